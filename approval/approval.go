@@ -1,7 +1,10 @@
-// Package approval owns the confirmation queue: requests to decide about
-// parked calls, their deadlines and decisions, and the rule that says which calls need
-// one. It knows nothing of how a call is made; package call moves the call in
-// the same transaction.
+// Package approval owns the approval queue (table approvals): requests to decide on parked calls, their deadlines,
+// decisions and edits, the digests that decisions are bound to, and the verdict that says which calls need an approval.
+//
+// It does not own calls. Package call makes and sends them, and moves a call in the same transaction as its approval.
+// Functions that change an approval therefore take the caller's transaction.
+//
+// All deadlines go by the database's clock, holdpoint_now().
 package approval
 
 import (
@@ -12,9 +15,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 )
 
-// Status is where an approval stands. Every other status than pending is final.
+// Status is the state of an approval. Every status but pending is final.
 type Status string
 
 // The statuses of an approval.
@@ -26,8 +30,7 @@ const (
 	Cancelled Status = "cancelled"
 )
 
-// Approval is the request to a reviewer to decide about one parked call.
-// Its id is the call's.
+// Approval is a request to decide on one parked call. Its id is the call's.
 type Approval struct {
 	CallID      uuid.UUID
 	AgentID     uuid.UUID
@@ -36,46 +39,47 @@ type Approval struct {
 	Tool        string
 	Status      Status
 	Digest      Digest
-	// Original is the digest of the call as it was made, when a reviewer edited its arguments; else it is zero.
+	// Original is the digest of the call as its agent made it, if a reviewer edited the arguments; otherwise zero.
 	Original    Digest
-	EditedBy    uuid.UUID  // who proposed the edit that waits for, or got, a second reviewer; uuid.Nil: there is none
-	EditedAt    *time.Time // when
-	Rule        Rule       // why the call was parked: one of [ParkingRules]
-	Team        string     // whose queue it is in first; empty: everybody's
-	EscalateTo  string     // the team that is asked at half of the deadline; empty: none
+	EditedBy    uuid.UUID  // who proposed the edit that needs, or got, a second reviewer; uuid.Nil: no such edit
+	EditedAt    *time.Time // when the edit was proposed
+	Rule        Rule       // why the call is parked: one of [ParkingRules]
+	Team        string     // the team that is asked first; empty: none
+	EscalateTo  string     // the team that is also asked when half of the time is over; empty: none
 	EscalatedAt *time.Time
 	CreatedAt   time.Time
 	Deadline    time.Time
-	Extended    time.Duration // what reviewers added to the deadline
+	Extended    time.Duration // the time that reviewers added to the deadline
 	DecidedAt   *time.Time
-	DecidedBy   uuid.UUID // the person; uuid.Nil when nobody decided
+	DecidedBy   uuid.UUID // uuid.Nil: no person decided
 	DecidedVia  audit.Origin
 	Note        string // the reviewer's note or reason
-	// ApprovedUntil is when an approval lapses if its call was not sent. Nil: it is not approved.
+	// ApprovedUntil is when the approval lapses if its call has not been sent. Nil: it is not approved.
 	ApprovedUntil *time.Time
 
-	editEnvelope Digest // of the edit that waits; see [AcceptEdit]
+	editEnvelope Digest // the envelope of the proposed edit; see [AcceptEdit]
 }
 
-// Edited reports whether a reviewer gave the call other arguments than it was made with.
+// Edited reports whether a reviewer changed the call's arguments.
 func (a *Approval) Edited() bool { return a.Original != Digest{} }
 
 // Errors of this package.
 var (
-	ErrNotFound = errors.New("approval not found")
-	// ErrDigestMismatch: the decision was about something else than what waits.
+	ErrNotFound = fault.NotFound("approval not found")
+	// ErrDigestMismatch: the decision's digest is not the digest of the pending call.
 	ErrDigestMismatch = errors.New("digest mismatch")
-	// ErrSelfApproval: the decider is the call's principal.
+	// ErrSelfApproval: the reviewer is the call's principal.
 	ErrSelfApproval = errors.New("a person does not decide their own call")
 	// ErrOwnEdit: the reviewer who edited the arguments may not approve the edit.
 	ErrOwnEdit = errors.New("another reviewer has to approve this edit")
-	// ErrInvitedApproval: an unverified decider was invited by the call's principal, or by a person who made a key of its agent.
+	// ErrInvitedApproval: the reviewer is unverified and was invited by the call's principal, or by a person who made a key of
+	// its agent.
 	ErrInvitedApproval = errors.New("an unverified person does not decide calls of the person who invited them")
-	// ErrExtended: the deadline was moved as far as it may be.
+	// ErrExtended: the deadline was extended [MaxExtensions] times.
 	ErrExtended = errors.New("the deadline was extended as far as it may be")
 )
 
-// ConflictError tells a late decision what was decided before.
+// ConflictError is the answer to a decision that came too late. Approval holds the earlier decision.
 type ConflictError struct {
 	Approval Approval
 }

@@ -14,28 +14,28 @@ import (
 
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	open := approval.Question{AutoApprove: true, Known: true, Accepted: true, EverSeen: true}
-	with := func(change func(q *approval.Question)) approval.Question {
+	open := approval.Facts{AutoApprove: true, Known: true, Accepted: true, EverSeen: true}
+	with := func(change func(f *approval.Facts)) approval.Facts {
 		q := open
 		change(&q)
 		return q
 	}
 	for name, tc := range map[string]struct {
-		q    approval.Question
+		q    approval.Facts
 		want approval.Verdict
 	}{
-		"nothing is known":           {approval.Question{}, approval.Verdict{Action: approval.Deny, Rule: approval.RuleToolGone}},
+		"nothing is known":           {approval.Facts{}, approval.Verdict{Action: approval.Deny, Rule: approval.RuleToolGone}},
 		"auto-approved":              {open, approval.Verdict{Action: approval.Allow, Rule: approval.RuleAutoApproved}},
-		"gated":                      {with(func(q *approval.Question) { q.AutoApprove = false }), approval.Verdict{Action: approval.Park, Rule: approval.RuleGated}},
-		"high risk":                  {with(func(q *approval.Question) { q.HighRisk = true }), approval.Verdict{Action: approval.Park, Rule: approval.RuleHighRisk}},
-		"changed":                    {with(func(q *approval.Question) { q.Accepted = false }), approval.Verdict{Action: approval.Park, Rule: approval.RuleDefinitionChanged}},
-		"new":                        {with(func(q *approval.Question) { q.Accepted, q.EverSeen = false, false }), approval.Verdict{Action: approval.Park, Rule: approval.RuleNewTool}},
-		"disabled":                   {with(func(q *approval.Question) { q.Disabled = true }), approval.Verdict{Action: approval.Deny, Rule: approval.RuleDisabled}},
-		"disabled, gated, high risk": {approval.Question{Disabled: true, HighRisk: true, Known: true}, approval.Verdict{Action: approval.Deny, Rule: approval.RuleDisabled}},
-		"refused":                    {with(func(q *approval.Question) { q.Refused = true }), approval.Verdict{Action: approval.Deny, Rule: approval.RuleRefused}},
-		"refused, changed, gated":    {approval.Question{Refused: true, Known: true, EverSeen: true}, approval.Verdict{Action: approval.Deny, Rule: approval.RuleRefused}},
-		"refused, and gone":          {approval.Question{Refused: true}, approval.Verdict{Action: approval.Deny, Rule: approval.RuleToolGone}},
-		"gone":                       {with(func(q *approval.Question) { q.Known = false }), approval.Verdict{Action: approval.Deny, Rule: approval.RuleToolGone}},
+		"gated":                      {with(func(f *approval.Facts) { f.AutoApprove = false }), approval.Verdict{Action: approval.Park, Rule: approval.RuleGated}},
+		"high risk":                  {with(func(f *approval.Facts) { f.HighRisk = true }), approval.Verdict{Action: approval.Park, Rule: approval.RuleHighRisk}},
+		"changed":                    {with(func(f *approval.Facts) { f.Accepted = false }), approval.Verdict{Action: approval.Park, Rule: approval.RuleDefinitionChanged}},
+		"new":                        {with(func(f *approval.Facts) { f.Accepted, f.EverSeen = false, false }), approval.Verdict{Action: approval.Park, Rule: approval.RuleNewTool}},
+		"disabled":                   {with(func(f *approval.Facts) { f.Disabled = true }), approval.Verdict{Action: approval.Deny, Rule: approval.RuleDisabled}},
+		"disabled, gated, high risk": {approval.Facts{Disabled: true, HighRisk: true, Known: true}, approval.Verdict{Action: approval.Deny, Rule: approval.RuleDisabled}},
+		"refused":                    {with(func(f *approval.Facts) { f.Refused = true }), approval.Verdict{Action: approval.Deny, Rule: approval.RuleRefused}},
+		"refused, changed, gated":    {approval.Facts{Refused: true, Known: true, EverSeen: true}, approval.Verdict{Action: approval.Deny, Rule: approval.RuleRefused}},
+		"refused, and gone":          {approval.Facts{Refused: true}, approval.Verdict{Action: approval.Deny, Rule: approval.RuleToolGone}},
+		"gone":                       {with(func(f *approval.Facts) { f.Known = false }), approval.Verdict{Action: approval.Deny, Rule: approval.RuleToolGone}},
 	} {
 		if got := approval.Judge(tc.q); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
@@ -43,13 +43,13 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestParkingRules judges every question: the rules that park are those that the API and the pages know.
+// TestParkingRules judges all combinations of facts: ParkingRules returns exactly the rules that park.
 func TestParkingRules(t *testing.T) {
 	t.Parallel()
 	found := map[approval.Rule]bool{}
-	for bits := range 1 << reflect.TypeFor[approval.Question]().NumField() {
-		var q approval.Question
-		for i := range reflect.TypeFor[approval.Question]().NumField() {
+	for bits := range 1 << reflect.TypeFor[approval.Facts]().NumField() {
+		var q approval.Facts
+		for i := range reflect.TypeFor[approval.Facts]().NumField() {
 			reflect.ValueOf(&q).Elem().Field(i).SetBool(bits>>i&1 == 1)
 		}
 		if verdict := approval.Judge(q); verdict.Action == approval.Park {
@@ -65,8 +65,8 @@ func TestParkingRules(t *testing.T) {
 	}
 }
 
-// TestDigestCoversEverything: whatever a decision is about changes the digest,
-// and bytes cannot move from one field into its neighbour.
+// TestDigestCoversEverything changes each field of an envelope, and moves bytes between neighboring fields: each time the
+// digest changes.
 func TestDigestCoversEverything(t *testing.T) {
 	t.Parallel()
 	base := func() approval.Envelope {

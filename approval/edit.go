@@ -2,8 +2,6 @@ package approval
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -11,62 +9,51 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// ApplyEdit gives a pending approval the envelope of other arguments, which its reviewer approves at once. The digest of the call as
-// it was made is kept.
+// ApplyEdit gives a pending approval the envelope of edited arguments, which the editor approves at once. It keeps the digest of
+// the call as its agent made it.
 func ApplyEdit(ctx context.Context, tx pgx.Tx, a Approval, envelope Digest) (Approval, error) {
-	a.Original, a.Digest = a.original(), envelope
+	a.Original, a.Digest = a.originalDigest(), envelope
 	a.EditedBy, a.editEnvelope = uuid.Nil, Digest{}
-	return a.store(ctx, tx)
+	return a.storeEdit(ctx, tx)
 }
 
-// ProposeEdit gives a pending approval the digest of other arguments and of the person who wrote them. It waits on, for another reviewer.
+// ProposeEdit gives a pending approval the digest of edited arguments and their editor ([EditDigest]). The approval stays pending
+// until another reviewer decides.
 func ProposeEdit(ctx context.Context, tx pgx.Tx, a Approval, envelope Digest, by uuid.UUID) (Approval, error) {
-	a.Original, a.Digest = a.original(), EditDigest(envelope, by)
+	a.Original, a.Digest = a.originalDigest(), EditDigest(envelope, by)
 	a.EditedBy, a.editEnvelope = by, envelope
-	return a.store(ctx, tx)
+	return a.storeEdit(ctx, tx)
 }
 
-// AcceptEdit makes the envelope of the proposed edit the one that is approved.
+// AcceptEdit gives the approval the envelope digest of the proposed edit, which is the one that is compared when the call is sent.
 func AcceptEdit(ctx context.Context, tx pgx.Tx, a Approval) (Approval, error) {
 	a.Digest = a.editEnvelope
-	return a.store(ctx, tx)
+	return a.storeEdit(ctx, tx)
 }
 
-// DiscardEdit gives a pending approval the envelope of the call as it was made.
+// DiscardEdit gives a pending approval the envelope of the call as its agent made it.
 func DiscardEdit(ctx context.Context, tx pgx.Tx, a Approval, envelope Digest) (Approval, error) {
 	a.Original, a.Digest = Digest{}, envelope
 	a.EditedBy, a.editEnvelope = uuid.Nil, Digest{}
-	return a.store(ctx, tx)
+	return a.storeEdit(ctx, tx)
 }
 
-func (a *Approval) original() Digest {
+func (a *Approval) originalDigest() Digest {
 	if a.Edited() {
 		return a.Original
 	}
 	return a.Digest
 }
 
-// store writes the digests of a pending approval and the editor. A new digest of an edit gets the database's time.
-func (a *Approval) store(ctx context.Context, tx pgx.Tx) (Approval, error) {
+// storeEdit writes the digests and the editor of a pending approval. edited_at changes only with the digest of a proposed edit.
+func (a *Approval) storeEdit(ctx context.Context, tx pgx.Tx) (Approval, error) {
 	orNull := func(d Digest) []byte {
 		if d == (Digest{}) {
 			return nil
 		}
 		return d[:]
 	}
-	rows, err := tx.Query(ctx, `UPDATE approvals SET digest = $2::bytea, original_digest = $3, edit_envelope = $4::bytea, edited_by = $5,
-			edited_at = CASE WHEN $5::uuid IS NULL THEN NULL WHEN digest = $2 OR $2 = $4::bytea THEN edited_at ELSE holdpoint_now() END
-		WHERE call_id = $1 AND decided_at IS NULL RETURNING `+columns,
-		a.CallID, a.Digest[:], orNull(a.Original), orNull(a.editEnvelope), postgres.OrNull(a.EditedBy))
-	if err != nil {
-		return *a, fmt.Errorf("edit approval %s: %w", a.CallID, err)
-	}
-	stored, err := pgx.CollectExactlyOneRow(rows, scan)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return *a, &ConflictError{Approval: *a}
-	}
-	if err != nil {
-		return *a, fmt.Errorf("edit approval %s: %w", a.CallID, err)
-	}
-	return stored, nil
+	return updatePending(ctx, tx, *a, "edit", `digest = $2::bytea, original_digest = $3, edit_envelope = $4::bytea, edited_by = $5,
+			edited_at = CASE WHEN $5::uuid IS NULL THEN NULL WHEN digest = $2 OR $2 = $4::bytea THEN edited_at ELSE holdpoint_now() END`,
+		a.Digest[:], orNull(a.Original), orNull(a.editEnvelope), postgres.OrNull(a.EditedBy))
 }

@@ -11,17 +11,15 @@ import (
 	"github.com/google/uuid"
 )
 
-// Digest identifies an envelope: what a decision is about. It is opaque to
-// clients, which hand it back with their decision.
+// Digest identifies the envelope that a decision is about. Clients treat it as opaque and send it with their decision.
 type Digest [sha256.Size]byte
 
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// errDigestForm never leaves the package with details: a wrong digest in whatever form is a mismatch.
+// errDigestForm is joined to [ErrDigestMismatch]: a malformed digest is a mismatch like any other.
 var errDigestForm = errors.New("malformed digest")
 
-// ParseDigest reads the form of [Digest.String]. Any other form is
-// [ErrDigestMismatch]: it cannot be the digest of anything.
+// ParseDigest reads the form that [Digest.String] writes. For any other form it returns [ErrDigestMismatch].
 func ParseDigest(s string) (Digest, error) {
 	var d Digest
 	if len(s) != 2*len(d) {
@@ -33,7 +31,7 @@ func ParseDigest(s string) (Digest, error) {
 	return d, nil
 }
 
-// EditDigest identifies a proposed edit: the envelope that it makes, and the person who wrote it.
+// EditDigest identifies a proposed edit by its envelope and its editor.
 func EditDigest(envelope Digest, editor uuid.UUID) Digest {
 	h := sha256.New()
 	h.Write([]byte("holdpoint edit 1"))
@@ -42,7 +40,7 @@ func EditDigest(envelope Digest, editor uuid.UUID) Digest {
 	return Digest(h.Sum(nil))
 }
 
-// Envelope is everything that a decision is about.
+// Envelope holds everything that a decision on a call is about.
 type Envelope struct {
 	ApprovalID    uuid.UUID
 	AgentID       uuid.UUID
@@ -52,12 +50,11 @@ type Envelope struct {
 	Tool          string
 	Pin           [sha256.Size]byte
 	Arguments     []byte
-	FileHashes    [][]byte // of attached files, in order
-	Request       []byte   // the very request that is sent, secrets masked; nil: the arguments say it all
+	FileHashes    [][]byte // SHA-256s of the attached files, in order
+	Request       []byte   // the request to be sent, secrets masked; nil: the arguments are the whole request
 }
 
-// Digest is the SHA-256 over all fields, each preceded by its length, so that
-// no two envelopes have the same bytes.
+// Digest returns the SHA-256 over all fields. Each is preceded by its length, so no two envelopes hash the same bytes.
 func (e Envelope) Digest() Digest {
 	h := sha256.New()
 	field := fieldWriter(h)
@@ -80,16 +77,16 @@ func (e Envelope) Digest() Digest {
 	return Digest(h.Sum(nil))
 }
 
-// QuestionEnvelope is everything that a decision about a server's question is about.
+// QuestionEnvelope holds everything that a decision on a server's question (elicitation, sampling) is about.
 type QuestionEnvelope struct {
-	ApprovalID uuid.UUID // of the call that the server works on
+	ApprovalID uuid.UUID // of the call during which the server asks
 	Number     int
 	Method     string
 	Params     []byte
-	Answer     []byte // of the client; nil: the question is decided before the client sees it
+	Answer     []byte // the client's; nil: the decision comes before the client sees the question
 }
 
-// Digest is the SHA-256 over all fields, each preceded by its length.
+// Digest returns the SHA-256 over all fields, each preceded by its length.
 func (e QuestionEnvelope) Digest() Digest {
 	h := sha256.New()
 	field := fieldWriter(h)
@@ -104,7 +101,7 @@ func (e QuestionEnvelope) Digest() Digest {
 	return Digest(h.Sum(nil))
 }
 
-// fieldWriter returns a function that writes a field, preceded by its length.
+// fieldWriter returns a function that hashes one field, preceded by its length.
 func fieldWriter(h hash.Hash) func([]byte) {
 	return func(b []byte) {
 		var n [8]byte

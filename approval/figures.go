@@ -7,29 +7,31 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// Fast is a decision time below which hardly anybody has read what they decided about.
-const Fast = 3 * time.Second
+// FastDecision is a decision time that is too short to have read the request.
+const FastDecision = 3 * time.Second
 
-// takenUp is the earliest that the person $3 can have turned to the approval that is settled: when it came, or when
-// they decided the one before, if that was later. What is decided within 400 ms was sent together: the
-// dashboard takes no two decisions in less.
-const takenUp = `CASE WHEN $3::uuid IS NOT NULL THEN greatest(created_at, (SELECT max(decided_at) FROM approvals
+// takenUpSQL is the earliest time at which the reviewer $3 can have begun to read the approval: its creation, or the
+// reviewer's previous decision if that is later. Decisions less than 400 ms ago were made together with this one, since the
+// dashboard accepts no two single decisions in that time.
+const takenUpSQL = `CASE WHEN $3::uuid IS NOT NULL THEN greatest(created_at, (SELECT max(decided_at) FROM approvals
 	WHERE decided_by = $3 AND decided_at <= (SELECT holdpoint_now()) - interval '400 ms')) END`
 
 // FigureFilter selects the approvals that figures are about.
 type FigureFilter struct {
-	From, To time.Time   // asked for in [From, To)
+	From, To time.Time   // created in [From, To)
 	Skills   []uuid.UUID // nil: all
 	Agents   []uuid.UUID // nil: all
 
-	// Buckets begin every Bucket from Origin on. Zero: there are none.
+	// Bucket is the length of a bucket; the first begins at Origin. Zero: no buckets.
 	Bucket time.Duration
 	Origin time.Time
 }
 
-// Totals are the figures of one stretch of time.
+// Totals are the figures of a period.
 type Totals struct {
 	Asked     int
 	Pending   int
@@ -38,23 +40,23 @@ type Totals struct {
 	Expired   int
 	Cancelled int
 
-	Fast    int    // decisions in less than [Fast]
-	Waiting Spread // from the request to its end, whatever ended it
-	// Deciding is, of what people decided, from when they can have turned to it (when it came, or when
-	// they decided the one before, if that was later) to the decision.
+	Fast    int    // decisions in less than [FastDecision]
+	Waiting Spread // from the request to its end, by decision, deadline or cancellation
+	// Deciding is about decisions by people: from the earliest time at which the reviewer can have begun to read (the
+	// request's creation, or their previous decision if that is later) to the decision.
 	Deciding Spread
 }
 
-// Decisions are those that people made.
+// Decisions returns the number of decisions by people.
 func (t *Totals) Decisions() int { return t.Approved + t.Rejected }
 
-// Spread says how long half, and nine tenths, of something took at most. Of nothing it is zero.
+// Spread is the median and the 90th percentile of durations; zero if there are none.
 type Spread struct {
 	Count    int
 	P50, P90 time.Duration
 }
 
-// Share is what became of requests that have something in common. Fields that are not in common are zero.
+// Share holds the totals of the requests with a common skill, tool or rule. The other fields are zero.
 type Share struct {
 	SkillID uuid.UUID
 	Tool    string
@@ -62,25 +64,25 @@ type Share struct {
 	Totals
 }
 
-// Decider is how one person decided.
+// Decider holds the figures of one reviewer.
 type Decider struct {
 	PersonID  uuid.UUID
 	Decisions int
 	Fast      int
 }
 
-// Figures are about the requests of a stretch of time.
+// Figures are the figures of the requests of a period.
 type Figures struct {
 	Totals   Totals
-	Buckets  map[time.Time]Totals // by their beginning; those without requests are left out
-	Skills   []Share              // most requests first, as the others
+	Buckets  map[time.Time]Totals // by start; buckets without requests are left out
+	Skills   []Share              // each list begins with the most requests
 	Tools    []Share
 	Rules    []Share
-	Deciders []Decider // most decisions first
+	Deciders []Decider // the most decisions first
 }
 
-// figuresOf are the requests, $1 being now: an expired one ended at its deadline, whoever noticed when.
-const figuresOf = `FROM (SELECT created_at, skill_id, tool, rule, decided_by,
+// figuresSQL selects the requests, $1 being now. An expired request ended at its deadline, even if that was recorded later.
+const figuresSQL = `FROM (SELECT created_at, skill_id, tool, rule, decided_by,
 		CASE WHEN status = 'pending' AND deadline <= $1 THEN 'expired' ELSE status END AS outcome,
 		date_part('epoch', CASE WHEN status = 'expired' OR status = 'pending' AND deadline <= $1 THEN deadline ELSE decided_at END
 			- created_at) AS waited,
@@ -96,52 +98,46 @@ const figureCounts = `count(*), count(*) FILTER (WHERE outcome = 'pending'), cou
 const figureSpreads = `count(waited), percentile_disc(ARRAY[.5, .9]) WITHIN GROUP (ORDER BY waited),
 	count(took), percentile_disc(ARRAY[.5, .9]) WITHIN GROUP (ORDER BY took)`
 
-func (f *FigureFilter) args(now time.Time) []any {
-	return []any{now, f.From, f.To, f.Skills, f.Agents, Fast.Seconds()}
+func (f *FigureFilter) queryArgs(now time.Time) []any {
+	return []any{now, f.From, f.To, f.Skills, f.Agents, FastDecision.Seconds()}
 }
 
-// ReadTotals returns the totals alone. now is the database's.
+// ReadTotals returns the totals alone. now is the database's time.
 func ReadTotals(ctx context.Context, tx pgx.Tx, f FigureFilter, now time.Time) (Totals, error) {
 	f.Bucket = 0
-	totals, _, err := f.series(ctx, tx, now)
+	totals, _, err := f.readSeries(ctx, tx, now)
 	return totals, err
 }
 
-// ReadFigures returns all figures. now is the database's; the transaction sees to it that they are all about
-// the same state of things.
+// ReadFigures returns all figures. now is the database's time; tx needs the isolation that gives all statements the same
+// snapshot.
 func ReadFigures(ctx context.Context, tx pgx.Tx, f FigureFilter, now time.Time) (Figures, error) {
-	var figures Figures
-	var err error
-	if figures.Totals, figures.Buckets, err = f.series(ctx, tx, now); err != nil {
+	totals, buckets, err := f.readSeries(ctx, tx, now)
+	if err != nil {
 		return Figures{}, err
 	}
-	if err := f.shares(ctx, tx, now, &figures); err != nil {
-		return Figures{}, err
-	}
-	return figures, nil
+	figures := Figures{Totals: totals, Buckets: buckets}
+	return figures, f.readShares(ctx, tx, now, &figures)
 }
 
-// series returns the totals, and those of each bucket.
-func (f *FigureFilter) series(ctx context.Context, tx pgx.Tx, now time.Time) (Totals, map[time.Time]Totals, error) {
-	sql, args := `SELECT NULL::timestamptz, `+figureCounts+`, `+figureSpreads+` `+figuresOf, f.args(now)
+// readSeries returns the totals of the whole period and of each bucket.
+func (f *FigureFilter) readSeries(ctx context.Context, tx pgx.Tx, now time.Time) (Totals, map[time.Time]Totals, error) {
+	sql, args := `SELECT NULL::timestamptz, `+figureCounts+`, `+figureSpreads+` `+figuresSQL, f.queryArgs(now)
 	if f.Bucket > 0 {
 		sql = `SELECT bucket, ` + figureCounts + `, ` + figureSpreads + ` FROM (SELECT outcome, waited, took,
-				date_bin($7 * interval '1 second', created_at, $8) AS bucket ` + figuresOf + `) AS b GROUP BY GROUPING SETS ((bucket), ())`
+				date_bin($7 * interval '1 second', created_at, $8) AS bucket ` + figuresSQL + `) AS b GROUP BY GROUPING SETS ((bucket), ())`
 		args = append(args, f.Bucket.Seconds(), f.Origin)
 	}
-	rows, err := tx.Query(ctx, sql, args...)
-	if err != nil {
-		return Totals{}, nil, fmt.Errorf("read figures of approvals: %w", err)
-	}
+	rows, _ := tx.Query(ctx, sql, args...)
 	var totals Totals
 	buckets := map[time.Time]Totals{}
 	var start *time.Time
 	var t Totals
 	var waiting, deciding []float64
-	fields := append(append([]any{&start}, t.counts()...), &t.Waiting.Count, &waiting, &t.Deciding.Count, &deciding)
-	_, err = pgx.ForEachRow(rows, fields, func() error {
-		t.Waiting.set(waiting)
-		t.Deciding.set(deciding)
+	fields := append(append([]any{&start}, t.countFields()...), &t.Waiting.Count, &waiting, &t.Deciding.Count, &deciding)
+	_, err := pgx.ForEachRow(rows, fields, func() error {
+		t.Waiting.setPercentiles(waiting)
+		t.Deciding.setPercentiles(deciding)
 		if start != nil {
 			buckets[start.UTC()] = t
 		} else {
@@ -155,23 +151,23 @@ func (f *FigureFilter) series(ctx context.Context, tx pgx.Tx, now time.Time) (To
 	return totals, buckets, nil
 }
 
-// counts are the fields that figureCounts fills.
-func (t *Totals) counts() []any {
+// countFields returns the fields that figureCounts fills, in order.
+func (t *Totals) countFields() []any {
 	return []any{&t.Asked, &t.Pending, &t.Approved, &t.Rejected, &t.Expired, &t.Cancelled, &t.Fast}
 }
 
-func (s *Spread) set(seconds []float64) {
+func (s *Spread) setPercentiles(seconds []float64) {
 	s.P50, s.P90 = 0, 0
 	if len(seconds) == 2 {
-		s.P50, s.P90 = duration(seconds[0]), duration(seconds[1])
+		s.P50, s.P90 = parseSeconds(seconds[0]), parseSeconds(seconds[1])
 	}
 }
 
-func duration(seconds float64) time.Duration {
+func parseSeconds(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond)
 }
 
-// The bits of PostgreSQL's grouping() for the columns skill_id, tool, rule and decided_by: set where a row is not of one.
+// Values of grouping(skill_id, tool, rule, decided_by): a bit is set if the row is not grouped by that column.
 const (
 	bySkill   = 0b0111
 	byTool    = 0b0011
@@ -179,24 +175,18 @@ const (
 	byDecider = 0b1110
 )
 
-// shares fills in what became of the requests by what they have in common.
-func (f *FigureFilter) shares(ctx context.Context, tx pgx.Tx, now time.Time, figures *Figures) error {
-	rows, err := tx.Query(ctx, `SELECT grouping(skill_id, tool, rule, decided_by), skill_id, coalesce(tool, ''), coalesce(rule, ''),
-			decided_by, `+figureCounts+` `+figuresOf+`
+// readShares reads the shares and the deciders into figures.
+func (f *FigureFilter) readShares(ctx context.Context, tx pgx.Tx, now time.Time, figures *Figures) error {
+	rows, _ := tx.Query(ctx, `SELECT grouping(skill_id, tool, rule, decided_by), skill_id, coalesce(tool, ''), coalesce(rule, ''),
+			decided_by, `+figureCounts+` `+figuresSQL+`
 		GROUP BY GROUPING SETS ((skill_id), (skill_id, tool), (rule), (decided_by))
-		ORDER BY count(*) DESC, skill_id, tool, rule, decided_by`, f.args(now)...)
-	if err != nil {
-		return fmt.Errorf("read shares of approvals: %w", err)
-	}
+		ORDER BY count(*) DESC, skill_id, tool, rule, decided_by`, f.queryArgs(now)...)
 	var grouping int
 	var skill, person *uuid.UUID
 	var s Share
-	fields := append([]any{&grouping, &skill, &s.Tool, &s.Rule, &person}, s.counts()...)
-	_, err = pgx.ForEachRow(rows, fields, func() error {
-		s.SkillID = uuid.Nil
-		if skill != nil {
-			s.SkillID = *skill
-		}
+	fields := append([]any{&grouping, &skill, &s.Tool, &s.Rule, &person}, s.countFields()...)
+	_, err := pgx.ForEachRow(rows, fields, func() error {
+		s.SkillID = postgres.OrNil(skill)
 		switch grouping {
 		case bySkill:
 			figures.Skills = append(figures.Skills, s)

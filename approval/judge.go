@@ -1,28 +1,28 @@
 package approval
 
-// Action is what is to be done with a call.
+// Action is how the gate treats a call.
 type Action int
 
-// The actions. The zero value lets nothing pass.
+// The actions. The zero value denies.
 const (
 	Deny Action = iota
 	Park
 	Allow
 )
 
-// Rule is the reason for a verdict.
+// Rule is the reason of a verdict.
 type Rule string
 
 // The rules.
 const (
 	RuleGated             Rule = "gated"              // the skill is not auto-approved
-	RuleHighRisk          Rule = "high_risk"          // an operator marked the tool
-	RuleDefinitionChanged Rule = "definition_changed" // no operator accepted the change yet
+	RuleHighRisk          Rule = "high_risk"          // an operator marked the tool as such
+	RuleDefinitionChanged Rule = "definition_changed" // no operator has accepted the change yet
 	RuleNewTool           Rule = "new_tool"           // the tool appeared after the first discovery
 	RuleAutoApproved      Rule = "auto_approved"
 	RuleDisabled          Rule = "tool_disabled"
 	RuleToolGone          Rule = "tool_gone"          // the server no longer offers the tool
-	RuleRefused           Rule = "definition_refused" // by an operator
+	RuleRefused           Rule = "definition_refused" // an operator refused the tool's present definition
 )
 
 // ParkingRules returns the rules that park a call. Every approval has one of them.
@@ -30,40 +30,39 @@ func ParkingRules() []Rule {
 	return []Rule{RuleGated, RuleHighRisk, RuleDefinitionChanged, RuleNewTool}
 }
 
-// Question is what a verdict is made from: only facts that operators set or
-// that were measured, never a server's own hints.
-type Question struct {
+// Facts are the input of a verdict. Operators set them or Holdpoint measures them; a server's own hints never count.
+type Facts struct {
 	AutoApprove bool
 	HighRisk    bool
 	Disabled    bool
-	Known       bool // the server offers the tool
-	Refused     bool // an operator refused its present definition
-	Accepted    bool // its present definition was accepted
-	EverSeen    bool // some definition of it was accepted before
+	Known       bool // the server offers the tool now
+	Refused     bool // an operator refused the tool's present definition
+	Accepted    bool // the tool's present definition was accepted
+	EverSeen    bool // some definition of the tool was accepted before
 }
 
-// Verdict is what is to be done, and the rule that says so.
+// Verdict is an action and its reason.
 type Verdict struct {
 	Action Action
 	Rule   Rule
 }
 
-// Judge gives the verdict on a call.
-func Judge(q Question) Verdict {
+// Judge returns the verdict on a call. The first rule that applies decides: rules that deny, then rules that park.
+func Judge(f Facts) Verdict {
 	switch {
-	case q.Disabled:
+	case f.Disabled:
 		return Verdict{Deny, RuleDisabled}
-	case !q.Known:
+	case !f.Known:
 		return Verdict{Deny, RuleToolGone}
-	case q.Refused:
+	case f.Refused:
 		return Verdict{Deny, RuleRefused}
-	case !q.Accepted && q.EverSeen:
+	case !f.Accepted && f.EverSeen:
 		return Verdict{Park, RuleDefinitionChanged}
-	case !q.Accepted:
+	case !f.Accepted:
 		return Verdict{Park, RuleNewTool}
-	case q.HighRisk:
+	case f.HighRisk:
 		return Verdict{Park, RuleHighRisk}
-	case !q.AutoApprove:
+	case !f.AutoApprove:
 		return Verdict{Park, RuleGated}
 	}
 	return Verdict{Allow, RuleAutoApproved}

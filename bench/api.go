@@ -11,24 +11,24 @@ import (
 	"strings"
 )
 
-// post uses the JSON API as the operator and reviewer that we are.
-func (s *stage) post(ctx context.Context, path string, body any) ([]byte, error) {
-	request, err := s.request(ctx, http.MethodPost, path, body)
+// postJSON sends a request to the JSON API as an operator and reviewer.
+func (s *stage) postJSON(ctx context.Context, path string, body any) ([]byte, error) {
+	request, err := s.newRequest(ctx, http.MethodPost, path, body)
 	if err != nil {
 		return nil, err
 	}
-	return s.send(request)
+	return s.sendAsOperator(request)
 }
 
-func (s *stage) patch(ctx context.Context, path string, body any) ([]byte, error) {
-	request, err := s.request(ctx, http.MethodPatch, path, body)
+func (s *stage) patchJSON(ctx context.Context, path string, body any) ([]byte, error) {
+	request, err := s.newRequest(ctx, http.MethodPatch, path, body)
 	if err != nil {
 		return nil, err
 	}
-	return s.send(request)
+	return s.sendAsOperator(request)
 }
 
-func (s *stage) request(ctx context.Context, method, path string, body any) (*http.Request, error) {
+func (s *stage) newRequest(ctx context.Context, method, path string, body any) (*http.Request, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
@@ -50,10 +50,12 @@ func (s *stage) getFrom(ctx context.Context, addr, path string) ([]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("GET %s: %w", path, err)
 	}
-	return s.send(request)
+	return s.sendAsOperator(request)
 }
 
-func (s *stage) send(request *http.Request) ([]byte, error) { return s.sendAs(request, s.token) }
+func (s *stage) sendAsOperator(request *http.Request) ([]byte, error) {
+	return s.sendAs(request, s.token)
+}
 
 func (s *stage) sendAs(request *http.Request, credential string) ([]byte, error) {
 	request.Header.Set("Authorization", "Bearer "+credential)
@@ -72,8 +74,8 @@ func (s *stage) sendAs(request *http.Request, credential string) ([]byte, error)
 	return text, nil
 }
 
-// metrics are the server's own, by name; those with labels are left out.
-func (s *stage) metrics(ctx context.Context) (map[string]float64, error) {
+// readMetrics returns the server's metrics without labels, by name.
+func (s *stage) readMetrics(ctx context.Context) (map[string]float64, error) {
 	text, err := s.get(ctx, "/metrics")
 	if err != nil {
 		return nil, err

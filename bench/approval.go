@@ -11,41 +11,40 @@ import (
 	"time"
 )
 
-// reviewers is how many connections decisions are sent over.
+// reviewers is the number of connections that send decisions.
 const reviewers = 8
 
-// pending is a parked call about to be approved.
+// pendingCall is a parked call that a reviewer is about to approve.
 type pendingCall struct {
-	held
+	heldCall
 	number int
 	digest string
 
 	sent, confirmed, arrived, answered time.Time
 }
 
-// approvalPath measures the way from a reviewer's approval to the skill server, while
-// many other calls wait.
-func approvalPath(ctx context.Context, b *bench) error {
+// measureApprovalPath measures the time from a reviewer's approval to the skill server while many other calls wait.
+func measureApprovalPath(ctx context.Context, b *bench) error {
 	s, err := b.newStage(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	waiting, warm, each := pick(b, 1000, 100), pick(b, 50, 10), pick(b, 400, 40)
+	waiting, warm, each := choose(b, 1000, 100), choose(b, 50, 10), choose(b, 400, 40)
 	profiled := 0
 	if b.cpuProfile != "" {
 		profiled = 200 * int(profileTime.Seconds()+2)
 	}
-	clients, err := enlist(ctx, s.gated(), waiting+warm+2*each+profiled, 16, 16)
+	clients, err := connectClients(ctx, s.gatedTarget(), waiting+warm+2*each+profiled, 16, 16)
 	if err != nil {
 		return err
 	}
-	defer clients.dismiss()
-	calls, _, err := clients.park(0)
+	defer clients.close()
+	calls, _, err := clients.parkCalls(0)
 	if err != nil {
 		return err
 	}
-	targets, err := s.examine(ctx, calls, waiting)
+	targets, err := s.readApprovals(ctx, calls, waiting)
 	if err != nil {
 		return err
 	}
@@ -57,15 +56,15 @@ func approvalPath(ctx context.Context, b *bench) error {
 		if err := s.approveAll(ctx, group, perSecond); err != nil {
 			return err
 		}
-		s.tellApprovals(waiting, perSecond, group)
+		s.reportApprovals(waiting, perSecond, group)
 	}
-	return s.profile(ctx, "approval", func(ctx context.Context, _ time.Duration) error {
+	return s.profileLoad(ctx, "approval", func(ctx context.Context, _ time.Duration) error {
 		return s.approveAll(ctx, targets[warm+2*each:], 200)
 	})
 }
 
-// examine reads the approvals of the calls from first on, as a reviewer does.
-func (s *stage) examine(ctx context.Context, calls []held, first int) ([]*pendingCall, error) {
+// readApprovals reads the approvals of calls[first:], as a reviewer does.
+func (s *stage) readApprovals(ctx context.Context, calls []heldCall, first int) ([]*pendingCall, error) {
 	var targets []*pendingCall
 	for i := first; i < len(calls); i++ {
 		text, err := s.get(ctx, "/api/v1/approvals/"+calls[i].id)
@@ -78,17 +77,16 @@ func (s *stage) examine(ctx context.Context, calls []held, first int) ([]*pendin
 		if err := json.Unmarshal(text, &shown); err != nil {
 			return nil, fmt.Errorf("read approval %s: %w", calls[i].id, err)
 		}
-		targets = append(targets, &pendingCall{held: calls[i], number: i, digest: shown.Digest})
+		targets = append(targets, &pendingCall{heldCall: calls[i], number: i, digest: shown.Digest})
 	}
 	return targets, nil
 }
 
-// approveAll approves calls at a steady rate, and waits until each has come to
-// the skill server and its answer to its client.
+// approveAll approves calls at a steady rate. It waits until the skill server has each call and the client has its answer.
 func (s *stage) approveAll(ctx context.Context, calls []*pendingCall, perSecond int) error {
 	desks := make(chan *wire, reviewers)
 	for range reviewers {
-		desk, err := dial(ctx, target{addr: s.addr, key: s.token})
+		desk, err := dialTarget(ctx, target{addr: s.addr, key: s.token})
 		if err != nil {
 			return err
 		}
@@ -100,11 +98,11 @@ func (s *stage) approveAll(ctx context.Context, calls []*pendingCall, perSecond 
 	var wg sync.WaitGroup
 	began := time.Now().Add(50 * time.Millisecond)
 	for i, call := range calls {
-		wg.Go(func() { errs <- call.listen() })
+		wg.Go(func() { errs <- call.waitForAnswer() })
 		wg.Go(func() {
 			time.Sleep(time.Until(began.Add(time.Duration(i) * pause)))
 			desk := <-desks
-			errs <- call.approve(desk)
+			errs <- call.sendApproval(desk)
 			desks <- desk
 		})
 	}
@@ -118,17 +116,17 @@ func (s *stage) approveAll(ctx context.Context, calls []*pendingCall, perSecond 
 	return s.readArrivals(ctx, calls)
 }
 
-func (c *pendingCall) listen() error {
-	err := c.outcome(time.Now().Add(wirePatience), marker+strconv.Itoa(c.number)+" ")
+func (c *pendingCall) waitForAnswer() error {
+	err := c.waitForOutcome(time.Now().Add(wirePatience), marker+strconv.Itoa(c.number)+" ")
 	c.answered = time.Now()
 	return err
 }
 
-func (c *pendingCall) approve(desk *wire) error {
+func (c *pendingCall) sendApproval(desk *wire) error {
 	desk.path = "/api/v1/approvals/" + c.id + "/approve"
 	body := fmt.Appendf(nil, `{"digest":%q}`, c.digest)
 	c.sent = time.Now()
-	response, err := desk.exchange(body)
+	response, err := desk.roundTrip(body)
 	c.confirmed = time.Now()
 	if err == nil && response.status != http.StatusOK {
 		err = fmt.Errorf("approve call %s: HTTP %d: %s", c.id, response.status, response.body)
@@ -136,8 +134,7 @@ func (c *pendingCall) approve(desk *wire) error {
 	return err
 }
 
-// readArrivals asks the skill server when the calls came. Each came once, or something is
-// wrong that is worse than slow.
+// readArrivals reads from the skill server when each call arrived. It fails unless each call arrived exactly once.
 func (s *stage) readArrivals(ctx context.Context, calls []*pendingCall) error {
 	text, err := s.getFrom(ctx, s.skillAt, "/arrivals")
 	if err != nil {
@@ -157,7 +154,7 @@ func (s *stage) readArrivals(ctx context.Context, calls []*pendingCall) error {
 	return nil
 }
 
-func (s *stage) tellApprovals(waiting, perSecond int, calls []*pendingCall) {
+func (s *stage) reportApprovals(waiting, perSecond int, calls []*pendingCall) {
 	at := fmt.Sprintf("%d parked, %d approvals/s: ", waiting, perSecond)
 	for _, span := range []struct {
 		name     string
@@ -170,16 +167,16 @@ func (s *stage) tellApprovals(waiting, perSecond int, calls []*pendingCall) {
 	} {
 		took := make([]time.Duration, len(calls))
 		for i, call := range calls {
-			took[i] = span.until(call).Round(0).Sub(call.sent.Round(0)) // by the wall clock, as the skill server's
+			took[i] = span.until(call).Round(0).Sub(call.sent.Round(0)) // the wall clock, because the skill server uses it
 		}
 		slices.Sort(took)
-		half := s.report.add("approval", at+span.name+", p50", "ms", percentile(took, 0.50, time.Millisecond))
+		half := s.report.addFigure("approval", at+span.name+", p50", "ms", percentile(took, 0.50, time.Millisecond))
 		if span.p50 > 0 && perSecond == 50 {
-			half.below(span.p50)
+			half.aimBelow(span.p50)
 		}
-		most := s.report.add("approval", at+span.name+", p99", "ms", percentile(took, 0.99, time.Millisecond))
+		most := s.report.addFigure("approval", at+span.name+", p99", "ms", percentile(took, 0.99, time.Millisecond))
 		if span.p99 > 0 && perSecond == 50 {
-			most.below(span.p99)
+			most.aimBelow(span.p99)
 		}
 	}
 }

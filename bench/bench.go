@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// bench is one run: the binary, the database cluster and what was found.
+// bench is one run: the program, the database cluster and the figures.
 type bench struct {
 	options
 	getenv func(string) string
@@ -51,12 +51,12 @@ func newBench(ctx context.Context, opts options, getenv func(string) string, std
 		}
 	}
 	if b.binary == "" {
-		b.sayf("building holdpoint")
-		if err := b.build(ctx); err != nil {
+		b.logf("building holdpoint")
+		if err := b.buildProgram(ctx); err != nil {
 			return nil, err
 		}
 	}
-	b.sayf("opening the database")
+	b.logf("opening the database")
 	b.db, err = postgres.Open(ctx, postgres.Config{
 		DatabaseURL: b.database, DataDir: filepath.Join(b.dir, "database"), MaxConns: 4,
 		Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -76,9 +76,9 @@ func moduleRoot(ctx context.Context) (string, error) {
 	return filepath.Dir(file), nil
 }
 
-func (b *bench) build(ctx context.Context) error {
+func (b *bench) buildProgram(ctx context.Context) error {
 	b.binary = filepath.Join(b.dir, "holdpoint")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", b.binary, "./cmd/holdpoint") //nolint:gosec // G204: our own words
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", b.binary, "./cmd/holdpoint") //nolint:gosec // G204: the arguments are ours
 	cmd.Dir = b.root
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build holdpoint: %w\n%s", err, said)
@@ -86,26 +86,26 @@ func (b *bench) build(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) sayf(format string, args ...any) {
+func (b *bench) logf(format string, args ...any) {
 	_, _ = fmt.Fprintf(b.stderr, "bench: "+format+"\n", args...) // a terminal
 }
 
-// close leaves nothing behind.
+// close removes the database and the temporary files.
 func (b *bench) close() {
 	if b.db != nil {
 		if err := b.db.Close(context.Background()); err != nil {
-			b.sayf("%v", err)
+			b.logf("%v", err)
 		}
 	}
 	if b.dir != "" {
 		if err := os.RemoveAll(b.dir); err != nil {
-			b.sayf("%v", err)
+			b.logf("%v", err)
 		}
 	}
 }
 
-// pick is how much of something there is in a run, and in a quick one.
-func pick[T any](b *bench, full, quick T) T {
+// choose returns full, or quick in a quick run.
+func choose[T any](b *bench, full, quick T) T {
 	if b.quick {
 		return quick
 	}

@@ -41,7 +41,7 @@ func TestMedian(t *testing.T) {
 func TestRound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ value, want float64 }{{0, 0}, {12345.6, 12346}, {1.23456, 1.23}, {0.0123456, 0.0123}, {98.76, 98.8}} {
-		if got := round(c.value); got != c.want {
+		if got := roundFigure(c.value); got != c.want {
 			t.Errorf("round %v: got %v, want %v", c.value, got, c.want)
 		}
 	}
@@ -65,10 +65,10 @@ func TestParkedTextMakesArgumentsOfTheirLength(t *testing.T) {
 func TestPrintTellsWhatWasMissed(t *testing.T) {
 	t.Parallel()
 	var r report
-	r.add("one", "fast", "ms", 1).below(3)
-	r.add("one", "slow", "ms", 4).spread([]float64{3, 4, 5}).atMost(3)
+	r.addFigure("one", "fast", "ms", 1).aimBelow(3)
+	r.addFigure("one", "slow", "ms", 4).addSpread([]float64{3, 4, 5}).aimAtMost(3)
 	var out bytes.Buffer
-	if err := r.print(&out); err != nil {
+	if err := r.printTable(&out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"< 3  reached", "≤ 3  MISSED", "3 to 5"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// harness is to a browser what a test would be.
+// harness stands in for the test that package browsertest expects.
 type harness struct {
 	ctx     context.Context //nolint:containedctx // as testing.TB has it
 	failure error
@@ -32,7 +32,7 @@ func (h *harness) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// withBrowser does something with a page of a new browser.
+// withBrowser runs do with a page of a new browser.
 func withBrowser(ctx context.Context, do func(p *browsertest.Page) error) error {
 	h := &harness{ctx: ctx}
 	var failed error
@@ -50,8 +50,7 @@ func withBrowser(ctx context.Context, do func(p *browsertest.Page) error) error 
 	return errors.Join(h.failure, failed)
 }
 
-// watchSwaps notes how long the list's renewals take to become what is on the screen, and when a key was
-// pressed and the call that it leads to was painted.
+// watchSwaps measures in the page how long a renewal of the list takes, and the time from a key to the painted call.
 const watchSwaps = `(() => {
 	let began;
 	window.swaps = []; window.answers = [];
@@ -74,20 +73,19 @@ const watchSwaps = `(() => {
 	return true;
 })()`
 
-// inBrowser measures what a person at the long queue sees: how long a renewal of the list takes in the page, and
-// how long a key takes to show the next call.
-func (s *stage) inBrowser(ctx context.Context, n int) error {
-	d, err := s.sit(ctx, s.token)
+// measureInBrowser measures a long queue in a browser: the time of a renewal of the list, and from a key to the next call.
+func (s *stage) measureInBrowser(ctx context.Context, n int) error {
+	d, err := s.signIn(ctx, s.token)
 	if err != nil {
 		return err
 	}
-	defer d.leave()
+	defer d.close()
 	return withBrowser(ctx, func(p *browsertest.Page) error {
 		p.SetCookies("http://"+s.addr, d.cookies)
 		p.Go("http://" + s.addr + "/")
 		p.WaitFor("the list is live", `document.documentElement.hasAttribute("data-ready")`)
 		browsertest.Eval[bool](p, watchSwaps)
-		rounds := pick(s.bench, 30, 5)
+		rounds := choose(s.bench, 30, 5)
 		for i := range rounds {
 			if err := s.rejectFirst(ctx); err != nil {
 				return err
@@ -99,32 +97,32 @@ func (s *stage) inBrowser(ctx context.Context, n int) error {
 			p.WaitFor("the call", "window.answers.length > "+strconv.Itoa(i))
 		}
 		at := strconv.Itoa(n) + " pending: "
-		s.tellMillis(at+"renewal of the list in the page", browsertest.Eval[[]float64](p, "window.swaps"), 100)
-		s.tellMillis(at+"key j to the call on the screen", browsertest.Eval[[]float64](p, "window.answers"), 100)
+		s.reportMillis(at+"renewal of the list in the page", browsertest.Eval[[]float64](p, "window.swaps"), 100)
+		s.reportMillis(at+"key j to the call on the screen", browsertest.Eval[[]float64](p, "window.answers"), 100)
 		return nil
 	})
 }
 
-func (s *stage) tellMillis(name string, values []float64, aim float64) {
+func (s *stage) reportMillis(name string, values []float64, aim float64) {
 	took := make([]time.Duration, len(values))
 	for i, v := range values {
 		took[i] = time.Duration(v * float64(time.Millisecond))
 	}
 	slices.Sort(took)
-	s.report.add("dashboard", name+", p50", "ms", percentile(took, 0.50, time.Millisecond))
-	s.report.add("dashboard", name+", most", "ms", percentile(took, 1, time.Millisecond)).below(aim)
+	s.report.addFigure("dashboard", name+", p50", "ms", percentile(took, 0.50, time.Millisecond))
+	s.report.addFigure("dashboard", name+", most", "ms", percentile(took, 1, time.Millisecond)).aimBelow(aim)
 }
 
-// rejectFirst takes the most urgent call out of the queue, so that every row moves.
+// rejectFirst rejects the most urgent call, so that every row moves.
 func (s *stage) rejectFirst(ctx context.Context) error {
 	var id string
 	err := s.pool.QueryRow(ctx, `SELECT call_id::text FROM approvals WHERE status = 'pending' ORDER BY deadline, call_id LIMIT 1`).Scan(&id)
 	if err != nil {
 		return fmt.Errorf("find the most urgent call: %w", err)
 	}
-	targets, err := s.examine(ctx, []held{{id: id}}, 0)
+	targets, err := s.readApprovals(ctx, []heldCall{{id: id}}, 0)
 	if err != nil {
 		return err
 	}
-	return s.reject(ctx, targets[0])
+	return s.rejectCall(ctx, targets[0])
 }

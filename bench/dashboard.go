@@ -10,44 +10,44 @@ import (
 	"time"
 )
 
-// dashboard measures what the dashboard's pages weigh, what a long queue costs, and how far lists lag
-// behind the queue when many are open.
-func dashboard(ctx context.Context, b *bench) error {
-	if err := longQueue(ctx, b); err != nil {
+// measureDashboard measures the sizes of pages, the cost of a long queue, and how far the lists of many open dashboards lag behind
+// the queue.
+func measureDashboard(ctx context.Context, b *bench) error {
+	if err := measureLongQueue(ctx, b); err != nil {
 		return err
 	}
-	return lag(ctx, b)
+	return measureLag(ctx, b)
 }
 
-// longQueue measures the pages while very many calls wait.
-func longQueue(ctx context.Context, b *bench) error {
+// measureLongQueue measures the pages while thousands of calls wait.
+func measureLongQueue(ctx context.Context, b *bench) error {
 	s, err := b.newStage(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	n := pick(b, 10_000, 500)
+	n := choose(b, 10_000, 500)
 	const most = 1000 // at once; their clients leave, and the calls stay
 	for first := 0; first < n; first += most {
 		if _, err := s.parkOnce(ctx, first, min(most, n-first), 16); err != nil {
 			return err
 		}
 	}
-	d, err := s.sit(ctx, s.token)
+	d, err := s.signIn(ctx, s.token)
 	if err != nil {
 		return err
 	}
-	defer d.leave()
-	if err := s.weigh(ctx, d); err != nil {
+	defer d.close()
+	if err := s.reportWeights(ctx, d); err != nil {
 		return err
 	}
-	if err := s.queueTimes(ctx, d, n); err != nil {
+	if err := s.reportQueueTimes(ctx, d, n); err != nil {
 		return err
 	}
-	if err := s.idleCost(ctx, d, n); err != nil {
+	if err := s.reportIdleCost(ctx, d, n); err != nil {
 		return err
 	}
-	return s.inBrowser(ctx, n)
+	return s.measureInBrowser(ctx, n)
 }
 
 var (
@@ -56,9 +56,9 @@ var (
 	rowURL   = regexp.MustCompile(`href="(/calls/[0-9a-f-]{36})"`)
 )
 
-// weigh tells what pages and assets weigh on the wire. The queue is full.
-func (s *stage) weigh(ctx context.Context, d *desk) error {
-	queue, err := d.fetch(ctx, "/", false)
+// reportWeights reports the sizes of pages and assets on the wire. The queue is full.
+func (s *stage) reportWeights(ctx context.Context, d *dashboardClient) error {
+	queue, err := d.fetchPage(ctx, "/", false)
 	if err != nil {
 		return err
 	}
@@ -66,14 +66,14 @@ func (s *stage) weigh(ctx context.Context, d *desk) error {
 	if row == nil {
 		return fmt.Errorf("the queue has no rows:\n%s", queue.body)
 	}
-	scripts, styles, err := d.assets(ctx, queue.body)
+	scripts, styles, err := d.weighAssets(ctx, queue.body)
 	if err != nil {
 		return err
 	}
-	s.report.add("dashboard", "scripts, all, compressed", "KB", float64(scripts.sent)/1000).atMost(25)
-	s.report.add("dashboard", "styles, compressed", "KB", float64(styles.sent)/1000).atMost(8)
-	s.report.add("dashboard", "styles", "KB", float64(styles.whole)/1000).atMost(25)
-	s.report.add("dashboard", "queue page of 100 rows, compressed", "KB", float64(queue.weight)/1000).atMost(30)
+	s.report.addFigure("dashboard", "scripts, all, compressed", "KB", float64(scripts.sent)/1000).aimAtMost(25)
+	s.report.addFigure("dashboard", "styles, compressed", "KB", float64(styles.sent)/1000).aimAtMost(8)
+	s.report.addFigure("dashboard", "styles", "KB", float64(styles.whole)/1000).aimAtMost(25)
+	s.report.addFigure("dashboard", "queue page of 100 rows, compressed", "KB", float64(queue.weight)/1000).aimAtMost(30)
 	for _, page := range []struct{ name, path string }{
 		{"call", string(row[1])},
 		{"history", "/calls"},
@@ -84,20 +84,20 @@ func (s *stage) weigh(ctx context.Context, d *desk) error {
 		{"agents", "/agents"},
 		{"settings", "/settings"},
 	} {
-		got, err := d.fetch(ctx, page.path, false)
+		got, err := d.fetchPage(ctx, page.path, false)
 		if err != nil {
 			return err
 		}
-		s.report.add("dashboard", page.name+" page, compressed", "KB", float64(got.weight)/1000)
+		s.report.addFigure("dashboard", page.name+" page, compressed", "KB", float64(got.weight)/1000)
 	}
 	return nil
 }
 
-// bulk is how many bytes something has, as sent and in the clear.
-type bulk struct{ sent, whole int }
+// byteSizes counts bytes as they are sent and as they are uncompressed.
+type byteSizes struct{ sent, whole int }
 
-// assets weighs what the page has the browser fetch, and what that imports.
-func (d *desk) assets(ctx context.Context, page []byte) (scripts, styles bulk, err error) {
+// weighAssets adds up the sizes of the scripts and styles of a page, including imported scripts.
+func (d *dashboardClient) weighAssets(ctx context.Context, page []byte) (scripts, styles byteSizes, err error) {
 	var todo []string
 	for _, found := range assetURL.FindAllSubmatch(page, -1) {
 		todo = append(todo, string(found[1]))
@@ -110,7 +110,7 @@ func (d *desk) assets(ctx context.Context, page []byte) (scripts, styles bulk, e
 			continue
 		}
 		seen[path] = true
-		got, err := d.fetch(ctx, path, false)
+		got, err := d.fetchPage(ctx, path, false)
 		if err != nil {
 			return scripts, styles, err
 		}
@@ -130,48 +130,48 @@ func (d *desk) assets(ctx context.Context, page []byte) (scripts, styles bulk, e
 	return scripts, styles, nil
 }
 
-func (s *stage) queueTimes(ctx context.Context, d *desk, n int) error {
+func (s *stage) reportQueueTimes(ctx context.Context, d *dashboardClient, n int) error {
 	at := strconv.Itoa(n) + " pending: "
 	for _, kind := range []struct {
 		name string
 		part bool
 	}{{"queue page, first byte", false}, {"queue's list, first byte", true}} {
 		var took []time.Duration
-		for range pick(s.bench, 200, 20) {
-			got, err := d.fetch(ctx, "/", kind.part)
+		for range choose(s.bench, 200, 20) {
+			got, err := d.fetchPage(ctx, "/", kind.part)
 			if err != nil {
 				return err
 			}
 			took = append(took, got.firstByte)
 		}
 		slices.Sort(took)
-		s.report.add("dashboard", at+kind.name+", p50", "ms", percentile(took, 0.50, time.Millisecond))
-		s.report.add("dashboard", at+kind.name+", p99", "ms", percentile(took, 0.99, time.Millisecond)).below(100)
+		s.report.addFigure("dashboard", at+kind.name+", p50", "ms", percentile(took, 0.50, time.Millisecond))
+		s.report.addFigure("dashboard", at+kind.name+", p99", "ms", percentile(took, 0.99, time.Millisecond)).aimBelow(100)
 	}
 	return nil
 }
 
-// idleCost is what one open dashboard takes while nothing happens.
-func (s *stage) idleCost(ctx context.Context, d *desk, n int) error {
+// reportIdleCost measures the processor time of one open dashboard while nothing happens.
+func (s *stage) reportIdleCost(ctx context.Context, d *dashboardClient, n int) error {
 	watching, stop := context.WithCancel(ctx)
 	opened, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- d.watch(watching, func() { close(opened) }, func(string) {}) }()
+	go func() { ended <- d.watchEvents(watching, func() { close(opened) }, func(string) {}) }()
 	select {
 	case <-opened:
 	case err := <-ended:
 		stop()
 		return err
 	}
-	before, began := s.meter(ctx), time.Now()
-	time.Sleep(pick(s.bench, 20*time.Second, 2*time.Second))
-	serve, database := s.meter(ctx).since(before)
+	before, began := s.readMeter(ctx), time.Now()
+	time.Sleep(choose(s.bench, 20*time.Second, 2*time.Second))
+	serve, database := s.readMeter(ctx).usedSince(before)
 	took := float64(time.Since(began).Microseconds())
 	stop()
 	if err := <-ended; err != nil {
 		return err
 	}
 	if serve > 0 {
-		s.report.add("dashboard", fmt.Sprintf("%d pending, one dashboard open, nothing changes: serve and PostgreSQL", n), "% of a core",
+		s.report.addFigure("dashboard", fmt.Sprintf("%d pending, one dashboard open, nothing changes: serve and PostgreSQL", n), "% of a core",
 			100*(serve+database)/took)
 	}
 	return nil

@@ -14,23 +14,23 @@ import (
 
 const (
 	changesPerSecond = 50
-	// pace is the least time between two renewals of a page's list, as the dashboard's script keeps it.
+	// pace is the minimum time between two renewals of a list, as in the dashboard's script.
 	pace = 300 * time.Millisecond
 )
 
-// changes are those of the queue: calls come into it, and others leave it. It knows when.
+// changes adds calls to the queue, removes others, and records when.
 type changes struct {
 	stage    *stage
 	sessions []string
-	queue    chan *pendingCall // those that wait, the oldest first
+	queue    chan *pendingCall // pending calls, oldest first
 	made     int
 
 	mu         sync.Mutex
 	came, left map[string]time.Time
 }
 
-func (s *stage) newChanges(ctx context.Context, calls []held) (*changes, error) {
-	targets, err := s.examine(ctx, calls, 0)
+func (s *stage) newChanges(ctx context.Context, calls []heldCall) (*changes, error) {
+	targets, err := s.readApprovals(ctx, calls, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -42,51 +42,51 @@ func (s *stage) newChanges(ctx context.Context, calls []held) (*changes, error) 
 	return c, nil
 }
 
-func (c *changes) note(in map[string]time.Time, id string) {
+func (c *changes) noteTime(in map[string]time.Time, id string) {
 	at := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	in[id] = at
 }
 
-// board is one open dashboard: it renews its list as the dashboard's script does.
+// board is one open dashboard. It renews its list as the dashboard's script does.
 type board struct {
-	desk   *desk
+	desk   *dashboardClient
 	news   chan struct{} // the queue's state changed
-	lists  []list
+	lists  []shownList
 	failed error
 }
 
-// list is what a board showed from one moment on.
-type list struct {
+// shownList holds the calls that a board shows from one moment on.
+type shownList struct {
 	at  time.Time
 	ids []string
 }
 
-// lag measures how long after a change the lists of many open dashboards show it, and what they take.
-func lag(ctx context.Context, b *bench) error {
+// measureLag measures how soon the lists of many open dashboards show a change, and the processor time that this takes.
+func measureLag(ctx context.Context, b *bench) error {
 	s, err := b.newStage(ctx, "--max-connections", "20000")
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	open, lasting := pick(b, 200, 20), pick(b, 20*time.Second, 2*time.Second)
+	open, lasting := choose(b, 200, 20), choose(b, 20*time.Second, 2*time.Second)
 	boards, err := s.openBoards(ctx, open)
 	if err != nil {
 		return err
 	}
 	const waiting = 50 // all the time
 	pairs := int(lasting.Seconds()) * changesPerSecond / 2
-	clients, err := enlist(ctx, s.gated(), waiting, 16, 16)
+	clients, err := connectClients(ctx, s.gatedTarget(), waiting, 16, 16)
 	if err != nil {
 		return err
 	}
-	defer clients.dismiss()
-	calls, _, err := clients.park(0)
+	defer clients.close()
+	calls, _, err := clients.parkCalls(0)
 	if err != nil {
 		return err
 	}
-	stop, err := runAll(ctx, boards)
+	stop, err := openAll(ctx, boards)
 	defer stop()
 	if err != nil {
 		return err
@@ -95,25 +95,25 @@ func lag(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	before, began := s.meter(ctx), time.Now()
-	if err := c.make(ctx, pairs); err != nil {
+	before, began := s.readMeter(ctx), time.Now()
+	if err := c.makeChanges(ctx, pairs); err != nil {
 		return err
 	}
 	took := time.Since(began)
-	serve, database := s.meter(ctx).since(before)
-	err = s.profile(ctx, "dashboard", func(ctx context.Context, d time.Duration) error {
-		return c.make(ctx, int(d.Seconds()+1)*changesPerSecond/2)
+	serve, database := s.readMeter(ctx).usedSince(before)
+	err = s.profileLoad(ctx, "dashboard", func(ctx context.Context, d time.Duration) error {
+		return c.makeChanges(ctx, int(d.Seconds()+1)*changesPerSecond/2)
 	})
 	if err != nil {
 		return err
 	}
-	time.Sleep(4 * pace) // the last changes are shown, too
+	time.Sleep(4 * pace) // until the last changes are shown
 	stop()
-	return s.tellLag(c, boards, took, serve, database)
+	return s.reportLag(c, boards, took, serve, database)
 }
 
-// runAll has all dashboards open, and returns what closes them.
-func runAll(ctx context.Context, boards []*board) (stop func(), err error) {
+// openAll opens all dashboards. The result closes them.
+func openAll(ctx context.Context, boards []*board) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	stop = func() {
@@ -122,7 +122,7 @@ func runAll(ctx context.Context, boards []*board) (stop func(), err error) {
 	}
 	ready := make(chan struct{}, len(boards))
 	for _, each := range boards {
-		work.Go(func() { each.run(ctx, func() { ready <- struct{}{} }) })
+		work.Go(func() { each.keepOpen(ctx, func() { ready <- struct{}{} }) })
 	}
 	for i := range boards {
 		select {
@@ -134,11 +134,11 @@ func runAll(ctx context.Context, boards []*board) (stop func(), err error) {
 	return stop, nil
 }
 
-// openBoards signs in n times, as 20 people.
+// openBoards signs in n times, as up to 20 reviewers.
 func (s *stage) openBoards(ctx context.Context, n int) ([]*board, error) {
 	var tokens []string
 	for i := range min(n, 20) {
-		token, err := s.person(ctx, "reviewer "+strconv.Itoa(i+1))
+		token, err := s.createReviewer(ctx, "reviewer "+strconv.Itoa(i+1))
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ func (s *stage) openBoards(ctx context.Context, n int) ([]*board, error) {
 	}
 	boards := make([]*board, n)
 	for i := range boards {
-		d, err := s.sit(ctx, tokens[i%len(tokens)])
+		d, err := s.signIn(ctx, tokens[i%len(tokens)])
 		if err != nil {
 			return nil, err
 		}
@@ -155,32 +155,32 @@ func (s *stage) openBoards(ctx context.Context, n int) ([]*board, error) {
 	return boards, nil
 }
 
-// run keeps the stream open and the list new until the context ends.
-func (b *board) run(ctx context.Context, opened func()) {
-	defer b.desk.leave()
+// keepOpen follows the stream and renews the list until the context ends.
+func (b *board) keepOpen(ctx context.Context, opened func()) {
+	defer b.desk.close()
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	work.Go(func() {
 		defer cancel()
 		last := ""
-		err := b.desk.watch(ctx, opened, func(state string) {
+		err := b.desk.watchEvents(ctx, opened, func(state string) {
 			if state == last {
 				return
 			}
 			last = state
 			select {
 			case b.news <- struct{}{}:
-			default: // it will look anyway
+			default: // a renewal is due already
 			}
 		})
 		b.failed = err
 	})
-	b.renew(ctx)
+	b.renewLists(ctx)
 	cancel()
 	work.Wait()
 }
 
-func (b *board) renew(ctx context.Context) {
+func (b *board) renewLists(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -188,14 +188,14 @@ func (b *board) renew(ctx context.Context) {
 		case <-b.news:
 		}
 		began := time.Now()
-		got, err := b.desk.fetch(ctx, "/", true)
+		got, err := b.desk.fetchPage(ctx, "/", true)
 		if err != nil {
 			if ctx.Err() == nil {
 				b.failed = err
 			}
 			return
 		}
-		b.lists = append(b.lists, list{time.Now(), idsOf(got.body)})
+		b.lists = append(b.lists, shownList{time.Now(), findCallIDs(got.body)})
 		select {
 		case <-ctx.Done():
 			return
@@ -204,8 +204,8 @@ func (b *board) renew(ctx context.Context) {
 	}
 }
 
-// idsOf are the calls in a list.
-func idsOf(html []byte) []string {
+// findCallIDs returns the IDs of the calls in a list.
+func findCallIDs(html []byte) []string {
 	var ids []string
 	for {
 		_, rest, found := bytes.Cut(html, []byte(`data-call="`))
@@ -217,36 +217,36 @@ func idsOf(html []byte) []string {
 	}
 }
 
-// make parks a call and rejects the oldest, that many times at a steady rate.
-func (c *changes) make(ctx context.Context, pairs int) error {
+// makeChanges parks a call and rejects the oldest one, pairs times at a steady rate.
+func (c *changes) makeChanges(ctx context.Context, pairs int) error {
 	const pause = 2 * time.Second / changesPerSecond
 	work, ctx := errgroup.WithContext(ctx)
 	began := time.Now()
 	for i := range pairs {
 		at, number := began.Add(time.Duration(i)*pause), c.made+i
-		work.Go(func() error { return c.park(ctx, at, number) })
-		work.Go(func() error { return c.reject(ctx, at.Add(pause/2)) })
+		work.Go(func() error { return c.parkAt(ctx, at, number) })
+		work.Go(func() error { return c.rejectOldestAt(ctx, at.Add(pause/2)) })
 	}
 	c.made += pairs
 	return work.Wait()
 }
 
-func (c *changes) park(ctx context.Context, at time.Time, number int) error {
-	if err := until(ctx, at); err != nil {
+func (c *changes) parkAt(ctx context.Context, at time.Time, number int) error {
+	if err := waitUntil(ctx, at); err != nil {
 		return err
 	}
-	w, err := dial(ctx, c.stage.gated())
+	w, err := dialTarget(ctx, c.stage.gatedTarget())
 	if err != nil {
 		return err
 	}
 	defer w.close()
 	w.session = c.sessions[number%len(c.sessions)]
-	call, err := w.park(parkedText(number))
+	call, err := w.parkCall(parkedText(number))
 	if err != nil {
 		return fmt.Errorf("park call %d: %w", number, err)
 	}
-	c.note(c.came, call.id)
-	targets, err := c.stage.examine(ctx, []held{call}, 0)
+	c.noteTime(c.came, call.id)
+	targets, err := c.stage.readApprovals(ctx, []heldCall{call}, 0)
 	if err != nil {
 		return err
 	}
@@ -254,28 +254,28 @@ func (c *changes) park(ctx context.Context, at time.Time, number int) error {
 	return nil
 }
 
-// reject rejects the oldest call that waits.
-func (c *changes) reject(ctx context.Context, at time.Time) error {
-	if err := until(ctx, at); err != nil {
+// rejectOldestAt rejects the oldest pending call.
+func (c *changes) rejectOldestAt(ctx context.Context, at time.Time) error {
+	if err := waitUntil(ctx, at); err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case oldest := <-c.queue:
-		err := c.stage.reject(ctx, oldest)
-		c.note(c.left, oldest.id)
+		err := c.stage.rejectCall(ctx, oldest)
+		c.noteTime(c.left, oldest.id)
 		return err
 	}
 }
 
-func (s *stage) reject(ctx context.Context, c *pendingCall) error {
-	_, err := s.post(ctx, "/api/v1/approvals/"+c.id+"/reject", map[string]any{"digest": c.digest, "reason": "measured"})
+func (s *stage) rejectCall(ctx context.Context, c *pendingCall) error {
+	_, err := s.postJSON(ctx, "/api/v1/approvals/"+c.id+"/reject", map[string]any{"digest": c.digest, "reason": "measured"})
 	return err
 }
 
-// until waits for a moment.
-func until(ctx context.Context, at time.Time) error {
+// waitUntil waits until a time.
+func waitUntil(ctx context.Context, at time.Time) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -284,9 +284,8 @@ func until(ctx context.Context, at time.Time) error {
 	}
 }
 
-// lags are how long after each change the board showed it. A call that came and left between two renewals was
-// never shown.
-func (b *board) lags(h *changes) []time.Duration {
+// findLags returns the time from each change to the list that shows it. A call that comes and goes between two renewals is not shown.
+func (b *board) findLags(h *changes) []time.Duration {
 	var lags []time.Duration
 	shown := map[string]bool{}
 	for n, l := range b.lists {
@@ -307,7 +306,7 @@ func (b *board) lags(h *changes) []time.Duration {
 	return lags
 }
 
-func (s *stage) tellLag(h *changes, boards []*board, took time.Duration, serve, database float64) error {
+func (s *stage) reportLag(h *changes, boards []*board, took time.Duration, serve, database float64) error {
 	var all []time.Duration
 	renewals := 0
 	for _, b := range boards {
@@ -315,7 +314,7 @@ func (s *stage) tellLag(h *changes, boards []*board, took time.Duration, serve, 
 			return b.failed
 		}
 		renewals += len(b.lists)
-		found := b.lags(h)
+		found := b.findLags(h)
 		if changes := len(h.came) + len(h.left); len(found) < changes/2 {
 			return fmt.Errorf("a dashboard showed %d of %d changes", len(found), changes)
 		}
@@ -323,13 +322,13 @@ func (s *stage) tellLag(h *changes, boards []*board, took time.Duration, serve, 
 	}
 	slices.Sort(all)
 	at := fmt.Sprintf("%d dashboards, %d changes/s: ", len(boards), changesPerSecond)
-	s.report.add("dashboard", at+"change to every list, p50", "ms", percentile(all, 0.50, time.Millisecond))
-	s.report.add("dashboard", at+"change to every list, p99", "ms", percentile(all, 0.99, time.Millisecond)).below(1000)
-	s.report.add("dashboard", at+"lists sent", "per second", float64(renewals)/took.Seconds())
+	s.report.addFigure("dashboard", at+"change to every list, p50", "ms", percentile(all, 0.50, time.Millisecond))
+	s.report.addFigure("dashboard", at+"change to every list, p99", "ms", percentile(all, 0.99, time.Millisecond)).aimBelow(1000)
+	s.report.addFigure("dashboard", at+"lists sent", "per second", float64(renewals)/took.Seconds())
 	if serve > 0 {
 		micros := float64(took.Microseconds())
-		s.report.add("dashboard", at+"processor time of serve", "cores", serve/micros)
-		s.report.add("dashboard", at+"processor time of PostgreSQL", "cores", database/micros)
+		s.report.addFigure("dashboard", at+"processor time of serve", "cores", serve/micros)
+		s.report.addFigure("dashboard", at+"processor time of PostgreSQL", "cores", database/micros)
 	}
 	return nil
 }

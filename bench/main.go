@@ -1,7 +1,6 @@
-// Package main owns the measurements: what a tool call costs on its way through
-// Holdpoint, and what a parked one costs while it waits. It builds the command, starts it
-// as operators do, talks to it as agents and reviewers do, and asserts nothing.
-// See README.md for what each figure means.
+// Package main owns the measurements: the cost of a tool call on its way through Holdpoint, and of a parked call while it waits.
+// It builds the command, starts it as operators do, and talks to it as agents and reviewers do. It asserts nothing. README.md
+// explains each figure.
 package main
 
 import (
@@ -31,24 +30,24 @@ func main() {
 	}
 }
 
-// options are what a run can be told.
+// options are the flags of a run.
 type options struct {
 	quick      bool
 	only       string
-	out        string // empty: nothing is written
-	binary     string // empty: it is built
+	out        string // empty: write nothing
+	binary     string // empty: build one
 	cpuProfile string // a directory; empty: no profiles
-	database   string // DATABASE_URL; empty: a cluster of our own
+	database   string // DATABASE_URL; empty: an embedded cluster
 }
 
-// phase is one group of figures, measured on a database and a server of its own.
+// phase is one group of figures. It has its own database and server.
 type phase struct {
 	name string
 	run  func(ctx context.Context, b *bench) error
 }
 
-func phases() []phase {
-	return []phase{{"overhead", overhead}, {"approval", approvalPath}, {"parked", parked}, {"talks", talks}, {"dashboard", dashboard}, {"openapi", openAPI}, {"slow", slowConnections}}
+func listPhases() []phase {
+	return []phase{{"overhead", measureOverhead}, {"approval", measureApprovalPath}, {"parked", measureParked}, {"talks", measureTalks}, {"dashboard", measureDashboard}, {"openapi", measureOpenAPI}, {"slow", measureSlowConnections}}
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -58,45 +57,45 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	if len(args) > 0 && args[0] == importRole {
 		return importDocument(ctx, args[1:], stdout)
 	}
-	opts, err := parse(args, stderr)
+	opts, err := parseOptions(args, stderr)
 	if err != nil {
 		return err
 	}
 	opts.database = getenv("DATABASE_URL")
-	debug.SetGCPercent(400) // ours; the programs that are measured have their defaults
+	debug.SetGCPercent(400) // of this program; the measured programs keep their defaults
 	b, err := newBench(ctx, opts, getenv, stderr)
 	if err != nil {
 		return err
 	}
 	defer b.close()
-	for _, p := range phases() {
+	for _, p := range listPhases() {
 		if opts.only != "" && opts.only != p.name {
 			continue
 		}
-		b.sayf("%s", p.name)
+		b.logf("%s", p.name)
 		if err := p.run(ctx, b); err != nil {
 			return fmt.Errorf("measure %s: %w", p.name, err)
 		}
 	}
-	if err := b.report.print(stdout); err != nil {
+	if err := b.report.printTable(stdout); err != nil {
 		return err
 	}
 	if opts.out == "" {
 		return nil
 	}
-	b.sayf("writing %s", opts.out)
-	return b.report.write(opts.out)
+	b.logf("writing %s", opts.out)
+	return b.report.writeFile(opts.out)
 }
 
-func parse(args []string, stderr io.Writer) (options, error) {
+func parseOptions(args []string, stderr io.Writer) (options, error) {
 	var opts options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	names := make([]string, 0, len(phases()))
-	for _, p := range phases() {
+	names := make([]string, 0, len(listPhases()))
+	for _, p := range listPhases() {
 		names = append(names, p.name)
 	}
-	flags.BoolVar(&opts.quick, "quick", false, "few and short rounds: to see that it works, not for figures")
+	flags.BoolVar(&opts.quick, "quick", false, "few and short rounds, to try the program; the figures mean nothing")
 	flags.StringVar(&opts.only, "only", "", "measure one `phase`: "+strings.Join(names, ", "))
 	flags.StringVar(&opts.out, "out", "", "write the figures to `file` (default bench/results.json of a whole run, else nothing)")
 	flags.StringVar(&opts.binary, "binary", "", "measure this holdpoint `file` instead of building one")

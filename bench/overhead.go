@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// crowd is the number of clients besides one at which overhead is measured.
+// crowd is the larger number of clients; overhead is also measured with one.
 const crowd = 32
 
-// echoText is what is echoed.
-var echoText = filled("", 64)
+// echoedText is the text of every call.
+var echoedText = filledText("", 64)
 
-// sample is one round of one way to the tool.
+// sample is the result of one round with one target.
 type sample struct {
 	p50, p99 float64 // µs
 	rate     float64 // calls/s
 	calls    int
-	serve    float64 // µs of processor time a call
-	database float64 // likewise
+	serve    float64 // µs of processor time per call
+	database float64 // µs of processor time per call
 }
 
-// series are the rounds of one way at one number of clients.
+// series holds the rounds of one target with one number of clients.
 type series []sample
 
-func (s series) pick(f func(sample) float64) []float64 {
+func (s series) valuesOf(f func(sample) float64) []float64 {
 	values := make([]float64, len(s))
 	for i := range s {
 		values[i] = f(s[i])
@@ -34,72 +34,72 @@ func (s series) pick(f func(sample) float64) []float64 {
 	return values
 }
 
-func p50(s sample) float64         { return s.p50 }
-func p99(s sample) float64         { return s.p99 }
-func rate(s sample) float64        { return s.rate }
-func serveCPU(s sample) float64    { return s.serve }
-func databaseUse(s sample) float64 { return s.database }
+func p50(s sample) float64            { return s.p50 }
+func p99(s sample) float64            { return s.p99 }
+func callRate(s sample) float64       { return s.rate }
+func serveMicros(s sample) float64    { return s.serve }
+func databaseMicros(s sample) float64 { return s.database }
 
-// overhead compares an auto-approved call through Holdpoint with the same call made directly.
-func overhead(ctx context.Context, b *bench) error {
+// measureOverhead compares an auto-approved call through Holdpoint with the same direct call.
+func measureOverhead(ctx context.Context, b *bench) error {
 	s, err := b.newStage(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	direct, err := openMany(ctx, s.direct(), crowd)
+	direct, err := openMany(ctx, s.directTarget(), crowd)
 	if err != nil {
 		return err
 	}
 	defer closeMany(direct)
-	through, err := openMany(ctx, s.through(), crowd)
+	through, err := openMany(ctx, s.openTarget(), crowd)
 	if err != nil {
 		return err
 	}
 	defer closeMany(through)
 	for _, clients := range [][]*wire{direct, through} { // warm up
-		if _, err := s.drive(ctx, clients, pick(b, 3*time.Second, time.Second)); err != nil {
+		if _, err := s.driveCalls(ctx, clients, choose(b, 3*time.Second, time.Second)); err != nil {
 			return err
 		}
 	}
 	for _, n := range []int{1, crowd} {
-		if err := s.compare(ctx, direct[:n], through[:n]); err != nil {
+		if err := s.compareTargets(ctx, direct[:n], through[:n]); err != nil {
 			return err
 		}
 	}
-	if _, peak, err := memory(s.serve.pid()); err == nil {
-		b.report.add("overhead", "peak memory of serve", "MiB", float64(peak)/(1<<20))
+	if _, peak, err := readMemory(s.serve.pid()); err == nil {
+		b.report.addFigure("overhead", "peak memory of serve", "MiB", float64(peak)/(1<<20))
 	}
-	return s.profile(ctx, "overhead", func(ctx context.Context, d time.Duration) error {
-		_, err := s.drive(ctx, through, d)
+	return s.profileLoad(ctx, "overhead", func(ctx context.Context, d time.Duration) error {
+		_, err := s.driveCalls(ctx, through, d)
 		return err
 	})
 }
 
-// compare takes rounds of both ways in turns, so that both see the same weather.
-func (s *stage) compare(ctx context.Context, direct, through []*wire) error {
-	length := pick(s.bench, 2500*time.Millisecond, 300*time.Millisecond)
+// compareTargets alternates rounds with both targets, so that both run under the same conditions.
+func (s *stage) compareTargets(ctx context.Context, direct, through []*wire) error {
+	length := choose(s.bench, 2500*time.Millisecond, 300*time.Millisecond)
 	var straight, gate series
-	for round := range pick(s.bench, 9, 3) {
+	for round := range choose(s.bench, 9, 3) {
 		for _, side := range []struct {
 			clients []*wire
 			into    *series
 		}{{direct, &straight}, {through, &gate}} {
-			one, err := s.drive(ctx, side.clients, length)
+			one, err := s.driveCalls(ctx, side.clients, length)
 			if err != nil {
 				return err
 			}
 			*side.into = append(*side.into, one)
 		}
-		s.sayf("  %2d clients, round %d: direct %.0f µs, through %.0f µs; %.0f/s, %.0f/s", len(direct), round+1,
+		s.logf("  %2d clients, round %d: direct %.0f µs, through %.0f µs; %.0f/s, %.0f/s", len(direct), round+1,
 			straight[round].p50, gate[round].p50, straight[round].rate, gate[round].rate)
 	}
-	s.tell(len(direct), straight, gate)
+	s.reportComparison(len(direct), straight, gate)
 	return nil
 }
 
-// tell adds the figures of one comparison.
-func (s *stage) tell(n int, direct, through series) {
+// reportComparison adds the figures of one comparison.
+func (s *stage) reportComparison(n int, direct, through series) {
 	r, at := &s.report, fmt.Sprintf("%d clients", n)
 	if n == 1 {
 		at = "1 client"
@@ -111,33 +111,33 @@ func (s *stage) tell(n int, direct, through series) {
 		for _, f := range []struct {
 			name, unit string
 			of         func(sample) float64
-		}{{"p50", "µs", p50}, {"p99", "µs", p99}, {"calls", "calls/s", rate}} {
-			values := side.of.pick(f.of)
-			r.add("overhead", at+", "+side.name+": "+f.name, f.unit, median(values)).spread(values)
+		}{{"p50", "µs", p50}, {"p99", "µs", p99}, {"calls", "calls/s", callRate}} {
+			values := side.of.valuesOf(f.of)
+			r.addFigure("overhead", at+", "+side.name+": "+f.name, f.unit, median(values)).addSpread(values)
 		}
 	}
 	ratio := func(name string, f func(sample) float64) *figure {
-		a, b := through.pick(f), direct.pick(f)
-		return r.add("overhead", at+", through / direct: "+name, "ratio", median(a)/median(b)).spread(pairwise(a, b))
+		a, b := through.valuesOf(f), direct.valuesOf(f)
+		return r.addFigure("overhead", at+", through / direct: "+name, "ratio", median(a)/median(b)).addSpread(divideRounds(a, b))
 	}
 	if f := ratio("p50", p50); n == 1 {
-		f.atMost(3.3)
+		f.aimAtMost(3.3)
 	}
 	ratio("p99", p99)
-	if f := ratio("calls/s", rate); n == crowd {
-		f.atLeast(0.30)
+	if f := ratio("calls/s", callRate); n == crowd {
+		f.aimAtLeast(0.30)
 	}
-	if used := median(through.pick(serveCPU)); used > 0 {
-		r.add("overhead", at+", processor time of serve", "µs/call", used)
+	if used := median(through.valuesOf(serveMicros)); used > 0 {
+		r.addFigure("overhead", at+", processor time of serve", "µs/call", used)
 	}
-	if used := median(through.pick(databaseUse)); used > 0 {
-		r.add("overhead", at+", processor time of PostgreSQL", "µs/call", used)
+	if used := median(through.valuesOf(databaseMicros)); used > 0 {
+		r.addFigure("overhead", at+", processor time of PostgreSQL", "µs/call", used)
 	}
 }
 
-// drive makes calls from all clients, each one after the other, for a time.
-func (s *stage) drive(ctx context.Context, clients []*wire, length time.Duration) (sample, error) {
-	before := s.meter(ctx)
+// driveCalls makes calls with all clients for a time. Each client makes one call after the other.
+func (s *stage) driveCalls(ctx context.Context, clients []*wire, length time.Duration) (sample, error) {
+	before := s.readMeter(ctx)
 	var all []time.Duration
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -145,7 +145,7 @@ func (s *stage) drive(ctx context.Context, clients []*wire, length time.Duration
 	began := time.Now()
 	for _, w := range clients {
 		wg.Go(func() {
-			took, err := w.repeat(ctx, began.Add(length))
+			took, err := w.repeatCalls(ctx, began.Add(length))
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, took...)
@@ -159,7 +159,7 @@ func (s *stage) drive(ctx context.Context, clients []*wire, length time.Duration
 	if failure != nil {
 		return sample{}, failure
 	}
-	serve, database := s.meter(ctx).since(before)
+	serve, database := s.readMeter(ctx).usedSince(before)
 	slices.Sort(all)
 	n := float64(len(all))
 	return sample{
@@ -168,11 +168,11 @@ func (s *stage) drive(ctx context.Context, clients []*wire, length time.Duration
 	}, nil
 }
 
-// repeat calls until the time is over, and says how long each call took.
-func (w *wire) repeat(ctx context.Context, until time.Time) ([]time.Duration, error) {
+// repeatCalls makes calls until the time is over, and returns the duration of each.
+func (w *wire) repeatCalls(ctx context.Context, until time.Time) ([]time.Duration, error) {
 	var took []time.Duration
 	for now := time.Now(); now.Before(until) && ctx.Err() == nil; {
-		if err := w.call(echoText); err != nil {
+		if err := w.callTool(echoedText); err != nil {
 			return nil, err
 		}
 		then := now
@@ -185,7 +185,7 @@ func (w *wire) repeat(ctx context.Context, until time.Time) ([]time.Duration, er
 func openMany(ctx context.Context, t target, n int) ([]*wire, error) {
 	wires := make([]*wire, 0, n)
 	for range n {
-		w, err := open(ctx, t)
+		w, err := openSession(ctx, t)
 		if err != nil {
 			closeMany(wires)
 			return nil, err

@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// parked measures how fast calls are parked, and what each one costs while it waits.
-func parked(ctx context.Context, b *bench) error {
-	if err := parkingRate(ctx, b); err != nil {
+// measureParked measures how fast calls are parked, and the cost of each parked call.
+func measureParked(ctx context.Context, b *bench) error {
+	if err := measureParkingRate(ctx, b); err != nil {
 		return err
 	}
-	return footprint(ctx, b)
+	return measureFootprint(ctx, b)
 }
 
-// parkingRate counts parked calls a second. Each is held open on a connection of its
-// own that was there before.
-func parkingRate(ctx context.Context, b *bench) error {
+// measureParkingRate counts parked calls per second. Each call is held open on its own connection, which exists before.
+func measureParkingRate(ctx context.Context, b *bench) error {
 	s, err := b.newStage(ctx, "--max-connections", "20000")
 	if err != nil {
 		return err
@@ -30,12 +29,12 @@ func parkingRate(ctx context.Context, b *bench) error {
 		first += n
 		return float64(n) / took.Seconds(), err
 	}
-	if _, err := round(pick(b, 2000, 200), 16); err != nil { // warm up
+	if _, err := round(choose(b, 2000, 200), 16); err != nil { // warm up
 		return err
 	}
 	rates := map[int][]float64{}
-	sizes := map[int]int{1: pick(b, 1000, 100), 16: pick(b, 4000, 400)}
-	for i := range pick(b, 7, 3) {
+	sizes := map[int]int{1: choose(b, 1000, 100), 16: choose(b, 4000, 400)}
+	for i := range choose(b, 7, 3) {
 		for _, submitters := range []int{1, 16} {
 			rate, err := round(sizes[submitters], submitters)
 			if err != nil {
@@ -43,11 +42,11 @@ func parkingRate(ctx context.Context, b *bench) error {
 			}
 			rates[submitters] = append(rates[submitters], rate)
 		}
-		s.sayf("  round %d: %.0f parked/s with 1 client, %.0f with 16", i+1, rates[1][i], rates[16][i])
+		s.logf("  round %d: %.0f parked/s with 1 client, %.0f with 16", i+1, rates[1][i], rates[16][i])
 	}
-	b.report.add("parked", "1 client: calls parked", "calls/s", median(rates[1])).spread(rates[1])
-	b.report.add("parked", "16 clients: calls parked", "calls/s", median(rates[16])).spread(rates[16]).atLeast(2000)
-	return s.profile(ctx, "parked", func(_ context.Context, d time.Duration) error {
+	b.report.addFigure("parked", "1 client: calls parked", "calls/s", median(rates[1])).addSpread(rates[1])
+	b.report.addFigure("parked", "16 clients: calls parked", "calls/s", median(rates[16])).addSpread(rates[16]).aimAtLeast(2000)
+	return s.profileLoad(ctx, "parked", func(_ context.Context, d time.Duration) error {
 		for until := time.Now().Add(d); time.Now().Before(until); {
 			if _, err := round(sizes[16], 16); err != nil {
 				return err
@@ -57,82 +56,82 @@ func parkingRate(ctx context.Context, b *bench) error {
 	})
 }
 
-// parkOnce parks n calls, and lets their clients leave.
+// parkOnce parks n calls and disconnects their clients.
 func (s *stage) parkOnce(ctx context.Context, first, n, submitters int) (time.Duration, error) {
-	clients, err := enlist(ctx, s.gated(), n, submitters, submitters)
+	clients, err := connectClients(ctx, s.gatedTarget(), n, submitters, submitters)
 	if err != nil {
 		return 0, err
 	}
-	_, took, err := clients.park(first)
-	clients.dismiss()
+	_, took, err := clients.parkCalls(first)
+	clients.close()
 	if err != nil {
 		return 0, err
 	}
-	return took, s.serve.until(ctx, time.Minute, func(ctx context.Context) bool {
-		found, err := s.metrics(ctx)
+	return took, s.serve.waitFor(ctx, time.Minute, func(ctx context.Context) bool {
+		found, err := s.readMetrics(ctx)
 		return err == nil && found["go_goroutines"] < 200
 	})
 }
 
-// footprint measures what many parked calls take, in the database and in the
-// server's memory, with their clients connected, each in a session of its own.
-func footprint(ctx context.Context, b *bench) error {
+// measureFootprint measures the size of many parked calls, in the database and in the server's memory. Each client stays connected
+// with its own session.
+func measureFootprint(ctx context.Context, b *bench) error {
 	s, err := b.newStage(ctx, "--max-connections", "20000")
 	if err != nil {
 		return err
 	}
 	defer s.close()
-	n := pick(b, 10_000, 1000)
-	if err := enoughFiles(n + 200); err != nil {
+	n := choose(b, 10_000, 1000)
+	if err := checkFileLimit(n + 200); err != nil {
 		return err
 	}
 	const warmUp = 100
 	if _, err := s.parkOnce(ctx, 0, warmUp, 16); err != nil {
 		return err
 	}
-	idle, err := s.settled(ctx)
+	idle, err := s.waitForSteadyMemory(ctx)
 	if err != nil {
 		return err
 	}
-	clients, err := enlist(ctx, s.gated(), n, 16, n)
+	clients, err := connectClients(ctx, s.gatedTarget(), n, 16, n)
 	if err != nil {
 		return err
 	}
-	defer clients.dismiss()
-	empty, err := s.tableSizes(ctx)
+	defer clients.close()
+	empty, err := s.readTableSizes(ctx)
 	if err != nil {
 		return err
 	}
-	calls, took, err := clients.park(warmUp)
+	calls, took, err := clients.parkCalls(warmUp)
 	if err != nil {
 		return err
 	}
-	s.sayf("  %d calls parked in %.1f s", n, took.Seconds())
-	full, err := s.tableSizes(ctx)
+	s.logf("  %d calls parked in %.1f s", n, took.Seconds())
+	full, err := s.readTableSizes(ctx)
 	if err != nil {
 		return err
 	}
-	busy, err := s.settled(ctx)
+	busy, err := s.waitForSteadyMemory(ctx)
 	if err != nil {
 		return err
 	}
-	watched := n - n/20 - n/100 // whether the others are still there, their answers will tell
-	if err := s.stillParked(ctx, calls[:watched]); err != nil {
+	watched := n - n/20 - n/100 // the answers to the others show that they are connected
+	if err := s.checkParked(ctx, calls[:watched]); err != nil {
 		return err
 	}
-	s.tellTables(empty, full, n)
-	s.tellMemory(idle, busy, n)
-	if err := s.snapshot(ctx, "footprint"); err != nil {
+	s.reportTables(empty, full, n)
+	s.reportMemory(idle, busy, n)
+	if err := s.writeSnapshot(ctx, "footprint"); err != nil {
 		return err
 	}
 	return s.answerAmong(ctx, calls, watched, warmUp)
 }
 
-// answerAmong approves the last of the calls, and measures how soon their clients have the answers while all others wait. The
-// first call has the number first.
-func (s *stage) answerAmong(ctx context.Context, calls []held, watched, first int) error {
+// answerAmong approves the calls from watched on, and measures how soon their clients have the answers while all others wait. The
+// number of the first call is first.
+func (s *stage) answerAmong(ctx context.Context, calls []heldCall, watched, first int) error {
 	warm := len(calls) / 100
-	targets, err := s.examine(ctx, calls, watched)
+	targets, err := s.readApprovals(ctx, calls, watched)
 	if err != nil {
 		return err
 	}
@@ -151,20 +150,20 @@ func (s *stage) answerAmong(ctx context.Context, calls []held, watched, first in
 	}
 	slices.Sort(took)
 	at := fmt.Sprintf("%d connected, 50 approvals/s: approve request to the agent's answer, ", len(calls))
-	s.report.add("parked", at+"p50", "ms", percentile(took, 0.50, time.Millisecond))
-	s.report.add("parked", at+"p99", "ms", percentile(took, 0.99, time.Millisecond)).below(50)
+	s.report.addFigure("parked", at+"p50", "ms", percentile(took, 0.50, time.Millisecond))
+	s.report.addFigure("parked", at+"p99", "ms", percentile(took, 0.99, time.Millisecond)).aimBelow(50)
 	return nil
 }
 
-// stillParked makes sure that what was measured was there.
-func (s *stage) stillParked(ctx context.Context, calls []held) error {
+// checkParked checks that all calls are parked and their clients connected.
+func (s *stage) checkParked(ctx context.Context, calls []heldCall) error {
 	var waiting int
 	if err := s.pool.QueryRow(ctx, `SELECT count(*) FROM approvals WHERE status = 'pending'`).Scan(&waiting); err != nil {
 		return fmt.Errorf("count parked calls: %w", err)
 	}
 	gone := 0
 	for _, call := range calls {
-		if !call.connected() {
+		if !call.isConnected() {
 			gone++
 		}
 	}
@@ -174,8 +173,8 @@ func (s *stage) stillParked(ctx context.Context, calls []held) error {
 	return nil
 }
 
-// enoughFiles checks that so many connections may be open. Go has raised the limit already.
-func enoughFiles(n int) error {
+// checkFileLimit checks that n files may be open. Go raises the limit as far as it may.
+func checkFileLimit(n int) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("read the limit of open files: %w", err)

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// process is a program that we started.
+// process is a child process.
 type process struct {
 	cmd    *exec.Cmd
 	log    string // a file
 	exited chan struct{}
 }
 
-// start runs a program whose errors go to a log file. When the command's context ends it is asked to end.
-func start(cmd *exec.Cmd, log string) (*process, error) {
+// startProcess starts a program whose errors go to a log file. When the context of the command ends, the program gets SIGTERM.
+func startProcess(cmd *exec.Cmd, log string) (*process, error) {
 	file, err := os.Create(log)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
@@ -35,7 +35,7 @@ func start(cmd *exec.Cmd, log string) (*process, error) {
 	}
 	p := &process{cmd: cmd, log: log, exited: make(chan struct{})}
 	go func() {
-		_ = cmd.Wait() // what it has to say is in the log
+		_ = cmd.Wait() // its errors are in the log
 		close(p.exited)
 	}()
 	return p, nil
@@ -45,9 +45,9 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 
 const stopPatience = 30 * time.Second
 
-// stop asks the program to end, and in the end makes it.
+// stop ends the program, by force if it does not end in time.
 func (p *process) stop() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	select {
 	case <-p.exited:
 	case <-time.After(stopPatience):
@@ -56,8 +56,8 @@ func (p *process) stop() {
 	}
 }
 
-// said is the end of the program's log.
-func (p *process) said() string {
+// logTail returns the end of the program's log.
+func (p *process) logTail() string {
 	text, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
@@ -65,23 +65,23 @@ func (p *process) said() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
-// until waits for something that the program is to bring about.
-func (p *process) until(ctx context.Context, patience time.Duration, ready func(ctx context.Context) bool) error {
+// waitFor waits until ready returns true.
+func (p *process) waitFor(ctx context.Context, patience time.Duration, ready func(ctx context.Context) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errors.New("it took too long"))
 	defer cancel()
 	for !ready(ctx) {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w; it said:\n%s", p.cmd.Path, context.Cause(ctx), p.said())
+			return fmt.Errorf("wait for %s: %w; it said:\n%s", p.cmd.Path, context.Cause(ctx), p.logTail())
 		case <-p.exited:
-			return fmt.Errorf("wait for %s: it ended; it said:\n%s", p.cmd.Path, p.said())
+			return fmt.Errorf("wait for %s: it ended; it said:\n%s", p.cmd.Path, p.logTail())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 	return nil
 }
 
-// freeAddr is an address that nothing listens at.
+// freeAddr returns an unused address.
 func freeAddr(ctx context.Context) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

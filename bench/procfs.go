@@ -12,14 +12,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// What the system says of processes. Where there is no /proc these are errors, and
-// the figures are left out.
+// The functions below read /proc. Without it they fail, and the figures are left out.
 
-// tick is the unit of times in /proc, which is the same on every Linux.
+// tickMicros is the unit of times in /proc. It is the same on every Linux.
 const tickMicros = 10_000
 
-// cpuMicros is the processor time that a process has used.
-func cpuMicros(pid int) (int64, error) {
+// readCPUMicros returns the processor time that a process has used.
+func readCPUMicros(pid int) (int64, error) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return 0, fmt.Errorf("read processor time: %w", err)
@@ -37,8 +36,8 @@ func cpuMicros(pid int) (int64, error) {
 	return (user + system) * tickMicros, nil
 }
 
-// memory of a process, in bytes.
-func memory(pid int) (now, peak int64, err error) {
+// readMemory returns the memory of a process in bytes.
+func readMemory(pid int) (now, peak int64, err error) {
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
 		return 0, 0, fmt.Errorf("read memory: %w", err)
@@ -63,9 +62,8 @@ func memory(pid int) (now, peak int64, err error) {
 	return now, peak, nil
 }
 
-// databaseCPU is the processor time of the database server's processes, if
-// they run here.
-func databaseCPU(ctx context.Context, pool *pgxpool.Pool) (map[int]int64, error) {
+// readDatabaseCPU returns the processor time of each process of the database server, if it runs on this machine.
+func readDatabaseCPU(ctx context.Context, pool *pgxpool.Pool) (map[int]int64, error) {
 	rows, err := pool.Query(ctx, `SELECT pid FROM pg_stat_activity`)
 	if err != nil {
 		return nil, fmt.Errorf("list database processes: %w", err)
@@ -80,29 +78,29 @@ func databaseCPU(ctx context.Context, pool *pgxpool.Pool) (map[int]int64, error)
 		if err != nil || strings.TrimSpace(string(name)) != "postgres" {
 			continue
 		}
-		if micros, err := cpuMicros(pid); err == nil {
+		if micros, err := readCPUMicros(pid); err == nil {
 			used[pid] = micros
 		}
 	}
 	return used, nil
 }
 
-// meter reads the processor time of the server and of its database.
+// meter is a reading of processor times, of the server and of its database.
 type meter struct {
 	serve    int64
 	database map[int]int64
 }
 
-// meter takes a reading. What cannot be read counts as nothing used, and its figure is left out.
-func (s *stage) meter(ctx context.Context) meter {
+// readMeter takes a reading. Unreadable times count as zero, and their figures are left out.
+func (s *stage) readMeter(ctx context.Context) meter {
 	var m meter
-	m.serve, _ = cpuMicros(s.serve.pid())
-	m.database, _ = databaseCPU(ctx, s.pool)
+	m.serve, _ = readCPUMicros(s.serve.pid())
+	m.database, _ = readDatabaseCPU(ctx, s.pool)
 	return m
 }
 
-// since is what was used after an earlier reading. A process that ended in between is lost.
-func (m meter) since(before meter) (serve, database float64) {
+// usedSince returns the time used since an earlier reading. Processes that have ended since are not counted.
+func (m meter) usedSince(before meter) (serve, database float64) {
 	for pid, micros := range m.database {
 		database += float64(micros - before.database[pid])
 	}

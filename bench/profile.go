@@ -11,32 +11,31 @@ import (
 
 const profileTime = 6 * time.Second
 
-// profile writes a CPU profile of the server under a load, if profiles are wanted. The
-// load must last for the time that it is given.
-func (s *stage) profile(ctx context.Context, name string, load func(ctx context.Context, d time.Duration) error) error {
+// profileLoad writes a CPU profile of the server under a load if profiles are wanted. The load must last for the given time.
+func (s *stage) profileLoad(ctx context.Context, name string, load func(ctx context.Context, d time.Duration) error) error {
 	if s.pprof == "" {
 		return nil
 	}
-	s.sayf("  profiling")
+	s.logf("  profiling")
 	loaded := make(chan error, 1)
 	go func() { loaded <- load(ctx, profileTime+time.Second) }()
-	err := s.fetch(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(profileTime.Seconds())), name+"-cpu.pprof")
-	return errors.Join(err, <-loaded, s.snapshot(ctx, name))
+	err := s.writeProfile(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(profileTime.Seconds())), name+"-cpu.pprof")
+	return errors.Join(err, <-loaded, s.writeSnapshot(ctx, name))
 }
 
-// snapshot writes what the server's memory and goroutines are, if profiles are wanted.
-func (s *stage) snapshot(ctx context.Context, name string) error {
+// writeSnapshot writes profiles of the server's memory and goroutines if profiles are wanted.
+func (s *stage) writeSnapshot(ctx context.Context, name string) error {
 	if s.pprof == "" {
 		return nil
 	}
 	return errors.Join(
-		s.fetch(ctx, "/debug/pprof/allocs", name+"-allocs.pprof"),
-		s.fetch(ctx, "/debug/pprof/heap?gc=1", name+"-heap.pprof"),
-		s.fetch(ctx, "/debug/pprof/goroutine?debug=1", name+"-goroutines.txt"),
+		s.writeProfile(ctx, "/debug/pprof/allocs", name+"-allocs.pprof"),
+		s.writeProfile(ctx, "/debug/pprof/heap?gc=1", name+"-heap.pprof"),
+		s.writeProfile(ctx, "/debug/pprof/goroutine?debug=1", name+"-goroutines.txt"),
 	)
 }
 
-func (s *stage) fetch(ctx context.Context, path, file string) error {
+func (s *stage) writeProfile(ctx context.Context, path, file string) error {
 	text, err := s.getFrom(ctx, s.pprof, path)
 	if err != nil {
 		return err

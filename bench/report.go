@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// report is what results.json says.
+// report is the content of results.json.
 type report struct {
 	Machine machine  `json:"machine"`
 	Figures []figure `json:"figures"`
 }
 
-// machine is where the figures come from.
+// machine describes the machine and the versions.
 type machine struct {
 	Date       string `json:"date"`
 	Revision   string `json:"revision,omitempty"`
@@ -34,7 +34,7 @@ type machine struct {
 	Quick      bool   `json:"quick,omitempty"`
 }
 
-// figure is one number. One with an aim says whether it was reached.
+// figure is one number. If it has an aim, Reached says whether it meets the aim.
 type figure struct {
 	Phase   string   `json:"phase"`
 	Name    string   `json:"name"`
@@ -46,43 +46,43 @@ type figure struct {
 	Reached *bool    `json:"reached,omitempty"`
 }
 
-// add keeps a figure.
-func (r *report) add(phase, name, unit string, value float64) *figure {
-	r.Figures = append(r.Figures, figure{Phase: phase, Name: name, Unit: unit, Value: round(value)})
+// addFigure adds a figure.
+func (r *report) addFigure(phase, name, unit string, value float64) *figure {
+	r.Figures = append(r.Figures, figure{Phase: phase, Name: name, Unit: unit, Value: roundFigure(value)})
 	return &r.Figures[len(r.Figures)-1]
 }
 
-// atMost, below and atLeast set a figure's aim.
-func (f *figure) atMost(limit float64) {
+// aimAtMost, aimBelow and aimAtLeast set the aim.
+func (f *figure) aimAtMost(limit float64) {
 	reached := f.Value <= limit
-	f.Aim, f.Reached = "≤ "+number(limit), &reached
+	f.Aim, f.Reached = "≤ "+formatNumber(limit), &reached
 }
 
-func (f *figure) below(limit float64) {
+func (f *figure) aimBelow(limit float64) {
 	reached := f.Value < limit
-	f.Aim, f.Reached = "< "+number(limit), &reached
+	f.Aim, f.Reached = "< "+formatNumber(limit), &reached
 }
 
-func (f *figure) atLeast(limit float64) {
+func (f *figure) aimAtLeast(limit float64) {
 	reached := f.Value >= limit
-	f.Aim, f.Reached = "≥ "+number(limit), &reached
+	f.Aim, f.Reached = "≥ "+formatNumber(limit), &reached
 }
 
-// spread keeps the rounds' extremes.
-func (f *figure) spread(rounds []float64) *figure {
+// addSpread adds the lowest and the highest round.
+func (f *figure) addSpread(rounds []float64) *figure {
 	if len(rounds) > 1 {
 		low, high := math.Inf(1), math.Inf(-1)
 		for _, v := range rounds {
 			low, high = min(low, v), max(high, v)
 		}
-		low, high = round(low), round(high)
+		low, high = roundFigure(low), roundFigure(high)
 		f.Low, f.High = &low, &high
 	}
 	return f
 }
 
-// round keeps three digits, and all digits before the point.
-func round(v float64) float64 {
+// roundFigure keeps three significant digits, and all digits before the point.
+func roundFigure(v float64) float64 {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0
 	}
@@ -90,10 +90,10 @@ func round(v float64) float64 {
 	return math.Round(v*scale) / scale
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// print writes the table.
-func (r *report) print(w io.Writer) error {
+// printTable writes the figures as a table.
+func (r *report) printTable(w io.Writer) error {
 	m := r.Machine
 	fmt.Fprintf(w, "\n%s, %d cores, Go %s, PostgreSQL %s (fsync %s), %s\n\n", m.System, m.Cores, m.Go, m.PostgreSQL, m.Fsync, m.Date)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -101,7 +101,7 @@ func (r *report) print(w io.Writer) error {
 	for _, f := range r.Figures {
 		rounds, aim := "", f.Aim
 		if f.Low != nil {
-			rounds = number(*f.Low) + " to " + number(*f.High)
+			rounds = formatNumber(*f.Low) + " to " + formatNumber(*f.High)
 		}
 		switch {
 		case f.Reached == nil:
@@ -110,12 +110,12 @@ func (r *report) print(w io.Writer) error {
 		default:
 			aim += "  MISSED"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Phase, f.Name, number(f.Value), f.Unit, rounds, aim)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Phase, f.Name, formatNumber(f.Value), f.Unit, rounds, aim)
 	}
 	return table.Flush()
 }
 
-func (r *report) write(path string) error {
+func (r *report) writeFile(path string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write figures: %w", err)

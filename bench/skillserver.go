@@ -16,17 +16,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// marker begins a text whose arrival is noted; what follows is its number.
+// marker begins a text whose arrival is recorded. A number and a space follow.
 const marker = "arrives-"
 
-// arrivals are when marked calls came in, before anything was made of them.
+// arrivals records when marked calls arrive, before they are parsed.
 type arrivals struct {
 	mu   sync.Mutex
 	seen map[string][]int64 // by number: Unix nanoseconds, one for each time it came
 }
 
-// serveSkill is the skill server: the official SDK's, stateful, answering with JSON, with one
-// tool. It says its address, and ends when its parent is gone.
+// serveSkill runs the skill server: the official SDK, stateful, JSON responses, one tool. It prints its address, and ends with its
+// parent process.
 func serveSkill(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -35,13 +35,13 @@ func serveSkill(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 		cancel()
 	}()
 	server := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Says what it was told."}, echo)
+	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Returns the text."}, echoText)
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{JSONResponse: true})
 	noted := &arrivals{seen: make(map[string][]int64)}
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", noted.note(handler))
-	mux.HandleFunc("GET /arrivals", noted.list)
+	mux.Handle("/mcp", noted.recordArrivals(handler))
+	mux.HandleFunc("GET /arrivals", noted.serveTimes)
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("serve skill: %w", err)
@@ -55,17 +55,17 @@ func serveSkill(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	return nil
 }
 
-// said is the tool's input.
-type said struct {
+// echoInput is the input of the tool.
+type echoInput struct {
 	Text string `json:"text"`
 }
 
-func echo(_ context.Context, _ *mcp.CallToolRequest, in said) (*mcp.CallToolResult, any, error) {
+func echoText(_ context.Context, _ *mcp.CallToolRequest, in echoInput) (*mcp.CallToolResult, any, error) {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: in.Text}}}, nil, nil
 }
 
-// note stamps a request as it comes, and passes it on.
-func (a *arrivals) note(next http.Handler) http.Handler {
+// recordArrivals records the time of a marked request and passes the request on.
+func (a *arrivals) recordArrivals(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at := time.Now().UnixNano()
 		body, err := io.ReadAll(r.Body)
@@ -84,7 +84,7 @@ func (a *arrivals) note(next http.Handler) http.Handler {
 	})
 }
 
-func (a *arrivals) list(w http.ResponseWriter, _ *http.Request) {
+func (a *arrivals) serveTimes(w http.ResponseWriter, _ *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := json.NewEncoder(w).Encode(a.seen); err != nil {
@@ -92,10 +92,12 @@ func (a *arrivals) list(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// marked is a text of a length that says its number.
-func marked(number, length int) string { return filled(marker+strconv.Itoa(number)+" ", length) }
+// markedText returns a text of a length that starts with the marker and a number.
+func markedText(number, length int) string {
+	return filledText(marker+strconv.Itoa(number)+" ", length)
+}
 
-func filled(start string, length int) string {
+func filledText(start string, length int) string {
 	const words = "the quick brown fox jumps over the lazy dog "
 	text := []byte(start)
 	for len(text) < length {

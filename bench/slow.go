@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	slowClients    = 1_000 // connections that make no progress, at any moment
+	slowClients    = 1_000 // connections without progress, at any moment
 	workingClients = 50
 )
 
-// slowConnections measures clients that work beside connections that make no progress, on each of the server's addresses in
-// turn. Each of those is opened again when the server closes it.
-func slowConnections(ctx context.Context, b *bench) error {
+// measureSlowConnections measures clients beside connections without progress, on each address of the server. When the server
+// closes such a connection, it is opened again.
+func measureSlowConnections(ctx context.Context, b *bench) error {
 	metrics, err := freeAddr(ctx)
 	if err != nil {
 		return err
@@ -28,17 +28,17 @@ func slowConnections(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer s.close()
-	working, err := openMany(ctx, s.through(), workingClients)
+	working, err := openMany(ctx, s.openTarget(), workingClients)
 	if err != nil {
 		return err
 	}
 	defer closeMany(working)
-	length := pick(b, 10*time.Second, time.Second)
-	if _, err := s.drive(ctx, working, pick(b, 3*time.Second, time.Second)); err != nil { // warm up
+	length := choose(b, 10*time.Second, time.Second)
+	if _, err := s.driveCalls(ctx, working, choose(b, 3*time.Second, time.Second)); err != nil { // warm up
 		return err
 	}
 	for _, listener := range []struct{ name, addr string }{{"main address", s.addr}, {"address of metrics", metrics}} {
-		alone, err := s.drive(ctx, working, length)
+		alone, err := s.driveCalls(ctx, working, length)
 		if err != nil {
 			return err
 		}
@@ -48,15 +48,15 @@ func slowConnections(ctx context.Context, b *bench) error {
 				return fmt.Errorf("%s connections on the %s: %w", kind.name, listener.name, err)
 			}
 			what := fmt.Sprintf("50 clients beside 1,000 %s connections, %s: p99", kind.name, listener.name)
-			b.report.add("slow", what, "µs", beside.p99)
-			b.report.add("slow", what+" beside / alone", "", beside.p99/alone.p99)
+			b.report.addFigure("slow", what, "µs", beside.p99)
+			b.report.addFigure("slow", what+" beside / alone", "", beside.p99/alone.p99)
 		}
-		b.report.add("slow", "50 clients alone, before the "+listener.name+": p99", "µs", alone.p99)
+		b.report.addFigure("slow", "50 clients alone, before the "+listener.name+": p99", "µs", alone.p99)
 	}
 	return nil
 }
 
-// driveBeside is drive while connections to an address are open.
+// driveBeside is driveCalls beside slow connections to an address.
 func (s *stage) driveBeside(ctx context.Context, working []*wire, length time.Duration, addr string, texts []string) (sample, error) {
 	holding, stop := context.WithCancel(ctx)
 	var held sync.WaitGroup
@@ -75,11 +75,10 @@ func (s *stage) driveBeside(ctx context.Context, working []*wire, length time.Du
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	return s.drive(ctx, working, length)
+	return s.driveCalls(ctx, working, length)
 }
 
-// slowKinds are what slow connections say. A client that vanished says no more, and reads nothing either: half a request is
-// all that the server has of it.
+// slowKinds are the texts that slow connections send. Of a client that vanished, the server has half a request.
 var slowKinds = []struct {
 	name  string
 	texts []string
@@ -89,10 +88,10 @@ var slowKinds = []struct {
 	{"half-open", []string{"GET / HTTP/1.1\r\nHost: x\r\n", "POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\ntoken="}},
 }
 
-// slowPause is between two bytes of a slow connection.
+// slowPause is the time between two bytes of a slow connection.
 const slowPause = time.Second
 
-// holdOpen keeps a connection open until ctx ends. Slow ones go on, byte by byte.
+// holdOpen keeps a connection open until ctx ends. Unfinished texts continue byte by byte.
 func holdOpen(ctx context.Context, addr, text string, open *atomic.Int64) {
 	goesOn := strings.HasSuffix(text, ": ") || strings.HasSuffix(text, "\r\n\r\n") && strings.HasPrefix(text, "POST")
 	counted := false
@@ -101,22 +100,22 @@ func holdOpen(ctx context.Context, addr, text string, open *atomic.Int64) {
 		if err != nil {
 			return
 		}
-		closing := context.AfterFunc(ctx, func() { _ = conn.Close() }) // nothing was said on it
+		closing := context.AfterFunc(ctx, func() { _ = conn.Close() }) // there is nothing to flush
 		if _, err = io.WriteString(conn, text); err == nil && !counted {
 			counted = true
 			open.Add(1)
 		}
 		if goesOn {
-			go trickle(ctx, conn)
+			go writeSlowly(ctx, conn)
 		}
-		_, _ = io.Copy(io.Discard, conn) // it ends when the server closes the connection
+		_, _ = io.Copy(io.Discard, conn) // until the server closes the connection
 		closing()
-		_ = conn.Close() // likewise
+		_ = conn.Close() // the server may have closed it
 	}
 }
 
-// trickle writes a byte now and then, until the connection is closed.
-func trickle(ctx context.Context, conn net.Conn) {
+// writeSlowly writes one byte at a time until the connection is closed.
+func writeSlowly(ctx context.Context, conn net.Conn) {
 	ticker := time.NewTicker(slowPause)
 	defer ticker.Stop()
 	for {

@@ -18,9 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// stage is what one phase is measured on: a new database, a server on it, a skill
-// server, and an agent that may use it twice: as echo, whose calls are approved
-// as they come, and as gated.
+// stage is the setup of one phase: a new database, a server on it, a skill server, and an agent. The agent has the skill server
+// twice: as the auto-approved skill "echo" and as the skill "gated".
 type stage struct {
 	*bench
 	name     string
@@ -40,7 +39,7 @@ const (
 	agentName     = "bench"
 )
 
-// newStage starts all that a phase is measured on. flags are more than the usual ones of serve.
+// newStage starts the setup of a phase. The flags are added to the usual ones of serve.
 func (b *bench) newStage(ctx context.Context, flags ...string) (_ *stage, err error) {
 	b.stages++
 	s := &stage{bench: b, name: "stage" + strconv.Itoa(b.stages), token: rand.Text() + rand.Text()}
@@ -62,7 +61,7 @@ func (b *bench) newStage(ctx context.Context, flags ...string) (_ *stage, err er
 	if err := s.startServe(ctx, databaseURL, flags); err != nil {
 		return nil, err
 	}
-	return s, s.register(ctx)
+	return s, s.registerSkills(ctx)
 }
 
 func (s *stage) makeDatabase(ctx context.Context) (string, error) {
@@ -74,11 +73,11 @@ func (s *stage) makeDatabase(ctx context.Context) (string, error) {
 	return withDatabase(s.db.URL(), name), nil
 }
 
-// withDatabase is a connection string for another database of the same server.
+// withDatabase returns the connection string of another database on the same server.
 func withDatabase(text, name string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" {
-		return text + " dbname=" + name // keyword=value pairs: the last one counts
+		return text + " dbname=" + name // of keyword=value pairs, the last one counts
 	}
 	u.Path = "/" + name
 	return u.String()
@@ -90,7 +89,7 @@ func (s *stage) startSkill(ctx context.Context) error {
 		return fmt.Errorf("start skill server: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, self, skillRole) //nolint:gosec // G204: this program itself
-	if _, err := cmd.StdinPipe(); err != nil {       // it ends with us
+	if _, err := cmd.StdinPipe(); err != nil {       // it ends with this program
 		return fmt.Errorf("start skill server: %w", err)
 	}
 	stdout, write, err := os.Pipe()
@@ -99,14 +98,14 @@ func (s *stage) startSkill(ctx context.Context) error {
 	}
 	defer func() { _ = stdout.Close() }()
 	cmd.Stdout = write
-	s.skill, err = start(cmd, filepath.Join(s.dir, s.name+"-skill.log"))
+	s.skill, err = startProcess(cmd, filepath.Join(s.dir, s.name+"-skill.log"))
 	_ = write.Close() // the child has its own
 	if err != nil {
 		return err
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
-		return fmt.Errorf("start skill server: %w; it said:\n%s", err, s.skill.said())
+		return fmt.Errorf("start skill server: %w; it said:\n%s", err, s.skill.logTail())
 	}
 	s.skillAt = strings.TrimSpace(line)
 	return ctx.Err()
@@ -118,7 +117,7 @@ func (s *stage) startServe(ctx context.Context, databaseURL string, flags []stri
 		return err
 	}
 	s.addr = addr
-	//nolint:gosec // G204: the binary that is measured
+	//nolint:gosec // G204: the measured program
 	cmd := exec.CommandContext(ctx, s.binary, append([]string{"serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name)}, flags...)...)
 	cmd.Env = []string{"DATABASE_URL=" + databaseURL, "HOLDPOINT_BOOTSTRAP_TOKEN=" + s.token}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GODEBUG"} {
@@ -132,17 +131,17 @@ func (s *stage) startServe(ctx context.Context, databaseURL string, flags []stri
 		}
 		cmd.Env = append(cmd.Env, "HOLDPOINT_PPROF="+s.pprof)
 	}
-	if s.serve, err = start(cmd, filepath.Join(s.dir, s.name+"-serve.log")); err != nil {
+	if s.serve, err = startProcess(cmd, filepath.Join(s.dir, s.name+"-serve.log")); err != nil {
 		return err
 	}
-	return s.serve.until(ctx, startPatience, func(ctx context.Context) bool {
+	return s.serve.waitFor(ctx, startPatience, func(ctx context.Context) bool {
 		_, err := s.get(ctx, "/readyz")
 		return err == nil
 	})
 }
 
-// register declares the skills and the agent, and makes its key, as an operator does.
-func (s *stage) register(ctx context.Context) error {
+// registerSkills registers the skills and the agent, and makes a key, as an operator does.
+func (s *stage) registerSkills(ctx context.Context) error {
 	hour := "1h"
 	server := map[string]any{"transport": "http", "url": "http://" + s.skillAt + "/mcp", "approval_timeout": hour}
 	echo, gated := map[string]any{"name": "echo", "auto_approve": true}, map[string]any{"name": "gated"}
@@ -155,10 +154,10 @@ func (s *stage) register(ctx context.Context) error {
 			"name": agentName, "wait_budget": hour, "limits": map[string]any{"pending": 100_000}, "skills": []any{map[string]any{"skill": "echo"}, map[string]any{"skill": "gated"}},
 		}},
 	}
-	if _, err := s.post(ctx, "/api/v1/apply", map[string]any{"spec": spec}); err != nil {
+	if _, err := s.postJSON(ctx, "/api/v1/apply", map[string]any{"spec": spec}); err != nil {
 		return err
 	}
-	made, err := s.post(ctx, "/api/v1/agents/"+agentName+"/keys", map[string]any{})
+	made, err := s.postJSON(ctx, "/api/v1/agents/"+agentName+"/keys", map[string]any{})
 	if err != nil {
 		return err
 	}
@@ -172,15 +171,15 @@ func (s *stage) register(ctx context.Context) error {
 	return nil
 }
 
-// The three ways to the tool.
-func (s *stage) direct() target { return target{addr: s.skillAt, path: "/mcp", tool: "echo"} }
+// The three targets are the skill server itself, and the two skills of the agent.
+func (s *stage) directTarget() target { return target{addr: s.skillAt, path: "/mcp", tool: "echo"} }
 
-func (s *stage) through() target {
+func (s *stage) openTarget() target {
 	return target{addr: s.addr, path: "/agents/" + agentName + "/mcp", key: s.key, tool: "echo__echo"}
 }
 
-func (s *stage) gated() target {
-	t := s.through()
+func (s *stage) gatedTarget() target {
+	t := s.openTarget()
 	t.tool = "gated__echo"
 	return t
 }
@@ -199,6 +198,6 @@ func (s *stage) close() {
 		return
 	}
 	if _, err := s.db.Pool().Exec(context.Background(), "DROP DATABASE "+pgx.Identifier{s.database}.Sanitize()+" WITH (FORCE)"); err != nil {
-		s.sayf("drop database: %v", err)
+		s.logf("drop database: %v", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// percentile of sorted durations, in the unit given.
+// percentile returns a percentile of sorted durations in a unit.
 func percentile(sorted []time.Duration, p float64, unit time.Duration) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -26,8 +26,8 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// pairwise divides round by round.
-func pairwise(a, b []float64) []float64 {
+// divideRounds returns a/b of each round.
+func divideRounds(a, b []float64) []float64 {
 	ratios := make([]float64, min(len(a), len(b)))
 	for i := range ratios {
 		ratios[i] = a[i] / b[i]

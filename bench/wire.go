@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// target is an MCP endpoint, and who calls it.
+// target is a tool behind an MCP endpoint, and the credential for it.
 type target struct {
 	addr string // host:port
 	path string
-	key  string // bearer; empty: none
+	key  string // bearer token; empty: none
 	tool string
 }
 
-// wire is one kept connection of a client that is as light as can be, so that what
-// is measured is the servers. It is for one goroutine.
+// wire is the connection of one client. It does little, so that the figures show the cost of the servers. One goroutine uses it at a
+// time.
 type wire struct {
 	target
 	session string
@@ -34,7 +34,7 @@ type wire struct {
 
 const wirePatience = time.Minute
 
-func dial(ctx context.Context, t target) (*wire, error) {
+func dialTarget(ctx context.Context, t target) (*wire, error) {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "tcp", t.addr)
 	if err != nil {
@@ -43,20 +43,20 @@ func dial(ctx context.Context, t target) (*wire, error) {
 	return &wire{target: t, conn: conn, in: bufio.NewReaderSize(conn, 2048)}, nil
 }
 
-// open connects and starts a session.
-func open(ctx context.Context, t target) (*wire, error) {
-	w, err := dial(ctx, t)
+// openSession connects to a target and starts a session.
+func openSession(ctx context.Context, t target) (*wire, error) {
+	w, err := dialTarget(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.initialize(); err != nil {
+	if err := w.startSession(); err != nil {
 		w.close()
 		return nil, fmt.Errorf("start a session at %s%s: %w", t.addr, t.path, err)
 	}
 	return w, nil
 }
 
-// close resets the connection: thousands that linger would use up the ports.
+// close resets the connection. Thousands of lingering connections would use up the ports.
 func (w *wire) close() {
 	if tcp, ok := w.conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // it is closed either way
@@ -67,8 +67,8 @@ func (w *wire) close() {
 const initializeBody = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25",` +
 	`"capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
 
-func (w *wire) initialize() error {
-	response, err := w.exchange([]byte(initializeBody))
+func (w *wire) startSession() error {
+	response, err := w.roundTrip([]byte(initializeBody))
 	if err != nil {
 		return err
 	}
@@ -76,23 +76,23 @@ func (w *wire) initialize() error {
 	if response.status != http.StatusOK || w.session == "" {
 		return fmt.Errorf("HTTP %d, no session: %s", response.status, response.body)
 	}
-	response, err = w.exchange([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+	response, err = w.roundTrip([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
 	if err == nil && response.status != http.StatusAccepted {
 		err = fmt.Errorf("HTTP %d: %s", response.status, response.body)
 	}
 	return err
 }
 
-// callBody is a tools/call of the tool with a text. Ids of one session differ.
+// callBody returns a tools/call message with a text. Its ID is unique in the session.
 func (w *wire) callBody(text string) []byte {
 	w.calls++
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"%s/%d","method":"tools/call","params":{"name":"%s","arguments":{"text":"%s"}}}`,
 		w.conn.LocalAddr(), w.calls, w.tool, text)
 }
 
-// call makes a call and wants to have its text back.
-func (w *wire) call(text string) error {
-	response, err := w.exchange(w.callBody(text))
+// callTool makes a call and checks that the result contains its text.
+func (w *wire) callTool(text string) error {
+	response, err := w.roundTrip(w.callBody(text))
 	if err != nil {
 		return err
 	}
@@ -102,15 +102,15 @@ func (w *wire) call(text string) error {
 	return nil
 }
 
-// reply is a response that was read to its end.
+// reply is a complete response.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-func (w *wire) exchange(body []byte) (reply, error) {
-	response, err := w.post(body) //nolint:bodyclose // it is read to its end, and the connection goes on
+func (w *wire) roundTrip(body []byte) (reply, error) {
+	response, err := w.sendRequest(body) //nolint:bodyclose // it is read to its end, and the connection is used again
 	if err != nil {
 		return reply{}, err
 	}
@@ -121,9 +121,9 @@ func (w *wire) exchange(body []byte) (reply, error) {
 	return reply{response.StatusCode, response.Header, text}, nil
 }
 
-// post sends a request in one write, and reads the head of its response.
-func (w *wire) post(body []byte) (*http.Response, error) {
-	w.head(len(body))
+// sendRequest sends a request in one write and reads the head of its response.
+func (w *wire) sendRequest(body []byte) (*http.Response, error) {
+	w.appendHead(len(body))
 	w.out = append(w.out, body...)
 	if err := w.conn.SetDeadline(time.Now().Add(wirePatience)); err != nil {
 		return nil, fmt.Errorf("send request: %w", err)
@@ -138,7 +138,7 @@ func (w *wire) post(body []byte) (*http.Response, error) {
 	return response, nil
 }
 
-func (w *wire) head(length int) {
+func (w *wire) appendHead(length int) {
 	w.out = append(append(w.out[:0], "POST "...), w.path...)
 	w.out = append(append(w.out, " HTTP/1.1\r\nHost: "...), w.addr...)
 	w.out = append(w.out, "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"...)
@@ -153,36 +153,35 @@ func (w *wire) head(length int) {
 	w.out = append(strconv.AppendInt(w.out, int64(length), 10), "\r\n\r\n"...)
 }
 
-// held is a call that waits, its client listening.
-type held struct {
+// heldCall is a parked call whose client waits for the response.
+type heldCall struct {
 	wire     *wire
 	id       string // of the call
 	response *http.Response
 }
 
-var errNotHeld = errors.New("the call was answered, not parked")
+var errNotHeld = errors.New("the call was answered instead of parked")
 
-// park makes a call and returns when the server shows that it holds it: by the
-// response's head and the first keep-alive.
-func (w *wire) park(text string) (held, error) {
-	response, err := w.post(w.callBody(text)) //nolint:bodyclose // it stays open; the connection is closed in the end
+// parkCall makes a call and returns when the server holds it: after the head of the response and the first keep-alive.
+func (w *wire) parkCall(text string) (heldCall, error) {
+	response, err := w.sendRequest(w.callBody(text)) //nolint:bodyclose // it stays open until the connection is closed
 	if err != nil {
-		return held{}, err
+		return heldCall{}, err
 	}
 	first := make([]byte, len(": keepalive"))
 	if _, err := io.ReadFull(response.Body, first); err != nil {
-		return held{}, fmt.Errorf("read response: %w", err)
+		return heldCall{}, fmt.Errorf("read response: %w", err)
 	}
 	if first[0] != ':' {
 		rest, _ := io.ReadAll(response.Body)
-		return held{}, fmt.Errorf("%w: HTTP %d: %s%s", errNotHeld, response.StatusCode, first, rest)
+		return heldCall{}, fmt.Errorf("%w: HTTP %d: %s%s", errNotHeld, response.StatusCode, first, rest)
 	}
 	w.out = nil // thousands are kept
-	return held{w, response.Header.Get("Holdpoint-Call"), response}, nil
+	return heldCall{w, response.Header.Get("Holdpoint-Call"), response}, nil
 }
 
-// outcome reads on until the call's answer comes, or until the deadline.
-func (h held) outcome(until time.Time, text string) error {
+// waitForOutcome waits for the answer to the call until the deadline. The answer must contain the text.
+func (h heldCall) waitForOutcome(until time.Time, text string) error {
 	if err := h.wire.conn.SetDeadline(until); err != nil {
 		return fmt.Errorf("wait for call %s: %w", h.id, err)
 	}
@@ -199,8 +198,8 @@ func (h held) outcome(until time.Time, text string) error {
 	return fmt.Errorf("wait for call %s: %w", h.id, errors.Join(lines.Err(), io.ErrUnexpectedEOF))
 }
 
-// connected reports whether the server still holds the response open.
-func (h held) connected() bool {
+// isConnected reports whether the response is still open.
+func (h heldCall) isConnected() bool {
 	if h.wire.conn.SetReadDeadline(time.Now().Add(time.Millisecond)) != nil {
 		return false
 	}

@@ -10,19 +10,18 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// TestDeciderIsNotCaller: no credential that makes a call decides it, and what
-// is another agent's does not exist.
+// TestDeciderIsNotCaller: no credential that makes a call can decide it. Calls of other agents do not exist for it.
 func TestDeciderIsNotCaller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	p := w.serve()
-	w.apply(p, oneSkill(counting.URL, "")+"  - {name: other, skills: [counting]}\n")
-	worker, other := w.agent(p, "worker"), w.agent(p, "other")
-	person := w.person(p, "olga", "operator")
-	both := w.person(p, "ada", "reviewer", "--agents", "worker")
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(counting.URL, "")+"  - {name: other, skills: [counting]}\n")
+	worker, other := w.newAgent(p, "worker"), w.newAgent(p, "other")
+	person := w.invitePerson(p, "olga", "operator")
+	both := w.invitePerson(p, "ada", "reviewer", "--agents", "worker")
 
-	done := newStubborn(holdpoint.Agent{Name: "worker", Key: both}, p).begin(t.Context(), "counting__record", `{"n":1}`)
+	done := newStubborn(holdpoint.Agent{Name: "worker", Key: both}, p).beginCall(t.Context(), "counting__record", `{"n":1}`)
 	shown, err := pendingFor(t.Context(), "1", p)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +44,7 @@ func TestDeciderIsNotCaller(t *testing.T) {
 	if _, err := stolen.CallTool(t.Context(), "counting__record", `{"n":2}`); err == nil {
 		t.Error("the key of one agent opens the endpoint of another")
 	}
-	if err := operator(p).Approve(t.Context(), shown); err != nil {
+	if err := operatorAPI(p).Approve(t.Context(), shown); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-done; got.answer.Text() != "recorded 1" {
@@ -59,19 +58,19 @@ func TestDeadlinePassesWhileNobodyRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	p := w.serve()
-	w.apply(p, oneSkill(counting.URL, "approval_timeout: 30m\n"))
-	agent := newStubborn(w.agent(p, "worker"), p)
-	done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(counting.URL, "approval_timeout: 30m\n"))
+	agent := newStubborn(w.newAgent(p, "worker"), p)
+	done := agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
 	shown, err := pendingFor(t.Context(), "1", p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Kill()
 	w.moveClock("1 hour")
-	again := w.serve()
-	wantProblem(t, operator(again).Approve(t.Context(), shown), http.StatusConflict, "expired")
-	agent.use(again)
+	again := w.startServer()
+	wantProblem(t, operatorAPI(again).Approve(t.Context(), shown), http.StatusConflict, "expired")
+	agent.addServer(again)
 	if got := <-done; got.err != nil || got.answer.Call().Code != "expired" {
 		t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
 	}
@@ -83,11 +82,11 @@ func TestDeadlinePassesWhileNobodyRuns(t *testing.T) {
 // moveClock moves the clock that deadlines go by.
 func (w *world) moveClock(by string) {
 	w.t.Helper()
-	w.exec(`UPDATE clock_offset SET value = $1::text::interval`, by)
+	w.execSQL(`UPDATE clock_offset SET value = $1::text::interval`, by)
 }
 
-// exec does to the database what no surface of the program does.
-func (w *world) exec(sql string, args ...any) {
+// execSQL changes the database directly.
+func (w *world) execSQL(sql string, args ...any) {
 	w.t.Helper()
 	conn, err := pgx.Connect(w.t.Context(), w.databaseURL)
 	if err == nil {

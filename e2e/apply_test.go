@@ -18,8 +18,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// example is the design's example without ledger and without the restriction of everything's tools.
-func example(t *testing.T, shared, everythingURL string) string {
+// exampleManifest is the design's example without ledger and without the restriction of everything's tools.
+func exampleManifest(t *testing.T, shared, everythingURL string) string {
 	t.Helper()
 	return fmt.Sprintf(`skills:
   - name: files
@@ -45,22 +45,22 @@ agents:
     skills:
       - files                                            # all its tools, as files__NAME
       - everything
-`, node(t), npmPackage(t, "@modelcontextprotocol/server-filesystem/dist/index.js"), shared, npmPackage(t, "."), shared, everythingURL)
+`, findNode(t), npmPackage(t, "@modelcontextprotocol/server-filesystem/dist/index.js"), shared, npmPackage(t, "."), shared, everythingURL)
 }
 
-// everything runs the real server-everything over streamable HTTP.
-func everything(t *testing.T) string {
+// startEverything runs the real server-everything over streamable HTTP.
+func startEverything(t *testing.T) string {
 	t.Helper()
 	port := holdpoint.FreePort(t)
-	cmd := exec.Command(node(t), npmPackage(t, "@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
+	cmd := exec.Command(findNode(t), npmPackage(t, "@modelcontextprotocol/server-everything/dist/index.js"), "streamableHttp")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port))
 	url := fmt.Sprintf("http://127.0.0.1:%d/mcp", port)
-	listens(t, "server-everything", cmd, url)
+	startListener(t, "server-everything", cmd, url)
 	return url
 }
 
-// listens runs a server until the test ends, and returns when it answers.
-func listens(t *testing.T, name string, cmd *exec.Cmd, url string) {
+// startListener runs a server until the test ends, and returns when it answers.
+func startListener(t *testing.T, name string, cmd *exec.Cmd, url string) {
 	t.Helper()
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -94,31 +94,31 @@ type exampleWorld struct {
 
 func newExample(t *testing.T) *exampleWorld {
 	t.Helper()
-	w := &exampleWorld{world: newWorld(t), shared: t.TempDir(), everythingURL: everything(t)}
+	w := &exampleWorld{world: newWorld(t), shared: t.TempDir(), everythingURL: startEverything(t)}
 	if err := errors.Join(os.Chmod(w.shared, 0o1777), os.Chmod(filepath.Dir(w.shared), 0o711)); err != nil { // for the skill's account
 		t.Fatal(err)
 	}
-	w.server = w.serve()
-	c := cli(w.server, bootstrapToken)
+	w.server = w.startServer()
+	c := newCLI(w.server, bootstrapToken)
 	c.Env = []string{"TEAM_TOKEN=a-team", "OPENAI_API_KEY=a-key"}
-	c.Must(t, "apply", "-f", writeFile(t, "holdpoint.yaml", example(t, w.shared, w.everythingURL)))
-	w.key = w.agent(w.server, "billing").Key
+	c.Must(t, "apply", "-f", writeFile(t, "holdpoint.yaml", exampleManifest(t, w.shared, w.everythingURL)))
+	w.key = w.newAgent(w.server, "billing").Key
 	return w
 }
 
 func TestExample(t *testing.T) {
 	t.Parallel()
 	w := newExample(t)
-	t.Run("tools", func(t *testing.T) { w.tools(t) })
-	t.Run("content", func(t *testing.T) { w.content(t) })
-	t.Run("approve", func(t *testing.T) { w.approve(t) })
-	t.Run("reject", func(t *testing.T) { w.reject(t) })
+	t.Run("tools", func(t *testing.T) { w.testTools(t) })
+	t.Run("content", func(t *testing.T) { w.testContent(t) })
+	t.Run("approve", func(t *testing.T) { w.testApproval(t) })
+	t.Run("reject", func(t *testing.T) { w.testRejection(t) })
 }
 
-// tools: all that the servers offer to a client that can be asked everything, and the
+// testTools: all that the servers offer to a client that can be asked everything, and the
 // tools that are Holdpoint's own.
-func (w *exampleWorld) tools(t *testing.T) {
-	names := toolNames(t, []byte(cli(w.server, w.key).Must(t, "tools", "billing", "--json")), "items")
+func (w *exampleWorld) testTools(t *testing.T) {
+	names := toolNames(t, []byte(newCLI(w.server, w.key).Must(t, "tools", "billing", "--json")), "items")
 	want := []string{"ask", "holdpoint_await"} // the agent has a model
 	for _, name := range toolNames(t, w.directSession(t)("tools/list", "{}").Raw, "tools") {
 		want = append(want, "everything__"+name)
@@ -135,7 +135,7 @@ func (w *exampleWorld) tools(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("holdpoint tools lists\n%v, want\n%v", names, want)
 	}
-	human := cli(w.server, w.key).Must(t, "tools", "billing")
+	human := newCLI(w.server, w.key).Must(t, "tools", "billing")
 	for _, name := range names {
 		if !strings.Contains(human, name) {
 			t.Errorf("holdpoint tools does not show %s:\n%s", name, human)
@@ -163,8 +163,8 @@ func toolNames(t *testing.T, text []byte, member string) []string {
 // clockTime is in texts of server-everything, which say when they were made.
 var clockTime = regexp.MustCompile(`\d+:\d\d:\d\d [AP]M`)
 
-// content compares results that came through with the server's own.
-func (w *exampleWorld) content(t *testing.T) {
+// testContent compares results that came through with the server's own.
+func (w *exampleWorld) testContent(t *testing.T) {
 	direct := w.directSession(t)
 	agent := holdpoint.Agent{URL: w.server.URL, Name: "billing", Key: w.key}
 	for tool, arguments := range map[string]string{
@@ -210,17 +210,17 @@ func (w *exampleWorld) directSession(t *testing.T) func(method, params string) h
 	}
 }
 
-// write calls write_file beside the test, for the call whose note n is in the path.
-func (w *exampleWorld) write(t *testing.T, name string) (path string, ended <-chan holdpoint.Ran, shown holdpoint.Approval) {
+// beginWrite calls write_file beside the test, for the call whose note n is in the path.
+func (w *exampleWorld) beginWrite(t *testing.T, name string) (path string, ended <-chan holdpoint.Ran, shown holdpoint.Approval) {
 	t.Helper()
 	path = filepath.Join(w.shared, name)
 	arguments, err := json.Marshal(map[string]string{"path": path, "content": "approved content"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ended = cli(w.server, w.key).Start(t, "call", "billing", "files__write_file", "--args", string(arguments))
+	ended = newCLI(w.server, w.key).Start(t, "call", "billing", "files__write_file", "--args", string(arguments))
 	eventually.Succeeds(t, patience, "the approval for "+name, func() error {
-		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(w.server), "approvals", "status=pending")
+		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operatorAPI(w.server), "approvals", "status=pending")
 		if err != nil {
 			return err
 		}
@@ -237,12 +237,12 @@ func (w *exampleWorld) write(t *testing.T, name string) (path string, ended <-ch
 	return path, ended, shown
 }
 
-func (w *exampleWorld) approve(t *testing.T) {
-	path, ended, shown := w.write(t, "approved.txt")
+func (w *exampleWorld) testApproval(t *testing.T) {
+	path, ended, shown := w.beginWrite(t, "approved.txt")
 	wrong := shown
 	wrong.Digest = strings.Repeat("0", len(shown.Digest))
-	wantProblem(t, operator(w.server).Approve(t.Context(), wrong), 409, "digest_mismatch")
-	if err := operator(w.server).Approve(t.Context(), shown); err != nil {
+	wantProblem(t, operatorAPI(w.server).Approve(t.Context(), wrong), 409, "digest_mismatch")
+	if err := operatorAPI(w.server).Approve(t.Context(), shown); err != nil {
 		t.Fatal(err)
 	}
 	if ran := <-ended; ran.Code != 0 {
@@ -253,9 +253,9 @@ func (w *exampleWorld) approve(t *testing.T) {
 	}
 }
 
-func (w *exampleWorld) reject(t *testing.T) {
-	path, ended, shown := w.write(t, "rejected.txt")
-	if err := operator(w.server).Reject(t.Context(), shown, "not this one"); err != nil {
+func (w *exampleWorld) testRejection(t *testing.T) {
+	path, ended, shown := w.beginWrite(t, "rejected.txt")
+	if err := operatorAPI(w.server).Reject(t.Context(), shown, "not this one"); err != nil {
 		t.Fatal(err)
 	}
 	if ran := <-ended; ran.Code != 20 || !strings.Contains(ran.Stdout+ran.Stderr, "not this one") {
@@ -270,9 +270,9 @@ func TestApprovalTimesOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	p := w.serve()
-	w.apply(p, oneSkill(counting.URL, "approval_timeout: 2s\n"))
-	ended := cli(p, w.agent(p, "worker").Key).Start(t, "call", "worker", "counting__record", "--args", `{"n":1}`)
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(counting.URL, "approval_timeout: 2s\n"))
+	ended := newCLI(p, w.newAgent(p, "worker").Key).Start(t, "call", "worker", "counting__record", "--args", `{"n":1}`)
 	shown, err := pendingFor(t.Context(), "1", p)
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +280,7 @@ func TestApprovalTimesOut(t *testing.T) {
 	if ran := <-ended; ran.Code != 21 {
 		t.Errorf("call exits %d, want 21\n%s%s", ran.Code, ran.Stdout, ran.Stderr)
 	}
-	wantProblem(t, operator(p).Approve(t.Context(), shown), 409, "expired")
+	wantProblem(t, operatorAPI(p).Approve(t.Context(), shown), 409, "expired")
 	if n := counting.Count("1"); n != 0 {
 		t.Errorf("the expired call arrived %d times", n)
 	}
@@ -290,8 +290,8 @@ func TestApply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	p := w.serve()
-	c := cli(p, bootstrapToken)
+	p := w.startServer()
+	c := newCLI(p, bootstrapToken)
 	file := writeFile(t, "holdpoint.yaml", oneSkill(counting.URL, "approval_timeout: 90s\n"))
 
 	if out := c.Must(t, "apply", "-f", file, "--dry-run"); !strings.Contains(out, "counting") {
@@ -311,13 +311,13 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// everyThing is what the API shows of the registry.
+// everyThing is the registry as the API returns it.
 func everyThing(t *testing.T, p *holdpoint.Process) string {
 	t.Helper()
 	var all strings.Builder
 	for _, path := range []string{"skills", "agents", "assignments"} {
 		var raw json.RawMessage
-		if err := operator(p).Do(t.Context(), http.MethodGet, path, nil, &raw); err != nil {
+		if err := operatorAPI(p).Do(t.Context(), http.MethodGet, path, nil, &raw); err != nil {
 			t.Fatal(err)
 		}
 		all.Write(raw)
@@ -329,7 +329,7 @@ func listNames(t *testing.T, p *holdpoint.Process, path string) []string {
 	t.Helper()
 	list, err := holdpoint.List[struct {
 		Name string `json:"name"`
-	}](t.Context(), operator(p), path, "")
+	}](t.Context(), operatorAPI(p), path, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,14 +343,14 @@ func listNames(t *testing.T, p *holdpoint.Process, path string) []string {
 func TestApplyErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.serve()
+	p := w.startServer()
 	for name, tc := range map[string]struct{ yaml, line string }{
 		"not YAML":      {"skills:\n  - name: a\n    command: [\n", "3"},
 		"unknown key":   {"skills:\n  - name: a\n    transport: http\n    url: http://127.0.0.1:1/mcp\n    colour: red\n", "5"},
 		"unknown skill": {"agents:\n  - name: a\n    skills:\n      - nosuch\n", "4"},
 		"bad duration":  {"skills:\n  - name: a\n    transport: http\n    url: http://127.0.0.1:1/mcp\n    call_timeout: soon\n", "5"},
 	} {
-		ran := cli(p, bootstrapToken).Run(t, "apply", "-f", writeFile(t, "holdpoint.yaml", tc.yaml))
+		ran := newCLI(p, bootstrapToken).Run(t, "apply", "-f", writeFile(t, "holdpoint.yaml", tc.yaml))
 		if ran.Code != 1 || !regexp.MustCompile(`(:|line )`+tc.line+`\b`).MatchString(ran.Stderr) {
 			t.Errorf("%s: exit code %d, want 1 and the line %s\n%s", name, ran.Code, tc.line, ran.Stderr)
 		}

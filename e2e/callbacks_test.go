@@ -31,7 +31,7 @@ func (r *receiver) Write(p []byte) (int, error) {
 func startReceiver(t *testing.T, port int, secret string) *receiver {
 	t.Helper()
 	r := &receiver{}
-	cmd := exec.Command(node(t), "callbacks/receiver.mjs")
+	cmd := exec.Command(findNode(t), "callbacks/receiver.mjs")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("PORT=%d", port), "CALLBACK_SECRET="+secret)
 	cmd.Stdout, cmd.Stderr = r, os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -44,8 +44,8 @@ func startReceiver(t *testing.T, port int, secret string) *receiver {
 	return r
 }
 
-// told are the types and statuses that it took, in alphabetical order: no other is promised.
-func (r *receiver) told(t *testing.T) []string {
+// eventLines are the types and statuses that it took, in alphabetical order: no other is promised.
+func (r *receiver) eventLines(t *testing.T) []string {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,10 +64,10 @@ func (r *receiver) told(t *testing.T) []string {
 	return lines
 }
 
-func (r *receiver) await(t *testing.T, want ...string) {
+func (r *receiver) awaitEvents(t *testing.T, want ...string) {
 	t.Helper()
 	eventually.Succeeds(t, patience, "what the receiver is told", func() error {
-		if got := r.told(t); !slices.Equal(got, want) {
+		if got := r.eventLines(t); !slices.Equal(got, want) {
 			return fmt.Errorf("it is told %q, want %q", got, want)
 		}
 		return nil
@@ -81,16 +81,16 @@ func TestCallbacks(t *testing.T) {
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
 	w.args = []string{"--trusted-hosts", "127.0.0.1"} // the receiver is on this machine
-	server := w.serve()
-	w.apply(server, fmt.Sprintf(`skills:
+	server := w.startServer()
+	w.applyManifest(server, fmt.Sprintf(`skills:
   - {name: counting, transport: http, url: %q}
   - {name: open, transport: http, url: %q, auto_approve: true}
 agents:
   - {name: worker, wait_budget: 2s, skills: [counting, open]}
 `, counting.URL, counting.URL))
-	agent := w.agent(server, "worker")
+	agent := w.newAgent(server, "worker")
 	port := holdpoint.FreePort(t)
-	secret := strings.TrimSpace(cli(server, bootstrapToken).Must(t,
+	secret := strings.TrimSpace(newCLI(server, bootstrapToken).Must(t,
 		"agent", "callback", "create", "worker", "ops", "--url", fmt.Sprintf("http://127.0.0.1:%d/", port)))
 
 	if err := agent.CallAndLeave(t.Context(), "counting__record", `{"n":1}`); err != nil {
@@ -101,7 +101,7 @@ agents:
 		t.Fatal(err)
 	}
 	deliveries := func() string {
-		return cli(server, bootstrapToken).Must(t, "agent", "callback", "deliveries", "worker", "ops")
+		return newCLI(server, bootstrapToken).Must(t, "agent", "callback", "deliveries", "worker", "ops")
 	}
 	eventually.Succeeds(t, patience, "an attempt while nobody is there", func() error {
 		if log := deliveries(); !strings.Contains(log, "could not be reached") {
@@ -110,12 +110,12 @@ agents:
 		return nil
 	})
 	other := startReceiver(t, port, secret) // long before the next attempts
-	if err := operator(server).Approve(t.Context(), waiting); err != nil {
+	if err := operatorAPI(server).Approve(t.Context(), waiting); err != nil {
 		t.Fatal(err)
 	}
-	awaitCall(t, operator(server), waiting.CallID, hasStatus("succeeded"))
+	awaitCall(t, operatorAPI(server), waiting.CallID, hasStatus("succeeded"))
 	first := []string{"call.decided counting__record approved", "call.finished counting__record succeeded", "call.parked counting__record parked"}
-	other.await(t, first...)
+	other.awaitEvents(t, first...)
 
 	armed := w.serveArmed(failpoint.FinishAfterCommit)
 	agent.URL = armed.URL
@@ -123,7 +123,7 @@ agents:
 		t.Error("the armed server answered")
 	}
 	armed.AwaitKilled(t)
-	other.await(t, slices.Insert(first, 2, "call.finished open__record succeeded")...)
+	other.awaitEvents(t, slices.Insert(first, 2, "call.finished open__record succeeded")...)
 
 	eventually.Succeeds(t, patience, "the log of deliveries", func() error {
 		log := deliveries()

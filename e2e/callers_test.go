@@ -28,8 +28,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity/provider/tokentest"
 )
 
-// listening is a skill server that keeps the headers of what it is asked.
-type listening struct {
+// recordingSkill is a skill server that records the headers of requests.
+type recordingSkill struct {
 	*skill.Ledger
 	URL string
 
@@ -38,9 +38,9 @@ type listening struct {
 	all   []http.Header
 }
 
-func listen(t *testing.T) *listening {
+func startRecording(t *testing.T) *recordingSkill {
 	t.Helper()
-	l := &listening{Ledger: skill.NewLedger()}
+	l := &recordingSkill{Ledger: skill.NewLedger()}
 	server := skill.CountingServer(l.Ledger)
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	there := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,16 +66,16 @@ func listen(t *testing.T) *listening {
 	return l
 }
 
-// forged are headers by which clients would like to be somebody else.
-func forged() http.Header {
+// forgedHeaders returns headers with which a client could try to act as another.
+func forgedHeaders() http.Header {
 	return http.Header{
 		"X-Org-Id": {"forged"}, "X-Tenant-Id": {"forged"}, "X-Holdpoint-Principal": {"forged"}, "X-Holdpoint-Agent": {"forged"},
 		"X-Holdpoint-Call": {"forged"}, "Forwarded": {"for=forged"}, "X-Forwarded-User": {"forged"}, "Cookie": {"forged=1"},
 	}
 }
 
-// mustNotHear checks that nothing of what clients said in headers, and no credential of theirs, came here.
-func (l *listening) mustNotHear(t *testing.T, secrets ...string) {
+// mustNotHear checks that neither the headers of clients nor their credentials reached the skill server.
+func (l *recordingSkill) mustNotHear(t *testing.T, secrets ...string) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,20 +93,20 @@ func (l *listening) mustNotHear(t *testing.T, secrets ...string) {
 type oauthWorld struct {
 	*world
 	p        *holdpoint.Process
-	skill    *listening
+	skill    *recordingSkill
 	endpoint string
 }
 
 func newOAuthWorld(t *testing.T, settings, config string) *oauthWorld {
 	t.Helper()
-	w := &oauthWorld{world: newWorld(t), skill: listen(t)}
-	o := w.options()
+	w := &oauthWorld{world: newWorld(t), skill: startRecording(t)}
+	o := w.serverOptions()
 	o.Port = holdpoint.FreePort(t)
 	w.endpoint = fmt.Sprintf("http://127.0.0.1:%d/agents/worker/mcp", o.Port)
 	config = strings.ReplaceAll(config, "ENDPOINT", w.endpoint)
 	o.Args = []string{"--trusted-hosts", "127.0.0.1", "--agent-oauth-config", writeFile(t, "agents-oauth.yaml", config)}
 	w.p = program.Serve(t, o)
-	w.apply(w.p, oneSkill(w.skill.URL, settings))
+	w.applyManifest(w.p, oneSkill(w.skill.URL, settings))
 	return w
 }
 
@@ -119,8 +119,8 @@ func (c carrying) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestOAuthClientFindsItsWay: the official SDK's client knows the endpoint's URL and nothing else. The call is made on
-// behalf of whoever signed in, who then may not decide it.
+// TestOAuthClientFindsItsWay: the official SDK's client knows only the URL of the endpoint. The call is made on behalf of the
+// person who signed in. That person may not decide it.
 func TestOAuthClientFindsItsWay(t *testing.T) {
 	t.Parallel()
 	as := authserver.Start(t, authserver.Config{Registration: true})
@@ -152,7 +152,7 @@ func TestOAuthClientFindsItsWay(t *testing.T) {
 	}
 	client := mcp.NewClient(&mcp.Implementation{Name: "sdk", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
-		Endpoint: w.endpoint, OAuthHandler: handler, HTTPClient: &http.Client{Transport: carrying(forged())},
+		Endpoint: w.endpoint, OAuthHandler: handler, HTTPClient: &http.Client{Transport: carrying(forgedHeaders())},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -170,11 +170,11 @@ func TestOAuthClientFindsItsWay(t *testing.T) {
 	}
 	own := w.tokenOf(as.Issuer, "ada")
 	wantProblem(t, holdpoint.API{URL: w.p.URL, Token: own}.Approve(t.Context(), waiting), http.StatusForbidden, "self_approval")
-	if err := operator(w.p).Approve(t.Context(), waiting); err != nil {
+	if err := operatorAPI(w.p).Approve(t.Context(), waiting); err != nil {
 		t.Fatal(err)
 	}
 	<-answered // in time, or that it waits: the call goes on
-	awaitCall(t, operator(w.p), waiting.CallID, hasStatus("succeeded"))
+	awaitCall(t, operatorAPI(w.p), waiting.CallID, hasStatus("succeeded"))
 	w.skill.mustNotHear(t, as.Secrets()...)
 	heard := w.skill.calls[len(w.skill.calls)-1]
 	for name, want := range map[string]string{
@@ -191,12 +191,12 @@ func TestOAuthClientFindsItsWay(t *testing.T) {
 	}
 }
 
-// tokenOf is the token of a reviewer whom an operator declared to be the same as somebody who is known already.
+// tokenOf returns the token of a reviewer whom an operator declared to be the same as a known person.
 func (w *oauthWorld) tokenOf(issuer, subject string) string {
 	w.t.Helper()
 	const name = "here"
-	token := w.person(w.p, name, "reviewer")
-	people, err := holdpoint.List[struct{ ID, Issuer, Subject string }](w.t.Context(), operator(w.p), "people", "")
+	token := w.invitePerson(w.p, name, "reviewer")
+	people, err := holdpoint.List[struct{ ID, Issuer, Subject string }](w.t.Context(), operatorAPI(w.p), "people", "")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -209,22 +209,22 @@ func (w *oauthWorld) tokenOf(issuer, subject string) string {
 			there = one.ID
 		}
 	}
-	err = operator(w.p).Do(w.t.Context(), http.MethodPost, "people/"+here+"/link", map[string]any{"same_as": there}, nil)
+	err = operatorAPI(w.p).Do(w.t.Context(), http.MethodPost, "people/"+here+"/link", map[string]any{"same_as": there}, nil)
 	if err != nil {
 		w.t.Fatalf("link %s to %s of %s: %v", here, subject, issuer, err)
 	}
 	return token
 }
 
-// post is a tools/call with a token, at an agent's path.
-func (w *oauthWorld) post(agent, token string, n int) *http.Response {
+// callWithToken is a tools/call with a token, at an agent's path.
+func (w *oauthWorld) callWithToken(agent, token string, n int) *http.Response {
 	w.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"counting__record","arguments":{"n":%d}}}`, n)
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.p.URL+"/agents/"+agent+"/mcp", strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	r.Header = forged()
+	r.Header = forgedHeaders()
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Authorization", "Bearer "+token)
 	response, err := http.DefaultClient.Do(r)
@@ -240,7 +240,7 @@ func (w *oauthWorld) post(agent, token string, n int) *http.Response {
 	return response
 }
 
-// TestForgedAccessTokens: what is not a token for this agent, from this issuer and for now, calls nothing.
+// TestForgedAccessTokens: only a valid token of this issuer for this agent can make a call.
 func TestForgedAccessTokens(t *testing.T) {
 	t.Parallel()
 	there, other := tokentest.New(), tokentest.New()
@@ -277,7 +277,7 @@ func TestForgedAccessTokens(t *testing.T) {
 		{"no scopes", "worker", there.Sign("at+jwt", claims(map[string]any{"scope": ""})), 403, `error="insufficient_scope", scope="tools"`},
 	} {
 		n++
-		response := w.post(c.agent, c.token, n)
+		response := w.callWithToken(c.agent, c.token, n)
 		text, _ := io.ReadAll(response.Body)
 		challenge := response.Header.Get("WWW-Authenticate")
 		good := c.status == http.StatusOK
@@ -294,8 +294,8 @@ func TestForgedAccessTokens(t *testing.T) {
 	}
 }
 
-// TestAccessTokensOfMachines: a client's own token of a real authorization server speaks for nobody; one for another
-// resource is none here, and no token passes while the server's keys cannot be got.
+// TestAccessTokensOfMachines: a client's own token of a real authorization server acts for no person. A token for another resource
+// is refused. While the keys of the authorization server are unavailable, every token is refused.
 func TestAccessTokensOfMachines(t *testing.T) {
 	t.Parallel()
 	as := authserver.Start(t, authserver.Config{
@@ -332,17 +332,17 @@ func TestAccessTokensOfMachines(t *testing.T) {
 	}
 	token, elsewhere := get(w.endpoint), get("https://elsewhere.example/mcp")
 	as.Stop()
-	if a := w.post("worker", token, 1); a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
+	if a := w.callWithToken("worker", token, 1); a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "" {
 		t.Errorf("while the authorization server is away: %s %v", a.Status, a.Header)
 	}
 	as.Restart(t)
 	eventually.Succeeds(t, patience, "the call", func() error {
-		if a := w.post("worker", token, 2); a.StatusCode != http.StatusOK {
+		if a := w.callWithToken("worker", token, 2); a.StatusCode != http.StatusOK {
 			return fmt.Errorf("%s", a.Status)
 		}
 		return nil
 	})
-	if a := w.post("worker", elsewhere, 3); a.StatusCode != http.StatusUnauthorized {
+	if a := w.callWithToken("worker", elsewhere, 3); a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("for another resource: %s", a.Status)
 	}
 	if w.skill.Count("1") != 0 || w.skill.Count("2") == 0 || w.skill.Count("3") != 0 {
@@ -355,14 +355,14 @@ func TestAccessTokensOfMachines(t *testing.T) {
 	w.skill.mustNotHear(t, "eyJ")
 }
 
-// TestLimitsHoldOverServers: two servers count one agent's calls together, and what a killed one held is given free.
+// TestLimitsHoldOverServers: two servers count the calls of one agent together. The slots of a killed server become free.
 func TestLimitsHoldOverServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	a, b := w.serve(), w.serve()
-	w.apply(a, strings.Replace(oneSkill(counting.URL, "auto_approve: true\n"), "    wait_budget: 20s\n    limits: {pending: 1000}\n", "    wait_budget: 5m\n    limits: {concurrency: 1}\n", 1))
-	agent := w.agent(a, "worker")
+	a, b := w.startServer(), w.startServer()
+	w.applyManifest(a, strings.Replace(oneSkill(counting.URL, "auto_approve: true\n"), "    wait_budget: 20s\n    limits: {pending: 1000}\n", "    wait_budget: 5m\n    limits: {concurrency: 1}\n", 1))
+	agent := w.newAgent(a, "worker")
 	counting.Hold()
 	first := make(chan error, 1)
 	go func() {

@@ -11,9 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// changeable is a server that changes what its tool says of itself. Its listings hold for a
-// millisecond.
-func changeable(t *testing.T) (server *skill.Raw, change func()) {
+// startChangeable starts a server whose tool definition the test changes. Its listings are valid for a millisecond.
+func startChangeable(t *testing.T) (server *skill.Raw, change func()) {
 	var changed atomic.Bool
 	server = (&skill.Raw{List: func(w http.ResponseWriter, r *skill.Request) {
 		definition := skill.RecordTool
@@ -25,15 +24,15 @@ func changeable(t *testing.T) (server *skill.Raw, change func()) {
 	return server, func() { changed.Store(true) }
 }
 
-// TestToolChangesBeforeDispatch: what was approved is not what would be called.
+// TestToolChangesBeforeDispatch: the definition changes between approval and dispatch.
 func TestToolChangesBeforeDispatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	server, change := changeable(t)
-	p := w.serve()
-	w.apply(p, oneSkill(server.URL, ""))
-	agent := newStubborn(w.agent(p, "worker"), p)
-	done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+	server, change := startChangeable(t)
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(server.URL, ""))
+	agent := newStubborn(w.newAgent(p, "worker"), p)
+	done := agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
 	if _, err := pendingFor(t.Context(), "1", p); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +44,7 @@ func TestToolChangesBeforeDispatch(t *testing.T) {
 	if got.err != nil || !got.answer.Result.IsError || got.answer.Call().Code != "definition_changed" {
 		t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
 	}
-	if call := onlyCall(t, operator(p)); call.Status != "denied" || call.Code != "definition_changed" {
+	if call := onlyCall(t, operatorAPI(p)); call.Status != "denied" || call.Code != "definition_changed" {
 		t.Errorf("the call is %s with code %s", call.Status, call.Code)
 	}
 	if n := server.Count("1"); n != 0 {
@@ -58,47 +57,47 @@ func TestToolChangesBeforeDispatch(t *testing.T) {
 func TestToolChangesWhenAutoApproved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	server, change := changeable(t)
-	p := w.serve()
-	w.apply(p, oneSkill(server.URL, "auto_approve: true\n"))
-	agent := newStubborn(w.agent(p, "worker"), p)
-	if got := <-agent.begin(t.Context(), "counting__record", `{"n":1}`); got.answer.Text() != "recorded 1" {
+	server, change := startChangeable(t)
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(server.URL, "auto_approve: true\n"))
+	agent := newStubborn(w.newAgent(p, "worker"), p)
+	if got := <-agent.beginCall(t.Context(), "counting__record", `{"n":1}`); got.answer.Text() != "recorded 1" {
 		t.Fatalf("the agent was told %s, %v", got.answer.Raw, got.err)
 	}
 	change()
 	newSession(t, agent.agent)
-	done := agent.begin(t.Context(), "counting__record", `{"n":2}`)
+	done := agent.beginCall(t.Context(), "counting__record", `{"n":2}`)
 	if err := <-approveUntilDecided(t, "2", agent); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-done; got.answer.Text() != "recorded 2" {
 		t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
 	}
-	settle(t, p, "accept", "changed")
-	if got := <-agent.begin(t.Context(), "counting__record", `{"n":3}`); got.answer.Text() != "recorded 3" {
+	settleTools(t, p, "accept", "changed")
+	if got := <-agent.beginCall(t.Context(), "counting__record", `{"n":3}`); got.answer.Text() != "recorded 3" {
 		t.Errorf("after the change was accepted the agent was told %s, %v", got.answer.Raw, got.err)
 	}
 }
 
-// TestChangeIsRefused: while the server offers what an operator refused, no call is sent, not even one
-// that was approved, and no agent is offered the tool. Accepting takes it back.
+// TestChangeIsRefused: while the server offers a refused definition, no call is sent, not even an approved one, and no agent is
+// offered the tool. Accepting the definition ends this.
 func TestChangeIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	server, change := changeable(t)
-	p := w.serve()
-	w.apply(p, oneSkill(server.URL, "auto_approve: true\n"))
-	agent := newStubborn(w.agent(p, "worker"), p)
-	if got := <-agent.begin(t.Context(), "counting__record", `{"n":1}`); got.answer.Text() != "recorded 1" {
+	server, change := startChangeable(t)
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(server.URL, "auto_approve: true\n"))
+	agent := newStubborn(w.newAgent(p, "worker"), p)
+	if got := <-agent.beginCall(t.Context(), "counting__record", `{"n":1}`); got.answer.Text() != "recorded 1" {
 		t.Fatalf("the agent was told %s, %v", got.answer.Raw, got.err)
 	}
 	change()
 	newSession(t, agent.agent)
-	done := agent.begin(t.Context(), "counting__record", `{"n":2}`)
+	done := agent.beginCall(t.Context(), "counting__record", `{"n":2}`)
 	if _, err := pendingFor(t.Context(), "2", p); err != nil {
 		t.Fatal(err)
 	}
-	settle(t, p, "refuse", "changed")
+	settleTools(t, p, "refuse", "changed")
 	if err := <-approveUntilDecided(t, "2", agent); err != nil {
 		t.Fatal(err)
 	}
@@ -109,20 +108,20 @@ func TestChangeIsRefused(t *testing.T) {
 		}
 	}
 	refused(<-done)
-	if listed := cli(p, agent.agent.Key).Must(t, "tools", "worker"); strings.Contains(listed, "counting__record") {
+	if listed := newCLI(p, agent.agent.Key).Must(t, "tools", "worker"); strings.Contains(listed, "counting__record") {
 		t.Errorf("the agent is offered %s", listed)
 	}
 	if n := server.Count("2"); n != 0 {
 		t.Errorf("it arrived %d times", n)
 	}
-	settle(t, p, "accept", "refused")
+	settleTools(t, p, "accept", "refused")
 	newSession(t, agent.agent)
-	if got := <-agent.begin(t.Context(), "counting__record", `{"n":4}`); got.answer.Text() != "recorded 4" {
+	if got := <-agent.beginCall(t.Context(), "counting__record", `{"n":4}`); got.answer.Text() != "recorded 4" {
 		t.Errorf("after the refusal was taken back the agent was told %s, %v", got.answer.Raw, got.err)
 	}
 }
 
-// newSession connects as a client of the older era does, which lists the tools anew.
+// newSession connects as a client of the older era does, which lists the tools again.
 func newSession(t *testing.T, agent holdpoint.Agent) {
 	t.Helper()
 	answer, err := agent.Request(t.Context(), "initialize",
@@ -132,13 +131,13 @@ func newSession(t *testing.T, agent holdpoint.Agent) {
 	}
 }
 
-// settle is an operator who accepts or refuses the tools of the skill "counting", which are all in one state.
-func settle(t *testing.T, p *holdpoint.Process, verb, state string) {
+// settleTools is an operator who accepts or refuses the tools of the skill "counting", which are all in one state.
+func settleTools(t *testing.T, p *holdpoint.Process, verb, state string) {
 	t.Helper()
 	var tools struct {
 		Items []struct{ Name, State, Pin string }
 	}
-	if err := operator(p).Do(t.Context(), http.MethodGet, "skills/counting/tools", nil, &tools); err != nil {
+	if err := operatorAPI(p).Do(t.Context(), http.MethodGet, "skills/counting/tools", nil, &tools); err != nil {
 		t.Fatal(err)
 	}
 	for _, tool := range tools.Items {
@@ -146,7 +145,7 @@ func settle(t *testing.T, p *holdpoint.Process, verb, state string) {
 			t.Errorf("tool %s is %s, want %s", tool.Name, tool.State, state)
 		}
 		path := fmt.Sprintf("skills/counting/tools/%s/%s", tool.Name, verb)
-		if err := operator(p).Do(t.Context(), http.MethodPost, path, map[string]string{"pin": tool.Pin}, nil); err != nil {
+		if err := operatorAPI(p).Do(t.Context(), http.MethodPost, path, map[string]string{"pin": tool.Pin}, nil); err != nil {
 			t.Errorf("%s %s: %v", verb, tool.Name, err)
 		}
 	}

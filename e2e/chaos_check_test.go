@@ -7,8 +7,7 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 )
 
-// checkCalls compares what the API says with what reviewers were told and with what
-// arrived at the skill server.
+// checkCalls compares the API with the answers to reviewers and with the calls that arrived at the skill server.
 func (c *chaos) checkCalls(calls []holdpoint.Call) {
 	c.t.Helper()
 	if len(calls) != len(c.parked) {
@@ -44,7 +43,7 @@ func decisionOf(call holdpoint.Call) string {
 // checkAudit compares the audit's story of each call with its end.
 func (c *chaos) checkAudit(calls []holdpoint.Call) {
 	c.t.Helper()
-	events, err := holdpoint.List[holdpoint.Event](c.t.Context(), operator(c.server(1)), "audit", "")
+	events, err := holdpoint.List[holdpoint.Event](c.t.Context(), operatorAPI(c.serverAt(1)), "audit", "")
 	if err != nil {
 		c.t.Fatal(err)
 	}

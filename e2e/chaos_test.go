@@ -51,11 +51,11 @@ type chaos struct {
 	said    map[string]map[string]bool // by approval: the decisions that were accepted
 }
 
-// TestChaos: whatever is killed when, a call has one outcome, an approved one
-// arrives once, a rejected one never, and the audit tells the same story.
+// TestChaos: at any time, processes are killed. Each call has one outcome. An approved call arrives once, a rejected one never, and
+// the audit agrees.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	newChaos(t, (*holdpoint.Process).Kill).run(chaosCalls(t))
+	newChaos(t, (*holdpoint.Process).Kill).runCalls(chaosCalls(t))
 }
 
 // TestRollingRestarts: servers that are stopped, not killed, leave no outcome unknown.
@@ -66,7 +66,7 @@ func TestRollingRestarts(t *testing.T) {
 			t.Errorf("a server did not stop well: %v", err)
 		}
 	})
-	for _, call := range c.run(200) {
+	for _, call := range c.runCalls(200) {
 		if call.Status == "unknown" {
 			t.Errorf("call %s is unknown: %s", call.ID, call.Message)
 		}
@@ -79,13 +79,13 @@ func newChaos(t *testing.T, end func(*holdpoint.Process)) *chaos {
 	return &chaos{t: t, w: newWorld(t), counting: skill.NewCounting(t), end: end, said: map[string]map[string]bool{}}
 }
 
-func (c *chaos) run(n int) []holdpoint.Call {
-	c.servers = [2]*holdpoint.Process{c.w.serve(), c.w.serve()}
-	c.w.apply(c.servers[0], oneSkill(c.counting.URL, "approval_timeout: 1h\n"))
+func (c *chaos) runCalls(n int) []holdpoint.Call {
+	c.servers = [2]*holdpoint.Process{c.w.startServer(), c.w.startServer()}
+	c.w.applyManifest(c.servers[0], oneSkill(c.counting.URL, "approval_timeout: 1h\n"))
 	for i := range reviewers {
-		c.tokens = append(c.tokens, c.w.person(c.servers[0], fmt.Sprintf("reviewer-%d", i), "reviewer"))
+		c.tokens = append(c.tokens, c.w.invitePerson(c.servers[0], fmt.Sprintf("reviewer-%d", i), "reviewer"))
 	}
-	c.park(n)
+	c.parkCalls(n)
 	c.counting.TakeUpTo(300 * time.Millisecond) // so that some are in flight when a server is ended
 
 	ctx, calm := context.WithCancel(c.t.Context())
@@ -95,15 +95,15 @@ func (c *chaos) run(n int) []holdpoint.Call {
 	calm()
 	restarter.Wait()
 
-	calls := c.settled()
+	calls := c.awaitSettled()
 	c.checkCalls(calls)
 	c.checkAudit(calls)
 	return calls
 }
 
-// park makes the calls; their agent does not stay.
-func (c *chaos) park(n int) {
-	agent := c.w.agent(c.servers[0], "worker")
+// parkCalls makes the calls; their agent does not stay.
+func (c *chaos) parkCalls(n int) {
+	agent := c.w.newAgent(c.servers[0], "worker")
 	numbers := make(chan int)
 	var agents sync.WaitGroup
 	for i := range 32 {
@@ -121,7 +121,7 @@ func (c *chaos) park(n int) {
 	close(numbers)
 	agents.Wait()
 	var err error
-	c.parked, err = holdpoint.List[holdpoint.Approval](c.t.Context(), operator(c.servers[0]), "approvals", "status=pending")
+	c.parked, err = holdpoint.List[holdpoint.Approval](c.t.Context(), operatorAPI(c.servers[0]), "approvals", "status=pending")
 	if err != nil || len(c.parked) != n {
 		c.t.Fatalf("%d calls are parked, want %d: %v", len(c.parked), n, err)
 	}
@@ -138,10 +138,10 @@ func (c *chaos) parkOne(agent holdpoint.Agent, number int) {
 func (c *chaos) endAndRestart(ctx context.Context) {
 	ended := 0
 	for victim := 0; pause.For(ctx, endInterval) == nil; victim = 1 - victim {
-		old := c.server(victim)
+		old := c.serverAt(victim)
 		c.end(old)
 		ended++
-		o := c.w.options()
+		o := c.w.serverOptions()
 		o.Port = old.Port
 		started, err := program.TryStart(c.t, o)
 		if err != nil {
@@ -159,7 +159,7 @@ func (c *chaos) endAndRestart(ctx context.Context) {
 	c.t.Logf("%d servers were ended", ended)
 }
 
-func (c *chaos) server(i int) *holdpoint.Process {
+func (c *chaos) serverAt(i int) *holdpoint.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.servers[i]
@@ -192,7 +192,7 @@ func (c *chaos) decideAtBoth(token string, shown holdpoint.Approval, approve boo
 	var both sync.WaitGroup
 	for i := range 2 {
 		both.Go(func() {
-			err := eventually.Poll(c.t.Context(), 2*patience, func() error { return c.decide(i, token, shown, approve) })
+			err := eventually.Poll(c.t.Context(), 2*patience, func() error { return c.sendDecision(i, token, shown, approve) })
 			if err != nil {
 				c.t.Errorf("decide %s at server %d: %v", shown.ID, i, err)
 			}
@@ -201,8 +201,8 @@ func (c *chaos) decideAtBoth(token string, shown holdpoint.Approval, approve boo
 	both.Wait()
 }
 
-func (c *chaos) decide(server int, token string, shown holdpoint.Approval, approve bool) error {
-	api := holdpoint.API{URL: c.server(server).URL, Token: token}
+func (c *chaos) sendDecision(server int, token string, shown holdpoint.Approval, approve bool) error {
+	api := holdpoint.API{URL: c.serverAt(server).URL, Token: token}
 	var err error
 	outcome := "approved"
 	if approve {
@@ -230,12 +230,12 @@ func (c *chaos) decide(server int, token string, shown holdpoint.Approval, appro
 	return nil
 }
 
-// settled waits until all calls have ended.
-func (c *chaos) settled() []holdpoint.Call {
+// awaitSettled waits until all calls have ended.
+func (c *chaos) awaitSettled() []holdpoint.Call {
 	var calls []holdpoint.Call
 	eventually.Succeeds(c.t, 2*patience, "the end of all calls", func() error {
 		var err error
-		calls, err = holdpoint.List[holdpoint.Call](c.t.Context(), operator(c.server(0)), "calls", "")
+		calls, err = holdpoint.List[holdpoint.Call](c.t.Context(), operatorAPI(c.serverAt(0)), "calls", "")
 		open := map[string]int{}
 		for _, call := range calls {
 			if !call.Final() {

@@ -18,8 +18,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 
-// recorder is a model that has something recorded, and tells of it. Its first telling stops in the middle, for as long
-// as somebody listens.
+// recorder is a model that calls the tool "record" and reports the result. Its first report stops in the middle until the client
+// disconnects.
 type recorder struct {
 	*modelserver.Server
 	url    string
@@ -61,33 +61,33 @@ func newRecorder(t *testing.T) *recorder {
 	return m
 }
 
-// again kills a server and starts it anew at the same address.
-func (w *world) again(old *holdpoint.Process) *holdpoint.Process {
+// restart kills a server and starts another one at the same address.
+func (w *world) restart(old *holdpoint.Process) *holdpoint.Process {
 	w.t.Helper()
 	old.Kill()
 	old.AwaitKilled(w.t)
-	o := w.options()
+	o := w.serverOptions()
 	o.Port = old.Port
 	return program.Serve(w.t, o)
 }
 
-// TestChat: somebody asks in a terminal; the call waits for a reviewer, the server is killed while it does, and once more
-// while the model answers. The answer comes, whole, and the call is made once.
+// TestChat: a user asks in a terminal, and the call waits for a reviewer. The server is killed during the wait, and again while the
+// model answers. The complete answer arrives, and the call is made once.
 func TestChat(t *testing.T) {
 	t.Parallel()
 	w, m := newWorld(t), newRecorder(t)
 	server := (&skill.Raw{}).Serve(t)
-	p := w.serve()
-	w.apply(p, oneSkill(server.URL, "")+fmt.Sprintf("    model: {provider: openai, name: recorder-1, base_url: %q, api_key: k}\n", m.url))
-	chat := cli(p, w.agent(p, "worker").Key)
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(server.URL, "")+fmt.Sprintf("    model: {provider: openai, name: recorder-1, base_url: %q, api_key: k}\n", m.url))
+	chat := newCLI(p, w.newAgent(p, "worker").Key)
 
 	asked := chat.Start(t, "chat", "worker", "Record 7.")
 	parked, err := pendingFor(t.Context(), "7", p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p = w.again(p)
-	if err := operator(p).Approve(t.Context(), parked); err != nil {
+	p = w.restart(p)
+	if err := operatorAPI(p).Approve(t.Context(), parked); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -96,7 +96,7 @@ func TestChat(t *testing.T) {
 		t.Fatal("the model is not asked again")
 	}
 	awaitDelta(t, chat)
-	w.again(p)
+	w.restart(p)
 	ran := <-asked
 	const whole = "The server says, word for word: recorded 7\n"
 	if ran.Code != 0 || !strings.HasPrefix(ran.Stdout, "I will have it recorded.\n") || !strings.HasSuffix(ran.Stdout, whole) || strings.Count(ran.Stdout, "recorded 7") != 1 {

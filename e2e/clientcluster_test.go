@@ -16,11 +16,11 @@ import (
 var amongServers = []struct {
 	name string
 	make func(*testing.T, holdpoint.Agent) mcpClient
-	// carries: whatever breaks, the first call brings the outcome.
+	// carries: the first call returns the outcome in spite of all faults.
 	carries bool
 }{
-	{name: "typescript 1.x", make: typescript("1")},
-	{name: "typescript 2.x of 2026-07-28", make: typescript("2-modern")},
+	{name: "typescript 1.x", make: newTypeScriptClient("1")},
+	{name: "typescript 2.x of 2026-07-28", make: newTypeScriptClient("2-modern")},
 	{name: "typescript 1.x through connect", make: throughConnect("1"), carries: true},
 	{name: "go through connect", make: goThroughConnect, carries: true},
 	{name: "curl", make: newCurl},
@@ -35,35 +35,35 @@ func TestClientsAmongServers(t *testing.T) {
 	t.Parallel()
 	db := newWorld(t)
 	counting := skill.NewCounting(t)
-	servers := []*holdpoint.Process{db.serve(), db.serve()}
-	db.apply(servers[0], fmt.Sprintf(clientSkills, counting.URL, "50s"))
+	servers := []*holdpoint.Process{db.startServer(), db.startServer()}
+	db.applyManifest(servers[0], fmt.Sprintf(clientSkills, counting.URL, "50s"))
 	rr := newRoundRobin(t, servers...)
-	w := &clientWorld{Process: servers[1], counting: counting, agent: db.agent(servers[0], "worker")}
+	w := &clientWorld{Process: servers[1], counting: counting, agent: db.newAgent(servers[0], "worker")}
 	w.agent.URL = rr.URL
 
 	clients := make([]mcpClient, len(amongServers))
 	numbers := make([]int, len(amongServers))
 	waits := make([]<-chan outcome, len(amongServers))
 	for i, kind := range amongServers {
-		clients[i], numbers[i] = kind.make(t, w.agent), w.next()
+		clients[i], numbers[i] = kind.make(t, w.agent), w.nextNumber()
 		for range 2 {
 			w.useAll(t, kind.name, clients[i])
 		}
 		if sdk, ok := clients[i].(*sdkClient); ok && !kind.carries {
 			sdk.timeout = 5 * time.Second // it does not notice by itself that its response broke
 		}
-		waits[i] = begun(t, clients[i], "counting__record", numbers[i])
+		waits[i] = beginCall(t, clients[i], "counting__record", numbers[i])
 	}
 	for i := range amongServers {
 		if _, err := pendingFor(t.Context(), strconv.Itoa(numbers[i]), w.Process); err != nil {
 			t.Fatal(err)
 		}
 	}
-	killed, other := rr.holding(t, "holdpoint/")
+	killed, other := rr.findHolder(t, "holdpoint/")
 	killed.Kill()
 	w.Process = other
 	for i := range amongServers {
-		w.approve(t, numbers[i])
+		w.approveCall(t, numbers[i])
 	}
 	for i, kind := range amongServers {
 		got := <-waits[i]
@@ -73,7 +73,7 @@ func TestClientsAmongServers(t *testing.T) {
 		if !kind.carries {
 			got = w.comeBack(t, clients[i], numbers[i], got)
 		}
-		if err := got.recorded(numbers[i]); err != nil {
+		if err := got.checkRecorded(numbers[i]); err != nil {
 			t.Errorf("%s: %v", kind.name, err)
 		}
 		w.wantCount(t, numbers[i], 1)
@@ -84,13 +84,13 @@ func TestClientsAmongServers(t *testing.T) {
 // useAll lists and makes a call that passes.
 func (w *clientWorld) useAll(t *testing.T, name string, c mcpClient) {
 	t.Helper()
-	names, err := c.list(t.Context())
+	names, err := c.listTools(t.Context())
 	if err != nil {
 		t.Fatalf("%s: list: %v", name, err)
 	}
 	mustContain(t, names, "counting__record", "open__record")
-	n := w.next()
-	wantRecorded(t, <-begun(t, c, "open__record", n), n)
+	n := w.nextNumber()
+	wantRecorded(t, <-beginCall(t, c, "open__record", n), n)
 }
 
 // comeBack makes the same call again until it is told the outcome.
@@ -100,7 +100,7 @@ func (w *clientWorld) comeBack(t *testing.T, c mcpClient, n int, got outcome) ou
 		if got.err == nil && !got.answer.Pending() {
 			return nil
 		}
-		got = <-begun(t, c, "counting__record", n)
+		got = <-beginCall(t, c, "counting__record", n)
 		return errors.New("it is made again")
 	})
 	return got

@@ -21,29 +21,28 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 )
 
-// mcpClient is a client that somebody else made.
+// mcpClient is an MCP client of another vendor.
 type mcpClient interface {
-	// list returns the names of all tools.
-	list(ctx context.Context) ([]string, error)
-	// call calls a tool with the argument n, with the client's own patience, and returns the result.
-	call(ctx context.Context, tool string, n int) (json.RawMessage, error)
-	// drop is the sudden end of the client, or of its connections; a call under way ends with an error.
-	drop()
+	// listTools returns the names of all tools.
+	listTools(ctx context.Context) ([]string, error)
+	// callTool calls a tool with the argument n, with the client's own patience, and returns the result.
+	callTool(ctx context.Context, tool string, n int) (json.RawMessage, error)
+	// dropClient is the sudden end of the client, or of its connections; a call under way ends with an error.
+	dropClient()
 }
 
 // clientKind makes clients of one kind.
 type clientKind struct {
 	name string
 	make func(t *testing.T, agent holdpoint.Agent) mcpClient
-	// timer: the client gives up by itself, after 60 s or what it is told, and tells so by notifications/cancelled
-	// or by ending its request.
+	// timer: the client gives up after 60 s or its configured timeout. It sends notifications/cancelled or ends its request.
 	timer bool
 }
 
 var clientKinds = []clientKind{
-	{name: "typescript 1.x", make: typescript("1"), timer: true},
-	{name: "typescript 2.x with sessions", make: typescript("2"), timer: true},
-	{name: "typescript 2.x of 2026-07-28", make: typescript("2-modern"), timer: true},
+	{name: "typescript 1.x", make: newTypeScriptClient("1"), timer: true},
+	{name: "typescript 2.x with sessions", make: newTypeScriptClient("2"), timer: true},
+	{name: "typescript 2.x of 2026-07-28", make: newTypeScriptClient("2-modern"), timer: true},
 	{name: "typescript 1.x through connect", make: throughConnect("1"), timer: true},
 	{name: "typescript 2.x of 2026-07-28 through connect", make: throughConnect("2-modern"), timer: true},
 	{name: "go with sessions", make: goSDK("2025-11-25")},
@@ -55,14 +54,14 @@ var clientKinds = []clientKind{
 	{name: "inspector", make: newInspector},
 }
 
-func endpoint(agent holdpoint.Agent) string { return agent.URL + "/agents/" + agent.Name + "/mcp" }
+func endpointURL(agent holdpoint.Agent) string { return agent.URL + "/agents/" + agent.Name + "/mcp" }
 
-// typescript is a client of the official TypeScript SDK in a process of its own.
-func typescript(version string) func(*testing.T, holdpoint.Agent) mcpClient {
+// newTypeScriptClient is a client of the official TypeScript SDK in a process of its own.
+func newTypeScriptClient(version string) func(*testing.T, holdpoint.Agent) mcpClient {
 	return func(t *testing.T, agent holdpoint.Agent) mcpClient {
 		t.Helper()
 		c := newSDKClient(t)
-		c.connectBy(map[string]any{"sdk": version, "url": endpoint(agent), "key": agent.Key})
+		c.connectBy(map[string]any{"sdk": version, "url": endpointURL(agent), "key": agent.Key})
 		return c
 	}
 }
@@ -80,32 +79,32 @@ func throughConnect(version string) func(*testing.T, holdpoint.Agent) mcpClient 
 }
 
 func connectEnv(agent holdpoint.Agent) map[string]string {
-	return map[string]string{"HOLDPOINT_URL": agent.URL, "HOLDPOINT_TOKEN": agent.Key, "PATH": os.Getenv("PATH")}
+	return map[string]string{"HOLDPOINT_URL": agent.URL, "HOLDPOINT_TOKEN": agent.Key, "PATH": os.Getenv("PATH"), "GORACE": "atexit_sleep_ms=0"}
 }
 
 func (c *sdkClient) connectBy(order map[string]any) {
 	c.t.Helper()
 	order["do"] = "connect"
-	if said := c.do(order); said.Error != nil {
+	if said := c.orderAny(order); said.Error != nil {
 		c.t.Fatalf("the SDK's client does not connect: %v", said.Error)
 	}
 }
 
-func (c *sdkClient) list(context.Context) ([]string, error) {
-	said, err := c.try(map[string]any{"do": "list"})
+func (c *sdkClient) listTools(context.Context) ([]string, error) {
+	said, err := c.tryOrder(map[string]any{"do": "list"})
 	return said.Names, err
 }
 
-func (c *sdkClient) call(_ context.Context, tool string, n int) (json.RawMessage, error) {
+func (c *sdkClient) callTool(_ context.Context, tool string, n int) (json.RawMessage, error) {
 	order := map[string]any{"do": "call", "tool": tool, "arguments": map[string]int{"n": n}, "reset": c.reset}
 	if c.timeout > 0 {
 		order["timeout"] = c.timeout.Milliseconds()
 	}
-	said, err := c.try(order)
+	said, err := c.tryOrder(order)
 	return said.Result, err
 }
 
-func (c *sdkClient) drop() {
+func (c *sdkClient) dropClient() {
 	_ = c.cmd.Process.Kill() // it may have ended
 }
 
@@ -121,7 +120,7 @@ type conns struct {
 	open []net.Conn
 }
 
-func (c *conns) transport() *http.Transport {
+func (c *conns) newTransport() *http.Transport {
 	return &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		if err == nil {
@@ -133,7 +132,7 @@ func (c *conns) transport() *http.Transport {
 	}}
 }
 
-func (c *conns) drop() {
+func (c *conns) closeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, conn := range c.open {
@@ -157,11 +156,11 @@ func goSDK(version string) func(*testing.T, holdpoint.Agent) mcpClient {
 	return func(t *testing.T, agent holdpoint.Agent) mcpClient {
 		t.Helper()
 		all := &conns{}
-		transport := all.transport()
+		transport := all.newTransport()
 		t.Cleanup(transport.CloseIdleConnections)
 		return connectGo(t, &mcp.StreamableClientTransport{
-			Endpoint: endpoint(agent), HTTPClient: &http.Client{Transport: keyed{transport, agent.Key}}, MaxRetries: -1,
-		}, version, all.drop)
+			Endpoint: endpointURL(agent), HTTPClient: &http.Client{Transport: keyed{transport, agent.Key}}, MaxRetries: -1,
+		}, version, all.closeAll)
 	}
 }
 
@@ -189,7 +188,7 @@ func connectGo(t *testing.T, transport mcp.Transport, version string, drops func
 	return &goClient{session, drops}
 }
 
-func (c *goClient) list(ctx context.Context) ([]string, error) {
+func (c *goClient) listTools(ctx context.Context) ([]string, error) {
 	var names []string
 	for tool, err := range c.session.Tools(ctx, nil) {
 		if err != nil {
@@ -200,7 +199,7 @@ func (c *goClient) list(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-func (c *goClient) call(ctx context.Context, tool string, n int) (json.RawMessage, error) {
+func (c *goClient) callTool(ctx context.Context, tool string, n int) (json.RawMessage, error) {
 	result, err := c.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: map[string]int{"n": n}})
 	if err != nil {
 		return nil, err
@@ -208,7 +207,7 @@ func (c *goClient) call(ctx context.Context, tool string, n int) (json.RawMessag
 	return json.Marshal(result)
 }
 
-func (c *goClient) drop() { c.drops() }
+func (c *goClient) dropClient() { c.drops() }
 
 // command is a client that is a process a request.
 type command struct {
@@ -221,7 +220,7 @@ type command struct {
 	running *exec.Cmd
 }
 
-func (c *command) run(ctx context.Context, method, tool string, n int) (json.RawMessage, error) {
+func (c *command) runCommand(ctx context.Context, method, tool string, n int) (json.RawMessage, error) {
 	args := c.args(method, tool, n)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	var stdout, stderr bytes.Buffer
@@ -241,8 +240,8 @@ func (c *command) run(ctx context.Context, method, tool string, n int) (json.Raw
 	return c.read(stdout.Bytes())
 }
 
-func (c *command) list(ctx context.Context) ([]string, error) {
-	result, err := c.run(ctx, "tools/list", "", 0)
+func (c *command) listTools(ctx context.Context) ([]string, error) {
+	result, err := c.runCommand(ctx, "tools/list", "", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -261,11 +260,11 @@ func listedNames(result json.RawMessage) ([]string, error) {
 	return names, nil
 }
 
-func (c *command) call(ctx context.Context, tool string, n int) (json.RawMessage, error) {
-	return c.run(ctx, "tools/call", tool, n)
+func (c *command) callTool(ctx context.Context, tool string, n int) (json.RawMessage, error) {
+	return c.runCommand(ctx, "tools/call", tool, n)
 }
 
-func (c *command) drop() {
+func (c *command) dropClient() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running != nil && c.running.Process != nil {
@@ -288,7 +287,7 @@ func newCurl(t *testing.T, agent holdpoint.Agent) mcpClient {
 				params = fmt.Sprintf(`{"name":%q,"arguments":{"n":%d}}`, tool, n)
 			}
 			return []string{
-				path, "--silent", "--show-error", endpoint(agent), "-H", "Authorization: Bearer " + agent.Key,
+				path, "--silent", "--show-error", endpointURL(agent), "-H", "Authorization: Bearer " + agent.Key,
 				"-d", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params),
 			}
 		},
@@ -309,12 +308,12 @@ func newCurl(t *testing.T, agent holdpoint.Agent) mcpClient {
 func newInspector(t *testing.T, agent holdpoint.Agent) mcpClient {
 	t.Helper()
 	launcher := npmPackage(t, "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
-	nodePath := node(t)
+	nodePath := findNode(t)
 	return &command{
 		t: t, agent: agent,
 		args: func(method, tool string, n int) []string {
 			args := []string{
-				nodePath, launcher, "--cli", endpoint(agent), "--transport", "http",
+				nodePath, launcher, "--cli", endpointURL(agent), "--transport", "http",
 				"--header", "Authorization: Bearer " + agent.Key, "--method", method,
 			}
 			if tool != "" {
@@ -336,7 +335,7 @@ func parseResult(raw json.RawMessage) (holdpoint.Answer, error) {
 	return answer, err
 }
 
-func recorded(n int) string { return fmt.Sprintf("recorded %d", n) }
+func recordedText(n int) string { return fmt.Sprintf("recorded %d", n) }
 
 // mustContain fails when one of the names is missing.
 func mustContain(t *testing.T, names []string, wanted ...string) {
@@ -358,7 +357,7 @@ type awaiting struct {
 func newAwaiting(t *testing.T, agent holdpoint.Agent) mcpClient {
 	t.Helper()
 	header := http.Header{"Authorization": {"Bearer " + agent.Key}}
-	_, got, err := holdpoint.Post(t.Context(), endpoint(agent), header, "initialize",
+	_, got, err := holdpoint.Post(t.Context(), endpointURL(agent), header, "initialize",
 		`{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}`)
 	if err != nil {
 		t.Fatal(err)
@@ -367,7 +366,7 @@ func newAwaiting(t *testing.T, agent holdpoint.Agent) mcpClient {
 	return &awaiting{agent, map[int]string{}}
 }
 
-func (c *awaiting) list(ctx context.Context) ([]string, error) {
+func (c *awaiting) listTools(ctx context.Context) ([]string, error) {
 	answer, err := c.Request(ctx, "tools/list", "{}")
 	if err != nil {
 		return nil, err
@@ -375,7 +374,7 @@ func (c *awaiting) list(ctx context.Context) ([]string, error) {
 	return listedNames(answer.Raw)
 }
 
-func (c *awaiting) call(ctx context.Context, tool string, n int) (json.RawMessage, error) {
+func (c *awaiting) callTool(ctx context.Context, tool string, n int) (json.RawMessage, error) {
 	if id := c.known[n]; id != "" {
 		answer, err := c.Await(ctx, id)
 		return answer.Raw, err
@@ -394,4 +393,4 @@ func (c *awaiting) call(ctx context.Context, tool string, n int) (json.RawMessag
 	return nil, errors.Join(err, failed)
 }
 
-func (c *awaiting) drop() {}
+func (c *awaiting) dropClient() {}

@@ -39,16 +39,16 @@ func newClientWorld(t *testing.T, hasty string) *clientWorld {
 	t.Helper()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	p := w.serve()
-	w.apply(p, fmt.Sprintf(clientSkills, counting.URL, hasty))
-	return &clientWorld{Process: p, counting: counting, agent: w.agent(p, "worker"), hasty: w.agent(p, "hasty")}
+	p := w.startServer()
+	w.applyManifest(p, fmt.Sprintf(clientSkills, counting.URL, hasty))
+	return &clientWorld{Process: p, counting: counting, agent: w.newAgent(p, "worker"), hasty: w.newAgent(p, "hasty")}
 }
 
-// next is a number that no other call has.
-func (w *clientWorld) next() int { return int(w.last.Add(1)) }
+// nextNumber is a number that no other call has.
+func (w *clientWorld) nextNumber() int { return int(w.last.Add(1)) }
 
-// decide waits for the approval of call n and decides about it.
-func (w *clientWorld) decide(t *testing.T, n int, decide decision) holdpoint.Approval {
+// decideCall waits for the approval of call n and decides about it.
+func (w *clientWorld) decideCall(t *testing.T, n int, decide decision) holdpoint.Approval {
 	t.Helper()
 	shown, err := w.tryDecide(t.Context(), n, decide)
 	if err != nil {
@@ -68,9 +68,9 @@ func (w *clientWorld) tryDecide(ctx context.Context, n int, decide decision) (ho
 	return shown, err
 }
 
-func (w *clientWorld) approve(t *testing.T, n int) holdpoint.Approval {
+func (w *clientWorld) approveCall(t *testing.T, n int) holdpoint.Approval {
 	t.Helper()
-	return w.decide(t, n, operator(w.Process).Approve)
+	return w.decideCall(t, n, operatorAPI(w.Process).Approve)
 }
 
 // wantCount checks how often call n was executed.
@@ -81,12 +81,12 @@ func (w *clientWorld) wantCount(t *testing.T, n, want int) {
 	}
 }
 
-// begun is a call beside the test.
-func begun(t *testing.T, c mcpClient, tool string, n int) <-chan outcome {
+// beginCall is a call beside the test.
+func beginCall(t *testing.T, c mcpClient, tool string, n int) <-chan outcome {
 	t.Helper()
 	done := make(chan outcome, 1)
 	go func() {
-		raw, err := c.call(t.Context(), tool, n)
+		raw, err := c.callTool(t.Context(), tool, n)
 		if err != nil {
 			done <- outcome{err: err}
 			return
@@ -100,16 +100,16 @@ func begun(t *testing.T, c mcpClient, tool string, n int) <-chan outcome {
 // wantRecorded checks that a call came out as the result of its execution.
 func wantRecorded(t *testing.T, got outcome, n int) {
 	t.Helper()
-	if err := got.recorded(n); err != nil {
+	if err := got.checkRecorded(n); err != nil {
 		t.Fatal(err)
 	}
 }
 
 var errNotRecorded = errors.New("this is not the result of its execution")
 
-// recorded is nil for the result of the execution of call n.
-func (o outcome) recorded(n int) error {
-	if o.err != nil || o.answer.Result.IsError || o.answer.Text() != recorded(n) {
+// checkRecorded is nil for the result of the execution of call n.
+func (o outcome) checkRecorded(n int) error {
+	if o.err != nil || o.answer.Result.IsError || o.answer.Text() != recordedText(n) {
 		return fmt.Errorf("call %d came out as %s: %w", n, o.answer.Raw, cmp.Or(o.err, errNotRecorded))
 	}
 	return nil
@@ -128,7 +128,7 @@ func wantSaid(t *testing.T, got outcome, code string, words ...string) {
 	}
 }
 
-// clientCase is what has to come out right with every client: one execution at most, and the outcome always.
+// clientCase is a case that every client must pass: at most one execution, and always the outcome.
 type clientCase struct {
 	name string
 	run  func(t *testing.T, w *clientWorld, kind clientKind, c mcpClient)
@@ -136,52 +136,52 @@ type clientCase struct {
 
 var clientCases = []clientCase{
 	{"list", func(t *testing.T, _ *clientWorld, _ clientKind, c mcpClient) {
-		names, err := c.list(t.Context())
+		names, err := c.listTools(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		mustContain(t, names, "counting__record", "open__record", "brief__record", "holdpoint_await")
 	}},
 	{"auto-approved", func(t *testing.T, w *clientWorld, _ clientKind, c mcpClient) {
-		n := w.next()
-		wantRecorded(t, <-begun(t, c, "open__record", n), n)
+		n := w.nextNumber()
+		wantRecorded(t, <-beginCall(t, c, "open__record", n), n)
 		w.wantCount(t, n, 1)
 	}},
 	{"approved", func(t *testing.T, w *clientWorld, _ clientKind, c mcpClient) {
-		n := w.next()
-		done := begun(t, c, "counting__record", n)
-		w.approve(t, n)
+		n := w.nextNumber()
+		done := beginCall(t, c, "counting__record", n)
+		w.approveCall(t, n)
 		wantRecorded(t, <-done, n)
 		w.wantCount(t, n, 1)
 	}},
 	{"rejected", func(t *testing.T, w *clientWorld, _ clientKind, c mcpClient) {
-		n := w.next()
-		done := begun(t, c, "counting__record", n)
-		w.decide(t, n, func(ctx context.Context, shown holdpoint.Approval) error {
-			return operator(w.Process).Reject(ctx, shown, "not on a Sunday")
+		n := w.nextNumber()
+		done := beginCall(t, c, "counting__record", n)
+		w.decideCall(t, n, func(ctx context.Context, shown holdpoint.Approval) error {
+			return operatorAPI(w.Process).Reject(ctx, shown, "not on a Sunday")
 		})
 		wantSaid(t, <-done, "rejected", "rejected by a reviewer", "not on a Sunday")
 		w.wantCount(t, n, 0)
 	}},
 	{"expired", func(t *testing.T, w *clientWorld, _ clientKind, c mcpClient) {
-		n := w.next()
-		wantSaid(t, <-begun(t, c, "brief__record", n), "expired", "was not executed")
+		n := w.nextNumber()
+		wantSaid(t, <-beginCall(t, c, "brief__record", n), "expired", "was not executed")
 		w.wantCount(t, n, 0)
 	}},
 	{"left before the decision", func(t *testing.T, w *clientWorld, kind clientKind, c mcpClient) {
-		n := w.next()
-		w.leave(t, kind, n)
-		done := begun(t, c, "counting__record", n)
-		w.approve(t, n)
+		n := w.nextNumber()
+		w.callAndLeave(t, kind, n)
+		done := beginCall(t, c, "counting__record", n)
+		w.approveCall(t, n)
 		wantRecorded(t, <-done, n)
 		w.wantCount(t, n, 1)
 	}},
 	{"left until the end", func(t *testing.T, w *clientWorld, kind clientKind, c mcpClient) {
-		n := w.next()
-		w.leave(t, kind, n)
-		shown := w.approve(t, n)
-		awaitCall(t, operator(w.Process), shown.CallID, hasStatus("succeeded"))
-		got := <-begun(t, c, "counting__record", n)
+		n := w.nextNumber()
+		w.callAndLeave(t, kind, n)
+		shown := w.approveCall(t, n)
+		awaitCall(t, operatorAPI(w.Process), shown.CallID, hasStatus("succeeded"))
+		got := <-beginCall(t, c, "counting__record", n)
 		wantRecorded(t, got, n)
 		if !got.answer.Call().Attached {
 			t.Errorf("the result does not say that it is of a call made before: %s", got.answer.Raw)
@@ -190,21 +190,21 @@ var clientCases = []clientCase{
 	}},
 }
 
-// leave has another client make call n, in a session of its own if it has one, and end suddenly.
-func (w *clientWorld) leave(t *testing.T, kind clientKind, n int) {
+// callAndLeave has another client make call n, in a session of its own if it has one, and end suddenly.
+func (w *clientWorld) callAndLeave(t *testing.T, kind clientKind, n int) {
 	t.Helper()
 	c := kind.make(t, w.agent)
-	left := begun(t, c, "counting__record", n)
+	left := beginCall(t, c, "counting__record", n)
 	if _, err := pendingFor(t.Context(), strconv.Itoa(n), w.Process); err != nil {
 		t.Fatal(err)
 	}
-	c.drop()
+	c.dropClient()
 	if got := <-left; got.err == nil {
 		t.Fatalf("a client that was dropped got %s", got.answer.Raw)
 	}
 }
 
-// TestClients: whatever the client is, its calls come out right.
+// TestClients runs all cases with all clients.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	w := newClientWorld(t, "50s")
@@ -230,18 +230,18 @@ func TestClientsOwnTimer(t *testing.T) {
 		}
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			n := w.next()
+			n := w.nextNumber()
 			c := kind.make(t, w.agent).(*sdkClient)
 			c.timeout = 2 * time.Second
 			for range 2 {
-				if got := <-begun(t, c, "counting__record", n); got.err == nil || !strings.Contains(got.err.Error(), "timed out") {
+				if got := <-beginCall(t, c, "counting__record", n); got.err == nil || !strings.Contains(got.err.Error(), "timed out") {
 					t.Fatalf("a call that waits came out as %s, %v; want the client's time-out", got.answer.Raw, got.err)
 				}
 			}
-			shown := w.approve(t, n)
-			awaitCall(t, operator(w.Process), shown.CallID, hasStatus("succeeded"))
+			shown := w.approveCall(t, n)
+			awaitCall(t, operatorAPI(w.Process), shown.CallID, hasStatus("succeeded"))
 			c.timeout = time.Minute
-			wantRecorded(t, <-begun(t, c, "counting__record", n), n)
+			wantRecorded(t, <-beginCall(t, c, "counting__record", n), n)
 			w.wantCount(t, n, 1)
 		})
 	}
@@ -265,20 +265,20 @@ func TestClientsWaitLong(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	for _, c := range []waiter{
-		{"typescript 1.x", typescript("1"), true, false},
-		{"typescript 2.x of 2026-07-28", typescript("2-modern"), true, false},
+		{"typescript 1.x", newTypeScriptClient("1"), true, false},
+		{"typescript 2.x of 2026-07-28", newTypeScriptClient("2-modern"), true, false},
 		{"typescript 1.x through connect", throughConnect("1"), true, false},
 		{"go with sessions", goSDK("2025-11-25"), true, false},
 		{"curl", newCurl, true, false},
 		{"inspector", newInspector, true, false},
-		{"typescript 1.x that progress keeps", typescript("1"), false, true},
-		{"typescript 2.x that progress keeps", typescript("2"), false, true},
-		{"typescript 2.x of 2026-07-28 that progress keeps", typescript("2-modern"), false, true},
+		{"typescript 1.x that progress keeps", newTypeScriptClient("1"), false, true},
+		{"typescript 2.x that progress keeps", newTypeScriptClient("2"), false, true},
+		{"typescript 2.x of 2026-07-28 that progress keeps", newTypeScriptClient("2-modern"), false, true},
 		{"typescript 1.x through connect that progress keeps", throughConnect("1"), false, true},
 		{"go of 2026-07-28 without a limit", goSDK("2026-07-28"), false, false},
 		{"curl without a limit", newCurl, false, false},
 	} {
-		agent, n := w.agent, w.next()
+		agent, n := w.agent, w.nextNumber()
 		if c.hasty {
 			agent = w.hasty
 		}
@@ -299,14 +299,14 @@ var errNotExpected = errors.New("this was not expected")
 
 // waitLong makes a call that is approved after a while, again while it is told that the call waits.
 func (w *clientWorld) waitLong(t *testing.T, c mcpClient, n int, decided time.Duration, toldFirst bool) error {
-	done := begun(t, c, "counting__record", n)
+	done := beginCall(t, c, "counting__record", n)
 	if _, err := pendingFor(t.Context(), strconv.Itoa(n), w.Process); err != nil {
 		return err
 	}
 	reviewed := make(chan error, 1)
 	go func() {
 		_ = pause.For(t.Context(), decided)
-		_, err := w.tryDecide(t.Context(), n, operator(w.Process).Approve)
+		_, err := w.tryDecide(t.Context(), n, operatorAPI(w.Process).Approve)
 		reviewed <- err
 	}()
 	got := <-done
@@ -317,8 +317,8 @@ func (w *clientWorld) waitLong(t *testing.T, c mcpClient, n int, decided time.Du
 		return fmt.Errorf("the model is told %q", text)
 	}
 	for got.answer.Pending() { // at the very moment of its execution it is on its way
-		got = <-begun(t, c, "counting__record", n)
+		got = <-beginCall(t, c, "counting__record", n)
 	}
 	w.wantCount(t, n, 1)
-	return errors.Join(got.recorded(n), <-reviewed)
+	return errors.Join(got.checkRecorded(n), <-reviewed)
 }

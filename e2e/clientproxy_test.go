@@ -23,8 +23,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// slow reports whether tests take the whole time that they are about; `task e2e` asks for it.
-func slow() bool { return os.Getenv("HOLDPOINT_E2E_SLOW") != "" }
+// isSlowRun reports whether tests take the whole time that they are about; `task e2e` asks for it.
+func isSlowRun() bool { return os.Getenv("HOLDPOINT_E2E_SLOW") != "" }
 
 // idleProxy passes connections on, and closes those on which nothing was sent for a while, as
 // load balancers do.
@@ -83,19 +83,19 @@ func passOn(ctx context.Context, client net.Conn, target string, idle time.Durat
 	both.Wait()
 }
 
-// TestFetchHoldsThroughProxy: Node's fetch, which gives a server 300 s to begin with its answer and 300 s between two
-// pieces of it, holds a call for longer than that, through a proxy that closes connections idle for 30 s.
+// TestFetchHoldsThroughProxy: Node's fetch waits at most 300 s for the head of a response and 300 s between two parts. It holds a
+// call for longer, through a proxy that closes connections after 30 s of silence.
 func TestFetchHoldsThroughProxy(t *testing.T) {
 	t.Parallel()
 	held, idle := 30*time.Second, 20*time.Second
-	if slow() {
+	if isSlowRun() {
 		held, idle = 330*time.Second, 30*time.Second
 	}
 	w := newClientWorld(t, "50s")
 	proxied := w.agent
 	proxied.URL = idleProxy(t, strings.TrimPrefix(w.URL, "http://"), idle)
 	silent := dropsSilence(t, proxied.URL)
-	n := w.next()
+	n := w.nextNumber()
 	c := newSDKClient(t)
 	type said struct {
 		clientSaid
@@ -103,8 +103,8 @@ func TestFetchHoldsThroughProxy(t *testing.T) {
 	}
 	done := make(chan said, 1)
 	go func() {
-		got, err := c.try(map[string]any{
-			"do": "fetch", "url": endpoint(proxied), "key": proxied.Key,
+		got, err := c.tryOrder(map[string]any{
+			"do": "fetch", "url": endpointURL(proxied), "key": proxied.Key,
 			"body": fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"counting__record","arguments":{"n":%d}}}`, n),
 		})
 		done <- said{got, err}
@@ -116,9 +116,9 @@ func TestFetchHoldsThroughProxy(t *testing.T) {
 	if err := <-silent; !errors.Is(err, io.EOF) {
 		t.Errorf("on a silent connection the proxy ends with %v", err)
 	}
-	w.approve(t, n)
+	w.approveCall(t, n)
 	got := <-done
-	if got.err != nil || !strings.Contains(got.Text, `"`+recorded(n)+`"`) || strings.Contains(got.Text, `"attached"`) {
+	if got.err != nil || !strings.Contains(got.Text, `"`+recordedText(n)+`"`) || strings.Contains(got.Text, `"attached"`) {
 		t.Fatalf("after %.0f s fetch got %s, %v", got.Seconds, got.Text, got.err)
 	}
 	w.wantCount(t, n, 1)
@@ -171,8 +171,8 @@ func newRoundRobin(t *testing.T, servers ...*holdpoint.Process) *roundRobin {
 	}
 	whole := relay.Whole(proxy)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := rr.begin(r)
-		defer rr.end(r)
+		p := rr.beginRequest(r)
+		defer rr.endRequest(r)
 		whole.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, p)))
 	}))
 	t.Cleanup(func() {
@@ -183,7 +183,7 @@ func newRoundRobin(t *testing.T, servers ...*holdpoint.Process) *roundRobin {
 	return rr
 }
 
-func (rr *roundRobin) begin(r *http.Request) *holdpoint.Process {
+func (rr *roundRobin) beginRequest(r *http.Request) *holdpoint.Process {
 	rr.mu.Lock()
 	defer rr.mu.Unlock()
 	for range rr.servers {
@@ -198,14 +198,14 @@ func (rr *roundRobin) begin(r *http.Request) *holdpoint.Process {
 	return p
 }
 
-func (rr *roundRobin) end(r *http.Request) {
+func (rr *roundRobin) endRequest(r *http.Request) {
 	rr.mu.Lock()
 	defer rr.mu.Unlock()
 	delete(rr.open, r)
 }
 
-// holding returns a server that holds a POST of such a client open, and one that is not it.
-func (rr *roundRobin) holding(t *testing.T, agent string) (holds, other *holdpoint.Process) {
+// findHolder returns a server that holds a POST of such a client open, and one that is not it.
+func (rr *roundRobin) findHolder(t *testing.T, agent string) (holds, other *holdpoint.Process) {
 	t.Helper()
 	rr.mu.Lock()
 	defer rr.mu.Unlock()

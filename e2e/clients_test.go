@@ -30,15 +30,15 @@ func TestGoSDKClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	p := w.serve()
-	w.apply(p, strings.Replace(oneSkill(counting.URL, ""), "wait_budget: 2s", "wait_budget: 1m", 1))
+	p := w.startServer()
+	w.applyManifest(p, strings.Replace(oneSkill(counting.URL, ""), "wait_budget: 2s", "wait_budget: 1m", 1))
 	var progress atomic.Int64
 	client := mcp.NewClient(&mcp.Implementation{Name: "e2e", Version: "1"}, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(context.Context, *mcp.ProgressNotificationClientRequest) { progress.Add(1) },
 	})
 	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
 		Endpoint:   p.URL + "/agents/worker/mcp",
-		HTTPClient: &http.Client{Transport: withKey{w.agent(p, "worker").Key}},
+		HTTPClient: &http.Client{Transport: withKey{w.newAgent(p, "worker").Key}},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -82,9 +82,9 @@ func TestSessionOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	first, second := w.serve(), w.serve()
-	w.apply(first, oneSkill(counting.URL, "auto_approve: true\n"))
-	agent := w.agent(first, "worker")
+	first, second := w.startServer(), w.startServer()
+	w.applyManifest(first, oneSkill(counting.URL, "auto_approve: true\n"))
+	agent := w.newAgent(first, "worker")
 	bearer := http.Header{"Authorization": {"Bearer " + agent.Key}}
 	_, header, err := holdpoint.Post(t.Context(), first.URL+"/agents/worker/mcp", bearer, "initialize",
 		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"e2e","version":"1"}}`)

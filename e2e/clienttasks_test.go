@@ -39,7 +39,7 @@ func newTasking(_ *testing.T, agent holdpoint.Agent) mcpClient {
 		if name := names.Name + names.TaskID; name != "" {
 			header.Set("Mcp-Name", name)
 		}
-		answer, _, err := holdpoint.Post(ctx, endpoint(agent), header, method, params)
+		answer, _, err := holdpoint.Post(ctx, endpointURL(agent), header, method, params)
 		if err == nil && answer.Error != nil {
 			err = fmt.Errorf("%s: %s (%d)", method, answer.Error.Message, answer.Error.Code)
 		}
@@ -50,7 +50,7 @@ func newTasking(_ *testing.T, agent holdpoint.Agent) mcpClient {
 // newTaskingThroughConnect sends lines to holdpoint connect.
 func newTaskingThroughConnect(t *testing.T, agent holdpoint.Agent) mcpClient {
 	t.Helper()
-	c := connect(t, agent)
+	c := startConnect(t, agent)
 	return &tasking{send: func(_ context.Context, method, params string) (json.RawMessage, error) {
 		if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`+"\n", method, params); err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func newTaskingThroughConnect(t *testing.T, agent holdpoint.Agent) mcpClient {
 	}}
 }
 
-func (c *tasking) list(ctx context.Context) ([]string, error) {
+func (c *tasking) listTools(ctx context.Context) ([]string, error) {
 	result, err := c.send(ctx, "tools/list", "{"+tasksMeta+"}")
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (c *tasking) list(ctx context.Context) ([]string, error) {
 	return listedNames(result)
 }
 
-func (c *tasking) call(ctx context.Context, tool string, n int) (json.RawMessage, error) {
+func (c *tasking) callTool(ctx context.Context, tool string, n int) (json.RawMessage, error) {
 	result, err := c.send(ctx, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":{"n":%d},%s}`, tool, n, tasksMeta))
 	if err != nil {
 		return nil, err
@@ -85,11 +85,11 @@ func (c *tasking) call(ctx context.Context, tool string, n int) (json.RawMessage
 	if err := json.Unmarshal(result, &task); err != nil || task.ResultType != "task" {
 		return result, err
 	}
-	return c.follow(ctx, task.TaskID)
+	return c.followTask(ctx, task.TaskID)
 }
 
-// follow asks for a task until it has ended. That a server does not answer is no end.
-func (c *tasking) follow(ctx context.Context, id string) (json.RawMessage, error) {
+// followTask asks for a task until it has ended. That a server does not answer is no end.
+func (c *tasking) followTask(ctx context.Context, id string) (json.RawMessage, error) {
 	for last := errors.New("it was not asked for"); ; {
 		if c.dropped.Load() || pause.For(ctx, 50*time.Millisecond) != nil {
 			return nil, fmt.Errorf("task %s was left: %w", id, last)
@@ -117,4 +117,4 @@ func (c *tasking) follow(ctx context.Context, id string) (json.RawMessage, error
 	}
 }
 
-func (c *tasking) drop() { c.dropped.Store(true) }
+func (c *tasking) dropClient() { c.dropped.Store(true) }

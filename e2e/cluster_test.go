@@ -27,8 +27,7 @@ func newEmbeddedWorld(t testing.TB) *world {
 	return &world{t: t, dataDir: clusterDir(t)}
 }
 
-// clusterDir makes a data directory that PostgreSQL's account can reach. What
-// outlives the processes of the test is ended with it.
+// clusterDir makes a data directory that PostgreSQL's account can reach. Processes that outlive the test are ended with it.
 func clusterDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdpoint-e2e-data-")
@@ -47,8 +46,8 @@ func clusterDir(t testing.TB) string {
 	return dir
 }
 
-// postmaster returns the process id of the cluster's server, if it runs.
-func postmaster(dataDir string) (int, bool) {
+// findPostmaster returns the process id of the cluster's server, if it runs.
+func findPostmaster(dataDir string) (int, bool) {
 	file, err := os.Open(filepath.Join(dataDir, "postgres", "data", "postmaster.pid"))
 	if err != nil {
 		return 0, false
@@ -59,14 +58,14 @@ func postmaster(dataDir string) (int, bool) {
 		return 0, false
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || !alive(pid) {
+	if err != nil || !isAlive(pid) {
 		return 0, false
 	}
 	return pid, true
 }
 
-// alive reports whether a process runs; a zombie, which nobody reaps here, does not.
-func alive(pid int) bool {
+// isAlive reports whether a process runs. A zombie does not.
+func isAlive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
 	}
@@ -83,7 +82,7 @@ func isZombie(stat []byte) bool {
 // mustRun returns the process id of a server that has to run.
 func mustRun(t testing.TB, dataDir string) int {
 	t.Helper()
-	pid, ok := postmaster(dataDir)
+	pid, ok := findPostmaster(dataDir)
 	if !ok {
 		t.Fatalf("no PostgreSQL runs in %s", dataDir)
 	}
@@ -92,19 +91,19 @@ func mustRun(t testing.TB, dataDir string) int {
 
 func endPostmaster(t testing.TB, dataDir string) {
 	t.Helper()
-	pid, ok := postmaster(dataDir)
+	pid, ok := findPostmaster(dataDir)
 	if !ok {
 		return
 	}
 	_ = syscall.Kill(pid, syscall.SIGQUIT)    // it may just have ended
 	ctx := context.WithoutCancel(t.Context()) // which has ended by now
-	if err := eventually.Poll(ctx, patience, func() error { return gone(pid) }); err != nil {
+	if err := eventually.Poll(ctx, patience, func() error { return checkGone(pid) }); err != nil {
 		t.Errorf("end PostgreSQL: %v", err)
 	}
 }
 
-func gone(pid int) error {
-	if alive(pid) {
+func checkGone(pid int) error {
+	if isAlive(pid) {
 		return fmt.Errorf("process %d is still there", pid)
 	}
 	return nil
@@ -119,18 +118,18 @@ func TestDatabaseRestartedInFlight(t *testing.T) {
 			t.Parallel()
 			w := newEmbeddedWorld(t)
 			counting := skill.NewCounting(t)
-			p := w.serve()
-			w.apply(p, oneSkill(counting.URL, ""))
-			agent := newStubborn(w.agent(p, "worker"), p)
+			p := w.startServer()
+			w.applyManifest(p, oneSkill(counting.URL, ""))
+			agent := newStubborn(w.newAgent(p, "worker"), p)
 			done := inFlight(t, agent, counting, true)
 			server := mustRun(t, w.dataDir)
 			if err := syscall.Kill(server, signal); err != nil {
 				t.Fatal(err)
 			}
-			eventually.Succeeds(t, patience, "PostgreSQL is gone", func() error { return gone(server) })
+			eventually.Succeeds(t, patience, "PostgreSQL is gone", func() error { return checkGone(server) })
 			counting.Release()
 			eventually.Succeeds(t, patience, "PostgreSQL is back", func() error {
-				if _, ok := postmaster(w.dataDir); !ok {
+				if _, ok := findPostmaster(w.dataDir); !ok {
 					return errors.New("it is not")
 				}
 				return p.Ready()
@@ -146,9 +145,9 @@ func TestDatabaseRestartedWhileParked(t *testing.T) {
 	t.Parallel()
 	w := newEmbeddedWorld(t)
 	counting := skill.NewCounting(t)
-	p := w.serve()
-	w.apply(p, strings.Replace(oneSkill(counting.URL, ""), "wait_budget: 2s", "wait_budget: 5m", 1))
-	agent := w.agent(p, "worker")
+	p := w.startServer()
+	w.applyManifest(p, strings.Replace(oneSkill(counting.URL, ""), "wait_budget: 2s", "wait_budget: 5m", 1))
+	agent := w.newAgent(p, "worker")
 	done := make(chan outcome, 1)
 	go func() {
 		answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":1}`) // once only
@@ -161,7 +160,7 @@ func TestDatabaseRestartedWhileParked(t *testing.T) {
 	if err := syscall.Kill(server, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	eventually.Succeeds(t, patience, "PostgreSQL is gone", func() error { return gone(server) })
+	eventually.Succeeds(t, patience, "PostgreSQL is gone", func() error { return checkGone(server) })
 	if err := <-approveUntilDecided(t, "1", newStubborn(agent, p)); err != nil {
 		t.Fatal(err)
 	}
@@ -173,20 +172,19 @@ func TestDatabaseRestartedWhileParked(t *testing.T) {
 	}
 }
 
-// TestKilledWhileStarting: whatever a first start leaves behind when it is killed, the
-// next one goes on from there.
+// TestKilledWhileStarting: a first start is killed at any moment, and the next one succeeds.
 func TestKilledWhileStarting(t *testing.T) {
 	t.Parallel()
 	w := newEmbeddedWorld(t)
 	for range 8 {
-		p := program.Start(t, w.options())
+		p := program.Start(t, w.serverOptions())
 		_ = pause.For(t.Context(), rand.N(1200*time.Millisecond))
 		p.Kill()
 	}
-	p := w.serve()
+	p := w.startServer()
 	counting := skill.NewCounting(t)
-	w.apply(p, oneSkill(counting.URL, "auto_approve: true\n"))
-	if answer, err := w.agent(p, "worker").CallTool(t.Context(), "counting__record", `{"n":1}`); err != nil || answer.Text() != "recorded 1" {
+	w.applyManifest(p, oneSkill(counting.URL, "auto_approve: true\n"))
+	if answer, err := w.newAgent(p, "worker").CallTool(t.Context(), "counting__record", `{"n":1}`); err != nil || answer.Text() != "recorded 1" {
 		t.Errorf("the agent was told %s, %v", answer.Raw, err)
 	}
 }
@@ -208,8 +206,7 @@ func TestEmbeddedCluster(t *testing.T) {
 	})
 }
 
-// ordinaryWorld has the processes run as the user nobody, with a home of its own and
-// the data directory that follows from it.
+// ordinaryWorld runs the processes as the user nobody, with its own home and the default data directory.
 func ordinaryWorld(t *testing.T) *world {
 	t.Helper()
 	nobody, err := user.Lookup("nobody")
@@ -224,7 +221,7 @@ func ordinaryWorld(t *testing.T) *world {
 	home := t.TempDir()
 	w := &world{t: t, dataDir: filepath.Join(home, ".local", "share", "holdpoint"), home: home}
 	t.Cleanup(func() { endPostmaster(t, w.dataDir) })
-	// Everybody may pass through what is above it, as is the way with homes.
+	// Other users may pass through the folders above it, as through those of homes.
 	if err := errors.Join(os.Chmod(filepath.Dir(home), 0o711), os.Chown(home, int(uid), int(gid))); err != nil {
 		t.Fatal(err)
 	}
@@ -234,22 +231,22 @@ func ordinaryWorld(t *testing.T) *world {
 
 func embeddedLife(t *testing.T, w *world) {
 	counting := skill.NewCounting(t)
-	first := w.serve()
-	w.apply(first, oneSkill(counting.URL, ""))
+	first := w.startServer()
+	w.applyManifest(first, oneSkill(counting.URL, ""))
 	server := mustRun(t, w.dataDir)
 	first.Kill()
-	if err := gone(server); err == nil {
+	if err := checkGone(server); err == nil {
 		t.Fatal("PostgreSQL ended with the process that was killed; it should have survived")
 	}
-	second := w.serve()
+	second := w.startServer()
 	if adopted := mustRun(t, w.dataDir); adopted != server {
 		t.Errorf("PostgreSQL is process %d, want the surviving %d to be adopted", adopted, server)
 	}
-	if out := cli(second, bootstrapToken).Must(t, "apply", "--json", "-f",
+	if out := newCLI(second, bootstrapToken).Must(t, "apply", "--json", "-f",
 		writeFile(t, "same.yaml", oneSkill(counting.URL, ""))); strings.Contains(out, `"create"`) {
 		t.Errorf("what was declared is not there any more: %s", out)
 	}
-	third := w.serve()
+	third := w.startServer()
 	if err := second.Interrupt(t); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
@@ -259,7 +256,7 @@ func embeddedLife(t *testing.T, w *world) {
 	if err := third.Interrupt(t); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
-	if err := gone(server); err != nil {
+	if err := checkGone(server); err != nil {
 		t.Errorf("PostgreSQL outlives the last process: %v", err)
 	}
 }

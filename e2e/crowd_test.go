@@ -27,8 +27,8 @@ func TestCrowd(t *testing.T) {
 	w := newWorld(t)
 	w.args = []string{"--max-conns", strconv.Itoa(crowdConns)}
 	open, gated := skill.NewCounting(t), skill.NewCounting(t)
-	p := w.serve()
-	w.apply(p, fmt.Sprintf(`skills:
+	p := w.startServer()
+	w.applyManifest(p, fmt.Sprintf(`skills:
   - {name: open, transport: http, url: %q, auto_approve: true}
   - {name: gated, transport: http, url: %q}
 agents:
@@ -37,7 +37,7 @@ agents:
     limits: {pending: 1000}
     skills: [open, gated]
 `, open.URL, gated.URL))
-	agent := w.agent(p, "worker")
+	agent := w.newAgent(p, "worker")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	var all sync.WaitGroup
@@ -46,7 +46,7 @@ agents:
 	}
 	decided, stop := context.WithCancel(ctx)
 	var reviewer sync.WaitGroup
-	reviewer.Go(func() { approveAll(decided, t, operator(p)) })
+	reviewer.Go(func() { approveAll(decided, t, operatorAPI(p)) })
 	all.Wait()
 	stop()
 	reviewer.Wait()
@@ -72,7 +72,7 @@ func callInCrowd(ctx context.Context, t *testing.T, agent holdpoint.Agent, i int
 	}
 }
 
-// approveAll approves whatever comes, until ctx ends.
+// approveAll approves all pending calls until ctx ends.
 func approveAll(ctx context.Context, t *testing.T, reviewer holdpoint.API) {
 	for ctx.Err() == nil {
 		list, err := holdpoint.List[holdpoint.Approval](ctx, reviewer, "approvals", "status=pending")
@@ -95,22 +95,22 @@ func approveAll(ctx context.Context, t *testing.T, reviewer holdpoint.API) {
 func TestArgumentsArriveAsSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	open, gated := (&skill.Raw{List: anything}).Serve(t), (&skill.Raw{List: anything}).Serve(t)
-	p := w.serve()
-	w.apply(p, fmt.Sprintf(`skills:
+	open, gated := (&skill.Raw{List: offerAnything}).Serve(t), (&skill.Raw{List: offerAnything}).Serve(t)
+	p := w.startServer()
+	w.applyManifest(p, fmt.Sprintf(`skills:
   - {name: open, transport: http, url: %q, auto_approve: true}
   - {name: gated, transport: http, url: %q}
 agents:
   - {name: worker, skills: [open, gated]}
 `, open.URL, gated.URL))
-	agent := newStubborn(w.agent(p, "worker"), p)
+	agent := newStubborn(w.newAgent(p, "worker"), p)
 	deep := strings.Repeat(`{"a":`, 199) + `[]` + strings.Repeat(`}`, 199)
 	for i, value := range []string{
 		`9007199254740993`, `1e400`, `-0`, `1.0`, `1E+2`, `"\u0041\u2028 <&>"`, deep,
 	} {
 		arguments := fmt.Sprintf(`{"n":%d,"value":%s}`, i, value)
 		for tool, server := range map[string]*skill.Raw{"open__any": open, "gated__any": gated} {
-			done := agent.begin(t.Context(), tool, arguments)
+			done := agent.beginCall(t.Context(), tool, arguments)
 			if server == gated {
 				if err := <-approveUntilDecided(t, strconv.Itoa(i), agent); err != nil {
 					t.Fatal(err)
@@ -126,7 +126,7 @@ agents:
 	}
 }
 
-// anything offers a tool that takes any arguments.
-func anything(w http.ResponseWriter, r *skill.Request) {
+// offerAnything offers a tool that takes any arguments.
+func offerAnything(w http.ResponseWriter, r *skill.Request) {
 	r.Answer(w, `{"tools":[{"name":"any","inputSchema":{"type":"object"}}]}`)
 }

@@ -13,15 +13,14 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// TestDecideAgainstDeadline: decisions that come about when time runs out. Whoever is told that
-// the approval counts is right, and so is whoever is told that it came too late.
+// TestDecideAgainstDeadline: decisions arrive at the deadline. An accepted approval counts, and a late one does not.
 func TestDecideAgainstDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	servers := [2]*holdpoint.Process{w.serve(), w.serve()}
-	w.apply(servers[0], oneSkill(counting.URL, "approval_timeout: 3s\n"))
-	agent := w.agent(servers[0], "worker")
+	servers := [2]*holdpoint.Process{w.startServer(), w.startServer()}
+	w.applyManifest(servers[0], oneSkill(counting.URL, "approval_timeout: 3s\n"))
+	agent := w.newAgent(servers[0], "worker")
 	var all sync.WaitGroup
 	for n := range 100 {
 		all.Go(func() {
@@ -33,7 +32,7 @@ func TestDecideAgainstDeadline(t *testing.T) {
 		})
 	}
 	all.Wait()
-	parked, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(servers[0]), "approvals", "")
+	parked, err := holdpoint.List[holdpoint.Approval](t.Context(), operatorAPI(servers[0]), "approvals", "")
 	if err != nil || len(parked) != 100 {
 		t.Fatalf("%d calls are parked, want 100: %v", len(parked), err)
 	}
@@ -43,13 +42,13 @@ func TestDecideAgainstDeadline(t *testing.T) {
 			// Around the deadline, by the reviewer's clock; which side it falls on does not matter.
 			wait := time.Until(shown.Deadline) + rand.N(400*time.Millisecond) - 200*time.Millisecond
 			_ = pause.For(t.Context(), wait)
-			told[i] = operator(servers[i%2]).Approve(t.Context(), shown)
+			told[i] = operatorAPI(servers[i%2]).Approve(t.Context(), shown)
 		})
 	}
 	all.Wait()
 	count := map[string]int{}
 	for i, shown := range parked {
-		c := awaitCall(t, operator(servers[0]), shown.CallID, func(c holdpoint.Call) error {
+		c := awaitCall(t, operatorAPI(servers[0]), shown.CallID, func(c holdpoint.Call) error {
 			if !c.Final() {
 				return errors.New("it has not ended")
 			}

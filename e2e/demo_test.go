@@ -15,11 +15,11 @@ import (
 
 var signInLink = regexp.MustCompile(`http://\S+/sign-in\?token=\S+`)
 
-// TestDemo is what a newcomer sees, without a browser.
+// TestDemo follows the first steps of a newcomer, without a browser.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	w := newEmbeddedWorld(t)
-	o := w.options()
+	o := w.serverOptions()
 	o.Command, o.Port = "demo", holdpoint.FreePort(t) // the same again: it is in the URLs of the demo's skills
 	p := program.Serve(t, o)
 	eventually.Succeeds(t, patience, "the sign-in link", func() error {
@@ -32,7 +32,7 @@ func TestDemo(t *testing.T) {
 	first := approveInDashboard(t, p, w.dataDir, signInLink.FindString(p.Stdout()))
 	showsInOrder(t, p, seen, tokenToWrite(p, first)...)
 	shown := pendingInvoice(t, p, "invoice-2026-002")
-	if err := operator(p).Reject(t.Context(), shown, "not this one"); err != nil {
+	if err := operatorAPI(p).Reject(t.Context(), shown, "not this one"); err != nil {
 		t.Fatal(err)
 	}
 	pendingInvoice(t, p, "invoice-2026-003")
@@ -43,19 +43,18 @@ func TestDemo(t *testing.T) {
 	if err := p.Interrupt(t); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
-	if err := gone(server); err != nil {
+	if err := checkGone(server); err != nil {
 		t.Errorf("PostgreSQL outlives the demo: %v", err)
 	}
 	again := program.Serve(t, o)
 	last := approveInvoice(t, again, w.dataDir, "invoice-2026-003")
-	// The authorization server has a new key, so what it issued before is no good any more. What
-	// was asked for once is asked for again.
+	// The authorization server has a new key, so its earlier tokens are invalid. Consent is asked for again.
 	showsInOrder(t, again, 0,
-		"drive    refused a request (401): its token is not one for this server",
-		"auth     issued a token to holdpoint: for "+again.URL+"/demo/skills/drive/mcp, scope drive.read drive.write, good for 2m0s",
+		"drive    refused a request (401): its token is not valid for this server",
+		"auth     issued a token to holdpoint for "+again.URL+"/demo/skills/drive/mcp, scope drive.read drive.write, valid for 2m0s",
 	)
 	id := "…" + last.CallID[len(last.CallID)-6:]
-	showsInOrder(t, again, 0, "reviewer approved the call "+id, "gate     claimed the call "+id+" and sends it", "gate     the call "+id+" succeeded")
+	showsInOrder(t, again, 0, "reviewer approved the call "+id, "gate     sends the call "+id, "gate     the call "+id+" succeeded")
 	if err := again.Interrupt(t); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
@@ -70,11 +69,11 @@ func TestDemo(t *testing.T) {
 func firstToken(p *holdpoint.Process) []string {
 	drive := p.URL + "/demo/skills/drive/mcp"
 	return []string{
-		"drive    refused a request without a token (401); where to get one: " + p.URL + "/.well-known/oauth-protected-resource/demo/skills/drive/mcp",
+		"drive    refused a request without a token (401), and named its metadata: " + p.URL + "/.well-known/oauth-protected-resource/demo/skills/drive/mcp",
 		"drive    named its authorization server: " + p.URL + "/demo/auth",
-		"auth     told where tokens are to be had: " + p.URL + "/demo/auth/token",
-		"auth     issued a token to holdpoint: for " + drive + ", scope drive.read, good for 2m0s",
-		"drive    let a request in: its token is good",
+		"auth     published its token endpoint: " + p.URL + "/demo/auth/token",
+		"auth     issued a token to holdpoint for " + drive + ", scope drive.read, valid for 2m0s",
+		"drive    accepted a request: its token is valid",
 		"agent    sees the tool drive__save_csv",
 	}
 }
@@ -84,10 +83,10 @@ func tokenToWrite(p *holdpoint.Process, approved holdpoint.Approval) []string {
 	id := "…" + approved.CallID[len(approved.CallID)-6:]
 	return []string{
 		"reviewer approved the call " + id,
-		"gate     claimed the call " + id + " and sends it",
-		"drive    refused a call (403): its token has not the scope drive.write",
-		"auth     issued a token to holdpoint: for " + p.URL + "/demo/skills/drive/mcp, scope drive.read drive.write, good for 2m0s",
-		"drive    let a call in: its token is good",
+		"gate     sends the call " + id,
+		"drive    refused a call (403): its token lacks the scope drive.write",
+		"auth     issued a token to holdpoint for " + p.URL + "/demo/skills/drive/mcp, scope drive.read drive.write, valid for 2m0s",
+		"drive    accepted a call: its token is valid",
 		"gate     the call " + id + " succeeded",
 	}
 }
@@ -111,7 +110,7 @@ func showsInOrder(t *testing.T, p *holdpoint.Process, from int, lines ...string)
 	return from
 }
 
-// approveInDashboard is the newcomer: follows the link, looks at the call, approves it, and returns what that was.
+// approveInDashboard follows the link, opens the call, approves it, and returns it.
 func approveInDashboard(t *testing.T, p *holdpoint.Process, dataDir, link string) holdpoint.Approval {
 	t.Helper()
 	shown := pendingInvoice(t, p, "invoice-2026-001")
@@ -154,7 +153,7 @@ func pendingInvoice(t *testing.T, p *holdpoint.Process, invoice string) holdpoin
 	t.Helper()
 	var found holdpoint.Approval
 	eventually.Succeeds(t, patience, "the approval to save "+invoice, func() error {
-		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(p), "approvals", "status=pending")
+		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operatorAPI(p), "approvals", "status=pending")
 		if err != nil {
 			return err
 		}
@@ -173,7 +172,7 @@ func pendingInvoice(t *testing.T, p *holdpoint.Process, invoice string) holdpoin
 func approveInvoice(t *testing.T, p *holdpoint.Process, dataDir, invoice string) holdpoint.Approval {
 	t.Helper()
 	shown := pendingInvoice(t, p, invoice)
-	if err := operator(p).Approve(t.Context(), shown); err != nil {
+	if err := operatorAPI(p).Approve(t.Context(), shown); err != nil {
 		t.Fatal(err)
 	}
 	awaitInvoice(t, dataDir, invoice)

@@ -11,8 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 
-// clerk works as the demo's script does, as a model at the end of the wire.
-func clerk(r *modelserver.Request) modelserver.Answer {
+// answerAsClerk works as the demo's script does, as a model at the end of the wire.
+func answerAsClerk(r *modelserver.Request) modelserver.Answer {
 	var inbox struct {
 		Invoices []struct {
 			ID   string          `json:"id"`
@@ -53,16 +53,16 @@ func TestDemoWithARealModel(t *testing.T) {
 		t.Run(provider, func(t *testing.T) {
 			t.Parallel()
 			w := newEmbeddedWorld(t)
-			model, url := thinker(t, clerk)
+			model, url := startModel(t, answerAsClerk)
 			if provider == modelserver.OpenAI {
 				url += "/v1"
 			}
-			o := w.options()
+			o := w.serverOptions()
 			o.Command, o.Port = "demo", holdpoint.FreePort(t)
 			o.Env = append(o.Env, variable+"_BASE_URL="+url, variable+"_API_KEY=key", variable+"_MODEL=test-model")
 			p := program.Serve(t, o)
 			approveInvoice(t, p, w.dataDir, "invoice-2026-001")
-			if err := operator(p).Reject(t.Context(), pendingInvoice(t, p, "invoice-2026-002"), "not this one"); err != nil {
+			if err := operatorAPI(p).Reject(t.Context(), pendingInvoice(t, p, "invoice-2026-002"), "not this one"); err != nil {
 				t.Fatal(err)
 			}
 			approveInvoice(t, p, w.dataDir, "invoice-2026-003")
@@ -70,10 +70,10 @@ func TestDemoWithARealModel(t *testing.T) {
 				"agent    says: I look into the inbox.",
 				"agent    says: I save invoice-2026-001.",
 				"agent    says: I save invoice-2026-002.",
-				`agent    was told: This call was rejected by a reviewer and not executed. Do not repeat it unchanged; try something else. Reason: "not this one"`,
+				`agent    got an error: This call was rejected by a reviewer and not executed. Do not repeat it unchanged; try something else. Reason: "not this one"`,
 				"agent    says: I save invoice-2026-003.",
 				"agent    says: All invoices are dealt with.",
-				"agent    is done; Ctrl-C ends the demo",
+				"agent    is done; press Ctrl-C to end the demo",
 			)
 			if _, err := os.Stat(invoiceFile(w.dataDir, "invoice-2026-002")); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the file of a rejected call: %v", err)

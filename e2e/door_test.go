@@ -19,22 +19,22 @@ type door struct {
 	*httptest.Server
 
 	mu     sync.Mutex
-	shut   func(*http.Request) bool // nil: for nobody
+	shut   func(*http.Request) bool // nil: shut for no request
 	inside map[*http.Request]context.CancelFunc
 	awaits int           // decisions that are kept until so many more have come
 	came   chan struct{} // closed when they have
 }
 
-// What a door may be shut for.
+// The requests that a door can be shut for.
 func allRequests(*http.Request) bool { return true }
-func streams(r *http.Request) bool   { return r.URL.Path == "/events" }
+func isStream(r *http.Request) bool  { return r.URL.Path == "/events" }
 
 func isDecision(r *http.Request) bool {
 	return r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/approve") || strings.HasSuffix(r.URL.Path, "/reject"))
 }
 
-// door opens one; it ends with the test.
-func (w *journey) door(t *testing.T) *door {
+// openDoor opens one; it ends with the test.
+func (w *journey) openDoor(t *testing.T) *door {
 	t.Helper()
 	target, err := url.Parse(w.p.URL)
 	if err != nil {
@@ -52,17 +52,17 @@ func (w *journey) door(t *testing.T) *door {
 	whole := relay.Whole(proxy)
 	d := &door{inside: map[*http.Request]context.CancelFunc{}}
 	d.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, ok := d.enter(r)
+		ctx, ok := d.enterDoor(r)
 		if !ok {
 			skill.CloseConnection(w)
 			return
 		}
-		defer d.leave(r)
-		d.keep(ctx, r)
+		defer d.leaveDoor(r)
+		d.holdBack(ctx, r)
 		whole.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	t.Cleanup(func() {
-		d.cut(allRequests)
+		d.cutOff(allRequests)
 		d.CloseClientConnections()
 		d.Close()
 		transport.CloseIdleConnections()
@@ -70,7 +70,7 @@ func (w *journey) door(t *testing.T) *door {
 	return d
 }
 
-func (d *door) enter(r *http.Request) (context.Context, bool) {
+func (d *door) enterDoor(r *http.Request) (context.Context, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.shut != nil && d.shut(r) {
@@ -81,15 +81,15 @@ func (d *door) enter(r *http.Request) (context.Context, bool) {
 	return ctx, true
 }
 
-func (d *door) leave(r *http.Request) {
+func (d *door) leaveDoor(r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inside[r]()
 	delete(d.inside, r)
 }
 
-// keep holds a decision back until all that are awaited have come.
-func (d *door) keep(ctx context.Context, r *http.Request) {
+// holdBack holds a decision back until all that are awaited have come.
+func (d *door) holdBack(ctx context.Context, r *http.Request) {
 	d.mu.Lock()
 	if d.awaits == 0 || !isDecision(r) {
 		d.mu.Unlock()
@@ -106,15 +106,15 @@ func (d *door) keep(ctx context.Context, r *http.Request) {
 	}
 }
 
-// together makes the next n decisions arrive at the server at once.
-func (d *door) together(n int) {
+// releaseTogether makes the next n decisions arrive at the server at once.
+func (d *door) releaseTogether(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.awaits, d.came = n, make(chan struct{})
 }
 
-// cut breaks off what the door is shut for, from now on.
-func (d *door) cut(what func(*http.Request) bool) {
+// cutOff shuts the door for some requests and breaks off those on their way.
+func (d *door) cutOff(what func(*http.Request) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.shut = what
@@ -125,8 +125,8 @@ func (d *door) cut(what func(*http.Request) bool) {
 	}
 }
 
-// mend opens it again for all.
-func (d *door) mend() {
+// restore opens it again for all.
+func (d *door) restore() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.shut = nil

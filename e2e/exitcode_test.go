@@ -18,14 +18,14 @@ func TestExitCodes(t *testing.T) {
 	w := newWorld(t)
 	server := (&skill.Raw{Call: behaveAsNamed}).Serve(t)
 	forgetful := forgetfulServer(t)
-	p := w.serve()
-	w.apply(p, fmt.Sprintf(`skills:
+	p := w.startServer()
+	w.applyManifest(p, fmt.Sprintf(`skills:
   - {name: open, transport: http, url: %q, auto_approve: true}
   - {name: forgetful, transport: http, url: %q, auto_approve: true}
 agents:
   - {name: worker, skills: [open, forgetful]}
 `, server.URL, forgetful))
-	c := cli(p, w.agent(p, "worker").Key)
+	c := newCLI(p, w.newAgent(p, "worker").Key)
 	for name, tc := range map[string]struct {
 		tool, arguments string
 		code            int
@@ -86,7 +86,7 @@ func forgetfulServer(t *testing.T) string {
 
 func hasFailure(t *testing.T, p *holdpoint.Process, arguments, failure string) bool {
 	t.Helper()
-	calls, err := holdpoint.List[holdpoint.Call](t.Context(), operator(p), "calls", "status=failed")
+	calls, err := holdpoint.List[holdpoint.Call](t.Context(), operatorAPI(p), "calls", "status=failed")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,16 +98,16 @@ func hasFailure(t *testing.T, p *holdpoint.Process, arguments, failure string) b
 	return false
 }
 
-// TestExitCodesOfGatedCalls: the ends that somebody else decides on.
+// TestExitCodesOfGatedCalls: the exit codes of calls whose end a reviewer or the deadline decides.
 func TestExitCodesOfGatedCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	p := w.serve()
-	w.apply(p, oneSkill(counting.URL, ""))
-	key := w.agent(p, "worker").Key
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(counting.URL, ""))
+	key := w.newAgent(p, "worker").Key
 	call := func(n string) (<-chan holdpoint.Ran, holdpoint.Approval) {
-		ended := cli(p, key).Start(t, "call", "worker", "counting__record", "--args", `{"n":`+n+`}`)
+		ended := newCLI(p, key).Start(t, "call", "worker", "counting__record", "--args", `{"n":`+n+`}`)
 		shown, err := pendingFor(t.Context(), n, p)
 		if err != nil {
 			t.Fatal(err)
@@ -120,39 +120,39 @@ func TestExitCodesOfGatedCalls(t *testing.T) {
 		}
 	}
 	ended, shown := call("1")
-	approve(t, p, shown.ID, func() {})
+	approveCall(t, p, shown.ID, func() {})
 	want("approved in a terminal", ended, 0)
 
 	ended, shown = call("2")
-	cli(p, bootstrapToken).Must(t, "approvals", "reject", shown.ID, "--reason", "not today")
+	newCLI(p, bootstrapToken).Must(t, "approvals", "reject", shown.ID, "--reason", "not today")
 	want("rejected in a terminal", ended, 20)
 
 	ended, shown = call("3")
-	if err := operator(p).Do(t.Context(), http.MethodPost, "calls/"+shown.CallID+"/cancel", nil, nil); err != nil {
+	if err := operatorAPI(p).Do(t.Context(), http.MethodPost, "calls/"+shown.CallID+"/cancel", nil, nil); err != nil {
 		t.Error(err)
 	}
 	want("cancelled", ended, 22)
 
 	ended, shown = call("4")
-	if err := operator(p).Do(t.Context(), http.MethodDelete, "assignments/worker/counting", nil, nil); err != nil {
+	if err := operatorAPI(p).Do(t.Context(), http.MethodDelete, "assignments/worker/counting", nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := operator(p).Approve(t.Context(), shown); err != nil {
+	if err := operatorAPI(p).Approve(t.Context(), shown); err != nil {
 		t.Error(err)
 	}
 	want("assignment revoked", ended, 23)
-	if c, err := operator(p).Call(t.Context(), shown.CallID); err != nil || c.Code != "assignment_revoked" {
+	if c, err := operatorAPI(p).Call(t.Context(), shown.CallID); err != nil || c.Code != "assignment_revoked" {
 		t.Errorf("the call has code %s, %v", c.Code, err)
 	}
-	w.apply(p, oneSkill(counting.URL, ""))
+	w.applyManifest(p, oneSkill(counting.URL, ""))
 
 	ended, shown = call("5")
-	w.apply(p, oneSkill(counting.URL, "call_timeout: 7s\n"))
-	if err := operator(p).Approve(t.Context(), shown); err != nil {
+	w.applyManifest(p, oneSkill(counting.URL, "call_timeout: 7s\n"))
+	if err := operatorAPI(p).Approve(t.Context(), shown); err != nil {
 		t.Error(err)
 	}
 	want("skill changed", ended, 23)
-	if c, err := operator(p).Call(t.Context(), shown.CallID); err != nil || c.Code != "skill_changed" {
+	if c, err := operatorAPI(p).Call(t.Context(), shown.CallID); err != nil || c.Code != "skill_changed" {
 		t.Errorf("the call has code %s, %v", c.Code, err)
 	}
 	for n, times := range map[string]int{"1": 1, "2": 0, "3": 0, "4": 0, "5": 0} {
@@ -168,17 +168,17 @@ func TestCommandOutlivesServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	o := w.options()
+	o := w.serverOptions()
 	o.Port = holdpoint.FreePort(t)
 	p := program.Serve(t, o)
-	w.apply(p, oneSkill(counting.URL, ""))
+	w.applyManifest(p, oneSkill(counting.URL, ""))
 	counting.Hold()
-	ended := cli(p, w.agent(p, "worker").Key).Start(t, "call", "worker", "counting__record", "--args", `{"n":1}`)
+	ended := newCLI(p, w.newAgent(p, "worker").Key).Start(t, "call", "worker", "counting__record", "--args", `{"n":1}`)
 	shown, err := pendingFor(t.Context(), "1", p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := operator(p).Approve(t.Context(), shown); err != nil {
+	if err := operatorAPI(p).Approve(t.Context(), shown); err != nil {
 		t.Fatal(err)
 	}
 	awaitArrival(t, counting.Ledger, "1")

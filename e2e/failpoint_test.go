@@ -22,8 +22,8 @@ type expectation struct {
 	arrivals int
 }
 
-// expected is by failpoint. The expiry is another story, told below.
-func expected() map[string]expectation {
+// expectations is by failpoint. The expiry is another story, told below.
+func expectations() map[string]expectation {
 	once := expectation{"succeeded", 1}
 	return map[string]expectation{
 		failpoint.SubmitBeforeCommit: once,
@@ -39,12 +39,14 @@ func expected() map[string]expectation {
 	}
 }
 
-func expiring() []string { return []string{failpoint.ExpireBeforeCommit, failpoint.ExpireAfterCommit} }
+func expiryFailpoints() []string {
+	return []string{failpoint.ExpireBeforeCommit, failpoint.ExpireAfterCommit}
+}
 
 func TestEveryFailpointIsTested(t *testing.T) {
 	t.Parallel()
 	for _, name := range failpoint.All() {
-		if _, ok := expected()[name]; !ok && !slices.Contains(expiring(), name) {
+		if _, ok := expectations()[name]; !ok && !slices.Contains(expiryFailpoints(), name) {
 			t.Errorf("failpoint %s has no test here", name)
 		}
 	}
@@ -53,18 +55,18 @@ func TestEveryFailpointIsTested(t *testing.T) {
 // TestKilledAndRestarted kills the only process at each failpoint and starts it again.
 func TestKilledAndRestarted(t *testing.T) {
 	t.Parallel()
-	for name, want := range expected() {
+	for name, want := range expectations() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			counting := skill.NewCounting(t)
 			armed := w.serveArmed(name)
-			w.apply(armed, oneSkill(counting.URL, ""))
-			agent := newStubborn(w.agent(armed, "worker"), armed)
-			done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+			w.applyManifest(armed, oneSkill(counting.URL, ""))
+			agent := newStubborn(w.newAgent(armed, "worker"), armed)
+			done := agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
 			decided := approveUntilDecided(t, "1", agent)
 			armed.AwaitKilled(t)
-			agent.use(w.serve())
+			agent.addServer(w.startServer())
 			if err := <-decided; err != nil {
 				t.Fatal(err)
 			}
@@ -86,11 +88,11 @@ func claimedMeanwhile(name string, got outcome, want expectation, counting *skil
 	return want
 }
 
-// askAgain: the agent has its outcome, but the process died before it noted that.
-// Whoever makes the call again is told the same, and nothing is executed.
+// askAgain: the agent has its outcome, but the process died before it recorded this. A repeated call gets the same outcome, and
+// nothing is executed.
 func askAgain(t *testing.T, agent *stubborn, first outcome) outcome {
 	t.Helper()
-	second := <-agent.begin(t.Context(), "counting__record", `{"n":1}`)
+	second := <-agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
 	if second.err != nil || !second.answer.Call().Attached || second.answer.Text() != first.answer.Text() {
 		t.Errorf("first the agent was told %s (%v), then %s (%v)", first.answer.Raw, first.err, second.answer.Raw, second.err)
 	}
@@ -100,7 +102,7 @@ func askAgain(t *testing.T, agent *stubborn, first outcome) outcome {
 // TestKilledBesideAnother has a second process running when the first one is killed.
 func TestKilledBesideAnother(t *testing.T) {
 	t.Parallel()
-	for name, want := range expected() {
+	for name, want := range expectations() {
 		if name == failpoint.DeliverBefore {
 			continue // there is nothing left for the other to do
 		}
@@ -108,17 +110,17 @@ func TestKilledBesideAnother(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			counting := skill.NewCounting(t)
-			armed, other := w.serveArmed(name), w.serve()
-			w.apply(other, oneSkill(counting.URL, ""))
-			key := w.agent(other, "worker")
+			armed, other := w.serveArmed(name), w.startServer()
+			w.applyManifest(other, oneSkill(counting.URL, ""))
+			key := w.newAgent(other, "worker")
 			// The other is stopped until the armed one is dead, or it might do the work.
 			other.Signal(t, syscall.SIGSTOP)
 			agent := newStubborn(key, armed)
-			done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+			done := agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
 			decided := approveUntilDecided(t, "1", agent)
 			armed.AwaitKilled(t)
 			other.Signal(t, syscall.SIGCONT)
-			agent.use(other)
+			agent.addServer(other)
 			if err := <-decided; err != nil {
 				t.Fatal(err)
 			}
@@ -134,11 +136,11 @@ func TestStoppedBetweenClaimAndSend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	o := w.options()
+	o := w.serverOptions()
 	o.StopAt = failpoint.ClaimAfterCommit
-	armed, other := program.Serve(t, o), w.serve()
-	w.apply(other, oneSkill(counting.URL, ""))
-	worker := w.agent(other, "worker")
+	armed, other := program.Serve(t, o), w.startServer()
+	w.applyManifest(other, oneSkill(counting.URL, ""))
+	worker := w.newAgent(other, "worker")
 	worker.URL = armed.URL
 	other.Signal(t, syscall.SIGSTOP) // or it might do the work
 	ctx, cancel := context.WithCancel(t.Context())
@@ -148,24 +150,24 @@ func TestStoppedBetweenClaimAndSend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked.Go(func() { _ = operator(armed).Approve(ctx, shown) }) // the answer may be stopped, too
+	asked.Go(func() { _ = operatorAPI(armed).Approve(ctx, shown) }) // the answer may be stopped, too
 	armed.AwaitStopped(t)
 	cancel()
 	asked.Wait()
 	other.Signal(t, syscall.SIGCONT)
 	eventually.Succeeds(t, 2*patience, "the call is unknown", func() error {
-		call, err := operator(other).Call(t.Context(), shown.ID)
+		call, err := operatorAPI(other).Call(t.Context(), shown.ID)
 		if err == nil && call.Status != "unknown" {
 			err = fmt.Errorf("the call is %s", call.Status)
 		}
 		return err
 	})
-	if err := operator(other).Resolve(t.Context(), shown.ID, "failed", "it is not there"); err != nil {
+	if err := operatorAPI(other).Resolve(t.Context(), shown.ID, "failed", "it is not there"); err != nil {
 		t.Fatal(err)
 	}
 	armed.Signal(t, syscall.SIGCONT)
 	eventually.Succeeds(t, 2*patience, "the first process reports that it sent nothing", func() error {
-		call, err := operator(other).Call(t.Context(), shown.ID)
+		call, err := operatorAPI(other).Call(t.Context(), shown.ID)
 		if err == nil && call.Late == nil {
 			err = errors.New("nothing was reported")
 		}
@@ -176,8 +178,8 @@ func TestStoppedBetweenClaimAndSend(t *testing.T) {
 	}
 }
 
-// TestAutoApprovedKilled: nobody decides about the call, and its idempotency key tells
-// that a repeat is the same one. It is recorded as claimed before it is sent.
+// TestAutoApprovedKilled: the call needs no decision, and its idempotency key identifies the repeat. The claim is recorded before
+// the call is sent.
 func TestAutoApprovedKilled(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]expectation{
@@ -192,12 +194,12 @@ func TestAutoApprovedKilled(t *testing.T) {
 			w := newWorld(t)
 			counting := skill.NewCounting(t)
 			armed := w.serveArmed(name)
-			w.apply(armed, oneSkill(counting.URL, "auto_approve: true\n"))
-			agent := newStubborn(w.agent(armed, "worker"), armed)
+			w.applyManifest(armed, oneSkill(counting.URL, "auto_approve: true\n"))
+			agent := newStubborn(w.newAgent(armed, "worker"), armed)
 			agent.meta = `{"dev.holdpoint/idempotency_key":"one"}`
-			done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+			done := agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
 			armed.AwaitKilled(t)
-			agent.use(w.serve())
+			agent.addServer(w.startServer())
 			got := <-done
 			if name == failpoint.DeliverBefore {
 				got = askAgain(t, agent, got)
@@ -217,11 +219,11 @@ func approveUntilDecided(t *testing.T, n string, servers *stubborn) <-chan error
 }
 
 func approveOnce(t *testing.T, n string, servers *stubborn) error {
-	p, ok := servers.next(0)
+	p, ok := servers.nextServer(0)
 	if !ok {
 		return errNobodyAnswers
 	}
-	list, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(p), "approvals", "")
+	list, err := holdpoint.List[holdpoint.Approval](t.Context(), operatorAPI(p), "approvals", "")
 	if err != nil {
 		return err
 	}
@@ -232,7 +234,7 @@ func approveOnce(t *testing.T, n string, servers *stubborn) error {
 	case list[i].Status == "approved":
 		return nil
 	}
-	return operator(p).Approve(t.Context(), list[i])
+	return operatorAPI(p).Approve(t.Context(), list[i])
 }
 
 // wantEnd checks how the call ended for its agent, in the API, and at the skill server.
@@ -241,11 +243,11 @@ func wantEnd(t *testing.T, agent *stubborn, got outcome, want expectation, count
 	if got.err != nil {
 		t.Fatal(got.err)
 	}
-	p, ok := agent.next(0)
+	p, ok := agent.nextServer(0)
 	if !ok {
 		t.Fatal(errNobodyAnswers)
 	}
-	call := onlyCall(t, operator(p))
+	call := onlyCall(t, operatorAPI(p))
 	if call.Status != want.status {
 		t.Errorf("the call is %s (%s), want %s", call.Status, call.Message, want.status)
 	}
@@ -253,7 +255,7 @@ func wantEnd(t *testing.T, agent *stubborn, got outcome, want expectation, count
 		t.Errorf("it arrived %d times, want %d", n, want.arrivals)
 	}
 	if want.status == "unknown" {
-		wantUnknown(t, operator(p), call, got.answer)
+		wantUnknown(t, operatorAPI(p), call, got.answer)
 		return
 	}
 	if got.answer.Result.IsError || got.answer.Text() != "recorded 1" {
@@ -274,7 +276,7 @@ func onlyCall(t *testing.T, api holdpoint.API) holdpoint.Call {
 	return calls[0]
 }
 
-// wantUnknown checks what is said of a call whose outcome is unknown, and resolves it.
+// wantUnknown checks a call whose outcome is unknown, and resolves it.
 func wantUnknown(t *testing.T, api holdpoint.API, call holdpoint.Call, answer holdpoint.Answer) {
 	t.Helper()
 	if meta := answer.Call(); !answer.Result.IsError || meta.Code != "outcome_unknown" || meta.Effect != "possible" {
@@ -296,30 +298,30 @@ func wantUnknown(t *testing.T, api holdpoint.API, call holdpoint.Call, answer ho
 // TestKilledWhileExpiring kills a process at the expiry of an approval.
 func TestKilledWhileExpiring(t *testing.T) {
 	t.Parallel()
-	for _, name := range expiring() {
+	for _, name := range expiryFailpoints() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			counting := skill.NewCounting(t)
 			armed := w.serveArmed(name)
-			w.apply(armed, oneSkill(counting.URL, "approval_timeout: 2s\n"))
-			agent := newStubborn(w.agent(armed, "worker"), armed)
-			done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+			w.applyManifest(armed, oneSkill(counting.URL, "approval_timeout: 2s\n"))
+			agent := newStubborn(w.newAgent(armed, "worker"), armed)
+			done := agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
 			shown, err := pendingFor(t.Context(), "1", armed)
 			if err != nil {
 				t.Fatal(err)
 			}
 			armed.AwaitKilled(t)
-			again := w.serve()
-			agent.use(again)
+			again := w.startServer()
+			agent.addServer(again)
 			got := <-done
 			if got.err != nil || got.answer.Call().Code != "expired" {
 				t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
 			}
-			if p := wantProblem(t, operator(again).Approve(t.Context(), shown), 409, "expired"); p.ApprovalStatus != "expired" {
+			if p := wantProblem(t, operatorAPI(again).Approve(t.Context(), shown), 409, "expired"); p.ApprovalStatus != "expired" {
 				t.Errorf("a late decision was told %+v", p)
 			}
-			if call := onlyCall(t, operator(again)); call.Status != "expired" || counting.Count("1") != 0 {
+			if call := onlyCall(t, operatorAPI(again)); call.Status != "expired" || counting.Count("1") != 0 {
 				t.Errorf("the call is %s and arrived %d times", call.Status, counting.Count("1"))
 			}
 		})

@@ -14,8 +14,8 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// hashing is a skill's server that downloads what is attached, without a credential, and answers with its SHA-256.
-func hashing(t *testing.T) *skill.Raw {
+// startHashing starts a skill server that downloads the attachments without a credential and answers with their SHA-256.
+func startHashing(t *testing.T) *skill.Raw {
 	t.Helper()
 	server := &skill.Raw{}
 	server.Call = func(w http.ResponseWriter, r *skill.Request) {
@@ -28,7 +28,7 @@ func hashing(t *testing.T) *skill.Raw {
 			r.Fail(w, -32602, "want one attachment")
 			return
 		}
-		status, content, err := fetch(arguments.Attachments[0].URL)
+		status, content, err := fetchURL(arguments.Attachments[0].URL)
 		if err != nil || status != http.StatusOK {
 			r.Fail(w, -32603, "the file cannot be had")
 			return
@@ -43,7 +43,7 @@ func sumOf(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func fetch(url string) (status int, content []byte, err error) {
+func fetchURL(url string) (status int, content []byte, err error) {
 	response, err := http.Get(url)
 	if err != nil {
 		return 0, nil, err
@@ -57,19 +57,19 @@ func fetch(url string) (status int, content []byte, err error) {
 func TestAttachment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	server := hashing(t)
-	p := w.serve()
-	w.apply(p, oneSkill(server.URL, ""))
-	agent := w.agent(p, "worker")
+	server := startHashing(t)
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(server.URL, ""))
+	agent := w.newAgent(p, "worker")
 
 	content := []byte(strings.Repeat("an invoice, line by line\n", 50_000))
 	path := filepath.Join(t.TempDir(), "invoice.txt")
 	if err := os.WriteFile(path, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	fileID := strings.TrimSpace(cli(p, agent.Key).Must(t, "files", "upload", path))
+	fileID := strings.TrimSpace(newCLI(p, agent.Key).Must(t, "files", "upload", path))
 	call := newStubborn(agent, p)
-	done := call.begin(t.Context(), "counting__record", `{"n":1,"attachments":[{"file_id":"`+fileID+`"}]}`)
+	done := call.beginCall(t.Context(), "counting__record", `{"n":1,"attachments":[{"file_id":"`+fileID+`"}]}`)
 	awaitPending(t, p, 1)
 	shown := pendingApprovals(t, p)[0]
 	var arguments struct {
@@ -81,13 +81,13 @@ func TestAttachment(t *testing.T) {
 	if err := json.Unmarshal(shown.Arguments, &arguments); err != nil || len(arguments.Attachments) != 1 || arguments.Attachments[0].SHA256 != sumOf(content) {
 		t.Fatalf("the reviewer is shown %s", shown.Arguments)
 	}
-	if status, _, err := fetch(arguments.Attachments[0].URL); err != nil || status != http.StatusNotFound {
+	if status, _, err := fetchURL(arguments.Attachments[0].URL); err != nil || status != http.StatusNotFound {
 		t.Errorf("before the decision the URL answers %d, %v", status, err)
 	}
 
 	// The reviewer opens it.
 	saved := filepath.Join(t.TempDir(), "saved.txt")
-	reviewer := cli(p, bootstrapToken)
+	reviewer := newCLI(p, bootstrapToken)
 	if said := reviewer.Must(t, "approvals", "show", shown.ID); !strings.Contains(said, "invoice.txt") || !strings.Contains(said, sumOf(content)) {
 		t.Errorf("the approval is shown as %s", said)
 	}
@@ -101,7 +101,7 @@ func TestAttachment(t *testing.T) {
 		t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
 	}
 
-	// What does not exist, or is another agent's, is the caller's mistake.
+	// An unknown file, or one of another agent, is an error of the caller.
 	answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":2,"attachments":[{"file_id":"0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11"}]}`)
 	if err != nil || answer.Error == nil || answer.Error.Code != -32602 ||
 		!strings.HasPrefix(answer.Error.Message, "/params/arguments/attachments/0/file_id: want") {

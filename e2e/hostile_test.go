@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// hostile is a skill server that behaves badly, and what is said of it.
+// hostile is a skill server that misbehaves, with the expected report.
 type hostile struct {
 	server *skill.Raw
 	kind   string // of failure
@@ -45,7 +45,7 @@ func badCalls() map[string]hostile {
 
 func writeHTML(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "text/html")
-	_, _ = w.Write([]byte("<html><body><h1>Sign in to continue</h1></body></html>")) // the client may be gone
+	_, _ = w.Write([]byte("<html><body><h1>Sign in to continue</h1></body></html>")) // the client may have disconnected
 }
 
 func tenThousandTools(w http.ResponseWriter, r *skill.Request) {
@@ -61,20 +61,20 @@ func tenThousandTools(w http.ResponseWriter, r *skill.Request) {
 
 func hundredMegabytes(w http.ResponseWriter, r *skill.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, r.ID) // the client may be gone
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"`, r.ID) // the client may have disconnected
 	chunk := []byte(strings.Repeat("a", 1<<20))
 	for range 100 {
 		if _, err := w.Write(chunk); err != nil {
 			return
 		}
 	}
-	_, _ = w.Write([]byte(`"}]}}`)) // the client may be gone
+	_, _ = w.Write([]byte(`"}]}}`)) // the client may have disconnected
 }
 
 func closeMidAnswer(w http.ResponseWriter, r *skill.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", "1000")
-	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"ty`, r.ID) // the client may be gone
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"ty`, r.ID) // the client may have disconnected
 	_ = http.NewResponseController(w).Flush()                                         // likewise
 	skill.CloseConnection(w)
 }
@@ -86,9 +86,9 @@ func TestHostileServers(t *testing.T) {
 	w := newWorld(t)
 	healthy := skill.NewCounting(t)
 	lists, calls := badLists(), badCalls()
-	p := w.serve()
-	w.apply(p, hostileYAML(t, healthy.URL, lists, calls))
-	agent := w.agent(p, "worker")
+	p := w.startServer()
+	w.applyManifest(p, hostileYAML(t, healthy.URL, lists, calls))
+	agent := w.newAgent(p, "worker")
 	checkProblems(t, w, p, agent, lists)
 
 	var all sync.WaitGroup
@@ -133,13 +133,13 @@ type skillProblem struct{ Skill, Kind, Error string }
 // checkProblems: the conversation has the tools of the others, and names each bad skill.
 func checkProblems(t *testing.T, w *world, p *holdpoint.Process, agent holdpoint.Agent, lists map[string]hostile) {
 	t.Helper()
-	printed := cli(p, agent.Key).Must(t, "tools", "worker")
+	printed := newCLI(p, agent.Key).Must(t, "tools", "worker")
 	for _, tool := range []string{"healthy__record", "call-huge__record"} {
 		if !strings.Contains(printed, tool) {
 			t.Errorf("holdpoint tools does not show %s:\n%s", tool, printed)
 		}
 	}
-	conversations, err := holdpoint.List[struct{ Problems []skillProblem }](t.Context(), operator(p), "conversations", "agent=worker")
+	conversations, err := holdpoint.List[struct{ Problems []skillProblem }](t.Context(), operatorAPI(p), "conversations", "agent=worker")
 	if err != nil || len(conversations) == 0 {
 		t.Fatalf("there are %d conversations: %v", len(conversations), err)
 	}
@@ -159,8 +159,7 @@ func checkProblems(t *testing.T, w *world, p *holdpoint.Process, agent holdpoint
 	}
 }
 
-// checkBadCall: the call fails, may have had an effect, was sent once, and
-// neither the answer nor what is kept of it is large.
+// checkBadCall checks a call that fails and may have had an effect: it was sent once, and both its answer and its record are small.
 func checkBadCall(t *testing.T, agent holdpoint.Agent, name string, bad hostile) {
 	answer, err := agent.CallToolWith(t.Context(), name+"__record", `{"n":1}`, fmt.Sprintf(`{"dev.holdpoint/idempotency_key":%q}`, name))
 	meta := answer.Call()

@@ -79,9 +79,9 @@ func jsonServer(t *testing.T) (url string) {
 		t.Fatal(err)
 	}
 	port := holdpoint.FreePort(t)
-	cmd := exec.Command(node(t), npmPackage(t, "json-server/lib/cli/bin.js"), "--host", "127.0.0.1", "--port", strconv.Itoa(port), data)
+	cmd := exec.Command(findNode(t), npmPackage(t, "json-server/lib/cli/bin.js"), "--host", "127.0.0.1", "--port", strconv.Itoa(port), data)
 	url = fmt.Sprintf("http://127.0.0.1:%d", port)
-	listens(t, "json-server", cmd, url+"/posts")
+	startListener(t, "json-server", cmd, url+"/posts")
 	return url
 }
 
@@ -97,7 +97,7 @@ type apiWorld struct {
 func newAPIWorld(t *testing.T) *apiWorld {
 	t.Helper()
 	w := &apiWorld{world: newWorld(t), url: jsonServer(t)}
-	w.p = w.serve()
+	w.p = w.startServer()
 	dir := t.TempDir()
 	for name, content := range map[string]string{"posts.yaml": postsAPI, "holdpoint.yaml": fmt.Sprintf(`skills:
   - name: reader
@@ -136,12 +136,12 @@ agents:
 			t.Fatal(err)
 		}
 	}
-	cli(w.p, bootstrapToken).Must(t, "apply", "-f", filepath.Join(dir, "holdpoint.yaml"))
-	w.worker, w.writer = w.agent(w.p, "worker"), w.agent(w.p, "writer")
+	newCLI(w.p, bootstrapToken).Must(t, "apply", "-f", filepath.Join(dir, "holdpoint.yaml"))
+	w.worker, w.writer = w.newAgent(w.p, "worker"), w.newAgent(w.p, "writer")
 	return w
 }
 
-// outgoing is what an approval says of the request.
+// outgoing is the request in an approval.
 type outgoing struct {
 	Risk    string `json:"risk"`
 	Request struct {
@@ -151,27 +151,27 @@ type outgoing struct {
 	} `json:"request"`
 }
 
-// parked makes a gated call and returns what waits.
-func (w *apiWorld) parked(t *testing.T, name, arguments string) (id string, shown outgoing) {
+// parkCall makes a gated call and returns its approval.
+func (w *apiWorld) parkCall(t *testing.T, name, arguments string) (id string, shown outgoing) {
 	t.Helper()
 	answer, err := w.writer.CallTool(t.Context(), name, arguments)
 	if err != nil || !answer.Pending() {
 		t.Fatalf("%s: %s, %v, want it parked", name, answer.Raw, err)
 	}
 	id = answer.Call().ID
-	if err := operator(w.p).Do(t.Context(), http.MethodGet, "approvals/"+id, nil, &shown); err != nil {
+	if err := operatorAPI(w.p).Do(t.Context(), http.MethodGet, "approvals/"+id, nil, &shown); err != nil {
 		t.Fatal(err)
 	}
 	return id, shown
 }
 
-func (w *apiWorld) ended(t *testing.T, id, status string) holdpoint.Call {
+func (w *apiWorld) awaitStatus(t *testing.T, id, status string) holdpoint.Call {
 	t.Helper()
-	return awaitCall(t, operator(w.p), id, hasStatus(status))
+	return awaitCall(t, operatorAPI(w.p), id, hasStatus(status))
 }
 
-// there is what the json-server has.
-func (w *apiWorld) there(t *testing.T, path string) (status int, body string) {
+// fetchPath returns a path of the json-server.
+func (w *apiWorld) fetchPath(t *testing.T, path string) (status int, body string) {
 	t.Helper()
 	response, err := http.Get(w.url + path)
 	if err != nil {
@@ -189,15 +189,15 @@ func (w *apiWorld) there(t *testing.T, path string) (status int, body string) {
 func TestHTTPAPI(t *testing.T) {
 	t.Parallel()
 	w := newAPIWorld(t)
-	t.Run("read", w.reads)
-	t.Run("create", w.creates)
-	t.Run("update", w.updates)
-	t.Run("delete", w.deletes)
-	t.Run("errors", w.fails)
-	t.Run("seeds", w.seeds)
+	t.Run("read", w.testReads)
+	t.Run("create", w.testCreates)
+	t.Run("update", w.testUpdates)
+	t.Run("delete", w.testDeletes)
+	t.Run("errors", w.testFailures)
+	t.Run("seeds", w.testSeeds)
 }
 
-func (w *apiWorld) reads(t *testing.T) {
+func (w *apiWorld) testReads(t *testing.T) {
 	answer, err := w.worker.CallTool(t.Context(), "reader__listPosts", `{"title":["a & b","none"],"_limit":5}`)
 	if err != nil || !strings.Contains(answer.Text(), `"title":"a & b"`) || strings.Contains(answer.Text(), "a first") {
 		t.Errorf("list: %s, %v", answer.Raw, err)
@@ -207,81 +207,81 @@ func (w *apiWorld) reads(t *testing.T) {
 	if err != nil || json.Unmarshal(answer.Result.StructuredContent, &post) != nil || post.Views != "9007199254740991" {
 		t.Errorf("read: %s, %v", answer.Raw, err)
 	}
-	if answer, err := w.worker.CallTool(t.Context(), "reader__createPost", `{"title":"x"}`); err == nil && succeeded(answer) {
+	if answer, err := w.worker.CallTool(t.Context(), "reader__createPost", `{"title":"x"}`); err == nil && hasSucceeded(answer) {
 		t.Errorf("an operation that is not included: %s", answer.Raw)
 	}
 }
 
-func (w *apiWorld) creates(t *testing.T) {
-	id, shown := w.parked(t, "writer__createPost", `{"title":"made \"here\"","views":12345678901234567}`)
+func (w *apiWorld) testCreates(t *testing.T) {
+	id, shown := w.parkCall(t, "writer__createPost", `{"title":"made \"here\"","views":12345678901234567}`)
 	if shown.Request.Method != http.MethodPost || shown.Request.URL != w.url+"/posts" || shown.Request.Text != `{"title":"made \"here\"","views":12345678901234567}` {
 		t.Errorf("the request is %+v", shown.Request)
 	}
-	if _, body := w.there(t, "/posts"); strings.Contains(body, "made") {
+	if _, body := w.fetchPath(t, "/posts"); strings.Contains(body, "made") {
 		t.Fatalf("it was sent before anybody decided: %s", body)
 	}
-	approve(t, w.p, id, func() {})
-	done := w.ended(t, id, "succeeded")
-	if _, body := w.there(t, "/posts"); !strings.Contains(body, `made \"here\"`) {
+	approveCall(t, w.p, id, func() {})
+	done := w.awaitStatus(t, id, "succeeded")
+	if _, body := w.fetchPath(t, "/posts"); !strings.Contains(body, `made \"here\"`) {
 		t.Errorf("after the approval: %s, the call %s", body, done.Result)
 	}
 }
 
-func (w *apiWorld) updates(t *testing.T) {
-	id, shown := w.parked(t, "writer__updatePost", `{"id":"2","title":"another title"}`)
+func (w *apiWorld) testUpdates(t *testing.T) {
+	id, shown := w.parkCall(t, "writer__updatePost", `{"id":"2","title":"another title"}`)
 	if shown.Request.Method != http.MethodPatch || shown.Request.URL != w.url+"/posts/2" || shown.Request.Text != `{"title":"another title"}` {
 		t.Errorf("the request is %+v", shown.Request)
 	}
-	preview := cli(w.p, bootstrapToken).Must(t, "approvals", "show", id, "--preview")
+	preview := newCLI(w.p, bootstrapToken).Must(t, "approvals", "show", id, "--preview")
 	if !strings.Contains(preview, "GET "+w.url+"/posts/2 answers HTTP 200") || !strings.Contains(preview, `"a & b"`) {
 		t.Errorf("the preview says %s", preview)
 	}
-	approve(t, w.p, id, func() {})
-	w.ended(t, id, "succeeded")
-	if _, body := w.there(t, "/posts/2"); !strings.Contains(body, "another title") || !strings.Contains(body, `"views": 2`) {
+	approveCall(t, w.p, id, func() {})
+	w.awaitStatus(t, id, "succeeded")
+	if _, body := w.fetchPath(t, "/posts/2"); !strings.Contains(body, "another title") || !strings.Contains(body, `"views": 2`) {
 		t.Errorf("after the approval: %s", body)
 	}
 }
 
-// deletes: what deletes takes a second step.
-func (w *apiWorld) deletes(t *testing.T) {
-	id, shown := w.parked(t, "writer__deletePost", `{"id":"1"}`)
+// testDeletes: a deletion needs a second step.
+func (w *apiWorld) testDeletes(t *testing.T) {
+	id, shown := w.parkCall(t, "writer__deletePost", `{"id":"1"}`)
 	if shown.Request.Method != http.MethodDelete || shown.Risk != "destructive" {
 		t.Errorf("shown as %+v", shown)
 	}
-	approve(t, w.p, id, func() {
-		if status, _ := w.there(t, "/posts/1"); status != http.StatusOK {
+	approveCall(t, w.p, id, func() {
+		if status, _ := w.fetchPath(t, "/posts/1"); status != http.StatusOK {
 			t.Fatalf("approved in one go, the post is %d", status)
 		}
 	})
-	w.ended(t, id, "succeeded")
-	if status, _ := w.there(t, "/posts/1"); status != http.StatusNotFound {
+	w.awaitStatus(t, id, "succeeded")
+	if status, _ := w.fetchPath(t, "/posts/1"); status != http.StatusNotFound {
 		t.Errorf("the deleted post is %d", status)
 	}
 }
 
-func (w *apiWorld) fails(t *testing.T) {
+func (w *apiWorld) testFailures(t *testing.T) {
 	answer, err := w.worker.CallTool(t.Context(), "reader__getPost", `{"id":"77"}`)
 	if err != nil || !answer.Result.IsError || !strings.HasPrefix(answer.Text(), "Upstream API returned 404: ") || answer.Call().Effect == "possible" {
 		t.Errorf("nothing there: %s, %v", answer.Raw, err)
 	}
 	for _, id := range []string{`".."`, `"."`, `""`} {
 		answer, err := w.worker.CallTool(t.Context(), "reader__getPost", `{"id":`+id+`}`)
-		if err == nil && succeeded(answer) {
+		if err == nil && hasSucceeded(answer) {
 			t.Errorf("id %s: %s", id, answer.Raw)
 		}
 	}
 	// A json-server breaks on an id that it has.
-	id, _ := w.parked(t, "writer__createPost", `{"id":2,"title":"twice"}`)
-	approve(t, w.p, id, func() {})
-	done := w.ended(t, id, "failed")
+	id, _ := w.parkCall(t, "writer__createPost", `{"id":2,"title":"twice"}`)
+	approveCall(t, w.p, id, func() {})
+	done := w.awaitStatus(t, id, "failed")
 	if done.Failure != "tool_error" || done.Effect != "possible" || !strings.Contains(string(done.Result), "Upstream API returned 500: ") {
 		t.Errorf("%s, effect %s: %s", done.Failure, done.Effect, done.Result)
 	}
 }
 
-// seeds: a tool that reads, one that writes, an error of a tool and an unknown method look as MCP clients know them.
-func (w *apiWorld) seeds(t *testing.T) {
+// testSeeds: a tool that reads, one that writes, an error of a tool and an unknown method look as MCP clients know them.
+func (w *apiWorld) testSeeds(t *testing.T) {
 	answer, err := w.worker.CallTool(t.Context(), "get_weather", `{"city":"London"}`)
 	var first struct{ Type, Text string }
 	if err != nil || len(answer.Result.Content) != 1 || json.Unmarshal(answer.Result.Content[0], &first) != nil || first.Type != "text" ||
@@ -300,7 +300,7 @@ func (w *apiWorld) seeds(t *testing.T) {
 	if err != nil || !answer.Result.IsError || !strings.HasPrefix(answer.Text(), "Upstream API returned 404") {
 		t.Errorf("an error of a tool: %s, %v", answer.Raw, err)
 	}
-	if answer, err = w.worker.CallTool(t.Context(), "create_customer", `{"name":"nobody"}`); err == nil && succeeded(answer) {
+	if answer, err = w.worker.CallTool(t.Context(), "create_customer", `{"name":"nobody"}`); err == nil && hasSucceeded(answer) {
 		t.Errorf("a required argument is missing: %s", answer.Raw)
 	}
 	answer, err = w.worker.Request(t.Context(), "tools/nothing", `{}`)

@@ -74,14 +74,14 @@ func newBinWorld(t *testing.T) *binWorld {
 	bin := httptest.NewServer(httpbin.New(httpbin.WithMaxDuration(time.Hour)))
 	t.Cleanup(bin.Close)
 	w := &binWorld{world: newWorld(t)}
-	w.p = w.serve()
-	w.apply(w.p, fmt.Sprintf(binAPI, bin.URL, cuts(t, bin.Listener.Addr().String(), 2000)))
-	w.worker = w.agent(w.p, "worker")
+	w.p = w.startServer()
+	w.applyManifest(w.p, fmt.Sprintf(binAPI, bin.URL, startCutter(t, bin.Listener.Addr().String(), 2000)))
+	w.worker = w.newAgent(w.p, "worker")
 	return w
 }
 
-// cuts relays connections to a server, and breaks each off when so many bytes have come back.
-func cuts(t *testing.T, address string, after int64) (url string) {
+// startCutter relays connections to a server, and breaks each off when so many bytes have come back.
+func startCutter(t *testing.T, address string, after int64) (url string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -116,7 +116,7 @@ func cuts(t *testing.T, address string, after int64) (url string) {
 	return "http://" + listener.Addr().String()
 }
 
-func (w *binWorld) call(t *testing.T, name, arguments string) holdpoint.Answer {
+func (w *binWorld) callTool(t *testing.T, name, arguments string) holdpoint.Answer {
 	t.Helper()
 	answer, err := w.worker.CallTool(t.Context(), name, arguments)
 	if err != nil {
@@ -128,22 +128,22 @@ func (w *binWorld) call(t *testing.T, name, arguments string) holdpoint.Answer {
 func TestHTTPFaults(t *testing.T) {
 	t.Parallel()
 	w := newBinWorld(t)
-	t.Run("status", w.statuses)
-	t.Run("slow", w.slow)
+	t.Run("status", w.testStatuses)
+	t.Run("slow", w.testTimeouts)
 	t.Run("cut", w.cutOff)
-	t.Run("kinds", w.kinds)
-	t.Run("redirects", w.redirects)
-	t.Run("places", w.places)
+	t.Run("kinds", w.testKinds)
+	t.Run("redirects", w.testRedirects)
+	t.Run("places", w.testPlaces)
 }
 
-func (w *binWorld) statuses(t *testing.T) {
+func (w *binWorld) testStatuses(t *testing.T) {
 	for code, effect := range map[string]string{"400": "none", "404": "none", "409": "none", "429": "none", "500": "possible", "503": "possible"} {
-		answer := w.call(t, "refuse", `{"code":"`+code+`"}`)
+		answer := w.callTool(t, "refuse", `{"code":"`+code+`"}`)
 		if !answer.Result.IsError || !strings.HasPrefix(answer.Text(), "Upstream API returned "+code+": ") {
 			t.Errorf("%s: %s", code, answer.Raw)
 		}
 		var call holdpoint.Call
-		calls, err := holdpoint.List[holdpoint.Call](t.Context(), operator(w.p), "calls", "agent=worker")
+		calls, err := holdpoint.List[holdpoint.Call](t.Context(), operatorAPI(w.p), "calls", "agent=worker")
 		if err != nil || len(calls) == 0 {
 			t.Fatalf("%d calls, %v", len(calls), err)
 		}
@@ -151,15 +151,15 @@ func (w *binWorld) statuses(t *testing.T) {
 			t.Errorf("%s: the call is %s, %s, effect %s, want effect %s", code, call.Status, call.Failure, call.Effect, effect)
 		}
 	}
-	if answer := w.call(t, "status", `{"code":"204"}`); answer.Result.IsError || !strings.Contains(answer.Text(), "204") {
+	if answer := w.callTool(t, "status", `{"code":"204"}`); answer.Result.IsError || !strings.Contains(answer.Text(), "204") {
 		t.Errorf("204: %s", answer.Raw)
 	}
 }
 
-// slow: what takes too long, or never ends, ends with the time that a call has.
-func (w *binWorld) slow(t *testing.T) {
+// testTimeouts: responses that take too long, or never end, end at the call's deadline.
+func (w *binWorld) testTimeouts(t *testing.T) {
 	for name, arguments := range map[string]string{"slow": `{"seconds":"600"}`, "stream": `{"count":18000,"duration":"50m"}`} {
-		answer := w.call(t, name, arguments)
+		answer := w.callTool(t, name, arguments)
 		if !answer.Result.IsError || answer.Call().Code != "transport" || answer.Call().Effect != "possible" {
 			t.Errorf("%s: %s", name, answer.Raw)
 		}
@@ -168,16 +168,16 @@ func (w *binWorld) slow(t *testing.T) {
 
 // cutOff: an answer that breaks off is none.
 func (w *binWorld) cutOff(t *testing.T) {
-	answer := w.call(t, "cut__read", `{"n":"50000"}`)
+	answer := w.callTool(t, "cut__read", `{"n":"50000"}`)
 	if !answer.Result.IsError || answer.Call().Code != "transport" || answer.Call().Effect != "possible" {
 		t.Errorf("%s", answer.Raw)
 	}
-	if whole := w.call(t, "cut__read", `{"n":"100"}`); whole.Result.IsError {
+	if whole := w.callTool(t, "cut__read", `{"n":"100"}`); whole.Result.IsError {
 		t.Errorf("what is short enough: %s", whole.Raw)
 	}
 }
 
-func (w *binWorld) kinds(t *testing.T) {
+func (w *binWorld) testKinds(t *testing.T) {
 	kind := func(answer holdpoint.Answer) (found struct {
 		Type, Data, MimeType string
 		Resource             struct{ Blob, MimeType string }
@@ -188,34 +188,34 @@ func (w *binWorld) kinds(t *testing.T) {
 		}
 		return found
 	}
-	if image := kind(w.call(t, "image", `{"kind":"png"}`)); image.Type != "image" || image.MimeType != "image/png" || !strings.HasPrefix(image.Data, "iVBOR") {
+	if image := kind(w.callTool(t, "image", `{"kind":"png"}`)); image.Type != "image" || image.MimeType != "image/png" || !strings.HasPrefix(image.Data, "iVBOR") {
 		t.Errorf("an image: %.200v", image)
 	}
-	if bytes := kind(w.call(t, "bytes", `{"n":"64"}`)); bytes.Type != "resource" || bytes.Resource.MimeType != "application/octet-stream" || len(bytes.Resource.Blob) != 88 {
+	if bytes := kind(w.callTool(t, "bytes", `{"n":"64"}`)); bytes.Type != "resource" || bytes.Resource.MimeType != "application/octet-stream" || len(bytes.Resource.Blob) != 88 {
 		t.Errorf("bytes: %+v", bytes)
 	}
-	answer := w.call(t, "bearer", `{}`)
+	answer := w.callTool(t, "bearer", `{}`)
 	if answer.Result.IsError || strings.Contains(string(answer.Raw), "very-secret") || !strings.Contains(answer.Text(), "authenticated") {
 		t.Errorf("a server that says what it was sent: %s", answer.Raw)
 	}
 }
 
-// redirects: a GET follows them; to where clouds keep credentials, never.
-func (w *binWorld) redirects(t *testing.T) {
-	if answer := w.call(t, "go", `{"url":"/uuid"}`); answer.Result.IsError || !strings.Contains(answer.Text(), "uuid") {
+// testRedirects: a GET follows them; to where clouds keep credentials, never.
+func (w *binWorld) testRedirects(t *testing.T) {
+	if answer := w.callTool(t, "go", `{"url":"/uuid"}`); answer.Result.IsError || !strings.Contains(answer.Text(), "uuid") {
 		t.Errorf("to the same server: %s", answer.Raw)
 	}
 	for _, to := range []string{"http://169.254.169.254/latest/meta-data/", "http://10.1.2.3/", "http://127.0.0.1:1/", "http://[fd00:ec2::254]/"} {
-		answer := w.call(t, "go", `{"url":"`+to+`"}`)
+		answer := w.callTool(t, "go", `{"url":"`+to+`"}`)
 		if !answer.Result.IsError || strings.Contains(string(answer.Raw), "very-secret") {
 			t.Errorf("to %s: %s", to, answer.Raw)
 		}
 	}
 }
 
-// places: each argument goes where it belongs, and nowhere else.
-func (w *binWorld) places(t *testing.T) {
-	answer := w.call(t, "anything", `{"part":"a/b?c#d%2e;{q}","q":["1&x=y","2"],"filter":{"k":"v&w","n":1},"trace":"t-1","taste":"sweet; x=y","note":"é\n\"","n":9007199254740993}`)
+// testPlaces: each argument goes where it belongs, and nowhere else.
+func (w *binWorld) testPlaces(t *testing.T) {
+	answer := w.callTool(t, "anything", `{"part":"a/b?c#d%2e;{q}","q":["1&x=y","2"],"filter":{"k":"v&w","n":1},"trace":"t-1","taste":"sweet; x=y","note":"é\n\"","n":9007199254740993}`)
 	var got struct {
 		URL     string
 		Args    map[string][]string
@@ -238,11 +238,11 @@ func (w *binWorld) places(t *testing.T) {
 		t.Errorf("the body is %s", got.Data)
 	}
 	for _, bad := range []string{`{"part":"x","trace":"a\r\nX-Evil: 1"}`, `{"part":".."}`, `{"part":"a/../b"}`, `{"part":"a%2f..%2fb"}`, `{"part":"x","trace":"a\u0000b"}`} {
-		if answer := w.call(t, "anything", bad); !answer.Result.IsError {
+		if answer := w.callTool(t, "anything", bad); !answer.Result.IsError {
 			t.Errorf("%s: %s", bad, answer.Raw)
 		}
 	}
-	form := w.call(t, "upload", `{"title":"x\"; name=\"evil","text":"line\r\n--boundary"}`)
+	form := w.callTool(t, "upload", `{"title":"x\"; name=\"evil","text":"line\r\n--boundary"}`)
 	var parts struct {
 		Form map[string][]string
 	}

@@ -28,13 +28,13 @@ func TestKilledInFlight(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			counting := skill.NewCounting(t)
-			first := w.serve()
-			w.apply(first, oneSkill(counting.URL, fmt.Sprintf("auto_approve: %t\n", tc.auto)))
-			agent := newStubborn(w.agent(first, "worker"), first)
+			first := w.startServer()
+			w.applyManifest(first, oneSkill(counting.URL, fmt.Sprintf("auto_approve: %t\n", tc.auto)))
+			agent := newStubborn(w.newAgent(first, "worker"), first)
 			agent.meta = `{"dev.holdpoint/idempotency_key":"one"}`
 			var other *holdpoint.Process
 			if tc.beside {
-				other = w.serve()
+				other = w.startServer()
 				other.Signal(t, syscall.SIGSTOP) // or it might be the one that sends
 			}
 			done := inFlight(t, agent, counting, !tc.auto)
@@ -43,9 +43,9 @@ func TestKilledInFlight(t *testing.T) {
 			}
 			first.Kill()
 			if !tc.beside {
-				other = w.serve()
+				other = w.startServer()
 			}
-			agent.use(other)
+			agent.addServer(other)
 			got := <-done
 			counting.Release()
 			wantEnd(t, agent, got, expectation{"unknown", 1}, counting)
@@ -57,7 +57,7 @@ func TestKilledInFlight(t *testing.T) {
 func inFlight(t *testing.T, agent *stubborn, counting *skill.Counting, gated bool) <-chan outcome {
 	t.Helper()
 	counting.Hold()
-	done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+	done := agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
 	if gated {
 		if err := <-approveUntilDecided(t, "1", agent); err != nil {
 			t.Fatal(err)
@@ -83,19 +83,19 @@ func TestFrozenInFlight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	frozen, other := w.serve(), w.serve()
-	w.apply(other, oneSkill(counting.URL, ""))
-	agent := newStubborn(w.agent(other, "worker"), frozen)
+	frozen, other := w.startServer(), w.startServer()
+	w.applyManifest(other, oneSkill(counting.URL, ""))
+	agent := newStubborn(w.newAgent(other, "worker"), frozen)
 	other.Signal(t, syscall.SIGSTOP) // or it might be the one that sends
 	done := inFlight(t, agent, counting, true)
 	frozen.Signal(t, syscall.SIGSTOP)
 	other.Signal(t, syscall.SIGCONT)
-	id := onlyCall(t, operator(other)).ID
-	awaitCall(t, operator(other), id, hasStatus("unknown"))
+	id := onlyCall(t, operatorAPI(other)).ID
+	awaitCall(t, operatorAPI(other), id, hasStatus("unknown"))
 	counting.Release()
-	agent.use(other)
+	agent.addServer(other)
 	frozen.Signal(t, syscall.SIGCONT)
-	late := awaitCall(t, operator(other), id, func(c holdpoint.Call) error {
+	late := awaitCall(t, operatorAPI(other), id, func(c holdpoint.Call) error {
 		if len(c.Late) == 0 || string(c.Late) == "null" {
 			return errors.New("there is no evidence of the late outcome")
 		}
@@ -124,10 +124,10 @@ func TestFailuresAfterReceipt(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			server := (&skill.Raw{Call: answer}).Serve(t)
-			p := w.serve()
-			w.apply(p, oneSkill(server.URL, "call_timeout: 10s\n"))
-			agent := newStubborn(w.agent(p, "worker"), p)
-			done := agent.begin(t.Context(), "counting__record", `{"n":1}`)
+			p := w.startServer()
+			w.applyManifest(p, oneSkill(server.URL, "call_timeout: 10s\n"))
+			agent := newStubborn(w.newAgent(p, "worker"), p)
+			done := agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
 			if err := <-approveUntilDecided(t, "1", agent); err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func TestFailuresAfterReceipt(t *testing.T) {
 			if meta := got.answer.Call(); got.err != nil || !got.answer.Result.IsError || meta.Effect != "possible" {
 				t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
 			}
-			call := onlyCall(t, operator(p))
+			call := onlyCall(t, operatorAPI(p))
 			if call.Status != "failed" || call.Failure != "transport" || call.Effect != "possible" {
 				t.Errorf("the call is %s, failure %s, effect %s: %s", call.Status, call.Failure, call.Effect, call.Message)
 			}
@@ -154,10 +154,10 @@ func TestStdioKilledInFlight(t *testing.T) {
 	if err := os.WriteFile(file+".hold", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first := w.serve()
-	w.apply(first, stdioSkill(t, file))
-	agent := newStubborn(w.agent(first, "worker"), first)
-	done := agent.begin(t.Context(), "local__record", `{"n":1}`)
+	first := w.startServer()
+	w.applyManifest(first, stdioSkill(t, file))
+	agent := newStubborn(w.newAgent(first, "worker"), first)
+	done := agent.beginCall(t.Context(), "local__record", `{"n":1}`)
 	if err := <-approveUntilDecided(t, "1", agent); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestStdioKilledInFlight(t *testing.T) {
 		return nil
 	})
 	first.Kill()
-	agent.use(w.serve())
+	agent.addServer(w.startServer())
 	pids := skill.StdioArrivals(file)["1"]
 	awaitGone(t, pids[0])
 	got := <-done
@@ -195,7 +195,7 @@ agents:
 `, command[0], command[1], command[2], filepath.Dir(file))
 }
 
-// awaitGone waits until a process has ended, or is a zombie that nobody reaps here.
+// awaitGone waits until a process has ended or is a zombie.
 func awaitGone(t *testing.T, pid string) {
 	t.Helper()
 	number, err := strconv.Atoi(pid)
@@ -203,6 +203,6 @@ func awaitGone(t *testing.T, pid string) {
 		t.Fatal(err)
 	}
 	eventually.Succeeds(t, 30*time.Second, "the end of process "+pid, func() error {
-		return gone(number)
+		return checkGone(number)
 	})
 }

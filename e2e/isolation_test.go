@@ -17,22 +17,22 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// TestMineIsMine: what belongs to one agent, acting on nobody's behalf, is for another agent, and for the same agent on behalf
-// of a person, what never existed: whatever they do with its id, they get the answer that a made-up one gets.
+// TestMineIsMine: objects of one agent, without a principal, do not exist for another agent, nor for the same agent with a
+// principal. Requests with their IDs get the same answers as requests with unknown IDs.
 func TestMineIsMine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	p := w.serve()
-	w.apply(p, oneSkill(counting.URL, "")+"  - {name: other, wait_budget: 1s, skills: [counting]}\n")
-	worker, other := w.agent(p, "worker"), w.agent(p, "other")
-	w.person(p, "ada", "operator")
-	ada := holdpoint.Agent{URL: p.URL, Name: "worker", Key: w.person(p, "ada", "reviewer", "--agents", "worker")}
-	mine := belongings(t, p, worker)
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(counting.URL, "")+"  - {name: other, wait_budget: 1s, skills: [counting]}\n")
+	worker, other := w.newAgent(p, "worker"), w.newAgent(p, "other")
+	w.invitePerson(p, "ada", "operator")
+	ada := holdpoint.Agent{URL: p.URL, Name: "worker", Key: w.invitePerson(p, "ada", "reviewer", "--agents", "worker")}
+	mine := findBelongings(t, p, worker)
 	for who, stranger := range map[string]visitor{"another agent": {t, other}, "another principal": {t, ada}} {
-		for _, c := range touches() {
+		for _, c := range listTouches() {
 			if who == "another principal" && c.reviewers {
-				continue // ada is a reviewer: she sees what waits for reviewers, and knows that it is there
+				continue // ada is a reviewer, who may see pending calls
 			}
 			id := mine[c.kind]
 			none := uuid.NewString()
@@ -40,21 +40,21 @@ func TestMineIsMine(t *testing.T) {
 				none = prefix + "_" + strings.ReplaceAll(none, "-", "")[:len(id)-len(prefix)-1]
 			}
 			got, want := c.touch(stranger, id), c.touch(stranger, none)
-			if got = anonymous(got, id); got != anonymous(want, none) {
+			if got = anonymizeAnswer(got, id); got != anonymizeAnswer(want, none) {
 				t.Errorf("%s, %s %s: is answered\n%s\nand one that does not exist\n%s", who, c.kind, c.name, got, want)
 			}
 		}
 	}
 	own := visitor{t, worker}
-	for _, c := range touches() { // they would have got something
-		if got := c.touch(own, mine[c.kind]); anonymous(got, mine[c.kind]) == anonymous(c.touch(own, uuid.NewString()), mine[c.kind]) {
+	for _, c := range listTouches() { // they would have got something
+		if got := c.touch(own, mine[c.kind]); anonymizeAnswer(got, mine[c.kind]) == anonymizeAnswer(c.touch(own, uuid.NewString()), mine[c.kind]) {
 			t.Errorf("%s %s tells its owner nothing either: %s", c.kind, c.name, got)
 		}
 	}
 }
 
-// belongings are the ids of what an agent has.
-func belongings(t *testing.T, p *holdpoint.Process, worker holdpoint.Agent) map[string]string {
+// findBelongings returns the IDs of an agent's objects.
+func findBelongings(t *testing.T, p *holdpoint.Process, worker holdpoint.Agent) map[string]string {
 	t.Helper()
 	own := visitor{t, worker}
 	mine := map[string]string{"idempotency key": "hers"}
@@ -73,11 +73,11 @@ func belongings(t *testing.T, p *holdpoint.Process, worker holdpoint.Agent) map[
 		ID        string `json:"file_id"`
 		UploadURL string `json:"upload_url"`
 	}
-	said := own.api(http.MethodPost, "files/presign-upload", `{"agent":"worker","filename":"a.txt","content_type":"text/plain","size":2}`)
+	said := own.requestAPI(http.MethodPost, "files/presign-upload", `{"agent":"worker","filename":"a.txt","content_type":"text/plain","size":2}`)
 	if _, body, _ := strings.Cut(said, " "); json.Unmarshal([]byte(body), &file) != nil || file.ID == "" {
 		t.Fatal(said)
 	}
-	if got := own.do(http.MethodPut, file.UploadURL, "hi", map[string]string{"Content-Type": "text/plain"}); !strings.HasPrefix(got, "20") {
+	if got := own.sendRequest(http.MethodPut, file.UploadURL, "hi", map[string]string{"Content-Type": "text/plain"}); !strings.HasPrefix(got, "20") {
 		t.Fatal(got)
 	}
 	mine["file"] = file.ID
@@ -91,18 +91,18 @@ type touch struct {
 	reviewers  bool // may do it too
 }
 
-func touches() []touch {
+func listTouches() []touch {
 	task := func(method string) func(visitor, string) string {
 		return func(v visitor, id string) string {
-			return v.modern(method, `"taskId":"`+id+`","inputResponses":{}`, id)
+			return v.requestModern(method, `"taskId":"`+id+`","inputResponses":{}`, id)
 		}
 	}
 	api := func(method, path, body string) func(visitor, string) string {
-		return func(v visitor, id string) string { return v.api(method, fmt.Sprintf(path, id), body) }
+		return func(v visitor, id string) string { return v.requestAPI(method, fmt.Sprintf(path, id), body) }
 	}
 	session := func(method, body string) func(visitor, string) string {
 		return func(v visitor, id string) string {
-			return v.do(method, v.endpoint(), body, map[string]string{
+			return v.sendRequest(method, v.endpointURL(), body, map[string]string{
 				"Mcp-Session-Id": id, "Mcp-Protocol-Version": "2025-11-25", "Accept": "application/json", "Content-Type": "application/json",
 			})
 		}
@@ -111,23 +111,23 @@ func touches() []touch {
 		{"task", "tasks/get", task("tasks/get"), false},
 		{"task", "tasks/update", task("tasks/update"), false},
 		{"call", "holdpoint_await", func(v visitor, id string) string {
-			return v.bare("tools/call", `"name":"holdpoint_await","arguments":{"call_id":"`+id+`"}`)
+			return v.requestMCP("tools/call", `"name":"holdpoint_await","arguments":{"call_id":"`+id+`"}`)
 		}, false},
 		{"call", "GET", api(http.MethodGet, "calls/%s", ""), true},
 		{"state", "of a result that asks for input", func(v visitor, id string) string {
-			return v.modern("tools/call", `"name":"counting__record","arguments":{"n":1},"inputResponses":{},"requestState":"`+id+`/1"`, "counting__record")
+			return v.requestModern("tools/call", `"name":"counting__record","arguments":{"n":1},"inputResponses":{},"requestState":"`+id+`/1"`, "counting__record")
 		}, false},
 		{"session", "tools/list", session(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), false},
 		{"session", "a response to a question", session(http.MethodPost, `{"jsonrpc":"2.0","id":"holdpoint/question/x/1","result":{}}`), false},
 		{"conversation", "GET", api(http.MethodGet, "conversations/%s", ""), true},
 		{"file", "GET", api(http.MethodGet, "files/%s", ""), false},
 		{"file", "as an attachment", func(v visitor, id string) string {
-			return v.bare("tools/call", `"name":"counting__record","arguments":{"n":2,"attachments":[{"file_id":"`+id+`"}]}`)
+			return v.requestMCP("tools/call", `"name":"counting__record","arguments":{"n":2,"attachments":[{"file_id":"`+id+`"}]}`)
 		}, false},
 		{"idempotency key", "with other arguments", func(v visitor, key string) string {
-			return v.bare("tools/call", `"name":"counting__record","arguments":{"n":3},"_meta":{"dev.holdpoint/idempotency_key":"`+key+`"}`)
+			return v.requestMCP("tools/call", `"name":"counting__record","arguments":{"n":3},"_meta":{"dev.holdpoint/idempotency_key":"`+key+`"}`)
 		}, false},
-		// These end what they touch, if it is theirs.
+		// These end the object, if it is the caller's.
 		{"call", "cancel", api(http.MethodPost, "calls/%s/cancel", "{}"), true},
 		{"task", "tasks/cancel", task("tasks/cancel"), false},
 		{"file", "DELETE", api(http.MethodDelete, "files/%s", ""), false},
@@ -135,15 +135,15 @@ func touches() []touch {
 	}
 }
 
-// visitor is an agent that does something with an id. What it does returns the status and the body of the answer.
+// visitor is an agent that sends a request with an ID. The result is the status and the body of the response.
 type visitor struct {
 	t *testing.T
 	holdpoint.Agent
 }
 
-func (v visitor) endpoint() string { return v.URL + "/agents/" + v.Name + "/mcp" }
+func (v visitor) endpointURL() string { return v.URL + "/agents/" + v.Name + "/mcp" }
 
-func (v visitor) do(method, url, body string, headers map[string]string) string {
+func (v visitor) sendRequest(method, url, body string, headers map[string]string) string {
 	v.t.Helper()
 	r, err := http.NewRequestWithContext(context.Background(), method, url, bytes.NewBufferString(body))
 	if err != nil {
@@ -165,22 +165,22 @@ func (v visitor) do(method, url, body string, headers map[string]string) string 
 	return fmt.Sprintf("%d %s", response.StatusCode, said)
 }
 
-func (v visitor) api(method, path, body string) string {
+func (v visitor) requestAPI(method, path, body string) string {
 	v.t.Helper()
-	return v.do(method, v.URL+"/api/v1/"+path, body, map[string]string{"Content-Type": "application/json"})
+	return v.sendRequest(method, v.URL+"/api/v1/"+path, body, map[string]string{"Content-Type": "application/json"})
 }
 
-func (v visitor) bare(method, params string) string {
+func (v visitor) requestMCP(method, params string) string {
 	v.t.Helper()
-	return v.do(http.MethodPost, v.endpoint(), `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+`}}`,
+	return v.sendRequest(http.MethodPost, v.endpointURL(), `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+`}}`,
 		map[string]string{"Content-Type": "application/json"})
 }
 
-func (v visitor) modern(method, params, name string) string {
+func (v visitor) requestModern(method, params, name string) string {
 	v.t.Helper()
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28",` +
 		`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
-	return v.do(http.MethodPost, v.endpoint(), `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+`,`+meta+`}}`, map[string]string{
+	return v.sendRequest(http.MethodPost, v.endpointURL(), `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+`,`+meta+`}}`, map[string]string{
 		"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Mcp-Protocol-Version": "2026-07-28",
 		"Mcp-Method": method, "Mcp-Name": name,
 	})
@@ -191,7 +191,7 @@ var (
 	times = regexp.MustCompile(`\d{4}-\d{2}-\d{2}T[0-9:.]+Z`)
 )
 
-// anonymous is an answer without what differs in any two: the id that was given, new ids, and times.
-func anonymous(text, id string) string {
+// anonymizeAnswer removes from an answer the parts that always differ: the given ID, new IDs, and times.
+func anonymizeAnswer(text, id string) string {
 	return times.ReplaceAllString(uuids.ReplaceAllString(strings.ReplaceAll(text, id, "ID"), "ID"), "TIME")
 }

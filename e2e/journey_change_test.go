@@ -8,143 +8,142 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// TestEditAndApproveInTheBrowser: in the form, and as JSON. What the diff showed is sent, and the agent is told.
+// TestEditAndApproveInTheBrowser: in the form, and as JSON. The arguments of the diff are sent, and the agent is told.
 func TestEditAndApproveInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
-	form, one := w.begin("record", 1, "to production")
-	text, two := w.begin("remove", 2, "everything")
-	ada := w.reviewer(t, "ada", browsertest.Options{})
-	ada.open(form)
+	form, one := w.beginCall("record", 1, "to production")
+	text, two := w.beginCall("remove", 2, "everything")
+	ada := w.openReviewer(t, "ada", browsertest.Options{})
+	ada.openCall(form)
 	ada.Click("edit-open")
-	ada.step("editor")
-	ada.fill(`[data-testid=edit-form] input[value="to production"]`, "to staging")
+	ada.awaitStep("editor")
+	ada.fillField(`[data-testid=edit-form] input[value="to production"]`, "to staging")
 	ada.Click("edit-preview")
-	ada.step("diff")
+	ada.awaitStep("diff")
 	ada.WaitText("diff", "to production")
 	ada.WaitText("diff", "to staging")
 	ada.Click("approve")
 	ada.WaitText("outcome", "recorded 1")
 	wantTold(t, one, `"edited":true`, "to staging", "recorded 1")
 	w.wantSent(1, callArguments(1, "to staging"))
-	w.decided(form.CallID, "approved")
+	w.checkDecided(form.CallID, "approved")
 
-	ada.open(text)
+	ada.openCall(text)
 	ada.Click("edit-open")
-	ada.step("editor")
+	ada.awaitStep("editor")
 	ada.Click("as-json")
 	ada.Wait("edit-json")
-	ada.fill("#edit-json", `{"n":2,"note":}`)
+	ada.fillField("#edit-json", `{"n":2,"note":}`)
 	ada.WaitFor("buttons to work", armed)
 	ada.expectStatus(http.StatusUnprocessableEntity)
 	ada.Click("edit-preview")
 	ada.Wait("problems")
-	ada.fill("#edit-json", `{"n":2,"note":"one line"}`)
+	ada.fillField("#edit-json", `{"n":2,"note":"one line"}`)
 	ada.Click("edit-preview")
-	ada.step("diff")
+	ada.awaitStep("diff")
 	ada.Click("approve")
-	ada.step("confirm")
+	ada.awaitStep("confirm")
 	w.wantSent(2, "")
 	ada.Click("approve")
 	ada.WaitText("sent-edited", "one line")
 	wantTold(t, two, `"edited":true`, "one line")
 	w.wantSent(2, callArguments(2, "one line"))
-	w.decided(text.CallID, "approved")
+	w.checkDecided(text.CallID, "approved")
 }
 
-// TestSecondReviewerApprovesAnEditInTheBrowser: the editor proposes and waits, whatever they press. The other reviewer has the edit on the
-// screen at once, and approves it; that is sent, and the agent is told.
+// TestSecondReviewerApprovesAnEditInTheBrowser: the editor can only propose. The other reviewer sees the edit at once and approves
+// it. The edit is sent, and the agent is told.
 func TestSecondReviewerApprovesAnEditInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\nedits: second\n")
-	shown, done := w.begin("record", 1, "to production")
-	ada, ben := w.reviewer(t, "ada", browsertest.Options{}), w.reviewer(t, "ben", browsertest.Phone())
-	ada.open(shown)
+	shown, done := w.beginCall("record", 1, "to production")
+	ada, ben := w.openReviewer(t, "ada", browsertest.Options{}), w.openReviewer(t, "ben", browsertest.Phone())
+	ada.openCall(shown)
 	ben.Go(w.p.URL + "/calls/" + shown.CallID)
-	ben.ready(shown)
+	ben.awaitCall(shown)
 	ada.Click("edit-open")
-	ada.step("editor")
-	ada.fill(`[data-testid=edit-form] input[value="to production"]`, "to staging")
+	ada.awaitStep("editor")
+	ada.fillField(`[data-testid=edit-form] input[value="to production"]`, "to staging")
 	ada.Click("edit-preview")
-	ada.step("diff")
+	ada.awaitStep("diff")
 	ada.WaitText("edited", "Another reviewer has to approve")
 	ada.Click("approve")
-	ada.step("own-edit")
+	ada.awaitStep("own-edit")
 	ada.WaitGone("approve")
 	w.wantSent(1, "")
 
 	ben.WaitText("proposed-edit", "to staging")
-	ben.WaitText("proposed-edit", "What ada changed")
-	ben.ready(shown)
+	ben.WaitText("proposed-edit", "Changes by ada")
+	ben.awaitCall(shown)
 	ben.Tap("approve")
 	ben.WaitText("outcome", "recorded 1")
 	wantTold(t, done, `"edited":true`, "to staging", "recorded 1")
 	w.wantSent(1, callArguments(1, "to staging"))
-	w.decided(shown.CallID, "approved")
+	w.checkDecided(shown.CallID, "approved")
 	ada.WaitText("decision", "by ben")
-	ada.WaitText("sent-edited", "What ada changed")
+	ada.WaitText("sent-edited", "Changes by ada")
 }
 
-// TestArgumentsSwappedBeforeTheClick: the click is about what was on the screen. Nothing is decided, what waits now is shown,
-// and since nobody submitted that, it is not sent even if it is approved.
+// TestArgumentsSwappedBeforeTheClick: the click is about the shown arguments. Nothing is decided, and the pending arguments are
+// shown. Since no client submitted them, they are not sent even after an approval.
 func TestArgumentsSwappedBeforeTheClick(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
-	shown, done := w.begin("record", 1, "harmless")
-	ada := w.reviewer(t, "ada", browsertest.Options{})
-	ada.open(shown)
+	shown, done := w.beginCall("record", 1, "harmless")
+	ada := w.openReviewer(t, "ada", browsertest.Options{})
+	ada.openCall(shown)
 	ada.Type("reason", "as agreed")
-	w.exec(`UPDATE calls SET arguments = $2 WHERE id = $1`, shown.CallID, []byte(callArguments(1, "harmful")))
-	w.exec(`UPDATE approvals SET digest = sha256(digest) WHERE call_id = $1`, shown.CallID)
+	w.execSQL(`UPDATE calls SET arguments = $2 WHERE id = $1`, shown.CallID, []byte(callArguments(1, "harmful")))
+	w.execSQL(`UPDATE approvals SET digest = sha256(digest) WHERE call_id = $1`, shown.CallID)
 	ada.expectStatus(http.StatusConflict)
 	ada.Click("approve")
 	ada.WaitText("notice", "Nothing was decided: the call changed.")
 	ada.WaitText("arguments", "harmful")
-	if kept := ada.value("#reason"); kept != "as agreed" {
+	if kept := ada.fieldValue("#reason"); kept != "as agreed" {
 		t.Errorf("kept %q", kept)
 	}
-	if now := w.parked(1); now.Digest == shown.Digest {
+	if now := w.awaitParked(1); now.Digest == shown.Digest {
 		t.Error("the digest is the same")
 	}
-	ada.ready(shown)
+	ada.awaitCall(shown)
 	ada.Click("approve")
-	ada.WaitText("outcome", "what was stored is no longer what was approved")
+	ada.WaitText("outcome", "the stored call differs from the approved call")
 	wantTold(t, done, `"envelope_changed"`)
 	w.wantSent(1, "")
 }
 
-// TestToolChangedBeforeTheClick: a change that Holdpoint knows of is told instead of a decision; one that nobody
-// noticed yet is found before anything is sent.
+// TestToolChangedBeforeTheClick: a known change is shown instead of a decision. An unknown one is found before anything is sent.
 func TestToolChangedBeforeTheClick(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
-	known, one := w.begin("record", 1, "before")
-	ada := w.reviewer(t, "ada", browsertest.Options{})
-	ada.open(known)
+	known, one := w.beginCall("record", 1, "before")
+	ada := w.openReviewer(t, "ada", browsertest.Options{})
+	ada.openCall(known)
 	ada.Type("reason", "as ever")
-	w.describe("Records a number, and tells the world.")
-	newSession(t, w.worker) // Holdpoint lists the tools anew
+	w.describeTool("Records a number, and tells the world.")
+	newSession(t, w.worker) // Holdpoint lists the tools again
 	ada.expectStatus(http.StatusConflict)
 	ada.Click("approve")
 	ada.WaitText("notice", "Nothing was decided: the tool changed.")
-	ada.WaitText("definition", "As it was when the call was made")
+	ada.WaitText("definition", "Definition when the call was made")
 	ada.WaitText("definition", "and tells the world")
-	if kept := ada.value("#reason"); kept != "as ever" {
+	if kept := ada.fieldValue("#reason"); kept != "as ever" {
 		t.Errorf("kept %q", kept)
 	}
-	ada.ready(known)
-	ada.fill("#reason", "it changed")
+	ada.awaitCall(known)
+	ada.fillField("#reason", "it changed")
 	ada.Click("reject")
 	ada.WaitText("decision", "it changed")
 	wantTold(t, one, "it changed")
-	w.decided(known.CallID, "rejected")
+	w.checkDecided(known.CallID, "rejected")
 
-	unknown, two := w.begin("record", 2, "again")
-	ada.open(unknown)
+	unknown, two := w.beginCall("record", 2, "again")
+	ada.openCall(unknown)
 	ada.WaitText("definition", "and tells the world")
-	w.describe("Records a number, and sells it.")
+	w.describeTool("Records a number, and sells it.")
 	ada.Click("approve")
-	ada.WaitText("outcome", "the tool's definition changed since the call was made")
+	ada.WaitText("outcome", "the tool’s definition changed since the call was made")
 	wantTold(t, two, `"definition_changed"`)
 	w.awaitEnd(unknown, "denied")
 	for _, n := range []int{1, 2} {
@@ -152,8 +151,8 @@ func TestToolChangedBeforeTheClick(t *testing.T) {
 	}
 }
 
-// TestLostSession: whoever is signed out while they write comes back to the same call, with all that they wrote, whether
-// the page hears of it or only the sending does.
+// TestLostSession: a reviewer who is signed out while writing comes back to the same call with the text intact, whether the page or
+// only the submission notices it.
 func TestLostSession(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
@@ -161,16 +160,16 @@ func TestLostSession(t *testing.T) {
 		t.Run(fmt.Sprintf("hears=%t", hears), func(t *testing.T) {
 			t.Parallel()
 			n, reason := i+1, fmt.Sprintf("a long reason of %d", i+1)
-			door := w.door(t)
-			shown := w.park("record", n, fmt.Sprintf("for session %d", n))
-			d := w.desk(t, fmt.Sprintf("reviewer-%d", n), "reviewer", browsertest.Options{}, door.URL)
+			door := w.openDoor(t)
+			shown := w.parkCall("record", n, fmt.Sprintf("for session %d", n))
+			d := w.openDesk(t, fmt.Sprintf("reviewer-%d", n), "reviewer", browsertest.Options{}, door.URL)
 			d.expectStatus(http.StatusUnauthorized)
 			d.expectOutage()
 			d.signIn("/")
-			d.open(shown)
+			d.openCall(shown)
 			d.Type("reason", reason)
 			if !hears {
-				door.cut(streams)
+				door.cutOff(isStream)
 				d.Wait("stale")
 			}
 			w.signOut(d.name)
@@ -178,14 +177,14 @@ func TestLostSession(t *testing.T) {
 				d.PressCtrlEnter()
 			}
 			d.Wait("sign-in")
-			w.parked(n) // nothing was decided
-			door.mend()
+			w.awaitParked(n) // nothing was decided
+			door.restore()
 			d.giveToken()
-			d.ready(shown)
+			d.awaitCall(shown)
 			d.WaitFor("what was written", fmt.Sprintf(`document.querySelector("#reason").value === %q`, reason))
 			d.Click("reject")
 			d.WaitText("decision", reason)
-			w.decided(shown.CallID, "rejected")
+			w.checkDecided(shown.CallID, "rejected")
 			w.wantSent(n, "")
 		})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// verdict is what a reviewer presses for a call, and what has to become of it.
+// verdict is a key that a reviewer presses for a call, and the expected result.
 type verdict struct {
 	tool   string
 	press  func(d *desk, n int)
@@ -18,10 +18,10 @@ type verdict struct {
 	sent   func(n int) string // the arguments that its server gets; nil: as the agent wrote them
 }
 
-func note(n int) string { return fmt.Sprintf("call %d", n) }
+func noteOf(n int) string { return fmt.Sprintf("call %d", n) }
 
-// verdicts are taken in turn.
-func verdicts() []verdict {
+// listVerdicts are taken in turn.
+func listVerdicts() []verdict {
 	return []verdict{
 		{tool: "record", press: pressApprove, status: "approved"},
 		{tool: "record", press: pressReject, status: "rejected"},
@@ -51,7 +51,7 @@ func pressEdit(d *desk, n int) {
 	d.Press("\t") // from n to note, all of which is selected then
 	d.WaitFor("the note to have the focus", `document.activeElement?.value?.startsWith("call ")`)
 	d.Press(fmt.Sprintf("by hand %d\r", n))
-	d.step("diff")
+	d.awaitStep("diff")
 	d.WaitText("diff", fmt.Sprintf("by hand %d", n))
 	d.Press("a")
 	d.WaitText("sent-edited", fmt.Sprintf("by hand %d", n))
@@ -70,13 +70,13 @@ func pressMoreTime(d *desk, n int) {
 
 func pressTwice(d *desk, n int) {
 	d.Press("a")
-	d.step("confirm")
+	d.awaitStep("confirm")
 	d.Press("a")
 	d.WaitText("outcome", fmt.Sprintf("recorded %d", n))
 }
 
-// next moves to the next call that waits, and returns it when keys act on it.
-func (d *desk) next(last string) string {
+// awaitNext moves to the next call that waits, and returns it when keys act on it.
+func (d *desk) awaitNext(last string) string {
 	d.t.Helper()
 	d.Press("j")
 	d.WaitFor("the next call, and keys to work", fmt.Sprintf(`(() => {
@@ -86,26 +86,26 @@ func (d *desk) next(last string) string {
 	return browsertest.Eval[string](d.Page, `document.querySelector("#call").dataset.call`)
 }
 
-// TestReviewByKeyboard: twenty calls of all kinds, with keys only. What was pressed for a call is what became of it.
+// TestReviewByKeyboard: twenty calls of all kinds, with keys only. Each call gets its own verdict.
 func TestReviewByKeyboard(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
 	const total = 20
-	plan, calls := verdicts(), make(map[string]int, total)
+	plan, calls := listVerdicts(), make(map[string]int, total)
 	for n := 1; n <= total; n++ {
-		calls[w.park(plan[n%len(plan)].tool, n, note(n)).CallID] = n
+		calls[w.parkCall(plan[n%len(plan)].tool, n, noteOf(n)).CallID] = n
 	}
-	ada := w.reviewer(t, "ada", browsertest.Options{})
+	ada := w.openReviewer(t, "ada", browsertest.Options{})
 	ada.WaitFor("all calls", fmt.Sprintf(`document.querySelectorAll("[data-testid=row]").length === %d`, total))
 	browsertest.Eval[bool](ada.Page, `(window.untouched = true)`)
 	last, done := "", map[string]bool{}
 	for range total {
-		id := ada.next(last)
+		id := ada.awaitNext(last)
 		n := calls[id]
 		if n == 0 || done[id] {
 			t.Fatalf("call %s, %d, is on the screen and waits", id, n)
 		}
-		ada.WaitText("arguments", note(n))
+		ada.WaitText("arguments", noteOf(n))
 		plan[n%len(plan)].press(ada, n)
 		last, done[id] = id, true
 	}
@@ -118,15 +118,15 @@ func TestReviewByKeyboard(t *testing.T) {
 	}
 }
 
-// wantVerdict checks what became of a call.
+// wantVerdict checks the result of a call.
 func (w *journey) wantVerdict(id string, n int, v verdict) {
 	w.t.Helper()
-	w.decided(id, v.status)
-	call, err := operator(w.p).Call(w.t.Context(), id)
+	w.checkDecided(id, v.status)
+	call, err := operatorAPI(w.p).Call(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	sent, ends := callArguments(n, note(n)), "succeeded"
+	sent, ends := callArguments(n, noteOf(n)), "succeeded"
 	switch {
 	case v.status == "rejected":
 		sent, ends = "", "rejected"
@@ -140,12 +140,12 @@ func (w *journey) wantVerdict(id string, n int, v verdict) {
 		w.t.Errorf("call %d of %s is %s; want %s, of %s", n, call.Tool, call.Status, ends, v.tool)
 	}
 	w.wantSent(n, sent)
-	events, err := holdpoint.List[holdpoint.Event](w.t.Context(), operator(w.p), "audit", "subject="+id)
+	events, err := holdpoint.List[holdpoint.Event](w.t.Context(), operatorAPI(w.p), "audit", "subject="+id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	extended := slices.ContainsFunc(events, func(e holdpoint.Event) bool { return e.Action == "approval.extended" })
-	if wanted := n%len(verdicts()) == 3; extended != wanted {
+	if wanted := n%len(listVerdicts()) == 3; extended != wanted {
 		w.t.Errorf("call %d: more time was given: %t, want %t", n, extended, wanted)
 	}
 }

@@ -15,19 +15,19 @@ import (
 // skill is registered and connected, the agent made, given some of its tools and a key, and its first call decided.
 func TestOperatorSetsUpAnAgent(t *testing.T) {
 	t.Parallel()
-	pw := personal(t, authserver.Config{}, protected.Config{})
-	w := &journey{world: pw.world, p: pw.serve()}
-	olga := w.desk(t, "olga", "operator", browsertest.Options{}, w.p.URL)
+	pw := newPersonalWorld(t, authserver.Config{}, protected.Config{})
+	w := &journey{world: pw.world, p: pw.startServer()}
+	olga := w.openDesk(t, "olga", "operator", browsertest.Options{}, w.p.URL)
 	olga.expects = append(olga.expects, "Failed to load resource: the server responded with a status of 404") // the authorization server has no icon
 	olga.signIn("/skills")
 
 	olga.Click("new-skill")
-	olga.fill("#f-name", "records")
-	olga.fill("#f-url", "not an address")
+	olga.fillField("#f-name", "records")
+	olga.fillField("#f-url", "not an address")
 	olga.expectStatus(422)
 	olga.Click("send")
 	olga.Wait("problem-url")
-	olga.fill("#f-url", pw.skill.URL)
+	olga.fillField("#f-url", pw.skill.URL)
 	olga.Click("send")
 	olga.Wait("skill")
 	olga.Click("ask")
@@ -40,12 +40,12 @@ func TestOperatorSetsUpAnAgent(t *testing.T) {
 
 	olga.Go(w.p.URL + "/agents")
 	olga.Click("new-agent")
-	olga.fill("#f-name", "clerk")
+	olga.fillField("#f-name", "clerk")
 	olga.Click("send")
 	olga.Wait("assign-form")
 	olga.Click("assign")
 	olga.WaitText("assign-tools", "record")
-	olga.choose("#f-scope", "some")
+	olga.chooseValue("#f-scope", "some")
 	olga.ClickOn(`[data-testid=assign-tools] input[name=tools][value=record]`)
 	olga.Click("send")
 	olga.WaitText("assignment", "records")
@@ -62,12 +62,12 @@ func TestOperatorSetsUpAnAgent(t *testing.T) {
 	olga.Click("kept")
 	olga.WaitText("keys-part", "Valid")
 
-	done := newStubborn(clerk, w.p).begin(t.Context(), "records__record", `{"n":7}`)
-	shown := w.parked(7)
+	done := newStubborn(clerk, w.p).beginCall(t.Context(), "records__record", `{"n":7}`)
+	shown := w.awaitParked(7)
 	olga.Go(w.p.URL + "/calls/" + shown.CallID)
 	olga.Wait("no-actions") // operators do not decide
-	ada := w.reviewer(t, "ada", browsertest.Options{})
-	ada.open(shown)
+	ada := w.openReviewer(t, "ada", browsertest.Options{})
+	ada.openCall(shown)
 	ada.Click("approve")
 	ada.WaitText("outcome", "recorded 7 of olga-there")
 	wantTold(t, done, "recorded 7 of olga-there")
@@ -75,7 +75,7 @@ func TestOperatorSetsUpAnAgent(t *testing.T) {
 		t.Errorf("called on behalf of %q", got)
 	}
 	olga.WaitText("outcome", "recorded 7") // her page is live too
-	if answer, err := clerk.CallTool(t.Context(), "records__write", `{"n":8}`); err == nil && succeeded(answer) || pw.skill.Count("8") != 0 {
+	if answer, err := clerk.CallTool(t.Context(), "records__write", `{"n":8}`); err == nil && hasSucceeded(answer) || pw.skill.Count("8") != 0 {
 		t.Errorf("the tool that was not assigned answers %s, %v", answer.Raw, err)
 	}
 
@@ -89,18 +89,18 @@ func TestOperatorSetsUpAnAgent(t *testing.T) {
 	}
 }
 
-// allowAs signs in at the authorization server, and allows what is asked for.
+// allowAs signs in at the authorization server and consents.
 func (w *protectedWorld) allowAs(d *desk, account string) {
 	w.t.Helper()
 	d.WaitFor("the page to sign in", `document.querySelector("form#login") !== null`)
-	d.fill("form#login input[name=account]", account)
+	d.fillField("form#login input[name=account]", account)
 	d.ClickOn("form#login button")
 	d.WaitFor("the page to consent", `document.querySelector("form#consent") !== null`)
 	d.ClickOn("form#consent button[data-testid=allow]")
 }
 
-// choose takes one of the values of a field.
-func (d *desk) choose(selector, value string) {
+// chooseValue takes one of the values of a field.
+func (d *desk) chooseValue(selector, value string) {
 	d.t.Helper()
 	d.WaitFor("see "+selector, fmt.Sprintf(`document.querySelector(%q) !== null`, selector))
 	chosen := browsertest.Eval[bool](d.Page, fmt.Sprintf(`(() => {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// armed is true when keys and buttons act on what is on the screen.
+// armed is true when keys and buttons act on the shown call.
 const armed = `(() => {
 	const call = document.querySelector("#call");
 	return document.documentElement.dataset.armed === [call?.dataset.call, call?.dataset.digest, call?.dataset.step, call?.dataset.edited].join();
@@ -27,50 +27,50 @@ var removeTool = strings.NewReplacer(
 	`"inputSchema"`, `"annotations":{"destructiveHint":true},"inputSchema"`,
 ).Replace(skill.RecordTool)
 
-// journey is a world whose people work in real browsers, with a skill server that keeps what it was sent.
+// journey is a world whose reviewers use real browsers, with a skill server that records calls.
 type journey struct {
 	*world
 	p      *holdpoint.Process
 	server *skill.Raw
 	worker holdpoint.Agent
 
-	describes atomic.Pointer[string] // what the server says of its tool "record"
+	describes atomic.Pointer[string] // the description of the tool "record"
 }
 
-// newJourney begins one, with more settings of the skill. What its server lists holds for a millisecond.
+// newJourney starts a journey with more settings of the skill. Its server's listings are valid for a millisecond.
 func newJourney(t *testing.T, settings string) *journey {
 	t.Helper()
 	w := &journey{world: newWorld(t)}
-	w.describe("Records a number.")
+	w.describeTool("Records a number.")
 	w.server = (&skill.Raw{List: func(answer http.ResponseWriter, r *skill.Request) {
 		record := strings.Replace(skill.RecordTool, "Records a number.", *w.describes.Load(), 1)
 		r.Answer(answer, `{"ttlMs":1,"tools":[`+record+`,`+removeTool+`]}`)
 	}}).Serve(t)
-	w.p = w.serve()
-	w.apply(w.p, oneSkill(w.server.URL, settings))
-	w.worker = w.agent(w.p, "worker")
+	w.p = w.startServer()
+	w.applyManifest(w.p, oneSkill(w.server.URL, settings))
+	w.worker = w.newAgent(w.p, "worker")
 	return w
 }
 
-func (w *journey) describe(as string) { w.describes.Store(&as) }
+func (w *journey) describeTool(as string) { w.describes.Store(&as) }
 
-// begin has the agent make a call and stay until it knows how it ended. It returns what waits for a decision.
-func (w *journey) begin(tool string, n int, note string) (holdpoint.Approval, <-chan outcome) {
+// beginCall makes a call as the agent, who waits for the outcome. It returns the pending approval.
+func (w *journey) beginCall(tool string, n int, note string) (holdpoint.Approval, <-chan outcome) {
 	w.t.Helper()
-	done := newStubborn(w.worker, w.p).begin(w.t.Context(), "counting__"+tool, callArguments(n, note))
-	return w.parked(n), done
+	done := newStubborn(w.worker, w.p).beginCall(w.t.Context(), "counting__"+tool, callArguments(n, note))
+	return w.awaitParked(n), done
 }
 
-// park has the agent make a call and leave.
-func (w *journey) park(tool string, n int, note string) holdpoint.Approval {
+// parkCall has the agent make a call and leave.
+func (w *journey) parkCall(tool string, n int, note string) holdpoint.Approval {
 	w.t.Helper()
 	if err := w.worker.CallAndLeave(w.t.Context(), "counting__"+tool, callArguments(n, note)); err != nil {
 		w.t.Fatal(err)
 	}
-	return w.parked(n)
+	return w.awaitParked(n)
 }
 
-func (w *journey) parked(n int) holdpoint.Approval {
+func (w *journey) awaitParked(n int) holdpoint.Approval {
 	w.t.Helper()
 	a, err := pendingFor(w.t.Context(), strconv.Itoa(n), w.p)
 	if err != nil {
@@ -94,7 +94,7 @@ func (w *journey) wantSent(n int, arguments string) {
 	}
 }
 
-// wantTold waits for what the agent is told of its call, and checks that all of this is in it.
+// wantTold waits for the agent's result and checks that it contains all texts.
 func wantTold(t *testing.T, done <-chan outcome, parts ...string) {
 	t.Helper()
 	got := <-done
@@ -105,17 +105,17 @@ func wantTold(t *testing.T, done <-chan outcome, parts ...string) {
 	}
 }
 
-// decided checks what became of an approval, and that it is all that ever did.
-func (w *journey) decided(id, status string) {
+// checkDecided checks the outcome of an approval, and that it is the only one.
+func (w *journey) checkDecided(id, status string) {
 	w.t.Helper()
-	a, err := operator(w.p).Approval(w.t.Context(), id)
+	a, err := operatorAPI(w.p).Approval(w.t.Context(), id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	if a.Status != status {
 		w.t.Errorf("approval %s is %s, want %s", id, a.Status, status)
 	}
-	events, err := holdpoint.List[holdpoint.Event](w.t.Context(), operator(w.p), "audit", "subject="+id)
+	events, err := holdpoint.List[holdpoint.Event](w.t.Context(), operatorAPI(w.p), "audit", "subject="+id)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -137,21 +137,21 @@ type desk struct {
 	name    string
 	token   string
 	address string   // of the dashboard
-	expects []string // what may be in complaints
+	expects []string // allowed complaints
 }
 
-// reviewer opens a browser and signs a reviewer in there.
-func (w *journey) reviewer(t *testing.T, name string, o browsertest.Options) *desk {
+// openReviewer opens a browser and signs a reviewer in there.
+func (w *journey) openReviewer(t *testing.T, name string, o browsertest.Options) *desk {
 	t.Helper()
-	d := w.desk(t, name, "reviewer", o, w.p.URL)
+	d := w.openDesk(t, name, "reviewer", o, w.p.URL)
 	d.signIn("/")
 	return d
 }
 
-// desk opens a browser, in which nobody is signed in yet.
-func (w *journey) desk(t *testing.T, name, role string, o browsertest.Options, address string) *desk {
+// openDesk opens a browser without a session.
+func (w *journey) openDesk(t *testing.T, name, role string, o browsertest.Options, address string) *desk {
 	t.Helper()
-	d := &desk{Page: browsertest.New(t, o), t: t, name: name, token: w.person(w.p, name, role), address: address}
+	d := &desk{Page: browsertest.New(t, o), t: t, name: name, token: w.invitePerson(w.p, name, role), address: address}
 	t.Cleanup(d.wantNoComplaints)
 	return d
 }
@@ -188,28 +188,28 @@ func (d *desk) wantNoComplaints() {
 	}
 }
 
-// open selects a call in the queue.
-func (d *desk) open(a holdpoint.Approval) {
+// openCall selects a call in the queue.
+func (d *desk) openCall(a holdpoint.Approval) {
 	d.t.Helper()
 	d.ClickOn("#row-" + a.CallID + " a")
-	d.ready(a)
+	d.awaitCall(a)
 }
 
-// ready waits until a call is on the screen, and keys and buttons act on it.
-func (d *desk) ready(a holdpoint.Approval) {
+// awaitCall waits until a call is on the screen, and keys and buttons act on it.
+func (d *desk) awaitCall(a holdpoint.Approval) {
 	d.t.Helper()
 	d.WaitFor("the call, and buttons to work", fmt.Sprintf(`document.querySelector("#call")?.dataset.call === %q && %s`, a.CallID, armed))
 }
 
-// step waits until a further step of the call is on the screen, and keys and buttons act on it.
-func (d *desk) step(testID string) {
+// awaitStep waits until a further step of the call is on the screen, and keys and buttons act on it.
+func (d *desk) awaitStep(testID string) {
 	d.t.Helper()
 	d.Wait(testID)
 	d.WaitFor("buttons to work", armed)
 }
 
-// fill writes into a field in place of what is there.
-func (d *desk) fill(selector, text string) {
+// fillField replaces the text of a field.
+func (d *desk) fillField(selector, text string) {
 	d.t.Helper()
 	d.ClickOn(selector)
 	browsertest.Eval[bool](d.Page, fmt.Sprintf(`(document.querySelector(%q).select(), true)`, selector))
@@ -217,77 +217,77 @@ func (d *desk) fill(selector, text string) {
 	d.WaitFor("what was typed", fmt.Sprintf(`document.querySelector(%q).value === %q`, selector, text))
 }
 
-// value is what stands in a field.
-func (d *desk) value(selector string) string {
+// fieldValue returns the value of a field.
+func (d *desk) fieldValue(selector string) string {
 	d.t.Helper()
 	return browsertest.Eval[string](d.Page, fmt.Sprintf(`document.querySelector(%q)?.value ?? ""`, selector))
 }
 
-// TestApproveAndRejectInTheBrowser: what comes appears by itself; the agent gets the result, or the reason.
+// TestApproveAndRejectInTheBrowser: new calls appear without a reload. The agent gets the result, or the reason.
 func TestApproveAndRejectInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
-	ada := w.reviewer(t, "ada", browsertest.Options{})
+	ada := w.openReviewer(t, "ada", browsertest.Options{})
 	ada.Wait("empty")
-	first, one := w.begin("record", 1, "the first")
+	first, one := w.beginCall("record", 1, "the first")
 	ada.WaitText("row", "the first")
-	second, two := w.begin("record", 2, "the second")
-	ada.open(first)
+	second, two := w.beginCall("record", 2, "the second")
+	ada.openCall(first)
 	ada.Click("approve")
 	ada.WaitText("outcome", "recorded 1")
 	wantTold(t, one, "recorded 1")
-	ada.open(second)
+	ada.openCall(second)
 	ada.Type("reason", "not on a Friday")
 	ada.Click("reject")
 	ada.WaitText("decision", "not on a Friday")
 	wantTold(t, two, "not on a Friday")
 	w.wantSent(1, callArguments(1, "the first"))
 	w.wantSent(2, "")
-	w.decided(first.CallID, "approved")
-	w.decided(second.CallID, "rejected")
+	w.checkDecided(first.CallID, "approved")
+	w.checkDecided(second.CallID, "rejected")
 	ada.WaitFor("the title to count nothing", `!document.title.startsWith("(")`)
 }
 
-// TestExpiresUnderTheReviewersEyes: the row turns grey, nothing can be decided any more, and what was typed is kept.
+// TestExpiresUnderTheReviewersEyes: the row turns gray, the call can no longer be decided, and typed text is kept.
 func TestExpiresUnderTheReviewersEyes(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 5m\n")
-	shown, done := w.begin("record", 1, "a slow one")
-	ada := w.reviewer(t, "ada", browsertest.Options{})
-	ada.open(shown)
+	shown, done := w.beginCall("record", 1, "a slow one")
+	ada := w.openReviewer(t, "ada", browsertest.Options{})
+	ada.openCall(shown)
 	ada.Type("reason", "a long thought")
 	w.moveClock("4 minutes 52 seconds") // eight seconds are left
 	ada.WaitText("decision", "Expired")
 	ada.WaitGone("decide")
 	ada.WaitFor("the row to be grey", `document.querySelector("#rows > li.gone") !== null`)
-	if kept := ada.value("[data-testid=draft]"); kept != "a long thought" {
+	if kept := ada.fieldValue("[data-testid=draft]"); kept != "a long thought" {
 		t.Errorf("kept %q", kept)
 	}
 	wantTold(t, done, `"expired"`)
 	w.wantSent(1, "")
-	w.decided(shown.CallID, "expired")
+	w.checkDecided(shown.CallID, "expired")
 }
 
-// TestSomebodyElseDecides: who has the call on the screen sees who decided, and keeps what was typed.
+// TestSomebodyElseDecides: a reviewer who has the call open sees the other reviewer's decision and keeps the typed text.
 func TestSomebodyElseDecides(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
-	shown := w.park("record", 1, "for two")
-	ada, ben := w.reviewer(t, "ada", browsertest.Options{}), w.reviewer(t, "ben", browsertest.Options{})
-	ada.open(shown)
+	shown := w.parkCall("record", 1, "for two")
+	ada, ben := w.openReviewer(t, "ada", browsertest.Options{}), w.openReviewer(t, "ben", browsertest.Options{})
+	ada.openCall(shown)
 	ada.Type("reason", "looks good to me")
-	ben.open(shown)
+	ben.openCall(shown)
 	ben.Type("reason", "it does not")
 	ben.Click("reject")
 	ben.WaitText("decision", "it does not")
 	ada.WaitText("decision", "Rejected by ben")
 	ada.WaitGone("decide")
-	if kept := ada.value("[data-testid=draft]"); kept != "looks good to me" {
+	if kept := ada.fieldValue("[data-testid=draft]"); kept != "looks good to me" {
 		t.Errorf("kept %q", kept)
 	}
 	ada.WaitFor("the title to count nothing", `!document.title.startsWith("(")`)
 	w.wantSent(1, "")
-	w.decided(shown.CallID, "rejected")
+	w.checkDecided(shown.CallID, "rejected")
 }
 
 // signOut ends all sessions of a person, as an operator does.
@@ -296,12 +296,12 @@ func (w *journey) signOut(name string) {
 	var people struct {
 		Items []struct{ ID, Name string }
 	}
-	if err := operator(w.p).Do(w.t.Context(), http.MethodGet, "people?limit=200", nil, &people); err != nil {
+	if err := operatorAPI(w.p).Do(w.t.Context(), http.MethodGet, "people?limit=200", nil, &people); err != nil {
 		w.t.Fatal(err)
 	}
 	for _, person := range people.Items {
 		if person.Name == name {
-			if err := operator(w.p).Do(w.t.Context(), http.MethodPost, "people/"+person.ID+"/sign-out", struct{}{}, nil); err != nil {
+			if err := operatorAPI(w.p).Do(w.t.Context(), http.MethodPost, "people/"+person.ID+"/sign-out", struct{}{}, nil); err != nil {
 				w.t.Fatal(err)
 			}
 			return
@@ -314,7 +314,7 @@ func (w *journey) signOut(name string) {
 func (w *journey) awaitEnd(a holdpoint.Approval, status string) {
 	w.t.Helper()
 	eventually.Succeeds(w.t, patience, "call "+a.CallID, func() error {
-		c, err := operator(w.p).Call(w.t.Context(), a.CallID)
+		c, err := operatorAPI(w.p).Call(w.t.Context(), a.CallID)
 		if err == nil {
 			err = hasStatus(status)(c)
 		}

@@ -16,27 +16,27 @@ import (
 func TestTwoReviewersAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
-	door := w.door(t)
-	shown, done := w.begin("record", 1, "for both")
-	ada := w.desk(t, "ada", "reviewer", browsertest.Options{}, door.URL)
-	ben := w.desk(t, "ben", "reviewer", browsertest.Options{}, door.URL)
+	door := w.openDoor(t)
+	shown, done := w.beginCall("record", 1, "for both")
+	ada := w.openDesk(t, "ada", "reviewer", browsertest.Options{}, door.URL)
+	ben := w.openDesk(t, "ben", "reviewer", browsertest.Options{}, door.URL)
 	for _, d := range []*desk{ada, ben} {
 		d.expectStatus(http.StatusConflict)
 		d.signIn("/")
-		d.open(shown)
+		d.openCall(shown)
 	}
 	ada.WaitText("viewers", "ben")
 	ben.WaitText("viewers", "ada")
 	ben.Type("reason", "better not")
-	ben.ready(shown)
-	door.together(2)
+	ben.awaitCall(shown)
+	door.releaseTogether(2)
 	ada.Click("approve")
 	ben.Click("reject")
 
 	var decided holdpoint.Approval
 	eventually.Succeeds(t, patience, "a decision", func() error {
 		var err error
-		if decided, err = operator(w.p).Approval(t.Context(), shown.ID); err == nil && decided.Decision == nil {
+		if decided, err = operatorAPI(w.p).Approval(t.Context(), shown.ID); err == nil && decided.Decision == nil {
 			err = errors.New("there is none")
 		}
 		return err
@@ -57,7 +57,7 @@ func TestTwoReviewersAtOnce(t *testing.T) {
 	}
 	wantTold(t, done, map[bool]string{true: "recorded 1", false: "better not"}[sent != ""])
 	w.wantSent(1, sent)
-	w.decided(shown.CallID, decided.Status)
+	w.checkDecided(shown.CallID, decided.Status)
 }
 
 // TestStreamIsCutAndBack: a banner says so. Without the stream one still decides; without the server one is told that the
@@ -65,41 +65,41 @@ func TestTwoReviewersAtOnce(t *testing.T) {
 func TestStreamIsCutAndBack(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
-	door := w.door(t)
-	first := w.park("record", 1, "the first")
-	ada := w.desk(t, "ada", "reviewer", browsertest.Options{}, door.URL)
+	door := w.openDoor(t)
+	first := w.parkCall("record", 1, "the first")
+	ada := w.openDesk(t, "ada", "reviewer", browsertest.Options{}, door.URL)
 	ada.expectOutage()
 	ada.signIn("/")
-	ada.open(first)
+	ada.openCall(first)
 	ada.WaitFor("the stream", `document.documentElement.hasAttribute("data-live")`)
 
-	door.cut(streams)
+	door.cutOff(isStream)
 	ada.Wait("stale")
 	ada.Click("approve")
 	ada.WaitText("outcome", "recorded 1")
-	second := w.park("record", 2, "the second")
-	door.mend()
+	second := w.parkCall("record", 2, "the second")
+	door.restore()
 	ada.WaitGone("stale")
-	ada.open(second)
+	ada.openCall(second)
 
-	door.cut(allRequests)
+	door.cutOff(allRequests)
 	ada.Wait("stale")
 	ada.Click("approve")
 	ada.Wait("unsent")
-	third := w.park("record", 3, "the third")
+	third := w.parkCall("record", 3, "the third")
 	w.wantSent(2, "")
-	door.mend()
+	door.restore()
 	ada.WaitGone("stale")
 	ada.WaitText("queue", "the third")
-	ada.ready(second)
+	ada.awaitCall(second)
 	ada.Click("approve")
 	ada.WaitText("outcome", "recorded 2")
 	ada.WaitGone("unsent")
-	ada.open(third)
+	ada.openCall(third)
 	ada.Click("reject")
 	ada.WaitText("decision", "Rejected by ada")
-	w.decided(second.CallID, "approved")
-	w.decided(third.CallID, "rejected")
+	w.checkDecided(second.CallID, "approved")
+	w.checkDecided(third.CallID, "rejected")
 	w.wantSent(2, callArguments(2, "the second"))
 }
 
@@ -107,24 +107,24 @@ func TestStreamIsCutAndBack(t *testing.T) {
 func TestServerRestartsUnderAReviewer(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
-	shown := w.park("record", 1, "the first")
-	ada := w.reviewer(t, "ada", browsertest.Options{})
+	shown := w.parkCall("record", 1, "the first")
+	ada := w.openReviewer(t, "ada", browsertest.Options{})
 	ada.expectOutage()
-	ada.open(shown)
+	ada.openCall(shown)
 	ada.Type("reason", "half a thought")
 	w.p.Kill()
 	ada.Wait("stale")
-	again := w.options()
+	again := w.serverOptions()
 	again.Port = w.p.Port
 	w.p = program.Serve(t, again)
 	ada.WaitGone("stale")
-	w.park("record", 2, "the second")
+	w.parkCall("record", 2, "the second")
 	ada.WaitText("queue", "the second")
-	ada.ready(shown)
-	if kept := ada.value("#reason"); kept != "half a thought" {
+	ada.awaitCall(shown)
+	if kept := ada.fieldValue("#reason"); kept != "half a thought" {
 		t.Errorf("kept %q", kept)
 	}
 	ada.Click("reject")
 	ada.WaitText("decision", "half a thought")
-	w.decided(shown.CallID, "rejected")
+	w.checkDecided(shown.CallID, "rejected")
 }

@@ -1,9 +1,7 @@
-// Package e2e_test owns the tests that run Holdpoint as its users do: the
-// built program, in processes that are killed and started again, on a real PostgreSQL,
-// with real skill servers and real clients, over its public surfaces only.
+// Package e2e_test owns the tests that run Holdpoint as its users do: the built program, in processes that are killed and restarted,
+// on a real PostgreSQL, with real skill servers and clients, over its public surfaces only.
 //
-// What a test asks for and does not find is a failure: PostgreSQL, Node.js, the npm
-// packages of package.json. `task setup` installs them.
+// A missing PostgreSQL, Node.js or npm package is a failure. `task setup` installs them.
 package e2e_test
 
 import (
@@ -52,8 +50,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// raiseParallel: these tests mostly wait, for heartbeats that stay away and deadlines that
-// pass. More of them at once than there are processors cost little.
+// raiseParallel runs more tests at once than there are processors. Most of them wait for deadlines and other processes.
 func raiseParallel() {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })

@@ -121,10 +121,10 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 		modelserver.Answer{Text: "Recorded."},
 	)))
 	t.Cleanup(models.Close)
-	o := w.options()
-	o.Env = traces(c)
+	o := w.serverOptions()
+	o.Env = traceEnvironment(c)
 	p := program.Serve(t, o)
-	w.apply(p, oneSkill(skill.URL, "")+fmt.Sprintf(`    model:
+	w.applyManifest(p, oneSkill(skill.URL, "")+fmt.Sprintf(`    model:
       provider: openai
       name: small
       base_url: %s/v1
@@ -132,7 +132,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
       input_price: 1
       output_price: 2
 `, models.URL))
-	agent := w.agent(p, "worker")
+	agent := w.newAgent(p, "worker")
 	var begun struct {
 		ID string `json:"id"`
 	}
@@ -142,7 +142,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	approveN(t, "7", p)
 	wanted := wantedMetrics(t)
 	eventually.Succeeds(t, patience, "metrics of the dashboard", func() error {
-		told, err := scrape(t, p)
+		told, err := scrapeMetrics(t, p)
 		if err != nil {
 			return err
 		}
@@ -167,8 +167,8 @@ func wantedMetrics(t *testing.T) []string {
 	return slices.Compact(names)
 }
 
-// scrape reads the names of all series, and keeps that no label has an id or a secret: they would be without bound.
-func scrape(t *testing.T, p *holdpoint.Process) (map[string]bool, error) {
+// scrapeMetrics reads the names of all series, and keeps that no label has an id or a secret: they would be without bound.
+func scrapeMetrics(t *testing.T, p *holdpoint.Process) (map[string]bool, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/metrics", nil)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 const serversOwnKey = "sk-the-servers-own-0123456789"
 
-// clumsy is a model, on a bad day: its server is busy, breaks off, and what it wants is in part no tool and no JSON.
-func clumsy() modelserver.Script {
+// clumsyScript is a model on a bad day: its server is busy and breaks off. Some of its calls name no tool or are not JSON.
+func clumsyScript() modelserver.Script {
 	record := modelserver.Call{Name: "counting__record", Arguments: `{"n":1,"note":"<&> überall"}`}
 	return modelserver.Sequence(
 		modelserver.Answer{Fault: modelserver.Fault{Status: 429, RetryAfter: "1"}},
@@ -31,25 +31,25 @@ func TestModels(t *testing.T) {
 	for format, path := range map[string]string{modelserver.OpenAI: "/v1", modelserver.Anthropic: ""} {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
-			models := modelserver.New(clumsy())
+			models := modelserver.New(clumsyScript())
 			models.Key = serversOwnKey
 			listening := httptest.NewServer(models)
 			t.Cleanup(listening.Close)
 			counting := skill.NewCounting(t)
 			w := newWorld(t)
-			o := w.options()
+			o := w.serverOptions()
 			prefix := strings.ToUpper(format)
 			o.Env = []string{prefix + "_BASE_URL=" + listening.URL + path, prefix + "_API_KEY=" + serversOwnKey}
 			p := program.Serve(t, o)
-			w.apply(p, oneSkill(counting.URL, "")+"    model: {provider: "+format+", name: m1, input_price: 1}\n")
-			chat := cli(p, w.agent(p, "worker").Key).Start(t, "chat", "worker", "Record one and two.")
+			w.applyManifest(p, oneSkill(counting.URL, "")+"    model: {provider: "+format+", name: m1, input_price: 1}\n")
+			chat := newCLI(p, w.newAgent(p, "worker").Key).Start(t, "chat", "worker", "Record one and two.")
 			awaitPending(t, p, 2)
 			approvePending(t, p)
 			ran := <-chat
 			if ran.Code != 0 || !strings.HasSuffix(ran.Stdout, "I record both.\nRecorded one and two.\n") {
 				t.Errorf("chat ended %d: %s\n%s", ran.Code, ran.Stdout, ran.Stderr)
 			}
-			// What a terminal has shown cannot be taken back; it is said that it is void.
+			// A terminal cannot take back printed text, so the command says that it is void.
 			if shown := ran.Stdout != "I record both.\nRecorded one and two.\n"; shown != strings.Contains(ran.Stderr, "void") {
 				t.Errorf("what broke off: %s\n%s", ran.Stdout, ran.Stderr)
 			}
@@ -65,14 +65,14 @@ func TestModels(t *testing.T) {
 	})
 }
 
-// checkModels holds what the models' server was told at last, and what was executed, against what happened.
+// checkModels compares the last requests to the models' server and the executed calls with the conversation.
 func checkModels(t *testing.T, models *modelserver.Server, counting *skill.Counting) {
 	t.Helper()
 	requests := models.Requests()
 	if len(requests) != 4 || len(models.Refusals()) != 0 {
 		t.Fatalf("%d requests, refused %q", len(requests), models.Refusals())
 	}
-	if said := requests[3].Messages[1].Text; said != "I record both." { // nothing of what broke off
+	if said := requests[3].Messages[1].Text; said != "I record both." { // nothing of the interrupted answer
 		t.Errorf("the model is told that it said %q", said)
 	}
 	results := requests[3].Last().Results
@@ -97,11 +97,11 @@ func testForeignModels(t *testing.T) {
 	listening := httptest.NewServer(models)
 	t.Cleanup(listening.Close)
 	w := newWorld(t)
-	o := w.options()
+	o := w.serverOptions()
 	o.Env = []string{"OPENAI_API_KEY=" + serversOwnKey, "OPENAI_BASE_URL=" + listening.URL + "/v1"}
 	p := program.Serve(t, o)
-	w.apply(p, "agents:\n  - name: worker\n    model: {provider: openai, name: m1, base_url: "+listening.URL+"/v1}\n")
-	cli(p, w.agent(p, "worker").Key).Must(t, "chat", "worker", "Hi.")
+	w.applyManifest(p, "agents:\n  - name: worker\n    model: {provider: openai, name: m1, base_url: "+listening.URL+"/v1}\n")
+	newCLI(p, w.newAgent(p, "worker").Key).Must(t, "chat", "worker", "Hi.")
 	if r := models.Requests()[0]; len(r.Header["Authorization"]) != 0 || strings.Contains(string(r.Body), serversOwnKey) {
 		t.Errorf("the key was sent: %v", r.Header)
 	}

@@ -14,17 +14,17 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/protected"
 )
 
-// TestToolsArriveWithAnAnnouncement: a conversation begins without the skill's tools, and is told so; when
-// somebody connects, its client hears that the list changed, and finds them.
+// TestToolsArriveWithAnAnnouncement: a conversation starts without the tools of the skill, and says so. When a person connects the
+// skill, the client hears that the list has changed and finds them.
 func TestToolsArriveWithAnAnnouncement(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"2025-11-25", ""} { // with a session, and the SDK's newest
 		t.Run("version "+version, func(t *testing.T) {
 			t.Parallel()
-			w := personal(t, authserver.Config{}, protected.Config{})
-			p := w.serve()
-			w.apply(p, oneSkill(w.skill.URL, "auto_approve: true\n"))
-			agent := w.agent(p, "worker")
+			w := newPersonalWorld(t, authserver.Config{}, protected.Config{})
+			p := w.startServer()
+			w.applyManifest(p, oneSkill(w.skill.URL, "auto_approve: true\n"))
+			agent := w.newAgent(p, "worker")
 			changed := make(chan struct{}, 10)
 			client := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, &mcp.ClientOptions{
 				ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) { changed <- struct{}{} },

@@ -19,8 +19,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 )
 
-// personal is a world whose authorization server asks people, and registers clients by itself.
-func personal(t testing.TB, as authserver.Config, skill protected.Config) *protectedWorld {
+// newPersonalWorld is a world whose authorization server asks people, and registers clients by itself.
+func newPersonalWorld(t testing.TB, as authserver.Config, skill protected.Config) *protectedWorld {
 	t.Helper()
 	as.Registration = true
 	return newProtectedWorld(t, as, skill)
@@ -59,14 +59,14 @@ func (w *protectedWorld) connectAs(p *holdpoint.Process, token string, at *auths
 // arrive, and the call that waited is made.
 func TestPersonConnectsInTheBrowser(t *testing.T) {
 	t.Parallel()
-	w := personal(t, authserver.Config{}, protected.Config{})
-	p := w.serve()
-	w.apply(p, oneSkill(w.skill.URL, "auto_approve: true\n"))
-	agent := w.agent(p, "worker")
+	w := newPersonalWorld(t, authserver.Config{}, protected.Config{})
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(w.skill.URL, "auto_approve: true\n"))
+	agent := w.newAgent(p, "worker")
 	if _, err := agent.Request(t.Context(), "tools/list", "{}"); err != nil {
 		t.Fatal(err)
 	}
-	awaitConnection(t, p, needs("consent")) // by itself
+	awaitConnection(t, p, needsConnection("consent")) // by itself
 
 	page := browsertest.New(t, browsertest.Options{})
 	page.Go(p.URL + "/sign-in")
@@ -95,7 +95,7 @@ func TestPersonConnectsInTheBrowser(t *testing.T) {
 		}
 		return err
 	})
-	record(t, agent, 1)
+	recordNumber(t, agent, 1)
 	if got := w.skill.Subject("1"); got != "ada" {
 		t.Errorf("called on behalf of %q", got)
 	}
@@ -109,13 +109,13 @@ func TestPersonConnectsInTheBrowser(t *testing.T) {
 // TestRefreshTokensRotate: each is used once, and the calls do not notice.
 func TestRefreshTokensRotate(t *testing.T) {
 	t.Parallel()
-	w := personal(t, authserver.Config{}, protected.Config{})
-	p := w.serve()
-	w.apply(p, oneSkill(w.skill.URL, "auto_approve: true\n"))
+	w := newPersonalWorld(t, authserver.Config{}, protected.Config{})
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(w.skill.URL, "auto_approve: true\n"))
 	w.connectAs(p, bootstrapToken, w.as.NewPerson(t, "ada"))
-	agent := w.agent(p, "worker")
+	agent := w.newAgent(p, "worker")
 	for n := 1; n <= 3; n++ {
-		record(t, agent, n)
+		recordNumber(t, agent, n)
 		w.skill.Refuse(w.as.Secrets()...)
 	}
 	used := map[string]bool{}
@@ -136,14 +136,14 @@ func TestRefreshTokensRotate(t *testing.T) {
 	}
 }
 
-// TestRevokedGrant: what a person took back is asked for again; the call waits for it, and goes on by itself.
+// TestRevokedGrant: a revoked consent is requested again. The call waits for it and then continues.
 func TestRevokedGrant(t *testing.T) {
 	t.Parallel()
-	w := personal(t, authserver.Config{}, protected.Config{})
-	p := w.serve()
-	w.apply(p, oneSkill(w.skill.URL, ""))
+	w := newPersonalWorld(t, authserver.Config{}, protected.Config{})
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(w.skill.URL, ""))
 	w.connectAs(p, bootstrapToken, w.as.NewPerson(t, "ada"))
-	agent := w.agent(p, "worker")
+	agent := w.newAgent(p, "worker")
 	answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":1}`)
 	if err != nil || !answer.Pending() {
 		t.Fatalf("%v %s", err, answer.Text())
@@ -157,13 +157,13 @@ func TestRevokedGrant(t *testing.T) {
 	for _, r := range w.as.RequestsTo("/token") { // of the client that was registered
 		w.as.Revoke(t, clientOf(r))
 	}
-	if err := operator(p).Approve(t.Context(), waiting); err != nil {
+	if err := operatorAPI(p).Approve(t.Context(), waiting); err != nil {
 		t.Fatal(err)
 	}
-	awaitCall(t, operator(p), id, hasStatus("needs_connection"))
-	awaitConnection(t, p, needs("reconnect"))
+	awaitCall(t, operatorAPI(p), id, hasStatus("needs_connection"))
+	awaitConnection(t, p, needsConnection("reconnect"))
 	w.connectAs(p, bootstrapToken, w.as.NewPerson(t, "ada"))
-	awaitCall(t, operator(p), id, hasStatus("succeeded"))
+	awaitCall(t, operatorAPI(p), id, hasStatus("succeeded"))
 	if n := w.skill.Count("1"); n != 1 {
 		t.Errorf("executed %d times", n)
 	}
@@ -184,19 +184,19 @@ func clientOf(r authserver.Request) string {
 // account, and a bare agent has none.
 func TestPeopleConnectForThemselves(t *testing.T) {
 	t.Parallel()
-	w := personal(t, authserver.Config{}, protected.Config{})
-	p := w.serve()
-	w.apply(p, oneSkill(w.skill.URL, "auto_approve: true\nconnection: per_user\n"))
-	bare := w.agent(p, "worker")
+	w := newPersonalWorld(t, authserver.Config{}, protected.Config{})
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(w.skill.URL, "auto_approve: true\nconnection: per_user\n"))
+	bare := w.newAgent(p, "worker")
 	for i, name := range []string{"ada", "bob"} {
-		token := w.person(p, name, "reviewer", "--agents", "worker")
+		token := w.invitePerson(p, name, "reviewer", "--agents", "worker")
 		agent := bare
 		agent.Key = token
 		w.connectAs(p, token, w.as.NewPerson(t, name+"-there"))
 		n := i + 1
 		eventually.Succeeds(t, patience, "the tools of "+name, func() error {
 			answer, err := agent.CallTool(t.Context(), "counting__record", fmt.Sprintf(`{"n":%d}`, n))
-			if err == nil && !succeeded(answer) {
+			if err == nil && !hasSucceeded(answer) {
 				err = fmt.Errorf("%v %s", answer.Error, answer.Text())
 			}
 			return err
@@ -211,16 +211,16 @@ func TestPeopleConnectForThemselves(t *testing.T) {
 	}
 }
 
-// TestKilledBetweenRefreshAndCommit: the new tokens die with the process. The old refresh token is used up: the connection says so,
-// and the calls go on when somebody connects.
+// TestKilledBetweenRefreshAndCommit: the new tokens are lost with the process, and the old refresh token is used up. The connection
+// says so. The calls continue after a person connects.
 func TestKilledBetweenRefreshAndCommit(t *testing.T) {
 	t.Parallel()
-	w := personal(t, authserver.Config{}, protected.Config{})
-	steady := w.serve()
-	w.apply(steady, oneSkill(w.skill.URL, "auto_approve: true\n"))
+	w := newPersonalWorld(t, authserver.Config{}, protected.Config{})
+	steady := w.startServer()
+	w.applyManifest(steady, oneSkill(w.skill.URL, "auto_approve: true\n"))
 	w.connectAs(steady, bootstrapToken, w.as.NewPerson(t, "ada"))
-	agent := w.agent(steady, "worker")
-	record(t, agent, 1)
+	agent := w.newAgent(steady, "worker")
+	recordNumber(t, agent, 1)
 
 	doomed := w.serveArmed(failpoint.RefreshBeforeCommit)
 	w.skill.Refuse(w.as.Secrets()...)
@@ -239,18 +239,18 @@ func TestKilledBetweenRefreshAndCommit(t *testing.T) {
 		t.Fatalf("%v, %s; want a call that waits", err, answer.Text())
 	}
 	id := answer.Call().ID
-	awaitConnection(t, steady, needs("reconnect"))
+	awaitConnection(t, steady, needsConnection("reconnect"))
 	w.connectAs(steady, bootstrapToken, w.as.NewPerson(t, "ada"))
-	awaitCall(t, operator(steady), id, hasStatus("succeeded"))
+	awaitCall(t, operatorAPI(steady), id, hasStatus("succeeded"))
 
 	// The call of the dead process was never sent; it is not lost either.
-	list, err := holdpoint.List[holdpoint.Call](t.Context(), operator(steady), "calls", "")
+	list, err := holdpoint.List[holdpoint.Call](t.Context(), operatorAPI(steady), "calls", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range list {
 		if argumentN(c.Arguments) == "2" {
-			awaitCall(t, operator(steady), c.ID, func(c holdpoint.Call) error {
+			awaitCall(t, operatorAPI(steady), c.ID, func(c holdpoint.Call) error {
 				if !c.Final() {
 					return fmt.Errorf("status %s", c.Status)
 				}
@@ -263,26 +263,26 @@ func TestKilledBetweenRefreshAndCommit(t *testing.T) {
 	}
 }
 
-// TestNothingSecretIsKeptInClear: neither the database nor the log holds a token or a secret that was used, whatever became of it.
+// TestNothingSecretIsKeptInClear: neither the database nor the log contains any token or secret.
 func TestNothingSecretIsKeptInClear(t *testing.T) {
 	t.Parallel()
-	w := personal(t, authserver.Config{Clients: []authserver.Client{machine()}}, protected.Config{})
-	p := w.serve()
-	w.apply(p, oneSkill(w.skill.URL, "auto_approve: true\n"))
+	w := newPersonalWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(w.skill.URL, "auto_approve: true\n"))
 	w.connectAs(p, bootstrapToken, w.as.NewPerson(t, "ada"))
-	agent := w.agent(p, "worker")
-	record(t, agent, 1)
+	agent := w.newAgent(p, "worker")
+	recordNumber(t, agent, 1)
 	w.skill.Refuse(w.as.Secrets()...)
-	record(t, agent, 2)
-	w.apply(p, oneSkill(w.skill.URL, machineGrant))
+	recordNumber(t, agent, 2)
+	w.applyManifest(p, oneSkill(w.skill.URL, machineGrant))
 	w.skill.Refuse(w.as.Secrets()...)
-	record(t, agent, 3)
+	recordNumber(t, agent, 3)
 	w.as.AnswerTokenRequests(http.StatusBadRequest, "application/json",
 		`{"error":"invalid_client","error_description":"no, holdpoint"}`)
 	w.skill.Refuse(w.as.Secrets()...)
 	refusedWith(t, w, agent, 4, "invalid_client")
 	w.as.MendTokenEndpoint()
-	if err := operator(p).Do(t.Context(), http.MethodPost, "connections/"+awaitConnection(t, p, func(connection) error { return nil }).ID+"/disconnect", struct{}{}, nil); err != nil {
+	if err := operatorAPI(p).Do(t.Context(), http.MethodPost, "connections/"+awaitConnection(t, p, func(connection) error { return nil }).ID+"/disconnect", struct{}{}, nil); err != nil {
 		t.Fatal(err)
 	}
 
@@ -297,10 +297,10 @@ func TestNothingSecretIsKeptInClear(t *testing.T) {
 	if len(secrets) < 8 {
 		t.Fatalf("only %d secrets to look for", len(secrets))
 	}
-	places := map[string]string{"the log": p.Output(), "the database": dump(t, w.databaseURL)}
+	places := map[string]string{"the log": p.Output(), "the database": dumpDatabase(t, w.databaseURL)}
 	for _, path := range []string{"connections", "skills", "calls", "audit", "conversations"} {
 		var body any
-		if err := operator(p).Do(t.Context(), http.MethodGet, path, nil, &body); err == nil {
+		if err := operatorAPI(p).Do(t.Context(), http.MethodGet, path, nil, &body); err == nil {
 			places["/api/v1/"+path] = fmt.Sprint(body)
 		}
 	}
@@ -317,8 +317,8 @@ func TestNothingSecretIsKeptInClear(t *testing.T) {
 	}
 }
 
-// dump is the whole database as text.
-func dump(t testing.TB, databaseURL string) string {
+// dumpDatabase is the whole database as text.
+func dumpDatabase(t testing.TB, databaseURL string) string {
 	t.Helper()
 	program, err := exec.LookPath("pg_dump")
 	if err != nil {

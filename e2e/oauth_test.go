@@ -35,8 +35,8 @@ func newProtectedWorld(t testing.TB, as authserver.Config, skill protected.Confi
 	return w
 }
 
-// machine is a client that needs no person.
-func machine() authserver.Client {
+// machineClient is a client that needs no person.
+func machineClient() authserver.Client {
 	return authserver.Client{ID: "holdpoint", Secret: machineSecret}
 }
 
@@ -44,19 +44,19 @@ const machineGrant = `auto_approve: true
 oauth: {grant: client_credentials, client_id: holdpoint, client_secret: "` + machineSecret + `"}
 `
 
-// record calls the tool that records a number, and wants it to succeed.
-func record(t testing.TB, a holdpoint.Agent, n int) {
+// recordNumber calls the tool that records a number, and wants it to succeed.
+func recordNumber(t testing.TB, a holdpoint.Agent, n int) {
 	t.Helper()
 	answer, err := a.CallTool(t.Context(), "counting__record", fmt.Sprintf(`{"n":%d}`, n))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !succeeded(answer) {
+	if !hasSucceeded(answer) {
 		t.Fatalf("recording %d: %s", n, answer.Text())
 	}
 }
 
-func succeeded(a holdpoint.Answer) bool { return a.Error == nil && !a.Result.IsError }
+func hasSucceeded(a holdpoint.Answer) bool { return a.Error == nil && !a.Result.IsError }
 
 // refusedWith calls the tool, and wants a failure that says so and left no trace.
 func refusedWith(t testing.TB, w *protectedWorld, a holdpoint.Agent, n int, gist string) {
@@ -65,7 +65,7 @@ func refusedWith(t testing.TB, w *protectedWorld, a holdpoint.Agent, n int, gist
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := answer.Text(); succeeded(answer) || !strings.Contains(text, gist) || !strings.Contains(text, "not executed") {
+	if text := answer.Text(); hasSucceeded(answer) || !strings.Contains(text, gist) || !strings.Contains(text, "not executed") {
 		t.Fatalf("recording %d: %s; want a failure that says %q and that it was not executed", n, text, gist)
 	}
 	if w.skill.Count(strconv.Itoa(n)) != 0 {
@@ -79,11 +79,11 @@ func TestMachineIsAuthorized(t *testing.T) {
 	for _, stateless := range []bool{false, true} {
 		t.Run(fmt.Sprintf("stateless=%t", stateless), func(t *testing.T) {
 			t.Parallel()
-			w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machine()}}, protected.Config{Stateless: stateless})
-			p := w.serve()
-			w.apply(p, oneSkill(w.skill.URL, machineGrant))
-			agent := w.agent(p, "worker")
-			record(t, agent, 1)
+			w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{Stateless: stateless})
+			p := w.startServer()
+			w.applyManifest(p, oneSkill(w.skill.URL, machineGrant))
+			agent := w.newAgent(p, "worker")
+			recordNumber(t, agent, 1)
 			if got := w.skill.Subject("1"); got != "holdpoint" {
 				t.Errorf("called on behalf of %q", got)
 			}
@@ -102,22 +102,22 @@ func TestMachineIsAuthorized(t *testing.T) {
 // TestMoreScopeIsAskedFor: a tool needs more than the server asks for at the door.
 func TestMoreScopeIsAskedFor(t *testing.T) {
 	t.Parallel()
-	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machine()}}, protected.Config{})
-	p := w.serve()
-	w.apply(p, oneSkill(w.skill.URL, machineGrant))
-	agent := w.agent(p, "worker")
-	record(t, agent, 1)
+	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(w.skill.URL, machineGrant))
+	agent := w.newAgent(p, "worker")
+	recordNumber(t, agent, 1)
 	answer, err := agent.CallTool(t.Context(), "counting__write", `{"n":2}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !succeeded(answer) || w.skill.Count("2") != 1 {
+	if !hasSucceeded(answer) || w.skill.Count("2") != 1 {
 		t.Fatalf("write: %s; recorded %d times", answer.Text(), w.skill.Count("2"))
 	}
 	if got := strings.Fields(w.skill.Scope("2")); len(got) != 2 {
 		t.Errorf("the scopes of the second token are %q, want both", got)
 	}
-	record(t, agent, 3)
+	recordNumber(t, agent, 3)
 	if n := w.as.Granted("client_credentials"); n != 2 {
 		t.Errorf("%d tokens were granted, want 2", n)
 	}
@@ -127,10 +127,10 @@ func TestMoreScopeIsAskedFor(t *testing.T) {
 func TestOwnKey(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, authserver.Config{}, protected.Config{})
-	p := w.serve()
+	p := w.startServer()
 	w.as.AddClient(t, authserver.Client{ID: "signer", AuthMethod: "private_key_jwt", JWKSURI: p.URL + "/oauth/jwks.json"})
-	w.apply(p, oneSkill(w.skill.URL, "auto_approve: true\noauth: {grant: client_credentials, client_id: signer}\n"))
-	record(t, w.agent(p, "worker"), 1)
+	w.applyManifest(p, oneSkill(w.skill.URL, "auto_approve: true\noauth: {grant: client_credentials, client_id: signer}\n"))
+	recordNumber(t, w.newAgent(p, "worker"), 1)
 	requests := w.as.RequestsTo("/token")
 	last := requests[len(requests)-1]
 	if last.Form.Get("client_assertion") == "" || last.Form.Get("client_secret") != "" {
@@ -138,15 +138,15 @@ func TestOwnKey(t *testing.T) {
 	}
 }
 
-// TestAuthorizationServerMisbehaves: what it does wrong is said plainly, nothing is executed, and when it is
-// well again so is the skill.
+// TestAuthorizationServerMisbehaves: each fault is reported plainly and nothing is executed. After the fault, the skill works
+// again.
 func TestAuthorizationServerMisbehaves(t *testing.T) {
 	t.Parallel()
-	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machine()}}, protected.Config{})
-	p := w.serve()
-	w.apply(p, oneSkill(w.skill.URL, machineGrant))
-	agent := w.agent(p, "worker")
-	record(t, agent, 1)
+	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(w.skill.URL, machineGrant))
+	agent := w.newAgent(p, "worker")
+	recordNumber(t, agent, 1)
 	revoke := func() { w.skill.Refuse(w.as.Secrets()...) }
 
 	revoke()
@@ -157,29 +157,29 @@ func TestAuthorizationServerMisbehaves(t *testing.T) {
 	w.as.AnswerTokenRequests(http.StatusBadRequest, "application/json", `{"error":"invalid_target","error_description":"no such resource"}`)
 	refusedWith(t, w, agent, 4, "invalid_target (no such resource)")
 	w.as.MendTokenEndpoint()
-	record(t, agent, 5)
+	recordNumber(t, agent, 5)
 
 	revoke()
 	w.as.Stop()
 	refusedWith(t, w, agent, 6, "connection refused")
 	w.as.Restart(t)
-	record(t, agent, 7)
+	recordNumber(t, agent, 7)
 }
 
-// TestSlowAuthorizationServer: a call does not wait for it for ever, and what it issued in the end is used.
+// TestSlowAuthorizationServer: a call waits for a limited time. Tokens that are issued later are used.
 func TestSlowAuthorizationServer(t *testing.T) {
 	t.Parallel()
-	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machine()}}, protected.Config{})
-	p := w.serve()
-	w.apply(p, oneSkill(w.skill.URL, machineGrant+"call_timeout: 8s\n"))
-	agent := w.agent(p, "worker")
-	record(t, agent, 1)
+	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(w.skill.URL, machineGrant+"call_timeout: 8s\n"))
+	agent := w.newAgent(p, "worker")
+	recordNumber(t, agent, 1)
 	w.skill.Refuse(w.as.Secrets()...)
 	hold := w.as.HoldTokenResponses()
 	refusedWith(t, w, agent, 2, "time ran out")
 	hold.Await(t, 1)
 	hold.Release()
-	record(t, agent, 3)
+	recordNumber(t, agent, 3)
 	if n := w.as.Granted("client_credentials"); n != 2 {
 		t.Errorf("%d tokens were granted, want 2: the one whose call had given up was not lost", n)
 	}
@@ -188,24 +188,24 @@ func TestSlowAuthorizationServer(t *testing.T) {
 // TestWrongResource: the authorization server does not know the skill's server, or issues for another.
 func TestWrongResource(t *testing.T) {
 	t.Parallel()
-	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machine()}}, protected.Config{})
+	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
 	other := protected.Start(t, protected.Config{Issuer: w.as.Issuer})
-	p := w.serve()
-	w.apply(p, fmt.Sprintf(`skills:
+	p := w.startServer()
+	w.applyManifest(p, fmt.Sprintf(`skills:
   - {name: good, transport: http, url: %q, auto_approve: true, oauth: {grant: client_credentials, client_id: holdpoint, client_secret: %q}}
   - {name: unknown, transport: http, url: %q, auto_approve: true, oauth: {grant: client_credentials, client_id: holdpoint, client_secret: %q}}
 agents: [{name: worker, skills: [good, unknown]}]
 `, w.skill.URL, machineSecret, other.URL, machineSecret))
-	agent := w.agent(p, "worker")
+	agent := w.newAgent(p, "worker")
 	answer, err := agent.CallTool(t.Context(), "good__record", `{"n":1}`)
-	if err != nil || !succeeded(answer) {
+	if err != nil || !hasSucceeded(answer) {
 		t.Fatalf("good: %v, %s", err, answer.Text())
 	}
 	answer, err = agent.CallTool(t.Context(), "unknown__record", `{"n":1}`)
-	if err == nil && succeeded(answer) {
+	if err == nil && hasSucceeded(answer) {
 		t.Fatalf("unknown: %s", answer.Text())
 	}
-	list := cli(p, bootstrapToken).Must(t, "skill", "list", "--json")
+	list := newCLI(p, bootstrapToken).Must(t, "skill", "list", "--json")
 	if !strings.Contains(list, "invalid_target") {
 		t.Errorf("the list of skills does not say why:\n%s", list)
 	}
@@ -218,13 +218,13 @@ agents: [{name: worker, skills: [good, unknown]}]
 // TestWrongAudience: a skill server refuses tokens that were issued for another.
 func TestWrongAudience(t *testing.T) {
 	t.Parallel()
-	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machine()}}, protected.Config{Path: "/a/mcp"})
+	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{Path: "/a/mcp"})
 	origin := strings.TrimSuffix(w.skill.URL, "/a/mcp")
 	w.as.AddResource(t, origin, authserver.DefaultScopes...)
 	w.skill.Behave(protected.Behaviour{Resource: origin}) // its metadata says one thing, its check another
-	p := w.serve()
-	w.apply(p, oneSkill(w.skill.URL, strings.Replace(machineGrant, "oauth: {", "oauth: {trust_origin: true, ", 1)))
-	agent := w.agent(p, "worker")
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(w.skill.URL, strings.Replace(machineGrant, "oauth: {", "oauth: {trust_origin: true, ", 1)))
+	agent := w.newAgent(p, "worker")
 	if _, err := agent.Request(t.Context(), "tools/list", "{}"); err != nil {
 		t.Fatal(err)
 	}
@@ -245,15 +245,15 @@ func TestWrongAudience(t *testing.T) {
 // TestOneRenewal: fifty calls at two processes meet an expired token; one renewal serves all.
 func TestOneRenewal(t *testing.T) {
 	t.Parallel()
-	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machine()}}, protected.Config{})
-	first := w.serve()
-	second := w.serve()
-	w.apply(first, oneSkill(w.skill.URL, machineGrant))
-	one := w.agent(first, "worker")
+	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
+	first := w.startServer()
+	second := w.startServer()
+	w.applyManifest(first, oneSkill(w.skill.URL, machineGrant))
+	one := w.newAgent(first, "worker")
 	two := one
 	two.URL = second.URL
-	record(t, one, 1)
-	record(t, two, 2)
+	recordNumber(t, one, 1)
+	recordNumber(t, two, 2)
 	before := w.as.Granted("client_credentials")
 	w.skill.Refuse(w.as.Secrets()...)
 	var calls sync.WaitGroup
@@ -265,7 +265,7 @@ func TestOneRenewal(t *testing.T) {
 		}
 		calls.Go(func() {
 			answer, err := agent.CallTool(context.WithoutCancel(t.Context()), "counting__record", fmt.Sprintf(`{"n":%d}`, 100+i))
-			if err != nil || !succeeded(answer) {
+			if err != nil || !hasSucceeded(answer) {
 				failures <- fmt.Sprintf("call %d: %v %s", i, err, answer.Text())
 			}
 		})
@@ -285,12 +285,12 @@ func TestOneRenewal(t *testing.T) {
 	}
 }
 
-// awaitConnection waits until the API says of the one connection what is wanted.
+// awaitConnection waits until the only connection fulfills the condition.
 func awaitConnection(t testing.TB, p *holdpoint.Process, wanted func(connection) error) connection {
 	t.Helper()
 	var found connection
 	eventually.Succeeds(t, patience, "the connection", func() error {
-		list, err := holdpoint.List[connection](t.Context(), operator(p), "connections", "")
+		list, err := holdpoint.List[connection](t.Context(), operatorAPI(p), "connections", "")
 		if err != nil {
 			return err
 		}
@@ -303,7 +303,7 @@ func awaitConnection(t testing.TB, p *holdpoint.Process, wanted func(connection)
 	return found
 }
 
-// connection is what the API says of one.
+// connection is a connection of the API.
 type connection struct {
 	ID            string   `json:"id"`
 	State         string   `json:"state"`
@@ -322,7 +322,7 @@ func isConnected(c connection) error {
 	return nil
 }
 
-func needs(what string) func(connection) error {
+func needsConnection(what string) func(connection) error {
 	return func(c connection) error {
 		if c.Need != what {
 			return fmt.Errorf("state %s, need %q: %s %s; want %q", c.State, c.Need, c.Reason, c.Error, what)

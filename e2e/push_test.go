@@ -38,7 +38,7 @@ func TestPushReachesNoTrustedHost(t *testing.T) {
 			_ = conn.Close()
 		}
 	}()
-	o := w.options()
+	o := w.serverOptions()
 	o.Args = append(o.Args, "--trusted-hosts", internal.Addr().String())
 	p := program.Serve(t, o)
 	jar, err := cookiejar.New(nil)
@@ -67,8 +67,8 @@ func TestPushReachesNoTrustedHost(t *testing.T) {
 	}); status != http.StatusNoContent {
 		t.Fatalf("subscribed: %d", status)
 	}
-	w.apply(p, oneSkill(skill.NewCounting(t).URL, ""))
-	agent := w.agent(p, "worker")
+	w.applyManifest(p, oneSkill(skill.NewCounting(t).URL, ""))
+	agent := w.newAgent(p, "worker")
 	made := make(chan error, 1)
 	go func() {
 		_, err := agent.Request(t.Context(), "tools/call", `{"name":"counting__record","arguments":{"n":1}}`)
@@ -93,7 +93,7 @@ func TestPushReachesNoTrustedHost(t *testing.T) {
 	if n := reached.Load(); n != 0 {
 		t.Errorf("%d connections", n)
 	}
-	if err := operator(p).Reject(t.Context(), parked, "enough"); err != nil {
+	if err := operatorAPI(p).Reject(t.Context(), parked, "enough"); err != nil {
 		t.Error(err)
 	}
 	if err := <-made; err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// askedQuestion is what the API says of a question.
+// askedQuestion is a question of the API.
 type askedQuestion struct {
 	Number   int                 `json:"number"`
 	Status   string              `json:"status"`
@@ -25,7 +25,7 @@ type askedQuestion struct {
 	Decision *holdpoint.Decision `json:"decision"`
 }
 
-// arrival is an answer that reached the eliciting server, with what was committed about it at that moment.
+// arrival is an answer that reached the eliciting server, with the state that was committed for it at that moment.
 type arrival struct {
 	action  string
 	content map[string]any
@@ -72,8 +72,8 @@ func newEliciting(t *testing.T, options *mcp.StreamableHTTPOptions) *eliciting {
 	return s
 }
 
-// TestElicitingServer: whatever the protocol's era, no answer of a client reaches the server of an approved call before a
-// decision about that question and that answer was committed, and a rejection leaves it nothing.
+// TestElicitingServer: in both eras of the protocol, a client's answer reaches the server of an approved call only after the
+// decision about the question and the answer was committed. After a rejection, it never does.
 func TestElicitingServer(t *testing.T) {
 	t.Parallel()
 	for era, options := range map[string]*mcp.StreamableHTTPOptions{"2025-11-25": {}, "2026-07-28": {Stateless: true}} {
@@ -82,8 +82,8 @@ func TestElicitingServer(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
 				server := newEliciting(t, options)
-				p := w.serve()
-				w.apply(p, strings.Replace(oneSkill(server.URL, ""), "wait_budget: 2s", "wait_budget: 2m", 1))
+				p := w.startServer()
+				w.applyManifest(p, strings.Replace(oneSkill(server.URL, ""), "wait_budget: 2s", "wait_budget: 2m", 1))
 				decideOnElicitation(t, w, p, server, verb)
 			})
 		}
@@ -100,7 +100,7 @@ func decideOnElicitation(t *testing.T, w *world, p *holdpoint.Process, server *e
 		},
 	})
 	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{
-		Endpoint: p.URL + "/agents/worker/mcp", HTTPClient: &http.Client{Transport: withKey{w.agent(p, "worker").Key}},
+		Endpoint: p.URL + "/agents/worker/mcp", HTTPClient: &http.Client{Transport: withKey{w.newAgent(p, "worker").Key}},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func decideOnElicitation(t *testing.T, w *world, p *holdpoint.Process, server *e
 		var found struct {
 			Questions []askedQuestion `json:"questions"`
 		}
-		err := operator(p).Do(t.Context(), http.MethodGet, "approvals/"+waiting.ID, nil, &found)
+		err := operatorAPI(p).Do(t.Context(), http.MethodGet, "approvals/"+waiting.ID, nil, &found)
 		if err == nil && len(found.Questions) != 1 {
 			err = fmt.Errorf("%d questions", len(found.Questions))
 		}
@@ -130,7 +130,7 @@ func decideOnElicitation(t *testing.T, w *world, p *holdpoint.Process, server *e
 		return found.Questions[0], nil
 	}
 	server.look.Store(&question)
-	if err := operator(p).Approve(t.Context(), waiting); err != nil {
+	if err := operatorAPI(p).Approve(t.Context(), waiting); err != nil {
 		t.Fatal(err)
 	}
 	if message := <-asked; message != "To which account?" {
@@ -147,7 +147,7 @@ func decideOnElicitation(t *testing.T, w *world, p *holdpoint.Process, server *e
 	if !strings.Contains(string(shown.Answer), "DE02-attacker") {
 		t.Errorf("the reviewer is shown the answer %s", shown.Answer)
 	}
-	text := cli(p, bootstrapToken).Must(t, "approvals", "show", waiting.ID)
+	text := newCLI(p, bootstrapToken).Must(t, "approvals", "show", waiting.ID)
 	if !strings.Contains(text, "To which account?") || !strings.Contains(text, "DE02-attacker") || !strings.Contains(text, shown.Digest) {
 		t.Errorf("the command line shows %s", text)
 	}
@@ -156,7 +156,7 @@ func decideOnElicitation(t *testing.T, w *world, p *holdpoint.Process, server *e
 		t.Fatalf("an answer reached the server before the decision: %+v", a)
 	default:
 	}
-	cli(p, bootstrapToken).Must(t, "approvals", verb, waiting.ID, "--question", "1", "--digest", shown.Digest)
+	newCLI(p, bootstrapToken).Must(t, "approvals", verb, waiting.ID, "--question", "1", "--digest", shown.Digest)
 	a := <-server.arrivals
 	if a.err != nil || a.stored.Decision == nil {
 		t.Fatalf("an answer reached the server before the decision was committed: %+v (%v)", a.stored, a.err)

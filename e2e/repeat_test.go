@@ -12,8 +12,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// TestIdempotentTool: only a tool that the operator declared idempotent is sent again when
-// no answer comes, whatever its server says of it.
+// TestIdempotentTool: only a tool that the operator declared idempotent is sent again after no answer. The server's own annotations
+// do not matter.
 func TestIdempotentTool(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -38,12 +38,12 @@ func TestIdempotentTool(t *testing.T) {
 				r.Answer(w, `{"content":[{"type":"text","text":"at last"}]}`)
 			}
 			server.Serve(t)
-			p := w.serve()
-			w.apply(p, oneSkill(server.URL, tc.settings))
-			if _, err := w.agent(p, "worker").CallTool(t.Context(), "counting__record", `{"n":1}`); err != nil {
+			p := w.startServer()
+			w.applyManifest(p, oneSkill(server.URL, tc.settings))
+			if _, err := w.newAgent(p, "worker").CallTool(t.Context(), "counting__record", `{"n":1}`); err != nil {
 				t.Fatal(err)
 			}
-			call := onlyCall(t, operator(p))
+			call := onlyCall(t, operatorAPI(p))
 			if n := server.Count("1"); call.Status != tc.status || n != tc.arrivals {
 				t.Errorf("the call is %s and arrived %d times, want %s and %d", call.Status, n, tc.status, tc.arrivals)
 			}
@@ -57,15 +57,15 @@ func TestTwins(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	p := w.serve()
-	w.apply(p, oneSkill(counting.URL, ""))
-	agent := w.agent(p, "worker")
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(counting.URL, ""))
+	agent := w.newAgent(p, "worker")
 	twins := []*stubborn{newStubborn(agent, p), newStubborn(agent, p), newStubborn(agent, p)}
 	twins[0].meta = `{"dev.holdpoint/idempotency_key":"first"}`
 	twins[1].meta = `{"dev.holdpoint/idempotency_key":"second"}`
 	var done []<-chan outcome
 	for _, twin := range twins {
-		done = append(done, twin.begin(t.Context(), "counting__record", `{"n":1}`))
+		done = append(done, twin.beginCall(t.Context(), "counting__record", `{"n":1}`))
 	}
 	awaitPending(t, p, 3)
 	if err := agent.CallAndLeave(t.Context(), "counting__record", `{"n":1}`); err != nil {
@@ -81,7 +81,7 @@ func TestTwins(t *testing.T) {
 	if n := counting.Count("1"); n != 3 {
 		t.Errorf("it arrived %d times, want 3", n)
 	}
-	again := newStubborn(agent, p).begin(t.Context(), "counting__record", `{"n":1}`)
+	again := newStubborn(agent, p).beginCall(t.Context(), "counting__record", `{"n":1}`)
 	awaitPending(t, p, 1) // the outcome was delivered: this is a new call
 	approvePending(t, p)
 	if got := <-again; got.answer.Text() != "recorded 1" || counting.Count("1") != 4 {
@@ -95,15 +95,15 @@ func TestCommandRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	p := w.serve()
-	w.apply(p, oneSkill(counting.URL, ""))
-	key := w.agent(p, "worker").Key
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(counting.URL, ""))
+	key := w.newAgent(p, "worker").Key
 	const times = 10
 	ctx, stop := context.WithCancel(t.Context())
 	var reviewer sync.WaitGroup
-	reviewer.Go(func() { approveAll(ctx, t, operator(p)) })
+	reviewer.Go(func() { approveAll(ctx, t, operatorAPI(p)) })
 	for range times {
-		cli(p, key).Must(t, "call", "worker", "counting__record", "--args", `{"n":1}`)
+		newCLI(p, key).Must(t, "call", "worker", "counting__record", "--args", `{"n":1}`)
 	}
 	stop()
 	reviewer.Wait()
@@ -114,7 +114,7 @@ func TestCommandRepeated(t *testing.T) {
 
 func pendingApprovals(t *testing.T, p *holdpoint.Process) []holdpoint.Approval {
 	t.Helper()
-	list, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(p), "approvals", "status=pending")
+	list, err := holdpoint.List[holdpoint.Approval](t.Context(), operatorAPI(p), "approvals", "status=pending")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func pendingApprovals(t *testing.T, p *holdpoint.Process) []holdpoint.Approval {
 func approvePending(t *testing.T, p *holdpoint.Process) {
 	t.Helper()
 	for _, shown := range pendingApprovals(t, p) {
-		if err := operator(p).Approve(t.Context(), shown); err != nil {
+		if err := operatorAPI(p).Approve(t.Context(), shown); err != nil {
 			t.Error(err)
 		}
 	}

@@ -25,9 +25,9 @@ func TestStoppedInFlight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	first := w.serve()
-	w.apply(first, oneSkill(counting.URL, ""))
-	agent := newStubborn(w.agent(first, "worker"), first)
+	first := w.startServer()
+	w.applyManifest(first, oneSkill(counting.URL, ""))
+	agent := newStubborn(w.newAgent(first, "worker"), first)
 	done := inFlight(t, agent, counting, true)
 	first.Signal(t, syscall.SIGINT)
 	eventually.Succeeds(t, patience, "the server begins to stop", func() error {
@@ -40,7 +40,7 @@ func TestStoppedInFlight(t *testing.T) {
 	if err := first.AwaitEnd(t); err != nil {
 		t.Errorf("after Ctrl-C: %v", err)
 	}
-	agent.use(w.serve())
+	agent.addServer(w.startServer())
 	wantEnd(t, agent, <-done, expectation{"succeeded", 1}, counting)
 }
 
@@ -51,14 +51,14 @@ func TestFirstStartTogether(t *testing.T) {
 	w := &world{t: t, databaseURL: postgrestest.Empty(t).URL(), dataDir: t.TempDir()}
 	var together []*holdpoint.Process
 	for range 3 {
-		together = append(together, program.Start(t, w.options()))
+		together = append(together, program.Start(t, w.serverOptions()))
 	}
 	for _, p := range together {
 		p.AwaitReady(t)
 	}
 	server := (&skill.Raw{}).Serve(t)
-	w.apply(together[0], oneSkill(server.URL, "auto_approve: true\nheaders: {X-Team: a-secret-of-the-team}\n"))
-	key := w.agent(together[0], "worker")
+	w.applyManifest(together[0], oneSkill(server.URL, "auto_approve: true\nheaders: {X-Team: a-secret-of-the-team}\n"))
+	key := w.newAgent(together[0], "worker")
 	for i, p := range together {
 		key.URL = p.URL
 		if answer, err := key.CallTool(t.Context(), "counting__record", `{"n":1}`); err != nil || answer.Text() != "recorded 1" {
@@ -70,18 +70,18 @@ func TestFirstStartTogether(t *testing.T) {
 	}
 }
 
-// TestSecretsStaySecret: what a skill server is sent is what its operator said, nothing of
-// the agent's; and neither log, API nor database shows it.
+// TestSecretsStaySecret: a skill server gets only the headers that its operator set, and none of the agent's. Log, API and database
+// do not show them.
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	server := (&skill.Raw{}).Serve(t)
-	p := w.serve()
-	c := cli(p, bootstrapToken)
+	p := w.startServer()
+	c := newCLI(p, bootstrapToken)
 	c.Env = []string{"TEAM_TOKEN=a-secret-of-the-team"}
 	c.Must(t, "apply", "-f", writeFile(t, "holdpoint.yaml",
 		oneSkill(server.URL, "auto_approve: true\nheaders: {X-Team: {env: TEAM_TOKEN}}\n")))
-	agent := w.agent(p, "worker")
+	agent := w.newAgent(p, "worker")
 	agent.Header = http.Header{"X-Team": {"forged"}, "X-Org-Id": {"forged"}, "Cookie": {"forged=1"}, "X-Forwarded-User": {"forged"}}
 	if answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":1}`); err != nil || answer.Text() != "recorded 1" {
 		t.Fatalf("the agent was told %s, %v", answer.Raw, err)
@@ -115,9 +115,9 @@ func TestConversationsShareAListing(t *testing.T) {
 	w := newWorld(t)
 	lists := skill.NewLedger()
 	server := (&skill.Raw{List: listCounted(lists)}).Serve(t)
-	p := w.serve()
-	w.apply(p, oneSkill(server.URL, ""))
-	agent := w.agent(p, "worker")
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(server.URL, ""))
+	agent := w.newAgent(p, "worker")
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() { newSession(t, agent) })
@@ -168,14 +168,14 @@ func (w *world) tableWith(text string) string {
 	return ""
 }
 
-// TestReadinessNamesWhatIsStuck: the database answers, and does not take what is written.
+// TestReadinessNamesWhatIsStuck: the database answers but accepts no writes.
 func TestReadinessNamesWhatIsStuck(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.serve()
+	p := w.startServer()
 	counting := skill.NewCounting(t)
-	w.apply(p, oneSkill(counting.URL, "auto_approve: true\n"))
-	agent := w.agent(p, "worker")
+	w.applyManifest(p, oneSkill(counting.URL, "auto_approve: true\n"))
+	agent := w.newAgent(p, "worker")
 	counting.Hold()
 	var calls sync.WaitGroup
 	call := func(n int) {

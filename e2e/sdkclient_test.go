@@ -22,7 +22,7 @@ type sdkClient struct {
 	said   *bufio.Reader
 
 	timeout time.Duration // of calls; zero: the SDK's own
-	reset   bool          // progress begins it anew
+	reset   bool          // progress restarts it
 }
 
 // clientSaid is how an order ended.
@@ -42,7 +42,7 @@ type clientSaid struct {
 func newSDKClient(t *testing.T) *sdkClient {
 	t.Helper()
 	npmPackage(t, "@modelcontextprotocol/sdk/package.json")
-	cmd := exec.Command(node(t), "clients/patience.mjs")
+	cmd := exec.Command(findNode(t), "clients/patience.mjs")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	orders, errIn := cmd.StdinPipe()
@@ -63,26 +63,26 @@ func newSDKClient(t *testing.T) *sdkClient {
 	return &sdkClient{t: t, cmd: cmd, orders: orders, said: bufio.NewReader(said)}
 }
 
-// do gives an order, which may end as it will.
-func (c *sdkClient) do(order map[string]any) clientSaid {
+// orderAny gives an order, which may end as it will.
+func (c *sdkClient) orderAny(order map[string]any) clientSaid {
 	c.t.Helper()
-	said, err := c.give(order)
+	said, err := c.sendOrder(order)
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	return said
 }
 
-// try gives an order for goroutines, which must not end a test; that it failed is an error.
-func (c *sdkClient) try(order map[string]any) (clientSaid, error) {
-	said, err := c.give(order)
+// tryOrder gives an order for goroutines, which must not end a test; that it failed is an error.
+func (c *sdkClient) tryOrder(order map[string]any) (clientSaid, error) {
+	said, err := c.sendOrder(order)
 	if err == nil && said.Error != nil {
 		err = fmt.Errorf("order %v: %s (%s)", order["do"], said.Error.Message, said.Error.Code)
 	}
 	return said, err
 }
 
-func (c *sdkClient) give(order map[string]any) (clientSaid, error) {
+func (c *sdkClient) sendOrder(order map[string]any) (clientSaid, error) {
 	var said clientSaid
 	text, err := json.Marshal(order)
 	if err != nil {
@@ -101,9 +101,9 @@ func (c *sdkClient) give(order map[string]any) (clientSaid, error) {
 	return said, nil
 }
 
-func (c *sdkClient) connect(agent holdpoint.Agent) {
+func (c *sdkClient) connectTo(agent holdpoint.Agent) {
 	c.t.Helper()
-	said := c.do(map[string]any{"do": "connect", "url": agent.URL + "/agents/" + agent.Name + "/mcp", "key": agent.Key})
+	said := c.orderAny(map[string]any{"do": "connect", "url": agent.URL + "/agents/" + agent.Name + "/mcp", "key": agent.Key})
 	if said.Error != nil {
 		c.t.Fatalf("the SDK's client does not connect: %v", said.Error)
 	}
@@ -112,7 +112,7 @@ func (c *sdkClient) connect(agent holdpoint.Agent) {
 // callOnce makes the one call of these tests, with the patience of many clients.
 func (c *sdkClient) callOnce(milliseconds int) clientSaid {
 	c.t.Helper()
-	return c.do(map[string]any{
+	return c.orderAny(map[string]any{
 		"do": "call", "tool": "counting__record", "arguments": map[string]int{"n": 1}, "timeout": milliseconds,
 	})
 }
@@ -153,12 +153,12 @@ func TestImpatientClient(t *testing.T) {
 	reconnect := map[string]func(*sdkClient, holdpoint.Agent){
 		"same session": func(*sdkClient, holdpoint.Agent) {},
 		"new session": func(c *sdkClient, agent holdpoint.Agent) {
-			c.do(map[string]any{"do": "close"})
-			c.connect(agent)
+			c.orderAny(map[string]any{"do": "close"})
+			c.connectTo(agent)
 		},
 		"lost connection": func(c *sdkClient, agent holdpoint.Agent) {
-			c.do(map[string]any{"do": "abandon"})
-			c.connect(agent)
+			c.orderAny(map[string]any{"do": "abandon"})
+			c.connectTo(agent)
 		},
 	}
 	for name, again := range reconnect {
@@ -166,11 +166,11 @@ func TestImpatientClient(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			counting := skill.NewCounting(t)
-			p := w.serve()
-			w.apply(p, strings.Replace(oneSkill(counting.URL, ""), "wait_budget: 2s", "wait_budget: 50s", 1))
-			agent := w.agent(p, "worker")
+			p := w.startServer()
+			w.applyManifest(p, strings.Replace(oneSkill(counting.URL, ""), "wait_budget: 2s", "wait_budget: 50s", 1))
+			agent := w.newAgent(p, "worker")
 			client := newSDKClient(t)
-			client.connect(agent)
+			client.connectTo(agent)
 			client.mustTimeOut() // parked
 			again(client, agent)
 			client.mustTimeOut() // before it was executed
@@ -179,12 +179,12 @@ func TestImpatientClient(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := operator(p).Approve(t.Context(), shown); err != nil {
+			if err := operatorAPI(p).Approve(t.Context(), shown); err != nil {
 				t.Fatal(err)
 			}
-			awaitCall(t, operator(p), shown.CallID, hasStatus("succeeded"))
+			awaitCall(t, operatorAPI(p), shown.CallID, hasStatus("succeeded"))
 			client.mustDeliver() // after it was executed
-			if onlyCall(t, operator(p)); counting.Count("1") != 1 {
+			if onlyCall(t, operatorAPI(p)); counting.Count("1") != 1 {
 				t.Errorf("it arrived %d times", counting.Count("1"))
 			}
 		})

@@ -25,17 +25,17 @@ type providers struct {
 	company, partners *authserver.Server
 }
 
-// agent makes a key as the bootstrap person: invitations are for people of the providers.
-func (w *providers) agent(p *holdpoint.Process, name string) holdpoint.Agent {
+// newAgent makes a key as the bootstrap person: invitations are for people of the providers.
+func (w *providers) newAgent(p *holdpoint.Process, name string) holdpoint.Agent {
 	w.t.Helper()
-	return holdpoint.Agent{URL: p.URL, Name: name, Key: w.key(p, "agent", "key", "create", name)}
+	return holdpoint.Agent{URL: p.URL, Name: name, Key: w.newKey(p, "agent", "key", "create", name)}
 }
 
 func newProviders(t *testing.T) *providers {
 	t.Helper()
 	w := &providers{world: newWorld(t)}
 	scopes := []string{"profile", "email", "groups"}
-	w.company = authserver.Start(t, authserver.Config{Scopes: scopes}) // what it says of people is at its userinfo endpoint
+	w.company = authserver.Start(t, authserver.Config{Scopes: scopes}) // the claims about people are at its userinfo endpoint
 	w.partners = authserver.Start(t, authserver.Config{Scopes: scopes, ClaimsInIDToken: true, Path: "/partners"})
 	config := writeFile(t, "oidc.yaml", fmt.Sprintf(`
 - name: Company
@@ -50,7 +50,7 @@ func newProviders(t *testing.T) *providers {
   client_id: gate
   default_roles: [reviewer]
 `, w.company.Issuer, w.partners.Issuer))
-	o := w.options()
+	o := w.serverOptions()
 	o.Port = holdpoint.FreePort(t)
 	o.Args = append(o.Args, "--oidc-config", config)
 	o.Env = append(o.Env, "PROVIDER_SECRET="+clientSecret)
@@ -86,7 +86,7 @@ func (w *providers) signIn(page *browsertest.Page, provider, account string) {
 	}
 }
 
-func (w *providers) browser() *browsertest.Page {
+func (w *providers) openBrowser() *browsertest.Page {
 	w.t.Helper()
 	page := browsertest.New(w.t, browsertest.Options{})
 	page.Go(w.p.URL + "/sign-in")
@@ -104,9 +104,9 @@ type member struct {
 	Sessions     int      `json:"sessions"`
 }
 
-func (w *providers) member(issuer, subject string) member {
+func (w *providers) findMember(issuer, subject string) member {
 	w.t.Helper()
-	list, err := holdpoint.List[member](w.t.Context(), operator(w.p), "people", "")
+	list, err := holdpoint.List[member](w.t.Context(), operatorAPI(w.p), "people", "")
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -121,14 +121,14 @@ func (w *providers) member(issuer, subject string) member {
 func TestSignInWithProviders(t *testing.T) {
 	t.Parallel()
 	w := newProviders(t)
-	ada := w.browser()
+	ada := w.openBrowser()
 	w.signIn(ada, "Company", "ada")
 	ada.WaitText("person", "Ada")
 	ada.WaitText("person", "reviewer")
 	if browsertest.Eval[bool](ada, `document.querySelector('a[href="/members"]') !== null`) {
 		t.Error("a reviewer is shown the members")
 	}
-	here := w.member(w.company.Issuer, "ada")
+	here := w.findMember(w.company.Issuer, "ada")
 	if !slices.Equal(here.ClaimedRoles, []string{"reviewer"}) || !slices.Equal(here.ClaimedTeams, []string{"payments"}) || here.Sessions != 1 {
 		t.Errorf("ada of the company: %+v", here)
 	}
@@ -137,25 +137,25 @@ func TestSignInWithProviders(t *testing.T) {
 			AuthenticatedAt *time.Time `json:"authenticated_at"`
 		} `json:"items"`
 	}
-	if err := operator(w.p).Do(t.Context(), http.MethodGet, "people/"+here.ID+"/sessions", nil, &proved); err != nil || len(proved.Items) != 1 || proved.Items[0].AuthenticatedAt == nil {
+	if err := operatorAPI(w.p).Do(t.Context(), http.MethodGet, "people/"+here.ID+"/sessions", nil, &proved); err != nil || len(proved.Items) != 1 || proved.Items[0].AuthenticatedAt == nil {
 		t.Errorf("the provider was not asked when Ada proved who she is: %+v, %v", proved, err)
 	}
 	ada.Go(w.p.URL + "/members")
 	ada.WaitText("message", "Not with your role")
 
-	other := w.browser()
+	other := w.openBrowser()
 	w.signIn(other, "Partners", "ada")
 	other.WaitText("person", "Ada")
-	if there := w.member(w.partners.Issuer, "ada"); there.ID == here.ID || there.Name != here.Name {
+	if there := w.findMember(w.partners.Issuer, "ada"); there.ID == here.ID || there.Name != here.Name {
 		t.Errorf("ada of the partners %+v, of the company %+v", there, here)
 	}
-	olga := w.browser()
+	olga := w.openBrowser()
 	w.signIn(olga, "Company", "olga")
 	olga.WaitText("person", "operator")
 	olga.Go(w.p.URL + "/members")
 	olga.WaitText("members", w.partners.Issuer)
 
-	eve := w.browser()
+	eve := w.openBrowser()
 	w.signIn(eve, "Company", "eve")
 	eve.WaitText("refused-why", "no role")
 	eve.WaitText("refused-name", "<b>Eve</b>")
@@ -176,11 +176,11 @@ func TestSignInWithProviders(t *testing.T) {
 	}
 }
 
-// TestAnswersOfAnotherFlowAreRefused: whoever changes the request on its way gets nobody signed in.
+// TestAnswersOfAnotherFlowAreRefused: a changed authorization request signs nobody in.
 func TestAnswersOfAnotherFlowAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newProviders(t)
-	page := w.browser()
+	page := w.openBrowser()
 	for _, changed := range []string{"nonce", "state"} {
 		w.company.RewriteAuthorization(func(query url.Values) { query.Set(changed, "chosen-by-somebody-else") })
 		page.Go(w.p.URL + "/sign-in")
@@ -190,7 +190,7 @@ func TestAnswersOfAnotherFlowAreRefused(t *testing.T) {
 		page.Go(w.p.URL)
 		page.Wait("sign-in")
 		// The provider still knows who it was; asking it again is another journey.
-		page = w.browser()
+		page = w.openBrowser()
 	}
 	w.company.RewriteAuthorization(func(query url.Values) { query.Set("code_challenge", strings.Repeat("A", 43)) })
 	w.signIn(page, "Company", "ada")
@@ -199,8 +199,8 @@ func TestAnswersOfAnotherFlowAreRefused(t *testing.T) {
 		t.Errorf("%d codes were redeemed", n)
 	}
 	w.company.RewriteAuthorization(nil)
-	w.signIn(w.browser(), "Company", "ada")
-	if m := w.member(w.company.Issuer, "ada"); m.Sessions != 1 {
+	w.signIn(w.openBrowser(), "Company", "ada")
+	if m := w.findMember(w.company.Issuer, "ada"); m.Sessions != 1 {
 		t.Errorf("ada: %+v", m)
 	}
 }
@@ -210,10 +210,10 @@ func TestProviderThatIsDown(t *testing.T) {
 	t.Parallel()
 	w := newProviders(t)
 	w.company.Stop()
-	page := w.browser()
+	page := w.openBrowser()
 	browsertest.Eval[bool](page, `(document.querySelector("[data-testid=sign-in-with]").id = "chosen", true)`)
 	page.ClickOn("#chosen")
-	page.WaitText("refused-why", "Company cannot be reached now")
+	page.WaitText("refused-why", "Company is unavailable")
 	page.Go(w.p.URL + "/sign-in")
 	page.Wait("provider-down")
 	page.Screenshot("down")
@@ -222,14 +222,14 @@ func TestProviderThatIsDown(t *testing.T) {
 	page.WaitText("person", "Ada")
 }
 
-// TestHighRiskTakesANewProof: the provider asks again, whoever else signs in there changes nothing, and what was
-// written is still there afterwards.
+// TestHighRiskTakesANewProof: the provider asks for a new sign-in. Another person who signs in there changes nothing. The typed
+// text is kept.
 func TestHighRiskTakesANewProof(t *testing.T) {
 	t.Parallel()
 	w := newProviders(t)
 	server := skill.NewCounting(t)
-	w.apply(w.p, oneSkill(server.URL, "approval_timeout: 5h\ntools: {record: {risk: high}}\n"))
-	agent := w.agent(w.p, "worker")
+	w.applyManifest(w.p, oneSkill(server.URL, "approval_timeout: 5h\ntools: {record: {risk: high}}\n"))
+	agent := w.newAgent(w.p, "worker")
 	made := make(chan error, 1)
 	go func() {
 		_, err := agent.Request(t.Context(), "tools/call", `{"name":"counting__record","arguments":{"n":1}}`)
@@ -239,7 +239,7 @@ func TestHighRiskTakesANewProof(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := w.browser()
+	page := w.openBrowser()
 	w.signIn(page, "Company", "ada")
 	page.Wait("queue")
 	w.moveClock("1 hour")
@@ -256,7 +256,7 @@ func TestHighRiskTakesANewProof(t *testing.T) {
 	page.WaitText("sign-in-again", "Ada")
 	page.Screenshot("again")
 	w.signIn(page, "Company", "olga")
-	page.WaitText("sign-in-refused", "somebody else")
+	page.WaitText("sign-in-refused", "another person")
 
 	page.Go(w.p.URL + "/calls/" + parked.CallID)
 	page.WaitText("person", "Ada")
@@ -280,7 +280,7 @@ func TestHighRiskTakesANewProof(t *testing.T) {
 	if len(again) != 2 {
 		t.Errorf("the provider was asked %d times to ask again", len(again))
 	}
-	if m := w.member(w.company.Issuer, "ada"); m.Sessions != 1 {
+	if m := w.findMember(w.company.Issuer, "ada"); m.Sessions != 1 {
 		t.Errorf("ada: %+v", m)
 	}
 }
@@ -289,7 +289,7 @@ func TestHighRiskTakesANewProof(t *testing.T) {
 func TestSignOutEverywhere(t *testing.T) {
 	t.Parallel()
 	w := newProviders(t)
-	here, there := w.browser(), w.browser()
+	here, there := w.openBrowser(), w.openBrowser()
 	w.signIn(here, "Company", "ada")
 	w.signIn(there, "Company", "ada")
 	there.WaitFor("the other browser to hear of changes", `document.documentElement.hasAttribute("data-live")`)
@@ -301,7 +301,7 @@ func TestSignOutEverywhere(t *testing.T) {
 	there.Go(w.p.URL + "/calls")
 	there.Wait("sign-in")
 	eventually.Succeeds(t, patience, "no session is left", func() error {
-		if m := w.member(w.company.Issuer, "ada"); m.Sessions != 0 {
+		if m := w.findMember(w.company.Issuer, "ada"); m.Sessions != 0 {
 			return fmt.Errorf("%d sessions", m.Sessions)
 		}
 		return nil

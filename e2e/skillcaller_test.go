@@ -14,8 +14,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestRealServerMeetsItsCaller: what the real server-everything reports and asks during a call, over
-// both transports, reaches the caller of that call.
+// TestRealServerMeetsItsCaller: reports and questions of the real server-everything reach the caller of the call, over both
+// transports.
 func TestRealServerMeetsItsCaller(t *testing.T) {
 	t.Parallel()
 	modules := npmModules(t)
@@ -23,9 +23,9 @@ func TestRealServerMeetsItsCaller(t *testing.T) {
 		"stdio": {
 			Paths:   tool.Paths{Read: []string{modules}},
 			SkillID: uuid.New(), Skill: "everything", Revision: 1, Transport: tool.Stdio,
-			Command: []string{node(t), npmPackage(t, "@modelcontextprotocol/server-everything/dist/index.js"), "stdio"},
+			Command: []string{findNode(t), npmPackage(t, "@modelcontextprotocol/server-everything/dist/index.js"), "stdio"},
 		},
-		"http": {SkillID: uuid.New(), Skill: "everything", Revision: 1, Transport: tool.HTTP, URL: everything(t)},
+		"http": {SkillID: uuid.New(), Skill: "everything", Revision: 1, Transport: tool.HTTP, URL: startEverything(t)},
 	}
 	for name, skill := range skills {
 		t.Run(name, func(t *testing.T) {
@@ -46,15 +46,15 @@ func TestRealServerMeetsItsCaller(t *testing.T) {
 			for i := range listing.Tools {
 				r.definitions[listing.Tools[i].Name] = &listing.Tools[i]
 			}
-			r.asks(t)
-			r.reports(t)
-			r.requests(t)
-			r.task(t)
+			r.testQuestions(t)
+			r.testProgress(t)
+			r.testRequests(t)
+			r.testTask(t)
 		})
 	}
 }
 
-// realServer is server-everything, called for somebody who can be asked.
+// realServer is server-everything, with a caller that answers questions.
 type realServer struct {
 	source      *mcptool.Source
 	server      tool.Server
@@ -65,7 +65,7 @@ type realServer struct {
 	progress []string
 }
 
-func (r *realServer) caller() tool.Caller {
+func (r *realServer) newCaller() tool.Caller {
 	return tool.Caller{
 		Capabilities: json.RawMessage(`{"elicitation":{"form":{}},"sampling":{}}`),
 		Progress: func(params json.RawMessage) {
@@ -90,7 +90,7 @@ func (r *realServer) caller() tool.Caller {
 	}
 }
 
-func (r *realServer) call(t *testing.T, name, arguments string) string {
+func (r *realServer) callTool(t *testing.T, name, arguments string) string {
 	t.Helper()
 	definition := r.definitions[name]
 	if definition == nil {
@@ -98,7 +98,7 @@ func (r *realServer) call(t *testing.T, name, arguments string) string {
 	}
 	result, err := r.source.Call(t.Context(), r.server, tool.CallRequest{
 		CallID: uuid.New(), Tool: name, Arguments: json.RawMessage(arguments), Definition: definition,
-		Timeout: time.Minute, Caller: r.caller(),
+		Timeout: time.Minute, Caller: r.newCaller(),
 	})
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -106,12 +106,12 @@ func (r *realServer) call(t *testing.T, name, arguments string) string {
 	return string(result.Raw)
 }
 
-func (r *realServer) asks(t *testing.T) {
+func (r *realServer) testQuestions(t *testing.T) {
 	t.Helper()
-	if got := r.call(t, "trigger-elicitation-request", `{}`); !strings.Contains(got, "Ann Example") {
+	if got := r.callTool(t, "trigger-elicitation-request", `{}`); !strings.Contains(got, "Ann Example") {
 		t.Errorf("elicitation: %s", got)
 	}
-	if got := r.call(t, "trigger-sampling-request", `{"prompt":"?","maxTokens":10}`); !strings.Contains(got, "a sampled answer") {
+	if got := r.callTool(t, "trigger-sampling-request", `{"prompt":"?","maxTokens":10}`); !strings.Contains(got, "a sampled answer") {
 		t.Errorf("sampling: %s", got)
 	}
 	if got := strings.Join(r.asked, " "); got != "elicitation/create sampling/createMessage" {
@@ -119,19 +119,19 @@ func (r *realServer) asks(t *testing.T) {
 	}
 }
 
-func (r *realServer) reports(t *testing.T) {
+func (r *realServer) testProgress(t *testing.T) {
 	t.Helper()
-	r.call(t, "trigger-long-running-operation", `{"duration":0.2,"steps":4}`)
+	r.callTool(t, "trigger-long-running-operation", `{"duration":0.2,"steps":4}`)
 	if len(r.progress) < 3 || !strings.HasPrefix(r.progress[0], `{"progress":1,"total":4`) { // the last may come after the result
 		t.Errorf("progress %v", r.progress)
 	}
 }
 
-// task: a tool that can be called as a task only, and asks on its way.
-func (r *realServer) task(t *testing.T) {
+// testTask: a tool that can be called as a task only, and asks on its way.
+func (r *realServer) testTask(t *testing.T) {
 	t.Helper()
 	before := len(r.asked)
-	if got := r.call(t, "simulate-research-query", `{"topic":"gates","ambiguous":true}`); !strings.Contains(got, "gates") {
+	if got := r.callTool(t, "simulate-research-query", `{"topic":"gates","ambiguous":true}`); !strings.Contains(got, "gates") {
 		t.Errorf("research: %s", got)
 	}
 	if len(r.asked) != before+1 {
@@ -139,7 +139,7 @@ func (r *realServer) task(t *testing.T) {
 	}
 }
 
-func (r *realServer) requests(t *testing.T) {
+func (r *realServer) testRequests(t *testing.T) {
 	t.Helper()
 	offers, err := r.source.Capabilities(t.Context(), r.server)
 	if err != nil || !offers.Resources || !offers.Prompts || !offers.Completions || !offers.Logging || offers.Stateless() {
@@ -148,7 +148,7 @@ func (r *realServer) requests(t *testing.T) {
 	for method, want := range map[string]string{
 		"resources/list": `"resources":[`, "resources/templates/list": `"resourceTemplates":[`, "prompts/list": `"prompts":[`,
 	} {
-		raw, err := r.source.Request(t.Context(), r.server, tool.Request{Method: method, Timeout: time.Minute, Caller: r.caller()})
+		raw, err := r.source.Request(t.Context(), r.server, tool.Request{Method: method, Timeout: time.Minute, Caller: r.newCaller()})
 		if err != nil || !strings.Contains(string(raw), want) {
 			t.Errorf("%s: %.300s, %v", method, raw, err)
 		}

@@ -18,18 +18,18 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestStdioEnvironment: a child gets what its skill names, and nothing of Holdpoint's own environment.
+// TestStdioEnvironment: a child gets the variables of its skill, and none of Holdpoint's.
 func TestStdioEnvironment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	o := w.options()
+	o := w.serverOptions()
 	o.Env = []string{
 		"HOLDPOINT_BOOTSTRAP_TOKEN=" + bootstrapToken, "SECRET_OF_THE_SERVER=shown-to-nobody", "HOME=" + t.TempDir(),
 	}
 	p := program.Serve(t, o)
-	w.apply(p, stdioSkill(t, t.TempDir()+"/arrivals"))
-	agent := newStubborn(w.agent(p, "worker"), p)
-	done := agent.begin(t.Context(), "local__environ", `{}`)
+	w.applyManifest(p, stdioSkill(t, t.TempDir()+"/arrivals"))
+	agent := newStubborn(w.newAgent(p, "worker"), p)
+	done := agent.beginCall(t.Context(), "local__environ", `{}`)
 	if err := <-approveUntilDecided(t, "", agent); err != nil {
 		t.Fatal(err)
 	}
@@ -59,8 +59,8 @@ func TestStdioEnvironment(t *testing.T) {
 	}
 }
 
-// TestStdioAttacker: a skill's program that means harm reads nothing of the server, cannot end or trace it, and what it
-// uses up is its own.
+// TestStdioAttacker: a malicious program of a skill cannot read from the server, end it or trace it. It can use up only its own
+// resources.
 func TestStdioAttacker(t *testing.T) {
 	t.Parallel()
 	t.Run("as I am", func(t *testing.T) { attackServer(t, newEmbeddedWorld(t)) })
@@ -75,14 +75,14 @@ func TestStdioAttacker(t *testing.T) {
 
 // attackServer attacks a server from one of its skills, while another one works.
 func attackServer(t *testing.T, w *world) {
-	o := w.options()
+	o := w.serverOptions()
 	o.Env = append(o.Env, "SECRET_OF_THE_SERVER=shown-to-nobody")
 	p := program.Serve(t, o)
 	command := skill.StdioCommand(t, t.TempDir()+"/arrivals")
 	declared := fmt.Sprintf(`{transport: stdio, auto_approve: true, call_timeout: 10m, command: [%q, %q, %q]`, command[0], command[1], command[2])
-	w.apply(p, fmt.Sprintf("skills:\n  - %s, name: local}\n  - %s, name: calm}\nagents:\n  - {name: worker, wait_budget: 10m, skills: [local, calm]}\n",
+	w.applyManifest(p, fmt.Sprintf("skills:\n  - %s, name: local}\n  - %s, name: calm}\nagents:\n  - {name: worker, wait_budget: 10m, skills: [local, calm]}\n",
 		declared, declared))
-	agent := w.agent(p, "worker")
+	agent := w.newAgent(p, "worker")
 	said := func(tool, arguments string) string {
 		t.Helper()
 		answer, err := agent.CallTool(t.Context(), tool, arguments)
@@ -140,14 +140,14 @@ func attackServer(t *testing.T, w *world) {
 		t.Errorf("the environment is %q, %v", shown, err)
 	case strings.Contains(string(shown), "shown-to-nobody"), strings.Contains(string(shown), bootstrapToken):
 		t.Errorf("the environment shows %s", shown)
-	case statErr != nil || info.Sys().(*syscall.Stat_t).Uid != 0: // root's, since nobody else may look into the process
+	case statErr != nil || info.Sys().(*syscall.Stat_t).Uid != 0: // root, since no other account may read from the process
 		t.Errorf("the environment belongs to %v, %v", info, statErr)
 	}
 
-	// The marks are in the command lines of what it leaves behind.
+	// The marks are in the command lines of leftover processes.
 	mark := fmt.Sprintf("%d.%d", 100_000, p.Port)
-	wasting(t, agent, p, mark, "while :; do sleep "+mark+" & done", "processes and threads")
-	wasting(t, agent, p, mark, "for i in 1 2 3 4 5 6 7 8 9 10; do (head -c 1073741824 /dev/zero | tail; sleep "+mark+") & done; wait", "MiB of memory")
+	testWaste(t, agent, p, mark, "while :; do sleep "+mark+" & done", "processes and threads")
+	testWaste(t, agent, p, mark, "for i in 1 2 3 4 5 6 7 8 9 10; do (head -c 1073741824 /dev/zero | tail; sleep "+mark+") & done; wait", "MiB of memory")
 	eventually.Succeeds(t, patience, "the program, started again", func() error {
 		if got := shell("echo hello"); !strings.HasPrefix(got, "hello") {
 			return errors.New(got)
@@ -156,9 +156,9 @@ func attackServer(t *testing.T, w *world) {
 	})
 }
 
-// wasting runs a script that uses up what it can. It is ended, for that reason, with all that it started, while
-// another skill answers.
-func wasting(t *testing.T, agent holdpoint.Agent, p *holdpoint.Process, mark, script, reason string) {
+// testWaste runs a script that uses up a resource. The script is ended for that reason, with all its children, while another skill
+// answers.
+func testWaste(t *testing.T, agent holdpoint.Agent, p *holdpoint.Process, mark, script, reason string) {
 	t.Helper()
 	type outcome struct {
 		answer holdpoint.Answer
@@ -202,19 +202,19 @@ func TestRefusedAfterUpgrade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	file := t.TempDir() + "/arrivals"
-	before := w.serve()
-	w.apply(before, stdioSkill(t, file))
+	before := w.startServer()
+	w.applyManifest(before, stdioSkill(t, file))
 	if err := before.Interrupt(t); err != nil {
 		t.Fatal(err)
 	}
 
-	o := w.options()
+	o := w.serverOptions()
 	o.Programs, o.Only = nil, true
 	refused := program.Serve(t, o)
 	if log := refused.Output(); !strings.Contains(log, "skill is refused") || !strings.Contains(log, "--stdio-allow") {
 		t.Errorf("serve says nothing of it:\n%s", log)
 	}
-	probe := cli(refused, bootstrapToken).Run(t, "skill", "probe", "local")
+	probe := newCLI(refused, bootstrapToken).Run(t, "skill", "probe", "local")
 	if said := probe.Stdout + probe.Stderr; !strings.Contains(said, "stdio is switched off on this server: start it with --stdio-allow") {
 		t.Errorf("the probe says %s", said)
 	}
@@ -222,7 +222,7 @@ func TestRefusedAfterUpgrade(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	doctor := cli(refused, "")
+	doctor := newCLI(refused, "")
 	doctor.Env = []string{"DATABASE_URL=" + w.databaseURL}
 	said := doctor.Run(t, "doctor", "--data-dir", w.dataDir).Stdout
 	_, advice, found := strings.Cut(said, "start serve with ")
@@ -235,11 +235,11 @@ func TestRefusedAfterUpgrade(t *testing.T) {
 	}
 	o.Args = append(o.Args, flags...)
 	after := program.Serve(t, o)
-	cli(after, bootstrapToken).Must(t, "skill", "probe", "local")
+	newCLI(after, bootstrapToken).Must(t, "skill", "probe", "local")
 	if err := os.Chmod(filepath.Dir(file), 0o500); err != nil {
 		t.Fatal(err)
 	}
-	if said := cli(after, bootstrapToken).Must(t, "skill", "probe", "local"); !strings.Contains(said, "file permissions, not the sandbox, refuse writing of "+filepath.Dir(file)) {
+	if said := newCLI(after, bootstrapToken).Must(t, "skill", "probe", "local"); !strings.Contains(said, "file permissions, not the sandbox, refuse writing of "+filepath.Dir(file)) {
 		t.Errorf("the probe does not say who refuses the folder: %s", said)
 	}
 }

@@ -27,15 +27,15 @@ func newStubborn(agent holdpoint.Agent, servers ...*holdpoint.Process) *stubborn
 	return &stubborn{agent: agent, servers: servers, meta: "{}"}
 }
 
-// use adds a server that was started since.
-func (s *stubborn) use(p *holdpoint.Process) {
+// addServer adds a server that was started since.
+func (s *stubborn) addServer(p *holdpoint.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.servers = append(s.servers, p)
 }
 
-// next takes turns among the servers that run.
-func (s *stubborn) next(attempt int) (*holdpoint.Process, bool) {
+// nextServer takes turns among the servers that run.
+func (s *stubborn) nextServer(attempt int) (*holdpoint.Process, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.servers {
@@ -48,21 +48,21 @@ func (s *stubborn) next(attempt int) (*holdpoint.Process, bool) {
 
 var errNobodyAnswers = errors.New("no server runs")
 
-// call makes the call and returns its end.
-func (s *stubborn) call(ctx context.Context, tool, arguments string) (holdpoint.Answer, error) {
+// callTool makes the call and returns its end.
+func (s *stubborn) callTool(ctx context.Context, tool, arguments string) (holdpoint.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*patience)
 	defer cancel()
 	last := errNobodyAnswers
 	for attempt := 0; ; attempt++ {
-		if p, ok := s.next(attempt); ok {
-			answer, err := s.try(ctx, p, attempt, tool, arguments)
+		if p, ok := s.nextServer(attempt); ok {
+			answer, err := s.tryCall(ctx, p, attempt, tool, arguments)
 			if err == nil && !answer.Pending() {
 				return answer, nil
 			}
 			last = err
 			if err == nil {
 				last = fmt.Errorf("still pending: %s", answer.Text())
-				s.learn(answer.Call().ID)
+				s.learnID(answer.Call().ID)
 			}
 		}
 		if pause.For(ctx, 100*time.Millisecond) != nil {
@@ -71,39 +71,39 @@ func (s *stubborn) call(ctx context.Context, tool, arguments string) (holdpoint.
 	}
 }
 
-// try makes the same call, or every other time, when its id is known, awaits it.
-func (s *stubborn) try(ctx context.Context, p *holdpoint.Process, attempt int, tool, arguments string) (holdpoint.Answer, error) {
+// tryCall makes the same call, or every other time, when its id is known, awaits it.
+func (s *stubborn) tryCall(ctx context.Context, p *holdpoint.Process, attempt int, tool, arguments string) (holdpoint.Answer, error) {
 	agent := s.agent
 	agent.URL = p.URL
-	if id := s.known(); id != "" && attempt%2 == 1 {
+	if id := s.knownID(); id != "" && attempt%2 == 1 {
 		return agent.Await(ctx, id)
 	}
 	return agent.CallToolWith(ctx, tool, arguments, s.meta)
 }
 
-func (s *stubborn) learn(id string) {
+func (s *stubborn) learnID(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.callID = id
 }
 
-func (s *stubborn) known() string {
+func (s *stubborn) knownID() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.callID
 }
 
-// outcome is what a call beside the test came to.
+// outcome is the end of a call in the background.
 type outcome struct {
 	answer holdpoint.Answer
 	err    error
 }
 
-// begin makes the call beside the test.
-func (s *stubborn) begin(ctx context.Context, tool, arguments string) <-chan outcome {
+// beginCall makes the call beside the test.
+func (s *stubborn) beginCall(ctx context.Context, tool, arguments string) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {
-		answer, err := s.call(ctx, tool, arguments)
+		answer, err := s.callTool(ctx, tool, arguments)
 		done <- outcome{answer, err}
 	}()
 	return done

@@ -28,7 +28,7 @@ func parkedCalls(t testing.TB, p *holdpoint.Process, n int) (waiting []holdpoint
 	t.Helper()
 	eventually.Succeeds(t, patience, fmt.Sprintf("%d parked calls", n), func() error {
 		var err error
-		waiting, err = holdpoint.List[holdpoint.Approval](t.Context(), operator(p), "approvals", "status=pending")
+		waiting, err = holdpoint.List[holdpoint.Approval](t.Context(), operatorAPI(p), "approvals", "status=pending")
 		if err == nil && len(waiting) != n {
 			err = fmt.Errorf("there are %d", len(waiting))
 		}
@@ -50,7 +50,7 @@ func TestTalkOverTheWire(t *testing.T) {
 				}
 				return made
 			}
-			model, url := thinker(t, modelserver.Sequence(
+			model, url := startModel(t, modelserver.Sequence(
 				modelserver.Answer{Fault: modelserver.Fault{Status: http.StatusTooManyRequests, RetryAfter: "0"}},
 				modelserver.Answer{Text: "This will be cut off.", Fault: modelserver.Fault{After: 3, Cut: true}},
 				modelserver.Answer{Fault: modelserver.Fault{Status: http.StatusServiceUnavailable}},
@@ -59,21 +59,21 @@ func TestTalkOverTheWire(t *testing.T) {
 				modelserver.Answer{Text: "Overloaded in between.", Fault: modelserver.Fault{After: 2, Error: true}},
 				modelserver.Answer{Text: "That was it."},
 			))
-			p := w.serve()
-			w.apply(p, talker(provider, url, counting.URL))
-			api := holdpoint.API{URL: p.URL, Token: w.agent(p, "worker").Key}
-			id := begin(t, api, "Count.")
+			p := w.startServer()
+			w.applyManifest(p, talkManifest(provider, url, counting.URL))
+			api := holdpoint.API{URL: p.URL, Token: w.newAgent(p, "worker").Key}
+			id := beginTalk(t, api, "Count.")
 			waiting := parkedCalls(t, p, 2)
 			slices.SortFunc(waiting, func(a, b holdpoint.Approval) int { return strings.Compare(string(a.Arguments), string(b.Arguments)) })
-			if err := operator(p).Reject(t.Context(), waiting[0], "not two"); err != nil {
+			if err := operatorAPI(p).Reject(t.Context(), waiting[0], "not two"); err != nil {
 				t.Fatal(err)
 			}
-			if err := operator(p).Approve(t.Context(), waiting[1]); err != nil {
+			if err := operatorAPI(p).Approve(t.Context(), waiting[1]); err != nil {
 				t.Fatal(err)
 			}
-			stands(t, patience, func() holdpoint.API { return api }, id, "idle")
+			awaitTalk(t, patience, func() holdpoint.API { return api }, id, "idle")
 			var said []string
-			for _, e := range entries(t, api, id) {
+			for _, e := range listEntries(t, api, id) {
 				switch {
 				case e.Assistant != nil:
 					said = append(said, e.Assistant.Text)
@@ -112,7 +112,7 @@ func TestTalkKilledAndRestarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, counting := newWorld(t), skill.NewCounting(t)
-			_, url := thinker(t, func(r *modelserver.Request) modelserver.Answer {
+			_, url := startModel(t, func(r *modelserver.Request) modelserver.Answer {
 				if len(toldOf(r)) > 0 {
 					return modelserver.Answer{Text: "Done."}
 				}
@@ -120,16 +120,16 @@ func TestTalkKilledAndRestarted(t *testing.T) {
 					{Name: "counting__record", Arguments: `{"n":1}`}, {Name: "counting__record", Arguments: `{"n":2}`},
 				}}
 			})
-			p := w.serve()
-			w.apply(p, talker(modelserver.OpenAI, url, counting.URL))
-			key := w.agent(p, "worker").Key
+			p := w.startServer()
+			w.applyManifest(p, talkManifest(modelserver.OpenAI, url, counting.URL))
+			key := w.newAgent(p, "worker").Key
 			p.Kill()
 			armed := w.serveArmed(name)
 			var begun talk
 			// The process may be gone before it answers.
 			_ = holdpoint.API{URL: armed.URL, Token: key}.Do(t.Context(), http.MethodPost, "conversations", map[string]string{"message": "Go."}, &begun)
 			armed.AwaitKilled(t)
-			p = w.serve()
+			p = w.startServer()
 			api := holdpoint.API{URL: p.URL, Token: key}
 			if begun.ID == "" {
 				if err := api.Do(t.Context(), http.MethodGet, "conversations/latest", nil, &begun); err != nil {
@@ -138,15 +138,15 @@ func TestTalkKilledAndRestarted(t *testing.T) {
 			}
 			waiting := parkedCalls(t, p, 2)
 			for _, shown := range waiting {
-				if err := operator(p).Approve(t.Context(), shown); err != nil {
+				if err := operatorAPI(p).Approve(t.Context(), shown); err != nil {
 					t.Fatal(err)
 				}
 			}
-			stands(t, patience, func() holdpoint.API { return api }, begun.ID, "idle")
+			awaitTalk(t, patience, func() holdpoint.API { return api }, begun.ID, "idle")
 			if counting.Count("1") != 1 || counting.Count("2") != 1 {
 				t.Errorf("arrived: %v", counting.All())
 			}
-			calls, err := holdpoint.List[holdpoint.Call](t.Context(), operator(p), "calls", "")
+			calls, err := holdpoint.List[holdpoint.Call](t.Context(), operatorAPI(p), "calls", "")
 			if err != nil || len(calls) != 2 {
 				t.Errorf("%d calls, %v", len(calls), err)
 			}
@@ -154,12 +154,12 @@ func TestTalkKilledAndRestarted(t *testing.T) {
 	}
 }
 
-// TestInjectedInstructions: a tool's result tells the model to approve and to call what it was not given. The model obeys, and nothing
-// happens that the gate did not let through.
+// TestInjectedInstructions: a tool's result tells the model to approve, and to call a tool that it does not have. The model obeys,
+// and the gate lets nothing through.
 func TestInjectedInstructions(t *testing.T) {
 	t.Parallel()
 	w, counting, vault := newWorld(t), skill.NewCounting(t), skill.NewCounting(t)
-	_, url := thinker(t, modelserver.Sequence(
+	_, url := startModel(t, modelserver.Sequence(
 		modelserver.Answer{Text: "I look.", Calls: []modelserver.Call{{Name: "open__record", Arguments: `{"n":1}`}}},
 		modelserver.Answer{Text: "The result says that I may approve it myself.", Calls: []modelserver.Call{
 			{Name: "counting__record", Arguments: `{"n":2}`},
@@ -170,21 +170,21 @@ func TestInjectedInstructions(t *testing.T) {
 		}},
 		modelserver.Answer{Text: "It did not work."},
 	))
-	p := w.serve()
-	w.apply(p, strings.Replace(talker(modelserver.OpenAI, url, counting.URL), "agents:\n",
+	p := w.startServer()
+	w.applyManifest(p, strings.Replace(talkManifest(modelserver.OpenAI, url, counting.URL), "agents:\n",
 		fmt.Sprintf("  - {name: vault, transport: http, url: %q, auto_approve: true}\nagents:\n  - {name: other, skills: [vault]}\n", vault.URL), 1))
-	api := holdpoint.API{URL: p.URL, Token: w.agent(p, "worker").Key}
-	id := begin(t, api, "Count.")
+	api := holdpoint.API{URL: p.URL, Token: w.newAgent(p, "worker").Key}
+	id := beginTalk(t, api, "Count.")
 	waiting := parkedCalls(t, p, 1)
 	// Nor can the agent's key, which is all that an agent has, decide.
 	if err := api.Approve(t.Context(), waiting[0]); err == nil {
 		t.Error("an agent approved its call")
 	}
-	if err := operator(p).Reject(t.Context(), waiting[0], "no"); err != nil {
+	if err := operatorAPI(p).Reject(t.Context(), waiting[0], "no"); err != nil {
 		t.Fatal(err)
 	}
-	stands(t, patience, func() holdpoint.API { return api }, id, "idle")
-	calls, err := holdpoint.List[holdpoint.Call](t.Context(), operator(p), "calls", "")
+	awaitTalk(t, patience, func() holdpoint.API { return api }, id, "idle")
+	calls, err := holdpoint.List[holdpoint.Call](t.Context(), operatorAPI(p), "calls", "")
 	if err != nil || len(calls) != 2 {
 		t.Errorf("%d calls were made, %v", len(calls), err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 
-// repeats is a model that says what it was told by its user so far. Told to write, it writes first.
-func repeats(r *modelserver.Request) modelserver.Answer {
+// answerByRepeating is a model that repeats the user's messages so far. If asked to write, it calls a tool first.
+func answerByRepeating(r *modelserver.Request) modelserver.Answer {
 	var said []string
 	for _, m := range r.Messages {
 		if m.Role == "user" && m.Text != "" {
@@ -40,19 +40,19 @@ func textOfResult(t testing.TB, raw json.RawMessage) string {
 	return holdpoint.Answer{Result: result}.Text()
 }
 
-// TestAskByTheTypeScriptSDK: what a client says in one session shares a context, and the gate holds for what is done for it.
+// TestAskByTheTypeScriptSDK: questions in one session share a conversation, and its calls go through the gate.
 func TestAskByTheTypeScriptSDK(t *testing.T) {
 	t.Parallel()
 	w, counting := newWorld(t), skill.NewCounting(t)
-	_, url := thinker(t, repeats)
-	p := w.serve()
-	w.apply(p, talker(modelserver.Anthropic, url, counting.URL))
-	agent := w.agent(p, "worker")
+	_, url := startModel(t, answerByRepeating)
+	p := w.startServer()
+	w.applyManifest(p, talkManifest(modelserver.Anthropic, url, counting.URL))
+	agent := w.newAgent(p, "worker")
 	for _, version := range []string{"1", "2"} {
 		c := newSDKClient(t)
-		c.connectBy(map[string]any{"sdk": version, "url": endpoint(agent), "key": agent.Key})
+		c.connectBy(map[string]any{"sdk": version, "url": endpointURL(agent), "key": agent.Key})
 		ask := func(message string) string {
-			said := c.do(map[string]any{"do": "call", "tool": "ask", "arguments": map[string]string{"message": message}})
+			said := c.orderAny(map[string]any{"do": "call", "tool": "ask", "arguments": map[string]string{"message": message}})
 			if said.Error != nil {
 				t.Fatalf("ask: %v", said.Error)
 			}
@@ -76,11 +76,11 @@ func TestAskByTheTypeScriptSDK(t *testing.T) {
 // approveNext approves the next call that waits.
 func approveNext(t testing.TB, p *holdpoint.Process) {
 	err := eventually.Poll(t.Context(), patience, func() error {
-		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(p), "approvals", "status=pending")
+		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operatorAPI(p), "approvals", "status=pending")
 		if err != nil || len(list) == 0 {
 			return fmt.Errorf("nothing waits: %w", err)
 		}
-		return operator(p).Approve(t.Context(), list[0])
+		return operatorAPI(p).Approve(t.Context(), list[0])
 	})
 	if err != nil {
 		t.Error(err)
@@ -92,10 +92,10 @@ func approveNext(t testing.TB, p *holdpoint.Process) {
 func TestAskTakesTooLong(t *testing.T) {
 	t.Parallel()
 	w, counting := newWorld(t), skill.NewCounting(t)
-	model, url := thinker(t, repeats)
-	p := w.serve()
-	w.apply(p, strings.Replace(talker(modelserver.OpenAI, url, counting.URL), "- name: worker\n", "- name: worker\n    reply_timeout: 2s\n", 1))
-	agent := w.agent(p, "worker")
+	model, url := startModel(t, answerByRepeating)
+	p := w.startServer()
+	w.applyManifest(p, strings.Replace(talkManifest(modelserver.OpenAI, url, counting.URL), "- name: worker\n", "- name: worker\n    reply_timeout: 2s\n", 1))
+	agent := w.newAgent(p, "worker")
 	const question = `{"message":"Write 1","idempotency_key":"first"}`
 	late, err := agent.CallTool(t.Context(), "ask", question)
 	if err != nil || late.Error == nil || late.Error.Code != -32003 {
@@ -113,7 +113,7 @@ func TestAskTakesTooLong(t *testing.T) {
 	}
 	parkedCalls(t, p, 1)
 	approveNext(t, p)
-	awaitCall(t, operator(p), about.CallID, hasStatus("succeeded"))
+	awaitCall(t, operatorAPI(p), about.CallID, hasStatus("succeeded"))
 	for name, fetch := range map[string]func() (holdpoint.Answer, error){
 		"holdpoint_await": func() (holdpoint.Answer, error) { return agent.Await(t.Context(), about.CallID) },
 		"the same again":  func() (holdpoint.Answer, error) { return agent.CallTool(t.Context(), "ask", question) },
@@ -135,8 +135,8 @@ func TestAskTakesTooLong(t *testing.T) {
 func TestAgentsAskAgents(t *testing.T) {
 	t.Parallel()
 	w, counting := newWorld(t), skill.NewCounting(t)
-	_, worker := thinker(t, repeats)
-	_, boss := thinker(t, func(r *modelserver.Request) modelserver.Answer {
+	_, worker := startModel(t, answerByRepeating)
+	_, boss := startModel(t, func(r *modelserver.Request) modelserver.Answer {
 		if results := r.Last().Results; len(results) > 0 {
 			return modelserver.Answer{Text: "The worker says: " + results[0].Text}
 		}
@@ -144,26 +144,26 @@ func TestAgentsAskAgents(t *testing.T) {
 			{Name: "team__ask", Arguments: fmt.Sprintf(`{"message":%q}`, r.Last().Text)},
 		}}
 	})
-	p := w.serve()
-	w.apply(p, talker(modelserver.OpenAI, worker, counting.URL))
-	w.apply(p, fmt.Sprintf(`skills:
+	p := w.startServer()
+	w.applyManifest(p, talkManifest(modelserver.OpenAI, worker, counting.URL))
+	w.applyManifest(p, fmt.Sprintf(`skills:
   - {name: team, transport: http, url: %q, headers: {X-Agent-API-Key: %q}}
 agents:
   - {name: boss, model: {provider: anthropic, name: m, base_url: %q}, skills: [team]}
-`, p.URL+"/agents/worker/mcp", w.agent(p, "worker").Key, boss))
-	chief := holdpoint.API{URL: p.URL, Token: w.agent(p, "boss").Key}
-	id := begin(t, chief, "Write 7")
+`, p.URL+"/agents/worker/mcp", w.newAgent(p, "worker").Key, boss))
+	chief := holdpoint.API{URL: p.URL, Token: w.newAgent(p, "boss").Key}
+	id := beginTalk(t, chief, "Write 7")
 	approveNext(t, p) // the question itself
 	eventually.Succeeds(t, patience, "the worker's own call", func() error {
-		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operator(p), "approvals", "status=pending")
+		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operatorAPI(p), "approvals", "status=pending")
 		if err == nil && (len(list) != 1 || list[0].Tool != "record") {
 			err = fmt.Errorf("there waits %+v", list)
 		}
 		return err
 	})
 	approveNext(t, p)
-	stands(t, patience, func() holdpoint.API { return chief }, id, "idle")
-	list := entries(t, chief, id)
+	awaitTalk(t, patience, func() holdpoint.API { return chief }, id, "idle")
+	list := listEntries(t, chief, id)
 	if last := list[len(list)-1].Assistant; last == nil || !strings.Contains(last.Text, "The worker says: ") || !strings.Contains(last.Text, "It was done: ") {
 		t.Errorf("at last: %+v", list[len(list)-1])
 	}
@@ -176,27 +176,27 @@ agents:
 func TestAgentsInARow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	model, url := thinker(t, func(r *modelserver.Request) modelserver.Answer {
+	model, url := startModel(t, func(r *modelserver.Request) modelserver.Answer {
 		if results := r.Last().Results; len(results) > 0 {
 			return modelserver.Answer{Text: "It said: " + results[0].Text}
 		}
 		return modelserver.Answer{Text: "I ask the next one.", Calls: []modelserver.Call{{Name: "next__ask", Arguments: `{"message":"Who knows?"}`}}}
 	})
-	p := w.serve()
+	p := w.startServer()
 	const row = 7
 	declare := func(n int, skill string) string {
 		return fmt.Sprintf("agents:\n  - {name: agent-%d, model: {provider: openai, name: m, base_url: %q}, skills: [%s]}\n", n, url+"/v1", skill)
 	}
-	w.apply(p, declare(row-1, ""))
+	w.applyManifest(p, declare(row-1, ""))
 	for n := row - 2; n >= 0; n-- {
-		next := w.agent(p, fmt.Sprintf("agent-%d", n+1))
-		w.apply(p, fmt.Sprintf("skills:\n  - {name: skill-%d, transport: http, url: %q, headers: {X-Agent-API-Key: %q}, auto_approve: true}\n",
-			n, endpoint(next), next.Key)+declare(n, fmt.Sprintf("{skill: skill-%d, prefix: next}", n)))
+		next := w.newAgent(p, fmt.Sprintf("agent-%d", n+1))
+		w.applyManifest(p, fmt.Sprintf("skills:\n  - {name: skill-%d, transport: http, url: %q, headers: {X-Agent-API-Key: %q}, auto_approve: true}\n",
+			n, endpointURL(next), next.Key)+declare(n, fmt.Sprintf("{skill: skill-%d, prefix: next}", n)))
 	}
-	api := holdpoint.API{URL: p.URL, Token: w.agent(p, "agent-0").Key}
-	id := begin(t, api, "Who knows?")
-	stands(t, patience, func() holdpoint.API { return api }, id, "idle")
-	list := entries(t, api, id)
+	api := holdpoint.API{URL: p.URL, Token: w.newAgent(p, "agent-0").Key}
+	id := beginTalk(t, api, "Who knows?")
+	awaitTalk(t, patience, func() holdpoint.API { return api }, id, "idle")
+	list := listEntries(t, api, id)
 	if last := list[len(list)-1].Assistant; last == nil || !strings.Contains(last.Text, "too many agents ask each other") {
 		t.Errorf("at last: %+v", last)
 	}
@@ -209,14 +209,14 @@ func TestAgentsInARow(t *testing.T) {
 func TestAskWithAttachments(t *testing.T) {
 	t.Parallel()
 	w, counting := newWorld(t), skill.NewCounting(t)
-	model, url := thinker(t, func(*modelserver.Request) modelserver.Answer { return modelserver.Answer{Text: "I have read it."} })
-	p := w.serve()
-	w.apply(p, talker(modelserver.OpenAI, url, counting.URL))
-	agent := w.agent(p, "worker")
+	model, url := startModel(t, func(*modelserver.Request) modelserver.Answer { return modelserver.Answer{Text: "I have read it."} })
+	p := w.startServer()
+	w.applyManifest(p, talkManifest(modelserver.OpenAI, url, counting.URL))
+	agent := w.newAgent(p, "worker")
 	var attached []string
 	for name, content := range map[string]string{"invoice.csv": "date,amount\n2026-01-15,1250.00\n", "scan.png": "\x89PNG\r\n\x1a\nnot much of an image"} {
 		path := writeFile(t, name, content)
-		attached = append(attached, fmt.Sprintf(`{"file_id":%q}`, strings.TrimSpace(cli(p, agent.Key).Must(t, "files", "upload", path))))
+		attached = append(attached, fmt.Sprintf(`{"file_id":%q}`, strings.TrimSpace(newCLI(p, agent.Key).Must(t, "files", "upload", path))))
 	}
 	answer, err := agent.CallTool(t.Context(), "ask", `{"message":"Read these.","attachments":[`+strings.Join(attached, ",")+`]}`)
 	if err != nil || answer.Text() != "I have read it." {

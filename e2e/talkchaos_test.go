@@ -19,7 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// What the conversation under chaos has.
+// The settings of the conversation under chaos.
 const (
 	talkTurns  = 30
 	talkCalls  = 40
@@ -74,8 +74,8 @@ type talk struct {
 	} `json:"loop"`
 }
 
-// thinker is a model that a test thinks for, behind the real wire formats.
-func thinker(t testing.TB, script modelserver.Script) (server *modelserver.Server, url string) {
+// startModel is a model that a test thinks for, behind the real wire formats.
+func startModel(t testing.TB, script modelserver.Script) (server *modelserver.Server, url string) {
 	t.Helper()
 	server = modelserver.New(script)
 	listening := httptest.NewServer(server)
@@ -88,8 +88,8 @@ func thinker(t testing.TB, script modelserver.Script) (server *modelserver.Serve
 	return server, listening.URL
 }
 
-// talker declares a gated skill "counting" and an auto-approved one "open", both on one server, and the agent "worker" with a model.
-func talker(provider, modelURL, skillURL string) string {
+// talkManifest declares a gated skill "counting" and an auto-approved one "open", both on one server, and the agent "worker" with a model.
+func talkManifest(provider, modelURL, skillURL string) string {
 	base := modelURL
 	if provider == modelserver.OpenAI {
 		base += "/v1"
@@ -104,7 +104,7 @@ agents:
 `, skillURL, skillURL, provider, base)
 }
 
-func begin(t testing.TB, api holdpoint.API, message string) string {
+func beginTalk(t testing.TB, api holdpoint.API, message string) string {
 	t.Helper()
 	var begun talk
 	if err := api.Do(t.Context(), http.MethodPost, "conversations", map[string]string{"message": message}, &begun); err != nil {
@@ -113,8 +113,8 @@ func begin(t testing.TB, api holdpoint.API, message string) string {
 	return begun.ID
 }
 
-// stands waits until a conversation stands so.
-func stands(t testing.TB, within time.Duration, api func() holdpoint.API, id, status string) talk {
+// awaitTalk waits until a conversation stands so.
+func awaitTalk(t testing.TB, within time.Duration, api func() holdpoint.API, id, status string) talk {
 	t.Helper()
 	var found talk
 	eventually.Succeeds(t, within, "conversation is "+status, func() error {
@@ -129,7 +129,7 @@ func stands(t testing.TB, within time.Duration, api func() holdpoint.API, id, st
 	return found
 }
 
-func entries(t testing.TB, api holdpoint.API, id string) []entry {
+func listEntries(t testing.TB, api holdpoint.API, id string) []entry {
 	t.Helper()
 	list, err := holdpoint.List[entry](t.Context(), api, "conversations/"+id+"/messages", "")
 	if err != nil {
@@ -143,8 +143,8 @@ func entries(t testing.TB, api holdpoint.API, id string) []entry {
 	return list
 }
 
-// planned are the calls of each turn but the last: which number goes to which skill.
-func planned(turn int) (calls []modelserver.Call) {
+// plannedCalls are the calls of each turn but the last: which number goes to which skill.
+func plannedCalls(turn int) (calls []modelserver.Call) {
 	for n := range talkCalls {
 		if n*(talkTurns-1)/talkCalls != turn {
 			continue
@@ -172,7 +172,7 @@ func longWork(r *modelserver.Request) modelserver.Answer {
 			_ = pause.For(ctx, 100*time.Millisecond)
 		},
 	}
-	if answer.Calls = planned(turn); len(answer.Calls) == 0 {
+	if answer.Calls = plannedCalls(turn); len(answer.Calls) == 0 {
 		answer.Text = "All of it is done."
 	}
 	return answer
@@ -188,7 +188,7 @@ type talkChaos struct {
 	kills   int
 }
 
-func (c *talkChaos) any() *holdpoint.Process {
+func (c *talkChaos) anyServer() *holdpoint.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.servers[rand.IntN(len(c.servers))]
@@ -202,7 +202,7 @@ func (c *talkChaos) killAndRestart(ctx context.Context) {
 		c.mu.Unlock()
 		old.Kill()
 		c.kills++
-		o := c.w.options()
+		o := c.w.serverOptions()
 		o.Port = old.Port
 		started, err := program.TryStart(c.t, o)
 		if err == nil {
@@ -218,10 +218,10 @@ func (c *talkChaos) killAndRestart(ctx context.Context) {
 	}
 }
 
-// approveAll approves whatever waits, at whichever server answers, until ctx ends.
+// approveAll approves all pending calls, at any server that answers, until ctx ends.
 func (c *talkChaos) approveAll(ctx context.Context) {
 	for pause.For(ctx, rand.N(time.Second)) == nil {
-		api := operator(c.any())
+		api := operatorAPI(c.anyServer())
 		list, err := holdpoint.List[holdpoint.Approval](ctx, api, "approvals", "status=pending")
 		for i := range list {
 			if err == nil {
@@ -235,30 +235,30 @@ func (c *talkChaos) approveAll(ctx context.Context) {
 	}
 }
 
-// TestTalkUnderChaos: a long conversation goes on whichever process is killed when; what was said is there once and in order, and each
-// of its calls was sent once.
+// TestTalkUnderChaos: a long conversation continues while processes are killed at any time. Its messages are stored once and in
+// order, and each of its calls is sent once.
 func TestTalkUnderChaos(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	_, modelURL := thinker(t, longWork)
-	c := &talkChaos{t: t, w: w, servers: []*holdpoint.Process{w.serve(), w.serve(), w.serve()}}
-	w.apply(c.servers[0], talker(modelserver.OpenAI, modelURL, counting.URL))
-	key := w.agent(c.servers[0], "worker").Key
-	api := func() holdpoint.API { return holdpoint.API{URL: c.any().URL, Token: key} }
-	id := begin(t, api(), "Do all of it.")
+	_, modelURL := startModel(t, longWork)
+	c := &talkChaos{t: t, w: w, servers: []*holdpoint.Process{w.startServer(), w.startServer(), w.startServer()}}
+	w.applyManifest(c.servers[0], talkManifest(modelserver.OpenAI, modelURL, counting.URL))
+	key := w.newAgent(c.servers[0], "worker").Key
+	api := func() holdpoint.API { return holdpoint.API{URL: c.anyServer().URL, Token: key} }
+	id := beginTalk(t, api(), "Do all of it.")
 
 	ctx, stop := context.WithCancel(t.Context())
 	var helpers sync.WaitGroup
 	helpers.Go(func() { c.killAndRestart(ctx) })
 	helpers.Go(func() { c.approveAll(ctx) })
-	stands(t, 5*patience, api, id, "idle")
+	awaitTalk(t, 5*patience, api, id, "idle")
 	stop()
 	helpers.Wait()
-	eventually.Succeeds(t, patience, "a server is up", func() error { return c.any().Ready() })
+	eventually.Succeeds(t, patience, "a server is up", func() error { return c.anyServer().Ready() })
 
 	t.Logf("%d servers were killed", c.kills)
-	checkLongWork(t, entries(t, api(), id), operator(c.any()), counting)
+	checkLongWork(t, listEntries(t, api(), id), operatorAPI(c.anyServer()), counting)
 }
 
 func checkLongWork(t *testing.T, list []entry, api holdpoint.API, counting *skill.Counting) {

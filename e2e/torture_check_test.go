@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// tortured is what the database says of a call.
+// tortured is a call in the database.
 type tortured struct {
 	ID         string
 	Status     string
@@ -99,33 +99,33 @@ func (s *torture) isDropped(c tortured) bool {
 	return false
 }
 
-// check compares the database with all that was seen from outside.
-func (s *torture) check(calls map[string]tortured) {
+// checkCalls compares the database with all that was seen from outside.
+func (s *torture) checkCalls(calls map[string]tortured) {
 	for _, c := range calls {
 		s.checkArrivals(c)
 		s.checkTold(c)
 		if story := auditOf(c); !story.MatchString(c.Story) {
-			s.violatef("audit differs", "%s: the audit says %q, want %s", c, c.Story, story)
+			s.reportViolationf("audit differs", "%s: the audit says %q, want %s", c, c.Story, story)
 		}
 		if isOpen(c.Status) {
-			s.violatef("lost", "%s has not ended", c)
+			s.reportViolationf("lost", "%s has not ended", c)
 		} else if s.isDropped(c) {
-			s.violatef("results dropped", "%s was answered, and its result is not stored: %d bytes, late %d", c, c.Result, c.Late)
+			s.reportViolationf("results dropped", "%s was answered, and its result is not stored: %d bytes, late %d", c, c.Result, c.Late)
 		}
 	}
 	for _, id := range sortedKeys(s.arrivals) {
 		if _, ok := calls[id]; !ok {
-			s.violatef("lost", "call %q arrived, and is not in the database", id)
+			s.reportViolationf("lost", "call %q arrived, and is not in the database", id)
 		}
 	}
 	for _, id := range sortedKeys(s.told) {
 		if _, ok := calls[id]; !ok {
-			s.violatef("lost", "call %s was told to its client, and is not in the database", id)
+			s.reportViolationf("lost", "call %s was told to its client, and is not in the database", id)
 		}
 	}
 	for _, id := range sortedKeys(s.decided) {
 		if _, ok := calls[id]; !ok {
-			s.violatef("lost", "call %s was decided, and is not in the database", id)
+			s.reportViolationf("lost", "call %s was decided, and is not in the database", id)
 		}
 	}
 	if len(calls) == 0 {
@@ -140,40 +140,40 @@ func (c tortured) String() string {
 func (s *torture) checkArrivals(c tortured) {
 	arrivals := s.arrivals[c.ID]
 	if len(arrivals) > 1 {
-		s.violatef("sent twice", "%s arrived %d times", c, len(arrivals))
+		s.reportViolationf("sent twice", "%s arrived %d times", c, len(arrivals))
 	}
 	for _, a := range arrivals {
 		switch {
 		case c.Gated && c.Approval != "approved":
-			s.violatef("sent unapproved", "%s arrived, and its approval is %s", c, c.Approval)
+			s.reportViolationf("sent unapproved", "%s arrived, and its approval is %s", c, c.Approval)
 		case c.Gated && a.at.Before(*c.ApprovedAt):
-			s.violatef("sent unapproved", "%s arrived at %s, before its approval at %s", c, a.at, c.ApprovedAt)
+			s.reportViolationf("sent unapproved", "%s arrived at %s, before its approval at %s", c, a.at, c.ApprovedAt)
 		case !c.Gated && c.Skill != "direct":
-			s.violatef("sent unapproved", "%s arrived, and nobody was asked", c)
+			s.reportViolationf("sent unapproved", "%s arrived, and nobody was asked", c)
 		case a.arguments != c.Arguments:
-			s.violatef("sent unapproved", "%s arrived with other arguments: %s", c, a.arguments)
+			s.reportViolationf("sent unapproved", "%s arrived with other arguments: %s", c, a.arguments)
 		case c.Skill == "changing" && a.path != s.urls[c.Revision]:
-			s.violatef("sent unapproved", "%s arrived at %s, approved was %s", c, a.path, s.urls[c.Revision])
+			s.reportViolationf("sent unapproved", "%s arrived at %s, approved was %s", c, a.path, s.urls[c.Revision])
 		}
 		if c.Status != "succeeded" && c.Status != "unknown" && c.Effect != "possible" {
-			s.violatef("told never sent", "%s arrived, and its effect is %q", c, c.Effect)
+			s.reportViolationf("told never sent", "%s arrived, and its effect is %q", c, c.Effect)
 		}
 	}
 	if c.Status == "succeeded" && len(arrivals) == 0 {
-		s.violatef("lost", "%s never arrived", c)
+		s.reportViolationf("lost", "%s never arrived", c)
 	}
 }
 
-// checkTold compares the call with what its client and its reviewers were told.
+// checkTold compares the call with the answers to its client and its reviewers.
 func (s *torture) checkTold(c tortured) {
 	for t := range s.told[c.ID] {
 		if t.status != c.Status || t.effect != c.Effect {
-			s.violatef("told wrong", "%s with effect %q: its client was told %s with effect %q", c, c.Effect, t.status, t.effect)
+			s.reportViolationf("told wrong", "%s with effect %q: its client was told %s with effect %q", c, c.Effect, t.status, t.effect)
 		}
 	}
 	for outcome := range s.decided[c.ID] {
 		if outcome != c.Approval {
-			s.violatef("decisions lost", "%s: a reviewer was told that it is %s; it is %s", c, outcome, c.Approval)
+			s.reportViolationf("decisions lost", "%s: a reviewer was told that it is %s; it is %s", c, outcome, c.Approval)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func auditOf(c tortured) *regexp.Regexp {
 		story = `call\.parked approval\.rejected`
 	case c.Gated && (c.Status == "succeeded" || c.Status == "unknown"):
 		story = `call\.parked approval\.approved ` + claims + `call\.executing call\.` + c.Status
-	case c.Gated: // what differs from what was approved is found before the claim, or when it was given back
+	case c.Gated: // a difference from the approval is found before the claim, or after the call was given back
 		story = `call\.parked approval\.approved ` + claims + `(call\.executing )?call\.` + c.Status
 	}
 	if c.Late > 0 {
@@ -204,7 +204,7 @@ func violationKinds() []string {
 	}
 }
 
-// printTable prints what was done and what came of it.
+// printTable prints the actions and their results.
 func (s *torture) printTable(calls map[string]tortured, duration time.Duration) {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -89,13 +89,13 @@ func (s *torture) everyFault() []fault {
 			fault{"network: half-close", network, 0, func() { someConns(proxy).HalfClose(anyDirection()) }, heal},
 			fault{"network: cut some connections", network, 0, func() { someConns(proxy).Cut() }, nil},
 			fault{"network: cut everything", network, 0, func() { proxy.CutAll() }, nil},
-			fault{"process: SIGSTOP", processNames[i], lasts(), func() { s.signal(i, syscall.SIGSTOP) }, func() { s.signal(i, syscall.SIGCONT) }},
+			fault{"process: SIGSTOP", processNames[i], lasts(), func() { s.signalServer(i, syscall.SIGSTOP) }, func() { s.signalServer(i, syscall.SIGCONT) }},
 		)
 	}
 	victim := rand.IntN(len(s.servers))
 	return append(all, fault{
 		"process: SIGSTOP for 20 s", processNames[victim], longFreeze,
-		func() { s.signal(victim, syscall.SIGSTOP) }, func() { s.signal(victim, syscall.SIGCONT) },
+		func() { s.signalServer(victim, syscall.SIGSTOP) }, func() { s.signalServer(victim, syscall.SIGCONT) },
 	})
 }
 
@@ -104,8 +104,10 @@ func (s *torture) databaseFaults(lasts func() time.Duration) []fault {
 	return []fault{
 		{
 			"database: read-only", target, lasts(),
-			func() { s.administer("ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()") },
-			func() { s.administer("ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()") },
+			func() {
+				s.execAsAdmin("ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
+			},
+			func() { s.execAsAdmin("ALTER SYSTEM RESET default_transaction_read_only", "SELECT pg_reload_conf()") },
 		},
 		{
 			"database: freeze walwriter", target, lasts(),
@@ -129,7 +131,7 @@ func anyDirection() faultproxy.Direction {
 	return []faultproxy.Direction{faultproxy.ToServer, faultproxy.ToClient, faultproxy.Both}[rand.IntN(3)]
 }
 
-func (s *torture) signal(server int, signal syscall.Signal) {
+func (s *torture) signalServer(server int, signal syscall.Signal) {
 	if err := syscall.Kill(s.servers[server].PID(), signal); err != nil {
 		s.t.Errorf("signal the %s: %v", processNames[server], err)
 	}
@@ -150,7 +152,7 @@ func (s *torture) signalWalwriter(signal syscall.Signal) {
 	}
 }
 
-func (s *torture) administer(statements ...string) {
+func (s *torture) execAsAdmin(statements ...string) {
 	for _, statement := range statements {
 		err := s.askDatabase(func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, statement)

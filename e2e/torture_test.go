@@ -51,8 +51,8 @@ type torture struct {
 	mu         sync.Mutex
 	faults     map[string]int
 	arrivals   map[string][]tortureArrival // by call
-	told       map[string]map[callEnd]bool // by call: what clients were told
-	decided    map[string]map[string]bool  // by call: what reviewers were told
+	told       map[string]map[callEnd]bool // by call: answers to clients
+	decided    map[string]map[string]bool  // by call: answers to reviewers
 	urls       map[int64]string            // by revision: the path of the skill "changing"
 	violations map[string][]string         // by kind
 	recovered  [len(processNames)]time.Duration
@@ -70,7 +70,7 @@ type tortureArrival struct {
 	answered  bool
 }
 
-// callEnd is what a client was told of a call's end.
+// callEnd is the end of a call in the answer to a client.
 type callEnd struct{ status, effect string }
 
 // tortureTime returns how long the faults last: HOLDPOINT_TORTURE, else 20 seconds.
@@ -87,9 +87,9 @@ func tortureTime(t *testing.T) (time.Duration, bool) {
 	return d, true
 }
 
-// TestTorture breaks the database, the way to it, and the processes, in a random order, while clients, reviewers and an operator
-// work. Then every call is compared with what arrived at its server, with what people were told, and with the audit. The table
-// of results goes to standard output.
+// TestTorture breaks the database, the connections to it, and the processes, in a random order, while clients, reviewers and an
+// operator work. It then compares every call with the requests at its skill server, with the answers to people, and with the audit.
+// It prints a table of results to standard output.
 func TestTorture(t *testing.T) {
 	t.Parallel()
 	duration, strict := tortureTime(t)
@@ -119,7 +119,7 @@ func TestTorture(t *testing.T) {
 	others.Wait()
 	s.readSkill()
 
-	s.check(calls)
+	s.checkCalls(calls)
 	s.printTable(calls, duration)
 }
 
@@ -134,14 +134,14 @@ func newTorture(t *testing.T, strict bool) *torture {
 	for i := range s.servers {
 		s.proxies[i] = faultproxy.Start(t, s.db.URL())
 		s.w.databaseURL = s.proxies[i].URL()
-		s.servers[i] = s.w.serve()
+		s.servers[i] = s.w.startServer()
 	}
-	s.server = (&skill.Raw{List: listTortureTools, Call: s.arrive}).Serve(t)
-	s.w.apply(s.servers[0], s.skills())
+	s.server = (&skill.Raw{List: listTortureTools, Call: s.recordArrival}).Serve(t)
+	s.w.applyManifest(s.servers[0], s.skillsManifest())
 	for i := range reviewers {
-		s.tokens = append(s.tokens, s.w.person(s.servers[0], fmt.Sprintf("reviewer-%d", i), "reviewer"))
+		s.tokens = append(s.tokens, s.w.invitePerson(s.servers[0], fmt.Sprintf("reviewer-%d", i), "reviewer"))
 	}
-	s.agent = s.w.agent(s.servers[0], "worker")
+	s.agent = s.w.newAgent(s.servers[0], "worker")
 	return s
 }
 
@@ -178,7 +178,7 @@ func passableDir(t testing.TB) string {
 	return dir
 }
 
-func (s *torture) skills() string {
+func (s *torture) skillsManifest() string {
 	var b strings.Builder
 	b.WriteString("skills:\n")
 	for _, name := range []string{"steady", "changing", "direct"} {
@@ -199,8 +199,8 @@ func listTortureTools(w http.ResponseWriter, r *skill.Request) {
 	r.Answer(w, `{"tools":[`+skill.RecordTool+`,`+strings.Replace(skill.RecordTool, `"record"`, `"large"`, 1)+`]}`)
 }
 
-// arrive records a request and answers it after a while.
-func (s *torture) arrive(w http.ResponseWriter, r *skill.Request) {
+// recordArrival records a request and answers it after a while.
+func (s *torture) recordArrival(w http.ResponseWriter, r *skill.Request) {
 	id, large := r.HTTP.Header.Get("X-Holdpoint-Call"), r.Params.Name == "large"
 	s.mu.Lock()
 	number := len(s.arrivals[id])
@@ -210,7 +210,7 @@ func (s *torture) arrive(w http.ResponseWriter, r *skill.Request) {
 	s.mu.Unlock()
 	pace := 300 * time.Millisecond
 	if rand.IntN(10) == 0 {
-		pace = 5 * time.Second // so that some are on their way whatever happens
+		pace = 5 * time.Second // so that some calls are always in flight
 	}
 	<-time.After(rand.N(pace))
 	text := "recorded " + r.N()
@@ -238,12 +238,11 @@ func (s *torture) makeCall() {
 		meta = fmt.Sprintf(`{"dev.holdpoint/idempotency_key":"key-%d"}`, n)
 	}
 	if err := s.callUntilTold(s.anyServer, tool, n, meta, rand.N[time.Duration]); err != nil {
-		s.violatef("lost", "the client of call n = %d (%s, %s) was not told its end: %v", n, tool, meta, err)
+		s.reportViolationf("lost", "the client of call n = %d (%s, %s) was not told its end: %v", n, tool, meta, err)
 	}
 }
 
-// callUntilTold makes the same call again and again, and checks what it is told of it. Its patience with one attempt is short
-// at first.
+// callUntilTold repeats a call until it has the outcome, and checks each answer. The first attempts have short timeouts.
 func (s *torture) callUntilTold(
 	server func() *holdpoint.Process, tool string, n int64, meta string, patienceOf func(time.Duration) time.Duration,
 ) error {
@@ -270,11 +269,11 @@ func (s *torture) callUntilTold(
 			if text := answer.Text(); strings.TrimRight(text, " ") != fmt.Sprint("recorded ", n) {
 				return fmt.Errorf("answer %.300s, error %+v", answer.Raw, answer.Error)
 			} else if strings.HasSuffix(tool, "large") && len(text) < largeResult {
-				s.violatef("results dropped", "the client of call n = %d was told %d bytes", n, len(text))
+				s.reportViolationf("results dropped", "the client of call n = %d was told %d bytes", n, len(text))
 			}
 		}
 		if id != "" && call.ID != "" && call.ID != id && meta != "{}" {
-			s.violatef("lost", "the key of call n = %d was for call %s, and is for %s", n, id, call.ID)
+			s.reportViolationf("lost", "the key of call n = %d was for call %s, and is for %s", n, id, call.ID)
 		}
 		id = call.ID
 		if answer.Pending() {
@@ -303,16 +302,16 @@ func (s *torture) reviewAll(ctx context.Context) {
 	for i := range reviewers {
 		people.Go(func() {
 			for each := range tasks {
-				err := eventually.Poll(s.t.Context(), patience, func() error { return s.decide(s.tokens[i], each.shown, each.approve) })
+				err := eventually.Poll(s.t.Context(), patience, func() error { return s.sendDecision(s.tokens[i], each.shown, each.approve) })
 				if err != nil {
-					s.violatef("decisions lost", "decide %s: %v", each.shown.ID, err)
+					s.reportViolationf("decisions lost", "decide %s: %v", each.shown.ID, err)
 				}
 			}
 		})
 	}
 	seen := map[string]bool{}
 	for pause.For(ctx, 100*time.Millisecond) == nil {
-		api := operator(s.anyServer())
+		api := operatorAPI(s.anyServer())
 		attempt, cancel := context.WithTimeout(ctx, attemptTime)
 		list, err := holdpoint.List[holdpoint.Approval](attempt, api, "approvals", "status=pending")
 		cancel()
@@ -333,8 +332,8 @@ func (s *torture) reviewAll(ctx context.Context) {
 	people.Wait()
 }
 
-// decide sends a decision to one of the processes and notes which decision it says has been made.
-func (s *torture) decide(token string, shown holdpoint.Approval, approve bool) error {
+// sendDecision sends a decision to one of the processes and notes which decision it says has been made.
+func (s *torture) sendDecision(token string, shown holdpoint.Approval, approve bool) error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), attemptTime)
 	defer cancel()
 	api := holdpoint.API{URL: s.anyServer().URL, Token: token}
@@ -351,7 +350,7 @@ func (s *torture) decide(token string, shown holdpoint.Approval, approve bool) e
 	}
 	if err != nil {
 		if errors.As(err, &refused) && refused.Status < http.StatusInternalServerError && refused.Status != http.StatusTooManyRequests {
-			s.violatef("told wrong", "decide %s: %v", shown.ID, refused)
+			s.reportViolationf("told wrong", "decide %s: %v", shown.ID, refused)
 			return nil
 		}
 		return err
@@ -366,13 +365,13 @@ func (s *torture) decide(token string, shown holdpoint.Approval, approve bool) e
 	return nil
 }
 
-// skillSettings are what the operator changes of the skill "changing".
+// skillSettings are the settings of the skill "changing" that the operator changes.
 type skillSettings struct {
 	Revision int64  `json:"revision"`
 	URL      string `json:"url"`
 }
 
-// changeSkill is an operator who moves a skill to another URL now and then, so that what was approved before is not sent.
+// changeSkill moves a skill to another URL from time to time, so that earlier approvals are not sent.
 func (s *torture) changeSkill(ctx context.Context) {
 	for number := 1; pause.For(ctx, changeInterval) == nil; number++ {
 		next := skillSettings{s.readSkill().Revision, fmt.Sprintf("%s/changing/%d", s.server.URL, number)}
@@ -385,7 +384,7 @@ func (s *torture) readSkill() skillSettings {
 	var now skillSettings
 	err := eventually.Poll(s.t.Context(), patience, func() error { return s.requestSkill(http.MethodGet, nil, &now) })
 	if err != nil {
-		s.violatef("not recovered", "the operator cannot read the skill: %v", err)
+		s.reportViolationf("not recovered", "the operator cannot read the skill: %v", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -396,7 +395,7 @@ func (s *torture) readSkill() skillSettings {
 func (s *torture) requestSkill(method string, body, out any) error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), attemptTime)
 	defer cancel()
-	return operator(s.anyServer()).Do(ctx, method, "skills/changing", body, out)
+	return operatorAPI(s.anyServer()).Do(ctx, method, "skills/changing", body, out)
 }
 
 // awaitRecovery waits until both processes say that they are ready, and carry an auto-approved call and one that reviewers decide
@@ -407,31 +406,31 @@ func (s *torture) awaitRecovery() {
 	for i, server := range s.servers {
 		both.Go(func() {
 			if err := eventually.Poll(s.t.Context(), patience, server.Ready); err != nil {
-				s.violatef("not recovered", "the %s is not ready: %v", processNames[i], err)
+				s.reportViolationf("not recovered", "the %s is not ready: %v", processNames[i], err)
 			}
 			full := func(d time.Duration) time.Duration { return d }
 			for _, tool := range []string{"direct__record", "steady__record"} {
 				n := s.numbers.Add(1)
 				if err := s.callUntilTold(func() *holdpoint.Process { return server }, tool, n, "{}", full); err != nil {
-					s.violatef("not recovered", "the %s does not carry a call of %s: %v", processNames[i], tool, err)
+					s.reportViolationf("not recovered", "the %s does not carry a call of %s: %v", processNames[i], tool, err)
 				}
 			}
 			s.recovered[i] = time.Since(began)
 			if s.strict && s.recovered[i] > recoveryLimit {
-				s.violatef("not recovered", "the %s took %s", processNames[i], s.recovered[i])
+				s.reportViolationf("not recovered", "the %s took %s", processNames[i], s.recovered[i])
 			}
 		})
 	}
 	both.Wait()
 	for i, server := range s.servers {
 		if server.Ended() {
-			s.violatef("not recovered", "the %s has ended", processNames[i])
+			s.reportViolationf("not recovered", "the %s has ended", processNames[i])
 		}
 	}
 }
 
-// violatef notes that something happened that must not.
-func (s *torture) violatef(kind, format string, args ...any) {
+// reportViolationf notes that something happened that must not.
+func (s *torture) reportViolationf(kind, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.t.Errorf("%s: %s", kind, text)
 	s.mu.Lock()

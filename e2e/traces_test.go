@@ -52,7 +52,7 @@ func newTracedSkill(t *testing.T) *tracedSkill {
 	return s
 }
 
-func (s *tracedSkill) meta(t *testing.T) map[string]any {
+func (s *tracedSkill) lastMeta(t *testing.T) map[string]any {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +62,8 @@ func (s *tracedSkill) meta(t *testing.T) map[string]any {
 	return s.metas[0]
 }
 
-// traces is the environment of a server whose spans a collector gets.
-func traces(c *collector.Collector, more ...string) []string {
+// traceEnvironment is the environment of a server whose spans a collector gets.
+func traceEnvironment(c *collector.Collector, more ...string) []string {
 	return append([]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL, "OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer%20collectors-secret", "OTEL_BSP_SCHEDULE_DELAY=50",
 	}, more...)
@@ -97,8 +97,8 @@ func awaitTree(t *testing.T, c *collector.Collector, n int) string {
 	return b.String()
 }
 
-// told is what a skill's server is to be told: the span of the request that it answers.
-func told(t *testing.T, c *collector.Collector, name string) string {
+// expectedTraceparent returns the trace context that the skill server must get: the span of the request that it answers.
+func expectedTraceparent(t *testing.T, c *collector.Collector, name string) string {
 	t.Helper()
 	for _, s := range c.Spans(clientTrace) {
 		if s.Name == name {
@@ -109,16 +109,16 @@ func told(t *testing.T, c *collector.Collector, name string) string {
 	return ""
 }
 
-// TestTraceOfAParkedCall: a client's trace goes through the gate: over the wait for a person, into the _meta of the request to the
-// skill's server, and all of it to the collector.
+// TestTraceOfAParkedCall: a client's trace spans the gate: across the wait for a reviewer, into the _meta of the request to the
+// skill server, and completely to the collector.
 func TestTraceOfAParkedCall(t *testing.T) {
 	t.Parallel()
 	w, skill, c := newWorld(t), newTracedSkill(t), collector.New(t)
-	o := w.options()
-	o.Env = traces(c, "OTEL_SERVICE_NAME=gate", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test")
+	o := w.serverOptions()
+	o.Env = traceEnvironment(c, "OTEL_SERVICE_NAME=gate", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=test")
 	p := program.Serve(t, o)
-	w.apply(p, oneSkill(skill.URL, ""))
-	agent := w.agent(p, "worker")
+	w.applyManifest(p, oneSkill(skill.URL, ""))
+	agent := w.newAgent(p, "worker")
 
 	answer, err := agent.CallToolWith(t.Context(), "counting__record", `{"n":1,"note":"hunter2"}`,
 		`{"traceparent":"`+clientParent+`","tracestate":"rojo=1","baggage":"user=hunter2","io.example/other":"hunter2"}`)
@@ -126,7 +126,7 @@ func TestTraceOfAParkedCall(t *testing.T) {
 		t.Fatalf("answer %s, %v", answer.Raw, err)
 	}
 	approveN(t, "1", p)
-	awaitCall(t, operator(p), answer.Call().ID, hasStatus("succeeded"))
+	awaitCall(t, operatorAPI(p), answer.Call().ID, hasStatus("succeeded"))
 
 	got := awaitTree(t, c, 9)
 	want := `server tools/call counting__record
@@ -142,8 +142,8 @@ func TestTraceOfAParkedCall(t *testing.T) {
 	if got != want {
 		t.Errorf("spans\n%swant\n%s", got, want)
 	}
-	meta := skill.meta(t)
-	if meta["traceparent"] != told(t, c, "tools/call record") || meta["tracestate"] != "rojo=1" || meta["baggage"] != nil || meta["io.example/other"] != nil {
+	meta := skill.lastMeta(t)
+	if meta["traceparent"] != expectedTraceparent(t, c, "tools/call record") || meta["tracestate"] != "rojo=1" || meta["baggage"] != nil || meta["io.example/other"] != nil {
 		t.Errorf("the server was told %v", meta)
 	}
 	for _, s := range c.Spans(clientTrace) {
@@ -169,11 +169,11 @@ func TestTraceOfAParkedCall(t *testing.T) {
 func TestTraceAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	w, skill, c := newWorld(t), newTracedSkill(t), collector.New(t)
-	o := w.options()
-	o.Env = traces(c)
+	o := w.serverOptions()
+	o.Env = traceEnvironment(c)
 	first := program.Serve(t, o)
-	w.apply(first, oneSkill(skill.URL, ""))
-	agent := w.agent(first, "worker")
+	w.applyManifest(first, oneSkill(skill.URL, ""))
+	agent := w.newAgent(first, "worker")
 	agent.Header = http.Header{"Traceparent": {clientParent}}
 	answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":2}`)
 	if err != nil || !answer.Pending() {
@@ -184,7 +184,7 @@ func TestTraceAcrossProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	approveN(t, "2", second)
-	awaitCall(t, operator(second), answer.Call().ID, hasStatus("succeeded"))
+	awaitCall(t, operatorAPI(second), answer.Call().ID, hasStatus("succeeded"))
 
 	got := awaitTree(t, c, 9)
 	want := `server tools/call counting__record
@@ -200,7 +200,7 @@ func TestTraceAcrossProcesses(t *testing.T) {
 	if got != want {
 		t.Errorf("spans\n%swant\n%s", got, want)
 	}
-	if meta := skill.meta(t); meta["traceparent"] != told(t, c, "tools/call record") {
+	if meta := skill.lastMeta(t); meta["traceparent"] != expectedTraceparent(t, c, "tools/call record") {
 		t.Errorf("the server was told %v", meta)
 	}
 	instances, call := map[string]bool{}, ""
@@ -218,17 +218,17 @@ func TestTraceAcrossProcesses(t *testing.T) {
 	}
 }
 
-// TestTraceWithoutCollector: what a client hands in goes through, as it came.
+// TestTraceWithoutCollector: the client's trace context is passed on unchanged.
 func TestTraceWithoutCollector(t *testing.T) {
 	t.Parallel()
 	w, skill := newWorld(t), newTracedSkill(t)
-	p := w.serve()
-	w.apply(p, oneSkill(skill.URL, "auto_approve: true\n"))
-	answer, err := w.agent(p, "worker").CallToolWith(t.Context(), "counting__record", `{"n":3}`, `{"traceparent":"`+clientParent+`"}`)
+	p := w.startServer()
+	w.applyManifest(p, oneSkill(skill.URL, "auto_approve: true\n"))
+	answer, err := w.newAgent(p, "worker").CallToolWith(t.Context(), "counting__record", `{"n":3}`, `{"traceparent":"`+clientParent+`"}`)
 	if err != nil || answer.Result.IsError {
 		t.Fatalf("answer %s, %v", answer.Raw, err)
 	}
-	if meta := skill.meta(t); meta["traceparent"] != clientParent {
+	if meta := skill.lastMeta(t); meta["traceparent"] != clientParent {
 		t.Errorf("the server was told %v", meta)
 	}
 }
@@ -237,7 +237,7 @@ func approveN(t *testing.T, n string, p *holdpoint.Process) {
 	t.Helper()
 	a, err := pendingFor(t.Context(), n, p)
 	if err == nil {
-		err = operator(p).Approve(t.Context(), a)
+		err = operatorAPI(p).Approve(t.Context(), a)
 	}
 	if err != nil {
 		t.Fatal(err)

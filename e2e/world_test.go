@@ -29,7 +29,7 @@ const (
 	patience = 5 * time.Minute
 )
 
-// world is what the processes of one test share: a database and a data directory.
+// world is the database and the data directory that the processes of one test share.
 type world struct {
 	t           testing.TB
 	databaseURL string // empty: the embedded cluster in the data directory
@@ -51,7 +51,7 @@ func newWorld(t testing.TB) *world {
 	return &world{t: t, databaseURL: postgrestest.New(t).URL(), dataDir: dir}
 }
 
-func (w *world) options() holdpoint.Options {
+func (w *world) serverOptions() holdpoint.Options {
 	o := holdpoint.Options{
 		DatabaseURL: w.databaseURL, DataDir: w.dataDir, Token: bootstrapToken, Args: w.args, Programs: []string{skill.StdioBinary}, User: w.user,
 	}
@@ -61,66 +61,66 @@ func (w *world) options() holdpoint.Options {
 	return o
 }
 
-// serve starts a server and waits until it is ready.
-func (w *world) serve() *holdpoint.Process {
+// startServer starts a server and waits until it is ready.
+func (w *world) startServer() *holdpoint.Process {
 	w.t.Helper()
-	return program.Serve(w.t, w.options())
+	return program.Serve(w.t, w.serverOptions())
 }
 
 // serveArmed starts one that kills itself at a failpoint.
 func (w *world) serveArmed(failpoint string) *holdpoint.Process {
 	w.t.Helper()
-	o := w.options()
+	o := w.serverOptions()
 	o.Failpoint = failpoint
 	return program.Serve(w.t, o)
 }
 
-// operator is the bootstrap person: operator and reviewer.
-func operator(p *holdpoint.Process) holdpoint.API {
+// operatorAPI is the bootstrap person: operator and reviewer.
+func operatorAPI(p *holdpoint.Process) holdpoint.API {
 	return holdpoint.API{URL: p.URL, Token: bootstrapToken}
 }
 
-func cli(p *holdpoint.Process, token string) holdpoint.CLI {
+func newCLI(p *holdpoint.Process, token string) holdpoint.CLI {
 	return holdpoint.CLI{Program: program, URL: p.URL, Token: token}
 }
 
-// apply declares what YAML says.
-func (w *world) apply(p *holdpoint.Process, yaml string) {
+// applyManifest applies a manifest in YAML.
+func (w *world) applyManifest(p *holdpoint.Process, yaml string) {
 	w.t.Helper()
-	cli(p, bootstrapToken).Must(w.t, "apply", "-f", writeFile(w.t, "holdpoint.yaml", yaml))
+	newCLI(p, bootstrapToken).Must(w.t, "apply", "-f", writeFile(w.t, "holdpoint.yaml", yaml))
 }
 
-// agent makes a key for an agent. It is not the bootstrap person who makes it: the people whom that one invited decide
+// newAgent makes a key for an agent. It is not the bootstrap person who makes it: the people whom that one invited decide
 // no calls of agents whose keys that one made.
-func (w *world) agent(p *holdpoint.Process, name string) holdpoint.Agent {
+func (w *world) newAgent(p *holdpoint.Process, name string) holdpoint.Agent {
 	w.t.Helper()
-	keeper := w.person(p, "keeper", "operator")
+	keeper := w.invitePerson(p, "keeper", "operator")
 	return holdpoint.Agent{URL: p.URL, Name: name, Key: keyBy(w.t, p, keeper, "agent", "key", "create", name)}
 }
 
-// person invites a person, who redeems the invitation: a token.
-func (w *world) person(p *holdpoint.Process, name, role string, more ...string) string {
+// invitePerson invites a person, who redeems the invitation: a token.
+func (w *world) invitePerson(p *holdpoint.Process, name, role string, more ...string) string {
 	w.t.Helper()
 	invitation := append([]string{"invitation", "create", "--name", name, "--role", role}, more...)
-	return keyBy(w.t, p, "", "invitation", "redeem", w.key(p, invitation...))
+	return keyBy(w.t, p, "", "invitation", "redeem", w.newKey(p, invitation...))
 }
 
-// key makes a credential as the bootstrap person.
-func (w *world) key(p *holdpoint.Process, args ...string) string {
+// newKey makes a credential as the bootstrap person.
+func (w *world) newKey(p *holdpoint.Process, args ...string) string {
 	w.t.Helper()
 	return keyBy(w.t, p, bootstrapToken, args...)
 }
 
-// approve approves a call on the command line: by the digest that it shows without one. shown is called in between.
-func approve(t testing.TB, p *holdpoint.Process, id string, shown func()) {
+// approveCall approves a call on the command line: by the digest that it shows without one. shown is called in between.
+func approveCall(t testing.TB, p *holdpoint.Process, id string, shown func()) {
 	t.Helper()
-	first := cli(p, bootstrapToken).Run(t, "approvals", "approve", id)
+	first := newCLI(p, bootstrapToken).Run(t, "approvals", "approve", id)
 	_, after, found := strings.Cut(first.Stdout+first.Stderr, "--digest ")
 	if first.Code == 0 || !found {
 		t.Fatalf("approving without a digest: %+v", first)
 	}
 	shown()
-	cli(p, bootstrapToken).Must(t, "approvals", "approve", id, "--digest", strings.Fields(after)[0])
+	newCLI(p, bootstrapToken).Must(t, "approvals", "approve", id, "--digest", strings.Fields(after)[0])
 }
 
 func keyBy(t testing.TB, p *holdpoint.Process, token string, args ...string) string {
@@ -128,7 +128,7 @@ func keyBy(t testing.TB, p *holdpoint.Process, token string, args ...string) str
 	var made struct {
 		Key string `json:"key"`
 	}
-	printed := cli(p, token).Must(t, append(args, "--json")...)
+	printed := newCLI(p, token).Must(t, append(args, "--json")...)
 	if err := json.Unmarshal([]byte(printed), &made); err != nil || made.Key == "" {
 		t.Fatalf("holdpoint %v printed %q, want a key (%v)", args, printed, err)
 	}
@@ -144,8 +144,8 @@ func writeFile(t testing.TB, name, content string) string {
 	return path
 }
 
-// oneSkill declares a skill and the agent "worker" that has it. What waits for nobody has its answer held open
-// as long as a busy machine may take; what does, not long.
+// oneSkill declares a skill and the agent "worker" that has it. Auto-approved calls have time enough for a busy machine. Others are
+// answered soon.
 func oneSkill(url, settings string) string {
 	budget := "2s"
 	if strings.Contains(settings, "auto_approve: true") {
@@ -160,11 +160,11 @@ func oneSkill(url, settings string) string {
     wait_budget: %s
     limits: {pending: 1000}
     skills: [counting]
-`, url, indent(settings), budget)
+`, url, indentLines(settings), budget)
 }
 
-// indent makes lines belong to the list's element before them.
-func indent(lines string) string {
+// indentLines makes lines belong to the list's element before them.
+func indentLines(lines string) string {
 	var b strings.Builder
 	for line := range strings.Lines(lines) {
 		b.WriteString("    " + strings.TrimRight(line, "\n") + "\n")
@@ -179,7 +179,7 @@ func pendingFor(ctx context.Context, n string, processes ...*holdpoint.Process) 
 	err := eventually.Poll(ctx, patience, func() error {
 		var last error
 		for _, p := range processes {
-			list, err := holdpoint.List[holdpoint.Approval](ctx, operator(p), "approvals", "status=pending")
+			list, err := holdpoint.List[holdpoint.Approval](ctx, operatorAPI(p), "approvals", "status=pending")
 			if err != nil {
 				last = err
 				continue
@@ -207,7 +207,7 @@ func argumentN(arguments json.RawMessage) string {
 	return string(a.N)
 }
 
-// awaitCall waits until the API says of a call what is wanted.
+// awaitCall waits until a call of the API fulfills a condition.
 func awaitCall(t testing.TB, api holdpoint.API, id string, wanted func(holdpoint.Call) error) holdpoint.Call {
 	t.Helper()
 	var found holdpoint.Call
@@ -247,8 +247,8 @@ func alreadyDecided(err error) bool {
 	return errors.As(err, &p) && p.Status == http.StatusConflict && (p.Code == "already_decided" || p.Code == "expired")
 }
 
-// node finds Node.js.
-func node(t testing.TB) string {
+// findNode finds Node.js.
+func findNode(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("node")
 	if err != nil {

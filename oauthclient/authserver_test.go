@@ -12,27 +12,27 @@ import (
 	"testing"
 )
 
-// authServer is an authorization server that holds its clients to the rules.
+// authServer is an authorization server that enforces the protocol.
 type authServer struct {
 	*server
 	known *secrets
-	path  string // of the issuer, after the origin
+	path  string // path of the issuer
 
-	// What follows is changed by tests, under change.
+	// Tests change the following fields with change.
 	metadata func(map[string]any)
-	life     int                   // seconds of access tokens; 0: it is not said
-	noRotate bool                  // refresh tokens are good more than once
+	life     int                   // lifetime of access tokens in seconds; 0: the response has none
+	noRotate bool                  // refresh tokens can be used repeatedly
 	extra    map[string]any        // in each token response
-	iss      func(string) []string // of the authorization response; nil: as promised
-	nonce    string                // that proofs have to have
+	iss      func(string) []string // in the authorization response; nil: as the metadata says
+	nonce    string                // required in proofs
 	bind     bool                  // DPoP
-	secret   string                // that registered clients get
-	register map[string]any        // added to the answer of the registration
-	clients  map[string]string     // their secrets
+	secret   string                // of registered clients
+	register map[string]any        // added to the registration response
+	clients  map[string]string     // secrets by client id
 
 	sequence int
-	codes    map[string]url.Values // authorization requests by their code
-	refresh  map[string][]string   // scopes by refresh token that is good
+	codes    map[string]url.Values // authorization requests by code
+	refresh  map[string][]string   // scopes by valid refresh token
 	access   map[string]accessToken
 	proof    proofs
 }
@@ -83,7 +83,7 @@ func (a *authServer) describe(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, m)
 }
 
-// set changes metadata.
+// set sets a member of the metadata.
 func (a *authServer) set(name string, value any) {
 	a.change(func() {
 		before := a.metadata
@@ -99,7 +99,7 @@ func (a *authServer) set(name string, value any) {
 	})
 }
 
-// fresh makes a secret that is not in use. The caller holds the lock.
+// fresh makes an unused secret. The caller holds the lock.
 func (a *authServer) fresh(kind string) string {
 	a.sequence++
 	return a.known.add(kind, fmt.Sprintf("%s-%d-of-%s-%s", strings.ReplaceAll(kind, " ", "-"), a.sequence, a.host()[10:], "5ecre7"))
@@ -120,7 +120,7 @@ func (a *authServer) registration(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusCreated, answer)
 }
 
-// consent is a person who agrees: it makes the answer that their browser brings back.
+// consent is a person who agrees. It returns the response that their browser brings back.
 func (a *authServer) consent(t testing.TB, u *url.URL) url.Values {
 	t.Helper()
 	q := u.Query()
@@ -189,7 +189,7 @@ func (a *authServer) token(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// grant judges what a token is asked for with. The caller holds the lock.
+// grant checks a token request. The caller holds the lock.
 func (a *authServer) grant(r *http.Request) (scopes []string, refusal string) {
 	id := r.Form.Get("client_id")
 	if basic, _, ok := r.BasicAuth(); ok {
@@ -229,7 +229,7 @@ func (a *authServer) revoke(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// valid finds an access token.
+// valid returns an access token.
 func (a *authServer) valid(value string) (accessToken, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -237,10 +237,10 @@ func (a *authServer) valid(value string) (accessToken, bool) {
 	return token, ok
 }
 
-// dropAccess makes all access tokens invalid.
+// dropAccess invalidates all access tokens.
 func (a *authServer) dropAccess() { a.change(func() { clear(a.access) }) }
 
-// tokenRequests are those of a grant type.
+// tokenRequests returns the requests of a grant type.
 func (a *authServer) tokenRequests(grantType string) []received {
 	return slices.DeleteFunc(a.requests("/token"), func(r received) bool { return r.Form.Get("grant_type") != grantType })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
-// boundWorld is one whose tokens are bound to a key (RFC 9449).
+// boundWorld makes a world whose tokens are bound to a key (RFC 9449).
 func boundWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -24,7 +24,7 @@ func TestDPoP(t *testing.T) {
 	t.Parallel()
 	w := boundWorld(t)
 	w.mustConnect()
-	for range 3 { // each with a proof of its own: the server takes none twice
+	for range 3 { // each with its own proof: the server accepts none twice
 		if a := w.send(); a.status != http.StatusOK || a.rounds != 1 {
 			t.Fatalf("%+v", a)
 		}
@@ -47,7 +47,7 @@ func TestDPoP(t *testing.T) {
 	}
 }
 
-// A query is no part of what a proof is for, and a proof goes nowhere without its token.
+// A proof does not cover the query, and is not sent without its token.
 func TestProofs(t *testing.T) {
 	t.Parallel()
 	w := boundWorld(t)
@@ -95,7 +95,7 @@ func TestNonces(t *testing.T) {
 	}
 }
 
-// Requests that are under way together are each sent again with the nonce that the first of them got.
+// Concurrent requests are each sent again with the nonce that the first of them got.
 func TestNonceOfParallelRequests(t *testing.T) {
 	t.Parallel()
 	w := boundWorld(t)
@@ -121,14 +121,14 @@ func TestNonceOfParallelRequests(t *testing.T) {
 			t.Errorf("request %d: again %t, %v", i+1, again, err)
 		}
 	}
-	// A server that refuses the very nonce that it gave is not asked for ever.
+	// A server that refuses its own nonce is not asked again.
 	third, signed := request()
 	if again, err := h.Answered(t.Context(), third, "tools/list", http.StatusUnauthorized, refused, signed); again || err != nil {
 		t.Errorf("again %t, %v", again, err)
 	}
 }
 
-// An endless supply of nonces does not make an endless loop.
+// A server that sends a new nonce each time does not cause an endless loop.
 func TestEndlessNonces(t *testing.T) {
 	t.Parallel()
 	w := boundWorld(t)
@@ -157,7 +157,7 @@ func TestEndlessNonces(t *testing.T) {
 	}
 }
 
-// A bearer token is used as one also where a key was offered.
+// A bearer token is used as such even if a key was offered.
 func TestBearerThoughBoundWasAskedFor(t *testing.T) {
 	t.Parallel()
 	w := boundWorld(t)

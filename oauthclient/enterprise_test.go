@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,13 +23,13 @@ const (
 	typeIDJAG   = "urn:ietf:params:oauth:token-type:id-jag"
 )
 
-// identityProvider is an enterprise's, which exchanges who somebody is for what another server takes.
+// identityProvider is an enterprise's identity provider with token exchange.
 type identityProvider struct {
 	*authServer
 	key    *ecdsa.PrivateKey
 	claims func(map[string]any) // changes those of ID tokens
-	kind   string               // of what the exchange issues
-	good   map[string]bool      // refresh tokens
+	kind   string               // the type of the exchanged token
+	good   map[string]bool      // valid refresh tokens
 }
 
 func newIdentityProvider(t *testing.T, known *secrets) *identityProvider {
@@ -43,7 +44,7 @@ func newIdentityProvider(t *testing.T, known *secrets) *identityProvider {
 	return p
 }
 
-// idToken signs one. The caller holds the lock.
+// idToken signs an ID token. The caller holds the lock.
 func (p *identityProvider) idToken(nonce string) string {
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: p.key}, (&jose.SignerOptions{}).WithHeader("kid", "k"))
 	check(p.t, err)
@@ -89,7 +90,7 @@ func (p *identityProvider) exchange(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// enterpriseWorld is one whose skill is connected through an identity provider.
+// enterpriseWorld makes a world whose skill is connected through an identity provider.
 func enterpriseWorld(t *testing.T) (*world, *identityProvider) {
 	t.Helper()
 	b := newBase(t)
@@ -106,7 +107,7 @@ func enterpriseWorld(t *testing.T) (*world, *identityProvider) {
 	return w, p
 }
 
-// connectAt has Alice sign in at the identity provider.
+// connectAt signs Alice in at the identity provider.
 func (p *identityProvider) connectAt(w *world) error {
 	u, err := w.begin()
 	if err != nil {
@@ -147,7 +148,7 @@ func TestEnterpriseManaged(t *testing.T) {
 			t.Errorf("at the identity provider, authenticated as %q", user)
 		}
 	}
-	// It is renewed at the identity provider, without a person.
+	// The token is renewed at the identity provider without a person.
 	w.advance(2 * time.Hour)
 	w.as.dropAccess()
 	w.mustSend()
@@ -157,7 +158,7 @@ func TestEnterpriseManaged(t *testing.T) {
 	if n := len(p.tokenRequests("refresh_token")); n == 0 {
 		t.Error("the identity was not renewed")
 	}
-	// And is over when that says so.
+	// The identity provider can end that.
 	p.change(func() { clear(p.good) })
 	w.advance(2 * time.Hour)
 	w.as.dropAccess()
@@ -166,7 +167,7 @@ func TestEnterpriseManaged(t *testing.T) {
 	w.mustSend()
 }
 
-// The identity provider rotates its refresh tokens too. One is not lost because the step after it fails.
+// A rotated refresh token of the identity provider is kept if the next step fails.
 func TestRotationOfIdentity(t *testing.T) {
 	t.Parallel()
 	for _, failing := range []string{"exchange", "grant"} {
@@ -253,7 +254,7 @@ func TestHostileIdentity(t *testing.T) {
 	}
 }
 
-// What endless keys cost is bounded by their size, not by the time that a client waits for them.
+// The size of the key set is bounded, not only the time to read it.
 func TestEndlessKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	w, p := enterpriseWorld(t)
@@ -293,7 +294,24 @@ func TestUseIdentity(t *testing.T) {
 	wantNeed(t, w.send().err, oauthclient.NeedConsent)
 }
 
-// Who signs in with the enterprise's identity provider has what it manages, and nobody else has.
+// Close waits for the work of a sign-in, and cancels it.
+func TestCloseWaitsForSignedIn(t *testing.T) {
+	t.Parallel()
+	w, p := enterpriseWorld(t)
+	var ended atomic.Bool
+	w.service.Managed = func(ctx context.Context, _, _ string) ([]uuid.UUID, error) {
+		<-ctx.Done()
+		ended.Store(true)
+		return nil, ctx.Err()
+	}
+	w.service.SignedIn(w.alice, p.issuer(), "holdpoint", "an ID token")
+	w.service.Close()
+	if !ended.Load() {
+		t.Error("Close returned while the sign-in's work was running")
+	}
+}
+
+// A sign-in with the enterprise's identity provider connects the skills that it manages, for this person only.
 func TestSignedIn(t *testing.T) {
 	t.Parallel()
 	w, p := enterpriseWorld(t)
@@ -303,7 +321,7 @@ func TestSignedIn(t *testing.T) {
 		if issuer != p.issuer() {
 			return nil, nil
 		}
-		return []uuid.UUID{uuid.New(), w.key.SkillID}, nil // the first is gone meanwhile, which keeps nobody from the others
+		return []uuid.UUID{uuid.New(), w.key.SkillID}, nil // the first was deleted, which must not affect the second
 	}
 	p.mu.Lock()
 	token := p.idToken("")

@@ -39,7 +39,7 @@ func TestConnect(t *testing.T) {
 	if w.connected.Len() == 0 {
 		t.Error("nobody was told that the skill is connected")
 	}
-	// A service that is started later finds the token.
+	// A service that starts later finds the token.
 	if a := w.sendWith(t.Context(), w.start(t), w.url); a.status != http.StatusOK || a.rounds != 1 {
 		t.Errorf("another service: %+v", a)
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
-// given makes the skill's client one that was registered beforehand.
+// given configures a client for the skill.
 func (w *world) given(settings oauthclient.Settings) {
 	if settings.ClientID == "" {
 		settings.ClientID = "given"
@@ -81,7 +81,7 @@ func pemOf(t *testing.T, key any) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// claimsOf verifies a client's assertion with any of some keys.
+// claimsOf verifies a client assertion with any of the keys.
 func claimsOf(t *testing.T, assertion string, keys ...any) map[string]any {
 	t.Helper()
 	signed, err := jose.ParseSignedCompact(assertion, []jose.SignatureAlgorithm{jose.ES256, jose.ES384, jose.RS256})
@@ -164,7 +164,7 @@ func publicPEM(t *testing.T, key *ecdsa.PrivateKey) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
-// ownKey is the one that Holdpoint publishes.
+// ownKey is the key that Holdpoint publishes.
 func ownKey(t *testing.T, s *oauthclient.Service) *jose.JSONWebKey {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -179,7 +179,7 @@ func ownKey(t *testing.T, s *oauthclient.Service) *jose.JSONWebKey {
 	return &set.Keys[0]
 }
 
-// A new key signs soon after the old one is a month old; the old one stays published for what it signed.
+// A new key signs soon after the old one is a month old. The old one stays published for its signatures.
 func TestOwnKeysChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -192,7 +192,7 @@ func TestOwnKeysChange(t *testing.T) {
 	claimsOf(t, w.as.requests("/token")[0].Form.Get("client_assertion"), first)
 	w.advance(31 * 24 * time.Hour)
 	w.as.dropAccess()
-	w.mustSend() // the new one is published first, for all who keep a copy of the set
+	w.mustSend() // the new key is published before it signs, since others cache the set
 	claimsOf(t, w.as.requests("/token")[1].Form.Get("client_assertion"), first)
 	w.advance(10 * time.Minute)
 	w.as.dropAccess()
@@ -204,10 +204,10 @@ func TestOwnKeysChange(t *testing.T) {
 		t.Error("the old key signs")
 	}
 	w.advance(8 * 24 * time.Hour)
-	claimsOf(t, assertion, ownKey(t, w.service)) // and the first is not published any more
+	claimsOf(t, assertion, ownKey(t, w.service)) // the first key is no longer published
 }
 
-// RFC 8707: the resource is in every request for a token.
+// Every token request names the resource (RFC 8707).
 func TestClientCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -242,7 +242,7 @@ func TestWorkloadIdentity(t *testing.T) {
 		"good": {func(context.Context) (string, error) {
 			return b.known.add("workload token", "header.workload.signature"), nil
 		}, ""},
-		"none": {nil, "no identity token of its own"},
+		"none": {nil, "has no identity token"},
 		"unreadable": {func(context.Context) (string, error) {
 			return "", errors.New("open /secret/path: permission denied")
 		}, "cannot be read"},
@@ -264,7 +264,7 @@ func TestWorkloadIdentity(t *testing.T) {
 	}
 }
 
-// Servers of MCP 2025-03-26 have no metadata at all.
+// Servers of MCP 2025-03-26 have no metadata.
 func TestLegacy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -292,7 +292,7 @@ func TestLegacy(t *testing.T) {
 	}
 }
 
-// The same revision, with metadata of the authorization server at the skill's own origin.
+// The same revision, with metadata of the authorization server at the skill's origin.
 func TestLegacyWithServerMetadata(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -311,7 +311,7 @@ func TestLegacyWithServerMetadata(t *testing.T) {
 	}
 }
 
-// An outage of the metadata is not taken for a server without any.
+// A server whose metadata is unavailable is not treated as one without metadata.
 func TestMetadataIsAway(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusRequestTimeout} {

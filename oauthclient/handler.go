@@ -2,136 +2,200 @@ package oauthclient
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/modelcontextprotocol/go-sdk/auth"
-	"golang.org/x/oauth2"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/oauthclient/wire"
 )
 
 const (
-	// A token is renewed when it has less than renewBefore left, or less than a fifth of its life.
+	// renewBefore is how long before its end a token is renewed, or a fifth of its lifetime if that is shorter.
 	renewBefore = time.Minute
 
-	// MaxRounds is how often one request may be answered with a demand for authorization before
-	// it has failed.
+	// MaxRounds is how often a request may be refused with a challenge before it fails.
 	MaxRounds = 3
 )
 
-// Handler authorizes requests to one skill's server, on behalf of one person or of nobody in particular.
-// It is an [auth.OAuthHandler] for the SDK's transports; whoever sends requests of its own uses
-// [Handler.Sign] and [Handler.Answered], which also bind tokens to a key.
+// Handler authorizes requests to one skill's server, on behalf of a person or of no particular person: callers pass each
+// request to [Handler.Sign] and each answer to [Handler.Answered].
 type Handler struct {
 	service *Service
 	target  Target
 }
 
-var _ auth.OAuthHandler = (*Handler)(nil)
-
-// Handler returns the one for a target. It is cheap.
+// Handler returns the handler for a target. It does no work.
 func (s *Service) Handler(t Target) *Handler { return &Handler{s, t} }
 
-// Signed says with what a request was signed; the zero Signed: with nothing.
+// Signed says how a request was signed. The zero Signed is a request without a token.
 type Signed struct {
 	generation int64
 	dpop       bool
-	nonce      string // of the proof
-	// Account tells one account's tokens from another's: it changes when somebody connects.
+	nonce      string // the DPoP nonce in the proof
+	// Account identifies the account at the skill that the token is for. It changes when a person connects.
 	Account Account
 }
 
-// Account is whose tokens there are; the zero Account: nobody's.
+// Account identifies whose tokens a connection holds. The zero Account is no account.
 type Account struct {
 	connection uuid.UUID
-	times      int64 // that somebody connected or disconnected
+	times      int64 // how often a person connected or disconnected
 }
 
-func (c *connection) whose() Account { return Account{c.ID, c.account} }
-
-// nobody reports whether there can be no connection: each person has their own, and nobody is acted for.
-func (t Target) nobody() bool { return t.PerUser && t.Principal == uuid.Nil }
-
-// resolve makes the principal the one whose connections are meant.
-func (h *Handler) resolve(ctx context.Context) (Target, error) {
-	t := h.target
-	if !t.PerUser {
-		t.Principal = Key{}.Principal
-		return t, nil
-	}
-	var err error
-	t.Principal, err = h.service.Identity.SameAs(ctx, t.Principal)
-	return t, err
-}
-
-// Sign puts the connection's token on a request, if there is one and the request goes to its resource.
-// A token that is about to run out is renewed first. It sends nothing to the skill's server.
+// Sign adds the connection's access token to a request to its resource (RFC 6750 section 2.1), with a DPoP proof if the token
+// is bound to a key. Without a token, and for other resources, it adds nothing. A token that is about to expire is renewed
+// first. Sign sends nothing to the skill's server.
 func (h *Handler) Sign(ctx context.Context, r *http.Request) (Signed, error) {
 	s := h.service
-	t, err := h.resolve(ctx)
+	t, err := h.resolveTarget(ctx)
 	if err != nil {
 		return Signed{}, err
 	}
-	c, err := h.current(ctx, t)
+	c, err := h.currentConnection(ctx, t)
 	if err != nil || c == nil {
 		return Signed{}, err
 	}
-	signed := Signed{generation: c.generation, Account: c.whose()}
-	if !covers(c.Resource, r.URL.String()) {
-		return Signed{Account: c.whose()}, nil
+	signed := Signed{generation: c.generation, Account: c.tokenAccount()}
+	if !wire.CoversURL(c.Resource, r.URL.String()) {
+		return Signed{Account: c.tokenAccount()}, nil
 	}
 	key, err := c.tokens.boundKey()
 	if err != nil {
 		return Signed{}, err
 	}
 	if signed.dpop = key != nil; signed.dpop {
-		signed.nonce = s.nonces.get(r.URL)
-		proof, err := key.proof(r.Method, r.URL.String(), c.tokens.Access, signed.nonce, s.Now())
+		signed.nonce = s.endpoint.LastNonce(r.URL)
+		proof, err := key.DPoPProof(r.Method, r.URL.String(), c.tokens.Access, signed.nonce, s.Now())
 		if err != nil {
 			return Signed{}, err
 		}
-		r.Header.Set(headerProof, proof)
+		r.Header.Set(wire.HeaderProof, proof)
 	}
 	r.Header.Set("Authorization", c.tokens.Type+" "+c.tokens.Access)
 	return signed, nil
 }
 
-// current is the connection with a token that is not about to run out, if that can be had. Nil: there is no token.
-func (h *Handler) current(ctx context.Context, t Target) (*connection, error) {
+// Answered takes the status and the header of a response. again: there is a better token, and the request may be sent again. A
+// server that refuses with 401 or 403 (RFC 6750 section 3.1) has not acted on the request. The error is a
+// *[NeedsConnectionError] if a person has to act, otherwise an *[wire.Error].
+//
+// method is the MCP method of the request: that a server accepts one method without a token does not mean that it accepts
+// others.
+func (h *Handler) Answered(ctx context.Context, r *http.Request, method string, status int, header http.Header, signed Signed) (again bool, err error) {
+	nonce := h.service.endpoint.NoteNonce(r.URL, header)
+	header = redactToken(header, r.Header.Get("Authorization"))
+	if status != http.StatusUnauthorized && status != http.StatusForbidden {
+		return false, nil
+	}
+	challenge := wire.ParseChallenge(header.Values("Www-Authenticate"))
+	switch {
+	case status == http.StatusUnauthorized && challenge.Error == "use_dpop_nonce" && signed.dpop:
+		return nonce != "" && nonce != signed.nonce, nil
+	case status == http.StatusForbidden && challenge.Error != "insufficient_scope":
+		return false, nil
+	}
+	t, err := h.resolveTarget(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = h.service.authorizer.authorize(ctx, t, refusal{
+		challenge: challenge, header: joinChallenges(header), generation: signed.generation, insufficient: status == http.StatusForbidden,
+		method: method,
+	})
+	return err == nil, err
+}
+
+// Accepted reports that the server accepted a request. It clears a need that a refusal of this method caused, except a need
+// for scopes, which only some tools have.
+func (h *Handler) Accepted(ctx context.Context, method string, signed Signed) {
+	t, err := h.resolveTarget(ctx)
+	if err != nil || t.lacksPrincipal() {
+		return
+	}
+	if c, err := h.service.store.cachedConnection(ctx, t.Key); err != nil || c == nil || !c.showsNeedGone(method, signed) {
+		return
+	}
+	if err := h.service.store.clearNeed(ctx, t, method, signed); err != nil {
+		h.service.Logger.Warn("clear a connection's need", "skill", t.Skill, "error", err)
+	}
+}
+
+// GaveUp records that the server refuses every token, however new.
+func (h *Handler) GaveUp(ctx context.Context, header http.Header) {
+	t, err := h.resolveTarget(ctx)
+	if err != nil {
+		return
+	}
+	if c, err := h.service.store.cachedConnection(ctx, t.Key); err == nil && c != nil {
+		header = redactToken(header, "Bearer "+c.tokens.Access)
+	}
+	c := wire.ParseChallenge(header.Values("Www-Authenticate"))
+	_ = h.service.store.storeFailure(ctx, t, wire.NewError(wire.StepToken, nil, "the skill's server refuses the tokens that its authorization server issues for it: %s %s",
+		plain.Line(c.Error, 100), c.ErrorDescription))
+}
+
+// Ready returns a *[NeedsConnectionError] if it is known that a person has to act before the skill's server can be used. It
+// sends no request.
+func (h *Handler) Ready(ctx context.Context) error {
+	t, err := h.resolveTarget(ctx)
+	if err != nil {
+		return err
+	}
+	if t.lacksPrincipal() {
+		return nil
+	}
+	c, err := h.service.store.cachedConnection(ctx, t.Key)
+	if err != nil || c == nil {
+		return err
+	}
+	// A need found with earlier settings may be gone.
+	if c.Need == NeedNothing || c.SkillRevision != t.Revision {
+		return nil
+	}
+	return &NeedsConnectionError{Key: t.Key, Need: c.Need, Reason: c.Reason, Scopes: c.NeedScopes}
+}
+
+func (h *Handler) resolveTarget(ctx context.Context) (Target, error) {
+	return h.service.store.resolvePrincipal(ctx, h.target)
+}
+
+// currentConnection returns the connection, renewed if its token is about to expire, or nil if there is no token.
+func (h *Handler) currentConnection(ctx context.Context, t Target) (*connection, error) {
 	s := h.service
-	if t.nobody() {
+	if t.lacksPrincipal() {
 		return nil, nil
 	}
-	c, err := s.known(ctx, t.Key)
+	c, err := s.store.cachedConnection(ctx, t.Key)
 	if err != nil || c == nil || c.tokens.Access == "" {
 		return nil, err
 	}
-	if !c.worn(s.Now()) || !c.Renewable || !c.fits(t) {
+	if !c.isExpiring(s.Now()) || !c.Renewable || !c.isForTarget(t) {
 		return c, nil
 	}
 	good := c.until.After(s.Now())
-	if good && s.rests.rests(t.Key, s.Now()) {
+	if good && s.authorizer.backoffs.isBackingOff(t.Key, s.Now()) {
 		return c, nil
 	}
-	err = s.authorize(ctx, t, refusal{generation: c.generation, early: good})
+	err = s.authorizer.authorize(ctx, t, refusal{generation: c.generation, early: good})
 	if err != nil && good {
-		s.rests.begin(t.Key, s.Now())
-		return c, nil // it is stored with the connection, and the token serves on
+		s.authorizer.backoffs.startBackoff(t.Key, s.Now())
+		return c, nil // the error is stored with the connection, and the token is still good
 	}
 	if err != nil {
 		return nil, err
 	}
-	c, err = s.known(ctx, t.Key)
+	c, err = s.store.cachedConnection(ctx, t.Key)
 	if err != nil || c == nil || c.tokens.Access == "" {
 		return nil, err
 	}
 	return c, nil
 }
 
-// worn reports whether the access token is about to run out.
-func (c *connection) worn(now time.Time) bool {
+// isExpiring reports whether the access token has to be renewed.
+func (c *connection) isExpiring(now time.Time) bool {
 	if c.until.IsZero() {
 		return false
 	}
@@ -142,166 +206,34 @@ func (c *connection) worn(now time.Time) bool {
 	return c.until.Sub(now) < before
 }
 
-// Answered takes an answer's status and header. again: a better token was got, and the request may be sent again, which a server
-// that answers 401 or 403 so did not act on. An error says why there is none: a *[NeedsConnectionError]
-// when somebody has to do something, an *[Error] otherwise.
-//
-// method is what the request asks for: that a server lets others in without a token tells nothing of this one.
-func (h *Handler) Answered(ctx context.Context, r *http.Request, method string, status int, header http.Header, signed Signed) (again bool, err error) {
-	nonce := h.service.nonces.note(r.URL, header)
-	header = quoteless(header, r.Header.Get("Authorization"))
-	if status != http.StatusUnauthorized && status != http.StatusForbidden {
-		return false, nil
-	}
-	challenge := ParseChallenge(header.Values("Www-Authenticate"))
-	switch {
-	case status == http.StatusUnauthorized && challenge.Error == "use_dpop_nonce" && signed.dpop:
-		return nonce != "" && nonce != signed.nonce, nil
-	case status == http.StatusForbidden && challenge.Error != "insufficient_scope":
-		return false, nil
-	}
-	t, err := h.resolve(ctx)
-	if err != nil {
-		return false, err
-	}
-	err = h.service.authorize(ctx, t, refusal{
-		challenge: challenge, header: joinHeader(header), generation: signed.generation, insufficient: status == http.StatusForbidden,
-		method: method,
-	})
-	return err == nil, err
-}
-
-// quoteless is the challenge without the token that it may quote.
-func quoteless(header http.Header, authorization string) http.Header {
-	_, token, _ := strings.Cut(authorization, " ")
-	clean := http.Header{}
-	for _, value := range header.Values("Www-Authenticate") {
-		clean.Add("Www-Authenticate", hide(value, []string{token}))
-	}
-	return clean
-}
-
-func joinHeader(header http.Header) string {
-	joined := ""
-	for _, value := range header.Values("Www-Authenticate") {
-		if joined != "" {
-			joined += ", "
-		}
-		joined += value
-	}
-	return plain(joined, maxChallenge)
-}
-
-// Ready reports, without asking anybody, whether somebody has to do something before the skill's server can be used, as a
-// *[NeedsConnectionError]. Nil: nothing is known to be missing.
-func (h *Handler) Ready(ctx context.Context) error {
-	t, err := h.resolve(ctx)
-	if err != nil {
-		return err
-	}
-	if t.nobody() {
-		return nil
-	}
-	c, err := h.service.known(ctx, t.Key)
-	if err != nil || c == nil {
-		return err
-	}
-	// With changed settings it may be otherwise.
-	if c.Need == NeedNothing || c.SkillRevision != t.Revision {
-		return nil
-	}
-	return &NeedsConnectionError{Key: t.Key, Need: c.Need, Reason: c.Reason, Scopes: c.NeedScopes}
-}
-
-// methodCall is apart from all other methods: many servers let anybody connect and list.
+// methodCall is told apart from all other methods: many servers let every client connect and list tools.
 const methodCall = "tools/call"
 
-// Accepted is told that the server let a request in: what was missing when it refused one of this method
-// is not missed any more, but for what only some of its tools need.
-func (h *Handler) Accepted(ctx context.Context, method string, signed Signed) {
-	t, err := h.resolve(ctx)
-	if err != nil || t.nobody() {
-		return
-	}
-	if c, err := h.service.known(ctx, t.Key); err != nil || c == nil || !c.mended(method, signed) {
-		return
-	}
-	if err := h.service.drop(ctx, t, method, signed); err != nil {
-		h.service.Logger.Warn("dropping a need", "skill", t.Skill, "error", err)
-	}
-}
-
-// mended reports whether a request of this method that was let in, signed with what there is now, shows that what was
-// missing is not missed any more.
-func (c *connection) mended(method string, signed Signed) bool {
+// showsNeedGone reports whether an accepted request of this method, signed with the present token, shows that the need is
+// gone.
+func (c *connection) showsNeedGone(method string, signed Signed) bool {
 	switch {
-	case c.Need == NeedNothing, c.Need == NeedScope, c.refused == "":
+	case c.Need == NeedNothing, c.Need == NeedScope, c.needMethod == "":
 		return false
-	case (c.refused == methodCall) != (method == methodCall):
+	case (c.needMethod == methodCall) != (method == methodCall):
 		return false
 	case signed.generation == 0:
 		return c.tokens.Access == ""
 	}
-	return c.tokens.Access != "" && c.generation == signed.generation && c.whose() == signed.Account
+	return c.tokens.Access != "" && c.generation == signed.generation && c.tokenAccount() == signed.Account
 }
 
-// GaveUp is told that the server refuses tokens, however new.
-func (h *Handler) GaveUp(ctx context.Context, header http.Header) {
-	t, err := h.resolve(ctx)
-	if err != nil {
-		return
+// redactToken removes the token from a challenge that quotes it.
+func redactToken(header http.Header, authorization string) http.Header {
+	_, token, _ := strings.Cut(authorization, " ")
+	clean := http.Header{}
+	for _, value := range header.Values("Www-Authenticate") {
+		clean.Add("Www-Authenticate", wire.HideSecrets(value, []string{token}))
 	}
-	if c, err := h.service.known(ctx, t.Key); err == nil && c != nil {
-		header = quoteless(header, "Bearer "+c.tokens.Access)
-	}
-	c := ParseChallenge(header.Values("Www-Authenticate"))
-	_ = h.service.failed(ctx, t, fail(StepToken, nil, "the skill's server refuses the tokens that its authorization server issues for it: %s %s",
-		plain(c.Error, 100), c.ErrorDescription))
+	return clean
 }
 
-// TokenSource implements [auth.OAuthHandler]. Nil: there is no token yet.
-func (h *Handler) TokenSource(ctx context.Context) (oauth2.TokenSource, error) {
-	t, err := h.resolve(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, err := h.service.known(ctx, t.Key)
-	if err != nil || c == nil || c.tokens.Access == "" || !c.fits(t) {
-		return nil, err
-	}
-	return tokenSource{h, ctx}, nil
-}
-
-type tokenSource struct {
-	handler *Handler
-	ctx     context.Context //nolint:containedctx // the interface has none
-}
-
-// Token implements [oauth2.TokenSource].
-func (ts tokenSource) Token() (*oauth2.Token, error) {
-	t, err := ts.handler.resolve(ts.ctx)
-	if err != nil {
-		return nil, err
-	}
-	c, err := ts.handler.current(ts.ctx, t)
-	if err == nil && c == nil {
-		err = errors.New("there is no token")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &oauth2.Token{AccessToken: c.tokens.Access, TokenType: c.tokens.Type, Expiry: c.until}, nil
-}
-
-// Authorize implements [auth.OAuthHandler].
-func (h *Handler) Authorize(ctx context.Context, r *http.Request, response *http.Response) error {
-	defer func() { _ = response.Body.Close() }()
-	signed := Signed{}
-	if t, err := h.resolve(ctx); err == nil {
-		if c, err := h.service.known(ctx, t.Key); err == nil && c != nil && r.Header.Get("Authorization") == c.tokens.Type+" "+c.tokens.Access {
-			signed.generation = c.generation
-		}
-	}
-	_, err := h.Answered(ctx, r, "", response.StatusCode, response.Header, signed)
-	return err
+// joinChallenges returns all challenges as one header value, fit to be stored.
+func joinChallenges(header http.Header) string {
+	return plain.Line(strings.Join(header.Values("Www-Authenticate"), ", "), wire.MaxChallenge)
 }

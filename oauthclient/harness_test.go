@@ -17,32 +17,25 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
-	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = worldtest.Check
 
-// base is a database with people in it, and what is watched over all that happens on it.
+// base is a database with people, and records all logs and secrets of its tests.
 type base struct {
-	db     *postgres.DB
+	db     *worldtest.DB
 	box    *secret.Box
 	people *identity.Service
-	log    *logBuffer
+	log    worldtest.Log
 	clock  *clock
 	known  *secrets
 	alice  uuid.UUID
@@ -52,7 +45,7 @@ type base struct {
 	issuers map[string]bool // that the database knows
 }
 
-// newIssuer starts an authorization server that the database does not know: the port of one that ended comes again.
+// newIssuer starts an authorization server that the database does not know. The port of an earlier one may come again.
 func (b *base) newIssuer(t testing.TB) *authServer {
 	t.Helper()
 	for {
@@ -67,7 +60,7 @@ func (b *base) newIssuer(t testing.TB) *authServer {
 	}
 }
 
-// world is a protected skill server, its authorization server, and a service that is to be authorized.
+// world is a protected skill server, its authorization server, and a service.
 type world struct {
 	*base
 	t       testing.TB
@@ -79,25 +72,27 @@ type world struct {
 	settings oauthclient.Settings
 	revision int64
 	url      string   // of the skill
-	public   []string // hosts in it that have to stay public
+	public   []string // hosts in it that must stay public
 	service  *oauthclient.Service
-	// connected are the keys that the service told of.
+	// connected are the keys that the service reported.
 	connected *strings.Builder
 }
 
 func newBase(t testing.TB) *base {
 	t.Helper()
-	b := &base{db: postgrestest.New(t), log: &logBuffer{}, clock: &clock{}, known: newSecrets(), issuers: map[string]bool{}}
+	b := &base{db: worldtest.NewDB(t), clock: &clock{}, known: newSecrets(), issuers: map[string]bool{}}
 	var err error
 	b.box, err = secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
 	check(t, err)
-	b.people, err = identity.New(identity.Config{Pool: b.db.Pool(), Logger: b.log.logger(), Now: b.clock.now})
+	b.people, err = identity.New(identity.Config{Pool: b.db.Pool(), Logger: b.logger(), Now: b.clock.now})
 	check(t, err)
 	t.Cleanup(b.people.Close)
 	t.Cleanup(func() { b.findLeaks(t) })
 	b.alice, b.bob = b.person(t, "alice"), b.person(t, "bob")
 	return b
 }
+
+func (b *base) logger() *slog.Logger { return b.log.Logger(slog.LevelDebug) }
 
 func (b *base) person(t testing.TB, name string) uuid.UUID {
 	t.Helper()
@@ -108,13 +103,13 @@ func (b *base) person(t testing.TB, name string) uuid.UUID {
 	return access.Person.ID
 }
 
-// newWorld makes a world with a database of its own.
+// newWorld makes a world with its own database.
 func newWorld(t testing.TB, change ...func(*oauthclient.Config)) *world {
 	t.Helper()
 	return newBase(t).world(t, change...)
 }
 
-// world adds a skill with servers of its own to a database.
+// world adds a skill with its own servers to a database.
 func (b *base) world(t testing.TB, change ...func(*oauthclient.Config)) *world {
 	t.Helper()
 	w := &world{base: b, t: t, key: oauthclient.Key{SkillID: uuid.New()}, revision: 1, connected: &strings.Builder{}}
@@ -125,11 +120,11 @@ func (b *base) world(t testing.TB, change ...func(*oauthclient.Config)) *world {
 	return w
 }
 
-// start starts one more service, as another process of the same database would have it.
+// start starts another service on the database, as another process would.
 func (w *world) start(t testing.TB, change ...func(*oauthclient.Config)) *oauthclient.Service {
 	t.Helper()
 	cfg := oauthclient.Config{
-		Pool: w.db.Pool(), Box: w.box, Identity: w.people, Logger: w.log.logger(), Now: w.clock.now,
+		Pool: w.db.Pool(), Box: w.box, Identity: w.people, Logger: w.logger(), Now: w.clock.now,
 		PublicURL: "https://holdpoint.test", TrustedHosts: []string{w.as.host()}, Timeout: 30 * time.Second,
 		Target: func(_ context.Context, key oauthclient.Key) (oauthclient.Target, error) {
 			if key.SkillID != w.key.SkillID {
@@ -164,13 +159,7 @@ func (w *world) handler() *oauthclient.Handler { return w.service.Handler(w.targ
 // runJobs runs the job queue of the world's service until the test ends.
 func (w *world) runJobs() {
 	w.t.Helper()
-	workers := river.NewWorkers()
-	w.service.AddWorkers(workers)
-	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
-		Logger: w.log.logger(), Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
-		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 5}},
-	})
-	check(w.t, err)
+	client := w.db.NewQueue(w.logger(), uuid.New(), map[string]int{river.QueueDefault: 5}, w.service)
 	w.service.Start(client)
 	ctx, stop := context.WithCancel(context.Background())
 	check(w.t, client.Start(ctx))
@@ -180,7 +169,7 @@ func (w *world) runJobs() {
 	})
 }
 
-// answer is how a request to the skill's server ended.
+// answer is the result of a request to the skill's server.
 type answer struct {
 	status int
 	err    error
@@ -188,7 +177,7 @@ type answer struct {
 	signed oauthclient.Signed
 }
 
-// send sends a request to the skill's server as package mcptool does: signed, and again while that helps.
+// send sends a request to the skill's server as package mcptool does: signed, and again while there is a better token.
 func (w *world) send() answer { return w.sendWith(w.t.Context(), w.service, w.url) }
 
 func (w *world) sendWith(ctx context.Context, s *oauthclient.Service, address string) answer {
@@ -221,7 +210,7 @@ func (w *world) sendWith(ctx context.Context, s *oauthclient.Service, address st
 	}
 }
 
-// challenged tells the service of a refusal that no server gave.
+// challenged reports a refusal to the service that no server sent.
 func (w *world) challenged(status int, header ...string) error {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url, nil)
@@ -249,7 +238,7 @@ func (w *world) beginAs(by uuid.UUID, issuer string) (*url.URL, error) {
 	return u, nil
 }
 
-// connect has Alice connect, up to the first error.
+// connect connects Alice, up to the first error.
 func (w *world) connect() error {
 	w.t.Helper()
 	u, err := w.begin()
@@ -265,7 +254,7 @@ func (w *world) callback(values url.Values) error {
 	return w.saw(err)
 }
 
-// mustConnect connects, and sees a request through.
+// mustConnect connects and sends a request.
 func (w *world) mustConnect() {
 	w.t.Helper()
 	check(w.t, w.connect())
@@ -283,11 +272,10 @@ func (w *world) mustSend() {
 func (w *world) advance(d time.Duration) {
 	w.t.Helper()
 	w.clock.move(d)
-	_, err := w.db.Pool().Exec(w.t.Context(), `UPDATE clock_offset SET value = value + $1 * interval '1 second'`, d.Seconds())
-	check(w.t, err)
+	w.db.Exec(`UPDATE clock_offset SET value = value + $1 * interval '1 second'`, d.Seconds())
 }
 
-// stored is the connection as the database has it.
+// stored returns the connection in the database.
 func (w *world) stored() oauthclient.Connection {
 	w.t.Helper()
 	list, _, err := w.service.List(w.t.Context(), oauthclient.Filter{SkillID: w.key.SkillID})
@@ -319,7 +307,7 @@ func wantError(t testing.TB, err error, gist ...string) {
 	}
 }
 
-// clock is time.Now, moved.
+// clock is time.Now with an offset.
 type clock struct {
 	mu     sync.Mutex
 	offset time.Duration
@@ -335,26 +323,4 @@ func (c *clock) move(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.offset += d
-}
-
-// logBuffer keeps what is logged, at all levels.
-type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logBuffer) Write(text []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(text)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *logBuffer) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
-// place is where a hostile server can name a URL that Holdpoint would go to. lead arranges the servers so that
-// it names that URL; go takes the steps up to the one that would go there, and returns the first error.
+// place is a field in which a hostile server can name a URL. lead makes the servers name that URL; go takes the steps up to
+// the one that would use it, and returns the first error.
 type place struct {
 	name string
 	lead func(w *world, address string)
@@ -49,7 +49,7 @@ func places() []place {
 	}
 }
 
-// hostileURLs are by what is wrong with them. HOST and PORT are those of a trap.
+// hostileURLs are URLs by their fault. HOST and PORT are those of a trap.
 func hostileURLs() map[string]struct{ address, gist string } {
 	return map[string]struct{ address, gist string }{
 		"loopback":                         {"https://HOST/x", "private addresses are not allowed"},
@@ -101,13 +101,13 @@ func TestHostileURLs(t *testing.T) {
 	}
 }
 
-// A name is judged by what it resolves to when it is dialled. What becomes of names that resolve to
-// something else each time is tested in package outbound, which resolves them.
+// Names are checked by their addresses when they are dialed. Package outbound tests names whose addresses
+// change.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	for _, place := range places() {
 		if place.name == "authorization_endpoint" || place.name == "revocation_endpoint" {
-			continue // a browser goes to the one; the other is not gone to here
+			continue // the browser uses the first one; Holdpoint does not use the second
 		}
 		t.Run(place.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +119,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// The skill's own host is trusted with the port that its URL has, or implies.
+// The skill's own host is trusted with the port in its URL, or the default port.
 func TestOtherPortsOfTheSkillsHost(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"http://127.0.0.1/mcp", "https://127.0.0.1/mcp", "https://localhost/mcp"} {
@@ -132,7 +132,7 @@ func TestOtherPortsOfTheSkillsHost(t *testing.T) {
 	}
 }
 
-// A skill that is reached by https cannot have its tokens asked for without.
+// Tokens for a skill with an https URL are not requested over http.
 func TestOwnHostIsNotDowngraded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -144,8 +144,8 @@ func TestOwnHostIsNotDowngraded(t *testing.T) {
 	}
 }
 
-// A skill's host that was public when the skill was registered is asked for nothing at a private address: neither for its
-// metadata nor, once that was read, for a token.
+// If a skill's host was public at its registration, no request goes to a private address of that host: neither for
+// metadata nor, after that was read, for a token.
 func TestHostThatTurnedPrivate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -165,7 +165,7 @@ type hostileAnswer struct {
 	gist   string
 }
 
-// limit has a service wait for it: what answers is heard, however busy the machine is.
+// limit makes a service wait long enough for any answer on a busy machine.
 func (a hostileAnswer) limit(c *oauthclient.Config) {
 	c.Timeout = time.Minute
 	if a.gist == "no answer in time" {
@@ -173,7 +173,7 @@ func (a hostileAnswer) limit(c *oauthclient.Config) {
 	}
 }
 
-// hostileAnswers are by what is wrong with them.
+// hostileAnswers are answers by their fault.
 func hostileAnswers() map[string]hostileAnswer {
 	text := func(kind, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -251,7 +251,7 @@ func TestHostileDocuments(t *testing.T) {
 	}
 }
 
-// A page instead of a document is refused where a challenge promised the document; elsewhere there is none.
+// A web page instead of a document is an error if a challenge named the document; elsewhere there is no document.
 func TestPageInsteadOfDocument(t *testing.T) {
 	t.Parallel()
 	page := func(w http.ResponseWriter, _ *http.Request) {
@@ -272,7 +272,7 @@ func TestHostileTokenEndpoint(t *testing.T) {
 	b := newBase(t)
 	gists := map[string]string{
 		"redirect loop": "follow no redirect", "redirect to nowhere": "HTTP 302", "server error": "HTTP 502",
-		"too many requests": "HTTP 429", "no answer": "no answer in time", "slow body": "broke off, or was too slow",
+		"too many requests": "HTTP 429", "no answer": "no answer in time", "slow body": "ended early or was too slow",
 		"connection cut": "EOF", "huge header": "header",
 	}
 	for name, bad := range hostileAnswers() {
@@ -307,7 +307,7 @@ func TestHostileTokenEndpoint(t *testing.T) {
 	}
 }
 
-// A server may quote in its errors what it was sent. It is not quoted on.
+// A server's error may quote the secrets that it was sent. They are removed.
 func TestEchoedSecrets(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
@@ -370,7 +370,7 @@ func TestEchoedSecrets(t *testing.T) {
 	})
 }
 
-// The person's browser brings what the authorization server, or anybody, wrote into the URL.
+// The browser's URL comes from the authorization server, or from anyone.
 func TestHostileAuthorizationErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

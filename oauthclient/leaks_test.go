@@ -12,27 +12,27 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// secrets are all values of a test that may be seen nowhere in clear: tokens, codes, states, verifiers,
-// secrets and keys; and all errors that it got.
+// secrets are the values of a test that must not appear in clear: tokens, codes, states, verifiers,
+// secrets and keys. They also hold all errors of the test.
 type secrets struct {
 	mu     sync.Mutex
-	values map[string]string // what each is
+	values map[string]string // kinds of secrets by value
 	errors []string
 }
 
 func newSecrets() *secrets { return &secrets{values: map[string]string{}} }
 
-// add notes a secret, and returns it.
+// add records a secret and returns it.
 func (s *secrets) add(kind, value string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(value) >= 8 { // shorter ones would be found by accident
+	if len(value) >= 8 { // shorter ones would match by accident
 		s.values[value] = kind
 	}
 	return value
 }
 
-// saw notes an error for the search, and returns it.
+// saw records an error for the search and returns it.
 func (b *base) saw(err error) error {
 	if err != nil {
 		b.known.mu.Lock()
@@ -42,7 +42,7 @@ func (b *base) saw(err error) error {
 	return err
 }
 
-// in returns the kinds of the secrets that a text holds, in any form that a database or log writes.
+// in returns the kinds of the secrets in a text, in every form that a database or log may write.
 func (s *secrets) in(text string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (b *base) findLeaks(t testing.TB) {
 	}
 }
 
-// dump is the text of all columns of all tables, by table.
+// dump returns the text of all columns by table.
 func (b *base) dump(ctx context.Context, t testing.TB) map[string]string {
 	t.Helper()
 	rows, err := b.db.Pool().Query(ctx, `SELECT table_name FROM information_schema.tables
@@ -97,7 +97,7 @@ func (b *base) dump(ctx context.Context, t testing.TB) map[string]string {
 	return texts
 }
 
-// The search itself finds what is there.
+// The search finds secrets.
 func TestLeaksAreFound(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -111,7 +111,7 @@ func TestLeaksAreFound(t *testing.T) {
 	if found := known.in(w.dump(t.Context(), t)["oauth_clients"]); len(found) != 2 {
 		t.Errorf("found %v, want both", found)
 	}
-	w.log.logger().Debug("it", "value", text)
+	w.logger().Debug("it", "value", text)
 	if found := known.in(w.log.String()); len(found) != 1 {
 		t.Errorf("found %v in the log", found)
 	}

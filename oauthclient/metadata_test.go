@@ -14,13 +14,13 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
-// Where resource metadata is looked for, in this order.
+// The places of resource metadata, in order.
 func TestPlacesOfResourceMetadata(t *testing.T) {
 	t.Parallel()
 	const path, root = resourceWellKnown + "/mcp", resourceWellKnown
 	tests := map[string]struct {
-		challenged string // path of the challenge's document; empty: it names none
-		there      string // where it is
+		challenged string // path of the document in the challenge; empty: none
+		there      string // where the document is
 		asked      []string
 	}{
 		"challenge":           {"/elsewhere", "/elsewhere", []string{"/elsewhere"}},
@@ -53,7 +53,7 @@ func TestPlacesOfResourceMetadata(t *testing.T) {
 	}
 }
 
-// A document may be about the skill's URL, or, where the operator trusts the origin, what is above it.
+// A document may be about the skill's URL or, if the operator trusts the origin, about a URL above it.
 func TestResourceOfMetadata(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
@@ -113,7 +113,7 @@ func TestIssuerOfMetadata(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
 	for name, test := range map[string]struct {
-		path, issuer string // issuer: what the metadata says; ISSUER is what is right
+		path, issuer string // issuer in the metadata; ISSUER is the correct one
 		ok           bool
 	}{
 		"right":           {"", "ISSUER", true},
@@ -143,7 +143,7 @@ func TestIssuerOfMetadata(t *testing.T) {
 	}
 }
 
-// Where the metadata of an authorization server is looked for, in this order.
+// The places of authorization server metadata, in order.
 func TestPlacesOfServerMetadata(t *testing.T) {
 	t.Parallel()
 	places := map[string][]string{
@@ -230,7 +230,7 @@ func TestSeveralAuthorizationServers(t *testing.T) {
 	if c := w.stored(); c.Issuer != w.as.issuer() {
 		t.Errorf("connected at %s", c.Issuer)
 	}
-	// The choice holds when the token is renewed.
+	// The choice is kept when the token is renewed.
 	w.advance(2 * time.Hour)
 	w.as.dropAccess()
 	w.mustSend()
@@ -240,25 +240,25 @@ func TestSeveralAuthorizationServers(t *testing.T) {
 	if n := len(other.requests("/token")); n != 0 {
 		t.Errorf("the other was sent %d token requests", n)
 	}
-	// Settings name one of them, or one that is not among them.
+	// The settings name one of the issuers, or another one.
 	w.settings.Issuer = "https://elsewhere.example"
 	w.revision++
 	w.as.dropAccess()
 	wantError(t, w.send().err, "is not one that the skill's server names", "https://elsewhere.example")
 }
 
-// The issuer in the answer (RFC 9207).
+// The issuer in the authorization response (RFC 9207).
 func TestIssuerInAnswer(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
 	for name, test := range map[string]struct {
 		promised bool
 		iss      func(right string) []string
-		gist     string // empty: it is right
+		gist     string // empty: the response is accepted
 	}{
 		"right":                   {true, func(right string) []string { return []string{right} }, ""},
 		"wrong":                   {true, func(string) []string { return []string{"https://evil.example"} }, `is from "https://evil.example"`},
-		"missing though promised": {true, func(string) []string { return nil }, "does not say that it is from"},
+		"missing though promised": {true, func(string) []string { return nil }, "lacks the parameter iss"},
 		"empty though promised":   {true, func(string) []string { return []string{""} }, `is from ""`},
 		"right, not promised":     {false, func(string) []string { return []string{"AS"} }, ""},
 		"wrong, not promised":     {false, func(string) []string { return []string{"https://evil.example"} }, `is from "https://evil.example"`},
@@ -363,7 +363,7 @@ func TestState(t *testing.T) {
 			_, err := w.service.Callback(t.Context(), by, answer)
 			foreign(t, err)
 		}
-		check(t, w.callback(answer)) // and it is not lost to whom it belongs
+		check(t, w.callback(answer)) // the flow is still valid for its person
 	})
 	t.Run("twice in the answer", func(t *testing.T) {
 		w, answer := start(t)

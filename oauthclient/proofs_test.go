@@ -13,7 +13,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// proofs are those of possession that a server got (RFC 9449 section 4.3).
+// proofs are the DPoP proofs that a server got (RFC 9449 section 4.3).
 type proofs struct {
 	mu   sync.Mutex
 	seen map[string]bool // by jti
@@ -36,7 +36,7 @@ func openProof(r *http.Request) (map[string]any, *jose.JSONWebKey, error) {
 	return claims, protected.JSONWebKey, json.Unmarshal(payload, &claims)
 }
 
-// proofOf are the claims of a request's proof; nil: it has none that is right.
+// proofOf returns the claims of a request's proof; nil: there is no valid one.
 func proofOf(r *http.Request) map[string]any {
 	claims, _, err := openProof(r)
 	if err != nil {
@@ -45,7 +45,7 @@ func proofOf(r *http.Request) map[string]any {
 	return claims
 }
 
-// thumbprint checks a proof and returns what names its key.
+// thumbprint checks a proof and returns the thumbprint of its key.
 func (p *proofs) thumbprint(r *http.Request, address string) (string, error) {
 	claims, key, err := openProof(r)
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *proofs) thumbprint(r *http.Request, address string) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(sum), err
 }
 
-// check judges the proof that comes with a token.
+// check checks the proof that is sent with a token.
 func (p *proofs) check(r *http.Request, address, token, thumbprint string) error {
 	got, err := p.thumbprint(r, address)
 	if err != nil {

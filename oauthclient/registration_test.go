@@ -11,16 +11,16 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
-// Who Holdpoint is to an authorization server, in this order.
+// The ways to get a client, in order.
 func TestOrderOfRegistration(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
 	for name, test := range map[string]struct {
 		settings  oauthclient.Settings
-		documents bool // the server takes client id metadata documents
+		documents bool // the server supports Client ID Metadata Documents
 		noDynamic bool
 		publicURL string
-		want      string // client id; empty: nobody
+		want      string // client id; empty: none
 		registers int
 	}{
 		"given":                           {oauthclient.Settings{ClientID: "given"}, true, false, "", "given", 0},
@@ -88,7 +88,7 @@ func TestRegistrationIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.as.secret = "registered-secret"
 	w.mustConnect()
-	// Another process, another skill, the same authorization server.
+	// Another process and another skill use the same client.
 	w.service = w.start(t)
 	w.key.SkillID[0]++
 	w.mustConnect()
@@ -100,7 +100,7 @@ func TestRegistrationIsKept(t *testing.T) {
 			t.Errorf("a token request without the client's secret: %v", r.Form)
 		}
 	}
-	// Another redirect URI is another client.
+	// Another redirect URI gets another client.
 	w.service = w.start(t, func(c *oauthclient.Config) { c.PublicURL = "https://elsewhere.test" })
 	_, err := w.begin()
 	check(t, err)
@@ -150,7 +150,7 @@ func TestExpiredClientSecret(t *testing.T) {
 	}
 }
 
-// What an authorization server answers to a registration is not believed unseen.
+// The registration response is checked.
 func TestAnswersOfRegistration(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
@@ -207,8 +207,8 @@ func TestForgottenClient(t *testing.T) {
 	}
 }
 
-// A client that an operator registered somewhere is nobody else's: its secret is not sent to the authorization
-// server that the skill's server names tomorrow.
+// The secret of a configured client is not sent to another authorization server that the skill's server names
+// later.
 func TestGivenClientStaysWithItsIssuer(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
@@ -230,7 +230,7 @@ func TestGivenClientStaysWithItsIssuer(t *testing.T) {
 	}
 	_, err := w.begin()
 	wantNeed(t, err, oauthclient.NeedSettings)
-	check(t, w.service.Disconnect(t.Context(), w.alice, w.key)) // which does not make it anybody's
+	check(t, w.service.Disconnect(t.Context(), w.alice, w.key)) // this does not release the client
 	_, err = w.begin()
 	wantNeed(t, err, oauthclient.NeedSettings)
 	if n := len(evil.requests("/token")); n > 0 {
@@ -247,7 +247,7 @@ func TestGivenClientStaysWithItsIssuer(t *testing.T) {
 	}
 }
 
-// A client that was registered dynamically belongs to the authorization server that registered it, too.
+// A dynamically registered client belongs to its authorization server too.
 func TestAnotherIssuerRegistersAnew(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
@@ -273,7 +273,7 @@ func TestAnotherIssuerRegistersAnew(t *testing.T) {
 	}
 }
 
-// What Holdpoint publishes of itself.
+// The documents that Holdpoint publishes.
 func TestClientMetadataDocument(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

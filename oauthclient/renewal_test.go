@@ -9,8 +9,8 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
-// TestRenewalAsksForWhatWasAskedFor: no server asks for a renewal, so none says which scopes, or where its metadata is. What
-// it said last holds, also for a process that never heard it.
+// TestRenewalAsksForWhatWasAskedFor: a renewal without a challenge uses the scopes and the metadata URL of the last challenge,
+// also in a process that did not get it.
 func TestRenewalAsksForWhatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -27,7 +27,7 @@ func TestRenewalAsksForWhatWasAskedFor(t *testing.T) {
 	w.given(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret"})
 	w.mustSend()
 	w.service = w.start(t)
-	w.advance(2 * time.Hour) // it is renewed before anything is sent
+	w.advance(2 * time.Hour) // the token is renewed before the request
 	w.as.dropAccess()
 	w.mustSend()
 	requests := w.as.requests("/token")
@@ -41,8 +41,8 @@ func TestRenewalAsksForWhatWasAskedFor(t *testing.T) {
 	}
 }
 
-// TestRenewalWithoutItsClient: what tokens were issued to is gone here, so they cannot be renewed: a person is asked,
-// and no other client presents them.
+// TestRenewalWithoutItsClient: if the client of the tokens no longer exists, a person has to connect again, and no other client
+// presents the tokens.
 func TestRenewalWithoutItsClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

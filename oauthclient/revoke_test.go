@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
-// revoked waits for the revocations of as many tokens.
+// revoked waits for this number of revocations.
 func (w *world) revoked(ctx context.Context, count int) []received {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -80,7 +80,7 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// A revocation that fails is tried again; a server that goes away does not keep anybody from disconnecting.
+// A failed revocation is retried. An unavailable server does not prevent disconnecting.
 func TestRevocationIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -104,7 +104,7 @@ func TestDisconnectNothing(t *testing.T) {
 	}
 }
 
-// What is begun before somebody disconnects, and ends after, does not bring the old tokens back.
+// A renewal that begins before a disconnect and ends after it does not restore the old tokens.
 func TestDisconnectDuringRenewal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// received is a request that a server got.
+// received is a request to a server.
 type received struct {
 	Method, Path string
 	Header       http.Header
@@ -20,12 +20,12 @@ type received struct {
 	Body         string
 }
 
-// server is an HTTP server whose answers can be replaced, and that remembers what it was asked.
+// server is an HTTP server with replaceable answers that records its requests.
 type server struct {
 	*httptest.Server
 	t        testing.TB
 	mu       sync.Mutex
-	routes   map[string]http.HandlerFunc // by path; what is not here is the default's
+	routes   map[string]http.HandlerFunc // by path; others get the default
 	fallback map[string]http.HandlerFunc
 	got      []received
 }
@@ -59,14 +59,14 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
-// on replaces the answer at a path; nil brings the default back.
+// on replaces the answer at a path; nil restores the default.
 func (s *server) on(path string, answer http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.routes[path] = answer
 }
 
-// requests are those for a path so far.
+// requests returns the requests for a path so far.
 func (s *server) requests(path string) []received {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *server) requests(path string) []received {
 	return list
 }
 
-// paths are those of all GET requests so far, in order.
+// paths returns the paths of all GET requests so far, in order.
 func (s *server) paths() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,12 +106,12 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// document answers with JSON, always the same.
+// document answers with a JSON document.
 func document(v any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, v) }
 }
 
-// redirectTo sends elsewhere whatever is asked for.
+// redirectTo redirects every request.
 func redirectTo(address string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", address)
@@ -123,18 +123,18 @@ func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-// skillServer is an MCP server, as far as authorization goes.
+// skillServer is the authorization part of an MCP server.
 type skillServer struct {
 	*server
 	as *authServer
 
-	// challenge makes the WWW-Authenticate of a refusal; nil: the usual one.
+	// challenge makes the WWW-Authenticate of a refusal; nil: the default one.
 	challenge func(why string) []string
-	// scopes are what a request needs.
+	// scopes are required of each request.
 	scopes []string
 	// metadata changes the resource metadata.
 	metadata func(map[string]any)
-	// nonce, when set, has to be in proofs of possession.
+	// nonce is required in proofs, if set.
 	nonce string
 	proof proofs
 }
@@ -159,7 +159,7 @@ func (s *skillServer) describe(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, m)
 }
 
-// change changes the server while requests may be under way.
+// change changes the server during requests.
 func (s *skillServer) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -207,7 +207,7 @@ func containsAll(all, wanted []string) bool {
 	return true
 }
 
-// trap is a listener that nothing may connect to.
+// trap is a listener to which nothing may connect.
 type trap struct {
 	t        testing.TB
 	listener net.Listener
@@ -245,8 +245,8 @@ func (p *trap) port() string {
 	return port
 }
 
-// untouched fails the test if anything connected. Connections are accepted in order, so when the
-// test's own was, all before it were counted.
+// untouched fails the test if anything connected. Connections are accepted in order, so after the test's
+// own connection all earlier ones have been counted.
 func (p *trap) untouched() {
 	p.t.Helper()
 	conn, err := net.Dial("tcp", p.host())

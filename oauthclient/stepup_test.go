@@ -27,7 +27,7 @@ func TestStepUp(t *testing.T) {
 	wantNeed(t, w.handler().Ready(t.Context()), oauthclient.NeedScope)
 	w.advance(2 * time.Hour)
 	w.as.dropAccess()
-	wantNeed(t, w.send().err, oauthclient.NeedScope) // and a renewal grants nothing
+	wantNeed(t, w.send().err, oauthclient.NeedScope) // a renewal does not grant scopes
 	u, err := w.begin()
 	check(t, err)
 	asked := strings.Fields(u.Query().Get("scope"))
@@ -37,7 +37,7 @@ func TestStepUp(t *testing.T) {
 	check(t, w.callback(w.as.consent(t, u)))
 	w.mustSend()
 
-	// A refusal of the token before is no reason to ask again.
+	// A refusal of the previous token is no reason to ask again.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url, nil)
 	check(t, err)
 	r.Header.Set("Authorization", old)
@@ -48,7 +48,7 @@ func TestStepUp(t *testing.T) {
 	}
 	check(t, w.handler().Ready(t.Context()))
 
-	// The server wants what it got: that is an error, and no need of consent without end.
+	// A server that refuses the scopes that it granted causes an error, not endless consent.
 	w.skill.on("/mcp", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write"`)
 		rw.WriteHeader(http.StatusForbidden)
@@ -61,7 +61,7 @@ func TestStepUp(t *testing.T) {
 	}
 }
 
-// Without a person, a step-up asks at once.
+// Without a person, a step-up requests the scopes at once.
 func TestStepUpOfClientCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -87,7 +87,7 @@ func TestStepUpOfClientCredentials(t *testing.T) {
 	}
 }
 
-// Scopes that an operator wrote down are the most that is asked for without a person.
+// The scopes in the settings are the most that is requested without a person.
 func TestStepUpBeyondSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -102,7 +102,7 @@ func TestStepUpBeyondSettings(t *testing.T) {
 	}
 }
 
-// Another 403 is the server's last word, not a question of authorization.
+// Other 403 responses are final.
 func TestForbiddenWithoutScope(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -113,14 +113,14 @@ func TestForbiddenWithoutScope(t *testing.T) {
 	}
 }
 
-// Each person has tokens of their own.
+// Each person has their own tokens.
 func TestPerUser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.perUser = true
 	_, err := w.service.Begin(t.Context(), w.alice, w.key, "")
 	wantError(t, err, "each person")
-	wantError(t, w.send().err, "on nobody's behalf")
+	wantError(t, w.send().err, "on no person's behalf")
 	check(t, w.connect())
 	w.key.Principal = w.bob
 	wantNeed(t, w.send().err, oauthclient.NeedConsent)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
-// signedWith is the Authorization header that a service puts on a request.
+// signedWith returns the Authorization header that a service sets.
 func (w *world) signedWith(ctx context.Context, s *oauthclient.Service, address string) (string, oauthclient.Signed, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, nil)
 	if err != nil {
@@ -21,7 +21,7 @@ func (w *world) signedWith(ctx context.Context, s *oauthclient.Service, address 
 	return r.Header.Get("Authorization"), signed, w.saw(err)
 }
 
-// A token goes to its resource, and nowhere else.
+// A token is sent to its resource only.
 func TestWhereTokensGo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -72,7 +72,7 @@ func TestWhereTokensGo(t *testing.T) {
 	}
 }
 
-// The case of a host, and a default port, make no other origin; nothing else does not either.
+// The case of a host and a default port do not change an origin.
 func TestOriginsOfTokens(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
@@ -92,7 +92,7 @@ func TestOriginsOfTokens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := b.world(t)
 			w.skill.metadata = func(m map[string]any) { m["resource"] = test.resource }
-			// The document is asked for where the test can serve it, and says what it is about.
+			// The document is served where the test can serve it, and says its resource.
 			w.url = strings.ToLower(test.resource)
 			if w.url == "https://mcp.example" {
 				w.url += "/mcp"
@@ -110,7 +110,7 @@ func TestOriginsOfTokens(t *testing.T) {
 	}
 }
 
-// Tokens are for the URL that they were got for: another URL of the skill does not get them.
+// Tokens are sent to the URL that they were requested for, not to another URL of the skill.
 func TestSkillThatMoves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -133,7 +133,7 @@ func TestParallelRenewal(t *testing.T) {
 	w.mustConnect()
 	services := []*oauthclient.Service{w.service, w.start(t)}
 	for range 3 {
-		for _, s := range services { // both know the token that is about to expire
+		for _, s := range services { // both cache the token that is about to expire
 			_, _, err := w.signedWith(t.Context(), s, w.url)
 			check(t, err)
 		}
@@ -169,14 +169,14 @@ func TestParallelRenewal(t *testing.T) {
 	w.mustSend()
 }
 
-// A rotated refresh token is not lost, whichever process used it.
+// A rotated refresh token is kept, whichever process used it.
 func TestRotationIsStoredBeforeUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustConnect()
 	before := w.stored()
 	w.skill.on("/mcp", func(rw http.ResponseWriter, r *http.Request) {
-		// What was used to get the token that arrives here cannot be used again.
+		// The refresh token that got this access token cannot be used again.
 		if _, ok := w.as.valid(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")); ok && !w.stored().RefreshedAt.After(*before.RefreshedAt) {
 			t.Error("a token is used that is not stored")
 		}
@@ -194,7 +194,7 @@ func TestRotationIsStoredBeforeUse(t *testing.T) {
 	}
 }
 
-// The database goes away after the authorization server used up the refresh token, and before the new one is stored.
+// The database is unavailable between the use of a refresh token and the storing of the new one.
 func TestRotationSurvivesALostConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -213,7 +213,7 @@ func TestRotationSurvivesALostConnection(t *testing.T) {
 	w.as.on("/token", nil)
 	w.advance(2 * time.Hour)
 	w.as.dropAccess()
-	w.mustSend() // with the refresh token that was kept
+	w.mustSend() // with the stored refresh token
 	if n := len(w.as.tokenRequests("refresh_token")); n != 2 {
 		t.Errorf("%d renewals, want two", n)
 	}

@@ -12,29 +12,11 @@ import (
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
-	"github.com/holdpoint/holdpoint/runtime/callback"
 )
 
-func (rt *Runtime) makeNotify() error {
-	var err error
-	rt.Notify, err = notify.New(notify.Config{
-		Pool: rt.DB.Pool(), Box: rt.Box, Identity: rt.Identity, Logger: rt.Logger, Now: rt.Now, PublicURL: rt.PublicURL,
-		AllowSelfApproval: rt.AllowSelfApproval, Waiting: rt.waiting, TrustedHosts: rt.TrustedHosts,
-	})
-	return err
-}
-
-func (rt *Runtime) makeCallbacks() error {
-	var err error
-	rt.Callbacks, err = callback.New(callback.Config{
-		Pool: rt.DB.Pool(), Box: rt.Box, Logger: rt.Logger, Now: rt.Now, TrustedHosts: rt.TrustedHosts,
-	})
-	return err
-}
-
-// waiting returns, for package notify, those of the calls that wait for a decision about them or about a question of their server.
-func (rt *Runtime) waiting(ctx context.Context, calls []uuid.UUID) ([]uuid.UUID, error) {
-	approvals, err := approval.Of(ctx, rt.DB.Pool(), calls...)
+// listWaiting returns, for package notify, the calls that wait for a decision about them or about a question of their server.
+func (rt *Runtime) listWaiting(ctx context.Context, calls []uuid.UUID) ([]uuid.UUID, error) {
+	approvals, err := approval.ListByCall(ctx, rt.DB.Pool(), calls...)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +26,7 @@ func (rt *Runtime) waiting(ctx context.Context, calls []uuid.UUID) ([]uuid.UUID,
 			waiting = append(waiting, approvals[i].CallID)
 		}
 	}
-	questions, err := rt.Calls.PendingQuestionsOf(ctx, calls)
+	questions, err := rt.Calls.ListPendingQuestionsOf(ctx, calls)
 	if err != nil {
 		return nil, err
 	}
@@ -56,13 +38,13 @@ func (rt *Runtime) waiting(ctx context.Context, calls []uuid.UUID) ([]uuid.UUID,
 	return waiting, nil
 }
 
-// attend has people told of approvals that they are to look at.
-func (rt *Runtime) attend(ctx context.Context, tx pgx.Tx, list []call.Attention) error {
+// queueNotices notifies people of approvals that need their attention.
+func (rt *Runtime) queueNotices(ctx context.Context, tx pgx.Tx, list []call.Attention) error {
 	events := make([]notify.Event, len(list))
 	for i := range list {
 		a := &list[i]
 		events[i] = notify.Event{
-			Kind: noticeOf(a.Kind), CallID: a.Approval.CallID, Agent: a.Agent, Skill: a.Skill, Tool: a.Approval.Tool,
+			Kind: noticeKind(a.Kind), CallID: a.Approval.CallID, Agent: a.Agent, Skill: a.Skill, Tool: a.Approval.Tool,
 			Team: a.Approval.Team, Deadline: a.Deadline, PrincipalID: a.Approval.PrincipalID,
 		}
 		if a.Kind == call.Escalated {
@@ -72,7 +54,7 @@ func (rt *Runtime) attend(ctx context.Context, tx pgx.Tx, list []call.Attention)
 	return rt.Notify.Queue(ctx, tx, events)
 }
 
-func noticeOf(kind call.AttentionKind) notify.Kind {
+func noticeKind(kind call.AttentionKind) notify.Kind {
 	switch kind {
 	case call.Escalated:
 		return notify.Escalated
@@ -87,9 +69,9 @@ func noticeOf(kind call.AttentionKind) notify.Kind {
 	return notify.Parked
 }
 
-// reviewable reports whether there is anybody who may decide about calls made on behalf of principal by an agent.
-// uuid.Nil: by nobody, by any.
-func (rt *Runtime) reviewable(ctx context.Context, principal, agentID uuid.UUID) (bool, error) {
+// hasReviewer reports whether any person may decide about calls that an agent makes on behalf of principal. uuid.Nil: on behalf
+// of no person; every reviewer may decide.
+func (rt *Runtime) hasReviewer(ctx context.Context, principal, agentID uuid.UUID) (bool, error) {
 	reviewers, err := rt.Identity.Reviewers(ctx)
 	if err != nil {
 		return false, err

@@ -4,24 +4,32 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
+	"sync"
+	"time"
 
+	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/receiver"
+	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/oauthclient"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // Step is one step of [Examine].
 type Step = tool.Step
 
-// Examine takes the steps by which a server of this configuration would reach a skill, and tells of each, up to the
-// first that breaks, whose error it returns: the skill's authorization, then its connection and its
-// tools. Nothing else runs, and no call is made.
+// Examine reaches a skill as a server of this configuration would, and reports each step: the skill's authorization, its
+// connection and its tools. It returns the error of the first failed step. Nothing else runs, and no call is made.
 func Examine(ctx context.Context, cfg Config, skill string, step func(Step)) error {
 	rt, err := New(cfg)
 	if err != nil {
 		return err
 	}
-	defer rt.close(context.WithoutCancel(ctx))
-	rt.OAuth.Connected = nil // it needs the job queue; servers look for calls that can go on by themselves
+	defer rt.closeServices(context.WithoutCancel(ctx))
+	rt.OAuth.Connected = nil // it needs the job queue; servers find calls that can continue by polling
 	found, err := rt.Agents.SkillByName(ctx, skill)
 	if err != nil {
 		return fmt.Errorf("find skill %q: %w", skill, err)
@@ -45,4 +53,57 @@ func Examine(ctx context.Context, cfg Config, skill string, step func(Step)) err
 		return err
 	}
 	return source.Probe(ctx, server, step)
+}
+
+// RefusedSkills lists by name the registered skills whose programs a policy refuses. It reads no secrets.
+func RefusedSkills(ctx context.Context, db *postgres.DB, policy tool.StdioPolicy) ([]tool.RefusedSkill, error) {
+	return agent.RefusedSkills(ctx, db.Pool(), policy)
+}
+
+// logRefusedSkills logs the skills whose programs are refused, and the flags that permit them.
+func (rt *Runtime) logRefusedSkills(ctx context.Context) {
+	refused, err := RefusedSkills(ctx, rt.DB, rt.Stdio)
+	if err != nil {
+		rt.Logger.Warn("list skills that may not run their programs", "error", err)
+	}
+	for _, skill := range refused {
+		rt.Logger.Warn("skill is refused: its program may not be run", "skill", skill.Name, "reason", skill.Reason, "flags", skill.Flags)
+	}
+}
+
+const (
+	// receiverTimeout bounds the lookup of all receivers' hosts.
+	receiverTimeout = 15 * time.Second
+	// receiverSlots bounds the lookups at one time.
+	receiverSlots = 16
+)
+
+// ExamineReceivers returns the number of webhooks and callbacks, and a text for each that a server with these trusted hosts
+// could not reach. It sends nothing.
+func ExamineReceivers(ctx context.Context, db *postgres.DB, box *secret.Box, trustedHosts []string) (count int, refused []string, err error) {
+	all, err := notify.Receivers(ctx, db.Pool(), box)
+	if err != nil {
+		return 0, nil, err
+	}
+	callbacks, err := callback.Receivers(ctx, db.Pool(), box)
+	if err != nil {
+		return 0, nil, err
+	}
+	all = append(all, callbacks...)
+	ctx, cancel := context.WithTimeout(ctx, receiverTimeout)
+	defer cancel()
+	texts := make([]string, len(all))
+	slots := make(chan struct{}, receiverSlots)
+	var looking sync.WaitGroup
+	for i, r := range all {
+		looking.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			if err := receiver.Examine(ctx, trustedHosts, r.Address); err != nil {
+				texts[i] = fmt.Sprintf("%s: %s %s", r.Name, r.Host, err)
+			}
+		})
+	}
+	looking.Wait()
+	return len(all), slices.DeleteFunc(texts, func(text string) bool { return text == "" }), nil
 }

@@ -42,15 +42,15 @@ func (w *futureWorker) Work(context.Context, *river.Job[futureArgs]) error {
 	return nil
 }
 
-// TestJobsOutliveAnOlderVersion: the leader of an older version rescues the job of a process that died, and does not know its kind.
-// Restored, the job waits for a process that does.
+// An older version's leader discards the job of a dead process, because it does not know the kind. The restored job waits for a
+// newer process.
 func TestJobsOutliveAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
 	future := &futureWorker{worked: make(chan struct{}, 1)}
 	newer := river.NewWorkers()
 	river.AddWorker(newer, future)
-	queue, err := river.NewClient(riverpgxv5.New(db.Pool()), queueConfig(slog.New(slog.DiscardHandler), newer))
+	queue, err := river.NewClient(riverpgxv5.New(db.Pool()), newQueueConfig(slog.New(slog.DiscardHandler), newer))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestJobsOutliveAnOlderVersion(t *testing.T) {
 	known := &knownWorker{worked: make(chan struct{}, 1)}
 	old := river.NewWorkers()
 	river.AddWorker(old, known)
-	older, err := river.NewClient(riverpgxv5.New(db.Pool()), queueConfig(slog.New(slog.DiscardHandler), old))
+	older, err := river.NewClient(riverpgxv5.New(db.Pool()), newQueueConfig(slog.New(slog.DiscardHandler), old))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,4 +123,52 @@ func pauseFor(ctx context.Context) bool {
 	case <-time.After(50 * time.Millisecond):
 		return true
 	}
+}
+
+// signalHandler signals each record.
+type signalHandler struct {
+	slog.Handler
+	logged chan struct{}
+}
+
+func (h signalHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h signalHandler) Handle(context.Context, slog.Record) error {
+	h.logged <- struct{}{}
+	return nil
+}
+
+// A database that does not answer River within 10 s delays the start, and does not end the process.
+func TestJobsStartOnASlowDatabase(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.New(t)
+	worker := &knownWorker{worked: make(chan struct{}, 1)}
+	workers := river.NewWorkers()
+	river.AddWorker(workers, worker)
+	client, err := river.NewClient(riverpgxv5.New(db.Pool()), newQueueConfig(slog.New(slog.DiscardHandler), workers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.Pool().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE river_queue IN ACCESS EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	log := signalHandler{slog.DiscardHandler, make(chan struct{}, startAttempts)}
+	started := make(chan error, 1)
+	go func() { started <- startJobs(t.Context(), context.WithoutCancel(t.Context()), client, slog.New(log)) }()
+	<-log.logged // the first attempt has timed out
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	defer client.Stop(context.WithoutCancel(t.Context()))
+	if _, err := client.Insert(t.Context(), knownArgs{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	<-worker.worked
 }

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,16 +16,17 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model/scripted"
 )
 
-// ModelServer is where models are asked, and with which credential.
+// ModelServer is the address of a model server, and its credential.
 type ModelServer struct {
-	BaseURL string // empty: the provider's own
-	APIKey  string // goes nowhere but there; empty: none
+	BaseURL string // empty: the provider's default
+	APIKey  string // sent to this server only; may be empty
 }
 
-// ModelDefaults are this server's own, by provider, for agents whose models name none. Whoever runs the server pays for them.
+// ModelDefaults are this server's own model servers, by provider, for models without settings of their own. The operator of the
+// server pays for them.
 type ModelDefaults map[string]ModelServer
 
-// models are the providers that were asked. They share the connections.
+// models caches the providers. They share connections.
 type models struct {
 	client  *http.Client
 	scripts scripted.Provider
@@ -33,32 +35,32 @@ type models struct {
 	opened map[openedModel]model.Provider
 }
 
-// openedModel is what providers are told apart by.
+// openedModel is the key of a cached provider.
 type openedModel struct {
 	provider string
 	server   ModelServer
 }
 
 const (
-	maxOpenedModels   = 256 // more of them are opened again
+	maxOpenedModels   = 256 // the cache is cleared at this size
 	maxIdlePerServer  = 64  // connections
 	environmentSuffix = "_API_KEY"
 )
 
 func newModels(scripts map[string]scripted.Script) *models {
 	return &models{
-		// Where a model's server is, an operator says: it may be on this machine.
+		// An operator chooses the address of a model server, so it may be private.
 		client:  outbound.NewClient(outbound.Config{Policy: outbound.Policy{AllowPrivate: true}, MaxIdlePerHost: maxIdlePerServer}),
 		scripts: maps.Clone(scripts), opened: map[openedModel]model.Provider{},
 	}
 }
 
-// provider finds who is asked for an agent's model. Requests that fail are made again, and each is measured.
-func (rt *Runtime) provider(spec agent.ModelSpec) (model.Provider, error) {
+// findProvider returns the provider of an agent's model. It retries and measures requests.
+func (rt *Runtime) findProvider(spec agent.ModelSpec) (model.Provider, error) {
 	wanted := openedModel{provider: spec.Provider}
 	if spec.Provider != agent.ProviderScripted {
 		var err error
-		if wanted.server, err = rt.modelServer(&spec); err != nil {
+		if wanted.server, err = rt.resolveModelServer(&spec); err != nil {
 			return nil, err
 		}
 	}
@@ -79,18 +81,15 @@ func (rt *Runtime) provider(spec agent.ModelSpec) (model.Provider, error) {
 	return opened, nil
 }
 
-// modelServer is where an agent's model is asked. The server's own credential is for its own models: where an agent names another
-// place, it goes without, whoever that place belongs to.
-func (rt *Runtime) modelServer(spec *agent.ModelSpec) (ModelServer, error) {
+// resolveModelServer returns the server for an agent's model. This server's own credential goes only to its own model servers,
+// never to an address that an agent's model names.
+func (rt *Runtime) resolveModelServer(spec *agent.ModelSpec) (ModelServer, error) {
 	server := ModelServer{spec.BaseURL, spec.APIKey}
 	if server.BaseURL != "" {
 		return server, nil
 	}
 	own := rt.ModelDefaults[spec.Provider]
-	server.BaseURL = own.BaseURL
-	if server.APIKey == "" {
-		server.APIKey = own.APIKey
-	}
+	server.BaseURL, server.APIKey = own.BaseURL, cmp.Or(server.APIKey, own.APIKey)
 	if server == (ModelServer{}) {
 		return server, fmt.Errorf("the agent's model has no api_key, and this server has none of its own (%s%s)", strings.ToUpper(spec.Provider), environmentSuffix)
 	}
@@ -105,14 +104,10 @@ func (rt *Runtime) openModel(wanted openedModel) (model.Provider, error) {
 	case agent.ProviderScripted:
 		provider = rt.models.scripts
 	case agent.ProviderOpenAI:
-		if base == "" {
-			base = openai.DefaultBaseURL
-		}
+		base = cmp.Or(base, openai.DefaultBaseURL)
 		provider, err = openai.New(openai.Config{BaseURL: base, APIKey: wanted.server.APIKey, HTTPClient: rt.models.client, Logger: rt.Logger})
 	case agent.ProviderAnthropic:
-		if base == "" {
-			base = anthropic.DefaultBaseURL
-		}
+		base = cmp.Or(base, anthropic.DefaultBaseURL)
 		provider, err = anthropic.New(anthropic.Config{BaseURL: base, APIKey: wanted.server.APIKey, HTTPClient: rt.models.client, Logger: rt.Logger})
 	default:
 		return nil, fmt.Errorf("no provider is known as %q", wanted.provider)

@@ -19,7 +19,7 @@ const (
 	agentsKey = "the-agents"
 )
 
-// askingModels is a runtime that can ask models, and nothing else.
+// askingModels is a runtime that only has models.
 func askingModels(t *testing.T, defaults ModelDefaults) *Runtime {
 	t.Helper()
 	scripts := map[string]scripted.Script{"greet": func(*model.Request) (*model.Response, error) {
@@ -33,8 +33,8 @@ func askingModels(t *testing.T, defaults ModelDefaults) *Runtime {
 	return rt
 }
 
-// A credential goes only where it belongs: this server's to its own model servers, never to a place that an agent names.
-func TestWhereModelsAreAsked(t *testing.T) {
+// This server's credential goes to its own model servers only, never to an address of an agent's model.
+func TestModelServers(t *testing.T) {
 	t.Parallel()
 	rt := askingModels(t, ModelDefaults{
 		agent.ProviderOpenAI: {BaseURL: "http://own.test/v1", APIKey: ownKey}, agent.ProviderAnthropic: {APIKey: ownKey},
@@ -55,7 +55,7 @@ func TestWhereModelsAreAsked(t *testing.T) {
 		"no key at all":               {bare, agent.ModelSpec{Provider: agent.ProviderAnthropic}, ModelServer{}, "this server has none of its own (ANTHROPIC_API_KEY)"},
 		"a place without a key":       {bare, agent.ModelSpec{Provider: agent.ProviderOpenAI, BaseURL: "http://127.0.0.1:11434/v1"}, ModelServer{"http://127.0.0.1:11434/v1", ""}, ""},
 	} {
-		got, err := c.rt.modelServer(&c.spec)
+		got, err := c.rt.resolveModelServer(&c.spec)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%s: %v", what, err)
@@ -81,7 +81,7 @@ func TestModelsAreAsked(t *testing.T) {
 		{Provider: agent.ProviderScripted, Name: "greet"},
 	} {
 		for range 2 {
-			provider, err := rt.provider(spec)
+			provider, err := rt.findProvider(spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +97,7 @@ func TestModelsAreAsked(t *testing.T) {
 		t.Errorf("%d requests, %d providers, refused %q", n, len(rt.models.opened), server.Refusals())
 	}
 	for i := range 2 * maxOpenedModels {
-		if _, err := rt.provider(agent.ModelSpec{Provider: agent.ProviderOpenAI, BaseURL: listening.URL, APIKey: strings.Repeat("k", i+1)}); err != nil {
+		if _, err := rt.findProvider(agent.ModelSpec{Provider: agent.ProviderOpenAI, BaseURL: listening.URL, APIKey: strings.Repeat("k", i+1)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestModelsAreAsked(t *testing.T) {
 		t.Errorf("%d providers are kept", n)
 	}
 	for _, spec := range []agent.ModelSpec{{Provider: "mistral", BaseURL: "http://h"}, {Provider: agent.ProviderOpenAI}, {Provider: agent.ProviderOpenAI, BaseURL: "no URL"}} {
-		if p, err := rt.provider(spec); err == nil {
+		if p, err := rt.findProvider(spec); err == nil {
 			t.Errorf("%+v: %v", spec, p)
 		}
 	}

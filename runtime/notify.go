@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -20,34 +21,33 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// dropChannel carries clients' notifications/cancelled to the process that
-// holds the response open.
-const dropChannel = "holdpoint_drop"
+// dropChannel carries notifications/cancelled to the process that holds the response open.
+const dropChannel postgres.Channel = "holdpoint_drop"
 
 type dropNotice struct {
 	Conversation uuid.UUID `json:"conversation"`
 	Request      string    `json:"request"`
 }
 
-// maxNotice is what PostgreSQL takes as the payload of one NOTIFY.
+// maxNotice is PostgreSQL's limit of a notification's payload, in bytes.
 const maxNotice = 8000
 
 func (rt *Runtime) broadcastDrop(ctx context.Context, conversation uuid.UUID, request string) {
 	payload, err := json.Marshal(dropNotice{conversation, request})
 	if err != nil || len(payload) >= maxNotice {
-		return // no client of ours has such a request id
+		return // no real client has such a request id
 	}
 	if _, err := rt.DB.Pool().Exec(ctx, `SELECT pg_notify($1, $2)`, dropChannel, string(payload)); err != nil {
-		rt.Logger.Warn("relaying a cancelled request", "conversation", conversation, "error", err)
+		rt.Logger.Warn("relay cancelled request", "conversation", conversation, "error", err)
 	}
 }
 
-func channels() []string {
-	return []string{call.Channel, call.EventChannel, callback.Channel, oauthclient.Channel, registry.Channel, dropChannel, resource.Channel, converse.Channel}
+func listChannels() []postgres.Channel {
+	return []postgres.Channel{call.Channel, call.EventChannel, callback.Channel, oauthclient.Channel, registry.Channel, dropChannel, resource.Channel, converse.Channel}
 }
 
-// notified hands a notification to the package it is for.
-func (rt *Runtime) notified(channel, payload string) {
+// dispatchNotification passes a notification to its package.
+func (rt *Runtime) dispatchNotification(channel postgres.Channel, payload string) {
 	switch channel {
 	case call.Channel:
 		rt.Calls.HandleNotification(payload)
@@ -58,24 +58,24 @@ func (rt *Runtime) notified(channel, payload string) {
 	case call.EventChannel:
 		rt.Calls.HandleEvent(payload)
 	case oauthclient.Channel:
-		rt.connectionChanged(payload)
+		rt.resetConnection(payload)
 	case registry.Channel:
-		rt.forget()
+		rt.invalidateCaches()
 	case resource.Channel:
 		rt.Resources.HandleNotification(payload)
 	case dropChannel:
 		var notice dropNotice
 		if err := json.Unmarshal([]byte(payload), &notice); err != nil {
-			rt.Logger.Warn("notification cannot be read", "channel", channel, "error", err)
+			rt.Logger.Warn("unreadable notification", "channel", channel, "error", err)
 			return
 		}
 		rt.mcp.Drop(notice.Conversation, notice.Request)
 	}
 }
 
-// caughtUp makes good for notifications that were missed.
-func (rt *Runtime) caughtUp() {
-	rt.forget()
+// catchUp finds changes that were missed while the listening connection was down.
+func (rt *Runtime) catchUp() {
+	rt.invalidateCaches()
 	rt.OAuth.Invalidate()
 	rt.Calls.CatchUp()
 	rt.Callbacks.HandleNotification()
@@ -83,19 +83,19 @@ func (rt *Runtime) caughtUp() {
 	rt.Resources.CatchUp()
 }
 
-// connectionChanged forgets what was known of a skill under another connection.
-func (rt *Runtime) connectionChanged(skill string) {
+// resetConnection drops cached values of a skill's former connection.
+func (rt *Runtime) resetConnection(skill string) {
 	rt.OAuth.Invalidate()
 	id, err := uuid.Parse(skill)
 	if err != nil {
 		rt.Logger.Warn("notification is not a skill's id", "channel", oauthclient.Channel, "error", err)
 		return
 	}
-	rt.Discovery.Reconnected(id)
+	rt.Discovery.ListChanged(id)
 }
 
-// target finds a skill's server for package oauthclient, which does not know skills.
-func (rt *Runtime) target(ctx context.Context, key oauthclient.Key) (oauthclient.Target, error) {
+// findTarget returns a skill's server to package oauthclient.
+func (rt *Runtime) findTarget(ctx context.Context, key oauthclient.Key) (oauthclient.Target, error) {
 	_, server, err := rt.Agents.FreshSkill(ctx, key.SkillID)
 	if errors.Is(err, agent.ErrNotFound) {
 		return oauthclient.Target{}, oauthclient.ErrNotFound
@@ -106,8 +106,9 @@ func (rt *Runtime) target(ctx context.Context, key oauthclient.Key) (oauthclient
 	return skillauth.Target(server.For(key.Principal)), nil
 }
 
-// managed lists, for package oauthclient, the skills that this client of an identity provider manages for each person.
-func (rt *Runtime) managed(ctx context.Context, issuer, clientID string) ([]uuid.UUID, error) {
+// listManagedSkills lists, for package oauthclient, the skills that this client of an identity provider manages for each
+// person.
+func (rt *Runtime) listManagedSkills(ctx context.Context, issuer, clientID string) ([]uuid.UUID, error) {
 	var ids []uuid.UUID
 	for after, more := "", true; more; more = after != "" {
 		skills, next, err := rt.Agents.Skills(ctx, after, skillPage)
@@ -127,13 +128,13 @@ func (rt *Runtime) managed(ctx context.Context, issuer, clientID string) ([]uuid
 
 const skillPage = 200
 
-// reconnected makes a skill's tools be listed anew for the agents that have it.
-func (rt *Runtime) reconnected(ctx context.Context, skillID uuid.UUID) error {
-	rt.connectionChanged(skillID.String())
+// relistSkill lists a skill's tools again for its agents.
+func (rt *Runtime) relistSkill(ctx context.Context, skillID uuid.UUID) error {
+	rt.resetConnection(skillID.String())
 	return rt.Agents.Reconnected(ctx, skillID)
 }
 
-func (rt *Runtime) forget() {
+func (rt *Runtime) invalidateCaches() {
 	rt.Identity.Invalidate()
 	rt.Notify.Invalidate()
 	rt.Callbacks.Invalidate()
@@ -143,25 +144,22 @@ func (rt *Runtime) forget() {
 	rt.Resources.OffersMayHaveChanged()
 }
 
-// publish tells of what becomes of calls whoever wants to know.
-func (rt *Runtime) publish(batch *pgx.Batch, condition string, list []call.Happening) error {
+// publishHappenings passes changes of calls to callbacks and conversations.
+func (rt *Runtime) publishHappenings(batch *pgx.Batch, condition string, list []call.Happening) error {
 	if err := rt.Callbacks.Publish(batch, condition, list); err != nil {
 		return err
 	}
 	return rt.Converse.Publish(batch, condition, list)
 }
 
-// ask hands a question of an agent's client to the agent itself.
-func (rt *Runtime) ask(ctx context.Context, q mcpserver.Question) (call.Ticket, error) {
+// askAgent passes a question of an agent's client to the agent.
+func (rt *Runtime) askAgent(ctx context.Context, q mcpserver.Question) (call.Ticket, error) {
 	ticket, err := rt.Converse.Ask(ctx, converse.Question(q))
-	invalid := (*converse.InvalidError)(nil)
 	switch {
 	case errors.Is(err, converse.ErrDepth):
 		err = mcpserver.ErrDepth
 	case errors.Is(err, converse.ErrNoModel):
 		err = mcpserver.ErrNoModel
-	case errors.As(err, &invalid):
-		err = &mcpserver.RefusedError{Field: invalid.Field, Expected: invalid.Expected}
 	}
 	return ticket, err
 }

@@ -1,5 +1,5 @@
-// Package runtime assembles what agents use: the services under it, their
-// jobs and their routes. It owns the order in which they start and stop, and no behaviour of its own.
+// Package runtime assembles the services that agents use, with their jobs and routes. It owns the order of start and stop, and
+// no other behavior.
 package runtime
 
 import (
@@ -29,8 +29,10 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
+	"github.com/holdpoint/holdpoint/runtime/api/operate"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
+	"github.com/holdpoint/holdpoint/runtime/call/history"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
@@ -44,9 +46,10 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model/scripted"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/runtime/trial"
 )
 
-// Config is what a [Runtime] is made of. DB, Box, Logger, Now and PublicURL are required.
+// Config configures a [Runtime]. DB, Box, Logger, Now and PublicURL are required.
 type Config struct {
 	DB     *postgres.DB
 	Box    *secret.Box
@@ -55,8 +58,8 @@ type Config struct {
 
 	Version   string
 	PublicURL string
-	DataDir   string // for the private homes of stdio children
-	Path      string // PATH of stdio children
+	DataDir   string // for the private homes of stdio programs
+	Path      string // PATH of stdio programs
 
 	// BootstrapToken, when set, is a credential of the person "bootstrap".
 	BootstrapToken string
@@ -64,52 +67,54 @@ type Config struct {
 	PersonTokenTTL time.Duration
 	// AgentKeyTTL is how long new keys of agents are valid. Zero: until they are revoked.
 	AgentKeyTTL time.Duration
-	// Tokens are the authorization servers whose access tokens agents' endpoints take. Whoever opened them closes them.
+	// Tokens are the authorization servers whose access tokens agents' endpoints accept. The caller closes them.
 	Tokens provider.TokenIssuers
-	// Issuers of the identity providers that people sign in with.
+	// Issuers are the identity providers that people sign in with.
 	Issuers []string
 	// AllowSelfApproval lets people decide calls made on their own behalf.
 	AllowSelfApproval bool
 	// Restored makes approved and executing calls unknown at the start; see [call.Config].
 	Restored bool
-	// Stdio says which commands skills of transport stdio may run.
+	// Stdio is the policy for commands of stdio skills.
 	Stdio tool.StdioPolicy
-	// StdioFromDashboard and HighRiskMaxAge are the dashboard's; operators are told them over the API too.
+	// StdioFromDashboard and HighRiskMaxAge are settings of the dashboard that the API shows to operators.
 	StdioFromDashboard bool
 	HighRiskMaxAge     time.Duration
-	// TrustedHosts may be on private addresses and without https although a skill's server, a webhook or a callback names them.
+	// TrustedHosts may have private addresses and no https, even if a skill's server, a webhook or a callback names them.
 	TrustedHosts []string
-	// FileStore is where the content of files is stored; the runtime closes it. Nil: agents attach none. MaxFileSize, in bytes, and
-	// FileTypes bound them; zero and none: as package file has it.
+	// FileStore stores the content of files; the runtime closes it. Nil: agents cannot attach files. MaxFileSize, in bytes, and
+	// FileTypes bound files; see package file for the defaults.
 	FileStore   *blob.Bucket
 	MaxFileSize int64
 	FileTypes   []string
-	// WorkloadToken returns this server's own identity token. Nil: it has none.
+	// WorkloadToken returns this server's own identity token. Nil: there is none.
 	WorkloadToken func(ctx context.Context) (string, error)
-	// ModelDefaults are the servers of models that this server has itself, by provider: openai, anthropic.
+	// ModelDefaults are this server's own model servers, by provider: openai, anthropic.
 	ModelDefaults ModelDefaults
 	// Scripts are the models of provider scripted, by name.
 	Scripts map[string]scripted.Script
-	// Traces makes the spans; whoever opened it shuts it down. Nil: none are recorded.
+	// Traces makes the spans; the caller shuts it down. Nil: none are recorded.
 	Traces *telemetry.Tracer
-	// Collectors are further metrics that /metrics shows: of what is outside the runtime.
+	// Collectors are further metrics for /metrics, from outside the runtime.
 	Collectors []prometheus.Collector
 }
 
-// DefaultMaxFileSize is [Config.MaxFileSize] where nothing is said.
+// DefaultMaxFileSize is the default of [Config.MaxFileSize].
 const DefaultMaxFileSize = file.DefaultMaxSize
 
-// Runtime is all services of one process.
+// Runtime has all services of one process.
 type Runtime struct {
 	Config
 	Instance  uuid.UUID
 	Identity  *identity.Service
 	Discovery *tool.Discovery
 	Agents    *agent.Service
+	Trials    *trial.Service
 	Catalog   *catalog.Service
-	Files     *file.Service // nil: there is no storage for them
+	Files     *file.Service // nil: there is no storage
 	Calls     *call.Service
 	Figures   *figures.Service
+	History   *history.Service
 	Resources *resource.Service
 	OAuth     *oauthclient.Service
 	API       *api.API
@@ -123,7 +128,7 @@ type Runtime struct {
 	apis   *httptool.Source // of HTTP APIs
 	mcp    *mcpserver.Server
 	jobs   *jobs
-	asked  *model.Observer // of requests to models
+	asked  *model.Observer // measures requests to models
 	models *models
 	river  *river.Client[pgx.Tx]
 
@@ -131,7 +136,7 @@ type Runtime struct {
 	stop       context.CancelFunc
 }
 
-// New joins the parts; nothing runs before [Runtime.Start].
+// New assembles the services. Nothing runs before [Runtime.Start].
 func New(cfg Config) (*Runtime, error) {
 	if cfg.DB == nil || cfg.Box == nil || cfg.Logger == nil || cfg.Now == nil || cfg.PublicURL == "" {
 		return nil, errors.New("assemble runtime: DB, Box, Logger, Now and PublicURL are required")
@@ -144,17 +149,15 @@ func New(cfg Config) (*Runtime, error) {
 		cfg.Traces = telemetry.Off()
 	}
 	rt := &Runtime{Config: cfg, Instance: instance, jobs: newJobs(cfg.Now), asked: model.NewObserver(cfg.Traces, cfg.Now), models: newModels(cfg.Scripts)}
-	for _, join := range []func() error{rt.makeFailures, rt.makeRegistry, rt.makeNotify, rt.makeCallbacks, rt.makeFiles, rt.makeCalls, rt.makeEdges} {
+	if rt.Failures, err = authfail.New(authfail.Config{Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now}); err != nil {
+		return nil, fmt.Errorf("assemble runtime: %w", err)
+	}
+	for _, join := range []func() error{rt.makeRegistry, rt.makeNotify, rt.makeCallbacks, rt.makeFiles, rt.makeCalls, rt.makeEdges} {
 		if err := join(); err != nil {
 			return nil, fmt.Errorf("assemble runtime: %w", err)
 		}
 	}
 	return rt, nil
-}
-
-func (rt *Runtime) makeFailures() (err error) {
-	rt.Failures, err = authfail.New(authfail.Config{Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now})
-	return err
 }
 
 func (rt *Runtime) makeRegistry() error {
@@ -172,9 +175,9 @@ func (rt *Runtime) makeRegistry() error {
 	rt.OAuth, err = oauthclient.New(oauthclient.Config{
 		Pool: pool, Box: rt.Box, Identity: rt.Identity, Logger: log, Now: rt.Now, PublicURL: rt.PublicURL,
 		TrustedHosts: rt.TrustedHosts, WorkloadToken: rt.WorkloadToken,
-		Target: rt.target, Managed: rt.managed,
+		Target: rt.findTarget, Managed: rt.listManagedSkills,
 		Connected: func(ctx context.Context, tx pgx.Tx, key oauthclient.Key) error {
-			return rt.Calls.Connected(ctx, tx, key.SkillID)
+			return rt.Calls.ResumeConnected(ctx, tx, key.SkillID)
 		},
 	})
 	if err != nil {
@@ -183,15 +186,13 @@ func (rt *Runtime) makeRegistry() error {
 	rt.source = mcptool.New(mcptool.Config{
 		OAuth: rt.OAuth, Logger: log, Version: rt.Version, DataDir: rt.DataDir, Stdio: rt.Stdio, Now: rt.Now,
 		Path: rt.Path, Traces: rt.Traces, TrustedHosts: rt.TrustedHosts,
-		ListChanged: func(skill uuid.UUID) {
-			rt.Discovery.ListChanged(skill)
-		},
+		ListChanged:     func(skill uuid.UUID) { rt.Discovery.ListChanged(skill) },
 		OffersChanged:   func(skill uuid.UUID, method string) { rt.Resources.ListChanged(skill, method) },
 		ResourceUpdated: func(skill, principal uuid.UUID, uri string) { rt.Resources.Updated(skill, principal, uri) },
 	})
 	rt.apis = httptool.New(httptool.Config{
 		OAuth: rt.OAuth, Logger: log, Version: rt.Version, Now: rt.Now, Traces: rt.Traces, TrustedHosts: rt.TrustedHosts,
-		Document: func(ctx context.Context, digest string) ([]byte, error) { return rt.Agents.Document(ctx, digest) },
+		Document: func(ctx context.Context, digest string) ([]byte, error) { return rt.Trials.Document(ctx, digest) },
 	})
 	rt.Discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
 		Pool: pool, Logger: log, Now: rt.Now, Listed: agent.RecordListing,
@@ -202,12 +203,16 @@ func (rt *Runtime) makeRegistry() error {
 	}
 	rt.Agents, err = agent.New(agent.Config{
 		Pool: pool, Discovery: rt.Discovery, Box: rt.Box, Logger: log, Now: rt.Now, Stdio: rt.Stdio, KeyTTL: rt.AgentKeyTTL,
-		Examiner: rt.apis, CheckDocument: openapi.CheckDocument,
-		SkillDeleted: rt.OAuth.Removed,
+		CheckDocument: openapi.CheckDocument,
+		SkillDeleted:  rt.OAuth.Removed,
 		AgentDeleted: func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error {
 			return rt.Callbacks.Removed(ctx, tx, agentID)
 		},
 	})
+	if err != nil {
+		return err
+	}
+	rt.Trials, err = trial.New(trial.Config{Pool: pool, Agents: rt.Agents, Discovery: rt.Discovery, Box: rt.Box, Examiner: rt.apis})
 	if err != nil {
 		return err
 	}
@@ -223,7 +228,7 @@ func (rt *Runtime) makeFiles() error {
 	rt.Files, err = file.New(file.Config{
 		Pool: rt.DB.Pool(), Bucket: rt.FileStore, PublicURL: rt.PublicURL, Logger: rt.Logger, Now: rt.Now,
 		MaxSize: rt.MaxFileSize, Types: rt.FileTypes, Failures: rt.Failures,
-		Open: func(ctx context.Context, callID uuid.UUID) (bool, error) { return rt.Calls.FilesOpen(ctx, callID) },
+		Open: func(ctx context.Context, callID uuid.UUID) (bool, error) { return rt.Calls.CanDownload(ctx, callID) },
 	})
 	return err
 }
@@ -232,20 +237,21 @@ func (rt *Runtime) makeCalls() error {
 	var err error
 	rt.Calls, err = call.New(call.Config{
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
-		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Restored: rt.Restored, Reconnected: rt.reconnected, Attend: rt.attend, Reviewable: rt.reviewable,
-		Publish: rt.publish, CancelCarried: func(ctx context.Context, c *call.Call) error { return rt.Converse.CancelAsked(ctx, c) },
+		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Restored: rt.Restored, Reconnected: rt.relistSkill, Attend: rt.queueNotices, Reviewable: rt.hasReviewer,
+		Publish: rt.publishHappenings, CancelCarried: func(ctx context.Context, c *call.Call) error { return rt.Converse.CancelAsked(ctx, c) },
 		Files: rt.Files, Traces: rt.Traces,
 	})
 	if err != nil {
 		return err
 	}
+	rt.History = history.New(rt.Calls)
 	rt.Figures, err = figures.New(figures.Config{Pool: rt.DB.Pool(), Agents: rt.Agents})
 	if err != nil {
 		return err
 	}
 	rt.Converse, err = converse.New(converse.Config{
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Catalog: rt.Catalog, Calls: rt.Calls, Files: rt.Files, Logger: rt.Logger, Now: rt.Now, Instance: rt.Instance,
-		Provider: rt.provider, Blocked: rt.Identity.Blocked, Traces: rt.Traces,
+		Provider: rt.findProvider, Blocked: rt.Identity.Blocked, Traces: rt.Traces,
 	})
 	if err != nil {
 		return err
@@ -260,36 +266,11 @@ func (rt *Runtime) makeCalls() error {
 	}
 	rt.Notify.AddWorkers(workers)
 	rt.Callbacks.AddWorkers(workers)
-	config := queueConfig(quiet(rt.Logger), workers)
+	config := newQueueConfig(quietLogger(rt.Logger), workers)
 	config.ID = rt.Instance.String()
-	config.Middleware = []rivertype.Middleware{rt.jobs} // measured, and nothing else
+	config.Middleware = []rivertype.Middleware{rt.jobs} // measures jobs
 	rt.river, err = river.NewClient(riverpgxv5.New(rt.DB.Pool()), config)
 	return err
-}
-
-func queueConfig(logger *slog.Logger, workers *river.Workers) *river.Config {
-	return &river.Config{
-		Logger:  logger,
-		Workers: workers,
-		Queues:  queues(),
-		// During an upgrade, jobs of kinds that only the newer version knows wait for it.
-		FetchOnlyKnownKinds: true,
-		// The default of 100 ms also holds back the notification of a new job.
-		FetchCooldown: time.Millisecond,
-		// What a killed process was about to do waits this long for another one. A job whose own time
-		// is longer is left alone until that is over.
-		RescueStuckJobsAfter: 2 * time.Minute,
-	}
-}
-
-func queues() map[string]river.QueueConfig {
-	return map[string]river.QueueConfig{
-		river.QueueDefault: {MaxWorkers: 20},
-		call.ExecuteQueue:  {MaxWorkers: 1000},
-		notify.JobQueue:    {MaxWorkers: 20},
-		callback.JobQueue:  {MaxWorkers: callback.JobWorkers},
-		converse.JobQueue:  {MaxWorkers: converse.JobWorkers},
-	}
 }
 
 func (rt *Runtime) makeEdges() error {
@@ -298,7 +279,7 @@ func (rt *Runtime) makeEdges() error {
 		Catalog: rt.Catalog, Sources: rt.Discovery, Upstream: rt.source, Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now,
 		Returned: func(ctx context.Context, who resource.Who, uri string) ([]uuid.UUID, error) {
 			viewer := call.Viewer{AgentID: who.AgentID, PrincipalID: who.Principal}
-			return rt.Calls.Returned(ctx, viewer, who.Conversation, uri)
+			return rt.Calls.FindReturningSkills(ctx, viewer, who.Conversation, uri)
 		},
 		Headers: func(ctx context.Context, skill *agent.Skill, who resource.Who) (map[string]string, error) {
 			return rt.Calls.IdentityHeaders(ctx, skill, who.AgentID, uuid.Nil, who.Principal)
@@ -313,15 +294,15 @@ func (rt *Runtime) makeEdges() error {
 	}
 	rt.mcp, err = mcpserver.New(mcpserver.Config{
 		Calls: rt.Calls, Agents: rt.Agents, Catalog: rt.Catalog, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
-		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces, Ask: rt.ask, Failures: rt.Failures,
+		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces, Ask: rt.askAgent, Failures: rt.Failures,
 	})
 	if err != nil {
 		return err
 	}
 	rt.API, err = api.New(api.Config{
-		Calls: rt.Calls, Figures: rt.Figures, Agents: rt.Agents, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
+		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
 		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures,
-		Server: api.ServerSettings{
+		Server: operate.ServerSettings{
 			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
 			Stdio: rt.Stdio.On, StdioAllow: rt.Stdio.Lines(), StdioPaths: rt.Stdio.Paths, StdioFromDashboard: rt.StdioFromDashboard, AllowSelfApproval: rt.AllowSelfApproval,
 			HighRiskMaxAge: rt.HighRiskMaxAge, TrustedHosts: rt.TrustedHosts,
@@ -330,7 +311,7 @@ func (rt *Runtime) makeEdges() error {
 	return err
 }
 
-// Mount adds the routes of all edges.
+// Mount adds the routes of all services.
 func (rt *Runtime) Mount(mux *http.ServeMux) {
 	rt.mcp.Mount(mux)
 	rt.API.Mount(mux)
@@ -341,7 +322,7 @@ func (rt *Runtime) Mount(mux *http.ServeMux) {
 	rt.mountHealth(mux)
 }
 
-// Start begins the work: jobs, heartbeat, notifications.
+// Start starts jobs, heartbeat and notifications.
 func (rt *Runtime) Start(ctx context.Context) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	rt.stop = stop
@@ -360,26 +341,40 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	}
 	rt.Converse.Start(ctx, rt.river)
 	rt.background.Go(func() {
-		rt.DB.Listen(background, channels(), rt.notified, rt.caughtUp)
+		rt.DB.Listen(background, listChannels(), rt.dispatchNotification, rt.catchUp)
 	})
-	rt.background.Go(func() { rt.announce(background) })
+	rt.background.Go(func() { rt.logAnnouncements(background) })
 	rt.background.Go(func() { rt.restoreJobs(background) })
-	if err := rt.river.Start(background); err != nil {
+	if err := startJobs(ctx, background, rt.river, rt.Logger); err != nil {
 		stop()
 		return fmt.Errorf("start job queue: %w", err)
 	}
 	return nil
 }
 
-// announceEvery is how often the log says what people have to do something about.
-const announceEvery = 24 * time.Hour
+// startAttempts bounds the attempts to start River, which gives up by itself if the database does not answer within 10 s.
+const startAttempts = 6
 
-func (rt *Runtime) announce(ctx context.Context) {
-	ticker := time.NewTicker(announceEvery)
+// startJobs starts a River client that runs until background ends. It retries if the database is slow, until ctx ends.
+func startJobs(ctx, background context.Context, client *river.Client[pgx.Tx], log *slog.Logger) error {
+	for attempt := 1; ; attempt++ {
+		err := client.Start(background)
+		if !errors.Is(err, context.DeadlineExceeded) || attempt == startAttempts || ctx.Err() != nil {
+			return err
+		}
+		log.Warn("starting the job queue; trying again", "attempt", attempt, "error", err)
+	}
+}
+
+// announceInterval is the time between two log entries about pending tasks of people.
+const announceInterval = 24 * time.Hour
+
+func (rt *Runtime) logAnnouncements(ctx context.Context) {
+	ticker := time.NewTicker(announceInterval)
 	defer ticker.Stop()
 	for {
 		if err := rt.Identity.LogAnnouncements(ctx); err != nil && ctx.Err() == nil {
-			rt.Logger.Warn("reading what to announce", "error", err)
+			rt.Logger.Warn("read announcements", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -389,7 +384,7 @@ func (rt *Runtime) announce(ctx context.Context) {
 	}
 }
 
-// Drain lets go of every open response and of requests to models; calls and conversations go their way. It comes before the HTTP server's shutdown.
+// Drain ends open responses and requests to models, before the shutdown of the HTTP server. Calls and conversations continue.
 func (rt *Runtime) Drain() {
 	rt.Failures.Drain()
 	rt.mcp.Drain()
@@ -397,8 +392,7 @@ func (rt *Runtime) Drain() {
 	rt.Converse.Drain()
 }
 
-// Stop ends the work: no new jobs, then the calls in flight until ctx ends,
-// then the connections to skill servers.
+// Stop starts no new jobs, waits for calls in flight until ctx ends, and then closes the connections to skill servers.
 func (rt *Runtime) Stop(ctx context.Context) error {
 	err := rt.river.Stop(ctx)
 	if err != nil {
@@ -408,12 +402,12 @@ func (rt *Runtime) Stop(ctx context.Context) error {
 	err = errors.Join(err, rt.Calls.Stop(ctx))
 	rt.stop()
 	rt.background.Wait()
-	rt.close(ctx)
+	rt.closeServices(ctx)
 	return err
 }
 
-// close lets go of what a runtime holds, started or not.
-func (rt *Runtime) close(ctx context.Context) {
+// closeServices closes all services, whether they were started or not.
+func (rt *Runtime) closeServices(ctx context.Context) {
 	rt.source.Close(ctx)
 	rt.apis.Close()
 	rt.models.client.CloseIdleConnections()
@@ -430,30 +424,24 @@ func (rt *Runtime) close(ctx context.Context) {
 	rt.Failures.Close()
 	if rt.Files != nil {
 		if err := rt.Files.Close(); err != nil {
-			rt.Logger.Warn("stopping", "error", err)
+			rt.Logger.Warn("close file storage", "error", err)
 		}
 	}
 }
 
-// quiet keeps the job queue's own chatter out of the log.
-func quiet(log *slog.Logger) *slog.Logger {
-	return slog.New(levelHandler{log.Handler(), slog.LevelWarn})
+func (rt *Runtime) makeNotify() error {
+	var err error
+	rt.Notify, err = notify.New(notify.Config{
+		Pool: rt.DB.Pool(), Box: rt.Box, Identity: rt.Identity, Logger: rt.Logger, Now: rt.Now, PublicURL: rt.PublicURL,
+		AllowSelfApproval: rt.AllowSelfApproval, Waiting: rt.listWaiting, TrustedHosts: rt.TrustedHosts,
+	})
+	return err
 }
 
-// levelHandler passes on what is at least of a level.
-type levelHandler struct {
-	slog.Handler
-	level slog.Level
-}
-
-func (h levelHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return level >= h.level && h.Handler.Enabled(ctx, level)
-}
-
-func (h levelHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return levelHandler{h.Handler.WithAttrs(attrs), h.level}
-}
-
-func (h levelHandler) WithGroup(name string) slog.Handler {
-	return levelHandler{h.Handler.WithGroup(name), h.level}
+func (rt *Runtime) makeCallbacks() error {
+	var err error
+	rt.Callbacks, err = callback.New(callback.Config{
+		Pool: rt.DB.Pool(), Box: rt.Box, Logger: rt.Logger, Now: rt.Now, TrustedHosts: rt.TrustedHosts,
+	})
+	return err
 }

@@ -35,7 +35,7 @@ func TestAgentCallbacks(t *testing.T) {
 	if made.status != http.StatusOK || made.header.Get("Cache-Control") != "no-store" || !strings.HasPrefix(first, "whsec_") || strings.Contains(made.body, "hushhush") {
 		t.Fatalf("%d, %q", made.status, first)
 	}
-	if row := olga.get(agentPath).find("callback"); row.Length() != 1 || !strings.Contains(row.Text(), "not tried yet") {
+	if row := olga.get(agentPath).find("callback"); row.Length() != 1 || !strings.Contains(row.Text(), "Not tried yet") {
 		t.Errorf("the agent's page: %s", row.Text())
 	}
 	if part := w.signedIn("rita", identity.Reviewer).get(agentPath).find("callbacks-part"); part.Find(`[data-testid="callback"], a`).Length() != 0 {
@@ -50,12 +50,12 @@ func TestAgentCallbacks(t *testing.T) {
 		}
 		return olga.get(a.header.Get("Location"))
 	}
-	if a := act("/test", nil); !strings.Contains(a.find("notice").Text(), "The message was taken.") || a.find("delivery").Length() != 1 ||
+	if a := act("/test", nil); !strings.Contains(a.find("notice").Text(), "The message was delivered.") || a.find("delivery").Length() != 1 ||
 		!strings.Contains(a.find("delivery").Text(), "answered HTTP 200") || strings.Contains(a.body, "hushhush") || strings.Contains(a.body, first) {
 		t.Errorf("%s", a.text())
 	}
 	rotated := olga.post(one+"/rotate", url.Values{"grace": {"3600"}})
-	if second := strings.TrimSpace(rotated.find("secret-itself").Text()); second == first || !strings.HasPrefix(second, "whsec_") || !strings.Contains(rotated.find("grace").Text(), "for 1h:") {
+	if second := strings.TrimSpace(rotated.find("secret-itself").Text()); second == first || !strings.HasPrefix(second, "whsec_") || !strings.Contains(rotated.find("grace").Text(), "for another 1h.") {
 		t.Errorf("rotated: %s", rotated.text())
 	}
 	if a := act("/disable", nil); !strings.Contains(a.find("notice").Text(), "Disabled.") || a.find("resend").Length() != 0 {
@@ -69,11 +69,11 @@ func TestAgentCallbacks(t *testing.T) {
 	if a := act("/enable", nil); !strings.Contains(a.find("notice").Text(), "Enabled.") {
 		t.Errorf("%s", a.text())
 	}
-	if a := act("/deliveries/"+delivery+"/resend", nil); !strings.Contains(a.find("notice").Text(), "being sent again") || !strings.Contains(a.find("delivery").Text(), "waiting") {
+	if a := act("/deliveries/"+delivery+"/resend", nil); !strings.Contains(a.find("notice").Text(), "being sent again") || !strings.Contains(a.find("delivery").Text(), "Waiting") {
 		t.Errorf("%s", a.text())
 	}
 	says.Store(http.StatusGone)
-	if a := act("/test", nil); !strings.Contains(a.find("notice").Text(), "was not taken") || !strings.Contains(a.find("callback-page").Text(), "gone") {
+	if a := act("/test", nil); !strings.Contains(a.find("notice").Text(), "was not delivered") || !strings.Contains(a.find("callback-page").Text(), "Gone") {
 		t.Errorf("%s", a.text())
 	}
 	if a := act("/delete", nil); a.find("callback").Length() != 0 || !strings.Contains(a.find("notice").Text(), "Deleted.") {

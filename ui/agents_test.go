@@ -49,12 +49,12 @@ func TestCreateAndEditAgent(t *testing.T) {
 	if clerk.WaitBudget != 10*time.Second || clerk.Team != "ops" || clerk.Instructions != long {
 		t.Errorf("made %+v", clerk)
 	}
-	if clerk.ErrorStyle != agent.ErrorStyleCodes || clerk.ReplyTimeout != time.Minute || clerk.Limits != (agent.Limits{CallsPerMinute: 90, Pending: 20}) {
+	if clerk.ErrorStyle != agent.ErrorStyleCodes || clerk.ReplyLimit() != time.Minute || clerk.Limits != (agent.Limits{CallsPerMinute: 90, Pending: 20}) {
 		t.Errorf("its endpoint: %+v", clerk)
 	}
 	path := "/agents/" + clerk.ID.String()
 	edit := olga.get(path + "/edit")
-	if strings.Contains(edit.body, typedSecret) || !strings.Contains(edit.text(), "Set, and kept") {
+	if strings.Contains(edit.body, typedSecret) || !strings.Contains(edit.text(), "Already set") {
 		t.Error("the key is shown, or not known of")
 	}
 	few := olga.post(path+"/edit", edit.filled("agent-form", url.Values{"limits.concurrency": {"few"}, "limits.calls_per_minute": {"-1"}}))
@@ -86,7 +86,7 @@ func TestCreateAndEditAgent(t *testing.T) {
 	}) {
 		t.Errorf("limits %+v", l)
 	}
-	for _, fact := range []string{"0.25 sent, 2 answered", "at most 30", "at most 72h", "at most 1.5"} {
+	for _, fact := range []string{"0.25 input, 2 output", "at most 30", "at most 72h", "at most 1.5"} {
 		if shown := olga.get(path).text(); !strings.Contains(shown, fact) {
 			t.Errorf("%q is not in %s", fact, shown)
 		}
@@ -156,11 +156,11 @@ func TestAgentKeys(t *testing.T) {
 	if maker := page.find("key-maker").Text(); !strings.Contains(maker, "olga") || page.find("key-ends").Length() != 0 {
 		t.Errorf("made by %q", maker)
 	}
-	w.exec(`UPDATE agent_keys SET expires_at = '2020-01-01T00:00:00Z'`)
-	if over := olga.get(path).find("key").Text(); !strings.Contains(over, "Expired") || !strings.Contains(over, "ends 1 Jan 2020") {
+	w.db.Exec(`UPDATE agent_keys SET expires_at = '2020-01-01T00:00:00Z'`)
+	if over := olga.get(path).find("key").Text(); !strings.Contains(over, "Expired") || !strings.Contains(over, "expires 1 Jan 2020") {
 		t.Errorf("a key that ended: %s", over)
 	}
-	w.exec(`UPDATE agent_keys SET expires_at = NULL`)
+	w.db.Exec(`UPDATE agent_keys SET expires_at = NULL`)
 	revoke := page.find("revoke").Closest("form").AttrOr("action", "")
 	other, err := w.agents.CreateAgent(t.Context(), audit.System(), agent.AgentSpec{Name: "other"})
 	check(t, err)
@@ -256,7 +256,7 @@ func TestDeleteAgent(t *testing.T) {
 		t.Errorf("its latest calls: %s", text)
 	}
 	asked := olga.get(path + "/delete")
-	if text := asked.text(); !strings.Contains(text, "1 key stops working") || !strings.Contains(text, "1 call waits") {
+	if text := asked.text(); !strings.Contains(text, "1 key stops working") || !strings.Contains(text, "1 pending call") {
 		t.Errorf("the question: %s", text)
 	}
 	if a := olga.post(path+"/delete", nil); a.status != http.StatusOK {

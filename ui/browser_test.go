@@ -83,8 +83,8 @@ func TestDecideInTheBrowser(t *testing.T) {
 	if !browsertest.Eval[bool](p, "window.untouched === true") {
 		t.Error("the page was loaded again")
 	}
-	if w.source.arrivals() != 1 {
-		t.Errorf("%d calls arrived, want 1", w.source.arrivals())
+	if len(w.source.Arguments()) != 1 {
+		t.Errorf("%d calls arrived, want 1", len(w.source.Arguments()))
 	}
 	noComplaints(t, p)
 }
@@ -139,7 +139,7 @@ func TestSecondStepInTheBrowser(t *testing.T) {
 	p.Screenshot("first step")
 	p.Click("approve")
 	p.WaitText("confirm", "/srv/shared/customers.db")
-	if w.source.arrivals() != 0 {
+	if len(w.source.Arguments()) != 0 {
 		t.Fatal("the call was sent before its second step")
 	}
 	p.Screenshot("second step")
@@ -178,7 +178,7 @@ func TestKeysActOnlyOnWhatIsShown(t *testing.T) {
 		document.querySelectorAll("#rows > li")[1].setAttribute("data-hp-selected", ""),
 		document.dispatchEvent(new KeyboardEvent("keydown", {key: "a", bubbles: true})), true)`)
 	for _, id := range []uuid.UUID{first, second} {
-		if waiting, err := w.calls.Approval(t.Context(), id); err != nil || waiting.Approval.Status != "pending" {
+		if waiting, err := w.calls.GetApproval(t.Context(), id); err != nil || waiting.Approval.Status != "pending" {
 			t.Errorf("call %s is %s, %v", id, waiting.Approval.Status, err)
 		}
 	}
@@ -198,7 +198,7 @@ func TestRowUnderThePointerStays(t *testing.T) {
 	before := browsertest.Eval[float64](p, where)
 
 	early := w.submit(uuid.Nil, "files__save_csv", `{"filename":"urgent"}`)
-	w.exec(`UPDATE approvals SET deadline = deadline - interval '2 minutes' WHERE call_id = $1`, early)
+	w.db.Exec(`UPDATE approvals SET deadline = deadline - interval '2 minutes' WHERE call_id = $1`, early)
 	late := w.submit(uuid.Nil, "files__save_csv", `{"filename":"late"}`)
 	p.WaitText("queue", "late")
 	p.WaitText("fresh", "1 new")
@@ -229,7 +229,7 @@ func TestReasonSurvivesTheDeadline(t *testing.T) {
 	p.Wait("decide")
 	p.WaitFor("buttons to work", armed)
 	p.Type("reason", "a long thought")
-	w.exec(`UPDATE clock_offset SET value = interval '1 hour'`)
+	w.db.Exec(`UPDATE clock_offset SET value = interval '1 hour'`)
 	check(t, w.calls.Expire(t.Context(), id))
 	p.WaitText("decision", "Expired")
 	p.WaitGone("decide")
@@ -273,7 +273,7 @@ func TestInjectedMarkupStaysDead(t *testing.T) {
 	if !blocked {
 		t.Error("a string became markup in spite of require-trusted-types-for")
 	}
-	if waiting, err := w.calls.Approval(t.Context(), id); err != nil || waiting.Approval.Status != "pending" {
+	if waiting, err := w.calls.GetApproval(t.Context(), id); err != nil || waiting.Approval.Status != "pending" {
 		t.Errorf("the call is %s, %v", waiting.Approval.Status, err)
 	}
 }
@@ -281,7 +281,7 @@ func TestInjectedMarkupStaysDead(t *testing.T) {
 func TestSignOutEndsTheSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.answer(func(tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"no"}],"isError":true}`), IsError: true}, nil
 	})
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"one"}`)
@@ -301,7 +301,7 @@ func TestSignOutEndsTheSession(t *testing.T) {
 	}
 	p.WaitFor("buttons to work", armed)
 	p.Press("a")
-	p.WaitText("outcome", "The tool ran, and reported an error.")
+	p.WaitText("outcome", "The tool ran and reported an error.")
 	p.Screenshot("tool error")
 	noComplaints(t, p)
 }
@@ -310,7 +310,7 @@ func TestOutcomeComesByItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	release := make(chan struct{})
-	w.source.answer(func(tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		<-release
 		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"at last"}]}`)}, nil
 	})

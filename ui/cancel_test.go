@@ -58,8 +58,8 @@ func TestOperatorCancelsAnApprovedCall(t *testing.T) {
 	olga := w.signedIn("olga", identity.Operator)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)
 	// Without a job nobody claims it.
-	w.exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now(), approved_until = holdpoint_now() + interval '1 hour' WHERE call_id = $1`, id)
-	w.exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, id)
+	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now(), approved_until = holdpoint_now() + interval '1 hour' WHERE call_id = $1`, id)
+	w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, id)
 	if olga.get(callPath(id)).find("cancel").Length() != 1 {
 		t.Fatal("an operator is not offered to cancel")
 	}
@@ -67,11 +67,11 @@ func TestOperatorCancelsAnApprovedCall(t *testing.T) {
 	if asked.status != http.StatusOK || !strings.Contains(asked.find("cancelling").Text(), "A reviewer approved this call.") {
 		t.Fatalf("the question: %d: %s", asked.status, asked.text())
 	}
-	w.exec(`UPDATE calls SET status = 'executing' WHERE id = $1`, id)
+	w.db.Exec(`UPDATE calls SET status = 'executing' WHERE id = $1`, id)
 	if page := olga.get(callPath(id)); page.find("cancel").Length() != 0 {
 		t.Error("a call that is being sent can be cancelled")
 	}
-	w.exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, id)
+	w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, id)
 	if a := olga.post(callPath(id)+"/cancel", asked.form("confirm-cancel")); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
 	}

@@ -37,7 +37,7 @@ func TestConnectASkill(t *testing.T) {
 	skill := w.guard(as, agent.SkillSpec{})
 	olga, _ := w.signedInAs("olga", identity.Operator)
 	page := olga.get("/skills/" + skill.ID.String())
-	if page.find("connect").Length() != 1 || !strings.Contains(page.find("connection-state").Text(), "not asked yet") {
+	if page.find("connect").Length() != 1 || !strings.Contains(page.find("connection-state").Text(), "not been asked yet") {
 		t.Fatalf("a skill that nobody asked: %s", page.text())
 	}
 	to := olga.begin(skill, nil)
@@ -357,7 +357,7 @@ func TestCallWaitsForAConnection(t *testing.T) {
 
 	for _, page := range []string{"/", callPath(id)} {
 		mine, theirs := rita.get(page), ruth.get(page)
-		if text := mine.find("wait").Text(); !strings.Contains(text, "nobody has connected this skill yet") || !strings.Contains(text, "It is your own account that is needed.") {
+		if text := mine.find("wait").Text(); !strings.Contains(text, "nobody has connected this skill yet") || !strings.Contains(text, "It needs your own account.") {
 			t.Errorf("%s: %s", page, text)
 		}
 		if link := mine.find("to-connect").AttrOr("href", ""); link != "/skills/"+skill.ID.String() {
@@ -379,18 +379,18 @@ func TestCallWaitsForAConnection(t *testing.T) {
 	if text := rita.get("/calls?status=needs_connection").find("log-row").Text(); !strings.Contains(text, "Needs a connection") {
 		t.Errorf("the log says %q", text)
 	}
-	w.exec(`UPDATE clock_offset SET value = interval '1 hour'`)
+	w.db.Exec(`UPDATE clock_offset SET value = interval '1 hour'`)
 	if c := w.outcome(id); c.Status != call.Expired {
 		t.Fatalf("the call is %s", c.Status)
 	}
-	if text := rita.get(callPath(id)).find("outcome").Text(); !strings.Contains(text, "before its skill was connected") {
+	if text := rita.get(callPath(id)).find("outcome").Text(); !strings.Contains(text, "the skill was not connected in time") {
 		t.Errorf("expired: %s", text)
 	}
 	if rita.get("/").find("waits").Length() != 0 {
 		t.Error("an expired call waits in the queue")
 	}
 	nobody := w.submit(uuid.Nil, "guarded__save_csv", `{"filename":"x"}`)
-	if text := rita.get(callPath(nobody)).find("outcome").Text(); !strings.Contains(text, "the call was made on nobody's behalf") {
+	if text := rita.get(callPath(nobody)).find("outcome").Text(); !strings.Contains(text, "the call was made for no person") {
 		t.Errorf("on nobody's behalf: %s", text)
 	}
 }

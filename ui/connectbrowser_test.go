@@ -41,7 +41,7 @@ func TestConnectInTheBrowser(t *testing.T) {
 	if !browsertest.Eval[bool](p, "window.untouched === true") {
 		t.Error("the page was loaded again")
 	}
-	p.WaitText("total", "1 waits for a connection")
+	p.WaitText("total", "1 needs a connection")
 	p.Screenshot("queue")
 	p.Press("j") // there is nothing to decide
 	p.Press("a")
@@ -50,7 +50,7 @@ func TestConnectInTheBrowser(t *testing.T) {
 	p.WaitText("row", "guarded: save_csv") // it goes on to the reviewers
 	p.WaitGone("waits")
 	noComplaints(t, p)
-	if waiting, err := w.calls.Approval(t.Context(), id); err != nil || waiting.Approval.Status != "pending" {
+	if waiting, err := w.calls.GetApproval(t.Context(), id); err != nil || waiting.Approval.Status != "pending" {
 		t.Errorf("the call is %s, %v", waiting.Approval.Status, err)
 	}
 	as.set(func(as *authServer) {
@@ -96,13 +96,13 @@ func TestWaitingCallIsLiveInTheBrowser(t *testing.T) {
 	id := w.submit(uuid.Nil, "guarded__save_csv", `{"filename":"one"}`)
 	p := w.signInWith(browsertest.Options{Dark: true})
 	p.Go(w.server.URL + callPath(id))
-	p.WaitText("wait", "You can connect it, for all who use it.")
+	p.WaitText("wait", "You can connect it for everyone who uses it.")
 	p.Screenshot("call")
-	w.exec(`UPDATE clock_offset SET value = interval '1 hour'`)
+	w.db.Exec(`UPDATE clock_offset SET value = interval '1 hour'`)
 	if c := w.outcome(id); c.Status != call.Expired {
 		t.Fatalf("the call is %s", c.Status)
 	}
-	p.WaitText("outcome", "before its skill was connected")
+	p.WaitText("outcome", "the skill was not connected in time")
 	p.WaitGone("wait")
 	noComplaints(t, p)
 }

@@ -152,12 +152,12 @@ func TestLongConversation(t *testing.T) {
 	v := w.signedIn("olga", identity.Operator)
 	c := w.converse(uuid.Nil)
 	w.outcome(w.say(c, "open__echo", `{"first":true}`))
-	w.exec(`INSERT INTO calls (id, agent_id, conversation_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments)
+	w.db.Exec(`INSERT INTO calls (id, agent_id, conversation_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments)
 		SELECT (substr(id::text, 1, 8) || '-ffff-7fff-8000-' || lpad(to_hex(n), 12, '0'))::uuid, agent_id, conversation_id, skill_id, 1, false,
 			'succeeded', tool, exposed_name, pin, convert_to('{"n":' || n || '}', 'UTF8')
 		FROM calls, generate_series(1, 1200) AS n`)
 	a := v.get("/conversations/" + c.ID.String())
-	if a.find("entry").Length() != 100 || !strings.Contains(a.find("entry").Last().Text(), "1200") || !strings.Contains(a.find("counts").Text(), "of the last 1000") {
+	if a.find("entry").Length() != 100 || !strings.Contains(a.find("entry").Last().Text(), "1200") || !strings.Contains(a.find("counts").Text(), "of the last 1,000") {
 		t.Errorf("%d entries, counts %s", a.find("entry").Length(), a.find("counts").Text())
 	}
 	pages := 1
@@ -176,7 +176,7 @@ func TestConversationProblems(t *testing.T) {
 	w := newWorld(t)
 	v := w.signedIn("olga", identity.Operator)
 	c := w.converse(uuid.Nil)
-	w.exec(`UPDATE conversations SET ended_at = holdpoint_now(),
+	w.db.Exec(`UPDATE conversations SET ended_at = holdpoint_now(),
 		problems = '[{"skill":"files","kind":"needs_connection","error":"<b>\u202eno"}]'`)
 	a := v.get("/conversations/" + c.ID.String())
 	problem := a.find("skill-problem")
@@ -193,7 +193,7 @@ func TestLiveConversation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	release := make(chan struct{})
-	w.source.answer(func(tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		<-release
 		return tool.Result{Raw: []byte(`{"content":[{"type":"text","text":"at last"}]}`)}, nil
 	})
@@ -209,7 +209,7 @@ func TestLiveConversation(t *testing.T) {
 	p.WaitText("entries", "Waiting")
 	echoed := w.say(c, "open__echo", `{"message":"hello"}`) // which no stream tells of
 	p.WaitText("entries", "hello")
-	p.WaitText("entries", "It was sent; the answer is not there yet.")
+	p.WaitText("entries", "The call was sent; the reply is pending.")
 	p.Screenshot("live")
 	close(release)
 	w.outcome(echoed)

@@ -16,7 +16,7 @@ import (
 
 func (w *world) approval(id uuid.UUID) approval.Approval {
 	w.t.Helper()
-	waiting, err := w.calls.Approval(w.t.Context(), id)
+	waiting, err := w.calls.GetApproval(w.t.Context(), id)
 	check(w.t, err)
 	return waiting.Approval
 }
@@ -73,7 +73,7 @@ func TestWhatCannotBeKeptIsRefused(t *testing.T) {
 		form := v.get(callPath(id)).form("decide")
 		form.Set("reason", "not\x00 to\xffday")
 		a := v.post(callPath(id)+action, form)
-		if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "cannot be kept") {
+		if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "cannot be stored") {
 			t.Errorf("%s: %d %s", action, a.status, a.text())
 		}
 		if kept := a.form("decide").Get("reason"); kept != "not today" {
@@ -111,13 +111,13 @@ func TestLateDecisionIsToldWhoWasFirst(t *testing.T) {
 	if late.status != http.StatusConflict {
 		t.Errorf("status %d, want 409", late.status)
 	}
-	if notice := late.find("notice").First().Text(); !strings.Contains(notice, "too late") || !strings.Contains(notice, "Rejected: ana, at ") {
+	if notice := late.find("notice").First().Text(); !strings.Contains(notice, "too late") || !strings.Contains(notice, "Rejected by ana at ") {
 		t.Errorf("notice %q", notice)
 	}
 	if draft := late.find("draft").Text(); draft != "looks good to me" {
 		t.Errorf("kept %q", draft)
 	}
-	if w.source.arrivals() != 0 {
+	if len(w.source.Arguments()) != 0 {
 		t.Error("a rejected call was sent")
 	}
 }
@@ -129,7 +129,7 @@ func TestExpiredCallCannotBeApproved(t *testing.T) {
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)
 	form := v.get(callPath(id)).form("decide")
 	form.Set("reason", "a long thought")
-	w.exec(`UPDATE clock_offset SET value = interval '1 hour'`)
+	w.db.Exec(`UPDATE clock_offset SET value = interval '1 hour'`)
 	late := v.post(callPath(id)+"/approve", form)
 	if late.status != http.StatusConflict || !strings.Contains(late.find("notice").Text(), "Expired at") {
 		t.Errorf("%d %s", late.status, late.find("notice").Text())

@@ -19,12 +19,6 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-func (f *fakeSource) received() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.sent)
-}
-
 func TestEditInAForm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,7 +51,7 @@ func TestEditInAForm(t *testing.T) {
 		t.Fatalf("approve as edited: %d: %s", a.status, a.text())
 	}
 	done := w.outcome(id)
-	if got := w.source.received(); done.Status != call.Succeeded || !slices.Equal(got, []string{`{"filename":"test.csv","n":9007199254740993}`}) {
+	if got := w.source.Arguments(); done.Status != call.Succeeded || !slices.Equal(got, []string{`{"filename":"test.csv","n":9007199254740993}`}) {
 		t.Errorf("call %s, sent %q", done.Status, got)
 	}
 	if page := v.get(callPath(id)); !strings.Contains(page.find("sent-edited").Text(), "prod.csv") {
@@ -105,7 +99,7 @@ func TestEditAsJSON(t *testing.T) {
 		t.Fatalf("approve: %d: %s", a.status, a.text())
 	}
 	w.outcome(id)
-	if got := w.source.received(); !slices.Equal(got, []string{`{"filename":"ab.csv","rows":[{"n":1.0}]}`}) {
+	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"filename":"ab.csv","rows":[{"n":1.0}]}`}) {
 		t.Errorf("sent %q", got)
 	}
 }
@@ -131,7 +125,7 @@ func TestEditedDestructiveCall(t *testing.T) {
 		t.Fatalf("the second step: %d: %s", a.status, a.text())
 	}
 	w.outcome(id)
-	if got := w.source.received(); !slices.Equal(got, []string{`{"path":"/srv/one"}`}) {
+	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"path":"/srv/one"}`}) {
 		t.Errorf("sent %q", got)
 	}
 }
@@ -147,7 +141,7 @@ func TestEditComesTooLate(t *testing.T) {
 	preview := v.post(callPath(id)+"/edit", form)
 	other.post(callPath(id)+"/reject", other.get(callPath(id)).form("decide"))
 	late := v.post(callPath(id)+"/approve", preview.form("decide"))
-	if late.status != http.StatusConflict || !strings.Contains(late.text(), "Rejected: ben") || late.find("draft").Text() != `{"filename":"mine"}` {
+	if late.status != http.StatusConflict || !strings.Contains(late.text(), "Rejected by ben at ") || late.find("draft").Text() != `{"filename":"mine"}` {
 		t.Errorf("%d: %s", late.status, late.text())
 	}
 	if late := v.post(callPath(id)+"/edit", form); late.status != http.StatusConflict {
@@ -204,14 +198,14 @@ func TestMoreTimeKeepsTheEdit(t *testing.T) {
 		t.Errorf("once more: %d: %s", late.status, late.text())
 	}
 	form.Set("edited", `{"rows":[]}`)
-	if wrong := v.post(callPath(id)+"/extend", form); wrong.find("edited").Length() != 0 || !strings.Contains(wrong.find("notice").Text(), "cannot be sent any more") {
+	if wrong := v.post(callPath(id)+"/extend", form); wrong.find("edited").Length() != 0 || !strings.Contains(wrong.find("notice").Text(), "can no longer be sent") {
 		t.Errorf("what the tool does not take: %d: %s", wrong.status, wrong.text())
 	}
 	if a := v.post(callPath(id)+"/approve", late.form("decide")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve: %d: %s", a.status, a.text())
 	}
 	w.outcome(id)
-	if got := w.source.received(); !slices.Equal(got, []string{`{"filename":"test.csv"}`}) {
+	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"filename":"test.csv"}`}) {
 		t.Errorf("sent %q", got)
 	}
 }
@@ -247,7 +241,7 @@ func TestMoreTimeKeepsTheEditInTheBrowser(t *testing.T) {
 	p.Press("a")
 	p.WaitText("sent-edited", "-test")
 	w.outcome(id)
-	if got := w.source.received(); len(got) != 1 || !strings.Contains(got[0], "-test") {
+	if got := w.source.Arguments(); len(got) != 1 || !strings.Contains(got[0], "-test") {
 		t.Errorf("sent %q", got)
 	}
 	noComplaints(t, p)
@@ -366,7 +360,7 @@ func TestDestructiveCallsSideBySide(t *testing.T) {
 	form["call"] = []string{one.String(), two.String()}
 	form.Set("verdict."+one.String(), "approve")
 	form.Set("verdict."+two.String(), "reject")
-	if a := v.post(callPath(one)+"/like", form); a.status != http.StatusConflict || !strings.Contains(a.text(), "on its own page only") {
+	if a := v.post(callPath(one)+"/like", form); a.status != http.StatusConflict || !strings.Contains(a.text(), "on its own page") {
 		t.Errorf("%d: %s", a.status, a.text())
 	}
 	if w.approval(one).Status != approval.Pending || w.approval(two).Status != approval.Rejected {
@@ -398,7 +392,7 @@ func TestEditInTheBrowser(t *testing.T) {
 	p.Click("approve")
 	p.WaitText("sent-edited", "-test")
 	w.outcome(id)
-	if got := w.source.received(); len(got) != 1 || !strings.Contains(got[0], "-test") {
+	if got := w.source.Arguments(); len(got) != 1 || !strings.Contains(got[0], "-test") {
 		t.Errorf("sent %q", got)
 	}
 	noComplaints(t, p)
@@ -426,7 +420,7 @@ func TestHighRiskWantsProof(t *testing.T) {
 	if a := v.post(callPath(fresh)+"/approve", form); a.status != http.StatusSeeOther || w.approval(fresh).Status != approval.Approved {
 		t.Errorf("approved at once: %d, %s", a.status, w.approval(fresh).Status)
 	}
-	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"b"}`)
 	form = v.get(callPath(id)).form("decide")
 	form.Set("confirmed", "1")
@@ -454,7 +448,7 @@ func TestProofKeepsTheEdit(t *testing.T) {
 	v := w.signedIn("ana", identity.Reviewer)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"prod.csv"}`)
 	step := v.post(callPath(id)+"/confirm", v.preview(id, `{"filename":"test.csv"}`).form("decide"))
-	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
 	page := v.post(callPath(id)+"/approve", step.form("confirm"))
 	if page.status != http.StatusForbidden || w.approval(id).Status != approval.Pending || !strings.Contains(page.find("edited").Text(), "test.csv") {
 		t.Fatalf("approved after an hour: %d: %s", page.status, page.text())
@@ -462,12 +456,12 @@ func TestProofKeepsTheEdit(t *testing.T) {
 	if link := page.find("prove").Find("a"); !strings.HasPrefix(link.AttrOr("href", ""), "/sign-in/again") || link.AttrOr("target", "") != "_blank" {
 		t.Errorf("the way to prove it: %s", page.find("prove").Text())
 	}
-	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at + interval '1 hour'`) // as in the other tab
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at + interval '1 hour'`) // as in the other tab
 	if a := v.post(callPath(id)+"/approve", page.form("confirm")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve: %d: %s", a.status, a.text())
 	}
 	w.outcome(id)
-	if got := w.source.received(); !slices.Equal(got, []string{`{"filename":"test.csv"}`}) {
+	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"filename":"test.csv"}`}) {
 		t.Errorf("sent %q", got)
 	}
 }

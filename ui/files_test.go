@@ -90,7 +90,7 @@ func TestReviewersSeeAndOpenWhatIsAttached(t *testing.T) {
 	check(t, json.Unmarshal(c.Arguments, &members))
 	var elements []json.RawMessage
 	check(t, json.Unmarshal(members["attachments"], &elements))
-	waiting, err := w.calls.Approval(t.Context(), id)
+	waiting, err := w.calls.GetApproval(t.Context(), id)
 	check(t, err)
 	_, err = w.calls.Decide(t.Context(), call.Decision{
 		CallID: id, Approve: true, Digest: waiting.Approval.Digest.String(), By: uuid.New(),

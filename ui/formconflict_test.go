@@ -38,7 +38,7 @@ func TestConflictsTellWhatDiffers(t *testing.T) {
 			t.Errorf("%s is described by %q", field, ids)
 		}
 	}
-	if late.find("now-url").Length() != 0 || !strings.Contains(late.find("problems").Text(), "Team is another now") {
+	if late.find("now-url").Length() != 0 || !strings.Contains(late.find("problems").Text(), "Team has changed") {
 		t.Errorf("the summary: %s", late.find("problems").Text())
 	}
 	if a := olga.post(path+"/edit", late.filled("skill-form", nil)); a.status != http.StatusSeeOther || w.skillNamed("files").Team != "" {
@@ -77,7 +77,7 @@ func TestStaleToolPageKeepsTheMark(t *testing.T) {
 		t.Fatalf("%d: %+v", late.status, w.skillNamed("open").Tools["echo"])
 	}
 	kept := late.filled("tool-form", nil)
-	if kept.Get("idempotent") != "on" || late.find("now-high_risk").Text() != "Now: ticked" || late.find("now-enabled").Length() != 0 {
+	if kept.Get("idempotent") != "on" || late.find("now-high_risk").Text() != "Current value: on" || late.find("now-enabled").Length() != 0 {
 		t.Errorf("the page: %v, %s", kept, late.text())
 	}
 	kept.Set("high_risk", "on")
@@ -105,13 +105,13 @@ func TestFormsKeepWhatWasTickedAndTellAll(t *testing.T) {
 		t.Error("the header is no longer to be removed")
 	}
 	summary := wrong.find("problems").Text()
-	for _, one := range []string{"URL must be", "Headers, Bad Name: is no HTTP header name", "Time for a call must be a duration"} {
+	for _, one := range []string{"URL must be", "Headers, Bad Name: is not a valid name of an HTTP header", "Call timeout must be a duration"} {
 		if !strings.Contains(summary, one) {
 			t.Errorf("%q is not in the summary: %s", one, summary)
 		}
 	}
 	bad := wrong.doc.Find(`input[aria-label="Value of Bad Name"]`)
-	if said := wrong.doc.Find("#" + strings.Fields(bad.AttrOr("aria-describedby", "none"))[0]).Text(); !strings.Contains(said, "is no HTTP header name") {
+	if said := wrong.doc.Find("#" + strings.Fields(bad.AttrOr("aria-describedby", "none"))[0]).Text(); !strings.Contains(said, "is not a valid name of an HTTP header") {
 		t.Errorf("the input is described by %q", said)
 	}
 }

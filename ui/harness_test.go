@@ -10,9 +10,7 @@ import (
 	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,45 +18,44 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"go.uber.org/goleak"
-	"gocloud.dev/blob/fileblob"
 
-	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/registry"
-	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
+	"github.com/holdpoint/holdpoint/runtime/call/history"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
 	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/runtimetest"
 	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/runtime/trial"
 	"github.com/holdpoint/holdpoint/ui"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-// fakeSource is a skill server at the seam.
+var check = worldtest.Check
+
+// fakeSource adds to a skill server the steps of probes, the requests of HTTP APIs, and connections.
 type fakeSource struct {
-	mu    sync.Mutex
-	tools []string            // of every skill
-	own   map[string][]string // of a skill that has tools of its own, by its name
-	sent  []string
-	reply func(tool.CallRequest) (tool.Result, error)
+	runtimetest.Source
+
+	own map[string][]string // the tools of skills that do not offer Tools, by name of the skill
 	// before is what is there before a call of an HTTP API; nil: it cannot be read.
 	before func(tool.Server, tool.CallRequest) (*tool.State, error)
 	steps  []tool.Step   // of a probe
@@ -75,32 +72,17 @@ func (f *fakeSource) Ready(ctx context.Context, server tool.Server) (*tool.Conne
 	return nil, err
 }
 
-func (f *fakeSource) List(_ context.Context, server tool.Server) (tool.Listing, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var l tool.Listing
-	tools, ok := f.own[server.Skill]
-	if !ok {
-		tools = f.tools
+func (f *fakeSource) List(ctx context.Context, server tool.Server) (tool.Listing, error) {
+	f.Lock()
+	own, ok := f.own[server.Skill]
+	f.Unlock()
+	if ok {
+		return runtimetest.ParseTools(own...)
 	}
-	for _, text := range tools {
-		d, err := tool.ParseDefinition(json.RawMessage(text))
-		if err != nil {
-			return l, &tool.Failure{Kind: tool.ProtocolFailure, Message: err.Error()}
-		}
-		l.Tools = append(l.Tools, d)
-	}
-	return l, nil
+	return f.Source.List(ctx, server)
 }
 
-func (f *fakeSource) Call(_ context.Context, _ tool.Server, r tool.CallRequest) (tool.Result, error) {
-	f.mu.Lock()
-	f.sent = append(f.sent, string(r.Arguments))
-	reply := f.reply
-	f.mu.Unlock()
-	if reply != nil {
-		return reply(r)
-	}
+func saved(r tool.CallRequest) (tool.Result, error) {
 	return tool.Result{
 		Raw:      json.RawMessage(`{"content":[{"type":"text","text":"Saved 2 rows to /srv/shared/invoices.csv"}]}`),
 		Exchange: tool.Exchange{Sent: int64(len(r.Arguments)), Received: 71, Steps: []tool.Step{{Name: "call", Took: 1800 * time.Microsecond}}},
@@ -109,9 +91,9 @@ func (f *fakeSource) Call(_ context.Context, _ tool.Server, r tool.CallRequest) 
 
 // Probe takes the steps that the test says.
 func (f *fakeSource) Probe(_ context.Context, _ tool.Server, step func(tool.Step)) error {
-	f.mu.Lock()
+	f.Lock()
 	steps, gate := f.steps, f.gate
-	f.mu.Unlock()
+	f.Unlock()
 	for i, s := range steps {
 		if i > 0 && gate != nil {
 			<-gate
@@ -152,41 +134,19 @@ func (f *fakeSource) Outgoing(server tool.Server, r tool.CallRequest) (*tool.Out
 }
 
 func (f *fakeSource) Before(_ context.Context, server tool.Server, r tool.CallRequest) (*tool.State, error) {
-	f.mu.Lock()
+	f.Lock()
 	before := f.before
-	f.mu.Unlock()
+	f.Unlock()
 	if before == nil {
 		return nil, &tool.Failure{Kind: tool.TransportFailure, Message: "no answer in time"}
 	}
 	return before(server, r)
 }
 
-func (*fakeSource) Forget(uuid.UUID) {}
-
-func (*fakeSource) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
-	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}
-}
-
-func (*fakeSource) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
-	return tool.Capabilities{ProtocolVersion: "2025-11-25", Tools: true}, nil
-}
-
 func (f *fakeSource) set(change func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.Lock()
+	defer f.Unlock()
 	change()
-}
-
-func (f *fakeSource) answer(reply func(tool.CallRequest) (tool.Result, error)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reply = reply
-}
-
-func (f *fakeSource) arrivals() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.sent)
 }
 
 const (
@@ -203,10 +163,12 @@ type world struct {
 	vouched   chan string // identity providers of sign-ins, as skills are looked for that they manage
 	t         *testing.T
 	shift     time.Duration // of its clocks
-	db        *postgres.DB
+	db        *worldtest.DB
 	source    *fakeSource
+	registry  *runtimetest.Registry
 	discovery *tool.Discovery
 	agents    *agent.Service
+	trials    *trial.Service
 	catalog   *catalog.Service
 	calls     *call.Service
 	figures   *figures.Service
@@ -246,20 +208,17 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	if idp != nil {
 		issuers = []string{idp.URL}
 	}
-	w := &world{idp: idp, t: t, shift: shift, vouched: make(chan string, 100), db: postgrestest.New(t), model: &talker{}, source: &fakeSource{tools: []string{saveTool, deleteTool, echoTool}}}
+	w := &world{idp: idp, t: t, shift: shift, vouched: make(chan string, 100), db: worldtest.NewDB(t), model: &talker{}, source: &fakeSource{}}
+	w.source.Offer(saveTool, deleteTool, echoTool)
+	w.source.Answer(saved)
 	log := slog.New(slog.DiscardHandler)
 	if shift != 0 {
-		w.exec(`UPDATE clock_offset SET value = $1`, shift)
+		w.db.Exec(`UPDATE clock_offset SET value = $1`, shift)
 	}
-	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
-	check(t, err)
-	apis := httptool.New(httptool.Config{Document: func(ctx context.Context, digest string) ([]byte, error) { return w.agents.Document(ctx, digest) }})
+	box := runtimetest.NewBox(t)
+	apis := httptool.New(httptool.Config{Document: func(ctx context.Context, digest string) ([]byte, error) { return w.trials.Document(ctx, digest) }})
 	t.Cleanup(apis.Close)
-	w.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: apiSources{apis, w.source}, tool.HTTPAPI: apis},
-		Listed: agent.RecordListing, Logger: log, Now: w.now,
-	})
-	check(t, err)
+	var err error
 	w.people, err = identity.New(identity.Config{
 		Pool: w.db.Pool(), Issuers: issuers, Logger: log, Now: w.now,
 		SessionsEnded: func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
@@ -284,7 +243,7 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 			return nil, nil
 		},
 		Connected: func(ctx context.Context, tx pgx.Tx, key oauthclient.Key) error {
-			return w.calls.Connected(ctx, tx, key.SkillID)
+			return w.calls.ResumeConnected(ctx, tx, key.SkillID)
 		},
 	})
 	check(t, err)
@@ -297,22 +256,18 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 	check(t, err)
 	w.callbacks, err = callback.New(callback.Config{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now, TrustedHosts: []string{"127.0.0.1"}})
 	check(t, err)
-	w.agents, err = agent.New(agent.Config{
-		Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}},
-		Pool:  w.db.Pool(), Discovery: w.discovery, Box: box, Logger: log, Now: w.now, SkillDeleted: w.oauth.Removed,
-		Examiner: apis,
+	w.registry = runtimetest.NewRegistry(t, runtimetest.Config{
+		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source, tool.OpenAPI: apiSources{apis, w.source}, tool.HTTPAPI: apis}, Now: w.now,
+		Agent: agent.Config{Box: box, Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}, SkillDeleted: w.oauth.Removed},
 	})
-	check(t, err)
-	w.catalog, err = catalog.New(catalog.Config{Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: w.now})
+	w.discovery, w.agents, w.catalog = w.registry.Discovery, w.registry.Agents, w.registry.Catalog
+	w.trials, err = trial.New(trial.Config{Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Box: box, Examiner: apis})
 	check(t, err)
 	t.Cleanup(func() {
 		w.oauth.Close()
 		w.notify.Close()
 		w.callbacks.Close()
 		w.people.Close()
-		w.catalog.Close()
-		w.agents.Close()
-		w.discovery.Close()
 	})
 	w.startCalls(log)
 	return w
@@ -322,11 +277,10 @@ func (w *world) now() time.Time { return time.Now().Add(w.shift) }
 
 func (w *world) startCalls(log *slog.Logger) {
 	w.t.Helper()
-	bucket, err := fileblob.OpenBucket(w.t.TempDir(), &fileblob.Options{Metadata: fileblob.MetadataDontWrite, NoTempDir: true})
-	check(w.t, err)
+	var err error
 	w.files, err = file.New(file.Config{
-		Pool: w.db.Pool(), Bucket: bucket, PublicURL: w.server.URL, Logger: log, Now: w.now,
-		Open: func(ctx context.Context, id uuid.UUID) (bool, error) { return w.calls.FilesOpen(ctx, id) },
+		Pool: w.db.Pool(), Bucket: runtimetest.NewBucket(w.t, w.t.TempDir()), PublicURL: w.server.URL, Logger: log, Now: w.now,
+		Open: func(ctx context.Context, id uuid.UUID) (bool, error) { return w.calls.CanDownload(ctx, id) },
 	})
 	check(w.t, err)
 	w.files.Mount(w.mux)
@@ -347,43 +301,24 @@ func (w *world) startCalls(log *slog.Logger) {
 		Provider: func(agent.ModelSpec) (model.Provider, error) { return w.model, nil },
 	})
 	check(w.t, err)
-	workers := river.NewWorkers()
-	w.calls.AddWorkers(workers)
-	w.figures.AddWorkers(workers)
-	w.talks.AddWorkers(workers)
-	w.oauth.AddWorkers(workers)
-	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
-		Logger: log, Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
-		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 5}, call.ExecuteQueue: {MaxWorkers: 20}, converse.JobQueue: {MaxWorkers: 20}},
-	})
-	check(w.t, err)
+	client := w.db.NewQueue(log, instance, map[string]int{river.QueueDefault: 5, call.ExecuteQueue: 20, converse.JobQueue: 20},
+		w.calls, w.figures, w.talks, w.oauth)
 	ctx, stop := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	w.oauth.Start(client)
 	w.figures.Start(client)
 	check(w.t, w.calls.Start(ctx, client))
 	w.talks.Start(ctx, client)
 	check(w.t, client.Start(ctx))
-	var listening sync.WaitGroup
-	listening.Go(func() {
-		w.db.Listen(ctx, []string{call.Channel, converse.Channel, oauthclient.Channel, registry.Channel}, func(channel, payload string) {
-			switch channel {
-			case call.Channel:
-				w.calls.HandleNotification(payload)
-				return
-			case converse.Channel:
-				w.talks.HandleNotification(payload)
-				return
-			case oauthclient.Channel:
-				w.oauth.Invalidate()
-				return
-			}
+	stopListening := w.db.Handle(map[postgres.Channel]func(string){
+		call.Channel: w.calls.HandleNotification, converse.Channel: w.talks.HandleNotification,
+		oauthclient.Channel: func(string) { w.oauth.Invalidate() },
+		registry.Channel: func(payload string) {
 			w.people.Invalidate()
-			w.discovery.Invalidate()
-			w.agents.Invalidate()
-		}, func() {
-			w.calls.CatchUp()
-			w.talks.CatchUp()
-		})
+			w.registry.Invalidate(payload)
+		},
+	}, func() {
+		w.calls.CatchUp()
+		w.talks.CatchUp()
 	})
 	w.t.Cleanup(func() {
 		ctx := context.WithoutCancel(w.t.Context())
@@ -392,23 +327,15 @@ func (w *world) startCalls(log *slog.Logger) {
 		w.talks.Close()
 		check(w.t, w.calls.Stop(ctx))
 		stop()
-		listening.Wait()
+		stopListening()
 	})
 }
 
 func (w *world) register() {
 	w.t.Helper()
 	timeout := agent.Duration(5 * time.Minute)
-	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{
-		Skills: []agent.SkillSpec{
-			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &timeout},
-			{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true},
-		},
-		Agents: []agent.AgentSpec{{Name: "billing", Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}}}},
-	}, false)
-	check(w.t, err)
-	w.agent, err = w.agents.AgentByName(w.t.Context(), "billing")
-	check(w.t, err)
+	w.registry.ApplyTwoSkills(func(files *agent.SkillSpec) { files.ApprovalTimeout = &timeout }, agent.AgentSpec{Name: "billing"})
+	w.agent = w.registry.Agent("billing")
 }
 
 // startDashboard serves the dashboard; a public URL replaces that of the test's server.
@@ -426,12 +353,12 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 		providers = append(providers, w.providerAt(publicURL))
 	}
 	exports, err := api.New(api.Config{ // exports notify nobody
-		Calls: w.calls, Figures: w.figures, Agents: w.agents, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: &notify.Service{}, Callbacks: w.callbacks, Audit: w.db.Pool(),
+		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: &notify.Service{}, Callbacks: w.callbacks, Audit: w.db.Pool(),
 	})
 	check(w.t, err)
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
-		Calls:     w.calls, Figures: w.figures, Agents: w.agents, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Pool: w.db.Pool(),
+		Calls:     w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: w.now, Server: w.settings,
 	})
 	check(w.t, err)
@@ -445,16 +372,11 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 
 func (w *world) submit(principal uuid.UUID, name, arguments string) uuid.UUID {
 	w.t.Helper()
-	c, err := w.catalog.StartConversation(w.t.Context(), w.agent, principal, "2025-11-25", nil)
-	check(w.t, err)
-	entry, ok := c.Catalog.Lookup(name)
-	if !ok {
-		w.t.Fatalf("no tool %s in the catalogue; problems: %v", name, c.Problems)
-	}
+	conversation, entry := w.registry.FindTool(w.agent, principal, name)
 	clean, err := call.CleanArguments([]byte(arguments))
 	check(w.t, err)
 	ticket, err := w.calls.Submit(w.t.Context(), call.Submission{
-		Agent: w.agent, PrincipalID: principal, ConversationID: c.ID, Entry: entry, Arguments: clean,
+		Agent: w.agent, PrincipalID: principal, ConversationID: conversation, Entry: entry, Arguments: clean,
 	})
 	check(w.t, err)
 	return ticket.ID
@@ -465,19 +387,6 @@ func (w *world) link(name string, roles ...identity.Role) string {
 	token, err := w.people.CreateSignInLink(w.t.Context(), name, roles, time.Hour)
 	check(w.t, err)
 	return "/sign-in?token=" + token
-}
-
-func (w *world) exec(sql string, args ...any) {
-	w.t.Helper()
-	_, err := w.db.Pool().Exec(w.t.Context(), sql, args...)
-	check(w.t, err)
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // visitor is a browser without JavaScript: it keeps cookies, follows no redirects.

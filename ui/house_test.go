@@ -69,11 +69,11 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 		_, _, err := h.world.people.CreateToken(t.Context(), uuid.Nil, name, []identity.Role{identity.Reviewer}, nil)
 		check(t, err)
 		h.people[first] = h.personCalled(name)
-		h.exec(`UPDATE people SET name = $2 WHERE id = $1`, h.people[first], say("person", name))
+		h.db.Exec(`UPDATE people SET name = $2 WHERE id = $1`, h.people[first], say("person", name))
 	}
 	h.world.people.Invalidate()
 	h.source.own = h.tools()
-	h.source.answer(h.reply)
+	h.source.Answer(h.reply)
 	h.source.before = h.before
 	h.settle()
 	h.startDashboard(slog.New(slog.DiscardHandler), "")
@@ -85,7 +85,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.ago(0)
 	h.draftTalk()
 	h.draftAPI()
-	h.exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
+	h.db.Exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
 	h.world.agents.Invalidate()
 	return h
 }
@@ -94,7 +94,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 // quick happens in the same second in each house.
 func (h *house) ago(d time.Duration) {
 	h.t.Helper()
-	h.exec(`UPDATE clock_offset SET value = $1 - clock_timestamp()`, h.opened.Add(-d))
+	h.db.Exec(`UPDATE clock_offset SET value = $1 - clock_timestamp()`, h.opened.Add(-d))
 }
 
 // settle registers skills and agents.
@@ -190,7 +190,7 @@ func (h *house) as(agentName, person, exposed, arguments string) uuid.UUID {
 // decide says what Jonas says of a call, and waits for its end.
 func (h *house) decide(id uuid.UUID, approve bool, note, arguments string) call.Call {
 	h.t.Helper()
-	waiting, err := h.world.calls.Approval(h.t.Context(), id)
+	waiting, err := h.world.calls.GetApproval(h.t.Context(), id)
 	check(h.t, err)
 	d := call.Decision{CallID: id, Approve: approve, Digest: waiting.Approval.Digest.String(), Note: note, By: h.people["jonas"]}
 	if arguments != "" {
@@ -204,7 +204,7 @@ func (h *house) decide(id uuid.UUID, approve bool, note, arguments string) call.
 // propose is an edit of Jonas', which waits for a second reviewer.
 func (h *house) propose(id uuid.UUID, arguments string) {
 	h.t.Helper()
-	waiting, err := h.world.calls.Approval(h.t.Context(), id)
+	waiting, err := h.world.calls.GetApproval(h.t.Context(), id)
 	check(h.t, err)
 	_, err = h.world.calls.Decide(h.t.Context(), call.Decision{
 		CallID: id, Approve: true, Digest: waiting.Approval.Digest.String(), By: h.people["jonas"], Arguments: json.RawMessage(arguments),
@@ -241,14 +241,14 @@ func (h *house) past() {
 		h.decide(h.calls[s.state], true, "", "")
 	}
 	for _, state := range []string{"unknown", "resolved"} {
-		h.exec(`UPDATE calls SET status = 'unknown', code = 'outcome_unknown', failure = NULL, effect = 'possible', result = NULL, message = $2, late = $3 WHERE id = $1`,
+		h.db.Exec(`UPDATE calls SET status = 'unknown', code = 'outcome_unknown', failure = NULL, effect = 'possible', result = NULL, message = $2, late = $3 WHERE id = $1`,
 			h.calls[state], h.say("message", "the process that sent it stopped"), object("result", h.say("late", "Saved 2 rows")))
 	}
 	_, err := h.world.calls.Resolve(h.t.Context(), h.calls["resolved"], call.Resolution{Outcome: call.ResolvedFailed, Note: h.say("resolution", "There is no such file on the share."), By: h.people["maren"]})
 	check(h.t, err)
 	h.ago(2 * time.Hour)
 	h.calls["expired"] = h.as("site-ops", "", "servers__restart_service", object("service", "storefront", "host", "web-1"))
-	h.exec(`UPDATE approvals SET deadline = holdpoint_now() - interval '1 minute' WHERE call_id = $1`, h.calls["expired"])
+	h.db.Exec(`UPDATE approvals SET deadline = holdpoint_now() - interval '1 minute' WHERE call_id = $1`, h.calls["expired"])
 	check(h.t, h.world.calls.Expire(h.t.Context(), h.calls["expired"]))
 	h.ago(96 * time.Minute)
 	h.calls["cancelled"] = h.as("support", "theo", "mail__send_message", object("to", "ben@harbour-press.example", "subject", "Samples", "body", "On their way."))
@@ -268,13 +268,13 @@ func (h *house) past() {
 	h.outcome(h.calls["automatic"])
 	h.ago(40 * time.Second)
 	h.calls["executing"] = h.as("site-ops", "", "servers__restart_service", object("service", "search", "host", "web-2"))
-	waiting, err := h.world.calls.Approval(h.t.Context(), h.calls["executing"])
+	waiting, err := h.world.calls.GetApproval(h.t.Context(), h.calls["executing"])
 	check(h.t, err)
 	_, err = h.world.calls.Decide(h.t.Context(), call.Decision{
 		CallID: h.calls["executing"], Approve: true, Digest: waiting.Approval.Digest.String(), By: h.people["jonas"],
 	})
 	check(h.t, err)
-	h.exec(`INSERT INTO call_questions (call_id, number, key, method, params, status, review, timeout_ms, deadline, digest, answer, answered_at)
+	h.db.Exec(`INSERT INTO call_questions (call_id, number, key, method, params, status, review, timeout_ms, deadline, digest, answer, answered_at)
 		VALUES ($1, 1, 'confirm', 'elicitation/create', $2, 'pending', 'answer', 600000, holdpoint_now() + interval '10 minutes', sha256('question'), $3, holdpoint_now())`,
 		h.calls["executing"], []byte(object("message", h.say("argument", "Which window may the restart take?"))),
 		[]byte(`{"action":"accept","content":`+object("window", h.say("argument", "22:00 to 22:15"), "password", "correct horse")+`}`))
@@ -313,9 +313,9 @@ func (h *house) present() {
 	h.ago(3*time.Minute + 44*time.Second)
 	h.calls["long"] = h.as("support", "theo", "mail__send_message", object("to", "all@alder-finch.example", "subject", "Opening hours", "body",
 		strings.Repeat(h.say("argument", "We are closed on Monday. ")+"\n", 60)))
-	h.source.mu.Lock()
+	h.source.Lock()
 	h.source.own["calendar"] = []string{h.slotTool(h.say("changed description", "Finds time for a meeting, and mails its agenda to everybody."))}
-	h.source.mu.Unlock()
+	h.source.Unlock()
 	calendar := h.skill("calendar")
 	h.discovery.ListChanged(calendar.ID)
 	h.ago(2*time.Minute + 6*time.Second)
@@ -360,12 +360,12 @@ func (h *house) tellWorkflow() {
 	} {
 		h.ago(time.Duration(60-20*i) * time.Minute)
 		id := uuid.New()
-		h.exec(`INSERT INTO callback_deliveries (id, callback_id, type, call_id, status, state, attempts)
+		h.db.Exec(`INSERT INTO callback_deliveries (id, callback_id, type, call_id, status, state, attempts)
 			SELECT $1, id, $2, $3, $4, $5, $6 FROM callbacks`, id, m.kind, h.calls[m.call], m.status, m.state, len(m.answers))
 		for n, answer := range m.answers {
-			h.exec(`INSERT INTO callback_attempts (delivery_id, number, duration_ms, http_status, error)
+			h.db.Exec(`INSERT INTO callback_attempts (delivery_id, number, duration_ms, http_status, error)
 				VALUES ($1, $2, 84, $3, CASE WHEN $3 > 299 THEN 'answered HTTP ' || $3 END)`, id, n+1, answer)
 		}
-		h.exec(`UPDATE callbacks SET sent_at = holdpoint_now()`)
+		h.db.Exec(`UPDATE callbacks SET sent_at = holdpoint_now()`)
 	}
 }

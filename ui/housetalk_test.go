@@ -101,7 +101,7 @@ func (h *house) waitingTalk() {
 	check(h.t, err)
 	made := entries[0].Assistant.Calls
 	h.calls["led"] = made[2].ID
-	h.exec(`UPDATE approvals SET deadline = holdpoint_now() - interval '1 second' WHERE call_id = $1`, made[0].ID)
+	h.db.Exec(`UPDATE approvals SET deadline = holdpoint_now() - interval '1 second' WHERE call_id = $1`, made[0].ID)
 	check(h.t, h.world.calls.Expire(h.t.Context(), made[0].ID))
 	h.stands(id, converse.Waiting)
 	_, err = h.talks.Say(h.t.Context(), h.marens(), id, h.say("message", "And copy me in."))

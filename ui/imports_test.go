@@ -26,7 +26,10 @@ type apiSources struct {
 	fake *fakeSource
 }
 
-func (s apiSources) of(server tool.Server) tool.Source {
+func (s apiSources) of(server tool.Server) interface {
+	tool.Source
+	tool.Previewer
+} {
 	if server.Skill == "shop" {
 		return s.fake
 	}
@@ -198,7 +201,7 @@ func TestImportStepByStep(t *testing.T) {
 		t.Error("the API's text is not made plain, or the secret is told")
 	}
 	made := v.post(draft+"/save", nil).goes("/skills/")
-	if got := v.get(made); !strings.Contains(got.text(), "Registered.") || !strings.Contains(got.text(), "listItems; deleteItem") {
+	if got := v.get(made); !strings.Contains(got.text(), "Registered") || !strings.Contains(got.text(), "listItems; deleteItem") {
 		t.Errorf("%s", got.text())
 	}
 	skill := w.skillNamed("stock")

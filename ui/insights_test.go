@@ -26,8 +26,8 @@ func (w *world) madeCall(at, skill, toolName, status, failure, outcome string, b
 	definition, err := tool.ParseDefinition(json.RawMessage(echoTool))
 	check(w.t, err)
 	pin := definition.Pin()
-	w.exec(`INSERT INTO tool_definitions (pin, definition) VALUES ($1, $2) ON CONFLICT DO NOTHING`, pin[:], echoTool)
-	w.exec(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool, exposed_name, pin, arguments, failure)
+	w.db.Exec(`INSERT INTO tool_definitions (pin, definition) VALUES ($1, $2) ON CONFLICT DO NOTHING`, pin[:], echoTool)
+	w.db.Exec(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool, exposed_name, pin, arguments, failure)
 		SELECT (lpad(to_hex((extract(epoch FROM $1::timestamptz - (SELECT value FROM clock_offset)) * 1000)::bigint), 12, '0') || '7' || substr($2, 1, 3) || '8' || substr($2, 20, 3)
 			|| substr($2, 25, 12))::uuid, $3, $4, 1, $1, $5 <> '', $6, $7, 'x__' || $7, $9, '{}', nullif($8, '')`,
 		at, suffix, w.agent.ID, found.ID, outcome, status, toolName, failure, pin[:])
@@ -38,7 +38,7 @@ func (w *world) madeCall(at, skill, toolName, status, failure, outcome string, b
 	if by != uuid.Nil {
 		decider = &by
 	}
-	w.exec(`INSERT INTO approvals (call_id, digest, created_at, deadline, decided_at, decided_by, taken_up_at, status, rule, agent_id, skill_id, tool)
+	w.db.Exec(`INSERT INTO approvals (call_id, digest, created_at, deadline, decided_at, decided_by, taken_up_at, status, rule, agent_id, skill_id, tool)
 		SELECT id, sha256('x'), created_at, created_at + interval '300 s', created_at + $3 * interval '1 s', $4,
 			CASE WHEN $4::uuid IS NOT NULL THEN created_at + $5 * interval '1 s' END, $2, 'gated', agent_id, skill_id, tool
 		FROM calls WHERE id::text LIKE '%' || substr($1, 25, 12)`, suffix, outcome, ended, decider, takenUp)

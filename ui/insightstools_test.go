@@ -18,7 +18,7 @@ func TestToolInsightsPage(t *testing.T) {
 	w := newWorld(t)
 	v := w.signedIn("ana", identity.Reviewer)
 	replies := 0
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		replies++
 		e := tool.Exchange{Status: 200, Sent: 1000, Received: 2000, Steps: []tool.Step{{Name: "call", Took: 15 * time.Millisecond}}}
 		if replies == 2 {
@@ -26,7 +26,7 @@ func TestToolInsightsPage(t *testing.T) {
 			return tool.Result{Raw: json.RawMessage(`{"isError":true,"content":[{"type":"text","text":"no <b>row</b> 12"}]}`), IsError: true, Exchange: e}, nil
 		}
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`), Exchange: e}, nil
-	}
+	})
 	for _, name := range []string{"x", "y"} {
 		id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"`+name+`"}`)
 		form := v.get(callPath(id)).form("decide")

@@ -65,9 +65,9 @@ func TestSideBySideHidesByEachCallsDefinition(t *testing.T) {
 	w.offer(`{"name":"note","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"word":{"type":"string"}}}}`)
 	v := w.signedIn("ana", identity.Reviewer)
 	before := w.submit(uuid.Nil, "gallery__note", `{"text":"first","word":"quetzal"}`)
-	w.source.mu.Lock()
-	w.source.tools[0] = `{"name":"note","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"word":{"type":"string","writeOnly":true}}}}`
-	w.source.mu.Unlock()
+	w.source.Lock()
+	w.source.Tools[0] = `{"name":"note","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"word":{"type":"string","writeOnly":true}}}}`
+	w.source.Unlock()
 	w.discovery.ListChanged(w.skillOf(before))
 	after := w.submit(uuid.Nil, "gallery__note", `{"text":"second","word":"quetzal"}`)
 	other := w.submit(uuid.Nil, "gallery__note", `{"text":"third","word":"yggdrasil"}`)
@@ -84,7 +84,7 @@ func TestSideBySideHidesByEachCallsDefinition(t *testing.T) {
 
 func (w *world) skillOf(id uuid.UUID) uuid.UUID {
 	w.t.Helper()
-	waiting, err := w.calls.Approval(w.t.Context(), id)
+	waiting, err := w.calls.GetApproval(w.t.Context(), id)
 	check(w.t, err)
 	return waiting.Call.SkillID
 }

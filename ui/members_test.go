@@ -41,7 +41,7 @@ func TestMembersAreToldApart(t *testing.T) {
 		t.Errorf("a percent sign finds %d", a.find("member-row").Length())
 	}
 	facts := olga.get(w.memberPage("4711")).text()
-	for _, want := range []string{w.idp.URL, "4711", w.person("4711").ID.String(), "vera@example.com", "Signed in last"} {
+	for _, want := range []string{w.idp.URL, "4711", w.person("4711").ID.String(), "vera@example.com", "Last sign-in"} {
 		if !strings.Contains(facts, want) {
 			t.Errorf("no %q in %q", want, facts)
 		}
@@ -92,7 +92,7 @@ func TestOperatorsGrantAndBlock(t *testing.T) {
 	if a := olga.post(page+"/unblock", nil); a.status != http.StatusSeeOther || vera.signsInWith("/sign-in").status != http.StatusSeeOther {
 		t.Errorf("unblocked: %d", a.status)
 	}
-	if a := olga.post(w.memberPage("olga")+"/block", url.Values{"confirmed": {"1"}}); a.status != http.StatusConflict || !strings.Contains(a.find("notice").Text(), "Nobody blocks themself") {
+	if a := olga.post(w.memberPage("olga")+"/block", url.Values{"confirmed": {"1"}}); a.status != http.StatusConflict || !strings.Contains(a.find("notice").Text(), "You cannot block yourself") {
 		t.Errorf("oneself: %d", a.status)
 	}
 	if olga.get(w.memberPage("olga")).find("block-first").Length() != 0 {
@@ -121,7 +121,7 @@ func TestGrantsFromAStalePage(t *testing.T) {
 	if m := w.person("vera"); a.status != http.StatusConflict || len(m.GrantedRoles) != 1 || len(m.GrantedTeams) != 1 {
 		t.Fatalf("stale: %d, %v %v", a.status, m.GrantedRoles, m.GrantedTeams)
 	}
-	if said := a.find("notice").Text(); !strings.Contains(said, "somebody else changed it") || !strings.Contains(said, "the roles: reviewer; and the teams: payments.") {
+	if said := a.find("notice").Text(); !strings.Contains(said, "another operator changed this member") || !strings.Contains(said, "granted by operators: reviewer. Teams: payments.") {
 		t.Errorf("told: %s", said)
 	}
 	kept := grantForm(a)
@@ -150,13 +150,13 @@ func TestTheLastOperatorIsTold(t *testing.T) {
 	only := w.visitor()
 	only.signsInWith("/sign-in")
 	page := w.memberPage("4711")
-	w.exec(`UPDATE people SET granted_roles = '{operator}' WHERE subject = '4711'`)
+	w.db.Exec(`UPDATE people SET granted_roles = '{operator}' WHERE subject = '4711'`)
 	w.says(nil, "others") // only the grant is left
 	if a := only.signsInWith("/sign-in/again"); a.status != http.StatusSeeOther {
 		t.Fatalf("again: %d %s", a.status, a.text())
 	}
 	a := only.post(page+"/grant", url.Values{})
-	if a.status != http.StatusConflict || !strings.Contains(a.find("notice").Text(), "Nobody would be left who is an operator") || only.get("/members").status != http.StatusOK {
+	if a.status != http.StatusConflict || !strings.Contains(a.find("notice").Text(), "This would leave no operator") || only.get("/members").status != http.StatusOK {
 		t.Errorf("%d %s", a.status, a.find("notice").Text())
 	}
 }
@@ -186,7 +186,7 @@ func TestOperatorsEndSessionsOfOthers(t *testing.T) {
 	}
 }
 
-// People make their own tokens; somebody new gets an invitation.
+// Members create their own tokens; a new member gets an invitation.
 func TestOperatorsInviteAndMakeTheirOwnTokens(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -245,7 +245,7 @@ func TestWhatEqualsATokenTakesAProof(t *testing.T) {
 	olga := w.signedIn("olga", identity.Operator, identity.Reviewer)
 	w.signedIn("vera", identity.Reviewer)
 	skill := "/skills/" + w.skillNamed("open").ID.String()
-	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
 	vera := w.memberPage("vera")
 	for path, typed := range map[string]url.Values{
 		"/members":                       {"person": {"tom & <b>"}, "role": {"reviewer", "operator"}},
@@ -294,7 +294,7 @@ func TestOperatorsLinkPeople(t *testing.T) {
 		}
 	}
 	own := url.Values{"same_as": {" " + work.String() + " "}}
-	if a := olga.post(page+"/link", own); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.find("same").Text(), "Nobody links themselves") {
+	if a := olga.post(page+"/link", own); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.find("same").Text(), "You cannot link yourself") {
 		t.Errorf("link oneself: %d", a.status)
 	}
 	other := w.signedIn("omar", identity.Operator)
@@ -307,7 +307,7 @@ func TestOperatorsLinkPeople(t *testing.T) {
 	if !strings.Contains(olga.get(page).find("same").Text(), "olga") {
 		t.Error("the link is not shown")
 	}
-	if a := olga.post(page+"/unlink", nil); a.status != http.StatusForbidden || !strings.Contains(a.find("notice").Text(), "Nobody unlinks themselves") {
+	if a := olga.post(page+"/unlink", nil); a.status != http.StatusForbidden || !strings.Contains(a.find("notice").Text(), "You cannot unlink yourself") {
 		t.Errorf("unlink oneself: %d", a.status)
 	}
 	if a := other.post(page+"/unlink", nil); a.status != http.StatusSeeOther || other.get(page).find("same-as").Length() != 1 {

@@ -1,20 +1,42 @@
 package ui
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
+
+// explainError explains the errors of packages that several audiences use.
+func (u *UI) explainError(r *http.Request, err error) (status int, n view.Notice, ok bool) {
+	switch {
+	case errors.Is(err, call.ErrNotFound), errors.Is(err, approval.ErrNotFound), errors.Is(err, shell.ErrNoID):
+		return http.StatusNotFound, view.Notice{Level: view.Danger, Title: text.Literal("No such call"), Text: text.Literal("There is no call at this address, or none that you may see.")}, true
+	case errors.Is(err, errForbidden):
+		return http.StatusForbidden, view.Notice{Level: view.Danger, Title: text.Literal("Not with your role"), Text: text.Literal("You may look at calls. What you tried takes another role.")}, true
+	case errors.Is(err, callback.ErrNotFound):
+		return http.StatusNotFound, view.Notice{Level: view.Danger, Title: text.Literal("No such callback"), Text: text.Literal("The agent has no callback of this name, or no longer; or no such message.")}, true
+	case errors.Is(err, agent.ErrNotFound):
+		return http.StatusNotFound, u.unknown(r), true
+	}
+	return 0, n, false
+}
 
 // unknown says that something of the registry is not at the request's address, and what became of it where that is known.
 func (u *UI) unknown(r *http.Request) view.Notice {
 	noun := map[string]string{"/skills": "skill", "/agents": "agent", "/conversations": "conversation"}[firstPart(r.URL.Path)]
 	if noun == "" {
-		return view.Notice{Level: view.Danger, Title: "Not found", Text: "What this is about is not here, or not any more."}
+		return view.Notice{Level: view.Danger, Title: text.Literal("Not found"), Text: text.Literal("What this is about is not here, or not any more.")}
 	}
-	n := view.Notice{Level: view.Danger, Title: "No such " + noun, Text: "There is no " + noun + " at this address."}
+	n := view.Notice{Level: view.Danger, Title: text.Literal("No such " + noun), Text: text.Literal("There is no " + noun + " at this address.")}
 	id, err := uuid.Parse(r.PathValue("id"))
 	if err != nil {
 		return n
@@ -22,9 +44,9 @@ func (u *UI) unknown(r *http.Request) view.Notice {
 	names, err := u.cfg.Agents.Names(r.Context(), []uuid.UUID{id})
 	if name := names[id]; err == nil && name != "" {
 		if u.deleted(r, noun, id) {
-			n.Title, n.Text = "Deleted", "The "+noun+" "+name+" was deleted. What was recorded of it stays."
-			if mayEdit(r) {
-				n.URL, n.Word = "/audit?subject="+id.String(), "What happened to it"
+			n.Title, n.Text = text.Literal("Deleted"), text.Literal("The "+noun+" "+name+" was deleted. What was recorded of it stays.")
+			if shell.MayEdit(r) {
+				n.URL, n.Word = "/audit?subject="+id.String(), text.Literal("What happened to it")
 			}
 		}
 	}
@@ -44,8 +66,8 @@ func (u *UI) deleted(r *http.Request, noun string, id uuid.UUID) bool {
 
 // nowhere answers at an address that nothing is at. It needs no sign-in: it says the same to everybody.
 func (u *UI) nowhere(w http.ResponseWriter, r *http.Request) {
-	u.render(w, r, http.StatusNotFound, view.MessagePage(u.barePage(r, "Not found"), view.Notice{
-		Level: view.Danger, Title: "Not found", Text: "There is no page at this address.",
+	u.Render(w, r, http.StatusNotFound, view.MessagePage(u.BarePage(r, text.Literal("Not found")), view.Notice{
+		Level: view.Danger, Title: text.Literal("Not found"), Text: text.Literal("There is no page at this address."),
 	}))
 }
 
@@ -73,6 +95,8 @@ type statusOnly struct {
 	status int
 }
 
-func (s *statusOnly) Header() http.Header         { return s.header }
-func (s *statusOnly) WriteHeader(status int)      { s.status = status }
+func (s *statusOnly) Header() http.Header { return s.header }
+
+func (s *statusOnly) WriteHeader(status int) { s.status = status }
+
 func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }

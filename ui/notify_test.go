@@ -124,7 +124,7 @@ func TestWebhooksInTheSettings(t *testing.T) {
 	}
 	page := v.get("/settings/webhooks")
 	card := page.find("webhook")
-	if card.Length() != 1 || !strings.Contains(card.Text(), "blue <b>") || !strings.Contains(card.Text(), "not tried yet") ||
+	if card.Length() != 1 || !strings.Contains(card.Text(), "blue <b>") || !strings.Contains(card.Text(), "Not tried yet") ||
 		!strings.Contains(card.Text(), strings.TrimPrefix(chat.URL, "http://")) || strings.Contains(page.body, "hushhush") || card.Find("b b").Length() != 0 {
 		t.Errorf("%s", card.Text())
 	}
@@ -136,12 +136,12 @@ func TestWebhooksInTheSettings(t *testing.T) {
 		}
 		return v.get(a.header.Get("Location"))
 	}
-	if a := test(); !strings.Contains(a.find("notice").Text(), "The chat took the message.") || !strings.Contains(a.find("webhook").Text(), "works") {
+	if a := test(); !strings.Contains(a.find("notice").Text(), "The chat accepted the message.") || !strings.Contains(a.find("webhook").Text(), "Working") {
 		t.Errorf("%s", a.text())
 	}
 	says.Store(http.StatusGone)
-	if a := test(); !strings.Contains(a.find("notice").Text(), "did not take") || !strings.Contains(a.find("failed").Text(), "answered HTTP 410") ||
-		!strings.Contains(a.find("webhook").Text(), "failing") {
+	if a := test(); !strings.Contains(a.find("notice").Text(), "did not accept") || !strings.Contains(a.find("failed").Text(), "answered HTTP 410") ||
+		!strings.Contains(a.find("webhook").Text(), "Failing") {
 		t.Errorf("%s", a.text())
 	}
 	if again := v.post("/settings/webhooks", form); again.status != http.StatusUnprocessableEntity || !strings.Contains(again.find("wrong-name").Text(), "has this name") {

@@ -191,7 +191,7 @@ func TestAnswersBelongToABrowser(t *testing.T) {
 		t.Errorf("%d codes were redeemed", n)
 	}
 	late := begin(v)
-	w.exec(`UPDATE sessions SET expiry = now() - interval '1 second'`)
+	w.db.Exec(`UPDATE sessions SET expiry = now() - interval '1 second'`)
 	refused("too late", v, late)
 }
 
@@ -228,7 +228,7 @@ func TestProviderRefusesAndIsAway(t *testing.T) {
 	other.idp.Hide(true)
 	v = other.visitor()
 	a = v.get(v.get("/sign-in").find("sign-in-with").AttrOr("href", ""))
-	if a.status != http.StatusBadGateway || !strings.Contains(a.text(), "Company cannot be reached") {
+	if a.status != http.StatusBadGateway || !strings.Contains(a.text(), "Company is unavailable") {
 		t.Errorf("away: %d %s", a.status, a.text())
 	}
 	if a := v.get("/sign-in"); a.find("provider-down").Length() != 1 || a.find("token").Length() != 1 {
@@ -268,20 +268,20 @@ func TestProvingAgainWithTheProvider(t *testing.T) {
 	w := withProvider(t, "reviewers")
 	v := w.visitor()
 	v.signsInWith("/sign-in")
-	w.exec(`UPDATE clock_offset SET value = '1 hour'`)
+	w.db.Exec(`UPDATE clock_offset SET value = '1 hour'`)
 	before, _ := w.authenticated("4711")
 	cookie := v.sessionOf()
 
 	w.idp.Lie(providertest.Lies{Claims: map[string]any{"name": "Mallory", "sub": "4712", "groups": []string{"platform", "reviewers"}}})
 	a := v.signsInWith("/sign-in/again?next=/calls/x")
-	if at, _ := w.authenticated("4711"); a.status != http.StatusForbidden || !strings.Contains(a.text(), "somebody else") || !at.Equal(before) || v.sessionOf() != cookie {
+	if at, _ := w.authenticated("4711"); a.status != http.StatusForbidden || !strings.Contains(a.text(), "another person") || !at.Equal(before) || v.sessionOf() != cookie {
 		t.Errorf("another person: %d %s", a.status, a.text())
 	}
 	w.idp.Lie(providertest.Lies{Claims: map[string]any{"name": "Vera", "groups": []string{"reviewers"}}, IDToken: func(c map[string]any) {
 		c["auth_time"] = time.Now().Add(-time.Hour).Unix()
 	}})
 	a = v.signsInWith("/sign-in/again?next=/calls/x")
-	if at, _ := w.authenticated("4711"); a.status != http.StatusUnauthorized || !strings.Contains(a.text(), "did not ask you again") || !at.Equal(before) {
+	if at, _ := w.authenticated("4711"); a.status != http.StatusUnauthorized || !strings.Contains(a.text(), "did not ask you to sign in again") || !at.Equal(before) {
 		t.Errorf("an old proof: %d %s", a.status, a.text())
 	}
 	if v.get("/").status != http.StatusOK {
@@ -351,11 +351,11 @@ func TestSettingsSayHowOldAProofIs(t *testing.T) {
 	}
 	w.says(nil, "reviewers")
 	v.goes("/sign-in/start?provider=Company")
-	if said := v.get("/settings").find("session").Text(); strings.Contains(said, "Proved") {
+	if said := v.get("/settings").find("session").Text(); strings.Contains(said, "erified") {
 		t.Errorf("just now: %s", said)
 	}
-	w.exec(`UPDATE person_sessions SET authenticated_at = created_at - interval '8 hours'`)
-	if said := v.get("/settings").find("session").Text(); !strings.Contains(said, "Proved it") {
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = created_at - interval '8 hours'`)
+	if said := v.get("/settings").find("session").Text(); !strings.Contains(said, "Identity verified") {
 		t.Errorf("this morning: %s", said)
 	}
 }
@@ -375,7 +375,7 @@ func TestProvingAgainWithAToken(t *testing.T) {
 		t.Errorf("signed out: %q", a.header.Get("Location"))
 	}
 	v.post("/sign-in", url.Values{"token": {bob}})
-	w.exec(`UPDATE clock_offset SET value = '1 hour'`)
+	w.db.Exec(`UPDATE clock_offset SET value = '1 hour'`)
 	before, _ := w.authenticated("bob")
 	cookie := v.sessionOf()
 	form := v.get("/sign-in/again?next=/calls/x").form("sign-in-again")

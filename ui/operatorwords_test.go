@@ -16,7 +16,7 @@ func TestKeysAreForOperators(t *testing.T) {
 	_, _, err := w.agents.CreateKey(t.Context(), audit.System(), w.agent.ID)
 	check(t, err)
 	path := "/agents/" + w.agent.ID.String()
-	if text := w.signedIn("rita", identity.Reviewer).get(path).find("keys-part").Text(); strings.Contains(text, "None") || !strings.Contains(text, "Operators") {
+	if text := w.signedIn("rita", identity.Reviewer).get(path).find("keys-part").Text(); strings.Contains(text, "No keys") || !strings.Contains(text, "operators") {
 		t.Errorf("a reviewer is told %q", text)
 	}
 	olga := w.signedIn("olga", identity.Operator)
@@ -33,7 +33,7 @@ func TestWordsOfFailures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	skill := w.skillNamed("files")
-	w.exec(`UPDATE skills SET listed_at = now(), list_error_kind = 'transport', list_error = 'nobody answers' WHERE id = $1`, skill.ID)
+	w.db.Exec(`UPDATE skills SET listed_at = now(), list_error_kind = 'transport', list_error = 'nobody answers' WHERE id = $1`, skill.ID)
 	page := w.signedIn("olga", identity.Operator).get("/skills/" + skill.ID.String())
 	text := strings.Join(strings.Fields(page.find("health-error").Text()), " ")
 	if !strings.Contains(text, "UTC: nobody answers") {
@@ -51,7 +51,7 @@ func TestWordsOfConnections(t *testing.T) {
 	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), w.skillNamed("files").ID, agent.SkillPatch{Headers: map[string]*string{"Authorization": new("Bearer x")}})
 	check(t, err)
 	page := w.signedIn("olga", identity.Operator).get("/skills/" + w.skillNamed("files").ID.String())
-	if !strings.Contains(page.text(), "As this skill is set up, no connection is made for it.") {
+	if !strings.Contains(page.text(), "With its settings, this skill needs no connection.") {
 		t.Errorf("the page: %s", page.text())
 	}
 }

@@ -115,9 +115,9 @@ func (h *house) busyWeek() {
 			h.madeCall(at.Format(time.RFC3339), called[0], called[1], status, failure, outcome, by, seen, ended)
 		}
 	}
-	h.exec(`DELETE FROM call_stragglers`)
-	h.exec(`DELETE FROM call_counts`)
-	h.exec(`DELETE FROM call_counting`)
+	h.db.Exec(`DELETE FROM call_stragglers`)
+	h.db.Exec(`DELETE FROM call_counts`)
+	h.db.Exec(`DELETE FROM call_counting`)
 }
 
 // picture takes those scenes that are wanted, and ticks them off.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
@@ -31,10 +32,10 @@ func (u *UI) askForProof(next http.HandlerFunc) http.HandlerFunc {
 			next(w, r)
 			return
 		}
-		v := view.ProofWanted{Action: r.URL.RequestURI(), ProveURL: login.ProveURL("/")}
+		v := ProofWanted{Action: r.URL.RequestURI(), ProveURL: login.ProveURL("/")}
 		for _, name := range slices.Sorted(maps.Keys(r.PostForm)) {
 			for _, value := range r.PostForm[name] {
-				v.Fields = append(v.Fields, view.KeptField{Name: name, Value: value})
+				v.Fields = append(v.Fields, KeptField{Name: name, Value: value})
 			}
 		}
 		if r.MultipartForm != nil {
@@ -43,7 +44,7 @@ func (u *UI) askForProof(next http.HandlerFunc) http.HandlerFunc {
 				v.FilesLost = v.FilesLost || slices.ContainsFunc(files, func(f *multipart.FileHeader) bool { return f.Size > 0 })
 			}
 		}
-		page := u.page(r, view.SectionSettings, "Is it you?", approval.Pulse{Now: u.cfg.Now()})
-		u.render(w, r, http.StatusUnauthorized, view.ProofWantedPage(page, v))
+		page := u.Page(r, view.SectionSettings, text.Literal("Is it you?"), approval.Pulse{Now: u.cfg.Now()})
+		u.Render(w, r, http.StatusUnauthorized, ProofWantedPage(page, v))
 	}
 }

@@ -19,7 +19,7 @@ import (
 // asked is an approved call whose server asked something, which its client answered, if it was given an answer.
 func (w *world) asked(q tool.Question, answer string) uuid.UUID {
 	w.t.Helper()
-	w.source.answer(func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		answers, err := r.Caller.Ask(context.Background(), []tool.Question{q})
 		if err != nil {
 			return tool.Result{}, err
@@ -53,7 +53,7 @@ func (w *world) asked(q tool.Question, answer string) uuid.UUID {
 func (w *world) question(id uuid.UUID, status call.QuestionStatus) call.AskedQuestion {
 	w.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
-		list, err := w.calls.AskedQuestions(w.t.Context(), id)
+		list, err := w.calls.ListQuestions(w.t.Context(), id)
 		check(w.t, err)
 		if len(list) > 0 && list[0].Status == status {
 			return list[0]
@@ -79,7 +79,7 @@ func TestQuestionOnThePage(t *testing.T) {
 	}
 	page := v.get(callPath(id))
 	part := page.find("questions").Text()
-	for _, want := range []string{"<b>Which</b> account?", "DE02", "U+202E", "Look closely", "The server has not got this answer"} {
+	for _, want := range []string{"<b>Which</b> account?", "DE02", "U+202E", "Look closely", "The server does not have this answer yet"} {
 		if !strings.Contains(part, want) {
 			t.Errorf("the page does not say %q: %s", want, part)
 		}
@@ -91,7 +91,7 @@ func TestQuestionOnThePage(t *testing.T) {
 	if revealed := v.post(path+"/reveal", nil); !strings.Contains(revealed.find("question-answer").Text(), "4711") {
 		t.Errorf("not revealed: %s", revealed.text())
 	}
-	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Subject: id, Action: call.ActionQuestionRevealed})
+	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Subject: id, Action: audit.QuestionRevealed})
 	if err != nil || len(events) != 1 {
 		t.Errorf("revealing was recorded as %v (%v)", events, err)
 	}
@@ -99,7 +99,7 @@ func TestQuestionOnThePage(t *testing.T) {
 	form := page.form("decide-question")
 	other := page.form("decide-question")
 	other.Set("digest", strings.Repeat("0", 64))
-	if a := v.post(path+"/approve", other); a.status != http.StatusConflict || !strings.Contains(a.text(), "not what you had on the screen") {
+	if a := v.post(path+"/approve", other); a.status != http.StatusConflict || !strings.Contains(a.text(), "differs from the one on your screen") {
 		t.Errorf("another digest: %d %s", a.status, a.text())
 	}
 	if a := w.signedIn("olga", identity.Operator).post(path+"/approve", form); a.status != http.StatusForbidden {
@@ -112,11 +112,11 @@ func TestQuestionOnThePage(t *testing.T) {
 	if c := w.outcome(id); c.Status != call.Succeeded || !strings.Contains(string(c.Result), "DE02") {
 		t.Errorf("%s %s", c.Status, c.Result)
 	}
-	if a := v.post(path+"/reject", form); a.status != http.StatusConflict || !strings.Contains(a.text(), "Approved: ana") {
+	if a := v.post(path+"/reject", form); a.status != http.StatusConflict || !strings.Contains(a.text(), "Approved by ana at ") {
 		t.Errorf("too late: %d %s", a.status, a.text())
 	}
 	page = v.get(callPath(id))
-	if text := page.find("outcome").Text(); !strings.Contains(text, "Questions of its server: 1. Answers that it got: 1 approved by a reviewer, 0 that need no approval.") {
+	if text := page.find("outcome").Text(); !strings.Contains(text, "The server asked 1 question. Answers it got: 1 approved by a reviewer, 0 without review.") {
 		t.Errorf("the outcome says %s", text)
 	}
 	if text := page.find("questions").Text(); !strings.Contains(text, "checked the account") || page.find("decide-question").Length() != 0 {
@@ -163,7 +163,7 @@ func TestQuestionOfHighRisk(t *testing.T) {
 	v := w.signedIn("ana", identity.Reviewer)
 	id := w.asked(tool.Question{Method: "elicitation/create", Params: json.RawMessage(`{"mode":"url","url":"https://bank.example/"}`)}, "")
 	w.marksHighRisk("files", "save_csv")
-	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 day'`)
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 day'`)
 	page := v.get(callPath(id))
 	if text := page.find("questions").Text(); !strings.Contains(text, "https://bank.example/") || !strings.Contains(text, "The client has not seen this URL") {
 		t.Errorf("the page says %s", text)

@@ -52,7 +52,7 @@ func TestRequestIsShown(t *testing.T) {
 	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"a/b","note":"now\u202e"}`)
 	page := v.get(callPath(id))
 	text := strings.Join(strings.Fields(page.find("request").Text()), " ")
-	for _, want := range []string{"PATCH", "https://shop.example/v1/orders/a%2Fb?notify=true", "Authorization", "a secret that is not shown", "Accept", "application/json", "U+202E", "once the call is approved"} {
+	for _, want := range []string{"PATCH", "https://shop.example/v1/orders/a%2Fb?notify=true", "Authorization", "a secret that is not shown", "Accept", "application/json", "U+202E", "sent on approval"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the request lacks %q: %s", want, text)
 		}
@@ -72,7 +72,7 @@ func TestRequestIsShown(t *testing.T) {
 	if text := done.find("request").Text(); !strings.Contains(text, "This is what was sent.") || done.find("before").Length() != 0 {
 		t.Errorf("afterwards: %s", done.text())
 	}
-	if a := v.get(callPath(id) + "/before"); !strings.Contains(a.find("before-failed").Text(), "does not wait") {
+	if a := v.get(callPath(id) + "/before"); !strings.Contains(a.find("before-failed").Text(), "not pending any more") {
 		t.Errorf("afterwards: %d: %s", a.status, a.text())
 	}
 }
@@ -134,7 +134,7 @@ func TestRequestThatWasNotSent(t *testing.T) {
 		{"refused", tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "HTTP 401", Exchange: tool.Exchange{Status: 401, Steps: []tool.Step{{Name: "call", Took: time.Millisecond}}}}, was},
 	} {
 		w.source.set(func() {
-			w.source.reply = func(tool.CallRequest) (tool.Result, error) { return tool.Result{}, &tt.failure }
+			w.source.Reply = func(tool.CallRequest) (tool.Result, error) { return tool.Result{}, &tt.failure }
 		})
 		id := w.submit(uuid.Nil, "shop__change_order", `{"order":"7","note":"`+tt.name+`"}`)
 		w.approve(v, id)

@@ -23,9 +23,9 @@ import (
 // offer sets up a skill "gallery" whose server offers these tools from the beginning.
 func (w *world) offer(tools ...string) {
 	w.t.Helper()
-	w.source.mu.Lock()
-	w.source.tools = append(tools, w.source.tools...)
-	w.source.mu.Unlock()
+	w.source.Lock()
+	w.source.Tools = append(tools, w.source.Tools...)
+	w.source.Unlock()
 	timeout := agent.Duration(5 * time.Minute)
 	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{
 		Skills: []agent.SkillSpec{{Name: "gallery", Transport: tool.HTTP, URL: "http://127.0.0.1:1/gallery", ApprovalTimeout: &timeout}},
@@ -70,7 +70,7 @@ func TestSecretsAreHiddenUntilRevealed(t *testing.T) {
 		if n := page.find("arguments").Find(`[data-testid="hidden"]`).Length(); n != 3 {
 			t.Errorf("%s: %d values are hidden, want 3", query, n)
 		}
-		if text := page.find("arguments").Text(); !strings.Contains(text, "hidden (21 characters, fingerprint ") || !strings.Contains(text, "3 values are hidden") {
+		if text := page.find("arguments").Text(); !strings.Contains(text, "hidden (21 characters, fingerprint ") || !strings.Contains(text, "3 values hidden as secrets") {
 			t.Errorf("%s: it is not said what is hidden: %s", query, text)
 		}
 		if page.find("approve").Length() != 1 {
@@ -163,7 +163,7 @@ func TestRevealInTheBrowser(t *testing.T) {
 	p.Screenshot("hidden")
 	p.Click("reveal")
 	p.WaitText("arguments", "correct horse battery")
-	p.WaitText("secrets", "recorded")
+	p.WaitText("secrets", "logged")
 	p.Screenshot("revealed")
 	if p.Path() != "/" {
 		t.Errorf("revealing leads to %s", p.Path())
@@ -192,7 +192,7 @@ func TestHiddenPayloadsAreRevealedFirst(t *testing.T) {
 		decision := v.get(callPath(id) + "?full=1").form("decide")
 		for _, query := range []string{"", "?full=1", "?view=json", "?view=raw&full=1"} {
 			page := v.get(callPath(id) + query)
-			if page.find("approve").Length() != 0 || page.find("reveal-first").Length() != 1 || !strings.Contains(page.find("notice").Text(), "More is hidden than a secret") {
+			if page.find("approve").Length() != 0 || page.find("reveal-first").Length() != 1 || !strings.Contains(page.find("notice").Text(), "Hidden value may not be a secret") {
 				t.Errorf("%s%s: can be approved unseen: %s", name, query, page.text())
 			}
 		}
@@ -221,7 +221,7 @@ func TestHiddenPayloadsSideBySide(t *testing.T) {
 	hiding := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a","password":"one\ntwo"}`)
 	plain := w.submit(uuid.Nil, "files__save_csv", `{"filename":"b","password":"one"}`)
 	page := v.get(callPath(plain) + "/like")
-	if page.find("verdict-approve").Length() != 1 || !strings.Contains(page.find("notice").Text(), "may be what the call really does") {
+	if page.find("verdict-approve").Length() != 1 || !strings.Contains(page.find("notice").Text(), "hidden as a secret is long or nested") {
 		t.Errorf("offered: %s", page.text())
 	}
 	form := page.form("like-form")

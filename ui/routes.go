@@ -12,6 +12,9 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/operate/admin"
+	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
@@ -19,8 +22,10 @@ import (
 type rule []identity.Role
 
 func reviewers() rule { return rule{identity.Reviewer} }
+
 func operators() rule { return rule{identity.Operator} }
-func both() rule      { return rule{identity.Reviewer, identity.Operator} }
+
+func both() rule { return rule{identity.Reviewer, identity.Operator} }
 
 // Route is one row of the table of routes.
 type Route struct {
@@ -31,62 +36,184 @@ type Route struct {
 
 // Routes is the table of everything that signed-in people can ask for. Nothing works that is not in it.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.talkRoutes(), u.skillRoutes(), u.importRoutes(), u.agentRoutes(), u.callbackRoutes(), u.connectionRoutes(), u.memberRoutes(),
-		u.settingsRoutes(), u.insightRoutes(), u.notifyRoutes())
+	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.connectionRoutes(),
+		u.memberRoutes(), u.settingsRoutes())
+}
+
+// ListRoutes returns the routes of any dashboard, for checks of their patterns and rules. Their handlers have no services.
+func ListRoutes() []Route {
+	u := &UI{Shell: shell.New(shell.Config{})}
+	u.makeHandlers()
+	return u.Routes()
 }
 
 func (u *UI) reviewRoutes() []Route {
+	calls, decisions, questions := u.review.Calls, u.review.Decisions, u.review.Questions
 	return []Route{
-		{"GET /{$}", both(), u.showQueue},
-		{"GET /calls/{id}", both(), u.showCall},
-		{"GET /calls/{id}/arguments", both(), u.downloadArguments},
-		{"GET /calls/{id}/result", both(), u.downloadResult},
-		{"GET /calls/{id}/before", both(), u.showBefore},
-		{"GET /calls/{id}/files/{file}", both(), u.downloadFile},
-		{"POST /calls/{id}/reveal", both(), u.reveal},
-		{"POST /calls/{id}/approve", reviewers(), u.approve},
-		{"POST /calls/{id}/confirm", reviewers(), u.confirm},
-		{"POST /calls/{id}/reject", reviewers(), u.reject},
-		{"POST /calls/{id}/edit", reviewers(), u.edit},
-		{"POST /calls/{id}/extend", reviewers(), u.extend},
-		{"POST /calls/{id}/questions/{number}/approve", reviewers(), u.approveQuestion},
-		{"POST /calls/{id}/questions/{number}/reject", reviewers(), u.rejectQuestion},
-		{"POST /calls/{id}/questions/{number}/reveal", both(), u.revealQuestion},
-		{"POST /calls/{id}/seen", both(), u.seen},
-		{"GET /calls/{id}/like", reviewers(), u.showLike},
-		{"POST /calls/{id}/like", reviewers(), u.decideLike},
-		{"POST /calls/{id}/resolve", operators(), u.resolve},
-		{"POST /calls/{id}/cancel", operators(), u.cancel},
+		{"GET /{$}", both(), u.queue.ShowQueue},
+		{"GET /calls/{id}", both(), calls.ShowCall},
+		{"GET /calls/{id}/arguments", both(), calls.DownloadArguments},
+		{"GET /calls/{id}/result", both(), calls.DownloadResult},
+		{"GET /calls/{id}/before", both(), calls.ShowBefore},
+		{"GET /calls/{id}/files/{file}", both(), calls.DownloadFile},
+		{"POST /calls/{id}/reveal", both(), calls.Reveal},
+		{"POST /calls/{id}/approve", reviewers(), decisions.Approve},
+		{"POST /calls/{id}/confirm", reviewers(), decisions.Confirm},
+		{"POST /calls/{id}/reject", reviewers(), decisions.Reject},
+		{"POST /calls/{id}/edit", reviewers(), decisions.Edit},
+		{"POST /calls/{id}/extend", reviewers(), decisions.Extend},
+		{"POST /calls/{id}/questions/{number}/approve", reviewers(), questions.ApproveQuestion},
+		{"POST /calls/{id}/questions/{number}/reject", reviewers(), questions.RejectQuestion},
+		{"POST /calls/{id}/questions/{number}/reveal", both(), questions.RevealQuestion},
+		{"POST /calls/{id}/seen", both(), calls.Seen},
+		{"GET /calls/{id}/like", reviewers(), u.review.Batches.ShowLike},
+		{"POST /calls/{id}/like", reviewers(), u.review.Batches.DecideLike},
+		{"POST /calls/{id}/resolve", operators(), calls.Resolve},
+		{"POST /calls/{id}/cancel", operators(), calls.Cancel},
+	}
+}
+
+// historyRoutes are about the past: calls, the audit log, and figures.
+func (u *UI) historyRoutes() []Route {
+	return []Route{
+		{"GET /calls", both(), u.history.Calls.ShowHistory},
+		{"GET /calls/export", both(), u.history.Calls.ExportCalls},
+		{"GET /audit", operators(), u.history.Audit.ShowAudit},
+		{"GET /audit/export", operators(), u.history.Audit.ExportAudit},
+		{"GET /insights", both(), u.figures.ShowInsights}, // what each person decided: operators
+		{"GET /insights/tools", both(), u.figures.ShowToolInsights},
+	}
+}
+
+// conversationRoutes are about the conversations of agents. Everybody may read them; each conversation takes messages only
+// from the person that it is held for.
+func (u *UI) conversationRoutes() []Route {
+	talks := u.conversations.Talks
+	return []Route{
+		{"GET /conversations", both(), u.conversations.List.ShowConversations},
+		{"GET /conversations/{id}", both(), u.conversations.List.ShowConversation},
+		{"GET /conversations/new", both(), talks.NewTalk},
+		{"POST /conversations/new", both(), talks.StartTalk},
+		{"GET /conversations/{id}/entries/{seq}", both(), talks.ShowEntry},
+		{"POST /conversations/{id}/messages", both(), talks.Say},
+		{"POST /conversations/{id}/stop", both(), talks.StopTalk},
+		{"POST /conversations/{id}/close", both(), talks.CloseTalk},
+		{"POST /conversations/{id}/fork", both(), talks.Fork},
 	}
 }
 
 func (u *UI) skillRoutes() []Route {
+	skills, tools, imports := u.skills.Skills, u.skills.Tools, u.skills.Imports
 	return []Route{
-		{"GET /skills", both(), u.showSkills},
-		{"GET /skills/new", operators(), u.newSkill},
-		{"POST /skills/new", operators(), u.createSkill},
-		{"GET /skills/{id}", both(), u.showSkill},
-		{"GET /skills/{id}/edit", operators(), u.editSkill},
-		{"POST /skills/{id}/edit", operators(), u.saveSkill},
-		{"GET /skills/{id}/delete", operators(), u.confirmDeleteSkill},
-		{"POST /skills/{id}/delete", operators(), u.deleteSkill},
-		{"POST /skills/{id}/ask", operators(), u.askSkill},
-		{"POST /skills/{id}/probe", operators(), u.probeSkill},
-		{"GET /skills/{id}/tools", both(), u.showTool},
-		{"POST /skills/{id}/tools", operators(), u.changeTool},
-		{"POST /skills/{id}/accept", operators(), u.acceptTool},
-		{"POST /skills/{id}/refuse", operators(), u.refuseTool},
-		{"POST /skills/{id}/connect", both(), u.connect}, // their own account; a shared one is for operators
+		{"GET /skills", both(), skills.ShowSkills},
+		{"GET /skills/new", operators(), skills.NewSkill},
+		{"POST /skills/new", operators(), skills.CreateSkill},
+		{"GET /skills/{id}", both(), skills.ShowSkill},
+		{"GET /skills/{id}/edit", operators(), skills.EditSkill},
+		{"POST /skills/{id}/edit", operators(), skills.SaveSkill},
+		{"GET /skills/{id}/delete", operators(), skills.ConfirmDeleteSkill},
+		{"POST /skills/{id}/delete", operators(), skills.DeleteSkill},
+		{"POST /skills/{id}/ask", operators(), skills.AskSkill},
+		{"POST /skills/{id}/probe", operators(), skills.ProbeSkill},
+		{"GET /skills/{id}/tools", both(), tools.ShowTool},
+		{"POST /skills/{id}/tools", operators(), tools.ChangeTool},
+		{"POST /skills/{id}/accept", operators(), tools.AcceptTool},
+		{"POST /skills/{id}/refuse", operators(), tools.RefuseTool},
+		{"POST /skills/{id}/connect", both(), u.connections.Connect}, // their own account; a shared one is for operators
+
+		{"GET /imports/new", operators(), imports.NewImport},
+		{"POST /imports/new", operators(), imports.StartImport},
+		{"GET /imports/{id}", operators(), imports.ShowOperations},
+		{"POST /imports/{id}", operators(), imports.ChooseOperations},
+		{"GET /imports/{id}/credentials", operators(), imports.AskCredentials},
+		{"POST /imports/{id}/credentials", operators(), imports.KeepCredentials},
+		{"GET /imports/{id}/try", operators(), imports.ShowTrial},
+		{"POST /imports/{id}/try", operators(), imports.TryImport},
+		{"POST /imports/{id}/save", operators(), imports.SaveImport},
+		{"POST /imports/{id}/drop", operators(), imports.DropImport},
+	}
+}
+
+func (u *UI) agentRoutes() []Route {
+	const one = "/agents/{id}/callbacks/{callback}"
+	agents, assignments, c := u.agents.Agents, u.agents.Assignments, u.agents.Callbacks
+	return []Route{
+		{"GET /agents", both(), agents.ShowAgents},
+		{"GET /agents/new", operators(), agents.NewAgent},
+		{"POST /agents/new", operators(), agents.CreateAgent},
+		{"GET /agents/{id}", both(), agents.ShowAgent},
+		{"GET /agents/{id}/edit", operators(), agents.EditAgent},
+		{"POST /agents/{id}/edit", operators(), agents.SaveAgent},
+		{"GET /agents/{id}/delete", operators(), agents.ConfirmDeleteAgent},
+		{"POST /agents/{id}/delete", operators(), agents.DeleteAgent},
+		{"GET /agents/{id}/assign", operators(), assignments.ChooseTools},
+		{"POST /agents/{id}/assign", operators(), assignments.Assign},
+		{"POST /agents/{id}/unassign", operators(), assignments.Unassign},
+		{"POST /agents/{id}/keys", operators(), agents.MakeKey},
+		{"POST /agents/{id}/keys/{key}/revoke", operators(), agents.RevokeKey},
+
+		{"GET /agents/{id}/callbacks", operators(), c.NewCallback},
+		{"POST /agents/{id}/callbacks", operators(), c.CreateCallback},
+		{"GET " + one, operators(), c.OfCallback(c.ShowCallback)},
+		{"POST " + one + "/test", operators(), c.OfCallback(c.TestCallback)},
+		{"POST " + one + "/rotate", operators(), c.OfCallback(c.RotateCallback)},
+		{"POST " + one + "/enable", operators(), c.OfCallback(c.EnableCallback)},
+		{"POST " + one + "/disable", operators(), c.OfCallback(c.DisableCallback)},
+		{"POST " + one + "/delete", operators(), c.OfCallback(c.DeleteCallback)},
+		{"POST " + one + "/deliveries/{delivery}/resend", operators(), c.OfCallback(c.ResendDelivery)},
 	}
 }
 
 // connectionRoutes are about people's own connections, and for operators about all of them.
 func (u *UI) connectionRoutes() []Route {
 	return []Route{
-		{"GET /connections", both(), u.showConnections},
-		{"GET /connections/{id}", both(), u.showConnection},
-		{"POST /connections/{id}/disconnect", both(), u.disconnect},
-		{"GET " + oauthclient.CallbackPath, both(), u.callback},
+		{"GET /connections", both(), u.connections.ShowConnections},
+		{"GET /connections/{id}", both(), u.connections.ShowConnection},
+		{"POST /connections/{id}/disconnect", both(), u.connections.Disconnect},
+		{"GET " + oauthclient.CallbackPath, both(), u.connections.Callback},
+	}
+}
+
+func (u *UI) memberRoutes() []Route {
+	members := u.admin.Members
+	return []Route{
+		{"GET /members", operators(), members.ShowMembers},
+		{"POST /members", operators(), u.admin.Invitations.Invite},
+		{"POST /members/revoke-invitation", operators(), u.admin.Invitations.RevokeInvitation},
+		{"GET /members/{id}", operators(), members.ShowMember},
+		{"POST /members/{id}/grant", operators(), members.GrantMember},
+		{"POST /members/{id}/block", operators(), members.BlockMember},
+		{"POST /members/{id}/unblock", operators(), members.UnblockMember},
+		{"POST /members/{id}/end-session", operators(), members.EndMemberSession},
+		{"POST /members/{id}/sign-out", operators(), members.EndMemberSessions},
+		{"POST /members/{id}/tokens", operators(), members.MakeMemberToken},
+		{"POST /members/{id}/revoke-token", operators(), members.RevokeMemberToken},
+		{"POST /members/{id}/link", operators(), members.LinkMember},
+		{"POST /members/{id}/unlink", operators(), members.UnlinkMember},
+	}
+}
+
+// settingsRoutes are about people's own settings, and for operators about the webhooks of chats.
+func (u *UI) settingsRoutes() []Route {
+	settings, push, webhooks := u.admin.Settings, u.admin.Push, u.admin.Webhooks
+	return []Route{
+		{"GET /settings", both(), settings.ShowSettings},
+		{"POST /settings/theme", both(), settings.SetTheme},
+		{"POST /settings/end-session", both(), settings.EndOwnSession}, // their own
+		{"POST /settings/tokens", both(), settings.MakeOwnToken},
+		{"POST /settings/revoke-token", both(), settings.RevokeOwnToken}, // their own
+		{"POST /settings/sign-out", both(), u.login.SignOutEverywhere},
+
+		{"POST /settings/push", reviewers(), push.Subscribe},
+		{"POST /settings/push/end", both(), push.Unsubscribe},
+		{"POST /settings/push/{id}/remove", both(), push.RemoveSubscription},
+		{"GET /settings/push/{form...}", both(), admin.ToSettings},
+
+		{"GET /settings/webhooks", operators(), webhooks.ShowWebhooks},
+		{"POST /settings/webhooks", operators(), webhooks.CreateWebhook},
+		{"POST /settings/webhooks/{name}/test", operators(), webhooks.TestWebhook},
+		{"POST /settings/webhooks/{name}/delete", operators(), webhooks.DeleteWebhook},
+		{"GET /settings/webhooks/{form...}", operators(), admin.ToWebhooks},
 	}
 }
 
@@ -132,17 +259,19 @@ func firstPart(path string) string {
 	return "/" + part
 }
 
+var errForbidden = errors.New("the role does not allow this")
+
 // allow lets only people with one of a rule's roles through.
 func (u *UI) allow(rule rule, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		access, ok := login.Access(r.Context())
 		if !ok || !slices.ContainsFunc(rule, access.Has) {
-			u.fail(w, r, errForbidden)
+			u.Fail(w, r, errForbidden)
 			return
 		}
 		if r.Method == http.MethodPost {
 			if err := parseForm(r); err != nil {
-				u.fail(w, r, &formError{err})
+				u.Fail(w, r, &formError{err})
 				return
 			}
 		}
@@ -164,17 +293,17 @@ type formError struct{ error }
 
 func (e *formError) Unwrap() error { return e.error }
 
-// formFailure is what fail says of forms that cannot be read; false when the error is another.
-func formFailure(err error) (status int, n view.Notice, ok bool) {
+// explainFormError explains forms that cannot be read.
+func explainFormError(_ *http.Request, err error) (status int, n view.Notice, ok bool) {
 	if _, ok := errors.AsType[*formError](err); !ok {
 		return 0, n, false
 	}
 	n = view.Notice{
-		Level: view.Danger, Title: "Not understood",
-		Text: "The form did not arrive as forms are written, so nothing was done. Go back, and send it again.",
+		Level: view.Danger, Title: text.Literal("Not understood"),
+		Text: text.Literal("The form did not arrive as forms are written, so nothing was done. Go back, and send it again."),
 	}
 	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		n.Title, n.Text = "Too much", "A form may send "+strconv.FormatInt(tooLong.Limit>>10, 10)+" KiB at most, so nothing was done."
+		n.Title, n.Text = text.Literal("Too much"), text.Literal("A form may send "+strconv.FormatInt(tooLong.Limit>>10, 10)+" KiB at most, so nothing was done.")
 		return http.StatusRequestEntityTooLarge, n, true
 	}
 	return http.StatusBadRequest, n, true
@@ -183,6 +312,5 @@ func formFailure(err error) (status int, n view.Notice, ok bool) {
 // toParent leads from a form's address to the page that the form is on.
 func toParent(w http.ResponseWriter, r *http.Request) {
 	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	//nolint:gosec // G710: part is the first segment of a route of this server
-	http.Redirect(w, r, "/"+part+"/"+url.PathEscape(r.PathValue("id")), http.StatusSeeOther)
+	shell.Redirect(w, r, "/"+part+"/"+url.PathEscape(r.PathValue("id")))
 }

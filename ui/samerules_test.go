@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/api"
+	"github.com/holdpoint/holdpoint/runtime/call/history"
 )
 
 // sameAs says which operation of the API shows or does what a route of the dashboard does; empty: there is none. Routes
@@ -151,7 +152,7 @@ func TestTheAPIHasTheSameRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	served, err := api.New(api.Config{
-		Calls: w.calls, Figures: w.figures, Agents: w.agents, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Audit: w.db.Pool(),
+		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Audit: w.db.Pool(),
 	})
 	check(t, err)
 	mux := http.NewServeMux()

@@ -83,7 +83,7 @@ func (h *house) scenes() []scene {
 		{name: "calls-like", route: "GET /calls/{id}/like", path: at("parked") + "/like", ready: "alike-row"},
 		{name: "call-revealed", route: showCall, path: at("secret"), ready: "reveal", do: func(p *browsertest.Page) {
 			p.Click("reveal")
-			p.WaitText("secrets", "recorded")
+			p.WaitText("secrets", "logged")
 		}},
 		{name: "call-json", route: showCall, path: at("suspicious") + "?view=json", ready: "decide"},
 		{name: "call-raw", route: showCall, path: at("suspicious") + "?view=raw", ready: "decide"},

@@ -60,7 +60,7 @@ func TestSecondReviewerApprovesAnEdit(t *testing.T) {
 
 	page := ben.get(callPath(id))
 	changed := strings.Join(strings.Fields(page.find("proposed-edit").Text()), " ")
-	if !strings.Contains(changed, "What ana changed") || !strings.Contains(changed, `+ "filename": "test.csv"`) ||
+	if !strings.Contains(changed, "Changes by ana") || !strings.Contains(changed, `+ "filename": "test.csv"`) ||
 		!strings.Contains(page.find("approve").Text(), "Approve as edited") {
 		t.Fatalf("the second reviewer's page: %s", page.text())
 	}
@@ -68,7 +68,7 @@ func TestSecondReviewerApprovesAnEdit(t *testing.T) {
 		t.Fatalf("approve the edit: %d: %s", a.status, a.text())
 	}
 	done := w.outcome(id)
-	if got := w.source.received(); done.Status != call.Succeeded || !slices.Equal(got, []string{`{"filename":"test.csv"}`}) {
+	if got := w.source.Arguments(); done.Status != call.Succeeded || !slices.Equal(got, []string{`{"filename":"test.csv"}`}) {
 		t.Errorf("call %s, sent %q", done.Status, got)
 	}
 	if after := ben.get(callPath(id)); !strings.Contains(after.find("sent-edited").Text(), "ana") || !strings.Contains(after.find("decision").Text(), "ben") {
@@ -87,14 +87,14 @@ func TestEditIsDiscardedForTheAgentsVersion(t *testing.T) {
 	form := ana.get(callPath(id)).form("decide")
 	form.Set("as", "original")
 	page := ana.post(callPath(id)+"/edit", form)
-	if page.status != http.StatusOK || !strings.Contains(page.find("edited").Text(), "The original arguments") || w.approval(id).Status != approval.Pending {
+	if page.status != http.StatusOK || !strings.Contains(page.find("edited").Text(), "Original arguments") || w.approval(id).Status != approval.Pending {
 		t.Fatalf("the agent's version: %d: %s", page.status, page.text())
 	}
 	if a := ana.post(callPath(id)+"/approve", page.form("decide")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve: %d: %s", a.status, a.text())
 	}
 	w.outcome(id)
-	if got := w.source.received(); !slices.Equal(got, []string{`{"filename":"prod.csv"}`}) || w.approval(id).Original != (approval.Digest{}) {
+	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"filename":"prod.csv"}`}) || w.approval(id).Original != (approval.Digest{}) {
 		t.Errorf("sent %q", got)
 	}
 }
@@ -133,7 +133,7 @@ func TestSkillFormSaysWhoApprovesEdits(t *testing.T) {
 	if changed, _, err := w.agents.Skill(t.Context(), found.ID); err != nil || changed.Edits != agent.EditsSecond {
 		t.Errorf("the skill has %v: %v", changed, err)
 	}
-	if page := v.get(path); !strings.Contains(page.text(), "a second reviewer approves a call that was edited") {
+	if page := v.get(path); !strings.Contains(page.text(), "a second reviewer approves edited calls") {
 		t.Errorf("the skill's page does not say it: %s", page.text())
 	}
 }

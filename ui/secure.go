@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
@@ -53,9 +54,9 @@ func formLimit(r *http.Request) int64 {
 }
 
 func (u *UI) crossOrigin(w http.ResponseWriter, r *http.Request) {
-	u.log.Warn("request of another site refused", "method", r.Method, "path", r.URL.Path, "origin", r.Header.Get("Origin"))
-	u.render(w, r, http.StatusForbidden, view.MessagePage(u.barePage(r, "Refused"), view.Notice{
-		Title: "Refused",
-		Text:  "This request came from another site. Nothing was done.",
+	u.Log.Warn("request of another site refused", "method", r.Method, "path", r.URL.Path, "origin", r.Header.Get("Origin"))
+	u.Render(w, r, http.StatusForbidden, view.MessagePage(u.BarePage(r, text.Literal("Refused")), view.Notice{
+		Title: text.Literal("Refused"),
+		Text:  text.Literal("This request came from another site. Nothing was done."),
 	}))
 }

@@ -40,7 +40,7 @@ func TestLinkSignsInOnce(t *testing.T) {
 		t.Error("the visitor is not signed in")
 	}
 	again := other.post("/sign-in", form)
-	if again.status != http.StatusUnauthorized || !strings.Contains(again.text(), "used before") || again.find("token").Length() != 1 {
+	if again.status != http.StatusUnauthorized || !strings.Contains(again.text(), "was used or has expired") || again.find("token").Length() != 1 {
 		t.Errorf("used again: %d %s", again.status, again.text())
 	}
 	if v.get("/sign-in?next=/calls").header.Get("Location") != "/calls" {
@@ -88,7 +88,7 @@ func TestSessionTokens(t *testing.T) {
 	if stored == value || stored == "" {
 		t.Errorf("the session's token %q is stored as %q", value, stored)
 	}
-	w.exec(`UPDATE sessions SET data = data, expiry = now() - interval '1 minute'`)
+	w.db.Exec(`UPDATE sessions SET data = data, expiry = now() - interval '1 minute'`)
 	if v.get("/").status != http.StatusSeeOther {
 		t.Error("an expired session is valid")
 	}

@@ -36,7 +36,7 @@ func (w *world) pins(skill *agent.Skill, name string) tool.PinStatus {
 func (w *world) redescribe(skill *agent.Skill, more string) {
 	w.t.Helper()
 	w.source.set(func() {
-		w.source.tools = []string{strings.Replace(saveTool, "An existing file is replaced.", "An existing file is replaced."+more, 1), deleteTool, echoTool}
+		w.source.Tools = []string{strings.Replace(saveTool, "An existing file is replaced.", "An existing file is replaced."+more, 1), deleteTool, echoTool}
 	})
 	w.relist(skill)
 }
@@ -53,7 +53,7 @@ func TestChangedDefinitionIsAcceptedOrRefused(t *testing.T) {
 	if row := olga.get(path).find("tool-row").First().Text(); !strings.Contains(row, "save_csv") || !strings.Contains(row, "tool changed") {
 		t.Errorf("what is to be looked at does not come first: %s", row)
 	}
-	if list := olga.get("/skills").find("skill-row").First().Text(); !strings.Contains(list, "1 to look at") {
+	if list := olga.get("/skills").find("skill-row").First().Text(); !strings.Contains(list, "1 to review") {
 		t.Errorf("the list: %s", list)
 	}
 	page := olga.get(at)
@@ -80,14 +80,14 @@ func TestChangedDefinitionIsAcceptedOrRefused(t *testing.T) {
 		t.Fatalf("refused: %d", refused.status)
 	}
 	told := olga.get(refused.header.Get("Location"))
-	if !strings.Contains(told.find("notice").Text(), "Refused.") || told.find("refuse-form").Length() != 0 {
+	if !strings.Contains(told.find("notice").Text(), "Refused") || told.find("refuse-form").Length() != 0 {
 		t.Errorf("after refusing: %s", told.text())
 	}
 	accepted := olga.post(path+"/accept", told.form("accept-form"))
 	if s := w.pins(skill, "save_csv"); accepted.status != http.StatusSeeOther || !s.IsAccepted() || s.IsRefused() {
 		t.Fatalf("accepted: %d, %+v", accepted.status, s)
 	}
-	if done := olga.get(accepted.header.Get("Location")); done.find("settle").Length() != 0 || !strings.Contains(done.find("notice").Text(), "Accepted.") {
+	if done := olga.get(accepted.header.Get("Location")); done.find("settle").Length() != 0 || !strings.Contains(done.find("notice").Text(), "Accepted") {
 		t.Errorf("after accepting: %s", done.text())
 	}
 	if a := olga.post(path+"/accept", url.Values{"tool": {"nothing"}, "pin": {seen.Get("pin")}}); a.status != http.StatusNotFound {
@@ -118,7 +118,7 @@ func TestToolSettings(t *testing.T) {
 	w := newWorld(t)
 	skill := w.skillNamed("open")
 	w.source.set(func() {
-		w.source.tools = append(w.source.tools, `{"name":"a/../b c?&","inputSchema":{"type":"object"}}`)
+		w.source.Tools = append(w.source.Tools, `{"name":"a/../b c?&","inputSchema":{"type":"object"}}`)
 	})
 	w.relist(skill)
 	olga := w.signedIn("olga", identity.Operator)
@@ -147,7 +147,7 @@ func TestToolSettings(t *testing.T) {
 		t.Errorf("the form says %v", again)
 	}
 	// To take the mark away is a way round the proof that calls of high risk take, so it takes one, too.
-	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
 	again.Set("enabled", "on")
 	if a := olga.post("/skills/"+skill.ID.String()+"/tools", again); a.status != http.StatusSeeOther || w.skillNamed("open").Tools[name].Disabled() {
 		t.Errorf("what leaves the mark: %d %s", a.status, a.header.Get("Location"))
@@ -158,7 +158,7 @@ func TestToolSettings(t *testing.T) {
 		w.skillNamed("open").Tools[name].Risk != agent.RiskHigh {
 		t.Errorf("unmarked after an hour: %d %s", a.status, a.header.Get("Location"))
 	}
-	w.exec(`UPDATE person_sessions SET authenticated_at = authenticated_at + interval '1 hour'`)
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at + interval '1 hour'`)
 	if a := olga.post("/skills/"+skill.ID.String()+"/tools", unmarked); a.status != http.StatusSeeOther || w.skillNamed("open").Tools[name].Risk != "" {
 		t.Errorf("unmarked after a new proof: %d", a.status)
 	}
@@ -221,23 +221,23 @@ func TestAskingAServer(t *testing.T) {
 	skill := w.skillNamed("files")
 	path := "/skills/" + skill.ID.String()
 	olga := w.signedIn("olga", identity.Operator)
-	if text := olga.get(path).find("strip").Text(); !strings.Contains(text, "nobody had to ask") {
+	if text := olga.get(path).find("strip").Text(); !strings.Contains(text, "not checked") {
 		t.Errorf("before: %s", text)
 	}
 	asked := olga.post(path+"/ask", nil)
 	if to := asked.header.Get("Location"); to != path+"?done=asked" || !strings.Contains(olga.get(to).find("tools").Text(), "save_csv") {
 		t.Errorf("asked: %d to %s", asked.status, to)
 	}
-	w.source.set(func() { w.source.tools = []string{`{"nonsense"`} })
+	w.source.set(func() { w.source.Tools = []string{`{"nonsense"`} })
 	if to := olga.post(path+"/ask", nil).header.Get("Location"); to != path {
 		t.Errorf("a server that fails: %s", to)
 	}
 	page := olga.get(path)
-	if !strings.Contains(page.find("health-error").Text(), "could not be asked") || !strings.Contains(page.find("strip").Text(), "failed in 1") ||
+	if !strings.Contains(page.find("health-error").Text(), "last check failed") || !strings.Contains(page.find("strip").Text(), "failed in 1") ||
 		!strings.Contains(page.find("trouble").Text(), "protocol") || page.doc.Find("svg.strip g").Length() != 48 {
 		t.Errorf("after it failed: %s", page.text())
 	}
-	w.exec(`UPDATE skill_listings SET at = at - interval '3 days'`)
+	w.db.Exec(`UPDATE skill_listings SET at = at - interval '3 days'`)
 	if olga.get(path).find("trouble").Length() != 0 || olga.get(path+"?range=30d").find("trouble").Length() != 1 {
 		t.Error("the ranges are not told apart")
 	}

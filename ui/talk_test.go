@@ -56,11 +56,11 @@ func TestTalk(t *testing.T) {
 	a := paula.get(path)
 	for testID, wants := range map[string][]string{
 		"said":      {"paula", "Save the U+202Elist.", "Fork from here"},
-		"reply":     {"billing", "quill-2", "1,200 tokens sent, 80 tokens answered", "I save the list, as you asked.", "Waiting", "files: save_csv", "list.csv", "min", "Done", "open: echo"},
+		"reply":     {"billing", "quill-2", "1,200 input tokens, 80 output tokens", "I save the list, as you asked.", "Waiting", "files: save_csv", "list.csv", "min", "Done", "open: echo"},
 		"not-made":  {"No call", "nothing__such"},
-		"standing":  {"It waits for 1 call to end. Nothing runs meanwhile.", "Stop", "Close"},
-		"totals":    {"1 request to the model", "cost 0.0048"},
-		"say":       {"Message to the agent", "somebody else has to decide"},
+		"standing":  {"Waiting for 1 call to end.", "Stop", "Close"},
+		"totals":    {"1 model request", "cost 0.0048"},
+		"say":       {"Message to the agent", "another reviewer has to approve"},
 		"catalogue": {"tools offered"},
 	} {
 		for _, want := range wants {
@@ -80,7 +80,7 @@ func TestTalk(t *testing.T) {
 	}
 
 	looked := rita.get(path)
-	if text := looked.find("read-only").Text(); !strings.Contains(text, "Only paula speaks in it.") || looked.find("say").Length()+looked.find("stop").Length()+looked.find("fork").Length() != 0 {
+	if text := looked.find("read-only").Text(); !strings.Contains(text, "only paula writes in this conversation") || looked.find("say").Length()+looked.find("stop").Length()+looked.find("fork").Length() != 0 {
 		t.Errorf("somebody else is told %q, and is offered to speak", text)
 	}
 	saved := w.callsOf(id)["files__save_csv"]
@@ -94,10 +94,10 @@ func TestTalk(t *testing.T) {
 	if replies.Length() != 2 || !strings.Contains(replies.Last().Text(), "I heard:") || replies.First().Find(`[data-testid="fork"]`).Length() != 1 {
 		t.Errorf("%d replies: %s", replies.Length(), replies.Text())
 	}
-	if told := squeezed(a.find("told").Text()); !strings.Contains(told, "What the model was told of 3 calls") || !strings.Contains(told, "Saved 2 rows") || !strings.Contains(told, "A reviewer approved this call") {
+	if told := squeezed(a.find("told").Text()); !strings.Contains(told, "Results of 3 calls") || !strings.Contains(told, "Saved 2 rows") || !strings.Contains(told, "A reviewer approved this call") {
 		t.Errorf("told: %s", told)
 	}
-	if text := a.find("standing").Text(); !strings.Contains(text, "It waits for a message.") || strings.Contains(a.body, `http-equiv="refresh"`) {
+	if text := a.find("standing").Text(); !strings.Contains(text, "Waiting for a message.") || strings.Contains(a.body, `http-equiv="refresh"`) {
 		t.Errorf("an idle conversation says %q, or renews itself without JavaScript", text)
 	}
 	if row := squeezed(paula.get("/conversations").find("conversation-row").First().Text()); !strings.Contains(row, "Idle") {
@@ -191,13 +191,13 @@ func TestStopForkClose(t *testing.T) {
 	w.stands(id, converse.Waiting)
 	paula.post(path+"/messages", url.Values{"message": {"Wait!"}})
 	waiting := paula.get(path)
-	if text := squeezed(waiting.find("pending").Text()); !strings.Contains(text, "paula") || !strings.Contains(text, "Wait!") || !strings.Contains(text, "Waits") {
+	if text := squeezed(waiting.find("pending").Text()); !strings.Contains(text, "paula") || !strings.Contains(text, "Wait!") || !strings.Contains(text, "Queued") {
 		t.Errorf("a message that waits: %s", text)
 	}
-	if !strings.Contains(waiting.text(), "It gave no reason for what it called.") {
+	if !strings.Contains(waiting.text(), "The model gave no reason for its calls.") {
 		t.Error("that no reason was given is not said")
 	}
-	if a := paula.post(path+"/fork", url.Values{"seq": {"4"}}); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "a reply of whose calls the model was told how they ended") {
+	if a := paula.post(path+"/fork", url.Values{"seq": {"4"}}); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "a reply whose calls have ended") {
 		t.Errorf("fork at a call that waits: %d %s", a.status, a.text())
 	}
 	w.model.says(say("A list, then."))
@@ -231,7 +231,7 @@ func TestStopForkClose(t *testing.T) {
 	}
 	w.stands(id, converse.Ended)
 	closed := paula.get(path)
-	if closed.find("say").Length() != 0 || !strings.Contains(closed.find("standing").Text(), "It was closed.") || !strings.Contains(closed.find("state").Text()+closed.text(), "Ended") ||
+	if closed.find("say").Length() != 0 || !strings.Contains(closed.find("standing").Text(), "Closed.") || !strings.Contains(closed.find("state").Text()+closed.text(), "Ended") ||
 		closed.find("fork").Length() == 0 {
 		t.Errorf("closed: %s", closed.text())
 	}
@@ -251,9 +251,9 @@ func TestLongTalk(t *testing.T) {
 	path := paula.started(long)
 	id := w.idOf(path)
 	w.stands(id, converse.Idle)
-	w.exec(`INSERT INTO loop_entries (conversation_id, seq, kind, data)
+	w.db.Exec(`INSERT INTO loop_entries (conversation_id, seq, kind, data)
 		SELECT conversation_id, seq + n, 'user', json_build_object('id', gen_random_uuid(), 'text', 'Message ' || (seq + n)) FROM loops, generate_series(1, 248) AS n`)
-	w.exec(`UPDATE loops SET seq = seq + 248`)
+	w.db.Exec(`UPDATE loops SET seq = seq + 248`)
 	latest := paula.get(path)
 	if latest.find("said").Length() != 100 || latest.find("latest").Length() != 0 || latest.doc.Find("#entry-250").Length() != 1 {
 		t.Errorf("the latest: %d", latest.find("said").Length())
@@ -308,7 +308,7 @@ func TestWhatLedToACall(t *testing.T) {
 	a := rita.get(callPath(saved))
 	led := a.find("led")
 	text := squeezed(led.Text())
-	for _, want := range []string{"The last message before it, of paula", "Save it, please", "Said by the agent’s model; not checked.", "U+202EAll reviewers", "+31 lines", "characters not shown"} {
+	for _, want := range []string{"Last message before the call, from paula", "Save it, please", "Said by the agent’s model; not checked.", "U+202EAll reviewers", "+31 lines", "characters not shown"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it lacks %q: %s", want, text)
 		}
@@ -329,7 +329,7 @@ func TestWhatLedToACall(t *testing.T) {
 		t.Error("once decided, it is not said any more what led to it")
 	}
 	w.stands(id, converse.Waiting)
-	if text := rita.get(callPath(w.callsOf(id)["files__delete_file"])).find("led").Text(); !strings.Contains(text, "It gave none.") {
+	if text := rita.get(callPath(w.callsOf(id)["files__delete_file"])).find("led").Text(); !strings.Contains(text, "The model gave no reason.") {
 		t.Errorf("without a reason: %s", text)
 	}
 	if rita.get(callPath(w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`))).find("led").Length() != 0 {
@@ -400,7 +400,7 @@ func TestTalkEndsByItsLimit(t *testing.T) {
 	paula.post(path+"/messages", url.Values{"message": {"and?"}})
 	w.stands(w.idOf(path), converse.Ended)
 	a := paula.get(path)
-	if !strings.Contains(a.find("standing").Text(), "as often as the agent’s limit allows") || a.find("say").Length() != 0 || !strings.Contains(a.find("news").Text(), "1") {
+	if !strings.Contains(a.find("standing").Text(), "limit of model requests") || a.find("say").Length() != 0 || !strings.Contains(a.find("news").Text(), "1") {
 		t.Errorf("ended: %s / %s", a.find("standing").Text(), a.find("news").Text())
 	}
 }

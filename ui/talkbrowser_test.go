@@ -66,7 +66,7 @@ func TestTalkInTheBrowser(t *testing.T) {
 	p.Screenshot("draft")
 	whole <- wish("First I look at the ledger, then I save the list.", "files__save_csv", `{"filename":"open.csv"}`)
 	p.WaitText("made", "open.csv")
-	p.WaitText("standing", "It waits for 1 call to end.")
+	p.WaitText("standing", "Waiting for 1 call to end.")
 	p.WaitGone("draft")
 	p.Screenshot("parked")
 	if kept := browsertest.Eval[string](p, typed); kept != "And tell me when it is done" {
@@ -81,22 +81,22 @@ func TestTalkInTheBrowser(t *testing.T) {
 	saved := w.callsOf(id)["files__save_csv"]
 	w.approve(rita, saved)
 	p.WaitText("made", "Approved by rita")
-	p.WaitText("told", "What the model was told of 1 call")
+	p.WaitText("told", "Result of 1 call")
 	words <- "It is"
 	p.WaitText("draft", "It is")
 	whole <- say("It is saved.")
-	p.WaitText("standing", "It waits for a message.")
+	p.WaitText("standing", "Waiting for a message.")
 	p.WaitText("entries", "It is saved.")
 	p.Screenshot("idle")
 
 	p.Type("message", "Now delete it.")
 	p.Click("send")
-	p.WaitText("standing", "The model is at work.")
+	p.WaitText("standing", "The model is working.")
 	words <- "I am about"
 	p.WaitText("draft", "I am about")
 	p.Click("stop")
 	p.WaitText("news", "It was stopped.")
-	p.WaitText("standing", "It waits for a message.")
+	p.WaitText("standing", "Waiting for a message.")
 	if !browsertest.Eval[bool](p, "window.untouched === true") {
 		t.Error("the page was loaded again")
 	}
@@ -104,7 +104,7 @@ func TestTalkInTheBrowser(t *testing.T) {
 	w.model.does(nil)
 	p.ClickOn(`#entry-2 [data-testid="fork"]`)
 	p.WaitFor("the fork", fmt.Sprintf(`location.pathname.startsWith("/conversations/") && !location.pathname.endsWith(%q)`, id))
-	p.WaitText("standing", "It waits for a message.")
+	p.WaitText("standing", "Waiting for a message.")
 	if fork := w.idOf(p.Path()); fork == id || p.Count("said") != 1 {
 		t.Errorf("the fork is %s with %d messages", fork, p.Count("said"))
 	}
@@ -121,7 +121,7 @@ func TestIdleTalkIsQuiet(t *testing.T) {
 	w.stands(other, converse.Idle)
 	p := w.signInWith(browsertest.Options{})
 	p.Go(w.server.URL + talkPath(mine))
-	p.WaitText("read-only", "held on nobody")
+	p.WaitText("read-only", "only clients of the agent")
 	asked := `performance.getEntriesByType("resource").filter(e => e.name.includes("known=")).length`
 	p.WaitFor("the look that the first pulse has it take", asked+" >= 1")
 	say := func(id uuid.UUID, text string) {
@@ -154,7 +154,7 @@ func TestTypedMessageIsKept(t *testing.T) {
 	p.Go(w.server.URL + talkPath(id))
 	p.Wait("say")
 	p.Type("message", "a long thought")
-	w.exec(`UPDATE person_sessions SET revoked_at = holdpoint_now()`)
+	w.db.Exec(`UPDATE person_sessions SET revoked_at = holdpoint_now()`)
 	w.people.Invalidate()
 	p.Wait("token")
 	_, token, err := w.people.CreateToken(t.Context(), uuid.Nil, "ana", []identity.Role{identity.Operator}, nil)
@@ -226,7 +226,7 @@ func TestTalkWithoutJavaScript(t *testing.T) {
 	p.WaitText("entries", "It is saved.")
 	p.Click("close")
 	p.Click("really-close")
-	p.WaitText("standing", "It was closed.")
+	p.WaitText("standing", "Closed.")
 }
 
 // c leads from a call to where its words were said.

@@ -16,12 +16,12 @@ func TestTimingOfACall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := w.signedIn("ana", identity.Reviewer)
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`), Exchange: tool.Exchange{
 			Status: 404, Sent: 999, Received: 1_234_567,
 			Steps: []tool.Step{{Name: "resolve", Took: 12 * time.Microsecond}, {Name: "call", Took: 1840 * time.Millisecond}},
 		}}, nil
-	}
+	})
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)
 	if part := v.get(callPath(id)).find("timing"); part.Length() != 0 {
 		t.Errorf("a call that was not sent has times: %s", part.Text())

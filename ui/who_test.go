@@ -20,7 +20,7 @@ func TestPageOfACallSaysWhoPeopleAre(t *testing.T) {
 	rita, ritaID := w.signedInAs("rita", identity.Reviewer)
 	olga := w.signedIn("olga", identity.Operator)
 	vera := uuid.New()
-	w.exec(`INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'https://login.example.com', 's-4711', 'rıta')`, vera)
+	w.db.Exec(`INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'https://login.example.com', 's-4711', 'rıta')`, vera)
 	id := w.submit(vera, "files__save_csv", `{"filename":"x"}`)
 	principal := rita.get(callPath(id)).find("identities").Text()
 	for _, want := range []string{vera.String(), "s-4711", "https://login.example.com", "Name looks like another’s"} {
@@ -32,8 +32,8 @@ func TestPageOfACallSaysWhoPeopleAre(t *testing.T) {
 		t.Fatalf("approve: %d", a.status)
 	}
 	w.outcome(id)
-	w.exec(`UPDATE approvals SET decided_address = '192.0.2.7' WHERE call_id = $1`, id)
-	w.exec(`UPDATE audit_events SET address = '192.0.2.7' WHERE subject_id = $1`, id)
+	w.db.Exec(`UPDATE approvals SET decided_address = '192.0.2.7' WHERE call_id = $1`, id)
+	w.db.Exec(`UPDATE audit_events SET address = '192.0.2.7' WHERE subject_id = $1`, id)
 	decision := olga.get(callPath(id)).find("decision").Text()
 	for _, want := range []string{"Approved", ritaID.String(), "rita at holdpoint", "with browser session ", "from 192.0.2.7", "Name looks like another’s"} {
 		if !strings.Contains(strings.Join(strings.Fields(decision), " "), want) {
@@ -54,7 +54,7 @@ func TestInvitedPeopleAreToldWhyTheyDoNotDecide(t *testing.T) {
 	alice, aliceID := w.signedInAs("alice", identity.Reviewer)
 	id := w.submit(olgaID, "files__save_csv", `{"filename":"x"}`)
 	form := alice.get(callPath(id)).form("decide")
-	w.exec(`UPDATE people SET invited_by = $2 WHERE id = $1`, aliceID, olgaID)
+	w.db.Exec(`UPDATE people SET invited_by = $2 WHERE id = $1`, aliceID, olgaID)
 	page := alice.get(callPath(id))
 	if page.find("decide").Length() != 0 || !strings.Contains(page.find("no-actions").Text(), "Your identity is not verified") {
 		t.Errorf("offered: %s", page.find("no-actions").Text())
@@ -68,12 +68,12 @@ func TestInvitedPeopleAreToldWhyTheyDoNotDecide(t *testing.T) {
 		t.Errorf("decided: %+v", events)
 	}
 	// Likewise about an edit of the person who invited them.
-	w.exec(`UPDATE approvals SET principal_id = NULL WHERE call_id = $1`, id)
-	w.exec(`UPDATE calls SET principal_id = NULL WHERE id = $1`, id)
-	w.exec(`UPDATE approvals SET edited_by = $2, edited_at = holdpoint_now() WHERE call_id = $1`, id, olgaID)
-	w.exec(`UPDATE calls SET submitted = arguments WHERE id = $1`, id)
+	w.db.Exec(`UPDATE approvals SET principal_id = NULL WHERE call_id = $1`, id)
+	w.db.Exec(`UPDATE calls SET principal_id = NULL WHERE id = $1`, id)
+	w.db.Exec(`UPDATE approvals SET edited_by = $2, edited_at = holdpoint_now() WHERE call_id = $1`, id, olgaID)
+	w.db.Exec(`UPDATE calls SET submitted = arguments WHERE id = $1`, id)
 	page = alice.get(callPath(id))
-	if !strings.Contains(page.find("own-edit").Text(), "Nobody verified that you and the editor are two people") || page.find("approve").Length() != 0 {
+	if !strings.Contains(page.find("own-edit").Text(), "It is not verified that you and the editor are two people") || page.find("approve").Length() != 0 {
 		t.Errorf("the edit: %q", page.find("own-edit").Text())
 	}
 	if who := page.find("proposed-edit").Find("[data-testid=identity]").Text(); !strings.Contains(who, olgaID.String()) {

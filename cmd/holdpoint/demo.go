@@ -42,16 +42,16 @@ func newDemoCmd(e *cli.Env) *cobra.Command {
 		Use:   "demo",
 		Short: "Show Holdpoint at work, in one process",
 		Long: `Start everything in one process on a private database: two small skills, and an agent that
-reads an inbox (auto-approved) and wants to save what it finds (parked until you decide). Holdpoint
-runs the agent's conversation itself; its model is a script, or with OPENAI_BASE_URL or
+reads invoices from an inbox (auto-approved) and saves them to a drive (parked until you decide).
+Holdpoint runs the agent's conversation itself; its model is a script, or with OPENAI_BASE_URL or
 ANTHROPIC_BASE_URL set a real one (named by OPENAI_MODEL or ANTHROPIC_MODEL).
 
-The server where it saves takes tokens only: the terminal shows how Holdpoint is refused, finds
-the authorization server, gets a token for this one server, and the right to write only when
-a call that you approved needs it.
+The drive's server needs tokens: the terminal shows how Holdpoint is refused, finds the
+authorization server, and gets a token for this one server. It gets the right to write only when a
+call that you approved needs it.
 
-The link that is printed signs you in, once. Ctrl-C stops all of it; the next start goes on with
-the same data.`,
+The printed link signs you in, once. Ctrl-C stops everything; the next start continues with the same
+data.`,
 		Example: "  holdpoint demo --open",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -59,9 +59,9 @@ the same data.`,
 			defer stop()
 			settings.Getenv = e.Getenv
 			settings.AllowSelfApproval, settings.HighRiskMaxAge = true, demoLinkTTL
-			settings.FilesFolder = "attachments" // files are what the demo's skill saves
+			settings.FilesFolder = "attachments" // the demo's skill saves to "files"
 			var err error
-			if settings.Models, err = modelDefaults(e.Getenv); err != nil {
+			if settings.Models, err = readModelDefaults(e.Getenv); err != nil {
 				return err
 			}
 			if settings.BootstrapToken, err = settings.Bootstrap.Read(cmd, e); err != nil {
@@ -75,7 +75,7 @@ the same data.`,
 				settings.DataDir = filepath.Join(dir, "demo")
 			}
 			settings.Path = e.Getenv("PATH")
-			if settings.Programs, err = settings.Stdio.PolicyOfDemo(e, settings.DataDir, settings.kept()...); err != nil {
+			if settings.Programs, err = settings.Stdio.PolicyOfDemo(e, settings.DataDir, settings.privatePaths()...); err != nil {
 				return err
 			}
 			return runDemo(ctx, e, settings, open)
@@ -86,28 +86,22 @@ the same data.`,
 	return cli.ServerSettings(cmd)
 }
 
-// show writes lines to the terminal, each whole. Before each it writes what the audit has on calls by
-// then, so that what led to something is shown before it.
-type show struct {
+// narrator writes lines to the terminal. Before each line it writes the new audit events of calls, so that causes come
+// before effects.
+type narrator struct {
 	out io.Writer
 	ctx context.Context // ends with the demo
 	db  *pgxpool.Pool
 
 	mu   sync.Mutex
-	seen map[int64]bool // the latest events, by id: one may commit later than a newer one
+	seen map[int64]bool // ids of the latest events: an event may commit later than a newer one
 }
 
-// demoAudit bounds the reading of events: a line does not wait longer for what came before it.
+// demoAudit limits the reading of events before a line.
 const demoAudit = time.Second
 
-func newShow(ctx context.Context, out io.Writer, db *pgxpool.Pool) (*show, error) {
-	s := &show{out: out, ctx: ctx, db: db, seen: map[int64]bool{}}
-	_, err := s.news() // what earlier runs did is none
-	return s, err
-}
-
-// news are the events that were not there when it was asked last, oldest first.
-func (s *show) news() ([]audit.Event, error) {
+// newEvents returns the events since the last time, oldest first.
+func (s *narrator) newEvents() ([]audit.Event, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, demoAudit)
 	defer cancel()
 	events, err := audit.List(ctx, s.db, audit.Filter{Limit: 100})
@@ -125,19 +119,19 @@ func (s *show) news() ([]audit.Event, error) {
 	return fresh, nil
 }
 
-func (s *show) line(text string) {
+func (s *narrator) writeLine(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.catchUp()
-	s.write(text)
+	s.writeEvents()
+	s.writeText(text)
 }
 
-func (s *show) write(text string) {
-	_, _ = fmt.Fprintf(s.out, "%s  %s\n", time.Now().Format("15:04:05"), text) // a terminal that is gone is no reason to stop
+func (s *narrator) writeText(text string) {
+	_, _ = fmt.Fprintf(s.out, "%s  %s\n", time.Now().Format("15:04:05"), text) // the demo continues without its terminal
 }
 
-// watch shows what happens to calls while nobody has a line to show.
-func (s *show) watch() {
+// watchEvents writes events while there is no other line to write.
+func (s *narrator) watchEvents() {
 	ticker := time.NewTicker(demoPoll)
 	defer ticker.Stop()
 	for {
@@ -147,19 +141,19 @@ func (s *show) watch() {
 		case <-ticker.C:
 		}
 		s.mu.Lock()
-		s.catchUp()
+		s.writeEvents()
 		s.mu.Unlock()
 	}
 }
 
-func (s *show) catchUp() {
-	events, err := s.news()
+func (s *narrator) writeEvents() {
+	events, err := s.newEvents()
 	if err != nil {
-		return // the database is stopping, or will answer next time
+		return // the database is stopping, or answers next time
 	}
 	for _, e := range events {
-		if text := eventLine(e); text != "" {
-			s.write(text)
+		if text := eventTexts[e.Action]; text != "" {
+			s.writeText(fmt.Sprintf(text, shortID(e.Subject)))
 		}
 	}
 }
@@ -175,11 +169,11 @@ func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	terminal, err := newShow(ctx, e.Stdout, s.db.Pool())
-	if err != nil {
+	terminal := &narrator{out: e.Stdout, ctx: ctx, db: s.db.Pool(), seen: map[int64]bool{}}
+	if _, err := terminal.newEvents(); err != nil { // events of earlier runs are not shown
 		return errors.Join(err, s.close())
 	}
-	skills.URL, skills.Say = "http://"+s.listener.Addr().String(), terminal.line
+	skills.URL, skills.Say = "http://"+s.listener.Addr().String(), terminal.writeLine
 	if err := skills.Mount(ctx, s.mux); err != nil {
 		return errors.Join(err, s.close())
 	}
@@ -187,18 +181,18 @@ func runDemo(ctx context.Context, e *cli.Env, settings serverSettings, open bool
 	served := make(chan error, 1)
 	go func() { served <- s.serve(ctx) }()
 	if err := startDemo(ctx, s, skills, terminal, &background, open); err != nil {
-		log.Error("the demo cannot go on", "error", err)
+		log.Error("the demo stops", "error", err)
 		stop()
 	}
 	err = <-served
 	stop()
 	background.Wait()
-	_, _ = fmt.Fprintln(e.Stdout, "Stopped. Start it again to go on.")
+	_, _ = fmt.Fprintln(e.Stdout, "Stopped. Start it again to continue.")
 	return err
 }
 
-// startDemo shows the link, registers the agent and its skills, and lets the agent begin.
-func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *show, background *sync.WaitGroup, open bool) error {
+// startDemo prints the link, registers the agent and its skills, and starts the agent.
+func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *narrator, background *sync.WaitGroup, open bool) error {
 	secret, err := s.runtime.Identity.CreateSignInLink(ctx, demoPerson,
 		[]identity.Role{identity.Reviewer, identity.Operator}, demoLinkTTL)
 	if err != nil {
@@ -208,57 +202,45 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *sh
 	_, _ = fmt.Fprintf(terminal.out, "\n  Open the dashboard:  %s\n  CSV files appear in: %s\n\n", link, skills.Dir)
 	if open {
 		if err := openBrowser(ctx, link); err != nil {
-			terminal.line("demo     no browser could be opened: " + err.Error())
+			terminal.writeLine("demo     cannot open a browser: " + err.Error())
 		}
 	}
-	key, err := registerDemo(ctx, s, skills.URL, demo.ModelOf(s.settings.Getenv))
+	// The token for the API is revoked as soon as the demo is registered.
+	people := s.runtime.Identity
+	id, token, err := people.CreateToken(ctx, uuid.Nil, demoPerson, []identity.Role{identity.Operator}, nil)
 	if err != nil {
 		return err
 	}
-	background.Go(terminal.watch)
+	key, err := demo.Register(ctx, skills.URL, token, demo.ModelOf(s.settings.Getenv))
+	if err := errors.Join(err, people.RevokeToken(ctx, uuid.Nil, id)); err != nil {
+		return err
+	}
+	background.Go(terminal.watchEvents)
 	background.Go(func() {
-		agent := &demo.Agent{URL: skills.URL, Key: key, Dash: strings.TrimSuffix(s.settings.PublicURL, "/"), Say: terminal.line}
-		if err := agent.Run(ctx); err != nil && !demo.Ended(err) && ctx.Err() == nil {
-			terminal.line("agent    stopped: " + err.Error())
+		agent := &demo.Agent{URL: skills.URL, Key: key, Dash: strings.TrimSuffix(s.settings.PublicURL, "/"), Say: terminal.writeLine}
+		if err := agent.Run(ctx); err != nil && !errors.Is(err, context.Canceled) && ctx.Err() == nil {
+			terminal.writeLine("agent    stopped: " + err.Error())
 		}
 	})
 	return nil
 }
 
-// registerDemo uses the API with a token that lives no longer than this takes.
-func registerDemo(ctx context.Context, s *server, base string, m demo.Model) (string, error) {
-	people := s.runtime.Identity
-	id, token, err := people.CreateToken(ctx, uuid.Nil, demoPerson, []identity.Role{identity.Operator}, nil)
-	if err != nil {
-		return "", err
-	}
-	key, err := demo.Register(ctx, base, token, m)
-	return key, errors.Join(err, people.RevokeToken(ctx, uuid.Nil, id))
+// eventTexts are the lines for events, each with a verb for the call's id. Other events are not shown.
+var eventTexts = map[audit.Action]string{
+	audit.CallParked:        "gate     parked the call %s",
+	audit.CallAllowed:       "gate     auto-approved the call %s",
+	audit.ApprovalApproved:  "reviewer approved the call %s",
+	audit.ApprovalRejected:  "reviewer rejected the call %s",
+	audit.ApprovalExpired:   "gate     the call %s expired without a decision",
+	audit.ApprovalCancelled: "gate     the call %s was cancelled",
+	audit.CallExecuting:     "gate     sends the call %s",
+	audit.CallSucceeded:     "gate     the call %s succeeded",
+	audit.CallFailed:        "gate     the call %s failed",
+	audit.CallDenied:        "gate     the call %s was not sent: something changed since the decision",
+	audit.CallUnknown:       "gate     the outcome of the call %s is unknown",
 }
 
-var eventTexts = map[string]string{
-	"call.parked":        "gate     parked the call %s",
-	"call.allowed":       "gate     let the call %s through (auto-approved)",
-	"approval.approved":  "reviewer approved the call %s",
-	"approval.rejected":  "reviewer rejected the call %s",
-	"approval.expired":   "gate     the call %s expired: nobody decided",
-	"approval.cancelled": "gate     the call %s was cancelled",
-	"call.executing":     "gate     claimed the call %s and sends it",
-	"call.succeeded":     "gate     the call %s succeeded",
-	"call.failed":        "gate     the call %s failed",
-	"call.denied":        "gate     the call %s was not sent: something changed since the decision",
-	"call.unknown":       "gate     the outcome of the call %s is unknown",
-}
-
-func eventLine(e audit.Event) string {
-	text, ok := eventTexts[e.Action]
-	if !ok {
-		return ""
-	}
-	return fmt.Sprintf(text, shortID(e.Subject))
-}
-
-// shortID is the end of an id: its beginning is the time.
+// shortID returns the end of an id. Ids of one moment have the same beginning.
 func shortID(id uuid.UUID) string {
 	text := id.String()
 	return "…" + text[len(text)-6:]
@@ -271,7 +253,7 @@ func openBrowser(ctx context.Context, link string) error {
 	}
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return errors.New("no " + program + " on this machine")
+		return fmt.Errorf("this machine has no %s", program)
 	}
 	return exec.CommandContext(ctx, path, link).Start() //nolint:gosec // the program is one of two, the link our own
 }

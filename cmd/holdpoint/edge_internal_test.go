@@ -17,7 +17,6 @@ import (
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/audit"
-	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -137,7 +136,7 @@ func TestFailedAuthenticationsAreCountedAndAudited(t *testing.T) {
 			Surface, Source string
 			Count           int
 		}
-		if e.Action == authfail.Action {
+		if e.Action == audit.AuthenticationFailed {
 			check(t, json.Unmarshal(e.Raw, &data))
 			got[data.Surface+" "+data.Source] = data.Count
 		}

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hiddenEnvironment is the variable that says where a process finds the rest of its environment: in an open file.
+// hiddenEnvironment names the open file that holds the rest of a process's environment.
 const hiddenEnvironment = "HOLDPOINT_ENVIRONMENT_FD"
 
-// hideEnvironment starts this program anew, in the same process, with an environment that others on the machine may see:
-// the kernel shows the one that a process starts with in /proc/PID/environ for as long as it lives. The rest goes by an open
-// file, and is read back into memory. Nothing can trace the process or read its memory.
+// hideEnvironment restarts this program, in the same process, without the secret part of its environment: the kernel shows
+// the environment that a process starts with in /proc/PID/environ for as long as the process lives. The restarted program
+// reads the rest from an open file. Other processes can then not trace it or read its memory.
 //
-// It does so for the commands that run programs of skills.
+// Only the commands that run programs of skills do this.
 func hideEnvironment(args []string) error {
 	if text, ok := os.LookupEnv(hiddenEnvironment); ok {
 		if err := os.Unsetenv(hiddenEnvironment); err != nil {
@@ -34,12 +34,21 @@ func hideEnvironment(args []string) error {
 	if !slices.ContainsFunc(args, func(arg string) bool { return arg == "serve" || arg == "demo" || arg == "doctor" }) {
 		return nil
 	}
-	shown, hidden := splitEnvironment(os.Environ())
+	var shown, hidden []string
+	public := []string{"PATH", "HOME", "LANG", "TZ", "GODEBUG", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK", "GORACE"}
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if slices.Contains(public, name) || strings.HasPrefix(name, "LC_") { // Go's runtime and the system's libraries read them at the start
+			shown = append(shown, variable)
+		} else {
+			hidden = append(hidden, variable)
+		}
+	}
 	text, err := json.Marshal(hidden)
 	if err != nil {
 		return err
 	}
-	fd, err := unix.MemfdCreate("holdpoint-environment", 0) // open in what follows
+	fd, err := unix.MemfdCreate("holdpoint-environment", 0) // stays open in the restarted program
 	if err != nil {
 		return fmt.Errorf("hide the environment: %w", err)
 	}
@@ -50,25 +59,10 @@ func hideEnvironment(args []string) error {
 	return fmt.Errorf("hide the environment: %w", syscall.Exec("/proc/self/exe", os.Args, shown)) //nolint:gosec // G204: this program
 }
 
-// splitEnvironment parts what Go's runtime and the system's libraries read at the start from everything else.
-func splitEnvironment(all []string) (shown, hidden []string) {
-	for _, variable := range all {
-		name, _, _ := strings.Cut(variable, "=")
-		switch {
-		case slices.Contains([]string{"PATH", "HOME", "LANG", "TZ", "GODEBUG", "GOGC", "GOMEMLIMIT", "GOMAXPROCS", "GOTRACEBACK", "GORACE"}, name),
-			strings.HasPrefix(name, "LC_"):
-			shown = append(shown, variable)
-		default:
-			hidden = append(hidden, variable)
-		}
-	}
-	return shown, hidden
-}
-
 func readEnvironment(descriptor string) error {
 	var fd int
 	if _, err := fmt.Sscanf(descriptor, "%d", &fd); err != nil || fd < 3 {
-		return fmt.Errorf("%s is %q", hiddenEnvironment, descriptor)
+		return fmt.Errorf("%s %q: want an open file", hiddenEnvironment, descriptor)
 	}
 	file := os.NewFile(uintptr(fd), "environment")
 	text, err := io.ReadAll(io.NewSectionReader(file, 0, 16<<20))

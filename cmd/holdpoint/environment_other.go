@@ -2,5 +2,5 @@
 
 package main
 
-// hideEnvironment does nothing: elsewhere nobody but the account itself sees it.
+// hideEnvironment does nothing: other systems show the environment of a process to its own account only.
 func hideEnvironment([]string) error { return nil }

@@ -100,7 +100,7 @@ func TestDoctorOfASkill(t *testing.T) {
 		{"nobody connected", "person", trusting, 1, []string{
 			"ok    resource metadata", "ok    authorization server", "registered dynamically", "fail  token", "holdpoint connections connect person",
 		}, "initialize"},
-		{"each person", "own", trusting, 0, []string{"each person connects for themselves", "ok    connect "}, "initialize"},
+		{"each person", "own", trusting, 0, []string{"each person has their own connection", "ok    connect "}, "initialize"},
 		{"no person", "machine", trusting, 0, []string{"ok    token", "ok    tools/list", "1 tools"}, "fail"},
 		{"no token of its own", "workload", trusting, 1, []string{"fail  token", "--workload-token-file"}, "tools/list"},
 		{"a token of its own", "workload", append(trusting, "--workload-token-file", token), 0, []string{"ok    way out", "ok    tools/list"}, "fail"},

@@ -125,7 +125,7 @@ func TestEveryColumnOfBytesIsKnown(t *testing.T) {
 	}
 }
 
-// TestChangedMigration: doctor and migrate say what serve says.
+// TestChangedMigration: doctor and migrate report the same error as serve.
 func TestChangedMigration(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.Empty(t)

@@ -1,5 +1,5 @@
-// Command holdpoint is the server and its commands. This package joins the
-// parts; it is the only one that reads flags, the environment and the clock.
+// Command holdpoint is the server and its commands. This package joins the parts. Only cmd reads flags, the environment and
+// the clock.
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	"github.com/mattn/go-isatty"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
+	"github.com/holdpoint/holdpoint/runtime"
 )
 
 func main() {
@@ -26,20 +27,21 @@ func main() {
 // run runs one command and returns the exit code.
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &cli.Env{
-		Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: version(), Terminal: isTerminal(stdin), Reseal: reseal, Refused: refusedSkills,
-		Examine: func(ctx context.Context, x cli.Examination) error { return examine(ctx, x, getenv("PATH")) },
+		Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Now: time.Now, Version: readVersion(), Terminal: isTerminal(stdin),
+		Reseal: resealSecrets, Refused: runtime.RefusedSkills,
+		Examine: func(ctx context.Context, x cli.Examination) error { return examineSkill(ctx, x, getenv("PATH")) },
 	}
 	return cli.Run(ctx, e, args, newServeCmd(e), newDemoCmd(e))
 }
 
-// isTerminal reports whether somebody types what is read.
+// isTerminal reports whether a reader is a terminal.
 func isTerminal(r io.Reader) bool {
 	file, ok := r.(*os.File)
 	return ok && isatty.IsTerminal(file.Fd())
 }
 
-// version is what the build knows of itself: a released version, or a commit.
-func version() string {
+// readVersion returns the version in the build information: a release, or a commit.
+func readVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

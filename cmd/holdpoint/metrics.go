@@ -14,8 +14,8 @@ import (
 
 const metricsPath = "GET /metrics"
 
-// mountMetrics serves /metrics where the settings say: on an address of its own, else on the main one, where without a
-// token only this machine reads it.
+// mountMetrics serves /metrics on an address of its own if the settings have one, else on the main address. There, without
+// a token, only this machine can read it.
 func (s *server) mountMetrics(ctx context.Context, metrics http.Handler) error {
 	token, err := s.settings.Edge.MetricsToken()
 	if err != nil {
@@ -31,7 +31,7 @@ func (s *server) mountMetrics(ctx context.Context, metrics http.Handler) error {
 		s.mux.Handle(metricsPath, metrics)
 		return nil
 	}
-	listener, err := listen(ctx, s.settings.Edge.MetricsAddr, s.settings.Edge, s.log)
+	listener, err := openListener(ctx, s.settings.Edge.MetricsAddr, s.settings.Edge, s.log)
 	if err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}
@@ -61,7 +61,7 @@ func requireToken(token string, next http.Handler) http.Handler {
 	})
 }
 
-// requireLocal serves requests that come from this machine, and through no proxy.
+// requireLocal serves requests from this machine that came through no proxy.
 func requireLocal(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
@@ -76,7 +76,7 @@ func requireLocal(next http.Handler) http.Handler {
 // maxSecureAge is how long browsers remember to use https only, in seconds: a year.
 const maxSecureAge = "31536000"
 
-// requireHTTPS tells browsers to use https only (HSTS), where the public URL is one.
+// requireHTTPS tells browsers to use https only (HSTS), if the public URL is an https URL.
 func requireHTTPS(publicURL string, next http.Handler) http.Handler {
 	if !strings.HasPrefix(publicURL, "https://") {
 		return next

@@ -8,8 +8,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime"
 )
 
-// modelDefaults are the servers of models that the environment names, by the variables that the providers' own programs read.
-func modelDefaults(getenv func(string) string) (runtime.ModelDefaults, error) {
+// readModelDefaults returns the model servers that the environment names, in the variables that the providers' own programs read.
+func readModelDefaults(getenv func(string) string) (runtime.ModelDefaults, error) {
 	defaults := runtime.ModelDefaults{}
 	for provider, prefix := range map[string]string{"openai": "OPENAI", "anthropic": "ANTHROPIC"} {
 		server := runtime.ModelServer{BaseURL: strings.TrimSpace(getenv(prefix + "_BASE_URL")), APIKey: strings.TrimSpace(getenv(prefix + "_API_KEY"))}

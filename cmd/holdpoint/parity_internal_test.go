@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui"
 )
 
-// twin is what does over the API, and on the command line, what a form of the dashboard does.
+// twin names the API operation and the command that do the same as a form of the dashboard.
 type twin struct {
 	operation, command string
 	only               string // why there is none
@@ -94,12 +94,12 @@ var twins = map[string]twin{
 	"POST /settings/webhooks/{name}/delete": {operation: "deleteWebhook", command: "webhooks delete"},
 }
 
-// What operators can do in the dashboard, they can do over the API and on the command line.
+// Operators can do everything in the dashboard, over the API and on the command line.
 func TestOperatorsFormsHaveTwins(t *testing.T) {
 	t.Parallel()
 	operations := operationsOfDocument(t)
 	sent := map[string]bool{}
-	for _, route := range (&ui.UI{}).Routes() {
+	for _, route := range ui.ListRoutes() {
 		if !strings.HasPrefix(route.Pattern, "POST ") || !slices.Contains(route.Rule, identity.Operator) {
 			continue
 		}

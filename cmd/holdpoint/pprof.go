@@ -10,10 +10,10 @@ import (
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 )
 
-// startPprof serves Go's profiles on an address of its own until the process
-// ends. It is for whoever runs the server, never reachable through it.
+// startPprof serves Go's profiles on an address of its own until the process ends. They are for the operator of the machine,
+// and not reachable through the server.
 func startPprof(ctx context.Context, addr string, edge cli.Edge, log *slog.Logger) error {
-	listener, err := listen(ctx, addr, edge, log)
+	listener, err := openListener(ctx, addr, edge, log)
 	if err != nil {
 		return fmt.Errorf("serve profiles: %w", err)
 	}

@@ -31,7 +31,7 @@ func TestNoSkillReachesTheServersFiles(t *testing.T) {
 		Outward: cli.Outward{WorkloadTokenFile: "workload"}, Edge: cli.Edge{MetricsTokenFile: "metrics", MaxConnections: 1, MaxConnectionsPerAddress: 1},
 		Bootstrap: cli.Bootstrap{File: "bootstrap"}, FilesURL: "file://" + dir + "/uploads",
 	}
-	check(t, settings.complete(&cli.Env{Getenv: func(name string) string { return env[name] }}))
+	check(t, settings.readEnvironment(&cli.Env{Getenv: func(name string) string { return env[name] }}))
 	settings.Programs.On, settings.Programs.Allow, settings.Programs.Paths = true, [][]string{{}}, []string{dir}
 	for _, name := range []string{
 		"", "data", "data/postgres", "keyset", "providers", "issuers", "workload", "metrics", "bootstrap", "holdpoint.yaml", "uploads", "sockets", "key", "passwords", "cloud",
@@ -53,7 +53,7 @@ func TestNoSkillReachesTheServersFiles(t *testing.T) {
 
 	settings.DatabaseURL, env["DATABASE_URL"] = "", ""
 	settings.DataDir = filepath.Join(dir, strings.Repeat("long", 30)) // too long for a socket
-	check(t, settings.complete(&cli.Env{Getenv: func(name string) string { return env[name] }}))
+	check(t, settings.readEnvironment(&cli.Env{Getenv: func(name string) string { return env[name] }}))
 	if keep := strings.Join(settings.Programs.Keep, " "); !strings.Contains(keep, "/tmp/holdpoint-") {
 		t.Errorf("the socket outside the data directory may be reached: %s", keep)
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/holdpoint/holdpoint/runtime"
 )
 
-// resealer owns tables with sealed columns.
+// resealer owns tables with encrypted columns.
 type resealer interface {
-	// Reseal seals again what is stale, and returns how many rows that were.
+	// Reseal encrypts rows with the primary key that another key encrypted, and returns their number.
 	Reseal(ctx context.Context, tx pgx.Tx) (int, error)
 }
 
-// keyCheck reseals the value by which a wrong key is noticed.
+// keyCheck reseals the value that detects a wrong key.
 type keyCheck struct{ box *secret.Box }
 
 // Reseal implements resealer.
@@ -27,14 +27,14 @@ func (c keyCheck) Reseal(ctx context.Context, tx pgx.Tx) (int, error) {
 	return secret.ResealCheck(ctx, tx, c.box)
 }
 
-// resealers are all of them. Whoever seals something new is named here.
+// resealers are all owners of encrypted values.
 func resealers(rt *runtime.Runtime, box *secret.Box) []resealer {
 	return []resealer{rt.Agents, rt.OAuth, rt.Notify, rt.Callbacks, keyCheck{box}}
 }
 
-// reseal seals again what the primary key did not seal, each owner's rows in one
-// transaction. The runtime is joined for its services, and never started.
-func reseal(ctx context.Context, db *postgres.DB, box *secret.Box) (n int, err error) {
+// resealSecrets encrypts secrets with the primary key that another key encrypted, each owner's rows in one transaction. The
+// runtime is made for its services, and never started.
+func resealSecrets(ctx context.Context, db *postgres.DB, box *secret.Box) (n int, err error) {
 	rt, err := runtime.New(runtime.Config{
 		DB: db, Box: box, Logger: slog.New(slog.DiscardHandler), Now: time.Now, PublicURL: "http://" + defaultAddr,
 	})

@@ -32,7 +32,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
-			if err := settings.complete(e); err != nil {
+			if err := settings.readEnvironment(e); err != nil {
 				return err
 			}
 			var err error
@@ -65,14 +65,14 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.BoolVar(&settings.AllowSelfApproval, "allow-self-approval", false, "let people decide calls made on their own behalf")
 	flags.BoolVar(&settings.StdioFromDashboard, "stdio-from-dashboard", false, "let operators set commands in the dashboard")
 	flags.DurationVar(&settings.HighRiskMaxAge, "high-risk-max-age", ui.DefaultProofAge,
-		"how long ago somebody may have signed in who approves calls of high risk in the dashboard")
+		"how long ago a reviewer may have signed in to approve calls of high risk in the dashboard")
 	flags.DurationVar(&settings.PersonTokenTTL, "person-token-ttl", identity.DefaultTokenTTL, "how long a new token of a person is valid")
 	flags.DurationVar(&settings.AgentKeyTTL, "agent-key-ttl", 0, "how long a new key of an agent is valid (default until it is revoked)")
 	flags.IntVar(&settings.MaxConns, "max-conns", postgres.DefaultMaxConns, "connections to the database")
 	flags.StringVar(&settings.EncryptionKeyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
 	settings.Providers.Bind(cmd)
 	settings.TokenIssuers.Bind(cmd)
-	flags.StringVar(&settings.FilesURL, "files-url", "", "where attached files are stored: s3://, gs://, azblob:// or file:// (default files in the data directory)")
+	cli.BindFilesURL(cmd, &settings.FilesURL)
 	flags.Int64Var(&settings.MaxFileSize, "max-file-size", runtime.DefaultMaxFileSize, "how large an attached file may be, in bytes")
 	flags.StringSliceVar(&settings.FileTypes, "file-types", nil, "media types that attached files may have, like application/pdf,image/* (default all)")
 	cli.BindKeysetKMS(cmd, &settings.KeysetKMSURI)
@@ -92,14 +92,14 @@ func (s *serverSettings) bindFlags(cmd *cobra.Command) {
 	s.Stdio.Bind(cmd)
 }
 
-// complete fills in what comes from the environment, and the data directory.
-func (s *serverSettings) complete(e *cli.Env) error {
+// readEnvironment adds the settings from the environment, and the data directory.
+func (s *serverSettings) readEnvironment(e *cli.Env) error {
 	s.DatabaseURL = e.Getenv("DATABASE_URL")
 	s.Path = e.Getenv("PATH")
 	s.EncryptionKey = e.Getenv("HOLDPOINT_ENCRYPTION_KEY")
 	s.Getenv = e.Getenv
 	var err error
-	if s.Models, err = modelDefaults(e.Getenv); err != nil {
+	if s.Models, err = readModelDefaults(e.Getenv); err != nil {
 		return err
 	}
 	if err := s.Edge.Check(); err != nil {
@@ -110,17 +110,17 @@ func (s *serverSettings) complete(e *cli.Env) error {
 			return err
 		}
 	}
-	s.Programs, err = s.Stdio.Policy(e, s.DataDir, s.kept()...)
+	s.Programs, err = s.Stdio.Policy(e, s.DataDir, s.privatePaths()...)
 	return err
 }
 
-// kept are the files and folders outside the data directory that no skill's program may reach.
-func (s *serverSettings) kept() []string {
-	kept := []string{
+// privatePaths are the files and folders outside the data directory that no skill's program may reach.
+func (s *serverSettings) privatePaths() []string {
+	paths := []string{
 		s.EncryptionKeyFile, s.Providers.File, s.TokenIssuers.File, s.Outward.WorkloadTokenFile, s.Edge.MetricsTokenFile, s.Bootstrap.File,
 	}
 	if files, err := url.Parse(s.FilesURL); err == nil && files.Scheme == "file" {
-		kept = append(kept, files.Path)
+		paths = append(paths, files.Path)
 	}
-	return kept
+	return paths
 }

@@ -31,7 +31,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui"
 )
 
-// serverSettings are what serve and demo can be told.
+// serverSettings are the settings of serve and demo.
 type serverSettings struct {
 	Addr               string
 	DataDir            string // empty: the default of this machine
@@ -44,32 +44,32 @@ type serverSettings struct {
 	AgentKeyTTL        time.Duration // zero: without end
 	EncryptionKey      string        // a Tink keyset, base64; empty: the file
 	EncryptionKeyFile  string        // empty: secret.keyset.json in the data directory
-	KeysetKMSURI       string        // what the keyset is encrypted with; empty: nothing
+	KeysetKMSURI       string        // key that encrypts the keyset; empty: none
 	Outward            cli.Outward
 	Edge               cli.Edge
 	Providers          cli.Providers
 	TokenIssuers       cli.TokenIssuers
 	Models             runtime.ModelDefaults
-	Getenv             func(string) string // for secrets that the file of providers leaves there
+	Getenv             func(string) string // has secrets that the file of providers refers to
 	MaxConns           int
 	AllowSelfApproval  bool
 	AfterRestore       bool
 	Stdio              cli.Stdio
-	Programs           tool.StdioPolicy // what skills may run; from Stdio
+	Programs           tool.StdioPolicy // the programs that skills may run; from Stdio
 	StdioFromDashboard bool
 	FilesURL           string // empty: the folder
 	FilesFolder        string // in the data directory; empty: files
 	MaxFileSize        int64  // bytes
 	FileTypes          []string
-	HighRiskMaxAge     time.Duration              // since somebody proved who they are, to approve calls of high risk
+	HighRiskMaxAge     time.Duration              // of a sign-in, to approve calls of high risk
 	Scripts            map[string]scripted.Script // models of provider scripted
 }
 
 const (
 	defaultAddr = "127.0.0.1:8080"
 
-	// At shutdown, each has its own: what one takes is not the others' loss.
-	clientsTimeout  = 5 * time.Second  // open requests; none of them is a call's life
+	// Limits of the steps of a shutdown.
+	clientsTimeout  = 5 * time.Second  // open requests; no call depends on them
 	callsTimeout    = 10 * time.Second // calls in flight
 	tracesTimeout   = 5 * time.Second  // the last spans
 	databaseTimeout = 10 * time.Second
@@ -93,10 +93,10 @@ type server struct {
 	metricsAddr net.Addr
 }
 
-// openServer opens the database, migrates it, starts the services and listens. The
-// listener comes first: a port in use should not cost a database's start.
+// openServer listens, opens and migrates the database, and starts the services. The listener comes first: if the port is in
+// use, no database has to be started.
 func openServer(ctx context.Context, settings serverSettings, version string, log *slog.Logger) (_ *server, err error) {
-	if err := errors.Join(settings.Outward.Check(), settings.Edge.Check()); err != nil {
+	if err := errors.Join(settings.Outward.Check(), settings.Edge.Check(), cli.CheckKeysetKMS(settings.KeysetKMSURI)); err != nil {
 		return nil, err
 	}
 	if settings.PersonTokenTTL < 0 || settings.PersonTokenTTL > 0 && settings.PersonTokenTTL < time.Minute {
@@ -105,10 +105,13 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	if settings.AgentKeyTTL < 0 || settings.AgentKeyTTL > 0 && settings.AgentKeyTTL < time.Minute {
 		return nil, fmt.Errorf("--agent-key-ttl %s: want at least 1m, or 0 for keys that do not end by themselves", settings.AgentKeyTTL)
 	}
+	if err := bucket.Check(settings.FilesURL); err != nil {
+		return nil, fmt.Errorf("--files-url: %w", err)
+	}
 	if settings.MaxFileSize < 0 {
 		return nil, fmt.Errorf("--max-file-size %d: want a number of bytes", settings.MaxFileSize)
 	}
-	listener, err := listen(ctx, settings.Addr, settings.Edge, log)
+	listener, err := openListener(ctx, settings.Addr, settings.Edge, log)
 	if err != nil {
 		return nil, err
 	}
@@ -152,17 +155,17 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 	if err != nil {
 		return nil, err
 	}
-	return s, s.assemble(ctx, box)
+	return s, s.startServices(ctx, box)
 }
 
-// listen opens an address within the bounds of the settings.
-func listen(ctx context.Context, addr string, edge cli.Edge, log *slog.Logger) (*inbound.Listener, error) {
+// openListener listens on an address, with the limits of the settings.
+func openListener(ctx context.Context, addr string, edge cli.Edge, log *slog.Logger) (*inbound.Listener, error) {
 	cfg := edge.Inbound()
 	cfg.Logger, cfg.Now = log, time.Now
 	return inbound.Listen(ctx, addr, cfg)
 }
 
-// openBox gets the encryption key and makes sure that it is the database's.
+// openBox opens the encryption key and checks that it is the database's.
 func openBox(ctx context.Context, settings serverSettings, db *postgres.DB) (*secret.Box, error) {
 	file := settings.EncryptionKeyFile
 	if file == "" {
@@ -178,7 +181,8 @@ func openBox(ctx context.Context, settings serverSettings, db *postgres.DB) (*se
 	return box, postgres.InTx(ctx, db.Pool(), func(tx pgx.Tx) error { return secret.CheckKey(ctx, tx, box) })
 }
 
-func (s *server) assemble(ctx context.Context, box *secret.Box) error {
+// startServices makes the runtime and the dashboard, mounts them and starts the runtime.
+func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 	store, err := bucket.Open(ctx, s.settings.FilesURL, filepath.Join(s.settings.DataDir, cmp.Or(s.settings.FilesFolder, "files")))
 	if err != nil {
 		return err
@@ -188,7 +192,7 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 		DB: s.db, Box: box, Logger: s.log, Now: time.Now, Version: s.version,
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
 		PersonTokenTTL: s.settings.PersonTokenTTL, AgentKeyTTL: s.settings.AgentKeyTTL,
-		Issuers: s.issuers(), Tokens: s.issuing, Traces: s.traces, ModelDefaults: s.settings.Models,
+		Issuers: s.issuerURLs(), Tokens: s.issuing, Traces: s.traces, ModelDefaults: s.settings.Models,
 		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, Stdio: s.settings.Programs,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
@@ -198,9 +202,13 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 		return err
 	}
 	dashboard, err := ui.New(ui.Config{
-		Calls: rt.Calls, Figures: rt.Figures, Agents: rt.Agents, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Converse: rt.Converse, Exports: rt.API, Failures: rt.Failures, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
+		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Converse: rt.Converse, Exports: rt.API, Failures: rt.Failures, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
 		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now, ProofAge: s.settings.HighRiskMaxAge,
-		Server: s.facts(),
+		Server: ui.Server{ // the settings that operators can see
+			Version: s.version, DataDir: s.settings.DataDir, EmbeddedDatabase: s.db.Embedded(),
+			Stdio: s.settings.Programs.On, StdioAllow: s.settings.Programs.Lines(), StdioFromDashboard: s.settings.StdioFromDashboard,
+			AllowSelfApproval: s.settings.AllowSelfApproval, TrustedHosts: s.settings.Outward.TrustedHosts,
+		},
 	})
 	if err != nil {
 		return err
@@ -219,30 +227,21 @@ func (s *server) assemble(ctx context.Context, box *secret.Box) error {
 	return nil
 }
 
-// issuers are those that vouch for people.
-func (s *server) issuers() []string {
+// issuerURLs returns the issuers that vouch for people. It warns about those without https.
+func (s *server) issuerURLs() []string {
 	names := make([]string, len(s.vouching))
 	for i, p := range s.vouching {
 		names[i] = p.Issuer()
 		if strings.HasPrefix(p.Issuer(), "http:") {
-			s.log.Warn("identity provider without https: whoever is on the way can be anybody", "provider", p.Name(), "issuer", p.Issuer())
+			s.log.Warn("identity provider without https: anyone on the network path can sign in as any person", "provider", p.Name(), "issuer", p.Issuer())
 		}
 	}
 	for _, i := range s.issuing {
 		if strings.HasPrefix(i.Issuer(), "http:") {
-			s.log.Warn("authorization server without https: whoever is on the way can be anybody", "issuer", i.Issuer())
+			s.log.Warn("authorization server without https: anyone on the network path can act as any client", "issuer", i.Issuer())
 		}
 	}
 	return names
-}
-
-// facts are what operators can see of this server.
-func (s *server) facts() ui.Server {
-	return ui.Server{
-		Version: s.version, DataDir: s.settings.DataDir, EmbeddedDatabase: s.db.Embedded(),
-		Stdio: s.settings.Programs.On, StdioAllow: s.settings.Programs.Lines(), StdioFromDashboard: s.settings.StdioFromDashboard,
-		AllowSelfApproval: s.settings.AllowSelfApproval, TrustedHosts: s.settings.Outward.TrustedHosts,
-	}
 }
 
 func checkPublicURL(text string) error {
@@ -267,15 +266,25 @@ func (s *server) serve(ctx context.Context) error {
 	return errors.Join(err, s.close())
 }
 
-// close lets go of clients, then of calls, then of the database: in this order
-// nothing that was taken in is lost. It may be called at any stage of opening.
+// close closes the connections of clients, then waits for calls in flight, then closes the database: in this order no accepted
+// call is lost. It may be called at any stage of opening.
 func (s *server) close() error {
 	var errs []error
 	if s.runtime != nil {
 		s.runtime.Drain()
 	}
 	if s.http != nil {
-		errs = append(errs, within(clientsTimeout, s.closeClients))
+		errs = append(errs, runWithin(clientsTimeout, func(ctx context.Context) error {
+			err := s.http.Shutdown(ctx)
+			if err == nil {
+				return nil
+			}
+			s.log.Warn("clients were cut off", "error", err)
+			if err := s.http.Close(); err != nil {
+				return fmt.Errorf("close the HTTP server: %w", err)
+			}
+			return nil
+		}))
 	}
 	if s.metrics != nil {
 		errs = append(errs, s.metrics.Close())
@@ -284,11 +293,11 @@ func (s *server) close() error {
 		errs = append(errs, fmt.Errorf("close the listener: %w", err))
 	}
 	if s.runtime != nil {
-		errs = append(errs, within(callsTimeout, s.runtime.Stop))
+		errs = append(errs, runWithin(callsTimeout, s.runtime.Stop))
 	}
 	if s.traces != nil {
-		if err := within(tracesTimeout, s.traces.Shutdown); err != nil {
-			s.log.Warn("the last traces are lost", "error", err) // which is no failure of what they tell of
+		if err := runWithin(tracesTimeout, s.traces.Shutdown); err != nil {
+			s.log.Warn("the last traces are lost", "error", err) // the calls themselves are recorded
 		}
 	}
 	for _, p := range s.vouching {
@@ -298,25 +307,12 @@ func (s *server) close() error {
 		i.Close()
 	}
 	if s.db != nil {
-		errs = append(errs, within(databaseTimeout, s.db.Close))
+		errs = append(errs, runWithin(databaseTimeout, s.db.Close))
 	}
 	return errors.Join(errs...)
 }
 
-// closeClients waits for open requests, and cuts off those that do not end.
-func (s *server) closeClients(ctx context.Context) error {
-	err := s.http.Shutdown(ctx)
-	if err == nil {
-		return nil
-	}
-	s.log.Warn("clients were cut off", "error", err)
-	if err := s.http.Close(); err != nil {
-		return fmt.Errorf("close the HTTP server: %w", err)
-	}
-	return nil
-}
-
-func within(limit time.Duration, f func(context.Context) error) error {
+func runWithin(limit time.Duration, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return f(ctx)

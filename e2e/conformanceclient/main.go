@@ -1,12 +1,10 @@
-// Command conformanceclient is the client that the MCP conformance suite tests: the product's own
-// packages mcptool and oauthclient, driven as a conversation would drive them, with a plain HTTP
-// client in the place of a person's browser.
+// Command conformanceclient is the client that the MCP conformance suite tests: the packages mcptool and oauthclient, used as a
+// conversation uses them. A plain HTTP client stands in for the person's browser.
 //
 //	conformanceclient URL
 //
-// The suite gives the scenario in MCP_CONFORMANCE_SCENARIO and what it needs in
-// MCP_CONFORMANCE_CONTEXT. The database is DATABASE_URL's, or else an embedded cluster that all
-// processes of the suite share, each with skills, and a redirect URI, of its own.
+// The suite sets the scenario in MCP_CONFORMANCE_SCENARIO and its parameters in MCP_CONFORMANCE_CONTEXT. The database is DATABASE_URL,
+// or an embedded cluster that all processes of the suite share. Each process has its own skill and redirect URI.
 package main
 
 import (
@@ -25,7 +23,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// patience bounds a scenario, for which the suite allows 30 s.
+// patience bounds a scenario. The suite allows 30 s.
 const patience = 28 * time.Second
 
 func main() {
@@ -38,7 +36,7 @@ func main() {
 	}
 }
 
-// scenario is what the suite says about one.
+// scenario is a scenario of the suite with its parameters.
 type scenario struct {
 	name         string
 	ClientID     string `json:"client_id"`
@@ -70,21 +68,21 @@ func run(ctx context.Context, args []string, getenv func(string) string, stderr 
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	server := tool.Server{
 		SkillID: uuid.New(), Skill: "conformance", Revision: 1, Transport: tool.HTTP, URL: args[len(args)-1],
-		Authorization: sc.authorization(),
+		Authorization: sc.buildAuthorization(),
 	}
-	st, err := open(ctx, getenv, log, server, sc)
+	st, err := openState(ctx, getenv, log, server, sc)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.close(context.WithoutCancel(ctx))) }()
-	return st.drive(ctx, sc)
+	return st.callTools(ctx, sc)
 }
 
-// authorization is what an operator would set for the scenario.
-func (sc scenario) authorization() tool.Authorization {
+// buildAuthorization returns the settings that an operator would choose for the scenario.
+func (sc scenario) buildAuthorization() tool.Authorization {
 	a := tool.Authorization{
 		ClientID: sc.ClientID, ClientSecret: sc.ClientSecret, Issuer: sc.Issuer, PrivateKey: sc.PrivateKey,
-		TrustOrigin: true, // the metadata of auth/metadata-var2 are about the whole origin
+		TrustOrigin: true, // the metadata of auth/metadata-var2 apply to the whole origin
 	}
 	switch sc.name {
 	case "auth/client-credentials-jwt", "auth/client-credentials-basic":
@@ -98,10 +96,10 @@ func (sc scenario) authorization() tool.Authorization {
 	return a
 }
 
-// drive lists the server's tools and calls each of them once.
-func (st *state) drive(ctx context.Context, sc scenario) error {
+// callTools lists the server's tools and calls each.
+func (st *state) callTools(ctx context.Context, sc scenario) error {
 	var listing tool.Listing
-	err := st.connecting(ctx, sc, func() (err error) {
+	err := st.connectAsNeeded(ctx, sc, func() (err error) {
 		listing, err = st.source.List(ctx, st.server)
 		return err
 	})
@@ -112,11 +110,11 @@ func (st *state) drive(ctx context.Context, sc scenario) error {
 	for i := range listing.Tools {
 		definition := &listing.Tools[i]
 		request := tool.CallRequest{
-			CallID: uuid.New(), Tool: definition.Name, Arguments: sc.arguments(definition.Name, listing.Tools), Definition: definition,
-			Caller: tool.Caller{Capabilities: json.RawMessage(`{"elicitation":{"form":{}}}`), Ask: accept},
+			CallID: uuid.New(), Tool: definition.Name, Arguments: sc.chooseArguments(definition.Name, listing.Tools), Definition: definition,
+			Caller: tool.Caller{Capabilities: json.RawMessage(`{"elicitation":{"form":{}}}`), Ask: acceptForms},
 		}
-		for range sc.repeats() {
-			err := st.connecting(ctx, sc, func() error {
+		for range sc.callCount() {
+			err := st.connectAsNeeded(ctx, sc, func() error {
 				_, err := st.source.Call(ctx, st.server, request)
 				return err
 			})
@@ -128,16 +126,16 @@ func (st *state) drive(ctx context.Context, sc scenario) error {
 	return failures
 }
 
-// repeats is how often each tool is called: the authorization server that moves does so between two calls.
-func (sc scenario) repeats() int {
+// callCount returns how often to call each tool. The authorization server that migrates does so between two calls.
+func (sc scenario) callCount() int {
 	if sc.name == "auth/authorization-server-migration" {
 		return 2
 	}
 	return 1
 }
 
-// arguments are those that the scenario's server wants to see.
-func (sc scenario) arguments(name string, tools []tool.Definition) json.RawMessage {
+// chooseArguments returns the arguments that the scenario's server expects.
+func (sc scenario) chooseArguments(name string, tools []tool.Definition) json.RawMessage {
 	for _, c := range sc.ToolCalls {
 		if c.Name == name {
 			return c.Arguments
@@ -160,9 +158,8 @@ func (sc scenario) arguments(name string, tools []tool.Definition) json.RawMessa
 	return nil
 }
 
-// connecting runs f, and when somebody has to connect first, is that somebody, and runs it again. A server that
-// goes on demanding is left alone.
-func (st *state) connecting(ctx context.Context, sc scenario, f func() error) error {
+// connectAsNeeded runs f. If f needs a connection, it connects and runs f again, up to maxConnects times.
+func (st *state) connectAsNeeded(ctx context.Context, sc scenario, f func() error) error {
 	for round := 1; ; round++ {
 		err := f()
 		var failure *tool.Failure
@@ -170,7 +167,7 @@ func (st *state) connecting(ctx context.Context, sc scenario, f func() error) er
 			return err
 		}
 		st.log.Info("connecting", "reason", failure.Connect.Reason)
-		if err := st.connect(ctx, sc); err != nil {
+		if err := st.connectSkill(ctx, sc); err != nil {
 			return fmt.Errorf("connect: %w", err)
 		}
 	}
@@ -178,8 +175,8 @@ func (st *state) connecting(ctx context.Context, sc scenario, f func() error) er
 
 const maxConnects = 3
 
-// accept accepts what a server asks for, with the defaults that it declares.
-func accept(_ context.Context, questions []tool.Question) ([]json.RawMessage, error) {
+// acceptForms answers questions with the defaults that the server declares.
+func acceptForms(_ context.Context, questions []tool.Question) ([]json.RawMessage, error) {
 	answers := make([]json.RawMessage, len(questions))
 	for i, question := range questions {
 		var err error

@@ -28,13 +28,12 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// metadataURL is the client id that the suite expects where it takes a metadata document's URL; nobody
-// fetches it.
+// metadataURL is the client ID that the suite expects as the URL of a metadata document. It is never fetched.
 const metadataURL = "https://conformance-test.local/client-metadata.json"
 
 const closeTime = 5 * time.Second
 
-// state is what one process of the suite works with.
+// state holds the services of one process.
 type state struct {
 	log      *slog.Logger
 	server   tool.Server
@@ -46,7 +45,7 @@ type state struct {
 	person   uuid.UUID
 }
 
-func open(ctx context.Context, getenv func(string) string, log *slog.Logger, server tool.Server, sc scenario) (*state, error) {
+func openState(ctx context.Context, getenv func(string) string, log *slog.Logger, server tool.Server, sc scenario) (*state, error) {
 	st := &state{log: log, server: server}
 	schema, err := schemaName()
 	if err != nil {
@@ -55,18 +54,18 @@ func open(ctx context.Context, getenv func(string) string, log *slog.Logger, ser
 	dir := filepath.Join(os.TempDir(), "holdpoint-conformance-"+strconv.Itoa(os.Getuid())+"-"+schema)
 	st.db, err = postgres.Open(ctx, postgres.Config{
 		DatabaseURL: getenv("DATABASE_URL"), DataDir: dir, MaxConns: 4, Logger: log,
-		Settings: map[string]string{"fsync": "off", "max_connections": "300"}, // of the cluster: all scenarios run at once
+		Settings: map[string]string{"fsync": "off", "max_connections": "300"}, // all scenarios run at once
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := st.assemble(ctx, sc); err != nil {
+	if err := st.openServices(ctx, sc); err != nil {
 		return nil, errors.Join(err, st.close(ctx))
 	}
 	return st, nil
 }
 
-// schemaName names the migrations: a cluster that another state of them left behind is of no use.
+// schemaName returns a name for the state of the migrations. A cluster from another state cannot be used.
 func schemaName() (string, error) {
 	hash := sha256.New()
 	files, err := fs.Glob(migrations.FS, "*.sql")
@@ -83,7 +82,7 @@ func schemaName() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)[:6]), nil
 }
 
-func (st *state) assemble(ctx context.Context, sc scenario) error {
+func (st *state) openServices(ctx context.Context, sc scenario) error {
 	if _, err := postgres.Migrate(ctx, st.db, migrations.FS); err != nil {
 		return err
 	}
@@ -142,9 +141,8 @@ func (st *state) close(ctx context.Context) error {
 	return errors.Join(err, st.db.Close(ctx))
 }
 
-// connect does what a person does in the dashboard, and then at the authorization server, which consents
-// at once.
-func (st *state) connect(ctx context.Context, sc scenario) error {
+// connectSkill connects as a person does in the dashboard and at the authorization server, which consents at once.
+func (st *state) connectSkill(ctx context.Context, sc scenario) error {
 	key := oauthclient.Key{SkillID: st.server.SkillID}
 	if sc.IDToken != "" {
 		return st.oauth.UseIdentity(ctx, st.person, key, sc.IDToken)
@@ -164,7 +162,7 @@ func (st *state) connect(ctx context.Context, sc scenario) error {
 	_ = response.Body.Close()
 	back, err := response.Location()
 	if err != nil {
-		return fmt.Errorf("the authorization server answered HTTP %d and sends nobody back: %w", response.StatusCode, err)
+		return fmt.Errorf("the authorization server answered HTTP %d without a redirect: %w", response.StatusCode, err)
 	}
 	_, err = st.oauth.Callback(ctx, st.person, back.Query())
 	return err

@@ -20,17 +20,17 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/relay"
 )
 
-// token is that of the person who sets the house up.
+// token is the bootstrap token.
 const token = "conformance-bootstrap-token-0123456789"
 
-// house is everything that runs beside the suite.
-type house struct {
+// setup holds the processes and servers that run beside the suite.
+type setup struct {
 	env     []string
 	program string
 	dir     string
 
-	holdpoint      string // its URL
-	legacy, modern string // the URLs of the two agents, without need of a key
+	holdpoint      string // URL
+	legacy, modern string // URLs of the proxies of the two agents
 
 	processes []*process
 	servers   []*http.Server
@@ -41,33 +41,33 @@ type process struct {
 	ended chan struct{}
 }
 
-func (h *house) build(ctx context.Context, everything string) error {
-	sessions, err := h.fixtures(ctx, everything, "sessions", false)
+func (h *setup) startAll(ctx context.Context, everything string) error {
+	sessions, err := h.startFixtures(ctx, everything, "sessions", false)
 	if err != nil {
 		return err
 	}
-	stateless, err := h.fixtures(ctx, everything, "stateless", true)
+	stateless, err := h.startFixtures(ctx, everything, "stateless", true)
 	if err != nil {
 		return err
 	}
-	tasks, err := h.listen(ctx, newTaskServer())
+	tasks, err := h.serveHandler(ctx, newTaskServer())
 	if err != nil {
 		return err
 	}
-	if err := h.serve(ctx); err != nil {
+	if err := h.startHoldpoint(ctx); err != nil {
 		return err
 	}
-	if err := h.apply(ctx, fmt.Sprintf(manifest, sessions, stateless, tasks)); err != nil {
+	if err := h.applyManifest(ctx, fmt.Sprintf(manifest, sessions, stateless, tasks)); err != nil {
 		return err
 	}
-	if h.legacy, err = h.front(ctx, "legacy"); err != nil {
+	if h.legacy, err = h.startProxy(ctx, "legacy"); err != nil {
 		return err
 	}
-	h.modern, err = h.front(ctx, "modern")
+	h.modern, err = h.startProxy(ctx, "modern")
 	return err
 }
 
-// manifest has the fixtures under the names that the suite knows.
+// manifest declares the fixtures under the names that the suite expects.
 const manifest = `skills:
   - {name: sessions, transport: http, url: %q, auto_approve: true, trust_new_tools: true}
   - {name: stateless, transport: http, url: %q, auto_approve: true, trust_new_tools: true}
@@ -79,17 +79,17 @@ agents:
     skills: [{skill: stateless, prefix: ""}, {skill: tasks, prefix: ""}]
 `
 
-// fixtures starts the SDK's fixture server.
-func (h *house) fixtures(ctx context.Context, program, name string, stateless bool) (string, error) {
+// startFixtures starts the SDK's fixture server.
+func (h *setup) startFixtures(ctx context.Context, program, name string, stateless bool) (string, error) {
 	addr, err := freeAddress(ctx)
 	if err != nil {
 		return "", err
 	}
-	if err := h.start(name, program, "-http", addr, fmt.Sprintf("-stateless=%t", stateless)); err != nil {
+	if err := h.startProcess(name, program, "-http", addr, fmt.Sprintf("-stateless=%t", stateless)); err != nil {
 		return "", err
 	}
 	dialer := &net.Dialer{}
-	return "http://" + addr + "/mcp", h.await(ctx, name+" listens", func() error {
+	return "http://" + addr + "/mcp", h.waitFor(ctx, name+" listens", func() error {
 		c, err := dialer.DialContext(ctx, "tcp", addr)
 		if err == nil {
 			err = c.Close()
@@ -98,18 +98,18 @@ func (h *house) fixtures(ctx context.Context, program, name string, stateless bo
 	})
 }
 
-// serve starts Holdpoint.
-func (h *house) serve(ctx context.Context) error {
+// startHoldpoint starts Holdpoint.
+func (h *setup) startHoldpoint(ctx context.Context) error {
 	addr, err := freeAddress(ctx)
 	if err != nil {
 		return err
 	}
 	h.holdpoint = "http://" + addr
 	h.env = append(h.env, "HOLDPOINT_BOOTSTRAP_TOKEN="+token)
-	if err := h.start("holdpoint", h.program, "serve", "--addr", addr, "--data-dir", filepath.Join(h.dir, "data")); err != nil {
+	if err := h.startProcess("holdpoint", h.program, "serve", "--addr", addr, "--data-dir", filepath.Join(h.dir, "data")); err != nil {
 		return err
 	}
-	return h.await(ctx, "holdpoint is ready", func() error {
+	return h.waitFor(ctx, "holdpoint is ready", func() error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.holdpoint+"/readyz", http.NoBody)
 		if err != nil {
 			return err
@@ -126,18 +126,18 @@ func (h *house) serve(ctx context.Context) error {
 	})
 }
 
-func (h *house) apply(ctx context.Context, yaml string) error {
+func (h *setup) applyManifest(ctx context.Context, yaml string) error {
 	file := filepath.Join(h.dir, "holdpoint.yaml")
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
 		return err
 	}
-	_, err := h.cli(ctx, "apply", "-f", file)
+	_, err := h.runCommand(ctx, "apply", "-f", file)
 	return err
 }
 
-// front makes the proxy before an agent. The Host header stays as it was.
-func (h *house) front(ctx context.Context, agent string) (string, error) {
-	printed, err := h.cli(ctx, "agent", "key", "create", agent, "--json")
+// startProxy makes the proxy before an agent. The Host header stays as it was.
+func (h *setup) startProxy(ctx context.Context, agent string) (string, error) {
+	printed, err := h.runCommand(ctx, "agent", "key", "create", agent, "--json")
 	if err != nil {
 		return "", err
 	}
@@ -160,11 +160,11 @@ func (h *house) front(ctx context.Context, agent string) (string, error) {
 			r.Out.Header.Set("Authorization", "Bearer "+made.Key)
 		},
 	}
-	return h.listen(ctx, relay.Whole(proxy))
+	return h.serveHandler(ctx, relay.Whole(proxy))
 }
 
-// listen serves until the house is torn down.
-func (h *house) listen(ctx context.Context, handler http.Handler) (string, error) {
+// serveHandler serves until the house is torn down.
+func (h *setup) serveHandler(ctx context.Context, handler http.Handler) (string, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -175,7 +175,7 @@ func (h *house) listen(ctx context.Context, handler http.Handler) (string, error
 	return "http://" + listener.Addr().String() + "/mcp", nil
 }
 
-func (h *house) cli(ctx context.Context, args ...string) ([]byte, error) {
+func (h *setup) runCommand(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, h.program, args...) //nolint:gosec // G204: the program under test
 	cmd.Env = append(slices.Clone(h.env), "HOLDPOINT_URL="+h.holdpoint, "HOLDPOINT_TOKEN="+token)
 	var stdout, stderr bytes.Buffer
@@ -186,8 +186,8 @@ func (h *house) cli(ctx context.Context, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// start begins a process that writes to a log of its own.
-func (h *house) start(name, program string, args ...string) error {
+// startProcess begins a process that writes to a log of its own.
+func (h *setup) startProcess(name, program string, args ...string) error {
 	log, err := os.Create(filepath.Join(h.dir, name+".log"))
 	if err != nil {
 		return err
@@ -203,13 +203,13 @@ func (h *house) start(name, program string, args ...string) error {
 	h.processes = append(h.processes, p)
 	go func() {
 		defer close(p.ended)
-		_ = cmd.Wait() // what it has to say is in its log
+		_ = cmd.Wait() // its errors are in its log
 	}()
 	return nil
 }
 
-// stop ends everything, the last begun first.
-func (h *house) stop() {
+// stopAll ends everything, the last begun first.
+func (h *setup) stopAll() {
 	for _, server := range h.servers {
 		_ = server.Close() // whoever still listens is done
 	}
@@ -230,8 +230,8 @@ func freeAddress(ctx context.Context) (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// await asks until there is no error, or the process that was started last has ended.
-func (h *house) await(ctx context.Context, what string, ask func() error) error {
+// waitFor asks until there is no error, or the process that was started last has ended.
+func (h *setup) waitFor(ctx context.Context, what string, ask func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
 	for {

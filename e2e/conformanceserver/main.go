@@ -1,16 +1,14 @@
-// Command conformanceserver puts together what the MCP conformance suite tests as a server, and runs a command
-// against it:
+// Command conformanceserver starts the server that the MCP conformance suite tests, and runs a command against it:
 //
 //	conformanceserver -holdpoint PATH -everything PATH COMMAND [ARGUMENT...]
 //
-// A Holdpoint of its own serves two agents. Both have the suite's fixtures under their own names and
-// auto-approved: "legacy" from a server with sessions (MCP 2025-11-25), "modern" from one without
-// (2026-07-28) and, beside it, the tasks that this program serves. The fixtures of the
-// official Go SDK are a program (-everything), built from that module. The suite sends no credential, so in front
-// of each agent is a proxy that adds its key, and nothing else. The command finds their URLs in
-// CONFORMANCE_LEGACY and CONFORMANCE_MODERN, and its exit code is this program's.
+// A new Holdpoint serves two agents. Both have the suite's fixtures, auto-approved and under their own names: "legacy" from a server
+// with sessions (MCP 2025-11-25), "modern" from a server without them (2026-07-28) and from this program, which serves the tasks.
+// -everything is the fixture server of the official Go SDK, built from that module. The suite sends no credential, so a proxy before
+// each agent adds its key. The command finds the URLs of the proxies in CONFORMANCE_LEGACY and CONFORMANCE_MODERN. Its exit code
+// becomes the exit code of this program.
 //
-// The database is DATABASE_URL's, or else an embedded cluster that lives as long as the program.
+// The database is DATABASE_URL, or an embedded cluster that ends with this program.
 package main
 
 import (
@@ -62,28 +60,28 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) (err
 	if err != nil {
 		return err
 	}
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // G302: as root, the database is an ordinary user's, who passes through
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // G302: the account of the database passes through
 		return err
 	}
-	h := &house{env: env, program: *program, dir: dir}
+	h := &setup{env: env, program: *program, dir: dir}
 	defer func() {
 		if err != nil {
-			h.tell(stderr)
+			h.printLogs(stderr)
 		}
-		h.stop()
+		h.stopAll()
 		err = errors.Join(err, os.RemoveAll(dir))
 	}()
-	if err := h.build(ctx, *everything); err != nil {
+	if err := h.startAll(ctx, *everything); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, flags.Arg(0), flags.Args()[1:]...) //nolint:gosec // G204: whoever runs this says what to run
+	cmd := exec.CommandContext(ctx, flags.Arg(0), flags.Args()[1:]...) //nolint:gosec // G204: the command is an argument
 	cmd.Env = append(slices.Clone(env), "CONFORMANCE_LEGACY="+h.legacy, "CONFORMANCE_MODERN="+h.modern)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	return cmd.Run()
 }
 
-// tell shows the end of what the servers wrote.
-func (h *house) tell(to io.Writer) {
+// printLogs prints the end of each log.
+func (h *setup) printLogs(to io.Writer) {
 	const tail = 2 << 10
 	logs, _ := filepath.Glob(filepath.Join(h.dir, "*.log")) // the pattern is right
 	for _, name := range logs {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// The extension whose fixtures these are (SEP-2663).
+// tasksExtension is the extension of the fixtures (SEP-2663).
 const tasksExtension = "io.modelcontextprotocol/tasks"
 
-// taskServer is a stateless server of MCP 2026-07-28 with the fixtures of the suite's tasks scenarios: a client that
-// declares the extension gets tasks, another the result itself where there is one without.
+// taskServer is a stateless server of MCP 2026-07-28 with the fixtures of the suite's tasks scenarios. A client that declares the
+// extension gets tasks. Others get the result itself, if the tool has one without a task.
 type taskServer struct {
 	mu    sync.Mutex
 	tasks map[string]*task
@@ -24,15 +24,15 @@ type taskServer struct {
 
 func newTaskServer() *taskServer { return &taskServer{tasks: map[string]*task{}} }
 
-// task is guarded by its server's lock.
+// task is guarded by the lock of its server.
 type task struct {
 	id              string
 	status          string
 	created, update time.Time
 	result          any
 	fault           *rpcError
-	questions       map[string]any // that nobody answered yet
-	answered        chan struct{}  // closed when all are
+	questions       map[string]any // unanswered
+	answered        chan struct{}  // closed when all are answered
 	cancel          context.CancelFunc
 }
 
@@ -42,7 +42,7 @@ type rpcError struct {
 	Data    any    `json:"data,omitempty"`
 }
 
-// request is what the server reads of one.
+// request holds the members of a request that the server reads.
 type request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -84,7 +84,7 @@ func (s *taskServer) ServeHTTP(w http.ResponseWriter, h *http.Request) {
 	}
 	answer := map[string]any{"jsonrpc": "2.0", "id": r.ID}
 	status := http.StatusOK
-	if result, fault := s.answer(h.Context(), &r); fault == nil {
+	if result, fault := s.answerRequest(h.Context(), &r); fault == nil {
 		answer["result"] = result
 	} else {
 		answer["error"] = fault
@@ -116,7 +116,7 @@ const (
 	codeUnsupportedVersion = -32022
 )
 
-func (s *taskServer) answer(ctx context.Context, r *request) (any, *rpcError) {
+func (s *taskServer) answerRequest(ctx context.Context, r *request) (any, *rpcError) {
 	switch r.Method {
 	case "server/discover":
 		return map[string]any{
@@ -125,11 +125,11 @@ func (s *taskServer) answer(ctx context.Context, r *request) (any, *rpcError) {
 			"_meta":        map[string]any{"io.modelcontextprotocol/serverInfo": map[string]any{"name": "tasks", "version": "1"}},
 		}, nil
 	case "tools/list":
-		return map[string]any{"resultType": "complete", "ttlMs": 60_000, "cacheScope": "public", "tools": definitions()}, nil
+		return map[string]any{"resultType": "complete", "ttlMs": 60_000, "cacheScope": "public", "tools": toolDefinitions()}, nil
 	case "tools/call":
-		return s.call(ctx, r)
+		return s.callTool(ctx, r)
 	case "tasks/get", "tasks/update", "tasks/cancel":
-		return s.ofTask(r)
+		return s.answerTaskRequest(r)
 	case "initialize":
 		return nil, &rpcError{Code: codeUnsupportedVersion, Message: "only 2026-07-28", Data: map[string]any{"supported": []string{"2026-07-28"}}}
 	default:
@@ -137,66 +137,66 @@ func (s *taskServer) answer(ctx context.Context, r *request) (any, *rpcError) {
 	}
 }
 
-// ofTask answers the extension's own methods.
-func (s *taskServer) ofTask(r *request) (any, *rpcError) {
+// answerTaskRequest answers the methods of the extension.
+func (s *taskServer) answerTaskRequest(r *request) (any, *rpcError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.tasks[r.Params.TaskID]
 	switch {
 	case !r.declaresTasks():
-		return nil, missing("extensions", map[string]any{tasksExtension: map[string]any{}})
+		return nil, missingCapability("extensions", map[string]any{tasksExtension: map[string]any{}})
 	case t == nil:
 		return nil, &rpcError{Code: codeInvalidParams, Message: "unknown task"}
 	case r.Method == "tasks/get":
-		return t.detailed(), nil
+		return t.allMembers(), nil
 	case r.Method == "tasks/cancel":
 		t.cancel()
-		t.end("cancelled")
+		t.setEnded("cancelled")
 	default:
-		t.take(r.Params.Responses)
+		t.takeAnswers(r.Params.Responses)
 	}
 	return map[string]any{"resultType": "complete"}, nil
 }
 
-func missing(capability string, what any) *rpcError {
+func missingCapability(capability string, what any) *rpcError {
 	return &rpcError{
 		Code: codeMissingCapability, Message: "a capability of the client is missing",
 		Data: map[string]any{"requiredCapabilities": map[string]any{capability: what}},
 	}
 }
 
-// begin makes a task, and has the job done beside it.
-func (s *taskServer) begin(job func(context.Context, *task) (any, *rpcError)) any {
+// beginTask creates a task and runs its job in a goroutine.
+func (s *taskServer) beginTask(job func(context.Context, *task) (any, *rpcError)) any {
 	ctx, cancel := context.WithCancel(context.Background())
 	now := time.Now()
 	t := &task{id: rand.Text(), status: "working", created: now, update: now, cancel: cancel}
 	s.mu.Lock()
 	s.tasks[t.id] = t
-	created := t.head("task")
+	created := t.baseMembers("task")
 	s.mu.Unlock()
 	go func() {
 		defer cancel()
 		result, fault := job(ctx, t)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if t.ended() {
+		if t.isEnded() {
 			return
 		}
 		t.result, t.fault = result, fault
 		if fault != nil {
-			t.end("failed")
+			t.setEnded("failed")
 		} else {
-			t.end("completed")
+			t.setEnded("completed")
 		}
 	}()
 	return created
 }
 
-// ask has the client asked, and waits until it answered all questions.
-func (s *taskServer) ask(ctx context.Context, t *task, questions map[string]any) {
+// askClient asks the client, and waits until all questions are answered.
+func (s *taskServer) askClient(ctx context.Context, t *task, questions map[string]any) {
 	answered := make(chan struct{})
 	s.mu.Lock()
-	if !t.ended() {
+	if !t.isEnded() {
 		t.questions, t.answered = questions, answered
 		t.status, t.update = "input_required", time.Now()
 	}
@@ -207,8 +207,8 @@ func (s *taskServer) ask(ctx context.Context, t *task, questions map[string]any)
 	}
 }
 
-// take notes answers to questions that wait for one; others are of no account.
-func (t *task) take(responses map[string]json.RawMessage) {
+// takeAnswers takes the answers to open questions and ignores others.
+func (t *task) takeAnswers(responses map[string]json.RawMessage) {
 	if t.status != "input_required" {
 		return
 	}
@@ -222,25 +222,25 @@ func (t *task) take(responses map[string]json.RawMessage) {
 	}
 }
 
-func (t *task) end(status string) {
-	if !t.ended() {
+func (t *task) setEnded(status string) {
+	if !t.isEnded() {
 		t.status, t.update = status, time.Now()
 	}
 }
 
-func (t *task) ended() bool {
+func (t *task) isEnded() bool {
 	return slices.Contains([]string{"completed", "failed", "cancelled"}, t.status)
 }
 
-func (t *task) head(resultType string) map[string]any {
+func (t *task) baseMembers(resultType string) map[string]any {
 	return map[string]any{
 		"resultType": resultType, "taskId": t.id, "status": t.status, "ttlMs": 600_000, "pollIntervalMs": 100,
 		"createdAt": t.created.UTC().Format(time.RFC3339Nano), "lastUpdatedAt": t.update.UTC().Format(time.RFC3339Nano),
 	}
 }
 
-func (t *task) detailed() any {
-	d := t.head("complete")
+func (t *task) allMembers() any {
+	d := t.baseMembers("complete")
 	switch t.status {
 	case "completed":
 		d["result"] = t.result

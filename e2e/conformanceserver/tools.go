@@ -9,8 +9,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// definitions are the tools, as tools/list gives them.
-func definitions() []any {
+// toolDefinitions returns the tools for tools/list.
+func toolDefinitions() []any {
 	definition := func(name, support, schema string) any {
 		return map[string]any{
 			"name": name, "description": "A fixture of the suite: " + name,
@@ -29,38 +29,38 @@ func definitions() []any {
 	}
 }
 
-func (s *taskServer) call(ctx context.Context, r *request) (any, *rpcError) {
+func (s *taskServer) callTool(ctx context.Context, r *request) (any, *rpcError) {
 	given := r.Params.Arguments
 	switch {
 	case r.Params.Name == "greet":
-		return said("Hello, " + given.Name + "!"), nil
+		return textResult("Hello, " + given.Name + "!"), nil
 	case r.Params.Name == "slow_compute" && given.Seconds <= 0:
-		return said("computed " + given.Label), nil
+		return textResult("computed " + given.Label), nil
 	case r.Params.Name == "test_tool_with_task":
-		return s.composed(r)
+		return s.greetByTask(r)
 	}
-	job := s.job(r.Params.Name, given)
+	job := s.findJob(r.Params.Name, given)
 	switch {
 	case job == nil:
 		return nil, &rpcError{Code: codeInvalidParams, Message: "unknown tool"}
 	case r.declaresTasks():
-		return s.begin(job), nil
+		return s.beginTask(job), nil
 	case r.Params.Name == "slow_compute" || r.Params.Name == "protocol_error_job":
 		return job(ctx, nil)
-	default: // it asks, or says that it needs a task
-		return nil, missing("extensions", map[string]any{tasksExtension: map[string]any{}})
+	default: // the tool asks questions, or requires a task
+		return nil, missingCapability("extensions", map[string]any{tasksExtension: map[string]any{}})
 	}
 }
 
-// job is what a tool does that may take a while; nil: there is none.
-func (s *taskServer) job(name string, given arguments) func(context.Context, *task) (any, *rpcError) {
+// findJob returns the job of a tool that may take some time; nil: none.
+func (s *taskServer) findJob(name string, given arguments) func(context.Context, *task) (any, *rpcError) {
 	switch name {
 	case "slow_compute":
-		return func(ctx context.Context, _ *task) (any, *rpcError) { return slowly(ctx, given) }
+		return func(ctx context.Context, _ *task) (any, *rpcError) { return computeSlowly(ctx, given) }
 	case "failing_job":
 		return func(ctx context.Context, _ *task) (any, *rpcError) {
 			_ = pause.For(ctx, time.Second)
-			return map[string]any{"content": said("it failed").Content, "isError": true}, nil
+			return map[string]any{"content": textResult("it failed").Content, "isError": true}, nil
 		}
 	case "protocol_error_job":
 		return func(ctx context.Context, _ *task) (any, *rpcError) {
@@ -69,42 +69,42 @@ func (s *taskServer) job(name string, given arguments) func(context.Context, *ta
 		}
 	case "confirm_delete":
 		return func(ctx context.Context, t *task) (any, *rpcError) {
-			s.ask(ctx, t, map[string]any{"confirm": question("Delete "+given.Filename+"?", "confirm", "boolean")})
-			return said("deleted " + given.Filename), nil
+			s.askClient(ctx, t, map[string]any{"confirm": newQuestion("Delete "+given.Filename+"?", "confirm", "boolean")})
+			return textResult("deleted " + given.Filename), nil
 		}
 	case "multi_input":
 		return func(ctx context.Context, t *task) (any, *rpcError) {
-			s.ask(ctx, t, map[string]any{
-				"first":  question("The first?", "name", "string"),
-				"second": question("The second?", "name", "string"),
+			s.askClient(ctx, t, map[string]any{
+				"first":  newQuestion("The first?", "name", "string"),
+				"second": newQuestion("The second?", "name", "string"),
 			})
-			return said("both were answered"), nil
+			return textResult("both were answered"), nil
 		}
 	}
 	return nil
 }
 
-// composed asks in a result first, and goes on as a task with the answer.
-func (s *taskServer) composed(r *request) (any, *rpcError) {
+// greetByTask first asks in a result, and continues as a task with the answer.
+func (s *taskServer) greetByTask(r *request) (any, *rpcError) {
 	switch answer, ok := r.Params.Responses["user_name"]; {
 	case !r.declaresTasks():
-		return nil, missing("extensions", map[string]any{tasksExtension: map[string]any{}})
+		return nil, missingCapability("extensions", map[string]any{tasksExtension: map[string]any{}})
 	case r.Params.Meta.Capabilities.Elicitation == nil:
-		return nil, missing("elicitation", map[string]any{})
+		return nil, missingCapability("elicitation", map[string]any{})
 	case !ok:
 		return map[string]any{
 			"resultType": "input_required", "requestState": "asked-for-a-name",
-			"inputRequests": map[string]any{"user_name": question("What is your name?", "name", "string")},
+			"inputRequests": map[string]any{"user_name": newQuestion("What is your name?", "name", "string")},
 		}, nil
 	default:
-		return s.begin(func(ctx context.Context, _ *task) (any, *rpcError) {
-			_ = pause.For(ctx, 2*time.Second) // more than a call has before it is a task
-			return said("Hello, " + named(answer) + "!"), nil
+		return s.beginTask(func(ctx context.Context, _ *task) (any, *rpcError) {
+			_ = pause.For(ctx, 2*time.Second) // longer than a call may take before it becomes a task
+			return textResult("Hello, " + readName(answer) + "!"), nil
 		}), nil
 	}
 }
 
-func named(answer json.RawMessage) string {
+func readName(answer json.RawMessage) string {
 	var elicited struct {
 		Content map[string]string `json:"content"`
 	}
@@ -119,19 +119,19 @@ type result struct {
 	Content    []any  `json:"content"`
 }
 
-func said(text string) result {
+func textResult(text string) result {
 	return result{"complete", []any{map[string]any{"type": "text", "text": text}}}
 }
 
-func slowly(ctx context.Context, given arguments) (any, *rpcError) {
+func computeSlowly(ctx context.Context, given arguments) (any, *rpcError) {
 	if pause.For(ctx, time.Duration(given.Seconds*float64(time.Second))) != nil {
 		return nil, &rpcError{Code: codeInternal, Message: "interrupted"}
 	}
-	return said(strings.TrimSpace("computed " + given.Label)), nil
+	return textResult(strings.TrimSpace("computed " + given.Label)), nil
 }
 
-// question is an elicitation of one value.
-func question(message, name, kind string) any {
+// newQuestion returns an elicitation of one value.
+func newQuestion(message, name, kind string) any {
 	return map[string]any{"method": "elicitation/create", "params": map[string]any{
 		"mode": "form", "message": message,
 		"requestedSchema": map[string]any{

@@ -1,6 +1,5 @@
-// Package audit owns the audit_events table: one row for every call, decision
-// and operator's act, written in the transaction of the change it describes.
-// Nothing here changes or deletes an event.
+// Package audit owns the audit_events table: one row for every call, decision and change by an operator, written in the
+// transaction of the change. Nothing here changes or deletes an event.
 package audit
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Actor is who did what an event tells of.
+// Actor is the person, agent or system that caused an event.
 type Actor struct {
 	Kind string // person, agent, system
 	ID   uuid.UUID
@@ -27,27 +26,27 @@ const (
 	KindSystem = "system"
 )
 
-// Person is a signed-in person, or one with a token.
+// Person returns a person as actor.
 func Person(id uuid.UUID) Actor { return Actor{Kind: KindPerson, ID: id} }
 
-// Agent is an agent, known by its key.
+// Agent returns an agent as actor.
 func Agent(id uuid.UUID) Actor { return Actor{Kind: KindAgent, ID: id} }
 
-// System is Holdpoint itself: a deadline, a takeover, a discovery.
+// System returns Holdpoint itself as actor: a deadline, a takeover, a discovery.
 func System() Actor { return Actor{Kind: KindSystem} }
 
-// Event is one fact.
+// Event is an audit event.
 type Event struct {
 	ID      int64
 	At      time.Time // set by the database
 	Actor   Actor
-	Action  string         // noun.verb, "call.parked"
-	Subject uuid.UUID      // the call, skill, agent, person it is about
-	Data    map[string]any // small, nothing secret
-	// Origin is how the actor came in. Zero: Holdpoint itself, or an event of an older version.
+	Action  Action
+	Subject uuid.UUID      // id of a call, skill, agent, person, …
+	Data    map[string]any // small, without secrets
+	// Origin is the credential and the address of the actor. Zero: Holdpoint itself, or an event of an older version.
 	Origin Origin
 
-	// Raw is Data as it is stored, of events that were read. Nil: there is none.
+	// Raw is Data as stored, in events that were read. Nil: there is none.
 	Raw json.RawMessage
 }
 
@@ -62,20 +61,19 @@ SELECT subject_id, actor_id, actor_kind, action, data, nullif(credential_kind, '
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::text[]) AS e(` + eventColumns + `)`
 )
 
-// few events are cheaper as statements of their own than as one that unnests arrays.
+// few is the number of events up to which single statements are cheaper than one that unnests arrays.
 const few = 4
 
-// Queue adds the writing of events to a batch, for transactions that are one
-// round trip.
+// Queue adds the inserts of events to a batch, for transactions of one round trip.
 func Queue(batch *pgx.Batch, events ...Event) error {
 	return QueueIf(batch, "true", events...)
 }
 
-// QueueIf adds the writing of those events for which a condition holds when their turn comes: SQL
-// of the caller's, about its own tables, in which e.subject_id is the event's subject.
+// QueueIf is [Queue] for the events that meet a condition when they are inserted. The condition is SQL about the caller's own
+// tables, in which e.subject_id is the event's subject.
 func QueueIf(batch *pgx.Batch, condition string, events ...Event) error {
 	if len(events) > few {
-		args, err := columns(events)
+		args, err := eventColumnArrays(events)
 		if err != nil {
 			return err
 		}
@@ -83,7 +81,7 @@ func QueueIf(batch *pgx.Batch, condition string, events ...Event) error {
 		return nil
 	}
 	for _, e := range events {
-		actor, data, err := e.optional()
+		actor, data, err := e.nullableColumns()
 		if err != nil {
 			return err
 		}
@@ -93,8 +91,11 @@ func QueueIf(batch *pgx.Batch, condition string, events ...Event) error {
 	return nil
 }
 
-// optional are the columns that may be null.
-func (e *Event) optional() (actor *uuid.UUID, data *string, err error) {
+// nullableColumns returns the columns that may be null. It refuses unknown actions.
+func (e *Event) nullableColumns() (actor *uuid.UUID, data *string, err error) {
+	if e.Action.About() == "" {
+		return nil, nil, fmt.Errorf("audit event: action %q is unknown", e.Action)
+	}
 	if e.Actor.ID != uuid.Nil {
 		actor = &e.Actor.ID
 	}
@@ -118,7 +119,7 @@ func Write(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	for i := range events {
 		events[i].SetOrigin(ctx)
 	}
-	args, err := columns(events)
+	args, err := eventColumnArrays(events)
 	if err != nil {
 		return err
 	}
@@ -128,17 +129,18 @@ func Write(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	return nil
 }
 
-func columns(events []Event) ([]any, error) {
+// eventColumnArrays returns the arguments of insertSQL: an array for each column.
+func eventColumnArrays(events []Event) ([]any, error) {
 	n := len(events)
 	subjects, actors := make([]uuid.UUID, n), make([]*uuid.UUID, n)
-	kinds, actions, data := make([]string, n), make([]string, n), make([]*string, n)
+	kinds, actions, data := make([]string, n), make([]Action, n), make([]*string, n)
 	credentialKinds, credentialIDs, addresses := make([]string, n), make([]string, n), make([]string, n)
 	for i := range events {
 		e := &events[i]
 		subjects[i], kinds[i], actions[i] = e.Subject, e.Actor.Kind, e.Action
 		credentialKinds[i], credentialIDs[i], addresses[i] = e.Origin.Credential.Kind, e.Origin.Credential.ID, e.Origin.Address
 		var err error
-		if actors[i], data[i], err = e.optional(); err != nil {
+		if actors[i], data[i], err = e.nullableColumns(); err != nil {
 			return nil, err
 		}
 	}

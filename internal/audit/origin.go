@@ -6,10 +6,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
 )
 
-// Credential names what an actor authenticated with. It is no secret.
+// Credential identifies the credential of an actor. It contains no secret.
 type Credential struct {
 	Kind string
-	ID   string // empty: its kind says it all
+	ID   string // empty if there is only one of its kind
 }
 
 // The kinds of credentials.
@@ -23,28 +23,28 @@ const (
 	SignInLink     = "sign_in_link"
 )
 
-// Origin is how an actor came in.
+// Origin is the credential and the address of an actor.
 type Origin struct {
 	Credential Credential
-	Address    string // of the client; empty: not known
+	Address    string // of the client; empty: unknown
 }
 
 type originKey struct{}
 
-// actorCredential is the credential that a request was authenticated with, and whose it is.
+// actorCredential is the credential of a request, with its owner.
 type actorCredential struct {
 	actor      Actor
 	credential Credential
 }
 
-// WithCredential returns a context for what an actor does with a credential. Events and decisions that are
-// written with it name that credential, and the address of the client that the context carries.
+// WithCredential returns a context for the actions of an actor with a credential. Events and decisions of the actor then name
+// the credential, and the address of the client in the context.
 func WithCredential(ctx context.Context, actor Actor, credential Credential) context.Context {
 	return context.WithValue(ctx, originKey{}, actorCredential{actor, credential})
 }
 
-// OriginOf returns how an actor came in, by the context of a request. An actor other than the one who
-// authenticated has no credential in it; Holdpoint itself has no origin.
+// OriginOf returns the origin of an actor from the context of a request. Only the authenticated actor has a credential.
+// Holdpoint itself has no origin.
 func OriginOf(ctx context.Context, actor Actor) Origin {
 	if actor.Kind == KindSystem {
 		return Origin{}
@@ -59,14 +59,14 @@ func OriginOf(ctx context.Context, actor Actor) Origin {
 	return origin
 }
 
-// FirstCredential is SQL: the ids of a kind among the credentials of the first event about a subject, so at most one. subject and kind are expressions
-// of the statement. Credentials of kinds whose ids are no UUIDs must not be asked for.
+// FirstCredential returns an SQL expression: an array with the credential of the first event about a subject, if that is of a
+// kind, else an empty array. subject and kind are SQL expressions. The ids of the kind must be UUIDs.
 func FirstCredential(subject, kind string) string {
 	return `ARRAY(SELECT first.credential_id::uuid FROM (SELECT credential_kind, credential_id FROM audit_events
 		WHERE subject_id = ` + subject + ` ORDER BY id LIMIT 1) AS first WHERE first.credential_kind = ` + kind + `)`
 }
 
-// SetOrigin fills in the event's origin from the context of a request, unless it has one.
+// SetOrigin sets the event's origin from the context of a request, unless it has one.
 func (e *Event) SetOrigin(ctx context.Context) {
 	if e.Origin == (Origin{}) {
 		e.Origin = OriginOf(ctx, e.Actor)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-// Events carry the credential of their actor, and nobody else's.
+// An event carries its actor's own credential only.
 func TestEventsHaveTheirOrigin(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t).Pool()
@@ -23,14 +23,14 @@ func TestEventsHaveTheirOrigin(t *testing.T) {
 	other, subject := audit.Person(uuid.New()), uuid.New()
 	err := postgres.InTx(ctx, pool, func(tx pgx.Tx) error {
 		return audit.Write(ctx, tx,
-			audit.Event{Actor: vera, Action: "test.own", Subject: subject},
-			audit.Event{Actor: other, Action: "test.other", Subject: subject},
-			audit.Event{Actor: audit.System(), Action: "test.system", Subject: subject})
+			audit.Event{Actor: vera, Action: audit.PersonLinked, Subject: subject},
+			audit.Event{Actor: other, Action: audit.PersonBlocked, Subject: subject},
+			audit.Event{Actor: audit.System(), Action: audit.PersonClaimed, Subject: subject})
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	queued := audit.Event{Actor: vera, Action: "test.queued", Subject: subject}
+	queued := audit.Event{Actor: vera, Action: audit.PersonGranted, Subject: subject}
 	queued.SetOrigin(ctx)
 	batch := &pgx.Batch{}
 	if err := audit.Queue(batch, queued); err != nil {
@@ -44,7 +44,9 @@ func TestEventsHaveTheirOrigin(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := audit.Origin{Credential: credential, Address: "203.0.113.9"}
-	want := map[string]audit.Origin{"test.own": whole, "test.queued": whole, "test.other": {Address: "203.0.113.9"}, "test.system": {}}
+	want := map[audit.Action]audit.Origin{
+		audit.PersonLinked: whole, audit.PersonGranted: whole, audit.PersonBlocked: {Address: "203.0.113.9"}, audit.PersonClaimed: {},
+	}
 	for _, e := range events {
 		if e.Origin != want[e.Action] {
 			t.Errorf("%s: %+v, want %+v", e.Action, e.Origin, want[e.Action])

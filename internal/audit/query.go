@@ -6,7 +6,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/query"
 )
 
-// Query is a search as people write it down. Empty fields select all.
+// Query is a search as people write it. Empty fields select all.
 type Query struct {
 	Actor    string // a name or an id; "system" is Holdpoint itself
 	Action   string // an action, or its noun alone: "call" is every action of calls
@@ -16,11 +16,11 @@ type Query struct {
 
 const maxAction = 100
 
-// Parse reads a query; actors says whom a name means. What cannot be read is a *[query.InvalidError].
+// Parse parses a query. actors resolves names. The error for an invalid field is a *[fault.InvalidError].
 func (q Query) Parse(ctx context.Context, actors query.Finder) (Filter, error) {
 	var r query.Reader
 	f := Filter{
-		Action:  r.Text("action", q.Action, maxAction),
+		Action:  Action(r.Text("action", q.Action, maxAction)),
 		Subject: r.ID("subject", q.Subject),
 		From:    r.Time("from", q.From, false), To: r.Time("to", q.To, true),
 	}

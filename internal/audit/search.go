@@ -13,14 +13,14 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// Filter selects events. Zero fields select all; a list that is not nil and empty selects none.
+// Filter selects events. Zero fields select all. A list that is empty but not nil selects none.
 type Filter struct {
 	Actors   []uuid.UUID // by one of them
 	Kind     string      // of actor; empty: any
-	Action   string      // an action, or its noun alone: "call" is every action of calls
+	Action   Action      // or its noun alone: "call" is every action of calls
 	Subject  uuid.UUID
 	From, To time.Time // at From or later, and before To
-	Before   int64     // events with a lower id; zero: from the newest on
+	Before   int64     // events with a lower id; zero: all
 	Limit    int       // at most 200; zero: 50
 }
 
@@ -28,19 +28,19 @@ type Filter struct {
 type Found struct {
 	Events []Event
 	Next   int64 // the cursor of the next page; zero: there is none
-	// Stopped: the search looked at as many events as it may at once, those down to Next.
+	// Stopped says that the search read its maximum of events, down to Next.
 	Stopped bool
 }
 
 const (
 	spanSize = 50_000 // of one statement
 
-	// MaxSearched is about how many events a search looks through before it stops.
+	// MaxSearched is the approximate number of events that one search reads.
 	MaxSearched = 500_000
 )
 
-// clockSlack is how far the order of events' times may be from that of their ids: they are written by
-// many at once, and the database's clock may be set.
+// clockSlack is the tolerated difference between the order of events' times and of their ids: many transactions write at
+// once, and the database's clock may be set.
 const clockSlack = time.Hour
 
 // List returns the first page of a search.
@@ -49,24 +49,20 @@ func List(ctx context.Context, db postgres.Querier, f Filter) ([]Event, error) {
 	return found.Events, err
 }
 
-// Search returns the events that a filter selects, newest first. It looks at a bounded number of them, so a page may be
-// short or empty and have a next one.
+// Search returns the events that a filter selects, newest first. It reads a limited number of events, so a page may be short
+// or empty and still have a next page.
 func Search(ctx context.Context, db postgres.Querier, f Filter) (Found, error) {
-	s := searcher{db: db, filter: f, limit: clamp(f.Limit)}
-	if err := s.run(ctx); err != nil {
+	s := searcher{db: db, filter: f, limit: f.Limit}
+	if s.limit <= 0 || s.limit > 200 {
+		s.limit = 50
+	}
+	if err := s.searchSpans(ctx); err != nil {
 		return Found{}, fmt.Errorf("search audit events: %w", err)
 	}
 	return s.found, nil
 }
 
-func clamp(limit int) int {
-	if limit <= 0 || limit > 200 {
-		return 50
-	}
-	return limit
-}
-
-// searcher goes through events from the newest to the oldest, span by span of ids.
+// searcher reads events from the newest to the oldest, in spans of ids.
 type searcher struct {
 	db     postgres.Querier
 	filter Filter
@@ -74,15 +70,15 @@ type searcher struct {
 	found  Found
 }
 
-func (s *searcher) run(ctx context.Context) error {
+func (s *searcher) searchSpans(ctx context.Context) error {
 	f := &s.filter
 	if f.Actors != nil && len(f.Actors) == 0 {
 		return nil
 	}
 	if f.Subject != uuid.Nil || f.Actors == nil && f.Kind == "" && f.Action == "" && f.From.IsZero() && f.To.IsZero() {
-		return s.collect(ctx, f.Before, 0) // an index leads to them
+		return s.collectEvents(ctx, f.Before, 0) // an index finds them
 	}
-	before, lowest, err := s.bounds(ctx)
+	before, lowest, err := s.findBounds(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,7 +88,7 @@ func (s *searcher) run(ctx context.Context) error {
 			return nil
 		}
 		end := max(before-spanSize, lowest)
-		if err := s.collect(ctx, before, end); err != nil {
+		if err := s.collectEvents(ctx, before, end); err != nil {
 			return err
 		}
 		before = end
@@ -100,9 +96,9 @@ func (s *searcher) run(ctx context.Context) error {
 	return nil
 }
 
-// bounds are the ids between which the events are: below the first, and not below the second.
-func (s *searcher) bounds(ctx context.Context) (before, lowest int64, err error) {
-	newest, _, err := s.first(ctx, `SELECT id, at FROM audit_events WHERE id >= $1 ORDER BY id DESC LIMIT 1`, 0)
+// findBounds returns the range of ids: below before, and lowest or above.
+func (s *searcher) findBounds(ctx context.Context) (before, lowest int64, err error) {
+	newest, _, err := s.firstEvent(ctx, `SELECT id, at FROM audit_events WHERE id >= $1 ORDER BY id DESC LIMIT 1`, 0)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -111,24 +107,24 @@ func (s *searcher) bounds(ctx context.Context) (before, lowest int64, err error)
 		before = min(before, s.filter.Before)
 	}
 	if !s.filter.To.IsZero() {
-		latest, err := s.reached(ctx, s.filter.To.Add(clockSlack), newest)
+		latest, err := s.findIDAt(ctx, s.filter.To.Add(clockSlack), newest)
 		if err != nil {
 			return 0, 0, err
 		}
 		before = min(before, latest)
 	}
 	if !s.filter.From.IsZero() {
-		lowest, err = s.reached(ctx, s.filter.From.Add(-clockSlack), newest)
+		lowest, err = s.findIDAt(ctx, s.filter.From.Add(-clockSlack), newest)
 	}
 	return before, lowest, err
 }
 
-// reached finds, by halving, about the first id that was written at a time or later.
-func (s *searcher) reached(ctx context.Context, t time.Time, newest int64) (int64, error) {
+// findIDAt finds the first id written at a time or later, approximately, by binary search.
+func (s *searcher) findIDAt(ctx context.Context, t time.Time, newest int64) (int64, error) {
 	low, high := int64(1), newest+1
 	for low < high {
 		middle := low + (high-low)/2
-		id, at, err := s.first(ctx, `SELECT id, at FROM audit_events WHERE id >= $1 ORDER BY id LIMIT 1`, middle)
+		id, at, err := s.firstEvent(ctx, `SELECT id, at FROM audit_events WHERE id >= $1 ORDER BY id LIMIT 1`, middle)
 		switch {
 		case err != nil:
 			return 0, err
@@ -141,7 +137,8 @@ func (s *searcher) reached(ctx context.Context, t time.Time, newest int64) (int6
 	return low, nil
 }
 
-func (s *searcher) first(ctx context.Context, sql string, id int64) (found int64, at time.Time, err error) {
+// firstEvent returns the first row of a query by id, or zero.
+func (s *searcher) firstEvent(ctx context.Context, sql string, id int64) (found int64, at time.Time, err error) {
 	rows, err := s.db.Query(ctx, sql, id)
 	if err != nil {
 		return 0, at, err
@@ -150,16 +147,12 @@ func (s *searcher) first(ctx context.Context, sql string, id int64) (found int64
 	return found, at, err
 }
 
-// collect finds the events below one id (zero: of any), and not below another.
-func (s *searcher) collect(ctx context.Context, before, lowest int64) error {
-	conditions, args := s.filter.conditions(before, lowest)
-	rows, err := s.db.Query(ctx, `SELECT id, at, subject_id, actor_id, actor_kind, action, data, data::text,
+// collectEvents collects the events in a range of ids. A before of zero is no limit.
+func (s *searcher) collectEvents(ctx context.Context, before, lowest int64) error {
+	conditions, args := s.filter.buildConditions(before, lowest)
+	found, err := postgres.Collect(ctx, s.db, scanEvent, `SELECT id, at, subject_id, actor_id, actor_kind, action, data, data::text,
 			coalesce(credential_kind, ''), coalesce(credential_id, ''), coalesce(address, '') FROM audit_events
 		WHERE `+conditions+` ORDER BY id DESC LIMIT `+strconv.Itoa(s.limit+1-len(s.found.Events)), args...)
-	if err != nil {
-		return err
-	}
-	found, err := pgx.CollectRows(rows, scan)
 	if err != nil {
 		return err
 	}
@@ -171,7 +164,7 @@ func (s *searcher) collect(ctx context.Context, before, lowest int64) error {
 	return nil
 }
 
-func (f *Filter) conditions(before, lowest int64) (where string, args []any) {
+func (f *Filter) buildConditions(before, lowest int64) (where string, args []any) {
 	conditions := []string{"true"}
 	and := func(before string, value any, after string) {
 		args = append(args, value)
@@ -192,7 +185,7 @@ func (f *Filter) conditions(before, lowest int64) (where string, args []any) {
 	if f.Kind != "" {
 		and("actor_kind = ", f.Kind, "")
 	}
-	switch noun, _, whole := strings.Cut(f.Action, "."); {
+	switch noun, _, whole := strings.Cut(string(f.Action), "."); {
 	case whole:
 		and("action = ", f.Action, "")
 	case f.Action != "":
@@ -207,7 +200,7 @@ func (f *Filter) conditions(before, lowest int64) (where string, args []any) {
 	return strings.Join(conditions, " AND "), args
 }
 
-func scan(row pgx.CollectableRow) (Event, error) {
+func scanEvent(row pgx.CollectableRow) (Event, error) {
 	var e Event
 	var actor *uuid.UUID
 	var raw *string
@@ -222,19 +215,19 @@ func scan(row pgx.CollectableRow) (Event, error) {
 	return e, err
 }
 
-// Database is read and written: a pool.
+// Database is a pool, to read and write.
 type Database interface {
 	postgres.Querier
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
-// RecordExport records that somebody gets all events that a filter selects.
+// RecordExport records that a person exports all events that a filter selects.
 func RecordExport(ctx context.Context, db Database, by Actor, f Filter) error {
 	filter := map[string]any{}
 	if f.Actors != nil {
 		filter["actors"] = f.Actors
 	}
-	for name, text := range map[string]string{"kind": f.Kind, "action": f.Action} {
+	for name, text := range map[string]string{"kind": f.Kind, "action": string(f.Action)} {
 		if text != "" {
 			filter[name] = text
 		}
@@ -247,7 +240,7 @@ func RecordExport(ctx context.Context, db Database, by Actor, f Filter) error {
 			filter[name] = t
 		}
 	}
-	event := Event{Actor: by, Action: "audit.exported", Subject: by.ID, Data: map[string]any{"filter": filter}}
+	event := Event{Actor: by, Action: AuditExported, Subject: by.ID, Data: map[string]any{"filter": filter}}
 	if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return Write(ctx, tx, event) }); err != nil {
 		return fmt.Errorf("record the export: %w", err)
 	}
@@ -256,14 +249,10 @@ func RecordExport(ctx context.Context, db Database, by Actor, f Filter) error {
 
 const recentEvents = 1000
 
-// Actions are those of the recent events, in alphabetical order: what may be searched for.
+// Actions returns the actions of recent events in alphabetical order.
 func Actions(ctx context.Context, db postgres.Querier) ([]string, error) {
-	rows, err := db.Query(ctx, `SELECT DISTINCT action FROM (SELECT action FROM audit_events ORDER BY id DESC LIMIT $1) AS recent
+	actions, err := postgres.Collect(ctx, db, pgx.RowTo[string], `SELECT DISTINCT action FROM (SELECT action FROM audit_events ORDER BY id DESC LIMIT $1) AS recent
 		ORDER BY action`, recentEvents)
-	if err != nil {
-		return nil, fmt.Errorf("list actions: %w", err)
-	}
-	actions, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("list actions: %w", err)
 	}

@@ -90,7 +90,7 @@ func TestSearchIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Ids with gaps: what counts is how far it looks.
+	// Ids with gaps count for the limit, too.
 	_, err = pool.Exec(t.Context(), `SELECT setval(pg_get_serial_sequence('audit_events', 'id'), $1)`, audit.MaxSearched+10)
 	if err != nil {
 		t.Fatal(err)

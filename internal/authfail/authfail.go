@@ -1,13 +1,12 @@
-// Package authfail keeps count of authentications that failed: it delays their answers, logs them, counts them for
-// /metrics, and writes them to the audit, added up by address so that nobody can fill it.
+// Package authfail owns the handling of failed authentications: it delays their responses, logs them, counts them for /metrics, and
+// writes them to the audit log. Audit events are summed by address, so that failures cannot flood the log.
 //
-// It is asked only after a credential was found to be wrong. A valid one is never delayed, whatever others do.
+// It is called only after a credential was found to be invalid. A valid credential is never delayed.
 package authfail
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -23,46 +22,43 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// Surface is where a credential was presented.
+// Surface is where a credential was used.
 type Surface string
 
 // The surfaces.
 const (
 	Dashboard Surface = "dashboard"
 	API       Surface = "api"
-	Endpoint  Surface = "endpoint" // of an agent
+	Endpoint  Surface = "endpoint" // an agent's endpoint
 	Files     Surface = "files"    // the URLs of uploads and downloads
 )
-
-// Action is the audit event's.
-const Action = "authentication.failed"
 
 const (
 	defaultWindow = time.Minute
 	writeTimeout  = 10 * time.Second
 
-	// maxSources is how many addresses of a window are told apart; the others are added up.
+	// maxSources is how many addresses are counted separately in a window. The others are counted together.
 	maxSources = 32
 
-	// The answer to each further failure of an address comes later, up to maxDelay, and answerGap after the answer before
-	// it: more connections get no more answers. None is held back longer than maxHeld. How many are held back at a time is
-	// bounded by the connections that package inbound accepts.
+	// Each failure of an address delays its response by delayStep more, up to maxDelay. Responses to an address are at least
+	// answerGap apart, so that more connections do not get more of them. None is delayed by more than maxHeld. Package
+	// inbound bounds the connections, and so the delayed responses.
 	delayStep = 50 * time.Millisecond
 	maxDelay  = time.Second
 	answerGap = 10 * time.Millisecond
 	maxHeld   = 10 * time.Second
 )
 
-// Config is what a [Log] needs. Pool, Logger and Now are required.
+// Config configures a [Log]. Pool, Logger and Now are required.
 type Config struct {
 	Pool   *pgxpool.Pool
 	Logger *slog.Logger
-	Now    func() time.Time // for the log, the audit's data, and how long answers are held back
-	// Window is how long failures are added up. Zero: a minute.
+	Now    func() time.Time // for the log, audit events and delays
+	// Window is the period for which failures are summed. Zero: 1 min.
 	Window time.Duration
 }
 
-// Log is the failures of one process. A nil Log takes no notice of any.
+// Log handles the failures of one process. A nil Log ignores them.
 type Log struct {
 	cfg     Config
 	counter *prometheus.CounterVec
@@ -71,11 +67,11 @@ type Log struct {
 	writing sync.WaitGroup
 
 	mu     sync.Mutex
-	window map[key]*failures
+	window map[failureKey]*failures
 }
 
-// key is what failures are added up by. The zero source is all addresses beyond the first maxSources.
-type key struct {
+// failureKey is the key by which failures are summed. The zero source stands for all addresses beyond the first maxSources.
+type failureKey struct {
 	surface Surface
 	source  netip.Prefix
 }
@@ -83,10 +79,10 @@ type key struct {
 type failures struct {
 	count       int64
 	first, last time.Time
-	free        time.Time // when the next answer may be given
+	free        time.Time // when the next response may be sent
 }
 
-// New makes a Log. Start it.
+// New makes a Log. Call [Log.Start] next.
 func New(cfg Config) (*Log, error) {
 	if cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
 		return nil, errors.New("count failed authentications: Pool, Logger and Now are required")
@@ -95,7 +91,7 @@ func New(cfg Config) (*Log, error) {
 		cfg.Window = defaultWindow
 	}
 	l := &Log{
-		cfg: cfg, window: map[key]*failures{},
+		cfg: cfg, window: map[failureKey]*failures{},
 		counter: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdpoint_authentication_failures_total",
 			Help: "Requests with a credential that is not valid, by surface: dashboard, api, endpoint (of an agent), files.",
@@ -108,10 +104,10 @@ func New(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// Collectors are the log's metrics.
+// Collectors returns the metrics.
 func (l *Log) Collectors() []prometheus.Collector { return []prometheus.Collector{l.counter} }
 
-// Start writes to the audit at the end of each window.
+// Start begins to write audit events at the end of each window.
 func (l *Log) Start() {
 	l.writing.Go(func() {
 		ticker := time.NewTicker(l.cfg.Window)
@@ -121,29 +117,29 @@ func (l *Log) Start() {
 			case <-l.stopped.Done():
 				return
 			case <-ticker.C:
-				l.flush()
+				l.flushWindow()
 			}
 		}
 	})
 }
 
-// Drain answers those whose answers are held back.
+// Drain releases all delayed responses.
 func (l *Log) Drain() { l.stop() }
 
-// Close writes what was not written yet.
+// Close writes the remaining audit events.
 func (l *Log) Close() {
 	l.stop()
 	l.writing.Wait()
-	l.flush()
+	l.flushWindow()
 }
 
-// Refuse takes notice of a credential that was not valid, and returns when its holder may be told.
+// Refuse records an invalid credential, and returns when the response may be sent.
 func (l *Log) Refuse(ctx context.Context, surface Surface) {
 	if l == nil {
 		return
 	}
 	l.counter.WithLabelValues(string(surface)).Inc()
-	wait := time.NewTimer(l.add(ctx, surface))
+	wait := time.NewTimer(l.addFailure(ctx, surface))
 	defer wait.Stop()
 	select {
 	case <-wait.C:
@@ -152,10 +148,10 @@ func (l *Log) Refuse(ctx context.Context, surface Surface) {
 	}
 }
 
-// add counts a failure and returns how long its answer is held back.
-func (l *Log) add(ctx context.Context, surface Surface) time.Duration {
+// addFailure counts a failure and returns the delay of its response.
+func (l *Log) addFailure(ctx context.Context, surface Surface) time.Duration {
 	addr := clientaddr.FromContext(ctx)
-	k := key{surface: surface, source: clientaddr.Source(addr)}
+	k := failureKey{surface: surface, source: clientaddr.Source(addr)}
 	now := l.cfg.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,18 +176,19 @@ func (l *Log) add(ctx context.Context, surface Surface) time.Duration {
 	return held
 }
 
-// flush writes the window to the audit and begins a new one. Failures that cannot be written are kept for the next.
-func (l *Log) flush() {
+// flushWindow writes the window to the audit log and begins a new one. If that fails, the failures are kept for the next
+// window.
+func (l *Log) flushWindow() {
 	l.mu.Lock()
 	window := l.window
-	l.window = map[key]*failures{}
+	l.window = map[failureKey]*failures{}
 	l.mu.Unlock()
 	if len(window) == 0 {
 		return
 	}
 	events := make([]audit.Event, 0, len(window))
 	for k, f := range window {
-		events = append(events, event(k, f))
+		events = append(events, auditEvent(k, f))
 		if f.count > 1 {
 			l.cfg.Logger.Warn("authentications failed", "surface", string(k.surface), "source", sourceName(k.source), "count", f.count)
 		}
@@ -200,12 +197,12 @@ func (l *Log) flush() {
 	defer cancel()
 	err := postgres.InTx(ctx, l.cfg.Pool, func(tx pgx.Tx) error { return audit.Write(ctx, tx, events...) })
 	if err != nil {
-		l.cfg.Logger.Warn("write failed authentications to the audit", "error", fmt.Errorf("keep them for later: %w", err))
+		l.cfg.Logger.Warn("write failed authentications to the audit log: trying again", "error", err)
 		l.putBack(window)
 	}
 }
 
-func (l *Log) putBack(window map[key]*failures) {
+func (l *Log) putBack(window map[failureKey]*failures) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for k, old := range window {
@@ -223,9 +220,9 @@ func (l *Log) putBack(window map[key]*failures) {
 	}
 }
 
-func event(k key, f *failures) audit.Event {
+func auditEvent(k failureKey, f *failures) audit.Event {
 	return audit.Event{
-		Actor: audit.System(), Action: Action, Subject: uuid.Nil,
+		Actor: audit.System(), Action: audit.AuthenticationFailed, Subject: uuid.Nil,
 		Data: map[string]any{
 			"surface": k.surface, "source": sourceName(k.source), "count": f.count,
 			"first_at": f.first.UTC().Format(time.RFC3339), "last_at": f.last.UTC().Format(time.RFC3339),

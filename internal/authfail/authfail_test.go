@@ -40,7 +40,7 @@ func TestFailuresAreAddedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An answer that nobody waits for any more is not held back.
+	// A response to a client that left is not delayed.
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	const addresses = 1_000
@@ -50,7 +50,7 @@ func TestFailuresAreAddedUp(t *testing.T) {
 			l.Refuse(clientaddr.WithAddr(gone, from), authfail.API)
 		}
 	}
-	for _, text := range []string{"2001:db8::1", "2001:db8::2"} { // one client's
+	for _, text := range []string{"2001:db8::1", "2001:db8::2"} { // of one client
 		l.Refuse(clientaddr.WithAddr(gone, netip.MustParseAddr(text)), authfail.Dashboard)
 	}
 	l.Close()
@@ -65,7 +65,7 @@ func TestFailuresAreAddedUp(t *testing.T) {
 	others := 0
 	for _, e := range events {
 		var r recorded
-		if err := json.Unmarshal(e.Raw, &r); err != nil || e.Action != authfail.Action {
+		if err := json.Unmarshal(e.Raw, &r); err != nil || e.Action != audit.AuthenticationFailed {
 			t.Fatalf("event %s %s: %v", e.Action, e.Raw, err)
 		}
 		total[r.Surface] += r.Count
@@ -88,12 +88,12 @@ func TestFailuresAreAddedUp(t *testing.T) {
 	}
 }
 
-// TestAnswersAreHeldBack: those of one address, longer with each failure, however many there are, and no longer than the
-// server runs.
+// TestAnswersAreHeldBack: responses to an address are delayed longer with each failure, in any number, and at most until
+// the server stops.
 func TestAnswersAreHeldBack(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	now := time.Now() // stands still
+	now := time.Now() // a stopped clock
 	l, err := authfail.New(authfail.Config{Pool: db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestAnswersAreHeldBack(t *testing.T) {
 	ctx := clientaddr.WithAddr(t.Context(), netip.MustParseAddr("198.51.100.7"))
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	for range 100 { // whose clients do not wait, which gains them nothing
+	for range 100 { // clients that leave gain nothing
 		l.Refuse(gone, authfail.API)
 	}
 	began := time.Now()

@@ -12,8 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Options say what kind of browser a page is opened in. The zero value is a
-// desktop browser in light colours.
+// Options are the kind of browser of a page. The zero value is a desktop browser in light colors.
 type Options struct {
 	Width, Height int  // of the window; zero: 1280 by 800
 	Dark          bool // prefers-color-scheme: dark
@@ -21,10 +20,10 @@ type Options struct {
 	Touch         bool // a phone: no pointer hovers
 }
 
-// Phone is a window of a small phone.
+// Phone returns the options of a small phone.
 func Phone() Options { return Options{Width: 390, Height: 844, Touch: true} }
 
-// Limits end a test that hangs. They are far above what a machine under heavy load takes, and nothing waits for them that succeeds.
+// Limits end a test that hangs. They are generous, for machines under heavy load.
 const (
 	startLimit = 5 * time.Minute
 	waitLimit  = 5 * time.Minute
@@ -32,7 +31,7 @@ const (
 	pollEvery  = 20 * time.Millisecond
 )
 
-// T is what a page wants of a test: a [testing.TB] is one. Fatalf must not return.
+// T is the part of [testing.TB] that a page needs. Fatalf must not return.
 type T interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -43,7 +42,7 @@ type T interface {
 	Name() string
 }
 
-// Page is one tab of a browser of its own.
+// Page is the only tab of a browser.
 type Page struct {
 	t   T
 	ctx context.Context
@@ -63,63 +62,22 @@ func New(t T, o Options) *Page {
 	if err != nil {
 		t.Fatalf("open a browser: %v", err)
 	}
-	allocator, release := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), flags(t, profile, o)...)
+	allocator, release := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), browserFlags(t, profile, o)...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	p := &Page{t: t, ctx: ctx}
 	t.Cleanup(func() {
 		p.keepEvidence()
 		ending, stop := context.WithTimeout(ctx, closeLimit)
-		_ = chromedp.Cancel(ending) // it is gone in any case after the next lines
+		_ = chromedp.Cancel(ending) // the next lines end it in any case
 		stop()
 		cancel()
 		release()
 		removeProfile(t, profile)
 	})
-	p.start(o)
-	return p
-}
-
-func flags(t T, profile string, o Options) []chromedp.ExecAllocatorOption {
-	t.Helper()
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(find(t)), chromedp.UserDataDir(profile), chromedp.DisableGPU,
-		chromedp.WindowSize(o.Width, o.Height), chromedp.WSURLReadTimeout(startLimit),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
-		chromedp.Flag("lang", "en-US"), chromedp.Env("FONTCONFIG_FILE="+writeFontConfig(t, profile)),
-	)
-	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox)
-	}
-	return options
-}
-
-// find returns the browser of this machine.
-func find(t T) string {
-	t.Helper()
-	for _, name := range []string{
-		"chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
-		"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium",
-	} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	t.Fatalf("open a browser: there is none; install chromium")
-	return ""
-}
-
-// start brings the browser up. Its life is the context's, not that of a timeout.
-func (p *Page) start(o Options) {
-	p.t.Helper()
-	late := time.AfterFunc(startLimit, func() { _ = chromedp.Cancel(p.ctx) })
+	late := time.AfterFunc(startLimit, func() { _ = chromedp.Cancel(ctx) }) // a timeout of the context would limit the browser's life
 	defer late.Stop()
-	p.do("open a browser", o.emulation()...)
-	p.listen()
-}
-
-// listen collects what the page complains about.
-func (p *Page) listen() {
-	console := chromedp.Console(p.ctx)
+	p.runActions("open a browser", o.emulationActions()...)
+	console := chromedp.Console(ctx)
 	go func() {
 		for message, err := range console {
 			if err != nil {
@@ -132,36 +90,65 @@ func (p *Page) listen() {
 			}
 		}
 	}()
+	return p
 }
 
-// Complaints are the errors that the page wrote to the console, among them every
-// violation of its Content-Security-Policy.
+func browserFlags(t T, profile string, o Options) []chromedp.ExecAllocatorOption {
+	t.Helper()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(findBrowser(t)), chromedp.UserDataDir(profile), chromedp.DisableGPU,
+		chromedp.WindowSize(o.Width, o.Height), chromedp.WSURLReadTimeout(startLimit),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
+		chromedp.Flag("lang", "en-US"), chromedp.Env("FONTCONFIG_FILE="+writeFontConfig(t, profile)),
+	)
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	return options
+}
+
+// findBrowser returns the browser of this machine.
+func findBrowser(t T) string {
+	t.Helper()
+	for _, name := range []string{
+		"chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
+		"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium",
+	} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("open a browser: none found: install chromium")
+	return ""
+}
+
+// Complaints returns the errors on the page's console, including violations of its Content-Security-Policy.
 func (p *Page) Complaints() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.messages...)
 }
 
-func (p *Page) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+func (p *Page) runActions(description string, actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	if err := chromedp.Do(p.ctx, actions...); err != nil {
-		p.t.Fatalf("%s: %v", what, err)
+		p.t.Fatalf("%s: %v", description, err)
 	}
 }
 
 // Go opens an address and waits until its page is loaded.
 func (p *Page) Go(url string) {
 	p.t.Helper()
-	p.do("go to "+url, chromedp.Navigate(url))
+	p.runActions("go to "+url, chromedp.Navigate(url))
 }
 
 // Back goes back in the history.
 func (p *Page) Back() {
 	p.t.Helper()
-	p.do("go back", chromedp.NavigateBack())
+	p.runActions("go back", chromedp.NavigateBack())
 }
 
-// removeProfile tries again while processes of the browser still write.
+// removeProfile retries while processes of the browser still write.
 func removeProfile(t T, dir string) {
 	t.Helper()
 	deadline := time.After(closeLimit)

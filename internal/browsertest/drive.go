@@ -14,39 +14,38 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Wait waits until something with this data-testid can be seen.
+// Wait waits until an element with this data-testid is visible.
 func (p *Page) Wait(testID string) {
 	p.t.Helper()
-	p.WaitFor("see "+testID, visible(byTestID(testID)))
+	p.WaitFor("see "+testID, visibleExpression(byTestID(testID)))
 }
 
-// WaitGone waits until nothing with this data-testid can be seen.
+// WaitGone waits until no element with this data-testid is visible.
 func (p *Page) WaitGone(testID string) {
 	p.t.Helper()
-	p.WaitFor("see "+testID+" no more", "!("+visible(byTestID(testID))+")")
+	p.WaitFor("see "+testID+" no more", "!("+visibleExpression(byTestID(testID))+")")
 }
 
-// WaitText waits until what has this data-testid holds a text.
+// WaitText waits until an element with this data-testid contains a text.
 func (p *Page) WaitText(testID, text string) {
 	p.t.Helper()
 	p.WaitFor(fmt.Sprintf("see %q in %s", text, testID), fmt.Sprintf(
-		`[...document.querySelectorAll(%s)].some(e => e.innerText.includes(%s))`, quote(byTestID(testID)), quote(text)))
+		`[...document.querySelectorAll(%s)].some(e => e.innerText.includes(%s))`, quoteJS(byTestID(testID)), quoteJS(text)))
 }
 
-// WaitFor waits until a JavaScript expression is true. It survives navigations, and
-// works where the page's own JavaScript is off.
-func (p *Page) WaitFor(what, expression string) {
+// WaitFor waits until a JavaScript expression is true, across navigations. It works even if the page's own JavaScript is off.
+func (p *Page) WaitFor(description, expression string) {
 	p.t.Helper()
-	p.waitFor(what, "Boolean("+expression+")")
+	p.waitFor(description, "Boolean("+expression+")")
 }
 
 // WaitForAsync is WaitFor with an expression that may await promises.
-func (p *Page) WaitForAsync(what, expression string) {
+func (p *Page) WaitForAsync(description, expression string) {
 	p.t.Helper()
-	p.waitFor(what, "(async () => Boolean("+expression+"))()", chromedp.EvalAwaitPromise)
+	p.waitFor(description, "(async () => Boolean("+expression+"))()", chromedp.EvalAwaitPromise)
 }
 
-func (p *Page) waitFor(what, expression string, options ...chromedp.EvaluateOption) {
+func (p *Page) waitFor(description, expression string, options ...chromedp.EvaluateOption) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
 	defer cancel()
@@ -59,29 +58,29 @@ func (p *Page) waitFor(what, expression string, options ...chromedp.EvaluateOpti
 			return
 		}
 		if err != nil && ctx.Err() == nil {
-			last = err // a page in between
+			last = err // during a navigation
 		}
 		select {
 		case <-ctx.Done():
-			p.t.Fatalf("%s: not within %s (last error: %v)", what, waitLimit, last)
+			p.t.Fatalf("%s: not within %s (last error: %v)", description, waitLimit, last)
 		case <-ticker.C:
 		}
 	}
 }
 
-func visible(selector string) string {
-	return fmt.Sprintf(`[...document.querySelectorAll(%s)].some(e => e.checkVisibility() && e.getClientRects().length > 0)`, quote(selector))
+func visibleExpression(selector string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(%s)].some(e => e.checkVisibility() && e.getClientRects().length > 0)`, quoteJS(selector))
 }
 
-func quote(text string) string {
+func quoteJS(text string) string {
 	quoted, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a string can be quoted
+		panic(err) // every string can be encoded
 	}
 	return string(quoted)
 }
 
-// Click clicks what has this data-testid, in its middle.
+// Click clicks the middle of the element with this data-testid.
 func (p *Page) Click(testID string) {
 	p.t.Helper()
 	p.ClickOn(byTestID(testID))
@@ -90,7 +89,7 @@ func (p *Page) Click(testID string) {
 // ClickOn clicks the first element of a CSS selector.
 func (p *Page) ClickOn(selector string) {
 	p.t.Helper()
-	p.WaitFor("see "+selector, visible(selector))
+	p.WaitFor("see "+selector, visibleExpression(selector))
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
 	defer cancel()
 	if err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector))); err != nil {
@@ -98,16 +97,16 @@ func (p *Page) ClickOn(selector string) {
 	}
 }
 
-// Tap touches what has this data-testid, as a finger does.
+// Tap taps the element with this data-testid, like a finger.
 func (p *Page) Tap(testID string) {
 	p.t.Helper()
 	p.TapOn(byTestID(testID))
 }
 
-// TapOn touches the first element of a CSS selector.
+// TapOn taps the first element of a CSS selector.
 func (p *Page) TapOn(selector string) {
 	p.t.Helper()
-	p.WaitFor("see "+selector, visible(selector))
+	p.WaitFor("see "+selector, visibleExpression(selector))
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
 	defer cancel()
 	if err := chromedp.Do(ctx, chromedp.Tap(chromedp.CSS(selector))); err != nil {
@@ -115,7 +114,7 @@ func (p *Page) TapOn(selector string) {
 	}
 }
 
-// Type writes into what has this data-testid.
+// Type types into the element with this data-testid.
 func (p *Page) Type(testID, text string) {
 	p.t.Helper()
 	p.Wait(testID)
@@ -126,11 +125,11 @@ func (p *Page) Type(testID, text string) {
 	}
 }
 
-// Press presses keys, one after the other, wherever the focus is. As on a keyboard, a key
-// writes its letter only if nobody prevents it.
+// Press presses keys, one after the other, where the focus is. As on a keyboard, a key writes its letter unless the page
+// prevents it.
 func (p *Page) Press(keys string) {
 	p.t.Helper()
-	p.do("press "+keys, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+	p.runActions("press "+keys, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		for _, r := range keys {
 			events := kb.Encode(r) // down, perhaps the letter, up
 			down, up := *events[0], *events[len(events)-1]
@@ -147,25 +146,25 @@ func (p *Page) Press(keys string) {
 	}))
 }
 
-// PressCtrlEnter sends what is being written.
+// PressCtrlEnter presses Ctrl+Enter.
 func (p *Page) PressCtrlEnter() {
 	p.t.Helper()
-	p.do("press Ctrl+Enter", chromedp.KeyEvent("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	p.runActions("press Ctrl+Enter", chromedp.KeyEvent("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 }
 
-// Text is what can be read in the first element with this data-testid.
+// Text returns the visible text of the first element with this data-testid.
 func (p *Page) Text(testID string) string {
 	p.t.Helper()
-	return Eval[string](p, fmt.Sprintf(`document.querySelector(%s)?.innerText ?? ""`, quote(byTestID(testID))))
+	return Eval[string](p, fmt.Sprintf(`document.querySelector(%s)?.innerText ?? ""`, quoteJS(byTestID(testID))))
 }
 
-// Count is how many elements have this data-testid.
+// Count returns the number of elements with this data-testid.
 func (p *Page) Count(testID string) int {
 	p.t.Helper()
-	return Eval[int](p, fmt.Sprintf(`document.querySelectorAll(%s).length`, quote(byTestID(testID))))
+	return Eval[int](p, fmt.Sprintf(`document.querySelectorAll(%s).length`, quoteJS(byTestID(testID))))
 }
 
-// Path is the path and query of the page's address.
+// Path returns the path and query of the page's address.
 func (p *Page) Path() string {
 	p.t.Helper()
 	return Eval[string](p, "location.pathname + location.search")
@@ -183,13 +182,15 @@ func Eval[T any](p *Page, expression string) T {
 	return value
 }
 
-// Screenshot keeps a picture of the window in the folder of artifacts; see the package's comment.
+// Screenshot keeps a picture of the window if HOLDPOINT_ARTIFACTS is set. A failed test keeps one anyway.
 func (p *Page) Screenshot(name string) {
 	p.t.Helper()
-	p.keep(name+".png", p.Picture())
+	if os.Getenv("HOLDPOINT_ARTIFACTS") != "" {
+		p.keepFile(name+".png", p.Picture())
+	}
 }
 
-// keepEvidence leaves behind what a failed test's page looked like.
+// keepEvidence keeps a picture and the HTML of the page if the test failed.
 func (p *Page) keepEvidence() {
 	if !p.t.Failed() {
 		return
@@ -197,18 +198,18 @@ func (p *Page) keepEvidence() {
 	ctx, cancel := context.WithTimeout(p.ctx, closeLimit)
 	defer cancel()
 	if picture, err := chromedp.Run(ctx, chromedp.CaptureScreenshot()); err == nil {
-		p.keep("failed.png", picture)
+		p.keepFile("failed.png", picture)
 	}
 	if html, err := chromedp.Run(ctx, chromedp.Evaluate[string]("document.documentElement.outerHTML")); err == nil {
-		p.keep("failed.html", []byte(html))
+		p.keepFile("failed.html", []byte(html))
 	}
 	if complaints := p.Complaints(); len(complaints) > 0 {
 		p.t.Logf("the page complained:\n%s", strings.Join(complaints, "\n"))
 	}
 }
 
-func (p *Page) keep(name string, content []byte) {
-	folder := filepath.Join(artifacts(), strings.NewReplacer("/", "-", " ", "_").Replace(p.t.Name()))
+func (p *Page) keepFile(name string, content []byte) {
+	folder := filepath.Join(artifactsFolder(), strings.NewReplacer("/", "-", " ", "_").Replace(p.t.Name()))
 	file := filepath.Join(folder, name)
 	err := os.MkdirAll(folder, 0o700)
 	if err == nil {
@@ -221,8 +222,8 @@ func (p *Page) keep(name string, content []byte) {
 	p.t.Logf("kept %s", file)
 }
 
-// artifacts is the folder that files are kept in, beyond the test.
-func artifacts() string {
+// artifactsFolder is the folder of files that stay after the test.
+func artifactsFolder() string {
 	if folder := os.Getenv("HOLDPOINT_ARTIFACTS"); folder != "" {
 		return folder
 	}

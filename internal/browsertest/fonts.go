@@ -5,8 +5,7 @@ import (
 	"path/filepath"
 )
 
-// fontConfig has the browser find only the fonts that `task setup` installs, wherever the system keeps them. So a page is as wide on
-// every machine, whatever other fonts there are.
+// fontConfig lets the browser find only the fonts that `task setup` installs. So pages have the same widths on every machine.
 const fontConfig = `<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
 <fontconfig>

@@ -11,14 +11,14 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Become makes the page that of another kind of browser, without loading it again.
+// Become switches the page to another kind of browser, without reloading it.
 func (p *Page) Become(o Options) {
 	p.t.Helper()
-	p.do("become another browser", o.emulation()...)
+	p.runActions("become another browser", o.emulationActions()...)
 }
 
-// emulation is what makes a browser one of this kind.
-func (o Options) emulation() []chromedp.Action[chromedp.Void] {
+// emulationActions returns the actions that make a browser one of this kind.
+func (o Options) emulationActions() []chromedp.Action[chromedp.Void] {
 	if o.Width == 0 || o.Height == 0 {
 		o.Width, o.Height = 1280, 800
 	}
@@ -43,54 +43,54 @@ func (o Options) emulation() []chromedp.Action[chromedp.Void] {
 	return []chromedp.Action[chromedp.Void]{setup, size}
 }
 
-// command sends one command of the DevTools protocol.
-func command[P, R any](p *Page, what string, c cdp.Command[P, R], params P) {
+// sendCommand sends one command of the DevTools protocol.
+func sendCommand[P, R any](p *Page, description string, c cdp.Command[P, R], params P) {
 	p.t.Helper()
-	p.do(what, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+	p.runActions(description, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, c, params)
 		return err
 	}))
 }
 
-// SetCookies replaces all cookies of the browser by those of an address: who is signed in changes with them.
+// SetCookies replaces all cookies of the browser by cookies of an address, for example to change the signed-in person.
 func (p *Page) SetCookies(address string, cookies []*http.Cookie) {
 	p.t.Helper()
-	command(p, "clear cookies", network.ClearBrowserCookies, cdp.Empty{})
+	sendCommand(p, "clear cookies", network.ClearBrowserCookies, cdp.Empty{})
 	params := make([]*network.CookieParam, len(cookies))
 	for i, c := range cookies {
 		params[i] = &network.CookieParam{Name: c.Name, Value: c.Value, URL: address, HTTPOnly: true}
 	}
-	command(p, "set cookies", network.SetCookies, network.SetCookiesParams{Cookies: params})
+	sendCommand(p, "set cookies", network.SetCookies, network.SetCookiesParams{Cookies: params})
 }
 
-// SetTimeZone says where the browser is.
+// SetTimeZone sets the time zone of the browser.
 func (p *Page) SetTimeZone(name string) {
 	p.t.Helper()
-	command(p, "set the time zone", emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
+	sendCommand(p, "set the time zone", emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: name})
 }
 
-// Before runs a script in every page to come, before anything of the page does.
+// Before runs a script in every later page, before the scripts of the page.
 func (p *Page) Before(script string) {
 	p.t.Helper()
-	command(p, "prepare pages", page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
+	sendCommand(p, "prepare pages", page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
-// SetOffline cuts the browser off from the network, streams that are open included, or brings it back.
+// SetOffline disconnects the browser from the network, including open streams, or connects it again.
 func (p *Page) SetOffline(offline bool) {
 	p.t.Helper()
 	var conditions []*network.Conditions
 	if offline {
 		conditions = []*network.Conditions{{Offline: true, DownloadThroughput: -1, UploadThroughput: -1}}
 	}
-	command(p, "cut off the network", network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
+	sendCommand(p, "cut off the network", network.EmulateNetworkConditionsByRule, network.EmulateNetworkConditionsByRuleParams{
 		MatchedNetworkConditions: conditions,
 	})
 }
 
-// RecordRequests collects the address of everything that the page asks for from now on.
+// RecordRequests records the method and address of each later request of the page.
 func (p *Page) RecordRequests() {
 	p.t.Helper()
-	command(p, "record requests", network.Enable, network.EnableParams{})
+	sendCommand(p, "record requests", network.Enable, network.EnableParams{})
 	err := chromedp.Listen(p.ctx, func(event any) {
 		if sent, ok := event.(*network.EventRequestWillBeSent); ok {
 			p.mu.Lock()
@@ -103,14 +103,14 @@ func (p *Page) RecordRequests() {
 	}
 }
 
-// Requests are the methods and addresses of what was recorded.
+// Requests returns the recorded requests.
 func (p *Page) Requests() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.requests...)
 }
 
-// EvalAsync evaluates an expression that is a promise, and waits for what it promises.
+// EvalAsync evaluates an expression that is a promise, and returns its result.
 func EvalAsync[T any](p *Page, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
@@ -122,7 +122,7 @@ func EvalAsync[T any](p *Page, expression string) T {
 	return value
 }
 
-// Picture is what the window shows, as PNG.
+// Picture returns a screenshot of the window, as PNG.
 func (p *Page) Picture() []byte {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)

@@ -11,10 +11,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Permit lets an origin do what takes a permission, as if the person had said yes.
+// Permit grants an origin a permission, as if the person had allowed it.
 func (p *Page) Permit(origin, permission string) {
 	p.t.Helper()
-	p.do("permit "+permission, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+	p.runActions("permit "+permission, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.CallBrowser(ctx, browser.SetPermission, browser.SetPermissionParams{
 			Permission: &browser.PermissionDescriptor{Name: permission}, Setting: browser.PermissionSettingGranted, Origin: origin,
 		})
@@ -22,7 +22,7 @@ func (p *Page) Permit(origin, permission string) {
 	}))
 }
 
-// Push hands a message to the service worker of an origin, as a push service does.
+// Push delivers a message to the service worker of an origin, like a push service.
 func (p *Page) Push(origin string, message any) {
 	p.t.Helper()
 	text, err := json.Marshal(message)
@@ -54,7 +54,7 @@ func (p *Page) Push(origin string, message any) {
 		if err != nil {
 			return err
 		}
-		_, err = chromedp.Call(ctx, serviceworker.Disable, cdp.Empty{}) // what is enabled again tells again
+		_, err = chromedp.Call(ctx, serviceworker.Disable, cdp.Empty{}) // enabling it again sends the event again
 		return err
 	}))
 	if err != nil {

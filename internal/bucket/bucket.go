@@ -1,6 +1,6 @@
-// Package bucket owns the choice of where the content of files is stored: a folder of this machine, or a bucket of
-// Amazon S3 and what speaks its protocol, Google Cloud Storage or Azure Blob Storage. What is stored there, and for how
-// long, is package runtime/file's. It brings the clouds' libraries in, so only commands import it.
+// Package bucket opens the store of attached files: a folder of this machine, or a bucket of Amazon S3 (or a compatible
+// store), Google Cloud Storage or Azure Blob Storage. Only a build with the tag "cloud" has the clients of Google and Azure.
+// Package runtime/file owns the files and their lifetime.
 package bucket
 
 import (
@@ -13,37 +13,62 @@ import (
 	"strings"
 
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/azureblob" // azblob://
 	"gocloud.dev/blob/fileblob"
-	_ "gocloud.dev/blob/gcsblob" // gs://
-	_ "gocloud.dev/blob/s3blob"  // s3://
+	_ "gocloud.dev/blob/s3blob" // s3://
+
+	"github.com/holdpoint/holdpoint/internal/buildtag"
 )
 
-// Open opens the store that location names: a URL as gocloud.dev/blob takes it (s3://bucket?region=…, gs://bucket,
-// azblob://container, file:///folder), with the credentials that the cloud's own library finds in its surroundings.
-// An empty location is the folder. Errors never hold what a URL says beyond its scheme and host.
+// Check returns an error if this build cannot open a location. It does not connect. An empty location is the folder. Of a
+// URL, the error contains only the scheme.
+func Check(location string) error {
+	if location == "" {
+		return nil
+	}
+	_, err := parseLocation(location)
+	return err
+}
+
+func parseLocation(location string) (*url.URL, error) {
+	u, err := url.Parse(location)
+	switch {
+	case err != nil || u.Scheme == "":
+		return nil, errors.New("want a URL like s3://bucket?region=…, gs://bucket, azblob://container or file:///folder")
+	case u.Scheme == fileblob.Scheme:
+		if u.Host != "" || u.RawQuery != "" || !filepath.IsAbs(u.Path) {
+			return nil, errors.New("file: want file:// and an absolute path, and nothing else")
+		}
+	case blob.DefaultURLMux().ValidBucketScheme(u.Scheme):
+	case u.Scheme == "gs" || u.Scheme == "azblob":
+		return nil, &buildtag.MissingError{Scheme: u.Scheme}
+	default:
+		return nil, fmt.Errorf("no file storage is known for %s:// URLs", u.Scheme)
+	}
+	return u, nil
+}
+
+// Open opens the store at a location: a URL for gocloud.dev/blob (s3://bucket?region=…, gs://bucket,
+// azblob://container, file:///folder), with the credentials that the cloud's own library finds in its environment.
+// An empty location is the folder. Of a URL, errors contain only the scheme and the host.
 func Open(ctx context.Context, location, folder string) (*blob.Bucket, error) {
 	if location == "" {
 		return openFolder(folder)
 	}
-	u, err := url.Parse(location)
-	if err != nil || u.Scheme == "" {
-		return nil, errors.New("open file storage: want a URL like s3://bucket?region=…, gs://bucket, azblob://container or file:///folder")
+	u, err := parseLocation(location)
+	if err != nil {
+		return nil, fmt.Errorf("open file storage: %w", err)
 	}
 	if u.Scheme == fileblob.Scheme {
-		if u.Host != "" || u.RawQuery != "" || !filepath.IsAbs(u.Path) {
-			return nil, errors.New("open file storage: file: want file:// and an absolute path, and nothing else")
-		}
 		return openFolder(filepath.FromSlash(u.Path))
 	}
 	opened, err := blob.OpenBucket(ctx, location)
 	if err != nil {
-		return nil, fmt.Errorf("open file storage %s: %w", Name(location), redact(err, location, u))
+		return nil, fmt.Errorf("open file storage %s: %w", Name(location), redactError(err, location, u))
 	}
 	return opened, nil
 }
 
-// Name is what may be said of a location: scheme and host.
+// Name returns the scheme and host of a location, which may be shown.
 func Name(location string) string {
 	u, err := url.Parse(location)
 	if err != nil || u.Scheme == "" {
@@ -55,8 +80,8 @@ func Name(location string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// openFolder makes the folder, for this server's eyes only. What a file is called and is, the database knows:
-// beside the content nothing is written.
+// openFolder makes the folder readable by this account only. It stores the content of files and nothing else; the database
+// has their names and types.
 func openFolder(folder string) (*blob.Bucket, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("open file storage: %w", err)
@@ -71,7 +96,7 @@ func openFolder(folder string) (*blob.Bucket, error) {
 	return opened, nil
 }
 
-// redactedError keeps what a location may hold out of an error's text.
+// redactedError is an error without the confidential parts of a location.
 type redactedError struct {
 	text string
 	err  error
@@ -79,10 +104,10 @@ type redactedError struct {
 
 func (e *redactedError) Error() string { return e.text }
 
-// Is compares with the error itself; it is not unwrapped, for its text would come along.
+// Is compares the original error. Unwrap is missing on purpose: it would reveal the original text.
 func (e *redactedError) Is(target error) bool { return errors.Is(e.err, target) }
 
-func redact(err error, location string, u *url.URL) error {
+func redactError(err error, location string, u *url.URL) error {
 	hidden := []string{location}
 	if u.User != nil {
 		hidden = append(hidden, u.User.String(), u.User.Username())

@@ -34,19 +34,22 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// The clouds' schemes are known, and what a location holds beyond its scheme and host is in no error.
+func openAndClose(t *testing.T, location string) {
+	t.Helper()
+	opened, err := bucket.Open(t.Context(), location, "")
+	if err != nil {
+		t.Errorf("%s: %v", location, err)
+		return
+	}
+	if err := opened.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// An error contains nothing of a location but its scheme and host.
 func TestLocations(t *testing.T) {
 	t.Parallel()
-	for _, location := range []string{"s3://attic?region=eu-central-1", "gs://attic?anonymous=true", "azblob://attic?storage_account=attic"} {
-		opened, err := bucket.Open(t.Context(), location, "")
-		if err != nil {
-			t.Errorf("%s: %v", location, err)
-			continue
-		}
-		if err := opened.Close(); err != nil {
-			t.Error(err)
-		}
-	}
+	openAndClose(t, "s3://attic?region=eu-central-1")
 	for _, location := range []string{
 		"s3://us3r:pa55w0rd@attic?wrong=hunter2", "ftp://us3r:pa55w0rd@attic?x=hunter2", "s3://attic?anonymous=hunter2",
 		"file://pa55w0rd/folder", "file:relative?hunter2", "hunter2", "://hunter2",

@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,12 @@ import (
 	"time"
 )
 
-// Bridge joins a client that speaks MCP over its standard streams, a JSON-RPC message a line, with an
-// agent's endpoint, which speaks it over streamable HTTP (MCP, Transports). Messages pass byte for byte in both
-// directions; what is added is what HTTP has beside them: headers, sessions, their renewal.
+// Bridge connects a client that speaks MCP over its standard streams, a JSON-RPC message a line, to an agent's endpoint,
+// which speaks streamable HTTP (MCP, Transports). Messages pass byte for byte in both directions. The bridge adds the
+// headers, and starts sessions again that the server has forgotten.
 //
-// Nothing is sent a second time that the server may have got, unless it has no effect. A call
-// whose id the server said is waited for over lost connections and restarts.
+// A message that the server may have received is sent again only if it has no effect. Once the id of a call is known, the
+// bridge waits for the call through lost connections and restarts.
 type Bridge struct {
 	*Client
 	BridgeConfig
@@ -24,7 +25,7 @@ type Bridge struct {
 
 	mirrors mirrors
 	session sessions
-	ctx     context.Context //nolint:containedctx // of the run: sessions renewed by one request outlive it
+	ctx     context.Context //nolint:containedctx // of the run: sessions that one request renews outlive it
 	stop    context.CancelCauseFunc
 	notes   chan *message // notifications and responses, in the order in which they came
 
@@ -33,54 +34,54 @@ type Bridge struct {
 
 	writing sync.Mutex // of Out
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards pending and closing
 	pending map[string]*exchange
-	closing bool // the client will say nothing more
+	closing bool // the client sends no more messages
 }
 
-// BridgeConfig is what a [Bridge] is made of, besides its [Client].
+// BridgeConfig configures a [Bridge], besides its [Client].
 type BridgeConfig struct {
 	Agent string
 	In    io.Reader // messages of the client
 	Out   io.Writer // messages for the client, and nothing else
-	// Log is told what a person may want to know. It gets nothing secret, but text from outside.
+	// Log receives notes for people. They contain no secrets, but text from outside.
 	Log func(format string, args ...any)
-	// MaxLine bounds a message of the client, in bytes; the server has a limit of its own. Zero: 16 MiB.
+	// MaxLine limits a message of the client, in bytes. The server has a limit of its own. Zero: 16 MiB.
 	MaxLine int
-	// Linger is how long requests that are being answered have when the client has closed its end. Those
-	// that wait for a person have no such time. Zero: 1 s.
+	// Linger is how long the bridge waits for answers after the client has closed its end. It does not wait for
+	// requests that wait for a person. Zero: 1 s.
 	Linger time.Duration
 }
 
 const (
 	defaultMaxLine = 16 << 20
 	maxPending     = 1024 // requests at a time; more are refused
-	maxNotes       = 256  // notifications that are not sent yet; then nothing more is read
+	maxNotes       = 256  // unsent notifications; then reading pauses
 	farewell       = 2 * time.Second
 )
 
-// NewBridge makes a bridge. It is run once.
+// NewBridge makes a bridge, which can be run once.
 func (c *Client) NewBridge(cfg BridgeConfig) *Bridge {
 	if cfg.MaxLine == 0 {
 		cfg.MaxLine = defaultMaxLine
 	}
-	cfg.Linger = orDefault(cfg.Linger, time.Second)
+	cfg.Linger = cmp.Or(cfg.Linger, time.Second)
 	return &Bridge{
 		Client: c, BridgeConfig: cfg, endpoint: c.base + "/agents/" + Segment(cfg.Agent) + "/mcp",
 		notes: make(chan *message, maxNotes), pending: map[string]*exchange{},
 	}
 }
 
-// Run passes messages until the client closes its end or ctx ends, and then ends the session. The error
-// is what went wrong with the standard streams.
+// Run passes messages until the client closes its end or ctx ends, and then ends the session. The error is one of the
+// standard streams.
 //
-// A read of In that is under way when ctx ends goes on: nobody can interrupt it.
+// A read of In that is under way when ctx ends cannot be interrupted, and continues.
 func (b *Bridge) Run(ctx context.Context) error {
 	b.ctx, b.stop = context.WithCancelCause(ctx)
 	lines := make(chan line)
-	go b.read(lines)
+	go b.readLines(lines)
 	b.requests.Go(b.sendNotes)
-	err := b.pass(lines)
+	err := b.passMessages(lines)
 	b.stop(nil)
 	b.requests.Wait()
 	b.streams.Wait()
@@ -96,7 +97,7 @@ type line struct {
 
 var errTooLong = errors.New("the line is too long")
 
-func (b *Bridge) read(lines chan<- line) {
+func (b *Bridge) readLines(lines chan<- line) {
 	r := bufio.NewReaderSize(b.In, 64<<10)
 	for {
 		text, err := readLine(r, b.MaxLine)
@@ -111,7 +112,7 @@ func (b *Bridge) read(lines chan<- line) {
 	}
 }
 
-// readLine reads a line of at most limit bytes. Of a longer one nothing is kept.
+// readLine reads a line of at most limit bytes. A longer one is dropped.
 func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 	var text []byte
 	long := false
@@ -135,8 +136,8 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// pass takes lines until there are no more.
-func (b *Bridge) pass(lines <-chan line) error {
+// passMessages takes lines until there are no more.
+func (b *Bridge) passMessages(lines <-chan line) error {
 	for {
 		select {
 		case <-b.ctx.Done():
@@ -147,25 +148,25 @@ func (b *Bridge) pass(lines <-chan line) error {
 		case l := <-lines:
 			switch text := bytes.TrimSpace(l.text); {
 			case errors.Is(l.err, errTooLong):
-				b.write(refusal(nil, fmt.Sprintf("a message has more than %d bytes", b.MaxLine), map[string]any{"code": "too_large"}))
+				b.writeMessage(makeRefusal(nil, fmt.Sprintf("a message has more than %d bytes", b.MaxLine), map[string]any{"code": "too_large"}))
 			case errors.Is(l.err, io.EOF):
-				b.linger()
+				b.awaitAnswers()
 				return nil
 			case l.err != nil:
 				return fmt.Errorf("read messages: %w", l.err)
 			case len(text) > 0:
-				b.take(parseMessage(text))
+				b.handleMessage(parseMessage(text))
 			}
 		}
 	}
 }
 
-// take sees to one message.
-func (b *Bridge) take(m *message) {
+// handleMessage sees to one message.
+func (b *Bridge) handleMessage(m *message) {
 	switch {
 	case m.wantsAnswer():
-		b.begin(m)
-	case m.method == "notifications/cancelled" && b.cancelled(m):
+		b.beginExchange(m)
+	case m.method == "notifications/cancelled" && b.cancelExchange(m):
 	default:
 		select {
 		case b.notes <- m:
@@ -174,8 +175,8 @@ func (b *Bridge) take(m *message) {
 	}
 }
 
-// begin answers a request beside all others.
-func (b *Bridge) begin(m *message) {
+// beginExchange answers a request beside all others.
+func (b *Bridge) beginExchange(m *message) {
 	x := &exchange{Bridge: b, m: m}
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	x.cancel = cancel
@@ -188,16 +189,16 @@ func (b *Bridge) begin(m *message) {
 	b.mu.Unlock()
 	if full {
 		cancel(nil)
-		b.write(refusal(m.id, fmt.Sprintf("%d requests are waiting already", maxPending), map[string]any{"code": "busy"}))
+		b.writeMessage(makeRefusal(m.id, fmt.Sprintf("%d requests are waiting already", maxPending), map[string]any{"code": "busy"}))
 		return
 	}
 	done := func() {}
 	if m.method == "initialize" && m.version == "" {
-		done = b.session.begin() // what follows belongs to the session that this one starts
+		done = b.session.beginStart() // later messages belong to the session that this one starts
 	}
 	b.requests.Go(func() {
 		defer cancel(nil)
-		x.run(ctx)
+		x.answerRequest(ctx)
 		done()
 		b.mu.Lock()
 		if b.pending[key] == x {
@@ -207,12 +208,12 @@ func (b *Bridge) begin(m *message) {
 	})
 }
 
-// errCancelled: the client wants no answer any more.
+// errCancelled: the client cancelled the request.
 var errCancelled = errors.New("the client cancelled its request")
 
-// cancelled lets go of a request. The call it made goes its way. It reports whether nobody else has to be
-// told: where there are no sessions, an ended request says all (MCP 2026-07-28, Cancellation).
-func (b *Bridge) cancelled(m *message) bool {
+// cancelExchange ends the wait for a request; its call continues. It returns false if the server has to receive the
+// notification too: without sessions, ending the HTTP request is the notification (MCP 2026-07-28, Cancellation).
+func (b *Bridge) cancelExchange(m *message) bool {
 	b.mu.Lock()
 	x := b.pending[string(m.params.RequestID)]
 	b.mu.Unlock()
@@ -223,9 +224,9 @@ func (b *Bridge) cancelled(m *message) bool {
 	return x.m.version != ""
 }
 
-// linger gives requests a moment that are being answered; waits that are held open get none: their
-// outcome must not count as delivered to a client that is gone.
-func (b *Bridge) linger() {
+// awaitAnswers gives requests that are being answered a moment. Held waits get none: their outcome must not
+// count as delivered to a client that is gone.
+func (b *Bridge) awaitAnswers() {
 	b.mu.Lock()
 	b.closing = true
 	for _, x := range b.pending {
@@ -249,11 +250,11 @@ func (b *Bridge) linger() {
 	}
 }
 
-// errOut: there is nobody to write to.
+// errOut: the client does not read any more.
 var errOut = errors.New("write message")
 
-// write hands one message to the client. JSON is all that ever gets here.
-func (b *Bridge) write(text []byte) {
+// writeMessage writes one JSON message to the client.
+func (b *Bridge) writeMessage(text []byte) {
 	text = append(oneLine(text), '\n')
 	b.writing.Lock()
 	defer b.writing.Unlock()

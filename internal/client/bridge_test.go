@@ -282,12 +282,12 @@ func TestBridgeMirrorsHeaders(t *testing.T) {
 	}
 }
 
-// TestBridgeServerSpeaks: what the server says of its own accord, and what it asks while it works on a request,
-// reaches the client, and the client's answer the server.
+// TestBridgeServerSpeaks: the server's own messages, and its requests during a request, reach the client, and the client's
+// answers reach the server.
 func TestBridgeServerSpeaks(t *testing.T) {
 	t.Parallel()
 	answered := make(chan string, 1)
-	streams := make(chan string, 10) // what Last-Event-ID said
+	streams := make(chan string, 10) // values of Last-Event-ID
 	b := newBridged(t, client.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		switch {
@@ -348,7 +348,7 @@ func TestBridgeRenewsSession(t *testing.T) {
 	}
 }
 
-// cutOff ends a response after some of it.
+// cutOff ends a response in the middle.
 func cutOff(w http.ResponseWriter, events ...string) {
 	stream(w, events...)
 	panic(http.ErrAbortHandler)
@@ -444,7 +444,7 @@ func TestBridgeServerAway(t *testing.T) {
 	}
 }
 
-// TestBridgeServerComesBack: what was not sent is sent when the server is there.
+// TestBridgeServerComesBack: unsent messages are sent when the server is available again.
 func TestBridgeServerComesBack(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -569,7 +569,7 @@ func TestBridgeCancels(t *testing.T) {
 	b.wants(`{"jsonrpc":"2.0","id":8,"result":{}}`)
 }
 
-// TestBridgeEnds: at the end of input what is being answered is answered, and what is held open let go of.
+// TestBridgeEnds: at the end of input, running requests are answered, and held responses are closed.
 func TestBridgeEnds(t *testing.T) {
 	t.Parallel()
 	release, gone := make(chan struct{}), make(chan struct{})
@@ -599,7 +599,7 @@ func TestBridgeEnds(t *testing.T) {
 	}
 }
 
-// TestBridgeClientGone: when there is nobody to write to, the session is ended.
+// TestBridgeClientGone: if the client is gone, the session ends.
 func TestBridgeClientGone(t *testing.T) {
 	t.Parallel()
 	b := newBridged(t, client.Config{}, session(t, nil, func(w http.ResponseWriter, _ *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// The parts of a message's _meta and of HTTP that make a message one of MCP's eras.
+// The members of _meta and the headers that differ between MCP's eras.
 const (
 	metaVersion   = "io.modelcontextprotocol/protocolVersion"
 	headerVersion = "Mcp-Protocol-Version"
@@ -22,16 +22,15 @@ const (
 	headerParam   = "Mcp-Param-"
 )
 
-// message is one line of a client: its bytes, which are sent as they are, and what the bridge
-// has to know of it.
+// message is one line of a client. Its bytes are sent unchanged; the other fields are for the bridge.
 type message struct {
 	raw    []byte
-	opaque bool // it could not be read: what is wrong with it, the server says
+	opaque bool // it could not be parsed: the server reports the error
 	id     jsontext.Value
 	method string
 	params params
-	// version is the revision that the message itself names, as those from 2026-07-28 on do. Empty:
-	// the message belongs to a session, or comes before there is one.
+	// version is the revision that the message names, from 2026-07-28 on. Empty: the message belongs to a session, or
+	// comes before there is one.
 	version string
 }
 
@@ -61,7 +60,7 @@ func parseMessage(raw []byte) *message {
 	}
 	m.method = envelope.Method
 	if len(envelope.Params) > 0 {
-		_ = jsonv2.Unmarshal(envelope.Params, &m.params) // what is of another type the server refuses
+		_ = jsonv2.Unmarshal(envelope.Params, &m.params) // the server refuses members of other types
 	}
 	if len(m.params.Meta) > 0 {
 		var meta map[string]jsontext.Value
@@ -71,12 +70,12 @@ func parseMessage(raw []byte) *message {
 	return m
 }
 
-// wantsAnswer tells a request, or what may be one, from notifications and responses.
+// wantsAnswer reports whether the message is a request, or may be one.
 func (m *message) wantsAnswer() bool { return m.opaque || m.method != "" && m.id != nil }
 
-// harmless reports whether a request that the server may have got can be sent again: it has
-// no effect, and asks no skill's server for anything.
-func (m *message) harmless() bool {
+// isHarmless reports whether a request that the server may have received can be sent again: it has no effect, and
+// reaches no skill's server.
+func (m *message) isHarmless() bool {
 	switch m.method {
 	case "initialize", "ping", "server/discover", "tools/list", "resources/list", "resources/templates/list", "prompts/list",
 		"tasks/get", "subscriptions/listen", "logging/setLevel":
@@ -87,9 +86,9 @@ func (m *message) harmless() bool {
 	return false
 }
 
-// await is the request that waits for a call of which the server said the id, in place of the one that made
-// it: with the same id, and the same _meta, so that its answer and progress are the call's.
-func (m *message) await(callID string) *message {
+// awaitMessage is the request that waits for a call whose id is known, in place of the request that made it. It has
+// the same id and _meta, so that its answer and progress are the call's.
+func (m *message) awaitMessage(callID string) *message {
 	meta := []byte{}
 	if len(m.params.Meta) > 0 {
 		meta = append([]byte(`,"_meta":`), m.params.Meta...)
@@ -100,9 +99,9 @@ func (m *message) await(callID string) *message {
 	return parseMessage(raw)
 }
 
-// mirror sets the headers that a message of the era without sessions is sent with: they say again what
-// is in the body. Of its arguments, those are mirrored whose tool's schema says so.
-func (m *message) mirror(h http.Header, schemas *mirrors) {
+// setHeaders sets the headers of a message without a session. They repeat members of the body, and the arguments
+// that the tool's schema marks.
+func (m *message) setHeaders(h http.Header, schemas *mirrors) {
 	h.Set(headerVersion, m.version)
 	if m.method == "" {
 		return
@@ -112,7 +111,7 @@ func (m *message) mirror(h http.Header, schemas *mirrors) {
 	switch {
 	case m.method == "tools/call":
 		name = m.params.Name
-		schemas.set(h, name, m.params.Arguments)
+		schemas.setHeaders(h, name, m.params.Arguments)
 	case m.method == "prompts/get":
 		name = m.params.Name
 	case m.method == "resources/read":
@@ -137,24 +136,23 @@ func headerText(text string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(text)) + "?="
 }
 
-// refusal is the answer to a request that the bridge itself gives.
-func refusal(id jsontext.Value, text string, data map[string]any) []byte {
+// makeRefusal is an error answer of the bridge itself.
+func makeRefusal(id jsontext.Value, text string, data map[string]any) []byte {
 	if id == nil {
 		id = jsontext.Value("null")
 	}
 	fault := map[string]any{"code": codeBridge, "message": text, "data": data}
-	encoded, err := encode(fault)
-	if err != nil { // what is in data is of our own making, and has a form in JSON
+	encoded, err := encodeBody(fault)
+	if err != nil { // cannot happen: data has strings and numbers only
 		encoded = []byte(`{"code":-32000,"message":"internal error"}`)
 	}
 	return slices.Concat([]byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"error":`), encoded, []byte("}"))
 }
 
-// codeBridge is the code of errors that are no answer of the server: of the range that JSON-RPC leaves to
-// implementations.
+// codeBridge is the code of the bridge's own errors, from the range that JSON-RPC leaves to implementations.
 const codeBridge = -32000
 
-// oneLine is JSON on one line. Only white space between its tokens can hold line breaks.
+// oneLine puts JSON on one line. Only white space between tokens can have line breaks.
 func oneLine(text []byte) []byte {
 	text = bytes.TrimSpace(text)
 	if !bytes.ContainsAny(text, "\r\n") {
@@ -175,8 +173,8 @@ func isJSON(text []byte) bool {
 	return v.Kind() == '{' && v.IsValid(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// answers reports whether a text is the answer to the request with this id.
-func answers(text []byte, id jsontext.Value) bool {
+// isAnswerTo reports whether a text is the answer to the request with this id.
+func isAnswerTo(text []byte, id jsontext.Value) bool {
 	var m struct {
 		ID     jsontext.Value `json:"id"`
 		Method jsontext.Value `json:"method"`

@@ -10,8 +10,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// mirrors are the tools whose arguments are mirrored in headers (x-mcp-header, MCP 2026-07-28, Streamable
-// HTTP), as their lists went by. A client that speaks over standard streams knows nothing of them.
+// mirrors are the tools whose arguments are repeated in headers (x-mcp-header, MCP 2026-07-28, Streamable HTTP), from the
+// lists that passed. A client over standard streams does not know of them.
 type mirrors struct {
 	mu    sync.Mutex
 	tools map[string]mirrored
@@ -23,8 +23,8 @@ type mirrored struct {
 	Properties map[string]mirrored `json:"properties"`
 }
 
-// learn reads a list of tools that passes. Lists without such a tool are not read.
-func (all *mirrors) learn(answer []byte) {
+// learnTools reads a list of tools that passes. Lists without such a tool are not parsed.
+func (all *mirrors) learnTools(answer []byte) {
 	if !bytes.Contains(answer, []byte("x-mcp-header")) {
 		return
 	}
@@ -49,14 +49,14 @@ func (all *mirrors) learn(answer []byte) {
 	}
 }
 
-func (all *mirrors) set(h http.Header, tool string, arguments jsontext.Value) {
+func (all *mirrors) setHeaders(h http.Header, tool string, arguments jsontext.Value) {
 	all.mu.Lock()
 	schema := all.tools[tool]
 	all.mu.Unlock()
-	schema.set(h, arguments)
+	schema.setHeaders(h, arguments)
 }
 
-func (m mirrored) set(h http.Header, value jsontext.Value) {
+func (m mirrored) setHeaders(h http.Header, value jsontext.Value) {
 	var name string
 	if len(m.Header) > 0 && jsonv2.Unmarshal(m.Header, &name) == nil && isToken(name) {
 		switch value.Kind() {
@@ -78,7 +78,7 @@ func (m mirrored) set(h http.Header, value jsontext.Value) {
 		return
 	}
 	for property, part := range m.Properties {
-		part.set(h, inside[property])
+		part.setHeaders(h, inside[property])
 	}
 }
 

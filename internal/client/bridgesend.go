@@ -16,38 +16,38 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// exchange is one request of the client, and its answer.
+// exchange is one request of the client and its answer.
 type exchange struct {
 	*Bridge
-	m      *message // what is sent: the request, or what waits for the call that it made
+	m      *message // the request, or the one that waits for its call
 	cancel context.CancelCauseFunc
-	callID string // once the server said it
+	callID string // once it is known
 	opened bool   // the last attempt got a stream
 	held   bool   // a stream is open for it; guarded by Bridge.mu
 }
 
-// run sends a request until it is answered, and answers it itself where no answer can be had.
-func (x *exchange) run(ctx context.Context) {
+// answerRequest sends a request until it is answered. If there is no answer, it writes an error.
+func (x *exchange) answerRequest(ctx context.Context) {
 	id := x.m.id
-	err := x.answered(ctx)
+	err := x.passRequest(ctx)
 	if err == nil || ctx.Err() != nil {
-		return // nobody waits for an answer any more
+		return // answered, or cancelled
 	}
 	x.Log("%s: %v", x.m.describe(), err)
-	x.write(x.explain(id, err))
+	x.writeMessage(x.explainFailure(id, err))
 }
 
-// answered passes the request on until its answer was passed back.
-func (x *exchange) answered(ctx context.Context) error {
+// passRequest sends the request until its answer was passed back.
+func (x *exchange) passRequest(ctx context.Context) error {
 	pauses := x.newPauses()
 	renewals := 0
 	for {
-		s, err := x.session.of(ctx, x.m)
+		s, err := x.session.sessionOf(ctx, x.m)
 		if err != nil {
 			return err
 		}
 		x.opened = false
-		err = x.send(ctx, s)
+		err = x.sendOnce(ctx, s)
 		if x.opened {
 			pauses = x.newPauses() // the server is there
 		}
@@ -57,31 +57,31 @@ func (x *exchange) answered(ctx context.Context) error {
 			return err
 		case errors.Is(err, errNoSession) && s != nil && renewals < 2:
 			renewals++
-			if err := x.renew(ctx, s); err != nil {
-				return fmt.Errorf("%w, and no new one could be started: %v", errNoSession, err) //nolint:errorlint // what it would unwrap to is about another request
+			if err := x.renewSession(ctx, s); err != nil {
+				return fmt.Errorf("%w, and no new one could be started: %v", errNoSession, err) //nolint:errorlint // the cause is about another request
 			}
 			continue
 		case isLost && lost.Sent && x.callID != "" && x.m.method == "tools/call":
-			x.m = x.m.await(x.callID)
-		case isLost && (!lost.Sent || x.m.harmless()):
-		case retryable(err, x.m.harmless()):
+			x.m = x.m.awaitMessage(x.callID)
+		case isLost && (!lost.Sent || x.m.isHarmless()):
+		case isRetryable(err, x.m.isHarmless()):
 		default:
 			return err
 		}
-		if !pauses.next(ctx, err) {
+		if !pauses.waitNext(ctx, err) {
 			return err
 		}
 	}
 }
 
-// send sends the request once, and passes back what comes for it. The error is a *[LostError], a
-// *[Problem], errNoSession, or what no retry mends.
-func (x *exchange) send(ctx context.Context, s *session) error {
+// sendOnce sends the request once, and passes its answer back. The error is a *[LostError], a *[Problem],
+// errNoSession, or permanent.
+func (x *exchange) sendOnce(ctx context.Context, s *session) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := newWatch(x.Silence, cancel)
 	defer watch.stop()
-	response, err := x.post(ctx, x.m, s)
+	response, err := x.postMessage(ctx, x.m, s)
 	watch.timer.Stop()
 	if err != nil {
 		return err
@@ -90,21 +90,21 @@ func (x *exchange) send(ctx context.Context, s *session) error {
 	if header := response.Header.Get(headerCall); header != "" {
 		x.callID = header
 	}
-	content := watch.reader(response.Body)
+	content := watch.watchReader(response.Body)
 	if x.opened = isStream(response); x.opened {
-		x.hold()
+		x.markHeld()
 		err = x.passEvents(content, response)
 	} else {
 		err = x.passJSON(content, response, s != nil)
 	}
 	if errors.Is(err, errCut) {
-		err = &LostError{Sent: true, Err: cause(ctx, err)}
+		err = &LostError{Sent: true, Err: causeOf(ctx, err)}
 	}
 	return err
 }
 
-// hold notes that the answer takes its time.
-func (x *exchange) hold() {
+// markHeld notes that the response is held open.
+func (x *exchange) markHeld() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.held = true
@@ -118,8 +118,8 @@ func isStream(response *http.Response) bool {
 	return media == "text/event-stream" && response.StatusCode == http.StatusOK
 }
 
-// post sends a message once.
-func (b *Bridge) post(ctx context.Context, m *message, s *session) (*http.Response, error) {
+// postMessage sends a message once.
+func (b *Bridge) postMessage(ctx context.Context, m *message, s *session) (*http.Response, error) {
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sent.Store(true) },
@@ -134,13 +134,13 @@ func (b *Bridge) post(ctx context.Context, m *message, s *session) (*http.Respon
 	b.authorize(request)
 	switch {
 	case m.version != "":
-		m.mirror(request.Header, &b.mirrors)
+		m.setHeaders(request.Header, &b.mirrors)
 	case s != nil:
-		s.mark(request.Header)
+		s.setHeaders(request.Header)
 	}
 	response, err := b.HTTP.Do(request)
 	if err != nil {
-		return nil, &LostError{Sent: sent.Load(), Err: cause(ctx, b.unreachable(err))}
+		return nil, &LostError{Sent: sent.Load(), Err: causeOf(ctx, b.unreachableError(err))}
 	}
 	return response, nil
 }
@@ -148,15 +148,15 @@ func (b *Bridge) post(ctx context.Context, m *message, s *session) (*http.Respon
 // passEvents passes a stream on, up to its end.
 func (x *exchange) passEvents(content io.Reader, response *http.Response) error {
 	done := false
-	err := eachEvent(content, func(e event) (bool, error) {
+	err := eachMessage(content, func(e event) (bool, error) {
 		if done || !isJSON(e.data) {
 			return false, nil
 		}
-		done = answers(e.data, x.m.id)
-		return false, x.pass(e.data, done, response)
+		done = isAnswerTo(e.data, x.m.id)
+		return false, x.passAnswer(e.data, done, response)
 	})
 	if done {
-		return nil // it was closed after the answer, as it should
+		return nil // closed after the answer
 	}
 	return err
 }
@@ -166,12 +166,12 @@ func (x *exchange) passJSON(content io.Reader, response *http.Response, inSessio
 	switch status := response.StatusCode; {
 	case err != nil:
 		return fmt.Errorf("%w: %w", errCut, err)
-	case isJSON(text) && answers(text, x.m.id):
-		return x.pass(text, true, response)
+	case isJSON(text) && isAnswerTo(text, x.m.id):
+		return x.passAnswer(text, true, response)
 	case status == http.StatusNotFound && inSession && x.m.version == "":
 		return errNoSession
 	case status >= http.StatusMultipleChoices:
-		return withRetryAfter(problemOf(response, text), response)
+		return withRetryAfter(readProblem(response, text), response)
 	case status == http.StatusAccepted || status == http.StatusNoContent:
 		return errNoAnswer
 	default:
@@ -179,18 +179,18 @@ func (x *exchange) passJSON(content io.Reader, response *http.Response, inSessio
 	}
 }
 
-// pass hands a message to the client, after whoever here has to know of it.
-func (x *exchange) pass(text []byte, isAnswer bool, response *http.Response) error {
+// passAnswer writes a message to the client, after the session and the mirrors have seen it.
+func (x *exchange) passAnswer(text []byte, isAnswer bool, response *http.Response) error {
 	if isAnswer && x.m.version == "" && x.m.method == "initialize" {
-		attend := x.started(x.m, text, response.Header.Get(headerSession))
-		x.write(text)
+		attend := x.adoptStarted(x.m, text, response.Header.Get(headerSession))
+		x.writeMessage(text)
 		attend() // the client knows its session before it hears anything in it
 		return nil
 	}
 	if isAnswer && x.m.version != "" && x.m.method == "tools/list" {
-		x.mirrors.learn(text)
+		x.mirrors.learnTools(text)
 	}
-	x.write(text)
+	x.writeMessage(text)
 	return nil
 }
 
@@ -199,7 +199,7 @@ var (
 	errNoAnswer  = errors.New("the server took the request for one that wants no answer")
 )
 
-// laterError is a refusal of a server that has done nothing, and says when to come again.
+// laterError is a refusal without any effect, with the time to wait before a retry.
 type laterError struct {
 	*Problem
 	after time.Duration
@@ -215,9 +215,9 @@ func withRetryAfter(p *Problem, response *http.Response) error {
 	return &laterError{p, time.Duration(seconds) * time.Second}
 }
 
-// retryable reports whether a refused request may be sent again: the server says so, or it is harmless and
-// something between here and the server says that it is away.
-func retryable(err error, harmless bool) bool {
+// isRetryable reports whether a refused request may be sent again: the server says so, or the request is harmless and
+// a proxy says that the server is away.
+func isRetryable(err error, harmless bool) bool {
 	if _, ok := errors.AsType[*laterError](err); ok {
 		return true
 	}
@@ -225,7 +225,7 @@ func retryable(err error, harmless bool) bool {
 	return ok && harmless && p.Status >= http.StatusInternalServerError
 }
 
-// pauses are between attempts to reach a server that is away.
+// pauses are the waits between attempts to reach a server that is away.
 type pauses struct {
 	step, left time.Duration
 	max        time.Duration
@@ -235,8 +235,8 @@ func (b *Bridge) newPauses() *pauses {
 	return &pauses{step: b.Retry, max: 20 * b.Retry, left: b.Patience}
 }
 
-// next waits before the next attempt, and reports whether there shall be one.
-func (p *pauses) next(ctx context.Context, err error) bool {
+// waitNext waits before the next attempt. It returns false when no time is left.
+func (p *pauses) waitNext(ctx context.Context, err error) bool {
 	delay := p.step
 	if later, ok := errors.AsType[*laterError](err); ok {
 		delay = max(delay, later.after)
@@ -257,12 +257,12 @@ func (m *message) describe() string {
 	case m.method == "":
 		return "a response"
 	case m.params.Name != "":
-		return clip(m.method) + " " + clip(m.params.Name)
+		return clipText(m.method) + " " + clipText(m.params.Name)
 	}
-	return clip(m.method)
+	return clipText(m.method)
 }
 
-func clip(text string) string {
+func clipText(text string) string {
 	const shown = 100
 	if len(text) > shown {
 		return text[:shown] + "…"
@@ -270,8 +270,8 @@ func clip(text string) string {
 	return text
 }
 
-// explain is the answer to a request for which no answer could be had.
-func (x *exchange) explain(id []byte, err error) []byte {
+// explainFailure is the error answer to a request that got none.
+func (x *exchange) explainFailure(id []byte, err error) []byte {
 	data := map[string]any{"code": "failed"}
 	text := err.Error()
 	lost, isLost := errors.AsType[*LostError](err)
@@ -300,5 +300,5 @@ func (x *exchange) explain(id []byte, err error) []byte {
 		data["code"] = "session_lost"
 		text = fmt.Sprintf("The session is lost: %v. The request was not executed. Connect again.", err)
 	}
-	return refusal(id, text, data)
+	return makeRefusal(id, text, data)
 }

@@ -14,13 +14,13 @@ import (
 type session struct {
 	id          string
 	version     string   // of the protocol, as it was negotiated
-	initialize  *message // what started it
+	initialize  *message // the request that started it
 	listChanged bool     // the server announces that its list of tools changed
 	cancel      context.CancelFunc
 }
 
-// mark sets the headers that messages of a session are sent with.
-func (s *session) mark(h http.Header) {
+// setHeaders sets the headers of a session's messages.
+func (s *session) setHeaders(h http.Header) {
 	if s.id != "" {
 		h.Set(headerSession, s.id)
 	}
@@ -35,8 +35,8 @@ type sessions struct {
 	renewing sync.Mutex
 }
 
-// begin notes that a session is being started; what it returns, that this has ended.
-func (all *sessions) begin() (done func()) {
+// beginStart notes that a session is being started. done notes that it has started, or failed.
+func (all *sessions) beginStart() (done func()) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	starting := make(chan struct{})
@@ -51,8 +51,8 @@ func (all *sessions) begin() (done func()) {
 	}
 }
 
-// of is the session that a message belongs to, or nil. Messages wait while it is being started.
-func (all *sessions) of(ctx context.Context, m *message) (*session, error) {
+// sessionOf returns the session that a message belongs to, or nil. It waits while a session is being started.
+func (all *sessions) sessionOf(ctx context.Context, m *message) (*session, error) {
 	if m.version != "" || m.method == "initialize" {
 		return nil, nil
 	}
@@ -72,7 +72,7 @@ func (all *sessions) of(ctx context.Context, m *message) (*session, error) {
 	return all.current, nil
 }
 
-func (all *sessions) replace(s *session) {
+func (all *sessions) replaceCurrent(s *session) {
 	all.mu.Lock()
 	old := all.current
 	all.current = s
@@ -82,7 +82,7 @@ func (all *sessions) replace(s *session) {
 	}
 }
 
-// readSession reads what a server answered to initialize.
+// readSession reads the answer to initialize.
 func readSession(m *message, answer []byte, id string) (*session, error) {
 	var reply struct {
 		Result *struct {
@@ -109,30 +109,30 @@ func readSession(m *message, answer []byte, id string) (*session, error) {
 	}, nil
 }
 
-// started notes the session that the client began.
-func (b *Bridge) started(m *message, answer []byte, id string) (attend func()) {
+// adoptStarted notes the session that the client started.
+func (b *Bridge) adoptStarted(m *message, answer []byte, id string) (attend func()) {
 	s, err := readSession(m, answer, id)
 	if err != nil {
 		return func() {} // the client is told by the answer itself
 	}
-	return b.adopt(s)
+	return b.adoptSession(s)
 }
 
-// adopt makes a session the current one. What it returns begins to listen to it.
-func (b *Bridge) adopt(s *session) (attend func()) {
+// adoptSession makes a session the current one. attend starts to listen to it.
+func (b *Bridge) adoptSession(s *session) (attend func()) {
 	ctx, cancel := context.WithCancel(b.ctx)
 	s.cancel = cancel
-	b.session.replace(s)
+	b.session.replaceCurrent(s)
 	return func() {
 		if s.id != "" {
-			b.streams.Go(func() { b.listen(ctx, s) })
+			b.streams.Go(func() { b.listenSession(ctx, s) })
 		}
 	}
 }
 
-// renew starts a session in place of one that the server does not know any more, as the client did: the
-// calls made in it are the agent's, and are found from the new one.
-func (b *Bridge) renew(ctx context.Context, lost *session) error {
+// renewSession starts a session again that the server has forgotten, as the client did. Its calls belong to the agent
+// and can be found from the new session.
+func (b *Bridge) renewSession(ctx context.Context, lost *session) error {
 	all := &b.session
 	all.renewing.Lock()
 	defer all.renewing.Unlock()
@@ -140,27 +140,27 @@ func (b *Bridge) renew(ctx context.Context, lost *session) error {
 	current := all.current
 	all.mu.Unlock()
 	if current != lost {
-		return nil // somebody did it meanwhile
+		return nil // another request renewed it
 	}
-	s, err := b.again(ctx, lost)
+	s, err := b.repeatInitialize(ctx, lost)
 	if err != nil {
 		return fmt.Errorf("start a new session: %w", err)
 	}
 	b.Log("the server did not know the session any more; there is a new one")
-	b.adopt(s)()
+	b.adoptSession(s)()
 	if s.listChanged {
-		b.write([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
+		b.writeMessage([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
 	}
 	return nil
 }
 
-// again sends the client's initialize once more.
-func (b *Bridge) again(ctx context.Context, lost *session) (*session, error) {
+// repeatInitialize sends the client's initialize again.
+func (b *Bridge) repeatInitialize(ctx context.Context, lost *session) (*session, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := newWatch(b.Silence, cancel)
 	defer watch.stop()
-	response, err := b.post(ctx, lost.initialize, nil)
+	response, err := b.postMessage(ctx, lost.initialize, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -173,18 +173,18 @@ func (b *Bridge) again(ctx context.Context, lost *session) (*session, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, &LostError{Sent: true, Err: cause(ctx, err)}
+		return nil, &LostError{Sent: true, Err: causeOf(ctx, err)}
 	case response.StatusCode != http.StatusOK:
-		return nil, problemOf(response, answer)
+		return nil, readProblem(response, answer)
 	}
 	s, err := readSession(lost.initialize, answer, response.Header.Get(headerSession))
 	switch {
 	case err != nil:
 		return nil, err
 	case s.version != lost.version:
-		return nil, fmt.Errorf("the server speaks MCP %q now, and spoke %q: connect again", clip(s.version), clip(lost.version))
+		return nil, fmt.Errorf("the server speaks MCP %q now, and spoke %q: connect again", clipText(s.version), clipText(lost.version))
 	}
-	return s, b.notify(ctx, &message{raw: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}, s)
+	return s, b.sendNotification(ctx, &message{raw: []byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)}, s)
 }
 
 // sendNotes sends notifications and responses one after the other.
@@ -206,49 +206,49 @@ func (b *Bridge) sendNotes() {
 
 func (b *Bridge) sendNote(m *message) error {
 	for pauses := b.newPauses(); ; {
-		s, err := b.session.of(b.ctx, m)
+		s, err := b.session.sessionOf(b.ctx, m)
 		if err != nil {
 			return err
 		}
-		err = b.notify(b.ctx, m, s)
-		if lost, ok := errors.AsType[*LostError](err); !ok || lost.Sent || !pauses.next(b.ctx, err) {
+		err = b.sendNotification(b.ctx, m, s)
+		if lost, ok := errors.AsType[*LostError](err); !ok || lost.Sent || !pauses.waitNext(b.ctx, err) {
 			return err
 		}
 	}
 }
 
-// notify sends what has no answer.
-func (b *Bridge) notify(ctx context.Context, m *message, s *session) error {
+// sendNotification sends a message that has no answer.
+func (b *Bridge) sendNotification(ctx context.Context, m *message, s *session) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer newWatch(b.Silence, cancel).stop()
-	response, err := b.post(ctx, m, s)
+	response, err := b.postMessage(ctx, m, s)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 4096))
 	if err == nil && response.StatusCode >= http.StatusMultipleChoices {
-		return problemOf(response, text)
+		return readProblem(response, text)
 	}
 	return nil // it arrived
 }
 
-// listen passes on what the server says of its own accord, as long as the session is the current one.
-func (b *Bridge) listen(ctx context.Context, s *session) {
+// listenSession passes on the server's own messages while the session is the current one.
+func (b *Bridge) listenSession(ctx context.Context, s *session) {
 	last := ""
 	for pauses := b.newPauses(); ; {
-		heard, err := b.hear(ctx, s, &last)
+		heard, err := b.readStream(ctx, s, &last)
 		problem, refused := errors.AsType[*Problem](err)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case refused && problem.Status == http.StatusMethodNotAllowed:
-			return // there is nothing to hear
+			return // the server has no such stream
 		case refused && problem.Status == http.StatusNotFound:
-			err = b.renew(ctx, s)
+			err = b.renewSession(ctx, s)
 			if err == nil || ctx.Err() != nil {
-				return // the new session is listened to
+				return // the new session has its own listener
 			}
 		case refused && problem.Status < http.StatusInternalServerError && problem.Status != http.StatusTooManyRequests:
 			b.Log("announcements of the server cannot be heard: %v", problem)
@@ -257,15 +257,15 @@ func (b *Bridge) listen(ctx context.Context, s *session) {
 		if heard {
 			pauses = b.newPauses()
 		}
-		pauses.left = b.Patience // it is never given up
-		if !pauses.next(ctx, err) {
+		pauses.left = b.Patience // never give up
+		if !pauses.waitNext(ctx, err) {
 			return
 		}
 	}
 }
 
-// hear opens a session's own stream once. It reports whether it was open.
-func (b *Bridge) hear(ctx context.Context, s *session, last *string) (bool, error) {
+// readStream reads a session's own stream once. It reports whether the stream was open.
+func (b *Bridge) readStream(ctx context.Context, s *session, last *string) (bool, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := newWatch(b.Silence, cancel)
@@ -275,34 +275,34 @@ func (b *Bridge) hear(ctx context.Context, s *session, last *string) (bool, erro
 		return false, fmt.Errorf("make request: %w", err)
 	}
 	b.authorize(request)
-	s.mark(request.Header)
+	s.setHeaders(request.Header)
 	request.Header.Set("Accept", "text/event-stream")
 	if *last != "" {
 		request.Header.Set("Last-Event-ID", *last)
 	}
 	response, err := b.HTTP.Do(request)
 	if err != nil {
-		return false, b.unreachable(err)
+		return false, b.unreachableError(err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if !isStream(response) {
-		text, _ := readAll(response.Body) // what cannot be read says nothing
-		problem := problemOf(response, text)
+		text, _ := readAll(response.Body) // without a body the status says enough
+		problem := readProblem(response, text)
 		if problem.Status < http.StatusMultipleChoices {
 			problem.Status, problem.Detail = http.StatusMethodNotAllowed, "it is no stream"
 		}
 		return false, problem
 	}
-	return true, eachEvent(watch.reader(response.Body), func(e event) (bool, error) {
+	return true, eachMessage(watch.watchReader(response.Body), func(e event) (bool, error) {
 		*last = e.id
 		if isJSON(e.data) {
-			b.write(e.data)
+			b.writeMessage(e.data)
 		}
 		return false, nil
 	})
 }
 
-// endSession tells the server that the session is over. Its calls go their way.
+// endSession tells the server that the session is over. Its calls continue.
 func (b *Bridge) endSession() {
 	b.session.mu.Lock()
 	s := b.session.current
@@ -317,10 +317,10 @@ func (b *Bridge) endSession() {
 		return
 	}
 	b.authorize(request)
-	s.mark(request.Header)
+	s.setHeaders(request.Header)
 	response, err := b.HTTP.Do(request)
 	if err != nil {
-		b.Log("the session was not ended: %v", b.unreachable(err))
+		b.Log("the session was not ended: %v", b.unreachableError(err))
 		return
 	}
 	_ = response.Body.Close()

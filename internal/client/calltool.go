@@ -15,23 +15,22 @@ import (
 // ToolCall is a call to make as an agent.
 type ToolCall struct {
 	Agent     string
-	Tool      string          // as the agent sees it: skill__tool
+	Tool      string          // the name that the agent sees: skill__tool
 	Arguments json.RawMessage // sent byte for byte
-	// IdempotencyKey tells intended twins apart. Empty: none.
+	// IdempotencyKey distinguishes calls with the same arguments. Empty: none.
 	IdempotencyKey string
-	// Told is called with news while the call is on its way. Nil: nobody is told.
-	// It may be called from several goroutines.
-	Told func(News)
+	// OnProgress is called with the progress of the call, from several goroutines. Nil: not called.
+	OnProgress func(Progress)
 }
 
-// News is what happens to a call before its end.
-type News struct {
+// Progress is the progress of a call.
+type Progress struct {
 	CallID   string    // once it is known
 	Status   string    // parked, approved, executing, …; empty: unknown
 	Deadline time.Time // of the approval, or of the wait for a connection; zero: none
-	Reason   string    // of needs_connection: what somebody has to do
-	Attached bool      // the call had been made before, and this is it
-	Lost     error     // the connection broke; it is being made again
+	Reason   string    // of needs_connection
+	Attached bool      // the call was made before
+	Lost     error     // the connection broke and is being restored
 }
 
 // Outcome is how a call ended.
@@ -44,7 +43,7 @@ type Outcome struct {
 	Fault   *RPCError // the endpoint answered an error instead of a result
 }
 
-// callMeta is what the endpoint says of a call with its result.
+// callMeta is the _meta of a call's result.
 type callMeta struct {
 	ID       string `json:"id"`
 	Status   string `json:"status"`
@@ -53,10 +52,10 @@ type callMeta struct {
 	Attached bool   `json:"attached"`
 }
 
-// needsConnection is the status of calls whose skill somebody has to connect first.
+// needsConnection is the status of calls whose skill has to be connected first.
 const needsConnection = "needs_connection"
 
-func pending(status string) bool {
+func isPending(status string) bool {
 	switch status {
 	case "parked", "approved", "executing", needsConnection:
 		return true
@@ -67,17 +66,17 @@ func pending(status string) bool {
 // awaitTool is the tool by which an agent waits for a call of its own.
 const awaitTool = "holdpoint_await"
 
-// codeInternal is JSON-RPC's code for what is the server's own fault.
+// codeInternal is JSON-RPC's code for an internal error of the server.
 const codeInternal = -32603
 
-// firstPatience is how long to try to reach a server that was not heard of yet.
+// firstPatience is how long to try to reach a server that never answered.
 const firstPatience = 5 * time.Second
 
-// ErrAmbiguous means that the connection broke before the server said a call's id, and
-// that it cannot be found out whether it has the call.
+// ErrAmbiguous means that the connection broke before the call's id was known, and that the server could not be asked
+// whether it has the call.
 var ErrAmbiguous = errors.New("it is not known whether the server received the call")
 
-// StoppedError tells of a wait that ended before its call did.
+// StoppedError is a wait that ended before its call did.
 type StoppedError struct {
 	CallID string
 	Err    error
@@ -88,31 +87,31 @@ func (e *StoppedError) Error() string {
 }
 func (e *StoppedError) Unwrap() error { return e.Err }
 
-// Call makes a call and waits to its end, over lost connections and restarts
-// of the server. It is sent again only when no byte of it can have arrived, or the
-// server, asked, does not have it; from when its id is known, it is waited for and nothing else.
+// Call makes a call and waits until it ends, through lost connections and restarts of the server. The call is sent again
+// only if no byte of it can have arrived, or the server says that it does not have it. Once its id is known, Call only
+// waits.
 func (c *Client) Call(ctx context.Context, t ToolCall) (Outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &waiting{Client: c, call: t, wake: make(chan struct{}, 1)}
-	defer w.telling.Wait()
+	defer w.reporting.Wait()
 	defer cancel()
-	if t.Told == nil {
-		w.call.Told = func(News) {}
+	if t.OnProgress == nil {
+		w.call.OnProgress = func(Progress) {}
 	}
-	found, err := w.submit(ctx)
+	found, err := w.submitCall(ctx)
 	if err != nil && w.id == "" {
 		return Outcome{}, err
 	}
 	if err == nil {
-		if metaOf(found.result).Attached {
-			w.call.Told(News{CallID: w.id, Attached: true})
+		if readCallMeta(found.result).Attached {
+			w.call.OnProgress(Progress{CallID: w.id, Attached: true})
 		}
-		outcome, done, err := w.settle(ctx, found)
+		outcome, done, err := w.settleAnswer(ctx, found)
 		if err != nil || done {
 			return outcome, err
 		}
 	}
-	return w.await(ctx)
+	return w.awaitCall(ctx)
 }
 
 // waiting is one call on its way.
@@ -124,36 +123,36 @@ type waiting struct {
 	marked  bool
 	reached bool // the server answered once
 
-	saying    sync.Mutex
-	said      string // the status that was told last
-	following bool   // somebody is telling
-	again     bool   // there are other news by now
+	mu        sync.Mutex
+	shown     string // the last reported status
+	following bool   // a goroutine reports progress
+	again     bool   // there is newer progress
 	wake      chan struct{}
-	telling   sync.WaitGroup
+	reporting sync.WaitGroup
 
 	attempts
 }
 
-// attempts are those in a row that did not reach the server.
+// attempts counts the attempts in a row that did not reach the server.
 type attempts struct {
 	tries  int
 	waited time.Duration // between them
 }
 
-// pause waits before the next one, longer each time, and reports whether there should be one.
-func (a *attempts) pause(ctx context.Context, first time.Duration) bool {
+// waitNext waits before the next attempt, longer each time. It returns false when ctx ends.
+func (a *attempts) waitNext(ctx context.Context, first time.Duration) bool {
 	delay := min(first<<min(a.tries, 5), 20*first)
 	a.tries++
 	a.waited += delay
 	return pause.For(ctx, delay) == nil
 }
 
-// submit sends the call until the server has it. When it returns an error, the
+// submitCall sends the call until the server has it. When it returns an error, the
 // call's id may be known nevertheless.
-func (w *waiting) submit(ctx context.Context) (answer, error) {
+func (w *waiting) submitCall(ctx context.Context) (answer, error) {
 	for {
 		if !w.marked && w.call.IdempotencyKey == "" {
-			w.mark, w.marked = w.newest(ctx)
+			w.mark, w.marked = w.newestCall(ctx)
 			w.reached = w.reached || w.marked
 		}
 		found, err := w.sendCall(ctx)
@@ -168,7 +167,7 @@ func (w *waiting) submit(ctx context.Context) (answer, error) {
 			return answer{}, errors.Join(ErrAmbiguous, err)
 		}
 		var unclear error
-		if w.id, unclear = w.find(ctx); unclear != nil {
+		if w.id, unclear = w.findCall(ctx); unclear != nil {
 			return answer{}, errors.Join(ErrAmbiguous, unclear)
 		}
 		if w.id != "" {
@@ -185,31 +184,30 @@ func (w *waiting) sendCall(ctx context.Context) (answer, error) {
 	r := request{
 		agent: w.call.Agent, method: "tools/call",
 		params: []member{{"name", name}, {"arguments", w.call.Arguments}},
-		begun:  w.begun(ctx),
+		begun:  w.noteBegun(ctx),
 	}
 	if w.call.IdempotencyKey != "" {
 		r.meta = map[string]any{metaIdempotency: w.call.IdempotencyKey}
 	}
-	return w.send(ctx, r)
+	return w.sendRPC(ctx, r)
 }
 
-// begun notes the call's id as soon as it is known, and tells what the call
-// waits for whose response is held open.
-func (w *waiting) begun(ctx context.Context) func(string, bool) {
+// noteBegun notes the call's id as soon as it is known. If the response is held open, it reports the call's progress.
+func (w *waiting) noteBegun(ctx context.Context) func(string, bool) {
 	return func(id string, held bool) {
 		w.id, w.tries, w.reached = id, 0, true
 		if held {
-			w.follow(ctx, id, "")
+			w.followCall(ctx, id, "")
 		}
 	}
 }
 
-// follow tells what a call waits for, unless that was told before. status is what the call is known to be in;
-// empty: whatever it is in, if nothing was told yet.
-func (w *waiting) follow(ctx context.Context, id, status string) {
-	w.saying.Lock()
-	defer w.saying.Unlock()
-	if w.said != "" && (status == "" || status == w.said) {
+// followCall reports the progress of a waiting call, unless its status was reported before. With the status "", it reports only
+// if nothing was reported yet.
+func (w *waiting) followCall(ctx context.Context, id, status string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.shown != "" && (status == "" || status == w.shown) {
 		return
 	}
 	if w.again = w.following; w.again {
@@ -220,32 +218,32 @@ func (w *waiting) follow(ctx context.Context, id, status string) {
 		return
 	}
 	w.following = true
-	w.telling.Go(func() {
-		for w.tell(ctx, id); w.more(); w.tell(ctx, id) {
+	w.reporting.Go(func() {
+		for w.reportProgress(ctx, id); w.hasMore(); w.reportProgress(ctx, id) {
 		}
 	})
 }
 
-// more ends the telling, unless there are other news by now.
-func (w *waiting) more() bool {
-	w.saying.Lock()
-	defer w.saying.Unlock()
+// hasMore ends the reporting, unless there is newer progress.
+func (w *waiting) hasMore() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.following, w.again = w.again, false
 	return w.following
 }
 
-// lookAgain is how often a call is looked at that waits for a connection, in units of Retry.
+// lookAgain is the interval of checks of a call that waits for a connection, in units of Retry.
 const lookAgain = 8
 
-// tell says what a call waits for. While that is a connection it looks again: an approval may come next, and
-// its reviewer should not be waited for in silence.
-func (w *waiting) tell(ctx context.Context, id string) {
+// reportProgress reports what a call waits for. While it waits for a connection, it checks again: the call may need an
+// approval next.
+func (w *waiting) reportProgress(ctx context.Context, id string) {
 	status := ""
 	for {
-		// News that cannot be had are not worth a message of their own.
-		if found, err := w.state(ctx, id); err == nil {
+		// An error is not reported: the call itself continues.
+		if found, err := w.fetchCall(ctx, id); err == nil {
 			status = found.Status
-			w.say(id, found)
+			w.reportOnce(id, found)
 		}
 		if status != needsConnection {
 			return
@@ -259,58 +257,42 @@ func (w *waiting) tell(ctx context.Context, id string) {
 	}
 }
 
-func (w *waiting) say(id string, found callState) {
-	w.saying.Lock()
-	known := w.said == found.Status
-	w.said = found.Status
-	w.saying.Unlock()
-	if known || !pending(found.Status) {
+func (w *waiting) reportOnce(id string, found Call) {
+	w.mu.Lock()
+	known := w.shown == found.Status
+	w.shown = found.Status
+	w.mu.Unlock()
+	if known || !isPending(found.Status) {
 		return
 	}
-	news := News{CallID: id, Status: found.Status}
+	news := Progress{CallID: id, Status: found.Status}
 	if found.Deadline != nil {
 		news.Deadline = *found.Deadline
 	}
 	if found.Message != nil && found.Status == needsConnection {
 		news.Reason = *found.Message
 	}
-	w.call.Told(news)
+	w.call.OnProgress(news)
 }
 
-// callState is what matters here of the API's call.
-type callState struct {
-	Status   string     `json:"status"`
-	Failure  *string    `json:"failure"`
-	Message  *string    `json:"message"`
-	Deadline *time.Time `json:"deadline"`
+func (w *waiting) fetchCall(ctx context.Context, id string) (Call, error) {
+	return Value(w.GetCall(ctx, id))
 }
 
-func (w *waiting) state(ctx context.Context, id string) (callState, error) {
-	var found callState
-	text, err := w.Get(ctx, "calls/"+Segment(id), nil)
-	if err != nil {
-		return found, err
-	}
-	if err := json.Unmarshal(text, &found); err != nil {
-		return found, fmt.Errorf("understand call %s: %w", id, err)
-	}
-	return found, nil
-}
-
-// settle looks at an answer: the call's end, or it is still on its way.
-func (w *waiting) settle(ctx context.Context, found answer) (Outcome, bool, error) {
-	meta := metaOf(found.result)
+// settleAnswer reads an answer and reports whether the call has ended.
+func (w *waiting) settleAnswer(ctx context.Context, found answer) (Outcome, bool, error) {
+	meta := readCallMeta(found.result)
 	if w.id == "" {
 		w.id = meta.ID
 	}
 	outcome := Outcome{CallID: w.id, Status: meta.Status, Code: meta.Code, Failure: meta.Failure, Result: found.result, Fault: found.fault}
 	if meta.Status != "" || w.id == "" {
-		if pending(meta.Status) {
-			w.follow(ctx, w.id, meta.Status)
+		if isPending(meta.Status) {
+			w.followCall(ctx, w.id, meta.Status)
 		}
-		return outcome, !pending(meta.Status), nil
+		return outcome, !isPending(meta.Status), nil
 	}
-	state, err := w.state(ctx, w.id)
+	state, err := w.fetchCall(ctx, w.id)
 	if err != nil {
 		return outcome, false, &StoppedError{CallID: w.id, Err: err}
 	}
@@ -318,22 +300,22 @@ func (w *waiting) settle(ctx context.Context, found answer) (Outcome, bool, erro
 	if state.Failure != nil {
 		outcome.Failure = *state.Failure
 	}
-	return outcome, !pending(state.Status), nil
+	return outcome, !isPending(state.Status), nil
 }
 
-// await waits for a call whose id is known, with holdpoint_await.
-func (w *waiting) await(ctx context.Context) (Outcome, error) {
+// awaitCall waits for a call whose id is known, with holdpoint_await.
+func (w *waiting) awaitCall(ctx context.Context) (Outcome, error) {
 	arguments, err := json.Marshal(map[string]string{"call_id": w.id})
 	if err != nil {
 		return Outcome{}, fmt.Errorf("encode request: %w", err)
 	}
 	for {
-		found, err := w.send(ctx, request{
-			agent: w.call.Agent, method: "tools/call", begun: w.begun(ctx),
+		found, err := w.sendRPC(ctx, request{
+			agent: w.call.Agent, method: "tools/call", begun: w.noteBegun(ctx),
 			params: []member{{"name", json.RawMessage(`"` + awaitTool + `"`)}, {"arguments", arguments}},
 		})
 		if err == nil {
-			outcome, done, unclear := w.settle(ctx, found)
+			outcome, done, unclear := w.settleAnswer(ctx, found)
 			if done {
 				return outcome, nil
 			}
@@ -355,8 +337,7 @@ func (w *waiting) await(ctx context.Context) (Outcome, error) {
 	}
 }
 
-// tryAgain waits before the next attempt, longer each time, and reports
-// whether there should be one.
+// tryAgain waits before the next attempt, longer each time. It returns false if there should be none.
 func (w *waiting) tryAgain(ctx context.Context, err error) bool {
 	var lost *LostError
 	var refused *Problem
@@ -375,18 +356,18 @@ func (w *waiting) tryAgain(ctx context.Context, err error) bool {
 		return false
 	}
 	if w.tries == 0 {
-		w.call.Told(News{CallID: w.id, Lost: err})
+		w.call.OnProgress(Progress{CallID: w.id, Lost: err})
 	}
-	return w.pause(ctx, w.Retry)
+	return w.waitNext(ctx, w.Retry)
 }
 
-func metaOf(result json.RawMessage) callMeta {
+func readCallMeta(result json.RawMessage) callMeta {
 	var r struct {
 		Meta map[string]json.RawMessage `json:"_meta"`
 	}
 	var meta callMeta
 	if json.Unmarshal(result, &r) == nil {
-		_ = json.Unmarshal(r.Meta[metaCall], &meta) // absent or strange: nothing is known
+		_ = json.Unmarshal(r.Meta[metaCall], &meta) // without valid _meta nothing is known
 	}
 	return meta
 }

@@ -21,8 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-// server is a Holdpoint of few words: what it answers to the n-th request of an agent is
-// written in steps, and what it knows of calls in calls.
+// server is a fake Holdpoint: steps has its answers to an agent's requests, in order, and calls the API's calls.
 type server struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -173,8 +172,8 @@ func TestCall(t *testing.T) {
 	tests := []struct {
 		name   string
 		steps  []http.HandlerFunc
-		state  string // what the API says of the call
-		tools  string // what is called, in order
+		state  string // status of the call in the API
+		tools  string // the called tools, in order
 		status string
 	}{
 		{
@@ -237,7 +236,7 @@ func TestCall(t *testing.T) {
 func TestCallTellsWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	const unconnected = `{"status":"needs_connection","deadline":"2026-01-01T00:00:00Z","message":"nobody connected it"}`
-	told := make(chan client.News, 10)
+	told := make(chan client.Progress, 10)
 	release := make(chan struct{})
 	var s *server
 	s = newServer(t,
@@ -253,7 +252,7 @@ func TestCallTellsWhatItWaitsFor(t *testing.T) {
 	)
 	s.know(id, unconnected)
 	c := call(`{}`)
-	c.Told = func(n client.News) { told <- n }
+	c.OnProgress = func(n client.Progress) { told <- n }
 	ended := make(chan client.Outcome, 1)
 	go func() {
 		outcome, err := s.client(t).Call(t.Context(), c)
@@ -262,7 +261,7 @@ func TestCallTellsWhatItWaitsFor(t *testing.T) {
 		}
 		ended <- outcome
 	}()
-	next := func(want client.News) {
+	next := func(want client.Progress) {
 		t.Helper()
 		select {
 		case got := <-told:
@@ -275,11 +274,11 @@ func TestCallTellsWhatItWaitsFor(t *testing.T) {
 		}
 	}
 	deadline := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	next(client.News{Status: "needs_connection", Deadline: deadline, Reason: "nobody connected it"})
+	next(client.Progress{Status: "needs_connection", Deadline: deadline, Reason: "nobody connected it"})
 	s.know(id, `{"status":"parked","deadline":"2026-01-01T00:01:00Z","message":null}`)
-	next(client.News{Status: "parked", Deadline: deadline.Add(time.Minute)})
+	next(client.Progress{Status: "parked", Deadline: deadline.Add(time.Minute)})
 	release <- struct{}{}
-	next(client.News{Status: "needs_connection", Deadline: deadline, Reason: "nobody connected it"})
+	next(client.Progress{Status: "needs_connection", Deadline: deadline, Reason: "nobody connected it"})
 	s.know(id, `{"status":"succeeded","failure":null}`)
 	release <- struct{}{}
 	if outcome := <-ended; outcome.Status != "succeeded" {
@@ -363,7 +362,7 @@ func TestCallStops(t *testing.T) {
 	s := newServer(t, held(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	s.know(id, `{"status":"parked","deadline":"2026-01-01T00:00:00Z"}`)
 	toolCall := call(`{}`)
-	toolCall.Told = func(n client.News) {
+	toolCall.OnProgress = func(n client.Progress) {
 		if n.CallID == id && n.Status == "parked" && n.Deadline.Year() == 2026 {
 			cancel()
 		}

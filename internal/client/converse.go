@@ -13,75 +13,76 @@ import (
 	"github.com/google/uuid"
 )
 
-// TalkEvent is what a conversation's stream tells.
-type TalkEvent struct {
-	Seq  int64           // of entries; 0: it is none
+// StreamEvent is one event of a conversation's stream.
+type StreamEvent struct {
+	Seq  int64           // number of the entry; 0: not an entry
 	Name string          // the entry's kind; state, delta or restart
-	Data json.RawMessage // as the API has it
+	Data json.RawMessage // in the API's form
 }
 
-// The events that are no entries.
+// The names of events that are not entries.
 const (
-	TalkState   = "state"
-	TalkDelta   = "delta"   // Data is a [TalkDeltaData]
-	TalkRestart = "restart" // what was told of the reply under way is void
+	EventState   = "state"
+	EventDelta   = "delta"   // Data is a [Delta]
+	EventRestart = "restart" // the text of the current reply is void
 )
 
-// TalkDeltaData is what is new of the reply under way. Each follows the one before.
-type TalkDeltaData struct {
+// Delta is new text of the current reply. It continues the previous one.
+type Delta struct {
 	Step   int64  `json:"step"`
 	Offset int    `json:"offset"`
 	Text   string `json:"text"`
 }
 
-// Following is how a conversation is followed.
+// Following configures [Client.Follow].
 type Following struct {
 	Conversation string
-	After        int64 // the entry to begin after
-	// Told is called with each event, once. An error ends the following, and is what it returns.
-	Told func(TalkEvent) error
-	// Lost is called when the connection broke and is being made again. Nil: nobody is told.
-	Lost func(error)
+	After        int64 // number of the last entry that is not needed
+	// OnEvent is called with each event, once. Follow returns its error.
+	OnEvent func(StreamEvent) error
+	// OnLost is called if the connection is lost and is being restored. Nil: not called.
+	OnLost func(error)
 }
 
-// Follow tells what happens in a conversation, over lost connections and restarts of the server, until ctx or Told end it.
+// Follow passes on the events of a conversation, through lost connections and restarts of the server, until ctx ends or
+// OnEvent returns an error.
 func (c *Client) Follow(ctx context.Context, f Following) error {
-	if f.Lost == nil {
-		f.Lost = func(error) {}
+	if f.OnLost == nil {
+		f.OnLost = func(error) {}
 	}
 	w := &followed{Client: c, Following: f}
 	for {
-		err := w.listen(ctx)
+		err := w.listenOnce(ctx)
 		var lost *LostError
 		patience := c.Patience
 		if !w.reached {
-			patience = min(patience, firstPatience) // it may never have been there
+			patience = min(patience, firstPatience) // the server may not exist
 		}
 		if !errors.As(err, &lost) || ctx.Err() != nil || w.waited >= patience {
 			return err
 		}
-		if w.tries == 1 { // one that ends in good order is nothing to speak of: the server restarts
-			f.Lost(err)
+		if w.tries == 1 { // the first loss is not reported: the server may be restarting
+			f.OnLost(err)
 		}
-		if !w.pause(ctx, c.Retry) {
+		if !w.waitNext(ctx, c.Retry) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// followed is a conversation and how far it was told.
+// followed is a followed conversation.
 type followed struct {
 	*Client
 	Following
 	attempts
 	reached bool
-	step    int64  // of the reply under way
-	said    string // that was told of it
-	state   string // that was told last
+	step    int64  // of the current reply
+	shown   string // the text of the reply that was passed on
+	state   string // the last state that was passed on
 }
 
-// listen follows on one connection. A *LostError: it broke, or the server is away.
-func (w *followed) listen(ctx context.Context) error {
+// listenOnce follows over one connection. The error for a lost connection or an unavailable server is a *LostError.
+func (w *followed) listenOnce(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := newWatch(w.Silence, cancel)
@@ -96,66 +97,66 @@ func (w *followed) listen(ctx context.Context) error {
 	w.authorize(request)
 	response, err := w.HTTP.Do(request)
 	if err != nil {
-		return &LostError{Err: cause(ctx, w.unreachable(err))}
+		return &LostError{Err: causeOf(ctx, w.unreachableError(err))}
 	}
 	defer func() { _ = response.Body.Close() }()
-	content := watch.reader(response.Body)
+	content := watch.watchReader(response.Body)
 	if response.StatusCode != http.StatusOK {
 		text, err := readAll(content)
 		if err == nil {
-			err = problemOf(response, text)
+			err = readProblem(response, text)
 		}
 		if response.StatusCode >= http.StatusInternalServerError {
 			err = &LostError{Err: err}
 		}
 		return err
 	}
-	err = anyEvent(content, func(e event) (bool, error) {
+	err = eachEvent(content, func(e event) (bool, error) {
 		w.reached, w.attempts = true, attempts{}
-		return false, w.take(e)
+		return false, w.handleEvent(e)
 	})
 	if errors.Is(err, errCut) {
-		err = &LostError{Err: cause(ctx, errors.New("the server ended the stream"))}
+		err = &LostError{Err: causeOf(ctx, errors.New("the server ended the stream"))}
 	}
 	return err
 }
 
-// take tells an event, unless it was told on an earlier connection.
-func (w *followed) take(e event) error {
+// handleEvent passes on an event, unless it was passed on over an earlier connection.
+func (w *followed) handleEvent(e event) error {
 	switch e.name {
-	case TalkDelta:
-		return w.delta(e.data)
-	case TalkRestart:
-		return w.restart()
-	case TalkState:
-		return w.stands(e.data)
+	case EventDelta:
+		return w.handleDelta(e.data)
+	case EventRestart:
+		return w.reportRestart()
+	case EventState:
+		return w.handleState(e.data)
 	}
 	seq, err := strconv.ParseInt(e.id, 10, 64)
 	if err != nil {
-		return nil //nolint:nilerr // of a newer server: it is no entry
+		return nil //nolint:nilerr // an event of a newer server
 	}
 	if seq <= w.After {
 		return nil
 	}
 	switch e.name {
 	case "assistant":
-		w.said = ""
+		w.shown = ""
 	case "call":
 	default:
-		if err := w.restart(); err != nil {
+		if err := w.reportRestart(); err != nil {
 			return err
 		}
 	}
 	w.After = seq
-	return w.Told(TalkEvent{Seq: seq, Name: e.name, Data: append(json.RawMessage{}, e.data...)})
+	return w.OnEvent(StreamEvent{Seq: seq, Name: e.name, Data: append(json.RawMessage{}, e.data...)})
 }
 
-func (w *followed) stands(data []byte) error {
+func (w *followed) handleState(data []byte) error {
 	var state struct {
 		Status string `json:"status"`
 	}
 	if json.Unmarshal(data, &state) == nil && state.Status != "working" {
-		if err := w.restart(); err != nil { // the server may have said so while nobody listened
+		if err := w.reportRestart(); err != nil { // its own event may have been lost
 			return err
 		}
 	}
@@ -163,63 +164,77 @@ func (w *followed) stands(data []byte) error {
 		return nil
 	}
 	w.state = string(data)
-	return w.Told(TalkEvent{Name: TalkState, Data: json.RawMessage(w.state)})
+	return w.OnEvent(StreamEvent{Name: EventState, Data: json.RawMessage(w.state)})
 }
 
-// restart tells that what was told of the reply is void, if anything was.
-func (w *followed) restart() error {
-	if w.said == "" {
+// reportRestart reports that the text of the reply is void, if any was passed on.
+func (w *followed) reportRestart() error {
+	if w.shown == "" {
 		return nil
 	}
-	w.said = ""
+	w.shown = ""
 	data, err := json.Marshal(map[string]int64{"step": w.step})
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
 	}
-	return w.Told(TalkEvent{Name: TalkRestart, Data: data})
+	return w.OnEvent(StreamEvent{Name: EventRestart, Data: data})
 }
 
-// delta tells what was not told yet: a new connection begins with the whole reply so far.
-func (w *followed) delta(data []byte) error {
-	var d TalkDeltaData
+// handleDelta passes on the new text: a new connection begins with the whole reply so far.
+func (w *followed) handleDelta(data []byte) error {
+	var d Delta
 	if err := json.Unmarshal(data, &d); err != nil {
-		return fmt.Errorf("understand the server's events: %w", err)
+		return fmt.Errorf("decode an event of the server: %w", err)
 	}
 	whole := d.Text
-	if d.Step == w.step && d.Offset > 0 && d.Offset <= len(w.said) {
-		whole = w.said[:d.Offset] + d.Text
+	if d.Step == w.step && d.Offset > 0 && d.Offset <= len(w.shown) {
+		whole = w.shown[:d.Offset] + d.Text
 	}
-	if d.Step != w.step || !strings.HasPrefix(whole, w.said) {
-		if err := w.restart(); err != nil {
+	if d.Step != w.step || !strings.HasPrefix(whole, w.shown) {
+		if err := w.reportRestart(); err != nil {
 			return err
 		}
 	}
-	before := len(w.said)
-	w.step, w.said = d.Step, whole
+	before := len(w.shown)
+	w.step, w.shown = d.Step, whole
 	if before == len(whole) {
 		return nil
 	}
-	fresh, err := json.Marshal(TalkDeltaData{Step: d.Step, Offset: before, Text: whole[before:]})
+	fresh, err := json.Marshal(Delta{Step: d.Step, Offset: before, Text: whole[before:]})
 	if err != nil {
 		return fmt.Errorf("encode event: %w", err)
 	}
-	return w.Told(TalkEvent{Name: TalkDelta, Data: fresh})
+	return w.OnEvent(StreamEvent{Name: EventDelta, Data: fresh})
 }
 
-// Say says something in a conversation, once, however often the connection breaks.
-func (c *Client) Say(ctx context.Context, conversation, message string) (json.RawMessage, error) {
+// Say sends a message to a conversation, once, however often the connection breaks.
+func (c *Client) Say(ctx context.Context, conversation, message string) (Reply[Said], error) {
 	key, err := uuid.NewV7()
 	if err != nil {
 		return nil, fmt.Errorf("make idempotency key: %w", err)
 	}
-	path := "conversations/" + Segment(conversation) + "/messages"
-	var tries attempts
-	for {
-		text, err := c.doOnce(ctx, http.MethodPost, path, map[string]string{"message": message}, key.String())
+	for tries := (attempts{}); ; {
+		text, err := c.sayOnce(ctx, conversation, message, key.String())
 		var refused *Problem
 		if err == nil || errors.As(err, &refused) && refused.Status < http.StatusInternalServerError ||
-			ctx.Err() != nil || tries.waited >= c.Patience || !tries.pause(ctx, c.Retry) {
+			ctx.Err() != nil || tries.waited >= c.Patience || !tries.waitNext(ctx, c.Retry) {
 			return text, err
 		}
 	}
+}
+
+func (c *Client) sayOnce(ctx context.Context, conversation, message, key string) (Reply[Said], error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	body, err := encodeBody(SayRequest{Message: message})
+	if err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	request, err := c.newRequest(ctx, http.MethodPost, "/api/v1/conversations/"+Segment(conversation)+"/messages", nil, body)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	request.Header.Set("Idempotency-Key", key)
+	return c.fetch(request)
 }

@@ -52,8 +52,8 @@ func TestFollowOverTrouble(t *testing.T) {
 	var told []string
 	var lost int
 	err := talking(t, server.URL).Follow(t.Context(), client.Following{
-		Conversation: "c", Lost: func(error) { lost++ },
-		Told: func(e client.TalkEvent) error {
+		Conversation: "c", OnLost: func(error) { lost++ },
+		OnEvent: func(e client.StreamEvent) error {
 			told = append(told, fmt.Sprint(e.Seq, e.Name, string(e.Data)))
 			if e.Seq == 2 {
 				return errEnough
@@ -73,8 +73,8 @@ func TestFollowGivesUp(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprint(w, `{"status":404,"code":"not_found","detail":"nothing"}`)
 	}))
-	nobody := func(client.TalkEvent) error { return errEnough }
-	err := talking(t, server.URL).Follow(t.Context(), client.Following{Conversation: "c", Told: nobody})
+	nobody := func(client.StreamEvent) error { return errEnough }
+	err := talking(t, server.URL).Follow(t.Context(), client.Following{Conversation: "c", OnEvent: nobody})
 	var refused *client.Problem
 	if !errors.As(err, &refused) || refused.Code != "not_found" {
 		t.Errorf("error %v", err)
@@ -83,12 +83,12 @@ func TestFollowGivesUp(t *testing.T) {
 	var lost *client.LostError
 	hasty := talking(t, server.URL)
 	hasty.Patience = 50 * time.Millisecond
-	if err := hasty.Follow(t.Context(), client.Following{Conversation: "c", Told: nobody}); !errors.As(err, &lost) {
+	if err := hasty.Follow(t.Context(), client.Following{Conversation: "c", OnEvent: nobody}); !errors.As(err, &lost) {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := talking(t, server.URL).Follow(ctx, client.Following{Conversation: "c", Told: nobody}); err == nil {
+	if err := talking(t, server.URL).Follow(ctx, client.Following{Conversation: "c", OnEvent: nobody}); err == nil {
 		t.Error("no error")
 	}
 }

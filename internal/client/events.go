@@ -10,15 +10,15 @@ import (
 
 // event is one event of a text/event-stream.
 type event struct {
-	id   string // the last one that the stream gave
+	id   string // the last id of the stream
 	name string // empty: a message
 	data []byte // valid until the next event
 }
 
-// eachEvent reads an MCP stream to its end, or until take says that it has seen enough. Comments, which
-// keep the connection alive, are passed over, and so are events of other types than messages.
-func eachEvent(r io.Reader, take func(event) (enough bool, err error)) error {
-	return anyEvent(r, func(e event) (bool, error) {
+// eachMessage reads an MCP stream to its end, or until take returns true. Keep-alive comments and events of other
+// types than messages are skipped.
+func eachMessage(r io.Reader, take func(event) (enough bool, err error)) error {
+	return eachEvent(r, func(e event) (bool, error) {
 		if e.name != "" && e.name != "message" {
 			return false, nil
 		}
@@ -26,24 +26,24 @@ func eachEvent(r io.Reader, take func(event) (enough bool, err error)) error {
 	})
 }
 
-// anyEvent is eachEvent for events of whatever type.
-func anyEvent(r io.Reader, take func(event) (enough bool, err error)) error {
+// eachEvent is eachMessage for events of all types.
+func eachEvent(r io.Reader, take func(event) (enough bool, err error)) error {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, maxBody)
 	var e event
 	for scanner.Scan() {
 		line := scanner.Bytes()
 		if len(line) > 0 {
-			if err := e.field(line); err != nil {
+			if err := e.addField(line); err != nil {
 				return err
 			}
 			continue
 		}
-		if enough, err := e.end(take); enough || err != nil {
+		if enough, err := e.endEvent(take); enough || err != nil {
 			return err
 		}
 	}
-	if enough, err := e.end(take); enough || err != nil {
+	if enough, err := e.endEvent(take); enough || err != nil {
 		return err
 	}
 	if err := scanner.Err(); err != nil {
@@ -52,8 +52,8 @@ func anyEvent(r io.Reader, take func(event) (enough bool, err error)) error {
 	return errCut
 }
 
-// field takes one line in.
-func (e *event) field(line []byte) error {
+// addField adds one line.
+func (e *event) addField(line []byte) error {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
 	switch string(name) {
@@ -73,8 +73,8 @@ func (e *event) field(line []byte) error {
 	return nil
 }
 
-// end hands the event on, if it holds anything, and begins the next.
-func (e *event) end(take func(event) (bool, error)) (enough bool, err error) {
+// endEvent passes the event on, if it has data, and begins the next.
+func (e *event) endEvent(take func(event) (bool, error)) (enough bool, err error) {
 	if len(e.data) > 0 {
 		enough, err = take(*e)
 	}
@@ -82,11 +82,10 @@ func (e *event) end(take func(event) (bool, error)) (enough bool, err error) {
 	return enough, err
 }
 
-// readEvents reads a text/event-stream up to the answer of our request.
-// Notifications are passed over.
+// readEvents reads a text/event-stream up to the answer to our request. Notifications are skipped.
 func readEvents(r io.Reader) ([]byte, error) {
 	var answer []byte
-	err := eachEvent(r, func(e event) (bool, error) {
+	err := eachMessage(r, func(e event) (bool, error) {
 		if !isAnswer(e.data) {
 			return false, nil
 		}
@@ -96,7 +95,7 @@ func readEvents(r io.Reader) ([]byte, error) {
 	return answer, err
 }
 
-// isAnswer tells an answer from a notification or a request of the server.
+// isAnswer reports whether a message is an answer, and no notification or request of the server.
 func isAnswer(message []byte) bool {
 	if len(message) == 0 {
 		return false

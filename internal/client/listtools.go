@@ -6,16 +6,9 @@ import (
 	"fmt"
 )
 
-// SkillProblem is what an endpoint reports with its list of tools: a skill that is missing from it.
-type SkillProblem struct {
-	Skill string `json:"skill"`
-	Kind  string `json:"kind"`
-	Error string `json:"error"`
-}
-
-// Tools is what an agent sees.
+// Tools is the list of an agent's tools.
 type Tools struct {
-	Items    []json.RawMessage // definitions, as they came
+	Items    []json.RawMessage // definitions, byte for byte
 	Problems []SkillProblem
 }
 
@@ -37,7 +30,7 @@ func (c *Client) Tools(ctx context.Context, agent string) (Tools, error) {
 			}
 			r.params = []member{{"cursor", text}}
 		}
-		found, err := c.send(ctx, r)
+		found, err := c.sendRPC(ctx, r)
 		if err != nil {
 			return all, fmt.Errorf("list tools of %s: %w", agent, err)
 		}

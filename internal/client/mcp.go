@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// The client speaks the endpoint's bare form: one JSON-RPC request a POST, no
-// session, no protocol version, and no headers that mirror arguments.
+// The client uses the endpoint's simplest form: one JSON-RPC request a POST, no session, no protocol version, and no
+// headers that repeat arguments.
 const (
 	metaClient      = "io.modelcontextprotocol/clientInfo"
 	metaCall        = "dev.holdpoint/call"
@@ -42,9 +42,9 @@ type LostError struct {
 func (e *LostError) Error() string { return fmt.Sprintf("connection lost: %v", e.Err) }
 func (e *LostError) Unwrap() error { return e.Err }
 
-// answer is what came back for one JSON-RPC request.
+// answer is the answer to one JSON-RPC request.
 type answer struct {
-	callID string // of the header Holdpoint-Call; also when the answer itself is missing
+	callID string // from the header Holdpoint-Call, also if the answer itself is missing
 	result json.RawMessage
 	fault  *RPCError
 }
@@ -56,19 +56,18 @@ type request struct {
 	params []member
 	meta   map[string]any
 
-	// begun is told the call's id as soon as the server says it, and
-	// whether the response is being held open.
+	// begun is called with the call's id as soon as it is known, and with whether the response is held open.
 	begun func(callID string, held bool)
 }
 
-// member is one member of an object; its value is spliced in as it is.
+// member is one member of an object. Its value is sent unchanged.
 type member struct {
 	name  string
 	value json.RawMessage
 }
 
-// body writes the request. Values go out byte for byte.
-func (r request) body(version string) ([]byte, error) {
+// encodeBody encodes the request. Values are sent byte for byte.
+func (r request) encodeBody(version string) ([]byte, error) {
 	meta := map[string]any{metaClient: map[string]string{"name": "holdpoint", "version": version}}
 	maps.Copy(meta, r.meta)
 	metaText, err := json.Marshal(meta)
@@ -87,15 +86,15 @@ func (r request) body(version string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// send sends a request once and reads its answer. The error is a *Problem, when
-// the server refused it; a *LostError, when no answer came; or what no retry mends.
-func (c *Client) send(ctx context.Context, r request) (answer, error) {
+// sendRPC sends a request once and reads its answer. The error is a *Problem if the server refused it, a *LostError if
+// no answer came, or permanent.
+func (c *Client) sendRPC(ctx context.Context, r request) (answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := newWatch(c.Silence, cancel)
 	defer watch.stop()
 
-	body, err := r.body(c.Version)
+	body, err := r.encodeBody(c.Version)
 	if err != nil {
 		return answer{}, err
 	}
@@ -110,21 +109,21 @@ func (c *Client) send(ctx context.Context, r request) (answer, error) {
 	}
 	httpRequest.GetBody = nil // the transport does not send it twice on its own
 	httpRequest.Header.Set("Content-Type", "application/json")
-	httpRequest.Header.Set("Accept", "text/event-stream") // a held response shows signs of life
+	httpRequest.Header.Set("Accept", "text/event-stream") // a held response sends keep-alives
 	c.authorize(httpRequest)
 	response, err := c.HTTP.Do(httpRequest)
 	if err != nil {
-		return answer{}, &LostError{Sent: sent.Load(), Err: cause(ctx, c.unreachable(err))}
+		return answer{}, &LostError{Sent: sent.Load(), Err: causeOf(ctx, c.unreachableError(err))}
 	}
 	defer func() { _ = response.Body.Close() }()
-	found, err := r.read(response, watch)
+	found, err := r.readAnswer(response, watch)
 	if errors.Is(err, errCut) {
-		err = &LostError{Sent: true, Err: cause(ctx, err)}
+		err = &LostError{Sent: true, Err: causeOf(ctx, err)}
 	}
 	return found, err
 }
 
-func cause(ctx context.Context, err error) error {
+func causeOf(ctx context.Context, err error) error {
 	if c := context.Cause(ctx); c != nil {
 		return c
 	}
@@ -134,14 +133,14 @@ func cause(ctx context.Context, err error) error {
 // errCut: the response ended before its answer did.
 var errCut = errors.New("the response ended without an answer")
 
-func (r request) read(response *http.Response, watch *watch) (answer, error) {
+func (r request) readAnswer(response *http.Response, watch *watch) (answer, error) {
 	found := answer{callID: response.Header.Get(headerCall)}
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	stream := media == "text/event-stream" && response.StatusCode == http.StatusOK
 	if found.callID != "" && r.begun != nil {
 		r.begun(found.callID, stream)
 	}
-	content := watch.reader(response.Body)
+	content := watch.watchReader(response.Body)
 	var message []byte
 	var err error
 	if stream {
@@ -163,15 +162,14 @@ func (r request) read(response *http.Response, watch *watch) (answer, error) {
 	case decoded && reply.Result != nil:
 		found.result = reply.Result
 	case response.StatusCode >= http.StatusMultipleChoices:
-		return found, problemOf(response, message)
+		return found, readProblem(response, message)
 	default:
 		return found, fmt.Errorf("understand answer of %s: it is neither a result nor an error", response.Request.URL.Host)
 	}
 	return found, nil
 }
 
-// watch ends a request when nothing was heard for too long. What is done with what was read takes
-// the time that it takes.
+// watch ends a request when nothing was received for too long. The time to process it does not count.
 type watch struct {
 	timer   *time.Timer
 	silence time.Duration
@@ -185,7 +183,7 @@ func newWatch(silence time.Duration, cancel context.CancelCauseFunc) *watch {
 
 func (w *watch) stop() { w.timer.Stop() }
 
-func (w *watch) reader(r io.Reader) io.Reader { return &watchedReader{r, w} }
+func (w *watch) watchReader(r io.Reader) io.Reader { return &watchedReader{r, w} }
 
 type watchedReader struct {
 	io.Reader

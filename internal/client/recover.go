@@ -3,18 +3,14 @@ package client
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net/url"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// newest returns the id of the newest call there was before ours, so that ours
-// can be told from it if the connection breaks too early.
-func (w *waiting) newest(ctx context.Context) (string, bool) {
-	calls, err := w.recent(ctx, "1")
+// newestCall returns the id of the newest call before ours, to find ours if the connection breaks too early.
+func (w *waiting) newestCall(ctx context.Context) (string, bool) {
+	calls, err := w.recentCalls(ctx, 1)
 	if err != nil {
 		return "", false
 	}
@@ -24,10 +20,10 @@ func (w *waiting) newest(ctx context.Context) (string, bool) {
 	return calls[0].ID, true
 }
 
-// find looks for our call among those made since the mark. No id: the server does not have it.
-func (w *waiting) find(ctx context.Context) (string, error) {
-	calls, err := w.recent(ctx, "200")
-	for ; err != nil; calls, err = w.recent(ctx, "200") {
+// findCall looks for our call among those made since the mark. It returns "" if the server does not have it.
+func (w *waiting) findCall(ctx context.Context) (string, error) {
+	calls, err := w.recentCalls(ctx, 200)
+	for ; err != nil; calls, err = w.recentCalls(ctx, 200) {
 		var refused *Problem
 		if errors.As(err, &refused) || !w.tryAgain(ctx, &LostError{Err: err}) {
 			return "", err
@@ -35,7 +31,7 @@ func (w *waiting) find(ctx context.Context) (string, error) {
 	}
 	wanted := jsontext.Value(bytes.Clone(w.call.Arguments))
 	if err := wanted.Compact(jsontext.PreserveRawStrings(true)); err != nil {
-		return "", nil //nolint:nilerr // the door does not let such arguments in
+		return "", nil //nolint:nilerr // the server refuses such arguments
 	}
 	for _, call := range calls {
 		if call.ID == w.mark {
@@ -48,22 +44,7 @@ func (w *waiting) find(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-type recentCall struct {
-	ID        string          `json:"id"`
-	Name      string          `json:"name"`
-	Arguments json.RawMessage `json:"arguments"`
-}
-
-func (w *waiting) recent(ctx context.Context, limit string) ([]recentCall, error) {
-	text, err := w.Get(ctx, "calls", url.Values{"agent": {w.call.Agent}, "limit": {limit}})
-	if err != nil {
-		return nil, err
-	}
-	var list struct {
-		Items []recentCall `json:"items"`
-	}
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("understand list of calls: %w", err)
-	}
-	return list.Items, nil
+func (w *waiting) recentCalls(ctx context.Context, limit int64) ([]Call, error) {
+	list, err := Value(w.ListCalls(ctx, ListCallsQuery{Agent: w.call.Agent, Limit: &limit}))
+	return list.Items, err
 }

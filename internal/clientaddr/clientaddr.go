@@ -1,5 +1,5 @@
 // Package clientaddr finds the address of a request's client. Behind reverse proxies that the operator
-// trusts, it is the address that they forward; headers from anybody else are ignored.
+// trusts, it is the address that they forward; headers of other clients are ignored.
 //
 // [Handler] resolves the address once and puts it into the request's context, where [FromContext] finds it.
 package clientaddr
@@ -54,7 +54,8 @@ func (p Proxies) Contains(addr netip.Addr) bool {
 	return false
 }
 
-// Source returns what an address is counted by: itself, or for IPv6 its /64, which one client can have whole.
+// Source returns the prefix that an address is counted by: the address itself, or the /64 of an IPv6 address, which one client
+// may own.
 func Source(addr netip.Addr) netip.Prefix {
 	addr = addr.Unmap().WithZone("")
 	if addr.Is6() {
@@ -63,11 +64,11 @@ func Source(addr netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(addr, addr.BitLen())
 }
 
-// Client returns the address of a request's client: the nearest hop that is not a trusted proxy. It is the zero
-// address if the connection has none (a Unix socket).
+// Client returns the address of the client: the nearest hop that is not a trusted proxy. It is the zero address if the
+// connection has none (a Unix socket).
 //
-// Proxies append to X-Forwarded-For, or to Forwarded (RFC 7239), and pass on the header that they do not know. So
-// if both headers are there and disagree, one was written by the client, and the proxy's own address counts.
+// Proxies append to X-Forwarded-For or to Forwarded (RFC 7239), and pass on the header that they do not know. If both headers
+// are present and disagree, the client wrote one of them, and the proxy's own address is returned.
 func (p Proxies) Client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -78,8 +79,8 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 		return addr
 	}
 	legacy, standard := r.Header.Values("X-Forwarded-For"), r.Header.Values("Forwarded")
-	byLegacy := p.nearest(addr, splitList(legacy))
-	byStandard := p.nearest(addr, forwardedFor(standard))
+	byLegacy := p.nearestUntrusted(addr, splitList(legacy))
+	byStandard := p.nearestUntrusted(addr, forwardedFor(standard))
 	switch {
 	case len(standard) == 0:
 		return byLegacy
@@ -89,12 +90,12 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 	return addr
 }
 
-// nearest walks the hops from the last one back, as long as trusted proxies wrote them.
-func (p Proxies) nearest(addr netip.Addr, hops []string) netip.Addr {
+// nearestUntrusted follows the hops backward from the last, as long as trusted proxies wrote them.
+func (p Proxies) nearestUntrusted(addr netip.Addr, hops []string) netip.Addr {
 	for i := len(hops) - 1; i >= 0 && p.Contains(addr); i-- {
 		next, ok := parseHop(hops[i])
 		if !ok {
-			break // "unknown" or an obfuscated name: the proxy that wrote it is the last address that is known
+			break // "unknown" or an obfuscated name: the last known address is that of the proxy that wrote it
 		}
 		addr = next
 	}
@@ -121,7 +122,7 @@ func splitList(values []string) []string {
 	return strings.Split(strings.Join(values, ","), ",")
 }
 
-// forwardedFor returns the "for" parameters of Forwarded headers, one a hop. A hop without one is "".
+// forwardedFor returns the "for" parameter of each hop in Forwarded headers; "": the hop has none.
 func forwardedFor(values []string) []string {
 	if len(values) == 0 {
 		return nil
@@ -140,7 +141,7 @@ func forwardedFor(values []string) []string {
 	return hops
 }
 
-// splitQuoted splits a text at a separator, but not within quotes.
+// splitQuoted splits text at a separator outside of quotes.
 func splitQuoted(text string, separator rune) []string {
 	quoted := false
 	var parts []string
@@ -171,8 +172,8 @@ func WithAddr(ctx context.Context, addr netip.Addr) context.Context {
 	return context.WithValue(ctx, contextKey{}, addr)
 }
 
-// FromContext returns the address of the request's client. It is the zero address if no [Proxies.Handler] has
-// seen the request: work of the server itself.
+// FromContext returns the address of the client of the request. It is the zero address outside of [Proxies.Handler], in work
+// of the server itself.
 func FromContext(ctx context.Context) netip.Addr {
 	addr, _ := ctx.Value(contextKey{}).(netip.Addr)
 	return addr

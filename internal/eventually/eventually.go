@@ -1,5 +1,4 @@
-// Package eventually owns how tests wait: for a condition, with a generous
-// deadline, and never for a length of time.
+// Package eventually lets tests wait for a condition, with a generous deadline.
 package eventually
 
 import (
@@ -11,13 +10,13 @@ import (
 
 const (
 	interval = 10 * time.Millisecond
-	patience = 3 * time.Minute // far above what a machine under heavy load takes
+	patience = 3 * time.Minute // enough on a machine under heavy load
 )
 
-// Holds asks again and again until the condition holds. If that takes minutes, the test ends.
-func Holds(t testing.TB, what string, condition func() bool) {
+// Holds polls until the condition holds. After three minutes the test fails.
+func Holds(t testing.TB, description string, condition func() bool) {
 	t.Helper()
-	Succeeds(t, patience, what, func() error {
+	Succeeds(t, patience, description, func() error {
 		if !condition() {
 			return errors.New("it does not hold")
 		}
@@ -25,16 +24,15 @@ func Holds(t testing.TB, what string, condition func() bool) {
 	})
 }
 
-// Succeeds asks again and again until the condition returns nil. When the
-// deadline passes first, the test ends with the last error.
-func Succeeds(t testing.TB, within time.Duration, what string, condition func() error) {
+// Succeeds polls until the condition returns nil. At the deadline the test fails with the last error.
+func Succeeds(t testing.TB, within time.Duration, description string, condition func() error) {
 	t.Helper()
 	if err := Poll(t.Context(), within, condition); err != nil {
-		t.Fatalf("%s: not within %s: %v", what, within, err)
+		t.Fatalf("%s: not within %s: %v", description, within, err)
 	}
 }
 
-// Poll is Succeeds for goroutines, which must not end a test.
+// Poll is Succeeds for goroutines, which must not fail a test.
 func Poll(ctx context.Context, within time.Duration, condition func() error) error {
 	deadline := time.NewTimer(within)
 	defer deadline.Stop()

@@ -1,9 +1,8 @@
-// Package failpoint owns the named places where a test may kill or stop the process,
-// to see what a crash or a pause there leaves behind. Builds without the failpoint tag
-// hold no such thing.
+// Package failpoint owns named places where a test can kill or stop the process, to test recovery from a crash or a pause.
+// Only builds with the tag "failpoint" have them.
 package failpoint
 
-// The commit boundaries of a call's life, and the moment its request is out.
+// The commit boundaries of a call's life.
 const (
 	SubmitBeforeCommit = "submit.before_commit"
 	SubmitAfterCommit  = "submit.after_commit"
@@ -20,11 +19,11 @@ const (
 
 	// The moments of a conversation's turn.
 	TurnAfterClaim = "turn.after_claim"
-	TurnAfterModel = "turn.after_model" // the model has answered, and nothing of it is written
-	TurnAfterReply = "turn.after_reply" // the reply is written, and none of its calls is made
-	TurnAfterCalls = "turn.after_calls" // they are made, and the turn is not over yet
+	TurnAfterModel = "turn.after_model" // the model has answered; nothing is stored
+	TurnAfterReply = "turn.after_reply" // the reply is stored; none of its calls is made
+	TurnAfterCalls = "turn.after_calls" // its calls are made; the turn has not ended
 
-	// RefreshBeforeCommit is passed with new tokens at hand that are not stored yet.
+	// RefreshBeforeCommit comes after new tokens were received, before they are stored.
 	RefreshBeforeCommit = "refresh.before_commit"
 )
 
@@ -33,7 +32,7 @@ func Turns() []string {
 	return []string{TurnAfterClaim, TurnAfterModel, TurnAfterReply, TurnAfterCalls}
 }
 
-// All lists every failpoint of a call, in the order it passes them.
+// All lists the failpoints of a call, in order.
 func All() []string {
 	return []string{
 		SubmitBeforeCommit, SubmitAfterCommit, DecideBeforeCommit, DecideAfterCommit,

@@ -8,22 +8,22 @@ import (
 	"syscall"
 )
 
-// Variables that arm one failpoint of a process.
+// Environment variables that arm one failpoint of a process.
 const (
-	Env     = "HOLDPOINT_FAILPOINT"      // where it is killed
-	StopEnv = "HOLDPOINT_FAILPOINT_STOP" // where it is stopped, once
+	Env     = "HOLDPOINT_FAILPOINT"      // kills the process there
+	StopEnv = "HOLDPOINT_FAILPOINT_STOP" // stops the process there, once
 )
 
 var stop sync.Once
 
-// Hit kills the process at once, as kill -9 does, when this failpoint is armed. It may be armed to stop the process
-// instead, until it gets SIGCONT.
+// Hit kills the process with SIGKILL if this failpoint is armed by [Env]. If it is armed by [StopEnv], it stops the process
+// until SIGCONT.
 func Hit(name string) {
 	switch name {
 	case os.Getenv(Env):
-		signal(syscall.SIGKILL)
+		signalThread(syscall.SIGKILL)
 		select {}
 	case os.Getenv(StopEnv):
-		stop.Do(func() { signal(syscall.SIGSTOP) })
+		stop.Do(func() { signalThread(syscall.SIGSTOP) })
 	}
 }

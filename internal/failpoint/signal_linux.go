@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// signal sends s to the calling thread, so that nothing after it runs before s has its effect: a signal to the process may reach
-// another thread first.
-func signal(s syscall.Signal) {
+// signalThread sends s to the calling thread, so that s takes effect before the next instruction. A signal to the process may
+// reach another thread first.
+func signalThread(s syscall.Signal) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := syscall.Tgkill(syscall.Getpid(), syscall.Gettid(), s); err != nil {

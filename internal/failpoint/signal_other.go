@@ -4,7 +4,7 @@ package failpoint
 
 import "syscall"
 
-func signal(s syscall.Signal) {
+func signalThread(s syscall.Signal) {
 	if err := syscall.Kill(syscall.Getpid(), s); err != nil {
 		panic(err)
 	}

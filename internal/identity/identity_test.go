@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -25,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-// issuer is the identity provider that is configured.
+// issuer is the configured identity provider.
 const issuer = "https://login.example.com"
 
 const bootToken = "bootstrap-token-of-at-least-32-letters"
@@ -98,7 +99,7 @@ func auditOf(t *testing.T, db *postgres.DB, subject uuid.UUID) []string {
 	check(t, err)
 	var actions []string
 	for _, e := range events {
-		actions = append(actions, e.Action)
+		actions = append(actions, string(e.Action))
 	}
 	return actions
 }
@@ -155,13 +156,13 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 			return err
 		},
 	} {
-		var invalid *identity.InvalidError
-		if err := create(); !errors.As(err, &invalid) || invalid.Field != field {
+		var invalid *fault.InvalidError
+		if err := create(); !errors.As(err, &invalid) || invalid.Fields[0].Name != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
 	_, _, err := s.CreateToken(t.Context(), uuid.Nil, identity.Bootstrap, roles(identity.Operator), nil)
-	if _, ok := errors.AsType[*identity.InvalidError](err); !ok {
+	if _, ok := errors.AsType[*fault.InvalidError](err); !ok {
 		t.Errorf("a token for bootstrap: %v", err)
 	}
 }
@@ -224,14 +225,14 @@ func TestRevocationReachesOtherProcesses(t *testing.T) {
 	}
 }
 
-// listen does what a process does with notices. The channel gets one value a notice.
+// listen handles notifications as a process does. The channel gets a value for each.
 func listen(t *testing.T, db *postgres.DB, invalidate func()) <-chan struct{} {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	connected, dropped := make(chan struct{}, 1), make(chan struct{}, 100)
 	var listening sync.WaitGroup
 	listening.Go(func() {
-		db.Listen(ctx, []string{registry.Channel}, func(string, string) {
+		db.Listen(ctx, []postgres.Channel{registry.Channel}, func(postgres.Channel, string) {
 			invalidate()
 			dropped <- struct{}{}
 		}, func() { connected <- struct{}{} })

@@ -11,12 +11,13 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-// alone is a service without identity providers.
+// alone makes a service without identity providers.
 func alone(t *testing.T, db *postgres.DB, bootstrap string, ttl time.Duration) *identity.Service {
 	t.Helper()
 	s, err := identity.New(identity.Config{
@@ -38,7 +39,7 @@ func invited(t *testing.T, s *identity.Service, by uuid.UUID, name string, list 
 	return access
 }
 
-// The holder of the bootstrap token names one person, who is the same person.
+// The holder of the bootstrap token can create one linked person.
 func TestFirstPerson(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
@@ -81,7 +82,7 @@ func TestFirstPerson(t *testing.T) {
 	}
 }
 
-// Nobody adds a role or an agent to themselves, directly or by people of their own invitation.
+// Operators cannot add a role or an agent to themselves, directly or through people whom they invited.
 func TestNobodyGrantsThemselves(t *testing.T) {
 	t.Parallel()
 	s := alone(t, postgrestest.New(t), bootToken, 0)
@@ -142,7 +143,7 @@ func TestInvitations(t *testing.T) {
 		t.Errorf("audit %+v, %v", events, err)
 	}
 	olga := invited(t, s, boot.Person.ID, "olga", identity.Operator)
-	for _, name := range []string{"rita", "olga"} { // whom somebody else invited, or who is themself
+	for _, name := range []string{"rita", "olga"} { // invited by another person, or by no one
 		_, _, err := s.Invite(t.Context(), audit.Person(olga.Person.ID), identity.NewInvitation{Name: name, Roles: roles(identity.Reviewer)})
 		if _, ok := errors.AsType[*identity.KnownError](err); !ok {
 			t.Errorf("%s invited again by another person: %v", name, err)
@@ -152,7 +153,7 @@ func TestInvitations(t *testing.T) {
 	if err != nil || len(created) != 1 || created[0].Actor != by || created[0].Origin != (audit.Origin{}) {
 		t.Errorf("the inviter's part has the client of the invited person: %+v, %v", created, err)
 	}
-	// By the same person; nobody has two credentials then without knowing it.
+	// The same inviter may invite again, which ends the earlier credentials.
 	was, err := s.Authenticate(t.Context(), token.Secret)
 	check(t, err)
 	session, err := s.BeginSession(t.Context(), was, identity.NewSession{Client: "Firefox", Lifetime: time.Hour})
@@ -164,12 +165,12 @@ func TestInvitations(t *testing.T) {
 	if _, err := s.SessionAccess(t.Context(), session.ID); !errors.Is(err, identity.ErrUnauthenticated) {
 		t.Errorf("the session of before: %v", err)
 	}
-	var invalid *identity.InvalidError
+	var invalid *fault.InvalidError
 	for field, wrong := range map[string]identity.NewInvitation{
 		"name": {Name: " x", Roles: roles(identity.Reviewer)}, "roles": {Name: "x"}, "issuer": {Name: "x", Roles: roles(identity.Reviewer), Email: "x@example.com"},
 		"ttl": {Name: "x", Roles: roles(identity.Reviewer), TTL: 365 * 24 * time.Hour},
 	} {
-		if _, _, err := s.Invite(t.Context(), by, wrong); !errors.As(err, &invalid) || invalid.Field != field {
+		if _, _, err := s.Invite(t.Context(), by, wrong); !errors.As(err, &invalid) || invalid.Fields[0].Name != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
@@ -186,14 +187,14 @@ func TestInvitations(t *testing.T) {
 	}
 }
 
-// Where an identity provider is configured, it has to vouch for the account that the invitation names.
+// With an identity provider, the account in the invitation must match.
 func TestInvitationsOfProviders(t *testing.T) {
 	t.Parallel()
 	s := service(t, postgrestest.New(t), bootToken)
 	boot, err := s.Authenticate(t.Context(), bootToken)
 	check(t, err)
 	by := audit.Person(boot.Person.ID)
-	var invalid *identity.InvalidError
+	var invalid *fault.InvalidError
 	if _, _, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: "Vera", Roles: roles(identity.Reviewer)}); !errors.As(err, &invalid) {
 		t.Errorf("an invitation for nobody in particular: %v", err)
 	}
@@ -264,7 +265,7 @@ func TestAlike(t *testing.T) {
 	t.Parallel()
 	s := service(t, postgrestest.New(t), "")
 	people := map[string]identity.Person{}
-	for i, name := range []string{"Alice", "АIice", "Bob"} { // the second begins with a Cyrillic letter, and has a capital I
+	for i, name := range []string{"Alice", "АIice", "Bob"} { // the second begins with a Cyrillic letter and has a capital I
 		id, err := s.Vouched(t.Context(), identity.Claims{Issuer: issuer, Subject: string(rune('a' + i)), Name: name})
 		check(t, err)
 		people[name] = identity.Person{ID: id, Name: name}
@@ -274,7 +275,7 @@ func TestAlike(t *testing.T) {
 	if err != nil || !alike[people["Alice"].ID] || !alike[people["АIice"].ID] || alike[people["Bob"].ID] {
 		t.Errorf("alike %v, %v", alike, err)
 	}
-	// Hidden characters are escapes by the time that a person is shown.
+	// A person's name is shown with hidden characters as escapes.
 	hidden, err := s.Vouched(t.Context(), identity.Claims{Issuer: issuer, Subject: "hidden", Name: "B\u2800ob"})
 	check(t, err)
 	s.Invalidate()

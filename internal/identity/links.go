@@ -4,23 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
-// SameAs is the person whom an operator declared to be the same as this one, or the
-// person themself. Their connections to skills are one person's. From memory.
+// SameAs returns the person that an operator declared to be the same as this one, or person itself. Linked people share their
+// connections to skills. From the cache.
 func (s *Service) SameAs(ctx context.Context, person uuid.UUID) (uuid.UUID, error) {
 	if person == uuid.Nil {
 		return uuid.Nil, nil
 	}
-	links, err := s.links.Get(ctx, struct{}{}, s.readLinks)
+	links, err := s.links.Get(ctx, struct{}{}, func(ctx context.Context) (map[uuid.UUID]uuid.UUID, error) { return readLinks(ctx, s.pool, "") })
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -30,41 +32,26 @@ func (s *Service) SameAs(ctx context.Context, person uuid.UUID) (uuid.UUID, erro
 	return person, nil
 }
 
-// Same reports whether two people are one, by what operators declared. It reads db, not memory.
+// Same reports whether operators declared two people to be the same. It reads the database.
 func Same(ctx context.Context, db postgres.Querier, a, b uuid.UUID) (bool, error) {
 	if a == b {
 		return true, nil
 	}
-	rows, err := db.Query(ctx, `SELECT coalesce((SELECT same_as FROM person_links WHERE person_id = $1), $1)
+	same, err := postgres.CollectOne(ctx, db, pgx.RowTo[bool], `SELECT coalesce((SELECT same_as FROM person_links WHERE person_id = $1), $1)
 		= coalesce((SELECT same_as FROM person_links WHERE person_id = $2), $2)`, a, b)
-	if err != nil {
-		return false, fmt.Errorf("compare people: %w", err)
-	}
-	same, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
 	if err != nil {
 		return false, fmt.Errorf("compare people: %w", err)
 	}
 	return same, nil
 }
 
-// Sames returns, for those of the people whom an operator declared to be the same as another, that other. It reads
-// db, not memory.
+// Sames returns, by person, the other person that an operator declared to be the same. It reads the database.
 func Sames(ctx context.Context, db postgres.Querier, people []uuid.UUID) (map[uuid.UUID]uuid.UUID, error) {
-	rows, err := db.Query(ctx, `SELECT person_id, same_as FROM person_links WHERE person_id = ANY($1)`, people)
-	if err != nil {
-		return nil, fmt.Errorf("read links of people: %w", err)
-	}
-	sames := map[uuid.UUID]uuid.UUID{}
-	var person, same uuid.UUID
-	_, err = pgx.ForEachRow(rows, []any{&person, &same}, func() error { sames[person] = same; return nil })
-	if err != nil {
-		return nil, fmt.Errorf("read links of people: %w", err)
-	}
-	return sames, nil
+	return readLinks(ctx, db, ` WHERE person_id = ANY($1)`, people)
 }
 
-func (s *Service) readLinks(ctx context.Context) (map[uuid.UUID]uuid.UUID, error) {
-	rows, err := s.pool.Query(ctx, `SELECT person_id, same_as FROM person_links`)
+func readLinks(ctx context.Context, db postgres.Querier, where string, args ...any) (map[uuid.UUID]uuid.UUID, error) {
+	rows, err := db.Query(ctx, `SELECT person_id, same_as FROM person_links`+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read links of people: %w", err)
 	}
@@ -77,14 +64,14 @@ func (s *Service) readLinks(ctx context.Context) (map[uuid.UUID]uuid.UUID, error
 	return links, nil
 }
 
-// Link says whom an operator declared a person to be the same as.
+// Link is an operator's declaration that a person is the same as another.
 type Link struct {
 	SameAs uuid.UUID
 	By     uuid.UUID // uuid.Nil: the system
 	At     time.Time
 }
 
-// Links returns the links of those people who have one. From the database.
+// Links returns the links of the people who have one. It reads the database.
 func (s *Service) Links(ctx context.Context, people []uuid.UUID) (map[uuid.UUID]Link, error) {
 	rows, err := s.pool.Query(ctx, `SELECT person_id, same_as, linked_by, linked_at FROM person_links WHERE person_id = ANY($1)`, people)
 	if err != nil {
@@ -108,13 +95,13 @@ func (s *Service) Links(ctx context.Context, people []uuid.UUID) (map[uuid.UUID]
 	return links, nil
 }
 
-// Link declares, as an operator's act, that a person is the same as another, whose connections
-// they use from then on. Errors: ErrNotFound, ErrSelfLink, *InvalidError.
+// Link declares that a person is the same as another, whose connections they use from then on. Errors: [ErrNotFound],
+// [ErrSelfLink], *[fault.InvalidError].
 func (s *Service) Link(ctx context.Context, by audit.Actor, person, same uuid.UUID) error {
 	if person == same {
-		return &InvalidError{"same_as", "must be another person"}
+		return fault.Invalid("same_as", "must be another person")
 	}
-	return s.relink(ctx, func(tx pgx.Tx) error {
+	return s.changeLinks(ctx, func(tx pgx.Tx) error {
 		people, err := collectPeople(ctx, tx, `SELECT `+personColumns+` FROM people p WHERE p.id = ANY($1)`, []uuid.UUID{person, same})
 		if err != nil {
 			return err
@@ -128,7 +115,7 @@ func (s *Service) Link(ctx context.Context, by audit.Actor, person, same uuid.UU
 			return err
 		}
 		if chained {
-			return &InvalidError{"same_as", "must be a person who is linked to nobody, as must the person nobody is linked to"}
+			return fault.Invalid("same_as", "must be a person without a link, and no one may be linked to the person")
 		}
 		if err := s.checkLinker(ctx, tx, by, person, same); err != nil {
 			return err
@@ -139,13 +126,13 @@ func (s *Service) Link(ctx context.Context, by audit.Actor, person, same uuid.UU
 		if err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, audit.Event{Actor: by, Action: "person.linked", Subject: person, Data: map[string]any{"same_as": same}})
+		return audit.Write(ctx, tx, audit.Event{Actor: by, Action: audit.PersonLinked, Subject: person, Data: map[string]any{"same_as": same}})
 	})
 }
 
-// Unlink takes a link back. ErrNotFound when there is none; ErrSelfLink.
+// Unlink deletes the link of a person. Errors: [ErrNotFound], [ErrSelfLink].
 func (s *Service) Unlink(ctx context.Context, by audit.Actor, person uuid.UUID) error {
-	return s.relink(ctx, func(tx pgx.Tx) error {
+	return s.changeLinks(ctx, func(tx pgx.Tx) error {
 		if err := s.checkLinker(ctx, tx, by, person); err != nil {
 			return err
 		}
@@ -157,13 +144,13 @@ func (s *Service) Unlink(ctx context.Context, by audit.Actor, person uuid.UUID) 
 		if err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, audit.Event{Actor: by, Action: "person.unlinked", Subject: person, Data: map[string]any{"same_as": same}})
+		return audit.Write(ctx, tx, audit.Event{Actor: by, Action: audit.PersonUnlinked, Subject: person, Data: map[string]any{"same_as": same}})
 	})
 }
 
-// checkLinker refuses people who would link or unlink themselves, or those on whose word alone they are known: a link
-// lets one use the connections of the other, and the end of a link lets them decide each other's calls. As with grants,
-// the bootstrap token may until there is a second operator.
+// checkLinker refuses people who would link or unlink themselves, or people whose identity rests on their word alone: a link
+// gives access to the other's connections, and its end lets the two decide each other's calls. The bootstrap token may do so
+// until there is a second operator.
 func (s *Service) checkLinker(ctx context.Context, tx pgx.Tx, by audit.Actor, people ...uuid.UUID) error {
 	if by.Kind != audit.KindPerson {
 		return nil
@@ -185,7 +172,7 @@ func (s *Service) checkLinker(ctx context.Context, tx pgx.Tx, by audit.Actor, pe
 	return nil
 }
 
-func (s *Service) relink(ctx context.Context, f func(tx pgx.Tx) error) error {
+func (s *Service) changeLinks(ctx context.Context, f func(tx pgx.Tx) error) error {
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_links', 0))`); err != nil {
 			return err
@@ -200,4 +187,65 @@ func (s *Service) relink(ctx context.Context, f func(tx pgx.Tx) error) error {
 	}
 	s.links.Drop()
 	return nil
+}
+
+// MayBeOne reports whether two records may be one person: operators declared them the same, or the identity of one rests on
+// the word of the other alone. It reads the database.
+func MayBeOne(ctx context.Context, db postgres.Querier, a, b uuid.UUID) (bool, error) {
+	tied, err := isTied(ctx, db, a, b)
+	if err != nil || tied {
+		return tied, err
+	}
+	return isVouchedFor(ctx, db, b, a)
+}
+
+// isTied reports whether an act of person for other may be an act for themselves: the two are the same, or person's identity
+// rests on other's word alone.
+func isTied(ctx context.Context, db postgres.Querier, person, other uuid.UUID) (bool, error) {
+	same, err := Same(ctx, db, person, other)
+	if err != nil || same {
+		return same, err
+	}
+	return isVouchedFor(ctx, db, person, other)
+}
+
+// isVouchedFor reports whether a person's identity rests on other's word alone.
+func isVouchedFor(ctx context.Context, db postgres.Querier, person, other uuid.UUID) (bool, error) {
+	inviters, err := Inviters(ctx, db, person)
+	if err != nil {
+		return false, err
+	}
+	return SameAsAny(ctx, db, inviters, []uuid.UUID{other})
+}
+
+// Inviters returns the people on whose word alone an unverified person is known: the inviter, the inviter of an unverified
+// inviter, and so on. It is empty for verified people. It reads the database.
+func Inviters(ctx context.Context, db postgres.Querier, person uuid.UUID) ([]uuid.UUID, error) {
+	inviters, err := postgres.Collect(ctx, db, pgx.RowTo[uuid.UUID], `WITH RECURSIVE inviters (id) AS (
+			SELECT invited_by FROM people WHERE id = $1 AND issuer = $2 AND invited_by IS NOT NULL
+			UNION
+			SELECT p.invited_by FROM people p JOIN inviters i ON i.id = p.id WHERE p.issuer = $2 AND p.invited_by IS NOT NULL)
+		SELECT DISTINCT `+canonicalSQL("id")+` FROM inviters`, person, LocalIssuer)
+	if err != nil {
+		return nil, fmt.Errorf("list inviters of person %s: %w", person, err)
+	}
+	return inviters, nil
+}
+
+// SameAsAny reports whether one of inviters, as [Inviters] returns them, is the same person as one of others. It reads the
+// database.
+func SameAsAny(ctx context.Context, db postgres.Querier, inviters, others []uuid.UUID) (bool, error) {
+	if len(inviters) == 0 || len(others) == 0 {
+		return false, nil
+	}
+	same, err := postgres.Collect(ctx, db, pgx.RowTo[uuid.UUID], `SELECT `+canonicalSQL("other")+` FROM unnest($1::uuid[]) AS o (other)`, others)
+	if err != nil {
+		return false, fmt.Errorf("compare people: %w", err)
+	}
+	return slices.ContainsFunc(same, func(id uuid.UUID) bool { return slices.Contains(inviters, id) }), nil
+}
+
+// canonicalSQL returns the person that an id is linked to, or the id itself.
+func canonicalSQL(id string) string {
+	return `coalesce((SELECT same_as FROM person_links WHERE person_id = ` + id + `), ` + id + `)`
 }

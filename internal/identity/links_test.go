@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
@@ -40,9 +41,9 @@ func TestLinks(t *testing.T) {
 	if got := links[work]; len(links) != 1 || got.SameAs != vera || got.By != olga || got.At.IsZero() {
 		t.Errorf("links %+v", links)
 	}
-	var invalid *identity.InvalidError
+	var invalid *fault.InvalidError
 	for _, wrong := range [][2]uuid.UUID{{vera, vera}, {vera, work}, {olga, work}, {vera, olga}} {
-		if err := s.Link(ctx, audit.System(), wrong[0], wrong[1]); !errors.As(err, &invalid) || invalid.Field != "same_as" {
+		if err := s.Link(ctx, audit.System(), wrong[0], wrong[1]); !errors.As(err, &invalid) || invalid.Fields[0].Name != "same_as" {
 			t.Errorf("link %v: %v", wrong, err)
 		}
 	}
@@ -54,7 +55,7 @@ func TestLinks(t *testing.T) {
 	if links, err = s.Links(ctx, []uuid.UUID{work}); err != nil || links[work].By != uuid.Nil {
 		t.Errorf("linked by the system: %+v, %v", links, err)
 	}
-	for _, self := range []uuid.UUID{olga, work} { // who could decide their own calls afterwards
+	for _, self := range []uuid.UUID{olga, work} { // they could decide their own calls afterwards
 		if err := s.Unlink(ctx, audit.Person(self), work); !errors.Is(err, identity.ErrSelfLink) {
 			t.Errorf("unlink oneself: %v", err)
 		}
@@ -65,7 +66,7 @@ func TestLinks(t *testing.T) {
 	same(work, olga)
 	check(t, s.Unlink(ctx, audit.Person(vera), work))
 	same(work, work)
-	for _, pair := range [][2]uuid.UUID{{olga, vera}, {vera, olga}} { // whose connections they could use, or who theirs
+	for _, pair := range [][2]uuid.UUID{{olga, vera}, {vera, olga}} { // one could use the connections of the other
 		if err := s.Link(ctx, audit.Person(olga), pair[0], pair[1]); !errors.Is(err, identity.ErrSelfLink) {
 			t.Errorf("link oneself: %v", err)
 		}

@@ -11,54 +11,48 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
-// Member is a person with what they may do, and by what.
+// Member is a person with their roles, teams and agents, and where each comes from.
 type Member struct {
 	Person
 
-	ClaimedRoles []Role // by the groups of their last sign-in with an identity provider
-	GrantedRoles []Role // by an operator
-	// CredentialRoles are those of valid personal tokens, of sessions that a link began, and of the bootstrap token.
+	ClaimedRoles []Role // from the groups of the last sign-in with an identity provider
+	GrantedRoles []Role // from an operator
+	// CredentialRoles are those of valid personal tokens, of sessions that a sign-in link began, and of the bootstrap token.
 	CredentialRoles []Role
 	ClaimedTeams    []string
 	GrantedTeams    []string
-	GrantedAgents   []string // that they may act as, besides those of their roles; by an operator
+	GrantedAgents   []string // that they may act as, besides those of their roles; from an operator
 	SignedInAt      *time.Time
-	BlockedAt       *time.Time // none of their credentials is valid
-	Sessions        int        // that are not over
-	Tokens          int        // that are valid
+	BlockedAt       *time.Time // when all their credentials became invalid; nil: they are not blocked
+	Sessions        int        // valid sessions
+	Tokens          int        // valid tokens
 }
 
-// memberColumns read a member; tokens and sessions only as far as they are valid.
+// memberColumns reads a member. Only valid tokens and sessions count.
 const memberColumns = personColumns + `, p.claimed_roles, p.granted_roles, p.claimed_teams, p.granted_teams, p.granted_agents, p.signed_in_at, p.blocked_at,
-	ARRAY(SELECT DISTINCT unnest(t.roles) FROM person_tokens t WHERE t.person_id = p.id AND ` + tokenValid + `
+	ARRAY(SELECT DISTINCT unnest(t.roles) FROM person_tokens t WHERE t.person_id = p.id AND ` + tokenValidSQL + `
 		UNION SELECT unnest(s.roles) FROM person_sessions s WHERE s.person_id = p.id AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now()
 		ORDER BY 1),
 	(SELECT count(*) FROM person_sessions s LEFT JOIN person_tokens t ON t.id = s.token_id
-		WHERE s.person_id = p.id AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() AND (t.id IS NULL OR ` + tokenValid + `)),
-	(SELECT count(*) FROM person_tokens t WHERE t.person_id = p.id AND ` + tokenValid + `)`
-
-func scanMember(row pgx.CollectableRow) (Member, error) {
-	var m Member
-	err := row.Scan(append(m.targets(), &m.ClaimedRoles, &m.GrantedRoles, &m.ClaimedTeams, &m.GrantedTeams, &m.GrantedAgents, &m.SignedInAt, &m.BlockedAt,
-		&m.CredentialRoles, &m.Sessions, &m.Tokens)...)
-	return m, err
-}
+		WHERE s.person_id = p.id AND s.revoked_at IS NULL AND s.expires_at > holdpoint_now() AND (t.id IS NULL OR ` + tokenValidSQL + `)),
+	(SELECT count(*) FROM person_tokens t WHERE t.person_id = p.id AND ` + tokenValidSQL + `)`
 
 // MemberFilter selects people. Zero fields select all.
 type MemberFilter struct {
-	Text   string    // in name, e-mail, subject
-	Before uuid.UUID // older ones
+	Text   string    // contained in name, email or subject
+	Before uuid.UUID // only older people: the cursor
 	Limit  int
 }
 
-// Members returns people, newest first, and the cursor of the next page (uuid.Nil: none).
+// Members returns people, the newest first, and the cursor of the next page; uuid.Nil: this is the last page.
 func (s *Service) Members(ctx context.Context, f MemberFilter) ([]Member, uuid.UUID, error) {
 	limit := postgres.PageLength(f.Limit)
-	members, err := s.members(ctx, s.pool, `($1::uuid IS NULL OR p.id < $1)
+	members, err := s.queryMembers(ctx, s.pool, `($1::uuid IS NULL OR p.id < $1)
 		AND ($2 = '' OR position(lower($2) IN lower(concat_ws(' ', p.name, p.email, p.subject))) > 0)
 		ORDER BY p.id DESC LIMIT $3`, postgres.OrNull(f.Before), f.Text, limit+1)
 	if err != nil {
@@ -70,13 +64,13 @@ func (s *Service) Members(ctx context.Context, f MemberFilter) ([]Member, uuid.U
 	return members[:limit], members[limit-1].ID, nil
 }
 
-// Member returns one person. ErrNotFound when there is none of this id.
+// Member returns a person, or [ErrNotFound].
 func (s *Service) Member(ctx context.Context, id uuid.UUID) (Member, error) {
-	return s.member(ctx, s.pool, id)
+	return s.readMember(ctx, s.pool, id)
 }
 
-func (s *Service) member(ctx context.Context, db postgres.Querier, id uuid.UUID) (Member, error) {
-	members, err := s.members(ctx, db, `p.id = $1`, id)
+func (s *Service) readMember(ctx context.Context, db postgres.Querier, id uuid.UUID) (Member, error) {
+	members, err := s.queryMembers(ctx, db, `p.id = $1`, id)
 	if err == nil && len(members) == 0 {
 		err = ErrNotFound
 	}
@@ -86,12 +80,8 @@ func (s *Service) member(ctx context.Context, db postgres.Querier, id uuid.UUID)
 	return members[0], nil
 }
 
-func (s *Service) members(ctx context.Context, db postgres.Querier, where string, args ...any) ([]Member, error) {
-	rows, err := db.Query(ctx, `SELECT `+memberColumns+` FROM people p WHERE `+where, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read people: %w", err)
-	}
-	members, err := pgx.CollectRows(rows, scanMember)
+func (s *Service) queryMembers(ctx context.Context, db postgres.Querier, where string, args ...any) ([]Member, error) {
+	members, err := postgres.Collect(ctx, db, scanMember, `SELECT `+memberColumns+` FROM people p WHERE `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read people: %w", err)
 	}
@@ -103,73 +93,47 @@ func (s *Service) members(ctx context.Context, db postgres.Querier, where string
 	return members, nil
 }
 
-// MemberChange is what an operator changes of a person. Nil fields stay as they are.
+func scanMember(row pgx.CollectableRow) (Member, error) {
+	var m Member
+	err := row.Scan(append(m.scanTargets(), &m.ClaimedRoles, &m.GrantedRoles, &m.ClaimedTeams, &m.GrantedTeams, &m.GrantedAgents, &m.SignedInAt, &m.BlockedAt,
+		&m.CredentialRoles, &m.Sessions, &m.Tokens)...)
+	return m, err
+}
+
+// MemberChange is a change that an operator makes to a person. Nil fields stay as they are.
 type MemberChange struct {
 	Roles   *[]Role   // granted
 	Teams   *[]string // granted
 	Agents  *[]string // granted
 	Blocked *bool
-	// Was is what they had been granted when the change was decided on: ErrChanged where it is other by now. Nil: whatever.
+	// Was holds the grants that the operator saw. If they have changed since, the result is [ErrChanged]. Nil: not compared.
 	Was *Grants
 }
 
-// Grants are what operators give a person.
+// Grants are the roles and teams that operators gave a person.
 type Grants struct {
 	Roles []Role
 	Teams []string
 }
 
-func (g *Grants) of(m *Member) bool {
-	return slices.Equal(union(g.Roles), union(m.GrantedRoles)) && slices.Equal(union(g.Teams), union(m.GrantedTeams))
-}
+// Errors about changes of members.
+var (
+	// ErrChanged: the grants have changed since the operator saw them.
+	ErrChanged = errors.New("the grants have changed: reload them and try again")
+	// ErrSelf: operators do not block themselves.
+	ErrSelf = errors.New("you cannot block yourself: another operator can")
+	// ErrSelfGrant: operators do not add roles or agents to themselves.
+	ErrSelfGrant = errors.New("you cannot add a role or an agent to yourself: another operator can")
+	// ErrSelfLink: operators do not link or unlink themselves.
+	ErrSelfLink = errors.New("you cannot link or unlink yourself: another operator can")
+	// ErrLastOperator: the change would leave no operator.
+	ErrLastOperator = errors.New("the change would leave no operator")
+)
 
-// ErrChanged is returned for a change of what is no more as it was when the change was decided on.
-var ErrChanged = errors.New("somebody else changed it meanwhile")
-
-func (c *MemberChange) check() error {
-	if c.Roles != nil {
-		for _, role := range *c.Roles {
-			if role != Reviewer && role != Operator {
-				return &InvalidError{"roles", fmt.Sprintf("%q is neither reviewer nor operator", role)}
-			}
-		}
-	}
-	if c.Agents != nil {
-		for _, agent := range *c.Agents {
-			if err := validName(agent); err != nil {
-				return &InvalidError{"agents", fmt.Sprintf("%q is no agent's name", agent)}
-			}
-		}
-	}
-	if c.Teams != nil {
-		if len(*c.Teams) > maxTeams {
-			return &InvalidError{"teams", fmt.Sprintf("must be at most %d", maxTeams)}
-		}
-		for _, team := range *c.Teams {
-			if err := validTeam(team); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// ErrSelf is returned when operators would take their own way in.
-var ErrSelf = errors.New("nobody blocks themself: another operator can")
-
-// ErrSelfGrant is returned when operators would add to what they may do themselves.
-var ErrSelfGrant = errors.New("nobody adds a role or an agent to themselves: another operator can")
-
-// ErrSelfLink is returned when operators would change whom they are the same as.
-var ErrSelfLink = errors.New("nobody links or unlinks themselves: another operator can")
-
-// ErrLastOperator is returned for what would leave nobody who is an operator.
-var ErrLastOperator = errors.New("nobody would be left who is an operator")
-
-// ChangeMember changes, as an operator's act, what a person may do. It holds at once, in every process. Errors:
-// ErrNotFound, ErrSelf, ErrSelfGrant, ErrLastOperator, ErrChanged, *InvalidError.
+// ChangeMember changes the grants of a person, or blocks or unblocks them. It takes effect at once in every process. Errors:
+// [ErrNotFound], [ErrSelf], [ErrSelfGrant], [ErrLastOperator], [ErrChanged], *[fault.InvalidError].
 func (s *Service) ChangeMember(ctx context.Context, by audit.Actor, id uuid.UUID, change MemberChange) (Member, error) {
-	if err := change.check(); err != nil {
+	if err := change.checkFields(); err != nil {
 		return Member{}, fmt.Errorf("change person %s: %w", id, err)
 	}
 	if change.Blocked != nil && *change.Blocked && by == audit.Person(id) {
@@ -187,25 +151,22 @@ func (s *Service) ChangeMember(ctx context.Context, by audit.Actor, id uuid.UUID
 	return changed, nil
 }
 
-// peopleLock lets one change of what people may do happen at a time.
-const peopleLock = `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_people', 0))`
-
-// changeMember changes one member after the other: two operators could take each other's role at once.
+// changeMember makes the change under a lock, since two operators could remove each other's role at the same time.
 func (s *Service) changeMember(ctx context.Context, tx pgx.Tx, by audit.Actor, id uuid.UUID, change MemberChange) (Member, error) {
 	if _, err := tx.Exec(ctx, peopleLock); err != nil {
 		return Member{}, err
 	}
-	was, err := s.member(ctx, tx, id)
+	was, err := s.readMember(ctx, tx, id)
 	if err != nil {
 		return Member{}, err
 	}
-	if change.Was != nil && !change.Was.of(&was) {
+	if g := change.Was; g != nil && (!slices.Equal(unionSorted(g.Roles), unionSorted(was.GrantedRoles)) || !slices.Equal(unionSorted(g.Teams), unionSorted(was.GrantedTeams))) {
 		return Member{}, ErrChanged
 	}
 	if err := s.checkGrant(ctx, tx, by, was, change); err != nil {
 		return Member{}, err
 	}
-	before, err := s.operators(ctx, tx)
+	before, err := s.countOperators(ctx, tx)
 	if err != nil {
 		return Member{}, err
 	}
@@ -213,7 +174,7 @@ func (s *Service) changeMember(ctx context.Context, tx pgx.Tx, by audit.Actor, i
 	if err != nil || len(events) == 0 {
 		return was, err
 	}
-	after, err := s.operators(ctx, tx)
+	after, err := s.countOperators(ctx, tx)
 	if err != nil {
 		return Member{}, err
 	}
@@ -223,13 +184,41 @@ func (s *Service) changeMember(ctx context.Context, tx pgx.Tx, by audit.Actor, i
 	if err := errors.Join(audit.Write(ctx, tx, events...), registry.Notify(ctx, tx)); err != nil {
 		return Member{}, err
 	}
-	return s.member(ctx, tx, id)
+	return s.readMember(ctx, tx, id)
 }
 
-// checkGrant refuses what people would give themselves: to their own person, or to one of those on whose word alone they
-// are known. The first person may, by the bootstrap token, until there is a second operator.
+func (c *MemberChange) checkFields() error {
+	if c.Roles != nil {
+		for _, role := range *c.Roles {
+			if role != Reviewer && role != Operator {
+				return fault.Invalid("roles", fmt.Sprintf("%q is neither reviewer nor operator", role))
+			}
+		}
+	}
+	if c.Agents != nil {
+		for _, agent := range *c.Agents {
+			if err := validName(agent); err != nil {
+				return fault.Invalid("agents", fmt.Sprintf("%q is no agent's name", agent))
+			}
+		}
+	}
+	if c.Teams != nil {
+		if len(*c.Teams) > maxTeams {
+			return fault.Invalid("teams", fmt.Sprintf("must be at most %d", maxTeams))
+		}
+		for _, team := range *c.Teams {
+			if err := validTeam(team); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkGrant refuses people who would add grants to themselves, or to people whose identity is tied to theirs. The first
+// person may, with the bootstrap token, until there is a second operator.
 func (s *Service) checkGrant(ctx context.Context, tx pgx.Tx, by audit.Actor, was Member, change MemberChange) error {
-	added := change.Roles != nil && adds(*change.Roles, was.GrantedRoles) || change.Agents != nil && adds(*change.Agents, was.GrantedAgents)
+	added := change.Roles != nil && addsAny(*change.Roles, was.GrantedRoles) || change.Agents != nil && addsAny(*change.Agents, was.GrantedAgents)
 	if by.Kind != audit.KindPerson || !added {
 		return nil
 	}
@@ -245,43 +234,34 @@ func (s *Service) checkGrant(ctx context.Context, tx pgx.Tx, by audit.Actor, was
 	return ErrSelfGrant
 }
 
-// isBootstrapAlone reports whether a person is that of the bootstrap token, and there is no second operator.
-func (s *Service) isBootstrapAlone(ctx context.Context, tx pgx.Tx, id uuid.UUID) (bool, error) {
-	people, err := collectPeople(ctx, tx, `SELECT `+personColumns+` FROM people p WHERE p.id = $1`, id)
-	if err != nil || len(people) == 0 || !(Access{Person: people[0]}).isBootstrap() {
-		return false, err
-	}
-	return s.isAlone(ctx, tx)
-}
-
-// adds reports whether a list has something that another lacks.
-func adds[T comparable](list, before []T) bool {
+// addsAny reports whether list has an element that before lacks.
+func addsAny[T comparable](list, before []T) bool {
 	return slices.ContainsFunc(list, func(one T) bool { return !slices.Contains(before, one) })
 }
 
-// applyChange writes what differs, and returns the events that tell of it.
+// applyChange writes the differences and returns the audit events for them.
 func applyChange(ctx context.Context, tx pgx.Tx, by audit.Actor, was Member, change MemberChange) ([]audit.Event, error) {
 	var events []audit.Event
-	tell := func(action string, data map[string]any) {
+	record := func(action audit.Action, data map[string]any) {
 		events = append(events, audit.Event{Actor: by, Action: action, Subject: was.ID, Data: data})
 	}
 	roles, teams, agents := was.GrantedRoles, was.GrantedTeams, was.GrantedAgents
 	if change.Agents != nil {
-		agents = union(*change.Agents)
+		agents = unionSorted(*change.Agents)
 	}
 	if change.Roles != nil {
-		roles = union(*change.Roles)
+		roles = unionSorted(*change.Roles)
 	}
 	if change.Teams != nil {
-		teams = union(*change.Teams)
+		teams = unionSorted(*change.Teams)
 	}
 	if !slices.Equal(roles, was.GrantedRoles) || !slices.Equal(teams, was.GrantedTeams) || !slices.Equal(agents, was.GrantedAgents) {
-		tell("person.granted", map[string]any{"roles": roles, "teams": teams, "agents": agents})
+		record(audit.PersonGranted, map[string]any{"roles": roles, "teams": teams, "agents": agents})
 	}
 	blocked := was.BlockedAt != nil
 	if change.Blocked != nil && *change.Blocked != blocked {
 		blocked = *change.Blocked
-		tell(map[bool]string{true: "person.blocked", false: "person.unblocked"}[blocked], nil)
+		record(map[bool]audit.Action{true: audit.PersonBlocked, false: audit.PersonUnblocked}[blocked], nil)
 	}
 	if len(events) == 0 {
 		return nil, nil
@@ -291,13 +271,16 @@ func applyChange(ctx context.Context, tx pgx.Tx, by audit.Actor, was Member, cha
 	return events, err
 }
 
-// operators is how many people are operators or could sign in and be. With none, nobody could make one.
-func (s *Service) operators(ctx context.Context, tx pgx.Tx) (int, error) {
+// countOperators returns the number of people who are operators or can sign in as one. At zero, no one could appoint another.
+func (s *Service) countOperators(ctx context.Context, tx pgx.Tx) (int, error) {
 	if s.bootstrap != nil {
-		if _, err := ensurePerson(ctx, tx, audit.System(), Bootstrap); err != nil {
+		if _, err := ensurePersonInTx(ctx, tx, audit.System(), Bootstrap); err != nil {
 			return 0, err
 		}
 	}
-	found, err := s.holders(ctx, tx, Operator)
+	found, err := s.listHolders(ctx, tx, Operator)
 	return len(found), err
 }
+
+// peopleLock serializes changes of people's rights.
+const peopleLock = `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_people', 0))`

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
@@ -79,7 +80,7 @@ func TestPeopleAreIssuerAndSubject(t *testing.T) {
 		{Issuer: issuer, Subject: ""}, {Issuer: issuer, Subject: "a\x00"}, {Issuer: "", Subject: "x"}, {Issuer: identity.LocalIssuer, Subject: "bootstrap"},
 	} {
 		wrong.Roles = roles(identity.Operator)
-		var invalid *identity.InvalidError
+		var invalid *fault.InvalidError
 		if _, err := s.SignIn(t.Context(), wrong, identity.NewSession{Lifetime: day}); !errors.As(err, &invalid) {
 			t.Errorf("%+v: %v", wrong, err)
 		}
@@ -123,7 +124,7 @@ func TestSigningInAgainIsTheSamePerson(t *testing.T) {
 	}
 }
 
-// A session begins with a proof as old as the provider says, and with none where it does not say.
+// A session begins with the proof age that the provider states, or with none.
 func TestProofsAreAsOldAsTheProviderSays(t *testing.T) {
 	t.Parallel()
 	s := service(t, postgrestest.New(t), "")
@@ -150,7 +151,7 @@ func TestProofsAreAsOldAsTheProviderSays(t *testing.T) {
 	}
 }
 
-// The person of the bootstrap token has its roles, where one is configured.
+// The bootstrap token's person has its roles while it is configured.
 func TestTheBootstrapTokenIsACredential(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
@@ -201,12 +202,12 @@ func TestGrantsHoldAtOnce(t *testing.T) {
 	if got := rolesOf(t, s, session.ID); !slices.Equal(got, roles(identity.Reviewer)) {
 		t.Errorf("roles after they were taken: %v", got)
 	}
-	change(identity.MemberChange{Roles: &[]identity.Role{}}) // nothing new: no event
+	change(identity.MemberChange{Roles: &[]identity.Role{}}) // no change: no event
 	want := []string{"person.granted", "person.granted", "session.created", "person.created"}
 	if got := auditOf(t, db, session.Person); !slices.Equal(got, want) {
 		t.Errorf("audit %v, want %v", got, want)
 	}
-	var invalid *identity.InvalidError
+	var invalid *fault.InvalidError
 	for _, wrong := range []identity.MemberChange{{Roles: &[]identity.Role{"root"}}, {Teams: &[]string{"a\nb"}}} {
 		if _, err := s.ChangeMember(t.Context(), by, session.Person, wrong); !errors.As(err, &invalid) {
 			t.Errorf("%+v: %v", wrong, err)
@@ -299,7 +300,7 @@ func TestTheLastOperatorStays(t *testing.T) {
 		_, err := s.ChangeMember(t.Context(), audit.System(), id, identity.MemberChange{Roles: &[]identity.Role{identity.Operator}})
 		check(t, err)
 	}
-	// Each takes the other's role, in the same moment.
+	// Each removes the other's role at the same moment.
 	var both sync.WaitGroup
 	results := make(chan error, 2)
 	for i, id := range people {

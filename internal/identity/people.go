@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -12,34 +13,35 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-const personColumns = `p.id, p.issuer, p.subject, p.name, coalesce(p.email, ''), p.created_at,
-	ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1),
-	coalesce(p.invited_by, '00000000-0000-0000-0000-000000000000'), p.first`
+// LocalIssuer is the issuer of people that no identity provider knows: those of personal tokens, sign-in links and the
+// bootstrap token.
+const LocalIssuer = "holdpoint"
 
-func (p *Person) targets() []any {
-	return []any{&p.ID, &p.Issuer, &p.Subject, (*shownText)(&p.Name), (*shownText)(&p.Email), &p.CreatedAt, &p.Teams, &p.InvitedBy, &p.First}
+// Person is identified by issuer and subject. Name and email are for display only.
+type Person struct {
+	ID        uuid.UUID
+	Issuer    string
+	Subject   string
+	Name      string
+	Email     string
+	CreatedAt time.Time
+	// Teams are those that the last sign-in claimed and those that an operator granted.
+	Teams []string
+	// InvitedBy is the person who invited a local person. No identity provider verified that person. uuid.Nil: none.
+	InvitedBy uuid.UUID
+	// First: the holder of the bootstrap token created this person for themselves.
+	First bool
 }
 
-// shownText is text from outside as people are shown it: what cannot be seen is an escape. It is stored as it came.
-type shownText string
+// Verified reports whether the person's identity rests on more than the word of one inviter.
+func (p *Person) Verified() bool { return p.Issuer != LocalIssuer || p.InvitedBy == uuid.Nil }
 
-// ScanText implements [pgtype.TextScanner].
-func (t *shownText) ScanText(text pgtype.Text) error {
-	*t = shownText(plain.Line(text.String, len(text.String)))
-	return nil
-}
-
-func scanPerson(row pgx.CollectableRow) (Person, error) {
-	var p Person
-	err := row.Scan(p.targets()...)
-	return p, err
-}
-
-// People returns those of the ids that exist.
+// People returns the people with these ids that exist.
 func (s *Service) People(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Person, error) {
 	people, err := collectPeople(ctx, s.pool, `SELECT `+personColumns+` FROM people p WHERE p.id = ANY($1)`, ids)
 	if err != nil {
@@ -52,53 +54,76 @@ func (s *Service) People(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Pe
 	return byID, nil
 }
 
-func collectPeople(ctx context.Context, db postgres.Querier, sql string, args ...any) ([]Person, error) {
-	rows, err := db.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read people: %w", err)
+// Named returns the people with this name, email address, subject or id. Names are not unique: use it to search, never to
+// identify a person.
+func (s *Service) Named(ctx context.Context, name string) ([]uuid.UUID, error) {
+	if !utf8.ValidString(name) || strings.Contains(name, "\x00") {
+		return []uuid.UUID{}, nil
 	}
-	people, err := pgx.CollectRows(rows, scanPerson)
+	people, err := collectPeople(ctx, s.pool, `SELECT `+personColumns+` FROM people p
+		WHERE p.name = $1 OR p.email = $1 OR p.subject = $1 OR p.id::text = $1`, name)
 	if err != nil {
-		return nil, fmt.Errorf("read people: %w", err)
+		return nil, err
 	}
-	return people, nil
+	ids := make([]uuid.UUID, len(people))
+	for i := range people {
+		ids[i] = people[i].ID
+	}
+	return ids, nil
 }
 
-// localPerson returns the local person of that name, whom it creates if new.
-func (s *Service) localPerson(ctx context.Context, by audit.Actor, name string) (Person, error) {
-	person, err := findPerson(ctx, s.pool, name)
-	if !errors.Is(err, ErrNotFound) {
-		return person, err
+// PrincipalName returns a person's name for other servers: issuer, "#" and subject. Bytes other than visible ASCII are
+// percent-encoded, and in the subject also # and %. The name is unique, never changes, and fits into a header. It is "" for
+// uuid.Nil. Error: [ErrNotFound].
+func PrincipalName(ctx context.Context, db postgres.Querier, person uuid.UUID) (string, error) {
+	if person == uuid.Nil {
+		return "", nil
 	}
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		person, err = ensurePerson(ctx, tx, by, name)
-		return err
-	})
-	return person, err
+	found, err := postgres.CollectOne(ctx, db, pgx.RowToStructByPos[struct{ Issuer, Subject string }], `SELECT issuer, subject FROM people WHERE id = $1`, person)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("name person %s: %w", person, err)
+	}
+	return escapeInvisible(found.Issuer, "#") + "#" + escapeInvisible(found.Subject, "#%"), nil
 }
 
-// Blocked reports whether an operator blocked a person.
+// escapeInvisible percent-encodes all bytes other than visible ASCII, and those in also.
+func escapeInvisible(text, also string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c > ' ' && c <= '~' && strings.IndexByte(also, c) < 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// Blocked reports whether an operator has blocked a person.
 func (s *Service) Blocked(ctx context.Context, id uuid.UUID) (bool, error) {
 	return isBlocked(ctx, s.pool, id)
 }
 
 func isBlocked(ctx context.Context, db postgres.Querier, id uuid.UUID) (bool, error) {
-	rows, err := db.Query(ctx, `SELECT EXISTS (SELECT FROM people WHERE id = $1 AND blocked_at IS NOT NULL)`, id)
+	blocked, err := postgres.CollectOne(ctx, db, pgx.RowTo[bool], `SELECT EXISTS (SELECT FROM people WHERE id = $1 AND blocked_at IS NOT NULL)`, id)
 	if err != nil {
 		return false, fmt.Errorf("check person %s: %w", id, err)
 	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+	return blocked, nil
 }
 
-// Standing is whether people, and credentials that they used, are still good.
+// Standing says whether people and their credentials are still valid.
 type Standing struct {
-	Blocked []uuid.UUID // of the people
-	Revoked bool        // a personal token was revoked, which was used directly or began a session that was used
-	Demoted bool        // the person who decided is no reviewer any more
+	Blocked []uuid.UUID // those of the people who are blocked
+	Revoked bool        // a personal token, used directly or through a session, is revoked
+	Demoted bool        // the deciding person is no longer a reviewer
 }
 
-// QueueStanding reads the standing of people, of the credential that one of them decided about a call with, and of the credential that the call
-// was made with. What ends by itself or by signing out was good when it was used.
+// QueueStanding queues a query for the standing of people, of the credential that decided on a call, and of the credential
+// that made the call. A credential that expired or signed out later was valid when it was used, and does not count.
 func QueueStanding(batch *pgx.Batch, people []uuid.UUID, decided audit.Credential, call uuid.UUID, into *Standing) {
 	var token, session *uuid.UUID
 	if id, err := uuid.Parse(decided.ID); err == nil {
@@ -107,7 +132,7 @@ func QueueStanding(batch *pgx.Batch, people []uuid.UUID, decided audit.Credentia
 			token = &id
 		case audit.BrowserSession:
 			session = &id
-		default: // it cannot be revoked
+		default: // other credentials cannot be revoked
 		}
 	}
 	batch.Queue(`SELECT ARRAY(SELECT id FROM people WHERE id = ANY($1) AND blocked_at IS NOT NULL),
@@ -119,6 +144,19 @@ func QueueStanding(batch *pgx.Batch, people []uuid.UUID, decided audit.Credentia
 		people, token, call, audit.PersonalToken, session, audit.BrowserSession, ByToken, Reviewer).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&into.Blocked, &into.Revoked, &into.Demoted)
 	})
+}
+
+// ensureLocalPerson returns the local person with this name, and creates it if there is none.
+func (s *Service) ensureLocalPerson(ctx context.Context, by audit.Actor, name string) (Person, error) {
+	person, err := findPerson(ctx, s.pool, name)
+	if !errors.Is(err, ErrNotFound) {
+		return person, err
+	}
+	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+		person, err = ensurePersonInTx(ctx, tx, by, name)
+		return err
+	})
+	return person, err
 }
 
 func findPerson(ctx context.Context, db postgres.Querier, name string) (Person, error) {
@@ -133,12 +171,12 @@ func findPerson(ctx context.Context, db postgres.Querier, name string) (Person, 
 	return people[0], nil
 }
 
-func ensurePerson(ctx context.Context, tx pgx.Tx, by audit.Actor, name string) (Person, error) {
+func ensurePersonInTx(ctx context.Context, tx pgx.Tx, by audit.Actor, name string) (Person, error) {
 	person, _, err := addPerson(ctx, tx, by, name, uuid.Nil)
 	return person, err
 }
 
-// addPerson makes a local person, unless there is one of that name already.
+// addPerson creates a local person if there is none with this name, and returns the person.
 func addPerson(ctx context.Context, tx pgx.Tx, by audit.Actor, name string, invitedBy uuid.UUID) (person Person, added bool, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -151,7 +189,7 @@ func addPerson(ctx context.Context, tx pgx.Tx, by audit.Actor, name string, invi
 	}
 	if tag.RowsAffected() == 1 {
 		err := audit.Write(ctx, tx, audit.Event{
-			Actor: by, Action: "person.created", Subject: id,
+			Actor: by, Action: audit.PersonCreated, Subject: id,
 			Data: map[string]any{"issuer": LocalIssuer, "subject": name},
 		})
 		if err != nil {
@@ -164,13 +202,44 @@ func addPerson(ctx context.Context, tx pgx.Tx, by audit.Actor, name string, invi
 
 const maxName = 128
 
-// validName refuses names that could be taken for another when they are shown.
+// validName refuses names that could be mistaken for others when they are shown.
 func validName(name string) error {
 	bad := func(r rune) bool { return !plain.IsVisible(r) }
 	if name == "" || len(name) > maxName || !utf8.ValidString(name) ||
 		strings.TrimSpace(name) != name || strings.ContainsFunc(name, bad) {
-		return &InvalidError{"name", fmt.Sprintf(
-			"must be 1 to %d bytes of printable text without white space at its ends", maxName)}
+		return fault.Invalid("name", fmt.Sprintf(
+			"must be 1 to %d bytes of printable text without white space at its ends", maxName))
 	}
+	return nil
+}
+
+const personColumns = `p.id, p.issuer, p.subject, p.name, coalesce(p.email, ''), p.created_at,
+	ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1),
+	coalesce(p.invited_by, '00000000-0000-0000-0000-000000000000'), p.first`
+
+func collectPeople(ctx context.Context, db postgres.Querier, sql string, args ...any) ([]Person, error) {
+	people, err := postgres.Collect(ctx, db, scanPerson, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read people: %w", err)
+	}
+	return people, nil
+}
+
+func scanPerson(row pgx.CollectableRow) (Person, error) {
+	var p Person
+	err := row.Scan(p.scanTargets()...)
+	return p, err
+}
+
+func (p *Person) scanTargets() []any {
+	return []any{&p.ID, &p.Issuer, &p.Subject, (*shownText)(&p.Name), (*shownText)(&p.Email), &p.CreatedAt, &p.Teams, &p.InvitedBy, &p.First}
+}
+
+// shownText is stored text from outside, read for display: invisible characters become escapes.
+type shownText string
+
+// ScanText implements [pgtype.TextScanner].
+func (t *shownText) ScanText(text pgtype.Text) error {
+	*t = shownText(plain.Line(text.String, len(text.String)))
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 
 const day = 24 * time.Hour
 
-// byLink signs somebody in with a one-time link.
+// byLink signs a person in with a sign-in link.
 func byLink(t *testing.T, s *identity.Service, name string, list ...identity.Role) identity.Session {
 	t.Helper()
 	link, err := s.CreateSignInLink(t.Context(), name, list, time.Minute)
@@ -32,7 +32,7 @@ func byLink(t *testing.T, s *identity.Service, name string, list ...identity.Rol
 	return session
 }
 
-// byToken signs somebody in with a new personal token.
+// byToken signs a person in with a new personal token.
 func byToken(t *testing.T, s *identity.Service, name string, list ...identity.Role) (identity.Session, uuid.UUID) {
 	t.Helper()
 	id, token, err := s.CreateToken(t.Context(), uuid.Nil, name, list, nil)
@@ -168,7 +168,7 @@ func TestEndOfSessionReachesOtherProcesses(t *testing.T) {
 	}
 }
 
-// Whatever ends a session says so: an operator, the end of its token, or the sweep of what ended by its time.
+// Every end of a session is reported: by an operator, by the end of its token, or by the sweep of expired sessions.
 func TestEndsOfSessionsAreTold(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
@@ -295,7 +295,7 @@ func TestReviewersAreAllWhoCouldDecide(t *testing.T) {
 	}
 }
 
-// TestNamesFromOutsideAreVisible: an identity provider, or its user, chooses the name.
+// TestNamesFromOutsideAreVisible: names come from an identity provider or its user.
 func TestNamesFromOutsideAreVisible(t *testing.T) {
 	t.Parallel()
 	s := service(t, postgrestest.New(t), "")

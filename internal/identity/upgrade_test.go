@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/migrations"
 )
 
-// Tokens of an earlier version end 90 days after the upgrade, and people whom another person made known are not verified.
+// Tokens of an earlier version end 90 days after the upgrade, and invited people are not verified.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.Empty(t)

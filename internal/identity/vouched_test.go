@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
@@ -63,7 +64,7 @@ func TestVouched(t *testing.T) {
 		t.Errorf("who is blocked: %v", err)
 	}
 	for _, bad := range []identity.Claims{{Issuer: issuer}, {Issuer: identity.LocalIssuer, Subject: identity.Bootstrap}, {Issuer: issuer, Subject: "a\x00b"}} {
-		var invalid *identity.InvalidError
+		var invalid *fault.InvalidError
 		if _, err := s.Vouched(t.Context(), bad); !errors.As(err, &invalid) {
 			t.Errorf("%+v: %v", bad, err)
 		}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// limitBodies gives the reading of each request body deadlines. net/http reads what a handler leaves, so the
-// deadline stands from the start of a request, and is a short one once the handler has returned.
+// limitBodies sets deadlines for reading request bodies. net/http reads the rest that a handler leaves, so the deadline is set
+// at the start of a request, and a short one after the handler.
 func (l *Listener) limitBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == nil || r.Body == http.NoBody {
@@ -16,8 +16,8 @@ func (l *Listener) limitBodies(next http.Handler) http.Handler {
 			return
 		}
 		b := &body{ReadCloser: r.Body, cfg: &l.cfg, control: http.NewResponseController(w), began: l.cfg.Now()}
-		b.extend()
-		r = r.WithContext(r.Context()) // a copy: net/http looks at the body of its own
+		b.extendDeadline()
+		r = r.WithContext(r.Context()) // a copy, because net/http needs the original body
 		r.Body = b
 		next.ServeHTTP(w, r)
 		if !b.ended {
@@ -26,7 +26,7 @@ func (l *Listener) limitBodies(next http.Handler) http.Handler {
 	})
 }
 
-// body is a request body that has to arrive at a certain rate.
+// body is a request body with a minimum rate.
 type body struct {
 	io.ReadCloser
 
@@ -34,14 +34,14 @@ type body struct {
 	control  *http.ResponseController
 	began    time.Time
 	received int64
-	ended    bool // read to its end; net/http watches the connection now, without a deadline
-	broken   bool // a read failed: its deadline stays
+	ended    bool // read to the end; net/http then watches the connection without a deadline
+	broken   bool // a read failed; the deadline stays
 }
 
 // Read implements [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
 	if !b.ended && !b.broken {
-		b.extend()
+		b.extendDeadline()
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.received += int64(n)
@@ -50,8 +50,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// extend sets the deadline of the next bytes: soon, and at the latest when the body as a whole is too slow.
-func (b *body) extend() {
+// extendDeadline sets the deadline for the next bytes, bounded by the minimum rate and the timeout of the whole body.
+func (b *body) extendDeadline() {
 	at := b.cfg.Now().Add(b.cfg.StallTimeout)
 	slowest := b.began.Add(b.cfg.StallTimeout + time.Duration(b.received/minBodyRate)*time.Second)
 	longest := b.began.Add(b.cfg.BodyTimeout)
@@ -63,5 +63,5 @@ func (b *body) extend() {
 	b.setDeadline(at)
 }
 
-// setDeadline fails for connections that are gone, which the next read tells, and in tests without a connection.
+// setDeadline ignores errors: a closed connection fails at the next read, and tests may have no connection.
 func (b *body) setDeadline(at time.Time) { _ = b.control.SetReadDeadline(at) }

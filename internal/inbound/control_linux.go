@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxUnacknowledged is how long data that was sent may stay unacknowledged, in milliseconds.
+// maxUnacknowledged is how long sent data may stay unacknowledged, in milliseconds.
 const maxUnacknowledged = 60_000
 
-// limitUnacknowledged sets TCP_USER_TIMEOUT, which accepted connections inherit. Keepalive alone says nothing of a
-// client that is gone while data for it is under way.
+// limitUnacknowledged sets TCP_USER_TIMEOUT, which accepted connections inherit. Keepalive does not detect a client that
+// vanishes while data is in flight.
 func limitUnacknowledged(_, _ string, raw syscall.RawConn) error {
 	var failed error
 	err := raw.Control(func(fd uintptr) {

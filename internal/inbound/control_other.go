@@ -4,5 +4,5 @@ package inbound
 
 import "syscall"
 
-// limitUnacknowledged does nothing: this system decides itself how long data may stay unacknowledged.
+// limitUnacknowledged does nothing: this system has its own limit.
 func limitUnacknowledged(_, _ string, _ syscall.RawConn) error { return nil }

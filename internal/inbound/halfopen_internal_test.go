@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHalfOpenConnectionsAreNoticed: the kernel asks clients that say nothing whether they are there, and gives up those
-// that do not acknowledge what is sent to them. A client that vanished without a word is noticed by nothing else while a
-// response is held open.
+// TestHalfOpenConnectionsAreNoticed: the kernel probes silent clients, and gives up those that do not acknowledge data.
+// While a response is held open, this is the only way to notice a client that vanished.
 func TestHalfOpenConnectionsAreNoticed(t *testing.T) {
 	t.Parallel()
 	l, err := Listen(t.Context(), "127.0.0.1:0", Config{Logger: slog.New(slog.DiscardHandler), Now: time.Now})

@@ -1,9 +1,9 @@
-// Package inbound opens the server's listeners and bounds what their connections may cost: how many there are, in
-// total and per address, and how long one may stay without making progress.
+// Package inbound owns the listeners of the server and the bounds of their connections: how many there are, in total and per
+// address, and how long one may stay without progress.
 //
-// A connection ends when its request header, the next bytes of its request body, or its next request do not arrive
-// in time, when its client does not read the response, and when the client's machine no longer answers. A response
-// that the server holds open has no deadline.
+// A connection is closed if its request header, the next bytes of its request body, or its next request do not arrive in
+// time, if its client does not read the response, or if the client's machine no longer answers. A response that the server
+// holds open has no deadline.
 package inbound
 
 import (
@@ -36,21 +36,21 @@ const (
 	maxHeaderBytes       = 64 << 10
 )
 
-// Config is what a [Listener] needs. Logger and Now are required.
+// Config configures a [Listener]. Logger and Now are required.
 type Config struct {
-	// MaxConnections bounds all connections; more wait in the kernel's queue until one ends. Zero: [DefaultMaxConnections].
+	// MaxConnections bounds all connections. More wait in the kernel's queue. Zero: [DefaultMaxConnections].
 	MaxConnections int
-	// MaxConnectionsPerAddress bounds those of one IPv4 address, or one IPv6 /64; more are closed at once. Zero:
+	// MaxConnectionsPerAddress bounds the connections of an IPv4 address or an IPv6 /64. More are closed at once. Zero:
 	// [DefaultMaxConnectionsPerAddress].
 	MaxConnectionsPerAddress int
-	// Exempt addresses may have any number of connections up to MaxConnections: reverse proxies.
+	// Exempt are reverse proxies, to which MaxConnectionsPerAddress does not apply.
 	Exempt clientaddr.Proxies
 
 	HeaderTimeout time.Duration // for the header of a request. Zero: 10 s
 	IdleTimeout   time.Duration // between requests. Zero: 2 min
 	StallTimeout  time.Duration // for the next bytes of a request body, and for the client to read the next 64 KiB. Zero: 30 s
 	BodyTimeout   time.Duration // for a whole request body. Zero: 30 min
-	DrainTimeout  time.Duration // for the rest of a request body that the handler did not read. Zero: 1 s
+	DrainTimeout  time.Duration // for the unread rest of a request body after the handler. Zero: 1 s
 
 	Logger *slog.Logger
 	Now    func() time.Time
@@ -88,8 +88,8 @@ type Listener struct {
 	warned    time.Time
 }
 
-// Listen opens a TCP address. The kernel gives up clients that vanished within about 70 s: after 15 s without traffic it
-// asks every 10 s whether the client is there, and 60 s without an answer to that or to data end the connection.
+// Listen listens on a TCP address. The kernel ends connections of vanished clients within about 70 s: it probes after 15 s
+// without traffic, every 10 s, and gives up after 60 s without an acknowledgment.
 func Listen(ctx context.Context, address string, cfg Config) (*Listener, error) {
 	opening := net.ListenConfig{
 		Control:         limitUnacknowledged,
@@ -111,12 +111,12 @@ func Listen(ctx context.Context, address string, cfg Config) (*Listener, error) 
 	return l, nil
 }
 
-// Collectors are the listener's metrics.
+// Collectors returns the metrics.
 func (l *Listener) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{l.open, l.refused}
 }
 
-// Server returns an HTTP server whose deadlines are those of the listener.
+// Server returns an HTTP server with the deadlines of the listener.
 func (l *Listener) Server(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           l.limitBodies(handler),
@@ -127,10 +127,10 @@ func (l *Listener) Server(handler http.Handler) *http.Server {
 	}
 }
 
-// Accept waits until there is room for a connection, and for the connection.
+// Accept waits for a free slot and then for a connection.
 func (l *Listener) Accept() (net.Conn, error) {
 	if len(l.slots) == cap(l.slots) {
-		l.warn("too many connections: new ones wait", "max_connections", cap(l.slots))
+		l.warnRarely("too many connections: new ones wait", "max_connections", cap(l.slots))
 	}
 	select {
 	case l.slots <- struct{}{}:
@@ -143,14 +143,14 @@ func (l *Listener) Accept() (net.Conn, error) {
 			<-l.slots
 			return nil, err
 		}
-		source, ok := l.admit(accepted.RemoteAddr())
+		source, ok := l.admitConn(accepted.RemoteAddr())
 		if ok {
 			return &conn{Conn: accepted, listener: l, source: source}, nil
 		}
 		l.refused.Inc()
-		l.warn("too many connections from one address: name it with --trusted-proxies if it is a reverse proxy of yours",
+		l.warnRarely("too many connections from one address: name it with --trusted-proxies if it is a reverse proxy of yours",
 			"address", source.String(), "max_connections_per_address", l.cfg.MaxConnectionsPerAddress)
-		_ = accepted.Close() // nothing was said on it
+		_ = accepted.Close() // unused so far
 	}
 }
 
@@ -160,8 +160,8 @@ func (l *Listener) Close() error {
 	return l.Listener.Close()
 }
 
-// admit counts a connection. The zero prefix is that of exempt addresses, which are not counted.
-func (l *Listener) admit(remote net.Addr) (source netip.Prefix, ok bool) {
+// admitConn counts a connection by its source. It returns the zero prefix for exempt addresses, which are not counted.
+func (l *Listener) admitConn(remote net.Addr) (source netip.Prefix, ok bool) {
 	tcp, isTCP := remote.(*net.TCPAddr)
 	if !isTCP || l.cfg.Exempt.Contains(tcp.AddrPort().Addr()) {
 		return netip.Prefix{}, true
@@ -176,7 +176,7 @@ func (l *Listener) admit(remote net.Addr) (source netip.Prefix, ok bool) {
 	return source, true
 }
 
-func (l *Listener) release(source netip.Prefix) {
+func (l *Listener) releaseConn(source netip.Prefix) {
 	<-l.slots
 	if !source.IsValid() {
 		return
@@ -188,8 +188,8 @@ func (l *Listener) release(source netip.Prefix) {
 	}
 }
 
-// warn logs at most once a minute.
-func (l *Listener) warn(text string, args ...any) {
+// warnRarely logs at most once a minute.
+func (l *Listener) warnRarely(text string, args ...any) {
 	l.mu.Lock()
 	now := l.cfg.Now()
 	due := now.Sub(l.warned) >= time.Minute
@@ -202,22 +202,22 @@ func (l *Listener) warn(text string, args ...any) {
 	}
 }
 
-// conn is a connection whose writes have to make progress.
+// conn is a connection whose writes must make progress.
 type conn struct {
-	net.Conn // no more of it than the interface: ReadFrom would go past Write
+	net.Conn // only the interface: ReadFrom would bypass Write
 
 	listener *Listener
 	source   netip.Prefix
 	closing  sync.Once
 
 	mu       sync.Mutex
-	deadline time.Time // of writes, as the server or a handler wants it; zero: none
+	deadline time.Time // of writes, set by the server or a handler; zero: none
 }
 
-// maxPiece is what a client has to read within the stall timeout.
+// maxPiece is how much a client has to read within the stall timeout.
 const maxPiece = 64 << 10
 
-// Write writes in pieces, each with a deadline of its own.
+// Write writes in pieces, each with its own deadline.
 func (c *conn) Write(p []byte) (written int, err error) {
 	for {
 		if err := c.extendWrite(); err != nil {
@@ -241,7 +241,7 @@ func (c *conn) extendWrite() error {
 	return c.Conn.SetWriteDeadline(at)
 }
 
-// SetWriteDeadline bounds writes besides the stall timeout. The zero time leaves that one alone.
+// SetWriteDeadline sets a deadline in addition to the stall timeout. The zero time removes it.
 func (c *conn) SetWriteDeadline(at time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,7 +257,7 @@ func (c *conn) SetDeadline(at time.Time) error {
 	return errors.Join(c.SetReadDeadline(at), c.SetWriteDeadline(at))
 }
 
-// CloseWrite lets net/http end a response so that a client that still sends its request can read it.
+// CloseWrite lets net/http end a response so that a client that is still sending can read it.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -267,6 +267,6 @@ func (c *conn) CloseWrite() error {
 
 // Close implements [net.Conn].
 func (c *conn) Close() error {
-	c.closing.Do(func() { c.listener.release(c.source) })
+	c.closing.Do(func() { c.listener.releaseConn(c.source) })
 	return c.Conn.Close()
 }

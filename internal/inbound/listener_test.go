@@ -17,10 +17,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/inbound"
 )
 
-// limit is how long a test waits for what has to happen.
+// limit is how long a test waits for an event.
 const limit = time.Minute
 
-// stall is every timeout of the servers here: long enough for a slow machine to send one request in.
+// stall is every timeout of the servers here: long enough for a slow machine to send a request.
 const stall = 2 * time.Second
 
 func serve(t *testing.T, handler http.HandlerFunc, change func(*inbound.Config)) *inbound.Listener {
@@ -70,7 +70,7 @@ func send(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// wantClosed reads what the server still says, until it closes the connection.
+// wantClosed reads from the server until it closes the connection.
 func wantClosed(t *testing.T, c net.Conn, what string) string {
 	t.Helper()
 	said, err := io.ReadAll(c)
@@ -94,7 +94,7 @@ func wantOK(t *testing.T, l *inbound.Listener) {
 	}
 }
 
-// echo tells how much it read; at /refuse it reads nothing.
+// echo returns how much it read; at /refuse it reads nothing.
 func echo(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/refuse" {
 		http.Error(w, "no", http.StatusUnauthorized)
@@ -189,7 +189,7 @@ func TestASlowBodyEndsAndAProgressingOneDoesNot(t *testing.T) {
 	})
 }
 
-// TestAHeldResponseHasNoDeadline: all timeouts pass while the server has nothing to say.
+// TestAHeldResponseHasNoDeadline: all timeouts pass while the server writes nothing.
 func TestAHeldResponseHasNoDeadline(t *testing.T) {
 	t.Parallel()
 	l := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -228,7 +228,7 @@ func TestAHeldResponseHasNoDeadline(t *testing.T) {
 	}
 }
 
-// TestAClientThatDoesNotReadIsLetGo: not even a handler that wants no deadline writes for ever.
+// TestAClientThatDoesNotReadIsLetGo: a handler without a deadline does not block for ever.
 func TestAClientThatDoesNotReadIsLetGo(t *testing.T) {
 	t.Parallel()
 	failed := make(chan error, 1)
@@ -251,7 +251,7 @@ func TestAClientThatDoesNotReadIsLetGo(t *testing.T) {
 	}
 }
 
-// TestAnEventStreamThatNobodyReadsEnds, although each event is small.
+// TestAnEventStreamThatNobodyReadsEnds: even if each event is small.
 func TestAnEventStreamThatNobodyReadsEnds(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
@@ -324,9 +324,9 @@ func TestConnectionLimits(t *testing.T) {
 		if err := first.Close(); err != nil {
 			t.Fatal(err)
 		}
-		for ended := time.Now().Add(limit); ; { // the server notices the end of the first some time later
+		for ended := time.Now().Add(limit); ; { // the server notices the end of the first one a little later
 			c := dial(t, l, "127.0.0.2")
-			_, _ = io.WriteString(c, request) // it may be closed
+			_, _ = io.WriteString(c, request) // the server may have closed it
 			if answer, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil {
 				answer.Body.Close()
 				break

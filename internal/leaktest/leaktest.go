@@ -1,14 +1,13 @@
-// Package leaktest owns how long tests wait for their goroutines to end before these count as leaked. What a leak is,
-// [goleak] decides.
+// Package leaktest gives the goroutines of tests more time to end than [goleak] before they count as leaked.
 package leaktest
 
 import "go.uber.org/goleak"
 
-// looks is how often goroutines are looked at; each look lasts up to 0.4 s, which is all that goleak gives them by itself.
+// looks is the number of checks. Each lasts up to 0.4 s, which is the limit of goleak itself.
 const looks = 25
 
-// Patient returns tests that, after they have passed, wait for up to ten seconds until no goroutine is left but
-// those that the options ignore. It goes into [goleak.VerifyTestMain], which gets the same options.
+// Patient returns tests that wait up to ten seconds for their goroutines after they have passed, except for those that the
+// options ignore. Pass it to [goleak.VerifyTestMain] with the same options.
 func Patient(tests goleak.TestingM, options ...goleak.Option) goleak.TestingM {
 	return patient{tests, options}
 }

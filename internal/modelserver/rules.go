@@ -11,7 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// object is a JSON object whose members are read one by one.
+// object is a JSON object whose members are read one at a time.
 type object map[string]json.RawMessage
 
 func (o object) has(name string) bool {
@@ -50,8 +50,8 @@ func (o object) number(name string) int {
 
 func (o object) bool(name string) bool { return string(o[name]) == "true" }
 
-// unknown is a member that is none of those known; empty: there is none.
-func (o object) unknown(known ...string) string {
+// findUnknown returns a member that is not among the known ones, or "".
+func (o object) findUnknown(known ...string) string {
 	for name := range o {
 		if !slices.Contains(known, name) {
 			return name
@@ -63,7 +63,7 @@ func (o object) unknown(known ...string) string {
 func readObject(body []byte) (object, error) {
 	var o object
 	if err := json.Unmarshal(body, &o); err != nil || o == nil {
-		return nil, invalid("We could not parse the JSON body of your request.")
+		return nil, newRefusal("We could not parse the JSON body of your request.")
 	}
 	return o, nil
 }
@@ -73,8 +73,8 @@ var (
 	idForm   = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 )
 
-// compile reports a schema that is none. A compiler keeps what it compiled, so each has its own.
-func compile(schema any) error {
+// checkSchema reports an invalid schema. Compilers keep their resources, so each schema has its own.
+func checkSchema(schema any) error {
 	c := jsonschema.NewCompiler()
 	if err := c.AddResource("schema.json", schema); err != nil {
 		return err
@@ -83,48 +83,48 @@ func compile(schema any) error {
 	return err
 }
 
-// readTool holds a tool's name and schema against the rules that both formats have.
+// readTool checks a tool's name and schema against the rules of both formats.
 func readTool(where, name string, schema json.RawMessage, seen map[string]bool) (map[string]any, error) {
 	if !nameForm.MatchString(name) {
-		return nil, invalid(where + ": name does not match '^[a-zA-Z0-9_-]{1,64}$'")
+		return nil, newRefusal(where + ": name does not match '^[a-zA-Z0-9_-]{1,64}$'")
 	}
 	if seen[name] {
-		return nil, invalid(where + ": tool names must be unique: " + name)
+		return nil, newRefusal(where + ": tool names must be unique: " + name)
 	}
 	seen[name] = true
 	value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
 	found, ok := value.(map[string]any)
 	switch {
 	case err != nil || !ok:
-		return nil, invalid(where + ": the schema is no object")
+		return nil, newRefusal(where + ": the schema is no object")
 	case found["type"] != "object":
-		return nil, invalid(fmt.Sprintf("Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"', got 'type: %v'", name, found["type"]))
+		return nil, newRefusal(fmt.Sprintf("Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"', got 'type: %v'", name, found["type"]))
 	case found["properties"] == nil:
-		return nil, invalid(fmt.Sprintf("Invalid schema for function '%s': In context=(), object schema missing properties", name))
+		return nil, newRefusal(fmt.Sprintf("Invalid schema for function '%s': In context=(), object schema missing properties", name))
 	}
 	for _, combination := range []string{"oneOf", "anyOf", "allOf", "enum", "not"} {
 		if found[combination] != nil {
-			return nil, invalid(where + ": input_schema does not support oneOf, allOf, or anyOf at the top level")
+			return nil, newRefusal(where + ": input_schema does not support oneOf, allOf, or anyOf at the top level")
 		}
 	}
-	if err := compile(value); err != nil {
-		return nil, invalid(where + ": JSON schema is invalid: " + err.Error())
+	if err := checkSchema(value); err != nil {
+		return nil, newRefusal(where + ": JSON schema is invalid: " + err.Error())
 	}
 	return found, nil
 }
 
 func checkImage(mediaType, data string) error {
 	if !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, mediaType) {
-		return invalid("unsupported image: " + mediaType)
+		return newRefusal("unsupported image: " + mediaType)
 	}
 	if content, err := base64.StdEncoding.DecodeString(data); err != nil || len(content) == 0 {
-		return invalid("invalid base64 data of an image")
+		return newRefusal("invalid base64 data of an image")
 	}
 	return nil
 }
 
-// missing are the ids that are not among those answered.
-func missing(calls []Call, answered map[string]bool) []string {
+// findUnanswered returns the ids of calls without results.
+func findUnanswered(calls []Call, answered map[string]bool) []string {
 	var ids []string
 	for _, call := range calls {
 		if !answered[call.ID] {

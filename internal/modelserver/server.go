@@ -1,9 +1,10 @@
-// Package modelserver is a server of language models for tests: it speaks the wire formats of OpenAI's chat completions and
-// Anthropic's messages as the real ones do, holds requests against the rules that those have, and answers what a script says, faults
-// included. It owns no model.
+// Package modelserver is a server of language models for tests. It speaks the wire formats of OpenAI's chat completions and
+// Anthropic's messages, checks requests against their rules, and answers from a script, which may include faults. It has no
+// model.
 package modelserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,7 @@ const (
 	Anthropic = "anthropic" // POST /v1/messages
 )
 
-// Why answers end. Empty: as their calls say.
+// Stop reasons of answers. An empty one depends on the answer's calls.
 const (
 	StopEnd       = "end"
 	StopToolCalls = "tool_calls"
@@ -28,47 +29,47 @@ const (
 	StopRefusal   = "refusal"
 )
 
-// Request is one that kept the rules, in terms that both formats have.
+// Request is a valid request, in terms of both formats.
 type Request struct {
 	Format    string
-	Number    int // of all requests that kept the rules, from 1
+	Number    int // among all valid requests, from 1
 	Header    http.Header
 	Body      json.RawMessage
 	Model     string
 	System    string
 	Messages  []Message
 	Tools     []Tool
-	MaxTokens int // zero: none was said
+	MaxTokens int // zero: not set
 	Stream    bool
 }
 
-// Message is what one role said. Messages of OpenAI's role tool are the user's here.
+// Message is a message of one role. OpenAI's tool messages are part of a user message.
 type Message struct {
 	Role     string // user or assistant
 	Text     string
-	Images   []string // their media types
+	Images   []string // media types
 	Calls    []Call
 	Results  []Result
 	Thinking []string // Anthropic
-	Cached   bool     // a block of it is marked to be cached
+	Cached   bool     // one of its blocks is marked for caching
 }
 
 // Call is a tool call.
 type Call struct {
-	ID        string // empty in an answer: one is made
+	ID        string // generated if empty in an answer
 	Name      string
-	Arguments string // JSON, or not
+	Arguments string // JSON, or invalid text
 }
 
-// Result is what became of a call.
+// Result is the result of a call.
 type Result struct {
 	CallID  string
 	Text    string
-	Images  []string // their media types; Anthropic
-	IsError bool     // Anthropic
+	Images  []string // media types; Anthropic only
+	IsError bool     // Anthropic only
 }
 
-// Tool is one that was offered.
+// Tool is a tool that the request offers.
 type Tool struct {
 	Name        string
 	Description string
@@ -76,10 +77,10 @@ type Tool struct {
 	Cached      bool
 }
 
-// Last is the last message.
+// Last returns the last message.
 func (r *Request) Last() Message { return r.Messages[len(r.Messages)-1] }
 
-// Answer is what a script says to a request.
+// Answer is a script's answer to a request.
 type Answer struct {
 	Thinking string // before everything else: signed with Anthropic, reasoning_content with OpenAI
 	Text     string
@@ -89,35 +90,35 @@ type Answer struct {
 
 	Fault  Fault
 	Quirks Quirks
-	Whole  bool // not streamed, although a stream was asked for
+	Whole  bool // sends one document although the request asks for a stream
 	// Before is called before each event of a stream, counted from 1. Nil: the stream runs through.
 	Before func(ctx context.Context, event int)
 }
 
-// Usage counts tokens; zero: some number that grows with the texts.
+// Usage counts tokens. The zero value is replaced by an estimate.
 type Usage struct{ Input, Cached, Output int }
 
-// Fault is what goes wrong with an answer.
+// Fault is an error in an answer.
 type Fault struct {
-	Status              int    // the answer is this error, nothing else
+	Status              int    // answer only with this error
 	RetryAfter          string // with Status
-	Type, Code, Message string // of the error; left out: as the real servers have it
-	// After so many events something happens. What: Cut, in the middle of the next one, or Error, an error instead of it.
+	Type, Code, Message string // of the error; the defaults are those of the real servers
+	// After so many events the stream fails: Cut breaks it off within the next event, Error sends an error instead.
 	After      int
 	Cut, Error bool
 }
 
-// Quirks are what servers of OpenAI's format do that OpenAI does not.
+// Quirks are deviations of other servers from OpenAI's format.
 type Quirks struct {
 	NoUsage, NoIDs, SameIDs, NoIndex, ZeroIndex, WholeCalls, ObjectArguments bool
 	FinishStop                                                               bool // finish_reason stop although there are calls
 	NullContent, Comments, NoDone, NoFinish                                  bool
 }
 
-// Script says what is answered. It is called for one request at a time.
+// Script answers one request at a time.
 type Script func(*Request) Answer
 
-// Sequence answers one after the other; after the last comes an error that cannot be mended.
+// Sequence returns a script with one answer for each request. Further requests get an error that is not retryable.
 func Sequence(answers ...Answer) Script {
 	return func(r *Request) Answer {
 		if r.Number > len(answers) {
@@ -127,7 +128,7 @@ func Sequence(answers ...Answer) Script {
 	}
 }
 
-// Server is an http.Handler. Key, when set, is the only one that is taken.
+// Server is an http.Handler. If Key is set, requests need this key.
 type Server struct {
 	Key string
 
@@ -142,50 +143,50 @@ type Server struct {
 // New makes a server.
 func New(script Script) *Server {
 	s := &Server{script: script, mux: http.NewServeMux()}
-	s.mux.HandleFunc("POST /v1/chat/completions", s.handle(openAI{}))
-	s.mux.HandleFunc("POST /v1/messages", s.handle(anthropic{}))
+	s.mux.HandleFunc("POST /v1/chat/completions", s.newHandler(openAI{}))
+	s.mux.HandleFunc("POST /v1/messages", s.newHandler(anthropic{}))
 	return s
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
 
-// Requests are those that kept the rules, so far.
+// Requests returns the valid requests so far.
 func (s *Server) Requests() []*Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]*Request(nil), s.requests...)
 }
 
-// Refusals are what was wrong with those that did not.
+// Refusals returns the errors of the invalid requests.
 func (s *Server) Refusals() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.refusals...)
 }
 
-// format is one of the wire formats.
+// format is a wire format.
 type format interface {
-	credential(r *http.Request) string
-	// read holds a request against the rules. Errors are *refusal.
-	read(r *http.Request, body []byte) (*Request, error)
-	refuse(w http.ResponseWriter, e *refusal)
-	whole(request *Request, answer *Answer) any
-	events(request *Request, answer *Answer) []event
-	failure(f Fault) event
+	readCredential(r *http.Request) string
+	// readRequest validates a request. Errors are *refusal.
+	readRequest(r *http.Request, body []byte) (*Request, error)
+	writeRefusal(w http.ResponseWriter, e *refusal)
+	buildWhole(request *Request, answer *Answer) any
+	buildEvents(request *Request, answer *Answer) []event
+	buildFailure(f Fault) event
 }
 
-// event is one of a stream.
+// event is an event of a stream.
 type event struct{ name, data string }
 
-func (e event) text() string {
+func (e event) formatEvent() string {
 	if e.name == "" {
 		return "data: " + e.data + "\n\n"
 	}
 	return "event: " + e.name + "\ndata: " + e.data + "\n\n"
 }
 
-// refusal is why a request has no answer.
+// refusal is the error response to a request.
 type refusal struct {
 	status              int
 	kind, code, message string
@@ -194,21 +195,21 @@ type refusal struct {
 
 func (e *refusal) Error() string { return e.message }
 
-func invalid(message string) error {
+func newRefusal(message string) error {
 	return &refusal{status: http.StatusBadRequest, kind: "invalid_request_error", message: message}
 }
 
 const maxBody = 64 << 20
 
-func (s *Server) handle(f format) http.HandlerFunc {
+func (s *Server) newHandler(f format) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 		if err != nil {
 			return
 		}
-		request, answer, err := s.answer(f, r, body)
+		request, answer, err := s.askScript(f, r, body)
 		if refused, ok := errors.AsType[*refusal](err); ok {
-			f.refuse(w, refused)
+			f.writeRefusal(w, refused)
 			return
 		}
 		for i := range answer.Calls {
@@ -218,23 +219,23 @@ func (s *Server) handle(f format) http.HandlerFunc {
 		}
 		if !request.Stream || answer.Whole {
 			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, encode(f.whole(request, answer)))
+			_, _ = io.WriteString(w, encodeJSON(f.buildWhole(request, answer)))
 			return
 		}
-		stream(w, r, f, request, answer)
+		writeEvents(w, r, f, request, answer)
 	}
 }
 
-// answer reads a request and asks the script.
-func (s *Server) answer(f format, r *http.Request, body []byte) (*Request, *Answer, error) {
+// askScript reads a request and asks the script.
+func (s *Server) askScript(f format, r *http.Request, body []byte) (*Request, *Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.Key != "" && f.credential(r) != s.Key {
-		return nil, nil, s.refused(&refusal{status: http.StatusUnauthorized, kind: "authentication_error", code: "invalid_api_key", message: "Incorrect API key provided: " + f.credential(r) + "."})
+	if s.Key != "" && f.readCredential(r) != s.Key {
+		return nil, nil, s.recordRefusal(&refusal{status: http.StatusUnauthorized, kind: "authentication_error", code: "invalid_api_key", message: "Incorrect API key provided: " + f.readCredential(r) + "."})
 	}
-	request, err := f.read(r, body)
+	request, err := f.readRequest(r, body)
 	if err != nil {
-		return nil, nil, s.refused(err)
+		return nil, nil, s.recordRefusal(err)
 	}
 	s.requests = append(s.requests, request)
 	request.Number, request.Header, request.Body = len(s.requests), r.Header.Clone(), body
@@ -246,13 +247,13 @@ func (s *Server) answer(f format, r *http.Request, body []byte) (*Request, *Answ
 	return request, &answer, nil
 }
 
-func (s *Server) refused(err error) error {
+func (s *Server) recordRefusal(err error) error {
 	s.refusals = append(s.refusals, err.Error())
 	return err
 }
 
-// stream sends an answer's events, as far as its fault lets it.
-func stream(w http.ResponseWriter, r *http.Request, f format, request *Request, answer *Answer) {
+// writeEvents sends an answer's events, up to its fault.
+func writeEvents(w http.ResponseWriter, r *http.Request, f format, request *Request, answer *Answer) {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	out := http.NewResponseController(w)
 	send := func(text string) {
@@ -262,7 +263,7 @@ func stream(w http.ResponseWriter, r *http.Request, f format, request *Request, 
 	if answer.Quirks.Comments {
 		send(": OPENROUTER PROCESSING\n\n")
 	}
-	for i, e := range f.events(request, answer) {
+	for i, e := range f.buildEvents(request, answer) {
 		if answer.Before != nil {
 			answer.Before(r.Context(), i+1)
 		}
@@ -271,20 +272,20 @@ func stream(w http.ResponseWriter, r *http.Request, f format, request *Request, 
 		}
 		if fault := answer.Fault; i == fault.After && (fault.Cut || fault.Error) {
 			if fault.Error {
-				send(f.failure(fault).text())
+				send(f.buildFailure(fault).formatEvent())
 				return
 			}
-			send(e.text()[:len(e.text())/2])
+			send(e.formatEvent()[:len(e.formatEvent())/2])
 			panic(http.ErrAbortHandler)
 		}
-		send(e.text())
+		send(e.formatEvent())
 		if answer.Quirks.Comments {
 			send(": keep-alive\n\n")
 		}
 	}
 }
 
-func encode(v any) string {
+func encodeJSON(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -294,8 +295,8 @@ func encode(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// pieces cuts a text as a model would write it.
-func pieces(text string) []string {
+// splitText splits a text into deltas.
+func splitText(text string) []string {
 	const size = 7
 	runes := []rune(text)
 	var list []string
@@ -305,8 +306,8 @@ func pieces(text string) []string {
 	return list
 }
 
-// usage is what is counted of an exchange.
-func usage(request *Request, answer *Answer) Usage {
+// countUsage returns the usage of an exchange.
+func countUsage(request *Request, answer *Answer) Usage {
 	if answer.Usage != (Usage{}) {
 		return answer.Usage
 	}
@@ -318,8 +319,8 @@ func usage(request *Request, answer *Answer) Usage {
 	return Usage{Input: 1 + len(request.Body)/bytesPerToken, Output: 1 + output/bytesPerToken}
 }
 
-// stop is why an answer ends.
-func (a *Answer) stop() string {
+// stopReason returns the reason why an answer ends.
+func (a *Answer) stopReason() string {
 	switch {
 	case a.Stop != "":
 		return a.Stop
@@ -327,4 +328,24 @@ func (a *Answer) stop() string {
 		return StopToolCalls
 	}
 	return StopEnd
+}
+
+func messageOr(e *refusal) string {
+	return cmp.Or(e.message, http.StatusText(e.status))
+}
+
+func writeRefusalBody(w http.ResponseWriter, e *refusal, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	if e.retryAfter != "" {
+		w.Header().Set("Retry-After", e.retryAfter)
+	}
+	w.WriteHeader(e.status)
+	_, _ = w.Write([]byte(encodeJSON(body)))
+}
+
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
 }

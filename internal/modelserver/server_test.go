@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 
-// post sends a request with the headers that its format wants.
+// post sends a request with the headers of its format.
 func post(t *testing.T, s *modelserver.Server, format, body string) (status int, answer string) {
 	t.Helper()
 	path := map[string]string{modelserver.OpenAI: "/v1/chat/completions", modelserver.Anthropic: "/v1/messages"}[format]
@@ -120,7 +120,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// kinds are the names of a stream's events, in order, repetitions once.
+// kinds returns the names of a stream's events in order, without repetitions.
 func kinds(stream string) string {
 	var list []string
 	for line := range strings.Lines(stream) {
@@ -132,7 +132,7 @@ func kinds(stream string) string {
 	return strings.Join(list, " ")
 }
 
-// The events of streams, as the real servers send them.
+// Streams have the events of the real servers.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	answer := modelserver.Answer{Text: "One moment, please.", Calls: []modelserver.Call{{Name: "f", Arguments: `{"a":"a longer text"}`}, {Name: "g"}}}

@@ -9,9 +9,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
-// chatMessage is what Slack takes, and what others take who are compatible with it. The text is for those
-// that know no blocks, and for notifications.
-type chatMessage struct {
+// chatPayload is a message for Slack and compatible chats. Text is for chats without blocks, and for notifications.
+type chatPayload struct {
 	Text   string  `json:"text"`
 	Blocks []block `json:"blocks"`
 }
@@ -30,24 +29,28 @@ type blockText struct {
 
 type element = blockText
 
-// listed is how many calls a message tells of one by one.
-const listed = 5
+// maxListed is how many calls a message lists.
+const maxListed = 5
 
-// chat tells of calls that wait. Each is a line of plain text, in which nothing that a server calls its tools means
-// anything, and a link of this server's.
-func (s *Service) chat(news []Event) chatMessage {
-	var m chatMessage
+// chatMessage makes a message about pending calls. Names are plain text without effect, and each call has a link to the
+// dashboard.
+func (s *Service) chatMessage(news []Event) chatPayload {
+	var m chatPayload
 	var lines []string
-	for _, e := range news[:min(listed, len(news))] {
+	for _, e := range news[:min(maxListed, len(news))] {
 		link := s.PublicURL + "/calls/" + e.CallID.String()
-		lines = append(lines, fmt.Sprintf("%s %s, until %s: <%s|look at it>", said(e.Kind, chatText(e.Team)), spans(e), s.clock(e.Deadline), link))
+		lines = append(lines, fmt.Sprintf("%s %s, until %s: <%s|look at it>", describeKind(e.Kind, chatText(e.Team)), codeSpans(e), s.formatClock(e.Deadline), link))
 		m.Blocks = append(m.Blocks,
-			block{Type: "section", Text: plainText(said(e.Kind, chatText(e.Team)) + " " + chatText(e.line()))},
-			block{Type: "context", Elements: []element{{Type: "mrkdwn", Text: fmt.Sprintf("<%s|Look at it> · until %s", link, s.localClock(e.Deadline))}}},
+			block{Type: "section", Text: &blockText{Type: "plain_text", Text: describeKind(e.Kind, chatText(e.Team)) + " " + chatText(e.plainLine()), Emoji: new(false)}},
+			block{Type: "context", Elements: []element{{Type: "mrkdwn", Text: fmt.Sprintf("<%s|Look at it> · until %s", link, s.formatLocalClock(e.Deadline))}}},
 		)
 	}
-	if more := len(news) - listed; more > 0 {
-		text := fmt.Sprintf("<%s/|%s>", s.PublicURL, moreCalls(more))
+	if more := len(news) - maxListed; more > 0 {
+		text := "1 more call waits"
+		if more > 1 {
+			text = fmt.Sprintf("%d more calls wait", more)
+		}
+		text = "<" + s.PublicURL + "/|" + text + ">"
 		lines = append(lines, text)
 		m.Blocks = append(m.Blocks, block{Type: "section", Text: &blockText{Type: "mrkdwn", Text: text}})
 	}
@@ -55,17 +58,17 @@ func (s *Service) chat(news []Event) chatMessage {
 	return m
 }
 
-func (s *Service) testMessage(w Webhook) chatMessage {
-	whose := "every team"
+func (s *Service) testMessage(w Webhook) chatPayload {
+	teams := "every team"
 	if w.Team != "" {
-		whose = "team " + chatText(w.Team)
+		teams = "team " + chatText(w.Team)
 	}
-	text := fmt.Sprintf("This is a test. Calls of %s that wait for a decision will be announced here by <%s/|Holdpoint>.", whose, s.PublicURL)
-	return chatMessage{Text: text, Blocks: []block{{Type: "section", Text: &blockText{Type: "mrkdwn", Text: text}}}}
+	text := fmt.Sprintf("This is a test. Calls of %s that wait for a decision will be announced here by <%s/|Holdpoint>.", teams, s.PublicURL)
+	return chatPayload{Text: text, Blocks: []block{{Type: "section", Text: &blockText{Type: "mrkdwn", Text: text}}}}
 }
 
-// said begins the line about a call.
-func said(kind Kind, team string) string {
+// describeKind begins the line about a call.
+func describeKind(kind Kind, team string) string {
 	switch kind {
 	case Escalated:
 		if team != "" {
@@ -81,21 +84,20 @@ func said(kind Kind, team string) string {
 	return "Call waits:"
 }
 
-// line names a call where text is taken as it is.
-func (e Event) line() string {
+// plainLine names a call for plain text.
+func (e Event) plainLine() string {
 	return plain.Line(e.Skill, maxLine) + ": " + plain.Line(e.Tool, maxLine) + " (" + plain.Line(e.Agent, maxLine) + ")"
 }
 
-// maxLine is more than is left of a bounded name.
+// maxLine is larger than any bounded name.
 const maxLine = 1000
 
-// spans names a call in a chat's markup, each name in a span of code, in which chats look for neither links
-// nor people to call.
-func spans(e Event) string {
-	return code(e.Skill) + ": " + code(e.Tool) + " (" + code(e.Agent) + ")"
+// codeSpans names a call in a chat's markup. Each name is a code span, in which chats recognize neither links nor mentions.
+func codeSpans(e Event) string {
+	return codeSpan(e.Skill) + ": " + codeSpan(e.Tool) + " (" + codeSpan(e.Agent) + ")"
 }
 
-func code(name string) string {
+func codeSpan(name string) string {
 	text := strings.ReplaceAll(chatText(name), "`", "'")
 	if strings.TrimSpace(text) == "" {
 		text = "?"
@@ -103,38 +105,26 @@ func code(name string) string {
 	return "`" + text + "`"
 }
 
-// chatText is text in which a chat finds no markup of its own, no link and nobody to call.
+// chatText escapes markup, links and mentions of a chat.
 func chatText(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "\uFF20", "://", ":\u2215\u2215").Replace(plain.Line(text, maxLine))
 }
 
-func plainText(text string) *blockText {
-	emoji := false
-	return &blockText{Type: "plain_text", Text: text, Emoji: &emoji}
-}
+// dateDistance is how far away a time is shown with its date.
+const dateDistance = 12 * time.Hour
 
-// far is how far away a time has its date said with it.
-const far = 12 * time.Hour
-
-func (s *Service) clock(t time.Time) string {
-	if t.Sub(s.Now()) > far {
+func (s *Service) formatClock(t time.Time) string {
+	if t.Sub(s.Now()) > dateDistance {
 		return t.UTC().Format("2 Jan 15:04 UTC")
 	}
 	return t.UTC().Format("15:04 UTC")
 }
 
-// localClock is a time that Slack shows as it is where the reader is.
-func (s *Service) localClock(t time.Time) string {
+// formatLocalClock formats a time that Slack shows in the reader's time zone.
+func (s *Service) formatLocalClock(t time.Time) string {
 	form := "{time}"
-	if t.Sub(s.Now()) > far {
+	if t.Sub(s.Now()) > dateDistance {
 		form = "{date_short_pretty} {time}"
 	}
-	return "<!date^" + strconv.FormatInt(t.Unix(), 10) + "^" + form + "|" + s.clock(t) + ">"
-}
-
-func moreCalls(n int) string {
-	if n == 1 {
-		return "1 more call waits"
-	}
-	return fmt.Sprintf("%d more calls wait", n)
+	return "<!date^" + strconv.FormatInt(t.Unix(), 10) + "^" + form + "|" + s.formatClock(t) + ">"
 }

@@ -10,10 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/receiver"
+	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
-// deliverArgs name whom to tell; the notices say of what.
+// deliverArgs is a job that sends the unsent notices of a target.
 type deliverArgs struct {
 	Table  targetTable `json:"table"`
 	Target uuid.UUID   `json:"target"`
@@ -21,7 +24,7 @@ type deliverArgs struct {
 
 func (deliverArgs) Kind() string { return "notify_deliver" }
 
-// maxAttempts lets a message be tried for some hours. It is dropped earlier when its calls wait no longer.
+// maxAttempts lets a message be retried for some hours. It is dropped earlier if its calls are no longer pending.
 const maxAttempts = 50
 
 // InsertOpts implements [river.JobArgsWithInsertOpts].
@@ -29,13 +32,13 @@ func (deliverArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: JobQueue, MaxAttempts: maxAttempts}
 }
 
-// soon is how near a time is for which a job had better snooze: those that are scheduled are looked for
-// this often only.
-const soon = 5 * time.Second
+// minSchedule is the shortest time for which a job is scheduled instead of snoozing: River looks for scheduled jobs only this
+// often.
+const minSchedule = 5 * time.Second
 
 func (s *Service) deliverJob(table targetTable, target uuid.UUID, seconds float64) river.InsertManyParams {
 	opts := &river.InsertOpts{}
-	if seconds > soon.Seconds() {
+	if seconds > minSchedule.Seconds() {
 		opts.ScheduledAt = s.Now().Add(time.Duration(seconds * float64(time.Second)))
 	}
 	return river.InsertManyParams{Args: deliverArgs{table, target}, InsertOpts: opts}
@@ -46,21 +49,21 @@ type deliverWorker struct {
 	service *Service
 }
 
-// margin is what a turn may take besides the request.
-const margin = 15 * time.Second
+// turnMargin is the time of a turn besides the request.
+const turnMargin = 15 * time.Second
 
-// Timeout ends before the turn does, so that no two jobs send to one target.
+// Timeout is shorter than the turn, so that no two jobs send to one target.
 func (w *deliverWorker) Timeout(*river.Job[deliverArgs]) time.Duration {
-	return w.service.Timeout + margin/2
+	return w.service.Timeout + turnMargin/2
 }
 
 // NextRetry implements [river.Worker].
 func (w *deliverWorker) NextRetry(job *river.Job[deliverArgs]) time.Time {
-	return w.service.Now().Add(backoff(job.Attempt))
+	return w.service.Now().Add(retryDelay(job.Attempt))
 }
 
-// backoff is the pause after an attempt, the first being 1.
-func backoff(attempt int) time.Duration {
+// retryDelay returns the delay after an attempt, the first being 1.
+func retryDelay(attempt int) time.Duration {
 	const first, last = time.Second, 5 * time.Minute
 	if attempt > 9 {
 		return last
@@ -68,10 +71,10 @@ func backoff(attempt int) time.Duration {
 	return min(first<<max(attempt-1, 0), last)
 }
 
-// Work sends what its target was not told yet, if it is the target's turn.
+// Work sends the target's unsent notices in its turn.
 func (w *deliverWorker) Work(ctx context.Context, job *river.Job[deliverArgs]) error {
 	s := w.service
-	t, wait, err := s.begin(ctx, job.Args)
+	t, wait, err := s.beginTurn(ctx, job.Args)
 	if err != nil {
 		return fmt.Errorf("notify %s: %w", job.Args.Target, err)
 	}
@@ -81,20 +84,20 @@ func (w *deliverWorker) Work(ctx context.Context, job *river.Job[deliverArgs]) e
 	if t == nil {
 		return nil
 	}
-	if err := s.sort(ctx, t); err != nil {
+	if err := s.splitEvents(ctx, t); err != nil {
 		return fmt.Errorf("notify %s: %w", job.Args.Target, err)
 	}
-	out := s.send(ctx, t)
+	out := s.sendMessage(ctx, t)
 	if out.state == later && out.wait == 0 {
-		out.wait = backoff(job.Attempt)
+		out.wait = retryDelay(job.Attempt)
 		if job.Attempt >= job.MaxAttempts {
 			out.state = refused
 		}
 	}
-	// What was sent is written down although the process is about to stop.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), margin/2)
+	// The result is recorded even if the process is stopping.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), turnMargin/2)
 	defer cancel()
-	if err := s.end(ctx, t, out); err != nil {
+	if err := s.endTurn(ctx, t, out); err != nil {
 		return fmt.Errorf("notify %s: %w", job.Args.Target, err)
 	}
 	switch {
@@ -110,40 +113,39 @@ func (w *deliverWorker) Work(ctx context.Context, job *river.Job[deliverArgs]) e
 	return nil
 }
 
-// state is what became of a message.
+// state is the result of a delivery.
 type state int
 
 const (
 	delivered state = iota
-	nothing         // was to be said
-	later           // the receiver may take it when it is tried again
-	refused         // it will not
-	gone            // the receiver says that nobody listens there any more
+	nothing         // there was nothing to send
+	later           // a retry may succeed
+	refused         // a retry will not succeed
+	gone            // the subscription no longer exists at its push service
 )
 
-// outcome of an attempt. The error is fit to be shown: it holds no address.
+// outcome is the outcome of an attempt. The error is for people: it holds no address.
 type outcome struct {
 	state state
 	err   error
-	wait  time.Duration // before anything is sent again; zero: by the number of the attempt
+	wait  time.Duration // before the next message; zero: by the number of attempts
 	asked bool          // the receiver asked for the wait
 }
 
-// turn is the right to send one message to one target, until it is ended or has run out.
+// turn is the right to send one message to a target, until it ends or expires.
 type turn struct {
 	deliverArgs
 	webhook *webhookRow
 	browser *browserRow
 
-	taken []Event // all that were to be told
-	news  []Event // of these, what still waits
-	ends  []Event // what does not any more, and may be shown
-	left  bool    // there is more to tell
+	taken []Event // all unsent events
+	news  []Event // those of pending calls
+	ends  []Event // ends of calls that a browser may show
+	left  bool    // more events are unsent
 }
 
-// begin takes the target's turn. Without one, it says how long to wait; no turn and no wait mean
-// that there is nothing to say.
-func (s *Service) begin(ctx context.Context, args deliverArgs) (t *turn, wait time.Duration, err error) {
+// beginTurn begins the target's turn, or returns how long to wait for it. Neither: there is nothing to send.
+func (s *Service) beginTurn(ctx context.Context, args deliverArgs) (t *turn, wait time.Duration, err error) {
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		var seconds float64
 		t, seconds, err = s.readTarget(ctx, tx, args)
@@ -158,10 +160,10 @@ func (s *Service) begin(ctx context.Context, args deliverArgs) (t *turn, wait ti
 			t, wait = nil, max(time.Duration(seconds*float64(time.Second)), 50*time.Millisecond)
 			return nil
 		}
-		if t.taken, err = take(ctx, tx, args.Target); err != nil {
+		if t.taken, err = takeNotices(ctx, tx, args.Target); err != nil {
 			return err
 		}
-		lease := s.Timeout + margin
+		lease := s.Timeout + turnMargin
 		if len(t.taken) == 0 {
 			t, lease = nil, 0
 		}
@@ -175,7 +177,7 @@ func (s *Service) begin(ctx context.Context, args deliverArgs) (t *turn, wait ti
 	return t, wait, nil
 }
 
-// readTarget locks and reads a target, and returns how many seconds its turn is away.
+// readTarget locks and reads a target, and returns the seconds until its next turn.
 func (s *Service) readTarget(ctx context.Context, tx pgx.Tx, args deliverArgs) (*turn, float64, error) {
 	t := &turn{deliverArgs: args}
 	const wait = `coalesce(extract(epoch FROM next_at - holdpoint_now()), 0)::float8`
@@ -192,25 +194,21 @@ func (s *Service) readTarget(ctx context.Context, tx pgx.Tx, args deliverArgs) (
 	return t, seconds, err
 }
 
-// take marks what a target was not told yet as being told.
-func take(ctx context.Context, tx pgx.Tx, target uuid.UUID) ([]Event, error) {
-	rows, err := tx.Query(ctx, `UPDATE notices SET tried_at = coalesce(tried_at, holdpoint_now())
+// takeNotices returns a target's unsent events, and marks them as tried.
+func takeNotices(ctx context.Context, tx pgx.Tx, target uuid.UUID) ([]Event, error) {
+	events, err := postgres.Collect(ctx, tx, pgx.RowTo[Event], `UPDATE notices SET tried_at = coalesce(tried_at, holdpoint_now())
 		WHERE target_id = $1 AND sent_at IS NULL RETURNING event`, target)
-	if err != nil {
-		return nil, fmt.Errorf("take notices: %w", err)
-	}
-	events, err := pgx.CollectRows(rows, pgx.RowTo[Event])
 	if err != nil {
 		return nil, fmt.Errorf("take notices: %w", err)
 	}
 	return events, nil
 }
 
-// maxEnds is how many calls one message takes back.
+// maxEnds is how many ended calls one message retracts.
 const maxEnds = 20
 
-// sort parts what a turn took into what still waits and what does not.
-func (s *Service) sort(ctx context.Context, t *turn) error {
+// splitEvents splits the events of a turn into those of pending calls and ends of calls.
+func (s *Service) splitEvents(ctx context.Context, t *turn) error {
 	var calls []uuid.UUID
 	var taken []Event
 	for _, e := range t.taken {
@@ -227,29 +225,51 @@ func (s *Service) sort(ctx context.Context, t *turn) error {
 	t.taken = taken
 	waiting, err := s.Waiting(ctx, calls)
 	if err != nil {
-		return fmt.Errorf("find out which calls still wait: %w", err)
+		return fmt.Errorf("read which calls are pending: %w", err)
 	}
-	t.news = newest(taken, waiting)
+	t.news = newestByCall(taken, waiting)
 	return nil
 }
 
-func (s *Service) send(ctx context.Context, t *turn) outcome {
+func (s *Service) sendMessage(ctx context.Context, t *turn) outcome {
 	if t.webhook != nil {
 		return s.sendWebhook(ctx, t)
 	}
 	return s.sendPush(ctx, t)
 }
 
-// end writes down what became of a turn's message, and when the next may follow.
-func (s *Service) end(ctx context.Context, t *turn, out outcome) error {
+// refusalPause is the pause after a refusal.
+const refusalPause = time.Minute
+
+// outcomeOf returns the outcome of a receiver's answer. The cause, which may name the address, is only logged.
+func (s *Service) outcomeOf(target uuid.UUID, a receiver.Answer) outcome {
+	if a.Cause != nil {
+		s.Logger.Warn("a notification could not be delivered", "target", target, "error", a.Cause)
+	}
+	switch {
+	case a.Verdict == receiver.Taken:
+		return outcome{state: delivered}
+	case a.Verdict == receiver.Refused:
+		return outcome{state: refused, err: a.Err, wait: refusalPause}
+	case a.RetryAfter > 0:
+		return outcome{state: later, err: a.Err, wait: min(max(a.RetryAfter, s.Gap), receiver.MaxRetryAfter), asked: true}
+	}
+	return outcome{state: later, err: a.Err}
+}
+
+// endTurn records the outcome of a turn and when the next may begin.
+func (s *Service) endTurn(ctx context.Context, t *turn, out outcome) error {
 	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		if out.state == gone {
-			return dropBrowser(ctx, tx, t.browser)
+			if err := deleteBrowsers(ctx, tx, audit.System(), `id = $1`, t.browser.id); err != nil {
+				return err
+			}
+			return registry.Notify(ctx, tx)
 		}
 		next, set := out.wait, `error = nullif($3, '')`
 		switch {
 		case out.state == nothing:
-			next, set = 0, `error = coalesce(error, nullif($3, ''))` // it is as it was
+			next, set = 0, `error = coalesce(error, nullif($3, ''))` // the earlier error stays
 		case out.state == delivered:
 			next, set = s.Gap, set+`, sent_at = holdpoint_now()`
 		case t.Table == webhookTable:
@@ -264,45 +284,45 @@ func (s *Service) end(ctx context.Context, t *turn, out outcome) error {
 		if err != nil {
 			return err
 		}
-		if err := t.settle(ctx, tx, out.state); err != nil {
+		if err := t.settleNotices(ctx, tx, out.state); err != nil {
 			return err
 		}
-		// What came meanwhile has a job that would wait until this turn had run out: this one looks earlier.
+		// Notices that arrived during the turn have a job that waits until the turn would expire. This job runs earlier.
 		return tx.QueryRow(ctx, `WITH more AS (SELECT EXISTS (SELECT FROM notices WHERE target_id = $1 AND sent_at IS NULL) AS yes),
 				woken AS (UPDATE `+string(t.Table)+` SET wake_at = next_at FROM more WHERE id = $1 AND more.yes)
 			SELECT yes FROM more`, t.Target).Scan(&t.left)
 	})
 }
 
-// settle forgets notices that are done with. What a browser shows is remembered until it is taken back.
-func (t *turn) settle(ctx context.Context, tx pgx.Tx, s state) error {
+// settleNotices deletes the notices of a finished turn. Those that a browser shows stay until they are retracted.
+func (t *turn) settleNotices(ctx context.Context, tx pgx.Tx, s state) error {
 	if s == later {
 		return nil
 	}
 	if s == delivered && t.browser != nil {
-		calls, kinds := keys(t.news)
+		calls, kinds := callsAndKinds(t.news)
 		_, err := tx.Exec(ctx, `UPDATE notices n SET sent_at = holdpoint_now() FROM unnest($2::uuid[], $3::text[]) AS t(call_id, kind)
 			WHERE n.target_id = $1 AND n.call_id = t.call_id AND n.kind = t.kind`, t.Target, calls, kinds)
 		if err != nil {
 			return fmt.Errorf("mark notices as sent: %w", err)
 		}
 	}
-	ended, _ := keys(t.ends)
-	calls, kinds := keys(t.taken)
+	ended, _ := callsAndKinds(t.ends)
+	calls, kinds := callsAndKinds(t.taken)
 	_, err := tx.Exec(ctx, `DELETE FROM notices n USING unnest($2::uuid[], $3::text[]) AS t(call_id, kind)
 		WHERE n.target_id = $1 AND n.sent_at IS NULL AND n.call_id = t.call_id AND n.kind = t.kind`, t.Target, calls, kinds)
 	if err != nil {
-		return fmt.Errorf("forget notices: %w", err)
+		return fmt.Errorf("delete notices: %w", err)
 	}
 	_, err = tx.Exec(ctx, `DELETE FROM notices WHERE target_id = $1 AND (call_id = ANY($2) OR sent_at < holdpoint_now() - interval '7 days')`,
 		t.Target, ended)
 	if err != nil {
-		return fmt.Errorf("forget notices of decided calls: %w", err)
+		return fmt.Errorf("delete notices of decided calls: %w", err)
 	}
 	return nil
 }
 
-func keys(events []Event) (calls []uuid.UUID, kinds []string) {
+func callsAndKinds(events []Event) (calls []uuid.UUID, kinds []string) {
 	calls, kinds = make([]uuid.UUID, len(events)), make([]string, len(events))
 	for i, e := range events {
 		calls[i], kinds[i] = e.CallID, string(e.Kind)

@@ -1,11 +1,9 @@
-// Package notify owns how people hear of calls that wait while they do not look: chat webhooks and Web
-// Push subscriptions, what each of them was told and is still to be told (the tables webhooks, push_keys,
-// push_subscriptions, notices). It does not own who may decide, nor what a call is.
+// Package notify owns notifications of reviewers about pending calls: chat webhooks and Web Push subscriptions, and the
+// notices of each (tables webhooks, push_keys, push_subscriptions, notices). It does not own calls, or who can decide.
 //
-// The way of a message: [Service.Queue] leaves events as a River job in the transaction that they are
-// about, and nothing at all when nobody subscribed. The job spreads them: a row in notices for each
-// target, and a job for each target that has none. That job sends, in one message, all that its target was
-// not told yet of calls that still wait. No target gets two messages within [Gap]: what comes meanwhile
-// collects in its rows. A process that is killed leaves rows and jobs; the message then comes late, or, if it was
-// killed between sending and saying so, twice.
+// [Service.Queue] inserts events as a River job in the caller's transaction, or nothing if there is no subscription. The job
+// spreads the events: it inserts a notice for each target, and a delivery job for each target that has none. A delivery sends
+// one message about all new notices whose calls are still pending. No target gets two messages within [Gap]: later events
+// collect as notices. If a process is killed, rows and jobs remain, and the message is sent later, or twice if the process
+// was killed between sending it and recording that.
 package notify

@@ -13,51 +13,112 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// Kind is what happened.
+// Kind is the kind of an event.
 type Kind string
 
 // The kinds of events.
 const (
-	Parked     Kind = "parked"      // a call waits for a decision
-	Escalated  Kind = "escalated"   // half of its time is over: another team is asked
-	NoReviewer Kind = "no_reviewer" // a call waits that nobody may decide
-	Asked      Kind = "asked"       // a call is on its way, and a question of its server waits for a decision
-	Decided    Kind = "decided"     // it waits no longer: decided, expired, cancelled
+	Parked     Kind = "parked"      // a call is pending
+	Escalated  Kind = "escalated"   // half of its time is over: a second team is asked
+	NoReviewer Kind = "no_reviewer" // a call is pending that no one may decide
+	Asked      Kind = "asked"       // during a call, a question of its server is pending
+	Decided    Kind = "decided"     // the call is no longer pending: decided, expired or cancelled
 )
 
-// Event is what happened to a call. Names may be anything: they are cleaned when they are shown.
+// Event is an event of a call. Names are not trusted; messages clean them.
 type Event struct {
 	Kind        Kind      `json:"kind"`
 	CallID      uuid.UUID `json:"call_id"`
 	Agent       string    `json:"agent"`
 	Skill       string    `json:"skill"`
 	Tool        string    `json:"tool"`
-	Team        string    `json:"team,omitempty"` // whose attention is wanted; empty: everybody's
+	Team        string    `json:"team,omitempty"` // that is asked; empty: every team
 	Deadline    time.Time `json:"deadline"`
-	PrincipalID uuid.UUID `json:"principal_id"` // on whose behalf; uuid.Nil: nobody's
-}
-
-// bounded keeps a row small, whatever a server calls its tools.
-func (e Event) bounded() Event {
-	e.Agent, e.Skill, e.Tool = plain.Line(e.Agent, maxName), plain.Line(e.Skill, maxName), plain.Line(e.Tool, maxName)
-	return e
+	PrincipalID uuid.UUID `json:"principal_id"` // uuid.Nil: none
 }
 
 const (
 	maxName    = 80  // bytes of a name in a message
-	eventsEach = 100 // in one job
+	eventsEach = 100 // events of one job
 )
 
-// rank orders kinds: of several of one call, the highest is told.
-func (k Kind) rank() int { return slices.Index([]Kind{Parked, Escalated, NoReviewer, Asked}, k) }
+// Queue sends events to their subscribers after tx commits. Without subscribers it does nothing.
+func (s *Service) Queue(ctx context.Context, tx pgx.Tx, events []Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	if s.river == nil {
+		return fmt.Errorf("queue %d events: notifications have not been started", len(events))
+	}
+	wants, isCached := s.wants.Peek(struct{}{})
+	if !isCached { // read them in this transaction, so that it does not wait for a second connection, and fill the cache in the background
+		s.wants.Start(ctx, struct{}{}, func(ctx context.Context) (subscriptions, error) { return readSubscriptions(ctx, s.Pool) })
+		var err error
+		if wants, err = readSubscriptions(ctx, tx); err != nil {
+			return err
+		}
+	}
+	interesting := make([]Event, 0, len(events))
+	for _, e := range events {
+		if wants.wantsEvent(e) {
+			e.Agent, e.Skill, e.Tool = plain.Line(e.Agent, maxName), plain.Line(e.Skill, maxName), plain.Line(e.Tool, maxName)
+			interesting = append(interesting, e)
+		}
+	}
+	jobs := make([]river.InsertManyParams, 0, len(interesting)/eventsEach+1)
+	for chunk := range slices.Chunk(interesting, eventsEach) {
+		jobs = append(jobs, river.InsertManyParams{Args: spreadArgs{Events: chunk}})
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("insert jobs for %d events: %w", len(interesting), err)
+	}
+	return nil
+}
 
-// newest returns one event of each of the calls that wait, the most urgent first.
-func newest(events []Event, waiting []uuid.UUID) []Event {
+// subscriptions summarizes the subscriptions of all targets.
+type subscriptions struct {
+	teams []string // of webhooks; "": a webhook of all teams
+	push  bool     // a browser has subscribed
+}
+
+// wantsEvent reports whether the event may have a subscriber. [Decided] only updates messages in browsers.
+func (w subscriptions) wantsEvent(e Event) bool {
+	if w.push {
+		return true
+	}
+	return e.Kind != Decided && (slices.Contains(w.teams, "") || slices.Contains(w.teams, e.Team))
+}
+
+func readSubscriptions(ctx context.Context, db postgres.Querier) (subscriptions, error) {
+	rows, err := db.Query(ctx, `SELECT array(SELECT DISTINCT coalesce(team, '') FROM webhooks), EXISTS (SELECT FROM push_subscriptions)`)
+	if err != nil {
+		return subscriptions{}, fmt.Errorf("read subscriptions: %w", err)
+	}
+	found, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (subscriptions, error) {
+		var w subscriptions
+		err := row.Scan(&w.teams, &w.push)
+		return w, err
+	})
+	if err != nil {
+		return subscriptions{}, fmt.Errorf("read subscriptions: %w", err)
+	}
+	return found, nil
+}
+
+// rankOf orders the kinds: of several events of a call, the one with the highest rank is sent.
+func (k Kind) rankOf() int { return slices.Index([]Kind{Parked, Escalated, NoReviewer, Asked}, k) }
+
+// newestByCall returns one event of each waiting call, by deadline.
+func newestByCall(events []Event, waiting []uuid.UUID) []Event {
 	byCall := make(map[uuid.UUID]Event, len(waiting))
 	for _, e := range events {
-		if known, ok := byCall[e.CallID]; !ok || e.Kind.rank() > known.Kind.rank() {
+		if known, ok := byCall[e.CallID]; !ok || e.Kind.rankOf() > known.Kind.rankOf() {
 			byCall[e.CallID] = e
 		}
 	}
@@ -72,35 +133,4 @@ func newest(events []Event, waiting []uuid.UUID) []Event {
 		return cmp.Or(a.Deadline.Compare(b.Deadline), bytes.Compare(a.CallID[:], b.CallID[:]))
 	})
 	return news
-}
-
-// Queue has events told to those who want to know, once tx commits. When nobody does, it does nothing.
-func (s *Service) Queue(ctx context.Context, tx pgx.Tx, events []Event) error {
-	if len(events) == 0 {
-		return nil
-	}
-	if s.river == nil {
-		return fmt.Errorf("queue %d events: notifications have not been started", len(events))
-	}
-	wants, err := s.wanted(ctx, tx)
-	if err != nil {
-		return err
-	}
-	interesting := make([]Event, 0, len(events))
-	for _, e := range events {
-		if wants.event(e) {
-			interesting = append(interesting, e.bounded())
-		}
-	}
-	jobs := make([]river.InsertManyParams, 0, len(interesting)/eventsEach+1)
-	for chunk := range slices.Chunk(interesting, eventsEach) {
-		jobs = append(jobs, river.InsertManyParams{Args: spreadArgs{Events: chunk}})
-	}
-	if len(jobs) == 0 {
-		return nil
-	}
-	if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
-		return fmt.Errorf("insert jobs that notify of %d events: %w", len(interesting), err)
-	}
-	return nil
 }

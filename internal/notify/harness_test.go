@@ -1,7 +1,6 @@
 package notify_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,7 +18,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
@@ -28,24 +26,19 @@ import (
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = worldtest.Check
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for an event.
 const patience = 3 * time.Minute
 
-// eventuallyOr is [eventually.Holds] that has more to say when it waited in vain.
+// eventuallyOr is [eventually.Holds] with details for a failure.
 func eventuallyOr(t testing.TB, what string, holds func() bool, more func() string) {
 	t.Helper()
 	err := eventually.Poll(t.Context(), patience, func() error {
@@ -59,7 +52,7 @@ func eventuallyOr(t testing.TB, what string, holds func() bool, more func() stri
 	}
 }
 
-// queue stands for the calls that wait for a decision.
+// queue is the set of pending calls.
 type queue struct {
 	mu      sync.Mutex
 	waiting []uuid.UUID
@@ -83,33 +76,15 @@ func (q *queue) Waiting(_ context.Context, calls []uuid.UUID) ([]uuid.UUID, erro
 	return slices.DeleteFunc(slices.Clone(calls), func(id uuid.UUID) bool { return !slices.Contains(q.waiting, id) }), nil
 }
 
-// logs keeps everything that is logged.
-type logs struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-// world is a database with a process on it that sends notifications.
+// world is a database with a process that sends notifications.
 type world struct {
 	t       testing.TB
-	db      *postgres.DB
+	db      *worldtest.DB
 	box     *secret.Box
 	keyFile string
 	people  *identity.Service
 	queue   *queue
-	logs    *logs
+	logs    worldtest.Log
 	notify  *notify.Service
 	river   *river.Client[pgx.Tx]
 	by      audit.Actor
@@ -117,17 +92,17 @@ type world struct {
 	sessions map[uuid.UUID]uuid.UUID // of people
 }
 
-// gap is the least time between two messages in tests.
+// gap is the minimum time between two messages in tests.
 const gap = 300 * time.Millisecond
 
 func newWorld(t testing.TB, configure ...func(*notify.Config)) *world {
 	t.Helper()
-	w := &world{t: t, db: postgrestest.New(t), queue: &queue{}, logs: &logs{}, by: audit.System(), sessions: map[uuid.UUID]uuid.UUID{}}
+	w := &world{t: t, db: worldtest.NewDB(t), queue: &queue{}, by: audit.System(), sessions: map[uuid.UUID]uuid.UUID{}}
 	w.keyFile = filepath.Join(t.TempDir(), "key.json")
 	var err error
 	w.box, err = secret.Open(secret.Config{File: w.keyFile})
 	check(t, err)
-	log := slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	log := w.logs.Logger(slog.LevelDebug)
 	w.people, err = identity.New(identity.Config{
 		Pool: w.db.Pool(), Logger: log, Now: time.Now,
 		SessionsEnded: func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
@@ -141,12 +116,12 @@ func newWorld(t testing.TB, configure ...func(*notify.Config)) *world {
 	return w
 }
 
-// service is one that is not started.
+// service makes a service that is not started.
 func (w *world) service(configure ...func(*notify.Config)) *notify.Service {
 	w.t.Helper()
 	cfg := notify.Config{
 		Pool: w.db.Pool(), Box: w.box, Identity: w.people, Now: time.Now, PublicURL: "https://gate.example/", Waiting: w.queue.Waiting,
-		Logger: slog.New(slog.NewTextHandler(w.logs, nil)), Gap: gap, Timeout: patience,
+		Logger: w.logs.Logger(slog.LevelInfo), Gap: gap, Timeout: patience,
 		TrustedHosts: []string{"127.0.0.1"},
 	}
 	for _, f := range configure {
@@ -158,33 +133,21 @@ func (w *world) service(configure ...func(*notify.Config)) *notify.Service {
 	return s
 }
 
-// start runs what a process runs: jobs, and notices of changes.
+// start runs jobs and handles notifications, as a process does.
 func (w *world) start(s *notify.Service) *river.Client[pgx.Tx] {
 	w.t.Helper()
-	workers := river.NewWorkers()
-	s.AddWorkers(workers)
-	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
-		Logger: slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: slog.LevelWarn})), Workers: workers,
-		FetchCooldown: time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
-		Queues: map[string]river.QueueConfig{notify.JobQueue: {MaxWorkers: 10}}, RescueStuckJobsAfter: 2 * time.Minute,
-	})
-	check(w.t, err)
+	client := w.db.NewQueue(w.logs.Logger(slog.LevelWarn), uuid.New(), map[string]int{notify.JobQueue: 10}, s)
 	s.Start(client)
-	ctx, stop := context.WithCancel(context.Background())
-	check(w.t, client.Start(ctx))
-	var listening sync.WaitGroup
-	listening.Go(func() {
-		w.db.Listen(ctx, []string{registry.Channel}, func(string, string) { s.Invalidate() }, s.Invalidate)
-	})
+	check(w.t, client.Start(context.Background()))
+	stopListening := w.db.Handle(map[postgres.Channel]func(string){registry.Channel: func(string) { s.Invalidate() }}, s.Invalidate)
 	w.t.Cleanup(func() {
 		check(w.t, client.Stop(context.Background()))
-		stop()
-		listening.Wait()
+		stopListening()
 	})
 	return client
 }
 
-// park makes events about calls that wait from now on.
+// park makes events of newly pending calls.
 func (w *world) park(n int, change ...func(*notify.Event)) []notify.Event {
 	w.t.Helper()
 	events := make([]notify.Event, n)
@@ -211,7 +174,7 @@ func (w *world) tell(events ...notify.Event) {
 	}))
 }
 
-// decide says that a call waits no longer.
+// decide ends the wait of a call.
 func (w *world) decide(e notify.Event) {
 	w.t.Helper()
 	w.queue.remove(e.CallID)
@@ -219,22 +182,14 @@ func (w *world) decide(e notify.Event) {
 	w.tell(e)
 }
 
-// jobs counts jobs that are not finished, or all.
-func (w *world) jobs(where string) int {
-	w.t.Helper()
-	var n int
-	check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT count(*) FROM river_job WHERE `+where).Scan(&n))
-	return n
-}
-
-// unfinished are jobs that have something to do.
+// unfinished returns jobs that have work to do.
 const unfinished = `finalized_at IS NULL AND NOT (kind = 'notify_deliver' AND state = 'scheduled'
 	AND NOT EXISTS (SELECT FROM notices n WHERE n.target_id = (args->>'target')::uuid AND n.sent_at IS NULL))`
 
 // idle waits until no job is left.
 func (w *world) idle() {
 	w.t.Helper()
-	eventuallyOr(w.t, "all jobs are finished", func() bool { return w.jobs(unfinished) == 0 }, func() string {
+	eventuallyOr(w.t, "all jobs are finished", func() bool { return w.db.Count("river_job WHERE "+unfinished) == 0 }, func() string {
 		var left string
 		check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT string_agg(to_jsonb(j)::text, E'\n') FROM river_job j WHERE `+unfinished).Scan(&left))
 		return left + "\n" + w.logs.String()
@@ -257,23 +212,11 @@ func (w *world) state(hook notify.Webhook) notify.Webhook {
 	return found
 }
 
-// actions are the audit events about a subject, oldest first.
-func (w *world) actions(subject uuid.UUID) []string {
-	w.t.Helper()
-	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: subject})
-	check(w.t, err)
-	actions := make([]string, len(events))
-	for i, e := range events {
-		actions[len(events)-1-i] = e.Action
-	}
-	return actions
-}
-
-// receiver is a chat, or a push service.
+// receiver is a chat or a push service.
 type receiver struct {
 	*httptest.Server
 	mu       sync.Mutex
-	answers  []http.HandlerFunc // in order; then all is well
+	answers  []http.HandlerFunc // in order; later requests succeed
 	requests []received
 }
 
@@ -284,7 +227,7 @@ type received struct {
 	body   []byte
 }
 
-// once answers so when the channel is closed.
+// once gives an answer when the channel is closed.
 func once(release <-chan struct{}, answer http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -295,7 +238,7 @@ func once(release <-chan struct{}, answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// handler keeps what arrives.
+// handler records requests.
 func newReceiver(t testing.TB, answers ...http.HandlerFunc) *receiver {
 	t.Helper()
 	r := &receiver{answers: answers}
@@ -322,7 +265,7 @@ func (r *receiver) all() []received {
 	return slices.Clone(r.requests)
 }
 
-// await returns the first n requests, once they are there.
+// await waits for n requests and returns them.
 func (r *receiver) await(t testing.TB, n int) []received {
 	t.Helper()
 	eventually.Holds(t, "the receiver is asked", func() bool { return len(r.all()) >= n })
@@ -338,7 +281,7 @@ func status(code int, header ...string) http.HandlerFunc {
 	}
 }
 
-// message is a chat's, as it arrives.
+// message is a message as a chat gets it.
 type message struct {
 	Text   string `json:"text"`
 	Blocks []struct {

@@ -29,6 +29,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -37,7 +38,7 @@ import (
 
 var base64url = base64.RawURLEncoding
 
-// browser is what a browser keeps of a subscription: it alone can read what is sent.
+// browser holds the secrets of a subscription, with which messages can be decrypted.
 type browser struct {
 	key  *ecdh.PrivateKey
 	auth []byte
@@ -60,7 +61,7 @@ func (b browser) at(endpoint string) notify.Subscription {
 	}
 }
 
-// decrypt reads a message as RFC 8291 and RFC 8188 say.
+// decrypt decrypts a message (RFC 8291, RFC 8188).
 func (b browser) decrypt(t testing.TB, body []byte) []byte {
 	t.Helper()
 	salt, size, length := body[:16], binary.BigEndian.Uint32(body[16:20]), int(body[20])
@@ -91,7 +92,7 @@ func (b browser) decrypt(t testing.TB, body []byte) []byte {
 	return text[:len(text)-1]
 }
 
-// pushed is what the service worker reads.
+// pushed is the message for the service worker.
 type pushed struct {
 	Show []struct {
 		ID    uuid.UUID `json:"id"`
@@ -110,7 +111,7 @@ func (b browser) read(t testing.TB, r received) pushed {
 	return p
 }
 
-// pushService is one on a private address, which is trusted.
+// pushService starts a push service on a trusted private address.
 type pushService struct{ *receiver }
 
 func newPushService(t testing.TB, answers ...http.HandlerFunc) pushService {
@@ -130,7 +131,7 @@ func (p pushService) trusted(c *notify.Config) {
 	c.PushHosts = []string{p.host()}
 }
 
-// to returns what was sent to one endpoint.
+// to returns the messages to an endpoint.
 func (p pushService) to(path string) []received {
 	return slices.DeleteFunc(p.all(), func(r received) bool { return r.path != path })
 }
@@ -141,7 +142,7 @@ func (p pushService) awaitTo(t testing.TB, path string, n int) []received {
 	return p.to(path)
 }
 
-// person makes a person with a token of these roles, and teams.
+// person makes a person with a token with these roles, and teams.
 func (w *world) person(name string, roles []identity.Role, teams ...string) uuid.UUID {
 	w.t.Helper()
 	_, credential, err := w.people.CreateToken(w.t.Context(), uuid.Nil, name, roles, nil)
@@ -156,7 +157,7 @@ func (w *world) person(name string, roles []identity.Role, teams ...string) uuid
 	return access.Person.ID
 }
 
-// subscribe has somebody's browser be told, in the session that they have, unless the subscription names another.
+// subscribe subscribes a person's browser in their session, unless the subscription names another one.
 func (w *world) subscribe(person uuid.UUID, s notify.Subscription) error {
 	w.t.Helper()
 	if s.Session == uuid.Nil {
@@ -194,7 +195,7 @@ func TestPush(t *testing.T) {
 	w.nowhere("hushhush", base64url.EncodeToString(b.auth))
 }
 
-// vouched checks that a message is signed by this server, for its push service (RFC 8292).
+// vouched checks that this server signed a message for its push service (RFC 8292).
 func (w *world) vouched(r received, audience string) {
 	w.t.Helper()
 	public, err := w.notify.PushKey(w.t.Context())
@@ -227,7 +228,7 @@ func TestWhoIsPushed(t *testing.T) {
 		"red": w.person("red", reviewer, "red"), "operator": w.person("operator", []identity.Role{identity.Operator}, "blue"),
 		"blocked": w.person("blocked", reviewer, "blue"), "twin": w.person("twin", reviewer, "blue"), "alone": w.person("alone", reviewer, "lonely"),
 	}
-	// Two of them are one person, by what an operator declared.
+	// Operators declared two of them to be the same person.
 	check(t, w.people.Link(t.Context(), w.by, people["twin"], people["blue1"]))
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE people SET blocked_at = now() WHERE id = $1`, people["blocked"])
 	check(t, err)
@@ -299,7 +300,7 @@ func TestWhoIsNoReviewerAnyMoreIsNotPushed(t *testing.T) {
 	}
 }
 
-// A subscription ends with its session, also when that ends with the token that began it, or only by its time.
+// A subscription ends with its session, also if the session's token ends or the session expires.
 func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
@@ -338,7 +339,7 @@ func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 	}
 }
 
-// Somebody may have signed in twice: what counts is who they are in the browser that is told.
+// A person may have two sessions. The roles in the session of the subscription count.
 func TestSubscriptionsHaveTheRolesOfTheirSession(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
@@ -410,7 +411,7 @@ func TestWhatWasShownIsTakenBack(t *testing.T) {
 	}
 }
 
-// However much there is to say, a message fits into what push services take.
+// Messages never exceed the limit of push services.
 func TestLargestPush(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
@@ -464,13 +465,13 @@ func TestGoneBrowsersAreForgotten(t *testing.T) {
 		if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 0 {
 			t.Errorf("%d: %+v %v", code, list, err)
 		}
-		if got := w.actions(ana); !slices.Equal(got[len(got)-2:], []string{"push_subscription.created", "push_subscription.deleted"}) {
+		if got := w.db.Actions(ana); !strings.HasSuffix(got, "push_subscription.created push_subscription.deleted") {
 			t.Errorf("%d: audit %v", code, got)
 		}
 		eventually.Holds(t, "nobody is thought to want to know", func() bool {
-			before := w.jobs("true")
+			before := w.db.Count("river_job WHERE true")
 			w.tell(w.park(1)...)
-			return w.jobs("true") == before
+			return w.db.Count("river_job WHERE true") == before
 		})
 	}
 }
@@ -488,7 +489,7 @@ func TestRefusedPushShows(t *testing.T) {
 	}
 }
 
-// A browser names where its messages are sent: no address of this server's own network.
+// The URLs come from browsers and must not lead to private addresses.
 func TestPushServicesOnPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
@@ -531,7 +532,7 @@ func TestSubscriptionsThatCannotBe(t *testing.T) {
 		bad := good
 		tc.change(&bad)
 		err := w.subscribe(ana, bad)
-		if invalid, ok := errors.AsType[*notify.InvalidError](err); !ok || invalid.Field != tc.field {
+		if invalid, ok := errors.AsType[*fault.InvalidError](err); !ok || invalid.Fields[0].Name != tc.field {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -546,11 +547,11 @@ func TestSubscriptionsOfPeople(t *testing.T) {
 		check(t, w.subscribe(ana, newBrowser(t).at(fmt.Sprintf("https://push.example/%d", i))))
 	}
 	err := w.subscribe(ana, newBrowser(t).at("https://push.example/10"))
-	if invalid, ok := errors.AsType[*notify.InvalidError](err); !ok || invalid.Field != "endpoint" {
+	if invalid, ok := errors.AsType[*fault.InvalidError](err); !ok || invalid.Fields[0].Name != "endpoint" {
 		t.Errorf("the eleventh: %v", err)
 	}
 	check(t, w.subscribe(ana, newBrowser(t).at("https://push.example/3"))) // again, with another key
-	check(t, w.subscribe(bob, newBrowser(t).at("https://push.example/4"))) // somebody else, at the same browser
+	check(t, w.subscribe(bob, newBrowser(t).at("https://push.example/4"))) // another person, in the same browser
 	list, err := w.notify.Browsers(ctx, ana)
 	check(t, err)
 	if len(list) != 9 || list[0].Mark != notify.MarkOf("https://push.example/3") {
@@ -574,7 +575,7 @@ func TestSubscriptionsOfPeople(t *testing.T) {
 	w.nowhere("push.example/")
 }
 
-// All processes of a database have one key, whichever asks first, and only its keyset opens it.
+// All processes of a database use one key, which only its keyset decrypts.
 func TestPushKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

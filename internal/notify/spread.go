@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// spreadArgs are events that nobody was told of yet.
+// spreadArgs is a job that spreads events to targets.
 type spreadArgs struct {
 	Events []Event `json:"events"`
 }
@@ -33,19 +33,19 @@ type spreadWorker struct {
 	service *Service
 }
 
-// spreadTimeout is short: a killed process's job is taken up once it is over.
+// spreadTimeout is short: the job of a killed process is retried after it.
 const spreadTimeout = 20 * time.Second
 
 func (w *spreadWorker) Timeout(*river.Job[spreadArgs]) time.Duration { return spreadTimeout }
 
-// Work is one transaction with the end of the job: events are spread once.
+// Work completes the job in the transaction that spreads its events, so they are spread once.
 func (w *spreadWorker) Work(ctx context.Context, job *river.Job[spreadArgs]) error {
 	reviewers, err := w.service.Identity.Reviewers(ctx)
 	if err != nil {
 		return err
 	}
 	return postgres.InTx(ctx, w.service.Pool, func(tx pgx.Tx) error {
-		if err := w.service.spread(ctx, tx, reviewers, job.Args.Events); err != nil {
+		if err := w.service.spreadEvents(ctx, tx, reviewers, job.Args.Events); err != nil {
 			return err
 		}
 		_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
@@ -53,15 +53,15 @@ func (w *spreadWorker) Work(ctx context.Context, job *river.Job[spreadArgs]) err
 	})
 }
 
-// notice is that a target is to be told of an event.
+// notice is an event to be sent to a target.
 type notice struct {
 	target uuid.UUID
 	event  Event
 }
 
-// spread finds whom the events concern, and wakes them. The locks of targets decide which notices a job that looks
-// at the same time sees; they come before all that is written, in one order, so that nobody waits in a circle.
-func (s *Service) spread(ctx context.Context, tx pgx.Tx, reviewers []identity.Eligible, events []Event) error {
+// spreadEvents inserts notices of events for their targets. It locks the targets before it writes, in one order, to avoid
+// deadlocks. A delivery that runs at the same time holds the same lock, and so sees all notices or none.
+func (s *Service) spreadEvents(ctx context.Context, tx pgx.Tx, reviewers []identity.Eligible, events []Event) error {
 	var news []Event
 	ends := map[uuid.UUID]Event{}
 	for _, e := range events {
@@ -79,7 +79,7 @@ func (s *Service) spread(ctx context.Context, tx pgx.Tx, reviewers []identity.El
 	if err != nil {
 		return err
 	}
-	told, err := toldOf(ctx, tx, slices.Collect(maps.Keys(ends)))
+	told, err := findNotified(ctx, tx, slices.Collect(maps.Keys(ends)))
 	if err != nil {
 		return err
 	}
@@ -87,30 +87,126 @@ func (s *Service) spread(ctx context.Context, tx pgx.Tx, reviewers []identity.El
 		table   targetTable
 		notices []notice
 	}{{webhookTable, hooks}, {pushTable, browsers}} {
-		if err := s.tell(ctx, tx, to.table, to.notices, told, ends); err != nil {
+		if err := s.leaveNotices(ctx, tx, to.table, to.notices, told, ends); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// toldOf returns which targets have notices of calls.
-func toldOf(ctx context.Context, tx pgx.Tx, calls []uuid.UUID) ([]uuid.UUID, error) {
+// hooksFor pairs webhooks with the events of their team.
+func hooksFor(ctx context.Context, tx pgx.Tx, news []Event) ([]notice, error) {
+	if len(news) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, `SELECT id, team FROM webhooks`)
+	if err != nil {
+		return nil, fmt.Errorf("read webhooks: %w", err)
+	}
+	var notices []notice
+	var id uuid.UUID
+	var team *string
+	_, err = pgx.ForEachRow(rows, []any{&id, &team}, func() error {
+		for _, e := range news {
+			if team == nil || *team == e.Team {
+				notices = append(notices, notice{id, e})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read webhooks: %w", err)
+	}
+	return notices, nil
+}
+
+// browsersFor pairs browsers with the events of which their people are notified.
+func (s *Service) browsersFor(ctx context.Context, tx pgx.Tx, reviewers []identity.Eligible, news []Event) ([]notice, error) {
+	if len(news) == 0 {
+		return nil, nil
+	}
+	of, err := readSubscribers(ctx, tx)
+	if err != nil || len(of) == 0 {
+		return nil, err
+	}
+	people := make([]uuid.UUID, 0, len(reviewers)+len(news))
+	for _, r := range reviewers {
+		people = append(people, r.Person)
+	}
+	for _, e := range news {
+		people = append(people, e.PrincipalID)
+	}
+	sames, err := identity.Sames(ctx, tx, people)
+	if err != nil {
+		return nil, err
+	}
+	var notices []notice
+	for _, e := range news {
+		for _, person := range s.listConcerned(reviewers, sames, e) {
+			for _, id := range of[person] {
+				notices = append(notices, notice{id, e})
+			}
+		}
+	}
+	return notices, nil
+}
+
+// readSubscribers returns subscriptions by person.
+func readSubscribers(ctx context.Context, tx pgx.Tx) (map[uuid.UUID][]uuid.UUID, error) {
+	rows, err := tx.Query(ctx, `SELECT person_id, id FROM push_subscriptions ORDER BY id`)
+	if err != nil {
+		return nil, fmt.Errorf("read push subscriptions: %w", err)
+	}
+	of := map[uuid.UUID][]uuid.UUID{}
+	var person, id uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{&person, &id}, func() error {
+		of[person] = append(of[person], id)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read push subscriptions: %w", err)
+	}
+	return of, nil
+}
+
+// listConcerned returns the people to be notified of a call: the reviewers of its team, or all reviewers if it has no team or
+// no one in the team may decide. The principal may not decide, under any linked identity.
+func (s *Service) listConcerned(reviewers []identity.Eligible, sames map[uuid.UUID]uuid.UUID, e Event) []uuid.UUID {
+	self := func(person uuid.UUID) uuid.UUID {
+		if same, ok := sames[person]; ok {
+			return same
+		}
+		return person
+	}
+	var all, members []uuid.UUID
+	for _, r := range reviewers {
+		if e.PrincipalID != uuid.Nil && self(r.Person) == self(e.PrincipalID) && !s.AllowSelfApproval {
+			continue
+		}
+		all = append(all, r.Person)
+		if e.Team != "" && slices.Contains(r.Teams, e.Team) {
+			members = append(members, r.Person)
+		}
+	}
+	if len(members) == 0 {
+		return all
+	}
+	return members
+}
+
+// findNotified returns the targets that have notices of the calls.
+func findNotified(ctx context.Context, tx pgx.Tx, calls []uuid.UUID) ([]uuid.UUID, error) {
 	if len(calls) == 0 {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, `SELECT DISTINCT target_id FROM notices WHERE call_id = ANY($1)`, calls)
-	if err != nil {
-		return nil, fmt.Errorf("find notices of decided calls: %w", err)
-	}
-	targets, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	targets, err := postgres.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `SELECT DISTINCT target_id FROM notices WHERE call_id = ANY($1)`, calls)
 	if err != nil {
 		return nil, fmt.Errorf("find notices of decided calls: %w", err)
 	}
 	return targets, nil
 }
 
-// targetTable is one of the two tables of targets, whose turns are kept alike.
+// targetTable is a table of targets. Both tables have the same columns for turns.
 type targetTable string
 
 const (
@@ -118,26 +214,25 @@ const (
 	pushTable    targetTable = "push_subscriptions"
 )
 
-// tell leaves notices for targets, takes back what those in told were to hear of calls that ended, and has jobs
-// look at whoever has something to hear.
-func (s *Service) tell(ctx context.Context, tx pgx.Tx, table targetTable, notices []notice, told []uuid.UUID, ends map[uuid.UUID]Event) error {
+// leaveNotices inserts notices for targets, retracts those of ended calls from the targets in told, and inserts delivery jobs.
+func (s *Service) leaveNotices(ctx context.Context, tx pgx.Tx, table targetTable, notices []notice, told []uuid.UUID, ends map[uuid.UUID]Event) error {
 	targets := slices.Clone(told)
 	for _, n := range notices {
 		targets = append(targets, n.target)
 	}
-	locked, err := lock(ctx, tx, table, targets)
+	locked, err := lockTargets(ctx, tx, table, targets)
 	if err != nil || len(locked) == 0 {
 		return err
 	}
 	notices = slices.DeleteFunc(notices, func(n notice) bool {
 		_, present := slices.BinarySearchFunc(locked, n.target, compareIDs)
-		return !present // it was deleted meanwhile
+		return !present // the target was deleted
 	})
-	shown, err := takeBack(ctx, tx, locked, ends)
+	shown, err := retractNotices(ctx, tx, locked, ends)
 	if err != nil {
 		return err
 	}
-	if table == pushTable { // what is written in a chat stays there
+	if table == pushTable { // messages in a chat stay as they are
 		notices = append(notices, shown...)
 	}
 	if len(notices) == 0 {
@@ -150,30 +245,25 @@ func (s *Service) tell(ctx context.Context, tx pgx.Tx, table targetTable, notice
 	for i, n := range notices {
 		awake[i] = n.target
 	}
-	return s.wake(ctx, tx, table, awake)
+	return s.wakeTargets(ctx, tx, table, awake)
 }
 
-func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
-
-// lock locks those of the targets that are in a table, and returns them by id.
-func lock(ctx context.Context, tx pgx.Tx, table targetTable, targets []uuid.UUID) ([]uuid.UUID, error) {
+// lockTargets locks the targets that are in the table, and returns their ids in order.
+func lockTargets(ctx context.Context, tx pgx.Tx, table targetTable, targets []uuid.UUID) ([]uuid.UUID, error) {
 	if len(targets) == 0 {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, `SELECT id FROM `+string(table)+` WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, targets)
-	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", table, err)
-	}
-	locked, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	locked, err := postgres.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `SELECT id FROM `+string(table)+` WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`, targets)
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", table, err)
 	}
 	return locked, nil
 }
 
-// takeBack forgets what targets were not told yet of calls that ended, and returns whom to tell of
-// the end because they may show the call.
-func takeBack(ctx context.Context, tx pgx.Tx, targets []uuid.UUID, ends map[uuid.UUID]Event) ([]notice, error) {
+func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
+
+// retractNotices deletes unsent notices of ended calls, and returns notices of the end for targets that may show the call.
+func retractNotices(ctx context.Context, tx pgx.Tx, targets []uuid.UUID, ends map[uuid.UUID]Event) ([]notice, error) {
 	if len(ends) == 0 {
 		return nil, nil
 	}
@@ -181,7 +271,7 @@ func takeBack(ctx context.Context, tx pgx.Tx, targets []uuid.UUID, ends map[uuid
 	_, err := tx.Exec(ctx, `DELETE FROM notices WHERE call_id = ANY($1) AND target_id = ANY($2) AND tried_at IS NULL AND kind <> $3`,
 		calls, targets, Decided)
 	if err != nil {
-		return nil, fmt.Errorf("forget notices of decided calls: %w", err)
+		return nil, fmt.Errorf("delete notices of decided calls: %w", err)
 	}
 	rows, err := tx.Query(ctx, `SELECT DISTINCT target_id, call_id FROM notices WHERE call_id = ANY($1) AND target_id = ANY($2) AND kind <> $3`,
 		calls, targets, Decided)
@@ -219,11 +309,11 @@ func insertNotices(ctx context.Context, tx pgx.Tx, notices []notice) error {
 	return nil
 }
 
-// lostAfter is how late a job may be before another one is inserted in its stead.
+// lostAfter is how late a job may be before another one replaces it.
 const lostAfter = "1 minute"
 
-// wake has a job look at each target once it may be told something, unless one will anyway.
-func (s *Service) wake(ctx context.Context, tx pgx.Tx, table targetTable, targets []uuid.UUID) error {
+// wakeTargets inserts a delivery job for each target that has none.
+func (s *Service) wakeTargets(ctx context.Context, tx pgx.Tx, table targetTable, targets []uuid.UUID) error {
 	rows, err := tx.Query(ctx, `UPDATE `+string(table)+` SET wake_at = greatest(next_at, holdpoint_now())
 		WHERE id = ANY($1) AND (wake_at IS NULL OR wake_at < holdpoint_now() - interval '`+lostAfter+`')
 		RETURNING id, extract(epoch FROM wake_at - holdpoint_now())::float8`, targets)
@@ -244,13 +334,7 @@ func (s *Service) wake(ctx context.Context, tx pgx.Tx, table targetTable, target
 		return nil
 	}
 	if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
-		return fmt.Errorf("insert jobs that notify: %w", err)
+		return fmt.Errorf("insert delivery jobs: %w", err)
 	}
 	return nil
-}
-
-// AddWorkers registers the workers of this package's jobs.
-func (s *Service) AddWorkers(workers *river.Workers) {
-	river.AddWorker(workers, &spreadWorker{service: s})
-	river.AddWorker(workers, &deliverWorker{service: s})
 }

@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/receiver"
@@ -17,23 +19,23 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
-// webhookPurpose binds a sealed URL to its row.
+// webhookPurpose binds an encrypted URL to its row.
 const webhookPurpose = "webhook"
 
-// Webhook is a chat's incoming webhook. Its URL is a credential, and not shown again.
+// Webhook is an incoming webhook of a chat. Its URL is a credential and is never shown.
 type Webhook struct {
 	ID        uuid.UUID
 	Name      string
-	Team      string // whose calls it hears of; empty: everybody's
+	Team      string // that it is notified for; empty: all teams
 	Host      string // of the URL
 	CreatedAt time.Time
 	CreatedBy uuid.UUID  // uuid.Nil: the system
-	SentAt    *time.Time // the last message that was taken
+	SentAt    *time.Time // the last successful message
 	FailedAt  *time.Time
 	Error     string // of the last attempt; empty: it succeeded, or there was none
 }
 
-// State says how the last attempt to send something went: new (there was none), working, failing.
+// State returns the result of the last attempt: new (no attempt), working or failing.
 func (w Webhook) State() string {
 	switch {
 	case w.Error != "":
@@ -44,7 +46,7 @@ func (w Webhook) State() string {
 	return "working"
 }
 
-// NewWebhook is what an operator says of a webhook.
+// NewWebhook describes a webhook to be made.
 type NewWebhook struct {
 	Name string
 	URL  string
@@ -56,27 +58,9 @@ const (
 	maxWebhooks = 100
 )
 
-// validate returns the URL's host.
-func (n NewWebhook) validate(trustedHosts []string) (string, error) {
-	if !receiver.ValidName(n.Name) {
-		return "", &InvalidError{"name", receiver.ErrName.Error()}
-	}
-	if n.Team != strings.TrimSpace(n.Team) || len(n.Team) > maxTeam || plain.Line(n.Team, maxTeam) != n.Team {
-		return "", &InvalidError{"team", fmt.Sprintf("must be at most %d bytes of printable text without white space at its ends", maxTeam)}
-	}
-	u, err := receiver.ParseURL(n.URL)
-	if err != nil {
-		return "", &InvalidError{"url", err.Error()}
-	}
-	if err := receiver.CheckURL(trustedHosts, u); err != nil {
-		return "", &InvalidError{"url", u.Host + " " + err.Error()}
-	}
-	return u.Host, nil
-}
-
-// CreateWebhook adds a webhook. Errors: *InvalidError.
+// CreateWebhook adds a webhook. Error: *[fault.InvalidError].
 func (s *Service) CreateWebhook(ctx context.Context, by audit.Actor, n NewWebhook) (Webhook, error) {
-	host, err := n.validate(s.TrustedHosts)
+	host, err := n.validateFields(s.TrustedHosts)
 	if err != nil {
 		return Webhook{}, fmt.Errorf("create webhook: %w", err)
 	}
@@ -89,13 +73,13 @@ func (s *Service) CreateWebhook(ctx context.Context, by audit.Actor, n NewWebhoo
 		return Webhook{}, fmt.Errorf("create webhook %s: %w", n.Name, err)
 	}
 	var created Webhook
-	err = s.change(ctx, func(tx pgx.Tx) error {
+	err = s.changeTargets(ctx, func(tx pgx.Tx) error {
 		var count int
 		if err := tx.QueryRow(ctx, `SELECT count(*) FROM webhooks`).Scan(&count); err != nil {
 			return err
 		}
 		if count >= maxWebhooks {
-			return &InvalidError{"name", fmt.Sprintf("there are %d webhooks already; delete one first", count)}
+			return fault.Invalid("name", fmt.Sprintf("there are %d webhooks already; delete one first", count))
 		}
 		tag, err := tx.Exec(ctx, `INSERT INTO webhooks (id, name, team, sealed, hint, created_by)
 			VALUES ($1, $2, nullif($3, ''), $4, $5, $6) ON CONFLICT (name) DO NOTHING`,
@@ -104,13 +88,13 @@ func (s *Service) CreateWebhook(ctx context.Context, by audit.Actor, n NewWebhoo
 			return err
 		}
 		if tag.RowsAffected() == 0 {
-			return &InvalidError{"name", "another webhook has this name"}
+			return fault.Invalid("name", "another webhook has this name")
 		}
-		if created, err = s.webhook(ctx, tx, n.Name); err != nil {
+		if created, err = s.findWebhook(ctx, tx, n.Name); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, audit.Event{
-			Actor: by, Action: "webhook.created", Subject: id,
+			Actor: by, Action: audit.WebhookCreated, Subject: id,
 			Data: map[string]any{"name": n.Name, "host": host, "team": n.Team},
 		})
 	})
@@ -120,10 +104,28 @@ func (s *Service) CreateWebhook(ctx context.Context, by audit.Actor, n NewWebhoo
 	return created, nil
 }
 
-// DeleteWebhook forgets a webhook and what it was still to be told. ErrNotFound.
+// validateFields validates the fields and returns the URL's host.
+func (n NewWebhook) validateFields(trustedHosts []string) (string, error) {
+	if !receiver.ValidName(n.Name) {
+		return "", fault.Invalid("name", receiver.ErrName.Error())
+	}
+	if n.Team != strings.TrimSpace(n.Team) || len(n.Team) > maxTeam || plain.Line(n.Team, maxTeam) != n.Team {
+		return "", fault.Invalid("team", fmt.Sprintf("must be at most %d bytes of printable text without white space at its ends", maxTeam))
+	}
+	u, err := receiver.ParseURL(n.URL)
+	if err != nil {
+		return "", fault.Invalid("url", err.Error())
+	}
+	if err := receiver.CheckURL(trustedHosts, u); err != nil {
+		return "", fault.Invalid("url", u.Host+" "+err.Error())
+	}
+	return u.Host, nil
+}
+
+// DeleteWebhook deletes a webhook and its notices. Error: [ErrNotFound].
 func (s *Service) DeleteWebhook(ctx context.Context, by audit.Actor, name string) error {
-	err := s.change(ctx, func(tx pgx.Tx) error {
-		w, err := s.webhook(ctx, tx, name)
+	err := s.changeTargets(ctx, func(tx pgx.Tx) error {
+		w, err := s.findWebhook(ctx, tx, name)
 		if err != nil {
 			return err
 		}
@@ -138,7 +140,7 @@ func (s *Service) DeleteWebhook(ctx context.Context, by audit.Actor, name string
 			return err
 		}
 		return audit.Write(ctx, tx, audit.Event{
-			Actor: by, Action: "webhook.deleted", Subject: w.ID, Data: map[string]any{"name": w.Name, "host": w.Host, "team": w.Team},
+			Actor: by, Action: audit.WebhookDeleted, Subject: w.ID, Data: map[string]any{"name": w.Name, "host": w.Host, "team": w.Team},
 		})
 	})
 	if err != nil {
@@ -147,8 +149,8 @@ func (s *Service) DeleteWebhook(ctx context.Context, by audit.Actor, name string
 	return nil
 }
 
-// change changes who is notified, and has every process know.
-func (s *Service) change(ctx context.Context, f func(tx pgx.Tx) error) error {
+// changeTargets runs f in a transaction and invalidates the caches of all processes.
+func (s *Service) changeTargets(ctx context.Context, f func(tx pgx.Tx) error) error {
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		if err := f(tx); err != nil {
 			return err
@@ -162,29 +164,28 @@ func (s *Service) change(ctx context.Context, f func(tx pgx.Tx) error) error {
 	return nil
 }
 
-const webhookColumns = `id, name, coalesce(team, ''), hint, created_at, created_by, sent_at, failed_at, coalesce(error, ''), sealed`
-
-// scanWebhook reads a row. A URL that the server would refuse now, for instance since an upgrade, is the webhook's error before
-// anything is sent to it.
-func (s *Service) scanWebhook(row pgx.CollectableRow) (Webhook, error) {
-	var w Webhook
-	var by *uuid.UUID
-	var sealed []byte
-	err := row.Scan(&w.ID, &w.Name, &w.Team, &w.Host, &w.CreatedAt, &by, &w.SentAt, &w.FailedAt, &w.Error, &sealed)
+// TestWebhook sends a test message once and returns the webhook, whose Error says why it failed. Error: [ErrNotFound].
+func (s *Service) TestWebhook(ctx context.Context, name string) (Webhook, error) {
+	w, err := s.findWebhook(ctx, s.Pool, name)
 	if err != nil {
-		return w, err
+		return Webhook{}, fmt.Errorf("test webhook %q: %w", plain.Line(name, maxName), err)
 	}
-	if by != nil {
-		w.CreatedBy = *by
+	row := &webhookRow{id: w.ID}
+	if err := s.Pool.QueryRow(ctx, `SELECT sealed FROM webhooks WHERE id = $1`, w.ID).Scan(&row.sealed); err != nil {
+		return Webhook{}, fmt.Errorf("test webhook %s: %w", w.Name, err)
 	}
-	address, err := s.Box.Open(sealed, secret.For(webhookPurpose, w.ID))
+	out := s.postWebhook(ctx, row, s.testMessage(w))
+	var text *string
+	column := "sent_at"
+	if out.err != nil {
+		message := out.err.Error()
+		text, column = &message, "failed_at"
+	}
+	_, err = s.Pool.Exec(context.WithoutCancel(ctx), `UPDATE webhooks SET `+column+` = holdpoint_now(), error = $2 WHERE id = $1`, w.ID, text)
 	if err != nil {
-		return w, nil //nolint:nilerr // sending says so
+		return Webhook{}, fmt.Errorf("test webhook %s: %w", w.Name, err)
 	}
-	if err := receiver.CheckStored(s.TrustedHosts, string(address)); err != nil {
-		w.Error = err.Error()
-	}
-	return w, nil
+	return s.findWebhook(ctx, s.Pool, name)
 }
 
 // Webhooks returns all webhooks, by name.
@@ -192,12 +193,12 @@ func (s *Service) Webhooks(ctx context.Context) ([]Webhook, error) {
 	return s.readWebhooks(ctx, s.Pool, `TRUE`)
 }
 
-// Webhook returns one of them, or ErrNotFound.
+// Webhook returns a webhook, or [ErrNotFound].
 func (s *Service) Webhook(ctx context.Context, name string) (Webhook, error) {
-	return s.webhook(ctx, s.Pool, name)
+	return s.findWebhook(ctx, s.Pool, name)
 }
 
-func (s *Service) webhook(ctx context.Context, db postgres.Querier, name string) (Webhook, error) {
+func (s *Service) findWebhook(ctx context.Context, db postgres.Querier, name string) (Webhook, error) {
 	if !receiver.ValidName(name) {
 		return Webhook{}, ErrNotFound
 	}
@@ -212,11 +213,80 @@ func (s *Service) webhook(ctx context.Context, db postgres.Querier, name string)
 }
 
 func (s *Service) readWebhooks(ctx context.Context, db postgres.Querier, where string, args ...any) ([]Webhook, error) {
-	rows, err := db.Query(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE `+where+` ORDER BY name`, args...)
+	found, err := postgres.Collect(ctx, db, s.scanWebhook, `SELECT `+webhookColumns+` FROM webhooks WHERE `+where+` ORDER BY name`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read webhooks: %w", err)
 	}
-	found, err := pgx.CollectRows(rows, s.scanWebhook)
+	return found, nil
+}
+
+const webhookColumns = `id, name, coalesce(team, ''), hint, created_at, created_by, sent_at, failed_at, coalesce(error, ''), sealed`
+
+// scanWebhook reads a row. If the present rules refuse the URL, for instance after an upgrade, that is the webhook's error
+// before any message is sent.
+func (s *Service) scanWebhook(row pgx.CollectableRow) (Webhook, error) {
+	var w Webhook
+	var by *uuid.UUID
+	var sealed []byte
+	err := row.Scan(&w.ID, &w.Name, &w.Team, &w.Host, &w.CreatedAt, &by, &w.SentAt, &w.FailedAt, &w.Error, &sealed)
+	if err != nil {
+		return w, err
+	}
+	if by != nil {
+		w.CreatedBy = *by
+	}
+	address, err := s.Box.Open(sealed, secret.For(webhookPurpose, w.ID))
+	if err != nil {
+		return w, nil //nolint:nilerr // sending reports it
+	}
+	if err := receiver.CheckStored(s.TrustedHosts, string(address)); err != nil {
+		w.Error = err.Error()
+	}
+	return w, nil
+}
+
+// webhookRow is a webhook to send to.
+type webhookRow struct {
+	id     uuid.UUID
+	sealed []byte
+}
+
+func (s *Service) sendWebhook(ctx context.Context, t *turn) outcome {
+	if len(t.news) == 0 {
+		return outcome{state: nothing}
+	}
+	return s.postWebhook(ctx, t.webhook, s.chatMessage(t.news))
+}
+
+func (s *Service) postWebhook(ctx context.Context, row *webhookRow, message chatPayload) outcome {
+	address, err := s.Box.Open(row.sealed, secret.For(webhookPurpose, row.id))
+	if err != nil {
+		s.Logger.Error("decrypt URL of webhook", "webhook", row.id, "error", err)
+		return outcome{state: refused, err: errors.New("its URL cannot be decrypted with this server's key"), wait: refusalPause}
+	}
+	body, err := receiver.Encode(message)
+	if err != nil {
+		return outcome{state: refused, err: fmt.Errorf("encode message: %w", err), wait: refusalPause}
+	}
+	return s.outcomeOf(row.id, receiver.Post(ctx, s.webhooks, string(address), nil, body, s.Now()))
+}
+
+// Receivers returns all webhooks with their URLs. It needs no service.
+func Receivers(ctx context.Context, db postgres.Querier, box *secret.Box) ([]receiver.Stored, error) {
+	rows, err := db.Query(ctx, `SELECT id, name, hint, sealed FROM webhooks ORDER BY name`)
+	if err != nil {
+		return nil, fmt.Errorf("read webhooks: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (receiver.Stored, error) {
+		var id uuid.UUID
+		var name, host string
+		var sealed []byte
+		if err := row.Scan(&id, &name, &host, &sealed); err != nil {
+			return receiver.Stored{}, err
+		}
+		address, err := box.Open(sealed, secret.For(webhookPurpose, id))
+		return receiver.Stored{Name: "webhook " + name, Host: host, Address: string(address)}, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read webhooks: %w", err)
 	}

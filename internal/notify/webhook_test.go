@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
@@ -24,15 +25,15 @@ func TestQueueDoesNothingForNobody(t *testing.T) {
 	w := newWorld(t)
 	parked := w.park(3)
 	w.tell(parked...)
-	w.tell(parked...) // now from memory
-	if n := w.jobs("true"); n != 0 {
+	w.tell(parked...) // now from the cache
+	if n := w.db.Count("river_job WHERE true"); n != 0 {
 		t.Fatalf("%d jobs, and nobody subscribed", n)
 	}
 	receiver := newReceiver(t)
 	w.webhook(receiver.URL, "blue")
 	w.tell(parked...)
 	w.decide(parked[0])
-	if n := w.jobs("true"); n != 0 {
+	if n := w.db.Count("river_job WHERE true"); n != 0 {
 		t.Errorf("%d jobs about calls of no team, and of decided ones, for a webhook of team blue", n)
 	}
 	w.tell(w.park(1, func(e *notify.Event) { e.Team = "blue" })...)
@@ -58,7 +59,7 @@ func TestQueueIsInTheTransaction(t *testing.T) {
 	if !errors.Is(err, failure) {
 		t.Fatal(err)
 	}
-	if n := w.jobs("true"); n != 0 {
+	if n := w.db.Count("river_job WHERE true"); n != 0 {
 		t.Errorf("%d jobs of a transaction that was rolled back", n)
 	}
 }
@@ -119,7 +120,7 @@ func TestWhatAWebhookIsTold(t *testing.T) {
 	}
 }
 
-// What skills and agents call themselves means nothing to a chat.
+// Names of skills and agents have no effect in a chat.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ tool, text, block string }{
@@ -167,8 +168,8 @@ func TestBurstBecomesFewMessages(t *testing.T) {
 	for _, e := range burst {
 		w.tell(e)
 	}
-	eventually.Holds(t, "all events are spread", func() bool { return w.jobs(`kind = 'notify_spread' AND `+unfinished) == 0 })
-	if n := w.jobs(`kind = 'notify_deliver'`); n > 3 {
+	eventually.Holds(t, "all events are spread", func() bool { return w.db.Count(`river_job WHERE kind = 'notify_spread' AND `+unfinished) == 0 })
+	if n := w.db.Count(`river_job WHERE kind = 'notify_deliver'`); n > 3 {
 		t.Errorf("%d jobs for one webhook", n)
 	}
 	sent := time.Now()
@@ -188,15 +189,15 @@ func TestBurstBecomesFewMessages(t *testing.T) {
 	}
 }
 
-// Whatever a receiver does, its webhook says so, and no address is written down anywhere.
+// The webhook shows every failure of a receiver, and no address is stored in clear.
 func TestReceiversThatFail(t *testing.T) {
 	t.Parallel()
 	elsewhere := newReceiver(t)
 	for name, tc := range map[string]struct {
 		answers []http.HandlerFunc
-		says    *regexp.Regexp // the webhook meanwhile
-		pause   time.Duration  // at least, before the second attempt
-		final   bool           // there is none
+		says    *regexp.Regexp // of the webhook's error
+		pause   time.Duration  // minimum, before the second attempt
+		final   bool           // there is no second attempt
 	}{
 		"500":            {[]http.HandlerFunc{status(500)}, exactly("answered HTTP 500"), 900 * time.Millisecond, false},
 		"429":            {[]http.HandlerFunc{status(429, "Retry-After", "2")}, exactly("answered HTTP 429"), 2 * time.Second, false},
@@ -264,7 +265,7 @@ func exactly(text string) *regexp.Regexp {
 	return regexp.MustCompile("^" + regexp.QuoteMeta(text) + "$")
 }
 
-// nowhere fails when a text is in the log, or in any row that is not encrypted.
+// nowhere fails if a text is in the log or in an unencrypted column.
 func (w *world) nowhere(texts ...string) {
 	w.t.Helper()
 	var rows string
@@ -274,7 +275,7 @@ func (w *world) nowhere(texts ...string) {
 		(SELECT string_agg(to_jsonb(n)::text, E'\n') FROM notices n), (SELECT string_agg(to_jsonb(k)::text, E'\n') FROM push_keys k))`).Scan(&rows))
 	for _, text := range texts {
 		if strings.Contains(rows, text) || strings.Contains(w.logs.String(), text) {
-			w.t.Errorf("%q is written down:\n%s\n%s", text, rows, w.logs)
+			w.t.Errorf("%q is written down:\n%s\n%s", text, rows, w.logs.String())
 		}
 	}
 	if !strings.Contains(rows, "webhook.created") && !strings.Contains(rows, "push_subscription.created") {
@@ -293,11 +294,11 @@ func TestAddressesThatAreNeverDialled(t *testing.T) {
 	}
 }
 
-// unreached is what is said of each receiver that did not answer, however far a connection came.
+// unreached is the error for every receiver that did not answer, however far the connection came.
 const unreached = "could not be reached: the server's log says why"
 
-// Hosts that are not trusted are sent nothing without https or on private addresses; a webhook that is older than this rule says
-// so before anything is sent. Errors do not tell whether a port is open.
+// Untrusted hosts get nothing over http or on private addresses. A webhook that is older than this rule shows the error
+// before anything is sent. Errors do not tell whether a port is open.
 func TestWebhooksOfHostsThatAreNotTrusted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -332,7 +333,7 @@ func TestWebhooksOfHostsThatAreNotTrusted(t *testing.T) {
 	}
 	for _, url := range []string{open.URL, secure.URL, "https://localhost/hushhush", "http://chat.example/hushhush", "https://[fd00::1]/hushhush"} {
 		_, err := upgraded.CreateWebhook(t.Context(), w.by, notify.NewWebhook{Name: "new", URL: url})
-		if invalid, ok := errors.AsType[*notify.InvalidError](err); !ok || invalid.Field != "url" || strings.Contains(err.Error(), "hushhush") {
+		if invalid, ok := errors.AsType[*fault.InvalidError](err); !ok || invalid.Fields[0].Name != "url" || strings.Contains(err.Error(), "hushhush") {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -377,7 +378,7 @@ func TestDecidedCallsAreNotAnnounced(t *testing.T) {
 	}
 }
 
-// A process that is killed leaves its jobs as they were; another takes them up.
+// Another process continues the jobs of a killed process.
 func TestKilledProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -385,7 +386,7 @@ func TestKilledProcess(t *testing.T) {
 	hook := w.webhook(receiver.URL, "")
 	check(t, w.river.Stop(t.Context()))
 	parked := w.park(2)
-	// One job dies before it spread its event, ...
+	// One job dies before it spreads its event, ...
 	w.tell(parked[0])
 	// ... the other one while it sends.
 	event := fmt.Sprintf(`{"kind":"parked","call_id":%q,"agent":"a","skill":"s","tool":"t","deadline":"2090-01-01T00:00:00Z","principal_id":%q}`,
@@ -395,11 +396,10 @@ func TestKilledProcess(t *testing.T) {
 		`INSERT INTO notices (target_id, call_id, kind, event, tried_at) SELECT id, '` + parked[1].CallID.String() + `', 'parked', '` + event + `', holdpoint_now() FROM webhooks`,
 		`INSERT INTO river_job (state, kind, queue, args, max_attempts, priority) SELECT 'available', 'notify_deliver', 'notify',
 			jsonb_build_object('table', 'webhooks', 'target', id), 50, 1 FROM webhooks`,
-		`UPDATE river_job SET state = 'running', attempt = 1, attempted_by = '{gone}', attempted_at = now() - interval '10 minutes'`,
+		`UPDATE river_job SET state = 'running', attempt = 1, attempted_by = '{gone}', attempted_at = now() - interval '2 hours'`, // after one, River rescues jobs,
 		`DELETE FROM river_leader`,
 	} {
-		_, err := w.db.Pool().Exec(t.Context(), sql)
-		check(t, err)
+		w.db.Exec(sql)
 	}
 	second := w.service()
 	w.start(second)
@@ -419,7 +419,7 @@ func TestKilledProcess(t *testing.T) {
 	}
 }
 
-// However many processes send, every call is announced once, and the gap is kept.
+// With several sending processes, every call is announced once and the gap is kept.
 func TestManyProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -498,7 +498,7 @@ func TestWebhooksOfOperators(t *testing.T) {
 			t.Errorf("a deleted webhook: %v", err)
 		}
 	}
-	if got := w.actions(hook.ID); len(got) != 2 || got[0] != "webhook.created" || got[1] != "webhook.deleted" {
+	if got := w.db.Actions(hook.ID); got != "webhook.created webhook.deleted" {
 		t.Errorf("audit: %v", got)
 	}
 	w.tell(w.park(1, func(e *notify.Event) { e.Team = hook.Team })...)
@@ -536,14 +536,14 @@ func TestWebhooksThatCannotBe(t *testing.T) {
 		"an invisible team":  {"team", notify.NewWebhook{Name: "b", URL: "https://chat.example/x", Team: "bl\u200bue"}},
 	} {
 		_, err := w.notify.CreateWebhook(t.Context(), w.by, tc.n)
-		invalid, ok := errors.AsType[*notify.InvalidError](err)
-		if !ok || invalid.Field != tc.field || strings.Contains(err.Error(), "hushhush") {
+		invalid, ok := errors.AsType[*fault.InvalidError](err)
+		if !ok || invalid.Fields[0].Name != tc.field || strings.Contains(err.Error(), "hushhush") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// The answer of a receiver that never ends is not waited for, nor read.
+// An endless response is neither awaited nor read.
 func TestEndlessAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

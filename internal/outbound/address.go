@@ -2,9 +2,8 @@ package outbound
 
 import "net/netip"
 
-// never are the ranges that no policy opens: link-local addresses and the
-// places where clouds serve instance credentials.
-func never() []netip.Prefix {
+// forbiddenRanges are never dialed: link-local addresses and the services of clouds that hand out instance credentials.
+func forbiddenRanges() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("169.254.0.0/16"),      // link-local, and the metadata service of most clouds
 		netip.MustParsePrefix("fe80::/10"),           // link-local
@@ -20,9 +19,8 @@ func never() []netip.Prefix {
 	}
 }
 
-// private are the ranges that are not part of the public Internet (the
-// special-purpose registries of RFC 6890).
-func private() []netip.Prefix {
+// privateRanges are not part of the public Internet (special-purpose registries of RFC 6890).
+func privateRanges() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("0.0.0.0/8"), // "this host": reaches loopback
 		netip.MustParsePrefix("10.0.0.0/8"),
@@ -48,10 +46,9 @@ func private() []netip.Prefix {
 	}
 }
 
-// embedded returns the IPv4 addresses that an IPv6 address may carry in forms
-// that a router or a host may unwrap: mapped and compatible (RFC 4291), NAT64
-// (RFC 6052), IPv4-translated (RFC 7915), 6to4 (RFC 3056).
-func embedded(ip netip.Addr) []netip.Addr {
+// embeddedAddrs returns the IPv4 addresses that a router or host may unwrap from an IPv6 address: mapped and compatible (RFC
+// 4291), NAT64 (RFC 6052), IPv4-translated (RFC 7915), 6to4 (RFC 3056).
+func embeddedAddrs(ip netip.Addr) []netip.Addr {
 	if !ip.Is6() {
 		return nil
 	}
@@ -66,8 +63,8 @@ func embedded(ip netip.Addr) []netip.Addr {
 	case netip.MustParsePrefix("2002::/16").Contains(ip):
 		return []netip.Addr{netip.AddrFrom4([4]byte(b[2:6]))}
 	case netip.MustParsePrefix("64:ff9b:1::/48").Contains(ip):
-		// A network's own NAT64 (RFC 8215). How long its prefix is, /48, /56, /64 or /96, only the network
-		// knows; after each the address stands elsewhere, around the eighth byte (RFC 6052, section 2.2).
+		// Local-use NAT64 (RFC 8215). The length of its prefix, /48, /56, /64 or /96, is not known here; the position of the
+		// address around the eighth byte depends on it (RFC 6052 section 2.2).
 		return []netip.Addr{
 			netip.AddrFrom4([4]byte{b[6], b[7], b[9], b[10]}),
 			netip.AddrFrom4([4]byte{b[7], b[9], b[10], b[11]}),
@@ -78,14 +75,14 @@ func embedded(ip netip.Addr) []netip.Addr {
 	return nil
 }
 
-// classify says whether an address is forbidden to all, private, or public.
-func classify(ip netip.Addr) class {
+// classifyAddr returns the strictest class of an address and the addresses embedded in it.
+func classifyAddr(ip netip.Addr) class {
 	found := public
-	for _, candidate := range candidates(ip.WithZone("")) {
+	for _, candidate := range effectiveAddrs(ip.WithZone("")) {
 		switch {
-		case within(never(), candidate):
+		case inAnyRange(forbiddenRanges(), candidate):
 			return forbidden
-		case within(private(), candidate):
+		case inAnyRange(privateRanges(), candidate):
 			found = privateOnly
 		}
 	}
@@ -100,15 +97,15 @@ const (
 	forbidden
 )
 
-// candidates are the addresses that ip may turn out to be.
-func candidates(ip netip.Addr) []netip.Addr {
+// effectiveAddrs returns the addresses that a connection to ip may reach.
+func effectiveAddrs(ip netip.Addr) []netip.Addr {
 	if ip.Is4In6() {
-		return embedded(ip)
+		return embeddedAddrs(ip)
 	}
-	return append([]netip.Addr{ip}, embedded(ip)...)
+	return append([]netip.Addr{ip}, embeddedAddrs(ip)...)
 }
 
-func within(prefixes []netip.Prefix, ip netip.Addr) bool {
+func inAnyRange(prefixes []netip.Prefix, ip netip.Addr) bool {
 	for _, p := range prefixes {
 		if p.Contains(ip) {
 			return true

@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/outbound"
 )
 
-// zone is a name server that answers each question for a name with the next of some addresses, the last for ever.
+// zone is a name server that answers each query for a name with the next of its addresses, and then with the last.
 type zone struct {
 	mu      sync.Mutex
 	answers map[string][][]string
@@ -51,7 +51,7 @@ func (z *zone) answer(query []byte) []byte {
 	return reply
 }
 
-// serveNames makes names resolve as the zone says, for all of this process, until the test ends.
+// serveNames resolves names by the zone, in the whole process, until the test ends.
 func serveNames(t *testing.T, z *zone) {
 	t.Helper()
 	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -80,7 +80,7 @@ func serveNames(t *testing.T, z *zone) {
 	})
 }
 
-// What a name resolves to is judged when it is dialled, each time. (Not parallel: it replaces the resolver of the process.)
+// Each dial checks the resolved address. (Not parallel: it replaces the resolver of the process.)
 func TestHostileNames(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -88,7 +88,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	const public = "192.88.99.1" // of a range that is not routed any more (RFC 7526)
+	const public = "192.88.99.1" // in a range that is no longer routed (RFC 7526)
 	z := &zone{asked: map[string]int{}, answers: map[string][][]string{
 		"private.test.":  {{"10.1.2.3"}},
 		"loopback.test.": {{"127.0.0.1"}},
@@ -103,7 +103,7 @@ func TestHostileNames(t *testing.T) {
 	hasty := outbound.NewTransport(outbound.Config{Policy: trusted, DialTimeout: 2 * time.Second})
 	dial := func(name string) error {
 		transport := patient
-		if name == "rebind.test" { // at first nobody answers there
+		if name == "rebind.test" { // at first, no server answers there
 			transport = hasty
 		}
 		conn, err := transport.DialContext(t.Context(), "tcp", net.JoinHostPort(name, port))
@@ -122,7 +122,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	refused("private.test", "private addresses are not allowed")
 	refused("loopback.test", "private addresses are not allowed")
-	refused("metadata.test", "never dialled") // trusted, and still
+	refused("metadata.test", "never dialled") // in spite of the trust
 	if err := dial("trusted.test"); err != nil {
 		t.Errorf("trusted name: %v", err)
 	}
@@ -130,14 +130,14 @@ func TestHostileNames(t *testing.T) {
 		t.Errorf("trusted name, before it turns: %v", err)
 	}
 	refused("turned.test", "never dialled")
-	// The first answer was public, and no answer is remembered for what the next one is judged by.
+	// The first answer was public. Earlier answers do not affect the next check.
 	if err := dial("rebind.test"); errors.Is(err, outbound.ErrForbidden) {
 		t.Errorf("a public address: %v", err)
 	}
 	refused("rebind.test", "private addresses are not allowed")
 }
 
-// A client over the transport resolves, and judges, whatever the request's header says.
+// The check is of the URL's host, whatever the Host header says.
 func TestHostHeaderDoesNotCount(t *testing.T) {
 	t.Parallel()
 	client := outbound.NewClient(outbound.Config{Policy: outbound.Policy{TrustedHosts: []string{"good.test"}}})

@@ -1,10 +1,8 @@
-// Package outbound owns the rule which network addresses this process
-// connects to on behalf of others, and the HTTP transport that keeps it.
+// Package outbound owns the policy which network addresses this process may connect to on behalf of others, and the HTTP
+// transport that enforces it. It does not own requests, retries, or who may name a host.
 //
-// The rule is checked when a connection is dialled, on the address that the
-// name was resolved to, so neither DNS nor a redirect gets round it. Link-local
-// and cloud-metadata addresses are never dialled. It does not own what is sent,
-// who may name a host, or retries.
+// The policy is checked when a connection is dialed, on the resolved address, so neither DNS nor a redirect can bypass it.
+// Link-local and cloud metadata addresses are never dialed.
 package outbound
 
 import (
@@ -12,6 +10,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -22,14 +21,13 @@ import (
 	"time"
 )
 
-// ErrForbidden is wrapped by every error about an address that the policy
-// does not let this process dial.
+// ErrForbidden is wrapped by every error about an address that the policy forbids.
 var ErrForbidden = errors.New("address is not allowed")
 
-// AddressError names the address that was not dialled.
+// AddressError is a connection that was refused by the policy.
 type AddressError struct {
-	Host    string     // as it was named
-	Address netip.Addr // as it was resolved
+	Host    string     // the name or address that was requested
+	Address netip.Addr // the resolved address
 	Reason  string
 }
 
@@ -42,22 +40,20 @@ func (e *AddressError) Error() string {
 
 func (e *AddressError) Unwrap() error { return ErrForbidden }
 
-// Policy says which addresses may be dialled. The zero Policy allows public
-// addresses only. No Policy allows link-local or cloud-metadata addresses.
+// Policy says which addresses may be dialed. The zero policy allows public addresses only. No policy allows link-local or
+// cloud metadata addresses.
 type Policy struct {
-	// AllowPrivate also allows loopback and private networks: for a URL that
-	// an operator wrote down.
+	// AllowPrivate also allows loopback and private networks, for URLs that an operator configured.
 	AllowPrivate bool
-	// TrustedHosts are names that may resolve to private addresses although
-	// AllowPrivate is false. "host" stands for every port, "host:port" for one.
+	// TrustedHosts may resolve to private addresses without AllowPrivate. "host" stands for every port, "host:port" for
+	// one.
 	TrustedHosts []string
-	// PublicHosts are names that may not resolve to private addresses although
-	// AllowPrivate is true: an operator wrote them down when they were public.
+	// PublicHosts must not resolve to private addresses in spite of AllowPrivate: they were public when an operator
+	// configured them.
 	PublicHosts []string
 }
 
-// Config is a transport's policy and its limits. Zero fields have the
-// defaults named.
+// Config is the policy and the limits of a transport. Zero fields have the defaults named.
 type Config struct {
 	Policy Policy
 	// DialTimeout bounds name resolution and connecting, and again the TLS
@@ -67,24 +63,22 @@ type Config struct {
 	IdleTimeout time.Duration
 	// MaxIdlePerHost is how many unused connections are kept. Default 8.
 	MaxIdlePerHost int
-	// MaxHeaderBytes bounds an answer's header. Default 256 KiB.
+	// MaxHeaderBytes bounds the header of a response. Default 256 KiB.
 	MaxHeaderBytes int64
-	// TLS is used for https; nil means Go's defaults.
+	// TLS configures https. Nil: Go's defaults.
 	TLS *tls.Config
-	// HTTP1Only speaks HTTP/1.1 also with servers that offer HTTP/2. Default:
-	// HTTP/2 over TLS where the server offers it.
+	// HTTP1Only disables HTTP/2. By default it is used over TLS if the server offers it.
 	HTTP1Only bool
-	// Wrap, when set, is given each connection after it was dialled, below TLS.
+	// Wrap wraps each new connection, below TLS. Nil: connections are not wrapped.
 	Wrap func(net.Conn) net.Conn
 }
 
-// NewTransport returns a transport that dials only what the policy allows. It
-// uses no proxy, because a proxy would resolve the name out of the policy's
-// sight, and asks for no compression, so that the bytes read are the bytes sent.
+// NewTransport returns a transport that dials only addresses that the policy allows. It uses no proxy, which would resolve
+// names outside of the policy, and requests no compression, so that the bytes read are the bytes sent.
 func NewTransport(config Config) *http.Transport {
 	t := &http.Transport{
-		DialContext:            config.dialer(),
-		TLSClientConfig:        config.TLS.Clone(), // transports change theirs
+		DialContext:            config.newDialer(),
+		TLSClientConfig:        config.TLS.Clone(), // the transport changes it
 		TLSHandshakeTimeout:    orDefault(config.DialTimeout, 10*time.Second),
 		IdleConnTimeout:        orDefault(config.IdleTimeout, 30*time.Second),
 		MaxIdleConns:           0,
@@ -99,13 +93,12 @@ func NewTransport(config Config) *http.Transport {
 		if t.TLSClientConfig == nil {
 			t.TLSClientConfig = new(tls.Config)
 		}
-		t.TLSClientConfig.NextProtos = []string{"http/1.1"} // a configuration that came with h2 would have the server choose it
+		t.TLSClientConfig.NextProtos = []string{"http/1.1"} // with h2 in it, the server could choose HTTP/2
 	}
 	return t
 }
 
-// NewClient returns a client over [NewTransport] that follows no redirect: the
-// answer that redirects is returned to the caller.
+// NewClient returns a client over [NewTransport] that follows no redirect, but returns the redirecting response.
 func NewClient(config Config) *http.Client {
 	return &http.Client{
 		Transport:     NewTransport(config),
@@ -113,7 +106,37 @@ func NewClient(config Config) *http.Client {
 	}
 }
 
-func (c Config) dialer() func(context.Context, string, string) (net.Conn, error) {
+// BoundBodies returns a transport that cuts the bodies of responses after limit bytes, for libraries that read without a limit.
+func BoundBodies(next http.RoundTripper, limit int64) http.RoundTripper {
+	return boundedTransport{next, limit}
+}
+
+type boundedTransport struct {
+	next  http.RoundTripper
+	limit int64
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (b boundedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(response.Body, b.limit), response.Body}
+	return response, nil
+}
+
+// CloseIdleConnections closes the idle connections of the transport below; [http.Client] calls it.
+func (b boundedTransport) CloseIdleConnections() {
+	if closer, ok := b.next.(interface{ CloseIdleConnections() }); ok {
+		closer.CloseIdleConnections()
+	}
+}
+
+func (c Config) newDialer() func(context.Context, string, string) (net.Conn, error) {
 	timeout := orDefault(c.DialTimeout, 10*time.Second)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialer := net.Dialer{
@@ -133,7 +156,7 @@ func (c Config) dialer() func(context.Context, string, string) (net.Conn, error)
 	}
 }
 
-// plainError takes the AddressError out of what the dialer wraps around it.
+// plainError unwraps an AddressError from the dialer's errors.
 func plainError(err error) error {
 	if refused, ok := errors.AsType[*AddressError](err); ok {
 		return refused
@@ -141,13 +164,13 @@ func plainError(err error) error {
 	return err
 }
 
-func (p Policy) trusts(host, address string) bool {
+func (p Policy) trustsHost(host, address string) bool {
 	return slices.ContainsFunc(p.TrustedHosts, func(trusted string) bool {
 		return strings.EqualFold(trusted, host) || strings.EqualFold(trusted, address)
 	})
 }
 
-// IsLocalName reports whether a host's name stands for this machine by itself (RFC 6761, section 6.3).
+// IsLocalName reports whether a host name always means this machine (RFC 6761 section 6.3).
 func IsLocalName(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
@@ -159,15 +182,15 @@ func (p Policy) TrustsURL(u *url.URL) bool {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
-	return p.trusts(u.Hostname(), net.JoinHostPort(u.Hostname(), port))
+	return p.trustsHost(u.Hostname(), net.JoinHostPort(u.Hostname(), port))
 }
 
-// Resolve judges the addresses that a URL's host has now: nil, if one of them may be dialed or none is found. Where it
-// leads later is judged when it is dialed.
+// Resolve checks the present addresses of the host of a URL. It returns nil if one of them may be dialed or there is none.
+// Later addresses are checked when they are dialed.
 func (p Policy) Resolve(ctx context.Context, u *url.URL) error {
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
 	if err != nil {
-		return nil //nolint:nilerr // a name without an address leads nowhere
+		return nil //nolint:nilerr // a name without an address cannot be dialed
 	}
 	policy := p
 	policy.AllowPrivate = p.AllowPrivate || p.TrustsURL(u)
@@ -180,25 +203,24 @@ func (p Policy) Resolve(ctx context.Context, u *url.URL) error {
 	return refused
 }
 
-// IsPublicHost reports whether a name resolves now, and to public addresses only.
+// IsPublicHost reports whether a name resolves now, and only to public addresses.
 func IsPublicHost(ctx context.Context, host string) bool {
 	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-	return err == nil && len(addresses) > 0 && !slices.ContainsFunc(addresses, func(a netip.Addr) bool { return classify(a) != public })
+	return err == nil && len(addresses) > 0 && !slices.ContainsFunc(addresses, func(a netip.Addr) bool { return classifyAddr(a) != public })
 }
 
-// Check judges one address that the host of address ("host:port", as it was
-// named) was resolved to. A refusal is an *AddressError.
+// Check checks a resolved address of the host in address ("host:port", as it was requested). The error is an *[AddressError].
 func (p Policy) Check(address string, resolved netip.Addr) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("check address %q: %w", address, err)
 	}
-	switch classify(resolved) {
+	switch classifyAddr(resolved) {
 	case forbidden:
 		return &AddressError{Host: host, Address: resolved, Reason: "link-local and cloud-metadata addresses are never dialled"}
 	case public:
 	case privateOnly:
-		if p.trusts(host, address) {
+		if p.trustsHost(host, address) {
 			return nil
 		}
 		if p.AllowPrivate && slices.Contains(p.PublicHosts, strings.ToLower(host)) {
@@ -214,7 +236,7 @@ func (p Policy) Check(address string, resolved netip.Addr) error {
 	return nil
 }
 
-// checkResolved is called with what the dialer is about to connect to.
+// checkResolved checks the address that the dialer is about to connect to.
 func (p Policy) checkResolved(address, resolved string) error {
 	target, err := netip.ParseAddrPort(resolved)
 	if err != nil {

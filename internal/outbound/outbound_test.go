@@ -21,7 +21,7 @@ func TestForbiddenAddresses(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		address string
-		private bool // may be dialled when the policy allows private addresses
+		private bool // allowed with AllowPrivate
 	}{
 		{"169.254.169.254", false},
 		{"169.254.0.1", false},
@@ -43,7 +43,7 @@ func TestForbiddenAddresses(t *testing.T) {
 		{"[64:ff9b:1:0:a9:fea9:fe00:0]", false},  // of a /64
 		{"[64:ff9b:1:a9:fe:a9fe::]", false},      // of a /56
 		{"[64:ff9b:1:a9fe:a9:fe00::]", false},    // of a /48
-		{"[64:ff9b:1:ffff:0:6464:64c8:0]", true}, // bytes that stand at none of the places
+		{"[64:ff9b:1:ffff:0:6464:64c8:0]", true}, // embedded at none of the positions
 		{"[64:ff9b:1::808:808]", true},
 		{"[::ffff:0:a00:1]", true},
 		{"[::ffff:0:7f00:1]", true},

@@ -8,19 +8,17 @@ import (
 	"sync/atomic"
 )
 
-// countedConn counts the bytes written to a connection, so that a failed
-// request is known to have left this process or not.
+// countedConn counts the bytes written to a connection, so that it is known whether a failed request was sent.
 type countedConn struct {
 	net.Conn
 	written atomic.Int64
-	request atomic.Pointer[Wire] // whose first byte is still to be written
+	request atomic.Pointer[Wire] // whose first byte has not been written
 }
 
-// Count wraps a connection so that a [Wire] knows what was written to it: for Wrap in [Config].
+// Count wraps a connection so that a [Wire] can observe it. It is for [Config].Wrap.
 func Count(c net.Conn) net.Conn { return &countedConn{Conn: c} }
 
-// Write counts what it may write before it writes it: a reader of the count
-// never sees less than what is on its way.
+// Write counts bytes before it writes them, so the count is never too low.
 func (c *countedConn) Write(p []byte) (int, error) {
 	if w := c.request.Swap(nil); w != nil {
 		if err := w.Confirm(); err != nil {
@@ -36,21 +34,21 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Wire observes one HTTP request on its way out over a transport whose connections are counted (see [Count]). Its answers
-// are right once RoundTrip has returned an error. Its zero value is ready.
+// Wire observes whether one HTTP request is sent over a transport with counted connections (see [Count]). Its methods are
+// valid after RoundTrip has returned an error. The zero value is ready to use.
 type Wire struct {
-	// Confirm is asked over HTTP/1 right before the request's first byte is written; its error ends the request. Nil: nothing is
-	// asked.
+	// Confirm is called over HTTP/1 right before the first byte of the request is written. An error ends the request. Nil:
+	// nothing is called.
 	Confirm func() error
 
 	refused   atomic.Pointer[error]
-	connected atomic.Bool  // a connection was there
+	connected atomic.Bool  // the request got a connection
 	headers   atomic.Bool  // the request's headers were written, at least to a buffer
 	before    atomic.Int64 // the connection's count when the request got it
 	conn      atomic.Pointer[countedConn]
 }
 
-// Observe returns the context that the request is to have.
+// Observe returns the context for the request.
 func (w *Wire) Observe(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
@@ -67,8 +65,8 @@ func (w *Wire) Observe(ctx context.Context) context.Context {
 	})
 }
 
-// countedUnder finds the counted connection of an HTTP/1 connection. HTTP/2
-// has none of use: its requests share one.
+// countedUnder returns the counted connection of an HTTP/1 connection. For HTTP/2, whose requests share a connection, it
+// returns nil.
 func countedUnder(conn net.Conn) *countedConn {
 	if secure, ok := conn.(*tls.Conn); ok {
 		if secure.ConnectionState().NegotiatedProtocol == "h2" {
@@ -91,17 +89,15 @@ func (w *Wire) Refused() error {
 	return nil
 }
 
-// Untouched reports whether certainly no byte of the request was written. Over
-// HTTP/1 the connection was closed before RoundTrip returned its error, so what
-// net/http's own goroutine has not begun to write by then, it cannot write.
-// stopped: the request was cancelled, and HTTP/2 may then still be writing.
+// Untouched reports whether it is certain that no byte of the request was written. Over HTTP/1, the connection is closed
+// before RoundTrip returns an error, so net/http cannot begin to write afterwards. stopped: the request was cancelled, after
+// which HTTP/2 may still be writing.
 func (w *Wire) Untouched(stopped bool) bool {
 	switch conn := w.conn.Load(); {
 	case !w.connected.Load():
 		return true
 	case conn != nil:
-		// Over TLS the alert that ends a connection counts too: the answer is
-		// then no, which is the safe one.
+		// Over TLS, the closing alert counts too. The result is then false, which is safe.
 		return conn.written.Load() == w.before.Load()
 	default:
 		return !w.headers.Load() && !stopped

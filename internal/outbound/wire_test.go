@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/outbound"
 )
 
-// brokenConn takes some bytes, and then fails; or its far end leaves.
+// brokenConn accepts some bytes and then fails, or its peer closes it.
 type brokenConn struct {
 	net.Conn
 	far  net.Conn
@@ -29,8 +29,8 @@ func (c *brokenConn) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestWhatWasWrittenIsKnown: only a request of which no byte left may be sent
-// once more.
+// TestWhatWasWrittenIsKnown: a request may be sent again only if no byte of it was
+// written.
 func TestWhatWasWrittenIsKnown(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
@@ -58,8 +58,8 @@ func broken(room int) net.Conn {
 	return &brokenConn{Conn: near, far: far, room: room}
 }
 
-// untouched posts a request over a connection and reports whether, after its
-// failure, it counts as certainly unwritten.
+// untouched posts a request over a connection that fails, and reports whether the
+// request counts as certainly unwritten.
 func untouched(ctx context.Context, dial func() (net.Conn, error)) (bool, error) {
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		conn, err := dial()

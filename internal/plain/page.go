@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Page is the nth page, from 1 on, of a text that is cut into pages of at most size bytes between characters, and how many there are. A page
-// that there is none of is empty. What is not UTF-8 is replaced.
+// Page cuts a text into pages of at most size bytes, between characters. It returns page n, counted from 1, and the number of
+// pages. A page that does not exist is empty. Invalid UTF-8 is replaced.
 func Page(text string, n, size int) (page string, pages int) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	for from := 0; from < len(text) || pages == 0; {

@@ -1,5 +1,5 @@
-// Package plain owns how text from outside becomes fit for a message: one line, bounded, with
-// nothing in it that a terminal, a log or a page would not show.
+// Package plain owns the cleaning of text from outside for messages: it limits its length, and escapes characters that a
+// terminal, a log or a page would not show.
 package plain
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Line is at most limit bytes of a text, with what is invisible or unprintable written as an escape.
+// Line returns at most limit bytes of a text, with invisible characters escaped.
 func Line(s string, limit int) string {
 	cut := ""
 	if len(s) > limit {

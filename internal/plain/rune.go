@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// blank are characters that Unicode counts as letters, marks or symbols, and that fonts draw as nothing. Unicode has no
-// property for them; the fillers that it has one for are Other_Default_Ignorable_Code_Point.
+// blank has the characters that Unicode counts as letters, marks or symbols although fonts draw nothing for them. Unicode has
+// no property for them.
 var blank = &unicode.RangeTable{ //nolint:gochecknoglobals // a table
 	R16: []unicode.Range16{
 		{Lo: 0x2800, Hi: 0x2800, Stride: 1}, // blank Braille pattern

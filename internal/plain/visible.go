@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Quoted shows text from outside between quotation marks, invisible characters
-// escaped, so that where it ends is beyond doubt. It keeps at most limit characters.
+// Quoted returns text from outside in quotation marks, with invisible characters escaped, so that its end is clear. It keeps
+// at most limit characters.
 func Quoted(text string, limit int) string {
-	short := clip(text, limit)
+	short := clipText(text, limit)
 	var quoted strings.Builder
 	quoted.WriteByte('"')
 	for i, r := range short {
@@ -30,11 +30,10 @@ func Quoted(text string, limit int) string {
 	return quoted.String()
 }
 
-// Visible shows text of several lines from outside as it is, but for characters that cannot be seen. It keeps at most limit
-// characters.
+// Visible returns text of several lines from outside with invisible characters escaped. It keeps at most limit characters.
 func Visible(text string, limit int) string {
 	var shown strings.Builder
-	for _, r := range clip(strings.ToValidUTF8(text, "\uFFFD"), limit) {
+	for _, r := range clipText(strings.ToValidUTF8(text, "\uFFFD"), limit) {
 		if r == '\n' || IsVisible(r) {
 			shown.WriteRune(r)
 		} else {
@@ -44,8 +43,8 @@ func Visible(text string, limit int) string {
 	return shown.String()
 }
 
-// clip keeps the first characters of a text.
-func clip(text string, limit int) string {
+// clipText keeps the first characters of a text.
+func clipText(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

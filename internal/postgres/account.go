@@ -12,15 +12,15 @@ import (
 	"syscall"
 )
 
-// account is whom the server programs run as.
+// account is the account that the server programs run as.
 type account struct {
 	name     string
 	uid, gid uint32
-	drop     bool // we are root and have to become it
+	drop     bool // this process is root and has to switch to it
 }
 
-// clusterAccount chooses the account for the cluster in dataDir: the process's
-// own, or for root the owner of the cluster that is there, else the account postgres.
+// clusterAccount chooses the account of the cluster in pgData: the process's own, or for root the owner of an existing
+// cluster, else the account postgres.
 func clusterAccount(pgData string) (account, error) {
 	uid := os.Geteuid()
 	if uid != 0 {
@@ -29,15 +29,15 @@ func clusterAccount(pgData string) (account, error) {
 	info, err := os.Stat(pgData)
 	switch {
 	case err == nil:
-		owner, _ := ownerOf(info)
+		owner, _ := fileOwner(info)
 		if owner == 0 {
-			return account{}, fmt.Errorf("open embedded cluster: %s belongs to root, as whom PostgreSQL refuses to run", pgData)
+			return account{}, fmt.Errorf("open embedded cluster: %s belongs to root, and PostgreSQL refuses to run as root", pgData)
 		}
 		return lookUpAccount(user.LookupId, strconv.FormatUint(uint64(owner), 10))
 	case !errors.Is(err, fs.ErrNotExist):
 		return account{}, fmt.Errorf("open embedded cluster: %w", err)
 	}
-	// Not nobody: that account is shared with whatever else has no account of its own.
+	// The account nobody is no alternative: other programs without an account share it.
 	acct, err := lookUpAccount(user.Lookup, "postgres")
 	if err != nil || acct.uid == 0 {
 		return account{}, errors.New("open embedded cluster: PostgreSQL refuses to run as root, " +
@@ -59,8 +59,8 @@ func lookUpAccount(look func(string) (*user.User, error), key string) (account, 
 	return account{name: found.Username, uid: uint32(uid), gid: uint32(gid), drop: true}, nil
 }
 
-// own gives a file to the account.
-func (a account) own(path string) error {
+// chownFile makes the account the owner of a file.
+func (a account) chownFile(path string) error {
 	if !a.drop {
 		return nil
 	}
@@ -70,9 +70,9 @@ func (a account) own(path string) error {
 	return nil
 }
 
-// prepare makes cmd run as the account, in a session of its own, so that a
-// terminal's Ctrl-C does not reach it, and with nothing of our environment.
-func (a account) prepare(cmd *exec.Cmd) *exec.Cmd {
+// prepareCommand lets cmd run as the account, in a session of its own, so that a terminal's Ctrl-C does not reach it, and
+// without this process's environment.
+func (a account) prepareCommand(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "LANG=C"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -82,7 +82,7 @@ func (a account) prepare(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// commandError adds what a program said to how it ended.
+// commandError adds the output of a program to its error.
 func commandError(action string, err error, output string) error {
 	output = strings.TrimSpace(output)
 	if output == "" {

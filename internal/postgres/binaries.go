@@ -13,22 +13,21 @@ import (
 	"strings"
 )
 
-// server is one installation of PostgreSQL's server programs.
+// server is an installation of PostgreSQL's server programs.
 type server struct {
 	dir     string
 	major   int
 	version string
 }
 
-func (s server) program(name string) string { return filepath.Join(s.dir, name) }
+func (s server) programPath(name string) string { return filepath.Join(s.dir, name) }
 
-// errNoServer says what to install.
+// errNoServer tells the operator how to get PostgreSQL.
 var errNoServer = errors.New("no PostgreSQL server programs (postgres, initdb, pg_ctl) of version 14 or newer on this machine; " +
 	"install PostgreSQL (Debian and Ubuntu: apt-get install postgresql; macOS: brew install postgresql@17) " +
 	"or set DATABASE_URL to a running one")
 
-// findServer returns the installation to use: of the given major version if it
-// is not zero, else the first on the PATH, else the newest.
+// findServer returns the first installation in binDirs of a major version, or of any supported one if major is zero.
 func findServer(ctx context.Context, binDirs []string, major int) (server, error) {
 	if binDirs == nil {
 		binDirs = usualBinDirs()
@@ -52,8 +51,7 @@ func findServer(ctx context.Context, binDirs []string, major int) (server, error
 		major, strings.Join(seen, ", "), major)
 }
 
-// usualBinDirs returns the directory of the PATH's postgres, then those where
-// Debian and Homebrew put theirs, the newest first.
+// usualBinDirs returns the directory of the postgres on the PATH, then those of Debian, Homebrew and others, newest first.
 func usualBinDirs() []string {
 	var dirs []string
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -87,12 +85,12 @@ func examineServer(ctx context.Context, dir string) (server, bool) {
 			return server{}, false
 		}
 	}
-	//nolint:gosec // G204: it is a place for such programs, or one that the operator named
-	said, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").Output()
+	//nolint:gosec // G204: in a directory for server programs, or one that the operator named
+	output, err := exec.CommandContext(ctx, filepath.Join(dir, "postgres"), "--version").Output()
 	if err != nil {
 		return server{}, false
 	}
-	version := regexp.MustCompile(`\d+(\.\d+)?`).FindString(string(said))
+	version := regexp.MustCompile(`\d+(\.\d+)?`).FindString(string(output))
 	number, _, _ := strings.Cut(version, ".")
 	major, err := strconv.Atoi(number)
 	if err != nil {
@@ -101,8 +99,7 @@ func examineServer(ctx context.Context, dir string) (server, bool) {
 	return server{dir: dir, major: major, version: version}, true
 }
 
-// clusterMajor returns the major version that made the cluster in pgData, or
-// zero if there is none yet.
+// clusterMajor returns the major version of the cluster in pgData, or zero if there is none yet.
 func clusterMajor(pgData string) (int, error) {
 	content, err := os.ReadFile(filepath.Join(pgData, "PG_VERSION"))
 	if errors.Is(err, os.ErrNotExist) {

@@ -20,11 +20,11 @@ const (
 	superuser    = "holdpoint"
 	socketPort   = 5432
 
-	startTimeout = 2 * time.Minute  // recovery after a crash takes its time
+	startTimeout = 2 * time.Minute  // includes recovery after a crash
 	stopTimeout  = 90 * time.Second // a shutdown writes a checkpoint
 )
 
-// cluster is this process's share in an embedded cluster.
+// cluster is this process's membership in an embedded cluster.
 type cluster struct {
 	dir       string // below the data directory
 	pgData    string
@@ -36,13 +36,13 @@ type cluster struct {
 	log       *slog.Logger
 
 	transition *os.File // locked exclusively while the server is started or stopped
-	members    *os.File // locked shared as long as we use the server
+	members    *os.File // locked shared while this process uses the server
 
 	supervisor sync.WaitGroup
 	cancel     context.CancelFunc // ends the supervisor
 }
 
-// joinCluster becomes a member of the cluster, and makes and starts it where necessary.
+// joinCluster makes this process a member of the cluster. It makes and starts the cluster if necessary.
 func joinCluster(ctx context.Context, cfg Config) (*cluster, error) {
 	c, err := locateCluster(ctx, cfg)
 	if err != nil {
@@ -51,19 +51,19 @@ func joinCluster(ctx context.Context, cfg Config) (*cluster, error) {
 	if err := c.openLocks(); err != nil {
 		return nil, fmt.Errorf("open embedded cluster in %s: %w", c.dir, err)
 	}
-	if err := c.join(ctx); err != nil {
+	if err := c.joinLocked(ctx); err != nil {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
-		return nil, errors.Join(err, c.leave(stop))
+		return nil, errors.Join(err, c.leaveCluster(stop))
 	}
 	return c, nil
 }
 
-// locateCluster finds out all that has to be known before anything runs.
+// locateCluster finds the directories, the account and the server programs of the cluster.
 func locateCluster(ctx context.Context, cfg Config) (*cluster, error) {
 	mode := os.FileMode(0o700)
 	if os.Geteuid() == 0 {
-		mode = 0o711 // PostgreSQL's account passes through; what is kept here has its own mode
+		mode = 0o711 // PostgreSQL's account passes through; the files have stricter modes
 	}
 	dataDir, err := filepath.Abs(cfg.DataDir)
 	if err != nil {
@@ -87,8 +87,11 @@ func locateCluster(ctx context.Context, cfg Config) (*cluster, error) {
 	if c.account, err = clusterAccount(c.pgData); err != nil {
 		return nil, err
 	}
-	if err := c.account.checkReach(dir); err != nil {
-		return nil, fmt.Errorf("open embedded cluster: %w", err)
+	if c.account.drop {
+		if step, found := findBarrier(dir, c.account); found {
+			return nil, fmt.Errorf("open embedded cluster: PostgreSQL runs as %s, who may not pass through %s to reach %s; "+
+				"name another data directory, or let others pass (chmod o+x %s)", c.account.name, step, dir, step)
+		}
 	}
 	major, err := clusterMajor(c.pgData)
 	if err != nil {
@@ -103,18 +106,6 @@ func locateCluster(ctx context.Context, cfg Config) (*cluster, error) {
 	return c, nil
 }
 
-// checkReach makes sure that an account which is not ours can get to dir.
-func (a account) checkReach(dir string) error {
-	if !a.drop {
-		return nil
-	}
-	if step, found := barrier(dir, a); found {
-		return fmt.Errorf("PostgreSQL runs as %s, who may not pass through %s to reach %s; "+
-			"name another data directory, or let others pass (chmod o+x %s)", a.name, step, dir, step)
-	}
-	return nil
-}
-
 func (c *cluster) openLocks() (err error) {
 	if c.transition, err = openLock(filepath.Join(c.dir, "lock")); err != nil {
 		return err
@@ -125,12 +116,13 @@ func (c *cluster) openLocks() (err error) {
 	return nil
 }
 
-func (c *cluster) join(ctx context.Context) error {
+// joinLocked joins the cluster while it holds the transition lock.
+func (c *cluster) joinLocked(ctx context.Context) error {
 	if err := waitLock(ctx, c.transition, syscall.LOCK_EX); err != nil {
 		return fmt.Errorf("open embedded cluster in %s: %w", c.dir, err)
 	}
-	defer c.unlock()
-	// Nobody holds it exclusively but whoever holds the other lock.
+	defer c.unlockTransition()
+	// Only a holder of the transition lock locks it exclusively.
 	if err := waitLock(ctx, c.members, syscall.LOCK_SH); err != nil {
 		return fmt.Errorf("open embedded cluster in %s: %w", c.dir, err)
 	}
@@ -149,14 +141,14 @@ func (c *cluster) join(ctx context.Context) error {
 	return c.ensureDatabase(ctx)
 }
 
-func (c *cluster) unlock() {
+func (c *cluster) unlockTransition() {
 	if err := syscall.Flock(int(c.transition.Fd()), syscall.LOCK_UN); err != nil {
 		c.log.Error("embedded cluster: unlock", "error", err)
 	}
 }
 
-// leave gives up membership, and stops the server if it was the last.
-func (c *cluster) leave(ctx context.Context) error {
+// leaveCluster ends the membership, and stops the server if this was the last member.
+func (c *cluster) leaveCluster(ctx context.Context) error {
 	c.cancel()
 	c.supervisor.Wait()
 	defer c.transition.Close()
@@ -172,11 +164,11 @@ func (c *cluster) leave(ctx context.Context) error {
 		c.log.Info("embedded cluster: left to its other users", "dir", c.dir)
 		return nil
 	}
-	return c.stop(ctx)
+	return c.stopServer(ctx)
 }
 
-// url is how to connect to one of the cluster's databases.
-func (c *cluster) url(database string) string { return c.socketURL(c.socketDir, database) }
+// databaseURL returns the connection string of one of the cluster's databases.
+func (c *cluster) databaseURL(database string) string { return c.socketURL(c.socketDir, database) }
 
 func (c *cluster) socketURL(dir, database string) string {
 	u := url.URL{

@@ -168,8 +168,8 @@ func TestPoolSurvivesRestartByOperator(t *testing.T) {
 		stat := info.Sys().(*syscall.Stat_t)
 		restart.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stat.Uid, Gid: stat.Gid}}
 	}
-	if said, err := restart.CombinedOutput(); err != nil {
-		t.Fatalf("restart: %v: %s", err, said)
+	if output, err := restart.CombinedOutput(); err != nil {
+		t.Fatalf("restart: %v: %s", err, output)
 	}
 	eventually.Holds(t, "the pool works again", func() bool { return db.Pool().Ping(t.Context()) == nil })
 	if postmaster(t, dir) == pid {
@@ -277,7 +277,7 @@ func TestServerThatCannotStart(t *testing.T) {
 		DataDir: clusterDir(t), Settings: map[string]string{"max_connections": "none"},
 	})
 	if err == nil || !strings.Contains(err.Error(), "max_connections") {
-		t.Errorf("error %v; want what the server said", err)
+		t.Errorf("error %v; want what the server output", err)
 	}
 }
 

@@ -14,24 +14,23 @@ import (
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
-// oldestServer is the oldest server that will do, as server_version_num has it.
+// oldestServer is the oldest supported server, as server_version_num.
 const oldestServer = 140000
 
 const connectTimeout = 10 * time.Second
 
-// errBadURL hides what the parser said, because it quotes parts of the URL,
-// among which may be parts of the password.
+// errBadURL replaces the parser's error, which may quote parts of the password.
 var errBadURL = errors.New("the database URL is not a PostgreSQL connection string " +
 	"(postgres://user:password@host:5432/database, with special characters percent-encoded)")
 
 const (
-	// DefaultStatementLimit is how long a statement may run when [Config] does not say.
+	// DefaultStatementLimit is the default of [Config].StatementLimit.
 	DefaultStatementLimit = time.Minute
 
 	pingTimeout = 2 * time.Second // of a pooled connection that was idle
 )
 
-// parseURL reads the database's URL. Connections are made with copies of what it returns.
+// parseURL parses the database's URL. Connections use copies of the result.
 func parseURL(databaseURL string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
@@ -46,7 +45,7 @@ func parseURL(databaseURL string) (*pgxpool.Config, error) {
 	return cfg, nil
 }
 
-// connectPool opens the pool and makes sure that its server will do.
+// connectPool opens the pool and checks its server.
 func (db *DB) connectPool(ctx context.Context, maxConns int, statementLimit time.Duration) error {
 	cfg, err := parseURL(db.url)
 	if err != nil {
@@ -55,11 +54,11 @@ func (db *DB) connectPool(ctx context.Context, maxConns int, statementLimit time
 	db.conn = cfg.ConnConfig.Copy()
 	cfg.MaxConns = int32(min(maxConns, 1<<16)) //nolint:gosec // G115: bounded here
 	cfg.PingTimeout = pingTimeout
-	// The server ends a statement that takes too long. A connection is given up if it does not do that either.
-	setUp(cfg.ConnConfig, statementLimit+statementLimit/4, poolSettings(statementLimit))
+	// The server ends a statement that takes too long. If it does not, the connection is closed a little later.
+	setUpConns(cfg.ConnConfig, statementLimit+statementLimit/4, poolSettings(statementLimit))
 	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		readTimesAsUTC(conn)
-		pgxuuid.Register(conn.TypeMap()) // else each goes through text
+		pgxuuid.Register(conn.TypeMap()) // else each id is converted through text
 		return nil
 	}
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
@@ -75,14 +74,14 @@ func (db *DB) connectPool(ctx context.Context, maxConns int, statementLimit time
 	return nil
 }
 
-// patientConfig is for connections that are not the pool's. Their statements may take as long as they like.
+// patientConfig is for connections outside the pool, whose statements have no time limit.
 func (db *DB) patientConfig(settings ...setting) *pgx.ConnConfig {
 	cfg := db.conn.Copy()
-	setUp(cfg, 0, append([]setting{{"statement_timeout", "0"}}, settings...))
+	setUpConns(cfg, 0, append([]setting{{"statement_timeout", "0"}}, settings...))
 	return cfg
 }
 
-// connectWith makes a connection that is not one of the pool's. Its caller closes it.
+// connectWith makes a connection outside the pool. The caller closes it.
 func (db *DB) connectWith(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
@@ -92,10 +91,9 @@ func (db *DB) connectWith(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, 
 	return conn, nil
 }
 
-func (db *DB) redact(err error) error { return redact(err, db.url, db.conn.Password) }
+func (db *DB) redact(err error) error { return redactSecrets(err, db.url, db.conn.Password) }
 
-// readTimesAsUTC makes timestamps come back in UTC instead of the time zone
-// of the machine that happens to read them.
+// readTimesAsUTC returns timestamps in UTC instead of the time zone of this machine.
 func readTimesAsUTC(conn *pgx.Conn) {
 	conn.TypeMap().RegisterType(&pgtype.Type{
 		Name:  "timestamptz",
@@ -119,7 +117,7 @@ func checkServer(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// redactedError is an error whose text had a secret in it.
+// redactedError is an error without the secrets in its text.
 type redactedError struct {
 	text string
 	err  error
@@ -127,33 +125,25 @@ type redactedError struct {
 
 func (e *redactedError) Error() string { return e.text }
 
-// Is keeps errors.Is working; Unwrap would give the secret away.
+// Is keeps errors.Is working. Unwrap would reveal the secret.
 func (e *redactedError) Is(target error) bool { return errors.Is(e.err, target) }
 
-// redact returns err without the password, wherever it may have got to.
-func redact(err error, databaseURL, password string) error {
-	text := err.Error()
-	for _, secret := range secretsOf(databaseURL, password) {
-		text = strings.ReplaceAll(text, secret, "xxxxx")
-	}
-	if text == err.Error() {
-		return err
-	}
-	return &redactedError{text: text, err: err}
-}
-
-func secretsOf(databaseURL, password string) []string {
+// redactSecrets removes the password from the text of an error.
+func redactSecrets(err error, databaseURL, password string) error {
 	secrets := []string{password}
 	if u, err := url.Parse(databaseURL); err == nil && u.User != nil {
 		decoded, _ := u.User.Password()
 		_, encoded, _ := strings.Cut(u.User.String(), ":")
 		secrets = append(secrets, decoded, encoded)
 	}
-	kept := secrets[:0]
+	text := err.Error()
 	for _, secret := range secrets {
 		if secret != "" {
-			kept = append(kept, secret)
+			text = strings.ReplaceAll(text, secret, "xxxxx")
 		}
 	}
-	return kept
+	if text == err.Error() {
+		return err
+	}
+	return &redactedError{text: text, err: err}
 }

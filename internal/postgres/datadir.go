@@ -12,9 +12,8 @@ import (
 
 const rootDataDir = "/var/lib/holdpoint"
 
-// DefaultDataDir returns the data directory of a process that was not given
-// one: /var/lib/holdpoint for root, because no other account can reach
-// below root's home; else a directory in the user's own data (XDG).
+// DefaultDataDir returns the default data directory: /var/lib/holdpoint for root, because no other account can enter root's
+// home, else a directory in the user's data (XDG).
 func DefaultDataDir(getenv func(string) string) (string, error) {
 	if os.Geteuid() == 0 {
 		return rootDataDir, nil
@@ -32,8 +31,7 @@ func DefaultDataDir(getenv func(string) string) (string, error) {
 	return filepath.Join(home, ".local", "share", "holdpoint"), nil
 }
 
-// makeDir makes dir and what it lacks above it. What is there keeps its
-// mode; what is made gets exactly this one, whatever the umask.
+// makeDir makes dir and its missing parents with exactly this mode, despite the umask. Existing directories keep theirs.
 func makeDir(dir string, mode fs.FileMode) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -61,28 +59,27 @@ func makeDir(dir string, mode fs.FileMode) error {
 	return nil
 }
 
-// privateDir makes dir for the account alone, or takes the one that is there if
-// nobody else can have put anything into it.
+// privateDir makes dir for the account alone, or uses an existing directory if no other account could write to it.
 func privateDir(dir string, acct account) error {
 	err := os.Mkdir(dir, 0o700)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make directory %s: %w", dir, err)
 	}
 	if err == nil {
-		return acct.own(dir)
+		return acct.chownFile(dir)
 	}
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return fmt.Errorf("examine directory %s: %w", dir, err)
 	}
-	uid, known := ownerOf(info)
+	uid, known := fileOwner(info)
 	if !info.IsDir() || !known || info.Mode().Perm()&0o077 != 0 || (uid != acct.uid && uid != 0) {
 		return fmt.Errorf("use directory %s: it exists and is not a directory of %s alone", dir, acct.name)
 	}
-	return acct.own(dir)
+	return acct.chownFile(dir)
 }
 
-func ownerOf(info fs.FileInfo) (uid uint32, known bool) {
+func fileOwner(info fs.FileInfo) (uid uint32, known bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return 0, false
@@ -90,9 +87,8 @@ func ownerOf(info fs.FileInfo) (uid uint32, known bool) {
 	return stat.Uid, true
 }
 
-// barrier returns the first directory on the way to dir that the account may
-// not pass through, as far as mode bits tell.
-func barrier(dir string, acct account) (string, bool) {
+// findBarrier returns the first directory on the way to dir that the account may not pass through, by the mode bits.
+func findBarrier(dir string, acct account) (string, bool) {
 	way := []string{dir}
 	for parent := filepath.Dir(dir); parent != way[len(way)-1]; parent = filepath.Dir(parent) {
 		way = append(way, parent)

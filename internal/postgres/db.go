@@ -15,47 +15,44 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// DefaultMaxConns is the size of the pool when [Config] names none.
+// DefaultMaxConns is the default of [Config].MaxConns.
 const DefaultMaxConns = 20
 
-// Config says which database to open, and how.
+// Config configures the database to open.
 type Config struct {
 	// DatabaseURL names a PostgreSQL 14 or newer, as a URL or as
 	// keyword=value pairs. Empty: the embedded cluster in DataDir.
 	DatabaseURL string
 
-	// DataDir is where the embedded cluster lives, see [DefaultDataDir].
-	// It is made if it does not exist. Not used with a DatabaseURL.
+	// DataDir is the directory of the embedded cluster, see [DefaultDataDir]. It is made if it does not exist, and not used
+	// with a DatabaseURL.
 	DataDir string
 
-	// MaxConns bounds the pool. Zero: [DefaultMaxConns].
+	// MaxConns limits the pool. Zero: [DefaultMaxConns].
 	MaxConns int
 
-	// StatementLimit is how long a statement on the pool's connections may run. The server ends it then, unless the
-	// transaction sets another statement_timeout. A connection whose server does not answer for a quarter longer is
+	// StatementLimit limits the time of a statement on the pool's connections. The server then ends the statement, unless the
+	// transaction sets another statement_timeout. If the server does not answer for a quarter longer, the connection is
 	// closed. Zero: [DefaultStatementLimit].
 	StatementLimit time.Duration
 
-	// Logger is told of the cluster's comings and goings, and of lost
-	// connections. Nil: nothing is logged.
+	// Logger logs starts and stops of the cluster, and lost connections. Nil: nothing is logged.
 	Logger *slog.Logger
 
-	// BinDirs are searched for the server programs of the embedded cluster,
-	// in order. Nil: where this machine usually has them.
+	// BinDirs are searched in order for the server programs of the embedded cluster. Nil: the usual directories.
 	BinDirs []string
 
-	// Settings are given to the embedded cluster's server, over Holdpoint's own.
-	// They apply to the process that starts it; one that joins takes it as
-	// it is. Tests trade durability for speed here.
+	// Settings override Holdpoint's own settings of the embedded cluster's server. They take effect only if this process
+	// starts the server. Tests trade durability for speed here.
 	Settings map[string]string
 }
 
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	url     string
-	conn    *pgx.ConnConfig // what the URL says
+	conn    *pgx.ConnConfig // of the URL
 	pool    *pgxpool.Pool
-	cluster *cluster // nil: the database is not ours
+	cluster *cluster // nil: the database is not embedded
 	log     *slog.Logger
 
 	heard    atomic.Pointer[time.Time] // see [DB.ListenerSilence]
@@ -63,8 +60,7 @@ type DB struct {
 	closeErr error
 }
 
-// Open connects to the database, which it starts first if it is the embedded
-// one. The database is ready when Open returns, but may be behind: see [Migrate].
+// Open connects to the database. It starts an embedded one first. The schema may be out of date: see [Migrate].
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -84,13 +80,13 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		if err != nil {
 			return nil, err
 		}
-		db.cluster, db.url = c, c.url(databaseName)
+		db.cluster, db.url = c, c.databaseURL(databaseName)
 	}
 	if err := db.connectPool(ctx, cfg.MaxConns, cmp.Or(cfg.StatementLimit, DefaultStatementLimit)); err != nil {
 		return nil, errors.Join(err, db.leaveCluster(ctx))
 	}
 	if db.cluster != nil {
-		db.cluster.supervise(ctx)
+		db.cluster.superviseServer(ctx)
 	}
 	return db, nil
 }
@@ -98,16 +94,14 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 // Pool returns the pool, open until [DB.Close].
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 
-// URL returns the connection string. It may hold a password: it is for
-// connecting, not for showing.
+// URL returns the connection string. Do not show it: it may contain a password.
 func (db *DB) URL() string { return db.url }
 
 // Embedded reports whether the database is the embedded cluster.
 func (db *DB) Embedded() bool { return db.cluster != nil }
 
-// Close waits, until the context ends, for the pool's connections to be given back,
-// and leaves the embedded cluster, which stops it if no other process uses it.
-// A second Close does nothing.
+// Close waits for the pool's connections to be released, until the context ends. Then it leaves the embedded cluster, which
+// stops if no other process uses it. A second Close does nothing.
 func (db *DB) Close(ctx context.Context) error {
 	db.closing.Do(func() {
 		closed := make(chan struct{})
@@ -126,18 +120,17 @@ func (db *DB) Close(ctx context.Context) error {
 	return db.closeErr
 }
 
-// leaveCluster leaves the embedded cluster, even when the context has
-// already ended: a server without a process is what it exists to prevent.
+// leaveCluster leaves the embedded cluster even if the context has ended, so that no server stays behind.
 func (db *DB) leaveCluster(ctx context.Context) error {
 	if db.cluster == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	return db.cluster.leave(ctx)
+	return db.cluster.leaveCluster(ctx)
 }
 
-// SocketDir is the directory of the Unix socket that the database is reached by. Empty: it is reached over the network.
+// SocketDir returns the directory of the database's Unix socket, or "" if the connection is over the network.
 func (db *DB) SocketDir() string {
 	if host := db.pool.Config().ConnConfig.Host; filepath.IsAbs(host) {
 		return host

@@ -161,8 +161,8 @@ func TestListen(t *testing.T) {
 	connected, heard, ended := make(chan struct{}, 9), make(chan string, 9), make(chan struct{})
 	go func() {
 		defer close(ended)
-		db.Listen(ctx, []string{"one", "Two words"}, func(channel, payload string) {
-			heard <- channel + ": " + payload
+		db.Listen(ctx, []postgres.Channel{"one", "Two words"}, func(channel postgres.Channel, payload string) {
+			heard <- string(channel) + ": " + payload
 		}, func() { connected <- struct{}{} })
 	}()
 	notify := func(channel, want string) {

@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// A peer that the network lost is noticed after keepAliveIdle plus keepAliveCount times keepAliveInterval when
-	// the connection is idle, and after userTimeout when something was sent. The server does the same.
+	// An idle connection notices a lost peer after keepAliveIdle plus keepAliveCount times keepAliveInterval, and one with
+	// unacknowledged data after userTimeout. The server does the same.
 	keepAliveIdle     = 10 * time.Second
 	keepAliveInterval = 3 * time.Second
 	keepAliveCount    = 3
 	userTimeout       = 15 * time.Second
 
-	maxWrite = 1 << 20 // bytes that have to be taken within the limit of a connection
+	maxWrite = 1 << 20 // bytes that must be written within the limit of a connection
 )
 
-// errSilent ends a connection whose server neither answers nor hangs up. It is no
-// timeout to pgconn, which would keep the connection then.
+// errSilent ends a connection whose server neither answers nor closes it. It is not a timeout for pgconn, which would keep
+// the connection.
 var errSilent = errors.New("the database does not answer")
 
-// dialer returns the way to the server for connections that are given up after it did not answer for limit. Zero: never,
-// as long as its machine is there.
-func dialer(limit time.Duration) pgconn.DialFunc {
+// newDialer returns a dialer whose connections fail if the server does not answer for limit. Zero: only if the server's
+// machine is gone.
+func newDialer(limit time.Duration) pgconn.DialFunc {
 	d := &net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{
 			Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount,
@@ -45,15 +45,14 @@ func dialer(limit time.Duration) pgconn.DialFunc {
 	}
 }
 
-// boundedConn is a connection on which each read and write has to make progress within a limit. Deadlines that are
-// set on it count too.
+// boundedConn is a connection whose reads and writes must make progress within a limit. Deadlines of the caller also apply.
 type boundedConn struct {
 	net.Conn
 
 	limit time.Duration
 
 	mu          sync.Mutex
-	read, write time.Time // deadlines that were set
+	read, write time.Time // deadlines of the caller
 }
 
 func (c *boundedConn) SetDeadline(t time.Time) error {
@@ -75,27 +74,27 @@ func (c *boundedConn) SetWriteDeadline(t time.Time) error {
 }
 
 func (c *boundedConn) Read(b []byte) (int, error) {
-	if err := c.arm(&c.read, c.Conn.SetReadDeadline); err != nil {
+	if err := c.setDeadline(&c.read, c.Conn.SetReadDeadline); err != nil {
 		return 0, err
 	}
 	n, err := c.Conn.Read(b)
-	return n, c.explain(err, &c.read)
+	return n, c.explainTimeout(err, &c.read)
 }
 
 func (c *boundedConn) Write(b []byte) (written int, err error) {
 	for err == nil && len(b) > 0 {
-		if err := c.arm(&c.write, c.Conn.SetWriteDeadline); err != nil {
+		if err := c.setDeadline(&c.write, c.Conn.SetWriteDeadline); err != nil {
 			return written, err
 		}
 		var n int
 		n, err = c.Conn.Write(b[:min(len(b), maxWrite)])
 		written, b = written+n, b[n:]
 	}
-	return written, c.explain(err, &c.write)
+	return written, c.explainTimeout(err, &c.write)
 }
 
-// arm lets the next operation end at the limit, or at the deadline that was set if that is earlier.
-func (c *boundedConn) arm(deadline *time.Time, set func(time.Time) error) error {
+// setDeadline limits the next operation by the limit, or by the caller's deadline if that is earlier.
+func (c *boundedConn) setDeadline(deadline *time.Time, set func(time.Time) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	end := time.Now().Add(c.limit)
@@ -105,8 +104,8 @@ func (c *boundedConn) arm(deadline *time.Time, set func(time.Time) error) error 
 	return set(end)
 }
 
-// explain tells the limit from the deadline that was set.
-func (c *boundedConn) explain(err error, deadline *time.Time) error {
+// explainTimeout returns errSilent if the limit ended an operation, and not the caller's deadline.
+func (c *boundedConn) explainTimeout(err error, deadline *time.Time) error {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}

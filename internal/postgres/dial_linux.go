@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setUserTimeout bounds how long sent bytes may go without an acknowledgment. Keepalives do not: they pause while bytes
-// are on their way, and TCP itself goes on trying for 15 minutes.
+// setUserTimeout limits the time until sent bytes are acknowledged. Keepalives do not: they pause while bytes are in flight,
+// and TCP retransmits for 15 minutes.
 func setUserTimeout(network, _ string, raw syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

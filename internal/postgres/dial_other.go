@@ -4,5 +4,5 @@ package postgres
 
 import "syscall"
 
-// setUserTimeout does nothing: there is no TCP_USER_TIMEOUT here.
+// setUserTimeout does nothing: this system has no TCP_USER_TIMEOUT.
 func setUserTimeout(_, _ string, _ syscall.RawConn) error { return nil }

@@ -20,7 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest/faultproxy"
 )
 
-// TestSilentDatabaseIsGivenUp: nobody sets a deadline, and the connections go on to look healthy to TCP.
+// TestSilentDatabaseIsGivenUp: connections without a deadline still look healthy to TCP.
 func TestSilentDatabaseIsGivenUp(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.Start(t, postgrestest.New(t).URL())
@@ -73,7 +73,7 @@ func acquire(t *testing.T, db *postgres.DB) *pgxpool.Conn {
 
 func TestStatementsEnd(t *testing.T) {
 	t.Parallel()
-	db := open(t, postgres.Config{DatabaseURL: postgrestest.New(t).URL(), StatementLimit: 200 * time.Millisecond})
+	db := open(t, postgres.Config{DatabaseURL: postgrestest.New(t).URL(), StatementLimit: 5 * time.Second})
 	_, err := db.Pool().Exec(t.Context(), "SELECT pg_sleep(3600)")
 	if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "57014" {
 		t.Errorf("error %v", err)
@@ -133,7 +133,7 @@ func TestTCPNoticesDeadPeers(t *testing.T) {
 	}
 }
 
-// TestTransactionOfSilentProcessEnds: what it had locked is free again.
+// TestTransactionOfSilentProcessEnds: its locks are released.
 func TestTransactionOfSilentProcessEnds(t *testing.T) {
 	t.Parallel()
 	lent := postgrestest.Empty(t)

@@ -14,18 +14,19 @@ import (
 const (
 	listenBackoffFirst = 50 * time.Millisecond
 	listenBackoffLast  = 2 * time.Second
-	listenCheckEvery   = 3 * time.Second // how long a dead connection may go unnoticed
+	listenCheckEvery   = 3 * time.Second // a dead connection is noticed after this time
 	listenCheckLimit   = 5 * time.Second
 )
 
-// Listen receives the notifications sent to the channels until the context
-// ends, and only then returns. It has a connection of its own, beside the
-// pool, and makes a new one, with growing pauses, whenever that is lost.
+// Channel is the name of a channel of NOTIFY. The package that sends to a channel declares it.
+type Channel string
+
+// Listen passes the notifications of the channels to handle until the context ends. It uses a connection outside the pool. If
+// the connection is lost, it makes a new one, with growing pauses.
 //
-// Each time it listens, the first time included, it calls onConnect (if not nil):
-// whatever was sent before that was missed, so look at what you wait for. Both functions are called
-// one at a time, on Listen's goroutine; while one runs, notifications wait.
-func (db *DB) Listen(ctx context.Context, channels []string, handle func(channel, payload string), onConnect func()) {
+// It calls onConnect (if not nil) after each connect. Earlier notifications are lost, so onConnect should read the current
+// state. Both functions run on Listen's goroutine, one at a time; meanwhile, notifications wait.
+func (db *DB) Listen(ctx context.Context, channels []Channel, handle func(channel Channel, payload string), onConnect func()) {
 	backoff := listenBackoffFirst
 	db.noteHeard()
 	for ctx.Err() == nil {
@@ -47,7 +48,7 @@ func (db *DB) Listen(ctx context.Context, channels []string, handle func(channel
 }
 
 // listenOnce listens until the connection is lost or the context ends.
-func (db *DB) listenOnce(ctx context.Context, channels []string, handle func(channel, payload string), onConnect func()) error {
+func (db *DB) listenOnce(ctx context.Context, channels []Channel, handle func(channel Channel, payload string), onConnect func()) error {
 	conn, err := db.connectWith(ctx, db.patientConfig())
 	if err != nil {
 		return err
@@ -66,9 +67,9 @@ func (db *DB) listenOnce(ctx context.Context, channels []string, handle func(cha
 		cancel()
 		switch {
 		case err == nil:
-			handle(notification.Channel, notification.Payload)
+			handle(Channel(notification.Channel), notification.Payload)
 		case ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded):
-			if err := ping(ctx, conn); err != nil {
+			if err := pingConn(ctx, conn); err != nil {
 				return err
 			}
 		default:
@@ -82,8 +83,8 @@ func (db *DB) noteHeard() {
 	db.heard.Store(&now)
 }
 
-// ListenerSilence returns how long ago [DB.Listen] last knew that its connection was alive. It knows every few seconds. Zero
-// before Listen was called.
+// ListenerSilence returns the time since [DB.Listen] last found its connection alive. It checks every few seconds. Zero before
+// Listen was called.
 func (db *DB) ListenerSilence() time.Duration {
 	if heard := db.heard.Load(); heard != nil {
 		return time.Since(*heard)
@@ -91,16 +92,16 @@ func (db *DB) ListenerSilence() time.Duration {
 	return 0
 }
 
-func listenTo(ctx context.Context, conn *pgx.Conn, channel string) error {
+func listenTo(ctx context.Context, conn *pgx.Conn, channel Channel) error {
 	ctx, cancel := context.WithTimeout(ctx, listenCheckLimit)
 	defer cancel()
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{string(channel)}.Sanitize()); err != nil {
 		return fmt.Errorf("listen to %s: %w", channel, err)
 	}
 	return nil
 }
 
-func ping(ctx context.Context, conn *pgx.Conn) error {
+func pingConn(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, listenCheckLimit)
 	defer cancel()
 	if err := conn.Ping(ctx); err != nil {
@@ -109,9 +110,9 @@ func ping(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// closeConn says good-bye even when the context has ended.
+// closeConn closes a connection properly even if the context has ended.
 func closeConn(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
-	_ = conn.Close(ctx) // whatever it says, the connection is gone
+	_ = conn.Close(ctx) // the connection is closed in any case
 }

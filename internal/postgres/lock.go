@@ -11,12 +11,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// lockPoll is how often a lock that another process holds is tried again. The
-// kernel's own waiting cannot be cancelled.
+// lockPoll is the interval of attempts to take a lock. Waiting in the kernel could not be cancelled.
 const lockPoll = 10 * time.Millisecond
 
-// openLock opens a lock file. Its locks belong to the open file and vanish with
-// the process, however that ends; Go closes the file in child processes.
+// openLock opens a lock file. The kernel releases its locks when the process ends. Go closes the file in child processes.
 func openLock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

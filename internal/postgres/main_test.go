@@ -170,8 +170,8 @@ func clusterDir(t *testing.T) string {
 		t.Fatal(err)
 	}
 	dir := dataDir(t)
-	if said, err := exec.CommandContext(t.Context(), "cp", "-a", source, dir).CombinedOutput(); err != nil {
-		t.Fatalf("copy the cluster: %v: %s", err, said)
+	if output, err := exec.CommandContext(t.Context(), "cp", "-a", source, dir).CombinedOutput(); err != nil {
+		t.Fatalf("copy the cluster: %v: %s", err, output)
 	}
 	return dir
 }

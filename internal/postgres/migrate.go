@@ -22,8 +22,8 @@ const (
 	migrationLock     = 0x686f6c64706e7400
 	migrationLockPoll = 50 * time.Millisecond
 
-	// While a migration waits for a table's lock, all who come later wait behind it. So it
-	// waits for a short time only, lets them pass, and tries again: ever later, as a backup may hold the lock for an hour.
+	// While a migration waits for a table's lock, all later statements wait behind it. So it waits only for a short time,
+	// lets them pass, and tries again after growing pauses: a backup may hold the lock for an hour.
 	migrationLockTimeout = 3 * time.Second
 	migrationPause       = time.Second
 	maxMigrationPause    = 30 * time.Second
@@ -36,35 +36,33 @@ var ErrSchemaNewer = errors.New("the database was migrated by a newer Holdpoint"
 
 // Applied is one migration that [Migrate] applied.
 type Applied struct {
-	Set     string // whose it is: "river" or "holdpoint"
+	Set     string // "river" or "holdpoint"
 	Version int
 	Name    string
 }
 
-// Migrate brings the database up to date: first the job queue's own tables, then the files
-// NNNN_name.sql in order, each in one transaction with its record. Any number
-// of processes may call it at once; the first does the work and the others wait.
+// Migrate brings the database up to date: first the tables of the job queue, then the files NNNN_name.sql in order, each in one
+// transaction with its record. Any number of processes may call it at once; one migrates and the others wait.
 //
-// The statements of a file that begins with "-- no transaction" run one by one, as CREATE INDEX CONCURRENTLY must. A file that broke off is
-// run again from its beginning.
+// The statements of a file that begins with "-- no transaction" run one by one, as CREATE INDEX CONCURRENTLY requires. If such
+// a file is interrupted, it runs again from its beginning.
 //
-// No reader waits for a migration longer than three seconds, plus the time that the file itself takes: a file whose lock
-// is not free by then is rolled back and tried again, until the context ends. So files should be small steps.
-// What Migrate waits for is logged.
+// No reader waits for a migration longer than three seconds, plus the time of the file itself: if a lock is not free by then,
+// the file is rolled back and tried again, until the context ends. So files should be small steps. Migrate logs the sessions
+// that it waits for.
 //
-// It returns what it applied, also beside an error: those stay applied. A file that
-// was applied with other content before, and a database that knows more
-// files than these ([ErrSchemaNewer]), are errors, and nothing is done.
+// It returns the applied migrations even with an error. It does nothing and returns an error if an applied file has changed,
+// or if the database has more migrations than these files ([ErrSchemaNewer]).
 func Migrate(ctx context.Context, db *DB, files fs.FS) ([]Applied, error) {
 	known, err := readMigrations(files)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := db.connectMigration(ctx)
+	conn, err := db.connectWith(ctx, db.migrationConfig())
 	if err != nil {
 		return nil, fmt.Errorf("migrate database: %w", err)
 	}
-	defer closeConn(ctx, conn) // which gives the lock back
+	defer closeConn(ctx, conn) // releases the lock
 	if err := db.lockMigrations(ctx, conn); err != nil {
 		return nil, fmt.Errorf("migrate database: %w", err)
 	}
@@ -77,7 +75,7 @@ func Migrate(ctx context.Context, db *DB, files fs.FS) ([]Applied, error) {
 		return applied, fmt.Errorf("migrate the job queue's tables: %w", err)
 	}
 	for _, m := range pending {
-		if err := db.passing(ctx, m.file, func() error { return m.apply(ctx, conn) }); err != nil {
+		if err := db.retryLocked(ctx, m.file, func() error { return m.applyFile(ctx, conn) }); err != nil {
 			return applied, err
 		}
 		applied = append(applied, Applied{Set: "holdpoint", Version: m.version, Name: m.name})
@@ -88,18 +86,13 @@ func Migrate(ctx context.Context, db *DB, files fs.FS) ([]Applied, error) {
 
 // migrationConfig is for connections that migrate.
 func (db *DB) migrationConfig() *pgx.ConnConfig {
-	cfg := db.patientConfig(setting{"lock_timeout", milliseconds(migrationLockTimeout)})
+	cfg := db.patientConfig(setting{"lock_timeout", formatMilliseconds(migrationLockTimeout)})
 	cfg.RuntimeParams["application_name"] = migrationApplication
 	return cfg
 }
 
-func (db *DB) connectMigration(ctx context.Context) (*pgx.Conn, error) {
-	return db.connectWith(ctx, db.migrationConfig())
-}
-
-// lockMigrations waits for the lock by asking for it again and again. A session that waited
-// inside the database would hold a snapshot, for which in turn a CREATE INDEX
-// CONCURRENTLY under the lock would wait.
+// lockMigrations polls for the lock. A session that waited in the database would hold a snapshot, and a CREATE INDEX
+// CONCURRENTLY under the lock would wait for it.
 func (db *DB) lockMigrations(ctx context.Context, conn *pgx.Conn) error {
 	report := time.Now().Add(firstReport)
 	for {
@@ -120,8 +113,8 @@ func (db *DB) lockMigrations(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// passing runs f until it got its locks in time.
-func (db *DB) passing(ctx context.Context, name string, f func() error) error {
+// retryLocked runs f until it gets its locks in time.
+func (db *DB) retryLocked(ctx context.Context, name string, f func() error) error {
 	for wait := migrationPause; ; wait = min(2*wait, maxMigrationPause) {
 		stop := db.reportBlockers(ctx, name)
 		err := f()
@@ -138,7 +131,7 @@ func (db *DB) passing(ctx context.Context, name string, f func() error) error {
 
 const lockNotAvailable = "55P03" // SQLSTATE
 
-// migrateRiver does so on connections of its own: the pool's have other limits.
+// migrateRiver migrates the tables of the job queue, on connections without the pool's limits.
 func migrateRiver(ctx context.Context, db *DB) ([]Applied, error) {
 	cfg := db.pool.Config()
 	cfg.ConnConfig = db.migrationConfig()
@@ -154,12 +147,12 @@ func migrateRiver(ctx context.Context, db *DB) ([]Applied, error) {
 	}
 	existing, err := migrator.ExistingVersions(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read what is applied: %w", err)
+		return nil, fmt.Errorf("read the applied versions: %w", err)
 	}
 	if len(existing) == len(migrator.AllVersions()) {
 		return nil, nil
 	}
-	err = db.passing(ctx, "of the job queue", func() error { // each version is a transaction: those that were applied stay
+	err = db.retryLocked(ctx, "of the job queue", func() error { // each version is a transaction of its own
 		_, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
 		return err
 	})
@@ -173,7 +166,8 @@ func migrateRiver(ctx context.Context, db *DB) ([]Applied, error) {
 	return applied, nil
 }
 
-func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
+// applyFile applies the file in a transaction, or its statements one by one.
+func (m migration) applyFile(ctx context.Context, conn *pgx.Conn) error {
 	run := m.applyInTx
 	if strings.HasPrefix(m.sql, noTransaction) {
 		run = m.applyOneByOne
@@ -187,16 +181,16 @@ func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
 func (m migration) applyInTx(ctx context.Context, conn *pgx.Conn) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, m.sql); err != nil {
-			return m.locate(err)
+			return m.locateError(err)
 		}
-		return m.record(ctx, tx)
+		return m.recordApplied(ctx, tx)
 	})
 }
 
-// noTransaction begins a file whose statements run one by one. Each ends with a semicolon at the end of its line.
+// noTransaction is the first line of a file whose statements run one by one. Each ends with a semicolon at the end of a line.
 const noTransaction = "-- no transaction\n"
 
-// applyOneByOne waits for locks without a limit: nobody else waits behind such statements.
+// applyOneByOne waits for locks without a limit: no other session waits behind such statements.
 func (m migration) applyOneByOne(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, "SET lock_timeout = 0"); err != nil {
 		return err
@@ -209,10 +203,10 @@ func (m migration) applyOneByOne(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, "RESET lock_timeout"); err != nil {
 		return err
 	}
-	return m.record(ctx, conn)
+	return m.recordApplied(ctx, conn)
 }
 
-func (m migration) record(ctx context.Context, db interface {
+func (m migration) recordApplied(ctx context.Context, db interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 },
 ) error {
@@ -224,8 +218,8 @@ func (m migration) record(ctx context.Context, db interface {
 	return nil
 }
 
-// locate adds the line at which the server stumbled.
-func (m migration) locate(err error) error {
+// locateError adds the line of the error.
+func (m migration) locateError(err error) error {
 	var pgErr *pgconn.PgError
 	if !errors.As(err, &pgErr) || pgErr.Position <= 0 {
 		return err

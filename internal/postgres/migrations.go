@@ -22,7 +22,7 @@ type migration struct {
 	checksum [sha256.Size]byte
 }
 
-// readMigrations reads the files, which have to be numbered from 1 without gaps.
+// readMigrations reads the files, which must be numbered from 1 without gaps.
 func readMigrations(files fs.FS) ([]migration, error) {
 	names, err := fs.Glob(files, "*.sql")
 	if err != nil {
@@ -51,7 +51,7 @@ func readMigrations(files fs.FS) ([]migration, error) {
 	return all, nil
 }
 
-// pendingMigrations compares the files with what the database says was applied.
+// pendingMigrations returns the files that are not applied yet. It makes the record of migrations if necessary.
 func pendingMigrations(ctx context.Context, conn *pgx.Conn, known []migration) ([]migration, error) {
 	_, err := conn.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_migrations (
 		version    int PRIMARY KEY,
@@ -65,7 +65,7 @@ func pendingMigrations(ctx context.Context, conn *pgx.Conn, known []migration) (
 	return comparePending(ctx, conn, known)
 }
 
-// Pending returns how many of the files are not applied yet. Its errors are those of [Migrate].
+// Pending returns the number of files that are not applied yet. Its errors are those of [Migrate].
 func Pending(ctx context.Context, db *DB, files fs.FS) (int, error) {
 	known, err := readMigrations(files)
 	if err != nil {
@@ -83,6 +83,7 @@ func Pending(ctx context.Context, db *DB, files fs.FS) (int, error) {
 	return len(pending), err
 }
 
+// comparePending compares the files with the record of migrations.
 func comparePending(ctx context.Context, db Querier, known []migration) ([]migration, error) {
 	rows, err := db.Query(ctx, "SELECT version, checksum FROM schema_migrations")
 	if err != nil {
@@ -98,10 +99,6 @@ func comparePending(ctx context.Context, db Querier, known []migration) ([]migra
 	if err != nil {
 		return nil, fmt.Errorf("read the record of migrations: %w", err)
 	}
-	return compareMigrations(known, recorded)
-}
-
-func compareMigrations(known []migration, recorded map[int][]byte) ([]migration, error) {
 	for version := range recorded {
 		if version > len(known) {
 			return nil, fmt.Errorf("%w: it has migration %d, this program knows %d", ErrSchemaNewer, version, len(known))

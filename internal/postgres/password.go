@@ -17,10 +17,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// passwordHBA lets nobody in without the password: a socket's directory keeps others out only while their account is another.
+// passwordHBA requires the password from every client. The mode of the socket's directory excludes only other accounts.
 const passwordHBA = "# Written by Holdpoint.\nlocal all\tall scram-sha-256\n" //nolint:gosec,dupword // G101: no secret; all databases, all roles
 
-// readPassword reads the password of the cluster, or makes one. The transition is locked.
+// readPassword reads the password of the cluster, or makes one. The caller holds the transition lock.
 func (c *cluster) readPassword() error {
 	path := filepath.Join(c.dir, "password")
 	text, err := os.ReadFile(path)
@@ -47,14 +47,14 @@ func (c *cluster) readPassword() error {
 	return nil
 }
 
-// upgradeToPassword has a cluster that runs, and lets its owner in without a password, demand it: one that an older version
-// made, and may have started. A process that ended before its reload left that to do.
+// upgradeToPassword makes a running cluster of an older version require the password. It also completes an upgrade that
+// another process did not finish.
 func (c *cluster) upgradeToPassword(ctx context.Context) error {
 	text, err := os.ReadFile(filepath.Join(c.pgData, "pg_hba.conf"))
 	if err != nil {
 		return err
 	}
-	conn, err := pgx.Connect(ctx, c.url("postgres"))
+	conn, err := pgx.Connect(ctx, c.databaseURL("postgres"))
 	if err != nil {
 		return fmt.Errorf("connect to embedded cluster: %w", err)
 	}
@@ -64,7 +64,7 @@ func (c *cluster) upgradeToPassword(ctx context.Context) error {
 		return fmt.Errorf("set the cluster's password: %w", err)
 	}
 	if string(text) != passwordHBA {
-		// A password of our own making: letters and digits.
+		// The password needs no quoting: it has only letters and digits.
 		if _, err := conn.Exec(ctx, "SET password_encryption = 'scram-sha-256'; ALTER ROLE "+superuser+" PASSWORD '"+c.password+"'"); err != nil {
 			return fmt.Errorf("set the cluster's password: %w", err)
 		}
@@ -73,48 +73,48 @@ func (c *cluster) upgradeToPassword(ctx context.Context) error {
 		}
 	}
 	if _, err := conn.Exec(ctx, "SELECT pg_reload_conf()"); err != nil {
-		return fmt.Errorf("let nobody in without a password: %w", err)
+		return fmt.Errorf("require a password: %w", err)
 	}
-	for loaded := before; loaded.Equal(before); { // a new connection begins with what the server has loaded
+	for loaded := before; loaded.Equal(before); { // only a new connection shows the loaded configuration
 		if err := pause.For(ctx, probeEvery); err != nil {
-			return fmt.Errorf("let nobody in without a password: %w", err)
+			return fmt.Errorf("require a password: %w", err)
 		}
-		conn, err := pgx.Connect(ctx, c.url("postgres"))
+		conn, err := pgx.Connect(ctx, c.databaseURL("postgres"))
 		if err != nil {
 			return fmt.Errorf("connect to embedded cluster: %w", err)
 		}
 		err = errors.Join(conn.QueryRow(ctx, "SELECT pg_conf_load_time()").Scan(&loaded), conn.Close(ctx))
 		if err != nil {
-			return fmt.Errorf("let nobody in without a password: %w", err)
+			return fmt.Errorf("require a password: %w", err)
 		}
 	}
 	return nil
 }
 
-// demandPassword sets the password in a cluster that does not run, and has it let nobody in without.
+// demandPassword sets the password in a cluster that does not run, and requires it from every client.
 func (c *cluster) demandPassword(ctx context.Context, pgData string) error {
 	//nolint:gosec // G204: the program was found by findServer
-	cmd := c.account.prepare(exec.CommandContext(ctx, c.server.program("postgres"), "--single", "-D", pgData, "-c", "password_encryption=scram-sha-256", "postgres"))
-	// A password of our own making: letters and digits.
+	cmd := c.account.prepareCommand(exec.CommandContext(ctx, c.server.programPath("postgres"), "--single", "-D", pgData, "-c", "password_encryption=scram-sha-256", "postgres"))
+	// The password needs no quoting: it has only letters and digits.
 	cmd.Stdin = strings.NewReader("ALTER ROLE " + superuser + " PASSWORD '" + c.password + "'\n")
-	if said, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(said), "ERROR:") {
-		return commandError("set the cluster's password", errors.Join(err, errors.New("single-user mode refused it")), string(said))
+	if output, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(output), "ERROR:") {
+		return commandError("set the cluster's password", errors.Join(err, errors.New("single-user mode refused the statement")), string(output))
 	}
 	return c.writeHBA(pgData)
 }
 
-// writeHBA lets nobody in without a password, once the server has read it.
+// writeHBA writes the file that requires the password. The server has to reload it.
 func (c *cluster) writeHBA(pgData string) error {
 	path := filepath.Join(pgData, "pg_hba.conf")
 	aside := path + ".new"
 	if err := os.WriteFile(aside, []byte(passwordHBA), 0o600); err != nil {
-		return fmt.Errorf("let nobody in without a password: %w", err)
+		return fmt.Errorf("require a password: %w", err)
 	}
-	if err := c.account.own(aside); err != nil {
+	if err := c.account.chownFile(aside); err != nil {
 		return err
 	}
 	if err := os.Rename(aside, path); err != nil {
-		return fmt.Errorf("let nobody in without a password: %w", err)
+		return fmt.Errorf("require a password: %w", err)
 	}
 	return nil
 }

@@ -10,8 +10,7 @@ import (
 	"syscall"
 )
 
-// postmaster is what a running server wrote into postmaster.pid. The file is
-// the server's own: it is read here, and never written or deleted.
+// postmaster is the content of postmaster.pid. The file belongs to the server: this package only reads it.
 type postmaster struct {
 	pid       int
 	port      int
@@ -27,7 +26,7 @@ const (
 	statusLine = 7
 )
 
-// readPostmaster reads postmaster.pid; found is false when there is none.
+// readPostmaster reads postmaster.pid. found is false if there is none.
 func readPostmaster(pgData string) (pm postmaster, found bool, err error) {
 	content, err := os.ReadFile(filepath.Join(pgData, "postmaster.pid"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -49,14 +48,13 @@ func readPostmaster(pgData string) (pm postmaster, found bool, err error) {
 	return pm, true, nil
 }
 
-// alive reports whether a process has the server's id. It may be another's,
-// after a restart of the machine.
-func (pm postmaster) alive() bool {
+// isAlive reports whether a process has the server's id. After a restart of the machine, this may be another process.
+func (pm postmaster) isAlive() bool {
 	if pm.pid <= 0 {
 		return false
 	}
-	// Where we are the machine's first process, a server that was killed stays in the
-	// process table until we ask for it. Asking does nothing otherwise.
+	// If this is the first process of the machine (of a container), a killed server stays in the process table until it is
+	// waited for.
 	_, _ = syscall.Wait4(pm.pid, nil, syscall.WNOHANG, nil)
 	err := syscall.Kill(pm.pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// PrivatePaths are the database's sockets, and the files of credentials that Config names: no other program may reach
-// them. A Config that cannot be opened has none.
+// PrivatePaths returns the database's sockets, and the files of credentials that Config names. No other program may reach
+// them. An invalid Config has none.
 func PrivatePaths(cfg Config, getenv func(string) string) []string {
 	paths := []string{getenv("PGPASSFILE"), getenv("PGSSLKEY")}
 	if cfg.DatabaseURL == "" {
@@ -44,7 +44,7 @@ func PrivatePaths(cfg Config, getenv func(string) string) []string {
 	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) })
 }
 
-// socketIn is the path of a server's socket. A host that is no folder has none, and the path is not absolute.
+// socketIn returns the path of a server's socket. If host is not a folder, the path is not absolute.
 func socketIn(host string, port uint16) string {
 	return filepath.Join(host, fmt.Sprintf(".s.PGSQL.%d", port))
 }

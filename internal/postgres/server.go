@@ -24,13 +24,13 @@ import (
 
 const (
 	probeEvery   = 20 * time.Millisecond
-	silenceLimit = 3 * time.Second // a server that should answer and does not is started anew
+	silenceLimit = 3 * time.Second // a server that does not answer for so long is started again
 	maxLogSize   = 16 << 20
 	logTail      = 2 << 10
 )
 
-// ensureMade runs initdb, unless it has been run. It is made elsewhere and then
-// renamed, so that a cluster is there completely or not at all.
+// ensureMade runs initdb, unless the cluster exists. It makes the cluster under another name and renames it, so that no
+// incomplete cluster is used.
 func (c *cluster) ensureMade(ctx context.Context) error {
 	if _, err := os.Stat(c.pgData); err == nil {
 		return nil
@@ -38,7 +38,7 @@ func (c *cluster) ensureMade(ctx context.Context) error {
 		return fmt.Errorf("make embedded cluster: %w", err)
 	}
 	c.clearUnfinished()
-	// A name of its own: initdb of a process that was killed may still be writing to an earlier one.
+	// The name is unique: initdb of a killed process may still write to its own.
 	unfinished := c.pgData + unfinishedSuffix + rand.Text()
 	if err := privateDir(unfinished, c.account); err != nil {
 		return fmt.Errorf("make embedded cluster: %w", err)
@@ -51,9 +51,9 @@ func (c *cluster) ensureMade(ctx context.Context) error {
 		args = append(args, "--no-sync")
 	}
 	//nolint:gosec // G204: the program was found by findServer
-	cmd := c.account.prepare(exec.CommandContext(ctx, c.server.program("initdb"), args...))
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return commandError("make embedded cluster in "+c.dir+": initdb", err, string(said))
+	cmd := c.account.prepareCommand(exec.CommandContext(ctx, c.server.programPath("initdb"), args...))
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return commandError("make embedded cluster in "+c.dir+": initdb", err, string(output))
 	}
 	if err := c.demandPassword(ctx, unfinished); err != nil {
 		return fmt.Errorf("make embedded cluster: %w", err)
@@ -67,7 +67,7 @@ func (c *cluster) ensureMade(ctx context.Context) error {
 
 const unfinishedSuffix = ".unfinished."
 
-// clearUnfinished removes what attempts that were killed left behind, as far as it can.
+// clearUnfinished removes the files of interrupted attempts, as far as it can.
 func (c *cluster) clearUnfinished() {
 	leftovers, err := filepath.Glob(c.pgData + unfinishedSuffix + "*")
 	for _, dir := range leftovers {
@@ -78,23 +78,24 @@ func (c *cluster) clearUnfinished() {
 	}
 }
 
-// ensureRunning returns when the server answers: one that is there already, one that
-// comes up or goes down just now, or one that it starts.
+// ensureRunning starts the server unless it runs, and returns when the server answers. A server that is starting or stopping
+// is waited for.
 func (c *cluster) ensureRunning(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout,
 		fmt.Errorf("the server did not answer within %s, see %s", startTimeout, c.logPath()))
 	defer cancel()
-	silence := time.Duration(0) // of a server that should answer
+	silence := time.Duration(0) // of a running server
 	for started := false; ; silence += probeEvery {
 		pm, found, err := readPostmaster(c.pgData)
 		if err != nil {
 			return fmt.Errorf("start embedded cluster: %w", err)
 		}
-		running := found && pm.alive()
+		running := found && pm.isAlive()
 		if running {
-			answers, busy := c.probe(ctx, pm)
+			answers, busy := c.probeServer(ctx, pm)
 			if answers {
-				c.adopt(pm, started)
+				c.socketDir = pm.socketDir
+				c.log.Info("embedded cluster: server runs", "dir", c.dir, "pid", pm.pid, "version", c.server.version, "adopted", !started)
 				return nil
 			}
 			if busy {
@@ -102,7 +103,7 @@ func (c *cluster) ensureRunning(ctx context.Context) error {
 			}
 		}
 		if !running || silence >= silenceLimit {
-			if started, err = c.start(ctx); err != nil {
+			if started, err = c.startServer(ctx); err != nil {
 				return err
 			}
 			silence = 0
@@ -113,15 +114,8 @@ func (c *cluster) ensureRunning(ctx context.Context) error {
 	}
 }
 
-// adopt takes a running server as it is, socket included.
-func (c *cluster) adopt(pm postmaster, started bool) {
-	c.socketDir = pm.socketDir
-	c.log.Info("embedded cluster: server runs", "dir", c.dir, "pid", pm.pid, "version", c.server.version, "adopted", !started)
-}
-
-// probe asks whether the server answers; busy means that it says to come
-// back later, because it recovers or shuts down.
-func (c *cluster) probe(ctx context.Context, pm postmaster) (answers, busy bool) {
+// probeServer reports whether the server answers. busy means that it recovers or shuts down.
+func (c *cluster) probeServer(ctx context.Context, pm postmaster) (answers, busy bool) {
 	if pm.socketDir == "" || pm.port != socketPort {
 		return false, false
 	}
@@ -140,32 +134,32 @@ func (c *cluster) probe(ctx context.Context, pm postmaster) (answers, busy bool)
 	return sameDir(pgData, c.pgData), false
 }
 
-// sameDir compares directories, not their names: there may be several ways to one.
+// sameDir compares directories, which may have several paths.
 func sameDir(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// start runs pg_ctl, which returns when the server accepts connections. It is not started, and
-// that is no error, as long as children of one that was killed are about to end.
-func (c *cluster) start(ctx context.Context) (started bool, err error) {
-	if err := c.makeSocketDir(); err != nil {
+// startServer runs pg_ctl, which returns when the server accepts connections. While children of a killed server are ending,
+// it returns false and no error.
+func (c *cluster) startServer(ctx context.Context) (started bool, err error) {
+	if err := privateDir(c.socketDir, c.account); err != nil {
 		return false, fmt.Errorf("start embedded cluster: %w", err)
 	}
-	said, err := c.runStart(ctx)
+	output, err := c.runPgCtl(ctx)
 	switch {
 	case err == nil:
 		return true, nil
-	case strings.Contains(said, "is still in use"):
+	case strings.Contains(output, "is still in use"):
 		return false, nil
 	default:
-		return false, commandError("start embedded cluster in "+c.dir+": pg_ctl", err, said)
+		return false, commandError("start embedded cluster in "+c.dir+": pg_ctl", err, output)
 	}
 }
 
-// runStart returns what was added to the server's log beside an error.
-func (c *cluster) runStart(ctx context.Context) (said string, err error) {
+// runPgCtl starts the server. With an error, it returns the new text in the server's log.
+func (c *cluster) runPgCtl(ctx context.Context) (output string, err error) {
 	logFile, err := c.openLog()
 	if err != nil {
 		return "", err
@@ -176,41 +170,41 @@ func (c *cluster) runStart(ctx context.Context) (said string, err error) {
 		return "", fmt.Errorf("read the server's log: %w", err)
 	}
 	//nolint:gosec // G204: the program was found by findServer
-	cmd := c.account.prepare(exec.CommandContext(ctx, c.server.program("pg_ctl"), "start", "--silent", "--wait",
-		"--timeout="+strconv.Itoa(int(startTimeout.Seconds())), "--pgdata="+c.pgData, "--options="+c.options()))
+	cmd := c.account.prepareCommand(exec.CommandContext(ctx, c.server.programPath("pg_ctl"), "start", "--silent", "--wait",
+		"--timeout="+strconv.Itoa(int(startTimeout.Seconds())), "--pgdata="+c.pgData, "--options="+c.serverOptions()))
 	cmd.Stdout, cmd.Stderr = logFile, logFile                             // a file, not a pipe: the server keeps it open
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // which pg_ctl passes on to the server
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // pg_ctl passes it on to the server
 	cmd.WaitDelay = stopTimeout
 	if err = cmd.Run(); err == nil {
 		return "", nil
 	}
 	tail := make([]byte, logTail)
-	n, _ := logFile.ReadAt(tail, before) // it is shorter than that
+	n, _ := logFile.ReadAt(tail, before) // a short log is no error
 	return string(tail[:n]), err
 }
 
-// stop shuts the server down: clients are disconnected, and all is written.
-func (c *cluster) stop(ctx context.Context) error {
+// stopServer shuts the server down: it disconnects clients and writes a checkpoint.
+func (c *cluster) stopServer(ctx context.Context) error {
 	pm, found, err := readPostmaster(c.pgData)
 	if err != nil {
 		return fmt.Errorf("stop embedded cluster: %w", err)
 	}
-	if !found || !pm.alive() {
+	if !found || !pm.isAlive() {
 		return nil
 	}
 	//nolint:gosec // G204: the program was found by findServer
-	cmd := c.account.prepare(exec.CommandContext(ctx, c.server.program("pg_ctl"), "stop", "--silent", "--wait",
+	cmd := c.account.prepareCommand(exec.CommandContext(ctx, c.server.programPath("pg_ctl"), "stop", "--silent", "--wait",
 		"--timeout="+strconv.Itoa(int(stopTimeout.Seconds())), "--mode=fast", "--pgdata="+c.pgData))
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return commandError("stop embedded cluster in "+c.dir+": pg_ctl", err, string(said))
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return commandError("stop embedded cluster in "+c.dir+": pg_ctl", err, string(output))
 	}
 	c.removeSocketDir()
 	c.log.Info("embedded cluster: stopped", "dir", c.dir)
 	return nil
 }
 
-// options are the server's settings, as the shell that pg_ctl starts it with reads them.
-func (c *cluster) options() string {
+// serverOptions returns the server's settings, quoted for the shell of pg_ctl.
+func (c *cluster) serverOptions() string {
 	settings := map[string]string{
 		"listen_addresses":        "",
 		"port":                    strconv.Itoa(socketPort),
@@ -224,7 +218,7 @@ func (c *cluster) options() string {
 		"log_destination":         "stderr",
 		"logging_collector":       "off",
 		"log_checkpoints":         "off",
-		// Neither statements nor the values in them are anybody's business.
+		// Statements and their values are confidential.
 		"log_min_error_statement": "panic",
 		"log_error_verbosity":     "terse",
 	}
@@ -239,12 +233,12 @@ func (c *cluster) options() string {
 
 func (c *cluster) logPath() string { return filepath.Join(c.dir, "log") }
 
-// openLog opens the server's log, and begins a new one when it has grown large.
+// openLog opens the server's log. It starts a new one if the log is large.
 func (c *cluster) openLog() (*os.File, error) {
 	path := c.logPath()
 	if info, err := os.Stat(path); err == nil && info.Size() > maxLogSize {
 		if err := os.Rename(path, path+".old"); err != nil {
-			return nil, fmt.Errorf("begin a new log: %w", err)
+			return nil, fmt.Errorf("start a new log: %w", err)
 		}
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
@@ -254,11 +248,11 @@ func (c *cluster) openLog() (*os.File, error) {
 	return file, nil
 }
 
-// ensureDatabase makes the database, unless it is there.
+// ensureDatabase makes the database, unless it exists.
 func (c *cluster) ensureDatabase(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, c.url("postgres"))
+	conn, err := pgx.Connect(ctx, c.databaseURL("postgres"))
 	if err != nil {
 		return fmt.Errorf("connect to embedded cluster: %w", err)
 	}

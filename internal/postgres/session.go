@@ -13,52 +13,51 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// idleInTransaction is how long a transaction may stay open while its client says nothing. After that the server
-// ends it: a process that stopped must not keep locks that others wait for.
+// idleInTransaction limits the idle time of a transaction. The server then ends it, so that a stopped process does not keep
+// its locks.
 const idleInTransaction = 15 * time.Second
 
 const readOnlyTransaction = "25006" // SQLSTATE
 
-// errReadOnly refuses a server that takes no writes.
+// errReadOnly refuses a read-only server.
 var errReadOnly = errors.New("the server is read-only (a standby, or default_transaction_read_only is on), and Holdpoint writes; " +
 	"name the primary, or all hosts (postgres://user@a,b/database): the one that takes writes is used")
 
 // setting is one setting of a session.
 type setting struct{ name, value string }
 
-// poolSettings are those of the pool's connections.
+// poolSettings are the settings of the pool's connections.
 //
-// The planner's are there to keep the plans of prepared statements from depending on how full a table was when
-// they were made. On a new database a scan of a whole table is cheapest, and a connection that remembers it
-// would go on scanning when there are millions of rows. Every statement here that runs often has its index.
-// (Discouraged scans look so expensive that they would be compiled; hence jit.)
+// enable_seqscan=off keeps the plans of prepared statements independent of the size of a table when they were made. On a new
+// database a scan of the whole table is cheapest, and a connection that keeps this plan would still scan millions of rows.
+// Every frequent statement has its index. jit=off prevents the compilation of scans, whose cost looks high then.
 func poolSettings(statementLimit time.Duration) []setting {
 	return []setting{
-		{"statement_timeout", milliseconds(statementLimit)},
+		{"statement_timeout", formatMilliseconds(statementLimit)},
 		{"enable_seqscan", "off"},
 		{"jit", "off"},
 	}
 }
 
-// commonSettings are those of every connection.
+// commonSettings are the settings of every connection.
 func commonSettings() []setting {
 	return []setting{
-		{"idle_in_transaction_session_timeout", milliseconds(idleInTransaction)},
-		{"tcp_keepalives_idle", seconds(keepAliveIdle)},
-		{"tcp_keepalives_interval", seconds(keepAliveInterval)},
+		{"idle_in_transaction_session_timeout", formatMilliseconds(idleInTransaction)},
+		{"tcp_keepalives_idle", formatSeconds(keepAliveIdle)},
+		{"tcp_keepalives_interval", formatSeconds(keepAliveInterval)},
 		{"tcp_keepalives_count", strconv.Itoa(keepAliveCount)},
-		{"tcp_user_timeout", milliseconds(userTimeout)},
+		{"tcp_user_timeout", formatMilliseconds(userTimeout)},
 	}
 }
 
-func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+func formatMilliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
+func formatSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
 
-// setUp makes the connections of a configuration notice a dead peer, refuse a read-only server and begin with the settings.
-// A server that does not answer for silence is given up; zero: never.
-func setUp(cfg *pgx.ConnConfig, silence time.Duration, settings []setting) {
-	cfg.DialFunc = dialer(silence)
+// setUpConns configures connections to notice a dead peer, to refuse a read-only server and to start with settings. They fail if
+// the server does not answer for silence; zero is no limit.
+func setUpConns(cfg *pgx.ConnConfig, silence time.Duration, settings []setting) {
+	cfg.DialFunc = newDialer(silence)
 	prepare := sessionStatements(cfg.RuntimeParams, append(commonSettings(), settings...))
 	chosen := cfg.ValidateConnect // by the URL's target_session_attrs
 	cfg.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
@@ -79,14 +78,14 @@ func setUp(cfg *pgx.ConnConfig, silence time.Duration, settings []setting) {
 	onError := cfg.OnPgError
 	cfg.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
 		if err.Code == readOnlyTransaction {
-			return false // a failover made the server a standby: the connection is closed, and the next one finds the primary
+			return false // after a failover the server is a standby: the connection is closed, and the next one finds the primary
 		}
 		return onError(conn, err)
 	}
 }
 
-// sessionStatements are run in one round trip. What the database's URL sets stays as it is, but a commit that does not
-// wait for the disk: that a call is sent at most once rests on commits.
+// sessionStatements returns the statements that start a session, for one round trip. Settings in the database's URL stay, except
+// synchronous_commit=off: sending each call at most once depends on durable commits.
 func sessionStatements(given map[string]string, settings []setting) string {
 	var text strings.Builder
 	text.WriteString("SHOW transaction_read_only; " +

@@ -9,17 +9,16 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// sharedRounds is how many transactions are opened beside a connection to see whether it keeps its session.
+// sharedRounds is the number of transactions that are opened beside a connection to test whether it keeps its session.
 const sharedRounds = 3
 
-// ErrSharedSessions means that a pooler stands before the server that lends sessions for single transactions.
+// ErrSharedSessions means that a pooler before the server assigns sessions to single transactions.
 var ErrSharedSessions = errors.New("two connections shared one session: a pooler in transaction mode stands between " +
 	"(PgBouncer with pool_mode=transaction, or one like it), and Holdpoint needs sessions of its own, to listen and to keep locks " +
 	"and settings; connect to the server itself, or to a pool in session mode")
 
-// checkSessions makes sure that a connection has a server process of its own. It goes by what happens and not by
-// the pooler's name: while transactions are open on other connections, this one must stay with its process, and none
-// of them may have got it.
+// checkSessions checks that a connection has a server process of its own: while transactions are open on other connections,
+// this one must keep its process, and none of them may have the same.
 func (db *DB) checkSessions(ctx context.Context) error {
 	if db.Embedded() {
 		return nil
@@ -36,7 +35,7 @@ func (db *DB) checkSessions(ctx context.Context) error {
 		return err
 	}
 	rounds := 1
-	if own.pid != own.announced { // it is not the server that gave us our cancellation key
+	if own.pid != own.announced { // the cancellation key came from a pooler
 		rounds = sharedRounds
 	}
 	for range rounds {
@@ -45,7 +44,7 @@ func (db *DB) checkSessions(ctx context.Context) error {
 			return err
 		}
 		defer closePlain(ctx, other)
-		its, err := serverProcess(ctx, other, "BEGIN; ") // stays open: so does its process
+		its, err := serverProcess(ctx, other, "BEGIN; ") // an open transaction keeps its process
 		if err != nil {
 			return err
 		}
@@ -63,17 +62,17 @@ func (db *DB) checkSessions(ctx context.Context) error {
 	return nil
 }
 
-// process tells server processes apart.
+// process identifies a server process.
 type process struct {
-	pid       string // says the server
-	announced string // says who let us in
+	pid       string // as the server reports it
+	announced string // as the connection's startup reported it
 }
 
-// serverProcess asks in a single message, so that the answer is one session's.
+// serverProcess queries the process in a single message, which one session answers.
 func serverProcess(ctx context.Context, conn *pgconn.PgConn, before string) (process, error) {
 	results, err := conn.Exec(ctx, before+"SELECT pg_backend_pid()").ReadAll()
 	if err != nil {
-		return process{}, fmt.Errorf("connect to database: find out whether connections have sessions of their own: %w", err)
+		return process{}, fmt.Errorf("connect to database: check for sessions of their own: %w", err)
 	}
 	return process{
 		pid:       string(results[len(results)-1].Rows[0][0]),
@@ -89,9 +88,9 @@ func (db *DB) connectPlain(ctx context.Context) (*pgconn.PgConn, error) {
 	return conn, nil
 }
 
-// closePlain says good-bye even when the context has ended. A transaction that is open is rolled back.
+// closePlain closes a connection properly even if the context has ended. An open transaction is rolled back.
 func closePlain(ctx context.Context, conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
-	_ = conn.Close(ctx) // whatever it says, the connection is gone
+	_ = conn.Close(ctx) // the connection is closed in any case
 }

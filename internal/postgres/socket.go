@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxSocketPath is what the system's sockaddr_un holds, without the final zero.
+// maxSocketPath is the length of a path in the system's sockaddr_un, without the final zero.
 func maxSocketPath() int {
 	if runtime.GOOS == "linux" {
 		return 107
@@ -19,9 +19,8 @@ func maxSocketPath() int {
 	return 103
 }
 
-// chooseSocketDir returns where the cluster in dir has its socket: beside it, or, if that
-// path were too long for a socket, or had a comma, which clients take for the end of a
-// host, in a directory for temporary files under a name that every process derives alike.
+// chooseSocketDir returns the directory for the socket of the cluster in dir. It is below dir, unless that path is too long or
+// has a comma, which ends a host for clients. Then it is a directory for temporary files, with a name derived from dir.
 func chooseSocketDir(dir string) (string, error) {
 	sum := sha256.Sum256([]byte(dir))
 	name := "holdpoint-" + hex.EncodeToString(sum[:8])
@@ -38,16 +37,11 @@ func chooseSocketDir(dir string) (string, error) {
 			return candidate, nil
 		}
 	}
-	return "", fmt.Errorf("no directory for the socket: the path of %s does not do for one (%d bytes), and there is no /tmp; "+
+	return "", fmt.Errorf("no directory for the socket: the path of %s is too long (over %d bytes) or has a comma, and there is no /tmp; "+
 		"name a data directory with a shorter path", dir, maxSocketPath())
 }
 
-// makeSocketDir makes the directory, which only the server's account may enter.
-func (c *cluster) makeSocketDir() error {
-	return privateDir(c.socketDir, c.account)
-}
-
-// removeSocketDir takes away what makeSocketDir made outside the data directory.
+// removeSocketDir removes a socket directory outside the data directory.
 func (c *cluster) removeSocketDir() {
 	if strings.HasPrefix(c.socketDir, c.dir+string(filepath.Separator)) {
 		return

@@ -11,10 +11,9 @@ import (
 
 const rollbackTimeout = 5 * time.Second
 
-// InTx runs f in a transaction, which is committed when f returns nil and
-// rolled back when it returns an error or panics. The error of f is returned
-// as it is. An error of the commit means that the outcome is not known,
-// unless it is a *pgconn.PgError, with which the server refused.
+// InTx runs f in a transaction. It commits if f returns nil, and rolls back if f returns an error or panics. It returns the
+// error of f unchanged. After an error of the commit the outcome is unknown, unless it is a *pgconn.PgError: then the server
+// refused the commit.
 func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) error {
 	tx, err := pool.Begin(ctx)
 	if err != nil {
@@ -25,7 +24,7 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) erro
 		if done {
 			return
 		}
-		// With a context that has ended, pgx would throw the connection away.
+		// With an ended context, pgx would discard the connection.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 		defer cancel()
 		_ = tx.Rollback(ctx) // the connection is closed if this fails, which rolls back too
@@ -40,10 +39,10 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) erro
 	return nil
 }
 
-// AllowIdle lets a transaction wait that long for something else than the database, such as another server's answer.
-// Otherwise the server ends a transaction that is idle for 15 s, as that of a process that stopped.
+// AllowIdle lets a transaction be idle for up to limit, for example while it waits for another server. Otherwise the database
+// ends a transaction that is idle for 15 s.
 func AllowIdle(ctx context.Context, tx pgx.Tx, limit time.Duration) error {
-	_, err := tx.Exec(ctx, "SELECT set_config('idle_in_transaction_session_timeout', $1, true)", milliseconds(limit))
+	_, err := tx.Exec(ctx, "SELECT set_config('idle_in_transaction_session_timeout', $1, true)", formatMilliseconds(limit))
 	if err != nil {
 		return fmt.Errorf("allow an idle transaction: %w", err)
 	}

@@ -13,12 +13,11 @@ import (
 
 const (
 	maxLeases   = 200
-	leaseLimit  = 3 * time.Minute // initializing, starting and migrating included
+	leaseLimit  = 3 * time.Minute // includes initializing, starting and migrating
 	returnLimit = 30 * time.Second
 )
 
-// New lends the test a migrated, empty database until it ends. Clocks that a test
-// moved are right again.
+// New lends the test a migrated, empty database until it ends. The database's clock is reset.
 func New(tb testing.TB) *postgres.DB {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), leaseLimit)
@@ -27,7 +26,7 @@ func New(tb testing.TB) *postgres.DB {
 	if err != nil {
 		tb.Fatalf("lend a database: %v", err)
 	}
-	holder, name, err := tmpl.lease(ctx)
+	holder, name, err := tmpl.leaseDatabase(ctx)
 	if err != nil {
 		tb.Fatalf("lend a database: %v", err)
 	}
@@ -38,7 +37,7 @@ func New(tb testing.TB) *postgres.DB {
 	}
 	tb.Cleanup(func() {
 		closeDB(tb, db)
-		hangUp(tb, holder) // which gives the lease back
+		hangUp(tb, holder) // releases the lease
 	})
 	return db
 }
@@ -83,7 +82,7 @@ func closeDB(tb testing.TB, db *postgres.DB) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), returnLimit)
 	defer cancel()
 	if err := db.Close(ctx); err != nil {
-		tb.Errorf("give a database back: %v (is a connection still in use?)", err)
+		tb.Errorf("return a database: %v (is a connection still in use?)", err)
 	}
 }
 
@@ -92,12 +91,12 @@ func hangUp(tb testing.TB, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), returnLimit)
 	defer cancel()
 	if err := conn.Close(ctx); err != nil {
-		tb.Errorf("give a database back: %v", err)
+		tb.Errorf("return a database: %v", err)
 	}
 }
 
-// openEmptied opens a database and takes out what its last user left. Whoever
-// is still connected, such as a program that the last user started and lost, is thrown out.
+// openEmptied opens a database and deletes all rows of its last user. It ends other connections, for example of a program
+// that outlived its test.
 func openEmptied(ctx context.Context, databaseURL string) (*postgres.DB, error) {
 	db, err := postgres.Open(ctx, postgres.Config{DatabaseURL: databaseURL})
 	if err != nil {

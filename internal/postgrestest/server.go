@@ -16,21 +16,21 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// server is the PostgreSQL that the databases are on.
+// server is the PostgreSQL server of the databases.
 type server struct {
-	adminURL string // to any database; the lent ones are reached through the same server
+	adminURL string // of any database on it
 }
 
-// databaseURL is how to connect to another database of the server.
+// databaseURL returns the connection string of another database of the server.
 func (s server) databaseURL(name string) string {
 	if u, err := url.Parse(s.adminURL); err == nil && u.Scheme != "" {
 		u.Path = "/" + name
 		return u.String()
 	}
-	return s.adminURL + " dbname=" + name // of two, the last one counts
+	return s.adminURL + " dbname=" + name // the last one takes effect
 }
 
-// findServer returns the process's server, which it starts if there is none.
+// findServer returns the process's server, and starts it if necessary.
 func findServer(ctx context.Context) (server, error) {
 	shared.Lock()
 	defer shared.Unlock()
@@ -49,12 +49,12 @@ func findServer(ctx context.Context) (server, error) {
 	return found, nil
 }
 
-// place is where the test cluster of a user lives.
+// place is the directory of a user's test cluster.
 type place string
 
-func (p place) file(name string) string { return filepath.Join(string(p), name) }
+func (p place) filePath(name string) string { return filepath.Join(string(p), name) }
 
-// findPlace makes the directory, or takes it if it is the user's own.
+// findPlace makes the directory, or uses an existing one of the user.
 func findPlace() (place, error) {
 	dir := filepath.Join(os.TempDir(), "holdpoint-tests-"+strconv.Itoa(os.Geteuid()))
 	mode := os.FileMode(0o700)
@@ -81,14 +81,14 @@ func findPlace() (place, error) {
 	return place(dir), nil
 }
 
-// useCluster makes the cluster run until this process ends, and returns how to connect.
+// useCluster keeps the cluster running until this process ends, and returns its connection string.
 func useCluster(ctx context.Context) (string, error) {
 	p, err := findPlace()
 	if err != nil {
 		return "", err
 	}
-	// The kernel takes this lock back when the process ends. Its file is never closed.
-	users, err := openLock(p.file("users"))
+	// The kernel releases this lock when the process ends. Its file is never closed.
+	users, err := openLock(p.filePath("users"))
 	if err != nil {
 		return "", err
 	}
@@ -96,7 +96,7 @@ func useCluster(ctx context.Context) (string, error) {
 		return "", err
 	}
 	shared.users = users
-	transition, err := openLock(p.file("transition"))
+	transition, err := openLock(p.filePath("transition"))
 	if err != nil {
 		return "", err
 	}
@@ -113,14 +113,14 @@ func useCluster(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return p.connectable(ctx)
+	return p.checkConnection(ctx)
 }
 
-// connectable returns the URL that the keeper wrote down, once it works.
-func (p place) connectable(ctx context.Context) (string, error) {
-	content, err := os.ReadFile(p.file("url"))
+// checkConnection returns the URL that the keeper published, after connecting to it.
+func (p place) checkConnection(ctx context.Context) (string, error) {
+	content, err := os.ReadFile(p.filePath("url"))
 	if err != nil {
-		return "", fmt.Errorf("read how to connect: %w", err)
+		return "", fmt.Errorf("read the URL of the cluster: %w", err)
 	}
 	databaseURL := strings.TrimSpace(string(content))
 	conn, err := pgx.Connect(ctx, databaseURL)

@@ -23,21 +23,21 @@ import (
 const (
 	lockPoll = 20 * time.Millisecond
 
-	// The numbers of a template's advisory locks; those above are its databases'.
+	// The numbers of a template's advisory locks. Higher numbers are those of its databases.
 	inUse     = 0
 	beingMade = -1
 
-	emptyKey = 0x656d7074 // of the databases without a template
+	emptyKey = 0x656d7074 // for databases without a template
 )
 
-// template is a migrated database, from which the lent ones are cloned.
+// template is a migrated database that the lent ones are cloned from.
 type template struct {
 	server server
 	key    int32  // of the advisory locks
 	name   string // hpt_<digest of the migrations>
 }
 
-// findTemplate returns the process's template.
+// findTemplate returns the process's template, and makes it if necessary.
 func findTemplate(ctx context.Context) (template, error) {
 	server, err := findServer(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func findTemplate(ctx context.Context) (template, error) {
 	if err != nil {
 		return template{}, fmt.Errorf("connect: %w", err)
 	}
-	if err := tmpl.ensure(ctx, conn); err != nil {
+	if err := tmpl.ensureMade(ctx, conn); err != nil {
 		return template{}, fmt.Errorf("make the template: %w", errors.Join(err, conn.Close(ctx)))
 	}
 	shared.template, shared.conn = tmpl, conn
@@ -72,18 +72,17 @@ func lockKey(digest []byte) int32 {
 	return int32(binary.BigEndian.Uint32(digest)) //nolint:gosec // G115: any 32 bits will do
 }
 
-// shared is what the tests of a process find out once. It holds no
-// goroutine, so that leak detectors see none.
-var shared struct { //nolint:gochecknoglobals // testing has no other place for what a whole process shares
+// shared is the state of all tests of a process. It has no goroutine, which leak detectors would report.
+var shared struct { //nolint:gochecknoglobals // package testing has no other place for the state of a process
 	sync.Mutex
 
 	server   server
 	template template
-	conn     *pgx.Conn // open as long as the process lives: it holds a lock
-	users    *os.File  // locked as long as the process lives
+	conn     *pgx.Conn // stays open, to hold a lock
+	users    *os.File  // stays locked
 }
 
-// digestMigrations tells states of the schema apart: ours and the job queue's.
+// digestMigrations returns a digest of the schema: Holdpoint's migrations and those of the job queue.
 func digestMigrations() ([]byte, error) {
 	sum := sha256.New()
 	add := func(files fs.FS) error {
@@ -106,16 +105,16 @@ func digestMigrations() ([]byte, error) {
 	return sum.Sum(nil), nil
 }
 
-// ensure makes the template, unless some process has. On the connection it keeps a lock
-// that tells other processes that the template is in use.
-func (tm template) ensure(ctx context.Context, conn *pgx.Conn) error {
-	if err := lock(ctx, conn, "pg_try_advisory_lock_shared", tm.key, inUse); err != nil {
+// ensureMade makes the template, unless it exists. The connection keeps a lock that tells other processes that the template is
+// in use.
+func (tm template) ensureMade(ctx context.Context, conn *pgx.Conn) error {
+	if err := waitAdvisoryLock(ctx, conn, "pg_try_advisory_lock_shared", tm.key, inUse); err != nil {
 		return err
 	}
-	if there, err := exists(ctx, conn, tm.name); err != nil || there {
+	if exists, err := databaseExists(ctx, conn, tm.name); err != nil || exists {
 		return err
 	}
-	if err := lock(ctx, conn, "pg_try_advisory_lock", tm.key, beingMade); err != nil {
+	if err := waitAdvisoryLock(ctx, conn, "pg_try_advisory_lock", tm.key, beingMade); err != nil {
 		return err
 	}
 	err := tm.makeOnce(ctx, conn)
@@ -124,7 +123,7 @@ func (tm template) ensure(ctx context.Context, conn *pgx.Conn) error {
 }
 
 func (tm template) makeOnce(ctx context.Context, conn *pgx.Conn) error {
-	if there, err := exists(ctx, conn, tm.name); err != nil || there {
+	if exists, err := databaseExists(ctx, conn, tm.name); err != nil || exists {
 		return err
 	}
 	if err := dropUnused(ctx, conn); err != nil {
@@ -135,16 +134,15 @@ func (tm template) makeOnce(ctx context.Context, conn *pgx.Conn) error {
 		"CREATE DATABASE "+unfinished+" TEMPLATE template0"); err != nil {
 		return err
 	}
-	if err := migrate(ctx, tm.server.databaseURL(unfinished)); err != nil {
+	if err := migrateDatabase(ctx, tm.server.databaseURL(unfinished)); err != nil {
 		return err
 	}
 	return execAll(ctx, conn, "ALTER DATABASE "+unfinished+" ALLOW_CONNECTIONS false",
 		"ALTER DATABASE "+unfinished+" RENAME TO "+tm.name)
 }
 
-// lock waits for an advisory lock by asking again and again: a session that waits inside the
-// database is in the way of those that migrate.
-func lock(ctx context.Context, conn *pgx.Conn, try string, key, number int32) error {
+// waitAdvisoryLock polls for an advisory lock: a session that waited in the database would block migrations.
+func waitAdvisoryLock(ctx context.Context, conn *pgx.Conn, try string, key, number int32) error {
 	for {
 		var locked bool
 		if err := conn.QueryRow(ctx, "SELECT "+try+"($1::int, $2::int)", key, number).Scan(&locked); err != nil {
@@ -159,7 +157,7 @@ func lock(ctx context.Context, conn *pgx.Conn, try string, key, number int32) er
 	}
 }
 
-func migrate(ctx context.Context, databaseURL string) error {
+func migrateDatabase(ctx context.Context, databaseURL string) error {
 	db, err := postgres.Open(ctx, postgres.Config{DatabaseURL: databaseURL})
 	if err != nil {
 		return fmt.Errorf("open it: %w", err)
@@ -168,16 +166,15 @@ func migrate(ctx context.Context, databaseURL string) error {
 	return joinClose(ctx, err, db)
 }
 
-// lease finds a database that nobody uses, and makes it if need be. It is
-// held as long as the returned connection is open.
-func (tm template) lease(ctx context.Context) (*pgx.Conn, string, error) {
+// leaseDatabase finds an unused database, or makes one. The lease lasts while the returned connection is open.
+func (tm template) leaseDatabase(ctx context.Context) (*pgx.Conn, string, error) {
 	conn, number, err := tm.server.takeNumber(ctx, tm.key)
 	if err != nil {
 		return nil, "", err
 	}
 	name := fmt.Sprintf("%s_%d", tm.name, number)
-	there, err := exists(ctx, conn, name)
-	if err == nil && !there {
+	exists, err := databaseExists(ctx, conn, name)
+	if err == nil && !exists {
 		err = execAll(ctx, conn, "CREATE DATABASE "+name+" TEMPLATE "+tm.name)
 	}
 	if err != nil {
@@ -186,8 +183,7 @@ func (tm template) lease(ctx context.Context) (*pgx.Conn, string, error) {
 	return conn, name, nil
 }
 
-// takeNumber takes the lowest number that is free under the key, until the
-// connection is closed.
+// takeNumber takes the lowest free number of a key, until the connection is closed.
 func (s server) takeNumber(ctx context.Context, key int32) (*pgx.Conn, int, error) {
 	conn, err := pgx.Connect(ctx, s.adminURL)
 	if err != nil {
@@ -207,13 +203,9 @@ func (s server) takeNumber(ctx context.Context, key int32) (*pgx.Conn, int, erro
 	return nil, 0, errors.Join(err, conn.Close(ctx))
 }
 
-// dropUnused drops what was made for other states of the migrations, unless a process uses it.
+// dropUnused drops the databases of other states of the migrations, unless a process uses them.
 func dropUnused(ctx context.Context, conn *pgx.Conn) error {
-	rows, err := conn.Query(ctx, `SELECT datname FROM pg_database WHERE datname ~ '^hpt_[0-9a-f]{16}(_|$)'`)
-	if err != nil {
-		return fmt.Errorf("list databases: %w", err)
-	}
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	names, err := postgres.Collect(ctx, conn, pgx.RowTo[string], `SELECT datname FROM pg_database WHERE datname ~ '^hpt_[0-9a-f]{16}(_|$)'`)
 	if err != nil {
 		return fmt.Errorf("list databases: %w", err)
 	}
@@ -240,13 +232,13 @@ func dropIfUnused(ctx context.Context, conn *pgx.Conn, name string, key int32) e
 	)
 }
 
-func exists(ctx context.Context, conn *pgx.Conn, name string) (bool, error) {
-	var there bool
-	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&there)
+func databaseExists(ctx context.Context, conn *pgx.Conn, name string) (bool, error) {
+	var exists bool
+	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists)
 	if err != nil {
 		return false, fmt.Errorf("look for database %s: %w", name, err)
 	}
-	return there, nil
+	return exists, nil
 }
 
 func execAll(ctx context.Context, conn *pgx.Conn, statements ...string) error {

@@ -1,5 +1,5 @@
-// Package query owns how people write down what they search for, in a form, an address or a flag: names, times,
-// ids and texts; and how they are told what of it cannot be read. It knows nothing of what is searched.
+// Package query owns the syntax of searches in forms, URLs and flags: names, times, ids and texts, and the errors for
+// invalid ones. It does not search.
 package query
 
 import (
@@ -11,59 +11,42 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/fault"
 )
 
-// Problem is what is wrong with one field.
-type Problem struct {
-	Field    string // as the parameter is called
-	Expected string
-}
-
-// InvalidError says what of a query cannot be read.
-type InvalidError struct {
-	Fields []Problem
-}
-
-func (e *InvalidError) Error() string {
-	words := make([]string, len(e.Fields))
-	for i, f := range e.Fields {
-		words[i] = f.Field + ": " + f.Expected
-	}
-	return strings.Join(words, "; ")
-}
-
-// Reader reads the fields of one query, and collects what is wrong with them.
+// Reader parses the fields of one query and collects the invalid ones.
 type Reader struct {
-	fields []Problem
+	fields []fault.Field
 	err    error
 }
 
-// Err is what went wrong: an *[InvalidError], or an error of a look-up.
+// Err returns an *[fault.InvalidError] with the invalid fields, or the error of a look-up.
 func (r *Reader) Err() error {
 	if r.err == nil && len(r.fields) > 0 {
-		return &InvalidError{r.fields}
+		return &fault.InvalidError{Fields: r.fields}
 	}
 	return r.err
 }
 
-// Refuse says what was expected of a field.
+// Refuse records an invalid field.
 func (r *Reader) Refuse(field, expected string) {
-	r.fields = append(r.fields, Problem{field, expected})
+	r.fields = append(r.fields, fault.Field{Name: field, Expected: expected})
 }
 
 const maxName = 256
 
-// Finder returns the ids of what a name means.
+// Finder returns the ids that a name may mean.
 type Finder func(ctx context.Context, name string) ([]uuid.UUID, error)
 
-// Names reads a name. Nil means that none was given; a list that is empty, and not nil, that nothing is called so.
-// That is wrong, unless it may not be told.
+// Names parses a name. It returns nil for none, and an empty list for an unknown name, which is also invalid if the reader may
+// know that.
 func (r *Reader) Names(ctx context.Context, field, name string, find Finder, told bool) []uuid.UUID {
 	if name == "" || r.err != nil {
 		return nil
 	}
 	ids := []uuid.UUID{}
-	if storable(name, maxName) {
+	if isStorable(name, maxName) {
 		found, err := find(ctx, name)
 		if err != nil {
 			r.err = err
@@ -77,20 +60,20 @@ func (r *Reader) Names(ctx context.Context, field, name string, find Finder, tol
 	return ids
 }
 
-// Text reads a text of at most so many characters.
+// Text parses a text with a maximum number of characters.
 func (r *Reader) Text(field, text string, most int) string {
-	if !storable(text, most) {
+	if !isStorable(text, most) {
 		r.Refuse(field, fmt.Sprintf("expected at most %d characters, without NUL", most))
 	}
 	return text
 }
 
-// storable: PostgreSQL can be asked for it.
-func storable(text string, most int) bool {
+// isStorable reports whether PostgreSQL accepts the text.
+func isStorable(text string, most int) bool {
 	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= most && !strings.Contains(text, "\x00")
 }
 
-// ID reads an id; none is uuid.Nil.
+// ID parses an id, or uuid.Nil for none.
 func (r *Reader) ID(field, text string) uuid.UUID {
 	if text == "" {
 		return uuid.Nil
@@ -102,7 +85,7 @@ func (r *Reader) ID(field, text string) uuid.UUID {
 	return id
 }
 
-// Time reads a time, as [ParseTime] does.
+// Time parses a time as [ParseTime] does.
 func (r *Reader) Time(field, text string, end bool) time.Time {
 	t, err := ParseTime(text, end)
 	if err != nil {
@@ -113,8 +96,8 @@ func (r *Reader) Time(field, text string, end bool) time.Time {
 
 var errTime = errors.New("expected a day or a time, such as 2026-01-31 or 2026-01-31T15:04 (UTC)")
 
-// ParseTime reads a time as people write it: RFC 3339; or a day, or a day and a time of day, which are in UTC. A day means
-// the midnight that it begins with or, where end is set, the one after it. Empty: the zero time.
+// ParseTime parses RFC 3339, or a day, or a day and a time of day in UTC. A day means its first midnight or, if end is set, the
+// next one. Empty: the zero time.
 func ParseTime(text string, end bool) (time.Time, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {

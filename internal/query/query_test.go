@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/query"
 )
 
@@ -76,12 +77,12 @@ func TestReader(t *testing.T) {
 	r.ID("id", uuid.Nil.String())
 	r.Text("text", "éé", 1)
 	r.Time("from", "never", false)
-	var wrong *query.InvalidError
+	var wrong *fault.InvalidError
 	if !errors.As(r.Err(), &wrong) || len(wrong.Fields) != 5 {
 		t.Fatalf("got %v", r.Err())
 	}
 	for i, field := range strings.Fields("agent skill id text from") {
-		if wrong.Fields[i].Field != field || !strings.HasPrefix(wrong.Fields[i].Expected, "expected ") {
+		if wrong.Fields[i].Name != field || !strings.HasPrefix(wrong.Fields[i].Expected, "expected ") {
 			t.Errorf("%+v, want %s", wrong.Fields[i], field)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package receiver owns how a message is handed to an HTTP endpoint that somebody named: which URLs may be
-// named, the client that posts, and what an answer means, in bounded words that do not hold the URL, which is
-// often a credential. It does not own what is sent, when it is tried again, or what is remembered of it.
+// Package receiver owns the delivery of messages to HTTP endpoints that people configure: the rules for URLs, the client, and
+// the meaning of answers. Its texts are bounded and do not contain the URL, which is often a credential. It does not own the
+// messages, retries or records.
 package receiver
 
 import (
@@ -25,13 +25,13 @@ import (
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
-// MaxURL is the most bytes of a URL.
+// MaxURL is the maximum length of a URL in bytes.
 const MaxURL = 2048
 
-// ErrURL says what a URL has to be.
+// ErrURL is the rule for URLs of receivers.
 var ErrURL = fmt.Errorf("must be an https or http URL of at most %d bytes, without a user name and a fragment", MaxURL)
 
-// ParseURL reads the URL of a receiver. The error is [ErrURL].
+// ParseURL parses the URL of a receiver. The error is [ErrURL].
 func ParseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || len(text) > MaxURL || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
@@ -40,24 +40,24 @@ func ParseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// ErrName says what the name of a receiver has to be.
+// ErrName is the rule for names of receivers.
 var ErrName = errors.New("must be 1 to 64 of a-z, 0-9, '.', '_' and '-', and begin and end with a letter or digit")
 
-var name = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
+var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
 
-// ValidName reports whether a receiver may be called so.
-func ValidName(text string) bool { return name.MatchString(text) }
+// ValidName reports whether a receiver may have a name.
+func ValidName(text string) bool { return nameForm.MatchString(text) }
 
-// What a receiver's host or URL is reported to be when no answer came. The texts read on from the host's name. They do not
-// say how far a connection came, so they tell nothing about ports; [Answer.Cause] does.
+// Errors when no answer came. The texts continue a sentence that begins with the host's name. They do not say how far a
+// connection got, so that nobody can scan ports with them; [Answer.Cause] does.
 var (
 	ErrInsecure    = errors.New("is named with http: use https, or have the host listed in the server's --trusted-hosts")
 	ErrNotPublic   = errors.New("is not at a public address: use a public host, or have this one listed in the server's --trusted-hosts")
 	ErrUndelivered = errors.New("could not be reached: the server's log says why")
 )
 
-// CheckURL judges a receiver's URL by itself: it must be https and must not name a private address, unless its host is
-// trusted. The error is [ErrInsecure] or [ErrNotPublic]. The client judges again where a name leads.
+// CheckURL checks a receiver's URL without resolving its host: it must be https and must not contain a private address,
+// unless its host is trusted. The error is [ErrInsecure] or [ErrNotPublic]. The client checks resolved addresses as well.
 func CheckURL(trustedHosts []string, u *url.URL) error {
 	policy := outbound.Policy{TrustedHosts: trustedHosts}
 	if policy.TrustsURL(u) {
@@ -73,7 +73,7 @@ func CheckURL(trustedHosts []string, u *url.URL) error {
 	return nil
 }
 
-// CheckStored judges the URL of a receiver that exists, which may be older than the rules.
+// CheckStored checks the URL of a stored receiver, which may be older than the rules.
 func CheckStored(trustedHosts []string, address string) error {
 	u, err := ParseURL(address)
 	if err != nil {
@@ -82,7 +82,7 @@ func CheckStored(trustedHosts []string, address string) error {
 	return CheckURL(trustedHosts, u)
 }
 
-// Examine is [CheckStored], and also looks up where the host leads now.
+// Examine is [CheckStored], and also checks the addresses that the host has now.
 func Examine(ctx context.Context, trustedHosts []string, address string) error {
 	u, err := ParseURL(address)
 	if err != nil {
@@ -97,8 +97,8 @@ func Examine(ctx context.Context, trustedHosts []string, address string) error {
 	return nil
 }
 
-// NewClient returns a client that posts to https and public addresses only, and besides to the trusted hosts. It follows no
-// redirect. timeout bounds each request.
+// NewClient returns a client that posts only to trusted hosts, and by https to public addresses. It follows no redirects.
+// timeout limits each request.
 func NewClient(trustedHosts []string, timeout time.Duration, config *tls.Config) *http.Client {
 	policy := outbound.Policy{TrustedHosts: trustedHosts}
 	client := outbound.NewClient(outbound.Config{Policy: policy, DialTimeout: timeout, MaxHeaderBytes: 64 << 10, TLS: config})
@@ -107,7 +107,7 @@ func NewClient(trustedHosts []string, timeout time.Duration, config *tls.Config)
 	return client
 }
 
-// checkedTransport judges the URL of each request before a connection is looked for.
+// checkedTransport checks the URL of each request before it connects.
 type checkedTransport struct {
 	http.RoundTripper
 	trustedHosts []string
@@ -116,7 +116,7 @@ type checkedTransport struct {
 func (c *checkedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := CheckURL(c.trustedHosts, r.URL); err != nil {
 		if r.Body != nil {
-			_ = r.Body.Close() // as http.RoundTripper wants
+			_ = r.Body.Close() // http.RoundTripper requires it
 		}
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (c *checkedTransport) CloseIdleConnections() {
 	}
 }
 
-// Encode is a message as JSON, without the escapes that only HTML needs.
+// Encode returns a message as JSON, without escapes for HTML.
 func Encode(message any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -139,30 +139,30 @@ func Encode(message any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// Verdict says what became of a message.
+// Verdict is the result of a delivery.
 type Verdict int
 
 // The verdicts.
 const (
-	Taken   Verdict = iota // a status from 200 to 299
-	Later                  // no answer, or one that says that it may be taken when it is tried again
-	Refused                // it was not taken, and will not be
+	Taken   Verdict = iota // accepted: a status from 200 to 299
+	Later                  // no answer, or one that allows a retry
+	Refused                // refused for good
 )
 
-// Answer is what a receiver said. Err is fit to be shown: it holds no URL, and no detail of the connection.
+// Answer is the answer of a receiver. Err can be shown to people: it contains no URL and no detail of the connection.
 type Answer struct {
 	Verdict    Verdict
 	Status     int           // zero: there was no answer
-	Err        error         // nil: the message was taken
-	Cause      error         // for the server's log: why there was no answer. nil: there was one
-	RetryAfter time.Duration // the receiver asked for it, with 429 or 503; else zero. At most [MaxRetryAfter]
+	Err        error         // nil: the message was accepted
+	Cause      error         // why there was no answer, for the server's log; nil: there was one
+	RetryAfter time.Duration // requested with 429 or 503; else zero. At most [MaxRetryAfter]
 }
 
 const (
-	// MaxRetryAfter bounds what a receiver may ask to wait.
+	// MaxRetryAfter limits the wait that a receiver may request.
 	MaxRetryAfter = 10 * time.Minute
-	maxError      = 200 // bytes of what went wrong
-	maxAnswer     = 64  // bytes that are read of an answer: its status says enough
+	maxError      = 200 // bytes of an error's text
+	maxAnswer     = 64  // bytes read of an answer
 )
 
 // Post sends a message as JSON.
@@ -182,7 +182,7 @@ func Post(ctx context.Context, client *http.Client, address string, header http.
 	return Judge(response, address, now)
 }
 
-// Unsent is what it means that no answer came. Which way a connection failed is the cause's alone.
+// Unsent returns the answer for a request that failed. Only the cause has the detail of the connection.
 func Unsent(err error) Answer {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
@@ -197,10 +197,10 @@ func Unsent(err error) Answer {
 	return Answer{Verdict: Later, Err: ErrUndelivered, Cause: cause}
 }
 
-// word is what a receiver may say of itself besides its status: Slack's answers are of this form.
-var word = regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
+// reasonForm matches error codes in answers, in the form of Slack's.
+var reasonForm = regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 
-// Judge says what an answer means, of which it reads some. A word in it is shown, unless it is a part of the URL.
+// Judge interprets an answer. It shows an error code in the body, unless that is a part of the URL.
 func Judge(response *http.Response, address string, now time.Time) Answer {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	status := response.StatusCode
@@ -208,24 +208,24 @@ func Judge(response *http.Response, address string, now time.Time) Answer {
 		return Answer{Status: status}
 	}
 	a := Answer{Verdict: Refused, Status: status, Err: fmt.Errorf("answered HTTP %d", status)}
-	said := strings.TrimSpace(string(text))
+	reason := strings.TrimSpace(string(text))
 	switch {
 	case status >= 300 && status < 400:
 		a.Err = fmt.Errorf("answered HTTP %d, a redirect, which is not followed", status)
-	case word.MatchString(said) && !strings.Contains(address, said):
-		a.Err = fmt.Errorf("answered HTTP %d: %s", status, said)
+	case reasonForm.MatchString(reason) && !strings.Contains(address, reason):
+		a.Err = fmt.Errorf("answered HTTP %d: %s", status, reason)
 	}
 	switch {
 	case status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable:
-		a.Verdict, a.RetryAfter = Later, retryAfter(response.Header.Get("Retry-After"), now)
+		a.Verdict, a.RetryAfter = Later, parseRetryAfter(response.Header.Get("Retry-After"), now)
 	case status == http.StatusRequestTimeout || status == http.StatusTooEarly || status >= 500:
 		a.Verdict = Later
 	}
 	return a
 }
 
-// retryAfter reads the header of that name: seconds or a date (RFC 9110, section 10.2.3). Zero: it says nothing.
-func retryAfter(value string, now time.Time) time.Duration {
+// parseRetryAfter parses the header Retry-After: seconds or a date (RFC 9110, section 10.2.3). It returns 0 for other text.
+func parseRetryAfter(value string, now time.Time) time.Duration {
 	var wait time.Duration
 	if seconds, err := strconv.Atoi(value); err == nil {
 		wait = time.Duration(min(max(seconds, 0), int(MaxRetryAfter.Seconds()))) * time.Second
@@ -234,12 +234,12 @@ func retryAfter(value string, now time.Time) time.Duration {
 	} else {
 		return 0
 	}
-	return min(max(wait, time.Nanosecond), MaxRetryAfter) // it asked, be it for a time that is over
+	return min(max(wait, time.Nanosecond), MaxRetryAfter) // not 0, even for a time in the past
 }
 
-// Stored is a receiver that exists.
+// Stored is a stored receiver.
 type Stored struct {
-	Name    string // as a person would name it
+	Name    string // for people
 	Host    string
 	Address string // its URL, which may be a credential
 }

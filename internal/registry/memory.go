@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// SafetyNet is how long something may be remembered without a notice.
+// SafetyNet is how long a value may be remembered without a notice.
 const SafetyNet = 5 * time.Second
 
-// loadTimeout bounds a load, whoever waits for it.
+// loadTimeout is the default of Config.LoadTimeout.
 const loadTimeout = 10 * time.Second
 
-// Config describes a [Memory]. The zero value remembers for ever, until full.
+// Config describes a [Memory]. The zero value, but for Now, remembers until it is full.
 type Config[V any] struct {
 	// TTL is how long a value is remembered. Zero: until it is dropped.
 	TTL time.Duration
-	// TTLOf, when set, says so for each value.
+	// TTLOf, when set, returns the TTL of each value.
 	TTLOf func(V) time.Duration
-	// LoadTimeout bounds a load. Zero: 10 s.
+	// LoadTimeout limits a load. Zero: 10 s.
 	LoadTimeout time.Duration
-	// Size of a value; nil: 1. When the sizes of all exceed MaxSize, those
-	// out of date are forgotten, else all.
+	// Size of a value; nil: 1. When the total exceeds MaxSize, expired values
+	// are forgotten, or all if that is not enough.
 	Size func(V) int
 	// MaxSize, zero: 10,000.
 	MaxSize int
@@ -32,10 +32,9 @@ type Config[V any] struct {
 	Now func() time.Time
 }
 
-// Memory remembers what was loaded, by key. Reading what is known takes a read
-// lock and nothing else. What several ask for at once is loaded once, and the load
-// goes on when whoever asked first has left. Errors are not remembered. A value whose load
-// began before it was dropped is given to those who asked before, and not remembered.
+// Memory remembers loaded values by key. Reading a known value takes only a read lock. Concurrent callers share one load, which
+// continues when the first caller leaves. Errors are not remembered. A value whose load began before a drop goes to its waiting
+// callers and is not remembered.
 type Memory[K comparable, V any] struct {
 	cfg   Config[V]
 	base  context.Context //nolint:containedctx // ends with the Memory, not with a call
@@ -54,7 +53,7 @@ type entry[V any] struct {
 	value V
 	size  int
 	began time.Time // of its load
-	until time.Time // zero: for ever
+	until time.Time // zero: no expiry
 }
 
 type flight[V any] struct {
@@ -63,10 +62,10 @@ type flight[V any] struct {
 	err   error
 }
 
-// ErrClosed says that the Memory was closed.
+// ErrClosed is the error of a closed Memory.
 var ErrClosed = errors.New("memory is closed")
 
-// NewMemory makes an empty Memory.
+// NewMemory returns an empty Memory.
 func NewMemory[K comparable, V any](cfg Config[V]) *Memory[K, V] {
 	if cfg.LoadTimeout == 0 {
 		cfg.LoadTimeout = loadTimeout
@@ -79,30 +78,29 @@ func NewMemory[K comparable, V any](cfg Config[V]) *Memory[K, V] {
 	return m
 }
 
-// Get returns what is remembered of a key, or else loads it.
+// Get returns the remembered value of a key, or loads it.
 func (m *Memory[K, V]) Get(ctx context.Context, key K, load func(context.Context) (V, error)) (V, error) {
-	return m.get(ctx, key, load, nil)
+	return m.getValue(ctx, key, load, nil)
 }
 
-// GetIf is Get that takes what is remembered only if it is good enough for
-// good, which is told how long ago its load began.
+// GetIf is Get with a condition: good gets a remembered value and the time since its load began.
 func (m *Memory[K, V]) GetIf(ctx context.Context, key K, good func(V, time.Duration) bool,
 	load func(context.Context) (V, error),
 ) (V, error) {
-	return m.get(ctx, key, load, good)
+	return m.getValue(ctx, key, load, good)
 }
 
-func (m *Memory[K, V]) get(ctx context.Context, key K, load func(context.Context) (V, error),
+func (m *Memory[K, V]) getValue(ctx context.Context, key K, load func(context.Context) (V, error),
 	good func(V, time.Duration) bool,
 ) (V, error) {
 	now := m.cfg.Now()
 	m.mu.RLock()
 	e, ok := m.known[key]
 	m.mu.RUnlock()
-	if ok && e.fresh(now) && (good == nil || good(e.value, now.Sub(e.began))) {
+	if ok && e.isFresh(now) && (good == nil || good(e.value, now.Sub(e.began))) {
 		return e.value, nil
 	}
-	f, err := m.join(ctx, key, load, now, good)
+	f, err := m.joinLoad(ctx, key, load, now, good)
 	if err != nil {
 		var none V
 		return none, err
@@ -116,13 +114,13 @@ func (m *Memory[K, V]) get(ctx context.Context, key K, load func(context.Context
 	}
 }
 
-// Peek returns what is remembered of a key and does not load.
+// Peek returns the remembered value of a key without loading.
 func (m *Memory[K, V]) Peek(key K) (V, bool) {
 	now := m.cfg.Now()
 	m.mu.RLock()
 	e, ok := m.known[key]
 	m.mu.RUnlock()
-	if !ok || !e.fresh(now) {
+	if !ok || !e.isFresh(now) {
 		var none V
 		return none, false
 	}
@@ -132,19 +130,19 @@ func (m *Memory[K, V]) Peek(key K) (V, bool) {
 // Start loads a key in the background, unless it is known or being loaded.
 func (m *Memory[K, V]) Start(ctx context.Context, key K, load func(context.Context) (V, error)) {
 	if _, ok := m.Peek(key); !ok {
-		_, _ = m.join(ctx, key, load, m.cfg.Now(), nil) // nobody waits for it
+		_, _ = m.joinLoad(ctx, key, load, m.cfg.Now(), nil) // the caller does not wait
 	}
 }
 
-// Put remembers a value that cannot be out of date: one that never changes.
+// Put remembers a value that never changes.
 func (m *Memory[K, V]) Put(key K, value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.store(key, value, m.cfg.Now())
+	m.storeValue(key, value, m.cfg.Now())
 }
 
-// join finds the load of a key that is under way, or begins one.
-func (m *Memory[K, V]) join(ctx context.Context, key K, load func(context.Context) (V, error), now time.Time,
+// joinLoad returns the running load of a key, or starts one.
+func (m *Memory[K, V]) joinLoad(ctx context.Context, key K, load func(context.Context) (V, error), now time.Time,
 	good func(V, time.Duration) bool,
 ) (*flight[V], error) {
 	m.mu.Lock()
@@ -155,8 +153,8 @@ func (m *Memory[K, V]) join(ctx context.Context, key K, load func(context.Contex
 	if f, ok := m.flying[key]; ok {
 		return f, nil
 	}
-	// Another may have loaded it since the caller looked.
-	if e, ok := m.known[key]; ok && e.fresh(now) && (good == nil || good(e.value, now.Sub(e.began))) {
+	// Another caller may have loaded it since.
+	if e, ok := m.known[key]; ok && e.isFresh(now) && (good == nil || good(e.value, now.Sub(e.began))) {
 		f := &flight[V]{done: make(chan struct{}), value: e.value}
 		close(f.done)
 		return f, nil
@@ -168,16 +166,16 @@ func (m *Memory[K, V]) join(ctx context.Context, key K, load func(context.Contex
 	m.loads.Go(func() {
 		defer cancel()
 		defer stop()
-		m.fill(ctx, key, f, now, load)
+		m.runLoad(ctx, key, f, now, load)
 	})
 	return f, nil
 }
 
-func (m *Memory[K, V]) fill(ctx context.Context, key K, f *flight[V], began time.Time,
+func (m *Memory[K, V]) runLoad(ctx context.Context, key K, f *flight[V], began time.Time,
 	load func(context.Context) (V, error),
 ) {
 	defer close(f.done)
-	f.value, f.err = attempt(ctx, load)
+	f.value, f.err = loadSafely(ctx, load)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.flying[key] != f {
@@ -185,13 +183,12 @@ func (m *Memory[K, V]) fill(ctx context.Context, key K, f *flight[V], began time
 	}
 	delete(m.flying, key)
 	if f.err == nil {
-		m.store(key, f.value, began)
+		m.storeValue(key, f.value, began)
 	}
 }
 
-// attempt loads. Nobody above it could recover, and one value is not worth the process:
-// a panic becomes the error of all who wait for the load.
-func attempt[V any](ctx context.Context, load func(context.Context) (V, error)) (value V, err error) {
+// loadSafely turns a panic of load into an error for all who wait: it runs in a goroutine of its own.
+func loadSafely[V any](ctx context.Context, load func(context.Context) (V, error)) (value V, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic during a load: %v", cause)
@@ -200,7 +197,7 @@ func attempt[V any](ctx context.Context, load func(context.Context) (V, error)) 
 	return load(ctx)
 }
 
-func (m *Memory[K, V]) store(key K, value V, began time.Time) {
+func (m *Memory[K, V]) storeValue(key K, value V, began time.Time) {
 	now := m.cfg.Now()
 	e := entry[V]{value: value, size: 1, began: began}
 	if m.cfg.Size != nil {
@@ -213,9 +210,9 @@ func (m *Memory[K, V]) store(key K, value V, began time.Time) {
 	if ttl > 0 {
 		e.until = now.Add(ttl)
 	}
-	m.forget(key)
+	m.removeKey(key)
 	if m.size+e.size > m.cfg.MaxSize || (!m.sweep.IsZero() && now.After(m.sweep)) {
-		m.forgetOld(now)
+		m.removeExpired(now)
 	}
 	if m.size+e.size > m.cfg.MaxSize {
 		m.known, m.size = map[K]entry[V]{}, 0
@@ -227,21 +224,21 @@ func (m *Memory[K, V]) store(key K, value V, began time.Time) {
 	m.size += e.size
 }
 
-func (m *Memory[K, V]) forget(key K) {
+func (m *Memory[K, V]) removeKey(key K) {
 	m.size -= m.known[key].size
 	delete(m.known, key)
 }
 
-func (m *Memory[K, V]) forgetOld(now time.Time) {
+func (m *Memory[K, V]) removeExpired(now time.Time) {
 	m.sweep = time.Time{}
 	for key, e := range m.known {
-		if !e.fresh(now) {
-			m.forget(key)
+		if !e.isFresh(now) {
+			m.removeKey(key)
 		}
 	}
 }
 
-// Drop forgets everything. What is being loaded will not be remembered.
+// Drop forgets all keys. Running loads are not remembered.
 func (m *Memory[K, V]) Drop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -249,19 +246,19 @@ func (m *Memory[K, V]) Drop() {
 	m.flying = map[K]*flight[V]{}
 }
 
-// DropIf forgets some keys, likewise.
+// DropIf forgets the matching keys. Their running loads are not remembered.
 func (m *Memory[K, V]) DropIf(match func(K) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for key := range m.known {
 		if match(key) {
-			m.forget(key)
+			m.removeKey(key)
 		}
 	}
 	maps.DeleteFunc(m.flying, func(key K, _ *flight[V]) bool { return match(key) })
 }
 
-// Close ends the loads and waits for them.
+// Close cancels the loads and waits for them.
 func (m *Memory[K, V]) Close() {
 	m.mu.Lock()
 	m.closed = true
@@ -270,4 +267,4 @@ func (m *Memory[K, V]) Close() {
 	m.loads.Wait()
 }
 
-func (e entry[V]) fresh(now time.Time) bool { return e.until.IsZero() || now.Before(e.until) }
+func (e entry[V]) isFresh(now time.Time) bool { return e.until.IsZero() || now.Before(e.until) }

@@ -19,8 +19,8 @@ const (
 	lastUID  = 56_999
 )
 
-// OwnAccount returns the account that belongs to name alone. Nobody has to add it to the machine: it is a number, which
-// is derived from name, and kept in dir, where no two names have the same.
+// OwnAccount returns the account that belongs to name alone. The account need not exist on the machine: it is a user id
+// derived from name. A file in dir reserves it for the name.
 func OwnAccount(dir, name string) (*Account, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("choose account: %w", err)
@@ -31,9 +31,9 @@ func OwnAccount(dir, name string) (*Account, error) {
 		uid := firstUID + (start+i)%(lastUID-firstUID+1)
 		id := strconv.Itoa(uid)
 		if _, err := user.LookupId(id); err == nil {
-			continue // somebody's
+			continue // an account of the machine
 		}
-		mine, err := claim(filepath.Join(dir, id), name)
+		mine, err := claimID(filepath.Join(dir, id), name)
 		if err != nil {
 			return nil, fmt.Errorf("choose account: %w", err)
 		}
@@ -44,9 +44,9 @@ func OwnAccount(dir, name string) (*Account, error) {
 	return nil, fmt.Errorf("choose account: none is free between %d and %d, see %s", firstUID, lastUID, dir)
 }
 
-// claim writes name into a file that nobody made before, or reads whose it is.
-func claim(path, name string) (mine bool, err error) {
-	// A file that is written aside and then linked is never seen half-written.
+// claimID reserves a user id for a name by a file. It reports whether the id belongs to the name.
+func claimID(path, name string) (mine bool, err error) {
+	// The file is written aside and then linked, so that no reader sees a part of it.
 	aside, err := os.CreateTemp(filepath.Dir(path), ".claim-*")
 	if err != nil {
 		return false, err
@@ -63,7 +63,7 @@ func claim(path, name string) (mine bool, err error) {
 	return string(text) == name, err
 }
 
-// NamedAccount is an account of the machine. It is not root's, and no one's who owns a file of keep.
+// NamedAccount returns an account of the machine. It refuses root, and the owner of a file in keep.
 func NamedAccount(name string, keep []string) (*Account, error) {
 	found, err := user.Lookup(name)
 	if err != nil {
@@ -78,7 +78,7 @@ func NamedAccount(name string, keep []string) (*Account, error) {
 		return nil, fmt.Errorf("account %s is root: name another", name)
 	}
 	for _, path := range keep {
-		if owner, ok := ownerOf(path); ok && owner == uid {
+		if owner, ok := fileOwner(path); ok && owner == uid {
 			return nil, fmt.Errorf("account %s owns %s of the server: name another", name, path)
 		}
 	}

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// perform makes the system calls of an act. Each act on a process sets what is set already.
+// perform makes the system calls of an act. Acts on a process set values that it already has.
 func perform(act []string) error {
 	target := act[len(act)-1]
 	number, _ := strconv.Atoi(target)
@@ -145,7 +145,7 @@ func performing(t *testing.T, same bool, act string) sandbox.Spec {
 	if err := exec.CommandContext(t.Context(), "cp", self, spec.Program).Run(); err != nil {
 		t.Fatal(err)
 	}
-	spec.Args, spec.Env = []string{"program"}, append(spec.Env, actVariable+"="+act)
+	spec.Args, spec.Env = []string{"program"}, append(spec.Env, "GORACE=atexit_sleep_ms=0", actVariable+"="+act)
 	return spec
 }
 

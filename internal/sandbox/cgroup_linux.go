@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroup is the control group of one program. A nil one is that none was delegated to this process: then resource limits
-// and the keeper's watch are all there is.
+// cgroup is the control group of one program. It is nil if none was delegated to this process: then only resource limits and
+// the keeper limit the program.
 type cgroup struct {
 	path string
 	dir  *os.File
 }
 
-// serverGroup is the group to which a server's own processes move: one that has processes cannot limit groups below it.
+// serverGroup is the group that a server's own processes move to: a group with processes cannot limit groups below it.
 const serverGroup = "holdpoint-server"
 
-// openGroup makes a control group (version 2) for a program, where one was delegated to this process.
+// openGroup makes a control group (version 2) for a program, if one was delegated to this process.
 func openGroup(l Limits) *cgroup {
-	own, err := ownGroup("/proc/self/cgroup", "/proc/self/mountinfo")
+	own, err := findOwnGroup("/proc/self/cgroup", "/proc/self/mountinfo")
 	if err != nil || own == "" {
 		return nil
 	}
@@ -39,14 +39,14 @@ func openGroup(l Limits) *cgroup {
 		if above == own {
 			moveProcesses(own)
 		}
-		if err := set(above, "cgroup.subtree_control", "+memory +pids"); !errors.Is(err, unix.EBUSY) {
+		if err := writeGroupFile(above, "cgroup.subtree_control", "+memory +pids"); !errors.Is(err, unix.EBUSY) {
 			break
 		}
 	}
 	return makeGroup(above, l)
 }
 
-// isDelegated reports whether systemd has left a group to the processes in it.
+// isDelegated reports whether systemd has delegated a group to the processes in it.
 func isDelegated(group string) bool {
 	value := make([]byte, 8)
 	for _, name := range []string{"user.delegate", "trusted.delegate"} {
@@ -57,21 +57,21 @@ func isDelegated(group string) bool {
 	return false
 }
 
-// moveProcesses moves all processes of a group into one below it.
+// moveProcesses moves all processes of a group into [serverGroup] below it.
 func moveProcesses(group string) {
 	below := filepath.Join(group, serverGroup)
-	_ = os.Mkdir(below, 0o755) //nolint:gosec // G301: as the kernel makes them. It may be there
+	_ = os.Mkdir(below, 0o755) //nolint:gosec // G301: as the kernel makes them. It may exist
 	text, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
 	if err != nil {
 		return
 	}
 	for pid := range strings.FieldsSeq(string(text)) {
-		_ = set(below, "cgroup.procs", pid) // it may have ended
+		_ = writeGroupFile(below, "cgroup.procs", pid) // it may have ended
 	}
 }
 
-// set writes a file of a group. It makes none.
-func set(dir, name, value string) error {
+// writeGroupFile writes a file of a group, which must exist.
+func writeGroupFile(dir, name, value string) error {
 	file, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -80,8 +80,8 @@ func set(dir, name, value string) error {
 	return errors.Join(err, file.Close())
 }
 
-// ownGroup is the folder of the control group that this process is in. Empty: there is none of version 2.
-func ownGroup(membership, mounts string) (string, error) {
+// findOwnGroup returns the folder of this process's control group, or "" if there is none of version 2.
+func findOwnGroup(membership, mounts string) (string, error) {
 	text, err := os.ReadFile(membership)
 	if err != nil {
 		return "", err
@@ -104,7 +104,7 @@ func ownGroup(membership, mounts string) (string, error) {
 	return "", nil
 }
 
-// makeGroup makes a group below another, if that one hands on the control of memory and processes.
+// makeGroup makes a group below another, if that one delegates the control of memory and processes.
 func makeGroup(above string, l Limits) *cgroup {
 	text, err := os.ReadFile(filepath.Join(above, "cgroup.subtree_control"))
 	if err != nil || !bytes.Contains(text, []byte("memory")) || !bytes.Contains(text, []byte("pids")) {
@@ -117,12 +117,12 @@ func makeGroup(above string, l Limits) *cgroup {
 	for name, value := range map[string]string{
 		"memory.max": strconv.FormatInt(l.Memory, 10), "memory.oom.group": "1", "pids.max": strconv.Itoa(l.Processes + moreProcesses),
 	} {
-		if err := set(g.path, name, value); err != nil {
+		if err := writeGroupFile(g.path, name, value); err != nil {
 			g.remove()
 			return nil
 		}
 	}
-	_ = set(g.path, "memory.swap.max", "0") // a kernel without swap has none
+	_ = writeGroupFile(g.path, "memory.swap.max", "0") // a kernel without swap has none
 	if g.dir, err = os.Open(g.path); err != nil {
 		g.remove()
 		return nil
@@ -130,14 +130,14 @@ func makeGroup(above string, l Limits) *cgroup {
 	return g
 }
 
-// kill ends every process of the group.
-func (g *cgroup) kill() {
+// killAll ends every process of the group.
+func (g *cgroup) killAll() {
 	if g != nil {
-		_ = set(g.path, "cgroup.kill", "1") // since Linux 5.14; the keeper kills too
+		_ = writeGroupFile(g.path, "cgroup.kill", "1") // since Linux 5.14; the keeper kills too
 	}
 }
 
-// outOfMemory reports whether the kernel ended processes of the group for their memory.
+// outOfMemory reports whether the kernel killed processes of the group because memory ran out.
 func (g *cgroup) outOfMemory() bool {
 	if g == nil {
 		return false
@@ -146,7 +146,7 @@ func (g *cgroup) outOfMemory() bool {
 	return err == nil && strings.Contains(string(text), "oom_kill ") && !strings.Contains(string(text), "oom_kill 0")
 }
 
-// remove removes the group, which has no process any more.
+// remove removes the group, which must be empty.
 func (g *cgroup) remove() {
 	if g == nil {
 		return

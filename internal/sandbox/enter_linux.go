@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What Landlock must be able to do: an account of its own keeps a program from other processes by itself, otherwise
-// Landlock has to, since version 6.
+// The oldest usable versions of Landlock. A program with an account of its own cannot reach other processes anyway. Without
+// one, Landlock has to prevent it, which it can since version 6.
 const (
 	oldestWithAccount = 3
 	oldestWithout     = 6
 )
 
-// Unsupported says why no sandbox can be made here, and is empty if one can.
+// Unsupported returns why this machine has no sandbox, or "" if it has one.
 func Unsupported() string {
 	if auditArch == 0 {
 		return "on this processor architecture programs have no sandbox: only on amd64 and arm64"
@@ -57,35 +57,39 @@ func hasCapability(number int) bool {
 	return unix.Capget(&header, &data[0]) == nil && data[number/32].Effective&(1<<(number%32)) != 0
 }
 
-// confine enters the sandbox. It reports which paths the program is refused, and by whom.
-func confine(spec *Spec) (report, error) {
+// confineProcess enters the sandbox. It reports the paths that the program cannot use, and why.
+func confineProcess(spec *Spec) (report, error) {
 	unix.Umask(0o077)
-	// The first that the kernel ends when memory runs out. A kernel that does not let us ends another.
+	// If memory runs out, the kernel kills this process first. An error is ignored: the kernel then kills another one.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	if err := os.Chdir(spec.Dir); err != nil {
 		return report{}, err
 	}
 	if spec.Open {
-		return report{}, limit(spec)
+		return report{}, setLimits(spec)
 	}
 	opened, err := openDeclared(spec)
 	if err != nil {
 		return report{}, err
 	}
-	granted, rules := rulesOf(spec, opened)
-	if err := landlockConfig().Restrict(rules...); err != nil {
+	granted, rules := makeRules(spec, opened)
+	// Files, signals and abstract sockets are restricted as far as the kernel can; Unsupported requires the necessary parts.
+	// The network stays open.
+	config := landlock.V9
+	config.HandledAccessNet = 0
+	if err := config.BestEffort().Restrict(rules...); err != nil {
 		return report{}, fmt.Errorf("enter the sandbox: %w", err)
 	}
 	for _, o := range opened {
 		_ = unix.Close(o.fd)
 	}
-	if err := limit(spec); err != nil {
+	if err := setLimits(spec); err != nil {
 		return report{}, err
 	}
 	if err := dropPrivileges(spec.Account); err != nil {
 		return report{}, err
 	}
-	entered := report{Notes: notesOf(spec, opened, granted)}
+	entered := report{Notes: explainRefusals(spec, opened, granted)}
 	own := spec.Account == nil
 	abi, err := llsyscall.LandlockGetABIVersion()
 	if err != nil {
@@ -107,24 +111,16 @@ func confine(spec *Spec) (report, error) {
 	return entered, sendListener(listenerSocket, listener)
 }
 
-// landlockConfig restricts files, signals and abstract sockets, as far as the kernel can; Unsupported says what it must.
-// The network stays open.
-func landlockConfig() landlock.Config {
-	config := landlock.V9
-	config.HandledAccessNet = 0
-	return config.BestEffort()
-}
-
 // declared is a path that the spec names.
 type declared struct {
 	path  string
 	real  string
-	fd    int // to the very file that was checked
+	fd    int // of the file that was checked
 	dir   bool
 	write bool
 }
 
-// openDeclared opens the paths that the spec names, and checks what they turn out to be.
+// openDeclared opens the paths that the spec names, and checks that the server allows the files behind them.
 func openDeclared(spec *Spec) ([]declared, error) {
 	var opened []declared
 	for i, path := range slices.Concat(spec.Read, spec.Write) {
@@ -142,10 +138,10 @@ func openDeclared(spec *Spec) ([]declared, error) {
 		}
 		d.dir = info.Mode&unix.S_IFMT == unix.S_IFDIR
 		if !d.dir && info.Mode&unix.S_IFMT != unix.S_IFREG {
-			return nil, fmt.Errorf("open declared path %s: it is no folder and no regular file", path)
+			return nil, fmt.Errorf("open declared path %s: it is neither a folder nor a regular file", path)
 		}
-		inside := func(root string) bool { return within(realPath(root), d.real) }
-		kept := func(path string) bool { return within(realPath(path), d.real) || within(d.real, realPath(path)) }
+		inside := func(root string) bool { return isWithin(realPath(root), d.real) }
+		kept := func(path string) bool { return isWithin(realPath(path), d.real) || isWithin(d.real, realPath(path)) }
 		if !slices.ContainsFunc(spec.Roots, inside) || slices.ContainsFunc(spec.Keep, kept) {
 			return nil, fmt.Errorf("open declared path %s: it is %s, which this server does not let skills use", path, d.real)
 		}
@@ -154,14 +150,14 @@ func openDeclared(spec *Spec) ([]declared, error) {
 	return opened, nil
 }
 
-// What every program may read. Folders of the system:
+// Every program may read these folders of the system:
 var systemFolders = []string{ //nolint:gochecknoglobals // a table
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store", "/proc/sys",
 	"/sys/fs/cgroup", "/sys/devices/system/cpu", "/sys/devices/system/node",
 	"/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/alternatives", "/etc/ld.so.conf.d", "/etc/fonts", "/etc/crypto-policies",
 }
 
-// Files of the system:
+// these files:
 var systemFiles = []string{ //nolint:gochecknoglobals // a table
 	"/etc/ca-certificates.conf", "/etc/group", "/etc/host.conf", "/etc/hostname", "/etc/hosts", "/etc/gai.conf", "/etc/inputrc",
 	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/locale.alias", "/etc/localtime", "/etc/lsb-release", "/etc/magic", "/etc/mime.types",
@@ -169,11 +165,11 @@ var systemFiles = []string{ //nolint:gochecknoglobals // a table
 	"/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/uptime", "/proc/version",
 }
 
-// Devices, to read and write:
+// and may read and write these devices:
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"} //nolint:gochecknoglobals // a table
 
-// rulesOf are the rules for Landlock, and the folders and files that they grant.
-func rulesOf(spec *Spec, opened []declared) (granted []string, rules []landlock.Rule) {
+// makeRules returns the rules for Landlock, and the folders and files that they grant.
+func makeRules(spec *Spec, opened []declared) (granted []string, rules []landlock.Rule) {
 	var hidden []string
 	for _, path := range slices.Concat(spec.Hide, spec.Keep) {
 		hidden = append(hidden, realPath(path))
@@ -182,7 +178,7 @@ func rulesOf(spec *Spec, opened []declared) (granted []string, rules []landlock.
 		granted = append(granted, path)
 		info, err := os.Stat(path)
 		switch {
-		case err != nil: // it has gone
+		case err != nil: // it was removed
 		case info.IsDir():
 			rules = append(rules, landlock.RODirs(path).IgnoreIfMissing())
 		default:
@@ -190,7 +186,7 @@ func rulesOf(spec *Spec, opened []declared) (granted []string, rules []landlock.
 		}
 	}
 	for _, path := range slices.Concat(systemFolders, systemFiles, []string{spec.Program}) {
-		for _, part := range without(realPath(path), hidden) {
+		for _, part := range visibleParts(realPath(path), hidden) {
 			read(part)
 		}
 	}
@@ -216,12 +212,12 @@ func rulesOf(spec *Spec, opened []declared) (granted []string, rules []landlock.
 	return granted, rules
 }
 
-// without is path, or, if it contains what is hidden, the parts of it that do not.
-func without(path string, hidden []string) []string {
-	if slices.ContainsFunc(hidden, func(h string) bool { return within(h, path) }) {
+// visibleParts returns path, or, if it contains hidden paths, the parts of it that do not.
+func visibleParts(path string, hidden []string) []string {
+	if slices.ContainsFunc(hidden, func(h string) bool { return isWithin(h, path) }) {
 		return nil
 	}
-	if !slices.ContainsFunc(hidden, func(h string) bool { return within(path, h) }) {
+	if !slices.ContainsFunc(hidden, func(h string) bool { return isWithin(path, h) }) {
 		return []string{path}
 	}
 	entries, err := os.ReadDir(path)
@@ -230,19 +226,19 @@ func without(path string, hidden []string) []string {
 	}
 	var parts []string
 	for _, entry := range entries {
-		if entry.Type()&os.ModeSymlink == 0 { // what a link points to is granted where it lies
-			parts = append(parts, without(filepath.Join(path, entry.Name()), hidden)...)
+		if entry.Type()&os.ModeSymlink == 0 { // the target of a link is granted at its own place
+			parts = append(parts, visibleParts(filepath.Join(path, entry.Name()), hidden)...)
 		}
 	}
 	return parts
 }
 
-// limit sets what the kernel counts for each process, and for each account.
-func limit(spec *Spec) error {
+// setLimits sets the kernel's limits for each process and each account.
+func setLimits(spec *Spec) error {
 	l := spec.Limits
 	processes := uint64(l.Processes + moreProcesses) //nolint:gosec // G115: of our own settings, or 512
 	if spec.Account == nil {
-		processes += tasksOf(os.Getuid()) + laterProcesses // others of the account count too
+		processes += countTasks(os.Getuid()) + laterProcesses // other processes of the account count too
 	}
 	for _, r := range []struct {
 		resource int
@@ -250,7 +246,7 @@ func limit(spec *Spec) error {
 		most     uint64
 	}{
 		{unix.RLIMIT_NPROC, "processes", processes},
-		{unix.RLIMIT_DATA, "memory", 2 * uint64(l.Memory)},   //nolint:gosec // G115: as above. Runtimes reserve more than they use; the keeper counts what is used
+		{unix.RLIMIT_DATA, "memory", 2 * uint64(l.Memory)},   //nolint:gosec // G115: as above. Runtimes reserve more than they use; the keeper measures the use
 		{unix.RLIMIT_FSIZE, "file size", uint64(l.FileSize)}, //nolint:gosec // G115: as above
 		{unix.RLIMIT_NOFILE, "open files", uint64(l.Files)},  //nolint:gosec // G115: as above
 		{unix.RLIMIT_CORE, "core", 0},
@@ -267,11 +263,11 @@ func limit(spec *Spec) error {
 	return nil
 }
 
-// laterProcesses leaves room for others of the account that start after a program: else it could start fewer than it may.
+// laterProcesses leaves room for other processes of the account that start after a program.
 const laterProcesses = 1024
 
-// tasksOf counts the processes and threads of an account.
-func tasksOf(uid int) uint64 {
+// countTasks counts the processes and threads of an account.
+func countTasks(uid int) uint64 {
 	names, err := procNames()
 	if err != nil {
 		return 0
@@ -293,12 +289,12 @@ func tasksOf(uid int) uint64 {
 	return count
 }
 
-// dropPrivileges becomes the account, without capabilities and without a way to gain any.
+// dropPrivileges switches to the account, without capabilities and without a way to gain any.
 func dropPrivileges(account *Account) error {
 	if account != nil {
 		for number := range 64 {
 			if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(number), 0, 0, 0); err != nil {
-				break // the last that the kernel knows, or not allowed: no new privileges come by then either
+				break // past the last one, or not allowed: then there are no new privileges either
 			}
 		}
 		if err := syscall.Setgroups([]int{}); err != nil {
@@ -310,11 +306,11 @@ func dropPrivileges(account *Account) error {
 		if err := syscall.Setuid(account.UID); err != nil {
 			return fmt.Errorf("become %s: %w", account.Name, err)
 		}
-		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil { // it went with the account
+		if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil { // the change of the account cleared it
 			return fmt.Errorf("end with the keeper: %w", err)
 		}
 	}
-	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // empty where the kernel has none
+	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) // a kernel without ambient capabilities has none to clear
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
 	if err := unix.Capset(&header, &none[0]); err != nil {
@@ -326,33 +322,33 @@ func dropPrivileges(account *Account) error {
 	return nil
 }
 
-// notesOf says which paths the program is refused: declared ones, and those in its command.
-func notesOf(spec *Spec, opened []declared, granted []string) []string {
-	who := "the server's account"
+// explainRefusals says which paths the program cannot use: declared ones, and those in its command.
+func explainRefusals(spec *Spec, opened []declared, granted []string) []string {
+	account := "the server's account"
 	if spec.Account != nil {
-		who = spec.Account.Name
+		account = spec.Account.Name
 	}
 	var notes []string
 	for _, d := range opened {
-		mode, what := uint32(unix.R_OK), "reading"
+		mode, action := uint32(unix.R_OK), "reading"
 		if d.write {
-			mode, what = unix.R_OK|unix.W_OK, "writing"
+			mode, action = unix.R_OK|unix.W_OK, "writing"
 		}
 		if d.dir {
 			mode |= unix.X_OK
 		}
 		if errors.Is(unix.Access(d.path, mode), unix.EACCES) {
-			notes = append(notes, fmt.Sprintf("file permissions, not the sandbox, refuse %s of %s to %s", what, d.path, who))
+			notes = append(notes, fmt.Sprintf("file permissions, not the sandbox, refuse %s of %s to %s", action, d.path, account))
 		}
 	}
 	for _, word := range append([]string{spec.Program}, spec.Args[1:]...) {
-		if !filepath.IsAbs(word) || slices.ContainsFunc(opened, func(d declared) bool { return within(d.path, word) }) {
+		if !filepath.IsAbs(word) || slices.ContainsFunc(opened, func(d declared) bool { return isWithin(d.path, word) }) {
 			continue
 		}
 		switch err := unix.Access(word, unix.R_OK); {
 		case errors.Is(err, unix.EACCES):
-			notes = append(notes, fmt.Sprintf("file permissions, not the sandbox, refuse %s to %s", word, who))
-		case err == nil && !slices.ContainsFunc(granted, func(g string) bool { return within(g, realPath(word)) }):
+			notes = append(notes, fmt.Sprintf("file permissions, not the sandbox, refuse %s to %s", word, account))
+		case err == nil && !slices.ContainsFunc(granted, func(g string) bool { return isWithin(g, realPath(word)) }):
 			notes = append(notes, fmt.Sprintf("the sandbox refuses %s: declare it in paths.read or paths.write", word))
 		}
 	}
@@ -368,7 +364,7 @@ func realPath(path string) string {
 	return filepath.Clean(path)
 }
 
-// within reports whether path is dir or lies below it.
-func within(dir, path string) bool {
+// isWithin reports whether path is dir or lies below it.
+func isWithin(dir, path string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -11,28 +11,29 @@ import (
 
 // The filter refuses system calls that Landlock does not check.
 //
-// A program of any account may not allocate memory that outlives its processes, or that its processes do not map:
-// the keeper does not see it. io_uring would do other calls past the filter.
+// No program may allocate memory that outlives its processes or that they do not map: the keeper cannot measure it. Nor may
+// a program use io_uring, which would make other calls past the filter.
 //
-// A program that runs as this process's own account may not change processes and files that this account may change:
+// A program that runs as this process's own account may not change the processes and files of this account:
 //
 //   - limits and priorities of other processes: a limit of processor time ends a process
 //   - the owners and attributes of files
-//   - the modes of files outside its folders: it has the keeper change them, see [modeKeeper]
+//   - the modes of files outside its folders: the keeper changes them instead, see [modeKeeper]
 //   - Unix sockets, where Landlock does not check them: D-Bus or Docker run commands outside the sandbox
 const (
 	afUnix            = uint32(unix.AF_UNIX)
 	allow             = uint32(unix.SECCOMP_RET_ALLOW)
 	ask               = uint32(unix.SECCOMP_RET_USER_NOTIF)
-	checksUnixSockets = 9 // since this version Landlock does
+	checksUnixSockets = 9 // the version of Landlock that first does
 )
 
-// memfdSecret is SYS_MEMFD_SECRET, which has the same number everywhere; the package unix does not name it for all architectures.
+// memfdSecret is SYS_MEMFD_SECRET. Its number is the same everywhere, but the package unix does not name it for all architectures.
 const memfdSecret = 447
 
-func deny(errno unix.Errno) uint32 { return uint32(unix.SECCOMP_RET_ERRNO) | uint32(errno) } //nolint:gosec // G115: error numbers are small
+// denyWith is the action that refuses a call with an error number.
+func denyWith(errno unix.Errno) uint32 { return uint32(unix.SECCOMP_RET_ERRNO) | uint32(errno) } //nolint:gosec // G115: error numbers are small
 
-// Everybody's system calls that do not exist in the sandbox.
+// Calls that do not exist in any sandbox.
 var absentCalls = []uint32{ //nolint:gochecknoglobals // a table
 	unix.SYS_MEMFD_CREATE, memfdSecret, unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_IO_URING_SETUP,
 }
@@ -59,68 +60,69 @@ const (
 	offsetArgs = 16
 )
 
-func load(offset uint32) unix.SockFilter {
+// loadWord loads 32 bits of struct seccomp_data.
+func loadWord(offset uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
 }
 
-// argument is the lower half of an argument, which is all of an int. Both architectures are little-endian.
-func argument(n uint32) unix.SockFilter { return load(offsetArgs + 8*n) }
+// loadArgument loads the lower half of an argument, which holds an int. Both architectures are little-endian.
+func loadArgument(n uint32) unix.SockFilter { return loadWord(offsetArgs + 8*n) }
 
-func result(action uint32) unix.SockFilter {
+func returnAction(action uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 }
 
-// unless goes on if the loaded value is k, and jumps over the next so many instructions otherwise.
-func unless(k uint32, skip uint8) unix.SockFilter {
+// skipUnless jumps over the next skip instructions unless the loaded value is k.
+func skipUnless(k uint32, skip uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jf: skip}
 }
 
-// when jumps over the next so many instructions if the loaded value is k.
-func when(k uint32, skip uint8) unix.SockFilter {
+// skipIf jumps over the next skip instructions if the loaded value is k.
+func skipIf(k uint32, skip uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jt: skip}
 }
 
-// filterProgram is the filter for programs of another account, or for those of our own.
+// filterProgram returns the filter for a program that runs as this process's own account, or as another one.
 func filterProgram(own bool, abi int) []unix.SockFilter {
-	absent, refused := result(deny(unix.ENOSYS)), result(deny(unix.EPERM))
+	absent, refused := returnAction(denyWith(unix.ENOSYS)), returnAction(denyWith(unix.EPERM))
 	f := []unix.SockFilter{
-		load(offsetArch), when(auditArch, 1), absent, // another architecture's calls have other numbers
-		load(offsetCall), {Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: firstForeignCall, Jf: 1}, absent,
+		loadWord(offsetArch), skipIf(auditArch, 1), absent, // another architecture's calls have other numbers
+		loadWord(offsetCall), {Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: firstForeignCall, Jf: 1}, absent,
 	}
 	on := func(call uint32, then ...unix.SockFilter) {
-		f = append(f, unless(call, uint8(len(then)))) //nolint:gosec // G115: a few
+		f = append(f, skipUnless(call, uint8(len(then)))) //nolint:gosec // G115: a few
 		f = append(f, then...)
 	}
 	for _, call := range absentCalls {
 		on(call, absent)
 	}
 	if !own {
-		return append(f, result(allow))
+		return append(f, returnAction(allow))
 	}
 	for _, call := range attributeCalls {
 		on(call, refused)
 	}
 	for _, call := range modeCalls {
-		on(call, result(ask))
+		on(call, returnAction(ask))
 	}
 	for _, call := range processCalls {
-		on(call, argument(0), when(0, 1), refused, result(allow))
+		on(call, loadArgument(0), skipIf(0, 1), refused, returnAction(allow))
 	}
 	for _, call := range []struct{ number, process uint32 }{{unix.SYS_SETPRIORITY, 0}, {unix.SYS_IOPRIO_SET, 1}} {
-		// Which kind of thing is changed, then which of these: this process, and not its group or its account.
-		on(call.number, argument(0), unless(call.process, 2), argument(1), when(0, 1), refused, result(allow))
+		// The first argument must select a process, not a group or an account; the second must be this process.
+		on(call.number, loadArgument(0), skipUnless(call.process, 2), loadArgument(1), skipIf(0, 1), refused, returnAction(allow))
 	}
 	if abi < checksUnixSockets {
-		on(unix.SYS_SOCKET, argument(0), unless(afUnix, 1), refused, result(allow))
-		// A socket of a pair is connected, and cannot connect to another one, unless it is a datagram socket.
-		on(unix.SYS_SOCKETPAIR, argument(0), unless(afUnix, 5), argument(1), unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf},
-			when(unix.SOCK_STREAM, 2), when(unix.SOCK_SEQPACKET, 1), refused, result(allow))
+		on(unix.SYS_SOCKET, loadArgument(0), skipUnless(afUnix, 1), refused, returnAction(allow))
+		// A socket of a pair cannot connect to another one, unless it is a datagram socket.
+		on(unix.SYS_SOCKETPAIR, loadArgument(0), skipUnless(afUnix, 5), loadArgument(1), unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xf},
+			skipIf(unix.SOCK_STREAM, 2), skipIf(unix.SOCK_SEQPACKET, 1), refused, returnAction(allow))
 	}
-	return append(f, result(allow))
+	return append(f, returnAction(allow))
 }
 
-// setFilter installs the filter in this thread, which becomes the program. For programs of our own account it returns a
-// file in which calls that change modes arrive.
+// setFilter installs the filter in this thread, which becomes the program. For programs of our own account it returns the
+// file that receives calls that change modes.
 func setFilter(own bool, abi int) (listener int, err error) {
 	program := filterProgram(own, abi)
 	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]} //nolint:gosec // G115: a few

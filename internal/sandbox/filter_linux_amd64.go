@@ -4,7 +4,7 @@ import "golang.org/x/sys/unix"
 
 const (
 	auditArch = uint32(unix.AUDIT_ARCH_X86_64)
-	// Calls of x32, with which amd64 has two numbers for most calls.
+	// The first number of x32, the second set of numbers that amd64 has for most calls.
 	firstForeignCall = uint32(0x40000000)
 )
 

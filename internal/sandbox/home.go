@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// PrivateDir makes a folder that only the account enters, and gives it what is in a folder that another account had. A nil
-// account is this process's own.
+// PrivateDir makes a folder that only the account can enter. If another account owned the folder, all files in it change
+// their owner. A nil account is this process's own.
 func PrivateDir(dir string, account *Account) error {
 	above := fs.FileMode(0o700)
 	if account != nil {
-		above = 0o711 // it passes through
+		above = 0o711 // to pass through
 	}
 	for _, parent := range []string{filepath.Dir(filepath.Dir(dir)), filepath.Dir(dir)} {
 		if err := makeFolder(parent, above); err != nil {
@@ -26,13 +26,13 @@ func PrivateDir(dir string, account *Account) error {
 	if err := makeFolder(dir, 0o700); err != nil {
 		return err
 	}
-	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // G302: a folder that only its owner enters
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // G302: only its owner enters it
 		return fmt.Errorf("make private folder: %w", err)
 	}
 	if account == nil {
 		return nil
 	}
-	if err := account.give(dir); err != nil {
+	if err := account.chown(dir); err != nil {
 		return fmt.Errorf("give %s to %s: %w", dir, account.Name, err)
 	}
 	for step := filepath.Dir(dir); ; step = filepath.Dir(step) {
@@ -46,14 +46,14 @@ func PrivateDir(dir string, account *Account) error {
 	}
 }
 
-// makeFolder makes a folder with this very mode. One that is there keeps its own.
+// makeFolder makes a folder with this mode. An existing folder keeps its own.
 func makeFolder(dir string, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(dir), mode); err != nil {
 		return fmt.Errorf("make private folder: %w", err)
 	}
 	err := os.Mkdir(dir, mode)
 	if err == nil {
-		err = os.Chmod(dir, mode) // whatever the umask
+		err = os.Chmod(dir, mode) // despite the umask
 	} else if os.IsExist(err) {
 		err = nil
 	}
@@ -63,12 +63,12 @@ func makeFolder(dir string, mode fs.FileMode) error {
 	return nil
 }
 
-// give makes a folder with all in it the account's, unless it is.
-func (a *Account) give(dir string) error {
-	if owner, ok := ownerOf(dir); ok && owner == a.UID {
+// chown makes the account the owner of a folder and all files in it, unless it owns the folder.
+func (a *Account) chown(dir string) error {
+	if owner, ok := fileOwner(dir); ok && owner == a.UID {
 		return nil
 	}
-	root, err := os.OpenRoot(dir) // what is in it cannot lead out of it
+	root, err := os.OpenRoot(dir) // links in it cannot lead out of it
 	if err != nil {
 		return err
 	}
@@ -82,17 +82,17 @@ func (a *Account) give(dir string) error {
 			return err
 		}
 		if stat, ok := info.Sys().(*syscall.Stat_t); ok && !info.IsDir() && stat.Nlink > 1 {
-			return nil // it may be another's file too
+			return nil // it may be a file outside, too
 		}
 		return root.Lchown(path, a.UID, a.GID)
 	})
 	if err != nil {
 		return err
 	}
-	return os.Lchown(dir, a.UID, a.GID) // the last: it says that all is done
+	return os.Lchown(dir, a.UID, a.GID) // last: it marks all files as done
 }
 
-func ownerOf(path string) (int, bool) {
+func fileOwner(path string) (int, bool) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return 0, false

@@ -13,48 +13,47 @@ import (
 	"time"
 )
 
-// The names under which this executable starts as a program's keeper, and as the process that enters the sandbox.
+// The names that this executable starts under as a program's keeper, and as the process that enters the sandbox.
 const (
 	keeperName = "holdpoint-keeper"
 	enterName  = "holdpoint-enter"
 )
 
-// listenerSocket is the file by which the process that enters the sandbox hands out its listener.
+// listenerSocket is the file that the process in the sandbox sends its listener through.
 const listenerSocket = 5
 
 const (
 	terminate  = 'T' // on the control pipe; its end means kill
 	watchEvery = 250 * time.Millisecond
 
-	// The kernel lets a tree have so many more processes than the keeper does, or a tree that is full would go unseen
-	// as soon as the process that could not start another one has ended.
+	// The kernel allows this many more processes than the keeper, so that the keeper notices a tree that exceeds its limit.
 	moreProcesses = 64
 )
 
-// init turns a process that was started under one of the names into what the name says. Every executable that starts
-// programs has this package, so tests need nothing of their own.
+// init runs the keeper, or enters the sandbox, if the process was started under one of the names. Every executable that
+// starts programs has this package, so tests need no setup.
 func init() { //nolint:gochecknoinits // see above
 	if len(os.Args) != 1 {
 		return
 	}
 	switch os.Args[0] {
 	case keeperName:
-		os.Exit(keep())
+		os.Exit(keepProgram())
 	case enterName:
-		os.Exit(enter())
+		os.Exit(enterSandbox())
 	}
 }
 
-// keeper is the process that stands beside a program's sandbox.
+// keeper is the process that starts and ends a program, outside its sandbox.
 type keeper struct {
 	spec   Spec
 	status *json.Encoder
 	pid    int
-	why    string // it ended the program
+	reason string // why it ended the program
 }
 
-// keep starts the program, and returns after all its processes have ended.
-func keep() int {
+// keepProgram starts the program, and returns after all its processes have ended.
+func keepProgram() int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	control := bufio.NewReader(os.NewFile(3, "control"))
 	k := &keeper{status: json.NewEncoder(os.NewFile(4, "status"))}
@@ -71,23 +70,23 @@ func keep() int {
 	}
 	group := openGroup(k.spec.Limits)
 	defer group.remove()
-	notes, err := k.start(text, group)
+	notes, err := k.startProgram(text, group)
 	if err != nil {
 		k.killTree(group)
 		_ = k.status.Encode(report{Error: err.Error()})
 		return 1
 	}
 	ended := make(chan syscall.WaitStatus, 1)
-	go reap(k.pid, ended)
+	go reapChildren(k.pid, ended)
 	_ = k.status.Encode(report{PID: k.pid, Notes: notes})
-	how := k.watch(control, ended, group)
+	how := k.watchProgram(control, ended, group)
 	k.killTree(group)
 	_ = k.status.Encode(report{Ended: how})
 	return 0
 }
 
-// start starts the process that becomes the program, and waits until it has.
-func (k *keeper) start(text []byte, group *cgroup) (notes []string, err error) {
+// startProgram starts the process that becomes the program, and waits until it has.
+func (k *keeper) startProgram(text []byte, group *cgroup) (notes []string, err error) {
 	pipes, err := openPipes(2)
 	if err != nil {
 		return nil, err
@@ -98,7 +97,7 @@ func (k *keeper) start(text []byte, group *cgroup) (notes []string, err error) {
 		return nil, err
 	}
 	cmd := &exec.Cmd{
-		Path: self(), Args: []string{enterName}, Dir: "/", Env: []string{"GOMAXPROCS=1"},
+		Path: selfPath(), Args: []string{enterName}, Dir: "/", Env: append(raceEnvironment(), "GOMAXPROCS=1"),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, ExtraFiles: []*os.File{spec.r, answer.w, modes.theirs},
 		SysProcAttr: enterAttributes(group),
 	}
@@ -109,24 +108,24 @@ func (k *keeper) start(text []byte, group *cgroup) (notes []string, err error) {
 	}
 	k.pid = cmd.Process.Pid
 	go func() {
-		_, _ = spec.w.Write(text) // it says what is wrong with it
+		_, _ = spec.w.Write(text) // the process reports errors
 		closeAll(spec.w)
 	}()
 	defer closeAll(answer.r)
-	answers, told := json.NewDecoder(answer.r), false // the pipe ends when the program begins
+	answers, answered := json.NewDecoder(answer.r), false // the pipe closes when the program starts
 	for {
 		var r report
 		switch err := answers.Decode(&r); {
-		case err != nil && !told:
-			return nil, errors.New("it ended on its way into the sandbox")
+		case err != nil && !answered:
+			return nil, errors.New("the process ended while it entered the sandbox")
 		case err != nil:
 			return notes, nil
 		case r.Error != "":
 			return nil, errors.New(r.Error)
 		}
-		notes, told = r.Notes, true
+		notes, answered = r.Notes, true
 		if r.Listens {
-			listener, err := modes.receive()
+			listener, err := modes.receiveListener()
 			if err != nil {
 				return nil, err
 			}
@@ -135,8 +134,8 @@ func (k *keeper) start(text []byte, group *cgroup) (notes []string, err error) {
 	}
 }
 
-// reap waits for every child: the program, and the orphans of its tree.
-func reap(pid int, ended chan<- syscall.WaitStatus) {
+// reapChildren waits for every child: the program, and the orphans of its tree.
+func reapChildren(pid int, ended chan<- syscall.WaitStatus) {
 	for {
 		var status syscall.WaitStatus
 		got, err := syscall.Wait4(-1, &status, 0, nil)
@@ -144,13 +143,13 @@ func reap(pid int, ended chan<- syscall.WaitStatus) {
 		case got == pid && (status.Exited() || status.Signaled()):
 			ended <- status
 		case errors.Is(err, syscall.ECHILD):
-			time.Sleep(watchEvery) //nolint:forbidigo // an orphan may still come
+			time.Sleep(watchEvery) //nolint:forbidigo // another orphan may follow
 		}
 	}
 }
 
-// watch waits for the program's end, or for a reason to end it.
-func (k *keeper) watch(control io.Reader, ended <-chan syscall.WaitStatus, group *cgroup) string {
+// watchProgram waits until the program ends, or ends it if it exceeds a limit. It returns how the program ended.
+func (k *keeper) watchProgram(control io.Reader, ended <-chan syscall.WaitStatus, group *cgroup) string {
 	orders := make(chan byte)
 	go func() {
 		defer close(orders)
@@ -167,10 +166,17 @@ func (k *keeper) watch(control io.Reader, ended <-chan syscall.WaitStatus, group
 	for {
 		select {
 		case status := <-ended:
-			if k.why == "" && group.outOfMemory() {
-				k.why = "its processes used more memory than they may"
+			if k.reason == "" && group.outOfMemory() {
+				k.reason = "its processes used more memory than they may"
 			}
-			return howEnded(status, k.why)
+			end := fmt.Sprintf("exit status %d", status.ExitStatus())
+			if status.Signaled() {
+				end = "signal: " + status.Signal().String()
+			}
+			if k.reason != "" {
+				end += ": " + k.reason
+			}
+			return end
 		case _, more := <-orders:
 			if !more {
 				k.killTree(group)
@@ -179,21 +185,21 @@ func (k *keeper) watch(control io.Reader, ended <-chan syscall.WaitStatus, group
 			}
 			k.signalTree(syscall.SIGTERM)
 		case <-tick.C:
-			if why := k.excess(group); why != "" {
-				k.why = why
+			if reason := k.exceededLimit(group); reason != "" {
+				k.reason = reason
 				k.killTree(group)
 			}
 		}
 	}
 }
 
-// excess says which limit the tree exceeds. Memory in a control group is the kernel's to count: it knows what is shared.
-func (k *keeper) excess(group *cgroup) string {
+// exceededLimit says which limit the tree exceeds. In a control group the kernel limits memory, and counts shared memory once.
+func (k *keeper) exceededLimit(group *cgroup) string {
 	processes, memory := 0, int64(0)
-	for _, p := range tree(k.pid) {
+	for _, p := range processTree(k.pid) {
 		processes += p.threads
 		if group == nil {
-			memory += p.memory()
+			memory += p.memoryUse()
 		}
 	}
 	switch l := k.spec.Limits; {
@@ -205,29 +211,18 @@ func (k *keeper) excess(group *cgroup) string {
 	return ""
 }
 
-func howEnded(status syscall.WaitStatus, why string) string {
-	how := fmt.Sprintf("exit status %d", status.ExitStatus())
-	if status.Signaled() {
-		how = "signal: " + status.Signal().String()
-	}
-	if why != "" {
-		how += ": " + why
-	}
-	return how
-}
-
 func (k *keeper) signalTree(signal syscall.Signal) {
-	for _, p := range tree(k.pid) {
-		p.signal(signal)
+	for _, p := range processTree(k.pid) {
+		p.sendSignal(signal)
 	}
 }
 
-// killTree returns when no process is left. All are stopped first: a stopped process does not fork, and
-// counts, so that nobody else can either.
+// killTree kills all processes and returns when none is left. It stops them first: a stopped process cannot fork, and still
+// counts for the limit of processes.
 func (k *keeper) killTree(group *cgroup) {
-	group.kill()
+	group.killAll()
 	for quiet := 0; quiet < 2; {
-		if len(tree(k.pid)) == 0 {
+		if len(processTree(k.pid)) == 0 {
 			quiet++
 			continue
 		}

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// modeKeeper changes the modes of files for a program that runs as this process's own account. Landlock does not check
-// who does that, so the program could take the data directory from its server. The kernel asks here instead, and the
-// keeper changes the mode of the file that it has found below the program's own folders.
+// modeKeeper changes the modes of files for a program that runs as this process's own account. Landlock does not restrict
+// that, so the program could lock the server out of its data directory. The kernel asks the keeper instead, which changes
+// modes only below the program's own folders.
 type modeKeeper struct {
-	ours, theirs *os.File // a pair of sockets, by which the listener comes
+	ours, theirs *os.File // a pair of sockets that passes the listener
 }
 
 func newModeKeeper() (*modeKeeper, error) {
@@ -29,7 +29,7 @@ func newModeKeeper() (*modeKeeper, error) {
 	return &modeKeeper{os.NewFile(uintptr(fds[0]), "ours"), os.NewFile(uintptr(fds[1]), "theirs")}, nil
 }
 
-// sendListener hands the listener to the keeper.
+// sendListener sends the listener to the keeper.
 func sendListener(socket, listener int) error {
 	if err := unix.Sendmsg(socket, []byte{0}, unix.UnixRights(listener), nil, 0); err != nil {
 		return fmt.Errorf("filter system calls: %w", err)
@@ -37,8 +37,8 @@ func sendListener(socket, listener int) error {
 	return unix.Close(listener)
 }
 
-// receive returns the listener, or -1 if the program has none.
-func (m *modeKeeper) receive() (int, error) {
+// receiveListener returns the listener, or -1 if the program has none.
+func (m *modeKeeper) receiveListener() (int, error) {
 	defer closeAll(m.ours)
 	oob := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(int(m.ours.Fd()), make([]byte, 1), oob, unix.MSG_CMSG_CLOEXEC) //nolint:dogsled // the call has so many results
@@ -56,7 +56,7 @@ func (m *modeKeeper) receive() (int, error) {
 	return fds[0], nil
 }
 
-// As the kernel lays them out.
+// The kernel's layouts of a call and its answer.
 type (
 	seccompCall struct {
 		id          uint64
@@ -76,7 +76,7 @@ type (
 
 const seccompIDValid = 0x40082102 // SECCOMP_IOCTL_NOTIF_ID_VALID
 
-// serveModes answers the program's calls, until there is no program. Folders are those where it may change modes.
+// serveModes answers the program's calls until the program ends. It may change modes in folders.
 func serveModes(listener int, folders []string) {
 	for {
 		var call seccompCall
@@ -98,8 +98,8 @@ func serveModes(listener int, folders []string) {
 	}
 }
 
-// changeMode does what a call asks for. The caller may change its memory and rename files meanwhile: the file that is
-// checked is the one that is changed.
+// changeMode changes a mode for a call. The caller may change its memory and rename files meanwhile, so the file is opened
+// once, checked and changed.
 func changeMode(listener int, call *seccompCall, folders []string) error {
 	file, mode, err := openNamed(listener, call)
 	if err != nil {
@@ -111,13 +111,13 @@ func changeMode(listener int, call *seccompCall, folders []string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(folders, func(folder string) bool { return within(folder, path) }) {
+	if !slices.ContainsFunc(folders, func(folder string) bool { return isWithin(folder, path) }) {
 		return unix.EPERM
 	}
 	return unix.Fchmodat(unix.AT_FDCWD, self, mode, 0)
 }
 
-// openNamed opens the file that a call names, and returns the mode that it is to have.
+// openNamed opens the file that a call names, and returns its new mode.
 func openNamed(listener int, call *seccompCall) (file int, mode uint32, err error) {
 	dir, name, bits, flags := int32(call.args[0]), call.args[1], call.args[2], call.args[3] //nolint:gosec // G115: as the kernel reads them
 	switch {
@@ -146,7 +146,7 @@ func openNamed(listener int, call *seccompCall) (file int, mode uint32, err erro
 	if err != nil {
 		return -1, 0, err
 	}
-	// It was this process that was looked into, if it still waits.
+	// If the call still waits, the folder was that of its process.
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(listener), seccompIDValid, uintptr(unsafe.Pointer(&call.id))); errno != 0 { //nolint:gosec // G103: of a fixed size
 		return -1, 0, errors.Join(errno, unix.Close(start))
 	}

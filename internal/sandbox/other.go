@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// Unsupported says why no sandbox can be made here.
-func Unsupported() string { return "this system has no sandbox for programs: only Linux has" }
+// Unsupported returns why this machine has no sandbox.
+func Unsupported() string { return "this system has no sandbox for programs: only Linux has one" }
 
-func self() string {
+func selfPath() string {
 	path, err := os.Executable()
 	if err != nil {
 		return os.Args[0]
@@ -22,24 +22,24 @@ func adoptOrphans() error { return nil }
 
 func enterAttributes(*cgroup) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-func confine(spec *Spec) (report, error) { return report{}, os.Chdir(spec.Dir) }
+func confineProcess(spec *Spec) (report, error) { return report{}, os.Chdir(spec.Dir) }
 
-// modeKeeper is needed in a sandbox only.
+// modeKeeper is only needed in a sandbox.
 type modeKeeper struct{ theirs *os.File }
 
-func newModeKeeper() (*modeKeeper, error) { return &modeKeeper{}, nil }
-func (*modeKeeper) receive() (int, error) { return -1, nil }
-func serveModes(int, []string)            {}
+func newModeKeeper() (*modeKeeper, error)         { return &modeKeeper{}, nil }
+func (*modeKeeper) receiveListener() (int, error) { return -1, nil }
+func serveModes(int, []string)                    {}
 
 // process is one of the tree.
 type process struct{ pid, threads int }
 
-func (process) memory() int64 { return 0 }
+func (process) memoryUse() int64 { return 0 }
 
-func (p process) signal(signal syscall.Signal) { _ = syscall.Kill(p.pid, signal) } // it may have ended
+func (p process) sendSignal(signal syscall.Signal) { _ = syscall.Kill(p.pid, signal) } // it may have ended
 
-// tree is the program's group: nobody tells which processes left it.
-func tree(leader int) []process {
+// processTree returns the program's process group: the system does not tell which processes left it.
+func processTree(leader int) []process {
 	if leader == 0 || syscall.Kill(-leader, 0) != nil {
 		return nil
 	}
@@ -50,6 +50,6 @@ func tree(leader int) []process {
 type cgroup struct{}
 
 func openGroup(Limits) *cgroup    { return nil }
-func (*cgroup) kill()             {}
+func (*cgroup) killAll()          {}
 func (*cgroup) outOfMemory() bool { return false }
 func (*cgroup) remove()           {}

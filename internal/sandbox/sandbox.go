@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,25 +13,25 @@ import (
 	"syscall"
 )
 
-// Spec is a program and what it may reach. Paths are absolute.
+// Spec is a program, with the paths that it may use. Paths are absolute.
 type Spec struct {
 	Program string   // the file to run
 	Args    []string // with the program's name first
-	Env     []string // all of its environment
+	Env     []string // the whole environment
 	Dir     string   // where it starts
 
-	// Account is whom it runs as. Nil: as this process.
+	// Account is the account that it runs as. Nil: that of this process.
 	Account *Account
-	// Own are folders of its own: it may do everything there.
+	// Own are its own folders, without restrictions.
 	Own []string
-	// Read and Write are what it may use besides. Each must lie in one of Roots, and neither contain nor be part of Keep.
+	// Read and Write are more paths that it may use. Each must lie in one of Roots, and neither contain nor be part of Keep.
 	Read, Write []string
 	Roots, Keep []string
 	// Hide are folders that it may not read, although they may lie in a system folder.
 	Hide []string
 
 	Limits Limits
-	// Open leaves the sandbox out: the program may do all that this process may. Limits hold all the same.
+	// Open runs the program without a sandbox, with the rights of this process. Limits still apply.
 	Open bool
 }
 
@@ -40,34 +41,18 @@ type Account struct {
 	UID, GID int
 }
 
-// Limits bound a program with all the processes that it starts. Zero fields have the defaults named.
+// Limits apply to a program and all processes that it starts. Zero fields have the defaults named.
 type Limits struct {
 	Processes int   // and threads. Default 512
-	Memory    int64 // bytes that its processes use together. Default 2 GiB
-	FileSize  int64 // bytes of one file. Default 4 GiB
-	Files     int   // open files of one process. Default 4,096
-}
-
-func (l Limits) withDefaults() Limits {
-	if l.Processes == 0 {
-		l.Processes = 512
-	}
-	if l.Memory == 0 {
-		l.Memory = 2 << 30
-	}
-	if l.FileSize == 0 {
-		l.FileSize = 4 << 30
-	}
-	if l.Files == 0 {
-		l.Files = 4096
-	}
-	return l
+	Memory    int64 // bytes, of all processes together. Default 2 GiB
+	FileSize  int64 // bytes, of one file. Default 4 GiB
+	Files     int   // open files, of one process. Default 4,096
 }
 
 // Process is a program that was started.
 type Process struct {
 	PID int
-	// Notes say which paths the program is refused, and by whom.
+	// Notes say which paths the program cannot use, and why.
 	Notes []string
 
 	Stdin, Stdout, Stderr *os.File // the caller closes them
@@ -85,14 +70,18 @@ type report struct {
 	Error string   `json:"error,omitempty"`
 	Ended string   `json:"ended,omitempty"`
 
-	// Listens says that the program has the keeper change the modes of files, in these folders and files.
+	// Listens says that the keeper changes the modes of files for the program, in these folders and files.
 	Listens bool     `json:"listens,omitempty"`
 	Folders []string `json:"folders,omitempty"`
 }
 
-// Start starts a program. ctx bounds the start only.
+var errKeeperEnded = errors.New("its keeper ended")
+
+// Start starts a program. ctx limits the start only.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
-	spec.Limits = spec.Limits.withDefaults()
+	l := &spec.Limits
+	l.Processes, l.Memory = cmp.Or(l.Processes, 512), cmp.Or(l.Memory, 2<<30)
+	l.FileSize, l.Files = cmp.Or(l.FileSize, 4<<30), cmp.Or(l.Files, 4096)
 	if !spec.Open {
 		if why := Unsupported(); why != "" {
 			return nil, errors.New(why)
@@ -110,7 +99,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	stdin, stdout, stderr, control, status := pipes[0], pipes[1], pipes[2], pipes[3], pipes[4]
 	p.Stdin, p.Stdout, p.Stderr, p.control = stdin.w, stdout.r, stderr.r, control.w
 	cmd := &exec.Cmd{
-		Path: self(), Args: []string{keeperName}, Dir: "/", Env: []string{"GOMAXPROCS=2", "GOGC=50"},
+		Path: selfPath(), Args: []string{keeperName}, Dir: "/", Env: append(raceEnvironment(), "GOMAXPROCS=2", "GOGC=50"),
 		Stdin: stdin.r, Stdout: stdout.w, Stderr: stderr.w, ExtraFiles: []*os.File{control.r, status.w},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
@@ -121,9 +110,9 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", spec.Program, err)
 	}
 	first := make(chan report, 1)
-	go p.follow(cmd, status.r, first)
+	go p.followKeeper(cmd, status.r, first)
 	if _, err = control.w.Write(append(text, '\n')); err != nil {
-		err = errors.New("its keeper ended")
+		err = errKeeperEnded
 	}
 	select {
 	case r := <-first:
@@ -141,25 +130,25 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	<-p.done
 	closeAll(stdin.w, stdout.r, stderr.r)
 	if err == nil {
-		err = errors.New("its keeper ended")
+		err = errKeeperEnded
 	}
 	return nil, fmt.Errorf("start %s: %w", spec.Program, err)
 }
 
-// follow reads what the keeper reports until it ends.
-func (p *Process) follow(cmd *exec.Cmd, status *os.File, first chan<- report) {
+// followKeeper reads the keeper's reports until it ends.
+func (p *Process) followKeeper(cmd *exec.Cmd, status *os.File, first chan<- report) {
 	defer close(p.done)
 	lines := bufio.NewScanner(status)
 	lines.Buffer(nil, 1<<20)
-	said := false
+	reported := false
 	for lines.Scan() {
 		var r report
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
 			continue
 		}
-		if !said {
+		if !reported {
 			first <- r
-			said = true
+			reported = true
 		}
 		if r.Ended != "" {
 			p.ending = r.Ended
@@ -169,7 +158,7 @@ func (p *Process) follow(cmd *exec.Cmd, status *os.File, first chan<- report) {
 	if err := cmd.Wait(); p.ending == "" {
 		p.ending = fmt.Sprint("its keeper ended: ", err)
 	}
-	if !said {
+	if !reported {
 		first <- report{}
 	}
 	p.Kill() // closes the pipe
@@ -178,14 +167,14 @@ func (p *Process) follow(cmd *exec.Cmd, status *os.File, first chan<- report) {
 // Done is closed after every process of the program has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Ending says how the program ended, after [Process.Done]: "exit status 0".
+// Ending returns how the program ended, after [Process.Done]: "exit status 0".
 func (p *Process) Ending() string { return p.ending }
 
 // Terminate asks every process of the program to end.
-func (p *Process) Terminate() { _, _ = p.control.Write([]byte{terminate}) } // else it has ended
+func (p *Process) Terminate() { _, _ = p.control.Write([]byte{terminate}) } // an error means that it has ended
 
 // Kill ends every process of the program.
-func (p *Process) Kill() { p.once.Do(func() { _ = p.control.Close() }) } // the keeper takes its end for the order
+func (p *Process) Kill() { p.once.Do(func() { _ = p.control.Close() }) } // the keeper reads the end of the pipe as this order
 
 type pipe struct{ r, w *os.File }
 
@@ -205,6 +194,6 @@ func openPipes(n int) ([]pipe, error) {
 
 func closeAll(files ...*os.File) {
 	for _, f := range files {
-		_ = f.Close() // pipes, of which nothing is lost
+		_ = f.Close() // closing a pipe loses no data
 	}
 }

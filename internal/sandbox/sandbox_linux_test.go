@@ -108,7 +108,7 @@ func uidOf(t *testing.T) int {
 	return account.UID
 }
 
-// TestOutOfReach: what is not granted is refused, although file permissions let everybody in.
+// TestOutOfReach: files that are not granted are refused, although their permissions allow everyone.
 func TestOutOfReach(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
@@ -148,7 +148,7 @@ func TestOutOfReach(t *testing.T) {
 	}
 }
 
-// TestDeclaredPaths: what the spec names is granted as it says, and only where this is allowed.
+// TestDeclaredPaths: declared paths are granted for reading or writing, if the server allows them.
 func TestDeclaredPaths(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
@@ -202,7 +202,7 @@ func TestNotesNameTheCause(t *testing.T) {
 	}
 }
 
-// TestTreeEnds: with the program ends what it left behind, also what went out of its session.
+// TestTreeEnds: when the program ends, all its processes end, also those in other sessions.
 func TestTreeEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*sandbox.Process){

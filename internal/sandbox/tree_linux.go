@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// self is this executable, also where its path cannot be walked any more.
-func self() string { return "/proc/self/exe" }
+// selfPath is a path of this executable that also works if its folder was moved or is not accessible.
+func selfPath() string { return "/proc/self/exe" }
 
-// adoptOrphans makes this process the parent of the orphans among its descendants, and keeps others out of it.
+// adoptOrphans makes this process the parent of orphans among its descendants, and prevents others from tracing it.
 func adoptOrphans() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return err
@@ -22,7 +22,7 @@ func adoptOrphans() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// enterAttributes put the program in a session of its own, and have the kernel end it with its keeper.
+// enterAttributes put the program in a session of its own, and let the kernel kill it when its keeper ends.
 func enterAttributes(group *cgroup) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if group != nil {
@@ -34,11 +34,11 @@ func enterAttributes(group *cgroup) *syscall.SysProcAttr {
 // process is one of the tree.
 type process struct {
 	pid, parent, threads int
-	started              string // when it did, in the kernel's ticks
+	started              string // start time, in the kernel's ticks
 }
 
-// signal sends a signal, unless the process has ended: another may have its number by now.
-func (p process) signal(signal syscall.Signal) {
+// sendSignal sends a signal, unless the process has ended: a new process may have its number.
+func (p process) sendSignal(signal syscall.Signal) {
 	fd, err := unix.PidfdOpen(p.pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return
@@ -52,13 +52,13 @@ func (p process) signal(signal syscall.Signal) {
 		return
 	}
 	if same {
-		_ = unix.PidfdSendSignal(fd, signal, nil, 0) // it may end just now
+		_ = unix.PidfdSendSignal(fd, signal, nil, 0) // it may have ended
 	}
 	_ = unix.Close(fd)
 }
 
-// tree is every descendant of this process that has not ended.
-func tree(int) []process {
+// processTree returns all descendants of this process that have not ended.
+func processTree(int) []process {
 	names, err := procNames()
 	if err != nil {
 		return nil
@@ -109,12 +109,12 @@ func readProcess(pid int) (process, bool) {
 	p := process{pid: pid, started: fields[statStarted]}
 	p.parent, _ = strconv.Atoi(fields[statParent])
 	p.threads, _ = strconv.Atoi(fields[statThreads])
-	// A zombie's children have another parent by now.
+	// The children of a zombie have another parent.
 	return p, fields[statState] != "Z" && fields[statState] != "X"
 }
 
-// memory is what the process alone uses, in bytes: not the files that it has mapped.
-func (p process) memory() int64 {
+// memoryUse returns the memory that only this process uses, in bytes, without mapped files.
+func (p process) memoryUse() int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/status")
 	if err != nil {
 		return 0

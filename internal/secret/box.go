@@ -1,6 +1,5 @@
-// Package secret owns encryption at rest and the form of the credentials that
-// Holdpoint issues. It knows no table: whoever owns a row seals and opens what
-// the row keeps.
+// Package secret owns encryption at rest and the form of the credentials that Holdpoint issues. It owns one table,
+// secret_check; the owner of any other row seals and opens the secrets in it.
 package secret
 
 import (
@@ -17,26 +16,23 @@ import (
 
 // Config says where the key comes from.
 type Config struct {
-	// Keyset is a Tink AEAD keyset: base64 of its JSON. When it is empty, File is used.
+	// Keyset is a Tink AEAD keyset: its JSON in base64. Empty: File is used.
 	Keyset string
-	// KeysetName is what Keyset was given by, for errors: the name of a
-	// variable. Empty: "the given keyset".
+	// KeysetName is the name of the setting that gave Keyset, for errors. Empty: "the given keyset".
 	KeysetName string
-	// File holds the keyset, readable by its owner only. It is made when there is none.
+	// File holds the keyset, readable by its owner only. It is made if it does not exist.
 	File string
-	// KMS is what the keyset is encrypted with, wherever it comes from. Zero: it is in clear.
+	// KMS is the key that encrypts the keyset, wherever it comes from. Zero: the keyset is in clear.
 	KMS KMS
 }
 
-// ErrDecrypt is wrapped by the error of [Box.Open]: the value was sealed with
-// another key, for another row, or was altered.
+// ErrDecrypt is wrapped by the error of [Box.Open]: the value was sealed with another key or for another row, or was altered.
 var ErrDecrypt = errors.New("secret cannot be decrypted")
 
-// DecryptError says which key did not fit. It wraps [ErrDecrypt].
+// DecryptError says why a value cannot be decrypted. It wraps [ErrDecrypt].
 type DecryptError struct {
 	Source string // where the key came from
-	// UnknownKey is set when the value names a key that the keyset does not
-	// hold: another process of this database has another key.
+	// UnknownKey: the value names a key that the keyset lacks. Another process of this database may have another keyset.
 	UnknownKey bool
 }
 
@@ -54,11 +50,11 @@ func (e *DecryptError) Unwrap() error { return ErrDecrypt }
 type Box struct {
 	primitive tink.AEAD
 	keyIDs    map[uint32]bool
-	prefix    []byte // what values begin with that the primary key sealed
+	prefix    []byte // of values that the primary key sealed
 	source    string
 }
 
-// Open gets the key and returns a Box that uses it.
+// Open reads the keyset and returns a box that uses it.
 func Open(cfg Config) (*Box, error) { return OpenContext(context.Background(), cfg) }
 
 // OpenContext is [Open] for a key that may have to be decrypted by a KMS.
@@ -77,11 +73,11 @@ func OpenContext(ctx context.Context, cfg Config) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parse(ctx, text, source, cfg.KMS)
+	return parseKeyset(ctx, text, source, cfg.KMS)
 }
 
-func parse(ctx context.Context, text []byte, source string, kms KMS) (*Box, error) {
-	keys, err := decode(ctx, text, source, kms)
+func parseKeyset(ctx context.Context, text []byte, source string, kms KMS) (*Box, error) {
+	keys, err := decodeKeys(ctx, text, source, kms)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +102,10 @@ func parse(ctx context.Context, text []byte, source string, kms KMS) (*Box, erro
 	return box, nil
 }
 
-// Source says where the key came from.
+// Source says where the keyset came from.
 func (b *Box) Source() string { return b.source }
 
-// For is the associated data of one row's secret: a sealed value opens only
-// for the purpose and row that it was sealed for.
+// For returns the associated data of a secret: a sealed value opens only for the purpose and row that it was sealed for.
 func For(purpose string, id uuid.UUID) []byte {
 	return append([]byte(purpose+" "), id[:]...)
 }
@@ -128,23 +123,22 @@ func (b *Box) Seal(plaintext, associated []byte) ([]byte, error) {
 func (b *Box) Open(sealed, associated []byte) ([]byte, error) {
 	plaintext, err := b.primitive.Decrypt(sealed, associated)
 	if err != nil {
-		return nil, &DecryptError{Source: b.source, UnknownKey: !b.holds(sealed)}
+		return nil, &DecryptError{Source: b.source, UnknownKey: !b.hasKeyOf(sealed)}
 	}
 	return plaintext, nil
 }
 
-// Stale reports whether a value was sealed by another key than the one that
-// seals now. Nothing at all is not stale.
+// Stale reports whether a value was sealed by another key than the primary one. An empty value is not stale.
 func (b *Box) Stale(sealed []byte) bool {
 	if len(b.prefix) > 0 {
 		return len(sealed) > 0 && !bytes.HasPrefix(sealed, b.prefix)
 	}
-	id, ok := keyID(sealed) // the primary key leaves no mark; others do
+	id, ok := keyID(sealed) // values of the primary key have no prefix; others do
 	return ok && b.keyIDs[id]
 }
 
-// holds is false for a value that names a key that the keyset does not hold.
-func (b *Box) holds(sealed []byte) bool {
+// hasKeyOf reports whether the keyset has the key that a value names, if it names one.
+func (b *Box) hasKeyOf(sealed []byte) bool {
 	id, ok := keyID(sealed)
 	return !ok || b.keyIDs[id]
 }

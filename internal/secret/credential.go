@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Prefix tells what a credential is for, to people and to secret scanners.
+// Prefix marks the kind of a credential, for people and secret scanners.
 type Prefix string
 
 // The prefixes of Holdpoint's credentials.
@@ -18,14 +18,13 @@ const (
 	Invitation    Prefix = "hpi_"
 )
 
-// Hash is what is stored of a credential. A credential has 256 random bits, so
-// a plain SHA-256 cannot be searched.
+// Hash is the stored form of a credential. A credential has 256 random bits, so a plain SHA-256 cannot be searched.
 type Hash [sha256.Size]byte
 
-// HashOf digests a credential.
+// HashOf returns the hash of a credential.
 func HashOf(credential string) Hash { return sha256.Sum256([]byte(credential)) }
 
-// Credential is a new secret, with what may be kept of it.
+// Credential is a new credential.
 type Credential struct {
 	Secret string // shown once
 	Hash   Hash
@@ -33,18 +32,18 @@ type Credential struct {
 }
 
 const (
-	letters     = "abcdefghijklmnopqrstuvwxyz234567"
-	hintLetters = 4
+	credentialAlphabet = "abcdefghijklmnopqrstuvwxyz234567"
+	hintLetters        = 4
 )
 
-// NewCredential makes one.
+// NewCredential makes a credential.
 func NewCredential(prefix Prefix) Credential {
 	var random [32]byte
-	_, _ = rand.Read(random[:]) // never fails: crypto/rand crashes the program instead
-	encoding := base32.NewEncoding(letters).WithPadding(base32.NoPadding)
+	_, _ = rand.Read(random[:]) // never fails
+	encoding := base32.NewEncoding(credentialAlphabet).WithPadding(base32.NoPadding)
 	text := string(prefix) + encoding.EncodeToString(random[:])
 	return Credential{Secret: text, Hash: HashOf(text), Hint: text[:len(prefix)+hintLetters]}
 }
 
-// Is reports whether a credential looks like one of this kind.
+// Is reports whether a credential has the prefix.
 func (p Prefix) Is(credential string) bool { return strings.HasPrefix(credential, string(p)) }

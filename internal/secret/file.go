@@ -7,13 +7,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 )
 
-// The permissions that a key file may not give: anything to strangers, writing
-// to the group. What only a KMS can decrypt may be read.
+// The permissions that a key file must not have. Others must not read it, and only its owner may write it. An encrypted keyset
+// may be readable.
 const (
-	forbidden          fs.FileMode = 0o027
-	forbiddenEncrypted fs.FileMode = 0o022
+	forbiddenModes          fs.FileMode = 0o027
+	forbiddenModesEncrypted fs.FileMode = 0o022
 )
 
 func openFile(ctx context.Context, path string, kms KMS) (*Box, error) {
@@ -27,7 +29,7 @@ func openFile(ctx context.Context, path string, kms KMS) (*Box, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open secret key: %w", err)
 	}
-	return parse(ctx, text, fileSource(path), kms)
+	return parseKeyset(ctx, text, fileSource(path), kms)
 }
 
 func fileSource(path string) string { return "file " + path }
@@ -41,9 +43,9 @@ func readKey(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	denied, advice := forbidden, "others may not read it; chmod 600 it"
+	denied, advice := forbiddenModes, "others may not read it; chmod 600 it"
 	if isEncrypted(text) {
-		denied, advice = forbiddenEncrypted, "others may not write it; chmod 644 it"
+		denied, advice = forbiddenModesEncrypted, "others may not write it; chmod 644 it"
 	}
 	if mode := info.Mode().Perm(); mode&denied != 0 {
 		return nil, fmt.Errorf("%s has permissions %04o: %s", path, mode, advice)
@@ -51,9 +53,8 @@ func readKey(path string) ([]byte, error) {
 	return text, nil
 }
 
-// CreateFile makes a file with a keyset of one new key, complete or not at all.
-// Of several processes that do so at once one succeeds, and all read the
-// same key afterwards; to the others the error is fs.ErrExist.
+// CreateFile makes a file with a keyset of one new key, atomically. If several processes do so at once, one succeeds, and the
+// others get fs.ErrExist and read the same key.
 func CreateFile(ctx context.Context, path string, kms KMS) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("make secret key %s: %w", path, fs.ErrExist)
@@ -62,7 +63,7 @@ func CreateFile(ctx context.Context, path string, kms KMS) error {
 	if err != nil {
 		return err
 	}
-	text, err := keys.encode(ctx, kms)
+	text, err := keys.encodeKeys(ctx, kms)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func CreateFile(ctx context.Context, path string, kms KMS) error {
 	}
 	name, err := writeTemporary(dir, text)
 	if name != "" {
-		defer os.Remove(name) // a second name of the key file, or what did not become one
+		defer os.Remove(name) // the link below keeps the file
 	}
 	if err != nil {
 		return fmt.Errorf("make secret key %s: %w", path, err)
@@ -83,9 +84,8 @@ func CreateFile(ctx context.Context, path string, kms KMS) error {
 	return syncDir(dir)
 }
 
-// ChangeFile changes the keyset of a file. Whoever reads it meanwhile sees the old keyset
-// or the new one; changes by several processes come one after the other. Owner and
-// permissions stay.
+// ChangeFile changes the keyset in a file. Readers see the old or the new keyset, and changes by several processes are made
+// one after the other. Owner and permissions stay.
 func ChangeFile(ctx context.Context, path string, c Change) (*Keys, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -100,7 +100,7 @@ func ChangeFile(ctx context.Context, path string, c Change) (*Keys, error) {
 	if err != nil {
 		return nil, fmt.Errorf("change secret key: %w", err)
 	}
-	keys, text, err := c.apply(ctx, text, fileSource(path))
+	keys, text, err := c.applyChange(ctx, text, fileSource(path))
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func replaceFile(path string, text []byte) error {
 	dir := filepath.Dir(path)
 	name, err := writeTemporary(dir, text)
 	if name != "" {
-		defer os.Remove(name) // is gone when it became the key file
+		defer os.Remove(name) // has no effect after the rename
 	}
 	if err != nil {
 		return err
@@ -135,8 +135,7 @@ func replaceFile(path string, text []byte) error {
 	return syncDir(dir)
 }
 
-// writeTemporary writes a new file that only its owner reads (so does
-// os.CreateTemp) and makes it durable.
+// writeTemporary writes a new file that only its owner can read (os.CreateTemp), and syncs it.
 func writeTemporary(dir string, text []byte) (name string, err error) {
 	file, err := os.CreateTemp(dir, ".keyset-*")
 	if err != nil {
@@ -155,4 +154,46 @@ func syncDir(dir string) error {
 		return fmt.Errorf("sync %s: %w", dir, err)
 	}
 	return errors.Join(handle.Sync(), handle.Close())
+}
+
+// lockPoll is how often a lock that another process holds is tried again. A blocking flock could not be cancelled.
+const lockPoll = 10 * time.Millisecond
+
+// lockDir locks the directory of a key file against changes by other processes. A lock of the file would not do, since a
+// change replaces the file.
+func lockDir(ctx context.Context, dir string) (unlock func(), err error) {
+	file, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	ticker := time.NewTicker(lockPoll)
+	defer ticker.Stop()
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err == nil:
+			return func() { file.Close() }, nil // closing releases the lock
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), file.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("wait for the lock of %s: %w", dir, context.Cause(ctx)), file.Close())
+		case <-ticker.C:
+		}
+	}
+}
+
+// keepOwner gives a file the owner of the file that it replaces, so that the server can read it.
+func keepOwner(name string, replaced fs.FileInfo) error {
+	mine, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	have, ok := mine.Sys().(*syscall.Stat_t)
+	want, known := replaced.Sys().(*syscall.Stat_t)
+	if !ok || !known || have.Uid == want.Uid && have.Gid == want.Gid {
+		return nil
+	}
+	return os.Chown(name, int(want.Uid), int(want.Gid))
 }

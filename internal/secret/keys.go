@@ -15,14 +15,13 @@ import (
 
 // Errors of changes to [Keys].
 var (
-	// ErrWaiting means that the newest key is not the primary one yet.
+	// ErrWaiting: the newest key is not primary yet.
 	ErrWaiting = errors.New("the keyset has a newer key that is not primary yet: promote it first")
-	// ErrNoneWaiting means that the newest key is the primary one.
+	// ErrNoneWaiting: the newest key is primary already.
 	ErrNoneWaiting = errors.New("the newest key of the keyset is primary already: add one first")
 )
 
-// Keys are the keys of a keyset, oldest first, to be changed. The primary one
-// seals; all of them open.
+// Keys are the keys of a keyset, the oldest first. The primary key seals; all keys open.
 type Keys struct{ handle *keyset.Handle }
 
 func newKeys() (*Keys, error) {
@@ -33,65 +32,64 @@ func newKeys() (*Keys, error) {
 	return &Keys{handle}, nil
 }
 
-// Primary is the id of the key that seals.
+// Primary returns the id of the key that seals.
 func (k *Keys) Primary() uint32 {
 	entry, err := k.handle.Primary()
-	if err != nil { // a handle without one cannot be made
+	if err != nil { // impossible: every handle has one
 		panic(err)
 	}
 	return entry.KeyID()
 }
 
-// IDs are the ids of all keys, oldest first.
+// IDs returns the ids of all keys, the oldest first.
 func (k *Keys) IDs() []uint32 {
 	ids := make([]uint32, k.handle.Len())
 	for i := range ids {
-		ids[i] = k.entry(i).KeyID()
+		ids[i] = k.entryAt(i).KeyID()
 	}
 	return ids
 }
 
-func (k *Keys) entry(i int) *keyset.Entry {
+func (k *Keys) entryAt(i int) *keyset.Entry {
 	entry, err := k.handle.Entry(i)
-	if err != nil { // i is below Len
+	if err != nil { // impossible: i is below Len
 		panic(err)
 	}
 	return entry
 }
 
-// newest is the key that was added last. Keys that were disabled do not count.
-func (k *Keys) newest() uint32 {
+// newestEnabled returns the enabled key that was added last.
+func (k *Keys) newestEnabled() uint32 {
 	for i := k.handle.Len() - 1; i >= 0; i-- {
-		if entry := k.entry(i); entry.KeyStatus() == keyset.Enabled {
+		if entry := k.entryAt(i); entry.KeyStatus() == keyset.Enabled {
 			return entry.KeyID()
 		}
 	}
 	return k.Primary()
 }
 
-// Add makes a key that opens and does not seal yet. There may be one at a time that
-// waits to be promoted: [ErrWaiting].
+// Add adds a key that opens and does not seal yet. It returns [ErrWaiting] if an earlier key is not primary yet.
 func (k *Keys) Add() error {
-	if k.newest() != k.Primary() {
+	if k.newestEnabled() != k.Primary() {
 		return ErrWaiting
 	}
-	return k.change(func(m *keyset.Manager) error {
+	return k.changeHandle(func(m *keyset.Manager) error {
 		_, err := m.Add(aead.AES256GCMKeyTemplate())
 		return err
 	})
 }
 
-// Promote lets the newest key seal. [ErrNoneWaiting] when it does so already.
+// Promote makes the newest key primary. It returns [ErrNoneWaiting] if it is primary already.
 func (k *Keys) Promote() error {
-	if k.newest() == k.Primary() {
+	if k.newestEnabled() == k.Primary() {
 		return ErrNoneWaiting
 	}
-	return k.change(func(m *keyset.Manager) error { return m.SetPrimary(k.newest()) })
+	return k.changeHandle(func(m *keyset.Manager) error { return m.SetPrimary(k.newestEnabled()) })
 }
 
-// Rotate adds a key and lets it seal, whatever waits.
+// Rotate adds a key and makes it primary at once.
 func (k *Keys) Rotate() error {
-	return k.change(func(m *keyset.Manager) error {
+	return k.changeHandle(func(m *keyset.Manager) error {
 		id, err := m.Add(aead.AES256GCMKeyTemplate())
 		if err != nil {
 			return err
@@ -100,7 +98,7 @@ func (k *Keys) Rotate() error {
 	})
 }
 
-func (k *Keys) change(f func(*keyset.Manager) error) error {
+func (k *Keys) changeHandle(f func(*keyset.Manager) error) error {
 	manager := keyset.NewManagerFromHandle(k.handle)
 	if err := f(manager); err != nil {
 		return fmt.Errorf("change keyset: %w", err)
@@ -113,7 +111,7 @@ func (k *Keys) change(f func(*keyset.Manager) error) error {
 	return nil
 }
 
-// NewKeyset makes a keyset in clear with one new key, in the form of [Config.Keyset].
+// NewKeyset makes an unencrypted keyset with one new key, in the form of [Config.Keyset].
 func NewKeyset() (string, error) { return MakeKeyset(context.Background(), KMS{}) }
 
 // MakeKeyset makes a keyset with one new key, in the form of [Config.Keyset].
@@ -122,19 +120,19 @@ func MakeKeyset(ctx context.Context, kms KMS) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := keys.encode(ctx, kms)
+	text, err := keys.encodeKeys(ctx, kms)
 	return base64.StdEncoding.EncodeToString(text), err
 }
 
-// Change says how a keyset is to be changed.
+// Change is a change of a keyset.
 type Change struct {
-	From KMS               // it is encrypted with now
-	To   KMS               // it will be encrypted with
-	Edit func(*Keys) error // nil: the keys stay as they are
+	From KMS               // the KMS key that encrypts it now
+	To   KMS               // the KMS key that will encrypt it
+	Edit func(*Keys) error // changes the keys; nil: they stay
 }
 
-func (c Change) apply(ctx context.Context, text []byte, source string) (*Keys, []byte, error) {
-	keys, err := decode(ctx, text, source, c.From)
+func (c Change) applyChange(ctx context.Context, text []byte, source string) (*Keys, []byte, error) {
+	keys, err := decodeKeys(ctx, text, source, c.From)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -143,24 +141,24 @@ func (c Change) apply(ctx context.Context, text []byte, source string) (*Keys, [
 			return nil, nil, err
 		}
 	}
-	text, err = keys.encode(ctx, c.To)
+	text, err = keys.encodeKeys(ctx, c.To)
 	return keys, text, err
 }
 
-// ChangeKeyset changes a keyset in the form of [Config.Keyset]. Source is what errors call it.
+// ChangeKeyset changes a keyset in the form of [Config.Keyset]. source names it in errors.
 func ChangeKeyset(ctx context.Context, keyset, source string, c Change) (*Keys, string, error) {
 	text, err := fromBase64(keyset, source)
 	if err != nil {
 		return nil, "", err
 	}
-	keys, text, err := c.apply(ctx, text, source)
+	keys, text, err := c.applyChange(ctx, text, source)
 	return keys, base64.StdEncoding.EncodeToString(text), err
 }
 
-// encode is the keyset as JSON.
-func (k *Keys) encode(ctx context.Context, kms KMS) ([]byte, error) {
+// encodeKeys returns the keyset as JSON, encrypted if there is a KMS.
+func (k *Keys) encodeKeys(ctx context.Context, kms KMS) ([]byte, error) {
 	if kms.URI != "" {
-		text, err := kms.seal(ctx, k.handle)
+		text, err := kms.encryptKeyset(ctx, k.handle)
 		if err != nil {
 			return nil, fmt.Errorf("encrypt secret key: %w", err)
 		}
@@ -173,12 +171,12 @@ func (k *Keys) encode(ctx context.Context, kms KMS) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-func decode(ctx context.Context, text []byte, source string, kms KMS) (*Keys, error) {
+func decodeKeys(ctx context.Context, text []byte, source string, kms KMS) (*Keys, error) {
 	switch encrypted := isEncrypted(text); {
 	case encrypted && kms.URI == "":
-		return nil, fmt.Errorf("open secret key of %s: it is encrypted by a KMS, so %s is needed", source, kms.name())
+		return nil, fmt.Errorf("open secret key of %s: it is encrypted by a KMS, so %s is needed", source, kms.settingName())
 	case encrypted:
-		handle, err := kms.open(ctx, text)
+		handle, err := kms.decryptKeyset(ctx, text)
 		if err != nil {
 			return nil, fmt.Errorf("open secret key of %s: %w", source, err)
 		}
@@ -191,12 +189,12 @@ func decode(ctx context.Context, text []byte, source string, kms KMS) (*Keys, er
 	}
 	if kms.URI != "" {
 		return nil, fmt.Errorf("open secret key of %s: it is in clear, although %s is set (%s): "+
-			"encrypt it with that key first", source, kms.name(), kms.URI)
+			"encrypt it with that key first", source, kms.settingName(), kms.URI)
 	}
 	return &Keys{handle}, nil
 }
 
-// isEncrypted looks for the one field that only encrypted keysets have.
+// isEncrypted looks for the field that only encrypted keysets have.
 func isEncrypted(text []byte) bool {
 	var form struct {
 		Keyset *string `json:"encryptedKeyset"`

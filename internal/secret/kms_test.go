@@ -78,7 +78,7 @@ func TestFileOfKMS(t *testing.T) {
 			t.Fatalf("step %d: %v", i, err)
 		}
 	}
-	check(t, os.Chmod(path, 0o644)) // what is encrypted may be read
+	check(t, os.Chmod(path, 0o644)) // an encrypted keyset may be readable
 	box := open(t, secret.Config{File: path, KMS: next})
 	if _, err := box.Open(sealed, nil); err != nil || !box.Stale(sealed) {
 		t.Errorf("sealed at first: %v, stale %v", err, box.Stale(sealed))
@@ -86,7 +86,7 @@ func TestFileOfKMS(t *testing.T) {
 	if _, err := secret.Open(secret.Config{File: path, KMS: kms}); err == nil {
 		t.Error("opened by the former KMS key")
 	}
-	made := filepath.Join(t.TempDir(), "key.json") // at first use
+	made := filepath.Join(t.TempDir(), "key.json") // made at first use
 	open(t, secret.Config{File: made, KMS: kms})
 	text, err := os.ReadFile(made)
 	check(t, err)
@@ -95,7 +95,7 @@ func TestFileOfKMS(t *testing.T) {
 	}
 }
 
-// silent is a KMS that answers nothing, and one that answers what nobody can decrypt.
+// silent is a KMS that does not answer; the other one's answers cannot be decrypted.
 type silent struct{ encrypts bool }
 
 func (silent) Supported(string) bool               { return true }
@@ -164,7 +164,7 @@ func TestKMSErrorsNameSettingAndURI(t *testing.T) {
 	}
 }
 
-// TestNothingThatCannotBeDecrypted is ever kept.
+// TestNothingThatCannotBeDecrypted: such a keyset is not stored.
 func TestNothingThatCannotBeDecrypted(t *testing.T) {
 	t.Parallel()
 	if text, err := secret.MakeKeyset(t.Context(), dialled(silent{encrypts: true}, nil)); err == nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Reseal encrypts again what another key than the primary one had encrypted in the column "sealed" of a table with
-// the key "id", for the table's owner, who sealed it for a purpose and the row. It returns how many rows it changed.
+// Reseal encrypts again, with the primary key, the values in the column "sealed" of a table with the key "id" that another
+// key encrypted. The table's owner sealed them for a purpose and the row. Reseal returns the number of changed rows.
 func (b *Box) Reseal(ctx context.Context, tx pgx.Tx, table, purpose string) (int, error) {
-	rows, err := tx.Query(ctx, `SELECT id, sealed FROM `+table+` ORDER BY id FOR UPDATE`)
+	rows, err := tx.Query(ctx, `SELECT id, sealed FROM `+table+` WHERE sealed IS NOT NULL ORDER BY id FOR UPDATE`)
 	if err != nil {
 		return 0, fmt.Errorf("reseal %s: %w", table, err)
 	}
@@ -25,21 +25,27 @@ func (b *Box) Reseal(ctx context.Context, tx pgx.Tx, table, purpose string) (int
 	}
 	n := 0
 	for _, r := range found {
-		if !b.Stale(r.Sealed) {
-			continue
+		sealed, stale, err := b.ResealValue(r.Sealed, For(purpose, r.ID))
+		if err == nil && stale {
+			_, err = tx.Exec(ctx, `UPDATE `+table+` SET sealed = $2 WHERE id = $1`, r.ID, sealed)
+			n++
 		}
-		text, err := b.Open(r.Sealed, For(purpose, r.ID))
 		if err != nil {
 			return 0, fmt.Errorf("reseal %s %s: %w", table, r.ID, err)
 		}
-		sealed, err := b.Seal(text, For(purpose, r.ID))
-		if err != nil {
-			return 0, fmt.Errorf("reseal %s %s: %w", table, r.ID, err)
-		}
-		if _, err := tx.Exec(ctx, `UPDATE `+table+` SET sealed = $2 WHERE id = $1`, r.ID, sealed); err != nil {
-			return 0, fmt.Errorf("reseal %s %s: %w", table, r.ID, err)
-		}
-		n++
 	}
 	return n, nil
+}
+
+// ResealValue encrypts a value again with the primary key. stale is false if the primary key encrypted it before.
+func (b *Box) ResealValue(sealed, associated []byte) (again []byte, stale bool, err error) {
+	if !b.Stale(sealed) {
+		return nil, false, nil
+	}
+	text, err := b.Open(sealed, associated)
+	if err != nil {
+		return nil, true, err
+	}
+	again, err = b.Seal(text, associated)
+	return again, true, err
 }

@@ -15,14 +15,14 @@ const (
 	Tracestate  = "tracestate"
 )
 
-// Bounds of what is handed in. A traceparent of today has 55 bytes; later versions may have more. A tracestate that is
-// longer than what the specification demands to be passed on is dropped, which it allows.
+// Limits in bytes. A traceparent has 55 bytes today, and may have more in later versions. The specification lets a tracestate
+// be dropped that is longer than 512.
 const (
 	maxTraceparent = 256
 	maxTracestate  = 512
 )
 
-// Handed is a trace context as it was handed in. It is text from outside.
+// Handed is a trace context that a request carries, as unchecked text.
 type Handed struct {
 	Traceparent, Tracestate string
 }
@@ -53,7 +53,7 @@ func (c *carrier) Set(key, value string) {
 // Keys implements [propagation.TextMapCarrier].
 func (*carrier) Keys() []string { return []string{Traceparent, Tracestate} }
 
-// FromHeader is the trace context of a request's headers. Several traceparents are none; several tracestates are one list.
+// FromHeader returns the trace context of a request's headers. Several tracestates are one list; several traceparents are invalid.
 func FromHeader(header http.Header) Handed {
 	parents := header["Traceparent"]
 	if len(parents) != 1 {
@@ -62,7 +62,7 @@ func FromHeader(header http.Header) Handed {
 	return Handed{Traceparent: parents[0], Tracestate: strings.Join(header["Tracestate"], ",")}
 }
 
-// Set writes a trace context into a request's headers.
+// Set adds the trace context to a request's headers.
 func (h Handed) Set(header http.Header) {
 	if h.Traceparent == "" {
 		return
@@ -73,8 +73,8 @@ func (h Handed) Set(header http.Header) {
 	}
 }
 
-// Remote returns the context in which what was handed in is the parent of what begins. What is not valid counts as not
-// handed in: then ctx is returned as it is, and ok is false.
+// Remote returns a context in which new spans are children of the trace context. If that is invalid, it returns ctx and
+// false.
 func (h Handed) Remote(ctx context.Context) (_ context.Context, ok bool) {
 	if h.Traceparent == "" || len(h.Traceparent) > maxTraceparent {
 		return ctx, false
@@ -90,7 +90,7 @@ func (h Handed) Remote(ctx context.Context) (_ context.Context, ok bool) {
 	return trace.ContextWithRemoteSpanContext(ctx, parent), true
 }
 
-// ToHand is the trace context that is handed on: the span of ctx, if it is part of a trace.
+// ToHand returns the trace context for outgoing requests: the span of ctx, if it is part of a trace.
 func ToHand(ctx context.Context) Handed {
 	var c carrier
 	propagation.TraceContext{}.Inject(ctx, &c)

@@ -14,15 +14,15 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Open makes the Tracer that the environment asks for by OpenTelemetry's own variables, which the exporter then reads
-// too: OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT say where spans go. Without either, with
-// OTEL_SDK_DISABLED=true or OTEL_TRACES_EXPORTER=none nothing is recorded.
+// Open makes a Tracer by OpenTelemetry's own environment variables, which the exporter reads too. Spans go to
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT. Nothing is recorded without either, or with
+// OTEL_SDK_DISABLED=true or OTEL_TRACES_EXPORTER=none.
 func Open(ctx context.Context, getenv func(string) string, version string, log *slog.Logger) (*Tracer, error) {
-	endpoint := first(getenv, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+	endpoint := firstVariable(getenv, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 	if endpoint == "" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return Off(), nil
 	}
-	if err := check(getenv, endpoint); err != nil {
+	if err := checkVariables(getenv, endpoint); err != nil {
 		return nil, err
 	}
 	exporter, err := otlptracehttp.New(ctx)
@@ -32,7 +32,7 @@ func Open(ctx context.Context, getenv func(string) string, version string, log *
 	return New(ctx, Config{Exporter: exporter, Version: version, Logger: log})
 }
 
-func first(getenv func(string) string, names ...string) string {
+func firstVariable(getenv func(string) string, names ...string) string {
 	for _, name := range names {
 		if value := getenv(name); value != "" {
 			return value
@@ -41,12 +41,12 @@ func first(getenv func(string) string, names ...string) string {
 	return ""
 }
 
-// check finds what the exporter would only log, and that with its value, or take for something else.
-func check(getenv func(string) string, endpoint string) error {
+// checkVariables refuses settings that the exporter would misread, or only log, with their values.
+func checkVariables(getenv func(string) string, endpoint string) error {
 	if u, err := url.Parse(endpoint); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return errors.New("OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: want a URL with http:// or https:// and a host")
 	}
-	switch protocol := first(getenv, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
+	switch protocol := firstVariable(getenv, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
 	case "", "http/protobuf", "http/json":
 	default:
 		return fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL %q: want http/protobuf or http/json", protocol)
@@ -74,16 +74,16 @@ func newSent() *prometheus.CounterVec {
 	}, []string{"outcome"})
 }
 
-// counted tells of spans that could not be exported: once, until it works again.
-type counted struct {
+// countingExporter counts spans, and logs the first failure and the first success after it.
+type countingExporter struct {
 	next   sdktrace.SpanExporter
 	log    *slog.Logger
 	sent   *prometheus.CounterVec
 	broken atomic.Bool
 }
 
-// ExportSpans implements [sdktrace.SpanExporter]. It keeps errors to itself: they are told here.
-func (c *counted) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+// ExportSpans implements [sdktrace.SpanExporter]. It logs errors, and returns none.
+func (c *countingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := c.next.ExportSpans(ctx, spans)
 	n := float64(len(spans))
 	if err != nil {
@@ -101,4 +101,4 @@ func (c *counted) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan
 }
 
 // Shutdown implements [sdktrace.SpanExporter].
-func (c *counted) Shutdown(ctx context.Context) error { return c.next.Shutdown(ctx) }
+func (c *countingExporter) Shutdown(ctx context.Context) error { return c.next.Shutdown(ctx) }

@@ -2,8 +2,8 @@ package telemetry
 
 import "go.opentelemetry.io/otel/attribute"
 
-// The attributes of spans that OpenTelemetry's conventions for generative AI and for MCP name. They are in development,
-// and no longer among the constants of the Go library: https://github.com/open-telemetry/semantic-conventions-genai.
+// Attributes of OpenTelemetry's conventions for generative AI and MCP. The conventions are in development, and the Go library
+// has no constants for them: https://github.com/open-telemetry/semantic-conventions-genai.
 const (
 	OperationName  attribute.Key = "gen_ai.operation.name"
 	ToolName       attribute.Key = "gen_ai.tool.name"
@@ -18,7 +18,7 @@ const (
 	MCPVersion     attribute.Key = "mcp.protocol.version"
 )
 
-// Of requests to models and what they answer.
+// Attributes of requests to models and of their responses.
 const (
 	RequestModel      attribute.Key = "gen_ai.request.model"
 	RequestMaxTokens  attribute.Key = "gen_ai.request.max_tokens" //nolint:gosec // a number of tokens
@@ -38,7 +38,7 @@ const (
 	InvokeAgent = "invoke_agent"
 )
 
-// The attributes that are Holdpoint's own.
+// Holdpoint's own attributes.
 const (
 	CallID   attribute.Key = "holdpoint.call.id"
 	Status   attribute.Key = "holdpoint.call.status"

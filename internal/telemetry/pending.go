@@ -9,15 +9,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Pending is the identity of a span whose end is not known yet. Its zero value belongs to no trace.
+// Pending is the identity of a span that has not ended. Its zero value belongs to no trace.
 type Pending struct {
-	span   trace.SpanContext // what its children are told
-	parent trace.SpanID      // zero: it begins the trace
-	ours   bool              // it is recorded when it ends; else the trace is only passed on
+	span   trace.SpanContext // the parent of its children
+	parent trace.SpanID      // zero: this span begins the trace
+	ours   bool              // recorded at its end; else the trace is only passed on
 }
 
-// Reserve fixes the identity of a span that ends later, as a child of the one in ctx, and has the sampler decide about it by
-// its name and attributes. Where nothing is recorded, it stands for the trace that ctx holds, if any.
+// Reserve fixes the identity of a span that ends later, as a child of the span in ctx. The sampler decides by its name and
+// attributes whether it is recorded. If nothing is recorded, it represents the trace in ctx, if any.
 func (t *Tracer) Reserve(ctx context.Context, name string, attributes ...attribute.KeyValue) Pending {
 	parent := trace.SpanContextFromContext(ctx)
 	if !t.Recording() {
@@ -26,13 +26,13 @@ func (t *Tracer) Reserve(ctx context.Context, name string, attributes ...attribu
 	if !parent.IsValid() && ctx.Value(untracedKey{}) != nil {
 		return Pending{}
 	}
-	// A span that never ends is never exported: this one lends its ids and the sampler's word only.
+	// This span never ends, so it is never exported: only its ids and the sampler's decision are used.
 	_, span := t.Start(ctx, name, trace.WithAttributes(attributes...))
 	switch {
 	case span.IsRecording():
 		return Pending{span: span.SpanContext(), parent: parent.SpanID(), ours: true}
 	case parent.IsValid():
-		return Pending{span: span.SpanContext()} // it was handed in, and is passed on, unsampled
+		return Pending{span: span.SpanContext()} // the trace of a request is passed on, unsampled
 	}
 	return Pending{}
 }
@@ -40,10 +40,10 @@ func (t *Tracer) Reserve(ctx context.Context, name string, attributes ...attribu
 // Zero reports whether p belongs to no trace.
 func (p Pending) Zero() bool { return !p.span.IsValid() }
 
-// Recorded reports whether the span will be recorded, once it ends.
+// Recorded reports whether the span is recorded at its end.
 func (p Pending) Recorded() bool { return p.ours }
 
-// TraceID is the trace that p belongs to, in hexadecimal; empty: none.
+// TraceID returns the id of the trace in hexadecimal, or "" if p belongs to no trace.
 func (p Pending) TraceID() string {
 	if p.Zero() {
 		return ""
@@ -51,7 +51,7 @@ func (p Pending) TraceID() string {
 	return p.span.TraceID().String()
 }
 
-// In is a context in which p is the parent of what begins.
+// In returns a context in which new spans are children of p.
 func (p Pending) In(ctx context.Context) context.Context {
 	if p.Zero() {
 		return ctx
@@ -59,7 +59,7 @@ func (p Pending) In(ctx context.Context) context.Context {
 	return trace.ContextWithSpanContext(ctx, p.span)
 }
 
-// Ended is what is known of a span when it ends.
+// Ended describes a span that has ended.
 type Ended struct {
 	Name       string
 	Kind       trace.SpanKind // zero: internal
@@ -68,7 +68,7 @@ type Ended struct {
 	ErrorType  string // empty: it did not fail
 }
 
-// End writes the span whose identity was reserved. It is up to the caller to do so once.
+// End writes the reserved span. The caller must do this only once.
 func (t *Tracer) End(p Pending, e Ended) {
 	if !p.ours || !t.Recording() {
 		return
@@ -77,22 +77,22 @@ func (t *Tracer) End(p Pending, e Ended) {
 	if p.parent.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, p.span.WithSpanID(p.parent))
 	}
-	t.write(ctx, t.late, e)
+	t.writeSpan(ctx, t.late, e)
 }
 
-// Child writes a span that is over, as a child of the one that was reserved.
+// Child writes a span that has ended, as a child of the reserved one.
 func (t *Tracer) Child(of Pending, e Ended) {
 	if of.ours && t.Recording() {
-		t.write(of.In(context.Background()), t.Tracer, e)
+		t.writeSpan(of.In(context.Background()), t.Tracer, e)
 	}
 }
 
-func (*Tracer) write(ctx context.Context, by trace.Tracer, e Ended) {
+func (*Tracer) writeSpan(ctx context.Context, by trace.Tracer, e Ended) {
 	_, span := by.Start(ctx, e.Name, trace.WithSpanKind(e.Kind), trace.WithTimestamp(e.From), trace.WithAttributes(e.Attributes...))
 	if e.ErrorType != "" {
 		Fail(span, e.ErrorType)
 	}
-	if e.To.Before(e.From) { // two clocks that disagree
+	if e.To.Before(e.From) { // the clocks of two processes differ
 		e.To = e.From
 	}
 	span.End(trace.WithTimestamp(e.To))
@@ -105,11 +105,11 @@ func reservedFrom(ctx context.Context) Pending {
 	return p
 }
 
-// pendingSize is that of the bytes of a Pending without a tracestate.
+// pendingSize is the number of bytes of a Pending without a tracestate.
 const pendingSize = 1 + 1 + 16 + 8 + 8
 
-// Bytes is the form in which a Pending is stored: whether it is ours, flags, trace, span and parent, and the tracestate as
-// text. Nil: it belongs to no trace.
+// Bytes encodes p for storage: whether it is recorded, flags, trace, span and parent, and the tracestate as text. It is nil
+// if p belongs to no trace.
 func (p Pending) Bytes() []byte {
 	if p.Zero() {
 		return nil
@@ -124,7 +124,7 @@ func (p Pending) Bytes() []byte {
 	return append(slices.Concat(b, id[:], span[:], p.parent[:]), state...)
 }
 
-// ReadPending reads what [Pending.Bytes] wrote. Anything else belongs to no trace: nothing fails for want of one.
+// ReadPending decodes [Pending.Bytes]. Anything else belongs to no trace, which is no error.
 func ReadPending(b []byte) Pending {
 	if len(b) < pendingSize {
 		return Pending{}
@@ -135,6 +135,6 @@ func ReadPending(b []byte) Pending {
 	rest = rest[copy(config.TraceID[:], rest):]
 	rest = rest[copy(config.SpanID[:], rest):]
 	rest = rest[copy(parent[:], rest):]
-	config.TraceState, _ = trace.ParseTraceState(string(rest)) // one that is not valid is none
+	config.TraceState, _ = trace.ParseTraceState(string(rest)) // an invalid one is dropped
 	return Pending{span: trace.NewSpanContext(config), parent: parent, ours: b[0] == 1}
 }

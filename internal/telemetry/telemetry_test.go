@@ -111,7 +111,7 @@ func TestReservedRoot(t *testing.T) {
 	}
 }
 
-// What a client does not sample is not recorded, and still passed on.
+// A client's unsampled trace is not recorded, but passed on.
 func TestUnsampled(t *testing.T) {
 	t.Parallel()
 	tracer, exporter := recording(t)
@@ -280,7 +280,7 @@ type failing struct{ err error }
 func (f *failing) ExportSpans(context.Context, []sdktrace.ReadOnlySpan) error { return f.err }
 func (f *failing) Shutdown(context.Context) error                             { return nil }
 
-// An exporter that fails is told of once, and what is lost is counted.
+// A failing exporter is logged once, and lost spans are counted.
 func TestExporterFails(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

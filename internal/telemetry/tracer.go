@@ -16,15 +16,15 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// scope names the instrumentation in every span.
+// scope is the name of the instrumentation in every span.
 const scope = "github.com/holdpoint/holdpoint"
 
-// maxAttribute bounds the text of an attribute, in bytes: names may come from outside.
+// maxAttribute limits the text of an attribute, in bytes: names may come from outside.
 const maxAttribute = 1024
 
-// Config is what a [Tracer] is made of. All fields are required.
+// Config configures a [Tracer]. All fields are required.
 type Config struct {
-	// Exporter takes the spans. The Tracer shuts it down.
+	// Exporter receives the spans. The Tracer shuts it down.
 	Exporter sdktrace.SpanExporter
 	// Version of this program.
 	Version string
@@ -33,21 +33,21 @@ type Config struct {
 
 // Tracer makes the spans of one process.
 type Tracer struct {
-	trace.Tracer // of spans that begin and end here
+	trace.Tracer // for spans that begin and end in this process
 
-	late      trace.Tracer // of spans whose identity is reserved; nil: nothing is recorded
+	late      trace.Tracer // for reserved spans; nil: nothing is recorded
 	providers []*sdktrace.TracerProvider
 	sent      *prometheus.CounterVec
 }
 
-// Off is a Tracer that records nothing. Trace context that is handed in is passed on as it is.
+// Off returns a Tracer that records nothing. It passes on the trace context of requests.
 func Off() *Tracer {
 	return &Tracer{Tracer: noop.NewTracerProvider().Tracer(scope), sent: newSent()}
 }
 
-// New makes a Tracer that records what the sampler of OTEL_TRACES_SAMPLER selects: by default all, but of a trace that a
-// client handed in only what is sampled there. The resource has service.name "holdpoint", unless OTEL_SERVICE_NAME
-// or OTEL_RESOURCE_ATTRIBUTES say another. The caller shuts it down.
+// New makes a Tracer that records the spans that the sampler of OTEL_TRACES_SAMPLER selects. By default these are all spans,
+// but of a client's trace only those that the client samples. The resource has service.name "holdpoint", unless
+// OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES name another. The caller shuts the Tracer down.
 func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	if cfg.Exporter == nil || cfg.Version == "" || cfg.Logger == nil {
 		return nil, errors.New("make tracer: Exporter, Version and Logger are required")
@@ -68,7 +68,7 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 	if limits.AttributeValueLengthLimit < 0 || limits.AttributeValueLengthLimit > maxAttribute {
 		limits.AttributeValueLengthLimit = maxAttribute
 	}
-	processor := sdktrace.NewBatchSpanProcessor(&counted{next: cfg.Exporter, log: cfg.Logger, sent: t.sent})
+	processor := sdktrace.NewBatchSpanProcessor(&countingExporter{next: cfg.Exporter, log: cfg.Logger, sent: t.sent})
 	provider := func(more ...sdktrace.TracerProviderOption) trace.Tracer {
 		p := sdktrace.NewTracerProvider(append(more,
 			sdktrace.WithResource(about), sdktrace.WithRawSpanLimits(limits), sdktrace.WithSpanProcessor(processor))...)
@@ -76,20 +76,20 @@ func New(ctx context.Context, cfg Config) (*Tracer, error) {
 		return p.Tracer(scope, trace.WithInstrumentationVersion(cfg.Version), trace.WithSchemaURL(semconv.SchemaURL))
 	}
 	t.Tracer = provider()
-	// What was reserved was sampled then, perhaps by another process, and has its ids.
+	// A reserved span was sampled when it was reserved, perhaps in another process, and keeps its ids.
 	t.late = provider(sdktrace.WithSampler(sdktrace.AlwaysSample()), sdktrace.WithIDGenerator(reservedIDs{}))
 	return t, nil
 }
 
 type untracedKey struct{}
 
-// Untraced is a context in which nothing begins a trace: it was decided before that what is done there is part of none.
+// Untraced returns a context in which no span begins a trace, because the sampler decided against one.
 func Untraced(ctx context.Context) context.Context {
 	return context.WithValue(ctx, untracedKey{}, true)
 }
 
-// Serve is Start for what comes from outside: ctx holds the trace that was handed in, if handed says so. Else it is the
-// sampler that decides whether a trace begins, and where it says no, nothing of what follows begins one.
+// Serve is Start for a request from outside. If handed is true, ctx holds the request's trace. Else the sampler decides
+// whether a trace begins; if not, no later span of the request begins one.
 func (t *Tracer) Serve(ctx context.Context, handed bool, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	inside, span := t.Start(ctx, name, options...)
 	if !handed && !span.IsRecording() {
@@ -101,7 +101,7 @@ func (t *Tracer) Serve(ctx context.Context, handed bool, name string, options ..
 // Recording reports whether spans may be recorded at all.
 func (t *Tracer) Recording() bool { return t.late != nil }
 
-// Flush has all spans that ended exported.
+// Flush exports all spans that have ended.
 func (t *Tracer) Flush(ctx context.Context) error {
 	for _, p := range t.providers {
 		if err := p.ForceFlush(ctx); err != nil {
@@ -111,7 +111,7 @@ func (t *Tracer) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Shutdown exports what is left and lets go of the exporter. Spans that end later are lost.
+// Shutdown exports the remaining spans and shuts the exporter down. Spans that end later are lost.
 func (t *Tracer) Shutdown(ctx context.Context) error {
 	var err error
 	for _, p := range t.providers {
@@ -126,14 +126,14 @@ func (t *Tracer) Shutdown(ctx context.Context) error {
 // Collectors are the metrics of tracing itself.
 func (t *Tracer) Collectors() []prometheus.Collector { return []prometheus.Collector{t.sent} }
 
-// Fail says that what a span is about failed, by a word of few possible ones (error.type). There is no description: messages
-// may hold what is nobody's business.
+// Fail marks a span as failed, with one of a few words as error.type. It sets no description: messages may contain
+// confidential text.
 func Fail(span trace.Span, errorType string) {
 	span.SetAttributes(semconv.ErrorTypeKey.String(errorType))
 	span.SetStatus(codes.Error, "")
 }
 
-// reservedIDs gives a span the ids that were reserved for it.
+// reservedIDs gives reserved spans their ids.
 type reservedIDs struct{}
 
 // NewIDs implements [sdktrace.IDGenerator].

@@ -8,11 +8,9 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 )
 
-// Apply makes the registry what the spec declares, in one transaction, and
-// tells what it changed. What the spec does not name stays, but the skills of an agent
-// that it names are all that the agent has. Applied again it changes nothing.
-// With dryRun it changes nothing either. The error is an *InvalidError when the spec
-// is at fault.
+// Apply makes the registry match the spec, in one transaction, and returns the changes. Skills and agents that the spec does
+// not name stay as they are. If the spec lists the skills of an agent, the agent loses all other skills. Applying a spec twice
+// changes nothing. With dryRun, nothing is stored. Errors: *fault.InvalidError.
 func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun bool) ([]Change, error) {
 	r := newReport()
 	skills, agents := s.checkSpec(r, spec)
@@ -25,7 +23,7 @@ func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun b
 	}
 	public := s.lookUpHosts(ctx, hosts...)
 	var changes []Change
-	err := s.edit(ctx, by, dryRun, func(e *edit) error {
+	err := s.changeRegistry(ctx, by, dryRun, func(e *edit) error {
 		changes, e.public = nil, public
 		for i := range spec.Skills {
 			change, err := e.applySkill(ctx, spec.Skills[i].Name, skills[i])
@@ -35,7 +33,7 @@ func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun b
 			changes = append(changes, change)
 		}
 		for i := range spec.Agents {
-			list, err := e.applyAgent(ctx, r.below(indexed("agents", i)), spec.Agents[i], agents[i])
+			list, err := e.applyAgent(ctx, r.below(indexPath("agents", i)), spec.Agents[i], agents[i])
 			if err != nil {
 				return fmt.Errorf("agent %s: %w", spec.Agents[i].Name, err)
 			}
@@ -49,15 +47,15 @@ func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun b
 	return changes, nil
 }
 
-func indexed(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
+func indexPath(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
-// checkSpec checks all that can be checked without the registry.
+// checkSpec validates the parts of a spec that need no database.
 func (s *Service) checkSpec(r report, spec Spec) ([]*skillState, []*agentState) {
 	skills := make([]*skillState, len(spec.Skills))
 	names := map[string]bool{}
 	for i, skill := range spec.Skills {
-		at := r.below(indexed("skills", i))
-		skills[i] = skill.state(at)
+		at := r.below(indexPath("skills", i))
+		skills[i] = skill.buildState(at)
 		skills[i].validate(at, s.limits)
 		at.check(!names[skill.Name], "name", fmt.Sprintf("%q is named twice", skill.Name))
 		names[skill.Name] = true
@@ -65,8 +63,8 @@ func (s *Service) checkSpec(r report, spec Spec) ([]*skillState, []*agentState) 
 	agents := make([]*agentState, len(spec.Agents))
 	clear(names)
 	for i, a := range spec.Agents {
-		at := r.below(indexed("agents", i))
-		agents[i] = a.state(at)
+		at := r.below(indexPath("agents", i))
+		agents[i] = a.buildState(at)
 		at.check(!names[a.Name], "name", fmt.Sprintf("%q is named twice", a.Name))
 		names[a.Name] = true
 	}
@@ -75,20 +73,20 @@ func (s *Service) checkSpec(r report, spec Spec) ([]*skillState, []*agentState) 
 
 func (e *edit) applySkill(ctx context.Context, name string, after *skillState) (Change, error) {
 	change := Change{Kind: KindSkill, Name: name, Action: ActionCreate}
-	row, err := oneSkill(ctx, e.tx, `s.name = $1`, name)
+	row, err := readSkillRow(ctx, e.tx, `s.name = $1`, name)
 	if errors.Is(err, ErrNotFound) {
-		change.Fields = diff(nil, after.fields())
+		change.Fields = diffFields(nil, after.listFields())
 		_, err := e.insertSkill(ctx, name, after)
 		return change, err
 	}
 	if err != nil {
 		return change, err
 	}
-	before, err := row.state(e.box)
+	before, err := row.buildState(e.box)
 	if err != nil {
 		return change, err
 	}
-	change.Action, change.Fields = ActionUpdate, diff(before.fields(), after.fields())
+	change.Action, change.Fields = ActionUpdate, diffFields(before.listFields(), after.listFields())
 	if len(change.Fields) == 0 {
 		change.Action = ActionUnchanged
 		return change, nil
@@ -98,21 +96,21 @@ func (e *edit) applySkill(ctx context.Context, name string, after *skillState) (
 
 func (e *edit) applyAgent(ctx context.Context, r report, spec AgentSpec, after *agentState) ([]Change, error) {
 	change := Change{Kind: KindAgent, Name: spec.Name, Action: ActionUpdate}
-	row, before, err := e.readAgent(ctx, e.tx, `a.name = $1`, spec.Name)
+	row, before, err := e.readAgentState(ctx, e.tx, `a.name = $1`, spec.Name)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		row, before = &Agent{}, nil
 		change.Action = ActionCreate
 		row.ID, err = e.insertAgent(ctx, spec.Name, after)
-	case err == nil && len(diff(before.fields(), after.fields())) == 0:
+	case err == nil && len(diffFields(before.listFields(), after.listFields())) == 0:
 		change.Action = ActionUnchanged
 	case err == nil:
-		err = e.updateAgent(ctx, row, after, diff(before.fields(), after.fields()))
+		err = e.updateAgent(ctx, row, after, diffFields(before.listFields(), after.listFields()))
 	}
 	if err != nil {
 		return nil, err
 	}
-	change.Fields = diff(before.fields(), after.fields())
+	change.Fields = diffFields(before.listFields(), after.listFields())
 	changes := []Change{change}
 	if spec.Skills == nil {
 		return changes, nil

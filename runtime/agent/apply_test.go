@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -47,7 +48,7 @@ func fields(c agent.Change) []string {
 func TestApplyIsIdempotent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	changes := w.apply(declared)
+	changes := w.registry.ApplyJSON(declared)
 	want := []string{
 		"create skill files", "create skill everything", "create agent billing",
 		"create assignment billing/files", "create assignment billing/everything",
@@ -66,41 +67,41 @@ func TestApplyIsIdempotent(t *testing.T) {
 	if text, err := json.Marshal(changes); err != nil || strings.Contains(string(text), "g3heim") {
 		t.Errorf("changes tell secrets: %s, %v", text, err)
 	}
-	billing := w.agent("billing")
-	events := w.count("audit_events")
-	for _, change := range w.apply(declared) {
+	billing := w.registry.Agent("billing")
+	events := w.db.Count("audit_events")
+	for _, change := range w.registry.ApplyJSON(declared) {
 		if change.Action != agent.ActionUnchanged || len(change.Fields) != 0 {
 			t.Errorf("second: %+v", change)
 		}
 	}
-	if again := w.agent("billing"); again.Revision != billing.Revision || w.count("audit_events") != events {
+	if again := w.registry.Agent("billing"); again.Revision != billing.Revision || w.db.Count("audit_events") != events {
 		t.Error("applying again left a trace")
 	}
-	if n := w.count(`skills WHERE revision <> 1`); n != 0 {
+	if n := w.db.Count(`skills WHERE revision <> 1`); n != 0 {
 		t.Errorf("%d skills have a new revision", n)
 	}
 	for _, table := range []string{"skills", "agents", "audit_events"} {
-		if n := w.count(table + ` x WHERE position('g3heim' in x::text) > 0`); n != 0 {
+		if n := w.db.Count(table + ` x WHERE position('g3heim' in x::text) > 0`); n != 0 {
 			t.Errorf("a secret is stored in clear in %s", table)
 		}
 	}
-	if n := w.count(`(SELECT secrets FROM skills UNION ALL SELECT secrets FROM agents) x
+	if n := w.db.Count(`(SELECT secrets FROM skills UNION ALL SELECT secrets FROM agents) x
 		WHERE position('g3heim'::bytea in secrets) > 0`); n != 0 {
 		t.Error("a secret is stored unencrypted")
 	}
 }
 
-func TestApplyTellsWhatChanges(t *testing.T) {
+func TestApplyReturnsChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(declared)
+	w.registry.ApplyJSON(declared)
 	changed := strings.NewReplacer(
 		`"X-Team": "g3heim"`, `"X-Team": "n3u"`, `"LOG_LEVEL": "g3heim"`, `"OTHER": "n3u"`, `"90s"`, `"2m"`,
 		`, "wait_budget": "20s"`, ``, `{"skill": "files"},`, ``, `["get-sum", "echo"]`, `["echo"]`,
 		`{"risk": "high"}`, `{}`,
 	).Replace(declared)
-	billing := w.agent("billing")
-	changes := w.apply(changed)
+	billing := w.registry.Agent("billing")
+	changes := w.registry.ApplyJSON(changed)
 	want := []string{
 		"update skill files", "update skill everything", "update agent billing",
 		"update assignment billing/everything", "delete assignment billing/files",
@@ -121,11 +122,11 @@ func TestApplyTellsWhatChanges(t *testing.T) {
 			t.Errorf("%s: %q", changes[i].Name, got)
 		}
 	}
-	if got := w.agent("billing").Revision; got != billing.Revision+1 {
+	if got := w.registry.Agent("billing").Revision; got != billing.Revision+1 {
 		t.Errorf("revision %d, was %d: one apply is one change", got, billing.Revision)
 	}
-	// What is not named stays, and so do the assignments of an agent that names none.
-	changes = w.apply(`{"agents":[{"name":"billing"}]}`)
+	// Skills and agents that the spec does not name stay, and so do the assignments of an agent without a list.
+	changes = w.registry.ApplyJSON(`{"agents":[{"name":"billing"}]}`)
 	if got := actions(changes); !slices.Equal(got, []string{"update agent billing"}) {
 		t.Errorf("%v", got)
 	}
@@ -142,11 +143,11 @@ func TestDryRunChangesNothing(t *testing.T) {
 	if err != nil || len(changes) != 5 || changes[0].Action != agent.ActionCreate {
 		t.Errorf("%+v, %v", changes, err)
 	}
-	if n := w.count("skills") + w.count("agents") + w.count("assignments") + w.count("audit_events"); n != 0 {
+	if n := w.db.Count("skills") + w.db.Count("agents") + w.db.Count("assignments") + w.db.Count("audit_events"); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
 	_, err = w.Apply(t.Context(), operator, spec(t, `{"agents":[{"name":"a","skills":[{"skill":"none"}]}]}`), true)
-	if _, ok := errors.AsType[*agent.InvalidError](err); !ok {
+	if _, ok := errors.AsType[*fault.InvalidError](err); !ok {
 		t.Errorf("an error is one in a dry run too: %v", err)
 	}
 }
@@ -156,11 +157,11 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	w := newWorld(t)
 	broken := strings.Replace(declared, `{"skill": "files"}`, `{"skill": "fils"}`, 1)
 	_, err := w.Apply(t.Context(), operator, spec(t, broken), false)
-	var invalid *agent.InvalidError
-	if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "agents[0].skills[0].skill" {
+	var invalid *fault.InvalidError
+	if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != "agents[0].skills[0].skill" {
 		t.Errorf("error %v", err)
 	}
-	if n := w.count("skills") + w.count("agents") + w.count("audit_events"); n != 0 {
+	if n := w.db.Count("skills") + w.db.Count("agents") + w.db.Count("audit_events"); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
 }
@@ -245,26 +246,26 @@ func TestSpecIsValidated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := w.Apply(t.Context(), operator, spec(t, tc.text), false)
-			var invalid *agent.InvalidError
-			if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || invalid.Problems[0].Path != tc.path {
+			var invalid *fault.InvalidError
+			if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != tc.path {
 				t.Errorf("want one problem at %s, got %v", tc.path, err)
 			}
 		})
 	}
 }
 
-func TestAllProblemsAreTold(t *testing.T) {
+func TestAllInvalidFieldsAreReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, err := w.Apply(t.Context(), operator, spec(t, `{"skills":[{"name":"S","transport":"http"},
 		{"name":"t","transport":"http","url":"http://h/","call_timeout":"0s"}],"agents":[{"name":"A"}]}`), false)
-	var invalid *agent.InvalidError
-	if !errors.As(err, &invalid) || len(invalid.Problems) != 4 {
+	var invalid *fault.InvalidError
+	if !errors.As(err, &invalid) || len(invalid.Fields) != 4 {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestOnlyAllowedCommands: the person who starts the server says which commands skills may run; the refusal names the flag.
+// Skills may run only permitted commands; the refusal names the flag.
 func TestOnlyAllowedCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -289,8 +290,8 @@ func TestOnlyAllowedCommands(t *testing.T) {
 		s := w.start(agent.Config{Stdio: test.policy})
 		test.spec.Name, test.spec.Transport = "s", tool.Stdio
 		refused := func(err error, path string) {
-			var invalid *agent.InvalidError
-			if !errors.As(err, &invalid) || invalid.Problems[0].Path != path || !strings.Contains(invalid.Problems[0].Message, test.flag) {
+			var invalid *fault.InvalidError
+			if !errors.As(err, &invalid) || invalid.Fields[0].Name != path || !strings.Contains(invalid.Fields[0].Expected, test.flag) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -302,7 +303,7 @@ func TestOnlyAllowedCommands(t *testing.T) {
 	allowed := w.start(agent.Config{Stdio: on("npx", "-y", "a")})
 	skill, err := allowed.CreateSkill(t.Context(), operator, agent.SkillSpec{Name: "s", Transport: tool.Stdio, Command: []string{"npx", "-y", "a", "/srv"}})
 	check(t, err)
-	var invalid *agent.InvalidError
+	var invalid *fault.InvalidError
 	if _, err := allowed.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Command: &[]string{"npx", "-y", "b"}}); !errors.As(err, &invalid) {
 		t.Errorf("edited: %v", err)
 	}
@@ -315,8 +316,8 @@ func TestOnlyAllowedCommands(t *testing.T) {
 	}
 }
 
-// TestAnotherCommandGetsNoVariables: a changed command does not get the variables that were given to another one.
-func TestAnotherCommandGetsNoVariables(t *testing.T) {
+// A changed command does not get the variables of the former one.
+func TestVariablesDoNotFollowToAnotherCommand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	skill, err := w.CreateSkill(t.Context(), operator, agent.SkillSpec{
@@ -325,13 +326,13 @@ func TestAnotherCommandGetsNoVariables(t *testing.T) {
 	check(t, err)
 	other := &[]string{"sh", "-c", "env"}
 	_, err = w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Command: other, Env: map[string]*string{"OTHER": new("c")}})
-	var invalid *agent.InvalidError
-	if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "env.KEY" || !strings.Contains(invalid.Problems[0].Message, "another command") {
+	var invalid *fault.InvalidError
+	if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != "env.KEY" || !strings.Contains(invalid.Fields[0].Expected, "another command") {
 		t.Fatalf("%v", err)
 	}
 	// A variable that makes the same command run other code counts as another command.
 	_, err = w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Env: map[string]*string{"NODE_OPTIONS": new("--require=/srv/theirs")}})
-	if !errors.As(err, &invalid) || len(invalid.Problems) != 2 || invalid.Problems[0].Path != "env.KEY" || invalid.Problems[1].Path != "env.OTHER" {
+	if !errors.As(err, &invalid) || len(invalid.Fields) != 2 || invalid.Fields[0].Name != "env.KEY" || invalid.Fields[1].Name != "env.OTHER" {
 		t.Fatalf("%v", err)
 	}
 	_, err = w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Command: other, Env: map[string]*string{"OTHER": new("c"), "KEY": nil}})
@@ -340,7 +341,7 @@ func TestAnotherCommandGetsNoVariables(t *testing.T) {
 	if err != nil || len(server.Env) != 1 || server.Env["OTHER"] != "c" {
 		t.Errorf("it gets %v, %v", server.Env, err)
 	}
-	// A declaration holds all of its variables: what it leaves out is gone.
+	// A variable that a declaration leaves out is removed.
 	_, err = w.Apply(t.Context(), operator, agent.Spec{Skills: []agent.SkillSpec{{Name: "s", Transport: tool.Stdio, Command: []string{"x"}}}}, false)
 	check(t, err)
 	if _, server, err = w.FreshSkill(t.Context(), skill.ID); err != nil || len(server.Env) != 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -20,11 +21,11 @@ func TestTeams(t *testing.T) {
 		"skills": [{"name": "files", "transport": "http", "url": "http://127.0.0.1:1/mcp", "team": "storage", "escalate_to": "night shift"}],
 		"agents": [{"name": "billing", "escalate_to": "leads", "skills": [{"skill": "files"}]}]
 	}`
-	changes := w.apply(declared)
+	changes := w.registry.ApplyJSON(declared)
 	if got := fields(changes[0]); !slices.Contains(got, "team:  -> storage") || !slices.Contains(got, "escalate_to:  -> night shift") {
 		t.Errorf("fields of the skill: %q", got)
 	}
-	for _, change := range w.apply(declared) {
+	for _, change := range w.registry.ApplyJSON(declared) {
 		if change.Action != agent.ActionUnchanged {
 			t.Errorf("again: %+v", change)
 		}
@@ -38,7 +39,7 @@ func TestTeams(t *testing.T) {
 			t.Errorf("skill of team %q, escalated to %q", s.Team, s.EscalateTo)
 		}
 	}
-	billing := w.agent("billing")
+	billing := w.registry.Agent("billing")
 	byID, err := w.AgentByID(ctx, billing.ID)
 	check(t, err)
 	for _, a := range []*agent.Agent{billing, byID} {
@@ -60,7 +61,7 @@ func TestTeams(t *testing.T) {
 	}
 }
 
-func TestTeamsThatAreRefused(t *testing.T) {
+func TestInvalidTeams(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, c := range map[string]struct{ team, escalateTo, field string }{
@@ -76,8 +77,8 @@ func TestTeamsThatAreRefused(t *testing.T) {
 		})
 		_, ofAgent := w.CreateAgent(t.Context(), operator, agent.AgentSpec{Name: "billing", Team: c.team, EscalateTo: c.escalateTo})
 		for what, err := range map[string]error{"skill": ofSkill, "agent": ofAgent} {
-			invalid, ok := errors.AsType[*agent.InvalidError](err)
-			if !ok || len(invalid.Problems) != 1 || invalid.Problems[0].Path != c.field {
+			invalid, ok := errors.AsType[*fault.InvalidError](err)
+			if !ok || len(invalid.Fields) != 1 || invalid.Fields[0].Name != c.field {
 				t.Errorf("%s of a %s: %v", name, what, err)
 			}
 		}

@@ -14,24 +14,23 @@ import (
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
-// edit is one change of the registry: a transaction, who makes it, what it did.
+// edit is one change of the registry: a transaction, its actor and the changes made so far.
 type edit struct {
 	*Service
 	tx      pgx.Tx
 	by      audit.Actor
 	events  []audit.Event
-	agents  map[uuid.UUID]bool // whose revision grows
-	public  map[string]bool    // hosts that were looked up before, and have public addresses only
+	agents  map[uuid.UUID]bool // whose revisions are incremented
+	public  map[string]bool    // hosts whose addresses are all public, looked up before the transaction
 	changed bool
 }
 
-// lockSQL lets one change of the registry happen at a time, so that none of them
-// can deadlock with another. Operators' acts are rare.
+// lockSQL serializes changes of the registry, so that they cannot deadlock. Operators make few of them.
 const lockSQL = `SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_registry', 0))`
 
-// edit runs f in a transaction that ends with the growth of revisions, the audit events
-// and the notice. With dryRun everything is done and nothing is kept.
-func (s *Service) edit(ctx context.Context, by audit.Actor, dryRun bool, f func(e *edit) error) error {
+// changeRegistry runs f in a transaction, and then increments revisions, writes the audit events and notifies all processes.
+// With dryRun it rolls everything back.
+func (s *Service) changeRegistry(ctx context.Context, by audit.Actor, dryRun bool, f func(e *edit) error) error {
 	e := &edit{Service: s, by: by, agents: map[uuid.UUID]bool{}}
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		e.tx = tx
@@ -41,7 +40,7 @@ func (s *Service) edit(ctx context.Context, by audit.Actor, dryRun bool, f func(
 		if err := f(e); err != nil {
 			return err
 		}
-		if err := e.finish(ctx); err != nil {
+		if err := e.writeChanges(ctx); err != nil {
 			return err
 		}
 		if dryRun {
@@ -62,33 +61,30 @@ func (s *Service) edit(ctx context.Context, by audit.Actor, dryRun bool, f func(
 // errDryRun rolls a dry run back.
 var errDryRun = errors.New("dry run")
 
-// did notes a change with its event.
-func (e *edit) did(action string, subject uuid.UUID, data map[string]any) {
+// recordChange notes a change with its audit event.
+func (e *edit) recordChange(action audit.Action, subject uuid.UUID, data map[string]any) {
 	e.changed = true
 	e.events = append(e.events, audit.Event{Actor: e.by, Action: action, Subject: subject, Data: data})
 }
 
-// touch makes an agent's revision grow.
-func (e *edit) touch(agentID uuid.UUID) { e.agents[agentID] = true }
+// touchAgent increments an agent's revision at the end of the change.
+func (e *edit) touchAgent(agentID uuid.UUID) { e.agents[agentID] = true }
 
-// touchUsers makes the revision of every agent that has the skill grow.
+// touchUsers increments the revision of every agent that has the skill.
 func (e *edit) touchUsers(ctx context.Context, skillID uuid.UUID) error {
-	rows, err := e.tx.Query(ctx, `SELECT agent_id FROM assignments WHERE skill_id = $1`, skillID)
-	if err != nil {
-		return err
-	}
+	rows, _ := e.tx.Query(ctx, `SELECT agent_id FROM assignments WHERE skill_id = $1`, skillID)
 	users, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	for _, user := range users {
-		e.touch(user)
+		e.touchAgent(user)
 	}
 	return err
 }
 
-func (e *edit) finish(ctx context.Context) error {
+func (e *edit) writeChanges(ctx context.Context) error {
 	if !e.changed {
 		return nil
 	}
-	if err := e.grow(ctx); err != nil {
+	if err := e.bumpRevisions(ctx); err != nil {
 		return err
 	}
 	if err := audit.Write(ctx, e.tx, e.events...); err != nil {
@@ -97,8 +93,8 @@ func (e *edit) finish(ctx context.Context) error {
 	return registry.Notify(ctx, e.tx)
 }
 
-// grow makes the revisions of the touched agents grow.
-func (e *edit) grow(ctx context.Context) error {
+// bumpRevisions increments the revisions of the touched agents.
+func (e *edit) bumpRevisions(ctx context.Context) error {
 	if len(e.agents) == 0 {
 		return nil
 	}

@@ -31,8 +31,8 @@ func TestReplyTimeout(t *testing.T) {
 	} {
 		a, err = w.UpdateAgent(t.Context(), operator, a.ID, step.patch)
 		check(t, err)
-		if read := w.agent("clerk"); a.ReplyTimeout != step.want || read.ReplyTimeout != step.want {
-			t.Errorf("%s: %s, and %s from memory; want %s", step.what, a.ReplyTimeout, read.ReplyTimeout, step.want)
+		if read := w.registry.Agent("clerk"); a.ReplyLimit() != step.want || read.ReplyLimit() != step.want {
+			t.Errorf("%s: %s, and %s from memory; want %s", step.what, a.ReplyLimit(), read.ReplyLimit(), step.want)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func TestIdentityHeaders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const on = `{"skills":[{"name":"docs","transport":"http","url":"http://h/","identity_headers":{"enabled":true,"principal":"x-user"}}]}`
-	if got := fields(w.apply(on)[0]); !slices.Contains(got, "identity_headers.agent:  -> X-Holdpoint-Agent") || !slices.Contains(got, "identity_headers.principal:  -> X-User") {
+	if got := fields(w.registry.ApplyJSON(on)[0]); !slices.Contains(got, "identity_headers.agent:  -> X-Holdpoint-Agent") || !slices.Contains(got, "identity_headers.principal:  -> X-User") {
 		t.Errorf("%q", got)
 	}
 	skill, err := w.SkillByName(t.Context(), "docs")
@@ -66,8 +66,8 @@ func TestEndpointSettings(t *testing.T) {
 	w := newWorld(t)
 	const first = `{"skills":[{"name":"docs","transport":"http","url":"http://h/","resources":"pass"}],
 		"agents":[{"name":"clerk","error_style":"codes","reply_timeout":"30s","limits":{"calls_per_minute":60,"concurrency":4,"pending":9}}]}`
-	w.apply(first)
-	a := w.agent("clerk")
+	w.registry.ApplyJSON(first)
+	a := w.registry.Agent("clerk")
 	if a.ErrorStyle != agent.ErrorStyleCodes || a.ReplyTimeout != 30*time.Second || a.Limits != (agent.Limits{CallsPerMinute: 60, Concurrency: 4, Pending: 9}) {
 		t.Errorf("made %+v", a)
 	}
@@ -75,7 +75,7 @@ func TestEndpointSettings(t *testing.T) {
 	if err != nil || skill.Resources != agent.ResourcesPass {
 		t.Errorf("%+v, %v", skill, err)
 	}
-	changes := w.apply(`{"skills":[{"name":"docs","transport":"http","url":"http://h/"}],"agents":[{"name":"clerk","limits":{"concurrency":2}}]}`)
+	changes := w.registry.ApplyJSON(`{"skills":[{"name":"docs","transport":"http","url":"http://h/"}],"agents":[{"name":"clerk","limits":{"concurrency":2}}]}`)
 	for i, want := range [][]string{
 		{"resources: pass -> gated"},
 		{"error_style: codes -> mcp", "limits.concurrency: 4 -> 2", "reply_timeout: 30s -> ", "limits.calls_per_minute: 60 -> ", "limits.pending: 9 -> "},

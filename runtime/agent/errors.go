@@ -5,61 +5,44 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/holdpoint/holdpoint/internal/fault"
 )
 
 // Errors of this package.
 var (
-	// ErrNotFound: no such agent, key, skill, assignment or conversation, or
+	// ErrNotFound: the agent, key, skill, assignment or conversation does not exist, or
 	// not for this caller.
-	ErrNotFound = errors.New("not found")
-	// ErrUnauthenticated: no agent has this key, or it was revoked.
+	ErrNotFound = fault.NotFound("not found")
+	// ErrUnauthenticated: no agent has this key, or the key was revoked or has expired.
 	ErrUnauthenticated = errors.New("unauthenticated")
 	// ErrExists: the name is taken.
 	ErrExists = errors.New("already exists")
-	// ErrChanged: it has another revision than the change was made for.
+	// ErrChanged: the revision is not the one that the change was made for.
 	ErrChanged = errors.New("changed meanwhile")
 )
 
-// FieldProblem is one thing that is wrong with a spec.
-type FieldProblem struct {
-	Path    string `json:"path"`    // skills[1].url; of a single spec: url
-	Message string `json:"message"` // what was expected
-}
-
-// InvalidError lists everything that is wrong with a spec.
-type InvalidError struct {
-	Problems []FieldProblem
-}
-
-func (e *InvalidError) Error() string {
-	lines := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
-		lines[i] = p.Path + ": " + p.Message
-	}
-	return strings.Join(lines, "; ")
-}
-
-// report collects problems below a path.
+// report collects invalid fields below a path.
 type report struct {
-	at       string
-	problems *[]FieldProblem
+	at     string
+	fields *[]fault.Field
 }
 
-// newReport begins with what is known to be wrong.
-func newReport(known ...FieldProblem) report {
-	problems := slices.Clone(known)
-	return report{problems: &problems}
+// newReport returns a report that already has the known invalid fields.
+func newReport(known ...fault.Field) report {
+	fields := slices.Clone(known)
+	return report{fields: &fields}
 }
 
-// current refuses a change that was made for another revision. Nil: it was made for whichever there is.
-func current(wanted *int64, revision int64) error {
+// checkRevision returns ErrChanged if the wanted revision is not the present one. A nil wanted revision matches any.
+func checkRevision(wanted *int64, revision int64) error {
 	if wanted != nil && *wanted != revision {
-		return fmt.Errorf("%w: it has revision %d by now", ErrChanged, revision)
+		return fmt.Errorf("%w: the revision is %d now", ErrChanged, revision)
 	}
 	return nil
 }
 
-// below is the report of a part.
+// below returns the report of a part.
 func (r report) below(part string) report {
 	switch {
 	case r.at == "" || strings.HasPrefix(part, "["):
@@ -70,20 +53,20 @@ func (r report) below(part string) report {
 	return r
 }
 
-func (r report) add(field, message string) {
-	*r.problems = append(*r.problems, FieldProblem{r.below(field).at, message})
+func (r report) add(field, expected string) {
+	*r.fields = append(*r.fields, fault.Field{Name: r.below(field).at, Expected: expected})
 }
 
-// check adds the problem unless ok.
-func (r report) check(ok bool, field, message string) {
+// check adds an invalid field unless ok.
+func (r report) check(ok bool, field, expected string) {
 	if !ok {
-		r.add(field, message)
+		r.add(field, expected)
 	}
 }
 
 func (r report) err() error {
-	if len(*r.problems) == 0 {
+	if len(*r.fields) == 0 {
 		return nil
 	}
-	return &InvalidError{Problems: *r.problems}
+	return &fault.InvalidError{Fields: *r.fields}
 }

@@ -3,7 +3,6 @@ package agent
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/url"
@@ -15,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// APISpec is what the skill of an HTTP API has (transports openapi and http-api). What the fields mean is told at [tool.API].
+// APISpec has the settings of skills over an HTTP API (transports openapi and http-api). [tool.API] explains the fields.
 type APISpec struct {
 	BaseURL   string                 `json:"base_url,omitempty" doc:"Of the API. Left out of transport openapi: the first server that the document names."`
 	Spec      string                 `json:"spec,omitempty" doc:"URL of the OpenAPI document, which is read at each listing. Transport openapi has this or document."`
@@ -25,11 +24,11 @@ type APISpec struct {
 	Endpoints []tool.Endpoint        `json:"endpoints,omitempty"` // of transport http-api
 	Auth      *APIAuthSpec           `json:"auth,omitempty"`
 	Preview   bool                   `json:"preview,omitempty" doc:"Show reviewers the present state of what a PUT, PATCH or DELETE would change, read by the GET of the same path."`
-	// OutputSchemas says whether answers have to keep to the document's response schemas; default true.
+	// OutputSchemas requires responses to match the document's response schemas; default true.
 	OutputSchemas *bool `json:"output_schemas,omitempty" doc:"Whether answers have to keep to the document's response schemas. Default true."`
 }
 
-// APIAuthSpec is how requests to an HTTP API are authenticated; see [tool.APIAuth].
+// APIAuthSpec has the credentials of requests to an HTTP API; see [tool.APIAuth].
 type APIAuthSpec struct {
 	Type     string `json:"type" doc:"bearer, basic or api_key"`
 	In       string `json:"in,omitempty" doc:"Of api_key: header, query or cookie."`
@@ -38,15 +37,16 @@ type APIAuthSpec struct {
 	Secret   string `json:"secret,omitempty" doc:"The token, the password or the key. It is stored encrypted, and never shown."`
 }
 
-// APIPatch changes what the skill of an HTTP API has. A nil field stays as it is.
+// APIPatch changes the settings of an HTTP API. A nil field stays as it is.
 type APIPatch struct {
 	BaseURL   *string                 `json:"base_url,omitempty"`
-	Spec      *string                 `json:"spec,omitempty"`     // takes the place of a document
-	Document  *string                 `json:"document,omitempty"` // takes the place of another, or of a spec
+	Spec      *string                 `json:"spec,omitempty"`     // replaces a document
+	Document  *string                 `json:"document,omitempty"` // replaces another document, or a spec
 	Include   *[]tool.OperationFilter `json:"include,omitempty"`  // replaces all of them
 	Exclude   *[]tool.OperationFilter `json:"exclude,omitempty"`
 	Endpoints *[]tool.Endpoint        `json:"endpoints,omitempty"`
-	// Auth replaces it. Without a secret the one that is stored stays, while the rest is as it was. With an empty type there is none any more.
+	// Auth replaces the credentials. Without a secret, the stored secret stays while all other fields are unchanged. An empty type
+	// removes the credentials.
 	Auth          *APIAuthSpec `json:"auth,omitempty"`
 	Preview       *bool        `json:"preview,omitempty"`
 	OutputSchemas *bool        `json:"output_schemas,omitempty"`
@@ -55,15 +55,15 @@ type APIPatch struct {
 // MaxDocument bounds an OpenAPI document, in bytes.
 const MaxDocument = 32 << 20
 
-// apiState is what an operator says of an HTTP API, besides its base URL.
+// apiState holds the settings of an HTTP API, without its base URL.
 type apiState struct {
 	tool.API
 	secret   string // of Auth
-	document []byte // when it was just given; else it is stored already
+	document []byte // nil if the document is stored already
 	both     bool   // spec and document were given
 }
 
-func (spec *APISpec) state() apiState {
+func (spec *APISpec) buildState() apiState {
 	s := apiState{API: tool.API{
 		Spec: spec.Spec, Include: slices.Clone(spec.Include), Exclude: slices.Clone(spec.Exclude), Endpoints: slices.Clone(spec.Endpoints),
 		Preview: spec.Preview, NoOutputSchemas: spec.OutputSchemas != nil && !*spec.OutputSchemas,
@@ -92,12 +92,12 @@ func (s *apiState) setAuth(spec *APIAuthSpec) {
 	s.Auth = &auth
 }
 
-// apply returns what a patch makes of s.
-func (patch *APIPatch) apply(s apiState) apiState {
-	set(&s.Include, patch.Include)
-	set(&s.Exclude, patch.Exclude)
-	set(&s.Endpoints, patch.Endpoints)
-	set(&s.Preview, patch.Preview)
+// applyTo returns the settings after a patch.
+func (patch *APIPatch) applyTo(s apiState) apiState {
+	setIfGiven(&s.Include, patch.Include)
+	setIfGiven(&s.Exclude, patch.Exclude)
+	setIfGiven(&s.Endpoints, patch.Endpoints)
+	setIfGiven(&s.Preview, patch.Preview)
 	if patch.OutputSchemas != nil {
 		s.NoOutputSchemas = !*patch.OutputSchemas
 	}
@@ -120,22 +120,22 @@ func (patch *APIPatch) apply(s apiState) apiState {
 	return s
 }
 
-// none reports whether nothing was said.
-func (s *apiState) none() bool {
+// isEmpty reports whether there are no settings.
+func (s *apiState) isEmpty() bool {
 	return s.Spec == "" && s.Document == "" && len(s.Include)+len(s.Exclude)+len(s.Endpoints) == 0 && s.Auth == nil && !s.Preview && !s.NoOutputSchemas
 }
 
-// stored is what is stored in clear; nil: nothing.
-func (s *apiState) stored() *tool.API {
-	if s.none() {
+// storedAPI returns the settings that are stored in clear, or nil if there are none.
+func (s *apiState) storedAPI() *tool.API {
+	if s.isEmpty() {
 		return nil
 	}
 	api := s.API
 	return &api
 }
 
-// home is where secrets go to: they are given anew when it changes.
-func (s *skillState) home() string {
+// secretTarget returns the address that secrets are sent to. Secrets must be given again when its origin changes.
+func (s *skillState) secretTarget() string {
 	if s.URL == "" && s.Transport == tool.OpenAPI {
 		if s.API.Spec != "" {
 			return s.API.Spec
@@ -150,7 +150,7 @@ func (s *skillState) validateAPI(r report, limits limits) {
 	r.check(len(s.Command) == 0, "command", "belongs to transport stdio")
 	r.check(len(s.Env) == 0, "env", "belongs to transport stdio")
 	if s.URL != "" || s.Transport == tool.HTTPAPI {
-		r.url("base_url", s.URL)
+		r.checkURL("base_url", s.URL)
 		u, err := url.Parse(s.URL)
 		r.check(err != nil || u.RawQuery == "" && !u.ForceQuery, "base_url", "must have no query: an argument or auth may add one")
 		r.check(err != nil || !slices.ContainsFunc(strings.Split(u.Path, "/"), func(part string) bool { return part == "." || part == ".." }),
@@ -160,11 +160,11 @@ func (s *skillState) validateAPI(r report, limits limits) {
 		r.check(len(api.Endpoints) == 0, "endpoints", "belong to transport http-api")
 		switch {
 		case api.both:
-			r.add("document", "must be left out where there is a spec: the document comes from the one or the other")
+			r.add("document", "must be empty with spec: the document comes from one of the two")
 		case api.Spec != "":
-			r.url("spec", api.Spec)
+			r.checkURL("spec", api.Spec)
 		case api.Document == "":
-			r.add("spec", "is required: the URL of an OpenAPI document, or in its place the document itself")
+			r.add("spec", "is required: the URL of an OpenAPI document; or give the document itself as document")
 		case len(api.document) > MaxDocument:
 			r.add("document", fmt.Sprintf("must be at most %d MiB", MaxDocument>>20))
 		case api.document != nil && limits.checkDocument != nil:
@@ -180,13 +180,13 @@ func (s *skillState) validateAPI(r report, limits limits) {
 	for _, p := range setting.Validate(&api.API, s.Transport) {
 		r.add(p.Pointer, p.Message)
 	}
-	r.headers(s.Headers, report.apiHeaderValue)
+	r.checkHeaders(s.Headers, report.checkAPIHeaderValue)
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		r.below("headers").check(name == "Cookie" || reservedHeader(name) || !setting.IsFramingHeader(name), name, "is a header that Holdpoint sets itself")
+		r.below("headers").check(name == "Cookie" || isReservedHeader(name) || !setting.IsFramingHeader(name), name, "is a header that Holdpoint sets itself")
 	}
 	s.validateAuth(r)
 	s.IdentityHeaders.validate(r.below("identity_headers"), s.Headers)
-	r.check(s.OAuth == nil || s.URL != "", "base_url", "is required with oauth: tokens are for it")
+	r.check(s.OAuth == nil || s.URL != "", "base_url", "is required with oauth: tokens are issued for it")
 	s.validateOAuth(r)
 }
 
@@ -196,16 +196,16 @@ func (s *skillState) validateAuth(r report) {
 		return
 	}
 	at := r.below("auth")
-	r.check(!s.PerUser, "connection", "per_user goes with oauth: the secret of auth is one for all")
+	r.check(!s.PerUser, "connection", "per_user needs oauth: the secret of auth is shared by all")
 	_, given := s.Headers["Authorization"]
-	at.check(s.OAuth == nil && (!given || auth.Type == tool.APIKey), "type", "must be left out where oauth or a header Authorization says who asks")
+	at.check(s.OAuth == nil && (!given || auth.Type == tool.APIKey), "type", "must be empty with oauth or a header Authorization, which authenticate requests already")
 	switch {
 	case s.API.secret == "":
-		at.add("secret", "is required: the token, the password or the key")
+		at.add("secret", "is required: the token, password or key")
 	case auth.Type == tool.APIBearer, auth.Type == tool.APIKey && auth.In == "header":
-		at.apiHeaderValue("secret", s.API.secret)
-	default: // it is encoded, which carries all text
-		at.headerValue("secret", s.API.secret)
+		at.checkAPIHeaderValue("secret", s.API.secret)
+	default: // the encoding takes any text
+		at.checkHeaderValue("secret", s.API.secret)
 	}
 	at.check(auth.Type == tool.APIKey || auth.In == "" && auth.Name == "", "in", "and name belong to type api_key")
 	at.check(auth.Type == tool.APIBasic || auth.Username == "", "username", "belongs to type basic")
@@ -213,45 +213,38 @@ func (s *skillState) validateAuth(r report) {
 	case tool.APIBearer, tool.APIBasic:
 	case tool.APIKey:
 		at.check(auth.In == "header" || auth.In == "query" || auth.In == "cookie", "in", "must be header, query or cookie")
-		at.check(auth.Name != "" && len(auth.Name) <= 128, "name", "is required, of at most 128 bytes: that of the header, query parameter or cookie")
-		at.check(auth.In == "query" || headerForm.MatchString(auth.Name), "name", "has characters that it may not have")
-		at.check(auth.In != "header" || !reservedHeader(auth.Name) && !setting.IsFramingHeader(auth.Name), "name",
+		at.check(auth.Name != "" && len(auth.Name) <= 128, "name", "must be the name of the header, query parameter or cookie, of at most 128 bytes")
+		at.check(auth.In == "query" || headerForm.MatchString(auth.Name), "name", "has a character that is invalid in the name of a header or cookie")
+		at.check(auth.In != "header" || !isReservedHeader(auth.Name) && !setting.IsFramingHeader(auth.Name), "name",
 			"is a header that Holdpoint sets itself; a cookie is auth in cookie")
 	default:
 		at.add("type", "must be bearer, basic or api_key")
 	}
 }
 
-// fields are those of an HTTP API.
-func (s *skillState) apiFields() []field {
+// listAPIFields lists the fields of an HTTP API.
+func (s *skillState) listAPIFields() []field {
 	if !s.Transport.IsAPI() {
 		return nil
 	}
 	api := &s.API
-	list := []field{{name: "base_url", value: s.URL}, {name: "spec", value: api.Spec}}
+	var list fieldList
+	list.add("base_url", s.URL)
+	list.add("spec", api.Spec)
 	if api.Document != "" {
-		list = append(list, field{name: "document", value: "SHA-256 " + api.Document})
+		list.add("document", "SHA-256 "+api.Document)
 	}
-	list = append(list, field{name: "include", value: listText(api.Include)}, field{name: "exclude", value: listText(api.Exclude)},
-		field{name: "endpoints", value: listText(api.Endpoints)})
+	list.add("include", jsonText(api.Include))
+	list.add("exclude", jsonText(api.Exclude))
+	list.add("endpoints", jsonText(api.Endpoints))
 	if api.Auth != nil {
-		list = append(list, field{name: "auth.type", value: api.Auth.Type}, field{name: "auth.in", value: api.Auth.In},
-			field{name: "auth.name", value: api.Auth.Name}, field{name: "auth.username", value: api.Auth.Username},
-			field{name: "auth.secret", value: api.secret, secret: true})
+		list.add("auth.type", api.Auth.Type)
+		list.add("auth.in", api.Auth.In)
+		list.add("auth.name", api.Auth.Name)
+		list.add("auth.username", api.Auth.Username)
+		list.addSecret("auth.secret", api.secret)
 	}
-	list = slices.DeleteFunc(list, func(f field) bool { return f.value == "" })
-	return append(list, field{name: "preview", value: strconv.FormatBool(api.Preview)},
-		field{name: "output_schemas", value: strconv.FormatBool(!api.NoOutputSchemas)})
-}
-
-// listText shows a list; an empty one is not set.
-func listText[T any](list []T) string {
-	if len(list) == 0 {
-		return ""
-	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return fmt.Sprint(list)
-	}
-	return string(text)
+	list.add("preview", strconv.FormatBool(api.Preview))
+	list.add("output_schemas", strconv.FormatBool(!api.NoOutputSchemas))
+	return list
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -49,7 +50,7 @@ func TestAPISkill(t *testing.T) {
 	if document, err := w.Document(ctx, digestOf(petstore)); err != nil || string(document) != petstore {
 		t.Errorf("%s, %v", document, err)
 	}
-	if n := w.count(`skills s, audit_events e WHERE position('geheim' in s::text || e::text) > 0`); n != 0 {
+	if n := w.db.Count(`skills s, audit_events e WHERE position('geheim' in s::text || e::text) > 0`); n != 0 {
 		t.Error("the key is stored in clear")
 	}
 	same, err := w.UpdateSkill(ctx, operator, skill.ID, agent.SkillPatch{APIPatch: agent.APIPatch{
@@ -82,7 +83,7 @@ func TestBaseURLs(t *testing.T) {
 }
 
 // A document is stored once, and for as long as a skill has it.
-func TestDocumentsAreKeptWhileTheyAreOfUse(t *testing.T) {
+func TestDocumentsAreKeptWhileUsed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
@@ -92,7 +93,7 @@ func TestDocumentsAreKeptWhileTheyAreOfUse(t *testing.T) {
 	second.Name = "others"
 	other, err := w.CreateSkill(ctx, operator, second)
 	check(t, err)
-	if n := w.count("skill_documents"); n != 1 {
+	if n := w.db.Count("skill_documents"); n != 1 {
 		t.Errorf("%d documents", n)
 	}
 	newer := strings.Replace(petstore, `"1"`, `"2"`, 1)
@@ -100,7 +101,7 @@ func TestDocumentsAreKeptWhileTheyAreOfUse(t *testing.T) {
 	if err != nil || changed.Revision != first.Revision+1 || changed.API.Document != digestOf(newer) {
 		t.Errorf("%+v, %v", changed, err)
 	}
-	if n := w.count("skill_documents"); n != 2 {
+	if n := w.db.Count("skill_documents"); n != 2 {
 		t.Errorf("%d documents after one changed", n)
 	}
 	check(t, w.DeleteSkill(ctx, operator, other.ID))
@@ -109,8 +110,8 @@ func TestDocumentsAreKeptWhileTheyAreOfUse(t *testing.T) {
 	}
 	spec := "https://pets.example/openapi.json"
 	read, err := w.UpdateSkill(ctx, operator, first.ID, agent.SkillPatch{APIPatch: agent.APIPatch{Spec: &spec}})
-	if err != nil || read.API.Spec != spec || read.API.Document != "" || w.count("skill_documents") != 0 {
-		t.Errorf("%+v, %v, %d documents", read.API, err, w.count("skill_documents"))
+	if err != nil || read.API.Spec != spec || read.API.Document != "" || w.db.Count("skill_documents") != 0 {
+		t.Errorf("%+v, %v, %d documents", read.API, err, w.db.Count("skill_documents"))
 	}
 }
 
@@ -123,13 +124,13 @@ func TestSecretsOfAPIsStayWithTheirHost(t *testing.T) {
 	elsewhere := agent.APIPatch{BaseURL: new("https://other.example/v1")}
 	problems := func(patch agent.APIPatch) []string {
 		_, err := w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{APIPatch: patch})
-		invalid, ok := errors.AsType[*agent.InvalidError](err)
+		invalid, ok := errors.AsType[*fault.InvalidError](err)
 		if !ok {
 			return nil
 		}
 		var paths []string
-		for _, p := range invalid.Problems {
-			paths = append(paths, p.Path)
+		for _, p := range invalid.Fields {
+			paths = append(paths, p.Name)
 		}
 		return paths
 	}
@@ -151,20 +152,20 @@ func TestDocumentIsChecked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).start(agent.Config{CheckDocument: func([]byte) ([]string, error) { return nil, errors.New("is no OpenAPI document") }})
 	_, err := w.CreateSkill(t.Context(), operator, apiSpec())
-	invalid, ok := errors.AsType[*agent.InvalidError](err)
-	if !ok || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "document" {
+	invalid, ok := errors.AsType[*fault.InvalidError](err)
+	if !ok || len(invalid.Fields) != 1 || invalid.Fields[0].Name != "document" {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestHeaderValuesOfAPIs: what is not sent as the value of a header is refused where it is set; MCP servers' may have tabs and other letters.
+// Header values that an HTTP API would not be sent are refused when they are set. MCP servers may get tabs and other letters.
 func TestHeaderValuesOfAPIs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, test := range map[string]struct {
 		auth   *agent.APIAuthSpec
 		header string
-		want   []string // paths of what is refused
+		want   []string // paths of refused fields
 	}{
 		"tab":              {header: "dry\trun", want: []string{"headers.X-Who"}},
 		"no ASCII":         {header: "Zürich", want: []string{"headers.X-Who"}},
@@ -184,9 +185,9 @@ func TestHeaderValuesOfAPIs(t *testing.T) {
 		}
 		_, err := w.CreateSkill(t.Context(), operator, spec)
 		var got []string
-		if invalid, ok := errors.AsType[*agent.InvalidError](err); ok {
-			for _, p := range invalid.Problems {
-				got = append(got, p.Path)
+		if invalid, ok := errors.AsType[*fault.InvalidError](err); ok {
+			for _, p := range invalid.Fields {
+				got = append(got, p.Name)
 			}
 		} else {
 			check(t, err)

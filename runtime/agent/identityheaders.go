@@ -6,8 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// IdentityHeaders are the headers that tell a skill's server over HTTP who a request is made for. The zero value: it is
-// not told.
+// IdentityHeaders are headers that name the agent, call and principal to a skill's server. The zero value sends none.
 type IdentityHeaders struct {
 	Enabled   bool   `json:"enabled" doc:"Whether the server is told."`
 	Agent     string `json:"agent,omitempty" doc:"The header of the agent's name; left out: X-Holdpoint-Agent."`
@@ -15,15 +14,15 @@ type IdentityHeaders struct {
 	Principal string `json:"principal,omitempty" doc:"Of the person on whose behalf it is made, absent without one; left out: X-Holdpoint-Principal."`
 }
 
-// The names of the headers where an operator gives no others.
+// The default names of the identity headers.
 const (
 	HeaderAgent     = "X-Holdpoint-Agent"
 	HeaderCall      = "X-Holdpoint-Call"
 	HeaderPrincipal = "X-Holdpoint-Principal"
 )
 
-// normal fills in the names; where the server is not told there are none.
-func (h *IdentityHeaders) normal() IdentityHeaders {
+// normalizeIdentityHeaders fills in default names. Disabled headers have no names.
+func normalizeIdentityHeaders(h *IdentityHeaders) IdentityHeaders {
 	if h == nil || !h.Enabled {
 		return IdentityHeaders{}
 	}
@@ -38,20 +37,20 @@ func (h *IdentityHeaders) normal() IdentityHeaders {
 	}
 }
 
-// validate refuses names that mean something else already; own are the skill's headers.
+// validate refuses names with another meaning. own are the skill's headers.
 func (h *IdentityHeaders) validate(r report, own map[string]string) {
 	if !h.Enabled {
 		return
 	}
 	seen := map[string]bool{}
-	for _, f := range h.fields() {
+	for _, f := range listIdentityHeaders(*h) {
 		member := f.name[len("identity_headers."):]
 		_, taken := own[f.value]
 		switch {
 		case !headerForm.MatchString(f.value):
-			r.add(member, "is no HTTP header name")
-		case reservedHeader(f.value), f.value == "Authorization", f.value == "Cookie":
-			r.add(member, "is a header that means something else")
+			r.add(member, "is not a valid name of an HTTP header")
+		case isReservedHeader(f.value), f.value == "Authorization", f.value == "Cookie":
+			r.add(member, "is a header with another meaning")
 		case taken:
 			r.add(member, "is among the skill's headers")
 		case seen[f.value]:
@@ -61,7 +60,7 @@ func (h *IdentityHeaders) validate(r report, own map[string]string) {
 	}
 }
 
-func (h *IdentityHeaders) fields() []field {
+func listIdentityHeaders(h IdentityHeaders) []field {
 	if !h.Enabled {
 		return nil
 	}
@@ -72,8 +71,8 @@ func (h *IdentityHeaders) fields() []field {
 	}
 }
 
-// Of are the headers of one request, nil when there are none. Call is uuid.Nil in requests that are no call, principal empty
-// without a person; see [identity.PrincipalName].
+// Of returns the headers of one request, or nil if they are disabled. Call is uuid.Nil in requests that are not a call, and
+// principal is empty without a person; see [identity.PrincipalName].
 func (h *IdentityHeaders) Of(agent string, call uuid.UUID, principal string) map[string]string {
 	if !h.Enabled {
 		return nil

@@ -28,8 +28,7 @@ func scanKey(row pgx.CollectableRow) (Key, error) {
 	return k, err
 }
 
-// CreateKey makes a key for an agent and returns its secret, which is shown
-// once. ErrNotFound.
+// CreateKey makes a key for an agent. It returns the key's secret, which is not stored. ErrNotFound.
 func (s *Service) CreateKey(ctx context.Context, by audit.Actor, agentID uuid.UUID) (Key, string, error) {
 	c := secret.NewCredential(secret.AgentKey)
 	var key Key
@@ -37,24 +36,21 @@ func (s *Service) CreateKey(ctx context.Context, by audit.Actor, agentID uuid.UU
 	if by.Kind == audit.KindPerson {
 		maker = by.ID
 	}
-	err := s.edit(ctx, by, false, func(e *edit) error {
-		if _, err := oneAgent(ctx, e.tx, `a.id = $1`, agentID); err != nil {
+	err := s.changeRegistry(ctx, by, false, func(e *edit) error {
+		if _, err := readAgentRow(ctx, e.tx, `a.id = $1`, agentID); err != nil {
 			return err
 		}
 		id, err := uuid.NewV7()
 		if err != nil {
 			return err
 		}
-		rows, err := e.tx.Query(ctx, `INSERT INTO agent_keys (id, agent_id, secret_hash, hint, created_by, expires_at)
+		rows, _ := e.tx.Query(ctx, `INSERT INTO agent_keys (id, agent_id, secret_hash, hint, created_by, expires_at)
 			VALUES ($1, $2, $3, $4, $5, holdpoint_now() + nullif($6::bigint, 0) * interval '1 microsecond') RETURNING `+keyColumns,
 			id, agentID, c.Hash[:], c.Hint, postgres.OrNull(maker), s.keyTTL.Microseconds())
-		if err != nil {
-			return err
-		}
 		if key, err = pgx.CollectExactlyOneRow(rows, scanKey); err != nil {
 			return err
 		}
-		e.did("agent_key.created", agentID, map[string]any{"key": id, "hint": c.Hint})
+		e.recordChange(audit.AgentKeyCreated, agentID, map[string]any{"key": id, "hint": c.Hint})
 		return nil
 	})
 	if err != nil {
@@ -63,14 +59,11 @@ func (s *Service) CreateKey(ctx context.Context, by audit.Actor, agentID uuid.UU
 	return key, c.Secret, nil
 }
 
-// RevokeKey ends a key, in every process at once. ErrNotFound when there is no valid one with this id.
+// RevokeKey revokes a key in all processes. It returns ErrNotFound if no valid key has this id.
 func (s *Service) RevokeKey(ctx context.Context, by audit.Actor, id uuid.UUID) error {
-	err := s.edit(ctx, by, false, func(e *edit) error {
-		rows, err := e.tx.Query(ctx, `UPDATE agent_keys SET revoked_at = holdpoint_now()
+	err := s.changeRegistry(ctx, by, false, func(e *edit) error {
+		rows, _ := e.tx.Query(ctx, `UPDATE agent_keys SET revoked_at = holdpoint_now()
 			WHERE id = $1 AND revoked_at IS NULL RETURNING `+keyColumns, id)
-		if err != nil {
-			return err
-		}
 		keys, err := pgx.CollectRows(rows, scanKey)
 		if err != nil {
 			return err
@@ -78,7 +71,7 @@ func (s *Service) RevokeKey(ctx context.Context, by audit.Actor, id uuid.UUID) e
 		if len(keys) == 0 {
 			return ErrNotFound
 		}
-		e.did("agent_key.revoked", keys[0].AgentID, map[string]any{"key": id, "hint": keys[0].Hint})
+		e.recordChange(audit.AgentKeyRevoked, keys[0].AgentID, map[string]any{"key": id, "hint": keys[0].Hint})
 		return nil
 	})
 	if err != nil {
@@ -87,12 +80,9 @@ func (s *Service) RevokeKey(ctx context.Context, by audit.Actor, id uuid.UUID) e
 	return nil
 }
 
-// Keys lists an agent's keys, newest first, revoked ones too.
+// Keys lists an agent's keys, newest first, including revoked ones.
 func (s *Service) Keys(ctx context.Context, agentID uuid.UUID) ([]Key, error) {
-	rows, err := s.pool.Query(ctx, `SELECT `+keyColumns+` FROM agent_keys WHERE agent_id = $1 ORDER BY id DESC`, agentID)
-	if err != nil {
-		return nil, fmt.Errorf("list keys of agent %s: %w", agentID, err)
-	}
+	rows, _ := s.pool.Query(ctx, `SELECT `+keyColumns+` FROM agent_keys WHERE agent_id = $1 ORDER BY id DESC`, agentID)
 	keys, err := pgx.CollectRows(rows, scanKey)
 	if err != nil {
 		return nil, fmt.Errorf("list keys of agent %s: %w", agentID, err)
@@ -100,14 +90,10 @@ func (s *Service) Keys(ctx context.Context, agentID uuid.UUID) ([]Key, error) {
 	return keys, nil
 }
 
-// KeyMakers returns the people who made the keys of an agent that were valid at a time or are valid now. It reads db,
-// not memory.
-func KeyMakers(ctx context.Context, db querier, agentID uuid.UUID, at time.Time) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, `SELECT DISTINCT created_by FROM agent_keys
+// KeyMakers returns the people who made keys of an agent that were valid at the given time or are valid now. It is not cached.
+func KeyMakers(ctx context.Context, db postgres.Querier, agentID uuid.UUID, at time.Time) ([]uuid.UUID, error) {
+	rows, _ := db.Query(ctx, `SELECT DISTINCT created_by FROM agent_keys
 		WHERE agent_id = $1 AND created_by IS NOT NULL AND (revoked_at IS NULL OR revoked_at > $2)`, agentID, at)
-	if err != nil {
-		return nil, fmt.Errorf("list makers of keys of agent %s: %w", agentID, err)
-	}
 	makers, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	if err != nil {
 		return nil, fmt.Errorf("list makers of keys of agent %s: %w", agentID, err)
@@ -115,7 +101,7 @@ func KeyMakers(ctx context.Context, db querier, agentID uuid.UUID, at time.Time)
 	return makers, nil
 }
 
-// QueueKeyRevoked reads whether the agent's key that a call was made with was revoked.
+// QueueKeyRevoked adds a query to the batch: whether the agent key that made a call has been revoked.
 func QueueKeyRevoked(batch *pgx.Batch, call uuid.UUID, into *bool) {
 	batch.Queue(`SELECT EXISTS (SELECT FROM agent_keys WHERE revoked_at IS NOT NULL AND id = ANY(`+audit.FirstCredential("$1", "$2")+`))`,
 		call, audit.AgentKey).QueryRow(func(row pgx.Row) error { return row.Scan(into) })
@@ -123,10 +109,7 @@ func QueueKeyRevoked(batch *pgx.Batch, call uuid.UUID, into *bool) {
 
 // KeyCounts returns the number of valid keys of each agent that has any.
 func (s *Service) KeyCounts(ctx context.Context) (map[uuid.UUID]int, error) {
-	rows, err := s.pool.Query(ctx, `SELECT agent_id, count(*) FROM agent_keys WHERE `+keyValid+` GROUP BY agent_id`)
-	if err != nil {
-		return nil, fmt.Errorf("count keys: %w", err)
-	}
+	rows, _ := s.pool.Query(ctx, `SELECT agent_id, count(*) FROM agent_keys WHERE `+keyValid+` GROUP BY agent_id`)
 	counts := map[uuid.UUID]int{}
 	var id uuid.UUID
 	var n int

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Limits bound what an agent may take: those of its clients' requests all together and over all processes, those of
-// conversations that Holdpoint runs itself each of them. The zero value is no limit, but see Pending and ConversationTurns.
+// Limits restrict an agent. Those on requests and pending calls hold for all clients and processes together; those on
+// conversations hold for each conversation that Holdpoint runs. Zero is no limit, except for Pending and ConversationTurns.
 type Limits struct {
 	CallsPerMinute int `json:"calls_per_minute,omitempty" minimum:"0" maximum:"1000000" doc:"Requests that reach skills' servers, a minute; 0 or left out: no limit."`
 	Concurrency    int `json:"concurrency,omitempty" minimum:"0" maximum:"100000" doc:"Such requests that are being answered at one time; 0 or left out: no limit."`
@@ -20,10 +20,10 @@ type Limits struct {
 	ConversationTime   Duration `json:"conversation_time,omitempty" doc:"From a conversation's start to its end, people's thinking included: 72h; 0s or left out: no limit."`
 }
 
-// DefaultPending is how many calls for one principal may wait for people whose agent's limits do not say.
+// DefaultPending is the limit of pending calls for one principal, unless the agent has its own.
 const DefaultPending = 100
 
-// DefaultConversationTurns is how many requests to the model a conversation may make whose agent's limits do not say.
+// DefaultConversationTurns is the limit of requests to the model in one conversation, unless the agent has its own.
 const DefaultConversationTurns = 200
 
 const (
@@ -37,7 +37,7 @@ const (
 	maxConversationTime   = 10 * 365 * 24 * time.Hour
 )
 
-// PendingCalls is how many calls for one principal may wait for people.
+// PendingCalls returns the limit of pending calls for one principal.
 func (l Limits) PendingCalls() int {
 	if l.Pending == 0 {
 		return DefaultPending
@@ -45,7 +45,7 @@ func (l Limits) PendingCalls() int {
 	return l.Pending
 }
 
-// Turns is how many requests to the model one conversation may make.
+// Turns returns the limit of requests to the model in one conversation.
 func (l Limits) Turns() int {
 	if l.ConversationTurns == 0 {
 		return DefaultConversationTurns
@@ -53,45 +53,45 @@ func (l Limits) Turns() int {
 	return l.ConversationTurns
 }
 
-func (l Limits) validate(r report) {
-	r.number("calls_per_minute", int64(l.CallsPerMinute), maxCallsPerMinute, "no limit")
-	r.number("concurrency", int64(l.Concurrency), maxConcurrency, "no limit")
-	r.number("pending", int64(l.Pending), maxPending, fmt.Sprintf("the default, %d", DefaultPending))
-	r.number("conversation_turns", int64(l.ConversationTurns), maxConversationTurns, fmt.Sprintf("the default, %d", DefaultConversationTurns))
-	r.number("conversation_tokens", l.ConversationTokens, maxConversationTokens, "no limit")
-	r.amount("conversation_cost", l.ConversationCost, maxConversationCost, "no limit")
-	if d := time.Duration(l.ConversationTime); d != 0 {
-		r.check(d >= minConversationTime && d <= maxConversationTime, "conversation_time",
-			fmt.Sprintf("must be between %s and %s, or 0s for no limit", Duration(minConversationTime), Duration(maxConversationTime)))
+// normalizeLimits returns no limits for nil.
+func normalizeLimits(l *Limits) Limits {
+	if l == nil {
+		return Limits{}
 	}
+	return *l
 }
 
-// number checks a whole number whose zero has a meaning of its own.
-func (r report) number(field string, n, high int64, zero string) {
+func (l Limits) validate(r report) {
+	r.checkNumber("calls_per_minute", int64(l.CallsPerMinute), maxCallsPerMinute, "no limit")
+	r.checkNumber("concurrency", int64(l.Concurrency), maxConcurrency, "no limit")
+	r.checkNumber("pending", int64(l.Pending), maxPending, fmt.Sprintf("the default, %d", DefaultPending))
+	r.checkNumber("conversation_turns", int64(l.ConversationTurns), maxConversationTurns, fmt.Sprintf("the default, %d", DefaultConversationTurns))
+	r.checkNumber("conversation_tokens", l.ConversationTokens, maxConversationTokens, "no limit")
+	r.checkAmount("conversation_cost", l.ConversationCost, maxConversationCost, "no limit")
+	r.checkOptionalDuration("conversation_time", time.Duration(l.ConversationTime), minConversationTime, maxConversationTime, "no limit")
+}
+
+// checkNumber checks a whole number. zero names the meaning of 0.
+func (r report) checkNumber(field string, n, high int64, zero string) {
 	r.check(n >= 0 && n <= high, field, fmt.Sprintf("must be between 1 and %d, or 0 for %s", high, zero))
 }
 
-// amount likewise checks an amount of money. NaN is none.
-func (r report) amount(field string, x, high float64, zero string) {
-	r.check(x >= 0 && x <= high, field, fmt.Sprintf("must be between 0 and %s, and 0 is for %s", decimal(high), zero))
+// checkAmount checks an amount of money. It refuses NaN.
+func (r report) checkAmount(field string, x, high float64, zero string) {
+	r.check(x >= 0 && x <= high, field, fmt.Sprintf("must be between 0 and %s; 0 is %s", formatDecimal(high), zero))
 }
 
-func (l Limits) fields() []field {
-	var list []field
-	add := func(name, value string, set bool) {
-		if set {
-			list = append(list, field{name: "limits." + name, value: value})
-		}
-	}
-	add("calls_per_minute", strconv.Itoa(l.CallsPerMinute), l.CallsPerMinute != 0)
-	add("concurrency", strconv.Itoa(l.Concurrency), l.Concurrency != 0)
-	add("pending", strconv.Itoa(l.Pending), l.Pending != 0)
-	add("conversation_turns", strconv.Itoa(l.ConversationTurns), l.ConversationTurns != 0)
-	add("conversation_tokens", strconv.FormatInt(l.ConversationTokens, 10), l.ConversationTokens != 0)
-	add("conversation_cost", decimal(l.ConversationCost), l.ConversationCost != 0)
-	add("conversation_time", l.ConversationTime.String(), l.ConversationTime != 0)
+func listLimits(l Limits) []field {
+	var list fieldList
+	addNonZero(&list, "limits.calls_per_minute", l.CallsPerMinute, strconv.Itoa)
+	addNonZero(&list, "limits.concurrency", l.Concurrency, strconv.Itoa)
+	addNonZero(&list, "limits.pending", l.Pending, strconv.Itoa)
+	addNonZero(&list, "limits.conversation_turns", l.ConversationTurns, strconv.Itoa)
+	addNonZero(&list, "limits.conversation_tokens", l.ConversationTokens, func(n int64) string { return strconv.FormatInt(n, 10) })
+	addNonZero(&list, "limits.conversation_cost", l.ConversationCost, formatDecimal)
+	addNonZero(&list, "limits.conversation_time", l.ConversationTime, Duration.String)
 	return list
 }
 
-// decimal writes a number as people do.
-func decimal(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
+// formatDecimal formats a number without an exponent.
+func formatDecimal(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }

@@ -2,28 +2,30 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// ListingsKept is how long it is known how listings of a skill went.
+// ListingsKept is how long results of listings are kept.
 const ListingsKept = 30 * 24 * time.Hour
 
-// listingPause is how long a listing that went as the one before it leaves no trace.
+// listingPause is the least time between two stored listings with the same result.
 const listingPause = time.Minute
 
-// noteListing keeps how a listing went, unless one that went the same way was kept a moment ago. The skill's
-// row is locked.
-func noteListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) error {
+// insertListing stores the result of a listing, unless one with the same result was stored within listingPause. The caller holds
+// the lock of the skill's row.
+func insertListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) error {
 	var kind, message *string
 	var tools *int
 	if f := attempt.Failure; f != nil {
-		kind, message = new(f.ProblemKind()), new(storable(f.Message))
+		kind, message = new(f.ProblemKind()), new(storableText(f.Message))
 	} else {
 		tools = &attempt.Tools
 	}
@@ -41,7 +43,7 @@ func noteListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) error {
 	return err
 }
 
-// Span is how the listings of a skill went within a span of time.
+// Span counts the listings of a skill within a span of time.
 type Span struct {
 	From      time.Time
 	Succeeded int
@@ -56,12 +58,11 @@ type Trouble struct {
 	First, Last time.Time
 }
 
-// maxTroubles bounds how many are told apart.
+// maxTroubles bounds the number of different errors.
 const maxTroubles = 20
 
-// Listings tells how listings of a skill went since some time: in spans of one width, those in which there was
-// one, and the ways in which they failed, the latest first. Listings that went the same way within
-// a minute count once.
+// Listings summarizes the listings of a skill since some time: counts for each span that has any, and the errors, the latest
+// first. Listings with the same result within a minute count once.
 func (s *Service) Listings(ctx context.Context, skillID uuid.UUID, since time.Time, width time.Duration) ([]Span, []Trouble, error) {
 	var spans []Span
 	var troubles []Trouble
@@ -85,3 +86,69 @@ func (s *Service) Listings(ctx context.Context, skillID uuid.UUID, since time.Ti
 	}
 	return spans, troubles, nil
 }
+
+// RecordListing records the result of listing a skill. It runs in the transaction that stores the listed tools, and keeps the
+// skill's row locked until that ends; see [tool.DiscoveryConfig].
+func RecordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.Standing, error) {
+	standing, err := recordListing(ctx, tx, attempt)
+	if err != nil {
+		return tool.Superseded, fmt.Errorf("record listing of skill %s: %w", attempt.SkillID, err)
+	}
+	return standing, nil
+}
+
+func recordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.Standing, error) {
+	var first bool
+	var last *time.Time
+	var generation int
+	err := tx.QueryRow(ctx, `SELECT discovered_at IS NULL, listed_at, listing_generation FROM skills
+		WHERE id = $1 AND revision = $2 AND deleted_at IS NULL FOR UPDATE`,
+		attempt.SkillID, attempt.Revision).Scan(&first, &last, &generation)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return tool.Superseded, nil
+	}
+	if err != nil {
+		return tool.Superseded, err
+	}
+	if attempt.Generation != 0 && attempt.Generation < generation {
+		return tool.Outdated, nil
+	}
+	if last != nil && !last.Before(attempt.Began) {
+		return tool.Overtaken, nil
+	}
+	if err := insertListing(ctx, tx, attempt); err != nil {
+		return tool.Superseded, err
+	}
+	if attempt.Failure != nil {
+		_, err := tx.Exec(ctx, `UPDATE skills SET listed_at = $2, list_error_kind = $3, list_error = $4 WHERE id = $1`,
+			attempt.SkillID, attempt.Began, attempt.Failure.ProblemKind(), storableText(attempt.Failure.Message))
+		return tool.Later, err
+	}
+	_, err = tx.Exec(ctx, `UPDATE skills SET listed_at = $2, list_error_kind = NULL, list_error = NULL,
+		discovered_at = coalesce(discovered_at, $2), skipped = $3, listing_generation = $4 WHERE id = $1`,
+		attempt.SkillID, attempt.Began, storableSkipped(attempt.Skipped), attempt.Generation)
+	if first {
+		return tool.First, err
+	}
+	return tool.Later, err
+}
+
+const (
+	maxMessage = 500
+	maxSkipped = 200 // skipped tools that are stored for a skill
+)
+
+// storableSkipped bounds the list of skipped tools. Its last element says how many more there were.
+func storableSkipped(skipped []tool.Skipped) []tool.Skipped {
+	list := make([]tool.Skipped, 0, min(len(skipped), maxSkipped+1))
+	for i, s := range skipped {
+		if i == maxSkipped {
+			return append(list, tool.Skipped{Name: "…", Reason: fmt.Sprintf("and %d more", len(skipped)-maxSkipped)})
+		}
+		list = append(list, tool.Skipped{Name: storableText(s.Name), Reason: storableText(s.Reason)})
+	}
+	return list
+}
+
+// storableText bounds a text from outside for PostgreSQL.
+func storableText(text string) string { return plain.Storable(text, maxMessage) }

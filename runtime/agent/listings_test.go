@@ -29,7 +29,7 @@ func (w *world) recorded(skill *agent.Skill, began time.Time, failure *tool.Fail
 func TestListings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/f"}]}`)
+	w.registry.ApplyJSON(`{"skills":[{"name":"files","transport":"http","url":"http://h/f"}]}`)
 	skill, err := w.SkillByName(t.Context(), "files")
 	check(t, err)
 	down := &tool.Failure{Kind: tool.TransportFailure, Message: "connection refused\x00"}
@@ -44,7 +44,7 @@ func TestListings(t *testing.T) {
 	w.recorded(skill, at(2*time.Hour), down)    // a later one again
 	w.recorded(skill, at(2*time.Hour+90*time.Second), down)
 	w.recorded(skill, at(time.Hour), nil) // overtaken
-	if n := w.count(`skill_listings`); n != 5 {
+	if n := w.db.Count(`skill_listings`); n != 5 {
 		t.Errorf("%d rows", n)
 	}
 	spans, troubles, err := w.Listings(t.Context(), skill.ID, start, time.Hour)
@@ -66,16 +66,16 @@ func TestListings(t *testing.T) {
 		t.Errorf("of another skill: %+v, %v", spans, err)
 	}
 	check(t, w.DeleteSkill(t.Context(), operator, skill.ID))
-	if n := w.count(`skill_listings`); n != 0 {
+	if n := w.db.Count(`skill_listings`); n != 0 {
 		t.Errorf("%d rows of a deleted skill", n)
 	}
 }
 
-// What discovery lists is recorded with what it found.
+// Discovery records the result of each listing.
 func TestDiscoveryIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/f"}]}`)
+	w.registry.ApplyJSON(`{"skills":[{"name":"files","transport":"http","url":"http://h/f"}]}`)
 	skill, err := w.SkillByName(t.Context(), "files")
 	check(t, err)
 	_, server, err := w.Skill(t.Context(), skill.ID)
@@ -91,10 +91,10 @@ func TestDiscoveryIsRecorded(t *testing.T) {
 }
 
 // What a listing left out is told until the next one.
-func TestToolsThatAreLeftOut(t *testing.T) {
+func TestSkippedTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/f"}]}`)
+	w.registry.ApplyJSON(`{"skills":[{"name":"files","transport":"http","url":"http://h/f"}]}`)
 	skill, err := w.SkillByName(t.Context(), "files")
 	check(t, err)
 	list := func(skipped ...tool.Skipped) []tool.Skipped {

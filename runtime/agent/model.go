@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// ModelSpec is an agent's model: whom the conversations ask that Holdpoint runs itself.
+// ModelSpec is an agent's model, used by conversations that Holdpoint runs.
 type ModelSpec struct {
 	Provider string `json:"provider" doc:"openai, whatever speaks its chat completions; anthropic; or scripted, a script of the server's."`
 	Name     string `json:"name" doc:"As its provider knows it; of a script, the script's."`
@@ -25,12 +25,12 @@ type ModelSpec struct {
 
 // The providers of models.
 const (
-	ProviderOpenAI    = "openai"    // the chat completions wire format, whoever serves it
+	ProviderOpenAI    = "openai"    // the chat completions wire format, of any server
 	ProviderAnthropic = "anthropic" // the messages wire format
 	ProviderScripted  = "scripted"  // a script that the server has, for demonstrations and tests
 )
 
-// Providers are the names of all providers of models, in the order in which they are offered.
+// Providers returns the names of all model providers, in display order.
 func Providers() []string { return []string{ProviderOpenAI, ProviderAnthropic, ProviderScripted} }
 
 const (
@@ -38,7 +38,7 @@ const (
 	maxPrice       = 1_000_000
 )
 
-// Sees reports whether the model can be shown images.
+// Sees reports whether the model accepts images.
 func (m *ModelSpec) Sees() bool {
 	if m.Images != nil {
 		return *m.Images
@@ -46,53 +46,50 @@ func (m *ModelSpec) Sees() bool {
 	return m.Provider == ProviderOpenAI || m.Provider == ProviderAnthropic
 }
 
-// Cost is what tokens cost, in the currency of the prices. Tokens without a price cost nothing.
+// Cost returns the cost of tokens in the currency of the prices. Tokens without a price cost nothing.
 func (m *ModelSpec) Cost(input, output int64) float64 {
 	const million = 1_000_000
 	return (float64(input)*m.InputPrice + float64(output)*m.OutputPrice) / million
 }
 
-// priced reports whether anything is counted.
-func (m *ModelSpec) priced() bool { return m.InputPrice > 0 || m.OutputPrice > 0 }
+// hasPrice reports whether the cost is counted.
+func (m *ModelSpec) hasPrice() bool { return m.InputPrice > 0 || m.OutputPrice > 0 }
 
 func (m *ModelSpec) validate(r report) {
 	r.check(slices.Contains(Providers(), m.Provider), "provider", "must be one of "+strings.Join(Providers(), ", "))
 	r.check(m.Name != "", "name", "is required")
-	r.text("name", m.Name, maxToolName)
-	r.text("api_key", m.APIKey, maxHeaderValue)
+	r.checkText("name", m.Name, maxToolName)
+	r.checkText("api_key", m.APIKey, maxHeaderValue)
 	if m.BaseURL != "" {
-		r.url("base_url", m.BaseURL)
+		r.checkURL("base_url", m.BaseURL)
 	}
 	if m.Provider == ProviderScripted {
-		r.check(m.BaseURL == "", "base_url", "belongs to providers that are servers; a script is none")
-		r.check(m.APIKey == "", "api_key", "belongs to providers that are servers; a script is none")
+		r.check(m.BaseURL == "", "base_url", "must be empty: the provider is a script, not a server")
+		r.check(m.APIKey == "", "api_key", "must be empty: the provider is a script, not a server")
 	}
-	r.number("max_tokens", int64(m.MaxTokens), maxModelTokens, "the provider's default")
-	r.amount("input_price", m.InputPrice, maxPrice, "not counted")
-	r.amount("output_price", m.OutputPrice, maxPrice, "not counted")
+	r.checkNumber("max_tokens", int64(m.MaxTokens), maxModelTokens, "the provider's default")
+	r.checkAmount("input_price", m.InputPrice, maxPrice, "not counted")
+	r.checkAmount("output_price", m.OutputPrice, maxPrice, "not counted")
 }
 
-func (m *ModelSpec) fields() []field {
+func (m *ModelSpec) listFields() []field {
 	if m == nil {
 		return nil
 	}
-	list := []field{{name: "model.provider", value: m.Provider}, {name: "model.name", value: m.Name}}
-	add := func(name, value string, set bool) {
-		if set {
-			list = append(list, field{name: "model." + name, value: value, secret: name == "api_key"})
-		}
+	list := fieldList{{name: "model.provider", value: m.Provider}, {name: "model.name", value: m.Name}}
+	list.add("model.base_url", m.BaseURL)
+	list.addSecret("model.api_key", m.APIKey)
+	addNonZero(&list, "model.max_tokens", m.MaxTokens, strconv.Itoa)
+	if m.Images != nil {
+		list.add("model.images", strconv.FormatBool(*m.Images))
 	}
-	add("base_url", m.BaseURL, m.BaseURL != "")
-	add("api_key", m.APIKey, m.APIKey != "")
-	add("max_tokens", strconv.Itoa(m.MaxTokens), m.MaxTokens != 0)
-	add("images", strconv.FormatBool(m.Sees()), m.Images != nil)
-	add("input_price", decimal(m.InputPrice), m.InputPrice != 0)
-	add("output_price", decimal(m.OutputPrice), m.OutputPrice != 0)
+	addNonZero(&list, "model.input_price", m.InputPrice, formatDecimal)
+	addNonZero(&list, "model.output_price", m.OutputPrice, formatDecimal)
 	return list
 }
 
-// patched is what a patch makes of a model, nil being none. An api key stays only with the server that it was given for.
-func (m *ModelSpec) patched(patch *ModelSpec) *ModelSpec {
+// applyPatch returns the model after a patch; nil is no model. The API key stays only if provider and base URL do.
+func (m *ModelSpec) applyPatch(patch *ModelSpec) *ModelSpec {
 	if patch == nil {
 		return m
 	}
@@ -106,7 +103,7 @@ func (m *ModelSpec) patched(patch *ModelSpec) *ModelSpec {
 	return &model
 }
 
-// openModel is what is not secret of a model, as it is stored and shown.
+// openModel has the settings of a model that are not secret, as they are stored and shown.
 type openModel struct {
 	Provider    string  `json:"provider"`
 	Name        string  `json:"name"`
@@ -117,7 +114,7 @@ type openModel struct {
 	OutputPrice float64 `json:"output_price,omitempty"`
 }
 
-// sealModel takes a model apart: what is shown, and what is secret.
+// sealModel returns the stored forms of a model: its settings and its encrypted secrets.
 func (e *edit) sealModel(id uuid.UUID, model *ModelSpec) (json.RawMessage, []byte, error) {
 	if model == nil {
 		return nil, nil, nil
@@ -129,6 +126,6 @@ func (e *edit) sealModel(id uuid.UUID, model *ModelSpec) (json.RawMessage, []byt
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode model: %w", err)
 	}
-	sealed, err := seal(e.box, agentPurpose, id, agentSecrets{model.APIKey}, model.APIKey == "")
+	sealed, err := sealSecrets(e.box, agentPurpose, id, agentSecrets{model.APIKey}, model.APIKey == "")
 	return text, sealed, err
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
@@ -15,7 +16,7 @@ func TestModelSettings(t *testing.T) {
 	w := newWorld(t)
 	const first = `{"agents":[{"name":"clerk","model":{"provider":"openai","name":"m","api_key":"geheim","max_tokens":900,"images":false,"input_price":2.5,"output_price":10},
 		"limits":{"conversation_turns":30,"conversation_tokens":500000,"conversation_cost":1.5,"conversation_time":"72h"}}]}`
-	made := fields(w.apply(first)[0])
+	made := fields(w.registry.ApplyJSON(first)[0])
 	for _, want := range []string{
 		"model.max_tokens:  -> 900", "model.images:  -> false", "model.input_price:  -> 2.5", "model.output_price:  -> 10",
 		"limits.conversation_turns:  -> 30", "limits.conversation_tokens:  -> 500000", "limits.conversation_cost:  -> 1.5", "limits.conversation_time:  -> 72h",
@@ -24,7 +25,7 @@ func TestModelSettings(t *testing.T) {
 			t.Errorf("%q is not in %q", want, made)
 		}
 	}
-	clerk := w.agent("clerk")
+	clerk := w.registry.Agent("clerk")
 	want := agent.Limits{ConversationTurns: 30, ConversationTokens: 500_000, ConversationCost: 1.5, ConversationTime: agent.Duration(72 * time.Hour)}
 	if clerk.Limits != want || clerk.Limits.Turns() != 30 {
 		t.Errorf("limits %+v", clerk.Limits)
@@ -46,7 +47,7 @@ func TestModelSettings(t *testing.T) {
 	}
 }
 
-func TestWrongModelSettings(t *testing.T) {
+func TestInvalidModelSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	model := func(change func(m *agent.ModelSpec)) agent.AgentSpec {
@@ -63,8 +64,8 @@ func TestWrongModelSettings(t *testing.T) {
 		"model.max_tokens must be":                                  model(func(m *agent.ModelSpec) { m.MaxTokens = -1 }),
 		"model.input_price must be":                                 model(func(m *agent.ModelSpec) { m.InputPrice = -0.1 }),
 		"model.output_price must be":                                model(func(m *agent.ModelSpec) { m.OutputPrice = 2e6 }),
-		"model.base_url belongs":                                    model(func(m *agent.ModelSpec) { m.Provider, m.BaseURL = agent.ProviderScripted, "http://h/" }),
-		"model.api_key belongs":                                     model(func(m *agent.ModelSpec) { m.Provider, m.APIKey = agent.ProviderScripted, "k" }),
+		"model.base_url must be empty":                              model(func(m *agent.ModelSpec) { m.Provider, m.BaseURL = agent.ProviderScripted, "http://h/" }),
+		"model.api_key must be empty":                               model(func(m *agent.ModelSpec) { m.Provider, m.APIKey = agent.ProviderScripted, "k" }),
 		"limits.conversation_turns":                                 limits(agent.Limits{ConversationTurns: -1}),
 		"limits.conversation_tokens":                                limits(agent.Limits{ConversationTokens: -1}),
 		"limits.conversation_cost mu":                               limits(agent.Limits{ConversationCost: -1}),
@@ -72,14 +73,14 @@ func TestWrongModelSettings(t *testing.T) {
 		"limits.conversation_time":                                  limits(agent.Limits{ConversationTime: agent.Duration(time.Millisecond)}),
 	} {
 		_, err := w.CreateAgent(t.Context(), operator, spec)
-		var invalid *agent.InvalidError
-		if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || !strings.HasPrefix(invalid.Problems[0].Path+" "+invalid.Problems[0].Message, want) {
+		var invalid *fault.InvalidError
+		if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || !strings.HasPrefix(invalid.Fields[0].Name+" "+invalid.Fields[0].Expected, want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}
 }
 
-func TestModelsThatSee(t *testing.T) {
+func TestModelsWithImages(t *testing.T) {
 	t.Parallel()
 	for provider, want := range map[string]bool{agent.ProviderOpenAI: true, agent.ProviderAnthropic: true, agent.ProviderScripted: false} {
 		if got := (&agent.ModelSpec{Provider: provider}).Sees(); got != want {

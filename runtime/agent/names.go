@@ -8,11 +8,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// BuiltinSkill is the skill of an agent's own tools and of their calls. It is not registered: it is never listed, assigned or
-// changed.
+// BuiltinSkill is the skill of an agent's own tools and of their calls. It is not in the registry, so it cannot be listed,
+// assigned or changed.
 var BuiltinSkill = uuid.MustParse("00000000-0000-7000-8000-000000000001") //nolint:gochecknoglobals // a constant
 
 // BuiltinSkillName is the name of [BuiltinSkill].
@@ -24,16 +25,13 @@ func (s *Service) Names(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]str
 }
 
 // Names is [Service.Names] inside a transaction, which must not wait for a second connection.
-func Names(ctx context.Context, db querier, ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	rows, err := db.Query(ctx, `SELECT id, name FROM agents WHERE id = ANY($1)
+func Names(ctx context.Context, db postgres.Querier, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	rows, _ := db.Query(ctx, `SELECT id, name FROM agents WHERE id = ANY($1)
 		UNION ALL SELECT id, name FROM skills WHERE id = ANY($1)`, ids)
-	if err != nil {
-		return nil, fmt.Errorf("read names: %w", err)
-	}
 	names := make(map[uuid.UUID]string, len(ids))
 	var id uuid.UUID
 	var name string
-	_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&id, &name}, func() error {
 		names[id] = name
 		return nil
 	})
@@ -46,12 +44,12 @@ func Names(ctx context.Context, db querier, ids []uuid.UUID) (map[uuid.UUID]stri
 	return names, nil
 }
 
-// AgentsNamed returns the ids of all agents with this name or this id, to search the past. Deleted ones are included.
+// AgentsNamed returns the ids of all agents with this name or id, including deleted ones, for searches in the past.
 func (s *Service) AgentsNamed(ctx context.Context, name string) ([]uuid.UUID, error) {
 	return s.findIDs(ctx, "agents", name)
 }
 
-// SkillsNamed returns the ids of all skills with this name or this id. Deleted ones are included.
+// SkillsNamed returns the ids of all skills with this name or id, including deleted ones.
 func (s *Service) SkillsNamed(ctx context.Context, name string) ([]uuid.UUID, error) {
 	return s.findIDs(ctx, "skills", name)
 }
@@ -60,10 +58,7 @@ func (s *Service) findIDs(ctx context.Context, table, name string) ([]uuid.UUID,
 	if !tool.ValidName(name) { // an id is a valid name too
 		return []uuid.UUID{}, nil
 	}
-	rows, err := s.pool.Query(ctx, `SELECT id FROM `+table+` WHERE name = $1 OR id::text = $1`, name)
-	if err != nil {
-		return nil, fmt.Errorf("find %s named %s: %w", table, name, err)
-	}
+	rows, _ := s.pool.Query(ctx, `SELECT id FROM `+table+` WHERE name = $1 OR id::text = $1`, name)
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	if err != nil {
 		return nil, fmt.Errorf("find %s named %s: %w", table, name, err)

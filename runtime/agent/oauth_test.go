@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -54,7 +55,7 @@ func (w *world) skill(name string) (*agent.Skill, tool.Server) {
 	return skill, server
 }
 
-func TestOAuthIsToldToTheServer(t *testing.T) {
+func TestServerHasOAuthSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	key := ecKey(t, elliptic.P256())
@@ -70,7 +71,7 @@ func TestOAuthIsToldToTheServer(t *testing.T) {
 	})
 	check(t, err)
 	declared := skillWith(`"connection":"per_user","oauth":` + string(text))
-	changes := w.apply(declared)
+	changes := w.registry.ApplyJSON(declared)
 	want := []string{
 		"transport:  -> http", "url:  -> https://mcp.example/mcp", "oauth.grant:  -> enterprise_managed",
 		"oauth.issuer:  -> https://as.example/tenant", "oauth.client_id:  -> holdpoint", "oauth.client_secret:  -> (secret) set",
@@ -94,21 +95,21 @@ func TestOAuthIsToldToTheServer(t *testing.T) {
 	if !reflect.DeepEqual(skill.OAuth, shown) || !skill.PerUser {
 		t.Errorf("skill %+v", skill.OAuth)
 	}
-	if again := w.apply(declared); again[0].Action != agent.ActionUnchanged {
+	if again := w.registry.ApplyJSON(declared); again[0].Action != agent.ActionUnchanged {
 		t.Errorf("applied again: %+v", again)
 	}
 	line := strings.Split(key, "\n")[1]
 	for _, secret := range []string{"g3heim", line} {
 		for _, table := range []string{"skills", "audit_events"} {
-			if n := w.count(fmt.Sprintf(`%s x WHERE position('%s' in x::text) > 0`, table, secret)); n != 0 {
+			if n := w.db.Count(fmt.Sprintf(`%s x WHERE position('%s' in x::text) > 0`, table, secret)); n != 0 {
 				t.Errorf("a secret is stored in clear in %s", table)
 			}
 		}
-		if n := w.count(`skills WHERE position('` + secret + `'::bytea in secrets) > 0`); n != 0 {
+		if n := w.db.Count(`skills WHERE position('` + secret + `'::bytea in secrets) > 0`); n != 0 {
 			t.Error("a secret is stored unencrypted")
 		}
 	}
-	if n := w.count(`audit_events WHERE action = 'skill.created' AND data::text LIKE '%oauth.client_secret%'`); n != 1 {
+	if n := w.db.Count(`audit_events WHERE action = 'skill.created' AND data::text LIKE '%oauth.client_secret%'`); n != 1 {
 		t.Errorf("%d events tell of the secret's having been set", n)
 	}
 }
@@ -116,12 +117,12 @@ func TestOAuthIsToldToTheServer(t *testing.T) {
 func TestOAuthDefaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(skillWith(`"auto_approve":false`))
+	w.registry.ApplyJSON(skillWith(`"auto_approve":false`))
 	skill, server := w.skill("ledger")
 	if skill.OAuth != nil || skill.PerUser || !reflect.DeepEqual(server.Authorization, tool.Authorization{}) || server.PerUser {
 		t.Errorf("nothing was said: %+v, %+v", skill, server)
 	}
-	changes := w.apply(skillWith(`"oauth":{}`))
+	changes := w.registry.ApplyJSON(skillWith(`"oauth":{}`))
 	if got := fields(changes[0]); !slices.Equal(got, []string{"oauth.grant:  -> authorization_code"}) {
 		t.Errorf("fields %q", got)
 	}
@@ -130,7 +131,7 @@ func TestOAuthDefaults(t *testing.T) {
 		!reflect.DeepEqual(server.Authorization, tool.Authorization{Grant: tool.AuthorizationCode}) || skill.Revision != 2 {
 		t.Errorf("%+v, %+v", skill.OAuth, server)
 	}
-	changes = w.apply(skillWith(`"connection":"per_user"`))
+	changes = w.registry.ApplyJSON(skillWith(`"connection":"per_user"`))
 	want := []string{"connection: shared -> per_user", "oauth.grant: authorization_code -> "}
 	if got := fields(changes[0]); !slices.Equal(got, want) {
 		t.Errorf("fields %q", got)
@@ -201,8 +202,8 @@ func TestOAuthIsValidated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := w.Apply(t.Context(), operator, spec(t, skillWith(tc.more)), false)
-			var invalid *agent.InvalidError
-			if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "skills[0]."+tc.path {
+			var invalid *fault.InvalidError
+			if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != "skills[0]."+tc.path {
 				t.Fatalf("want one problem at %s, got %v", tc.path, err)
 			}
 			if strings.Contains(err.Error(), "BEGIN") || strings.Contains(err.Error(), "u:p") {
@@ -215,15 +216,15 @@ func TestOAuthIsValidated(t *testing.T) {
 			t.Parallel()
 			text := `{"skills":[{"name":"s","transport":"stdio","command":["x"],` + more + `}]}`
 			_, err := w.Apply(t.Context(), operator, spec(t, text), false)
-			var invalid *agent.InvalidError
-			if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "skills[0]."+path {
+			var invalid *fault.InvalidError
+			if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != "skills[0]."+path {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 }
 
-func TestOAuthThatIsRight(t *testing.T) {
+func TestValidOAuthSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	large, err := rsa.GenerateKey(rand.Reader, 2048)

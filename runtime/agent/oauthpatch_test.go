@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -23,7 +24,7 @@ func (w *world) patched(text string) error {
 	return err
 }
 
-// secrets are those that the server of the skill ledger is told.
+// secrets returns the secrets that the server of the skill ledger gets.
 func (w *world) secrets() [3]string {
 	w.t.Helper()
 	_, server := w.skill("ledger")
@@ -61,7 +62,7 @@ func TestPatchKeepsSecrets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.apply(skillWith(`"oauth":{` + rest + `,"client_secret":"s1","private_key":` + string(quoted) +
+			w.registry.ApplyJSON(skillWith(`"oauth":{` + rest + `,"client_secret":"s1","private_key":` + string(quoted) +
 				`,"idp":{"issuer":"https://idp.example","client_id":"i","client_secret":"s2"}}`))
 			check(t, w.patched(tc.patch))
 			if got := w.secrets(); got != tc.want {
@@ -77,7 +78,7 @@ func TestPatchKeepsSecrets(t *testing.T) {
 func TestPatchOfOAuth(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(skillWith(`"auto_approve":false`))
+	w.registry.ApplyJSON(skillWith(`"auto_approve":false`))
 	check(t, w.patched(`{"oauth":{"grant":"client_credentials","client_id":"c","client_secret":"s"}}`))
 	skill, server := w.skill("ledger")
 	want := tool.Authorization{Grant: tool.ClientCredentials, ClientID: "c", ClientSecret: "s"}
@@ -88,11 +89,11 @@ func TestPatchOfOAuth(t *testing.T) {
 	if skill, _ = w.skill("ledger"); skill.Revision != 2 {
 		t.Errorf("nothing changed, and revision %d", skill.Revision)
 	}
-	var invalid *agent.InvalidError
-	if err := w.patched(`{"connection":"per_user"}`); !errors.As(err, &invalid) || invalid.Problems[0].Path != "connection" {
+	var invalid *fault.InvalidError
+	if err := w.patched(`{"connection":"per_user"}`); !errors.As(err, &invalid) || invalid.Fields[0].Name != "connection" {
 		t.Errorf("per user: %v", err)
 	}
-	if err := w.patched(`{"headers":{"Authorization":"x"}}`); !errors.As(err, &invalid) || invalid.Problems[0].Path != "headers.Authorization" {
+	if err := w.patched(`{"headers":{"Authorization":"x"}}`); !errors.As(err, &invalid) || invalid.Fields[0].Name != "headers.Authorization" {
 		t.Errorf("header: %v", err)
 	}
 	check(t, w.patched(`{"oauth":{},"connection":"per_user"}`))
@@ -103,7 +104,7 @@ func TestPatchOfOAuth(t *testing.T) {
 	if skill, server = w.skill("ledger"); skill.PerUser || server.PerUser || skill.OAuth != nil {
 		t.Errorf("%+v, %+v", skill, server)
 	}
-	if n := w.count(`skills WHERE secrets IS NOT NULL`); n != 0 {
+	if n := w.db.Count(`skills WHERE secrets IS NOT NULL`); n != 0 {
 		t.Error("a secret outlived what it was for")
 	}
 }
@@ -112,16 +113,16 @@ func TestPatchOfOAuth(t *testing.T) {
 func TestOAuthSecretsDoNotFollowToAnotherHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(skillWith(`"oauth":{"grant":"client_credentials","client_id":"c","client_secret":"s"}`))
+	w.registry.ApplyJSON(skillWith(`"oauth":{"grant":"client_credentials","client_id":"c","client_secret":"s"}`))
 	check(t, w.patched(`{"url":"https://mcp.example/other"}`))
-	var invalid *agent.InvalidError
+	var invalid *fault.InvalidError
 	for _, patch := range []string{
 		`{"url":"https://evil.example/mcp"}`,
 		`{"url":"http://mcp.example/mcp"}`,
 		`{"url":"https://evil.example/mcp","oauth":{"grant":"client_credentials","client_id":"c"}}`,
 	} {
 		err := w.patched(patch)
-		if !errors.As(err, &invalid) || len(invalid.Problems) != 1 || invalid.Problems[0].Path != "oauth.client_secret" {
+		if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != "oauth.client_secret" {
 			t.Errorf("%s: %v", patch, err)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/outbound"
 )
 
-// hostLookUpTime bounds the look-up of the hosts that one change names.
+// hostLookUpTime bounds the lookup of all hosts of one change.
 const hostLookUpTime = 3 * time.Second
 
-// httpHosts are the names in URLs without https: what they resolve to may be changed by whoever answers for the name.
+// httpHosts returns the host names in URLs without https. An attacker who controls DNS can change their addresses.
 func httpHosts(urls ...string) []string {
 	var hosts []string
 	for _, text := range urls {
@@ -49,7 +49,7 @@ func (patch SkillPatch) httpHosts() []string {
 	return httpHosts(urls...)
 }
 
-// lookUpHosts returns those of the hosts that have public addresses only. It is called before a transaction.
+// lookUpHosts returns the hosts that have public addresses only. Call it outside of transactions.
 func (s *Service) lookUpHosts(ctx context.Context, hosts ...string) map[string]bool {
 	ctx, cancel := context.WithTimeout(ctx, hostLookUpTime)
 	defer cancel()
@@ -73,8 +73,8 @@ func (s *Service) lookUpHosts(ctx context.Context, hosts ...string) map[string]b
 	return found
 }
 
-// publicHosts are the hosts of a skill that may not lead to private addresses: those that had public ones when the skill first
-// named them. before is nil for a new skill.
+// publicHosts returns the hosts of a skill that must not lead to private addresses: those with public addresses when the skill
+// first named them. before is nil for a new skill.
 func (e *edit) publicHosts(before *skillRow, after *skillState) []string {
 	var known, kept []string
 	if before != nil {

@@ -12,7 +12,7 @@ import (
 
 // A name in an http URL that was public when it was registered is remembered as such, however it resolves when the skill is changed
 // later. Names that lead into the operator's own network then, names of this machine, addresses, and https are not.
-func TestHostsThatWerePublicStayPublic(t *testing.T) {
+func TestPublicHostsStayPublic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	public := map[string]bool{"tools.example.com": true, "api.example.com": true}

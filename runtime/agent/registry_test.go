@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -22,7 +23,7 @@ func TestAgentsAndKeys(t *testing.T) {
 	ctx := t.Context()
 	a, err := w.CreateAgent(ctx, operator, agent.AgentSpec{Name: "billing"})
 	check(t, err)
-	if a.WaitBudget != agent.DefaultWaitBudget || a.Revision != 1 {
+	if a.WaitBudget != agent.DefaultAgentSettings().WaitBudget || a.Revision != 1 {
 		t.Errorf("agent %+v", a)
 	}
 	if _, err := w.CreateAgent(ctx, operator, agent.AgentSpec{Name: "billing"}); !errors.Is(err, agent.ErrExists) {
@@ -42,7 +43,7 @@ func TestAgentsAndKeys(t *testing.T) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
-	if n := w.count(`agent_keys k, audit_events e WHERE position('` + credential[8:] + `' in k::text || e::text) > 0`); n != 0 {
+	if n := w.db.Count(`agent_keys k, audit_events e WHERE position('` + credential[8:] + `' in k::text || e::text) > 0`); n != 0 {
 		t.Error("the key is stored")
 	}
 	_, second, err := w.CreateKey(ctx, operator, a.ID)
@@ -75,7 +76,7 @@ func TestAgentsAndKeys(t *testing.T) {
 	check(t, err)
 	var actions []string
 	for _, e := range events {
-		actions = append(actions, e.Action)
+		actions = append(actions, string(e.Action))
 	}
 	want := []string{"agent.deleted", "agent_key.revoked", "agent_key.created", "agent_key.created", "agent.created"}
 	if !slices.Equal(actions, want) {
@@ -137,8 +138,8 @@ func TestSkills(t *testing.T) {
 		!slices.Equal(created.HeaderNames, []string{"X-Team"}) || len(created.Tools) != 1 {
 		t.Errorf("skill %+v", created)
 	}
-	w.apply(`{"agents":[{"name":"billing","skills":[{"skill":"files"}]}]}`)
-	before := w.agent("billing").Revision
+	w.registry.ApplyJSON(`{"agents":[{"name":"billing","skills":[{"skill":"files"}]}]}`)
+	before := w.registry.Agent("billing").Revision
 	_, server, err := w.Skill(ctx, created.ID)
 	if err != nil || server.Headers["X-Team"] != "t0p-secret" || server.Revision != 1 || server.Skill != "files" {
 		t.Errorf("server %+v, %v", server, err)
@@ -146,7 +147,7 @@ func TestSkills(t *testing.T) {
 	unchanged, err := w.UpdateSkill(ctx, operator, created.ID, agent.SkillPatch{
 		AutoApprove: new(false), Headers: map[string]*string{"X-TEAM": new("t0p-secret")},
 	})
-	if err != nil || unchanged.Revision != 1 || w.agent("billing").Revision != before {
+	if err != nil || unchanged.Revision != 1 || w.registry.Agent("billing").Revision != before {
 		t.Errorf("nothing changed: %+v, %v", unchanged, err)
 	}
 	_, err = w.UpdateSkill(ctx, operator, created.ID, agent.SkillPatch{Headers: map[string]*string{"X-Team": new("other")}})
@@ -154,17 +155,17 @@ func TestSkills(t *testing.T) {
 	if _, server, err = w.Skill(ctx, created.ID); err != nil || server.Headers["X-Team"] != "other" || server.Revision != 2 {
 		t.Errorf("server %+v, %v", server, err)
 	}
-	if got := w.agent("billing").Revision; got != before+1 {
+	if got := w.registry.Agent("billing").Revision; got != before+1 {
 		t.Errorf("the agent's revision is %d, was %d", got, before)
 	}
-	if n := w.count(`skills s WHERE position('other' in s::text || encode(s.secrets, 'escape')) > 0`); n != 0 {
+	if n := w.db.Count(`skills s WHERE position('other' in s::text || encode(s.secrets, 'escape')) > 0`); n != 0 {
 		t.Error("a header's value is stored in clear")
 	}
 	check(t, w.DeleteSkill(ctx, operator, created.ID))
 	if _, _, err := w.Skill(ctx, created.ID); !errors.Is(err, agent.ErrNotFound) {
 		t.Errorf("deleted: %v", err)
 	}
-	if assigned, err := w.Assigned(ctx, w.agent("billing").ID, created.ID, "read"); assigned || err != nil {
+	if assigned, err := w.Assigned(ctx, w.registry.Agent("billing").ID, created.ID, "read"); assigned || err != nil {
 		t.Errorf("deleted and assigned: %v, %v", assigned, err)
 	}
 	if known, err := w.Names(ctx, []uuid.UUID{created.ID}); err != nil || known[created.ID] != "files" {
@@ -186,8 +187,8 @@ func TestHeadersDoNotFollowToAnotherHost(t *testing.T) {
 		return err
 	}
 	check(t, move("https://mcp.example/other", nil))
-	var invalid *agent.InvalidError
-	if err := move("https://evil.example/mcp", nil); !errors.As(err, &invalid) || invalid.Problems[0].Path != "headers.X-Team" {
+	var invalid *fault.InvalidError
+	if err := move("https://evil.example/mcp", nil); !errors.As(err, &invalid) || invalid.Fields[0].Name != "headers.X-Team" {
 		t.Errorf("moved with the secret: %v", err)
 	}
 	if err := move("http://mcp.example/mcp", nil); !errors.As(err, &invalid) {
@@ -201,9 +202,9 @@ func TestAssignments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
-	w.apply(`{"skills":[{"name":"a","transport":"http","url":"http://h/a"},{"name":"b","transport":"http","url":"http://h/b"}],
+	w.registry.ApplyJSON(`{"skills":[{"name":"a","transport":"http","url":"http://h/a"},{"name":"b","transport":"http","url":"http://h/b"}],
 		"agents":[{"name":"billing"}]}`)
-	billing := w.agent("billing")
+	billing := w.registry.Agent("billing")
 	assignment, err := w.Assign(ctx, operator, billing.ID, agent.AssignmentSpec{Skill: "a", Tools: []string{"y", "x", "y"}}, nil)
 	if err != nil || !slices.Equal(assignment.Tools, []string{"x", "y"}) || assignment.Agent != "billing" {
 		t.Errorf("%+v, %v", assignment, err)
@@ -222,12 +223,12 @@ func TestAssignments(t *testing.T) {
 	if !may("z") {
 		t.Error("all are assigned")
 	}
-	if revision := w.agent("billing").Revision; revision != billing.Revision+2 {
+	if revision := w.registry.Agent("billing").Revision; revision != billing.Revision+2 {
 		t.Errorf("revision %d, was %d", revision, billing.Revision)
 	}
-	var invalid *agent.InvalidError
+	var invalid *fault.InvalidError
 	_, err = w.Assign(ctx, operator, billing.ID, agent.AssignmentSpec{Skill: "c"}, nil)
-	if !errors.As(err, &invalid) || invalid.Problems[0].Path != "skill" {
+	if !errors.As(err, &invalid) || invalid.Fields[0].Name != "skill" {
 		t.Errorf("no such skill: %v", err)
 	}
 	check(t, w.Unassign(ctx, operator, billing.ID, assignment.SkillID))
@@ -243,7 +244,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, name := range []string{"c", "a", "b"} {
-		w.apply(`{"skills":[{"name":"` + name + `","transport":"http","url":"http://h/"}],"agents":[{"name":"` + name + `"}]}`)
+		w.registry.ApplyJSON(`{"skills":[{"name":"` + name + `","transport":"http","url":"http://h/"}],"agents":[{"name":"` + name + `"}]}`)
 	}
 	skills, next, err := w.Skills(t.Context(), "", 2)
 	if err != nil || len(skills) != 2 || skills[0].Name != "a" || next != "b" {
@@ -276,16 +277,16 @@ func TestChangesReachOtherProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
-	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/"}],
+	w.registry.ApplyJSON(`{"skills":[{"name":"files","transport":"http","url":"http://h/"}],
 		"agents":[{"name":"billing","skills":[{"skill":"files"}]}]}`)
-	billing := w.agent("billing")
+	billing := w.registry.Agent("billing")
 	key, credential, err := w.CreateKey(ctx, operator, billing.ID)
 	check(t, err)
 	files, err := w.SkillByName(ctx, "files")
 	check(t, err)
 
 	there := w.start(agent.Config{})
-	dropped := w.listen(there)
+	dropped := there.registry.Listen()
 	_, err = there.Authenticate(ctx, credential)
 	check(t, err)
 	skill, _, err := there.Skill(ctx, files.ID)
@@ -293,7 +294,7 @@ func TestChangesReachOtherProcesses(t *testing.T) {
 		t.Fatalf("%+v, %v", skill, err)
 	}
 
-	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/","auto_approve":true}]}`)
+	w.registry.ApplyJSON(`{"skills":[{"name":"files","transport":"http","url":"http://h/","auto_approve":true}]}`)
 	<-dropped
 	if skill, _, err = there.Skill(ctx, files.ID); err != nil || !skill.AutoApprove {
 		t.Errorf("skill %+v, %v", skill, err)
@@ -306,18 +307,18 @@ func TestChangesReachOtherProcesses(t *testing.T) {
 }
 
 // Without notices, memory is wrong for no more than its safety net.
-func TestMemoryExpires(t *testing.T) {
+func TestCacheExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(`{"agents":[{"name":"billing"}]}`)
+	w.registry.ApplyJSON(`{"agents":[{"name":"billing"}]}`)
 	there := w.start(agent.Config{})
 	_, err := there.AgentByName(t.Context(), "billing")
 	check(t, err)
-	check(t, w.DeleteAgent(t.Context(), operator, w.agent("billing").ID))
+	check(t, w.DeleteAgent(t.Context(), operator, w.registry.Agent("billing").ID))
 	if _, err := there.AgentByName(t.Context(), "billing"); err != nil {
 		t.Errorf("remembered: %v", err)
 	}
-	there.clock.forward(5 * time.Second)
+	there.clock.Forward(5 * time.Second)
 	if _, err := there.AgentByName(t.Context(), "billing"); !errors.Is(err, agent.ErrNotFound) {
 		t.Errorf("after the safety net: %v", err)
 	}

@@ -10,19 +10,18 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
-// Reseal encrypts the secrets of skills and agents again that another key than the
-// primary one of the keyset had encrypted, and returns how many rows it changed. What they say stays,
-// so no revision grows, and nobody needs to forget anything.
+// Reseal encrypts secrets of skills and agents with the primary key of the keyset, unless they already are, and returns the number
+// of changed rows. The values stay the same, so no revision changes and no cache is dropped.
 func (s *Service) Reseal(ctx context.Context, tx pgx.Tx) (int, error) {
-	// Nobody else changes secrets until the transaction ends.
+	// The lock keeps other changes of secrets out until the transaction ends.
 	if _, err := tx.Exec(ctx, lockSQL); err != nil {
 		return 0, fmt.Errorf("reseal skills and agents: %w", err)
 	}
-	skills, err := reseal(ctx, tx, s.box, "skills", skillPurpose)
+	skills, err := resealTable(ctx, tx, s.box, "skills", skillPurpose)
 	if err != nil {
 		return 0, err
 	}
-	agents, err := reseal(ctx, tx, s.box, "agents", agentPurpose)
+	agents, err := resealTable(ctx, tx, s.box, "agents", agentPurpose)
 	if err != nil {
 		return 0, err
 	}
@@ -36,11 +35,8 @@ type sealedRow struct {
 	Sealed []byte
 }
 
-func reseal(ctx context.Context, tx pgx.Tx, box *secret.Box, table, purpose string) (int, error) {
-	rows, err := tx.Query(ctx, `SELECT id, name, secrets FROM `+table+` WHERE secrets IS NOT NULL`)
-	if err != nil {
-		return 0, fmt.Errorf("read secrets of %s: %w", table, err)
-	}
+func resealTable(ctx context.Context, tx pgx.Tx, box *secret.Box, table, purpose string) (int, error) {
+	rows, _ := tx.Query(ctx, `SELECT id, name, secrets FROM `+table+` WHERE secrets IS NOT NULL`)
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[sealedRow])
 	if err != nil {
 		return 0, fmt.Errorf("read secrets of %s: %w", table, err)

@@ -50,8 +50,8 @@ func TestReseal(t *testing.T) {
 	check(t, err)
 	added, keyset := w.holding(keyset, (*secret.Keys).Add)
 	promoted, _ := w.holding(keyset, (*secret.Keys).Promote)
-	revisions := w.count(`skills WHERE revision = 1`) + w.count(`agents WHERE revision = 1`)
-	events := w.count(`audit_events`)
+	revisions := w.db.Count(`skills WHERE revision = 1`) + w.db.Count(`agents WHERE revision = 1`)
+	events := w.db.Count(`audit_events`)
 
 	for _, step := range []struct {
 		name string
@@ -62,7 +62,7 @@ func TestReseal(t *testing.T) {
 			t.Errorf("%s: %d, %v", step.name, n, err)
 		}
 	}
-	if now := w.count(`skills WHERE revision = 1`) + w.count(`agents WHERE revision = 1`); now != revisions || w.count(`audit_events`) != events {
+	if now := w.db.Count(`skills WHERE revision = 1`) + w.db.Count(`agents WHERE revision = 1`); now != revisions || w.db.Count(`audit_events`) != events {
 		t.Error("somebody is told of a change")
 	}
 
@@ -83,7 +83,7 @@ func TestReseal(t *testing.T) {
 	}
 }
 
-// TestResealAllOrNothing: what cannot be opened is named, and nothing else changes.
+// The error names a value that cannot be decrypted, and nothing changes.
 func TestResealAllOrNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

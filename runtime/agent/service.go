@@ -1,5 +1,5 @@
 // Package agent owns the registry: agents and their keys, skills and their health, and assignments (tables agents, agent_keys,
-// skills, skill_documents, skill_drafts, skill_listings and assignments). It does not own conversations and the tools that they
+// skills, skill_documents, skill_listings and assignments). It does not own conversations and the tools that they
 // offer (package catalog), tool definitions and pins (package tool), or calls.
 //
 // Agents and skills are cached in each process, since every call needs them. A change of the registry drops the caches of all
@@ -19,7 +19,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
-	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -34,14 +33,12 @@ type Config struct {
 	SkillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
 	// AgentDeleted runs in the transaction that deletes an agent. Nil: nothing runs. See also [Service.OnAgentDeleted].
 	AgentDeleted func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error
-	// CheckDocument returns the origins of the servers in an OpenAPI document. Its error explains to an operator why the document
+	// CheckDocument returns the origins of the servers in an OpenAPI document. Its error tells an operator why the document
 	// is not valid. Nil: an invalid document is found when its tools are listed.
 	CheckDocument func(document []byte) (origins []string, err error)
-	// Examiner reads OpenAPI documents before they are used. Nil: [Service.Examine] is not available.
-	Examiner Examiner
 	// KeyTTL is how long a new key is valid. Zero: until it is revoked.
 	KeyTTL time.Duration
-	// Stdio says which commands skills may run on this server.
+	// Stdio is the policy for commands that skills run on this server.
 	Stdio tool.StdioPolicy
 	// IsPublicHost reports whether a name resolves, and to public addresses only. Nil: [outbound.IsPublicHost].
 	IsPublicHost func(ctx context.Context, host string) bool
@@ -57,8 +54,6 @@ type Service struct {
 	limits       limits
 	skillDeleted func(ctx context.Context, tx pgx.Tx, skillID uuid.UUID) error
 	isPublicHost func(ctx context.Context, host string) bool
-	examiner     Examiner
-	drafts       lentDocuments
 
 	onInvalidate   []func()
 	onAgentDeleted []func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error
@@ -66,13 +61,7 @@ type Service struct {
 	byKey  *registry.Memory[secret.Hash, *Agent]
 	byName *registry.Memory[string, *Agent]
 	byID   *registry.Memory[uuid.UUID, *Agent]
-	skills *registry.Memory[uuid.UUID, registered]
-}
-
-// Examiner lists the operations of OpenAPI documents. Errors are *tool.Failure.
-type Examiner interface {
-	Examine(ctx context.Context, url string) (setting.Examination, error)
-	ExamineDocument(ctx context.Context, document []byte) (setting.Examination, error)
+	skills *registry.Memory[uuid.UUID, cachedSkill]
 }
 
 // limits restrict the skills that can be registered on this server.
@@ -81,8 +70,8 @@ type limits struct {
 	checkDocument func(document []byte) ([]string, error)
 }
 
-// registered is a skill with its server, secrets included.
-type registered struct {
+// cachedSkill is a skill with its server, secrets included.
+type cachedSkill struct {
 	skill  *Skill
 	server tool.Server
 }
@@ -99,11 +88,11 @@ func New(cfg Config) (*Service, error) {
 		isPublicHost: cfg.IsPublicHost,
 		pool:         cfg.Pool, discovery: cfg.Discovery, box: cfg.Box, log: cfg.Logger, keyTTL: cfg.KeyTTL,
 		skillDeleted: cfg.SkillDeleted,
-		limits:       limits{stdio: cfg.Stdio, checkDocument: cfg.CheckDocument}, examiner: cfg.Examiner,
-		byKey:  newMemory[secret.Hash, *Agent](cfg),
-		byName: newMemory[string, *Agent](cfg),
-		byID:   newMemory[uuid.UUID, *Agent](cfg),
-		skills: newMemory[uuid.UUID, registered](cfg),
+		limits:       limits{stdio: cfg.Stdio, checkDocument: cfg.CheckDocument},
+		byKey:        newMemory[secret.Hash, *Agent](cfg),
+		byName:       newMemory[string, *Agent](cfg),
+		byID:         newMemory[uuid.UUID, *Agent](cfg),
+		skills:       newMemory[uuid.UUID, cachedSkill](cfg),
 	}
 	if cfg.AgentDeleted != nil {
 		s.OnAgentDeleted(cfg.AgentDeleted)
@@ -118,11 +107,11 @@ func newMemory[K comparable, V any](cfg Config) *registry.Memory[K, V] {
 	return registry.NewMemory[K](registry.Config[V]{Now: cfg.Now, TTL: registry.SafetyNet, LoadTimeout: loadTimeout})
 }
 
-// OnInvalidate has f called whenever the caches are dropped, for packages that cache values made of agents and skills. It must be
-// called before the service is used.
+// OnInvalidate registers a function to call whenever the caches are dropped, for packages that cache values derived from agents
+// and skills. Call it before using the service.
 func (s *Service) OnInvalidate(f func()) { s.onInvalidate = append(s.onInvalidate, f) }
 
-// OnAgentDeleted has f called in the transaction that deletes an agent. It must be called before the service is used.
+// OnAgentDeleted registers a function to call in the transaction that deletes an agent. Call it before using the service.
 func (s *Service) OnAgentDeleted(f func(ctx context.Context, tx pgx.Tx, agentID uuid.UUID) error) {
 	s.onAgentDeleted = append(s.onAgentDeleted, f)
 }

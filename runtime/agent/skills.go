@@ -11,53 +11,50 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Skill and its server with decrypted secrets: from memory, as Authenticate. ErrNotFound when deleted.
+// Skill returns a cached skill, and its server with decrypted secrets. It returns ErrNotFound for a deleted skill.
 func (s *Service) Skill(ctx context.Context, id uuid.UUID) (*Skill, tool.Server, error) {
-	r, err := s.skills.Get(ctx, id, func(ctx context.Context) (registered, error) {
+	r, err := s.skills.Get(ctx, id, func(ctx context.Context) (cachedSkill, error) {
 		skill, server, err := s.FreshSkill(ctx, id)
-		return registered{skill, server}, err
+		return cachedSkill{skill, server}, err
 	})
 	return r.skill, r.server, err
 }
 
-// FreshSkill reads the database, for the check at dispatch.
+// FreshSkill does the same from the database, for the check at dispatch.
 func (s *Service) FreshSkill(ctx context.Context, id uuid.UUID) (*Skill, tool.Server, error) {
-	row, err := oneSkill(ctx, s.pool, `s.id = $1`, id)
+	row, err := readSkillRow(ctx, s.pool, `s.id = $1`, id)
 	if err != nil {
 		return nil, tool.Server{}, err
 	}
-	server, err := row.server(s.box)
+	server, err := row.buildServer(s.box)
 	if err != nil {
 		return nil, tool.Server{}, err
 	}
 	return &row.Skill, server, nil
 }
 
-// SkillByName reads the database. ErrNotFound.
+// SkillByName reads a skill from the database. ErrNotFound.
 func (s *Service) SkillByName(ctx context.Context, name string) (*Skill, error) {
 	if !tool.ValidName(name) {
 		return nil, fmt.Errorf("skill %q: %w", name, ErrNotFound)
 	}
-	row, err := oneSkill(ctx, s.pool, `s.name = $1`, name)
+	row, err := readSkillRow(ctx, s.pool, `s.name = $1`, name)
 	if err != nil {
 		return nil, err
 	}
 	return &row.Skill, nil
 }
 
-// Skills lists by name, those after the given one, and returns the cursor of the
-// next page (empty: none).
+// Skills lists skills by name, from the one after the cursor. It returns the cursor of the next page, or "" on the last one.
 func (s *Service) Skills(ctx context.Context, after string, limit int) ([]Skill, string, error) {
 	limit = postgres.PageLength(limit)
-	rows, err := s.pool.Query(ctx, `SELECT `+skillColumns+` FROM skills s
+	rows, _ := s.pool.Query(ctx, `SELECT `+skillColumns+` FROM skills s
 		WHERE s.deleted_at IS NULL AND s.name > $1 ORDER BY s.name LIMIT $2`, after, limit+1)
-	if err != nil {
-		return nil, "", fmt.Errorf("list skills: %w", err)
-	}
 	found, err := pgx.CollectRows(rows, scanSkill)
 	if err != nil {
 		return nil, "", fmt.Errorf("list skills: %w", err)
@@ -72,27 +69,26 @@ func (s *Service) Skills(ctx context.Context, after string, limit int) ([]Skill,
 	return skills[:limit], skills[limit-1].Name, nil
 }
 
-// CreateSkill registers a skill. What is known to be wrong with the spec joins what is found wrong here.
-// Errors: *InvalidError, ErrExists.
-func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpec, known ...FieldProblem) (*Skill, error) {
+// CreateSkill registers a skill. The error also lists the invalid fields in known. Errors: *fault.InvalidError, ErrExists.
+func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpec, known ...fault.Field) (*Skill, error) {
 	r := newReport(known...)
-	state := spec.state(r)
+	state := spec.buildState(r)
 	state.validate(r, s.limits)
 	if err := r.err(); err != nil {
 		return nil, fmt.Errorf("create skill %q: %w", spec.Name, err)
 	}
 	public := s.lookUpHosts(ctx, state.httpHosts()...)
 	var skill *Skill
-	err := s.edit(ctx, by, false, func(e *edit) error {
+	err := s.changeRegistry(ctx, by, false, func(e *edit) error {
 		e.public = public
-		if err := absent(oneSkill(ctx, e.tx, `s.name = $1`, spec.Name)); err != nil {
+		if err := ensureAbsent(readSkillRow(ctx, e.tx, `s.name = $1`, spec.Name)); err != nil {
 			return err
 		}
 		id, err := e.insertSkill(ctx, spec.Name, state)
 		if err != nil {
 			return err
 		}
-		skill, err = e.skill(ctx, id)
+		skill, err = e.readSkill(ctx, id)
 		return err
 	})
 	if err != nil {
@@ -101,14 +97,14 @@ func (s *Service) CreateSkill(ctx context.Context, by audit.Actor, spec SkillSpe
 	return skill, nil
 }
 
-// UpdateSkill changes a skill. A patch that changes nothing makes no new
-// revision. What is known to be wrong with it joins what is found wrong here. Errors: ErrChanged, *InvalidError, ErrNotFound.
-func (s *Service) UpdateSkill(ctx context.Context, by audit.Actor, id uuid.UUID, patch SkillPatch, known ...FieldProblem) (*Skill, error) {
-	return s.changeSkill(ctx, by, id, patch.Revision, s.lookUpHosts(ctx, patch.httpHosts()...), patch.apply, known...)
+// UpdateSkill changes a skill. A patch without effect makes no new revision. The error also lists the invalid fields in known.
+// Errors: ErrChanged, *fault.InvalidError, ErrNotFound.
+func (s *Service) UpdateSkill(ctx context.Context, by audit.Actor, id uuid.UUID, patch SkillPatch, known ...fault.Field) (*Skill, error) {
+	return s.changeSkill(ctx, by, id, patch.Revision, s.lookUpHosts(ctx, patch.httpHosts()...), patch.applyTo, known...)
 }
 
-// UpdateTool changes what an operator says of one tool of a skill: one that its server offers or offered, or that something is
-// said of already. Of others [Service.Apply] says it ahead. Otherwise it is as UpdateSkill. Errors: those, tool.ErrNotFound.
+// UpdateTool changes the settings of one tool of a skill. The server must have offered the tool at some time, or the tool must
+// have settings; [Service.Apply] also accepts other tools. Errors: those of UpdateSkill, tool.ErrNotFound.
 func (s *Service) UpdateTool(ctx context.Context, by audit.Actor, id uuid.UUID, toolName string, patch ToolPatch) (*Skill, error) {
 	if err := s.knowsTool(ctx, id, toolName); err != nil {
 		return nil, fmt.Errorf("update tool %q of skill %s: %w", toolName, id, err)
@@ -119,14 +115,14 @@ func (s *Service) UpdateTool(ctx context.Context, by audit.Actor, id uuid.UUID, 
 		if changed.Tools == nil {
 			changed.Tools = map[string]ToolSettings{}
 		}
-		changed.Tools[toolName] = patch.apply(before.Tools[toolName])
-		changed.Tools = normalTools(changed.Tools)
+		changed.Tools[toolName] = patch.applyTo(before.Tools[toolName])
+		changed.Tools = normalizeTools(changed.Tools)
 		return &changed
 	})
 }
 
-// knowsTool reports as an error that nothing is known of a tool, as when its name is misspelt: what is said of it would
-// leave the one that is meant as it was.
+// knowsTool returns tool.ErrNotFound for a tool without settings that the server never offered. Settings under a misspelt name
+// would have no effect.
 func (s *Service) knowsTool(ctx context.Context, id uuid.UUID, toolName string) error {
 	skill, _, err := s.FreshSkill(ctx, id)
 	if err != nil {
@@ -143,19 +139,19 @@ func (s *Service) knowsTool(ctx context.Context, id uuid.UUID, toolName string) 
 }
 
 func (s *Service) changeSkill(ctx context.Context, by audit.Actor, id uuid.UUID, revision *int64, public map[string]bool,
-	apply func(report, *skillState) *skillState, known ...FieldProblem,
+	apply func(report, *skillState) *skillState, known ...fault.Field,
 ) (*Skill, error) {
 	var skill *Skill
-	err := s.edit(ctx, by, false, func(e *edit) error {
+	err := s.changeRegistry(ctx, by, false, func(e *edit) error {
 		e.public = public
-		row, err := oneSkill(ctx, e.tx, `s.id = $1`, id)
+		row, err := readSkillRow(ctx, e.tx, `s.id = $1`, id)
 		if err != nil {
 			return err
 		}
-		if err := current(revision, row.Revision); err != nil {
+		if err := checkRevision(revision, row.Revision); err != nil {
 			return err
 		}
-		before, err := row.state(e.box)
+		before, err := row.buildState(e.box)
 		if err != nil {
 			return err
 		}
@@ -165,12 +161,12 @@ func (s *Service) changeSkill(ctx context.Context, by audit.Actor, id uuid.UUID,
 		if err := r.err(); err != nil {
 			return err
 		}
-		if changes := diff(before.fields(), after.fields()); len(changes) > 0 {
+		if changes := diffFields(before.listFields(), after.listFields()); len(changes) > 0 {
 			if err := e.updateSkill(ctx, row, after, changes); err != nil {
 				return err
 			}
 		}
-		skill, err = e.skill(ctx, id)
+		skill, err = e.readSkill(ctx, id)
 		return err
 	})
 	if err != nil {
@@ -179,12 +175,11 @@ func (s *Service) changeSkill(ctx context.Context, by audit.Actor, id uuid.UUID,
 	return skill, nil
 }
 
-// DeleteSkill takes a skill away from every agent, and its server's
-// connections down. Its calls stay. ErrNotFound.
+// DeleteSkill deletes a skill, its assignments and its connections to the server. Its calls are kept. ErrNotFound.
 func (s *Service) DeleteSkill(ctx context.Context, by audit.Actor, id uuid.UUID) error {
 	var transport tool.Transport
-	err := s.edit(ctx, by, false, func(e *edit) error {
-		row, err := oneSkill(ctx, e.tx, `s.id = $1`, id)
+	err := s.changeRegistry(ctx, by, false, func(e *edit) error {
+		row, err := readSkillRow(ctx, e.tx, `s.id = $1`, id)
 		if err != nil {
 			return err
 		}
@@ -205,7 +200,7 @@ func (s *Service) DeleteSkill(ctx context.Context, by audit.Actor, id uuid.UUID)
 		if err := e.dropDocument(ctx, row.API); err != nil {
 			return err
 		}
-		e.did("skill.deleted", id, auditData(row.Name, nil))
+		e.recordChange(audit.SkillDeleted, id, auditData(row.Name, nil))
 		if s.skillDeleted == nil {
 			return nil
 		}
@@ -220,31 +215,30 @@ func (s *Service) DeleteSkill(ctx context.Context, by audit.Actor, id uuid.UUID)
 	return nil
 }
 
-func (e *edit) skill(ctx context.Context, id uuid.UUID) (*Skill, error) {
-	row, err := oneSkill(ctx, e.tx, `s.id = $1`, id)
+func (e *edit) readSkill(ctx context.Context, id uuid.UUID) (*Skill, error) {
+	row, err := readSkillRow(ctx, e.tx, `s.id = $1`, id)
 	if err != nil {
 		return nil, err
 	}
 	return &row.Skill, nil
 }
 
-// Reconnected is told that somebody connected a skill: agents that have it get a new catalogue.
+// Reconnected gives the agents of a skill a new catalog after a person connected the skill.
 func (s *Service) Reconnected(ctx context.Context, id uuid.UUID) error {
-	return s.edit(ctx, audit.System(), false, func(e *edit) error {
+	return s.changeRegistry(ctx, audit.System(), false, func(e *edit) error {
 		e.changed = true
 		return e.touchUsers(ctx, id)
 	})
 }
 
-// AcceptTool makes a tool's present definition the accepted one. The pin is
-// what the operator saw. Agents that have the skill get a new catalogue. Errors: tool.ErrNotFound,
-// tool.ErrNotCurrent.
+// AcceptTool accepts a tool's present definition, which must have the pin that the operator saw. The skill's agents get a new
+// catalog. Errors: tool.ErrNotFound, tool.ErrNotCurrent.
 func (s *Service) AcceptTool(ctx context.Context, by audit.Actor, skillID uuid.UUID, toolName string, pin tool.Pin) error {
 	return s.settleTool(ctx, by, skillID, toolName, pin, s.discovery.Accept)
 }
 
-// RefuseTool says of a tool's present definition that no call of it is sent, and that no agent is offered it.
-// Otherwise it is as AcceptTool, which takes it back.
+// RefuseTool blocks a tool's present definition: calls of it are not sent, and agents are not offered it. AcceptTool reverses
+// that. Otherwise it works like AcceptTool.
 func (s *Service) RefuseTool(ctx context.Context, by audit.Actor, skillID uuid.UUID, toolName string, pin tool.Pin) error {
 	return s.settleTool(ctx, by, skillID, toolName, pin, s.discovery.Refuse)
 }
@@ -252,7 +246,7 @@ func (s *Service) RefuseTool(ctx context.Context, by audit.Actor, skillID uuid.U
 func (s *Service) settleTool(ctx context.Context, by audit.Actor, skillID uuid.UUID, toolName string, pin tool.Pin,
 	settle func(context.Context, pgx.Tx, uuid.UUID, string, tool.Pin, audit.Actor) error,
 ) error {
-	return s.edit(ctx, by, false, func(e *edit) error {
+	return s.changeRegistry(ctx, by, false, func(e *edit) error {
 		if err := settle(ctx, e.tx, skillID, toolName, pin, by); err != nil {
 			return err
 		}
@@ -261,8 +255,8 @@ func (s *Service) settleTool(ctx context.Context, by audit.Actor, skillID uuid.U
 	})
 }
 
-// absent turns having found something into ErrExists.
-func absent[T any](_ T, err error) error {
+// ensureAbsent returns ErrExists if a lookup found something.
+func ensureAbsent[T any](_ T, err error) error {
 	if err == nil {
 		return ErrExists
 	}
@@ -270,4 +264,31 @@ func absent[T any](_ T, err error) error {
 		return nil
 	}
 	return err
+}
+
+// Risk says how carefully a reviewer should look at a call.
+type Risk string
+
+// The risks of calls.
+const (
+	RiskStandard    Risk = "standard"
+	RiskDestructive Risk = "destructive" // by the server's hint
+	RiskMarked      Risk = RiskHigh      // an operator marked the tool
+)
+
+// RiskOf returns the risk of calls of a skill's tool with this definition. The operator's setting counts; a server's hint can only
+// raise the risk.
+func (s *Service) RiskOf(ctx context.Context, skill uuid.UUID, name string, d tool.Definition) (Risk, error) {
+	found, _, err := s.Skill(ctx, skill)
+	switch {
+	case errors.Is(err, ErrNotFound): // deleted: the decision reports that
+	case err != nil:
+		return "", fmt.Errorf("read risk of tool %s: %w", name, err)
+	case found.Tools[name].Risk != "":
+		return RiskMarked, nil
+	}
+	if hint := d.Hints().DestructiveHint; hint != nil && *hint {
+		return RiskDestructive, nil
+	}
+	return RiskStandard, nil
 }

@@ -8,6 +8,8 @@ import (
 	"net/textproto"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,54 +18,39 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// skillState is all that an operator says of a skill, secrets in clear.
+// skillState holds the settings of a skill, with its secrets in clear.
 type skillState struct {
-	Transport        tool.Transport
-	URL              string
-	Command          []string
-	Headers          map[string]string // names in canonical form
-	Env              map[string]string
-	RunAs            string
-	Paths            tool.Paths
-	OAuth            *OAuthSpec
-	PerUser          bool
-	API              apiState
-	AutoApprove      bool
-	TrustNewTools    bool
-	ApprovalTimeout  time.Duration
-	ApprovalValidity time.Duration // zero: as ApprovalTimeout
-	CallTimeout      time.Duration
-	Resources        string
-	Edits            string
-	Questions        string
-	IdentityHeaders  IdentityHeaders
-	Tools            map[string]ToolSettings // without those that say nothing
-	Attention        attention
+	Transport tool.Transport
+	URL       string
+	Command   []string
+	Headers   map[string]string // names in canonical form
+	Env       map[string]string
+	RunAs     string
+	Paths     tool.Paths
+	OAuth     *OAuthSpec
+	PerUser   bool
+	API       apiState
+	SkillSettings
 }
 
-// skillSettings is the stored form of what is not secret.
+// skillSettings is the stored form of the fields that are not secret and have no column.
 type skillSettings struct {
-	URL              string    `json:"url,omitempty"`
-	Command          []string  `json:"command,omitempty"`
-	HeaderNames      []string  `json:"header_names,omitempty"`
-	EnvNames         []string  `json:"env_names,omitempty"`
-	RunAs            string    `json:"run_as,omitempty"`
-	OAuth            *OAuth    `json:"oauth,omitempty"`
-	PerUser          bool      `json:"per_user,omitempty"`
-	Resources        string    `json:"resources,omitempty"` // empty: gated
-	Edits            string    `json:"edits,omitempty"`     // empty: by_risk
-	Questions        string    `json:"questions,omitempty"` // empty: reviewer
-	API              *tool.API `json:"api,omitempty"`
-	ApprovalValidity Duration  `json:"approval_validity,omitzero"` // zero: as the approval timeout
-
-	Paths           tool.Paths      `json:"paths,omitzero"`
-	IdentityHeaders IdentityHeaders `json:"identity_headers,omitzero"`
+	URL         string     `json:"url,omitempty"`
+	Command     []string   `json:"command,omitempty"`
+	HeaderNames []string   `json:"header_names,omitempty"`
+	EnvNames    []string   `json:"env_names,omitempty"`
+	RunAs       string     `json:"run_as,omitempty"`
+	Paths       tool.Paths `json:"paths,omitzero"`
+	OAuth       *OAuth     `json:"oauth,omitempty"`
+	PerUser     bool       `json:"per_user,omitempty"`
+	API         *tool.API  `json:"api,omitempty"`
+	storedSkillSettings
 
 	// PublicHosts are the names in http URLs that had public addresses when the skill first named them; see [tool.Server].
 	PublicHosts []string `json:"public_hosts,omitempty"`
 }
 
-// skillSecrets is what is stored encrypted.
+// skillSecrets are stored encrypted.
 type skillSecrets struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
@@ -71,27 +58,20 @@ type skillSecrets struct {
 	Auth    string            `json:"auth,omitempty"`
 }
 
-func (s *skillState) secrets() skillSecrets {
-	return skillSecrets{Headers: s.Headers, Env: s.Env, OAuth: s.OAuth.secrets(), Auth: s.API.secret}
-}
-
-func (s skillSecrets) none() bool { return len(s.Headers)+len(s.Env)+len(s.OAuth)+len(s.Auth) == 0 }
-
-func (s *skillState) settings() skillSettings {
+func (s *skillState) storedSettings() skillSettings {
 	return skillSettings{
 		URL: s.URL, Command: s.Command,
 		HeaderNames: slices.Sorted(maps.Keys(s.Headers)), EnvNames: slices.Sorted(maps.Keys(s.Env)),
-		RunAs: s.RunAs, Paths: s.Paths,
-		OAuth: s.OAuth.open(), PerUser: s.PerUser, Resources: s.Resources, Edits: s.Edits, Questions: s.Questions, IdentityHeaders: s.IdentityHeaders, API: s.API.stored(),
-		ApprovalValidity: Duration(s.ApprovalValidity),
+		RunAs: s.RunAs, Paths: s.Paths, OAuth: s.OAuth.withoutSecrets(), PerUser: s.PerUser, API: s.API.storedAPI(),
+		storedSkillSettings: s.stored(),
 	}
 }
 
 // skillPurpose binds sealed values to the skills table.
 const skillPurpose = "skill"
 
-// seal encrypts the secrets of a row; none are nil.
-func seal(box *secret.Box, purpose string, id uuid.UUID, secrets any, none bool) ([]byte, error) {
+// sealSecrets encrypts the secrets of a row. It returns nil if there are none.
+func sealSecrets(box *secret.Box, purpose string, id uuid.UUID, secrets any, none bool) ([]byte, error) {
 	if none {
 		return nil, nil
 	}
@@ -102,8 +82,8 @@ func seal(box *secret.Box, purpose string, id uuid.UUID, secrets any, none bool)
 	return box.Seal(text, secret.For(purpose, id))
 }
 
-// unseal is the way back.
-func unseal(box *secret.Box, purpose string, id uuid.UUID, sealed []byte, secrets any) error {
+// unsealSecrets reverses sealSecrets.
+func unsealSecrets(box *secret.Box, purpose string, id uuid.UUID, sealed []byte, secrets any) error {
 	if sealed == nil {
 		return nil
 	}
@@ -117,28 +97,19 @@ func unseal(box *secret.Box, purpose string, id uuid.UUID, sealed []byte, secret
 	return nil
 }
 
-// state is what a spec declares, with its defaults filled in.
-func (spec SkillSpec) state(r report) *skillState {
-	r.name("name", spec.Name)
-	r.check(spec.URL == "" || !spec.Transport.IsAPI(), "url", "belongs to transport http; that of an API is base_url")
+// buildState converts a spec and fills in its defaults. It reports only problems that the state does not show.
+func (spec *SkillSpec) buildState(r report) *skillState {
+	r.checkName("name", spec.Name)
+	r.check(spec.URL == "" || !spec.Transport.IsAPI(), "url", "belongs to transport http; use base_url for an API")
 	r.check(spec.BaseURL == "" || spec.Transport.IsAPI(), "base_url", "belongs to transports openapi and http-api")
 	var paths tool.Paths
-	set(&paths, spec.Paths)
+	setIfGiven(&paths, spec.Paths)
 	return &skillState{
 		RunAs: spec.RunAs, Paths: paths,
-		Transport: spec.Transport, URL: cmp.Or(spec.BaseURL, spec.URL), Command: spec.Command, API: spec.APISpec.state(),
+		Transport: spec.Transport, URL: cmp.Or(spec.BaseURL, spec.URL), Command: spec.Command, API: spec.APISpec.buildState(),
 		Headers: canonicalHeaders(r, spec.Headers), Env: maps.Clone(spec.Env),
-		OAuth: spec.OAuth.normal(), PerUser: perUser(r, spec.Connection),
-		AutoApprove: spec.AutoApprove, TrustNewTools: spec.TrustNewTools,
-		ApprovalTimeout:  orDefault(spec.ApprovalTimeout, DefaultApprovalTimeout),
-		ApprovalValidity: orDefault(spec.ApprovalValidity, 0),
-		CallTimeout:      orDefault(spec.CallTimeout, DefaultCallTimeout),
-		Resources:        resources(spec.Resources),
-		Edits:            cmp.Or(spec.Edits, EditsByRisk),
-		Questions:        cmp.Or(spec.Questions, QuestionsReviewer),
-		IdentityHeaders:  spec.IdentityHeaders.normal(),
-		Tools:            normalTools(spec.Tools),
-		Attention:        attention{spec.Team, spec.EscalateTo},
+		OAuth: spec.OAuth.normalize(), PerUser: parseConnection(r, spec.Connection),
+		SkillSettings: spec.settings(),
 	}
 }
 
@@ -149,7 +120,7 @@ func orDefault(d *Duration, otherwise time.Duration) time.Duration {
 	return time.Duration(*d)
 }
 
-// canonicalHeaders refuses two spellings of one name.
+// canonicalHeaders returns headers with canonical names. It refuses two spellings of one name.
 func canonicalHeaders(r report, headers map[string]string) map[string]string {
 	canonical := make(map[string]string, len(headers))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
@@ -162,8 +133,8 @@ func canonicalHeaders(r report, headers map[string]string) map[string]string {
 	return canonical
 }
 
-// normalTools leaves out what says nothing.
-func normalTools(tools map[string]ToolSettings) map[string]ToolSettings {
+// normalizeTools removes settings that equal the default.
+func normalizeTools(tools map[string]ToolSettings) map[string]ToolSettings {
 	normal := make(map[string]ToolSettings, len(tools))
 	for name, settings := range tools {
 		if !settings.Disabled() {
@@ -176,62 +147,41 @@ func normalTools(tools map[string]ToolSettings) map[string]ToolSettings {
 	return normal
 }
 
-// apply returns the state that a patch makes of s.
-func (patch SkillPatch) apply(r report, s *skillState) *skillState {
+// applyTo returns the state of a skill after the patch. Secrets must be given again when they would go to another server, or to
+// other code.
+func (patch SkillPatch) applyTo(r report, s *skillState) *skillState {
 	changed := *s
-	set(&changed.Transport, patch.Transport)
-	r.check(patch.URL == nil || *patch.URL == "" || !changed.Transport.IsAPI(), "url", "belongs to transport http; that of an API is base_url")
+	setIfGiven(&changed.Transport, patch.Transport)
+	r.check(patch.URL == nil || *patch.URL == "" || !changed.Transport.IsAPI(), "url", "belongs to transport http; use base_url for an API")
 	r.check(patch.BaseURL == nil || *patch.BaseURL == "" || changed.Transport.IsAPI(), "base_url", "belongs to transports openapi and http-api")
-	set(&changed.URL, patch.URL)
-	set(&changed.URL, patch.BaseURL)
-	changed.API = patch.APIPatch.apply(s.API)
-	set(&changed.Command, patch.Command)
-	set(&changed.RunAs, patch.RunAs)
-	set(&changed.Paths, patch.Paths)
-	set(&changed.AutoApprove, patch.AutoApprove)
-	set(&changed.TrustNewTools, patch.TrustNewTools)
-	set(&changed.Resources, patch.Resources)
-	if patch.Edits != nil {
-		changed.Edits = cmp.Or(*patch.Edits, EditsByRisk)
-	}
-	set(&changed.Questions, patch.Questions)
-	if patch.IdentityHeaders != nil {
-		changed.IdentityHeaders = patch.IdentityHeaders.normal()
-	}
-	if patch.ApprovalTimeout != nil {
-		changed.ApprovalTimeout = time.Duration(*patch.ApprovalTimeout)
-	}
-	if patch.ApprovalValidity != nil {
-		changed.ApprovalValidity = time.Duration(*patch.ApprovalValidity)
-	}
-	if patch.CallTimeout != nil {
-		changed.CallTimeout = time.Duration(*patch.CallTimeout)
-	}
-	if patch.Tools != nil {
-		changed.Tools = normalTools(*patch.Tools)
-	}
+	setIfGiven(&changed.URL, patch.URL)
+	setIfGiven(&changed.URL, patch.BaseURL)
+	changed.API = patch.APIPatch.applyTo(s.API)
+	setIfGiven(&changed.Command, patch.Command)
+	setIfGiven(&changed.RunAs, patch.RunAs)
+	setIfGiven(&changed.Paths, patch.Paths)
+	changed.SkillSettings = patch.applySettings(s.SkillSettings)
 	if patch.Connection != nil {
-		changed.PerUser = perUser(r, *patch.Connection)
+		changed.PerUser = parseConnection(r, *patch.Connection)
 	}
-	changed.Attention = s.Attention.with(patch.Team, patch.EscalateTo)
-	changed.OAuth = patch.OAuth.apply(s.OAuth)
+	changed.OAuth = patch.OAuth.applyTo(s.OAuth)
 	headers := make(map[string]*string, len(patch.Headers))
 	for name, value := range patch.Headers {
 		headers[textproto.CanonicalMIMEHeaderKey(name)] = value
 	}
-	changed.Headers, changed.Env = merge(s.Headers, headers), merge(s.Env, patch.Env)
+	changed.Headers, changed.Env = mergeValues(s.Headers, headers), mergeValues(s.Env, patch.Env)
 	if !slices.Equal(s.Command, changed.Command) || changesCode(patch.Env) {
-		stale(r.below("env"), changed.Env, patch.Env, givenForAnotherProgram)
+		requireSecretsAgain(r.below("env"), changed.Env, patch.Env, givenForAnotherProgram)
 	}
-	if !sameOrigin(s.home(), changed.home()) {
-		stale(r.below("headers"), changed.Headers, headers, givenForAnother)
-		stale(r.below("oauth"), changed.OAuth.secrets(), patch.OAuth.secrets(), givenForAnother)
+	if !sameOrigin(s.secretTarget(), changed.secretTarget()) {
+		requireSecretsAgain(r.below("headers"), changed.Headers, headers, givenForAnother)
+		requireSecretsAgain(r.below("oauth"), changed.OAuth.listSecrets(), patch.OAuth.listSecrets(), givenForAnother)
 		r.below("auth").check(changed.API.secret == "" || patch.Auth != nil && patch.Auth.Secret != "", "secret", givenForAnother)
 	}
 	return &changed
 }
 
-// changesCode reports whether variables make the same command run other code, which would read the others.
+// changesCode reports whether variables make the same command run other code, which could read the other variables.
 func changesCode(env map[string]*string) bool {
 	for name, value := range env {
 		if value != nil && tool.ChoosesCode(name) {
@@ -241,10 +191,10 @@ func changesCode(env map[string]*string) bool {
 	return false
 }
 
-func (patch ToolPatch) apply(s ToolSettings) ToolSettings {
-	set(&s.Risk, patch.Risk)
-	set(&s.Idempotent, patch.Idempotent)
-	set(&s.Select, patch.Select)
+func (patch ToolPatch) applyTo(s ToolSettings) ToolSettings {
+	setIfGiven(&s.Risk, patch.Risk)
+	setIfGiven(&s.Idempotent, patch.Idempotent)
+	setIfGiven(&s.Select, patch.Select)
 	if patch.Enabled != nil {
 		s.Enabled = patch.Enabled
 	}
@@ -256,22 +206,22 @@ const (
 	givenForAnotherProgram = "was given for another command: give its value again, or remove it"
 )
 
-// stale refuses secrets that nobody gave again.
-func stale[V any](r report, kept map[string]string, given map[string]V, message string) {
+// requireSecretsAgain refuses stored secrets that the patch does not give again.
+func requireSecretsAgain[V any](r report, kept map[string]string, given map[string]V, message string) {
 	for _, name := range slices.Sorted(maps.Keys(kept)) {
 		_, again := given[name]
 		r.check(again, name, message)
 	}
 }
 
-func set[T any](target *T, value *T) {
+func setIfGiven[T any](target *T, value *T) {
 	if value != nil {
 		*target = *value
 	}
 }
 
-// merge sets what has a value and removes what is nil.
-func merge(values map[string]string, patch map[string]*string) map[string]string {
+// mergeValues sets the values of a patch. A nil value removes the name.
+func mergeValues(values map[string]string, patch map[string]*string) map[string]string {
 	merged := maps.Clone(values)
 	if merged == nil {
 		merged = map[string]string{}
@@ -286,7 +236,7 @@ func merge(values map[string]string, patch map[string]*string) map[string]string
 	return merged
 }
 
-// sameOrigin keeps a secret from going to another server than it was given for.
+// sameOrigin reports whether two addresses have the same origin, so that a secret for one may be sent to the other.
 func sameOrigin(a, b string) bool {
 	if a == b {
 		return true
@@ -294,4 +244,68 @@ func sameOrigin(a, b string) bool {
 	ua, errA := url.Parse(a)
 	ub, errB := url.Parse(b)
 	return errA == nil && errB == nil && ua.Host != "" && ua.Scheme == ub.Scheme && ua.Host == ub.Host
+}
+
+// listFields lists a skill's fields in the order of holdpoint.yaml.
+func (s *skillState) listFields() []field {
+	if s == nil {
+		return nil
+	}
+	list := fieldList{{name: "transport", value: string(s.Transport)}}
+	if !s.Transport.IsAPI() {
+		list.add("url", s.URL)
+	}
+	list = append(list, s.listAPIFields()...)
+	list.add("command", jsonText(s.Command))
+	list.add("run_as", s.RunAs)
+	list.add("paths.read", jsonText(s.Paths.Read))
+	list.add("paths.write", jsonText(s.Paths.Write))
+	list = append(list, secretFields("headers.", s.Headers)...)
+	list = append(list, secretFields("env.", s.Env)...)
+	list = append(list, s.OAuth.listFields()...)
+	if s.Transport != tool.Stdio {
+		list.add("connection", s.connectionKind())
+	}
+	return append(list, s.listSettings()...)
+}
+
+func listTools(tools map[string]ToolSettings) []field {
+	var list []field
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
+		list = append(list, field{name: "tools." + name, value: tools[name].String()})
+	}
+	return list
+}
+
+func (s *skillState) connectionKind() string {
+	if s.PerUser {
+		return ConnectionPerUser
+	}
+	return ConnectionShared
+}
+
+func secretFields(prefix string, values map[string]string) []field {
+	var list []field
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		list = append(list, field{name: prefix + name, value: values[name], secret: true})
+	}
+	return list
+}
+
+// String formats the settings as in holdpoint.yaml.
+func (s ToolSettings) String() string {
+	var parts []string
+	if s.Risk != "" {
+		parts = append(parts, "risk: "+s.Risk)
+	}
+	if s.Idempotent {
+		parts = append(parts, "idempotent: true")
+	}
+	if s.Disabled() {
+		parts = append(parts, "enabled: false")
+	}
+	if s.Select != "" {
+		parts = append(parts, "select: "+strconv.Quote(s.Select))
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
 }

@@ -1,98 +1,95 @@
 package agent
 
 import (
-	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// querier reads: the pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-const skillColumns = `s.id, s.name, s.transport, s.settings, s.secrets, s.auto_approve, s.trust_new_tools,
-	s.approval_timeout_ms, s.call_timeout_ms, s.tools, coalesce(s.team, ''), coalesce(s.escalate_to, ''), s.revision, s.discovered_at, s.listed_at,
+const skillColumns = `s.id, s.name, s.transport, s.settings, s.secrets, ` + skillSettingValues + `, s.revision, s.discovered_at, s.listed_at,
 	coalesce(s.list_error_kind, ''), coalesce(s.list_error, ''), s.skipped, s.created_at, s.updated_at,
 	coalesce((SELECT octet_length(d.document) FROM skill_documents d WHERE d.digest = decode(s.settings #>> '{api,document}', 'hex')), 0)`
 
 // skillRow is a skill as it is stored.
 type skillRow struct {
 	Skill
-	settings           skillSettings
-	sealed             []byte
-	approvalMS, callMS int64
-}
-
-func (r *skillRow) targets() []any {
-	return []any{
-		&r.ID, &r.Name, &r.Transport, &r.settings, &r.sealed, &r.AutoApprove, &r.TrustNewTools,
-		&r.approvalMS, &r.callMS, &r.Tools, &r.Team, &r.EscalateTo, &r.Revision,
-		&r.Health.DiscoveredAt, &r.Health.ListedAt, &r.Health.ErrorKind, &r.Health.Error, &r.Health.Skipped, &r.CreatedAt, &r.UpdatedAt, &r.DocumentSize,
-	}
-}
-
-// complete fills in what is stored in another form.
-func (r *skillRow) complete() {
-	r.URL, r.Command = r.settings.URL, r.settings.Command
-	r.HeaderNames, r.EnvNames = r.settings.HeaderNames, r.settings.EnvNames
-	r.RunAs, r.Paths = r.settings.RunAs, r.settings.Paths
-	r.OAuth, r.PerUser, r.API = r.settings.OAuth, r.settings.PerUser, r.settings.API
-	r.Resources, r.Edits, r.IdentityHeaders = resources(r.settings.Resources), cmp.Or(r.settings.Edits, EditsByRisk), r.settings.IdentityHeaders
-	r.Questions = cmp.Or(r.settings.Questions, QuestionsReviewer)
-	r.ApprovalTimeout = time.Duration(r.approvalMS) * time.Millisecond
-	r.ApprovalValidity = time.Duration(r.settings.ApprovalValidity)
-	r.CallTimeout = time.Duration(r.callMS) * time.Millisecond
+	settings skillSettings
+	sealed   []byte
 }
 
 func scanSkill(row pgx.CollectableRow) (*skillRow, error) {
 	r := &skillRow{}
-	err := row.Scan(r.targets()...)
-	r.complete()
-	return r, err
+	return r, r.scan(row)
 }
 
-// open decrypts.
-func (r *skillRow) open(box *secret.Box) (skillSecrets, error) {
+// scan reads skillColumns, and the columns after them.
+func (r *skillRow) scan(row pgx.CollectableRow, more ...any) error {
+	err := row.Scan(slices.Concat(
+		[]any{&r.ID, &r.Name, &r.Transport, &r.settings, &r.sealed},
+		r.settingTargets(),
+		[]any{
+			&r.Revision, &r.Health.DiscoveredAt, &r.Health.ListedAt, &r.Health.ErrorKind, &r.Health.Error, &r.Health.Skipped,
+			&r.CreatedAt, &r.UpdatedAt, &r.DocumentSize,
+		}, more)...)
+	stored := &r.settings
+	r.URL, r.Command, r.HeaderNames, r.EnvNames = stored.URL, stored.Command, stored.HeaderNames, stored.EnvNames
+	r.RunAs, r.Paths, r.OAuth, r.PerUser, r.API = stored.RunAs, stored.Paths, stored.OAuth, stored.PerUser, stored.API
+	r.setStored(&stored.storedSkillSettings)
+	return err
+}
+
+// milliseconds scans a number of milliseconds into a duration.
+type milliseconds time.Duration
+
+// ScanInt64 implements [pgtype.Int64Scanner].
+func (m *milliseconds) ScanInt64(v pgtype.Int8) error {
+	*m = milliseconds(time.Duration(v.Int64) * time.Millisecond)
+	return nil
+}
+
+// openSecrets decrypts.
+func (r *skillRow) openSecrets(box *secret.Box) (skillSecrets, error) {
 	var secrets skillSecrets
-	if err := unseal(box, skillPurpose, r.ID, r.sealed, &secrets); err != nil {
+	if err := unsealSecrets(box, skillPurpose, r.ID, r.sealed, &secrets); err != nil {
 		return secrets, fmt.Errorf("read secrets of skill %s: %w", r.Name, err)
 	}
 	return secrets, nil
 }
 
-func (r *skillRow) server(box *secret.Box) (tool.Server, error) {
-	secrets, err := r.open(box)
+func (r *skillRow) buildServer(box *secret.Box) (tool.Server, error) {
+	secrets, err := r.openSecrets(box)
 	if err != nil {
 		return tool.Server{}, err
 	}
 	server := tool.Server{
 		SkillID: r.ID, Skill: r.Name, Revision: r.Revision, Transport: r.Transport,
 		URL: r.URL, PublicHosts: r.settings.PublicHosts, Headers: secrets.Headers, Command: r.Command, Env: secrets.Env, RunAs: r.RunAs, Paths: r.Paths,
-		Authorization: r.OAuth.with(secrets.OAuth).authorization(), PerUser: r.PerUser,
+		Authorization: r.OAuth.withSecrets(secrets.OAuth).buildAuthorization(), PerUser: r.PerUser,
 	}
 	if r.Transport.IsAPI() {
-		server.API, server.AuthSecret = r.api(), secrets.Auth
+		var api tool.API
+		setIfGiven(&api, r.API)
+		server.API, server.AuthSecret = apiWithSelects(api, r.Tools), secrets.Auth
 	}
 	return server, nil
 }
 
-// api is what a source is told of an HTTP API.
-func (r *skillRow) api() *tool.API {
-	api := tool.API{Select: map[string]string{}}
-	if r.API != nil {
-		api = *r.API
-		api.Select = map[string]string{}
-	}
-	for name, settings := range r.Tools {
+// apiWithSelects returns the settings of an HTTP API with the jq programs of its tools.
+func apiWithSelects(api tool.API, tools map[string]ToolSettings) *tool.API {
+	api.Select = map[string]string{}
+	for name, settings := range tools {
 		if settings.Select != "" {
 			api.Select[name] = settings.Select
 		}
@@ -100,8 +97,8 @@ func (r *skillRow) api() *tool.API {
 	return &api
 }
 
-func (r *skillRow) state(box *secret.Box) (*skillState, error) {
-	secrets, err := r.open(box)
+func (r *skillRow) buildState(box *secret.Box) (*skillState, error) {
+	secrets, err := r.openSecrets(box)
 	if err != nil {
 		return nil, err
 	}
@@ -114,19 +111,13 @@ func (r *skillRow) state(box *secret.Box) (*skillState, error) {
 		RunAs:     r.RunAs,
 		Paths:     r.Paths,
 		Transport: r.Transport, URL: r.URL, Command: r.Command, Headers: secrets.Headers, Env: secrets.Env,
-		OAuth: r.OAuth.with(secrets.OAuth), PerUser: r.PerUser,
-		AutoApprove: r.AutoApprove, TrustNewTools: r.TrustNewTools,
-		ApprovalTimeout: r.ApprovalTimeout, ApprovalValidity: r.ApprovalValidity, CallTimeout: r.CallTimeout, Resources: r.Resources, Edits: r.Edits, Questions: r.Questions,
-		IdentityHeaders: r.IdentityHeaders, Tools: r.Tools,
-		Attention: attention{r.Team, r.EscalateTo},
+		OAuth: r.OAuth.withSecrets(secrets.OAuth), PerUser: r.PerUser,
+		SkillSettings: r.SkillSettings,
 	}, nil
 }
 
-func oneSkill(ctx context.Context, db querier, where string, arg any) (*skillRow, error) {
-	rows, err := db.Query(ctx, `SELECT `+skillColumns+` FROM skills s WHERE s.deleted_at IS NULL AND `+where, arg)
-	if err != nil {
-		return nil, fmt.Errorf("read skill %v: %w", arg, err)
-	}
+func readSkillRow(ctx context.Context, db postgres.Querier, where string, arg any) (*skillRow, error) {
+	rows, _ := db.Query(ctx, `SELECT `+skillColumns+` FROM skills s WHERE s.deleted_at IS NULL AND `+where, arg)
 	row, err := pgx.CollectExactlyOneRow(rows, scanSkill)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("skill %v: %w", arg, ErrNotFound)
@@ -150,21 +141,19 @@ func (e *edit) insertSkill(ctx context.Context, name string, s *skillState) (uui
 	if err := e.keepDocument(ctx, s); err != nil {
 		return id, err
 	}
-	settings := s.settings()
+	settings := s.storedSettings()
 	settings.PublicHosts = e.publicHosts(nil, s)
-	_, err = e.tx.Exec(ctx, `INSERT INTO skills (id, name, transport, settings, secrets, auto_approve, trust_new_tools,
-			approval_timeout_ms, call_timeout_ms, tools, team, escalate_to)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, nullif($11, ''), nullif($12, ''))`, id, name, string(s.Transport), settings, sealed,
-		s.AutoApprove, s.TrustNewTools, s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools,
-		s.Attention.Team, s.Attention.EscalateTo)
+	_, err = e.tx.Exec(ctx, `INSERT INTO skills (id, name, transport, settings, secrets, `+skillSettingColumns+`)
+		VALUES ($1, $2, $3, $4, $5, `+skillSettingParameters+`)`,
+		append([]any{id, name, string(s.Transport), settings, sealed}, s.settingArguments()...)...)
 	if err != nil {
 		return id, err
 	}
-	e.did("skill.created", id, auditData(name, diff(nil, s.fields())))
+	e.recordChange(audit.SkillCreated, id, auditData(name, diffFields(nil, s.listFields())))
 	return id, nil
 }
 
-// updateSkill stores a changed skill; agents that have it see a new revision.
+// updateSkill stores a changed skill, and increments the revisions of its agents.
 func (e *edit) updateSkill(ctx context.Context, row *skillRow, s *skillState, changes []FieldChange) error {
 	sealed, err := e.sealSkill(row.ID, s)
 	if err != nil {
@@ -173,15 +162,11 @@ func (e *edit) updateSkill(ctx context.Context, row *skillRow, s *skillState, ch
 	if err := e.keepDocument(ctx, s); err != nil {
 		return err
 	}
-	settings := s.settings()
+	settings := s.storedSettings()
 	settings.PublicHosts = e.publicHosts(row, s)
-	_, err = e.tx.Exec(ctx, `UPDATE skills SET transport = $2, settings = $3, secrets = $4, auto_approve = $5,
-			trust_new_tools = $6, approval_timeout_ms = $7, call_timeout_ms = $8, tools = $9,
-			team = nullif($10, ''), escalate_to = nullif($11, ''),
-			revision = revision + 1, updated_at = holdpoint_now() WHERE id = $1`,
-		row.ID, string(s.Transport), settings, sealed, s.AutoApprove, s.TrustNewTools,
-		s.ApprovalTimeout.Milliseconds(), s.CallTimeout.Milliseconds(), s.Tools,
-		s.Attention.Team, s.Attention.EscalateTo)
+	_, err = e.tx.Exec(ctx, `UPDATE skills SET (transport, settings, secrets, `+skillSettingColumns+`) = ($3, $4, $5, `+skillSettingParameters+`),
+			revision = revision + 1, updated_at = holdpoint_now() WHERE id = $1 AND name = $2`,
+		append([]any{row.ID, row.Name, string(s.Transport), settings, sealed}, s.settingArguments()...)...)
 	if err != nil {
 		return err
 	}
@@ -190,11 +175,55 @@ func (e *edit) updateSkill(ctx context.Context, row *skillRow, s *skillState, ch
 	}
 	data := auditData(row.Name, changes)
 	data["revision"] = row.Revision + 1
-	e.did("skill.updated", row.ID, data)
+	e.recordChange(audit.SkillUpdated, row.ID, data)
 	return e.touchUsers(ctx, row.ID)
 }
 
 func (e *edit) sealSkill(id uuid.UUID, s *skillState) ([]byte, error) {
-	secrets := s.secrets()
-	return seal(e.box, skillPurpose, id, secrets, secrets.none())
+	secrets := skillSecrets{Headers: s.Headers, Env: s.Env, OAuth: s.OAuth.listSecrets(), Auth: s.API.secret}
+	none := len(secrets.Headers)+len(secrets.Env)+len(secrets.OAuth)+len(secrets.Auth) == 0
+	return sealSecrets(e.box, skillPurpose, id, secrets, none)
+}
+
+// Document returns an OpenAPI document that an operator gave by value, by its SHA-256 in hex. ErrNotFound.
+func (s *Service) Document(ctx context.Context, digest string) ([]byte, error) {
+	sum, err := hex.DecodeString(digest)
+	if err != nil {
+		return nil, fmt.Errorf("document %q: %w", digest, ErrNotFound)
+	}
+	var document []byte
+	err = s.pool.QueryRow(ctx, `SELECT document FROM skill_documents WHERE digest = $1`, sum).Scan(&document)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("document %s: %w", digest, ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read document %s: %w", digest, err)
+	}
+	return document, nil
+}
+
+// keepDocument stores a new document of a skill.
+func (e *edit) keepDocument(ctx context.Context, s *skillState) error {
+	if s.API.document == nil {
+		return nil
+	}
+	_, err := e.tx.Exec(ctx, `INSERT INTO skill_documents (digest, document) VALUES (decode($1, 'hex'), $2) ON CONFLICT DO NOTHING`,
+		s.API.Document, s.API.document)
+	if err != nil {
+		return fmt.Errorf("store document: %w", err)
+	}
+	return nil
+}
+
+// dropDocument deletes a document that a skill had, unless another skill has it.
+func (e *edit) dropDocument(ctx context.Context, api *tool.API) error {
+	if api == nil || api.Document == "" {
+		return nil
+	}
+	_, err := e.tx.Exec(ctx, `DELETE FROM skill_documents WHERE digest = decode($1, 'hex') AND NOT EXISTS (
+		SELECT FROM skills WHERE deleted_at IS NULL AND settings #>> '{api,document}' = $1)`, api.Document)
+	if err != nil {
+		return fmt.Errorf("delete document: %w", err)
+	}
+	return nil
 }

@@ -12,31 +12,24 @@ import (
 // Agent is an identity that runs conversations.
 type Agent struct {
 	ID           uuid.UUID
-	KeyID        uuid.UUID // of the key that it authenticated with; else uuid.Nil
+	KeyID        uuid.UUID // of the key that authenticated it, or uuid.Nil
 	Name         string
 	Instructions string
-	Model        json.RawMessage // nil: none; its api key is never here
-	WaitBudget   time.Duration   // how long a response is held open; default 50 s
-	ErrorStyle   string          // ErrorStyleMCP or ErrorStyleCodes
-	ReplyTimeout time.Duration   // after it a tools/call is answered -32003; zero: never. What counts, whoever set it
-	// ReplyTimeoutSet is the reply timeout that an operator set. Zero: that of the error style.
-	ReplyTimeoutSet time.Duration
-	Limits          Limits
-	Team            string // whose attention its calls want; empty: everybody's
-	EscalateTo      string // the team that is asked at half of the deadline; empty: none
-	Revision        int64  // grows with every change of the agent, its assignments and their skills
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
+	Model        json.RawMessage // nil: none; it has no API key
+	AgentSettings
+	Revision  int64 // incremented with every change of the agent, its assignments or their skills
+	CreatedAt time.Time
+	UpdatedAt time.Time
 }
 
 // Key is an agent's credential, without its secret.
 type Key struct {
 	ID        uuid.UUID
 	AgentID   uuid.UUID
-	Hint      string // the first characters, to tell keys apart
+	Hint      string // the first characters
 	CreatedAt time.Time
-	CreatedBy uuid.UUID  // the person; uuid.Nil: not known
-	ExpiresAt *time.Time // nil: it does not end by itself
+	CreatedBy uuid.UUID  // a person, or uuid.Nil if unknown
+	ExpiresAt *time.Time // nil: never
 	RevokedAt *time.Time
 }
 
@@ -49,33 +42,21 @@ type Skill struct {
 	Command     []string
 	HeaderNames []string // their values are secret
 	EnvNames    []string // likewise
-	RunAs       string   // of stdio: the account it runs as; empty: one of its own
+	RunAs       string   // of stdio: the account of the program; empty: an account for this skill only
 	Paths       tool.Paths
-	OAuth       *OAuth // nil: nothing was said of it
-	PerUser     bool   // each person has a connection of their own
-	// API is what else is said of an HTTP API, whose base URL is URL. Nil: it is none, or nothing is said.
-	API             *tool.API
-	DocumentSize    int // in bytes, of the document that was given by value
-	AutoApprove     bool
-	TrustNewTools   bool
-	ApprovalTimeout time.Duration // default 5 m
-	// ApprovalValidity is how long an approved call may be sent after the decision. Zero: as long as the decision could take.
-	ApprovalValidity time.Duration
-	CallTimeout      time.Duration // default 60 s
-	Resources        string        // ResourcesGated or ResourcesPass; those of an auto-approved skill always pass
-	Edits            string        // EditsByRisk, EditsAlone or EditsSecond
-	Questions        string        // QuestionsReviewer or QuestionsClient; of gated calls
-	IdentityHeaders  IdentityHeaders
-	Tools            map[string]ToolSettings
-	Team             string // whose attention its calls want; it comes before the agent's. Empty: the agent's
-	EscalateTo       string // likewise
-	Revision         int64
-	Health           Health
-	CreatedAt        time.Time
-	UpdatedAt        time.Time
+	OAuth       *OAuth // nil: not set
+	PerUser     bool   // each person has their own connection
+	// API has the other settings of an HTTP API, whose base URL is URL. Nil: there are none.
+	API          *tool.API
+	DocumentSize int // in bytes, of the document given by value
+	SkillSettings
+	Revision  int64
+	Health    Health
+	CreatedAt time.Time
+	UpdatedAt time.Time
 }
 
-// OAuth is how a skill's server is authorized to, without the secrets; see [OAuthSpec].
+// OAuth has a skill's OAuth settings without the secrets; see [OAuthSpec].
 type OAuth struct {
 	Grant       tool.Grant `json:"grant"`
 	Issuer      string     `json:"issuer,omitempty"`
@@ -85,28 +66,21 @@ type OAuth struct {
 	TrustOrigin bool       `json:"trust_origin,omitempty"`
 	IDPIssuer   string     `json:"idp_issuer,omitempty"`
 	IDPClientID string     `json:"idp_client_id,omitempty"`
-	Secrets     []string   `json:"secrets,omitempty"` // names of those that are set: client_secret, private_key, idp.client_secret
+	Secrets     []string   `json:"secrets,omitempty"` // names of the secrets that are set: client_secret, private_key, idp.client_secret
 }
 
 // RiskHigh marks a tool whose calls are always parked.
 const RiskHigh = "high"
 
-// ToolSettings are what an operator says of one tool of a skill.
+// ToolSettings are an operator's settings for one tool of a skill.
 type ToolSettings struct {
-	Risk       string `json:"risk,omitempty"`       // "high" or empty; a high risk is always parked
+	Risk       string `json:"risk,omitempty"`       // "high" or empty; calls of high risk are always parked
 	Idempotent bool   `json:"idempotent,omitempty"` // may be sent again
 	Enabled    *bool  `json:"enabled,omitempty"`    // nil: enabled
-	Select     string `json:"select,omitempty"`     // of HTTP APIs: a jq program, which makes the result of a JSON answer; empty: all of it
+	Select     string `json:"select,omitempty"`     // of HTTP APIs: a jq program that reduces JSON responses; empty: none
 }
 
-// The ways to approve a reviewer's edit of a call's arguments.
-const (
-	EditsByRisk = "by_risk" // a second reviewer approves edits of tools of high risk, the editor all others
-	EditsAlone  = "alone"   // the editor approves them
-	EditsSecond = "second"  // a second reviewer approves them
-)
-
-// EditNeedsSecond reports whether another reviewer than the editor has to approve an edit of a call of one of its tools.
+// EditNeedsSecond reports whether an edit of a call of this tool needs the approval of a reviewer other than the editor.
 func (s *Skill) EditNeedsSecond(name string) bool {
 	switch s.Edits {
 	case EditsAlone:
@@ -117,16 +91,16 @@ func (s *Skill) EditNeedsSecond(name string) bool {
 	return s.Tools[name].Risk == RiskHigh
 }
 
-// Disabled reports whether an operator switched the tool off.
+// Disabled reports whether an operator disabled the tool.
 func (s ToolSettings) Disabled() bool { return s.Enabled != nil && !*s.Enabled }
 
-// Health is how the last discovery of a skill went.
+// Health is the result of the last discovery of a skill.
 type Health struct {
 	DiscoveredAt *time.Time // first success
 	ListedAt     *time.Time // last attempt
-	ErrorKind    string     // a tool.FailureKind; empty: the last attempt succeeded
+	ErrorKind    string     // a tool.FailureKind, or "" after a success
 	Error        string
-	Skipped      []tool.Skipped // tools that the last successful one left out, with the reasons
+	Skipped      []tool.Skipped // tools that the last success left out, with reasons
 }
 
 // Assignment lets an agent use a skill.
@@ -135,6 +109,6 @@ type Assignment struct {
 	Agent   string
 	SkillID uuid.UUID
 	Skill   string
-	Tools   []string // nil: all of them
-	Prefix  *string  // nil: the skill's name; "" : none
+	Tools   []string // nil: all tools
+	Prefix  *string  // nil: the skill's name; "": none
 }

@@ -1,9 +1,9 @@
-// Package api owns the JSON API under /api/v1 and its OpenAPI document: who may use which
-// route, the shapes of requests and answers, and the translation of the
-// domain's errors into problems (RFC 9457). It owns no data and decides nothing.
+// Package api owns the JSON API under /api/v1 and its OpenAPI document: the rule of each route, the shapes of requests and
+// responses, and the mapping of the services' errors to problems (RFC 9457). It owns no data and makes no decisions.
 package api
 
 //go:generate go test -run ^TestDocument$ . -update
+//go:generate go generate ../../internal/client
 
 import (
 	"bytes"
@@ -14,7 +14,9 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -22,77 +24,75 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/api/conversations"
+	"github.com/holdpoint/holdpoint/runtime/api/operate"
+	"github.com/holdpoint/holdpoint/runtime/api/rest"
+	"github.com/holdpoint/holdpoint/runtime/api/review"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
+	"github.com/holdpoint/holdpoint/runtime/call/history"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/runtime/trial"
 )
 
-// Config is what an [API] is made of. Fields without a default are needed.
+// Config has the services of an [API]. Fields without a default are required.
 type Config struct {
 	Calls     *call.Service
 	Figures   *figures.Service
+	History   *history.Service
 	Agents    *agent.Service
+	Trials    *trial.Service
 	Catalog   *catalog.Service
 	Identity  *identity.Service
 	OAuth     *oauthclient.Service
 	Notify    *notify.Service
 	Callbacks *callback.Service
-	// Converse holds conversations. Nil: none are held here. It needs Now, which bounds writes to those who follow one.
+	// Converse runs conversations. Nil: this server runs none. It needs Now, for the write deadlines of event streams.
 	Converse *converse.Service
 	Now      func() time.Time
 
-	Audit audit.Database // reads the audit and the approvals, and records who exports it: a pool
+	Audit audit.Database // a pool: reads the audit log and records exports
 
-	// Failures takes notice of credentials that are not valid. Nil: nobody does.
+	// Failures records invalid credentials. Nil: they are not recorded.
 	Failures *authfail.Log
-	// Server is told to operators.
-	Server ServerSettings
-	// Discovery knows the tools of skills. Nil: the one that Calls asks.
+	// Server is shown to operators.
+	Server operate.ServerSettings
+	// Discovery lists the tools of skills. Nil: that of Calls.
 	Discovery *tool.Discovery
-	// Logger is told of internal errors. Nil: nobody is.
+	// Logger receives internal errors. Nil: they are dropped.
 	Logger *slog.Logger
 }
 
-// API is the JSON API.
+// API is the JSON API: it authenticates requests, checks the rules of routes, and maps errors to problems.
 type API struct {
-	calls     *call.Service
-	figures   *figures.Service
-	agents    *agent.Service
-	catalog   *catalog.Service
-	identity  *identity.Service
-	oauth     *oauthclient.Service
-	notify    *notify.Service
-	callbacks *callback.Service
-	converse  *converse.Service
-	now       func() time.Time
-	audit     audit.Database
+	directory *rest.Directory
+	review    *review.Handlers
 	failures  *authfail.Log
-	discovery *tool.Discovery
 	log       *slog.Logger
-	server    ServerSettings
 
 	mux      *http.ServeMux
 	huma     huma.API
-	byID     map[string]route
-	document []byte
-	draining context.Context // ends when streams are to
+	rules    map[string]rest.Rule   // by operation
+	document func() ([]byte, error) // made on the first request for it
+	draining context.Context        // ends when event streams have to end
 	drain    context.CancelFunc
 }
 
 // New makes the API.
 func New(c Config) (*API, error) {
-	if c.Calls == nil || c.Figures == nil || c.Agents == nil || c.Catalog == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Audit == nil {
-		return nil, errors.New("make api: Calls, Figures, Agents, Catalog, Identity, OAuth, Notify, Callbacks and Audit are needed")
+	if c.Calls == nil || c.Figures == nil || c.History == nil || c.Agents == nil || c.Trials == nil || c.Catalog == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Audit == nil {
+		return nil, errors.New("make api: Calls, Figures, History, Agents, Trials, Catalog, Identity, OAuth, Notify, Callbacks and Audit are required")
 	}
 	if c.Converse != nil && c.Now == nil {
-		return nil, errors.New("make api: Converse needs Now")
+		return nil, errors.New("make api: Converse requires Now")
 	}
 	if c.Discovery == nil {
 		c.Discovery = c.Calls.Discovery
@@ -101,25 +101,41 @@ func New(c Config) (*API, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &API{
-		calls: c.Calls, figures: c.Figures, agents: c.Agents, catalog: c.Catalog, identity: c.Identity, oauth: c.OAuth, notify: c.Notify, callbacks: c.Callbacks,
-		converse: c.Converse, now: c.Now, audit: c.Audit, failures: c.Failures, discovery: c.Discovery, log: c.Logger, server: c.Server,
-		mux: http.NewServeMux(), byID: make(map[string]route),
+		directory: &rest.Directory{Identity: c.Identity, Agents: c.Agents}, failures: c.Failures, log: c.Logger,
+		mux: http.NewServeMux(), rules: make(map[string]rest.Rule),
 	}
 	a.draining, a.drain = context.WithCancel(context.Background())
-	for _, r := range routes() {
-		a.byID[r.ID] = r
+	a.review = review.New(a.directory, review.Services{
+		Calls: c.Calls, Figures: c.Figures, History: c.History, Discovery: c.Discovery, Audit: c.Audit, Logger: c.Logger,
+	})
+	talk := &conversations.Handlers{
+		Directory: a.directory, History: c.History, Catalog: c.Catalog, Converse: c.Converse,
+		Now: c.Now, Logger: c.Logger, Draining: a.draining, Authenticate: a.authenticate,
 	}
+	operation := operate.New(a.directory, operate.Services{
+		Calls: c.Calls, Trials: c.Trials, Discovery: c.Discovery, OAuth: c.OAuth, Notify: c.Notify, Callbacks: c.Callbacks,
+		Failures: c.Failures, Server: c.Server,
+	})
 	a.huma = humago.New(a.mux, humaConfig())
-	a.huma.UseMiddleware(checkMediaType, a.authorize, traced)
-	if err := a.registerAll(); err != nil {
-		return nil, fmt.Errorf("make api: %w", err)
+	a.huma.UseMiddleware(checkMediaType, a.authorize, joinTrace)
+	for _, r := range slices.Concat(a.review.Routes(), talk.Routes(), operation.Routes()) {
+		a.rules[r.ID] = r.Rule
+		r.Register(a.huma, a.toProblem)
 	}
-	var err error
-	if a.document, err = a.describe(); err != nil {
-		return nil, fmt.Errorf("make api: %w", err)
-	}
+	a.document = sync.OnceValues(a.describeAPI)
 	a.mux.HandleFunc("GET /api/openapi.json", a.serveDocument)
 	return a, nil
+}
+
+// ExportCalls starts an export for a person who may see all calls.
+func (a *API) ExportCalls(ctx context.Context, by audit.Actor, f history.Filter, format string) (http.Handler, error) {
+	return a.review.ExportCalls(ctx, by, f, format)
+}
+
+// ExportAudit starts an export of audit events, newest first, as JSON Lines. The event about the export is the first, if the
+// filter selects it.
+func (a *API) ExportAudit(ctx context.Context, by audit.Actor, f audit.Filter) (http.Handler, error) {
+	return a.review.ExportAudit(ctx, by, f)
 }
 
 func humaConfig() huma.Config {
@@ -129,7 +145,7 @@ func humaConfig() huma.Config {
 			Info: &huma.Info{
 				Title:       "Holdpoint",
 				Version:     "1",
-				Description: "Agents, skills, connections to them, calls, and the queue of calls that wait for a decision.",
+				Description: "Agents, skills and their connections, calls, and the queue of calls that wait for a decision.",
 				License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 			},
 			Components: &huma.Components{
@@ -144,7 +160,7 @@ func humaConfig() huma.Config {
 			},
 			Security: []map[string][]string{{"bearer": {}}, {"agentKey": {}}},
 		},
-		Formats:                      map[string]huma.Format{"application/json": format(), "json": format()},
+		Formats:                      map[string]huma.Format{"application/json": bodyFormat(), "json": bodyFormat()},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 		Transformers:                 []huma.Transformer{fromHuma},
@@ -154,11 +170,10 @@ func humaConfig() huma.Config {
 // Mount adds the API to a mux.
 func (a *API) Mount(mux *http.ServeMux) { mux.Handle("/api/", a) }
 
-// Drain ends the streams of events, and those that begin from now on at once. Call it before
-// [http.Server.Shutdown], which waits for open responses.
+// Drain ends all event streams, and later ones at once. Call it before [http.Server.Shutdown], which waits for open responses.
 func (a *API) Drain() { a.drain() }
 
-// ServeHTTP answers a request; one that no route is for, with a problem too.
+// ServeHTTP serves a request. Unknown paths and methods get a problem too.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	handler, pattern := a.mux.Handler(r)
 	if pattern != "" {
@@ -170,14 +185,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refusal := &refusalWriter{header: w.Header()}
 	handler.ServeHTTP(refusal, r)
 	if refusal.status == http.StatusMethodNotAllowed {
-		writeProblem(w, problem(http.StatusMethodNotAllowed, CodeMethodNotAllowed,
+		writeProblem(w, rest.NewProblem(http.StatusMethodNotAllowed, rest.CodeMethodNotAllowed,
 			"%s is not possible here; %s is", r.Method, w.Header().Get("Allow")))
 		return
 	}
-	writeProblem(w, problem(http.StatusNotFound, CodeNotFound, "there is nothing at this path"))
+	writeProblem(w, rest.NewProblem(http.StatusNotFound, rest.CodeNotFound, "there is nothing at this path"))
 }
 
-// refusalWriter takes the status and the headers of the mux's own refusal, and drops its text.
+// refusalWriter keeps the status and the headers of the mux's own refusal and drops its text.
 type refusalWriter struct {
 	header http.Header
 	status int
@@ -187,13 +202,13 @@ func (w *refusalWriter) Header() http.Header         { return w.header }
 func (w *refusalWriter) WriteHeader(status int)      { w.status = status }
 func (w *refusalWriter) Write(b []byte) (int, error) { return len(b), nil }
 
-// checkMediaType refuses bodies that do not say they are JSON.
+// checkMediaType refuses bodies that are not declared as JSON.
 func checkMediaType(ctx huma.Context, next func(huma.Context)) {
 	if value := ctx.Header("Content-Type"); value != "" && ctx.Operation().RequestBody != nil {
 		media, _, err := mime.ParseMediaType(value)
 		if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
 			_, w := humago.Unwrap(ctx)
-			writeProblem(w, problem(http.StatusUnsupportedMediaType, CodeInvalidRequest,
+			writeProblem(w, rest.NewProblem(http.StatusUnsupportedMediaType, rest.CodeInvalidRequest,
 				"header.Content-Type: expected application/json"))
 			return
 		}
@@ -201,18 +216,16 @@ func checkMediaType(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 }
 
-// Document is the OpenAPI document, indented.
-func (a *API) Document() []byte { return bytes.Clone(a.document) }
-
-func (a *API) describe() ([]byte, error) {
+// describeAPI returns the OpenAPI document, indented.
+func (a *API) describeAPI() ([]byte, error) {
 	document := a.huma.OpenAPI()
 	schemas := document.Components.Schemas.Map()
-	delete(schemas, "ErrorModel") // huma's own, which fromHuma replaces
+	delete(schemas, "ErrorModel") // fromHuma replaces huma's own errors
 	delete(schemas, "ErrorDetail")
 	for _, schema := range schemas {
 		for _, property := range schema.Properties {
 			if property.Nullable && len(property.Enum) > 0 {
-				property.Enum = append(property.Enum, nil) // null is one of them
+				property.Enum = append(property.Enum, nil)
 			}
 		}
 	}
@@ -228,6 +241,12 @@ func (a *API) describe() ([]byte, error) {
 }
 
 func (a *API) serveDocument(w http.ResponseWriter, _ *http.Request) {
+	text, err := a.document()
+	if err != nil {
+		a.log.Error("serve the OpenAPI document", "error", err)
+		http.Error(w, fault.InternalText, http.StatusInternalServerError)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(a.document) // the client may be gone
+	_, _ = w.Write(text) // the client may be gone
 }

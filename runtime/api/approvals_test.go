@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// hostile arguments: what a careless encoder would change.
+// hostile arguments contain numbers, escapes and spaces that a careless encoder changes.
 const hostile = `{"big":9007199254740993,"huge":1e400,"zero":-0,"html":"<b>&amp;","sep":"` + "\u2028" + `","esc":"\u003c\u202e"}`
 
 func (w *world) digest(id uuid.UUID) string {
@@ -61,7 +61,7 @@ func TestApprovalShape(t *testing.T) {
 	}
 }
 
-// An operator's word stands before the server's claim, as in the dashboard.
+// An operator's risk setting overrides the server's hint, as in the dashboard.
 func TestApprovalSaysTheRisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -78,11 +78,11 @@ func TestApprovalSaysTheRisk(t *testing.T) {
 		t.Errorf("marked: %v", got)
 	}
 	w.send("PATCH", "/api/v1/skills/files/tools/write", w.operator, `{"risk":""}`).want(t, 200)
-	w.source.offer(strings.Replace(writeTool, `{"name"`, `{"annotations":{"destructiveHint":true},"name"`, 1))
+	w.source.Offer(strings.Replace(writeTool, `{"name"`, `{"annotations":{"destructiveHint":true},"name"`, 1))
 	w.get("skills/files/tools?refresh=true", w.operator).want(t, 200)
 	second := w.park(`{"n":2}`)
 	if got := risk(second); got != "destructive" {
-		t.Errorf("as its server says: %v", got)
+		t.Errorf("risk by the server's hint: %v", got)
 	}
 	w.post("approvals/"+second.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(second))).want(t, 200)
 	if got := risk(second); got != nil {
@@ -239,7 +239,7 @@ func TestEditWithASecondReviewer(t *testing.T) {
 	id := w.park(`{"n":1}`)
 	path, approve := "approvals/"+id.String(), "approvals/"+id.String()+"/approve"
 	before := w.get(path, w.reviewer).want(t, 200)
-	// Of a skill whose edits need a second reviewer, which the setting of this test's skill says.
+	// The skill's edits need a second reviewer.
 	if v := w.send("PATCH", "/api/v1/skills/files", w.operator, `{"edits":"second"}`).want(t, 200); v["edits"] != "second" {
 		t.Fatalf("skill %v", v)
 	}

@@ -85,7 +85,7 @@ func TestCallbacks(t *testing.T) {
 	w.send("DELETE", "/api/v1/"+one, w.operator, "").problem(t, 404, "not_found")
 }
 
-// wrongCallbacks asks for what is refused.
+// wrongCallbacks sends requests that are refused.
 func (w *world) wrongCallbacks(t *testing.T) {
 	t.Helper()
 	for body, location := range map[string]string{

@@ -40,13 +40,13 @@ func TestCallShape(t *testing.T) {
 	}
 }
 
-// TestMineIsMine: calls of others do not exist.
+// TestMineIsMine checks that calls of other callers do not exist.
 func TestMineIsMine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	paula := w.token("paula", identity.Reviewer)
 	bare, hers := w.park(`{"n":1}`), w.submit("files__write", `{"n":1}`, w.personID(paula))
-	other := w.otherKey()
+	other := w.newKey("other")
 
 	w.get("calls/"+bare.String(), w.key).want(t, 200)
 	w.get("calls/"+hers.String(), w.key).problem(t, 404, "not_found")
@@ -76,7 +76,7 @@ func TestMineIsMine(t *testing.T) {
 		t.Errorf("the key sees %d conversations", n)
 	}
 	if v := w.get("conversations?limit=1", w.key).want(t, 200); len(items(t, v)) != 1 || v["next_cursor"] != nil {
-		t.Errorf("a page is short, or its cursor tells of another's conversation: %v", v)
+		t.Errorf("a page is short, or its cursor reveals another caller's conversation: %v", v)
 	}
 	if n := count("conversations?agent=billing", w.reviewer); n != 2 {
 		t.Errorf("the reviewer sees %d conversations", n)
@@ -137,11 +137,9 @@ func TestResolve(t *testing.T) {
 func TestFailedCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.mu.Lock()
-	w.source.reply = func() (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		return tool.Result{}, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "no", RPC: []byte(`{"code":-1,"message":"<no>"}`)}
-	}
-	w.source.mu.Unlock()
+	})
 	id := w.submit("open__write", `{}`, uuid.Nil)
 	w.wait(id)
 	answer := w.get("calls/"+id.String(), w.key)

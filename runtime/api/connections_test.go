@@ -18,11 +18,11 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// protected is a skill server that wants a token, and its authorization server beside it.
+// protected is a skill server that requires a token, with its authorization server.
 type protected struct {
 	*httptest.Server
-	closed atomic.Bool // the authorization server answers nothing of use
-	others []string    // authorization servers that the skill's server names too
+	closed atomic.Bool // the authorization server answers with errors
+	others []string    // further authorization servers in the skill server's metadata
 }
 
 const accessToken, refreshToken, clientSecret = "4ccess-s3cret", "r3fresh-s3cret", "cl1ent-s3cret"
@@ -70,7 +70,7 @@ func (w *world) protect(p *protected, name, connection string) *agent.Skill {
 	return skill
 }
 
-// begin asks for the address at which a person connects a skill.
+// begin requests the URL at which a person connects a skill.
 func (w *world) begin(skill, token, body string) url.Values {
 	w.t.Helper()
 	v := w.post("skills/"+skill+"/connect", token, body).want(w.t, 200)
@@ -82,7 +82,7 @@ func (w *world) begin(skill, token, body string) url.Values {
 	return address.Query()
 }
 
-// connect connects a skill, as the browser of a person would.
+// connect connects a skill as a person's browser does.
 func (w *world) connect(p *protected, skill, token string) {
 	w.t.Helper()
 	asked := w.begin(skill, token, "")
@@ -90,7 +90,7 @@ func (w *world) connect(p *protected, skill, token string) {
 	check(w.t, err)
 }
 
-// connections lists what somebody sees, and looks for secrets in it.
+// connections lists the connections that a caller sees, and checks that they contain no secrets.
 func (w *world) connections(token, query string) []map[string]any {
 	w.t.Helper()
 	got := w.get("connections"+query, token)
@@ -107,7 +107,7 @@ func (w *world) connections(token, query string) []map[string]any {
 	return list
 }
 
-// has checks fields of something that the API showed.
+// has checks fields of an object.
 func has(t *testing.T, what string, got map[string]any, fields string) {
 	t.Helper()
 	var want map[string]json.RawMessage
@@ -148,7 +148,7 @@ func TestSharedConnection(t *testing.T) {
 	}
 	w.get("connections?skill=nothing", w.operator).problem(t, 404, "not_found")
 	if got := w.connections(w.reviewer, ""); len(got) != 1 {
-		t.Errorf("of what all share a reviewer sees %v", got)
+		t.Errorf("shared connections that a reviewer sees: %v", got)
 	}
 	w.get("connections/"+id, w.reviewer).want(t, 200)
 	w.post("connections/"+id+"/disconnect", w.reviewer, "").problem(t, 403, "forbidden")
@@ -179,7 +179,7 @@ func TestOwnConnections(t *testing.T) {
 	w.post("connections/"+id+"/disconnect", walt, "").problem(t, 404, "not_found")
 	has(t, "still", w.get("connections/"+id, vera).want(t, 200), `{"state":"connected"}`)
 
-	// The key of an old connection must not end the one that all share now.
+	// The key of an old connection must not end the present shared connection.
 	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), w.skillID("ledger"), patch(t, `{"connection":"shared"}`))
 	check(t, err)
 	w.connect(p, "ledger", w.operator)
@@ -320,7 +320,7 @@ func TestCallsThatWaitForAConnection(t *testing.T) {
 	w.protect(p, "ledger", "per_user")
 	vera := w.token("vera", identity.Reviewer)
 	w.connect(p, "ledger", vera)
-	w.source.lack(&tool.Connect{Reason: "nobody has connected this skill yet"})
+	w.source.Require(&tool.Connect{Reason: "nobody has connected this skill yet"})
 	id := w.submit("ledger__write", `{"n":1}`, w.personID(vera))
 	w.submit("ledger__write", `{"n":2}`, w.personID(vera))
 	w.submit("files__write", `{"n":3}`, uuid.Nil)

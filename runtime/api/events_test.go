@@ -15,7 +15,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Whoever comes back is told what came since, wherever they had been.
+// A follower that reconnects gets the entries since its last one, in any process.
 func TestFollowFromAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -28,7 +28,7 @@ func TestFollowFromAnywhere(t *testing.T) {
 	one, two := w.follow(server, path+"/events", w.key, ""), w.follow(server, path+"/events", w.reviewer, "")
 	w.approveOnly()
 	events := one.until(state("idle"))
-	for i, e := range events { // how it stands is told as of the entries before, neither earlier nor later
+	for i, e := range events { // a state is that of the entries before it
 		before := entries(events[:i])
 		if e.name == "state" && e.get(t)["last_seq"] != float64(len(before)) {
 			t.Errorf("after %d entries: %s", len(before), e)
@@ -36,7 +36,7 @@ func TestFollowFromAnywhere(t *testing.T) {
 	}
 	whole := entries(events)
 	if second := entries(two.until(state("idle"))); !slices.Equal(whole, second) {
-		t.Errorf("two followers were told\n%s\n%s", whole, second)
+		t.Errorf("two followers got\n%s\n%s", whole, second)
 	}
 	messages := items(t, w.get(path+"/messages", w.key).want(t, 200))
 	if len(messages) != len(whole) || len(whole) != 9 {
@@ -61,7 +61,7 @@ func TestFollowFromAnywhere(t *testing.T) {
 	}
 }
 
-// A reply under way is told from its beginning to whoever comes in the middle of it.
+// A follower that starts in the middle of a reply gets the reply from its beginning.
 func TestFollowReply(t *testing.T) {
 	t.Parallel()
 	play := newStage()
@@ -139,7 +139,7 @@ func TestFollowEndsWithTheServer(t *testing.T) {
 	}
 }
 
-// A process stops in the middle of a reply; another goes on, and so does whoever followed.
+// A process stops in the middle of a reply. Another process continues it, and followers reconnect.
 func TestFollowOverARestart(t *testing.T) {
 	t.Parallel()
 	play := newStage()
@@ -166,11 +166,11 @@ func TestFollowOverARestart(t *testing.T) {
 	all = append(append(all, events...), f.until(state("idle"))...)
 	told := entries(all)
 	if len(told) != 2 || !strings.HasPrefix(told[0], "1 user ") || !strings.HasPrefix(told[1], "2 assistant ") || !strings.Contains(told[1], "Whole answer") {
-		t.Errorf("told %v", told)
+		t.Errorf("got %v", told)
 	}
 }
 
-// A credential that is revoked shows nothing any more.
+// After the credential is revoked, the stream sends nothing.
 func TestFollowWithARevokedKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -183,11 +183,11 @@ func TestFollowWithARevokedKey(t *testing.T) {
 	w.send("DELETE", "/api/v1/agents/billing/keys/"+created["id"].(string), w.operator, "").want(t, 204)
 	w.post(path+"/messages", w.key, `{"message":"secret"}`).want(t, 202)
 	if e, more := f.next(); more {
-		t.Errorf("told %v", e)
+		t.Errorf("got %v", e)
 	}
 }
 
-// Who does not read is let go of.
+// A follower that does not read is disconnected.
 func TestFollowWithoutReading(t *testing.T) {
 	t.Parallel()
 	play := newStage()
@@ -199,13 +199,13 @@ func TestFollowWithoutReading(t *testing.T) {
 	w.settled(w.server(w.process), path, "idle")
 
 	stalled := w.start(play)
-	stalled.clock = func() time.Time { return time.Now().Add(-29 * time.Second) } // writes have a second
+	stalled.clock = func() time.Time { return time.Now().Add(-29 * time.Second) } // writes time out after a second
 	released := make(chan struct{})
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		defer close(released)
 		stalled.handler.ServeHTTP(rw, r)
 	}))
-	const held = 64 << 10 // by each socket, in bytes: left alone, they grow
+	const held = 64 << 10 // in bytes by each socket; without a limit, their buffers grow
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 		if err := c.(*net.TCPConn).SetWriteBuffer(held); err != nil {
 			t.Error(err)

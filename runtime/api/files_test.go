@@ -14,7 +14,7 @@ import (
 
 const noteUpload = `{"filename":"note.html","content_type":"text/html","size":7}`
 
-// upload puts content where an answer says.
+// upload puts content to the URL of an announcement.
 func (w *world) upload(presigned map[string]any, content string) {
 	w.t.Helper()
 	url, _ := presigned["upload_url"].(string)
@@ -71,11 +71,11 @@ func TestFiles(t *testing.T) {
 		t.Errorf("events: %v", events)
 	}
 	w.get("calls/"+callID.String()+"/files/"+uuid.NewString(), w.reviewer).problem(t, 404, "not_found")
-	w.get("calls/"+callID.String()+"/files/"+id, w.otherKey()).problem(t, 404, "not_found")
+	w.get("calls/"+callID.String()+"/files/"+id, w.newKey("other")).problem(t, 404, "not_found")
 	w.send("DELETE", "/api/v1/files/"+id, w.key, "").problem(t, 409, "state_conflict")
 }
 
-// To everybody but the agent and the person it acts for a file does not exist.
+// A file exists only for the agent and the person that it acts for.
 func TestFilesAreTheirOwners(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -86,7 +86,7 @@ func TestFilesAreTheirOwners(t *testing.T) {
 	const asBilling = `{"agent":"billing","filename":"a","content_type":"text/plain","size":1}`
 	agents, olgas := mine(w.key, noteUpload), mine(w.operator, asBilling)
 	for name, c := range map[string]struct{ id, token string }{
-		"another agent": {agents, w.otherKey()}, "a person": {agents, w.operator}, "the agent on nobody's behalf": {olgas, w.key},
+		"another agent": {agents, w.newKey("other")}, "a person": {agents, w.operator}, "the agent on nobody's behalf": {olgas, w.key},
 		"another person": {olgas, w.reviewer}, "nobody's": {uuid.NewString(), w.key}, "no id": {"x", w.key},
 	} {
 		w.get("files/"+c.id, c.token).problem(t, 404, "not_found")

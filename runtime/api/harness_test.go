@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,9 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/notify"
-	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/internal/postgrestest"
-	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -32,34 +28,25 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
 	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/runtimetest"
 	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/runtime/trial"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = worldtest.Check
 
-// fakeSource is the skill servers: what they offer, and how they answer.
-type fakeSource struct {
-	mu    sync.Mutex
-	tools []string
-	reply func() (tool.Result, error)
-	// missing is what somebody has to do before calls; nil: nothing.
-	missing *tool.Connect
-}
+// fakeSource stands for all skill servers. It asks a question if the caller can answer one.
+type fakeSource struct{ runtimetest.Source }
 
 const (
 	writeTool = `{"name":"write","description":"Write <b>","inputSchema":{"type":"object"}}`
 	otherTool = `{"name":"write","description":"Write something else","inputSchema":{"type":"object"}}`
 )
 
-// unconnected is what is missing where each person has a connection of their own and nobody is named.
+// unconnected is the failure of a request for no person to a skill with a connection for each person.
 func unconnected(server tool.Server) error {
 	if server.PerUser && server.Principal == uuid.Nil {
 		return &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "nobody is connected"}
@@ -67,38 +54,22 @@ func unconnected(server tool.Server) error {
 	return nil
 }
 
-func (f *fakeSource) List(_ context.Context, server tool.Server) (tool.Listing, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var l tool.Listing
+func (f *fakeSource) List(ctx context.Context, server tool.Server) (tool.Listing, error) {
 	if err := unconnected(server); err != nil {
-		return l, err
+		return tool.Listing{}, err
 	}
-	for _, text := range f.tools {
-		d, err := tool.ParseDefinition(json.RawMessage(text))
-		if err != nil {
-			return l, &tool.Failure{Kind: tool.ProtocolFailure, Message: err.Error()}
-		}
-		l.Tools = append(l.Tools, d)
-	}
-	return l, nil
+	return f.Source.List(ctx, server)
 }
 
-func (f *fakeSource) Call(ctx context.Context, _ tool.Server, r tool.CallRequest) (tool.Result, error) {
-	f.mu.Lock()
-	reply := f.reply
-	f.mu.Unlock()
-	if r.Caller.Ask != nil {
-		answers, err := r.Caller.Ask(ctx, []tool.Question{{Method: "elicitation/create", Params: json.RawMessage(`{"message":"which account?"}`)}})
-		if err != nil {
-			return tool.Result{}, err
-		}
-		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answers[0]) + `}`)}, nil
+func (f *fakeSource) Call(ctx context.Context, server tool.Server, r tool.CallRequest) (tool.Result, error) {
+	if r.Caller.Ask == nil {
+		return f.Source.Call(ctx, server, r)
 	}
-	if reply != nil {
-		return reply()
+	answers, err := r.Caller.Ask(ctx, []tool.Question{{Method: "elicitation/create", Params: json.RawMessage(`{"message":"which account?"}`)}})
+	if err != nil {
+		return tool.Result{}, err
 	}
-	return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"<ok> \u003c 9007199254740993"}]}`)}, nil
+	return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answers[0]) + `}`)}, nil
 }
 
 func (*fakeSource) Probe(_ context.Context, server tool.Server, step func(tool.Step)) error {
@@ -110,50 +81,16 @@ func (*fakeSource) Probe(_ context.Context, server tool.Server, step func(tool.S
 	return nil
 }
 
-func (f *fakeSource) Ready(context.Context, tool.Server) (*tool.Connect, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.missing, nil
-}
-
-func (f *fakeSource) lack(missing *tool.Connect) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.missing = missing
-}
-
-func (*fakeSource) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
-	return nil, nil
-}
-
-func (*fakeSource) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
-	return nil, nil
-}
-
-func (*fakeSource) Forget(uuid.UUID) {}
-
-func (*fakeSource) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
-	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}
-}
-
-func (*fakeSource) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
-	return tool.Capabilities{ProtocolVersion: "2025-11-25", Tools: true}, nil
-}
-
-func (f *fakeSource) offer(definitions ...string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.tools = definitions
-}
-
 // world is the API over real services and a real database, with an agent "billing", a
 // gated skill "files" and an auto-approved one "open".
 type world struct {
 	t         *testing.T
-	db        *postgres.DB
+	db        *worldtest.DB
 	source    *fakeSource
+	registry  *runtimetest.Registry
 	discovery *tool.Discovery
 	agents    *agent.Service
+	trials    *trial.Service
 	catalog   *catalog.Service
 	people    *identity.Service
 	oauth     *oauthclient.Service
@@ -173,27 +110,26 @@ func newWorld(t *testing.T) *world {
 	return newWorldWith(t, oracle(echoes))
 }
 
-// newWorldWith is one in which agents' models are m.
+// newWorldWith makes a world in which all agents have the model m.
 func newWorldWith(t *testing.T, m model.Provider) *world {
 	t.Helper()
-	w := &world{t: t, db: postgrestest.New(t), source: &fakeSource{tools: []string{writeTool}}, both: bootstrap}
-	log, pool := slog.New(slog.DiscardHandler), w.db.Pool()
-	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
-	check(t, err)
-	w.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: pool, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source},
-		Listed: agent.RecordListing, Logger: log, Now: time.Now,
+	w := &world{t: t, db: worldtest.NewDB(t), source: &fakeSource{}, both: bootstrap}
+	w.source.Offer(writeTool)
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
+		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"<ok> \u003c 9007199254740993"}]}`)}, nil
 	})
-	check(t, err)
-	t.Cleanup(w.discovery.Close)
+	log, pool := slog.New(slog.DiscardHandler), w.db.Pool()
+	r := runtimetest.NewRegistry(t, runtimetest.Config{
+		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.source},
+		Agent: agent.Config{Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}},
+	})
+	w.registry, w.discovery, w.agents, w.catalog = r, r.Discovery, r.Agents, r.Catalog
+	box := r.Box
 	apis := httptool.New(httptool.Config{})
 	t.Cleanup(apis.Close)
-	w.agents, err = agent.New(agent.Config{Pool: pool, Discovery: w.discovery, Box: box, Logger: log, Now: time.Now, Examiner: apis, Stdio: tool.StdioPolicy{On: true, Allow: [][]string{{}}}})
+	var err error
+	w.trials, err = trial.New(trial.Config{Pool: pool, Agents: w.agents, Discovery: w.discovery, Box: box, Examiner: apis})
 	check(t, err)
-	t.Cleanup(w.agents.Close)
-	w.catalog, err = catalog.New(catalog.Config{Pool: pool, Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now})
-	check(t, err)
-	t.Cleanup(w.catalog.Close)
 	w.people, err = identity.New(identity.Config{Pool: pool, BootstrapToken: bootstrap, Logger: log, Now: time.Now})
 	check(t, err)
 	t.Cleanup(w.people.Close)
@@ -225,22 +161,10 @@ func (w *world) target(ctx context.Context, key oauthclient.Key) (oauthclient.Ta
 
 func (w *world) register() {
 	w.t.Helper()
-	ctx, minute := w.t.Context(), agent.Duration(time.Minute)
-	_, err := w.agents.Apply(ctx, audit.System(), agent.Spec{
-		Skills: []agent.SkillSpec{
-			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &minute},
-			{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true},
-		},
-		Agents: []agent.AgentSpec{
-			{Name: "billing", Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}}},
-			{Name: "other"},
-		},
-	}, false)
-	check(w.t, err)
-	w.billing, err = w.agents.AgentByName(ctx, "billing")
-	check(w.t, err)
-	_, w.key, err = w.agents.CreateKey(ctx, audit.System(), w.billing.ID)
-	check(w.t, err)
+	minute := agent.Duration(time.Minute)
+	w.registry.ApplyTwoSkills(func(files *agent.SkillSpec) { files.ApprovalTimeout = &minute }, agent.AgentSpec{Name: "billing"})
+	w.registry.Apply(agent.Spec{Agents: []agent.AgentSpec{{Name: "other"}}})
+	w.billing, w.key = w.registry.Agent("billing"), w.newKey("billing")
 	w.operator = w.token("olga", identity.Operator)
 	w.reviewer = w.token("rita", identity.Reviewer)
 }
@@ -252,12 +176,10 @@ func (w *world) token(name string, roles ...identity.Role) string {
 	return token
 }
 
-// otherKey is the key of another agent.
-func (w *world) otherKey() string {
+// newKey makes a key of an agent.
+func (w *world) newKey(agentName string) string {
 	w.t.Helper()
-	other, err := w.agents.AgentByName(w.t.Context(), "other")
-	check(w.t, err)
-	_, key, err := w.agents.CreateKey(w.t.Context(), audit.System(), other.ID)
+	_, key, err := w.agents.CreateKey(w.t.Context(), audit.System(), w.registry.Agent(agentName).ID)
 	check(w.t, err)
 	return key
 }
@@ -270,26 +192,20 @@ func (w *world) personID(token string) uuid.UUID {
 	return access.Person.ID
 }
 
-// submit makes a call as billing does, on behalf of a person or nobody.
+// submit makes a call of billing, on behalf of a person or, with uuid.Nil, of none.
 func (w *world) submit(name, arguments string, principal uuid.UUID) uuid.UUID {
 	w.t.Helper()
-	ctx := w.t.Context()
-	c, err := w.catalog.StartConversation(ctx, w.billing, principal, "2025-11-25", nil)
-	check(w.t, err)
-	entry, ok := c.Catalog.Lookup(name)
-	if !ok {
-		w.t.Fatalf("no tool %s; problems: %v", name, c.Problems)
-	}
+	conversation, entry := w.registry.FindTool(w.billing, principal, name)
 	clean, err := call.CleanArguments([]byte(arguments))
 	check(w.t, err)
-	ticket, err := w.calls.Submit(ctx, call.Submission{
-		Agent: w.billing, PrincipalID: principal, ConversationID: c.ID, Entry: entry, Arguments: clean,
+	ticket, err := w.calls.Submit(w.t.Context(), call.Submission{
+		Agent: w.billing, PrincipalID: principal, ConversationID: conversation, Entry: entry, Arguments: clean,
 	})
 	check(w.t, err)
 	return ticket.ID
 }
 
-// park makes a call that waits for a decision.
+// park makes a parked call.
 func (w *world) park(arguments string) uuid.UUID {
 	w.t.Helper()
 	return w.submit("files__write", arguments, uuid.Nil)
@@ -303,7 +219,7 @@ func (w *world) wait(id uuid.UUID) {
 	check(w.t, err)
 }
 
-// answer is what the API said.
+// answer is a response of the API.
 type answer struct {
 	status int
 	header http.Header

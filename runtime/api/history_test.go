@@ -20,7 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// ids are those of a list's items.
+// ids returns the ids of a list's items.
 func ids(t *testing.T, v map[string]any) []string {
 	t.Helper()
 	var list []string
@@ -89,20 +89,20 @@ func TestSearchCalls(t *testing.T) {
 	}
 }
 
-// No filter shows an agent, or a person without a role, what is not theirs; nor what others, skills or people there are.
+// No filter shows an agent, or a person without a role, the calls of others, or whether a skill or person exists.
 func TestSearchLeaksNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	paula := w.token("paula", identity.Reviewer)
 	_, plain, err := w.people.CreateToken(t.Context(), uuid.Nil, "peter", []identity.Role{}, []string{"billing"})
-	if err != nil { // people have roles; then there is nobody of this kind
+	if err != nil { // people with roles: this caller does not exist
 		plain = ""
 	}
 	hers := w.submit("files__write", `{"secret":"paulas"}`, w.personID(paula))
 	own := w.park(`{"n":1}`)
 	w.post("approvals/"+own.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.digest(own))).want(t, 200)
 	conversation, _ := w.get("calls/"+hers.String(), w.reviewer).want(t, 200)["conversation_id"].(string)
-	for _, token := range []string{w.key, w.otherKey(), plain} {
+	for _, token := range []string{w.key, w.newKey("other"), plain} {
 		if token == "" {
 			continue
 		}
@@ -161,7 +161,7 @@ func TestConversationsSayHowTheyStand(t *testing.T) {
 	w.get("conversations?agent=nobody", w.reviewer).problem(t, 422, "invalid_request")
 }
 
-// evil are texts that a spreadsheet would calculate.
+// evil are texts that a spreadsheet takes for formulas.
 func evil() []string {
 	return []string{`=HYPERLINK("http://x","y")`, "+1+2", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1+1", `"quoted", and, commas`, "'=1"}
 }
@@ -187,7 +187,7 @@ func TestExportCalls(t *testing.T) {
 		t.Errorf("%d %v", lines.status, lines.header)
 	}
 	if single := w.get("calls/"+id.String(), w.reviewer).body; lines.body != single {
-		t.Errorf("the line is %s\nthe API says %s", lines.body, single)
+		t.Errorf("the line is %s\nthe API returns %s", lines.body, single)
 	}
 	if !strings.Contains(lines.body, `"arguments":`+arguments+`,`) {
 		t.Errorf("arguments are not as they were sent: %s", lines.body)
@@ -248,7 +248,7 @@ func (w *world) fill(n int, arguments string) {
 	check(w.t, err)
 }
 
-// TestExportTakesLittleMemory is not parallel: it looks at the memory of the process.
+// TestExportTakesLittleMemory is not parallel: it measures the memory of the process.
 func TestExportTakesLittleMemory(t *testing.T) {
 	w := newWorld(t)
 	const n = 100_000
@@ -300,7 +300,7 @@ func (w *world) open(server *httptest.Server, path string) io.ReadCloser {
 	return response.Body
 }
 
-// What breaks on the way is cut off: nobody takes a part for the whole.
+// An export that fails on the way breaks the connection, so that no client takes a part for the whole.
 func TestBrokenExportIsCutOff(t *testing.T) {
 	t.Parallel()
 	for format, table := range map[string]string{"calls/export?format=jsonl": "calls", "calls/export?format=csv": "calls", "audit/export": "audit_events"} {
@@ -321,7 +321,7 @@ func TestBrokenExportIsCutOff(t *testing.T) {
 				check(t, err)
 			}
 			rename(table, "gone")
-			defer rename("gone", table) // other tests will get this database
+			defer rename("gone", table) // other tests get this database later
 			if n, err := io.Copy(io.Discard, body); !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("after %d bytes: %v", n, err)
 			}

@@ -9,14 +9,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/runtime/api"
+	"github.com/holdpoint/holdpoint/runtime/api/review"
 )
 
-func (w *world) insights(t *testing.T, token, query string) api.Insights {
+func (w *world) insights(t *testing.T, token, query string) review.Insights {
 	t.Helper()
 	got := w.get("insights"+query, token)
 	got.want(t, 200)
-	var view api.Insights
+	var view review.Insights
 	check(t, json.Unmarshal([]byte(got.body), &view))
 	return view
 }
@@ -103,7 +103,7 @@ func TestToolInsights(t *testing.T) {
 	w := newWorld(t)
 	w.wait(w.submit("open__write", `{}`, uuid.Nil))
 	w.park(`{"n":1}`)
-	read := func(query string) (view api.ToolInsights) {
+	read := func(query string) (view review.ToolInsights) {
 		t.Helper()
 		got := w.get("insights/tools"+query, w.reviewer)
 		got.want(t, 200)

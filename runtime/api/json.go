@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,44 +13,39 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/api/rest"
 )
 
-// format is how bodies are read and written.
-//
-// Written: arguments and results are stored bytes and go out as they are, so
-// nothing is escaped that was not, and no number is touched. Read: duplicate
-// names, names in another case, unknown members and invalid UTF-8 are refused.
-func format() huma.Format {
-	return huma.Format{Marshal: marshal, Unmarshal: unmarshal}
-}
-
-func marshal(w io.Writer, v any) error {
-	var body bytes.Buffer
-	encoder := json.NewEncoder(&body)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return fmt.Errorf("encode response: %w", err)
+// bodyFormat reads and writes bodies. It writes stored arguments and results unchanged: nothing is escaped, and no number is
+// touched. It refuses duplicate names, names in another case, unknown members and invalid UTF-8.
+func bodyFormat() huma.Format {
+	return huma.Format{
+		Marshal: func(w io.Writer, v any) error {
+			var body bytes.Buffer
+			if err := rest.WriteLine(&body, v); err != nil {
+				return fmt.Errorf("encode response: %w", err)
+			}
+			_, _ = w.Write(body.Bytes()) // the client may be gone
+			return nil
+		},
+		Unmarshal: func(data []byte, v any) error {
+			if _, untyped := v.(*any); untyped { // for validation against the schema
+				return explainJSON(strictjson.Unmarshal(data, v))
+			}
+			return explainJSON(strictjson.Unmarshal(data, v, strictjson.RejectUnknownMembers(true)))
+		},
 	}
-	_, _ = w.Write(body.Bytes()) // the client may be gone: nobody is left to tell
-	return nil
 }
 
-func unmarshal(data []byte, v any) error {
-	if _, untyped := v.(*any); untyped { // for validation against the schema
-		return explain(strictjson.Unmarshal(data, v))
-	}
-	return explain(strictjson.Unmarshal(data, v, strictjson.RejectUnknownMembers(true)))
-}
-
-// explain says what is wrong with a body in the words of JSON, not of Go.
-func explain(err error) error {
+// explainJSON describes an error of a body in terms of JSON, not of Go.
+func explainJSON(err error) error {
 	var syntactic *jsontext.SyntacticError
 	var semantic *strictjson.SemanticError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &syntactic):
-		return fmt.Errorf("not acceptable JSON at byte %d: %s", syntactic.ByteOffset, reason(syntactic.Err))
+		return fmt.Errorf("not acceptable JSON at byte %d: %s", syntactic.ByteOffset, syntaxReason(syntactic.Err))
 	case errors.As(err, &semantic):
 		what := "not what is expected here"
 		if expected, ok := errors.AsType[*agent.ExpectedError](err); ok {
@@ -69,7 +63,7 @@ func explain(err error) error {
 // pointerEnd ends the JSON pointer that an error of a body begins with: huma takes over the text only.
 const pointerEnd = "\x00"
 
-// inBody takes an error of a body apart: where it is, as locations are written, and what was expected.
+// inBody splits an error of a body into its location and the expected value.
 func inBody(text string) (location, what string) {
 	end := strings.LastIndex(text, pointerEnd)
 	if end < 0 {
@@ -87,7 +81,7 @@ func inBody(text string) (location, what string) {
 	return at.String(), text[end+1:]
 }
 
-func reason(err error) string {
+func syntaxReason(err error) string {
 	if err == nil {
 		return "it ends too early"
 	}

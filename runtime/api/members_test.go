@@ -78,10 +78,10 @@ func TestSessionsOfMembers(t *testing.T) {
 	has(t, "ended", w.post(path+"/sign-out", w.operator, "").want(t, 200), `{"ended":1}`)
 	w.post("people/"+uuid.NewString()+"/sign-out", w.operator, "").problem(t, 404, "not_found")
 	w.get("people/"+uuid.NewString()+"/sessions", w.operator).problem(t, 404, "not_found")
-	w.get("approvals", token).want(t, 200) // the token is another matter
+	w.get("approvals", token).want(t, 200) // the token still works
 }
 
-// An operator gets no token of another person, whether that is known or not: the decision would be in that one's name.
+// An operator cannot make a token of another person, known or not: decisions with it would be in that person's name.
 func TestNoTokenForAnotherPerson(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -92,10 +92,10 @@ func TestNoTokenForAnotherPerson(t *testing.T) {
 	} {
 		refused := w.post("tokens", w.operator, body).problem(t, 403, "forbidden")
 		if !strings.Contains(fmt.Sprint(refused["detail"]), "holdpoint invitation create") {
-			t.Errorf("%s: the answer does not say what to do instead: %v", body, refused["detail"])
+			t.Errorf("%s: the answer names no alternative: %v", body, refused["detail"])
 		}
 	}
-	// Nor by the bootstrap token, where there are people already.
+	// The bootstrap token cannot do so either once there are people.
 	w.post("tokens", bootstrap, `{"person":"alice","roles":["reviewer"]}`).problem(t, 403, "forbidden")
 	w.send("PATCH", "/api/v1/people/"+w.personID(w.operator).String(), w.operator, `{"granted_roles":["reviewer"]}`).problem(t, 403, "forbidden")
 	own := w.post("tokens", w.reviewer, `{}`).want(t, 201)
@@ -104,7 +104,7 @@ func TestNoTokenForAnotherPerson(t *testing.T) {
 	}
 }
 
-// A person of an invitation decides no calls of the person who invited them, or of agents with that person's keys.
+// An invited person decides no calls of the inviter, or of agents whose keys the inviter made.
 func TestInvitedDecideNothingOfTheirInviter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -114,14 +114,14 @@ func TestInvitedDecideNothingOfTheirInviter(t *testing.T) {
 		if url := fmt.Sprint(made["url"]); !strings.HasSuffix(url, "/invitation?key="+key) {
 			t.Errorf("link %s", url)
 		}
-		w.get("approvals", key).problem(t, 403, "forbidden") // it is good for one thing
+		w.get("approvals", key).problem(t, 403, "forbidden") // it allows one operation only
 		w.post("tokens", key, `{}`).problem(t, 403, "forbidden")
 		redeemed := w.post("invitations/redeem", key, "").want(t, 201)
 		w.post("invitations/redeem", key, "").problem(t, 401, "unauthenticated")
 		return fmt.Sprint(redeemed["key"])
 	}
 	puppet := invite(w.operator, "alice", "reviewer")
-	second := invite(invite(w.operator, "omar", "operator"), "ben", "reviewer") // by way of another
+	second := invite(invite(w.operator, "omar", "operator"), "ben", "reviewer") // through another inviter
 	approve := func(token string, principal uuid.UUID) answer {
 		id := w.submit("files__write", fmt.Sprintf(`{"n":%q}`, uuid.NewString()), principal)
 		shown := w.get("approvals/"+id.String(), token).want(t, 200)
@@ -130,16 +130,16 @@ func TestInvitedDecideNothingOfTheirInviter(t *testing.T) {
 	olga := w.personID(w.operator)
 	approve(puppet, olga).problem(t, 403, "not_verified")
 	approve(second, olga).problem(t, 403, "not_verified")
-	approve(puppet, uuid.Nil).want(t, 200) // with a key that somebody else made
+	approve(puppet, uuid.Nil).want(t, 200) // with a key that another person made
 	w.post("agents/billing/keys", w.operator, "").want(t, 201)
 	approve(puppet, uuid.Nil).problem(t, 403, "not_verified")
 	approve(second, uuid.Nil).problem(t, 403, "not_verified")
-	// Likewise what the calls' servers ask after the approval.
+	// The same holds for questions of the calls' servers after the approval.
 	asked := w.asked(uuid.Nil, w.reviewer)
 	question := fmt.Sprintf(`{"digest":%q}`, w.question(asked, "pending")["digest"])
 	w.post("approvals/"+asked.String()+"/questions/1/approve", puppet, question).problem(t, 403, "not_verified")
 	w.post("approvals/"+asked.String()+"/questions/1/reject", w.reviewer, question).want(t, 200)
-	decided := approve(w.reviewer, olga).want(t, 200) // whom nobody invited
+	decided := approve(w.reviewer, olga).want(t, 200) // who was not invited
 	includes(t, "decision", decided, `{"principal_person":{"name":"olga","issuer":"holdpoint","subject":"olga","invited_by":null},
 		"decision":{"by":"rita","by_person":{"subject":"rita","issuer":"holdpoint"},"credential":{"kind":"personal_token"}}}`)
 	shown := w.get("people/"+w.personID(puppet).String(), w.operator).want(t, 200)
@@ -148,7 +148,7 @@ func TestInvitedDecideNothingOfTheirInviter(t *testing.T) {
 	includes(t, "event", event[0], `{"actor":{"name":"rita","subject":"rita"},"credential":{"kind":"personal_token"}}`)
 }
 
-// includes checks the members of an object that are named, at whatever depth.
+// includes checks the named members of an object, at any depth.
 func includes(t *testing.T, what string, got any, want string) {
 	t.Helper()
 	var wanted any

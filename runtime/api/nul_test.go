@@ -10,10 +10,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// nul is NUL as JSON writes it, in a text.
+// nul is a text with NUL, as JSON.
 const nul = `a\u0000b`
 
-// What PostgreSQL cannot keep is refused by the name of its field.
+// Text that PostgreSQL cannot store is refused, with the name of its field.
 func TestNULIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,7 +57,7 @@ func TestNULIsRefused(t *testing.T) {
 	}
 }
 
-// What has NUL in its name is not there.
+// An object whose name has NUL does not exist.
 func TestNULInAddresses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -26,12 +26,12 @@ func (o oracle) Generate(ctx context.Context, r *model.Request, sink func(model.
 	return o(ctx, r, func(text string) { sink(model.Delta{Text: text}) })
 }
 
-// answering is a whole answer.
+// answering returns an answer without calls.
 func answering(text string) *model.Response {
 	return &model.Response{Parts: []model.Part{model.TextPart(text)}, Stop: model.StopEnd, Usage: model.Usage{InputTokens: 10, OutputTokens: 2}, Model: "oracle-1"}
 }
 
-// calling wants a tool called.
+// calling returns a reply that requests a call.
 func calling(text, name, arguments string) *model.Response {
 	return &model.Response{
 		Parts: []model.Part{model.TextPart(text), {Call: &model.ToolCall{ID: "c1", Name: name, Arguments: arguments}}},
@@ -39,7 +39,7 @@ func calling(text, name, arguments string) *model.Response {
 	}
 }
 
-// last is what was said last, and whether that is what became of calls.
+// last returns the last message, and whether it has the results of calls.
 func last(r *model.Request) (text string, results bool) {
 	for _, p := range r.Messages[len(r.Messages)-1].Parts {
 		switch {
@@ -52,7 +52,7 @@ func last(r *model.Request) (text string, results bool) {
 	return text, results
 }
 
-// echoes answers what was said; of "write …" it makes a call that waits for approval.
+// echoes answers with the message. For "write …" it requests a call that needs approval.
 func echoes(_ context.Context, r *model.Request, say func(string)) (*model.Response, error) {
 	text, results := last(r)
 	if strings.HasPrefix(text, "write") && !results {
@@ -63,10 +63,10 @@ func echoes(_ context.Context, r *model.Request, say func(string)) (*model.Respo
 	return answering("You said: " + text), nil
 }
 
-// stage is a model that says what a test has it say.
+// stage is a model whose replies a test dictates.
 type stage struct {
 	asked chan *model.Request
-	lines chan func(say func(string)) *model.Response // nil: it goes on
+	lines chan func(say func(string)) *model.Response // nil: the reply continues
 }
 
 func newStage() *stage {
@@ -91,7 +91,7 @@ func (s *stage) Generate(ctx context.Context, r *model.Request, sink func(model.
 	}
 }
 
-// says adds to the answer, ends is the answer, and withdraws makes void what was said.
+// says adds to the reply, ends completes it, and withdraws discards it.
 func (s *stage) says(text string) {
 	s.lines <- func(say func(string)) *model.Response { say(text); return nil }
 }
@@ -100,7 +100,7 @@ func (s *stage) ends(text string) {
 	s.lines <- func(func(string)) *model.Response { return answering(text) }
 }
 
-// restarting is a stage whose requests are made again when it says so.
+// restarting is a stage whose requests can be repeated.
 type restarting struct{ *stage }
 
 const restarted = "\x00restart"
@@ -114,7 +114,7 @@ func (s restarting) Generate(ctx context.Context, r *model.Request, sink func(mo
 	})
 }
 
-// again says something from the beginning.
+// again restarts the reply with a text.
 func (s restarting) again(text string) {
 	s.lines <- func(say func(string)) *model.Response { say(restarted); say(text); return nil }
 }
@@ -137,7 +137,7 @@ func (w *world) begins(token, body string) string {
 	return "conversations/" + id
 }
 
-// loop is how a conversation stands.
+// loop returns the state of a conversation.
 func (w *world) loop(path string) map[string]any {
 	w.t.Helper()
 	loop, _ := w.get(path, w.both).want(w.t, 200)["loop"].(map[string]any)
@@ -169,7 +169,7 @@ type follower struct {
 	leave    context.CancelFunc
 }
 
-// server has a process's API at an address.
+// server serves a process's API on the network.
 func (w *world) server(p *process) *httptest.Server {
 	server := httptest.NewServer(p.handler)
 	w.t.Cleanup(func() {
@@ -179,10 +179,10 @@ func (w *world) server(p *process) *httptest.Server {
 	return server
 }
 
-// patience is how long a test waits for what has to come.
+// patience is how long a test waits for an expected event.
 const patience = 5 * time.Minute
 
-// follow begins to follow; id is the Last-Event-ID, if any.
+// follow starts to follow a conversation; id is the Last-Event-ID, or "".
 func (w *world) follow(server *httptest.Server, path, token, id string) *follower {
 	w.t.Helper()
 	ctx, leave := context.WithTimeout(w.t.Context(), patience)
@@ -205,7 +205,7 @@ func (w *world) follow(server *httptest.Server, path, token, id string) *followe
 	return f
 }
 
-// next is the next event; false: the stream has ended.
+// next returns the next event; false: the stream has ended.
 func (f *follower) next() (told, bool) {
 	f.t.Helper()
 	var e told
@@ -227,7 +227,7 @@ func (f *follower) next() (told, bool) {
 	return e, false
 }
 
-// until reads up to the first event that is so, and returns all of them.
+// until reads up to the first event that matches, and returns all events that it read.
 func (f *follower) until(is func(told) bool) []told {
 	f.t.Helper()
 	var all []told
@@ -242,7 +242,7 @@ func (f *follower) until(is func(told) bool) []told {
 	}
 }
 
-// state is one that says so.
+// state matches the event of a conversation's state.
 func state(status string) func(told) bool {
 	return func(e told) bool {
 		return e.name == "state" && strings.Contains(e.data, fmt.Sprintf(`"status":%q`, status))
@@ -251,7 +251,7 @@ func state(status string) func(told) bool {
 
 func named(name string) func(told) bool { return func(e told) bool { return e.name == name } }
 
-// entries are the events that have ids.
+// entries returns the events with ids.
 func entries(all []told) []string {
 	var list []string
 	for _, e := range all {
@@ -262,7 +262,7 @@ func entries(all []told) []string {
 	return list
 }
 
-// settled waits until a conversation stands so.
+// settled waits until a conversation has a status.
 func (w *world) settled(server *httptest.Server, path, status string) []told {
 	w.t.Helper()
 	f := w.follow(server, path+"/events", w.both, "")
@@ -270,7 +270,7 @@ func (w *world) settled(server *httptest.Server, path, status string) []told {
 	return f.until(state(status))
 }
 
-// decideOnly approves the only call that waits.
+// decideOnly approves the only parked call.
 func (w *world) approveOnly() uuid.UUID {
 	w.t.Helper()
 	list := items(w.t, w.get("approvals?status=pending", w.reviewer).want(w.t, 200))

@@ -14,7 +14,7 @@ import (
 
 const transfer = `{"action":"accept","content":{"iban":"DE02","big":9007199254740993}}`
 
-// asked is an approved call whose server asked something, which its client answered.
+// asked returns an approved call with a question that the client has answered.
 func (w *world) asked(principal uuid.UUID, reviewer string) uuid.UUID {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -34,7 +34,7 @@ func (w *world) asked(principal uuid.UUID, reviewer string) uuid.UUID {
 	return id
 }
 
-// question waits until the first question of a call stands so.
+// question waits until the first question of a call has a status.
 func (w *world) question(id uuid.UUID, status string) map[string]any {
 	w.t.Helper()
 	var list []any
@@ -70,7 +70,7 @@ func TestQuestionIsDecided(t *testing.T) {
 	w.post(path+"approve", w.key, body).problem(t, 403, "forbidden")
 	w.post(path+"approve", w.operator, body).problem(t, 403, "forbidden")
 	w.post(path+"approve", w.reviewer, `{"digest":"00"}`).problem(t, 409, "digest_mismatch")
-	w.post(path+"approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(id))).problem(t, 409, "digest_mismatch") // the call's own
+	w.post(path+"approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(id))).problem(t, 409, "digest_mismatch") // the digest of the call
 	w.post(path+"approve", w.reviewer, ``).problem(t, 409, "digest_mismatch")
 	w.post("approvals/"+id.String()+"/questions/2/approve", w.reviewer, body).problem(t, 404, "not_found")
 	decided := w.post(path+"approve", w.reviewer, body).want(t, 200)
@@ -81,7 +81,7 @@ func TestQuestionIsDecided(t *testing.T) {
 	late := w.post(path+"reject", w.reviewer, body).problem(t, 409, "already_decided")
 	includes(t, "decided before", late, `{"decision":{"credential":{"kind":"personal_token"}}}`)
 	if decision, _ := late["decision"].(map[string]any); decision["outcome"] != "approved" || decision["by"] == nil || decision["note"] != "known account" {
-		t.Errorf("a late decision is told %v", late)
+		t.Errorf("a late decision gets %v", late)
 	}
 	w.wait(id)
 	if answer := w.get("calls/"+id.String(), w.operator); !strings.Contains(answer.body, `"structuredContent":`+transfer) {
@@ -89,7 +89,7 @@ func TestQuestionIsDecided(t *testing.T) {
 	}
 }
 
-// The person whose call it is does not decide about its questions, and a rejection leaves no data for the server.
+// The principal does not decide about questions of their call. After a rejection, the server gets no data.
 func TestOwnQuestion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

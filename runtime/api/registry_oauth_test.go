@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// oauthOf is what the API shows of a skill's authorization, without the rest.
+// oauthOf returns the member oauth of a skill.
 func oauthOf(t *testing.T, a answer, status int) any {
 	t.Helper()
 	v := a.want(t, status)
@@ -83,14 +83,14 @@ func TestSkillOAuthErrors(t *testing.T) {
 					t.Errorf("want %s%s: %s", sent.at, test.location, sent.body)
 				}
 				if strings.Contains(sent.body, "hush") {
-					t.Errorf("what may be secret is echoed: %s", sent.body)
+					t.Errorf("a possible secret is echoed: %s", sent.body)
 				}
 			}
 		})
 	}
 }
 
-// A patch is read as strictly as all the rest.
+// A patch is read strictly too.
 func TestSkillOAuthIsReadStrictly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -102,7 +102,7 @@ func TestSkillOAuthIsReadStrictly(t *testing.T) {
 		} {
 			answer.problem(t, status, "invalid_request")
 			if strings.Contains(answer.body, "hush") {
-				t.Errorf("what may be secret is echoed: %s", answer.body)
+				t.Errorf("a possible secret is echoed: %s", answer.body)
 			}
 		}
 	}

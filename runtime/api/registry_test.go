@@ -66,7 +66,7 @@ func TestApplyErrors(t *testing.T) {
 				t.Errorf("want %s: %v", test.location, v)
 			}
 			if strings.Contains(answer.body, "hush") {
-				t.Errorf("what may be secret is echoed: %s", answer.body)
+				t.Errorf("a possible secret is echoed: %s", answer.body)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestApplyErrors(t *testing.T) {
 		problem(t, 422, "invalid_request")
 }
 
-// What a type of its own expects is told at the field that it is wrong in.
+// The error of a custom type names the field and the expected value.
 func TestWrongDuration(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -170,8 +170,8 @@ func TestSkillTools(t *testing.T) {
 	if len(list) != 1 || !strings.Contains(body, `"definition":`+writeTool) || list[0].(map[string]any)["state"] != "accepted" {
 		t.Fatalf("got %s", body)
 	}
-	w.source.offer(otherTool)
-	body, list = tools() // anew, whatever is remembered
+	w.source.Offer(otherTool)
+	body, list = tools() // from the server, not from a cache
 	changed := list[0].(map[string]any)
 	if changed["state"] != "changed" || !strings.Contains(body, `"definition":`+otherTool) || !strings.Contains(body, `"accepted_definition":`+writeTool) {
 		t.Fatalf("got %s", body)
@@ -204,7 +204,7 @@ func TestSkillTools(t *testing.T) {
 	set(`{"risk":"high","revision":1}`).problem(t, 409, "state_conflict")
 	w.send("PATCH", "/api/v1/skills/files/tools/nosuch", w.operator, `{"risk":"high"}`).problem(t, 404, "not_found")
 	w.send("PATCH", "/api/v1/skills/files", w.operator, `{"tools":{"ahead":{"risk":"high"},"write":{"enabled":false,"idempotent":true}}}`).want(t, 200)
-	w.send("PATCH", "/api/v1/skills/files/tools/ahead", w.operator, `{"risk":""}`).want(t, 200) // what was declared ahead
+	w.send("PATCH", "/api/v1/skills/files/tools/ahead", w.operator, `{"risk":""}`).want(t, 200) // a setting that was made before the tool existed
 	if v := set(`{"enabled":true,"idempotent":false}`).want(t, 200); fmt.Sprint(v["tools"]) != "map[]" {
 		t.Errorf("settings: %v", v["tools"])
 	}
@@ -219,7 +219,7 @@ func TestSkillTools(t *testing.T) {
 	}
 }
 
-// Where each person has a connection of their own, a skill is tested and listed as whoever asks for it.
+// With a connection for each person, a skill is probed and listed with the connection of the caller.
 func TestSkillOfEachPerson(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

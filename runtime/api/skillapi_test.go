@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A skill over an HTTP API is told of without its secret, and its document, which may be large, only where it is asked for.
+// A skill over an HTTP API is shown without its secret. Its document, which may be large, has an operation of its own.
 func TestSkillOfAnAPI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -23,7 +23,7 @@ func TestSkillOfAnAPI(t *testing.T) {
 	check(t, err)
 	made := w.send("POST", "/api/v1/skills", w.operator, string(body))
 	if strings.Contains(made.body, "geheim") || strings.Contains(made.body, "xxxxx") {
-		t.Error("the secret or the document is told")
+		t.Error("the secret or the document is shown")
 	}
 	v := made.want(t, http.StatusCreated)
 	said, err := json.Marshal(map[string]any{
@@ -62,7 +62,7 @@ func TestTryOverTheAPI(t *testing.T) {
 		problem(t, http.StatusUnprocessableEntity, "not_available")
 }
 
-// What is wrong with a draft is located where the request has it.
+// An error of a draft has the location of the field in the request.
 func TestTryDraftLocatesProblems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

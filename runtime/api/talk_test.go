@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 )
 
-// numbers are as a body has them.
+// numbers converts integers to those of a decoded body.
 func number(t *testing.T, v any) string {
 	t.Helper()
 	n, ok := v.(json.Number)
@@ -52,11 +52,11 @@ func TestConverse(t *testing.T) {
 
 	said := w.post(path+"/messages", w.key, `{"message":"write, please"}`).want(t, 202)
 	if said["pending"] != false || said["message"].(map[string]any)["text"] != "write, please" {
-		t.Errorf("said %v", said)
+		t.Errorf("got %v", said)
 	}
 	w.settled(server, path, "waiting")
 	if said := w.post(path+"/messages", w.key, `{"message":"and then?"}`).want(t, 202); said["pending"] != true {
-		t.Errorf("said %v", said)
+		t.Errorf("got %v", said)
 	}
 	loop = w.loop(path)
 	waits := loop["pending"].([]any)[0].(map[string]any)
@@ -68,7 +68,7 @@ func TestConverse(t *testing.T) {
 	w.seeMessages(path)
 }
 
-// What a message leads to is part of the trace that its client handed in.
+// The work on a message belongs to the trace of its client.
 func TestTraceOfAMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -94,7 +94,7 @@ func TestTraceOfAMessage(t *testing.T) {
 	}
 }
 
-// seeMessages reads all that was said in TestConverse, page by page.
+// seeMessages reads all entries of TestConverse, page by page.
 func (w *world) seeMessages(path string) {
 	t := w.t
 	t.Helper()
@@ -192,7 +192,7 @@ func TestConverseRefusals(t *testing.T) {
 	w.post(path+"/cancel", w.key, "").problem(t, 409, "conversation_ended")
 }
 
-// A conversation that an agent's own client runs has calls, and nothing that Holdpoint could tell of what is said.
+// Of a conversation that the agent's own client runs, Holdpoint knows the calls, not the messages.
 func TestClientsConversation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -334,7 +334,7 @@ func TestCancelConversation(t *testing.T) {
 	}
 }
 
-// To others a conversation does not exist; who sees all may look, and operators may stop it.
+// For other callers a conversation does not exist. Reviewers and operators may read it, and operators may stop it.
 func TestWhoseConversation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -348,8 +348,8 @@ func TestWhoseConversation(t *testing.T) {
 		path   string
 		tokens []string
 	}{
-		{ofKey, []string{w.otherKey()}},
-		{ofVera, []string{w.key, w.otherKey()}},
+		{ofKey, []string{w.newKey("other")}},
+		{ofVera, []string{w.key, w.newKey("other")}},
 		{"conversations/" + uuid.NewString(), []string{w.key, vera, w.operator}},
 	} {
 		for i, token := range test.tokens {
@@ -362,7 +362,7 @@ func TestWhoseConversation(t *testing.T) {
 			}
 		}
 	}
-	for _, token := range []string{w.reviewer, w.operator, elsewhere} { // the last: she may not act as the agent any more
+	for _, token := range []string{w.reviewer, w.operator, elsewhere} { // the last may no longer act as the agent
 		w.get(ofVera, token).want(t, 200)
 		w.get(ofVera+"/messages", token).want(t, 200)
 		w.post(ofVera+"/messages", token, `{"message":"hello"}`).problem(t, 403, "read_only")

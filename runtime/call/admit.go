@@ -10,43 +10,58 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// admission says how a call goes on that is new, or that waited for a connection.
-type admission struct {
+// target is where a call is sent.
+type target struct {
+	skill      *agent.Skill
 	server     tool.Server
-	definition tool.Definition // what the skill's server offers now
-	refusal    *refusal        // the call ends; nil: it goes on
-	connect    *tool.Connect   // somebody has to connect the skill, or a part of it; nil: it is connected
-	verdict    approval.Verdict
+	definition tool.Definition // the present one of the skill's server
 }
 
-// admit gives a call the present definition of its tool and checks it: its arguments, its principal, the request that it would make, the
-// connection of its skill. The verdict comes last. An error means that the call must not be sent.
-func (s *Service) admit(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server, offered tool.Definition) (*admission, error) {
+// admission is the result of [Service.admitCall] for a new call, or for one that waited for a connection.
+type admission struct {
+	target
+	refusal *refusal      // nil: the call continues
+	connect *tool.Connect // the connection that is missing for the skill or a part of it; nil: none
+	verdict approval.Verdict
+}
+
+// admitCall gives a call the present definition of its tool, and checks its arguments, its principal, the request that it would make,
+// and the connection of its skill. The attachments of a new call become URLs. The verdict comes last. After an error the call must not
+// be sent.
+func (s *Service) admitCall(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server, offered tool.Definition) (*admission, error) {
 	pins, err := s.Discovery.Status(ctx, skill.ID, c.Tool)
 	if err != nil {
 		return nil, err
 	}
-	a := &admission{server: server.For(c.PrincipalID), definition: offered}
+	a := &admission{target: target{skill, server.For(c.PrincipalID), offered}}
 	if pins.Known && pins.Current != offered.Pin() {
 		if a.definition, err = s.Discovery.Definition(ctx, pins.Current); err != nil {
 			return nil, err
 		}
 	}
 	c.Pin, c.SkillRevision = a.definition.Pin(), skill.Revision
-	if a.refusal, err = s.checkCall(ctx, c, a.definition); a.refusal != nil || err != nil {
+	if c.Status == "" { // a new call
+		if err := s.freezeAttachments(ctx, c, a.definition); err != nil {
+			return nil, err
+		}
+	}
+	began := s.Now()
+	a.refusal, err = s.checkArguments(ctx, a.definition, c.Arguments)
+	s.recordStep(c, StepValidate, began)
+	if a.refusal != nil || err != nil {
 		return a, err
 	}
 	if a.refusal = checkPrincipal(c, server); a.refusal != nil {
 		return a, nil
 	}
-	if a.refusal, err = s.draw(ctx, c, skill, a.server, a.definition); a.refusal != nil || err != nil {
+	if a.refusal, err = s.previewRequest(ctx, c, a.target); a.refusal != nil || err != nil {
 		return a, err
 	}
-	if a.connect, err = s.missing(ctx, a.server); err != nil {
+	if a.connect, err = s.checkConnection(ctx, a.server); err != nil {
 		return nil, err
 	}
 	settings := skill.Tools[c.Tool]
-	a.verdict = approval.Judge(approval.Question{
+	a.verdict = approval.Judge(approval.Facts{
 		AutoApprove: skill.AutoApprove,
 		HighRisk:    settings.Risk != "",
 		Disabled:    settings.Disabled(),
@@ -56,44 +71,30 @@ func (s *Service) admit(ctx context.Context, c *Call, skill *agent.Skill, server
 		EverSeen:    !pins.Accepted.IsZero(),
 	})
 	if a.verdict.Action != approval.Park && a.verdict.Action != approval.Allow {
-		a.refusal = denial(a.verdict.Rule)
+		a.refusal = denyByRule(a.verdict.Rule)
 	}
 	return a, nil
 }
 
-// checkPrincipal refuses a call for nobody of a skill to which each person has a connection of their own.
+// checkPrincipal refuses a call without a principal if each person has their own connection to the skill.
 func checkPrincipal(c *Call, server tool.Server) *refusal {
 	if !server.PerUser || c.PrincipalID != uuid.Nil {
 		return nil
 	}
-	return denied(CodeNoPrincipal, "each person has a connection of their own to this skill, and the agent acts on nobody's behalf")
-}
-
-// checkCall freezes the attachments of a new call, and checks the arguments.
-func (s *Service) checkCall(ctx context.Context, c *Call, definition tool.Definition) (*refusal, error) {
-	if c.Status == "" {
-		if err := s.freeze(ctx, c, definition); err != nil {
-			return nil, err
-		}
-	}
-	schemas, err := s.schemas.get(definition)
-	if err != nil {
-		return nil, err
-	}
-	return s.validate(ctx, c, schemas)
+	return newDenial(CodeNoPrincipal, "each person has their own connection to this skill, and the call names no person")
 }
 
 const definitionRefused = "an operator refused the tool's present definition"
 
-func denial(rule approval.Rule) *refusal {
+func denyByRule(rule approval.Rule) *refusal {
 	switch rule {
 	case approval.RuleToolGone:
-		return denied(CodeDefinitionChanged, "the skill server no longer offers this tool")
+		return newDenial(CodeDefinitionChanged, "the skill server no longer offers this tool")
 	case approval.RuleRefused:
-		return denied(CodeDefinitionChanged, definitionRefused)
+		return newDenial(CodeDefinitionChanged, definitionRefused)
 	case approval.RuleDisabled:
-		return denied(CodeToolDisabled, "an operator switched this tool off")
+		return newDenial(CodeToolDisabled, "an operator switched this tool off")
 	case approval.RuleGated, approval.RuleHighRisk, approval.RuleDefinitionChanged, approval.RuleNewTool, approval.RuleAutoApproved:
 	}
-	return denied(CodeToolDisabled, "the verdict on this tool denies nothing, and lets nothing pass: "+string(rule))
+	return newDenial(CodeToolDisabled, "the verdict neither denies nor allows this tool: "+string(rule))
 }

@@ -13,8 +13,8 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
-	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/history"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -29,10 +29,10 @@ func TestAutoApprovedCallIsSentAtOnce(t *testing.T) {
 	if c.Status != call.Succeeded || string(c.Result) != `{"content":[{"type":"text","text":"ok"}]}` {
 		t.Fatalf("call ended as %s with %s", c.Status, c.Result)
 	}
-	if got := w.source.arrivals(); len(got) != 1 || got[0] != `{"big":9007199254740993,"e":1e400,"z":-0}` {
+	if got := w.source.Arguments(); len(got) != 1 || got[0] != `{"big":9007199254740993,"e":1e400,"z":-0}` {
 		t.Fatalf("arrived: %q", got)
 	}
-	if got := w.actions(ticket.ID); got != "call.allowed call.succeeded " {
+	if got := w.db.Actions(ticket.ID); got != "call.allowed call.succeeded" {
 		t.Errorf("audit: %s", got)
 	}
 }
@@ -44,17 +44,17 @@ func TestApprovedCallRunsOnce(t *testing.T) {
 	if ticket.Status != call.Parked || ticket.Deadline.IsZero() {
 		t.Fatalf("ticket %+v, want a parked call with a deadline", ticket)
 	}
-	if n := len(w.source.arrivals()); n != 0 {
+	if n := len(w.source.Arguments()); n != 0 {
 		t.Fatalf("%d calls arrived before the decision", n)
 	}
 	check(t, w.decide(ticket.ID, true))
 	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
 		t.Fatalf("call ended as %s: %s", c.Status, c.Message)
 	}
-	if n := len(w.source.arrivals()); n != 1 {
+	if n := len(w.source.Arguments()); n != 1 {
 		t.Fatalf("%d calls arrived, want 1", n)
 	}
-	if got := w.actions(ticket.ID); got != "call.parked approval.approved call.executing call.succeeded " {
+	if got := w.db.Actions(ticket.ID); got != "call.parked approval.approved call.executing call.succeeded" {
 		t.Errorf("audit: %s", got)
 	}
 }
@@ -72,7 +72,7 @@ func TestRejectedCallIsNeverSent(t *testing.T) {
 	if err := w.decide(ticket.ID, true); !errors.As(err, &conflict) || conflict.Approval.DecidedBy != w.reviewer {
 		t.Fatalf("a second decision: %v, want a conflict that names the first", err)
 	}
-	if n := len(w.source.arrivals()); n != 0 {
+	if n := len(w.source.Arguments()); n != 0 {
 		t.Fatalf("%d calls arrived", n)
 	}
 }
@@ -81,9 +81,9 @@ func TestDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ticket := w.submit("files__write", `{"n":1}`)
-	waiting, err := w.calls.Approval(t.Context(), ticket.ID)
+	waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
-	w.moveClock("61 seconds")
+	w.db.MoveClock("61 seconds")
 	_, err = w.calls.Decide(t.Context(), call.Decision{
 		CallID: ticket.ID, Approve: true, Digest: waiting.Approval.Digest.String(), By: w.reviewer,
 	})
@@ -94,7 +94,7 @@ func TestDeadline(t *testing.T) {
 	if c := w.wait(ticket.ID); c.Status != call.Expired {
 		t.Fatalf("call ended as %s", c.Status)
 	}
-	if n := len(w.source.arrivals()); n != 0 {
+	if n := len(w.source.Arguments()); n != 0 {
 		t.Fatalf("%d calls arrived", n)
 	}
 }
@@ -103,8 +103,8 @@ func TestWaiterMeetsTheDeadlineWithoutAJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ticket := w.submit("files__write", `{"n":1}`)
-	w.setStatus(`DELETE FROM river_job`)
-	w.setStatus(`UPDATE approvals SET deadline = holdpoint_now() + interval '200 milliseconds'`)
+	w.db.Exec(`DELETE FROM river_job`)
+	w.db.Exec(`UPDATE approvals SET deadline = holdpoint_now() + interval '200 milliseconds'`)
 	if c := w.wait(ticket.ID); c.Status != call.Expired {
 		t.Fatalf("call ended as %s", c.Status)
 	}
@@ -115,7 +115,7 @@ func TestDecisionCarriesTheDigest(t *testing.T) {
 	w := newWorld(t)
 	ticket := w.submit("files__write", `{"n":1}`)
 	other := w.submit("files__write", `{"n":2}`)
-	theirs, err := w.calls.Approval(t.Context(), other.ID)
+	theirs, err := w.calls.GetApproval(t.Context(), other.ID)
 	check(t, err)
 	for _, digest := range []string{"", "x", theirs.Approval.Digest.String(), strings.ToUpper(theirs.Approval.Digest.String())} {
 		_, err := w.calls.Decide(t.Context(), call.Decision{CallID: ticket.ID, Approve: true, Digest: digest, By: w.reviewer})
@@ -123,12 +123,12 @@ func TestDecisionCarriesTheDigest(t *testing.T) {
 			t.Errorf("digest %q: %v, want a mismatch", digest, err)
 		}
 	}
-	w.setStatus(`UPDATE calls SET arguments = '{"n":3}' WHERE id = $1`, ticket.ID)
+	w.db.Exec(`UPDATE calls SET arguments = '{"n":3}' WHERE id = $1`, ticket.ID)
 	check(t, w.decide(ticket.ID, true))
 	if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != call.CodeEnvelopeChanged {
 		t.Fatalf("a call changed underneath ended as %s, %s", c.Status, c.Code)
 	}
-	if n := len(w.source.arrivals()); n != 0 {
+	if n := len(w.source.Arguments()); n != 0 {
 		t.Fatalf("%d calls arrived", n)
 	}
 }
@@ -152,7 +152,7 @@ func TestDispatchChecksAgain(t *testing.T) {
 		code   string
 	}{
 		"definition": {func(w *world) {
-			w.source.setTools(strings.Replace(writeTool, "Write", "Write and delete", 1), echoTool)
+			w.source.Offer(strings.Replace(writeTool, "Write", "Write and delete", 1), echoTool)
 			skill, err := w.agents.SkillByName(w.t.Context(), "files")
 			check(w.t, err)
 			w.discovery.ListChanged(skill.ID)
@@ -161,12 +161,12 @@ func TestDispatchChecksAgain(t *testing.T) {
 			entry := w.submission("files__write", `{}`).Entry
 			check(w.t, w.agents.RefuseTool(w.t.Context(), audit.Person(w.reviewer), entry.SkillID, "write", entry.Tool.Pin()))
 		}, call.CodeDefinitionChanged},
-		"assignment": {func(w *world) { w.apply(`{"agents":[{"name":"billing","skills":[{"skill":"open"}]}]}`) }, call.CodeAssignmentRevoked},
+		"assignment": {func(w *world) { w.registry.ApplyJSON(`{"agents":[{"name":"billing","skills":[{"skill":"open"}]}]}`) }, call.CodeAssignmentRevoked},
 		"tool list": {func(w *world) {
-			w.apply(`{"agents":[{"name":"billing","skills":[{"skill":"files","tools":["echo"]}]}]}`)
+			w.registry.ApplyJSON(`{"agents":[{"name":"billing","skills":[{"skill":"files","tools":["echo"]}]}]}`)
 		}, call.CodeAssignmentRevoked},
 		"skill": {func(w *world) {
-			w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://127.0.0.1:1/other"}]}`)
+			w.registry.ApplyJSON(`{"skills":[{"name":"files","transport":"http","url":"http://127.0.0.1:1/other"}]}`)
 		}, call.CodeSkillChanged},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,19 +178,11 @@ func TestDispatchChecksAgain(t *testing.T) {
 			if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != tc.code {
 				t.Fatalf("call ended as %s, %s (%s), want denied, %s", c.Status, c.Code, c.Message, tc.code)
 			}
-			if n := len(w.source.arrivals()); n != 0 {
+			if n := len(w.source.Arguments()); n != 0 {
 				t.Fatalf("%d calls arrived", n)
 			}
 		})
 	}
-}
-
-func (w *world) apply(spec string) {
-	w.t.Helper()
-	var s agent.Spec
-	check(w.t, json.Unmarshal([]byte(spec), &s))
-	_, err := w.agents.Apply(w.t.Context(), audit.System(), s, false)
-	check(w.t, err)
 }
 
 func TestUnacceptedDefinitionParksAutoApproved(t *testing.T) {
@@ -198,7 +190,7 @@ func TestUnacceptedDefinitionParksAutoApproved(t *testing.T) {
 	w := newWorld(t)
 	sub := w.submission("open__echo", `{}`)
 	changed := strings.Replace(echoTool, `"name"`, `"description":"now different","name"`, 1)
-	w.source.setTools(writeTool, changed)
+	w.source.Offer(writeTool, changed)
 	w.discovery.ListChanged(sub.Entry.SkillID)
 	later := w.submission("open__echo", `{}`)
 	for _, s := range []call.Submission{sub, later} { // made by an old catalog, and by a new one
@@ -207,7 +199,7 @@ func TestUnacceptedDefinitionParksAutoApproved(t *testing.T) {
 		if ticket.Status != call.Parked {
 			t.Fatalf("a call of a changed tool is %s", ticket.Status)
 		}
-		waiting, err := w.calls.Approval(t.Context(), ticket.ID)
+		waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
 		check(t, err)
 		if waiting.Approval.Rule != approval.RuleDefinitionChanged {
 			t.Errorf("parked by rule %s", waiting.Approval.Rule)
@@ -239,14 +231,14 @@ func TestRefusedDefinitionIsDenied(t *testing.T) {
 	if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != call.CodeDefinitionChanged || !strings.Contains(c.Message, "refused") {
 		t.Errorf("a call of a refused tool is %s, %s: %s", c.Status, c.Code, c.Message)
 	}
-	w.source.setTools(writeTool, strings.Replace(echoTool, `"name"`, `"description":"now different","name"`, 1))
+	w.source.Offer(writeTool, strings.Replace(echoTool, `"name"`, `"description":"now different","name"`, 1))
 	w.discovery.ListChanged(skill)
 	changed := w.submission("open__echo", `{}`).Entry.Tool.Pin()
 	if ticket := submitted(); ticket.Status != call.Parked {
 		t.Errorf("a call of another definition is %s", ticket.Status)
 	}
 	refuse(changed)
-	if n := len(w.source.arrivals()); n != 0 {
+	if n := len(w.source.Arguments()); n != 0 {
 		t.Errorf("%d calls arrived", n)
 	}
 	check(t, w.agents.AcceptTool(t.Context(), audit.Person(w.reviewer), skill, "echo", changed))
@@ -263,7 +255,7 @@ func TestInvalidArguments(t *testing.T) {
 	if c.Status != call.Invalid || c.Code != call.CodeInvalidArguments || !strings.Contains(c.Message, "/n: ") {
 		t.Fatalf("call ended as %s, %s: %q", c.Status, c.Code, c.Message)
 	}
-	if got := w.actions(ticket.ID); got != "call.invalid " {
+	if got := w.db.Actions(ticket.ID); got != "call.invalid" {
 		t.Errorf("audit: %s", got)
 	}
 }
@@ -305,7 +297,7 @@ func TestRepeatAttaches(t *testing.T) {
 	if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID != tickets[0].ID || !again.Attached {
 		t.Fatalf("a repeat before delivery: %+v, %v", again, err)
 	}
-	check(t, w.calls.Delivered(t.Context(), tickets[0].ID))
+	check(t, w.calls.MarkDelivered(t.Context(), tickets[0].ID))
 	if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID == tickets[0].ID || again.Attached {
 		t.Fatalf("a repeat after delivery: %+v, %v", again, err)
 	}
@@ -341,12 +333,12 @@ func TestFailures(t *testing.T) {
 		t.Run(string(failure.Kind), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.source.reply = func(tool.CallRequest) (tool.Result, error) { return tool.Result{}, &failure }
+			w.source.Answer(func(tool.CallRequest) (tool.Result, error) { return tool.Result{}, &failure })
 			c := w.wait(w.submit("open__echo", `{}`).ID)
 			if c.Status != call.Failed || c.Failure != failure.Kind || c.Effect != failure.Effect || c.Code != string(failure.Kind) {
 				t.Fatalf("call ended as %s, %s, %s, %s", c.Status, c.Failure, c.Effect, c.Code)
 			}
-			if n := len(w.source.arrivals()); n != 1 {
+			if n := len(w.source.Arguments()); n != 1 {
 				t.Errorf("sent %d times", n)
 			}
 		})
@@ -356,11 +348,11 @@ func TestFailures(t *testing.T) {
 func TestOutputSchema(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.setTools(writeTool, strings.Replace(echoTool, `"inputSchema"`,
+	w.source.Offer(writeTool, strings.Replace(echoTool, `"inputSchema"`,
 		`"outputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]},"inputSchema"`, 1))
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(r.Arguments) + `}`)}, nil
-	}
+	})
 	if c := w.wait(w.submit("open__echo", `{"n":9007199254740993}`).ID); c.Status != call.Succeeded {
 		t.Fatalf("a fitting result: %s, %s", c.Status, c.Message)
 	}
@@ -373,30 +365,30 @@ func TestOutputSchema(t *testing.T) {
 func TestIdempotentToolIsSentAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(`{"skills":[{"name":"open","transport":"http","url":"http://127.0.0.1:1/open","auto_approve":true,"tools":{"echo":{"idempotent":true}}}]}`)
+	w.registry.ApplyJSON(`{"skills":[{"name":"open","transport":"http","url":"http://127.0.0.1:1/open","auto_approve":true,"tools":{"echo":{"idempotent":true}}}]}`)
 	failures := 2
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
-		w.source.mu.Lock()
-		defer w.source.mu.Unlock()
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
+		w.source.Lock()
+		defer w.source.Unlock()
 		if failures--; failures >= 0 {
 			return tool.Result{}, &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "reset"}
 		}
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
-	}
+	})
 	if c := w.wait(w.submit("open__echo", `{}`).ID); c.Status != call.Succeeded {
 		t.Fatalf("call ended as %s: %s", c.Status, c.Message)
 	}
-	if n := len(w.source.arrivals()); n != 3 {
+	if n := len(w.source.Arguments()); n != 3 {
 		t.Errorf("sent %d times, want 3", n)
 	}
 }
 
-// TestServerAsksToBeLeftAlone: only what an operator declared idempotent is sent again, no sooner than the server wants, three times at
+// TestRetryAfter: only a call that an operator declared idempotent is sent again, no sooner than the server wants, three times at
 // most whatever goes wrong, and within the call's time.
-func TestServerAsksToBeLeftAlone(t *testing.T) {
+func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(`{"skills":[{"name":"open","transport":"http","url":"http://127.0.0.1:1/open","auto_approve":true,"tools":{"echo":{"idempotent":true}}}]}`)
+	w.registry.ApplyJSON(`{"skills":[{"name":"open","transport":"http","url":"http://127.0.0.1:1/open","auto_approve":true,"tools":{"echo":{"idempotent":true}}}]}`)
 	later := func(wait time.Duration) tool.Result {
 		return tool.Result{Raw: json.RawMessage(`{"content":[],"isError":true}`), IsError: true, RetryAfter: &wait}
 	}
@@ -417,11 +409,11 @@ func TestServerAsksToBeLeftAlone(t *testing.T) {
 		"said nothing":        {"echo", []any{tool.Result{Raw: none.Raw, IsError: true}, none}, 1, call.Failed},
 		"no sooner than that": {"echo", []any{later(time.Second), none}, 2, call.Succeeded},
 	} {
-		before := len(w.source.arrivals())
+		before := len(w.source.Arguments())
 		var times []time.Time
-		w.source.reply = func(tool.CallRequest) (tool.Result, error) {
-			w.source.mu.Lock()
-			defer w.source.mu.Unlock()
+		w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
+			w.source.Lock()
+			defer w.source.Unlock()
 			times = append(times, time.Now())
 			switch answer := test.answers[min(len(times), len(test.answers))-1].(type) {
 			case tool.Result:
@@ -430,9 +422,9 @@ func TestServerAsksToBeLeftAlone(t *testing.T) {
 				return tool.Result{}, answer
 			}
 			return tool.Result{}, nil
-		}
+		})
 		c := w.wait(w.submit("open__"+test.tool, `{"n":1}`).ID)
-		if sends := len(w.source.arrivals()) - before; sends != test.sends || c.Status != test.status {
+		if sends := len(w.source.Arguments()) - before; sends != test.sends || c.Status != test.status {
 			t.Errorf("%s: sent %d times, ended as %s, want %d, %s", name, sends, c.Status, test.sends, test.status)
 		}
 		if first, ok := test.answers[0].(tool.Result); ok && first.RetryAfter != nil && len(times) > 1 && times[1].Sub(times[0]) < *first.RetryAfter {
@@ -441,11 +433,11 @@ func TestServerAsksToBeLeftAlone(t *testing.T) {
 	}
 }
 
-// TestEarlierSendsCount: what one send may have done is not undone by how the next one fails.
+// TestEarlierSendsCount: a later failure does not rule out the effect of an earlier attempt.
 func TestEarlierSendsCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(`{"skills":[{"name":"open","transport":"http","url":"http://127.0.0.1:1/open","auto_approve":true,"tools":{"echo":{"idempotent":true}}}]}`)
+	w.registry.ApplyJSON(`{"skills":[{"name":"open","transport":"http","url":"http://127.0.0.1:1/open","auto_approve":true,"tools":{"echo":{"idempotent":true}}}]}`)
 	at := time.Duration(0)
 	unavailable := tool.Result{Raw: json.RawMessage(`{"content":[],"isError":true}`), IsError: true, Effect: tool.EffectPossible, RetryAfter: &at}
 	refused := &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "refused"}
@@ -461,9 +453,9 @@ func TestEarlierSendsCount(t *testing.T) {
 		"nothing was ever sent":        {[]any{refused, refused, refused}, tool.EffectNone},
 	} {
 		sends := 0
-		w.source.reply = func(tool.CallRequest) (tool.Result, error) {
-			w.source.mu.Lock()
-			defer w.source.mu.Unlock()
+		w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
+			w.source.Lock()
+			defer w.source.Unlock()
 			sends++
 			switch answer := test.answers[min(sends, len(test.answers))-1].(type) {
 			case tool.Result:
@@ -472,7 +464,7 @@ func TestEarlierSendsCount(t *testing.T) {
 				return tool.Result{}, answer
 			}
 			return tool.Result{}, nil
-		}
+		})
 		if c := w.wait(w.submit("open__echo", `{}`).ID); c.Status != call.Failed || c.Effect != test.effect || sends != len(test.answers) {
 			t.Errorf("%s: sent %d times, %s, effect %s, want %s", name, sends, c.Status, c.Effect, test.effect)
 		}
@@ -490,11 +482,11 @@ func TestViewers(t *testing.T) {
 		if _, err := w.calls.Get(t.Context(), viewer, ticket.ID); !errors.Is(err, call.ErrNotFound) {
 			t.Errorf("%s sees the call: %v", name, err)
 		}
-		if found, err := w.calls.Search(t.Context(), call.Filter{Viewer: viewer}); err != nil || len(found.Calls) != 0 {
+		if found, err := w.history().Search(t.Context(), history.Filter{Viewer: viewer}); err != nil || len(found.Calls) != 0 {
 			t.Errorf("%s finds %d calls, %v", name, len(found.Calls), err)
 		}
 	}
-	found, err := w.calls.Search(t.Context(), call.Filter{Viewer: call.Viewer{AgentID: w.agent.ID}})
+	found, err := w.history().Search(t.Context(), history.Filter{Viewer: call.Viewer{AgentID: w.agent.ID}})
 	check(t, err)
 	if list := found.Calls; len(list) != 1 || list[0].Agent != "billing" || list[0].Skill != "files" {
 		t.Errorf("its own agent lists %+v", list)

@@ -3,6 +3,7 @@ package call
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -12,60 +13,62 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Most calls are sent by a process that claimed them. Some are carried: what they ask for is done by something that is in the
-// database itself (a conversation), goes on in whatever process is alive, and says when it is done. Nobody
-// claims these, so nobody can lose them.
-
-// Carry takes a carried call in. Begin is told of it in the transaction that records it, unless it is a repeat of an earlier
-// one with the same idempotency key. Errors: ErrKeyReused, *file.AttachmentError, those of begin.
+// Carry records a carried call: one that is executed by work in the database (a conversation), which any process can continue, and which
+// ends it with [Service.Complete]. No instance claims a carried call, so none can lose it. The transaction that records the call runs
+// begin, unless the call repeats an earlier one with the same idempotency key. Errors: ErrKeyReused, *file.AttachmentError, those of
+// begin.
 func (s *Service) Carry(ctx context.Context, sub Submission, begin func(ctx context.Context, tx pgx.Tx, c *Call) error) (Ticket, error) {
-	return s.takeIn(&sub, func() (Ticket, error) { return s.carryOnce(ctx, &sub, begin) })
-}
-
-func (s *Service) carryOnce(ctx context.Context, sub *Submission, begin func(ctx context.Context, tx pgx.Tx, c *Call) error) (Ticket, error) {
-	c, err := newCall(sub, &agent.Skill{ID: sub.Entry.SkillID, Name: sub.Entry.Skill, Revision: sub.Entry.SkillRevision})
+	c, err := newCall(&sub, &agent.Skill{ID: sub.Entry.SkillID, Name: sub.Entry.Skill, Revision: sub.Entry.SkillRevision})
 	if err != nil {
 		return Ticket{}, err
 	}
-	s.begin(ctx, c)
+	s.beginTrace(ctx, c)
 	ctx = c.trace.In(ctx)
-	if r, err := s.checkCall(ctx, c, sub.Entry.Tool); err != nil {
+	if err := s.freezeAttachments(ctx, c, sub.Entry.Tool); err != nil {
 		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
-	} else if r != nil {
-		return s.refuse(ctx, c, sub, r.outcome)
 	}
+	started := s.Now()
+	refused, err := s.checkArguments(ctx, sub.Entry.Tool, c.Arguments)
+	s.recordStep(c, StepValidate, started)
+	if err != nil {
+		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
+	}
+	var ticket Ticket
+	if refused != nil {
+		ticket, err = s.recordRefusal(ctx, c, &sub, refused.outcome)
+	} else {
+		ticket, err = s.recordCarried(ctx, c, &sub, begin)
+	}
+	if err == nil {
+		s.metrics.countSubmission(&sub, &ticket)
+	}
+	return ticket, err
+}
+
+// recordCarried records a carried call, and begins its work in the same transaction. It does not retry: begin may fail for good.
+func (s *Service) recordCarried(ctx context.Context, c *Call, sub *Submission, begin func(ctx context.Context, tx pgx.Tx, c *Call) error) (Ticket, error) {
 	c.Status = Executing
-	item := &intakeItem{call: c, begin: begin, move: submission(ctx, c, sub, nil)}
+	item := &intakeItem{call: c, begin: begin, move: newSubmitMove(ctx, c, sub, nil)}
 	if sub.IdempotencyKey != "" {
-		item.attachKey, item.keyed = attachKey(sub), s.keyed(sub)
+		item.attachKey, item.keyedSum = attachKey(sub), keyedSum(sub)
 	}
-	item.ticket = Ticket{ID: c.ID, Status: c.Status}
-	if err := s.intakeInTx(ctx, []*intakeItem{item}); err != nil {
-		return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
-	}
-	return item.ticket, item.err
-}
-
-// beginCarried tells what carries freshly inserted calls of them.
-func beginCarried(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
-	for _, item := range items {
-		if item.begin == nil {
-			continue
+	for attempt := 1; ; attempt++ {
+		if err := s.writeIntake(ctx, []*intakeItem{item}); err != nil {
+			return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
 		}
-		if err := item.begin(ctx, tx, item.call); err != nil {
-			return err
+		if !errors.Is(item.err, errAttachedGone) || attempt == attachAttempts {
+			return item.ticket, item.err
 		}
 	}
-	return nil
 }
 
-// Done is how a carried call ended.
+// Done is the outcome of a carried call.
 type Done struct {
 	Result  json.RawMessage // a JSON-RPC result
-	IsError bool            // as the result says
+	IsError bool            // of the result
 }
 
-// Complete ends a carried call, in the transaction of what did it. One that ended before stays as it is.
+// Complete ends a carried call in tx. It does nothing if the call has ended.
 func (s *Service) Complete(ctx context.Context, tx pgx.Tx, id uuid.UUID, d Done) error {
 	m := &move{event: onComplete, id: id, outcome: outcome{status: Succeeded, result: d.Result}}
 	if d.IsError {
@@ -81,36 +84,5 @@ func (s *Service) Complete(ctx context.Context, tx pgx.Tx, id uuid.UUID, d Done)
 	return nil
 }
 
-// Known returns those of some calls that were recorded, by id, without the names of agents and skills.
-func (s *Service) Known(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Call, error) {
-	calls, err := s.query(ctx, `SELECT `+columns+` FROM calls WHERE id = ANY($1)`, ids)
-	if err == nil {
-		err = s.readFiles(ctx, calls)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read calls: %w", err)
-	}
-	known := make(map[uuid.UUID]Call, len(calls))
-	for i := range calls {
-		known[calls[i].ID] = calls[i]
-	}
-	return known, nil
-}
-
-// Ended returns those of some calls that have ended, with how they did.
-func (s *Service) Ended(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Status, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT id, status FROM calls WHERE id = ANY($1) AND finished_at IS NOT NULL`, ids)
-	if err != nil {
-		return nil, fmt.Errorf("look for ended calls: %w", err)
-	}
-	ended := map[uuid.UUID]Status{}
-	var id uuid.UUID
-	var status Status
-	if _, err := pgx.ForEachRow(rows, []any{&id, &status}, func() error { ended[id] = status; return nil }); err != nil {
-		return nil, fmt.Errorf("look for ended calls: %w", err)
-	}
-	return ended, nil
-}
-
-// LiveInstances is SQL that reads the ids of the processes that are alive. A claim of any other is nobody's.
+// LiveInstances is SQL that reads the ids of the live instances.
 const LiveInstances = `SELECT id FROM instances`

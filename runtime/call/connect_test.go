@@ -3,92 +3,89 @@ package call_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// connect does what the owner of connections does when somebody connected the skill.
+// connect stores a connection of the skill, as package oauthclient does.
 func (w *world) connect(skill string) {
 	w.t.Helper()
 	found, err := w.agents.SkillByName(w.t.Context(), skill)
 	check(w.t, err)
-	w.source.connected(true)
+	w.source.Require(nil)
 	check(w.t, postgres.InTx(w.t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
-		return w.calls.Connected(w.t.Context(), tx, found.ID)
+		return w.calls.ResumeConnected(w.t.Context(), tx, found.ID)
 	}))
 }
 
 // until waits for a call to have a status.
 func (w *world) until(id uuid.UUID, status call.Status) call.Call {
 	w.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; {
-		c, err := w.calls.Get(w.t.Context(), call.Viewer{}, id)
-		check(w.t, err)
-		if c.Status == status {
-			return c
+	var c call.Call
+	eventually.Succeeds(w.t, patience, "a call is "+string(status), func() error {
+		var err error
+		if c, err = w.calls.Get(w.t.Context(), call.Viewer{}, id); err == nil && c.Status != status {
+			err = fmt.Errorf("it is %s (%s)", c.Status, c.Message)
 		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("call is %s (%s), want %s", c.Status, c.Message, status)
-		}
-		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // between two looks at a condition
-	}
+		return err
+	})
+	return c
 }
 
 // refuseOnce lets the server refuse the first call for want of a connection.
 func (w *world) refuseOnce() {
-	w.source.mu.Lock()
-	defer w.source.mu.Unlock()
 	first := true
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
-		w.source.mu.Lock()
-		defer w.source.mu.Unlock()
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
+		w.source.Lock()
+		defer w.source.Unlock()
 		if first {
 			first = false
-			w.source.missing = &tool.Connect{Reason: "connect again"}
+			w.source.Missing = &tool.Connect{Reason: "connect again"}
 			return tool.Result{}, &tool.Failure{
-				Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "not connected", Connect: w.source.missing,
+				Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "not connected", Connect: w.source.Missing,
 			}
 		}
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
-	}
+	})
 }
 
 func TestGatedCallWaitsForConnectionThenForReviewer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.connected(false)
+	w.source.Require(notConnected)
 	ticket := w.submit("files__write", `{"n":1}`)
 	if ticket.Status != call.NeedsConnection || ticket.Deadline.IsZero() {
 		t.Fatalf("ticket %+v, want a call that waits for a connection, with a deadline", ticket)
 	}
-	if _, err := w.calls.Approval(t.Context(), ticket.ID); !errors.Is(err, approval.ErrNotFound) {
+	if _, err := w.calls.GetApproval(t.Context(), ticket.ID); !errors.Is(err, approval.ErrNotFound) {
 		t.Fatalf("there is an approval before the connection: %v", err)
 	}
-	waiting, err := w.calls.Unconnected(t.Context(), uuid.Nil, 0)
+	waiting, err := w.calls.ListUnconnected(t.Context(), uuid.Nil, 0)
 	check(t, err)
-	if len(waiting) != 1 || waiting[0].Call.ID != ticket.ID || waiting[0].Reason != "nobody has connected this skill yet" {
+	if len(waiting) != 1 || waiting[0].Call.ID != ticket.ID || waiting[0].Reason != "the skill is not connected yet" {
 		t.Fatalf("unconnected calls: %+v", waiting)
 	}
 	w.connect("files")
 	w.until(ticket.ID, call.Parked)
 	check(t, w.decide(ticket.ID, true))
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.arrivals()) != 1 {
-		t.Fatalf("call ended as %s, sent %d times", c.Status, len(w.source.arrivals()))
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
+		t.Fatalf("call ended as %s, sent %d times", c.Status, len(w.source.Arguments()))
 	}
-	want := "call.needs_connection call.connected approval.approved call.executing call.succeeded "
-	if got := w.actions(ticket.ID); got != want {
+	want := "call.needs_connection call.connected approval.approved call.executing call.succeeded"
+	if got := w.db.Actions(ticket.ID); got != want {
 		t.Errorf("audit: %s, want %s", got, want)
 	}
 }
@@ -96,18 +93,18 @@ func TestGatedCallWaitsForConnectionThenForReviewer(t *testing.T) {
 func TestAutoApprovedCallGoesOnWhenConnected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.connected(false)
+	w.source.Require(notConnected)
 	ticket := w.submit("open__echo", `{}`)
 	again := w.submit("open__echo", `{}`)
 	if !again.Attached || again.ID != ticket.ID {
 		t.Fatalf("a repeat is a call of its own: %+v", again)
 	}
-	if len(w.source.arrivals()) != 0 {
+	if len(w.source.Arguments()) != 0 {
 		t.Fatal("it was sent without a connection")
 	}
 	w.connect("open")
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.arrivals()) != 1 {
-		t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.arrivals()))
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
+		t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.Arguments()))
 	}
 }
 
@@ -129,8 +126,8 @@ func TestRefusedAtSending(t *testing.T) {
 			}
 			skill, _, _ := strings.Cut(name, "__")
 			w.connect(skill)
-			if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.arrivals()) != 2 {
-				t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.arrivals()))
+			if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 2 {
+				t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.Arguments()))
 			}
 		})
 	}
@@ -144,30 +141,30 @@ func TestRefusedAtTheCheckBeforeSending(t *testing.T) {
 	found, err := w.agents.SkillByName(t.Context(), "files")
 	check(t, err)
 	w.discovery.ListChanged(found.ID)
-	w.source.failList(&tool.Failure{Kind: tool.TransportFailure, Message: "not connected", Connect: &tool.Connect{Reason: "connect again"}})
-	w.source.connected(false)
+	w.source.Failure = &tool.Failure{Kind: tool.TransportFailure, Message: "not connected", Connect: &tool.Connect{Reason: "connect again"}}
+	w.source.Require(notConnected)
 	check(t, w.decide(ticket.ID, true))
 	w.until(ticket.ID, call.NeedsConnection)
-	w.source.failList(nil)
-	w.discovery.Reconnected(found.ID)
+	w.source.Failure = nil
+	w.discovery.ListChanged(found.ID)
 	w.connect("files")
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.arrivals()) != 1 {
-		t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.arrivals()))
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
+		t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.Arguments()))
 	}
 }
 
 func TestWaitForConnectionExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.connected(false)
+	w.source.Require(notConnected)
 	ticket := w.submit("files__write", `{"n":1}`)
-	w.moveClock("2 minutes")
+	w.db.MoveClock("2 minutes")
 	if c := w.wait(ticket.ID); c.Status != call.Expired || c.Code != call.CodeExpired || c.Effect != tool.EffectNone {
 		t.Fatalf("call ended as %s, %s", c.Status, c.Code)
 	}
 	w.connect("files")
 	w.submit("open__echo", `{}`) // time for the job
-	if n := len(w.source.arrivals()); n > 1 {
+	if n := len(w.source.Arguments()); n > 1 {
 		t.Fatalf("the expired call was sent: %d arrivals", n)
 	}
 	if c := w.until(ticket.ID, call.Expired); c.Status != call.Expired {
@@ -183,7 +180,7 @@ func TestWaitForConnectionHasOneDeadline(t *testing.T) {
 	ticket := w.submit("open__echo", `{}`)
 	w.until(ticket.ID, call.NeedsConnection)
 	w.refuseOnce()
-	w.moveClock("6 minutes") // open has the default of 5
+	w.db.MoveClock("6 minutes") // open has the default of 5
 	if c := w.wait(ticket.ID); c.Status != call.Expired {
 		t.Fatalf("call is %s", c.Status)
 	}
@@ -192,7 +189,7 @@ func TestWaitForConnectionHasOneDeadline(t *testing.T) {
 func TestCancelWhileWaitingForConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.connected(false)
+	w.source.Require(notConnected)
 	ticket := w.submit("files__write", `{"n":1}`)
 	c, err := w.calls.Cancel(t.Context(), call.Viewer{AgentID: w.agent.ID}, uuid.Nil, ticket.ID)
 	check(t, err)
@@ -208,7 +205,7 @@ func TestCancelWhileWaitingForConnection(t *testing.T) {
 func TestManyConnectAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.connected(false)
+	w.source.Require(notConnected)
 	var tickets []call.Ticket
 	for i := range 10 {
 		tickets = append(tickets, w.submit("open__echo", `{"i":`+string(rune('0'+i))+`}`))
@@ -223,7 +220,7 @@ func TestManyConnectAtOnce(t *testing.T) {
 			t.Errorf("call ended as %s: %s", c.Status, c.Message)
 		}
 	}
-	if n := len(w.source.arrivals()); n != len(tickets) {
+	if n := len(w.source.Arguments()); n != len(tickets) {
 		t.Errorf("%d calls arrived, want %d", n, len(tickets))
 	}
 }
@@ -239,7 +236,7 @@ func TestPerUserWithoutPrincipal(t *testing.T) {
 	ticket, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)
 	c := w.wait(ticket.ID)
-	if c.Status != call.Denied || c.Code != call.CodeNoPrincipal || len(w.source.arrivals()) != 0 {
+	if c.Status != call.Denied || c.Code != call.CodeNoPrincipal || len(w.source.Arguments()) != 0 {
 		t.Fatalf("call ended as %s, %s", c.Status, c.Code)
 	}
 }
@@ -250,8 +247,7 @@ func TestMissingScopeHoldsBackWhoNeedsIt(t *testing.T) {
 	w := newWorld(t)
 	var mu sync.Mutex
 	refused := map[string]bool{}
-	w.source.mu.Lock()
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		arguments := string(r.Arguments)
@@ -263,21 +259,18 @@ func TestMissingScopeHoldsBackWhoNeedsIt(t *testing.T) {
 			Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "not connected",
 			Connect: &tool.Connect{Reason: "connect", Partial: strings.Contains(arguments, "scope")},
 		}
-	}
-	w.source.mu.Unlock()
+	})
 	more, other := w.submit("open__echo", `{"needs":"scope"}`), w.submit("open__echo", `{}`)
 	w.until(more.ID, call.NeedsConnection)
 	w.until(other.ID, call.NeedsConnection)
-	w.source.mu.Lock()
-	w.source.missing = &tool.Connect{Reason: "more scope", Partial: true}
-	w.source.mu.Unlock()
+	w.source.Require(&tool.Connect{Reason: "more scope", Partial: true})
 	// The safety net finds it, without anybody having said so.
 	if c := w.wait(other.ID); c.Status != call.Succeeded {
 		t.Fatalf("the other call ended as %s: %s", c.Status, c.Message)
 	}
 	w.until(more.ID, call.NeedsConnection)
 	w.connect("open")
-	if c := w.wait(more.ID); c.Status != call.Succeeded || len(w.source.arrivals()) != 4 {
-		t.Fatalf("call ended as %s, %d arrivals", c.Status, len(w.source.arrivals()))
+	if c := w.wait(more.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 4 {
+		t.Fatalf("call ended as %s, %d arrivals", c.Status, len(w.source.Arguments()))
 	}
 }

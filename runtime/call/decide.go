@@ -18,38 +18,51 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
-// Decide records a reviewer's decision: in one transaction the approval's
-// compare-and-set, the call's move, the audit event and, for an approval, the job that executes. Approving with other arguments where
-// edits need a second reviewer decides nothing: it records the edit, and the approval waits on.
+// Decide records a reviewer's decision. One transaction has the compare-and-set of the approval, the move of the call, the audit event
+// and, if the call is approved, the job that sends it. If an edit needs a second reviewer, Decide records the edit, and the approval
+// stays pending.
 // Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, approval.ErrOwnEdit, *approval.ConflictError, *[EditError].
 func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
-	var conflict error
+	var late error
 	var decided approval.Approval
 	var moved *move
-	edit, err := s.edited(ctx, &d)
+	edit, err := s.prepareEdit(ctx, &d)
 	if err != nil {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, err)
 	}
-	s.recallReviewers(ctx)
+	s.warmReviewers(ctx)
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, d.CallID)
 		if err != nil {
 			return err
 		}
-		if conflict = s.mayDecide(ctx, tx, a, d); conflict != nil {
-			return conflict
+		// The digest comes before the status, so that only a reviewer of this very approval learns how it was decided.
+		digest, err := approval.ParseDigest(d.Digest)
+		switch {
+		case err != nil:
+			return err
+		case subtle.ConstantTimeCompare(digest[:], a.Digest[:]) != 1:
+			return approval.ErrDigestMismatch
+		case a.Status != approval.Pending:
+			return &approval.ConflictError{Approval: a}
+		}
+		if err := s.checkConflictOfInterest(ctx, tx, a, d.By); err != nil {
+			return err
 		}
 		if !a.Deadline.After(now) {
-			moved, err = s.settle(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
+			moved, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "")
 			if err == nil {
-				conflict = &approval.ConflictError{Approval: *moved.settled}
+				late = &approval.ConflictError{Approval: *moved.settled}
 			}
-			return err // the expiry is committed; the decision came too late
+			return err // commit the expiry; the decision is late
 		}
 		if d.Approve {
-			decided, moved, err = s.approve(ctx, tx, a, d, edit)
-		} else if moved, err = s.settle(ctx, tx, a, rejection(), audit.Person(d.By), d.Note); err == nil {
-			decided = *moved.settled
+			decided, moved, err = s.approveCall(ctx, tx, a, d, edit)
+		} else {
+			rejected := outcome{status: Rejected, code: CodeRejected, message: "no reason was given"}
+			if moved, err = s.settleApproval(ctx, tx, a, rejected, audit.Person(d.By), d.Note); err == nil {
+				decided = *moved.settled
+			}
 		}
 		failpoint.Hit(failpoint.DecideBeforeCommit)
 		return err
@@ -59,41 +72,21 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	}
 	failpoint.Hit(failpoint.DecideAfterCommit)
 	s.announceMoves(ctx, moved)
-	if conflict != nil {
-		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, conflict)
+	if late != nil {
+		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, late)
 	}
-	waiting, err := s.withCalls(ctx, columns, []approval.Approval{decided})
-	if err != nil {
-		return Waiting{}, err
-	}
-	return waiting[0], nil
+	return s.withCall(ctx, decided)
 }
 
-// mayDecide checks the decision against what waits. The digest comes before
-// the status: who shows another digest knows nothing of this approval.
-func (s *Service) mayDecide(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision) error {
-	digest, err := approval.ParseDigest(d.Digest)
-	if err != nil {
-		return err
-	}
-	if subtle.ConstantTimeCompare(digest[:], a.Digest[:]) != 1 {
-		return approval.ErrDigestMismatch
-	}
-	if a.Status != approval.Pending {
-		return &approval.ConflictError{Approval: a}
-	}
-	return s.notOwn(ctx, tx, a, d.By)
-}
-
-// CheckDecider tells why a person does not decide about a call, whatever their roles.
+// CheckDecider returns an error if a person with the reviewer's role may not decide a call.
 // Errors: approval.ErrSelfApproval, approval.ErrInvitedApproval.
 func (s *Service) CheckDecider(ctx context.Context, c *Call, by uuid.UUID) error {
-	return s.notOwn(ctx, s.Pool, approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}, by)
+	return s.checkConflictOfInterest(ctx, s.Pool, approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}, by)
 }
 
-// notOwn refuses people what is about a call made on their own behalf. An unverified person may be another name of
-// the person who invited them, so calls on that person's behalf, and of agents whose keys that person made, count too.
-func (s *Service) notOwn(ctx context.Context, db postgres.Querier, a approval.Approval, by uuid.UUID) error {
+// checkConflictOfInterest returns an error if a call was made on behalf of the person. An unverified person may be another account of
+// the inviter, so calls on the inviter's behalf, and of agents whose keys the inviter made, count too.
+func (s *Service) checkConflictOfInterest(ctx context.Context, db postgres.Querier, a approval.Approval, by uuid.UUID) error {
 	if s.AllowSelfApproval {
 		return nil
 	}
@@ -124,18 +117,22 @@ func (s *Service) notOwn(ctx context.Context, db postgres.Querier, a approval.Ap
 	return err
 }
 
-// approve approves a call, or records an edit that another reviewer has to approve: then nothing moves.
-func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, edit *edit) (approval.Approval, *move, error) {
-	if edit != nil && edit.late {
+// approveCall approves a call, or records an edit that another reviewer has to approve; then the move is nil.
+func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, edit *edit) (approval.Approval, *move, error) {
+	if edit != nil && edit.tooLate {
 		return a, nil, fmt.Errorf("edit call: %w: it was not parked", ErrState)
 	}
-	if edit != nil {
-		if err := checkEdited(ctx, tx, a.CallID, edit); err != nil {
-			return a, nil, err
+	if edit != nil { // its base must still be the arguments, now that the approval is locked
+		var still bool
+		if err := tx.QueryRow(ctx, `SELECT arguments = $2 FROM calls WHERE id = $1`, a.CallID, []byte(edit.base)).Scan(&still); err != nil {
+			return a, nil, fmt.Errorf("compare edited arguments: %w", err)
+		}
+		if !still {
+			return a, nil, approval.ErrDigestMismatch
 		}
 	}
-	if edit != nil && edit.second {
-		a, err := s.propose(ctx, tx, a, d, edit)
+	if edit != nil && edit.needsSecond {
+		a, err := s.proposeEdit(ctx, tx, a, d, edit)
 		return a, nil, err
 	}
 	data := map[string]any{"digest": a.Digest.String(), "note": d.Note}
@@ -151,11 +148,11 @@ func (s *Service) approve(ctx context.Context, tx pgx.Tx, a approval.Approval, d
 		event: onApprove, id: a.CallID, agentID: a.AgentID, settled: &settled,
 		outcome: outcome{status: Approved}, actor: audit.Person(d.By), data: data,
 	}
-	return settled, m, s.moveParked(ctx, tx, m)
+	return settled, m, s.moveInTx(ctx, tx, m)
 }
 
-// settle ends a parked call with its approval: rejected, expired or cancelled.
-func (s *Service) settle(ctx context.Context, tx pgx.Tx, a approval.Approval, o outcome, actor audit.Actor, note string) (*move, error) {
+// settleApproval ends a parked call and its approval as rejected, expired or canceled.
+func (s *Service) settleApproval(ctx context.Context, tx pgx.Tx, a approval.Approval, o outcome, actor audit.Actor, note string) (*move, error) {
 	by := uuid.Nil
 	if actor.Kind == audit.KindPerson && o.status == Rejected {
 		by = actor.ID
@@ -171,64 +168,51 @@ func (s *Service) settle(ctx context.Context, tx pgx.Tx, a approval.Approval, o 
 	if note != "" {
 		m.message, m.data["note"] = note, note
 	}
-	return m, s.moveParked(ctx, tx, m)
+	return m, s.moveInTx(ctx, tx, m)
 }
 
-// moveParked moves a call whose approval was pending.
-func (s *Service) moveParked(ctx context.Context, tx pgx.Tx, m *move) error {
-	err := s.moveInTx(ctx, tx, m)
-	if err == nil && !m.made {
-		err = fmt.Errorf("move call: %w: it is not parked", ErrState)
-	}
-	return err
-}
-
-func rejection() outcome {
-	return outcome{status: Rejected, code: CodeRejected, message: "no reason was given"}
-}
-
-// reviewersLimit bounds the look for reviewers within a transaction: those that expire calls at the same moment hold connections
-// that the look may wait for.
+// reviewersLimit bounds the search for reviewers within a transaction, because it may wait for a connection that other transactions
+// of this kind hold.
 const reviewersLimit = 250 * time.Millisecond
 
-// expiry also says when there was nobody who might have decided, where that is known at once.
-func (s *Service) expiry(ctx context.Context, principal uuid.UUID) outcome {
+// expiryOutcome is [expiredOutcome], with a code of its own if it knows at once that no reviewer may decide.
+func (s *Service) expiryOutcome(ctx context.Context, principal uuid.UUID) outcome {
 	ctx, cancel := context.WithTimeout(ctx, reviewersLimit)
 	defer cancel()
-	if someone, err := s.reviewable(ctx, principal, uuid.Nil); err == nil && !someone {
+	if someone, err := s.hasReviewer(ctx, principal, uuid.Nil); err == nil && !someone {
 		return outcome{status: Expired, code: CodeNoReviewer, message: "there was nobody who may decide about this call"}
 	}
-	return expiry()
+	return expiredOutcome()
 }
 
-// recallReviewers has it in memory who may decide, before a transaction holds a connection.
-func (s *Service) recallReviewers(ctx context.Context) {
-	if _, err := s.reviewable(ctx, uuid.Nil, uuid.Nil); err != nil {
-		s.Logger.Warn("looking for reviewers", "error", err)
+// warmReviewers warms the reviewer cache before a transaction takes a connection.
+func (s *Service) warmReviewers(ctx context.Context) {
+	if _, err := s.hasReviewer(ctx, uuid.Nil, uuid.Nil); err != nil {
+		s.Logger.Warn("searching for reviewers", "error", err)
 	}
 }
 
-func expiry() outcome {
+func expiredOutcome() outcome {
 	return outcome{status: Expired, code: CodeExpired, message: "nobody decided before the deadline"}
 }
 
-func cancellation() outcome {
+func cancelledOutcome() outcome {
 	return outcome{status: Cancelled, code: CodeCancelled, message: "the call was cancelled before anyone decided"}
 }
 
-// Expire ends a parked call whose deadline has passed; any other it leaves as it is.
+// Expire ends a call that waits for people if its deadline has passed.
 func (s *Service) Expire(ctx context.Context, id uuid.UUID) error {
-	_, err := s.expire(ctx, id)
+	_, err := s.expireApproval(ctx, id)
 	return err
 }
 
-// expire also tells how long a pending approval still has.
-func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration, err error) {
-	if left, err = s.expireWait(ctx, id); err != nil || left > 0 {
+// expireApproval is [Service.Expire]. It returns the time that a pending call has left.
+func (s *Service) expireApproval(ctx context.Context, id uuid.UUID) (left time.Duration, err error) {
+	if left, err = s.abandonWait(ctx, id, expiredOutcome(), audit.System(), true); err != nil || left > 0 {
 		return left, err
 	}
 	var expired *move
-	s.recallReviewers(ctx)
+	s.warmReviewers(ctx)
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, id)
 		if err != nil || a.Status != approval.Pending {
@@ -237,7 +221,7 @@ func (s *Service) expire(ctx context.Context, id uuid.UUID) (left time.Duration,
 		if left = a.Deadline.Sub(now); left > 0 {
 			return nil
 		}
-		expired, err = s.settle(ctx, tx, a, s.expiry(ctx, a.PrincipalID), audit.System(), "")
+		expired, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "")
 		failpoint.Hit(failpoint.ExpireBeforeCommit)
 		return err
 	})

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -17,15 +16,16 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// EditError says what is wrong with the arguments that a reviewer gave.
+// EditError says why a reviewer's arguments are not valid.
 type EditError struct {
 	Problems []tool.Problem
-	Cause    error // a *[DoorError]; then there are no problems
+	Cause    error // a *[DoorError]; then Problems is empty
 }
 
 func (e *EditError) Error() string {
@@ -35,23 +35,23 @@ func (e *EditError) Error() string {
 	return "arguments: " + listProblems(e.Problems)
 }
 
-// Unwrap makes it an [ErrEdit].
+// Unwrap returns [ErrEdit].
 func (e *EditError) Unwrap() error { return ErrEdit }
 
-// edit is what a reviewer makes of a call.
+// edit is a reviewer's change of the arguments of a call.
 type edit struct {
-	arguments json.RawMessage
-	request   json.RawMessage // that they make
-	envelope  approval.Digest // of the call with these arguments
-	changed   []string        // names of the members that differ from the agent's: what was edited, without the values
-	restores  bool            // these are the agent's own arguments, which somebody had edited
-	second    bool            // another reviewer has to approve it
-	of        json.RawMessage // the arguments that waited when it was read
-	same      bool            // these are those
-	late      bool            // the call was not parked when it was read; nothing is approved by this
+	arguments   json.RawMessage
+	request     json.RawMessage // made of the arguments
+	envelope    approval.Digest // digest of the call with the arguments
+	changed     []string        // names of the members that differ from the agent's arguments
+	restores    bool            // the arguments are the agent's own, and discard an earlier edit
+	needsSecond bool            // another reviewer has to approve the edit
+	base        json.RawMessage // the waiting arguments that the edit replaces
+	unchanged   bool            // the arguments equal base
+	tooLate     bool            // the call is not parked
 }
 
-// CheckEdit says what a reviewer's arguments would make of a parked call: the arguments as they would be sent.
+// CheckEdit validates a reviewer's arguments for a parked call, and returns them as they would be sent.
 // Errors: ErrNotFound, *[EditError].
 func (s *Service) CheckEdit(ctx context.Context, c *Call, arguments []byte) (json.RawMessage, error) {
 	clean, err := CleanArguments(arguments)
@@ -61,18 +61,17 @@ func (s *Service) CheckEdit(ctx context.Context, c *Call, arguments []byte) (jso
 	if err != nil {
 		return nil, err
 	}
-	if err := file.CheckEdit(c.beforeEdits(), clean, len(c.Files) > 0); err != nil {
-		return nil, editProblem(err)
+	if err := file.CheckEdit(c.originalArguments(), clean, len(c.Files) > 0); err != nil {
+		if refused, ok := errors.AsType[*file.AttachmentError](err); ok {
+			err = &EditError{Problems: []tool.Problem{{Pointer: refused.Pointer, Message: refused.Expected}}}
+		}
+		return nil, err
 	}
 	definition, err := s.Discovery.Definition(ctx, c.Pin)
 	if err != nil {
 		return nil, err
 	}
-	schemas, err := s.schemas.get(definition)
-	if err != nil {
-		return nil, err
-	}
-	if r, err := s.schemas.checkArguments(ctx, schemas, clean); err != nil {
+	if r, err := s.checkArguments(ctx, definition, clean); err != nil {
 		return nil, err
 	} else if r != nil {
 		if len(r.problems) == 0 {
@@ -80,14 +79,14 @@ func (s *Service) CheckEdit(ctx context.Context, c *Call, arguments []byte) (jso
 		}
 		return nil, &EditError{Problems: r.problems}
 	}
-	if _, err := s.OutgoingWith(ctx, c, clean); err != nil {
+	if _, err := s.PreviewEdit(ctx, c, clean); err != nil {
 		return nil, err
 	}
 	return clean, nil
 }
 
-// beforeEdits are the arguments as the call was made with, attachments frozen.
-func (c *Call) beforeEdits() json.RawMessage {
+// originalArguments returns the agent's arguments, with the URLs of attachments.
+func (c *Call) originalArguments() json.RawMessage {
 	if c.Submitted != nil {
 		return c.Submitted
 	}
@@ -97,46 +96,45 @@ func (c *Call) beforeEdits() json.RawMessage {
 // WasEdited reports whether the call was approved with other arguments than the agent's.
 func (c *Call) WasEdited() bool {
 	switch c.Status {
-	case Parked, Rejected, Expired, Cancelled: // an edit that nobody approved
+	case Parked, Rejected, Expired, Cancelled: // the edit was not approved
 		return false
 	default:
 		return c.Submitted != nil
 	}
 }
 
-// EditNeedsSecond reports whether an edit of the call's arguments has to be approved by another reviewer than its editor. The answer
-// comes from the database.
+// EditNeedsSecond reports whether an edit of the call needs the approval of a second reviewer. It reads the database.
 func (s *Service) EditNeedsSecond(ctx context.Context, c *Call) (bool, error) {
 	skill, _, err := s.Agents.FreshSkill(ctx, c.SkillID)
 	if errors.Is(err, agent.ErrNotFound) {
-		return true, nil // the call will not be sent, whatever is decided
+		return true, nil // the call will not be sent in any case
 	}
 	if err != nil {
-		return true, fmt.Errorf("read who approves edits of call %s: %w", c.ID, err)
+		return true, fmt.Errorf("read the edit rule of call %s: %w", c.ID, err)
 	}
 	return skill.EditNeedsSecond(c.Tool), nil
 }
 
-// WroteEdit reports whether a person counts as the editor of an edit, and so may not approve it.
-func (s *Service) WroteEdit(ctx context.Context, editor, by uuid.UUID) (bool, error) {
-	return s.wroteEdit(ctx, s.Pool, editor, by)
+// MayBeEditor reports whether a person counts as the editor of an edit, and so may not approve it.
+func (s *Service) MayBeEditor(ctx context.Context, editor, by uuid.UUID) (bool, error) {
+	return s.mayBeEditor(ctx, s.Pool, editor, by)
 }
 
-// wroteEdit also counts people who may be another name of the editor: nobody but an inviter says who they are.
-func (s *Service) wroteEdit(ctx context.Context, db postgres.Querier, editor, by uuid.UUID) (bool, error) {
+// mayBeEditor also returns true for unverified people whose inviter may be the editor.
+func (s *Service) mayBeEditor(ctx context.Context, db postgres.Querier, editor, by uuid.UUID) (bool, error) {
 	if s.AllowSelfApproval {
 		return identity.Same(ctx, db, editor, by)
 	}
 	return identity.MayBeOne(ctx, db, editor, by)
 }
 
-// edited makes the envelope of an edited call, which the decision is about from then on. Nil: the decision is about the arguments that
-// wait. Whether they still wait, [checkEdited] tells when the approval's lock is held.
-func (s *Service) edited(ctx context.Context, d *Decision) (*edit, error) {
+// prepareEdit validates the edit of a decision and makes the envelope of the edited call. Nil: the decision has no edit. [Service.approveCall]
+// compares its base again under the lock of the approval.
+func (s *Service) prepareEdit(ctx context.Context, d *Decision) (*edit, error) {
 	if d.Arguments == nil {
 		return nil, nil
 	}
-	c, err := s.load(ctx, d.CallID)
+	c, err := s.loadCall(ctx, d.CallID)
 	if errors.Is(err, ErrNotFound) {
 		return nil, approval.ErrNotFound
 	}
@@ -144,34 +142,34 @@ func (s *Service) edited(ctx context.Context, d *Decision) (*edit, error) {
 		return nil, err
 	}
 	if c.Status != Parked {
-		return &edit{late: true}, nil // the decision finds out why
+		return &edit{tooLate: true}, nil // the decision reports the conflict
 	}
 	clean, err := s.CheckEdit(ctx, c, d.Arguments)
 	if err != nil {
 		return nil, err
 	}
 	if bytes.Equal(clean, c.Arguments) {
-		return &edit{of: c.Arguments, same: true}, nil
+		return &edit{base: c.Arguments, unchanged: true}, nil
 	}
-	e := &edit{arguments: clean, of: c.Arguments, restores: c.Submitted != nil && bytes.Equal(clean, c.Submitted)}
-	if e.changed, err = changedMembers(c.beforeEdits(), clean); err != nil {
+	e := &edit{arguments: clean, base: c.Arguments, restores: c.Submitted != nil && bytes.Equal(clean, c.Submitted)}
+	if e.changed, err = changedMembers(c.originalArguments(), clean); err != nil {
 		return nil, err
 	}
 	if !e.restores {
-		if e.second, err = s.EditNeedsSecond(ctx, c); err != nil {
+		if e.needsSecond, err = s.EditNeedsSecond(ctx, c); err != nil {
 			return nil, err
 		}
 	}
 	c.Arguments = clean
-	if err := s.redraw(ctx, c); err != nil {
+	if err := s.previewEdited(ctx, c); err != nil {
 		return nil, err
 	}
-	e.request, e.envelope = c.request, c.envelope().Digest()
+	e.request, e.envelope = c.request, c.buildEnvelope().Digest()
 	return e, nil
 }
 
-// propose records an edit for another reviewer to approve. The call waits on, until its old deadline.
-func (s *Service) propose(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, e *edit) (approval.Approval, error) {
+// proposeEdit records an edit for another reviewer to approve. The deadline stays.
+func (s *Service) proposeEdit(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, e *edit) (approval.Approval, error) {
 	before := a
 	a, err := approval.ProposeEdit(ctx, tx, a, e.envelope, d.By)
 	if err != nil {
@@ -186,7 +184,7 @@ func (s *Service) propose(ctx context.Context, tx pgx.Tx, a approval.Approval, d
 		return a, fmt.Errorf("edit call: %w: it is not parked", ErrState)
 	}
 	event := audit.Event{
-		Actor: audit.Person(d.By), Action: "approval.edit_proposed", Subject: a.CallID,
+		Actor: audit.Person(d.By), Action: audit.ApprovalEditProposed, Subject: a.CallID,
 		Data: map[string]any{"digest": a.Digest.String(), "original_digest": a.Original.String(), "edited": e.changed, "note": d.Note},
 	}
 	if before.EditedBy != uuid.Nil {
@@ -195,26 +193,14 @@ func (s *Service) propose(ctx context.Context, tx pgx.Tx, a approval.Approval, d
 	return a, audit.Write(ctx, tx, event)
 }
 
-// checkEdited refuses an edit of other arguments than those that wait now, under the approval's lock.
-func checkEdited(ctx context.Context, tx pgx.Tx, id uuid.UUID, e *edit) error {
-	var still bool
-	if err := tx.QueryRow(ctx, `SELECT arguments = $2 FROM calls WHERE id = $1`, id, []byte(e.of)).Scan(&still); err != nil {
-		return fmt.Errorf("compare edited arguments: %w", err)
-	}
-	if !still {
-		return approval.ErrDigestMismatch
-	}
-	return nil
-}
-
-// applyEdit gives an approval and its call the arguments that a decision is about, and says so in the data of the decision's audit event.
+// applyEdit stores the arguments of an approved edit in the approval and the call, and adds them to the data of the audit event.
 func (s *Service) applyEdit(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, e *edit, data map[string]any) (approval.Approval, error) {
 	var err error
 	switch before := a; {
-	case (e == nil || e.same) && a.EditedBy == uuid.Nil:
+	case (e == nil || e.unchanged) && a.EditedBy == uuid.Nil:
 		return a, nil
-	case e == nil || e.same:
-		if own, err := s.wroteEdit(ctx, tx, a.EditedBy, d.By); err != nil || own {
+	case e == nil || e.unchanged:
+		if own, err := s.mayBeEditor(ctx, tx, a.EditedBy, d.By); err != nil || own {
 			return a, cmp.Or(err, approval.ErrOwnEdit)
 		}
 		if a, err = approval.AcceptEdit(ctx, tx, a); err != nil {
@@ -257,37 +243,28 @@ func changedMembers(before, after []byte) ([]string, error) {
 	changed := []string{}
 	for _, name := range order {
 		if was, ok := old[name]; !ok || !bytes.Equal(was, present[name]) {
-			changed = append(changed, clip(name))
+			changed = append(changed, clipPointer(name))
 		}
 		delete(old, name)
 	}
 	gone := make([]string, 0, len(old))
 	for name := range old {
-		gone = append(gone, clip(name))
+		gone = append(gone, clipPointer(name))
 	}
 	slices.Sort(gone)
 	changed = append(changed, gone...)
 	return changed[:min(len(changed), maxChanged)], nil
 }
 
+// topMembers reads the members of an object, and the order of their names.
 func topMembers(object []byte) (map[string][]byte, []string, error) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(object))
-	if _, err := decoder.ReadToken(); err != nil {
-		return nil, nil, fmt.Errorf("read arguments: %w", err)
-	}
 	members, order := map[string][]byte{}, []string{}
-	for decoder.PeekKind() == '"' {
-		name, err := decoder.ReadToken()
+	for m, err := range rawjson.Members(object) {
 		if err != nil {
-			return nil, nil, fmt.Errorf("read arguments: %w", err)
+			return nil, nil, fmt.Errorf("arguments: %w", err)
 		}
-		text := name.String()
-		value, err := decoder.ReadValue()
-		if err != nil {
-			return nil, nil, fmt.Errorf("read arguments: %w", err)
-		}
-		members[text] = bytes.Clone(value)
-		order = append(order, text)
+		name := m.Name()
+		members[name], order = m.Value, append(order, name)
 	}
 	return members, order, nil
 }

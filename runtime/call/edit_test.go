@@ -17,12 +17,13 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/history"
 )
 
 // approveWith approves a call with other arguments.
 func (w *world) approveWith(id uuid.UUID, arguments string) (call.Waiting, error) {
 	w.t.Helper()
-	waiting, err := w.calls.Approval(w.t.Context(), id)
+	waiting, err := w.calls.GetApproval(w.t.Context(), id)
 	check(w.t, err)
 	return w.calls.Decide(w.t.Context(), call.Decision{
 		CallID: id, Approve: true, Digest: waiting.Approval.Digest.String(), By: w.reviewer, Arguments: json.RawMessage(arguments),
@@ -33,7 +34,7 @@ func TestEditedCallIsSentAsTheReviewerWroteIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ticket := w.submit("files__write", `{"n":1,"secret":"do not log"}`)
-	before, err := w.calls.Approval(t.Context(), ticket.ID)
+	before, err := w.calls.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
 	decided, err := w.approveWith(ticket.ID, `{ "n" : 9007199254740993 , "extra" : "\u00e9" }`)
 	check(t, err)
@@ -45,7 +46,7 @@ func TestEditedCallIsSentAsTheReviewerWroteIt(t *testing.T) {
 	if done.Status != call.Succeeded || string(done.Arguments) != sent || string(done.Submitted) != `{"n":1,"secret":"do not log"}` {
 		t.Errorf("call %s with %s, submitted %s", done.Status, done.Arguments, done.Submitted)
 	}
-	if got := w.source.arrivals(); !slices.Equal(got, []string{sent}) {
+	if got := w.source.Arguments(); !slices.Equal(got, []string{sent}) {
 		t.Errorf("the server got %q", got)
 	}
 	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Subject: ticket.ID})
@@ -57,7 +58,7 @@ func TestEditedCallIsSentAsTheReviewerWroteIt(t *testing.T) {
 			t.Errorf("audit %s", text)
 		}
 	}
-	// Made again as the agent made it, it is this call: the agent has not been told yet.
+	// A repeat with the agent's own arguments attaches, because the outcome is not delivered yet.
 	if again := w.submit("files__write", `{"n":1,"secret":"do not log"}`); again.ID != ticket.ID || !again.Attached {
 		t.Errorf("a repeat of what the agent wrote became %+v", again)
 	}
@@ -86,7 +87,7 @@ func TestEditsThatAreRefused(t *testing.T) {
 	if !errors.Is(err, approval.ErrDigestMismatch) {
 		t.Errorf("edited on another digest: %v", err)
 	}
-	now, err := w.calls.Approval(t.Context(), ticket.ID)
+	now, err := w.calls.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
 	if now.Approval.Status != approval.Pending || string(now.Call.Arguments) != `{"n":1}` {
 		t.Errorf("refused edits left %s with %s", now.Approval.Status, now.Call.Arguments)
@@ -99,12 +100,12 @@ func TestEditsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Of two who edit and approve at once, one does, and what was sent is what that one wrote.
+// Of two concurrent edits one is approved, and its arguments are sent.
 func TestTwoEdits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ticket := w.submit("files__write", `{"n":0}`)
-	waiting, err := w.calls.Approval(t.Context(), ticket.ID)
+	waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
 	errs := make([]error, 8)
 	var both sync.WaitGroup
@@ -130,7 +131,7 @@ func TestTwoEdits(t *testing.T) {
 		}
 	}
 	w.wait(ticket.ID)
-	if got := w.source.arrivals(); winner < 0 || !slices.Equal(got, []string{`{"n":` + string(rune('1'+winner)) + `}`}) {
+	if got := w.source.Arguments(); winner < 0 || !slices.Equal(got, []string{`{"n":` + string(rune('1'+winner)) + `}`}) {
 		t.Errorf("winner %d, the server got %q", winner, got)
 	}
 }
@@ -151,14 +152,14 @@ func TestMoreTime(t *testing.T) {
 	if _, err := w.calls.Extend(t.Context(), ticket.ID, w.reviewer); !errors.Is(err, approval.ErrExtended) {
 		t.Errorf("once more: %v", err)
 	}
-	if got := w.actions(ticket.ID); got != "call.parked approval.extended approval.extended approval.extended " {
+	if got := w.db.Actions(ticket.ID); got != "call.parked approval.extended approval.extended approval.extended" {
 		t.Errorf("audit: %s", got)
 	}
-	w.moveClock("3 minutes 30 seconds")
+	w.db.MoveClock("3 minutes 30 seconds")
 	if c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); err != nil || c.Status != call.Parked {
 		t.Errorf("before the last deadline: %s, %v", c.Status, err)
 	}
-	w.moveClock("4 minutes 30 seconds")
+	w.db.MoveClock("4 minutes 30 seconds")
 	var conflict *approval.ConflictError
 	if _, err := w.calls.Extend(t.Context(), ticket.ID, w.reviewer); !errors.As(err, &conflict) {
 		t.Errorf("after the deadline: %v", err)
@@ -209,11 +210,11 @@ func TestNobodyMayDecide(t *testing.T) {
 	if !ticket.Alone || ticket.Status != call.Parked {
 		t.Errorf("ticket %+v", ticket)
 	}
-	w.moveClock("2 minutes")
+	w.db.MoveClock("2 minutes")
 	if done := w.wait(ticket.ID); done.Status != call.Expired || done.Code != call.CodeNoReviewer {
 		t.Errorf("%s, %s", done.Status, done.Code)
 	}
-	if got := w.actions(ticket.ID); got != "call.parked approval.no_reviewer approval.expired " {
+	if got := w.db.Actions(ticket.ID); got != "call.parked approval.no_reviewer approval.expired" {
 		t.Errorf("audit: %s", got)
 	}
 	mu.Lock()
@@ -226,7 +227,7 @@ func TestNobodyMayDecide(t *testing.T) {
 func TestSecondTeamIsAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.setStatus(`UPDATE skills SET team = 'payments', escalate_to = 'duty' WHERE name = 'files'`)
+	w.db.Exec(`UPDATE skills SET team = 'payments', escalate_to = 'duty' WHERE name = 'files'`)
 	second := agent.Duration(time.Second)
 	found, err := w.agents.SkillByName(t.Context(), "files")
 	check(t, err)
@@ -236,13 +237,13 @@ func TestSecondTeamIsAsked(t *testing.T) {
 	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), found.ID, agent.SkillPatch{ApprovalTimeout: &long})
 	check(t, err)
 	ticket := w.submit("files__write", `{"n":1}`)
-	mine, _, err := w.calls.Queue(t.Context(), approval.QueueFilter{Team: "duty", Limit: 10})
+	mine, _, err := w.calls.ListQueue(t.Context(), approval.QueueFilter{Team: "duty", Limit: 10})
 	check(t, err)
 	if len(mine) != 0 {
 		t.Error("the second team is asked at once")
 	}
 	for deadline := time.Now().Add(time.Minute); ; {
-		waiting, err := w.calls.Approval(t.Context(), ticket.ID)
+		waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
 		check(t, err)
 		if waiting.Approval.EscalatedAt != nil {
 			if waiting.Approval.Team != "payments" || !waiting.Approval.Asks([]string{"duty"}) {
@@ -255,12 +256,12 @@ func TestSecondTeamIsAsked(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two looks at a condition
 	}
-	mine, _, err = w.calls.Queue(t.Context(), approval.QueueFilter{Team: "duty", Limit: 10})
+	mine, _, err = w.calls.ListQueue(t.Context(), approval.QueueFilter{Team: "duty", Limit: 10})
 	check(t, err)
 	if len(mine) != 1 {
 		t.Errorf("the second team's queue has %d", len(mine))
 	}
-	if got := w.actions(ticket.ID); got != "call.parked approval.escalated " {
+	if got := w.db.Actions(ticket.ID); got != "call.parked approval.escalated" {
 		t.Errorf("audit: %s", got)
 	}
 }
@@ -272,12 +273,12 @@ func TestQueueOfTeams(t *testing.T) {
 	for _, team := range []string{"a", "b", "", "a", "b"} {
 		ticket := w.submit("files__write", `{"n":`+string(rune('1'+len(ids)))+`}`)
 		ids = append(ids, ticket.ID)
-		w.setStatus(`UPDATE approvals SET team = nullif($2, '') WHERE call_id = $1`, ticket.ID, team)
+		w.db.Exec(`UPDATE approvals SET team = nullif($2, '') WHERE call_id = $1`, ticket.ID, team)
 	}
 	place := func(f approval.QueueFilter) string {
 		var order strings.Builder
 		for {
-			page, next, err := w.calls.Queue(t.Context(), f)
+			page, next, err := w.calls.ListQueue(t.Context(), f)
 			check(t, err)
 			for _, one := range page {
 				order.WriteRune(rune('0' + slices.Index(ids, one.Call.ID)))
@@ -307,7 +308,7 @@ func TestQueueOfTeams(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", tt.filter, got, tt.want)
 		}
 	}
-	counts, err := w.calls.QueueCounts(t.Context(), approval.QueueFilter{Teams: []string{"b"}})
+	counts, err := w.calls.CountQueue(t.Context(), approval.QueueFilter{Teams: []string{"b"}})
 	check(t, err)
 	if counts != (approval.Counts{All: 5, Own: 2}) {
 		t.Errorf("counts %+v", counts)
@@ -323,7 +324,7 @@ func TestWhatWasDecidedBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := w.submit("files__write", `{"n":1}`)
-	waiting, err := w.calls.Approval(t.Context(), first.ID)
+	waiting, err := w.calls.GetApproval(t.Context(), first.ID)
 	check(t, err)
 	if _, err := w.calls.LastApproved(t.Context(), &waiting.Approval); !errors.Is(err, approval.ErrNotFound) {
 		t.Errorf("before any: %v", err)
@@ -333,19 +334,19 @@ func TestWhatWasDecidedBefore(t *testing.T) {
 	_, err = w.approveWith(w.submit("files__write", `{"n":3}`).ID, `{"n":4}`)
 	check(t, err)
 	check(t, w.decide(w.submit("files__echo", `{}`).ID, true))
-	next, err := w.calls.Approval(t.Context(), w.submit("files__write", `{"n":5}`).ID)
+	next, err := w.calls.GetApproval(t.Context(), w.submit("files__write", `{"n":5}`).ID)
 	check(t, err)
 	last, err := w.calls.LastApproved(t.Context(), &next.Approval)
 	check(t, err)
 	if string(last.Call.Arguments) != `{"n":4}` {
 		t.Errorf("last approved with %s", last.Call.Arguments)
 	}
-	record, err := w.calls.Record(t.Context(), next.Call.SkillID, "write", time.Hour)
+	record, err := w.calls.ReadToolHistory(t.Context(), next.Call.SkillID, "write", time.Hour)
 	check(t, err)
-	if record != (approval.Record{Approved: 2, Edited: 1, Rejected: 1}) {
+	if record != (approval.ToolHistory{Approved: 2, Edited: 1, Rejected: 1}) {
 		t.Errorf("record %+v", record)
 	}
-	like, err := w.calls.Like(t.Context(), &next.Approval, 10)
+	like, err := w.calls.ListSimilar(t.Context(), &next.Approval, 10)
 	check(t, err)
 	if len(like) != 1 || like[0].Call.ID != next.Call.ID {
 		t.Errorf("%d like it", len(like))
@@ -361,13 +362,13 @@ func TestLargeArgumentsThatWereEdited(t *testing.T) {
 	_, err := w.approveWith(ticket.ID, `{"n":2}`)
 	check(t, err)
 	w.wait(ticket.ID)
-	found, err := w.calls.Search(t.Context(), call.Filter{Limit: 10})
+	found, err := w.history().Search(t.Context(), history.Filter{Limit: 10})
 	check(t, err)
 	if len(found.Calls) != 1 || !found.Calls[0].Partial {
 		t.Fatalf("%d calls, which do not say that something is left out", len(found.Calls))
 	}
 	c := found.Calls[0]
-	check(t, w.calls.Whole(t.Context(), &c))
+	check(t, w.history().ReadWhole(t.Context(), &c))
 	if string(c.Submitted) != given || string(c.Arguments) != `{"n":2}` || c.Partial {
 		t.Errorf("the whole call has %s, and %d bytes that were submitted", c.Arguments, len(c.Submitted))
 	}

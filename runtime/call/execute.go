@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -24,8 +25,7 @@ import (
 // ExecuteQueue is the River queue of approved calls.
 const ExecuteQueue = "execute"
 
-// executeArgs is the job that sends an approved call. More than one for the same
-// call do no harm: the claim lets one through.
+// executeArgs is the job that sends an approved call. A second job of the same call finds it claimed.
 type executeArgs struct {
 	CallID uuid.UUID `json:"call_id"`
 }
@@ -37,132 +37,152 @@ func (executeArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: ExecuteQueue}
 }
 
+// enqueueExecution inserts the jobs that send calls. A second job of a call finds it claimed.
+func (s *Service) enqueueExecution(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	jobs := make([]river.InsertManyParams, len(ids))
+	for i, id := range ids {
+		jobs[i] = river.InsertManyParams{Args: executeArgs{CallID: id}}
+	}
+	if _, err := s.river.InsertManyFastTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("insert execute jobs: %w", err)
+	}
+	return nil
+}
+
 type executeWorker struct {
 	river.WorkerDefaults[executeArgs]
 	service *Service
 }
 
-// crowdedDelay is how long a call waits when its skill has as many in flight as it may.
+// crowdedDelay is the pause of a job while its skill has the maximum of calls in flight.
 const crowdedDelay = time.Second
 
-// Timeout leaves the bounding to the call's own timeout; listing and database come on top.
+// Timeout is longer than any call's own timeout, which bounds the request.
 func (w *executeWorker) Timeout(*river.Job[executeArgs]) time.Duration { return 24 * time.Hour }
 
-// NextRetry: what fails here is the database, which should be back soon.
+// NextRetry is soon, because only the database fails here.
 func (w *executeWorker) NextRetry(job *river.Job[executeArgs]) time.Time {
 	return w.service.Now().Add(min(time.Duration(job.Attempt)*time.Second, 30*time.Second))
 }
 
+// Work compares an approved call with the present state again, claims it, and sends it.
 func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) error {
 	s, id := w.service, job.Args.CallID
 	if !s.flights.add(id, s.pulse.currentRun()) {
-		return nil // this process is at it
+		return nil // this process is already sending it
 	}
 	defer s.flights.release(id)
-	c, err := s.load(ctx, id)
-	if errors.Is(err, ErrNotFound) {
+	c, err := s.loadCall(ctx, id)
+	switch {
+	case errors.Is(err, ErrNotFound):
 		return river.JobCancel(err)
-	}
-	if err != nil {
+	case err != nil:
 		return err
-	}
-	if c.Status == Executing && c.claimedBy == s.Instance { // our claim, whose answer was lost
+	case c.Status == Executing && c.claimedBy == s.Instance: // the answer of our claim was lost
 		return s.giveBack(ctx, id, c.Gated)
-	}
-	if c.Status != Approved {
+	case c.Status != Approved:
 		return nil
-	}
-	if !s.gates.enter(c.SkillID) {
+	case !s.gates.enter(c.SkillID):
 		return river.JobSnooze(crowdedDelay)
 	}
 	defer s.gates.leave(c.SkillID)
-	return s.execute(ctx, c)
-}
-
-// execute checks again all that the decision was about, claims the call, and sends it.
-func (s *Service) execute(ctx context.Context, c *Call) error {
 	began := s.Now()
-	skill, server, definition, refusal, err := s.recheck(c.trace.In(ctx), c)
+	to, refusal, err := s.recheckApproved(c.trace.In(ctx), c)
 	if err != nil {
-		return fmt.Errorf("check call %s again: %w", c.ID, err)
+		return fmt.Errorf("check call %s again: %w", id, err)
 	}
 	if refusal != nil {
 		if refusal.wait != nil {
-			if suspended, err := s.suspend(ctx, c, *refusal.wait); suspended || err != nil {
+			if suspended, err := s.suspendCall(ctx, c, *refusal.wait); suspended || err != nil {
 				return err
 			}
 		}
-		_, err := s.endUnsent(ctx, s.Pool, onRefuse, c.ID, refusal.outcome)
+		_, err := s.endUnsent(ctx, s.Pool, onRefuse, id, refusal.outcome)
 		return err
 	}
-	s.took(c, StepValidate, began)
+	s.recordStep(c, StepValidate, began)
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
 	began = s.Now()
-	ours, err := s.claim(ctx, c)
+	ours, err := s.claimCall(ctx, c)
 	if err != nil || !ours {
 		return err
 	}
-	s.took(c, StepLog, began)
-	s.send(c, skill, server, definition)
+	s.recordStep(c, StepLog, began)
+	s.sendCall(c, to)
 	return nil
 }
 
-// refusal is why a call is not sent.
+// refusal says why a call is not sent.
 type refusal struct {
 	outcome
-	wait *connectWait // not yet, rather than not at all
+	wait *connectWait // the call waits for this connection; nil: it ends
 
-	problems []tool.Problem // of invalid arguments, those that the message lists
+	problems []tool.Problem // of invalid arguments; the message lists them
 }
 
-// recheck compares what was approved with what is: the envelope, the tool's
-// definition, the skill, the assignment. The answers come from the database, the definition from a
-// listing that is fresh enough.
-func (s *Service) recheck(ctx context.Context, c *Call) (*agent.Skill, tool.Server, tool.Definition, *refusal, error) {
-	none := func(r *refusal, err error) (*agent.Skill, tool.Server, tool.Definition, *refusal, error) {
-		return nil, tool.Server{}, tool.Definition{}, r, err
-	}
+// recheckApproved compares the approved call with the present state: the envelope, the files, the tool's definition, the skill, the
+// assignment, the people and credentials, and the request. It reads the database, and the definition from a recent listing.
+func (s *Service) recheckApproved(ctx context.Context, c *Call) (target, *refusal, error) {
 	decided, err := approval.Get(ctx, s.Pool, c.ID)
 	if err != nil {
-		return none(nil, err)
+		return target{}, nil, err
 	}
-	digest := c.envelope().Digest()
+	digest := c.buildEnvelope().Digest()
 	if decided.Status != approval.Approved || subtle.ConstantTimeCompare(digest[:], decided.Digest[:]) != 1 {
-		return none(denied(CodeEnvelopeChanged, "the call is not what was approved"), nil)
+		return target{}, newDenial(CodeEnvelopeChanged, "the call is not what was approved"), nil
 	}
 	if r, err := s.recheckFiles(ctx, c); r != nil || err != nil {
-		return none(r, err)
+		return target{}, r, err
 	}
-	// What is remembered of the skill is enough to list its tools. The database has the last word.
+	// The cached skill is good enough for listing the tools.
 	known, listed, err := s.Agents.Skill(ctx, c.SkillID)
 	if errors.Is(err, agent.ErrNotFound) {
-		return none(denied(CodeSkillChanged, "the skill was removed"), nil)
+		return target{}, newDenial(CodeSkillChanged, skillRemoved), nil
 	}
 	if err != nil {
-		return none(nil, err)
+		return target{}, nil, err
 	}
 	if r, err := s.recheckPin(ctx, c, listed.For(c.PrincipalID), known); r != nil || err != nil {
-		return none(r, err)
+		return target{}, r, err
 	}
 	definition, err := s.Discovery.Definition(ctx, c.Pin)
 	if err != nil {
-		return none(nil, err)
+		return target{}, nil, err
 	}
-	skill, server, r, err := s.recheckSkill(ctx, c)
-	if r != nil || err != nil {
-		return none(r, err)
+	// The listing may have taken long, so the skill and the assignment are read from the database now.
+	skill, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
+	switch {
+	case errors.Is(err, agent.ErrNotFound):
+		return target{}, newDenial(CodeSkillChanged, skillRemoved), nil
+	case err != nil:
+		return target{}, nil, err
+	case skill.Revision != c.SkillRevision:
+		return target{}, newDenial(CodeSkillChanged, "the skill was changed after this call was made"), nil
+	}
+	assigned, err := s.Agents.Assigned(ctx, c.AgentID, c.SkillID, c.Tool)
+	if err != nil {
+		return target{}, nil, err
+	}
+	if !assigned {
+		return target{}, newDenial(CodeAssignmentRevoked, toolUnassigned), nil
 	}
 	if r, err := s.recheckPeople(ctx, c, &decided); r != nil || err != nil {
-		return none(r, err)
+		return target{}, r, err
 	}
-	server = server.For(c.PrincipalID)
-	if r, err := s.recheckRequest(ctx, c, skill, server, definition); r != nil || err != nil {
-		return none(r, err)
-	}
-	return skill, server, definition, nil, nil
+	to := target{skill, server.For(c.PrincipalID), definition}
+	r, err := s.recheckRequest(ctx, c, to)
+	return to, r, err
 }
 
-// recheckPin asks the server when what is known of it is too old.
+const (
+	skillRemoved   = "the skill was removed"
+	toolUnassigned = "the agent may no longer use this tool"
+)
+
+// recheckPin compares the definition with the listing, which it renews if it is too old.
 func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, skill *agent.Skill) (*refusal, error) {
 	pins, err := s.Discovery.Recheck(ctx, server, skill.TrustNewTools, c.Tool)
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
@@ -179,41 +199,19 @@ func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, s
 		return nil, err
 	}
 	if !pins.Known {
-		return denied(CodeDefinitionChanged, "the skill server no longer offers this tool"), nil
+		return newDenial(CodeDefinitionChanged, "the skill server no longer offers this tool"), nil
 	}
 	if pins.Current != c.Pin {
-		return denied(CodeDefinitionChanged, "the tool's definition changed after this call was made"), nil
+		return newDenial(CodeDefinitionChanged, "the tool's definition changed after this call was made"), nil
 	}
 	if pins.IsRefused() {
-		return denied(CodeDefinitionChanged, definitionRefused), nil
+		return newDenial(CodeDefinitionChanged, definitionRefused), nil
 	}
 	return nil, nil
 }
 
-// recheckSkill reads, from the database and right before the claim (listing may
-// have taken long), the skill as it is now and whether the agent may still use the tool.
-func (s *Service) recheckSkill(ctx context.Context, c *Call) (*agent.Skill, tool.Server, *refusal, error) {
-	skill, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
-	switch {
-	case errors.Is(err, agent.ErrNotFound):
-		return nil, server, denied(CodeSkillChanged, "the skill was removed"), nil
-	case err != nil:
-		return nil, server, nil, err
-	case skill.Revision != c.SkillRevision:
-		return nil, server, denied(CodeSkillChanged, "the skill was changed after this call was made"), nil
-	}
-	assigned, err := s.Agents.Assigned(ctx, c.AgentID, c.SkillID, c.Tool)
-	if err != nil {
-		return nil, server, nil, err
-	}
-	if !assigned {
-		return nil, server, denied(CodeAssignmentRevoked, "the agent may no longer use this tool"), nil
-	}
-	return skill, server, nil, nil
-}
-
-// recheckPeople asks whether the people and the credentials that the call depends on are still good: its principal, the reviewer, who
-// has to be one still, and the editor; the token or key that it was made with, and the token that it was approved with.
+// recheckPeople checks that the call's principal, reviewer and editor are not blocked, that the reviewer still has the role, and that
+// the credentials of the call and of the decision are not revoked.
 func (s *Service) recheckPeople(ctx context.Context, c *Call, decided *approval.Approval) (*refusal, error) {
 	var standing identity.Standing
 	keyRevoked := false
@@ -225,25 +223,25 @@ func (s *Service) recheckPeople(ctx context.Context, c *Call, decided *approval.
 	}
 	switch {
 	case slices.Contains(standing.Blocked, c.PrincipalID):
-		return denied(CodePersonBlocked, "the person on whose behalf the call was made was blocked after it was made"), nil
+		return newDenial(CodePersonBlocked, "the person on whose behalf the call was made was blocked after it was made"), nil
 	case len(standing.Blocked) > 0:
-		return denied(CodePersonBlocked, "the reviewer of this call was blocked after the approval"), nil
+		return newDenial(CodePersonBlocked, "the reviewer of this call was blocked after the approval"), nil
 	case standing.Demoted:
-		return denied(CodeReviewerRemoved, "the person who approved this call is no reviewer any more"), nil
+		return newDenial(CodeReviewerRemoved, "the person who approved this call is no longer a reviewer"), nil
 	case standing.Revoked || keyRevoked:
-		return denied(CodeCredentialRevoked, "a credential that the call was made or approved with was revoked"), nil
+		return newDenial(CodeCredentialRevoked, "a credential that the call was made or approved with was revoked"), nil
 	}
 	return nil, nil
 }
 
-func denied(code, message string) *refusal { return unsent(Denied, code, message) }
+func newDenial(code, message string) *refusal { return newRefusal(Denied, code, message) }
 
-// unsent is a refusal without effect.
-func unsent(status Status, code, message string) *refusal {
+// newRefusal makes a refusal without an effect.
+func newRefusal(status Status, code, message string) *refusal {
 	return &refusal{outcome: outcome{status: status, code: code, effect: tool.EffectNone, message: message}}
 }
 
-// endUnsent ends a call that is approved, or claimed by this instance, and must not be sent. It reports whether it did.
+// endUnsent ends a call that is approved, or claimed by this instance, and that must not be sent. It reports whether it did.
 func (s *Service) endUnsent(ctx context.Context, pool *pgxpool.Pool, event event, id uuid.UUID, o outcome) (ended bool, err error) {
 	m := &move{event: event, id: id, outcome: o, data: map[string]any{"code": o.code}}
 	if err := postgres.InTx(ctx, pool, func(tx pgx.Tx) error { return s.moveInTx(ctx, tx, m) }); err != nil {
@@ -253,9 +251,8 @@ func (s *Service) endUnsent(ctx context.Context, pool *pgxpool.Pool, event event
 	return m.made, nil
 }
 
-// claim makes this instance the one that sends the call. It reports false
-// when another was first. It is one round trip, as the writing of outcomes.
-func (s *Service) claim(ctx context.Context, c *Call) (bool, error) {
+// claimCall claims the call for this instance, in one round trip. It reports false if another instance was first.
+func (s *Service) claimCall(ctx context.Context, c *Call) (bool, error) {
 	m := &move{event: onClaim, id: c.ID, agentID: c.AgentID, outcome: outcome{status: Executing}}
 	batch := &pgx.Batch{}
 	if err := s.queueMoves(batch, m); err != nil {
@@ -263,26 +260,26 @@ func (s *Service) claim(ctx context.Context, c *Call) (bool, error) {
 	}
 	failpoint.Hit(failpoint.ClaimBeforeCommit)
 	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
-		s.hurry()
+		s.triggerRecovery()
 		return false, fmt.Errorf("claim call %s: %w", c.ID, err)
 	}
 	if !m.made {
-		return s.claimedBefore(ctx, c)
+		return s.confirmEarlierClaim(ctx, c)
 	}
 	c.Status, c.claimedBy = Executing, s.Instance
 	failpoint.Hit(failpoint.ClaimAfterCommit)
 	return true, nil
 }
 
-// claimedBefore reports whether a claim that found the call not approved any more follows an earlier one of this flight whose
-// answer was lost. It ends a call whose approval has lapsed.
-func (s *Service) claimedBefore(ctx context.Context, c *Call) (bool, error) {
-	now, err := s.load(ctx, c.ID)
+// confirmEarlierClaim is called if a claim found the call not approved. It reports whether an earlier claim of this flight, whose
+// answer was lost, had succeeded. It ends a call whose approval has lapsed.
+func (s *Service) confirmEarlierClaim(ctx context.Context, c *Call) (bool, error) {
+	now, err := s.loadCall(ctx, c.ID)
 	switch {
 	case err != nil:
 		return false, err
 	case now.Status == Approved:
-		ended, err := s.endUnsent(ctx, s.Pool, onLapse, c.ID, approvalLapsed())
+		ended, err := s.endUnsent(ctx, s.Pool, onLapse, c.ID, lapsedOutcome())
 		if err == nil && !ended {
 			err = fmt.Errorf("claim call %s: it was given back meanwhile", c.ID)
 		}
@@ -294,7 +291,38 @@ func (s *Service) claimedBefore(ctx context.Context, c *Call) (bool, error) {
 	return true, nil
 }
 
-// approvalLapsed is the end of a call whose approval has lapsed.
-func approvalLapsed() outcome {
+// lapsedOutcome returns the outcome of a call whose approval has lapsed.
+func lapsedOutcome() outcome {
 	return outcome{status: Expired, code: CodeApprovalLapsed, effect: tool.EffectNone, message: MessageLapsed}
+}
+
+// errClaimLost means that this instance has lost its claim of a call.
+var errClaimLost = errors.New("another process took the call over while this one was suspended")
+
+// errApprovalLapsed means that the approval of a claimed call has lapsed.
+var errApprovalLapsed = errors.New("the approval lapsed while this process was suspended")
+
+// confirmClaim returns nil if this instance still has its claim of a call. It reads the database only if there was a gap between
+// heartbeats since the claim, because others may have taken it then. It retries until ctx ends.
+func (s *Service) confirmClaim(ctx context.Context, id uuid.UUID) error {
+	for run := s.flights.heartbeatRun(id); !s.pulse.isUnbroken(run, s.Now()); {
+		attempt, cancel := context.WithTimeout(ctx, beatLimit)
+		var ours, lapsed bool
+		began := s.Now()
+		err := s.vital.QueryRow(attempt, `SELECT EXISTS (SELECT FROM calls
+			WHERE id = $1 AND status = 'executing' AND claimed_by = $2), `+approval.Lapsed("$1"), id, s.Instance).Scan(&ours, &lapsed)
+		cancel()
+		switch {
+		case err == nil && !ours:
+			return errClaimLost
+		case err == nil && lapsed:
+			return errApprovalLapsed
+		case err == nil && elapsedTime(s.Now(), began) < staleBeat:
+			return nil
+		}
+		if pause.For(ctx, retryDelay) != nil {
+			return fmt.Errorf("confirm the claim of call %s: %w", id, context.Cause(ctx))
+		}
+	}
+	return nil
 }

@@ -22,14 +22,14 @@ func (s *Service) Suspend() {
 }
 
 // Beat writes a heartbeat.
-func (s *Service) Beat(ctx context.Context) error { return s.beat(ctx) }
+func (s *Service) Beat(ctx context.Context) error { return s.writeHeartbeat(ctx) }
 
 // Recover recovers calls as if no instance were gone.
-func (s *Service) Recover(ctx context.Context) error { return s.recover(ctx, nil) }
+func (s *Service) Recover(ctx context.Context) error { return s.recoverCalls(ctx, nil) }
 
 // DenyLapsed ends a call if its approval has lapsed.
 func (s *Service) DenyLapsed(ctx context.Context, id uuid.UUID) (bool, error) {
-	return s.endUnsent(ctx, s.vital, onLapse, id, approvalLapsed())
+	return s.endUnsent(ctx, s.vital, onLapse, id, lapsedOutcome())
 }
 
 // OpenFrom returns the id from which on open calls are looked for.

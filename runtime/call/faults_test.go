@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -30,10 +29,10 @@ import (
 // failUpdates makes each update of a call that sets its result fail with a SQLSTATE, until heal is called. tried counts them.
 func (w *world) failUpdates(state string) (tried func() int64, heal func()) {
 	w.t.Helper()
-	w.setStatus(`CREATE SEQUENCE tried`)
-	w.setStatus(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+	w.db.Exec(`CREATE SEQUENCE tried`)
+	w.db.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN PERFORM nextval('tried'); RAISE EXCEPTION USING ERRCODE = '` + state + `', MESSAGE = 'as a test wants it'; END $$`)
-	w.setStatus(`CREATE TRIGGER refuse BEFORE UPDATE ON calls FOR EACH ROW WHEN (NEW.result IS NOT NULL) EXECUTE FUNCTION refuse()`)
+	w.db.Exec(`CREATE TRIGGER refuse BEFORE UPDATE ON calls FOR EACH ROW WHEN (NEW.result IS NOT NULL) EXECUTE FUNCTION refuse()`)
 	w.t.Cleanup(func() {
 		_, err := w.db.Pool().Exec(context.WithoutCancel(w.t.Context()), `DROP FUNCTION refuse CASCADE; DROP SEQUENCE tried`)
 		check(w.t, err)
@@ -42,7 +41,7 @@ func (w *world) failUpdates(state string) (tried func() int64, heal func()) {
 			check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM tried`).Scan(&n))
 			return n
 		}, func() {
-			w.setStatus(`DROP TRIGGER refuse ON calls`)
+			w.db.Exec(`DROP TRIGGER refuse ON calls`)
 		}
 }
 
@@ -71,7 +70,7 @@ func TestResultOutlivesFaults(t *testing.T) {
 	}
 }
 
-// TestDeadConnectionsAreReplaced: connections that swallow all that is sent stop nobody for long.
+// TestDeadConnectionsAreReplaced: connections that discard all requests block calls for a short time only.
 func TestDeadConnectionsAreReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -79,7 +78,7 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 	db, err := postgres.Open(t.Context(), postgres.Config{DatabaseURL: proxy.URL(), MaxConns: 12})
 	check(t, err)
 	t.Cleanup(func() { check(t, db.Close(context.WithoutCancel(t.Context()))) })
-	calls := w.startOn(db, slog.New(slog.DiscardHandler), false)
+	calls := w.startOn(db, false)
 	submit := func(n int) uuid.UUID {
 		ticket, err := calls.Submit(t.Context(), w.submission("files__write", fmt.Sprintf(`{"n":%d}`, n)))
 		check(t, err)
@@ -100,7 +99,7 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually.Holds(w.t, "a heartbeat over a new connection", func() bool { return len(calls.Stalled(10*time.Second)) == 0 })
+	eventually.Holds(w.t, "a heartbeat over a new connection", func() bool { return len(calls.ListStalled(10*time.Second)) == 0 })
 }
 
 // TestLockedCallDelaysNoOther: an open transaction of another process holds the keys of two calls; others are parked
@@ -187,12 +186,12 @@ func TestDeadVitalConnections(t *testing.T) {
 	db, err := postgres.Open(t.Context(), postgres.Config{DatabaseURL: proxy.URL(), MaxConns: 12})
 	check(t, err)
 	t.Cleanup(func() { check(t, db.Close(context.WithoutCancel(t.Context()))) })
-	calls := w.startOn(db, slog.New(slog.DiscardHandler), false)
+	calls := w.startOn(db, false)
 	release := make(chan struct{})
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		<-release
 		return tool.Result{Raw: []byte(`{"content":[]}`)}, nil
-	}
+	})
 	defer close(release)
 	ticket, err := calls.Submit(t.Context(), w.submission("open__echo", `{}`))
 	check(t, err)
@@ -222,9 +221,9 @@ func TestLockedClaimDelaysNoRecovery(t *testing.T) {
 	w.register(time.Hour)
 	locked, free, approved := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
 	silent := uuid.New()
-	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
-	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = ANY($1)`, []uuid.UUID{locked.ID, free.ID}, silent)
-	w.setStatus(`INSERT INTO instances (id) VALUES ($1)`, silent)
+	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
+	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = ANY($1)`, []uuid.UUID{locked.ID, free.ID}, silent)
+	w.db.Exec(`INSERT INTO instances (id) VALUES ($1)`, silent)
 	tx, err := w.db.Pool().Begin(t.Context())
 	check(t, err)
 	_, err = tx.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0`)
@@ -234,7 +233,7 @@ func TestLockedClaimDelaysNoRecovery(t *testing.T) {
 	if c := w.wait(free.ID); c.Status != call.Unknown {
 		t.Errorf("the other claim of the silent instance is %s", c.Status)
 	}
-	w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
+	w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
 	check(t, w.calls.Recover(t.Context()))
 	if c := w.wait(approved.ID); c.Status != call.Succeeded {
 		t.Errorf("the approved call is %s", c.Status)
@@ -254,9 +253,9 @@ func TestRecoveredCallsGetOneJob(t *testing.T) {
 		VALUES ('call_execute', 'execute', jsonb_build_object('call_id', $1::uuid), 25, $2, 1, now(), ARRAY[$3::text], now() + interval '1 hour')`
 	approve := func(n int, state string) uuid.UUID {
 		id := w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n)).ID
-		w.setStatus(insertJob, id, state, w.calls.Instance.String())
-		w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
-		w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, id)
+		w.db.Exec(insertJob, id, state, w.calls.Instance.String())
+		w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
+		w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, id)
 		return id
 	}
 	waits, lost := approve(1, "scheduled"), approve(2, "running")
@@ -288,28 +287,28 @@ func TestApprovalLapsesAfterTheClaim(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t) // a minute
 		ticket := w.submit("files__write", `{"n":1}`)
-		w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
-		w.moveClock("7 days")
-		w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, ticket.ID, w.calls.Instance)
-		w.setStatus(`INSERT INTO river_job (kind, queue, args, max_attempts)
+		w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
+		w.db.MoveClock("7 days")
+		w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, ticket.ID, w.calls.Instance)
+		w.db.Exec(`INSERT INTO river_job (kind, queue, args, max_attempts)
 			VALUES ('call_execute', 'execute', jsonb_build_object('call_id', $1::uuid), 25)`, ticket.ID)
 		expired(t, w, ticket.ID)
-		if n := len(w.source.arrivals()); n != 0 {
+		if n := len(w.source.Arguments()); n != 0 {
 			t.Errorf("%d calls arrived", n)
 		}
 	})
 	t.Run("suspended", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
-			w.moveClock("7 days")
+		w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
+			w.db.MoveClock("7 days")
 			w.calls.Suspend()
 			check(t, w.calls.Beat(t.Context()))
 			if err := r.Confirm(t.Context()); err != nil {
 				return tool.Result{}, tool.NotConfirmed(err, "tools/call")
 			}
 			return tool.Result{Raw: []byte(`{"content":[]}`)}, nil
-		}
+		})
 		ticket := w.submit("files__write", `{"n":1}`)
 		check(t, w.decide(ticket.ID, true))
 		expired(t, w, ticket.ID)
@@ -318,8 +317,8 @@ func TestApprovalLapsesAfterTheClaim(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		ticket := w.submit("files__write", `{"n":1}`)
-		w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
-		w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
+		w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
+		w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
 		ended, err := w.calls.DenyLapsed(t.Context(), ticket.ID)
 		if c, getErr := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); ended || err != nil || getErr != nil || c.Status == call.Expired {
 			t.Errorf("a call whose approval is good is %s, %t, %v, %v", c.Status, ended, err, getErr)
@@ -334,14 +333,14 @@ func TestOnlySilentInstancesAreGone(t *testing.T) {
 	w := newWorld(t)
 	w.register(time.Hour)
 	late, silent := uuid.New(), uuid.New()
-	w.setStatus(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '1 hour'), ($2, holdpoint_now() + interval '1 hour')`, late, silent)
+	w.db.Exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '1 hour'), ($2, holdpoint_now() + interval '1 hour')`, late, silent)
 	kept, lost := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`)
 	for id, claimant := range map[uuid.UUID]uuid.UUID{kept.ID: late, lost.ID: silent} {
-		w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
-		w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, id, claimant)
+		w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
+		w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, id, claimant)
 	}
 	eventually.Holds(w.t, "the silent instance is gone", func() bool {
-		w.setStatus(`UPDATE instances SET heartbeat_at = heartbeat_at + interval '1 millisecond' WHERE id = $1`, late)
+		w.db.Exec(`UPDATE instances SET heartbeat_at = heartbeat_at + interval '1 millisecond' WHERE id = $1`, late)
 		c, err := w.calls.Get(t.Context(), call.Viewer{}, lost.ID)
 		check(t, err)
 		return c.Status == call.Unknown
@@ -357,12 +356,12 @@ func TestClaimWithoutAnAnswer(t *testing.T) {
 	w := newWorld(t)
 	w.register(time.Hour)
 	ticket := w.submit("files__write", `{"n":1}`)
-	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
-	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, ticket.ID, w.calls.Instance)
+	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
+	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, ticket.ID, w.calls.Instance)
 	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
 		t.Errorf("the call is %s, %s", c.Status, c.Message)
 	}
-	if n := len(w.source.arrivals()); n != 1 {
+	if n := len(w.source.Arguments()); n != 1 {
 		t.Errorf("%d calls arrived", n)
 	}
 }
@@ -375,11 +374,9 @@ func TestForgottenSendIsNotRepeated(t *testing.T) {
 	ticket := w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(ticket.ID, true))
 	w.wait(ticket.ID)
-	w.setStatus(`UPDATE calls SET status = 'approved', claimed_by = NULL, claimed_at = NULL, finished_at = NULL, result = NULL WHERE id = $1`, ticket.ID)
-	if c := w.wait(ticket.ID); c.Status != call.Unknown || c.Effect != tool.EffectPossible {
-		t.Errorf("the call is %s, %s", c.Status, c.Effect)
-	}
-	if n := len(w.source.arrivals()); n != 1 {
+	w.db.Exec(`UPDATE calls SET status = 'approved', claimed_by = NULL, claimed_at = NULL, finished_at = NULL, result = NULL WHERE id = $1`, ticket.ID)
+	w.becomesUnknown(ticket.ID)
+	if n := len(w.source.Arguments()); n != 1 {
 		t.Errorf("%d calls arrived", n)
 	}
 }
@@ -389,20 +386,28 @@ func TestForgottenResumeIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.register(time.Hour)
-	w.source.connected(false)
+	w.source.Require(notConnected)
 	ticket := w.submit("open__echo", `{}`)
-	w.source.connected(true)
+	w.source.Require(nil)
 	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
 		t.Fatalf("the call is %s, %s", c.Status, c.Message)
 	}
-	w.setStatus(`UPDATE call_connections SET ended_at = NULL, deadline = holdpoint_now() + interval '1 hour' WHERE call_id = $1`, ticket.ID)
-	w.setStatus(`UPDATE calls SET status = 'needs_connection', claimed_by = NULL, finished_at = NULL, result = NULL WHERE id = $1`, ticket.ID)
-	if c := w.wait(ticket.ID); c.Status != call.Unknown || c.Effect != tool.EffectPossible {
-		t.Errorf("the call is %s, %s", c.Status, c.Effect)
-	}
-	if n := len(w.source.arrivals()); n != 1 {
+	w.db.Exec(`UPDATE call_connections SET ended_at = NULL, deadline = holdpoint_now() + interval '1 hour' WHERE call_id = $1`, ticket.ID)
+	w.db.Exec(`UPDATE calls SET status = 'needs_connection', claimed_by = NULL, finished_at = NULL, result = NULL WHERE id = $1`, ticket.ID)
+	w.becomesUnknown(ticket.ID)
+	if n := len(w.source.Arguments()); n != 1 {
 		t.Errorf("%d calls arrived", n)
 	}
+}
+
+// becomesUnknown waits until a call is unknown in the database. A waiter may still get the outcome that the test has removed.
+func (w *world) becomesUnknown(id uuid.UUID) {
+	w.t.Helper()
+	eventually.Holds(w.t, "the call is unknown, with a possible effect", func() bool {
+		c, err := w.calls.Get(w.t.Context(), call.Viewer{}, id)
+		check(w.t, err)
+		return c.Status == call.Unknown && c.Effect == tool.EffectPossible
+	})
 }
 
 // TestForgottenOutcomeIsUnknown: the database lost the outcome of a call, which this process had sent.
@@ -414,7 +419,7 @@ func TestForgottenOutcomeIsUnknown(t *testing.T) {
 	check(t, w.decide(gated.ID, true))
 	for _, id := range []uuid.UUID{direct.ID, gated.ID} {
 		w.wait(id)
-		w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2, finished_at = NULL, result = NULL, effect = NULL WHERE id = $1`, id, w.calls.Instance)
+		w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2, finished_at = NULL, result = NULL, effect = NULL WHERE id = $1`, id, w.calls.Instance)
 		for { // the flight may end a moment after the outcome was announced
 			check(t, w.calls.Recover(t.Context()))
 			if c, err := w.calls.Get(t.Context(), call.Viewer{}, id); err != nil || c.Status != call.Executing {
@@ -426,21 +431,21 @@ func TestForgottenOutcomeIsUnknown(t *testing.T) {
 			t.Errorf("the call is %s, %s: %s", c.Status, c.Effect, c.Message)
 		}
 	}
-	if n := len(w.source.arrivals()); n != 2 {
+	if n := len(w.source.Arguments()); n != 2 {
 		t.Errorf("%d calls arrived", n)
 	}
 }
 
-// TestStartAfterRestore: what had been approved or was being sent when the backup was made may have been sent since.
+// TestStartAfterRestore: calls that were approved or executing in the backup may have been sent since.
 func TestStartAfterRestore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.register(time.Hour)
 	approved, executing, parked := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
-	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = ANY($1)`, []uuid.UUID{approved.ID, executing.ID})
-	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = gen_random_uuid() WHERE id = $1`, executing.ID)
-	w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
-	w.startOn(w.db, slog.New(slog.DiscardHandler), true)
+	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = ANY($1)`, []uuid.UUID{approved.ID, executing.ID})
+	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = gen_random_uuid() WHERE id = $1`, executing.ID)
+	w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
+	w.startOn(w.db.DB, true)
 	for id, want := range map[uuid.UUID]call.Status{approved.ID: call.Unknown, executing.ID: call.Unknown, parked.ID: call.Parked} {
 		if c, err := w.calls.Get(t.Context(), call.Viewer{}, id); err != nil || c.Status != want {
 			t.Errorf("a call is %s, want %s; %v", c.Status, want, err)
@@ -458,7 +463,7 @@ func TestOutcomeThatNobodyFetched(t *testing.T) {
 	if again := w.submit("files__write", `{"n":1}`); again.ID != first.ID {
 		t.Fatalf("a call whose outcome was not delivered is made again: %+v", again)
 	}
-	w.moveClock("61 minutes")
+	w.db.MoveClock("61 minutes")
 	again := w.submit("files__write", `{"n":1}`)
 	if again.ID == first.ID || again.Status != call.Parked {
 		t.Errorf("an old outcome answers a new call: %+v", again)
@@ -484,20 +489,20 @@ func TestApprovalLapses(t *testing.T) {
 			w := newWorld(t)
 			w.registerValid(c.timeout, c.validity)
 			ticket := w.submit("files__write", `{"n":1}`)
-			w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
+			w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
 			approved, err := approval.Get(t.Context(), w.db.Pool(), ticket.ID)
 			check(t, err)
 			if want := approved.DecidedAt.Add(cmp.Or(c.validity, c.timeout)); approved.ApprovedUntil == nil || approved.ApprovedUntil.Sub(want).Abs() > time.Second {
 				t.Errorf("approved until %v, want %v", approved.ApprovedUntil, want)
 			}
-			w.moveClock(c.after)
-			w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
+			w.db.MoveClock(c.after)
+			w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
 			ended := w.wait(ticket.ID)
-			if c.lapses && (ended.Status != call.Expired || ended.Code != call.CodeApprovalLapsed || !strings.Contains(ended.Tell(), "lapsed")) ||
+			if c.lapses && (ended.Status != call.Expired || ended.Code != call.CodeApprovalLapsed || !strings.Contains(ended.Explain(), "lapsed")) ||
 				!c.lapses && ended.Status != call.Succeeded {
-				t.Errorf("the call is %s, %s: %s", ended.Status, ended.Code, ended.Tell())
+				t.Errorf("the call is %s, %s: %s", ended.Status, ended.Code, ended.Explain())
 			}
-			if n := len(w.source.arrivals()); n != 0 && c.lapses {
+			if n := len(w.source.Arguments()); n != 0 && c.lapses {
 				t.Errorf("%d calls arrived", n)
 			}
 		})
@@ -534,14 +539,14 @@ func TestCancelUntilTheClaim(t *testing.T) {
 		if c.Status != call.Cancelled || c.Effect != tool.EffectNone {
 			t.Errorf("the call is %s, %s", c.Status, c.Effect)
 		}
-		if got := w.actions(ticket.ID); got != "call.parked call.cancelled " {
+		if got := w.db.Actions(ticket.ID); got != "call.parked call.cancelled" {
 			t.Errorf("audit: %s", got)
 		}
 		if _, err := w.calls.Cancel(t.Context(), call.Viewer{}, w.reviewer, ticket.ID); !errors.Is(err, call.ErrState) {
 			t.Errorf("cancelling twice: %v", err)
 		}
 	}
-	if n := len(w.source.arrivals()); n != 0 {
+	if n := len(w.source.Arguments()); n != 0 {
 		t.Errorf("%d calls arrived", n)
 	}
 }
@@ -555,27 +560,27 @@ func TestPeopleAreRecheckedBeforeSending(t *testing.T) {
 		do   func(w *world, people *standingPeople)
 	}{
 		"principal blocked": {call.CodePersonBlocked, func(w *world, p *standingPeople) {
-			w.setStatus(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, p.principal)
+			w.db.Exec(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, p.principal)
 		}},
 		"reviewer blocked": {call.CodePersonBlocked, func(w *world, _ *standingPeople) {
-			w.setStatus(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, w.reviewer)
+			w.db.Exec(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, w.reviewer)
 		}},
 		"key revoked": {call.CodeCredentialRevoked, func(w *world, p *standingPeople) {
 			check(w.t, w.agents.RevokeKey(w.t.Context(), audit.System(), p.key.ID))
 		}},
 		"role lost": {call.CodeReviewerRemoved, func(w *world, _ *standingPeople) {
-			w.setStatus(`UPDATE people SET granted_roles = '{operator}' WHERE id = $1`, w.reviewer)
+			w.db.Exec(`UPDATE people SET granted_roles = '{operator}' WHERE id = $1`, w.reviewer)
 		}},
 		"token of the session revoked": {call.CodeCredentialRevoked, func(w *world, p *standingPeople) {
-			w.setStatus(`UPDATE person_sessions SET method = 'token', token_id = $2 WHERE id = $1`, p.session, p.token)
-			w.setStatus(`UPDATE person_tokens SET revoked_at = holdpoint_now() WHERE id = $1`, p.token)
+			w.db.Exec(`UPDATE person_sessions SET method = 'token', token_id = $2 WHERE id = $1`, p.session, p.token)
+			w.db.Exec(`UPDATE person_tokens SET revoked_at = holdpoint_now() WHERE id = $1`, p.token)
 		}},
 		"role by the groups": {"", func(w *world, _ *standingPeople) {
-			w.setStatus(`UPDATE people SET granted_roles = '{}', claimed_roles = '{reviewer}' WHERE id = $1`, w.reviewer)
+			w.db.Exec(`UPDATE people SET granted_roles = '{}', claimed_roles = '{reviewer}' WHERE id = $1`, w.reviewer)
 		}},
 		"signed out, and the token over": {"", func(w *world, p *standingPeople) {
-			w.setStatus(`UPDATE person_sessions SET revoked_at = holdpoint_now(), method = 'token', token_id = $2 WHERE id = $1`, p.session, p.token)
-			w.setStatus(`UPDATE person_tokens SET expires_at = holdpoint_now() WHERE id = $1`, p.token)
+			w.db.Exec(`UPDATE person_sessions SET revoked_at = holdpoint_now(), method = 'token', token_id = $2 WHERE id = $1`, p.session, p.token)
+			w.db.Exec(`UPDATE person_tokens SET expires_at = holdpoint_now() WHERE id = $1`, p.token)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -589,7 +594,7 @@ func TestPeopleAreRecheckedBeforeSending(t *testing.T) {
 			ticket, err := w.calls.Submit(ctx, sub)
 			check(t, err)
 			harm.do(w, p)
-			waiting, err := w.calls.Approval(t.Context(), ticket.ID)
+			waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
 			check(t, err)
 			ctx = audit.WithCredential(t.Context(), audit.Person(w.reviewer), audit.Credential{Kind: audit.BrowserSession, ID: p.session.String()})
 			_, err = w.calls.Decide(ctx, call.Decision{CallID: ticket.ID, Approve: true, Digest: waiting.Approval.Digest.String(), By: w.reviewer})
@@ -604,7 +609,7 @@ func TestPeopleAreRecheckedBeforeSending(t *testing.T) {
 			if c.Status != call.Denied || c.Code != harm.code {
 				t.Errorf("the call is %s, %s", c.Status, c.Code)
 			}
-			if n := len(w.source.arrivals()); n != 0 {
+			if n := len(w.source.Arguments()); n != 0 {
 				t.Errorf("%d calls arrived", n)
 			}
 		})
@@ -617,14 +622,14 @@ type standingPeople struct {
 	key                       agent.Key
 }
 
-// standingPeople makes the reviewer a person with the role, who is signed in.
+// standingPeople makes the reviewer a signed-in person with the role.
 func (w *world) standingPeople() *standingPeople {
 	w.t.Helper()
 	p := &standingPeople{principal: uuid.New(), session: uuid.New(), token: uuid.New()}
-	w.setStatus(`INSERT INTO people (id, issuer, subject, name, granted_roles) VALUES ($1, 'test', 'p', 'P', '{}'), ($2, 'test', 'r', 'R', '{reviewer}')`,
+	w.db.Exec(`INSERT INTO people (id, issuer, subject, name, granted_roles) VALUES ($1, 'test', 'p', 'P', '{}'), ($2, 'test', 'r', 'R', '{reviewer}')`,
 		p.principal, w.reviewer)
-	w.setStatus(`INSERT INTO person_tokens (id, person_id, secret_hash, hint, roles, agents) VALUES ($1, $2, '', '', '{reviewer}', '{}')`, p.token, w.reviewer)
-	w.setStatus(`INSERT INTO person_sessions (id, person_id, method, roles, client, expires_at) VALUES ($1, $2, 'oidc', '{}', '', holdpoint_now() + interval '1 hour')`,
+	w.db.Exec(`INSERT INTO person_tokens (id, person_id, secret_hash, hint, roles, agents) VALUES ($1, $2, '', '', '{reviewer}', '{}')`, p.token, w.reviewer)
+	w.db.Exec(`INSERT INTO person_sessions (id, person_id, method, roles, client, expires_at) VALUES ($1, $2, 'oidc', '{}', '', holdpoint_now() + interval '1 hour')`,
 		p.session, w.reviewer)
 	var err error
 	p.key, _, err = w.agents.CreateKey(w.t.Context(), audit.System(), w.agent.ID)
@@ -638,13 +643,13 @@ func TestClaimIsConfirmed(t *testing.T) {
 	w := newWorld(t)
 	w.register(time.Hour)
 	var refused error
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
-		w.setStatus(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, r.CallID)
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
+		w.db.Exec(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, r.CallID)
 		w.calls.Suspend()
 		check(t, w.calls.Beat(t.Context())) // it may come first when the process goes on
 		refused = r.Confirm(t.Context())
 		return tool.Result{}, tool.NotConfirmed(refused, "tools/call")
-	}
+	})
 	ticket := w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(ticket.ID, true))
 	eventually.Holds(w.t, "evidence", func() bool {
@@ -671,8 +676,8 @@ func TestOpenCallsOfALargeTable(t *testing.T) {
 	w.fillCalls(largeTable(t))
 	old := w.submit("files__write", `{"n":1}`)
 	check(t, w.newFigures().Count(t.Context()))
-	w.setStatus(`INSERT INTO call_stragglers VALUES ($1) ON CONFLICT DO NOTHING`, old.ID)
-	w.setStatus(`ANALYZE calls`)
+	w.db.Exec(`INSERT INTO call_stragglers VALUES ($1) ON CONFLICT DO NOTHING`, old.ID)
+	w.db.Exec(`ANALYZE calls`)
 	tx, err := w.db.Pool().Begin(t.Context())
 	check(t, err)
 	from, err := call.OpenFrom(t.Context(), tx)
@@ -684,9 +689,9 @@ func TestOpenCallsOfALargeTable(t *testing.T) {
 		t.Errorf("looking for open calls reads %d rows", n)
 	}
 	silent := uuid.New()
-	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, old.ID)
-	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, old.ID, silent)
-	w.setStatus(`INSERT INTO instances (id) VALUES ($1)`, silent)
+	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, old.ID)
+	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, old.ID, silent)
+	w.db.Exec(`INSERT INTO instances (id) VALUES ($1)`, silent)
 	if c := w.wait(old.ID); c.Status != call.Unknown {
 		t.Errorf("the call of a silent instance is %s", c.Status)
 	}
@@ -714,7 +719,7 @@ func (w *world) fillCalls(n int) {
 	w.t.Helper()
 	const chunk = 200_000 // which one statement inserts in time
 	for from := 0; from < n; from += chunk {
-		w.setStatus(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments, created_at, finished_at)
+		w.db.Exec(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments, created_at, finished_at)
 			SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(i::text), 1, 3) || '8' || substr(md5(i::text), 4, 15))::uuid,
 				$2, $2, 1, false, 'succeeded', 'echo', 'open__echo', sha256(''), '{}', at, at
 			FROM (SELECT i, holdpoint_now() - interval '5 days' + i * interval '4 days' / $1::int AS at FROM generate_series($3::int + 1, $4::int) AS i) AS made`,

@@ -43,18 +43,18 @@ func TestCallsAreCounted(t *testing.T) {
 	succeed()
 	equal(t, "now", lastDays(), "map[succeeded:1]")
 	parked := w.submit("files__write", `{"n":1}`)
-	w.moveClock("3 hours")
+	w.db.MoveClock("3 hours")
 	last := succeed()
 	equal(t, "three hours later", lastDays(), "map[parked:1 succeeded:2]")
 	check(t, counting.Count(t.Context()))
 	equal(t, "the first is counted", lastDays(), "map[parked:1 succeeded:2]")
-	w.setStatus(`DELETE FROM calls WHERE status = 'succeeded' AND id <> $1`, last)
+	w.db.Exec(`DELETE FROM calls WHERE status = 'succeeded' AND id <> $1`, last)
 	equal(t, "the first is gone", lastDays(), "map[parked:1 succeeded:2]")
 	check(t, w.calls.Expire(t.Context(), parked.ID))
 	equal(t, "one has expired", lastDays(), "map[expired:1 succeeded:2]")
 	check(t, counting.Count(t.Context()))
 	equal(t, "it is counted", lastDays(), "map[expired:1 succeeded:2]")
-	w.setStatus(`DELETE FROM calls WHERE id = $1`, parked.ID)
+	w.db.Exec(`DELETE FROM calls WHERE id = $1`, parked.ID)
 	equal(t, "it is gone", lastDays(), "map[expired:1 succeeded:2]")
 }
 
@@ -64,7 +64,7 @@ func TestCallsWithOldIDsAreCounted(t *testing.T) {
 	w := newWorld(t)
 	counting := w.newFigures()
 	w.wait(w.submit("open__echo", `{}`).ID)
-	w.moveClock("3 hours")
+	w.db.MoveClock("3 hours")
 	check(t, counting.Count(t.Context()))
 	sub := w.submission("open__echo", `{}`)
 	sub.ID = uuid.New()
@@ -75,7 +75,7 @@ func TestCallsWithOldIDsAreCounted(t *testing.T) {
 		found, err := counting.ReadInsights(t.Context(), figures.Query{})
 		check(t, err)
 		equal(t, when+" it is counted", found.Calls.ByStatus[call.Succeeded], 2)
-		w.moveClock("6 hours")
+		w.db.MoveClock("6 hours")
 		check(t, counting.Count(t.Context()))
 	}
 }
@@ -91,23 +91,23 @@ func TestDecisionsTakenUp(t *testing.T) {
 		return since
 	}
 	first, second := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`)
-	w.moveClock("20 seconds")
+	w.db.MoveClock("20 seconds")
 	check(t, w.decide(first.ID, true))
 	equal(t, "the first, since", takenUp(first.ID), "it came")
-	w.moveClock("25 seconds")
+	w.db.MoveClock("25 seconds")
 	check(t, w.decide(second.ID, false))
 	equal(t, "the second, since", takenUp(second.ID), "the decision before")
 	third, fourth := w.submit("files__write", `{"n":3}`), w.submit("files__write", `{"n":4}`)
-	w.moveClock("30 seconds")
+	w.db.MoveClock("30 seconds")
 	check(t, w.decide(third.ID, true))
 	equal(t, "one that came later, since", takenUp(third.ID), "it came")
 	// Decisions that are sent together are not one after the other.
-	w.setStatus(`UPDATE approvals SET decided_at = decided_at + interval '1 hour' WHERE call_id = $1`, third.ID)
+	w.db.Exec(`UPDATE approvals SET decided_at = decided_at + interval '1 hour' WHERE call_id = $1`, third.ID)
 	check(t, w.decide(fourth.ID, true))
 	equal(t, "one that was sent together with another, since", takenUp(fourth.ID), "it came")
 
 	fifth := w.submit("files__write", `{"n":5}`)
-	w.moveClock("2 hours")
+	w.db.MoveClock("2 hours")
 	check(t, w.calls.Expire(t.Context(), fifth.ID))
 	var nobody bool
 	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT taken_up_at IS NULL FROM approvals WHERE call_id = $1`, fifth.ID).Scan(&nobody))

@@ -16,12 +16,11 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// DownloadLifetime is for how long after the claim a skill's server can download what is attached, or for the call's
-// timeout where that is longer.
+// DownloadLifetime is how long after the claim a skill's server can download attachments, unless the call's timeout is longer.
 const DownloadLifetime = time.Hour
 
-// freeze makes of a call's attachments what its server gets. What the agent wrote stays what a repeat is known by.
-func (s *Service) freeze(ctx context.Context, c *Call, definition tool.Definition) error {
+// freezeAttachments replaces the attachments of a call by their URLs. The attach key continues to use the agent's arguments.
+func (s *Service) freezeAttachments(ctx context.Context, c *Call, definition tool.Definition) error {
 	if s.Files == nil {
 		return nil
 	}
@@ -39,7 +38,7 @@ func (s *Service) freeze(ctx context.Context, c *Call, definition tool.Definitio
 	return nil
 }
 
-// recordFiles writes the files of freshly inserted calls.
+// recordFiles stores the files of inserted calls.
 func recordFiles(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 	files := map[uuid.UUID][]file.Attached{}
 	batch := &pgx.Batch{}
@@ -53,22 +52,22 @@ func recordFiles(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 		return nil
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("note files of calls: %w", err)
+		return fmt.Errorf("store files of calls: %w", err)
 	}
 	err := file.Record(ctx, tx, files)
 	if errors.Is(err, file.ErrNotFound) {
-		return &file.AttachmentError{Pointer: "/" + file.Member, Expected: "want files that are there; one was deleted while this call was made"}
+		return &file.AttachmentError{Pointer: "/" + file.Member, Expected: "want files that exist; one was deleted while this call was made"}
 	}
 	return err
 }
 
-// gone reports whether a call cannot be recorded because its agent deleted a file of it meanwhile.
-func gone(err error) bool {
+// isFileGone reports whether a call cannot be recorded because its agent deleted an attached file in the meantime.
+func isFileGone(err error) bool {
 	_, ok := errors.AsType[*file.AttachmentError](err)
 	return ok
 }
 
-// readFiles fills in the files of those calls that have some.
+// readFiles reads the files of calls.
 func (s *Service) readFiles(ctx context.Context, calls []Call) error {
 	var ids []uuid.UUID
 	for i := range calls {
@@ -94,15 +93,7 @@ func (s *Service) readFiles(ctx context.Context, calls []Call) error {
 	return nil
 }
 
-func fileHashes(files []file.Attached) [][]byte {
-	var hashes [][]byte
-	for i := range files {
-		hashes = append(hashes, files[i].SHA256[:])
-	}
-	return hashes
-}
-
-// recheckFiles compares what is stored with what was decided about.
+// recheckFiles compares the stored files with their hashes in the envelope.
 func (s *Service) recheckFiles(ctx context.Context, c *Call) (*refusal, error) {
 	if len(c.Files) == 0 {
 		return nil, nil
@@ -110,22 +101,14 @@ func (s *Service) recheckFiles(ctx context.Context, c *Call) (*refusal, error) {
 	err := s.Files.Verify(ctx, c.Files)
 	if errors.Is(err, file.ErrChanged) {
 		s.Logger.Error("an attached file is not the one that was approved", "call", c.ID, "error", err)
-		return denied(CodeFileChanged, "an attached file is not in storage as it was when this call was made"), nil
+		return newDenial(CodeFileChanged, "an attached file is not in storage as it was when this call was made"), nil
 	}
 	return nil, err
 }
 
-// editProblem says of attachments what an edit may not do with them.
-func editProblem(err error) error {
-	if refused, ok := errors.AsType[*file.AttachmentError](err); ok {
-		return &EditError{Problems: []tool.Problem{{Pointer: refused.Pointer, Message: refused.Expected}}}
-	}
-	return err
-}
-
-// FilesOpen reports whether a call's server may download now what is attached to it: the call was claimed for sending, and
-// not longer ago than [DownloadLifetime]. It goes by the database's clock.
-func (s *Service) FilesOpen(ctx context.Context, id uuid.UUID) (bool, error) {
+// CanDownload reports whether a call's server may download its attachments now: from the claim on, for [DownloadLifetime] by the
+// database's clock.
+func (s *Service) CanDownload(ctx context.Context, id uuid.UUID) (bool, error) {
 	var skillID uuid.UUID
 	var since float64
 	err := s.Pool.QueryRow(ctx, `SELECT skill_id, extract(epoch FROM holdpoint_now() - claimed_at)::float8 FROM calls
@@ -147,13 +130,12 @@ func (s *Service) FilesOpen(ctx context.Context, id uuid.UUID) (bool, error) {
 	return since < lifetime.Seconds(), nil
 }
 
-// OpenFile notes that somebody opens a file of a call that they may see, and returns it. Errors: ErrNotFound.
+// OpenFile returns a file of a call that the viewer may see, and writes an audit event. Errors: ErrNotFound.
 func (s *Service) OpenFile(ctx context.Context, viewer Viewer, by audit.Actor, id, fileID uuid.UUID) (file.Attached, error) {
-	c, err := s.load(ctx, id)
-	if err != nil {
+	if _, err := s.loadVisible(ctx, viewer, id); err != nil {
 		return file.Attached{}, err
 	}
-	if !viewer.sees(c) || s.Files == nil {
+	if s.Files == nil {
 		return file.Attached{}, ErrNotFound
 	}
 	a, err := s.Files.OfCall(ctx, id, fileID)
@@ -165,11 +147,11 @@ func (s *Service) OpenFile(ctx context.Context, viewer Viewer, by audit.Actor, i
 	}
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		return audit.Write(ctx, tx, audit.Event{
-			Actor: by, Action: "call.file_opened", Subject: id, Data: map[string]any{"file": fileID, "filename": a.Filename},
+			Actor: by, Action: audit.CallFileOpened, Subject: id, Data: map[string]any{"file": fileID, "filename": a.Filename},
 		})
 	})
 	if err != nil {
-		return a, fmt.Errorf("note that a file is opened: %w", err)
+		return a, fmt.Errorf("record that a file is opened: %w", err)
 	}
 	return a, nil
 }

@@ -19,11 +19,12 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/history"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// uploaded is a file of the agent, on nobody's behalf.
+// uploaded uploads a file of the agent, without a principal.
 func (w *world) uploaded(content string) uuid.UUID {
 	w.t.Helper()
 	p, err := w.files.Presign(w.t.Context(), file.Owner{AgentID: w.agent.ID}, file.Announcement{
@@ -78,7 +79,7 @@ func download(url string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// downloading is a server that answers with what is attached.
+// downloading makes the server answer with the content of the attachments.
 func downloading(r tool.CallRequest) (tool.Result, error) {
 	var a struct {
 		Attachments []struct {
@@ -100,14 +101,14 @@ func downloading(r tool.CallRequest) (tool.Result, error) {
 func TestServerDownloadsWhatIsAttachedOnceTheCallIsApproved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.reply = downloading
+	w.source.Answer(downloading)
 	one, two := w.uploaded("first"), w.uploaded("second")
 	ticket := w.submit("files__write", attaching("1", one, two))
-	waiting, err := w.calls.Approval(t.Context(), ticket.ID)
+	waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
 	c := waiting.Call
-	if loaded, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); err != nil || string(loaded.Made()) != attaching("1", one, two) {
-		t.Errorf("as the agent made it: %s, %v", loaded.Made(), err)
+	if loaded, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); err != nil || string(loaded.AgentArguments()) != attaching("1", one, two) {
+		t.Errorf("as the agent made it: %s, %v", loaded.AgentArguments(), err)
 	}
 	if len(c.Files) != 2 || c.Files[0].FileID != one || c.Files[1].FileID != two || c.Files[0].Filename != "invoice.pdf" ||
 		hex.EncodeToString(c.Files[0].SHA256[:]) != "a7937b64b8caa58f03721bb6bacf5c78cb235febe0e70b1b84cd99541461a08e" {
@@ -128,11 +129,11 @@ func TestServerDownloadsWhatIsAttachedOnceTheCallIsApproved(t *testing.T) {
 	if done.Status != call.Succeeded || !strings.Contains(string(done.Result), `"first;second;"`) {
 		t.Errorf("call %s: %s %s", done.Status, done.Message, done.Result)
 	}
-	w.moveClock("59 minutes")
+	w.db.MoveClock("59 minutes")
 	if status, body := download(list[0]); status != http.StatusOK || body != "first" {
 		t.Errorf("within its time: %d", status)
 	}
-	w.moveClock("61 minutes")
+	w.db.MoveClock("61 minutes")
 	if status, _ := download(list[0]); status != http.StatusNotFound {
 		t.Errorf("after its time: %d", status)
 	}
@@ -149,7 +150,7 @@ func TestUndecidedCallsHandOutNothing(t *testing.T) {
 			return err
 		},
 		"expired": func(id uuid.UUID) error {
-			w.moveClock("2 minutes")
+			w.db.MoveClock("2 minutes")
 			return w.calls.Expire(t.Context(), id)
 		},
 	}
@@ -161,7 +162,7 @@ func TestUndecidedCallsHandOutNothing(t *testing.T) {
 		if done := w.wait(ticket.ID); string(done.Status) != want {
 			t.Errorf("%s: %s", want, done.Status)
 		}
-		check(t, w.calls.Delivered(t.Context(), ticket.ID))
+		check(t, w.calls.MarkDelivered(t.Context(), ticket.ID))
 		if status, _ := download(urls(t, c.Arguments)[0]); status != http.StatusNotFound {
 			t.Errorf("%s: %d", want, status)
 		}
@@ -186,7 +187,7 @@ func TestChangedFileIsNotSent(t *testing.T) {
 			t.Errorf("%s: %s %s", name, done.Status, done.Code)
 		}
 	}
-	if sent := w.source.arrivals(); len(sent) > 0 {
+	if sent := w.source.Arguments(); len(sent) > 0 {
 		t.Errorf("sent: %q", sent)
 	}
 }
@@ -194,7 +195,7 @@ func TestChangedFileIsNotSent(t *testing.T) {
 func TestReviewersDropAttachmentsButAddNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.reply = downloading
+	w.source.Answer(downloading)
 	one, two := w.uploaded("first"), w.uploaded("second")
 	ticket := w.submit("files__write", attaching("1", one, two))
 	c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
@@ -225,25 +226,25 @@ func TestReviewersDropAttachmentsButAddNone(t *testing.T) {
 func TestAutoApprovedCallsHaveFilesToo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.reply = downloading
+	w.source.Answer(downloading)
 	ticket := w.submit("open__echo", attaching("1", w.uploaded("content")))
 	if done := w.wait(ticket.ID); done.Status != call.Succeeded || !strings.Contains(string(done.Result), `"content;"`) {
 		t.Errorf("call %s: %s", done.Status, done.Result)
 	}
 }
 
-// A call that its server did not let in waits with its files, and is known by what the agent wrote.
+// A call that its server refused waits with its files, and a repeat is found by the agent's arguments.
 func TestWaitingForAConnectionClosesFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	sent := make(chan []string, 1)
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
-		w.source.connected(false)
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
+		w.source.Require(notConnected)
 		sent <- urls(t, r.Arguments)
 		return tool.Result{}, &tool.Failure{
 			Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "401", Connect: &tool.Connect{Reason: "connect it"},
 		}
-	}
+	})
 	id := w.uploaded("content")
 	ticket := w.submit("open__echo", attaching("1", id))
 	list := <-sent
@@ -263,7 +264,7 @@ func TestMissingFilesMakeNoCall(t *testing.T) {
 	if refused, ok := errors.AsType[*file.AttachmentError](err); !ok || refused.Pointer != "/attachments/0/file_id" {
 		t.Errorf("submit: %v", err)
 	}
-	found, err := w.calls.Search(t.Context(), call.Filter{})
+	found, err := w.history().Search(t.Context(), history.Filter{})
 	check(t, err)
 	if len(found.Calls) > 0 {
 		t.Errorf("calls: %+v", found.Calls)
@@ -285,8 +286,8 @@ func TestOpeningAFileIsRecorded(t *testing.T) {
 	ctx := context.WithoutCancel(t.Context())
 	opened, err := w.calls.OpenFile(ctx, call.Viewer{}, audit.Person(w.reviewer), ticket.ID, id)
 	check(t, err)
-	if opened.FileID != id || !strings.Contains(w.actions(ticket.ID), "call.file_opened") {
-		t.Errorf("opened %+v; %s", opened, w.actions(ticket.ID))
+	if opened.FileID != id || !strings.Contains(w.db.Actions(ticket.ID), "call.file_opened") {
+		t.Errorf("opened %+v; %s", opened, w.db.Actions(ticket.ID))
 	}
 	for name, try := range map[string]func() error{
 		"another agent": func() error {
@@ -302,14 +303,14 @@ func TestOpeningAFileIsRecorded(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	list, err := w.calls.Search(ctx, call.Filter{})
+	list, err := w.history().Search(ctx, history.Filter{})
 	check(t, err)
 	if len(list.Calls) != 1 || !slices.ContainsFunc(list.Calls[0].Files, func(a file.Attached) bool { return a.FileID == id }) {
 		t.Errorf("listed: %+v", list.Calls)
 	}
 }
 
-// A file that its agent deletes while a call is being made with it is told of at once, and no other call has to wait for it.
+// If an agent deletes a file while it makes a call with it, the call fails at once, and no other call waits.
 func TestFileIsDeletedWhileACallIsMadeWithIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

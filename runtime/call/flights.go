@@ -7,20 +7,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// flights are the calls that this process is sending. A claim of ours that is
-// not among them was never sent: its commit was not confirmed. So a call that may have been sent
-// stays among them until its outcome is written, whatever happens in between.
+// flights are the calls that this process is sending. A claim of this instance without a flight was never sent, because its commit
+// was not confirmed. So the flight of a call that may have been sent lasts until its outcome is written.
 type flights struct {
 	mu    sync.Mutex
 	calls map[uuid.UUID]flight
 	empty chan struct{} // closed while there are none
 
-	// The calls that were sent last. A database that lost its last commits, in a failover or a restore, may offer one of them again.
-	// Auto-approved calls, which may be many, make no gated one forgotten.
+	// gated and direct remember the last sent calls, because a database that lost its last commits, in a failover or a restore, may
+	// offer one of them again. Auto-approved calls do not displace gated ones.
 	gated, direct sentCalls
 }
 
-// sentCalls remembers the last maxSent calls.
+// sentCalls is a set of the last maxSent calls.
 type sentCalls struct {
 	ids    map[uuid.UUID]struct{}
 	oldest []uuid.UUID // in a ring
@@ -40,11 +39,11 @@ func (s *sentCalls) add(id uuid.UUID) {
 
 // flight is one call in flight.
 type flight struct {
-	run     int  // of heartbeats, when the flight began; see [pulse]
-	sending bool // bytes of the call may be on their way
+	run     int  // of heartbeats at its begin; see [pulse]
+	sending bool // the request may have been sent
 }
 
-// maxSent bounds each memory of sent calls: about 5 MB.
+// maxSent bounds each set of sent calls to about 5 MB.
 const maxSent = 100_000
 
 func newFlights() *flights {
@@ -54,7 +53,7 @@ func newFlights() *flights {
 	return f
 }
 
-// add begins the flight of a call, in a run of heartbeats, before it is claimed. It reports whether the call was not in flight before.
+// add begins the flight of a call before it is claimed. It reports false if the call is in flight already.
 func (f *flights) add(id uuid.UUID, run int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,8 +67,8 @@ func (f *flights) add(id uuid.UUID, run int) bool {
 	return true
 }
 
-// run returns the run of heartbeats in which the flight of a call began.
-func (f *flights) run(id uuid.UUID) int {
+// heartbeatRun returns the run of heartbeats in which a flight began.
+func (f *flights) heartbeatRun(id uuid.UUID) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls[id].run
@@ -82,8 +81,8 @@ func (f *flights) has(id uuid.UUID) bool {
 	return ok
 }
 
-// sending says that from here on bytes of the call may be on their way.
-func (f *flights) sending(c *Call) {
+// markSending notes that the request may be sent from now on.
+func (f *flights) markSending(c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls[c.ID] = flight{f.calls[c.ID].run, true}
@@ -103,8 +102,8 @@ func (f *flights) wasSent(id uuid.UUID) bool {
 	return gated || direct
 }
 
-// refused says that the server of a call refused it unexecuted: it may be sent again.
-func (f *flights) refused(id uuid.UUID) {
+// forgetRefused ends the flight of a call that its server refused without executing it. It may be sent again.
+func (f *flights) forgetRefused(id uuid.UUID) {
 	f.mu.Lock()
 	delete(f.gated.ids, id)
 	delete(f.direct.ids, id)
@@ -112,8 +111,7 @@ func (f *flights) refused(id uuid.UUID) {
 	f.done(id)
 }
 
-// release ends the flight of a call that was not sent; one that may have been
-// ends with [flights.done] only.
+// release ends the flight of a call that was not sent. The flight of a call that may have been sent ends with [flights.done] only.
 func (f *flights) release(id uuid.UUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,7 +142,7 @@ func (f *flights) count() int {
 	return len(f.calls)
 }
 
-// wait reports whether nothing was in flight before ctx ended.
+// wait waits until nothing is in flight, or ctx ends. It reports whether nothing is in flight.
 func (f *flights) wait(ctx context.Context) bool {
 	for {
 		f.mu.Lock()
@@ -161,7 +159,7 @@ func (f *flights) wait(ctx context.Context) bool {
 	}
 }
 
-// gates bound how many approved calls of one skill are in flight.
+// gates bound the approved calls in flight for each skill.
 type gates struct {
 	mu    sync.Mutex
 	limit int
@@ -172,7 +170,7 @@ func newGates(limit int) *gates {
 	return &gates{limit: limit, used: map[uuid.UUID]int{}}
 }
 
-// enter reports whether there was room.
+// enter takes a place of a skill. It reports false if there is none.
 func (g *gates) enter(skill uuid.UUID) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

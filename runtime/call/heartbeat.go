@@ -11,40 +11,39 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 const (
 	beatInterval = 2 * time.Second
 	beatLimit    = 5 * time.Second
-	// An instance is gone when its heartbeat stayed the same during goneBeats successful heartbeats of
-	// this one. No clock is compared: a process or a database that was away for a while proves nothing.
+	// goneBeats is the number of successful heartbeats of this instance during which another's stays the same, until that one is
+	// gone. No clocks are compared, so a pause of a process or the database proves nothing.
 	goneBeats = 8
-	// silence is the least time that goneBeats take.
+	// silence is the least duration of goneBeats.
 	silence = (goneBeats - 1) * beatInterval
-	// staleBeat is the age of this instance's last heartbeat from which on others may soon take its claims: then
-	// each claim is confirmed before its call is sent.
+	// staleBeat is the age of this instance's last heartbeat above which claims are confirmed before their calls are sent, because
+	// others may soon take them.
 	staleBeat = silence / 2
 )
 
-// pulse is this instance's heartbeat, and its observation of all others'.
+// pulse is the state of this instance's heartbeat, with the heartbeats of the others.
 type pulse struct {
 	mu    sync.Mutex
 	last  time.Time     // when the last successful heartbeat began
-	run   int           // counts the gaps between heartbeats that were long enough for others to take claims
-	skew  time.Duration // of the database's clock against this process's
+	run   int           // number of gaps between heartbeats that were longer than staleBeat
+	skew  time.Duration // the database's clock minus this process's
 	peers map[uuid.UUID]peer
 }
 
-// peer is another instance that may hold claims.
+// peer is another instance that may have claims.
 type peer struct {
-	beat      string // its heartbeat; "" when it has no row
-	unchanged int    // for how many of our heartbeats
+	beat      string // its heartbeat; "": it has no row
+	unchanged int    // number of our heartbeats since it changed
 }
 
-// beat writes this instance's heartbeat and observes the others'.
-func (s *Service) beat(ctx context.Context) error {
+// writeHeartbeat writes this instance's heartbeat and reads the others'.
+func (s *Service) writeHeartbeat(ctx context.Context) error {
 	began := s.Now()
 	batch := &pgx.Batch{}
 	batch.Queue(`INSERT INTO instances (id) VALUES ($1)
@@ -65,7 +64,7 @@ func (s *Service) beat(ctx context.Context) error {
 	}
 	s.pulse.mu.Lock()
 	defer s.pulse.mu.Unlock()
-	if elapsed(began, s.pulse.last) > staleBeat {
+	if elapsedTime(began, s.pulse.last) > staleBeat {
 		s.pulse.run++
 	}
 	s.pulse.last, s.pulse.skew = began, now.Sub(began)
@@ -90,8 +89,8 @@ func (p *pulse) clockSkew() time.Duration {
 	return p.skew
 }
 
-// gone returns the instances that are gone, with their last heartbeats.
-func (p *pulse) gone() map[uuid.UUID]string {
+// gonePeers returns the instances that are gone, with their last heartbeats.
+func (p *pulse) gonePeers() map[uuid.UUID]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	gone := map[uuid.UUID]string{}
@@ -103,8 +102,8 @@ func (p *pulse) gone() map[uuid.UUID]string {
 	return gone
 }
 
-// suspect observes instances that hold claims. Those without a row are gone soon.
-func (p *pulse) suspect(ids []uuid.UUID) {
+// watchPeers observes instances that have claims. One without a row is gone after goneBeats.
+func (p *pulse) watchPeers(ids []uuid.UUID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range ids {
@@ -114,8 +113,8 @@ func (p *pulse) suspect(ids []uuid.UUID) {
 	}
 }
 
-// forget ends the observation of instances whose claims are taken over.
-func (p *pulse) forget(gone map[uuid.UUID]string) {
+// forgetPeers ends the observation of instances whose claims were taken over.
+func (p *pulse) forgetPeers(gone map[uuid.UUID]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.peers, func(id uuid.UUID, peer peer) bool {
@@ -124,38 +123,38 @@ func (p *pulse) forget(gone map[uuid.UUID]string) {
 	})
 }
 
-// age returns how long ago the last successful heartbeat began.
-func (p *pulse) age(now time.Time) time.Duration {
+// lastBeatAge returns how long ago the last successful heartbeat began.
+func (p *pulse) lastBeatAge(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return elapsed(now, p.last)
+	return elapsedTime(now, p.last)
 }
 
-// currentRun returns the number of the present run of unbroken heartbeats.
+// currentRun returns the number of the present run of heartbeats without a gap.
 func (p *pulse) currentRun() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.run
 }
 
-// isUnbroken reports whether no heartbeats were missed since run was the current one.
+// isUnbroken reports whether there was no gap since a run began.
 func (p *pulse) isUnbroken(run int, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.run == run && elapsed(now, p.last) <= staleBeat
+	return p.run == run && elapsedTime(now, p.last) <= staleBeat
 }
 
-// elapsed returns the time from then to now: by the clock that stands still while the machine sleeps, or by the other one,
-// whichever says more.
-func elapsed(now, then time.Time) time.Duration {
+// elapsedTime returns the time from then to now by the monotonic clock, which may stop while the machine sleeps, or by the wall
+// clock, whichever is longer.
+func elapsedTime(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
-// keepBeating writes the heartbeat. It shares no connection with anything that may wait.
+// keepBeating writes heartbeats. Their connections are used for nothing that may wait.
 func (s *Service) keepBeating() {
 	for pause.For(s.running, beatInterval) == nil {
 		ctx, cancel := context.WithTimeout(s.running, beatLimit)
-		err := s.beat(ctx)
+		err := s.writeHeartbeat(ctx)
 		cancel()
 		if err != nil && s.running.Err() == nil {
 			s.Logger.Warn("heartbeat", "instance", s.Instance, "error", err)
@@ -163,49 +162,17 @@ func (s *Service) keepBeating() {
 	}
 }
 
-// errClaimLost means that a call is not this instance's to send.
-var errClaimLost = errors.New("another process took the call over while this one was suspended")
-
-// errApprovalLapsed means that a claimed call must not be sent any more.
-var errApprovalLapsed = errors.New("the approval lapsed while this process was suspended")
-
-// confirmClaim returns nil if the call is still this instance's to send. It asks the database only if heartbeats
-// were missed since before the claim: the process may have been suspended for so long that others took its claims. A database
-// that does not answer is asked again until ctx ends.
-func (s *Service) confirmClaim(ctx context.Context, id uuid.UUID) error {
-	for run := s.flights.run(id); !s.pulse.isUnbroken(run, s.Now()); {
-		attempt, cancel := context.WithTimeout(ctx, beatLimit)
-		var ours, lapsed bool
-		began := s.Now()
-		err := s.vital.QueryRow(attempt, `SELECT EXISTS (SELECT FROM calls
-			WHERE id = $1 AND status = 'executing' AND claimed_by = $2), `+approval.Lapsed("$1"), id, s.Instance).Scan(&ours, &lapsed)
-		cancel()
-		switch {
-		case err == nil && !ours:
-			return errClaimLost
-		case err == nil && lapsed:
-			return errApprovalLapsed
-		case err == nil && elapsed(s.Now(), began) < staleBeat:
-			return nil
-		}
-		if pause.For(ctx, retryDelay) != nil {
-			return fmt.Errorf("confirm the claim of call %s: %w", id, context.Cause(ctx))
-		}
-	}
-	return nil
-}
-
-// Stalled returns which parts of this service have made no progress for limit.
-func (s *Service) Stalled(limit time.Duration) []string {
+// ListStalled returns the names of the parts of this service that have made no progress for limit.
+func (s *Service) ListStalled(limit time.Duration) []string {
 	var stalled []string
 	for _, part := range []struct {
 		name string
 		age  time.Duration
 	}{
-		{"recording of calls", s.direct.stuckFor()},
-		{"recording of gated calls", s.gated.stuckFor()},
-		{"writing of outcomes", s.outcomes.stuckFor()},
-		{"heartbeat", s.pulse.age(s.Now())},
+		{"recording of calls", s.direct.StuckFor()},
+		{"recording of gated calls", s.gated.StuckFor()},
+		{"writing of outcomes", s.outcomes.StuckFor()},
+		{"heartbeat", s.pulse.lastBeatAge(s.Now())},
 	} {
 		if part.age > limit {
 			stalled = append(stalled, part.name)
@@ -221,13 +188,10 @@ type Instance struct {
 	Own       bool // it is this one
 }
 
-// Instances returns the instances whose heartbeat is recent, the oldest first.
-func (s *Service) Instances(ctx context.Context) ([]Instance, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT id, started_at, id = $2 FROM instances
+// ListInstances returns the instances whose heartbeat is recent, the oldest first.
+func (s *Service) ListInstances(ctx context.Context) ([]Instance, error) {
+	rows, _ := s.Pool.Query(ctx, `SELECT id, started_at, id = $2 FROM instances
 		WHERE heartbeat_at >= holdpoint_now() - $1 * interval '1 second' ORDER BY started_at, id`, silence.Seconds(), s.Instance)
-	if err != nil {
-		return nil, fmt.Errorf("list instances: %w", err)
-	}
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Instance])
 	if err != nil {
 		return nil, fmt.Errorf("list instances: %w", err)

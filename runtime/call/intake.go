@@ -3,128 +3,130 @@ package call
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/internal/batcher"
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// intakeItem is one call on its way into the database, and what became of it.
+// intakeItem is a call that is being recorded, and the result.
 type intakeItem struct {
 	call      *Call
-	attachKey []byte // nil: nothing attaches to it
-	keyed     keyed
-	parking   *parking                                            // nil: it is not parked
-	wait      *connectWait                                        // nil: it does not wait for a connection
+	attachKey []byte                                              // nil: no call attaches to this one
+	keyedSum  []byte                                              // see [keyedSum]
+	parking   *parking                                            // nil: the call is not parked
+	wait      *connectWait                                        // nil: the call does not wait for a connection
 	begin     func(ctx context.Context, tx pgx.Tx, c *Call) error // of a carried call
 	move      *move
 
-	pendingLimit int // of the agent's calls for one principal, if it waits
+	pendingLimit int // bounds the agent's waiting calls for the principal
 
 	ticket Ticket
 	err    error
 }
 
 const (
-	// intakeLimit is for how long a call is recorded again and again: a restart or a failover of the database.
+	// intakeLimit bounds the retries of recording a call. It is longer than a failover of the database.
 	intakeLimit    = time.Minute
 	attachAttempts = 5
 )
 
 // intakeConfig configures the batchers that record calls.
-func (s *Service) intakeConfig() batcherConfig[intakeItem] {
-	return batcherConfig[intakeItem]{
-		write: s.tryIntake, most: 2, now: s.Now,
-		retry: func(item *intakeItem, err error, elapsed time.Duration) bool {
+func (s *Service) intakeConfig() batcher.Config[intakeItem] {
+	return batcher.Config[intakeItem]{
+		Write: s.writeIntake, Leaders: 2, Now: s.Now,
+		Retry: func(item *intakeItem, err error, elapsed time.Duration) bool {
 			again := isRetryable(err) && elapsed < intakeLimit
 			s.Logger.Warn("recording a call failed", "call", item.call.ID, "error", err, "retry", again)
 			return again
 		},
-		size: func(item *intakeItem) int {
-			return len(item.call.Arguments) + len(item.call.Made()) + len(item.call.request)
+		Size: func(item *intakeItem) int {
+			return len(item.call.Arguments) + len(item.call.AgentArguments()) + len(item.call.request)
 		},
 	}
 }
 
-// recordCall records a call, with others that come in at the same time. The error is also the item's.
-func (s *Service) recordCall(batch *batcher[intakeItem], item *intakeItem) {
-	began := s.Now()
-	if err := batch.do(item); err != nil {
-		if !gone(err) {
-			s.hurry() // it may be committed all the same
-		}
-		item.err = fmt.Errorf("record call: %w", err)
-	}
-	s.took(item.call, StepLog, began)
+// MaxPending bounds the calls of an agent that wait for people, unless the agent's own limit is higher.
+const MaxPending = 1000
+
+// PendingError means that too many calls of an agent wait for people.
+type PendingError struct {
+	Waiting int
+	Limit   int
+	Total   bool // Waiting counts all calls of the agent; else those for one principal
 }
 
-func (s *Service) tryIntake(ctx context.Context, items []*intakeItem) error {
+func (e *PendingError) Error() string {
+	if e.Total {
+		return fmt.Sprintf("%d calls of this agent wait for people, and at most %d may", e.Waiting, e.Limit)
+	}
+	return fmt.Sprintf("%d calls of this agent, made for the same person or for nobody, wait for people, and its limit (limits.pending) is %d", e.Waiting, e.Limit)
+}
+
+// recordCall records a call together with others that come in at the same time. It sets the ticket or the error of the item. It tries
+// again if the call that the item would attach to ends at the same moment.
+func (s *Service) recordCall(batch *batcher.Batcher[intakeItem], item *intakeItem) {
+	began := s.Now()
+	for attempt := 1; ; attempt++ {
+		if err := batch.Do(item); err != nil {
+			if !isFileGone(err) {
+				s.triggerRecovery() // it may be committed without an answer
+			}
+			item.err = fmt.Errorf("record call: %w", err)
+		}
+		if !errors.Is(item.err, errAttachedGone) || attempt == attachAttempts {
+			break
+		}
+	}
+	s.recordStep(item.call, StepLog, began)
+}
+
+// writeIntake records calls in one transaction. Calls that do not wait, and that no other call attaches to, take one round trip.
+func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 	plain := true
 	for _, item := range items {
 		item.err, item.ticket = nil, Ticket{ID: item.call.ID, Status: item.call.Status, Gated: item.call.Gated}
-		plain = plain && item.attachKey == nil && item.parking == nil && item.wait == nil && len(item.call.Files) == 0
+		plain = plain && item.attachKey == nil && item.parking == nil && item.wait == nil && item.begin == nil && len(item.call.Files) == 0
 	}
 	if plain {
-		return s.intakeInOneTrip(ctx, items)
-	}
-	return s.intakeInTx(ctx, items)
-}
-
-// intakeInOneTrip records calls that nothing can attach to and nobody decides
-// about: one pipelined, implicit transaction. A repeated attempt finds them by id.
-func (s *Service) intakeInOneTrip(ctx context.Context, items []*intakeItem) error {
-	batch := &pgx.Batch{}
-	if len(items) <= fewItems {
-		for _, item := range items {
-			batch.Queue(insertCallSQL, item.columns()...)
+		if err := s.intakeInOneTrip(ctx, items); !isUniqueViolation(err) { // else an earlier attempt was committed
+			return err
 		}
-	} else {
-		batch.Queue(insertCallsSQL, callColumns(items)...)
 	}
-	if err := s.queueRecords(batch, "true", movesOf(items)); err != nil {
-		return err
-	}
-	if late := s.stragglers(items); len(late) > 0 {
-		batch.Queue(insertStragglersSQL, late)
-	}
-	failpoint.Hit(failpoint.SubmitBeforeCommit)
-	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
-		if isUniqueViolation(err) {
-			return s.intakeInTx(ctx, items) // an earlier attempt was committed after all
-		}
-		return fmt.Errorf("insert calls: %w", err)
-	}
-	failpoint.Hit(failpoint.SubmitAfterCommit)
-	return nil
-}
-
-func (s *Service) intakeInTx(ctx context.Context, items []*intakeItem) error {
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		fresh, err := s.insertWithin(ctx, tx, items)
 		if err != nil {
 			return err
 		}
-		if late := s.stragglers(fresh); len(late) > 0 {
+		if late := s.findStragglers(fresh); len(late) > 0 {
 			if _, err := tx.Exec(ctx, insertStragglersSQL, late); err != nil {
 				return fmt.Errorf("note calls with old ids: %w", err)
 			}
 		}
-		if err := s.park(ctx, tx, fresh); err != nil {
+		if err := s.recordInserted(ctx, tx, fresh); err != nil {
 			return err
 		}
 		if err := recordFiles(ctx, tx, fresh); err != nil {
 			return err
 		}
-		if err := beginCarried(ctx, tx, fresh); err != nil {
-			return err
+		for _, item := range fresh {
+			if item.begin == nil {
+				continue
+			}
+			if err := item.begin(ctx, tx, item.call); err != nil {
+				return err
+			}
 		}
 		failpoint.Hit(failpoint.SubmitBeforeCommit)
 		return nil
@@ -135,9 +137,76 @@ func (s *Service) intakeInTx(ctx context.Context, items []*intakeItem) error {
 	return err
 }
 
-// park writes what belongs to freshly inserted calls: audit events, and for
-// parked ones the approval and the job that expires it.
-func (s *Service) park(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
+// intakeInOneTrip records calls that do not wait, and that no other call attaches to, in one pipelined, implicit transaction.
+func (s *Service) intakeInOneTrip(ctx context.Context, items []*intakeItem) error {
+	batch := &pgx.Batch{}
+	batch.Queue(insertCallsSQL, s.callColumns(items)...)
+	if err := s.queueRecords(batch, "true", movesOf(items)); err != nil {
+		return err
+	}
+	if late := s.findStragglers(items); len(late) > 0 {
+		batch.Queue(insertStragglersSQL, late)
+	}
+	failpoint.Hit(failpoint.SubmitBeforeCommit)
+	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("insert calls: %w", err)
+	}
+	failpoint.Hit(failpoint.SubmitAfterCommit)
+	return nil
+}
+
+// insertWithin inserts the calls that are new and within the limits, and returns them. Repeats attach to the earlier call, and calls
+// above a limit get a *[PendingError].
+func (s *Service) insertWithin(ctx context.Context, tx pgx.Tx, items []*intakeItem) (fresh []*intakeItem, err error) {
+	waiting, err := s.countPending(ctx, tx, items)
+	if err != nil {
+		return nil, err
+	}
+	var tried, rest []*intakeItem
+	for _, item := range items {
+		if waiting.findExceeded(item) == nil {
+			tried = append(tried, item)
+		} else {
+			rest = append(rest, item)
+		}
+	}
+	// In the order of the attach keys, so that two transactions with the same calls cannot deadlock.
+	inserted, err := readIDs(ctx, tx, insertCallsSQL+` ON CONFLICT DO NOTHING RETURNING id`, s.callColumns(tried)...)
+	if err != nil {
+		return nil, fmt.Errorf("insert calls: %w", err)
+	}
+	var over []uuid.UUID
+	for _, item := range tried {
+		switch {
+		case !slices.Contains(inserted, item.call.ID):
+			rest = append(rest, item)
+		case waiting.findExceeded(item) != nil: // other items of the transaction took the last places
+			over = append(over, item.call.ID)
+			item.err = waiting.findExceeded(item)
+		default:
+			waiting.addItem(item)
+			fresh = append(fresh, item)
+		}
+	}
+	if len(over) > 0 {
+		if _, err := tx.Exec(ctx, `DELETE FROM calls WHERE id = ANY($1)`, over); err != nil {
+			return nil, fmt.Errorf("remove calls above the limit: %w", err)
+		}
+	}
+	if err := attachItems(ctx, tx, rest); err != nil {
+		return nil, err
+	}
+	for _, item := range rest {
+		if exceeded := waiting.findExceeded(item); exceeded != nil && errors.Is(item.err, errAttachedGone) {
+			item.err = exceeded
+		}
+	}
+	return fresh, nil
+}
+
+// recordInserted writes the audit events of inserted calls, and for calls that wait the approval or the wait for a connection, and
+// the job that expires it.
+func (s *Service) recordInserted(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -148,71 +217,41 @@ func (s *Service) park(ctx context.Context, tx pgx.Tx, items []*intakeItem) erro
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("record calls: %w", err)
 	}
-	deadlines, err := s.insertWaits(ctx, tx, items)
-	if err != nil || len(deadlines) == 0 {
-		return err
-	}
-	jobs := make([]river.InsertManyParams, 0, len(deadlines))
-	for _, item := range items {
-		if deadline, waits := deadlines[item.call.ID]; waits {
-			jobs = append(jobs, expireJob(item.call.ID, deadline))
-		}
-	}
-	if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
-		return fmt.Errorf("insert expiry jobs: %w", err)
-	}
-	for _, item := range items {
-		item.ticket.Deadline = deadlines[item.call.ID]
-	}
-	return nil
-}
-
-// insertWaits stores what calls wait for, and returns until when they do.
-func (s *Service) insertWaits(ctx context.Context, tx pgx.Tx, items []*intakeItem) (map[uuid.UUID]time.Time, error) {
-	var parkings []parking
 	deadlines := map[uuid.UUID]time.Time{}
+	var parkings []parking
 	for _, item := range items {
 		if item.parking != nil {
 			parkings = append(parkings, *item.parking)
 		}
 		if item.wait != nil {
-			deadline, err := item.wait.insert(ctx, tx, item.call)
+			deadline, err := item.wait.insertWait(ctx, tx, item.call)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			deadlines[item.call.ID] = deadline
 		}
 	}
-	if len(parkings) == 0 {
-		return deadlines, nil
+	if len(parkings) > 0 {
+		parked, err := s.insertApprovals(ctx, tx, parkings)
+		if err != nil {
+			return err
+		}
+		maps.Copy(deadlines, parked)
 	}
-	parked, err := s.parkedNow(ctx, tx, parkings)
-	if err != nil {
-		return nil, err
+	if len(deadlines) == 0 {
+		return nil
 	}
-	maps.Copy(deadlines, parked)
-	return deadlines, nil
-}
-
-// fewItems are cheaper as statements of their own, in one trip, than as one that unnests arrays.
-const fewItems = 4
-
-const insertCallSQL = `INSERT INTO calls (id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
-		gated, status, tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum,
-		trace, request, keyed_until, claimed_at, finished_at)
-	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $20, $21,
-		CASE WHEN $19::bigint IS NOT NULL THEN holdpoint_now() + $19::bigint * interval '1 microsecond' END,
-		CASE WHEN $16::uuid IS NOT NULL THEN holdpoint_now() END,
-		CASE WHEN $8::text IN ('invalid', 'denied') THEN holdpoint_now() END)`
-
-func (item *intakeItem) columns() []any {
-	c := item.call
-	return []any{
-		c.ID, c.AgentID, postgres.OrNull(c.PrincipalID), postgres.OrNull(c.ConversationID), c.SkillID, c.SkillRevision,
-		c.Gated, string(c.Status), c.Tool, c.ExposedName, c.Pin[:], []byte(c.Arguments), item.attachKey,
-		nullableText(c.Code), nullableText(c.Message), postgres.OrNull(c.claimedBy), c.caller.stored(), item.keyed.sum,
-		item.keyed.microseconds(), c.trace.Bytes(), []byte(c.request),
+	jobs := make([]river.InsertManyParams, 0, len(deadlines))
+	for _, item := range items {
+		if deadline, waits := deadlines[item.call.ID]; waits {
+			item.ticket.Deadline = deadline
+			jobs = append(jobs, newExpireJob(item.call.ID, deadline))
+		}
 	}
+	if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("insert expiry jobs: %w", err)
+	}
+	return nil
 }
 
 const insertCallsSQL = `INSERT INTO calls (id, agent_id, principal_id, conversation_id, skill_id, skill_revision,
@@ -230,34 +269,8 @@ const insertCallsSQL = `INSERT INTO calls (id, agent_id, principal_id, conversat
 		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, keyed_for, trace, request)
 	ORDER BY attach_key`
 
-// insertCalls inserts those that are new, in the order of their attach keys, so that two transactions
-// with the same calls wait for each other one way only.
-func insertCalls(ctx context.Context, tx pgx.Tx, items []*intakeItem) (map[uuid.UUID]bool, error) {
-	if len(items) <= fewItems {
-		sorted := slices.SortedFunc(slices.Values(items), func(a, b *intakeItem) int { return bytes.Compare(a.attachKey, b.attachKey) })
-		batch := &pgx.Batch{}
-		for _, item := range sorted {
-			batch.Queue(insertCallSQL+` ON CONFLICT DO NOTHING RETURNING id`, item.columns()...)
-		}
-		inserted, err := sendUpdates(tx.SendBatch(ctx, batch), len(items))
-		if err != nil {
-			return nil, fmt.Errorf("insert calls: %w", err)
-		}
-		return inserted, nil
-	}
-	rows, err := tx.Query(ctx, insertCallsSQL+` ON CONFLICT DO NOTHING RETURNING id`, callColumns(items)...)
-	if err != nil {
-		return nil, fmt.Errorf("insert calls: %w", err)
-	}
-	inserted := make(map[uuid.UUID]bool, len(items))
-	var id uuid.UUID
-	if _, err := pgx.ForEachRow(rows, []any{&id}, func() error { inserted[id] = true; return nil }); err != nil {
-		return nil, fmt.Errorf("insert calls: %w", err)
-	}
-	return inserted, nil
-}
-
-func callColumns(items []*intakeItem) []any {
+// callColumns returns the arguments of insertCallsSQL.
+func (s *Service) callColumns(items []*intakeItem) []any {
 	n := len(items)
 	ids, agents, skills := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
 	principals, conversations, claimants := make([]*uuid.UUID, n), make([]*uuid.UUID, n), make([]*uuid.UUID, n)
@@ -273,8 +286,11 @@ func callColumns(items []*intakeItem) []any {
 		revisions[i], gated[i] = c.SkillRevision, c.Gated
 		statuses[i], tools[i], names[i] = string(c.Status), c.Tool, c.ExposedName
 		pins[i], arguments[i], keys[i] = c.Pin[:], c.Arguments, item.attachKey
-		codes[i], messages[i], callers[i] = nullableText(c.Code), nullableText(c.Message), c.caller.stored()
-		sums[i], ttls[i], traces[i] = item.keyed.sum, item.keyed.microseconds(), c.trace.Bytes()
+		codes[i], messages[i], callers[i] = nullableText(c.Code), nullableText(c.Message), c.caller.encodeColumn()
+		sums[i], traces[i] = item.keyedSum, c.trace.Bytes()
+		if item.keyedSum != nil {
+			ttls[i] = new(s.IdempotencyTTL.Microseconds())
+		}
 		requests[i] = c.request
 	}
 	return []any{
@@ -291,12 +307,146 @@ func movesOf(items []*intakeItem) []*move {
 	return list
 }
 
-// nullableText makes a text column's value of words that may come from
-// outside: PostgreSQL's text holds neither NUL nor invalid UTF-8.
+// nullableText returns the value of a text column, with NUL and invalid UTF-8 replaced. Nil: the text is empty.
 func nullableText(s string) *string {
 	if s == "" {
 		return nil
 	}
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	return &s
+}
+
+// A limit above [MaxPending] may be exceeded a little, because counting for each batch of calls would cost more than recording them. A
+// count serves further calls of the process for countAge, as long as they take at most an eighth of the free places.
+const (
+	countAge   = time.Second
+	countShare = 8
+)
+
+// pendingCounts caches counts of agents with limits above [MaxPending].
+type pendingCounts struct {
+	mu     sync.Mutex
+	agents map[uuid.UUID]pendingCount
+}
+
+// pendingCount is the number of calls that an agent may add before the next count.
+type pendingCount struct {
+	at    time.Time
+	limit int
+	left  int
+}
+
+// takePlaces takes n places of an earlier count. It reports false if there are fewer, or the limit has changed.
+func (c *pendingCounts) takePlaces(agentID uuid.UUID, limit, n int, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	counted := c.agents[agentID]
+	if counted.limit != limit || counted.left < n || elapsedTime(now, counted.at) > countAge {
+		return false
+	}
+	counted.left -= n
+	c.agents[agentID] = counted
+	return true
+}
+
+// storeCount caches the free places of an agent.
+func (c *pendingCounts) storeCount(agentID uuid.UUID, limit, places int, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, counted := range c.agents {
+		if elapsedTime(now, counted.at) > countAge {
+			delete(c.agents, id)
+		}
+	}
+	c.agents[agentID] = pendingCount{now, limit, places / countShare}
+}
+
+// pendingOwner identifies calls that are counted together.
+type pendingOwner struct{ agent, principal uuid.UUID }
+
+// pendingCalls counts the waiting calls of agents that are locked.
+type pendingCalls struct {
+	agents map[uuid.UUID]int
+	owners map[pendingOwner]int
+}
+
+// waitsForPeople reports whether the call is recorded as parked or as waiting for a connection.
+func (item *intakeItem) waitsForPeople() bool { return item.parking != nil || item.wait != nil }
+
+func (item *intakeItem) pendingOwner() pendingOwner {
+	return pendingOwner{item.call.AgentID, item.call.PrincipalID}
+}
+
+// countPending locks the agents of the items that would wait, so that no other process counts at the same time, and counts their waiting
+// calls. The transaction takes these locks before all others. An agent with places from an earlier count is neither locked nor counted.
+func (s *Service) countPending(ctx context.Context, tx pgx.Tx, items []*intakeItem) (*pendingCalls, error) {
+	p := &pendingCalls{agents: map[uuid.UUID]int{}, owners: map[pendingOwner]int{}}
+	limits, more, now := map[uuid.UUID]int{}, map[uuid.UUID]int{}, s.Now()
+	for _, item := range items {
+		if item.waitsForPeople() {
+			limits[item.call.AgentID] = max(limits[item.call.AgentID], item.pendingLimit)
+			more[item.call.AgentID]++
+		}
+	}
+	var agents []uuid.UUID
+	for id, n := range more {
+		if !s.counts.takePlaces(id, limits[id], n, now) {
+			agents = append(agents, id)
+		}
+	}
+	if len(agents) == 0 {
+		return p, nil
+	}
+	batch := &pgx.Batch{}
+	slices.SortFunc(agents, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	for _, id := range agents {
+		batch.Queue(`SELECT pg_advisory_xact_lock(hashtextextended('holdpoint_pending' || $1::text, 0))`, id)
+	}
+	// A statement of its own: it sees what was committed before the locks were taken.
+	batch.Queue(`SELECT agent_id, principal_id, count(*) FROM (
+			SELECT agent_id, principal_id FROM approvals WHERE agent_id = ANY($1) AND status = 'pending'
+			UNION ALL
+			SELECT agent_id, principal_id FROM call_connections WHERE agent_id = ANY($1) AND ended_at IS NULL
+		) AS waiting GROUP BY 1, 2`, agents).Query(func(rows pgx.Rows) error {
+		var agentID uuid.UUID
+		var principal *uuid.UUID
+		var n int
+		_, err := pgx.ForEachRow(rows, []any{&agentID, &principal, &n}, func() error {
+			p.agents[agentID] += n
+			p.owners[pendingOwner{agentID, postgres.OrNil(principal)}] = n
+			return nil
+		})
+		return err
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("count waiting calls: %w", err)
+	}
+	for _, id := range agents {
+		if limits[id] > MaxPending {
+			s.counts.storeCount(id, limits[id], limits[id]-p.agents[id]-more[id], now)
+		}
+	}
+	return p, nil
+}
+
+// findExceeded returns the limit that an item would exceed. Nil: none.
+func (p *pendingCalls) findExceeded(item *intakeItem) *PendingError {
+	if !item.waitsForPeople() {
+		return nil
+	}
+	if n := p.owners[item.pendingOwner()]; n >= item.pendingLimit {
+		return &PendingError{Waiting: n, Limit: item.pendingLimit}
+	}
+	if n, most := p.agents[item.call.AgentID], max(MaxPending, item.pendingLimit); n >= most {
+		return &PendingError{Waiting: n, Limit: most, Total: true}
+	}
+	return nil
+}
+
+// addItem counts a call that was inserted.
+func (p *pendingCalls) addItem(item *intakeItem) {
+	if item.waitsForPeople() {
+		p.agents[item.call.AgentID]++
+		p.owners[item.pendingOwner()]++
+	}
 }

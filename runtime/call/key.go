@@ -10,50 +10,51 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// DefaultIdempotencyTTL is for how long the outcome of a call with an idempotency key is given to
-// those who repeat it.
+// DefaultIdempotencyTTL is the default of [Config.IdempotencyTTL].
 const DefaultIdempotencyTTL = 24 * time.Hour
 
-// ErrKeyReused says that the idempotency key belongs to a call with other arguments.
+// ErrKeyReused means that the idempotency key was used with other arguments.
 var ErrKeyReused = errors.New("the idempotency key was used for a call with other arguments")
 
-// attachableSQL is SQL: whether calls may still attach to this one. With an idempotency key they may until that is
-// out of date; without one until its outcome was delivered, or an hour after its end if nobody asked for that.
+// attachableSQL is an SQL condition that holds while other calls may attach to a call. With an idempotency key it holds for the
+// key's lifetime, else until the outcome is delivered, or for an hour after the end.
 const attachableSQL = `(finished_at IS NULL OR coalesce(keyed_until, finished_at + interval '1 hour') > holdpoint_now())`
 
-// errAttachedGone: the call to attach to is none any more that one attaches to.
+// errAttachedGone means that the call to attach to was delivered in the meantime.
 var errAttachedGone = errors.New("the earlier call was delivered in between")
 
-// attachKeySize is enough against chance; an agent that makes two of its own calls collide gets the first for both.
+// attachKeySize is enough against accidental collisions. A deliberate one concerns only the agent's own calls.
 const attachKeySize = 16
 
-// attachKey is what two submissions of the same call have in common: with an idempotency key that,
-// else the argument bytes. Who makes it and what of have a say in both. Nil: it has an id, which is enough.
+// attachKey returns a hash that is the same for two submissions of the same call. It covers agent, principal, skill and tool, and the
+// idempotency key or else the argument bytes. Nil: the submission has an id instead.
 func attachKey(sub *Submission) []byte {
 	if sub.ID != uuid.Nil && sub.IdempotencyKey == "" {
 		return nil
 	}
 	c := &Call{
 		AgentID: sub.Agent.ID, PrincipalID: sub.PrincipalID, SkillID: sub.Entry.SkillID,
-		Tool: sub.Entry.Tool.Name, Arguments: sub.made(),
+		Tool: sub.Entry.Tool.Name, Arguments: sub.madeArguments(),
 	}
 	if sub.IdempotencyKey != "" {
-		return digest(append(c.scope(), []byte("key"), []byte(sub.IdempotencyKey))...)
+		return hashParts(append(c.attachScope(), []byte("key"), []byte(sub.IdempotencyKey))...)
 	}
 	return callKey(c)
 }
 
-// callKey is the attach key of a call without an idempotency key.
-func callKey(c *Call) []byte { return digest(append(c.scope(), c.Made())...) }
+// callKey returns the attach key of a call without an idempotency key.
+func callKey(c *Call) []byte { return hashParts(append(c.attachScope(), c.AgentArguments())...) }
 
-func (c *Call) scope() [][]byte {
+func (c *Call) attachScope() [][]byte {
 	return [][]byte{c.AgentID[:], c.PrincipalID[:], c.SkillID[:], []byte(c.Tool)}
 }
 
-// digest is of all parts, each with its length.
-func digest(parts ...[]byte) []byte {
+// hashParts hashes all parts with their lengths.
+func hashParts(parts ...[]byte) []byte {
 	h := sha256.New()
 	for _, part := range parts {
 		fmt.Fprintf(h, "%d:", len(part))
@@ -62,48 +63,34 @@ func digest(parts ...[]byte) []byte {
 	return h.Sum(nil)[:attachKeySize]
 }
 
-// keyed binds an idempotency key to the arguments that it was first used with.
-type keyed struct {
-	sum []byte // of the arguments, nil: there is no key
-	ttl time.Duration
-}
-
-func (s *Service) keyed(sub *Submission) keyed {
+// keyedSum returns the hash of the arguments to which the idempotency key of a submission is bound. Nil: there is no key.
+func keyedSum(sub *Submission) []byte {
 	if sub.IdempotencyKey == "" {
-		return keyed{}
-	}
-	return keyed{digest(sub.made()), s.IdempotencyTTL}
-}
-
-// microseconds is nil without a key.
-func (k keyed) microseconds() *int64 {
-	if k.sum == nil {
 		return nil
 	}
-	us := k.ttl.Microseconds()
-	return &us
+	return hashParts(sub.madeArguments())
 }
 
-// made are the arguments as the client gave them.
-func (sub *Submission) made() json.RawMessage {
+// madeArguments returns the client's arguments.
+func (sub *Submission) madeArguments() json.RawMessage {
 	if sub.Made != nil {
 		return sub.Made
 	}
 	return sub.Arguments
 }
 
-// earlier is a call that was there before another was submitted.
-type earlier struct {
+// earlierCall is a recorded call that a submission may repeat.
+type earlierCall struct {
 	ticket Ticket
 	key    []byte
-	sum    []byte    // of the arguments that its idempotency key is for
-	stale  bool      // nobody attaches to it any more
+	sum    []byte    // of the arguments of its idempotency key
+	stale  bool      // it is no longer attachable
 	sender uuid.UUID // the instance that claimed it
 }
 
-// attach finds, for items that were not inserted, the call that was there
-// before: the same call made earlier, or this very one from an attempt whose commit was not confirmed.
-func attach(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
+// attachItems gives items that were not inserted the ticket of the recorded call: an equal one that was made earlier, or the same one
+// from an attempt whose commit was not confirmed.
+func attachItems(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -111,7 +98,7 @@ func attach(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 	if err != nil {
 		return err
 	}
-	byID, byKey := map[uuid.UUID]earlier{}, map[string]earlier{}
+	byID, byKey := map[uuid.UUID]earlierCall{}, map[string]earlierCall{}
 	for _, e := range found {
 		byID[e.ticket.ID] = e
 		if e.key != nil {
@@ -122,7 +109,7 @@ func attach(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 	for _, item := range items {
 		if own, ok := byID[item.call.ID]; ok {
 			item.ticket = own.ticket
-			item.ticket.Attached = own.sender != item.call.claimedBy // an earlier attempt of another process
+			item.ticket.Attached = own.sender != item.call.claimedBy // from an attempt of another process
 			continue
 		}
 		e, ok := byKey[string(item.attachKey)]
@@ -132,23 +119,28 @@ func attach(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 		case e.stale:
 			stale = append(stale, e.ticket.ID)
 			item.err = errAttachedGone
-		case item.keyed.sum != nil && string(item.keyed.sum) != string(e.sum):
+		case item.keyedSum != nil && string(item.keyedSum) != string(e.sum):
 			item.err = ErrKeyReused
 		default:
 			item.ticket = e.ticket
 			item.ticket.Attached = true
 		}
 	}
-	return releaseKeys(ctx, tx, stale)
+	if len(stale) > 0 {
+		if _, err := tx.Exec(ctx, `UPDATE calls SET attach_key = NULL, keyed_until = NULL WHERE id = ANY($1)`, stale); err != nil {
+			return fmt.Errorf("release idempotency keys: %w", err)
+		}
+	}
+	return nil
 }
 
-// repeated finds the call that one attaches to, without making one. Not attached: there is none.
-func (s *Service) repeated(ctx context.Context, sub *Submission) (Ticket, error) {
+// findRepeated returns the ticket of the call that a submission repeats. If there is none, its Attached is false.
+func (s *Service) findRepeated(ctx context.Context, sub *Submission) (Ticket, error) {
 	ticket := Ticket{Attached: true}
 	err := s.Pool.QueryRow(ctx, `SELECT id, status, gated FROM calls
 		WHERE attach_key = $1 AND ($2::bytea IS NULL OR keyed_sum = $2)
 			AND `+attachableSQL,
-		attachKey(sub), s.keyed(sub).sum).Scan(&ticket.ID, &ticket.Status, &ticket.Gated)
+		attachKey(sub), keyedSum(sub)).Scan(&ticket.ID, &ticket.Status, &ticket.Gated)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Ticket{}, nil
 	}
@@ -158,36 +150,22 @@ func (s *Service) repeated(ctx context.Context, sub *Submission) (Ticket, error)
 	return ticket, nil
 }
 
-func readEarlier(ctx context.Context, tx pgx.Tx, items []*intakeItem) ([]earlier, error) {
+func readEarlier(ctx context.Context, tx pgx.Tx, items []*intakeItem) ([]earlierCall, error) {
 	ids, keys := make([]uuid.UUID, len(items)), make([][]byte, len(items))
 	for i, item := range items {
 		ids[i], keys[i] = item.call.ID, item.attachKey
 	}
-	rows, err := tx.Query(ctx, `SELECT id, status, gated, attach_key, keyed_sum,
+	rows, _ := tx.Query(ctx, `SELECT id, status, gated, attach_key, keyed_sum,
 			NOT `+attachableSQL+`, claimed_by
 		FROM calls WHERE id = ANY($1) OR attach_key = ANY($2)`, ids, keys)
-	if err != nil {
-		return nil, fmt.Errorf("find calls to attach to: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e earlier, err error) {
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e earlierCall, err error) {
 		var sender *uuid.UUID
 		err = row.Scan(&e.ticket.ID, &e.ticket.Status, &e.ticket.Gated, &e.key, &e.sum, &e.stale, &sender)
-		e.sender = deref(sender)
+		e.sender = postgres.OrNil(sender)
 		return e, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find calls to attach to: %w", err)
 	}
 	return found, nil
-}
-
-// releaseKeys frees the keys of calls that nobody attaches to any more.
-func releaseKeys(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	if _, err := tx.Exec(ctx, `UPDATE calls SET attach_key = NULL, keyed_until = NULL WHERE id = ANY($1)`, ids); err != nil {
-		return fmt.Errorf("release idempotency keys: %w", err)
-	}
-	return nil
 }

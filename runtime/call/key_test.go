@@ -24,7 +24,7 @@ func TestIdempotencyKeys(t *testing.T) {
 				check(t, w.decide(first.ID, true))
 			}
 			w.wait(first.ID)
-			check(t, w.calls.Delivered(t.Context(), first.ID))
+			check(t, w.calls.MarkDelivered(t.Context(), first.ID))
 			if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID != first.ID || !again.Attached || again.Status != call.Succeeded {
 				t.Fatalf("a repeat after delivery: %+v, %v", again, err)
 			}
@@ -33,11 +33,11 @@ func TestIdempotencyKeys(t *testing.T) {
 			if _, err := w.calls.Submit(t.Context(), other); !errors.Is(err, call.ErrKeyReused) {
 				t.Fatalf("the key with other arguments: %v", err)
 			}
-			w.moveClock("23 hours 59 minutes")
+			w.db.MoveClock("23 hours 59 minutes")
 			if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID != first.ID {
 				t.Fatalf("a repeat within the TTL: %+v, %v", again, err)
 			}
-			w.moveClock("24 hours 1 minute")
+			w.db.MoveClock("24 hours 1 minute")
 			other.Entry = w.submission(name, `{"n":2}`).Entry
 			fresh, err := w.calls.Submit(t.Context(), other)
 			if err != nil || fresh.ID == first.ID || fresh.Attached {
@@ -71,7 +71,7 @@ func TestIdempotencyKeyScope(t *testing.T) {
 	}
 }
 
-// What was made counts, not what it became.
+// A repeat is found by the agent's arguments, not by the edited ones.
 func TestKeyGoesByWhatWasMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -86,8 +86,7 @@ func TestKeyGoesByWhatWasMade(t *testing.T) {
 	}
 }
 
-// What became of a call is told to whoever repeats it, also when it would not be let through now: to say of it that it was
-// not executed would be wrong.
+// A repeat gets the outcome of the earlier call, even if it would be refused now: the call was executed.
 func TestRepeatOfWhatWouldBeRefusedNow(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"files__write": "", "files__write with a key": "k", "open__write with a key": "k"} {
@@ -104,7 +103,7 @@ func TestRepeatOfWhatWouldBeRefusedNow(t *testing.T) {
 				check(t, w.decide(first.ID, true))
 			}
 			w.wait(first.ID)
-			w.apply(`{"skills":[{"name":"` + skill + `","transport":"http","url":"http://127.0.0.1:1/` + skill + `","tools":{"write":{"enabled":false}}}]}`)
+			w.registry.ApplyJSON(`{"skills":[{"name":"` + skill + `","transport":"http","url":"http://127.0.0.1:1/` + skill + `","tools":{"write":{"enabled":false}}}]}`)
 			if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID != first.ID || !again.Attached || again.Status != call.Succeeded {
 				t.Errorf("%+v, %v", again, err)
 			}
@@ -112,8 +111,8 @@ func TestRepeatOfWhatWouldBeRefusedNow(t *testing.T) {
 			if denied, err := w.calls.Submit(t.Context(), other); err != nil || denied.ID == first.ID || denied.Status != call.Denied {
 				t.Errorf("other arguments: %+v, %v", denied, err)
 			}
-			w.moveClock("25 hours")
-			check(t, w.calls.Delivered(t.Context(), first.ID))
+			w.db.MoveClock("25 hours")
+			check(t, w.calls.MarkDelivered(t.Context(), first.ID))
 			if late, err := w.calls.Submit(t.Context(), sub); err != nil || late.ID == first.ID || late.Status != call.Denied {
 				t.Errorf("after delivery, or the TTL: %+v, %v", late, err)
 			}

@@ -2,52 +2,48 @@ package call
 
 import (
 	"cmp"
-	"context"
 	"strconv"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-
-	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// PipelineStep is a stage that a call passes through; see [PipelineSteps].
+// PipelineStep is a step of the processing of a call; see [PipelineSteps].
 type PipelineStep string
 
-// The steps of a call, in the order they are taken. An MCP server has no others than validate, log and call.
+// The steps of a call, in their order. Calls of an MCP server have only validate, log and call.
 const (
-	StepValidate    PipelineStep = "validate"    // its arguments are checked; of one that was approved: all that was decided about is, again
-	StepResolve     PipelineStep = "resolve"     // its arguments become a request
-	StepCredentials PipelineStep = "credentials" // the skill's are put into it
-	StepCall        PipelineStep = "call"        // the request is sent and answered
-	StepTransform   PipelineStep = "transform"   // the answer becomes a result
-	StepLog         PipelineStep = "log"         // it is written to the log that the call is being sent, before it is
+	StepValidate    PipelineStep = "validate"    // checks the arguments; of an approved call: checks again everything that the decision covers
+	StepResolve     PipelineStep = "resolve"     // builds the request from the arguments
+	StepCredentials PipelineStep = "credentials" // adds the skill's credentials to the request
+	StepCall        PipelineStep = "call"        // sends the request and reads the answer
+	StepTransform   PipelineStep = "transform"   // builds the result from the answer
+	StepLog         PipelineStep = "log"         // records, before the call is sent, that it is being sent
 )
 
-// PipelineSteps are all of them.
+// PipelineSteps returns all steps in their order.
 func PipelineSteps() [6]PipelineStep {
 	return [...]PipelineStep{StepValidate, StepResolve, StepCredentials, StepCall, StepTransform, StepLog}
 }
 
-// Measures are what was measured of a call that was sent. Of one that was sent more than once, bytes and times are sums, and the
-// status is the last one's.
+// Measures are the sizes and times of a call that was sent. If it was sent more than once, bytes and times are sums, and the status
+// is that of the last answer.
 type Measures struct {
-	HTTPStatus int // of the answer; zero: there was none, or the skill is no HTTP API
-	// Bytes of the bodies; over MCP of the arguments and the result. They are known when the step call was taken.
+	HTTPStatus int // of the answer; zero: none, or the skill is not an HTTP API
+	// Sent and Received are the bytes of the bodies, and over MCP of the arguments and the result. They are known after the step call.
 	Sent, Received int64
-	// Took are the times of the steps, as [PipelineSteps] orders them; zero: it was not taken. One that was took at least a microsecond.
+	// Took are the durations of the steps in the order of [PipelineSteps]; zero: the step did not run. The least other value is 1 µs.
 	Took [6]time.Duration
 }
 
-// callStep is where [Measures] has the step call.
+// callStep is the index of the step call in [PipelineSteps].
 const callStep = 3
 
-// Exchanged reports whether anything was exchanged with the server.
+// Exchanged reports whether a request was sent to the server.
 func (m *Measures) Exchanged() bool { return m.Took[callStep] > 0 }
 
-// add adds a step. One that is not known here is left out.
-func (m *Measures) add(step PipelineStep, took time.Duration) {
+// addStep adds the duration of a step. It ignores unknown steps.
+func (m *Measures) addStep(step PipelineStep, took time.Duration) {
 	for i, known := range PipelineSteps() {
 		if known == step {
 			m.Took[i] += max(took.Round(time.Microsecond), time.Microsecond)
@@ -55,53 +51,29 @@ func (m *Measures) add(step PipelineStep, took time.Duration) {
 	}
 }
 
-// measures are those of the call, which are being made.
-func (c *Call) measures() *Measures {
+// ensureMeasures returns the measures of the call, which it makes if there are none.
+func (c *Call) ensureMeasures() *Measures {
 	if c.Measures == nil {
 		c.Measures = &Measures{}
 	}
 	return c.Measures
 }
 
-// exchanged adds what a source measured.
-func (c *Call) exchanged(e *tool.Exchange) {
+// addExchange adds the measures of a source.
+func (c *Call) addExchange(e *tool.Exchange) {
 	if len(e.Steps) == 0 {
 		return
 	}
-	m := c.measures()
-	m.HTTPStatus = cmp.Or(e.Status, m.HTTPStatus) // of the last answer that there was
+	m := c.ensureMeasures()
+	m.HTTPStatus = cmp.Or(e.Status, m.HTTPStatus) // of the last answer
 	m.Sent, m.Received = m.Sent+e.Sent, m.Received+e.Received
 	for i := range e.Steps {
-		m.add(PipelineStep(e.Steps[i].Name), e.Steps[i].Took)
+		m.addStep(PipelineStep(e.Steps[i].Name), e.Steps[i].Took)
 	}
 }
 
-// took notes a step that this package took, and writes its span below the call's.
-func (s *Service) took(c *Call, step PipelineStep, began time.Time) {
-	now := s.Now()
-	c.measures().add(step, now.Sub(began))
-	s.traceStep(c, string(step), began, now)
-}
-
-func (s *Service) traceStep(c *Call, name string, from, to time.Time) {
-	if !c.trace.Recorded() {
-		return
-	}
-	s.Traces.Child(c.trace, telemetry.Ended{
-		Name: name, From: from, To: to, Attributes: []attribute.KeyValue{telemetry.CallID.String(c.ID.String())},
-	})
-}
-
-// validate checks the call's arguments.
-func (s *Service) validate(ctx context.Context, c *Call, schemas *tool.Schemas) (*refusal, error) {
-	began := s.Now()
-	r, err := s.schemas.checkArguments(ctx, schemas, c.Arguments)
-	s.took(c, StepValidate, began)
-	return r, err
-}
-
-// stored is the form of the column measured: an array of PostgreSQL. Nil: nothing was measured.
-func (m *Measures) stored() *string {
+// encodeColumn returns the value of the column measured, a PostgreSQL array. Nil: nothing was measured.
+func (m *Measures) encodeColumn() *string {
 	if m == nil {
 		return nil
 	}
@@ -126,7 +98,7 @@ func (m *Measures) stored() *string {
 	return &text
 }
 
-// readMeasures reads the column.
+// readMeasures decodes the column measured.
 func readMeasures(stored []*int64) *Measures {
 	if stored == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// exchange is what a source tells of a request that it made.
+// exchange is the measurement of a request by a source.
 func exchange() tool.Exchange {
 	return tool.Exchange{Status: 200, Sent: 12, Received: 3456, Steps: []tool.Step{
 		{Name: "resolve", Took: 30 * time.Microsecond},
@@ -29,7 +29,7 @@ func answering(e tool.Exchange) func(tool.CallRequest) (tool.Result, error) {
 	}
 }
 
-// measured checks what was measured of a call that exchange is about.
+// measured checks the measures of a call with exchange.
 func measured(t *testing.T, m *call.Measures) {
 	t.Helper()
 	if m == nil {
@@ -51,7 +51,7 @@ func measured(t *testing.T, m *call.Measures) {
 func TestMeasures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.reply = answering(exchange())
+	w.source.Answer(answering(exchange()))
 	direct, gated := w.submit("open__echo", `{}`), w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(gated.ID, true))
 	for _, ticket := range []call.Ticket{direct, gated} {
@@ -69,14 +69,14 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// Of many outcomes at once each has what was measured of it.
+// Each of many concurrent outcomes has its own measures.
 func TestMeasuresOfMany(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const n = 40
 	var all sync.WaitGroup
 	all.Add(n)
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		all.Done()
 		all.Wait() // so that their outcomes are written together
 		var arguments struct{ N int64 }
@@ -88,7 +88,7 @@ func TestMeasuresOfMany(t *testing.T) {
 			return tool.Result{}, &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "gone", Exchange: e}
 		}
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`), Exchange: e}, nil
-	}
+	})
 	tickets := make([]call.Ticket, n)
 	var submitting sync.WaitGroup
 	for i := range n {
@@ -112,20 +112,20 @@ func TestMeasuresOfMany(t *testing.T) {
 	}
 }
 
-// A call that is sent again counts all of it.
+// The measures of a call that is sent again are sums.
 func TestMeasuresOfAttempts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(`{"skills":[{"name":"open","transport":"http","url":"http://127.0.0.1:1/open","auto_approve":true,"tools":{"echo":{"idempotent":true}}}]}`)
+	w.registry.ApplyJSON(`{"skills":[{"name":"open","transport":"http","url":"http://127.0.0.1:1/open","auto_approve":true,"tools":{"echo":{"idempotent":true}}}]}`)
 	attempts := 0
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		if attempts++; attempts == 1 {
 			e := exchange()
 			e.Status = 0
 			return tool.Result{}, &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "gone", Exchange: e}
 		}
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`), Exchange: exchange()}, nil
-	}
+	})
 	c := w.wait(w.submit("open__echo", `{}`).ID)
 	if m := c.Measures; m == nil || m.Sent != 24 || m.Took[3] != 40*time.Millisecond || m.HTTPStatus != 200 {
 		t.Errorf("of two attempts was measured %+v", m)
@@ -143,7 +143,7 @@ func TestStepsInTraces(t *testing.T) {
 	}
 }
 
-// What is told of errors is alike for calls that failed alike, and holds none of their arguments.
+// Error lines are equal for calls that failed alike, and contain no arguments.
 func TestErrorLines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -181,10 +181,10 @@ func TestErrorLines(t *testing.T) {
 			err: &tool.Failure{Kind: tool.TransportFailure, Message: "connect to http://10.0.0.1:80: connection refused after 20 ms"},
 		},
 	} {
-		w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+		w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 			e := tool.Exchange{Status: tc.status, Steps: []tool.Step{{Name: "call", Took: 1}}}
 			return tool.Result{Raw: tc.result, IsError: true, Exchange: e}, tc.err
-		}
+		})
 		ticket := w.submit("open__echo", tc.arguments)
 		w.wait(ticket.ID)
 		var line string
@@ -193,9 +193,9 @@ func TestErrorLines(t *testing.T) {
 			t.Errorf("%d: %q, want %q", i, line, tc.want)
 		}
 	}
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		return tool.Result{Raw: text(strings.Repeat("word ", 100)), IsError: true}, nil
-	}
+	})
 	ticket := w.submit("open__echo", `{}`)
 	w.wait(ticket.ID)
 	var length int

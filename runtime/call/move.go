@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 )
 
-// move is one call's change of status: a row of [transitions] applied to a call. Nothing else changes a status.
+// move is one change of a call's status: a row of [transitions] applied to a call. Nothing else changes a status.
 type move struct {
 	event event
 	id    uuid.UUID
@@ -21,20 +21,20 @@ type move struct {
 	data   map[string]any
 	origin audit.Origin
 
-	agentID   uuid.UUID          // uuid.Nil: not at hand
-	call      *Call              // as it was before; nil: not at hand
-	settled   *approval.Approval // the approval that was decided with the move; nil: none
+	agentID   uuid.UUID          // uuid.Nil: not known here
+	call      *Call              // the call before the move; nil: not known here
+	settled   *approval.Approval // the approval that is settled with the move; nil: none
 	errorLine string
-	local     bool // only this process may have waiters
+	localOnly bool // only this process has waiters
 
 	made bool // whether the call has moved
 }
 
-// justWritten holds for calls that this very transaction changed.
+// justWritten is an SQL condition that holds for calls that the current transaction changed.
 const justWritten = `EXISTS (SELECT FROM calls WHERE calls.id = e.subject_id AND calls.xmin = pg_current_xact_id()::xid)`
 
-// queueMoves adds to a batch the moves of one event, and all that tells of those that are made: audit events, callbacks and the
-// notification of other processes. When the batch is closed, each move says whether it was made.
+// queueMoves adds moves of one event to a batch, with the audit events, callbacks and notifications of those that are made. After
+// the batch is closed, [move.made] tells which ones were.
 func (s *Service) queueMoves(batch *pgx.Batch, moves ...*move) error {
 	t := s.transitions[moves[0].event]
 	byID, ids := make(map[uuid.UUID]*move, len(moves)), make([]string, 0, len(moves))
@@ -43,7 +43,7 @@ func (s *Service) queueMoves(batch *pgx.Batch, moves ...*move) error {
 			return fmt.Errorf("move call %s: %s does not lead to %s", m.id, m.event, m.status)
 		}
 		m.made, byID[m.id] = false, m
-		if t.announce && !m.local {
+		if t.announce && !m.localOnly {
 			ids = append(ids, m.id.String())
 		}
 	}
@@ -55,7 +55,7 @@ func (s *Service) queueMoves(batch *pgx.Batch, moves ...*move) error {
 	if t.endsWait() {
 		batch.Queue(`UPDATE call_connections AS e SET ended_at = holdpoint_now() FROM unnest($1::uuid[]) AS m(subject_id)
 			WHERE e.call_id = m.subject_id AND EXISTS (SELECT FROM calls WHERE calls.id = e.call_id AND calls.xmin = pg_current_xact_id()::xid)`,
-			keysOf(moves))
+			moveIDs(moves))
 	}
 	if err := s.queueRecords(batch, justWritten, moves); err != nil {
 		return err
@@ -66,18 +66,18 @@ func (s *Service) queueMoves(batch *pgx.Batch, moves ...*move) error {
 	return nil
 }
 
-// queueRecords adds to a batch the audit events of moves, and what callbacks are told of them, each under an SQL condition in which
-// e.subject_id is the call.
+// queueRecords adds the audit events and callbacks of moves to a batch, each under an SQL condition in which e.subject_id is the
+// call.
 func (s *Service) queueRecords(batch *pgx.Batch, condition string, moves []*move) error {
 	events := make([]audit.Event, len(moves))
 	var happened []Happening
 	for i, m := range moves {
 		t := s.transitions[m.event]
-		events[i] = audit.Event{Actor: m.actor, Action: t.action(m.status), Subject: m.id, Data: m.data, Origin: m.origin}
+		events[i] = audit.Event{Actor: m.actor, Action: t.auditAction(m.status), Subject: m.id, Data: m.data, Origin: m.origin}
 		if m.actor == (audit.Actor{}) {
 			events[i].Actor = audit.System()
 		}
-		for _, kind := range t.told(m.status) {
+		for _, kind := range t.happeningKinds(m.status) {
 			happened = append(happened, Happening{CallID: m.id, AgentID: m.agentID, Kind: kind})
 		}
 	}
@@ -90,8 +90,8 @@ func (s *Service) queueRecords(batch *pgx.Batch, condition string, moves []*move
 	return s.Publish(batch, condition, happened)
 }
 
-// moveInTx makes moves of one event in tx. A call that moves to approved gets the job that sends it, and the people who were asked
-// about a settled approval hear that it waits no more.
+// moveInTx makes moves of one event in tx. A call that moves to approved gets the job that sends it, and people are notified that a
+// settled approval is no longer pending. It returns [ErrState] if an approval is settled whose call is not parked.
 func (s *Service) moveInTx(ctx context.Context, tx pgx.Tx, moves ...*move) error {
 	if len(moves) == 0 {
 		return nil
@@ -114,17 +114,21 @@ func (s *Service) moveInTx(ctx context.Context, tx pgx.Tx, moves ...*move) error
 		if m.made && m.status == Approved {
 			approved = append(approved, m.id)
 		}
-		if m.made && m.settled != nil {
-			ended = append(ended, waitsNoMore(*m.settled))
+		if m.settled == nil {
+			continue
 		}
+		if !m.made {
+			return fmt.Errorf("move call: %w: it is not parked", ErrState)
+		}
+		ended = append(ended, newSettledAttention(*m.settled))
 	}
-	if err := s.enqueue(ctx, tx, approved); err != nil {
+	if err := s.enqueueExecution(ctx, tx, approved); err != nil {
 		return err
 	}
-	return s.attend(ctx, tx, ended...)
+	return s.notifyPeople(ctx, tx, ended...)
 }
 
-// announceMoves runs what follows the commit of moves: it wakes those who wait for the calls, and writes metrics and spans.
+// announceMoves follows the commit of moves: it wakes the waiters of the calls, and writes metrics and spans.
 func (s *Service) announceMoves(ctx context.Context, moves ...*move) {
 	var ended []uuid.UUID
 	for _, m := range moves {
@@ -132,29 +136,29 @@ func (s *Service) announceMoves(ctx context.Context, moves ...*move) {
 			continue
 		}
 		t := s.transitions[m.event]
-		after := m.after()
+		after := m.callAfter()
 		if t.announce {
 			s.hub.wake(m.id, after)
 		}
 		if m.settled != nil {
-			s.tellDecision(ctx, m.settled)
+			s.recordDecision(ctx, m.settled)
 		}
 		if t.endsWait() {
-			s.tellConnected(ctx, m.id)
+			s.traceConnectionWait(ctx, m.id)
 		}
 		switch {
 		case !m.status.Final():
 		case after != nil:
-			s.told(ctx, after)
+			s.recordEnd(ctx, after)
 		default:
 			ended = append(ended, m.id)
 		}
 	}
-	s.tellOf(ctx, ended...)
+	s.RecordEnds(ctx, ended...)
 }
 
-// after is the call as it is after a move to its end. nil: it is not at hand.
-func (m *move) after() *Call {
+// callAfter returns the call after a move to its end. Nil: it is not known here.
+func (m *move) callAfter() *Call {
 	if m.call == nil || !m.status.Final() {
 		return nil
 	}
@@ -163,7 +167,7 @@ func (m *move) after() *Call {
 	return &c
 }
 
-func keysOf(moves []*move) []uuid.UUID {
+func moveIDs(moves []*move) []uuid.UUID {
 	ids := make([]uuid.UUID, len(moves))
 	for i, m := range moves {
 		ids[i] = m.id
@@ -171,7 +175,7 @@ func keysOf(moves []*move) []uuid.UUID {
 	return ids
 }
 
-// moveColumns are the arguments of [transition.statement].
+// moveColumns returns the arguments of [transition.buildUpdate].
 func (s *Service) moveColumns(moves []*move) []any {
 	n := len(moves)
 	statuses, final := make([]string, n), make([]bool, n)
@@ -183,8 +187,8 @@ func (s *Service) moveColumns(moves []*move) []any {
 		effects[i], messages[i], results[i] = nullableText(string(m.effect)), nullableText(m.message), m.result
 		lines[i] = nullableText(m.errorLine)
 		if m.call != nil && m.event == onFinish {
-			measured[i] = m.call.Measures.stored()
+			measured[i] = m.call.Measures.encodeColumn()
 		}
 	}
-	return []any{s.Instance, keysOf(moves), statuses, codes, failures, effects, messages, results, measured, lines, final}
+	return []any{s.Instance, moveIDs(moves), statuses, codes, failures, effects, messages, results, measured, lines, final}
 }

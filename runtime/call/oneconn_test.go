@@ -78,7 +78,7 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	_, err = w.db.Pool().Exec(t.Context(), `UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'call_escalate'`)
 	check(t, err)
 	for deadline := time.Now().Add(time.Minute); ; {
-		a, err := w.calls.Approval(t.Context(), waiting.ID)
+		a, err := w.calls.GetApproval(t.Context(), waiting.ID)
 		check(t, err)
 		if a.Approval.EscalatedAt != nil {
 			break

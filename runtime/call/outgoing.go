@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Outgoing is the very request that is, or was, sent, secrets masked. Nil: there is nothing to tell but the arguments.
+// Outgoing returns the HTTP request of the call, with secrets masked. Nil: the call has only arguments.
 func (c *Call) Outgoing() (*tool.Outgoing, error) {
 	if c.request == nil {
 		return nil, nil
@@ -27,61 +27,64 @@ func (c *Call) Outgoing() (*tool.Outgoing, error) {
 	return &o, nil
 }
 
-// OutgoingWith is the request that other arguments, which [Service.CheckEdit] let pass, would make of a call.
-// Nil: there is nothing to tell but the arguments. Errors: *[EditError].
-func (s *Service) OutgoingWith(ctx context.Context, c *Call, arguments json.RawMessage) (*tool.Outgoing, error) {
+// PreviewEdit returns the HTTP request of the call with other arguments, which [Service.CheckEdit] has returned. Nil: the call has only
+// arguments. Errors: *[EditError].
+func (s *Service) PreviewEdit(ctx context.Context, c *Call, arguments json.RawMessage) (*tool.Outgoing, error) {
 	changed := *c
 	changed.Arguments = arguments
-	if err := s.redraw(ctx, &changed); err != nil {
+	if err := s.previewEdited(ctx, &changed); err != nil {
 		return nil, err
 	}
 	return changed.Outgoing()
 }
 
-// redraw makes the request of a parked call anew, for other arguments.
-func (s *Service) redraw(ctx context.Context, c *Call) error {
+// previewEdited makes the request of a parked call with edited arguments.
+func (s *Service) previewEdited(ctx context.Context, c *Call) error {
 	if c.request == nil {
 		return nil
 	}
-	skill, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
+	to, err := s.presentTarget(ctx, c)
 	if errors.Is(err, agent.ErrNotFound) {
-		return nil // it will not be sent, whatever is decided
+		return nil // the call will not be sent in any case
 	}
 	if err != nil {
 		return err
 	}
-	definition, err := s.Discovery.Definition(ctx, c.Pin)
-	if err != nil {
-		return err
-	}
-	r, err := s.draw(ctx, c, skill, server.For(c.PrincipalID), definition)
+	r, err := s.previewRequest(ctx, c, to)
 	if r != nil {
 		return &EditError{Problems: []tool.Problem{{Message: r.message}}}
 	}
 	return err
 }
 
-// draw makes the request that a call's source would send. A refusal says why there is none: for want of other arguments, or of other settings.
-func (s *Service) draw(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) (*refusal, error) {
-	if c.request = nil; !server.Transport.IsAPI() {
+// presentTarget reads where a call would be sent now. Errors: agent.ErrNotFound.
+func (s *Service) presentTarget(ctx context.Context, c *Call) (target, error) {
+	skill, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
+	if err != nil {
+		return target{}, err
+	}
+	definition, err := s.Discovery.Definition(ctx, c.Pin)
+	return target{skill, server.For(c.PrincipalID), definition}, err
+}
+
+// previewRequest stores in c the request that its source would send. It returns a refusal if the arguments or the skill's settings do not
+// make a request.
+func (s *Service) previewRequest(ctx context.Context, c *Call, to target) (*refusal, error) {
+	if c.request = nil; !to.server.Transport.IsAPI() {
 		return nil, nil
 	}
-	source, err := s.Discovery.Source(server.Transport)
-	if err != nil {
+	previewer, request, err := s.newPreview(ctx, c, to)
+	if previewer == nil || err != nil {
 		return nil, err
 	}
-	request, err := s.callRequest(ctx, c, skill, &definition)
-	if err != nil {
-		return nil, err
-	}
-	outgoing, err := source.Outgoing(server, request)
+	outgoing, err := previewer.Outgoing(to.server, request)
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
 		if failure.Kind == tool.ToolError {
-			return unsent(Invalid, CodeInvalidArguments, failure.Message), nil
+			return newRefusal(Invalid, CodeInvalidArguments, failure.Message), nil
 		}
-		return denied(CodeNotSendable, failure.Message), nil
+		return newDenial(CodeNotSendable, failure.Message), nil
 	}
-	if err != nil || outgoing == nil {
+	if err != nil {
 		return nil, err
 	}
 	if c.request, err = json.Marshal(outgoing); err != nil {
@@ -90,29 +93,29 @@ func (s *Service) draw(ctx context.Context, c *Call, skill *agent.Skill, server 
 	return nil, nil
 }
 
-// recheckRequest compares the request that would go out now with the one that was approved.
-func (s *Service) recheckRequest(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server, definition tool.Definition) (*refusal, error) {
+// recheckRequest compares the present request with the approved one.
+func (s *Service) recheckRequest(ctx context.Context, c *Call, to target) (*refusal, error) {
 	now := *c
-	r, err := s.draw(ctx, &now, skill, server, definition)
+	r, err := s.previewRequest(ctx, &now, to)
 	if err != nil {
 		return nil, err
 	}
 	if r != nil || !bytes.Equal(now.request, c.request) {
-		return denied(CodeEnvelopeChanged, "the request that would be sent is not the one that was approved"), nil
+		return newDenial(CodeEnvelopeChanged, "the request that would be sent is not the one that was approved"), nil
 	}
 	return nil, nil
 }
 
-// ErrNoPreview is that what a call would change cannot be looked at beforehand.
+// ErrNoPreview means that the state before a call cannot be read.
 var ErrNoPreview = errors.New("there is no preview of this call")
 
 const (
-	beforeAge     = 15 * time.Second // how long a state is remembered: pages are read anew often
+	beforeAge     = 15 * time.Second // lifetime of a cached state; pages reload often
 	beforeTimeout = 8 * time.Second
-	beforeBytes   = 16 << 20 // of all that are remembered
+	beforeBytes   = 16 << 20 // of all cached states
 )
 
-// stateBefore is what a call would change; failure is why it cannot be told.
+// stateBefore is the state that a call would change, or the reason why it cannot be read.
 type stateBefore struct {
 	state   *tool.State
 	failure *tool.Failure
@@ -130,9 +133,9 @@ func beforeMemory(now func() time.Time) *registry.Memory[uuid.UUID, stateBefore]
 	})
 }
 
-// Before reads what a parked call would change, as it is now, or was a moment ago. It changes nothing, and nothing waits for it.
+// ReadBefore reads the state that a parked call would change. The state may be 15 seconds old.
 // Errors: ErrState, ErrNoPreview, *[tool.Failure].
-func (s *Service) Before(ctx context.Context, c *Call) (*tool.State, error) {
+func (s *Service) ReadBefore(ctx context.Context, c *Call) (*tool.State, error) {
 	if c.Status != Parked {
 		return nil, ErrState
 	}
@@ -140,20 +143,20 @@ func (s *Service) Before(ctx context.Context, c *Call) (*tool.State, error) {
 		return nil, ErrNoPreview
 	}
 	found, err := s.before.Get(ctx, c.ID, func(ctx context.Context) (stateBefore, error) { return s.readBefore(ctx, c) })
-	return found.result(err)
+	return found.asResult(err)
 }
 
-// BeforeKnown is what [Service.Before] read a moment ago; known is false when it did not.
-func (s *Service) BeforeKnown(c *Call) (state *tool.State, err error, known bool) { //nolint:revive // whether it is known comes last, as ever
+// CachedBefore returns the cached result of [Service.ReadBefore]; known is false if there is none.
+func (s *Service) CachedBefore(c *Call) (state *tool.State, err error, known bool) { //nolint:revive // known comes last, as in map lookups
 	found, known := s.before.Peek(c.ID)
 	if !known {
 		return nil, nil, false
 	}
-	state, err = found.result(nil)
+	state, err = found.asResult(nil)
 	return state, err, true
 }
 
-func (b stateBefore) result(err error) (*tool.State, error) {
+func (b stateBefore) asResult(err error) (*tool.State, error) {
 	if err == nil && b.failure != nil {
 		err = b.failure
 	}
@@ -162,26 +165,21 @@ func (b stateBefore) result(err error) (*tool.State, error) {
 
 func (s *Service) readBefore(ctx context.Context, c *Call) (stateBefore, error) {
 	var none stateBefore
-	skill, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
-	if errors.Is(err, agent.ErrNotFound) || err == nil && skill.Revision != c.SkillRevision {
-		return none, ErrNoPreview // it would not be sent
+	to, err := s.presentTarget(ctx, c)
+	if errors.Is(err, agent.ErrNotFound) || err == nil && to.skill.Revision != c.SkillRevision {
+		return none, ErrNoPreview // the call will not be sent
 	}
 	if err != nil {
 		return none, err
 	}
-	definition, err := s.Discovery.Definition(ctx, c.Pin)
+	previewer, request, err := s.newPreview(ctx, c, to)
 	if err != nil {
 		return none, err
 	}
-	source, err := s.Discovery.Source(server.Transport)
-	if err != nil {
-		return none, err
+	if previewer == nil {
+		return none, ErrNoPreview
 	}
-	request, err := s.callRequest(ctx, c, skill, &definition)
-	if err != nil {
-		return none, err
-	}
-	state, err := source.Before(c.trace.In(ctx), server.For(c.PrincipalID), request)
+	state, err := previewer.Before(c.trace.In(ctx), to.server, request)
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
 		return stateBefore{failure: failure}, nil
 	}
@@ -191,10 +189,16 @@ func (s *Service) readBefore(ctx context.Context, c *Call) (stateBefore, error) 
 	return stateBefore{state: state}, err
 }
 
-// callRequest is what a source is told of a call, but for who may be asked while it is made.
-func (s *Service) callRequest(ctx context.Context, c *Call, skill *agent.Skill, definition *tool.Definition) (tool.CallRequest, error) {
-	request := tool.CallRequest{CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: definition}
-	var err error
-	request.Caller.Headers, err = s.IdentityHeaders(ctx, skill, c.AgentID, c.ID, c.PrincipalID)
-	return request, err
+// newPreview returns the source that previews a call, and the request to it, which has no callbacks. A nil source cannot preview.
+func (s *Service) newPreview(ctx context.Context, c *Call, to target) (tool.Previewer, tool.CallRequest, error) {
+	source, err := s.Discovery.Source(to.server.Transport)
+	if err != nil {
+		return nil, tool.CallRequest{}, err
+	}
+	request := tool.CallRequest{CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &to.definition}
+	if request.Caller.Headers, err = s.IdentityHeaders(ctx, to.skill, c.AgentID, c.ID, c.PrincipalID); err != nil {
+		return nil, tool.CallRequest{}, err
+	}
+	previewer, _ := source.(tool.Previewer)
+	return previewer, request, nil
 }

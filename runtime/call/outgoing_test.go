@@ -50,7 +50,7 @@ func withAPI(t *testing.T, autoApprove bool) (*world, *agent.Skill) {
 
 func (w *world) waiting(id uuid.UUID) call.Waiting {
 	w.t.Helper()
-	waiting, err := w.calls.Approval(w.t.Context(), id)
+	waiting, err := w.calls.GetApproval(w.t.Context(), id)
 	check(w.t, err)
 	return waiting
 }
@@ -65,13 +65,13 @@ func TestRequestIsPartOfTheEnvelope(t *testing.T) {
 	if o.Method != http.MethodPut || o.URL != "https://api.example/v1/n/7" || string(o.Body) != `{"n":7}` || !o.Headers[0].Secret {
 		t.Fatalf("the request is %+v", o)
 	}
-	// Whoever changes the stored request changes what was approved.
-	w.setStatus(`UPDATE calls SET request = convert_to(replace(convert_from(request, 'UTF8'), 'api.example', 'evil.example'), 'UTF8') WHERE id = $1`, ticket.ID)
+	// A change of the stored request changes the envelope.
+	w.db.Exec(`UPDATE calls SET request = convert_to(replace(convert_from(request, 'UTF8'), 'api.example', 'evil.example'), 'UTF8') WHERE id = $1`, ticket.ID)
 	check(t, w.decide(ticket.ID, true))
 	if done := w.wait(ticket.ID); done.Status != call.Denied || done.Code != call.CodeEnvelopeChanged {
 		t.Errorf("%s %s, want it denied", done.Status, done.Code)
 	}
-	if got := w.source.arrivals(); len(got) != 0 {
+	if got := w.source.Arguments(); len(got) != 0 {
 		t.Errorf("the server got %q", got)
 	}
 }
@@ -81,16 +81,16 @@ func TestRequestThatComesOutDifferentlyIsNotSent(t *testing.T) {
 	t.Parallel()
 	w, _ := withAPI(t, false)
 	ticket := w.submit("api__write", `{"n":7}`)
-	w.source.mu.Lock()
+	w.source.Lock()
 	w.source.outgoing = func(server tool.Server, r tool.CallRequest) (*tool.Outgoing, error) {
 		return &tool.Outgoing{Method: "DELETE", URL: server.URL + "/n/7", Body: r.Arguments}, nil
 	}
-	w.source.mu.Unlock()
+	w.source.Unlock()
 	check(t, w.decide(ticket.ID, true))
 	if done := w.wait(ticket.ID); done.Status != call.Denied || done.Code != call.CodeEnvelopeChanged || done.Effect != tool.EffectNone {
 		t.Errorf("%s %s, want it denied", done.Status, done.Code)
 	}
-	if got := w.source.arrivals(); len(got) != 0 {
+	if got := w.source.Arguments(); len(got) != 0 {
 		t.Errorf("the server got %q", got)
 	}
 }
@@ -124,7 +124,7 @@ func TestApprovedRequestIsSent(t *testing.T) {
 	if done := w.wait(edited.ID); done.Status != call.Succeeded {
 		t.Errorf("edited: %s %s: %s", done.Status, done.Code, done.Message)
 	}
-	if got := w.source.arrivals(); !slices.Equal(got, []string{`{"n":7}`, `{"n":9}`}) {
+	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"n":7}`, `{"n":9}`}) {
 		t.Errorf("the server got %q", got)
 	}
 }
@@ -161,25 +161,25 @@ func TestStateBefore(t *testing.T) {
 	w.source.state = &tool.State{Status: 200, Body: []byte(`{"n":6}`), Media: "application/json"}
 	ticket := w.submit("api__write", `{"n":7}`)
 	parked := w.waiting(ticket.ID).Call
-	if _, _, known := w.calls.BeforeKnown(&parked); known {
+	if _, _, known := w.calls.CachedBefore(&parked); known {
 		t.Error("known before anybody asked")
 	}
 	for range 3 {
-		state, err := w.calls.Before(t.Context(), &parked)
+		state, err := w.calls.ReadBefore(t.Context(), &parked)
 		if err != nil || string(state.Body) != `{"n":6}` {
 			t.Fatalf("%+v, %v", state, err)
 		}
 	}
-	if _, _, known := w.calls.BeforeKnown(&parked); !known || w.source.looks != 1 {
-		t.Errorf("known %t, the server was asked %d times", known, w.source.looks)
+	if _, _, known := w.calls.CachedBefore(&parked); !known || w.source.reads != 1 {
+		t.Errorf("known %t, the server was asked %d times", known, w.source.reads)
 	}
-	// That it cannot be told blocks nothing.
-	w.source.mu.Lock()
+	// An error of the preview blocks nothing.
+	w.source.Lock()
 	w.source.state, w.source.stateErr = nil, &tool.Failure{Kind: tool.TransportFailure, Message: "no answer in time"}
-	w.source.mu.Unlock()
+	w.source.Unlock()
 	second := w.submit("api__write", `{"n":8}`)
 	other := w.waiting(second.ID).Call
-	_, err := w.calls.Before(t.Context(), &other)
+	_, err := w.calls.ReadBefore(t.Context(), &other)
 	if failure, ok := errors.AsType[*tool.Failure](err); !ok || failure.Message != "no answer in time" {
 		t.Errorf("%v", err)
 	}
@@ -187,14 +187,14 @@ func TestStateBefore(t *testing.T) {
 	if done := w.wait(second.ID); done.Status != call.Succeeded {
 		t.Errorf("%s %s", done.Status, done.Code)
 	}
-	if _, err := w.calls.Before(t.Context(), new(w.waiting(second.ID).Call)); !errors.Is(err, call.ErrState) {
+	if _, err := w.calls.ReadBefore(t.Context(), new(w.waiting(second.ID).Call)); !errors.Is(err, call.ErrState) {
 		t.Errorf("after the decision: %v", err)
 	}
 	// Nor is anything read for a call that would not be sent.
 	third := w.submit("api__write", `{"n":9}`)
 	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{APIPatch: agent.APIPatch{BaseURL: new("https://api.example/v2")}})
 	check(t, err)
-	if _, err := w.calls.Before(t.Context(), new(w.waiting(third.ID).Call)); !errors.Is(err, call.ErrNoPreview) {
+	if _, err := w.calls.ReadBefore(t.Context(), new(w.waiting(third.ID).Call)); !errors.Is(err, call.ErrNoPreview) {
 		t.Errorf("of a changed skill: %v", err)
 	}
 }

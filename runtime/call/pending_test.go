@@ -3,7 +3,6 @@ package call_test
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 
@@ -45,7 +44,7 @@ func TestPendingLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.agent.Limits.Pending = 7
-	other := w.start(slog.New(slog.DiscardHandler))
+	other := w.start()
 	parked := w.crowd(60, 0, uuid.Nil, w.calls, other)
 	if len(parked) != 7 {
 		t.Fatalf("%d calls wait, want 7", len(parked))
@@ -59,7 +58,7 @@ func TestPendingLimit(t *testing.T) {
 	if full := (*call.PendingError)(nil); !errors.As(err, &full) || *full != (call.PendingError{Waiting: 7, Limit: 7}) {
 		t.Errorf("one more: %v", err)
 	}
-	// A repeat attaches, and what waits for nobody is none of it.
+	// Repeats and calls that do not wait are not counted.
 	waiting, err := w.calls.Get(t.Context(), call.Viewer{AgentID: w.agent.ID}, parked[0])
 	check(t, err)
 	again, err := other.Submit(t.Context(), w.submission("files__write", string(waiting.Arguments)))
@@ -88,7 +87,7 @@ func TestPendingLimitOfConnections(t *testing.T) {
 	w.agent.Limits.Pending = 2
 	w.submit("files__write", `{"n":1}`)
 	sub := w.submission("files__write", `{"n":2}`)
-	w.source.connected(false)
+	w.source.Require(notConnected)
 	if ticket, err := w.calls.Submit(t.Context(), sub); err != nil || ticket.Status != call.NeedsConnection {
 		t.Fatalf("%+v, %v", ticket, err)
 	}
@@ -103,7 +102,7 @@ func TestPendingLimitOfConnections(t *testing.T) {
 func TestPendingLimitOfAnAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.setStatus(`INSERT INTO approvals (call_id, agent_id, principal_id, skill_id, tool, digest, deadline, status, rule)
+	w.db.Exec(`INSERT INTO approvals (call_id, agent_id, principal_id, skill_id, tool, digest, deadline, status, rule)
 		SELECT gen_random_uuid(), $1, gen_random_uuid(), gen_random_uuid(), 'write', '', 'infinity', 'pending', 'gated' FROM generate_series(1, 995)`, w.agent.ID)
 	if n := len(w.crowd(20, 0, uuid.New(), w.calls)); n != 5 {
 		t.Errorf("%d calls wait, want the last 5 of 1000", n)
@@ -114,15 +113,15 @@ func TestPendingLimitOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestHighPendingLimit is kept to what two processes may have counted before: an eighth of the places left, each, and as many in a
+// TestHighPendingLimit: two processes exceed a high limit by at most an eighth of the free places each, and as many in a
 // transaction that is under way.
 func TestHighPendingLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.agent.Limits.Pending = call.MaxPending + 200
-	w.setStatus(`INSERT INTO approvals (call_id, agent_id, skill_id, tool, digest, deadline, status, rule)
+	w.db.Exec(`INSERT INTO approvals (call_id, agent_id, skill_id, tool, digest, deadline, status, rule)
 		SELECT gen_random_uuid(), $1, gen_random_uuid(), 'write', '', 'infinity', 'pending', 'gated' FROM generate_series(1, $2)`, w.agent.ID, call.MaxPending+160)
-	other := w.start(slog.New(slog.DiscardHandler))
+	other := w.start()
 	if n := len(w.crowd(120, 0, uuid.Nil, w.calls, other)); n < 40 || n > 56 {
 		t.Errorf("%d calls wait, want the last 40 of %d, and 16 more at most", n, w.agent.Limits.Pending)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -21,33 +20,33 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Question is something that a call's server asks the call's client, and that the client may answer now.
+// Question is a question of a call's server that the call's client may answer now.
 type Question struct {
-	Number int    // of the call's questions, from 1 on
-	Key    string // among the call's questions: the server's own, where it has one
+	Number int    // among the questions of the call, from 1
+	Key    string // among the questions of the call; the server's own, if it has one
 	Method string // elicitation/create, sampling/createMessage, roots/list
 	Params json.RawMessage
 }
 
-// Answer is what a client says to a question: a result, or else a JSON-RPC error object.
+// Answer is a client's answer: a result or a JSON-RPC error object.
 type Answer struct {
 	Result, Error json.RawMessage
 }
 
-// Why a question got no answer; the server is told so.
+// The reasons why a server gets no answer.
 var (
 	errNotAnswered = errors.New("nobody answered in time")
 	errWithdrawn   = errors.New("the call is not on its way any more")
 )
 
-// ask stores questions where any process finds them that the call's client talks to, and waits until each has its
-// answer or its end. Rows hold all state: answers and decisions may be made in other processes.
-func (r *relay) ask(ctx context.Context, questions []tool.Question) ([]json.RawMessage, error) {
-	if answers := r.c.advance.take(questions); answers != nil {
+// askClient stores questions in the database, and waits until each is answered or ends. The client and the reviewer may be connected to
+// other processes.
+func (r *relay) askClient(ctx context.Context, questions []tool.Question) ([]json.RawMessage, error) {
+	if answers := r.c.advance.takeAnswers(questions); answers != nil {
 		return answers, nil
 	}
 	s, id := r.s, r.c.ID
-	w := s.hub.add(id)
+	w := s.hub.add(id, false)
 	defer s.hub.remove(id, w)
 	numbers, err := r.putQuestions(ctx, questions)
 	if err != nil {
@@ -58,12 +57,12 @@ func (r *relay) ask(ctx context.Context, questions []tool.Question) ([]json.RawM
 	for {
 		answers, left, err := s.readAnswers(ctx, id, numbers)
 		_, refused := errors.AsType[*tool.Failure](err)
-		if answers != nil || refused || errors.Is(err, errWithdrawn) || errors.Is(err, errNotAnswered) { // any other error may pass
-			s.withdraw(context.WithoutCancel(ctx), r.c, numbers)
+		if answers != nil || refused || errors.Is(err, errWithdrawn) || errors.Is(err, errNotAnswered) { // retry after any other error
+			s.withdrawQuestions(context.WithoutCancel(ctx), r.c, numbers)
 			return answers, err
 		}
 		if err == nil && left <= 0 {
-			if err = s.expireQuestions(ctx, r.c, numbers); err == nil {
+			if err = s.endQuestions(ctx, r.c, numbers, true); err == nil {
 				continue
 			}
 			s.Logger.Warn("expiring questions", "call", id, "error", err)
@@ -72,7 +71,7 @@ func (r *relay) ask(ctx context.Context, questions []tool.Question) ([]json.RawM
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			s.withdraw(context.WithoutCancel(ctx), r.c, numbers)
+			s.withdrawQuestions(context.WithoutCancel(ctx), r.c, numbers)
 			return nil, context.Cause(ctx)
 		case <-w.ch:
 			timer.Stop()
@@ -81,23 +80,14 @@ func (r *relay) ask(ctx context.Context, questions []tool.Question) ([]json.RawM
 	}
 }
 
-// advance are answers that came with a call, by the keys of the questions. A server may ask several at one time.
+// advance has answers that came with a call, by the keys of the questions.
 type advance struct {
 	mu      sync.Mutex
 	answers map[string]json.RawMessage
 }
 
-// newAdvance is nil where there are none.
-func newAdvance(answers map[string]json.RawMessage) *advance {
-	if len(answers) == 0 {
-		return nil
-	}
-	return &advance{answers: maps.Clone(answers)}
-}
-
-// take are the answers when there is one to each of these questions; nil: there is not. Each is given once. What has no key
-// cannot be answered beforehand.
-func (a *advance) take(questions []tool.Question) []json.RawMessage {
+// takeAnswers removes and returns the answers to questions. Nil: at least one question has no answer, or no key.
+func (a *advance) takeAnswers(questions []tool.Question) []json.RawMessage {
 	if a == nil {
 		return nil
 	}
@@ -115,7 +105,7 @@ func (a *advance) take(questions []tool.Question) []json.RawMessage {
 	return answers
 }
 
-// putQuestions stores questions of a call that this process sends, and returns their numbers.
+// putQuestions stores questions of a call that this process is sending, and returns their numbers.
 func (r *relay) putQuestions(ctx context.Context, questions []tool.Question) (numbers []int, err error) {
 	s, c := r.s, r.c
 	asked := make([]AskedQuestion, len(questions))
@@ -126,7 +116,7 @@ func (r *relay) putQuestions(ctx context.Context, questions []tool.Question) (nu
 		}
 		waits = waits || asked[i].Status == QuestionPending
 	}
-	who, err := s.attentionFor(ctx, c, waits)
+	who, err := s.prepareAttention(ctx, c, waits)
 	if err != nil {
 		return nil, err
 	}
@@ -148,11 +138,11 @@ func (r *relay) putQuestions(ctx context.Context, questions []tool.Question) (nu
 		for i := range asked {
 			numbers, methods[i] = append(numbers, asked[i].Number), asked[i].Method
 		}
-		if err := s.attendQuestion(ctx, tx, who); err != nil {
+		if err := s.notifyOfQuestion(ctx, tx, who); err != nil {
 			return err
 		}
 		return s.recordQuestion(ctx, tx, audit.Event{
-			Actor: audit.System(), Action: "call.asked", Subject: c.ID, Data: map[string]any{"questions": numbers, "methods": methods},
+			Actor: audit.System(), Action: audit.CallAsked, Subject: c.ID, Data: map[string]any{"questions": numbers, "methods": methods},
 		})
 	})
 	if err != nil {
@@ -161,12 +151,16 @@ func (r *relay) putQuestions(ctx context.Context, questions []tool.Question) (nu
 	return numbers, nil
 }
 
-// newQuestion decides who has to approve what about a question. What a reviewer decides about passes the same door as
-// arguments do, so that what is shown is what is meant.
+// newQuestion determines the review of a question. Parameters that a reviewer sees pass [CleanArguments], so that the shown text is
+// unambiguous.
 func (r *relay) newQuestion(q tool.Question) (AskedQuestion, error) {
 	asked := AskedQuestion{CallID: r.c.ID, Key: storableKey(q.Key), Method: q.Method, Params: q.Params, Status: QuestionAsked}
-	if r.review {
-		asked.Review = reviewOf(q)
+	switch {
+	case !r.review || q.Method == methodRoots:
+	case isURL(q.Method, q.Params):
+		asked.Review = ReviewQuestion
+	default:
+		asked.Review = ReviewAnswer
 	}
 	if asked.Review != ReviewNone && q.Params != nil {
 		clean, err := CleanArguments(q.Params)
@@ -181,8 +175,8 @@ func (r *relay) newQuestion(q tool.Question) (AskedQuestion, error) {
 	return asked, nil
 }
 
-// insertQuestions gives each a number, and the key by which the server knows it, if no other question has that one.
-// The call's row is locked.
+// insertQuestions stores questions with numbers, and with the server's key unless another question has it. The caller holds the lock of
+// the call.
 func (r *relay) insertQuestions(ctx context.Context, tx pgx.Tx, asked []AskedQuestion) error {
 	var last int
 	err := tx.QueryRow(ctx, `SELECT coalesce(max(number), 0) FROM call_questions WHERE call_id = $1`, r.c.ID).Scan(&last)
@@ -194,7 +188,7 @@ func (r *relay) insertQuestions(ctx context.Context, tx pgx.Tx, asked []AskedQue
 		q.Number = last + 1 + i
 		var digest []byte
 		if q.Status == QuestionPending {
-			q.Digest = q.envelope().Digest()
+			q.Digest = q.buildEnvelope().Digest()
 			digest = q.Digest[:]
 		}
 		_, err := tx.Exec(ctx, `INSERT INTO call_questions (call_id, number, key, method, params, status, review, timeout_ms, deadline, digest)
@@ -211,7 +205,7 @@ func (r *relay) insertQuestions(ctx context.Context, tx pgx.Tx, asked []AskedQue
 
 const maxQuestionKey = 128
 
-// storableKey is empty for one that is none that a client should have to repeat.
+// storableKey returns "" if the key is too long or unprintable to store.
 func storableKey(key string) string {
 	if len(key) > maxQuestionKey || !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
 		return ""
@@ -219,7 +213,7 @@ func storableKey(key string) string {
 	return key
 }
 
-// readAnswers returns nil while one is missing, and then how long the first of them may still take.
+// readAnswers returns the answers to questions. While one is missing, it returns nil, and the time until the first deadline.
 func (s *Service) readAnswers(ctx context.Context, id uuid.UUID, numbers []int) (answers []json.RawMessage, left time.Duration, err error) {
 	rows, err := s.Pool.Query(ctx, `SELECT `+questionColumns+`, coalesce(extract(epoch FROM deadline - holdpoint_now()), 0)::float8
 		FROM call_questions WHERE call_id = $1 AND number = ANY($2) ORDER BY number`, id, numbers)
@@ -229,20 +223,20 @@ func (s *Service) readAnswers(ctx context.Context, id uuid.UUID, numbers []int) 
 	missing := false
 	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (q AskedQuestion, err error) {
 		var seconds float64
-		if err := row.Scan(append(q.targets(), &seconds)...); err != nil {
+		if err := row.Scan(append(q.scanTargets(), &seconds)...); err != nil {
 			return q, err
 		}
-		if q.Status.open() && q.EndedAt != nil {
+		if q.Status.isOpen() && q.EndedAt != nil {
 			q.Status = QuestionWithdrawn // by a process of an older version
 		}
-		if q.Status.open() {
+		if q.Status.isOpen() {
 			if mine := time.Duration(seconds * float64(time.Second)); !missing || mine < left {
 				left = mine
 			}
 			missing = true
 			return q, nil
 		}
-		answer, err := q.deliverable()
+		answer, err := q.releaseAnswer()
 		answers = append(answers, answer)
 		return q, err
 	})
@@ -252,56 +246,43 @@ func (s *Service) readAnswers(ctx context.Context, id uuid.UUID, numbers []int) 
 	return answers, 0, nil
 }
 
-// withdraw ends those questions that nobody needs to answer any more.
-func (s *Service) withdraw(ctx context.Context, c *Call, numbers []int) {
+// withdrawQuestions ends open questions whose answers are no longer needed.
+func (s *Service) withdrawQuestions(ctx context.Context, c *Call, numbers []int) {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
-	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		return s.endQuestions(ctx, tx, c, `SELECT number, status FROM call_questions
-			WHERE call_id = $1 AND number = ANY($2) AND ended_at IS NULL FOR UPDATE`, numbers, func(QuestionStatus) QuestionStatus { return QuestionWithdrawn })
-	})
-	if err != nil {
+	if err := s.endQuestions(ctx, c, numbers, false); err != nil {
 		s.Logger.Warn("withdrawing questions", "call", c.ID, "error", err)
 	}
 }
 
-// Questions are those of a call that its client may answer now, in the order in which they were asked. ErrNotFound.
+// Questions returns the questions that the client of a call may answer now, in their order. Errors: ErrNotFound.
 func (s *Service) Questions(ctx context.Context, viewer Viewer, id uuid.UUID) ([]Question, error) {
-	c, err := s.load(ctx, id)
+	c, err := s.loadVisible(ctx, viewer, id)
 	if err != nil {
 		return nil, err
-	}
-	if !viewer.sees(c) {
-		return nil, ErrNotFound
 	}
 	open, _, err := s.openQuestions(ctx, c)
 	return open, err
 }
 
-// Reviewing returns until when a reviewer decides about a question of the call; zero: none is waiting for that. ErrNotFound.
-func (s *Service) Reviewing(ctx context.Context, viewer Viewer, id uuid.UUID) (time.Time, error) {
-	c, err := s.load(ctx, id)
+// ReviewDeadline returns the first deadline of the questions that wait for a reviewer; zero: there is none. Errors: ErrNotFound.
+func (s *Service) ReviewDeadline(ctx context.Context, viewer Viewer, id uuid.UUID) (time.Time, error) {
+	c, err := s.loadVisible(ctx, viewer, id)
 	if err != nil {
 		return time.Time{}, err
-	}
-	if !viewer.sees(c) {
-		return time.Time{}, ErrNotFound
 	}
 	_, until, err := s.openQuestions(ctx, c)
 	return until, err
 }
 
-// openQuestions returns the questions that the client may answer now, and until when a reviewer decides about others;
-// zero: there are none.
+// openQuestions returns the questions that the client may answer now, and the first deadline of those that wait for a reviewer; zero:
+// there is none.
 func (s *Service) openQuestions(ctx context.Context, c *Call) (open []Question, reviewing time.Time, err error) {
 	if c.Status != Executing || c.caller.Capabilities == nil {
 		return nil, reviewing, nil
 	}
-	rows, err := s.Pool.Query(ctx, `SELECT number, key, method, params, status, coalesce(deadline, holdpoint_now()) FROM call_questions
+	rows, _ := s.Pool.Query(ctx, `SELECT number, key, method, params, status, coalesce(deadline, holdpoint_now()) FROM call_questions
 		WHERE call_id = $1 AND ended_at IS NULL ORDER BY number`, c.ID)
-	if err != nil {
-		return nil, reviewing, fmt.Errorf("read questions of call %s: %w", c.ID, err)
-	}
 	var q Question
 	var status QuestionStatus
 	var deadline time.Time
@@ -313,7 +294,7 @@ func (s *Service) openQuestions(ctx context.Context, c *Call) (open []Question, 
 			if reviewing.IsZero() || deadline.Before(reviewing) {
 				reviewing = deadline
 			}
-		default: // it has ended
+		default: // ended
 		}
 		return nil
 	})
@@ -323,10 +304,10 @@ func (s *Service) openQuestions(ctx context.Context, c *Call) (open []Question, 
 	return open, reviewing, nil
 }
 
-// Answer takes a client's answer to a question. The first answer counts. If a reviewer decides about it, it waits for that.
-// ErrNotFound: there is no such question that the client may answer.
+// Answer stores a client's answer to a question. The first answer counts. It may wait for a reviewer.
+// Errors: ErrNotFound, also if the question is not open.
 func (s *Service) Answer(ctx context.Context, viewer Viewer, id uuid.UUID, number int, a Answer) error {
-	err := s.answer(ctx, viewer, id, number, a)
+	err := s.storeAnswer(ctx, viewer, id, number, a)
 	if err != nil {
 		return fmt.Errorf("answer question %d of call %s: %w", number, id, err)
 	}
@@ -334,15 +315,15 @@ func (s *Service) Answer(ctx context.Context, viewer Viewer, id uuid.UUID, numbe
 	return nil
 }
 
-func (s *Service) answer(ctx context.Context, viewer Viewer, id uuid.UUID, number int, a Answer) error {
-	c, err := s.load(ctx, id)
+func (s *Service) storeAnswer(ctx context.Context, viewer Viewer, id uuid.UUID, number int, a Answer) error {
+	c, err := s.loadCall(ctx, id)
 	if err != nil {
 		return err
 	}
 	if c.AgentID != viewer.AgentID || c.PrincipalID != viewer.PrincipalID {
 		return ErrNotFound
 	}
-	who, err := s.attentionFor(ctx, c, c.Gated)
+	who, err := s.prepareAttention(ctx, c, c.Gated)
 	if err != nil {
 		return err
 	}
@@ -354,7 +335,7 @@ func (s *Service) answer(ctx context.Context, viewer Viewer, id uuid.UUID, numbe
 		if q.Status != QuestionAsked {
 			return ErrNotFound
 		}
-		q.take(a)
+		q.recordAnswer(a)
 		err = tx.QueryRow(ctx, `UPDATE call_questions SET status = $3, answer = $4, error = $5, digest = coalesce($6, digest),
 				answered_at = holdpoint_now(), ended_at = CASE WHEN $3 <> 'pending' THEN holdpoint_now() END,
 				deadline = CASE WHEN $3 = 'pending' THEN holdpoint_now() + timeout_ms * interval '1 millisecond' ELSE deadline END
@@ -364,18 +345,18 @@ func (s *Service) answer(ctx context.Context, viewer Viewer, id uuid.UUID, numbe
 			return err
 		}
 		if q.Status == QuestionPending {
-			if err := s.attendQuestion(ctx, tx, who); err != nil {
+			if err := s.notifyOfQuestion(ctx, tx, who); err != nil {
 				return err
 			}
 		}
 		return s.recordQuestion(ctx, tx, audit.Event{
-			Actor: viewer.actor(), Action: "call.answered", Subject: id,
+			Actor: viewer.auditActor(), Action: audit.CallAnswered, Subject: id,
 			Data: map[string]any{"question": number, "error": q.Answer.Error != nil, "status": q.Status},
 		})
 	})
 }
 
-// recordQuestion writes the event of a question, and notifies those who wait for its call elsewhere. The event's subject is the call.
+// recordQuestion writes an audit event, whose subject is the call, and wakes the call's waiters in other processes.
 func (s *Service) recordQuestion(ctx context.Context, tx pgx.Tx, event audit.Event) error {
 	if err := audit.Write(ctx, tx, event); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -25,9 +24,9 @@ func askable(sub call.Submission) call.Submission {
 
 var form = tool.Question{Method: "elicitation/create", Params: json.RawMessage(`{"message":"sure?"}`)}
 
-// asks makes the server ask before it answers a call with what it was told.
+// asks makes the server ask a question, and answer the call with the client's answer.
 func (w *world) asks() {
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		if r.Caller.Ask == nil {
 			return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":{"asked":false}}`)}, nil
 		}
@@ -37,7 +36,7 @@ func (w *world) asks() {
 			answers = []json.RawMessage{text}
 		}
 		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answers[0]) + `}`)}, nil
-	}
+	})
 }
 
 // Whichever process sends the call, another one passes the question on, and a third the answer.
@@ -45,7 +44,7 @@ func TestQuestionsReachAnyProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.asks()
-	other := w.start(slog.New(slog.DiscardHandler))
+	other := w.start()
 	ticket, err := w.calls.Submit(t.Context(), askable(w.submission("files__write", `{"n":1}`)))
 	check(t, err)
 	asked := make(chan []call.Question, 100)
@@ -94,7 +93,7 @@ func TestQuestionsReachAnyProcess(t *testing.T) {
 	if open, err := w.calls.Questions(t.Context(), own, ticket.ID); err != nil || len(open) != 0 {
 		t.Errorf("still open: %v %v", open, err)
 	}
-	if got := w.actions(ticket.ID); !strings.Contains(got, "call.asked call.answered question.approved") {
+	if got := w.db.Actions(ticket.ID); !strings.Contains(got, "call.asked call.answered question.approved") {
 		t.Errorf("audited %s", got)
 	}
 }
@@ -109,7 +108,7 @@ func TestWhoCannotBeAsked(t *testing.T) {
 	}
 }
 
-// A client may answer with an error; the server is told so, and nothing of its words.
+// If a client answers with an error, the server gets an error without the client's text.
 func TestRefusedQuestion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -143,10 +142,10 @@ func TestRefusedQuestion(t *testing.T) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	other := w.start(slog.New(slog.DiscardHandler))
+	other := w.start()
 	for name, process := range map[string]*call.Service{"here": w.calls, "elsewhere": other} {
 		heard := make(chan struct{})
-		w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+		w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 			for n := 1; ; n++ {
 				r.Caller.Progress(json.RawMessage(fmt.Sprintf(`{"progress":%d}`, n)))
 				select {
@@ -155,7 +154,7 @@ func TestEvents(t *testing.T) {
 				case <-time.After(5 * time.Millisecond):
 				}
 			}
-		}
+		})
 		ticket, err := w.calls.Submit(t.Context(), askable(w.submission("open__write", `{"n":1}`)))
 		check(t, err)
 		last := 0
@@ -181,11 +180,11 @@ func TestEvents(t *testing.T) {
 func TestRequestCancel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	other := w.start(slog.New(slog.DiscardHandler))
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	other := w.start()
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		<-r.Caller.Cancel
 		return tool.Result{}, &tool.Failure{Kind: tool.JSONRPCError, Message: "cancelled", RPC: json.RawMessage(`{"code":-1,"message":"cancelled"}`)}
-	}
+	})
 	own := call.Viewer{AgentID: w.agent.ID}
 	for name, process := range map[string]*call.Service{"here": w.calls, "elsewhere": other} {
 		sub := w.submission("open__write", `{"n":1}`)
@@ -202,14 +201,14 @@ func TestRequestCancel(t *testing.T) {
 	}
 	// What a person approved is not cancelled.
 	ends := make(chan struct{})
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		select {
 		case <-r.Caller.Cancel:
 			t.Error("the server of an approved call is asked to cancel it")
 		case <-ends:
 		}
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
-	}
+	})
 	approved := w.submit("files__write", `{"n":2}`)
 	check(t, w.decide(approved.ID, true))
 	for {
@@ -237,7 +236,7 @@ func TestAskedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	got := make(chan []json.RawMessage, 1)
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		answers, err := r.Caller.Ask(t.Context(), []tool.Question{
 			{Key: "user_name", Method: form.Method}, {Key: "b\u0000d", Method: form.Method}, {Key: "user_name", Method: form.Method},
 		})
@@ -246,7 +245,7 @@ func TestAskedAtOnce(t *testing.T) {
 		}
 		got <- answers
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
-	}
+	})
 	ticket, err := w.calls.Submit(t.Context(), askable(w.submission("open__write", `{"n":1}`)))
 	check(t, err)
 	own := call.Viewer{AgentID: w.agent.ID}
@@ -269,17 +268,17 @@ func TestAskedAtOnce(t *testing.T) {
 	}
 }
 
-// Answers that come with a call are given when they are asked for, unless somebody decides about the call.
+// Answers in advance are used, except for gated calls.
 func TestAnswersInAdvance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		answers, err := r.Caller.Ask(t.Context(), []tool.Question{{Key: "name", Method: form.Method}})
 		if err != nil {
 			return tool.Result{}, &tool.Failure{Kind: tool.ProtocolFailure, Message: err.Error()}
 		}
 		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answers[0]) + `}`)}, nil
-	}
+	})
 	for name, gated := range map[string]bool{"open__write": false, "files__write": true} {
 		sub := askable(w.submission(name, `{"n":1}`))
 		sub.Advance = map[string]json.RawMessage{"name": json.RawMessage(`{"action":"accept"}`)}
@@ -300,7 +299,7 @@ func TestAnswersInAdvance(t *testing.T) {
 	}
 }
 
-// Servers ask several things at one time: each answer that came with the call is given once, whoever comes first.
+// Each answer in advance is used once, also if a server asks several questions at once.
 func TestAnswersInAdvanceToCrowd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -309,7 +308,7 @@ func TestAnswersInAdvanceToCrowd(t *testing.T) {
 	for i := range crowd {
 		advance[fmt.Sprint("key", i)] = json.RawMessage(`{}`)
 	}
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		var all sync.WaitGroup
 		for i := range crowd {
 			all.Go(func() {
@@ -320,7 +319,7 @@ func TestAnswersInAdvanceToCrowd(t *testing.T) {
 		}
 		all.Wait()
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
-	}
+	})
 	sub := askable(w.submission("open__write", `{"n":1}`))
 	sub.Advance = advance
 	ticket, err := w.calls.Submit(t.Context(), sub)
@@ -335,11 +334,11 @@ func TestNoAnswerInAdvanceWithoutKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	got := make(chan string, 1)
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		answers, err := r.Caller.Ask(t.Context(), []tool.Question{{Method: form.Method}})
 		got <- fmt.Sprintf("%s %v", answers, err)
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
-	}
+	})
 	sub := askable(w.submission("open__write", `{"n":1}`))
 	sub.Advance = map[string]json.RawMessage{"": json.RawMessage(`{"action":"accept"}`)}
 	ticket, err := w.calls.Submit(t.Context(), sub)

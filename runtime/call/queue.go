@@ -17,8 +17,8 @@ type QueueFilter struct {
 	Limit  int             // at most 200; zero: 50
 }
 
-// Approvals returns approvals with their calls, newest first, and the cursor of the next page.
-func (s *Service) Approvals(ctx context.Context, f QueueFilter) ([]Waiting, uuid.UUID, error) {
+// ListApprovals returns approvals with their calls, newest first, and the cursor of the next page (uuid.Nil: none).
+func (s *Service) ListApprovals(ctx context.Context, f QueueFilter) ([]Waiting, uuid.UUID, error) {
 	limit := clampLimit(f.Limit)
 	approvals, err := approval.List(ctx, s.Pool, approval.Filter{Status: f.Status, Before: f.Before, Limit: limit + 1})
 	if err != nil {
@@ -32,9 +32,9 @@ func (s *Service) Approvals(ctx context.Context, f QueueFilter) ([]Waiting, uuid
 	return waiting, next, err
 }
 
-// Queue returns pending approvals with their calls by deadline, what the reader's teams are asked about first, and the
-// place where the next page begins (its zero value: there is none).
-func (s *Service) Queue(ctx context.Context, f approval.QueueFilter) ([]Waiting, approval.Position, error) {
+// ListQueue returns pending approvals with their calls by deadline, those of the reader's teams first, and the position of the next page
+// (zero: none).
+func (s *Service) ListQueue(ctx context.Context, f approval.QueueFilter) ([]Waiting, approval.Position, error) {
 	limit := f.Limit
 	f.Limit++
 	approvals, err := approval.Queue(ctx, s.Pool, f)
@@ -50,46 +50,41 @@ func (s *Service) Queue(ctx context.Context, f approval.QueueFilter) ([]Waiting,
 	return waiting, next, err
 }
 
-// QueueCounts counts what a filter selects of the queue.
-func (s *Service) QueueCounts(ctx context.Context, f approval.QueueFilter) (approval.Counts, error) {
+// CountQueue counts the pending approvals that a filter selects.
+func (s *Service) CountQueue(ctx context.Context, f approval.QueueFilter) (approval.Counts, error) {
 	return approval.Count(ctx, s.Pool, f)
 }
 
-// Like returns up to limit parked calls that differ from one in their arguments only, itself among them.
-func (s *Service) Like(ctx context.Context, a *approval.Approval, limit int) ([]Waiting, error) {
-	approvals, err := approval.Like(ctx, s.Pool, a, limit)
+// ListSimilar returns up to limit parked calls that differ from one only in their arguments, including that one.
+func (s *Service) ListSimilar(ctx context.Context, a *approval.Approval, limit int) ([]Waiting, error) {
+	approvals, err := approval.ListSimilar(ctx, s.Pool, a, limit)
 	if err != nil {
 		return nil, err
 	}
 	return s.withCalls(ctx, listColumns, approvals)
 }
 
-// Record counts what was decided about the calls of a tool within an age.
-func (s *Service) Record(ctx context.Context, skill uuid.UUID, tool string, age time.Duration) (approval.Record, error) {
-	return approval.RecordOf(ctx, s.Pool, skill, tool, age)
+// ReadToolHistory counts the recent decisions about calls of a tool.
+func (s *Service) ReadToolHistory(ctx context.Context, skill uuid.UUID, tool string, age time.Duration) (approval.ToolHistory, error) {
+	return approval.ReadToolHistory(ctx, s.Pool, skill, tool, age)
 }
 
-// LastApproved is the last approved call like one that waits, or approval.ErrNotFound.
+// LastApproved returns the last approved call of the same agent and tool, or approval.ErrNotFound.
 func (s *Service) LastApproved(ctx context.Context, a *approval.Approval) (Waiting, error) {
 	found, err := approval.LastApproved(ctx, s.Pool, a)
 	if err != nil {
 		return Waiting{}, err
 	}
-	waiting, err := s.withCalls(ctx, columns, []approval.Approval{found})
-	if err != nil {
-		return Waiting{}, err
-	}
-	return waiting[0], nil
+	return s.withCall(ctx, found)
 }
 
-// Pulse changes when the queue does; it is cheap to ask.
-func (s *Service) Pulse(ctx context.Context) (approval.Pulse, error) {
+// ReadPulse returns a value that changes when the queue changes. It is cheap.
+func (s *Service) ReadPulse(ctx context.Context) (approval.Pulse, error) {
 	return approval.ReadPulse(ctx, s.Pool)
 }
 
-// Approval returns one approval with its call, or approval.ErrNotFound. One that is
-// overdue is expired first.
-func (s *Service) Approval(ctx context.Context, callID uuid.UUID) (Waiting, error) {
+// GetApproval returns an approval with its call, or approval.ErrNotFound. It expires an overdue one first.
+func (s *Service) GetApproval(ctx context.Context, callID uuid.UUID) (Waiting, error) {
 	if err := s.Expire(ctx, callID); err != nil {
 		return Waiting{}, err
 	}
@@ -97,29 +92,27 @@ func (s *Service) Approval(ctx context.Context, callID uuid.UUID) (Waiting, erro
 	if err != nil {
 		return Waiting{}, err
 	}
-	waiting, err := s.withCalls(ctx, columns, []approval.Approval{found})
+	return s.withCall(ctx, found)
+}
+
+// withCall returns an approval with its call.
+func (s *Service) withCall(ctx context.Context, a approval.Approval) (Waiting, error) {
+	waiting, err := s.withCalls(ctx, columns, []approval.Approval{a})
 	if err != nil {
 		return Waiting{}, err
 	}
 	return waiting[0], nil
 }
 
-// withCalls joins approvals with their calls, in their order.
+// withCalls returns approvals with their calls, in the same order.
 func (s *Service) withCalls(ctx context.Context, columns string, approvals []approval.Approval) ([]Waiting, error) {
 	ids := make([]uuid.UUID, len(approvals))
 	for i := range approvals {
 		ids[i] = approvals[i].CallID
 	}
-	calls, err := s.query(ctx, `SELECT `+columns+` FROM calls WHERE id = ANY($1)`, ids)
+	byID, err := s.readByID(ctx, columns, ids, s.fillNames)
 	if err != nil {
 		return nil, fmt.Errorf("read calls of approvals: %w", err)
-	}
-	if err := s.name(ctx, calls); err != nil {
-		return nil, err
-	}
-	byID := make(map[uuid.UUID]Call, len(calls))
-	for i := range calls {
-		byID[calls[i].ID] = calls[i]
 	}
 	waiting := make([]Waiting, 0, len(approvals))
 	for _, a := range approvals {
@@ -132,21 +125,21 @@ func (s *Service) withCalls(ctx context.Context, columns string, approvals []app
 	return waiting, nil
 }
 
-// Facet is one way to narrow the queue: an agent or a skill, by name, with how many calls of it wait.
+// Facet is an agent, a skill or a team with the number of its waiting calls.
 type Facet struct {
 	Name  string
 	ID    uuid.UUID
 	Count int
 }
 
-// Facets are the agents, skills and teams whose calls wait.
+// Facets are the agents, skills and teams with waiting calls.
 type Facets struct {
 	Agents, Skills []Facet
 	Teams          []Facet // without ids
 }
 
-// QueueFacets are what the queue can be narrowed by.
-func (s *Service) QueueFacets(ctx context.Context) (Facets, error) {
+// ListFacets returns the values by which the queue can be filtered.
+func (s *Service) ListFacets(ctx context.Context) (Facets, error) {
 	found, err := approval.Facets(ctx, s.Pool)
 	if err != nil {
 		return Facets{}, err

@@ -16,8 +16,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 )
 
-// columns are those of one call; briefColumns leave out arguments and results; listColumns leave out arguments and results
-// that are larger than 64 KiB: a list of them would not fit into memory.
+// columns are all columns of a call. briefColumns omit arguments and results, listColumns those above 64 KiB, so that a list fits into
+// memory.
 const (
 	briefColumns = headColumns + noBytes + noBytes + noBytes + noBytes + noBytes + noBytes + tailColumns
 	columns      = headColumns + `, arguments, submitted, result, NULL::bytea, made, request` + tailColumns
@@ -34,7 +34,7 @@ const headColumns = `id, agent_id, principal_id, conversation_id, skill_id, skil
 
 const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effect, ''), coalesce(message, ''), late::text, resolution, measured`
 
-func scan(row pgx.CollectableRow) (Call, error) {
+func scanCall(row pgx.CollectableRow) (Call, error) {
 	var c Call
 	var principal, conversation, claimant *uuid.UUID
 	var pin, arguments, submitted, result, sum, unfrozen, request, trace []byte
@@ -50,7 +50,7 @@ func scan(row pgx.CollectableRow) (Call, error) {
 	if copy(c.Pin[:], pin) != len(pin) {
 		return c, fmt.Errorf("pin of %d bytes", len(pin))
 	}
-	c.PrincipalID, c.ConversationID, c.claimedBy = deref(principal), deref(conversation), deref(claimant)
+	c.PrincipalID, c.ConversationID, c.claimedBy = postgres.OrNil(principal), postgres.OrNil(conversation), postgres.OrNil(claimant)
 	c.Arguments, c.Submitted, c.Result, c.unfrozen = arguments, submitted, result, unfrozen
 	c.request = request
 	c.trace, c.began, c.Measures = telemetry.ReadPending(trace), c.CreatedAt, readMeasures(measured)
@@ -66,16 +66,9 @@ func scan(row pgx.CollectableRow) (Call, error) {
 	return c, nil
 }
 
-func deref(id *uuid.UUID) uuid.UUID {
-	if id == nil {
-		return uuid.Nil
-	}
-	return *id
-}
-
-// load reads a call without the names of its agent and skill.
-func (s *Service) load(ctx context.Context, id uuid.UUID) (*Call, error) {
-	calls, err := s.query(ctx, `SELECT `+columns+` FROM calls WHERE id = $1`, id)
+// loadCall reads a call without the names of its agent and skill.
+func (s *Service) loadCall(ctx context.Context, id uuid.UUID) (*Call, error) {
+	calls, err := s.queryCalls(ctx, `SELECT `+columns+` FROM calls WHERE id = $1`, id)
 	if err != nil {
 		return nil, fmt.Errorf("read call %s: %w", id, err)
 	}
@@ -85,16 +78,13 @@ func (s *Service) load(ctx context.Context, id uuid.UUID) (*Call, error) {
 	return &calls[0], s.readFiles(ctx, calls)
 }
 
-func (s *Service) query(ctx context.Context, sql string, args ...any) ([]Call, error) {
-	rows, err := s.Pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scan)
+func (s *Service) queryCalls(ctx context.Context, sql string, args ...any) ([]Call, error) {
+	rows, _ := s.Pool.Query(ctx, sql, args...)
+	return pgx.CollectRows(rows, scanCall)
 }
 
-// name fills in the names of agents and skills, and what files there are.
-func (s *Service) name(ctx context.Context, calls []Call) error {
+// fillNames reads the names of agents and skills, and the files.
+func (s *Service) fillNames(ctx context.Context, calls []Call) error {
 	ids := make([]uuid.UUID, 0, 2*len(calls))
 	for i := range calls {
 		ids = append(ids, calls[i].AgentID, calls[i].SkillID)
@@ -109,21 +99,26 @@ func (s *Service) name(ctx context.Context, calls []Call) error {
 	return s.readFiles(ctx, calls)
 }
 
-// Get returns a call that the viewer may see, or ErrNotFound. One that is
-// overdue is expired first.
+// loadVisible reads a call that the viewer may see, or returns ErrNotFound.
+func (s *Service) loadVisible(ctx context.Context, viewer Viewer, id uuid.UUID) (*Call, error) {
+	c, err := s.loadCall(ctx, id)
+	if err == nil && viewer.AgentID != uuid.Nil && (viewer.AgentID != c.AgentID || viewer.PrincipalID != c.PrincipalID) {
+		err = ErrNotFound
+	}
+	return c, err
+}
+
+// Get returns a call that the viewer may see, or ErrNotFound. It expires an overdue call first.
 func (s *Service) Get(ctx context.Context, viewer Viewer, id uuid.UUID) (Call, error) {
-	c, err := s.load(ctx, id)
+	c, err := s.loadVisible(ctx, viewer, id)
 	if err != nil {
 		return Call{}, err
-	}
-	if !viewer.sees(c) {
-		return Call{}, ErrNotFound
 	}
 	if c.waitsForPeople() {
 		switch left, err := s.timeLeft(ctx, c); {
 		case err == nil && left > 0:
-			return s.named(ctx, c)
-		case errors.Is(err, approval.ErrNotFound): // decided meanwhile
+			return s.withNames(ctx, c)
+		case errors.Is(err, approval.ErrNotFound): // decided in the meantime
 		case err != nil:
 			return Call{}, err
 		default:
@@ -131,18 +126,28 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id uuid.UUID) (Call, e
 				return Call{}, err
 			}
 		}
-		if c, err = s.load(ctx, id); err != nil {
+		if c, err = s.loadCall(ctx, id); err != nil {
 			return Call{}, err
 		}
 	}
-	return s.named(ctx, c)
+	return s.withNames(ctx, c)
 }
 
-// Listed returns those of some calls that there are, as [Service.Search] has them: without arguments and results that are large.
-func (s *Service) Listed(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Call, error) {
-	calls, err := s.query(ctx, `SELECT `+listColumns+` FROM calls WHERE id = ANY($1)`, ids)
+// ListCalls returns calls by id, without large arguments and results. It omits unknown ids.
+func (s *Service) ListCalls(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Call, error) {
+	return s.readByID(ctx, listColumns, ids, s.fillNames)
+}
+
+// ReadCalls returns calls by id, without the names of agents and skills. It omits unknown ids.
+func (s *Service) ReadCalls(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Call, error) {
+	return s.readByID(ctx, columns, ids, s.readFiles)
+}
+
+// readByID reads calls, and completes them with names or files.
+func (s *Service) readByID(ctx context.Context, columns string, ids []uuid.UUID, complete func(context.Context, []Call) error) (map[uuid.UUID]Call, error) {
+	calls, err := s.queryCalls(ctx, `SELECT `+columns+` FROM calls WHERE id = ANY($1)`, ids)
 	if err == nil {
-		err = s.name(ctx, calls)
+		err = complete(ctx, calls)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read calls: %w", err)
@@ -154,15 +159,45 @@ func (s *Service) Listed(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Ca
 	return known, nil
 }
 
-// named is a call with the names of its agent and skill.
-func (s *Service) named(ctx context.Context, c *Call) (Call, error) {
-	calls := []Call{*c}
-	err := s.name(ctx, calls)
-	return calls[0], err
+// ReadEnded returns the statuses of those calls that have ended.
+func (s *Service) ReadEnded(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Status, error) {
+	rows, _ := s.Pool.Query(ctx, `SELECT id, status FROM calls WHERE id = ANY($1) AND finished_at IS NOT NULL`, ids)
+	ended := map[uuid.UUID]Status{}
+	var id uuid.UUID
+	var status Status
+	if _, err := pgx.ForEachRow(rows, []any{&id, &status}, func() error { ended[id] = status; return nil }); err != nil {
+		return nil, fmt.Errorf("read ended calls: %w", err)
+	}
+	return ended, nil
 }
 
-func (v Viewer) sees(c *Call) bool {
-	return v.AgentID == uuid.Nil || v.AgentID == c.AgentID && v.PrincipalID == c.PrincipalID
+// ReadApprovals returns the approvals of gated calls, by the id of the call.
+func (s *Service) ReadApprovals(ctx context.Context, calls []Call) (map[uuid.UUID]approval.Approval, error) {
+	var gated []uuid.UUID
+	for i := range calls {
+		if calls[i].Gated {
+			gated = append(gated, calls[i].ID)
+		}
+	}
+	byID := make(map[uuid.UUID]approval.Approval, len(gated))
+	if len(gated) == 0 {
+		return byID, nil
+	}
+	approvals, err := approval.ListByCall(ctx, s.Pool, gated...)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range approvals {
+		byID[a.CallID] = a
+	}
+	return byID, nil
+}
+
+// withNames is a call with the names of its agent and skill.
+func (s *Service) withNames(ctx context.Context, c *Call) (Call, error) {
+	calls := []Call{*c}
+	err := s.fillNames(ctx, calls)
+	return calls[0], err
 }
 
 func clampLimit(limit int) int {
@@ -175,9 +210,25 @@ func clampLimit(limit int) int {
 	return limit
 }
 
-// Delivered says that the call's outcome reached its agent: a repeat is a new
-// call from then on, unless it has the same idempotency key.
-func (s *Service) Delivered(ctx context.Context, id uuid.UUID) error {
+// RecordReveal writes an audit event before a person sees hidden values of a call. Errors: ErrNotFound.
+func (s *Service) RecordReveal(ctx context.Context, id, by uuid.UUID, values int, form string) error {
+	if _, err := s.loadCall(ctx, id); err != nil {
+		return err
+	}
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		return audit.Write(ctx, tx, audit.Event{
+			Actor: audit.Person(by), Action: audit.CallRevealed, Subject: id,
+			Data: map[string]any{"values": values, "form": form},
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("record that call %s was revealed: %w", id, err)
+	}
+	return nil
+}
+
+// MarkDelivered records that the outcome of a call reached its agent. From then on a repeat without an idempotency key is a new call.
+func (s *Service) MarkDelivered(ctx context.Context, id uuid.UUID) error {
 	failpoint.Hit(failpoint.DeliverBefore)
 	_, err := s.Pool.Exec(ctx, `UPDATE calls SET delivered_at = holdpoint_now(),
 			attach_key = CASE WHEN keyed_until IS NOT NULL THEN attach_key END
@@ -188,13 +239,13 @@ func (s *Service) Delivered(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// The outcomes that an operator may find.
+// The outcomes of a [Resolution].
 const (
 	ResolvedSucceeded = "succeeded"
 	ResolvedFailed    = "failed"
 )
 
-// Resolve records, once, what an operator found out about an unknown outcome.
+// Resolve records an operator's finding about an unknown outcome, once.
 // Errors: ErrNotFound, ErrState.
 func (s *Service) Resolve(ctx context.Context, id uuid.UUID, r Resolution) (Call, error) {
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
@@ -208,16 +259,20 @@ func (s *Service) Resolve(ctx context.Context, id uuid.UUID, r Resolution) (Call
 			return errNothingToResolve
 		}
 		return audit.Write(ctx, tx, audit.Event{
-			Actor: audit.Person(r.By), Action: "call.resolved", Subject: id,
+			Actor: audit.Person(r.By), Action: audit.CallResolved, Subject: id,
 			Data: map[string]any{"outcome": r.Outcome, "note": r.Note},
 		})
 	})
 	if errors.Is(err, errNothingToResolve) {
-		c, loadErr := s.load(ctx, id)
+		c, loadErr := s.loadCall(ctx, id)
 		if loadErr != nil {
 			return Call{}, loadErr
 		}
-		return Call{}, fmt.Errorf("resolve call %s: %w: it is %s%s", id, ErrState, c.Status, resolvedBefore(c))
+		err = fmt.Errorf("resolve call %s: %w: it is %s", id, ErrState, c.Status)
+		if c.Resolution != nil {
+			err = fmt.Errorf("%w, resolved before as %s", err, c.Resolution.Outcome)
+		}
+		return Call{}, err
 	}
 	if err != nil {
 		return Call{}, fmt.Errorf("resolve call %s: %w", id, err)
@@ -226,10 +281,3 @@ func (s *Service) Resolve(ctx context.Context, id uuid.UUID, r Resolution) (Call
 }
 
 var errNothingToResolve = errors.New("nothing to resolve")
-
-func resolvedBefore(c *Call) string {
-	if c.Resolution != nil {
-		return ", resolved before as " + c.Resolution.Outcome
-	}
-	return ""
-}

@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// told keeps what the batches of a service tell of calls, as those read it who are told.
+// told records the callbacks of a service.
 type told struct {
 	mu    sync.Mutex
 	lines map[uuid.UUID][]string
@@ -47,7 +47,7 @@ func (o *told) of(id uuid.UUID) []string {
 	return slices.Clone(o.lines[id])
 }
 
-// TestEveryPathIsTold: whatever becomes of a call is told once, in the transaction that makes it so.
+// TestEveryPathIsTold: every move has its callbacks once, in its transaction.
 func TestEveryPathIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -71,45 +71,45 @@ func TestEveryPathIsTold(t *testing.T) {
 	check(t, err)
 
 	expired := expect(w.submit("files__write", `{"n":4}`), "parked parked", "decided expired expired", "finished expired expired")
-	w.setStatus(`UPDATE approvals SET deadline = holdpoint_now() WHERE call_id = $1`, expired)
+	w.db.Exec(`UPDATE approvals SET deadline = holdpoint_now() WHERE call_id = $1`, expired)
 	check(t, w.calls.Expire(t.Context(), expired))
 
 	id = expect(w.submit("open__write", `{"n":5}`), "finished succeeded")
 	w.wait(id)
 	expect(w.submit("open__write", `{"n":"five"}`), "finished invalid invalid_arguments")
 
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		return tool.Result{}, &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "gone"}
-	}
+	})
 	id = expect(w.submit("open__write", `{"n":6}`), "finished failed transport")
 	w.wait(id)
 
-	// One is no longer what was approved when it is to be sent.
+	// One differs from the approved call when it is about to be sent.
 	id = expect(w.submit("files__write", `{"n":7}`), "parked parked", "decided approved", "finished denied envelope_changed")
-	w.setStatus(`UPDATE calls SET arguments = '{"n":70}' WHERE id = $1`, id)
+	w.db.Exec(`UPDATE calls SET arguments = '{"n":70}' WHERE id = $1`, id)
 	check(t, w.decide(id, true))
 	w.wait(id)
 
 	// An instance falls silent with a call in flight.
 	id = expect(w.submit("files__write", `{"n":8}`), "parked parked", "finished unknown outcome_unknown")
 	silent := uuid.New()
-	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
-	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, id, silent)
-	w.setStatus(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
+	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
+	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, id, silent)
+	w.db.Exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
 	w.wait(id)
 
 	// Two wait for a connection: one is cancelled, one goes on to the reviewers.
-	w.source.connected(false)
+	w.source.Require(notConnected)
 	id = expect(w.submit("files__write", `{"n":9}`), "finished cancelled cancelled")
 	_, err = w.calls.Cancel(t.Context(), call.Viewer{}, uuid.Nil, id)
 	check(t, err)
 	resumed := expect(w.submit("files__write", `{"n":10}`), "parked parked")
-	w.source.connected(true)
+	w.source.Require(nil)
 	w.until(resumed, call.Parked)
 
 	for id, lines := range want {
 		if got := heard.of(id); !slices.Equal(got, lines) {
-			t.Errorf("told %q, want %q; audit: %s", got, lines, w.actions(id))
+			t.Errorf("told %q, want %q; audit: %s", got, lines, w.db.Actions(id))
 		}
 	}
 }

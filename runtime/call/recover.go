@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/pause"
@@ -26,21 +25,18 @@ const (
 type openCall struct {
 	ID        uuid.UUID
 	Status    Status
-	ClaimedBy *uuid.UUID // nil: nobody claimed it, or something else carries it
+	ClaimedBy *uuid.UUID // nil: not claimed, or carried
 	Gated     bool
 }
 
-// readOpen returns the calls that are approved or executing. They are among those with recent ids and the stragglers: no
-// index speaks of the status of a call, and the table is large.
+// readOpen returns the calls that are approved or executing. There is no index on the status; open calls have recent ids or are
+// stragglers.
 func readOpen(ctx context.Context, tx pgx.Tx) ([]openCall, error) {
 	from, err := openFrom(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.Query(ctx, readOpenSQL, from)
-	if err != nil {
-		return nil, fmt.Errorf("read open calls: %w", err)
-	}
+	rows, _ := tx.Query(ctx, readOpenSQL, from)
 	open, err := pgx.CollectRows(rows, pgx.RowToStructByPos[openCall])
 	if err != nil {
 		return nil, fmt.Errorf("read open calls: %w", err)
@@ -48,8 +44,8 @@ func readOpen(ctx context.Context, tx pgx.Tx) ([]openCall, error) {
 	return open, nil
 }
 
-// openFrom returns the id from which on calls may be open that are not stragglers: that of the watermark's hour. uuid.Nil: nothing
-// was counted yet.
+// openFrom returns the lowest id of an open call that is no straggler: the first id of the watermark's hour. uuid.Nil: nothing was
+// counted yet.
 func openFrom(ctx context.Context, tx pgx.Tx) (uuid.UUID, error) {
 	watermark, err := readWatermark(ctx, tx)
 	if err != nil || watermark.IsZero() {
@@ -63,14 +59,14 @@ func openFrom(ctx context.Context, tx pgx.Tx) (uuid.UUID, error) {
 	return from, nil
 }
 
-// The ids of the stragglers are an array: joined, a table that was never analyzed would have all calls read.
+// readOpenSQL has the stragglers as an array, because a join with a table that was never analyzed would scan all calls.
 const readOpenSQL = `SELECT id, status, claimed_by, gated FROM calls
 	WHERE (id >= $1 OR id = ANY(ARRAY(SELECT call_id FROM call_stragglers))) AND status IN ('approved', 'executing')`
 
-// hurry has recover look at once for claims that this instance may have made without knowing.
-func (s *Service) hurry() {
+// triggerRecovery wakes keepRecovering, because a claim may have been committed without an answer.
+func (s *Service) triggerRecovery() {
 	select {
-	case s.doubt <- struct{}{}:
+	case s.recoverNow <- struct{}{}:
 	default:
 	}
 }
@@ -85,33 +81,33 @@ func (s *Service) keepRecovering() {
 		select {
 		case <-s.running.Done():
 			return
-		case <-s.doubt:
+		case <-s.recoverNow:
 			due = true
 		case <-ticker.C:
 		}
-		gone := s.pulse.gone()
+		gone := s.pulse.gonePeers()
 		if !due && len(gone) == 0 && s.Now().Sub(last) < recoverInterval {
 			continue
 		}
 		last = s.Now()
 		ctx, cancel := context.WithTimeout(s.running, recoverLimit)
-		err := s.recover(ctx, gone)
+		err := s.recoverCalls(ctx, gone)
 		cancel()
 		if err != nil && s.running.Err() == nil {
 			s.Logger.Warn("recovering calls; trying again", "error", err)
 			if pause.For(s.running, retryDelay) == nil {
-				s.hurry()
+				s.triggerRecovery()
 			}
 		}
 	}
 }
 
-// recover puts open calls right that nothing else moves on:
+// recoverCalls moves open calls that nothing else moves:
 //
-//   - claims of instances that are gone become unknown,
-//   - claims of this instance that it is not sending are given back, or become unknown if it sent the call before,
-//   - approved calls that no job will send get a job; those whose time is over expire.
-func (s *Service) recover(ctx context.Context, gone map[uuid.UUID]string) error {
+//   - calls claimed by instances that are gone become unknown,
+//   - calls claimed by this instance that it is not sending are given back, or become unknown if it sent them before,
+//   - approved calls without a job get a job, or expire if their approval has lapsed.
+func (s *Service) recoverCalls(ctx context.Context, gone map[uuid.UUID]string) error {
 	var own []openCall
 	var approved, alive []uuid.UUID
 	var lost []*move
@@ -130,7 +126,7 @@ func (s *Service) recover(ctx context.Context, gone map[uuid.UUID]string) error 
 		own, approved = nil, nil
 		var claims, strangers []uuid.UUID
 		for _, c := range open {
-			switch claimant := deref(c.ClaimedBy); {
+			switch claimant := postgres.OrNil(c.ClaimedBy); {
 			case c.Status == Approved:
 				approved = append(approved, c.ID)
 			case claimant == uuid.Nil:
@@ -145,18 +141,18 @@ func (s *Service) recover(ctx context.Context, gone map[uuid.UUID]string) error 
 				}
 			}
 		}
-		s.pulse.suspect(strangers)
+		s.pulse.watchPeers(strangers)
 		if removed > 0 || len(claims) > 0 {
 			s.Logger.Warn("instances are gone; taking over", "instances", removed, "calls", len(claims))
 		}
-		// A claim that somebody has locked is left to a later run, when its instance is a stranger.
+		// A later run handles the calls that are locked now; their instance has no row then.
 		lost, err = s.markUnknown(ctx, tx, claims, slices.Collect(maps.Keys(gone)), lostMessage)
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("recover calls: %w", err)
 	}
-	s.pulse.forget(gone)
+	s.pulse.forgetPeers(gone)
 	s.announceMoves(ctx, lost...)
 	for _, c := range own {
 		if !s.flights.add(c.ID, s.pulse.currentRun()) {
@@ -171,7 +167,7 @@ func (s *Service) recover(ctx context.Context, gone map[uuid.UUID]string) error 
 	return s.recoverApproved(ctx, approved, alive)
 }
 
-// recoverApproved ends approved calls whose approval has lapsed, and gives a job to those that no job will send.
+// recoverApproved ends approved calls whose approval has lapsed, and gives the others a job if they have none.
 func (s *Service) recoverApproved(ctx context.Context, approved, alive []uuid.UUID) error {
 	if len(approved) == 0 {
 		return nil
@@ -181,32 +177,24 @@ func (s *Service) recoverApproved(ctx context.Context, approved, alive []uuid.UU
 		return fmt.Errorf("find lapsed approvals: %w", err)
 	}
 	for _, id := range lapsed {
-		if _, err := s.endUnsent(ctx, s.vital, onLapse, id, approvalLapsed()); err != nil {
+		if _, err := s.endUnsent(ctx, s.vital, onLapse, id, lapsedOutcome()); err != nil {
 			return err
 		}
 	}
-	// A running job is left to its process. That of this one is lost if its call is not in flight: River fetched it, and the answer got lost.
+	// Another process runs its own jobs. A running job of this process without a flight is lost: River fetched it, and the answer was lost.
 	others := slices.DeleteFunc(slices.Clone(alive), func(id uuid.UUID) bool { return id == s.Instance })
 	unsent, err := readIDs(ctx, s.vital, `SELECT id FROM unnest($1::uuid[]) AS open(id) WHERE NOT EXISTS (SELECT FROM river_job j
 			WHERE j.kind = $2 AND j.args @> jsonb_build_object('call_id', open.id) AND j.finalized_at IS NULL
-				AND (j.state <> 'running' OR j.attempted_by[cardinality(j.attempted_by)] = ANY($3::text[])))`,
-		approved, executeArgs{}.Kind(), texts(others))
+				AND (j.state <> 'running' OR j.attempted_by[cardinality(j.attempted_by)] = ANY($3::uuid[]::text[])))`,
+		approved, executeArgs{}.Kind(), others)
 	if err != nil {
 		return fmt.Errorf("find approved calls without a job: %w", err)
 	}
 	unsent = slices.DeleteFunc(unsent, s.flights.has)
-	return postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error { return s.enqueue(ctx, tx, unsent) })
+	return postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error { return s.enqueueExecution(ctx, tx, unsent) })
 }
 
-func texts(ids []uuid.UUID) []string {
-	list := make([]string, len(ids))
-	for i, id := range ids {
-		list[i] = id.String()
-	}
-	return list
-}
-
-// removeInstances removes the instances that are gone, but not one that has written a heartbeat since.
+// removeInstances removes the instances that are gone, except those that have written a heartbeat since.
 func removeInstances(ctx context.Context, tx pgx.Tx, gone map[uuid.UUID]string) (int64, error) {
 	if len(gone) == 0 {
 		return 0, nil
@@ -224,12 +212,12 @@ func removeInstances(ctx context.Context, tx pgx.Tx, gone map[uuid.UUID]string) 
 }
 
 const (
-	lostMessage      = "the process that sent the call stopped before an answer came; the call may have been executed"
-	forgottenMessage = "this process had sent the call before, and the database has forgotten it; the call may have been executed"
+	lostMessage      = "the process that sent the call stopped before the answer arrived; the call may have been executed"
+	forgottenMessage = "this process had sent the call before, but the database has lost the outcome; the call may have been executed"
 	restoredMessage  = "the database was restored; the call may have been executed since the backup"
 )
 
-// markUnknown ends open calls whose effect cannot be known: those claimed by one of claimants, but locked ones; nil: all.
+// markUnknown ends open calls as unknown: those that claimants have claimed, except locked ones, or all if claimants is nil.
 func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, ids, claimants []uuid.UUID, message string) ([]*move, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -252,8 +240,7 @@ func (s *Service) markUnknown(ctx context.Context, tx pgx.Tx, ids, claimants []u
 	return moves, s.moveInTx(ctx, tx, moves...)
 }
 
-// abandonRestored makes every approved and executing call unknown: after a restore from a backup, or a failover
-// that lost commits, it may have been sent before.
+// abandonRestored marks every approved and executing call as unknown, because it may have been sent before the database was restored.
 func (s *Service) abandonRestored(ctx context.Context) error {
 	var lost []*move
 	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error {
@@ -278,12 +265,18 @@ func (s *Service) abandonRestored(ctx context.Context) error {
 	return nil
 }
 
-// giveBack lets an approved call be claimed again, and ends an auto-approved one unsent. A call is in flight from
-// before its claim until after its outcome is written; a claim of this instance that was not in flight was
-// committed without an answer, and its call never sent. The caller holds the flight.
+// giveBack makes a gated call claimable again, and ends an auto-approved one as failed. A flight lasts from before the claim until the
+// outcome is written, so a claim of this instance without a flight was committed without an answer, and its call was never sent. The
+// caller has begun the flight.
 func (s *Service) giveBack(ctx context.Context, id uuid.UUID, gated bool) error {
-	if s.flights.wasSent(id) { // the database lost what was committed since
-		return s.abandonSent(ctx, id)
+	if s.flights.wasSent(id) { // the database lost the outcome
+		var lost []*move
+		err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) (err error) {
+			lost, err = s.markUnknown(ctx, tx, []uuid.UUID{id}, []uuid.UUID{s.Instance}, forgottenMessage)
+			return err
+		})
+		s.announceMoves(ctx, lost...)
+		return err
 	}
 	if !gated {
 		_, err := s.endUnsent(ctx, s.vital, onRefuse, id, outcome{
@@ -303,36 +296,7 @@ func (s *Service) giveBack(ctx context.Context, id uuid.UUID, gated bool) error 
 	return nil
 }
 
-// abandonSent makes a call of this instance unknown that it sent, and whose outcome the database has forgotten.
-func (s *Service) abandonSent(ctx context.Context, id uuid.UUID) error {
-	var lost []*move
-	err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) (err error) {
-		lost, err = s.markUnknown(ctx, tx, []uuid.UUID{id}, []uuid.UUID{s.Instance}, forgottenMessage)
-		return err
-	})
-	s.announceMoves(ctx, lost...)
-	return err
-}
-
-// enqueue gives calls a job that sends them. A second job of a call finds it claimed.
-func (s *Service) enqueue(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	jobs := make([]river.InsertManyParams, len(ids))
-	for i, id := range ids {
-		jobs[i] = river.InsertManyParams{Args: executeArgs{CallID: id}}
-	}
-	if _, err := s.river.InsertManyFastTx(ctx, tx, jobs); err != nil {
-		return fmt.Errorf("insert execute jobs: %w", err)
-	}
-	return nil
-}
-
 func readIDs(ctx context.Context, db postgres.Querier, sql string, args ...any) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
+	rows, _ := db.Query(ctx, sql, args...)
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }

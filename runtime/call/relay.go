@@ -8,26 +8,26 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// EventChannel carries, with NOTIFY, what happens to calls on their way to the processes where
-// somebody waits for them, and the wish to have one cancelled to the process that sends it.
-const EventChannel = "holdpoint_call_events"
+// EventChannel is the NOTIFY channel of events of calls, and of requests to cancel a call.
+const EventChannel postgres.Channel = "holdpoint_call_events"
 
-// EventKind is what an [Event] is about.
+// EventKind is the kind of an [Event].
 type EventKind string
 
 // The kinds of events.
 const (
 	EventProgress EventKind = "progress" // Params are those of notifications/progress, without a token
 	EventLog      EventKind = "log"      // Params are those of notifications/message
-	EventTask     EventKind = "task"     // the server answered with a task: it will take its time
+	EventTask     EventKind = "task"     // the server answered with a task, which may take long
 	eventCancel   EventKind = "cancel"
 )
 
-// Event is something that happened to a call on its way. Nothing depends on its arrival.
+// Event is progress of a call that is being sent. Events may be lost.
 type Event struct {
 	CallID uuid.UUID       `json:"call"`
 	Kind   EventKind       `json:"kind"`
@@ -35,89 +35,66 @@ type Event struct {
 }
 
 const (
-	maxNotice     = 7900                   // bytes that PostgreSQL takes as one payload, with a margin
-	relayInterval = 100 * time.Millisecond // between two events of a call that are sent to other processes
+	maxNotice     = 7900                   // bytes; PostgreSQL's limit is 8000
+	relayInterval = 100 * time.Millisecond // least time between two events of a call to other processes
 )
 
-// relay is the way between a call's server and whoever waits for the call, here or in another process.
+// relay connects a call's server with the call's client, which may be connected to another process.
 type relay struct {
 	s      *Service
 	c      *Call
-	limit  time.Duration // that an answer may take, and again a decision about it
-	review bool          // a reviewer decides about what the server asks
+	limit  time.Duration // for an answer, and again for a decision about it
+	review bool          // a reviewer decides the server's questions
 	cancel chan struct{}
 	once   sync.Once
 
 	mu   sync.Mutex
-	last time.Time // that an event was sent to other processes
+	last time.Time // when an event was sent to other processes
 }
 
-// relays are those of the calls that this process sends and that somebody may wish to cancel.
-type relays struct {
-	mu   sync.Mutex
-	open map[uuid.UUID]*relay
-}
-
-func newRelays() *relays { return &relays{open: map[uuid.UUID]*relay{}} }
-
-func (all *relays) add(r *relay) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.open[r.c.ID] = r
-}
-
-func (all *relays) remove(r *relay) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.open[r.c.ID] == r {
-		delete(all.open, r.c.ID)
-	}
-}
-
-func (all *relays) cancel(id uuid.UUID) bool {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	r := all.open[id]
-	if r != nil {
-		r.once.Do(func() { close(r.cancel) })
-	}
-	return r != nil
-}
-
-// meet makes the caller that the server of a call meets, until done is called.
-func (s *Service) meet(c *Call, skill *agent.Skill) (caller tool.Caller, done func()) {
-	if c.caller.zero() && !c.awaited && !c.Gated {
-		return tool.Caller{}, func() {} // nearly always
+// openRelay returns the caller for the request to a call's server. The caller of openRelay calls done after the answer.
+func (s *Service) openRelay(c *Call, skill *agent.Skill) (caller tool.Caller, done func()) {
+	if c.caller.isZero() && !c.awaited && !c.Gated {
+		return tool.Caller{}, func() {} // the usual case
 	}
 	r := &relay{s: s, c: c, limit: skill.ApprovalTimeout, review: c.Gated && skill.Questions != agent.QuestionsClient, cancel: make(chan struct{})}
-	s.relays.add(r)
+	s.relays.Store(c.ID, r)
 	caller = tool.Caller{
 		Capabilities: c.caller.Capabilities, LogLevel: c.caller.LogLevel, Depth: c.caller.Depth, Cancel: r.cancel,
-		Task: func() { r.tell(EventTask, nil) },
+		Task: func() { r.publishEvent(EventTask, nil) },
 	}
 	if c.caller.Capabilities != nil {
-		caller.Ask = r.ask
+		caller.Ask = r.askClient
 	}
 	if c.caller.Progress {
-		caller.Progress = func(params json.RawMessage) { r.tell(EventProgress, params) }
+		caller.Progress = func(params json.RawMessage) { r.publishEvent(EventProgress, params) }
 	}
 	if c.caller.LogLevel != "" {
-		caller.Log = func(params json.RawMessage) { r.tell(EventLog, params) }
+		caller.Log = func(params json.RawMessage) { r.publishEvent(EventLog, params) }
 	}
-	return caller, func() { s.relays.remove(r) }
+	return caller, func() { s.relays.CompareAndDelete(c.ID, r) }
 }
 
-// tell tells whoever waits here, or else those elsewhere, who may miss some of it.
-func (r *relay) tell(kind EventKind, params json.RawMessage) {
+// cancelRelay asks the server of a call to cancel its task. It reports whether this process is sending the call.
+func (s *Service) cancelRelay(id uuid.UUID) bool {
+	found, sending := s.relays.Load(id)
+	if r, ok := found.(*relay); ok {
+		r.once.Do(func() { close(r.cancel) })
+	}
+	return sending
+}
+
+// publishEvent passes an event to the listeners of this process, or, at a limited rate, to other processes.
+func (r *relay) publishEvent(kind EventKind, params json.RawMessage) {
 	e := Event{r.c.ID, kind, params}
-	if r.s.hub.tell(e) || !r.due(kind) {
+	if r.s.hub.publish(e) || !r.mayNotify(kind) {
 		return
 	}
-	r.s.background.Go(func() { r.s.broadcast(r.s.running, e) })
+	r.s.background.Go(func() { r.s.notifyProcesses(r.s.running, e) })
 }
 
-// due reports whether another event may be sent to other processes.
-func (r *relay) due(kind EventKind) bool {
+// mayNotify reports whether an event may be sent to other processes now.
+func (r *relay) mayNotify(kind EventKind) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.s.Now()
@@ -128,17 +105,17 @@ func (r *relay) due(kind EventKind) bool {
 	return true
 }
 
-func (s *Service) broadcast(ctx context.Context, e Event) {
+func (s *Service) notifyProcesses(ctx context.Context, e Event) {
 	payload, err := json.Marshal(e)
 	if err != nil || len(payload) > maxNotice {
-		return // it would be nice to have, no more
+		return // events may be lost
 	}
 	if _, err := s.Pool.Exec(ctx, `SELECT pg_notify($1, $2)`, EventChannel, string(payload)); err != nil && ctx.Err() == nil {
-		s.Logger.Warn("telling other processes of a call", "call", e.CallID, "kind", e.Kind, "error", err)
+		s.Logger.Warn("notifying other processes of an event", "call", e.CallID, "kind", e.Kind, "error", err)
 	}
 }
 
-// HandleEvent takes what arrives on [EventChannel].
+// HandleEvent handles a notification on [EventChannel].
 func (s *Service) HandleEvent(payload string) {
 	var e Event
 	if err := json.Unmarshal([]byte(payload), &e); err != nil {
@@ -146,8 +123,38 @@ func (s *Service) HandleEvent(payload string) {
 		return
 	}
 	if e.Kind == eventCancel {
-		s.relays.cancel(e.CallID)
+		s.cancelRelay(e.CallID)
 		return
 	}
-	s.hub.tell(e)
+	s.hub.publish(e)
+}
+
+// Caller has the capabilities of a call's client. The zero value has none.
+type Caller struct {
+	// Capabilities are those of elicitation, sampling and roots that the client declared, as an MCP
+	// ClientCapabilities object. Nil: the client cannot be asked.
+	Capabilities json.RawMessage `json:"capabilities,omitempty"`
+	// LogLevel is the lowest level of log messages for the client. Empty: none.
+	LogLevel string `json:"log_level,omitempty"`
+	// Progress means that the client wants progress notifications.
+	Progress bool `json:"progress,omitempty"`
+	// Depth is the number of agents between the client and this call.
+	Depth int `json:"depth,omitempty"`
+}
+
+func (c Caller) isZero() bool {
+	return c.Capabilities == nil && c.LogLevel == "" && !c.Progress && c.Depth == 0
+}
+
+// encodeColumn returns the value of the column caller. Nil: no capabilities.
+func (c Caller) encodeColumn() *string {
+	if c.isZero() {
+		return nil
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil // invalid JSON counts as no capabilities
+	}
+	s := string(text)
+	return &s
 }

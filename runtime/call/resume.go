@@ -14,109 +14,109 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// resume lets a call go on that waited for a connection: to the reviewers, to its server, or, where it was
-// approved before, to the check at dispatch. What is still not connected goes on waiting.
-func (s *Service) resume(ctx context.Context, id uuid.UUID) error {
-	c, err := s.load(ctx, id)
+// resumeCall resumes a call that waits for a connection. It is parked, sent, or, if it had been approved, approved again. It does
+// nothing if the connection is still missing.
+func (s *Service) resumeCall(ctx context.Context, id uuid.UUID) error {
+	c, err := s.loadCall(ctx, id)
 	if err != nil || c.Status != NeedsConnection {
 		return err
 	}
 	ctx = c.trace.In(ctx)
 	skill, server, err := s.Agents.Skill(ctx, c.SkillID)
 	if errors.Is(err, agent.ErrNotFound) {
-		return s.moveOn(ctx, c, denied(CodeSkillChanged, "the skill was removed").outcome, nil)
+		return s.endConnectionWait(ctx, c, newDenial(CodeSkillChanged, skillRemoved).outcome, nil)
 	}
 	if err != nil {
 		return err
 	}
 	if r := checkPrincipal(c, server); r != nil {
-		return s.moveOn(ctx, c, r.outcome, nil)
+		return s.endConnectionWait(ctx, c, r.outcome, nil)
 	}
 	var partial bool
 	if err := s.Pool.QueryRow(ctx, `SELECT partial FROM call_connections WHERE call_id = $1`, id).Scan(&partial); err != nil {
 		return err
 	}
-	if connect, err := s.missing(ctx, server.For(c.PrincipalID)); err != nil || holds(connect, partial) {
+	if connect, err := s.checkConnection(ctx, server.For(c.PrincipalID)); err != nil || blocksCall(connect, partial) {
 		return err
 	}
 	decided, err := approval.Get(ctx, s.Pool, id)
 	switch {
 	case err == nil && decided.Status == approval.Approved:
-		return s.moveOn(ctx, c, outcome{status: Approved}, func(tx pgx.Tx) error { return approval.Renew(ctx, tx, id) })
+		return s.endConnectionWait(ctx, c, outcome{status: Approved}, func(tx pgx.Tx) error { return approval.Renew(ctx, tx, id) })
 	case !errors.Is(err, approval.ErrNotFound):
 		return err
 	}
 	return s.resumeAdmitted(ctx, c, skill, server)
 }
 
-// resumeAdmitted takes a call on that nobody decided about yet, for the tool as its server offers it now.
+// resumeAdmitted resumes a call that has no decision, with the present definition of its tool.
 func (s *Service) resumeAdmitted(ctx context.Context, c *Call, skill *agent.Skill, server tool.Server) error {
 	_, err := s.Discovery.List(ctx, server.For(c.PrincipalID), skill.TrustNewTools)
 	if failure, ok := errors.AsType[*tool.Failure](err); ok && failure.Connect != nil {
-		return nil // it goes on waiting
+		return nil // it continues to wait
 	}
 	assigned, err := s.Agents.Assigned(ctx, c.AgentID, c.SkillID, c.Tool)
 	if err != nil {
 		return err
 	}
 	if !assigned {
-		return s.moveOn(ctx, c, denied(CodeAssignmentRevoked, "the agent may no longer use this tool").outcome, nil)
+		return s.endConnectionWait(ctx, c, newDenial(CodeAssignmentRevoked, toolUnassigned).outcome, nil)
 	}
 	offered, err := s.Discovery.Definition(ctx, c.Pin)
 	if err != nil {
 		return err
 	}
-	a, err := s.admit(ctx, c, skill, server, offered)
+	a, err := s.admitCall(ctx, c, skill, server, offered)
 	switch {
 	case err != nil:
 		return err
 	case a.refusal != nil:
-		return s.moveOn(ctx, c, a.refusal.outcome, nil)
+		return s.endConnectionWait(ctx, c, a.refusal.outcome, nil)
 	case a.verdict.Action == approval.Park:
-		return s.parkResumed(ctx, c, skill, a.verdict)
+		return s.parkResumed(ctx, c, a)
 	default:
 		c.Gated = false
-		return s.sendResumed(ctx, c, skill, a)
+		return s.sendResumed(ctx, c, a)
 	}
 }
 
-// parkResumed puts a call before the reviewers.
-func (s *Service) parkResumed(ctx context.Context, c *Call, skill *agent.Skill, verdict approval.Verdict) error {
-	a, err := s.Agents.AgentByID(ctx, c.AgentID)
+// parkResumed parks a resumed call.
+func (s *Service) parkResumed(ctx context.Context, c *Call, a *admission) error {
+	by, err := s.Agents.AgentByID(ctx, c.AgentID)
 	if err != nil {
 		return err
 	}
-	c.Gated, c.Agent, c.Skill = true, a.Name, skill.Name
-	waits := parking{call: c, request: approvalRequest(c, a, skill, verdict), alone: s.alone(ctx, c)}
-	return s.moveOn(ctx, c, outcome{status: Parked}, func(tx pgx.Tx) error {
-		deadlines, err := s.parkedNow(ctx, tx, []parking{waits})
+	c.Gated, c.Agent, c.Skill = true, by.Name, a.skill.Name
+	waits := parking{call: c, request: newApprovalRequest(c, by, a), lacksReviewer: s.lacksReviewer(ctx, c)}
+	return s.endConnectionWait(ctx, c, outcome{status: Parked}, func(tx pgx.Tx) error {
+		deadlines, err := s.insertApprovals(ctx, tx, []parking{waits})
 		if err != nil {
 			return err
 		}
-		_, err = s.river.InsertManyTx(ctx, tx, []river.InsertManyParams{expireJob(c.ID, deadlines[c.ID])})
+		_, err = s.river.InsertManyTx(ctx, tx, []river.InsertManyParams{newExpireJob(c.ID, deadlines[c.ID])})
 		return err
 	})
 }
 
-// sendResumed claims an auto-approved call and sends it.
-func (s *Service) sendResumed(ctx context.Context, c *Call, skill *agent.Skill, a *admission) error {
+// sendResumed claims and sends a resumed call that is auto-approved.
+func (s *Service) sendResumed(ctx context.Context, c *Call, a *admission) error {
 	if !s.flights.add(c.ID, s.pulse.currentRun()) {
 		return nil
 	}
-	err := s.moveOn(ctx, c, outcome{status: Executing}, nil)
+	err := s.endConnectionWait(ctx, c, outcome{status: Executing}, nil)
 	if err != nil || c.Status != Executing {
-		s.hurry()
+		s.triggerRecovery()
 		s.flights.release(c.ID)
 		return err
 	}
 	c.claimedBy, c.awaited = s.Instance, true
-	s.background.Go(func() { s.send(c, skill, a.server, a.definition) })
+	s.background.Go(func() { s.sendCall(c, a.target) })
 	return nil
 }
 
-// moveOn ends a call's wait for a connection, and takes it to the next status, or to its end. When another
-// did so before, it does nothing, and c stays as it was.
-func (s *Service) moveOn(ctx context.Context, c *Call, to outcome, also func(tx pgx.Tx) error) error {
+// endConnectionWait ends a call's wait for a connection with the next status, and runs also in the same transaction. If the wait has
+// ended, it does nothing, and c keeps its status.
+func (s *Service) endConnectionWait(ctx context.Context, c *Call, to outcome, also func(tx pgx.Tx) error) error {
 	m := &move{event: onResume, id: c.ID, agentID: c.AgentID, outcome: to, data: map[string]any{"status": to.status}}
 	if to.code != "" {
 		m.data["code"] = to.code

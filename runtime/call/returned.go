@@ -17,23 +17,19 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// Bounds on the resources of one result that are remembered; others cannot be read because of it.
+// Bounds on the stored resources of one result. Others cannot be read through the result.
 const (
 	maxReturned    = 1000
 	maxReturnedURI = 8 << 10 // bytes
 )
 
-// Returned finds the skills of whose succeeded calls in a conversation one returned a resource with this URI, as a link or
-// embedded.
-func (s *Service) Returned(ctx context.Context, viewer Viewer, conversation uuid.UUID, uri string) ([]uuid.UUID, error) {
+// FindReturningSkills returns the skills whose succeeded calls in a conversation returned a resource, as a link or embedded.
+func (s *Service) FindReturningSkills(ctx context.Context, viewer Viewer, conversation uuid.UUID, uri string) ([]uuid.UUID, error) {
 	hash := sha256.Sum256([]byte(uri))
-	rows, err := s.Pool.Query(ctx, `SELECT r.skill_id FROM call_resources r JOIN calls c ON c.id = r.call_id
+	rows, _ := s.Pool.Query(ctx, `SELECT r.skill_id FROM call_resources r JOIN calls c ON c.id = r.call_id
 		WHERE r.conversation_id = $1 AND r.uri_hash = $2 AND c.status = 'succeeded'
 			AND c.conversation_id = $1 AND c.agent_id = $3 AND c.principal_id IS NOT DISTINCT FROM $4`,
 		conversation, hash[:], viewer.AgentID, postgres.OrNull(viewer.PrincipalID))
-	if err != nil {
-		return nil, fmt.Errorf("find a returned resource: %w", err)
-	}
 	skills, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	if err != nil {
 		return nil, fmt.Errorf("find a returned resource: %w", err)
@@ -41,13 +37,13 @@ func (s *Service) Returned(ctx context.Context, viewer Viewer, conversation uuid
 	return skills, nil
 }
 
-// insertReturnedSQL remembers the resources of calls that this very transaction finished.
+// insertReturnedSQL stores the resources of calls that the current transaction finished.
 const insertReturnedSQL = `INSERT INTO call_resources (conversation_id, uri_hash, skill_id, call_id)
 	SELECT e.conversation_id, e.uri_hash, e.skill_id, e.subject_id
 	FROM unnest($1::uuid[], $2::bytea[], $3::uuid[], $4::uuid[]) AS e(conversation_id, uri_hash, skill_id, subject_id)
 	WHERE ` + justWritten + ` ON CONFLICT DO NOTHING`
 
-// queueReturned adds to the batch that writes outcomes what the results returned.
+// queueReturned adds the resources of results to the batch that writes outcomes.
 func queueReturned(batch *pgx.Batch, moves []*move) {
 	rows := returnedRows(moves)
 	if len(rows) == 0 {
@@ -67,7 +63,7 @@ type returnedRow struct {
 	hash                      [sha256.Size]byte
 }
 
-// returnedRows are in the order of their key, so that two transactions with the same resources wait for each other one way only.
+// returnedRows returns rows in the order of their key, so that two transactions with the same resources cannot deadlock.
 func returnedRows(moves []*move) []returnedRow {
 	var rows []returnedRow
 	for _, m := range moves {
@@ -85,12 +81,12 @@ func returnedRows(moves []*move) []returnedRow {
 	return rows
 }
 
-// returnedURIs are the resources in a result's content, links and embedded ones.
+// returnedURIs returns the URIs of the linked and embedded resources of a result.
 func returnedURIs(result json.RawMessage) []string {
 	if !bytes.Contains(result, []byte("resource")) && !bytes.Contains(result, []byte(`\u`)) {
-		return nil // nearly always
+		return nil // the usual case
 	}
-	var read struct { // names count to the letter, and none may stand twice
+	var read struct { // jsonv2 compares names exactly and refuses duplicates
 		Content []struct {
 			Type     string `json:"type"`
 			URI      string `json:"uri"`
@@ -100,7 +96,7 @@ func returnedURIs(result json.RawMessage) []string {
 		} `json:"content"`
 	}
 	if jsonv2.Unmarshal(result, &read, jsontext.AllowInvalidUTF8(false)) != nil {
-		return nil // what is not understood opens nothing
+		return nil // an unreadable result gives no access
 	}
 	var uris []string
 	for _, block := range read.Content {

@@ -17,19 +17,17 @@ import (
 
 // returning has the server answer with this content.
 func (w *world) returning(content string, isError bool) {
-	w.source.mu.Lock()
-	defer w.source.mu.Unlock()
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		if isError {
 			return tool.Result{Raw: json.RawMessage(`{"isError":true,"content":` + content + `}`), IsError: true}, nil
 		}
 		return tool.Result{Raw: json.RawMessage(`{"content":` + content + `}`)}, nil
-	}
+	})
 }
 
 func (w *world) returned(viewer call.Viewer, conversation uuid.UUID, uri string) []uuid.UUID {
 	w.t.Helper()
-	skills, err := w.calls.Returned(w.t.Context(), viewer, conversation, uri)
+	skills, err := w.calls.FindReturningSkills(w.t.Context(), viewer, conversation, uri)
 	check(w.t, err)
 	return skills
 }

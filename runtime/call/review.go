@@ -20,7 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// QuestionStatus is where a question of a server stands.
+// QuestionStatus is the state of a question.
 type QuestionStatus string
 
 // The statuses of a question. All but the first two are final.
@@ -28,26 +28,26 @@ const (
 	QuestionAsked      QuestionStatus = "asked"      // the client may answer
 	QuestionPending    QuestionStatus = "pending"    // a reviewer decides
 	QuestionAnswered   QuestionStatus = "answered"   // the server gets the answer
-	QuestionDeclined   QuestionStatus = "declined"   // the client declined; the server gets that and no data
+	QuestionDeclined   QuestionStatus = "declined"   // the client declined; the server gets no data
 	QuestionUnanswered QuestionStatus = "unanswered" // the client did not answer in time
 	QuestionRejected   QuestionStatus = "rejected"   // by a reviewer
 	QuestionExpired    QuestionStatus = "expired"    // no reviewer decided in time
-	QuestionWithdrawn  QuestionStatus = "withdrawn"  // nobody needs an answer any more
+	QuestionWithdrawn  QuestionStatus = "withdrawn"  // an answer is no longer needed
 )
 
-func (s QuestionStatus) open() bool { return s == QuestionAsked || s == QuestionPending }
+func (s QuestionStatus) isOpen() bool { return s == QuestionAsked || s == QuestionPending }
 
-// Review is what a reviewer decides about a question.
+// Review is the part of a question that a reviewer decides.
 type Review string
 
 // The reviews.
 const (
-	ReviewNone     Review = ""         // nothing: it is only recorded
+	ReviewNone     Review = ""         // nothing; the question is only recorded
 	ReviewQuestion Review = "question" // the question, before the client sees it
-	ReviewAnswer   Review = "answer"   // the question together with the client's answer, before the server gets that
+	ReviewAnswer   Review = "answer"   // the question with the client's answer, before the server gets the answer
 )
 
-// AskedQuestion is a question with all that became of it, for people.
+// AskedQuestion is a question with its answer and decision.
 type AskedQuestion struct {
 	CallID     uuid.UUID
 	Number     int
@@ -57,10 +57,10 @@ type AskedQuestion struct {
 	Review     Review
 	Status     QuestionStatus
 	Answer     Answer          // of the client; zero: none
-	Digest     approval.Digest // of what a reviewer decides, or decided, about; zero: nothing yet
+	Digest     approval.Digest // of the envelope that a reviewer decides; zero: none yet
 	AskedAt    time.Time
 	AnsweredAt *time.Time
-	Deadline   *time.Time // of the client while asked, of the reviewer while pending
+	Deadline   *time.Time // the client's while asked, the reviewer's while pending
 	DecidedAt  *time.Time
 	DecidedBy  uuid.UUID // uuid.Nil: nobody
 	Note       string    // of the reviewer
@@ -78,24 +78,14 @@ const (
 func (q *AskedQuestion) IsURL() bool { return isURL(q.Method, q.Params) }
 
 func isURL(method string, params []byte) bool {
-	var elicitation struct { // names count to the letter
+	var elicitation struct { // jsonv2 compares names exactly
 		Mode string `json:"mode"`
 	}
 	return method == methodElicit && jsonv2.Unmarshal(params, &elicitation, jsontext.AllowInvalidUTF8(true)) == nil && elicitation.Mode == "url"
 }
 
-func reviewOf(q tool.Question) Review {
-	switch {
-	case q.Method == methodRoots:
-		return ReviewNone
-	case isURL(q.Method, q.Params):
-		return ReviewQuestion
-	}
-	return ReviewAnswer
-}
-
-// envelope is what a decision about the question is about.
-func (q *AskedQuestion) envelope() approval.QuestionEnvelope {
+// buildEnvelope returns the envelope of the question, whose digest a decision carries.
+func (q *AskedQuestion) buildEnvelope() approval.QuestionEnvelope {
 	e := approval.QuestionEnvelope{ApprovalID: q.CallID, Number: q.Number, Method: q.Method, Params: q.Params}
 	if q.Review == ReviewAnswer {
 		e.Answer = q.Answer.Result
@@ -116,8 +106,8 @@ const (
 	actionCancel = "cancel"
 )
 
-// action is what the client answered to an elicitation; what is neither accept nor cancel counts as decline.
-func (q *AskedQuestion) action() string {
+// elicitationAction returns the action of the client's answer to an elicitation. Any unknown action counts as decline.
+func (q *AskedQuestion) elicitationAction() string {
 	var answer struct {
 		Action string `json:"action"`
 	}
@@ -127,8 +117,8 @@ func (q *AskedQuestion) action() string {
 	return "decline"
 }
 
-// take notes the client's answer, and who has to do what next.
-func (q *AskedQuestion) take(a Answer) {
+// recordAnswer sets the client's answer and the next status.
+func (q *AskedQuestion) recordAnswer(a Answer) {
 	q.Answer, q.Status = a, QuestionAnswered
 	switch {
 	case q.Review == ReviewNone:
@@ -140,29 +130,29 @@ func (q *AskedQuestion) take(a Answer) {
 	clean, err := CleanArguments(a.Result)
 	if err != nil {
 		message, _ := json.Marshal( //nolint:errchkjson // a string
-			"a reviewer cannot be shown this answer: " + doorReason(err, "answer")) // strings always have a form in JSON
+			"a reviewer cannot be shown this answer: " + doorReason(err, "answer"))
 		q.Answer = Answer{Error: json.RawMessage(`{"code":` + strconv.Itoa(codeInternal) + `,"message":` + string(message) + `}`)}
 		q.Status = QuestionDeclined
 		return
 	}
 	q.Answer.Result = clean
 	switch {
-	case q.Method == methodElicit && q.action() != actionAccept:
+	case q.Method == methodElicit && q.elicitationAction() != actionAccept:
 		q.Status = QuestionDeclined
 	case q.Review == ReviewAnswer:
 		q.Status = QuestionPending
-		q.Digest = q.envelope().Digest()
+		q.Digest = q.buildEnvelope().Digest()
 	}
 }
 
-// JSON-RPC codes. codeRefused is what the protocol's example of a person who refuses sampling has.
+// JSON-RPC codes. codeRefused is the code of MCP's example of a refused sampling request.
 const (
 	codeRefused       = -1
 	codeInvalidParams = -32602
 	codeInternal      = -32603
 )
 
-// refusedQuestion is the error that a server gets in place of an answer. It carries no words of a client.
+// refusedQuestion returns the error that a server gets instead of an answer. It contains no text of the client.
 func refusedQuestion(code int, message string) *tool.Failure {
 	text, _ := json.Marshal(message) //nolint:errchkjson // a string
 	return &tool.Failure{
@@ -171,7 +161,7 @@ func refusedQuestion(code int, message string) *tool.Failure {
 	}
 }
 
-// doorReason says in one line what the door refused.
+// doorReason returns the reason of a [DoorError] in one line.
 func doorReason(err error, subject string) string {
 	if refused, ok := errors.AsType[*DoorError](err); ok {
 		return subject + refused.Pointer + ": " + refused.Reason
@@ -179,18 +169,18 @@ func doorReason(err error, subject string) string {
 	return subject + ": " + err.Error()
 }
 
-// deliverable is what the server gets for a question that has ended. It is the one place from which an answer reaches a
-// server: where a reviewer decides, only what the committed decision's digest covers passes.
-func (q *AskedQuestion) deliverable() (json.RawMessage, error) {
+// releaseAnswer returns the answer to a question that has ended. An answer reaches a server only through this function. If a reviewer
+// decides, it releases only an answer that the digest of the committed decision covers.
+func (q *AskedQuestion) releaseAnswer() (json.RawMessage, error) {
 	switch q.Status {
 	case QuestionAnswered:
-		return q.answered()
+		return q.checkAnswer()
 	case QuestionDeclined:
-		return q.refusal(q.action(), "the client refused this request")
+		return q.buildRefusal(q.elicitationAction(), "the client refused this request")
 	case QuestionRejected:
-		return q.refusal("decline", "a reviewer rejected this request")
+		return q.buildRefusal("decline", "a reviewer rejected this request")
 	case QuestionExpired:
-		return q.refusal("decline", "no reviewer decided about this request in time")
+		return q.buildRefusal("decline", "no reviewer decided about this request in time")
 	case QuestionUnanswered:
 		return nil, errNotAnswered
 	case QuestionAsked, QuestionPending, QuestionWithdrawn:
@@ -198,7 +188,7 @@ func (q *AskedQuestion) deliverable() (json.RawMessage, error) {
 	return nil, errWithdrawn
 }
 
-func (q *AskedQuestion) answered() (json.RawMessage, error) {
+func (q *AskedQuestion) checkAnswer() (json.RawMessage, error) {
 	switch {
 	case q.Review == ReviewNone && q.Answer.Error != nil:
 		return nil, &tool.Failure{Kind: tool.JSONRPCError, Message: "the client answered with an error", RPC: q.Answer.Error}
@@ -207,22 +197,22 @@ func (q *AskedQuestion) answered() (json.RawMessage, error) {
 	case q.Review == ReviewNone:
 		return q.Answer.Result, nil
 	}
-	digest := q.envelope().Digest()
+	digest := q.buildEnvelope().Digest()
 	if q.DecidedAt == nil || subtle.ConstantTimeCompare(digest[:], q.Digest[:]) != 1 {
 		return nil, refusedQuestion(codeInternal, "the answer is not what a reviewer approved")
 	}
-	if q.Review == ReviewQuestion { // all that the client may say to an approved URL
-		return json.RawMessage(`{"action":"` + q.action() + `"}`), nil
+	if q.Review == ReviewQuestion { // the only member of an answer to an approved URL
+		return json.RawMessage(`{"action":"` + q.elicitationAction() + `"}`), nil
 	}
 	return q.Answer.Result, nil
 }
 
-// refusal is a refused elicitation's result without data, or the error of anything else.
-func (q *AskedQuestion) refusal(action, message string) (json.RawMessage, error) {
+// buildRefusal returns the result of a refused elicitation, without data, or an error for any other question.
+func (q *AskedQuestion) buildRefusal(action, message string) (json.RawMessage, error) {
 	if q.Method != methodElicit {
 		return nil, refusedQuestion(codeRefused, message)
 	}
-	if action == actionAccept { // an answer that the door refused
+	if action == actionAccept { // CleanArguments refused the answer
 		action = "decline"
 	}
 	return json.RawMessage(`{"action":"` + action + `"}`), nil
@@ -231,7 +221,7 @@ func (q *AskedQuestion) refusal(action, message string) (json.RawMessage, error)
 const questionColumns = `call_id, number, key, method, params, coalesce(review, ''), status, answer, error, coalesce(digest, ''),
 	asked_at, answered_at, deadline, decided_at, coalesce(decided_by, '00000000-0000-0000-0000-000000000000'), coalesce(note, ''), ended_at`
 
-func (q *AskedQuestion) targets() []any {
+func (q *AskedQuestion) scanTargets() []any {
 	return []any{
 		&q.CallID, &q.Number, &q.Key, &q.Method, (*[]byte)(&q.Params), &q.Review, &q.Status, (*[]byte)(&q.Answer.Result), (*[]byte)(&q.Answer.Error),
 		digestScanner{&q.Digest},
@@ -239,7 +229,7 @@ func (q *AskedQuestion) targets() []any {
 	}
 }
 
-// digestScanner reads a digest, or none where the column is empty.
+// digestScanner reads a digest; an empty column is a zero digest.
 type digestScanner struct{ to *approval.Digest }
 
 // ScanBytes implements [pgtype.BytesScanner].
@@ -251,35 +241,32 @@ func (d digestScanner) ScanBytes(b []byte) error {
 	return nil
 }
 
-// presentQuestions shows questions as what they are before anyone has written it: of a call that is on its way no more
-// they are withdrawn, and overdue ones have ended.
+// presentQuestions is SQL for questions with their present status, which may not be stored yet: questions of a call that is no longer
+// executing are withdrawn, and overdue ones have ended.
 const presentQuestions = `(SELECT q.call_id, q.number, q.key, q.method, q.params, q.review, q.answer, q.error, q.digest, q.asked_at, q.answered_at,
 	q.deadline, q.decided_at, q.decided_by, q.note, q.ended_at,
 	CASE WHEN q.ended_at IS NOT NULL THEN q.status WHEN c.status <> 'executing' THEN 'withdrawn'
 		WHEN coalesce(q.deadline > holdpoint_now(), true) THEN q.status WHEN q.status = 'pending' THEN 'expired' ELSE 'unanswered' END AS status
 	FROM call_questions q JOIN calls c ON c.id = q.call_id) AS call_questions`
 
-// AskedQuestions are all questions that a call's server asked, in their order.
-func (s *Service) AskedQuestions(ctx context.Context, id uuid.UUID) ([]AskedQuestion, error) {
+// ListQuestions returns all questions of a call, in their order.
+func (s *Service) ListQuestions(ctx context.Context, id uuid.UUID) ([]AskedQuestion, error) {
 	return s.readQuestions(ctx, `WHERE call_id = $1 ORDER BY number`, id)
 }
 
-// PendingQuestions are those that wait for a reviewer, the most urgent first, at most limit.
-func (s *Service) PendingQuestions(ctx context.Context, limit int) ([]AskedQuestion, error) {
+// ListPendingQuestions returns up to limit questions that wait for a reviewer, the most urgent first.
+func (s *Service) ListPendingQuestions(ctx context.Context, limit int) ([]AskedQuestion, error) {
 	return s.readQuestions(ctx, `WHERE call_id IN (SELECT call_id FROM call_questions WHERE status = 'pending') AND status = 'pending'
 		ORDER BY deadline, call_id, number LIMIT $1`, limit)
 }
 
-// PendingQuestionsOf are those of some calls that wait for a reviewer.
-func (s *Service) PendingQuestionsOf(ctx context.Context, calls []uuid.UUID) ([]AskedQuestion, error) {
+// ListPendingQuestionsOf returns the questions of calls that wait for a reviewer.
+func (s *Service) ListPendingQuestionsOf(ctx context.Context, calls []uuid.UUID) ([]AskedQuestion, error) {
 	return s.readQuestions(ctx, `WHERE call_id = ANY($1) AND status = 'pending' ORDER BY deadline, call_id, number`, calls)
 }
 
 func (s *Service) readQuestions(ctx context.Context, where string, arg any) ([]AskedQuestion, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT `+questionColumns+` FROM `+presentQuestions+` `+where, arg)
-	if err != nil {
-		return nil, fmt.Errorf("read questions: %w", err)
-	}
+	rows, _ := s.Pool.Query(ctx, `SELECT `+questionColumns+` FROM `+presentQuestions+` `+where, arg)
 	list, err := pgx.CollectRows(rows, scanQuestion)
 	if err != nil {
 		return nil, fmt.Errorf("read questions: %w", err)
@@ -288,11 +275,11 @@ func (s *Service) readQuestions(ctx context.Context, where string, arg any) ([]A
 }
 
 func scanQuestion(row pgx.CollectableRow) (q AskedQuestion, err error) {
-	return q, row.Scan(q.targets()...)
+	return q, row.Scan(q.scanTargets()...)
 }
 
-// lockQuestion takes the question's row lock and returns it as it is by the database's clock, read once the lock was
-// held. ErrNotFound.
+// lockQuestion locks a question and returns it with its present status, by the database's clock after the lock was taken. Errors:
+// ErrNotFound.
 func lockQuestion(ctx context.Context, tx pgx.Tx, id uuid.UUID, number int) (AskedQuestion, error) {
 	batch := &pgx.Batch{}
 	batch.Queue(`SELECT FROM call_questions WHERE call_id = $1 AND number = $2 FOR UPDATE`, id, number)
@@ -316,17 +303,17 @@ func lockQuestion(ctx context.Context, tx pgx.Tx, id uuid.UUID, number int) (Ask
 	return q, nil
 }
 
-// QuestionDecision is what a reviewer said about a question.
+// QuestionDecision is a reviewer's decision about a question.
 type QuestionDecision struct {
 	CallID  uuid.UUID
 	Number  int
 	Approve bool
-	Digest  string    // as it was shown with the question
-	Note    string    // for people; no server and no agent reads it
+	Digest  string    // of the question that the reviewer saw
+	Note    string    // for people; servers and agents do not see it
 	By      uuid.UUID // the person
 }
 
-// QuestionConflictError tells a late decision what became of the question before.
+// QuestionConflictError is the error of a late decision. It has the present question.
 type QuestionConflictError struct {
 	Question AskedQuestion
 }
@@ -335,7 +322,7 @@ func (e *QuestionConflictError) Error() string {
 	return fmt.Sprintf("question %d of call %s was %s before", e.Question.Number, e.Question.CallID, e.Question.Outcome())
 }
 
-// Outcome is how the question was decided, or else its status.
+// Outcome returns the decision about the question, or else its status.
 func (q *AskedQuestion) Outcome() string {
 	if q.DecidedAt != nil && q.Status != QuestionRejected && q.Status != QuestionExpired {
 		return string(approval.Approved)
@@ -343,8 +330,7 @@ func (q *AskedQuestion) Outcome() string {
 	return string(q.Status)
 }
 
-// DecideQuestion records a reviewer's decision about a question, in one transaction with its audit event. The process
-// that sends the call goes on once that is committed.
+// DecideQuestion records a reviewer's decision about a question and its audit event in one transaction.
 // Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, *[QuestionConflictError].
 func (s *Service) DecideQuestion(ctx context.Context, d QuestionDecision) (AskedQuestion, error) {
 	q, err := s.decideQuestion(ctx, d)
@@ -356,7 +342,7 @@ func (s *Service) DecideQuestion(ctx context.Context, d QuestionDecision) (Asked
 }
 
 func (s *Service) decideQuestion(ctx context.Context, d QuestionDecision) (decided AskedQuestion, err error) {
-	c, err := s.load(ctx, d.CallID)
+	c, err := s.loadCall(ctx, d.CallID)
 	if errors.Is(err, ErrNotFound) {
 		return decided, approval.ErrNotFound
 	}
@@ -371,7 +357,18 @@ func (s *Service) decideQuestion(ctx context.Context, d QuestionDecision) (decid
 		if err != nil {
 			return err
 		}
-		if err := s.mayDecideQuestion(ctx, tx, c, &q, d); err != nil {
+		// In the order of [Service.Decide]: digest, status, person.
+		digest, err := approval.ParseDigest(d.Digest)
+		switch {
+		case err != nil:
+			return err
+		case q.storedDigest() == nil || subtle.ConstantTimeCompare(digest[:], q.Digest[:]) != 1:
+			return approval.ErrDigestMismatch
+		case q.Status != QuestionPending:
+			return &QuestionConflictError{Question: q}
+		}
+		made := approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}
+		if err := s.checkConflictOfInterest(ctx, tx, made, d.By); err != nil {
 			return err
 		}
 		decided, err = s.settleQuestion(ctx, tx, &q, d)
@@ -380,102 +377,81 @@ func (s *Service) decideQuestion(ctx context.Context, d QuestionDecision) (decid
 	return decided, err
 }
 
-// mayDecideQuestion checks a decision in the order of [Service.Decide]: digest, state, person.
-func (s *Service) mayDecideQuestion(ctx context.Context, tx pgx.Tx, c *Call, q *AskedQuestion, d QuestionDecision) error {
-	digest, err := approval.ParseDigest(d.Digest)
-	switch {
-	case err != nil:
-		return err
-	case q.storedDigest() == nil || subtle.ConstantTimeCompare(digest[:], q.Digest[:]) != 1:
-		return approval.ErrDigestMismatch
-	case q.Status != QuestionPending:
-		return &QuestionConflictError{Question: *q}
-	}
-	return s.notOwn(ctx, tx, approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}, d.By)
-}
-
 func (s *Service) settleQuestion(ctx context.Context, tx pgx.Tx, q *AskedQuestion, d QuestionDecision) (AskedQuestion, error) {
-	verb, next := "rejected", QuestionRejected
+	action, next := audit.QuestionRejected, QuestionRejected
 	switch {
 	case d.Approve && q.Review == ReviewQuestion:
-		verb, next = "approved", QuestionAsked
+		action, next = audit.QuestionApproved, QuestionAsked
 	case d.Approve:
-		verb, next = "approved", QuestionAnswered
+		action, next = audit.QuestionApproved, QuestionAnswered
 	}
-	rows, err := tx.Query(ctx, `UPDATE call_questions SET status = $3, decided_at = holdpoint_now(), decided_by = $4, note = nullif($5, ''),
+	rows, _ := tx.Query(ctx, `UPDATE call_questions SET status = $3, decided_at = holdpoint_now(), decided_by = $4, note = nullif($5, ''),
 			ended_at = CASE WHEN $3 <> 'asked' THEN holdpoint_now() END,
 			deadline = CASE WHEN $3 = 'asked' THEN holdpoint_now() + timeout_ms * interval '1 millisecond' ELSE deadline END
 		WHERE call_id = $1 AND number = $2 AND status = 'pending' RETURNING `+questionColumns, q.CallID, q.Number, next, d.By, d.Note)
-	if err != nil {
-		return *q, err
-	}
 	settled, err := pgx.CollectExactlyOneRow(rows, scanQuestion)
 	if err != nil {
 		return *q, err
 	}
-	if err := s.settledQuestions(ctx, tx, q.CallID); err != nil {
+	if err := s.withdrawAttention(ctx, tx, q.CallID); err != nil {
 		return settled, err
 	}
 	return settled, s.recordQuestion(ctx, tx, audit.Event{
-		Actor: audit.Person(d.By), Action: "question." + verb, Subject: q.CallID,
+		Actor: audit.Person(d.By), Action: action, Subject: q.CallID,
 		Data: map[string]any{"question": q.Number, "method": q.Method, "digest": q.Digest.String(), "note": d.Note},
 	})
 }
 
-// expireQuestions ends those of a call's questions that are overdue.
-func (s *Service) expireQuestions(ctx context.Context, c *Call, numbers []int) error {
+// endQuestions ends open questions of a call: the overdue ones as unanswered or expired, or all as withdrawn.
+func (s *Service) endQuestions(ctx context.Context, c *Call, numbers []int, overdue bool) error {
 	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		return s.endQuestions(ctx, tx, c, `SELECT number, status FROM call_questions WHERE call_id = $1 AND number = ANY($2)
-			AND ended_at IS NULL AND coalesce(deadline <= holdpoint_now(), true) FOR UPDATE`, numbers, func(status QuestionStatus) QuestionStatus {
-			if status == QuestionPending {
-				return QuestionExpired
+		rows, _ := tx.Query(ctx, `SELECT number, status FROM call_questions WHERE call_id = $1 AND number = ANY($2)
+			AND ended_at IS NULL AND (NOT $3 OR coalesce(deadline <= holdpoint_now(), true)) FOR UPDATE`, c.ID, numbers, overdue)
+		var number int
+		var status QuestionStatus
+		ends := map[int]QuestionStatus{}
+		reviewed := false
+		_, err := pgx.ForEachRow(rows, []any{&number, &status}, func() error {
+			switch {
+			case !overdue:
+				ends[number] = QuestionWithdrawn
+			case status == QuestionPending:
+				ends[number] = QuestionExpired
+			default:
+				ends[number] = QuestionUnanswered
 			}
-			return QuestionUnanswered
+			reviewed = reviewed || status == QuestionPending
+			return nil
 		})
-	})
-}
-
-// endQuestions ends the questions that a statement selects and locks, each with the status that next says.
-func (s *Service) endQuestions(ctx context.Context, tx pgx.Tx, c *Call, selected string, numbers []int, next func(QuestionStatus) QuestionStatus) error {
-	rows, err := tx.Query(ctx, selected, c.ID, numbers)
-	if err != nil {
-		return err
-	}
-	var number int
-	var status QuestionStatus
-	ends := map[int]QuestionStatus{}
-	waited := false
-	if _, err = pgx.ForEachRow(rows, []any{&number, &status}, func() error {
-		ends[number] = next(status)
-		waited = waited || status == QuestionPending
-		return nil
-	}); err != nil {
-		return err
-	}
-	for number, status := range ends {
-		_, err := tx.Exec(ctx, `UPDATE call_questions SET status = $3, ended_at = holdpoint_now(),
-				decided_at = CASE WHEN $3 = 'expired' THEN holdpoint_now() ELSE decided_at END
-			WHERE call_id = $1 AND number = $2`, c.ID, number, status)
 		if err != nil {
 			return err
 		}
-		if status == QuestionExpired {
+		for number, status := range ends {
+			_, err := tx.Exec(ctx, `UPDATE call_questions SET status = $3, ended_at = holdpoint_now(),
+					decided_at = CASE WHEN $3 = 'expired' THEN holdpoint_now() ELSE decided_at END
+				WHERE call_id = $1 AND number = $2`, c.ID, number, status)
+			if err != nil {
+				return err
+			}
+			if status != QuestionExpired {
+				continue
+			}
 			err = s.recordQuestion(ctx, tx, audit.Event{
-				Actor: audit.System(), Action: "question.expired", Subject: c.ID, Data: map[string]any{"question": number},
+				Actor: audit.System(), Action: audit.QuestionExpired, Subject: c.ID, Data: map[string]any{"question": number},
 			})
 			if err != nil {
 				return err
 			}
 		}
-	}
-	if !waited {
-		return nil
-	}
-	return s.settledQuestions(ctx, tx, c.ID)
+		if !reviewed {
+			return nil
+		}
+		return s.withdrawAttention(ctx, tx, c.ID)
+	})
 }
 
-// attentionFor prepares what people are told when a question of a call waits, before a transaction holds a connection.
-func (s *Service) attentionFor(ctx context.Context, c *Call, waits bool) (*Attention, error) {
+// prepareAttention builds the notice for a question of a call, before a transaction takes a connection.
+func (s *Service) prepareAttention(ctx context.Context, c *Call, waits bool) (*Attention, error) {
 	if !waits || s.Attend == nil {
 		return nil, nil
 	}
@@ -489,8 +465,8 @@ func (s *Service) attentionFor(ctx context.Context, c *Call, waits bool) (*Atten
 	}, nil
 }
 
-// attendQuestion tells people that a question waits for a decision; nil: none does. It asks the call's team.
-func (s *Service) attendQuestion(ctx context.Context, tx pgx.Tx, who *Attention) error {
+// notifyOfQuestion notifies the call's team that a question waits for a decision. It does nothing if who is nil.
+func (s *Service) notifyOfQuestion(ctx context.Context, tx pgx.Tx, who *Attention) error {
 	if who == nil {
 		return nil
 	}
@@ -507,11 +483,11 @@ func (s *Service) attendQuestion(ctx context.Context, tx pgx.Tx, who *Attention)
 	if err != nil {
 		return fmt.Errorf("read the deadline of a question: %w", err)
 	}
-	return s.attend(ctx, tx, told)
+	return s.notifyPeople(ctx, tx, told)
 }
 
-// settledQuestions takes back what people were told of a call once none of its questions waits any more.
-func (s *Service) settledQuestions(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
+// withdrawAttention notifies people once no question of a call is pending.
+func (s *Service) withdrawAttention(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
 	var waits bool
 	err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM call_questions WHERE call_id = $1 AND status = 'pending')`, id).Scan(&waits)
 	if err != nil || waits || s.Attend == nil {
@@ -524,35 +500,28 @@ func (s *Service) settledQuestions(ctx context.Context, tx pgx.Tx, id uuid.UUID)
 	if err != nil {
 		return err
 	}
-	return s.attend(ctx, tx, waitsNoMore(a))
+	return s.notifyPeople(ctx, tx, newSettledAttention(a))
 }
 
-// QuestionOrigins returns how those who decided about a call's questions came in, by the questions' numbers. The audit knows.
-func (s *Service) QuestionOrigins(ctx context.Context, id uuid.UUID) (map[int]audit.Origin, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT (data ->> 'question')::int, coalesce(credential_kind, ''), coalesce(credential_id, ''), coalesce(address, '')
-		FROM audit_events WHERE subject_id = $1 AND action IN ('question.approved', 'question.rejected')`, id)
-	if err != nil {
-		return nil, fmt.Errorf("read who decided about questions of call %s: %w", id, err)
-	}
+// ReadQuestionOrigins returns the credentials and addresses of the decisions about a call's questions, by number. It reads the audit log.
+func (s *Service) ReadQuestionOrigins(ctx context.Context, id uuid.UUID) (map[int]audit.Origin, error) {
+	rows, _ := s.Pool.Query(ctx, `SELECT (data ->> 'question')::int, coalesce(credential_kind, ''), coalesce(credential_id, ''), coalesce(address, '')
+		FROM audit_events WHERE subject_id = $1 AND action IN ($2, $3)`, id, audit.QuestionApproved, audit.QuestionRejected)
 	origins := map[int]audit.Origin{}
 	var number int
 	var o audit.Origin
-	_, err = pgx.ForEachRow(rows, []any{&number, &o.Credential.Kind, &o.Credential.ID, &o.Address}, func() error { origins[number] = o; return nil })
+	_, err := pgx.ForEachRow(rows, []any{&number, &o.Credential.Kind, &o.Credential.ID, &o.Address}, func() error { origins[number] = o; return nil })
 	if err != nil {
 		return nil, fmt.Errorf("read who decided about questions of call %s: %w", id, err)
 	}
 	return origins, nil
 }
 
-// ActionQuestionRevealed is the audit event of a person who was shown the secrets of a client's answer.
-const ActionQuestionRevealed = "question.revealed"
-
-// QuestionRevealed records that a person is shown values of a client's answer that are hidden from who does not ask. It
-// comes before they are shown.
-func (s *Service) QuestionRevealed(ctx context.Context, q *AskedQuestion, by uuid.UUID, values int) error {
+// RecordQuestionReveal writes an audit event before a person sees hidden values of a client's answer.
+func (s *Service) RecordQuestionReveal(ctx context.Context, q *AskedQuestion, by uuid.UUID, values int) error {
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		return audit.Write(ctx, tx, audit.Event{
-			Actor: audit.Person(by), Action: ActionQuestionRevealed, Subject: q.CallID,
+			Actor: audit.Person(by), Action: audit.QuestionRevealed, Subject: q.CallID,
 			Data: map[string]any{"question": q.Number, "values": values, "digest": q.Digest.String()},
 		})
 	})

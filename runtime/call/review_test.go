@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -35,13 +34,13 @@ const (
 func waitForQuestion(t *testing.T, process *call.Service, id uuid.UUID, number int, status call.QuestionStatus) call.AskedQuestion {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
-		list, err := process.AskedQuestions(t.Context(), id)
+		list, err := process.ListQuestions(t.Context(), id)
 		check(t, err)
 		if len(list) >= number && list[number-1].Status == status {
 			return list[number-1]
 		}
 	}
-	list, _ := process.AskedQuestions(t.Context(), id)
+	list, _ := process.ListQuestions(t.Context(), id)
 	t.Fatalf("question %d did not become %s: %+v", number, status, list)
 	return call.AskedQuestion{}
 }
@@ -56,20 +55,20 @@ func decideQuestion(t *testing.T, process *call.Service, by uuid.UUID, id uuid.U
 	return err
 }
 
-// delivery is what a server got for a question, and how the question stood in the database at that moment.
+// delivery is the answer that a server got, with the status of the question at that moment.
 type delivery struct {
 	answer, err string
 	rpc         string
 	stored      call.AskedQuestion
 }
 
-// asksOne makes the server ask a question, and returns what it gets.
+// asksOne makes the server ask a question, and returns the answer.
 func (w *world) asksOne(q tool.Question) <-chan delivery {
 	got := make(chan delivery, 1)
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		answers, err := r.Caller.Ask(context.Background(), []tool.Question{q})
 		var d delivery
-		if list, readErr := w.calls.AskedQuestions(context.Background(), r.CallID); readErr == nil && len(list) > 0 {
+		if list, readErr := w.calls.ListQuestions(context.Background(), r.CallID); readErr == nil && len(list) > 0 {
 			d.stored = list[0]
 		}
 		if err != nil {
@@ -82,7 +81,7 @@ func (w *world) asksOne(q tool.Question) <-chan delivery {
 		}
 		got <- d
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
-	}
+	})
 	return got
 }
 
@@ -111,12 +110,12 @@ func TestAnswerWaitsForReviewer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			other := w.start(slog.New(slog.DiscardHandler))
+			other := w.start()
 			got := w.asksOne(form)
 			id := w.approved("files__write")
 			waitForQuestion(t, w.calls, id, 1, call.QuestionAsked)
 			own := call.Viewer{AgentID: w.agent.ID}
-			if until, err := other.Reviewing(t.Context(), own, id); err != nil || !until.IsZero() {
+			if until, err := other.ReviewDeadline(t.Context(), own, id); err != nil || !until.IsZero() {
 				t.Errorf("reviewed before it was answered: %v %v", until, err)
 			}
 			check(t, w.answers(id, 1, result(" "+accepted)))
@@ -124,7 +123,7 @@ func TestAnswerWaitsForReviewer(t *testing.T) {
 			if string(q.Answer.Result) != accepted || q.Review != call.ReviewAnswer || q.Deadline == nil {
 				t.Errorf("pending as %+v", q)
 			}
-			if until, err := other.Reviewing(t.Context(), own, id); err != nil || !until.Equal(*q.Deadline) {
+			if until, err := other.ReviewDeadline(t.Context(), own, id); err != nil || !until.Equal(*q.Deadline) {
 				t.Errorf("reviewed until %v, want %v (%v)", until, q.Deadline, err)
 			}
 			if open, err := other.Questions(t.Context(), own, id); err != nil || len(open) != 0 {
@@ -152,7 +151,7 @@ func TestAnswerWaitsForReviewer(t *testing.T) {
 			if c := w.wait(id); c.Status != call.Succeeded {
 				t.Errorf("%s: %s", c.Status, c.Message)
 			}
-			if got := w.actions(id); !strings.Contains(got, "call.asked call.answered question."+name) {
+			if got := w.db.Actions(id); !strings.Contains(got, "call.asked call.answered question."+name) {
 				t.Errorf("audited %s", got)
 			}
 		})
@@ -191,7 +190,7 @@ func TestURLWaitsForReviewerFirst(t *testing.T) {
 	}
 }
 
-// What a rejection, an expiry, a refusal of the client and nobody's answer leave for the server: no data.
+// After a rejection, an expiry, a refusal or no answer, the server gets no data.
 func TestRefusalsCarryNoData(t *testing.T) {
 	t.Parallel()
 	said := `{"code":-1,"message":"transfer to DE02"}`
@@ -230,7 +229,7 @@ func TestRefusalsCarryNoData(t *testing.T) {
 				if test.answer.Result != nil {
 					waitForQuestion(t, w.calls, id, 1, call.QuestionPending)
 				}
-				w.moveClock("1 day")
+				w.db.MoveClock("1 day")
 			}
 			d := <-got
 			if d.answer != test.answered || !strings.HasSuffix(d.err, test.message) || d.stored.Status != test.status {
@@ -295,24 +294,24 @@ func TestWhoDecidesQuestions(t *testing.T) {
 	if err := decideQuestion(t, w.calls, principal, ticket.ID, 1, true); !errors.Is(err, approval.ErrSelfApproval) {
 		t.Errorf("the principal decides: %v", err)
 	}
-	if list, err := w.calls.PendingQuestions(t.Context(), 10); err != nil || len(list) != 1 || list[0].CallID != ticket.ID {
+	if list, err := w.calls.ListPendingQuestions(t.Context(), 10); err != nil || len(list) != 1 || list[0].CallID != ticket.ID {
 		t.Errorf("pending %+v (%v)", list, err)
 	}
 	q := waitForQuestion(t, w.calls, ticket.ID, 1, call.QuestionPending)
-	w.setStatus(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, ticket.ID)
+	w.db.Exec(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, ticket.ID)
 	_, err = w.calls.DecideQuestion(t.Context(), call.QuestionDecision{CallID: ticket.ID, Number: 1, Approve: true, Digest: q.Digest.String(), By: w.reviewer})
 	if late := (*call.QuestionConflictError)(nil); !errors.As(err, &late) || late.Question.Outcome() != "withdrawn" {
 		t.Errorf("of a call with unknown outcome: %v", err)
 	}
-	if list, err := w.calls.PendingQuestions(t.Context(), 10); err != nil || len(list) != 0 {
+	if list, err := w.calls.ListPendingQuestions(t.Context(), 10); err != nil || len(list) != 0 {
 		t.Errorf("still pending: %+v (%v)", list, err)
 	}
-	w.setStatus(`UPDATE calls SET status = 'executing', finished_at = NULL WHERE id = $1`, ticket.ID)
+	w.db.Exec(`UPDATE calls SET status = 'executing', finished_at = NULL WHERE id = $1`, ticket.ID)
 	check(t, decideQuestion(t, w.calls, w.reviewer, ticket.ID, 1, false))
 	<-got
 }
 
-// A stored answer that is not what was approved does not reach the server.
+// A stored answer that differs from the approved one does not reach the server.
 func TestChangedAnswerIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -321,7 +320,7 @@ func TestChangedAnswerIsNotDelivered(t *testing.T) {
 	waitForQuestion(t, w.calls, id, 1, call.QuestionAsked)
 	check(t, w.answers(id, 1, result(accepted)))
 	waitForQuestion(t, w.calls, id, 1, call.QuestionPending)
-	w.setStatus(`UPDATE call_questions SET answer = $2 WHERE call_id = $1`, id, []byte(`{"action":"accept","content":{"iban":"XX"}}`))
+	w.db.Exec(`UPDATE call_questions SET answer = $2 WHERE call_id = $1`, id, []byte(`{"action":"accept","content":{"iban":"XX"}}`))
 	check(t, decideQuestion(t, w.calls, w.reviewer, id, 1, true))
 	if d := <-got; d.answer != "" || d.err != "the answer is not what a reviewer approved" {
 		t.Errorf("the server got %+v", d)
@@ -334,7 +333,7 @@ func TestInvitedPeopleDoNotDecideQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	maker, invited := uuid.New(), uuid.New()
-	w.setStatus(`INSERT INTO people (id, issuer, subject, name, invited_by) VALUES ($1, $3, 'maker', 'Mara', NULL), ($2, $3, 'invited', 'Ina', $1)`,
+	w.db.Exec(`INSERT INTO people (id, issuer, subject, name, invited_by) VALUES ($1, $3, 'maker', 'Mara', NULL), ($2, $3, 'invited', 'Ina', $1)`,
 		maker, invited, identity.LocalIssuer)
 	_, _, err := w.agents.CreateKey(t.Context(), audit.Person(maker), w.agent.ID)
 	check(t, err)

@@ -11,17 +11,21 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
-	"github.com/holdpoint/holdpoint/internal/query"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/history"
 )
 
+// history returns the history of the world's calls.
+func (w *world) history() *history.Service { return history.New(w.calls) }
+
 // found searches page by page to the end, and checks that no page is longer than asked.
-func (w *world) found(f call.Filter) []uuid.UUID {
+func (w *world) found(f history.Filter) []uuid.UUID {
 	w.t.Helper()
 	var ids []uuid.UUID
 	for {
-		page, err := w.calls.Search(w.t.Context(), f)
+		page, err := w.history().Search(w.t.Context(), f)
 		check(w.t, err)
 		if f.Limit > 0 && len(page.Calls) > f.Limit {
 			w.t.Fatalf("%d calls on a page of %d", len(page.Calls), f.Limit)
@@ -40,7 +44,7 @@ func (w *world) found(f call.Filter) []uuid.UUID {
 	return ids
 }
 
-// made makes a call and waits until it ended, if nobody has to decide.
+// made makes a call and, if it is not gated, waits until it has ended.
 func (w *world) made(name, arguments string, change ...func(*call.Submission)) uuid.UUID {
 	w.t.Helper()
 	sub := w.submission(name, arguments)
@@ -67,11 +71,11 @@ func same(t *testing.T, what string, got []uuid.UUID, want ...uuid.UUID) {
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(`{"agents":[{"name":"clerk","skills":[{"skill":"files"},{"skill":"open"}]}]}`)
+	w.registry.ApplyJSON(`{"agents":[{"name":"clerk","skills":[{"skill":"files"},{"skill":"open"}]}]}`)
 	clerk, err := w.agents.AgentByName(t.Context(), "clerk")
 	check(t, err)
 	paula := uuid.New()
-	w.setStatus(`INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'test', 'paula', 'paula')`, paula)
+	w.db.Exec(`INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'test', 'paula', 'paula')`, paula)
 	conversation, err := w.catalog.StartConversation(t.Context(), clerk, paula, "2025-11-25", nil)
 	check(t, err)
 
@@ -91,34 +95,34 @@ func TestSearch(t *testing.T) {
 	check(t, err)
 
 	for name, tt := range map[string]struct {
-		filter call.Filter
+		filter history.Filter
 		want   []uuid.UUID
 	}{
-		"everything":             {call.Filter{}, all},
-		"page by page":           {call.Filter{Limit: 1}, all},
-		"scanned page by page":   {call.Filter{Limit: 1, Statuses: call.AllStatuses()}, all},
-		"agent":                  {call.Filter{Agents: []uuid.UUID{clerk.ID}}, []uuid.UUID{hers}},
-		"agents":                 {call.Filter{Agents: []uuid.UUID{clerk.ID, w.agent.ID}}, all},
-		"no agent":               {call.Filter{Agents: []uuid.UUID{}}, nil},
-		"skill":                  {call.Filter{Skills: []uuid.UUID{files.ID}}, []uuid.UUID{write, approved, rejected, hers, invalid}},
-		"tool":                   {call.Filter{Tool: "echo"}, []uuid.UUID{echo}},
-		"tool as the agent says": {call.Filter{Tool: "open__echo"}, []uuid.UUID{echo}},
-		"no such tool":           {call.Filter{Tool: "ech_"}, nil},
-		"principal":              {call.Filter{People: []uuid.UUID{paula}}, []uuid.UUID{hers}},
-		"decider":                {call.Filter{People: []uuid.UUID{w.reviewer}}, []uuid.UUID{approved, rejected}},
-		"people":                 {call.Filter{People: []uuid.UUID{w.reviewer, paula}}, []uuid.UUID{approved, rejected, hers}},
-		"outcome":                {call.Filter{Statuses: []call.Status{call.Rejected}}, []uuid.UUID{rejected}},
-		"outcomes":               {call.Filter{Statuses: []call.Status{call.Rejected, call.Invalid, call.Parked}}, []uuid.UUID{rejected, invalid, hers, write}},
-		"conversation":           {call.Filter{Conversation: conversation.ID}, []uuid.UUID{hers}},
-		"text":                   {call.Filter{Text: `"n":"`}, []uuid.UUID{invalid}},
-		"all at once": {call.Filter{
+		"everything":             {history.Filter{}, all},
+		"page by page":           {history.Filter{Limit: 1}, all},
+		"scanned page by page":   {history.Filter{Limit: 1, Statuses: call.AllStatuses()}, all},
+		"agent":                  {history.Filter{Agents: []uuid.UUID{clerk.ID}}, []uuid.UUID{hers}},
+		"agents":                 {history.Filter{Agents: []uuid.UUID{clerk.ID, w.agent.ID}}, all},
+		"no agent":               {history.Filter{Agents: []uuid.UUID{}}, nil},
+		"skill":                  {history.Filter{Skills: []uuid.UUID{files.ID}}, []uuid.UUID{write, approved, rejected, hers, invalid}},
+		"tool":                   {history.Filter{Tool: "echo"}, []uuid.UUID{echo}},
+		"tool as the agent says": {history.Filter{Tool: "open__echo"}, []uuid.UUID{echo}},
+		"no such tool":           {history.Filter{Tool: "ech_"}, nil},
+		"principal":              {history.Filter{People: []uuid.UUID{paula}}, []uuid.UUID{hers}},
+		"decider":                {history.Filter{People: []uuid.UUID{w.reviewer}}, []uuid.UUID{approved, rejected}},
+		"people":                 {history.Filter{People: []uuid.UUID{w.reviewer, paula}}, []uuid.UUID{approved, rejected, hers}},
+		"outcome":                {history.Filter{Statuses: []call.Status{call.Rejected}}, []uuid.UUID{rejected}},
+		"outcomes":               {history.Filter{Statuses: []call.Status{call.Rejected, call.Invalid, call.Parked}}, []uuid.UUID{rejected, invalid, hers, write}},
+		"conversation":           {history.Filter{Conversation: conversation.ID}, []uuid.UUID{hers}},
+		"text":                   {history.Filter{Text: `"n":"`}, []uuid.UUID{invalid}},
+		"all at once": {history.Filter{
 			Agents: []uuid.UUID{w.agent.ID}, Skills: []uuid.UUID{files.ID}, Tool: "write", People: []uuid.UUID{w.reviewer},
 			Statuses: []call.Status{call.Succeeded}, Text: `3`,
 		}, []uuid.UUID{approved}},
-		"older than":      {call.Filter{Before: approved, Limit: 1}, []uuid.UUID{echo, write}},
-		"viewer":          {call.Filter{Viewer: call.Viewer{AgentID: clerk.ID, PrincipalID: paula}}, []uuid.UUID{hers}},
-		"viewer, nobody":  {call.Filter{Viewer: call.Viewer{AgentID: clerk.ID}}, nil},
-		"viewer, another": {call.Filter{Viewer: call.Viewer{AgentID: w.agent.ID}, Agents: []uuid.UUID{clerk.ID}}, nil},
+		"older than":      {history.Filter{Before: approved, Limit: 1}, []uuid.UUID{echo, write}},
+		"viewer":          {history.Filter{Viewer: call.Viewer{AgentID: clerk.ID, PrincipalID: paula}}, []uuid.UUID{hers}},
+		"viewer, nobody":  {history.Filter{Viewer: call.Viewer{AgentID: clerk.ID}}, nil},
+		"viewer, another": {history.Filter{Viewer: call.Viewer{AgentID: w.agent.ID}, Agents: []uuid.UUID{clerk.ID}}, nil},
 	} {
 		same(t, name, w.found(tt.filter), tt.want...)
 	}
@@ -133,15 +137,15 @@ func TestSearchTellsViewersNothing(t *testing.T) {
 	c, err := w.calls.Get(t.Context(), call.Viewer{}, hers)
 	check(t, err)
 	w.fill(30_000, `{"n":5}`) // of the same agent, on behalf of others
-	w.setStatus(`UPDATE calls SET principal_id = gen_random_uuid() WHERE id <> $1`, hers)
+	w.db.Exec(`UPDATE calls SET principal_id = gen_random_uuid() WHERE id <> $1`, hers)
 	for _, viewer := range []call.Viewer{{AgentID: w.agent.ID}, {AgentID: w.agent.ID, PrincipalID: uuid.New()}, {AgentID: uuid.New(), PrincipalID: paula}} {
-		for name, f := range map[string]call.Filter{
+		for name, f := range map[string]history.Filter{
 			"none": {}, "agent": {Agents: []uuid.UUID{w.agent.ID}}, "skill": {Skills: []uuid.UUID{c.SkillID}}, "tool": {Tool: "write"},
 			"person": {People: []uuid.UUID{paula}}, "status": {Statuses: []call.Status{call.Parked}}, "conversation": {Conversation: c.ConversationID},
 			"text": {Text: "n"}, "time": {From: c.CreatedAt.Add(-time.Hour), To: c.CreatedAt.Add(time.Hour)}, "limit": {Limit: 1, Text: "5"},
 		} {
 			f.Viewer = viewer
-			if page, err := w.calls.Search(t.Context(), f); err != nil || len(page.Calls) != 0 || page.Next != uuid.Nil || page.Stopped {
+			if page, err := w.history().Search(t.Context(), f); err != nil || len(page.Calls) != 0 || page.Next != uuid.Nil || page.Stopped {
 				t.Errorf("%+v, by %s: %d calls, next %s, %v", viewer, name, len(page.Calls), page.Next, err)
 			}
 		}
@@ -170,7 +174,7 @@ func TestSearchByTime(t *testing.T) {
 		"before everything": {"", "1999-01-01", nil},
 		"after everything":  {"9999-01-01", "", nil},
 	} {
-		f, err := w.calls.Parse(t.Context(), call.Query{From: tt.from, To: tt.to}, nil)
+		f, err := w.history().ParseQuery(t.Context(), history.Query{From: tt.from, To: tt.to}, nil)
 		check(t, err)
 		same(t, name, w.found(f), tt.want...)
 	}
@@ -232,7 +236,7 @@ func TestSearchText(t *testing.T) {
 		`"cmd":"rm`:        {"ascii"},
 		"nothing of these": nil,
 	} {
-		f, err := w.calls.Parse(t.Context(), call.Query{Text: text}, nil)
+		f, err := w.history().ParseQuery(t.Context(), history.Query{Text: text}, nil)
 		check(t, err)
 		wanted := make([]uuid.UUID, len(want))
 		for i, name := range want {
@@ -240,8 +244,8 @@ func TestSearchText(t *testing.T) {
 		}
 		same(t, text, w.found(f), wanted...)
 	}
-	same(t, "in a large one", w.found(call.Filter{Text: "NEEDLE"}), huge)
-	page, err := w.calls.Search(t.Context(), call.Filter{Text: "needle"})
+	same(t, "in a large one", w.found(history.Filter{Text: "NEEDLE"}), huge)
+	page, err := w.history().Search(t.Context(), history.Filter{Text: "needle"})
 	check(t, err)
 	if !page.Calls[0].Partial {
 		t.Error("300 KB of arguments are in a list")
@@ -255,42 +259,42 @@ func TestSearchHostileBytes(t *testing.T) {
 	var ids []uuid.UUID
 	for _, document := range []string{"{\"x\":\"needle \xff\xfe\"}", "\x00needle", `{"x":"\uD800 needle \u12`, `needle \`, ""} {
 		id := w.insert(time.Now(), "echo", `{}`)
-		w.setStatus(`UPDATE calls SET arguments = $2 WHERE id = $1`, id, []byte(document))
+		w.db.Exec(`UPDATE calls SET arguments = $2 WHERE id = $1`, id, []byte(document))
 		ids = append(ids, id)
 	}
-	same(t, "needle", w.found(call.Filter{Text: "needle"}), ids[:4]...)
-	same(t, "needle and an accent", w.found(call.Filter{Text: "needlé"}))
+	same(t, "needle", w.found(history.Filter{Text: "needle"}), ids[:4]...)
+	same(t, "needle and an accent", w.found(history.Filter{Text: "needlé"}))
 }
 
-// An edited call is found by what its agent asked for, too.
+// An edited call is also found by the agent's arguments.
 func TestSearchEditedArguments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.made("open__echo", `{"to":"everybody"}`)
-	w.setStatus(`UPDATE calls SET submitted = arguments, arguments = '{"to":"nobody"}' WHERE id = $1`, id)
-	same(t, "as sent", w.found(call.Filter{Text: "nobody"}), id)
-	same(t, "as given", w.found(call.Filter{Text: "Everybody"}), id)
-	same(t, "neither", w.found(call.Filter{Text: "somebody"}))
+	w.db.Exec(`UPDATE calls SET submitted = arguments, arguments = '{"to":"nobody"}' WHERE id = $1`, id)
+	same(t, "as sent", w.found(history.Filter{Text: "nobody"}), id)
+	same(t, "as given", w.found(history.Filter{Text: "Everybody"}), id)
+	same(t, "neither", w.found(history.Filter{Text: "somebody"}))
 }
 
 func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	old := w.insert(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), "echo", `{"text":"a needle"}`)
-	w.fill(call.MaxTextSearched+10_000, `{"text":"hay"}`)
-	page, err := w.calls.Search(t.Context(), call.Filter{Text: "needle"})
+	w.fill(history.MaxTextSearched+10_000, `{"text":"hay"}`)
+	page, err := w.history().Search(t.Context(), history.Filter{Text: "needle"})
 	check(t, err)
 	if len(page.Calls) != 0 || !page.Stopped || page.Next == uuid.Nil {
 		t.Fatalf("the first search found %d calls, stopped: %v, next %s", len(page.Calls), page.Stopped, page.Next)
 	}
-	same(t, "going on", w.found(call.Filter{Text: "needle"}), old)
-	same(t, "narrowed by time", w.found(call.Filter{Text: "needle", To: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)}), old)
-	page, err = w.calls.Search(t.Context(), call.Filter{Text: "hay", Limit: 3})
+	same(t, "going on", w.found(history.Filter{Text: "needle"}), old)
+	same(t, "narrowed by time", w.found(history.Filter{Text: "needle", To: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)}), old)
+	page, err = w.history().Search(t.Context(), history.Filter{Text: "hay", Limit: 3})
 	check(t, err)
 	if len(page.Calls) != 3 || page.Stopped || page.Next != page.Calls[2].ID {
 		t.Errorf("a common text: %d calls, stopped: %v", len(page.Calls), page.Stopped)
 	}
-	same(t, "without text it looks further", w.found(call.Filter{Tool: "echo", To: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)}), old)
+	same(t, "without text it looks further", w.found(history.Filter{Tool: "echo", To: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)}), old)
 }
 
 // Large arguments are counted before they are read.
@@ -298,27 +302,27 @@ func TestSearchReadsBoundedBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	old := w.insert(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), "echo", `{"text":"a needle"}`)
-	w.fill(call.MaxTextBytes>>20+80, `{}`)
-	w.setStatus(`UPDATE calls SET arguments = convert_to('{"x":"' || repeat('y', 1024 * 1024) || '"}', 'UTF8') WHERE id <> $1`, old)
-	page, err := w.calls.Search(t.Context(), call.Filter{Text: "needle"})
+	w.fill(history.MaxTextBytes>>20+80, `{}`)
+	w.db.Exec(`UPDATE calls SET arguments = convert_to('{"x":"' || repeat('y', 1024 * 1024) || '"}', 'UTF8') WHERE id <> $1`, old)
+	page, err := w.history().Search(t.Context(), history.Filter{Text: "needle"})
 	check(t, err)
 	if len(page.Calls) != 0 || !page.Stopped {
 		t.Errorf("%d calls, stopped: %v", len(page.Calls), page.Stopped)
 	}
-	same(t, "going on", w.found(call.Filter{Text: "needle"}), old)
+	same(t, "going on", w.found(history.Filter{Text: "needle"}), old)
 }
 
 func TestSearchThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.made("open__echo", `{}`)
-	// A table that somebody else holds is one way to wait for long.
+	// A locked table makes a statement wait.
 	tx, err := w.db.Pool().Begin(t.Context())
 	check(t, err)
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	_, err = tx.Exec(t.Context(), `LOCK TABLE calls IN ACCESS EXCLUSIVE MODE`)
 	check(t, err)
-	if _, err := w.calls.Search(t.Context(), call.Filter{}); !errors.Is(err, call.ErrSearchTooBroad) {
+	if _, err := w.history().Search(t.Context(), history.Filter{}); !errors.Is(err, history.ErrTooBroad) {
 		t.Errorf("a search that waits: %v", err)
 	}
 }
@@ -338,46 +342,46 @@ func TestParseQuery(t *testing.T) {
 	gone, err := w.agents.AgentByName(t.Context(), "gone")
 	check(t, err)
 	check(t, w.agents.DeleteAgent(t.Context(), audit.System(), gone.ID))
-	f, err := w.calls.Parse(t.Context(), call.Query{Agent: "gone", Person: "paula", Statuses: []string{"parked", "denied"}}, people)
+	f, err := w.history().ParseQuery(t.Context(), history.Query{Agent: "gone", Person: "paula", Statuses: []string{"parked", "denied"}}, people)
 	check(t, err)
 	if !slices.Equal(f.Agents, []uuid.UUID{gone.ID}) || !slices.Equal(f.People, []uuid.UUID{person}) || len(f.Statuses) != 2 {
 		t.Errorf("got %+v", f)
 	}
-	if f, err = w.calls.Parse(t.Context(), call.Query{Agent: w.agent.ID.String()}, people); err != nil || !slices.Equal(f.Agents, []uuid.UUID{w.agent.ID}) {
+	if f, err = w.history().ParseQuery(t.Context(), history.Query{Agent: w.agent.ID.String()}, people); err != nil || !slices.Equal(f.Agents, []uuid.UUID{w.agent.ID}) {
 		t.Errorf("an agent by its id: %+v, %v", f, err)
 	}
 	for name, tt := range map[string]struct {
-		query  call.Query
+		query  history.Query
 		fields string
 	}{
-		"agent":        {call.Query{Agent: "nobody"}, "agent"},
-		"odd agent":    {call.Query{Agent: "no\x00body"}, "agent"},
-		"skill":        {call.Query{Skill: "nothing"}, "skill"},
-		"person":       {call.Query{Person: "nobody"}, "person"},
-		"status":       {call.Query{Statuses: []string{"parked", "lost"}}, "status"},
-		"times":        {call.Query{From: "yesterday", To: "2026-02-30"}, "from to"},
-		"conversation": {call.Query{Conversation: "x"}, "conversation"},
-		"no text":      {call.Query{Text: "\xff", Tool: "a\x00"}, "tool text"},
-		"long text":    {call.Query{Text: strings.Repeat("é", 201)}, "text"},
+		"agent":        {history.Query{Agent: "nobody"}, "agent"},
+		"odd agent":    {history.Query{Agent: "no\x00body"}, "agent"},
+		"skill":        {history.Query{Skill: "nothing"}, "skill"},
+		"person":       {history.Query{Person: "nobody"}, "person"},
+		"status":       {history.Query{Statuses: []string{"parked", "lost"}}, "status"},
+		"times":        {history.Query{From: "yesterday", To: "2026-02-30"}, "from to"},
+		"conversation": {history.Query{Conversation: "x"}, "conversation"},
+		"no text":      {history.Query{Text: "\xff", Tool: "a\x00"}, "tool text"},
+		"long text":    {history.Query{Text: strings.Repeat("é", 201)}, "text"},
 	} {
-		_, err := w.calls.Parse(t.Context(), tt.query, people)
-		var wrong *query.InvalidError
+		_, err := w.history().ParseQuery(t.Context(), tt.query, people)
+		var wrong *fault.InvalidError
 		if !errors.As(err, &wrong) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		fields := make([]string, len(wrong.Fields))
 		for i, field := range wrong.Fields {
-			fields[i] = field.Field
+			fields[i] = field.Name
 		}
 		if got := strings.Join(fields, " "); got != tt.fields {
 			t.Errorf("%s: complains about %s", name, got)
 		}
 	}
-	if f, err := w.calls.Parse(t.Context(), call.Query{Skill: "nothing"}, nil); err != nil || len(w.found(f)) != 0 || f.Skills == nil {
+	if f, err := w.history().ParseQuery(t.Context(), history.Query{Skill: "nothing"}, nil); err != nil || len(w.found(f)) != 0 || f.Skills == nil {
 		t.Errorf("what a skill is called is told: %v", err)
 	}
-	if _, err := w.calls.Parse(t.Context(), call.Query{Person: "paula"}, nil); err == nil {
+	if _, err := w.history().ParseQuery(t.Context(), history.Query{Person: "paula"}, nil); err == nil {
 		t.Error("whom a name means is told")
 	}
 }
@@ -397,9 +401,9 @@ func (w *world) insert(at time.Time, tool, arguments string) uuid.UUID {
 // fill stores many calls of the year 2025.
 func (w *world) fill(n int, arguments string) {
 	w.t.Helper()
-	w.setStatus(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool, exposed_name, pin, arguments, result)
+	w.db.Exec(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool, exposed_name, pin, arguments, result)
 		SELECT (lpad(to_hex(1735700000000 + n), 12, '0') || '7000' || '8000' || lpad(to_hex(n), 12, '0'))::uuid, $2, skills.id, 1,
 			to_timestamp(1735700000 + n / 1000.0), false, 'succeeded', 'write', 'open__write', sha256(''), $3, '{"content":[]}'
 		FROM skills, generate_series(1, $1::bigint) AS n WHERE skills.name = 'open'`, n, w.agent.ID, []byte(arguments))
-	w.setStatus(`ANALYZE calls`)
+	w.db.Exec(`ANALYZE calls`)
 }

@@ -29,7 +29,7 @@ func (w *world) secondReviewers(edits string, tools map[string]agent.ToolSetting
 // decideAs approves a call as it waits now, with other arguments where there are any.
 func (w *world) decideAs(by, id uuid.UUID, arguments string) (call.Waiting, error) {
 	w.t.Helper()
-	waiting, err := w.calls.Approval(w.t.Context(), id)
+	waiting, err := w.calls.GetApproval(w.t.Context(), id)
 	check(w.t, err)
 	d := call.Decision{CallID: id, Approve: true, Digest: waiting.Approval.Digest.String(), By: by}
 	if arguments != "" {
@@ -44,7 +44,7 @@ func TestEditOfHighRiskTakesASecondReviewer(t *testing.T) {
 	w.secondReviewers("", map[string]agent.ToolSettings{"write": {Risk: agent.RiskHigh}})
 	editor, other := w.reviewer, uuid.New()
 	ticket := w.submit("files__write", `{"n":1}`)
-	made, err := w.calls.Approval(t.Context(), ticket.ID)
+	made, err := w.calls.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
 
 	proposed, err := w.decideAs(editor, ticket.ID, `{"n":2}`)
@@ -69,7 +69,7 @@ func TestEditOfHighRiskTakesASecondReviewer(t *testing.T) {
 			t.Errorf("the digest of before, approve %v: %v", approve, err)
 		}
 	}
-	if got := w.source.arrivals(); len(got) != 0 {
+	if got := w.source.Arguments(); len(got) != 0 {
 		t.Fatalf("the server got %q before a second reviewer approved", got)
 	}
 
@@ -82,7 +82,7 @@ func TestEditOfHighRiskTakesASecondReviewer(t *testing.T) {
 	if done.Status != call.Succeeded || string(done.Arguments) != `{"n":2}` || string(done.Submitted) != `{"n":1}` || !done.WasEdited() {
 		t.Errorf("call %s %s with %s, submitted %s", done.Status, done.Message, done.Arguments, done.Submitted)
 	}
-	if got := w.source.arrivals(); !slices.Equal(got, []string{`{"n":2}`}) {
+	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"n":2}`}) {
 		t.Errorf("the server got %q", got)
 	}
 	w.wantEvent(ticket.ID, "approval.edit_proposed", editor, map[string]any{
@@ -94,13 +94,13 @@ func TestEditOfHighRiskTakesASecondReviewer(t *testing.T) {
 	})
 }
 
-// Two names that only one inviter vouches for may be one person, who would edit by one name and approve by the other.
+// Two unverified people of one inviter may be one person, who must not edit with one account and approve with the other.
 func TestEditAndApprovalByUnverifiedNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.secondReviewers(agent.EditsSecond, nil)
 	inviter, puppet, other, verified := w.reviewer, uuid.New(), uuid.New(), uuid.New()
-	w.setStatus(`INSERT INTO people (id, issuer, subject, name, invited_by) VALUES ($1, 'holdpoint', 'i', 'I', NULL), ($2, 'holdpoint', 'p', 'P', $1),
+	w.db.Exec(`INSERT INTO people (id, issuer, subject, name, invited_by) VALUES ($1, 'holdpoint', 'i', 'I', NULL), ($2, 'holdpoint', 'p', 'P', $1),
 		($3, 'holdpoint', 'o', 'O', $1), ($4, 'holdpoint', 'v', 'V', NULL)`, inviter, puppet, other, verified)
 	for n, pair := range [][2]uuid.UUID{{inviter, puppet}, {puppet, inviter}} {
 		ticket := w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n))
@@ -126,7 +126,7 @@ func TestEditAndApprovalByUnverifiedNames(t *testing.T) {
 // wantEvent looks for an event of a call.
 func (w *world) wantEvent(id uuid.UUID, action string, by uuid.UUID, data map[string]any) {
 	w.t.Helper()
-	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: id, Action: action})
+	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: id, Action: audit.Action(action)})
 	check(w.t, err)
 	want, err := json.Marshal(data)
 	check(w.t, err)
@@ -141,7 +141,7 @@ func (w *world) wantEvent(id uuid.UUID, action string, by uuid.UUID, data map[st
 	w.t.Errorf("no event %s by %s: %s", action, by, want)
 }
 
-// Each of two reviewers may replace the other's edit; the one who did not write what waits approves it.
+// Each of two reviewers may replace the other's edit. Only the one who did not write the waiting edit approves it.
 func TestEditsOfTwoReviewers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -166,7 +166,7 @@ func TestEditsOfTwoReviewers(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.wait(ticket.ID)
-	if got := w.source.arrivals(); !slices.Equal(got, []string{`{"n":3}`}) {
+	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"n":3}`}) {
 		t.Errorf("the server got %q", got)
 	}
 	// The same bytes by another person have another digest.
@@ -175,13 +175,13 @@ func TestEditsOfTwoReviewers(t *testing.T) {
 	}
 }
 
-// Anyone may approve what the agent wrote, which discards the edit.
+// Any reviewer may approve the agent's arguments, which discards the edit.
 func TestEditIsDiscarded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.secondReviewers(agent.EditsSecond, nil)
 	ticket := w.submit("files__write", `{"n":1}`)
-	made, err := w.calls.Approval(t.Context(), ticket.ID)
+	made, err := w.calls.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
 	_, err = w.decideAs(w.reviewer, ticket.ID, `{"n":2}`)
 	check(t, err)
@@ -191,12 +191,12 @@ func TestEditIsDiscarded(t *testing.T) {
 		t.Errorf("approval %+v, want the one of the call as it was made", a)
 	}
 	done := w.wait(ticket.ID)
-	if got := w.source.arrivals(); done.Submitted != nil || !slices.Equal(got, []string{`{"n":1}`}) {
+	if got := w.source.Arguments(); done.Submitted != nil || !slices.Equal(got, []string{`{"n":1}`}) {
 		t.Errorf("the server got %q, submitted %s", got, done.Submitted)
 	}
 }
 
-// An edit that nobody approved is evidence: the call is not sent, and the agent is not told that its call was edited.
+// An edit without approval is kept: the call is not sent, and the agent does not learn of the edit.
 func TestEditIsRejected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -209,8 +209,8 @@ func TestEditIsRejected(t *testing.T) {
 	})
 	check(t, err)
 	done := w.wait(ticket.ID)
-	if done.Status != call.Rejected || done.WasEdited() || string(done.Arguments) != `{"n":2}` || string(done.Submitted) != `{"n":1}` || len(w.source.arrivals()) != 0 {
-		t.Errorf("call %s with %s, submitted %s, sent %q", done.Status, done.Arguments, done.Submitted, w.source.arrivals())
+	if done.Status != call.Rejected || done.WasEdited() || string(done.Arguments) != `{"n":2}` || string(done.Submitted) != `{"n":1}` || len(w.source.Arguments()) != 0 {
+		t.Errorf("call %s with %s, submitted %s, sent %q", done.Status, done.Arguments, done.Submitted, w.source.Arguments())
 	}
 }
 
@@ -226,12 +226,12 @@ func TestEditAloneWhereASkillAllowsIt(t *testing.T) {
 		t.Errorf("approval %+v", decided.Approval)
 	}
 	w.wait(ticket.ID)
-	if got := w.source.arrivals(); !slices.Equal(got, []string{`{"n":2}`}) {
+	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"n":2}`}) {
 		t.Errorf("the server got %q", got)
 	}
 }
 
-// Of many who edit and approve at once none sends what they wrote themselves, and the call is sent at most once.
+// If many reviewers edit and approve at once, no one approves their own edit, and the call is sent at most once.
 func TestEditsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -243,7 +243,7 @@ func TestEditsAtOnce(t *testing.T) {
 		all.Go(func() {
 			for range 4 {
 				for _, arguments := range []string{`{"n":` + string(rune('1'+i)) + `}`, ""} {
-					waiting, err := w.calls.Approval(context.WithoutCancel(t.Context()), ticket.ID)
+					waiting, err := w.calls.GetApproval(context.WithoutCancel(t.Context()), ticket.ID)
 					if err != nil {
 						t.Error(err)
 						return
@@ -264,7 +264,7 @@ func TestEditsAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	settled, err := w.calls.Approval(t.Context(), ticket.ID)
+	settled, err := w.calls.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
 	if settled.Approval.Status == approval.Pending {
 		approver := people[0]
@@ -275,7 +275,7 @@ func TestEditsAtOnce(t *testing.T) {
 		check(t, err)
 	}
 	done := w.wait(ticket.ID)
-	if got := w.source.arrivals(); settled.Approval.EditedBy == settled.Approval.DecidedBy || !slices.Equal(got, []string{string(done.Arguments)}) {
+	if got := w.source.Arguments(); settled.Approval.EditedBy == settled.Approval.DecidedBy || !slices.Equal(got, []string{string(done.Arguments)}) {
 		t.Errorf("edited by %s, approved by %s, the server got %q for %s", settled.Approval.EditedBy, settled.Approval.DecidedBy, got, done.Arguments)
 	}
 }

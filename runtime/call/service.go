@@ -1,9 +1,12 @@
-// Package call owns the life of calls: it takes them in, validates and judges
-// them, parks or sends them, moves them on when they are decided about, claims, executes and finishes
-// them, and wakes whoever waits. It owns the tables calls, call_connections, call_resources, call_questions and instances,
-// the tables that say where open calls are (call_counting and call_stragglers), and the River jobs that execute, expire, escalate
-// and resume. The queue that reviewers decide on is package approval's, moved here in the same transactions. Counting calls is
-// package figures'.
+// Package call owns the life of calls: it validates and admits them, parks or sends them, records decisions, claims and executes
+// approved calls, stores their outcomes, and wakes their waiters. It owns the tables calls, call_connections, call_resources,
+// call_questions and instances, the index of open calls (call_counting and call_stragglers), and the River jobs that execute,
+// expire, escalate and resume calls. Package approval owns the reviewers' queue, which this package moves in the same transactions.
+// Package figures counts calls, and package history finds them.
+//
+// To read it top-down: submit.go, admit.go and intake.go (a call comes in), parking.go and decide.go (a reviewer decides), execute.go
+// and send.go (it is sent, and its outcome is stored), transition.go and move.go (every change of a status). "The walk of a gated
+// call" in docs/design.md lists the functions in order.
 package call
 
 import (
@@ -19,6 +22,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/internal/batcher"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -26,62 +31,61 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Channel is where finished calls are announced with NOTIFY; the payload is the call's id.
-const Channel = "holdpoint_calls"
+// Channel is the NOTIFY channel that announces moves of calls. The payload is the call's id.
+const Channel postgres.Channel = "holdpoint_calls"
 
-// DefaultSkillConcurrency bounds approved calls in flight per skill and process.
+// DefaultSkillConcurrency is the default of [Config.SkillConcurrency].
 const DefaultSkillConcurrency = 64
 
-// Config is what a [Service] is made of. All fields without a default are required.
+// Config configures a [Service]. All fields without a default are required.
 type Config struct {
 	Pool      *pgxpool.Pool
 	Agents    *agent.Service
 	Discovery *tool.Discovery
 	Logger    *slog.Logger
-	Now       func() time.Time // times retries and this process's own pulse, nothing that decides
+	Now       func() time.Time // for retries and heartbeats; decisions use the database's clock
 
-	// Instance identifies this process; its claims carry it. It must be new
-	// with every start.
+	// Instance identifies this process in its claims. Each start needs a new one.
 	Instance uuid.UUID
 
-	// AllowSelfApproval lets a person decide calls made on their own behalf.
+	// AllowSelfApproval lets people decide calls made on their own behalf.
 	AllowSelfApproval bool
 
-	// Reconnected is told that a skill was connected, before the calls go on that waited for it.
+	// Reconnected is called after a skill was connected, before its waiting calls resume. Nil: nothing is called.
 	Reconnected func(ctx context.Context, skillID uuid.UUID) error
 
-	// Reviewable reports whether there is anybody else than a principal (uuid.Nil: none) who may decide about calls. It
-	// is asked for every parked call. Nil: there always is.
+	// Reviewable reports whether anybody other than a principal (uuid.Nil: none) may decide calls. It is called for every
+	// parked call. Nil: always true.
 	Reviewable func(ctx context.Context, principal, agentID uuid.UUID) (bool, error)
 
-	// Attend is told, in the transaction that makes it so, of approvals that people are to look at. Nil: nobody is told.
+	// Attend notifies people of approvals, in the transaction that changes them. Nil: nobody is notified.
 	Attend func(ctx context.Context, tx pgx.Tx, list []Attention) error
 
-	// Publish has others told of what becomes of calls. Nil: nobody is told.
+	// Publish stores callbacks. Nil: there are none.
 	Publish Publish
 
-	// CancelCarried is asked to cancel what carries a call; see [Service.Carry]. Nil: nothing carries any.
+	// CancelCarried cancels the work behind a carried call; see [Service.Carry]. Nil: carried calls are not canceled.
 	CancelCarried func(ctx context.Context, c *Call) error
 
-	// IdempotencyTTL is for how long a repeat with the same idempotency key gets the call that was made with
-	// it. Zero: [DefaultIdempotencyTTL].
+	// IdempotencyTTL is how long a repeat with the same idempotency key attaches to the first call. Zero:
+	// [DefaultIdempotencyTTL].
 	IdempotencyTTL time.Duration
-	// Files are what agents attach. Nil: nothing is, and arguments go as they are.
+	// Files stores the files that agents attach. Nil: attachments are not resolved.
 	Files *file.Service
 
-	// Traces makes the spans of calls and waits. Nil: none are recorded.
+	// Traces writes the spans of calls and waits. Nil: there are none.
 	Traces *telemetry.Tracer
 
-	// Restored makes approved and executing calls unknown at the start: the database may have forgotten that they
-	// were sent.
+	// Restored marks approved and executing calls as unknown at the start, because a restored database may not know that
+	// they were sent.
 	Restored bool
 
-	// SkillConcurrency bounds the approved calls in flight per skill, so that
-	// one hung server does not take all workers. Zero: [DefaultSkillConcurrency].
+	// SkillConcurrency bounds the approved calls in flight for each skill and process, so that one server that hangs
+	// does not take all workers. Zero: [DefaultSkillConcurrency].
 	SkillConcurrency int
 }
 
-// Service is the life of calls. Start it before use.
+// Service moves calls through their life. Start it before use.
 type Service struct {
 	Config
 	river       *river.Client[pgx.Tx]
@@ -89,18 +93,17 @@ type Service struct {
 	flights     *flights
 	transitions map[event]*transition
 	counts      pendingCounts
-	relays      *relays
+	relays      sync.Map // the relays of the calls that this process is sending, by id
 	gates       *gates
 	schemas     *schemaCache
 	before      *registry.Memory[uuid.UUID, stateBefore]
-	direct      *batcher[intakeItem]
-	gated       *batcher[intakeItem]
-	outcomes    *batcher[move]
-	searches    chan struct{} // those under way that scan
+	direct      *batcher.Batcher[intakeItem]
+	gated       *batcher.Batcher[intakeItem]
+	outcomes    *batcher.Batcher[move]
 	metrics     metrics
 	pulse       pulse
-	doubt       chan struct{} // see [Service.hurry]
-	// vital is the connections of heartbeat and recovery: they go on while all others are taken or dead.
+	recoverNow  chan struct{} // wakes keepRecovering
+	// vital has the connections of heartbeat and recovery, which continue while all others are in use or dead.
 	vital *pgxpool.Pool
 
 	background sync.WaitGroup // executions and loops
@@ -108,7 +111,7 @@ type Service struct {
 	running    context.Context
 }
 
-// New makes a service. It does nothing before [Service.Start].
+// New makes a service. It does nothing until [Service.Start].
 func New(cfg Config) (*Service, error) {
 	if cfg.Pool == nil || cfg.Agents == nil || cfg.Discovery == nil || cfg.Logger == nil || cfg.Now == nil || cfg.Instance == uuid.Nil {
 		return nil, errors.New("make call service: Pool, Agents, Discovery, Logger, Now and Instance are required")
@@ -127,13 +130,11 @@ func New(cfg Config) (*Service, error) {
 		flights:     newFlights(),
 		transitions: newTransitions(),
 		counts:      pendingCounts{agents: map[uuid.UUID]pendingCount{}},
-		relays:      newRelays(),
 		gates:       newGates(cfg.SkillConcurrency),
 		schemas:     newSchemaCache(),
 		before:      beforeMemory(cfg.Now),
 		pulse:       pulse{last: cfg.Now(), peers: map[uuid.UUID]peer{}},
-		doubt:       make(chan struct{}, 1),
-		searches:    make(chan struct{}, searchAtOnce),
+		recoverNow:  make(chan struct{}, 1),
 	}
 	s.hub, s.metrics = newHub(), newMetrics(s.flights)
 	return s, nil
@@ -147,25 +148,28 @@ func (s *Service) AddWorkers(workers *river.Workers) {
 	river.AddWorker(workers, &escalateWorker{service: s})
 }
 
-// Start begins the heartbeat and the loops. The River client inserts this
-// package's jobs; it may be started before or after.
+// Start starts the heartbeat and the background loops. The River client inserts this package's jobs; it may be started
+// before or after.
 func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error {
 	s.river = client
 	s.running, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	if err := s.openVital(ctx); err != nil {
-		return err
+	config := s.Pool.Config()
+	config.MaxConns, config.MinConns, config.MinIdleConns = vitalConns, 0, 0
+	config.PingTimeout = vitalPing
+	var err error
+	if s.vital, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return fmt.Errorf("open connections for the heartbeat: %w", err)
 	}
-	err := s.beat(ctx)
-	if err == nil && s.Restored {
+	if err = s.writeHeartbeat(ctx); err == nil && s.Restored {
 		err = s.abandonRestored(ctx)
 	}
 	if err != nil {
 		s.vital.Close()
 		return err
 	}
-	s.direct = newBatcher(s.running, s.intakeConfig())
-	s.gated = newBatcher(s.running, s.intakeConfig())
-	s.outcomes = newBatcher(s.running, s.outcomesConfig())
+	s.direct = batcher.New(s.running, s.intakeConfig())
+	s.gated = batcher.New(s.running, s.intakeConfig())
+	s.outcomes = batcher.New(s.running, s.outcomesConfig())
 	s.background.Go(s.keepBeating)
 	s.background.Go(s.keepRecovering)
 	s.background.Go(s.pollWaiting)
@@ -174,26 +178,15 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 }
 
 const (
-	// vitalConns is one connection for heartbeats and claims, one for recovery, and the places of dead ones: a connection that was
-	// given up keeps its place for some seconds.
+	// vitalConns is one connection for heartbeats and claims, one for recovery, and a reserve: an abandoned connection keeps
+	// its place in the pool for some seconds.
 	vitalConns = 8
-	// vitalPing is short, since the heartbeat must get past dead connections within its limit.
+	// vitalPing is short, so that a heartbeat can try several dead connections within its timeout.
 	vitalPing = time.Second
 )
 
-func (s *Service) openVital(ctx context.Context) (err error) {
-	config := s.Pool.Config()
-	config.MaxConns, config.MinConns, config.MinIdleConns = vitalConns, 0, 0
-	config.PingTimeout = vitalPing
-	if s.vital, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		return fmt.Errorf("open connections for the heartbeat: %w", err)
-	}
-	return nil
-}
-
-// Stop lets the calls in flight finish until ctx ends, and says farewell: a process
-// that leaves nothing in flight has its instance removed. Whoever still waits must have
-// been let go of before.
+// Stop waits until the calls in flight have finished or ctx ends. If none is left, it removes this instance. The caller ends all
+// [Service.Wait] calls first.
 func (s *Service) Stop(ctx context.Context) error {
 	idle := s.flights.wait(ctx)
 	if !idle {
@@ -202,23 +195,23 @@ func (s *Service) Stop(ctx context.Context) error {
 	s.stop()
 	s.before.Close()
 	if idle {
-		s.direct.close()
-		s.gated.close()
-		s.outcomes.close()
+		s.direct.Close()
+		s.gated.Close()
+		s.outcomes.Close()
 	}
 	s.background.Wait()
 	defer s.vital.Close()
 	if !idle {
 		return nil
 	}
-	// Only now: a heartbeat that is under way would bring the instance back.
+	// After background has ended, no heartbeat inserts the instance again.
 	if _, err := s.vital.Exec(ctx, `DELETE FROM instances WHERE id = $1`, s.Instance); err != nil {
 		return fmt.Errorf("remove instance %s: %w", s.Instance, err)
 	}
 	return nil
 }
 
-// HandleNotification takes what arrives on [Channel].
+// HandleNotification handles a notification on [Channel].
 func (s *Service) HandleNotification(payload string) {
 	id, err := uuid.Parse(payload)
 	if err != nil {
@@ -228,11 +221,13 @@ func (s *Service) HandleNotification(payload string) {
 	s.hub.wake(id, nil)
 }
 
-// CatchUp looks for outcomes whose notification may have been missed, after
-// the listening connection was re-established.
+// CatchUp polls for outcomes whose notification may have been missed. It is called when the listening connection is back.
 func (s *Service) CatchUp() {
-	s.hub.requestPoll()
+	select {
+	case s.hub.poll <- struct{}{}:
+	default: // one is requested already
+	}
 }
 
-// retryDelay is the pause between attempts to write what must be written.
+// retryDelay is the pause between two attempts of a write that must succeed.
 const retryDelay = 250 * time.Millisecond

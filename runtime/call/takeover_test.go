@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -24,10 +23,10 @@ func TestTakeOver(t *testing.T) {
 	w.register(time.Hour)
 	silent := uuid.New()
 	inFlight, approved, parked := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
-	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = ANY($1)`, []uuid.UUID{inFlight.ID, approved.ID})
-	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, inFlight.ID, silent)
-	w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
-	w.setStatus(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
+	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = ANY($1)`, []uuid.UUID{inFlight.ID, approved.ID})
+	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, inFlight.ID, silent)
+	w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
+	w.db.Exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
 	if c := w.wait(inFlight.ID); c.Status != call.Unknown || c.Effect != tool.EffectPossible || c.Code != call.CodeOutcomeUnknown {
 		t.Fatalf("the call in flight is %s, %s, %s", c.Status, c.Code, c.Effect)
 	}
@@ -37,7 +36,7 @@ func TestTakeOver(t *testing.T) {
 	if c, err := w.calls.Get(t.Context(), call.Viewer{}, parked.ID); err != nil || c.Status != call.Parked {
 		t.Fatalf("the parked call is %s, %v", c.Status, err)
 	}
-	if got := w.source.arrivals(); len(got) != 1 || got[0] != `{"n":2}` {
+	if got := w.source.Arguments(); len(got) != 1 || got[0] != `{"n":2}` {
 		t.Fatalf("arrived: %q", got)
 	}
 	resolution := call.Resolution{Outcome: call.ResolvedSucceeded, Note: "seen in the log", By: w.reviewer}
@@ -63,7 +62,7 @@ func TestManyDeciders(t *testing.T) {
 	}
 	for i, ticket := range tickets {
 		if i%3 == 0 {
-			w.setStatus(`UPDATE approvals SET deadline = holdpoint_now() + interval '5 milliseconds' WHERE call_id = $1`, ticket.ID)
+			w.db.Exec(`UPDATE approvals SET deadline = holdpoint_now() + interval '5 milliseconds' WHERE call_id = $1`, ticket.ID)
 		}
 	}
 	won := make([]map[bool]int, calls)
@@ -101,7 +100,7 @@ func TestManyDeciders(t *testing.T) {
 		}
 		sent += approved
 	}
-	if n := len(w.source.arrivals()); n != sent {
+	if n := len(w.source.Arguments()); n != sent {
 		t.Errorf("%d calls arrived, %d were approved", n, sent)
 	}
 }
@@ -112,14 +111,14 @@ func TestLateOutcome(t *testing.T) {
 	w := newWorld(t)
 	w.register(time.Hour)
 	arrived, release := make(chan struct{}), make(chan struct{})
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		close(arrived)
 		<-release
 		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"late \u0000"}]}`)}, nil
-	}
+	})
 	ticket := w.submit("open__echo", `{}`)
 	<-arrived
-	w.setStatus(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, ticket.ID)
+	w.db.Exec(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, ticket.ID)
 	close(release)
 	for {
 		c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
@@ -131,7 +130,7 @@ func TestLateOutcome(t *testing.T) {
 			break
 		}
 	}
-	if got := w.actions(ticket.ID); got != "call.allowed call.late_outcome " {
+	if got := w.db.Actions(ticket.ID); got != "call.allowed call.late_outcome" {
 		t.Errorf("audit: %s", got)
 	}
 }
@@ -141,7 +140,7 @@ func TestPanicAfterSending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.register(time.Hour)
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) { panic("hostile") }
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) { panic("hostile") })
 	gated := w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(gated.ID, true))
 	for _, ticket := range []call.Ticket{gated, w.submit("open__echo", `{}`)} {
@@ -149,7 +148,7 @@ func TestPanicAfterSending(t *testing.T) {
 			t.Errorf("call ended as %s, %s, %s", c.Status, c.Failure, c.Effect)
 		}
 	}
-	if n := len(w.source.arrivals()); n != 2 {
+	if n := len(w.source.Arguments()); n != 2 {
 		t.Errorf("%d calls arrived, want 2", n)
 	}
 }
@@ -160,11 +159,11 @@ func TestSweep(t *testing.T) {
 	w := newWorld(t)
 	w.register(time.Hour)
 	orphan, jobless := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`)
-	w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() - interval '1 minute'`)
-	w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = gen_random_uuid(),
+	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() - interval '1 minute'`)
+	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = gen_random_uuid(),
 		claimed_at = holdpoint_now() - interval '1 minute' WHERE id = $1`, orphan.ID)
-	w.setStatus(`UPDATE calls SET status = 'approved' WHERE id = $1`, jobless.ID)
-	w.start(slog.New(slog.DiscardHandler)) // a process sweeps when it starts
+	w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, jobless.ID)
+	w.start() // a process sweeps when it starts
 	if c := w.wait(orphan.ID); c.Status != call.Unknown {
 		t.Errorf("the orphan is %s", c.Status)
 	}

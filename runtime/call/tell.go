@@ -5,8 +5,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// What models are told of their calls, in plain words. Text from outside (reasons, causes) is bounded, its invisible
-// characters are made visible, and it is quoted where it could be mistaken for ours.
+// The texts for models about their calls. Text from outside (reasons, causes) is bounded and quoted, with invisible characters made
+// visible.
 
 const (
 	maxShown  = 200  // characters of a name or a value
@@ -20,12 +20,12 @@ const (
 	effectNone     = "It was not executed."
 )
 
-// Tell says in plain words, for a model, how a call ended that brought no result.
-func (c *Call) Tell() string {
+// Explain returns a text for models about the end of a call without a result.
+func (c *Call) Explain() string {
 	switch c.Status {
 	case Rejected:
 		return "This call was rejected by a reviewer and not executed. Do not repeat it unchanged; try something else." +
-			because("Reason", c.Message)
+			quoteCause("Reason", c.Message)
 	case Expired:
 		if c.Message == MessageUnconnected {
 			return "Nobody connected the account that this call needs in time. It was not executed. " +
@@ -42,22 +42,26 @@ func (c *Call) Tell() string {
 		return "Nobody decided about this call in time. It was not executed. " +
 			"Do not take this for a rejection; say that an approval is needed before you try again."
 	case Cancelled:
-		return "This call was cancelled before it was sent. It was not executed." + because("Note", c.Message)
+		return "This call was cancelled before it was sent. It was not executed." + quoteCause("Note", c.Message)
 	case Denied:
-		return "This call was denied and not executed. " + denialWords(c.Code) + because("Cause", c.Message)
+		return "This call was denied and not executed. " + denialWords(c.Code) + quoteCause("Cause", c.Message)
 	case Invalid:
 		return "The arguments of this call are not valid. It was not executed. Correct these and call again:\n" + plain.Visible(c.Message, maxList)
 	case Unknown:
-		return "The outcome of this call is unknown. " + effectPossible + because("What is known", c.Message) + finding(c.Resolution)
+		text := "The outcome of this call is unknown. " + effectPossible + quoteCause("What is known", c.Message)
+		if r := c.Resolution; r != nil {
+			text += " An operator has looked into it since and says: " + plain.Quoted(r.Outcome, maxShown) + quoteCause("Note", r.Note)
+		}
+		return text
 	case Failed:
 		return failureWords(c)
 	default:
-		return "This call ended without a result (" + string(c.Status) + ")." + because("Note", c.Message)
+		return "This call ended without a result (" + string(c.Status) + ")." + quoteCause("Note", c.Message)
 	}
 }
 
-// TellEdits says that a reviewer changed what was sent, with an empty line after it. Empty: nobody did.
-func (c *Call) TellEdits() string {
+// ExplainEdits returns a text about the arguments that a reviewer edited, with an empty line after it. Empty: no edit.
+func (c *Call) ExplainEdits() string {
 	if !c.WasEdited() {
 		return ""
 	}
@@ -95,24 +99,17 @@ func failureWords(c *Call) string {
 	}
 	switch c.Failure {
 	case tool.TransportFailure:
-		return "The tool's server could not be reached, or did not answer. " + effect + because("Cause", c.Message)
+		return "The tool's server could not be reached, or did not answer. " + effect + quoteCause("Cause", c.Message)
 	case tool.ProtocolFailure:
-		return "The tool's server gave an answer that cannot be used. " + effect + because("Cause", c.Message)
+		return "The tool's server gave an answer that cannot be used. " + effect + quoteCause("Cause", c.Message)
 	case tool.SessionInvalid:
-		return "The tool's server refused the session. " + effect + because("Cause", c.Message)
+		return "The tool's server refused the session. " + effect + quoteCause("Cause", c.Message)
 	default:
-		return "The tool failed. " + effect + because("Cause", c.Message)
+		return "The tool failed. " + effect + quoteCause("Cause", c.Message)
 	}
 }
 
-func finding(r *Resolution) string {
-	if r == nil {
-		return ""
-	}
-	return " An operator has looked into it since and says: " + plain.Quoted(r.Outcome, maxShown) + because("Note", r.Note)
-}
-
-func because(label, text string) string {
+func quoteCause(label, text string) string {
 	if text == "" {
 		return ""
 	}

@@ -20,7 +20,7 @@ const triplingTool = `{"name":"tree","inputSchema":{"type":"object","allOf":[{"$
 func TestTooComplexArguments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.setTools(triplingTool)
+	w.source.Offer(triplingTool)
 	deep := strings.Repeat(`{"x":`, 33) + `{"q":1}` + strings.Repeat(`}`, 33)
 	ticket := w.submit("files__tree", deep)
 	if c := w.wait(ticket.ID); c.Status != call.Invalid || c.Code != call.CodeTooComplex || !strings.Contains(c.Message, "too complex to check") {
@@ -33,10 +33,10 @@ func TestTooComplexArguments(t *testing.T) {
 	if _, err := w.calls.CheckEdit(t.Context(), &parked, []byte(deep)); !errors.As(err, &refused) || !strings.Contains(err.Error(), "too complex to check") {
 		t.Errorf("edit: %v, want an *EditError", err)
 	}
-	// So are results: what cannot be checked was not checked.
-	w.source.reply = func(tool.CallRequest) (tool.Result, error) {
+	// A result that is too complex is a protocol failure.
+	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + deep + `}`)}, nil
-	}
+	})
 	if c := w.wait(w.submit("open__tree", `{"q":1}`).ID); c.Code != string(tool.ProtocolFailure) || !strings.Contains(c.Message, "too complex to check") {
 		t.Errorf("result: %s, %s: %q", c.Status, c.Code, c.Message)
 	}

@@ -63,7 +63,7 @@ func (w traced) submitIn(ctx context.Context, name, arguments string) call.Ticke
 	return ticket
 }
 
-// span waits until a call has a span of a name: it is written after whoever waits was told.
+// span waits for a span of a call. Spans are written after waiters are woken.
 func (w traced) span(id uuid.UUID, name string) tracetest.SpanStub {
 	w.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -101,8 +101,8 @@ func TestSpansOfAParkedCall(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
 	ticket := w.submitIn(handedIn(t), "files__write", `{"n":424242}`)
-	w.moveClock("72h")
-	w.setStatus(`UPDATE approvals SET deadline = deadline + interval '72 hours' WHERE call_id = $1`, ticket.ID)
+	w.db.MoveClock("72h")
+	w.db.Exec(`UPDATE approvals SET deadline = deadline + interval '72 hours' WHERE call_id = $1`, ticket.ID)
 	check(t, w.decide(ticket.ID, true))
 	w.wait(ticket.ID)
 
@@ -129,7 +129,7 @@ func TestSpansOfAParkedCall(t *testing.T) {
 	if got := attributes(wait); got["holdpoint.approval.outcome"] != "approved" || got["holdpoint.approval.rule"] == "" || got["holdpoint.approval.edited"] != "false" {
 		t.Errorf("the wait says %v", got)
 	}
-	sent := w.source.below[0]
+	sent := w.source.traces[0]
 	if !strings.HasPrefix(sent.Traceparent, "00-"+clientTrace+"-"+whole.SpanContext.SpanID().String()) || sent.Tracestate != "rojo=1" {
 		t.Errorf("it was sent below %+v", sent)
 	}
@@ -142,8 +142,8 @@ func TestSpansAcrossProcesses(t *testing.T) {
 	ticket := w.submitIn(handedIn(t), "files__write", `{"n":1}`)
 	here := tracetest.NewInMemoryExporter()
 	w.traces, w.exporter = tracer(t, here), here
-	other := w.start(slog.New(slog.DiscardHandler))
-	waiting, err := other.Approval(t.Context(), ticket.ID)
+	other := w.start()
+	waiting, err := other.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
 	_, err = other.Decide(t.Context(), call.Decision{
 		CallID: ticket.ID, Digest: waiting.Approval.Digest.String(), Note: "no", By: w.reviewer,
@@ -163,12 +163,12 @@ func TestSpansAcrossProcesses(t *testing.T) {
 func TestSpansOfEveryEnd(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
-	w.source.reply = func(r tool.CallRequest) (tool.Result, error) {
+	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		if string(r.Arguments) == `{"n":13}` {
 			return tool.Result{}, &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "hunter2 broke", Err: errors.New("hunter2")}
 		}
 		return tool.Result{Raw: []byte(`{"content":[]}`)}, nil
-	}
+	})
 	ends := map[string]func() call.Ticket{
 		"succeeded none": func() call.Ticket { return w.submit("open__echo", `{"x":1}`) },
 		"failed transport": func() call.Ticket {
@@ -188,20 +188,20 @@ func TestSpansOfEveryEnd(t *testing.T) {
 		},
 		"expired expired": func() call.Ticket {
 			ticket := w.submit("files__write", `{"n":4}`)
-			w.setStatus(`UPDATE approvals SET deadline = holdpoint_now() WHERE call_id = $1`, ticket.ID)
+			w.db.Exec(`UPDATE approvals SET deadline = holdpoint_now() WHERE call_id = $1`, ticket.ID)
 			check(t, w.calls.Expire(t.Context(), ticket.ID))
 			return ticket
 		},
 		"unknown outcome_unknown": func() call.Ticket {
 			ticket, silent := w.submit("files__write", `{"n":5}`), uuid.New()
-			w.setStatus(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, ticket.ID)
-			w.setStatus(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, ticket.ID, silent)
-			w.setStatus(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
+			w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, ticket.ID)
+			w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, ticket.ID, silent)
+			w.db.Exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
 			return ticket
 		},
 		"denied skill_changed": func() call.Ticket {
 			ticket := w.submit("files__write", `{"n":6}`)
-			w.setStatus(`UPDATE skills SET revision = revision + 1 WHERE name = 'files'`)
+			w.db.Exec(`UPDATE skills SET revision = revision + 1 WHERE name = 'files'`)
 			check(t, w.decide(ticket.ID, true))
 			return ticket
 		},
@@ -292,14 +292,14 @@ func counters(t testing.TB, collectors []prometheus.Collector, name string) map[
 func TestSpansOfAWaitForAConnection(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
-	w.source.connected(false)
+	w.source.Require(notConnected)
 	ticket := w.submitIn(handedIn(t), "open__echo", `{}`)
 	w.connect("open")
 	w.wait(ticket.ID)
 	below(t, w.span(ticket.ID, "wait connection"), w.span(ticket.ID, "execute_tool echo"))
 }
 
-// Without a collector, what a client handed in is stored and passed on; of other calls nothing is.
+// Without a collector, a client's trace context is stored and passed on. Other calls have none.
 func TestTracePassedOn(t *testing.T) {
 	t.Parallel()
 	w := traced{newWorld(t), nil}
@@ -313,7 +313,7 @@ func TestTracePassedOn(t *testing.T) {
 	}
 	check(t, w.decide(ticket.ID, true))
 	w.wait(ticket.ID)
-	if got := w.source.below[0]; got.Traceparent != "00-"+clientTrace+"-"+clientSpan+"-01" || got.Tracestate != "rojo=1" {
+	if got := w.source.traces[0]; got.Traceparent != "00-"+clientTrace+"-"+clientSpan+"-01" || got.Tracestate != "rojo=1" {
 		t.Errorf("it was sent below %+v", got)
 	}
 }

@@ -7,12 +7,13 @@ import (
 	"strings"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
 )
 
-// event is what happens to a call and changes its status.
+// event is the cause of a change of status.
 type event string
 
-// The events. Each belongs to one [transition].
+// The events. Each has one [transition].
 const (
 	onSubmit   event = "submit"    // a call is recorded
 	onApprove  event = "approve"   // a reviewer approves it
@@ -20,37 +21,37 @@ const (
 	onResume   event = "resume"    // its skill is connected
 	onAbandon  event = "abandon"   // the wait for a connection is cancelled, or its deadline passes
 	onClaim    event = "claim"     // an instance is about to send it
-	onRefuse   event = "refuse"    // it differs from what was approved, or it was claimed and cannot be sent
+	onRefuse   event = "refuse"    // it differs from the approved call, or it cannot be sent after its claim
 	onLapse    event = "lapse"     // its approval lapsed
-	onCancel   event = "cancel"    // it is cancelled after its approval
-	onSuspend  event = "suspend"   // its server refused it unexecuted: the skill has to be connected first
-	onGiveBack event = "give_back" // its instance claimed it, and never sent it
+	onCancel   event = "cancel"    // it is canceled after its approval
+	onSuspend  event = "suspend"   // its server refused to execute it until the skill is connected
+	onGiveBack event = "give_back" // its instance claimed it and did not send it
 	onFinish   event = "finish"    // its instance knows the outcome
 	onComplete event = "complete"  // a carried call has its result
-	onLose     event = "lose"      // its instance is gone, or its outcome was forgotten
+	onLose     event = "lose"      // its instance is gone, or the database lost its outcome
 )
 
-// claimant says whose claim an executing call must have for a transition.
+// claimant is the instance whose claim an executing call must have for a transition.
 type claimant int
 
 const (
 	anyInstance  claimant = iota
-	thisInstance          // the one that makes the move
+	thisInstance          // the instance that makes the move
 	noInstance            // of carried calls
 )
 
-// transition is one row of the state machine of calls. It follows from the two statuses of a move what callbacks are told; see [told].
+// transition is one row of the state machine of calls.
 type transition struct {
 	event    event
 	from     []Status // empty: the call is new
 	to       []Status
 	claim    claimant
-	when     string // SQL that must hold for the call too; empty: nothing
+	when     string // further SQL condition for the call; empty: none
 	noun     string // of the audit event's action
 	verb     string // empty: the new status
-	announce bool   // whether those who wait for the call look at it again, in every process
+	announce bool   // whether the waiters of the call in every process are woken
 
-	update string // see [transition.statement]
+	update string // its statement; see [transition.buildUpdate]
 }
 
 // transitions is the state machine of calls. docs/design.md shows it.
@@ -86,30 +87,30 @@ func transitions() []transition {
 	}
 }
 
-// newTransitions returns the rows by their events.
+// newTransitions returns the rows by event.
 func newTransitions() map[event]*transition {
 	rows := map[event]*transition{}
 	for _, t := range transitions() {
-		t.update = t.statement()
+		t.update = t.buildUpdate()
 		rows[t.event] = &t
 	}
 	return rows
 }
 
-// action is the audit event of a move to a status.
-func (t *transition) action(to Status) string {
+// auditAction returns the action of the audit event of a move to a status.
+func (t *transition) auditAction(to Status) audit.Action {
 	switch {
 	case t.verb != "":
-		return t.noun + "." + t.verb
+		return audit.Action(t.noun + "." + t.verb)
 	case t.event == onSubmit && to == Executing:
-		return t.noun + ".allowed"
+		return audit.CallAllowed
 	default:
-		return t.noun + "." + string(to)
+		return audit.Action(t.noun + "." + string(to))
 	}
 }
 
-// told is what callbacks are told of a move to a status.
-func (t *transition) told(to Status) []HappeningKind {
+// happeningKinds returns the callbacks of a move to a status.
+func (t *transition) happeningKinds(to Status) []HappeningKind {
 	var list []HappeningKind
 	if to == Parked {
 		list = append(list, HappenedParked)
@@ -126,8 +127,8 @@ func (t *transition) told(to Status) []HappeningKind {
 // endsWait reports whether the call waited for a connection until the move.
 func (t *transition) endsWait() bool { return slices.Contains(t.from, NeedsConnection) }
 
-// statement is the SQL that moves calls. Its arguments are those of [moveColumns]; it returns the ids of the calls that moved.
-func (t *transition) statement() string {
+// buildUpdate returns the SQL that moves calls. Its arguments are those of [Service.moveColumns], and it returns the ids of the calls that moved.
+func (t *transition) buildUpdate() string {
 	statuses := make([]string, len(t.from))
 	for i, from := range t.from {
 		statuses[i] = "calls.status = '" + string(from) + "'"

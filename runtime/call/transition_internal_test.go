@@ -23,6 +23,11 @@ func TestTransitions(t *testing.T) {
 		for _, status := range append(slices.Clone(row.from), row.to...) {
 			statuses[status] = true
 		}
+		for _, to := range row.to {
+			if row.auditAction(to).About() != "call" {
+				t.Errorf("%s records %s, which package audit does not know", row.event, row.auditAction(to))
+			}
+		}
 		for _, from := range row.from {
 			if from.Final() {
 				t.Errorf("%s leads away from %s, which is final", row.event, from)
@@ -111,10 +116,10 @@ func table() string {
 		}
 		var actions, told []string
 		for _, to := range row.to {
-			if action := "`" + row.action(to) + "`"; !slices.Contains(actions, action) {
+			if action := "`" + string(row.auditAction(to)) + "`"; !slices.Contains(actions, action) {
 				actions = append(actions, action)
 			}
-			for _, kind := range row.told(to) {
+			for _, kind := range row.happeningKinds(to) {
 				if kind := "`" + string(kind) + "`"; !slices.Contains(told, kind) {
 					told = append(told, kind)
 				}

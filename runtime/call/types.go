@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
@@ -16,10 +17,10 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Status is where a call stands.
+// Status is the state of a call.
 type Status string
 
-// The statuses of a call; see docs/design.md for the moves between them.
+// The statuses of a call. transition.go has the moves between them.
 const (
 	NeedsConnection Status = "needs_connection"
 	Parked          Status = "parked"
@@ -35,7 +36,17 @@ const (
 	Unknown         Status = "unknown"
 )
 
-// Final reports whether the call has reached its end.
+// MaxToolName bounds the characters of a tool's name in a query.
+const MaxToolName = 256
+
+// AllStatuses returns all statuses, in the order of a call's life.
+func AllStatuses() []Status {
+	return []Status{
+		NeedsConnection, Parked, Approved, Executing, Succeeded, Failed, Unknown, Rejected, Expired, Cancelled, Denied, Invalid,
+	}
+}
+
+// Final reports whether the status never changes again.
 func (s Status) Final() bool {
 	switch s {
 	case NeedsConnection, Parked, Approved, Executing:
@@ -46,10 +57,10 @@ func (s Status) Final() bool {
 	return false
 }
 
-// The stable codes that say why a call ended as it did.
+// The stable codes that say why a call ended.
 const (
 	CodeInvalidArguments  = "invalid_arguments"
-	CodeTooComplex        = "too_complex" // of invalid calls: the arguments cannot be checked within bounds
+	CodeTooComplex        = "too_complex" // of invalid calls: checking the arguments would take too long
 	CodeRejected          = "rejected"
 	CodeExpired           = "expired"
 	CodeCancelled         = "cancelled"
@@ -60,25 +71,25 @@ const (
 	CodeToolDisabled      = "tool_disabled"
 	CodeEnvelopeChanged   = "envelope_changed"
 	CodeNoPrincipal       = "no_principal"
-	CodeNotSendable       = "not_sendable"       // the skill's settings make no request; an operator has to mend them
-	CodeFileChanged       = "file_changed"       // an attached file is gone from storage, or is another
-	CodeTaskCancelled     = "task_cancelled"     // of failed calls: the server cancelled the task that it had answered with
-	CodeNoReviewer        = "no_reviewer"        // of expired calls: there was nobody who might have decided
-	CodePersonBlocked     = "person_blocked"     // the principal, the reviewer or the editor was blocked since
+	CodeNotSendable       = "not_sendable"       // the skill's settings do not make a request; an operator has to correct them
+	CodeFileChanged       = "file_changed"       // an attached file was removed from storage or changed
+	CodeTaskCancelled     = "task_cancelled"     // of failed calls: the server canceled its task
+	CodeNoReviewer        = "no_reviewer"        // of expired calls: no reviewer could have decided
+	CodePersonBlocked     = "person_blocked"     // the principal, the reviewer or the editor was blocked later
 	CodeCredentialRevoked = "credential_revoked" //nolint:gosec // G101: of the agent or of the reviewer
-	CodeReviewerRemoved   = "reviewer_removed"   // the person who approved is no reviewer any more
-	// CodeApprovalLapsed is of expired calls that were approved and not sent in time.
+	CodeReviewerRemoved   = "reviewer_removed"   // the person who approved is no longer a reviewer
+	// CodeApprovalLapsed is the code of calls that were approved and not sent in time.
 	CodeApprovalLapsed = "approval_lapsed"
 )
 
-// Call is one tools/call and everything that happened to it.
+// Call is one tools/call with its outcome.
 type Call struct {
 	ID             uuid.UUID
 	Status         Status
 	Code           string           // see the codes above; for failed calls, the failure's kind
 	Failure        tool.FailureKind // failed calls only
 	Effect         tool.Effect      // failed and unknown calls
-	Message        string           // plain words about the end, for people and models
+	Message        string           // about the end, for people and models
 	AgentID        uuid.UUID
 	Agent          string
 	PrincipalID    uuid.UUID // uuid.Nil: none
@@ -86,38 +97,38 @@ type Call struct {
 	SkillID        uuid.UUID
 	Skill          string
 	SkillRevision  int64
-	Tool           string // the skill's own name
-	ExposedName    string // as the agent calls it
+	Tool           string // the name that the skill uses
+	ExposedName    string // the name that the agent uses
 	Pin            tool.Pin
-	Arguments      json.RawMessage // as they were, or will be, sent
-	Submitted      json.RawMessage // as the agent gave them, when a reviewer edited them; else nil
-	Result         json.RawMessage // as it came: a JSON-RPC result, or the error object of a jsonrpc_error
-	Files          []file.Attached // attached when it was made, whatever of them a reviewer dropped
+	Arguments      json.RawMessage // as they were or will be sent
+	Submitted      json.RawMessage // the agent's arguments, if a reviewer edited them; else nil
+	Result         json.RawMessage // a JSON-RPC result, or the error object of a jsonrpc_error, byte for byte
+	Files          []file.Attached // attached by the agent, including those that a reviewer removed
 	Gated          bool
 	CreatedAt      time.Time
 	FinishedAt     *time.Time
 	DeliveredAt    *time.Time
-	Late           json.RawMessage // evidence: an outcome that came after the call became unknown
+	Late           json.RawMessage // an outcome that arrived after the call became unknown
 	Resolution     *Resolution     // of an unknown outcome
-	Measures       *Measures       // nil: nothing was measured, or it was not sent
+	Measures       *Measures       // nil: it was not sent
 
-	// Partial: arguments or result are too large for a list and were left out of this one.
+	// Partial means that this call comes from a list, which omits large arguments and results.
 	Partial bool
 
-	request   json.RawMessage   // see [Call.Outgoing]; nil also when it was left out of a list
-	sum       [sha256.Size]byte // of the arguments, when Partial
-	claimedBy uuid.UUID         // the instance that sends it
+	request   json.RawMessage   // see [Call.Outgoing]; lists omit it
+	sum       [sha256.Size]byte // of the arguments, if Partial
+	claimedBy uuid.UUID         // the instance that sends the call
 	caller    Caller
 	advance   *advance        // see [Submission]; nil: none
-	unfrozen  json.RawMessage // as the agent gave them, before its attachments became URLs; nil: it has none, or they were left out of a list
-	hasFiles  bool            // Files are, or have yet to be, read
+	unfrozen  json.RawMessage // the agent's arguments, before attachments became URLs; nil: no attachments, or omitted in a list
+	hasFiles  bool            // whether it has files; Files may not be read yet
 	trace     telemetry.Pending
-	began     time.Time // when it was submitted: by this process's clock, or, when it was read, the database's
-	awaited   bool      // others may wait for it in another process, however short it takes
+	began     time.Time // when it was submitted, by this process's clock, or by the database's if it was read
+	awaited   bool      // another process may wait for the call
 }
 
-// Made are the arguments as the agent gave them.
-func (c *Call) Made() json.RawMessage {
+// AgentArguments returns the arguments as the agent wrote them.
+func (c *Call) AgentArguments() json.RawMessage {
 	if c.unfrozen != nil {
 		return c.unfrozen
 	}
@@ -127,7 +138,7 @@ func (c *Call) Made() json.RawMessage {
 	return c.Arguments
 }
 
-// ArgumentsDigest is the SHA-256 of the argument bytes, also of those that were left out.
+// ArgumentsDigest returns the SHA-256 of the arguments, also of a [Call.Partial] call.
 func (c *Call) ArgumentsDigest() [sha256.Size]byte {
 	if c.Partial {
 		return c.sum
@@ -135,7 +146,7 @@ func (c *Call) ArgumentsDigest() [sha256.Size]byte {
 	return sha256.Sum256(c.Arguments)
 }
 
-// Resolution is what an operator found out about an unknown outcome.
+// Resolution is an operator's finding about an unknown outcome.
 type Resolution struct {
 	Outcome string    `json:"outcome"` // succeeded or failed
 	Note    string    `json:"note"`
@@ -143,66 +154,63 @@ type Resolution struct {
 	At      time.Time `json:"at"`
 }
 
-// Submission is a call as it comes in.
+// Submission is a request to make a call.
 type Submission struct {
-	// ID, when set, is the call's: one that is submitted again with it is the same call, and is not sent again. Such a call attaches
-	// to no other.
+	// ID is the id of the call. A call that is submitted again with the same ID is not sent again, and attaches to no other
+	// call. uuid.Nil: a new id.
 	ID             uuid.UUID
 	Agent          *agent.Agent
 	PrincipalID    uuid.UUID // uuid.Nil: none
 	ConversationID uuid.UUID
 	Entry          *catalog.Entry
 	Arguments      json.RawMessage // from [CleanArguments]
-	Made           json.RawMessage // the arguments as the client gave them, where those are others; nil: they are not
+	Made           json.RawMessage // the client's arguments, if Arguments differ from them; else nil
 	IdempotencyKey string          // empty: none
 	Caller         Caller
-	// Advance are answers to what the call's server may ask, by its key, that the client gives beforehand. They
-	// are of use to calls that nobody decides about only: a reviewer would not know of them.
+	// Advance has answers to questions of the server that the client gives in advance, by the question's key. Only auto-approved
+	// calls use them, because a reviewer would not see them.
 	Advance map[string]json.RawMessage
-	Awaited bool // others may wait for it in another process, however short it takes
+	Awaited bool // another process may wait for the call
 }
 
-// Ticket is what a submitter gets: enough to wait, to come back and to speak
-// about the call.
+// Ticket identifies a submitted call.
 type Ticket struct {
 	ID       uuid.UUID
 	Status   Status    // at the time of submission
-	Deadline time.Time // of the approval, or of the wait for a connection; else zero
-	Attached bool      // the call had been made before, and this is it
+	Deadline time.Time // of the approval or the wait for a connection; else zero
+	Attached bool      // the ticket is of an earlier call that this one repeats
 	Gated    bool
-	Alone    bool // it is parked, and there is nobody who may decide about it
+	Alone    bool // the call is parked, and no reviewer may decide it
 }
 
-// Viewer is who asks for a call. A call is visible to its own agent with the
-// same principal, and to people whose role says so.
+// Viewer is the reader of a call. An agent sees its own calls for the same principal. Reviewers and operators see all.
 type Viewer struct {
-	AgentID     uuid.UUID // uuid.Nil: a person who looks as reviewer or operator
+	AgentID     uuid.UUID // uuid.Nil: a reviewer or an operator
 	PrincipalID uuid.UUID
 }
 
-// Decision is what a reviewer said.
+// Decision is a reviewer's decision.
 type Decision struct {
 	CallID  uuid.UUID
 	Approve bool
-	Digest  string    // as it was shown with the approval
+	Digest  string    // of the approval that the reviewer saw
 	Note    string    // note of an approval, reason of a rejection
 	By      uuid.UUID // the person
-	// Arguments, of an approval, are sent instead of those that wait; nil: those are. Where edits need a second reviewer, they wait for
-	// one. The agent's own arguments instead of those of an edit that waits discard it.
+	// Arguments replace the waiting arguments if Approve is set; nil: no edit. Where edits need a second reviewer, the edit waits for
+	// one. The agent's own arguments discard an edit that waits.
 	Arguments json.RawMessage
 }
 
 // Errors of this package.
 var (
-	ErrNotFound = errors.New("call not found")
-	// ErrEdit: the arguments that a reviewer gave are not what the tool takes; see [EditError].
+	ErrNotFound = fault.NotFound("call not found")
+	// ErrEdit means that a reviewer's arguments are not valid; see [EditError].
 	ErrEdit = errors.New("edited arguments are not valid")
-	// ErrState: the call is not in a state that allows this.
+	// ErrState means that the status of the call does not allow the operation.
 	ErrState = errors.New("call state does not allow this")
 )
 
-// Waiting is a gated call with its approval: what a reviewer decides, or decided, about.
-// The people in it are ids; package identity knows their names.
+// Waiting is a gated call with its approval.
 type Waiting struct {
 	Call     Call
 	Approval approval.Approval

@@ -3,39 +3,44 @@ package call
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// Listener hears what happens to a call while somebody waits for it. [Service.Wait] calls its functions, one at a
-// time, and not after it returned. Any of them may be nil.
+// Listener has callbacks for [Service.Wait], which calls one at a time, and none after it has returned. Any may be nil.
 type Listener struct {
-	// Event takes what happens on the way.
+	// Event receives events of the call.
 	Event func(Event)
-	// Asked takes the questions that are open, whenever that may have changed. Its error ends the wait.
+	// Asked receives the open questions whenever they may have changed. Its error ends the wait.
 	Asked func([]Question) error
-	// Reviewing takes until when a reviewer decides about a question, whenever that may have changed; zero: no question
-	// is waiting for that.
+	// Reviewing receives the deadline of the question that waits for a reviewer, whenever it may have changed; zero: there
+	// is none.
 	Reviewing func(until time.Time)
 }
 
-// Wait returns when the call has reached its end, or ctx ends (then ctx's
-// error). However many wait for one call, each gets its outcome. Whoever waits also
-// sees to the deadline: an approval that is overdue expires without any job having run.
+// Wait returns the call once it has ended, or the error of ctx. Any number of callers may wait for a call. Wait also expires an overdue
+// call without the help of a job.
 func (s *Service) Wait(ctx context.Context, id uuid.UUID, l Listener) (Call, error) {
-	w := s.waiterFor(id, l)
+	w := s.hub.add(id, l.Event != nil)
 	defer s.hub.remove(id, w)
-	if s.flights.has(id) { // sent by this process, which will wake us: no need to look
-		if done, err := s.await(ctx, w, l, &Call{ID: id, Status: Executing}); done != nil || err != nil {
-			return value(done), err
+	if s.flights.has(id) { // this process sends it and wakes us: no read is needed
+		done, err := s.waitForNews(ctx, w, l, &Call{ID: id, Status: Executing})
+		if err != nil {
+			return Call{}, err
+		}
+		if done != nil {
+			return *done, nil
 		}
 	}
 	for {
-		c, err := s.load(ctx, id)
+		c, err := s.loadCall(ctx, id)
 		if err != nil && ctx.Err() != nil {
 			return Call{}, ctx.Err()
 		}
@@ -44,12 +49,12 @@ func (s *Service) Wait(ctx context.Context, id uuid.UUID, l Listener) (Call, err
 				return Call{}, err
 			}
 		} else if c.Status.Final() {
-			s.pass(w, l)
+			s.forwardEvents(w, l)
 			return *c, nil
-		} else if err := s.passQuestions(ctx, w, l, c); err != nil {
+		} else if err := s.forwardQuestions(ctx, w, l, c); err != nil {
 			return Call{}, err
 		}
-		done, err := s.await(ctx, w, l, c)
+		done, err := s.waitForNews(ctx, w, l, c)
 		if err != nil {
 			return Call{}, err
 		}
@@ -59,23 +64,16 @@ func (s *Service) Wait(ctx context.Context, id uuid.UUID, l Listener) (Call, err
 	}
 }
 
-func (s *Service) waiterFor(id uuid.UUID, l Listener) *waiter {
-	if l.Event != nil {
-		return s.hub.listen(id)
-	}
-	return s.hub.add(id)
-}
-
-// pass hands on what was heard.
-func (s *Service) pass(w *waiter, l Listener) {
-	for _, e := range s.hub.heard(w) {
+// forwardEvents passes events to the listener.
+func (s *Service) forwardEvents(w *waiter, l Listener) {
+	for _, e := range s.hub.takeEvents(w) {
 		l.Event(e)
 	}
 }
 
-// passQuestions comes after what was heard before them: who wants to hear no more after that is not asked.
-func (s *Service) passQuestions(ctx context.Context, w *waiter, l Listener, c *Call) error {
-	s.pass(w, l)
+// forwardQuestions passes earlier events, and then open questions, to the listener.
+func (s *Service) forwardQuestions(ctx context.Context, w *waiter, l Listener, c *Call) error {
+	s.forwardEvents(w, l)
 	if ctx.Err() != nil || l.Asked == nil && l.Reviewing == nil {
 		return ctx.Err()
 	}
@@ -84,7 +82,7 @@ func (s *Service) passQuestions(ctx context.Context, w *waiter, l Listener, c *C
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		s.Logger.Warn("looking for questions", "call", c.ID, "error", err)
+		s.Logger.Warn("reading questions", "call", c.ID, "error", err)
 		return nil
 	}
 	if l.Reviewing != nil {
@@ -96,16 +94,9 @@ func (s *Service) passQuestions(ctx context.Context, w *waiter, l Listener, c *C
 	return l.Asked(open)
 }
 
-func value(c *Call) Call {
-	if c == nil {
-		return Call{}
-	}
-	return *c
-}
-
-// await blocks until there may be news of the call: a wake-up, or its deadline. A
-// database that is away (c is nil) is asked again soon.
-func (s *Service) await(ctx context.Context, w *waiter, l Listener, c *Call) (*Call, error) {
+// waitForNews blocks until the waiter is woken or the call's deadline passes. If c is nil, because the database did not answer, it
+// returns after a short pause.
+func (s *Service) waitForNews(ctx context.Context, w *waiter, l Listener, c *Call) (*Call, error) {
 	var timer <-chan time.Time
 	switch {
 	case c == nil:
@@ -125,9 +116,9 @@ func (s *Service) await(ctx context.Context, w *waiter, l Listener, c *Call) (*C
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-w.news:
-			s.pass(w, l)
+			s.forwardEvents(w, l)
 		case done := <-w.ch:
-			s.pass(w, l)
+			s.forwardEvents(w, l)
 			if done == nil && c != nil && c.waitsForPeople() {
 				return nil, s.expireIfDue(ctx, c.ID)
 			}
@@ -144,15 +135,24 @@ func (s *Service) await(ctx context.Context, w *waiter, l Listener, c *Call) (*C
 // waitsForPeople reports whether the call has a deadline.
 func (c *Call) waitsForPeople() bool { return c.Status == Parked || c.Status == NeedsConnection }
 
-// timeLeft is how long a call may still wait for people.
+// timeLeft returns the time until the deadline of a call that waits for people, or approval.ErrNotFound if it no longer waits.
 func (s *Service) timeLeft(ctx context.Context, c *Call) (time.Duration, error) {
-	if c.Status == NeedsConnection {
-		return s.waitLeft(ctx, c.ID)
+	if c.Status != NeedsConnection {
+		return approval.TimeLeft(ctx, s.Pool, c.ID)
 	}
-	return approval.TimeLeft(ctx, s.Pool, c.ID)
+	var seconds float64
+	err := s.Pool.QueryRow(ctx, `SELECT extract(epoch FROM deadline - holdpoint_now())::float8 FROM call_connections
+		WHERE call_id = $1 AND ended_at IS NULL`, c.ID).Scan(&seconds)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, approval.ErrNotFound
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read wait of call %s: %w", c.ID, err)
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// expireIfDue lets errors of the database pass: the next look will try again.
+// expireIfDue expires an overdue call. It logs errors of the database; the caller tries again.
 func (s *Service) expireIfDue(ctx context.Context, id uuid.UUID) error {
 	if err := s.Expire(ctx, id); err != nil {
 		if ctx.Err() != nil {
@@ -162,6 +162,158 @@ func (s *Service) expireIfDue(ctx context.Context, id uuid.UUID) error {
 		if pause.For(ctx, retryDelay) != nil {
 			return ctx.Err()
 		}
+	}
+	return nil
+}
+
+// pollInterval is the interval of polls for missed notifications.
+const pollInterval = 5 * time.Second
+
+// hub has the waiters of calls in this process.
+type hub struct {
+	mu      sync.Mutex
+	waiters map[uuid.UUID][]*waiter
+	poll    chan struct{}
+}
+
+// waiter receives a finished call, or nil if it has to read the call itself. A listener also receives events.
+type waiter struct {
+	ch     chan *Call
+	news   chan struct{} // nil: it is no listener
+	events []Event       // under the hub's lock
+}
+
+// maxEvents bounds the events that a listener has not taken yet.
+const maxEvents = 64
+
+func newHub() *hub {
+	return &hub{waiters: map[uuid.UUID][]*waiter{}, poll: make(chan struct{}, 1)}
+}
+
+// add adds a waiter of a call. If listens is set, it receives events.
+func (h *hub) add(id uuid.UUID, listens bool) *waiter {
+	w := &waiter{ch: make(chan *Call, 1)}
+	if listens {
+		w.news = make(chan struct{}, 1)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiters[id] = append(h.waiters[id], w)
+	return w
+}
+
+// publish gives an event to the listeners of its call. It reports whether there are any.
+func (h *hub) publish(e Event) (heard bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.waiters[e.CallID] {
+		if w.news == nil {
+			continue
+		}
+		heard = true
+		w.addEvent(e)
+		select {
+		case w.news <- struct{}{}:
+		default: // it is woken already
+		}
+	}
+	return heard
+}
+
+// addEvent adds an event. A later progress replaces an earlier one once half of the places are used; then the oldest event is dropped.
+func (w *waiter) addEvent(e Event) {
+	if n := len(w.events); n >= maxEvents/2 && e.Kind == EventProgress && w.events[n-1].Kind == EventProgress {
+		w.events = w.events[:n-1]
+	}
+	if len(w.events) == maxEvents {
+		w.events = w.events[1:]
+	}
+	w.events = append(w.events, e)
+}
+
+func (h *hub) takeEvents(w *waiter) []Event {
+	if w.news == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	events := w.events
+	w.events = nil
+	return events
+}
+
+func (h *hub) remove(id uuid.UUID, w *waiter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	list := h.waiters[id]
+	for i := range list {
+		if list[i] == w {
+			list[i] = list[len(list)-1]
+			list = list[:len(list)-1]
+			break
+		}
+	}
+	if len(list) == 0 {
+		delete(h.waiters, id)
+		return
+	}
+	h.waiters[id] = list
+}
+
+// wake wakes the waiters of a call. done may be nil.
+func (h *hub) wake(id uuid.UUID, done *Call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.waiters[id] {
+		select {
+		case w.ch <- done:
+		default: // it is woken already
+		}
+	}
+}
+
+func (h *hub) ids() []uuid.UUID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ids := make([]uuid.UUID, 0, len(h.waiters))
+	for id := range h.waiters {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// pollWaiting polls for missed notifications, with one query for all waiters.
+func (s *Service) pollWaiting() {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.running.Done():
+			return
+		case <-ticker.C:
+		case <-s.hub.poll:
+		}
+		if err := s.pollOnce(s.running); err != nil && !errors.Is(err, context.Canceled) {
+			s.Logger.Warn("polling for missed outcomes", "error", err)
+		}
+	}
+}
+
+func (s *Service) pollOnce(ctx context.Context) error {
+	ids := s.hub.ids()
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, _ := s.Pool.Query(ctx, `SELECT id FROM calls WHERE id = ANY($1) AND finished_at IS NOT NULL
+		UNION ALL
+		SELECT call_id FROM approvals WHERE call_id = ANY($1) AND status = 'pending' AND deadline <= (SELECT holdpoint_now())
+		UNION ALL
+		SELECT call_id FROM call_connections WHERE call_id = ANY($1) AND ended_at IS NULL AND deadline <= (SELECT holdpoint_now())
+		UNION ALL
+		SELECT call_id FROM call_questions WHERE call_id = ANY($1) AND ended_at IS NULL`, ids)
+	var id uuid.UUID
+	if _, err := pgx.ForEachRow(rows, []any{&id}, func() error { s.hub.wake(id, nil); return nil }); err != nil {
+		return fmt.Errorf("poll calls: %w", err)
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func ReadClock(ctx context.Context, tx pgx.Tx) (Clock, error) {
 
 // idRange returns the range of ids, without its end, that holds all calls made in [from, to). It holds others too.
 func (c Clock) idRange(from, to time.Time) (first, end uuid.UUID) {
-	return firstID(from.Add(-idSlack - max(c.offset, 0))), firstID(to.Add(idSlack - min(c.offset, 0)))
+	return FirstID(from.Add(-idSlack - max(c.offset, 0))), FirstID(to.Add(idSlack - min(c.offset, 0)))
 }
 
 // readWatermark returns the watermark. It is zero if nothing was counted yet.
@@ -126,11 +126,11 @@ func UncountedArgs(ctx context.Context, tx pgx.Tx, clock Clock, from, to time.Ti
 	return []any{from, to, tail, first, end}, nil
 }
 
-// stragglers returns the ids of new calls that are much older than the calls, or have no time in them. Recovery and figures do not
+// findStragglers returns the ids of new calls that are much older than the calls, or have no time in them. Recovery and figures do not
 // find such calls by recent ids.
-func (s *Service) stragglers(items []*intakeItem) []uuid.UUID {
+func (s *Service) findStragglers(items []*intakeItem) []uuid.UUID {
 	var ids []uuid.UUID
-	limit := firstID(s.Now().Add(s.pulse.clockSkew() - idSlack/2))
+	limit := FirstID(s.Now().Add(s.pulse.clockSkew() - idSlack/2))
 	for _, item := range items {
 		if id := item.call.ID; id.Version() != 7 || bytes.Compare(id[:], limit[:]) < 0 {
 			ids = append(ids, id)
@@ -141,8 +141,8 @@ func (s *Service) stragglers(items []*intakeItem) []uuid.UUID {
 
 const insertStragglersSQL = `INSERT INTO call_stragglers SELECT unnest($1::uuid[]) ON CONFLICT DO NOTHING`
 
-// firstID returns the smallest UUID of version 7 that has a time.
-func firstID(t time.Time) uuid.UUID {
+// FirstID returns the smallest UUID of version 7 that has a time.
+func FirstID(t time.Time) uuid.UUID {
 	var id uuid.UUID
 	var ms [8]byte
 	binary.BigEndian.PutUint64(ms[:], uint64(max(t.UnixMilli(), 0)))

@@ -20,13 +20,14 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 )
 
-// signed reports whether a request is signed by a secret, as the specification's own library judges.
+// signed reports whether a secret signed the request, by the library of Standard Webhooks.
 func signed(t *testing.T, r received, secretText string) bool {
 	t.Helper()
 	hook, err := standardwebhooks.NewWebhook(secretText)
@@ -34,7 +35,7 @@ func signed(t *testing.T, r received, secretText string) bool {
 	return hook.Verify(r.body, r.header) == nil
 }
 
-// TestEveryEndIsTold: what becomes of a call arrives, whichever way it goes.
+// TestEveryEndIsTold: every outcome of a call is reported.
 func TestEveryEndIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -50,7 +51,7 @@ func TestEveryEndIsTold(t *testing.T) {
 	id = expect(w.submit(w.billing, "files__write", `{"n":2}`), "call.decided rejected rejected", "call.finished rejected rejected", "call.parked parked")
 	w.decide(id, false)
 	id = expect(w.submit(w.billing, "files__write", `{"n":3}`), "call.decided expired expired", "call.finished expired expired", "call.parked parked")
-	w.exec(`UPDATE approvals SET deadline = holdpoint_now() WHERE call_id = $1`, id)
+	w.db.Exec(`UPDATE approvals SET deadline = holdpoint_now() WHERE call_id = $1`, id)
 	check(t, w.calls.Expire(t.Context(), id))
 	id = expect(w.submit(w.billing, "files__write", `{"n":4}`), "call.decided cancelled cancelled", "call.finished cancelled cancelled", "call.parked parked")
 	_, err := w.calls.Cancel(t.Context(), call.Viewer{}, uuid.Nil, id)
@@ -59,9 +60,9 @@ func TestEveryEndIsTold(t *testing.T) {
 	expect(w.submit(w.billing, "open__write", `{"n":"five"}`), "call.finished invalid invalid_arguments")
 	id = expect(w.submit(w.billing, "files__write", `{"n":6}`), "call.finished unknown outcome_unknown", "call.parked parked")
 	silent := uuid.New()
-	w.exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
-	w.exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, id, silent)
-	w.exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
+	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
+	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, id, silent)
+	w.db.Exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
 
 	requests := e.await(t, 16)
 	for id, lines := range want {
@@ -91,7 +92,7 @@ func TestEveryEndIsTold(t *testing.T) {
 	}
 }
 
-// TestReceiverIsDownForAWhile: the same message comes again, with the same id, until it is taken.
+// TestReceiverIsDownForAWhile: a message is retried with the same id until it is accepted.
 func TestReceiverIsDownForAWhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -132,7 +133,7 @@ func TestReceiverIsDownForAWhile(t *testing.T) {
 	}
 }
 
-// TestGivesUpAfterItsLastAttempt, and sends again when somebody says so.
+// TestGivesUpAfterItsLastAttempt: after that, an operator can send the message again.
 func TestGivesUpAfterItsLastAttempt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -141,7 +142,7 @@ func TestGivesUpAfterItsLastAttempt(t *testing.T) {
 	e.answers(http.StatusBadRequest)
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	e.await(t, 1)
-	w.exec(`UPDATE river_job SET max_attempts = 2 WHERE kind = 'callback_deliver'`)
+	w.db.Exec(`UPDATE river_job SET max_attempts = 2 WHERE kind = 'callback_deliver'`)
 	w.retry(1)
 	eventually.Holds(t, "the message is given up", func() bool { return w.deliveries(w.billing, "ops")[0].State == "failed" })
 	d := w.deliveries(w.billing, "ops")[0]
@@ -167,7 +168,7 @@ func TestGivesUpAfterItsLastAttempt(t *testing.T) {
 	}
 }
 
-// TestReceiverAsksToWait: a job that comes earlier sends nothing.
+// TestReceiverAsksToWait: an earlier job sends nothing.
 func TestReceiverAsksToWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -182,14 +183,14 @@ func TestReceiverAsksToWait(t *testing.T) {
 			AND scheduled_at > now() + interval '4 minutes'`) == "true"
 	})
 	e.answers(http.StatusOK)
-	w.exec(`UPDATE clock_offset SET value = interval '6 minutes'`)
-	w.exec(`UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'callback_deliver' AND state = 'scheduled'`)
+	w.db.Exec(`UPDATE clock_offset SET value = interval '6 minutes'`)
+	w.db.Exec(`UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'callback_deliver' AND state = 'scheduled'`)
 	if got := e.await(t, 2); len(got) != 2 {
 		t.Errorf("%d requests", len(got))
 	}
 }
 
-// TestRotation: both secrets sign during the grace period, and then the new one alone.
+// TestRotation: both secrets sign during the grace period, then only the new one.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -210,7 +211,7 @@ func TestRotation(t *testing.T) {
 	if !signed(t, r, first) || !signed(t, r, second) || len(strings.Fields(r.header.Get("webhook-signature"))) != 2 {
 		t.Errorf("within the grace period: %s", r.header.Get("webhook-signature"))
 	}
-	w.exec(`UPDATE clock_offset SET value = interval '25 hours'`)
+	w.db.Exec(`UPDATE clock_offset SET value = interval '25 hours'`)
 	w.submit(w.billing, "files__write", `{"n":2}`)
 	if r = e.await(t, 2)[1]; signed(t, r, first) || !signed(t, r, second) {
 		t.Errorf("after it: %s", r.header.Get("webhook-signature"))
@@ -225,21 +226,21 @@ func TestRotation(t *testing.T) {
 		_, _, err = w.callbacks.Rotate(t.Context(), by, w.billing, "ops", time.Hour)
 		check(t, err)
 	}
-	var wrong *callback.InvalidError
+	var wrong *fault.InvalidError
 	for _, grace := range []time.Duration{time.Hour, -time.Second, 8 * 24 * time.Hour} {
-		if _, _, err = w.callbacks.Rotate(t.Context(), by, w.billing, "ops", grace); !errors.As(err, &wrong) || wrong.Field != "grace_seconds" {
+		if _, _, err = w.callbacks.Rotate(t.Context(), by, w.billing, "ops", grace); !errors.As(err, &wrong) || wrong.Fields[0].Name != "grace_seconds" {
 			t.Errorf("grace %s: %v", grace, err)
 		}
 	}
-	w.exec(`UPDATE clock_offset SET value = interval '100 hours'`)
+	w.db.Exec(`UPDATE clock_offset SET value = interval '100 hours'`)
 	check(t, w.callbacks.Tidy(t.Context()))
 	if n := w.text(`SELECT count(*)::text FROM callback_secrets`); n != "1" {
 		t.Errorf("%s secrets are kept, want the present one", n)
 	}
 }
 
-// TestGone: a receiver that says so hears nothing more.
-// Of several messages that were under way when the receiver went, one disables the callback, and one event says so.
+// TestGone: a receiver that answers 410 Gone gets no more messages.
+// If several messages were in flight, one of them disables the callback, with one audit event.
 func TestGoneWhileSeveralAreUnderWay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hasty)
@@ -251,7 +252,7 @@ func TestGoneWhileSeveralAreUnderWay(t *testing.T) {
 		}
 		select {
 		case <-both:
-		case <-r.Context().Done(): // too late: it comes again
+		case <-r.Context().Done(): // too late: it is sent again
 		}
 		rw.WriteHeader(http.StatusGone)
 	}))
@@ -264,12 +265,12 @@ func TestGoneWhileSeveralAreUnderWay(t *testing.T) {
 		return len(log) == 2 && log[0].Attempts > 0 && log[1].Attempts > 0
 	})
 	c := w.state(w.billing, "ops")
-	if c.DisabledReason != callback.ByReceiver || strings.Count(w.actions(c.ID), "callback.disabled") != 1 {
-		t.Errorf("%s: %s", c.DisabledReason, w.actions(c.ID))
+	if c.DisabledReason != callback.ByReceiver || strings.Count(w.db.Actions(c.ID), "callback.disabled") != 1 {
+		t.Errorf("%s: %s", c.DisabledReason, w.db.Actions(c.ID))
 	}
 }
 
-// Of two rotations at the same time one is the later: one secret is the present one, and the other has an end.
+// Of two concurrent rotations, one secret stays valid and the other expires.
 func TestRotationsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -325,12 +326,12 @@ func TestGone(t *testing.T) {
 	check(t, w.callbacks.Enable(t.Context(), by, w.billing, "ops"))
 	id := w.submit(w.billing, "files__write", `{"n":3}`).ID
 	eventually.Holds(t, "calls are told of again", func() bool { return len(about(t, e.all(), id)) == 1 })
-	if got := w.actions(c.ID); got != "callback.created callback.disabled callback.tested callback.enabled" {
+	if got := w.db.Actions(c.ID); got != "callback.created callback.disabled callback.tested callback.enabled" {
 		t.Errorf("audit: %s", got)
 	}
 }
 
-// TestAgentsAreApart: each callback hears of its own agent's calls, and of others costs nothing.
+// TestAgentsAreApart: a callback gets only its own agent's calls, and other agents' calls cost nothing.
 func TestAgentsAreApart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -365,13 +366,13 @@ func TestAgentsAreApart(t *testing.T) {
 	}
 }
 
-// TestNothingSecretIsKept in clear, or logged.
+// TestNothingSecretIsKept: no secret is stored or logged in clear.
 func TestNothingSecretIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
 	secretText := w.create(w.billing, "ops", e.URL+"/hushhush?key=hushhush")
-	e.Close() // whoever cannot connect says whereto
+	e.Close() // connection errors name the address
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	w.retry(1)
 	d, err := w.callbacks.Test(t.Context(), audit.System(), w.billing, "ops")
@@ -396,13 +397,13 @@ func TestNothingSecretIsKept(t *testing.T) {
 	}
 }
 
-// TestProcessDiesAfterCommit: another one sends what a killed process left, whether it had a job or not.
+// TestProcessDiesAfterCommit: another process sends the messages of a killed process, with or without a job.
 func TestProcessDiesAfterCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
 	w.create(w.billing, "ops", e.URL)
-	// A process that only calls, and never looks at what is to be sent: its transaction is all that is left of it.
+	// This process makes calls and sends no messages: only its transactions remain.
 	dead := w.service(time.Now)
 	id := w.submit(w.billing, "open__write", `{"n":1}`).ID
 	e.await(t, 1)
@@ -411,7 +412,7 @@ func TestProcessDiesAfterCommit(t *testing.T) {
 		if err := dead.Publish(batch, "true", []call.Happening{{CallID: id, AgentID: w.billing.ID, Kind: call.HappenedFinished}}); err != nil {
 			return err
 		}
-		// Nobody hears its notification.
+		// No process gets its notification.
 		if err := tx.SendBatch(t.Context(), batch).Close(); err != nil {
 			return err
 		}
@@ -422,7 +423,7 @@ func TestProcessDiesAfterCommit(t *testing.T) {
 	if got := about(t, e.all(), id); !slices.Equal(got, []string{"call.finished succeeded", "call.finished succeeded"}) {
 		t.Errorf("told %q", got)
 	}
-	// What is rolled back is not told.
+	// A message that is rolled back is not sent.
 	stop := errors.New("rolled back")
 	err := pgx.BeginFunc(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
@@ -435,13 +436,13 @@ func TestProcessDiesAfterCommit(t *testing.T) {
 	}
 }
 
-// TestUnsoundCallbacksAreRefused, with errors that name the field and hold no URL.
+// TestUnsoundCallbacksAreRefused: errors name the field and contain no URL.
 func TestUnsoundCallbacksAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(w.billing, "ops", "https://ops.example/hook")
 	trusting, err := callback.New(callback.Config{
-		Pool: w.db.Pool(), Box: w.box, Logger: w.log(0), Now: time.Now, TrustedHosts: []string{"inside.example"},
+		Pool: w.db.Pool(), Box: w.box, Logger: w.logs.Logger(0), Now: time.Now, TrustedHosts: []string{"inside.example"},
 	})
 	check(t, err)
 	t.Cleanup(trusting.Close)
@@ -449,7 +450,7 @@ func TestUnsoundCallbacksAreRefused(t *testing.T) {
 		s     *callback.Service
 		name  string
 		url   string
-		field string // empty: it is sound
+		field string // empty: it is valid
 	}{
 		"no name":        {w.callbacks, "", "https://ops.example/hushhush", "name"},
 		"bad name":       {w.callbacks, "Ops!", "https://ops.example/hushhush", "name"},
@@ -469,11 +470,11 @@ func TestUnsoundCallbacksAreRefused(t *testing.T) {
 		"untrusted host": {trusting, "e", "http://outside.example/hushhush", "url"},
 	} {
 		_, _, err := tt.s.Create(t.Context(), audit.System(), w.billing, callback.NewCallback{Name: tt.name, URL: tt.url})
-		var wrong *callback.InvalidError
+		var wrong *fault.InvalidError
 		switch {
 		case tt.field == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
-		case tt.field != "" && (!errors.As(err, &wrong) || wrong.Field != tt.field || strings.Contains(err.Error(), "hushhush")):
+		case tt.field != "" && (!errors.As(err, &wrong) || wrong.Fields[0].Name != tt.field || strings.Contains(err.Error(), "hushhush")):
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -482,14 +483,14 @@ func TestUnsoundCallbacksAreRefused(t *testing.T) {
 	}
 }
 
-// TestLogIsBounded: the newest are kept.
+// TestLogIsBounded: the newest messages are kept.
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.create(w.billing, "ops", "https://ops.example/hook")
 	w.create(w.support, "ops", "https://ops.example/hook")
 	fill := func(id uuid.UUID, n int, state, age string) {
-		w.exec(`INSERT INTO callback_deliveries (id, callback_id, type, state, at)
+		w.db.Exec(`INSERT INTO callback_deliveries (id, callback_id, type, state, at)
 			SELECT gen_random_uuid(), $1, 'call.finished', $3, holdpoint_now() - $4::text::interval FROM generate_series(1, $2)`, id, n, state, age)
 	}
 	busy, calm := w.state(w.billing, "ops").ID, w.state(w.support, "ops").ID
@@ -507,7 +508,7 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-// What is sent again has all its retries, however old it is.
+// A message that is sent again has all retries, however old it is.
 func TestOldMessageIsSentAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -516,13 +517,13 @@ func TestOldMessageIsSentAgain(t *testing.T) {
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	e.await(t, 1)
 	eventually.Holds(t, "it was taken", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
-	w.exec(`UPDATE callback_deliveries SET at = at - interval '5 days'`)
-	w.exec(`UPDATE callback_attempts SET at = at - interval '5 days'`)
+	w.db.Exec(`UPDATE callback_deliveries SET at = at - interval '5 days'`)
+	w.db.Exec(`UPDATE callback_attempts SET at = at - interval '5 days'`)
 	id := w.deliveries(w.billing, "ops")[0].ID
 	e.answers(http.StatusInternalServerError)
 	resent, err := w.callbacks.Resend(t.Context(), audit.Person(w.operator), w.billing, "ops", id)
 	check(t, err)
-	check(t, w.callbacks.Tidy(t.Context())) // before the attempt, or after it
+	check(t, w.callbacks.Tidy(t.Context())) // before or after the attempt
 	if state := w.deliveries(w.billing, "ops")[0].State; resent.State != "waiting" || state != "waiting" {
 		t.Errorf("before it failed: %s, %s", resent.State, state)
 	}
@@ -558,7 +559,7 @@ func TestDeliveriesArePaged(t *testing.T) {
 	}
 }
 
-// TestReseal: after a rotation of the keyset, what is sealed is sealed anew, and works.
+// TestReseal: after a rotation of the keyset, all secrets are sealed again and work.
 func TestReseal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -568,7 +569,7 @@ func TestReseal(t *testing.T) {
 	check(t, err)
 	rotated, err := secret.Open(secret.Config{File: w.keyFile})
 	check(t, err)
-	next, err := callback.New(callback.Config{Pool: w.db.Pool(), Box: rotated, Logger: w.log(0), Now: time.Now, TrustedHosts: []string{"127.0.0.1"}})
+	next, err := callback.New(callback.Config{Pool: w.db.Pool(), Box: rotated, Logger: w.logs.Logger(0), Now: time.Now, TrustedHosts: []string{"127.0.0.1"}})
 	check(t, err)
 	t.Cleanup(next.Close)
 	for _, want := range []int{2, 0} { // the URL and the secret
@@ -587,7 +588,7 @@ func TestReseal(t *testing.T) {
 	}
 	another, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
 	check(t, err)
-	stranger, err := callback.New(callback.Config{Pool: w.db.Pool(), Box: another, Logger: w.log(0), Now: time.Now})
+	stranger, err := callback.New(callback.Config{Pool: w.db.Pool(), Box: another, Logger: w.logs.Logger(0), Now: time.Now})
 	check(t, err)
 	t.Cleanup(stranger.Close)
 	if d, err = stranger.Test(t.Context(), audit.System(), w.billing, "ops"); err != nil || d.State != "failed" || !strings.Contains(d.Error, "cannot be decrypted") {
@@ -595,7 +596,7 @@ func TestReseal(t *testing.T) {
 	}
 }
 
-// TestCrowdOfOneCallback: a receiver that hangs takes some of a process's places, and other receivers the rest.
+// TestCrowdOfOneCallback: a slow receiver takes some of a process's slots, others get the rest.
 func TestCrowdOfOneCallback(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hasty)
@@ -614,8 +615,8 @@ func TestCrowdOfOneCallback(t *testing.T) {
 	eventually.Holds(t, "an attempt times out", func() bool { return w.state(w.billing, "hangs").Error == receiver.ErrUndelivered.Error() })
 }
 
-// A receiver that is named with http or on this machine is sent nothing unless its host is trusted; one that is older than
-// this rule says so before anything is sent. Errors do not tell whether a port is open.
+// An untrusted receiver with http or on this machine gets nothing. One that is older than this rule
+// shows the error before anything is sent. Errors do not tell whether a port is open.
 func TestReceiversThatAreNotTrusted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -14,32 +14,32 @@ import (
 )
 
 const (
-	pollInterval = 5 * time.Second  // the safety net under notifications
-	tidyInterval = 10 * time.Minute // about
-	enqueueMost  = 500              // in one transaction
+	pollInterval = 5 * time.Second  // in case a notification is missed
+	tidyInterval = 10 * time.Minute // at least
+	maxEnqueued  = 500              // messages in one transaction
 
-	// What is kept of a callback's messages.
-	keepSettled  = 1000        // that were taken or given up
-	keepWaiting  = 10_000      // that are still to be sent; older ones are given up
-	keepFor      = "30 days"   // at most
-	lostAfter    = "3 days"    // a message that still waits then has lost its job
-	keepAttempts = 20          // of one message
-	tidyTimeout  = time.Minute // of one look
+	// Bounds of the log of a callback.
+	keepSettled  = 1000        // delivered or failed messages
+	keepWaiting  = 10_000      // unsent messages; older ones are given up
+	keepFor      = "30 days"   // of delivered or failed messages
+	lostAfter    = "3 days"    // an unsent message of this age has lost its job
+	keepAttempts = 20          // of a message
+	tidyTimeout  = time.Minute // of one run
 )
 
-// keepEnqueueing gives new messages their jobs, and forgets old ones.
-func (s *Service) keepEnqueueing(ctx context.Context) {
+// runEnqueueing inserts jobs for new messages and tidies the log, until ctx ends.
+func (s *Service) runEnqueueing(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	var tidied time.Time
 	for {
 		if err := s.enqueueAll(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			s.Logger.Warn("queueing callbacks", "error", err)
+			s.Logger.Warn("enqueue callbacks", "error", err)
 		}
 		if now := s.Now(); now.Sub(tidied) >= tidyInterval {
 			tidied = now
 			if err := s.Tidy(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				s.Logger.Warn("forgetting old callbacks", "error", err)
+				s.Logger.Warn("tidy callbacks", "error", err)
 			}
 		}
 		select {
@@ -53,26 +53,24 @@ func (s *Service) keepEnqueueing(ctx context.Context) {
 
 func (s *Service) enqueueAll(ctx context.Context) error {
 	for {
-		n, err := s.enqueue(ctx)
-		if err != nil || n < enqueueMost {
+		n, err := s.enqueueDue(ctx)
+		if err != nil || n < maxEnqueued {
 			return err
 		}
 	}
 }
 
-// enqueue gives messages that have none a job, the oldest first. Several processes may do so at once: each takes others.
-func (s *Service) enqueue(ctx context.Context) (n int, err error) {
+// enqueueDue inserts jobs for messages without one, the oldest first, and returns their number. Several processes can run it
+// at once: each takes different messages.
+func (s *Service) enqueueDue(ctx context.Context) (n int, err error) {
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `WITH due AS (SELECT seq FROM callback_deliveries WHERE state = 'due' ORDER BY seq LIMIT $1 FOR UPDATE SKIP LOCKED),
+		rows, _ := tx.Query(ctx, `WITH due AS (SELECT seq FROM callback_deliveries WHERE state = 'due' ORDER BY seq LIMIT $1 FOR UPDATE SKIP LOCKED),
 				taken AS (UPDATE callback_deliveries d SET state = 'pending' FROM due WHERE d.seq = due.seq RETURNING d.seq, d.id, d.round)
-			SELECT id, round FROM taken ORDER BY seq`, enqueueMost)
-		if err != nil {
-			return err
-		}
+			SELECT id, round FROM taken ORDER BY seq`, maxEnqueued)
 		var jobs []river.InsertManyParams
 		var id uuid.UUID
 		var round int
-		_, err = pgx.ForEachRow(rows, []any{&id, &round}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&id, &round}, func() error {
 			jobs = append(jobs, river.InsertManyParams{Args: deliverArgs{Delivery: id, Round: round}})
 			return nil
 		})
@@ -83,13 +81,13 @@ func (s *Service) enqueue(ctx context.Context) (n int, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("queue callbacks: %w", err)
+		return 0, fmt.Errorf("enqueue callbacks: %w", err)
 	}
 	return n, nil
 }
 
-// Tidy keeps the log bounded: per callback, [keepSettled] messages that were taken or given up, none older than
-// [keepFor]. Of what is still to be sent it gives up the oldest beyond [keepWaiting], and what lost its job.
+// Tidy bounds the log: for each callback it keeps [keepSettled] delivered or failed messages, none older than [keepFor]. It
+// gives up the oldest unsent messages beyond [keepWaiting], and those that lost their job.
 func (s *Service) Tidy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
 	defer cancel()
@@ -97,7 +95,7 @@ func (s *Service) Tidy(ctx context.Context) error {
 		sql  string
 		args []any
 	}{
-		// What was sent again lately is as old as that.
+		// The age of a message that was sent again counts from then.
 		{`UPDATE callback_deliveries d SET state = 'failed', error = 'it was given up: no attempt was made for days'
 			WHERE state = 'pending' AND at < holdpoint_now() - interval '` + lostAfter + `'
 				AND coalesce(greatest(not_before, (SELECT max(t.at) FROM callback_attempts t WHERE t.delivery_id = d.id))
@@ -119,7 +117,7 @@ func (s *Service) Tidy(ctx context.Context) error {
 	return nil
 }
 
-// beyondSQL finds, for each callback, the newest message that is one too many of those in some states.
+// beyondSQL selects, for each callback, the newest message beyond the first $1 in these states.
 func beyondSQL(states string) string {
 	return `SELECT k.id, (SELECT seq FROM callback_deliveries w WHERE w.callback_id = k.id AND w.state IN (` + states + `)
 		ORDER BY seq DESC OFFSET $1 LIMIT 1) AS seq FROM callbacks k`

@@ -19,89 +19,40 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
-	"github.com/holdpoint/holdpoint/runtime/catalog"
+	"github.com/holdpoint/holdpoint/runtime/runtimetest"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = worldtest.Check
 
-// patience is how long a test waits for what must happen.
+// patience is how long a test waits for an event.
 const patience = time.Minute
 
-// server is a skill server at the seam, with one tool.
-type server struct{ tool.Source }
-
 const writeTool = `{"name":"write","inputSchema":{"type":"object","properties":{"n":{"type":"number"}},"required":["n"]}}`
-
-func (server) List(context.Context, tool.Server) (tool.Listing, error) {
-	d, err := tool.ParseDefinition(json.RawMessage(writeTool))
-	return tool.Listing{Tools: []tool.Definition{d}}, err
-}
-
-func (server) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result, error) {
-	return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"the-result"}]}`)}, nil
-}
-
-func (server) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
-func (server) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
-	return nil, nil
-}
-
-func (server) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
-	return nil, nil
-}
-
-func (server) Forget(uuid.UUID)                                          {}
-func (server) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
-
-// logs keeps everything that is logged.
-type logs struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // world is a running gate with two agents, a gated skill "files" and an auto-approved one "open".
 type world struct {
 	t         testing.TB
-	db        *postgres.DB
+	db        *worldtest.DB
 	box       *secret.Box
 	keyFile   string
-	logs      *logs
-	discovery *tool.Discovery
+	logs      worldtest.Log
+	registry  *runtimetest.Registry
 	agents    *agent.Service
-	catalog   *catalog.Service
 	calls     *call.Service
 	callbacks *callback.Service
 	billing   *agent.Agent
@@ -111,45 +62,34 @@ type world struct {
 
 func newWorld(t testing.TB, configure ...func(*callback.Config)) *world {
 	t.Helper()
-	w := &world{t: t, db: postgrestest.New(t), logs: &logs{}, operator: uuid.New()}
+	w := &world{t: t, db: worldtest.NewDB(t), operator: uuid.New(), keyFile: filepath.Join(t.TempDir(), "key.json")}
 	var err error
-	w.keyFile = filepath.Join(t.TempDir(), "key.json")
 	w.box, err = secret.Open(secret.Config{File: w.keyFile})
 	check(t, err)
-	log := w.log(slog.LevelDebug)
-	w.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: w.db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: server{}},
-		Listed: agent.RecordListing, Logger: log, Now: time.Now,
-	})
-	check(t, err)
 	w.callbacks = w.service(time.Now, configure...)
-	w.agents, err = agent.New(agent.Config{
-		Pool: w.db.Pool(), Discovery: w.discovery, Box: w.box, Logger: log, Now: time.Now, AgentDeleted: w.callbacks.Removed,
+	skills := &runtimetest.Source{}
+	skills.Offer(writeTool)
+	skills.Answer(func(tool.CallRequest) (tool.Result, error) {
+		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"the-result"}]}`)}, nil
 	})
-	check(t, err)
-	w.catalog, err = catalog.New(catalog.Config{Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now})
-	check(t, err)
-	t.Cleanup(func() {
-		w.catalog.Close()
-		w.agents.Close()
-		w.discovery.Close()
+	w.registry = runtimetest.NewRegistry(t, runtimetest.Config{
+		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: skills}, Logger: w.logs.Logger(slog.LevelDebug),
+		Agent: agent.Config{Box: w.box, AgentDeleted: w.callbacks.Removed},
 	})
+	w.agents = w.registry.Agents
 	w.start()
-	w.register()
+	w.registry.ApplyTwoSkills(nil, agent.AgentSpec{Name: "billing"}, agent.AgentSpec{Name: "support"})
+	w.billing, w.support = w.registry.Agent("billing"), w.registry.Agent("support")
 	return w
 }
 
-func (w *world) log(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w.logs, &slog.HandlerOptions{Level: level}))
-}
-
-// hasty gives a receiver little time.
+// hasty gives receivers little time.
 func hasty(c *callback.Config) { c.Timeout = 500 * time.Millisecond }
 
-// service is one that is not started.
+// service makes a service that is not started.
 func (w *world) service(now func() time.Time, configure ...func(*callback.Config)) *callback.Service {
 	w.t.Helper()
-	cfg := callback.Config{Pool: w.db.Pool(), Box: w.box, Logger: w.log(slog.LevelDebug), Now: now, Timeout: patience, TrustedHosts: []string{"127.0.0.1"}}
+	cfg := callback.Config{Pool: w.db.Pool(), Box: w.box, Logger: w.logs.Logger(slog.LevelDebug), Now: now, Timeout: patience, TrustedHosts: []string{"127.0.0.1"}}
 	for _, f := range configure {
 		f(&cfg)
 	}
@@ -159,70 +99,38 @@ func (w *world) service(now func() time.Time, configure ...func(*callback.Config
 	return s
 }
 
-// start runs what a process runs: calls, callbacks, jobs, notifications.
+// start runs calls, callbacks, jobs and notifications, as a process does.
 func (w *world) start() {
 	w.t.Helper()
 	var err error
 	w.calls, err = call.New(call.Config{
-		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: w.log(slog.LevelDebug), Now: time.Now, Instance: uuid.New(),
+		Pool: w.db.Pool(), Agents: w.agents, Discovery: w.registry.Discovery, Logger: w.logs.Logger(slog.LevelDebug), Now: time.Now, Instance: uuid.New(),
 		Publish: w.callbacks.Publish,
 	})
 	check(w.t, err)
-	workers := river.NewWorkers()
-	w.calls.AddWorkers(workers)
-	w.callbacks.AddWorkers(workers)
-	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
-		Logger: w.log(slog.LevelWarn), Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
-		Queues: map[string]river.QueueConfig{
-			river.QueueDefault: {MaxWorkers: 5}, call.ExecuteQueue: {MaxWorkers: 20}, callback.JobQueue: {MaxWorkers: 10},
-		},
-	})
-	check(w.t, err)
+	client := w.db.NewQueue(w.logs.Logger(slog.LevelWarn), w.calls.Instance,
+		map[string]int{river.QueueDefault: 5, call.ExecuteQueue: 20, callback.JobQueue: 10}, w.calls, w.callbacks)
 	ctx, stop := context.WithCancel(context.Background())
 	check(w.t, w.calls.Start(ctx, client))
 	w.callbacks.Start(ctx, client)
 	check(w.t, client.Start(ctx))
-	var listening sync.WaitGroup
-	listening.Go(func() {
-		w.db.Listen(ctx, []string{call.Channel, callback.Channel, registry.Channel}, func(channel, payload string) {
-			switch channel {
-			case call.Channel:
-				w.calls.HandleNotification(payload)
-			case callback.Channel:
-				w.callbacks.HandleNotification()
-			default:
-				w.discovery.Invalidate()
-				w.agents.Invalidate()
-				w.callbacks.Invalidate()
-			}
-		}, w.calls.CatchUp)
-	})
+	stopListening := w.db.Handle(map[postgres.Channel]func(string){
+		call.Channel:     w.calls.HandleNotification,
+		callback.Channel: func(string) { w.callbacks.HandleNotification() },
+		registry.Channel: func(payload string) {
+			w.registry.Invalidate(payload)
+			w.callbacks.Invalidate()
+		},
+	}, w.calls.CatchUp)
 	w.t.Cleanup(func() {
 		check(w.t, client.Stop(context.Background()))
 		check(w.t, w.calls.Stop(context.Background()))
 		stop()
-		listening.Wait()
+		stopListening()
 	})
 }
 
-func (w *world) register() {
-	w.t.Helper()
-	assigned := &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}}
-	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{
-		Skills: []agent.SkillSpec{
-			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files"},
-			{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true},
-		},
-		Agents: []agent.AgentSpec{{Name: "billing", Skills: assigned}, {Name: "support", Skills: assigned}},
-	}, false)
-	check(w.t, err)
-	w.billing, err = w.agents.AgentByName(w.t.Context(), "billing")
-	check(w.t, err)
-	w.support, err = w.agents.AgentByName(w.t.Context(), "support")
-	check(w.t, err)
-}
-
-// create adds a callback, and returns its secret.
+// create adds a callback and returns its secret.
 func (w *world) create(a *agent.Agent, name, url string) string {
 	w.t.Helper()
 	_, secretText, err := w.callbacks.Create(w.t.Context(), audit.Person(w.operator), a, callback.NewCallback{Name: name, URL: url})
@@ -232,32 +140,21 @@ func (w *world) create(a *agent.Agent, name, url string) string {
 
 func (w *world) submit(a *agent.Agent, name, arguments string) call.Ticket {
 	w.t.Helper()
-	c, err := w.catalog.StartConversation(w.t.Context(), a, uuid.Nil, "2025-11-25", nil)
-	check(w.t, err)
-	entry, ok := c.Catalog.Lookup(name)
-	if !ok {
-		w.t.Fatalf("no tool %s in the catalogue; problems: %v", name, c.Problems)
-	}
+	conversation, entry := w.registry.FindTool(a, uuid.Nil, name)
 	clean, err := call.CleanArguments([]byte(arguments))
 	check(w.t, err)
-	ticket, err := w.calls.Submit(w.t.Context(), call.Submission{Agent: a, ConversationID: c.ID, Entry: entry, Arguments: clean})
+	ticket, err := w.calls.Submit(w.t.Context(), call.Submission{Agent: a, ConversationID: conversation, Entry: entry, Arguments: clean})
 	check(w.t, err)
 	return ticket
 }
 
 func (w *world) decide(id uuid.UUID, approve bool) {
 	w.t.Helper()
-	waiting, err := w.calls.Approval(w.t.Context(), id)
+	waiting, err := w.calls.GetApproval(w.t.Context(), id)
 	check(w.t, err)
 	_, err = w.calls.Decide(w.t.Context(), call.Decision{
 		CallID: id, Approve: approve, Digest: waiting.Approval.Digest.String(), Note: "the-reason", By: w.operator,
 	})
-	check(w.t, err)
-}
-
-func (w *world) exec(sql string, args ...any) {
-	w.t.Helper()
-	_, err := w.db.Pool().Exec(w.t.Context(), sql, args...)
 	check(w.t, err)
 }
 
@@ -274,7 +171,7 @@ func (w *world) state(a *agent.Agent, name string) callback.Callback {
 	return c
 }
 
-// deliveries are all of a callback, the newest first.
+// deliveries returns all messages to a callback, the newest first.
 func (w *world) deliveries(a *agent.Agent, name string) []callback.Delivery {
 	w.t.Helper()
 	found, _, err := w.callbacks.Deliveries(w.t.Context(), w.state(a, name).ID, 0, 0)
@@ -282,28 +179,14 @@ func (w *world) deliveries(a *agent.Agent, name string) []callback.Delivery {
 	return found
 }
 
-// retry makes the jobs that wait to be tried again due. It waits until there are as many.
+// retry makes this number of jobs that wait for a retry due.
 func (w *world) retry(n int) {
 	w.t.Helper()
 	eventually.Holds(w.t, "messages wait to be tried again", func() bool {
-		var waiting int
-		check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT count(*) FROM river_job
-			WHERE kind = 'callback_deliver' AND state IN ('retryable', 'available', 'scheduled') AND errors IS NOT NULL`).Scan(&waiting))
-		return waiting == n
+		return n == w.db.Count(`river_job
+			WHERE kind = 'callback_deliver' AND state IN ('retryable', 'available', 'scheduled') AND errors IS NOT NULL`)
 	})
-	w.exec(`UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'callback_deliver' AND state = 'retryable'`)
-}
-
-// actions are the audit events about a subject, oldest first.
-func (w *world) actions(subject uuid.UUID) string {
-	w.t.Helper()
-	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: subject})
-	check(w.t, err)
-	var actions []string
-	for _, e := range slices.Backward(events) {
-		actions = append(actions, e.Action)
-	}
-	return strings.Join(actions, " ")
+	w.db.Exec(`UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'callback_deliver' AND state = 'retryable'`)
 }
 
 // inTx runs f in a transaction.
@@ -312,12 +195,12 @@ func (w *world) inTx(f func(tx pgx.Tx) error) {
 	check(w.t, postgres.InTx(w.t.Context(), w.db.Pool(), f))
 }
 
-// endpoint is another system's.
+// endpoint is a receiver of callbacks.
 type endpoint struct {
 	*httptest.Server
 	mu       sync.Mutex
 	answer   int
-	header   http.Header // of answers
+	header   http.Header // of responses
 	requests []received
 }
 
@@ -343,7 +226,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(e.answer)
 }
 
-// answers says how it answers from now on.
+// answers sets the answer to later requests.
 func (e *endpoint) answers(status int, header ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -359,7 +242,7 @@ func (e *endpoint) all() []received {
 	return slices.Clone(e.requests)
 }
 
-// await returns the first n requests, once they are there.
+// await waits for n requests and returns them.
 func (e *endpoint) await(t testing.TB, n int) []received {
 	t.Helper()
 	eventually.Holds(t, "the endpoint is asked", func() bool { return len(e.all()) >= n })
@@ -375,13 +258,13 @@ func (r received) payload(t testing.TB) callback.Payload {
 	return p
 }
 
-// about are what requests say of a call: types and statuses, in alphabetical order, since none is promised.
+// about returns types and statuses in requests about a call, sorted, since no order is promised.
 func about(t testing.TB, requests []received, id uuid.UUID) []string {
 	t.Helper()
 	var lines []string
 	for _, r := range requests {
 		if p := r.payload(t); p.Data.CallID != nil && *p.Data.CallID == id {
-			lines = append(lines, strings.TrimSpace(p.Type+" "+p.Data.Status+" "+p.Data.Code))
+			lines = append(lines, strings.TrimSpace(string(p.Type)+" "+p.Data.Status+" "+p.Data.Code))
 		}
 	}
 	slices.Sort(lines)

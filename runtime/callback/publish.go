@@ -10,8 +10,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// publishSQL, with a condition in between, writes a row for each happening and callback of the call's agent, and has the
-// processes look.
+// publishSQL, a condition, and publishEndSQL insert a message for each event and each callback of the call's agent, and notify
+// processes.
 const (
 	publishSQL = `WITH told AS (INSERT INTO callback_deliveries (id, callback_id, type, call_id, conversation_id, tool, status, code)
 		SELECT gen_random_uuid(), k.id, e.type, c.id, c.conversation_id, c.tool, c.status, c.code
@@ -20,13 +20,13 @@ const (
 			JOIN callbacks AS k ON k.agent_id = c.agent_id AND k.disabled_at IS NULL
 		WHERE `
 	publishEndSQL = ` ORDER BY e.n RETURNING 1)
-		SELECT pg_notify('` + Channel + `', '') FROM told LIMIT 1`
+		SELECT pg_notify('` + string(Channel) + `', '') FROM told LIMIT 1`
 )
 
-// Publish is a [call.Publish]. For calls of agents without callbacks it adds nothing to the batch.
+// Publish is a [call.Publish]. It adds nothing to the batch for calls of agents without callbacks.
 func (s *Service) Publish(batch *pgx.Batch, condition string, list []call.Happening) error {
 	agents, known := s.listening.Peek(struct{}{})
-	if !known { // the statement finds out for itself; the next ones need not
+	if !known { // the statement works without the cache, which is filled for the next ones
 		s.listening.Start(context.Background(), struct{}{}, s.readListening)
 	}
 	var calls []uuid.UUID
@@ -44,10 +44,7 @@ func (s *Service) Publish(batch *pgx.Batch, condition string, list []call.Happen
 }
 
 func (s *Service) readListening(ctx context.Context) (map[uuid.UUID]bool, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT DISTINCT agent_id FROM callbacks WHERE disabled_at IS NULL`)
-	if err != nil {
-		return nil, fmt.Errorf("read which agents have callbacks: %w", err)
-	}
+	rows, _ := s.Pool.Query(ctx, `SELECT DISTINCT agent_id FROM callbacks WHERE disabled_at IS NULL`)
 	agents := map[uuid.UUID]bool{}
 	var id uuid.UUID
 	if _, err := pgx.ForEachRow(rows, []any{&id}, func() error { agents[id] = true; return nil }); err != nil {

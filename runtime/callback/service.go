@@ -1,12 +1,11 @@
-// Package callback owns how other systems are told, by signed webhooks, what becomes of an agent's calls: where to,
-// the secrets that sign, what is still to be sent, and the log of what was (the tables callbacks, callback_secrets,
-// callback_deliveries, callback_attempts). It does not own what a call is, nor how people are told of calls that wait:
-// package notify does.
+// Package callback owns callbacks: signed webhooks that report an agent's calls to other systems. It owns their addresses and
+// secrets, the pending messages, and the log of deliveries (tables callbacks, callback_secrets, callback_deliveries,
+// callback_attempts). It does not own calls, or notifications of reviewers (package notify).
 //
-// The way of a message: the transaction that changes a call also writes a row for each callback of its agent
-// ([Service.Publish]). Whichever process looks first gives the row a River job, which sends it until it is taken,
-// for about a day. From the commit on it is sent at least once. Messages are signed as the Standard Webhooks
-// specification says (https://github.com/standard-webhooks/standard-webhooks).
+// The transaction that changes a call also inserts a message for each callback of its agent ([Service.Publish]). A process
+// then gives the message a River job, which sends it until the receiver accepts it, for about a day. After the commit, a
+// message is delivered at least once. Messages are signed as Standard Webhooks specifies
+// (https://github.com/standard-webhooks/standard-webhooks).
 package callback
 
 import (
@@ -23,40 +22,50 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
 const (
-	// JobQueue is the name of the River queue of this package's jobs: receivers that hang hold up no others.
+	// JobQueue is the River queue of this package's jobs. It is separate, so that slow receivers do not delay other jobs.
 	JobQueue = "callbacks"
-	// JobWorkers is how many jobs of it a process works on at once.
+	// JobWorkers is how many of its jobs a process runs at once.
 	JobWorkers = 40
-	// Channel is the PostgreSQL notification channel that tells of new messages. It has no payload.
-	Channel = "holdpoint_callbacks"
-	// atOnce is how many requests a process has under way to one callback.
-	atOnce = 8
+	// Channel is the PostgreSQL notification channel that announces new messages. It has no payload.
+	Channel postgres.Channel = "holdpoint_callbacks"
+	// maxInFlight is how many requests a process sends to one callback at once.
+	maxInFlight = 8
 	// defaultTimeout bounds a request, as the specification recommends.
 	defaultTimeout = 15 * time.Second
 )
 
-// Config is what a [Service] is made of. Fields without a default are required.
+// Errors of this package.
+var (
+	// ErrNotFound: there is no such callback or message.
+	ErrNotFound = fault.NotFound("not found")
+	// ErrDisabled: nothing is sent to a disabled callback.
+	ErrDisabled = errors.New("the callback is disabled")
+)
+
+// Config configures a [Service]. Fields without a default are required.
 type Config struct {
 	Pool   *pgxpool.Pool
 	Box    *secret.Box
 	Logger *slog.Logger
-	Now    func() time.Time // signs, and times what is remembered; all else goes by the database
+	Now    func() time.Time // for signatures and caches; all else goes by the database's clock
 
-	// TrustedHosts, "host" or "host:port", may be reached without https and on private addresses.
+	// TrustedHosts ("host" or "host:port") may be reached without https and on private addresses.
 	TrustedHosts []string
 	// Timeout bounds each request to a receiver. Zero: 15 s.
 	Timeout time.Duration
-	// TLS is used to reach receivers. Nil: Go's defaults.
+	// TLS configures connections to receivers. Nil: Go's defaults.
 	TLS *tls.Config
 }
 
-// Service tells other systems of calls. It is safe for concurrent use.
+// Service sends callbacks. It is safe for concurrent use.
 type Service struct {
 	Config
 	listening *registry.Memory[struct{}, map[uuid.UUID]bool] // the agents that have callbacks
@@ -65,7 +74,7 @@ type Service struct {
 	wake      chan struct{}
 
 	mu   sync.Mutex
-	busy map[uuid.UUID]int // requests under way, by callback
+	busy map[uuid.UUID]int // requests in flight, by callback
 
 	background sync.WaitGroup
 	stop       context.CancelFunc
@@ -93,25 +102,26 @@ func (s *Service) AddWorkers(workers *river.Workers) {
 	river.AddWorker(workers, &deliverWorker{service: s})
 }
 
-// Start begins to give messages their jobs, which the client inserts.
+// Start begins to insert jobs with the client.
 func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) {
 	s.river = client
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	s.background.Go(func() { s.keepEnqueueing(ctx) })
+	s.background.Go(func() { s.runEnqueueing(ctx) })
 }
 
-// HandleNotification takes what arrives on [Channel]. It is also called when notifications may have been missed.
+// HandleNotification looks for new messages. Call it on every notification of [Channel], and when notifications may have been
+// missed.
 func (s *Service) HandleNotification() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it will look anyway
+	default: // a look is pending
 	}
 }
 
-// Invalidate drops what is remembered. It is called on every notice of [registry.Channel].
+// Invalidate drops the cache. Call it on every notification of [registry.Channel].
 func (s *Service) Invalidate() { s.listening.Drop() }
 
-// Close ends what runs in the background, started or not.
+// Close stops what runs in the background, also if [Service.Start] was not called.
 func (s *Service) Close() {
 	if s.stop != nil {
 		s.stop()
@@ -121,21 +131,16 @@ func (s *Service) Close() {
 	s.client.CloseIdleConnections()
 }
 
-// enter takes one of the places for requests to a callback. It reports false when all are taken.
-func (s *Service) enter(callback uuid.UUID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy[callback] >= atOnce {
-		return false
+// Reseal encrypts again all values that are not encrypted with the primary key of the keyset, and returns their number.
+func (s *Service) Reseal(ctx context.Context, tx pgx.Tx) (int, error) {
+	total := 0
+	// In a fixed order, so that two concurrent calls do not deadlock.
+	for _, sealed := range []struct{ table, purpose string }{{"callbacks", callbackPurpose}, {"callback_secrets", secretPurpose}} {
+		n, err := s.Box.Reseal(ctx, tx, sealed.table, sealed.purpose)
+		if err != nil {
+			return 0, err
+		}
+		total += n
 	}
-	s.busy[callback]++
-	return true
-}
-
-func (s *Service) leave(callback uuid.UUID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.busy[callback]--; s.busy[callback] == 0 {
-		delete(s.busy, callback)
-	}
+	return total, nil
 }

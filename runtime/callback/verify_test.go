@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 )
 
-// Verify reports whether a request is from whoever has the secret, and from now. The body is the bytes as they arrived.
+// Verify checks that the sender of a request has the secret, and that the request is recent. The body is the bytes as they arrived.
 func Verify(secret string, header http.Header, body []byte, now time.Time) error {
 	const tolerance = 5 * time.Minute
 	id, timestamp := header.Get("webhook-id"), header.Get("webhook-timestamp")
@@ -41,13 +41,13 @@ func Verify(secret string, header http.Header, body []byte, now time.Time) error
 	return errors.New("no signature is valid")
 }
 
-// TestDocumentedVerification: the documentation's code is this, and takes what is sent and nothing else.
+// TestDocumentedVerification: the code in the documentation is this code, and it accepts only genuine messages.
 func TestDocumentedVerification(t *testing.T) {
 	t.Parallel()
 	page := read(t, "../../docs/callbacks.md")
 	source := read(t, "verify_test.go")
-	_, code, _ := strings.Cut(source, "\n// Verify reports")
-	code, _, _ = strings.Cut("// Verify reports"+code, "\n}\n")
+	_, code, _ := strings.Cut(source, "\n// Verify checks")
+	code, _, _ = strings.Cut("// Verify checks"+code, "\n}\n")
 	if !strings.Contains(page, "```go\n"+code+"\n}\n```") {
 		t.Error("docs/callbacks.md does not have Verify as it is here")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -25,7 +26,7 @@ func twoSkills(t *testing.T) *world {
 	w := newWorld(t)
 	w.source.tools["files"] = []string{"write", "read"}
 	w.source.tools["mail"] = []string{"send"}
-	w.apply(two)
+	w.registry.ApplyJSON(two)
 	return w
 }
 
@@ -44,7 +45,7 @@ func TestCatalog(t *testing.T) {
 		t.Errorf("problems %v", c.Problems)
 	}
 	again, _ := w.conversation("billing")
-	if again.Catalog != c.Catalog || w.count("catalogues") != 1 {
+	if again.Catalog != c.Catalog || w.db.Count("catalogues") != 1 {
 		t.Error("equal catalogs are not shared")
 	}
 	if n := w.source.lists.Load(); n != 2 {
@@ -93,7 +94,7 @@ func TestSlowSkillDelaysWithinBounds(t *testing.T) {
 	check(t, err)
 	_, err = p.discovery.List(t.Context(), server, false) // known, so that only files is slow
 	check(t, err)
-	c, err := p.StartConversation(t.Context(), w.agent("billing"), uuid.Nil, "", nil)
+	c, err := p.StartConversation(t.Context(), w.registry.Agent("billing"), uuid.Nil, "", nil)
 	check(t, err)
 	if !slices.Equal(names(c), []string{"mail__send"}) || len(c.Problems) != 1 || c.Problems[0].Kind != "transport" {
 		t.Errorf("tools %v, problems %+v", names(c), c.Problems)
@@ -110,7 +111,7 @@ func TestRecoveredSkillComesBack(t *testing.T) {
 	deadline := time.NewTimer(20 * time.Second)
 	defer deadline.Stop()
 	for {
-		w.clock.forward(11 * time.Second) // past the memory of the failure
+		w.clock.Forward(11 * time.Second) // past the memory of the failure
 		c, err := w.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
 		check(t, err)
 		if len(c.Catalog.Entries) == 3 && len(c.Problems) == 0 {
@@ -158,7 +159,7 @@ func TestAssignmentsShapeTheCatalog(t *testing.T) {
 			w := twoSkills(t)
 			w.source.tools["twin"] = []string{"read", "other"}
 			w.source.tools["impostor"] = []string{"files__read", "holdpoint_await"}
-			w.apply(`{"skills":[{"name":"twin","transport":"http","url":"http://h/t"},
+			w.registry.ApplyJSON(`{"skills":[{"name":"twin","transport":"http","url":"http://h/t"},
 				{"name":"impostor","transport":"http","url":"http://h/i"}],
 				"agents":[{"name":"billing","skills":` + tc.skills + `}]}`)
 			c, got := w.conversation("billing")
@@ -189,11 +190,11 @@ func TestOperatorsActRebuildsTheCatalog(t *testing.T) {
 	if look().Catalog != c.Catalog {
 		t.Error("nothing happened, and the catalog is another")
 	}
-	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/f","tools":{"write":{"enabled":false}}}]}`)
+	w.registry.ApplyJSON(`{"skills":[{"name":"files","transport":"http","url":"http://h/f","tools":{"write":{"enabled":false}}}]}`)
 	if got := names(look()); !slices.Equal(got, []string{"files__read", "mail__send"}) {
 		t.Errorf("a tool was switched off: %v", got)
 	}
-	w.apply(`{"agents":[{"name":"billing","skills":[{"skill":"mail"}]}]}`)
+	w.registry.ApplyJSON(`{"agents":[{"name":"billing","skills":[{"skill":"mail"}]}]}`)
 	if got := names(look()); !slices.Equal(got, []string{"mail__send"}) {
 		t.Errorf("a skill was taken away: %v", got)
 	}
@@ -211,18 +212,18 @@ func TestOperatorsActRebuildsTheCatalog(t *testing.T) {
 	}
 	entry, err := w.discovery.Status(t.Context(), mail.ID, "purge")
 	check(t, err)
-	check(t, w.agents.AcceptTool(t.Context(), operator, mail.ID, "purge", entry.Current))
+	check(t, w.agents.AcceptTool(t.Context(), audit.System(), mail.ID, "purge", entry.Current))
 	if got := names(look()); !slices.Equal(got, []string{"mail__purge", "mail__send"}) {
 		t.Errorf("after the operator accepted: %v", got)
 	}
-	check(t, w.agents.RefuseTool(t.Context(), operator, mail.ID, "purge", entry.Current))
+	check(t, w.agents.RefuseTool(t.Context(), audit.System(), mail.ID, "purge", entry.Current))
 	if got := names(look()); !slices.Equal(got, []string{"mail__send"}) {
 		t.Errorf("after the operator refused: %v", got)
 	}
 	if _, got := w.conversation("billing"); !slices.Equal(got, []string{"mail__send"}) {
 		t.Errorf("a new conversation after that: %v", got)
 	}
-	if n := w.count(`audit_events WHERE action = 'conversation.relisted'`); n != 4 {
+	if n := w.db.Count(`audit_events WHERE action = 'conversation.relisted'`); n != 4 {
 		t.Errorf("%d events", n)
 	}
 }
@@ -232,7 +233,7 @@ func TestChangesReachOtherProcesses(t *testing.T) {
 	w := twoSkills(t)
 	c, _ := w.conversation("billing")
 	there := w.start(0)
-	dropped := w.listen(there)
+	dropped := there.registry.Listen()
 	look := func() []string {
 		t.Helper()
 		seen, err := there.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
@@ -242,7 +243,7 @@ func TestChangesReachOtherProcesses(t *testing.T) {
 	if got := look(); len(got) != 3 {
 		t.Fatalf("tools %v", got)
 	}
-	w.apply(`{"skills":[{"name":"files","transport":"http","url":"http://h/f","tools":{"write":{"enabled":false}}}]}`)
+	w.registry.ApplyJSON(`{"skills":[{"name":"files","transport":"http","url":"http://h/f","tools":{"write":{"enabled":false}}}]}`)
 	<-dropped
 	if got := look(); !slices.Equal(got, []string{"files__read", "mail__send"}) {
 		t.Errorf("tools %v", got)
@@ -253,9 +254,9 @@ func TestDeletedAgentsConversationsEnd(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	c, _ := w.conversation("billing")
-	w.apply(`{"agents":[{"name":"other"}]}`)
+	w.registry.ApplyJSON(`{"agents":[{"name":"other"}]}`)
 	other, _ := w.conversation("other")
-	check(t, w.agents.DeleteAgent(t.Context(), operator, c.AgentID))
+	check(t, w.agents.DeleteAgent(t.Context(), audit.System(), c.AgentID))
 	if _, err := w.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID); !errors.Is(err, agent.ErrNotFound) {
 		t.Errorf("error %v", err)
 	}
@@ -281,9 +282,9 @@ func TestConversationsAreOnesOwn(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	ctx := t.Context()
-	w.apply(`{"agents":[{"name":"other","skills":[{"skill":"files"}]}]}`)
+	w.registry.ApplyJSON(`{"agents":[{"name":"other","skills":[{"skill":"files"}]}]}`)
 	vera, otto := w.person("Vera"), w.person("Otto")
-	billing, other := w.agent("billing"), w.agent("other")
+	billing, other := w.registry.Agent("billing"), w.registry.Agent("other")
 	c, err := w.StartConversation(ctx, billing, vera, "2025-11-25", nil)
 	check(t, err)
 	for name, who := range map[string][2]uuid.UUID{
@@ -315,7 +316,7 @@ func TestNamedConversation(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	ctx := t.Context()
-	billing, vera := w.agent("billing"), w.person("Vera")
+	billing, vera := w.registry.Agent("billing"), w.person("Vera")
 	named := func(p process, principal uuid.UUID, name string) uuid.UUID {
 		t.Helper()
 		c, err := p.NamedConversation(ctx, billing, principal, name, "2026-07-28", []byte(`{"name":"x"}`))
@@ -332,10 +333,10 @@ func TestNamedConversation(t *testing.T) {
 		all.Go(func() { ids[i] = named(processes[i%len(processes)], uuid.Nil, "day:2026-11-20") })
 	}
 	all.Wait()
-	if len(slices.Compact(ids)) != 1 || w.count("conversations") != 1 {
+	if len(slices.Compact(ids)) != 1 || w.db.Count("conversations") != 1 {
 		t.Errorf("conversations %v", ids)
 	}
-	if n := w.count(`audit_events WHERE action = 'conversation.started'`); n != 1 {
+	if n := w.db.Count(`audit_events WHERE action = 'conversation.started'`); n != 1 {
 		t.Errorf("%d events", n)
 	}
 	if named(w.process, vera, "day:2026-11-20") == ids[0] {
@@ -349,7 +350,7 @@ func TestNamedConversation(t *testing.T) {
 		t.Error("an ended conversation was given out")
 	}
 	for _, bad := range []string{"", "a\x00", strings.Repeat("x", 1000)} {
-		var invalid *agent.InvalidError
+		var invalid *fault.InvalidError
 		if _, err := w.NamedConversation(ctx, billing, uuid.Nil, bad, "", nil); !errors.As(err, &invalid) {
 			t.Errorf("%.10q: %v", bad, err)
 		}
@@ -360,7 +361,7 @@ func TestHostileClientInfo(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	for _, client := range []string{`{"name":"\u0000"}`, `{`, `"` + strings.Repeat("x", 10_000) + `"`, "{\"a\":\"\xff\"}", ``} {
-		_, err := w.StartConversation(t.Context(), w.agent("billing"), uuid.Nil, "\x00\xff", []byte(client))
+		_, err := w.StartConversation(t.Context(), w.registry.Agent("billing"), uuid.Nil, "\x00\xff", []byte(client))
 		if err != nil {
 			t.Errorf("%.20q: %v", client, err)
 		}
@@ -375,7 +376,7 @@ func TestConversationsOfMany(t *testing.T) {
 		c, _ := w.conversation("billing")
 		ids = append(ids, c.ID)
 	}
-	first, next, err := w.Conversations(t.Context(), catalog.ConversationFilter{AgentID: w.agent("billing").ID}, 2)
+	first, next, err := w.Conversations(t.Context(), catalog.ConversationFilter{AgentID: w.registry.Agent("billing").ID}, 2)
 	if err != nil || len(first) != 2 || first[0].ID != ids[2] || next != ids[1] {
 		t.Errorf("%v, %v, %v", first, next, err)
 	}
@@ -388,7 +389,7 @@ func TestConversationsOfMany(t *testing.T) {
 func TestConversationsOfOnePrincipal(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
-	a := w.agent("billing")
+	a := w.registry.Agent("billing")
 	ana := uuid.New()
 	_, err := w.db.Pool().Exec(t.Context(), `INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'holdpoint', 'ana', 'ana')`, ana)
 	check(t, err)

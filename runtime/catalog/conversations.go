@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -59,12 +60,10 @@ func (s *Service) StartConversation(ctx context.Context, a *agent.Agent, princip
 }
 
 // NamedConversation returns the open conversation with this name, or starts one. It is cached. A name that cannot be stored is
-// an [*agent.InvalidError].
+// an [*fault.InvalidError].
 func (s *Service) NamedConversation(ctx context.Context, a *agent.Agent, principal uuid.UUID, name, protocolVersion string, client json.RawMessage) (*Conversation, error) {
 	if storable := plain.Storable(name, maxMessage); name == "" || storable != name {
-		return nil, fmt.Errorf("conversation %q of agent %s: %w", storable, a.Name, &agent.InvalidError{Problems: []agent.FieldProblem{
-			{Path: "name", Message: fmt.Sprintf("must be 1 to %d bytes of UTF-8 without NUL", maxMessage)},
-		}})
+		return nil, fmt.Errorf("conversation %q of agent %s: %w", storable, a.Name, fault.Invalid("name", fmt.Sprintf("must be 1 to %d bytes of UTF-8 without NUL", maxMessage)))
 	}
 	key := conversationName{a.ID, principal, name}
 	c, err := s.named.Get(ctx, key, func(ctx context.Context) (*Conversation, error) {
@@ -110,7 +109,7 @@ func (s *Service) EndConversation(ctx context.Context, agentID, principal, id uu
 			return agent.ErrNotFound
 		}
 		return audit.Write(ctx, tx, audit.Event{
-			Actor: actorOf(agentID, principal), Action: "conversation.ended", Subject: id,
+			Actor: actorOf(agentID, principal), Action: audit.ConversationEnded, Subject: id,
 		})
 	})
 	if err != nil {

@@ -76,7 +76,7 @@ func (s *Service) createConversation(ctx context.Context, n newConversation) (*C
 			return err
 		}
 		return audit.Write(ctx, tx, audit.Event{
-			Actor: actorOf(n.agentID, n.principalID), Action: "conversation.started", Subject: id,
+			Actor: actorOf(n.agentID, n.principalID), Action: audit.ConversationStarted, Subject: id,
 			Data: map[string]any{"agent": n.agentID, "tools": len(catalog.Entries), "problems": len(problems)},
 		})
 	})
@@ -141,7 +141,7 @@ func (s *Service) rebuildCatalog(ctx context.Context, row *conversationRow) (*Co
 			return err
 		}
 		return audit.Write(ctx, tx, audit.Event{
-			Actor: audit.System(), Action: "conversation.relisted", Subject: row.ID,
+			Actor: audit.System(), Action: audit.ConversationRelisted, Subject: row.ID,
 			Data: map[string]any{"agent_revision": revision, "tools": len(catalog.Entries), "problems": len(problems)},
 		})
 	})

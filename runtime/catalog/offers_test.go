@@ -11,7 +11,7 @@ import (
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.apply(`{"skills":[
+	w.registry.ApplyJSON(`{"skills":[
 		{"name":"auto","transport":"http","url":"http://127.0.0.1:1/a","auto_approve":true},
 		{"name":"gated","transport":"http","url":"http://127.0.0.1:1/b"},
 		{"name":"passing","transport":"http","url":"http://127.0.0.1:1/c","resources":"pass"},
@@ -23,7 +23,7 @@ func TestOffers(t *testing.T) {
 		{"name":"other","skills":[{"skill":"foreign"}]}]}`)
 	offered := func(principal uuid.UUID) string {
 		t.Helper()
-		offers, err := w.Offers(t.Context(), w.agent("billing").ID, principal)
+		offers, err := w.Offers(t.Context(), w.registry.Agent("billing").ID, principal)
 		check(t, err)
 		var text strings.Builder
 		for _, o := range offers {
@@ -42,7 +42,7 @@ passing open=true prefix="" problem=false for=false
 	if got, want := offered(uuid.New()), nobody+"personal open=true prefix=\"personal\" problem=false for=true\n"; got != want {
 		t.Errorf("for somebody:\n%s", got)
 	}
-	w.apply(`{"agents":[{"name":"billing","skills":[{"skill":"gated"}]}]}`)
+	w.registry.ApplyJSON(`{"agents":[{"name":"billing","skills":[{"skill":"gated"}]}]}`)
 	w.agents.Invalidate() // as the notice has it
 	if got, want := offered(uuid.Nil), "gated open=false prefix=\"gated\" problem=false for=false\n"; got != want {
 		t.Errorf("after a change:\n%s", got)

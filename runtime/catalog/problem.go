@@ -23,9 +23,9 @@ const (
 	ProblemNotListed    = "not_listed"     // the server has not been asked for its tools; see [Service.Preview]
 	ProblemInternal     = "internal"       // the cause is in Holdpoint
 
-	// ProblemNeedsConnection: somebody has to connect the skill. Until then the conversation has the accepted tools.
+	// ProblemNeedsConnection: a person has to connect the skill. Until then the conversation has the accepted tools.
 	ProblemNeedsConnection = tool.ProblemNeedsConnection
-	// ProblemNoPrincipal: the skill has one connection per person, and the agent acts for nobody.
+	// ProblemNoPrincipal: the skill has one connection per person, and the agent acts for no person.
 	ProblemNoPrincipal = "no_principal"
 )
 

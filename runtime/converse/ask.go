@@ -17,24 +17,24 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
-// An agent as a tool: ask is a call that a conversation carries (see [call.Service.Carry]). So it is recorded, can be asked for
-// again, is a task for clients that know these, and is lost with no process.
+// Agents as tools: a call of the tool ask is carried by a conversation (see [call.Service.Carry]). So it is recorded, can be
+// polled, can be a task, and survives the end of a process.
 
-// Question is what somebody asks an agent.
+// Question is a message to an agent by the tool ask.
 type Question struct {
 	Agent        *agent.Agent
 	Principal    uuid.UUID
-	Conversation uuid.UUID // in which the client asks, which is its own
-	// Handle names the context that questions share. Empty: this one has a context of its own.
+	Conversation uuid.UUID // the client's own conversation
+	// Handle names the context that questions share. Empty: the question has its own context.
 	Handle         string
 	Entry          *catalog.Entry  // of the tool ask, from the client's catalog
 	Arguments      json.RawMessage // from [call.CleanArguments]
 	IdempotencyKey string
-	Depth          int // how many agents have asked each other before this question
+	Depth          int // agents that have asked each other before this question
 	Caller         call.Caller
 }
 
-// Ask takes a question in. The ticket is of a call, which ends with the answer. Errors: ErrNoModel, ErrDepth, *InvalidError,
+// Ask accepts a question. The ticket's call ends with the answer. Errors: ErrNoModel, ErrDepth, *fault.InvalidError,
 // call.ErrKeyReused, *file.AttachmentError.
 func (s *Service) Ask(ctx context.Context, q Question) (call.Ticket, error) {
 	if q.Agent.Model == nil {
@@ -46,23 +46,23 @@ func (s *Service) Ask(ctx context.Context, q Question) (call.Ticket, error) {
 	var arguments struct {
 		Message string `json:"message"`
 	}
-	_ = json.Unmarshal(q.Arguments, &arguments) // what is wrong with them is told by their schema
+	_ = json.Unmarshal(q.Arguments, &arguments) // the schema reports problems of the arguments
 	m, err := newMessage(arguments.Message, q.Principal)
 	if err != nil {
-		return s.Calls.Carry(ctx, q.submission(), func(context.Context, pgx.Tx, *call.Call) error { return err })
+		return s.Calls.Carry(ctx, q.newSubmission(), func(context.Context, pgx.Tx, *call.Call) error { return err })
 	}
 	switch {
 	case q.Handle != "" && q.Depth > 0:
-		// Each depth has a context of its own: one that is asked by what it asked itself would wait for itself.
+		// Each depth has its own context. In a shared one, an agent that asks itself would wait for itself.
 		q.Handle = fmt.Sprintf("depth:%d:%s", q.Depth, q.Handle)
 	case q.Handle != "":
-	case q.IdempotencyKey != "": // a repeat finds the context of the first
+	case q.IdempotencyKey != "": // a repeat finds the context of the first request
 		q.Handle = onceHandle + "key:" + q.IdempotencyKey
 	default:
 		q.Handle = onceHandle + m.ID.String()
 	}
 	for attempt := 1; ; attempt++ {
-		ticket, err := s.askIn(ctx, &q, *m)
+		ticket, err := s.askInContext(ctx, &q, *m)
 		if (errors.Is(err, errHandleTaken) || errors.Is(err, ErrEnded)) && attempt < askAttempts {
 			continue
 		}
@@ -72,24 +72,28 @@ func (s *Service) Ask(ctx context.Context, q Question) (call.Ticket, error) {
 
 const askAttempts = 5
 
-// onceHandle begins the handles of contexts that no other question shares. They end with the answer.
+// onceHandle is the prefix of the handles of contexts with only one question. They end with the answer.
 const onceHandle = "once:"
 
-func (l *loop) once() bool { return strings.HasPrefix(l.handle, onceHandle) }
+func (l *loop) isSingleUse() bool { return strings.HasPrefix(l.handle, onceHandle) }
 
-func (q *Question) submission() call.Submission {
+func (q *Question) newSubmission() call.Submission {
 	return call.Submission{
 		Agent: q.Agent, PrincipalID: q.Principal, ConversationID: q.Conversation, Entry: q.Entry,
 		Arguments: q.Arguments, IdempotencyKey: q.IdempotencyKey, Caller: q.Caller,
 	}
 }
 
-func (s *Service) askIn(ctx context.Context, q *Question, m Message) (call.Ticket, error) {
-	id, err := s.handled(ctx, q)
+// askInContext adds the question to the conversation of its handle, and starts one if there is none.
+func (s *Service) askInContext(ctx context.Context, q *Question, m Message) (call.Ticket, error) {
+	carrier, found, err := s.findByHandle(ctx, q.Agent.ID, q.Principal, q.Handle)
+	if !found && err == nil {
+		carrier, err = s.openConversation(ctx, q.Agent, q.Principal, beginning{handle: q.Handle, depth: q.Depth}, func(*loop) {})
+	}
 	if err != nil {
 		return call.Ticket{}, err
 	}
-	ticket, err := s.Calls.Carry(ctx, q.submission(), func(ctx context.Context, tx pgx.Tx, c *call.Call) error {
+	ticket, err := s.Calls.Carry(ctx, q.newSubmission(), func(ctx context.Context, tx pgx.Tx, c *call.Call) error {
 		m.Asked = c.ID
 		m.Files = nil
 		for _, f := range c.Files {
@@ -99,46 +103,36 @@ func (s *Service) askIn(ctx context.Context, q *Question, m Message) (call.Ticke
 		if len(m.Files) > 0 {
 			m.FilesOf = c.ID
 		}
-		return s.changeTx(ctx, tx, id, func(tx pgx.Tx, l *loop) error { return s.take(ctx, tx, l, &m) })
+		return s.changeLoopTx(ctx, tx, carrier.ID, func(tx pgx.Tx, l *loop) error { return s.acceptMessage(ctx, tx, l, &m) })
 	})
 	if err != nil || ticket.Attached || ticket.Status.Final() {
-		s.discard(ctx, id)
+		s.discardUnused(ctx, carrier.ID)
 	}
 	return ticket, err
 }
 
-// discard ends a context that was begun for one question that was not asked in it after all.
-func (s *Service) discard(ctx context.Context, id uuid.UUID) {
+// discardUnused ends a new context if its question was not asked.
+func (s *Service) discardUnused(ctx context.Context, id uuid.UUID) {
 	unused := false
 	var left *loop
-	err := s.change(ctx, id, func(_ pgx.Tx, l *loop) error {
-		if unused = l.once() && l.Status == Idle && l.Seq == 0; unused {
+	err := s.changeLoop(ctx, id, func(_ pgx.Tx, l *loop) error {
+		if unused = l.isSingleUse() && l.Status == Idle && l.Seq == 0; unused {
 			l.Code = CodeClosed
-			l.move(Ended)
+			l.setStatus(Ended)
 		}
 		left = l
 		return nil
 	})
 	if err != nil {
-		s.Logger.Warn("a conversation that is of no use stays open", "conversation", id, "error", err)
+		s.Logger.Warn("unused conversation not ended", "conversation", id, "error", err)
 	} else if unused {
-		s.closed(ctx, left)
+		s.endInCatalog(ctx, left)
 	}
 }
 
-// handled finds the conversation of a handle, or begins it.
-func (s *Service) handled(ctx context.Context, q *Question) (uuid.UUID, error) {
-	c, found, err := s.ofHandle(ctx, q.Agent.ID, q.Principal, q.Handle)
-	if found || err != nil {
-		return c.ID, err
-	}
-	c, err = s.open(ctx, q.Agent, q.Principal, beginning{handle: q.Handle, depth: q.Depth}, func(*loop) {})
-	return c.ID, err
-}
-
-// ofHandle finds the conversation of a handle that has not ended.
-func (s *Service) ofHandle(ctx context.Context, agentID, principal uuid.UUID, handle string) (c Conversation, found bool, err error) {
-	list, err := s.loops(ctx, `agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND handle = $3 AND status <> 'ended'`,
+// findByHandle returns the open conversation of a handle.
+func (s *Service) findByHandle(ctx context.Context, agentID, principal uuid.UUID, handle string) (c Conversation, found bool, err error) {
+	list, err := s.store.readLoops(ctx, `agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND handle = $3 AND status <> 'ended'`,
 		agentID, postgres.OrNull(principal), handle)
 	if err != nil || len(list) == 0 {
 		return Conversation{}, false, err
@@ -146,27 +140,27 @@ func (s *Service) ofHandle(ctx context.Context, agentID, principal uuid.UUID, ha
 	return list[0].Conversation, true, nil
 }
 
-// CancelAsked gives up a question, as its client asks: what is under way for it is stopped. See [call.Config].
+// CancelAsked cancels a question for its client and stops the work on it. See [call.Config].
 func (s *Service) CancelAsked(ctx context.Context, c *call.Call) error {
-	list, err := s.loops(ctx, `agent_id = $1 AND conversation_id IN (SELECT conversation_id FROM loop_inbox WHERE asked = $2
+	list, err := s.store.readLoops(ctx, `agent_id = $1 AND conversation_id IN (SELECT conversation_id FROM loop_inbox WHERE asked = $2
 		UNION ALL SELECT conversation_id FROM loops WHERE asked = $2)`, c.AgentID, c.ID)
 	if err != nil || len(list) == 0 {
 		return err
 	}
 	id, stopped := list[0].ID, false
-	err = s.change(ctx, id, func(tx pgx.Tx, l *loop) error {
+	err = s.changeLoop(ctx, id, func(tx pgx.Tx, l *loop) error {
 		if l.asked == c.ID {
 			stopped, l.Stopping = true, true
 			by := audit.Agent(l.AgentID)
 			if l.PrincipalID != uuid.Nil {
 				by = audit.Person(l.PrincipalID)
 			}
-			l.events = append(l.events, audit.Event{Actor: by, Action: "conversation.stopped", Subject: id})
+			l.events = append(l.events, audit.Event{Actor: by, Action: audit.ConversationStopped, Subject: id})
 			return nil
 		}
 		tag, err := tx.Exec(ctx, `DELETE FROM loop_inbox WHERE asked = $1`, c.ID)
 		if err == nil && tag.RowsAffected() > 0 {
-			l.finished = append(l.finished, asked{c.ID, "The question was cancelled before the agent came to it.", true})
+			l.answers = append(l.answers, answeredCall{c.ID, "The question was cancelled before the agent started on it.", true})
 		}
 		return err
 	})
@@ -176,8 +170,8 @@ func (s *Service) CancelAsked(ctx context.Context, c *call.Call) error {
 	return s.cancelCalls(ctx, id)
 }
 
-// done is an answer as the result of a call.
-func (a *asked) done(conversation uuid.UUID) call.Done {
+// buildOutcome converts an answer to the result of a call.
+func (a *answeredCall) buildOutcome(conversation uuid.UUID) call.Done {
 	result := map[string]any{
 		"content": []map[string]string{{"type": "text", "text": strings.ToValidUTF8(a.text, "\uFFFD")}},
 		"_meta":   map[string]string{"dev.holdpoint/asked_conversation": conversation.String()},
@@ -186,19 +180,8 @@ func (a *asked) done(conversation uuid.UUID) call.Done {
 		result["isError"] = true
 	}
 	raw, err := json.Marshal(result)
-	if err != nil { // strings can be marshalled
+	if err != nil { // strings always encode
 		raw = []byte(`{"content":[],"isError":true}`)
 	}
 	return call.Done{Result: raw, IsError: a.isError}
-}
-
-// stopIfAsked breaks off the request to the model of a turn that somebody stopped, or whose conversation ended.
-func (s *Service) stopIfAsked(id uuid.UUID) {
-	list, err := s.loops(s.running, `conversation_id = $1`, id)
-	if err != nil || len(list) == 0 {
-		return
-	}
-	if list[0].Stopping || list[0].Status == Ended {
-		s.turns.halt(id)
-	}
 }

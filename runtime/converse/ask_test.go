@@ -19,7 +19,7 @@ import (
 // question is one that a client asks in a session of its own.
 func (w *world) question(handle, message, key string) converse.Question {
 	w.t.Helper()
-	c, err := w.catalog.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
+	c, err := w.registry.Catalog.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
 	check(w.t, err)
 	entry, there := c.Catalog.Lookup(catalog.AskTool)
 	if !there {
@@ -44,7 +44,7 @@ func (w *world) answer(ticket call.Ticket) (text string, c call.Call) {
 	defer cancel()
 	c, err := w.calls.Wait(ctx, ticket.ID, call.Listener{})
 	if err != nil {
-		list, _, _ := w.catalog.Conversations(w.t.Context(), catalog.ConversationFilter{AgentID: w.agent.ID}, 10)
+		list, _, _ := w.registry.Catalog.Conversations(w.t.Context(), catalog.ConversationFilter{AgentID: w.agent.ID}, 10)
 		for _, found := range list {
 			if now, err := w.converse.Get(w.t.Context(), w.viewer(), found.ID); err == nil {
 				w.t.Logf("%+v\n%s", now, w.transcript(found.ID))
@@ -65,7 +65,7 @@ func (w *world) answer(ticket call.Ticket) (text string, c call.Call) {
 	return result.Content[0].Text, c
 }
 
-// echo answers with what was said so far.
+// echo answers with the messages so far.
 func echo(_ context.Context, r *model.Request, _ func(string)) (*model.Response, error) {
 	var said []string
 	for _, m := range r.Messages {
@@ -108,7 +108,7 @@ func TestQuestionsOfOneContextAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-func TestAskTwiceWithAKey(t *testing.T) {
+func TestAskWithKeyIsIdempotent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = echo
@@ -144,7 +144,7 @@ func TestQuestionsLeaveNothingOpen(t *testing.T) {
 	q := w.question("", "x", "")
 	q.Arguments = json.RawMessage(`{"message":"x","more":1}`)
 	w.ask(q)
-	list, _, err := w.catalog.Conversations(t.Context(), catalog.ConversationFilter{AgentID: w.agent.ID}, 100)
+	list, _, err := w.registry.Catalog.Conversations(t.Context(), catalog.ConversationFilter{AgentID: w.agent.ID}, 100)
 	check(t, err)
 	for _, c := range list {
 		if _, err := w.converse.Get(t.Context(), w.viewer(), c.ID); err == nil {
@@ -153,7 +153,7 @@ func TestQuestionsLeaveNothingOpen(t *testing.T) {
 	}
 }
 
-// The gate holds for what is asked, and the answer waits for people in no process at all.
+// A question's calls are gated, and while they wait for people no process holds them.
 func TestAskWaitsForPeople(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -216,7 +216,7 @@ func TestQuestionsAreCancelled(t *testing.T) {
 	}
 }
 
-func TestEndingAnswersWhoeverWaits(t *testing.T) {
+func TestEndAnswersWaitingQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`))

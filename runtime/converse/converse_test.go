@@ -49,7 +49,7 @@ func TestParkedCallsResume(t *testing.T) {
 	if approved.IsError || !strings.Contains(texts(approved.Parts), "A reviewer approved this call") || !strings.Contains(texts(approved.Parts), `done {"n":2}`) {
 		t.Errorf("of the approved: %+v", approved)
 	}
-	if got := strings.Join(w.server.calls(), "; "); got != `look {"a":1}; write {"n":2}` {
+	if got := strings.Join(w.server.Arguments(), "; "); got != `{"a":1}; {"n":2}` {
 		t.Errorf("sent %s", got)
 	}
 	t.Log(w.transcript(id))

@@ -12,13 +12,14 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// An idempotency key that is out of date belongs to nobody.
-func TestAskWithAKeyThatIsOutOfDate(t *testing.T) {
+// An idempotency key that has expired is free again.
+func TestAskWithExpiredKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = echo
@@ -31,12 +32,12 @@ func TestAskWithAKeyThatIsOutOfDate(t *testing.T) {
 	}
 }
 
-// A message that is none is refused with what is wrong with it, and nothing is left of it.
-func TestAskNothing(t *testing.T) {
+// An empty message is refused with a reason, and leaves nothing behind.
+func TestAskWithEmptyMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, err := w.converse.Ask(t.Context(), w.question("", "  ", ""))
-	if _, invalid := errors.AsType[*converse.InvalidError](err); !invalid {
+	if _, invalid := errors.AsType[*fault.InvalidError](err); !invalid {
 		t.Errorf("asked nothing: %v", err)
 	}
 	var n int
@@ -47,7 +48,7 @@ func TestAskNothing(t *testing.T) {
 }
 
 // An agent that is asked in the context in which it waits for the answer does not wait for itself.
-func TestAgentThatAsksItself(t *testing.T) {
+func TestAgentAsksItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = script(wants("Asking.", "files__write", `{"n": 1}`), says("Deeper."), says("Done."))
@@ -100,8 +101,8 @@ assistant: Done.
 	fork, err := w.converse.Fork(t.Context(), w.viewer(), audit.System(), id, 5, "And now?")
 	check(t, err)
 	w.until(fork.ID, converse.Idle)
-	if list := w.mind.last().Messages; !strings.Contains(texts(toldParts(list)), "not known") {
-		t.Errorf("the fork was told %+v", list)
+	if list := w.mind.last().Messages; !strings.Contains(texts(toldParts(list)), "outcome of this call is unknown") {
+		t.Errorf("the fork got %+v", list)
 	}
 }
 
@@ -118,12 +119,12 @@ func toldParts(list []model.Message) (parts []model.Part) {
 }
 
 // A long conversation has more images than a request can take: the oldest ones go.
-func TestOldImagesMakeRoom(t *testing.T) {
+func TestOldestImagesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	picture := strings.Repeat("x", 5<<20)
 	n := 0
-	w.server.answer(func(tool.CallRequest) (tool.Result, error) {
+	w.server.Answer(func(tool.CallRequest) (tool.Result, error) {
 		n++
 		return tool.Result{Raw: fmt.Appendf(nil, `{"content":[{"type":"image","mimeType":"image/png","data":%q}]}`,
 			base64.StdEncoding.EncodeToString([]byte(strconv.Itoa(n) + picture)[:5<<20]))}, nil

@@ -4,26 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// followPoll is the safety net under the notifications.
+// followPoll finds changes if a notification was lost.
 const followPoll = 10 * time.Second
 
-// Follow tells what happens in a conversation from an entry on (0: from the first), and returns when ctx ends or emit fails.
-// Entries come once each and in order, whichever process they are made in; how the conversation stands and what has come
-// of a reply are told as they are now. After every batch emit is called with an empty event: a moment to flush. ErrNotFound.
+// Follow emits the events of a conversation after an entry (0: from the first), until ctx ends or emit fails. Each entry comes
+// once and in order, from any process. The conversation and the draft are emitted as they are now. An empty event after each
+// batch is a moment to flush. ErrNotFound.
 func (s *Service) Follow(ctx context.Context, viewer Viewer, id uuid.UUID, after int64, emit func(Event) error) error {
 	f := &follower{s: s, viewer: viewer, id: id, after: after, emit: emit}
-	news := s.hub.follow(id)
-	defer s.hub.leave(id, news)
+	news := s.hub.addFollower(id)
+	defer s.hub.removeFollower(id, news)
 	timer := time.NewTimer(followPoll)
 	defer timer.Stop()
 	for {
-		if err := f.look(ctx); err != nil {
+		if err := f.emitNews(ctx); err != nil {
 			return err
 		}
 		timer.Reset(followPoll)
@@ -36,7 +42,7 @@ func (s *Service) Follow(ctx context.Context, viewer Viewer, id uuid.UUID, after
 	}
 }
 
-// follower is one who follows a conversation, and what it was told.
+// follower emits the events of a conversation to one caller.
 type follower struct {
 	s      *Service
 	viewer Viewer
@@ -47,13 +53,13 @@ type follower struct {
 	draft  Draft
 }
 
-func (f *follower) look(ctx context.Context) error {
+func (f *follower) emitNews(ctx context.Context) error {
 	now, err := f.s.Get(ctx, f.viewer, f.id)
 	if err != nil {
 		return err
 	}
-	for { // up to where it stands as now says: what is told afterwards of its state is not older than its entries
-		list, err := f.s.entries(ctx, f.id, `seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4`, f.after, now.Seq, MaxEntries)
+	for { // read entries up to now.Seq, so that no entry is newer than the state emitted after it
+		list, err := f.s.store.readEntries(ctx, f.id, `seq > $2 AND seq <= $3 ORDER BY seq LIMIT $4`, f.after, now.Seq, MaxEntries)
 		if err != nil {
 			return err
 		}
@@ -67,29 +73,26 @@ func (f *follower) look(ctx context.Context) error {
 			break
 		}
 	}
-	if f.state == nil || differs(f.state, &now) {
+	if f.state == nil || hasChanged(f.state, &now) {
 		f.state = &now
 		if err := f.emit(Event{Conversation: &now}); err != nil {
 			return err
 		}
 	}
-	if err := f.lookAtDraft(ctx); err != nil {
+	d, err := f.s.Draft(ctx, f.id)
+	if err != nil {
 		return err
+	}
+	if d.Seq == f.after && d != f.draft { // not a draft that follows entries which were not emitted yet
+		f.draft = d
+		if err := f.emit(Event{Draft: &d}); err != nil {
+			return err
+		}
 	}
 	return f.emit(Event{})
 }
 
-// lookAtDraft tells what has come of the reply. A draft that comes after entries which were not told yet waits for them.
-func (f *follower) lookAtDraft(ctx context.Context) error {
-	d, err := f.s.Draft(ctx, f.id)
-	if err != nil || d.Seq != f.after || d == f.draft {
-		return err
-	}
-	f.draft = d
-	return f.emit(Event{Draft: &d})
-}
-
-// Draft is what has come of the reply that the model is giving. The zero value: nothing.
+// Draft returns the draft of the present reply, or a zero value.
 func (s *Service) Draft(ctx context.Context, id uuid.UUID) (Draft, error) {
 	var d Draft
 	err := s.Pool.QueryRow(ctx, `SELECT d.step, d.text, l.seq FROM loop_drafts d JOIN loops l ON l.conversation_id = d.conversation_id
@@ -100,7 +103,78 @@ func (s *Service) Draft(ctx context.Context, id uuid.UUID) (Draft, error) {
 	return d, nil
 }
 
-func differs(a, b *Conversation) bool {
+func hasChanged(a, b *Conversation) bool {
 	return a.Status != b.Status || a.Code != b.Code || a.Stopping != b.Stopping || a.OpenCalls != b.OpenCalls ||
 		a.Turns != b.Turns || len(a.Pending) != len(b.Pending)
+}
+
+// draftPace is the least time between two writes of a draft. Nothing depends on it.
+const draftPace = 100 * time.Millisecond
+
+// drafter stores the draft of a reply for followers.
+type drafter struct {
+	s    *Service
+	id   uuid.UUID
+	step int64
+
+	mu   sync.Mutex
+	text string
+	news chan struct{}
+	done chan struct{}
+	over chan struct{}
+}
+
+// startDrafter starts a drafter. The caller must close it.
+func (s *Service) startDrafter(ctx context.Context, id uuid.UUID, step int64) *drafter {
+	d := &drafter{s: s, id: id, step: step, news: make(chan struct{}, 1), done: make(chan struct{}), over: make(chan struct{})}
+	go d.writeDrafts(ctx)
+	return d
+}
+
+// addDelta adds text to the draft. It does not block.
+func (d *drafter) addDelta(delta model.Delta) {
+	d.mu.Lock()
+	if delta.Restart {
+		d.text = ""
+	}
+	d.text += delta.Text
+	d.mu.Unlock()
+	trySignal(d.news)
+}
+
+func (d *drafter) close() {
+	close(d.done)
+	<-d.over
+}
+
+func (d *drafter) writeDrafts(ctx context.Context) {
+	defer close(d.over)
+	pace := time.NewTimer(draftPace)
+	defer pace.Stop()
+	for {
+		select {
+		case <-d.done:
+			return
+		case <-d.news:
+		}
+		d.mu.Lock()
+		text := d.text
+		d.mu.Unlock()
+		err := postgres.InTx(ctx, d.s.Pool, func(tx pgx.Tx) error {
+			batch := &pgx.Batch{}
+			batch.Queue(`INSERT INTO loop_drafts (conversation_id, step, text) VALUES ($1, $2, $3)
+				ON CONFLICT (conversation_id) DO UPDATE SET step = excluded.step, text = excluded.text`, d.id, d.step, plain.Storable(text, math.MaxInt))
+			batch.Queue(`SELECT pg_notify($1, $2)`, Channel, d.id.String())
+			return tx.SendBatch(ctx, batch).Close()
+		})
+		if err != nil && ctx.Err() == nil {
+			d.s.Logger.Warn("write draft", "conversation", d.id, "error", err)
+		}
+		pace.Reset(draftPace)
+		select {
+		case <-d.done:
+			return
+		case <-pace.C:
+		}
+	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,98 +16,45 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"go.uber.org/goleak"
 
 	"github.com/holdpoint/holdpoint/approval"
-	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/internal/postgrestest"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
-	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/runtimetest"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-// server is a skill server at the seam.
+var check = worldtest.Check
+
+// server records the trace context of each call.
 type server struct {
-	mu    sync.Mutex
-	below []string // the trace context of each
-	sent  []string // what was called with what, in order
-	reply func(r tool.CallRequest) (tool.Result, error)
+	runtimetest.Source
+
+	traceparents []string
 }
 
-func (f *server) List(context.Context, tool.Server) (tool.Listing, error) {
-	var l tool.Listing
-	for _, text := range []string{
-		`{"name":"write","description":"Write","inputSchema":{"type":"object","properties":{"n":{"type":"number"}},"required":["n"]}}`,
-		`{"name":"look","description":"Look","inputSchema":{"type":"object"}}`,
-	} {
-		d, err := tool.ParseDefinition(json.RawMessage(text))
-		if err != nil {
-			return l, &tool.Failure{Kind: tool.ProtocolFailure, Message: err.Error()}
-		}
-		l.Tools = append(l.Tools, d)
-	}
-	return l, nil
-}
-
-func (f *server) Call(ctx context.Context, _ tool.Server, r tool.CallRequest) (tool.Result, error) {
-	f.mu.Lock()
-	f.below = append(f.below, telemetry.ToHand(ctx).Traceparent)
-	f.sent = append(f.sent, r.Tool+" "+string(r.Arguments))
-	reply := f.reply
-	f.mu.Unlock()
-	if reply != nil {
-		return reply(r)
-	}
-	return result("done " + string(r.Arguments)), nil
+func (f *server) Call(ctx context.Context, to tool.Server, r tool.CallRequest) (tool.Result, error) {
+	f.Lock()
+	f.traceparents = append(f.traceparents, telemetry.ToHand(ctx).Traceparent)
+	f.Unlock()
+	return f.Source.Call(ctx, to, r)
 }
 
 func result(text string) tool.Result {
 	raw, _ := json.Marshal(map[string]any{"content": []map[string]string{{"type": "text", "text": text}}})
 	return tool.Result{Raw: raw}
-}
-
-func (f *server) calls() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Clone(f.sent)
-}
-
-func (f *server) answer(reply func(r tool.CallRequest) (tool.Result, error)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.reply = reply
-}
-
-func (*server) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
-func (*server) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
-	return nil, nil
-}
-
-func (*server) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
-	return nil, nil
-}
-
-func (*server) Forget(uuid.UUID)                                          {}
-func (*server) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
-
-func (*server) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
-	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}
-}
-
-func (*server) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
-	return tool.Capabilities{ProtocolVersion: "2025-11-25", Tools: true}, nil
 }
 
 // mind is a model that a test thinks for.
@@ -141,7 +87,7 @@ func (m *mind) asked() int {
 	return len(m.requests)
 }
 
-// wellFormed is what every provider insists on: roles alternate, and every call is answered in the next message.
+// wellFormed checks the rules of all providers: roles alternate, and every call is answered in the next message.
 func wellFormed(r *model.Request) error {
 	var open []string
 	for i, m := range r.Messages {
@@ -173,7 +119,7 @@ func wellFormed(r *model.Request) error {
 	return nil
 }
 
-// results are what the last message of a request tells of calls.
+// results returns the results of calls in the last message of a request.
 func results(r *model.Request) []model.ToolResult {
 	var list []model.ToolResult
 	for _, p := range r.Messages[len(r.Messages)-1].Parts {
@@ -233,7 +179,7 @@ type process struct {
 	calls    *call.Service
 	converse *converse.Service
 	agents   *agent.Service
-	catalog  *catalog.Service
+	registry *runtimetest.Registry
 	stop     func()
 }
 
@@ -241,7 +187,7 @@ type process struct {
 type world struct {
 	*process
 	t        testing.TB
-	db       *postgres.DB
+	db       *worldtest.DB
 	server   *server
 	mind     *mind
 	agent    *agent.Agent
@@ -249,7 +195,7 @@ type world struct {
 	traces   *telemetry.Tracer
 	box      *secret.Box
 	spec     agent.AgentSpec
-	blocked  atomic.Bool // whoever a conversation is held for
+	blocked  atomic.Bool // the principal of every conversation
 	turnTime time.Duration
 }
 
@@ -262,13 +208,14 @@ func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
 	return w
 }
 
-// build makes what a world lacks.
+// build makes the missing parts of a world.
 func (w *world) build(t testing.TB) {
 	t.Helper()
-	w.t, w.db, w.server, w.mind, w.reviewer = t, postgrestest.New(t), &server{}, &mind{}, uuid.New()
-	var err error
-	w.box, err = secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
-	check(t, err)
+	w.t, w.db, w.server, w.mind, w.reviewer, w.box = t, worldtest.NewDB(t), &server{}, &mind{}, uuid.New(), runtimetest.NewBox(t)
+	w.server.Offer(
+		`{"name":"write","description":"Write","inputSchema":{"type":"object","properties":{"n":{"type":"number"}},"required":["n"]}}`,
+		`{"name":"look","description":"Look","inputSchema":{"type":"object"}}`)
+	w.server.Answer(func(r tool.CallRequest) (tool.Result, error) { return result("done " + string(r.Arguments)), nil })
 	w.process = w.start()
 	t.Cleanup(w.stop)
 	hour := agent.Duration(time.Hour)
@@ -276,31 +223,21 @@ func (w *world) build(t testing.TB) {
 		Name: "billing", Instructions: "You file invoices.", Model: &agent.ModelSpec{Provider: "openai", Name: "mind-1", InputPrice: 1, OutputPrice: 2},
 		Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}},
 	}
-	_, err = w.agents.Apply(t.Context(), audit.System(), agent.Spec{
-		Skills: []agent.SkillSpec{
-			{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/files", ApprovalTimeout: &hour},
-			{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true},
-		},
-		Agents: []agent.AgentSpec{w.spec},
-	}, false)
-	check(t, err)
+	w.registry.ApplyTwoSkills(func(files *agent.SkillSpec) { files.ApprovalTimeout = &hour }, w.spec)
 	w.load()
 }
 
 func (w *world) load() {
 	w.t.Helper()
-	var err error
 	w.agents.Invalidate()
-	w.agent, err = w.agents.AgentByName(w.t.Context(), "billing")
-	check(w.t, err)
+	w.agent = w.registry.Agent("billing")
 }
 
-// limit changes what conversations may do.
+// limit changes the agent's limits.
 func (w *world) limit(l agent.Limits) {
 	w.t.Helper()
 	w.spec.Limits = &l
-	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{Agents: []agent.AgentSpec{w.spec}}, false)
-	check(w.t, err)
+	w.registry.Apply(agent.Spec{Agents: []agent.AgentSpec{w.spec}})
 	w.load()
 }
 
@@ -309,18 +246,14 @@ func (w *world) start() *process {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	pool := w.db.Pool()
-	p := &process{}
-	discovery, err := tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: pool, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.server}, Listed: agent.RecordListing, Logger: log, Now: time.Now,
+	r := runtimetest.NewRegistry(w.t, runtimetest.Config{
+		DB: w.db, Sources: map[tool.Transport]tool.Source{tool.HTTP: w.server}, Agent: agent.Config{Box: w.box},
 	})
-	check(w.t, err)
-	p.agents, err = agent.New(agent.Config{Pool: pool, Discovery: discovery, Box: w.box, Logger: log, Now: time.Now})
-	check(w.t, err)
-	p.catalog, err = catalog.New(catalog.Config{Pool: pool, Agents: p.agents, Discovery: discovery, Logger: log, Now: time.Now})
-	check(w.t, err)
+	p := &process{registry: r, agents: r.Agents}
+	var err error
 	instance := uuid.New()
 	p.calls, err = call.New(call.Config{
-		Pool: pool, Agents: p.agents, Discovery: discovery, Logger: log, Now: time.Now, Instance: instance, Traces: w.traces,
+		Pool: pool, Agents: p.agents, Discovery: r.Discovery, Logger: log, Now: time.Now, Instance: instance, Traces: w.traces,
 		Publish: func(b *pgx.Batch, condition string, list []call.Happening) error {
 			return p.converse.Publish(b, condition, list)
 		},
@@ -329,43 +262,23 @@ func (w *world) start() *process {
 	check(w.t, err)
 	observer := model.NewObserver(w.traces, time.Now)
 	p.converse, err = converse.New(converse.Config{
-		Pool: pool, Agents: p.agents, Catalog: p.catalog, Calls: p.calls, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil)), Now: time.Now, Instance: instance,
+		Pool: pool, Agents: p.agents, Catalog: r.Catalog, Calls: p.calls, Logger: slog.New(slog.NewTextHandler(w.t.Output(), nil)), Now: time.Now, Instance: instance,
 		Provider: func(spec agent.ModelSpec) (model.Provider, error) {
 			return observer.Observe(w.mind, spec.Provider, ""), nil
 		}, ResultBytes: 1000,
 		Blocked: func(context.Context, uuid.UUID) (bool, error) { return w.blocked.Load(), nil }, Traces: w.traces, TurnTime: w.turnTime,
 	})
 	check(w.t, err)
-	workers := river.NewWorkers()
-	p.calls.AddWorkers(workers)
-	p.converse.AddWorkers(workers)
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
-		ID: instance.String(), Logger: log, Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
-		Queues: map[string]river.QueueConfig{
-			river.QueueDefault: {MaxWorkers: 5}, call.ExecuteQueue: {MaxWorkers: 20}, converse.JobQueue: {MaxWorkers: 20},
-		},
-	})
-	check(w.t, err)
+	client := w.db.NewQueue(log, instance, map[string]int{river.QueueDefault: 5, call.ExecuteQueue: 20, converse.JobQueue: 20}, p.calls, p.converse)
 	ctx, cancel := context.WithCancel(context.Background())
 	check(w.t, p.calls.Start(ctx, client))
 	p.converse.Start(ctx, client)
 	check(w.t, client.Start(ctx))
-	var listening sync.WaitGroup
-	listening.Go(func() {
-		w.db.Listen(ctx, []string{call.Channel, registry.Channel, converse.Channel}, func(channel, payload string) {
-			switch channel {
-			case call.Channel:
-				p.calls.HandleNotification(payload)
-			case converse.Channel:
-				p.converse.HandleNotification(payload)
-			default:
-				discovery.Invalidate()
-				p.agents.Invalidate()
-			}
-		}, func() {
-			p.calls.CatchUp()
-			p.converse.CatchUp()
-		})
+	stopListening := w.db.Handle(map[postgres.Channel]func(string){
+		call.Channel: p.calls.HandleNotification, converse.Channel: p.converse.HandleNotification, registry.Channel: r.Invalidate,
+	}, func() {
+		p.calls.CatchUp()
+		p.converse.CatchUp()
 	})
 	p.stop = sync.OnceFunc(func() {
 		p.converse.Drain()
@@ -373,10 +286,7 @@ func (w *world) start() *process {
 		p.converse.Close()
 		check(w.t, p.calls.Stop(context.Background()))
 		cancel()
-		listening.Wait()
-		p.catalog.Close()
-		p.agents.Close()
-		discovery.Close()
+		stopListening()
 	})
 	return p
 }
@@ -457,7 +367,7 @@ func (w *world) parked(n int) []call.Waiting {
 	var list []call.Waiting
 	eventually.Holds(w.t, fmt.Sprintf("%d parked calls", n), func() bool {
 		var err error
-		list, _, err = w.calls.Queue(w.t.Context(), approval.QueueFilter{Limit: 100})
+		list, _, err = w.calls.ListQueue(w.t.Context(), approval.QueueFilter{Limit: 100})
 		check(w.t, err)
 		return len(list) == n
 	})
@@ -472,19 +382,12 @@ func (w *world) decide(waiting call.Waiting, approve bool, note string) {
 	check(w.t, err)
 }
 
-// patience ends a test that hangs. It is far above what a machine under heavy load takes.
+// patience bounds a test that hangs. It is far above the time that a busy machine needs.
 const patience = 5 * time.Minute
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // waitingIDs are the calls that wait for a decision.
 func (w *world) waitingIDs() ([]uuid.UUID, error) {
-	list, _, err := w.calls.Queue(w.t.Context(), approval.QueueFilter{Limit: 100})
+	list, _, err := w.calls.ListQueue(w.t.Context(), approval.QueueFilter{Limit: 100})
 	ids := make([]uuid.UUID, len(list))
 	for i := range list {
 		ids[i] = list[i].Call.ID

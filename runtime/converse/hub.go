@@ -1,8 +1,6 @@
 package converse
 
 import (
-	"context"
-	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -10,18 +8,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// hub knows who in this process follows which conversation. Losing a notice loses nothing but time.
+// hub notifies the followers in this process. A lost notification costs only time.
 type hub struct {
 	mu        sync.Mutex
 	followers map[uuid.UUID]map[chan struct{}]struct{}
 	news      map[*News]struct{}
 }
 
-func newHub() *hub {
-	return &hub{followers: map[uuid.UUID]map[chan struct{}]struct{}{}, news: map[*News]struct{}{}}
-}
-
-func (h *hub) follow(id uuid.UUID) chan struct{} {
+func (h *hub) addFollower(id uuid.UUID) chan struct{} {
 	ch := make(chan struct{}, 1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -32,7 +26,7 @@ func (h *hub) follow(id uuid.UUID) chan struct{} {
 	return ch
 }
 
-func (h *hub) leave(id uuid.UUID, ch chan struct{}) {
+func (h *hub) removeFollower(id uuid.UUID, ch chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.followers[id], ch)
@@ -41,23 +35,23 @@ func (h *hub) leave(id uuid.UUID, ch chan struct{}) {
 	}
 }
 
-func (h *hub) tell(id uuid.UUID) {
+func (h *hub) notifyFollowers(id uuid.UUID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for ch := range h.followers[id] {
-		signal(ch)
+		trySignal(ch)
 	}
 	for n := range h.news {
-		n.add(id)
+		n.addConversation(id)
 	}
 }
 
-func (h *hub) tellAll() {
+func (h *hub) notifyAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, all := range h.followers {
 		for ch := range all {
-			signal(ch)
+			trySignal(ch)
 		}
 	}
 	for n := range h.news {
@@ -65,80 +59,73 @@ func (h *hub) tellAll() {
 	}
 }
 
-func signal(ch chan struct{}) {
+func trySignal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
-	default: // it was told already
+	default: // a signal is pending already
 	}
 }
 
-// turns are those that this process runs.
-type turns struct {
-	mu   sync.Mutex
-	open map[uuid.UUID]*running
+// maxNews bounds the ids that [News] remembers.
+const maxNews = 64
+
+// News collects the ids of conversations that changed in any process. A growing draft is a change. It does not say what
+// changed: callers read that with their own permissions.
+type News struct {
+	hub *hub
+	mu  sync.Mutex
+	ids map[uuid.UUID]struct{}
+	all bool // any conversation may have changed
 }
 
-// running is one of them.
-type running struct {
-	step   int64
-	cancel context.CancelFunc // breaks the turn off
-	halt   context.CancelFunc // breaks off its request to the model, and nothing else: the turn has to tell how it ended
-	over   chan struct{}
+// News starts to collect. [News.Close] stops it.
+func (s *Service) News() *News {
+	n := &News{hub: s.hub, ids: map[uuid.UUID]struct{}{}}
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	s.hub.news[n] = struct{}{}
+	return n
 }
 
-func newTurns() *turns { return &turns{open: map[uuid.UUID]*running{}} }
+// Close stops collecting.
+func (n *News) Close() {
+	n.hub.mu.Lock()
+	defer n.hub.mu.Unlock()
+	delete(n.hub.news, n)
+}
 
-// errStale: a turn of a later step runs here. The job of an earlier one, which another process left behind, has nothing more to do.
-var errStale = errors.New("a later turn is under way")
+// Take returns the conversations that changed since the last call. If all is true, any conversation may have changed.
+func (n *News) Take() (ids []uuid.UUID, all bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all = n.all
+	if !all {
+		ids = slices.Collect(maps.Keys(n.ids))
+	}
+	clear(n.ids)
+	n.all = false
+	return ids, all
+}
 
-// enter waits until no other turn of the conversation runs here: one of an earlier step that still does has nothing more to
-// say, and is broken off. Errors: errStale, or that ctx ended first.
-func (t *turns) enter(ctx context.Context, id uuid.UUID, step int64, cancel, halt context.CancelFunc) error {
-	for {
-		t.mu.Lock()
-		other := t.open[id]
-		if other == nil {
-			t.open[id] = &running{step, cancel, halt, make(chan struct{})}
-		}
-		t.mu.Unlock()
-		switch {
-		case other == nil:
-			return nil
-		case other.step >= step:
-			return errStale
-		}
-		other.cancel()
-		select {
-		case <-other.over:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+func (n *News) addConversation(id uuid.UUID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.all {
+		return
+	}
+	if n.ids[id] = struct{}{}; len(n.ids) > maxNews {
+		n.markAll()
 	}
 }
 
-func (t *turns) leave(id uuid.UUID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	close(t.open[id].over)
-	delete(t.open, id)
+func (n *News) addAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.markAll()
 }
 
-func (t *turns) has(id uuid.UUID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.open[id] != nil
-}
-
-func (t *turns) ids() []uuid.UUID {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Collect(maps.Keys(t.open))
-}
-
-func (t *turns) halt(id uuid.UUID) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if r := t.open[id]; r != nil {
-		r.halt()
-	}
+// markAll replaces the ids by all conversations. The caller holds the lock.
+func (n *News) markAll() {
+	clear(n.ids)
+	n.all = true
 }

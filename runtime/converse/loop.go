@@ -17,28 +17,28 @@ import (
 const loopColumns = `conversation_id, agent_id, principal_id, coalesce(handle, ''), status, coalesce(code, ''), stopping, step, job_id,
 	attempts, seq, reply, submitted, open_calls, asked, turns, input_tokens, output_tokens, cost, depth, forked_from, claimed_by, created_at, run_from, trace`
 
-// loop is a conversation as it is stored.
+// loop is the stored row of a conversation, with the changes that a transaction makes to it.
 type loop struct {
 	Conversation
 	handle    string
 	step      int64
 	jobID     *int64
 	attempts  int
-	reply     int64 // the entry whose calls the model was not told of yet; 0: none
-	submitted bool  // all calls of it were made
+	reply     int64 // the entry whose results the model does not have yet; 0: none
+	submitted bool  // all its calls were made
 	asked     uuid.UUID
 	claimedBy uuid.UUID
-	runFrom   time.Time // when the message was taken up that it works on; zero: none was
-	spans     *spans    // nil: the work is part of no trace
+	runFrom   time.Time   // when the run began; zero: no run
+	spans     *traceState // nil: the run has no trace
 
-	over     []over
-	fresh    []Entry // to be written
-	finished []asked // carried calls to be completed
-	events   []audit.Event
+	finishedWork []finishedWork
+	newEntries   []Entry        // written with the row
+	answers      []answeredCall // carried calls that end with this change
+	events       []audit.Event
 }
 
-// asked is a call of the tool ask that has its answer.
-type asked struct {
+// answeredCall is a call of the tool ask with its answer.
+type answeredCall struct {
 	call    uuid.UUID
 	text    string
 	isError bool
@@ -54,7 +54,7 @@ func scanLoop(row pgx.CollectableRow) (*loop, error) {
 	if runFrom != nil {
 		l.runFrom = *runFrom
 	}
-	l.PrincipalID, l.asked, l.ForkedFrom, l.claimedBy = deref(principal), deref(question), deref(forked), deref(claimant)
+	l.PrincipalID, l.asked, l.ForkedFrom, l.claimedBy = idOrNil(principal), idOrNil(question), idOrNil(forked), idOrNil(claimant)
 	return l, err
 }
 
@@ -65,54 +65,51 @@ func nullTime(t time.Time) *time.Time {
 	return &t
 }
 
-func deref(id *uuid.UUID) uuid.UUID {
+func idOrNil(id *uuid.UUID) uuid.UUID {
 	if id == nil {
 		return uuid.Nil
 	}
 	return *id
 }
 
-// add puts an entry at the end.
-func (l *loop) add(e Entry) {
+// appendEntry adds an entry at the end.
+func (l *loop) appendEntry(e Entry) {
 	l.Seq++
 	e.Seq = l.Seq
-	l.fresh = append(l.fresh, e)
+	l.newEntries = append(l.newEntries, e)
 }
 
-// notice tells in plain words what happened.
-func (l *loop) notice(code, text string, by uuid.UUID) {
-	l.add(Entry{Kind: KindNotice, Notice: &Notice{Code: code, Text: text, By: by}})
+// appendNotice adds a notice in plain words.
+func (l *loop) appendNotice(code, text string, by uuid.UUID) {
+	l.appendEntry(Entry{Kind: KindNotice, Notice: &Notice{Code: code, Text: text, By: by}})
 }
 
-// move changes the status; nobody has a claim on it after that.
-func (l *loop) move(to Status) {
+// setStatus changes the status and removes the claim.
+func (l *loop) setStatus(to Status) {
 	l.Status, l.claimedBy = to, uuid.Nil
 }
 
-// change locks a conversation, lets f change it, and writes what it made of it. An error of f is returned as it is, and
-// nothing is written.
-func (s *Service) change(ctx context.Context, id uuid.UUID, f func(tx pgx.Tx, l *loop) error) error {
+// changeLoop locks a conversation, lets f change it and writes the changes. If f returns an error, nothing is written and the
+// error is returned as it is.
+func (s *Service) changeLoop(ctx context.Context, id uuid.UUID, f func(tx pgx.Tx, l *loop) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	// Once it has begun it is seen through: a commit whose answer nobody waits for is told to nobody.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stale)
+	// Once begun, the change is not cancelled with the caller's context: the commit's result must be known for announceChange.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), suspectAfter)
 	defer cancel()
 	var l *loop
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		return s.changeTx(ctx, tx, id, func(tx pgx.Tx, now *loop) error { l = now; return f(tx, now) })
+		return s.changeLoopTx(ctx, tx, id, func(tx pgx.Tx, now *loop) error { l = now; return f(tx, now) })
 	})
 	if err == nil {
-		s.told(ctx, l)
+		s.record.announceChange(ctx, l)
 	}
 	return err
 }
 
-func (s *Service) changeTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, f func(tx pgx.Tx, l *loop) error) error {
-	rows, err := tx.Query(ctx, `SELECT `+loopColumns+` FROM loops WHERE conversation_id = $1 FOR UPDATE`, id)
-	if err != nil {
-		return fmt.Errorf("lock conversation %s: %w", id, err)
-	}
+func (s *Service) changeLoopTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, f func(tx pgx.Tx, l *loop) error) error {
+	rows, _ := tx.Query(ctx, `SELECT `+loopColumns+` FROM loops WHERE conversation_id = $1 FOR UPDATE`, id)
 	l, err := pgx.CollectExactlyOneRow(rows, scanLoop)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return ErrNotFound
@@ -123,11 +120,11 @@ func (s *Service) changeTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, f func(
 	if err := f(tx, l); err != nil {
 		return err
 	}
-	return s.write(ctx, tx, l)
+	return s.writeLoop(ctx, tx, l)
 }
 
-// write is one round trip, but for calls that are completed.
-func (s *Service) write(ctx context.Context, tx pgx.Tx, l *loop) error {
+// writeLoop writes in one round trip, except for completed calls.
+func (s *Service) writeLoop(ctx context.Context, tx pgx.Tx, l *loop) error {
 	batch := &pgx.Batch{}
 	batch.Queue(`UPDATE loops SET status = $2, code = nullif($3, ''), stopping = $4,  attempts = $5, seq = $6, reply = $7, submitted = $8,
 			open_calls = $9, asked = $10, turns = $11, input_tokens = $12, output_tokens = $13, cost = $14, claimed_by = $15,
@@ -136,15 +133,15 @@ func (s *Service) write(ctx context.Context, tx pgx.Tx, l *loop) error {
 			moved_at = CASE WHEN status <> $2 THEN holdpoint_now() ELSE moved_at END
 		WHERE conversation_id = $1`, l.ID, string(l.Status), l.Code, l.Stopping, l.attempts, l.Seq, l.reply, l.submitted, l.OpenCalls,
 		postgres.OrNull(l.asked), l.Turns, l.InputTokens, l.OutputTokens, l.Cost, postgres.OrNull(l.claimedBy), nullTime(l.runFrom), l.spans)
-	for _, e := range l.fresh {
-		data, err := json.Marshal(e.data())
+	for _, e := range l.newEntries {
+		data, err := json.Marshal(e.content())
 		if err != nil {
 			return fmt.Errorf("encode entry of conversation %s: %w", l.ID, err)
 		}
 		batch.Queue(`INSERT INTO loop_entries (conversation_id, seq, kind, data) VALUES ($1, $2, $3, $4::json)`,
 			l.ID, e.Seq, string(e.Kind), string(data))
 	}
-	if len(l.fresh) > 0 || l.Status != Running { // a reply that was under way is whole now, or void
+	if len(l.newEntries) > 0 || l.Status != Running { // the reply is now complete, or discarded
 		batch.Queue(`DELETE FROM loop_drafts WHERE conversation_id = $1`, l.ID)
 	}
 	batch.Queue(`SELECT pg_notify($1, $2)`, Channel, l.ID.String())
@@ -157,51 +154,10 @@ func (s *Service) write(ctx context.Context, tx pgx.Tx, l *loop) error {
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("write conversation %s: %w", l.ID, err)
 	}
-	for _, a := range l.finished {
-		if err := s.Calls.Complete(ctx, tx, a.call, a.done(l.ID)); err != nil {
+	for _, a := range l.answers {
+		if err := s.Calls.Complete(ctx, tx, a.call, a.buildOutcome(l.ID)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// data is what is stored of an entry.
-func (e *Entry) data() any {
-	switch e.Kind {
-	case KindUser:
-		return e.User
-	case KindAssistant:
-		return e.Assistant
-	case KindTools:
-		return e.Tools
-	case KindCall:
-		return e.Call
-	default:
-		return e.Notice
-	}
-}
-
-// read is the reverse of data.
-func (e *Entry) read(data []byte) error {
-	var into any
-	switch e.Kind {
-	case KindUser:
-		e.User = &Message{}
-		into = e.User
-	case KindAssistant:
-		e.Assistant = &Reply{}
-		into = e.Assistant
-	case KindTools:
-		e.Tools = &Results{}
-		into = e.Tools
-	case KindCall:
-		e.Call = &CallNews{}
-		into = e.Call
-	case KindNotice:
-		e.Notice = &Notice{}
-		into = e.Notice
-	default:
-		return fmt.Errorf("entry of unknown kind %q", e.Kind)
-	}
-	return json.Unmarshal(data, into)
 }

@@ -17,8 +17,8 @@ import (
 func TestNews(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s, err := converse.New(converse.Config{ // which hears only what the test tells it
-		Pool: w.db.Pool(), Agents: w.agents, Catalog: w.catalog, Calls: w.calls, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Instance: uuid.New(),
+	s, err := converse.New(converse.Config{ // it gets only the notifications of the test
+		Pool: w.db.Pool(), Agents: w.agents, Catalog: w.registry.Catalog, Calls: w.calls, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Instance: uuid.New(),
 		Provider: func(agent.ModelSpec) (model.Provider, error) { return nil, errors.New("nobody is asked") },
 	})
 	check(t, err)

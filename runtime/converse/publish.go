@@ -14,9 +14,9 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// publishSQL, with a condition in between, notes in the transaction that moves calls what that means to the conversations they
-// are of: an entry for each, and for those that ended that there is one less to wait for. The last one makes the next
-// turn due. Conversations are locked in order, so that two transactions wait for each other one way only.
+// publishSQL, a condition and publishEndSQL form one statement in the transaction that moves calls. It adds an entry for each
+// call to its conversation. For a call that ended it decrements the number of open calls, and the last one makes the next turn
+// due. Conversations are locked in order of their ids, so that two transactions cannot deadlock.
 const (
 	publishSQL = `WITH told AS (SELECT l.conversation_id, c.id, c.tool, c.status, c.code, e.kind, e.n
 			FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS e(subject_id, kind, n)
@@ -42,19 +42,19 @@ const (
 			SELECT told.conversation_id, moved.before + row_number() OVER (PARTITION BY told.conversation_id ORDER BY told.n), 'call',
 				json_build_object('id', told.id, 'tool', told.tool, 'status', told.status, 'code', coalesce(told.code, ''))
 			FROM told JOIN moved ON moved.conversation_id = told.conversation_id)
-		SELECT pg_notify('` + Channel + `', conversation_id::text) FROM moved
-		UNION ALL SELECT pg_notify('` + Channel + `', '') FROM moved WHERE status = 'due'`
+		SELECT pg_notify('` + string(Channel) + `', conversation_id::text) FROM moved
+		UNION ALL SELECT pg_notify('` + string(Channel) + `', '') FROM moved WHERE status = 'due'`
 )
 
-// Publish is a [call.Publish]. For calls of agents that Holdpoint holds no conversations of, it adds nothing to the batch.
+// Publish is a [call.Publish]. It adds nothing to the batch for agents without conversations of this package.
 func (s *Service) Publish(batch *pgx.Batch, condition string, list []call.Happening) error {
 	var calls []uuid.UUID
 	var kinds []string
 	for _, h := range list {
-		if s.looping.not(h.AgentID) {
+		if s.looping.hasNone(h.AgentID) {
 			continue
 		}
-		// A call that was decided about and so ended is told of once.
+		// A call that was decided and ended in one change gets one entry.
 		if n := len(calls); n > 0 && calls[n-1] == h.CallID && h.Kind == call.HappenedFinished {
 			kinds[n-1] = string(h.Kind)
 			continue
@@ -67,19 +67,19 @@ func (s *Service) Publish(batch *pgx.Batch, condition string, list []call.Happen
 	return nil
 }
 
-// looping knows which agents have conversations of ours: most have none, and their calls need not look for one.
-type looping struct {
+// agentMemory remembers which agents have conversations of this package. Most have none, so that their calls need no query.
+type agentMemory struct {
 	cfg    Config
 	memory *registry.Memory[uuid.UUID, bool]
-	known  sync.Map // of those that have: that does not change
+	known  sync.Map // agents that have one; they are never removed
 }
 
-func newLooping(cfg Config) *looping {
-	return &looping{cfg: cfg, memory: registry.NewMemory[uuid.UUID](registry.Config[bool]{Now: cfg.Now, TTL: 5 * time.Second})}
+func newAgentMemory(cfg Config) *agentMemory {
+	return &agentMemory{cfg: cfg, memory: registry.NewMemory[uuid.UUID](registry.Config[bool]{Now: cfg.Now, TTL: 5 * time.Second})}
 }
 
-// not reports whether an agent is known to have none.
-func (l *looping) not(agentID uuid.UUID) bool {
+// hasNone reports whether an agent is known to have no conversation.
+func (l *agentMemory) hasNone(agentID uuid.UUID) bool {
 	if agentID == uuid.Nil {
 		return false
 	}
@@ -87,42 +87,38 @@ func (l *looping) not(agentID uuid.UUID) bool {
 		return false
 	}
 	has, known := l.memory.Peek(agentID)
-	if !known { // the statement finds out for itself; the next ones need not
-		l.memory.Start(context.Background(), agentID, func(ctx context.Context) (bool, error) { return l.read(ctx, agentID) })
+	if !known { // load for later calls: for this one the statement itself finds out
+		l.memory.Start(context.Background(), agentID, func(ctx context.Context) (bool, error) {
+			var has bool
+			err := l.cfg.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM loops WHERE agent_id = $1)`, agentID).Scan(&has)
+			if err != nil {
+				return false, fmt.Errorf("find conversations of agent %s: %w", agentID, err)
+			}
+			if has {
+				l.rememberAgent(agentID)
+			}
+			return has, nil
+		})
 	}
 	return known && !has
 }
 
-func (l *looping) read(ctx context.Context, agentID uuid.UUID) (has bool, err error) {
-	err = l.cfg.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM loops WHERE agent_id = $1)`, agentID).Scan(&has)
-	if err != nil {
-		return false, fmt.Errorf("look for conversations of agent %s: %w", agentID, err)
-	}
-	if has {
-		l.add(agentID)
-	}
-	return has, nil
-}
-
-func (l *looping) add(agentID uuid.UUID) {
+func (l *agentMemory) rememberAgent(agentID uuid.UUID) {
 	l.known.Store(agentID, struct{}{})
 	l.memory.DropIf(func(id uuid.UUID) bool { return id == agentID })
 }
 
-func (l *looping) forget() { l.memory.Drop() }
-func (l *looping) close()  { l.memory.Close() }
+// agentPrefix begins the payload of a notification that an agent has its first conversation.
+const agentPrefix = "agent:"
 
-// newcomer is the payload by which processes tell each other that an agent has a conversation of ours.
-const newcomer = "agent:"
-
-// heard takes such a payload.
-func (l *looping) heard(payload string) bool {
-	text, ok := strings.CutPrefix(payload, newcomer)
+// handlePayload handles such a payload. It returns false for other payloads.
+func (l *agentMemory) handlePayload(payload string) bool {
+	text, ok := strings.CutPrefix(payload, agentPrefix)
 	if !ok {
 		return false
 	}
 	if id, err := uuid.Parse(text); err == nil {
-		l.add(id)
+		l.rememberAgent(id)
 	}
 	return true
 }

@@ -25,9 +25,9 @@ func (v Viewer) owns(c *Conversation) bool {
 	return v.AgentID == c.AgentID && v.PrincipalID == c.PrincipalID
 }
 
-// Get returns a conversation that Holdpoint holds itself, with the messages that wait. ErrNotFound: it is none, or not the viewer's.
+// Get returns a conversation with its waiting messages. ErrNotFound.
 func (s *Service) Get(ctx context.Context, viewer Viewer, id uuid.UUID) (Conversation, error) {
-	list, err := s.loops(ctx, `conversation_id = $1`, id)
+	list, err := s.store.readLoops(ctx, `conversation_id = $1`, id)
 	if err != nil {
 		return Conversation{}, err
 	}
@@ -35,13 +35,13 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id uuid.UUID) (Convers
 		return Conversation{}, ErrNotFound
 	}
 	c := list[0].Conversation
-	c.Pending, err = s.pending(ctx, id)
+	c.Pending, err = s.store.readPending(ctx, id)
 	return c, err
 }
 
-// States returns those of some conversations that Holdpoint holds itself, by id.
+// States returns conversations by id. It leaves out ids that are not conversations of this package.
 func (s *Service) States(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Conversation, error) {
-	list, err := s.loops(ctx, `conversation_id = ANY($1)`, ids)
+	list, err := s.store.readLoops(ctx, `conversation_id = ANY($1)`, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +52,10 @@ func (s *Service) States(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Co
 	return states, nil
 }
 
-// Latest returns the newest conversation of an agent and principal that has not ended and was begun by them, not by what
-// they asked another agent. ErrNotFound: there is none.
+// Latest returns the newest open conversation that the agent and principal began themselves, not with the tool ask.
+// ErrNotFound.
 func (s *Service) Latest(ctx context.Context, viewer Viewer) (Conversation, error) {
-	list, err := s.loops(ctx, `agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND status <> 'ended' AND (handle IS NULL OR starts_with(handle, $3))
+	list, err := s.store.readLoops(ctx, `agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2 AND status <> 'ended' AND (handle IS NULL OR starts_with(handle, $3))
 		ORDER BY conversation_id DESC LIMIT 1`, viewer.AgentID, postgres.OrNull(viewer.PrincipalID), formHandle)
 	if err != nil {
 		return Conversation{}, err
@@ -66,58 +66,28 @@ func (s *Service) Latest(ctx context.Context, viewer Viewer) (Conversation, erro
 	return list[0].Conversation, nil
 }
 
-func (s *Service) loops(ctx context.Context, where string, args ...any) ([]*loop, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT `+loopColumns+` FROM loops WHERE `+where, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read conversations: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, scanLoop)
-	if err != nil {
-		return nil, fmt.Errorf("read conversations: %w", err)
-	}
-	return list, nil
-}
-
-func (s *Service) pending(ctx context.Context, id uuid.UUID) ([]Message, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT data FROM loop_inbox WHERE conversation_id = $1 ORDER BY id`, id)
-	if err != nil {
-		return nil, fmt.Errorf("read waiting messages: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m Message, err error) {
-		var data []byte
-		if err = row.Scan(&data); err == nil {
-			err = json.Unmarshal(data, &m)
-		}
-		return m, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read waiting messages: %w", err)
-	}
-	return list, nil
-}
-
-// MaxEntries is how many entries are read at once.
+// MaxEntries bounds the entries of one read.
 const MaxEntries = 500
 
-// Entries returns the entries after one (0: from the first on), oldest first, at most limit. ErrNotFound.
+// Entries returns up to limit entries after one (0: from the first), oldest first. ErrNotFound.
 func (s *Service) Entries(ctx context.Context, viewer Viewer, id uuid.UUID, after int64, limit int) ([]Entry, error) {
-	if err := s.visible(ctx, viewer, id); err != nil {
+	if err := s.checkVisible(ctx, viewer, id); err != nil {
 		return nil, err
 	}
-	return s.entries(ctx, id, `seq > $2 ORDER BY seq LIMIT $3`, after, min(max(limit, 1), MaxEntries))
+	return s.store.readEntries(ctx, id, `seq > $2 ORDER BY seq LIMIT $3`, after, min(max(limit, 1), MaxEntries))
 }
 
-// EntriesBefore returns the last entries before one (0: the last of all), oldest first, at most limit. ErrNotFound.
+// EntriesBefore returns the last entries, up to limit, before one (0: the end), oldest first. ErrNotFound.
 func (s *Service) EntriesBefore(ctx context.Context, viewer Viewer, id uuid.UUID, before int64, limit int) ([]Entry, error) {
-	if err := s.visible(ctx, viewer, id); err != nil {
+	if err := s.checkVisible(ctx, viewer, id); err != nil {
 		return nil, err
 	}
-	list, err := s.entries(ctx, id, `($2 = 0 OR seq < $2) ORDER BY seq DESC LIMIT $3`, before, min(max(limit, 1), MaxEntries))
+	list, err := s.store.readEntries(ctx, id, `($2 = 0 OR seq < $2) ORDER BY seq DESC LIMIT $3`, before, min(max(limit, 1), MaxEntries))
 	slices.Reverse(list)
 	return list, err
 }
 
-func (s *Service) visible(ctx context.Context, viewer Viewer, id uuid.UUID) error {
+func (s *Service) checkVisible(ctx context.Context, viewer Viewer, id uuid.UUID) error {
 	states, err := s.States(ctx, []uuid.UUID{id})
 	if err != nil {
 		return err
@@ -128,28 +98,8 @@ func (s *Service) visible(ctx context.Context, viewer Viewer, id uuid.UUID) erro
 	return nil
 }
 
-func (s *Service) entries(ctx context.Context, id uuid.UUID, where string, args ...any) ([]Entry, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT seq, kind, at, data FROM loop_entries WHERE conversation_id = $1 AND `+where,
-		append([]any{id}, args...)...)
-	if err != nil {
-		return nil, fmt.Errorf("read entries of conversation %s: %w", id, err)
-	}
-	list, err := pgx.CollectRows(rows, scanEntry)
-	if err != nil {
-		return nil, fmt.Errorf("read entries of conversation %s: %w", id, err)
-	}
-	return list, nil
-}
-
-func scanEntry(row pgx.CollectableRow) (e Entry, err error) {
-	var data []byte
-	if err = row.Scan(&e.Seq, &e.Kind, &e.At, &data); err == nil {
-		err = e.read(data)
-	}
-	return e, err
-}
-
-// Context says what led to a call. ErrNotFound: it is none of a conversation that Holdpoint holds itself.
+// Context returns the message and reply that led to a call. It returns ErrNotFound if no conversation of this package made the
+// call.
 func (s *Service) Context(ctx context.Context, callID uuid.UUID) (Context, error) {
 	var c Context
 	var reply []byte
@@ -160,14 +110,14 @@ func (s *Service) Context(ctx context.Context, callID uuid.UUID) (Context, error
 		return c, ErrNotFound
 	}
 	if err != nil {
-		return c, fmt.Errorf("read what led to call %s: %w", callID, err)
+		return c, fmt.Errorf("read context of call %s: %w", callID, err)
 	}
 	var said Reply
 	if err := json.Unmarshal(reply, &said); err != nil {
-		return c, fmt.Errorf("read what led to call %s: %w", callID, err)
+		return c, fmt.Errorf("read context of call %s: %w", callID, err)
 	}
 	c.Reason = said.Text()
-	before, err := s.entries(ctx, c.ConversationID, `seq < $2 AND kind = 'user' ORDER BY seq DESC LIMIT 1`, c.Seq)
+	before, err := s.store.readEntries(ctx, c.ConversationID, `seq < $2 AND kind = 'user' ORDER BY seq DESC LIMIT 1`, c.Seq)
 	if err != nil {
 		return c, err
 	}
@@ -177,8 +127,8 @@ func (s *Service) Context(ctx context.Context, callID uuid.UUID) (Context, error
 	return c, nil
 }
 
-// Answering returns the conversation in which a call of the tool ask is, or was, answered. ErrNotFound: none is known. Once the
-// call has ended its result names it too.
+// Answering returns the conversation that answers a call of the tool ask. After the call has ended, its result has the id too.
+// ErrNotFound.
 func (s *Service) Answering(ctx context.Context, c *call.Call) (uuid.UUID, error) {
 	var told struct {
 		Meta struct {
@@ -200,10 +150,21 @@ func (s *Service) Answering(ctx context.Context, c *call.Call) (uuid.UUID, error
 	return id, nil
 }
 
-// IsAsk reports whether a call is of the tool ask, by which an agent is asked.
+// IsAsk reports whether a call is of the tool ask.
 func IsAsk(c *call.Call) bool { return c.SkillID == agent.BuiltinSkill && c.Tool == catalog.AskTool }
 
-// Text is what a reply says, without its calls.
+// callIDs returns the ids of the calls that were made.
+func (r *Reply) callIDs() []uuid.UUID {
+	var ids []uuid.UUID
+	for i := range r.Calls {
+		if r.Calls[i].ID != uuid.Nil {
+			ids = append(ids, r.Calls[i].ID)
+		}
+	}
+	return ids
+}
+
+// Text returns the text of a reply, without its calls.
 func (r *Reply) Text() string {
 	text := ""
 	for _, p := range r.Parts {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -15,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// readTool is the tool by which a model reads on in a long result. It makes no call.
+// readTool is the tool with which a model reads more pages of a long result. It makes no call.
 const readTool = "holdpoint_read_result"
 
 func readDefinition() model.Tool {
@@ -30,23 +31,17 @@ func readDefinition() model.Tool {
 	}
 }
 
-// results are what the model is told of the calls of its last reply.
-func (t *turn) results(ctx context.Context) (*Results, error) {
+// buildResults returns the results of the last reply's calls.
+func (t *turn) buildResults(ctx context.Context) (*Results, error) {
 	reply, err := t.readReply(ctx)
 	if err != nil {
 		return nil, err
 	}
-	refused, err := t.refusals(ctx)
+	refused, err := t.readRefusals(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var ids []uuid.UUID
-	for i := range reply.Calls {
-		if reply.Calls[i].ID != uuid.Nil {
-			ids = append(ids, reply.Calls[i].ID)
-		}
-	}
-	known, err := t.s.Calls.Known(ctx, ids)
+	known, err := t.s.Calls.ReadCalls(ctx, reply.callIDs())
 	if err != nil {
 		return nil, err
 	}
@@ -59,71 +54,56 @@ func (t *turn) results(ctx context.Context) (*Results, error) {
 		case made.Refused != "":
 			r.Text, r.IsError = made.Refused, true
 		case made.Builtin != nil:
-			r.Text, r.IsError = t.readOn(ctx, made.Builtin)
+			r.Text, r.IsError = t.answerReadTool(ctx, made.Builtin)
 		case refused[made.ID] != "":
 			r.Text, r.IsError = refused[made.ID], true
 		case !recorded:
 			return nil, fmt.Errorf("conversation %s: call %s was never made", t.id, made.ID)
 		default:
-			t.s.tellCall(&r, &c)
+			t.s.describeCall(&r, &c)
 		}
 		all.Results[i] = r
 	}
 	return all, nil
 }
 
-// refusals are why calls of the last reply became none after all.
-func (t *turn) refusals(ctx context.Context) (map[uuid.UUID]string, error) {
-	rows, err := t.s.Pool.Query(ctx, `SELECT call_id, refused FROM loop_calls
+// readRefusals returns the reasons of the last reply's calls that were refused after the reply was stored.
+func (t *turn) readRefusals(ctx context.Context) (map[uuid.UUID]string, error) {
+	rows, _ := t.s.Pool.Query(ctx, `SELECT call_id, refused FROM loop_calls
 		WHERE conversation_id = $1 AND seq = $2 AND refused IS NOT NULL`, t.id, t.loop.reply)
-	if err != nil {
-		return nil, fmt.Errorf("read refused calls: %w", err)
-	}
 	refused := map[uuid.UUID]string{}
 	var id uuid.UUID
-	var why string
-	for rows.Next() {
-		if err := rows.Scan(&id, &why); err != nil {
-			return nil, fmt.Errorf("read refused calls: %w", err)
-		}
-		refused[id] = why
-	}
-	if err := rows.Err(); err != nil {
+	var reason string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &reason}, func() error { refused[id] = reason; return nil }); err != nil {
 		return nil, fmt.Errorf("read refused calls: %w", err)
 	}
 	return refused, nil
 }
 
-// tellCall says how a call ended, and the first page of its result.
-func (s *Service) tellCall(r *Result, c *call.Call) {
+// describeCall fills in the status of a call, the edits of a reviewer, and the first page of its result.
+func (s *Service) describeCall(r *Result, c *call.Call) {
 	r.IsError = c.Status != call.Succeeded
-	text, images := content(c)
-	if text == "" && len(images) == 0 && !answered(c) {
-		r.Text = c.TellEdits() + c.Tell()
+	text, images := describeResult(c)
+	if text == "" && len(images) == 0 && !hasResult(c) {
+		r.Text = c.ExplainEdits() + c.Explain()
 		return
 	}
 	r.Images = images
-	r.Text = verdictWords(c) + page(text, c.ID, 1, s.ResultBytes)
+	if c.WasEdited() {
+		r.Text = c.ExplainEdits()
+	} else if c.Gated {
+		r.Text = "A reviewer approved this call, and it was made as you wanted it.\n\n"
+	}
+	r.Text += formatPage(text, c.ID, 1, s.ResultBytes)
 }
 
-// answered reports whether the call brought a result, of whatever kind.
-func answered(c *call.Call) bool {
+// hasResult reports whether the server answered the call.
+func hasResult(c *call.Call) bool {
 	return (c.Status == call.Succeeded || c.Failure == tool.ToolError || c.Failure == tool.JSONRPCError) && len(c.Result) > 0
 }
 
-// verdictWords say what people had to do with a call that was sent.
-func verdictWords(c *call.Call) string {
-	switch {
-	case c.WasEdited():
-		return c.TellEdits()
-	case c.Gated:
-		return "A reviewer approved this call, and it was made as you wanted it.\n\n"
-	}
-	return ""
-}
-
-// readOn answers the tool by which results are read. Only what this conversation was told of can be read.
-func (t *turn) readOn(ctx context.Context, raw json.RawMessage) (text string, isError bool) {
+// answerReadTool returns a page of a result. Only results in this conversation can be read.
+func (t *turn) answerReadTool(ctx context.Context, raw json.RawMessage) (text string, isError bool) {
 	var wanted struct {
 		Result string `json:"result"`
 		Page   int    `json:"page"`
@@ -137,7 +117,7 @@ func (t *turn) readOn(ctx context.Context, raw json.RawMessage) (text string, is
 		return usage, true
 	}
 	const none = "There is no such result in this conversation."
-	said, err := t.s.transcript(ctx, t.id)
+	said, err := t.s.store.readTranscript(ctx, t.id)
 	if err != nil {
 		return "The result cannot be read now.", true
 	}
@@ -147,17 +127,17 @@ func (t *turn) readOn(ctx context.Context, raw json.RawMessage) (text string, is
 	if !told {
 		return none, true
 	}
-	known, err := t.s.Calls.Known(ctx, []uuid.UUID{id})
+	known, err := t.s.Calls.ReadCalls(ctx, []uuid.UUID{id})
 	c, there := known[id]
 	if err != nil || !there {
 		return none, true
 	}
-	text, _ = content(&c)
-	return page(text, id, wanted.Page, t.s.ResultBytes), false
+	text, _ = describeResult(&c)
+	return formatPage(text, id, wanted.Page, t.s.ResultBytes), false
 }
 
-// page is one page of a text, with a note when there are more.
-func page(text string, id uuid.UUID, n, size int) string {
+// formatPage returns a page of a text, with a note if there are more.
+func formatPage(text string, id uuid.UUID, n, size int) string {
 	part, pages := plain.Page(text, n, size)
 	switch {
 	case n > pages:
@@ -188,8 +168,8 @@ type block struct {
 	} `json:"resource"`
 }
 
-// blocks reads the content of a call's result. What cannot be read is not there.
-func blocks(c *call.Call) (list []block, structured json.RawMessage) {
+// parseContent parses the content of a call's result. It leaves out invalid content.
+func parseContent(c *call.Call) (list []block, structured json.RawMessage) {
 	var result struct {
 		Content    []json.RawMessage `json:"content"`
 		Structured json.RawMessage   `json:"structuredContent"`
@@ -206,24 +186,24 @@ func blocks(c *call.Call) (list []block, structured json.RawMessage) {
 	return list, result.Structured
 }
 
-// content is a call's result in words, and which elements of it are images for models that can see.
-func content(c *call.Call) (text string, images []int) {
-	if !answered(c) {
+// describeResult returns a call's result as text, and the indexes of its images.
+func describeResult(c *call.Call) (text string, images []int) {
+	if !hasResult(c) {
 		return "", nil
 	}
 	if c.Failure == tool.JSONRPCError {
 		return "The tool's server answered with an error: " + string(c.Result), nil
 	}
-	list, structured := blocks(c)
+	list, structured := parseContent(c)
 	var parts []string
 	for i := range list {
 		b := &list[i]
 		switch {
 		case b.Type == "text":
 			parts = append(parts, b.Text)
-		case b.image() != nil:
+		case b.asImage() != nil:
 			images = append(images, i)
-			parts = append(parts, fmt.Sprintf("[image %d: %s, %d bytes]", i+1, plain.Line(b.image().MediaType, maxShown), len(b.image().Data)))
+			parts = append(parts, fmt.Sprintf("[image %d: %s, %d bytes]", i+1, plain.Line(b.asImage().MediaType, maxShown), len(b.asImage().Data)))
 		case b.Type == "resource" && b.Resource != nil && b.Resource.Text != nil:
 			parts = append(parts, "[resource "+plain.Line(b.Resource.URI, maxShown)+"]\n"+*b.Resource.Text)
 		case b.Type == "resource" && b.Resource != nil:
@@ -245,22 +225,22 @@ func content(c *call.Call) (text string, images []int) {
 }
 
 const (
-	maxImageBytes = 5 << 20 // of one
+	maxImageBytes = 5 << 20 // of one image
 	maxImages     = 8       // of one result
 )
 
-// image is a block as an image for models, or nil.
-func (b *block) image() *model.Image {
+// asImage returns the image in a block, or nil.
+func (b *block) asImage() *model.Image {
 	mediaType, data := b.MimeType, b.Data
 	if b.Type == "resource" && b.Resource != nil {
 		mediaType, data = b.Resource.MimeType, b.Resource.Blob
 	} else if b.Type != "image" {
 		return nil
 	}
-	return image(mediaType, data)
+	return newImage(mediaType, data)
 }
 
-func image(mediaType string, data []byte) *model.Image {
+func newImage(mediaType string, data []byte) *model.Image {
 	mediaType, _, _ = strings.Cut(strings.ToLower(mediaType), ";")
 	switch mediaType = strings.TrimSpace(mediaType); mediaType {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":

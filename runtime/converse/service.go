@@ -1,7 +1,7 @@
-// Package converse owns the built-in model loop: conversations that Holdpoint runs itself. It asks the model, has the calls made
-// that the model wants, tells it what became of them, and lies down in the database while people think. It
-// owns the tables loops, loop_entries, loop_calls, loop_inbox and loop_drafts, and the River job of a turn. Calls are package
-// call's, conversations and their catalogs package catalog's, models package model's.
+// Package converse owns the built-in model loop: conversations that Holdpoint runs itself. It asks the model, makes the calls
+// that the model wants and gives it the results. While calls wait for people, nothing runs; the state is in the database. The
+// package owns the tables loops, loop_entries, loop_calls, loop_inbox and loop_drafts, and the River job of a turn. It does not
+// own calls (package call), catalogs (package catalog) or models (package model).
 package converse
 
 import (
@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -24,14 +25,14 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// Channel is where it is announced with NOTIFY that something happened in a conversation, whose id is the payload, or, with an empty
-// one, that a turn is due in some conversation.
-const Channel = "holdpoint_converse"
+// Channel is the channel of NOTIFY. The payload is the id of a conversation that changed; an empty payload says that some turn
+// is due.
+const Channel postgres.Channel = "holdpoint_converse"
 
 // JobQueue is the River queue of turns.
 const JobQueue = "converse"
 
-// JobWorkers is how many turns one process runs at a time. They wait for models, mostly.
+// JobWorkers is the number of turns that one process runs at a time. Most of them wait for models.
 const JobWorkers = 200
 
 // The defaults of [Config].
@@ -41,45 +42,45 @@ const (
 	DefaultTurnTime    = 30 * time.Minute
 )
 
-// Config is what a [Service] is made of. All fields without a default are required.
+// Config configures a [Service]. All fields without a default are required.
 type Config struct {
 	Pool     *pgxpool.Pool
 	Agents   *agent.Service
 	Catalog  *catalog.Service
 	Calls    *call.Service
 	Logger   *slog.Logger
-	Now      func() time.Time // times retries, nothing that decides
-	Instance uuid.UUID        // as the call service has it
-	// Provider finds who is asked for an agent's model. It repeats requests that may succeed later.
+	Now      func() time.Time // times retries only
+	Instance uuid.UUID        // the same as the call service's
+	// Provider returns the provider of an agent's model. The provider retries requests that may succeed later.
 	Provider func(agent.ModelSpec) (model.Provider, error)
-	// Blocked reports whether an operator blocked a person: then nothing goes on that is done on their behalf. Nil: nobody is.
+	// Blocked reports whether an operator blocked a person. Runs on behalf of a blocked person end. Nil: no person is blocked.
 	Blocked func(ctx context.Context, principal uuid.UUID) (bool, error)
-	// Files are what agents attach to what they ask. Nil: nothing is.
+	// Files reads attached files. Nil: there are none.
 	Files *file.Service
 	// Traces makes the spans. Nil: none are recorded.
 	Traces *telemetry.Tracer
-	// MaxDepth is how many agents may ask each other in a row. Zero: [DefaultMaxDepth].
+	// MaxDepth bounds how many agents may ask each other in a chain. Zero: [DefaultMaxDepth].
 	MaxDepth int
-	// ResultBytes is how much of one call's result the model is shown at a time. Zero: [DefaultResultBytes].
+	// ResultBytes is the page size of results for the model. Zero: [DefaultResultBytes].
 	ResultBytes int
-	// TurnTime bounds a turn: models that think for long, with the pauses between requests that failed. Zero: [DefaultTurnTime].
+	// TurnTime bounds a turn, including slow models and the pauses between retries. Zero: [DefaultTurnTime].
 	TurnTime time.Duration
 }
 
 // Service runs conversations. Start it before use.
 type Service struct {
 	Config
-	metrics  metrics
-	river    *river.Client[pgx.Tx]
-	hub      *hub
-	turns    *turns
-	looping  *looping
-	wake     chan struct{}
-	checked  uuid.UUID // up to which call it was looked for those that ended unnoticed
-	stop     context.CancelFunc
-	running  context.Context
-	asking   context.Context // of requests to models: ends first
-	stopAsks context.CancelFunc
+	store     store
+	record    *recorder
+	scheduler *scheduler
+	hub       *hub
+	turns     *runningTurns
+	looping   *agentMemory
+	river     *river.Client[pgx.Tx]
+	stop      context.CancelFunc
+	running   context.Context
+	asking    context.Context // of requests to models; cancelled before running
+	stopAsks  context.CancelFunc
 
 	background sync.WaitGroup
 }
@@ -102,7 +103,13 @@ func New(cfg Config) (*Service, error) {
 	if cfg.TurnTime == 0 {
 		cfg.TurnTime = DefaultTurnTime
 	}
-	s := &Service{Config: cfg, metrics: newMetrics(), hub: newHub(), turns: newTurns(), looping: newLooping(cfg), wake: make(chan struct{}, 1)}
+	s := &Service{
+		Config: cfg, store: store{cfg.Pool}, record: &recorder{cfg, newMetrics()},
+		hub:     &hub{followers: map[uuid.UUID]map[chan struct{}]struct{}{}, news: map[*News]struct{}{}},
+		turns:   &runningTurns{open: map[uuid.UUID]*runningTurn{}},
+		looping: newAgentMemory(cfg),
+	}
+	s.scheduler = &scheduler{Service: s, wake: make(chan struct{}, 1)}
 	s.asking, s.stopAsks = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -112,34 +119,34 @@ func (s *Service) AddWorkers(workers *river.Workers) {
 	river.AddWorker(workers, &turnWorker{service: s})
 }
 
-// Start begins to give turns their jobs.
+// Start starts scheduling turns.
 func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) {
 	s.river = client
 	s.running, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	s.background.Go(s.keepEnqueueing)
-	s.background.Go(s.keepLeases)
+	s.background.Go(s.scheduler.keepEnqueueing)
+	s.background.Go(s.scheduler.keepLeases)
 }
 
-// Drain breaks off the requests to models: another process, or the next start, makes them again.
+// Drain breaks off requests to models. Another process, or this one after a restart, makes them again.
 func (s *Service) Drain() { s.stopAsks() }
 
-// Close ends what runs in the background, after the job queue has stopped.
+// Close stops background work, after the job queue has stopped.
 func (s *Service) Close() {
 	s.stopAsks()
 	if s.stop != nil {
 		s.stop()
 	}
 	s.background.Wait()
-	s.looping.close()
+	s.looping.memory.Close()
 }
 
-// HandleNotification takes what arrives on [Channel].
+// HandleNotification handles a notification on [Channel].
 func (s *Service) HandleNotification(payload string) {
 	if payload == "" {
-		s.wakeUp()
+		s.scheduler.wakeUp()
 		return
 	}
-	if s.looping.heard(payload) {
+	if s.looping.handlePayload(payload) {
 		return
 	}
 	id, err := uuid.Parse(payload)
@@ -147,22 +154,15 @@ func (s *Service) HandleNotification(payload string) {
 		s.Logger.Warn("notification is not a conversation's id", "channel", Channel, "error", err)
 		return
 	}
-	s.hub.tell(id)
-	if s.turns.has(id) {
-		s.background.Go(func() { s.stopIfAsked(id) })
+	s.hub.notifyFollowers(id)
+	if s.turns.isRunning(id) {
+		s.background.Go(func() { s.haltIfStopped(id) })
 	}
 }
 
-// CatchUp looks for what may have been missed, after the listening connection was re-established.
+// CatchUp finds changes that were missed while the listening connection was down.
 func (s *Service) CatchUp() {
-	s.looping.forget()
-	s.hub.tellAll()
-	s.wakeUp()
-}
-
-func (s *Service) wakeUp() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // it was told already
-	}
+	s.looping.memory.Drop()
+	s.hub.notifyAll()
+	s.scheduler.wakeUp()
 }

@@ -33,12 +33,12 @@ func (w *world) steps(id uuid.UUID) (n int) {
 	return n
 }
 
-// The turn that tells how a stopped run ended is not broken off by the stop, however long it takes.
+// A stop does not break off the turn that records the end of the stopped run.
 func TestStopIsCarriedOutOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	large := strings.Repeat("x", 400<<10)
-	w.server.answer(func(tool.CallRequest) (tool.Result, error) { return result(large), nil })
+	w.server.Answer(func(tool.CallRequest) (tool.Result, error) { return result(large), nil })
 	reply := many(40, "open__look", `{}`)
 	reply.Parts = append(reply.Parts, wants("", "files__write", `{"n": 1}`).Parts[1])
 	w.mind.think = script(reply)
@@ -47,7 +47,7 @@ func TestStopIsCarriedOutOnce(t *testing.T) {
 	w.untilIt(id, "waiting for one", func(c *converse.Conversation) bool { return c.Status == converse.Waiting && c.OpenCalls == 1 })
 	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
 	w.until(id, converse.Idle)
-	if n := w.steps(id); n > 4 { // two, and what a machine under load adds
+	if n := w.steps(id); n > 4 { // two, and some more on a machine under load
 		t.Errorf("it took %d turns", n)
 	}
 }
@@ -70,19 +70,19 @@ func TestEndWhileCallsAreMade(t *testing.T) {
 	if len(ids) > 0 {
 		t.Errorf("%d calls wait for a decision in a conversation that ended", len(ids))
 	}
-	if n := len(w.server.calls()); n > 0 {
+	if n := len(w.server.Arguments()); n > 0 {
 		t.Errorf("%d calls were sent", n)
 	}
 }
 
-// What a stopped reply wanted and was not handed in yet is not made, although nobody would be asked about it.
+// Calls of a stopped reply that were not submitted yet are not made, not even auto-approved ones.
 func TestStopWhileCallsAreMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const n = 64
 	var id uuid.UUID
 	var once sync.Once
-	w.server.answer(func(tool.CallRequest) (tool.Result, error) {
+	w.server.Answer(func(tool.CallRequest) (tool.Result, error) {
 		once.Do(func() {
 			if err := w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id); err != nil {
 				t.Error(err)
@@ -98,7 +98,7 @@ func TestStopWhileCallsAreMade(t *testing.T) {
 	id = w.begin("Look.")
 	close(began)
 	w.until(id, converse.Idle)
-	sent, told := len(w.server.calls()), strings.Count(w.transcript(id), "It was stopped before this call was made.")
+	sent, told := len(w.server.Arguments()), strings.Count(w.transcript(id), "It was stopped before this call was made.")
 	if told == 0 || sent == 0 || sent+told > n {
 		t.Errorf("%d of %d calls were sent, of %d the model was told that they were not made", sent, n, told)
 	}
@@ -121,7 +121,7 @@ func TestSilentModel(t *testing.T) {
 	}
 }
 
-func TestHowAnAnswerEnds(t *testing.T) {
+func TestStopReasons(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	refusal := wants("", "open__look", `{}`)
@@ -143,12 +143,12 @@ func TestHowAnAnswerEnds(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if sent := w.server.calls(); len(sent) > 0 {
+	if sent := w.server.Arguments(); len(sent) > 0 {
 		t.Errorf("sent %q", sent)
 	}
 }
 
-// Limits hold where the provider does not say what it took.
+// Limits hold if the provider does not report its usage.
 func TestTokensAreEstimated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -52,13 +52,12 @@ call: files__write succeeded
 told: A reviewer approved this call, and it was made as you wanted it.  done {"n":1}
 assistant: Done.
 `)
-	if n := len(w.server.calls()); n != 1 {
+	if n := len(w.server.Arguments()); n != 1 {
 		t.Errorf("sent %d times", n)
 	}
 }
 
-// A turn whose process was killed is taken up when its heart has stopped beating for long enough. Whatever had been done is
-// not done again.
+// A turn of a killed process is taken over after its lease has expired. Completed work is not repeated.
 func TestKilledTurnIsTakenOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -76,7 +75,7 @@ func TestKilledTurnIsTakenOver(t *testing.T) {
 	}
 	w.decide(waiting[0], true, "")
 	w.until(id, converse.Idle)
-	if n := len(w.server.calls()); n != 2 {
+	if n := len(w.server.Arguments()); n != 2 {
 		t.Errorf("%d calls were sent, want 2", n)
 	}
 	if n := w.mind.asked(); n != 2 {
@@ -98,7 +97,7 @@ func TestLostJob(t *testing.T) {
 	w.untilIt(id, "asked again", func(c *converse.Conversation) bool { return c.Turns == 2 && c.Status == converse.Idle })
 }
 
-// The end of a call that a conversation was not told of is noticed.
+// The scheduler finds the end of a call that the conversation missed.
 func TestMissedEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -115,7 +114,7 @@ func TestMissedEnd(t *testing.T) {
 	w.untilIt(id, "done", func(c *converse.Conversation) bool { return c.Turns == 4 && c.Status == converse.Idle })
 }
 
-// Days may pass before somebody decides.
+// A decision may take days.
 func TestThreeDaysLater(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/model"
@@ -80,21 +81,21 @@ func TestStopWhileTheModelThinks(t *testing.T) {
 	w.is(id, "user: Think.\nnotice: stopped\nuser: Again.\nassistant: Here.\n")
 }
 
-func TestStopCancelsWhatNobodyDecided(t *testing.T) {
+func TestStopCancelsUndecidedCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	held := make(chan struct{})
-	w.server.answer(func(tool.CallRequest) (tool.Result, error) { <-held; return result("written"), nil })
+	w.server.Answer(func(tool.CallRequest) (tool.Result, error) { <-held; return result("written"), nil })
 	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`, "files__write", `{"n": 2}`), says("never asked for"))
 	id := w.begin("Write.")
 	w.decide(w.parked(2)[0], true, "")
-	eventually.Holds(t, "the approved call is sent", func() bool { return len(w.server.calls()) == 1 })
+	eventually.Holds(t, "the approved call is sent", func() bool { return len(w.server.Arguments()) == 1 })
 	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
 	c := w.untilIt(id, "waiting for one", func(c *converse.Conversation) bool { return c.OpenCalls == 1 })
 	if !c.Stopping || c.Status != converse.Waiting {
 		t.Errorf("it is %+v", c)
 	}
-	close(held) // what was approved is waited for
+	close(held) // approved calls still finish
 	w.until(id, converse.Idle)
 	w.is(id, `user: Write.
 assistant: Writing. [files__write] [files__write]
@@ -133,7 +134,7 @@ func TestEnd(t *testing.T) {
 			t.Errorf("after the end: %v", err)
 		}
 	}
-	read, err := w.catalog.ReadConversation(t.Context(), id)
+	read, err := w.registry.Catalog.ReadConversation(t.Context(), id)
 	check(t, err)
 	if read.EndedAt == nil {
 		t.Error("the conversation is still open")
@@ -150,8 +151,8 @@ func TestFork(t *testing.T) {
 	w.untilIt(id, "idle again", func(c *converse.Conversation) bool { return c.Turns == 3 && c.Status == converse.Idle })
 	by := audit.Agent(w.agent.ID)
 	for _, seq := range []int64{0, 4, 8} { // none, results, beyond the end
-		var invalid *converse.InvalidError
-		if _, err := w.converse.Fork(t.Context(), w.viewer(), by, id, seq, ""); !errors.As(err, &invalid) || invalid.Field != "seq" {
+		var invalid *fault.InvalidError
+		if _, err := w.converse.Fork(t.Context(), w.viewer(), by, id, seq, ""); !errors.As(err, &invalid) || invalid.Fields[0].Name != "seq" {
 			t.Errorf("fork at %d: %v", seq, err)
 		}
 	}
@@ -233,7 +234,7 @@ func TestModelFails(t *testing.T) {
 	}
 }
 
-func TestWhoMaySpeak(t *testing.T) {
+func TestOnlyOwnersSpeak(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = script(says("Hello."))
@@ -264,14 +265,14 @@ func TestWhoMaySpeak(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", " \n", "a\xff", strings.Repeat("a", converse.MaxMessageBytes+1)} {
-		var invalid *converse.InvalidError
-		if _, err := w.converse.Say(t.Context(), w.viewer(), id, text); !errors.As(err, &invalid) || invalid.Field != "message" {
+		var invalid *fault.InvalidError
+		if _, err := w.converse.Say(t.Context(), w.viewer(), id, text); !errors.As(err, &invalid) || invalid.Fields[0].Name != "message" {
 			t.Errorf("saying %d bytes: %v", len(text), err)
 		}
 	}
 }
 
-// Nothing goes on that is done on behalf of somebody whom an operator blocked.
+// No work is done on behalf of a blocked person.
 func TestBlockedPrincipal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -300,7 +301,7 @@ func TestBlockedPrincipal(t *testing.T) {
 	eventually.Holds(t, "it goes on", func() bool { return w.mind.asked() == 2 })
 }
 
-func TestMessagesThatWaitAreBounded(t *testing.T) {
+func TestWaitingMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`))
@@ -309,8 +310,8 @@ func TestMessagesThatWaitAreBounded(t *testing.T) {
 	for range converse.MaxWaiting {
 		w.say(id, "More.")
 	}
-	var invalid *converse.InvalidError
-	if _, err := w.converse.Say(t.Context(), w.viewer(), id, "Too much."); !errors.As(err, &invalid) || invalid.Field != "message" {
+	var invalid *fault.InvalidError
+	if _, err := w.converse.Say(t.Context(), w.viewer(), id, "Too much."); !errors.As(err, &invalid) || invalid.Fields[0].Name != "message" {
 		t.Errorf("one more: %v", err)
 	}
 }

@@ -15,23 +15,23 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
-// spans is what is kept of a conversation's spans while it is at work: the run's, from a message to its answer, and that of
-// the turn, from a request to the model to the end of the calls that it wants. Both may last for days and end in another process.
-type spans struct {
+// traceState has the open spans of a conversation: the run's, from a message to its answer, and the turn's, from a request to
+// the model to the end of its calls. Both may last for days and end in another process.
+type traceState struct {
 	Run      []byte    `json:"run"`
 	Turn     []byte    `json:"turn,omitempty"`
 	TurnFrom time.Time `json:"turn_from,omitzero"`
 }
 
-// over is a run or a turn that ended with the change that is being written.
-type over struct {
+// finishedWork is a run or turn that ended with the change that is being written.
+type finishedWork struct {
 	run     bool
 	pending telemetry.Pending
 	from    time.Time
-	code    string // why; empty: with an answer, or with calls
+	code    string // why it ended; empty: with an answer, or with calls
 }
 
-// metrics are what this process saw of conversations.
+// metrics counts the work that this process committed.
 type metrics struct {
 	turns *prometheus.CounterVec   // outcome
 	runs  *prometheus.HistogramVec // code
@@ -54,19 +54,16 @@ func newMetrics() metrics {
 	}
 }
 
-// Collectors are the metrics of conversations.
+// Collectors returns the metrics of conversations.
 func (s *Service) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.metrics.turns, s.metrics.runs, s.metrics.cost}
+	return []prometheus.Collector{s.record.metrics.turns, s.record.metrics.runs, s.record.metrics.cost}
 }
 
-// AtWork counts the conversations that are not idle and have not ended, by status.
+// AtWork counts conversations by status, without idle and ended ones.
 func (s *Service) AtWork(ctx context.Context) (map[Status]int, error) {
 	counts := map[Status]int{Due: 0, Queued: 0, Running: 0, Waiting: 0}
-	rows, err := s.Pool.Query(ctx, `SELECT status, count(*) FROM loops WHERE status IN ('due', 'queued', 'running') GROUP BY status
+	rows, _ := s.Pool.Query(ctx, `SELECT status, count(*) FROM loops WHERE status IN ('due', 'queued', 'running') GROUP BY status
 		UNION ALL SELECT 'waiting', count(*) FROM loops WHERE status = 'waiting'`)
-	if err != nil {
-		return nil, fmt.Errorf("count conversations: %w", err)
-	}
 	var status Status
 	var n int
 	if _, err := pgx.ForEachRow(rows, []any{&status, &n}, func() error { counts[status] = n; return nil }); err != nil {
@@ -75,88 +72,87 @@ func (s *Service) AtWork(ctx context.Context) (map[Status]int, error) {
 	return counts, nil
 }
 
-// reserve fixes the identity of the span of a run, in the trace of whoever says something.
-func (s *Service) reserve(ctx context.Context) []byte {
-	return s.Traces.Reserve(ctx, telemetry.InvokeAgent, telemetry.OperationName.String(telemetry.InvokeAgent)).Bytes()
+// recorder writes the spans and metrics of conversations.
+type recorder struct {
+	Config
+	metrics metrics
 }
 
-// runBegins notes that the conversation takes a message up, with what was reserved for it.
-func (s *Service) runBegins(l *loop, trace []byte) {
-	l.runFrom, l.spans = s.Now(), nil
+// reserveSpan fixes the ids of a run's span in the trace of the message's sender.
+func (r *recorder) reserveSpan(ctx context.Context) []byte {
+	return r.Traces.Reserve(ctx, telemetry.InvokeAgent, telemetry.OperationName.String(telemetry.InvokeAgent)).Bytes()
+}
+
+// beginRun notes the start of a run. trace is the reserved span.
+func (r *recorder) beginRun(l *loop, trace []byte) {
+	l.runFrom, l.spans = r.Now(), nil
 	if trace != nil {
-		l.spans = &spans{Run: trace}
+		l.spans = &traceState{Run: trace}
 	}
 }
 
-// runEnds notes that the work on a message is over.
-func (s *Service) runEnds(l *loop, code string) {
+// endRun notes the end of a run.
+func (r *recorder) endRun(l *loop, code string) {
 	if l.runFrom.IsZero() {
 		return
 	}
-	run := over{run: true, from: l.runFrom, code: code}
+	run := finishedWork{run: true, from: l.runFrom, code: code}
 	if l.spans != nil {
 		run.pending = telemetry.ReadPending(l.spans.Run)
-		s.turnEnds(l, code)
+		r.endTurn(l, code)
 	}
-	l.over = append(l.over, run)
+	l.finishedWork = append(l.finishedWork, run)
 	l.runFrom, l.spans = time.Time{}, nil
 }
 
-func (s *Service) turnEnds(l *loop, code string) {
+func (r *recorder) endTurn(l *loop, code string) {
 	if l.spans.Turn != nil {
-		l.over = append(l.over, over{pending: telemetry.ReadPending(l.spans.Turn), from: l.spans.TurnFrom, code: code})
+		l.finishedWork = append(l.finishedWork, finishedWork{pending: telemetry.ReadPending(l.spans.Turn), from: l.spans.TurnFrom, code: code})
 		l.spans.Turn = nil
 	}
 }
 
-// turnBegins ends the span of the turn before, whose calls have ended by now, and fixes the identity of the next one. One that
-// broke off, and is taken up again, goes on.
-func (s *Service) turnBegins(ctx context.Context, l *loop) {
+// beginTurn ends the span of the previous turn, because its calls have ended, and fixes the ids of the next one. A turn that is
+// retried keeps its span.
+func (r *recorder) beginTurn(ctx context.Context, l *loop) {
 	if l.spans == nil || l.spans.Turn != nil && (l.attempts > 0 || l.reply > 0 && !l.submitted) {
 		return
 	}
-	s.turnEnds(l, "")
+	r.endTurn(l, "")
 	run := telemetry.ReadPending(l.spans.Run)
-	l.spans.Turn, l.spans.TurnFrom = s.Traces.Reserve(run.In(ctx), "turn").Bytes(), s.Now()
+	l.spans.Turn, l.spans.TurnFrom = r.Traces.Reserve(run.In(ctx), "turn").Bytes(), r.Now()
 }
 
-// traced is the context of what a turn does: its calls and requests are below it.
-func (t *turn) traced(ctx context.Context) context.Context {
-	if t.loop.spans == nil {
-		return telemetry.Untraced(ctx)
-	}
-	return telemetry.ReadPending(t.loop.spans.Turn).In(ctx)
-}
-
-// told comes after the commit of a change: it counts what ended with it, and writes the spans.
-func (s *Service) told(ctx context.Context, l *loop) {
-	if len(l.finished) > 0 {
-		ids := make([]uuid.UUID, len(l.finished))
-		for i := range l.finished {
-			ids[i] = l.finished[i].call
+// announceChange runs after the commit of a change. It wakes the clients of answered calls, counts finished work and writes its
+// spans.
+func (r *recorder) announceChange(ctx context.Context, l *loop) {
+	if len(l.answers) > 0 {
+		ids := make([]uuid.UUID, len(l.answers))
+		for i := range l.answers {
+			ids[i] = l.answers[i].call
 		}
-		s.Calls.Told(ctx, ids...)
+		r.Calls.RecordEnds(ctx, ids...)
 	}
-	for _, o := range l.over {
+	for _, o := range l.finishedWork {
 		if o.run {
 			code := o.code
 			if code == "" {
 				code = "answered"
 			}
-			s.metrics.runs.WithLabelValues(code).Observe(max(0, s.Now().Sub(o.from).Seconds()))
+			r.metrics.runs.WithLabelValues(code).Observe(max(0, r.Now().Sub(o.from).Seconds()))
 		}
 		if o.pending.Recorded() {
-			s.Traces.End(o.pending, s.span(ctx, l, &o))
+			r.Traces.End(o.pending, r.buildSpan(ctx, l, &o))
 		}
 	}
 }
 
-func (s *Service) span(ctx context.Context, l *loop, o *over) telemetry.Ended {
+func (r *recorder) buildSpan(ctx context.Context, l *loop, o *finishedWork) telemetry.Ended {
 	e := telemetry.Ended{
-		Name: "turn", From: o.from, To: s.Now(), ErrorType: o.code,
+		Name: "turn", From: o.from, To: r.Now(), ErrorType: o.code,
 		Attributes: []attribute.KeyValue{telemetry.ConversationID.String(l.ID.String()), telemetry.AgentID.String(l.AgentID.String())},
 	}
-	a, err := s.Agents.AgentByID(context.WithoutCancel(ctx), l.AgentID)
+	a, err := r.Agents.AgentByID(context.WithoutCancel(ctx), l.AgentID)
 	if err == nil {
 		e.Attributes = append(e.Attributes, telemetry.AgentName.String(a.Name))
 	}
@@ -178,12 +174,12 @@ func (s *Service) span(ctx context.Context, l *loop, o *over) telemetry.Ended {
 	return e
 }
 
-// countReply counts what a turn brought.
-func (s *Service) countReply(reply *Reply, spec *agent.ModelSpec) {
+// countReply counts a reply by its outcome and adds its cost.
+func (r *recorder) countReply(reply *Reply, spec *agent.ModelSpec) {
 	outcome := "text"
 	if len(reply.Calls) > 0 {
 		outcome = "calls"
 	}
-	s.metrics.turns.WithLabelValues(outcome).Inc()
-	s.metrics.cost.WithLabelValues(spec.Provider, spec.Name).Add(max(0, reply.Cost))
+	r.metrics.turns.WithLabelValues(outcome).Inc()
+	r.metrics.cost.WithLabelValues(spec.Provider, spec.Name).Add(max(0, reply.Cost))
 }

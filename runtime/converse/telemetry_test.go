@@ -36,7 +36,8 @@ func tracer(t *testing.T, exporter *tracetest.InMemoryExporter) *telemetry.Trace
 	return traces
 }
 
-// tree draws the spans of a trace, as a line each, once a span of a name is there: some are written after whoever waits was told.
+// tree draws the spans of a trace, one a line, once it has a span with this name. Some spans are written after the client got its
+// answer.
 func tree(t *testing.T, traces []*telemetry.Tracer, exporters []*tracetest.InMemoryExporter, root string, last string, n int) string {
 	t.Helper()
 	var all []tracetest.SpanStub
@@ -146,7 +147,7 @@ func TestSpansOfAConversation(t *testing.T) {
 			}
 		}
 	}
-	for i, below := range w.server.below {
+	for i, below := range w.server.traceparents {
 		if !strings.HasPrefix(below, clientParent[:36]) {
 			t.Errorf("call %d was sent below %q", i, below)
 		}
@@ -156,8 +157,8 @@ func TestSpansOfAConversation(t *testing.T) {
 	}
 }
 
-// A message that waits its turn has a trace of its own, and so has one that joins what is under way.
-func TestSpansOfMessagesThatWait(t *testing.T) {
+// A message that waits has a trace of its own; so has one that joins the present run.
+func TestSpansOfWaitingMessages(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
 	traces := tracer(t, exporter)
@@ -258,7 +259,7 @@ func TestTraceOfAConversationPassedOn(t *testing.T) {
 	c, err := w.converse.Begin(handedIn(t), converse.Opening{Agent: w.agent, Message: "Look."})
 	check(t, err)
 	w.until(c.ID, converse.Idle)
-	if got := w.server.below; len(got) != 1 || got[0] != clientParent {
+	if got := w.server.traceparents; len(got) != 1 || got[0] != clientParent {
 		t.Errorf("sent below %q", got)
 	}
 }

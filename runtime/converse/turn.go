@@ -2,10 +2,10 @@ package converse
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,13 +15,16 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
+	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// turnArgs is the job of one turn: the model is told of its calls and asked, and the calls that it wants are made. A job of
-// a step that is not the conversation's does nothing.
+// turnArgs is the job of one turn: give the model the results of its calls, ask it, and make the calls that it wants. If the
+// step is not the conversation's present one, the job does nothing.
 type turnArgs struct {
 	Conversation uuid.UUID `json:"conversation"`
 	Step         int64     `json:"step"`
@@ -42,87 +45,102 @@ func (w *turnWorker) Timeout(*river.Job[turnArgs]) time.Duration {
 	return w.service.TurnTime + time.Minute
 }
 
-// Work never fails: what breaks off is given back, and gets another job. Where even that was not possible, as in a process that
-// stops, this one is left for another process; it does nothing if the turn was given back.
+// Work never fails. A turn that cannot finish is given back and gets another job. If giving back failed too, for example
+// because the process is stopping, this job is retried by another process.
 func (w *turnWorker) Work(_ context.Context, job *river.Job[turnArgs]) error {
-	if !w.service.work(job.Args) {
+	if !w.service.workOn(job.Args) {
 		return river.JobSnooze(time.Second)
 	}
 	return nil
 }
 
-// turn is one that this process runs.
+// turn is a turn that this process runs.
 type turn struct {
 	s     *Service
 	id    uuid.UUID
 	step  int64
-	loop  *loop // as it was when it was claimed, and after what this turn wrote
+	loop  *loop // as of the claim, and then of the last write
 	agent *agent.Agent
-	talk  *catalog.Conversation // with the tools
+	talk  *catalog.Conversation // with its tools
 
-	halted context.Context // over when somebody stopped what is under way, or closed the conversation
+	halted context.Context // cancelled when a person stops the run or ends the conversation
 }
 
-// errOver: the turn is not this process's any more, or has nothing more to do.
+// errOver: another process has the turn, or the turn has nothing more to do.
 var errOver = errors.New("the turn is over")
 
-// work reports whether the job is done with.
-func (s *Service) work(args turnArgs) bool {
+// workOn runs a turn. It reports whether the job is done.
+func (s *Service) workOn(args turnArgs) bool {
 	ctx, cancel := context.WithTimeout(s.asking, s.TurnTime)
 	defer cancel()
 	halted, halt := context.WithCancel(ctx)
 	defer halt()
-	if err := s.turns.enter(ctx, args.Conversation, args.Step, cancel, halt); err != nil {
-		return errors.Is(err, errStale) // else this process is stopping
+	if err := s.turns.enterTurn(ctx, args.Conversation, args.Step, cancel, halt); err != nil {
+		return errors.Is(err, errStale) // otherwise this process is stopping
 	}
-	defer s.turns.leave(args.Conversation)
+	defer s.turns.leaveTurn(args.Conversation)
 	t := &turn{s: s, id: args.Conversation, step: args.Step, halted: halted}
-	err := t.run(ctx)
+	err := t.runTurn(ctx)
 	if t.loop != nil && t.loop.Status == Ended {
-		s.closed(context.WithoutCancel(ctx), t.loop)
+		s.endInCatalog(context.WithoutCancel(ctx), t.loop)
 	}
 	if err == nil || errors.Is(err, errOver) || errors.Is(err, ErrNotFound) {
 		return true
 	}
-	interrupted := errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled) // one whose time is over counts as an attempt
+	interrupted := errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled) // a timeout counts as an attempt
 	if !interrupted {
-		s.Logger.Error("a turn broke off", "conversation", t.id, "step", t.step, "error", err)
+		s.Logger.Error("turn failed", "conversation", t.id, "step", t.step, "error", err)
 	}
-	after, done := context.WithTimeout(context.WithoutCancel(ctx), stale)
+	after, done := context.WithTimeout(context.WithoutCancel(ctx), suspectAfter)
 	defer done()
-	if err := s.giveBack(after, t.id, t.step, interrupted); err != nil {
-		s.Logger.Warn("a turn that broke off is taken up later", "conversation", t.id, "error", err)
+	if err := s.scheduler.giveBack(after, t.id, t.step, interrupted); err != nil {
+		s.Logger.Warn("turn not given back; it is retried later", "conversation", t.id, "error", err)
 	}
 	return false
 }
 
-func (t *turn) run(ctx context.Context) (err error) {
+// runTurn claims the turn for this process and takes its steps. Spans are children of the turn's.
+func (t *turn) runTurn(ctx context.Context) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
 		}
 	}()
-	if err := t.claim(ctx); err != nil {
+	err = t.s.changeLoop(ctx, t.id, func(_ pgx.Tx, l *loop) error {
+		if l.Status != Queued || l.step != t.step {
+			return errOver
+		}
+		l.Status, l.claimedBy = Running, t.s.Instance
+		t.s.record.beginTurn(ctx, l)
+		l.attempts++
+		t.loop = l
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.TurnAfterClaim)
-	ctx = t.traced(ctx)
+	if t.loop.spans == nil {
+		ctx = telemetry.Untraced(ctx)
+	} else {
+		ctx = telemetry.ReadPending(t.loop.spans.Turn).In(ctx)
+	}
 	if t.agent, err = t.s.Agents.AgentByID(ctx, t.loop.AgentID); err != nil {
-		return t.orphaned(ctx, err)
+		return t.endOrphan(ctx, err)
 	}
 	if t.talk, err = t.s.Catalog.Conversation(ctx, t.loop.AgentID, t.loop.PrincipalID, t.id); err != nil {
-		return t.orphaned(ctx, err)
+		return t.endOrphan(ctx, err)
 	}
-	if err := t.permitted(ctx); err != nil {
+	if err := t.checkPrincipal(ctx); err != nil {
 		return err
 	}
-	if t.loop.reply > 0 && !t.loop.submitted { // an earlier process asked, and did not come to make all calls
+	if t.loop.reply > 0 && !t.loop.submitted { // an earlier process got the reply, but did not make all calls
 		return t.makeCalls(ctx)
 	}
-	if err := t.tell(ctx); err != nil {
+	if err := t.recordResults(ctx); err != nil {
 		return err
 	}
-	if err := t.ask(ctx); err != nil {
+	if err := t.askModel(ctx); err != nil {
 		return err
 	}
 	if t.loop.reply == 0 {
@@ -131,8 +149,8 @@ func (t *turn) run(ctx context.Context) (err error) {
 	return t.makeCalls(ctx)
 }
 
-// permitted ends the run when it is on behalf of somebody whom an operator blocked.
-func (t *turn) permitted(ctx context.Context) error {
+// checkPrincipal ends the run if an operator blocked the principal.
+func (t *turn) checkPrincipal(ctx context.Context) error {
 	if t.loop.PrincipalID == uuid.Nil || t.s.Blocked == nil {
 		return nil
 	}
@@ -140,26 +158,12 @@ func (t *turn) permitted(ctx context.Context) error {
 	if err != nil || !blocked {
 		return err
 	}
-	return t.giveUp(ctx, ending{code: CodeBlocked, notice: "An operator blocked the person on whose behalf this conversation is held."})
+	return t.giveUp(ctx, ending{code: CodeBlocked, notice: "An operator blocked the person that the agent works for."})
 }
 
-// claim makes the turn this process's.
-func (t *turn) claim(ctx context.Context) error {
-	return t.s.change(ctx, t.id, func(_ pgx.Tx, l *loop) error {
-		if l.Status != Queued || l.step != t.step {
-			return errOver
-		}
-		l.Status, l.claimedBy = Running, t.s.Instance
-		t.s.turnBegins(ctx, l)
-		l.attempts++
-		t.loop = l
-		return nil
-	})
-}
-
-// change is what a turn does to its conversation, as long as it is this process's.
-func (t *turn) change(ctx context.Context, f func(tx pgx.Tx, l *loop) error) error {
-	return t.s.change(ctx, t.id, func(tx pgx.Tx, l *loop) error {
+// changeOwnLoop changes the conversation if this process still has the turn. Otherwise it returns errOver.
+func (t *turn) changeOwnLoop(ctx context.Context, f func(tx pgx.Tx, l *loop) error) error {
+	return t.s.changeLoop(ctx, t.id, func(tx pgx.Tx, l *loop) error {
 		if l.Status != Running || l.step != t.step || l.claimedBy != t.s.Instance {
 			return errOver
 		}
@@ -168,45 +172,45 @@ func (t *turn) change(ctx context.Context, f func(tx pgx.Tx, l *loop) error) err
 	})
 }
 
-// orphaned ends a conversation whose agent is gone.
-func (t *turn) orphaned(ctx context.Context, err error) error {
+// endOrphan ends a conversation whose agent was deleted.
+func (t *turn) endOrphan(ctx context.Context, err error) error {
 	if !errors.Is(err, agent.ErrNotFound) {
 		return err
 	}
-	return errors.Join(errOver, t.change(ctx, func(tx pgx.Tx, l *loop) error {
-		return t.s.end(ctx, tx, l, CodeClosed, "The conversation, or its agent, is not there any more.", uuid.Nil)
+	return errors.Join(errOver, t.changeOwnLoop(ctx, func(tx pgx.Tx, l *loop) error {
+		return t.s.endLoop(ctx, tx, l, CodeClosed, "The conversation or its agent was deleted.", uuid.Nil)
 	}))
 }
 
-// tell writes down what the model is told: what became of its calls, and what was said meanwhile. It ends the turn when the
-// model is not to be asked.
-func (t *turn) tell(ctx context.Context) error {
+// recordResults adds the results of the last reply's calls, and messages that arrived meanwhile. It returns errOver if the
+// model must not be asked.
+func (t *turn) recordResults(ctx context.Context) error {
 	var results *Results
 	if t.loop.reply > 0 {
 		var err error
-		if results, err = t.results(ctx); err != nil {
+		if results, err = t.buildResults(ctx); err != nil {
 			return err
 		}
 	}
 	over := false
-	err := t.change(ctx, func(tx pgx.Tx, l *loop) error {
+	err := t.changeOwnLoop(ctx, func(tx pgx.Tx, l *loop) error {
 		if results != nil {
-			l.add(Entry{Kind: KindTools, Tools: results})
+			l.appendEntry(Entry{Kind: KindTools, Tools: results})
 			l.reply, l.submitted, l.OpenCalls = 0, false, 0
 		}
 		if l.Stopping {
 			over = true
-			return t.s.finishRun(ctx, tx, l, ending{code: CodeStopped, notice: "It was stopped. It goes on with the next message."})
+			return t.s.finishRun(ctx, tx, l, ending{code: CodeStopped, notice: "It was stopped. It continues with the next message."})
 		}
-		if err := t.s.interject(ctx, tx, l); err != nil {
+		if err := t.s.addInterjections(ctx, tx, l); err != nil {
 			return err
 		}
-		code, text, err := t.s.exhausted(ctx, tx, l, t.agent)
+		code, text, err := t.s.findExceededLimit(ctx, tx, l, t.agent)
 		if err != nil || code == "" {
 			return err
 		}
 		over = true
-		return t.s.end(ctx, tx, l, code, text, uuid.Nil)
+		return t.s.endLoop(ctx, tx, l, code, text, uuid.Nil)
 	})
 	if err != nil {
 		return err
@@ -217,115 +221,35 @@ func (t *turn) tell(ctx context.Context) error {
 	return nil
 }
 
-// closed ends the conversation where it began, too. It is of no account whether that succeeds: nothing goes on in it.
-func (s *Service) closed(ctx context.Context, l *loop) {
-	if err := s.Catalog.EndConversation(ctx, l.AgentID, l.PrincipalID, l.ID); err != nil && !errors.Is(err, agent.ErrNotFound) {
-		s.Logger.Warn("a conversation that ended is still open", "conversation", l.ID, "error", err)
-	}
-}
-
-// interject adds what was said while the calls were under way. Who asked, and waits for an answer, has a run of turns for it.
-func (s *Service) interject(ctx context.Context, tx pgx.Tx, l *loop) error {
-	said, err := takeOut(ctx, tx, `DELETE FROM loop_inbox WHERE conversation_id = $1 AND asked IS NULL AND id < coalesce(
-		(SELECT id FROM loop_inbox WHERE conversation_id = $1 AND asked IS NOT NULL ORDER BY id LIMIT 1),
-		'ffffffff-ffff-ffff-ffff-ffffffffffff') RETURNING id, data`, l.ID)
-	for i := range said {
-		said[i].Trace = nil // it joins the run under way
-		l.add(Entry{Kind: KindUser, User: &said[i]})
-	}
-	return err
-}
-
-// ending is how a run of turns ended.
-type ending struct {
-	code   string // empty: with an answer
-	notice string // in plain words, where there is a code
-	answer string // empty: there is none
-}
-
-// finishRun ends a run of turns: whoever asked gets the answer, or why there is none, and what was said meanwhile begins the next.
-func (s *Service) finishRun(ctx context.Context, tx pgx.Tx, l *loop, e ending) error {
-	s.runEnds(l, e.code)
-	if e.code != "" {
-		l.notice(e.code, e.notice, uuid.Nil)
-	}
-	if l.asked != uuid.Nil {
-		text := e.answer
-		if e.code != "" {
-			text = strings.TrimSpace(text + "\n\n" + e.notice)
-		}
-		l.finished = append(l.finished, asked{l.asked, text, e.answer == ""})
-		l.asked = uuid.Nil
-	}
-	l.Stopping, l.attempts = false, 0
-	next, err := takeOut(ctx, tx, `DELETE FROM loop_inbox WHERE id = (SELECT id FROM loop_inbox WHERE conversation_id = $1 ORDER BY id LIMIT 1)
-		RETURNING id, data`, l.ID)
+// askModel asks the model. It stores the reply and the ids of its calls before any call is made.
+func (t *turn) askModel(ctx context.Context) error {
+	spec, provider, err := t.chooseProvider(ctx)
 	if err != nil {
 		return err
 	}
-	l.move(Idle)
-	if l.once() && len(next) == 0 { // nobody can come back to it
-		l.Code = CodeClosed
-		l.move(Ended)
-	}
-	for i := range next {
-		s.runBegins(l, next[i].Trace)
-		next[i].Trace = nil
-		l.add(Entry{Kind: KindUser, User: &next[i]})
-		l.asked = next[i].Asked
-		l.move(Due)
-	}
-	return nil
-}
-
-// takeOut deletes messages from the inbox and returns them in the order in which they came.
-func takeOut(ctx context.Context, tx pgx.Tx, sql string, id uuid.UUID) ([]Message, error) {
-	rows, err := tx.Query(ctx, `WITH taken AS (`+sql+`) SELECT data FROM taken ORDER BY id`, id)
-	if err != nil {
-		return nil, fmt.Errorf("take messages: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m Message, err error) {
-		var data []byte
-		if err = row.Scan(&data); err == nil {
-			err = json.Unmarshal(data, &m)
-		}
-		return m, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("take messages: %w", err)
-	}
-	return list, nil
-}
-
-// ask asks the model, and writes its reply down with the calls that it wants, before any of them is made.
-func (t *turn) ask(ctx context.Context) error {
-	spec, provider, err := t.provider(ctx)
+	request, err := t.buildRequest(ctx, spec)
 	if err != nil {
 		return err
 	}
-	request, err := t.request(ctx, spec)
-	if err != nil {
-		return err
-	}
-	response, err := t.generate(ctx, provider, request)
+	response, err := t.generateReply(ctx, provider, request)
 	failpoint.Hit(failpoint.TurnAfterModel)
 	if err != nil {
-		return t.failed(ctx, err)
+		return t.handleModelError(ctx, err)
 	}
-	reply, calls, err := t.reply(request, response, spec)
+	reply, calls, err := t.buildReply(request, response, spec)
 	if err != nil {
 		return err
 	}
-	err = t.change(ctx, func(tx pgx.Tx, l *loop) error {
-		if l.Stopping { // the reply came too late; what it took is counted
-			count(l, reply)
-			l.move(Due)
+	err = t.changeOwnLoop(ctx, func(tx pgx.Tx, l *loop) error {
+		if l.Stopping { // the reply came too late, but its usage counts
+			countUsage(l, reply)
+			l.setStatus(Due)
 			return nil
 		}
-		return t.accept(ctx, tx, l, reply, calls)
+		return t.acceptReply(ctx, tx, l, reply, calls)
 	})
 	if err == nil {
-		t.s.countReply(reply, spec)
+		t.s.record.countReply(reply, spec)
 	}
 	if err == nil && t.loop.Status != Running {
 		err = errOver
@@ -334,54 +258,54 @@ func (t *turn) ask(ctx context.Context) error {
 	return err
 }
 
-func (t *turn) generate(ctx context.Context, provider model.Provider, request *model.Request) (*model.Response, error) {
+func (t *turn) generateReply(ctx context.Context, provider model.Provider, request *model.Request) (*model.Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.halted, cancel)()
-	d := t.s.draft(ctx, t.id, t.step)
+	d := t.s.startDrafter(ctx, t.id, t.step)
 	defer d.close()
-	return provider.Generate(ctx, request, d.hear)
+	return provider.Generate(ctx, request, d.addDelta)
 }
 
-func count(l *loop, r *Reply) {
+func countUsage(l *loop, r *Reply) {
 	l.Turns++
 	l.InputTokens += r.Usage.InputTokens
 	l.OutputTokens += r.Usage.OutputTokens
 	l.Cost += r.Cost
 }
 
-// accept writes a reply down.
-func (t *turn) accept(ctx context.Context, tx pgx.Tx, l *loop, reply *Reply, calls []uuid.UUID) error {
-	count(l, reply)
+// acceptReply stores a reply.
+func (t *turn) acceptReply(ctx context.Context, tx pgx.Tx, l *loop, reply *Reply, calls []uuid.UUID) error {
+	countUsage(l, reply)
 	l.attempts = 0
-	l.add(Entry{Kind: KindAssistant, Assistant: reply})
+	l.appendEntry(Entry{Kind: KindAssistant, Assistant: reply})
 	if len(reply.Calls) == 0 {
-		return t.s.finishRun(ctx, tx, l, verdict(reply))
+		return t.s.finishRun(ctx, tx, l, endingOf(reply))
 	}
 	l.reply, l.submitted, l.OpenCalls = l.Seq, false, len(calls)
 	_, err := tx.Exec(ctx, `INSERT INTO loop_calls (call_id, conversation_id, seq) SELECT unnest($1::uuid[]), $2, $3`, calls, l.ID, l.Seq)
 	return err
 }
 
-// verdict says how a run ended whose last reply wants no calls.
-func verdict(r *Reply) ending {
+// endingOf returns the ending of a run whose last reply has no calls.
+func endingOf(r *Reply) ending {
 	text := r.Text()
 	switch {
 	case r.Stop == model.StopRefusal:
 		return ending{CodeRefused, "The model would not answer.", ""}
 	case r.Stop == model.StopMaxTokens:
-		return ending{CodeCut, "The answer was cut: it was longer than the model may give (max_tokens). If it was to call a tool, that call was not made.", text}
+		return ending{CodeCut, "The answer was cut: it was longer than the model may give (max_tokens). If it wanted to call a tool, that call was not made.", text}
 	case text == "":
 		return ending{CodeModelFailed, "The model gave an empty answer.", ""}
 	}
 	return ending{answer: text}
 }
 
-// failed ends a run whose model gave no answer. The next message tries again.
-func (t *turn) failed(ctx context.Context, err error) error {
+// handleModelError ends a run because the model gave no answer. The next message starts a new run.
+func (t *turn) handleModelError(ctx context.Context, err error) error {
 	switch over := t.halted.Err(); {
 	case errors.Is(over, context.DeadlineExceeded):
-		text := fmt.Sprintf("The model gave no answer within %s. The conversation goes on with the next message.", agent.Duration(t.s.TurnTime))
+		text := fmt.Sprintf("The model gave no answer within %s. The conversation continues with the next message.", agent.Duration(t.s.TurnTime))
 		return t.giveUp(context.WithoutCancel(ctx), ending{code: CodeModelFailed, notice: text})
 	case over != nil:
 		return over
@@ -390,16 +314,216 @@ func (t *turn) failed(ctx context.Context, err error) error {
 	if !errors.As(err, &failure) {
 		return err
 	}
-	t.s.Logger.Warn("the model gave no answer", "conversation", t.id, "agent", t.agent.Name, "error", failure, "cause", failure.Err)
-	t.s.metrics.turns.WithLabelValues("failed").Inc()
-	code, text := CodeModelFailed, "The model could not be asked: "+plain.Quoted(failure.Error(), maxCause)+" The conversation goes on with the next message."
+	t.s.Logger.Warn("model gave no answer", "conversation", t.id, "agent", t.agent.Name, "error", failure, "cause", failure.Err)
+	t.s.record.metrics.turns.WithLabelValues("failed").Inc()
+	code, text := CodeModelFailed, "The model could not be asked: "+plain.Quoted(failure.Error(), maxCause)+" The conversation continues with the next message."
 	if failure.TooLong {
-		code, text = CodeTooLong, "The conversation is longer than the model can take. Begin another one, or fork this one at an earlier message."
+		code, text = CodeTooLong, "The conversation is longer than the model can take. Start another one, or fork this one at an earlier message."
 	}
 	return t.giveUp(ctx, ending{code: code, notice: text})
 }
 
-// giveUp ends the run, and with it the turn.
+// giveUp ends the run and the turn.
 func (t *turn) giveUp(ctx context.Context, e ending) error {
-	return errors.Join(errOver, t.change(ctx, func(tx pgx.Tx, l *loop) error { return t.s.finishRun(ctx, tx, l, e) }))
+	return errors.Join(errOver, t.changeOwnLoop(ctx, func(tx pgx.Tx, l *loop) error { return t.s.finishRun(ctx, tx, l, e) }))
+}
+
+// maxCalls bounds the calls of one reply.
+const maxCalls = 64
+
+// buildReply converts a response to an entry and gives ids to the calls that will be made. A refusal makes no calls, even if it
+// begins with one.
+func (t *turn) buildReply(request *model.Request, r *model.Response, spec *agent.ModelSpec) (*Reply, []uuid.UUID, error) {
+	if r.Stop == model.StopRefusal {
+		r.Parts = slices.DeleteFunc(r.Parts, func(p model.Part) bool { return p.Call != nil })
+	}
+	reply := &Reply{Parts: r.Parts, Stop: r.Stop, Usage: r.Usage, Model: r.Model}
+	if reply.Usage == (model.Usage{}) {
+		reply.Usage = model.Estimate(request, r)
+	}
+	reply.Cost = spec.Cost(reply.Usage.InputTokens, reply.Usage.OutputTokens)
+	var ids []uuid.UUID
+	for i := range r.Parts {
+		wish := r.Parts[i].Call
+		if wish == nil {
+			continue
+		}
+		made := MadeCall{ModelID: wish.ID, Name: wish.Name}
+		switch refused, err := t.checkCall(wish, len(reply.Calls)); {
+		case err != nil:
+			return nil, nil, err
+		case refused != "":
+			made.Refused = refused
+		case wish.Name == readTool:
+			made.Builtin = []byte(argumentsOrEmpty(wish))
+		default:
+			id, err := uuid.NewV7()
+			if err != nil {
+				return nil, nil, fmt.Errorf("make call id: %w", err)
+			}
+			made.ID = id
+			ids = append(ids, id)
+		}
+		reply.Calls = append(reply.Calls, made)
+	}
+	return reply, ids, nil
+}
+
+// checkCall returns the reason why a requested call cannot be made, or an empty string.
+func (t *turn) checkCall(wish *model.ToolCall, before int) (string, error) {
+	if before >= maxCalls {
+		return fmt.Sprintf("A reply may make at most %d calls. This one was not made.", maxCalls), nil
+	}
+	_, err := call.CleanArguments([]byte(argumentsOrEmpty(wish)))
+	if door, ok := errors.AsType[*call.DoorError](err); ok {
+		return "The arguments of this call cannot be read, so it was not made. Correct them and call again: " + plain.Visible(door.Error(), maxCause), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if _, offered := t.findTool(wish.Name); !offered && wish.Name != readTool {
+		return "There is no tool named " + plain.Quoted(wish.Name, maxShown) + ". The call was not made. Use the tools that you were given, by their exact names.", nil
+	}
+	return "", nil
+}
+
+// argumentsOrEmpty returns the arguments, or an empty object if the model gave none.
+func argumentsOrEmpty(wish *model.ToolCall) string {
+	if strings.TrimSpace(wish.Arguments) == "" {
+		return "{}"
+	}
+	return wish.Arguments
+}
+
+// chooseProvider returns the agent's model and its provider.
+func (t *turn) chooseProvider(ctx context.Context) (*agent.ModelSpec, model.Provider, error) {
+	spec, err := t.s.Agents.Model(ctx, t.agent.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if spec == nil {
+		return nil, nil, t.giveUp(ctx, ending{code: CodeNoModel, notice: "The agent's model was removed, so it cannot answer."})
+	}
+	provider, err := t.s.Provider(*spec)
+	if err != nil {
+		return nil, nil, t.handleModelError(ctx, &model.Error{Message: err.Error()})
+	}
+	return spec, provider, nil
+}
+
+// makeCalls makes the calls of a reply, except for those that an earlier attempt made, and ends the turn. The conversation is
+// then due if all calls have ended, and waiting otherwise.
+func (t *turn) makeCalls(ctx context.Context) error {
+	reply, err := t.readReply(ctx)
+	if err != nil {
+		return err
+	}
+	refused, err := t.submitCalls(ctx, reply)
+	if err == nil {
+		failpoint.Hit(failpoint.TurnAfterCalls)
+		err = t.changeOwnLoop(ctx, func(tx pgx.Tx, l *loop) error {
+			for id, why := range refused {
+				tag, err := tx.Exec(ctx, `UPDATE loop_calls SET ended = true, refused = $2 WHERE call_id = $1 AND NOT ended`, id, why)
+				if err != nil {
+					return fmt.Errorf("write refused call: %w", err)
+				}
+				l.OpenCalls -= int(tag.RowsAffected())
+			}
+			l.submitted = true
+			if l.OpenCalls > 0 {
+				l.setStatus(Waiting)
+			} else {
+				l.setStatus(Due)
+			}
+			return nil
+		})
+	}
+	if err == nil && !t.loop.Stopping {
+		return nil
+	}
+	// A person may have stopped the run or ended the conversation meanwhile. Stop and End cancel only the calls that existed then.
+	ctx = context.WithoutCancel(ctx)
+	now, getErr := t.s.Get(ctx, Viewer{}, t.id)
+	if getErr != nil || !now.Stopping && now.Status != Ended {
+		return errors.Join(err, getErr)
+	}
+	return errors.Join(err, t.s.cancelCalls(ctx, t.id))
+}
+
+// readReply reads the reply whose results the model does not have yet.
+func (t *turn) readReply(ctx context.Context) (*Reply, error) {
+	list, err := t.s.store.readEntries(ctx, t.id, `seq = $2`, t.loop.reply)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != 1 || list[0].Assistant == nil {
+		return nil, fmt.Errorf("conversation %s: entry %d is no reply", t.id, t.loop.reply)
+	}
+	return list[0].Assistant, nil
+}
+
+// submitCalls submits the calls in the model's order. It returns the refused ones with their reasons. A call has had its id
+// since the reply was stored, so a repeated submission finds the same call.
+func (t *turn) submitCalls(ctx context.Context, reply *Reply) (map[uuid.UUID]string, error) {
+	known, err := t.s.Calls.ReadCalls(ctx, reply.callIDs())
+	if err != nil {
+		return nil, err
+	}
+	refused := map[uuid.UUID]string{}
+	n := 0
+	for i := range reply.Parts {
+		wish := reply.Parts[i].Call
+		if wish == nil {
+			continue
+		}
+		made := &reply.Calls[n]
+		n++
+		if _, before := known[made.ID]; before || made.ID == uuid.Nil {
+			continue
+		}
+		now, err := t.s.Get(ctx, Viewer{}, t.id)
+		if err != nil || now.Status == Ended {
+			return nil, errors.Join(err, errOver)
+		}
+		why := "It was stopped before this call was made. The call was not made."
+		if !now.Stopping {
+			if why, err = t.submitCall(ctx, made.ID, wish); err != nil {
+				return nil, err
+			}
+		}
+		if why != "" {
+			refused[made.ID] = why
+		}
+	}
+	return refused, nil
+}
+
+// submitCall submits one call. It returns a reason if the call cannot be made.
+func (t *turn) submitCall(ctx context.Context, id uuid.UUID, wish *model.ToolCall) (string, error) {
+	const gone = "The agent can no longer use this tool. The call was not made."
+	entry, offered := t.findTool(wish.Name)
+	if !offered {
+		return gone, nil
+	}
+	clean, err := call.CleanArguments([]byte(argumentsOrEmpty(wish)))
+	if err != nil {
+		return "", err
+	}
+	// From here on the call is independent of this turn.
+	_, err = t.s.Calls.Submit(context.WithoutCancel(ctx), call.Submission{
+		ID: id, Agent: t.agent, PrincipalID: t.loop.PrincipalID, ConversationID: t.id, Entry: entry, Arguments: clean,
+		Caller: call.Caller{Depth: t.loop.Depth + 1},
+	})
+	refused, full := (*file.AttachmentError)(nil), (*call.PendingError)(nil)
+	switch {
+	case errors.As(err, &full):
+		return "The call was not made: " + full.Error() + ".", nil
+	case errors.As(err, &refused):
+		return "A file cannot be attached, so the call was not made: " + plain.Visible(refused.Error(), maxCause), nil
+	case errors.Is(err, agent.ErrNotFound):
+		return gone, nil
+	case err != nil:
+		return "", fmt.Errorf("make call %s: %w", id, err)
+	}
+	return "", nil
 }

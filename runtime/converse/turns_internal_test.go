@@ -9,15 +9,15 @@ import (
 )
 
 // The job of an earlier turn, which a process that stopped left behind, leaves the later one alone.
-func TestStaleTurnBreaksNothingOff(t *testing.T) {
+func TestStaleTurnCancelsNothing(t *testing.T) {
 	t.Parallel()
-	running, id := newTurns(), uuid.New()
+	running, id := &runningTurns{open: map[uuid.UUID]*runningTurn{}}, uuid.New()
 	broken := make(chan struct{})
-	if err := running.enter(t.Context(), id, 2, func() { close(broken) }, func() {}); err != nil {
+	if err := running.enterTurn(t.Context(), id, 2, func() { close(broken) }, func() {}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []int64{1, 2} {
-		if err := running.enter(t.Context(), id, step, func() {}, func() {}); !errors.Is(err, errStale) {
+		if err := running.enterTurn(t.Context(), id, step, func() {}, func() {}); !errors.Is(err, errStale) {
 			t.Errorf("step %d: %v, want it to be stale", step, err)
 		}
 	}
@@ -27,15 +27,15 @@ func TestStaleTurnBreaksNothingOff(t *testing.T) {
 	default:
 	}
 	next := make(chan error, 1)
-	go func() { next <- running.enter(t.Context(), id, 3, func() {}, func() {}) }()
+	go func() { next <- running.enterTurn(t.Context(), id, 3, func() {}, func() {}) }()
 	<-broken
-	running.leave(id)
+	running.leaveTurn(id)
 	if err := <-next; err != nil {
 		t.Errorf("the next turn: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := running.enter(ctx, id, 4, func() {}, func() {}); !errors.Is(err, context.Canceled) {
+	if err := running.enterTurn(ctx, id, 4, func() {}, func() {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("of a process that stops: %v", err)
 	}
 }

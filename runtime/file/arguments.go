@@ -7,45 +7,47 @@ import (
 	"strconv"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdpoint/holdpoint/internal/rawjson"
 )
 
-// Member is where in a tool's arguments attachments are.
+// Member is the member of a tool's arguments that has the attachments.
 const Member = "attachments"
 
-// attachments are what arguments have there: an array, every element of which is an object with a string file_id. Anything else is
-// not about files of ours.
+// attachments are the value of that member: an array of objects, each with a string file_id. Other values are not attachments.
 type attachments struct {
 	start, end int // of the array, in the arguments
 	elements   []element
 }
 
-func (a *attachments) ours() bool { return a != nil && len(a.elements) > 0 }
+func (a *attachments) hasFiles() bool { return a != nil && len(a.elements) > 0 }
 
-// element is one attachment, as it is written.
+// element is one attachment as the agent wrote it.
 type element struct {
 	raw         jsontext.Value
 	fileID      string
 	filename    *string
 	contentType *string
-	others      []member // what is neither one of these, nor ours to say
+	others      []member // all other members
 }
 
 type member struct{ name, value jsontext.Value }
 
-// findAttachments returns nil where there are none that are ours.
+// findAttachments returns nil if the arguments have no attachments.
 func findAttachments(arguments json.RawMessage) (*attachments, error) {
-	raw, end, err := topMember(arguments, Member)
+	raw, end, err := findTopMember(arguments, Member)
 	if err != nil || raw == nil || raw.Kind() != '[' {
 		return nil, err
 	}
 	found := &attachments{start: end - len(raw), end: end}
-	var values []jsontext.Value
-	if err := eachElement(raw, func(v jsontext.Value) { values = append(values, v) }); err != nil {
+	values, err := readElements(raw)
+	if err != nil {
 		return nil, err
 	}
 	for _, v := range values {
-		if !namesFile(v) {
+		if !hasFileID(v) {
 			return nil, nil
 		}
 	}
@@ -59,78 +61,39 @@ func findAttachments(arguments json.RawMessage) (*attachments, error) {
 	return found, nil
 }
 
-// topMember finds a member of an object, and where it ends. Nil: it has none of that name.
-func topMember(object json.RawMessage, name string) (value jsontext.Value, end int, err error) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(object))
-	if _, err := decoder.ReadToken(); err != nil {
-		return nil, 0, fmt.Errorf("read arguments: %w", err)
-	}
-	for decoder.PeekKind() == '"' {
-		token, err := decoder.ReadToken()
+// findTopMember returns a member of an object and the offset of its end, or nil.
+func findTopMember(object json.RawMessage, name string) (value jsontext.Value, end int, err error) {
+	for m, err := range rawjson.Members(object) {
 		if err != nil {
-			return nil, 0, fmt.Errorf("read arguments: %w", err)
+			return nil, 0, fmt.Errorf("arguments: %w", err)
 		}
-		found := token.String() == name
-		v, err := decoder.ReadValue()
-		if err != nil {
-			return nil, 0, fmt.Errorf("read arguments: %w", err)
-		}
-		if found {
-			return v.Clone(), int(decoder.InputOffset()), nil
+		if m.Name() == name {
+			return m.Value, m.End, nil
 		}
 	}
 	return nil, 0, nil
 }
 
-func eachElement(array jsontext.Value, do func(jsontext.Value)) error {
-	decoder := jsontext.NewDecoder(bytes.NewReader(array))
-	if _, err := decoder.ReadToken(); err != nil {
-		return fmt.Errorf("read attachments: %w", err)
+// readElements returns copies of the elements of an array.
+func readElements(array jsontext.Value) (elements []jsontext.Value, err error) {
+	if err := jsonv2.Unmarshal(array, &elements); err != nil {
+		return nil, fmt.Errorf("read attachments: %w", err)
 	}
-	for decoder.PeekKind() != ']' {
-		v, err := decoder.ReadValue()
-		if err != nil {
-			return fmt.Errorf("read attachments: %w", err)
-		}
-		do(v.Clone())
-	}
-	return nil
+	return elements, nil
 }
 
-// eachMember reads an object; its names as they are written and as they are meant.
-func eachMember(object jsontext.Value, do func(written jsontext.Value, name string, value jsontext.Value)) error {
-	decoder := jsontext.NewDecoder(bytes.NewReader(object))
-	if _, err := decoder.ReadToken(); err != nil {
-		return fmt.Errorf("read attachment: %w", err)
-	}
-	for decoder.PeekKind() == '"' {
-		written, err := decoder.ReadValue()
-		if err != nil {
-			return fmt.Errorf("read attachment: %w", err)
-		}
-		written = written.Clone()
-		name, err := jsontext.AppendUnquote(nil, written)
-		if err != nil {
-			return fmt.Errorf("read attachment: %w", err)
-		}
-		value, err := decoder.ReadValue()
-		if err != nil {
-			return fmt.Errorf("read attachment: %w", err)
-		}
-		do(written, string(name), value.Clone())
-	}
-	return nil
-}
-
-func namesFile(v jsontext.Value) bool {
+func hasFileID(v jsontext.Value) bool {
 	if v.Kind() != '{' {
 		return false
 	}
 	named := false
-	err := eachMember(v, func(_ jsontext.Value, name string, value jsontext.Value) {
-		named = named || name == "file_id" && value.Kind() == '"'
-	})
-	return err == nil && named
+	for m, err := range rawjson.Members(v) {
+		if err != nil {
+			return false
+		}
+		named = named || m.Name() == "file_id" && m.Value.Kind() == '"'
+	}
+	return named
 }
 
 func readElement(i int, v jsontext.Value) (element, error) {
@@ -138,48 +101,48 @@ func readElement(i int, v jsontext.Value) (element, error) {
 	var fault error
 	text := func(name string, value jsontext.Value) *string {
 		if value.Kind() != '"' {
-			fault = wrong(i, "/"+name, "want a string")
+			fault = newAttachmentError(i, "/"+name, "want a string")
 			return nil
 		}
 		unquoted, err := jsontext.AppendUnquote(nil, value)
 		if err != nil {
-			fault = wrong(i, "/"+name, "want a string")
+			fault = newAttachmentError(i, "/"+name, "want a string")
 			return nil
 		}
 		s := string(unquoted)
 		return &s
 	}
-	err := eachMember(v, func(written jsontext.Value, name string, value jsontext.Value) {
-		switch name {
+	for m, err := range rawjson.Members(v) {
+		if err != nil {
+			return e, fmt.Errorf("attachment: %w", err)
+		}
+		switch name := m.Name(); name {
 		case "file_id":
-			if id := text(name, value); id != nil {
+			if id := text(name, m.Value); id != nil {
 				e.fileID = *id
 			}
 		case "filename":
-			e.filename = text(name, value)
+			e.filename = text(name, m.Value)
 		case "content_type":
-			e.contentType = text(name, value)
-		case "size", "sha256", "url": // ours to say, whatever the agent says
+			e.contentType = text(name, m.Value)
+		case "size", "sha256", "url": // set by Holdpoint only
 		default:
-			e.others = append(e.others, member{written, value})
+			e.others = append(e.others, member{m.Key, m.Value})
 		}
-	})
-	if err == nil {
-		err = fault
 	}
-	return e, err
+	return e, fault
 }
 
-// CheckEdit says what is wrong with the attachments in the arguments that a reviewer gives to a call: they may be dropped, but each
-// that is there is one that the call was made with. files is whether it was made with any that are ours.
+// CheckEdit validates the attachments in a reviewer's edit of a call's arguments. An edit may remove attachments, but not add
+// or change any. files reports whether the call has attachments.
 func CheckEdit(before, after json.RawMessage, files bool) error {
-	value, _, err := topMember(after, Member)
+	value, _, err := findTopMember(after, Member)
 	if err != nil || value == nil {
 		return err
 	}
 	if !files {
-		if found, err := findAttachments(after); err == nil && !found.ours() {
-			return nil // of no file
+		if found, err := findAttachments(after); err == nil && !found.hasFiles() {
+			return nil // not attachments
 		}
 	}
 	if value.Kind() != '[' {
@@ -187,37 +150,41 @@ func CheckEdit(before, after json.RawMessage, files bool) error {
 	}
 	had := map[string]bool{}
 	if files {
-		old, _, err := topMember(before, Member)
+		old, _, err := findTopMember(before, Member)
 		if err != nil {
 			return err
 		}
-		if err := eachElement(old, func(v jsontext.Value) { had[canonical(v)] = true }); err != nil {
+		elements, err := readElements(old)
+		if err != nil {
 			return err
 		}
+		for _, v := range elements {
+			had[canonicalForm(v)] = true
+		}
 	}
-	var present []jsontext.Value
-	if err := eachElement(value, func(v jsontext.Value) { present = append(present, v) }); err != nil {
+	present, err := readElements(value)
+	if err != nil {
 		return err
 	}
 	for i, v := range present {
-		if !had[canonical(v)] {
-			return wrong(i, "", "want one of the attachments that the call was made with, unchanged: they may be left out, but not changed or added")
+		if !had[canonicalForm(v)] {
+			return newAttachmentError(i, "", "want one of the attachments that the call was made with, unchanged: they may be left out, but not changed or added")
 		}
 	}
 	return nil
 }
 
-// canonical is equal for values that mean the same.
-func canonical(v jsontext.Value) string {
+// canonicalForm returns the same text for JSON values with the same meaning.
+func canonicalForm(v jsontext.Value) string {
 	if err := v.Canonicalize(); err != nil {
 		return "?" + strconv.Quote(string(v))
 	}
 	return string(v)
 }
 
-// takenMembers reports which members an attachment may have by a tool's input schema: all, unless it lists them and
-// takes no others.
-func takenMembers(schema json.RawMessage) func(string) bool {
+// acceptedMembers reports which members a tool's input schema accepts in an attachment. It accepts all, unless the schema lists
+// the members and permits no others.
+func acceptedMembers(schema json.RawMessage) func(string) bool {
 	all := func(string) bool { return true }
 	var root map[string]json.RawMessage
 	if json.Unmarshal(schema, &root) != nil {
@@ -227,23 +194,23 @@ func takenMembers(schema json.RawMessage) func(string) bool {
 	if json.Unmarshal(root["properties"], &properties) != nil {
 		return all
 	}
-	item := itemsOf(schema, properties[Member])
+	item := findItems(schema, properties[Member])
 	if string(bytes.TrimSpace(item["additionalProperties"])) != "false" || item["patternProperties"] != nil {
 		return all
 	}
 	var listed map[string]json.RawMessage
-	_ = json.Unmarshal(item["properties"], &listed) // none: it takes none
+	_ = json.Unmarshal(item["properties"], &listed) // without properties, it accepts none
 	return func(name string) bool {
 		_, ok := listed[name]
 		return ok
 	}
 }
 
-// itemsOf is the schema of an array's elements, also where the array is one of several alternatives.
-func itemsOf(root, array json.RawMessage) map[string]json.RawMessage {
-	schema := resolve(root, array)
+// findItems returns the schema of an array's elements. The array may be one of several alternatives.
+func findItems(root, array json.RawMessage) map[string]json.RawMessage {
+	schema := resolveReferences(root, array)
 	if items := schema["items"]; items != nil {
-		return resolve(root, items)
+		return resolveReferences(root, items)
 	}
 	for _, keyword := range []string{"anyOf", "oneOf"} {
 		var alternatives []json.RawMessage
@@ -251,8 +218,8 @@ func itemsOf(root, array json.RawMessage) map[string]json.RawMessage {
 			continue
 		}
 		for _, alternative := range alternatives {
-			if items := resolve(root, alternative)["items"]; items != nil {
-				return resolve(root, items)
+			if items := resolveReferences(root, alternative)["items"]; items != nil {
+				return resolveReferences(root, items)
 			}
 		}
 	}
@@ -261,8 +228,8 @@ func itemsOf(root, array json.RawMessage) map[string]json.RawMessage {
 
 const maxReferences = 10
 
-// resolve follows references within the schema itself.
-func resolve(root, schema json.RawMessage) map[string]json.RawMessage {
+// resolveReferences follows references within the schema.
+func resolveReferences(root, schema json.RawMessage) map[string]json.RawMessage {
 	for range maxReferences {
 		var object map[string]json.RawMessage
 		if json.Unmarshal(schema, &object) != nil {

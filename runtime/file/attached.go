@@ -11,11 +11,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Attached is a file as a call has it. It never changes.
+// Attached is a file of a call. It never changes.
 type Attached struct {
 	FileID      uuid.UUID
-	Filename    string // as the call says, else as it was announced
-	ContentType string // likewise
+	Filename    string // from the arguments, or as announced
+	ContentType string // from the arguments, or as announced
 	Size        int64  // bytes
 	SHA256      [sha256.Size]byte
 
@@ -39,12 +39,9 @@ func scanAttached(row pgx.CollectableRow) (of struct {
 	return of, err
 }
 
-// OfCalls returns the files of calls, in their order.
+// OfCalls returns the files of calls, in the order of the arguments.
 func (s *Service) OfCalls(ctx context.Context, calls []uuid.UUID) (map[uuid.UUID][]Attached, error) {
-	rows, err := s.Pool.Query(ctx, attachedSQL+`c.call_id = ANY($1) ORDER BY c.call_id, c.position`, calls)
-	if err != nil {
-		return nil, fmt.Errorf("read files of calls: %w", err)
-	}
+	rows, _ := s.Pool.Query(ctx, attachedSQL+`c.call_id = ANY($1) ORDER BY c.call_id, c.position`, calls)
 	found, err := pgx.CollectRows(rows, scanAttached)
 	if err != nil {
 		return nil, fmt.Errorf("read files of calls: %w", err)
@@ -58,14 +55,11 @@ func (s *Service) OfCalls(ctx context.Context, calls []uuid.UUID) (map[uuid.UUID
 
 // OfCall returns one file of a call, or ErrNotFound.
 func (s *Service) OfCall(ctx context.Context, callID, fileID uuid.UUID) (Attached, error) {
-	return s.one(ctx, `c.call_id = $1 AND c.file_id = $2`, callID, fileID)
+	return s.readAttached(ctx, `c.call_id = $1 AND c.file_id = $2`, callID, fileID)
 }
 
-func (s *Service) one(ctx context.Context, condition string, args ...any) (Attached, error) {
-	rows, err := s.Pool.Query(ctx, attachedSQL+condition+` ORDER BY c.position LIMIT 1`, args...)
-	if err != nil {
-		return Attached{}, fmt.Errorf("read file of call: %w", err)
-	}
+func (s *Service) readAttached(ctx context.Context, condition string, args ...any) (Attached, error) {
+	rows, _ := s.Pool.Query(ctx, attachedSQL+condition+` ORDER BY c.position LIMIT 1`, args...)
 	found, err := pgx.CollectExactlyOneRow(rows, scanAttached)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Attached{}, ErrNotFound
@@ -76,8 +70,8 @@ func (s *Service) one(ctx context.Context, condition string, args ...any) (Attac
 	return found.Attached, nil
 }
 
-// Record writes that calls have files, in the transaction that inserts the calls. From then on the files are kept.
-// ErrNotFound: one was deleted since it was looked at.
+// Record attaches files to calls, in the transaction that inserts the calls. Attached files are not deleted. It returns
+// ErrNotFound if a file was deleted meanwhile.
 func Record(ctx context.Context, tx pgx.Tx, calls map[uuid.UUID][]Attached) error {
 	var ids, owners, list []uuid.UUID
 	var positions []int32
@@ -94,7 +88,7 @@ func Record(ctx context.Context, tx pgx.Tx, calls map[uuid.UUID][]Attached) erro
 			}
 		}
 	}
-	// Two transactions with the same files wait for each other one way only.
+	// The order prevents deadlocks between transactions with the same files.
 	tag, err := tx.Exec(ctx, `SELECT FROM files WHERE id = ANY($1) ORDER BY id FOR UPDATE`, ids)
 	if err != nil {
 		return fmt.Errorf("lock files: %w", err)
@@ -117,7 +111,7 @@ func Record(ctx context.Context, tx pgx.Tx, calls map[uuid.UUID][]Attached) erro
 	return nil
 }
 
-// Verify reads files whole. ErrChanged: one is not what it was when it was attached.
+// Verify reads files completely. It returns ErrChanged if the content of one has changed.
 func (s *Service) Verify(ctx context.Context, files []Attached) error {
 	seen := map[string]bool{}
 	for i := range files {
@@ -126,7 +120,7 @@ func (s *Service) Verify(ctx context.Context, files []Attached) error {
 			continue
 		}
 		seen[f.object] = true
-		sum, err := s.sum(ctx, f.object, f.Size)
+		sum, err := s.objects.sumObject(ctx, f.object, f.Size)
 		if err == nil && sum != f.SHA256 {
 			err = ErrChanged
 		}

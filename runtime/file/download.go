@@ -2,6 +2,7 @@ package file
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -16,25 +17,24 @@ import (
 	"github.com/holdpoint/holdpoint/internal/authfail"
 )
 
-// download hands a file of a call to whoever has its URL, once the call was claimed for sending. Until then, and after its
-// time, there is nothing here; nor is there for any other reason.
-func (s *Service) download(w http.ResponseWriter, r *http.Request) {
-	a, err := s.claimed(r.Context(), r.PathValue("call"), r.PathValue("file"), r.PathValue("capability"))
+// handleDownload serves a file of a call that was claimed for sending. All other requests get the same 404.
+func (s *Service) handleDownload(w http.ResponseWriter, r *http.Request) {
+	a, err := s.findClaimed(r.Context(), r.PathValue("call"), r.PathValue("file"), r.PathValue("capability"))
 	if errors.Is(err, ErrNotFound) {
 		s.Failures.Refuse(r.Context(), authfail.Files)
 		http.Error(w, "there is nothing here", http.StatusNotFound)
 		return
 	}
 	if err != nil {
-		s.Logger.Error("hand out file", "call", r.PathValue("call"), "error", err)
+		s.Logger.Error("send file", "call", r.PathValue("call"), "error", err)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
 	s.Send(w, r, a)
 }
 
-// claimed finds the attached file that a URL opens now.
-func (s *Service) claimed(ctx context.Context, callText, fileText, capability string) (Attached, error) {
+// findClaimed returns the attached file that a URL opens now.
+func (s *Service) findClaimed(ctx context.Context, callText, fileText, capability string) (Attached, error) {
 	callID, err := uuid.Parse(callText)
 	if err != nil {
 		return Attached{}, ErrNotFound
@@ -43,7 +43,7 @@ func (s *Service) claimed(ctx context.Context, callText, fileText, capability st
 	if err != nil {
 		return Attached{}, ErrNotFound
 	}
-	a, err := s.one(ctx, `c.call_id = $1 AND c.file_id = $2 AND c.capability_hash = $3`, callID, fileID, hashOf(capability))
+	a, err := s.readAttached(ctx, `c.call_id = $1 AND c.file_id = $2 AND c.capability_hash = $3`, callID, fileID, hashCapability(capability))
 	if err != nil {
 		return Attached{}, err
 	}
@@ -54,24 +54,25 @@ func (s *Service) claimed(ctx context.Context, callText, fileText, capability st
 	return a, err
 }
 
-// Send answers with a file, as a download that no browser shows or runs. What it sends is what was uploaded: if the store
-// has something else, the connection is cut before its end. There are no ranges, for of a part nobody could tell.
+// Send serves a file as a download that browsers neither show nor run. If the store has other content than was uploaded, Send
+// cuts the connection before the end. It supports no ranges, because a part cannot be verified.
 func (s *Service) Send(w http.ResponseWriter, r *http.Request, a Attached) {
-	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(downloadLimit)) // only servers of tests know no deadlines
-	content, err := s.open(r.Context(), a.object, a.Size)
+	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(downloadLimit)) // an error means a server without deadlines, as in tests
+	content, err := s.objects.openObject(r.Context(), a.object, a.Size)
 	if err != nil {
-		s.Logger.Error("hand out file", "file", a.FileID, "error", err)
+		s.Logger.Error("send file", "file", a.FileID, "error", err)
 		status := http.StatusBadGateway
 		if errors.Is(err, ErrChanged) {
 			status = http.StatusGone
 		}
-		http.Error(w, "the content of this file cannot be had", status)
+		http.Error(w, "the content of this file is not available", status)
 		return
 	}
 	defer content.Close()
 	h := w.Header()
 	h.Set("Content-Type", a.ContentType)
-	h.Set("Content-Disposition", disposition(a.Filename))
+	// RFC 6266; RFC 8187 encodes names that are not ASCII.
+	h.Set("Content-Disposition", cmp.Or(mime.FormatMediaType("attachment", map[string]string{"filename": a.Filename}), "attachment"))
 	h.Set("Content-Length", strconv.FormatInt(a.Size, 10))
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
@@ -81,40 +82,32 @@ func (s *Service) Send(w http.ResponseWriter, r *http.Request, a Attached) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	if err := copyWhole(w, content, a); err != nil {
+	if err := copyVerified(w, content, a); err != nil {
 		if r.Context().Err() == nil {
-			s.Logger.Error("hand out file", "file", a.FileID, "error", err)
+			s.Logger.Error("send file", "file", a.FileID, "error", err)
 		}
-		panic(http.ErrAbortHandler) // nobody takes what arrived for the whole
+		panic(http.ErrAbortHandler) // the client must not take the part for the whole
 	}
 }
 
-// Content reads a whole file, which is what was uploaded: [ErrChanged] if the store has something else.
+// Content reads a whole file. It returns [ErrChanged] if the store has other content than was uploaded.
 func (s *Service) Content(ctx context.Context, a Attached) ([]byte, error) {
-	stored, err := s.open(ctx, a.object, a.Size)
+	stored, err := s.objects.openObject(ctx, a.object, a.Size)
 	if err != nil {
 		return nil, err
 	}
 	defer stored.Close()
 	var content bytes.Buffer
-	if err := copyWhole(&content, stored, a); err != nil {
+	if err := copyVerified(&content, stored, a); err != nil {
 		return nil, err
 	}
 	return content.Bytes(), nil
 }
 
-// disposition is that of RFC 6266; a name that is not plain ASCII is encoded by RFC 8187.
-func disposition(filename string) string {
-	if text := mime.FormatMediaType("attachment", map[string]string{"filename": filename}); text != "" {
-		return text
-	}
-	return "attachment"
-}
-
 const blockSize = 64 << 10
 
-// copyWhole keeps the last block back until the SHA-256 of all is right.
-func copyWhole(w io.Writer, content io.Reader, a Attached) error {
+// copyVerified writes the last block only after the SHA-256 of all blocks matched.
+func copyVerified(w io.Writer, content io.Reader, a Attached) error {
 	hash := sha256.New()
 	held, next := make([]byte, 0, blockSize), make([]byte, blockSize)
 	for {

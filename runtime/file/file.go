@@ -1,6 +1,6 @@
-// Package file owns what agents attach to calls: files that are announced, uploaded once, attached, and handed out to
-// the skill's server and to reviewers. It owns the tables files, file_objects and call_files, the objects in the store,
-// and the River job that deletes what nobody attached. Whether a call was approved is package call's; this one is told.
+// Package file owns the files that agents attach to calls. An agent announces a file, uploads it once and attaches it; the
+// skill's server and reviewers download it. The package owns the tables files, file_objects and call_files, the objects in the
+// store, and the River job that deletes unattached files. Package call decides when a call's files may be downloaded.
 package file
 
 import (
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"mime"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"gocloud.dev/blob"
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/fault"
 )
 
 // The defaults of [Config].
@@ -27,36 +29,40 @@ const (
 	DefaultUploadLifetime = 15 * time.Minute // of an upload URL
 )
 
-// MaxAttached is how many files a call may have.
+// MaxAttached bounds the files of a call.
 const MaxAttached = 20
 
-// maxUnattached is how many files an agent may have that no call has: what is uploaded and never used is deleted a day later.
+// maxUnattached bounds the files of an agent that are not attached to a call. They are deleted after a day.
 const maxUnattached = 500
 
-// Config is what a [Service] is made of. Fields without a default are required.
+// Config configures a [Service]. Fields without a default are required.
 type Config struct {
 	Pool      *pgxpool.Pool
-	Bucket    *blob.Bucket // where the content is; [Service.Close] closes it
-	PublicURL string       // where agents and skill servers reach this server
+	Bucket    *blob.Bucket // holds the content; [Service.Close] closes it
+	PublicURL string       // the address of this server for agents and skill servers
 	Logger    *slog.Logger
-	Now       func() time.Time // bounds how long an upload or a download may take, nothing that decides
+	Now       func() time.Time // bounds the time of uploads and downloads only
 
-	// Open reports whether a call was claimed for sending, and not too long ago: only then its server gets its files.
+	// Open reports whether a call was claimed for sending a short while ago. Only then may the skill's server download its
+	// files.
 	Open func(ctx context.Context, callID uuid.UUID) (bool, error)
 
-	// Failures takes notice of URLs that open nothing. Nil: nobody does.
+	// Failures counts requests with unknown capabilities. Nil: they are not counted.
 	Failures *authfail.Log
 
 	// MaxSize bounds a file, in bytes. Zero: [DefaultMaxSize].
 	MaxSize int64
-	// Types are the media types that files may have: type/subtype, or type/*. Empty: all.
+	// Types are the permitted media types: type/subtype or type/*. Empty: all.
 	Types []string
-	// UploadLifetime is for how long an upload URL can be used. Zero: [DefaultUploadLifetime].
+	// UploadLifetime is how long an upload URL is valid. Zero: [DefaultUploadLifetime].
 	UploadLifetime time.Duration
 }
 
-// Service is the files of all agents.
-type Service struct{ Config }
+// Service manages the files of all agents.
+type Service struct {
+	Config
+	objects objectStore
+}
 
 // New makes a service.
 func New(cfg Config) (*Service, error) {
@@ -78,10 +84,10 @@ func New(cfg Config) (*Service, error) {
 		}
 	}
 	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
-	return &Service{cfg}, nil
+	return &Service{cfg, objectStore{cfg.Pool, cfg.Bucket}}, nil
 }
 
-// Close lets go of the store.
+// Close closes the store.
 func (s *Service) Close() error {
 	if err := s.Bucket.Close(); err != nil {
 		return fmt.Errorf("close file storage: %w", err)
@@ -89,63 +95,63 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Owner is whose a file is: an agent's that acts for a person, or for nobody. To all others it does not exist.
+// Owner is an agent that acts for a principal, or for none. A file exists only for its owner.
 type Owner struct {
 	AgentID     uuid.UUID
 	PrincipalID uuid.UUID // uuid.Nil: none
 }
 
-// File is what an agent announced, and perhaps uploaded.
+// File is an announced file. It may be uploaded.
 type File struct {
 	ID          uuid.UUID
 	Owner       Owner
 	Filename    string
 	ContentType string
-	Size        int64 // bytes; as declared, and as uploaded
+	Size        int64 // bytes
 	SHA256      []byte
 	CreatedAt   time.Time
 	UploadUntil time.Time
-	UploadedAt  *time.Time // nil: not yet
-	AttachedAt  *time.Time // nil: to no call yet
+	UploadedAt  *time.Time // nil: not uploaded
+	AttachedAt  *time.Time // nil: not attached
 
-	declared []byte // SHA-256, where one was declared
+	declared []byte // SHA-256, if one was declared
 	object   string
 }
 
 // Errors of this package.
 var (
-	// ErrNotFound: there is no such file, or it is somebody else's.
-	ErrNotFound = errors.New("file not found")
-	// ErrUploaded: it was uploaded before.
+	// ErrNotFound: the file does not exist, or has another owner.
+	ErrNotFound = fault.NotFound("file not found")
+	// ErrUploaded: the file has its content already.
 	ErrUploaded = errors.New("the file was uploaded before")
-	// ErrAttached: a call has it, and keeps it.
+	// ErrAttached: a call has the file, so it cannot be deleted.
 	ErrAttached = errors.New("the file is attached to a call")
-	// ErrTooMany: the agent has as many files as it may that no call has.
+	// ErrTooMany: the agent has too many unattached files.
 	ErrTooMany = errors.New("too many files that are attached to no call")
-	// ErrChanged: what is stored is not what was uploaded.
+	// ErrChanged: the stored content is not the uploaded content.
 	ErrChanged = errors.New("the stored file is not the one that was uploaded")
 )
 
-// Reason is why something is refused.
+// Reason is the kind of a refusal.
 type Reason int
 
-// The reasons, as HTTP has them.
+// The reasons, with their HTTP status.
 const (
 	Invalid  Reason = iota // 422
 	TooLarge               // 413
 	WrongType
 )
 
-// RefusedError says what is wrong with a file, or with what is said of it.
+// RefusedError reports an invalid file or announcement.
 type RefusedError struct {
 	Reason   Reason
-	Field    string // of the request: filename, content_type, size, sha256, or content for the content itself
+	Field    string // of the request: filename, content_type, size, sha256 or content
 	Expected string
 }
 
 func (e *RefusedError) Error() string { return e.Field + ": " + e.Expected }
 
-// CheckTypePattern says what is wrong with one of [Config.Types].
+// CheckTypePattern validates one of [Config.Types].
 func CheckTypePattern(pattern string) error {
 	media, params, err := mime.ParseMediaType(pattern)
 	if err != nil || len(params) > 0 || media != pattern || strings.Count(media, "/") != 1 || strings.HasPrefix(media, "*") {
@@ -159,58 +165,44 @@ const (
 	maxContentType = 255
 )
 
-// checkFilename refuses what is no name of a file by itself: it is never a path here, but may become one elsewhere.
+// checkFilename refuses names with a path or control characters. Names are not paths here, but may become paths elsewhere.
 func checkFilename(name string) error {
-	if name == "" || len(name) > maxFilename || name == "." || name == ".." || strings.ContainsFunc(name, notInNames) ||
+	if name == "" || len(name) > maxFilename || name == "." || name == ".." || strings.ContainsFunc(name, isForbiddenInNames) ||
 		strings.TrimSpace(name) != name {
 		return &RefusedError{Invalid, "filename", fmt.Sprintf("want the name of a file, of at most %d bytes, without a path and without control characters", maxFilename)}
 	}
 	return nil
 }
 
-// notInNames also refuses the replacement that stands for invalid bytes.
-func notInNames(r rune) bool {
+// isForbiddenInNames also refuses U+FFFD, which replaces invalid bytes.
+func isForbiddenInNames(r rune) bool {
 	return r == '/' || r == '\\' || r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u2028' || r == '\u2029' || r == '\uFFFD'
 }
 
-// checkType returns a media type in its canonical form. It is what was declared; content is never guessed at.
+// checkType returns a declared media type in its canonical form. The content is not examined.
 func (s *Service) checkType(declared string) (string, error) {
 	media, params, err := mime.ParseMediaType(declared)
-	if err != nil || len(declared) > maxContentType || strings.Count(media, "/") != 1 || strings.ContainsFunc(declared, notPrintable) {
+	if err != nil || len(declared) > maxContentType || strings.Count(media, "/") != 1 || strings.ContainsFunc(declared, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return "", &RefusedError{Invalid, "content_type", "want a media type like application/pdf"}
 	}
 	canonical := mime.FormatMediaType(media, params)
 	if canonical == "" {
 		return "", &RefusedError{Invalid, "content_type", "want a media type like application/pdf"}
 	}
-	if !s.allows(media) {
+	kind, _, _ := strings.Cut(media, "/")
+	if len(s.Types) > 0 && !slices.Contains(s.Types, media) && !slices.Contains(s.Types, kind+"/*") {
 		return "", &RefusedError{WrongType, "content_type", "want one of " + strings.Join(s.Types, ", ")}
 	}
 	return canonical, nil
 }
 
-func notPrintable(r rune) bool { return r < ' ' || r > '~' }
-
-func (s *Service) allows(media string) bool {
-	if len(s.Types) == 0 {
-		return true
-	}
-	kind, _, _ := strings.Cut(media, "/")
-	for _, allowed := range s.Types {
-		if allowed == media || allowed == kind+"/*" {
-			return true
-		}
-	}
-	return false
-}
-
-// newCapability makes what nobody guesses (130 bits), and what is stored of it.
+// newCapability returns a random capability of 130 bits, and its hash, which is stored.
 func newCapability() (text string, hash []byte) {
 	text = rand.Text()
-	return text, hashOf(text)
+	return text, hashCapability(text)
 }
 
-func hashOf(capability string) []byte {
+func hashCapability(capability string) []byte {
 	sum := sha256.Sum256([]byte(capability))
 	return sum[:]
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// AttachmentError says what is wrong with an attachment in a call's arguments.
+// AttachmentError reports an invalid attachment in a call's arguments.
 type AttachmentError struct {
 	Pointer  string // RFC 6901, in the arguments
 	Expected string
@@ -24,39 +24,40 @@ type AttachmentError struct {
 
 func (e *AttachmentError) Error() string { return "arguments " + e.Pointer + ": " + e.Expected }
 
-func wrong(i int, member, format string, args ...any) error {
+func newAttachmentError(i int, member, format string, args ...any) error {
 	return &AttachmentError{Pointer: "/" + Member + "/" + strconv.Itoa(i) + member, Expected: fmt.Sprintf(format, args...)}
 }
 
-// Freeze makes of the attachments in a call's arguments what the skill's server gets: for each its name, type, size,
-// SHA-256 and a URL that lives once the call was claimed; only those of them that the tool's schema takes. All other
-// bytes stay as they are. Arguments without attachments are returned as they are, with no files.
-//
-// Arguments are clean (see call.CleanArguments). The call has files once they were recorded. Errors: *[AttachmentError].
+// Freeze rewrites the attachments in a call's arguments for the skill's server: each gets its name, type, size, SHA-256 and a
+// URL that works once the call is claimed. It leaves out members that the tool's schema does not accept. All other bytes stay
+// the same. The arguments must be clean (see call.CleanArguments). The caller records the returned files with [Record]. Errors:
+// *[AttachmentError].
 func (s *Service) Freeze(ctx context.Context, owner Owner, callID uuid.UUID, schema, arguments json.RawMessage) (json.RawMessage, []Attached, error) {
 	found, err := findAttachments(arguments)
-	if err != nil || !found.ours() {
+	if err != nil || !found.hasFiles() {
 		return arguments, nil, err
 	}
 	if len(found.elements) > MaxAttached {
 		return nil, nil, &AttachmentError{"/" + Member, fmt.Sprintf("want at most %d files", MaxAttached)}
 	}
-	files, err := s.named(ctx, owner, found.elements)
+	files, err := s.readNamedFiles(ctx, owner, found.elements)
 	if err != nil {
 		return nil, nil, err
 	}
-	takes := takenMembers(schema)
+	takes := acceptedMembers(schema)
 	attached := make([]Attached, len(found.elements))
-	var value bytes.Buffer
+	value := bytes.NewBufferString("[")
 	for i, e := range found.elements {
-		if attached[i], err = s.attach(ctx, i, e, files); err != nil {
+		if attached[i], err = s.checkAttachment(ctx, i, e, files); err != nil {
 			return nil, nil, err
 		}
 		capability, hash := newCapability()
 		attached[i].capabilityHash = hash
 		url := s.PublicURL + downloadPath + callID.String() + "/" + attached[i].FileID.String() + "/" + capability
-		value.WriteByte(separator(i))
-		if err := writeElement(&value, &attached[i], url, e, takes); err != nil {
+		if i > 0 {
+			value.WriteByte(',')
+		}
+		if err := writeElement(value, &attached[i], url, e, takes); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -65,26 +66,16 @@ func (s *Service) Freeze(ctx context.Context, owner Owner, callID uuid.UUID, sch
 	return frozen, attached, nil
 }
 
-func separator(i int) byte {
-	if i == 0 {
-		return '['
-	}
-	return ','
-}
-
-// named reads the files that elements name, of one owner.
-func (s *Service) named(ctx context.Context, owner Owner, elements []element) (map[uuid.UUID]File, error) {
+// readNamedFiles reads the owner's files that the elements name.
+func (s *Service) readNamedFiles(ctx context.Context, owner Owner, elements []element) (map[uuid.UUID]File, error) {
 	ids := make([]uuid.UUID, 0, len(elements))
 	for i := range elements {
 		if id, err := uuid.Parse(elements[i].fileID); err == nil {
 			ids = append(ids, id)
 		}
 	}
-	rows, err := s.Pool.Query(ctx, `SELECT `+fileColumns+` FROM files WHERE`+owned+` AND id = ANY($3)`,
+	rows, _ := s.Pool.Query(ctx, `SELECT `+fileColumns+` FROM files WHERE`+ownedBy+` AND id = ANY($3)`,
 		owner.AgentID, postgres.OrNull(owner.PrincipalID), ids)
-	if err != nil {
-		return nil, fmt.Errorf("read attached files: %w", err)
-	}
 	list, err := pgx.CollectRows(rows, scanFile)
 	if err != nil {
 		return nil, fmt.Errorf("read attached files: %w", err)
@@ -98,48 +89,48 @@ func (s *Service) named(ctx context.Context, owner Owner, elements []element) (m
 
 const expectedFile = "want the id of a file that this agent uploaded, as POST /api/v1/files/presign-upload gives it"
 
-// attach checks one attachment.
-func (s *Service) attach(ctx context.Context, i int, e element, files map[uuid.UUID]File) (Attached, error) {
+// checkAttachment validates one attachment.
+func (s *Service) checkAttachment(ctx context.Context, i int, e element, files map[uuid.UUID]File) (Attached, error) {
 	id, err := uuid.Parse(e.fileID)
 	f, known := files[id]
 	switch {
 	case err != nil || !known:
-		return Attached{}, wrong(i, "/file_id", expectedFile)
+		return Attached{}, newAttachmentError(i, "/file_id", expectedFile)
 	case f.UploadedAt == nil:
-		return Attached{}, wrong(i, "/file_id", "want a file that was uploaded; this one was announced, and has yet to be")
+		return Attached{}, newAttachmentError(i, "/file_id", "want an uploaded file; this one was only announced")
 	case f.Size > s.MaxSize:
-		return Attached{}, wrong(i, "/file_id", "want a file of at most %d bytes; this one has %d", s.MaxSize, f.Size)
+		return Attached{}, newAttachmentError(i, "/file_id", "want a file of at most %d bytes; this one has %d", s.MaxSize, f.Size)
 	}
-	there, err := s.there(ctx, f.object, f.Size)
+	there, err := s.objects.hasObject(ctx, f.object, f.Size)
 	if err != nil {
 		return Attached{}, err
 	}
 	if !there {
-		s.Logger.Error("an uploaded file is not in storage", "file", f.ID)
-		return Attached{}, wrong(i, "/file_id", "want a file whose content is still stored; upload it again")
+		s.Logger.Error("uploaded file missing in storage", "file", f.ID)
+		return Attached{}, newAttachmentError(i, "/file_id", "want a file whose content is still stored; upload it again")
 	}
 	a := Attached{FileID: f.ID, Filename: f.Filename, ContentType: f.ContentType, Size: f.Size, SHA256: [32]byte(f.SHA256), object: f.object}
 	if e.filename != nil {
 		a.Filename = *e.filename
 	}
 	if err := checkFilename(a.Filename); err != nil {
-		return a, atMember(i, err)
+		return a, locateError(i, err)
 	}
 	if e.contentType != nil {
 		a.ContentType = *e.contentType
 	}
 	a.ContentType, err = s.checkType(a.ContentType)
-	return a, atMember(i, err)
+	return a, locateError(i, err)
 }
 
-func atMember(i int, err error) error {
+func locateError(i int, err error) error {
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		return wrong(i, "/"+refused.Field, "%s", refused.Expected)
+		return newAttachmentError(i, "/"+refused.Field, "%s", refused.Expected)
 	}
 	return err
 }
 
-// writeElement writes what a server gets of a file: ours first, then what else the agent said of it, byte for byte.
+// writeElement writes the server's form of an attachment: our members first, then the agent's other members, byte for byte.
 func writeElement(to *bytes.Buffer, a *Attached, url string, e element, takes func(string) bool) error {
 	members := []struct {
 		name  string
@@ -172,6 +163,6 @@ func writeElement(to *bytes.Buffer, a *Attached, url string, e element, takes fu
 	if err := encoder.WriteToken(jsontext.EndObject); err != nil {
 		return err
 	}
-	to.Truncate(len(bytes.TrimRight(to.Bytes(), "\n"))) // which the encoder puts after each value
+	to.Truncate(len(bytes.TrimRight(to.Bytes(), "\n"))) // the encoder ends each value with a newline
 	return nil
 }

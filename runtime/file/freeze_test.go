@@ -61,7 +61,7 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// What is not about files goes as it is.
+// Arguments without attachments stay the same.
 func TestNotFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,8 +77,8 @@ func TestNotFiles(t *testing.T) {
 	}
 }
 
-// A schema that lists what an attachment may have, and takes no more, gets no more.
-func TestTakenMembers(t *testing.T) {
+// An attachment gets only the members that the schema accepts.
+func TestAcceptedMembers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.uploaded(announcement(""), "content")
@@ -115,7 +115,7 @@ func TestTakenMembers(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a file is said where it is, and nothing of what is somebody else's.
+// An error names the attachment's member, and says nothing about files of others.
 func TestFreezeRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *file.Config) { c.Types = []string{"text/plain"} })
@@ -244,7 +244,7 @@ func TestDownload(t *testing.T) {
 	}
 }
 
-// What is stored is compared with what was attached, whenever it is read.
+// Stored content is compared with the attached SHA-256 on each read.
 func TestChangedContent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -18,27 +18,22 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
-	"gocloud.dev/blob/fileblob"
 
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/runtime/file"
+	"github.com/holdpoint/holdpoint/runtime/runtimetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = worldtest.Check
 
 // world is a file service behind a server, with a folder as its store.
 type world struct {
 	t      *testing.T
-	db     *postgres.DB
+	db     *worldtest.DB
 	folder string
 	files  *file.Service
 	server *httptest.Server
@@ -50,13 +45,11 @@ type world struct {
 
 func newWorld(t *testing.T, change ...func(*file.Config)) *world {
 	t.Helper()
-	w := &world{t: t, db: postgrestest.New(t), folder: t.TempDir(), owner: file.Owner{AgentID: uuid.New()}, open: map[uuid.UUID]bool{}}
-	bucket, err := fileblob.OpenBucket(w.folder, &fileblob.Options{Metadata: fileblob.MetadataDontWrite, NoTempDir: true})
-	check(t, err)
+	w := &world{t: t, db: worldtest.NewDB(t), folder: t.TempDir(), owner: file.Owner{AgentID: uuid.New()}, open: map[uuid.UUID]bool{}}
 	mux := http.NewServeMux()
 	w.server = httptest.NewServer(mux)
 	cfg := file.Config{
-		Pool: w.db.Pool(), Bucket: bucket, PublicURL: w.server.URL, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
+		Pool: w.db.Pool(), Bucket: runtimetest.NewBucket(t, w.folder), PublicURL: w.server.URL, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
 		Open: func(_ context.Context, id uuid.UUID) (bool, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -66,6 +59,7 @@ func newWorld(t *testing.T, change ...func(*file.Config)) *world {
 	for _, f := range change {
 		f(&cfg)
 	}
+	var err error
 	w.files, err = file.New(cfg)
 	check(t, err)
 	w.files.Mount(mux)
@@ -93,7 +87,7 @@ func (w *world) presign(a file.Announcement) file.Presigned {
 	return p
 }
 
-// answer is a response, read whole.
+// answer is a response with its body.
 type answer struct {
 	status int
 	header http.Header
@@ -120,7 +114,7 @@ func (w *world) put(url, content string, header ...string) answer {
 	return w.do(http.MethodPut, url, bytes.NewReader([]byte(content)), header...)
 }
 
-// uploaded is a file with some content.
+// uploaded uploads a file with some content.
 func (w *world) uploaded(a file.Announcement, content string) uuid.UUID {
 	w.t.Helper()
 	a.Size = int64(len(content))
@@ -131,7 +125,7 @@ func (w *world) uploaded(a file.Announcement, content string) uuid.UUID {
 	return p.File.ID
 }
 
-// attach makes a call with arguments, as package call does, and returns what its server gets.
+// attach makes a call with arguments, as package call does, and returns the arguments for its server.
 func (w *world) attach(callID uuid.UUID, schema, arguments string) (json.RawMessage, []file.Attached) {
 	w.t.Helper()
 	frozen, files, err := w.files.Freeze(w.t.Context(), w.owner, callID, json.RawMessage(schema), json.RawMessage(arguments))
@@ -167,13 +161,7 @@ func sumOf(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (w *world) moveClock(by string) {
-	w.t.Helper()
-	_, err := w.db.Pool().Exec(w.t.Context(), `UPDATE clock_offset SET value = $1::text::interval`, by)
-	check(w.t, err)
-}
-
-// objects are what is in the store.
+// objects lists the objects in the store.
 func (w *world) objects() []string {
 	w.t.Helper()
 	entries, err := os.ReadDir(w.folder)
@@ -183,12 +171,4 @@ func (w *world) objects() []string {
 		names = append(names, e.Name())
 	}
 	return names
-}
-
-// noted counts the objects that the database knows of.
-func (w *world) noted() int {
-	w.t.Helper()
-	var n int
-	check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT count(*) FROM file_objects`).Scan(&n))
-	return n
 }

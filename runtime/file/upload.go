@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -23,29 +24,24 @@ const (
 	uploadPath   = "/files/upload/"
 	downloadPath = "/files/"
 
-	// How long one upload, or one download, may take.
+	// Time limits of one upload and one download.
 	uploadLimit   = 30 * time.Minute
 	downloadLimit = time.Hour
 )
 
-// Mount adds the addresses that are known only to whom they were given. No credential opens them, and none is needed.
+// Mount adds the routes of uploads and downloads. Their URLs contain capabilities; no credential is needed.
 func (s *Service) Mount(mux *http.ServeMux) {
-	mux.HandleFunc("PUT "+uploadPath+"{capability}", s.upload)
-	mux.HandleFunc("GET "+downloadPath+"{call}/{file}/{capability}", s.download)
+	mux.HandleFunc("PUT "+uploadPath+"{capability}", s.handleUpload)
+	mux.HandleFunc("GET "+downloadPath+"{call}/{file}/{capability}", s.handleDownload)
 }
 
-// upload takes the content of an announced file.
-//
-//	201  it is stored; the body says how large it is, and its SHA-256
-//	404  nothing was announced here, or its time is up
-//	409  it was uploaded before
-//	413  larger than announced
-//	415  another Content-Type than announced, or a Content-Encoding
-//	422  shorter than announced, or with another SHA-256; it may be tried again
-func (s *Service) upload(w http.ResponseWriter, r *http.Request) {
+// handleUpload stores the content of an announced file. It answers 201 with size and SHA-256; 404 for an unknown or expired
+// URL; 409 if the file has its content; 413 if the content is larger than announced; 415 for another Content-Type, or any
+// Content-Encoding; and 422 if the content is shorter or has another SHA-256, in which case the upload may be repeated.
+func (s *Service) handleUpload(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), uploadLimit)
 	defer cancel()
-	f, err := s.awaited(ctx, r.PathValue("capability"))
+	f, err := s.findAnnounced(ctx, r.PathValue("capability"))
 	if errors.Is(err, ErrNotFound) {
 		s.Failures.Refuse(ctx, authfail.Files)
 	}
@@ -53,22 +49,19 @@ func (s *Service) upload(w http.ResponseWriter, r *http.Request) {
 		err = checkUpload(r, f)
 	}
 	if err == nil {
-		f, err = s.receive(ctx, w, r, f)
+		f, err = s.storeUpload(ctx, w, r, f)
 	}
 	if err != nil {
-		s.refuse(w, r, err)
+		s.writeProblem(w, r, err)
 		return
 	}
-	s.say(w, http.StatusCreated, "application/json", receipt{f.ID, f.Size, hex.EncodeToString(f.SHA256)})
+	s.writeJSON(w, http.StatusCreated, "application/json", uploadReceipt{f.ID, f.Size, hex.EncodeToString(f.SHA256)})
 }
 
-// awaited finds the file that may be uploaded with a capability.
-func (s *Service) awaited(ctx context.Context, capability string) (File, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT `+fileColumns+` FROM files WHERE upload_hash = $1
-		AND (uploaded_at IS NOT NULL OR upload_until > holdpoint_now())`, hashOf(capability))
-	if err != nil {
-		return File{}, fmt.Errorf("find announced file: %w", err)
-	}
+// findAnnounced returns the file that may be uploaded with a capability.
+func (s *Service) findAnnounced(ctx context.Context, capability string) (File, error) {
+	rows, _ := s.Pool.Query(ctx, `SELECT `+fileColumns+` FROM files WHERE upload_hash = $1
+		AND (uploaded_at IS NOT NULL OR upload_until > holdpoint_now())`, hashCapability(capability))
 	f, err := collectFile(rows, uuid.Nil)
 	if err == nil && f.UploadedAt != nil {
 		err = ErrUploaded
@@ -76,7 +69,7 @@ func (s *Service) awaited(ctx context.Context, capability string) (File, error) 
 	return f, err
 }
 
-// checkUpload compares what a request says of its body with what was announced.
+// checkUpload compares a request's headers with the announcement.
 func checkUpload(r *http.Request, f File) error {
 	if declared := r.Header.Get("Content-Type"); declared != "" {
 		media, _, err := mime.ParseMediaType(declared)
@@ -90,35 +83,35 @@ func checkUpload(r *http.Request, f File) error {
 	}
 	switch {
 	case r.ContentLength > f.Size:
-		return tooLarge(f.Size)
+		return newTooLargeError(f.Size)
 	case r.ContentLength >= 0 && r.ContentLength < f.Size:
 		return &RefusedError{Invalid, "content", fmt.Sprintf("want %d bytes, as announced", f.Size)}
 	}
 	return nil
 }
 
-func tooLarge(size int64) error {
+func newTooLargeError(size int64) error {
 	return &RefusedError{TooLarge, "content", fmt.Sprintf("want %d bytes, as announced, and no more", size)}
 }
 
-// receive streams the body into the store. Of uploads at the same time the first that ends is the one.
-func (s *Service) receive(ctx context.Context, w http.ResponseWriter, r *http.Request, f File) (File, error) {
-	o, err := s.put(ctx, f.ID, http.MaxBytesReader(w, r.Body, f.Size), f.Size)
+// storeUpload streams the body into the store. Of several uploads at once, the first to finish wins.
+func (s *Service) storeUpload(ctx context.Context, w http.ResponseWriter, r *http.Request, f File) (File, error) {
+	o, err := s.objects.putObject(ctx, f.ID, http.MaxBytesReader(w, r.Body, f.Size), f.Size)
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
-		err = tooLarge(f.Size)
+		err = newTooLargeError(f.Size)
 	}
 	if err == nil && f.declared != nil && [32]byte(f.declared) != o.sum {
 		err = &RefusedError{Invalid, "sha256", "the content has another SHA-256 than was announced"}
 	}
 	if err == nil {
-		err = s.uploaded(ctx, f, o)
+		err = s.recordUpload(ctx, f, o)
 	}
 	if err != nil {
-		// Whoever waits is told first; what stays if this fails is swept away later.
+		// If this fails, the sweep job deletes the object.
 		drop, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		if dropErr := s.drop(drop, o.object); dropErr != nil {
-			s.Logger.Warn("an upload that failed left something behind", "file", f.ID, "error", dropErr)
+		if dropErr := s.objects.dropObject(drop, o.object); dropErr != nil {
+			s.Logger.Warn("object of a failed upload not deleted", "file", f.ID, "error", dropErr)
 		}
 		return f, err
 	}
@@ -126,8 +119,8 @@ func (s *Service) receive(ctx context.Context, w http.ResponseWriter, r *http.Re
 	return f, nil
 }
 
-// uploaded makes an object the content of its file, unless it has one.
-func (s *Service) uploaded(ctx context.Context, f File, o stored) error {
+// recordUpload makes an object the content of its file, unless the file has one.
+func (s *Service) recordUpload(ctx context.Context, f File, o storedObject) error {
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `UPDATE files SET uploaded_at = holdpoint_now(), object = $2, sha256 = $3
 			WHERE id = $1 AND uploaded_at IS NULL`, f.ID, o.object, o.sum[:])
@@ -149,36 +142,29 @@ func (s *Service) uploaded(ctx context.Context, f File, o stored) error {
 			by = audit.Person(f.Owner.PrincipalID)
 		}
 		return audit.Write(ctx, tx, audit.Event{
-			Actor: by, Action: "file.uploaded", Subject: f.ID,
+			Actor: by, Action: audit.FileUploaded, Subject: f.ID,
 			Data: map[string]any{"size": f.Size, "sha256": hex.EncodeToString(o.sum[:])},
 		})
 	})
 	if err != nil {
-		return fmt.Errorf("keep uploaded file %s: %w", f.ID, err)
+		return fmt.Errorf("record upload of file %s: %w", f.ID, err)
 	}
 	return nil
 }
 
-type receipt struct {
+type uploadReceipt struct {
 	FileID uuid.UUID `json:"file_id"`
 	Size   int64     `json:"size"`
 	SHA256 string    `json:"sha256"`
 }
 
-type problem struct {
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
-}
-
-// refuse answers with a problem (RFC 9457).
-func (s *Service) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	status, code, detail := http.StatusInternalServerError, "internal", "something went wrong here; the server's log says what"
+// writeProblem answers with a problem document (RFC 9457).
+func (s *Service) writeProblem(w http.ResponseWriter, r *http.Request, err error) {
+	status, code, detail := http.StatusInternalServerError, "internal", fault.InternalText
 	var refused *RefusedError
 	switch {
 	case errors.Is(err, ErrNotFound):
-		status, code, detail = http.StatusNotFound, "not_found", "nothing is expected at this address, or its time is up"
+		status, code, detail = http.StatusNotFound, "not_found", "the upload URL is unknown or has expired"
 	case errors.Is(err, ErrUploaded):
 		status, code, detail = http.StatusConflict, "already_uploaded", "the file was uploaded before"
 	case errors.As(err, &refused):
@@ -187,12 +173,17 @@ func (s *Service) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case r.Context().Err() != nil:
 		s.Logger.Debug("upload broke off", "error", err)
 	default:
-		s.Logger.Error("take upload", "error", err)
+		s.Logger.Error("store upload", "error", err)
 	}
-	s.say(w, status, "application/problem+json", problem{http.StatusText(status), status, code, detail})
+	s.writeJSON(w, status, "application/problem+json", struct {
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Code   string `json:"code"`
+		Detail string `json:"detail"`
+	}{http.StatusText(status), status, code, detail})
 }
 
-func (s *Service) say(w http.ResponseWriter, status int, contentType string, what any) {
+func (s *Service) writeJSON(w http.ResponseWriter, status int, contentType string, what any) {
 	body, err := json.Marshal(what)
 	if err != nil {
 		s.Logger.Error("answer upload", "error", err)
@@ -206,7 +197,7 @@ func (s *Service) say(w http.ResponseWriter, status int, contentType string, wha
 	_, _ = w.Write(body) // the client may be gone
 }
 
-// Status is the HTTP status of a reason, and its stable code.
+// Status returns the HTTP status and the stable code of a reason.
 func (r Reason) Status() (status int, code string) {
 	switch r {
 	case TooLarge:

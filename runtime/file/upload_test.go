@@ -43,7 +43,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// What is refused leaves nothing in the store, and may be tried again.
+// A refused upload leaves nothing in the store, and may be repeated.
 func TestUploadRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -70,8 +70,8 @@ func TestUploadRefused(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", name, got.status, got.body, c.status)
 		}
 	}
-	if left := w.objects(); len(left) > 0 || w.noted() > 0 {
-		t.Errorf("left in the store: %v, noted: %d", left, w.noted())
+	if left := w.objects(); len(left) > 0 || w.db.Count("file_objects") > 0 {
+		t.Errorf("left in the store: %v, noted: %d", left, w.db.Count("file_objects"))
 	}
 	for _, capability := range []string{"", "x", strings.Repeat("A", 26), p.File.ID.String()} {
 		if got := w.put(w.server.URL+"/files/upload/"+capability, content); got.status != http.StatusNotFound {
@@ -90,13 +90,13 @@ func TestUploadTooLate(t *testing.T) {
 	if until := p.ExpiresAt.Sub(p.File.CreatedAt); until > 15*time.Minute || until < 14*time.Minute {
 		t.Errorf("lifetime: %v", until)
 	}
-	w.moveClock("16 minutes")
+	w.db.MoveClock("16 minutes")
 	if got := w.put(p.UploadURL, "late"); got.status != http.StatusNotFound {
 		t.Errorf("upload after its time: %d", got.status)
 	}
 }
 
-// Of uploads at the same time one is the file, and the others leave nothing.
+// Of uploads at the same time one becomes the file, and the others leave nothing.
 func TestUploadsRace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -137,8 +137,8 @@ func TestUploadsRace(t *testing.T) {
 	if want := sumOf("content " + string(byte('0'+created))); sumHex(f.SHA256) != want {
 		t.Errorf("SHA-256 %x, want that of upload %d", f.SHA256, created)
 	}
-	if left := w.objects(); len(left) != 1 || w.noted() != 1 {
-		t.Errorf("in the store: %v, noted: %d", left, w.noted())
+	if left := w.objects(); len(left) != 1 || w.db.Count("file_objects") != 1 {
+		t.Errorf("in the store: %v, noted: %d", left, w.db.Count("file_objects"))
 	}
 }
 
@@ -184,7 +184,7 @@ func TestAnnouncementsRefused(t *testing.T) {
 	}
 }
 
-// An agent cannot fill the store with what it never uses.
+// An agent cannot fill the store with unattached files.
 func TestTooMany(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -215,22 +215,22 @@ func TestSweep(t *testing.T) {
 		return err == nil
 	}
 	check(t, w.files.Sweep(t.Context()))
-	if !there(kept) || !there(unused) || !there(expired) || w.noted() != 3 {
+	if !there(kept) || !there(unused) || !there(expired) || w.db.Count("file_objects") != 3 {
 		t.Error("swept too early")
 	}
-	w.moveClock("50 minutes")
+	w.db.MoveClock("50 minutes")
 	check(t, w.files.Sweep(t.Context()))
-	if !there(kept) || !there(unused) || there(expired) || w.noted() != 3 {
+	if !there(kept) || !there(unused) || there(expired) || w.db.Count("file_objects") != 3 {
 		t.Error("after 50 minutes: want gone what was not uploaded, and nothing else")
 	}
-	w.moveClock("70 minutes")
+	w.db.MoveClock("70 minutes")
 	check(t, w.files.Sweep(t.Context()))
-	if w.noted() != 2 {
-		t.Errorf("after 70 minutes: %d objects, want gone what broke off", w.noted())
+	if w.db.Count("file_objects") != 2 {
+		t.Errorf("after 70 minutes: %d objects, want gone what broke off", w.db.Count("file_objects"))
 	}
-	w.moveClock("25 hours")
+	w.db.MoveClock("25 hours")
 	check(t, w.files.Sweep(t.Context()))
-	if !there(kept) || there(unused) || w.noted() != 1 || len(w.objects()) != 1 {
+	if !there(kept) || there(unused) || w.db.Count("file_objects") != 1 || len(w.objects()) != 1 {
 		t.Errorf("after a day: %v", w.objects())
 	}
 }

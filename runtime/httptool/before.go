@@ -16,7 +16,8 @@ const (
 	maxBeforeTime = 5 * time.Second
 )
 
-// Before implements [tool.Source]: one GET, and its redirects within the origin.
+// Before implements [tool.Previewer]: one GET, and its redirects within the origin. Its reply becomes the state that reviewers compare with
+// the call.
 func (s *Source) Before(ctx context.Context, server tool.Server, request tool.CallRequest) (*tool.State, error) {
 	b, err := openapi.ReadBinding(request.Definition)
 	switch {
@@ -25,7 +26,7 @@ func (s *Source) Before(ctx context.Context, server tool.Server, request tool.Ca
 	case b.Preview == nil || server.API == nil || !server.API.Preview:
 		return nil, nil
 	case !openapi.IsSafeMethod(b.Preview.Method):
-		return nil, failed(tool.ProtocolFailure, nil, "skill %s: its preview is not a request that only reads", server.Skill)
+		return nil, newFailure(tool.ProtocolFailure, nil, "skill %s: its preview is not a request that only reads", server.Skill)
 	}
 	out, err := buildRequest(server, request, b.Preview)
 	if err != nil {
@@ -47,12 +48,7 @@ func (s *Source) Before(ctx context.Context, server tool.Server, request tool.Ca
 		failure.Effect, failure.Exchange = tool.EffectNone, x.measured
 		return nil, failure
 	}
-	return x.buildState(got), nil
-}
-
-// buildState turns a reply into the state that reviewers compare with the call.
-func (x *exchange) buildState(got *reply) *tool.State {
-	state := &tool.State{Request: x.request.shown(), Status: got.status, Body: got.body, Cut: got.cut}
+	state := &tool.State{Request: x.request.showMasked(), Status: got.status, Body: got.body, Cut: got.cut}
 	media, parameters, err := mime.ParseMediaType(got.header.Get("Content-Type"))
 	if err != nil {
 		media = ""
@@ -63,5 +59,5 @@ func (x *exchange) buildState(got *reply) *tool.State {
 	} else {
 		state.Body = x.maskBytes(got.body)
 	}
-	return state
+	return state, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -43,7 +44,11 @@ func (o *outboundRequest) putBody(b *openapi.Binding, args *arguments) error {
 	case openapi.BodyJSON:
 		o.body = raw
 		if !whole {
-			o.body = encodeJSONBody(entries)
+			o.body = []byte{'{'} // the arguments stay byte for byte
+			for _, e := range entries {
+				o.body = rawjson.AppendMember(o.body, e.Name, e.raw)
+			}
+			o.body = append(o.body, '}')
 		}
 		o.media = cmp.Or(o.media, "application/json")
 	case openapi.BodyForm:
@@ -72,40 +77,28 @@ func (o *outboundRequest) putBody(b *openapi.Binding, args *arguments) error {
 func readEntries(body *openapi.Body, args *arguments) (raw json.RawMessage, whole bool, entries []entry, err error) {
 	if body.Arg == "" {
 		for _, f := range body.Fields {
-			value, ok := args.take(f.Arg)
+			value, ok := args.takeArgument(f.Arg)
 			if ok && (body.Kind == openapi.BodyJSON || string(bytes.TrimSpace(value)) != "null") {
 				entries = append(entries, entry{f, value})
 			}
 		}
 		return nil, false, entries, nil
 	}
-	if raw, whole = args.take(body.Arg); !whole || body.Kind != openapi.BodyForm && body.Kind != openapi.BodyMultipart {
+	if raw, whole = args.takeArgument(body.Arg); !whole || body.Kind != openapi.BodyForm && body.Kind != openapi.BodyMultipart {
 		return raw, whole, nil, nil
 	}
 	if jsontext.Value(raw).Kind() != '{' {
 		return nil, false, nil, badArgument(body.Arg, "has to be an object: its members are the fields of the form")
 	}
-	err = forEachMember(raw, func(name string, member json.RawMessage) error {
-		if string(member) != "null" {
-			entries = append(entries, entry{openapi.Field{Arg: body.Arg, Name: name, Explode: true}, member})
+	for m, err := range rawjson.Members(raw) {
+		if err != nil {
+			return nil, false, nil, err
 		}
-		return nil
-	})
-	return raw, true, entries, err
-}
-
-// encodeJSONBody joins the arguments byte for byte.
-func encodeJSONBody(entries []entry) []byte {
-	body := []byte{'{'}
-	for i, e := range entries {
-		if i > 0 {
-			body = append(body, ',')
+		if string(m.Value) != "null" {
+			entries = append(entries, entry{openapi.Field{Arg: body.Arg, Name: m.Name(), Explode: true}, json.RawMessage(m.Value)})
 		}
-		body = append(body, tool.Quote(e.Name)...)
-		body = append(body, ':')
-		body = append(body, e.raw...)
 	}
-	return append(body, '}')
+	return raw, true, entries, nil
 }
 
 // encodeForm encodes a form. Without a style, objects are encoded as JSON, also in lists.
@@ -145,16 +138,16 @@ func quoteObjects(raw json.RawMessage) (json.RawMessage, error) {
 		return tool.Quote([]byte(raw)), nil
 	case '[':
 		list := []byte{'['}
-		err := forEachElement(raw, func(element json.RawMessage) error {
+		elements, err := readList(raw)
+		for i, element := range elements {
 			if kind := jsontext.Value(element).Kind(); kind == '{' || kind == '[' {
 				element = tool.Quote([]byte(element))
 			}
-			if len(list) > 1 {
+			if i > 0 {
 				list = append(list, ',')
 			}
 			list = append(list, element...)
-			return nil
-		})
+		}
 		return append(list, ']'), err
 	default:
 		return raw, nil
@@ -173,8 +166,8 @@ func encodeMultipart(entries []entry, media string) ([]byte, string, error) {
 		left := maxWritten
 		values := []json.RawMessage{e.raw}
 		if jsontext.Value(e.raw).Kind() == '[' {
-			values = nil
-			if err := forEachElement(e.raw, func(raw json.RawMessage) error { values = append(values, raw); return nil }); err != nil {
+			var err error
+			if values, err = readList(e.raw); err != nil {
 				return nil, "", err
 			}
 		}

@@ -17,8 +17,6 @@ import (
 // methodCall is the method of calls for package oauthclient.
 const methodCall = "tools/call"
 
-var _ tool.Source = (*Source)(nil)
-
 // exchange is one call, from its arguments to its result.
 type exchange struct {
 	source   *Source
@@ -35,7 +33,7 @@ type exchange struct {
 	stay     bool  // do not follow redirects to other origins
 }
 
-// Call implements [tool.Source]. It repeats a request if no byte of it was written, and after a 401 if there is a better token. For an
+// Call implements [tool.Source]. It repeats a request if none of its bytes was written, and after a 401 if there is a better token. For an
 // argument that cannot be sent it returns an error result.
 func (s *Source) Call(ctx context.Context, server tool.Server, request tool.CallRequest) (tool.Result, error) {
 	if request.Timeout > 0 {
@@ -44,7 +42,7 @@ func (s *Source) Call(ctx context.Context, server tool.Server, request tool.Call
 		defer cancel()
 	}
 	x := &exchange{source: s, ctx: ctx, server: server, call: request, auth: s.authorizerFor(server), limit: s.config.Limits.ResultBytes}
-	result, failure := x.run()
+	result, failure := x.runCall()
 	if failure != nil {
 		skillauth.Hide(failure, x.secrets...)
 		failure.Exchange = x.measured
@@ -54,7 +52,7 @@ func (s *Source) Call(ctx context.Context, server tool.Server, request tool.Call
 	return result, nil
 }
 
-func (x *exchange) run() (tool.Result, *tool.Failure) {
+func (x *exchange) runCall() (tool.Result, *tool.Failure) {
 	var err error
 	x.runStep(stepResolve, func() error {
 		var base string
@@ -68,7 +66,7 @@ func (x *exchange) run() (tool.Result, *tool.Failure) {
 	}
 	var failure *tool.Failure
 	x.runStep(stepCredentials, func() error {
-		if err = x.request.authenticate(x.server, x.call.Caller); err != nil {
+		if err = x.request.addCredentials(x.server, x.call.Caller); err != nil {
 			return err
 		}
 		x.secrets = x.request.secretForms()
@@ -124,8 +122,10 @@ type reply struct {
 	note   string   // a note for the reader of the result
 }
 
-// describe names the request in failures, without its arguments.
-func (x *exchange) describe() string { return "skill " + x.server.Skill + ": " + x.request.method }
+// describeRequest names the request in failures, without its arguments.
+func (x *exchange) describeRequest() string {
+	return "skill " + x.server.Skill + ": " + x.request.method
+}
 
 // attempt is one HTTP request: of the call itself, or of a redirect.
 type attempt struct {
@@ -141,7 +141,7 @@ type attempt struct {
 
 // firstAttempt returns the attempt that the arguments resolve to.
 func (x *exchange) firstAttempt() (*attempt, error) {
-	u, err := x.request.target()
+	u, err := x.request.targetURL()
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ type signedAttempt struct {
 
 // signAttempt adds the skill's token to an attempt, unless it goes to another origin.
 func (x *exchange) signAttempt(a *attempt) (*signedAttempt, *tool.Failure) {
-	s := &signedAttempt{attempt: a, request: a.build()}
+	s := &signedAttempt{attempt: a, request: a.newRequest()}
 	if a.crossOrigin || x.auth == nil {
 		return s, nil
 	}
@@ -214,8 +214,8 @@ func (x *exchange) sendAuthorized(a *attempt) (*reply, *tool.Failure) {
 	}
 }
 
-// build returns the HTTP request. Its body is never one that net/http could send a second time.
-func (a *attempt) build() *http.Request {
+// newRequest returns the HTTP request. Its body is never one that net/http could send a second time.
+func (a *attempt) newRequest() *http.Request {
 	r := &http.Request{
 		Method: a.method, URL: a.url, Host: a.host, Header: a.header.Clone(),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

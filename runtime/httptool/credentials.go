@@ -18,9 +18,9 @@ import (
 
 const authorizationHeader = "Authorization"
 
-// authenticate adds the header fields that the skill and Holdpoint set: the skill's headers, its credentials, the caller's headers, and the
+// addCredentials adds the header fields that the skill and Holdpoint set: the skill's headers, its credentials, the caller's headers, and the
 // Content-Type, each overriding those before. An argument that would set one of them is an *argumentError.
-func (o *outboundRequest) authenticate(server tool.Server, caller tool.Caller) error {
+func (o *outboundRequest) addCredentials(server tool.Server, caller tool.Caller) error {
 	if err := o.setSkillHeaders(server.Headers); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (o *outboundRequest) setCredentials(auth *tool.APIAuth, secret string) erro
 	}
 	switch {
 	case auth.Type == tool.APIBearer:
-		o.conceal(secret)
+		o.concealSecret(secret)
 		return o.setHeader(field{name: authorizationHeader, value: "Bearer " + secret, secret: true})
 	case auth.Type == tool.APIBasic:
 		return o.setBasicAuth(auth.Username, secret)
@@ -100,7 +100,7 @@ func (o *outboundRequest) setCredentials(auth *tool.APIAuth, secret string) erro
 		if !isToken(auth.Name) || setting.IsFramingHeader(auth.Name) {
 			return fmt.Errorf("the skill's credentials cannot be the header %s", plain.Line(auth.Name, 100))
 		}
-		o.conceal(secret)
+		o.concealSecret(secret)
 		return o.setHeader(field{name: auth.Name, value: secret, secret: true})
 	case auth.Type == tool.APIKey && auth.In == openapi.InQuery:
 		name := escapeAll(auth.Name)
@@ -109,11 +109,11 @@ func (o *outboundRequest) setCredentials(auth *tool.APIAuth, secret string) erro
 				return conflictError(f.argument, "query parameter", auth.Name)
 			}
 		}
-		o.conceal(secret)
+		o.concealSecret(secret)
 		o.query = append(o.query, field{name: name, value: escapeAll(secret), secret: true})
 		return nil
 	case auth.Type == tool.APIKey && auth.In == openapi.InCookie && isToken(auth.Name):
-		o.conceal(secret) // and setCookie its escaped form
+		o.concealSecret(secret) // and setCookie its escaped form
 		return o.setCookie(auth.Name, escapeCookie(secret))
 	}
 	return fmt.Errorf("credentials of type %q cannot be sent", plain.Line(auth.Type+" "+auth.In, 40))
@@ -125,8 +125,8 @@ func (o *outboundRequest) setBasicAuth(username, password string) error {
 		return errors.New("the skill's user name has a colon, which HTTP's Basic authentication cannot send")
 	}
 	text := base64.StdEncoding.EncodeToString([]byte(username + ":" + password))
-	o.conceal(text)
-	o.conceal(password)
+	o.concealSecret(text)
+	o.concealSecret(password)
 	return o.setHeader(field{name: authorizationHeader, value: "Basic " + text, secret: true})
 }
 
@@ -140,7 +140,7 @@ func (o *outboundRequest) setCookie(name, value string) error {
 			return conflictError(f.argument, "cookie", name)
 		}
 	}
-	o.conceal(value)
+	o.concealSecret(value)
 	o.cookies = append(o.cookies, field{name: name, value: value, secret: true})
 	return nil
 }
@@ -152,8 +152,8 @@ const (
 	minHeaderValue = 12
 )
 
-// conceal masks a credential in answers.
-func (o *outboundRequest) conceal(secret string) {
+// concealSecret masks a credential in answers.
+func (o *outboundRequest) concealSecret(secret string) {
 	if len(secret) >= minSecret {
 		o.secrets = append(o.secrets, secret)
 	}
@@ -165,7 +165,7 @@ func (o *outboundRequest) concealHeader(name, value string) {
 	case "accept", "accept-language", "accept-charset", "user-agent", "content-type", "prefer", "cache-control", "if-match", "if-none-match":
 		return
 	case "authorization":
-		o.conceal(skillauth.Token(value))
+		o.concealSecret(skillauth.Token(value))
 	}
 	for _, secret := range []string{value, skillauth.Token(value)} {
 		if len(secret) >= minHeaderValue {

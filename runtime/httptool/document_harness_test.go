@@ -17,7 +17,7 @@ import (
 //go:embed openapi/testdata/pets.json
 var pets string
 
-// given returns a source with one document, and a skill of it.
+// given returns a source with one document, and a skill that uses it.
 func given(t *testing.T, document string) (*httptool.Source, tool.Server) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(document))

@@ -38,11 +38,7 @@ type validators struct {
 	digest         string // of the document
 }
 
-func newDocumentCache() *documentCache {
-	return &documentCache{reading: make(chan struct{}, 1), made: map[string]*openapi.Definitions{}, fetched: map[string]validators{}}
-}
-
-func (d *documentCache) lock(ctx context.Context) error {
+func (d *documentCache) lockReading(ctx context.Context) error {
 	select {
 	case d.reading <- struct{}{}:
 		return nil
@@ -51,7 +47,7 @@ func (d *documentCache) lock(ctx context.Context) error {
 	}
 }
 
-func (d *documentCache) unlock() { <-d.reading }
+func (d *documentCache) unlockReading() { <-d.reading }
 
 // definitionsKey digests all that definitions depend on.
 func definitionsKey(digest string, server *tool.Server) string {
@@ -63,7 +59,7 @@ func definitionsKey(digest string, server *tool.Server) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (d *documentCache) get(key string) *openapi.Definitions {
+func (d *documentCache) getMade(key string) *openapi.Definitions {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	made := d.made[key]
@@ -73,7 +69,7 @@ func (d *documentCache) get(key string) *openapi.Definitions {
 	return made
 }
 
-func (d *documentCache) put(key string, made *openapi.Definitions, limit int) {
+func (d *documentCache) putMade(key string, made *openapi.Definitions, limit int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.made[key] == nil {
@@ -86,13 +82,13 @@ func (d *documentCache) put(key string, made *openapi.Definitions, limit int) {
 	}
 }
 
-func (d *documentCache) validators(url string) validators {
+func (d *documentCache) getValidators(url string) validators {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.fetched[url]
 }
 
-func (d *documentCache) remember(url string, v validators, limit int) {
+func (d *documentCache) putValidators(url string, v validators, limit int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.fetched) >= 4*limit { // mostly of deleted skills
@@ -101,21 +97,21 @@ func (d *documentCache) remember(url string, v validators, limit int) {
 	d.fetched[url] = v
 }
 
-// definitions returns the definitions of a skill's document from the cache, or makes them.
-func (s *Source) definitions(ctx context.Context, server *tool.Server) (*openapi.Definitions, *tool.Failure) {
-	doc, failure := s.locateDocument(ctx, server)
+// findDefinitions returns the definitions of a skill's document from the cache, or makes them.
+func (s *Source) findDefinitions(ctx context.Context, server *tool.Server) (*openapi.Definitions, *tool.Failure) {
+	doc, failure := s.locateDocument(ctx, server, false)
 	if failure != nil {
 		return nil, failure
 	}
 	key := definitionsKey(doc.digest, server)
-	if made := s.documents.get(key); made != nil {
+	if made := s.documents.getMade(key); made != nil {
 		return made, nil
 	}
-	if err := s.documents.lock(ctx); err != nil {
+	if err := s.documents.lockReading(ctx); err != nil {
 		return nil, documentFailure(ctx, server, err)
 	}
-	defer s.documents.unlock()
-	if made := s.documents.get(key); made != nil { // another request made them in the meantime
+	defer s.documents.unlockReading()
+	if made := s.documents.getMade(key); made != nil { // another request made them in the meantime
 		return made, nil
 	}
 	text, failure := doc.load(ctx)
@@ -126,20 +122,8 @@ func (s *Source) definitions(ctx context.Context, server *tool.Server) (*openapi
 	if err != nil {
 		return nil, documentFailure(ctx, server, err)
 	}
-	s.documents.put(key, made, s.config.Limits.Documents)
+	s.documents.putMade(key, made, s.config.Limits.Documents)
 	return made, nil
-}
-
-// readDocument reads a skill's document without the cache.
-func (s *Source) readDocument(ctx context.Context, server *tool.Server) ([]byte, *tool.Failure) {
-	if server.API.Spec == "" {
-		return s.loadDocument(ctx, server)
-	}
-	text, _, failure := s.fetchDocument(ctx, server.API.Spec, server.PublicHosts, validators{})
-	if failure != nil {
-		failure.Message = "skill " + server.Skill + ": " + failure.Message
-	}
-	return text, failure
 }
 
 // locatedDocument is a document with a known digest.
@@ -148,13 +132,13 @@ type locatedDocument struct {
 	load   func(context.Context) ([]byte, *tool.Failure)
 }
 
-// locateDocument finds the current document of a skill.
-func (s *Source) locateDocument(ctx context.Context, server *tool.Server) (locatedDocument, *tool.Failure) {
+// locateDocument finds the current document of a skill. If fresh is set it is fetched even if it did not change.
+func (s *Source) locateDocument(ctx context.Context, server *tool.Server, fresh bool) (locatedDocument, *tool.Failure) {
 	if server.API.Spec == "" {
 		return locatedDocument{server.API.Document, func(ctx context.Context) ([]byte, *tool.Failure) { return s.loadDocument(ctx, server) }}, nil
 	}
-	known := s.documents.validators(server.API.Spec)
-	if known.digest == "" || s.documents.get(definitionsKey(known.digest, server)) == nil {
+	known := s.documents.getValidators(server.API.Spec)
+	if fresh || known.digest == "" || s.documents.getMade(definitionsKey(known.digest, server)) == nil {
 		known = validators{} // an unchanged document would have to be fetched again
 	}
 	text, now, failure := s.fetchDocument(ctx, server.API.Spec, server.PublicHosts, known)
@@ -162,7 +146,7 @@ func (s *Source) locateDocument(ctx context.Context, server *tool.Server) (locat
 		failure.Message = "skill " + server.Skill + ": " + failure.Message
 		return locatedDocument{}, failure
 	}
-	s.documents.remember(server.API.Spec, now, s.config.Limits.Documents)
+	s.documents.putValidators(server.API.Spec, now, s.config.Limits.Documents)
 	return locatedDocument{now.digest, func(ctx context.Context) ([]byte, *tool.Failure) {
 		if text != nil {
 			return text, nil
@@ -175,14 +159,14 @@ func (s *Source) locateDocument(ctx context.Context, server *tool.Server) (locat
 // loadDocument loads a document that was given by value.
 func (s *Source) loadDocument(ctx context.Context, server *tool.Server) ([]byte, *tool.Failure) {
 	if s.config.Document == nil || server.API.Document == "" {
-		return nil, failed(tool.TransportFailure, nil, "skill %s has no OpenAPI document", server.Skill)
+		return nil, newFailure(tool.TransportFailure, nil, "skill %s has no OpenAPI document", server.Skill)
 	}
 	text, err := s.config.Document(ctx, server.API.Document)
 	if err != nil {
-		return nil, failed(tool.TransportFailure, err, "skill %s: its OpenAPI document cannot be loaded", server.Skill)
+		return nil, newFailure(tool.TransportFailure, err, "skill %s: its OpenAPI document cannot be loaded", server.Skill)
 	}
 	if limit := s.config.Limits.DocumentBytes; int64(len(text)) > limit {
-		return nil, failed(tool.TransportFailure, nil, "skill %s: its OpenAPI document is larger than %d MiB", server.Skill, limit>>20)
+		return nil, newFailure(tool.TransportFailure, nil, "skill %s: its OpenAPI document is larger than %d MiB", server.Skill, limit>>20)
 	}
 	return text, nil
 }
@@ -195,7 +179,7 @@ var errTooManyHops = errors.New("it redirects more than 5 times")
 // fetchDocument reads the document at an operator's URL, unless it matches the known validators. It sends no secrets and no headers of the skill.
 func (s *Source) fetchDocument(ctx context.Context, url string, publicHosts []string, known validators) ([]byte, validators, *tool.Failure) {
 	fail := func(err error, format string, args ...any) ([]byte, validators, *tool.Failure) {
-		return nil, validators{}, failed(tool.TransportFailure, err, "the OpenAPI document cannot be fetched: "+format, args...)
+		return nil, validators{}, newFailure(tool.TransportFailure, err, "the OpenAPI document cannot be fetched: "+format, args...)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -81,7 +81,7 @@ func TestDocumentByURL(t *testing.T) {
 		t.Error("the document changed, and the tool did not")
 	}
 	server.API = &tool.API{Spec: server.API.Spec, Include: []tool.OperationFilter{{Path: "/another"}}}
-	listed(t, source, server) // other settings: what is known is of no use
+	listed(t, source, server) // other settings: the cached definitions do not apply
 	if got := fmt.Sprint(s.answered); got != "[200 304 200 200]" {
 		t.Errorf("answers: %s", got)
 	}
@@ -195,20 +195,6 @@ func TestProbe(t *testing.T) {
 	}
 	if fmt.Sprint(steps) != fmt.Sprint(want) {
 		t.Errorf("%q", steps)
-	}
-}
-
-func TestNothingButTools(t *testing.T) {
-	t.Parallel()
-	source, server := given(t, pets)
-	offers, err := source.Capabilities(t.Context(), server)
-	if err != nil || offers != (tool.Capabilities{Tools: true}) {
-		t.Errorf("%+v, %v", offers, err)
-	}
-	_, err = source.Request(t.Context(), server, tool.Request{Method: "resources/list"})
-	failure, ok := errors.AsType[*tool.Failure](err)
-	if !ok || failure.Kind != tool.JSONRPCError || !strings.Contains(string(failure.RPC), "-32601") {
-		t.Errorf("%+v", err)
 	}
 }
 

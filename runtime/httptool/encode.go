@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 )
 
@@ -39,30 +40,32 @@ type pair struct {
 	name, value string
 }
 
-// flatten reads an argument for a style. No style can encode a list or an object inside another.
-func flatten(argument string, raw json.RawMessage) (flatValue, error) {
+// flattenArgument reads an argument for a style. No style can encode a list or an object inside another.
+func flattenArgument(argument string, raw json.RawMessage) (flatValue, error) {
 	v := flatValue{kind: jsontext.Value(raw).Kind()}
 	switch v.kind {
 	case '[':
-		err := forEachElement(raw, func(element json.RawMessage) error {
+		elements, err := readList(raw)
+		for _, element := range elements {
 			text, ok := scalarText(element)
 			if !ok {
-				return badArgument(argument, "is a list with lists or objects in it; want strings, numbers, true or false")
+				return v, badArgument(argument, "is a list with lists or objects in it; want strings, numbers, true or false")
 			}
 			v.items = append(v.items, text)
-			return nil
-		})
+		}
 		return v, err
 	case '{':
-		err := forEachMember(raw, func(name string, member json.RawMessage) error {
-			text, ok := scalarText(member)
-			if !ok {
-				return badArgument(argument, "is an object with lists or objects in it; want strings, numbers, true or false")
+		for m, err := range rawjson.Members(raw) {
+			if err != nil {
+				return v, err
 			}
-			v.pairs = append(v.pairs, pair{name, text})
-			return nil
-		})
-		return v, err
+			text, ok := scalarText(json.RawMessage(m.Value))
+			if !ok {
+				return v, badArgument(argument, "is an object with lists or objects in it; want strings, numbers, true or false")
+			}
+			v.pairs = append(v.pairs, pair{m.Name(), text})
+		}
+		return v, nil
 	default:
 		v.text, _ = scalarText(raw)
 		return v, nil
@@ -85,45 +88,14 @@ func scalarText(raw json.RawMessage) (string, bool) {
 	}
 }
 
-// forEachElement calls do for the elements of a list in order.
-func forEachElement(raw json.RawMessage, do func(json.RawMessage) error) error {
-	var elements []json.RawMessage
-	if err := json.Unmarshal(raw, &elements); err != nil {
-		return err
-	}
-	for _, element := range elements {
-		if err := do(element); err != nil {
-			return err
-		}
-	}
-	return nil
+// readList returns the elements of a list.
+func readList(raw json.RawMessage) (elements []json.RawMessage, err error) {
+	err = json.Unmarshal(raw, &elements)
+	return elements, err
 }
 
-// forEachMember calls do for the members of an object in order.
-func forEachMember(raw json.RawMessage, do func(name string, member json.RawMessage) error) error {
-	d := jsontext.NewDecoder(bytes.NewReader(raw))
-	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
-		return fmt.Errorf("want an object: %w", err)
-	}
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return err
-		}
-		text := name.String()
-		member, err := d.ReadValue()
-		if err != nil {
-			return err
-		}
-		if err := do(text, json.RawMessage(bytes.Clone(member))); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// texts returns all names and values.
-func (v flatValue) texts() []string {
+// allTexts returns all names and values.
+func (v flatValue) allTexts() []string {
 	switch v.kind {
 	case '[':
 		return v.items
@@ -163,8 +135,8 @@ func pathOperator(style string) (operator, bool) {
 	return operator{}, false
 }
 
-// expand encodes a value as RFC 6570 does.
-func (o operator) expand(name string, v flatValue, explode bool, escape func(string) string) string {
+// expandValue encodes a value as RFC 6570 does.
+func (o operator) expandValue(name string, v flatValue, explode bool, escape func(string) string) string {
 	named := func(text string) string {
 		switch {
 		case !o.named:
@@ -207,7 +179,7 @@ func encodePairs(argument, name, style string, explode bool, raw json.RawMessage
 	if style == openapi.StyleDeepObject {
 		return encodeDeepObject(argument, escapeAll(name), raw, escape, 0, &left)
 	}
-	v, err := flatten(argument, raw)
+	v, err := flattenArgument(argument, raw)
 	if err != nil || v.isEmpty() {
 		return nil, err
 	}
@@ -237,7 +209,7 @@ func encodePairs(argument, name, style string, explode bool, raw json.RawMessage
 		}
 		return pairs, nil
 	}
-	texts := v.texts()
+	texts := v.allTexts()
 	for i := range texts {
 		texts[i] = escape(texts[i])
 	}
@@ -267,14 +239,20 @@ func encodeDeepObject(argument, name string, raw json.RawMessage, escape func(st
 	}
 	switch jsontext.Value(raw).Kind() {
 	case '{':
-		err := forEachMember(raw, below)
-		return pairs, err
+		for m, err := range rawjson.Members(raw) {
+			if err == nil {
+				err = below(m.Name(), json.RawMessage(m.Value))
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return pairs, nil
 	case '[':
-		i := -1
-		err := forEachElement(raw, func(element json.RawMessage) error {
-			i++
-			return below(strconv.Itoa(i), element)
-		})
+		elements, err := readList(raw)
+		for i := 0; i < len(elements) && err == nil; i++ {
+			err = below(strconv.Itoa(i), elements[i])
+		}
 		return pairs, err
 	default:
 		text, _ := scalarText(raw)

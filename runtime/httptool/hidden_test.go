@@ -51,7 +51,7 @@ func TestSecretsBesidesTheBody(t *testing.T) {
 	}
 }
 
-// TestSecretInThePathOfARedirect within the origin is followed, and not told as where bytes came from.
+// TestSecretInThePathOfARedirect: within the origin the redirect is followed, and the URI of the result does not show it.
 func TestSecretInThePathOfARedirect(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {

@@ -31,7 +31,7 @@ type guarded struct {
 	mu       sync.Mutex
 	issued   int
 	revoked  int
-	requests []string // "METHOD token body" of what came to the API
+	requests []string // "METHOD token body" of the requests that the API got
 }
 
 func newGuarded(t testing.TB) *guarded {

@@ -32,8 +32,8 @@ func (o *outboundRequest) formatURL(mask bool) string {
 	return b.String()
 }
 
-// target returns the URL of a request. It refuses any URL outside the base URL.
-func (o *outboundRequest) target() (*url.URL, error) {
+// targetURL returns the URL of a request. It refuses any URL outside the base URL.
+func (o *outboundRequest) targetURL() (*url.URL, error) {
 	text := o.formatURL(false)
 	u, err := url.Parse(text)
 	prefix := strings.TrimSuffix(o.base.EscapedPath(), "/")
@@ -81,8 +81,8 @@ func (o *outboundRequest) httpHeader(version string) http.Header {
 	return header
 }
 
-// shown returns the request for display. In a Cookie header with arguments, only the secret cookies are masked.
-func (o *outboundRequest) shown() tool.Outgoing {
+// showMasked returns the request for display. In a Cookie header with arguments, only the secret cookies are masked.
+func (o *outboundRequest) showMasked() tool.Outgoing {
 	out := tool.Outgoing{Method: o.method, URL: o.formatURL(true), Body: o.body}
 	if o.host != "" {
 		out.Headers = append(out.Headers, tool.OutgoingHeader{Name: "Host", Secret: true})
@@ -97,7 +97,7 @@ func (o *outboundRequest) shown() tool.Outgoing {
 	return out
 }
 
-// Outgoing implements [tool.Source]. It leaves out User-Agent, Host and framing headers. If the skill uses OAuth tokens it shows a secret
+// Outgoing implements [tool.Previewer]. It leaves out User-Agent, Host and framing headers. If the skill uses OAuth tokens it shows a secret
 // Authorization. For an argument that cannot be sent it returns a failure of kind ToolError, where Call returns an error result.
 func (s *Source) Outgoing(server tool.Server, request tool.CallRequest) (*tool.Outgoing, error) {
 	o, err := buildRequest(server, request, nil)
@@ -109,7 +109,7 @@ func (s *Source) Outgoing(server tool.Server, request tool.CallRequest) (*tool.O
 			return nil, unsentFailure(server, err)
 		}
 	}
-	out := o.shown()
+	out := o.showMasked()
 	return &out, nil
 }
 
@@ -129,10 +129,10 @@ func buildRequest(server tool.Server, request tool.CallRequest, preview *openapi
 	if err != nil {
 		return nil, err
 	}
-	if err := o.authenticate(server, request.Caller); err != nil {
+	if err := o.addCredentials(server, request.Caller); err != nil {
 		return nil, err
 	}
-	if _, err := o.target(); err != nil {
+	if _, err := o.targetURL(); err != nil {
 		return nil, err
 	}
 	return o, nil
@@ -144,7 +144,7 @@ func unsentFailure(server tool.Server, err error) *tool.Failure {
 	if isArgumentError(err) {
 		kind = tool.ToolError
 	}
-	return failed(kind, err, "skill %s: nothing was sent: %s", server.Skill, err.Error())
+	return newFailure(kind, err, "skill %s: nothing was sent: %s", server.Skill, err.Error())
 }
 
 func isArgumentError(err error) bool {

@@ -48,7 +48,7 @@ func compareOutgoing(t testing.TB, a *api, s *httptool.Source, server tool.Serve
 		t.Errorf("%s: told %s %s %q,\nsent %s %s %q", r.Arguments, told.Method, told.URL, told.Body, got.method, a.URL+got.uri, got.body)
 	}
 	left := maps.Clone(map[string][]string(got.header))
-	for _, name := range []string{"User-Agent", "Content-Length"} { // what the transport adds
+	for _, name := range []string{"User-Agent", "Content-Length"} { // the transport adds them
 		delete(left, name)
 	}
 	for _, h := range told.Headers {

@@ -23,7 +23,7 @@ func (x *exchange) runSelect(answer jsontext.Value) []block {
 	}
 	ctx, cancel := context.WithTimeout(x.ctx, selection.MaxTime)
 	defer cancel()
-	made, err := x.source.programs.run(ctx, func() ([]byte, error) { return program.Run(ctx, answer) })
+	made, err := x.source.programs.runLimited(ctx, func() ([]byte, error) { return program.Run(ctx, answer) })
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return wholeAnswer(answer, fmt.Sprintf("the skill's select was given up: it has %s, and what the call has left", selection.MaxTime))
@@ -42,9 +42,9 @@ func wholeAnswer(answer jsontext.Value, why string) []block {
 // limiter limits how many functions run at the same time. Its capacity is the limit.
 type limiter chan struct{}
 
-// run waits for a free slot and for the function until ctx is done. An abandoned function keeps its slot until it returns, so the
+// runLimited waits for a free slot and for the function until ctx is done. An abandoned function keeps its slot until it returns, so the
 // limit also holds for programs whose steps take long.
-func (l limiter) run(ctx context.Context, do func() ([]byte, error)) ([]byte, error) {
+func (l limiter) runLimited(ctx context.Context, do func() ([]byte, error)) ([]byte, error) {
 	select {
 	case l <- struct{}{}:
 	case <-ctx.Done():

@@ -12,7 +12,7 @@ func TestLimiterGivesUp(t *testing.T) {
 	b, end := make(limiter, 2), make(chan struct{})
 	for range cap(b) {
 		ctx, cancel := context.WithCancel(t.Context())
-		_, err := b.run(ctx, func() ([]byte, error) {
+		_, err := b.runLimited(ctx, func() ([]byte, error) {
 			cancel()
 			<-end
 			return []byte("late"), nil
@@ -23,11 +23,11 @@ func TestLimiterGivesUp(t *testing.T) {
 	}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if made, err := b.run(over, func() ([]byte, error) { return nil, errors.New("it ran") }); !errors.Is(err, context.Canceled) {
+	if made, err := b.runLimited(over, func() ([]byte, error) { return nil, errors.New("it ran") }); !errors.Is(err, context.Canceled) {
 		t.Errorf("without a place: %s, %v", made, err)
 	}
 	close(end)
-	if made, err := b.run(t.Context(), func() ([]byte, error) { return []byte("made"), nil }); err != nil || string(made) != "made" {
+	if made, err := b.runLimited(t.Context(), func() ([]byte, error) { return []byte("made"), nil }); err != nil || string(made) != "made" {
 		t.Errorf("with a place again: %s, %v", made, err)
 	}
 }
@@ -37,7 +37,7 @@ func TestLimiterPanics(t *testing.T) {
 	t.Parallel()
 	b := make(limiter, 1)
 	for range 2 {
-		if _, err := b.run(t.Context(), func() ([]byte, error) { panic("of a kind") }); err == nil || err.Error() != "of a kind" {
+		if _, err := b.runLimited(t.Context(), func() ([]byte, error) { panic("of a kind") }); err == nil || err.Error() != "of a kind" {
 			t.Errorf("got %v", err)
 		}
 	}

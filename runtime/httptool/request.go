@@ -2,9 +2,11 @@ package httptool
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -57,8 +59,8 @@ func readArguments(raw json.RawMessage) (*arguments, error) {
 	return a, nil
 }
 
-// take returns an argument and whether it was given, and marks it as used.
-func (a *arguments) take(name string) (json.RawMessage, bool) {
+// takeArgument returns an argument and whether it was given, and marks it as used.
+func (a *arguments) takeArgument(name string) (json.RawMessage, bool) {
 	raw, ok := a.values[name]
 	a.used[name] = true
 	return raw, ok
@@ -66,12 +68,27 @@ func (a *arguments) take(name string) (json.RawMessage, bool) {
 
 // takeValue is take for places other than JSON, where null means that the argument was not given.
 func (a *arguments) takeValue(name string) (json.RawMessage, bool) {
-	raw, ok := a.take(name)
+	raw, ok := a.takeArgument(name)
 	return raw, ok && string(bytes.TrimSpace(raw)) != "null"
 }
 
-// unused returns the name of an argument that was not used.
-func (a *arguments) unused() (string, bool) {
+// givenParams yields the parameters in a place of the request that have a value, with that value.
+func (a *arguments) givenParams(b *openapi.Binding, place string) iter.Seq2[*openapi.Param, json.RawMessage] {
+	return func(yield func(*openapi.Param, json.RawMessage) bool) {
+		for i := range b.Params {
+			p := &b.Params[i]
+			if p.In != place {
+				continue
+			}
+			if raw, ok := a.takeValue(p.Arg); ok && !yield(p, raw) {
+				return
+			}
+		}
+	}
+}
+
+// findUnused returns the name of an argument that was not used.
+func (a *arguments) findUnused() (string, bool) {
 	var names []string
 	for name := range a.values {
 		if !a.used[name] {
@@ -104,7 +121,7 @@ func resolveRequest(b *openapi.Binding, base string, raw json.RawMessage, allowU
 			return nil, err
 		}
 	}
-	if name, found := args.unused(); found && !allowUnused {
+	if name, found := args.findUnused(); found && !allowUnused {
 		return nil, badArgument(name, "is none of this tool's")
 	}
 	return o, nil
@@ -161,42 +178,33 @@ func (o *outboundRequest) putPath(b *openapi.Binding, args *arguments) error {
 			o.query = append(o.query, field{name: escapeAll(decodePercent(name)), value: escapeAll(decodePercent(value))})
 		}
 	}
-	path, err := fillPath(template, values)
-	if err != nil {
-		return err
-	}
-	prefix := strings.TrimSuffix(o.base.EscapedPath(), "/")
-	if path != "" && !strings.HasPrefix(path, "/") {
-		path = "/" + path
-	}
-	o.path = prefix + path
-	if hasTraversal(path) {
-		return errors.New("the path has . or .. in it")
-	}
-	return nil
-}
-
-// fillPath inserts values into a path template, once: braces in a value are not expanded.
-func fillPath(template string, values map[string]string) (string, error) {
-	var b strings.Builder
+	var filled strings.Builder // one pass: braces in a value are not expanded
 	for rest := template; rest != ""; {
 		literal, after, found := strings.Cut(rest, "{")
-		b.WriteString(escapeLiteral(literal))
+		filled.WriteString(escapeLiteral(literal))
 		if !found {
 			break
 		}
 		name, after, closed := strings.Cut(after, "}")
 		value, known := values[name]
 		if !closed || !known {
-			return "", fmt.Errorf("the path has {%s}, which is none of its parameters", plain.Line(name, 100))
+			return fmt.Errorf("the path has {%s}, which is none of its parameters", plain.Line(name, 100))
 		}
-		b.WriteString(value)
-		if b.Len() > maxAddress {
-			return "", badArgument(name, "makes a path of more than %d bytes", maxAddress)
+		filled.WriteString(value)
+		if filled.Len() > maxAddress {
+			return badArgument(name, "makes a path of more than %d bytes", maxAddress)
 		}
 		rest = after
 	}
-	return b.String(), nil
+	path := filled.String()
+	if path != "" && !strings.HasPrefix(path, "/") {
+		path = "/" + path
+	}
+	if hasTraversal(path) {
+		return errors.New("the path has . or .. in it")
+	}
+	o.path = strings.TrimSuffix(o.base.EscapedPath(), "/") + path
+	return nil
 }
 
 func encodePathValue(p *openapi.Param, args *arguments) (string, error) {
@@ -213,19 +221,19 @@ func encodePathValue(p *openapi.Param, args *arguments) (string, error) {
 			return "", fmt.Errorf("style %q is none of a path", plain.Line(p.Style, 40))
 		}
 		var err error
-		if v, err = flatten(p.Arg, raw); err != nil {
+		if v, err = flattenArgument(p.Arg, raw); err != nil {
 			return "", err
 		}
 	}
 	if v.isEmpty() {
 		return "", badArgument(p.Arg, "is empty, which a part of a path cannot be")
 	}
-	for _, text := range v.texts() {
+	for _, text := range v.allTexts() {
 		if text == "" || hasTraversal(text) {
 			return "", badArgument(p.Arg, `is empty, or has "." or ".." as a part of a path: it would lead to another resource`)
 		}
 	}
-	return op.expand(p.Name, v, p.Explode, escapeAll), nil
+	return op.expandValue(p.Name, v, p.Explode, escapeAll), nil
 }
 
 func (o *outboundRequest) putQuery(b *openapi.Binding, args *arguments) error {
@@ -239,15 +247,7 @@ func (o *outboundRequest) putQuery(b *openapi.Binding, args *arguments) error {
 			own[escapeAll(p.Name)] = true
 		}
 	}
-	for i := range b.Params {
-		p := &b.Params[i]
-		if p.In != openapi.InQuery {
-			continue
-		}
-		raw, ok := args.takeValue(p.Arg)
-		if !ok {
-			continue
-		}
+	for p, raw := range args.givenParams(b, openapi.InQuery) {
 		escape := escapeAll
 		if p.AllowReserved {
 			escape = escapeReserved
@@ -280,29 +280,17 @@ func encodeParam(p *openapi.Param, raw json.RawMessage, escape func(string) stri
 }
 
 func (o *outboundRequest) putHeader(b *openapi.Binding, args *arguments) error {
-	accept := b.Accept
-	if accept == "" {
-		accept = "*/*"
-	}
-	if err := o.setHeader(field{name: "Accept", value: accept}); err != nil {
+	if err := o.setHeader(field{name: "Accept", value: cmp.Or(b.Accept, "*/*")}); err != nil {
 		return err
 	}
-	for i := range b.Params {
-		p := &b.Params[i]
-		if p.In != openapi.InHeader {
-			continue
-		}
-		raw, ok := args.takeValue(p.Arg)
-		if !ok {
-			continue
-		}
+	for p, raw := range args.givenParams(b, openapi.InHeader) {
 		text := string(raw)
 		if !p.JSON {
-			v, err := flatten(p.Arg, raw)
+			v, err := flattenArgument(p.Arg, raw)
 			if err != nil {
 				return err
 			}
-			text = operator{separator: ","}.expand(p.Name, v, p.Explode, func(s string) string { return s })
+			text = operator{separator: ","}.expandValue(p.Name, v, p.Explode, func(s string) string { return s })
 		}
 		if problem := setting.HeaderValueProblem(text); problem != "" {
 			return badArgument(p.Arg, "%s", problem)
@@ -357,15 +345,7 @@ func (o *outboundRequest) putCookies(b *openapi.Binding, args *arguments) error 
 			own[p.Name] = true
 		}
 	}
-	for i := range b.Params {
-		p := &b.Params[i]
-		if p.In != openapi.InCookie {
-			continue
-		}
-		raw, ok := args.takeValue(p.Arg)
-		if !ok {
-			continue
-		}
+	for p, raw := range args.givenParams(b, openapi.InCookie) {
 		pairs, err := encodeParam(p, raw, escapeCookie)
 		if err != nil {
 			return err

@@ -46,7 +46,7 @@ func (x *exchange) buildResult(got *reply) (tool.Result, *tool.Failure) {
 		if blocks, structured, failure = x.convertJSON(got, parameters["charset"]); failure != nil {
 			return tool.Result{}, failure
 		}
-	case isImage(shown) && !got.cut:
+	case strings.HasPrefix(shown, "image/") && shown != "image/svg+xml" && !got.cut:
 		blocks = []block{{Type: "image", Data: base64.StdEncoding.EncodeToString(x.maskBytes(got.body)), MimeType: shown}}
 	case strings.HasPrefix(shown, "audio/") && !got.cut:
 		blocks = []block{{Type: "audio", Data: base64.StdEncoding.EncodeToString(x.maskBytes(got.body)), MimeType: shown}}
@@ -121,14 +121,14 @@ func (x *exchange) errorText(got *reply, media, charset string) string {
 	return text
 }
 
-// convertJSON converts a reply with a JSON content type to text and, if it is complete and valid, to structured content. The output of a jq
-// program replaces both.
+// convertJSON converts a reply with a JSON content type to text and, if it is complete and valid, to structured content: an object, in
+// which any other value is the member result. The output of a jq program replaces both.
 func (x *exchange) convertJSON(got *reply, charset string) ([]block, json.RawMessage, *tool.Failure) {
 	text, _ := x.readText(got.body, "application/json", charset)
 	compact, err := compactJSON([]byte(text))
 	switch {
 	case got.cut && x.hasOutputSchema():
-		f := protocolFailure(fmt.Sprintf("%s: the answer is longer than %d bytes, and the tool's output schema wants it whole", x.describe(), x.limit), nil)
+		f := protocolFailure(fmt.Sprintf("%s: the answer is longer than %d bytes, and the tool's output schema wants it whole", x.describeRequest(), x.limit), nil)
 		f.Raw = tool.Evidence([]byte(text))
 		return nil, nil, f
 	case got.cut:
@@ -140,19 +140,15 @@ func (x *exchange) convertJSON(got *reply, charset string) ([]block, json.RawMes
 	case !x.hasOutputSchema() && len(compact) > maxUnaskedJSON:
 		return []block{textBlock(string(compact))}, nil, nil
 	}
-	return []block{textBlock(string(compact))}, structureJSON(compact), nil
+	structured := json.RawMessage(compact)
+	if compact.Kind() != '{' {
+		structured = json.RawMessage(`{"result":` + string(compact) + `}`)
+	}
+	return []block{textBlock(string(compact))}, structured, nil
 }
 
 func (x *exchange) hasOutputSchema() bool {
 	return x.call.Definition != nil && len(x.call.Definition.OutputSchema) > 0
-}
-
-// structureJSON returns JSON as an object. Other values become its member result.
-func structureJSON(compact jsontext.Value) json.RawMessage {
-	if compact.Kind() == '{' {
-		return json.RawMessage(compact)
-	}
-	return json.RawMessage(`{"result":` + string(compact) + `}`)
 }
 
 // compactJSON removes insignificant white space from JSON and changes nothing else.
@@ -176,10 +172,6 @@ func (x *exchange) convertOther(got *reply, media, charset string) []block {
 	return []block{{Type: "resource", Resource: &resource{
 		URI: uri, MimeType: cmp.Or(x.maskMedia(media), "application/octet-stream"), Blob: base64.StdEncoding.EncodeToString(x.maskBytes(got.body)),
 	}}}
-}
-
-func isImage(media string) bool {
-	return strings.HasPrefix(media, "image/") && media != "image/svg+xml"
 }
 
 // block is one element of a result's content.

@@ -1,8 +1,6 @@
 package httptool
 
 import (
-	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -10,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/outbound"
+	"github.com/holdpoint/holdpoint/runtime/httptool/openapi"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -23,11 +22,17 @@ type Source struct {
 	programs     limiter
 }
 
-var _ tool.Source = (*Source)(nil)
+var (
+	_ tool.Source    = (*Source)(nil)
+	_ tool.Previewer = (*Source)(nil)
+)
 
 // New returns a Source. The caller closes it.
 func New(config Config) *Source {
-	s := &Source{config: config.withDefaults(), documents: newDocumentCache(), programs: make(limiter, maxPrograms)}
+	s := &Source{
+		config: config.withDefaults(), programs: make(limiter, maxPrograms),
+		documents: &documentCache{reading: make(chan struct{}, 1), made: map[string]*openapi.Definitions{}, fetched: map[string]validators{}},
+	}
 	s.own = s.newTransport(outbound.Policy{AllowPrivate: true})
 	s.foreign = s.newTransport(outbound.Policy{TrustedHosts: s.config.TrustedHosts})
 	return s
@@ -59,15 +64,3 @@ func (s *Source) Close() {
 
 // Forget implements [tool.Source]. There is nothing to close: connections and definitions are kept by host and by document, not by skill.
 func (*Source) Forget(uuid.UUID) {}
-
-// Request implements [tool.Source]: an HTTP API has no other methods of MCP.
-func (*Source) Request(_ context.Context, server tool.Server, request tool.Request) (json.RawMessage, error) {
-	failure := failed(tool.JSONRPCError, nil, "%s: skill %s is an HTTP API, which has tools only", request.Method, server.Skill)
-	failure.RPC = json.RawMessage(`{"code":-32601,"message":"Method not found"}`)
-	return nil, failure
-}
-
-// Capabilities implements [tool.Source].
-func (*Source) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
-	return tool.Capabilities{Tools: true}, nil
-}

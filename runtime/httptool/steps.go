@@ -1,7 +1,6 @@
 package httptool
 
 import (
-	"context"
 	"errors"
 	"strconv"
 
@@ -27,11 +26,29 @@ func (x *exchange) runStep(name string, do func() error) {
 	began, before := now(), x.ctx
 	var span trace.Span
 	if telemetry.Traced(x.ctx) && x.source.config.Traces.Recording() {
-		x.ctx, span = x.startSpan(name)
+		about := []attribute.KeyValue{telemetry.Skill.String(x.server.Skill), telemetry.ToolName.String(x.call.Tool)}
+		kind := trace.SpanKindInternal
+		if name == stepCall {
+			kind = trace.SpanKindClient
+			about = append(about, semconv.HTTPRequestMethodKey.String(x.request.method), semconv.ServerAddress(x.request.base.Hostname()))
+			if port, err := strconv.Atoi(x.request.base.Port()); err == nil {
+				about = append(about, semconv.ServerPort(port))
+			}
+		}
+		x.ctx, span = x.source.config.Traces.Start(x.ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(about...))
 	}
 	err := do()
 	x.ctx = before
-	x.measured.Steps = append(x.measured.Steps, tool.Step{Name: name, Took: now().Sub(began), Err: stepError(err)})
+	kind := string(tool.ProtocolFailure)
+	if isArgumentError(err) {
+		kind = "invalid_arguments"
+	}
+	stepErr := err
+	if failure, ok := errors.AsType[*tool.Failure](err); ok {
+		kind = string(failure.Kind)
+		stepErr = errors.New(kind) // a failure's Exchange must not contain the failure
+	}
+	x.measured.Steps = append(x.measured.Steps, tool.Step{Name: name, Took: now().Sub(began), Err: stepErr})
 	if span == nil {
 		return
 	}
@@ -42,39 +59,7 @@ func (x *exchange) runStep(name string, do func() error) {
 		}
 	}
 	if err != nil {
-		telemetry.Fail(span, errorType(err))
+		telemetry.Fail(span, kind)
 	}
 	span.End()
-}
-
-func (x *exchange) startSpan(name string) (context.Context, trace.Span) {
-	about := []attribute.KeyValue{telemetry.Skill.String(x.server.Skill), telemetry.ToolName.String(x.call.Tool)}
-	kind := trace.SpanKindInternal
-	if name == stepCall {
-		kind = trace.SpanKindClient
-		about = append(about, semconv.HTTPRequestMethodKey.String(x.request.method), semconv.ServerAddress(x.request.base.Hostname()))
-		if port, err := strconv.Atoi(x.request.base.Port()); err == nil {
-			about = append(about, semconv.ServerPort(port))
-		}
-	}
-	return x.source.config.Traces.Start(x.ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(about...)) //nolint:spancheck // runStep ends it
-}
-
-// stepError returns the error of a step for a failure's Exchange. A failure becomes its kind, so that it does not contain itself.
-func stepError(err error) error {
-	if failure, ok := errors.AsType[*tool.Failure](err); ok {
-		return errors.New(string(failure.Kind))
-	}
-	return err
-}
-
-// errorType returns the error type of a span.
-func errorType(err error) string {
-	if failure, ok := errors.AsType[*tool.Failure](err); ok {
-		return string(failure.Kind)
-	}
-	if isArgumentError(err) {
-		return "invalid_arguments"
-	}
-	return string(tool.ProtocolFailure)
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/htmlindex"
 	"golang.org/x/text/encoding/unicode"
 
@@ -34,18 +33,13 @@ func (x *exchange) readText(body []byte, media, charset string) (string, bool) {
 		}
 	}
 	if bytes.HasPrefix(body, []byte{0xFE, 0xFF}) || bytes.HasPrefix(body, []byte{0xFF, 0xFE}) {
-		return x.maskText(decodeText(unicode.UTF16(unicode.BigEndian, unicode.UseBOM), body)), true
+		if converted, err := unicode.UTF16(unicode.BigEndian, unicode.UseBOM).NewDecoder().Bytes(body); err == nil {
+			return x.maskText(string(converted)), true
+		}
+		whole = body
 	}
 	whole = bytes.TrimPrefix(whole, []byte("\uFEFF"))
 	return x.maskText(strings.ToValidUTF8(string(whole), "\uFFFD")), true
-}
-
-func decodeText(e encoding.Encoding, body []byte) string {
-	text, err := e.NewDecoder().Bytes(body)
-	if err != nil {
-		return strings.ToValidUTF8(string(body), "\uFFFD")
-	}
-	return string(text)
 }
 
 // mayBeText reports whether a body is text, by its media type or, if that is missing or says nothing, by its bytes. A charset alone proves

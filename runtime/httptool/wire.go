@@ -38,13 +38,13 @@ func (x *exchange) roundTrip(s *signedAttempt) (*http.Response, *tool.Failure) {
 			// The following bytes are not HTTP, and no limit applies to them.
 			_ = response.Body.Close()
 			x.measured.Status = response.StatusCode
-			return nil, protocolFailure(x.describe()+": the server switched to another protocol (HTTP 101), which was not asked for", nil)
+			return nil, protocolFailure(x.describeRequest()+": the server switched to another protocol (HTTP 101), which was not asked for", nil)
 		}
 		if err == nil {
 			return response, nil
 		}
 		if err := wire.Refused(); err != nil {
-			return nil, tool.NotConfirmed(err, x.describe())
+			return nil, tool.NotConfirmed(err, x.describeRequest())
 		}
 		stopped := x.ctx.Err() != nil
 		unwritten := wire.Untouched(stopped)
@@ -53,7 +53,7 @@ func (x *exchange) roundTrip(s *signedAttempt) (*http.Response, *tool.Failure) {
 		}
 		transport.CloseIdleConnections() // forces a new connection
 		header := r.Header
-		r = a.build()
+		r = a.newRequest()
 		r.Header = header
 	}
 }
@@ -67,15 +67,15 @@ func (x *exchange) noAnswerFailure(a *attempt, err error, unwritten, connected b
 	refused, forbidden := errors.AsType[*outbound.AddressError](err)
 	switch {
 	case forbidden:
-		return tool.BrokeOff(effect, err, "%s: %s is not called: %s", x.describe(), baseOrigin(a.url), refused.Reason)
+		return tool.BrokeOff(effect, err, "%s: %s is not called: %s", x.describeRequest(), baseOrigin(a.url), refused.Reason)
 	case x.ctx.Err() != nil:
-		return tool.Ended(x.ctx, effect, x.describe())
+		return tool.Ended(x.ctx, effect, x.describeRequest())
 	case !connected:
-		return tool.BrokeOff(effect, err, "%s: connect to %s: %s", x.describe(), baseOrigin(a.url), plain.Line(x.maskText(err.Error()), 300))
+		return tool.BrokeOff(effect, err, "%s: connect to %s: %s", x.describeRequest(), baseOrigin(a.url), plain.Line(x.maskText(err.Error()), 300))
 	case unwritten:
-		return tool.BrokeOff(effect, err, "%s: the connection to %s closed before the request was sent", x.describe(), baseOrigin(a.url))
+		return tool.BrokeOff(effect, err, "%s: the connection to %s closed before the request was sent", x.describeRequest(), baseOrigin(a.url))
 	}
-	return tool.BrokeOff(effect, err, "%s: the connection to %s broke before an answer came: %s", x.describe(), baseOrigin(a.url), plain.Line(x.maskText(err.Error()), 300))
+	return tool.BrokeOff(effect, err, "%s: the connection to %s broke before an answer came: %s", x.describeRequest(), baseOrigin(a.url), plain.Line(x.maskText(err.Error()), 300))
 }
 
 // readReply reads an answer up to the limit.
@@ -98,12 +98,12 @@ func (x *exchange) readReply(response *http.Response, a *attempt) (*reply, *tool
 	case err == nil:
 		return got, nil
 	case x.ctx.Err() != nil:
-		failure = tool.Ended(x.ctx, tool.EffectPossible, x.describe()+": the answer did not end")
-	case isCorrupt(err):
-		failure = protocolFailure(x.describe()+": the answer cannot be decompressed", err)
+		failure = tool.Ended(x.ctx, tool.EffectPossible, x.describeRequest()+": the answer did not end")
+	case errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum), errors.Is(err, zlib.ErrChecksum), strings.HasPrefix(err.Error(), "flate: "):
+		failure = protocolFailure(x.describeRequest()+": the answer cannot be decompressed", err)
 	default:
 		failure = tool.BrokeOff(tool.EffectPossible, err, "%s: the connection to %s broke in the middle of the answer (HTTP %d): %s",
-			x.describe(), baseOrigin(a.url), response.StatusCode, plain.Line(x.maskText(err.Error()), 300))
+			x.describeRequest(), baseOrigin(a.url), response.StatusCode, plain.Line(x.maskText(err.Error()), 300))
 	}
 	failure.Raw = tool.Evidence(x.maskBytes(body))
 	return nil, failure
@@ -138,21 +138,16 @@ func (x *exchange) decodeBody(source io.Reader, header http.Header) (io.Reader, 
 	case "deflate":
 		open = func(r io.Reader) (io.Reader, error) { return zlib.NewReader(r) }
 	default:
-		return nil, protocolFailure(fmt.Sprintf("%s: the answer has the content coding %q, which was not asked for", x.describe(), plain.Line(x.maskText(coding), 60)), nil)
+		return nil, protocolFailure(fmt.Sprintf("%s: the answer has the content coding %q, which was not asked for", x.describeRequest(), plain.Line(x.maskText(coding), 60)), nil)
 	}
 	decoder, err := open(source)
 	if errors.Is(err, io.EOF) {
 		return bytes.NewReader(nil), nil // there is no body
 	}
 	if err != nil {
-		return nil, protocolFailure(x.describe()+": the answer cannot be decompressed", err)
+		return nil, protocolFailure(x.describeRequest()+": the answer cannot be decompressed", err)
 	}
 	return decoder, nil
-}
-
-// isCorrupt reports whether an error is about the compressed data.
-func isCorrupt(err error) bool {
-	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, zlib.ErrChecksum) || strings.HasPrefix(err.Error(), "flate: ")
 }
 
 // retryAfter returns the time after which a server that answered 429 or 503 accepts a retry (RFC 9110, section 10.2.3). Nil: it did not say.

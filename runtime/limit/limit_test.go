@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/runtime/limit"
 )
 
@@ -24,28 +25,21 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 // world is a database with processes on it.
 type world struct {
-	t    *testing.T
-	pool *pgxpool.Pool
+	t  *testing.T
+	db *worldtest.DB
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, pool: postgrestest.New(t).Pool()}
-}
-
-func (w *world) exec(sql string, args ...any) {
-	w.t.Helper()
-	if _, err := w.pool.Exec(w.t.Context(), sql, args...); err != nil {
-		w.t.Fatal(err)
-	}
+	return &world{t: t, db: worldtest.NewDB(t)}
 }
 
 // process is one that is alive.
 func (w *world) process() (*limit.Service, uuid.UUID) {
 	w.t.Helper()
 	id := uuid.New()
-	w.exec(`INSERT INTO instances (id) VALUES ($1)`, id)
-	s, err := limit.New(limit.Config{Pool: w.pool, Instance: id, Logger: slog.New(slog.DiscardHandler)})
+	w.db.Exec(`INSERT INTO instances (id) VALUES ($1)`, id)
+	s, err := limit.New(limit.Config{Pool: w.db.Pool(), Instance: id, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -53,7 +47,7 @@ func (w *world) process() (*limit.Service, uuid.UUID) {
 	return s, id
 }
 
-// refusal is what a request is refused for; nil: it is let in.
+// refusal returns the limit that a request exceeds; nil: it is admitted.
 func (w *world) refusal(s *limit.Service, agent uuid.UUID, l limit.Limits) (done func(), refused *limit.Exceeded) {
 	w.t.Helper()
 	done, err := s.Admit(w.t.Context(), agent, l)
@@ -97,12 +91,12 @@ func TestRateIsSharedByProcesses(t *testing.T) {
 		if refused == nil || refused.Kind != limit.Rate || refused.Limit != 2 || refused.RetryAfter <= 0 || refused.RetryAfter > 30*time.Second {
 			t.Fatalf("%+v", refused)
 		}
-		w.exec(`UPDATE clock_offset SET value = value + $1 * interval '1 microsecond'`, refused.RetryAfter.Microseconds()+1)
+		w.db.Exec(`UPDATE clock_offset SET value = value + $1 * interval '1 microsecond'`, refused.RetryAfter.Microseconds()+1)
 		if let := w.crowd(6, agent, limits, a, b); len(let) != 1 {
 			t.Fatalf("%d were let in after the time that was told, not 1", len(let))
 		}
 	}
-	w.exec(`UPDATE clock_offset SET value = value + interval '1 hour'`)
+	w.db.Exec(`UPDATE clock_offset SET value = value + interval '1 hour'`)
 	if let := w.crowd(6, agent, limits, a, b); len(let) != 2 {
 		t.Errorf("after an hour of rest %d were let in at once, not 2", len(let))
 	}
@@ -140,10 +134,10 @@ func TestConcurrencyIsSharedByProcesses(t *testing.T) {
 		t.Errorf("%d were let in after one had ended", len(again))
 	}
 	var held int
-	if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM agent_slots WHERE instance = $1`, dying).Scan(&held); err != nil || held == 0 {
+	if err := w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM agent_slots WHERE instance = $1`, dying).Scan(&held); err != nil || held == 0 {
 		t.Fatalf("%d slots of the process, %v", held, err)
 	}
-	w.exec(`DELETE FROM instances WHERE id = $1`, dying) // as whoever finds it silent does
+	w.db.Exec(`DELETE FROM instances WHERE id = $1`, dying) // as a process does that finds it silent
 	if freed := w.crowd(10, agent, limits, b); len(freed) != held {
 		t.Errorf("%d were let in after a process had died that held %d", len(freed), held)
 	}
@@ -181,9 +175,9 @@ func TestSlotIsGivenBackLate(t *testing.T) {
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	w.exec(`ALTER TABLE agent_slots RENAME TO agent_slots_away`)
+	w.db.Exec(`ALTER TABLE agent_slots RENAME TO agent_slots_away`)
 	done()
-	w.exec(`ALTER TABLE agent_slots_away RENAME TO agent_slots`)
+	w.db.Exec(`ALTER TABLE agent_slots_away RENAME TO agent_slots`)
 	for { // until the test's time is over
 		if _, refused := w.refusal(s, agent, limits); refused == nil {
 			return
@@ -209,7 +203,7 @@ func TestWithoutLimits(t *testing.T) {
 	}
 }
 
-// deaf is a connection to the database that breaks once a commit was sent: nobody hears whether it was made.
+// deaf is a connection to the database that breaks after it has sent a commit, so the result is unknown.
 type deaf struct {
 	net.Conn
 	breaks    *atomic.Bool
@@ -230,12 +224,12 @@ func (c *deaf) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A slot that was taken, and of which nobody knows because the commit's answer got lost, is given back.
+// A slot is released if the answer to its commit was lost.
 func TestSlotThatNobodyKnowsOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var breaks atomic.Bool
-	cfg := w.pool.Config()
+	cfg := w.db.Pool().Config()
 	dial := cfg.ConnConfig.DialFunc
 	cfg.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -259,9 +253,7 @@ func TestSlotThatNobodyKnowsOf(t *testing.T) {
 	}
 	breaks.Store(false)
 	for held := 1; held > 0; { // until the test's time is over
-		if err := w.pool.QueryRow(t.Context(), `SELECT count(*) FROM agent_slots`).Scan(&held); err != nil {
-			t.Fatal(err)
-		}
+		held = w.db.Count("agent_slots")
 	}
 	if _, refused := w.refusal(s, agent, limits); refused != nil {
 		t.Errorf("%v", refused)

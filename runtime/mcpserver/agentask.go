@@ -7,18 +7,20 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/file"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 )
 
-// DefaultAskTimeout is how long an agent may take to answer a client that asks it, where its reply timeout says nothing else.
+// DefaultAskTimeout is how long an agent may take to answer a client, unless its reply timeout is set.
 const DefaultAskTimeout = 60 * time.Second
 
-// Question is what a client asks an agent itself.
+// Question is a client's question to the agent itself.
 type Question struct {
 	Agent        *agent.Agent
 	Principal    uuid.UUID
@@ -40,59 +42,47 @@ var (
 	ErrNoModel = errors.New("the agent has no model")
 )
 
-// RefusedError says why what was asked is no question that an agent takes.
-type RefusedError struct{ Field, Expected string }
-
-func (e *RefusedError) Error() string { return e.Field + ": expected " + e.Expected }
-
-// askAgent hands a question in, and stays for its answer as long as it may take.
-func (x *exchange) askAgent(conversation *catalog.Conversation, entry *catalog.Entry, arguments json.RawMessage) {
-	can, askable := x.able(conversation)
+// askAgent submits a question to the agent itself and waits for its answer.
+func (x *toolCall) askAgent(conversation *catalog.Conversation, entry *catalog.Entry, arguments json.RawMessage) {
+	can, askable := x.readAbilities(conversation)
 	x.can = can
-	key := x.msg.meta.idempotencyKey
+	key := x.msg.Meta.IdempotencyKey
+	var handle string // "" without a session: the conversation of a day is shared by all clients
+	switch {
+	case !x.modern && x.r.Header.Get(wire.HeaderSession) != "":
+		handle = "session:" + conversation.ID.String()
+	case x.msg.Meta.Conversation != "":
+		handle = "conversation:" + conversation.ID.String()
+	}
 	ticket, err := x.Ask(context.WithoutCancel(x.r.Context()), Question{
-		Agent: x.agent, Principal: x.principal, Conversation: conversation.ID, Handle: x.handle(conversation),
-		Entry: entry, Arguments: arguments, IdempotencyKey: key, Depth: x.msg.meta.depth,
-		Caller: x.meets(conversation, askable),
+		Agent: x.agent, Principal: x.principal, Conversation: conversation.ID, Handle: handle,
+		Entry: entry, Arguments: arguments, IdempotencyKey: key, Depth: x.msg.Meta.Depth,
+		Caller: x.newCaller(conversation, askable),
 	})
-	refused, invalid := (*file.AttachmentError)(nil), (*RefusedError)(nil)
+	refused, invalid := (*file.AttachmentError)(nil), (*fault.InvalidError)(nil)
 	switch {
 	case errors.Is(err, call.ErrKeyReused):
 		x.fail(keyReused())
 	case errors.As(err, &refused):
-		x.fail(notAttached(refused))
+		x.fail(invalidArgument(refused.Pointer, refused.Expected))
 	case errors.As(err, &invalid):
-		where := "/params/arguments/" + invalid.Field
-		x.fail(&jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidParams, Message: where + ": expected " + invalid.Expected, Data: marshal(map[string]string{"pointer": where}),
-		})
+		x.fail(invalidArgument("/"+invalid.Fields[0].Name, invalid.Fields[0].Expected))
 	case errors.Is(err, ErrNoModel):
-		x.say("This agent was not asked: it has no model any more.", []byte(`"`+metaCall+`":{"code":"`+codeNoModel+`"}`))
+		x.replyText("This agent was not asked: it no longer has a model.", []byte(`"`+metaCall+`":{"code":"`+codeNoModel+`"}`))
 	case errors.Is(err, ErrDepth):
-		x.say("This agent was not asked: "+err.Error()+". Answer with what you know, or say that the agents ask each other in a circle.",
+		x.replyText("This agent was not asked: "+err.Error()+". Answer with what you know, or say that the agents ask each other in a circle.",
 			[]byte(`"`+metaCall+`":{"code":"`+codeDepth+`"}`))
 	case err != nil:
-		x.internal("ask agent", err)
+		x.failInternal("ask agent", err)
 	default:
-		x.wait(conversation.ID, waiting{
-			id: ticket.ID, status: ticket.Status, attached: ticket.Attached, keyed: key != "", task: can.tasks, ask: true,
+		x.waitForOutcome(conversation.ID, waiting{
+			id: ticket.ID, status: ticket.Status, attached: ticket.Attached, keyed: key != "", task: can.Tasks, ask: true,
 		})
 	}
 }
 
-// handle names the context that this client's questions share.
-func (x *exchange) handle(conversation *catalog.Conversation) string {
-	switch {
-	case !x.modern && x.r.Header.Get(headerSession) != "":
-		return "session:" + conversation.ID.String()
-	case x.msg.meta.conversation != "":
-		return "conversation:" + conversation.ID.String()
-	}
-	return "" // what every client of a day has in common is no context
-}
-
-// answering adds to a result of ours in which conversation the agent answered.
-func answering(c *call.Call, meta []byte) []byte {
+// addAskedConversation adds the conversation in which the agent answered to the result's _meta.
+func addAskedConversation(c *call.Call, meta []byte) []byte {
 	var said struct {
 		Meta struct {
 			Conversation string `json:"dev.holdpoint/asked_conversation"`
@@ -104,5 +94,5 @@ func answering(c *call.Call, meta []byte) []byte {
 	if meta == nil {
 		meta = callMeta(c.ID, c.Status, c.Code, c, false)
 	}
-	return appendString(append(meta, `,"`+metaOurs+`asked_conversation":`...), said.Meta.Conversation)
+	return rawjson.AppendString(append(meta, `,"`+wire.MetaPrefix+`asked_conversation":`...), said.Meta.Conversation)
 }

@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
-// What an agent cannot be asked is the asker's to know, and no failure of the server.
+// A question that an agent cannot answer gets a reason, not an internal error.
 func TestQuestionsThatAreNotTaken(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -21,7 +22,7 @@ func TestQuestionsThatAreNotTaken(t *testing.T) {
 		want string
 	}{
 		{
-			&mcpserver.RefusedError{Field: "message", Expected: "a text that is not empty"},
+			fault.Invalid("message", "expected a text that is not empty"),
 			`"code":-32602,"message":"/params/arguments/message: expected a text that is not empty","data":{"pointer":"/params/arguments/message"}`,
 		},
 		{mcpserver.ErrNoModel, `"code":"no_model"`},

@@ -8,21 +8,28 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 )
 
-// What models are told, in plain words. Text from outside (reasons, causes) is
-// bounded, its invisible characters are made visible, and it is quoted where
-// it could be mistaken for ours.
+// Texts for models. Text from outside (reasons, causes) is limited in length, its
+// invisible characters are made visible, and it is quoted where it could be
+// mistaken for Holdpoint's.
 
 const (
-	maxShown  = 200  // characters of a name or a value
 	maxReason = 2000 // characters of a reviewer's reason or a server's complaint
 	maxList   = 8000 // characters of a list of failing paths
 )
 
-// The codes of answers that are no call's end.
+// The members of _meta that Holdpoint adds.
+const (
+	metaCall     = wire.MetaPrefix + "call"
+	metaProblems = wire.MetaPrefix + "problems"
+)
+
+// The codes of answers while a call is open or was not made.
 const (
 	codePending       = "pending"
 	codeInputRequired = "input_required"
@@ -39,37 +46,37 @@ const instructions = `Some tools here need the approval of a person, who may tak
 	`If a call answers that it is still waiting, it is not lost: call ` + awaitTool + ` with its call_id to get the outcome. ` +
 	`A call that was rejected must not be repeated unchanged.`
 
-// introduction is what a model reads before its first call.
-func introduction(problems []catalog.Problem) string {
+// modelIntroduction is the text that a model reads before its first call.
+func modelIntroduction(problems []catalog.Problem) string {
 	if len(problems) == 0 {
 		return instructions
 	}
 	var text strings.Builder
-	text.WriteString(instructions + "\n\nThe tools of these skills are missing at present, or cannot be used before somebody did what is said; say so if they are needed:")
+	text.WriteString(instructions + "\n\nThe tools of these skills are missing, or need the stated action of a person first; tell the user if you need them:")
 	for _, p := range problems {
-		fmt.Fprintf(&text, "\n- %s (%s): %s", plain.Visible(p.Skill, maxShown), plain.Visible(p.Kind, maxShown), plain.Quoted(p.Error, maxReason))
+		fmt.Fprintf(&text, "\n- %s (%s): %s", plain.Visible(p.Skill, wire.MaxShown), plain.Visible(p.Kind, wire.MaxShown), plain.Quoted(p.Error, maxReason))
 	}
 	return text.String()
 }
 
-// nobodyDecides is added where a call waits for a decision that nobody can make.
-const nobodyDecides = " Nobody is known at present who may decide about it: say that an operator has to appoint a reviewer."
+// nobodyDecides is added to the pending answer of a call that no reviewer can decide.
+const nobodyDecides = " At present no reviewer may decide it: tell the user that an operator has to appoint one."
 
-// told is a call's result as its agent gets it.
-func told(c *call.Call) []byte {
+// resultForAgent returns a call's result for its agent: the first page, after a note on edits.
+func resultForAgent(c *call.Call) []byte {
 	result := firstPage(c.Result, c.ID)
-	if note := c.TellEdits(); note != "" {
-		return remark(result, strings.TrimSuffix(note, "\n\n"))
+	if note := c.ExplainEdits(); note != "" {
+		return wire.PrependText(result, strings.TrimSuffix(note, "\n\n"))
 	}
 	return result
 }
 
-// pending says that a call goes on while its client stops waiting.
-// Reviewing is until when a reviewer decides about a question of its server; zero: there is none.
-func pending(id uuid.UUID, status call.Status, deadline, reviewing time.Time, gated bool) string {
+// pendingText tells a client that stops waiting that its call continues. Reviewing is the deadline of a reviewer's decision
+// about a question of the server; zero: there is none.
+func pendingText(id uuid.UUID, status call.Status, deadline, reviewing time.Time, gated bool) string {
 	var text strings.Builder
 	if !reviewing.IsZero() {
-		text.WriteString("This call is on its way. Its server asked something, and a reviewer decides until " +
+		text.WriteString("This call is executing. Its server asked a question, and a reviewer decides until " +
 			reviewing.UTC().Format(time.RFC3339) + " whether it gets the answer.")
 		status = ""
 	}
@@ -82,13 +89,13 @@ func pending(id uuid.UUID, status call.Status, deadline, reviewing time.Time, ga
 		}
 		text.WriteString(".")
 	case call.NeedsConnection:
-		text.WriteString("This call was not executed yet: it is waiting until somebody connects the account that it needs")
+		text.WriteString("This call was not executed yet: it is waiting for a person to connect the account that it needs")
 		if !deadline.IsZero() {
 			text.WriteString(", until " + deadline.UTC().Format(time.RFC3339) + " at the latest")
 		}
 		text.WriteString(".")
 	default:
-		text.WriteString("This call is on its way, and has not ended yet.")
+		text.WriteString("This call is executing and has not ended yet.")
 	}
 	fmt.Fprintf(&text, ` Its id is %s. To get its outcome, call %s with {"call_id": "%s"}`, id, awaitTool, id)
 	if gated || status == call.NeedsConnection {
@@ -107,31 +114,31 @@ func waitingFor(status call.Status, deadline, now time.Time) string {
 	case deadline.IsZero() || !now.Before(deadline):
 		return "waiting for the outcome"
 	case status == call.NeedsConnection:
-		return "waiting until somebody connects the skill, until " + deadline.UTC().Format("15:04:05Z")
+		return "waiting for a person to connect the skill, until " + deadline.UTC().Format("15:04:05Z")
 	default:
 		return "waiting for approval until " + deadline.UTC().Format("15:04:05Z")
 	}
 }
 
-// waitingForReview is waitingFor while a reviewer decides about what the skill's server asked.
+// waitingForReview is the text of a progress notification while a reviewer decides about a question of the skill's server.
 func waitingForReview(until time.Time) string {
 	return "waiting until a reviewer decides about an answer to the tool's server, until " + until.UTC().Format("15:04:05Z")
 }
 
-// callMeta is what a result's _meta says of the call, for programs.
+// callMeta returns the member of a result's _meta that describes the call to programs.
 func callMeta(id uuid.UUID, status call.Status, code string, c *call.Call, attached bool) []byte {
 	if code == "" {
 		code = string(status)
 	}
 	meta := append(make([]byte, 0, 192), `"`+metaCall+`":{"id":"`...)
 	meta = append(append(meta, id.String()...), `","status":`...)
-	meta = appendString(meta, string(status))
-	meta = appendString(append(meta, `,"code":`...), code)
+	meta = rawjson.AppendString(meta, string(status))
+	meta = rawjson.AppendString(append(meta, `,"code":`...), code)
 	if c != nil && c.Failure != "" {
-		meta = appendString(append(meta, `,"failure":`...), string(c.Failure))
+		meta = rawjson.AppendString(append(meta, `,"failure":`...), string(c.Failure))
 	}
 	if c != nil && c.Effect != "" {
-		meta = appendString(append(meta, `,"effect":`...), string(c.Effect))
+		meta = rawjson.AppendString(append(meta, `,"effect":`...), string(c.Effect))
 	}
 	if attached {
 		meta = append(meta, `,"attached":true`...)
@@ -142,14 +149,14 @@ func callMeta(id uuid.UUID, status call.Status, code string, c *call.Call, attac
 	return append(meta, '}')
 }
 
-// toolError is a result in our own words. Meta is the inside of its _meta.
+// toolError returns an error result with a text. Meta is the inside of its _meta.
 func toolError(text string, meta []byte, typed bool) []byte {
 	result := make([]byte, 0, len(text)+len(meta)+128)
 	result = append(result, '{')
 	if typed {
 		result = append(result, `"resultType":"complete",`...)
 	}
-	result = appendString(append(result, `"content":[{"type":"text","text":`...), text)
-	result = append(append(result, `}],"isError":true,"_meta":{`...), meta...)
+	result = wire.AppendText(append(result, `"content":[`...), text)
+	result = append(append(result, `],"isError":true,"_meta":{`...), meta...)
 	return append(result, "}}"...)
 }

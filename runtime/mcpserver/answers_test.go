@@ -139,7 +139,7 @@ func TestErrorsPassThrough(t *testing.T) {
 	}
 }
 
-// Whoever's call was edited is told before anything else of the result, which keeps its bytes.
+// The result of an edited call begins with a note. The rest keeps its bytes.
 func TestEditedCallsAreTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// able starts a session of a client that can be asked everything.
+// able starts a session of a client with all capabilities.
 func (b *bench) able(capabilities string) []string {
 	b.t.Helper()
 	a := b.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"clientInfo":{"name":"c","version":"1"}}}`)
@@ -27,7 +27,7 @@ var (
 	roots       = call.Question{Number: 2, Key: "question_2", Method: "roots/list"}
 )
 
-// Before 2026-07-28 a question is a request on the stream of the call, and its answer a POST of its own.
+// Before 2026-07-28, a question is a request on the call's stream, and its answer is another POST.
 func TestLegacyClientIsAsked(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -36,7 +36,7 @@ func TestLegacyClientIsAsked(t *testing.T) {
 		go func() {
 			id = <-b.calls.arrived
 			b.calls.ask(id, elicitation)
-			b.calls.ask(id, call.Question{Number: 2, Method: "sampling/createMessage"}) // which it did not declare
+			b.calls.ask(id, call.Question{Number: 2, Method: "sampling/createMessage"}) // a capability that it did not declare
 			b.calls.ask(id, call.Question{Number: 3, Method: "roots/list"})
 			synctest.Wait()
 			stranger := b.post(`{"jsonrpc":"2.0","id":"holdpoint/question/`+id.String()+`/1","result":{"action":"accept"}}`,
@@ -78,7 +78,7 @@ func TestLegacyClientIsAsked(t *testing.T) {
 	})
 }
 
-// A client that reads no streams, or has no session, can be asked nothing.
+// A client without streams or without a session gets no questions.
 func TestWhoCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -97,7 +97,7 @@ func modernCall(tool, members, capabilities string) (body string, headers []stri
 	return strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+capabilities, 1), headers
 }
 
-// Since 2026-07-28 a question is a result, and the answer comes with the request made again.
+// Since 2026-07-28, a question is a result, and the answer comes with the repeated request.
 func TestModernClientIsAsked(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -154,7 +154,7 @@ func TestModernClientIsAsked(t *testing.T) {
 	})
 }
 
-// What servers report reaches the client that asked for it. Progress only grows, whoever tells of it.
+// Reports of servers reach the client that requested them. Progress only grows.
 func TestNewsOnTheWay(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -195,7 +195,7 @@ func TestNewsOnTheWay(t *testing.T) {
 	})
 }
 
-// Who waits for a call with the synthetic tool is asked too, and the answers reach the call.
+// A client that waits with the synthetic tool gets questions too, and its answers reach the call.
 func TestModernClientIsAskedWhileItAwaits(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -232,7 +232,7 @@ func TestModernClientIsAskedWhileItAwaits(t *testing.T) {
 	})
 }
 
-// What a client declares is kept with its calls, and passed to servers: only what can be, and what they understand.
+// Declared capabilities are stored with the calls and passed to servers, unless they are unknown or cannot be stored.
 func TestOddCapabilities(t *testing.T) {
 	t.Parallel()
 	for declared, want := range map[string]string{
@@ -267,7 +267,7 @@ func TestUnknownLogLevel(t *testing.T) {
 	}
 }
 
-// The id of a response is the client's to choose; what no question has is nobody's.
+// A response whose id names no question is ignored.
 func TestResponsesToNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -281,7 +281,7 @@ func TestResponsesToNothing(t *testing.T) {
 	}
 }
 
-// While a reviewer decides about an answer, the client is told so: in its progress, as the message of its task, and when it stops waiting.
+// While a reviewer decides about an answer, the client reads so in progress messages, in its task's message and in the pending answer.
 func TestClientIsToldOfReview(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -305,7 +305,7 @@ func TestClientIsToldOfReview(t *testing.T) {
 		if !strings.Contains(got, `"progress":5,"message":"`+reviewed+`"`) || !strings.Contains(got, `"progress":10,"message":"executing"`) {
 			t.Errorf("the client heard %s", got)
 		}
-		// A task says so as long as it lasts, and whoever stops waiting is told.
+		// The task has the message until the decision, and so has the pending answer.
 		var next uuid.UUID
 		go func() {
 			next = <-b.calls.arrived
@@ -314,7 +314,7 @@ func TestClientIsToldOfReview(t *testing.T) {
 		v := decoded(t, b.post(callBody("1", "gated", `{"n":2}`), append(session, "Accept", "application/json")...).body)
 		text, _ := at(v, "result", "content", 0, "text").(string)
 		if !strings.Contains(text, "a reviewer decides until 2030-01-02T16:04:05Z whether it gets the answer") || !strings.Contains(text, next.String()) {
-			t.Errorf("who stops waiting is told %q", text)
+			t.Errorf("the pending answer is %q", text)
 		}
 		task, headers := modern("tasks/get", `"taskId":"`+next.String()+`"`, "Mcp-Name", next.String())
 		task = strings.Replace(task, `Capabilities":{}`, `Capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)

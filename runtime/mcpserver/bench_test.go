@@ -22,8 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
-// What the endpoint itself costs: an auto-approved echo, with services that
-// cost nothing. The same with the official SDK's handler stands beside it.
+// The cost of the endpoint itself: an auto-approved echo with free services, compared with the official SDK's handler.
 
 type stubCalls struct{ call.Call }
 
@@ -34,12 +33,12 @@ func (s *stubCalls) Submit(context.Context, call.Submission) (call.Ticket, error
 func (s *stubCalls) Wait(context.Context, uuid.UUID, call.Listener) (call.Call, error) {
 	return s.Call, nil
 }
-func (s *stubCalls) Delivered(context.Context, uuid.UUID) error { return nil }
+func (s *stubCalls) MarkDelivered(context.Context, uuid.UUID) error { return nil }
 func (s *stubCalls) Questions(context.Context, call.Viewer, uuid.UUID) ([]call.Question, error) {
 	return nil, nil
 }
 
-func (s *stubCalls) Reviewing(context.Context, call.Viewer, uuid.UUID) (time.Time, error) {
+func (s *stubCalls) ReviewDeadline(context.Context, call.Viewer, uuid.UUID) (time.Time, error) {
 	return time.Time{}, nil
 }
 
@@ -80,7 +79,7 @@ func sdkHandler(b *testing.B, stateless bool) http.Handler {
 		&mcp.StreamableHTTPOptions{JSONResponse: true, Stateless: stateless, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// contender is a handler, and what an echo of it looks like.
+// contender is a handler, with its request and response for an echo.
 type contender struct {
 	handler func(b *testing.B) http.Handler
 	modern  bool
@@ -95,7 +94,7 @@ func contenders() map[string]contender {
 	}
 }
 
-// prepare returns a maker of requests; legacy ones belong to a session.
+// prepare returns a function that makes requests. Those of the legacy era belong to a session.
 func (c contender) prepare(b *testing.B, base string, send func(*http.Request) (http.Header, string)) func() *http.Request {
 	b.Helper()
 	build := func(body string, headers []string) *http.Request {
@@ -176,7 +175,7 @@ func BenchmarkHTTP(b *testing.B) {
 	}
 }
 
-// BenchmarkParked measures the memory of one client that waits, connection and all.
+// BenchmarkParked measures the memory of one waiting client, including its connection.
 func BenchmarkParked(b *testing.B) {
 	bench := newBench(b)
 	bench.calls.arrived = make(chan uuid.UUID, 1)

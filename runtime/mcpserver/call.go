@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,21 +18,25 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/file"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// callTool takes a call in, and stays for its outcome as long as it is of use.
-func (x *exchange) callTool() {
-	conversation, ok := x.conversation()
+// toolCall is a tools/call request.
+type toolCall struct{ *exchange }
+
+// callTool submits a call and holds the response open until its outcome.
+func (x *toolCall) callTool() {
+	conversation, ok := x.findConversation()
 	if !ok {
 		return
 	}
-	if x.msg.name == awaitTool {
-		x.can, _ = x.able(conversation)
+	if x.msg.Name == awaitTool {
+		x.can, _ = x.readAbilities(conversation)
 		x.awaitCall(conversation.ID)
 		return
 	}
-	entry, ok := conversation.Catalog.Lookup(x.msg.name)
+	entry, ok := conversation.Catalog.Lookup(x.msg.Name)
 	if !ok {
 		x.fail(x.unknownTool())
 		return
@@ -42,60 +47,56 @@ func (x *exchange) callTool() {
 		x.fail(fault)
 		return
 	}
-	if x.modern && x.msg.requestState != nil {
-		x.can, _ = x.able(conversation)
-		x.goOn(conversation, arguments)
+	if x.modern && x.msg.RequestState != nil {
+		x.can, _ = x.readAbilities(conversation)
+		x.continueCall(conversation, arguments)
 		return
 	}
 	if entry.SkillID == agent.BuiltinSkill {
 		x.askAgent(conversation, entry, arguments)
 		return
 	}
-	x.submit(conversation, entry, arguments)
+	x.submitCall(conversation, entry, arguments)
 }
 
-// cleanArguments hands the argument bytes to the door.
-func (x *exchange) cleanArguments(entry *catalog.Entry) (json.RawMessage, *jsonrpc.Error) {
-	raw := x.msg.arguments
+// cleanArguments validates the argument bytes and takes the idempotency key out.
+func (x *toolCall) cleanArguments(entry *catalog.Entry) (json.RawMessage, *jsonrpc.Error) {
+	raw := x.msg.Arguments
 	if raw == nil {
 		raw = []byte("{}")
 	}
 	arguments, err := call.CleanArguments(raw) // before anything else looks at them
 	if refused := (*call.DoorError)(nil); errors.As(err, &refused) {
-		where := "/params/arguments" + refused.Pointer
-		return nil, &jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidParams, Message: plain.Visible(where, maxShown) + ": " + refused.Reason,
-			Data: marshal(map[string]string{"pointer": where}),
-		}
+		return nil, invalidArgument(refused.Pointer, refused.Reason)
 	} else if err != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/arguments: " + err.Error()}
+		return nil, wire.InvalidParams("/params/arguments: " + err.Error())
 	}
-	arguments, fault := x.takeKey(entry, arguments)
+	arguments, fault := x.takeIdempotencyKey(entry, arguments)
 	if fault != nil {
 		return nil, fault
 	}
 	if x.modern {
-		return arguments, checkParamHeaders(x.r.Header, entry.Tool.InputSchema, arguments)
+		return arguments, wire.CheckParamHeaders(x.r.Header, entry.Tool.InputSchema, arguments)
 	}
 	return arguments, nil
 }
 
-func (x *exchange) submit(conversation *catalog.Conversation, entry *catalog.Entry, arguments json.RawMessage) {
-	key := x.msg.meta.idempotencyKey
-	advance, fault := x.responses()
+func (x *toolCall) submitCall(conversation *catalog.Conversation, entry *catalog.Entry, arguments json.RawMessage) {
+	key := x.msg.Meta.IdempotencyKey
+	advance, fault := x.readResponses()
 	if fault != nil {
 		x.fail(fault)
 		return
 	}
-	can, askable := x.able(conversation)
+	can, askable := x.readAbilities(conversation)
 	x.can = can
-	caller := x.meets(conversation, askable)
+	caller := x.newCaller(conversation, askable)
 	x.wantsLog = caller.LogLevel != ""
-	// From here on the call goes its way even if its client leaves.
+	// From here on the call continues even if its client leaves.
 	ticket, err := x.Calls.Submit(context.WithoutCancel(x.r.Context()), call.Submission{
 		Agent: x.agent, PrincipalID: x.principal, ConversationID: conversation.ID,
 		Entry: entry, Arguments: arguments, IdempotencyKey: key,
-		Caller: caller, Advance: advance, Awaited: can.tasks,
+		Caller: caller, Advance: advance, Awaited: can.Tasks,
 	})
 	refused, full := (*file.AttachmentError)(nil), (*call.PendingError)(nil)
 	switch {
@@ -106,35 +107,34 @@ func (x *exchange) submit(conversation *catalog.Conversation, entry *catalog.Ent
 		x.fail(keyReused())
 		return
 	case errors.As(err, &refused):
-		x.fail(notAttached(refused))
+		x.fail(invalidArgument(refused.Pointer, refused.Expected))
 		return
 	case err != nil:
-		x.internal("submit call", err)
+		x.failInternal("submit call", err)
 		return
 	}
-	x.wait(conversation.ID, waiting{
+	x.waitForOutcome(conversation.ID, waiting{
 		id: ticket.ID, status: ticket.Status, deadline: ticket.Deadline,
-		gated: ticket.Gated, attached: ticket.Attached, keyed: key != "", alone: ticket.Alone, task: can.tasks,
+		gated: ticket.Gated, attached: ticket.Attached, keyed: key != "", alone: ticket.Alone, task: can.Tasks,
 	})
 }
 
-// notAttached says what is wrong with a file that was to be attached.
-func notAttached(refused *file.AttachmentError) *jsonrpc.Error {
-	where := "/params/arguments" + refused.Pointer
-	return &jsonrpc.Error{
-		Code: jsonrpc.CodeInvalidParams, Message: plain.Visible(where, maxShown) + ": " + refused.Expected,
-		Data: marshal(map[string]string{"pointer": where}),
-	}
+// invalidArgument returns the error for a part of the arguments.
+func invalidArgument(pointer, expected string) *jsonrpc.Error {
+	where := "/params/arguments" + pointer
+	fault := wire.InvalidParams(plain.Visible(where, wire.MaxShown) + ": " + expected)
+	fault.Data = marshal(map[string]string{"pointer": where})
+	return fault
 }
 
-// awaitCall is the synthetic tool: it waits for a call that was made before.
-func (x *exchange) awaitCall(conversation uuid.UUID) {
+// awaitCall serves the synthetic tool, which waits for an earlier call.
+func (x *toolCall) awaitCall(conversation uuid.UUID) {
 	var arguments struct {
 		CallID *string `json:"call_id"`
 		Page   int     `json:"page"`
 	}
-	if err := json.Unmarshal(x.msg.arguments, &arguments); err != nil || arguments.CallID == nil || arguments.Page < 0 {
-		x.say("The arguments of "+awaitTool+" are not valid. Correct these and call again:\n/call_id: want the id of a call, as a string"+
+	if err := json.Unmarshal(x.msg.Arguments, &arguments); err != nil || arguments.CallID == nil || arguments.Page < 0 {
+		x.replyText("The arguments of "+awaitTool+" are not valid. Correct these and call again:\n/call_id: want the id of a call, as a string"+
 			"\n/page: want a number from 1 on, or nothing",
 			[]byte(`"`+metaCall+`":{"code":"`+call.CodeInvalidArguments+`"}`))
 		return
@@ -148,9 +148,9 @@ func (x *exchange) awaitCall(conversation uuid.UUID) {
 	}
 	switch {
 	case errors.Is(err, call.ErrNotFound):
-		x.say("There is no such call.", []byte(`"`+metaCall+`":{"code":"`+codeCallNotFound+`"}`))
+		x.replyText("There is no such call.", []byte(`"`+metaCall+`":{"code":"`+codeCallNotFound+`"}`))
 	case err != nil:
-		x.internal("get call", err)
+		x.failInternal("get call", err)
 	case arguments.Page > 1 && found.Status.Final():
 		x.answerPage(&found, arguments.Page)
 	default:
@@ -158,11 +158,11 @@ func (x *exchange) awaitCall(conversation uuid.UUID) {
 	}
 }
 
-// awaitFound hands on what the client answers to what the call asked, and waits.
-func (x *exchange) awaitFound(conversation uuid.UUID, found *call.Call) {
+// awaitFound submits the client's answers to the call's questions, then waits.
+func (x *toolCall) awaitFound(conversation uuid.UUID, found *call.Call) {
 	fault := error(nil)
-	if state := x.msg.requestState; x.modern && state != nil {
-		if id, ok := readState(state); !ok || id != found.ID {
+	if state := x.msg.RequestState; x.modern && state != nil {
+		if id, _, ok := parseQuestion(state, ""); !ok || id != found.ID {
 			fault = call.ErrNotFound
 		} else {
 			fault = x.takeAnswers(id)
@@ -172,9 +172,9 @@ func (x *exchange) awaitFound(conversation uuid.UUID, found *call.Call) {
 	case errors.Is(fault, call.ErrNotFound):
 		x.fail(unknownState())
 	case fault != nil:
-		x.refuse("continue call", fault)
+		x.failWith("continue call", fault)
 	default:
-		x.wait(conversation, waiting{id: found.ID, status: found.Status, gated: found.Gated, attached: true})
+		x.waitForOutcome(conversation, waiting{id: found.ID, status: found.Status, gated: found.Gated, attached: true})
 	}
 }
 
@@ -182,58 +182,51 @@ func (x *exchange) viewer() call.Viewer {
 	return call.Viewer{AgentID: x.agent.ID, PrincipalID: x.principal}
 }
 
-// wait holds the response open and answers. It keeps nothing of the request's body.
-func (x *exchange) wait(conversation uuid.UUID, w waiting) {
-	if x.modern || x.r.Header.Get(headerSession) == "" {
+// waitForOutcome holds the response open and answers. It retains nothing of the request's body.
+func (x *toolCall) waitForOutcome(conversation uuid.UUID, w waiting) {
+	if x.modern || x.r.Header.Get(wire.HeaderSession) == "" {
 		conversation = uuid.Nil // ids of requests are not unique there, and none is ever cancelled by id
 	}
-	x.msg = message{
-		id:   cloneRaw(x.msg.id),
-		meta: meta{progressToken: cloneRaw(x.msg.meta.progressToken), logLevel: strings.Clone(x.msg.meta.logLevel)},
+	x.msg = wire.Message{
+		ID:   bytes.Clone(x.msg.ID),
+		Meta: wire.Meta{ProgressToken: bytes.Clone(x.msg.Meta.ProgressToken), LogLevel: strings.Clone(x.msg.Meta.LogLevel)},
 	}
-	x.w.Header().Set(headerCall, w.id.String())
+	x.w.Header().Set(wire.HeaderCall, w.id.String())
 	x.spanCall(w.id, w.attached)
-	ended, err := x.await(conversation, w)
+	ended, err := x.awaitOutcome(conversation, w)
 	if asked, ok := errors.AsType[*askedError](err); ok {
 		x.answerAsked(w, asked.questions)
 		return
 	}
 	switch {
 	case err == nil:
-		x.deliver(&ended, w)
+		x.deliverOutcome(&ended, w)
 	case errors.Is(err, errGone):
-		x.left(err)
+		x.noteClientLeft(err)
 	case errors.Is(err, errDropped):
-		x.abandon()
+		x.abandonResponse()
 	case errors.Is(err, errDrain):
 		x.answerPending(w)
 	case errors.Is(err, errTask):
 		x.answerTask(w)
 	case errors.Is(err, errBudget):
-		x.spent(w, x.answerPending)
+		x.answerAtDeadline(w, x.answerPending)
 	case errors.Is(err, errReply):
-		x.spent(w, x.answerLate)
+		x.answerAtDeadline(w, x.answerLate)
 	default:
 		x.Logger.Error("wait for call", "agent", x.agent.Name, "call_id", w.id, "error", err)
 		x.answerPending(w)
 	}
 }
 
-func cloneRaw(raw []byte) []byte {
-	if raw == nil {
-		return nil
-	}
-	return append(make([]byte, 0, len(raw)), raw...)
-}
-
-// spent looks once more when the time of a response is: the call may have moved on since.
-func (x *exchange) spent(w waiting, answer func(waiting)) {
+// answerAtDeadline checks the call once more when the time of the response is up: it may have ended since.
+func (x *toolCall) answerAtDeadline(w waiting, answer func(waiting)) {
 	now, err := x.Calls.Get(x.r.Context(), x.viewer(), w.id)
 	switch {
 	case err != nil:
 		x.Logger.Warn("get call", "agent", x.agent.Name, "call_id", w.id, "error", err)
 	case now.Status.Final():
-		x.deliver(&now, w)
+		x.deliverOutcome(&now, w)
 		return
 	default:
 		w.status = now.Status
@@ -241,48 +234,48 @@ func (x *exchange) spent(w waiting, answer func(waiting)) {
 	answer(w)
 }
 
-func (x *exchange) answerPending(w waiting) {
-	status := w.running()
-	text := pending(w.id, status, w.deadline, x.reviewing(w.id, status), w.gated)
+func (x *toolCall) answerPending(w waiting) {
+	status := w.shownStatus()
+	text := pendingText(w.id, status, w.deadline, x.reviewDeadline(w.id, status), w.gated)
 	if w.alone && status == call.Parked {
 		text += nobodyDecides
 	}
-	x.say(text, callMeta(w.id, status, codePending, nil, w.attached))
+	x.replyText(text, callMeta(w.id, status, codePending, nil, w.attached))
 }
 
-// reviewing is until when a reviewer decides about a question of a call; zero: none is known.
-func (x *exchange) reviewing(id uuid.UUID, status call.Status) time.Time {
+// reviewDeadline returns the deadline of a reviewer's decision about a question of the call; zero: there is none.
+func (x *exchange) reviewDeadline(id uuid.UUID, status call.Status) time.Time {
 	if status != call.Executing {
 		return time.Time{}
 	}
-	until, err := x.Calls.Reviewing(x.r.Context(), x.viewer(), id)
+	until, err := x.Calls.ReviewDeadline(x.r.Context(), x.viewer(), id)
 	if err != nil {
 		x.Logger.Warn("look for questions under review", "agent", x.agent.Name, "call_id", id, "error", err)
 	}
 	return until
 }
 
-// say answers with an error result in our own words.
-func (x *exchange) say(text string, meta []byte) {
+// replyText answers with an error result with a text for the model.
+func (x *response) replyText(text string, meta []byte) {
 	x.reply(toolError(text, meta, x.modern))
 }
 
-// abandon ends a response that its client no longer wants, without an answer.
-func (x *exchange) abandon() {
+// abandonResponse ends a response that its client cancelled, without an answer.
+func (x *toolCall) abandonResponse() {
 	switch {
-	case x.streaming:
-	case x.stream:
-		if err := x.beginStream(); err != nil {
-			x.left(err)
+	case x.IsStream:
+	case x.Stream:
+		if err := x.BeginStream(); err != nil {
+			x.noteClientLeft(err)
 		}
 	default:
 		x.w.WriteHeader(http.StatusNoContent)
 	}
 }
 
-// deliver answers with a call's outcome, and says so when it was sent.
-func (x *exchange) deliver(c *call.Call, w waiting) {
-	if c.Status == call.Invalid && x.codes() {
+// deliverOutcome answers with a call's outcome and marks it delivered once it is sent.
+func (x *toolCall) deliverOutcome(c *call.Call, w waiting) {
+	if c.Status == call.Invalid && x.usesErrorCodes() {
 		x.fail(invalidArguments(c))
 		return
 	}
@@ -292,15 +285,15 @@ func (x *exchange) deliver(c *call.Call, w waiting) {
 	if told.fault {
 		member = `,"error":`
 	}
-	if err := x.answer(told.status, member, told.pieces); err != nil {
-		x.left(err)
+	if err := x.writeAnswer(told.status, member, told.pieces); err != nil {
+		x.noteClientLeft(err)
 		return
 	}
 	if !w.gated && !w.attached && !w.keyed {
 		return
 	}
-	if err := x.flush(); err != nil {
-		x.left(err)
+	if err := x.Flush(); err != nil {
+		x.noteClientLeft(err)
 		return
 	}
 	x.markDelivered(c)
@@ -310,21 +303,21 @@ func (x *exchange) markDelivered(c *call.Call) {
 	// A client that closes as soon as it has its answer has it: only a failed write counts as not delivered.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), deliveryTimeout)
 	defer cancel()
-	if err := x.Calls.Delivered(ctx, c.ID); err != nil {
+	if err := x.Calls.MarkDelivered(ctx, c.ID); err != nil {
 		x.Logger.Error("mark call delivered", "agent", x.agent.Name, "call_id", c.ID, "error", err)
 	}
 }
 
 const deliveryTimeout = 30 * time.Second
 
-// outcome is what became of a call, as its client is told.
+// outcome is the outcome of a call in the form of its response.
 type outcome struct {
 	fault  bool // a JSON-RPC error, not a result
 	status int  // HTTP's
 	pieces [][]byte
 }
 
-// tellOutcome says what became of a call.
+// tellOutcome returns the outcome of a call for its client.
 func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
 	if c.Failure == tool.JSONRPCError && len(c.Result) > 0 {
 		return outcome{fault: true, status: x.faultStatus(c.Result), pieces: [][]byte{c.Result}}
@@ -334,17 +327,18 @@ func (x *exchange) tellOutcome(c *call.Call, w waiting, typed bool) outcome {
 		meta = callMeta(c.ID, c.Status, c.Code, c, w.attached)
 	}
 	if (c.Status == call.Succeeded || c.Failure == tool.ToolError) && len(c.Result) > 0 {
-		pieces, err := dress(told(c), answering(c, meta), typed)
+		pieces, err := wire.DressResult(resultForAgent(c), addAskedConversation(c, meta), typed)
 		if err == nil {
 			return outcome{status: http.StatusOK, pieces: pieces}
 		}
 		x.Logger.Error("pass result on", "agent", x.agent.Name, "call_id", c.ID, "error", err)
 	}
-	text := toolError(c.TellEdits()+c.Tell(), callMeta(c.ID, c.Status, c.Code, c, w.attached), typed)
+	text := toolError(c.ExplainEdits()+c.Explain(), callMeta(c.ID, c.Status, c.Code, c, w.attached), typed)
 	return outcome{status: http.StatusOK, pieces: [][]byte{text}}
 }
 
-// faultStatus is the HTTP status of a skill server's error: what it lacks of the client, the client is to notice.
+// faultStatus returns the HTTP status of a skill server's error. Missing client capabilities are an error of the client's
+// request too.
 func (x *exchange) faultStatus(raw json.RawMessage) int {
 	var fault struct {
 		Code int64 `json:"code"`

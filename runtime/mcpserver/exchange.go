@@ -12,39 +12,27 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
+	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
-// exchange is one request and its answer.
+// exchange is one authenticated request and its response.
 type exchange struct {
-	*Server
+	response
 	caller
-	accepts
 
-	w       http.ResponseWriter
-	r       *http.Request
-	control *http.ResponseController
-	msg     message
-	modern  bool // of MCP 2026-07-28 or later
-	can     abilities
-	// wantsLog: the client wants the log messages of the server that works on its call.
-	wantsLog bool
-
-	answered  bool  // the response has begun
-	streaming bool  // as text/event-stream
-	broken    error // the first write that failed
-
-	span trace.Span // nil: the request has none
+	can      wire.Abilities
+	wantsLog bool // the client wants log messages of the server that works on its call
 }
 
-// delete ends a session. Calls made in it go their way.
-func (x *exchange) delete() {
-	session := x.r.Header.Get(headerSession)
-	if x.r.Header.Get(headerVersion) == modernVersion || session == "" {
+// endSession ends a session. Its calls continue.
+func (x *sessionRequest) endSession() {
+	session := x.r.Header.Get(wire.HeaderSession)
+	if x.r.Header.Get(wire.HeaderVersion) == modernVersion || session == "" {
 		x.w.Header().Set("Allow", "POST")
 		http.Error(x.w, "there is no session to end", http.StatusMethodNotAllowed)
 		return
@@ -59,15 +47,15 @@ func (x *exchange) delete() {
 	case err != nil:
 		http.Error(x.w, "internal error "+x.logFailure("end conversation", err), http.StatusInternalServerError)
 	default:
-		x.watch.end(id)
+		x.watch.endSession(id)
 		if err := x.Resources.Ended(x.r.Context(), id); err != nil {
-			x.logFailure("end subscriptions", err) // of a conversation that has ended they are of no consequence
+			x.logFailure("end subscriptions", err) // those of an ended conversation have no effect
 		}
 		x.w.WriteHeader(http.StatusNoContent)
 	}
 }
 
-// sessionID reads a session's id; what is none is an unknown session.
+// sessionID parses a session's id. Invalid ids are unknown sessions.
 func sessionID(text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil {
@@ -80,29 +68,29 @@ func (x *exchange) unknownSession() {
 	http.Error(x.w, "this session is unknown or has ended; start one with initialize", http.StatusNotFound)
 }
 
-// post takes one message in.
-func (x *exchange) post() {
-	x.accepts = parseAccept(x.r.Header["Accept"])
+// servePost serves one message.
+func (x *exchange) servePost() {
+	x.Accepts = wire.ParseAccept(x.r.Header["Accept"])
 	switch {
-	case !x.json && !x.stream:
+	case !x.JSON && !x.Stream:
 		http.Error(x.w, "Accept must allow application/json or text/event-stream", http.StatusNotAcceptable)
 		return
-	case !jsonBody(x.r.Header):
+	case !wire.HasJSONBody(x.r.Header):
 		http.Error(x.w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
-	body, ok := x.read()
+	body, ok := x.readBody()
 	if !ok {
 		return
 	}
 	var fault *jsonrpc.Error
-	x.msg, fault = x.parsers.parse(body)
+	x.msg, fault = x.parsers.Parse(body)
 	if fault == nil || fault.Code == jsonrpc.CodeInvalidParams {
 		if late := x.settleEra(); fault == nil {
 			fault = late
 		}
 	} else {
-		x.modern = x.r.Header.Get(headerVersion) == modernVersion
+		x.modern = x.r.Header.Get(wire.HeaderVersion) == modernVersion
 	}
 	if fault != nil {
 		x.fail(fault)
@@ -111,9 +99,9 @@ func (x *exchange) post() {
 	x.dispatch()
 }
 
-// read takes the body in, whole: only then does net/http notice a client that
-// leaves. The listener bounds the time that a client has to send it.
-func (x *exchange) read() ([]byte, bool) {
+// readBody reads the whole body: net/http notices a client that leaves only then. The listener limits how long the body may
+// take.
+func (x *exchange) readBody() ([]byte, bool) {
 	var body []byte
 	var err error
 	switch n := x.r.ContentLength; {
@@ -136,62 +124,99 @@ func (x *exchange) read() ([]byte, bool) {
 	return body, err == nil
 }
 
-// dispatch answers a message that is well formed.
+// dispatch serves a well-formed message.
 func (x *exchange) dispatch() {
-	if x.msg.id == nil || x.msg.reply {
-		x.notification()
+	if x.msg.ID == nil || x.msg.IsResponse {
+		(&sessionRequest{x}).serveNotification()
 		return
 	}
-	done, ok := x.admitted()
+	done, ok := x.admitRequest()
 	if !ok {
 		return
 	}
 	defer done()
-	if x.trace(); x.span != nil {
+	if x.startSpan(); x.span != nil {
 		defer x.span.End()
 	}
-	switch method := x.msg.method; {
-	case method == "tools/call":
-		x.callTool()
-	case method == "tools/list":
+	serveEra := x.serveLegacy
+	if x.modern {
+		serveEra = x.serveModern
+	}
+	resources := &resourceRequest{x}
+	switch x.msg.Method {
+	case "tools/call":
+		(&toolCall{x}).callTool()
+	case "tools/list":
 		x.listTools()
-	case method == "server/discover" && x.modern:
-		x.discover()
-	case method == "subscriptions/listen" && x.modern:
-		x.listen()
-	case method == "initialize" && !x.modern:
-		x.initialize()
-	case method == "ping" && !x.modern:
-		x.reply([]byte("{}"))
-	case method == "logging/setLevel" && !x.modern:
-		x.setLevel()
-	case method == "tasks/get" && x.modern:
-		x.getTask()
-	case method == "tasks/update" && x.modern:
-		x.updateTask()
-	case method == "tasks/cancel" && x.modern:
-		x.cancelTask()
-	case x.others(method):
+	case "resources/list":
+		resources.listOffers(resource.Resources)
+	case "resources/templates/list":
+		resources.listOffers(resource.Templates)
+	case "resources/read":
+		resources.readResource()
+	case "prompts/list":
+		resources.listOffers(resource.Prompts)
+	case "prompts/get":
+		resources.getPrompt()
+	case "completion/complete":
+		resources.completeArgument()
 	default:
-		x.fail(&jsonrpc.Error{
-			Code:    jsonrpc.CodeMethodNotFound,
-			Message: "method not found: " + plain.Quoted(method, maxShown),
-		})
+		if !serveEra() {
+			x.fail(&jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: " + plain.Quoted(x.msg.Method, wire.MaxShown)})
+		}
 	}
 }
 
-// conversation finds the one that the request belongs to, or answers.
-func (x *exchange) conversation() (*catalog.Conversation, bool) {
-	session := x.r.Header.Get(headerSession)
+// serveModern serves the methods that only MCP 2026-07-28 and later have.
+func (x *exchange) serveModern() bool {
+	switch x.msg.Method {
+	case "server/discover":
+		(&sessionRequest{x}).discover()
+	case "subscriptions/listen":
+		(&subscriptionStream{x}).serveListen()
+	case "tasks/get":
+		(&taskRequest{x}).getTask()
+	case "tasks/update":
+		(&taskRequest{x}).updateTask()
+	case "tasks/cancel":
+		(&taskRequest{x}).cancelTask()
+	default:
+		return false
+	}
+	return true
+}
+
+// serveLegacy serves the methods that only earlier revisions have.
+func (x *exchange) serveLegacy() bool {
+	switch x.msg.Method {
+	case "initialize":
+		(&sessionRequest{x}).initialize()
+	case "ping":
+		x.reply([]byte("{}"))
+	case "logging/setLevel":
+		(&sessionRequest{x}).setLogLevel()
+	case "resources/subscribe":
+		(&resourceRequest{x}).changeSubscription(x.Resources.Subscribe)
+	case "resources/unsubscribe":
+		(&resourceRequest{x}).changeSubscription(x.Resources.Unsubscribe)
+	default:
+		return false
+	}
+	return true
+}
+
+// findConversation returns the conversation of the request, or answers.
+func (x *exchange) findConversation() (*catalog.Conversation, bool) {
+	session := x.r.Header.Get(wire.HeaderSession)
 	var found *catalog.Conversation
 	var err error
 	switch {
 	case x.modern:
-		found, err = x.named(x.r.Context(), x.conversationName(), x.self())
+		found, err = x.namedConversation(x.r.Context(), x.conversationName(), wire.DescribeClient(x.msg.Meta.ClientInfo, x.msg.Meta.Capabilities))
 	case session != "":
-		found, err = x.ofSession(x.r.Context(), session)
-	case x.r.Header.Get(headerVersion) == "":
-		found, err = x.named(x.r.Context(), x.conversationName(), x.self())
+		found, err = x.sessionConversation(x.r.Context(), session)
+	case x.r.Header.Get(wire.HeaderVersion) == "":
+		found, err = x.namedConversation(x.r.Context(), x.conversationName(), wire.DescribeClient(x.msg.Meta.ClientInfo, x.msg.Meta.Capabilities))
 	default:
 		x.sessionMissing()
 		return nil, false
@@ -202,7 +227,7 @@ func (x *exchange) conversation() (*catalog.Conversation, bool) {
 	case session != "" && !x.modern && errors.Is(err, agent.ErrNotFound):
 		x.unknownSession()
 	default:
-		x.internal("find conversation", err)
+		x.failInternal("find conversation", err)
 	}
 	return nil, false
 }
@@ -211,7 +236,7 @@ func (x *exchange) sessionMissing() {
 	http.Error(x.w, "the Mcp-Session-Id header is missing; start a session with initialize", http.StatusBadRequest)
 }
 
-func (x *exchange) ofSession(ctx context.Context, session string) (*catalog.Conversation, error) {
+func (x *exchange) sessionConversation(ctx context.Context, session string) (*catalog.Conversation, error) {
 	id, err := sessionID(session)
 	if err != nil {
 		return nil, err
@@ -219,16 +244,16 @@ func (x *exchange) ofSession(ctx context.Context, session string) (*catalog.Conv
 	return x.Catalog.Conversation(ctx, x.agent.ID, x.principal, id)
 }
 
-// conversationName names the conversation of a client without sessions, as of now.
+// conversationName returns the current conversation name of a client without sessions.
 func (x *exchange) conversationName() string {
-	if name := x.msg.meta.conversation; name != "" {
+	if name := x.msg.Meta.Conversation; name != "" {
 		return name
 	}
 	return "day:" + x.Now().UTC().Format(time.DateOnly)
 }
 
-// named is the conversation of clients without sessions.
-func (x *exchange) named(ctx context.Context, name string, client json.RawMessage) (*catalog.Conversation, error) {
+// namedConversation returns a conversation of a client without sessions.
+func (x *exchange) namedConversation(ctx context.Context, name string, client json.RawMessage) (*catalog.Conversation, error) {
 	version := modernVersion
 	if !x.modern {
 		version = ""
@@ -236,42 +261,36 @@ func (x *exchange) named(ctx context.Context, name string, client json.RawMessag
 	return x.Catalog.NamedConversation(ctx, x.agent, x.principal, name, version, client)
 }
 
-// self is what the request says of its client.
-func (x *exchange) self() json.RawMessage {
-	return x.client(x.msg.meta.clientInfo, x.msg.meta.capabilities)
-}
-
-// internal answers what is our fault. The client gets an id to ask us about,
-// and nothing else.
-func (x *exchange) internal(action string, err error) {
+// failInternal answers an internal error. The client gets only an id for the log.
+func (x *response) failInternal(action string, err error) {
 	id := x.logFailure(action, err)
 	x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error " + id})
 }
 
-func (x *exchange) logFailure(action string, err error) string {
+func (x *response) logFailure(action string, err error) string {
 	id := uuid.NewString()
 	x.Logger.Error("request to an agent's endpoint failed", "error_id", id,
 		"agent", x.r.PathValue("agent"), "action", action, "error", err)
 	return id
 }
 
-// recover turns a panic into an internal error.
-func (x *exchange) recover() {
+// recoverPanic turns a panic into an internal error.
+func (x *exchange) recoverPanic() {
 	switch cause := recover(); cause {
 	case nil:
 	case http.ErrAbortHandler:
 		panic(cause)
 	default:
 		err := fmt.Errorf("panic: %v\n%s", cause, debug.Stack())
-		if x.answered && !x.streaming {
+		if x.HasBegun && !x.IsStream {
 			x.logFailure("serve", err)
 			panic(http.ErrAbortHandler)
 		}
-		x.internal("serve", err)
+		x.failInternal("serve", err)
 	}
 }
 
-// marshal is for values of our own making, which always have a form in JSON.
+// marshal encodes values of this package, which always have a JSON form.
 func marshal(v any) json.RawMessage {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -6,20 +6,17 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
-// Dress is dress.
-func Dress(raw, addition []byte, typed bool) ([][]byte, error) { return dress(raw, addition, typed) }
-
-// RenderedLists counts the lists that are kept.
+// RenderedLists returns the number of cached lists.
 func (s *Server) RenderedLists() int {
 	s.lists.mu.Lock()
 	defer s.lists.mu.Unlock()
 	return len(s.lists.rendered)
 }
 
-// TellSessions notes that many sessions were told something, and returns of how many that is known.
+// TellSessions records a list for n sessions, and returns the number of sessions with a recorded list.
 func (s *Server) TellSessions(n int) int {
 	for range n {
-		s.watch.listed(uuid.New(), catalog.Digest{1})
+		s.watch.noteListed(uuid.New(), catalog.Digest{1})
 	}
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()

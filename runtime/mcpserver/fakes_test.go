@@ -19,9 +19,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// fakeCalls is a call service in memory. What becomes of a call depends on the
-// tool's name: "gated" parks, "slow" executes until it is finished, anything
-// else ends at once as the test's outcome says.
+// fakeCalls is a call service in memory. The tool's name determines the outcome of a call: "gated" parks, "slow" executes until
+// the test finishes it, and other calls end at once with the outcome of the test.
 type fakeCalls struct {
 	mu        sync.Mutex
 	calls     map[uuid.UUID]*fakeCall
@@ -33,7 +32,7 @@ type fakeCalls struct {
 	waitErr   error
 	answerErr error
 	outcome   func(sub call.Submission) call.Call // of calls that end at once
-	arrived   chan uuid.UUID                      // told of each call that has to wait
+	arrived   chan uuid.UUID                      // gets each call that has to wait
 }
 
 type fakeCall struct {
@@ -43,17 +42,17 @@ type fakeCall struct {
 	questions []call.Question // that are open
 	answers   map[int]call.Answer
 	news      []func(call.Listener) // for each that waits
-	changed   chan struct{}         // closed and replaced when there is something new
-	cancel    bool                  // it was asked for
+	changed   chan struct{}         // closed and replaced at each change
+	cancel    bool                  // a cancellation was requested
 	reviewing time.Time             // until when a reviewer decides about a question
 }
 
-// review has a reviewer decide about a question until then; zero: it was decided.
+// review sets the deadline of a reviewer's decision about a question; zero: it was decided.
 func (f *fakeCalls) review(id uuid.UUID, until time.Time) {
 	f.change(id, func(c *fakeCall) { c.Status, c.reviewing = call.Executing, until })
 }
 
-func (f *fakeCalls) Reviewing(_ context.Context, viewer call.Viewer, id uuid.UUID) (time.Time, error) {
+func (f *fakeCalls) ReviewDeadline(_ context.Context, viewer call.Viewer, id uuid.UUID) (time.Time, error) {
 	if _, err := f.Get(context.Background(), viewer, id); err != nil {
 		return time.Time{}, err
 	}
@@ -62,12 +61,12 @@ func (f *fakeCalls) Reviewing(_ context.Context, viewer call.Viewer, id uuid.UUI
 	return f.calls[id].reviewing, nil
 }
 
-// ask has the call's server ask its client.
+// ask adds a question of the call's server to its client.
 func (f *fakeCalls) ask(id uuid.UUID, q call.Question) {
 	f.change(id, func(c *fakeCall) { c.Status, c.questions = call.Executing, append(c.questions, q) })
 }
 
-// tell has something happen to a call on its way.
+// tell sends an event of a running call to its listeners.
 func (f *fakeCalls) tell(id uuid.UUID, kind call.EventKind, params string) {
 	f.change(id, func(c *fakeCall) {
 		c.news = append(c.news, func(l call.Listener) {
@@ -235,7 +234,7 @@ func (f *fakeCalls) Wait(ctx context.Context, id uuid.UUID, l call.Listener) (ca
 	}
 }
 
-func (f *fakeCalls) Delivered(_ context.Context, id uuid.UUID) error {
+func (f *fakeCalls) MarkDelivered(_ context.Context, id uuid.UUID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.delivered = append(f.delivered, id)
@@ -268,8 +267,8 @@ type fakeAgents struct {
 	conversations map[uuid.UUID]*catalog.Conversation
 	clients       []json.RawMessage
 	err           error
-	looks         int          // at conversations
-	look          func() error // what a look meets, if anything
+	looks         int          // of conversations
+	look          func() error // the error of a read; nil: none
 }
 
 func newFakeAgents(t testing.TB, tools ...string) *fakeAgents {
@@ -299,7 +298,7 @@ func newCatalog(t testing.TB, tools ...string) *catalog.Catalog {
 	return catalog.NewCatalog(entries)
 }
 
-// relist gives all conversations another catalog, as an operator's change does.
+// relist changes the catalog of all conversations, as an operator's change does.
 func (f *fakeAgents) relist(to *catalog.Catalog, problems ...catalog.Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -311,7 +310,7 @@ func (f *fakeAgents) relist(to *catalog.Catalog, problems ...catalog.Problem) {
 	}
 }
 
-// fail has everything end in an error; nil: no more.
+// fail makes all methods return an error; nil: none.
 func (f *fakeAgents) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -325,14 +324,14 @@ func (f *fakeAgents) revoke(key string) {
 	delete(f.keys, key)
 }
 
-// meet has looks at conversations end in what f says.
+// meet makes reads of conversations return the error of look.
 func (f *fakeAgents) meet(look func() error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.look = look
 }
 
-// looked counts the looks at conversations since it was asked last.
+// looked returns the number of reads of conversations since its last call.
 func (f *fakeAgents) looked() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -341,7 +340,7 @@ func (f *fakeAgents) looked() int {
 	return n
 }
 
-// glance is a look at a conversation.
+// glance counts a read of a conversation.
 func (f *fakeAgents) glance() error {
 	f.looks++
 	if f.err != nil {
@@ -459,7 +458,7 @@ func (f *fakeAgents) names() []string {
 	return names
 }
 
-// fakeIdentity knows people by their tokens, and of other issuers' people those that have an access by their subject.
+// fakeIdentity knows people by their tokens. People of other issuers have an access by their subject.
 type fakeIdentity map[string]identity.Access
 
 func (f fakeIdentity) Vouched(_ context.Context, claims identity.Claims) (uuid.UUID, error) {

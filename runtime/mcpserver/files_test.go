@@ -8,7 +8,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/file"
 )
 
-// A file that cannot be attached is the caller's mistake, told where it is.
+// A file that cannot be attached is an error of the request, with a pointer to the argument.
 func TestAttachmentsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
-// Whatever the body: no panic, no internal error, and an answer that is JSON.
+// For any body there is no panic and no internal error, and the answer is JSON.
 func FuzzBody(f *testing.F) {
 	for _, body := range []string{
 		callBody("1", "echo", `{"a":[1,"\ud83d\ude00",{"b":null}]}`), callBody(`"\u0061"`, "gated", `{}`), listBody,

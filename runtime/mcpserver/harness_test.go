@@ -2,7 +2,6 @@ package mcpserver_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,12 +17,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
-// bench is an endpoint with its surroundings, on a network in memory, so
-// that time may be the test's.
+// bench is an endpoint with fake services on a network in memory, so that tests can control time.
 type bench struct {
 	t        testing.TB
 	calls    *fakeCalls
@@ -33,7 +32,7 @@ type bench struct {
 	others   *fakeResources
 	server   *mcpserver.Server
 	client   *http.Client
-	log      *lockedBuffer
+	log      *worldtest.Log
 	listener *pipeListener
 }
 
@@ -53,7 +52,7 @@ func newBench(t testing.TB, change ...func(*mcpserver.Config)) *bench {
 		t: t, calls: newFakeCalls(), agents: newFakeAgents(t, echoTool, gateTool, slowTool, headTool),
 		limits:   &fakeLimits{},
 		others:   &fakeResources{},
-		log:      &lockedBuffer{},
+		log:      &worldtest.Log{},
 		listener: &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})},
 	}
 	b.people = fakeIdentity{
@@ -78,7 +77,7 @@ func newBench(t testing.TB, change ...func(*mcpserver.Config)) *bench {
 	b.server = server
 	mux := http.NewServeMux()
 	server.Mount(mux)
-	// Timeouts that are too short for any wait: the endpoint minds its own.
+	// These timeouts are too short for any wait: the endpoint sets its own deadlines.
 	h := &http.Server{Handler: mux, ReadTimeout: 2 * time.Second, WriteTimeout: 2 * time.Second}
 	go func() {
 		if err := h.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -106,7 +105,7 @@ func quote(s string) []byte {
 
 const billing = "http://hold.example.com/agents/billing/mcp"
 
-// request makes a request of the agent billing; headers "" take a default away.
+// request makes a request of the agent billing. A header "" removes a default.
 func (b *bench) request(ctx context.Context, body string, headers ...string) *http.Request {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, billing, strings.NewReader(body))
@@ -164,7 +163,7 @@ func callBody(id, tool, arguments string) string {
 	return `{"method":"tools/call","params":{"name":"files__` + tool + `","arguments":` + arguments + `},"jsonrpc":"2.0","id":` + id + `}`
 }
 
-// modern adds what MCP 2026-07-28 asks of a request.
+// modern adds the headers and members that MCP 2026-07-28 requires.
 func modern(method, params string, extra ...string) (body string, headers []string) {
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	if params != "" {
@@ -200,7 +199,7 @@ func decoded(t testing.TB, text string) any {
 	return v
 }
 
-// at walks into decoded JSON; nil where there is nothing.
+// at returns a part of decoded JSON; nil if there is none.
 func at(v any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {
@@ -260,20 +259,3 @@ type pipeAddr struct{}
 
 func (pipeAddr) Network() string { return "pipe" }
 func (pipeAddr) String() string  { return "pipe" }
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}

@@ -17,7 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/limit"
 )
 
-// fakeLimits refuses with err, and counts what was let in and what of it has not ended.
+// fakeLimits refuses with err, and counts the admitted and the running requests.
 type fakeLimits struct {
 	mu             sync.Mutex
 	err            error
@@ -94,7 +94,7 @@ func TestLimitsFailClosed(t *testing.T) {
 	}
 }
 
-// TestPendingLimit: an agent is told which limit it met, how many calls wait, and what it can do.
+// TestPendingLimit checks that the answer names the limit, the number of waiting calls, and the possible next steps.
 func TestPendingLimit(t *testing.T) {
 	t.Parallel()
 	for style, want := range map[string][]string{

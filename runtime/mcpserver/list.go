@@ -7,27 +7,27 @@ import (
 	"time"
 	"weak"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 )
 
 // awaitTool is the synthetic tool that every agent has.
 const awaitTool = "holdpoint_await"
 
 const awaitDefinition = `{"name":"` + awaitTool + `","title":"Wait for a call",` +
-	`"description":"Waits for a tool call that was made before and has not ended yet, ` +
+	`"description":"Waits for an earlier tool call that has not ended yet, ` +
 	`for example because a person has to approve it, and returns its result. ` +
-	`Also reads on in the result of one that has ended and was too long to be told at once. It does not make the call again.",` +
-	`"inputSchema":{"type":"object","properties":{"call_id":{"type":"string","description":"The id of the call, as it was given."},` +
-	`"page":{"type":"integer","minimum":1,"description":"Which page of a long result, as the note at the end of the one before says."}},` +
+	`Also returns further pages of a result that was too long for one answer. It does not make the call again.",` +
+	`"inputSchema":{"type":"object","properties":{"call_id":{"type":"string","description":"The id of the call, from its answer."},` +
+	`"page":{"type":"integer","minimum":1,"description":"The page of a long result, as the note on the previous page says."}},` +
 	`"required":["call_id"],"additionalProperties":false},` +
 	`"annotations":{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}}`
 
-// How long a client of the modern era may use a list. One that lacks the tools of a
-// skill that could not be listed is soon asked for again.
+// How long a client of the modern era may cache a list; shorter if the tools of a
+// skill are missing.
 const (
 	listTTL        = time.Minute
 	problemListTTL = 5 * time.Second
@@ -35,40 +35,42 @@ const (
 
 // listTools answers with a page of the conversation's catalog.
 func (x *exchange) listTools() {
-	conversation, ok := x.conversation()
+	conversation, ok := x.findConversation()
 	if !ok {
 		return
 	}
-	tools, err := x.lists.of(conversation.Catalog)
+	tools, err := x.lists.pagesOf(conversation.Catalog)
 	if err != nil {
-		x.internal("list tools", err)
+		x.failInternal("list tools", err)
 		return
 	}
-	page, ok := tools.page(x.msg.cursor)
+	page, ok := tools.Find(x.msg.Cursor)
 	if !ok {
 		x.unknownCursor()
 		return
 	}
-	if err := x.result(x.dressList(page, conversation.Problems, listTTL)...); err != nil {
-		x.left(err)
+	if err := x.writeResult(x.dressList(page, conversation.Problems, listTTL)...); err != nil {
+		x.noteClientLeft(err)
 		return
 	}
-	if !x.modern && x.r.Header.Get(headerSession) != "" {
-		x.watch.listed(conversation.ID, conversation.Catalog.Digest())
+	if !x.modern && x.r.Header.Get(wire.HeaderSession) != "" {
+		x.watch.noteListed(conversation.ID, conversation.Catalog.Digest())
 	}
 }
 
 func (x *exchange) unknownCursor() {
-	x.fail(&jsonrpc.Error{
-		Code: jsonrpc.CodeInvalidParams, Message: "/params/cursor: unknown, or the list has changed since; begin anew without one",
-	})
+	x.fail(wire.InvalidParams("/params/cursor: unknown, or the list has changed: start again without a cursor"))
 }
 
-// dressList puts around a page of a list what belongs to this conversation and era.
+// dressList adds the members of this conversation and era to a page of a list.
 func (x *exchange) dressList(page []byte, problems []catalog.Problem, ttl time.Duration) [][]byte {
 	head, tail := []byte("{"), []byte(nil)
 	if len(problems) > 0 {
-		tail = append(append(tail, `"`+metaProblems+`":`...), shownProblems(problems)...)
+		shown := make([]catalog.Problem, len(problems)) // with bounded texts
+		for i, p := range problems {
+			shown[i] = catalog.Problem{Skill: plain.Visible(p.Skill, wire.MaxShown), Kind: plain.Visible(p.Kind, wire.MaxShown), Error: plain.Visible(p.Error, maxReason)}
+		}
+		tail = append(append(tail, `"`+metaProblems+`":`...), marshal(shown)...)
 		ttl = min(ttl, problemListTTL)
 	}
 	if x.modern {
@@ -84,28 +86,14 @@ func (x *exchange) dressList(page []byte, problems []catalog.Problem, ttl time.D
 	return [][]byte{head, page, []byte(`,"_meta":{`), tail, []byte("}}")}
 }
 
-// shownProblems bounds what a broken server may say of itself.
-func shownProblems(problems []catalog.Problem) []byte {
-	shown := make([]catalog.Problem, len(problems))
-	for i, p := range problems {
-		shown[i] = catalog.Problem{Skill: plain.Visible(p.Skill, maxShown), Kind: plain.Visible(p.Kind, maxShown), Error: plain.Visible(p.Error, maxReason)}
-	}
-	return marshal(shown)
-}
-
-// lists keeps the rendered list of each catalog for as long as somebody uses
-// the catalog.
+// lists caches the rendered list of each catalog while the catalog is in use.
 type lists struct {
 	mu       sync.Mutex
-	rendered map[weak.Pointer[catalog.Catalog]]*pages
+	rendered map[weak.Pointer[catalog.Catalog]]*wire.Pages
 }
 
-func newLists() *lists {
-	return &lists{rendered: make(map[weak.Pointer[catalog.Catalog]]*pages)}
-}
-
-// of returns the tools of a catalog, in pages.
-func (l *lists) of(c *catalog.Catalog) (*pages, error) {
+// pagesOf returns the tools of a catalog, in pages.
+func (l *lists) pagesOf(c *catalog.Catalog) (*wire.Pages, error) {
 	key := weak.Make(c)
 	l.mu.Lock()
 	tools, ok := l.rendered[key]
@@ -113,7 +101,7 @@ func (l *lists) of(c *catalog.Catalog) (*pages, error) {
 	if ok {
 		return tools, nil
 	}
-	tools, err := render(c)
+	tools, err := renderTools(c)
 	if err != nil {
 		return nil, err
 	}
@@ -121,33 +109,31 @@ func (l *lists) of(c *catalog.Catalog) (*pages, error) {
 	defer l.mu.Unlock()
 	if _, ok := l.rendered[key]; !ok {
 		l.rendered[key] = tools
-		runtime.AddCleanup(c, l.forget, key)
+		runtime.AddCleanup(c, func(key weak.Pointer[catalog.Catalog]) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			delete(l.rendered, key)
+		}, key)
 	}
 	return tools, nil
 }
 
-func (l *lists) forget(key weak.Pointer[catalog.Catalog]) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.rendered, key)
-}
-
-func render(c *catalog.Catalog) (*pages, error) {
+func renderTools(c *catalog.Catalog) (*wire.Pages, error) {
 	tools := make([][]byte, 0, len(c.Entries)+1)
 	for i := range c.Entries {
 		entry := &c.Entries[i]
 		if entry.Name == awaitTool {
-			continue // ours is the one that is called
+			continue // Holdpoint's own tool takes precedence
 		}
 		definition := entry.Tool.Raw()
 		if definition == nil {
 			definition = marshal(entry.Tool)
 		}
-		renamed, err := rename(definition, entry.Name)
+		renamed, err := wire.RenameTool(definition, entry.Name)
 		if err != nil {
 			return nil, err
 		}
 		tools = append(tools, renamed)
 	}
-	return paged("tools", append(tools, []byte(awaitDefinition))), nil
+	return wire.NewPages("tools", append(tools, []byte(awaitDefinition))), nil
 }

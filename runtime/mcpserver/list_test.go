@@ -54,7 +54,7 @@ func TestProblemsAreTold(t *testing.T) {
 	}
 }
 
-// A list is rendered once for a catalog, and kept no longer than it.
+// A list is rendered once for each catalog, and dropped with it.
 func TestListsAreForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -1,11 +1,14 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,24 +17,28 @@ import (
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
-// Why a stream of announcements ended, besides those of waits.
+// Why a stream of notifications ended, besides the reasons of waits.
 var (
 	errReplaced = errors.New("the session's client opened another stream")
 	errEnded    = errors.New("the conversation has ended")
 	errRevoked  = errors.New("the credential is no longer valid")
 )
 
-// credentialCheck is after how long an open stream's credential is checked again.
+// credentialCheck is the interval at which an open stream's credential is checked.
 const credentialCheck = 30 * time.Second
 
-// get opens the server's own stream of a session, which carries what no request asked for: that the
-// list of tools has changed, or a resource that the session is subscribed to.
-func (x *exchange) get() {
-	version, session := x.r.Header.Get(headerVersion), x.r.Header.Get(headerSession)
-	x.accepts = parseAccept(x.r.Header["Accept"])
+// subscriptionStream is a stream of notifications that no request asked for.
+type subscriptionStream struct{ *exchange }
+
+// serveSessionStream serves the stream of a session for notifications that belong to no request: changes of lists and of
+// subscribed resources.
+func (x *subscriptionStream) serveSessionStream() {
+	version, session := x.r.Header.Get(wire.HeaderVersion), x.r.Header.Get(wire.HeaderSession)
+	x.Accepts = wire.ParseAccept(x.r.Header["Accept"])
 	switch {
 	case x.r.Method != http.MethodGet || version == modernVersion || version == "" && session == "":
 		x.w.Header().Set("Allow", "POST, DELETE")
@@ -43,99 +50,99 @@ func (x *exchange) get() {
 	case session == "":
 		x.sessionMissing()
 		return
-	case !x.stream:
+	case !x.Stream:
 		http.Error(x.w, "Accept must allow text/event-stream", http.StatusNotAcceptable)
 		return
 	}
-	found, err := x.ofSession(x.r.Context(), session)
+	c, err := x.sessionConversation(x.r.Context(), session)
 	switch {
 	case errors.Is(err, agent.ErrNotFound):
 		x.unknownSession()
+		return
 	case err != nil:
 		http.Error(x.w, "internal error "+x.logFailure("find conversation", err), http.StatusInternalServerError)
-	default:
-		x.announceTo(found)
+		return
 	}
-}
-
-// announceTo holds a session's stream open.
-func (x *exchange) announceTo(c *catalog.Conversation) {
-	id := c.ID
-	err := x.beginStream()
+	err = x.BeginStream()
 	if err == nil && c.ProtocolVersion == latestLegacy {
 		// An event of no content with an id, which clients of this revision take for progress; without one
-		// some give up a session whose stream was closed a few times.
-		x.put("id: " + uuid.NewString() + "\ndata:\n\n")
-		err = x.flush()
+		// some give up a session after its stream was closed a few times.
+		err = x.WriteLines("id: " + uuid.NewString() + "\ndata:\n\n")
 	}
 	if err == nil {
 		ctx, done := context.WithCancel(x.r.Context())
 		defer done()
-		err = x.attend(c, &listener{
-			session: id, lists: []resource.Kind{resource.Resources, resource.Prompts}, updates: x.Resources.FollowSession(ctx, x.who(c)),
+		err = x.writeChanges(c, &listener{
+			session: c.ID, lists: []resource.Kind{resource.Resources, resource.Prompts}, updates: x.Resources.FollowSession(ctx, x.resourceViewer(c)),
 			find: func(ctx context.Context) (*catalog.Conversation, error) {
-				return x.Catalog.Conversation(ctx, x.agent.ID, x.principal, id)
+				return x.Catalog.Conversation(ctx, x.agent.ID, x.principal, c.ID)
 			},
 		}, "")
 	}
-	x.Logger.Debug("stream of announcements ended", "agent", x.agent.Name, "error", err)
+	x.Logger.Debug("stream of notifications ended", "agent", x.agent.Name, "error", err)
 }
 
-// listen is the stream of clients without sessions: the response to a request, which is answered
-// when the stream ends from our side.
-func (x *exchange) listen() {
-	wants, fault := x.wants()
+// serveListen serves the stream of clients without sessions: the response to a request, which is answered when the server ends
+// the stream.
+func (x *subscriptionStream) serveListen() {
+	wants, fault := x.readWanted()
 	switch {
 	case fault != nil:
 		x.fail(fault)
 		return
-	case !x.stream:
+	case !x.Stream:
 		http.Error(x.w, "Accept must allow text/event-stream", http.StatusNotAcceptable)
 		return
 	}
-	found, ok := x.conversation()
+	found, ok := x.findConversation()
 	if !ok {
 		return
 	}
-	ids, err := x.watchedTasks(x.r.Context(), wants.tasks)
+	ids, err := (&taskRequest{x.exchange}).watchedTasks(x.r.Context(), wants.tasks)
 	if err != nil {
-		x.internal("find tasks", err)
+		x.failInternal("find tasks", err)
 		return
 	}
-	resources, err := x.subscribable(x.who(found), wants.resources)
+	resources, err := x.subscribeAll(x.resourceViewer(found), wants.resources)
 	if err != nil {
-		x.internal("subscribe to resources", err)
+		x.failInternal("subscribe to resources", err)
 		return
 	}
-	client := x.self()
+	client := wire.DescribeClient(x.msg.Meta.ClientInfo, x.msg.Meta.Capabilities)
 	// The request's body is not kept.
-	x.msg = message{id: cloneRaw(x.msg.id), meta: meta{conversation: x.msg.meta.conversation}}
-	meta := `"_meta":{"` + mcp.MetaKeySubscriptionID + `":` + string(x.msg.id) + `}`
-	err = x.beginStream()
+	x.msg = wire.Message{ID: bytes.Clone(x.msg.ID), Meta: wire.Meta{Conversation: x.msg.Meta.Conversation}}
+	meta := `"_meta":{"` + mcp.MetaKeySubscriptionID + `":` + string(x.msg.ID) + `}`
+	err = x.BeginStream()
 	if err == nil {
-		err = x.notify("notifications/subscriptions/acknowledged", meta+`,"notifications":`+agreement(wants, ids, resources))
+		err = x.sendNotification("notifications/subscriptions/acknowledged", meta+`,"notifications":`+agreedNotifications(wants, ids, resources))
 	}
 	if err == nil && (wants.tools || len(ids) > 0 || len(resources) > 0 || len(wants.lists) > 0) {
 		ctx, done := context.WithCancel(x.r.Context())
 		defer done()
-		err = x.attend(found, &listener{
-			quiet: !wants.tools, tasks: x.followTasks(ctx, ids),
-			lists: wants.lists, updates: x.followResources(ctx, x.who(found), resources, wants.lists),
-			told: found.Catalog.Digest(),
+		tasks := make(chan [][]byte)
+		for _, id := range ids {
+			go (&taskRequest{x.exchange}).followTask(ctx, id, tasks)
+		}
+		var updates <-chan resource.Change
+		if len(resources) > 0 || len(wants.lists) > 0 {
+			updates = x.Resources.Follow(ctx, x.resourceViewer(found), resources)
+		}
+		err = x.writeChanges(found, &listener{
+			quiet: !wants.tools, tasks: tasks, lists: wants.lists, updates: updates, told: found.Catalog.Digest(),
 			name: x.conversationName,
 			find: func(ctx context.Context) (*catalog.Conversation, error) {
-				return x.named(ctx, x.conversationName(), client)
+				return x.namedConversation(ctx, x.conversationName(), client)
 			},
 		}, meta)
 	}
-	if x.broken != nil || x.r.Context().Err() != nil {
-		x.left(err)
+	if x.Err() != nil || x.r.Context().Err() != nil {
+		x.noteClientLeft(err)
 		return
 	}
 	x.reply([]byte(`{"resultType":"complete",` + meta + `}`))
 }
 
-// wanted are the notifications that a client asks for.
+// wanted are the notifications that a client subscribes to.
 type wanted struct {
 	tools     bool            // that the list of its tools changed
 	tasks     []string        // how these tasks stand
@@ -143,9 +150,9 @@ type wanted struct {
 	lists     []resource.Kind // that these lists did
 }
 
-// wants reads which notifications a client asks for.
-func (x *exchange) wants() (wanted, *jsonrpc.Error) {
-	raw := x.msg.wanted
+// readWanted reads the notifications that a client subscribes to.
+func (x *subscriptionStream) readWanted() (wanted, *jsonrpc.Error) {
+	raw := x.msg.Wanted
 	var asked struct {
 		Tools     json.RawMessage `json:"toolsListChanged"`
 		Tasks     json.RawMessage `json:"taskIds"`
@@ -156,13 +163,13 @@ func (x *exchange) wants() (wanted, *jsonrpc.Error) {
 	var want wanted
 	switch {
 	case raw == nil:
-		return want, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: missing"}
+		return want, wire.InvalidParams("/params/notifications: missing")
 	case raw[0] != '{' || json.Unmarshal(raw, &asked) != nil:
-		return want, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications: want an object"}
+		return want, wire.InvalidParams("/params/notifications: want an object")
 	case asked.Tools != nil && json.Unmarshal(asked.Tools, &want.tools) != nil:
-		return want, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications/toolsListChanged: want true or false"}
+		return want, wire.InvalidParams("/params/notifications/toolsListChanged: want true or false")
 	}
-	if can, _ := x.able(nil); asked.Tasks != nil && !can.tasks {
+	if can, _ := x.readAbilities(nil); asked.Tasks != nil && !can.Tasks {
 		return want, needsTasks()
 	}
 	for _, list := range []struct {
@@ -172,7 +179,7 @@ func (x *exchange) wants() (wanted, *jsonrpc.Error) {
 	}{{"resourcesListChanged", asked.Lists, resource.Resources}, {"promptsListChanged", asked.Prompts, resource.Prompts}} {
 		var yes bool
 		if list.raw != nil && json.Unmarshal(list.raw, &yes) != nil {
-			return want, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications/" + list.name + ": want true or false"}
+			return want, wire.InvalidParams("/params/notifications/" + list.name + ": want true or false")
 		}
 		if yes {
 			want.lists = append(want.lists, list.kind)
@@ -186,8 +193,8 @@ func (x *exchange) wants() (wanted, *jsonrpc.Error) {
 	return want, fault
 }
 
-// agreement is what of the wanted notifications will be sent.
-func agreement(wants wanted, tasks []uuid.UUID, resources []resource.Subscription) string {
+// agreedNotifications returns the subset of the wanted notifications that the stream will send.
+func agreedNotifications(wants wanted, tasks []uuid.UUID, resources []resource.Subscription) string {
 	agreed := map[string]any{}
 	if wants.tools {
 		agreed["toolsListChanged"] = true
@@ -208,20 +215,8 @@ func agreement(wants wanted, tasks []uuid.UUID, resources []resource.Subscriptio
 	return string(marshal(agreed))
 }
 
-// followTasks tells of tasks until ctx ends. Nil: there are none.
-func (x *exchange) followTasks(ctx context.Context, ids []uuid.UUID) <-chan [][]byte {
-	if len(ids) == 0 {
-		return nil
-	}
-	news := make(chan [][]byte)
-	for _, id := range ids {
-		go x.followTask(ctx, id, news)
-	}
-	return news
-}
-
-// attend announces changes until the stream ends, and returns why it did. Nobody else writes to it.
-func (x *exchange) attend(c *catalog.Conversation, l *listener, params string) error {
+// writeChanges sends notifications until the stream ends, and returns why it ended. It is the stream's only writer.
+func (x *subscriptionStream) writeChanges(c *catalog.Conversation, l *listener, params string) error {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	defer cancel(nil)
 	l.agentID, l.principal = x.agent.ID, x.principal
@@ -229,8 +224,8 @@ func (x *exchange) attend(c *catalog.Conversation, l *listener, params string) e
 	if l.quiet {
 		l.told = l.seen.digest
 	}
-	x.watch.add(l)
-	defer x.watch.remove(l)
+	x.watch.addListener(l)
+	defer x.watch.removeListener(l)
 	life := time.NewTicker(x.KeepAlive)
 	defer life.Stop()
 	for checked := x.Now(); ; {
@@ -240,20 +235,20 @@ func (x *exchange) attend(c *catalog.Conversation, l *listener, params string) e
 			return context.Cause(ctx)
 		case <-l.wake:
 			if !l.quiet {
-				err = x.notify("notifications/tools/list_changed", params)
+				err = x.sendNotification("notifications/tools/list_changed", params)
 			}
 		case task := <-l.tasks:
-			err = x.notify("notifications/tasks", params+",", task...)
+			err = x.sendNotification("notifications/tasks", params+",", task...)
 		case change := <-l.updates:
-			err = x.tellChange(change, l.lists, params)
+			err = x.sendChange(change, l.lists, params)
 		case <-life.C:
 			if now := x.Now(); now.Sub(checked) >= credentialCheck {
-				if x.revoked() {
+				if x.isRevoked() {
 					return errRevoked
 				}
 				checked = now
 			}
-			err = x.comment()
+			err = x.WriteKeepalive()
 		}
 		if err != nil {
 			return err
@@ -261,12 +256,124 @@ func (x *exchange) attend(c *catalog.Conversation, l *listener, params string) e
 	}
 }
 
-// notify sends a notification; params, and the pieces that follow it, are the inside of its parameters, "": it has none.
-func (x *exchange) notify(method, params string, more ...[]byte) error {
+// sendNotification sends a notification. Params, and the pieces after it, are the inside of its parameters; "": it has none.
+func (x *subscriptionStream) sendNotification(method, params string, more ...[]byte) error {
 	head := `{"jsonrpc":"2.0","method":"` + method + `"`
 	if params == "" {
-		return x.event([]byte(head + "}"))
+		return x.WriteEvent([]byte(head + "}"))
 	}
 	pieces := append([][]byte{[]byte(head + `,"params":{` + params)}, more...)
-	return x.event(append(pieces, []byte("}}"))...)
+	return x.WriteEvent(append(pieces, []byte("}}"))...)
+}
+
+// changeSubscription serves resources/subscribe and resources/unsubscribe, which only sessions have. Other clients use
+// subscriptions/listen.
+func (x *resourceRequest) changeSubscription(change func(context.Context, resource.Who, string) error) {
+	if x.r.Header.Get(wire.HeaderSession) == "" {
+		x.fail(&jsonrpc.Error{
+			Code: jsonrpc.CodeMethodNotFound, Message: x.msg.Method + " takes a session, whose stream brings the updates; start one with initialize",
+		})
+		return
+	}
+	if !uriLike(x.msg.URI) {
+		x.fail(badURI("/params/uri"))
+		return
+	}
+	conversation, ok := x.findConversation()
+	if !ok {
+		return
+	}
+	err := change(x.r.Context(), x.resourceViewer(conversation), x.msg.URI)
+	switch {
+	case errors.Is(err, resource.ErrTooMany):
+		x.fail(&jsonrpc.Error{
+			Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("a session has %d subscriptions at most", resource.MaxSubscriptions),
+			Data: json.RawMessage(`{"code":"` + codeTooMany + `"}`),
+		})
+	case err != nil:
+		x.answerRefusal(err)
+	default:
+		x.reply([]byte("{}"))
+	}
+}
+
+// codeTooMany is the data.code of the error for one subscription too many.
+const codeTooMany = "too_many_subscriptions"
+
+func badURI(field string) *jsonrpc.Error {
+	return wire.InvalidParams(field + ": want a URI of 1 to 8192 bytes without control characters")
+}
+
+// sendChange notifies a client of changed resources and lists. Params are common to all notifications of its stream.
+func (x *subscriptionStream) sendChange(c resource.Change, lists []resource.Kind, params string) error {
+	for _, kind := range c.Lists {
+		if !slices.Contains(lists, kind) {
+			continue
+		}
+		if err := x.sendNotification("notifications/"+kind.Member()+"/list_changed", params); err != nil {
+			return err
+		}
+	}
+	for _, uri := range c.Updated {
+		about := `"uri":` + string(marshal(uri))
+		if params != "" {
+			about = params + "," + about
+		}
+		if err := x.sendNotification("notifications/resources/updated", about); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wantedResources reads the URIs of a subscriptions/listen.
+func wantedResources(raw json.RawMessage) ([]string, *jsonrpc.Error) {
+	const field = "/params/notifications/resourceSubscriptions"
+	var uris []string
+	if raw != nil && json.Unmarshal(raw, &uris) != nil {
+		return nil, wire.InvalidParams(field + ": want a list of URIs")
+	}
+	if len(uris) > resource.MaxSubscriptions {
+		return nil, &jsonrpc.Error{
+			Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("%s: want %d URIs at most", field, resource.MaxSubscriptions),
+			Data: json.RawMessage(`{"code":"` + codeTooMany + `"}`),
+		}
+	}
+	for i, uri := range uris {
+		if !uriLike(uri) {
+			return nil, badURI(fmt.Sprintf("%s/%d", field, i))
+		}
+	}
+	slices.Sort(uris)
+	return slices.Compact(uris), nil
+}
+
+// maxSubscribing limits the concurrent subscriptions of one stream.
+const maxSubscribing = 16
+
+// subscribeAll subscribes to resources and returns the accepted ones. The protocol cannot tell the client why others are
+// missing.
+func (x *subscriptionStream) subscribeAll(who resource.Who, uris []string) ([]resource.Subscription, error) {
+	found, errs := make([]resource.Subscription, len(uris)), make([]error, len(uris))
+	slots := make(chan struct{}, maxSubscribing)
+	var all sync.WaitGroup
+	for i, uri := range uris {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			found[i], errs[i] = x.Resources.Subscribable(x.r.Context(), who, uri)
+		})
+	}
+	all.Wait()
+	agreed := found[:0]
+	for i, err := range errs {
+		_, isSkill := errors.AsType[*resource.SkillError](err)
+		switch {
+		case err == nil:
+			agreed = append(agreed, found[i])
+		case !isSkill && !errors.Is(err, resource.ErrDenied):
+			return nil, err
+		}
+	}
+	return agreed, nil
 }

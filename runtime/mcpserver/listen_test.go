@@ -25,11 +25,11 @@ const (
 	changed   = "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` + "\n\n"
 )
 
-// stream is an open response that is read as it comes.
+// stream is an open response that is read continuously.
 type stream struct {
 	t      testing.TB
 	body   io.ReadCloser
-	blocks chan string // what stands between blank lines
+	blocks chan string // the text between blank lines
 }
 
 func (b *bench) stream(r *http.Request) *stream {
@@ -58,7 +58,7 @@ func (b *bench) stream(r *http.Request) *stream {
 	return s
 }
 
-// next is the next event that is not only a sign of life; "": the stream has ended.
+// next returns the next event other than a keepalive; "": the stream has ended.
 func (s *stream) next() string {
 	s.t.Helper()
 	patience := time.After(10 * time.Minute)
@@ -74,7 +74,7 @@ func (s *stream) next() string {
 	}
 }
 
-// quiet reports what came, besides signs of life, while d passed.
+// quiet checks that for the duration d the stream has only keepalives.
 func (s *stream) quiet(d time.Duration) {
 	s.t.Helper()
 	<-time.After(d)
@@ -110,13 +110,13 @@ func (b *bench) delete(session []string) {
 	}
 }
 
-// change is an operator's change of what the agent has, and its notice.
+// change changes the agent's tools as an operator does, with a notice.
 func (b *bench) change(tools ...string) {
 	b.agents.relist(newCatalog(b.t, tools...))
 	b.server.CatalogMayHaveChanged()
 }
 
-// The official client hears of a change, in every era.
+// The official client is notified of a change, in every era.
 func TestOfficialClientHears(t *testing.T) {
 	broken := catalog.Problem{Skill: "ledger", Kind: "transport", Error: "no route"}
 	for name, c := range map[string]struct {
@@ -124,7 +124,7 @@ func TestOfficialClientHears(t *testing.T) {
 		within time.Duration
 	}{
 		"of an operator's change": {func(b *bench) { b.change(echoTool) }, time.Second},
-		// Nobody gives notice of that.
+		// There is no notice of this change.
 		"of a skill that recovers": {func(b *bench) { b.agents.relist(newCatalog(b.t, echoTool)) }, 6 * time.Second},
 	} {
 		for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
@@ -171,7 +171,7 @@ func TestOfficialClientHears(t *testing.T) {
 	}
 }
 
-// A client whose streams are closed again and again keeps its session, and hears of a change.
+// A client whose streams are closed repeatedly keeps its session, and is notified of a change.
 func TestOfficialClientListensAgain(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -195,8 +195,7 @@ func TestOfficialClientListensAgain(t *testing.T) {
 	})
 }
 
-// closeStreams takes the stream of a session away: a new one of the same client replaces it, which is
-// closed as soon as it is open.
+// closeStreams replaces the stream of a session with another one, which it closes at once.
 func (b *bench) closeStreams(session string) {
 	b.t.Helper()
 	s := b.stream(b.get("Mcp-Session-Id", session, "Mcp-Protocol-Version", "2025-11-25"))
@@ -233,7 +232,7 @@ func TestStreamOfSession(t *testing.T) {
 	})
 }
 
-// Clients of earlier revisions know nothing of events without content.
+// Clients of earlier revisions do not know events without content.
 func TestStreamOfEarlierRevision(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -295,18 +294,18 @@ func TestStreamRefused(t *testing.T) {
 	}
 }
 
-// What changed while no stream was open is announced when one is, unless the client has seen it.
+// A change while no stream was open is announced on the next stream, unless the client has listed its tools since.
 func TestMissedChange(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
 		session := b.session()
-		b.stream(b.get(session...)).quiet(time.Minute) // it has seen nothing, and nothing has changed
+		b.stream(b.get(session...)).quiet(time.Minute) // it has no list, and there is no change
 		b.closeStreams(session[1])
 		b.change(echoTool)
 		if got := b.stream(b.get(session...)).next(); got != changed {
 			t.Errorf("missed change: %q", got)
 		}
-		// Told is not seen: the announcement may have been lost.
+		// The client may not have received the notification.
 		if got := b.stream(b.get(session...)).next(); got != changed {
 			t.Errorf("again: %q", got)
 		}
@@ -317,13 +316,13 @@ func TestMissedChange(t *testing.T) {
 		if got := listening.next(); got != changed {
 			t.Errorf("change: %q", got)
 		}
-		b.change(echoTool) // and back to what it has seen last
+		b.change(echoTool) // back to the list that it has
 		if got := listening.next(); got != changed {
 			t.Errorf("change back: %q", got)
 		}
 		listening.quiet(time.Minute)
 
-		// Another process cannot know what the client has seen.
+		// Another process does not know which list the client has.
 		other := newBench(t, func(cfg *mcpserver.Config) { cfg.Agents, cfg.Catalog = b.agents, b.agents })
 		if got := other.stream(other.get(session...)).next(); got != changed {
 			t.Errorf("elsewhere: %q", got)
@@ -331,7 +330,7 @@ func TestMissedChange(t *testing.T) {
 	})
 }
 
-// A client that lists what has changed before it is told is not told.
+// A client that has listed the change before the notification gets no notification.
 func TestListedChange(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -345,8 +344,7 @@ func TestListedChange(t *testing.T) {
 	})
 }
 
-// A stream ends when its credential is no longer valid or its session ended elsewhere, and not
-// because that cannot be found out.
+// A stream ends when its credential is revoked or its session ended elsewhere, but not when the check fails.
 func TestStreamEnds(t *testing.T) {
 	for name, end := range map[string]func(b *bench, id uuid.UUID){
 		"key revoked": func(b *bench, _ uuid.UUID) { b.agents.revoke("key-billing") },
@@ -361,7 +359,7 @@ func TestStreamEnds(t *testing.T) {
 				b := newBench(t)
 				session := b.session()
 				listening, others := b.stream(b.get(session...)), b.stream(b.get(b.session()...))
-				for range 100 { // who are looked at for it
+				for range 100 { // whose checks fail
 					b.stream(b.get(b.session()...))
 				}
 				b.agents.fail(errors.New("no database"))

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(leaktest.Patient(m, ignored...), ignored...)
 }
 
-// The services are what the endpoint asks for.
+// The services implement the interfaces of the endpoint.
 var (
 	_ mcpserver.Calls    = (*call.Service)(nil)
 	_ mcpserver.Agents   = (*agent.Service)(nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
-// manyTools is a catalog of n tools.
+// manyTools returns a catalog of n tools.
 func manyTools(t *testing.T, n int) *catalog.Catalog {
 	t.Helper()
 	definitions := make([]string, n)
@@ -20,7 +20,7 @@ func manyTools(t *testing.T, n int) *catalog.Catalog {
 	return newCatalog(t, definitions...)
 }
 
-// walk follows all pages of a list.
+// walk reads all pages of a list.
 func walk(t *testing.T, b *bench, method, member string, headers ...string) (names []string, pages int) {
 	t.Helper()
 	for cursor := ""; ; {

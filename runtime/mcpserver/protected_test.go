@@ -18,7 +18,7 @@ import (
 
 var vera = uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000002")
 
-// protected is a bench whose endpoint takes access tokens of a server.
+// protected is a bench whose endpoint accepts access tokens of an authorization server.
 func protected(t *testing.T, change func(*provider.TokenConfig)) (*bench, *tokentest.Server) {
 	t.Helper()
 	there := tokentest.New()

@@ -18,10 +18,10 @@ func TestLegacySession(t *testing.T) {
 		a := b.post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + asked + `","capabilities":{"roots":{}},"clientInfo":{"name":"c"}}}`)
 		v := decoded(t, a.body)
 		if got := at(v, "result", "protocolVersion"); a.status != http.StatusOK || got != want {
-			t.Errorf("asked for %s: %d %v", asked, a.status, got)
+			t.Errorf("requested %s: %d %v", asked, a.status, got)
 		}
 		if at(v, "result", "capabilities", "tools") == nil || at(v, "result", "serverInfo", "version") != "1.2.3" {
-			t.Errorf("asked for %s: %s", asked, a.body)
+			t.Errorf("requested %s: %s", asked, a.body)
 		}
 		if got := string(b.agents.clients[len(b.agents.clients)-1]); got != `{"clientInfo":{"name":"c"},"capabilities":{"roots":{}}}` {
 			t.Errorf("client: %s", got)
@@ -41,7 +41,7 @@ func TestLegacySession(t *testing.T) {
 		{"unknown method", `{"jsonrpc":"2.0","id":9,"method":"resources/other"}`, http.StatusOK, `{"jsonrpc":"2.0","id":9,"error":{"code":-32601,"message":"method not found: \"resources/other\""}}`},
 		{"server/discover", `{"jsonrpc":"2.0","id":9,"method":"server/discover"}`, http.StatusOK, `{"jsonrpc":"2.0","id":9,"error":{"code":-32601,"message":"method not found: \"server/discover\""}}`},
 		{"unknown tool", callBody("10", "nope", `{}`), http.StatusOK, `{"jsonrpc":"2.0","id":10,"error":{"code":-32602,"message":"unknown tool \"files__nope\"","data":{"code":"tool_not_found"}}}`},
-		{"unknown cursor", `{"jsonrpc":"2.0","id":11,"method":"tools/list","params":{"cursor":"x"}}`, http.StatusOK, `{"jsonrpc":"2.0","id":11,"error":{"code":-32602,"message":"/params/cursor: unknown, or the list has changed since; begin anew without one"}}`},
+		{"unknown cursor", `{"jsonrpc":"2.0","id":11,"method":"tools/list","params":{"cursor":"x"}}`, http.StatusOK, `{"jsonrpc":"2.0","id":11,"error":{"code":-32602,"message":"/params/cursor: unknown, or the list has changed: start again without a cursor"}}`},
 	} {
 		a := b.post(step.body, session...)
 		if a.status != step.status || a.body != step.want {

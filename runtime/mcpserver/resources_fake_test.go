@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
-// fakeResources answers as the test says, and remembers what it was asked.
+// fakeResources returns the answers of the test, and records its requests.
 type fakeResources struct {
 	mu     sync.Mutex
 	lists  map[resource.Kind]resource.List
@@ -102,14 +102,14 @@ func (f *fakeResources) answer(a asked) (json.RawMessage, error) {
 	return json.RawMessage(f.result), nil
 }
 
-// says has requests answered with a result, or an error.
+// says sets the result or the error of requests.
 func (f *fakeResources) says(result string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.result, f.err, f.asked = result, err, nil
 }
 
-// last is what was asked last; the zero value: nothing was.
+// last returns the last request; zero: there was none.
 func (f *fakeResources) last() asked {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -63,7 +63,7 @@ func TestResultsPassAsTheyCame(t *testing.T) {
 		}
 	}
 	if last := b.others.last(); last.who.Conversation.String() != session[1] {
-		t.Errorf("the conversation was %v", last.who)
+		t.Errorf("the viewer was %v", last.who)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestBadRequestsAboutResources(t *testing.T) {
 		}
 	}
 	if last := b.others.last(); last.what != "" {
-		t.Errorf("somebody was asked: %+v", last)
+		t.Errorf("a request was sent: %+v", last)
 	}
 	b.others.says("{}", nil)
 	if b.post(rpc("resources/read", `"uri":"x:\u202e"`)); b.others.last().name != "x:\u202e" {

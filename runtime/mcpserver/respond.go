@@ -1,181 +1,80 @@
 package mcpserver
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"net/http"
-	"strconv"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 )
 
-// An answer is written piece by piece: results may be large, and are passed
-// through as they came.
+// response is the response to one message.
+type response struct {
+	*Server
+	*wire.Writer
+	wire.Accepts
 
-const (
-	jsonContent = "application/json"
-	sseContent  = "text/event-stream"
-)
+	w      http.ResponseWriter // for responses without a message
+	r      *http.Request
+	msg    wire.Message
+	modern bool // the request is of MCP 2026-07-28 or later
 
-// result answers with a result, given in pieces that together are its JSON.
-func (x *exchange) result(pieces ...[]byte) error {
-	return x.answer(http.StatusOK, `,"result":`, pieces)
+	span trace.Span // nil: the request is not traced
 }
 
-// reply is result for answers that nothing hangs on.
-func (x *exchange) reply(pieces ...[]byte) {
-	if err := x.result(pieces...); err != nil {
-		x.left(err)
+func (s *Server) newResponse(w http.ResponseWriter, r *http.Request) response {
+	return response{Server: s, w: w, r: r, Writer: wire.NewWriter(w, func(control *http.ResponseController) {
+		err := control.SetWriteDeadline(s.Now().Add(s.WriteTimeout))
+		if err != nil && !errors.Is(err, http.ErrNotSupported) {
+			s.Logger.Debug("set deadline", "agent", r.PathValue("agent"), "error", err)
+		}
+	})}
+}
+
+// writeResult answers with a result, given in pieces of its JSON.
+func (x *response) writeResult(pieces ...[]byte) error {
+	return x.writeAnswer(http.StatusOK, `,"result":`, pieces)
+}
+
+// reply answers with a result and ignores a failed write.
+func (x *response) reply(pieces ...[]byte) {
+	if err := x.writeResult(pieces...); err != nil {
+		x.noteClientLeft(err)
 	}
 }
 
-// fail answers with an error.
-func (x *exchange) fail(fault *jsonrpc.Error) {
+// fail answers with a JSON-RPC error.
+func (x *response) fail(fault *jsonrpc.Error) {
 	x.spanFailed(fault.Code)
-	pieces := [][]byte{marshal(fault)}
-	if err := x.answer(x.httpStatus(fault.Code), `,"error":`, pieces); err != nil {
-		x.left(err)
+	if err := x.writeAnswer(x.httpStatus(fault.Code), `,"error":`, [][]byte{marshal(fault)}); err != nil {
+		x.noteClientLeft(err)
 	}
 }
 
-// left notes that a client did not stay for its answer.
-func (x *exchange) left(err error) {
+// noteClientLeft logs that a client left before its answer.
+func (x *response) noteClientLeft(err error) {
 	x.Logger.Debug("client left before its answer", "agent", x.r.PathValue("agent"), "error", err)
 }
 
-const answerOpen = `{"jsonrpc":"2.0","id":`
-
-// answer writes the one response to a request, member being its result or its error.
-func (x *exchange) answer(status int, member string, pieces [][]byte) error {
-	if x.msg.id == nil {
-		x.msg.id = []byte("null")
+// writeAnswer writes the response. Member is its result or its error.
+func (x *response) writeAnswer(status int, member string, pieces [][]byte) error {
+	if x.msg.ID == nil {
+		x.msg.ID = []byte("null")
 	}
-	if !x.streaming && (x.json || status != http.StatusOK) {
-		return x.writeJSON(status, member, pieces)
+	answer := append(make([][]byte, 0, len(pieces)+4), []byte(`{"jsonrpc":"2.0","id":`), x.msg.ID, []byte(member))
+	answer = append(append(answer, pieces...), []byte("}"))
+	if !x.IsStream && (x.JSON || status != http.StatusOK) {
+		return x.WriteJSON(status, answer...)
 	}
-	if err := x.beginStream(); err != nil {
+	if err := x.BeginStream(); err != nil {
 		return err
 	}
-	x.extendDeadline()
-	x.put("event: message\ndata: ")
-	x.putAnswer(member, pieces, true)
-	x.put("\n\n")
-	return x.flush()
+	return x.WriteEvent(answer...)
 }
 
-func (x *exchange) writeJSON(status int, member string, pieces [][]byte) error {
-	length := len(answerOpen) + len(x.msg.id) + len(member) + len("}")
-	for _, piece := range pieces {
-		length += len(piece)
-	}
-	h := x.w.Header()
-	h.Set("Content-Type", jsonContent)
-	h.Set("Content-Length", strconv.Itoa(length))
-	x.answered = true
-	x.extendDeadline()
-	x.w.WriteHeader(status)
-	x.putAnswer(member, pieces, false)
-	return x.broken
-}
-
-func (x *exchange) putAnswer(member string, pieces [][]byte, oneLine bool) {
-	x.put(answerOpen)
-	x.putBytes(x.msg.id)
-	x.put(member)
-	for _, piece := range pieces {
-		if oneLine {
-			x.putLine(piece)
-		} else {
-			x.putBytes(piece)
-		}
-	}
-	x.put("}")
-}
-
-// put and its like write until the first write that fails; flush and writeJSON tell.
-func (x *exchange) put(text string) {
-	if x.broken == nil {
-		_, x.broken = io.WriteString(x.w, text)
-	}
-}
-
-func (x *exchange) putBytes(text []byte) {
-	if x.broken == nil && len(text) > 0 {
-		_, x.broken = x.w.Write(text)
-	}
-}
-
-// putLine writes JSON whose white space must not end a line.
-func (x *exchange) putLine(text []byte) {
-	for len(text) > 0 {
-		end := bytes.IndexAny(text, "\r\n")
-		if end < 0 {
-			x.putBytes(text)
-			return
-		}
-		x.putBytes(text[:end])
-		x.put(" ")
-		text = text[end+1:]
-	}
-}
-
-// event sends one message on the stream, given in pieces that together are its JSON.
-func (x *exchange) event(pieces ...[]byte) error {
-	x.extendDeadline()
-	x.put("event: message\ndata: ")
-	for _, piece := range pieces {
-		x.putLine(piece)
-	}
-	x.put("\n\n")
-	return x.flush()
-}
-
-// beginStream makes the response a stream of events, once.
-func (x *exchange) beginStream() error {
-	if x.streaming {
-		return nil
-	}
-	h := x.w.Header()
-	h.Set("Content-Type", sseContent)
-	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no") // no proxy shall hold events back
-	x.answered, x.streaming = true, true
-	x.w.WriteHeader(http.StatusOK)
-	return x.comment()
-}
-
-// comment is a sign of life that no client takes for a message.
-func (x *exchange) comment() error {
-	x.extendDeadline()
-	x.put(": keepalive\n\n")
-	return x.flush()
-}
-
-// extendDeadline bounds the next write. A client that does not read
-// must not hold a goroutine for ever.
-func (x *exchange) extendDeadline() {
-	x.note(x.control.SetWriteDeadline(x.Now().Add(x.WriteTimeout)))
-}
-
-// note logs that a deadline could not be set: the connection is gone, or has none.
-func (x *exchange) note(err error) {
-	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		x.Logger.Debug("set deadline", "agent", x.r.PathValue("agent"), "error", err)
-	}
-}
-
-// flush hands what was written to the network.
-func (x *exchange) flush() error {
-	if x.broken == nil {
-		if err := x.control.Flush(); !errors.Is(err, http.ErrNotSupported) {
-			x.broken = err
-		}
-	}
-	return x.broken
-}
-
-// sendProgress notifies a client that asked for it. Params are the members of its parameters but the token.
-func (x *exchange) sendProgress(token, params []byte) error {
-	return x.event([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token, []byte(","), params, []byte("}}"))
+// sendProgress sends a progress notification. Params are the members of its parameters except for the token.
+func (x *response) sendProgress(token, params []byte) error {
+	return x.WriteEvent([]byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":`), token, []byte(","), params, []byte("}}"))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// withKey adds the agent's key to what the SDK sends.
+// withKey adds the agent's key to the SDK's requests.
 type withKey struct{ next http.RoundTripper }
 
 func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -90,7 +90,7 @@ func TestOfficialClient(t *testing.T) {
 	}
 }
 
-// Its time-out drops the wait, and nothing else; the next session gets the outcome.
+// Its timeout ends the wait only. The next session gets the outcome.
 func TestOfficialClientTimesOut(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {

@@ -1,15 +1,14 @@
-// Package mcpserver owns the MCP endpoint of each agent: who may use it, the
-// protocol in both of its eras, the list of an agent's tools as its client sees
-// it, saying so when that list changes or a resource that it is subscribed to, holding a response open while a call waits, and
-// the words in which a model is told how a call ended.
+// Package mcpserver owns the MCP endpoint of each agent: authentication, both eras of
+// the protocol, the tool list, notifications of changed lists and resources, responses
+// that stay open while a call waits, and the texts for models.
 //
-// It does not own calls, conversations or credentials: it asks packages call,
-// agent and identity. It keeps nothing that a request needs to be served: any
-// process serves any session. An open response is only a listener; that it ends,
-// for whatever reason, never changes what becomes of the call.
+// It does not own calls, conversations or credentials: packages call, catalog, agent and
+// identity do. It keeps no state that a request needs: any process serves any session. An
+// open response is only a listener; its end never changes the outcome of the call.
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,9 +18,12 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"weak"
 
 	"github.com/google/uuid"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
@@ -29,22 +31,23 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
-// Calls is what the endpoint needs of a *[call.Service].
+// Calls is the part of a *[call.Service] that the endpoint uses.
 type Calls interface {
 	Submit(ctx context.Context, sub call.Submission) (call.Ticket, error)
 	Wait(ctx context.Context, id uuid.UUID, l call.Listener) (call.Call, error)
-	Delivered(ctx context.Context, id uuid.UUID) error
+	MarkDelivered(ctx context.Context, id uuid.UUID) error
 	Get(ctx context.Context, viewer call.Viewer, id uuid.UUID) (call.Call, error)
 	Questions(ctx context.Context, viewer call.Viewer, id uuid.UUID) ([]call.Question, error)
-	Reviewing(ctx context.Context, viewer call.Viewer, id uuid.UUID) (time.Time, error)
+	ReviewDeadline(ctx context.Context, viewer call.Viewer, id uuid.UUID) (time.Time, error)
 	Answer(ctx context.Context, viewer call.Viewer, id uuid.UUID, number int, a call.Answer) error
 	RequestCancel(ctx context.Context, viewer call.Viewer, id uuid.UUID) error
 }
 
-// Agents is what the endpoint needs of an *[agent.Service].
+// Agents is the part of an *[agent.Service] that the endpoint uses.
 type Agents interface {
 	Authenticate(ctx context.Context, key string) (*agent.Agent, error)
 	AgentByName(ctx context.Context, name string) (*agent.Agent, error)
@@ -59,7 +62,7 @@ type Catalog interface {
 	SetLogLevel(ctx context.Context, agentID, principal, id uuid.UUID, level string) error
 }
 
-// Resources is what the endpoint needs of a *[resource.Service].
+// Resources is the part of a *[resource.Service] that the endpoint uses.
 type Resources interface {
 	List(ctx context.Context, who resource.Who, kind resource.Kind) (resource.List, error)
 	Read(ctx context.Context, who resource.Who, uri string, ask resource.Ask) (json.RawMessage, error)
@@ -73,13 +76,13 @@ type Resources interface {
 	Complete(ctx context.Context, who resource.Who, ref resource.Reference, ask resource.Ask) (json.RawMessage, error)
 }
 
-// Identity is what the endpoint needs of an *[identity.Service].
+// Identity is the part of an *[identity.Service] that the endpoint uses.
 type Identity interface {
 	Authenticate(ctx context.Context, token string) (identity.Access, error)
 	Vouched(ctx context.Context, claims identity.Claims) (uuid.UUID, error)
 }
 
-// What a [Config] stands for where it says nothing.
+// The defaults of a [Config].
 const (
 	DefaultMaxBody      = 4 << 20
 	DefaultKeepAlive    = 10 * time.Second
@@ -88,7 +91,7 @@ const (
 	DefaultWaitBudget   = 50 * time.Second // of an agent that has none
 )
 
-// Config is what a [Server] is made of. Fields without a default are required.
+// Config has the settings of a [Server]. Fields without a default are required.
 type Config struct {
 	Calls     Calls
 	Agents    Agents
@@ -96,49 +99,48 @@ type Config struct {
 	Resources Resources
 	Identity  Identity
 	Limits    Limits
-	// Ask takes in what clients ask agents themselves that have a model. Errors: ErrDepth, ErrNoModel, *RefusedError, call.ErrKeyReused, *file.AttachmentError.
+	// Ask submits a client's question to an agent with a model. Errors: ErrDepth, ErrNoModel, *fault.InvalidError, call.ErrKeyReused, *file.AttachmentError.
 	Ask    func(ctx context.Context, q Question) (call.Ticket, error)
 	Logger *slog.Logger
 	Now    func() time.Time
 
-	// Version of Holdpoint, as clients are told.
+	// Version of Holdpoint, which clients see.
 	Version string
 
-	// PublicURL is where clients reach this server, without a path: the
+	// PublicURL is the server's URL for clients, without a path: the
 	// start of every agent's resource identifier.
 	PublicURL string
 
-	// Tokens are the authorization servers whose access tokens the endpoints take. Nil: none.
+	// Tokens verifies access tokens of authorization servers. Nil: none are accepted.
 	Tokens provider.TokenIssuers
 
-	// Failures takes notice of credentials that are not valid. Nil: nobody does.
+	// Failures records invalid credentials. Nil: they are not recorded.
 	Failures *authfail.Log
 
-	// Traces makes the spans of requests. Nil: none are recorded, and what clients hand in is passed on.
+	// Traces records the spans of requests. Nil: none are recorded; clients' trace contexts are passed on.
 	Traces *telemetry.Tracer
 
-	// TrustedOrigins are origins ("https://app.example.com") besides PublicURL's own
-	// whose pages may use the endpoints.
+	// TrustedOrigins are further origins ("https://app.example.com") with access to
+	// the endpoints for their pages.
 	TrustedOrigins []string
 
-	// MaxBody bounds a request's body, in bytes. Zero: [DefaultMaxBody].
+	// MaxBody limits a request's body, in bytes. Zero: [DefaultMaxBody].
 	MaxBody int64
 
-	// KeepAlive is the pause between two signs of life on a response that is
-	// held open. Zero: [DefaultKeepAlive].
+	// KeepAlive is the time between keepalives on an open response.
+	// Zero: [DefaultKeepAlive].
 	KeepAlive time.Duration
 
-	// Patience is how long a call that waits for nobody may take before its
-	// response becomes a stream. Zero: [DefaultPatience].
+	// Patience is how long an executing call may take before its response
+	// becomes a stream. Zero: [DefaultPatience].
 	Patience time.Duration
 
-	// WriteTimeout bounds each write to a client, so that one that does not read
-	// holds nothing forever. The HTTP server's own WriteTimeout does not matter. Zero: [DefaultWriteTimeout].
+	// WriteTimeout limits each write to a client, instead of the HTTP server's own
+	// WriteTimeout. Zero: [DefaultWriteTimeout].
 	WriteTimeout time.Duration
 
-	// Broadcast relays a client's notifications/cancelled for a request that no response of
-	// this process answers; the other processes hand it to [Server.Drop].
-	// Nil: there are no others.
+	// Broadcast sends a client's notifications/cancelled for a request that this process
+	// does not answer to the other processes, which call [Server.Drop]. Nil: there are none.
 	Broadcast func(ctx context.Context, conversationID uuid.UUID, requestID string)
 }
 
@@ -147,7 +149,7 @@ type Server struct {
 	Config
 	origins map[string]bool // allowed in an Origin header
 	host    string          // of PublicURL
-	parsers parserPool
+	parsers wire.Parser
 	waiters *waiters
 	lists   *lists
 	watch   *watch
@@ -167,18 +169,18 @@ func New(cfg Config) (*Server, error) {
 		cfg.Traces = telemetry.Off()
 	}
 	cfg.PublicURL = strings.TrimSuffix(cfg.PublicURL, "/")
-	cfg.MaxBody = orDefault(cfg.MaxBody, DefaultMaxBody)
-	cfg.KeepAlive = orDefault(cfg.KeepAlive, DefaultKeepAlive)
-	cfg.Patience = orDefault(cfg.Patience, DefaultPatience)
-	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, DefaultWriteTimeout)
+	cfg.MaxBody = cmp.Or(cfg.MaxBody, DefaultMaxBody)
+	cfg.KeepAlive = cmp.Or(cfg.KeepAlive, DefaultKeepAlive)
+	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, DefaultWriteTimeout)
 	s := &Server{
 		Config:  cfg,
 		origins: map[string]bool{public.Scheme + "://" + public.Host: true},
 		host:    public.Host,
 		waiters: newWaiters(),
-		lists:   newLists(),
+		lists:   &lists{rendered: make(map[weak.Pointer[catalog.Catalog]]*wire.Pages)},
 		watch:   newWatch(cfg.Logger, cfg.Now),
-		info:    serverInfo(cfg.Version),
+		info:    marshal(&mcp.Implementation{Name: serverName, Version: cfg.Version}),
 	}
 	for _, origin := range cfg.TrustedOrigins {
 		s.origins[strings.TrimSuffix(origin, "/")] = true
@@ -186,51 +188,47 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-func orDefault[T comparable](value, fallback T) T {
-	var zero T
-	if value == zero {
-		return fallback
-	}
-	return value
-}
-
 // Mount adds the endpoints' routes.
 func (s *Server) Mount(mux *http.ServeMux) {
-	mux.HandleFunc("POST /agents/{agent}/mcp", s.guarded((*exchange).post))
-	mux.HandleFunc("DELETE /agents/{agent}/mcp", s.guarded((*exchange).delete))
-	mux.HandleFunc("GET /agents/{agent}/mcp", s.guarded((*exchange).get))
+	mux.HandleFunc("POST /agents/{agent}/mcp", s.guard((*exchange).servePost))
+	mux.HandleFunc("DELETE /agents/{agent}/mcp", s.guard(func(x *exchange) { (&sessionRequest{x}).endSession() }))
+	mux.HandleFunc("GET /agents/{agent}/mcp", s.guard(func(x *exchange) { (&subscriptionStream{x}).serveSessionStream() }))
 	mux.HandleFunc("GET "+wellKnown+"/agents/{agent}/mcp", s.resourceMetadata)
 }
 
-// Drain ends every open wait with the pending answer, and those that begin from now on at
-// their first pause. The calls go their way. Streams of announcements end too. Call it before
-// [http.Server.Shutdown], which waits for open responses.
+// Drain ends all open waits with the pending answer, later ones at their first pause, and all streams of notifications. The
+// calls continue. Call it before [http.Server.Shutdown], which waits for open responses.
 func (s *Server) Drain() {
-	s.waiters.drain()
-	s.watch.drain()
+	s.waiters.drainWaits()
+	s.watch.drainListeners()
 }
 
-// CatalogMayHaveChanged has clients told of what changed in the lists of their tools, if anything
-// did. It costs its caller nothing, and may be called as often as one likes.
-func (s *Server) CatalogMayHaveChanged() { s.watch.soon() }
+// CatalogMayHaveChanged notifies clients whose tool lists have changed. It returns at once and may be called often.
+func (s *Server) CatalogMayHaveChanged() { s.watch.scheduleRound() }
 
-// Drop lets go of the response that answers this request of the conversation,
-// if this process holds it, and reports whether it does. The call goes its way.
+// Drop ends the response to a request of the conversation, if this process holds it, and reports whether it does. The call
+// continues.
 func (s *Server) Drop(conversationID uuid.UUID, requestID string) bool {
-	return s.waiters.drop(waiterKey{conversationID, requestID})
+	return s.waiters.dropWait(waiterKey{conversationID, requestID})
 }
 
-// guarded is the way in: origin, credential, and what becomes of a panic.
-func (s *Server) guarded(serve func(*exchange)) http.HandlerFunc {
+// guard checks origin and credential, and recovers from panics.
+func (s *Server) guard(serve func(*exchange)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{Server: s, w: w, r: r, control: http.NewResponseController(w)}
-		defer x.recover()
+		x := &exchange{response: s.newResponse(w, r)}
+		defer x.recoverPanic()
 		if !s.originAllowed(r) {
 			http.Error(w, "requests of this origin are not allowed", http.StatusForbidden)
 			return
 		}
-		if x.authenticate() {
-			serve(x)
+		login := &login{&x.response}
+		who, err := login.identifyCaller()
+		if err != nil {
+			login.answerUnidentified(err)
+			return
 		}
+		x.caller = who
+		x.r = r.WithContext(audit.WithCredential(r.Context(), who.auditActor(), who.credential))
+		serve(x)
 	}
 }

@@ -1,52 +1,54 @@
 package mcpserver
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 )
 
-// discoverTTL is how long a client may use what server/discover told it.
+// discoverTTL is how long a client may cache the result of server/discover.
 const discoverTTL = time.Hour
 
+// sessionRequest is a request or notification about the protocol itself: the session, its settings, and answers to our requests.
+type sessionRequest struct{ *exchange }
+
 // initialize starts a conversation: a session of the legacy era.
-func (x *exchange) initialize() {
+func (x *sessionRequest) initialize() {
 	version := latestLegacy
-	if slices.Contains(legacyVersions(), x.msg.version) {
-		version = x.msg.version
+	if slices.Contains(legacyVersions(), x.msg.Version) {
+		version = x.msg.Version
 	}
-	started, err := x.Catalog.StartConversation(x.r.Context(), x.agent, x.principal, version, x.client(x.msg.clientInfo, x.msg.capabilities))
+	started, err := x.Catalog.StartConversation(x.r.Context(), x.agent, x.principal, version, wire.DescribeClient(x.msg.ClientInfo, x.msg.Capabilities))
 	if err != nil {
-		x.internal("start conversation", err)
+		x.failInternal("start conversation", err)
 		return
 	}
-	// The client has seen no list yet; what it will see first is no change of this one.
-	x.watch.listed(started.ID, started.Catalog.Digest())
-	x.w.Header().Set(headerSession, started.ID.String())
+	// The client has no list yet: its first list is not a change.
+	x.watch.noteListed(started.ID, started.Catalog.Digest())
+	x.w.Header().Set(wire.HeaderSession, started.ID.String())
 	x.reply(marshal(&mcp.InitializeResult{
 		ProtocolVersion: version,
 		Capabilities:    capabilities(false),
 		ServerInfo:      &mcp.Implementation{Name: serverName, Version: x.Version},
-		Instructions:    introduction(started.Problems),
+		Instructions:    modelIntroduction(started.Problems),
 	}))
 }
 
-// discover tells a client of the modern era what there is.
-func (x *exchange) discover() {
+// discover describes the server to a client of the modern era.
+func (x *sessionRequest) discover() {
 	found := &mcp.DiscoverResult{
 		Meta:              mcp.Meta{mcp.MetaKeyServerInfo: json.RawMessage(x.info)},
 		Cacheable:         mcp.Cacheable{TTLMs: int(discoverTTL.Milliseconds()), CacheScope: "private"},
 		SupportedVersions: supportedVersions(),
 		Capabilities:      capabilities(true),
-		Instructions:      introduction(nil),
+		Instructions:      modelIntroduction(nil),
 	}
 	found.ResultType = "complete"
 	x.reply(marshal(found))
@@ -59,24 +61,24 @@ func capabilities(modern bool) *mcp.ServerCapabilities {
 		Resources: &mcp.ResourceCapabilities{Subscribe: true, ListChanged: true}, Prompts: &mcp.PromptCapabilities{ListChanged: true}, Completions: &mcp.CompletionCapabilities{},
 	}
 	if modern {
-		c.Extensions = map[string]any{tasksExtension: struct{}{}}
+		c.Extensions = map[string]any{wire.TasksExtension: struct{}{}}
 	}
 	return c
 }
 
-// setLevel is logging/setLevel: what the session wants to hear from skills' servers while they work on its calls.
-func (x *exchange) setLevel() {
-	conversation, ok := x.conversation()
+// setLogLevel serves logging/setLevel: the minimum level of log messages of skills' servers in the session.
+func (x *sessionRequest) setLogLevel() {
+	conversation, ok := x.findConversation()
 	if !ok {
 		return
 	}
-	if !slices.Contains(logLevels(), x.msg.level) {
+	if !slices.Contains(logLevels(), x.msg.Level) {
 		x.fail(wrongLevel("/params/level"))
 		return
 	}
-	if x.r.Header.Get(headerSession) != "" { // elsewhere there is no stream that the messages could take
-		if err := x.Catalog.SetLogLevel(x.r.Context(), x.agent.ID, x.principal, conversation.ID, x.msg.level); err != nil {
-			x.internal("set log level", err)
+	if x.r.Header.Get(wire.HeaderSession) != "" { // other clients have no stream for the messages
+		if err := x.Catalog.SetLogLevel(x.r.Context(), x.agent.ID, x.principal, conversation.ID, x.msg.Level); err != nil {
+			x.failInternal("set log level", err)
 			return
 		}
 	}
@@ -84,7 +86,7 @@ func (x *exchange) setLevel() {
 }
 
 func wrongLevel(where string) *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: where + ": want one of " + strings.Join(logLevels(), ", ")}
+	return wire.InvalidParams(where + ": want one of " + strings.Join(logLevels(), ", "))
 }
 
 // logLevels are those of RFC 5424, as MCP names them.
@@ -94,81 +96,30 @@ func logLevels() []string {
 
 const serverName = "holdpoint"
 
-func serverInfo(version string) []byte {
-	return marshal(&mcp.Implementation{Name: serverName, Version: version})
-}
-
-// notification takes a message in that wants no answer.
-func (x *exchange) notification() {
-	session := x.r.Header.Get(headerSession)
+// serveNotification serves a notification or a response.
+func (x *sessionRequest) serveNotification() {
+	session := x.r.Header.Get(wire.HeaderSession)
 	if session == "" || x.modern {
-		if x.modern && x.msg.reply {
+		if x.modern && x.msg.IsResponse {
 			http.Error(x.w, "responses are not accepted: in this revision servers send no requests", http.StatusBadRequest)
 			return
 		}
 		x.w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	conversation, ok := x.conversation()
+	conversation, ok := x.findConversation()
 	if !ok {
 		return
 	}
-	if x.msg.reply {
-		x.takeReply()
+	if x.msg.IsResponse {
+		x.takeResponse()
 		return
 	}
-	if x.msg.method == "notifications/cancelled" && len(x.msg.requestID) > 0 {
-		x.cancelled(conversation.ID, string(x.msg.requestID))
+	if id := string(x.msg.RequestID); x.msg.Method == "notifications/cancelled" && id != "" && len(id) <= wire.MaxRequestID {
+		// The response ends, in whichever process holds it. The call continues.
+		if !x.Drop(conversation.ID, id) && x.Broadcast != nil {
+			x.Broadcast(x.r.Context(), conversation.ID, id)
+		}
 	}
 	x.w.WriteHeader(http.StatusAccepted)
-}
-
-// cancelled lets go of a request, wherever it is held. Its call goes its way.
-func (x *exchange) cancelled(conversation uuid.UUID, request string) {
-	if len(request) > maxRequestID || x.Drop(conversation, request) || x.Broadcast == nil {
-		return
-	}
-	x.Broadcast(x.r.Context(), conversation, request)
-}
-
-// client is what is kept of what a client says of itself.
-func (x *exchange) client(info, capabilities []byte) json.RawMessage {
-	if info == nil && capabilities == nil {
-		return nil
-	}
-	client := []byte("{")
-	for _, part := range []struct {
-		name string
-		raw  []byte
-	}{{`"clientInfo":`, info}, {`"capabilities":`, capabilities}} {
-		if part.raw == nil || !storable(part.raw) {
-			continue
-		}
-		if len(client) > 1 {
-			client = append(client, ',')
-		}
-		client = append(append(client, part.name...), part.raw...)
-	}
-	return append(client, '}')
-}
-
-// hugeNumber is one that PostgreSQL's jsonb may not hold.
-var hugeNumber = regexp.MustCompile(`[0-9][eE][+-]?[0-9]{4}`)
-
-// storable reports whether hostile JSON may be kept: it is small, flat and has no NUL and no number beyond measure.
-func storable(raw []byte) bool {
-	if len(raw) > maxClientInfo || bytes.Contains(raw, []byte(`\u0000`)) || hugeNumber.Match(raw) {
-		return false
-	}
-	depth, deepest := 0, 0
-	for _, c := range raw { // brackets in strings count too: it is only a bound
-		switch c {
-		case '{', '[':
-			depth++
-			deepest = max(deepest, depth)
-		case '}', ']':
-			depth--
-		}
-	}
-	return deepest <= maxClientDepth
 }

@@ -8,21 +8,22 @@ import (
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 )
 
-// codeReply is the JSON-RPC error of a reply that does not come in time.
+// codeReply is the JSON-RPC error of a reply timeout.
 const codeReply = -32003
 
-// codes reports whether the agent's clients know the table of codes of older gateways: an error for an unknown tool, for
-// invalid arguments and for a reply that does not come in time, whatever it waits for.
-func (x *exchange) codes() bool { return x.agent.ErrorStyle == agent.ErrorStyleCodes }
+// usesErrorCodes reports whether the agent uses the error codes of older gateways: JSON-RPC errors for unknown tools, invalid
+// arguments and late replies.
+func (x *exchange) usesErrorCodes() bool { return x.agent.ErrorStyle == agent.ErrorStyleCodes }
 
 func (x *exchange) unknownTool() *jsonrpc.Error {
 	fault := &jsonrpc.Error{
-		Code: jsonrpc.CodeInvalidParams, Message: "unknown tool " + plain.Quoted(x.msg.name, maxShown),
+		Code: jsonrpc.CodeInvalidParams, Message: "unknown tool " + plain.Quoted(x.msg.Name, wire.MaxShown),
 		Data: json.RawMessage(`{"code":"` + codeToolNotFound + `"}`),
 	}
-	if x.codes() {
+	if x.usesErrorCodes() {
 		fault.Code = jsonrpc.CodeMethodNotFound
 	}
 	return fault
@@ -35,16 +36,16 @@ func invalidArguments(c *call.Call) *jsonrpc.Error {
 	}
 }
 
-// answerLate says that the reply did not come in time. The call goes its way, and its outcome can be had.
-func (x *exchange) answerLate(w waiting) {
+// answerLate answers that the reply timed out. The call continues, and its outcome remains available.
+func (x *toolCall) answerLate(w waiting) {
 	x.fail(&jsonrpc.Error{
-		Code: codeReply, Message: "reply timeout: " + pending(w.id, w.running(), w.deadline, x.reviewing(w.id, w.running()), w.gated),
-		Data: marshal(map[string]string{"code": codeReplyTimeout, "call_id": w.id.String(), "status": string(w.running())}),
+		Code: codeReply, Message: "reply timeout: " + pendingText(w.id, w.shownStatus(), w.deadline, x.reviewDeadline(w.id, w.shownStatus()), w.gated),
+		Data: marshal(map[string]string{"code": codeReplyTimeout, "call_id": w.id.String(), "status": string(w.shownStatus())}),
 	})
 }
 
-// running is where a call stands that is on its way, as its client is told.
-func (w *waiting) running() call.Status {
+// shownStatus returns the status that a client is shown while the call is open.
+func (w *waiting) shownStatus() call.Status {
 	if w.status.Final() || w.status == call.Approved {
 		return call.Executing
 	}

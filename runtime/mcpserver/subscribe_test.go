@@ -9,7 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
-// Clients without sessions listen with a request.
+// Clients without sessions subscribe with a request.
 func TestListen(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -35,7 +35,7 @@ func TestListen(t *testing.T) {
 				t.Errorf("change %q", got)
 			}
 		}
-		// What we do not have is not agreed to, and what nothing would come on ends.
+		// Unsupported notifications are not acknowledged. A stream without any notifications ends.
 		none := ask(`{"toolsListChanged":false,"promptsListChanged":false,"resourceSubscriptions":["x:denied"]}`)
 		for _, want := range []string{ack(`{}`), event(`{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete",` + id + `}}`), ""} {
 			if got := none.next(); got != want {
@@ -46,7 +46,7 @@ func TestListen(t *testing.T) {
 	})
 }
 
-// The conversation of a client that names none is the day's.
+// A client that names no conversation uses that of the day.
 func TestListenOvernight(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t, func(cfg *mcpserver.Config) {
@@ -62,7 +62,7 @@ func TestListenOvernight(t *testing.T) {
 		}
 		days.quiet(30 * time.Second)
 		b.agents.mu.Lock()
-		b.agents.catalog = newCatalog(t, echoTool) // of conversations that begin from now on
+		b.agents.catalog = newCatalog(t, echoTool) // of new conversations
 		b.agents.mu.Unlock()
 		days.quiet(15 * time.Second)
 		midnight := time.Now().Add(15 * time.Second)
@@ -134,7 +134,7 @@ func TestDrainedStreams(t *testing.T) {
 		}
 		began := time.Now()
 		open()
-		open() // those that come late
+		open() // later streams
 		if took := time.Since(began); took != 0 {
 			t.Errorf("took %s", took)
 		}

@@ -115,7 +115,7 @@ func TestListenToResources(t *testing.T) {
 		if got, want := stream.next(), strings.Replace(event("prompts/list_changed", ""), ",}", "}", 1); got != want {
 			t.Errorf("list %q", got)
 		}
-		b.change(echoTool) // which nobody asked about
+		b.change(echoTool) // to which no client subscribed
 		stream.quiet(time.Minute)
 		for _, wrong := range []string{`"x:1"`, `[1]`, `[""]`, `["` + strings.Repeat(`x","`, 100) + `y"]`} {
 			body, headers := modern("subscriptions/listen", `"notifications":{"resourceSubscriptions":`+wrong+`}`)

@@ -12,13 +12,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 )
 
-// A task (SEP-2663) is nothing but a call: its id is the call's. Every call of a client can be asked for as one,
-// in any process, at any time.
+// A task (SEP-2663) is a call, and has its id. Any process can serve any call of a client as a task at any time.
 
-// How often a client should ask for a task.
+// How often a client should poll a task.
 const (
 	pollExecuting = time.Second
 	pollWaiting   = 2 * time.Second // for people
@@ -33,32 +34,26 @@ const (
 	taskCancelled     = "cancelled"
 )
 
-// answerTask answers a call with a task, which it is already.
-func (x *exchange) answerTask(w waiting) {
+// taskRequest is a request about tasks.
+type taskRequest struct{ *exchange }
+
+// answerTask answers with a task: the call itself.
+func (x *toolCall) answerTask(w waiting) {
 	found, err := x.Calls.Get(x.r.Context(), x.viewer(), w.id)
 	switch {
 	case err != nil:
-		x.internal("get call", err)
+		x.failInternal("get call", err)
 	case found.Status.Final():
-		x.deliver(&found, w)
+		x.deliverOutcome(&found, w)
 	default:
-		task := appendTask([]byte(`{"resultType":"task",`), &found, taskWorking, w.deadline, x.Now())
+		task := appendTask([]byte(`{"resultType":"task",`), &found, taskWorking, waitingFor(found.Status, w.deadline, x.Now()))
 		task = append(append(append(task, `,"_meta":{`...), callMeta(w.id, found.Status, codePending, nil, w.attached)...), "}}"...)
 		x.reply(task)
 	}
 }
 
-// appendTask appends the members that every form of a task has.
-func appendTask(dst []byte, c *call.Call, status string, deadline, now time.Time) []byte {
-	message := ""
-	if !c.Status.Final() {
-		message = waitingFor(c.Status, deadline, now)
-	}
-	return appendTaskSaying(dst, c, status, message)
-}
-
-// appendTaskSaying is appendTask with a message of its own; "": none.
-func appendTaskSaying(dst []byte, c *call.Call, status, message string) []byte {
+// appendTask appends the members that all forms of a task have. Without a message, the task has none.
+func appendTask(dst []byte, c *call.Call, status, message string) []byte {
 	updated := c.CreatedAt
 	if c.FinishedAt != nil {
 		updated = *c.FinishedAt
@@ -66,7 +61,7 @@ func appendTaskSaying(dst []byte, c *call.Call, status, message string) []byte {
 	dst = append(append(append(dst, `"taskId":"`...), c.ID.String()...), `","status":"`...)
 	dst = append(append(dst, status...), '"')
 	if message != "" {
-		dst = appendString(append(dst, `,"statusMessage":`...), message)
+		dst = rawjson.AppendString(append(dst, `,"statusMessage":`...), message)
 	}
 	dst = append(c.CreatedAt.UTC().AppendFormat(append(dst, `,"createdAt":"`...), time.RFC3339Nano), '"')
 	dst = append(updated.UTC().AppendFormat(append(dst, `,"lastUpdatedAt":"`...), time.RFC3339Nano), '"')
@@ -77,15 +72,15 @@ func appendTaskSaying(dst []byte, c *call.Call, status, message string) []byte {
 	return strconv.AppendInt(append(dst, `,"ttlMs":null,"pollIntervalMs":`...), poll.Milliseconds(), 10)
 }
 
-// task finds the call that a request names as a task, or answers.
-func (x *exchange) task() (call.Call, bool) {
-	if can, _ := x.able(nil); !can.tasks {
+// findTask returns the call that a request names as a task, or answers.
+func (x *taskRequest) findTask() (call.Call, bool) {
+	if can, _ := x.readAbilities(nil); !can.Tasks {
 		x.fail(needsTasks())
 		return call.Call{}, false
 	}
-	id, err := uuid.Parse(x.msg.taskID)
+	id, err := uuid.Parse(x.msg.TaskID)
 	var found call.Call
-	if err == nil && id.String() == x.msg.taskID {
+	if err == nil && id.String() == x.msg.TaskID {
 		found, err = x.Calls.Get(x.r.Context(), x.viewer(), id)
 	} else {
 		err = call.ErrNotFound
@@ -94,98 +89,90 @@ func (x *exchange) task() (call.Call, bool) {
 	case err == nil:
 		return found, true
 	case errors.Is(err, call.ErrNotFound):
-		x.fail(unknownTask())
+		x.fail(wire.InvalidParams("/params/taskId: there is no such task"))
 	default:
-		x.internal("get call", err)
+		x.failInternal("get call", err)
 	}
 	return call.Call{}, false
 }
 
-func unknownTask() *jsonrpc.Error {
-	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/taskId: there is no such task"}
-}
-
-// getTask is tasks/get.
-func (x *exchange) getTask() {
-	found, ok := x.task()
+// getTask serves tasks/get.
+func (x *taskRequest) getTask() {
+	found, ok := x.findTask()
 	if !ok {
 		return
 	}
 	task, err := x.describeTask(x.r.Context(), &found)
 	if err != nil {
-		x.internal("get task", err)
+		x.failInternal("get task", err)
 		return
 	}
-	if err := x.result(append(append([][]byte{[]byte(`{"resultType":"complete",`)}, task...), []byte("}"))...); err != nil {
-		x.left(err)
+	if err := x.writeResult(append(append([][]byte{[]byte(`{"resultType":"complete",`)}, task...), []byte("}"))...); err != nil {
+		x.noteClientLeft(err)
 		return
 	}
 	if !found.Status.Final() {
 		return
 	}
-	if err := x.flush(); err != nil {
-		x.left(err)
+	if err := x.Flush(); err != nil {
+		x.noteClientLeft(err)
 		return
 	}
 	x.markDelivered(&found)
 }
 
-// describeTask writes the members of a task as it is, in pieces.
-func (x *exchange) describeTask(ctx context.Context, c *call.Call) ([][]byte, error) {
+// describeTask returns the members of a task, in pieces.
+func (x *taskRequest) describeTask(ctx context.Context, c *call.Call) ([][]byte, error) {
+	if c.Status == call.Cancelled || c.Status.Final() && c.Code == call.CodeTaskCancelled {
+		return [][]byte{appendTask(nil, c, taskCancelled, "")}, nil
+	}
 	if c.Status.Final() {
-		return x.describeEnd(c), nil
+		told := x.tellOutcome(c, waiting{id: c.ID, status: c.Status, gated: c.Gated}, false)
+		status, member := taskCompleted, `,"result":`
+		if told.fault {
+			status, member = taskFailed, `,"error":`
+		}
+		return append([][]byte{appendTask(nil, c, status, ""), []byte(member)}, told.pieces...), nil
 	}
 	questions, err := x.Calls.Questions(ctx, x.viewer(), c.ID)
 	if err != nil {
 		return nil, err
 	}
+	message := waitingFor(c.Status, time.Time{}, x.Now())
 	if len(questions) > 0 {
-		task := append(appendTask(nil, c, taskInputRequired, time.Time{}, x.Now()), ',')
-		return [][]byte{task, inputRequests(questions)}, nil
+		return [][]byte{append(appendTask(nil, c, taskInputRequired, message), ','), inputRequests(questions)}, nil
 	}
-	if reviewing := x.reviewing(c.ID, c.Status); !reviewing.IsZero() {
-		return [][]byte{appendTaskSaying(nil, c, taskWorking, waitingForReview(reviewing))}, nil
+	if reviewing := x.reviewDeadline(c.ID, c.Status); !reviewing.IsZero() {
+		message = waitingForReview(reviewing)
 	}
-	return [][]byte{appendTask(nil, c, taskWorking, time.Time{}, x.Now())}, nil
+	return [][]byte{appendTask(nil, c, taskWorking, message)}, nil
 }
 
-func (x *exchange) describeEnd(c *call.Call) [][]byte {
-	if c.Status == call.Cancelled || c.Code == call.CodeTaskCancelled {
-		return [][]byte{appendTask(nil, c, taskCancelled, time.Time{}, x.Now())}
-	}
-	told := x.tellOutcome(c, waiting{id: c.ID, status: c.Status, gated: c.Gated}, false)
-	status, member := taskCompleted, `,"result":`
-	if told.fault {
-		status, member = taskFailed, `,"error":`
-	}
-	return append([][]byte{appendTask(nil, c, status, time.Time{}, x.Now()), []byte(member)}, told.pieces...)
-}
-
-// updateTask is tasks/update: answers to what the task asks.
-func (x *exchange) updateTask() {
-	found, ok := x.task()
+// updateTask serves tasks/update: answers to the task's questions.
+func (x *taskRequest) updateTask() {
+	found, ok := x.findTask()
 	if !ok {
 		return
 	}
-	if x.msg.inputResponses == nil {
-		x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/inputResponses: missing"})
+	if x.msg.InputResponses == nil {
+		x.fail(wire.InvalidParams("/params/inputResponses: missing"))
 		return
 	}
 	if err := x.takeAnswers(found.ID); err != nil {
-		x.refuse("update task", err)
+		x.failWith("update task", err)
 		return
 	}
 	x.reply([]byte(acknowledged))
 }
 
-// cancelTask is tasks/cancel, the only way in which a client cancels a call.
-func (x *exchange) cancelTask() {
-	found, ok := x.task()
+// cancelTask serves tasks/cancel, the only way for a client to cancel a call.
+func (x *taskRequest) cancelTask() {
+	found, ok := x.findTask()
 	if !ok {
 		return
 	}
 	if err := x.Calls.RequestCancel(context.WithoutCancel(x.r.Context()), x.viewer(), found.ID); err != nil {
-		x.internal("cancel task", err)
+		x.failInternal("cancel task", err)
 		return
 	}
 	x.reply([]byte(acknowledged))
@@ -193,11 +180,11 @@ func (x *exchange) cancelTask() {
 
 const acknowledged = `{"resultType":"complete"}`
 
-// maxTasks bounds the tasks that one stream tells of.
+// maxTasks limits the tasks of one stream.
 const maxTasks = 100
 
-// watchedTasks are the calls behind the ids that a stream is to tell of. Those that are not the client's own are left out.
-func (x *exchange) watchedTasks(ctx context.Context, names []string) ([]uuid.UUID, error) {
+// watchedTasks returns the calls with the ids. Calls of other clients are left out.
+func (x *taskRequest) watchedTasks(ctx context.Context, names []string) ([]uuid.UUID, error) {
 	var ids []uuid.UUID
 	for _, name := range names {
 		id, err := uuid.Parse(name)
@@ -216,11 +203,11 @@ func (x *exchange) watchedTasks(ctx context.Context, names []string) ([]uuid.UUI
 	return ids, nil
 }
 
-// followTask tells news of each task as it is now, when it asks something, and when it has ended. It returns when ctx ends.
-func (x *exchange) followTask(ctx context.Context, id uuid.UUID, news chan<- [][]byte) {
+// followTask sends a task's current state, and again when it has questions and when it ends. It returns when ctx ends.
+func (x *taskRequest) followTask(ctx context.Context, id uuid.UUID, news chan<- [][]byte) {
 	defer func() {
-		if cause := recover(); cause != nil { // a stream of news is not worth the process
-			x.Logger.Error("telling of a task broke off", "call_id", id, "cause", cause, "stack", string(debug.Stack()))
+		if cause := recover(); cause != nil { // a panic in a stream must not end the process
+			x.Logger.Error("send task: panic", "call_id", id, "cause", cause, "stack", string(debug.Stack()))
 		}
 	}()
 	send := func(c *call.Call) {
@@ -256,18 +243,16 @@ func (x *exchange) followTask(ctx context.Context, id uuid.UUID, news chan<- [][
 	}
 }
 
-// taskIDs reads the ids of tasks that a client wants to hear of.
+// taskIDs reads the ids of the tasks that a client subscribes to.
 func taskIDs(raw json.RawMessage) ([]string, *jsonrpc.Error) {
 	var names []string
 	switch {
 	case raw == nil:
 		return nil, nil
 	case json.Unmarshal(raw, &names) != nil:
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications/taskIds: want an array of strings"}
+		return nil, wire.InvalidParams("/params/notifications/taskIds: want an array of strings")
 	case len(names) > maxTasks:
-		return nil, &jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidParams, Message: "/params/notifications/taskIds: want at most " + strconv.Itoa(maxTasks),
-		}
+		return nil, wire.InvalidParams("/params/notifications/taskIds: want at most " + strconv.Itoa(maxTasks))
 	}
 	return names, nil
 }

@@ -20,7 +20,7 @@ import (
 
 const taskClient = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
-// tasks makes a request of a client that can take tasks.
+// tasks makes a request of a client that declares tasks.
 func (b *bench) tasks(method, id, members string, extra ...string) any {
 	b.t.Helper()
 	body, headers := modern(method, `"taskId":"`+id+`"`+members, "Mcp-Name", id)
@@ -85,7 +85,7 @@ func TestTasks(t *testing.T) {
 	})
 }
 
-// A call that waits for nobody becomes a task when it takes its time, or as soon as its server says that it does.
+// A call without approval becomes a task when it is slow, or when its server answers with a task.
 func TestSlowCallBecomesTask(t *testing.T) {
 	for name, says := range map[string]bool{"by itself": false, "by its server": true} {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestHowTasksEnd(t *testing.T) {
 	}
 }
 
-// Whose task it is not, and who cannot take any, learns nothing.
+// Other clients, and clients without the extension, learn nothing of a task.
 func TestTasksOfOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -262,12 +262,12 @@ func TestNewsOfTasks(t *testing.T) {
 	})
 }
 
-// stalled is a client that is gone when the network takes the answer.
+// stalled is a client that has left when the answer is written.
 type stalled struct{ *httptest.ResponseRecorder }
 
 func (stalled) FlushError() error { return errors.New("the client left") }
 
-// A task's outcome that did not reach the network was delivered to nobody.
+// A task's outcome whose write failed is not marked delivered.
 func TestTaskIsNotDeliveredToWhoLeft(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -10,29 +10,43 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
 )
 
-// maxSpanID bounds the ids of requests that spans name: clients may choose any.
+// maxSpanID limits the request ids in spans: clients may choose any.
 const maxSpanID = 64
 
-// trace puts the request into the trace that its client handed in: in _meta (SEP-414), else in the HTTP headers. Where spans are
-// recorded it begins one, in a trace of its own if there was none.
-func (x *exchange) trace() {
-	ctx, handed := x.msg.meta.trace.Remote(x.r.Context())
+// startSpan continues the client's trace: from _meta (SEP-414), else from the HTTP headers. If spans are recorded it starts
+// one.
+func (x *exchange) startSpan() {
+	ctx, handed := x.msg.Meta.Trace.Remote(x.r.Context())
 	if !handed {
 		ctx, handed = telemetry.FromHeader(x.r.Header).Remote(ctx)
 	}
 	if x.Traces.Recording() {
-		ctx, x.span = x.Traces.Serve(ctx, handed, x.spanName(), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(x.spanAttributes()...))
+		attributes := []attribute.KeyValue{
+			telemetry.MCPMethod.String(x.spanName()), telemetry.AgentName.String(x.agent.Name), telemetry.AgentID.String(x.agent.ID.String()),
+			semconv.NetworkTransportTCP, semconv.NetworkProtocolName("http"),
+		}
+		if version := x.r.Header.Get(wire.HeaderVersion); x.modern || version != "" {
+			attributes = append(attributes, telemetry.MCPVersion.String(version))
+		}
+		if x.msg.Method == "tools/call" {
+			attributes = append(attributes, telemetry.OperationName.String(telemetry.ExecuteTool))
+		}
+		if id := wire.Unquote(x.msg.ID); len(id) <= maxSpanID {
+			attributes = append(attributes, semconv.JSONRPCRequestID(string(id)))
+		}
+		ctx, x.span = x.Traces.Serve(ctx, handed, x.spanName(), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(attributes...))
 	}
 	if handed || x.span != nil {
 		x.r = x.r.WithContext(ctx)
 	}
 }
 
-// spanName is the method's, as long as it is one of those there are.
+// spanName returns the method if it is a known one.
 func (x *exchange) spanName() string {
-	switch method := x.msg.method; method {
+	switch method := x.msg.Method; method {
 	case "tools/call", "tools/list", "server/discover", "initialize", "ping", "logging/setLevel", "subscriptions/listen", "tasks/get", "tasks/update",
 		"tasks/cancel", "resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
 		"prompts/list", "prompts/get", "completion/complete":
@@ -41,40 +55,23 @@ func (x *exchange) spanName() string {
 	return "_OTHER"
 }
 
-func (x *exchange) spanAttributes() []attribute.KeyValue {
-	list := []attribute.KeyValue{
-		telemetry.MCPMethod.String(x.spanName()), telemetry.AgentName.String(x.agent.Name), telemetry.AgentID.String(x.agent.ID.String()),
-		semconv.NetworkTransportTCP, semconv.NetworkProtocolName("http"),
-	}
-	if version := x.r.Header.Get(headerVersion); x.modern || version != "" {
-		list = append(list, telemetry.MCPVersion.String(version))
-	}
-	if x.msg.method == "tools/call" {
-		list = append(list, telemetry.OperationName.String(telemetry.ExecuteTool))
-	}
-	if id := unquote(x.msg.id); len(id) <= maxSpanID {
-		list = append(list, semconv.JSONRPCRequestID(string(id)))
-	}
-	return list
-}
-
-// spanTool names the span after a tool of the agent's.
-func (x *exchange) spanTool(name string) {
+// spanTool names the span after a tool.
+func (x *response) spanTool(name string) {
 	if x.span != nil && x.span.IsRecording() {
-		x.span.SetName(x.msg.method + " " + name)
+		x.span.SetName(x.msg.Method + " " + name)
 		x.span.SetAttributes(telemetry.ToolName.String(name))
 	}
 }
 
-// spanCall says which call a request is about.
-func (x *exchange) spanCall(id uuid.UUID, attached bool) {
+// spanCall adds the call to the span.
+func (x *response) spanCall(id uuid.UUID, attached bool) {
 	if x.span != nil && x.span.IsRecording() {
 		x.span.SetAttributes(telemetry.CallID.String(id.String()), telemetry.Attached.Bool(attached))
 	}
 }
 
-// spanEnded says how the call ended that a request is answered with.
-func (x *exchange) spanEnded(c *call.Call) {
+// spanEnded adds the call's outcome to the span.
+func (x *response) spanEnded(c *call.Call) {
 	if x.span == nil || !x.span.IsRecording() {
 		return
 	}
@@ -84,8 +81,8 @@ func (x *exchange) spanEnded(c *call.Call) {
 	}
 }
 
-// spanFailed says that a request is answered with a JSON-RPC error.
-func (x *exchange) spanFailed(code int64) {
+// spanFailed adds a JSON-RPC error to the span.
+func (x *response) spanFailed(code int64) {
 	if x.span == nil || !x.span.IsRecording() {
 		return
 	}

@@ -60,7 +60,7 @@ func attributes(s tracetest.SpanStub) map[string]string {
 	return all
 }
 
-// callIn is a call whose _meta holds members.
+// callIn returns a call with members in its _meta.
 func callIn(members string) string {
 	return `{"jsonrpc":"2.0","id":"r1","method":"tools/call","params":{"name":"files__echo","arguments":{"secret":"hunter2"},"_meta":{` + members + `}}}`
 }
@@ -71,7 +71,7 @@ func TestTraceFromClients(t *testing.T) {
 	for name, tc := range map[string]struct {
 		body    string
 		headers []string
-		parent  string // empty: a trace of its own
+		parent  string // empty: a new trace
 	}{
 		"in _meta":                      {callIn(`"traceparent":"` + inMeta + `","tracestate":"rojo=1"`), nil, inMeta},
 		"in headers":                    {callIn(``), []string{"traceparent", inHeader}, inHeader},
@@ -136,7 +136,7 @@ func TestServerSpan(t *testing.T) {
 	}
 }
 
-// Where the sampler says no to a request without a trace, nothing of it begins one.
+// If the sampler drops a request without a trace, none of its steps begins a trace.
 func TestNotSampled(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")
 	exporter := tracetest.NewInMemoryExporter()
@@ -158,7 +158,7 @@ func TestNotSampled(t *testing.T) {
 	}
 }
 
-// Without a collector a client's trace is handed on as it came.
+// Without a collector, a client's trace is passed on unchanged.
 func TestTraceHandedOn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

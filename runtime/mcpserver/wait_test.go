@@ -20,8 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
-// In these tests time is the test's own: a minute passes at once when
-// everybody waits.
+// These tests control time: a minute passes at once when all goroutines wait.
 
 func succeeded(text string) call.Call {
 	return call.Call{Status: call.Succeeded, Result: json.RawMessage(`{"content":[{"type":"text","text":"` + text + `"}]}`)}
@@ -85,8 +84,7 @@ func TestKeepAliveComments(t *testing.T) {
 	})
 }
 
-// A call that waits for nobody is plain JSON while it is quick, and a stream
-// when it is not.
+// The response to a call without approval is plain JSON if the call is fast, and otherwise a stream.
 func TestPatience(t *testing.T) {
 	for name, c := range map[string]struct {
 		takes  time.Duration
@@ -113,7 +111,7 @@ func TestPatience(t *testing.T) {
 					t.Errorf("%s %s", got, a.body)
 				}
 				if got := b.calls.deliveries(); len(got) != 0 {
-					t.Errorf("delivered %v: nobody asked for it", got)
+					t.Errorf("delivered %v without a request", got)
 				}
 			})
 		})
@@ -154,7 +152,7 @@ func TestWaitBudget(t *testing.T) {
 	}
 }
 
-// A client that repeats its call, or awaits it, gets the outcome that it missed.
+// A client that repeats its call, or waits for it again, gets the outcome that it missed.
 func TestComesBack(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -215,7 +213,7 @@ func TestAwaitWaits(t *testing.T) {
 	})
 }
 
-// hold makes a call that waits, and returns when its response has begun.
+// hold makes a waiting call, and returns when its response has begun.
 func (b *bench) hold(ctx context.Context, id string, headers []string) (*http.Response, uuid.UUID) {
 	b.t.Helper()
 	response, err := b.client.Do(b.request(ctx, callBody(id, "gated", `{"n":`+id+`}`), headers...))
@@ -291,7 +289,7 @@ func TestCancelledNotification(t *testing.T) {
 	})
 }
 
-// JSON has no way to end without an answer but an empty one.
+// A JSON response without an answer is empty.
 func TestCancelledWithoutStream(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -341,7 +339,7 @@ func TestWaitFails(t *testing.T) {
 	})
 }
 
-// A client that stops reading holds nothing for longer than a write may take.
+// A client that stops reading is dropped after the write timeout.
 func TestStuckClient(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -367,7 +365,7 @@ func TestStuckClient(t *testing.T) {
 	})
 }
 
-// A result with more text than is told at once is read on page by page, and comes together to what it was.
+// A result with more text than one page is read page by page. The pages together are the text.
 func TestLongResultIsReadInPages(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)

@@ -17,38 +17,38 @@ import (
 )
 
 const (
-	watchTick  = 5 * time.Second  // between two rounds when nobody says that something changed
-	watchPause = time.Second      // between two rounds at least
-	watchEach  = 30 * time.Second // after which each listener is looked at on its own
+	watchTick  = 5 * time.Second  // between two rounds without a notice
+	watchPause = time.Second      // the minimum between two rounds
+	watchEach  = 30 * time.Second // after which each listener is checked individually
 	maxLooks   = 8                // at once
-	maxTold    = 100_000          // sessions of which it is known what they were told
+	maxTold    = 100_000          // sessions with a known list
 )
 
-// listener is an open response on which changes of a conversation's catalog are
-// announced. Its agent and conversation do not change; what the watch guards is below.
+// listener is an open response for notifications of changes of a conversation's catalog. Agent and conversation do not change;
+// the watch guards the fields below.
 type listener struct {
 	agentID, principal uuid.UUID
 	session            uuid.UUID     // uuid.Nil: a conversation that has a name
 	name               func() string // of the conversation now; nil: a session's
 	find               func(context.Context) (*catalog.Conversation, error)
 
-	quiet   bool                   // changes of the list are not announced: the stream is about tasks
-	tasks   <-chan [][]byte        // what is to be told of them; nil: nothing
-	updates <-chan resource.Change // of resources and lists; nil: nothing
-	lists   []resource.Kind        // whose changes are told
+	quiet   bool                   // the client did not subscribe to changes of its tools
+	tasks   <-chan [][]byte        // states of tasks to send; nil: none
+	updates <-chan resource.Change // of resources and lists; nil: none
+	lists   []resource.Kind        // that the client subscribed to
 	cancel  context.CancelCauseFunc
-	wake    chan struct{} // holds one: there is something to announce
+	wake    chan struct{} // holds one: the list has changed
 
-	seen   view           // as of the last look, its own or another's
-	told   catalog.Digest // what its client was told last, or that it changed to
-	looked time.Time      // on its own
+	seen   view           // as of the last check, its own or shared
+	told   catalog.Digest // of the list that its client has, or was told of
+	looked time.Time      // the last individual check
 }
 
-// view is what a conversation looked like. Conversations of one agent and principal that
-// looked alike will look alike after a change too.
+// view is a summary of a conversation's catalog. Conversations of one agent and principal with equal views stay equal after a
+// change.
 type view struct {
 	digest  catalog.Digest
-	missing string // the skills that are missing from it
+	missing string // the missing skills
 }
 
 func viewOf(c *catalog.Conversation) view {
@@ -59,9 +59,8 @@ func viewOf(c *catalog.Conversation) view {
 	return view{c.Catalog.Digest(), missing.String()}
 }
 
-// watch finds out when the catalogs of open listeners change. It goes in rounds:
-// after each notice, and every five seconds in case one was missed or a skill that could not be
-// listed can be now. A round looks at one of those listeners that looked alike, so that it
+// watch detects changes of the catalogs of open listeners. It runs in rounds: after each notice, and every five seconds in case
+// a notice was lost or a failed listing works again. A round checks one listener for each group with equal views, so that it
 // costs little, however many clients an agent has.
 type watch struct {
 	log  *slog.Logger
@@ -77,7 +76,7 @@ type watch struct {
 	busy      bool                         // a round is under way
 	again     bool                         // and another is wanted
 	ended     time.Time                    // of the last round
-	failed    []error                      // looks of this round
+	failed    []error                      // checks of this round
 }
 
 func newWatch(log *slog.Logger, now func() time.Time) *watch {
@@ -91,9 +90,8 @@ func newWatch(log *slog.Logger, now func() time.Time) *watch {
 	return w
 }
 
-// add begins to watch for a listener. A session has one: a client that opens a second has
-// lost the first, or will not miss it.
-func (w *watch) add(l *listener) {
+// addListener starts to watch for a listener. A session has one: a second stream replaces the first.
+func (w *watch) addListener(l *listener) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	l.looked = w.now()
@@ -102,10 +100,10 @@ func (w *watch) add(l *listener) {
 			before.cancel(errReplaced)
 		}
 		w.bySession[l.session] = l
-		l.told = w.told[l.session] // not known: none, which differs from every one
+		l.told = w.told[l.session] // zero if unknown, which differs from every digest
 	}
 	if l.told != l.seen.digest {
-		l.announce(l.seen.digest)
+		l.announceChange(l.seen.digest)
 	}
 	w.open[l] = struct{}{}
 	switch {
@@ -113,14 +111,14 @@ func (w *watch) add(l *listener) {
 		l.cancel(errDrain)
 	case len(w.open) > 1 || w.busy:
 	case w.timer == nil:
-		w.timer = time.AfterFunc(watchTick, w.round)
+		w.timer = time.AfterFunc(watchTick, w.runRound)
 	default:
 		w.timer.Reset(watchTick)
 	}
 }
 
-// announce has the listener's client told of a change.
-func (l *listener) announce(digest catalog.Digest) {
+// announceChange wakes the listener's stream to notify its client.
+func (l *listener) announceChange(digest catalog.Digest) {
 	l.told = digest
 	select {
 	case l.wake <- struct{}{}:
@@ -128,7 +126,7 @@ func (l *listener) announce(digest catalog.Digest) {
 	}
 }
 
-func (w *watch) remove(l *listener) {
+func (w *watch) removeListener(l *listener) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.open, l)
@@ -140,12 +138,12 @@ func (w *watch) remove(l *listener) {
 	}
 }
 
-// listed notes what a session's client was told.
-func (w *watch) listed(session uuid.UUID, digest catalog.Digest) {
+// noteListed records the list that a session's client has.
+func (w *watch) noteListed(session uuid.UUID, digest catalog.Digest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, known := w.told[session]; !known && len(w.told) >= maxTold {
-		for other := range w.told { // whoever it is will be told of a change that is none
+		for other := range w.told { // that session gets one needless notification
 			delete(w.told, other)
 			break
 		}
@@ -156,8 +154,8 @@ func (w *watch) listed(session uuid.UUID, digest catalog.Digest) {
 	}
 }
 
-// end lets go of the listener of a session that has ended.
-func (w *watch) end(session uuid.UUID) {
+// endSession ends the listener of a session that has ended.
+func (w *watch) endSession(session uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.told, session)
@@ -166,8 +164,8 @@ func (w *watch) end(session uuid.UUID) {
 	}
 }
 
-// drain lets go of all listeners, and of those that come.
-func (w *watch) drain() {
+// drainListeners ends all listeners, and later ones.
+func (w *watch) drainListeners() {
 	w.stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,8 +177,8 @@ func (w *watch) drain() {
 	}
 }
 
-// soon has a round begin, at once where the last one is not just over.
-func (w *watch) soon() {
+// scheduleRound starts a round, at least watchPause after the last one.
+func (w *watch) scheduleRound() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -192,19 +190,24 @@ func (w *watch) soon() {
 	}
 }
 
-// round is the timer's: it looks at all listeners.
-func (w *watch) round() {
-	groups, ok := w.begin()
-	if !ok {
+// runRound checks all listeners. The timer calls it.
+func (w *watch) runRound() {
+	w.mu.Lock()
+	if w.busy {
+		w.again = true // the timer was set while it fired
+		w.mu.Unlock()
 		return
 	}
+	w.busy, w.again, w.failed = true, false, nil
+	groups := w.groupListeners()
+	w.mu.Unlock()
 	slots := make(chan struct{}, maxLooks)
 	var looks sync.WaitGroup
 	for _, alike := range groups {
 		slots <- struct{}{}
 		looks.Go(func() {
 			defer func() { <-slots }()
-			w.look(alike)
+			w.checkListeners(alike)
 		})
 	}
 	looks.Wait()
@@ -212,7 +215,7 @@ func (w *watch) round() {
 	defer w.mu.Unlock()
 	w.busy, w.ended = false, w.now()
 	if len(w.failed) > 0 && w.ctx.Err() == nil {
-		w.log.Warn("looking for changes of catalogs", "failed", len(w.failed), "error", w.failed[0])
+		w.log.Warn("check catalogs for changes", "failed", len(w.failed), "error", w.failed[0])
 	}
 	if len(w.open) > 0 && w.ctx.Err() == nil {
 		next := watchTick
@@ -223,7 +226,7 @@ func (w *watch) round() {
 	}
 }
 
-// group is what listeners have in common that are looked at together.
+// group is the key of listeners that are checked together.
 type group struct {
 	agentID, principal uuid.UUID
 	name               string
@@ -231,15 +234,8 @@ type group struct {
 	alone              *listener
 }
 
-// begin puts together those of whom one stands for all.
-func (w *watch) begin() (map[group][]*listener, bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.busy {
-		w.again = true // the timer was set while it fired
-		return nil, false
-	}
-	w.busy, w.again, w.failed = true, false, nil
+// groupListeners groups the listeners with equal views. Listeners whose individual check is due are alone.
+func (w *watch) groupListeners() map[group][]*listener {
 	now := w.now()
 	groups := make(map[group][]*listener)
 	for l := range w.open {
@@ -252,15 +248,14 @@ func (w *watch) begin() (map[group][]*listener, bool) {
 		}
 		groups[key] = append(groups[key], l)
 	}
-	return groups, true
+	return groups
 }
 
-// look looks at the first of listeners that were alike whose conversation has not ended, and
-// takes what it sees for what there is to see for the others.
-func (w *watch) look(alike []*listener) {
+// checkListeners checks one listener for the whole group, the first whose conversation has not ended, and shares the result.
+func (w *watch) checkListeners(alike []*listener) {
 	defer func() {
-		if cause := recover(); cause != nil { // one look is not worth the process
-			w.fail(fmt.Errorf("panic: %v", cause))
+		if cause := recover(); cause != nil { // a panic in a check must not end the process
+			w.noteFailure(fmt.Errorf("panic: %v", cause))
 		}
 	}()
 	for i, l := range alike {
@@ -270,28 +265,28 @@ func (w *watch) look(alike []*listener) {
 			l.cancel(errEnded)
 			continue
 		case err != nil:
-			w.fail(err)
+			w.noteFailure(err)
 		default:
-			w.saw(viewOf(found), l, alike[i:])
+			w.recordView(viewOf(found), l, alike[i:])
 		}
 		return
 	}
 }
 
-func (w *watch) fail(err error) {
+func (w *watch) noteFailure(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failed = append(w.failed, err)
 }
 
-func (w *watch) saw(now view, looked *listener, alike []*listener) {
+func (w *watch) recordView(now view, looked *listener, alike []*listener) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	looked.looked = w.now()
 	for _, l := range alike {
 		l.seen = now
 		if l.told != now.digest {
-			l.announce(now.digest)
+			l.announceChange(now.digest)
 		}
 	}
 }

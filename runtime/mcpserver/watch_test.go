@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
 )
 
-// Many clients of one agent cost one look at a time, and a storm of notices a few.
+// Many clients of one agent cost one check a round, and many notices cost a few rounds.
 func TestManyStreams(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -52,7 +52,7 @@ func TestManyStreams(t *testing.T) {
 		if got := b.agents.looked(); got == 0 || got > 8 {
 			t.Errorf("%d looks at a change", got)
 		}
-		for range 100 { // five seconds of them
+		for range 100 { // for five seconds
 			b.server.CatalogMayHaveChanged()
 			<-time.After(50 * time.Millisecond)
 		}
@@ -87,7 +87,7 @@ func TestSecondStream(t *testing.T) {
 	})
 }
 
-// Streams that did not look alike are looked at each for itself: one agent's change is not another's.
+// Streams with different views are checked individually: a change of one agent is not a change of another.
 func TestStreamsApart(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -121,7 +121,7 @@ func TestStreamsApart(t *testing.T) {
 	})
 }
 
-// A look that fails, or worse, is made again.
+// A check that fails or panics is repeated.
 func TestLookFails(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -144,7 +144,7 @@ func TestLookFails(t *testing.T) {
 	})
 }
 
-// Nothing looks when nobody listens.
+// Without listeners there are no checks.
 func TestNobodyListens(t *testing.T) {
 	within(t, func(t *testing.T) {
 		b := newBench(t)
@@ -162,7 +162,7 @@ func TestNobodyListens(t *testing.T) {
 	})
 }
 
-// What clients were told is forgotten when there is too much of it.
+// The number of recorded lists is limited.
 func TestToldIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -171,7 +171,7 @@ func TestToldIsBounded(t *testing.T) {
 	}
 }
 
-// slowAgents takes its time, and counts who waits.
+// slowAgents is slow, and counts the waiting callers.
 type slowAgents struct {
 	*fakeAgents
 	mu        sync.Mutex
@@ -190,7 +190,7 @@ func (s *slowAgents) NamedConversation(ctx context.Context, a *agent.Agent, prin
 	return s.fakeAgents.NamedConversation(ctx, a, principal, name, version, client)
 }
 
-// Conversations that have nothing in common are looked at a few at a time.
+// The number of concurrent checks is limited.
 func TestFewLooksAtOnce(t *testing.T) {
 	within(t, func(t *testing.T) {
 		agents := &slowAgents{}

@@ -81,7 +81,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestRequestAsItIsWritten: what is sent, and that the result comes byte for byte.
+// TestRequestAsItIsWritten checks the bytes of the request and of the result.
 func TestRequestAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	const result = `{ "contents":[{"n":1e400}],"ttlMs":5, "resultType":"complete" }`

@@ -27,7 +27,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// guard stands before a skill server and lets in whoever has the newest token that it issued itself.
+// guard protects a skill server, and admits requests with the newest token that it issued.
 type guard struct {
 	next http.Handler
 	url  string // of the skill
@@ -38,7 +38,7 @@ type guard struct {
 	scoped  bool              // tools/call wants the scope "more"
 	scopes  map[string]string // by token
 	refused int
-	saw     []string // Authorization of what was let in or refused, in order
+	saw     []string // Authorization headers of all requests, in order
 }
 
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -228,7 +228,7 @@ func TestRevokedTokenIsRenewedInTheCall(t *testing.T) {
 	}
 }
 
-// TestServerThatTakesNoToken: it is not asked for ever, and the failure says what happened.
+// TestServerThatTakesNoToken checks that requests are not repeated endlessly, and that the failure names the reason.
 func TestServerThatTakesNoToken(t *testing.T) {
 	t.Parallel()
 	g, skill := guarded(t, modern(replies()))
@@ -243,8 +243,7 @@ func TestServerThatTakesNoToken(t *testing.T) {
 	}
 }
 
-// TestMoreScopeIsGot: a tool wants a scope that the token does not have; the new token has what both
-// were asked for.
+// TestMoreScopeIsGot calls a tool that requires a scope which the token lacks. The new token has the scopes of both requests.
 func TestMoreScopeIsGot(t *testing.T) {
 	t.Parallel()
 	scripted := modern(replies(`{"resultType":"complete","content":[]}`))
@@ -282,8 +281,8 @@ func TestStaticAuthorizationHeader(t *testing.T) {
 	}
 }
 
-// TestLaterRoundIsNotSentAgain: what the server asked input for may have had an effect, so a refusal of the next
-// round is no ground to begin anew after somebody connected.
+// TestLaterRoundIsNotSentAgain: a call that asked for input may have had an effect, so a refusal of the next
+// round does not restart the call after a person connected the skill.
 func TestLaterRoundIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	var g *guard
@@ -324,7 +323,7 @@ func TestPeopleHaveSessionsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// What fails while a token is got is the step authorize's: a probe names no step after it.
+// A failure to get a token belongs to the step authorize, the last step of the probe.
 func TestProbeTellsWhereAuthorizingFails(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*guard, *tool.Server){

@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// hearing is what a caller was told.
+// hearing records the notifications of a caller.
 type hearing struct {
 	mu    sync.Mutex
 	texts []string
@@ -107,7 +107,7 @@ func tokenOf(t testing.TB, m message) string {
 	return string(params.Meta.ProgressToken)
 }
 
-// TestProgressOfOthersIsNotHeard: nor one that is too large, nor more than there may be, nor late.
+// TestProgressOfOthersIsNotHeard: progress of other calls, too large, beyond the limit or late is dropped.
 func TestProgressOfOthersIsNotHeard(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -162,8 +162,8 @@ func TestProgressOfOthersIsNotHeard(t *testing.T) {
 	}
 }
 
-// TestLogLevels: the session's level goes down to what somebody wants, each hears what they want, and
-// what does not come on the call's own stream is nobody's.
+// TestLogLevels checks that the session's level is the lowest of all callers, that each caller gets messages of its own level, and
+// that messages outside the call's own stream are dropped.
 func TestLogLevels(t *testing.T) {
 	t.Parallel()
 	message1 := func(level string) string {

@@ -60,7 +60,7 @@ func runChild(mode string) {
 
 type rawAct = func(m message, params toolParams)
 
-// rawActs is what a raw child does besides the usual.
+// rawActs are the special behaviors of a raw child.
 func rawActs(mode string) map[string]rawAct {
 	acts := map[string]rawAct{
 		"change": func(m message, _ toolParams) {
@@ -110,7 +110,7 @@ func rawActs(mode string) map[string]rawAct {
 			say(answerText(m, fmt.Sprintf(`{"pid":%d}`, child.Process.Pid)))
 		},
 	}
-	if mode == "silent" { // ignores what it does not know
+	if mode == "silent" { // ignores unknown methods
 		acts["server/discover"] = func(message, toolParams) {}
 	}
 	if mode == "tasks" {
@@ -123,7 +123,7 @@ func rawActs(mode string) map[string]rawAct {
 	return acts
 }
 
-// addTasks makes a child one of 2026-07-28, whose calls become tasks that ask, and end with what they were given.
+// addTasks makes a child one of 2026-07-28 whose calls become tasks. They ask the caller, and end with the answer.
 func addTasks(acts map[string]rawAct) {
 	acts["server/discover"] = func(m message, _ toolParams) {
 		say(answerText(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`))
@@ -147,7 +147,7 @@ func addTasks(acts map[string]rawAct) {
 // pongs are the calls that wait for the client's answers.
 var pongs []message
 
-// about is what a child sees of the world.
+// about describes the environment of a child.
 func about() string {
 	dir, _ := os.Getwd()
 	text, _ := json.Marshal(map[string]any{
@@ -161,7 +161,7 @@ func childSkill(t testing.TB, mode string) tool.Server {
 	t.Helper()
 	return tool.Server{
 		SkillID: uuid.New(), Skill: mode, Revision: 1, Transport: tool.Stdio,
-		Command: []string{binary()}, Env: map[string]string{"MCPTOOL_TEST_SERVER": mode},
+		Command: []string{binary()}, Env: map[string]string{"MCPTOOL_TEST_SERVER": mode, "GORACE": "atexit_sleep_ms=0"},
 	}
 }
 

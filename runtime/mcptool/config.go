@@ -12,34 +12,31 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Config is what a [Source] needs. Every zero field has the default named.
+// Config has the settings of a [Source]. Every zero field has the default named.
 type Config struct {
-	// Logger gets what children write to stderr and what servers do wrong.
-	// Default: nothing is logged.
+	// Logger gets the lines that children write to stderr, and the errors of servers. Default: nothing is logged.
 	Logger *slog.Logger
 	// Version is sent to servers as the version of the client "holdpoint".
 	// Default "dev".
 	Version string
-	// ListChanged is called, on a goroutine of its own and never twice at once
-	// for a skill, when the skill's server announced that its tools changed.
-	// Default: announcements are ignored and no stream is kept open for them.
+	// ListChanged is called when a skill's server announced that its tools changed, in a goroutine, one call at a time for each skill.
+	// Default: announcements are ignored, and no stream is kept open for them.
 	ListChanged func(skillID uuid.UUID)
-	// OffersChanged is called when a skill's server announced that what a method lists changed: "resources/list", which
-	// stands for templates too, or "prompts/list". It must not wait. Default: as with ListChanged.
+	// OffersChanged is called when a skill's server announced that a list changed: "resources/list", which includes templates, or
+	// "prompts/list". It must not block. Default: as with ListChanged.
 	OffersChanged func(skillID uuid.UUID, method string)
-	// ResourceUpdated is called when a skill's server said that a resource changed that [Source.Subscribe] asked
-	// about. principal is whose connection it is, uuid.Nil: one that all share. It must not wait. Default: nobody is told.
+	// ResourceUpdated is called when a resource with a subscription (see [Source.Subscribe]) changed. principal is the owner of the
+	// connection, or uuid.Nil if all people share it. It must not block. Default: updates are ignored.
 	ResourceUpdated func(skillID, principal uuid.UUID, uri string)
 	// Now is the clock of durations and backoff. Default time.Now.
 	Now func() time.Time
 
-	// OAuth gets the tokens of protected servers. Default: there are none.
+	// OAuth gets the tokens for protected servers. Default: there are no tokens.
 	OAuth *oauthclient.Service
 
 	// Traces makes the spans of requests. Default: none are recorded.
 	Traces *telemetry.Tracer
 
-	// Limits bound what servers may take and send.
 	Limits Limits
 
 	// TrustedHosts may resolve to private addresses although a skill named them when they were public; see
@@ -48,7 +45,7 @@ type Config struct {
 	// TLS is used for https skills. Default: Go's defaults.
 	TLS *tls.Config
 
-	// Stdio says which commands may be run, and what they may reach.
+	// Stdio is the policy for commands and their sandbox.
 	Stdio tool.StdioPolicy
 	// DataDir holds the children's private HOME directories, at
 	// homes/<skill id>. Without it stdio skills are refused.
@@ -75,15 +72,15 @@ type Limits struct {
 
 	TaskPoll time.Duration // least pause between two looks at a server's task. Default 250 ms
 
-	SessionIdle time.Duration // how long a session of one person is kept that nobody uses. Default 15 min
+	SessionIdle time.Duration // how long an unused session of one person is kept. Default 15 min
 	Sessions    int           // of people, kept for all skills; more only while they are in use. Default 1,000
 
 	IdlePerSkill int           // unused connections kept for an HTTP skill. Default 128
 	Idle         time.Duration // how long they are kept. Default 4 s: many servers close theirs after 5 s, and a call that meets a closing connection may count as sent
 }
 
-// announced reports whether a server may announce something that is listened to at all times.
-func (c Config) announced(o tool.Capabilities) bool {
+// announces reports whether a server with these capabilities may announce changes that this Config wants to know of.
+func (c Config) announces(o tool.Capabilities) bool {
 	return o.ToolsListChanged && c.ListChanged != nil || (o.ResourcesListChanged || o.PromptsListChanged) && c.OffersChanged != nil
 }
 
@@ -97,29 +94,29 @@ func (c Config) withDefaults() Config {
 	if c.Traces == nil {
 		c.Traces = telemetry.Off()
 	}
-	set(&c.Version, "dev")
-	set(&c.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-	set(&c.Lang, "C.UTF-8")
+	setDefault(&c.Version, "dev")
+	setDefault(&c.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+	setDefault(&c.Lang, "C.UTF-8")
 	l := &c.Limits
-	set(&l.Connect, 10*time.Second)
-	set(&l.Start, time.Minute)
-	set(&l.DiscoverProbe, 3*time.Second)
-	set(&l.List, 15*time.Second)
-	set(&l.Stop, 2*time.Second)
-	set(&l.Pages, 100)
-	set(&l.Tools, 1000)
-	set(&l.ListBytes, 8<<20)
-	set(&l.ResultBytes, 16<<20)
-	set(&l.TaskPoll, 250*time.Millisecond)
-	set(&l.SessionIdle, 15*time.Minute)
-	set(&l.Sessions, 1000)
-	set(&l.IdlePerSkill, 128)
-	set(&l.Idle, 4*time.Second)
+	setDefault(&l.Connect, 10*time.Second)
+	setDefault(&l.Start, time.Minute)
+	setDefault(&l.DiscoverProbe, 3*time.Second)
+	setDefault(&l.List, 15*time.Second)
+	setDefault(&l.Stop, 2*time.Second)
+	setDefault(&l.Pages, 100)
+	setDefault(&l.Tools, 1000)
+	setDefault(&l.ListBytes, 8<<20)
+	setDefault(&l.ResultBytes, 16<<20)
+	setDefault(&l.TaskPoll, 250*time.Millisecond)
+	setDefault(&l.SessionIdle, 15*time.Minute)
+	setDefault(&l.Sessions, 1000)
+	setDefault(&l.IdlePerSkill, 128)
+	setDefault(&l.Idle, 4*time.Second)
 	return c
 }
 
-// set gives a zero field its default.
-func set[T comparable](field *T, value T) {
+// setDefault sets a zero field to its default.
+func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value

@@ -73,7 +73,7 @@ func TestTaskOfAChild(t *testing.T) {
 	}
 }
 
-// TestHowTasksEnd: what came of the call, whatever the server says.
+// TestHowTasksEnd: the outcome of the call for each state of a task.
 func TestHowTasksEnd(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -115,7 +115,7 @@ func TestHowTasksEnd(t *testing.T) {
 	}
 }
 
-// TestTaskOutlivesLostConnections: looking again does no harm; what a server says against it, does.
+// TestTaskOutlivesLostConnections checks that a poll is repeated after a lost connection, but not after an error of the server.
 func TestTaskOutlivesLostConnections(t *testing.T) {
 	t.Parallel()
 	var looks atomic.Int64
@@ -170,7 +170,7 @@ func TestTaskThatNeverEnds(t *testing.T) {
 	}
 }
 
-// TestTaskIsCancelledForItsCaller: and followed to where that leads; what it asks meanwhile is not answered.
+// TestTaskIsCancelledForItsCaller checks that a cancelled task is followed to its end, and that its questions are not answered.
 func TestTaskIsCancelledForItsCaller(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -375,8 +375,8 @@ func TestTaskOfClosedSource(t *testing.T) {
 	}
 }
 
-// TestTaskOfTheEarlierRevision: a tool that can be called as a task only, at a server of 2025-11-25. What it asks
-// comes on the stream of the request for its result.
+// TestTaskOfTheEarlierRevision calls a tool that requires a task, at a server of 2025-11-25. Its questions come on the stream of the
+// request for its result.
 func TestTaskOfTheEarlierRevision(t *testing.T) {
 	t.Parallel()
 	const created = `{"task":{"taskId":"t","status":"working","ttl":null,"pollInterval":1}}`
@@ -412,7 +412,7 @@ func TestTaskOfTheEarlierRevision(t *testing.T) {
 	if f := asFailure(t, err); f.Kind != tool.JSONRPCError || !strings.Contains(f.Message, "out of paper") {
 		t.Errorf("got %v", f)
 	}
-	call(t, s, skill, "other", `{}`) // a task that was not asked for is what the tool says
+	call(t, s, skill, "other", `{}`) // the member task belongs to the result if no task was requested
 	if got := string(upstream.last("tools/call").Params); got != `{"name":"other","arguments":{}}` {
 		t.Errorf("called with %s", got)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// flood writes prefix and then 100 MB, and counts what the client took.
+// flood writes prefix and then 100 MB, and counts the bytes that the client accepts.
 func flood(w io.Writer, prefix string, taken *atomic.Int64) {
 	piece := []byte(strings.Repeat("x", 64<<10))
 	if _, err := io.WriteString(w, prefix); err != nil {
@@ -154,7 +154,7 @@ func TestHugeAnswersAreNotRead(t *testing.T) {
 			if len(f.Raw) == 0 {
 				t.Error("no evidence")
 			}
-			if n := taken.Load(); n > 40<<20 { // what the kernel's buffers take, and a little
+			if n := taken.Load(); n > 40<<20 { // the size of the kernel's buffers, and a little
 				t.Errorf("the client took %d bytes", n)
 			}
 			if n := upstream.count("tools/call"); n != 1 {

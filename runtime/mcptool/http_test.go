@@ -35,7 +35,7 @@ func TestListAndCallOverHTTP(t *testing.T) {
 	}
 }
 
-// What a call took, and the sizes of what went to and fro, are told of answers and of failures.
+// Results and failures have the duration of the call and the sizes of request and answer.
 func TestCallsAreMeasured(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{})

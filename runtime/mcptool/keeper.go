@@ -3,57 +3,60 @@ package mcptool
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/rawjson"
+	"github.com/holdpoint/holdpoint/runtime/mcptool/session"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// closeTime bounds the end of a session that nobody waits for.
-const closeTime = 15 * time.Second
-
-// keeper keeps one skill's peer, at one revision of the skill. Whoever needs a
-// peer while there is none waits for one attempt to connect, which belongs to
-// nobody: it goes on when those who wait give up.
+// keeper keeps one skill's session, at one revision of the skill. Callers that need a session while there is none wait for the same
+// attempt to connect. The attempt goes on when they stop waiting.
 type keeper struct {
 	source *Source
 	server tool.Server
 
 	mu      sync.Mutex
 	retired bool
-	current *held
+	current *heldSession
 	attempt *attempt
-	era     era
-	rest    rest
-	used    time.Time   // when the peer was last asked for or given back
-	idle    *time.Timer // see watchIdle; nil: everybody shares the peer
+	era     session.Era
+	restart restartPause
+	used    time.Time   // when the session was last acquired or released
+	idle    *time.Timer // see watchIdle; nil: all people share the session
 
-	announcing, again bool // see changed
+	announcing, again bool // see announceTools
 
 	subscriptions map[string]*subscription // by URI
 }
 
-// attempt is connecting, under way.
+// attempt is an attempt to connect that has not ended.
 type attempt struct {
 	done    chan struct{}
 	failure *tool.Failure // set before done is closed
 }
 
-// held is a peer and how many use it.
-type held struct {
-	keeper  *keeper
-	peer    peer
-	since   time.Time
-	once    sync.Once
-	users   int  // keeper.mu
-	dropped bool // keeper.mu: no longer current, closed when unused
-	// logLevel is that of the session, counted from 1; 0: the server's own choice. keeper.mu
-	logLevel int
+// heldSession is a session and the number of its users.
+type heldSession struct {
+	keeper   *keeper
+	session  session.Session
+	since    time.Time
+	once     sync.Once
+	users    int  // keeper.mu
+	dropped  bool // keeper.mu: no longer current, closed when unused
+	logLevel int  // keeper.mu: rank of the session's log level; 0: not set
 }
 
-// acquire returns the peer, connecting if need be. retired: the skill was
-// changed or forgotten; ask the Source again.
-func (k *keeper) acquire(ctx context.Context) (h *held, failure *tool.Failure, retired bool) {
+// closeTime bounds closing a session in the background.
+const closeTime = 15 * time.Second
+
+// acquireSession returns the session, and connects if there is none. If retired is set, the skill was changed or forgotten: the Source has
+// another keeper.
+func (k *keeper) acquireSession(ctx context.Context) (h *heldSession, failure *tool.Failure, retired bool) {
 	for {
 		k.mu.Lock()
 		if k.retired {
@@ -61,8 +64,8 @@ func (k *keeper) acquire(ctx context.Context) (h *held, failure *tool.Failure, r
 			return nil, nil, true
 		}
 		k.used = k.source.config.Now()
-		if h := k.current; h != nil && h.peer.broken() {
-			k.drop(h)
+		if h := k.current; h != nil && h.session.IsBroken() {
+			k.dropSession(h)
 		}
 		if h := k.current; h != nil {
 			h.users++
@@ -70,11 +73,11 @@ func (k *keeper) acquire(ctx context.Context) (h *held, failure *tool.Failure, r
 			return h, nil, false
 		}
 		if k.attempt == nil {
-			if failure := k.rest.refuses(k.source.config.Now()); failure != nil {
+			if failure := k.restart.checkPause(k.source.config.Now()); failure != nil {
 				k.mu.Unlock()
 				return nil, failure, false
 			}
-			k.start(ctx)
+			k.startConnecting(ctx)
 		}
 		a := k.attempt
 		k.mu.Unlock()
@@ -89,44 +92,46 @@ func (k *keeper) acquire(ctx context.Context) (h *held, failure *tool.Failure, r
 	}
 }
 
-// start starts an attempt, which ctx needs, and which does not end with it. The caller holds k.mu.
-func (k *keeper) start(ctx context.Context) {
+// startConnecting starts an attempt to connect. It is part of the trace of ctx, but does not end with ctx. The caller holds k.mu.
+func (k *keeper) startConnecting(ctx context.Context) {
 	a := &attempt{done: make(chan struct{})}
 	k.attempt = a
 	e := k.era
-	started := k.source.tasks.run(func() {
-		h := &handshake{now: k.source.config.Now}
+	started := k.source.background.Go(func() {
+		h := &session.Handshake{Now: k.source.config.Now}
 		ctx, seen := k.source.observeConnect(k.source.ctx, ctx, k.server)
-		p, failure := k.source.connect(ctx, k.server, e, h, k.listener())
-		seen.end(nil, failure)
-		k.finish(a, p, failure)
+		p, failure := k.source.connectServer(ctx, k.server, e, h, k.newListener())
+		seen.finishObservation(nil, failure)
+		k.finishConnecting(a, p, failure)
 	})
 	if !started { // the Source was closed
-		a.failure = tool.BrokeOff(tool.EffectNone, errPeerClosed, "skill %s: connections are being closed", k.server.Skill)
+		a.failure = tool.BrokeOff(tool.EffectNone, session.ErrClosed, "skill %s: connections are being closed", k.server.Skill)
 		close(a.done)
 	}
 }
 
-// finish makes the peer current, unless it is not wanted any more.
-func (k *keeper) finish(a *attempt, p peer, failure *tool.Failure) {
+// finishConnecting makes the session current, or closes it if the keeper is retired.
+func (k *keeper) finishConnecting(a *attempt, p session.Session, failure *tool.Failure) {
 	k.mu.Lock()
 	k.attempt = nil
 	a.failure = failure
 	now := k.source.config.Now()
 	k.used = now
-	var unwanted *held
+	var unwanted *heldSession
 	if failure != nil {
-		k.era = eraUnknown // the server may have become another
+		k.era = session.EraUnknown // the server may have been replaced
 		if k.server.Transport == tool.Stdio {
-			k.rest.failed(now, failure)
+			k.restart.recordFailure(now, failure)
 		}
 	} else {
-		k.era = eraLegacy
-		if p.negotiated().modern() {
-			k.era = eraModern
+		k.era = session.EraLegacy
+		if p.Info().IsStateless() {
+			k.era = session.EraModern
 		}
-		h := &held{keeper: k, peer: p, since: now}
-		k.source.track(h)
+		h := &heldSession{keeper: k, session: p, since: now}
+		k.source.mu.Lock()
+		k.source.live[h] = struct{}{}
+		k.source.mu.Unlock()
 		if k.retired {
 			h.dropped, unwanted = true, h
 		} else {
@@ -140,8 +145,8 @@ func (k *keeper) finish(a *attempt, p peer, failure *tool.Failure) {
 	}
 }
 
-// drop takes a peer out of use. The caller holds k.mu.
-func (k *keeper) drop(h *held) {
+// dropSession takes a session out of use. The caller holds k.mu.
+func (k *keeper) dropSession(h *heldSession) {
 	if h.dropped {
 		return
 	}
@@ -149,16 +154,16 @@ func (k *keeper) drop(h *held) {
 	if k.current == h {
 		k.current = nil
 	}
-	if h.peer.broken() {
-		k.rest.broke(k.source.config.Now(), h.since)
+	if h.session.IsBroken() {
+		k.restart.recordBreak(k.source.config.Now(), h.since)
 	}
 	if h.users == 0 {
 		h.closeLater()
 	}
 }
 
-// release gives a peer back. anew: the next request should find another.
-func (h *held) release(anew bool) {
+// releaseSession ends the use of a session. If renew is set, the next request gets another session.
+func (h *heldSession) releaseSession(renew bool) {
 	k := h.keeper
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -167,78 +172,67 @@ func (h *held) release(anew bool) {
 	switch {
 	case h.dropped && h.users == 0:
 		h.closeLater()
-	case anew || h.peer.broken():
-		k.drop(h)
+	case renew || h.session.IsBroken():
+		k.dropSession(h)
 	}
 }
 
-// retire ends the keeper: its peer is closed when nobody uses it.
-func (k *keeper) retire() {
+// retireKeeper ends the keeper. Its session is closed when the last user releases it.
+func (k *keeper) retireKeeper() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.retireLocked()
 }
 
+// retireLocked is retireKeeper for a caller that holds k.mu.
 func (k *keeper) retireLocked() {
 	k.retired = true
 	if k.idle != nil {
 		k.idle.Stop()
 	}
 	if k.current != nil {
-		k.drop(k.current)
+		k.dropSession(k.current)
 	}
 }
 
-// closeLater closes a peer that nobody uses, without holding anybody up. When
-// the Source is being closed, Close does it.
-func (h *held) closeLater() {
+// closeLater closes an unused session in the background. While the Source is being closed, Close does it.
+func (h *heldSession) closeLater() {
 	if s := h.keeper.source; s.ctx.Err() == nil {
-		s.tasks.run(h.closeNow)
+		s.background.Go(h.closeNow)
 	}
 }
 
-// closeNow closes a peer, giving it some time to end by itself; none after
-// the time of Source.Close ran out.
-func (h *held) closeNow() {
+// closeNow closes a session. It gives the server some time to end, but none after the time of Source.Close ran out.
+func (h *heldSession) closeNow() {
 	ctx, cancel := context.WithTimeout(h.keeper.source.patient, closeTime)
 	defer cancel()
-	h.close(ctx)
+	h.closeOnce(ctx)
 }
 
-func (h *held) close(ctx context.Context) {
+func (h *heldSession) closeOnce(ctx context.Context) {
 	h.once.Do(func() {
-		h.peer.close(ctx)
-		h.keeper.source.untrack(h)
+		h.session.Close(ctx)
+		s := h.keeper.source
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.live, h)
 	})
 }
 
-func (s *Source) track(h *held) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.live[h] = struct{}{}
-}
-
-func (s *Source) untrack(h *held) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.live, h)
-}
-
-// listener is who hears what the peer's server says unasked.
-func (k *keeper) listener() listener {
-	key := keyOf(k.server)
-	return listener{
-		changed:    k.changed,
-		progressed: func(params json.RawMessage) { k.source.errands.progressed(key, params) },
-		updated:    k.heardUpdate,
-		subscribed: k.subscribed,
-		relisted:   k.relisted,
+// newListener returns the listener of the keeper's sessions.
+func (k *keeper) newListener() session.Listener {
+	key := session.KeyOf(k.server)
+	return session.Listener{
+		ToolsChanged:    k.announceTools,
+		Progress:        func(params json.RawMessage) { k.source.operations.HandleProgress(key, params) },
+		ResourceUpdated: k.handleUpdate,
+		SubscribedURIs:  k.subscribedURIs,
+		OffersChanged:   k.announceOffers,
 	}
 }
 
-// changed passes on that the server announced other tools. However many
-// announcements come, one call is under way at a time, and one follows it.
-func (k *keeper) changed() {
+// announceTools calls Config.ListChanged. Only one call runs at a time; all announcements during it are followed by one more call.
+func (k *keeper) announceTools() {
 	announce := k.source.config.ListChanged
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -249,7 +243,7 @@ func (k *keeper) changed() {
 		k.again = true
 		return
 	}
-	k.announcing = k.source.tasks.run(func() {
+	k.announcing = k.source.background.Go(func() {
 		for {
 			announce(k.server.SkillID)
 			k.mu.Lock()
@@ -262,4 +256,172 @@ func (k *keeper) changed() {
 			k.mu.Unlock()
 		}
 	})
+}
+
+// announceOffers calls Config.OffersChanged.
+func (k *keeper) announceOffers(method string) {
+	if tell := k.source.config.OffersChanged; tell != nil {
+		tell(k.server.SkillID, method)
+	}
+}
+
+// requestLogs sets the log level that an operation wants, in revisions with sessions. Callers share the level of the session, so it is set
+// to the lowest that any operation wanted, and never raised. Each operation filters the messages. If the server refuses, the request goes
+// on.
+func (h *heldSession) requestLogs(ctx context.Context, r *session.Request) {
+	op, info := r.Operation, h.session.Info()
+	if !op.WantsLogs() || info.IsStateless() || !info.Capabilities.Logging || !session.AllowsQuestions(r.Method) {
+		return
+	}
+	wanted := session.RankLogLevel(op.Caller.LogLevel)
+	h.keeper.mu.Lock()
+	set := h.logLevel != 0 && h.logLevel <= wanted
+	if !set {
+		h.logLevel = wanted
+	}
+	h.keeper.mu.Unlock()
+	if set {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, logPatience)
+	defer cancel()
+	out := h.session.Exchange(ctx, &session.Request{
+		Method: "logging/setLevel", Members: rawjson.AppendString([]byte(`"level":`), op.Caller.LogLevel),
+		Limit: session.EnvelopeRoom, Label: "logging/setLevel",
+	})
+	if out.Failure != nil {
+		op.Logger.Debug("set the level of a server's messages", "error", out.Failure)
+	}
+}
+
+// logPatience is how long a request waits for a server to set the log level.
+const logPatience = 2 * time.Second
+
+// watchIdle ends the keeper of a person's session when it is unused for a while, so that the number of sessions is not that of all people
+// who ever made a call. Sessions that all people share stay. The caller holds Source.mu.
+func (k *keeper) watchIdle() {
+	k.used = k.source.config.Now()
+	if k.server.PerUser {
+		k.idle = time.AfterFunc(math.MaxInt64, k.closeIdle) // closeIdle needs k.idle, so the timer starts when that is set
+		k.idle.Reset(k.source.config.Limits.SessionIdle)
+	}
+}
+
+// closeIdle ends the keeper if it was idle for long enough, and checks again later otherwise.
+func (k *keeper) closeIdle() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.retired {
+		return
+	}
+	limit := k.source.config.Limits.SessionIdle
+	left := limit - k.source.config.Now().Sub(k.used)
+	switch {
+	case !k.isIdle():
+		k.idle.Reset(limit)
+	case left > 0:
+		k.idle.Reset(left)
+	default:
+		k.endKeeper()
+	}
+}
+
+// isIdle reports whether nothing needs the session now. The caller holds k.mu.
+func (k *keeper) isIdle() bool {
+	return (k.current == nil || k.current.users == 0) && k.attempt == nil && len(k.subscriptions) == 0
+}
+
+// endKeeper removes the keeper from the source and retires it. The caller holds k.mu, and locks Source.mu after it.
+func (k *keeper) endKeeper() {
+	s, key := k.source, session.KeyOf(k.server)
+	s.mu.Lock()
+	if s.keepers[key] == k {
+		delete(s.keepers, key)
+	}
+	s.mu.Unlock()
+	k.retireLocked()
+}
+
+// trimSessions ends the idle sessions of people that are unused for the longest time, until there are few enough.
+func (s *Source) trimSessions() {
+	type candidate struct {
+		keeper *keeper
+		used   time.Time
+	}
+	var all []candidate
+	for _, k := range s.personalKeepers() {
+		k.mu.Lock()
+		if k.current != nil && k.isIdle() {
+			all = append(all, candidate{k, k.used})
+		}
+		k.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b candidate) int { return a.used.Compare(b.used) })
+	for _, one := range all {
+		if len(s.personalKeepers()) <= s.config.Limits.Sessions {
+			return
+		}
+		one.keeper.mu.Lock()
+		if !one.keeper.retired && one.keeper.isIdle() {
+			one.keeper.endKeeper()
+		}
+		one.keeper.mu.Unlock()
+	}
+}
+
+// personalKeepers returns the keepers of people's sessions.
+func (s *Source) personalKeepers() []*keeper {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*keeper
+	for _, k := range s.keepers {
+		if k.server.PerUser {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// The pauses before a child that keeps dying is started again.
+const (
+	minRestartPause = 250 * time.Millisecond
+	maxRestartPause = 30 * time.Second
+	// A child that lived for stableAfter is started again without a pause.
+	stableAfter = 10 * time.Second
+)
+
+// restartPause limits restarts of a server that dies at once. After one death it is started at once, after several in a row with longer
+// and longer pauses. Requests during a pause fail with the last failure.
+type restartPause struct {
+	deaths int
+	until  time.Time
+	last   *tool.Failure
+}
+
+// recordFailure records that connecting failed.
+func (r *restartPause) recordFailure(now time.Time, failure *tool.Failure) {
+	r.deaths++
+	r.last = failure
+	if r.deaths > 1 {
+		r.until = now.Add(min(maxRestartPause, minRestartPause<<min(r.deaths-2, 16)))
+	}
+}
+
+// recordBreak records that a session broke.
+func (r *restartPause) recordBreak(now, since time.Time) {
+	if now.Sub(since) >= stableAfter {
+		*r = restartPause{}
+		return
+	}
+	r.recordFailure(now, tool.BrokeOff(tool.EffectNone, nil, "the server died shortly after its start"))
+}
+
+// checkPause returns the failure of a request during a pause, else nil.
+func (r *restartPause) checkPause(now time.Time) *tool.Failure {
+	if r.last == nil || !now.Before(r.until) {
+		return nil
+	}
+	f := *r.last
+	f.Message = fmt.Sprintf("%s; it is started again in %s", f.Message, r.until.Sub(now).Round(100*time.Millisecond))
+	return &f
 }

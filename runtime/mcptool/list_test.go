@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// pages answers tools/list with what page says for a cursor.
+// pages answers tools/list with the page of each cursor.
 func pages(page func(cursor string) string) map[string]act {
 	return map[string]act{"tools/list": func(w http.ResponseWriter, _ *http.Request, m message) {
 		var params struct{ Cursor string }

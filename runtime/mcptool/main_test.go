@@ -111,7 +111,7 @@ func serveHandler(t testing.TB, server *mcp.Server, handler http.Handler) *httpt
 	return h
 }
 
-// call calls a tool for nobody and wants a result.
+// call calls a tool without a caller and expects a result.
 func call(t testing.TB, s *mcptool.Source, server tool.Server, name, arguments string) tool.Result {
 	t.Helper()
 	return callFor(t, s, server, name, arguments, tool.Caller{})
@@ -129,7 +129,7 @@ func callFor(t testing.TB, s *mcptool.Source, server tool.Server, name, argument
 	return result
 }
 
-// failCall calls a tool for nobody and wants a failure.
+// failCall calls a tool without a caller and expects a failure.
 func failCall(ctx context.Context, t testing.TB, s *mcptool.Source, server tool.Server) *tool.Failure {
 	t.Helper()
 	return failCallFor(ctx, t, s, server, tool.Caller{})
@@ -174,7 +174,7 @@ func textOf(t testing.TB, result tool.Result) string {
 	return body.Content[0].Text
 }
 
-// script is a hostile server: what it does at each method, by itself.
+// script is a hostile server, with its behavior for each method.
 type script struct {
 	// version is answered to initialize. Default 2025-11-25.
 	version string
@@ -276,7 +276,7 @@ func (s *script) serve(t testing.TB) *httptest.Server {
 	return h
 }
 
-// quietLog is a server's log that nobody reads.
+// quietLog discards a server's log.
 func quietLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // shut closes a server whose clients may still connect and whose handlers may

@@ -13,10 +13,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdpoint/holdpoint/internal/telemetry"
+	"github.com/holdpoint/holdpoint/runtime/mcptool/session"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// connecting is what making a session is called beside the methods of requests.
+// connecting is the method label for opening a session.
 const connecting = "connect"
 
 func newDurations() *prometheus.HistogramVec {
@@ -27,10 +28,10 @@ func newDurations() *prometheus.HistogramVec {
 	}, []string{"skill", "method", "outcome"})
 }
 
-// Collectors are the metrics of requests to servers.
+// Collectors returns the metrics of requests to servers.
 func (s *Source) Collectors() []prometheus.Collector { return []prometheus.Collector{s.durations} }
 
-// methodLabel bounds the label: the rest are few, and asked for by name.
+// methodLabel returns a method as a label of bounded cardinality.
 func methodLabel(method string) string {
 	switch method {
 	case connecting, "tools/call", "tools/list", "resources/list", "resources/read", "resources/templates/list", "prompts/list",
@@ -40,49 +41,49 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// observation is one request on its way, as metrics and traces have it.
+// observation measures a request for metrics and traces.
 type observation struct {
 	source *Source
 	skill  string
 	method string
 	began  time.Time
-	span   trace.Span // nil: the request is part of no trace
+	span   trace.Span // nil: the request is not part of a trace
 }
 
-// observe begins the observation of a request, whose _meta then says which trace it belongs to. A span is written only of what
-// is part of a trace: none begins here. Nor is one of each look at a task, of which there may be thousands.
-func (s *Source) observe(ctx context.Context, server tool.Server, agreed negotiated, r *request) (context.Context, observation) {
-	o := observation{source: s, skill: server.Skill, method: r.method, began: s.config.Now()}
+// observeRequest begins the observation of a request, and adds the trace context to its _meta. It only continues traces. It makes no spans
+// of tasks/get, of which there may be thousands.
+func (s *Source) observeRequest(ctx context.Context, server tool.Server, info session.Info, r *session.Request) (context.Context, observation) {
+	o := observation{source: s, skill: server.Skill, method: r.Method, began: s.config.Now()}
 	if !telemetry.Traced(ctx) {
 		return ctx, o
 	}
-	if s.config.Traces.Recording() && r.method != "tasks/get" {
-		name, about := r.method, []attribute.KeyValue{telemetry.MCPMethod.String(r.method), telemetry.MCPVersion.String(agreed.version)}
-		switch r.method {
+	if s.config.Traces.Recording() && r.Method != "tasks/get" {
+		name, about := r.Method, []attribute.KeyValue{telemetry.MCPMethod.String(r.Method), telemetry.MCPVersion.String(info.Capabilities.ProtocolVersion)}
+		switch r.Method {
 		case "tools/call":
-			name += " " + r.name
-			about = append(about, telemetry.OperationName.String(telemetry.ExecuteTool), telemetry.ToolName.String(r.name))
+			name += " " + r.Name
+			about = append(about, telemetry.OperationName.String(telemetry.ExecuteTool), telemetry.ToolName.String(r.Name))
 		case "prompts/get":
-			name += " " + r.name
-			about = append(about, telemetry.PromptName.String(r.name))
+			name += " " + r.Name
+			about = append(about, telemetry.PromptName.String(r.Name))
 		}
-		ctx, o.span = s.start(ctx, server, name, about)
+		ctx, o.span = s.startSpan(ctx, server, name, about)
 	}
-	r.trace = telemetry.ToHand(ctx)
+	r.Trace = telemetry.ToHand(ctx)
 	return ctx, o
 }
 
-// observeConnect begins the observation of making a session; of is who needs it.
+// observeConnect begins the observation of opening a session for the operation of the context of.
 func (s *Source) observeConnect(ctx, of context.Context, server tool.Server) (context.Context, observation) {
 	o := observation{source: s, skill: server.Skill, method: connecting, began: s.config.Now()}
 	if telemetry.Traced(of) && s.config.Traces.Recording() {
 		ctx = trace.ContextWithSpanContext(ctx, trace.SpanContextFromContext(of))
-		ctx, o.span = s.start(ctx, server, connecting, nil)
+		ctx, o.span = s.startSpan(ctx, server, connecting, nil)
 	}
 	return ctx, o
 }
 
-func (s *Source) start(ctx context.Context, server tool.Server, name string, about []attribute.KeyValue) (context.Context, trace.Span) {
+func (s *Source) startSpan(ctx context.Context, server tool.Server, name string, about []attribute.KeyValue) (context.Context, trace.Span) {
 	about = append(about, telemetry.Skill.String(server.Skill))
 	if server.Transport == tool.Stdio {
 		about = append(about, semconv.NetworkTransportPipe)
@@ -95,8 +96,8 @@ func (s *Source) start(ctx context.Context, server tool.Server, name string, abo
 	return s.config.Traces.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(about...)) //nolint:spancheck // its observation ends it
 }
 
-// end ends an observation.
-func (o observation) end(result json.RawMessage, failure *tool.Failure) {
+// finishObservation ends the observation.
+func (o observation) finishObservation(result json.RawMessage, failure *tool.Failure) {
 	outcome := "answered"
 	if failure != nil {
 		outcome = string(failure.Kind)
@@ -105,15 +106,9 @@ func (o observation) end(result json.RawMessage, failure *tool.Failure) {
 	if o.span == nil {
 		return
 	}
-	if o.span.IsRecording() {
-		o.judge(result, failure)
-	}
-	o.span.End()
-}
-
-// judge says of a span what failed: the JSON-RPC error's code, or the kind of failure.
-func (o observation) judge(result json.RawMessage, failure *tool.Failure) {
-	switch {
+	defer o.span.End()
+	switch { // its error is the code of a JSON-RPC error, or the kind of failure
+	case !o.span.IsRecording():
 	case failure != nil && failure.Kind == tool.JSONRPCError:
 		var rpc struct {
 			Code json.Number `json:"code"`
@@ -129,12 +124,5 @@ func (o observation) judge(result json.RawMessage, failure *tool.Failure) {
 		if r, failure := readResult(result); failure == nil && r.IsError {
 			telemetry.Fail(o.span, string(tool.ToolError))
 		}
-	}
-}
-
-// noteID says which request of a session a span is about.
-func noteID(ctx context.Context, id int64) {
-	if span := trace.SpanFromContext(ctx); span.IsRecording() {
-		span.SetAttributes(semconv.JSONRPCRequestID(strconv.FormatInt(id, 10)))
 	}
 }

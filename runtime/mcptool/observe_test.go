@@ -187,7 +187,7 @@ func TestSpansOfFailures(t *testing.T) {
 		}
 		span := spans()["tools/call echo"]
 		about := attributes(span)
-		if want == "protocol" { // what cannot be read is found out after the request
+		if want == "protocol" { // an unreadable result is detected after the request
 			want = ""
 		}
 		if about["error.type"] != want || span.Status.Description != "" {

@@ -24,7 +24,7 @@ func runParent() {
 	s := mcptool.New(mcptool.Config{DataDir: os.Getenv("MCPTOOL_TEST_DIR"), Stdio: anyCommand})
 	result, err := s.Call(context.Background(), tool.Server{
 		SkillID: uuid.New(), Skill: "raw", Revision: 1, Transport: tool.Stdio,
-		Command: []string{os.Getenv("MCPTOOL_TEST_BINARY")}, Env: map[string]string{"MCPTOOL_TEST_SERVER": "stubborn"},
+		Command: []string{os.Getenv("MCPTOOL_TEST_BINARY")}, Env: map[string]string{"MCPTOOL_TEST_SERVER": "stubborn", "GORACE": "atexit_sleep_ms=0"},
 	}, tool.CallRequest{Tool: "about", Arguments: json.RawMessage(`{}`)})
 	if err != nil {
 		panic(err)

@@ -19,7 +19,7 @@ import (
 
 type ask = func(context.Context, tool.Question) (json.RawMessage, error)
 
-// everything is what a caller may declare.
+// everything contains all capabilities that a caller can declare.
 const everything = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
 
 // asks is a caller who may be asked everything.
@@ -232,7 +232,7 @@ func TestServerAsksOnItsOwnStream(t *testing.T) {
 	callFor(t, s, skill, "echo", `{}`, giving(accepted))
 }
 
-// TestFirstCallWaitsForTheServersStream: what the server asks before it is open is lost.
+// TestFirstCallWaitsForTheServersStream checks that no call is sent before the stream is open: earlier questions would be lost.
 func TestFirstCallWaitsForTheServersStream(t *testing.T) {
 	t.Parallel()
 	called := make(chan struct{})
@@ -258,7 +258,7 @@ func TestFirstCallWaitsForTheServersStream(t *testing.T) {
 	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, never(t))
 }
 
-// TestSilentStreamHoldsNoCallUp: nor does one that is refused.
+// TestSilentStreamHoldsNoCallUp: a stream that is silent or refused does not delay calls.
 func TestSilentStreamHoldsNoCallUp(t *testing.T) {
 	t.Parallel()
 	for name, get := range map[string]act{"silent": hang, "refused": status(405, "", "")} {

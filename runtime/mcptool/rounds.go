@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/rawjson"
+	"github.com/holdpoint/holdpoint/runtime/mcptool/session"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// The bounds of what a server may ask before it answers a request.
+// The limits on results that ask for input.
 const (
-	maxRounds    = 10        // results that ask for input
-	maxQuestions = 16        // in one of them
+	maxRounds    = 10        // results that ask for input, in one call
+	maxQuestions = 16        // in one result
 	maxState     = 256 << 10 // bytes of its requestState
 )
 
@@ -22,144 +25,117 @@ const (
 	typeTask     = "task"
 )
 
-// rounds sends a request, and sends it on with what the server asked for, until it asks for nothing
-// more. kind is the type of its result.
-func (s *Source) rounds(e *errand, server tool.Server, first *request) (raw json.RawMessage, kind string, failure *tool.Failure) {
-	first.errand = e
+// sendRounds sends a request, and continues it with the input that the server asks for, until the server asks for no more. kind is the
+// type of the result.
+func (s *Source) sendRounds(op *session.Operation, server tool.Server, first *session.Request) (raw json.RawMessage, kind string, failure *tool.Failure) {
+	first.Operation = op
 	r := first
 	for round := 1; ; round++ {
-		raw, agreed, failure := s.send(e.ctx, server, r)
+		raw, info, failure := s.sendRequest(op.Context, server, r)
 		if failure == nil {
-			kind, failure = resultType(first.what, raw)
+			kind, failure = readResultType(first.Label, raw)
 		}
 		switch {
-		case failure != nil && r.continues:
-			return nil, "", continued(failure)
+		case failure != nil && r.Continues:
+			return nil, "", withPossibleEffect(failure)
 		case failure != nil:
 			return nil, "", failure
 		case kind != typeInput:
 			return raw, kind, nil
 		}
-		if r, failure = s.next(e, first, raw, agreed, round); failure != nil {
+		if r, failure = s.nextRound(op, first, raw, info, round); failure != nil {
 			return nil, "", failure
 		}
 	}
 }
 
-// resultType reads the type of a result; servers of earlier revisions do not tell it.
-func resultType(what string, raw json.RawMessage) (string, *tool.Failure) {
-	kind := typeComplete
-	err := eachMember(raw, func(name string, value json.RawMessage) error {
-		if name == "resultType" && json.Unmarshal(value, &kind) != nil {
-			return errors.New("resultType is not a string")
-		}
-		return nil
-	})
-	if err != nil {
-		return "", protocolFailure(raw, err, "%s: the result cannot be read: %s", what, plain(err.Error(), 200))
-	}
-	return kind, nil
-}
-
-// round sends a request once.
-func (s *Source) round(e *errand, server tool.Server, r *request) (raw json.RawMessage, kind string, failure *tool.Failure) {
-	r.errand = e
-	if raw, _, failure = s.send(e.ctx, server, r); failure == nil {
-		kind, failure = resultType(r.what, raw)
+// sendOnce sends a request once.
+func (s *Source) sendOnce(op *session.Operation, server tool.Server, r *session.Request) (raw json.RawMessage, kind string, failure *tool.Failure) {
+	r.Operation = op
+	if raw, _, failure = s.sendRequest(op.Context, server, r); failure == nil {
+		kind, failure = readResultType(r.Label, raw)
 	}
 	return raw, kind, failure
 }
 
-// inputRequired is a result that asks for input (MCP 2026-07-28).
-type inputRequired struct {
-	asks      bool // it has inputRequests
-	keys      []string
-	questions []tool.Question
-	state     json.RawMessage // requestState as it came, nil without one
-}
-
-// next makes the request with which a call goes on after a result that asked
-// for input. It is what the server asked for, and not the first request again:
-// that one was answered.
-func (s *Source) next(e *errand, first *request, raw json.RawMessage, agreed negotiated, round int) (*request, *tool.Failure) {
-	switch {
-	case !agreed.modern():
-		return nil, protocolFailure(raw, nil, "the server asks for more input before it goes on, which it was not offered")
-	case round > maxRounds:
-		return nil, protocolFailure(raw, nil, "%s: the server asked for input more than %d times", first.what, maxRounds)
-	}
-	wants, err := readInputRequired(raw)
-	if err == nil {
-		err = e.mayAskAll(wants)
+// readResultType returns the type of a result. Servers of earlier revisions do not set it.
+func readResultType(what string, raw json.RawMessage) (string, *tool.Failure) {
+	kind := typeComplete
+	value, err := session.ReadMember(raw, "resultType")
+	if err == nil && value != nil && json.Unmarshal(value, &kind) != nil {
+		err = errors.New("resultType is not a string")
 	}
 	if err != nil {
-		return nil, protocolFailure(raw, err, "%s: the server asks for input that cannot be given: %s", first.what, plain(err.Error(), 300))
+		return "", session.NewProtocolFailure(raw, err, "%s: the result cannot be read: %s", what, plain.Line(err.Error(), 200))
+	}
+	return kind, nil
+}
+
+// nextRound returns the request that continues a call after a result that asked for input. The server asked for it, so it does not repeat
+// the first request, which was answered.
+func (s *Source) nextRound(op *session.Operation, first *session.Request, raw json.RawMessage, info session.Info, round int) (*session.Request, *tool.Failure) {
+	switch {
+	case !info.IsStateless():
+		return nil, session.NewProtocolFailure(raw, nil, "the server asks for more input before it goes on, which it was not offered")
+	case round > maxRounds:
+		return nil, session.NewProtocolFailure(raw, nil, "%s: the server asked for input more than %d times", first.Label, maxRounds)
+	}
+	wants, err := readInputRequired(raw)
+	for i := 0; err == nil && i < len(wants.questions); i++ { // if one may not be asked, none is
+		if refused := op.AdmitQuestion(wants.questions[i]); refused != nil {
+			err = fmt.Errorf("request %q: %w", plain.Line(wants.keys[i], 64), refused)
+		}
+	}
+	if err != nil {
+		return nil, session.NewProtocolFailure(raw, err, "%s: the server asks for input that cannot be given: %s", first.Label, plain.Line(err.Error(), 300))
 	}
 	more := *first
-	more.continues = true
-	more.members = append([]byte(nil), first.members...)
+	more.Continues = true
+	more.Members = append([]byte(nil), first.Members...)
 	if wants.asks {
-		responses, failure := e.respond(first.what, raw, wants)
+		responses, failure := askForInput(op, first.Label, raw, wants)
 		if failure != nil {
 			return nil, failure
 		}
-		more.members = append(append(more.members, `,"inputResponses":`...), responses...)
+		more.Members = append(append(more.Members, `,"inputResponses":`...), responses...)
 	}
 	if wants.state != nil {
-		more.members = append(append(more.members, `,"requestState":`...), wants.state...)
+		more.Members = append(append(more.Members, `,"requestState":`...), wants.state...)
 	}
 	return &more, nil
 }
 
-// mayAskAll reports whether all questions of one result may be asked: else none is.
-func (e *errand) mayAskAll(wants inputRequired) error {
-	for i, question := range wants.questions {
-		if refused := e.mayAsk(question); refused != nil {
-			return fmt.Errorf("request %q: %w", plain(wants.keys[i], 64), refused)
-		}
-	}
-	return nil
-}
-
-// respond has all questions of one result answered.
-func (e *errand) respond(what string, raw json.RawMessage, wants inputRequired) ([]byte, *tool.Failure) {
+// askForInput asks the caller all questions of one result, and returns the answers as inputResponses.
+func askForInput(op *session.Operation, what string, raw json.RawMessage, wants inputRequired) ([]byte, *tool.Failure) {
 	if len(wants.questions) == 0 {
 		return []byte("{}"), nil
 	}
-	answers, refused := e.askAll(e.ctx, wants.questions)
+	answers, refused := op.AskAll(op.Context, wants.questions)
 	switch {
-	case e.ctx.Err() != nil:
-		return nil, tool.Ended(e.ctx, tool.EffectPossible, what)
+	case op.Context.Err() != nil:
+		return nil, tool.Ended(op.Context, tool.EffectPossible, what)
 	case refused != nil:
-		return nil, protocolFailure(raw, refused, "%s: the server asks for input, and %s", what, refused.message)
+		return nil, session.NewProtocolFailure(raw, refused, "%s: the server asks for input, and %s", what, refused.Message)
 	}
 	responses := []byte{'{'}
 	for i, answer := range answers {
-		responses = appendMember(responses, wants.keys[i], answer)
+		responses = rawjson.AppendMember(responses, wants.keys[i], answer)
 	}
 	return append(responses, '}'), nil
 }
 
-// appendMember appends a member to a JSON object that was begun.
-func appendMember(object []byte, name string, value json.RawMessage) []byte {
-	if len(object) > 1 {
-		object = append(object, ',')
-	}
-	return append(append(quoted(object, name), ':'), value...)
-}
-
-// continued is the failure of a call that had begun: whatever it says of the
-// last request, the server may have acted after an earlier one.
-func continued(f *tool.Failure) *tool.Failure {
-	out := *f
-	out.Effect, out.Connect = tool.EffectPossible, nil
-	return &out
+// inputRequired is a result that asks for input (MCP 2026-07-28).
+type inputRequired struct {
+	asks      bool // there are inputRequests
+	keys      []string
+	questions []tool.Question
+	state     json.RawMessage // requestState as it came; nil: none
 }
 
 // readInputRequired reads a result that asks for input.
 func readInputRequired(raw json.RawMessage) (inputRequired, error) {
 	var wants inputRequired
-	err := eachMember(raw, func(name string, value json.RawMessage) error {
+	err := session.EachMember(raw, func(name string, value json.RawMessage) error {
 		switch {
 		case string(value) == "null":
 		case name == "requestState" && value[0] != '"':
@@ -170,7 +146,7 @@ func readInputRequired(raw json.RawMessage) (inputRequired, error) {
 			wants.state = value
 		case name == "inputRequests":
 			wants.asks = true
-			return eachMember(value, wants.add)
+			return session.EachMember(value, wants.addRequest)
 		}
 		return nil
 	})
@@ -180,13 +156,13 @@ func readInputRequired(raw json.RawMessage) (inputRequired, error) {
 	return wants, err
 }
 
-// add reads one of the inputRequests.
-func (w *inputRequired) add(key string, value json.RawMessage) error {
+// addRequest reads one of the inputRequests.
+func (w *inputRequired) addRequest(key string, value json.RawMessage) error {
 	if len(w.keys) == maxQuestions {
 		return fmt.Errorf("more than %d questions at once", maxQuestions)
 	}
 	question := tool.Question{Key: key}
-	err := eachMember(value, func(name string, member json.RawMessage) error {
+	err := session.EachMember(value, func(name string, member json.RawMessage) error {
 		switch name {
 		case "method":
 			if err := json.Unmarshal(member, &question.Method); err != nil {
@@ -198,8 +174,15 @@ func (w *inputRequired) add(key string, value json.RawMessage) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("request %q: %w", plain(key, 64), err)
+		return fmt.Errorf("request %q: %w", plain.Line(key, 64), err)
 	}
 	w.keys, w.questions = append(w.keys, key), append(w.questions, question)
 	return nil
+}
+
+// withPossibleEffect returns the failure of a call that had begun: the server may have acted in an earlier round.
+func withPossibleEffect(f *tool.Failure) *tool.Failure {
+	out := *f
+	out.Effect, out.Connect = tool.EffectPossible, nil
+	return &out
 }

@@ -69,8 +69,8 @@ func paramsOf(t testing.TB, m message) string {
 	return text
 }
 
-// TestCallGoesOnAsTheServerAsked: the same arguments, what was asked for, the
-// state as it came if one came, and another id; for this call only.
+// TestCallGoesOnAsTheServerAsked checks that the next request of a call has the same arguments, the answers, the unchanged state if
+// there is one, and another id.
 func TestCallGoesOnAsTheServerAsked(t *testing.T) {
 	t.Parallel()
 	upstream := modern(replies(
@@ -153,7 +153,7 @@ func TestParallelCallsKeepTheirStatesApart(t *testing.T) {
 	}
 }
 
-// TestInputThatCannotBeGiven: nobody is asked, and the server may have acted.
+// TestInputThatCannotBeGiven checks that the caller gets no question, and that the failure has a possible effect.
 func TestInputThatCannotBeGiven(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 300<<10)
@@ -191,8 +191,7 @@ func TestInputThatCannotBeGiven(t *testing.T) {
 	}
 }
 
-// TestInputIsNotOffered: without somebody who answers, and to servers of a
-// revision that does not have it.
+// TestInputIsNotOffered checks that no capabilities are declared for a caller without answers, or to servers of an earlier revision.
 func TestInputIsNotOffered(t *testing.T) {
 	t.Parallel()
 	wants := replies(inputRequired(`"q":`+question(`{}`), ""))
@@ -234,7 +233,7 @@ func TestRoundsAreBounded(t *testing.T) {
 	}
 }
 
-// TestFailureOfALaterRoundMayHaveHadAnEffect: whatever it would mean of a first.
+// TestFailureOfALaterRoundMayHaveHadAnEffect checks failures that have no effect in a first round.
 func TestFailureOfALaterRoundMayHaveHadAnEffect(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -308,7 +307,7 @@ func TestServerThatCannotGoOnIsNotCalledAgain(t *testing.T) {
 		s.Forget(skill.SkillID)
 		return json.RawMessage(accepted), nil
 	}))
-	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "could not go on") {
+	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "cannot continue the call") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
 	if n := upstream.count("tools/call"); n != 1 {

@@ -123,8 +123,7 @@ func TestCloseEndsSessions(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutTime: a server that does not answer, and a child that does
-// not end, hold up nobody.
+// TestCloseWithoutTime checks that Close does not wait for a server without answers, or for a child that does not end.
 func TestCloseWithoutTime(t *testing.T) {
 	t.Parallel()
 	upstream := &script{session: "s1", at: map[string]act{"DELETE": hang}}

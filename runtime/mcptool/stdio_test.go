@@ -1,7 +1,6 @@
 package mcptool_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"log/slog"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/runtime/mcptool"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -172,7 +172,7 @@ func TestChildMayAsk(t *testing.T) {
 	}
 }
 
-// TestChildThatReadsNothing: what it was not given has no effect.
+// TestChildThatReadsNothing: a call that the child did not read has no effect.
 func TestChildThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Stop: 100 * time.Millisecond}})
@@ -232,7 +232,7 @@ func TestChildSeesOnlyItsOwnEnvironment(t *testing.T) {
 	home := filepath.Join(dir, "homes", skill.SkillID.String())
 	want := map[string]bool{
 		"PATH=/usr/bin:/bin": true, "LANG=de_CH.UTF-8": true, "HOME=" + home: true, "TMPDIR=" + home + ".tmp": true, "PWD=" + home: true,
-		"MCPTOOL_TEST_SERVER=raw": true, "EXTRA=a b": true,
+		"MCPTOOL_TEST_SERVER=raw": true, "GORACE=atexit_sleep_ms=0": true, "EXTRA=a b": true,
 	}
 	for _, entry := range a.Env {
 		if !want[entry] {
@@ -257,35 +257,18 @@ func TestChildSeesOnlyItsOwnEnvironment(t *testing.T) {
 
 func TestStderrGoesToTheLog(t *testing.T) {
 	t.Parallel()
-	log := &safeBuffer{}
-	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(log, nil))})
+	log := &worldtest.Log{}
+	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Logger: log.Logger(slog.LevelInfo)})
 	failTool(t, s, childSkill(t, "raw"), "crash", 20*time.Second)
 	eventually.Holds(t, "the line is logged", func() bool {
 		return strings.Contains(log.String(), `level=INFO msg="skill server says" skill=raw stderr="panic: out of cheese"`)
 	})
 }
 
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // alive reports whether a process exists, also as a zombie.
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// TestNoProcessIsLeftBehind: not the child, not what it started, no zombie.
+// TestNoProcessIsLeftBehind: neither the child, nor processes that it started, nor a zombie.
 func TestNoProcessIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"raw", "stubborn"} {

@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// events starts a stream and returns what writes to it.
+// events starts a stream and returns the function that writes to it.
 func events(w http.ResponseWriter) func(string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
@@ -165,8 +165,7 @@ func heard(changed <-chan uuid.UUID, skill uuid.UUID) bool {
 	}
 }
 
-// TestListenerHarmsNothing: whatever the server does with the stream that it
-// was asked for, connecting and calling go on.
+// TestListenerHarmsNothing checks that connecting and calling work, however the server treats the requested stream.
 func TestListenerHarmsNothing(t *testing.T) {
 	t.Parallel()
 	for name, get := range map[string]act{
@@ -201,7 +200,7 @@ func TestListenerHarmsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatIsOffered: to a session what any caller may be asked, and since 2026-07-28 what this one may.
+// TestWhatIsOffered checks that a session offers the capabilities of all callers, and since 2026-07-28 those of one caller.
 func TestWhatIsOffered(t *testing.T) {
 	t.Parallel()
 	capabilities := func(text json.RawMessage) string {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// told counts what Config.ResourceUpdated was told.
+// told counts the calls of Config.ResourceUpdated.
 type told struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -137,7 +137,7 @@ func TestOneSubscriptionForAll(t *testing.T) {
 	if n := upstream.count("resources/subscribe"); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
-	// What nobody asked for, and what is no update, is not told.
+	// Updates without a subscription, and invalid ones, are ignored.
 	for _, params := range []string{`{"uri":"x:2"}`, `{"uri":1}`, `[]`, `{}`, `{"uri":"x:1"}`} {
 		say <- params
 	}
@@ -183,7 +183,7 @@ func TestSubscribesAgainInAnotherSession(t *testing.T) {
 		subscribe(t, s, skill, "x:1")
 		return upstream.count("initialize") == 2 && upstream.count("resources/subscribe") == 2
 	})
-	if n := told.of(skill, "x:1"); n != 1 { // what happened in between is not known
+	if n := told.of(skill, "x:1"); n != 1 { // changes in between are not known
 		t.Errorf("told %d times", n)
 	}
 }

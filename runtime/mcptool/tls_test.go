@@ -13,8 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestOverTLS: what is known of a call that broke holds over TLS, and over
-// HTTP/2, as well.
+// TestOverTLS checks that the effects of broken calls are the same over TLS and over HTTP/2.
 func TestOverTLS(t *testing.T) {
 	t.Parallel()
 	for _, http2 := range []bool{false, true} {

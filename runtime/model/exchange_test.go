@@ -17,7 +17,7 @@ func schema(text string) model.Tool {
 	return model.Tool{Name: "files__write", Description: "Writes.", Schema: json.RawMessage(text)}
 }
 
-// A conversation with parallel calls, pictures, an error and thinking: what the server gets is what the conversation has.
+// The server gets a conversation with parallel calls, pictures, an error and thinking exactly as it was sent.
 func TestConversation(t *testing.T) {
 	each(t, func(t *testing.T, format string) {
 		w := newWorld(t, format, modelserver.Sequence(
@@ -53,7 +53,7 @@ func TestConversation(t *testing.T) {
 	})
 }
 
-// checkSeen holds what the server saw of TestConversation against it.
+// checkSeen compares the server's view of TestConversation with it.
 func checkSeen(t *testing.T, w *world) {
 	t.Helper()
 	requests := w.server.Requests()
@@ -92,8 +92,8 @@ func checkSeen(t *testing.T, w *world) {
 	}
 }
 
-// What the model made up is passed on as it wrote it, and what is given back of it is taken by the server.
-func TestWhatModelsMakeUp(t *testing.T) {
+// Invented names and arguments are passed on as they are, and the server accepts them back.
+func TestInventedCalls(t *testing.T) {
 	each(t, func(t *testing.T, format string) {
 		long := strings.Repeat("n", 80)
 		calls := []modelserver.Call{
@@ -136,7 +136,7 @@ func TestStops(t *testing.T) {
 		} {
 			for _, whole := range []bool{false, true} {
 				if whole && strings.HasPrefix(stop, "cut ") && format == modelserver.Anthropic {
-					continue // what is no JSON cannot stand in an answer that comes at once
+					continue // invalid JSON cannot be part of an answer that comes at once
 				}
 				c.answer.Whole = whole
 				w := newWorld(t, format, modelserver.Sequence(c.answer))
@@ -149,7 +149,7 @@ func TestStops(t *testing.T) {
 	})
 }
 
-// Servers that do not stream are understood.
+// Answers without a stream are parsed.
 func TestWholeAnswers(t *testing.T) {
 	each(t, func(t *testing.T, format string) {
 		w := newWorld(t, format, modelserver.Sequence(modelserver.Answer{
@@ -166,7 +166,7 @@ func TestWholeAnswers(t *testing.T) {
 	})
 }
 
-// Ids of calls are unique in a conversation, whatever the server says.
+// Ids of calls are unique in a conversation, even if the server's are not.
 func TestCallIDs(t *testing.T) {
 	each(t, func(t *testing.T, format string) {
 		same := modelserver.Answer{Calls: []modelserver.Call{{ID: "call_0", Name: "clock"}, {ID: "call_0", Name: "clock"}}}
@@ -189,7 +189,7 @@ func TestCallIDs(t *testing.T) {
 	})
 }
 
-// A conversation goes on with another provider: what is opaque to it stays out, and ids are made to fit.
+// A conversation continues with another provider: opaque data is left out, and ids are adapted.
 func TestAnotherProvider(t *testing.T) {
 	each(t, func(t *testing.T, format string) {
 		w := newWorld(t, format, modelserver.Sequence(modelserver.Answer{Text: "I see."}))
@@ -211,7 +211,7 @@ func TestAnotherProvider(t *testing.T) {
 	})
 }
 
-// Schemas that servers refuse are made to fit; what is lost is told in words.
+// Schemas are adapted to the servers' rules; lost parts are described in words.
 func TestSchemas(t *testing.T) {
 	each(t, func(t *testing.T, format string) {
 		for text, want := range map[string]struct{ schema, description string }{
@@ -238,7 +238,7 @@ func TestSchemas(t *testing.T) {
 	})
 }
 
-// What comes again with every turn is marked to be cached, as the format has it.
+// The repeated parts of each request are marked for caching.
 func TestCaching(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, modelserver.Anthropic, modelserver.Sequence(modelserver.Answer{Text: "a"}, modelserver.Answer{Text: "b"}))

@@ -24,8 +24,8 @@ func faulty(f modelserver.Fault) modelserver.Answer {
 	return a
 }
 
-// What may be mended by asking again is; how long is waited, the server says or the schedule.
-func TestMended(t *testing.T) {
+// Errors that may be temporary are retried after the server's delay, or after the schedule's.
+func TestRetriedErrors(t *testing.T) {
 	each(t, func(t *testing.T, format string) {
 		for what, c := range map[string]struct {
 			fault modelserver.Fault
@@ -50,7 +50,7 @@ func TestMended(t *testing.T) {
 	})
 }
 
-// A stream that breaks at any event is asked for again, and what was told of it is withdrawn.
+// A stream that breaks at any event is requested again, and its text is withdrawn.
 func TestBrokenStreams(t *testing.T) {
 	each(t, func(t *testing.T, format string) {
 		for _, kind := range []modelserver.Fault{{Cut: true}, {Error: true}} {
@@ -77,8 +77,8 @@ func TestBrokenStreams(t *testing.T) {
 	})
 }
 
-// What cannot be mended is not asked again.
-func TestNotMended(t *testing.T) {
+// Permanent errors are not retried.
+func TestFinalErrors(t *testing.T) {
 	each(t, func(t *testing.T, format string) {
 		for what, c := range map[string]struct {
 			fault   modelserver.Fault
@@ -121,7 +121,7 @@ func TestGivenUp(t *testing.T) {
 		if !slices.Equal(w.slept, seconds(2, 4, 8, 16, 30)) {
 			t.Errorf("slept %v", w.slept)
 		}
-		if log := w.logged(); strings.Count(log, "model request failed") != 5 || strings.Contains(log, key) {
+		if log := w.log.String(); strings.Count(log, "model request failed") != 5 || strings.Contains(log, key) {
 			t.Errorf("logged %s", log)
 		}
 	})
@@ -135,7 +135,7 @@ func seconds(list ...int) []time.Duration {
 	return all
 }
 
-// Answers that are none, of servers that speak another language, or of something else that listens there.
+// Invalid answers of other kinds of servers are errors.
 func TestOtherServers(t *testing.T) {
 	each(t, func(t *testing.T, format string) {
 		date := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -251,8 +251,8 @@ func TestSilence(t *testing.T) {
 				}
 				return whole
 			}, func(w *world) { w.limits = limits })
-			if response, _ := w.answered(said("Time?")); textOf(response) != whole.Text || !strings.Contains(w.logged(), "nothing came for 200ms") {
-				t.Errorf("event %d: %s", event, w.logged())
+			if response, _ := w.answered(said("Time?")); textOf(response) != whole.Text || !strings.Contains(w.log.String(), "nothing came for 200ms") {
+				t.Errorf("event %d: %s", event, w.log.String())
 			}
 		}
 	})
@@ -278,7 +278,7 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// Nobody there: asked again, but not where an address is forbidden or a name is none.
+// An unreachable server is retried, but not a forbidden address or an invalid name.
 func TestUnreachable(t *testing.T) {
 	each(t, func(t *testing.T, format string) {
 		gone := httptest.NewServer(http.NotFoundHandler())

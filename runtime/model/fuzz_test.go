@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// saying is a server that says the same to everybody.
+// saying is a server with one answer to all requests.
 type saying struct {
 	kind string
 	text []byte
@@ -25,7 +25,7 @@ func (s *saying) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Whatever a server says, there is an answer that can be given back, or an error.
+// Any bytes of a server result in an error, or in an answer that can be sent back.
 func FuzzAnswers(f *testing.F) {
 	for _, text := range []string{
 		`{"choices":[{"index":0,"delta":{"content":"a","tool_calls":[{"index":-5,"id":"a","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}`,
@@ -63,14 +63,14 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// givesBack goes on with an answer, which a strict server must take.
+// givesBack continues a conversation after an answer, which a strict server must accept.
 func givesBack(t *testing.T, format string, asked *model.Request, answer *model.Response) {
 	t.Helper()
 	ids := map[string]bool{}
 	var results []model.Part
 	for _, part := range answer.Parts {
 		if part.Opaque != nil {
-			return // what was signed by nobody is no test's to judge
+			return // unsigned parts are not judged
 		}
 		if part.Text != nil && (part.Text.Text == "" || strings.Contains(part.Text.Text, "\x00")) {
 			t.Fatalf("text %q", part.Text.Text)

@@ -1,14 +1,12 @@
 package model_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +14,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/modelserver"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/model/anthropic"
 	"github.com/holdpoint/holdpoint/runtime/model/openai"
@@ -23,10 +22,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-// formats are what every test of exchanges runs with.
+// formats are the formats of all tests of exchanges.
 var formats = []string{modelserver.OpenAI, modelserver.Anthropic}
 
-// key is what must be in no error and no log.
+// key must not occur in errors and logs.
 const key = "sk-test-0123456789abcdef"
 
 // world is a provider and the server of its models.
@@ -40,22 +39,8 @@ type world struct {
 	limits   model.Limits
 	provider model.Provider
 
-	mu    sync.Mutex
-	log   bytes.Buffer
+	log   worldtest.Log
 	slept []time.Duration
-}
-
-// Write takes what is logged.
-func (w *world) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.Write(p)
-}
-
-func (w *world) logged() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.log.String()
 }
 
 func newWorld(t *testing.T, format string, script modelserver.Script, change ...func(*world)) *world {
@@ -82,7 +67,7 @@ func newWorld(t *testing.T, format string, script modelserver.Script, change ...
 // newProvider makes one of the world's format.
 func (w *world) newProvider(url, apiKey string) model.Provider {
 	w.t.Helper()
-	logger := slog.New(slog.NewTextHandler(w, nil))
+	logger := w.log.Logger(slog.LevelInfo)
 	var p model.Provider
 	var err error
 	if w.format == modelserver.OpenAI {
@@ -102,7 +87,7 @@ func (w *world) newProvider(url, apiKey string) model.Provider {
 	})
 }
 
-// heard is what a sink was told.
+// heard collects the deltas of a sink.
 type heard struct {
 	text     strings.Builder // since the last restart
 	deltas   int
@@ -118,7 +103,7 @@ func (h *heard) sink(d model.Delta) {
 	h.deltas++
 }
 
-// ask asks, and holds what was told against the answer.
+// ask makes a request, and compares the deltas with the answer.
 func (w *world) ask(request *model.Request) (*model.Response, *heard, *model.Error) {
 	w.t.Helper()
 	h := &heard{}
@@ -128,7 +113,7 @@ func (w *world) ask(request *model.Request) (*model.Response, *heard, *model.Err
 		if !ok {
 			w.t.Fatalf("%s: %T is no *model.Error: %v", w.format, err, err)
 		}
-		if text := err.Error() + w.logged(); strings.Contains(text, key) || len(failed.Message) > 2000 {
+		if text := err.Error() + w.log.String(); strings.Contains(text, key) || len(failed.Message) > 2000 {
 			w.t.Errorf("%s: an error has the key in it, or is long: %s", w.format, text)
 		}
 		return nil, h, failed
@@ -139,7 +124,7 @@ func (w *world) ask(request *model.Request) (*model.Response, *heard, *model.Err
 	return response, h, nil
 }
 
-// answered asks where an answer must come.
+// answered makes a request that must succeed.
 func (w *world) answered(request *model.Request) (*model.Response, *heard) {
 	w.t.Helper()
 	response, h, err := w.ask(request)
@@ -169,12 +154,12 @@ func callsOf(r *model.Response) []model.ToolCall {
 	return calls
 }
 
-// said is a request in which a person says something.
+// said is a request with one message of a user.
 func said(text string) *model.Request {
 	return &model.Request{Model: "m1", Messages: []model.Message{{Role: model.User, Parts: []model.Part{model.TextPart(text)}}}}
 }
 
-// then goes on with a conversation.
+// then continues a conversation.
 func then(request *model.Request, answer *model.Response, parts ...model.Part) *model.Request {
 	next := *request
 	next.Messages = append(append([]model.Message(nil), request.Messages...),

@@ -2,13 +2,13 @@ package model
 
 import "time"
 
-// Limits bound what a provider takes from its server. Zero fields have the defaults named.
+// Limits bound the answers of a model server. Zero fields have the defaults below.
 type Limits struct {
 	AnswerBytes int64 // of one answer on the wire. Default 16 MiB
 	Calls       int   // tool calls in one answer. Default 128
-	// FirstByte is how long nothing may come at first: a model that reasons, or is loaded, is silent until then. Default 10 min.
+	// FirstByte bounds the silence before the first byte, while a model reasons or is loaded. Default 10 min.
 	FirstByte time.Duration
-	// Stall is how long nothing may come later. Default 2 min.
+	// Stall bounds later silences. Default 2 min.
 	Stall time.Duration
 }
 

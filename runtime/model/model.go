@@ -1,6 +1,5 @@
-// Package model owns the seam to language models: what a model is asked and what it answers, in terms that every
-// provider has. It knows no conversation, calls no tool and stores nothing; packages below it speak the
-// providers' own wire formats.
+// Package model owns the interface to language models: requests and responses in terms of all providers. It has no
+// conversations, makes no tool calls and stores nothing. Packages below it speak the providers' wire formats.
 package model
 
 import (
@@ -10,51 +9,49 @@ import (
 	"time"
 )
 
-// Provider asks models. Implementations are safe for concurrent use.
+// Provider asks models. It is safe for concurrent use.
 type Provider interface {
-	// Generate asks once and returns the whole answer. What it does before that is told to sink, in order and from one goroutine; a
-	// nil sink hears nothing. Errors are *Error. A stream that breaks off is an error, however much of it
-	// came: an answer is whole or none.
+	// Generate makes one request and returns the complete response. Before that it passes parts of the text to sink, in order
+	// and from one goroutine; sink may be nil. Errors are *Error. A stream that breaks off is an error, even after some text.
 	Generate(ctx context.Context, request *Request, sink func(Delta)) (*Response, error)
 }
 
-// Request is one request to a model: all of a conversation so far, since models remember nothing.
+// Request is one request to a model. It has the whole conversation, because models have no memory.
 type Request struct {
-	Model        string // as its provider knows it
-	Instructions string // the system prompt; empty: none
+	Model        string // the provider's name for it
+	Instructions string // the system prompt; may be empty
 	Messages     []Message
 	Tools        []Tool
 	MaxTokens    int // bounds the answer; zero: the provider's default
 }
 
-// Role is who speaks in a message.
+// Role is the sender of a message.
 type Role string
 
-// The roles of messages. Results of tools are in messages of the user, as a [ToolResult] each: every
-// [ToolCall] of an assistant's message is answered by one in the message that follows it.
+// The roles of messages. A message of the user has the results of tools: each [ToolCall] in a message of the assistant has a
+// [ToolResult] in the next message.
 const (
 	User      Role = "user"
 	Assistant Role = "assistant"
 )
 
-// Message is one turn of speech.
+// Message is a message of one role.
 type Message struct {
 	Role  Role   `json:"role"`
 	Parts []Part `json:"parts"`
 }
 
-// Part is one piece of a message: exactly one of its members is set.
+// Part is a part of a message. Exactly one of its fields is set.
 type Part struct {
 	Text   *Text       `json:"text,omitempty"`
 	Image  *Image      `json:"image,omitempty"`
 	Call   *ToolCall   `json:"call,omitempty"`
 	Result *ToolResult `json:"result,omitempty"`
-	// Opaque is something that the provider wants back as it was, such as signed reasoning. It is for the
-	// provider that made it only; others leave it out.
+	// Opaque is data for the provider that made it, such as signed reasoning. Other providers leave it out.
 	Opaque *Opaque `json:"opaque,omitempty"`
 }
 
-// Text is what is said.
+// Text is plain text.
 type Text struct {
 	Text string `json:"text"`
 }
@@ -65,77 +62,77 @@ type Image struct {
 	Data      []byte `json:"data"`
 }
 
-// ToolCall is the model's wish to have a tool called.
+// ToolCall is the model's request to call a tool.
 type ToolCall struct {
-	ID        string `json:"id"`        // by which its result is known; the provider's own, never empty
-	Name      string `json:"name"`      // as the model wrote it: it may be none that it was offered
-	Arguments string `json:"arguments"` // as the model wrote them: they may be no JSON. Empty: none were given
+	ID        string `json:"id"`        // the provider's id, which links the result; never empty
+	Name      string `json:"name"`      // as the model wrote it; it may be unknown
+	Arguments string `json:"arguments"` // as the model wrote them; may be empty or invalid JSON
 }
 
-// ToolResult is what became of a tool call, in words and pictures for the model.
+// ToolResult is the result of a tool call, in text and images.
 type ToolResult struct {
-	CallID  string `json:"call_id"` // a [ToolCall]'s
+	CallID  string `json:"call_id"` // the id of the [ToolCall]
 	IsError bool   `json:"is_error,omitempty"`
 	Parts   []Part `json:"parts"` // texts and images
 }
 
-// Opaque is kept and given back byte for byte.
+// Opaque is kept and sent back byte for byte.
 type Opaque struct {
 	Provider string          `json:"provider"`
 	Value    json.RawMessage `json:"value"`
 }
 
-// Tool is one that the model may call.
+// Tool is a tool that the model may call.
 type Tool struct {
-	Name        string          // at most 64 characters of [A-Za-z0-9_-]
-	Description string          //
+	Name        string // at most 64 characters of [A-Za-z0-9_-]
+	Description string
 	Schema      json.RawMessage // JSON Schema of the arguments, an object
 }
 
-// Delta is a piece of an answer under way.
+// Delta is a change of the answer's text while it arrives.
 type Delta struct {
-	Text string // that is added to the answer's text
-	// Restart: the answer broke off and is asked for again. The text so far is void; what follows begins anew.
+	Text string // added to the text
+	// Restart: the request is made again after an error. The text so far is void.
 	Restart bool
 }
 
-// Response is a whole answer.
+// Response is a complete answer.
 type Response struct {
-	Parts []Part // of an assistant's message: texts, calls, opaque pieces, in the model's order
+	Parts []Part // texts, calls and opaque data, in the model's order
 	Stop  StopReason
 	Usage Usage
-	Model string // that answered, which may be another than was asked
-	ID    string // the provider's id of the answer; empty: it has none
+	Model string // the model that answered, which may differ from the requested one
+	ID    string // the provider's id of the answer; may be empty
 }
 
-// StopReason is why an answer ended.
+// StopReason is the reason why an answer ended.
 type StopReason string
 
 // The reasons why answers end.
 const (
-	StopEnd       StopReason = "end"        // the model said all that it wanted
-	StopToolCalls StopReason = "tool_calls" // it wants tools called
-	StopMaxTokens StopReason = "max_tokens" // it had more to say; a call that was cut is left out
-	StopRefusal   StopReason = "refusal"    // the model, or its provider's filter, will not answer
+	StopEnd       StopReason = "end"        // the model finished
+	StopToolCalls StopReason = "tool_calls" // it wants tool calls
+	StopMaxTokens StopReason = "max_tokens" // the answer reached its limit; an incomplete call is left out
+	StopRefusal   StopReason = "refusal"    // the model, or its provider's filter, refused
 )
 
-// Usage counts tokens, as the provider does.
+// Usage counts tokens by the provider's count.
 type Usage struct {
-	InputTokens       int64 `json:"input_tokens"`        // all of the request, those from a cache too
-	CachedInputTokens int64 `json:"cached_input_tokens"` // of these, those that were read from a cache
-	OutputTokens      int64 `json:"output_tokens"`       // all of the answer, reasoning too
-	// Estimated: the provider said nothing, and these are of [Estimate].
+	InputTokens       int64 `json:"input_tokens"`        // of the request, including cached ones
+	CachedInputTokens int64 `json:"cached_input_tokens"` // of the request, read from a cache
+	OutputTokens      int64 `json:"output_tokens"`       // of the answer, including reasoning
+	// Estimated: the provider reported nothing, and [Estimate] computed these.
 	Estimated bool `json:"estimated,omitempty"`
 }
 
-// Error is why there is no answer.
+// Error is the reason why there is no answer.
 type Error struct {
-	Status     int           // HTTP's; zero: there was no answer to the request, or it broke off
+	Status     int           // HTTP status; zero: no response, or an incomplete one
 	Retryable  bool          // the same request may succeed later: 408, 409, 429, 5xx, a broken connection
-	RetryAfter time.Duration // that the provider asked for; zero: it did not say
-	// TooLong: the conversation is longer than the model can take.
+	RetryAfter time.Duration // by the provider; zero: not given
+	// TooLong: the conversation is too long for the model.
 	TooLong bool
-	Message string // in plain words, bounded, nothing secret in it; parts of it may come from the provider
+	Message string // in plain words, bounded, without secrets; may contain the provider's text
 	Err     error  // the cause, for the log
 }
 
@@ -148,5 +145,5 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// TextPart is a text as a part.
+// TextPart returns a part with a text.
 func TextPart(text string) Part { return Part{Text: &Text{Text: text}} }

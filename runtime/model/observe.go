@@ -15,8 +15,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 )
 
-// Observer measures requests to models and writes their spans. Names and units are those of OpenTelemetry's conventions for
-// generative AI, the metrics' as its exporters write them for Prometheus. What was said is in none of them.
+// Observer measures requests to models and writes their spans, without their content. Names and units follow OpenTelemetry's
+// conventions for generative AI, in the form of its Prometheus exporters.
 type Observer struct {
 	traces   *telemetry.Tracer
 	now      func() time.Time
@@ -26,7 +26,7 @@ type Observer struct {
 	again    *prometheus.CounterVec   // provider, model
 }
 
-// NewObserver makes one.
+// NewObserver makes an Observer.
 func NewObserver(traces *telemetry.Tracer, now func() time.Time) *Observer {
 	labels := func(more ...string) []string {
 		return append([]string{"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"}, more...)
@@ -51,18 +51,18 @@ func NewObserver(traces *telemetry.Tracer, now func() time.Time) *Observer {
 	}
 }
 
-// Collectors are the metrics.
+// Collectors returns the metrics.
 func (o *Observer) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{o.duration, o.first, o.tokens, o.again}
 }
 
-// Again counts a request that is about to be made again; see [RetryConfig].
+// Again counts a retry; see [RetryConfig].
 func (o *Observer) Again(provider string, request *Request) {
 	o.again.WithLabelValues(provider, request.Model).Inc()
 }
 
-// Observe returns a provider whose requests are observed, each for itself: it belongs inside of [Retrying]. Name is by which operators
-// know the provider, and baseURL where it is reached; empty: nothing is said of that.
+// Observe returns a provider that measures each request, so it belongs inside [Retrying]. name is the provider's name in the
+// metrics; baseURL, if not empty, is its address.
 func (o *Observer) Observe(p Provider, name, baseURL string) Provider {
 	about := []attribute.KeyValue{telemetry.OperationName.String(chat), telemetry.ProviderName.String(name), telemetry.RequestStream.Bool(true)}
 	if u, err := url.Parse(baseURL); err == nil && u.Host != "" {
@@ -105,12 +105,12 @@ func (p *observed) Generate(ctx context.Context, r *Request, sink func(Delta)) (
 			sink(d)
 		}
 	})
-	p.measure(r, response, err, p.by.now().Sub(began), first)
-	p.tell(trace.SpanFromContext(ctx), response, err, first)
+	p.recordMetrics(r, response, err, p.by.now().Sub(began), first)
+	p.recordSpan(trace.SpanFromContext(ctx), response, err, first)
 	return response, err
 }
 
-func (p *observed) measure(r *Request, response *Response, err error, took, first time.Duration) {
+func (p *observed) recordMetrics(r *Request, response *Response, err error, took, first time.Duration) {
 	p.by.duration.WithLabelValues(chat, p.name, r.Model, errorType(err)).Observe(took.Seconds())
 	if first >= 0 {
 		p.by.first.WithLabelValues(chat, p.name, r.Model).Observe(first.Seconds())
@@ -121,8 +121,8 @@ func (p *observed) measure(r *Request, response *Response, err error, took, firs
 	}
 }
 
-// tell writes down what became of a request.
-func (p *observed) tell(span trace.Span, response *Response, err error, first time.Duration) {
+// recordSpan records the outcome of a request.
+func (p *observed) recordSpan(span trace.Span, response *Response, err error, first time.Duration) {
 	if !span.IsRecording() {
 		return
 	}
@@ -143,7 +143,7 @@ func (p *observed) tell(span trace.Span, response *Response, err error, first ti
 	}
 }
 
-// finishReason is the word that the conventions have for it.
+// finishReason returns the conventions' word for a stop reason.
 func (s StopReason) finishReason() string {
 	switch s {
 	case StopEnd:
@@ -158,7 +158,7 @@ func (s StopReason) finishReason() string {
 	return string(s)
 }
 
-// errorType is one of few words: HTTP's status, or why there was none. Empty: no error.
+// errorType returns the HTTP status or a short word for the error, or "" without one.
 func errorType(err error) string {
 	var failure *Error
 	switch {

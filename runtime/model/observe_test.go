@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// answers is a provider that gives one answer after the other.
+// answers is a provider with a list of answers.
 type answers []func(sink func(model.Delta)) (*model.Response, error)
 
 func (a *answers) Generate(_ context.Context, _ *model.Request, sink func(model.Delta)) (*model.Response, error) {
@@ -112,7 +112,7 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-// measured are counters, how often something took its time, and how many tokens were used.
+// measured returns counters, the number of measured durations, and the tokens.
 func measured(t *testing.T, collectors []prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

@@ -11,29 +11,29 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// RetryConfig says how often and when requests that failed are made again. Zero fields have the defaults named.
+// RetryConfig configures [Retrying]. Zero fields have the defaults below.
 type RetryConfig struct {
-	// Attempts at one request, the first included. Default 6, which with the other defaults take about a minute.
+	// Attempts includes the first one. Default 6, which takes about a minute with the other defaults.
 	Attempts int
-	// Base is what is waited after the first attempt; each later wait is twice as long, up to Max. A quarter of each is left
-	// to chance, so that many that failed together do not come back together. Default 2 s and 30 s.
+	// Base is the pause after the first attempt. Each later pause is twice as long, up to Max. A quarter of each is random, so
+	// that failed requests do not return together. Default 2 s and 30 s.
 	Base, Max time.Duration
-	// MaxRetryAfter bounds how long is waited because the provider asked for it. Default 60 s.
+	// MaxRetryAfter bounds a pause that the provider asked for. Default 60 s.
 	MaxRetryAfter time.Duration
 
 	// Sleep waits, or returns the context's error. Default: a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
-	// Chance is from 0 up to 1. Default: random.
+	// Chance returns a number in [0, 1). Default: random.
 	Chance func() float64
-	// Now is asked whether a context ends before a wait would. Nil: waits end with the context.
+	// Now, if set, ends a wait at once that would outlast the context.
 	Now func() time.Time
-	// Again is told of each request that is about to be made again. Nil: nobody is.
+	// Again is called before each retry. May be nil.
 	Again  func(request *Request)
 	Logger *slog.Logger // nil: nothing is logged
 }
 
-// Retrying makes requests again that failed and may succeed later. Text of an answer that broke off is withdrawn by a
-// [Delta] with Restart. It gives up with the last error, at once when that cannot be mended or the context ends.
+// Retrying repeats requests that failed and may succeed later. A [Delta] with Restart withdraws the text of a failed attempt.
+// Retrying returns the last error, at once if it is not retryable or the context ends.
 func Retrying(provider Provider, cfg RetryConfig) Provider {
 	if cfg.Attempts <= 0 {
 		cfg.Attempts = 6
@@ -89,14 +89,16 @@ func (r *retrying) Generate(ctx context.Context, request *Request, sink func(Del
 			final.Message = fmt.Sprintf("%s (%d attempts)", failed.Message, attempt)
 			return nil, &final
 		}
-		wait := r.wait(attempt, failed)
-		if r.tooLate(ctx, wait) {
+		wait := r.retryPause(attempt, failed)
+		if deadline, ok := ctx.Deadline(); ok && r.cfg.Now != nil && r.cfg.Now().Add(wait).After(deadline) {
 			return nil, err
 		}
 		r.cfg.Logger.WarnContext(ctx, "model request failed", "model", request.Model, "error", failed.Error(), "attempt", attempt, "again_in", wait.String())
 		if told {
 			told = false
-			sinkRestart(sink)
+			if sink != nil {
+				sink(Delta{Restart: true})
+			}
 		}
 		if r.cfg.Sleep(ctx, wait) != nil {
 			return nil, err
@@ -107,14 +109,8 @@ func (r *retrying) Generate(ctx context.Context, request *Request, sink func(Del
 	}
 }
 
-func sinkRestart(sink func(Delta)) {
-	if sink != nil {
-		sink(Delta{Restart: true})
-	}
-}
-
-// wait is how long to wait after an attempt.
-func (r *retrying) wait(attempt int, failed *Error) time.Duration {
+// retryPause returns the pause after an attempt.
+func (r *retrying) retryPause(attempt int, failed *Error) time.Duration {
 	d := r.cfg.Max
 	if shift := attempt - 1; shift < 32 {
 		d = min(d, r.cfg.Base<<shift)
@@ -122,9 +118,4 @@ func (r *retrying) wait(attempt int, failed *Error) time.Duration {
 	const chance = 4
 	d -= time.Duration(r.cfg.Chance() * float64(d/chance))
 	return max(d, min(failed.RetryAfter, r.cfg.MaxRetryAfter))
-}
-
-func (r *retrying) tooLate(ctx context.Context, wait time.Duration) bool {
-	deadline, ok := ctx.Deadline()
-	return ok && r.cfg.Now != nil && r.cfg.Now().Add(wait).After(deadline)
 }

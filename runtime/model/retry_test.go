@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// failing fails with errors, one after the other, and then answers.
+// failing returns errors from a list, and then an answer.
 type failing struct {
 	errors []error
 	asked  int
@@ -73,7 +73,7 @@ func TestRetrySchedule(t *testing.T) {
 	}
 }
 
-// Nothing is waited for that the context will not live to see, and a context that ends ends the wait.
+// A wait that would outlast the context does not begin, and the end of the context ends a wait.
 func TestRetryEnds(t *testing.T) {
 	t.Parallel()
 	again := &model.Error{Retryable: true, Message: "busy"}

@@ -42,7 +42,7 @@ type server struct {
 	errs    map[string]*tool.Failure
 }
 
-// world is an agent with skills and their servers, at the seam, and a database for what is recorded.
+// world is an agent with skills, their fake servers, and a database.
 type world struct {
 	t        testing.TB
 	db       *postgres.DB
@@ -73,10 +73,10 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// skill adds one; change says what is not as usual.
+// skill adds a skill with its server, and applies change.
 func (w *world) skill(name string, change ...func(*catalog.Offer)) *server {
 	o := catalog.Offer{
-		Skill: &agent.Skill{ID: uuid.New(), Name: name, CallTimeout: time.Minute}, Prefix: name, Open: true,
+		Skill: &agent.Skill{ID: uuid.New(), Name: name, SkillSettings: agent.SkillSettings{CallTimeout: time.Minute}}, Prefix: name, Open: true,
 		Server: tool.Server{Skill: name, Revision: 1, Transport: tool.HTTP},
 	}
 	for _, f := range change {
@@ -140,9 +140,17 @@ func (w *world) subscribing(to tool.Server, what, uri string) error {
 	return nil
 }
 
-func (w *world) Source(tool.Transport) (tool.Source, error) { return source{w}, nil }
+func (w *world) Source(transport tool.Transport) (tool.Source, error) {
+	if transport.IsAPI() {
+		return apiSource{}, nil
+	}
+	return source{w}, nil
+}
 
-// source is the seam. What is not about requests nobody uses here.
+// apiSource is a source without the optional interfaces.
+type apiSource struct{ tool.Source }
+
+// source is the source of all skills over MCP. It only serves requests.
 type source struct{ w *world }
 
 func (s source) Request(_ context.Context, to tool.Server, r tool.Request) (json.RawMessage, error) {
@@ -177,17 +185,9 @@ func (source) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result,
 }
 func (source) Probe(context.Context, tool.Server, func(tool.Step)) error { panic("unused") }
 func (source) Ready(context.Context, tool.Server) (*tool.Connect, error) { panic("unused") }
-func (source) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
-	return nil, nil
-}
+func (source) Forget(uuid.UUID)                                          { panic("unused") }
 
-func (source) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
-	return nil, nil
-}
-
-func (source) Forget(uuid.UUID) { panic("unused") }
-
-// asked is what was sent since it was asked last.
+// asked returns and clears the requests that were sent.
 func (w *world) asked() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,7 +216,7 @@ func (w *world) read(uri string) (string, error) {
 	return string(raw), err
 }
 
-// recorded is what the audit says of the conversation, the oldest first.
+// recorded returns the audit events of the conversation, the oldest first.
 func (w *world) recorded() []string {
 	w.t.Helper()
 	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: w.who.Conversation})

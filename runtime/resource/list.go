@@ -12,35 +12,35 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
-// Entry is one thing of a list.
+// Entry is an entry of a list.
 type Entry struct {
-	Name string          // as the client calls it: a URI, a template, or the exposed name of a prompt
-	Raw  json.RawMessage // as its server wrote it
+	Name string          // the client's name for it: a URI, a template, or the exposed name of a prompt
+	Raw  json.RawMessage // as its server sent it
 
-	own   string // its server's name of it
+	own   string // its server's name for it
 	match *regexp.Regexp
 	offer *catalog.Offer
 }
 
-// List is what an agent sees: by skill, and then as its server has it. What the URI of an earlier skill's resource
-// already names is left out.
+// List is the list that an agent sees, ordered by skill and then as its server orders it. A URI that an earlier skill lists too is left
+// out.
 type List struct {
 	Entries  []Entry
-	Problems []catalog.Problem // skills whose part is missing
+	Problems []catalog.Problem // skills whose entries are missing
 	TTL      time.Duration     // after which it may be out of date
 }
 
-// maxSideBySide bounds the skills that are asked at once for one list.
+// maxSideBySide bounds the skills that are asked at the same time for one list.
 const maxSideBySide = 16
 
-// List lists what skills offer an agent. One skill's failure is a problem, not an error.
+// List lists the offers of an agent's open skills. The failure of a skill is a problem in the list, not an error.
 func (s *Service) List(ctx context.Context, who Who, kind Kind) (List, error) {
-	_, list, err := s.compose(ctx, who, kind)
+	_, list, err := s.composeList(ctx, who, kind)
 	return list, err
 }
 
-// compose returns the agent's skills too.
-func (s *Service) compose(ctx context.Context, who Who, kind Kind) ([]catalog.Offer, List, error) {
+// composeList returns the list and the agent's skills.
+func (s *Service) composeList(ctx context.Context, who Who, kind Kind) ([]catalog.Offer, List, error) {
 	offers, err := s.Catalog.Offers(ctx, who.AgentID, who.Principal)
 	if err != nil {
 		return nil, List{}, err
@@ -55,37 +55,37 @@ func (s *Service) compose(ctx context.Context, who Who, kind Kind) ([]catalog.Of
 		group.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			listings[i], errs[i] = s.list(ctx, &offers[i], kind)
+			listings[i], errs[i] = s.cachedList(ctx, &offers[i], kind)
 		})
 	}
 	group.Wait()
 	list := List{TTL: defaultTTL}
 	for i := range offers {
-		list.add(&offers[i], kind, listings[i], errs[i])
+		list.addSkill(&offers[i], kind, listings[i], errs[i])
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, List{}, fmt.Errorf("%s: %w", kind.Method(), err)
 	}
-	list.settle(kind)
+	list.resolveNames(kind)
 	return offers, list, nil
 }
 
-// add takes in what one skill has.
-func (list *List) add(o *catalog.Offer, kind Kind, l *listing, err error) {
+// addSkill adds the entries, or the problem, of a skill.
+func (list *List) addSkill(o *catalog.Offer, kind Kind, l *listing, err error) {
 	switch {
 	case !o.Open:
 	case o.Problem != nil:
 		list.Problems = append(list.Problems, *o.Problem)
 	case err != nil:
 		list.Problems = append(list.Problems, catalog.Problem{
-			Skill: o.Skill.Name, Kind: catalog.ProblemInternal, Error: kind.Method() + " could not be asked",
+			Skill: o.Skill.Name, Kind: catalog.ProblemInternal, Error: kind.Method() + " could not be sent",
 		})
 	case l.failure != nil:
 		list.Problems = append(list.Problems, catalog.NewFailureProblem(o.Skill.Name, l.failure))
 	default:
 		list.TTL = min(list.TTL, l.ttl)
 		for _, e := range l.entries {
-			list.Entries = append(list.Entries, Entry{Name: kind.exposed(o, e.name), Raw: e.raw, own: e.name, match: e.match, offer: o})
+			list.Entries = append(list.Entries, Entry{Name: kind.exposedName(o, e.name), Raw: e.raw, own: e.name, match: e.match, offer: o})
 		}
 	}
 	if len(list.Problems) > 0 {
@@ -93,9 +93,9 @@ func (list *List) add(o *catalog.Offer, kind Kind, l *listing, err error) {
 	}
 }
 
-// settle sees to it that each name stands for one thing. Of resources the first has it. Of prompts it is as with tools: a prefixed
-// name wins over an unprefixed one, so that no server can push out what belongs to another skill, and of equals none stays.
-func (list *List) settle(kind Kind) {
+// resolveNames makes names unique. Of resources with the same URI, the first stays. Prompts follow the rule of tools: a prefixed name wins
+// over an unprefixed one, so that no server can displace the prompts of another skill, and of two equal names neither stays.
+func (list *List) resolveNames(kind Kind) {
 	prefixed, unprefixed := map[string]int{}, map[string]int{}
 	for i := range list.Entries {
 		if e := &list.Entries[i]; e.offer.Prefix == "" {
@@ -126,8 +126,8 @@ func (list *List) settle(kind Kind) {
 	list.Entries = kept
 }
 
-// named finds an entry.
-func (list *List) named(name string) (*Entry, bool) {
+// findEntry returns the entry of a name.
+func (list *List) findEntry(name string) (*Entry, bool) {
 	for i := range list.Entries {
 		if list.Entries[i].Name == name {
 			return &list.Entries[i], true

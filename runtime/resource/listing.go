@@ -8,35 +8,38 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
-	"github.com/go-json-experiment/json/jsontext"
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/yosida95/uritemplate/v3"
 
+	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Bounds on one list of one skill. A list that exceeds them is a problem, not a shorter list.
+// The limits on one list of one skill. A list beyond them is a problem, not a shorter list.
 const (
 	maxPages    = 200
 	maxEntries  = 10_000
 	maxBytes    = 8 << 20
-	maxTemplate = 1 << 10 // bytes of a template that URIs are compared with
+	maxTemplate = 1 << 10 // bytes of a template that URIs are matched with
 )
 
-// How long a list is used without asking again where its server does not say.
+// How long a list is cached if its server does not say.
 const (
 	defaultTTL = time.Minute
 	maxTTL     = time.Hour
 	failedTTL  = 5 * time.Second
 )
 
-// maxRemembered bounds the lists of all skills in memory, in bytes.
+// maxRemembered bounds the cached lists of all skills, in bytes.
 const maxRemembered = 64 << 20
 
-// listingKey is whose list: of a skill with connections of people's own, each person's.
+// listingKey identifies a list. A skill with a connection for each person has a list for each person.
 type listingKey struct {
 	skillID   uuid.UUID
 	revision  int64
@@ -44,7 +47,7 @@ type listingKey struct {
 	kind      Kind
 }
 
-func keyOf(o *catalog.Offer, kind Kind) listingKey {
+func newListingKey(o *catalog.Offer, kind Kind) listingKey {
 	key := listingKey{skillID: o.Skill.ID, revision: o.Server.Revision, kind: kind}
 	if o.Server.PerUser {
 		key.principal = o.Server.Principal
@@ -52,7 +55,7 @@ func keyOf(o *catalog.Offer, kind Kind) listingKey {
 	return key
 }
 
-// listing is a skill's list, or why there is none.
+// listing is a skill's list, or the failure to get it.
 type listing struct {
 	entries []found
 	bytes   int
@@ -60,15 +63,15 @@ type listing struct {
 	failure *tool.Failure
 }
 
-// found is one entry, as its server wrote it.
+// found is one entry, as its server sent it.
 type found struct {
 	name  string
 	raw   json.RawMessage
-	match *regexp.Regexp // of URIs made of a template; nil: of none
+	match *regexp.Regexp // matches the URIs of a template; nil: none
 }
 
-// fresh is how long it may be used; what is out of date at once is for those who asked together.
-func (l *listing) fresh() time.Duration {
+// freshFor returns how long the list is cached. A list with no time to live is only for the callers that wait for it together.
+func (l *listing) freshFor() time.Duration {
 	if l.failure != nil {
 		return failedTTL
 	}
@@ -77,16 +80,16 @@ func (l *listing) fresh() time.Duration {
 
 const entrySize = 128
 
-func (l *listing) size() int { return l.bytes + entrySize*(len(l.entries)+1) }
+func (l *listing) countBytes() int { return l.bytes + entrySize*(len(l.entries)+1) }
 
-// list asks a skill's server for a list, all pages of it, or remembers it.
-func (s *Service) list(ctx context.Context, o *catalog.Offer, kind Kind) (*listing, error) {
-	return s.listings.Get(ctx, keyOf(o, kind), func(ctx context.Context) (*listing, error) {
+// cachedList returns a skill's list from the cache, or fetches all of its pages.
+func (s *Service) cachedList(ctx context.Context, o *catalog.Offer, kind Kind) (*listing, error) {
+	return s.listings.Get(ctx, newListingKey(o, kind), func(ctx context.Context) (*listing, error) {
 		ctx, cancel := context.WithTimeout(ctx, s.ListTimeout)
 		defer cancel()
-		l, err := s.fetch(ctx, o, kind)
+		l, err := s.fetchList(ctx, o, kind)
 		if failed, is := errors.AsType[*SkillError](err); is {
-			if notOffered(failed.Failure) {
+			if isNotOffered(failed.Failure) {
 				return &listing{ttl: defaultTTL}, nil
 			}
 			s.Logger.WarnContext(ctx, "skill could not be listed", "skill", o.Skill.Name, "method", kind.Method(),
@@ -99,44 +102,43 @@ func (s *Service) list(ctx context.Context, o *catalog.Offer, kind Kind) (*listi
 
 const codeMethodNotFound = -32601
 
-// notOffered reports whether a server has no such list at all.
-func notOffered(f *tool.Failure) bool {
-	return f.Kind == tool.JSONRPCError && rpcCode(f.RPC) == codeMethodNotFound
+// isNotOffered reports whether a server does not have this kind of list.
+func isNotOffered(f *tool.Failure) bool {
+	return f.Kind == tool.JSONRPCError && readErrorCode(f.RPC) == codeMethodNotFound
 }
 
-// rpcCode is the code of a JSON-RPC error object; 0: there is none.
-func rpcCode(rpc json.RawMessage) int64 {
+// readErrorCode returns the code of a JSON-RPC error object, or 0.
+func readErrorCode(rpc json.RawMessage) int64 {
 	code := int64(0)
-	err := members(rpc, func(name string, value json.RawMessage) error {
-		if name == "code" {
-			code, _ = strconv.ParseInt(string(value), 10, 64) // what is no integer is no code
+	for m, err := range rawjson.Members(rpc) {
+		if err != nil {
+			return 0
 		}
-		return nil
-	})
-	if err != nil {
-		return 0
+		if m.Name() == "code" {
+			code, _ = strconv.ParseInt(string(m.Value), 10, 64) // 0 if it is not an integer
+		}
 	}
 	return code
 }
 
-// fetch follows the pages.
-func (s *Service) fetch(ctx context.Context, o *catalog.Offer, kind Kind) (*listing, error) {
+// fetchList fetches all pages.
+func (s *Service) fetchList(ctx context.Context, o *catalog.Offer, kind Kind) (*listing, error) {
 	l := &listing{ttl: defaultTTL}
 	seen, cursors := map[string]bool{}, map[string]bool{}
 	var params []byte
 	for page := 1; ; page++ {
-		raw, err := s.send(ctx, o, kind.Method(), "", params, Ask{})
+		raw, err := s.sendRequest(ctx, o, kind.Method(), "", params, Ask{})
 		if err != nil {
 			return nil, err
 		}
-		cursor, err := l.take(raw, kind, seen)
+		cursor, err := l.addPage(raw, kind, seen)
 		switch {
 		case err == nil && cursor == nil:
 			return l, nil
 		case err == nil && page == maxPages:
 			err = fmt.Errorf("more than %d pages", maxPages)
 		case err == nil && cursors[string(cursor)]:
-			err = errors.New("a page leads back to an earlier one")
+			err = errors.New("two pages have the same cursor")
 		}
 		if err != nil {
 			return nil, &SkillError{Skill: o.Skill.Name, Failure: &tool.Failure{
@@ -148,78 +150,79 @@ func (s *Service) fetch(ctx context.Context, o *catalog.Offer, kind Kind) (*list
 	}
 }
 
-// take reads one page, and returns the cursor of the next as it came; nil: there is none.
-func (l *listing) take(raw json.RawMessage, kind Kind, seen map[string]bool) (cursor json.RawMessage, err error) {
+// addPage adds one page. It returns the cursor of the next page as it came, or nil.
+func (l *listing) addPage(raw json.RawMessage, kind Kind, seen map[string]bool) (cursor json.RawMessage, err error) {
 	if l.bytes += len(raw); l.bytes > maxBytes {
 		return nil, fmt.Errorf("more than %d bytes", maxBytes)
 	}
 	var list json.RawMessage
-	err = members(raw, func(name string, value json.RawMessage) error {
-		switch name {
+	for m, err := range rawjson.Members(raw) {
+		if err != nil {
+			return nil, err
+		}
+		value := json.RawMessage(m.Value)
+		switch m.Name() {
 		case kind.Member():
-			list = bytes.Clone(value)
+			list = value
 		case "nextCursor":
 			if cursor = bytes.Clone(value); string(value) == "null" {
 				cursor = nil
 			} else if value[0] != '"' {
-				return errors.New("nextCursor is not a string")
+				return nil, errors.New("nextCursor is not a string")
 			}
 		case "ttlMs":
 			if ms, err := strconv.ParseInt(string(value), 10, 64); err == nil && ms >= 0 {
 				l.ttl = min(l.ttl, time.Duration(min(ms, int64(maxTTL/time.Millisecond)))*time.Millisecond)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
 	}
-	return cursor, l.entriesOf(list, kind, seen)
+	return cursor, l.addEntries(list, kind, seen)
 }
 
-// entriesOf takes those entries that can be used, and none twice.
-func (l *listing) entriesOf(list json.RawMessage, kind Kind, seen map[string]bool) error {
+// addEntries adds the usable entries whose names are new.
+func (l *listing) addEntries(list json.RawMessage, kind Kind, seen map[string]bool) error {
 	if len(list) == 0 || list[0] != '[' {
 		return fmt.Errorf("%s is not a list", kind.Member())
 	}
-	decoder := strictly(list)
-	if _, err := decoder.ReadToken(); err != nil {
+	var values []json.RawMessage
+	if err := jsonv2.Unmarshal(list, &values); err != nil {
 		return err
 	}
-	for decoder.PeekKind() != ']' {
-		value, err := decoder.ReadValue()
-		if err != nil {
-			return err
-		}
-		entry := found{raw: bytes.Clone(value)}
-		if entry.name, err = nameOf(entry.raw, kind); err != nil || !kind.usable(entry.name) || seen[entry.name] {
+	for _, value := range values {
+		name, err := readName(value, kind)
+		if err != nil || !kind.canBeNamed(name) || seen[name] {
 			continue
 		}
+		entry := found{name: name, raw: value}
 		if len(l.entries) == maxEntries {
 			return fmt.Errorf("more than %d entries", maxEntries)
 		}
 		if kind == Templates {
-			entry.match = matcher(entry.name)
+			entry.match = newMatcher(name)
 		}
-		seen[entry.name] = true
+		seen[name] = true
 		l.entries = append(l.entries, entry)
 	}
 	return nil
 }
 
-// nameOf is what an entry is called.
-func nameOf(raw json.RawMessage, kind Kind) (name string, err error) {
-	err = members(raw, func(member string, value json.RawMessage) error {
-		if member == kind.key() {
-			return json.Unmarshal(value, &name)
+// readName returns the name of an entry.
+func readName(raw json.RawMessage, kind Kind) (name string, err error) {
+	for m, err := range rawjson.Members(raw) {
+		if err != nil {
+			return "", err
 		}
-		return nil
-	})
-	return name, err
+		if m.Name() == kind.entryKey() {
+			if err := json.Unmarshal(m.Value, &name); err != nil {
+				return "", err
+			}
+		}
+	}
+	return name, nil
 }
 
-// matcher recognizes URIs that were made of a template (RFC 6570). Nil: it is none, or too long.
-func matcher(template string) *regexp.Regexp {
+// newMatcher returns an expression for the URIs of a template (RFC 6570), or nil if the template is invalid or too long.
+func newMatcher(template string) *regexp.Regexp {
 	if len(template) > maxTemplate {
 		return nil
 	}
@@ -227,11 +230,11 @@ func matcher(template string) *regexp.Regexp {
 	if err != nil {
 		return nil
 	}
-	return compiled(parsed)
+	return compileTemplate(parsed)
 }
 
-// compiled is the template's expression. Nil: it is too large for one, which the library panics about.
-func compiled(template *uritemplate.Template) (match *regexp.Regexp) {
+// compileTemplate returns the template's expression, or nil if it is too large, for which the library panics.
+func compileTemplate(template *uritemplate.Template) (match *regexp.Regexp) {
 	defer func() {
 		if recover() != nil {
 			match = nil
@@ -240,29 +243,46 @@ func compiled(template *uritemplate.Template) (match *regexp.Regexp) {
 	return template.Regexp()
 }
 
-// strictly reads JSON in which no name stands twice and all text is UTF-8.
-func strictly(raw []byte) *jsontext.Decoder { return jsontext.NewDecoder(bytes.NewBuffer(raw)) }
+// Kind is a kind of list.
+type Kind int
 
-// members calls visit with each member of a JSON object. A value is good until visit returns.
-func members(raw json.RawMessage, visit func(name string, value json.RawMessage) error) error {
-	decoder := strictly(raw)
-	if token, err := decoder.ReadToken(); err != nil || token.Kind() != '{' {
-		return errors.Join(errors.New("not an object"), err)
+// The kinds of lists.
+const (
+	Resources Kind = iota
+	Templates
+	Prompts
+)
+
+// Method returns the method of the request for the list.
+func (k Kind) Method() string {
+	return [...]string{"resources/list", "resources/templates/list", "prompts/list"}[k]
+}
+
+// Member returns the member of the result that has the list.
+func (k Kind) Member() string { return [...]string{"resources", "resourceTemplates", "prompts"}[k] }
+
+// entryKey returns the member that names an entry.
+func (k Kind) entryKey() string { return [...]string{"uri", "uriTemplate", "name"}[k] }
+
+// MaxURI bounds a URI or a template, in bytes.
+const MaxURI = 8 << 10
+
+// maxPromptName bounds the name of a prompt, in bytes.
+const maxPromptName = 1024
+
+// canBeNamed reports whether an entry may have this name.
+func (k Kind) canBeNamed(name string) bool {
+	limit := MaxURI
+	if k == Prompts {
+		limit = maxPromptName
 	}
-	for decoder.PeekKind() != '}' {
-		name, err := decoder.ReadToken()
-		if err != nil {
-			return err
-		}
-		text := name.String()
-		value, err := decoder.ReadValue()
-		if err != nil {
-			return err
-		}
-		if err := visit(text, json.RawMessage(value)); err != nil {
-			return err
-		}
+	return name != "" && len(name) <= limit && !strings.ContainsFunc(name, unicode.IsControl)
+}
+
+// exposedName returns the agent's name for an entry of a skill.
+func (k Kind) exposedName(o *catalog.Offer, own string) string {
+	if k == Prompts {
+		return tool.ExposedName(o.Prefix, own)
 	}
-	_, err := decoder.ReadToken()
-	return err
+	return own
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// reads keeps of what was sent what reads.
+// reads returns the resources/read requests.
 func reads(sent []string) []string {
 	return slices.DeleteFunc(sent, func(s string) bool { return !strings.Contains(s, " resources/read ") })
 }
@@ -58,6 +58,28 @@ func TestWhoIsAskedForAResource(t *testing.T) {
 	}
 }
 
+func TestAPIsOfferToolsOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.skill("api", func(o *catalog.Offer) { o.Server.Transport = tool.OpenAPI })
+	for _, kind := range []resource.Kind{resource.Resources, resource.Templates, resource.Prompts} {
+		if got := w.list(kind); got != "" {
+			t.Errorf("%s: %s", kind.Method(), got)
+		}
+	}
+	if _, err := w.read("x:1"); !errors.Is(err, resource.ErrDenied) {
+		t.Errorf("not asked: %v", err)
+	}
+	w.returned["x:1"] = []string{"api"}
+	_, err := w.read("x:1")
+	failed, ok := errors.AsType[*resource.SkillError](err)
+	if !ok || failed.Stateless || failed.Failure.Kind != tool.JSONRPCError || failed.Failure.Effect != tool.EffectNone ||
+		string(failed.Failure.RPC) != `{"code":-32601,"message":"Method not found"}` ||
+		failed.Failure.Message != "resources/read: skill api is an HTTP API, which has tools only" {
+		t.Errorf("returned by its call: %+v", err)
+	}
+}
+
 func TestGatedSkillsAreNotAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -86,7 +108,7 @@ func TestGatedSkillsAreNotAsked(t *testing.T) {
 	}
 }
 
-// What a call returned opens nothing to anybody else.
+// A resource that a call returned can be read only in the conversation of the call.
 func TestReturnedResourcesAreOneConversations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -128,7 +150,7 @@ func TestFailuresOfReads(t *testing.T) {
 	}
 	a.errs["resources/read"] = &tool.Failure{Kind: tool.JSONRPCError, RPC: json.RawMessage(`{"code":-32000,"message":"broken"}`)}
 	w.asked()
-	_, err = w.read("x:1") // who has it says what is wrong
+	_, err = w.read("x:1") // the server that has the resource gives the error
 	if skill, _ := skillOf(err); skill != "a" || len(reads(w.asked())) != 1 {
 		t.Errorf("%v", err)
 	}

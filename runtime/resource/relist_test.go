@@ -22,7 +22,7 @@ func (g *told) forget() {
 	g.lists = nil
 }
 
-// What one process hears of a list, the clients of another are told, which asks the server anew.
+// A notification of a changed list reaches the clients of another process, which lists again.
 func TestChangedListsAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

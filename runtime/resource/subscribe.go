@@ -11,31 +11,32 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 )
 
-// MaxSubscriptions bounds the resources that one session, or one stream of a client without sessions, is subscribed to.
+// MaxSubscriptions bounds the subscriptions of one session, or of one stream of a client without sessions.
 const MaxSubscriptions = 100
 
 // ErrTooMany means that there are [MaxSubscriptions] already.
 var ErrTooMany = fmt.Errorf("more than %d subscriptions", MaxSubscriptions)
 
-// Subscription is a resource that a client wants to hear of, and whose it is.
+// Subscription is a client's subscription to a resource of a skill.
 type Subscription struct {
 	URI     string
 	SkillID uuid.UUID
 }
 
-// Subscribe subscribes a session to a resource, on the same terms as [Service.Read]: it asks the same servers, and records it.
-// Errors: [ErrDenied], [ErrTooMany], *[SkillError]; that of a server without subscriptions is its JSON-RPC error -32601.
+// Subscribe subscribes a session to a resource. As in [Service.Read] it asks the same servers, and records the requests. Errors:
+// [ErrDenied], [ErrTooMany], *[SkillError]; a server without subscriptions is its JSON-RPC error -32601.
 func (s *Service) Subscribe(ctx context.Context, who Who, uri string) error {
-	mine, err := s.subscriptions(ctx, who.Conversation)
+	mine, err := s.readSubscriptions(ctx, who.Conversation)
 	if err != nil {
 		return err
 	}
-	if len(mine) >= MaxSubscriptions && !has(mine, uri) {
+	if len(mine) >= MaxSubscriptions && !slices.ContainsFunc(mine, func(one Subscription) bool { return one.URI == uri }) {
 		return ErrTooMany
 	}
 	found, err := s.Subscribable(ctx, who, uri)
@@ -44,7 +45,7 @@ func (s *Service) Subscribe(ctx context.Context, who Who, uri string) error {
 	}
 	hash := sha256.Sum256([]byte(uri))
 	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		// One after the other, so that they can be counted.
+		// Subscriptions of a session are serialized, so that their number is right.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('resource_subscriptions ' || $1::text, 0))`, who.Conversation); err != nil {
 			return fmt.Errorf("subscribe to a resource: %w", err)
 		}
@@ -58,34 +59,34 @@ func (s *Service) Subscribe(ctx context.Context, who Who, uri string) error {
 		if tag.RowsAffected() == 0 {
 			return ErrTooMany
 		}
-		return tellChanged(ctx, tx, who.Conversation)
+		return notifySubscriptions(ctx, tx, who.Conversation)
 	})
 }
 
-// Subscribable has the server of a resource say when it changes, and returns whose it is. Terms and errors are those of
-// [Service.Subscribe]; nothing is stored. What nobody follows for a while ends.
+// Subscribable subscribes to a resource on its server, and returns its skill. Rules and errors are those of [Service.Subscribe], but
+// nothing is stored, and the subscription ends if no client follows it for [Config.Linger].
 func (s *Service) Subscribable(ctx context.Context, who Who, uri string) (Subscription, error) {
 	found := Subscription{URI: uri}
-	_, err := s.first(ctx, who, uri, "resource.subscribed", func(o *catalog.Offer) (json.RawMessage, error) {
-		err := s.upstream(ctx, o, uri)
+	_, err := s.askHolders(ctx, who, uri, audit.ResourceSubscribed, func(o *catalog.Offer) (json.RawMessage, error) {
+		err := s.subscribeUpstream(ctx, o, uri)
 		if err == nil {
 			found.SkillID = o.Skill.ID
-			s.updates.linger(updateKeyOf(o, uri), o.Server, uri)
+			s.updates.keepLingering(newUpdateKey(o, uri), o.Server, uri)
 		}
 		return nil, err
 	})
 	return found, err
 }
 
-// upstream has a skill's server say when a resource changes.
-func (s *Service) upstream(ctx context.Context, o *catalog.Offer, uri string) error {
+// subscribeUpstream subscribes on a skill's server.
+func (s *Service) subscribeUpstream(ctx context.Context, o *catalog.Offer, uri string) error {
 	if o.Problem != nil {
-		return unreachable(o)
+		return failUnreachable(o)
 	}
-	return s.asSkill(ctx, o, s.Upstream.Subscribe(ctx, o.Server, uri))
+	return s.asSkillError(ctx, o, s.Upstream.Subscribe(ctx, o.Server, uri))
 }
 
-// Unsubscribe ends a session's subscription. That there is none is no error.
+// Unsubscribe ends a session's subscription. It is not an error if there is none.
 func (s *Service) Unsubscribe(ctx context.Context, who Who, uri string) error {
 	hash := sha256.Sum256([]byte(uri))
 	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
@@ -93,20 +94,20 @@ func (s *Service) Unsubscribe(ctx context.Context, who Who, uri string) error {
 		if err != nil {
 			return fmt.Errorf("unsubscribe from a resource: %w", err)
 		}
-		return tellChanged(ctx, tx, who.Conversation)
+		return notifySubscriptions(ctx, tx, who.Conversation)
 	})
 }
 
-// Ended forgets the subscriptions of a conversation that has ended.
+// Ended deletes the subscriptions of a conversation that has ended.
 func (s *Service) Ended(ctx context.Context, conversation uuid.UUID) error {
 	if _, err := s.Pool.Exec(ctx, `DELETE FROM resource_subscriptions WHERE conversation_id = $1`, conversation); err != nil {
-		return fmt.Errorf("forget subscriptions: %w", err)
+		return fmt.Errorf("delete subscriptions: %w", err)
 	}
 	return nil
 }
 
-// subscriptions are a session's.
-func (s *Service) subscriptions(ctx context.Context, conversation uuid.UUID) ([]Subscription, error) {
+// readSubscriptions returns the subscriptions of a session.
+func (s *Service) readSubscriptions(ctx context.Context, conversation uuid.UUID) ([]Subscription, error) {
 	rows, err := s.Pool.Query(ctx, `SELECT uri, skill_id FROM resource_subscriptions WHERE conversation_id = $1`, conversation)
 	if err != nil {
 		return nil, fmt.Errorf("find subscriptions: %w", err)
@@ -118,17 +119,8 @@ func (s *Service) subscriptions(ctx context.Context, conversation uuid.UUID) ([]
 	return found, nil
 }
 
-func has(all []Subscription, uri string) bool {
-	for _, one := range all {
-		if one.URI == uri {
-			return true
-		}
-	}
-	return false
-}
-
-// allowed are those subscriptions that the agent may have by now, each with its skill.
-func (s *Service) allowed(ctx context.Context, who Who, all []Subscription) (map[Subscription]*catalog.Offer, error) {
+// filterAllowed returns the subscriptions that the agent may still have, each with its skill.
+func (s *Service) filterAllowed(ctx context.Context, who Who, all []Subscription) (map[Subscription]*catalog.Offer, error) {
 	offers, err := s.Catalog.Offers(ctx, who.AgentID, who.Principal)
 	if errors.Is(err, agent.ErrNotFound) {
 		return nil, nil

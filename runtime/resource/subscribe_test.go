@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/resource"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -44,7 +45,7 @@ func (w *world) listens(heard func(payload string)) {
 	w.t.Cleanup(func() { cancel(); done.Wait() })
 	ready, once := make(chan struct{}), sync.Once{}
 	done.Go(func() {
-		w.db.Listen(ctx, []string{resource.Channel}, func(_, payload string) { heard(payload) },
+		w.db.Listen(ctx, []postgres.Channel{resource.Channel}, func(_ postgres.Channel, payload string) { heard(payload) },
 			func() { once.Do(func() { close(ready) }) })
 	})
 	select {
@@ -59,7 +60,7 @@ func (w *world) another() resource.Who {
 	return resource.Who{AgentID: w.who.AgentID, Principal: w.who.Principal, Conversation: uuid.New()}
 }
 
-// told is what a client was told.
+// told has the notifications of a client.
 type told struct {
 	mu    sync.Mutex
 	uris  []string
@@ -95,7 +96,7 @@ func (g *told) count() int {
 	return len(g.uris)
 }
 
-// open is what the server of the skill is subscribed to now.
+// open returns the current subscriptions on the skill's server.
 func (w *world) open() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,7 +160,7 @@ func TestUpdatesReachWhoeverIsSubscribed(t *testing.T) {
 	if want := []string{"agent resource.subscribed files x:1", "agent resource.subscribed files x:1"}; !slices.Equal(w.recorded(), want) {
 		t.Errorf("recorded %q", w.recorded())
 	}
-	// Until nobody wants to know.
+	// Until the last follower leaves.
 	check(t, asked.Unsubscribe(t.Context(), mine, "x:1"))
 	eventually.Holds(t, "x:1 is let go of", func() bool { return slices.Equal(w.open(), []string{"files x:2"}) })
 	check(t, asked.Unsubscribe(t.Context(), mine, "x:1"))
@@ -193,7 +194,7 @@ func TestSubscribeWhatMayBeRead(t *testing.T) {
 	}
 }
 
-// A subscription ends when what it is to may not be read any more, and comes back with the right to.
+// A subscription ends when its resource may no longer be read, and returns with the right to read it.
 func TestSubscriptionsAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -224,7 +225,7 @@ func TestSubscriptionsAreLookedAtAgain(t *testing.T) {
 	eventually.Holds(t, "told again", func() bool { update(); return got.count() > allowed })
 }
 
-// What one person's connection says is not for another person.
+// An update on one person's connection does not reach another person.
 func TestUpdatesOfPeoplesOwnConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -276,7 +277,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	check(t, s.Subscribe(t.Context(), w.who, "z:1"))
 }
 
-// A server that says the same for ever costs the processes one notification in a while, and what nobody asked for none.
+// A server that repeats an update costs the processes few notifications, and an update without a subscription costs none.
 func TestFloodOfUpdates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -55,7 +55,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// What was accepted before can be refused, and what was refused is not accepted because new tools are trusted.
+// An accepted definition can be refused, and a refused one is not accepted because new tools are trusted.
 func TestRefusalIsNotUndoneByItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,21 +13,20 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Numbers are compared exactly, which costs time and memory by their size, not
-// by the length of their text: 1e999999999 has a billion digits. So their size is bounded wherever a
-// value or a schema comes from outside.
+// Numbers are compared exactly, which takes time and memory by their size, not by the length of their text: 1e999999999 has a billion
+// digits. So the size of numbers in values and schemas from outside is bounded.
 const (
 	maxDigits       = 1000
 	maxExponent     = 999
 	maxExponentsSum = 100_000 // of all numbers of one text
 )
 
-// NumberBudget is what the numbers of one JSON text may cost. Its zero value is unspent.
+// NumberBudget is the budget for the numbers of one JSON text. Its zero value is unspent.
 type NumberBudget struct {
 	exponents int
 }
 
-// Spend takes one number, as it is written, and returns what is wrong with it.
+// Spend spends the cost of a number in its notation, and returns an error if the number is too large.
 func (b *NumberBudget) Spend(number string) error {
 	if len(number) > maxDigits {
 		return fmt.Errorf("number of %d characters, at most %d", len(number), maxDigits)
@@ -46,7 +45,7 @@ func (b *NumberBudget) Spend(number string) error {
 	return nil
 }
 
-// CheckNumbers refuses a JSON text whose numbers cost more than one [NumberBudget].
+// CheckNumbers returns an error if the numbers of a JSON text cost more than one [NumberBudget].
 func CheckNumbers(text json.RawMessage) error {
 	var budget NumberBudget
 	decoder := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -67,17 +66,16 @@ func CheckNumbers(text json.RawMessage) error {
 	}
 }
 
-// maxApplied bounds how many schemas may apply to one place of a value: allOf
-// in allOf, twice each over 40 levels, would never end.
+// maxApplied bounds how many schemas may apply to one place of a value: nested allOf with two schemas each would apply 2^40 at 40 levels.
 const maxApplied = 10_000
 
-// checkCost refuses schemas that take too long to apply, and those that take for ever: what applies itself to the same value judges none (JSON
-// Schema 2020-12, section 9.4.1).
+// checkCost returns an error for schemas that take too long to apply, and for schemas that apply themselves to the same value without an
+// end (JSON Schema 2020-12, section 9.4.1).
 func checkCost(schemas []*jsonschema.Schema) error {
 	c := coster{costs: map[*jsonschema.Schema]int{}, counting: map[*jsonschema.Schema]bool{}}
 	highest := 0
 	for _, schema := range schemas {
-		highest = max(highest, c.cost(schema))
+		highest = max(highest, c.countSchemas(schema))
 	}
 	switch {
 	case c.round != nil:
@@ -92,11 +90,11 @@ func checkCost(schemas []*jsonschema.Schema) error {
 type coster struct {
 	costs    map[*jsonschema.Schema]int // of applying it to one place
 	counting map[*jsonschema.Schema]bool
-	round    *jsonschema.Schema // one that applies itself in place; nil: none was met
+	round    *jsonschema.Schema // a schema that applies itself in place; nil: none was found
 }
 
-// reachable are some schemas and all that can be reached from them.
-func reachable(from []*jsonschema.Schema) []*jsonschema.Schema {
+// findReachable returns some schemas and all that can be reached from them.
+func findReachable(from []*jsonschema.Schema) []*jsonschema.Schema {
 	seen := map[*jsonschema.Schema]bool{nil: true}
 	var all []*jsonschema.Schema
 	for waiting := from; len(waiting) > 0; {
@@ -107,12 +105,12 @@ func reachable(from []*jsonschema.Schema) []*jsonschema.Schema {
 		}
 		seen[s] = true
 		all = append(all, s)
-		waiting = append(append(waiting, inPlace(s)...), deeper(s)...)
+		waiting = append(append(waiting, listInPlace(s)...), listNested(s)...)
 	}
 	return all
 }
 
-func (c *coster) cost(s *jsonschema.Schema) int {
+func (c *coster) countSchemas(s *jsonschema.Schema) int {
 	if s == nil {
 		return 0
 	}
@@ -125,15 +123,15 @@ func (c *coster) cost(s *jsonschema.Schema) int {
 	}
 	c.counting[s] = true
 	total := 1
-	for _, next := range inPlace(s) {
-		total = min(total+c.cost(next), maxApplied+1)
+	for _, next := range listInPlace(s) {
+		total = min(total+c.countSchemas(next), maxApplied+1)
 	}
 	c.costs[s] = total
 	return total
 }
 
-// inPlace lists the schemas that apply to the same place as s.
-func inPlace(s *jsonschema.Schema) []*jsonschema.Schema {
+// listInPlace returns the schemas that apply to the same place as s.
+func listInPlace(s *jsonschema.Schema) []*jsonschema.Schema {
 	list := []*jsonschema.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else}
 	if s.DynamicRef != nil {
 		list = append(list, s.DynamicRef.Ref)
@@ -150,8 +148,8 @@ func inPlace(s *jsonschema.Schema) []*jsonschema.Schema {
 	return list
 }
 
-// deeper lists the schemas that apply to members and elements.
-func deeper(s *jsonschema.Schema) []*jsonschema.Schema {
+// listNested returns the schemas that apply to members and elements.
+func listNested(s *jsonschema.Schema) []*jsonschema.Schema {
 	list := []*jsonschema.Schema{
 		s.PropertyNames, s.UnevaluatedProperties, s.Contains, s.Items2020, s.UnevaluatedItems, s.ContentSchema,
 	}
@@ -173,7 +171,7 @@ func deeper(s *jsonschema.Schema) []*jsonschema.Schema {
 	return list
 }
 
-// Clip shortens hostile text that an error quotes.
+// Clip shortens hostile text for an error.
 func Clip(text string) string {
 	const limit = 300
 	if len(text) <= limit {

@@ -1,9 +1,8 @@
 package tool
 
-// Capabilities are what a server declared that it has, besides what is always there. A request that
-// needs one that was not declared is not sent, see [Source].
+// Capabilities are the capabilities that a server declared. A request that needs another one is not sent, see [Requester].
 type Capabilities struct {
-	ProtocolVersion string // what was negotiated, "2025-11-25"
+	ProtocolVersion string // the negotiated one, "2025-11-25"
 
 	Tools, ToolsListChanged         bool
 	Resources, ResourcesListChanged bool
@@ -14,15 +13,15 @@ type Capabilities struct {
 	Tasks                           bool // the extension io.modelcontextprotocol/tasks
 }
 
-// statelessVersion is the first revision of MCP without sessions.
-const statelessVersion = "2026-07-28"
+// StatelessVersion is the first revision of MCP without sessions.
+const StatelessVersion = "2026-07-28"
 
 // Stateless reports whether the server speaks MCP 2026-07-28 or later, which has no sessions, and so
 // neither resources/subscribe nor logging/setLevel.
-func (c Capabilities) Stateless() bool { return c.ProtocolVersion >= statelessVersion }
+func (c Capabilities) Stateless() bool { return c.ProtocolVersion >= StatelessVersion }
 
-// Offers reports whether a server with these capabilities has a method of MCP. Methods that need no
-// capability, and those that are not MCP's, it may have.
+// Offers reports whether a server with these capabilities may have a method. Methods that need no capability, and methods that MCP does
+// not define, may exist.
 func (c Capabilities) Offers(method string) bool {
 	switch method {
 	case "tools/list", "tools/call":

@@ -17,10 +17,10 @@ type Pin [sha256.Size]byte
 
 func (p Pin) String() string { return hex.EncodeToString(p[:]) }
 
-// IsZero reports whether p is no pin.
+// IsZero reports whether p is the zero value, which is not a pin.
 func (p Pin) IsZero() bool { return p == Pin{} }
 
-// ParsePin reads the form that [Pin.String] prints.
+// ParsePin parses the form that [Pin.String] prints.
 func ParsePin(s string) (Pin, error) {
 	var p Pin
 	if n, err := hex.Decode(p[:], []byte(s)); err != nil || n != len(p) || len(s) != 2*len(p) {
@@ -42,15 +42,15 @@ type Definition struct {
 	pin Pin
 }
 
-// ErrDefinition is wrapped by every error of [ParseDefinition].
+// ErrDefinition is wrapped by all errors of [ParseDefinition].
 var ErrDefinition = errors.New("invalid tool definition")
 
-// ParseDefinition reads one element of a tools/list result. It refuses
-// duplicate keys, a missing name and an input schema that is not an object.
+// ParseDefinition parses one element of a tools/list result. Duplicate keys, a missing name and an input schema that is not an object are
+// errors.
 func ParseDefinition(raw json.RawMessage) (Definition, error) {
 	var d Definition
 	text := jsontext.Value(bytes.Clone(raw))
-	// Both refuse duplicate names and invalid UTF-8: what one reader sees, all do.
+	// Duplicate names and invalid UTF-8 are errors, so that all readers see the same.
 	strict := []jsontext.Options{jsontext.AllowDuplicateNames(false), jsontext.AllowInvalidUTF8(false)}
 	if !text.IsValid(strict...) {
 		return d, fmt.Errorf("%w: not JSON in valid UTF-8 without duplicate names", ErrDefinition)
@@ -58,7 +58,7 @@ func ParseDefinition(raw json.RawMessage) (Definition, error) {
 	if err := text.Compact(append(strict, jsontext.PreserveRawStrings(true))...); err != nil {
 		return d, fmt.Errorf("%w: %w", ErrDefinition, err)
 	}
-	// The names of members count to the letter, unlike in encoding/json: what is pinned must be what others read.
+	// Unlike encoding/json, this matches names exactly: other readers must read the pinned members.
 	var members struct {
 		Name         string         `json:"name"`
 		Title        string         `json:"title"`
@@ -101,12 +101,11 @@ func ParseDefinition(raw json.RawMessage) (Definition, error) {
 	return d, nil
 }
 
-// maxToolName bounds the name a server may give a tool, in bytes.
+// maxToolName bounds the name that a server gives a tool, in bytes.
 const maxToolName = 256
 
-// computePin digests all members of a definition but _meta: whatever else an agent gets to read
-// is pinned, also members that we have no name for. The order of object members does not
-// matter, white space does not, numbers count as they are written.
+// computePin digests all members of a definition but _meta, including unknown ones, because agents may read them. The order of members and
+// white space do not matter; numbers count as they are written.
 func computePin(definition jsontext.Value) (Pin, error) {
 	var members map[string]jsontext.Value
 	if err := jsonv2.Unmarshal(definition, &members); err != nil {
@@ -130,15 +129,13 @@ func computePin(definition jsontext.Value) (Pin, error) {
 	return sha256.Sum256(value), nil
 }
 
-// Raw is the definition as the server sent it, white space dropped. It may
-// hold members that Definition has no field for.
+// Raw returns the definition as the server sent it, without white space. It may have members that Definition has no field for.
 func (d Definition) Raw() json.RawMessage { return d.raw }
 
-// Pin is the digest of the definition.
+// Pin returns the digest of the definition.
 func (d Definition) Pin() Pin { return d.pin }
 
-// Hints are a tool's annotations: claims of its server, never trusted to
-// remove friction.
+// Hints are a tool's annotations: claims of its server, which never remove a check.
 type Hints struct {
 	Title           string `json:"title"`
 	ReadOnlyHint    *bool  `json:"readOnlyHint"`
@@ -147,7 +144,7 @@ type Hints struct {
 	OpenWorldHint   *bool  `json:"openWorldHint"`
 }
 
-// Hints reads the annotations; unreadable ones are no hints.
+// Hints reads the annotations. Unreadable ones are no hints.
 func (d Definition) Hints() Hints {
 	var h Hints
 	if len(d.Annotations) > 0 {
@@ -158,11 +155,11 @@ func (d Definition) Hints() Hints {
 	return h
 }
 
-// BindingMember is the member of a definition that says how arguments become an HTTP request. It is Holdpoint's own: pinned like
-// the others, shown to operators, and hidden from agents. Package runtime/httptool/openapi writes it.
+// BindingMember is the member of a definition that says how arguments become an HTTP request. Holdpoint adds it: it is pinned like the
+// others, shown to operators, and hidden from agents. Package runtime/httptool/openapi writes it.
 const BindingMember = "x-holdpoint-http"
 
-// Previewed reports whether the current state of a call's resource can be read before the call changes it, see [Source].
+// Previewed reports whether the current state of a call's resource can be read first, see [Previewer].
 func (d Definition) Previewed() bool {
 	if !bytes.Contains(d.raw, []byte(BindingMember)) {
 		return false

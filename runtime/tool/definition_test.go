@@ -120,7 +120,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// TestSchemasOfTrees: what applies itself to a part of its value ends with the value.
+// TestSchemasOfTrees: a schema that applies itself to a part of its value ends with the value.
 func TestSchemasOfTrees(t *testing.T) {
 	t.Parallel()
 	d, err := tool.ParseDefinition(json.RawMessage(`{"name":"a","inputSchema":{"type":"object","properties":{"sub":{"items":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"n":{"type":"integer"}},
@@ -170,7 +170,7 @@ func TestValidationIsBounded(t *testing.T) {
 	}
 }
 
-// validInput is what is wrong with arguments that can be judged.
+// validInput returns the problems of arguments that can be validated.
 func validInput(t testing.TB, s *tool.Schemas, arguments json.RawMessage) []tool.Problem {
 	t.Helper()
 	problems, err := s.ValidateInput(t.Context(), arguments)
@@ -180,7 +180,7 @@ func validInput(t testing.TB, s *tool.Schemas, arguments json.RawMessage) []tool
 	return problems
 }
 
-// validOutput is what is wrong with a result that can be judged.
+// validOutput returns the problems of a result that can be validated.
 func validOutput(t testing.TB, s *tool.Schemas, structured json.RawMessage) []tool.Problem {
 	t.Helper()
 	problems, err := s.ValidateOutput(t.Context(), structured)

@@ -1,7 +1,5 @@
-// Package tool owns what skill servers offer: tool definitions and their pins
-// (the tables tool_definitions and skill_tools), the cached listings they come
-// from, and [Source], the one seam to the servers. It does not own skills, nor
-// who may use which tool, and it sends no calls itself.
+// Package tool owns tool definitions and their pins (the tables tool_definitions and skill_tools), the cached listings of skill servers,
+// and [Source], the seam to the servers. It does not own skills, nor who may use which tool, and it sends no calls itself.
 package tool
 
 import (
@@ -9,12 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
@@ -26,37 +29,35 @@ var (
 	ErrNoSource = errors.New("transport is not available")
 	// ErrSuperseded: the skill was changed or deleted while its tools were listed.
 	ErrSuperseded = errors.New("skill was changed meanwhile")
-	// ErrNotCurrent: what is to be accepted is not what the server offers now.
+	// ErrNotCurrent: the server no longer offers this definition.
 	ErrNotCurrent = errors.New("definition is not the current one")
 )
 
-// DiscoveryConfig is what a [Discovery] needs.
+// DiscoveryConfig configures a [Discovery].
 type DiscoveryConfig struct {
 	Pool    *pgxpool.Pool
 	Sources map[Transport]Source
-	// Listed records how a listing of a skill went, in the transaction that
-	// stores what was found, and locks the skill until it ends. It
-	// reports whether this is the skill's first success, or how else
-	// the listing stands. The owner of skills provides it.
+	// Listed records the outcome of a listing in the transaction that stores its tools, and locks the skill until the transaction ends. It
+	// returns the standing of the listing. The owner of skills provides it.
 	Listed func(ctx context.Context, tx pgx.Tx, attempt Attempt) (Standing, error)
 	Logger *slog.Logger
-	Now    func() time.Time // times what is remembered, and how long listings take
-	// DefaultTTL of a listing whose server gives none. Zero: 5 minutes.
+	Now    func() time.Time // the clock of caches and durations
+	// DefaultTTL is the time to live of a listing whose server sets none. Zero: 5 minutes.
 	DefaultTTL time.Duration
-	// FailureTTL: how long a failed listing is not tried again. Zero: 10 s.
+	// FailureTTL is how long a failed listing is not tried again. Zero: 10 s.
 	FailureTTL time.Duration
-	// ListTimeout bounds a listing, whatever its source does. Zero: 60 s.
+	// ListTimeout bounds a listing. Zero: 60 s.
 	ListTimeout time.Duration
 }
 
-// Attempt is one listing of a skill, ended.
+// Attempt is a listing of a skill that has ended.
 type Attempt struct {
 	SkillID  uuid.UUID
 	Revision int64     // of the skill, when it was listed
 	Began    time.Time // by the database's clock
 	Failure  *Failure  // nil: it succeeded
-	Tools    int       // that were listed
-	Skipped  []Skipped // that were left out
+	Tools    int       // number of listed tools
+	Skipped  []Skipped // tools that were left out
 	Took     time.Duration
 
 	Generation int // see [Listing]
@@ -65,7 +66,7 @@ type Attempt struct {
 // Succeeded reports whether the server listed its tools.
 func (a Attempt) Succeeded() bool { return a.Failure == nil }
 
-// Standing is what a listing counts for.
+// Standing says how a listing counts.
 type Standing int
 
 // The standings of a listing.
@@ -73,7 +74,7 @@ const (
 	Superseded Standing = iota // the skill was changed or deleted meanwhile
 	Outdated                   // a newer version of Holdpoint has listed the skill before
 	Overtaken                  // a listing that began later was recorded before this one
-	First                      // the first that succeeded since the skill was registered
+	First                      // the first success since the skill was registered
 	Later                      // any other
 )
 
@@ -87,7 +88,7 @@ const (
 	maxPinEntries = 50_000   // pins of tools kept in memory
 )
 
-// Discovery knows what skill servers offer. It is safe for concurrent use.
+// Discovery lists the tools of skill servers, and caches listings, pins and definitions. It is safe for concurrent use.
 type Discovery struct {
 	pool    *pgxpool.Pool
 	sources map[Transport]Source
@@ -104,10 +105,10 @@ type Discovery struct {
 type listingKey struct {
 	skillID   uuid.UUID
 	revision  int64
-	principal uuid.UUID // of a skill to which each person has a connection of their own
+	principal uuid.UUID // of a skill with a connection for each person
 }
 
-// listed is how a listing went.
+// listed is the outcome of a listing.
 type listed struct {
 	listing Listing
 	failure *Failure
@@ -130,8 +131,8 @@ func NewDiscovery(cfg DiscoveryConfig) (*Discovery, error) {
 	return &Discovery{
 		pool: cfg.Pool, sources: cfg.Sources, listed: cfg.Listed, log: cfg.Logger, now: cfg.Now, timeout: cfg.ListTimeout,
 		listings: registry.NewMemory[listingKey](registry.Config[listed]{
-			Now: cfg.Now, LoadTimeout: cfg.ListTimeout + 10*time.Second, Size: listed.size, MaxSize: maxPinBytes,
-			TTLOf: func(l listed) time.Duration { return l.ttl(cfg.DefaultTTL, cfg.FailureTTL) },
+			Now: cfg.Now, LoadTimeout: cfg.ListTimeout + 10*time.Second, Size: listed.countBytes, MaxSize: maxPinBytes,
+			TTLOf: func(l listed) time.Duration { return l.chooseTTL(cfg.DefaultTTL, cfg.FailureTTL) },
 		}),
 		statuses: registry.NewMemory[uuid.UUID](registry.Config[map[string]PinStatus]{
 			Now: cfg.Now, TTL: registry.SafetyNet, MaxSize: maxPinEntries,
@@ -152,27 +153,24 @@ func (d *Discovery) Source(transport Transport) (Source, error) {
 	return source, nil
 }
 
-// ListChanged forgets the listings of a skill: its server said that its tools
-// changed. The next List asks it.
+// ListChanged drops the cached listings of a skill whose server announced other tools, or that a person connected or disconnected. The next
+// List asks the server.
 func (d *Discovery) ListChanged(skillID uuid.UUID) {
 	d.listings.DropIf(func(key listingKey) bool { return key.skillID == skillID })
 }
 
-// Reconnected forgets the listings of a skill: somebody connected it, or its connection is gone.
-func (d *Discovery) Reconnected(skillID uuid.UUID) { d.ListChanged(skillID) }
-
-// Invalidate drops what is remembered of pins. It is called on every notice of
-// [registry.Channel]. Listings and definitions stay: they do not depend on the registry.
+// Invalidate drops the cached pins. It is called on each notification of [registry.Channel]. Listings and definitions stay, because they
+// do not depend on the registry.
 func (d *Discovery) Invalidate() { d.statuses.Drop() }
 
-// Close ends the listings under way and waits for them.
+// Close ends running listings and waits for them.
 func (d *Discovery) Close() {
 	d.listings.Close()
 	d.statuses.Close()
 	d.definitions.Close()
 }
 
-func (l listed) size() int {
+func (l listed) countBytes() int {
 	n := 1
 	for _, tool := range l.listing.Tools {
 		n += len(tool.raw)
@@ -180,9 +178,9 @@ func (l listed) size() int {
 	return n
 }
 
-// ttl is how long it is remembered. What is current for a shorter time is remembered
-// all the same: that the server could be listed is worth knowing.
-func (l listed) ttl(byDefault, afterFailure time.Duration) time.Duration {
+// chooseTTL returns how long the outcome is cached. A listing with a shorter time to live is still cached for recheckAge: that the server
+// could be listed is worth knowing.
+func (l listed) chooseTTL(byDefault, afterFailure time.Duration) time.Duration {
 	switch {
 	case l.failure != nil:
 		return afterFailure
@@ -192,7 +190,165 @@ func (l listed) ttl(byDefault, afterFailure time.Duration) time.Duration {
 	return min(max(*l.listing.TTL, recheckAge), maxTTL)
 }
 
-// current reports whether the server is content that a listing of this age is used.
-func (l listed) current(age time.Duration) bool {
+// isCurrent reports whether the server allows the use of a listing of this age.
+func (l listed) isCurrent(age time.Duration) bool {
 	return l.listing.TTL == nil || age < *l.listing.TTL
+}
+
+// List returns the tools of a skill's server. It uses the cache while the listing is fresh. Otherwise it asks the server and stores the
+// answer. A server that failed a moment ago is not asked again; its failure is returned. Errors are a *[Failure], [ErrSuperseded] if the
+// skill changed meanwhile, or the database's.
+func (d *Discovery) List(ctx context.Context, server Server, trustNewTools bool) (Listing, error) {
+	l, err := d.listings.GetIf(ctx, newListingKey(server), listed.isCurrent, d.newLoader(server, trustNewTools))
+	return l.unpackListing(server, err)
+}
+
+// Fresh reports whether a successful listing is cached, even one that List would not use. If nothing is cached, not even a failure, it
+// starts a listing in the background.
+func (d *Discovery) Fresh(ctx context.Context, server Server, trustNewTools bool) bool {
+	if l, ok := d.listings.Peek(newListingKey(server)); ok {
+		return l.failure == nil
+	}
+	d.listings.Start(ctx, newListingKey(server), d.newLoader(server, trustNewTools))
+	return false
+}
+
+// Recheck returns a tool's pins from the database, for the check at dispatch. First it lists the tools again, unless a listing succeeded
+// less than a minute, and less than its own time to live, ago. Errors are those of List.
+func (d *Discovery) Recheck(ctx context.Context, server Server, trustNewTools bool, toolName string) (PinStatus, error) {
+	young := func(l listed, age time.Duration) bool {
+		return l.failure == nil && age < recheckAge && l.isCurrent(age)
+	}
+	l, err := d.listings.GetIf(ctx, newListingKey(server), young, d.newLoader(server, trustNewTools))
+	listing, err := l.unpackListing(server, err)
+	if err != nil {
+		return PinStatus{}, err
+	}
+	pins, err := readPins(ctx, d.pool, server.SkillID)
+	if err != nil {
+		return PinStatus{}, err
+	}
+	status := pins[toolName]
+	if server.PerUser { // other people may be offered other tools
+		status.Known = slices.ContainsFunc(listing.Tools, func(t Definition) bool { return t.Name == toolName })
+	}
+	return status, nil
+}
+
+func newListingKey(server Server) listingKey {
+	key := listingKey{skillID: server.SkillID, revision: server.Revision}
+	if server.PerUser {
+		key.principal = server.Principal
+	}
+	return key
+}
+
+func (l listed) unpackListing(server Server, err error) (Listing, error) {
+	switch {
+	case err != nil:
+		return Listing{}, fmt.Errorf("list tools of %s: %w", server.Skill, err)
+	case l.failure != nil:
+		return Listing{}, fmt.Errorf("list tools of %s: %w", server.Skill, l.failure)
+	}
+	return l.listing, nil
+}
+
+func (d *Discovery) newLoader(server Server, trustNewTools bool) func(context.Context) (listed, error) {
+	return func(ctx context.Context) (listed, error) { return d.refreshListing(ctx, server, trustNewTools) }
+}
+
+// refreshListing asks the server, records the answer and logs it. No transaction is open while the server works.
+func (d *Discovery) refreshListing(ctx context.Context, server Server, trustNewTools bool) (listed, error) {
+	attempt := Attempt{SkillID: server.SkillID, Revision: server.Revision}
+	if err := d.pool.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&attempt.Began); err != nil {
+		return listed{}, err
+	}
+	var listing Listing
+	asked := d.now()
+	listing, attempt.Failure = d.listServer(ctx, server)
+	attempt.Tools, attempt.Skipped, attempt.Took = len(listing.Tools), listing.Skipped, d.now().Sub(asked)
+	attempt.Generation = listing.Generation
+	var changes []change
+	err := postgres.InTx(ctx, d.pool, func(tx pgx.Tx) (err error) {
+		changes, err = d.recordListing(ctx, tx, attempt, listing.Tools, server.PerUser, trustNewTools)
+		return err
+	})
+	if err != nil {
+		return listed{}, err
+	}
+	if len(changes) > 0 {
+		d.Invalidate()
+	}
+	log := d.log.With("skill", server.Skill, "skill_id", server.SkillID)
+	if failure := attempt.Failure; failure != nil {
+		log.WarnContext(ctx, "skill could not be listed", "kind", failure.Kind, "error", failure.Message, "cause", failure.Err)
+	}
+	for _, skipped := range listing.Skipped {
+		log.WarnContext(ctx, "tool was left out", "tool", skipped.Name, "reason", skipped.Reason)
+	}
+	if len(changes) > 0 {
+		counts := map[audit.Action]int{}
+		for _, c := range changes {
+			counts[c.action]++
+		}
+		log.InfoContext(ctx, "tools of a skill changed", "tools", len(listing.Tools), "accepted", counts[audit.ToolsAccepted],
+			"added", counts[audit.ToolAdded], "changed", counts[audit.ToolChanged], "removed", counts[audit.ToolRemoved])
+	}
+	return listed{listing, attempt.Failure}, nil
+}
+
+// listServer lists the tools and leaves out those that cannot be used.
+func (d *Discovery) listServer(ctx context.Context, server Server) (Listing, *Failure) {
+	source, err := d.Source(server.Transport)
+	if err != nil {
+		return Listing{}, &Failure{Kind: TransportFailure, Effect: EffectNone, Message: err.Error(), Err: err}
+	}
+	// The rest of the context's time is for storing the answer.
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	listing, err := source.List(ctx, server)
+	var failure *Failure
+	switch {
+	case errors.As(err, &failure):
+		return Listing{}, failure
+	case err != nil:
+		return Listing{}, &Failure{Kind: TransportFailure, Effect: EffectNone, Message: "tools/list: " + err.Error(), Err: err}
+	}
+	if listing.Tools, listing.Skipped, err = filterUsable(ctx, listing.Tools, listing.Skipped); err != nil {
+		return Listing{}, &Failure{Kind: ProtocolFailure, Effect: EffectNone, Message: "tools/list: its schemas take too long to compile", Err: err}
+	}
+	return listing, nil
+}
+
+// filterUsable leaves out duplicate names, names with control characters, unusable schemas, and definitions that ParseDefinition did not
+// make. Its error is that of ctx.
+func filterUsable(ctx context.Context, tools []Definition, skipped []Skipped) ([]Definition, []Skipped, error) {
+	seen := make(map[string]bool, len(tools))
+	kept := make([]Definition, 0, len(tools))
+	skipped = slices.Clone(skipped)
+	for _, tool := range tools {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		reason := ""
+		switch {
+		case tool.pin.IsZero():
+			reason = "its definition was not parsed"
+		case strings.ContainsFunc(tool.Name, unicode.IsControl):
+			reason = "its name has control characters"
+		case seen[tool.Name]:
+			reason = "another tool has the same name"
+		default:
+			if _, err := CompileSchemas(tool); err != nil {
+				reason = err.Error()
+			}
+		}
+		seen[tool.Name] = true
+		if reason != "" {
+			skipped = append(skipped, Skipped{tool.Name, reason})
+			continue
+		}
+		kept = append(kept, tool)
+	}
+	return kept, skipped, nil
 }

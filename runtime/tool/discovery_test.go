@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// asked lists and tells how often the server has been asked so far.
+// asked lists the tools, and returns how often the server has been asked so far.
 func (w *world) asked() int32 {
 	w.t.Helper()
 	_, err := w.discovery.List(w.t.Context(), w.skill, false)
@@ -46,11 +46,11 @@ func TestListingIsFreshForAWhile(t *testing.T) {
 			w.source.ttl = tc.ttl
 			w.source.fail(tc.err)
 			w.asked()
-			w.clock.forward(tc.fresh - time.Nanosecond)
+			w.clock.Forward(tc.fresh - time.Nanosecond)
 			if n := w.asked(); n != 1 {
 				t.Errorf("asked %d times while the listing was fresh", n)
 			}
-			w.clock.forward(time.Nanosecond)
+			w.clock.Forward(time.Nanosecond)
 			if n := w.asked(); n != 2 {
 				t.Errorf("asked %d times when it no longer was", n)
 			}
@@ -58,7 +58,7 @@ func TestListingIsFreshForAWhile(t *testing.T) {
 	}
 }
 
-// A listing with a time to live of zero is for those who wait for it, and for nobody else.
+// A listing with a time to live of zero goes to the callers that wait for it, and to no others.
 func TestListingThatIsOutOfDateAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -167,11 +167,11 @@ func TestRecheck(t *testing.T) {
 	w.source.offer(read1)
 	w.asked()
 	w.source.offer(read2)
-	w.clock.forward(59 * time.Second)
+	w.clock.Forward(59 * time.Second)
 	if s, err := recheck("read"); err != nil || !s.IsAccepted() || w.source.lists.Load() != 1 {
 		t.Errorf("within a minute: %+v, %v", s, err)
 	}
-	w.clock.forward(time.Second)
+	w.clock.Forward(time.Second)
 	if s, err := recheck("read"); err != nil || s.IsAccepted() || s.Current != pin(t, read2) {
 		t.Errorf("after a minute: %+v, %v", s, err)
 	}
@@ -183,7 +183,7 @@ func TestRecheck(t *testing.T) {
 	}
 	// A remembered failure does not stop a call whose server is back.
 	w.source.fail(&tool.Failure{Kind: tool.TransportFailure, Message: "down"})
-	w.clock.forward(time.Minute)
+	w.clock.Forward(time.Minute)
 	if _, err := recheck("read"); err == nil {
 		t.Error("the server is down, and the check passed")
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxEvidence bounds what of an unacceptable answer is kept as evidence.
+// MaxEvidence bounds how much of an unacceptable answer is kept, in bytes.
 const MaxEvidence = 64 << 10
 
-// BrokeOff is the failure of a request that got no answer.
+// BrokeOff returns the failure of a request without an answer.
 func BrokeOff(effect Effect, err error, format string, args ...any) *Failure {
 	return &Failure{Kind: TransportFailure, Effect: effect, Message: fmt.Sprintf(format, args...), Err: err}
 }
 
-// Ended is the failure of a request whose context ended before its answer came.
+// Ended returns the failure of a request whose context ended before the answer.
 func Ended(ctx context.Context, effect Effect, what string) *Failure {
 	err := context.Cause(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -27,9 +27,8 @@ func Ended(ctx context.Context, effect Effect, what string) *Failure {
 	return BrokeOff(effect, err, "%s: stopped before an answer came", what)
 }
 
-// Evidence makes valid JSON, of bounded size, of an answer that may be none:
-// JSON that is small enough stays as it is, all else becomes a JSON string that
-// holds its beginning.
+// Evidence returns an answer as valid JSON of bounded size. Small valid JSON stays as it is; all else becomes a JSON string with its
+// beginning.
 func Evidence(raw []byte) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
@@ -40,13 +39,13 @@ func Evidence(raw []byte) json.RawMessage {
 	return Quote(WholeCharacters(raw[:min(len(raw), MaxEvidence)]))
 }
 
-// Quote is a text as a string of JSON; what is not UTF-8 in it is replaced.
+// Quote returns a text as a JSON string. Invalid UTF-8 is replaced.
 func Quote[T string | []byte](text T) json.RawMessage {
-	quoted, _ := jsontext.AppendQuote(nil, text) // its error is that something was replaced
+	quoted, _ := jsontext.AppendQuote(nil, text) // its error says that something was replaced
 	return json.RawMessage(quoted)
 }
 
-// WholeCharacters is a beginning of a text in UTF-8 that was cut anywhere, without the character that was cut.
+// WholeCharacters removes the incomplete last character of a UTF-8 text that was cut anywhere.
 func WholeCharacters(text []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
 		if utf8.RuneStart(text[len(text)-i]) {

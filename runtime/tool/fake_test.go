@@ -2,10 +2,7 @@ package tool_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"log/slog"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,23 +13,17 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
-	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/internal/postgrestest"
-	"github.com/holdpoint/holdpoint/internal/secret"
+	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/runtimetest"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var check = worldtest.Check
 
-// server is a skill server of which tests say what it offers.
+// server is a skill server whose tools a test sets.
 type server struct {
 	mu    sync.Mutex
 	tools []string
@@ -41,7 +32,7 @@ type server struct {
 	lists atomic.Int32
 	// generation is of the listings; see [tool.Listing].
 	generation int
-	// gate, when set, holds every listing, which tells entered, until it is closed.
+	// gate, if set, holds every listing until it is closed. A listing that waits sends on entered.
 	gate, entered chan struct{}
 }
 
@@ -78,15 +69,9 @@ func (s *server) List(ctx context.Context, _ tool.Server) (tool.Listing, error) 
 	if err != nil {
 		return tool.Listing{}, err
 	}
-	listing := tool.Listing{TTL: ttl, Generation: s.generation}
-	for _, text := range tools {
-		d, err := tool.ParseDefinition([]byte(text))
-		if err != nil {
-			return listing, err
-		}
-		listing.Tools = append(listing.Tools, d)
-	}
-	return listing, nil
+	listing, err := runtimetest.ParseTools(tools...)
+	listing.TTL, listing.Generation = ttl, s.generation
+	return listing, err
 }
 
 func (*server) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result, error) {
@@ -94,23 +79,7 @@ func (*server) Call(context.Context, tool.Server, tool.CallRequest) (tool.Result
 }
 func (*server) Probe(context.Context, tool.Server, func(tool.Step)) error { return nil }
 func (*server) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
-func (*server) Outgoing(tool.Server, tool.CallRequest) (*tool.Outgoing, error) {
-	return nil, nil
-}
-
-func (*server) Before(context.Context, tool.Server, tool.CallRequest) (*tool.State, error) {
-	return nil, nil
-}
-
-func (*server) Forget(uuid.UUID) {}
-
-func (*server) Request(context.Context, tool.Server, tool.Request) (json.RawMessage, error) {
-	return nil, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "not offered"}
-}
-
-func (*server) Capabilities(context.Context, tool.Server) (tool.Capabilities, error) {
-	return tool.Capabilities{ProtocolVersion: "2025-11-25", Tools: true}, nil
-}
+func (*server) Forget(uuid.UUID)                                          {}
 
 // definition is a tool with a description.
 func definition(name, description string) string {
@@ -124,47 +93,25 @@ func pin(t *testing.T, text string) tool.Pin {
 	return d.Pin()
 }
 
-// clock is moved by hand.
-type clock struct{ at atomic.Int64 }
-
-func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
-func (c *clock) forward(d time.Duration) { c.at.Add(int64(d)) }
-
 // process is one process with a registry that holds the skill "files".
 type process struct {
 	t         *testing.T
-	clock     *clock
+	clock     *worldtest.Clock
 	discovery *tool.Discovery
 	agents    *agent.Service
 }
 
-func newProcess(t *testing.T, db *postgres.DB, source tool.Source) *process {
+func newProcess(t *testing.T, db *worldtest.DB, source tool.Source) *process {
 	t.Helper()
-	p := &process{t: t, clock: &clock{}}
-	log := slog.New(slog.DiscardHandler)
-	var err error
-	p.discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: db.Pool(), Sources: map[tool.Transport]tool.Source{tool.HTTP: source},
-		Listed: agent.RecordListing, Logger: log, Now: p.clock.now,
-	})
-	check(t, err)
-	box, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
-	check(t, err)
-	p.agents, err = agent.New(agent.Config{
-		Pool: db.Pool(), Discovery: p.discovery, Box: box, Logger: log, Now: p.clock.now,
-	})
-	check(t, err)
-	t.Cleanup(func() {
-		p.agents.Close()
-		p.discovery.Close()
-	})
-	return p
+	clock := &worldtest.Clock{}
+	r := runtimetest.NewRegistry(t, runtimetest.Config{DB: db, Sources: map[tool.Transport]tool.Source{tool.HTTP: source}, Now: clock.Now})
+	return &process{t, clock, r.Discovery, r.Agents}
 }
 
 // world is a process, its database and the skill's server.
 type world struct {
 	*process
-	db     *postgres.DB
+	db     *worldtest.DB
 	source *server
 	skill  tool.Server
 }
@@ -176,7 +123,7 @@ func newWorld(t *testing.T) *world {
 
 func worldWith(t *testing.T, source *server) *world {
 	t.Helper()
-	w := &world{db: postgrestest.New(t), source: source}
+	w := &world{db: worldtest.NewDB(t), source: source}
 	w.process = newProcess(t, w.db, w.source)
 	skill, err := w.agents.CreateSkill(t.Context(), audit.System(),
 		agent.SkillSpec{Name: "files", Transport: tool.HTTP, URL: "http://127.0.0.1:1/mcp"})
@@ -208,7 +155,7 @@ func (w *world) actions() []string {
 	check(w.t, err)
 	var actions []string
 	for i := len(events) - 2; i >= 0; i-- {
-		action := events[i].Action
+		action := string(events[i].Action)
 		if name, ok := events[i].Data["tool"].(string); ok {
 			action += " " + name
 		}

@@ -10,11 +10,10 @@ import (
 const (
 	// MaxExposedName bounds the names that agents see.
 	MaxExposedName = 64
-	// AwaitName is the synthetic tool that fetches the outcome of a call. No
-	// skill's tool may have this name.
+	// AwaitName is the tool of Holdpoint that fetches the outcome of a call. No skill's tool may have this name.
 	AwaitName = "holdpoint_await"
 
-	// NameRule says in words what [ValidName] takes.
+	// NameRule is the rule of [ValidName] in words.
 	NameRule = "must be 1 to 63 of a-z, 0-9, _ and -, begin with a letter or digit, not end in _, and have no two _ in a row"
 
 	maxName    = 63
@@ -24,15 +23,14 @@ const (
 
 var nameForm = regexp.MustCompile(`^[a-z0-9](_?[a-z0-9-])*$`)
 
-// ValidName reports whether a skill, or an agent, may have this name. It also keeps exposed names apart: __ ends the prefix, always.
+// ValidName reports whether a skill or an agent may have this name. It also keeps exposed names unambiguous: the first __ always ends the
+// prefix.
 func ValidName(name string) bool { return len(name) <= maxName && nameForm.MatchString(name) }
 
-// ExposedName is the name by which an agent sees a skill's tool: prefix__tool,
-// or the tool's own name when the prefix is empty. It has at most
-// [MaxExposedName] characters of [A-Za-z0-9_-] and depends on nothing but its arguments. A name
-// that had to be cut, or had other characters, ends in a hash of the whole, so that
-// two tools of one prefix hardly ever get the same name; a server that tries to
-// make it happen can do so only among its own tools.
+// ExposedName returns the name by which an agent sees a skill's tool: prefix__tool, or the tool's own name if the prefix is empty. It has
+// at most [MaxExposedName] characters of [A-Za-z0-9_-] and depends only on its arguments. A name that was cut or had other characters ends
+// in a hash of the whole, so that two tools of one prefix rarely get the same name. A hostile server can only cause collisions among its
+// own tools.
 func ExposedName(prefix, toolName string) string {
 	name := toolName
 	if prefix != "" {

@@ -12,113 +12,112 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
-// PinStatus is where one tool of a skill stands.
+// PinStatus has the pins of one tool of a skill.
 type PinStatus struct {
 	Current  Pin  // the definition that the server offered last
-	Accepted Pin  // the one that was accepted; zero: none ever was
-	Refused  Pin  // the one that an operator refused; zero: none
+	Accepted Pin  // the accepted definition; zero: none
+	Refused  Pin  // the refused definition; zero: none
 	Known    bool // the server offers the tool now
 
 	Changed time.Time // when the server began to offer Current
 }
 
-// IsRefused reports whether an operator refused the definition that the server offers: no call of it is sent.
+// IsRefused reports whether an operator refused the current definition: no call of it is sent.
 func (s PinStatus) IsRefused() bool { return s.Known && s.Current == s.Refused }
 
-// IsAccepted reports whether the tool is offered as it was accepted.
+// IsAccepted reports whether the current definition is the accepted one.
 func (s PinStatus) IsAccepted() bool { return s.Known && s.Current == s.Accepted }
 
-// change is what a listing found about one tool.
+// change is a difference that a listing found in one tool.
 type change struct {
+	// action is ToolsAccepted (in the first listing, or new and trusted), ToolAdded (new or offered again, and not accepted), ToolChanged,
+	// ToolRestored (the accepted definition again) or ToolRemoved.
+	action        audit.Action
 	name          string
 	from, current Pin
 }
 
-// changes are what a listing found that was not known before.
-type changes struct {
-	accepted []change // of the first listing, or new and trusted
-	added    []change // new, or offered again, and not accepted
-	changed  []change
-	restored []change // again as it was accepted
-	removed  []change
-}
-
-func (c changes) empty() bool {
-	return len(c.accepted)+len(c.added)+len(c.changed)+len(c.restored)+len(c.removed) == 0
-}
-
-// compare tells what a listing changes in the pins of a skill. What one person is not offered (partial) may be
-// offered to others.
-func compare(known map[string]PinStatus, tools []Definition, partial, acceptNew bool) changes {
-	var c changes
+// compareListing returns the differences between a listing and the pins of a skill. In a partial listing, of one person, tools of other
+// people may be missing.
+func compareListing(known map[string]PinStatus, tools []Definition, partial, acceptNew bool) []change {
+	var changes []change
 	offered := make(map[string]bool, len(tools))
 	for _, tool := range tools {
 		offered[tool.Name] = true
 		was := known[tool.Name]
-		found := change{tool.Name, was.Current, tool.pin}
+		found := change{audit.ToolAdded, tool.Name, was.Current, tool.pin}
 		switch {
 		case was.Accepted.IsZero() && acceptNew && was.Refused != tool.pin:
-			c.accepted = append(c.accepted, found)
+			found.action = audit.ToolsAccepted
 		case was.Known && was.Current == tool.pin:
+			continue
 		case was.Accepted == tool.pin:
-			c.restored = append(c.restored, found)
+			found.action = audit.ToolRestored
 		case was.Known:
-			c.changed = append(c.changed, found)
-		default:
-			c.added = append(c.added, found)
+			found.action = audit.ToolChanged
 		}
+		changes = append(changes, found)
 	}
 	if partial {
-		return c
+		return changes
 	}
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if was := known[name]; was.Known && !offered[name] {
-			c.removed = append(c.removed, change{name, was.Current, Pin{}})
+			changes = append(changes, change{audit.ToolRemoved, name, was.Current, Pin{}})
 		}
 	}
-	return c
+	return changes
 }
 
-// record stores how a listing went. The definitions of a successful one are stored
-// in any case; the pins move only if no later listing was recorded.
-func (d *Discovery) record(ctx context.Context, tx pgx.Tx, attempt Attempt, tools []Definition, partial, trustNewTools bool) (changes, error) {
+// recordListing stores the outcome of a listing. It stores the definitions of every success, and changes pins only if no later listing was
+// recorded.
+func (d *Discovery) recordListing(ctx context.Context, tx pgx.Tx, attempt Attempt, tools []Definition, partial, trustNewTools bool) ([]change, error) {
 	standing, err := d.listed(ctx, tx, attempt)
 	if err != nil {
-		return changes{}, err
+		return nil, err
 	}
 	if standing == Superseded {
-		return changes{}, ErrSuperseded
+		return nil, ErrSuperseded
 	}
 	if !attempt.Succeeded() {
-		return changes{}, nil
+		return nil, nil
 	}
 	known, err := readPins(ctx, tx, attempt.SkillID)
 	if err != nil {
-		return changes{}, err
+		return nil, err
 	}
-	if err := storeDefinitions(ctx, tx, known, tools); err != nil {
-		return changes{}, err
+	var news []Definition
+	for _, tool := range tools {
+		if known[tool.Name].Current != tool.pin {
+			news = append(news, tool)
+		}
+	}
+	if len(news) > 0 {
+		if err := StoreDefinitions(ctx, tx, news); err != nil {
+			return nil, err
+		}
 	}
 	if standing == Outdated || standing == Overtaken && !partial {
-		return changes{}, nil
+		return nil, nil
 	}
-	c := compare(known, tools, partial, standing == First || trustNewTools)
-	if c.empty() {
-		return c, nil
+	changes := compareListing(known, tools, partial, standing == First || trustNewTools)
+	if len(changes) == 0 {
+		return nil, nil
 	}
-	if err := storePins(ctx, tx, attempt.SkillID, c); err != nil {
-		return changes{}, err
+	if err := storePins(ctx, tx, attempt.SkillID, changes); err != nil {
+		return nil, err
 	}
-	if err := audit.Write(ctx, tx, c.events(attempt.SkillID)...); err != nil {
-		return changes{}, err
+	if err := audit.Write(ctx, tx, auditEvents(attempt.SkillID, changes)...); err != nil {
+		return nil, err
 	}
-	return c, registry.Notify(ctx, tx)
+	return changes, registry.Notify(ctx, tx)
 }
 
-func readPins(ctx context.Context, db querier, skillID uuid.UUID) (map[string]PinStatus, error) {
+func readPins(ctx context.Context, db postgres.Querier, skillID uuid.UUID) (map[string]PinStatus, error) {
 	records, err := readRecords(ctx, db, skillID)
 	if err != nil {
 		return nil, err
@@ -130,34 +129,8 @@ func readPins(ctx context.Context, db querier, skillID uuid.UUID) (map[string]Pi
 	return pins, nil
 }
 
-// storedPin takes a pin as it is stored; null is the zero one.
-func storedPin(stored []byte) (Pin, error) {
-	if stored == nil {
-		return Pin{}, nil
-	}
-	if len(stored) != len(Pin{}) {
-		return Pin{}, fmt.Errorf("pin of %d bytes", len(stored))
-	}
-	return Pin(stored), nil
-}
-
-// storeDefinitions stores those that are not current already. They are sorted, so that
-// two transactions never wait for each other.
-func storeDefinitions(ctx context.Context, tx pgx.Tx, known map[string]PinStatus, tools []Definition) error {
-	var news []Definition
-	for _, tool := range tools {
-		if known[tool.Name].Current != tool.pin {
-			news = append(news, tool)
-		}
-	}
-	if len(news) == 0 {
-		return nil
-	}
-	return StoreDefinitions(ctx, tx, news)
-}
-
-// StoreDefinitions stores those that are not stored yet, so that their pins find them. Those that a skill's server lists are stored
-// by themselves.
+// StoreDefinitions stores definitions that are not stored yet. It sorts them, so that two transactions never wait for each other. Listings
+// store their definitions themselves.
 func StoreDefinitions(ctx context.Context, tx pgx.Tx, news []Definition) error {
 	slices.SortFunc(news, func(a, b Definition) int { return slices.Compare(a.pin[:], b.pin[:]) })
 	pins, texts := make([][]byte, len(news)), make([]string, len(news))
@@ -173,19 +146,18 @@ func StoreDefinitions(ctx context.Context, tx pgx.Tx, news []Definition) error {
 	return nil
 }
 
-func storePins(ctx context.Context, tx pgx.Tx, skillID uuid.UUID, c changes) error {
-	var names []string
+func storePins(ctx context.Context, tx pgx.Tx, skillID uuid.UUID, changes []change) error {
+	var names, gone []string
 	var pins [][]byte
 	var accepted []bool
-	add := func(list []change, accept bool) {
-		for i := range list {
-			names, pins, accepted = append(names, list[i].name), append(pins, list[i].current[:]), append(accepted, accept)
+	for i := range changes {
+		c := &changes[i]
+		if c.action == audit.ToolRemoved {
+			gone = append(gone, c.name)
+			continue
 		}
+		names, pins, accepted = append(names, c.name), append(pins, c.current[:]), append(accepted, c.action == audit.ToolsAccepted)
 	}
-	add(c.accepted, true)
-	add(c.added, false)
-	add(c.changed, false)
-	add(c.restored, false)
 	_, err := tx.Exec(ctx, `INSERT INTO skill_tools AS t (skill_id, name, current_pin, accepted_pin)
 		SELECT $1, name, pin, CASE WHEN accept THEN pin END
 		FROM unnest($2::text[], $3::bytea[], $4::boolean[]) AS n(name, pin, accept)
@@ -196,10 +168,6 @@ func storePins(ctx context.Context, tx pgx.Tx, skillID uuid.UUID, c changes) err
 	if err != nil {
 		return fmt.Errorf("store pins of skill %s: %w", skillID, err)
 	}
-	gone := make([]string, len(c.removed))
-	for i := range c.removed {
-		gone[i] = c.removed[i].name
-	}
 	_, err = tx.Exec(ctx, `UPDATE skill_tools SET removed_at = holdpoint_now()
 		WHERE skill_id = $1 AND name = ANY($2)`, skillID, gone)
 	if err != nil {
@@ -208,36 +176,94 @@ func storePins(ctx context.Context, tx pgx.Tx, skillID uuid.UUID, c changes) err
 	return nil
 }
 
-// events tell the changes: what was accepted in one event, everything that
-// somebody may have to look at in one each.
-func (c changes) events(skillID uuid.UUID) []audit.Event {
+// auditEvents returns the events of the changes: one for all accepted tools, and one for each change that an operator may have to look at.
+func auditEvents(skillID uuid.UUID, changes []change) []audit.Event {
 	var events []audit.Event
-	add := func(action string, data map[string]any) {
+	add := func(action audit.Action, data map[string]any) {
 		events = append(events, audit.Event{Actor: audit.System(), Action: action, Subject: skillID, Data: data})
 	}
-	if len(c.accepted) > 0 {
-		pins := make(map[string]string, len(c.accepted))
-		for _, found := range c.accepted {
-			pins[found.name] = found.current.String()
+	accepted := map[string]string{}
+	for _, c := range changes {
+		if c.action == audit.ToolsAccepted {
+			accepted[c.name] = c.current.String()
+			continue
 		}
-		add("tools.accepted", map[string]any{"tools": pins})
-	}
-	each := func(action string, list []change) {
-		for _, found := range list {
-			data := map[string]any{"tool": found.name}
-			if !found.from.IsZero() {
-				data["from"] = found.from.String()
-			}
-			if !found.current.IsZero() {
-				data["pin"] = found.current.String()
-			}
-			add(action, data)
+		data := map[string]any{"tool": c.name}
+		if !c.from.IsZero() {
+			data["from"] = c.from.String()
 		}
+		if !c.current.IsZero() {
+			data["pin"] = c.current.String()
+		}
+		add(c.action, data)
 	}
-	each("tool.added", c.added)
-	each("tool.changed", c.changed)
-	each("tool.restored", c.restored)
-	each("tool.removed", c.removed)
+	if len(accepted) > 0 {
+		add(audit.ToolsAccepted, map[string]any{"tools": accepted})
+	}
 	slices.SortStableFunc(events, func(a, b audit.Event) int { return cmp.Compare(a.Action, b.Action) })
 	return events
+}
+
+// Accept accepts a tool's current definition, and revokes its refusal. The pin is the one that the operator saw: Accept returns
+// [ErrNotCurrent] if the server offers another definition now, and [ErrNotFound] if there is no such tool. Accepting twice changes
+// nothing. After the commit the caller calls [Discovery.Invalidate].
+func (d *Discovery) Accept(ctx context.Context, tx pgx.Tx, skillID uuid.UUID, toolName string, pin Pin, by audit.Actor) error {
+	s, err := lockOffered(ctx, tx, skillID, toolName, pin)
+	if err == nil && (!s.IsAccepted() || s.IsRefused()) {
+		err = updateTool(ctx, tx, `accepted_pin = current_pin, refused_pin = nullif(refused_pin, current_pin)`, skillID, toolName,
+			audit.Event{Actor: by, Action: audit.ToolAccepted, Subject: skillID, Data: map[string]any{
+				"tool": toolName, "pin": pin.String(), "before": s.Accepted.String(),
+			}})
+	}
+	if err != nil {
+		return fmt.Errorf("accept tool %q of skill %s: %w", toolName, skillID, err)
+	}
+	return nil
+}
+
+// Refuse refuses a tool's current definition: no call of it is sent. Pin and errors are as in [Discovery.Accept]. Only the last refused
+// definition of a tool is stored; another one that the server offers later counts as changed.
+func (d *Discovery) Refuse(ctx context.Context, tx pgx.Tx, skillID uuid.UUID, toolName string, pin Pin, by audit.Actor) error {
+	s, err := lockOffered(ctx, tx, skillID, toolName, pin)
+	if err == nil && !s.IsRefused() {
+		err = updateTool(ctx, tx, `refused_pin = current_pin`, skillID, toolName,
+			audit.Event{Actor: by, Action: audit.ToolRefused, Subject: skillID, Data: map[string]any{
+				"tool": toolName, "pin": pin.String(),
+			}})
+	}
+	if err != nil {
+		return fmt.Errorf("refuse tool %q of skill %s: %w", toolName, skillID, err)
+	}
+	return nil
+}
+
+// lockOffered locks a tool whose current definition has this pin.
+func lockOffered(ctx context.Context, tx pgx.Tx, skillID uuid.UUID, toolName string, pin Pin) (PinStatus, error) {
+	_, err := tx.Exec(ctx, `SELECT FROM skill_tools WHERE skill_id = $1 AND name = $2 FOR UPDATE`, skillID, toolName)
+	if err != nil {
+		return PinStatus{}, err
+	}
+	pins, err := readPins(ctx, tx, skillID)
+	switch status := pins[toolName]; {
+	case err != nil:
+		return PinStatus{}, err
+	case !status.Known:
+		return PinStatus{}, ErrNotFound
+	case status.Current != pin:
+		return PinStatus{}, ErrNotCurrent
+	default:
+		return status, nil
+	}
+}
+
+// updateTool stores the decision of an operator about a tool.
+func updateTool(ctx context.Context, tx pgx.Tx, change string, skillID uuid.UUID, toolName string, event audit.Event) error {
+	_, err := tx.Exec(ctx, `UPDATE skill_tools SET `+change+` WHERE skill_id = $1 AND name = $2`, skillID, toolName)
+	if err != nil {
+		return err
+	}
+	if err := audit.Write(ctx, tx, event); err != nil {
+		return err
+	}
+	return registry.Notify(ctx, tx)
 }

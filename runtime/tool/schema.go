@@ -16,10 +16,10 @@ import (
 // Schemas are a definition's compiled schemas. They are safe for concurrent use.
 type Schemas struct {
 	input  *validators
-	output *validators // nil: the tool declares none
+	output *validators // nil: the tool has none
 }
 
-// Problem is one place where a value breaks its schema.
+// Problem is one place where a value does not match its schema.
 type Problem struct {
 	Pointer string `json:"pointer"` // RFC 6901; "" is the whole value
 	Message string `json:"message"`
@@ -32,26 +32,27 @@ func (p Problem) String() string {
 	return p.Pointer + ": " + p.Message
 }
 
-// maxProblems bounds what is told of one value.
+// maxProblems bounds the problems of one value.
 const maxProblems = 50
 
-// CompileSchemas compiles the schemas of a definition: by their $schema, else
-// as JSON Schema 2020-12 (MCP). No $ref is ever fetched.
+// CompileSchemas compiles the schemas of a definition, by their $schema or as JSON Schema 2020-12 (MCP). References to other documents are
+// not fetched.
 func CompileSchemas(d Definition) (*Schemas, error) {
-	input, err := compile("inputSchema", d.InputSchema)
+	input, err := compileSchema("inputSchema", d.InputSchema)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %q: %w", ErrDefinition, d.Name, err)
 	}
 	s := &Schemas{input: input}
 	if len(d.OutputSchema) > 0 {
-		if s.output, err = compile("outputSchema", d.OutputSchema); err != nil {
+		if s.output, err = compileSchema("outputSchema", d.OutputSchema); err != nil {
 			return nil, fmt.Errorf("%w: %q: %w", ErrDefinition, d.Name, err)
 		}
 	}
 	return s, nil
 }
 
-func compile(name string, schema json.RawMessage) (*validators, error) {
+// compileSchema compiles a schema, and returns an error if it cannot be used.
+func compileSchema(name string, schema json.RawMessage) (*validators, error) {
 	if err := CheckNumbers(schema); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -59,17 +60,23 @@ func compile(name string, schema json.RawMessage) (*validators, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return compileValidators(name, doc)
+	v := &validators{name: name, doc: doc}
+	first, err := v.compileOne()
+	if err != nil {
+		return nil, err
+	}
+	v.idle = []*validator{first}
+	return v, nil
 }
 
-// ValidateInput lists what is wrong with a call's arguments. An error means that they could not be judged, and do not
-// pass: [ErrTooComplex], or that ctx is over.
+// ValidateInput returns the problems of a call's arguments. An error means that they could not be validated, and must not pass:
+// [ErrTooComplex], or the error of ctx.
 func (s *Schemas) ValidateInput(ctx context.Context, arguments json.RawMessage) ([]Problem, error) {
-	return validate(ctx, s.input, arguments)
+	return validateText(ctx, s.input, arguments)
 }
 
-// ValidateOutput lists what is wrong with a result's structuredContent. A tool with an output schema must answer with
-// one. Errors are those of [Schemas.ValidateInput].
+// ValidateOutput returns the problems of a result's structuredContent. A tool with an output schema must return one. Errors are those of
+// [Schemas.ValidateInput].
 func (s *Schemas) ValidateOutput(ctx context.Context, structured json.RawMessage) ([]Problem, error) {
 	if s.output == nil {
 		return nil, nil
@@ -77,18 +84,18 @@ func (s *Schemas) ValidateOutput(ctx context.Context, structured json.RawMessage
 	if len(structured) == 0 {
 		return []Problem{{Message: "structuredContent is missing, though the tool declares an outputSchema"}}, nil
 	}
-	return validate(ctx, s.output, structured)
+	return validateText(ctx, s.output, structured)
 }
 
-func validate(ctx context.Context, schema *validators, text json.RawMessage) ([]Problem, error) {
+func validateText(ctx context.Context, schema *validators, text json.RawMessage) ([]Problem, error) {
 	if err := CheckNumbers(text); err != nil {
-		return []Problem{{Message: err.Error()}}, nil //nolint:nilerr // it is what is wrong with the text
+		return []Problem{{Message: err.Error()}}, nil //nolint:nilerr // it is a problem of the text
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return []Problem{{Message: Clip("not JSON: " + err.Error())}}, nil //nolint:nilerr // likewise
 	}
-	invalid, err := schema.check(ctx, value, len(text))
+	invalid, err := schema.checkValue(ctx, value, len(text))
 	switch {
 	case errors.Is(err, ErrTooComplex), ctx.Err() != nil:
 		return nil, err
@@ -100,7 +107,7 @@ func validate(ctx context.Context, schema *validators, text json.RawMessage) ([]
 	return listErrors(invalid), nil
 }
 
-// listErrors takes the first problems out of a tree of errors.
+// listErrors returns the first problems in a tree of errors.
 func listErrors(invalid *jsonschema.ValidationError) (problems []Problem) {
 	printer := message.NewPrinter(language.English)
 	var walk func(e *jsonschema.ValidationError)
@@ -109,7 +116,11 @@ func listErrors(invalid *jsonschema.ValidationError) (problems []Problem) {
 			return
 		}
 		if len(e.Causes) == 0 {
-			problems = append(problems, Problem{Clip(pointer(e.InstanceLocation)), Clip(e.ErrorKind.LocalizedString(printer))})
+			var pointer strings.Builder
+			for _, name := range e.InstanceLocation {
+				pointer.WriteString("/" + escapePointer(name))
+			}
+			problems = append(problems, Problem{Clip(pointer.String()), Clip(e.ErrorKind.LocalizedString(printer))})
 			return
 		}
 		for _, cause := range e.Causes {
@@ -120,16 +131,7 @@ func listErrors(invalid *jsonschema.ValidationError) (problems []Problem) {
 	return problems
 }
 
-func pointer(location []string) string {
-	var b strings.Builder
-	for _, part := range location {
-		b.WriteByte('/')
-		b.WriteString(escapePointer(part))
-	}
-	return b.String()
-}
-
-// escapePointer writes a name as a part of a JSON pointer (RFC 6901).
+// escapePointer escapes a name for a JSON pointer (RFC 6901).
 func escapePointer(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }

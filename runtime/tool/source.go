@@ -18,9 +18,8 @@ const (
 	HTTP  Transport = "http"
 )
 
-// Server is all a [Source] needs to know to reach one skill's server. It is a
-// value: a change of the skill makes a new Server with a higher Revision, and
-// a Source closes what it kept open for an older one.
+// Server has all that a [Source] needs to reach a skill's server. It is a value: a change of the skill makes a new Server with a higher
+// Revision, and a Source closes its sessions of older revisions.
 type Server struct {
 	SkillID  uuid.UUID
 	Skill    string // the skill's name, for logs and errors
@@ -28,28 +27,28 @@ type Server struct {
 
 	Transport Transport
 	URL       string // HTTP: the endpoint; OpenAPI, HTTPAPI: the base URL, empty: the document's
-	// PublicHosts are the names in the skill's http URLs that had public addresses when an operator wrote them down: they
-	// may not lead to private ones later, unless the server trusts them.
+	// PublicHosts are the hosts of the skill's http URLs that had public addresses when an operator entered them. They
+	// may not resolve to private addresses later, unless Holdpoint trusts them.
 	PublicHosts []string
-	Headers     map[string]string // HTTP, OpenAPI, HTTPAPI: sent with every request; values are secret
+	Headers     map[string]string // HTTP, OpenAPI, HTTPAPI: sent with all requests; the values are secret
 	Command     []string          // Stdio: program and arguments
-	Env         map[string]string // Stdio: all the child gets besides PATH, LANG, HOME and TMPDIR; values are secret
-	RunAs       string            // Stdio: the account that the child runs as; "": one of its own, if the server runs as root
-	Paths       Paths             // Stdio: what the child may use outside its home
+	Env         map[string]string // Stdio: variables besides PATH, LANG, HOME and TMPDIR; the values are secret
+	RunAs       string            // Stdio: the account of the child; "": an account of its own, if Holdpoint runs as root
+	Paths       Paths             // Stdio: the paths outside its home that the child may use
 
-	// API is what else is known of an HTTP API (OpenAPI, HTTPAPI). Nil: it is none.
+	// API has the settings of an HTTP API (OpenAPI, HTTPAPI). Nil for MCP.
 	API        *API
 	AuthSecret string // of API.Auth
 
-	// Authorization is how its tokens are got (HTTP, OpenAPI, HTTPAPI).
+	// Authorization says how to get tokens (HTTP, OpenAPI, HTTPAPI).
 	Authorization Authorization
-	// PerUser: each person has a connection of their own, and is Principal here;
-	// otherwise the skill has one that all share, and Principal is of no account.
+	// PerUser is set if each person has a connection of their own, which is the Principal's. Otherwise all people share one, and Principal
+	// is ignored.
 	PerUser   bool
-	Principal uuid.UUID // on whose behalf; uuid.Nil: nobody's
+	Principal uuid.UUID // uuid.Nil: no person
 }
 
-// For is the server as one person reaches it.
+// For returns the server as one person reaches it.
 func (s Server) For(principal uuid.UUID) Server {
 	if s.PerUser {
 		s.Principal = principal
@@ -57,72 +56,70 @@ func (s Server) For(principal uuid.UUID) Server {
 	return s
 }
 
-// Source is the one seam to skill servers. Implementations keep sessions open
-// between calls and are safe for concurrent use.
+// Source is the seam to skill servers. Implementations keep sessions open between calls and are safe for concurrent use.
 type Source interface {
-	// List asks the server for all its tools, following every page, within
-	// the Source's bounds on time, pages, tools and bytes. Exceeding a bound is an error, not
-	// a shorter list. Errors are *Failure.
+	// List requests all pages of the server's tools, within the Source's limits on time, pages, tools and bytes. A list beyond a limit is an
+	// error, not a shorter list. Errors are *Failure.
 	List(ctx context.Context, server Server) (Listing, error)
 
-	// Call sends one tools/call, at most once: it is sent a second time only
-	// when no byte of it had been written, or the server answered the
-	// session's 404. An error is a *Failure, whose
-	// Effect tells whether the server may have acted.
+	// Call sends one tools/call, at most once: it is sent again only if none of its bytes was written, or the server answered with the session's
+	// 404. Errors are *Failure, whose Effect says whether the server may have acted.
 	Call(ctx context.Context, server Server, request CallRequest) (Result, error)
 
-	// Request sends any request but tools/call, and returns its result byte for byte, bounded. It may
-	// be sent more than once. Errors are *Failure without an effect; one of a server that answered with
+	// Probe opens a new connection, lists the tools, and reports each step. It does not affect List and Call.
+	Probe(ctx context.Context, server Server, step func(Step)) error
+
+	// Ready returns the action of a person that the server needs first, without asking the server. Nil: none is known.
+	Ready(ctx context.Context, server Server) (*Connect, error)
+
+	// Forget closes the sessions of a skill that was deleted or changed.
+	Forget(skillID uuid.UUID)
+}
+
+// Requester is an optional interface of a [Source] whose servers have more methods than tools/list and tools/call.
+type Requester interface {
+	// Request sends a request that is not tools/call and returns the result byte for byte, bounded. It may
+	// be sent more than once. Errors are *Failure without an effect; the error of a server that answered with
 	// a JSON-RPC error is a JSONRPCError with the error object as it came. A method that the server
 	// did not declare (see [Capabilities.Offers]) is refused with a JSONRPCError -32601 without
 	// asking it.
 	Request(ctx context.Context, server Server, request Request) (json.RawMessage, error)
 
-	// Capabilities says what the server declared when it was connected to, connecting if
-	// need be; a connected one is not asked. Errors are *Failure.
+	// Capabilities returns the capabilities that the server declared when the Source connected to it. It connects if
+	// there is no connection; otherwise the server is not asked. Errors are *Failure.
 	Capabilities(ctx context.Context, server Server) (Capabilities, error)
-
-	// Probe connects afresh, and lists, naming each step as it is taken.
-	// It changes nothing that List and Call use.
-	Probe(ctx context.Context, server Server, step func(Step)) error
-
-	// Ready reports, without asking the server, what somebody has to do before it
-	// can be used. Nil: nothing is known to be missing.
-	Ready(ctx context.Context, server Server) (*Connect, error)
-
-	// Outgoing is the very request that Call would send. Nothing is sent by it. It is a function of the server, the definition, the
-	// arguments and the caller's headers alone. Nil: there is nothing to tell but the arguments. Errors are *Failure.
-	Outgoing(server Server, request CallRequest) (*Outgoing, error)
-
-	// Before reads, without changing anything, the present state of what a call would change. Nil: there is no way to, or it is not wanted
-	// (see [API]). Errors are *Failure without an effect.
-	Before(ctx context.Context, server Server, request CallRequest) (*State, error)
-
-	// Forget closes what is kept open for a skill (it was deleted, or changed).
-	Forget(skillID uuid.UUID)
 }
 
-// Step is one stage of a [Source] probe.
+// Previewer is an optional interface of a [Source] that can show the HTTP request of a call before sending it.
+type Previewer interface {
+	// Outgoing returns the exact request that Call would send, and sends nothing. The result depends only on the server, the
+	// definition, the arguments and the caller's headers. Errors are *Failure.
+	Outgoing(server Server, request CallRequest) (*Outgoing, error)
+
+	// Before reads the current state of the resource that a call would change, and changes nothing. It returns nil if the call has no
+	// preview, or the operator did not turn it on (see [API]). Errors are *Failure without an effect.
+	Before(ctx context.Context, server Server, request CallRequest) (*State, error)
+}
+
+// Step is one stage of a probe or a call.
 type Step struct {
 	Name   string        // "connect", "initialize", "tools/list", …
-	Detail string        // what was found: the negotiated version, the number of tools
+	Detail string        // such as the negotiated version or the number of tools
 	Took   time.Duration //
 	Err    error         // nil when the step succeeded
 }
 
-// Listing is a server's answer to tools/list, all pages of it.
+// Listing is a server's answer to tools/list, with all pages.
 type Listing struct {
 	Tools []Definition
-	// TTL is how long the listing may be used without asking again
-	// (ttlMs of MCP 2026-07-28). Nil: the server gave none. Zero: it is out of
-	// date at once, and whoever asks next asks the server.
+	// TTL is how long the listing may be used (ttlMs of MCP 2026-07-28). Nil: the server set none. Zero: the next use lists again.
 	TTL *time.Duration
-	// ProtocolVersion is what was negotiated, "2025-11-25".
+	// ProtocolVersion is the negotiated revision, such as "2025-11-25".
 	ProtocolVersion string
 	// Skipped names tools that were left out, each with the reason.
 	Skipped []Skipped
-	// Generation numbers the rules by which this version of Holdpoint made the definitions itself, as of HTTP APIs: during an
-	// upgrade, those of lower generations move no pins. Zero: the definitions are the server's own.
+	// Generation numbers the rules by which Holdpoint made the definitions of an HTTP API. During an upgrade, listings of lower generations
+	// do not change pins. Zero: the definitions are the server's own.
 	Generation int
 }
 
@@ -137,36 +134,30 @@ type CallRequest struct {
 	CallID    uuid.UUID
 	Tool      string          // the skill's own name of the tool
 	Arguments json.RawMessage // sent byte for byte
-	// Definition is the tool's, which the arguments were checked against. Over MCP the Mcp-Param-* headers of
-	// 2026-07-28 (x-mcp-header) are made from it, and it may be nil; over HTTP APIs it says what the request is.
+	// Definition is the definition that the arguments were validated against. An HTTP API builds the request from it. MCP makes the
+	// Mcp-Param-* headers of 2026-07-28 (x-mcp-header) from it; there it may be nil.
 	Definition *Definition
-	// Timeout is how long the server may take; it does not run while the caller is being
-	// asked. Zero: as long as the context lasts.
+	// Timeout is how long the server may take. It is paused while the caller is being asked. Zero: as long as the context lasts.
 	Timeout time.Duration
-	// Caller is who the call is made for.
-	Caller Caller
-	// Confirm is asked right before the call is written, each time that it is; its error ends the call unsent. Nil: nothing is
-	// asked.
+	Caller  Caller
+	// Confirm is called right before the call is written, each time. Its error ends the call unsent. May be nil.
 	Confirm func(ctx context.Context) error
 }
 
-// NotConfirmed is the failure of a call whose Confirm returned err.
+// NotConfirmed returns the failure of a call whose Confirm returned err.
 func NotConfirmed(err error, what string) *Failure {
 	return BrokeOff(EffectNone, err, "%s: not sent: %s", what, err)
 }
 
-// Result is a server's answer to a tools/call, as it came.
+// Result is a server's answer to a tools/call.
 type Result struct {
 	// Raw is the JSON-RPC result, byte for byte.
-	Raw json.RawMessage
-	// IsError is the result's isError.
-	IsError bool
-	// Effect of a result that is an error; empty: none.
-	Effect Effect
-	// RetryAfter is how long a server that would not answer now asks to be left alone; nil if it did not say.
+	Raw     json.RawMessage
+	IsError bool   // the result's isError
+	Effect  Effect // of a result that is an error; empty: none
+	// RetryAfter is when a busy server wants the next request; nil if it did not say.
 	RetryAfter *time.Duration
-	// Exchange is what was measured; its zero value: nothing.
-	Exchange Exchange
+	Exchange   Exchange
 }
 
 // Outgoing is the exact request that a call sends, with secrets masked.
@@ -188,10 +179,9 @@ type OutgoingHeader struct {
 type State struct {
 	Request Outgoing // the request that read it
 	Status  int      // HTTP status
-	// Body, bounded; Cut: it was longer.
-	Body  []byte
-	Media string // content type without parameters
-	Cut   bool
+	Body    []byte   // bounded
+	Media   string   // content type without parameters
+	Cut     bool     // the body was longer
 }
 
 // Exchange holds the measurements of a call's exchange with its server.
@@ -201,22 +191,21 @@ type Exchange struct {
 	Steps          []Step // in the order they were taken
 }
 
-// FailureKind tells failures apart by the side of the wire that broke.
+// FailureKind says which side of the exchange failed.
 type FailureKind string
 
 // The five kinds of failure.
 const (
-	// ToolError: the tool ran and answered isError true.
+	// ToolError: the tool answered isError true.
 	ToolError FailureKind = "tool_error"
 	// JSONRPCError: the server answered with a JSON-RPC error.
 	JSONRPCError FailureKind = "jsonrpc_error"
-	// TransportFailure: no connection, a timeout, a reset, a dead process, or an HTTP status that is no answer.
+	// TransportFailure: no connection, a timeout, a reset, a dead process, or an HTTP status that is not an answer.
 	TransportFailure FailureKind = "transport"
 	// ProtocolFailure: an answer that is not MCP: HTML, malformed JSON-RPC,
 	// an unknown resultType, too large, or a result that breaks its outputSchema.
 	ProtocolFailure FailureKind = "protocol"
-	// SessionInvalid: the server refused the session, and again after one
-	// fresh initialize.
+	// SessionInvalid: the server rejected the session, and then a new one.
 	SessionInvalid FailureKind = "session_invalid"
 )
 
@@ -233,41 +222,34 @@ const (
 type Failure struct {
 	Kind   FailureKind
 	Effect Effect
-	// Message says in plain words what happened; it holds nothing secret.
+	// Message describes the failure in plain words and without secrets.
 	Message string
 	// RPC is the server's JSON-RPC error object, byte for byte (JSONRPCError only).
 	RPC json.RawMessage
-	// Raw is a result that was received but is not acceptable (ProtocolFailure), bounded.
+	// Raw is a result that is not acceptable (ProtocolFailure), bounded.
 	Raw json.RawMessage
-	// Cancelled is set when the server says that it cancelled the call's task (JSONRPCError only).
+	// Cancelled is set if the server cancelled the call's task (JSONRPCError only).
 	Cancelled bool
-	// Unauthorized is set when the server answered 401 or 403; the challenge
-	// is the WWW-Authenticate header.
+	// Unauthorized is set if the server answered 401 or 403, with Challenge in WWW-Authenticate.
 	Unauthorized bool
 	Challenge    string
-	// Connect is set when somebody has to connect the skill before it can be
-	// used: nothing was executed, and the same request may succeed afterwards.
-	Connect *Connect
-	// Exchange is what was measured of it; its zero value: nothing.
+	// Connect is set if a person has to connect the skill first. Nothing was executed, and the same request may succeed afterwards.
+	Connect  *Connect
 	Exchange Exchange
-	// Err is the cause, for the log.
-	Err error
+	Err      error // the cause, for the log
 }
 
-// Connect says what is missing before a server lets Holdpoint in.
+// Connect is the action of a person that a server needs before it accepts Holdpoint.
 type Connect struct {
-	// Reason says in plain words what somebody has to do; it holds nothing secret.
-	Reason string
-	// Scopes that the server asks for, if it named any.
-	Scopes []string
-	// Partial: it is missing for some of the server's tools only.
-	Partial bool
+	Reason  string   // the action, in plain words and without secrets
+	Scopes  []string // that the server asks for, if it named any
+	Partial bool     // only some of the tools need it
 }
 
-// ProblemNeedsConnection is the kind under which people see a failure with Connect set.
+// ProblemNeedsConnection is the kind that people see for a failure with Connect set.
 const ProblemNeedsConnection = "needs_connection"
 
-// ProblemKind returns the kind under which people see the failure: Kind, or [ProblemNeedsConnection].
+// ProblemKind returns the kind that people see: Kind, or [ProblemNeedsConnection].
 func (f *Failure) ProblemKind() string {
 	if f.Connect != nil {
 		return ProblemNeedsConnection

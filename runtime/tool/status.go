@@ -5,17 +5,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// querier reads: the pool or a transaction.
-type querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// Status returns a tool's pins, from memory. The zero PinStatus: the skill never had such a tool.
+// Status returns a tool's pins from the cache. The zero PinStatus means that the skill never had such a tool.
 func (d *Discovery) Status(ctx context.Context, skillID uuid.UUID, toolName string) (PinStatus, error) {
 	pins, err := d.Statuses(ctx, skillID)
 	if err != nil {
@@ -24,16 +22,14 @@ func (d *Discovery) Status(ctx context.Context, skillID uuid.UUID, toolName stri
 	return pins[toolName], nil
 }
 
-// Statuses returns the pins of all tools that a skill ever had, by name, from
-// memory. The map is shared: it is not to be changed.
+// Statuses returns the pins of all tools that a skill ever had, by name, from the cache. The map is shared and must not be changed.
 func (d *Discovery) Statuses(ctx context.Context, skillID uuid.UUID) (map[string]PinStatus, error) {
 	return d.statuses.Get(ctx, skillID, func(ctx context.Context) (map[string]PinStatus, error) {
 		return readPins(ctx, d.pool, skillID)
 	})
 }
 
-// Accepted returns the definitions of a skill's tools as they were accepted last, by name: what may be
-// offered while its server cannot be asked.
+// Accepted returns the accepted definitions of a skill's tools, by name. They may be offered while its server cannot be asked.
 func (d *Discovery) Accepted(ctx context.Context, skillID uuid.UUID) ([]Definition, error) {
 	statuses, err := d.Statuses(ctx, skillID)
 	if err != nil {
@@ -57,7 +53,7 @@ func (d *Discovery) Accepted(ctx context.Context, skillID uuid.UUID) ([]Definiti
 	return accepted, nil
 }
 
-// Definition returns the definition with a pin. [ErrNotFound] when none was ever stored.
+// Definition returns the definition with a pin, or [ErrNotFound] if it was never stored.
 func (d *Discovery) Definition(ctx context.Context, pin Pin) (Definition, error) {
 	return d.definitions.Get(ctx, pin, func(ctx context.Context) (Definition, error) {
 		found, err := d.readDefinitions(ctx, []Pin{pin})
@@ -68,7 +64,7 @@ func (d *Discovery) Definition(ctx context.Context, pin Pin) (Definition, error)
 	})
 }
 
-// Definitions returns the definitions with these pins. [ErrNotFound] when one of them was never stored.
+// Definitions returns the definitions with these pins, or [ErrNotFound] if one of them was never stored.
 func (d *Discovery) Definitions(ctx context.Context, pins []Pin) (map[Pin]Definition, error) {
 	found := make(map[Pin]Definition, len(pins))
 	var missing []Pin
@@ -93,7 +89,7 @@ func (d *Discovery) Definitions(ctx context.Context, pins []Pin) (map[Pin]Defini
 	return found, nil
 }
 
-// readDefinitions reads definitions and checks that they are what their pins say.
+// readDefinitions reads definitions and compares them with their pins.
 func (d *Discovery) readDefinitions(ctx context.Context, pins []Pin) (map[Pin]Definition, error) {
 	keys := make([][]byte, len(pins))
 	for i := range pins {
@@ -121,4 +117,48 @@ func (d *Discovery) readDefinitions(ctx context.Context, pins []Pin) (map[Pin]De
 		}
 	}
 	return found, nil
+}
+
+// Record is the stored state of one tool that a skill's server offers or offered.
+type Record struct {
+	Name string
+	PinStatus
+
+	FirstSeen time.Time  // when it was first offered
+	RemovedAt *time.Time // nil: still offered
+}
+
+// Records returns the stored state of all tools that a skill ever had, by name, from the database.
+func (d *Discovery) Records(ctx context.Context, skillID uuid.UUID) ([]Record, error) {
+	return readRecords(ctx, d.pool, skillID)
+}
+
+func readRecords(ctx context.Context, db postgres.Querier, skillID uuid.UUID) ([]Record, error) {
+	rows, err := db.Query(ctx, `SELECT name, current_pin, accepted_pin, refused_pin, first_seen, changed_at, removed_at
+		FROM skill_tools WHERE skill_id = $1 ORDER BY name COLLATE "C"`, skillID)
+	if err != nil {
+		return nil, fmt.Errorf("read tools of skill %s: %w", skillID, err)
+	}
+	records, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Record, error) {
+		var r Record
+		var stored [3][]byte
+		if err := row.Scan(&r.Name, &stored[0], &stored[1], &stored[2], &r.FirstSeen, &r.Changed, &r.RemovedAt); err != nil {
+			return r, err
+		}
+		for i, pin := range []*Pin{&r.Current, &r.Accepted, &r.Refused} {
+			if stored[i] == nil { // the zero pin
+				continue
+			}
+			if len(stored[i]) != len(Pin{}) {
+				return r, fmt.Errorf("pin of %d bytes", len(stored[i]))
+			}
+			*pin = Pin(stored[i])
+		}
+		r.Known = r.RemovedAt == nil
+		return r, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read tools of skill %s: %w", skillID, err)
+	}
+	return records, nil
 }

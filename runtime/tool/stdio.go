@@ -11,36 +11,36 @@ import (
 	"github.com/holdpoint/holdpoint/internal/sandbox"
 )
 
-// Paths are the folders and files outside its home that a program may use.
+// Paths are the directories and files outside its home that a program may use.
 type Paths struct {
 	Read  []string `json:"read,omitempty"`  // and run
 	Write []string `json:"write,omitempty"` // and read
 }
 
-// None reports whether no path is named.
+// None reports whether there are no paths.
 func (p Paths) None() bool { return len(p.Read)+len(p.Write) == 0 }
 
-// StdioPolicy says which programs skills may run on this server. Whoever starts the server sets it, and nobody can change it
-// over the API. The zero value allows nothing.
+// StdioPolicy says which programs skills may run on this server. It is set when the server starts, and the API cannot change it. The zero
+// value allows nothing.
 type StdioPolicy struct {
 	On bool
 	// Allow holds prefixes of commands, word by word. An empty prefix allows every command.
 	Allow [][]string
-	// Paths are the folders below which skills may declare paths.
+	// Paths are the directories below which skills may declare paths.
 	Paths []string
 	// RunAs are the accounts that skills may name.
 	RunAs []string
-	// Keep are files and folders that no skill may reach: the data directory, key files, sockets.
+	// Keep are files and directories that no skill may reach: the data directory, key files, sockets.
 	Keep []string
-	// Hide are folders that programs reach only where skills declare paths in them: the server's home.
+	// Hide are directories, such as the server's home, in which programs reach only declared paths.
 	Hide []string
-	// Limits bound each program with all the processes that it starts.
+	// Limits bound each program together with its processes.
 	Limits sandbox.Limits
 	// Unsandboxed lets programs run without a sandbox where the kernel has none.
 	Unsandboxed bool
 }
 
-// Lines are the allowed commands, a line each.
+// Lines returns the allowed commands, one per line.
 func (p StdioPolicy) Lines() []string {
 	lines := make([]string, len(p.Allow))
 	for i, words := range p.Allow {
@@ -55,13 +55,13 @@ func (p StdioPolicy) Lines() []string {
 // StdioRefusal says why a skill may not run its program.
 type StdioRefusal struct {
 	Field   string // of the skill
-	Message string // what is wrong, and which flag allows it
-	Flag    string // of serve, with its value; "" if no flag allows it
+	Message string // the reason, and the flag that allows it
+	Flag    string // of serve, with its value; empty: no flag allows it
 }
 
 func (r StdioRefusal) Error() string { return r.Field + " " + r.Message }
 
-// Check returns every reason why a skill may not run with these settings. Variables are the names of those that it sets.
+// Check returns all reasons why a skill may not run with these settings. variables are the names of its environment variables.
 func (p StdioPolicy) Check(command []string, runAs string, paths Paths, variables []string) []StdioRefusal {
 	var refusals []StdioRefusal
 	refuse := func(field, message, flag string) {
@@ -71,11 +71,11 @@ func (p StdioPolicy) Check(command []string, runAs string, paths Paths, variable
 	switch {
 	case !p.On:
 		refuse("transport", "stdio is switched off on this server: start it with "+allow, allow)
-	case !p.allows(command):
+	case !p.allowsCommand(command):
 		refuse("command", "is not in the list of commands that this server may run: start it with "+allow, allow)
 	}
 	for _, name := range variables {
-		if ChoosesCode(name) && !p.allows(nil) {
+		if ChoosesCode(name) && !p.allowsCommand(nil) {
 			refuse("env."+name, "chooses the code that the command runs: write it into the command, as in env "+name+"=VALUE PROGRAM, which the server then has to allow", "")
 		}
 	}
@@ -95,14 +95,14 @@ func (p StdioPolicy) Check(command []string, runAs string, paths Paths, variable
 	return refusals
 }
 
-func (p StdioPolicy) allows(command []string) bool {
+func (p StdioPolicy) allowsCommand(command []string) bool {
 	return slices.ContainsFunc(p.Allow, func(prefix []string) bool {
 		return len(prefix) <= len(command) && slices.Equal(prefix, command[:len(prefix)])
 	})
 }
 
-// ChoosesCode reports whether a variable makes common programs run other code than their command says. With one of these
-// any allowed command would be every command.
+// ChoosesCode reports whether an environment variable makes common programs run other code than their command says. It would make every
+// allowed command run anything.
 func ChoosesCode(variable string) bool {
 	variable = strings.ToUpper(variable) // npm reads its own in any case
 	return slices.Contains(codeVariables, variable) ||
@@ -117,7 +117,7 @@ var codeVariables = []string{ //nolint:gochecknoglobals // a table
 	"RUBYOPT", "RUBYLIB", "PERL5OPT", "PERL5LIB", "PERLLIB", "PERL5DB", "PHPRC", "PHP_INI_SCAN_DIR", "LUA_INIT", "LUA_PATH", "LUA_CPATH",
 	"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES",
 	"GOFLAGS", "GOPROXY", "GOPATH", "GOROOT", "GOENV", "GONOSUMDB", "GONOSUMCHECK", "GOSUMDB", "GOINSECURE", "GOTOOLCHAIN", "GOPRIVATE",
-	// Whom a program trusts that downloads what it runs.
+	// Certificates that a program trusts when it downloads code.
 	"NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_TLS_REJECT_UNAUTHORIZED",
 }
 
@@ -126,7 +126,7 @@ var codePrefixes = []string{ //nolint:gochecknoglobals // a table
 	"CARGO_", "RUSTUP_", "COREPACK_", "COMPOSER_", "POETRY_", "DOCKER_", "JULIA_", "ERL_",
 }
 
-// checkPath returns what is wrong with a declared path, and the flag that would allow it.
+// checkPath returns why a declared path is refused, and the flag that would allow it.
 func (p StdioPolicy) checkPath(path string) (message, flag string) {
 	if !filepath.IsAbs(path) {
 		return "must be an absolute path", ""
@@ -151,7 +151,7 @@ func (p StdioPolicy) checkPath(path string) (message, flag string) {
 	return "is not below a folder that skills may use: start the server with " + flag, flag
 }
 
-// RealPath resolves symbolic links, also of a path whose last elements do not exist.
+// RealPath resolves symbolic links. The last elements of the path may not exist.
 func RealPath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -165,13 +165,13 @@ func RealPath(path string) (string, error) {
 	return filepath.Join(parent, filepath.Base(path)), err
 }
 
-// Within reports whether path is dir or lies below it. Both are clean.
+// Within reports whether path is dir or below it. Both must be clean.
 func Within(dir, path string) bool {
 	rest, err := filepath.Rel(dir, path)
 	return err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
 }
 
-// QuoteWords writes a command as a line that [SplitWords] and a shell read back.
+// QuoteWords returns a command as a line that [SplitWords] and a shell split into the same words.
 func QuoteWords(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -190,8 +190,7 @@ func quoteWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// SplitWords splits a command as a shell would, without expanding anything: white space separates words, and quotes and
-// backslashes keep it.
+// SplitWords splits a command as a shell does, without expansions.
 func SplitWords(line string) ([]string, error) {
 	var words []string
 	var word strings.Builder
@@ -237,5 +236,5 @@ func SplitWords(line string) ([]string, error) {
 type RefusedSkill struct {
 	Name   string
 	Reason string
-	Flags  []string // of serve, that allow it
+	Flags  []string // of serve that allow it
 }

@@ -21,39 +21,39 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// The bounds of one validation. The first pass only finds out whether the value fits, and keeps no errors; the
-// second finds the errors of a value that does not fit.
+// The limits of one validation. The first pass only decides whether the value is valid, and keeps no errors. The second pass finds the
+// errors of an invalid value.
 const (
-	baseApplications   = 100_000 // of schemas to values, whatever the value's size
-	applicationsByByte = 16      // more, for each byte of the value
-	baseFindings       = 100_000 // likewise of the second pass, whose errors take memory
+	baseApplications   = 100_000 // of schemas to values, for every value
+	applicationsByByte = 16      // and for each byte of the value
+	baseFindings       = 100_000 // likewise in the second pass, whose errors take memory
 	findingsByByte     = 2
-	levelsByFinding    = 32 // an error takes memory by the depth at which it was found
+	levelsByFinding    = 32 // an error takes memory by its depth
 
-	// maxValidationTime is what one validation may take.
+	// maxValidationTime bounds one validation.
 	maxValidationTime = 10 * time.Second
-	// applicationsByLook is how many applications there are between two looks at the clock.
+	// applicationsByLook is the number of applications between two checks of the time.
 	applicationsByLook = 256
 
 	MaxPatternSize    = 20_000  // instructions of one pattern
 	maxPatternsSize   = 100_000 // of all patterns of one schema
-	maxPatternWork    = 1 << 29 // instructions of a pattern times bytes of the text that it is matched with
+	maxPatternWork    = 1 << 29 // instructions of a pattern times bytes of its text
 	patternWorkByStep = 4096
-	patternWorkByLook = 1 << 20 // between two looks at the clock
-	maxRegexFormat    = 4096    // bytes of a value that its schema wants to be a regular expression
+	patternWorkByLook = 1 << 20 // between two checks of the time
+	maxRegexFormat    = 4096    // bytes of a value of format regex
 
 	maxIdleValidators = 8
 )
 
-// ErrTooComplex is wrapped by the errors of values that cannot be checked within the bounds of one validation.
+// ErrTooComplex is wrapped by the errors of values that cannot be validated within the limits.
 var ErrTooComplex = errors.New("too complex to check against its schema")
 
-// validators are the compiled forms of one schema. Each serves one validation at a time, because the library has no
-// place for the state of one: it is in the meter that its schemas share.
+// validators are compiled forms of one schema. Each serves one validation at a time, because the library has no place for the state of a
+// validation: it is in the meter that its schemas share.
 //
-// Results are not remembered by schema and value. They also depend on the schemas around ($dynamicRef) and come with
-// the parts that were evaluated (unevaluatedProperties), which the library keeps to itself. So what one validation may
-// cost is limited, and a value that would cost more is refused.
+// Results are not cached by schema and value. They also depend on the schemas around ($dynamicRef), and come with the evaluated parts
+// (unevaluatedProperties), which the library does not expose. So the cost of one validation is limited, and a value that would cost more
+// is refused.
 type validators struct {
 	name string
 	doc  any
@@ -68,18 +68,7 @@ type validator struct {
 	fails *jsonschema.Schema // {"not": whole}: stops at the first error of each value, and keeps none
 }
 
-// compileValidators compiles a schema, and refuses those that cannot be used.
-func compileValidators(name string, doc any) (*validators, error) {
-	v := &validators{name: name, doc: doc}
-	first, err := v.compile()
-	if err != nil {
-		return nil, err
-	}
-	v.idle = []*validator{first}
-	return v, nil
-}
-
-func (v *validators) take() (*validator, error) {
+func (v *validators) takeIdle() (*validator, error) {
 	v.mu.Lock()
 	if n := len(v.idle); n > 0 {
 		one := v.idle[n-1]
@@ -88,10 +77,10 @@ func (v *validators) take() (*validator, error) {
 		return one, nil
 	}
 	v.mu.Unlock()
-	return v.compile()
+	return v.compileOne()
 }
 
-func (v *validators) give(one *validator) {
+func (v *validators) putBack(one *validator) {
 	one.meter.ctx = nil
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -100,16 +89,16 @@ func (v *validators) give(one *validator) {
 	}
 }
 
-// noLoader refuses every reference to another document.
+// noLoader returns an error for all references to other documents.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %q: references to other documents are not followed", url)
 }
 
-func (v *validators) compile() (_ *validator, err error) {
+func (v *validators) compileOne() (_ *validator, err error) {
 	defer func() {
-		// The library meets hostile text here; what it does not survive is an invalid schema.
+		// The text is hostile. A schema that makes the library panic is invalid.
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("%s: cannot be used: %v", v.name, cause)
 		}
@@ -129,12 +118,12 @@ func (v *validators) compile() (_ *validator, err error) {
 	}
 	schemas := []*jsonschema.Schema{whole}
 	for _, place := range dynamicAnchors(v.doc, "") {
-		// Nothing but the scope of a validation leads to these. What does not compile, nothing leads to at all.
+		// These are only reached through the scope of a validation. An anchor that does not compile is never reached.
 		if anchored, err := c.Compile(base + "#" + place); err == nil {
 			schemas = append(schemas, anchored)
 		}
 	}
-	schemas = reachable(schemas)
+	schemas = findReachable(schemas)
 	if err := checkCost(schemas); err != nil {
 		return nil, fmt.Errorf("%s: %w", v.name, err)
 	}
@@ -146,12 +135,12 @@ func (v *validators) compile() (_ *validator, err error) {
 		return nil, fmt.Errorf("%s: %w", v.name, err)
 	}
 	for _, s := range schemas {
-		m.watch(s)
+		m.watchSchema(s)
 	}
 	return &validator{meter: m, whole: whole, fails: fails}, nil
 }
 
-// dynamicAnchors are the places (RFC 6901, as fragments of a URL) of the objects in a schema that have a $dynamicAnchor.
+// dynamicAnchors returns the places (RFC 6901, as URL fragments) of the objects in a schema that have a $dynamicAnchor.
 func dynamicAnchors(v any, at string) []string {
 	var places []string
 	switch v := v.(type) {
@@ -170,76 +159,77 @@ func dynamicAnchors(v any, at string) []string {
 	return places
 }
 
-// check validates a value. nil: it fits. An error: it could not be judged, and does not pass.
-func (v *validators) check(ctx context.Context, value any, size int) (_ *jsonschema.ValidationError, err error) {
-	one, err := v.take()
+// checkValue validates a value. It returns nil if the value is valid. An error means that the value could not be validated, and must not
+// pass.
+func (v *validators) checkValue(ctx context.Context, value any, size int) (_ *jsonschema.ValidationError, err error) {
+	one, err := v.takeIdle()
 	if err != nil {
 		return nil, err
 	}
-	defer v.give(one)
+	defer v.putBack(one)
 	limited, cancel := context.WithTimeout(ctx, maxValidationTime)
 	defer cancel()
 	one.meter.ctx = limited
-	fits, err := one.fits(value, baseApplications+applicationsByByte*size)
+	fits, err := one.checkFit(value, baseApplications+applicationsByByte*size)
 	if err == nil && !fits {
 		var invalid *jsonschema.ValidationError
-		if invalid, err = one.errors(value, (baseFindings+findingsByByte*size)/(1+depthOf(value)/levelsByFinding)); err == nil {
+		if invalid, err = one.findErrors(value, (baseFindings+findingsByByte*size)/(1+depthOf(value)/levelsByFinding)); err == nil {
 			return invalid, nil
 		}
 	}
-	if ctx.Err() != nil { // the request ended it, and not the time that one validation has
+	if ctx.Err() != nil { // the request ended, not the time of one validation
 		return nil, fmt.Errorf("validate: %w", ctx.Err())
 	}
 	return nil, err
 }
 
-// fits is the first pass.
-func (one *validator) fits(value any, applications int) (fits bool, err error) {
-	defer one.meter.begin(applications)(&err)
+// checkFit is the first pass.
+func (one *validator) checkFit(value any, applications int) (fits bool, err error) {
+	defer one.meter.startPass(applications)(&err)
 	return one.fails.Validate(value) != nil, nil
 }
 
-// errors is the second pass. It is never nil together with a nil error.
-func (one *validator) errors(value any, applications int) (invalid *jsonschema.ValidationError, err error) {
-	defer one.meter.begin(applications)(&err)
+// findErrors is the second pass. It never returns nil with a nil error.
+func (one *validator) findErrors(value any, applications int) (invalid *jsonschema.ValidationError, err error) {
+	defer one.meter.startPass(applications)(&err)
 	err = one.whole.Validate(value)
 	if errors.As(err, &invalid) {
 		return invalid, nil
 	}
-	return nil, fmt.Errorf("it does not fit, and why cannot be said: %w", err)
+	return nil, fmt.Errorf("it does not match its schema, for an unknown reason: %w", err)
 }
 
-// meter counts what one validation costs, and ends it by a panic: the library has no other way out.
+// meter counts the cost of one validation, and ends it by a panic, because the library offers no other way.
 type meter struct {
-	ctx      context.Context // of the validation; nil: a schema is being compiled
+	ctx      context.Context // of the validation; nil while a schema is compiled
 	left     int             // applications of schemas to values
 	spent    int             // of all validations, for tests
-	look     int             // applications until the clock is looked at again
-	patterns int             // instructions of the patterns that were compiled
+	look     int             // applications until the next check of the time
+	patterns int             // instructions of all compiled patterns
 	key      []byte          // a buffer
 }
 
 type overspent struct{ err error }
 
-// begin begins a pass. What it returns is deferred, and makes an error of what ended it.
-func (m *meter) begin(applications int) func(*error) {
+// startPass starts a pass. The caller defers the returned function, which turns the panic into an error.
+func (m *meter) startPass(applications int) func(*error) {
 	m.left, m.look = applications, 0
 	return func(err *error) {
 		switch cause := recover().(type) {
 		case nil:
 		case overspent:
 			*err = cause.err
-		default: // an error while judging means that the value does not pass
+		default: // the library panicked: the value does not pass
 			*err = errors.New(Clip(fmt.Sprintf("cannot be validated: %v", cause)))
 		}
 	}
 }
 
-func (m *meter) spend(applications int) {
+func (m *meter) spendApplications(applications int) {
 	m.left -= applications
 	m.spent += applications
 	if m.left < 0 {
-		panic(overspent{fmt.Errorf("%w: its parts would have to be compared with more schemas than are allowed", ErrTooComplex)})
+		panic(overspent{fmt.Errorf("%w: its parts have to be compared with too many schemas", ErrTooComplex)})
 	}
 	if m.look -= applications; m.look > 0 {
 		return
@@ -254,40 +244,18 @@ func (m *meter) checkTime() {
 	}
 }
 
-// watch has a schema tell the meter of each value that it is applied to, before it goes on to the value's parts. Formats
-// are what the library asks first.
-func (m *meter) watch(s *jsonschema.Schema) {
+// watchSchema makes a schema report each value that it is applied to, before it goes on to the value's parts. The library checks the
+// format first, so this is a format.
+func (m *meter) watchSchema(s *jsonschema.Schema) {
 	before := s.Format
 	always := 1 + len(s.Required)
-	for _, next := range inPlace(s) {
+	for _, next := range listInPlace(s) {
 		if next != nil {
 			always++
 		}
 	}
-	m.replaceComparisons(s)
-	names := 2 + len(s.PatternProperties)
-	s.Format = &jsonschema.Format{Name: "", Validate: func(value any) error {
-		cost := always
-		switch value := value.(type) {
-		case map[string]any:
-			cost += names * len(value)
-		case []any:
-			cost += 2 * len(value)
-		}
-		m.spend(cost)
-		if before == nil {
-			return nil
-		}
-		return before.Validate(value)
-	}}
-	if before != nil {
-		s.Format.Name = before.Name
-	}
-}
-
-// replaceComparisons has the meter compare values, because the library compares them before the meter hears of them, and
-// each with each: it parsed every number of an enum again for every number of an array.
-func (m *meter) replaceComparisons(s *jsonschema.Schema) {
+	// The library compares before the meter can count, and each value with each: it parsed every number of an enum again for every
+	// number of an array. So the meter compares.
 	if s.Const != nil {
 		allowed := map[string]bool{string(m.appendKey(nil, *s.Const)): true}
 		s.Extensions = append(s.Extensions, comparison{m, allowed, &kind.Const{Want: *s.Const}})
@@ -305,9 +273,27 @@ func (m *meter) replaceComparisons(s *jsonschema.Schema) {
 		s.Extensions = append(s.Extensions, uniqueness{m})
 		s.UniqueItems = false
 	}
+	names := 2 + len(s.PatternProperties)
+	s.Format = &jsonschema.Format{Name: "", Validate: func(value any) error {
+		cost := always
+		switch value := value.(type) {
+		case map[string]any:
+			cost += names * len(value)
+		case []any:
+			cost += 2 * len(value)
+		}
+		m.spendApplications(cost)
+		if before == nil {
+			return nil
+		}
+		return before.Validate(value)
+	}}
+	if before != nil {
+		s.Format.Name = before.Name
+	}
 }
 
-// comparison is a const or an enum.
+// comparison implements const and enum.
 type comparison struct {
 	meter   *meter
 	allowed map[string]bool // by their keys
@@ -322,7 +308,7 @@ func (c comparison) Validate(at *jsonschema.ValidatorContext, value any) {
 	}
 }
 
-// uniqueness is a uniqueItems.
+// uniqueness implements uniqueItems.
 type uniqueness struct{ meter *meter }
 
 // Validate implements [jsonschema.SchemaExt].
@@ -339,10 +325,10 @@ func (u uniqueness) Validate(at *jsonschema.ValidatorContext, value any) {
 	}
 }
 
-// appendKey appends a text that equal values have in common, and others do not.
+// appendKey appends a text that is the same for equal values, and different for others.
 func (m *meter) appendKey(b []byte, value any) []byte {
 	if m.ctx != nil {
-		m.spend(1)
+		m.spendApplications(1)
 	}
 	switch value := value.(type) {
 	case map[string]any:
@@ -360,7 +346,12 @@ func (m *meter) appendKey(b []byte, value any) []byte {
 	case string:
 		return appendText(b, value)
 	case json.Number:
-		return append(appendNumber(b, string(value)), ',')
+		if number := string(value); strings.ContainsAny(number, ".eE") || number == "-0" {
+			if exact, ok := new(big.Rat).SetString(number); ok {
+				return append(append(b, exact.RatString()...), ',') // an integer or a fraction
+			}
+		}
+		return append(append(b, value...), ',')
 	case bool:
 		return strconv.AppendBool(b, value)
 	}
@@ -370,16 +361,6 @@ func (m *meter) appendKey(b []byte, value any) []byte {
 func appendText(b []byte, text string) []byte {
 	b = strconv.AppendInt(append(b, '"'), int64(len(text)), 10)
 	return append(append(b, ':'), text...)
-}
-
-// appendNumber appends a number as an integer or a fraction.
-func appendNumber(b []byte, number string) []byte {
-	if strings.ContainsAny(number, ".eE") || number == "-0" {
-		if exact, ok := new(big.Rat).SetString(number); ok {
-			return append(b, exact.RatString()...)
-		}
-	}
-	return append(b, number...)
 }
 
 // pattern is a regular expression in linear time (RE2) whose work is counted.
@@ -398,11 +379,11 @@ func (p *pattern) MatchString(text string) bool {
 	if work > maxPatternWork {
 		panic(overspent{fmt.Errorf("%w: a text of %d bytes is too long for its pattern", ErrTooComplex, len(text))})
 	}
-	p.meter.spend(work / patternWorkByStep)
+	p.meter.spendApplications(work / patternWorkByStep)
 	return p.MatchReader(&watchedText{*strings.NewReader(text), p, 0})
 }
 
-// watchedText looks at the clock while a pattern reads it: a match takes as long as it wants otherwise.
+// watchedText checks the time while a pattern reads it, because a match cannot be interrupted otherwise.
 type watchedText struct {
 	strings.Reader
 	pattern *pattern
@@ -418,13 +399,13 @@ func (t *watchedText) ReadRune() (r rune, size int, err error) {
 	return t.Reader.ReadRune()
 }
 
-// compilePattern is the regular-expression engine of a schema. The format "regex" has it compile values, too.
+// compilePattern is the regular-expression engine of a schema. With the format "regex" it compiles values too.
 func (m *meter) compilePattern(text string) (jsonschema.Regexp, error) {
 	if m.ctx != nil {
 		if len(text) > maxRegexFormat {
 			panic(overspent{fmt.Errorf("%w: a regular expression of %d bytes, at most %d", ErrTooComplex, len(text), maxRegexFormat)})
 		}
-		m.spend(applicationsByLook)
+		m.spendApplications(applicationsByLook)
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -446,8 +427,8 @@ func (m *meter) compilePattern(text string) (jsonschema.Regexp, error) {
 	return &pattern{Regexp: compiled, meter: m, size: size}, nil
 }
 
-// PatternSize estimates how many instructions a regular expression compiles to. A class of characters counts the steps that it takes to
-// find a character in it. The result is at most [MaxPatternSize] + 1.
+// PatternSize estimates the number of instructions of a compiled regular expression. A character class counts the steps to find a
+// character in it. The result is at most [MaxPatternSize] + 1.
 func PatternSize(re *syntax.Regexp) int {
 	size := 1 + bits.Len(uint(len(re.Rune)))
 	if re.Op == syntax.OpLiteral {
@@ -462,7 +443,7 @@ func PatternSize(re *syntax.Regexp) int {
 	return min(size, MaxPatternSize+1)
 }
 
-// depthOf is how deep a value is nested.
+// depthOf returns how deep a value is nested.
 func depthOf(v any) int {
 	deepest := 0
 	switch v := v.(type) {

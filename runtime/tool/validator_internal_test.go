@@ -107,7 +107,7 @@ func TestOrdinaryValuesAreJudged(t *testing.T) {
 	}
 }
 
-// TestPatternsAreBounded in size, and in what matching them takes.
+// TestPatternsAreBounded in size, and in the work of a match.
 func TestPatternsAreBounded(t *testing.T) {
 	t.Parallel()
 	large := `"` + strings.Repeat(`a{1000}`, 101) + `"`
@@ -146,7 +146,7 @@ func TestValidationEndsWithItsRequest(t *testing.T) {
 	if problems, err := s.ValidateInput(t.Context(), json.RawMessage(`{"q":1}`)); err != nil || problems != nil {
 		t.Errorf("the next one: %v, %v", problems, err)
 	}
-	one, err := s.input.take()
+	one, err := s.input.takeIdle()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestValidationEndsWithItsRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	one.meter.ctx = &impatient{t.Context(), 3}
-	if _, err := one.errors(value, 1_000_000); err == nil || !strings.Contains(err.Error(), "takes longer") {
+	if _, err := one.findErrors(value, 1_000_000); err == nil || !strings.Contains(err.Error(), "takes longer") {
 		t.Errorf("%v, want that it ends in its middle", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestMatchesEndWithTheirRequest(t *testing.T) {
 	}
 	m.ctx = &impatient{t.Context(), 5}
 	match := func() (err error) {
-		defer m.begin(baseApplications)(&err)
+		defer m.startPass(baseApplications)(&err)
 		slow.MatchString(strings.Repeat("x", 200_000))
 		return nil
 	}
@@ -199,7 +199,7 @@ func TestSchemasAreReadInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, _, err := usable(&impatient{t.Context(), 2}, []Definition{definition, definition, definition}, nil)
+	kept, _, err := filterUsable(&impatient{t.Context(), 2}, []Definition{definition, definition, definition}, nil)
 	if !errors.Is(err, context.Canceled) || kept != nil {
 		t.Errorf("%v, %v", kept, err)
 	}
@@ -236,7 +236,7 @@ func TestComparisonsAreCounted(t *testing.T) {
 	}
 }
 
-// TestComparisonsAreTheLibrarys: what is equal for the library is equal for the meter.
+// TestComparisonsAreTheLibrarys: values that are equal for the library are equal for the meter.
 func TestComparisonsAreTheLibrarys(t *testing.T) {
 	t.Parallel()
 	values := []string{

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
@@ -113,28 +114,12 @@ func Read(schema, document []byte) (Form, error) {
 
 // stored are the members of the document.
 func stored(document []byte) ([]Field, error) {
-	decoder := jsontext.NewDecoder(bytes.NewReader(document))
-	if token, err := decoder.ReadToken(); err != nil || token.Kind() != '{' {
-		return nil, ErrNotFlat
-	}
 	var fields []Field
-	for decoder.PeekKind() == '"' {
-		quoted, err := decoder.ReadValue()
+	for m, err := range rawjson.Members(document) {
 		if err != nil {
 			return nil, ErrNotFlat
 		}
-		f := Field{Present: true, quoted: bytes.Clone(quoted)}
-		name, err := jsontext.AppendUnquote(nil, quoted)
-		if err != nil {
-			return nil, ErrNotFlat
-		}
-		f.Name = string(name)
-		value, err := decoder.ReadValue()
-		if err != nil {
-			return nil, ErrNotFlat
-		}
-		f.raw = bytes.Clone(value)
-		fields = append(fields, f)
+		fields = append(fields, Field{Present: true, Name: m.Name(), quoted: m.Key, raw: json.RawMessage(m.Value)})
 	}
 	return fields, nil
 }

@@ -12,11 +12,15 @@ import (
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// Fresh reports whether the person who sent the request proved who they are within the time given, by the
-// database's clock. What cannot be told is not fresh.
+// ProveURL returns the page on which a signed-in person authenticates again. It leads on to next.
+func ProveURL(next string) string { return againPath + "?next=" + url.QueryEscape(localPath(next)) }
+
+// Fresh reports whether the person of the request authenticated within this time, by the database's clock. An unknown time is
+// not fresh.
 func (l *Login) Fresh(r *http.Request, within time.Duration) bool {
 	access, ok := Access(r.Context())
 	if !ok || access.Session == uuid.Nil {
@@ -30,27 +34,27 @@ func (l *Login) Fresh(r *http.Request, within time.Duration) bool {
 	return fresh
 }
 
-// Reauthenticate answers a request by sending its person to prove again who they are. Afterwards the same session goes on, at next.
+// Reauthenticate answers a request by asking its person to authenticate again. The same session then continues at next.
 func (l *Login) Reauthenticate(w http.ResponseWriter, r *http.Request, next string) {
-	send(w, r, againPath+"?next="+url.QueryEscape(localPath(next)), http.StatusUnauthorized)
+	redirectTo(w, r, againPath+"?next="+url.QueryEscape(localPath(next)), http.StatusUnauthorized)
 }
 
-// showAgain says what is wanted of the person, before it sends them anywhere.
+// showAgain shows why the person has to authenticate again, before it sends them to a provider.
 func (l *Login) showAgain(w http.ResponseWriter, r *http.Request) {
 	next := localPath(r.URL.Query().Get("next"))
-	access, ok, err := l.access(r.Context())
+	access, ok, err := l.currentAccess(r.Context())
 	switch {
 	case err != nil:
-		l.sessionFailed(w, r, err)
+		l.reportSessionError(w, r, err)
 	case !ok:
 		http.Redirect(w, r, SignInPath+"?next="+url.QueryEscape(next), http.StatusSeeOther)
 	default:
 		l.sessions.Put(r.Context(), keyNext, next)
-		l.againPage(w, r, http.StatusOK, access, next, "")
+		l.renderAgain(w, r, http.StatusOK, access, next, text.Message{})
 	}
 }
 
-func (l *Login) againPage(w http.ResponseWriter, r *http.Request, status int, access identity.Access, next, complaint string) {
+func (l *Login) renderAgain(w http.ResponseWriter, r *http.Request, status int, access identity.Access, next string, complaint text.Message) {
 	form := view.SignInAgain{Name: access.Person.Name, Next: next, Error: complaint}
 	if access.Method == identity.ByProvider {
 		for _, p := range l.cfg.Providers {
@@ -59,34 +63,34 @@ func (l *Login) againPage(w http.ResponseWriter, r *http.Request, status int, ac
 			}
 		}
 	}
-	l.render(w, r, status, view.SignInAgainPage(l.cfg.Page(r, "Is it you?"), form))
+	l.renderPage(w, r, status, view.SignInAgainPage(l.cfg.Page(r, text.SignInAgainTitle()), form))
 }
 
 func startURL(p *provider.Provider, next string) string {
 	return startPath + "?provider=" + url.QueryEscape(p.Name()) + "&next=" + url.QueryEscape(next)
 }
 
-// again takes a token as a new proof. People of a provider prove it there.
-func (l *Login) again(w http.ResponseWriter, r *http.Request) {
+// handleAgain authenticates a person again by their token. People of a provider authenticate there.
+func (l *Login) handleAgain(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	next := localPath(r.PostFormValue("next"))
-	access, ok, err := l.access(r.Context())
+	access, ok, err := l.currentAccess(r.Context())
 	if err != nil {
-		l.sessionFailed(w, r, err)
+		l.reportSessionError(w, r, err)
 		return
 	}
 	if !ok || access.Method == identity.ByProvider {
 		http.Redirect(w, r, againPath+"?next="+url.QueryEscape(next), http.StatusSeeOther)
 		return
 	}
-	proof, complaint, err := l.credential(r.Context(), "", r.PostFormValue("token"))
-	if err == nil && complaint == "" && proof.Person.ID != access.Person.ID {
-		complaint = "This is somebody else’s token."
+	proof, complaint, err := l.checkCredential(r.Context(), "", r.PostFormValue("token"))
+	if err == nil && complaint.IsZero() && proof.Person.ID != access.Person.ID {
+		complaint = text.SignInTokenOfOther()
 	}
-	if err == nil && complaint != "" {
-		l.cfg.Logger.Info("proof refused", "person", access.Person.ID, "remote", clientaddr.FromContext(r.Context()).String())
+	if err == nil && !complaint.IsZero() {
+		l.cfg.Logger.Info("re-authentication refused", "person", access.Person.ID, "remote", clientaddr.FromContext(r.Context()).String())
 		l.cfg.Failures.Refuse(r.Context(), authfail.Dashboard)
-		l.againPage(w, r, http.StatusUnauthorized, access, next, complaint)
+		l.renderAgain(w, r, http.StatusUnauthorized, access, next, complaint)
 		return
 	}
 	var session identity.Session
@@ -94,22 +98,22 @@ func (l *Login) again(w http.ResponseWriter, r *http.Request) {
 		session, err = l.cfg.Identity.Reauthenticated(r.Context(), access.Session, proof.Person.ID, identity.ByToken)
 	}
 	if err == nil {
-		err = l.renew(r.Context(), session)
+		err = l.renewCookie(r.Context(), session)
 	}
 	if err != nil {
-		l.sessionFailed(w, r, err)
+		l.reportSessionError(w, r, err)
 		return
 	}
 	l.sessions.Remove(r.Context(), keyNext)
-	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: localPath let it pass
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: localPath checked it
 }
 
-// finishAgain takes a provider's word as a new proof. It must be of the person whose session the browser has, else
-// nothing changes.
+// finishAgain authenticates the person of the session again by a response of a provider. If the response is for another person
+// or session, nothing changes.
 func (l *Login) finishAgain(w http.ResponseWriter, r *http.Request, p *provider.Provider, fl flow, answer provider.Answer) {
-	current, err := l.current(r.Context())
+	current, err := l.currentSession(r.Context())
 	if err != nil {
-		l.sessionFailed(w, r, err)
+		l.reportSessionError(w, r, err)
 		return
 	}
 	err = identity.ErrUnauthenticated
@@ -119,21 +123,21 @@ func (l *Login) finishAgain(w http.ResponseWriter, r *http.Request, p *provider.
 	}
 	switch {
 	case errors.Is(err, identity.ErrUnauthenticated):
-		l.cfg.Logger.Info("proof refused", "session", fl.Session, "remote", clientaddr.FromContext(r.Context()).String())
-		l.refuse(w, r, http.StatusForbidden, view.SignInRefused{
-			Title: "That is somebody else", Next: fl.Next,
-			Text: "The identity provider vouches for another person than the one who is signed in here, or this session is over. Nothing was changed.",
+		l.cfg.Logger.Info("re-authentication refused", "session", fl.Session, "remote", clientaddr.FromContext(r.Context()).String())
+		l.renderRefusal(w, r, http.StatusForbidden, view.SignInRefused{
+			Title: text.SignInOtherPerson(), Next: fl.Next,
+			Text: text.SignInOtherPersonMeaning(),
 		})
 		return
 	case err != nil:
-		l.notLetIn(w, r, answer.Claims, err)
+		l.refuseClaims(w, r, answer.Claims, err)
 		return
 	}
-	if err := l.renew(r.Context(), session); err != nil {
-		l.sessionFailed(w, r, err)
+	if err := l.renewCookie(r.Context(), session); err != nil {
+		l.reportSessionError(w, r, err)
 		return
 	}
 	l.sessions.Remove(r.Context(), keyNext)
 	http.Redirect(w, r, fl.Next, http.StatusSeeOther)
-	l.vouched(r.Context(), session.Person, p, answer)
+	l.reportVouched(r.Context(), session.Person, p, answer)
 }

@@ -8,16 +8,17 @@ import (
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// showInvitation never uses an invitation up: link previews and prefetchers look, people press the button.
+// showInvitation shows an invitation. It does not redeem it, since previews and prefetchers open links too.
 func (l *Login) showInvitation(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer") // the address has the secret in it
 	secret := r.URL.Query().Get("key")
 	invitation, err := l.cfg.Identity.OpenInvitation(r.Context(), secret)
 	if err != nil {
-		l.invitationRefused(w, r, err)
+		l.refuseInvitation(w, r, err)
 		return
 	}
 	shown := view.Invited{Name: invitation.Name, Roles: roleWords(invitation.Roles), Key: secret}
@@ -29,12 +30,12 @@ func (l *Login) showInvitation(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		if shown.Provider == nil {
-			l.refuse(w, r, http.StatusConflict, view.SignInRefused{Text: "The identity provider of this invitation is no longer configured. Ask for another invitation."})
+			l.renderRefusal(w, r, http.StatusConflict, view.SignInRefused{Text: text.SignInInvitationProviderGone()})
 			return
 		}
 		l.sessions.Put(r.Context(), keyInvitation, secret)
 	}
-	l.render(w, r, http.StatusOK, view.InvitedPage(l.cfg.Page(r, "Invitation"), shown))
+	l.renderPage(w, r, http.StatusOK, view.InvitedPage(l.cfg.Page(r, text.SignInInvitation()), shown))
 }
 
 func roleWords(roles []identity.Role) string {
@@ -45,44 +46,44 @@ func roleWords(roles []identity.Role) string {
 	return strings.Join(words, ", ")
 }
 
-// redeem makes a local person, and shows their token, this once.
-func (l *Login) redeem(w http.ResponseWriter, r *http.Request) {
+// redeemInvitation creates the local person and shows their token once.
+func (l *Login) redeemInvitation(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	made, err := l.cfg.Identity.Redeem(r.Context(), r.PostFormValue("key"))
 	if err != nil {
-		l.invitationRefused(w, r, err)
+		l.refuseInvitation(w, r, err)
 		return
 	}
 	l.cfg.Logger.Info("invitation redeemed", "person", made.Person.ID)
-	l.render(w, r, http.StatusOK, view.RedeemedPage(l.cfg.Page(r, "Welcome"), view.MadeToken{
+	l.renderPage(w, r, http.StatusOK, view.RedeemedPage(l.cfg.Page(r, text.SignInWelcomed()), view.MadeToken{
 		Name: made.Person.Name, Secret: made.Secret, URL: SignInPath, Ends: made.ExpiresAt,
 	}))
 }
 
-// invitationRefused says why an invitation is not redeemed.
-func (l *Login) invitationRefused(w http.ResponseWriter, r *http.Request, err error) {
+// refuseInvitation says why an invitation is not redeemed.
+func (l *Login) refuseInvitation(w http.ResponseWriter, r *http.Request, err error) {
 	var known *identity.KnownError
-	refused, status := view.SignInRefused{Title: "Invitation not redeemed"}, http.StatusForbidden
+	refused, status := view.SignInRefused{Title: text.SignInNotRedeemed()}, http.StatusForbidden
 	switch {
 	case errors.Is(err, identity.ErrInvitation):
 		l.cfg.Failures.Refuse(r.Context(), authfail.Dashboard)
-		refused.Text = "This invitation was used before or revoked, or its time is over. Ask for a new one."
+		refused.Text = text.SignInInvitationUsed()
 	case errors.Is(err, identity.ErrInvitedOther):
-		refused.Text = "This invitation is for another account than the one that you signed in with. Nobody was signed in by it."
+		refused.Text = text.SignInInvitationOfOther()
 	case errors.Is(err, identity.ErrUnverifiedEmail):
-		refused.Text = "The identity provider does not say that your e-mail address is verified. Nobody was signed in. Ask for an invitation that names your subject there instead."
+		refused.Text = text.SignInEmailUnverified()
 	case errors.Is(err, identity.ErrSelfGrant):
-		refused.Text = "You made this invitation, and nobody adds a role to themselves. Another operator can invite you."
+		refused.Text = text.SignInOwnInvitation()
 	case errors.Is(err, identity.ErrInvitedByProvider):
-		refused.Text = "This invitation is redeemed by signing in with an identity provider. Open its link again."
+		refused.Text = text.SignInInvitationByProvider()
 	case errors.Is(err, identity.ErrBlocked):
-		refused.Text = "An operator has blocked you here."
+		refused.Text = text.SignInBlocked()
 	case errors.As(err, &known):
-		refused.Text = "Somebody has this name by now. Ask for an invitation with another name."
+		refused.Text = text.SignInNameTaken()
 	default:
-		l.cfg.Logger.Error("redeeming an invitation", "error", err)
-		refused.Text, status = "That did not work here. Try again.", http.StatusInternalServerError
+		l.cfg.Logger.Error("redeem invitation", "error", err)
+		refused.Text, status = text.SignInSomethingWrong(), http.StatusInternalServerError
 	}
 	l.cfg.Logger.Info("invitation refused", "reason", err, "remote", clientaddr.FromContext(r.Context()).String())
-	l.refuse(w, r, status, refused)
+	l.renderRefusal(w, r, status, refused)
 }

@@ -4,82 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
-	"strings"
-	"sync"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// Keys of a session's data.
+// Keys of a browser session's data.
 const (
-	keySession    = "session"    // of package identity
-	keyFlows      = "flows"      // to providers, on their way
-	keyInvitation = "invitation" // that a sign-in with a provider redeems
-	keyNext       = "next"       // where to go after a one-time link
+	keySession    = "session"    // id of the session in package identity
+	keyFlows      = "flows"      // pending sign-ins with providers
+	keyInvitation = "invitation" // redeemed by a sign-in with a provider
+	keyNext       = "next"       // where to go after a sign-in link
 )
 
-type accessKey struct{}
-
-// Access is who sent the request: the zero Access and false when nobody is signed in. It
-// is there for handlers behind [Login.Required].
-func Access(ctx context.Context) (identity.Access, bool) {
-	access, ok := ctx.Value(accessKey{}).(identity.Access)
-	return access, ok
-}
-
-// Required lets only signed-in people through; whoever else looks for a page is
-// sent to sign in and comes back to it afterwards.
-func (l *Login) Required(next http.Handler) http.Handler {
-	return l.sessions.LoadAndSave(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		access, ok, err := l.access(r.Context())
-		switch {
-		case err != nil:
-			l.sessionFailed(w, r, err)
-		case !ok:
-			l.turnAway(w, r)
-		default:
-			ctx := audit.WithCredential(r.Context(), audit.Person(access.Person.ID), access.AuditCredential())
-			next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, accessKey{}, access)))
-		}
-	}))
-}
-
-// Watch is a check to repeat while a stream lasts, which no session can be saved in: it reports false once
-// nobody is signed in, or no longer. While the database cannot be asked a stream goes on that was let in.
-func (l *Login) Watch(r *http.Request) (check func(context.Context) bool) {
-	token := ""
-	if cookie, err := r.Cookie(l.sessions.Cookie.Name); err == nil {
-		token = cookie.Value
-	}
-	session := sync.OnceValues(func() (uuid.UUID, error) {
-		ctx, err := l.sessions.Load(r.Context(), token)
-		if err != nil {
-			return uuid.Nil, err
-		}
-		return l.current(ctx)
-	})
-	let := false
-	return func(ctx context.Context) bool {
-		id, err := session()
-		if err != nil || id == uuid.Nil {
-			return false
-		}
-		_, err = l.cfg.Identity.SessionAccess(ctx, id)
-		let = err == nil || let && !errors.Is(err, identity.ErrUnauthenticated)
-		return let
-	}
-}
-
-// Changed is closed when the check of [Login.Watch] may have another result.
-func (l *Login) Changed() <-chan struct{} { return l.cfg.Identity.Changed() }
-
-// current is the id of the session in ctx; uuid.Nil when nobody is signed in.
-func (l *Login) current(ctx context.Context) (uuid.UUID, error) {
+// currentSession returns the id of the session in ctx; uuid.Nil: no one is signed in.
+func (l *Login) currentSession(ctx context.Context) (uuid.UUID, error) {
 	text := l.sessions.GetString(ctx, keySession)
 	if text == "" {
 		return uuid.Nil, nil
@@ -91,9 +35,9 @@ func (l *Login) current(ctx context.Context) (uuid.UUID, error) {
 	return id, nil
 }
 
-// access is what the session in ctx allows now.
-func (l *Login) access(ctx context.Context) (identity.Access, bool, error) {
-	id, err := l.current(ctx)
+// currentAccess returns what the session in ctx allows now.
+func (l *Login) currentAccess(ctx context.Context) (identity.Access, bool, error) {
+	id, err := l.currentSession(ctx)
 	if err != nil || id == uuid.Nil {
 		return identity.Access{}, false, err
 	}
@@ -104,9 +48,9 @@ func (l *Login) access(ctx context.Context) (identity.Access, bool, error) {
 	return access, err == nil, err
 }
 
-// begin makes the browser's cookie stand for a session that began, under a new token.
-func (l *Login) begin(ctx context.Context, session identity.Session) error {
-	before, err := l.current(ctx)
+// beginSession gives the browser a new cookie for a new session, and ends the session that it had before.
+func (l *Login) beginSession(ctx context.Context, session identity.Session) error {
+	before, err := l.currentSession(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,11 +65,11 @@ func (l *Login) begin(ctx context.Context, session identity.Session) error {
 	l.sessions.Remove(ctx, keyFlows)
 	l.sessions.Remove(ctx, keyNext)
 	l.sessions.Put(ctx, keySession, session.ID.String())
-	return l.renew(ctx, session)
+	return l.renewCookie(ctx, session)
 }
 
-// renew gives the browser a new token for its session.
-func (l *Login) renew(ctx context.Context, session identity.Session) error {
+// renewCookie gives the browser a new cookie for its session.
+func (l *Login) renewCookie(ctx context.Context, session identity.Session) error {
 	if err := l.sessions.RenewToken(ctx); err != nil {
 		return fmt.Errorf("renew the token of session %s: %w", session.ID, err)
 	}
@@ -133,31 +77,43 @@ func (l *Login) renew(ctx context.Context, session identity.Session) error {
 	return nil
 }
 
-// turnAway sends to the sign-in page. Parts of a page have the whole page go there.
-func (l *Login) turnAway(w http.ResponseWriter, r *http.Request) {
-	next := r.URL.RequestURI()
-	if page, err := url.Parse(r.Header.Get("HX-Current-URL")); err == nil && r.Header.Get("HX-Request") != "" {
-		next = page.RequestURI()
-	} else if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		next = parent(r.URL.Path)
+// sweepSessions deletes expired sessions. It runs at each sign-in, as often as sessions are made.
+func (l *Login) sweepSessions(ctx context.Context) {
+	_, err := l.cfg.Pool.Exec(ctx, `DELETE FROM sessions WHERE expiry < current_timestamp`)
+	if err = errors.Join(err, l.cfg.Identity.SweepSessions(ctx)); err != nil {
+		l.cfg.Logger.Warn("delete expired sessions", "error", err)
 	}
-	send(w, r, SignInPath+"?next="+url.QueryEscape(localPath(next)), http.StatusUnauthorized)
 }
 
-// send leads a browser to a page of this package. Parts of a page have the whole page go there.
-func send(w http.ResponseWriter, r *http.Request, target string, status int) {
-	if r.Header.Get("HX-Request") != "" {
-		w.Header().Set("HX-Redirect", target)
-		w.WriteHeader(status)
-		return
+// sessionStore implements scs.Store by the table sessions. sweepSessions deletes expired ones.
+type sessionStore struct{ pool *pgxpool.Pool }
+
+// Find returns the data of a session that has not expired.
+func (s sessionStore) Find(token string) (data []byte, found bool, err error) {
+	err = s.pool.QueryRow(context.Background(), `SELECT data FROM sessions WHERE token = $1 AND current_timestamp < expiry`, token).Scan(&data)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("find session: %w", err)
 	}
-	http.Redirect(w, r, target, http.StatusSeeOther)
+	return data, true, nil
 }
 
-// parent is the page that a form belongs to: /calls/ID/reject is on /calls/ID.
-func parent(path string) string {
-	if at := strings.LastIndexByte(path, '/'); at > 0 {
-		return path[:at]
+// Commit inserts or replaces a session.
+func (s sessionStore) Commit(token string, data []byte, expiry time.Time) error {
+	_, err := s.pool.Exec(context.Background(), `INSERT INTO sessions (token, data, expiry) VALUES ($1, $2, $3)
+		ON CONFLICT (token) DO UPDATE SET data = EXCLUDED.data, expiry = EXCLUDED.expiry`, token, data, expiry)
+	if err != nil {
+		return fmt.Errorf("store session: %w", err)
 	}
-	return home
+	return nil
+}
+
+// Delete deletes a session.
+func (s sessionStore) Delete(token string) error {
+	if _, err := s.pool.Exec(context.Background(), `DELETE FROM sessions WHERE token = $1`, token); err != nil {
+		return fmt.Errorf("delete session: %w", err)
+	}
+	return nil
 }

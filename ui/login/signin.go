@@ -5,97 +5,130 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/a-h/templ"
+	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// maxForm bounds what a sign-in may send.
+// maxForm bounds the body of a form, in bytes.
 const maxForm = 16 << 10
 
-// showSignIn never uses a link up: link previews and prefetchers look, people press the button.
+// showSignIn shows the sign-in page. It does not use up a sign-in link, since previews and prefetchers open links too.
 func (l *Login) showSignIn(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	form := view.SignIn{Link: query.Get("token"), Next: localPath(query.Get("next"))}
 	if form.Link == "" {
-		if _, ok, err := l.access(r.Context()); ok && err == nil {
+		if _, ok, err := l.currentAccess(r.Context()); ok && err == nil {
 			http.Redirect(w, r, form.Next, http.StatusSeeOther)
 			return
 		}
 	}
-	l.page(w, r, http.StatusOK, form)
+	l.renderSignIn(w, r, http.StatusOK, form)
 }
 
-func (l *Login) page(w http.ResponseWriter, r *http.Request, status int, form view.SignIn) {
+func (l *Login) renderSignIn(w http.ResponseWriter, r *http.Request, status int, form view.SignIn) {
 	for _, p := range l.cfg.Providers {
 		p.Warm(r.Context())
 		form.Providers = append(form.Providers, view.SignInProvider{
 			Name: p.Name(), URL: startURL(p, form.Next), Down: p.Failure() != nil,
 		})
 	}
-	l.render(w, r, status, view.SignInPage(l.cfg.Page(r, "Sign in"), form))
-}
-
-func (l *Login) render(w http.ResponseWriter, r *http.Request, status int, page templ.Component) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	if err := page.Render(r.Context(), w); err != nil {
-		l.cfg.Logger.Debug("writing a page of signing in", "error", err)
-	}
+	l.renderPage(w, r, status, view.SignInPage(l.cfg.Page(r, text.SignInTitle()), form))
 }
 
 func (l *Login) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
-		l.page(w, r, http.StatusBadRequest, view.SignIn{Error: "The form could not be read. Try again."})
+		l.renderSignIn(w, r, http.StatusBadRequest, view.SignIn{Error: text.SignInFormUnreadable()})
 		return
 	}
 	next, link := localPath(r.PostForm.Get("next")), r.PostForm.Get("link")
-	access, complaint, err := l.credential(r.Context(), link, r.PostForm.Get("token"))
+	access, complaint, err := l.checkCredential(r.Context(), link, r.PostForm.Get("token"))
 	switch {
 	case err != nil:
-		l.cfg.Logger.Error("signing in", "error", err)
-		l.page(w, r, http.StatusInternalServerError, view.SignIn{Next: next, Error: "That did not work here. Try again."})
+		l.cfg.Logger.Error("sign in", "error", err)
+		l.renderSignIn(w, r, http.StatusInternalServerError, view.SignIn{Next: next, Error: text.SignInSomethingWrong()})
 		return
-	case complaint != "":
+	case !complaint.IsZero():
 		l.cfg.Logger.Info("sign-in refused", "remote", clientaddr.FromContext(r.Context()).String())
 		l.cfg.Failures.Refuse(r.Context(), authfail.Dashboard)
-		l.page(w, r, http.StatusUnauthorized, view.SignIn{Next: next, Error: complaint})
+		l.renderSignIn(w, r, http.StatusUnauthorized, view.SignIn{Next: next, Error: complaint})
 		return
 	}
-	if link != "" && next == home { // who was asked to prove who they are, and did it with a new link
+	if link != "" && next == home { // the person was asked to authenticate again, and used a new link
 		next = localPath(l.sessions.GetString(r.Context(), keyNext))
 	}
 	session, err := l.cfg.Identity.BeginSession(r.Context(), access, identity.NewSession{Client: r.UserAgent(), Lifetime: sessionLifetime})
 	if err == nil {
-		err = l.begin(r.Context(), session)
+		err = l.beginSession(r.Context(), session)
 	}
 	if err != nil {
-		l.sessionFailed(w, r, err)
+		l.reportSessionError(w, r, err)
 		return
 	}
-	l.welcome(w, r, session, next)
+	l.finishSignIn(w, r, session, next)
 }
 
-// credential checks what was sent; a complaint is for the person.
-func (l *Login) credential(ctx context.Context, link, token string) (access identity.Access, complaint string, err error) {
+// checkCredential checks a link or a token. complaint is for the person.
+func (l *Login) checkCredential(ctx context.Context, link, token string) (access identity.Access, complaint text.Message, err error) {
 	if link != "" {
 		access, err = l.cfg.Identity.UseSignInLink(ctx, link)
-		complaint = "This link was used before, or its time is over. Ask for a new one, or sign in with your token."
+		complaint = text.SignInLinkUsed()
 	} else {
 		access, err = l.cfg.Identity.Authenticate(ctx, token)
-		complaint = "This token is unknown, or was revoked."
+		complaint = text.SignInTokenUnknown()
 	}
 	switch {
 	case errors.Is(err, identity.ErrUnauthenticated):
 		return access, complaint, nil
 	case err != nil:
-		return access, "", err
+		return access, text.Message{}, err
 	case !access.Has(identity.Reviewer) && !access.Has(identity.Operator):
-		return access, "You have no role here. Ask an operator.", nil
+		return access, text.SignInNoRoleHere(), nil
 	}
-	return access, "", nil
+	return access, text.Message{}, nil
+}
+
+// finishSignIn ends a sign-in that succeeded.
+func (l *Login) finishSignIn(w http.ResponseWriter, r *http.Request, session identity.Session, next string) {
+	l.sweepSessions(r.Context())
+	l.cfg.Logger.Info("signed in", "person", session.Person, "method", session.Method)
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // G710: localPath checked it
+}
+
+func (l *Login) signOut(w http.ResponseWriter, r *http.Request) {
+	access, ok, err := l.currentAccess(r.Context())
+	if ok {
+		err = l.cfg.Identity.EndSession(r.Context(), audit.Person(access.Person.ID), access.Person.ID, access.Session)
+		if errors.Is(err, identity.ErrNotFound) {
+			err = nil // it has ended already
+		}
+	}
+	if err == nil {
+		err = l.sessions.Destroy(r.Context())
+	}
+	if err != nil {
+		l.reportSessionError(w, r, err)
+		return
+	}
+	http.Redirect(w, r, SignInPath, http.StatusSeeOther)
+}
+
+// SignOutEverywhere ends all sessions of the signed-in person, in all browsers.
+func (l *Login) SignOutEverywhere(w http.ResponseWriter, r *http.Request) {
+	access, _ := Access(r.Context())
+	_, err := l.cfg.Identity.EndSessions(r.Context(), audit.Person(access.Person.ID), access.Person.ID, uuid.Nil)
+	if err == nil {
+		err = l.sessions.Destroy(r.Context())
+	}
+	if err != nil {
+		l.reportSessionError(w, r, err)
+		return
+	}
+	http.Redirect(w, r, SignInPath, http.StatusSeeOther)
 }

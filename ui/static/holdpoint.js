@@ -137,13 +137,21 @@ function noteChange() {
 	changedAt = performance.now();
 	page.removeAttribute("data-armed");
 	clearTimeout(arming);
-	arming = setTimeout(() => page.setAttribute("data-armed", as), settling);
+	arming = setTimeout(arm, settling);
+}
+
+// On a slow machine htmx takes the call's buttons over after the pause. Until then they would send the browser to another page.
+const isTakenOver = () => !find("#call [hx-post]:not([data-htmx-powered])");
+
+function arm() {
+	if (isTakenOver()) page.setAttribute("data-armed", shownAs);
+	else arming = setTimeout(arm, settling);
 }
 
 // A change is noticed at the latest by whoever wants to act: htmx tells of it only a moment after it was made.
 function settled() {
 	noteChange();
-	return performance.now() - changedAt >= settling;
+	return performance.now() - changedAt >= settling && isTakenOver();
 }
 
 function armed() {

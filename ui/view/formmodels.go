@@ -6,19 +6,21 @@ import (
 	"strings"
 
 	"github.com/a-h/templ"
+
+	"github.com/holdpoint/holdpoint/ui/text"
 )
 
 // Form is a form of fields, with what was wrong with it when it was sent before.
 type Form struct {
 	Name     string // data-testid
 	Action   string
-	Send     string // the word on its button
-	Cancel   string // URL
+	Send     text.Message // the word on its button
+	Cancel   string       // URL
 	Problems []FormProblem
 	Revision string // of what is changed; empty: something new is made
 	Parts    []FormPart
-	Note     string // beside the button
-	Files    bool   // it sends files, and texts that are as long
+	Note     text.Message // beside the button
+	Files    bool         // it sends files, and texts that are as long
 }
 
 // encoding is how a form is sent: one with files in parts, by which long texts grow least too.
@@ -32,13 +34,13 @@ func (f Form) encoding() templ.Attributes {
 // FormProblem is one thing that is wrong with what was sent.
 type FormProblem struct {
 	Field string // its id; empty: none of the page
-	Text  string
+	Text  text.Message
 }
 
 // FormPart is a part of a form under a title of its own.
 type FormPart struct {
-	Title  string
-	Words  string
+	Title  text.Message
+	Words  text.Message
 	Folded bool // it is opened by whoever needs it
 	Fields []Field
 }
@@ -63,15 +65,15 @@ const (
 // Field is one field of a form.
 type Field struct {
 	Name     string
-	Label    string
+	Label    text.Message
 	Kind     FieldKind
 	Value    string
 	On       bool // of a check
 	Choices  []Choice
 	Pairs    []Pair
-	Hint     string
+	Hint     text.Message
 	Example  string
-	Problem  string
+	Problem  text.Message
 	Now      *NowValue // nil: it has the value that is saved
 	Required bool
 	Code     bool
@@ -79,14 +81,14 @@ type Field struct {
 }
 
 // NowValue is what somebody else saved meanwhile, in words.
-type NowValue struct{ Text string }
+type NowValue struct{ Text text.Message }
 
 // Choice is one of the values of a field.
 type Choice struct {
 	Value string
-	Word  string
+	Word  text.Message
 	On    bool
-	Hint  string
+	Hint  text.Message
 }
 
 // Pair is a name with a secret value.
@@ -102,13 +104,13 @@ func (f Field) id() string { return "f-" + f.Name }
 // describedBy names what is said of a field, for whoever hears the page.
 func (f Field) describedBy() string {
 	id := ""
-	if f.Problem != "" {
+	if !f.Problem.IsZero() {
 		id = f.id() + "-problem "
 	}
 	if f.Now != nil {
 		id += f.id() + "-now "
 	}
-	if f.Hint != "" {
+	if !f.Hint.IsZero() {
 		id += f.id() + "-hint"
 	}
 	return strings.TrimSpace(id)
@@ -127,7 +129,7 @@ func (f Field) pairAttributes(i int) templ.Attributes {
 	if ids != "" {
 		a["aria-describedby"] = ids
 	}
-	if f.Pairs[i].Problem != "" || f.Problem != "" {
+	if f.Pairs[i].Problem != "" || !f.Problem.IsZero() {
 		a["aria-invalid"] = "true"
 	}
 	return a
@@ -152,7 +154,7 @@ func FieldID(name string) string { return Field{Name: name}.id() }
 // Crumb is a step of the way to a page.
 type Crumb struct {
 	URL  string // empty: the page itself
-	Word string
+	Word text.Message
 }
 
 // attributes are those that all inputs have.
@@ -161,7 +163,7 @@ func (f Field) attributes() templ.Attributes {
 	if f.Required {
 		a["required"] = true
 	}
-	if f.Problem != "" {
+	if !f.Problem.IsZero() {
 		a["aria-invalid"] = "true"
 	}
 	if ids := f.describedBy(); ids != "" {
@@ -185,7 +187,7 @@ func (p FormPart) asksForLook() bool {
 		if f.Kind == FieldSelect {
 			set = f.Value != f.Choices[0].Value
 		}
-		return set || f.Problem != "" || f.Now != nil || slices.ContainsFunc(f.Pairs, func(p Pair) bool { return p.Name != "" })
+		return set || !f.Problem.IsZero() || f.Now != nil || slices.ContainsFunc(f.Pairs, func(p Pair) bool { return p.Name != "" })
 	})
 }
 

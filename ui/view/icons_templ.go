@@ -204,7 +204,7 @@ func Icon(name string) templ.Component {
 	})
 }
 
-func levelIcon(l Level) string {
+func LevelIcon(l Level) string {
 	switch l {
 	case Danger:
 		return "high"

@@ -1,18 +1,93 @@
-// Package view owns what the dashboard's pages look like as HTML. Its templates get
-// display-ready values and decide nothing; text from outside reaches them as pieces of
-// package hostile, or is shown through it.
+// Package view owns what the dashboard's pages have in common as HTML: the layout, forms, and components that several
+// audiences use. Templates get values that are ready to be shown and decide nothing; text from outside reaches them as pieces
+// of package hostile, or is shown through it.
 package view
 
 import (
 	"time"
 
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
+
+// File is what is attached to a call. Name and Type are from outside.
+type File struct {
+	Name    string
+	Type    string
+	Bytes   int
+	SHA256  string
+	URL     string // gives its content
+	Dropped bool   // the reviewer left it out
+}
+
+// Resolver tells who can connect the skill that a call or connection waits for.
+type Resolver struct {
+	Text  text.Message
+	Owner string       // the only person who can, instead of Text
+	URL   string       // where the reader can; empty: they cannot
+	Label text.Message // of the link there
+}
+
+// Wait is a call that waits for somebody to connect its skill.
+type Wait struct {
+	ID        string
+	URL       string
+	Skill     string
+	Tool      string
+	Agent     string
+	Principal string
+	Reason    string // from outside
+	Who       Resolver
+	Countdown *Countdown
+}
+
+// HistoryRow is one call.
+type HistoryRow struct {
+	URL       string
+	Status    Badge
+	Skill     string
+	Tool      string
+	Decisive  []hostile.Field
+	Agent     string
+	Principal string
+	DecidedBy string
+	At        time.Time
+	Waited    text.Message // for a decision, in words
+}
+
+// Tab is one of several views of a page.
+type Tab struct {
+	Word    text.Message
+	URL     string
+	Current bool
+}
+
+// DataTable are the numbers of a chart.
+type DataTable struct {
+	Caption text.Message
+	Head    []string
+	Rows    []DataRow
+}
+
+// DataRow is a row of numbers.
+type DataRow struct {
+	Name  string // may be from outside
+	URL   string // of the calls behind it
+	Cells []string
+}
+
+// MadeToken is a token that was just made: its secret is shown this once.
+type MadeToken struct {
+	Name   string
+	Secret string
+	URL    string // where to go on
+	Ends   time.Time
+}
 
 // Page is what all pages have in common.
 type Page struct {
 	Notices      []Notice // that every page shows the reader
-	Title        string
+	Title        text.Message
 	Assets       Assets
 	Theme        Theme
 	Person       *Person // nil: nobody is signed in
@@ -42,92 +117,36 @@ const (
 
 // Badge is a word with an icon.
 type Badge struct {
-	Word  string
+	Word  text.Message
 	Icon  string
 	Level Level
-	Note  string // for whoever wants to know why
+	Note  text.Message // for whoever wants to know why
 }
 
 // Countdown is the time left until a deadline.
 type Countdown struct {
 	Deadline time.Time
-	Text     string // at the time the page was made
+	Text     text.Message // at the time the page was made
 	Urgent   bool
 }
 
 // Notice tells in plain words what a reader must know before anything else.
 type Notice struct {
 	Level Level
-	Title string
-	Text  string
-	Said  string // from outside
-	Draft string // what was typed and not sent: kept
-	URL   string // of a message: where to read on; empty: nowhere
-	Word  string // of that link
-}
-
-// Call is one call with everything that happened to it.
-type Call struct {
-	ID        string
-	URL       string
-	Digest    string // of its approval; empty: it has none
-	Phase     string // its status, as the API names it
-	Live      bool   // something will still happen
-	State     string // differs when anything that is shown may; opaque
-	Status    Badge
-	Sentence  Sentence
-	Countdown *Countdown
-	Notice    *Notice
-	Wait      *Wait // nil: it does not wait for a connection
-	Questions []Question
-	Warnings  []Notice
-	Decision  *Decision
-	Outcome   *Outcome
-	Resolve   bool // an operator is asked what became of it
-	MayCancel bool // an operator may end it
-	Arguments Arguments
-	Request   *Request // nil: there is nothing to tell but the arguments
-	Files     []File
-	Tool      *Tool
-	Accepted  *Tool // the definition that was accepted before; nil: no other
-	Offered   *Tool // how its server offers it since the call was made; nil: the same, or not at all
-	Risk      Badge
-	Actions   Actions
-	Timing    *Timing // nil: nothing was measured
-	Facts     []Fact
-
-	Attention
-	Rule            string // why it waits
-	Record          Record
-	Since           *Since // nil: no call like it was approved
-	Like            int    // how many wait that differ in their arguments only, itself among them
-	ConversationURL string // empty: none
-	Led             *Led   // nil: nothing is known of what led to it
-	AnswerURL       string // of the conversation that answers it; empty: it asks no agent, or none is known
-	Editing         *Editing
-	Edited          *Edited  // what an edit would make of it
-	Sent            *Changed // what a reviewer changed of the agent's arguments; nil: nothing
-}
-
-// Sentence says who wants what.
-type Sentence struct {
-	Agent     string
-	Verb      string // wants, wanted, called
-	Skill     string
-	Tool      string
-	Principal string
-	Asked     bool // the agent itself was asked: skill and tool are Holdpoint's own
-
-	AgentID, SkillID, PrincipalID string // their ends: names may look alike
-	PrincipalWho                  *Who   // nil: nobody, or it is not shown here
+	Title text.Message
+	Text  text.Message
+	Said  string       // from outside
+	Draft string       // what was typed and not sent: kept
+	URL   string       // of a message: where to read on; empty: nowhere
+	Word  text.Message // of that link
 }
 
 // Decision is what was decided, by whom and when.
 type Decision struct {
-	Word  string // approved, rejected, expired, cancelled
-	By    string // empty: nobody
-	Who   *Who   // of By; nil: it is not shown here
-	Via   string // the credential and the address; empty: not known
+	Word  text.Message // approved, rejected, expired, cancelled
+	By    string       // empty: nobody
+	Who   *Who         // of By; nil: it is not shown here
+	Via   text.Message // the credential and the address; empty: not known
 	At    time.Time
 	Note  string
 	Level Level
@@ -140,53 +159,6 @@ type Who struct {
 	Notes               []Badge // what a reader has to know before believing the name
 }
 
-// Outcome is what became of a call.
-type Outcome struct {
-	Level      Level
-	Text       string // plain words
-	Message    string // from outside: as hostile text
-	Result     *hostile.Result
-	Raw        *hostile.Value // a result that could not be read as one
-	RawURL     string
-	Late       *hostile.Pretty
-	LateRaw    *hostile.Value
-	Resolution *Decision
-}
-
-// Format is how arguments are shown.
-type Format string
-
-// The ways to show arguments.
-const (
-	FormatFields Format = "fields"
-	FormatJSON   Format = "json"
-	FormatRaw    Format = "raw"
-)
-
-// Arguments are shown in one of three formats.
-type Arguments struct {
-	Format   Format
-	Fields   *hostile.Fields
-	Pretty   *hostile.Pretty
-	Raw      *hostile.Value
-	Bytes    int
-	Full     bool             // nothing is cut
-	Folded   bool             // something is
-	Fixed    bool             // there is no other way to show them
-	URL      string           // of the page as it is
-	WholeURL string           // the same page with nothing cut
-	FoldURL  string           // the same page with long values cut
-	TextURL  string           // the bytes as text/plain
-	Mapped   bool             // they are not sent as they are, but in a request that is shown
-	Nested   bool             // shown as JSON because it is too nested for fields
-	Findings hostile.Findings // of the decoded values, whatever the format
-
-	Secrets   int // values that are hidden until somebody asks
-	Withheld  int // of them, those that have to be revealed before approving
-	Revealed  bool
-	RevealURL string
-}
-
 // Tool is a tool's definition, as its server gave it.
 type Tool struct {
 	Title       string
@@ -197,44 +169,40 @@ type Tool struct {
 	Pin         string
 }
 
-// Actions are what the reader may do about a call.
-type Actions struct {
-	Kind       ActionKind
-	Why        string          // of ActionNone: why there is nothing to do; empty: nothing to say
-	Draft      string          // what was typed before
-	Target     []hostile.Field // what an approval in the second step acts on: the decisive arguments
-	MoreTarget int             // arguments beside them
-	Full       bool            // everything was shown; goes with the decision
-	Format     Format          // to come back to
-	Error      string          // what is missing in what was sent
-	Question   string          // of ActionConfirm
-	ProveURL   string          // of ActionConfirm: where to prove first, in another tab, who one is; empty: not needed
-	Presets    []string
-	MayExtend  bool
-	MayRestore bool // the agent's arguments may be approved instead of the edit that waits
-}
-
-// ActionKind says which actions are offered.
-type ActionKind string
-
-// The kinds of actions.
-const (
-	ActionNone    ActionKind = ""
-	ActionDecide  ActionKind = "decide"  // reject, or approve
-	ActionStep    ActionKind = "step"    // reject, or go on to a second step
-	ActionConfirm ActionKind = "confirm" // the second step
-	ActionShowAll ActionKind = "showall" // reject, or see everything first
-	ActionReveal  ActionKind = "reveal"  // reject, or have shown first what is hidden
-	ActionEdit    ActionKind = "edit"    // the editor
-	ActionOwnEdit ActionKind = "ownedit" // reject, or edit again: another reviewer approves the edit
-)
-
 // Fact is a detail with its name.
 type Fact struct {
-	Name string
-	Text string
+	Name text.Message
+	Text text.Message
 	Time *time.Time
 	Code bool
-	URL  string // of what it names; empty: it has no page
-	Act  string // what a key does that leads there
+	URL  string       // of what it names; empty: it has no page
+	Act  text.Message // what a key does that leads there
+}
+
+// Option is one of several to choose from.
+type Option struct {
+	Value  string
+	Text   text.Message
+	Chosen bool
+}
+
+// Use is an agent that has a skill, or a skill that an agent has.
+type Use struct {
+	Name   string
+	URL    string
+	Tools  text.Message // in words
+	Prefix text.Message // in words; empty: nothing to say
+	Change string       // URL; empty: the reader cannot
+	Remove string       // likewise
+}
+
+// Removal is the second step of deleting something: it lists the consequences.
+type Removal struct {
+	Crumbs []Crumb
+	Name   string
+	URL    string // where to send it
+	Cancel string
+	Users  []Use          // who has it
+	Loses  []text.Message // other consequences
+	Stays  text.Message   // what is kept
 }

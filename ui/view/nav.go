@@ -1,5 +1,9 @@
 package view
 
+import (
+	"github.com/holdpoint/holdpoint/ui/text"
+)
+
 // Section is a part of the dashboard.
 type Section string
 
@@ -29,27 +33,27 @@ type Person struct {
 type entry struct {
 	section Section
 	url     string
-	word    string
+	word    text.Message
 	icon    string
 }
 
 // entries are the menu of a person, in two groups: what happens, and what there is.
 func entries(p Person) [][]entry {
 	happens := []entry{
-		{SectionQueue, "/", "Queue", "queue"},
-		{SectionConversations, "/conversations", "Conversations", "conversations"},
-		{SectionCalls, "/calls", "History", "history"},
-		{SectionInsights, "/insights", "Insights", "insights"},
+		{SectionQueue, "/", text.Literal("Queue"), "queue"},
+		{SectionConversations, "/conversations", text.Literal("Conversations"), "conversations"},
+		{SectionCalls, "/calls", text.Literal("History"), "history"},
+		{SectionInsights, "/insights", text.Literal("Insights"), "insights"},
 	}
 	there := []entry{
-		{SectionSkills, "/skills", "Skills", "skills"},
-		{SectionAgents, "/agents", "Agents", "agents"},
-		{SectionConnections, "/connections", "Connections", "connections"},
+		{SectionSkills, "/skills", text.Literal("Skills"), "skills"},
+		{SectionAgents, "/agents", text.Literal("Agents"), "agents"},
+		{SectionConnections, "/connections", text.Literal("Connections"), "connections"},
 	}
 	if p.Operator {
 		there = append(there,
-			entry{SectionMembers, "/members", "Members", "members"},
-			entry{SectionAudit, "/audit", "Audit", "audit"},
+			entry{SectionMembers, "/members", text.Literal("Members"), "members"},
+			entry{SectionAudit, "/audit", text.Literal("Audit"), "audit"},
 		)
 	}
 	return [][]entry{happens, there}

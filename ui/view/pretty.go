@@ -11,9 +11,9 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// prettyLines draws a pretty-printed document. It is written by hand because
+// PrettyLines draws a pretty-printed document. It is written by hand because
 // white space counts in it.
-func prettyLines(p hostile.Pretty) templ.Component {
+func PrettyLines(p hostile.Pretty) templ.Component {
 	return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
 		var b strings.Builder
 		b.WriteString(`<pre class="value json" dir="ltr">`)
@@ -42,7 +42,7 @@ func diffBody(d hostile.Diff) templ.Component {
 				prettyText(&b, line.Line)
 				b.WriteString("</del>\n")
 			case hostile.Gap:
-				b.WriteString(`<i class="cut">` + plural(line.Skipped, "line that is the same", "lines that are the same") + "</i>") // a block: no line end after it
+				b.WriteString(`<i class="cut">` + Plural(line.Skipped, "line that is the same", "lines that are the same") + "</i>") // a block: no line end after it
 			case hostile.Same:
 				b.WriteString("  ")
 				prettyLine(&b, line.Line)
@@ -91,25 +91,4 @@ func prettyValue(b *strings.Builder, v hostile.Value, class string) {
 		}
 	}
 	b.WriteString("</bdi>")
-}
-
-// formatURL is the page with its arguments in another format.
-func formatURL(a Arguments, f Format) string {
-	url, query := a.URL, ""
-	if at := strings.IndexByte(url, '?'); at >= 0 {
-		url = url[:at]
-	}
-	if f != FormatFields {
-		query = "view=" + string(f)
-	}
-	if a.Full {
-		if query != "" {
-			query += "&"
-		}
-		query += "full=1"
-	}
-	if query == "" {
-		return url
-	}
-	return url + "?" + query
 }

@@ -1,10 +1,14 @@
 package view
 
+import (
+	"github.com/holdpoint/holdpoint/ui/text"
+)
+
 // SignIn is the sign-in page. With a Link it asks for one click, else it offers what there is.
 type SignIn struct {
 	Link      string // the secret of a one-time link
 	Next      string
-	Error     string
+	Error     text.Message
 	Providers []SignInProvider
 }
 
@@ -27,14 +31,14 @@ type Invited struct {
 type SignInAgain struct {
 	Name     string
 	Next     string
-	Error    string
+	Error    text.Message
 	Provider *SignInProvider // nil: by token
 }
 
 // SignInRefused says why somebody was not signed in.
 type SignInRefused struct {
-	Title string
-	Text  string
+	Title text.Message
+	Text  text.Message
 	Said  string // by an identity provider; from outside
 	Name  string // of who came
 	Facts []Fact // about them

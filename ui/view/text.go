@@ -4,11 +4,11 @@ import (
 	"context"
 	"html"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/a-h/templ"
 
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
@@ -78,7 +78,7 @@ func times(n int) string {
 	if n == 1 {
 		return ""
 	}
-	return " ×" + thousands(n)
+	return " ×" + Thousands(n)
 }
 
 // Text draws a text from outside within a line.
@@ -99,31 +99,22 @@ func isolated(pieces []hostile.Piece) templ.Component {
 	})
 }
 
-// thousands writes a count so that it can be read.
-func thousands(n int) string {
-	digits := strconv.Itoa(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
+// Thousands writes a count so that it can be read.
+func Thousands(n int) string { return text.GroupDigits(n) }
 
-// plural is a count of something.
-func plural(n int, one, many string) string {
+// Plural is a count of something.
+func Plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return thousands(n) + " " + many
+	return Thousands(n) + " " + many
 }
-
-// Plural is a count of something, for those who present what is shown.
-func Plural(n int, one, many string) string { return plural(n, one, many) }
 
 // leftOut says exactly what a cut leaves out.
 func leftOut(c hostile.Cut) string {
-	text := plural(c.Runes, "character", "characters") + " not shown"
+	text := Plural(c.Runes, "character", "characters") + " not shown"
 	if c.Lines > 0 {
-		text = "+" + plural(c.Lines, "line", "lines") + ", " + text
+		text = "+" + Plural(c.Lines, "line", "lines") + ", " + text
 	} else {
 		text = "+" + text
 	}
@@ -135,16 +126,19 @@ func leftOut(c hostile.Cut) string {
 
 // hiddenValue says what is known of a value that is not shown.
 func hiddenValue(p hostile.Piece) string {
-	return "hidden (" + plural(p.Count, "character", "characters") + ", fingerprint " + p.Text + "…)"
+	return "hidden (" + Plural(p.Count, "character", "characters") + ", fingerprint " + p.Text + "…)"
 }
 
 // wholeOf identifies the value that a cut was made in.
 func wholeOf(c hostile.Cut) string {
-	return plural(c.Bytes, "byte", "bytes") + " in all, SHA-256 " + c.SHA256
+	return Plural(c.Bytes, "byte", "bytes") + " in all, SHA-256 " + c.SHA256
 }
 
-// spaced writes a status of the API as words.
-func spaced(status string) string { return strings.ReplaceAll(status, "_", " ") }
+// Spaced writes a status of the API as words.
+func Spaced(status string) string { return strings.ReplaceAll(status, "_", " ") }
 
-// lastOf is the end of an id, which tells it from others.
-func lastOf(id string) string { return id[max(0, len(id)-6):] }
+// LastOf is the end of an id, which tells it from others.
+func LastOf(id string) string { return id[max(0, len(id)-6):] }
+
+// FirstLine begins what is in a text area: HTML drops a line break there, which may be the value's own.
+const FirstLine = "\n"

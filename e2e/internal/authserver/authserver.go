@@ -1,9 +1,8 @@
-// Package authserver owns the authorization server of the tests: a real one, npm's
-// certified oidc-provider, behind an address that the tests command. They count and read what
-// is asked of it, hold it, break it and stop it, and know every secret that it ever gave.
+// Package authserver owns the authorization server of the tests: npm's certified oidc-provider behind a front that tests control.
+// The front counts and records requests, holds them, breaks them, and knows all secrets that the server has issued.
 //
-// oidc-provider runs in a process of its own, in memory, and never stops before the test
-// does: Stop closes the address only, so what it knows is still there after Restart.
+// oidc-provider runs in its own process, in memory, until the test ends. Stop closes only the front, so the server keeps its state
+// for Restart.
 package authserver
 
 import (
@@ -48,7 +47,7 @@ func Start(t testing.TB, c Config) *Server {
 	t.Helper()
 	address := fmt.Sprintf("127.0.0.1:%d", holdpoint.FreePort(t))
 	s := &Server{Issuer: "http://" + address + c.Path, path: c.Path, address: address, http: &http.Client{Transport: &http.Transport{}}}
-	config, err := c.script(s.Issuer)
+	config, err := c.scriptConfig(s.Issuer)
 	if err != nil {
 		t.Fatalf("configure the authorization server: %v", err)
 	}
@@ -122,7 +121,7 @@ func startScript(t testing.TB, config []byte) ports {
 	return ports{}
 }
 
-// scriptPath finds the script from whatever package's tests run.
+// scriptPath returns the path of the script, for the tests of any package.
 func scriptPath(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -171,28 +170,28 @@ func (s *Server) Restart(t testing.TB) {
 // AddResource makes a resource known, or changes its scopes.
 func (s *Server) AddResource(t testing.TB, url string, scopes ...string) {
 	t.Helper()
-	s.command(t, "resource", resource{URL: url, Scopes: append([]string{}, scopes...)}, nil)
+	s.runCommand(t, "resource", resource{URL: url, Scopes: append([]string{}, scopes...)}, nil)
 }
 
 // AddClient registers a client, or changes its registration.
 func (s *Server) AddClient(t testing.TB, c Client) {
 	t.Helper()
-	s.front.keep(c.Secret)
-	s.command(t, "client", c, nil)
+	s.front.keepSecret(c.Secret)
+	s.runCommand(t, "client", c, nil)
 }
 
-// SetPerson says what the server vouches for of an account, besides its name: claims of the scopes profile, email and
-// groups, which have to be among those that the server knows.
+// SetPerson sets the claims of an account besides its name: those of the scopes profile, email and groups. The server must know
+// these scopes.
 func (s *Server) SetPerson(t testing.TB, account string, claims map[string]any) {
 	t.Helper()
-	s.command(t, "person", map[string]any{"account": account, "claims": claims}, nil)
+	s.runCommand(t, "person", map[string]any{"account": account, "claims": claims}, nil)
 }
 
 // ForgetClient makes a client unknown, as a server does that dropped a registration.
 func (s *Server) ForgetClient(t testing.TB, id string) {
 	t.Helper()
 	var count int
-	s.command(t, "forgetClient", map[string]string{"client": id}, &count)
+	s.runCommand(t, "forgetClient", map[string]string{"client": id}, &count)
 	if count == 0 {
 		t.Fatalf("no client %q is registered", id)
 	}
@@ -201,20 +200,19 @@ func (s *Server) ForgetClient(t testing.TB, id string) {
 // SetAccessTokenSeconds is the lifetime of the access tokens that are issued from now on.
 func (s *Server) SetAccessTokenSeconds(t testing.TB, seconds int) {
 	t.Helper()
-	s.command(t, "lifetime", map[string]int{"seconds": seconds}, nil)
+	s.runCommand(t, "lifetime", map[string]int{"seconds": seconds}, nil)
 }
 
-// Revoke invalidates all grants, codes and refresh tokens of a client; of everybody when it
-// is empty. It returns how many there were. Access tokens are JWTs: their resource server
-// has to be told too.
+// Revoke invalidates all grants, codes and refresh tokens of a client; of all clients if it is empty. It returns their number.
+// Access tokens are JWTs: tell their resource server too.
 func (s *Server) Revoke(t testing.TB, client string) int {
 	t.Helper()
 	var count int
-	s.command(t, "revoke", map[string]string{"client": client}, &count)
+	s.runCommand(t, "revoke", map[string]string{"client": client}, &count)
 	return count
 }
 
-func (s *Server) command(t testing.TB, name string, arguments, result any) {
+func (s *Server) runCommand(t testing.TB, name string, arguments, result any) {
 	t.Helper()
 	if err := s.tryCommand(context.WithoutCancel(t.Context()), name, arguments, result); err != nil {
 		t.Fatalf("authorization server, %s: %v", name, err)

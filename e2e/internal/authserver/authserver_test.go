@@ -273,7 +273,7 @@ func TestRevocation(t *testing.T) {
 	wantStatus(t, status, http.StatusOK, answer)
 	authorize(t, s, ada, "one") // she is asked for consent again
 
-	// A client revokes its own, and asks what has become of it.
+	// A client revokes its own token, and then asks for its state.
 	s.AddClient(t, authserver.Client{ID: "asks", Secret: "a-secret"})
 	asked := url.Values{"token": {answer.RefreshToken}}.Encode()
 	const form = "application/x-www-form-urlencoded"
@@ -413,7 +413,7 @@ func TestFaults(t *testing.T) {
 	})
 }
 
-// authorize sends a person to the authorization endpoint, and checks what comes back.
+// authorize sends a person to the authorization endpoint and checks the redirect.
 func authorize(t *testing.T, s *authserver.Server, p *authserver.Person, client string) (code string) {
 	t.Helper()
 	sent, err := p.Authorize(t.Context(), authorizationURL(s, client, nil))

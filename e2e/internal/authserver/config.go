@@ -23,7 +23,7 @@ type Config struct {
 	AccessTokenSeconds int
 	// Registration switches dynamic client registration on.
 	Registration bool
-	// InitialAccessToken is what registration asks for. Empty: nothing.
+	// InitialAccessToken is required for registration. Empty: no token.
 	InitialAccessToken string
 }
 
@@ -44,9 +44,9 @@ type Client struct {
 	// JWKSURI or JWKS are the keys of private_key_jwt.
 	JWKSURI string
 	JWKS    json.RawMessage
-	// SigningAlgorithm is what assertions must be signed with. Empty: anything asymmetric.
+	// SigningAlgorithm is the required algorithm of assertions. Empty: any asymmetric one.
 	SigningAlgorithm string
-	// Scope is what it may ask for. Empty: everything.
+	// Scope limits the scopes of the client. Empty: all.
 	Scope string
 }
 
@@ -106,8 +106,8 @@ type resource struct {
 	Scopes []string `json:"scopes"`
 }
 
-// script is the configuration as server.mjs reads it.
-func (c Config) script(issuer string) ([]byte, error) {
+// scriptConfig is the configuration as server.mjs reads it.
+func (c Config) scriptConfig(issuer string) ([]byte, error) {
 	if c.Scopes == nil {
 		c.Scopes = DefaultScopes
 	}

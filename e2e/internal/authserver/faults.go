@@ -13,7 +13,7 @@ import (
 
 const arrivalLimit = 90 * time.Second
 
-// faults are what is wrong with the token endpoint now.
+// faults are the current faults of the token endpoint.
 type faults struct {
 	mu        sync.Mutex
 	requests  *Hold // nil: they go on
@@ -36,7 +36,7 @@ type Hold struct {
 	once     sync.Once
 }
 
-// Release lets go of what is held; nothing is held any more.
+// Release releases all held requests or responses and ends the hold.
 func (h *Hold) Release() { h.once.Do(func() { close(h.released) }) }
 
 // Held is how many were held so far.
@@ -57,8 +57,8 @@ func (h *Hold) Await(t testing.TB, n int) {
 	})
 }
 
-// wait holds somebody. It reports false when they leave before the release.
-func (h *Hold) wait(ctx context.Context) bool {
+// waitForRelease waits for the release. It returns false if the client disconnects first.
+func (h *Hold) waitForRelease(ctx context.Context) bool {
 	select {
 	case <-h.released:
 		return true
@@ -81,7 +81,7 @@ func (s *Server) HoldTokenRequests() *Hold {
 	f := &s.front.faults
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.requests = f.hold()
+	f.requests = f.addHold()
 	return f.requests
 }
 
@@ -91,7 +91,7 @@ func (s *Server) HoldTokenResponses() *Hold {
 	f := &s.front.faults
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.responses = f.hold()
+	f.responses = f.addHold()
 	return f.responses
 }
 
@@ -111,7 +111,7 @@ func (s *Server) MendTokenEndpoint() {
 	f.answer = nil
 }
 
-func (f *faults) hold() *Hold {
+func (f *faults) addHold() *Hold {
 	h := &Hold{released: make(chan struct{})}
 	f.all = append(f.all, h)
 	return h
@@ -125,18 +125,18 @@ func (f *faults) releaseAll() {
 	}
 }
 
-// intercept reports whether a token request was dealt with.
-func (f *faults) intercept(w http.ResponseWriter, r *http.Request, front *front) bool {
+// interceptRequest reports whether a token request was dealt with.
+func (f *faults) interceptRequest(w http.ResponseWriter, r *http.Request, front *front) bool {
 	f.mu.Lock()
 	hold, a := f.requests, f.answer
 	f.mu.Unlock()
-	if hold != nil && !hold.wait(r.Context()) {
+	if hold != nil && !hold.waitForRelease(r.Context()) {
 		return true
 	}
 	if a == nil {
 		return false
 	}
-	front.status(keptOf(r.Context()), a.status)
+	front.countStatus(keptOf(r.Context()), a.status)
 	w.Header().Set("Content-Type", a.contentType)
 	w.WriteHeader(a.status)
 	w.Write([]byte(a.body))
@@ -148,7 +148,7 @@ func (f *faults) holdResponse(ctx context.Context) {
 	hold := f.responses
 	f.mu.Unlock()
 	if hold != nil {
-		hold.wait(ctx)
+		hold.waitForRelease(ctx)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"sync"
 )
 
-// Request is one request as it came, and what was answered.
+// Request is a recorded request with the status of its response.
 type Request struct {
 	Method string
 	Path   string // below the issuer: "/token"
@@ -25,11 +25,11 @@ type Request struct {
 	Status int // 0: not answered, or not yet
 }
 
-// GrantType is what a request to the token endpoint asks for.
+// GrantType returns the grant type of a request to the token endpoint.
 func (r Request) GrantType() string { return r.Form.Get("grant_type") }
 
-// front is the address of the issuer. Requests go on to the provider, unless a fault is in
-// their way; what comes and goes is kept.
+// front serves the address of the issuer. It forwards requests to the provider, unless a fault prevents this, and records requests
+// and responses.
 type front struct {
 	path   string
 	proxy  *httputil.ReverseProxy
@@ -49,17 +49,17 @@ type keptKey struct{}
 // newFront is the front at an address of the provider at another.
 func newFront(c Config, address, provider string) *front {
 	f := &front{path: c.Path, secrets: map[string]bool{}, hidden: map[string]bool{}}
-	f.keep(c.InitialAccessToken)
+	f.keepSecret(c.InitialAccessToken)
 	for _, client := range c.Clients {
-		f.keep(client.Secret)
+		f.keepSecret(client.Secret)
 	}
 	f.proxy = &httputil.ReverseProxy{
 		Transport: &http.Transport{},
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(&url.URL{Scheme: "http", Host: provider})
-			r.Out.Host = address // it makes its URLs of it
+			r.Out.Host = address // the provider builds its URLs from it
 		},
-		ModifyResponse: f.answered,
+		ModifyResponse: f.changeResponse,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			w.WriteHeader(http.StatusBadGateway)
 		},
@@ -83,12 +83,12 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.rewriteAsked(r)
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	if err != nil {
-		return // the client left
+		return // the client has disconnected
 	}
-	kept := f.arrived(r, body)
+	kept := f.recordRequest(r, body)
 	r = r.WithContext(withKept(r.Context(), kept))
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	if kept.Path == "/token" && f.faults.intercept(w, r, f) {
+	if kept.Path == "/token" && f.faults.interceptRequest(w, r, f) {
 		return
 	}
 	f.proxy.ServeHTTP(w, r)
@@ -104,7 +104,7 @@ func (f *front) resolveWellKnown(r *http.Request) {
 	}
 }
 
-func (f *front) arrived(r *http.Request, body []byte) *Request {
+func (f *front) recordRequest(r *http.Request, body []byte) *Request {
 	kept := &Request{
 		Method: r.Method, Path: strings.TrimPrefix(r.URL.Path, f.path), Query: r.URL.Query(),
 		Body: body, Header: r.Header.Clone(), Form: url.Values{},
@@ -120,14 +120,14 @@ func (f *front) arrived(r *http.Request, body []byte) *Request {
 	return kept
 }
 
-// answered keeps what the provider answers, before the client has it.
-func (f *front) answered(response *http.Response) error {
+// changeResponse records a response of the provider before the client gets it.
+func (f *front) changeResponse(response *http.Response) error {
 	kept := keptOf(response.Request.Context())
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err
 	}
-	f.status(kept, response.StatusCode)
+	f.countStatus(kept, response.StatusCode)
 	f.keepSecrets(response, body)
 	if strings.Contains(kept.Path, "/.well-known/") {
 		body = f.rewriteMetadata(body)
@@ -143,7 +143,7 @@ func (f *front) answered(response *http.Response) error {
 	return nil
 }
 
-func (f *front) status(kept *Request, status int) {
+func (f *front) countStatus(kept *Request, status int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	kept.Status = status
@@ -152,7 +152,7 @@ func (f *front) status(kept *Request, status int) {
 // keepSecrets keeps the secrets of an answer.
 func (f *front) keepSecrets(response *http.Response, body []byte) {
 	if location, err := url.Parse(response.Header.Get("Location")); err == nil {
-		f.keep(location.Query().Get("code"))
+		f.keepSecret(location.Query().Get("code"))
 	}
 	var answer struct {
 		AccessToken             string `json:"access_token"`
@@ -167,11 +167,11 @@ func (f *front) keepSecrets(response *http.Response, body []byte) {
 	for _, secret := range []string{
 		answer.AccessToken, answer.RefreshToken, answer.IDToken, answer.ClientSecret, answer.RegistrationAccessToken,
 	} {
-		f.keep(secret)
+		f.keepSecret(secret)
 	}
 }
 
-func (f *front) keep(secret string) {
+func (f *front) keepSecret(secret string) {
 	if secret == "" {
 		return
 	}
@@ -258,15 +258,14 @@ func (s *Server) Secrets() []string {
 	return secrets
 }
 
-// RewriteMetadata changes what discovery answers from now on. Nil: nothing.
+// RewriteMetadata changes the discovery document from now on. Nil: unchanged.
 func (s *Server) RewriteMetadata(rewrite func(document map[string]any)) {
 	s.front.mu.Lock()
 	defer s.front.mu.Unlock()
 	s.front.metadata = rewrite
 }
 
-// RewriteAuthorization changes what authorization requests ask for from now on, as whoever sits between a browser and
-// the server could. Nil: nothing.
+// RewriteAuthorization changes authorization requests from now on, as an attacker between browser and server could. Nil: unchanged.
 func (s *Server) RewriteAuthorization(rewrite func(query url.Values)) {
 	s.front.mu.Lock()
 	defer s.front.mu.Unlock()

@@ -11,18 +11,18 @@ import (
 	"testing"
 )
 
-// Person is somebody with a browser that knows HTTP only, and stays signed in. People with
-// other browsers find the same two pages, with data-testid account and sign-in, allow and deny.
+// Person is a person with a browser without scripts, who stays signed in. Other browsers find the same two pages, with the data-testid
+// account and sign-in, allow and deny.
 type Person struct {
 	Account string
-	// Deny makes them say no when they are asked for consent.
+	// Deny makes the person refuse consent.
 	Deny bool
 
 	issuer string
 	client *http.Client
 }
 
-// NewPerson is a person who is not signed in yet.
+// NewPerson returns a person who is not signed in.
 func (s *Server) NewPerson(t testing.TB, account string) *Person {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -37,13 +37,12 @@ func (s *Server) NewPerson(t testing.TB, account string) *Person {
 	}}
 }
 
-// Authorize goes to an authorization URL, signs in and consents where that is asked for. It
-// returns where the person is sent in the end, outside of the authorization server, without
-// going there: the redirect URI with code or error.
+// Authorize opens an authorization URL, signs in and consents if asked. It returns the redirect to a URI outside of the authorization
+// server, with a code or an error, and does not follow it.
 func (p *Person) Authorize(ctx context.Context, authorization string) (*url.URL, error) {
 	next, form := authorization, url.Values(nil)
 	for range 12 {
-		location, page, err := p.visit(ctx, next, form)
+		location, page, err := p.loadPage(ctx, next, form)
 		if err != nil {
 			return nil, err
 		}
@@ -59,14 +58,14 @@ func (p *Person) Authorize(ctx context.Context, authorization string) (*url.URL,
 		case strings.Contains(page, `id="consent"`):
 			form = url.Values{}
 		default:
-			return nil, fmt.Errorf("%s shows something else: %s", next, page)
+			return nil, fmt.Errorf("%s shows an unexpected page: %s", next, page)
 		}
 	}
-	return nil, fmt.Errorf("%s leads nowhere", authorization)
+	return nil, fmt.Errorf("%s: too many pages", authorization)
 }
 
-// visit gets a page, or posts a form to it. It returns the page or where that leads.
-func (p *Person) visit(ctx context.Context, address string, form url.Values) (location *url.URL, page string, err error) {
+// loadPage gets a page or posts a form. It returns the page, or the location of a redirect.
+func (p *Person) loadPage(ctx context.Context, address string, form url.Values) (location *url.URL, page string, err error) {
 	method := http.MethodGet
 	if form != nil {
 		method = http.MethodPost

@@ -1,4 +1,4 @@
-// Package collector is a receiver of traces for tests: OTLP over HTTP, as OpenTelemetry's collector takes them.
+// Package collector receives traces for tests: OTLP over HTTP, as OpenTelemetry's collector does.
 package collector
 
 import (
@@ -17,17 +17,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Collector keeps the spans that it is sent.
+// Collector records the spans that it receives.
 type Collector struct {
 	URL string
 
 	mu     sync.Mutex
 	spans  []Span
 	header http.Header
-	texts  []string // whole requests, as text
+	texts  []string // requests as text
 }
 
-// Span is one span, as far as tests look.
+// Span holds the members of a span that tests read.
 type Span struct {
 	TraceID, ID, Parent string
 	Name                string
@@ -43,14 +43,14 @@ func New(t testing.TB) *Collector {
 	t.Helper()
 	c := &Collector{}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/traces", c.receive)
+	mux.HandleFunc("POST /v1/traces", c.receiveSpans)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	c.URL = server.URL
 	return c
 }
 
-func (c *Collector) receive(w http.ResponseWriter, r *http.Request) {
+func (c *Collector) receiveSpans(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	request := &collectortrace.ExportTraceServiceRequest{}
 	if err == nil {
@@ -65,22 +65,22 @@ func (c *Collector) receive(w http.ResponseWriter, r *http.Request) {
 	c.header = r.Header.Clone()
 	c.texts = append(c.texts, request.String())
 	for _, of := range request.GetResourceSpans() {
-		resource := attributes(of.GetResource().GetAttributes())
+		resource := readAttributes(of.GetResource().GetAttributes())
 		for _, scope := range of.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
 				c.spans = append(c.spans, Span{
 					TraceID: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
 					Name: s.GetName(), Kind: s.GetKind(), Failed: s.GetStatus().GetCode() == trace.Status_STATUS_CODE_ERROR,
 					Began: s.GetStartTimeUnixNano(), Ended: s.GetEndTimeUnixNano(),
-					Attributes: attributes(s.GetAttributes()), Resource: resource,
+					Attributes: readAttributes(s.GetAttributes()), Resource: resource,
 				})
 			}
 		}
 	}
-	w.Header().Set("Content-Type", "application/x-protobuf") // an empty answer: all were taken
+	w.Header().Set("Content-Type", "application/x-protobuf") // an empty response accepts all spans
 }
 
-func attributes(list []*common.KeyValue) map[string]string {
+func readAttributes(list []*common.KeyValue) map[string]string {
 	all := map[string]string{}
 	for _, a := range list {
 		switch v := a.GetValue().GetValue().(type) {
@@ -93,7 +93,7 @@ func attributes(list []*common.KeyValue) map[string]string {
 	return all
 }
 
-// Spans are those of a trace that came so far.
+// Spans returns the received spans of a trace.
 func (c *Collector) Spans(traceID string) []Span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,14 +106,14 @@ func (c *Collector) Spans(traceID string) []Span {
 	return of
 }
 
-// Header is that of the last request.
+// Header returns the headers of the last request.
 func (c *Collector) Header() http.Header {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.header
 }
 
-// Says reports whether a text stands anywhere in what came.
+// Says reports whether any request contains a text.
 func (c *Collector) Says(text string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,23 +13,22 @@ import (
 	"strings"
 )
 
-// Agent is an agent at its MCP endpoint. It speaks the plainest form of the protocol,
-// one POST a request, over a connection of its own for each.
+// Agent calls the MCP endpoint of an agent. It uses the plainest form of the protocol: one POST and one connection for each request.
 type Agent struct {
 	URL    string // of the server
 	Name   string
 	Key    string
-	Header http.Header // more of them
+	Header http.Header // added to each request
 }
 
-// Answer is what came back for a request.
+// Answer is the answer to a request.
 type Answer struct {
 	Raw    json.RawMessage // the result, byte for byte
 	Result Result
 	Error  *RPCError // instead of a result
 }
 
-// Result is the result of a tool call, as far as tests look.
+// Result holds the members of a tool result that tests read.
 type Result struct {
 	Content           []json.RawMessage          `json:"content"`
 	StructuredContent json.RawMessage            `json:"structuredContent"`
@@ -44,7 +43,7 @@ type RPCError struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// CallMeta is what a result says of its call.
+// CallMeta describes the call in the metadata of a result.
 type CallMeta struct {
 	ID       string `json:"id"`
 	Status   string `json:"status"`
@@ -53,19 +52,19 @@ type CallMeta struct {
 	Attached bool   `json:"attached"`
 }
 
-// Call is what the answer says of the call; zero when it says nothing.
+// Call returns the metadata of the call. It is zero if the answer has none.
 func (a Answer) Call() CallMeta {
 	var meta CallMeta
 	if raw, ok := a.Result.Meta["dev.holdpoint/call"]; ok {
-		_ = json.Unmarshal(raw, &meta) // what cannot be read says nothing
+		_ = json.Unmarshal(raw, &meta) // unreadable metadata count as none
 	}
 	return meta
 }
 
-// Pending reports whether the answer is that the call is still on its way.
+// Pending reports whether the call has not ended yet.
 func (a Answer) Pending() bool { return a.Call().Code == "pending" }
 
-// Text is the first content, if it is text.
+// Text returns the first content if it is text.
 func (a Answer) Text() string {
 	var text struct {
 		Text string `json:"text"`
@@ -76,15 +75,15 @@ func (a Answer) Text() string {
 	return text.Text
 }
 
-// A connection for each request: what broke once must not break the next.
+// agentClient uses a new connection for each request, so that a broken one does not affect the next.
 var agentClient = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
-// CallTool calls a tool and waits for the answer; the arguments go out byte for byte.
+// CallTool calls a tool and waits for the answer. It sends the arguments byte for byte.
 func (a Agent) CallTool(ctx context.Context, tool, arguments string) (Answer, error) {
 	return a.CallToolWith(ctx, tool, arguments, "{}")
 }
 
-// CallToolWith also sends _meta.
+// CallToolWith is CallTool with _meta.
 func (a Agent) CallToolWith(ctx context.Context, tool, arguments, meta string) (Answer, error) {
 	return a.Request(ctx, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,"_meta":%s}`, tool, arguments, meta))
 }
@@ -96,31 +95,30 @@ func (a Agent) Await(ctx context.Context, callID string) (Answer, error) {
 
 // Request sends one request.
 func (a Agent) Request(ctx context.Context, method, params string) (Answer, error) {
-	answer, _, err := Post(ctx, a.endpoint(), a.header(), method, params)
+	answer, _, err := Post(ctx, a.endpointURL(), a.requestHeader(), method, params)
 	return answer, err
 }
 
-// CallAndLeave makes a call and leaves when the response begins, without its answer.
+// CallAndLeave makes a call and disconnects when the response begins.
 func (a Agent) CallAndLeave(ctx context.Context, tool, arguments string) error {
-	response, err := open(ctx, a.endpoint(), a.header(), "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
+	response, err := sendCall(ctx, a.endpointURL(), a.requestHeader(), "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
 	if err != nil {
 		return err
 	}
 	return response.Body.Close()
 }
 
-func (a Agent) endpoint() string { return a.URL + "/agents/" + a.Name + "/mcp" }
+func (a Agent) endpointURL() string { return a.URL + "/agents/" + a.Name + "/mcp" }
 
-func (a Agent) header() http.Header {
+func (a Agent) requestHeader() http.Header {
 	header := http.Header{"Authorization": {"Bearer " + a.Key}}
 	maps.Copy(header, a.Header)
 	return header
 }
 
-// Post sends one request to any MCP server over HTTP, and also returns the headers of
-// the response.
+// Post sends one request to an MCP server over HTTP. It also returns the headers of the response.
 func Post(ctx context.Context, url string, header http.Header, method, params string) (Answer, http.Header, error) {
-	response, err := open(ctx, url, header, method, params)
+	response, err := sendCall(ctx, url, header, method, params)
 	if err != nil {
 		return Answer{}, nil, err
 	}
@@ -129,27 +127,27 @@ func Post(ctx context.Context, url string, header http.Header, method, params st
 	if err != nil {
 		return Answer{}, response.Header, err
 	}
-	// A client that leaves before the response has ended may seem to have missed it.
-	_, _ = io.Copy(io.Discard, response.Body) // the answer is there, whatever comes after it
+	// A client that disconnects before the end of the response may seem to have missed the answer.
+	_, _ = io.Copy(io.Discard, response.Body) // the answer is complete
 	answer, err := parseAnswer(message)
 	return answer, response.Header, err
 }
 
 // Notify sends a notification.
 func Notify(ctx context.Context, url string, header http.Header, method string) error {
-	response, err := send(ctx, url, header, fmt.Sprintf(`{"jsonrpc":"2.0","method":%q}`, method))
+	response, err := sendMessage(ctx, url, header, fmt.Sprintf(`{"jsonrpc":"2.0","method":%q}`, method))
 	if err != nil {
 		return err
 	}
 	return response.Body.Close()
 }
 
-// open sends a request and returns when the response begins.
-func open(ctx context.Context, url string, header http.Header, method, params string) (*http.Response, error) {
-	return send(ctx, url, header, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
+// sendCall sends a request. It returns when the response begins.
+func sendCall(ctx context.Context, url string, header http.Header, method, params string) (*http.Response, error) {
+	return sendMessage(ctx, url, header, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
 }
 
-func send(ctx context.Context, url string, header http.Header, body string) (*http.Response, error) {
+func sendMessage(ctx context.Context, url string, header http.Header, body string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -177,10 +175,10 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return fmt.Sprintf("HTTP %d: %s", e.Status, e.Said) }
 
-// errCut: the response ended before its answer.
+// errCut means that the response ended before its answer.
 var errCut = errors.New("the response ended without an answer")
 
-// readMessage returns the response's answer; notifications before it are passed over.
+// readMessage returns the answer in a response and skips notifications before it.
 func readMessage(response *http.Response) ([]byte, error) {
 	if !strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
 		return io.ReadAll(response.Body)

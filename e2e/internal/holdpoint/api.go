@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// API is the JSON API as seen with one credential.
+// API calls the JSON API with one credential.
 type API struct {
 	URL   string
 	Token string
 }
 
-// Call is what the API says of a call, as far as tests look.
+// Call holds the members of a call that tests read.
 type Call struct {
 	ID         string          `json:"id"`
 	Status     string          `json:"status"`
@@ -47,7 +47,7 @@ func (c Call) Final() bool {
 	return true
 }
 
-// Approval is what the API says of an approval.
+// Approval is an approval of the API.
 type Approval struct {
 	ID        string          `json:"id"`
 	CallID    string          `json:"call_id"`
@@ -59,21 +59,21 @@ type Approval struct {
 	Decision  *Decision       `json:"decision"`
 }
 
-// Decision is who decided, what and when.
+// Decision is a decision about an approval.
 type Decision struct {
 	By      string `json:"by"`
 	Outcome string `json:"outcome"`
 	Note    string `json:"note"`
 }
 
-// Event is one event of the audit.
+// Event is an audit event.
 type Event struct {
 	ID      json.Number `json:"id"`
 	Action  string      `json:"action"`
 	Subject string      `json:"subject"`
 }
 
-// Problem is an answer that is no success.
+// Problem is an error response.
 type Problem struct {
 	Status         int       `json:"status"`
 	Code           string    `json:"code"`
@@ -89,8 +89,8 @@ var apiClient = &http.Client{
 	Transport: &http.Transport{MaxIdleConnsPerHost: 64},
 }
 
-// Do sends a request to a path below /api/v1, and decodes the answer into out if
-// there is one. The error is a *Problem when the server refused.
+// Do sends a request to a path below /api/v1 and decodes the response into out, unless out is nil. If the server refuses the request,
+// the error is a *Problem.
 func (a API) Do(ctx context.Context, method, path string, body, out any) error {
 	var content io.Reader
 	if body != nil {
@@ -145,23 +145,23 @@ func (a API) Approval(ctx context.Context, id string) (Approval, error) {
 	return found, err
 }
 
-// Approve approves what an approval shows.
+// Approve approves a call with the digest of the shown approval.
 func (a API) Approve(ctx context.Context, shown Approval) error {
 	return a.Do(ctx, http.MethodPost, "approvals/"+shown.ID+"/approve", map[string]string{"digest": shown.Digest}, nil)
 }
 
-// Reject rejects what an approval shows.
+// Reject rejects a call with the digest of the shown approval.
 func (a API) Reject(ctx context.Context, shown Approval, reason string) error {
 	return a.Do(ctx, http.MethodPost, "approvals/"+shown.ID+"/reject",
 		map[string]string{"digest": shown.Digest, "reason": reason}, nil)
 }
 
-// Resolve says what became of a call whose outcome is unknown.
+// Resolve records the outcome of a call whose outcome is unknown.
 func (a API) Resolve(ctx context.Context, id, outcome, note string) error {
 	return a.Do(ctx, http.MethodPost, "calls/"+id+"/resolve", map[string]string{"outcome": outcome, "note": note}, nil)
 }
 
-// List returns all pages of a list. The path has no cursor; it may have a query.
+// List returns the items of all pages of a list.
 func List[T any](ctx context.Context, a API, path, query string) ([]T, error) {
 	var all []T
 	cursor := ""

@@ -13,18 +13,18 @@ import (
 	"github.com/PuerkitoBio/goquery"
 )
 
-// Browser is a person at the dashboard, in a browser without scripts.
+// Browser uses the dashboard as a browser without scripts.
 type Browser struct {
 	t      testing.TB
 	client *http.Client
 	at     *url.URL
 
-	// Page is what is on the screen, Status the HTTP status it came with.
+	// Page is the current page, Status its HTTP status.
 	Page   *goquery.Document
 	Status int
 }
 
-// NewBrowser opens a fresh one.
+// NewBrowser opens a browser without cookies.
 func NewBrowser(t testing.TB) *Browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -34,19 +34,19 @@ func NewBrowser(t testing.TB) *Browser {
 	return &Browser{t: t, client: &http.Client{Jar: jar, Timeout: 30 * time.Second}}
 }
 
-// Open goes to an address; it may be relative to the page.
+// Open opens an address, which may be relative to the page.
 func (b *Browser) Open(address string) {
 	b.t.Helper()
-	b.load(http.MethodGet, b.resolve(address), nil)
+	b.loadPage(http.MethodGet, b.resolveURL(address), nil)
 }
 
-// Press presses the button with this data-testid, which sends its form.
+// Press submits the form of the button with this data-testid.
 func (b *Browser) Press(testID string, typed map[string]string) {
 	b.t.Helper()
 	button := b.Page.Find(fmt.Sprintf("button[data-testid=%q]", testID))
 	form := button.Closest("form")
 	if button.Length() != 1 || form.Length() != 1 {
-		b.t.Fatalf("there is no one button %q at %s:\n%s", testID, b.at, b.Text())
+		b.t.Fatalf("want exactly one button %q at %s:\n%s", testID, b.at, b.Text())
 	}
 	values := url.Values{}
 	form.Find("input[name], textarea[name]").Each(func(_ int, field *goquery.Selection) {
@@ -57,7 +57,7 @@ func (b *Browser) Press(testID string, typed map[string]string) {
 		values.Set(name, value)
 	}
 	action := button.AttrOr("formaction", form.AttrOr("action", b.at.String()))
-	b.load(http.MethodPost, b.resolve(action), strings.NewReader(values.Encode()))
+	b.loadPage(http.MethodPost, b.resolveURL(action), strings.NewReader(values.Encode()))
 }
 
 // Has reports whether the page has an element with this data-testid.
@@ -65,12 +65,12 @@ func (b *Browser) Has(testID string) bool {
 	return b.Page.Find(fmt.Sprintf("[data-testid=%q]", testID)).Length() > 0
 }
 
-// Text is what can be read on the page.
+// Text returns the text of the page.
 func (b *Browser) Text() string {
 	return strings.Join(strings.Fields(b.Page.Find("body").Text()), " ")
 }
 
-func (b *Browser) resolve(address string) *url.URL {
+func (b *Browser) resolveURL(address string) *url.URL {
 	b.t.Helper()
 	to, err := url.Parse(address)
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *Browser) resolve(address string) *url.URL {
 	return to
 }
 
-func (b *Browser) load(method string, to *url.URL, body io.Reader) {
+func (b *Browser) loadPage(method string, to *url.URL, body io.Reader) {
 	b.t.Helper()
 	request, err := http.NewRequestWithContext(b.t.Context(), method, to.String(), body)
 	if err != nil {

@@ -1,7 +1,5 @@
-// Package holdpoint owns the program under test: it builds it, runs it as
-// processes of its own that may be killed, and talks to them over what is public only:
-// the command line, the JSON API and the agents' MCP endpoints. It shares no code
-// with what it tests.
+// Package holdpoint owns the program under test: it builds the program, runs it in processes that tests kill, and uses only its
+// public surfaces: the command line, the JSON API, the dashboard and the MCP endpoints. It shares no code with the program.
 package holdpoint
 
 import (
@@ -12,20 +10,22 @@ import (
 	"path/filepath"
 )
 
+// raceOptions ends a program with the race detector at once. By default the detector sleeps for a second first.
+const raceOptions = "GORACE=atexit_sleep_ms=0"
+
 // Program is the built command.
 type Program struct {
 	Path string
 }
 
-// Build builds the command into dir, with failpoints, and with the race detector if
-// the tests have it.
+// Build builds the command into dir, with failpoints, and with the race detector if the tests have it.
 func Build(ctx context.Context, dir string, race bool) (Program, error) {
 	path := filepath.Join(dir, "holdpoint")
-	args := []string{"build", "-tags", "failpoint", "-o", path}
+	args := []string{"build", "-tags", "failpoint", "-ldflags", "-w", "-o", path}
 	if race {
 		args = append(args, "-race")
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/holdpoint/holdpoint/cmd/holdpoint")...) //nolint:gosec // G204: its arguments are ours
+	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/holdpoint/holdpoint/cmd/holdpoint")...) //nolint:gosec // G204: the arguments are ours
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return Program{}, fmt.Errorf("build holdpoint: %w\n%s", err, said)
 	}

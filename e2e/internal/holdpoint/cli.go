@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// CLI is the command line of one person or agent, at one server.
+// CLI is the command line of a person or an agent at a server.
 type CLI struct {
 	Program Program
 	URL     string
 	Token   string
-	Env     []string // more variables
+	Env     []string // added variables
 }
 
-// Ran is how a command ended.
+// Ran is the result of a command.
 type Ran struct {
 	Stdout, Stderr string
 	Code           int
@@ -27,7 +27,7 @@ type Ran struct {
 // commandLimit bounds a command that waits for a decision.
 const commandLimit = 3 * time.Minute
 
-// Run runs a command to its end.
+// Run runs a command and waits for its end.
 func (c CLI) Run(t testing.TB, args ...string) Ran {
 	t.Helper()
 	return <-c.Start(t, args...)
@@ -41,7 +41,7 @@ func (c CLI) Start(t testing.TB, args ...string) <-chan Ran {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8", raceOptions,
 		"HOLDPOINT_URL=" + c.URL, "HOLDPOINT_TOKEN=" + c.Token,
 	}, c.Env...)
 	if err := cmd.Start(); err != nil {
@@ -63,7 +63,7 @@ func (c CLI) Start(t testing.TB, args ...string) <-chan Ran {
 	return done
 }
 
-// Must runs a command that has to succeed, and returns what it printed.
+// Must runs a command that must succeed, and returns its standard output.
 func (c CLI) Must(t testing.TB, args ...string) string {
 	t.Helper()
 	ran := c.Run(t, args...)

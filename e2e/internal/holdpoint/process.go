@@ -20,28 +20,28 @@ import (
 )
 
 const (
-	readyLimit = 90 * time.Second // a machine under load; initdb of an embedded cluster
+	readyLimit = 90 * time.Second // initdb of an embedded cluster on a busy machine
 	deathLimit = 60 * time.Second
 )
 
-// Options are how a process is started.
+// Options configure a process.
 type Options struct {
 	Command     string   // serve or demo
 	DatabaseURL string   // empty: the embedded cluster
-	DataDir     string   // empty: not said
-	Token       string   // of the person bootstrap; empty: none
-	Port        int      // zero: a free one
-	Failpoint   string   // where it kills itself; empty: nowhere
-	StopAt      string   // the failpoint where it stops itself, until SIGCONT; empty: nowhere
+	DataDir     string   // empty: without the flag
+	Token       string   // bootstrap token; empty: none
+	Port        int      // zero: any free port
+	Failpoint   string   // the failpoint where the process kills itself; empty: none
+	StopAt      string   // the failpoint where the process stops itself until SIGCONT; empty: none
 	Args        []string // more flags
-	Programs    []string // that skills may run, besides the usual
-	Only        bool     // not the usual
-	Env         []string // more variables
+	Programs    []string // more programs that skills may run
+	Only        bool     // skills may run only Programs
+	Env         []string // added variables
 	User        *syscall.Credential
 	Dir         string // working directory
 }
 
-// Process is one running Holdpoint.
+// Process is a running Holdpoint.
 type Process struct {
 	URL  string
 	Port int
@@ -50,10 +50,10 @@ type Process struct {
 	cmd    *exec.Cmd
 	output *output
 	ended  chan struct{}
-	err    error // once ended
+	err    error // set when ended is closed
 }
 
-// Serve starts a server and returns when it is ready. It is killed when the test ends.
+// Serve starts a server and waits until it is ready. The end of the test kills the server.
 func (p Program) Serve(t testing.TB, o Options) *Process {
 	t.Helper()
 	process := p.Start(t, o)
@@ -85,11 +85,11 @@ func (p Program) TryStart(t testing.TB, o Options) (*Process, error) {
 		URL: fmt.Sprintf("http://127.0.0.1:%d", o.Port), Port: o.Port,
 		name: fmt.Sprintf("%s %d", o.Command, started.Add(1)), output: &output{}, ended: make(chan struct{}),
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), p.Path, o.arguments()...) //nolint:gosec // G204: the program under test
-	cmd.Env = o.environment(t)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), p.Path, o.commandLine()...) //nolint:gosec // G204: the program under test
+	cmd.Env = o.buildEnvironment(t)
 	cmd.Dir = o.Dir
-	cmd.Stdout, cmd.Stderr = process.output.stream(true), process.output.stream(false)
-	// What a killed process leaves behind must not hold the pipes open for ever.
+	cmd.Stdout, cmd.Stderr = process.output.newStream(true), process.output.newStream(false)
+	// Children of a killed process must not hold the pipes open for ever.
 	cmd.WaitDelay = 5 * time.Second
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: o.User}
 	if err := cmd.Start(); err != nil {
@@ -100,17 +100,17 @@ func (p Program) TryStart(t testing.TB, o Options) (*Process, error) {
 		defer close(process.ended)
 		process.err = cmd.Wait()
 	}()
-	t.Cleanup(func() { process.clean(t) })
+	t.Cleanup(func() { process.endWithTest(t) })
 	return process, nil
 }
 
-func (o Options) arguments() []string {
+func (o Options) commandLine() []string {
 	args := []string{o.Command, "--addr", fmt.Sprintf("127.0.0.1:%d", o.Port)}
 	if o.DataDir != "" {
 		args = append(args, "--data-dir", o.DataDir)
 	}
 	if o.Command != "demo" && !o.Only {
-		// The programs of the tests' skills, and what they read and write.
+		// The programs of the tests' skills, and the paths that they use.
 		for _, program := range []string{"node", "/usr/bin/node", "/usr/local/bin/node", "npx", "false", "sh"} {
 			args = append(args, "--stdio-allow", program)
 		}
@@ -125,10 +125,10 @@ func (o Options) arguments() []string {
 	return append(args, o.Args...)
 }
 
-func (o Options) environment(t testing.TB) []string {
+func (o Options) buildEnvironment(t testing.TB) []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LANG=C.UTF-8",
-		"GORACE=halt_on_error=0 exitcode=66",
+		raceOptions,
 	}
 	if o.DatabaseURL != "" {
 		env = append(env, "DATABASE_URL="+o.DatabaseURL)
@@ -145,15 +145,15 @@ func (o Options) environment(t testing.TB) []string {
 	return append(env, o.Env...)
 }
 
-// clean ends a process that still runs, and looks at what it said.
-func (p *Process) clean(t testing.TB) {
+// endWithTest kills the process and looks for data races in its output.
+func (p *Process) endWithTest(t testing.TB) {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
-	if strings.Contains(p.output.all(), "WARNING: DATA RACE") {
+	if strings.Contains(p.output.readAll(), "WARNING: DATA RACE") {
 		t.Errorf("%s: a data race, see its output", p.name)
 	}
 	if t.Failed() {
-		t.Logf("output of %s (%s):\n%s", p.name, p.URL, p.output.tail())
+		t.Logf("output of %s (%s):\n%s", p.name, p.URL, p.output.readTail())
 	}
 }
 
@@ -168,7 +168,7 @@ func (p *Process) AwaitReady(t testing.TB) {
 	})
 }
 
-// Ready asks once.
+// Ready asks /readyz once.
 func (p *Process) Ready() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -187,7 +187,7 @@ func (p *Process) Ready() error {
 	return nil
 }
 
-// PID is the process's id.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Ended reports whether the process has ended.
@@ -208,7 +208,7 @@ func (p *Process) Signal(t testing.TB, signal syscall.Signal) {
 	}
 }
 
-// Kill is kill -9; it returns when the process is gone.
+// Kill sends SIGKILL and waits for the end of the process.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
@@ -217,7 +217,7 @@ func (p *Process) Kill() {
 // AwaitKilled waits until a failpoint has killed the process.
 func (p *Process) AwaitKilled(t testing.TB) {
 	t.Helper()
-	eventually.Succeeds(t, deathLimit, p.name+" is killed by its failpoint", p.stillRunning)
+	eventually.Succeeds(t, deathLimit, p.name+" is killed by its failpoint", p.checkEnded)
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
 		t.Fatalf("%s ended with %v, not by its failpoint", p.name, p.err)
@@ -236,47 +236,46 @@ func (p *Process) AwaitStopped(t testing.TB) {
 	})
 }
 
-// Stop is Ctrl-C for goroutines, which must not end a test.
+// Stop is Interrupt for goroutines, which must not end a test.
 func (p *Process) Stop(ctx context.Context) error {
 	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 		return err
 	}
-	err := eventually.Poll(ctx, deathLimit, p.stillRunning)
+	err := eventually.Poll(ctx, deathLimit, p.checkEnded)
 	if err == nil {
 		err = p.err
 	}
 	return err
 }
 
-func (p *Process) stillRunning() error {
+func (p *Process) checkEnded() error {
 	if p.Ended() {
 		return nil
 	}
 	return errors.New("it is still running")
 }
 
-// Interrupt is Ctrl-C; it waits for the process to end and returns how it did.
+// Interrupt sends SIGINT, as Ctrl-C does. It waits for the end of the process and returns its error.
 func (p *Process) Interrupt(t testing.TB) error {
 	t.Helper()
 	p.Signal(t, syscall.SIGINT)
 	return p.AwaitEnd(t)
 }
 
-// AwaitEnd waits until a process that was told to stop has ended, and returns what it ended with.
+// AwaitEnd waits for the end of a process that was asked to stop, and returns its error.
 func (p *Process) AwaitEnd(t testing.TB) error {
 	t.Helper()
-	eventually.Succeeds(t, deathLimit, p.name+" ends after Ctrl-C", p.stillRunning)
+	eventually.Succeeds(t, deathLimit, p.name+" ends after Ctrl-C", p.checkEnded)
 	return p.err
 }
 
-// Output is what the process wrote to stdout and stderr so far.
-func (p *Process) Output() string { return p.output.all() }
+// Output returns the output of the process so far, both stdout and stderr.
+func (p *Process) Output() string { return p.output.readAll() }
 
-// Stdout is what it wrote to stdout so far.
-func (p *Process) Stdout() string { return p.output.stdout() }
+// Stdout returns the output to stdout so far.
+func (p *Process) Stdout() string { return p.output.readStdout() }
 
-// The ports of the tests are below those that the system gives to outgoing
-// connections, so that a restarted process finds its own still free.
+// The ports of the tests are below the ports of outgoing connections, so that a restarted process finds its own port free.
 const (
 	firstPort = 20000
 	lastPort  = 32000
@@ -284,7 +283,7 @@ const (
 
 var nextPort atomic.Int64
 
-// FreePort returns a port that nobody listens on.
+// FreePort returns an unused port.
 func FreePort(t testing.TB) int {
 	nextPort.CompareAndSwap(0, firstPort+int64(os.Getpid()*37%(lastPort-firstPort)))
 	for range lastPort - firstPort {
@@ -299,7 +298,7 @@ func FreePort(t testing.TB) int {
 	return 0
 }
 
-// output collects what a process writes.
+// output collects the output of a process.
 type output struct {
 	mu   sync.Mutex
 	both []byte
@@ -311,7 +310,7 @@ type stream struct {
 	toStdout bool
 }
 
-func (o *output) stream(toStdout bool) *stream { return &stream{o, toStdout} }
+func (o *output) newStream(toStdout bool) *stream { return &stream{o, toStdout} }
 
 func (s *stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
@@ -323,22 +322,22 @@ func (s *stream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (o *output) all() string {
+func (o *output) readAll() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return string(o.both)
 }
 
-func (o *output) stdout() string {
+func (o *output) readStdout() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return string(o.out)
 }
 
-// tail is the end of the output, enough to see what went wrong.
-func (o *output) tail() string {
+// readTail returns the end of the output.
+func (o *output) readTail() string {
 	const limit = 16 << 10
-	all := o.all()
+	all := o.readAll()
 	if len(all) > limit {
 		return "…" + all[len(all)-limit:]
 	}

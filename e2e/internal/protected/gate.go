@@ -14,34 +14,33 @@ import (
 
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// Behaviour is what a server says about itself that is unusual or a lie. The zero value
-// is a good server.
+// Behaviour configures faults of the server. The zero value has none.
 type Behaviour struct {
-	// Resource is what the metadata say instead of the URL.
+	// Resource replaces the URL in the metadata.
 	Resource string
-	// AuthorizationServers are what they say instead of the issuer. Empty and not nil: none.
+	// AuthorizationServers replaces the issuer in the metadata. Empty but not nil: none.
 	AuthorizationServers []string
-	// Document changes the metadata at last.
+	// Document changes the finished metadata.
 	Document func(document map[string]any)
 
-	// MetadataURL is where the challenge says that the metadata are.
+	// MetadataURL replaces the URL of the metadata in the challenge.
 	MetadataURL string
-	// NoMetadataURL: the challenge does not say it.
+	// NoMetadataURL leaves the URL of the metadata out of the challenge.
 	NoMetadataURL bool
-	// NoScope: nor does it name a scope.
+	// NoScope leaves the scope out of the challenge.
 	NoScope bool
-	// MetadataAtRoot: they are at the root's well-known address, not at the endpoint's own.
+	// MetadataAtRoot serves the metadata at the well-known address of the root instead of the endpoint's.
 	MetadataAtRoot bool
-	// NoMetadata: they are nowhere.
+	// NoMetadata serves no metadata.
 	NoMetadata bool
 
-	// MetadataRedirect is where requests for the metadata are sent (302).
+	// MetadataRedirect redirects requests for the metadata (302).
 	MetadataRedirect string
-	// EndpointRedirect is where requests to the endpoint are sent (307), credentials unseen.
+	// EndpointRedirect redirects requests to the endpoint (307) before their token is checked.
 	EndpointRedirect string
 }
 
-// Behave sets the behaviour from now on.
+// Behave sets the behaviour of later requests.
 func (s *Server) Behave(b Behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,15 +49,15 @@ func (s *Server) Behave(b Behaviour) {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	b := s.arrived(r)
+	b := s.recordRequest(r)
 	switch r.URL.Path {
 	case s.config.Path:
 		if b.EndpointRedirect != "" {
-			s.answered(http.StatusTemporaryRedirect)
+			s.countStatus(http.StatusTemporaryRedirect)
 			http.Redirect(w, r, b.EndpointRedirect, http.StatusTemporaryRedirect)
 			return
 		}
-		s.guard(w, r, b)
+		s.checkToken(w, r, b)
 	case b.metadataPath(s.config.Path):
 		if b.MetadataRedirect != "" {
 			http.Redirect(w, r, b.MetadataRedirect, http.StatusFound)
@@ -70,8 +69,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// arrived notes what a request carries.
-func (s *Server) arrived(r *http.Request) Behaviour {
+// recordRequest records the Authorization header of a request.
+func (s *Server) recordRequest(r *http.Request) Behaviour {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, value := range r.Header.Values("Authorization") {
@@ -122,36 +121,36 @@ func (s *Server) serveMetadata(w http.ResponseWriter, b Behaviour) {
 	w.Write(text)
 }
 
-// guard lets a request in, or says what it lacks.
-func (s *Server) guard(w http.ResponseWriter, r *http.Request, b Behaviour) {
+// checkToken serves a request whose token is valid and has the scopes. It challenges others.
+func (s *Server) checkToken(w http.ResponseWriter, r *http.Request, b Behaviour) {
 	authorization := r.Header.Get("Authorization")
 	if authorization == "" {
-		s.refuse(w, b, http.StatusUnauthorized, "", s.config.Scopes)
+		s.writeChallenge(w, b, http.StatusUnauthorized, "", s.config.Scopes)
 		return
 	}
 	token, bearer := strings.CutPrefix(authorization, "Bearer ")
 	verified, err := s.verifier.Verify(r.Context(), token)
-	if !bearer || err != nil || !s.take(token) {
-		s.refuse(w, b, http.StatusUnauthorized, "invalid_token", s.config.Scopes)
+	if !bearer || err != nil || !s.acceptToken(token) {
+		s.writeChallenge(w, b, http.StatusUnauthorized, "invalid_token", s.config.Scopes)
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 16<<20))
 	if err != nil {
-		return // the client left
+		return // the client has disconnected
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	granted := strings.Fields(scopeOf(verified))
 	for _, needed := range [][]string{s.config.Scopes, s.toolScope(body)} {
 		if slices.ContainsFunc(needed, func(scope string) bool { return !slices.Contains(granted, scope) }) {
-			s.refuse(w, b, http.StatusForbidden, "insufficient_scope", needed)
+			s.writeChallenge(w, b, http.StatusForbidden, "insufficient_scope", needed)
 			return
 		}
 	}
 	s.mcp.ServeHTTP(w, r)
 }
 
-// take notes a token that is good, and reports whether it is, for all that we were told.
-func (s *Server) take(token string) bool {
+// acceptToken records a valid token. It reports whether the test has not refused the token.
+func (s *Server) acceptToken(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refused[token] {
@@ -163,7 +162,7 @@ func (s *Server) take(token string) bool {
 	return true
 }
 
-// toolScope is what the tool that a message calls needs besides.
+// toolScope returns the additional scope of the tool that a message calls.
 func (s *Server) toolScope(body []byte) []string {
 	var message struct {
 		Method string `json:"method"`
@@ -182,9 +181,9 @@ func (s *Server) toolScope(body []byte) []string {
 	return nil
 }
 
-// refuse answers with a challenge.
-func (s *Server) refuse(w http.ResponseWriter, b Behaviour, status int, problem string, scopes []string) {
-	s.answered(status)
+// writeChallenge refuses a request with a challenge.
+func (s *Server) writeChallenge(w http.ResponseWriter, b Behaviour, status int, problem string, scopes []string) {
+	s.countStatus(status)
 	var parameters []string
 	add := func(name, value string) { parameters = append(parameters, fmt.Sprintf("%s=%q", name, value)) }
 	if problem != "" {
@@ -208,7 +207,7 @@ func (s *Server) refuse(w http.ResponseWriter, b Behaviour, status int, problem 
 	w.WriteHeader(status)
 }
 
-func (s *Server) answered(status int) {
+func (s *Server) countStatus(status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers[status]++

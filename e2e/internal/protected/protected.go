@@ -1,7 +1,5 @@
-// Package protected owns the skill server of the tests that is an OAuth resource server, as the
-// authorization part of MCP describes it: it takes access tokens that are for it, tells
-// who has none where to get one, and records what it saw. It can be told to refuse tokens, and
-// to lie about itself.
+// Package protected owns a skill server that is an OAuth resource server, as MCP's authorization describes it. It accepts access tokens
+// for its resource, challenges requests without one, and records requests. Tests can make it refuse tokens and publish false metadata.
 package protected
 
 import (
@@ -20,28 +18,27 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// Config is how a server is started.
+// Config configures a server.
 type Config struct {
-	// Issuer is the authorization server whose tokens it takes. It must know the server's URL
-	// as a resource.
+	// Issuer is the authorization server. It must know the server's URL as a resource.
 	Issuer string
 	// Path of the endpoint. Empty: "/mcp".
 	Path string
-	// Scopes are needed for everything. Nil: "tools".
+	// Scopes are required for all requests. Nil: "tools".
 	Scopes []string
-	// Tools. Nil: "record", which needs nothing more, and "write", which needs "tools:write".
+	// Tools of the server. Nil: "record" without a scope of its own, and "write" with "tools:write".
 	Tools []Tool
-	// Stateless makes it speak the revision of 2026-07-28 too.
+	// Stateless adds the revision of 2026-07-28.
 	Stateless bool
 }
 
 // Tool is a tool that takes an integer n.
 type Tool struct {
 	Name  string
-	Scope string // it needs this one besides; empty: nothing
+	Scope string // required in addition; empty: none
 }
 
-// Server is a running server. Its ledger counts the arguments n of the calls that were let in.
+// Server is a running server. Its ledger counts the arguments n of accepted calls.
 type Server struct {
 	*skill.Ledger
 	// URL is the endpoint and the resource indicator.
@@ -62,7 +59,7 @@ type Server struct {
 	answers        map[int]int // by status
 }
 
-// caller is who made a call.
+// caller is the token of a call.
 type caller struct{ token, subject, scope string }
 
 // Start starts a server that ends with the test.
@@ -81,7 +78,7 @@ func Start(t testing.TB, c Config) *Server {
 		Ledger: skill.NewLedger(), config: c, refused: map[string]bool{}, calls: map[string]int{},
 		callers: map[string]caller{}, answers: map[int]int{},
 	}
-	server := s.server()
+	server := s.newMCPServer()
 	s.mcp = mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: c.Stateless})
 
@@ -96,15 +93,15 @@ func Start(t testing.TB, c Config) *Server {
 		listening.CloseClientConnections()
 		listening.Close()
 		for session := range server.Sessions() {
-			_ = session.Close() // nobody is connected any more
+			_ = session.Close() // no client is connected
 		}
 		keys.CloseIdleConnections()
 	})
 	return s
 }
 
-// server has the tools.
-func (s *Server) server() *mcp.Server {
+// newMCPServer makes the server of the tools.
+func (s *Server) newMCPServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "protected", Version: "1"}, nil)
 	for _, tool := range s.config.Tools {
 		server.AddTool(&mcp.Tool{
@@ -114,7 +111,7 @@ func (s *Server) server() *mcp.Server {
 			n := skill.ArgumentN(r.Params.Arguments)
 			by := s.recordCall(tool.Name, n, r.Extra.Header.Get("Authorization"))
 			if held := s.Record(n); held != nil {
-				<-held // whatever becomes of the client
+				<-held // even if the client disconnects
 			}
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: "recorded " + n + " of " + by}}}, nil
 		})
@@ -122,11 +119,11 @@ func (s *Server) server() *mcp.Server {
 	return server
 }
 
-// recordCall notes a call, which was let in, and returns whose it was.
+// recordCall records an accepted call and returns the subject of its token.
 func (s *Server) recordCall(tool, n, authorization string) string {
 	token := strings.TrimPrefix(authorization, "Bearer ")
 	by := caller{token: token}
-	if verified, err := s.verifier.Verify(context.Background(), token); err == nil { // it may have expired meanwhile
+	if verified, err := s.verifier.Verify(context.Background(), token); err == nil { // the token may have expired
 		by.subject, by.scope = verified.Subject, scopeOf(verified)
 	}
 	s.mu.Lock()
@@ -136,58 +133,56 @@ func (s *Server) recordCall(tool, n, authorization string) string {
 	return by.subject
 }
 
-// Calls is how many calls of a tool were let in.
+// Calls returns the number of accepted calls of a tool.
 func (s *Server) Calls(tool string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[tool]
 }
 
-// Subject is whose token came with n last; of client credentials it is the client.
+// Subject returns the subject of the last token with n. For client credentials, it is the client.
 func (s *Server) Subject(n string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.callers[n].subject
 }
 
-// Scope is the scope of the token that came with n last.
+// Scope returns the scope of the last token with n.
 func (s *Server) Scope(n string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.callers[n].scope
 }
 
-// Token is the token that came with n last.
+// Token returns the last token with n.
 func (s *Server) Token(n string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.callers[n].token
 }
 
-// Tokens are the distinct tokens that were good, in the order in which they came first.
+// Tokens returns the distinct accepted tokens, in the order of their first use.
 func (s *Server) Tokens() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.tokens)
 }
 
-// Authorizations are the distinct Authorization headers that came at all, at any path, good or
-// not, in the order in which they came first.
+// Authorizations returns the distinct Authorization headers of all requests, in the order of their first use.
 func (s *Server) Authorizations() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.authorizations)
 }
 
-// Answered is how often the endpoint answered 401 or 403, or a redirect's status.
+// Answered returns how often the endpoint answered with a status: 401, 403 or that of a redirect.
 func (s *Server) Answered(status int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answers[status]
 }
 
-// Refuse makes tokens revoked, from now on. All that the authorization server has issued so
-// far are among its Secrets.
+// Refuse refuses tokens from now on. The authorization server lists the issued tokens among its Secrets.
 func (s *Server) Refuse(tokens ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -92,7 +92,7 @@ func TestRefusesTokensThatAreNotForIt(t *testing.T) {
 	for name, bad := range map[string]string{
 		"for another":     token(t, a, other, "tools"),
 		"of another":      token(t, stranger, s.URL, "tools"),
-		"without a scope": "", // the challenge of nobody
+		"without a scope": "", // the challenge without a token
 		"not a token":     "rubbish",
 		"signed wrongly":  header + "." + payload[:len(payload)-8] + "AAAAAAAA",
 	} {

@@ -1,4 +1,4 @@
-// Package relay has what the tests' proxies share.
+// Package relay owns the code that the proxies of tests share.
 package relay
 
 import (
@@ -7,9 +7,9 @@ import (
 	"net/http"
 )
 
-// Whole reads each request to its end before next, a [net/http/httputil.ReverseProxy], passes it on. The server closes
-// the request's body as soon as an answer begins; a transport that has not seen the body's end by then takes that for a
-// fault, closes its connection, and the answer breaks off in the middle.
+// Whole reads each request to its end before next, a [net/http/httputil.ReverseProxy], forwards it. The server closes the body of the
+// request when a response begins. If the transport has not read the body by then, it closes its connection, and the response breaks
+// off.
 func Whole(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

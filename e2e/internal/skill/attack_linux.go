@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attack does harm to a process, or connects to a database. Nil: it succeeded.
-func attack(ctx context.Context, act, target string) error {
+// runAttack does harm to a process, or connects to a database. Nil: it succeeded.
+func runAttack(ctx context.Context, act, target string) error {
 	if act == "connect" {
 		conn, err := pgx.Connect(ctx, target)
 		if err != nil {

@@ -1,6 +1,5 @@
-// Package skill owns the skill servers of the tests. Each records what arrives at
-// it, outside of the processes that are killed, so that how often a call
-// was executed is known for certain; some behave badly.
+// Package skill owns the skill servers of the tests. Each records the calls that arrive, outside of the processes that tests kill, so
+// that a test knows how often a call was executed. Some of them misbehave.
 package skill
 
 import (
@@ -10,18 +9,18 @@ import (
 	"time"
 )
 
-// Ledger counts arrivals by the argument n, as it was written.
+// Ledger counts calls by the bytes of their argument n.
 type Ledger struct {
 	mu       sync.Mutex
 	arrivals map[string]int
-	held     chan struct{} // nil: nothing is held
+	held     chan struct{} // nil: calls are not held
 	pace     time.Duration
 }
 
 // NewLedger returns an empty ledger.
 func NewLedger() *Ledger { return &Ledger{arrivals: map[string]int{}} }
 
-// Record notes an arrival. It returns what to wait for before answering; nil: nothing.
+// Record counts a call. If the result is not nil, the call is held until it is closed.
 func (l *Ledger) Record(n string) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -29,21 +28,21 @@ func (l *Ledger) Record(n string) <-chan struct{} {
 	return l.held
 }
 
-// Count is how often n arrived.
+// Count returns the number of calls with n.
 func (l *Ledger) Count(n string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.arrivals[n]
 }
 
-// All is how often each n arrived.
+// All returns the number of calls for each n.
 func (l *Ledger) All() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.arrivals)
 }
 
-// Hold keeps the calls that arrive from now on in flight, until Release.
+// Hold holds later calls until Release.
 func (l *Ledger) Hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +51,7 @@ func (l *Ledger) Hold() {
 	}
 }
 
-// Release lets go of all held calls.
+// Release releases all held calls.
 func (l *Ledger) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,14 +61,14 @@ func (l *Ledger) Release() {
 	}
 }
 
-// TakeUpTo makes each call from now on take a while, at most d.
+// TakeUpTo makes each later call take a random time up to d.
 func (l *Ledger) TakeUpTo(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pace = d
 }
 
-func (l *Ledger) dawdle() {
+func (l *Ledger) waitForPace() {
 	l.mu.Lock()
 	pace := l.pace
 	l.mu.Unlock()

@@ -9,45 +9,44 @@ import (
 	"testing"
 )
 
-// Raw is a skill server of which every byte is the test's own. It speaks
-// the protocol of 2025-11-25 without sessions.
+// Raw is a skill server without an SDK, of which tests control every byte. It uses the protocol of 2025-11-25.
 type Raw struct {
 	*Ledger
 	URL string
 
 	// List answers tools/list. Nil: the tool "record".
 	List func(w http.ResponseWriter, r *Request)
-	// Call answers tools/call, which was recorded before. Nil: a result.
+	// Call answers a recorded tools/call. Nil: a result.
 	Call func(w http.ResponseWriter, r *Request)
-	// Session names a new session. Nil: there are none.
+	// Session returns the ID of a new session. Nil: no sessions.
 	Session func() string
 
-	calls sync.Map // by n: the *Request that came last
+	calls sync.Map // the last *Request by n
 }
 
-// Header is what came with n in a header.
+// Header returns a header of the last call with n.
 func (s *Raw) Header(n, name string) string {
-	if r := s.last(n); r != nil {
+	if r := s.lastRequest(n); r != nil {
 		return r.HTTP.Header.Get(name)
 	}
 	return ""
 }
 
-// Arguments are the argument bytes that came with n.
+// Arguments returns the arguments of the last call with n, byte for byte.
 func (s *Raw) Arguments(n string) string {
-	if r := s.last(n); r != nil {
+	if r := s.lastRequest(n); r != nil {
 		return string(r.Params.Arguments)
 	}
 	return ""
 }
 
-func (s *Raw) last(n string) *Request {
+func (s *Raw) lastRequest(n string) *Request {
 	found, _ := s.calls.Load(n)
 	r, _ := found.(*Request)
 	return r
 }
 
-// Request is one JSON-RPC request as it came.
+// Request is a JSON-RPC request.
 type Request struct {
 	HTTP   *http.Request   `json:"-"`
 	Body   []byte          `json:"-"`
@@ -60,16 +59,16 @@ type Request struct {
 	} `json:"params"`
 }
 
-// N is the argument n, as it was written.
+// N returns the bytes of the argument n.
 func (r *Request) N() string { return ArgumentN(r.Params.Arguments) }
 
 // RecordTool is the definition of the tool "record".
 const RecordTool = `{"name":"record","description":"Records a number.","inputSchema":` + recordSchema + `}`
 
-// Serve starts the server; it ends with the test.
+// Serve starts the server until the test ends.
 func (s *Raw) Serve(t testing.TB) *Raw {
 	s.Ledger = NewLedger()
-	s.URL = serve(t, s, s.Release)
+	s.URL = serveHandler(t, s, s.Release)
 	return s
 }
 
@@ -81,17 +80,17 @@ func (s *Raw) ServeHTTP(w http.ResponseWriter, h *http.Request) {
 	}
 	body, err := io.ReadAll(h.Body)
 	if err != nil {
-		return // the client left
+		return // the client has disconnected
 	}
 	r := &Request{HTTP: h, Body: body}
 	if err := json.Unmarshal(body, r); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	s.answer(w, r)
+	s.serveRequest(w, r)
 }
 
-func (s *Raw) answer(w http.ResponseWriter, r *Request) {
+func (s *Raw) serveRequest(w http.ResponseWriter, r *Request) {
 	switch {
 	case r.ID == nil:
 		w.WriteHeader(http.StatusAccepted)
@@ -124,19 +123,19 @@ func (s *Raw) answer(w http.ResponseWriter, r *Request) {
 	}
 }
 
-// Answer answers with a result, byte for byte.
+// Answer sends a result, byte for byte.
 func (r *Request) Answer(w http.ResponseWriter, result string) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, r.ID, result) // the client may be gone
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, r.ID, result) // the client may have disconnected
 }
 
-// Fail answers with a JSON-RPC error.
+// Fail sends a JSON-RPC error.
 func (r *Request) Fail(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, r.ID, code, message) // the client may be gone
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, r.ID, code, message) // the client may have disconnected
 }
 
-// CloseConnection breaks the connection off as it is.
+// CloseConnection closes the connection without a response.
 func CloseConnection(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err == nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// StdioArgument is the first argument that makes a test binary a stdio skill server.
+// StdioArgument is the first argument of a test binary that runs as a stdio skill server.
 const StdioArgument = "stdio-skill"
 
-// StdioBinary is this test binary where every account reaches it, once CopyBinary was called.
+// StdioBinary is a copy of this test binary that every account can read. CopyBinary sets it.
 var StdioBinary string
 
-// CopyBinary makes StdioBinary.
+// CopyBinary copies the test binary to StdioBinary.
 func CopyBinary(dir string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -29,12 +29,12 @@ func CopyBinary(dir string) error {
 	return exec.CommandContext(context.Background(), "cp", self, StdioBinary).Run() //nolint:gosec // G204: this test binary
 }
 
-// StdioCommand is the command of a skill that runs this test binary.
+// StdioCommand returns the command of a skill that runs this test binary.
 func StdioCommand(t testing.TB, file string) []string {
 	var err error
 	for _, folder := range []string{filepath.Dir(file), filepath.Dir(filepath.Dir(file))} {
 		if err == nil {
-			err = os.Chmod(folder, 0o777) //nolint:gosec // G302: the skill's account writes there
+			err = os.Chmod(folder, 0o777) //nolint:gosec // G302: the skill's account writes to it
 		}
 	}
 	if err != nil {
@@ -43,9 +43,8 @@ func StdioCommand(t testing.TB, file string) []string {
 	return []string{StdioBinary, StdioArgument, file}
 }
 
-// RunStdio is the server: "environ" answers with its environment; "record" writes n and its own
-// process id to the file, a line each time, and does not answer while there
-// is a file of that name with ".hold" after it; "shell" and "attack" do as they are told.
+// RunStdio runs the server. The tool "environ" returns the environment. "record" appends n and the process ID to the file; it never
+// answers if a file with the suffix ".hold" exists. "shell" and "attack" run their arguments.
 func RunStdio(file string) error {
 	server := mcp.NewServer(&mcp.Implementation{Name: "stdio", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "environ", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -72,7 +71,7 @@ func RunStdio(file string) error {
 			if err := json.Unmarshal(r.Params.Arguments, &given); err != nil {
 				return nil, err
 			}
-			said, err := exec.CommandContext(ctx, "/bin/sh", "-c", given.Script).CombinedOutput() //nolint:gosec // G204: an attacker's
+			said, err := exec.CommandContext(ctx, "/bin/sh", "-c", given.Script).CombinedOutput() //nolint:gosec // G204: the tool runs scripts
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf("%s%v", said, err)}}}, nil
 		})
 	server.AddTool(&mcp.Tool{Name: "attack", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -85,7 +84,7 @@ func RunStdio(file string) error {
 				return nil, err
 			}
 			text := "succeeded"
-			if err := attack(ctx, given.Act, given.Target); err != nil {
+			if err := runAttack(ctx, given.Act, given.Target); err != nil {
 				text = "refused: " + err.Error()
 			}
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
@@ -105,11 +104,11 @@ func appendLine(path, line string) error {
 	return err
 }
 
-// StdioArrivals reads what a server's tool "record" wrote: process ids by n.
+// StdioArrivals reads the file of the tool "record": process IDs by n.
 func StdioArrivals(file string) map[string][]string {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil // nothing arrived yet
+		return nil // no call has arrived
 	}
 	arrivals := map[string][]string{}
 	for line := range strings.Lines(string(text)) {

@@ -15,36 +15,36 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
-// TokenConfig is what an operator says of an authorization server whose access tokens agents' endpoints take.
+// TokenConfig is the configuration of an authorization server whose access tokens agents' endpoints accept (RFC 9068).
 type TokenConfig struct {
 	Issuer string
-	// Audience that tokens must be issued for, to the byte. Empty: the resource identifier of the endpoint that they are
-	// presented to.
+	// Audience is the required audience of tokens, compared exactly. Empty: the resource identifier of the endpoint.
 	Audience string
-	// IdentityClaim is the claim that says who a token's person is. Empty: "sub". See [Config].
+	// IdentityClaim is the claim that identifies a token's person. Empty: "sub". See [Config].
 	IdentityClaim string
-	// Scopes that a token must have, all of them.
+	// Scopes are all required of a token.
 	Scopes []string
-	// AgentClaim is the claim that says which agents the token may act as: a text or a list; a dotted name is also looked for
-	// as a path. Empty: "agent".
+	// AgentClaim is the claim with the agents that the token may act as: a string or a list. A dotted name may also be a path.
+	// Empty: "agent".
 	AgentClaim string
-	// Agents are the agents' names by values of the claim; [identity.AnyAgent] is every one. Nil: the values are names.
+	// Agents are agents' names, or [identity.AnyAgent], by values of the claim. Nil: the values are the names.
 	Agents map[string][]string
 	// NoPerson: no token of this server speaks for a person.
 	NoPerson bool
-	// ServiceClients are the clients whose tokens speak for no person, besides those that name the client as their
-	// subject (RFC 9068, section 2.2).
+	// ServiceClients are clients whose tokens speak for no person, besides tokens whose subject is the client (RFC 9068
+	// section 2.2).
 	ServiceClients []string
 }
 
 const defaultAgentClaim = "agent"
 
-func (c *TokenConfig) check() (*url.URL, error) {
+func (c *TokenConfig) checkFields() (*url.URL, error) {
 	issuer, err := issuerURL(c.Issuer)
 	if err != nil {
 		return nil, err
@@ -53,25 +53,25 @@ func (c *TokenConfig) check() (*url.URL, error) {
 		return nil, err
 	}
 	for _, scope := range c.Scopes {
-		if scope == "" || strings.ContainsFunc(scope, notScope) {
-			return nil, &InvalidError{"scopes", "want words of a scope as RFC 6749, section 3.3 has them"}
+		if scope == "" || strings.ContainsFunc(scope, isNotScopeChar) {
+			return nil, fault.Invalid("scopes", "want scope tokens of RFC 6749 section 3.3")
 		}
 	}
-	if !printable(c.Audience) || !printable(c.AgentClaim) {
-		return nil, &InvalidError{"audience", "want printable text"}
+	if !isPrintable(c.Audience) || !isPrintable(c.AgentClaim) {
+		return nil, fault.Invalid("audience", "want printable text")
 	}
 	for value, names := range c.Agents {
 		if value == "" || len(names) == 0 {
-			return nil, &InvalidError{"agents", "want names of agents for each value of the claim"}
+			return nil, fault.Invalid("agents", "want names of agents for each value of the claim")
 		}
 	}
 	return issuer, nil
 }
 
-// notScope tells what no word of a scope may hold (RFC 6749, section 3.3).
-func notScope(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
+// isNotScopeChar reports whether a scope token may not contain the character (RFC 6749 section 3.3).
+func isNotScopeChar(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
 
-// TokenIssuer is an authorization server whose access tokens are taken. It is safe for concurrent use.
+// TokenIssuer is an authorization server whose access tokens are accepted. It is safe for concurrent use.
 type TokenIssuer struct {
 	cfg     TokenConfig
 	trusted []string
@@ -83,9 +83,9 @@ type TokenIssuer struct {
 	failure *Failure
 }
 
-// NewTokenIssuer makes one of what an operator wrote. Nothing is asked of it yet: it need not be there.
+// NewTokenIssuer makes an issuer. It sends no request, so the server need not be available.
 func NewTokenIssuer(cfg TokenConfig, s Surroundings) (*TokenIssuer, error) {
-	issuer, err := cfg.check()
+	issuer, err := cfg.checkFields()
 	if err != nil {
 		return nil, err
 	}
@@ -98,23 +98,23 @@ func NewTokenIssuer(cfg TokenConfig, s Surroundings) (*TokenIssuer, error) {
 	trusted := append([]string{issuer.Host}, s.TrustedHosts...)
 	return &TokenIssuer{
 		cfg: cfg, trusted: trusted, now: s.Now, client: newClient(outbound.Policy{TrustedHosts: trusted}),
-		known: registry.NewMemory[struct{}](registry.Config[signingKeys]{TTL: discoveryKept, LoadTimeout: requestLimit, Now: s.Now}),
+		known: registry.NewMemory[struct{}](registry.Config[signingKeys]{TTL: discoveryTTL, LoadTimeout: requestLimit, Now: s.Now}),
 	}, nil
 }
 
-// Issuer is how the server calls itself.
+// Issuer returns the issuer identifier.
 func (i *TokenIssuer) Issuer() string { return i.cfg.Issuer }
 
-// Close ends what runs in the background.
+// Close stops the background work.
 func (i *TokenIssuer) Close() {
 	i.known.Close()
 	i.client.CloseIdleConnections()
 }
 
-// TokenIssuers are all whose access tokens are taken.
+// TokenIssuers are all issuers whose access tokens are accepted.
 type TokenIssuers []*TokenIssuer
 
-// Issuers are their names.
+// Issuers returns the issuer identifiers.
 func (all TokenIssuers) Issuers() []string {
 	names := make([]string, len(all))
 	for i, one := range all {
@@ -123,7 +123,7 @@ func (all TokenIssuers) Issuers() []string {
 	return names
 }
 
-// Scopes are those that tokens must have, of one server or another.
+// Scopes returns all scopes that any of the issuers requires.
 func (all TokenIssuers) Scopes() []string {
 	var scopes []string
 	for _, one := range all {
@@ -133,7 +133,7 @@ func (all TokenIssuers) Scopes() []string {
 	return slices.Compact(scopes)
 }
 
-// CommonScopes are those that tokens must have, whichever server they are of; none where servers differ in it.
+// CommonScopes returns the scopes that every issuer requires, or none if the issuers differ.
 func (all TokenIssuers) CommonScopes() []string {
 	scopes := all.Scopes()
 	for _, one := range all {
@@ -144,17 +144,17 @@ func (all TokenIssuers) CommonScopes() []string {
 	return scopes
 }
 
-// AccessToken is what a verified token says. It is not kept.
+// AccessToken is the content of a verified token.
 type AccessToken struct {
-	ID       string // empty: it has none
+	ID       string // empty: the token has none
 	Issuer   string
 	Subject  string
-	ClientID string // empty: it does not say
-	Name     string // of the person; empty: it does not say
-	Email    string // likewise
-	// NoPerson: the token is its client's own.
+	ClientID string // empty: unknown
+	Name     string // of the person; empty: unknown
+	Email    string // of the person; empty: unknown
+	// NoPerson: the token speaks for its client alone.
 	NoPerson bool
-	// Agents it may act as, by name; [identity.AnyAgent] is every one.
+	// Agents are the names of the agents that the token may act as, or [identity.AnyAgent].
 	Agents []string
 }
 
@@ -163,11 +163,11 @@ func (t *AccessToken) MayActAs(agent string) bool {
 	return slices.Contains(t.Agents, agent) || slices.Contains(t.Agents, identity.AnyAgent)
 }
 
-// TokenError is that a token is no valid one here: invalid_token of RFC 6750, section 3.1. The description holds nothing
-// secret and fits into a quoted string.
+// TokenError is an invalid token (invalid_token, RFC 6750 section 3.1). The description holds no secret and fits into a quoted
+// string.
 type TokenError struct {
 	Description string
-	Err         error // for the log; nil: the description says it all
+	Err         error // for the log; nil: none
 }
 
 func (e *TokenError) Error() string {
@@ -179,36 +179,36 @@ func (e *TokenError) Error() string {
 
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// ScopeError is that a valid token lacks scopes: insufficient_scope of RFC 6750, section 3.1.
+// ScopeError is a valid token that lacks scopes (insufficient_scope, RFC 6750 section 3.1).
 type ScopeError struct{ Scopes []string } // all that are required
 
 func (e *ScopeError) Error() string {
 	return "the token lacks scopes; required: " + strings.Join(e.Scopes, " ")
 }
 
-// maxToken bounds a token, in bytes: none that fits into a header field is larger.
+// maxToken is the maximum size of a token in bytes. Larger ones do not fit into a header.
 const maxToken = 16 << 10
 
-// Verify checks an access token that was presented to a resource: a JWT (RFC 9068) of one of the issuers, signed with an
-// asymmetric key of theirs, for this audience and time, and no ID token. Errors: *TokenError, *ScopeError; others wrap
-// [ErrUnreachable], and then it is not known what the token is.
+// Verify checks an access token that was presented to a resource: it must be a JWT (RFC 9068) of one of the issuers, signed
+// with an asymmetric key, for this audience, valid now, and not an ID token. Errors: *[TokenError], *[ScopeError], and errors
+// that wrap [ErrUnreachable] if the issuer's keys are not available.
 func (all TokenIssuers) Verify(ctx context.Context, raw, resource string) (*AccessToken, error) {
-	seen, err := look(raw)
+	seen, err := peekToken(raw)
 	if err != nil {
 		return nil, err
 	}
 	for _, one := range all {
 		if one.cfg.Issuer == seen.issuer {
-			return one.verify(ctx, raw, seen, resource)
+			return one.verifyToken(ctx, raw, seen, resource)
 		}
 	}
 	return nil, &TokenError{Description: "the token's issuer is none whose tokens are taken here"}
 }
 
-// unverified is what a token says before anything of it is believed: it tells whom to ask.
-type unverified struct{ kind, issuer string }
+// peekedToken is the unverified part of a token that selects the issuer.
+type peekedToken struct{ kind, issuer string }
 
-func look(raw string) (unverified, error) {
+func peekToken(raw string) (peekedToken, error) {
 	var header struct {
 		Type string `json:"typ"`
 	}
@@ -217,9 +217,9 @@ func look(raw string) (unverified, error) {
 	}
 	parts := strings.Split(raw, ".")
 	if len(raw) > maxToken || len(parts) != 3 || decodePart(parts[0], &header) != nil || decodePart(parts[1], &claims) != nil {
-		return unverified{}, &TokenError{Description: "this is no credential that is known here"}
+		return peekedToken{}, &TokenError{Description: "this is no credential that is known here"}
 	}
-	return unverified{strings.ToLower(header.Type), claims.Issuer}, nil
+	return peekedToken{strings.ToLower(header.Type), claims.Issuer}, nil
 }
 
 func decodePart(part string, into any) error {
@@ -230,20 +230,20 @@ func decodePart(part string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-func (i *TokenIssuer) verify(ctx context.Context, raw string, seen unverified, resource string) (*AccessToken, error) {
+func (i *TokenIssuer) verifyToken(ctx context.Context, raw string, seen peekedToken, resource string) (*AccessToken, error) {
 	audience := i.cfg.Audience
 	if audience == "" {
 		audience = resource
 	}
-	keys := &verifying{TokenIssuer: i}
+	keys := &keySet{TokenIssuer: i}
 	verified, err := oidc.NewVerifier(i.cfg.Issuer, keys, &oidc.Config{
-		ClientID: audience, SupportedSigningAlgs: signingAlgorithmNames(), Now: i.now,
+		ClientID: audience, SupportedSigningAlgs: SigningAlgorithms(), Now: i.now,
 	}).Verify(ctx, raw)
 	if keys.unreachable != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, keys.unreachable)
 	}
 	if err != nil {
-		return nil, &TokenError{Description: describe(err, audience), Err: err}
+		return nil, &TokenError{Description: describeRefusal(err, audience), Err: err}
 	}
 	claims := claimSet{}
 	if err := verified.Claims(&claims); err != nil {
@@ -252,25 +252,25 @@ func (i *TokenIssuer) verify(ctx context.Context, raw string, seen unverified, r
 	if err := i.checkKind(seen.kind, verified, claims, audience); err != nil {
 		return nil, err
 	}
-	return i.accept(verified, claims)
+	return i.readToken(verified, claims)
 }
 
-// describe says for the client why the library refused a token.
-func describe(err error, audience string) string {
+// describeRefusal tells the client why the library refused a token.
+func describeRefusal(err error, audience string) string {
 	var expired *oidc.TokenExpiredError
 	switch {
 	case errors.As(err, &expired):
 		return "the token has expired"
 	case strings.HasPrefix(err.Error(), "oidc: expected audience"):
-		return "the token's audience is not " + quotable(audience)
+		return "the token's audience is not " + removeUnquotable(audience)
 	case strings.Contains(err.Error(), "nbf"):
 		return "the token is not valid yet"
 	}
 	return "the token could not be verified"
 }
 
-// quotable leaves out what error_description may not hold (RFC 6750, section 3).
-func quotable(text string) string {
+// removeUnquotable removes characters that error_description cannot contain (RFC 6750 section 3).
+func removeUnquotable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || r == '"' || r == '\\' {
 			return -1
@@ -279,8 +279,8 @@ func quotable(text string) string {
 	}, text)
 }
 
-// checkKind refuses what is signed by the same keys and is no access token: above all ID tokens, which say who somebody is to
-// a client, and give nobody access to anything (RFC 9068, section 4; RFC 8725, section 3.11).
+// checkKind refuses JWTs that are signed with the same keys and are not access tokens. Above all it refuses ID tokens, which
+// identify a person to a client and give access to nothing (RFC 9068 section 4, RFC 8725 section 3.11).
 func (i *TokenIssuer) checkKind(kind string, t *oidc.IDToken, c claimSet, audience string) error {
 	switch kind {
 	case "at+jwt", "application/at+jwt":
@@ -290,8 +290,8 @@ func (i *TokenIssuer) checkKind(kind string, t *oidc.IDToken, c claimSet, audien
 				return &TokenError{Description: "this is an ID token, not an access token"}
 			}
 		}
-		use := strings.ToLower(c.text("token_use", "typ")) // as some servers tell their tokens apart
-		if use == "id" || slices.Contains([]string{c.text("client_id"), c.text("azp")}, audience) {
+		use := strings.ToLower(c.textClaim("token_use", "typ")) // some servers mark the kind of a token so
+		if use == "id" || slices.Contains([]string{c.textClaim("client_id"), c.textClaim("azp")}, audience) {
 			return &TokenError{Description: "this is an ID token, not an access token"}
 		}
 	default:
@@ -303,7 +303,7 @@ func (i *TokenIssuer) checkKind(kind string, t *oidc.IDToken, c claimSet, audien
 	case t.IssuedAt.After(i.now().Add(maxSkew)):
 		return &TokenError{Description: "the token was issued in the future"}
 	case c["cnf"] != nil:
-		// Whoever stole it would pass with it where the proof of possession is not asked for (RFC 9449, section 7.2).
+		// Accepting it without a proof of possession would let a thief use it (RFC 9449 section 7.2).
 		return &TokenError{Description: "the token is bound to a key, and cannot be used as a bearer token"}
 	}
 	return nil
@@ -312,31 +312,31 @@ func (i *TokenIssuer) checkKind(kind string, t *oidc.IDToken, c claimSet, audien
 // maxSkew is how far an authorization server's clock may be ahead.
 const maxSkew = 5 * time.Minute
 
-// accept reads what the token allows.
-func (i *TokenIssuer) accept(t *oidc.IDToken, c claimSet) (*AccessToken, error) {
-	has := strings.Fields(c.text("scope"))
-	has = append(has, c.words("scp")...)
+// readToken checks the scopes of a verified token and returns its content.
+func (i *TokenIssuer) readToken(t *oidc.IDToken, c claimSet) (*AccessToken, error) {
+	has := strings.Fields(c.textClaim("scope"))
+	has = append(has, c.wordList("scp")...)
 	for _, scope := range i.cfg.Scopes {
 		if !slices.Contains(has, scope) {
 			return nil, &ScopeError{i.cfg.Scopes}
 		}
 	}
-	subject, ok := c.subject(t.Subject, i.cfg.IdentityClaim)
+	subject, ok := c.subjectClaim(t.Subject, i.cfg.IdentityClaim)
 	if !ok {
-		return nil, &TokenError{Description: "the token has no claim " + quotable(i.cfg.IdentityClaim)}
+		return nil, &TokenError{Description: "the token has no claim " + removeUnquotable(i.cfg.IdentityClaim)}
 	}
 	token := &AccessToken{
-		ID: c.text("jti"), Issuer: t.Issuer, Subject: subject, ClientID: c.text("client_id", "azp"),
-		Name: c.text(nameClaims()...), Email: c.text("email"),
-		Agents: i.agents(c),
+		ID: c.textClaim("jti"), Issuer: t.Issuer, Subject: subject, ClientID: c.textClaim("client_id", "azp"),
+		Name: c.textClaim(nameClaims()...), Email: c.textClaim("email"),
+		Agents: i.agentNames(c),
 	}
 	token.NoPerson = i.cfg.NoPerson || token.ClientID == t.Subject || slices.Contains(i.cfg.ServiceClients, token.ClientID)
 	return token, nil
 }
 
-// agents are those that the token may act as. A claim itself never stands for all of them.
-func (i *TokenIssuer) agents(c claimSet) []string {
-	values := c.words(i.cfg.AgentClaim)
+// agentNames returns the agents that the token may act as. A claim cannot name all agents without the configuration.
+func (i *TokenIssuer) agentNames(c claimSet) []string {
+	values := c.wordList(i.cfg.AgentClaim)
 	if i.cfg.Agents == nil {
 		return slices.DeleteFunc(values, func(name string) bool { return name == identity.AnyAgent })
 	}
@@ -347,9 +347,9 @@ func (i *TokenIssuer) agents(c claimSet) []string {
 	return names
 }
 
-// words reads a claim that is a list, or a single text.
-func (c claimSet) words(claim string) []string {
-	value, ok := c.find(claim)
+// wordList reads a claim that is a list or a single string.
+func (c claimSet) wordList(claim string) []string {
+	value, ok := c.findClaim(claim)
 	if !ok {
 		return nil
 	}

@@ -11,13 +11,14 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/identity/provider/tokentest"
 )
 
 const resource = "https://hold.example.com/agents/billing/mcp"
 
-// issuing is an authorization server and whoever takes its tokens, with a clock of the test's.
+// issuing is an authorization server and a verifier of its tokens, with the test's clock.
 type issuing struct {
 	*tokentest.Server
 	all   provider.TokenIssuers
@@ -39,7 +40,7 @@ func issue(t *testing.T, change func(*provider.TokenConfig)) *issuing {
 	return s
 }
 
-// claims are good ones, changed.
+// claims returns valid claims with changes.
 func (s *issuing) claims(change map[string]any) map[string]any {
 	now := time.Now().Unix()
 	all := map[string]any{
@@ -199,7 +200,7 @@ func TestKeysRotate(t *testing.T) {
 	}
 	s.ahead.Add(int64(2 * time.Minute))
 	s.Down.Store(true)
-	check(t, verify()) // its keys are known
+	check(t, verify()) // the keys are cached
 }
 
 func TestIssuerThatIsAway(t *testing.T) {
@@ -243,8 +244,8 @@ func TestTokenConfig(t *testing.T) {
 		cfg := good
 		change(&cfg)
 		_, err := provider.NewTokenIssuer(cfg, provider.Surroundings{Now: time.Now})
-		var invalid *provider.InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != field {
+		var invalid *fault.InvalidError
+		if !errors.As(err, &invalid) || invalid.Fields[0].Name != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

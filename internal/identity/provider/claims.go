@@ -7,39 +7,40 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
-// nameClaims are what a person may be called by, best first.
+// nameClaims returns the claims with a person's name, the preferred first.
 func nameClaims() []string { return []string{"name", "preferred_username", "email"} }
 
-// maxGroups bounds the groups of one person: real ones have hundreds.
+// maxGroups bounds the groups of a person. Real people have hundreds.
 const maxGroups = 5000
 
-// editableClaims are those that people may change of themselves, or that a provider gives to another person later.
+// editableClaims returns claims that people can change themselves, or that a provider may later give to another person.
 func editableClaims() []string {
 	return []string{"name", "given_name", "family_name", "nickname", "preferred_username", "email", "upn", "phone_number"}
 }
 
 func checkIdentityClaim(claim string) error {
-	if slices.Contains(editableClaims(), claim) || !printable(claim) {
-		return &InvalidError{"identity_claim", fmt.Sprintf("%q: want a claim that is unique and never changes, such as sub or oid", claim)}
+	if slices.Contains(editableClaims(), claim) || !isPrintable(claim) {
+		return fault.Invalid("identity_claim", fmt.Sprintf("%q: want a claim that is unique and never changes, such as sub or oid", claim))
 	}
 	return nil
 }
 
-// subject is who a person is, by the claim that is configured; false if the claim is missing.
-func (c claimSet) subject(sub, claim string) (string, bool) {
+// subjectClaim returns the value of the configured identity claim; false: the claim is missing.
+func (c claimSet) subjectClaim(sub, claim string) (string, bool) {
 	if claim == "" || claim == "sub" {
 		return sub, true
 	}
-	subject := c.text(claim)
+	subject := c.textClaim(claim)
 	return subject, subject != ""
 }
 
-// verified reports whether the e-mail address is the person's, where nothing is said as the setting has it.
-func (c claimSet) verified(unsaid bool) bool {
+// hasVerifiedEmail reports whether the email address is verified. unsaid is the result without the claim email_verified.
+func (c claimSet) hasVerifiedEmail(unsaid bool) bool {
 	switch said := string(c["email_verified"]); said {
 	case "true", `"true"`:
 		return true
@@ -49,23 +50,22 @@ func (c claimSet) verified(unsaid bool) bool {
 	return false
 }
 
-// claims are what is said of a person, in this server's words.
-func (p *Provider) claims(subject string, c claimSet) (identity.Claims, error) {
-	groups, err := c.groups(p.cfg.GroupsClaim)
+func (p *Provider) buildClaims(subject string, c claimSet) (identity.Claims, error) {
+	groups, err := c.groupNames(p.cfg.GroupsClaim)
 	if err != nil {
 		return identity.Claims{}, err
 	}
-	subject, ok := c.subject(subject, p.cfg.IdentityClaim)
+	subject, ok := c.subjectClaim(subject, p.cfg.IdentityClaim)
 	if !ok {
 		return identity.Claims{}, &Error{Text: "The identity provider's claim " + p.cfg.IdentityClaim + ", which says who you are here, is missing."}
 	}
 	return identity.Claims{
-		Issuer: p.cfg.Issuer, Subject: subject, Name: c.text(nameClaims()...), Email: c.text("email"),
-		EmailVerified: c.verified(p.cfg.TrustEmail), Roles: p.cfg.roles(groups), Teams: p.cfg.Teams.of(groups),
+		Issuer: p.cfg.Issuer, Subject: subject, Name: c.textClaim(nameClaims()...), Email: c.textClaim("email"),
+		EmailVerified: c.hasVerifiedEmail(p.cfg.TrustEmail), Roles: p.cfg.rolesFor(groups), Teams: p.cfg.Teams.teamsFor(groups),
 	}, nil
 }
 
-func (c *Config) roles(groups []string) []identity.Role {
+func (c *Config) rolesFor(groups []string) []identity.Role {
 	roles := slices.Clone(c.DefaultRoles)
 	for role, of := range c.Roles {
 		if slices.ContainsFunc(of, func(group string) bool { return slices.Contains(groups, group) }) {
@@ -76,7 +76,7 @@ func (c *Config) roles(groups []string) []identity.Role {
 	return slices.Compact(roles)
 }
 
-func (t Teams) of(groups []string) []string {
+func (t Teams) teamsFor(groups []string) []string {
 	var teams []string
 	switch {
 	case len(t.Groups) > 0:
@@ -96,8 +96,8 @@ func (t Teams) of(groups []string) []string {
 	return slices.Compact(teams)
 }
 
-// find looks for a claim by its whole name, then as a path of names with dots between them.
-func (c claimSet) find(name string) (json.RawMessage, bool) {
+// findClaim finds a claim by its whole name, or else by its name as a dotted path.
+func (c claimSet) findClaim(name string) (json.RawMessage, bool) {
 	if value, ok := c[name]; ok {
 		return value, true
 	}
@@ -109,16 +109,16 @@ func (c claimSet) find(name string) (json.RawMessage, bool) {
 	if json.Unmarshal(c[first], &inner) != nil {
 		return nil, false
 	}
-	return inner.find(rest)
+	return inner.findClaim(rest)
 }
 
-// groups reads the claim of groups: a list, or a single one.
-func (c claimSet) groups(claim string) ([]string, error) {
-	value, ok := c.find(claim)
+// groupNames reads the groups claim: a list or a single string.
+func (c claimSet) groupNames(claim string) ([]string, error) {
+	value, ok := c.findClaim(claim)
 	if !ok || string(value) == "null" {
 		var elsewhere map[string]json.RawMessage
 		if json.Unmarshal(c["_claim_names"], &elsewhere) == nil && elsewhere[claim] != nil {
-			return nil, &Error{Text: "Your groups are too many for the identity provider to list. Ask its administrators to send only those that are assigned to Holdpoint."}
+			return nil, &Error{Text: "You have too many groups for the identity provider to list. Ask its administrators to send only those that are assigned to Holdpoint."}
 		}
 		return nil, nil
 	}
@@ -126,16 +126,16 @@ func (c claimSet) groups(claim string) ([]string, error) {
 	if err := json.Unmarshal(value, &groups); err != nil {
 		var one string
 		if json.Unmarshal(value, &one) != nil {
-			return nil, &Error{Text: "The identity provider's list of your groups is no list.", Err: err}
+			return nil, &Error{Text: "The identity provider sent your groups in an unknown form.", Err: err}
 		}
 		groups = []string{one}
 	}
 	if len(groups) > maxGroups {
-		return nil, &Error{Text: "The identity provider lists too many groups of yours."}
+		return nil, &Error{Text: "You have too many groups at the identity provider."}
 	}
 	return groups, nil
 }
 
-func printable(s string) bool {
+func isPrintable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !plain.IsVisible(r) })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,11 +17,11 @@ import (
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
-// ErrUnreachable is wrapped by errors about a provider that could not be asked what it is.
+// ErrUnreachable is wrapped by errors about a provider whose metadata or keys are not available.
 var ErrUnreachable = errors.New("the identity provider cannot be reached")
 
-// discovered is what a provider says of itself.
-type discovered struct {
+// metadata is the discovery document of a provider (OpenID Connect Discovery).
+type metadata struct {
 	*oidc.Provider
 
 	metadata struct {
@@ -35,39 +34,39 @@ type discovered struct {
 	}
 }
 
-// warmAgain is how long a provider that failed is left alone, unless a person wants to go there.
-const warmAgain = 10 * time.Second
+// warmInterval is how long [Provider.Warm] waits after a failure.
+const warmInterval = 10 * time.Second
 
-// Warm begins to ask the provider what it is, if that is not known, and waits for nothing.
+// Warm starts to read the provider's metadata if it is not cached, and returns at once.
 func (p *Provider) Warm(ctx context.Context) {
-	if f := p.Failure(); f == nil || p.now().Sub(f.At) > warmAgain {
-		p.known.Start(ctx, struct{}{}, p.load)
+	if f := p.Failure(); f == nil || p.now().Sub(f.At) > warmInterval {
+		p.known.Start(ctx, struct{}{}, p.loadMetadata)
 	}
 }
 
-// Failure is why the provider could not be reached, when it was asked last; nil: it could.
+// Failure returns why the last request for metadata failed; nil: it succeeded.
 func (p *Provider) Failure() *Failure {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failure
 }
 
-// discover asks the provider what it is, unless that is known. A failure is not remembered.
-func (p *Provider) discover(ctx context.Context) (*discovered, error) {
-	d, err := p.known.Get(ctx, struct{}{}, p.load)
+// discoverCached returns the metadata from the cache, or reads it. Failures are not cached.
+func (p *Provider) discoverCached(ctx context.Context) (*metadata, error) {
+	d, err := p.known.Get(ctx, struct{}{}, p.loadMetadata)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	return d, nil
 }
 
-func (p *Provider) load(ctx context.Context) (*discovered, error) {
-	d, err := p.fetch(ctx)
+func (p *Provider) loadMetadata(ctx context.Context) (*metadata, error) {
+	d, err := p.fetchMetadata(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.failure = nil
 	if err != nil {
-		// What the library says may hold the whole of an answer.
+		// The library's error may quote a whole response.
 		err = fmt.Errorf("discover %s: %s", p.cfg.Issuer, plain.Line(err.Error(), maxCause))
 		p.failure = &Failure{At: p.now(), Err: err}
 	}
@@ -76,12 +75,12 @@ func (p *Provider) load(ctx context.Context) (*discovered, error) {
 
 const maxCause = 300
 
-func (p *Provider) fetch(ctx context.Context) (*discovered, error) {
+func (p *Provider) fetchMetadata(ctx context.Context) (*metadata, error) {
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, p.client), p.cfg.Issuer)
 	if err != nil {
 		return nil, err
 	}
-	d := &discovered{Provider: found}
+	d := &metadata{Provider: found}
 	if err := found.Claims(&d.metadata); err != nil {
 		return nil, fmt.Errorf("read its metadata: %w", err)
 	}
@@ -100,12 +99,12 @@ func (p *Provider) fetch(ctx context.Context) (*discovered, error) {
 	return d, nil
 }
 
-// checkURL judges an address that a server's documents name: https, or a host that the operator trusts.
+// checkURL checks a URL in a document: it must be https, or its host trusted by the operator.
 func checkURL(text string, trusted []string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
-		return errors.New("it is no URL of an endpoint")
+		return errors.New("it is not a URL of an endpoint")
 	case u.Scheme == "https":
 		return nil
 	case u.Scheme == "http" && slices.ContainsFunc(trusted, func(host string) bool {
@@ -116,8 +115,8 @@ func checkURL(text string, trusted []string) error {
 	return errors.New("it is not https")
 }
 
-// authStyle is how the client authenticates at the token endpoint. It is not tried out: a code is redeemed once.
-func (d *discovered) authStyle(secret string) oauth2.AuthStyle {
+// authStyle returns how the client authenticates at the token endpoint. Trying is not possible, since a code is redeemed once.
+func (d *metadata) authStyle(secret string) oauth2.AuthStyle {
 	methods := d.metadata.AuthMethods
 	if secret == "" || len(methods) > 0 && !slices.Contains(methods, "client_secret_basic") {
 		return oauth2.AuthStyleInParams
@@ -125,35 +124,12 @@ func (d *discovered) authStyle(secret string) oauth2.AuthStyle {
 	return oauth2.AuthStyleInHeader
 }
 
-// maxAnswer bounds what a provider may answer.
+// maxAnswer bounds the bytes of a response.
 const maxAnswer = 1 << 20
 
 func newClient(policy outbound.Policy) *http.Client {
 	client := outbound.NewClient(outbound.Config{Policy: policy})
 	client.Timeout = requestLimit
-	client.Transport = bounded{client.Transport}
+	client.Transport = outbound.BoundBodies(client.Transport, maxAnswer)
 	return client
-}
-
-// bounded ends answers at maxAnswer, for libraries that read to the end.
-type bounded struct{ next http.RoundTripper }
-
-// RoundTrip implements [http.RoundTripper].
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := b.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(response.Body, maxAnswer), response.Body}
-	return response, nil
-}
-
-// CloseIdleConnections lets go of what the transport below keeps.
-func (b bounded) CloseIdleConnections() {
-	if c, ok := b.next.(interface{ CloseIdleConnections() }); ok {
-		c.CloseIdleConnections()
-	}
 }

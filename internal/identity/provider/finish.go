@@ -16,12 +16,11 @@ import (
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
-// Error is why a person is not believed to be who the provider says, in words for them. Said is the provider's own, and
-// hostile text.
+// Error is why a sign-in failed, in a text for the person. Said is the provider's text, which is untrusted.
 type Error struct {
 	Text string
 	Said string
-	Err  error // for the log; nothing secret
+	Err  error // for the log; it holds no secret
 }
 
 func (e *Error) Error() string {
@@ -35,57 +34,57 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Answer is what the provider vouches for.
+// Answer is the result of a sign-in.
 type Answer struct {
 	identity.Claims
 
 	IDToken      string // secret
-	RefreshToken string // secret; empty: none was given
+	RefreshToken string // secret; empty: none was issued
 }
 
-// Finish takes what the browser brought back from the provider, redeems the code, and checks who the person is. Errors
-// are an *Error, or wrap ErrUnreachable.
+// Finish takes the authorization response from the browser, redeems the code and verifies the ID token. Errors are an *[Error]
+// or wrap [ErrUnreachable].
 func (p *Provider) Finish(ctx context.Context, flow Flow, query url.Values) (Answer, error) {
-	d, err := p.discover(ctx)
+	d, err := p.discoverCached(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
-	code, err := p.codeOf(d, flow, query)
+	code, err := p.checkResponse(d, flow, query)
 	if err != nil {
 		return Answer{}, err
 	}
 	ctx = oidc.ClientContext(ctx, p.client)
-	token, err := p.oauth2(d).Exchange(ctx, code, oauth2.VerifierOption(flow.Verifier))
+	token, err := p.oauth2Config(d).Exchange(ctx, code, oauth2.VerifierOption(flow.Verifier))
 	if err != nil {
 		return Answer{}, exchangeError(err)
 	}
 	raw, _ := token.Extra("id_token").(string)
-	verified, c, err := p.verify(ctx, d, flow, raw, token)
+	verified, c, err := p.verifyIDToken(ctx, d, flow, raw, token)
 	if err != nil {
 		return Answer{}, err
 	}
 	age := p.proofAge(c)
-	if c, err = p.complete(ctx, d, c, verified.Subject, token); err != nil {
+	if c, err = p.addUserInfo(ctx, d, c, verified.Subject, token); err != nil {
 		return Answer{}, err
 	}
-	claims, err := p.claims(verified.Subject, c)
+	claims, err := p.buildClaims(verified.Subject, c)
 	claims.ProofAge = age
 	return Answer{Claims: claims, IDToken: raw, RefreshToken: token.RefreshToken}, err
 }
 
-// codeOf reads the authorization response. Who answers is checked before what it says (RFC 9207).
-func (p *Provider) codeOf(d *discovered, flow Flow, query url.Values) (string, error) {
+// checkResponse returns the code of an authorization response. It checks the sender first (RFC 9207).
+func (p *Provider) checkResponse(d *metadata, flow Flow, query url.Values) (string, error) {
 	for _, name := range []string{"state", "code", "iss", "error"} {
 		if len(query[name]) > 1 {
-			return "", &Error{Text: "The answer of the identity provider says the same thing twice."}
+			return "", &Error{Text: "The identity provider's response has a parameter twice."}
 		}
 	}
 	if flow.State == "" || query.Get("state") != flow.State || flow.Nonce == "" || flow.Verifier == "" || flow.Provider != p.cfg.Name {
-		return "", &Error{Text: "The answer belongs to another sign-in."}
+		return "", &Error{Text: "The response belongs to another sign-in. Sign in again."}
 	}
 	issuer, sent := query.Get("iss"), query.Has("iss")
 	if sent && issuer != p.cfg.Issuer || !sent && d.metadata.SendsIssuer {
-		return "", &Error{Text: "The answer does not come from the identity provider that was asked."}
+		return "", &Error{Text: "The response is not from the identity provider that was asked."}
 	}
 	if query.Has("error") {
 		said := query.Get("error")
@@ -96,16 +95,16 @@ func (p *Provider) codeOf(d *discovered, flow Flow, query url.Values) (string, e
 	}
 	code := query.Get("code")
 	if code == "" {
-		return "", &Error{Text: "The answer of the identity provider has no code."}
+		return "", &Error{Text: "The identity provider's response has no code."}
 	}
 	return code, nil
 }
 
-// exchangeError keeps of a refused exchange what is not secret: the body may be anything.
+// exchangeError keeps only the error fields of a refused exchange: the body may hold secrets.
 func exchangeError(err error) error {
 	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
-		return &Error{Text: "The identity provider could not be asked for its word.", Err: err}
+		return &Error{Text: "The identity provider did not complete the sign-in.", Err: err}
 	}
 	said := refused.ErrorCode
 	if refused.ErrorDescription != "" {
@@ -114,11 +113,11 @@ func exchangeError(err error) error {
 	if said == "" && refused.Response != nil {
 		said = refused.Response.Status
 	}
-	return &Error{Text: "The identity provider did not give its word. It says:", Said: said}
+	return &Error{Text: "The identity provider refused the sign-in. It says:", Said: said}
 }
 
-// checked are the claims of an ID token that say what it is worth.
-type checked struct {
+// authenticationClaims are claims about the authentication in an ID token.
+type authenticationClaims struct {
 	AuthorizedParty string `json:"azp"`
 	AuthTime        *int64 `json:"auth_time"`
 }
@@ -126,10 +125,10 @@ type checked struct {
 // clockSkew is how far a provider's clock may be behind.
 const clockSkew = 30 * time.Second
 
-// verify checks the ID token: OpenID Connect Core 1.0, sections 3.1.3.7 and 3.1.2.1.
-func (p *Provider) verify(ctx context.Context, d *discovered, flow Flow, raw string, token *oauth2.Token) (*oidc.IDToken, claimSet, error) {
+// verifyIDToken verifies an ID token (OpenID Connect Core sections 3.1.3.7 and 3.1.2.1).
+func (p *Provider) verifyIDToken(ctx context.Context, d *metadata, flow Flow, raw string, token *oauth2.Token) (*oidc.IDToken, claimSet, error) {
 	refuse := func(err error) (*oidc.IDToken, claimSet, error) {
-		return nil, nil, &Error{Text: "What the identity provider says of you could not be verified.", Err: err}
+		return nil, nil, &Error{Text: "The identity provider's response could not be verified.", Err: err}
 	}
 	if raw == "" {
 		return refuse(errors.New("there is no ID token"))
@@ -138,7 +137,7 @@ func (p *Provider) verify(ctx context.Context, d *discovered, flow Flow, raw str
 	if err != nil {
 		return refuse(err)
 	}
-	var c checked
+	var c authenticationClaims
 	all := claimSet{}
 	if err := errors.Join(verified.Claims(&c), verified.Claims(&all)); err != nil {
 		return refuse(err)
@@ -153,14 +152,14 @@ func (p *Provider) verify(ctx context.Context, d *discovered, flow Flow, raw str
 	case verified.AccessTokenHash != "" && verified.VerifyAccessToken(token.AccessToken) != nil:
 		return refuse(errors.New("the access token is not the ID token's"))
 	case flow.Again && c.AuthTime == nil:
-		return nil, nil, &Error{Text: "The identity provider does not say when you proved who you are, so that it does not count as doing it again."}
+		return nil, nil, &Error{Text: "The identity provider does not say when you authenticated, so this does not count as a new sign-in."}
 	case flow.Again && time.Unix(*c.AuthTime, 0).Before(flow.Began.Add(-clockSkew)):
-		return nil, nil, &Error{Text: "The identity provider did not ask you again who you are."}
+		return nil, nil, &Error{Text: "The identity provider did not ask you to sign in again."}
 	}
 	return verified, all, nil
 }
 
-// proofAge is how long ago the person proved who they are, by a verified ID token; nil: it does not say.
+// proofAge returns how long ago the person authenticated, by the claim auth_time; nil: unknown.
 func (p *Provider) proofAge(c claimSet) *time.Duration {
 	var at *int64
 	if json.Unmarshal(c["auth_time"], &at) != nil || at == nil {
@@ -170,10 +169,10 @@ func (p *Provider) proofAge(c claimSet) *time.Duration {
 	return &age
 }
 
-// claimSet is what is said of a person, by the names of claims.
+// claimSet holds claims about a person by name.
 type claimSet map[string]json.RawMessage
 
-func (c claimSet) text(names ...string) string {
+func (c claimSet) textClaim(names ...string) string {
 	for _, name := range names {
 		var text string
 		if json.Unmarshal(c[name], &text) == nil && text != "" {
@@ -183,23 +182,22 @@ func (c claimSet) text(names ...string) string {
 	return ""
 }
 
-// complete asks the userinfo endpoint where the ID token leaves out a name or the groups, as many providers'
-// do. What the ID token says stands.
-func (p *Provider) complete(ctx context.Context, d *discovered, c claimSet, subject string, token *oauth2.Token) (claimSet, error) {
-	_, groups := c.find(p.cfg.GroupsClaim)
-	if groups && c.text(nameClaims()...) != "" || d.metadata.UserInfoURL == "" {
+// addUserInfo reads the userinfo endpoint if the ID token lacks a name or groups. Claims of the ID token take precedence.
+func (p *Provider) addUserInfo(ctx context.Context, d *metadata, c claimSet, subject string, token *oauth2.Token) (claimSet, error) {
+	_, groups := c.findClaim(p.cfg.GroupsClaim)
+	if groups && c.textClaim(nameClaims()...) != "" || d.metadata.UserInfoURL == "" {
 		return c, nil
 	}
 	info, err := d.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	if err != nil {
-		return nil, &Error{Text: "The identity provider did not say enough of you.", Err: err}
+		return nil, &Error{Text: "The identity provider did not send your name and groups.", Err: err}
 	}
 	if info.Subject != subject {
-		return nil, &Error{Text: "The identity provider speaks of somebody else.", Err: errors.New("the userinfo is another subject's")}
+		return nil, &Error{Text: "The identity provider sent information about another person.", Err: errors.New("the userinfo is another subject's")}
 	}
 	more := claimSet{}
 	if err := info.Claims(&more); err != nil {
-		return nil, &Error{Text: "The identity provider did not say enough of you.", Err: fmt.Errorf("read userinfo: %w", err)}
+		return nil, &Error{Text: "The identity provider did not send your name and groups.", Err: fmt.Errorf("read userinfo: %w", err)}
 	}
 	maps.Copy(more, c)
 	return more, nil

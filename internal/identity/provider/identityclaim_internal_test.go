@@ -9,31 +9,31 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// One person has other subjects for other clients, and the same claim everywhere: at sign-in and in access tokens it says
-// who they are.
+// A person may have different subjects for different clients. The identity claim is the same everywhere and identifies the
+// person at sign-in and in access tokens.
 func TestIdentityClaim(t *testing.T) {
 	t.Parallel()
 	signIn := &Provider{cfg: Config{Issuer: "https://idp", IdentityClaim: "oid", GroupsClaim: "groups"}}
 	tokens := &TokenIssuer{cfg: TokenConfig{Issuer: "https://idp", IdentityClaim: "oid", AgentClaim: "agent"}, now: time.Now}
 	claims := claimSet{"oid": json.RawMessage(`"o-1"`), "client_id": json.RawMessage(`"app"`)}
-	at, err := signIn.claims("pairwise-a", claims)
+	at, err := signIn.buildClaims("pairwise-a", claims)
 	if err != nil || at.Subject != "o-1" {
 		t.Errorf("signed in as %q, %v", at.Subject, err)
 	}
-	token, err := tokens.accept(&oidc.IDToken{Issuer: "https://idp", Subject: "pairwise-b"}, claims)
+	token, err := tokens.readToken(&oidc.IDToken{Issuer: "https://idp", Subject: "pairwise-b"}, claims)
 	if err != nil || token.Subject != at.Subject || token.NoPerson {
 		t.Errorf("token of %+v, %v", token, err)
 	}
-	service, err := tokens.accept(&oidc.IDToken{Issuer: "https://idp", Subject: "app"}, claims)
+	service, err := tokens.readToken(&oidc.IDToken{Issuer: "https://idp", Subject: "app"}, claims)
 	if err != nil || !service.NoPerson {
 		t.Errorf("a client's own token: %+v, %v", service, err)
 	}
 	var refused *Error
-	if _, err := signIn.claims("pairwise-a", claimSet{}); !errors.As(err, &refused) {
+	if _, err := signIn.buildClaims("pairwise-a", claimSet{}); !errors.As(err, &refused) {
 		t.Errorf("signed in without the claim: %v", err)
 	}
 	var bad *TokenError
-	if _, err := tokens.accept(&oidc.IDToken{Subject: "pairwise-b"}, claimSet{}); !errors.As(err, &bad) {
+	if _, err := tokens.readToken(&oidc.IDToken{Subject: "pairwise-b"}, claimSet{}); !errors.As(err, &bad) {
 		t.Errorf("a token without the claim: %v", err)
 	}
 	for claim, ok := range map[string]bool{"": true, "sub": true, "oid": true, "email": false, "preferred_username": false} {
@@ -43,7 +43,7 @@ func TestIdentityClaim(t *testing.T) {
 	}
 }
 
-// An address is verified where the provider says so. Where it says nothing, the setting decides.
+// An address is verified if the provider says so. Without a statement, the setting decides.
 func TestEmailIsVerified(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string][2]bool{ // without and with the setting
@@ -56,7 +56,7 @@ func TestEmailIsVerified(t *testing.T) {
 		}
 		for i, trust := range []bool{false, true} {
 			p := &Provider{cfg: Config{Issuer: "https://idp", TrustEmail: trust}}
-			if got, err := p.claims("v", claims); err != nil || got.EmailVerified != want[i] {
+			if got, err := p.buildClaims("v", claims); err != nil || got.EmailVerified != want[i] {
 				t.Errorf("email_verified %s, trusted %v: %v, %v", said, trust, got.EmailVerified, err)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
@@ -57,7 +58,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// visit does what a browser does at the provider: it goes there and brings the answer back.
+// visit follows the authorization request as a browser does, and returns the response.
 func visit(t *testing.T, to string) url.Values {
 	t.Helper()
 	client := &http.Client{
@@ -116,7 +117,7 @@ func TestSecretInTheBodyWhereTheProviderWantsIt(t *testing.T) {
 	t.Parallel()
 	there, p := start(t, nil)
 	there.Lie(providertest.Lies{Metadata: func(m map[string]any) { m["token_endpoint_auth_methods_supported"] = []string{"client_secret_post"} }})
-	if _, err := signIn(t, p, false); err == nil { // the fake takes it in the header only
+	if _, err := signIn(t, p, false); err == nil { // the fake accepts the secret only in the header
 		t.Error("the secret went where it should not")
 	}
 	if sent := there.Redeemed(); len(sent) != 1 || sent[0].Get("client_secret") != secret {
@@ -124,7 +125,7 @@ func TestSecretInTheBodyWhereTheProviderWantsIt(t *testing.T) {
 	}
 }
 
-// Each of these is an attack, or a provider that does not do what it must.
+// Each case is an attack or an incorrect provider.
 func TestLiesAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	claim := func(name string, value any) providertest.Lies {
@@ -261,7 +262,7 @@ func TestProvingAgain(t *testing.T) {
 	}
 }
 
-// How old the proof is that a sign-in begins with is the provider's to say: it may have known the person for hours.
+// The provider states the age of the authentication: it may have had a session for hours.
 func TestAgeOfTheProof(t *testing.T) {
 	t.Parallel()
 	there, p := start(t, nil)
@@ -270,7 +271,7 @@ func TestAgeOfTheProof(t *testing.T) {
 		there.Lie(providertest.Lies{
 			Claims: person(), UserInfo: map[string]any{"auth_time": time.Now().Unix()},
 			IDToken: func(c map[string]any) {
-				delete(c, "name") // so that the userinfo is asked too, which is not signed
+				delete(c, "name") // so that the unsigned userinfo is read too
 				if c["auth_time"] = auth; auth == nil {
 					delete(c, "auth_time")
 				}
@@ -416,8 +417,8 @@ func TestConfigIsChecked(t *testing.T) {
 		cfg := config("https://login.example.com")
 		change(&cfg)
 		_, err := provider.New(cfg, provider.Surroundings{PublicURL: "https://holdpoint.example", Now: time.Now})
-		var invalid *provider.InvalidError
-		if !errors.As(err, &invalid) || invalid.Field != field {
+		var invalid *fault.InvalidError
+		if !errors.As(err, &invalid) || invalid.Fields[0].Name != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

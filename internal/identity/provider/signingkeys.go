@@ -16,15 +16,16 @@ import (
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
-// signingAlgorithms are those whose keys are of no use to whoever only verifies: none is not among them, nor are those with
-// a shared secret, for which a public key could be taken (RFC 8725, section 2.1).
+// signingAlgorithms returns the accepted algorithms. "none" and algorithms with a shared secret, for which an attacker could
+// use the public key, are not accepted (RFC 8725 section 2.1).
 func signingAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{
 		jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 	}
 }
 
-func signingAlgorithmNames() []string {
+// SigningAlgorithms returns the names of the accepted algorithms.
+func SigningAlgorithms() []string {
 	var names []string
 	for _, algorithm := range signingAlgorithms() {
 		names = append(names, string(algorithm))
@@ -32,24 +33,24 @@ func signingAlgorithmNames() []string {
 	return names
 }
 
-// signingKeys are what an authorization server signs with.
+// signingKeys are the public keys of an authorization server.
 type signingKeys []jose.JSONWebKey
 
 const (
-	// keysAgain is how often keys may be asked for because one is not among them: anybody can make a token that names one.
-	keysAgain = 10 * time.Second
-	// unreachableFor is how long a server that could not be asked is left alone.
-	unreachableFor = 2 * time.Second
+	// keysMinInterval is how often keys are read again for an unknown key id: every client can send a token that names one.
+	keysMinInterval = 10 * time.Second
+	// unreachableTTL is how long no request is made after a failure.
+	unreachableTTL = 2 * time.Second
 )
 
-// verifying is the key set of one token's verification. It tells a server that is away from a signature that is wrong.
-type verifying struct {
+// keySet is the key set of one verification. It tells an unavailable server from a wrong signature.
+type keySet struct {
 	*TokenIssuer
 	unreachable error
 }
 
 // VerifySignature implements [oidc.KeySet].
-func (v *verifying) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
+func (v *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error) {
 	signed, err := jose.ParseSignedCompact(jwt, signingAlgorithms())
 	if err != nil {
 		return nil, err
@@ -57,20 +58,20 @@ func (v *verifying) VerifySignature(ctx context.Context, jwt string) ([]byte, er
 	if len(signed.Signatures) != 1 {
 		return nil, errors.New("want one signature")
 	}
-	for _, young := range []time.Duration{discoveryKept, keysAgain} {
-		keys, err := v.known.GetIf(ctx, struct{}{}, func(_ signingKeys, age time.Duration) bool { return age < young }, v.load)
+	for _, young := range []time.Duration{discoveryTTL, keysMinInterval} {
+		keys, err := v.known.GetIf(ctx, struct{}{}, func(_ signingKeys, age time.Duration) bool { return age < young }, v.loadKeys)
 		if err != nil {
 			v.unreachable = err
 			return nil, err
 		}
-		if payload, ok := keys.verify(signed); ok {
+		if payload, ok := keys.verifySignature(signed); ok {
 			return payload, nil
 		}
 	}
 	return nil, errors.New("no key of the issuer made the signature")
 }
 
-func (keys signingKeys) verify(signed *jose.JSONWebSignature) ([]byte, bool) {
+func (keys signingKeys) verifySignature(signed *jose.JSONWebSignature) ([]byte, bool) {
 	header := signed.Signatures[0].Header
 	for i := range keys {
 		key := &keys[i]
@@ -84,12 +85,12 @@ func (keys signingKeys) verify(signed *jose.JSONWebSignature) ([]byte, bool) {
 	return nil, false
 }
 
-// load asks the server for its keys, unless it was away just now.
-func (i *TokenIssuer) load(ctx context.Context) (signingKeys, error) {
+// loadKeys reads the keys, unless the server was unavailable a moment ago.
+func (i *TokenIssuer) loadKeys(ctx context.Context) (signingKeys, error) {
 	i.mu.Lock()
 	failed := i.failure
 	i.mu.Unlock()
-	if failed != nil && i.now().Sub(failed.At) < unreachableFor {
+	if failed != nil && i.now().Sub(failed.At) < unreachableTTL {
 		return nil, failed.Err
 	}
 	keys, err := i.fetchKeys(ctx)
@@ -103,15 +104,15 @@ func (i *TokenIssuer) load(ctx context.Context) (signingKeys, error) {
 	return keys, err
 }
 
-// fetchKeys finds the server's metadata by RFC 8414, section 3.1, and OpenID Connect Discovery 1.0, section 4.
+// fetchKeys reads the server's metadata (RFC 8414 section 3.1, OpenID Connect Discovery section 4) and its keys.
 func (i *TokenIssuer) fetchKeys(ctx context.Context) (signingKeys, error) {
 	var metadata struct {
 		Issuer  string `json:"issuer"`
 		KeysURL string `json:"jwks_uri"`
 	}
 	var errs []error
-	for _, place := range metadataPlaces(i.cfg.Issuer) {
-		err := i.fetch(ctx, place, &metadata)
+	for _, place := range metadataURLs(i.cfg.Issuer) {
+		err := i.fetchJSON(ctx, place, &metadata)
 		if err == nil {
 			errs = nil
 			break
@@ -130,24 +131,24 @@ func (i *TokenIssuer) fetchKeys(ctx context.Context) (signingKeys, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := i.fetch(ctx, metadata.KeysURL, &set); err != nil {
+	if err := i.fetchJSON(ctx, metadata.KeysURL, &set); err != nil {
 		return nil, err
 	}
 	var keys signingKeys
 	for _, raw := range set.Keys {
 		var key jose.JSONWebKey
-		// Keys of kinds that are not known are left out (RFC 7517, section 5), as are those that are not public.
+		// Unknown kinds of keys are left out (RFC 7517 section 5), as are private keys.
 		if json.Unmarshal(raw, &key) == nil && key.Valid() && key.IsPublic() && key.Use != "enc" {
 			keys = append(keys, key)
 		}
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("there is no key among them that could be used")
+		return nil, errors.New("none of the keys can be used")
 	}
 	return keys, nil
 }
 
-func metadataPlaces(issuer string) []string {
+func metadataURLs(issuer string) []string {
 	u, err := url.Parse(issuer)
 	if err != nil {
 		return nil
@@ -160,7 +161,7 @@ func metadataPlaces(issuer string) []string {
 	return append(places, root+path+"/.well-known/openid-configuration")
 }
 
-func (i *TokenIssuer) fetch(ctx context.Context, place string, into any) error {
+func (i *TokenIssuer) fetchJSON(ctx context.Context, place string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, place, nil)
 	if err != nil {
 		return err
@@ -179,7 +180,7 @@ func (i *TokenIssuer) fetch(ctx context.Context, place string, into any) error {
 		return err
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s answers what is no JSON object that was expected", place)
+		return fmt.Errorf("%s answers no JSON object of the expected form", place)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fault says what happens to the traffic of one direction.
+// fault is the fault of one direction of traffic.
 type fault struct {
 	delay   time.Duration
 	hold    bool
@@ -32,21 +32,23 @@ type Conn struct {
 type Conns []*Conn
 
 // BlackHole swallows the traffic, and keeps the connections open.
-func (cs Conns) BlackHole(d Direction) { cs.change(d, func(f *fault) { f.swallow = true }) }
+func (cs Conns) BlackHole(d Direction) { cs.changeFaults(d, func(f *fault) { f.swallow = true }) }
 
 // Hold keeps back the traffic until [Conns.Heal].
-func (cs Conns) Hold(d Direction) { cs.change(d, func(f *fault) { f.hold = true }) }
+func (cs Conns) Hold(d Direction) { cs.changeFaults(d, func(f *fault) { f.hold = true }) }
 
 // Delay lets each read wait before it is passed on. Zero ends it.
-func (cs Conns) Delay(d Direction, by time.Duration) { cs.change(d, func(f *fault) { f.delay = by }) }
+func (cs Conns) Delay(d Direction, by time.Duration) {
+	cs.changeFaults(d, func(f *fault) { f.delay = by })
+}
 
 // Heal is [Proxy.Heal] for these connections.
-func (cs Conns) Heal() { cs.change(Both, func(f *fault) { *f = fault{} }) }
+func (cs Conns) Heal() { cs.changeFaults(Both, func(f *fault) { *f = fault{} }) }
 
-// HalfClose ends the direction, as a peer that shuts down its sending side. What is sent later is swallowed.
+// HalfClose ends the direction, like a peer that shuts down its sending side. Later traffic is swallowed.
 func (cs Conns) HalfClose(d Direction) {
 	for _, c := range cs {
-		c.change(d, func(f *fault) { f.swallow = true })
+		c.changeFaults(d, func(f *fault) { f.swallow = true })
 		c.mu.Lock()
 		if d&ToServer != 0 && c.server != nil {
 			closeWrite(c.server)
@@ -65,14 +67,10 @@ func (cs Conns) Cut() {
 	}
 }
 
-func (cs Conns) change(d Direction, change func(*fault)) {
+func (cs Conns) changeFaults(d Direction, change func(*fault)) {
 	for _, c := range cs {
-		c.change(d, change)
+		c.changeFaults(d, change)
 	}
-}
-
-func newConn(client net.Conn, initial [2]fault) *Conn {
-	return &Conn{client: client, ended: make(chan struct{}), faults: initial, changed: make(chan struct{})}
 }
 
 // Cut resets the connection at both ends.
@@ -84,13 +82,13 @@ func (c *Conn) Cut() {
 	}
 	c.cut = true
 	close(c.ended)
-	reset(c.client)
+	resetConn(c.client)
 	if c.server != nil {
-		reset(c.server)
+		resetConn(c.server)
 	}
 }
 
-// Passed returns how many bytes went through in the directions.
+// Passed returns the number of bytes that passed in the directions.
 func (c *Conn) Passed(d Direction) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,8 +101,8 @@ func (c *Conn) Passed(d Direction) int64 {
 	return sum
 }
 
-// join adds the server's end, unless the connection was cut meanwhile.
-func (c *Conn) join(server net.Conn) bool {
+// attachServer adds the server's end, unless the connection was cut.
+func (c *Conn) attachServer(server net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cut {
@@ -115,7 +113,7 @@ func (c *Conn) join(server net.Conn) bool {
 	return true
 }
 
-func (c *Conn) change(d Direction, change func(*fault)) {
+func (c *Conn) changeFaults(d Direction, change func(*fault)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range c.faults {
@@ -127,12 +125,12 @@ func (c *Conn) change(d Direction, change func(*fault)) {
 	c.changed = make(chan struct{})
 }
 
-// pump copies one direction until it ends, and passes the end on.
-func (c *Conn) pump(direction int, from, to net.Conn) {
+// copyTraffic copies one direction until it ends, and passes on the end.
+func (c *Conn) copyTraffic(direction int, from, to net.Conn) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, readErr := from.Read(buffer)
-		if n > 0 && !c.pass(direction, n) {
+		if n > 0 && !c.awaitPass(direction, n) {
 			n = 0
 		}
 		if n > 0 {
@@ -144,11 +142,11 @@ func (c *Conn) pump(direction int, from, to net.Conn) {
 		if readErr == nil {
 			continue
 		}
-		if readErr != io.EOF { //nolint:errorlint // io.Reader returns it as it is
+		if readErr != io.EOF { //nolint:errorlint // io.Reader returns it unwrapped
 			c.Cut()
 			return
 		}
-		if !c.pass(direction, 0) { // the peer does not learn of the end
+		if !c.awaitPass(direction, 0) { // the peer is not told of the end
 			<-c.ended
 			return
 		}
@@ -157,8 +155,8 @@ func (c *Conn) pump(direction int, from, to net.Conn) {
 	}
 }
 
-// pass waits until n bytes may go on, and reports whether they do.
-func (c *Conn) pass(direction, n int) bool {
+// awaitPass waits until n bytes may pass, and reports false if they are lost.
+func (c *Conn) awaitPass(direction, n int) bool {
 	var until <-chan time.Time
 	delayed := false
 	for {
@@ -190,13 +188,13 @@ func (c *Conn) pass(direction, n int) bool {
 
 func closeWrite(conn net.Conn) {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
-		_ = half.CloseWrite() // fails only when it is closed already
+		_ = half.CloseWrite() // fails only if it is closed
 	}
 }
 
-func reset(conn net.Conn) {
+func resetConn(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // else it ends in order, which will do
+		_ = tcp.SetLinger(0) // if it fails, the connection ends in order
 	}
 	_ = conn.Close() // it is not used any more
 }

@@ -1,8 +1,7 @@
-// Package faultproxy puts a TCP proxy in front of a PostgreSQL server, for tests of what a
-// broken network or a frozen server does. At run time a test can delay, hold, swallow, half-close
-// and cut the traffic of all connections or of chosen ones, in each direction.
+// Package faultproxy runs a TCP proxy in front of a PostgreSQL server, for tests with a broken network or a frozen server. A
+// test can delay, hold, swallow, half-close and cut the traffic of all or of some connections, in each direction.
 //
-// The proxy copies bytes. It knows nothing of the PostgreSQL protocol and does not end TLS.
+// The proxy copies bytes. It does not know the PostgreSQL protocol, and does not terminate TLS.
 package faultproxy
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Direction says which way traffic flows. Directions can be combined.
+// Direction is a direction of traffic. Directions can be combined.
 type Direction int
 
 // The directions.
@@ -35,7 +34,7 @@ type Proxy struct {
 	url              string
 	listener         net.Listener
 	running          sync.WaitGroup
-	ctx              context.Context //nolint:containedctx // it is the proxy's life, and ends its dialing
+	ctx              context.Context //nolint:containedctx // the proxy's life, which ends its dialing
 	stop             context.CancelFunc
 
 	mu      sync.Mutex
@@ -68,8 +67,8 @@ func Start(tb testing.TB, databaseURL string) *Proxy {
 		Path: "/" + cfg.Database, RawQuery: "sslmode=" + sslmode,
 	}
 	p.url = u.String()
-	p.running.Go(p.accept)
-	tb.Cleanup(p.close)
+	p.running.Go(p.acceptConns)
+	tb.Cleanup(p.closeAll)
 	return p
 }
 
@@ -90,20 +89,20 @@ func (p *Proxy) Conns() Conns {
 	return slices.Clone(p.conns)
 }
 
-// Oldest returns the n oldest open connections, or fewer if there are not so many.
+// Oldest returns up to n of the oldest open connections.
 func (p *Proxy) Oldest(n int) Conns {
 	conns := p.Conns()
 	return conns[:min(n, len(conns))]
 }
 
 // BlackHole swallows all traffic of present and future connections, and keeps them open.
-func (p *Proxy) BlackHole() { p.all(Both, func(f *fault) { f.swallow = true }) }
+func (p *Proxy) BlackHole() { p.changeAll(Both, func(f *fault) { f.swallow = true }) }
 
 // Hold keeps back the traffic of present and future connections until [Proxy.Heal].
-func (p *Proxy) Hold(d Direction) { p.all(d, func(f *fault) { f.hold = true }) }
+func (p *Proxy) Hold(d Direction) { p.changeAll(d, func(f *fault) { f.hold = true }) }
 
 // Delay lets each read of present and future connections wait before it is passed on. Zero ends it.
-func (p *Proxy) Delay(d Direction, by time.Duration) { p.all(d, func(f *fault) { f.delay = by }) }
+func (p *Proxy) Delay(d Direction, by time.Duration) { p.changeAll(d, func(f *fault) { f.delay = by }) }
 
 // HoldNew accepts new connections and does not connect them to the server until [Proxy.Heal].
 func (p *Proxy) HoldNew() {
@@ -112,26 +111,26 @@ func (p *Proxy) HoldNew() {
 	p.holdNew = true
 }
 
-// CutAll resets all connections and returns how many. New ones are let through.
+// CutAll resets all connections and returns their number. New connections are not affected.
 func (p *Proxy) CutAll() int {
 	conns := p.Conns()
 	conns.Cut()
 	return len(conns)
 }
 
-// Heal ends all faults. What was held is passed on. A connection that has lost bytes stays silent until it is cut: its
-// stream cannot be continued.
+// Heal ends all faults. Held traffic is passed on. A connection that has lost bytes stays silent until it is cut, because its
+// stream cannot continue.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	p.holdNew = false
 	close(p.changed)
 	p.changed = make(chan struct{})
 	p.mu.Unlock()
-	p.all(Both, func(f *fault) { *f = fault{} })
+	p.changeAll(Both, func(f *fault) { *f = fault{} })
 }
 
-// all changes present and future connections.
-func (p *Proxy) all(d Direction, change func(*fault)) {
+// changeAll changes the faults of present and future connections.
+func (p *Proxy) changeAll(d Direction, change func(*fault)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range p.initial {
@@ -140,47 +139,49 @@ func (p *Proxy) all(d Direction, change func(*fault)) {
 		}
 	}
 	for _, c := range p.conns {
-		c.change(d, change)
+		c.changeFaults(d, change)
 	}
 }
 
-func (p *Proxy) accept() {
+func (p *Proxy) acceptConns() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
 			return // the listener is closed
 		}
 		p.mu.Lock()
-		c := newConn(client, p.initial)
+		c := &Conn{client: client, ended: make(chan struct{}), faults: p.initial, changed: make(chan struct{})}
 		p.conns = append(p.conns, c)
 		p.mu.Unlock()
 		p.running.Go(func() {
-			defer p.forget(c)
-			p.serve(c)
+			p.serveConn(c)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.conns = slices.DeleteFunc(p.conns, func(other *Conn) bool { return other == c })
 		})
 	}
 }
 
-func (p *Proxy) serve(c *Conn) {
+func (p *Proxy) serveConn(c *Conn) {
 	defer c.Cut()
-	if !p.admit(c) {
+	if !p.awaitAdmission(c) {
 		return
 	}
 	server, err := (&net.Dialer{}).DialContext(p.ctx, p.network, p.address)
 	if err != nil {
 		return
 	}
-	if !c.join(server) {
+	if !c.attachServer(server) {
 		return
 	}
 	var pumps sync.WaitGroup
-	pumps.Go(func() { c.pump(0, c.client, server) })
-	pumps.Go(func() { c.pump(1, server, c.client) })
+	pumps.Go(func() { c.copyTraffic(0, c.client, server) })
+	pumps.Go(func() { c.copyTraffic(1, server, c.client) })
 	pumps.Wait()
 }
 
-// admit waits while new connections are held.
-func (p *Proxy) admit(c *Conn) bool {
+// awaitAdmission waits while new connections are held. It reports false if the connection is cut.
+func (p *Proxy) awaitAdmission(c *Conn) bool {
 	for {
 		p.mu.Lock()
 		held, changed := p.holdNew, p.changed
@@ -196,13 +197,7 @@ func (p *Proxy) admit(c *Conn) bool {
 	}
 }
 
-func (p *Proxy) forget(c *Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.conns = slices.DeleteFunc(p.conns, func(other *Conn) bool { return other == c })
-}
-
-func (p *Proxy) close() {
+func (p *Proxy) closeAll() {
 	p.stop()
 	_ = p.listener.Close() // nothing more is accepted either way
 	p.CutAll()

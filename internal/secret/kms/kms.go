@@ -1,9 +1,10 @@
 // Package kms makes the clients of the key management services that a keyset can be
-// encrypted with. It owns what their libraries are told, and is the only package that
-// imports them; what is done with a key is package secret's.
+// encrypted with. It owns the settings of their libraries, and is the only package that
+// imports them; package secret owns the use of keys. Only a build with the tag
+// "cloud" has Google's client.
 //
-// Credentials come from where each service's own tools look for them: AWS_* variables,
-// profiles and roles; Google's application default credentials; VAULT_* variables.
+// Each client looks for credentials in the places where the service's own tools look: AWS_*
+// variables, profiles and roles; Google's application default credentials; VAULT_* variables.
 package kms
 
 import (
@@ -16,40 +17,33 @@ import (
 
 	"github.com/hashicorp/vault/api"
 	"github.com/tink-crypto/tink-go-awskms/v3/integration/awskms"
-	"github.com/tink-crypto/tink-go-gcpkms/v2/integration/gcpkms"
 	"github.com/tink-crypto/tink-go-hcvault/v2/integration/hcvault"
 	"github.com/tink-crypto/tink-go/v2/core/registry"
 )
 
 const (
-	// Vault's client knows no context here, so it has limits of its own.
-	vaultTimeout = 10 * time.Second // of each attempt
+	// Vault's client takes no context here, so it has its own limits.
+	vaultTimeout = 10 * time.Second // for each attempt
 	vaultRetries = 1
 	vaultPause   = 250 * time.Millisecond
 )
 
-// Dialer makes clients. Its zero value is ready.
-type Dialer struct {
-	// Google are further options for gcp-kms:// keys.
-	Google []gcpkms.Option
-}
-
 // Dial makes a client for a URI: aws-kms://ARN, gcp-kms://projects/…/cryptoKeys/NAME or
-// hcvault://HOST[:PORT]/MOUNT/keys/NAME. Nothing is sent to the service yet.
-func (d Dialer) Dial(ctx context.Context, uri string) (registry.KMSClient, error) {
+// hcvault://HOST[:PORT]/MOUNT/keys/NAME. Dial sends nothing to the service.
+func Dial(ctx context.Context, uri string) (registry.KMSClient, error) {
 	scheme, _, _ := strings.Cut(uri, "://")
 	switch scheme {
 	case "aws-kms":
 		return awskms.NewClientWithOptions(ctx, uri)
 	case "gcp-kms":
-		return gcpkms.NewClient(ctx, uri, d.Google...)
+		return dialGoogle(ctx, uri)
 	case "hcvault":
 		return dialVault(uri)
 	}
 	return nil, errors.New("want a URI that begins with aws-kms://, gcp-kms:// or hcvault://")
 }
 
-// vault is a client whose connections are closed after use.
+// vault is a client that closes its connections after use.
 type vault struct {
 	registry.KMSClient
 	http *http.Client
@@ -61,8 +55,8 @@ func (v vault) Close() error {
 	return nil
 }
 
-// dialVault speaks https to the URI's host, unless VAULT_ADDR says http for that very
-// host, or VAULT_AGENT_ADDR names an agent that stands between.
+// dialVault uses https to the URI's host, unless VAULT_ADDR has http and the same host,
+// or VAULT_AGENT_ADDR names an agent in between.
 func dialVault(uri string) (registry.KMSClient, error) {
 	at, err := url.Parse(uri)
 	if err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {

@@ -15,8 +15,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func of(uri string, dialer kms.Dialer) secret.KMS {
-	return secret.KMS{URI: uri, Name: "--keyset-kms-uri", Dial: dialer.Dial}
+func of(uri string) secret.KMS {
+	return secret.KMS{URI: uri, Name: "--keyset-kms-uri", Dial: kms.Dial}
 }
 
 // roundTrip makes a keyset, rotates it, and opens what was sealed before.
@@ -62,7 +62,7 @@ func TestBadURIs(t *testing.T) {
 		"hcvault://", "hcvault:///transit/keys/x", "hcvault://u:hush@vault/transit/keys/x", "hcvault://vault/transit/keys/x?a=b",
 		"hcvault://vault/transit", "hcvault://vault/transit/x", "hcvault://%zz/",
 	} {
-		key := of(uri, kms.Dialer{})
+		key := of(uri)
 		if _, err := secret.MakeKeyset(t.Context(), key); uri != "" && (err == nil || !strings.Contains(err.Error(), key.Name)) {
 			t.Errorf("%q: %v", uri, err)
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/tink-crypto/tink-go/v2/tink"
 
 	"github.com/holdpoint/holdpoint/internal/secret"
-	"github.com/holdpoint/holdpoint/internal/secret/kms"
 )
 
 func newAEAD(t *testing.T) tink.AEAD {
@@ -88,7 +87,7 @@ func TestVault(t *testing.T) {
 	defer server.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	check(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
-	key := of(vaultURI(server), kms.Dialer{})
+	key := of(vaultURI(server))
 
 	t.Setenv("VAULT_TOKEN", "t0ken")
 	_, err := secret.MakeKeyset(t.Context(), key)
@@ -105,9 +104,9 @@ func TestVault(t *testing.T) {
 	t.Setenv("VAULT_TOKEN", "t0ken")
 	stranger := httptest.NewTLSServer(transit(t))
 	t.Setenv("VAULT_SKIP_VERIFY", "true")
-	refused(t, made, of(vaultURI(stranger), kms.Dialer{}), "invalid ciphertext")
+	refused(t, made, of(vaultURI(stranger)), "invalid ciphertext")
 	stranger.Close()
-	refused(t, made, of(vaultURI(stranger), kms.Dialer{}), "connection refused")
+	refused(t, made, of(vaultURI(stranger)), "connection refused")
 }
 
 // TestVaultInClear is spoken only to the address that VAULT_ADDR names so.
@@ -115,7 +114,7 @@ func TestVaultInClear(t *testing.T) {
 	server := httptest.NewServer(transit(t))
 	defer server.Close()
 	t.Setenv("VAULT_TOKEN", "t0ken")
-	key := of(vaultURI(server), kms.Dialer{})
+	key := of(vaultURI(server))
 	for _, addr := range []string{"", "http://127.0.0.1:1", strings.Replace(server.URL, "http", "https", 1)} {
 		t.Setenv("VAULT_ADDR", addr)
 		if _, err := secret.MakeKeyset(t.Context(), key); err == nil {

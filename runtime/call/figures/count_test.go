@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
@@ -17,13 +17,7 @@ func TestJobCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.record(t, []made{{at: "2026-03-02T09:10:00Z", status: call.Succeeded, skill: skillA, agent: agentA}})
-	workers := river.NewWorkers()
-	w.figures.AddWorkers(workers)
-	client, err := river.NewClient(riverpgxv5.New(w.db.Pool()), &river.Config{
-		Logger: slog.New(slog.DiscardHandler), Workers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
-		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 1}},
-	})
-	check(t, err)
+	client := w.db.NewQueue(slog.New(slog.DiscardHandler), uuid.New(), map[string]int{river.QueueDefault: 1}, w.figures)
 	done, cancel := client.Subscribe(river.EventKindJobCompleted)
 	defer cancel()
 	w.figures.Start(client)

@@ -35,7 +35,7 @@ type Bucket struct {
 }
 
 // ReadInsights reads the figures of a window at one moment.
-// Errors: *[query.InvalidError], [ErrTimeout].
+// Errors: *[fault.InvalidError], [ErrTimeout].
 func (s *Service) ReadInsights(ctx context.Context, q Query) (Insights, error) {
 	var r query.Reader
 	filter := s.parseQuery(ctx, &r, q)
@@ -44,12 +44,30 @@ func (s *Service) ReadInsights(ctx context.Context, q Query) (Insights, error) {
 	}
 	var found Insights
 	err := s.inSnapshot(ctx, func(tx pgx.Tx, clock call.Clock) (err error) {
-		found, err = readInsights(ctx, tx, clock, filter)
+		found = Insights{Now: clock.Now}
+		if found.Window, err = NewWindow(filter.From, filter.To, clock.Now); err != nil {
+			return err
+		}
+		now, before := filter, filter
+		now.From, now.To = found.Window.From, found.Window.To
+		now.Bucket, now.Origin = found.Window.Bucket.duration(), bucketOrigin()
+		before.From, before.To = found.Window.BeforeFrom, found.Window.BeforeTo
+		if found.Calls, err = readCalls(ctx, tx, clock, now); err != nil {
+			return err
+		}
+		if found.CallsBefore, err = readCalls(ctx, tx, clock, before); err != nil {
+			return err
+		}
+		if found.Approvals, err = approval.ReadFigures(ctx, tx, now, clock.Now); err != nil {
+			return err
+		}
+		found.ApprovalsBefore, err = approval.ReadTotals(ctx, tx, before, clock.Now)
 		return err
 	})
 	if err != nil {
 		return Insights{}, err
 	}
+	found.splitWindow()
 	ids := make([]uuid.UUID, len(found.Approvals.Skills))
 	for i, share := range found.Approvals.Skills {
 		ids[i] = share.SkillID
@@ -60,34 +78,21 @@ func (s *Service) ReadInsights(ctx context.Context, q Query) (Insights, error) {
 	return found, nil
 }
 
-func readInsights(ctx context.Context, tx pgx.Tx, clock call.Clock, f approval.FigureFilter) (Insights, error) {
-	found := Insights{Now: clock.Now}
-	var err error
-	if found.Window, err = NewWindow(f.From, f.To, clock.Now); err != nil {
-		return Insights{}, err
-	}
-	now, before := f, f
-	now.From, now.To = found.Window.From, found.Window.To
-	now.Bucket, now.Origin = found.Window.Bucket.duration(), bucketOrigin()
-	before.From, before.To = found.Window.BeforeFrom, found.Window.BeforeTo
-	if found.Calls, err = readCalls(ctx, tx, clock, now); err != nil {
-		return Insights{}, err
-	}
-	if found.CallsBefore, err = readCalls(ctx, tx, clock, before); err != nil {
-		return Insights{}, err
-	}
-	if found.Approvals, err = approval.ReadFigures(ctx, tx, now, clock.Now); err != nil {
-		return Insights{}, err
-	}
-	if found.ApprovalsBefore, err = approval.ReadTotals(ctx, tx, before, clock.Now); err != nil {
-		return Insights{}, err
-	}
-	for _, s := range found.Window.splitSpans() {
-		counts := found.Calls.Buckets[s.start]
-		if counts == nil {
-			counts = Counts{}
+// splitWindow makes the series: each bucket has the part that is within the window.
+func (i *Insights) splitWindow() {
+	w, length := &i.Window, i.Window.Bucket.duration()
+	start := bucketOrigin().Add(w.From.Sub(bucketOrigin()).Truncate(length))
+	for ; start.Before(w.To); start = start.Add(length) {
+		b := Bucket{From: start, To: start.Add(length), Calls: i.Calls.Buckets[start], Approvals: i.Approvals.Buckets[start]}
+		if b.From.Before(w.From) {
+			b.From = w.From
 		}
-		found.Series = append(found.Series, Bucket{From: s.from, To: s.to, Calls: counts, Approvals: found.Approvals.Buckets[s.start]})
+		if b.To.After(w.To) {
+			b.To = w.To
+		}
+		if b.Calls == nil {
+			b.Calls = Counts{}
+		}
+		i.Series = append(i.Series, b)
 	}
-	return found, nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/internal/query"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -297,7 +297,7 @@ func TestInsightFilters(t *testing.T) {
 		"skill": {Skill: "nothing"}, "agent": {Agent: "no\x00body"}, "to": {From: "2026-03-09", To: "2026-03-01"}, "from": {From: "Monday"},
 	} {
 		_, err := w.figures.ReadInsights(t.Context(), wrong)
-		if told, ok := errors.AsType[*query.InvalidError](err); !ok || told.Fields[0].Field != field {
+		if told, ok := errors.AsType[*fault.InvalidError](err); !ok || told.Fields[0].Name != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
@@ -317,12 +317,12 @@ func TestCount(t *testing.T) {
 		check(t, w.figures.Count(t.Context()))
 		equal(t, "counted", whole(), before)
 	}
-	w.exec(`UPDATE calls SET status = 'expired' WHERE id = $1`, ids[9])
+	w.db.Exec(`UPDATE calls SET status = 'expired' WHERE id = $1`, ids[9])
 	const after = "cancelled 1, expired 2, failed 2, parked 1, rejected 1, succeeded 5, unknown 1, "
 	equal(t, "one has ended", whole(), after)
 	check(t, w.figures.Count(t.Context()))
 	equal(t, "counted again", whole(), after)
 	// Only calls that have not ended are read from the table calls now.
-	w.exec(`DELETE FROM calls WHERE status <> 'parked'`)
+	w.db.Exec(`DELETE FROM calls WHERE status <> 'parked'`)
 	equal(t, "from counts", whole(), after)
 }

@@ -89,11 +89,8 @@ type toolKey struct {
 
 // queryRows scans each row of a statement into fields and calls row.
 func (r *toolReader) queryRows(ctx context.Context, sql string, args, fields []any, row func() error) error {
-	rows, err := r.tx.Query(ctx, sql, args...)
-	if err != nil {
-		return err
-	}
-	_, err = pgx.ForEachRow(rows, fields, row)
+	rows, _ := r.tx.Query(ctx, sql, args...)
+	_, err := pgx.ForEachRow(rows, fields, row)
 	return err
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/query"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
@@ -105,7 +104,7 @@ func toolOrders() []string {
 }
 
 // ReadTools reads the figures of a window by tool, at one moment.
-// Errors: *[query.InvalidError], [ErrTimeout].
+// Errors: *[fault.InvalidError], [ErrTimeout].
 func (s *Service) ReadTools(ctx context.Context, q ToolQuery) (ToolInsights, error) {
 	var r query.Reader
 	f := s.parseQuery(ctx, &r, q.Query)
@@ -118,8 +117,25 @@ func (s *Service) ReadTools(ctx context.Context, q ToolQuery) (ToolInsights, err
 	}
 	var found ToolInsights
 	err := s.inSnapshot(ctx, func(tx pgx.Tx, clock call.Clock) (err error) {
-		found, err = readTools(ctx, tx, clock, f, name, q.Details)
-		return err
+		found = ToolInsights{Now: clock.Now}
+		if found.Window, err = NewWindow(f.From, f.To, clock.Now); err != nil {
+			return err
+		}
+		f.From, f.To = found.Window.From, found.Window.To
+		r := toolReader{tx: tx, found: &found}
+		if r.args, err = toolArgs(ctx, tx, clock, f, name); err != nil {
+			return err
+		}
+		parts := []func(context.Context) error{r.readCounts, r.readTimes}
+		if q.Details {
+			parts = append(parts, r.readStatuses, r.readSteps, r.readErrors)
+		}
+		for _, read := range parts {
+			if err := read(ctx); err != nil {
+				return fmt.Errorf("read figures of tools: %w", err)
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return ToolInsights{}, err
@@ -160,27 +176,4 @@ func (i *ToolInsights) sortTools(order string) {
 	})
 	i.Total = len(i.Tools)
 	i.Tools = i.Tools[:min(len(i.Tools), MaxTools)]
-}
-
-func readTools(ctx context.Context, tx pgx.Tx, clock call.Clock, f approval.FigureFilter, name string, details bool) (ToolInsights, error) {
-	found := ToolInsights{Now: clock.Now}
-	var err error
-	if found.Window, err = NewWindow(f.From, f.To, clock.Now); err != nil {
-		return ToolInsights{}, err
-	}
-	f.From, f.To = found.Window.From, found.Window.To
-	r := toolReader{tx: tx, found: &found}
-	if r.args, err = toolArgs(ctx, tx, clock, f, name); err != nil {
-		return ToolInsights{}, err
-	}
-	parts := []func(context.Context) error{r.readCounts, r.readTimes}
-	if details {
-		parts = append(parts, r.readStatuses, r.readSteps, r.readErrors)
-	}
-	for _, read := range parts {
-		if err := read(ctx); err != nil {
-			return ToolInsights{}, fmt.Errorf("read figures of tools: %w", err)
-		}
-	}
-	return found, nil
 }

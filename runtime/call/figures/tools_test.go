@@ -91,7 +91,7 @@ func (w *world) insertSamples(t *testing.T, list []*sample) {
 
 func (w *world) endSample(t *testing.T, s *sample) {
 	t.Helper()
-	w.exec(`UPDATE calls SET status = $2, code = nullif($3, ''), error_line = nullif($4, ''), measured = $5 WHERE id = $1`,
+	w.db.Exec(`UPDATE calls SET status = $2, code = nullif($3, ''), error_line = nullif($4, ''), measured = $5 WHERE id = $1`,
 		s.id, s.status, s.code, s.line, s.column())
 }
 
@@ -306,7 +306,7 @@ func TestToolInsightsAreExact(t *testing.T) {
 		both()
 		whole(fmt.Sprintf("round %d, they are counted", round))
 		moved := time.Duration(2*(round+1)) * time.Hour
-		w.moveClock(moved.String())
+		w.db.MoveClock(moved.String())
 		late := w.newSamples(t, r, now.Add(moved), 40, 5*time.Minute, moved)
 		w.insertSamples(t, late)
 		list = append(list, late...)
@@ -318,8 +318,8 @@ func TestToolInsightsAreExact(t *testing.T) {
 			w.endSample(t, s)
 		}
 	}
-	w.moveClock("12 hours")
+	w.db.MoveClock("12 hours")
 	both()
-	w.exec(`DELETE FROM calls`) // the counts have all of them
+	w.db.Exec(`DELETE FROM calls`) // the counts have all of them
 	whole("all is counted")
 }

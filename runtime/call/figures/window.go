@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdpoint/holdpoint/internal/query"
+	"github.com/holdpoint/holdpoint/internal/fault"
 )
 
 // Window is the range of time of figures, divided into buckets.
@@ -51,11 +51,11 @@ func (b BucketLength) duration() time.Duration {
 
 // newRangeError returns the error of one end of a range.
 func newRangeError(field, expected string) error {
-	return &query.InvalidError{Fields: []query.Problem{{Field: field, Expected: "expected " + expected}}}
+	return fault.Invalid(field, "expected "+expected)
 }
 
 // NewWindow widens a range to whole hours and chooses its buckets. A zero from is seven days before to, and a zero to is now. If the
-// range is not valid, the error is a *[query.InvalidError].
+// range is not valid, the error is a *[fault.InvalidError].
 func NewWindow(from, to, now time.Time) (Window, error) {
 	if to.IsZero() {
 		to = now
@@ -96,25 +96,4 @@ func roundUpHour(t time.Time) time.Time {
 		hour = hour.Add(time.Hour)
 	}
 	return hour
-}
-
-// span is one bucket: its start, and the part of it that is within the window.
-type span struct{ start, from, to time.Time }
-
-// splitSpans returns the buckets of the window.
-func (w *Window) splitSpans() []span {
-	length := w.Bucket.duration()
-	start := bucketOrigin().Add(w.From.Sub(bucketOrigin()).Truncate(length))
-	var spans []span
-	for ; start.Before(w.To); start = start.Add(length) {
-		s := span{start: start, from: start, to: start.Add(length)}
-		if s.from.Before(w.From) {
-			s.from = w.From
-		}
-		if s.to.After(w.To) {
-			s.to = w.To
-		}
-		spans = append(spans, s)
-	}
-	return spans
 }

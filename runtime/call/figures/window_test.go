@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdpoint/holdpoint/internal/query"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 )
 
@@ -75,7 +75,7 @@ func TestWindowRefuses(t *testing.T) {
 		{"0000-01-01T00:00:00Z", "9999-12-31T00:00:00Z", "from"},
 	} {
 		_, err := figures.NewWindow(at(t, test.from), at(t, test.to), now)
-		if wrong, ok := errors.AsType[*query.InvalidError](err); !ok || wrong.Fields[0].Field != test.field {
+		if wrong, ok := errors.AsType[*fault.InvalidError](err); !ok || wrong.Fields[0].Name != test.field {
 			t.Errorf("from %s to %s: %v", test.from, test.to, err)
 		}
 	}

@@ -29,7 +29,7 @@ func nameArguments(binding *Binding, params []argument, body *bodyArguments) []b
 	var required []string
 	properties.kind = '{'
 	add := func(a *argument) string {
-		name := taken.take(a.name, taken.withSuffix(taken.fit(a.name), "_"+a.in))
+		name := taken.takeName(a.name, taken.withSuffix(taken.fitName(a.name), "_"+a.in))
 		properties.members = append(properties.members, member{name, a.schema})
 		if a.required {
 			required = append(required, name)

@@ -11,7 +11,7 @@ import (
 
 // readBody reads the request body of an operation. Nil: it has none.
 func (b *builder) readBody(o *operation) (*bodyArguments, error) {
-	v, err := b.doc.follow(o.object.get("requestBody"))
+	v, err := b.doc.followRef(o.object.get("requestBody"))
 	if err != nil {
 		return nil, fmt.Errorf("requestBody: %w", err)
 	}
@@ -51,8 +51,8 @@ func (b *builder) readBody(o *operation) (*bodyArguments, error) {
 // readFields reads a body that has members. Each member is an argument if all members are known.
 func (b *builder) readFields(made *bodyArguments, media *value, description string) error {
 	schema := media.get("schema")
-	flat := &flatBody{doc: b.doc, required: map[string]bool{}}
-	if flat.add(schema) {
+	flat := &flatBody{doc: b.doc, properties: map[string][]*value{}, required: map[string]bool{}}
+	if flat.addSchema(schema) {
 		hidden := b.in.hiddenOf(schema, nil)
 		flat.names = slices.DeleteFunc(flat.names, func(name string) bool { return hidden[name] })
 	} else {
@@ -64,7 +64,7 @@ func (b *builder) readFields(made *bodyArguments, media *value, description stri
 	if made.body.Kind != BodyJSON && b.rootKind(schema) != rootObject {
 		return fmt.Errorf("of %s only objects are written", made.body.Media)
 	}
-	converted, err := b.in.convert(schema)
+	converted, err := b.in.convertSchema(schema)
 	if err != nil {
 		return err
 	}
@@ -89,11 +89,11 @@ func (b *builder) addFields(made *bodyArguments, flat *flatBody, encoding *value
 			schema = &all
 		}
 		var err error
-		if a.schema, err = b.in.convert(schema); err != nil {
+		if a.schema, err = b.in.convertSchema(schema); err != nil {
 			return fmt.Errorf("%s: %w", plain.Quoted(name, 100), err)
 		}
 		if made.body.Kind != BodyJSON {
-			b.readEncoding(&a, made.body.Kind, flat.properties[name][0], b.doc.child(encoding, name))
+			b.readEncoding(&a, made.body.Kind, flat.properties[name][0], b.doc.findChild(encoding, name))
 		}
 		made.fields = append(made.fields, a)
 	}
@@ -162,14 +162,14 @@ type flatBody struct {
 // maxVisited bounds the schemas that are visited to classify one of them: nested allOf multiply.
 const maxVisited = 200
 
-// add adds the properties of a schema, and reports whether it is a plain object.
-func (f *flatBody) add(v *value) bool {
+// addSchema adds the properties of a schema, and reports whether it is a plain object.
+func (f *flatBody) addSchema(v *value) bool {
 	if f.seen++; !v.is('{') || f.seen > maxVisited {
 		return false
 	}
 	if ref := v.get("$ref"); ref.is('"') {
-		target, err := f.doc.lookup(ref.text)
-		if err != nil || !f.add(target) {
+		target, err := f.doc.lookupRef(ref.text)
+		if err != nil || !f.addSchema(target) {
 			return false
 		}
 		if v = f.doc.besideRef(v); v == nil {
@@ -180,11 +180,24 @@ func (f *flatBody) add(v *value) bool {
 		return false
 	}
 	for i := range v.get("allOf").all() {
-		if !f.add(&v.get("allOf").members[i].value) {
+		if !f.addSchema(&v.get("allOf").members[i].value) {
 			return false
 		}
 	}
-	f.addProperties(v)
+	properties := v.get("properties")
+	for i := range properties.all() {
+		m := &properties.members[i]
+		present := f.properties[m.name]
+		if present == nil {
+			f.names = append(f.names, m.name)
+		}
+		if !slices.ContainsFunc(present, m.value.equal) {
+			f.properties[m.name] = append(present, &m.value)
+		}
+	}
+	for _, name := range v.get("required").strings() {
+		f.required[name] = true
+	}
 	return true
 }
 
@@ -206,24 +219,4 @@ func isPlainObject(v *value) bool {
 		}
 	}
 	return true
-}
-
-func (f *flatBody) addProperties(v *value) {
-	if f.properties == nil {
-		f.properties = map[string][]*value{}
-	}
-	properties := v.get("properties")
-	for i := range properties.all() {
-		m := &properties.members[i]
-		present := f.properties[m.name]
-		if present == nil {
-			f.names = append(f.names, m.name)
-		}
-		if !slices.ContainsFunc(present, m.value.equal) {
-			f.properties[m.name] = append(present, &m.value)
-		}
-	}
-	for _, name := range v.get("required").strings() {
-		f.required[name] = true
-	}
 }

@@ -4,7 +4,7 @@ package openapi
 func (d *document) subschemasInPlace(v *value) []*value {
 	var list []*value
 	if ref := v.get("$ref"); ref.is('"') {
-		if target, err := d.lookup(ref.text); err == nil {
+		if target, err := d.lookupRef(ref.text); err == nil {
 			list = append(list, target)
 		}
 		if !d.hasVersion("3.1") {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -28,7 +29,7 @@ type builder struct {
 
 func newBuilder(doc *document, server *tool.Server, limits Limits) *builder {
 	b := &builder{
-		doc: doc, server: server, limits: limits.withDefaults(), in: newConverter(doc, input), out: newConverter(doc, output), all: doc.operations(),
+		doc: doc, server: server, limits: limits.withDefaults(), in: newConverter(doc, input), out: newConverter(doc, output), all: doc.listOperations(),
 	}
 	b.gets = map[string]*operation{}
 	for _, o := range b.all {
@@ -72,10 +73,10 @@ func (b *builder) buildTool(o *operation) (operationTool, error) {
 		described.OutputSchema = answer.schema
 	}
 	b.doc.spend(len(inputSchema) + len(described.OutputSchema)) // compiling them is work, too
-	result.definition, err = described.compile()
+	result.definition, err = described.compileDefinition()
 	if invalid, ok := errors.AsType[*outputError](err); ok {
 		described.OutputSchema, result.noOutput = nil, invalid.Error()
-		result.definition, err = described.compile()
+		result.definition, err = described.compileDefinition()
 	}
 	return result, err
 }
@@ -167,20 +168,6 @@ type annotations struct {
 	OpenWorldHint   bool   `json:"openWorldHint"`
 }
 
-// annotationsOf returns the hints that follow from a method (RFC 9110, sections 9.2 and 9.3). Only DELETE is known to destroy something.
-// POST, PUT and PATCH may or may not, so there is no hint.
-func annotationsOf(title, method string) annotations {
-	yes := true
-	a := annotations{Title: title, ReadOnlyHint: IsSafeMethod(method), OpenWorldHint: true}
-	switch method {
-	case "PUT":
-		a.IdempotentHint = &yes
-	case "DELETE":
-		a.DestructiveHint, a.IdempotentHint = &yes, &yes
-	}
-	return a
-}
-
 // outputError: the output schema cannot be compiled.
 type outputError struct{ err error }
 
@@ -205,9 +192,18 @@ func schemaProblem(err error) string {
 	return "/" + strings.Join(first.InstanceLocation, "/") + ": " + first.ErrorKind.LocalizedString(message.NewPrinter(language.English))
 }
 
-// compile returns the definition after it has compiled the schemas. An *outputError is about the output schema alone.
-func (d *description) compile() (tool.Definition, error) {
-	d.Annotations = annotationsOf(d.Title, d.Binding.Method)
+// compileDefinition returns the definition after it has compiled the schemas. An *outputError is about the output schema alone.
+func (d *description) compileDefinition() (tool.Definition, error) {
+	// The hints follow from the method (RFC 9110, sections 9.2 and 9.3). Only DELETE is known to destroy something. POST, PUT and PATCH
+	// may or may not, so there is no hint.
+	yes := true
+	d.Annotations = annotations{Title: d.Title, ReadOnlyHint: IsSafeMethod(d.Binding.Method), OpenWorldHint: true}
+	switch d.Binding.Method {
+	case http.MethodPut:
+		d.Annotations.IdempotentHint = &yes
+	case http.MethodDelete:
+		d.Annotations.DestructiveHint, d.Annotations.IdempotentHint = &yes, &yes
+	}
 	raw, err := json.Marshal(d)
 	if err != nil {
 		return tool.Definition{}, err
@@ -234,7 +230,7 @@ const (
 
 // trimTitle returns a summary on one line.
 func trimTitle(summary string) string {
-	return truncate(strings.Join(strings.Fields(summary), " "), maxTitle)
+	return truncateText(strings.Join(strings.Fields(summary), " "), maxTitle)
 }
 
 // joinDescription returns the description that agents and reviewers read.
@@ -250,11 +246,11 @@ func joinDescription(summary, text string, deprecated bool) string {
 	if text != "" {
 		parts = append(parts, text)
 	}
-	return truncate(strings.Join(parts, "\n\n"), maxDescription)
+	return truncateText(strings.Join(parts, "\n\n"), maxDescription)
 }
 
-// truncate keeps at most limit bytes of a text.
-func truncate(s string, limit int) string {
+// truncateText keeps at most limit bytes of a text.
+func truncateText(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

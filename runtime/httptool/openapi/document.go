@@ -48,7 +48,7 @@ func readDocument(ctx context.Context, text []byte) (_ *document, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("the document cannot be read as %s: %w", form, err)
 	}
-	d := &document{work: newWork(ctx), root: root, version: root.get("openapi").str(), resolved: map[string]*value{}, indexes: map[*value]map[string]*value{}}
+	d := &document{work: &work{ctx: ctx, left: maxWork, patterns: map[string]bool{}}, root: root, version: root.get("openapi").str(), resolved: map[string]*value{}, indexes: map[*value]map[string]*value{}}
 	if root.get("openapi").is('0') { // 3.1 without quotation marks
 		d.version = root.get("openapi").text
 	}
@@ -75,15 +75,15 @@ func (d *document) hasVersion(version string) bool {
 	return d.version == version || strings.HasPrefix(d.version, version+".")
 }
 
-// follow returns the target of a reference object, and other values unchanged.
-func (d *document) follow(v *value) (*value, error) {
+// followRef returns the target of a reference object, and other values unchanged.
+func (d *document) followRef(v *value) (*value, error) {
 	for range maxHops {
 		d.spend(1 + len(v.all()))
 		ref := v.get("$ref")
 		if !ref.is('"') {
 			return v, nil
 		}
-		next, err := d.lookup(ref.text)
+		next, err := d.lookupRef(ref.text)
 		if err != nil {
 			return nil, err
 		}
@@ -102,8 +102,8 @@ func (d *document) besideRef(v *value) *value {
 	return &rest
 }
 
-// lookup returns the target of a reference, a JSON pointer in a fragment (RFC 6901). It refuses references to other documents.
-func (d *document) lookup(ref string) (*value, error) {
+// lookupRef returns the target of a reference, a JSON pointer in a fragment (RFC 6901). It refuses references to other documents.
+func (d *document) lookupRef(ref string) (*value, error) {
 	d.spend(1 + len(ref))
 	if found, ok := d.resolved[ref]; ok {
 		return found, nil
@@ -118,7 +118,7 @@ func (d *document) lookup(ref string) (*value, error) {
 	}
 	found := d.root
 	for name := range strings.SplitSeq(path, "/") {
-		if found = d.child(found, jsontext.Pointer("/"+name).LastToken()); found == nil {
+		if found = d.findChild(found, jsontext.Pointer("/"+name).LastToken()); found == nil {
 			return nil, fmt.Errorf("reference %s: leads nowhere", plain.Quoted(ref, 100))
 		}
 	}
@@ -126,8 +126,8 @@ func (d *document) lookup(ref string) (*value, error) {
 	return found, nil
 }
 
-// child returns a member of an object or an element of an array.
-func (d *document) child(v *value, name string) *value {
+// findChild returns a member of an object or an element of an array.
+func (d *document) findChild(v *value, name string) *value {
 	switch {
 	case v.is('{') && len(v.members) > 32:
 		index := d.indexes[v]
@@ -161,8 +161,9 @@ type operation struct {
 
 func (o *operation) id() string { return o.object.get("operationId").str() }
 
-// operations returns all operations in document order, each with the name of its tool.
-func (d *document) operations() []*operation {
+// listOperations returns all operations in document order, each with the name of its tool.
+func (d *document) listOperations() []*operation {
+	methods := []string{"GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"} // OpenAPI 3.1, section 4.8.9
 	var list []*operation
 	paths := d.root.get("paths").all() // once, because get searches an object from its beginning
 	for i := range paths {
@@ -170,14 +171,14 @@ func (d *document) operations() []*operation {
 		if strings.HasPrefix(path.name, "x-") {
 			continue
 		}
-		item, err := d.follow(&path.value)
+		item, err := d.followRef(&path.value)
 		if err != nil { // its methods are unknown
 			list = append(list, &operation{path: path.name, err: err})
 			continue
 		}
 		for j := range item.all() {
 			method := &item.members[j]
-			if upper := strings.ToUpper(method.name); slices.Contains(methods(), upper) && strings.ToLower(method.name) == method.name {
+			if upper := strings.ToUpper(method.name); slices.Contains(methods, upper) && strings.ToLower(method.name) == method.name {
 				// Some documents tell paths apart by a fragment, which is never sent.
 				sent, _, _ := strings.Cut(path.name, "#")
 				list = append(list, &operation{method: upper, path: sent, object: &method.value, item: item})
@@ -190,12 +191,7 @@ func (d *document) operations() []*operation {
 		if wanted == "" {
 			wanted = o.method + "_" + strings.Trim(o.path, "/")
 		}
-		o.name = names.take(wanted)
+		o.name = names.takeName(wanted)
 	}
 	return list
-}
-
-// methods lists the methods of a Path Item Object (OpenAPI 3.1, section 4.8.9).
-func methods() []string {
-	return []string{"GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE"}
 }

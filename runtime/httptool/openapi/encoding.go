@@ -15,10 +15,10 @@ func (b *builder) readEncoding(a *argument, kind string, schema, encoding *value
 	if media := encoding.get("contentType").str(); mediaType(media) != "" && !strings.ContainsAny(media, "*,") {
 		a.field.Media = media
 	}
-	resolved, _ := b.doc.follow(schema)
+	resolved, _ := b.doc.followRef(schema)
 	description, element := resolved.get("description").str(), resolved
 	if items := resolved.get("items"); items != nil {
-		element, _ = b.doc.follow(items) // each element is a part
+		element, _ = b.doc.followRef(items) // each element is a part
 	}
 	file := object(member{"type", text("string")}, member{"contentEncoding", text("base64")})
 	switch {

@@ -49,7 +49,7 @@ func defineEndpoint(e *tool.Endpoint, api *tool.API) (tool.Definition, error) {
 			return tool.Definition{}, err
 		}
 	}
-	return described.compile()
+	return described.compileDefinition()
 }
 
 // bindEndpoint returns the binding of an endpoint and its input schema.

@@ -2,9 +2,9 @@ package openapi
 
 import "slices"
 
-// widen removes keywords that would refuse valid values because a subschema became wider: not, if, and maxContains. A oneOf becomes an
+// widenSchema removes keywords that would refuse valid values because a subschema became wider: not, if, and maxContains. A oneOf becomes an
 // anyOf in answers, and where one of its schemas became wider.
-func (s *converter) widen(v, result *value, gone hiddenNames) {
+func (s *converter) widenSchema(v, result *value, gone hiddenNames) {
 	if not := v.get("not"); not != nil && !s.isExact(not, gone) {
 		result.drop("not")
 	}
@@ -16,13 +16,10 @@ func (s *converter) widen(v, result *value, gone hiddenNames) {
 	if result.get("maxContains") != nil && !s.isExact(v.get("contains"), nil) {
 		result.drop("maxContains")
 	}
-	if oneOf := result.get("oneOf"); oneOf != nil && (s.direction == output || !s.isExact(v.get("oneOf"), gone)) {
-		replaceOneOf(result, *oneOf)
+	if result.get("oneOf") == nil || s.direction == input && s.isExact(v.get("oneOf"), gone) {
+		return
 	}
-}
-
-// replaceOneOf replaces oneOf by anyOf.
-func replaceOneOf(result *value, either value) {
+	either := *result.get("oneOf")
 	result.drop("oneOf")
 	if result.get("anyOf") == nil {
 		result.set("anyOf", either)
@@ -43,7 +40,7 @@ func (s *converter) isExact(v *value, gone hiddenNames) bool {
 	if v.is('[') {
 		return e.checkAll(v, gone)
 	}
-	return e.check(v, gone)
+	return e.checkSchema(v, gone)
 }
 
 // exactness is one search of [converter.isExact].
@@ -55,14 +52,14 @@ type exactness struct {
 
 func (e *exactness) checkAll(list *value, gone hiddenNames) bool {
 	for i := range list.all() {
-		if !e.check(&list.members[i].value, gone) {
+		if !e.checkSchema(&list.members[i].value, gone) {
 			return false
 		}
 	}
 	return true
 }
 
-func (e *exactness) check(v *value, gone hiddenNames) bool {
+func (e *exactness) checkSchema(v *value, gone hiddenNames) bool {
 	if !v.is('{') {
 		return true
 	}
@@ -73,11 +70,11 @@ func (e *exactness) check(v *value, gone hiddenNames) bool {
 		e.seen[v] = true
 	}
 	e.doc.spend(1 + len(v.members))
-	if e.left--; e.left < 0 || e.mentions(v, gone) {
+	if e.left--; e.left < 0 || e.mentionsHidden(v, gone) {
 		return false
 	}
 	if ref := v.get("$ref"); ref.is('"') {
-		if target, err := e.doc.lookup(ref.text); err != nil || !e.check(target, gone) {
+		if target, err := e.doc.lookupRef(ref.text); err != nil || !e.checkSchema(target, gone) {
 			return false
 		}
 		if !e.doc.hasVersion("3.1") {
@@ -92,8 +89,8 @@ func (e *exactness) check(v *value, gone hiddenNames) bool {
 	return true
 }
 
-// mentions reports whether a schema mentions hidden properties, or has too many properties to check.
-func (e *exactness) mentions(v *value, gone hiddenNames) bool {
+// mentionsHidden reports whether a schema mentions hidden properties, or has too many properties to check.
+func (e *exactness) mentionsHidden(v *value, gone hiddenNames) bool {
 	if len(gone) == 0 {
 		return false
 	}
@@ -120,16 +117,16 @@ func (e *exactness) checkKeyword(name string, v *value, gone hiddenNames) bool {
 	case "allOf", "dependentSchemas":
 		return e.checkAll(v, gone)
 	case "not", "if", "then", "else":
-		return e.check(v, gone)
+		return e.checkSchema(v, gone)
 	case "properties", "prefixItems":
 		return e.checkAll(v, nil)
 	case "items":
 		if v.is('[') {
 			return e.checkAll(v, nil)
 		}
-		return e.check(v, nil)
+		return e.checkSchema(v, nil)
 	case "additionalProperties", "unevaluatedProperties", "unevaluatedItems", "contains", "propertyNames":
-		return e.check(v, nil)
+		return e.checkSchema(v, nil)
 	}
 	return true
 }

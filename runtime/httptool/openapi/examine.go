@@ -20,8 +20,8 @@ func Examine(ctx context.Context, text []byte, spec string, limits Limits) (_ se
 	}
 	info := doc.root.get("info")
 	found := setting.Examination{
-		OpenAPI: truncate(doc.version, 20), Title: truncate(info.get("title").str(), maxTitle), Version: truncate(info.get("version").str(), maxTitle),
-		Description: truncate(info.get("description").str(), maxDescription), SecuritySchemes: securitySchemes(doc), Servers: []string{},
+		OpenAPI: truncateText(doc.version, 20), Title: truncateText(info.get("title").str(), maxTitle), Version: truncateText(info.get("version").str(), maxTitle),
+		Description: truncateText(info.get("description").str(), maxDescription), SecuritySchemes: securitySchemes(doc), Servers: []string{},
 	}
 	// As if the operator had set a base URL: BaseURLReason says once that one is needed, and not each operation.
 	b := newBuilder(doc, &tool.Server{URL: "https://base.invalid", API: &tool.API{Spec: spec}}, limits)
@@ -29,7 +29,7 @@ func Examine(ctx context.Context, text []byte, spec string, limits Limits) (_ se
 	for i := range servers {
 		one := value{kind: '[', members: servers[i : i+1]}
 		if address, err := b.base.serverURL(&one); err == nil && address != "" && len(found.Servers) < maxServers {
-			found.Servers = append(found.Servers, truncate(address, maxAddress))
+			found.Servers = append(found.Servers, truncateText(address, maxAddress))
 		}
 	}
 	base := baseURLs{doc: doc, spec: spec}
@@ -57,12 +57,12 @@ const (
 // examineOperation summarizes one operation.
 func (b *builder) examineOperation(o *operation) setting.Operation {
 	found := setting.Operation{
-		Name: o.name, OperationID: truncate(o.id(), maxAddress), Method: o.method, Path: truncate(o.path, maxAddress),
+		Name: o.name, OperationID: truncateText(o.id(), maxAddress), Method: o.method, Path: truncateText(o.path, maxAddress),
 		Summary: trimTitle(o.object.get("summary").str()), ReadOnly: IsSafeMethod(o.method), Deprecated: o.object.get("deprecated").isTrue(),
 	}
 	for _, tag := range o.object.get("tags").strings() {
 		if len(found.Tags) < maxTags {
-			found.Tags = append(found.Tags, truncate(tag, maxTitle))
+			found.Tags = append(found.Tags, truncateText(tag, maxTitle))
 		}
 	}
 	built, err := b.buildTool(o)
@@ -81,24 +81,24 @@ func securitySchemes(doc *document) []setting.SecurityScheme {
 	declared := doc.root.get("components").get("securitySchemes")
 	for i := range declared.all() {
 		m := &declared.members[i]
-		v, err := doc.follow(&m.value)
+		v, err := doc.followRef(&m.value)
 		if err != nil || !v.is('{') || len(list) == maxServers {
 			continue
 		}
 		scheme := setting.SecurityScheme{
-			Name: truncate(m.name, maxTitle), Type: truncate(v.get("type").str(), maxTitle), Description: truncate(v.get("description").str(), maxDescription),
-			In: truncate(v.get("in").str(), maxTitle), Parameter: truncate(v.get("name").str(), maxTitle), Scheme: truncate(strings.ToLower(v.get("scheme").str()), maxTitle),
-			OpenIDConnectURL: truncate(v.get("openIdConnectUrl").str(), maxAddress),
+			Name: truncateText(m.name, maxTitle), Type: truncateText(v.get("type").str(), maxTitle), Description: truncateText(v.get("description").str(), maxDescription),
+			In: truncateText(v.get("in").str(), maxTitle), Parameter: truncateText(v.get("name").str(), maxTitle), Scheme: truncateText(strings.ToLower(v.get("scheme").str()), maxTitle),
+			OpenIDConnectURL: truncateText(v.get("openIdConnectUrl").str(), maxAddress),
 		}
 		flows := v.get("flows").all()
 		for j := range flows {
 			f := &flows[j]
 			flow := setting.OAuthFlow{
-				Type:             truncate(f.name, maxTitle),
-				AuthorizationURL: truncate(f.value.get("authorizationUrl").str(), maxAddress), TokenURL: truncate(f.value.get("tokenUrl").str(), maxAddress),
+				Type:             truncateText(f.name, maxTitle),
+				AuthorizationURL: truncateText(f.value.get("authorizationUrl").str(), maxAddress), TokenURL: truncateText(f.value.get("tokenUrl").str(), maxAddress),
 			}
 			for _, scope := range f.value.get("scopes").all() {
-				flow.Scopes = append(flow.Scopes, truncate(scope.name, maxTitle))
+				flow.Scopes = append(flow.Scopes, truncateText(scope.name, maxTitle))
 			}
 			scheme.Flows = append(scheme.Flows, flow)
 		}

@@ -56,8 +56,8 @@ func compilePattern(p string) *regexp.Regexp {
 	return regexp.MustCompile(b.String())
 }
 
-// matches reports whether an operation matches all members of the filter.
-func (f filter) matches(o *operation) bool {
+// matchesOperation reports whether an operation matches all members of the filter.
+func (f filter) matchesOperation(o *operation) bool {
 	tagged := func() bool { return slices.ContainsFunc(o.object.get("tags").strings(), f.tag.MatchString) }
 	return (f.method == "" || f.method == o.method) && (f.path == nil || f.path.MatchString(o.path)) &&
 		(f.id == nil || f.id.MatchString(o.id())) && (f.tag == nil || tagged())
@@ -70,11 +70,11 @@ func selectOperations(all []*operation, api *tool.API) (selected []*operation, m
 	for _, o := range all {
 		included := len(include) == 0
 		for i, f := range include {
-			if f.matches(o) {
+			if f.matchesOperation(o) {
 				included, found[i] = true, true
 			}
 		}
-		excluded := slices.ContainsFunc(exclude, func(f filter) bool { return f.matches(o) })
+		excluded := slices.ContainsFunc(exclude, func(f filter) bool { return f.matchesOperation(o) })
 		if included && !excluded {
 			selected = append(selected, o)
 		}

@@ -25,7 +25,7 @@ func (d document) List(ctx context.Context, server tool.Server) (tool.Listing, e
 	return tool.Listing{Tools: made.Tools, Skipped: made.Skipped}, nil
 }
 
-// given returns a document and a skill of it.
+// given returns a document, and a skill that uses it.
 func given(_ testing.TB, text string) (document, tool.Server) {
 	origins, _ := openapi.CheckDocument([]byte(text)) // List returns the error
 	return document(text), tool.Server{

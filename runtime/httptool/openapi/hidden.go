@@ -37,7 +37,7 @@ func (s *converter) gatherHidden(v *value) []string {
 	s.doc.spend(1 + len(v.members))
 	s.hidden[v] = nil // in case it refers to itself
 	if ref := v.get("$ref"); ref.is('"') {
-		if target, err := s.doc.lookup(ref.text); err == nil {
+		if target, err := s.doc.lookupRef(ref.text); err == nil {
 			found = s.gatherHidden(target)
 		}
 		if !s.doc.hasVersion("3.1") {
@@ -81,7 +81,7 @@ func (d *document) hasFlag(v *value, flag string) bool {
 			return true
 		}
 		if ref := v.get("$ref"); ref.is('"') {
-			if target, err := d.lookup(ref.text); err == nil && look(target) {
+			if target, err := d.lookupRef(ref.text); err == nil && look(target) {
 				return true
 			}
 		}

@@ -28,11 +28,11 @@ func newNameSet(limit int, valid func(rune) bool) *nameSet {
 	return &nameSet{limit, valid, map[string]bool{}, map[string]int{}}
 }
 
-// take returns the first wanted name that is free after [nameSet.fit], or the last one with _2, _3 and so on.
-func (n *nameSet) take(wanted ...string) string {
+// takeName returns the first wanted name that is free after [nameSet.fitName], or the last one with _2, _3 and so on.
+func (n *nameSet) takeName(wanted ...string) string {
 	last := "_"
 	for _, w := range wanted {
-		last = n.fit(w)
+		last = n.fitName(w)
 		if !n.taken[last] {
 			n.taken[last] = true
 			return last
@@ -47,8 +47,8 @@ func (n *nameSet) take(wanted ...string) string {
 	}
 }
 
-// fit replaces invalid characters by _ and truncates the name.
-func (n *nameSet) fit(name string) string {
+// fitName replaces invalid characters by _ and truncates the name.
+func (n *nameSet) fitName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if n.valid(r) {
 			return r

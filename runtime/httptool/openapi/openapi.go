@@ -51,11 +51,11 @@ func Define(ctx context.Context, text []byte, server *tool.Server, limits Limits
 	if err != nil {
 		return nil, err
 	}
-	return newBuilder(doc, server, limits).define()
+	return newBuilder(doc, server, limits).defineTools()
 }
 
-// define makes the definitions of the selected operations.
-func (b *builder) define() (*Definitions, error) {
+// defineTools makes the definitions of the selected operations.
+func (b *builder) defineTools() (*Definitions, error) {
 	if b.server.URL == "" {
 		if _, err := b.base.documentBase(); err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func CheckDocument(text []byte) (origins []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return doc.origins(), nil
+	return doc.listOrigins(), nil
 }
 
 // Reason returns an error of this package on one line, short enough for a list.

@@ -18,8 +18,8 @@ import (
 
 var placeholder = regexp.MustCompile(`\{([^{}]*)\}`)
 
-// placeholders returns the names of the parameters in a path template.
-func placeholders(path string) []string {
+// listPlaceholders returns the names of the parameters in a path template.
+func listPlaceholders(path string) []string {
 	var list []string
 	for _, found := range placeholder.FindAllStringSubmatch(path, -1) {
 		list = append(list, found[1])
@@ -45,12 +45,18 @@ func (b *builder) readParameters(o *operation) ([]argument, error) {
 			if err != nil {
 				return nil, err
 			}
-			if a != nil {
-				list = addArgument(list, *a)
+			if a == nil {
+				continue
+			}
+			at := slices.IndexFunc(list, func(other argument) bool { return other.name == a.name && other.in == a.in })
+			if at >= 0 {
+				list[at] = *a
+			} else {
+				list = append(list, *a)
 			}
 		}
 	}
-	for _, name := range placeholders(o.path) {
+	for _, name := range listPlaceholders(o.path) {
 		if !slices.ContainsFunc(list, func(a argument) bool { return a.in == InPath && a.name == name }) {
 			return nil, fmt.Errorf("path parameter %s is not declared", plain.Quoted(name, 100))
 		}
@@ -62,7 +68,7 @@ func (b *builder) readParameters(o *operation) ([]argument, error) {
 func (b *builder) checkDistinct(parameters *value) error {
 	seen := map[string]bool{}
 	for i := range parameters.all() {
-		v, err := b.doc.follow(&parameters.members[i].value)
+		v, err := b.doc.followRef(&parameters.members[i].value)
 		if err != nil {
 			continue // readParameter reports it
 		}
@@ -73,16 +79,6 @@ func (b *builder) checkDistinct(parameters *value) error {
 		seen[key] = true
 	}
 	return nil
-}
-
-// addArgument replaces the argument with the same name and place, or appends it.
-func addArgument(list []argument, a argument) []argument {
-	same := func(other argument) bool { return other.name == a.name && other.in == a.in }
-	if at := slices.IndexFunc(list, same); at >= 0 {
-		list[at] = a
-		return list
-	}
-	return append(list, a)
 }
 
 // Limits of one operation.
@@ -103,8 +99,8 @@ func checkPath(path string) error {
 	case strings.ContainsAny(placeholder.ReplaceAllString(path, ""), "{}"):
 		return errors.New("its path has braces that are no parameter")
 	}
-	names := placeholders(path)
-	if slices.Sort(names); len(slices.Compact(names)) < len(placeholders(path)) {
+	names := listPlaceholders(path)
+	if slices.Sort(names); len(slices.Compact(names)) < len(listPlaceholders(path)) {
 		return errors.New("its path has a parameter twice")
 	}
 	return nil
@@ -112,7 +108,7 @@ func checkPath(path string) error {
 
 // readParameter reads a parameter. Nil: it is not an argument.
 func (b *builder) readParameter(o *operation, v *value) (*argument, error) {
-	v, err := b.doc.follow(v)
+	v, err := b.doc.followRef(v)
 	if err != nil {
 		return nil, fmt.Errorf("a parameter: %w", err)
 	}
@@ -123,7 +119,7 @@ func (b *builder) readParameter(o *operation, v *value) (*argument, error) {
 		return nil, errors.New("a parameter has no name")
 	case !slices.Contains(places(), a.in):
 		return nil, fmt.Errorf("parameter %s: in: expected path, query, header or cookie, got %s", plain.Quoted(a.name, 100), plain.Quoted(a.in, 20))
-	case a.in == InPath && !slices.Contains(placeholders(o.path), a.name):
+	case a.in == InPath && !slices.Contains(listPlaceholders(o.path), a.name):
 		return nil, nil
 	case b.isSetElsewhere(a):
 		return nil, nil
@@ -196,7 +192,7 @@ func (b *builder) readFormat(a *argument, v *value) error {
 		stringSchema := object(member{"type", text("string")})
 		schema = &stringSchema
 	}
-	converted, err := b.in.convert(schema)
+	converted, err := b.in.convertSchema(schema)
 	if err != nil {
 		return err
 	}

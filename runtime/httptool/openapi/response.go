@@ -30,7 +30,7 @@ func (b *builder) readAnswer(o *operation) answer {
 		if !success.MatchString(m.name) {
 			continue
 		}
-		response, err := b.doc.follow(&m.value)
+		response, err := b.doc.followRef(&m.value)
 		if err != nil {
 			made.noSchema = err.Error()
 			continue
@@ -108,7 +108,7 @@ func (b *builder) rootKindWithin(v *value, budget *int) int {
 		return rootUnknown
 	}
 	if ref := v.get("$ref"); ref.is('"') {
-		target, err := b.doc.lookup(ref.text)
+		target, err := b.doc.lookupRef(ref.text)
 		if err != nil {
 			return rootUnknown
 		}
@@ -161,11 +161,11 @@ func (b *builder) convertOutput(v *value) ([]byte, error) {
 	b.out.refs = nil
 	for hops := 0; kind == rootObject && v.get("$ref").is('"') && b.doc.besideRef(v) == nil && hops < maxHops; hops++ {
 		var err error
-		if v, err = b.doc.lookup(v.get("$ref").text); err != nil {
+		if v, err = b.doc.lookupRef(v.get("$ref").text); err != nil {
 			return nil, err
 		}
 	}
-	converted, err := b.out.convert(v)
+	converted, err := b.out.convertSchema(v)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
@@ -57,8 +59,8 @@ func newConverter(doc *document, to direction) *converter {
 	}
 }
 
-// convert converts a schema, and adds the references that it meets to s.refs.
-func (s *converter) convert(v *value) (value, error) { return s.convertWithin(v, nil) }
+// convertSchema converts a schema, and adds the references that it meets to s.refs.
+func (s *converter) convertSchema(v *value) (value, error) { return s.convertWithin(v, nil) }
 
 // convertWithin converts a schema that applies to a value some of whose properties are hidden.
 func (s *converter) convertWithin(v *value, gone hiddenNames) (value, error) {
@@ -83,7 +85,7 @@ func (s *converter) convertWithin(v *value, gone hiddenNames) (value, error) {
 		}
 	}
 	s.dropClosings(v, &result)
-	s.widen(v, &result, gone)
+	s.widenSchema(v, &result, gone)
 	convertBounds(&result)
 	removeHidden(&result, gone)
 	if v.get("nullable").isTrue() {
@@ -92,15 +94,22 @@ func (s *converter) convertWithin(v *value, gone hiddenNames) (value, error) {
 	return result, nil
 }
 
-// convertRef converts a reference. The members beside it count since 3.1; of 3.0 only the description is kept.
+// convertRef converts a reference and names its target, which [converter.appendDefs] converts if a tool needs it. The members beside the
+// reference count since 3.1; of 3.0 only the description is kept.
 func (s *converter) convertRef(v *value, ref string, gone hiddenNames) (value, error) {
-	def, err := s.defineRef(ref)
-	if err != nil {
-		return value{}, err
+	def := s.defs[ref]
+	if def == nil {
+		target, err := s.doc.lookupRef(ref)
+		if err != nil {
+			return value{}, err
+		}
+		def = &definition{name: s.names.takeName(lastSegment.FindString(ref)), target: target}
+		s.defs[ref] = def
 	}
 	s.refs = append(s.refs, ref)
 	result := object()
 	if rest := s.doc.besideRef(v); rest != nil {
+		var err error
 		if result, err = s.convertWithin(rest, s.hiddenOf(v, gone)); err != nil {
 			return value{}, err
 		}
@@ -117,31 +126,17 @@ func (s *converter) convertRef(v *value, ref string, gone hiddenNames) (value, e
 	return result, nil
 }
 
-// defineRef names the target of a reference. [converter.collectDefs] converts it if a tool needs it.
-func (s *converter) defineRef(ref string) (*definition, error) {
-	if def, ok := s.defs[ref]; ok {
-		return def, nil
-	}
-	target, err := s.doc.lookup(ref)
-	if err != nil {
-		return nil, err
-	}
-	def := &definition{name: s.names.take(lastSegment.FindString(ref)), target: target}
-	s.defs[ref] = def
-	return def, nil
-}
-
-// complete converts a definition unless that was done before.
-func (s *converter) complete(def *definition) error {
+// completeDefinition converts a definition unless that was done before.
+func (s *converter) completeDefinition(def *definition) error {
 	if def.text != nil || def.err != nil {
 		return def.err
 	}
 	outer := s.refs
 	s.refs = nil
 	var converted value
-	_, err := s.doc.follow(def.target) // a reference that leads to itself matches nothing
+	_, err := s.doc.followRef(def.target) // a reference that leads to itself matches nothing
 	if err == nil {
-		converted, err = s.convert(def.target)
+		converted, err = s.convertSchema(def.target)
 	}
 	if err != nil {
 		def.err = fmt.Errorf("%s: %w", plain.Line(def.name, 64), err)
@@ -157,12 +152,12 @@ var lastSegment = regexp.MustCompile(`[^/]*$`)
 // errTooLarge: a schema, with all schemas that it refers to, is over its limit.
 var errTooLarge = errors.New("it is too large")
 
-// collectDefs returns the definitions that references lead to, directly or through other definitions, in order of appearance. Together
-// they have at most limit bytes.
-func (s *converter) collectDefs(refs []string, limit int) ([]*definition, error) {
+// appendDefs appends the member $defs for some references, unless it would be empty: the definitions that they lead to, directly or
+// through other definitions, in order of appearance. The text has at most limit bytes.
+func (s *converter) appendDefs(b []byte, refs []string, limit int) ([]byte, error) {
 	seen := map[*definition]bool{}
 	var list []*definition
-	size := 0
+	size := len(b)
 	queue := slices.Clone(refs)
 	for len(queue) > 0 {
 		def := s.defs[queue[0]]
@@ -170,24 +165,18 @@ func (s *converter) collectDefs(refs []string, limit int) ([]*definition, error)
 		if seen[def] {
 			continue
 		}
-		if err := s.complete(def); err != nil {
-			return nil, err
+		if err := s.completeDefinition(def); err != nil {
+			return b, err
 		}
 		seen[def] = true
 		if size += len(def.text) + len(def.name) + 4; size > limit {
-			return nil, errTooLarge
+			return b, errTooLarge
 		}
 		list = append(list, def)
 		queue = append(queue, def.refs...)
 	}
-	return list, nil
-}
-
-// appendDefs appends the member $defs for some references, unless it would be empty.
-func (s *converter) appendDefs(b []byte, refs []string, limit int) ([]byte, error) {
-	list, err := s.collectDefs(refs, limit-len(b))
-	if err != nil || len(list) == 0 {
-		return b, err
+	if len(list) == 0 {
+		return b, nil
 	}
 	b = append(b, `,"$defs":{`...)
 	for i, def := range list {
@@ -204,19 +193,19 @@ func (s *converter) appendDefs(b []byte, refs []string, limit int) ([]byte, erro
 func (s *converter) convertKeyword(result *value, name string, v *value, gone hiddenNames) error {
 	switch name {
 	case "properties", "patternProperties":
-		return s.convertMap(result, name, v, nil)
+		return s.convertMembers(result, name, v, '{', nil)
 	case "dependentSchemas":
-		return s.convertMap(result, name, v, gone)
+		return s.convertMembers(result, name, v, '{', gone)
 	case "allOf", "anyOf", "oneOf":
 		if name != "allOf" && s.isCyclic(v) {
 			return nil
 		}
-		return s.convertList(result, name, v, gone)
+		return s.convertMembers(result, name, v, '[', gone)
 	case "prefixItems":
-		return s.convertList(result, name, v, nil)
+		return s.convertMembers(result, name, v, '[', nil)
 	case "items":
 		if v.kind == '[' { // JSON Schema before 2020-12
-			return s.convertList(result, "prefixItems", v, nil)
+			return s.convertMembers(result, "prefixItems", v, '[', nil)
 		}
 		return s.convertMember(result, name, v, nil)
 	case "not", "if", "then", "else":
@@ -254,42 +243,16 @@ func (s *converter) convertKeyword(result *value, name string, v *value, gone hi
 	return nil
 }
 
-func (s *converter) convertMember(result *value, name string, v *value, gone hiddenNames) error {
-	converted, err := s.convertWithin(v, gone)
-	if err != nil {
-		return err
-	}
-	result.set(name, converted)
-	return nil
-}
-
-func (s *converter) convertList(result *value, name string, v *value, gone hiddenNames) error {
-	if v.kind != '[' || len(v.members) == 0 {
+// convertMembers converts the schemas in an array or an object.
+func (s *converter) convertMembers(result *value, name string, v *value, kind jsontext.Kind, gone hiddenNames) error {
+	if v.kind != kind || kind == '[' && len(v.members) == 0 {
 		return nil
 	}
-	list := value{kind: '['}
-	for i := range v.members {
-		converted, err := s.convertWithin(&v.members[i].value, gone)
-		if err != nil {
-			return err
-		}
-		list.members = append(list.members, member{value: converted})
-	}
-	result.set(name, list)
-	return nil
-}
-
-func (s *converter) convertMap(result *value, name string, v *value, gone hiddenNames) error {
-	if v.kind != '{' {
-		return nil
-	}
-	list := value{kind: '{'}
+	list := value{kind: kind}
 	for i := range v.members {
 		m := &v.members[i]
-		if name == "patternProperties" {
-			if !s.doc.isPattern(m.name) {
-				continue
-			}
+		if name == "patternProperties" && !s.doc.isPattern(m.name) {
+			continue
 		}
 		converted, err := s.convertWithin(&m.value, gone)
 		if err != nil {
@@ -298,6 +261,15 @@ func (s *converter) convertMap(result *value, name string, v *value, gone hidden
 		list.members = append(list.members, member{m.name, converted})
 	}
 	result.set(name, list)
+	return nil
+}
+
+func (s *converter) convertMember(result *value, name string, v *value, gone hiddenNames) error {
+	converted, err := s.convertWithin(v, gone)
+	if err != nil {
+		return err
+	}
+	result.set(name, converted)
 	return nil
 }
 

@@ -24,11 +24,11 @@ func TestHiddenNamesOnce(t *testing.T) {
 	}
 	s := newConverter(doc, input)
 	for _, name := range []string{"Any", "Both"} {
-		v, err := doc.lookup("#/components/schemas/" + name)
+		v, err := doc.lookupRef("#/components/schemas/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		converted, err := s.convert(v)
+		converted, err := s.convertSchema(v)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ type baseURLs struct {
 func (b *baseURLs) documentBase() (string, error) {
 	if !b.isResolved {
 		b.isResolved = true
-		b.url, b.err = b.serverURL(b.doc.servers())
+		b.url, b.err = b.serverURL(b.doc.findServers())
 		if b.url == "" && b.err == nil {
 			b.url, b.err = b.resolveURL("/")
 		}
@@ -37,14 +37,14 @@ func (b *baseURLs) documentBase() (string, error) {
 	return b.url, b.err
 }
 
-// servers returns the servers of the document, or else of the first path or operation that has any.
-func (d *document) servers() *value {
+// findServers returns the servers of the document, or else of the first path or operation that has any.
+func (d *document) findServers() *value {
 	if servers := d.root.get("servers"); len(servers.all()) > 0 {
 		return servers
 	}
 	paths := d.root.get("paths").all()
 	for i := range paths {
-		item, err := d.follow(&paths[i].value)
+		item, err := d.followRef(&paths[i].value)
 		if err != nil {
 			continue
 		}
@@ -102,7 +102,7 @@ func (b *baseURLs) serverURL(servers *value) (string, error) {
 			missing = fmt.Errorf("the document's server %s has no default for {%s}", plain.Line(address, 200), plain.Line(name, 50))
 			return ""
 		}
-		return truncate(variable.text, maxPath+1)
+		return truncateText(variable.text, maxPath+1)
 	})
 	switch {
 	case missing != nil:
@@ -143,9 +143,9 @@ func (b *baseURLs) resolveURL(address string) (string, error) {
 // maxOrigins bounds the origins of one document.
 const maxOrigins = 100
 
-// origins returns the origins of the servers of a document that was given by value, and of its operations, in document order. Without an
+// listOrigins returns the origins of the servers of a document that was given by value, and of its operations, in document order. Without an
 // operator's base URL requests go there.
-func (d *document) origins() []string {
+func (d *document) listOrigins() []string {
 	b := baseURLs{doc: d}
 	whole, _ := b.documentBase() // Define reports the error
 	var found []string
@@ -159,7 +159,7 @@ func (d *document) origins() []string {
 		}
 	}
 	add(whole)
-	for _, o := range d.operations() {
+	for _, o := range d.listOperations() {
 		if own, err := b.baseOf(o); err == nil && own != whole {
 			add(own)
 		}

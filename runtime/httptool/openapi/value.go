@@ -66,31 +66,26 @@ func readValue(decoder *jsontext.Decoder, depth int, budget *int) (value, error)
 		if depth >= maxNesting {
 			return value{}, fmt.Errorf("it is nested deeper than %d", maxNesting)
 		}
-		err = v.readMembers(decoder, depth+1, budget)
+		for decoder.PeekKind() != '}' && decoder.PeekKind() != ']' {
+			var m member
+			if v.kind == '{' {
+				name, err := decoder.ReadToken()
+				if err != nil {
+					return value{}, err
+				}
+				m.name = name.String()
+			}
+			var err error
+			if m.value, err = readValue(decoder, depth+1, budget); err != nil {
+				return value{}, err
+			}
+			v.members = append(v.members, m)
+		}
+		v.members = slices.Clip(v.members)
+		_, err = decoder.ReadToken()
 	default:
 	}
 	return v, err
-}
-
-func (v *value) readMembers(decoder *jsontext.Decoder, depth int, budget *int) error {
-	for decoder.PeekKind() != '}' && decoder.PeekKind() != ']' {
-		var m member
-		if v.kind == '{' {
-			name, err := decoder.ReadToken()
-			if err != nil {
-				return err
-			}
-			m.name = name.String()
-		}
-		var err error
-		if m.value, err = readValue(decoder, depth, budget); err != nil {
-			return err
-		}
-		v.members = append(v.members, m)
-	}
-	v.members = slices.Clip(v.members)
-	_, err := decoder.ReadToken()
-	return err
 }
 
 // is reports whether the value is of a kind.

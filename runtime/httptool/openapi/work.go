@@ -7,7 +7,7 @@ import (
 )
 
 // The work that reading a document may take: about one for each visit to a value and each byte of a pattern. The document of the API of
-// GitHub, 12 MiB, takes a fifth of it.
+// GitHub, 12 MiB, takes a fifth.
 const (
 	maxWork       = 100_000_000
 	checkInterval = 10_000 // work between two checks of the context
@@ -25,10 +25,6 @@ type work struct {
 }
 
 type stopped struct{ err error }
-
-func newWork(ctx context.Context) *work {
-	return &work{ctx: ctx, left: maxWork, patterns: map[string]bool{}}
-}
 
 // spend counts work, and stops the reading if there was too much or its context is done.
 func (w *work) spend(steps int) {

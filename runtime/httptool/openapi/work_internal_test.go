@@ -83,7 +83,7 @@ func TestTooComplexDocuments(t *testing.T) {
 			doc.left = 200_000
 			made, err := func() (_ *Definitions, err error) {
 				defer catchStop(&err)
-				return newBuilder(doc, &tool.Server{URL: "https://a.example", API: &tool.API{}}, Limits{}).define()
+				return newBuilder(doc, &tool.Server{URL: "https://a.example", API: &tool.API{}}, Limits{}).defineTools()
 			}()
 			if !errors.Is(err, errTooComplex) {
 				t.Errorf("%+v, %v, want %v", made, err, errTooComplex)

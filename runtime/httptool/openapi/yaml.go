@@ -92,17 +92,17 @@ func readYAMLMapping(n *yaml.Node, depth int, budget *int) (value, error) {
 		v.members = append(v.members, member{key.Value, content})
 	}
 	for i := range merged {
-		v.merge(&merged[i], own)
+		v.mergeMapping(&merged[i], own)
 	}
 	return v, nil
 }
 
-// merge adds the missing members from another mapping, or from a list of mappings (the merge key of YAML 1.1).
-func (v *value) merge(other *value, own map[string]bool) {
+// mergeMapping adds the missing members from another mapping, or from a list of mappings (the merge key of YAML 1.1).
+func (v *value) mergeMapping(other *value, own map[string]bool) {
 	for _, m := range other.all() {
 		switch {
 		case other.kind == '[':
-			v.merge(&m.value, own)
+			v.mergeMapping(&m.value, own)
 		case !own[m.name]:
 			own[m.name] = true
 			v.members = append(v.members, m)
@@ -130,25 +130,21 @@ func readYAMLScalar(n *yaml.Node) (value, error) {
 		}
 		return value{kind: '0', text: i.String()}, nil
 	case "!!float":
-		return readYAMLFloat(n)
+		// The notation of a number that is valid JSON stays.
+		if v, err := readJSON([]byte(n.Value)); err == nil && v.kind == '0' {
+			return *v, nil
+		}
+		f, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
+		if err != nil {
+			return text(n.Value), nil //nolint:nilerr // JSON has no .inf and .nan
+		}
+		v, err := readJSON(strconv.AppendFloat(nil, f, 'g', -1, 64))
+		if err != nil {
+			return text(n.Value), nil //nolint:nilerr // likewise
+		}
+		return *v, nil
 	}
 	return text(n.Value), nil
 }
 
 const maxDigits = 1000
-
-// readYAMLFloat keeps the notation of a number that is valid JSON.
-func readYAMLFloat(n *yaml.Node) (value, error) {
-	if v, err := readJSON([]byte(n.Value)); err == nil && v.kind == '0' {
-		return *v, nil
-	}
-	f, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
-	if err != nil {
-		return text(n.Value), nil //nolint:nilerr // JSON has no .inf and .nan
-	}
-	v, err := readJSON(strconv.AppendFloat(nil, f, 'g', -1, 64))
-	if err != nil {
-		return text(n.Value), nil //nolint:nilerr // likewise
-	}
-	return *v, nil
-}

@@ -35,10 +35,13 @@ const (
 )
 
 // budget is the number of bytes that a run may still handle.
-type budget struct{ left atomic.Int64 }
+type budget struct {
+	limit int64 // at the beginning of a run
+	left  atomic.Int64
+}
 
-// spend subtracts the size of v.
-func (b *budget) spend(v any) error {
+// spendSize subtracts the size of v.
+func (b *budget) spendSize(v any) error {
 	left := b.left.Load()
 	enough := subtractSize(v, &left)
 	b.left.Store(left)
@@ -108,7 +111,7 @@ const (
 	guardSeparator = "_holdpoint_separator"
 )
 
-// guardsWith returns the check of each guard.
+// guardsWith returns the check of each guard. As a function of the program, a guard returns true or fails.
 func guardsWith(b *budget) map[string]func(any) error {
 	return map[string]func(any) error{
 		guardCompared: func(v any) error {
@@ -155,9 +158,21 @@ func guardsWith(b *budget) map[string]func(any) error {
 			}
 			return nil
 		},
-		guardTable: checkTable,
-		guardSize:  b.spend,
-		guardTop:   b.spendTop,
+		guardTable: func(v any) error {
+			rows, _ := v.([]any)
+			widest := 0
+			for _, row := range rows {
+				if row, ok := row.([]any); ok {
+					widest = max(widest, len(row))
+				}
+			}
+			if len(rows)*widest > maxIndexed {
+				return fmt.Errorf("transpose makes at most %d elements", maxIndexed)
+			}
+			return nil
+		},
+		guardSize: b.spendSize,
+		guardTop:  b.spendTop,
 		guardSeparator: func(v any) error {
 			if text, ok := v.(string); ok && len(text) > maxSeparator {
 				return fmt.Errorf("join puts at most %d bytes between two values", maxSeparator)
@@ -208,34 +223,6 @@ func checkIndex(v any) error {
 		return fmt.Errorf("an index is below %d", maxIndexed)
 	}
 	return nil
-}
-
-func checkTable(v any) error {
-	rows, _ := v.([]any)
-	widest := 0
-	for _, row := range rows {
-		if row, ok := row.([]any); ok {
-			widest = max(widest, len(row))
-		}
-	}
-	if len(rows)*widest > maxIndexed {
-		return fmt.Errorf("transpose makes at most %d elements", maxIndexed)
-	}
-	return nil
-}
-
-// guardFunctions returns the guards for the compiler: functions that return true or fail.
-func guardFunctions(b *budget) []gojq.CompilerOption {
-	var options []gojq.CompilerOption
-	for name, check := range guardsWith(b) {
-		options = append(options, gojq.WithFunction(name, 0, 0, func(v any, _ []any) any {
-			if err := check(v); err != nil {
-				return err
-			}
-			return true
-		}))
-	}
-	return options
 }
 
 // guardsOf returns the guards of a function: for its input and for its first argument. "" is none.
@@ -365,19 +352,15 @@ func guardBelow(v reflect.Value) {
 			node.Query = addGuard(node.Query, guardTop)
 		}
 	case *gojq.String:
-		guardString(node)
+		// The values that are interpolated into the string.
+		for i, part := range node.Queries {
+			if part.Term == nil || part.Term.Str == nil { // not the literal text between the values
+				node.Queries[i] = &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeQuery, Query: addGuard(part, guardSize)}}
+			}
+		}
 	case *gojq.Index:
 		if node.Start != nil && !node.IsSlice {
 			node.Start = addGuard(node.Start, guardIndex)
-		}
-	}
-}
-
-// guardString guards the values that are interpolated into a string.
-func guardString(text *gojq.String) {
-	for i, part := range text.Queries {
-		if part.Term == nil || part.Term.Str == nil { // not the literal text between the values
-			text.Queries[i] = &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeQuery, Query: addGuard(part, guardSize)}}
 		}
 	}
 }

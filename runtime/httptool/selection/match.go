@@ -16,7 +16,7 @@ import (
 )
 
 // replacementSource replaces functions of the library. The library matches a whole text in one step that no deadline ends, so the functions
-// on regular expressions call [matching.match], which checks the deadline while it reads. The other functions collect
+// on regular expressions call [matching.matchText], which checks the deadline while it reads. The other functions collect
 // results, and are written here so that guards apply to their lists.
 const replacementSource = `
 def map(f): [.[] | f];
@@ -73,9 +73,9 @@ type matcher struct {
 	size  int
 }
 
-func (m *matching) option() gojq.CompilerOption {
+func (m *matching) compilerOption() gojq.CompilerOption {
 	return gojq.WithFunction(functionMatch, 3, 3, func(text any, args []any) any {
-		found, err := m.match(text, args[0], args[1], args[2] == true)
+		found, err := m.matchText(text, args[0], args[1], args[2] == true)
 		if err != nil {
 			return err
 		}
@@ -83,8 +83,8 @@ func (m *matching) option() gojq.CompilerOption {
 	})
 }
 
-// match returns all matches as jq describes them. With testing it reports whether there is a match.
-func (m *matching) match(value, pattern, flags any, testing bool) (any, error) {
+// matchText returns all matches as jq describes them. With testing it reports whether there is a match.
+func (m *matching) matchText(value, pattern, flags any, testing bool) (any, error) {
 	text, isText := value.(string)
 	re, isPattern := pattern.(string)
 	letters, areLetters := flags.(string)
@@ -95,13 +95,13 @@ func (m *matching) match(value, pattern, flags any, testing bool) (any, error) {
 	if all && len(text) > maxMatched {
 		return nil, fmt.Errorf("regular expressions are for texts of at most %d bytes", maxMatched)
 	}
-	compiled, err := m.compile(re, letters)
+	compiled, err := m.compilePattern(re, letters)
 	if err != nil {
 		return nil, err
 	}
 	matches := []any{}
 	for at, runes := 0, 0; ; {
-		found := m.find(compiled, text, at)
+		found := m.findMatch(compiled, text, at)
 		switch {
 		case m.ctx.Err() != nil:
 			return nil, m.ctx.Err()
@@ -126,13 +126,13 @@ func (m *matching) match(value, pattern, flags any, testing bool) (any, error) {
 	}
 }
 
-// find returns the position of the first match at or after at. Nil: there is none, or the context of the run is done.
-func (m *matching) find(re *matcher, text string, at int) []int {
+// findMatch returns the position of the first match at or after at. Nil: there is none, or the context of the run is done.
+func (m *matching) findMatch(re *matcher, text string, at int) []int {
 	if at == 0 {
-		return re.whole.FindReaderSubmatchIndex(m.reader(re, text))
+		return re.whole.FindReaderSubmatchIndex(m.newReader(re, text))
 	}
 	_, width := utf8.DecodeLastRuneInString(text[:at])
-	found := re.later.FindReaderSubmatchIndex(m.reader(re, text[at-width:]))
+	found := re.later.FindReaderSubmatchIndex(m.newReader(re, text[at-width:]))
 	if found == nil {
 		return nil
 	}
@@ -168,7 +168,7 @@ func describeMatch(names []string, text string, found []int, runes int) map[stri
 	}
 }
 
-func (m *matching) compile(re, flags string) (*matcher, error) {
+func (m *matching) compilePattern(re, flags string) (*matcher, error) {
 	key := [2]string{re, flags}
 	if known := m.known[key]; known != nil {
 		return known, nil
@@ -207,7 +207,7 @@ func (m *matching) compile(re, flags string) (*matcher, error) {
 	return compiled, nil
 }
 
-func (m *matching) reader(re *matcher, text string) io.RuneReader {
+func (m *matching) newReader(re *matcher, text string) io.RuneReader {
 	return &contextReader{Reader: *strings.NewReader(text), ctx: m.ctx, size: re.size}
 }
 

@@ -58,9 +58,18 @@ func Parse(program string) (*Program, error) {
 	}
 	guardQuery(query)
 	query.FuncDefs = slices.Concat(functions, query.FuncDefs)
-	budget := &budget{}
+	budget := &budget{limit: maxHandled}
 	matching := &matching{budget: budget, known: map[[2]string]*matcher{}}
-	code, err := gojq.Compile(query, append(guardFunctions(budget), matching.option())...)
+	options := []gojq.CompilerOption{matching.compilerOption()}
+	for name, check := range guardsWith(budget) {
+		options = append(options, gojq.WithFunction(name, 0, 0, func(v any, _ []any) any {
+			if err := check(v); err != nil {
+				return err
+			}
+			return true
+		}))
+	}
+	code, err := gojq.Compile(query, options...)
 	if err != nil {
 		return nil, fmt.Errorf("is not a jq program that can be run: %s", plain.Line(err.Error(), 200))
 	}
@@ -78,7 +87,7 @@ func (s *Program) Run(ctx context.Context, text []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.budget.left.Store(maxHandled)
+	s.budget.left.Store(s.budget.limit)
 	s.matching.ctx = ctx
 	var made []byte
 	for results := s.code.RunWithContext(ctx, input); ; {

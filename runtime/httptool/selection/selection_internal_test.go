@@ -23,3 +23,30 @@ func TestCheckSize(t *testing.T) {
 		}
 	}
 }
+
+// TestSelectThatMultiplies checks that the budget stops a program that multiplies its input before it takes the memory. The budget of
+// these programs is a thirty-second of the usual one, which the race detector would take minutes to spend.
+func TestSelectThatMultiplies(t *testing.T) {
+	t.Parallel()
+	for _, program := range []string{
+		`reduce range(40) as $i ("x"; . + .) | length`,
+		`reduce range(40) as $i ("x"; "\(.)\(.)") | length`,
+		`reduce range(40) as $i ([1]; . + .) | length`,
+		`reduce range(40) as $i (1; {a: ., b: .}) | tojson | length`,
+		`reduce range(40) as $i (1; {a: ., b: .}) | @json | length`,
+		`reduce range(40) as $i (1; {a: ., b: .}) | (. == {a: 1}), (. == .) | not`,
+		`reduce range(40) as $i (1; {a: ., b: .}) | [., 1] | sort | length`,
+		`[range(1000000000)] | length`,
+		`[range(100000)] | join("y") as $s | [range(100000) | {a: ($s | ascii_upcase)}] | length`,
+	} {
+		s, err := Parse(program)
+		if err != nil {
+			t.Fatalf("%s: %v", program, err)
+		}
+		s.budget.limit = maxHandled / 32
+		got, err := s.Run(t.Context(), []byte("null"))
+		if err == nil || err.Error() != errHandled.Error() {
+			t.Errorf("%s: %.50s, %v", program, got, err)
+		}
+	}
+}

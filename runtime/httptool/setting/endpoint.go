@@ -34,8 +34,15 @@ func ParametersOf(e *tool.Endpoint) map[string]tool.Parameter {
 		if p.Name == "" {
 			p.Name = name
 		}
-		if p.In == "" {
-			p.In = defaultPlace(e, inPath[p.Name])
+		method := MethodOf(e)
+		switch {
+		case p.In != "":
+		case inPath[p.Name]:
+			p.In = "path"
+		case method == http.MethodGet, method == http.MethodHead, method == http.MethodDelete:
+			p.In = "query"
+		default:
+			p.In = "body"
 		}
 		if p.Type == "" {
 			p.Type = "string"
@@ -54,15 +61,4 @@ func ParametersOf(e *tool.Endpoint) map[string]tool.Parameter {
 		}
 	}
 	return all
-}
-
-// defaultPlace returns where a parameter goes that does not say so itself.
-func defaultPlace(e *tool.Endpoint, inPath bool) string {
-	switch method := MethodOf(e); {
-	case inPath:
-		return "path"
-	case method == http.MethodGet, method == http.MethodHead, method == http.MethodDelete:
-		return "query"
-	}
-	return "body"
 }

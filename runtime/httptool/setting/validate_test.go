@@ -30,7 +30,7 @@ func TestAPIProblems(t *testing.T) {
 	no := false
 	for name, tc := range map[string]struct {
 		api  tool.API
-		want []string // beginnings of what is wrong; none: nothing
+		want []string // beginnings of the problems; empty: there are none
 	}{
 		"short":            {api: endpoint(tool.Endpoint{})},
 		"none":             {api: tool.API{}, want: []string{"endpoints: must be 1 to 2000"}},

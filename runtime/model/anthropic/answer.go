@@ -10,10 +10,10 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model/wire"
 )
 
-// name is what opaque parts of this provider's are known by.
+// name marks opaque parts of this provider.
 const name = "anthropic"
 
-// answer is what has come of one.
+// answer collects the events of a response.
 type answer struct {
 	sink     func(model.Delta)
 	ids      wire.IDs
@@ -29,11 +29,8 @@ func newAnswer(request *model.Request, maxCalls int, sink func(model.Delta)) *an
 	return &answer{sink: sink, ids: wire.IDsOf(request), maxCalls: maxCalls, inputs: map[int64]*strings.Builder{}, message: anthropic.Message{Model: request.Model}}
 }
 
-// finished reports whether the model came to its stop.
-func (a *answer) finished() bool { return a.ended || a.message.StopReason != "" }
-
-// add takes an event of a stream.
-func (a *answer) add(event *anthropic.MessageStreamEventUnion) error {
+// addEvent adds an event of a stream.
+func (a *answer) addEvent(event *anthropic.MessageStreamEventUnion) error {
 	if err := a.message.Accumulate(*event); err != nil {
 		return wire.Garbled(err.Error(), "")
 	}
@@ -41,14 +38,14 @@ func (a *answer) add(event *anthropic.MessageStreamEventUnion) error {
 	case "content_block_start":
 		switch event.ContentBlock.Type {
 		case "text":
-			a.say(event.ContentBlock.Text)
+			a.addText(event.ContentBlock.Text)
 		case "tool_use":
 			return a.countCall()
 		}
 	case "content_block_delta":
 		switch event.Delta.Type {
 		case "text_delta":
-			a.say(event.Delta.Text)
+			a.addText(event.Delta.Text)
 		case "input_json_delta":
 			input := a.inputs[event.Index]
 			if input == nil {
@@ -63,12 +60,12 @@ func (a *answer) add(event *anthropic.MessageStreamEventUnion) error {
 	return nil
 }
 
-// whole takes an answer that came at once.
-func (a *answer) whole() error {
+// addWhole adds an answer that came at once.
+func (a *answer) addWhole() error {
 	for i := range a.message.Content {
 		switch block := &a.message.Content[i]; block.Type {
 		case "text":
-			a.say(block.Text)
+			a.addText(block.Text)
 		case "tool_use":
 			if err := a.countCall(); err != nil {
 				return err
@@ -86,17 +83,17 @@ func (a *answer) countCall() error {
 	return nil
 }
 
-func (a *answer) say(text string) {
+func (a *answer) addText(text string) {
 	if text = wire.Text(text); text != "" && a.sink != nil {
 		a.sink(model.Delta{Text: text})
 	}
 }
 
-// response is the answer, which is whole.
-func (a *answer) response() *model.Response {
+// buildResponse returns the complete answer.
+func (a *answer) buildResponse() *model.Response {
 	m := &a.message
 	usage := m.Usage
-	r := &model.Response{Model: m.Model, ID: wire.Text(m.ID), Stop: a.stop(), Usage: wire.Usage(
+	r := &model.Response{Model: m.Model, ID: wire.Text(m.ID), Stop: a.stopReason(), Usage: wire.Usage(
 		usage.InputTokens+usage.CacheCreationInputTokens+usage.CacheReadInputTokens, usage.CacheReadInputTokens, usage.OutputTokens)}
 	for i := range m.Content {
 		block := &m.Content[i]
@@ -106,7 +103,7 @@ func (a *answer) response() *model.Response {
 				r.Parts = append(r.Parts, model.TextPart(text))
 			}
 		case "tool_use":
-			arguments := a.arguments(i)
+			arguments := a.callArguments(i)
 			if r.Stop == model.StopMaxTokens && i == len(m.Content)-1 && (!wire.Whole(arguments) || arguments == "") {
 				continue
 			}
@@ -118,8 +115,9 @@ func (a *answer) response() *model.Response {
 	return r
 }
 
-// arguments are those of the call in a block, as the model wrote them. A call without any has none, or {} where it came at once.
-func (a *answer) arguments(block int) string {
+// callArguments returns the arguments of the call in a block, as the model wrote them. A call without arguments has none, or {} if the answer
+// came at once.
+func (a *answer) callArguments(block int) string {
 	if input := a.inputs[int64(block)]; input != nil && input.Len() > 0 {
 		return wire.Text(input.String())
 	}
@@ -129,13 +127,13 @@ func (a *answer) arguments(block int) string {
 	return ""
 }
 
-func (a *answer) stop() model.StopReason {
+func (a *answer) stopReason() model.StopReason {
 	switch a.message.StopReason {
 	case anthropic.StopReasonMaxTokens, anthropic.StopReasonModelContextWindowExceeded:
 		return model.StopMaxTokens
 	case anthropic.StopReasonRefusal:
 		return model.StopRefusal
-	default: // whatever else it says
+	default: // any other reason
 		if a.calls > 0 {
 			return model.StopToolCalls
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -21,15 +20,15 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model/wire"
 )
 
-// DefaultBaseURL is Anthropic's own.
+// DefaultBaseURL is the address of Anthropic's API.
 const DefaultBaseURL = "https://api.anthropic.com"
 
-// DefaultMaxTokens bounds answers where the request does not: the format has no default of its own.
+// DefaultMaxTokens bounds answers if the request does not. The format has no default.
 const DefaultMaxTokens = 8192
 
-// Config is what a [Provider] is made of. HTTPClient is required.
+// Config configures a [Provider]. HTTPClient is required.
 type Config struct {
-	BaseURL    string // that /v1/messages is below, or that ends in /v1 itself. Default: [DefaultBaseURL]
+	BaseURL    string // /v1/messages is below it; it may end in /v1. Default: [DefaultBaseURL]
 	APIKey     string // empty: none is sent
 	HTTPClient *http.Client
 	Logger     *slog.Logger // nil: nothing is logged
@@ -42,7 +41,7 @@ type Provider struct {
 	cfg    Config
 }
 
-// New makes a provider. It reads nothing of the environment.
+// New makes a provider. It does not read the environment.
 func New(cfg Config) (*Provider, error) {
 	if cfg.HTTPClient == nil {
 		return nil, errors.New("anthropic: HTTPClient is required")
@@ -73,15 +72,15 @@ func New(cfg Config) (*Provider, error) {
 // Generate implements [model.Provider].
 func (p *Provider) Generate(ctx context.Context, request *model.Request, sink func(model.Delta)) (*model.Response, error) {
 	answer := newAnswer(request, p.cfg.Limits.Calls, sink)
-	if err := p.ask(ctx, request, answer); err != nil {
+	if err := p.askModel(ctx, request, answer); err != nil {
 		return nil, wire.Failed(ctx, err, p.cfg.APIKey)
 	}
-	return answer.response(), nil
+	return answer.buildResponse(), nil
 }
 
-func (p *Provider) ask(ctx context.Context, request *model.Request, answer *answer) error {
+func (p *Provider) askModel(ctx context.Context, request *model.Request, answer *answer) error {
 	var response *http.Response
-	err := p.client.Post(ctx, "v1/messages", params(request), &response, option.WithJSONSet("stream", true), option.WithHeader("Accept", "text/event-stream, application/json"))
+	err := p.client.Post(ctx, "v1/messages", newParams(request), &response, option.WithJSONSet("stream", true), option.WithHeader("Accept", "text/event-stream, application/json"))
 	if err != nil {
 		return err
 	}
@@ -96,21 +95,21 @@ func (p *Provider) ask(ctx context.Context, request *model.Request, answer *answ
 func (p *Provider) readWhole(response *http.Response, answer *answer) error {
 	var raw json.RawMessage
 	if err := json.NewDecoder(response.Body).Decode(&raw); err != nil {
-		return p.unreadable(err)
+		return wire.Unreadable(err, p.cfg.APIKey)
 	}
 	if kindOf(raw) == "error" {
 		return wire.Explain(raw, "").InStream(p.cfg.APIKey)
 	}
 	if err := json.Unmarshal(raw, &answer.message); err != nil {
-		return p.unreadable(err)
+		return wire.Unreadable(err, p.cfg.APIKey)
 	}
 	if kindOf(raw) != "message" {
 		return wire.Garbled("it is no message", "")
 	}
-	return answer.whole()
+	return answer.addWhole()
 }
 
-// readStream reads a stream as far as the model's stop.
+// readStream reads a stream until the model stops.
 func (p *Provider) readStream(response *http.Response, answer *answer) error {
 	decoder := ssestream.NewDecoder(response)
 	for !answer.ended && decoder.Next() {
@@ -127,14 +126,14 @@ func (p *Provider) readStream(response *http.Response, answer *answer) error {
 		}
 		var event anthropic.MessageStreamEventUnion
 		if err := json.Unmarshal(data, &event); err != nil {
-			return p.unreadable(err)
+			return wire.Unreadable(err, p.cfg.APIKey)
 		}
-		if err := answer.add(&event); err != nil {
+		if err := answer.addEvent(&event); err != nil {
 			return err
 		}
 	}
 	switch {
-	case answer.finished():
+	case answer.ended || answer.message.StopReason != "":
 		return nil
 	case decoder.Err() != nil:
 		return decoder.Err()
@@ -143,7 +142,7 @@ func (p *Provider) readStream(response *http.Response, answer *answer) error {
 	}
 }
 
-// kindOf is the type that an event, or a whole answer, says it is of.
+// kindOf returns the type of an event or of a whole answer.
 func kindOf(data []byte) string {
 	var said struct {
 		Type string `json:"type"`
@@ -152,12 +151,4 @@ func kindOf(data []byte) string {
 		return ""
 	}
 	return said.Type
-}
-
-// unreadable is about what is no JSON, unless that is because the exchange broke off.
-func (p *Provider) unreadable(err error) error {
-	if _, broke := errors.AsType[*model.Error](err); broke {
-		return err
-	}
-	return wire.Garbled(fmt.Sprint(err), p.cfg.APIKey)
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model/wire"
 )
 
-// params is a request in the wire format. What comes again with every turn (tools, instructions, the conversation so far) is marked
-// to be cached.
-func params(request *model.Request) anthropic.MessageNewParams {
-	params := anthropic.MessageNewParams{Model: request.Model, MaxTokens: DefaultMaxTokens, Messages: messages(request.Messages)}
+// newParams returns a request in the wire format. The parts that every turn repeats (tools, instructions, the conversation so far) are marked to
+// be cached.
+func newParams(request *model.Request) anthropic.MessageNewParams {
+	params := anthropic.MessageNewParams{Model: request.Model, MaxTokens: DefaultMaxTokens, Messages: newMessages(request.Messages)}
 	if request.MaxTokens > 0 {
 		params.MaxTokens = int64(request.MaxTokens)
 	}
 	for i := range request.Tools {
-		params.Tools = append(params.Tools, anthropic.ToolUnionParam{OfTool: tool(&request.Tools[i])})
+		params.Tools = append(params.Tools, anthropic.ToolUnionParam{OfTool: newTool(&request.Tools[i])})
 	}
-	if blank(request.Instructions) {
+	if isBlank(request.Instructions) {
 		if n := len(params.Tools); n > 0 {
 			params.Tools[n-1].OfTool.CacheControl = anthropic.NewCacheControlEphemeralParam()
 		}
@@ -34,13 +34,13 @@ func params(request *model.Request) anthropic.MessageNewParams {
 		params.System = []anthropic.TextBlockParam{{Text: request.Instructions, CacheControl: anthropic.NewCacheControlEphemeralParam()}}
 	}
 	if n := len(params.Messages); n > 0 {
-		cacheUpTo(params.Messages[n-1].Content)
+		markCached(params.Messages[n-1].Content)
 	}
 	return params
 }
 
-// cacheUpTo marks the last block that can be marked.
-func cacheUpTo(blocks []anthropic.ContentBlockParamUnion) {
+// markCached marks the last block that can be marked: the cache then holds all blocks up to it.
+func markCached(blocks []anthropic.ContentBlockParamUnion) {
 	for _, block := range slices.Backward(blocks) {
 		if mark := block.GetCacheControl(); mark != nil {
 			*mark = anthropic.NewCacheControlEphemeralParam()
@@ -49,7 +49,7 @@ func cacheUpTo(blocks []anthropic.ContentBlockParamUnion) {
 	}
 }
 
-func tool(t *model.Tool) *anthropic.ToolParam {
+func newTool(t *model.Tool) *anthropic.ToolParam {
 	schema, description := wire.Schema(t)
 	sent := &anthropic.ToolParam{Name: t.Name}
 	if description != "" {
@@ -63,8 +63,8 @@ func tool(t *model.Tool) *anthropic.ToolParam {
 	return sent
 }
 
-// messages alternate between the roles: those of one role that follow each other are one.
-func messages(conversation []model.Message) []anthropic.MessageParam {
+// newMessages merges messages of one role that follow each other: the roles must alternate.
+func newMessages(conversation []model.Message) []anthropic.MessageParam {
 	var sent []anthropic.MessageParam
 	for i := range conversation {
 		role, blocks := anthropic.MessageParamRoleUser, userBlocks
@@ -88,10 +88,10 @@ func assistantBlocks(parts []model.Part) []anthropic.ContentBlockParamUnion {
 	var blocks []anthropic.ContentBlockParamUnion
 	for _, part := range parts {
 		switch {
-		case part.Text != nil && !blank(part.Text.Text):
+		case part.Text != nil && !isBlank(part.Text.Text):
 			blocks = append(blocks, anthropic.NewTextBlock(part.Text.Text))
 		case part.Call != nil:
-			blocks = append(blocks, anthropic.NewToolUseBlock(callID(part.Call.ID), wire.Arguments(part.Call.Arguments), wire.Name(part.Call.Name)))
+			blocks = append(blocks, anthropic.NewToolUseBlock(acceptedCallID(part.Call.ID), wire.Arguments(part.Call.Arguments), wire.Name(part.Call.Name)))
 		case part.Opaque != nil && part.Opaque.Provider == name:
 			blocks = append(blocks, param.Override[anthropic.ContentBlockParamUnion](part.Opaque.Value))
 		}
@@ -99,17 +99,17 @@ func assistantBlocks(parts []model.Part) []anthropic.ContentBlockParamUnion {
 	return blocks
 }
 
-// userBlocks are what a person said and what became of calls, which comes first.
+// userBlocks returns the results of calls, and then the texts and images of the person.
 func userBlocks(parts []model.Part) []anthropic.ContentBlockParamUnion {
 	var results, said []anthropic.ContentBlockParamUnion
 	for _, part := range parts {
 		switch {
 		case part.Result != nil:
-			results = append(results, result(part.Result))
-		case part.Text != nil && !blank(part.Text.Text):
+			results = append(results, newResult(part.Result))
+		case part.Text != nil && !isBlank(part.Text.Text):
 			said = append(said, anthropic.NewTextBlock(part.Text.Text))
 		case part.Image != nil:
-			said = append(said, image(part.Image))
+			said = append(said, newImage(part.Image))
 		}
 	}
 	if len(results)+len(said) == 0 {
@@ -118,17 +118,17 @@ func userBlocks(parts []model.Part) []anthropic.ContentBlockParamUnion {
 	return append(results, said...)
 }
 
-func result(r *model.ToolResult) anthropic.ContentBlockParamUnion {
-	sent := &anthropic.ToolResultBlockParam{ToolUseID: callID(r.CallID)}
+func newResult(r *model.ToolResult) anthropic.ContentBlockParamUnion {
+	sent := &anthropic.ToolResultBlockParam{ToolUseID: acceptedCallID(r.CallID)}
 	if r.IsError {
 		sent.IsError = anthropic.Bool(true)
 	}
 	for _, part := range r.Parts {
 		switch {
-		case part.Text != nil && !blank(part.Text.Text):
+		case part.Text != nil && !isBlank(part.Text.Text):
 			sent.Content = append(sent.Content, anthropic.ToolResultBlockParamContentUnion{OfText: &anthropic.TextBlockParam{Text: part.Text.Text}})
 		case part.Image != nil:
-			sent.Content = append(sent.Content, anthropic.ToolResultBlockParamContentUnion{OfImage: image(part.Image).OfImage})
+			sent.Content = append(sent.Content, anthropic.ToolResultBlockParamContentUnion{OfImage: newImage(part.Image).OfImage})
 		}
 	}
 	if len(sent.Content) == 0 {
@@ -137,16 +137,16 @@ func result(r *model.ToolResult) anthropic.ContentBlockParamUnion {
 	return anthropic.ContentBlockParamUnion{OfToolResult: sent}
 }
 
-func image(i *model.Image) anthropic.ContentBlockParamUnion {
+func newImage(i *model.Image) anthropic.ContentBlockParamUnion {
 	return anthropic.NewImageBlockBase64(i.MediaType, base64.StdEncoding.EncodeToString(i.Data))
 }
 
-func blank(text string) bool { return strings.TrimSpace(text) == "" }
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
 var callIDForm = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
 
-// callID is the id of a call that another provider may have made, as this one takes it.
-func callID(id string) string {
+// acceptedCallID returns the id of a call in a form that this provider accepts. Another provider may have made it.
+func acceptedCallID(id string) string {
 	if callIDForm.MatchString(id) {
 		return id
 	}

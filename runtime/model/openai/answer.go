@@ -4,13 +4,11 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/openai/openai-go/v3"
-
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/model/wire"
 )
 
-// answer is what has come of one.
+// answer collects the chunks of a response.
 type answer struct {
 	sink     func(model.Delta)
 	ids      wire.IDs
@@ -27,7 +25,7 @@ type answer struct {
 	id       string
 }
 
-// call is a tool call that comes in pieces.
+// call is a tool call that arrives in pieces.
 type call struct {
 	id, name  string
 	arguments strings.Builder
@@ -37,31 +35,29 @@ func newAnswer(request *model.Request, maxCalls int, sink func(model.Delta)) *an
 	return &answer{sink: sink, ids: wire.IDsOf(request), maxCalls: maxCalls, at: map[int64]*call{}, model: request.Model}
 }
 
-// something reports whether there is an answer at all.
-func (a *answer) something() bool { return a.text.Len() > 0 || len(a.calls) > 0 }
-
-// about takes what chunks say of the answer as a whole.
-func (a *answer) about(id, name string, usage openai.CompletionUsage) {
-	if id != "" {
-		a.id = wire.Text(id)
+// setHeading takes a chunk's statements about the answer as a whole.
+func (a *answer) setHeading(c *chunk) {
+	if c.ID != "" {
+		a.id = wire.Text(string(c.ID))
 	}
-	if name != "" {
-		a.model = wire.Text(name)
+	if c.Model != "" {
+		a.model = wire.Text(string(c.Model))
 	}
-	if usage.PromptTokens > 0 || usage.CompletionTokens > 0 {
-		a.usage = wire.Usage(usage.PromptTokens, usage.PromptTokensDetails.CachedTokens, usage.CompletionTokens)
+	u := &c.Usage.value
+	if input, output := number(u.PromptTokens.value), number(u.CompletionTokens.value); input > 0 || output > 0 {
+		a.usage = wire.Usage(input, number(u.PromptTokensDetails.value.CachedTokens.value), output)
 	}
 }
 
-// add takes a piece.
-func (a *answer) add(delta *openai.ChatCompletionChunkChoiceDelta, finish string) error {
-	a.say(content(delta))
-	if delta.Refusal != "" {
+// addDelta takes a piece of the answer.
+func (a *answer) addDelta(d *delta, finish string) error {
+	a.addText(contentText(d.Content))
+	if d.Refusal != "" {
 		a.refused = true
-		a.say(delta.Refusal)
+		a.addText(string(d.Refusal))
 	}
-	for i := range delta.ToolCalls {
-		a.addCall(&delta.ToolCalls[i])
+	for i := range d.ToolCalls.value {
+		a.addCall(&d.ToolCalls.value[i])
 	}
 	if len(a.calls) > a.maxCalls {
 		return wire.TooManyCalls(a.maxCalls)
@@ -72,7 +68,7 @@ func (a *answer) add(delta *openai.ChatCompletionChunkChoiceDelta, finish string
 	return nil
 }
 
-func (a *answer) say(text string) {
+func (a *answer) addText(text string) {
 	if text = wire.Text(text); text == "" {
 		return
 	}
@@ -82,17 +78,17 @@ func (a *answer) say(text string) {
 	}
 }
 
-// content is the text of a piece. Some servers write a list of parts, as in requests.
-func content(delta *openai.ChatCompletionChunkChoiceDelta) string {
-	raw := delta.JSON.Content.Raw()
-	if !strings.HasPrefix(raw, "[") {
-		return delta.Content
+// contentText returns the text of a delta's content. Some servers write a list of parts, as in requests.
+func contentText(raw json.RawMessage) string {
+	if !strings.HasPrefix(string(raw), "[") {
+		var text looseText
+		if len(raw) == 0 || json.Unmarshal(raw, &text) != nil {
+			return ""
+		}
+		return string(text)
 	}
-	var parts []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}
-	if json.Unmarshal([]byte(raw), &parts) != nil {
+	var parts []contentPart
+	if json.Unmarshal(raw, &parts) != nil {
 		return ""
 	}
 	var text strings.Builder
@@ -104,60 +100,58 @@ func content(delta *openai.ChatCompletionChunkChoiceDelta) string {
 	return text.String()
 }
 
-// addCall takes a piece of a call.
-func (a *answer) addCall(delta *openai.ChatCompletionChunkChoiceDeltaToolCall) {
-	arguments := delta.Function.Arguments
-	if raw := delta.Function.JSON.Arguments.Raw(); strings.HasPrefix(raw, "{") {
-		arguments = raw // an object where its text belongs
-	}
-	c := a.callOf(delta, arguments)
+// addCall takes a piece of a tool call.
+func (a *answer) addCall(d *toolCallDelta) {
+	c := a.findCall(d)
 	if c.id == "" {
-		c.id = delta.ID
+		c.id = string(d.ID)
 	}
-	if name := delta.Function.Name; name != c.name { // some repeat it with every piece
+	f := &d.Function.value
+	if name := string(f.Name); name != c.name { // some servers repeat it with every piece
 		c.name += name
 	}
-	c.arguments.WriteString(arguments)
+	c.arguments.WriteString(string(f.Arguments))
 }
 
-// callOf finds the call that a piece is of, or begins one. The index says it, where there is one; but some servers give
-// several calls the same, and others none.
-func (a *answer) callOf(delta *openai.ChatCompletionChunkChoiceDeltaToolCall, arguments string) *call {
+// findCall returns the call that a piece belongs to, or begins one. The index identifies the call where there is one. But
+// some servers give several calls the same index, and others give none.
+func (a *answer) findCall(d *toolCallDelta) *call {
 	var c *call
-	indexed := delta.JSON.Index.Valid()
+	index, indexed := number(d.Index.value), d.Index.valid
 	switch {
 	case indexed:
-		c = a.at[delta.Index]
+		c = a.at[index]
 	case len(a.calls) > 0:
 		c = a.calls[len(a.calls)-1]
 	}
-	if c == nil || c.done(delta, arguments, indexed) {
+	if c == nil || c.isDone(d, indexed) {
 		c = &call{}
 		a.calls = append(a.calls, c)
 		if indexed {
-			a.at[delta.Index] = c
+			a.at[index] = c
 		}
 	}
 	return c
 }
 
-// done reports whether a piece is of another call than c.
-func (c *call) done(delta *openai.ChatCompletionChunkChoiceDeltaToolCall, arguments string, indexed bool) bool {
+// isDone reports whether a piece belongs to another call than c.
+func (c *call) isDone(d *toolCallDelta, indexed bool) bool {
+	f := &d.Function.value
 	switch {
-	case delta.ID != "" && c.id != "" && delta.ID != c.id:
+	case d.ID != "" && c.id != "" && string(d.ID) != c.id:
 		return true
-	case delta.Function.Name == "":
+	case f.Name == "":
 		return false
-	case !indexed && c.name != "" && delta.ID == "":
+	case !indexed && c.name != "" && d.ID == "":
 		return true
 	}
-	// A name again: of the same call, unless that has all its arguments and others begin.
-	return c.name != "" && c.arguments.Len() > 0 && json.Valid([]byte(c.arguments.String())) && strings.HasPrefix(strings.TrimSpace(arguments), "{")
+	// The name again: it belongs to c, unless c has all its arguments and new ones begin.
+	return c.name != "" && c.arguments.Len() > 0 && json.Valid([]byte(c.arguments.String())) && strings.HasPrefix(strings.TrimSpace(string(f.Arguments)), "{")
 }
 
-// response is the answer, which is whole.
-func (a *answer) response() *model.Response {
-	r := &model.Response{Usage: a.usage, Model: a.model, ID: a.id, Stop: a.stop()}
+// buildResponse returns the complete answer.
+func (a *answer) buildResponse() *model.Response {
+	r := &model.Response{Usage: a.usage, Model: a.model, ID: a.id, Stop: a.stopReason()}
 	if text := a.text.String(); text != "" {
 		r.Parts = append(r.Parts, model.TextPart(text))
 	}
@@ -171,13 +165,13 @@ func (a *answer) response() *model.Response {
 	return r
 }
 
-func (a *answer) stop() model.StopReason {
+func (a *answer) stopReason() model.StopReason {
 	switch {
 	case a.finish == "length":
 		return model.StopMaxTokens
 	case a.finish == "content_filter":
 		return model.StopRefusal
-	case len(a.calls) > 0: // whatever else it says
+	case len(a.calls) > 0: // for any other reason that the server gives
 		return model.StopToolCalls
 	case a.refused:
 		return model.StopRefusal

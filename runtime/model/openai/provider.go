@@ -1,12 +1,14 @@
-// Package openai asks models by the chat completions wire format: OpenAI's own, and those of whoever else serves it (Ollama, vLLM,
-// gateways), whose deviations it bears with. It owns that format, and no retries: see [model.Retrying].
+// Package openai asks models by the chat completions wire format, at OpenAI and at other servers of the format (Ollama, vLLM, gateways). It
+// accepts their deviations. It owns that format, and no retries: see [model.Retrying].
 package openai
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -14,20 +16,16 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
-
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/model/wire"
 )
 
-// DefaultBaseURL is OpenAI's own.
+// DefaultBaseURL is the address of OpenAI's API.
 const DefaultBaseURL = "https://api.openai.com/v1"
 
-// Config is what a [Provider] is made of. HTTPClient is required.
+// Config configures a [Provider]. HTTPClient is required.
 type Config struct {
-	BaseURL    string // that /chat/completions is below. Default: [DefaultBaseURL]
+	BaseURL    string // /chat/completions is below it. Default: [DefaultBaseURL]
 	APIKey     string // empty: none is sent
 	HTTPClient *http.Client
 	Logger     *slog.Logger // nil: nothing is logged
@@ -36,24 +34,25 @@ type Config struct {
 
 // Provider asks models of one server.
 type Provider struct {
-	client openai.Client
+	client *http.Client
+	url    string
 	cfg    Config
 	own    bool // the server is OpenAI's
 
 	mu      sync.Mutex
-	dialect map[string]dialect // by model, what its server was found to want
+	dialect map[string]dialect // by model, as its server wanted it
 }
 
-// dialect is what servers of the format differ in that they say themselves.
+// dialect holds the differences between servers of the format that their errors reveal.
 type dialect struct {
 	otherMaxTokens bool // max_tokens with OpenAI, max_completion_tokens with others
 	noUsage        bool // stream_options are refused
 }
 
-// maxDialects bounds how many models' dialects are remembered.
+// maxDialects bounds the models whose dialects are stored.
 const maxDialects = 1000
 
-// New makes a provider. It reads nothing of the environment.
+// New makes a provider. It does not read the environment.
 func New(cfg Config) (*Provider, error) {
 	if cfg.HTTPClient == nil {
 		return nil, errors.New("openai: HTTPClient is required")
@@ -69,35 +68,30 @@ func New(cfg Config) (*Provider, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Limits = cfg.Limits.WithDefaults()
-	p := &Provider{cfg: cfg, own: base.Hostname() == "api.openai.com", dialect: map[string]dialect{}}
-	options := []option.RequestOption{
-		option.WithBaseURL(strings.TrimRight(cfg.BaseURL, "/") + "/"),
-		option.WithHTTPClient(wire.Client(cfg.HTTPClient, cfg.Limits, cfg.APIKey)),
-		option.WithMaxRetries(0),
-	}
-	if cfg.APIKey != "" {
-		options = append(options, option.WithHeader("Authorization", "Bearer "+cfg.APIKey))
-	}
-	p.client = openai.Client{Options: options} // NewClient would read the environment
-	return p, nil
+	at := base.JoinPath("chat/completions")
+	at.RawQuery, at.Fragment = "", ""
+	return &Provider{
+		client: wire.Client(cfg.HTTPClient, cfg.Limits, cfg.APIKey), url: at.String(), cfg: cfg,
+		own: base.Hostname() == "api.openai.com", dialect: map[string]dialect{},
+	}, nil
 }
 
 // Generate implements [model.Provider].
 func (p *Provider) Generate(ctx context.Context, request *model.Request, sink func(model.Delta)) (*model.Response, error) {
-	const dialects = 3 // as they are, and each of two differences mended
+	const dialects = 3 // the default, and one more for each of two differences
 	for try := 1; ; try++ {
 		d := p.dialectOf(request.Model)
-		response, err := p.ask(ctx, request, d, sink)
+		response, err := p.askModel(ctx, request, d, sink)
 		if err == nil {
 			return response, nil
 		}
 		failed := wire.Failed(ctx, err, p.cfg.APIKey)
-		better, ok := d.better(failed)
+		better, ok := d.adapt(failed)
 		if !ok || try == dialects {
 			return nil, failed
 		}
 		p.cfg.Logger.InfoContext(ctx, "model server wants another dialect", "model", request.Model, "error", failed.Error())
-		p.remember(request.Model, better)
+		p.rememberDialect(request.Model, better)
 	}
 }
 
@@ -107,7 +101,7 @@ func (p *Provider) dialectOf(name string) dialect {
 	return p.dialect[name]
 }
 
-func (p *Provider) remember(name string, d dialect) {
+func (p *Provider) rememberDialect(name string, d dialect) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.dialect) >= maxDialects {
@@ -116,8 +110,8 @@ func (p *Provider) remember(name string, d dialect) {
 	p.dialect[name] = d
 }
 
-// better is the dialect that a server's complaint asks for.
-func (d dialect) better(failed *model.Error) (dialect, bool) {
+// adapt returns the dialect that a server's error asks for. False: it asks for none.
+func (d dialect) adapt(failed *model.Error) (dialect, bool) {
 	if failed.Status != http.StatusBadRequest && failed.Status != http.StatusUnprocessableEntity {
 		return d, false
 	}
@@ -132,73 +126,84 @@ func (d dialect) better(failed *model.Error) (dialect, bool) {
 	return d, true
 }
 
-// ask makes one request.
-func (p *Provider) ask(ctx context.Context, request *model.Request, d dialect, sink func(model.Delta)) (*model.Response, error) {
-	var response *http.Response
-	err := p.client.Post(ctx, "chat/completions", p.params(request, d), &response, option.WithJSONSet("stream", true), option.WithHeader("Accept", "text/event-stream, application/json"))
+// askModel makes one request.
+func (p *Provider) askModel(ctx context.Context, request *model.Request, d dialect, sink func(model.Delta)) (*model.Response, error) {
+	body, err := json.Marshal(p.newRequestBody(request, d))
+	if err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	post.Header.Set("Content-Type", "application/json")
+	post.Header.Set("Accept", "text/event-stream, application/json")
+	if p.cfg.APIKey != "" {
+		post.Header.Set("Authorization", "Bearer "+p.cfg.APIKey)
+	}
+	response, err := p.client.Do(post)
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
 	answer := newAnswer(request, p.cfg.Limits.Calls, sink)
 	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "application/json" {
-		err = p.readWhole(response, answer)
+		err = p.readWhole(response.Body, answer)
 	} else {
-		err = p.readStream(response, answer)
+		err = p.readStream(response.Body, answer)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return answer.response(), nil
+	return answer.buildResponse(), nil
 }
 
 // readWhole reads the answer of a server that does not stream.
-func (p *Provider) readWhole(response *http.Response, answer *answer) error {
+func (p *Provider) readWhole(body io.Reader, answer *answer) error {
 	var raw json.RawMessage
-	if err := json.NewDecoder(response.Body).Decode(&raw); err != nil {
-		return p.unreadable(err)
+	if err := json.NewDecoder(body).Decode(&raw); err != nil {
+		return wire.Unreadable(err, p.cfg.APIKey)
 	}
-	if err := p.complaint(raw); err != nil {
+	if err := p.readComplaint(raw); err != nil {
 		return err
 	}
-	var whole openai.ChatCompletion
+	var whole chunk
 	if err := json.Unmarshal(raw, &whole); err != nil {
-		return p.unreadable(err)
+		return wire.Unreadable(err, p.cfg.APIKey)
 	}
 	if len(whole.Choices) == 0 {
 		return wire.Garbled("it has no choices", "")
 	}
-	answer.about(whole.ID, whole.Model, whole.Usage)
-	var delta openai.ChatCompletionChunkChoiceDelta // a message has the members of a delta
-	if err := json.Unmarshal([]byte(whole.Choices[0].Message.RawJSON()), &delta); err != nil {
-		return p.unreadable(err)
-	}
-	return answer.add(&delta, whole.Choices[0].FinishReason)
+	answer.setHeading(&whole)
+	return answer.addDelta(&whole.Choices[0].Message.value, string(whole.Choices[0].FinishReason))
 }
 
-// readStream reads a stream to its end: to [DONE], or as far as it goes once the model has finished. What comes after that is
-// the count of tokens only, and no reason to ask again.
-func (p *Provider) readStream(response *http.Response, answer *answer) error {
-	decoder := ssestream.NewDecoder(response)
-	for decoder.Next() {
-		data := decoder.Event().Data
-		if strings.TrimSpace(string(data)) == "[DONE]" {
-			answer.finished = answer.finished || answer.something()
+// readStream reads a stream to its end: to [DONE], or as far as it goes once the model has finished. Only the token count
+// comes after that, and its loss is no reason to ask again.
+func (p *Provider) readStream(body io.Reader, answer *answer) error {
+	var broken error
+	for data, err := range wire.Events(body) {
+		if err != nil {
+			broken = err
 			break
 		}
-		if err := p.complaint(data); err != nil {
+		if strings.TrimSpace(string(data)) == "[DONE]" {
+			answer.finished = answer.finished || answer.text.Len() > 0 || len(answer.calls) > 0
+			break
+		}
+		if err := p.readComplaint(data); err != nil {
 			return err
 		}
-		var chunk openai.ChatCompletionChunk
-		if err := json.Unmarshal(data, &chunk); err != nil {
-			return p.unreadable(err)
+		var c chunk
+		if err := json.Unmarshal(data, &c); err != nil {
+			return wire.Unreadable(err, p.cfg.APIKey)
 		}
-		answer.about(chunk.ID, chunk.Model, chunk.Usage)
-		for i := range chunk.Choices {
-			if chunk.Choices[i].Index != 0 {
+		answer.setHeading(&c)
+		for i := range c.Choices {
+			if number(c.Choices[i].Index.value) != 0 {
 				continue
 			}
-			if err := answer.add(&chunk.Choices[i].Delta, chunk.Choices[i].FinishReason); err != nil {
+			if err := answer.addDelta(&c.Choices[i].Delta.value, string(c.Choices[i].FinishReason)); err != nil {
 				return err
 			}
 		}
@@ -206,15 +211,15 @@ func (p *Provider) readStream(response *http.Response, answer *answer) error {
 	switch {
 	case answer.finished:
 		return nil
-	case decoder.Err() != nil:
-		return decoder.Err()
+	case broken != nil:
+		return broken
 	default:
 		return wire.CutOff()
 	}
 }
 
-// complaint is the error that stands where an answer should.
-func (p *Provider) complaint(data []byte) error {
+// readComplaint returns the error that a server sent instead of an answer.
+func (p *Provider) readComplaint(data []byte) error {
 	var said struct {
 		Error json.RawMessage `json:"error"`
 	}
@@ -222,12 +227,4 @@ func (p *Provider) complaint(data []byte) error {
 		return wire.Explain(data, "").InStream(p.cfg.APIKey)
 	}
 	return nil
-}
-
-// unreadable is about what is no JSON, unless that is because the exchange broke off.
-func (p *Provider) unreadable(err error) error {
-	if _, broke := errors.AsType[*model.Error](err); broke {
-		return err
-	}
-	return wire.Garbled(fmt.Sprint(err), p.cfg.APIKey)
 }

@@ -35,7 +35,7 @@ func request() *model.Request {
 	return &model.Request{Model: "m1", Messages: []model.Message{{Role: model.User, Parts: []model.Part{model.TextPart("Go.")}}}}
 }
 
-// Servers that deviate from OpenAI's are understood all the same, and take what they are given back.
+// The provider understands servers that deviate from OpenAI's, and sends them messages in their own form.
 func TestQuirks(t *testing.T) {
 	t.Parallel()
 	for what, q := range map[string]modelserver.Quirks{
@@ -165,7 +165,7 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// A server that refuses a member says so, gets what it wants, and is not asked the wrong way again.
+// A server that refuses a member gets the other form, and later requests begin with that form.
 func TestDialects(t *testing.T) {
 	t.Parallel()
 	asked := 0

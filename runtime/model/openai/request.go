@@ -2,132 +2,118 @@ package openai
 
 import (
 	"encoding/base64"
+	"slices"
 	"strings"
-
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/shared"
 
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/model/wire"
 )
 
-// params is a request in the wire format.
-func (p *Provider) params(request *model.Request, d dialect) openai.ChatCompletionNewParams {
-	params := openai.ChatCompletionNewParams{Model: request.Model}
+// newRequestBody returns a request in the wire format.
+func (p *Provider) newRequestBody(request *model.Request, d dialect) requestBody {
+	body := requestBody{Model: request.Model, Stream: true}
 	if request.Instructions != "" {
-		params.Messages = append(params.Messages, openai.SystemMessage(request.Instructions))
+		body.Messages = append(body.Messages, message{Role: "system", Content: request.Instructions})
 	}
 	names := map[string]string{} // of tools, by the ids of their calls
 	for i := range request.Messages {
-		params.Messages = append(params.Messages, messages(&request.Messages[i], names)...)
+		convert := userMessages
+		if request.Messages[i].Role == model.Assistant {
+			convert = assistantMessages
+		}
+		body.Messages = append(body.Messages, convert(&request.Messages[i], names)...)
 	}
 	for i := range request.Tools {
 		schema, description := wire.Schema(&request.Tools[i])
-		function := shared.FunctionDefinitionParam{Name: request.Tools[i].Name, Parameters: schema}
-		if description != "" {
-			function.Description = openai.String(description)
-		}
-		params.Tools = append(params.Tools, openai.ChatCompletionFunctionTool(function))
+		body.Tools = append(body.Tools, toolOffer{
+			Type: "function", Function: functionDef{Name: request.Tools[i].Name, Description: description, Parameters: schema},
+		})
 	}
 	if !d.noUsage {
-		params.StreamOptions.IncludeUsage = openai.Bool(true)
+		body.StreamOptions = &streamOptions{IncludeUsage: true}
 	}
 	if request.MaxTokens > 0 {
 		if p.own != d.otherMaxTokens {
-			params.MaxCompletionTokens = openai.Int(int64(request.MaxTokens))
+			body.MaxCompletionTokens = request.MaxTokens
 		} else {
-			params.MaxTokens = openai.Int(int64(request.MaxTokens))
+			body.MaxTokens = request.MaxTokens
 		}
 	}
-	return params
+	return body
 }
 
-func messages(message *model.Message, names map[string]string) []openai.ChatCompletionMessageParamUnion {
-	if message.Role == model.Assistant {
-		return assistantMessage(message, names)
-	}
-	return userMessages(message, names)
-}
-
-// assistantMessage is what the model said; one in which it said nothing that this format knows is none.
-func assistantMessage(message *model.Message, names map[string]string) []openai.ChatCompletionMessageParamUnion {
-	var said []string
-	sent := &openai.ChatCompletionAssistantMessageParam{}
-	for _, part := range message.Parts {
+// assistantMessages returns the model's message, or none if no part of it can be expressed in this format.
+func assistantMessages(m *model.Message, names map[string]string) []message {
+	var texts []string
+	sent := message{Role: "assistant"}
+	for _, part := range m.Parts {
 		switch {
 		case part.Text != nil && part.Text.Text != "":
-			said = append(said, part.Text.Text)
+			texts = append(texts, part.Text.Text)
 		case part.Call != nil:
 			names[part.Call.ID] = wire.Name(part.Call.Name)
-			sent.ToolCalls = append(sent.ToolCalls, openai.ChatCompletionMessageToolCallUnionParam{
-				OfFunction: &openai.ChatCompletionMessageFunctionToolCallParam{
-					ID: part.Call.ID,
-					Function: openai.ChatCompletionMessageFunctionToolCallFunctionParam{
-						Name: wire.Name(part.Call.Name), Arguments: string(wire.Arguments(part.Call.Arguments)),
-					},
-				},
+			sent.ToolCalls = append(sent.ToolCalls, toolCall{
+				ID: part.Call.ID, Type: "function",
+				Function: functionCall{Name: wire.Name(part.Call.Name), Arguments: string(wire.Arguments(part.Call.Arguments))},
 			})
 		}
 	}
-	if len(said) > 0 {
-		sent.Content.OfString = openai.String(strings.Join(said, "\n"))
+	if len(texts) > 0 {
+		sent.Content = strings.Join(texts, "\n")
 	} else if len(sent.ToolCalls) == 0 {
 		return nil
 	}
-	return []openai.ChatCompletionMessageParamUnion{{OfAssistant: sent}}
+	return []message{sent}
 }
 
-// userMessages are the results of tools, a message each, and what was said with them. Messages of tools take no images: those come
-// after the last of them, each with a line that says whose it is.
-func userMessages(message *model.Message, names map[string]string) []openai.ChatCompletionMessageParamUnion {
-	var sent []openai.ChatCompletionMessageParamUnion
-	var after, said []openai.ChatCompletionContentPartUnionParam
-	for _, part := range message.Parts {
+// userMessages returns one message for each tool result, then one with the user's texts and images. Messages of tools take
+// no images: those come first in the last message, and a line before them names the call that returned them.
+func userMessages(m *model.Message, names map[string]string) []message {
+	var sent []message
+	var fromTools, fromUser []contentPart
+	for _, part := range m.Parts {
 		switch {
 		case part.Result != nil:
-			text, images := result(part.Result)
-			sent = append(sent, openai.ToolMessage(text, part.Result.CallID))
+			text, images := splitResult(part.Result)
+			sent = append(sent, message{Role: "tool", Content: text, ToolCallID: part.Result.CallID})
 			if len(images) > 0 {
-				after = append(after, openai.TextContentPart(imagesOf(part.Result.CallID, names)))
-				after = append(after, images...)
+				heading := "Images that tool call " + part.Result.CallID
+				if name := names[part.Result.CallID]; name != "" {
+					heading += " (" + name + ")"
+				}
+				fromTools = append(fromTools, textPart(heading+" returned:"))
+				fromTools = append(fromTools, images...)
 			}
 		case part.Text != nil && part.Text.Text != "":
-			said = append(said, openai.TextContentPart(part.Text.Text))
+			fromUser = append(fromUser, textPart(part.Text.Text))
 		case part.Image != nil:
-			said = append(said, image(part.Image))
+			fromUser = append(fromUser, imagePart(part.Image))
 		}
 	}
-	said = append(after, said...)
+	parts := slices.Concat(fromTools, fromUser)
 	switch {
-	case len(said) == 1 && said[0].OfText != nil:
-		sent = append(sent, openai.UserMessage(said[0].OfText.Text)) // servers of models that cannot see may take nothing else
-	case len(said) > 0:
-		sent = append(sent, openai.UserMessage(said))
+	case len(parts) == 1 && parts[0].ImageURL == nil:
+		sent = append(sent, message{Role: "user", Content: parts[0].Text}) // servers of models without vision may take only strings
+	case len(parts) > 0:
+		sent = append(sent, message{Role: "user", Content: parts})
 	case len(sent) == 0:
-		sent = append(sent, openai.UserMessage("(nothing was said)"))
+		sent = append(sent, message{Role: "user", Content: "(nothing was said)"})
 	}
 	return sent
 }
 
-func imagesOf(callID string, names map[string]string) string {
-	if name := names[callID]; name != "" {
-		return "Images that tool call " + callID + " (" + name + ") returned:"
-	}
-	return "Images that tool call " + callID + " returned:"
-}
-
-// result is what became of a call. The format has no mark for errors.
-func result(r *model.ToolResult) (text string, images []openai.ChatCompletionContentPartUnionParam) {
-	var said []string
+// splitResult returns the texts and images of a tool's result. The format has no mark for errors, so the text says it.
+func splitResult(r *model.ToolResult) (text string, images []contentPart) {
+	var texts []string
 	for _, part := range r.Parts {
 		switch {
 		case part.Text != nil && part.Text.Text != "":
-			said = append(said, part.Text.Text)
+			texts = append(texts, part.Text.Text)
 		case part.Image != nil:
-			images = append(images, image(part.Image))
+			images = append(images, imagePart(part.Image))
 		}
 	}
-	text = strings.Join(said, "\n")
+	text = strings.Join(texts, "\n")
 	if text == "" && len(images) > 0 {
 		text = "The result is images, which follow."
 	}
@@ -140,8 +126,11 @@ func result(r *model.ToolResult) (text string, images []openai.ChatCompletionCon
 	return text, images
 }
 
-func image(i *model.Image) openai.ChatCompletionContentPartUnionParam {
-	return openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{
-		URL: "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data),
-	})
+func textPart(text string) contentPart { return contentPart{Type: "text", Text: text} }
+
+func imagePart(i *model.Image) contentPart {
+	return contentPart{
+		Type:     "image_url",
+		ImageURL: &imageURL{URL: "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)},
+	}
 }

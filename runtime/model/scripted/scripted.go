@@ -1,5 +1,5 @@
-// Package scripted owns models that are scripts: functions of this program, for its demonstration and for tests. They cost nothing
-// and say the same again.
+// Package scripted owns models that are scripts: functions of this program, for its demonstration and for tests. They cost
+// nothing and give the same answers each time.
 package scripted
 
 import (
@@ -11,15 +11,15 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// Script answers a request. It is called from many goroutines, and keeps what it was given no longer than it runs. An error that is no
-// *model.Error becomes one that cannot be mended by asking again.
+// Script answers a request. It must be safe for concurrent use, and must not keep the request. An error other than *model.Error
+// is not retryable.
 type Script func(*model.Request) (*model.Response, error)
 
-// Provider asks scripts, by the request's model. It does not change after it was made.
+// Provider asks scripts by the request's model. It is immutable.
 type Provider map[string]Script
 
-// Generate implements [model.Provider]. An answer's text is told in a few pieces; calls without an id get one, and an answer
-// without a stop reason has that which its calls say.
+// Generate implements [model.Provider]. It passes the text in a few pieces, adds missing ids of calls, and derives a missing
+// stop reason from the calls.
 func (p Provider) Generate(ctx context.Context, request *model.Request, sink func(model.Delta)) (*model.Response, error) {
 	script := p[request.Model]
 	if script == nil {
@@ -38,10 +38,10 @@ func (p Provider) Generate(ctx context.Context, request *model.Request, sink fun
 	if said == nil {
 		return nil, &model.Error{Message: "the script has no answer"}
 	}
-	response := whole(request, said)
+	response := completeAnswer(request, said)
 	for _, part := range response.Parts {
 		if part.Text != nil && sink != nil {
-			for _, piece := range pieces(part.Text.Text) {
+			for _, piece := range splitText(part.Text.Text) {
 				sink(model.Delta{Text: piece})
 			}
 		}
@@ -49,8 +49,8 @@ func (p Provider) Generate(ctx context.Context, request *model.Request, sink fun
 	return response, nil
 }
 
-// whole is the answer with what its script left out. The script's own is left as it is.
-func whole(request *model.Request, said *model.Response) *model.Response {
+// completeAnswer returns a copy of the answer with defaults filled in.
+func completeAnswer(request *model.Request, said *model.Response) *model.Response {
 	response, calls := *said, 0
 	response.Parts = make([]model.Part, len(said.Parts))
 	for i, part := range said.Parts {
@@ -77,8 +77,8 @@ func whole(request *model.Request, said *model.Response) *model.Response {
 	return &response
 }
 
-// pieces cuts a text between words.
-func pieces(text string) []string {
+// splitText splits a text between words.
+func splitText(text string) []string {
 	words := strings.SplitAfter(text, " ")
 	const most = 4
 	size := (len(words) + most - 1) / most

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -21,11 +22,11 @@ import (
 )
 
 const (
-	maxRefusal = 64 << 10 // of an answer that is no success, in bytes
+	maxRefusal = 64 << 10 // of a response whose status is not 2xx, in bytes
 	maxMessage = 600      // of an error's text, in bytes
 )
 
-// Failed is why a request has no answer, whatever the libraries wrapped around it.
+// Failed returns the error of a request without an answer. It unwraps the errors of the libraries.
 func Failed(ctx context.Context, err error, secret string) *model.Error {
 	if ctx.Err() != nil {
 		text := "the request was given up"
@@ -37,11 +38,11 @@ func Failed(ctx context.Context, err error, secret string) *model.Error {
 	if failed, ok := errors.AsType[*model.Error](err); ok {
 		return failed
 	}
-	return unreachable(err, secret)
+	return newUnreachableError(err, secret)
 }
 
-// unreachable is about an exchange that did not come to its end.
-func unreachable(err error, secret string) *model.Error {
+// newUnreachableError returns the error of an exchange that broke off.
+func newUnreachableError(err error, secret string) *model.Error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // the address may have secrets in it
 	}
@@ -58,30 +59,38 @@ func unreachable(err error, secret string) *model.Error {
 	return failed
 }
 
-// Garbled is about an answer that cannot be read.
+// Garbled returns the error of an answer that cannot be read.
 func Garbled(what, secret string) *model.Error {
 	return &model.Error{Retryable: true, Message: Clean("the model's server sent what is no answer: "+what, secret)}
 }
 
-// CutOff is about a stream that ended before its answer did.
+// Unreadable returns the error of an answer that is not JSON, or the error of the exchange if that broke off.
+func Unreadable(err error, secret string) error {
+	if _, broke := errors.AsType[*model.Error](err); broke {
+		return err
+	}
+	return Garbled(err.Error(), secret)
+}
+
+// CutOff returns the error of a stream that ended before its answer did.
 func CutOff() *model.Error {
 	return &model.Error{Retryable: true, Message: "the answer broke off before its end"}
 }
 
-// TooManyCalls is about an answer with more tool calls than are taken.
+// TooManyCalls returns the error of an answer with more tool calls than the limit.
 func TooManyCalls(limit int) *model.Error {
 	return &model.Error{Message: "the answer has more than " + strconv.Itoa(limit) + " tool calls"}
 }
 
-// refused is about an answer that is no success.
-func (t *transport) refused(response *http.Response, body io.Reader) *model.Error {
+// readRefusal returns the error of a response whose status is not 2xx.
+func (t *transport) readRefusal(response *http.Response, body io.Reader) *model.Error {
 	text, err := io.ReadAll(io.LimitReader(body, maxRefusal))
 	if err != nil {
 		text = nil // the status says enough
 	}
 	status := response.StatusCode
 	failed := &model.Error{
-		Status: status, Retryable: retryable(status, response.Header), RetryAfter: retryAfter(response.Header),
+		Status: status, Retryable: isRetryable(status, response.Header), RetryAfter: readRetryAfter(response.Header),
 		Message: http.StatusText(status),
 	}
 	if status/100 == 3 {
@@ -93,7 +102,7 @@ func (t *transport) refused(response *http.Response, body io.Reader) *model.Erro
 		failed.Message = Clean(complaint.Message, t.secret)
 	}
 	failed.TooLong = complaint.TooLong(status)
-	if complaint.unpaid() || failed.TooLong {
+	if complaint.isUnpaid() || failed.TooLong {
 		failed.Retryable = false
 	}
 	if failed.Message == "" {
@@ -102,9 +111,9 @@ func (t *transport) refused(response *http.Response, body io.Reader) *model.Erro
 	return failed
 }
 
-// retryable reports whether a status may be another one later.
-func retryable(status int, header http.Header) bool {
-	switch header.Get("X-Should-Retry") { // of both providers' own servers
+// isRetryable reports whether the same request may succeed later.
+func isRetryable(status int, header http.Header) bool {
+	switch header.Get("X-Should-Retry") { // Anthropic and OpenAI send it
 	case "true":
 		return true
 	case "false":
@@ -117,8 +126,9 @@ func retryable(status int, header http.Header) bool {
 	return status >= http.StatusInternalServerError && status != http.StatusNotImplemented
 }
 
-// retryAfter is what a server asked for: milliseconds, seconds or, by its own clock, a date (RFC 9110, 10.2.3).
-func retryAfter(header http.Header) time.Duration {
+// readRetryAfter returns the pause that a server asks for: in milliseconds, in seconds, or until a date by its own clock (RFC 9110, section
+// 10.2.3).
+func readRetryAfter(header http.Header) time.Duration {
 	for name, unit := range map[string]time.Duration{"Retry-After-Ms": time.Millisecond, "Retry-After": time.Second} {
 		const longest = 1 << 20
 		if n, err := strconv.ParseFloat(header.Get(name), 64); err == nil && n > 0 && n < longest {
@@ -133,13 +143,13 @@ func retryAfter(header http.Header) time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// Complaint is what a server says is wrong.
+// Complaint is the error that a server reports.
 type Complaint struct {
 	Type, Code, Message string
 }
 
-// Explain finds the complaint in the body of an answer, or in an event of a stream, as the providers and the gateways between write
-// it: {"error": {"message", "type", "code"}}, {"error": "…"}, {"message"}, {"detail"}.
+// Explain reads the complaint in the body of a response or in an event of a stream. Providers and gateways write it as {"error": {"message",
+// "type", "code"}}, {"error": "…"}, {"message"} or {"detail"}.
 func Explain(text []byte, contentType string) Complaint {
 	var said struct {
 		Error   json.RawMessage `json:"error"`
@@ -154,10 +164,7 @@ func Explain(text []byte, contentType string) Complaint {
 		}
 		return Complaint{}
 	}
-	complaint := Complaint{Message: word(said.Message), Type: word(said.Type), Code: word(said.Code)}
-	if text := word(said.Detail); complaint.Message == "" && text != "" {
-		complaint.Message = text
-	}
+	complaint := Complaint{Message: cmp.Or(textOf(said.Message), textOf(said.Detail)), Type: textOf(said.Type), Code: textOf(said.Code)}
 	var inner struct {
 		Message json.RawMessage `json:"message"`
 		Type    json.RawMessage `json:"type"`
@@ -165,15 +172,15 @@ func Explain(text []byte, contentType string) Complaint {
 	}
 	switch {
 	case json.Unmarshal(said.Error, &inner) == nil && said.Error != nil && string(said.Error) != "null":
-		complaint = Complaint{Message: word(inner.Message), Type: word(inner.Type), Code: word(inner.Code)}
-	case word(said.Error) != "":
-		complaint.Message = word(said.Error)
+		complaint = Complaint{Message: textOf(inner.Message), Type: textOf(inner.Type), Code: textOf(inner.Code)}
+	case textOf(said.Error) != "":
+		complaint.Message = textOf(said.Error)
 	}
 	return complaint
 }
 
-// word is a value as text: a string itself, anything else as JSON. Null is none.
-func word(value json.RawMessage) string {
+// textOf returns a string, or the JSON text of another value. It returns "" for null.
+func textOf(value json.RawMessage) string {
 	var text string
 	if value == nil || string(value) == "null" {
 		return ""
@@ -184,11 +191,11 @@ func word(value json.RawMessage) string {
 	return string(value)
 }
 
-// tooLongForm knows how servers say that a conversation is longer than the model's context.
+// tooLongForm matches the messages of servers about conversations that are longer than the model's context.
 var tooLongForm = regexp.MustCompile(`(?i)context[ _-]?(length|window|size|limit)|maximum context|prompt is too long|too many (input |prompt )?tokens|` +
 	`(input|prompt|request) (is |was )?(too (long|large)|exceeds)|exceeds? (the )?(model'?s? )?(maximum|max) (input|prompt|number of tokens)|reduce the length`)
 
-// TooLong reports whether the complaint is that the conversation is longer than the model can take.
+// TooLong reports whether the conversation is longer than the model can take.
 func (c Complaint) TooLong(status int) bool {
 	if c.Code == "context_length_exceeded" || c.Type == "request_too_large" || status == http.StatusRequestEntityTooLarge {
 		return true
@@ -196,37 +203,29 @@ func (c Complaint) TooLong(status int) bool {
 	return status/100 != 5 && status != http.StatusTooManyRequests && tooLongForm.MatchString(c.Message)
 }
 
-// Mendable reports whether a complaint inside a stream may be another answer later. What nobody knows may be.
-func (c Complaint) Mendable() bool {
-	if code, err := strconv.Atoi(c.Code); err == nil && code/100 == 4 {
-		return retryable(code, nil)
-	}
-	switch c.Type {
-	case "invalid_request_error", "authentication_error", "permission_error", "not_found_error", "request_too_large", "BadRequestError": // the last is vLLM's
-		return false
-	}
-	return !c.unpaid()
-}
-
-// unpaid reports whether there will be answers only when somebody has paid.
-func (c Complaint) unpaid() bool {
+// isUnpaid reports whether the server wants a payment first.
+func (c Complaint) isUnpaid() bool {
 	return c.Code == "insufficient_quota" || c.Type == "insufficient_quota" || c.Type == "billing_error"
 }
 
-// InStream is the error that a complaint inside a stream is.
+// InStream returns the error of a complaint inside a stream. An unknown complaint is retryable.
 func (c Complaint) InStream(secret string) *model.Error {
-	text := c.Message
-	if text == "" {
-		text = c.Type
+	failed := &model.Error{Message: Clean("the answer broke off: "+cmp.Or(c.Message, c.Type), secret), TooLong: c.TooLong(0)}
+	if code, err := strconv.Atoi(c.Code); err == nil && code/100 == 4 {
+		failed.Retryable = isRetryable(code, nil) && !failed.TooLong
+		return failed
 	}
-	failed := &model.Error{Retryable: c.Mendable(), Message: Clean("the answer broke off: "+text, secret), TooLong: c.TooLong(0)}
-	failed.Retryable = failed.Retryable && !failed.TooLong
+	switch c.Type {
+	case "invalid_request_error", "authentication_error", "permission_error", "not_found_error", "request_too_large", "BadRequestError": // the last is vLLM's
+	default:
+		failed.Retryable = !c.isUnpaid() && !failed.TooLong
+	}
 	return failed
 }
 
-// Clean makes a text from outside one bounded line without the secret.
+// Clean returns a text from outside as one bounded line without the secret.
 func Clean(text, secret string) string {
-	const shortest = 4 // what is shorter is no secret, and everywhere
+	const shortest = 4 // shorter values occur by chance
 	if len(secret) >= shortest {
 		text = strings.ReplaceAll(text, secret, "***")
 	}

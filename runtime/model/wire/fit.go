@@ -11,28 +11,28 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// Text is what a model wrote, as it can be stored: UTF-8 without NUL.
+// Text returns a model's text in a form that can be stored: UTF-8 without NUL.
 func Text(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }
 
-// maxTokens is more than any exchange has, and little enough that a conversation's sum stays a number.
+// maxTokens bounds the tokens of an exchange, so that the sum of a conversation cannot overflow.
 const maxTokens = 1 << 40
 
-// Usage is what a server says that an exchange took, as it can be counted: nothing below zero, of which limits would never be reached.
+// Usage returns the usage that a server reports, within bounds: with negative counts no limit would ever be reached.
 func Usage(input, cached, output int64) model.Usage {
 	within := func(n, most int64) int64 { return max(0, min(n, most)) }
 	input = within(input, maxTokens)
 	return model.Usage{InputTokens: input, CachedInputTokens: within(cached, input), OutputTokens: within(output, maxTokens)}
 }
 
-// maxCallID is how long an id may be that is kept. Gateways put what they want to see again into ids.
+// maxCallID bounds the id of a call, in bytes. Gateways store data of their own in ids.
 const maxCallID = 16 << 10
 
 // IDs are the ids of a conversation's tool calls.
 type IDs map[string]bool
 
-// IDsOf are those that a request has.
+// IDsOf returns the ids of the calls in a request.
 func IDsOf(request *model.Request) IDs {
 	ids := IDs{}
 	for _, message := range request.Messages {
@@ -45,7 +45,7 @@ func IDsOf(request *model.Request) IDs {
 	return ids
 }
 
-// Take is the id of a new call: the server's, or another one where that is none or was used before.
+// Take returns the id of a new call: the server's, or a random one if that is missing, too long or used.
 func (ids IDs) Take(id string) string {
 	if id = Text(id); id == "" || len(id) > maxCallID || ids[id] {
 		var random [12]byte
@@ -58,7 +58,7 @@ func (ids IDs) Take(id string) string {
 
 var notOfName = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 
-// Name is the name of a tool that a model called, as servers take it back. The model may have made it up.
+// Name returns the name of a called tool in a form that servers accept. The model may have made it up.
 func Name(name string) string {
 	const longest = 64
 	name = notOfName.ReplaceAllString(name, "_")
@@ -68,8 +68,8 @@ func Name(name string) string {
 	return name[:min(len(name), longest)]
 }
 
-// Arguments are those that a model wrote, as servers take them back: an object. What is none is put into one, so
-// that the model sees what it wrote.
+// Arguments returns the arguments of a call in the form that servers accept: an object. Other text becomes a member of an object, so that the
+// model sees it again.
 func Arguments(text string) json.RawMessage {
 	if strings.TrimSpace(text) == "" {
 		return json.RawMessage(`{}`)
@@ -85,16 +85,16 @@ func Arguments(text string) json.RawMessage {
 	return wrapped
 }
 
-// Whole reports whether arguments are whole: what was cut at the bound of an answer is no JSON.
+// Whole reports whether arguments are complete. Arguments that were cut at the limit of an answer are not valid JSON.
 func Whole(arguments string) bool {
 	return strings.TrimSpace(arguments) == "" || json.Valid([]byte(arguments))
 }
 
-// maxRest bounds what a description says of a schema, in bytes.
+// maxRest bounds the part of a schema in a description, in bytes.
 const maxRest = 2000
 
-// Schema is a tool's schema as servers take it, an object of an object with properties, and the tool's description. Combinations
-// at the top, which they refuse, are told in the description: arguments are held against the whole schema anyway.
+// Schema returns a tool's schema in the form that servers accept, an object with properties, and the tool's description. Servers refuse
+// combinations at the top level, so these move to the description. Arguments are validated against the whole schema anyway.
 func Schema(tool *model.Tool) (schema map[string]any, description string) {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(tool.Schema, &members) != nil {

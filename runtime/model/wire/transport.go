@@ -1,6 +1,5 @@
-// Package wire owns what the providers that are reached over HTTP have in common: the bounds of an exchange, what its failures are
-// called, and how pieces of a conversation are made fit for servers that are strict about them. It knows no
-// provider's format.
+// Package wire is shared by the providers over HTTP. It owns the limits of an exchange, its errors, and the conversion of parts of a
+// conversation to the forms that strict servers accept. It knows no provider's format.
 package wire
 
 import (
@@ -14,9 +13,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// Client makes a client's exchanges bounded: in bytes, in time without any. Answers that are no success come back as
-// *model.Error, whose text never has the secret in it. It follows no redirect, for whoever a server names is not whom the
-// credential was given for.
+// Client returns a client that limits the bytes of an answer and the silence before and in it. A response whose status is not 2xx is a
+// *model.Error, whose text never contains the secret. It follows no redirect, because the credential is for the configured server only.
 func Client(client *http.Client, limits model.Limits, secret string) *http.Client {
 	bounded := *client
 	next := client.Transport
@@ -47,7 +45,7 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	request = request.Clone(ctx)
 	for name := range request.Header {
-		if strings.HasPrefix(name, "X-Stainless-") { // what the libraries tell of this machine
+		if strings.HasPrefix(name, "X-Stainless-") { // the libraries describe this machine in it
 			request.Header.Del(name)
 		}
 	}
@@ -55,20 +53,20 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.next.RoundTrip(request)
 	stall.Stop()
 	if err != nil {
-		err = t.broken(ctx, err, t.limits.FirstByte)
+		err = t.explainBreak(ctx, err, t.limits.FirstByte)
 		end()
 		return nil, err
 	}
 	body := &body{ReadCloser: response.Body, transport: t, ctx: ctx, stall: stall, end: end, left: t.limits.AnswerBytes}
 	if response.StatusCode/100 != 2 {
 		defer body.Close()
-		return nil, t.refused(response, body)
+		return nil, t.readRefusal(response, body)
 	}
 	response.Body = body
 	return response, nil
 }
 
-// body is an answer's, bounded.
+// body is the body of an answer, with its limits.
 type body struct {
 	io.ReadCloser
 
@@ -77,7 +75,7 @@ type body struct {
 	stall     *time.Timer
 	end       func()
 	left      int64
-	waited    bool // the first byte was there
+	waited    bool // the first byte has come
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -85,15 +83,15 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.waited {
 		limit = b.transport.limits.Stall
 	}
-	b.stall.Reset(limit) // whoever reads slowly is not the server's fault
+	b.stall.Reset(limit) // only the time of the server counts, not that of the reader
 	n, err := b.ReadCloser.Read(p)
 	b.stall.Stop()
 	b.waited = b.waited || n > 0
 	if b.left -= int64(n); b.left < 0 {
-		return n, tooMuch()
+		return n, &model.Error{Message: "the answer is longer than is taken"}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return n, b.transport.broken(b.ctx, err, limit)
+		return n, b.transport.explainBreak(b.ctx, err, limit)
 	}
 	return n, err
 }
@@ -103,17 +101,13 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-func tooMuch() error {
-	return &model.Error{Message: "the answer is longer than is taken"}
-}
-
-// broken says what broke an exchange off.
-func (t *transport) broken(ctx context.Context, err error, silence time.Duration) error {
+// explainBreak returns why an exchange broke off.
+func (t *transport) explainBreak(ctx context.Context, err error, silence time.Duration) error {
 	if errors.Is(context.Cause(ctx), errStalled) {
 		return &model.Error{Retryable: true, Message: "nothing came for " + silence.String()}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return unreachable(err, t.secret)
+	return newUnreachableError(err, t.secret)
 }

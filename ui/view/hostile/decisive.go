@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// weights order names by how much they tell of what a call will do. Only the
-// order of showing depends on it.
+// weights say how much a name reveals about the effect of a call. Only the order of fields depends on them.
 var weights = map[string]int{ //nolint:gochecknoglobals // a table
 	"path": 9, "file": 9, "filename": 9, "file_path": 9, "destination": 9, "target": 9, "to": 9, "recipient": 9,
 	"recipients": 9, "command": 9, "cmd": 9, "sql": 9, "query": 8, "statement": 9, "url": 9, "uri": 9, "host": 8, "amount": 9, "total": 8,
@@ -17,37 +16,36 @@ var weights = map[string]int{ //nolint:gochecknoglobals // a table
 	"description": 2, "encoding": 1, "format": 1, "limit": 1,
 }
 
-// private are parts of names whose values do not belong into a list.
-func private() []string {
+// secretNames returns parts of names whose values do not belong in a list.
+func secretNames() []string {
 	return []string{"password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key"}
 }
 
-// considered is how many fields of a document Decisive looks at.
-const considered = 100
+// maxConsidered is the number of fields of a document that [Decisive] reads.
+const maxConsidered = 100
 
-// Decisive picks up to n fields that tell most of what a call will do, read with the given
-// limits from at most the first hundred of the document; the findings are those of all that were read. Nothing is read
-// after them: where there are more fields, More is how many there are at least.
+// Decisive returns up to n fields that reveal most about the effect of a call, among the first hundred of the document. The findings
+// are those of all fields that it read. If the document has more than a hundred fields, More is a lower bound.
 func Decisive(document []byte, n int, l Limits) Fields {
-	if l.Fields = considered; l.Secrets == nil {
+	if l.Fields = maxConsidered; l.Secrets == nil {
 		l.Secrets = &Secrets{}
 	}
 	r := newFieldReader(document, l)
-	r.stop, r.secrets = true, l.Secrets.byEnd(document, considered)
-	_ = r.value(path{}) // what was read before an error is shown
+	r.stop, r.secrets = true, l.Secrets.secretsByEnd(document, maxConsidered)
+	_ = r.readValue(path{}) // fields before a syntax error are shown
 	fields := r.fields
 	all := len(fields.List) + fields.More
 	if all == 1 && fields.List[0].Depth == 0 {
 		return Fields{Findings: fields.Findings} // no arguments
 	}
 	shown := slices.DeleteFunc(slices.Clone(fields.List), func(f Field) bool { return f.Secret || isPrivate(f.Name) })
-	slices.SortStableFunc(shown, func(a, b Field) int { return cmp.Compare(weight(b), weight(a)) })
+	slices.SortStableFunc(shown, func(a, b Field) int { return cmp.Compare(weighField(b), weighField(a)) })
 	fields.List = shown[:min(n, len(shown))]
 	fields.More = all - len(fields.List)
 	return fields
 }
 
-func weight(f Field) int {
+func weighField(f Field) int {
 	w := 10 * weights[strings.ToLower(f.Name)]
 	if f.Type == Text || f.Type == Number {
 		w += 4
@@ -57,5 +55,5 @@ func weight(f Field) int {
 
 func isPrivate(name string) bool {
 	name = strings.ToLower(strings.ReplaceAll(name, "-", "_"))
-	return slices.ContainsFunc(private(), func(part string) bool { return strings.Contains(name, part) })
+	return slices.ContainsFunc(secretNames(), func(part string) bool { return strings.Contains(name, part) })
 }

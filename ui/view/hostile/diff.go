@@ -10,86 +10,84 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// DiffOp says what became of a line.
+// DiffOp is the fate of a line.
 type DiffOp uint8
 
-// The ways of a line from before to after.
+// The fates of lines.
 const (
 	Same DiffOp = iota
 	Added
 	Removed
-	Gap // lines that are the same, left out
+	Gap // equal lines that are left out
 )
 
 // DiffLine is one line of a difference.
 type DiffLine struct {
 	Op      DiffOp
 	Line    Line
-	Skipped int // lines that a gap stands for
+	Skipped int // lines of the gap
 }
 
-// Diff is what differs between two documents, line by line, with some of what is the same around it.
+// Diff is the difference between two documents, line by line, with some equal lines around each change.
 type Diff struct {
 	Lines   []DiffLine
 	Added   int
 	Removed int
-	More    int  // lines of the difference that are left out
-	Folded  bool // something that differs is not shown whole
+	More    int  // lines that are left out
+	Folded  bool // a line that differs is cut or left out
 
-	Unwieldy bool // the documents have too many lines to be compared: see [ErrUnwieldy]
+	Unwieldy bool // the documents have too many lines to compare: see [ErrUnwieldy]
 }
 
-// Equal reports whether nothing differs, but for white space between values.
+// Equal reports whether the documents are equal but for white space between values.
 func (d Diff) Equal() bool { return !d.Unwieldy && d.Added+d.Removed == 0 }
 
-// around is how many lines that are the same stand around one that differs.
-const around = 3
+// contextLines is the number of equal lines around a change.
+const contextLines = 3
 
-// ReadDiff compares two documents as they are pretty-printed. Lines are compared whole, whatever
-// the limits leave out of what is shown; a string of several lines is compared line by line. Documents of very many
-// lines are [ErrUnwieldy], as the difference then says, unless they are the same.
+// ReadDiff compares two pretty-printed documents. It compares uncut lines, and strings of several lines line by line. It returns an
+// [ErrUnwieldy] for documents of very many lines, unless they are equal.
 func ReadDiff(before, after []byte, l Limits) (Diff, error) {
 	if bytes.Equal(before, after) && IsJSON(after) {
 		return Diff{}, nil
 	}
-	old, err := diffable(before, l)
+	old, err := readDiffLines(before, l)
 	if err != nil {
 		return Diff{Unwieldy: errors.Is(err, ErrUnwieldy)}, fmt.Errorf("read what was before: %w", err)
 	}
-	present, err := diffable(after, l)
+	present, err := readDiffLines(after, l)
 	if err != nil {
 		return Diff{Unwieldy: errors.Is(err, ErrUnwieldy)}, fmt.Errorf("read what is now: %w", err)
 	}
-	from, to := joined(old), joined(present)
-	unified, err := udiff.ToUnifiedDiff("", "", from, udiff.Lines(from, to), around)
+	from, to := joinLines(old), joinLines(present)
+	unified, err := udiff.ToUnifiedDiff("", "", from, udiff.Lines(from, to), contextLines)
 	if err != nil {
 		return Diff{}, fmt.Errorf("compare documents: %w", err)
 	}
 	d := differ{old: old, present: present, limit: l.JSONLines}
 	for _, hunk := range unified.Hunks {
-		d.hunk(hunk)
+		d.addHunk(hunk)
 	}
 	if d.diff.Equal() {
 		return Diff{}, nil
 	}
-	d.gap(len(old) - d.at)
+	d.addGap(len(old) - d.at)
 	return d.diff, nil
 }
 
-// maxCompared is how many lines of a document are compared: an agent chooses how many there are, and everybody who
-// looks at its call compares them.
+// maxCompared limits the lines of documents to compare: agents choose the number of lines, and every view of a call compares them.
 const maxCompared = 20_000
 
-func diffable(document []byte, l Limits) ([]Line, error) {
+func readDiffLines(document []byte, l Limits) ([]Line, error) {
 	l.JSONLines = 0
 	r := newPrettyReader(document, l)
 	r.split, r.most = true, maxCompared
-	err := r.value(0, nil)
+	err := r.readValue(0, nil)
 	return r.pretty.Lines, err
 }
 
-// joined is a text with one line for each line of a document.
-func joined(lines []Line) string {
+// joinLines returns a text with one line for each line of a document.
+func joinLines(lines []Line) string {
 	var b strings.Builder
 	for _, l := range lines {
 		b.WriteString(strconv.Itoa(l.Depth))
@@ -99,7 +97,7 @@ func joined(lines []Line) string {
 	return b.String()
 }
 
-// differ puts the lines of two documents into one list.
+// differ merges the lines of two documents into one list.
 type differ struct {
 	old, present []Line
 	at, now      int // the next line of each
@@ -107,39 +105,39 @@ type differ struct {
 	diff         Diff
 }
 
-func (d *differ) hunk(h *udiff.Hunk) {
+func (d *differ) addHunk(h *udiff.Hunk) {
 	skipped := h.FromLine - 1 - d.at
 	if len(d.old) == 0 {
 		skipped = 0
 	}
-	d.gap(skipped)
+	d.addGap(skipped)
 	d.now += skipped
 	for _, line := range h.Lines {
 		switch line.Kind {
 		case udiff.Delete:
 			d.diff.Removed++
-			d.add(DiffLine{Op: Removed, Line: d.old[d.at]})
+			d.addLine(DiffLine{Op: Removed, Line: d.old[d.at]})
 			d.at++
 		case udiff.Insert:
 			d.diff.Added++
-			d.add(DiffLine{Op: Added, Line: d.present[d.now]})
+			d.addLine(DiffLine{Op: Added, Line: d.present[d.now]})
 			d.now++
 		case udiff.Equal:
-			d.add(DiffLine{Op: Same, Line: d.present[d.now]})
+			d.addLine(DiffLine{Op: Same, Line: d.present[d.now]})
 			d.at++
 			d.now++
 		}
 	}
 }
 
-func (d *differ) gap(n int) {
+func (d *differ) addGap(n int) {
 	if n > 0 {
-		d.add(DiffLine{Op: Gap, Skipped: n})
+		d.addLine(DiffLine{Op: Gap, Skipped: n})
 		d.at += n
 	}
 }
 
-func (d *differ) add(l DiffLine) {
+func (d *differ) addLine(l DiffLine) {
 	if d.limit > 0 && len(d.diff.Lines) >= d.limit {
 		d.diff.More++
 		d.diff.Folded = d.diff.Folded || l.Op == Added || l.Op == Removed

@@ -1,32 +1,29 @@
-// Package hostile owns how text from outside is shown: tool names, arguments,
-// results, descriptions. It reads the bytes as they are stored, token by token where they
-// are JSON, and says what is to be seen: plain text, chips in place of what nobody could
-// see, words that may not be what they look like, and, with exact counts, what was left out.
-// It knows nothing of HTML, and nothing it returns is markup.
+// Package hostile decides how text from outside is shown: tool names, arguments, results, descriptions. It reads the stored bytes,
+// token by token if they are JSON, and returns pieces: plain text, chips for invisible characters, words that may deceive, and cuts
+// with exact counts. It does not know HTML, and returns no markup.
 package hostile
 
-// Kind says what a [Piece] is.
+// Kind is the kind of a [Piece].
 type Kind uint8
 
 // The kinds of pieces.
 const (
 	Plain   Kind = iota // text, shown as it is
-	Chip                // a character that would not be seen, or that moves others
+	Chip                // a character that is invisible or moves others
 	Break               // a line break, shown as \n before the line ends
-	Suspect             // a word that may not be what it looks like
-	Secret              // a value that is not shown; Text is its [Fingerprint], Count is how many characters it has
+	Suspect             // a word that may deceive
+	Secret              // a hidden value; Text is its [Fingerprint], Count its number of characters
 )
 
 // Piece is a part of a shown text.
 type Piece struct {
 	Kind  Kind
 	Text  string // the text; of a chip its label, "U+202E"
-	Note  string // of chips and suspects: what it is, in words
-	Count int    // how often a chip or break stands here in a row; at least 1
+	Note  string // describes chips and suspects
+	Count int    // of equal chips or breaks in a row; at least 1
 }
 
-// Harmless reports whether a chip stands for an ordinary character, which is only shown
-// because it could not be told from nothing.
+// Harmless reports whether a chip stands for an ordinary character that would only be hard to notice, such as a space at the end.
 func (p Piece) Harmless() bool {
 	switch p.Text {
 	case labelTab, labelReturn, labelSpace, labelEmpty:
@@ -35,13 +32,13 @@ func (p Piece) Harmless() bool {
 	return false
 }
 
-// Findings count what was made visible.
+// Findings count the tricks that were made visible.
 type Findings struct {
-	Hidden  int // characters that nobody would have seen
-	Suspect int // words that may not be what they look like
+	Hidden  int // invisible characters
+	Suspect int // words that may deceive
 }
 
-func (f *Findings) add(v Value) {
+func (f *Findings) addValue(v Value) {
 	of := v.Findings()
 	f.Hidden += of.Hidden
 	f.Suspect += of.Suspect
@@ -67,10 +64,10 @@ type Value struct {
 	Cut  *Cut    // nil: nothing was left out
 	Tail []Piece // after the cut
 
-	cutHidden int // hidden characters in what was left out
+	cutHidden int // hidden characters that were left out
 }
 
-// Findings count all hidden characters of the value, and the suspect words of what is shown.
+// Findings count all hidden characters of the value, and the suspect words of the shown parts.
 func (v Value) Findings() Findings {
 	f := Findings{Hidden: v.cutHidden}
 	f.addPieces(v.Head)
@@ -78,7 +75,7 @@ func (v Value) Findings() Findings {
 	return f
 }
 
-// Cut says exactly what was left out of a value.
+// Cut says exactly how much of a value was left out.
 type Cut struct {
 	Lines  int // line breaks left out
 	Runes  int // characters left out

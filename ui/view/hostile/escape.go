@@ -6,13 +6,12 @@ import (
 	"unicode/utf16"
 )
 
-// Escape writes the characters of a JSON text that nobody would see as JSON's own escapes, which stand for the same within
-// strings. It leaves white space between values alone.
+// Escape replaces the invisible characters of a JSON text by JSON escapes, which mean the same within strings. It keeps line breaks.
 func Escape(text string) string {
 	var b strings.Builder
 	for _, r := range text {
 		switch {
-		case r == '\n' || visible(r):
+		case r == '\n' || isVisible(r):
 			b.WriteRune(r)
 		case r > 0xFFFF:
 			high, low := utf16.EncodeRune(r)

@@ -7,22 +7,21 @@ import (
 	"unicode/utf8"
 )
 
-// Limits say when a value is cut and how much of it is then shown. The zero value cuts nothing.
+// Limits say which values are cut, and how much of them is shown. The zero value cuts nothing.
 type Limits struct {
-	Lines, Runes         int // what is shown whole has at most these
+	Lines, Runes         int // of a value that is shown whole, at most
 	HeadLines, HeadRunes int
 	TailLines, TailRunes int
-	OpaqueRunes          int // encoded data that is longer is cut
+	OpaqueRunes          int // of encoded data that is shown whole, at most
 	OpaqueHead           int
 	OpaqueTail           int
 	Fields               int // of a document
 	JSONLines            int // of a pretty-printed document
 
-	Secrets *Secrets // what is hidden; nil: nothing
+	Secrets *Secrets // values to hide; nil: none
 }
 
-// Folded are the limits of a page on which somebody decides: enough to judge a
-// usual call by, and never more than a few screens.
+// Folded returns the limits of a page on which a reviewer decides: enough to judge a usual call, and at most a few screens.
 func Folded() Limits {
 	return Limits{
 		Lines: 24, Runes: 2000, HeadLines: 14, HeadRunes: 1200, TailLines: 4, TailRunes: 300,
@@ -30,7 +29,7 @@ func Folded() Limits {
 	}
 }
 
-// Brief are the limits of a line in a list.
+// Brief returns the limits of a line in a list.
 func Brief() Limits {
 	return Limits{
 		Lines: 1, Runes: 72, HeadLines: 1, HeadRunes: 56, TailRunes: 12,
@@ -40,7 +39,7 @@ func Brief() Limits {
 
 // Fold shows a value within limits.
 func Fold(text string, l Limits) Value {
-	head, tail, opaque := split(text, l)
+	head, tail, opaque := splitHeadTail(text, l)
 	if head == len(text) {
 		return Value{Head: ShowValue(text)}
 	}
@@ -52,7 +51,7 @@ func Fold(text string, l Limits) Value {
 			Lines: strings.Count(left, "\n"), Runes: utf8.RuneCountInString(left),
 			Bytes: len(text), SHA256: hex.EncodeToString(sum[:]), Opaque: opaque,
 		},
-		cutHidden: hidden(left),
+		cutHidden: countHidden(left),
 	}
 	if tail < len(text) {
 		v.Tail = Show(text[tail:])
@@ -60,18 +59,18 @@ func Fold(text string, l Limits) Value {
 	return v
 }
 
-func hidden(text string) int {
+func countHidden(text string) int {
 	n := 0
 	for _, r := range text {
-		if !visible(r) && r != '\n' && r != '\t' && r != '\r' {
+		if !isVisible(r) && r != '\n' && r != '\t' && r != '\r' {
 			n++
 		}
 	}
 	return n
 }
 
-// split finds where the head of a text ends and its tail begins.
-func split(text string, l Limits) (head, tail int, opaque bool) {
+// splitHeadTail returns the end of the head of a text and the begin of its tail.
+func splitHeadTail(text string, l Limits) (head, tail int, opaque bool) {
 	if l.OpaqueRunes > 0 && len(text) > l.OpaqueRunes && isOpaque(text) {
 		return l.OpaqueHead, len(text) - l.OpaqueTail, true
 	}
@@ -81,12 +80,12 @@ func split(text string, l Limits) (head, tail int, opaque bool) {
 	if utf8.RuneCountInString(text) <= l.Runes && strings.Count(text, "\n") < l.Lines {
 		return len(text), len(text), false
 	}
-	head = headEnd(text, l.HeadLines, l.HeadRunes)
-	tail = tailStart(text, head, l.TailLines, l.TailRunes)
+	head = findHeadEnd(text, l.HeadLines, l.HeadRunes)
+	tail = findTailStart(text, head, l.TailLines, l.TailRunes)
 	return head, tail, false
 }
 
-func headEnd(text string, lines, runes int) int {
+func findHeadEnd(text string, lines, runes int) int {
 	for i, r := range text {
 		if runes == 0 || lines == 0 {
 			return i
@@ -99,7 +98,7 @@ func headEnd(text string, lines, runes int) int {
 	return len(text)
 }
 
-func tailStart(text string, head, lines, runes int) int {
+func findTailStart(text string, head, lines, runes int) int {
 	at := len(text)
 	for at > head && runes > 0 {
 		r, size := utf8.DecodeLastRuneInString(text[head:at])
@@ -114,8 +113,7 @@ func tailStart(text string, head, lines, runes int) int {
 	return at
 }
 
-// isOpaque reports whether text is one long run of letters and digits, as base64 and
-// hexadecimal data are: reading it tells nobody anything.
+// isOpaque reports whether a text is one long run of letters and digits, such as base64 or hexadecimal data, which nobody can read.
 func isOpaque(text string) bool {
 	body := text
 	if strings.HasPrefix(body, "data:") {
@@ -123,10 +121,10 @@ func isOpaque(text string) bool {
 			body = body[comma+1:]
 		}
 	}
-	return evenLines(body) && strings.ContainsAny(body, "0123456789") && !strings.ContainsFunc(body, notEncoded)
+	return hasEvenLines(body) && strings.ContainsAny(body, "0123456789") && !strings.ContainsFunc(body, isNotEncoded)
 }
 
-func notEncoded(r rune) bool {
+func isNotEncoded(r rune) bool {
 	switch {
 	case '0' <= r && r <= '9', 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', r == '\n':
 		return false
@@ -134,9 +132,8 @@ func notEncoded(r rune) bool {
 	return !strings.ContainsRune("+/-_=", r)
 }
 
-// evenLines reports whether text is one line, or wrapped as a program wraps: all
-// lines but the last of one length.
-func evenLines(text string) bool {
+// hasEvenLines reports whether a text is one line, or wrapped by a program: all lines but the last have one length.
+func hasEvenLines(text string) bool {
 	const shortest = 40
 	width := strings.IndexByte(text, '\n')
 	if width < 0 {

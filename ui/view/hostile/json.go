@@ -10,14 +10,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrUnwieldy says that the document has so many fields, or is nested so deep, that a list of
-// all of them, each with its path, would be many times the document. Show it as JSON instead.
-var ErrUnwieldy = errors.New("document too large or too nested to be shown by its fields")
+// ErrUnwieldy means that a document has too many fields, or is nested too deep, to list each field with its path: the list would be
+// many times larger than the document. Show it as JSON instead.
+var ErrUnwieldy = errors.New("document has too many fields or is nested too deep to list its fields")
 
-// maxFields bounds a list that is to be complete.
+// maxFields limits a complete list.
 const maxFields = 5000
 
-// Type of a field's value, as JSON knows it, in plain words.
+// Type is the JSON type of a value, in plain words.
 type Type string
 
 // The types of fields.
@@ -30,7 +30,7 @@ const (
 	EmptyArray  Type = "empty list"
 )
 
-// Field is one value of a document that holds no others.
+// Field is a value of a document that contains no others.
 type Field struct {
 	Path  Value  // rows[0].amount
 	Name  string // the last name in the path
@@ -41,7 +41,7 @@ type Field struct {
 	Secret bool // the value is hidden
 }
 
-// Fields are a document's values, in its order.
+// Fields are the values of a document, in its order.
 type Fields struct {
 	List   []Field
 	More   int // left out
@@ -49,11 +49,11 @@ type Fields struct {
 	Findings
 }
 
-// ReadFields reads a document's values. Numbers are as they are written.
+// ReadFields reads the values of a document. Numbers keep their spelling.
 func ReadFields(document []byte, l Limits) (Fields, error) {
 	r := newFieldReader(document, l)
-	r.secrets = l.Secrets.byEnd(document, 0)
-	err := r.value(path{})
+	r.secrets = l.Secrets.secretsByEnd(document, 0)
+	err := r.readValue(path{})
 	return r.fields, err
 }
 
@@ -61,7 +61,7 @@ func newFieldReader(document []byte, l Limits) *fieldReader {
 	return &fieldReader{decoder: newDecoder(document), limits: l, budget: 1<<16 + 8*len(document), document: document}
 }
 
-// errEnough ends the reading of a document of which no more is wanted.
+// errEnough ends the reading of a document early.
 var errEnough = errors.New("enough was read")
 
 func newDecoder(document []byte) *jsontext.Decoder {
@@ -69,30 +69,58 @@ func newDecoder(document []byte) *jsontext.Decoder {
 		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// path is where a value stands.
+// readNested reads the next object or array. It calls each with the name and index of every value, which each has to read, or empty if
+// there is no value.
+func readNested(decoder *jsontext.Decoder, empty func() error, each func(name string, i int) error) error {
+	token, err := decoder.ReadToken()
+	if err != nil {
+		return err
+	}
+	isObject := token.Kind() == '{'
+	if isClosing(decoder.PeekKind()) {
+		_, err := decoder.ReadToken()
+		return errors.Join(err, empty())
+	}
+	for i := 0; !isClosing(decoder.PeekKind()); i++ {
+		name := ""
+		if isObject {
+			raw, err := decoder.ReadValue()
+			if err != nil {
+				return err
+			}
+			name = unquoteJSON(raw)
+		}
+		if err := each(name, i); err != nil {
+			return err
+		}
+	}
+	_, err = decoder.ReadToken()
+	return err
+}
+
+// path is the place of a value.
 type path struct {
 	text  string
 	name  string
 	depth int
 }
 
-func (p path) element(i int) path {
+func (p path) joinIndex(i int) path {
 	return path{text: p.text + "[" + strconv.Itoa(i) + "]", name: p.name, depth: p.depth + 1}
 }
 
-func (p path) member(name string) path {
+func (p path) joinName(name string) path {
 	text := name
 	switch {
 	case !isIdentifier(name):
-		text = p.text + "[" + quote(name) + "]"
+		text = p.text + "[" + quoteJSON(name) + "]"
 	case p.text != "":
 		text = p.text + "." + name
 	}
 	return path{text: text, name: name, depth: p.depth + 1}
 }
 
-// isIdentifier reports whether a name can stand in a path without quotes and
-// not be taken for anything else.
+// isIdentifier reports whether a name is unambiguous in a path without quotes.
 func isIdentifier(name string) bool {
 	for i := range len(name) {
 		c := name[i]
@@ -104,28 +132,30 @@ func isIdentifier(name string) bool {
 	return name != ""
 }
 
-func quote(text string) string { return `"` + escaped.Replace(text) + `"` }
+func quoteJSON(text string) string { return `"` + jsonEscapes.Replace(text) + `"` }
 
-// escaped writes what would end a string.
-var escaped = strings.NewReplacer(`\`, `\\`, `"`, `\"`) //nolint:gochecknoglobals // made once: every value of a document is written with it
+// jsonEscapes escapes the characters that would end a string.
+var jsonEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`) //nolint:gochecknoglobals // made once: every value of a document is written with it
 
 type fieldReader struct {
 	decoder *jsontext.Decoder
 	limits  Limits
 	budget  int // of path bytes
 	fields  Fields
-	stop    bool // at the limit, instead of counting what is left out
+	stop    bool // end at the limit, instead of counting the remaining fields
 
 	document []byte
 	secrets  map[int64]secretAt // by their end
 }
 
-func (r *fieldReader) value(p path) error {
+func (r *fieldReader) readValue(p path) error {
 	switch r.decoder.PeekKind() {
 	case '{':
-		return r.object(p)
+		return readNested(r.decoder, func() error { return r.addField(p, EmptyObject, "{}") },
+			func(name string, _ int) error { return r.readValue(p.joinName(name)) })
 	case '[':
-		return r.array(p)
+		return readNested(r.decoder, func() error { return r.addField(p, EmptyArray, "[]") },
+			func(_ string, i int) error { return r.readValue(p.joinIndex(i)) })
 	default:
 	}
 	raw, err := r.decoder.ReadValue()
@@ -134,55 +164,17 @@ func (r *fieldReader) value(p path) error {
 	}
 	switch raw.Kind() {
 	case '"':
-		return r.add(p, Text, unquote(raw))
+		return r.addField(p, Text, unquoteJSON(raw))
 	case '0':
-		return r.add(p, Number, string(raw))
+		return r.addField(p, Number, string(raw))
 	case 'n':
-		return r.add(p, Null, string(raw))
+		return r.addField(p, Null, string(raw))
 	default:
-		return r.add(p, Bool, string(raw))
+		return r.addField(p, Bool, string(raw))
 	}
 }
 
-func (r *fieldReader) object(p path) error {
-	if _, err := r.decoder.ReadToken(); err != nil {
-		return err
-	}
-	if r.decoder.PeekKind() == '}' {
-		_, err := r.decoder.ReadToken()
-		return errors.Join(err, r.add(p, EmptyObject, "{}"))
-	}
-	for r.decoder.PeekKind() != '}' {
-		name, err := r.decoder.ReadValue()
-		if err != nil {
-			return err
-		}
-		if err := r.value(p.member(unquote(name))); err != nil {
-			return err
-		}
-	}
-	_, err := r.decoder.ReadToken()
-	return err
-}
-
-func (r *fieldReader) array(p path) error {
-	if _, err := r.decoder.ReadToken(); err != nil {
-		return err
-	}
-	if r.decoder.PeekKind() == ']' {
-		_, err := r.decoder.ReadToken()
-		return errors.Join(err, r.add(p, EmptyArray, "[]"))
-	}
-	for i := 0; r.decoder.PeekKind() != ']'; i++ {
-		if err := r.value(p.element(i)); err != nil {
-			return err
-		}
-	}
-	_, err := r.decoder.ReadToken()
-	return err
-}
-
-func (r *fieldReader) add(p path, t Type, text string) error {
+func (r *fieldReader) addField(p path, t Type, text string) error {
 	if r.limits.Fields > 0 && len(r.fields.List) >= r.limits.Fields {
 		r.fields.More++
 		r.fields.Folded = true
@@ -196,32 +188,32 @@ func (r *fieldReader) add(p path, t Type, text string) error {
 	}
 	f := Field{Path: Fold(p.text, r.pathLimits()), Name: p.name, Depth: p.depth, Type: t}
 	if secret, ok := r.secrets[r.decoder.InputOffset()]; ok {
-		f.Secret, f.Value.Head = true, []Piece{secret.piece(r.document)}
+		f.Secret, f.Value.Head = true, []Piece{secret.makePiece(r.document)}
 	} else {
-		f.Value = r.shown(t, text)
+		f.Value = r.foldValue(t, text)
 	}
 	if p.text == "" {
 		f.Path = Value{}
 	}
 	r.fields.List = append(r.fields.List, f)
 	r.fields.Folded = r.fields.Folded || f.Path.Cut != nil || f.Value.Cut != nil
-	r.fields.add(f.Path)
-	r.fields.add(f.Value)
+	r.fields.addValue(f.Path)
+	r.fields.addValue(f.Value)
 	return nil
 }
 
-// shortValue is how many bytes a number has that needs no folding.
+// shortValue is the number of bytes below which a number needs no folding.
 const shortValue = 64
 
-// shown folds a value. Short ones that are not text cannot hold anything to be found.
-func (r *fieldReader) shown(t Type, text string) Value {
+// foldValue folds a value. Short values that are no text cannot contain a trick.
+func (r *fieldReader) foldValue(t Type, text string) Value {
 	if t != Text && len(text) < shortValue {
 		return Value{Head: []Piece{{Kind: Plain, Text: text, Count: 1}}}
 	}
 	return Fold(text, r.limits)
 }
 
-// pathLimits keep a path to a few lines, unless nothing is cut.
+// pathLimits returns limits that keep a path to a few lines, unless nothing is cut.
 func (r *fieldReader) pathLimits() Limits {
 	if r.limits.Runes == 0 {
 		return Limits{}
@@ -229,9 +221,8 @@ func (r *fieldReader) pathLimits() Limits {
 	return Limits{Lines: 4, Runes: 240, HeadLines: 3, HeadRunes: 120, TailLines: 2, TailRunes: 80}
 }
 
-// unquote is the text of a JSON string. Where it is not valid UTF-8 the text is
-// what is between the quotes, as it is written.
-func unquote(raw jsontext.Value) string {
+// unquoteJSON returns the text of a JSON string. If it is not valid UTF-8, the text is the bytes between the quotes.
+func unquoteJSON(raw jsontext.Value) string {
 	text, err := jsontext.AppendUnquote(nil, []byte(raw))
 	if err != nil {
 		return string(bytes.Trim(raw, `"`))

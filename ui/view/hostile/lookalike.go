@@ -11,15 +11,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// lastPrototype is the last code point that is drawn like something of ASCII.
+// lastPrototype is the last code point that looks like ASCII.
 const lastPrototype = 0x1FFFF
 
-// prototypes are what characters outside ASCII look like within it: by compatibility (NFKC), which programs may apply to
-// what they get, and by the table of confusables of UTS #39.
+// prototypes returns the ASCII text that characters outside ASCII look like: by compatibility (NFKC), which programs may apply to their
+// input, and by the confusables of UTS #39.
 var prototypes = sync.OnceValue(func() map[rune]string { //nolint:gochecknoglobals // a table, made when first needed
-	like := map[rune]string{'\u3002': ".", '\uFF61': "."} // IDNA takes them for the dot of a host
+	like := map[rune]string{'\u3002': ".", '\uFF61': "."} // IDNA reads them as the dot of a host
 	for r := rune(utf8.RuneSelf); r <= lastPrototype; r++ {
-		if !visible(r) {
+		if !isVisible(r) {
 			continue
 		}
 		text := string(r)
@@ -32,8 +32,8 @@ var prototypes = sync.OnceValue(func() map[rune]string { //nolint:gochecknogloba
 	return like
 })
 
-// letterLike is what a letter or digit is drawn like; "" when there is nothing, or when what tells them apart is plain to
-// see: letters of Western and Central European languages, and those with a hook.
+// letterLike returns the ASCII text that a letter or digit looks like. It returns "" if there is none, or if the difference is easy to
+// see, as in the letters of Western and Central European languages.
 func letterLike(r rune) string {
 	if r < utf8.RuneSelf || 0xC0 <= r && r <= 0x17F && r != 'ı' && r != 'ſ' || r == 'ª' || r == 'º' {
 		return ""
@@ -49,8 +49,8 @@ func isAlphanumeric(r rune) bool {
 	return '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
 }
 
-// plainly is a word with what each of its letters looks like, and whether any of them looks like another.
-func plainly(word string) (plain string, found bool) {
+// replaceLookalikes replaces each letter of a word by the ASCII text that it looks like, and reports whether it replaced any.
+func replaceLookalikes(word string) (plain string, found bool) {
 	var b strings.Builder
 	for _, r := range word {
 		if like := letterLike(r); like != "" {
@@ -63,8 +63,8 @@ func plainly(word string) (plain string, found bool) {
 	return b.String(), found
 }
 
-// foreignDigits is a word with its digits as 0 to 9, and whether others were among them.
-func foreignDigits(word string) (plain string, found bool) {
+// replaceForeignDigits replaces the digits of other scripts by 0 to 9, and reports whether it replaced any.
+func replaceForeignDigits(word string) (plain string, found bool) {
 	plain = strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf || !unicode.Is(unicode.Nd, r) || isASCII(norm.NFKC.String(string(r))) {
 			return r
@@ -75,7 +75,7 @@ func foreignDigits(word string) (plain string, found bool) {
 	return plain, found
 }
 
-// digitValue of a decimal digit: scripts have them in runs of ten, from zero on.
+// digitValue returns the value of a decimal digit. Scripts have digits in runs of ten that begin with zero.
 func digitValue(r rune) rune {
 	for _, span := range unicode.Nd.R16 {
 		if rune(span.Lo) <= r && r <= rune(span.Hi) {
@@ -90,26 +90,26 @@ func digitValue(r rune) rune {
 	return 0
 }
 
-// judgeSymbol tells why a character that is no letter may not be what it looks like; "" when there is no reason. What
-// honest prose has, quotes, dashes between words, an ellipsis, the punctuation of other scripts, is none.
+// judgeSymbol returns why a character that is no letter may deceive, or "". It accepts the symbols of honest prose:
+// quotes, dashes between words, an ellipsis, the punctuation of other scripts.
 func judgeSymbol(r, before, after rune, spaced bool) string {
 	if r < utf8.RuneSelf {
 		return ""
 	}
 	like := prototypes()[r]
-	if like == "" || harmlessSymbol(r, like) {
+	if like == "" || isHarmlessSymbol(r, like) {
 		return ""
 	}
 	switch {
 	case r != '‐' && like == "-" && r < 0xFE00:
-		// A dash is an option's when something stands right after it, and nothing before it.
+		// A dash looks like the start of an option if a letter follows it directly and none precedes it.
 		dash := after == '-' || prototypes()[after] == "-"
 		if spaced || !dash && (!isAlphanumeric(after) || unicode.IsDigit(after)) {
 			return ""
 		}
 	case r == '⁄' && unicode.IsDigit(before) && unicode.IsDigit(after):
 		return ""
-	case (r >= 0x3000 || r < 0x2000) && (foreign(before) || foreign(after)):
+	case (r >= 0x3000 || r < 0x2000) && (hasOwnPunctuation(before) || hasOwnPunctuation(after)):
 		return ""
 	}
 	if isPipe(r) {
@@ -118,8 +118,8 @@ func judgeSymbol(r, before, after rune, spaced bool) string {
 	return fmt.Sprintf("looks like “%s”, but is U+%04X", like, r)
 }
 
-// harmlessSymbol reports whether it does not matter what a symbol looks like.
-func harmlessSymbol(r rune, like string) bool {
+// isHarmlessSymbol reports whether the look of a symbol deceives nobody.
+func isHarmlessSymbol(r rune, like string) bool {
 	switch {
 	case isPipe(r):
 		return false
@@ -135,8 +135,8 @@ func harmlessSymbol(r rune, like string) bool {
 
 func isPipe(r rune) bool { return r == '∣' || r == '∥' || r == '⏽' || r == '￨' }
 
-// foreign reports whether a character belongs to a script that has punctuation of its own.
-func foreign(r rune) bool {
+// hasOwnPunctuation reports whether a character belongs to a script that has its own punctuation.
+func hasOwnPunctuation(r rune) bool {
 	if '、' <= r && r <= '〟' {
 		return true
 	}

@@ -6,11 +6,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxIndent bounds how far lines of deep documents move to the right.
+// maxIndent limits the indent of lines, in steps.
 const maxIndent = 20
 
-// Line is one line of a pretty-printed document: Indent, then the member's
-// name, then the value or a bracket, then what closes the line.
+// Line is a line of a pretty-printed document: the indent, the name of the member, the value or a bracket, the closing bracket, a comma.
 type Line struct {
 	Depth int
 	Name  *Value // with its quotes; nil: there is none
@@ -19,10 +18,10 @@ type Line struct {
 	Close string // } or ]
 	Comma bool
 
-	whole string // what tells it from other lines, with nothing left out
+	whole string // uncut, for comparison with other lines
 }
 
-// Indent is the white space that the line begins with.
+// Indent returns the white space at the begin of the line.
 func (l Line) Indent() string { return strings.Repeat("  ", min(l.Depth, maxIndent)) }
 
 // Pretty is a pretty-printed document.
@@ -33,21 +32,20 @@ type Pretty struct {
 	Findings
 }
 
-// ReadPretty prints a document, token by token: nothing is decoded but
-// strings, whose hidden characters are to be seen.
+// ReadPretty prints a document, token by token. It decodes only strings, to show their invisible characters.
 func ReadPretty(document []byte, l Limits) (Pretty, error) {
 	r := newPrettyReader(document, l)
-	err := r.value(0, nil)
+	err := r.readValue(0, nil)
 	return r.pretty, err
 }
 
-// Find counts what is to be found in a document, without keeping it.
+// Find counts the findings of a document.
 func Find(document []byte) (Findings, error) {
 	l := Folded()
 	l.JSONLines = 1
 	r := newPrettyReader(document, l)
 	r.all = true
-	err := r.value(0, nil)
+	err := r.readValue(0, nil)
 	return r.pretty.Findings, err
 }
 
@@ -56,7 +54,7 @@ type prettyReader struct {
 	limits  Limits
 	split   bool   // strings of several lines are several lines
 	most    int    // lines; more are ErrUnwieldy. Zero: any number
-	all     bool   // findings are those of all lines, not only of the ones that are shown
+	all     bool   // count the findings of all lines, not only of those that are shown
 	name    string // of the member whose value comes next
 	pretty  Pretty
 
@@ -65,15 +63,15 @@ type prettyReader struct {
 }
 
 func newPrettyReader(document []byte, l Limits) *prettyReader {
-	return &prettyReader{decoder: newDecoder(document), limits: l, document: document, secrets: l.Secrets.byEnd(document, 0)}
+	return &prettyReader{decoder: newDecoder(document), limits: l, document: document, secrets: l.Secrets.secretsByEnd(document, 0)}
 }
 
-func (r *prettyReader) value(depth int, name *Value) error {
+func (r *prettyReader) readValue(depth int, name *Value) error {
 	switch r.decoder.PeekKind() {
 	case '{':
-		return r.nested(depth, name, "{", "}", r.member)
+		return r.readNested(depth, name, "{", "}", r.readMember)
 	case '[':
-		return r.nested(depth, name, "[", "]", func(depth int) error { return r.value(depth, nil) })
+		return r.readNested(depth, name, "[", "]", func(depth int) error { return r.readValue(depth, nil) })
 	default:
 	}
 	raw, err := r.decoder.ReadValue()
@@ -84,24 +82,24 @@ func (r *prettyReader) value(depth int, name *Value) error {
 		return ErrUnwieldy
 	}
 	if secret, ok := r.secrets[r.decoder.InputOffset()]; ok {
-		r.line(Line{Depth: depth, Name: name, Value: &Value{Head: []Piece{secret.piece(r.document)}}, whole: string(raw)})
+		r.addLine(Line{Depth: depth, Name: name, Value: &Value{Head: []Piece{secret.makePiece(r.document)}}, whole: string(raw)})
 		return nil
 	}
 	if raw.Kind() == '"' {
-		return r.text(depth, name, unquote(raw))
+		return r.addText(depth, name, unquoteJSON(raw))
 	}
-	if r.full() && (!r.all || len(raw) < shortValue) { // no trick fits into a short number
+	if r.isFull() && (!r.all || len(raw) < shortValue) { // a short number cannot contain a trick
 		r.leaveOut()
 		return nil
 	}
 	value := Fold(string(raw), r.limits)
-	r.line(Line{Depth: depth, Name: name, Value: &value, whole: string(raw)})
+	r.addLine(Line{Depth: depth, Name: name, Value: &value, whole: string(raw)})
 	return nil
 }
 
-// text is a string, on one line or on as many as it has.
-func (r *prettyReader) text(depth int, name *Value, text string) error {
-	if r.full() && !r.all {
+// addText adds a string, on one line or split into its lines.
+func (r *prettyReader) addText(depth int, name *Value, text string) error {
+	if r.isFull() && !r.all {
 		r.leaveOut()
 		return nil
 	}
@@ -115,78 +113,78 @@ func (r *prettyReader) text(depth int, name *Value, text string) error {
 	}
 	if len(parts) == 1 {
 		value := foldQuoted(text, r.limits)
-		r.line(Line{Depth: depth, Name: name, Value: &value, whole: quote(text)})
+		r.addLine(Line{Depth: depth, Name: name, Value: &value, whole: quoteJSON(text)})
 		return nil
 	}
-	r.line(Line{Depth: depth, Name: name, Open: `"`, whole: `"`})
+	r.addLine(Line{Depth: depth, Name: name, Open: `"`, whole: `"`})
 	for _, part := range parts {
 		value := Fold(part, r.limits)
-		escape(value.Head)
-		escape(value.Tail)
-		r.line(Line{Depth: depth + 1, Value: &value, whole: part})
+		escapePieces(value.Head)
+		escapePieces(value.Tail)
+		r.addLine(Line{Depth: depth + 1, Value: &value, whole: part})
 	}
-	r.line(Line{Depth: depth, Close: `"`, whole: `"`})
+	r.addLine(Line{Depth: depth, Close: `"`, whole: `"`})
 	return nil
 }
 
-func (r *prettyReader) nested(depth int, name *Value, open, end string, element func(int) error) error {
+func (r *prettyReader) readNested(depth int, name *Value, open, end string, element func(int) error) error {
 	if _, err := r.decoder.ReadToken(); err != nil {
 		return err
 	}
 	if r.most > 0 && len(r.pretty.Lines) >= r.most {
 		return ErrUnwieldy
 	}
-	if closes(r.decoder.PeekKind()) {
-		r.line(Line{Depth: depth, Name: name, Open: open + end})
+	if isClosing(r.decoder.PeekKind()) {
+		r.addLine(Line{Depth: depth, Name: name, Open: open + end})
 		_, err := r.decoder.ReadToken()
 		return err
 	}
-	r.line(Line{Depth: depth, Name: name, Open: open})
-	for !closes(r.decoder.PeekKind()) {
+	r.addLine(Line{Depth: depth, Name: name, Open: open})
+	for !isClosing(r.decoder.PeekKind()) {
 		if err := element(depth + 1); err != nil {
 			return err
 		}
-		if n := len(r.pretty.Lines); n > 0 && !closes(r.decoder.PeekKind()) {
+		if n := len(r.pretty.Lines); n > 0 && !isClosing(r.decoder.PeekKind()) {
 			r.pretty.Lines[n-1].Comma = true
 		}
 	}
-	r.line(Line{Depth: depth, Close: end})
+	r.addLine(Line{Depth: depth, Close: end})
 	_, err := r.decoder.ReadToken()
 	return err
 }
 
-func closes(k jsontext.Kind) bool { return k == '}' || k == ']' }
+func isClosing(k jsontext.Kind) bool { return k == '}' || k == ']' }
 
-func (r *prettyReader) member(depth int) error {
+func (r *prettyReader) readMember(depth int) error {
 	raw, err := r.decoder.ReadValue()
 	if err != nil {
 		return err
 	}
-	r.name = unquote(raw)
-	if r.full() && !r.all {
-		return r.value(depth, nil)
+	r.name = unquoteJSON(raw)
+	if r.isFull() && !r.all {
+		return r.readValue(depth, nil)
 	}
 	name := foldQuoted(r.name, r.limits)
-	return r.value(depth, &name)
+	return r.readValue(depth, &name)
 }
 
-func (r *prettyReader) line(l Line) {
+func (r *prettyReader) addLine(l Line) {
 	if l.Name != nil {
-		l.whole = quote(r.name) + ": " + l.whole
+		l.whole = quoteJSON(r.name) + ": " + l.whole
 	}
-	if r.full() {
+	if r.isFull() {
 		r.leaveOut()
 		if r.all {
-			r.find(l)
+			r.countFindings(l)
 		}
 		return
 	}
 	r.pretty.Lines = append(r.pretty.Lines, l)
-	r.find(l)
+	r.countFindings(l)
 }
 
-// full reports whether no more lines are shown.
-func (r *prettyReader) full() bool {
+// isFull reports whether the limit of lines is reached.
+func (r *prettyReader) isFull() bool {
 	return r.limits.JSONLines > 0 && len(r.pretty.Lines) >= r.limits.JSONLines
 }
 
@@ -195,16 +193,16 @@ func (r *prettyReader) leaveOut() {
 	r.pretty.Folded = true
 }
 
-func (r *prettyReader) find(l Line) {
+func (r *prettyReader) countFindings(l Line) {
 	for _, v := range []*Value{l.Name, l.Value} {
 		if v != nil {
-			r.pretty.add(*v)
+			r.pretty.addValue(*v)
 			r.pretty.Folded = r.pretty.Folded || v.Cut != nil
 		}
 	}
 }
 
-// foldQuoted shows a string as JSON writes it.
+// foldQuoted shows a string with quotes and escapes.
 func foldQuoted(text string, l Limits) Value {
 	if text == "" {
 		return Value{Head: []Piece{{Kind: Plain, Text: `""`, Count: 1}}}
@@ -215,17 +213,17 @@ func foldQuoted(text string, l Limits) Value {
 	if v.Cut != nil {
 		end = &v.Tail
 	}
-	escape(v.Head)
-	escape(v.Tail)
+	escapePieces(v.Head)
+	escapePieces(v.Tail)
 	*end = append(*end, mark)
 	v.Head = append([]Piece{mark}, v.Head...)
 	return v
 }
 
-func escape(pieces []Piece) {
+func escapePieces(pieces []Piece) {
 	for i := range pieces {
 		if pieces[i].Kind == Plain {
-			pieces[i].Text = escaped.Replace(pieces[i].Text)
+			pieces[i].Text = jsonEscapes.Replace(pieces[i].Text)
 		}
 	}
 }

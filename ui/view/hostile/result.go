@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Result is what a tool answered, block by block.
+// Result is the result of a tool, block by block.
 type Result struct {
 	Blocks     []Block
 	Structured *Pretty // structuredContent; nil: none
@@ -17,7 +17,7 @@ type Result struct {
 	Findings
 }
 
-// Block is one element of a result's content. What is not text is described, never drawn.
+// Block is an element of a result's content. Binary data is described, never rendered.
 type Block struct {
 	Type   string // text, image, audio, resource_link, resource; other: as it came, pretty-printed
 	Text   *Value
@@ -49,14 +49,14 @@ type rawResource struct {
 	Blob string `json:"blob"`
 }
 
-func lenient() json.Options {
+func lenientOptions() json.Options {
 	return json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// ReadResult reads the result of a tool. An error means that it is none; show it as it is.
+// ReadResult reads the result of a tool. On an error, show the bytes as they are.
 func ReadResult(raw []byte, l Limits) (Result, error) {
 	var r rawResult
-	if err := json.Unmarshal(raw, &r, lenient()); err != nil {
+	if err := json.Unmarshal(raw, &r, lenientOptions()); err != nil {
 		return Result{}, err
 	}
 	var result Result
@@ -66,7 +66,7 @@ func ReadResult(raw []byte, l Limits) (Result, error) {
 			return Result{}, err
 		}
 		result.Blocks = append(result.Blocks, block)
-		result.count(block)
+		result.countBlock(block)
 	}
 	if len(r.Structured) > 0 && r.Structured.Kind() != 'n' {
 		pretty, err := ReadPretty(r.Structured, l)
@@ -74,24 +74,24 @@ func ReadResult(raw []byte, l Limits) (Result, error) {
 			return Result{}, err
 		}
 		result.Structured = &pretty
-		result.merge(pretty)
+		result.countPretty(pretty)
 	}
 	return result, nil
 }
 
-func (r *Result) count(b Block) {
+func (r *Result) countBlock(b Block) {
 	for _, v := range []*Value{b.Text, b.MIME, b.URI} {
 		if v != nil {
-			r.add(*v)
+			r.addValue(*v)
 			r.Folded = r.Folded || v.Cut != nil
 		}
 	}
 	if b.Other != nil {
-		r.merge(*b.Other)
+		r.countPretty(*b.Other)
 	}
 }
 
-func (r *Result) merge(p Pretty) {
+func (r *Result) countPretty(p Pretty) {
 	r.Hidden += p.Hidden
 	r.Suspect += p.Suspect
 	r.Folded = r.Folded || p.Folded
@@ -99,46 +99,46 @@ func (r *Result) merge(p Pretty) {
 
 func readBlock(raw jsontext.Value, l Limits) (Block, error) {
 	var b rawBlock
-	if err := json.Unmarshal(raw, &b, lenient()); err != nil {
-		return other(raw, l)
+	if err := json.Unmarshal(raw, &b, lenientOptions()); err != nil {
+		return readOther(raw, l)
 	}
 	switch b.Type {
 	case "text":
-		return Block{Type: b.Type, Text: value(b.Text, l)}, nil
+		return Block{Type: b.Type, Text: foldPointer(b.Text, l)}, nil
 	case "image", "audio":
-		return binary(Block{Type: b.Type, MIME: optional(b.MIME, l)}, b.Data), nil
+		return describeBinary(Block{Type: b.Type, MIME: foldOptional(b.MIME, l)}, b.Data), nil
 	case "resource_link":
-		return Block{Type: b.Type, URI: optional(b.URI, l), MIME: optional(b.MIME, l)}, nil
+		return Block{Type: b.Type, URI: foldOptional(b.URI, l), MIME: foldOptional(b.MIME, l)}, nil
 	case "resource":
-		block := Block{Type: b.Type, URI: optional(b.Resource.URI, l), MIME: optional(b.Resource.MIME, l)}
+		block := Block{Type: b.Type, URI: foldOptional(b.Resource.URI, l), MIME: foldOptional(b.Resource.MIME, l)}
 		if b.Resource.Blob != "" {
-			return binary(block, b.Resource.Blob), nil
+			return describeBinary(block, b.Resource.Blob), nil
 		}
-		block.Text = value(b.Resource.Text, l)
+		block.Text = foldPointer(b.Resource.Text, l)
 		return block, nil
 	}
-	return other(raw, l)
+	return readOther(raw, l)
 }
 
-func other(raw jsontext.Value, l Limits) (Block, error) {
+func readOther(raw jsontext.Value, l Limits) (Block, error) {
 	pretty, err := ReadPretty(raw, l)
 	return Block{Type: "other", Other: &pretty}, err
 }
 
-func value(text string, l Limits) *Value {
+func foldPointer(text string, l Limits) *Value {
 	v := Fold(text, l)
 	return &v
 }
 
-func optional(text string, l Limits) *Value {
+func foldOptional(text string, l Limits) *Value {
 	if text == "" {
 		return nil
 	}
-	return value(text, l)
+	return foldPointer(text, l)
 }
 
-// binary describes encoded data: of what cannot be decoded, the text itself.
-func binary(b Block, encoded string) Block {
+// describeBinary describes encoded data, or the text itself if it cannot be decoded.
+func describeBinary(b Block, encoded string) Block {
 	data, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
 		data = []byte(encoded)

@@ -7,16 +7,15 @@ import (
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
-// visible reports whether a reader sees r, at its place, as itself. Everything
-// else becomes a chip.
-func visible(r rune) bool { return plain.IsVisible(r) }
+// isVisible reports whether a reader sees r as itself. Other characters become chips.
+func isVisible(r rune) bool { return plain.IsVisible(r) }
 
 const (
 	tagFirst  = rune(0xE0000)
 	tagLast   = rune(0xE007F)
-	tagOffset = rune(0xE0000) // of the letter that a tag character stands for
+	tagOffset = rune(0xE0000) // from a letter to its tag character
 
-	maxRowOfMarks = 4 // more combining marks than this in a row only cover other lines
+	maxRowOfMarks = 4 // combining marks; more in a row only cover other lines
 )
 
 // Labels of chips that are [Piece.Harmless].
@@ -27,7 +26,7 @@ const (
 	labelEmpty  = "empty"
 )
 
-// chipOf describes a character that is not [visible].
+// chipOf returns the chip of an invisible character.
 func chipOf(r rune) Piece {
 	switch r {
 	case '\t':
@@ -35,15 +34,15 @@ func chipOf(r rune) Piece {
 	case '\r':
 		return Piece{Kind: Chip, Text: labelReturn, Note: "carriage return", Count: 1}
 	}
-	return Piece{Kind: Chip, Text: fmt.Sprintf("U+%04X", r), Note: nameOf(r), Count: 1}
+	return Piece{Kind: Chip, Text: fmt.Sprintf("U+%04X", r), Note: describeRune(r), Count: 1}
 }
 
-// badByte is a byte that is not UTF-8.
-func badByte(b byte) Piece {
+// chipOfByte returns the chip of a byte that is not UTF-8.
+func chipOfByte(b byte) Piece {
 	return Piece{Kind: Chip, Text: fmt.Sprintf(`\x%02X`, b), Note: "byte that is not UTF-8", Count: 1}
 }
 
-func nameOf(r rune) string {
+func describeRune(r rune) string {
 	if name, ok := names[r]; ok {
 		return name
 	}

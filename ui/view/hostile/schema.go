@@ -7,27 +7,26 @@ import (
 	"strings"
 )
 
-// maxSchemas bounds how many parts of a schema are looked at for one value. A schema
-// that has more is its server's own trouble: names still count.
+// maxSchemas limits the parts of a schema that are examined for one value. Beyond it, only names mark secrets.
 const maxSchemas = 64
 
-// place is where a value stands in a document.
+// place is the place of a value in a document.
 type place struct {
-	schemas []map[string]any // all that say something of it
-	named   bool             // its name, or one around it, is that of a secret
-	marked  bool             // a schema says that it is one, or something around it
-	below   bool             // not itself, but something around it
+	schemas []map[string]any // all that apply to the value
+	named   bool             // the name of the value, or of a value around it, is that of a secret
+	marked  bool             // a schema marks the value, or a value around it, as a secret
+	below   bool             // a value around it is named or marked
 }
 
-func (f *secretFinder) start() place { return f.at(place{}, f.root) }
+func (f *secretFinder) rootPlace() place { return f.placeOf(place{}, f.root) }
 
-// at is the place below p of which these schemas speak.
-func (f *secretFinder) at(p place, schemas ...any) place {
+// placeOf returns the place below p to which these schemas apply.
+func (f *secretFinder) placeOf(p place, schemas ...any) place {
 	if p.schemas = nil; f.root == nil {
 		return p
 	}
 	for _, s := range schemas {
-		p.schemas = f.expand(p.schemas, s)
+		p.schemas = f.expandSchema(p.schemas, s)
 	}
 	p.marked = p.marked || slices.ContainsFunc(p.schemas, marksSecret)
 	return p
@@ -37,30 +36,30 @@ func marksSecret(schema map[string]any) bool {
 	return schema["writeOnly"] == true || schema["format"] == "password"
 }
 
-// expand adds a schema, and those that it is made of.
-func (f *secretFinder) expand(list []map[string]any, schema any) []map[string]any {
+// expandSchema adds a schema and the schemas that it combines.
+func (f *secretFinder) expandSchema(list []map[string]any, schema any) []map[string]any {
 	object, ok := schema.(map[string]any)
 	if !ok || len(list) >= maxSchemas {
 		return list
 	}
 	list = append(list, object)
 	if ref, ok := object["$ref"].(string); ok {
-		list = f.expand(list, f.resolve(ref))
+		list = f.expandSchema(list, f.resolveReference(ref))
 	}
 	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
 		parts, _ := object[word].([]any)
 		for _, part := range parts {
-			list = f.expand(list, part)
+			list = f.expandSchema(list, part)
 		}
 	}
 	for _, word := range []string{"if", "then", "else"} {
-		list = f.expand(list, object[word])
+		list = f.expandSchema(list, object[word])
 	}
 	return list
 }
 
-// resolve follows a reference within the schema: #, or #/$defs/name.
-func (f *secretFinder) resolve(ref string) any {
+// resolveReference follows a reference within the schema: # or #/$defs/name.
+func (f *secretFinder) resolveReference(ref string) any {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok || pointer != "" && !strings.HasPrefix(pointer, "/") {
 		return nil
@@ -86,8 +85,8 @@ func (f *secretFinder) resolve(ref string) any {
 	return at
 }
 
-// member is the place of an object's member.
-func (f *secretFinder) member(p place, name string) place {
+// memberPlace returns the place of an object's member.
+func (f *secretFinder) memberPlace(p place, name string) place {
 	var about []any
 	for _, s := range p.schemas {
 		properties, _ := s["properties"].(map[string]any)
@@ -97,7 +96,7 @@ func (f *secretFinder) member(p place, name string) place {
 		}
 		patterns, _ := s["patternProperties"].(map[string]any)
 		for pattern, schema := range patterns {
-			if f.fits(pattern, name) {
+			if f.matchesPattern(pattern, name) {
 				known = true
 				about = append(about, schema)
 			}
@@ -107,13 +106,13 @@ func (f *secretFinder) member(p place, name string) place {
 		}
 	}
 	p.below = p.named || p.marked
-	p = f.at(p, about...)
+	p = f.placeOf(p, about...)
 	p.named = p.named || isPrivate(name)
 	return p
 }
 
-// fits reports whether a name matches a pattern. One that cannot be read here may match anything.
-func (f *secretFinder) fits(pattern, name string) bool {
+// matchesPattern reports whether a name matches a pattern. A pattern that Go cannot compile matches every name.
+func (f *secretFinder) matchesPattern(pattern, name string) bool {
 	expression, ok := f.matches[pattern]
 	if !ok {
 		expression, _ = regexp.Compile(pattern)
@@ -122,8 +121,8 @@ func (f *secretFinder) fits(pattern, name string) bool {
 	return expression == nil || expression.MatchString(name)
 }
 
-// element is the place of an array's element.
-func (f *secretFinder) element(p place, i int) place {
+// elementPlace returns the place of an array's element.
+func (f *secretFinder) elementPlace(p place, i int) place {
 	var about []any
 	for _, s := range p.schemas {
 		first, _ := s["prefixItems"].([]any)
@@ -137,5 +136,5 @@ func (f *secretFinder) element(p place, i int) place {
 		about = append(about, rest)
 	}
 	p.below = p.named || p.marked
-	return f.at(p, about...)
+	return f.placeOf(p, about...)
 }

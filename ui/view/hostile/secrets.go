@@ -2,7 +2,6 @@ package hostile
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -11,15 +10,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Secrets tell which values of documents are shown only to whoever asks for them: texts whose
-// name, or that of something around them, says that they are secret, and texts and numbers that
-// a schema marks as such. Agents and servers choose names and schemas, so what is hidden is always
-// said, counted and told apart by its fingerprint, and what is too much for a secret is withheld: see [Secrets.Withheld].
+// Secrets find the values of documents that are hidden until a reader reveals them: texts with the name of a secret, texts within a value
+// with such a name, and texts and numbers that a schema marks as secret. Agents and servers choose names and schemas, so pages count
+// hidden values, show their fingerprints, and do not let a reviewer approve those that may not be secrets: see [Secrets.Withheld].
 type Secrets struct {
 	schema any // decoded; nil: only names count
 }
 
-// SecretsOf reads what a schema marks: "writeOnly": true, or "format": "password".
+// SecretsOf returns the secrets of documents with a schema, which marks them by "writeOnly": true or "format": "password".
 func SecretsOf(schema []byte) *Secrets {
 	if !strings.Contains(string(schema), "writeOnly") && !strings.Contains(string(schema), "password") {
 		return &Secrets{}
@@ -31,53 +29,52 @@ func SecretsOf(schema []byte) *Secrets {
 	return &s
 }
 
-// Count is how many values of a document are secret.
-func (s *Secrets) Count(document []byte) int { return len(s.find(document)) }
+// Count returns the number of secret values in a document.
+func (s *Secrets) Count(document []byte) int { return len(s.findSecrets(document)) }
 
-// Withheld is how many of them are more than one secret is: long, of several lines, or within something that is named
-// or marked as secret. Agents and servers could hide there what a call really does, so nobody approves it unseen.
+// Withheld returns the number of secret values that may not be secrets: those that are long, have several lines, or are within a value that
+// is named or marked as secret. Agents and servers could hide the purpose of a call there, so a reviewer has to reveal them first.
 func (s *Secrets) Withheld(document []byte) int {
 	n := 0
-	for _, one := range s.find(document) {
-		if one.below || tooMuch(one.text(document)) {
+	for _, one := range s.findSecrets(document) {
+		if one.below || isTooLong(one.readText(document)) {
 			n++
 		}
 	}
 	return n
 }
 
-// longSecret is how many characters the longest secret has that is not withheld: tokens and keys that people put into
-// a call are shorter.
+// longSecret is the number of characters of the longest secret that is not withheld. Tokens and keys in calls are shorter.
 const longSecret = 256
 
-func tooMuch(text string) bool {
+func isTooLong(text string) bool {
 	return utf8.RuneCountInString(text) > longSecret || strings.ContainsAny(text, "\n\r\u2028\u2029")
 }
 
-// Redacted is the document with a text in place of each secret value, and how many there are. A
-// document that cannot be read is given up from there on.
+// Redacted returns the document with a description in place of each secret value, and the number of these values. It hides nothing after
+// the first syntax error of a document.
 func (s *Secrets) Redacted(document []byte) (text []byte, hidden int) {
-	return s.replaced(document, func(one secretAt) string { return one.piece(document).String() })
+	return s.replaceSecrets(document, func(one secretAt) string { return one.makePiece(document).String() })
 }
 
-// Masked is the document with the same word in place of each secret value.
+// Masked returns the document with the same word in place of each secret value.
 func (s *Secrets) Masked(document []byte, word string) []byte {
-	text, _ := s.replaced(document, func(secretAt) string { return word })
+	text, _ := s.replaceSecrets(document, func(secretAt) string { return word })
 	return text
 }
 
-func (s *Secrets) replaced(document []byte, with func(secretAt) string) (text []byte, hidden int) {
-	found := s.find(document)
+func (s *Secrets) replaceSecrets(document []byte, with func(secretAt) string) (text []byte, hidden int) {
+	found := s.findSecrets(document)
 	at := 0
 	for _, one := range found {
 		text = append(text, document[at:one.from]...)
 		at = one.to
-		text = append(text, quote(with(one))...)
+		text = append(text, quoteJSON(with(one))...)
 	}
 	return append(text, document[at:]...), len(found)
 }
 
-// String is a secret in words, for where no piece can stand.
+// String returns the piece as plain text.
 func (p Piece) String() string {
 	if p.Kind != Secret {
 		return p.Text
@@ -89,24 +86,24 @@ func (p Piece) String() string {
 	return fmt.Sprintf("hidden (%d %s, fingerprint %s…)", p.Count, word, p.Text)
 }
 
-// secretAt is where in a document a secret value is.
+// secretAt is the position of a secret value in a document.
 type secretAt struct {
 	from, to int
-	marked   bool // by the schema; else by a name
-	below    bool // not itself, but something around it
+	marked   bool // the schema marks the value; otherwise its name does
+	below    bool // a value around it is named or marked
 }
 
-func (s secretAt) text(document []byte) string {
+func (s secretAt) readText(document []byte) string {
 	text := string(document[s.from:s.to])
 	if strings.HasPrefix(text, `"`) {
-		text = unquote(jsontext.Value(text))
+		text = unquoteJSON(jsontext.Value(text))
 	}
 	return text
 }
 
-// piece stands for the value.
-func (s secretAt) piece(document []byte) Piece {
-	text := s.text(document)
+// makePiece returns the piece that replaces the value.
+func (s secretAt) makePiece(document []byte) Piece {
+	text := s.readText(document)
 	why := "its name says that it is secret"
 	if s.marked {
 		why = "the tool’s schema says that it is secret"
@@ -114,22 +111,22 @@ func (s secretAt) piece(document []byte) Piece {
 	return Piece{Kind: Secret, Text: Fingerprint(text), Note: why, Count: utf8.RuneCountInString(text)}
 }
 
-// find returns the secret values of a document, in its order, as far as it can be read.
-func (s *Secrets) find(document []byte) []secretAt { return s.findAmong(document, 0) }
+// findSecrets returns the secret values of a document, in its order, up to its first syntax error.
+func (s *Secrets) findSecrets(document []byte) []secretAt { return s.findSecretsAmong(document, 0) }
 
-// findAmong is find among at most so many fields; zero: all.
-func (s *Secrets) findAmong(document []byte, most int) []secretAt {
+// findSecretsAmong is findSecrets for at most so many fields; zero: all.
+func (s *Secrets) findSecretsAmong(document []byte, most int) []secretAt {
 	if s == nil {
 		return nil
 	}
 	f := secretFinder{decoder: newDecoder(document), root: s.schema, matches: make(map[string]*regexp.Regexp), most: most}
-	_ = f.value(f.start()) // what was found before an error is hidden
+	_ = f.readValue(f.rootPlace()) // secrets before a syntax error are hidden
 	return f.found
 }
 
-// byEnd are the secrets of a document, among at most so many fields, by where they end.
-func (s *Secrets) byEnd(document []byte, most int) map[int64]secretAt {
-	found := s.findAmong(document, most)
+// secretsByEnd returns the secrets among at most so many fields of a document, by the position of their end.
+func (s *Secrets) secretsByEnd(document []byte, most int) map[int64]secretAt {
+	found := s.findSecretsAmong(document, most)
 	if len(found) == 0 {
 		return nil
 	}
@@ -140,30 +137,30 @@ func (s *Secrets) byEnd(document []byte, most int) map[int64]secretAt {
 	return ends
 }
 
-// secretFinder goes through a document and its schema side by side.
+// secretFinder reads a document and its schema side by side.
 type secretFinder struct {
 	decoder *jsontext.Decoder
 	root    any
-	matches map[string]*regexp.Regexp // by pattern; nil: none that can be read
+	matches map[string]*regexp.Regexp // by pattern; nil: Go cannot compile it
 	found   []secretAt
 	most    int // fields; zero: any number
 	fields  int
 }
 
-// field counts one that was read, as a fieldReader does.
-func (f *secretFinder) field() error {
+// countField counts a field, as a fieldReader does.
+func (f *secretFinder) countField() error {
 	if f.fields++; f.most > 0 && f.fields >= f.most {
 		return errEnough
 	}
 	return nil
 }
 
-func (f *secretFinder) value(p place) error {
+func (f *secretFinder) readValue(p place) error {
 	switch f.decoder.PeekKind() {
 	case '{':
-		return f.object(p)
+		return readNested(f.decoder, f.countField, func(name string, _ int) error { return f.readValue(f.memberPlace(p, name)) })
 	case '[':
-		return f.array(p)
+		return readNested(f.decoder, f.countField, func(_ string, i int) error { return f.readValue(f.elementPlace(p, i)) })
 	default:
 	}
 	raw, err := f.decoder.ReadValue()
@@ -175,64 +172,26 @@ func (f *secretFinder) value(p place) error {
 		end := int(f.decoder.InputOffset())
 		f.found = append(f.found, secretAt{from: end - len(raw), to: end, marked: p.marked && !p.named, below: p.below})
 	}
-	return f.field()
+	return f.countField()
 }
 
-func (f *secretFinder) object(p place) error {
-	if _, err := f.decoder.ReadToken(); err != nil {
-		return err
-	}
-	if f.decoder.PeekKind() == '}' {
-		_, err := f.decoder.ReadToken()
-		return errors.Join(err, f.field())
-	}
-	for !closes(f.decoder.PeekKind()) {
-		raw, err := f.decoder.ReadValue()
-		if err != nil {
-			return err
-		}
-		if err := f.value(f.member(p, unquote(raw))); err != nil {
-			return err
-		}
-	}
-	_, err := f.decoder.ReadToken()
-	return err
-}
-
-func (f *secretFinder) array(p place) error {
-	if _, err := f.decoder.ReadToken(); err != nil {
-		return err
-	}
-	if f.decoder.PeekKind() == ']' {
-		_, err := f.decoder.ReadToken()
-		return errors.Join(err, f.field())
-	}
-	for i := 0; !closes(f.decoder.PeekKind()); i++ {
-		if err := f.value(f.element(p, i)); err != nil {
-			return err
-		}
-	}
-	_, err := f.decoder.ReadToken()
-	return err
-}
-
-// ShowDocument shows a document as it is written, within limits, but for its secrets.
+// ShowDocument shows a document as it is written, within limits and without its secrets.
 func ShowDocument(document []byte, l Limits) Value {
-	text, found := string(document), l.Secrets.find(document)
+	text, found := string(document), l.Secrets.findSecrets(document)
 	v := Fold(text, l)
 	if len(found) == 0 {
 		return v
 	}
-	head, tail, _ := split(text, l)
-	v.Head = showAround(document, 0, head, found)
+	head, tail, _ := splitHeadTail(text, l)
+	v.Head = showPart(document, 0, head, found)
 	if tail < len(text) {
-		v.Tail = showAround(document, tail, len(text), found)
+		v.Tail = showPart(document, tail, len(text), found)
 	}
 	return v
 }
 
-// showAround shows a part of a document. A secret that is only partly in it is shown as one.
-func showAround(document []byte, from, to int, found []secretAt) []Piece {
+// showPart shows a part of a document. A secret that is partly in it becomes a piece.
+func showPart(document []byte, from, to int, found []secretAt) []Piece {
 	var pieces []Piece
 	for _, one := range found {
 		if one.to <= from || one.from >= to {
@@ -241,7 +200,7 @@ func showAround(document []byte, from, to int, found []secretAt) []Piece {
 		if one.from > from {
 			pieces = append(pieces, Show(string(document[from:one.from]))...)
 		}
-		pieces = append(pieces, one.piece(document))
+		pieces = append(pieces, one.makePiece(document))
 		from = one.to
 	}
 	if from < to {

@@ -11,17 +11,17 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// lookalikes are the letters of other alphabets that are drawn like Latin ones, among scripts that many people write:
-// those of UTS #39, and some that are only nearly so.
+// lookalikes are the letters that are drawn like Latin letters, in scripts that many people write: those of UTS #39, and some that
+// are only similar.
 var lookalikes = map[string]string{ //nolint:gochecknoglobals // a table
 	"Cyrillic": "аеорсухіјѕһԁԛԝԍӏкѡѵүҽАВЕКМНОРСТХІЈЅУԌԚԜӀѴҮ",
 	"Greek":    "ονρικυτχαϲϳϱϸΑΒΕΖΗΙΚΜΝΟΡΤΥΧͿϜϹϺ",
 	"Armenian": "օոսցզհՕՍ",
 }
 
-// widespread are the scripts that people write today in which a word that looks Latin is an accident (UAX #31, table 5);
-// of the others letters that look like Latin ones are there to look so.
-func widespread(script string) bool {
+// isWidespread reports whether people write a script today (UAX #31, table 5). A word of such a script may look Latin by accident; in
+// other scripts, it was chosen for its look.
+func isWidespread(script string) bool {
 	switch script {
 	case "Arabic", "Armenian", "Bengali", "Bopomofo", "Cyrillic", "Devanagari", "Ethiopic", "Georgian", "Greek", "Gujarati", "Gurmukhi",
 		"Han", "Hangul", "Hebrew", "Hiragana", "Kannada", "Katakana", "Khmer", "Lao", "Latin", "Malayalam", "Myanmar", "Oriya", "Sinhala",
@@ -31,8 +31,8 @@ func widespread(script string) bool {
 	return false
 }
 
-// together are the scripts that are written in one word by honest people.
-func together(script string) bool {
+// isWrittenTogether reports whether honest words mix the script with others.
+func isWrittenTogether(script string) bool {
 	switch script {
 	case "Latin", "Han", "Hiragana", "Katakana", "Hangul", "Bopomofo":
 		return true
@@ -46,7 +46,7 @@ type span struct {
 	script      string
 }
 
-// spans are all scripts, by code point.
+// spans returns the runs of all scripts, in the order of code points.
 var spans = sync.OnceValue(func() []span { //nolint:gochecknoglobals // a table, made when first needed
 	var all []span
 	for script, table := range unicode.Scripts {
@@ -74,7 +74,7 @@ func appendSpans(all []span, script string, first, last, stride rune) []span {
 	return all
 }
 
-// scriptOf names the script of a letter; "" when it belongs to none in particular.
+// scriptOf returns the script of a letter, or "" if it belongs to none.
 func scriptOf(r rune) string {
 	if r < utf8.RuneSelf {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -105,42 +105,42 @@ func scriptsOf(word string) []string {
 	return found
 }
 
-// longestPlain is how many bytes of what a word looks like are said.
+// longestPlain is the number of bytes up to which a note repeats the Latin look of a word.
 const longestPlain = 80
 
-// judge tells why a word may not be what it looks like; "" when there is no reason.
-// own says whether the text around the word demonstrably is of a script.
-func judge(word string, own func(script string) bool) string {
+// judgeWord returns why a word may deceive, or "". own reports whether the text around the word is demonstrably in
+// a script.
+func judgeWord(word string, own func(script string) bool) string {
 	if isASCII(word) {
 		return ""
 	}
 	scripts := scriptsOf(word)
-	if plain, found := foreignDigits(word); found {
-		return saying("digits of another script", plain)
+	if plain, found := replaceForeignDigits(word); found {
+		return describeLookalike("digits of another script", plain)
 	}
 	switch {
-	case len(scripts) > 1 && !allTogether(scripts):
+	case len(scripts) > 1 && !areWrittenTogether(scripts):
 		return "mixes " + strings.Join(scripts, " and ")
 	case len(scripts) == 0 || len(scripts) == 1 && scripts[0] == "Latin":
-		if plain, found := plainly(word); found {
-			return saying("look-alike letters", plain)
+		if plain, found := replaceLookalikes(word); found {
+			return describeLookalike("look-alike letters", plain)
 		}
-	case len(scripts) == 1 && looksLatin(word, scripts[0]) && (!widespread(scripts[0]) || !own(scripts[0])):
+	case len(scripts) == 1 && looksLatin(word, scripts[0]) && (!isWidespread(scripts[0]) || !own(scripts[0])):
 		return scripts[0] + " letters that look like Latin ones"
 	case slices.Contains(scripts, "Latin"):
-		return strokeWithin(word)
+		return findStroke(word)
 	}
 	return ""
 }
 
-func saying(what, plain string) string {
+func describeLookalike(reason, plain string) string {
 	if len(plain) > longestPlain {
-		return what
+		return reason
 	}
-	return what + " for “" + plain + "”"
+	return reason + " for “" + plain + "”"
 }
 
-// looksLatin reports whether a word of one script could be taken for one in Latin letters.
+// looksLatin reports whether a reader could take a word of another script for a Latin word.
 func looksLatin(word, script string) bool {
 	letters, alike := 0, 0
 	for _, r := range word {
@@ -148,19 +148,19 @@ func looksLatin(word, script string) bool {
 			continue
 		}
 		letters++
-		if widespread(script) && strings.ContainsRune(lookalikes[script], r) ||
-			!widespread(script) && (letterLike(r) != "" || letterLike(unicode.ToUpper(r)) != "") {
+		if isWidespread(script) && strings.ContainsRune(lookalikes[script], r) ||
+			!isWidespread(script) && (letterLike(r) != "" || letterLike(unicode.ToUpper(r)) != "") {
 			alike++
 		}
 	}
-	if widespread(script) {
+	if isWidespread(script) {
 		return alike == letters
 	}
 	return 2*alike >= letters
 }
 
-// strokeWithin finds a letter between ASCII ones that is drawn like a slash.
-func strokeWithin(word string) string {
+// findStroke describes a letter between ASCII letters that is drawn like a slash.
+func findStroke(word string) string {
 	runes := []rune(word)
 	for i := 1; i+1 < len(runes); i++ {
 		like := prototypes()[runes[i]]
@@ -171,22 +171,22 @@ func strokeWithin(word string) string {
 	return ""
 }
 
-func allTogether(scripts []string) bool {
+func areWrittenTogether(scripts []string) bool {
 	for _, script := range scripts {
-		if !together(script) {
+		if !isWrittenTogether(script) {
 			return false
 		}
 	}
 	return true
 }
 
-// ownScripts are those that a line demonstrably is in: at least as many of its words have a letter that no Latin one
-// looks like as are Latin, and they are at least as long as all those words without one.
-func ownScripts(line string) map[string]bool {
+// findOwnScripts returns the scripts that a line is demonstrably in. A word is clear if it has a letter that looks like no Latin letter.
+// A script needs at least as many clear words as there are Latin words, with at least as many letters as its unclear words.
+func findOwnScripts(line string) map[string]bool {
 	latin := 0
 	words, obvious, unclear := map[string]int{}, map[string]int{}, map[string]int{} // by script; the latter two in letters
-	for word := range strings.FieldsFuncSeq(line, apart) {
-		script, letters, isClear := evidence(word)
+	for word := range strings.FieldsFuncSeq(line, isWordBreak) {
+		script, letters, isClear := readEvidence(word)
 		switch {
 		case script == "Latin":
 			latin++
@@ -204,12 +204,12 @@ func ownScripts(line string) map[string]bool {
 	return own
 }
 
-// apart reports whether words on both sides of r are two: JSON puts quotes around what it is made of.
-func apart(r rune) bool { return r == '"' || unicode.IsSpace(r) }
+// isWordBreak reports whether r separates words. Quotes do, since they surround the strings of JSON.
+func isWordBreak(r rune) bool { return r == '"' || unicode.IsSpace(r) }
 
-// evidence is what a word says of its line's script: which one it is in, with how many letters, and whether one of
-// them looks like no Latin letter. A word with clear letters is one of their script, whatever else is in it.
-func evidence(word string) (script string, letters int, isClear bool) {
+// readEvidence returns the script of a word, its number of letters, and whether one of them looks like no Latin letter. If so, that
+// letter decides the script.
+func readEvidence(word string) (script string, letters int, isClear bool) {
 	for _, r := range word {
 		of := scriptOf(r)
 		if of == "" || !unicode.IsLetter(r) {
@@ -226,10 +226,9 @@ func evidence(word string) (script string, letters int, isClear bool) {
 	return script, letters, isClear
 }
 
-// punycode is the real name of a host with letters outside ASCII; "" when text is no
-// such host. An address with "//" or "@" before it is one, and so is any name with an
-// ASCII top-level domain.
-func punycode(text string, introduced bool) string {
+// encodeHost returns the ASCII form of a host with letters outside ASCII (RFC 3492), or "" if the text is no such host. A text is a host
+// if "//" or "@" introduces it, or if it has an ASCII top-level domain.
+func encodeHost(text string, introduced bool) string {
 	text = strings.Trim(text, ".-")
 	dot := strings.LastIndexByte(text, '.')
 	if dot <= 0 || isASCII(text) || !introduced && (!isASCII(text[dot:]) || len(text)-dot < 3) {
@@ -251,13 +250,13 @@ func isASCII(s string) bool {
 	return true
 }
 
-func inWord(r rune) bool {
-	return r == '_' || unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) || unicode.Is(unicode.Nl, r) || enclosed(r)
+func isInWord(r rune) bool {
+	return r == '_' || unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) || unicode.Is(unicode.Nl, r) || isEnclosed(r)
 }
 
-// enclosed reports whether r is a letter in a circle or square.
-func enclosed(r rune) bool { return 'Ⓐ' <= r && r <= 'ⓩ' || '🄰' <= r && r <= '🅉' }
+// isEnclosed reports whether r is a letter in a circle or square.
+func isEnclosed(r rune) bool { return 'Ⓐ' <= r && r <= 'ⓩ' || '🄰' <= r && r <= '🅉' }
 
-func inHost(r rune) bool {
+func isInHost(r rune) bool {
 	return r == '.' || r == '-' || unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r)
 }

@@ -47,8 +47,7 @@ func TestApply(t *testing.T) {
 	contains(t, "JSON", run(t, env, "", "apply", "-f", file, "--json").want(t, 0).stdout, `{"items":[`)
 }
 
-// What apply reads of an OAuth client's secrets goes to the server as values, and
-// complaints about them come back to the line of the form that was written.
+// apply sends the values of an OAuth client's secrets to the server, and shows errors about them at their lines in the file.
 func TestApplyOAuth(t *testing.T) {
 	t.Parallel()
 	key := writeFile(t, "key.pem", "a\nkey\n")

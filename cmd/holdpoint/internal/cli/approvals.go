@@ -2,12 +2,12 @@ package cli
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,139 +15,115 @@ import (
 )
 
 func newApprovalsCmd(e *Env) *cobra.Command {
-	return group("approvals", "The queue of calls that wait for a decision",
-		newApprovalsListCmd(e), newQuestionsCmd(e), newApprovalsShowCmd(e), newApproveCmd(e), newRejectCmd(e), newExtendCmd(e))
-}
-
-type approvalView struct {
-	ID            string          `json:"id"`
-	Status        string          `json:"status"`
-	Agent         string          `json:"agent"`
-	Skill         string          `json:"skill"`
-	Tool          string          `json:"tool"`
-	Arguments     json.RawMessage `json:"arguments"`
-	Files         []fileView      `json:"files"`
-	Request       *outgoingView   `json:"request"`
-	Digest        string          `json:"digest"`
-	ToolPin       string          `json:"tool_pin"`
-	Principal     *string         `json:"principal"`
-	Person        *personName     `json:"principal_person"`
-	CreatedAt     time.Time       `json:"created_at"`
-	Deadline      time.Time       `json:"deadline"`
-	ApprovedUntil *time.Time      `json:"approved_until"`
-	Rule          string          `json:"rule"`
-	Team          *string         `json:"team"`
-	Edited        bool            `json:"edited"`
-	Edit          *struct {
-		By        string          `json:"by"`
-		ByPerson  *personName     `json:"by_person"`
-		At        time.Time       `json:"at"`
-		Submitted json.RawMessage `json:"submitted_arguments"`
-	} `json:"edit"`
-	Reviewers *bool          `json:"reviewers"`
-	Risk      string         `json:"risk"`
-	Questions []questionView `json:"questions"`
-	Decision  *decisionView  `json:"decision"`
+	return newGroup("approvals", "The queue of calls that wait for a decision",
+		newApprovalsListCmd(e), newApprovalsShowCmd(e), newApproveCmd(e), newRejectCmd(e),
+		&cobra.Command{
+			Use: "questions", Short: "List questions of skill servers that wait for a decision, the most urgent first",
+			Long: `List the questions that skill servers asked after the approval of their calls, and that a reviewer has
+to decide about. Look at one with "holdpoint approvals show ID", and decide with "holdpoint
+approvals approve ID --question N --digest D".`,
+			Example: "  holdpoint approvals questions",
+			RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+				reply, err := api.ListQuestions(ctx)
+				return printList(e, reply, err, []string{"ID", "QUESTION", "LEFT", "ASKS", "ANSWER"}, func(q *client.Question) []string {
+					left := ""
+					if q.Deadline != nil {
+						left = e.formatRemaining(*q.Deadline)
+					}
+					return []string{q.ApprovalID, count(q.Number), left, clipCell(q.Method+" "+string(q.Params), 60), clipCell(orEmpty(q.Answer), 60)}
+				})
+			}),
+		},
+		&cobra.Command{
+			Use: "extend ID", Short: "Give a call more time to be decided",
+			Long: `Extend the deadline of a call by the time that it was first given. This is possible three times for
+each call, and recorded.`,
+			Example: "  holdpoint approvals extend 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+			RunE: showOne(e, (*client.Client).Extend, func(a *client.Approval) error {
+				return write(e.Stdout, "The call waits until "+e.formatDeadline(a.Deadline)+".\n")
+			}),
+		})
 }
 
 func newApprovalsListCmd(e *Env) *cobra.Command {
-	var p page
-	status := "pending"
+	var query client.ListApprovalsQuery
 	cmd := &cobra.Command{
-		Use: "list", Short: "List approvals, newest first", Args: usage(cobra.NoArgs),
+		Use: "list", Short: "List approvals, newest first",
 		Example: "  holdpoint approvals list\n  holdpoint approvals list --status all",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := p.query()
-			if status != "all" {
-				query.Set("status", status)
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			if query.Status == "all" {
+				query.Status = ""
 			}
-			text, err := e.get(cmd.Context(), "approvals", query)
-			if err != nil {
-				return err
-			}
-			return printList(e, text, []string{"ID", "STATUS", "LEFT", "AGENT", "FOR", "TOOL", "ARGUMENTS", "DECIDED BY", "WITH", "FROM"},
-				func(a approvalView) []string {
-					left := ""
-					if a.Status == "pending" {
-						left = e.remaining(a.Deadline)
-					}
-					d := a.Decision
-					if d == nil {
-						d = &decisionView{}
-					}
-					return []string{
-						a.ID, a.Status, left, a.Agent, personOr(a.Person, a.Principal).short(), a.Skill + ": " + a.Tool, clipped(string(a.Arguments), 60),
-						personOr(d.ByPerson, d.By).short(), d.Credential.words(), value(d.Address),
-					}
-				})
-		},
+			reply, err := api.ListApprovals(ctx, query)
+			header := []string{"ID", "STATUS", "LEFT", "AGENT", "FOR", "TOOL", "ARGUMENTS", "DECIDED BY", "WITH", "FROM"}
+			return printList(e, reply, err, header, func(a *client.Approval) []string {
+				left := ""
+				if a.Status == "pending" {
+					left = e.formatRemaining(a.Deadline)
+				}
+				d := value(a.Decision)
+				return []string{
+					a.ID, a.Status, left, a.Agent, shortPerson(fallbackPerson(a.PrincipalPerson, a.Principal)), a.Skill + ": " + a.Tool,
+					clipCell(string(a.Arguments), 60), shortPerson(fallbackPerson(d.ByPerson, d.By)), formatCredential(d.Credential), value(d.Address),
+				}
+			})
+		}),
 	}
-	cmd.Flags().StringVar(&status, "status", status, "pending, approved, rejected, expired, cancelled or all")
-	p.bind(cmd)
+	cmd.Flags().StringVar(&query.Status, "status", "pending", "pending, approved, rejected, expired, cancelled or all")
+	bindPage(cmd, &query.Limit, &query.Cursor)
 	return cmd
-}
-
-func (e *Env) fetchApproval(cmd *cobra.Command, id string) (json.RawMessage, approvalView, error) {
-	text, err := e.get(cmd.Context(), "approvals/"+client.Segment(id), nil)
-	if err != nil {
-		return nil, approvalView{}, err
-	}
-	found, err := decode[approvalView](text)
-	return text, found, err
 }
 
 func newApprovalsShowCmd(e *Env) *cobra.Command {
 	var preview bool
 	cmd := &cobra.Command{
-		Use: "show ID", Short: "Show what an approval is about", Args: usage(cobra.ExactArgs(1)),
+		Use: "show ID", Short: "Show the call of an approval",
 		Example: "  holdpoint approvals show 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			if preview {
-				return e.showPreview(cmd, args[0])
+				reply, err := api.PreviewCall(ctx, args[0])
+				return printReply(e, reply, err, e.showPreview)
 			}
-			text, found, err := e.fetchApproval(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			if e.json {
-				return e.printJSON(text)
-			}
-			return e.showApproval(found)
-		},
+			reply, err := api.GetApproval(ctx, args[0])
+			return printReply(e, reply, err, e.showApproval)
+		}),
 	}
 	cmd.Flags().BoolVar(&preview, "preview", false, "show the present state of what the call would change instead (HTTP APIs)")
 	return cmd
 }
 
-func (e *Env) showApproval(a approvalView) error {
+func (e *Env) showApproval(a *client.Approval) error {
 	sentence := fmt.Sprintf("%s wants %s: %s", a.Agent, a.Skill, a.Tool)
-	if person := personOr(a.Person, a.Principal); person != nil {
-		sentence += " on behalf of " + person.full()
+	if person := fallbackPerson(a.PrincipalPerson, a.Principal); person != nil {
+		sentence += " on behalf of " + fullPerson(person)
 	}
-	if err := write(e.Stdout, cell(sentence)+"\n\n"+Visible(prettyJSON(a.Arguments))+"\n\n"+a.Request.String()); err != nil {
+	if err := write(e.Stdout, escapeCell(sentence)+"\n\n"+Visible(prettyJSON(a.Arguments))+"\n\n"+formatRequest(a.Request)); err != nil {
 		return err
 	}
-	pairs := []string{"Approval", a.ID, "Status", a.Status, "Risk", riskWords(a.Risk), "Parked because", a.Rule, "Asked", moment(&a.CreatedAt), "Team", value(a.Team)}
-	pairs = append(pairs, filePairs(a.Files)...)
+	pairs := []string{
+		"Approval", a.ID, "Status", a.Status, "Risk", formatRisk(value(a.Risk)), "Parked because", a.Rule, "Asked", formatTime(&a.CreatedAt),
+		"Team", value(a.Team),
+	}
+	pairs = append(pairs, fileFields(a.Files)...)
 	if a.Reviewers != nil && !*a.Reviewers {
 		pairs = append(pairs, "Reviewers", "nobody is known who may decide about this call")
 	}
 	switch {
 	case a.Edit != nil:
-		by := personOr(a.Edit.ByPerson, &a.Edit.By).full() + ", at " + moment(&a.Edit.At)
+		by := fullPerson(fallbackPerson(a.Edit.ByPerson, &a.Edit.By)) + ", at " + formatTime(&a.Edit.At)
 		if a.Status == "pending" {
 			by += ". Another reviewer has to approve these arguments"
 		}
-		pairs = append(pairs, "Edited by", by, "The agent wrote", clipped(string(a.Edit.Submitted), 2000))
+		pairs = append(pairs, "Edited by", by, "The agent wrote", clipCell(string(a.Edit.SubmittedArguments), 2000))
 	case a.Edited:
 		pairs = append(pairs, "Edited", "approved with these arguments, not with those that the call was made with")
 	}
 	if a.Status == "pending" {
-		pairs = append(pairs, "Deadline", moment(&a.Deadline)+" (in "+e.remaining(a.Deadline)+")")
+		pairs = append(pairs, "Deadline", e.formatDeadline(a.Deadline))
 	}
-	pairs = append(pairs, a.Decision.pairs()...)
-	pairs = append(pairs, "Valid until", moment(a.ApprovedUntil))
-	if err := e.fields(append(pairs, "Digest", a.Digest, "Tool's pin", a.ToolPin)...); err != nil {
+	pairs = append(pairs, decisionFields(a.Decision)...)
+	pairs = append(pairs, "Valid until", formatTime(a.ApprovedUntil), "Digest", a.Digest, "Tool's pin", a.ToolPin)
+	if err := e.printFields(pairs...); err != nil {
 		return err
 	}
 	for i := range a.Questions {
@@ -158,7 +134,7 @@ func (e *Env) showApproval(a approvalView) error {
 	return nil
 }
 
-func riskWords(risk string) string {
+func formatRisk(risk string) string {
 	switch risk {
 	case "high":
 		return "high: an operator marked this tool"
@@ -168,17 +144,126 @@ func riskWords(risk string) string {
 	return risk
 }
 
-// confirmApproval lets a call be approved by the digest that was shown only. At a terminal a person may confirm a call
-// of ordinary risk right away.
-func (e *Env) confirmApproval(a approvalView) error {
+// formatRequest shows the exact request of a call to an HTTP API. For nil it returns "".
+func formatRequest(o *client.Outgoing) string {
+	if o == nil {
+		return ""
+	}
+	var text strings.Builder
+	text.WriteString("The request:\n\n" + escapeCell(o.Method+" "+o.URL) + "\n")
+	for _, h := range o.Headers {
+		text.WriteString(escapeCell(h.Name+": "+headerValue(h)) + "\n")
+	}
+	return text.String() + formatContent(o.Text, o.Bytes) + "\n"
+}
+
+func headerValue(h client.OutgoingHeader) string {
+	if h.Secret {
+		return "(secret)"
+	}
+	return h.Value
+}
+
+// formatContent shows a body after an empty line. Without a body it returns "".
+func formatContent(text, base64 *string) string {
 	switch {
+	case text != nil && json.Valid([]byte(*text)):
+		return "\n" + Visible(prettyJSON([]byte(*text))) + "\n"
+	case text != nil:
+		return "\n" + Visible(*text) + "\n"
+	case base64 != nil:
+		return "\n(no text; in base64)\n" + escapeCell(*base64) + "\n"
+	}
+	return ""
+}
+
+// showPreview shows the present state of the resource that a call would change.
+func (e *Env) showPreview(p *client.Preview) error {
+	request := value(p.Request)
+	head := fmt.Sprintf("%s %s answers HTTP %d:", request.Method, request.URL, p.Status)
+	tail := ""
+	if p.Cut {
+		tail = "\n(only the beginning was read)\n"
+	}
+	return write(e.Stdout, escapeCell(head)+"\n"+formatContent(p.Text, p.Bytes)+tail)
+}
+
+func newApproveCmd(e *Env) *cobra.Command {
+	var digest, note, arguments string
+	var question int64
+	cmd := &cobra.Command{
+		Use: "approve ID", Short: "Approve a call, exactly as it is shown, or with other arguments",
+		Long: `Approve a call by the digest that "approvals show" shows. If anything about the call has changed
+since, the server refuses.
+
+Without --digest the call is shown. At a terminal you are then asked to confirm it; elsewhere
+nothing is approved. A call of a tool that an operator marked as high risk, or that its server calls
+destructive, always needs --digest.
+
+With --args the call is sent with these arguments instead. They are checked against the tool's
+schema, the difference is recorded, and the agent is told. Where edits of the skill need a second
+reviewer (by default, tools of high risk), the call waits until another reviewer approves the edit.
+That reviewer sees the edited arguments and approves without --args. The agent's own arguments,
+given with --args, discard the edit and are approved.
+
+With --question you decide about a question that the skill's server asked after the approval: about
+the client's answer to it, or about a URL before the client opens it. This always needs the digest
+that "holdpoint approvals show" shows with the question.`,
+		Example: `  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --digest 5f0c… --note "checked with Rita"
+  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --digest 5f0c… --args '{"path":"/srv/shared/test.txt"}'
+  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --question 1 --digest 88ab…`,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&digest, "digest", "", "digest of the approval as it was shown to you")
+	flags.StringVar(&note, "note", "", "note for the record")
+	flags.StringVar(&arguments, "args", "", "other arguments, as JSON")
+	flags.Int64Var(&question, "question", 0, "decide about the question of the call's server with this number")
+	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+		id := args[0]
+		if flags.Changed("question") {
+			if arguments != "" {
+				return misusef("--args belongs to calls: a question is approved with the answer that the client gave")
+			}
+			if err := checkQuestion(id, question, digest); err != nil {
+				return err
+			}
+			reply, err := api.ApproveQuestion(ctx, id, question, client.DecideQuestionRequest{Digest: digest, Note: given(note)})
+			return printReply(e, reply, err, e.showDecidedQuestion)
+		}
+		body := client.ApproveRequest{Note: given(note), Digest: digest}
+		if arguments != "" {
+			if !json.Valid([]byte(arguments)) {
+				return misusef("--args: want a JSON object")
+			}
+			body.Arguments = json.RawMessage(arguments)
+		}
+		if !flags.Changed("digest") {
+			shown, err := e.fetchApproval(ctx, api, id)
+			if err != nil {
+				return err
+			}
+			if err := e.confirmApproval(shown); err != nil {
+				return err
+			}
+			body.Digest = shown.Digest
+		}
+		reply, err := api.Approve(ctx, id, body)
+		return printReply(e, reply, err, e.showDecided)
+	})
+	return cmd
+}
+
+// confirmApproval allows the approval of a call that was shown just now: only of a call of ordinary risk, and after a
+// person at a terminal confirmed it.
+func (e *Env) confirmApproval(a *client.Approval) error {
+	switch risk := value(a.Risk); {
 	case a.Status != "pending": // the server refuses
 		return nil
-	case a.Risk != "standard":
-		return misuse("nothing was approved: this call's risk is not ordinary (%s). Read what it does, then approve it with\n  --digest %s",
-			riskWords(a.Risk), a.Digest)
+	case risk != "standard":
+		return misusef("nothing was approved: this call's risk is not ordinary (%s). Read what it does, then approve it with\n  --digest %s",
+			formatRisk(risk), a.Digest)
 	case e.json || !e.Terminal:
-		return misuse("nothing was approved. Read what the call does, then approve it with\n  --digest %s", a.Digest)
+		return misusef("nothing was approved. Read what the call does, then approve it with\n  --digest %s", a.Digest)
 	}
 	if err := write(e.Stdout, "\nApprove this call? Type yes: "); err != nil {
 		return err
@@ -188,143 +273,124 @@ func (e *Env) confirmApproval(a approvalView) error {
 		return fmt.Errorf("read the confirmation: %w", err)
 	}
 	if strings.TrimSpace(answer) != "yes" {
-		return misuse("nothing was approved: want yes")
+		return misusef("nothing was approved: want yes")
 	}
 	return nil
 }
 
-func newApproveCmd(e *Env) *cobra.Command {
-	var digest, note, arguments string
-	var question int
-	cmd := &cobra.Command{
-		Use: "approve ID", Short: "Approve a call, exactly as it is shown, or with other arguments",
-		Long: `Approve a call by the digest that "approvals show" shows: if anything about the call has changed since, the server refuses.
-
-Without --digest the call is shown. At a terminal you are then asked to confirm it; elsewhere nothing is approved. A call of a
-tool that an operator marked as of high risk, or that its server calls destructive, always takes --digest.
-
-With --args the call is sent with these arguments instead. They are checked against the tool's schema, what
-differs is recorded, and the agent is told. Where edits of the skill need a second reviewer (by default, tools of
-high risk), the call waits on until another reviewer approves the edit. That reviewer sees the edited arguments
-and approves without --args. The agent's own arguments, given with --args, discard the edit and are approved.
-
-With --question the decision is about what the skill's server asked after the approval: about the question with the
-client's answer, or about a URL before the client opens it. It always takes the digest that "holdpoint approvals show"
-shows with the question.`,
-		Example: `  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --digest 5f0c… --note "checked with Rita"
-  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --digest 5f0c… --args '{"path":"/srv/shared/test.txt"}'
-  holdpoint approvals approve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --question 1 --digest 88ab…`,
-		Args: usage(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("question") {
-				if arguments != "" {
-					return misuse("--args belongs to calls: a question is approved with the answer that the client gave")
-				}
-				return e.decideQuestion(cmd, args[0], question, "approve", digest, note)
-			}
-			body := map[string]any{}
-			if note != "" {
-				body["note"] = note
-			}
-			if arguments != "" {
-				if !json.Valid([]byte(arguments)) {
-					return misuse("--args: want a JSON object")
-				}
-				body["arguments"] = json.RawMessage(arguments)
-			}
-			return e.decide(cmd, args[0], "approve", digest, e.confirmApproval, body)
-		},
-	}
-	cmd.Flags().StringVar(&digest, "digest", "", "of the approval as it was shown to you")
-	cmd.Flags().StringVar(&note, "note", "", "for the record")
-	cmd.Flags().StringVar(&arguments, "args", "", "other arguments, as JSON")
-	cmd.Flags().IntVar(&question, "question", 0, "the number of a question of the call's server, to decide about that")
-	return cmd
-}
-
-func newExtendCmd(e *Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "extend ID", Short: "Give a call more time to be decided",
-		Long: `Move the deadline of a call by the time that it was given at first. This is possible three times for each call, and
-recorded.`,
-		Example: "  holdpoint approvals extend 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
-		Args:    usage(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := e.post(cmd.Context(), "approvals/"+client.Segment(args[0])+"/extend", nil)
-			if err != nil {
-				return err
-			}
-			if e.json {
-				return e.printJSON(text)
-			}
-			extended, err := decode[approvalView](text)
-			if err != nil {
-				return err
-			}
-			return write(e.Stdout, "The call waits until "+moment(&extended.Deadline)+" (in "+e.remaining(extended.Deadline)+").\n")
-		},
-	}
-}
-
 func newRejectCmd(e *Env) *cobra.Command {
 	var digest, reason string
-	var question int
+	var question int64
 	cmd := &cobra.Command{
 		Use: "reject ID --reason TEXT", Short: "Reject a call; its agent is told the reason",
 		Long: `Reject a call. Its agent is told the reason.
 
-With --question the decision is about what the skill's server asked after the approval. The server gets a refusal
-without data. The reason is optional then, and for people only.`,
+With --question you reject a question that the skill's server asked after the approval. The server
+gets a refusal without data. The reason is optional then, and shown to people only.`,
 		Example: `  holdpoint approvals reject 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --reason "use the test folder"
   holdpoint approvals reject 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --question 1 --digest 88ab…`,
-		Args: usage(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("question") {
-				return e.decideQuestion(cmd, args[0], question, "reject", digest, reason)
-			}
-			if strings.TrimSpace(reason) == "" {
-				return misuse("give the agent a --reason")
-			}
-			return e.decide(cmd, args[0], "reject", digest, func(approvalView) error { return nil }, map[string]any{"reason": reason})
-		},
 	}
-	cmd.Flags().StringVar(&digest, "digest", "", "of the approval as it was shown to you")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, and what to do instead")
-	cmd.Flags().IntVar(&question, "question", 0, "the number of a question of the call's server, to decide about that")
+	flags := cmd.Flags()
+	flags.StringVar(&digest, "digest", "", "digest of the approval as it was shown to you")
+	flags.StringVar(&reason, "reason", "", "why, and what to do instead")
+	flags.Int64Var(&question, "question", 0, "decide about the question of the call's server with this number")
+	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+		id := args[0]
+		if flags.Changed("question") {
+			if err := checkQuestion(id, question, digest); err != nil {
+				return err
+			}
+			reply, err := api.RejectQuestion(ctx, id, question, client.DecideQuestionRequest{Digest: digest, Note: given(reason)})
+			return printReply(e, reply, err, e.showDecidedQuestion)
+		}
+		if strings.TrimSpace(reason) == "" {
+			return misusef("give the agent a --reason")
+		}
+		if !flags.Changed("digest") {
+			shown, err := e.fetchApproval(ctx, api, id)
+			if err != nil {
+				return err
+			}
+			digest = shown.Digest
+		}
+		reply, err := api.Reject(ctx, id, client.RejectRequest{Digest: digest, Reason: reason})
+		return printReply(e, reply, err, e.showDecided)
+	})
 	return cmd
 }
 
-// decide sends a decision. One without a digest is about what is shown now, if may allows it.
-func (e *Env) decide(cmd *cobra.Command, id, action, digest string, may func(approvalView) error, body map[string]any) error {
-	if !cmd.Flags().Changed("digest") {
-		_, shown, err := e.fetchApproval(cmd, id)
-		if err != nil {
-			return err
-		}
-		if !e.json {
-			if err := e.showApproval(shown); err != nil {
-				return err
-			}
-		}
-		if err := may(shown); err != nil {
-			return err
-		}
-		digest = shown.Digest
+// fetchApproval fetches an approval to decide about, and shows it unless --json is given.
+func (e *Env) fetchApproval(ctx context.Context, api *client.Client, id string) (*client.Approval, error) {
+	shown, err := client.Value(api.GetApproval(ctx, id))
+	if err == nil && !e.json {
+		err = e.showApproval(&shown)
 	}
-	body["digest"] = digest
-	text, err := e.post(cmd.Context(), "approvals/"+client.Segment(id)+"/"+action, body)
-	if err != nil {
+	return &shown, err
+}
+
+func (e *Env) showDecided(a *client.Approval) error {
+	if a.Status == "pending" {
+		return write(e.Stdout, "\nYour edit is recorded. Another reviewer has to approve it by "+formatTime(&a.Deadline)+".\n")
+	}
+	return write(e.Stdout, "\nThe call is "+escapeCell(a.Status)+".\n")
+}
+
+// checkQuestion checks the flags of a decision about a question. Its digest says which question and answer were shown.
+func checkQuestion(id string, number int64, digest string) error {
+	switch {
+	case number < 1:
+		return misusef("--question: want the number of a question, from 1 on")
+	case digest == "":
+		return misusef("give the --digest that is shown with the question: holdpoint approvals show %s", id)
+	}
+	return nil
+}
+
+func (e *Env) showDecidedQuestion(q *client.Question) error {
+	return write(e.Stdout, escapeCell(formatQuestionStatus(q.Status))+".\n")
+}
+
+func (e *Env) showQuestion(q *client.Question) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "\nQuestion %d of the server: %s\n\n", q.Number, escapeCell(q.Method))
+	for _, part := range []struct {
+		title string
+		value json.RawMessage
+	}{{"", q.Params}, {"The client's answer:\n\n", q.Answer}, {"The client's error:\n\n", q.Error}} {
+		if orEmpty(part.value) != "" {
+			text.WriteString(part.title + Visible(prettyJSON(part.value)) + "\n\n")
+		}
+	}
+	if err := write(e.Stdout, text.String()); err != nil {
 		return err
 	}
-	if e.json {
-		return e.printJSON(text)
+	pairs := []string{"Question", formatQuestionStatus(q.Status)}
+	if q.Deadline != nil {
+		pairs = append(pairs, "Deadline", e.formatDeadline(*q.Deadline))
 	}
-	decided, err := decode[approvalView](text)
-	if err != nil {
-		return err
+	pairs = append(pairs, decisionFields(q.Decision)...)
+	return e.printFields(append(pairs, "Digest", value(q.Digest))...)
+}
+
+// formatQuestionStatus explains the status of a question.
+func formatQuestionStatus(status string) string {
+	switch status {
+	case "asked":
+		return "asked: the client may answer"
+	case "pending":
+		return "pending: a reviewer decides"
+	case "answered":
+		return "answered: the server got the answer"
+	case "declined":
+		return "declined: the client refused, and the server got no data"
+	case "unanswered":
+		return "unanswered: the client did not answer in time"
+	case "rejected":
+		return "rejected: the server got a refusal without data"
+	case "expired":
+		return "expired: nobody decided in time, and the server got a refusal without data"
+	case "withdrawn":
+		return "withdrawn: nobody needs an answer any more"
 	}
-	if decided.Status == "pending" {
-		return write(e.Stdout, "\nYour edit is recorded. Another reviewer has to approve it by "+moment(&decided.Deadline)+".\n")
-	}
-	return write(e.Stdout, "\nThe call is "+cell(decided.Status)+".\n")
+	return status
 }

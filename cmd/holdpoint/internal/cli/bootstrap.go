@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// Bootstrap is the setting of the credential to begin with.
+// Bootstrap is the server's setting of the first credential.
 type Bootstrap struct {
 	File  string // that holds the token, or "-"
 	token string
@@ -34,18 +34,18 @@ func (b *Bootstrap) Bind(cmd *cobra.Command) {
 		fmt.Sprintf(`file with the credential of the person "bootstrap", operator and reviewer, of at least %d characters; "-" reads standard input`, identity.MinBootstrapToken))
 }
 
-// Read returns the token. Empty: there is none.
+// Read returns the token; "" if there is none.
 func (b *Bootstrap) Read(cmd *cobra.Command, e *Env) (string, error) {
-	cmd.Flags().Visit(func(flag *pflag.Flag) { // those of the command line only: variables and files do not go through the set
+	cmd.Flags().Visit(func(flag *pflag.Flag) { // flags of the command line only
 		if flag.Name == bootstrapToken {
 			_, _ = fmt.Fprintf(e.Stderr, "Warning: --%s is deprecated and will be removed in the next version: other programs on this machine can read it. "+
-				"Use --%s FILE or the variable HOLDPOINT_BOOTSTRAP_TOKEN.\n", bootstrapToken, bootstrapTokenFile) // nothing depends on it
+				"Use --%s FILE or the variable HOLDPOINT_BOOTSTRAP_TOKEN.\n", bootstrapToken, bootstrapTokenFile) // a warning
 		}
 	})
 	token := b.token
 	if b.File != "" {
 		if token != "" {
-			return "", misuse("--%s and a bootstrap token from elsewhere: want one of them", bootstrapTokenFile)
+			return "", misusef("--%s and a bootstrap token from elsewhere: want one of them", bootstrapTokenFile)
 		}
 		var err error
 		if token, err = b.readFile(e.Stdin); err != nil {
@@ -56,7 +56,7 @@ func (b *Bootstrap) Read(cmd *cobra.Command, e *Env) (string, error) {
 		return "", nil
 	}
 	if err := identity.CheckBootstrapToken(token); err != nil {
-		return "", misuse("%w", err)
+		return "", misusef("%w", err)
 	}
 	return token, nil
 }

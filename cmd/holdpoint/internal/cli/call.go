@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,75 +16,62 @@ import (
 	"github.com/holdpoint/holdpoint/internal/client"
 )
 
-type callOptions struct {
-	arguments string
-	file      string
-	key       string
-}
-
 func newCallCmd(e *Env) *cobra.Command {
-	var o callOptions
+	var arguments, file, key string
 	cmd := &cobra.Command{
 		Use:   "call AGENT TOOL",
-		Short: "Call a tool as an agent, and wait to the call's end",
-		Long: `Call a tool as an agent, over its MCP endpoint, and wait to the call's end: for a connection
-of its skill, through an approval, lost connections and restarts of the server. The credential is
-the agent's key, or the token of a person who may act as it. The arguments are sent exactly as they
-are given.
+		Short: "Call a tool as an agent, and wait until the call ends",
+		Long: `Call a tool as an agent, over its MCP endpoint, and wait until the call ends: through a missing
+connection of its skill, an approval, lost connections and restarts of the server. Use the agent's
+key, or the token of a person who may act as it. The arguments are sent byte for byte.
 
 Ctrl-C stops the waiting, not the call. The result's text goes to the standard output, with --json
-the call as the API shows it; what happens meanwhile goes to the standard error.
+the call as the API shows it; progress goes to the standard error.
 
 Exit codes: 0 success, 1 bad use, 10 tool error, 11 JSON-RPC error, 12 transport, 13 protocol,
 14 session invalid, 20 rejected, 21 expired, 22 cancelled, 23 denied, 24 outcome unknown,
 25 invalid arguments; 130 after Ctrl-C.`,
 		Example: `  holdpoint call billing files__write_file --args '{"path":"/srv/shared/a.txt","content":"hello"}'
   holdpoint call billing everything__echo --args-file - --json < arguments.json`,
-		Args: usage(cobra.ExactArgs(2)), ValidArgsFunction: e.completeNames("agents"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+			ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 			defer stop()
-			return e.call(ctx, args[0], args[1], o)
-		},
+			text, err := e.readArguments(arguments, file)
+			if err != nil {
+				return err
+			}
+			outcome, err := api.Call(ctx, client.ToolCall{Agent: args[0], Tool: args[1], Arguments: text, IdempotencyKey: key, OnProgress: e.noteProgress})
+			if err != nil {
+				return e.explainUnended(ctx, args[0], err)
+			}
+			return e.printOutcome(ctx, api, outcome)
+		}),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.arguments, "args", "", "the arguments: a JSON object (default {})")
-	flags.StringVar(&o.file, "args-file", "", `a file with the arguments; "-" is the standard input`)
-	flags.StringVar(&o.key, "idempotency-key", "", "tells this call from others with the same arguments; with the same key it is the same call")
+	flags.StringVar(&arguments, "args", "", "the arguments: a JSON object (default {})")
+	flags.StringVar(&file, "args-file", "", `file with the arguments; "-" is the standard input`)
+	flags.StringVar(&key, "idempotency-key", "", "with the same key and arguments it is the same call, with another key another call")
 	cmd.MarkFlagsMutuallyExclusive("args", "args-file")
 	return cmd
 }
 
-func (e *Env) call(ctx context.Context, agent, tool string, o callOptions) error {
-	arguments := json.RawMessage("{}")
-	switch {
-	case o.file != "":
-		text, err := e.readFile(o.file)
-		if err != nil {
-			return err
+// readArguments returns the arguments of a call, from a file if one is named. By default they are {}.
+func (e *Env) readArguments(arguments, file string) (json.RawMessage, error) {
+	text := []byte(cmp.Or(arguments, "{}"))
+	if file != "" {
+		var err error
+		if text, err = e.readFile(file); err != nil {
+			return nil, err
 		}
-		arguments = text
-	case o.arguments != "":
-		arguments = json.RawMessage(o.arguments)
 	}
-	if !json.Valid(arguments) {
-		return misuse("the arguments are not JSON")
+	if !json.Valid(text) {
+		return nil, misusef("the arguments are not JSON")
 	}
-	api, err := e.client()
-	if err != nil {
-		return err
-	}
-	outcome, err := api.Call(ctx, client.ToolCall{
-		Agent: agent, Tool: tool, Arguments: arguments, IdempotencyKey: o.key, Told: e.tell,
-	})
-	if err != nil {
-		return e.notEnded(ctx, agent, err)
-	}
-	return e.ended(ctx, api, outcome)
+	return text, nil
 }
 
-// tell shows what happens to a call on its way.
-func (e *Env) tell(n client.News) {
+// noteProgress notes the progress of a call.
+func (e *Env) noteProgress(n client.Progress) {
 	switch {
 	case n.Lost != nil && n.CallID != "":
 		e.notef("%v; the call %s goes on, trying again", n.Lost, n.CallID)
@@ -96,15 +84,15 @@ func (e *Env) tell(n client.News) {
 	case n.Status == "approved" || n.Status == "executing":
 		e.notef("executing: call %s", n.CallID)
 	case n.Status == "needs_connection":
-		e.notef("waiting for somebody to connect the skill: call %s (deadline %s)", n.CallID, n.Deadline.UTC().Format(time.RFC3339))
+		e.notef("waiting for a connection of the skill: call %s (deadline %s)", n.CallID, n.Deadline.UTC().Format(time.RFC3339))
 		if n.Reason != "" {
 			e.notef("  %s; see holdpoint connections list", n.Reason)
 		}
 	}
 }
 
-// notEnded tells why the waiting ended before the call did, and how to come back.
-func (e *Env) notEnded(ctx context.Context, agent string, err error) error {
+// explainUnended says why the waiting ended before the call did, and how to come back.
+func (e *Env) explainUnended(ctx context.Context, agent string, err error) error {
 	code := ExitFailure
 	if ctx.Err() != nil {
 		code = ExitInterrupted
@@ -123,8 +111,8 @@ func (e *Env) notEnded(ctx context.Context, agent string, err error) error {
 	return &ExitError{Code: code, Err: err}
 }
 
-// ended prints a call's outcome, and makes it the exit code.
-func (e *Env) ended(ctx context.Context, api *client.Client, o client.Outcome) error {
+// printOutcome prints a call's outcome, and makes it the exit code.
+func (e *Env) printOutcome(ctx context.Context, api *client.Client, o client.Outcome) error {
 	code := exitCode(o)
 	if o.Status == "" {
 		code = refusedCode(o)
@@ -132,16 +120,16 @@ func (e *Env) ended(ctx context.Context, api *client.Client, o client.Outcome) e
 	var printed error
 	switch {
 	case e.json && o.CallID != "":
-		text, err := api.Get(ctx, "calls/"+client.Segment(o.CallID), nil)
+		reply, err := api.GetCall(ctx, o.CallID)
 		if err == nil {
-			err = e.printJSON(text)
+			err = e.printJSON(reply)
 		}
 		printed = err
 	case o.Fault == nil:
-		printed = write(e.Stdout, resultText(o.Result))
+		printed = write(e.Stdout, formatResult(o.Result))
 	}
 	if printed != nil {
-		e.complain(printed)
+		e.printError(printed)
 		if code == ExitOK {
 			code = ExitFailure
 		}
@@ -161,7 +149,7 @@ func (e *Env) ended(ctx context.Context, api *client.Client, o client.Outcome) e
 	return &ExitError{Code: code, Err: said}
 }
 
-// refusedCode is for what was refused before it became a call.
+// refusedCode is the exit code for a request that was refused before it became a call.
 func refusedCode(o client.Outcome) int {
 	if o.Fault == nil {
 		if o.Code == "invalid_arguments" {
@@ -172,7 +160,7 @@ func refusedCode(o client.Outcome) int {
 	var data struct {
 		Pointer string `json:"pointer"`
 	}
-	_ = json.Unmarshal(o.Fault.Data, &data) // what it does not say is not there
+	_ = json.Unmarshal(o.Fault.Data, &data) // without data there is no pointer
 	const arguments = "/params/arguments"
 	if strings.HasPrefix(data.Pointer, arguments) || strings.HasPrefix(o.Fault.Message, arguments) {
 		return ExitInvalidArguments
@@ -180,9 +168,8 @@ func refusedCode(o client.Outcome) int {
 	return ExitFailure
 }
 
-// resultText is what a person reads of a result: its texts, a line for
-// everything else, or its structured content if that is all there is.
-func resultText(result json.RawMessage) string {
+// formatResult shows a result: its texts, a line for other content, or its structured content if there is nothing else.
+func formatResult(result json.RawMessage) string {
 	var r struct {
 		Content []struct {
 			Type     string `json:"type"`

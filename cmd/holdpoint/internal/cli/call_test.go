@@ -143,7 +143,7 @@ func TestCallInterrupted(t *testing.T) {
 	}
 }
 
-// told is where a command writes to, and what it wrote, for those who wait for it.
+// told is the output of a running command.
 type told struct {
 	mu      sync.Mutex
 	text    strings.Builder
@@ -172,10 +172,10 @@ func (w *told) await(text string) {
 	}
 }
 
-// TestCallWaitsForAConnection: first somebody has to connect the skill, then somebody to approve the call.
+// TestCallWaitsForAConnection: the call waits for a connection of the skill, then for an approval.
 func TestCallWaitsForAConnection(t *testing.T) {
 	t.Parallel()
-	const unconnected, unapproved = "waiting for somebody to connect the skill: call " + id, "waiting for approval: call " + id
+	const unconnected, unapproved = "waiting for a connection of the skill: call " + id, "waiting for approval: call " + id
 	stderr := newTold()
 	var state atomic.Value
 	state.Store(`{"status":"needs_connection","deadline":"2026-01-02T03:05:05Z","message":"nobody has connected \u202e yet"}`)

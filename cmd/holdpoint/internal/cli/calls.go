@@ -1,8 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
-	"time"
+	"context"
 
 	"github.com/spf13/cobra"
 
@@ -10,39 +9,25 @@ import (
 )
 
 func newCallsCmd(e *Env) *cobra.Command {
-	return group("calls", "Calls and what became of them",
-		newCallsListCmd(e), newCallsExportCmd(e), newCallsShowCmd(e), newCallsCancelCmd(e), newCallsResolveCmd(e))
+	return newGroup("calls", "Calls and their outcomes",
+		newCallsListCmd(e), newCallsExportCmd(e), newCallsResolveCmd(e),
+		&cobra.Command{
+			Use: "show ID", Short: "Show a call",
+			Example: "  holdpoint calls show 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+			RunE:    showOne(e, (*client.Client).GetCall, e.showCall),
+		},
+		&cobra.Command{
+			Use: "cancel ID", Short: "Cancel a call that is not being sent yet",
+			Example: "  holdpoint calls cancel 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+			RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+				reply, err := api.CancelCall(ctx, args[0])
+				return printDone(e, reply, err, "Cancelled.")
+			}),
+		})
 }
 
-type callView struct {
-	ID         string          `json:"id"`
-	Status     string          `json:"status"`
-	Code       *string         `json:"code"`
-	Failure    *string         `json:"failure"`
-	Effect     *string         `json:"effect"`
-	Message    *string         `json:"message"`
-	Agent      string          `json:"agent"`
-	Principal  *string         `json:"principal"`
-	Person     *personName     `json:"principal_person"`
-	Skill      string          `json:"skill"`
-	Tool       string          `json:"tool"`
-	Arguments  json.RawMessage `json:"arguments"`
-	Files      []fileView      `json:"files"`
-	Result     json.RawMessage `json:"result"`
-	CreatedAt  time.Time       `json:"created_at"`
-	FinishedAt *time.Time      `json:"finished_at"`
-	Deadline   *time.Time      `json:"deadline"`
-	Decision   *decisionView   `json:"decision"`
-	Resolution *struct {
-		Outcome string      `json:"outcome"`
-		Note    string      `json:"note"`
-		By      *string     `json:"by"`
-		Person  *personName `json:"by_person"`
-	} `json:"resolution"`
-}
-
-// outcome is a call's status in a few words.
-func (c callView) outcome() string {
+// formatOutcome is a call's status in a few words.
+func formatOutcome(c *client.Call) string {
 	text := c.Status
 	if c.Failure != nil {
 		text += ": " + *c.Failure
@@ -53,114 +38,108 @@ func (c callView) outcome() string {
 	return text
 }
 
+// bindCallSearch adds the flags that select calls.
+func bindCallSearch(cmd *cobra.Command, q *client.ListCallsQuery) {
+	flags := cmd.Flags()
+	flags.StringVar(&q.Agent, "agent", "", "only calls of this agent")
+	flags.StringVar(&q.Skill, "skill", "", "only calls of this skill")
+	flags.StringVar(&q.Tool, "tool", "", "only calls of this tool")
+	flags.StringVar(&q.Person, "person", "", "only calls on behalf of this person, or decided by them: a name, an e-mail address or an id")
+	flags.StringSliceVar(&q.Status, "status", nil, "only calls with this status; may be repeated")
+	flags.StringVar(&q.Conversation, "conversation", "", "only calls of the conversation with this id")
+	flags.StringVar(&q.Text, "text", "", "only calls with this text in their arguments, in upper or lower case")
+	bindTimeSpan(cmd, &q.From, &q.To)
+}
+
+// bindTimeSpan adds the flags for the beginning and the end of a time span.
+func bindTimeSpan(cmd *cobra.Command, from, to *string) {
+	cmd.Flags().StringVar(from, "from", "", "only then or later: 2026-01-31, 2026-01-31T15:04 (UTC) or 2026-01-31T15:04:05+01:00")
+	cmd.Flags().StringVar(to, "to", "", "only before then; a day is included as a whole")
+}
+
 func newCallsListCmd(e *Env) *cobra.Command {
-	var p page
-	var search callSearch
+	var query client.ListCallsQuery
 	cmd := &cobra.Command{
-		Use: "list", Short: "List calls, newest first", Args: usage(cobra.NoArgs),
-		Long: `List the calls that all flags together select, newest first. A search looks at a bounded number of
-calls: a page may be short, or empty, and name a cursor from which to go on.`,
+		Use: "list", Short: "List calls, newest first",
+		Long: `List the calls that match all flags, newest first. A search looks at a limited number of calls: a
+page may be short, or empty, and name a cursor to continue from.`,
 		Example: "  holdpoint calls list --agent billing --status unknown\n  holdpoint calls list --person rita --from 2026-01-01 --text invoices",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := p.query()
-			search.add(query)
-			text, err := e.get(cmd.Context(), "calls", query)
-			if err != nil {
-				return err
-			}
-			return printList(e, text, []string{"ID", "STATUS", "AGENT", "FOR", "TOOL", "CREATED", "ARGUMENTS"},
-				func(c callView) []string {
-					return []string{
-						c.ID, c.outcome(), c.Agent, personOr(c.Person, c.Principal).short(), c.Skill + ": " + c.Tool, moment(&c.CreatedAt),
-						clipped(string(c.Arguments), 50),
-					}
-				})
-		},
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			reply, err := api.ListCalls(ctx, query)
+			return printList(e, reply, err, []string{"ID", "STATUS", "AGENT", "FOR", "TOOL", "CREATED", "ARGUMENTS"}, func(c *client.Call) []string {
+				return []string{
+					c.ID, formatOutcome(c), c.Agent, shortPerson(fallbackPerson(c.PrincipalPerson, c.Principal)), c.Skill + ": " + c.Tool,
+					formatTime(&c.CreatedAt), clipCell(string(c.Arguments), 50),
+				}
+			})
+		}),
 	}
-	search.bind(cmd)
-	p.bind(cmd)
+	bindCallSearch(cmd, &query)
+	bindPage(cmd, &query.Limit, &query.Cursor)
 	return cmd
 }
 
-func newCallsShowCmd(e *Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "Show a call", Args: usage(cobra.ExactArgs(1)),
-		Example: "  holdpoint calls show 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := e.get(cmd.Context(), "calls/"+client.Segment(args[0]), nil)
-			if err != nil {
-				return err
+func newCallsExportCmd(e *Env) *cobra.Command {
+	var search client.ListCallsQuery
+	var format string
+	cmd := &cobra.Command{
+		Use: "export", Short: "Write all calls that match a search, newest first",
+		Long: `Write all calls that match all flags, newest first, without a limit. The export is recorded with your
+name. It includes secrets in arguments.
+
+jsonl: a call a line, as the API shows it, arguments byte for byte as they were sent.
+csv: for spreadsheets (RFC 4180); a cell that a spreadsheet would take for a formula begins with an apostrophe.
+
+If the command fails, its output is incomplete.`,
+		Example: "  holdpoint calls export --format csv --from 2026-01-01 --to 2026-01-31 > january.csv",
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			if format != "csv" && format != "jsonl" {
+				return misusef("--format %s: want csv or jsonl", format)
 			}
-			return e.printCall(text)
-		},
+			return api.ExportCalls(ctx, client.ExportCallsQuery{
+				Agent: search.Agent, Skill: search.Skill, Tool: search.Tool, Person: search.Person, Status: search.Status,
+				From: search.From, To: search.To, Conversation: search.Conversation, Text: search.Text, Format: format,
+			}, e.Stdout)
+		}),
 	}
+	cmd.Flags().StringVar(&format, "format", "jsonl", "jsonl or csv")
+	bindCallSearch(cmd, &search)
+	return cmd
 }
 
-func (e *Env) printCall(text json.RawMessage) error {
-	if e.json {
-		return e.printJSON(text)
-	}
-	c, err := decode[callView](text)
-	if err != nil {
-		return err
-	}
+func (e *Env) showCall(c *client.Call) error {
 	pairs := []string{
-		"Call", c.ID, "Status", c.outcome(), "Code", value(c.Code), "Message", value(c.Message),
-		"Agent", c.Agent, "On behalf of", personOr(c.Person, c.Principal).full(), "Tool", c.Skill + ": " + c.Tool,
-		"Made", moment(&c.CreatedAt), "Ended", moment(c.FinishedAt), "Deadline", moment(c.Deadline),
+		"Call", c.ID, "Status", formatOutcome(c), "Code", value(c.Code), "Message", value(c.Message),
+		"Agent", c.Agent, "On behalf of", fullPerson(fallbackPerson(c.PrincipalPerson, c.Principal)), "Tool", c.Skill + ": " + c.Tool,
+		"Made", formatTime(&c.CreatedAt), "Ended", formatTime(c.FinishedAt), "Deadline", formatTime(c.Deadline),
 	}
-	pairs = append(pairs, filePairs(c.Files)...)
-	pairs = append(pairs, c.Decision.pairs()...)
+	pairs = append(pairs, fileFields(c.Files)...)
+	pairs = append(pairs, decisionFields(c.Decision)...)
 	if r := c.Resolution; r != nil {
-		pairs = append(pairs, "Resolved", r.Outcome+" by "+personOr(r.Person, r.By).full(), "Note", r.Note)
+		pairs = append(pairs, "Resolved", r.Outcome+" by "+fullPerson(fallbackPerson(r.ByPerson, r.By)), "Note", r.Note)
 	}
-	if err := e.fields(pairs...); err != nil {
+	if err := e.printFields(pairs...); err != nil {
 		return err
 	}
 	out := "\nArguments\n" + prettyJSON(c.Arguments) + "\n"
-	if len(c.Result) > 0 && string(c.Result) != "null" {
+	if orEmpty(c.Result) != "" {
 		out += "\nResult\n" + prettyJSON(c.Result) + "\n"
 	}
 	return write(e.Stdout, Visible(out))
 }
 
-func newCallsCancelCmd(e *Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "cancel ID", Short: "Cancel a call that is not being sent yet", Args: usage(cobra.ExactArgs(1)),
-		Example: "  holdpoint calls cancel 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := e.post(cmd.Context(), "calls/"+client.Segment(args[0])+"/cancel", nil)
-			if err != nil {
-				return err
-			}
-			if e.json {
-				return e.printJSON(text)
-			}
-			return write(e.Stdout, "Cancelled.\n")
-		},
-	}
-}
-
 func newCallsResolveCmd(e *Env) *cobra.Command {
 	var outcome, note string
 	cmd := &cobra.Command{
-		Use: "resolve ID --outcome succeeded|failed", Short: "Say what became of a call whose outcome is unknown",
+		Use: "resolve ID --outcome succeeded|failed", Short: "Record the outcome of a call whose outcome is unknown",
 		Example: `  holdpoint calls resolve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --outcome succeeded --note "the file is there"`,
-		Args:    usage(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			if outcome != "succeeded" && outcome != "failed" {
-				return misuse("say with --outcome whether it succeeded or failed")
+				return misusef("--outcome: want succeeded or failed")
 			}
-			text, err := e.post(cmd.Context(), "calls/"+client.Segment(args[0])+"/resolve",
-				map[string]string{"outcome": outcome, "note": note})
-			if err != nil {
-				return err
-			}
-			if e.json {
-				return e.printJSON(text)
-			}
-			return write(e.Stdout, "Resolved.\n")
-		},
+			reply, err := api.ResolveCall(ctx, args[0], client.ResolveRequest{Outcome: outcome, Note: &note})
+			return printDone(e, reply, err, "Resolved.")
+		}),
 	}
 	cmd.Flags().StringVar(&outcome, "outcome", "", "succeeded or failed")
 	cmd.Flags().StringVar(&note, "note", "", "how you know")

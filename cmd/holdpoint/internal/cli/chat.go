@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
+	"net/http"
 	"os"
 	"os/signal"
 	"strings"
@@ -29,53 +29,55 @@ func newChatCmd(e *Env) *cobra.Command {
 		Use:   "chat AGENT [MESSAGE]",
 		Short: "Converse with an agent that has a model",
 		Long: `Converse with an agent that has a model. Holdpoint runs the conversation: it asks the model and makes
-its calls, which wait for people where they have to. The credential is the agent's key, or the token
-of a person who may act as it.
+its calls, some of which wait for approval. Use the agent's key, or the token of a person who may act
+as it.
 
-With MESSAGE, or a message on the standard input where that is no terminal, the answer is waited for:
-over lost connections, restarts of the server and calls that wait for approval. Ctrl-C stops the waiting,
-not the conversation. On a terminal without MESSAGE it goes to and fro; Ctrl-C cancels what is under way and, the second
-time, leaves; Ctrl-D leaves, and the conversation goes on. A line that ends in a backslash is
+With MESSAGE, or a message on the standard input if that is no terminal, the command waits for the
+answer: through lost connections, restarts of the server and calls that wait for approval. Ctrl-C
+stops the waiting, not the conversation.
+
+On a terminal without MESSAGE the chat is interactive. Ctrl-C cancels the work under way and, the
+second time, leaves; Ctrl-D leaves. The conversation continues. A line that ends in a backslash is
 continued on the next. Commands:
 
 ` + chatHelp + `
 
-The model's text goes to the standard output; what its calls wait for, and what became of them, to the standard
-error. With --json the events go to the standard output, a line each: {"event", "id", "data"}.
+The model's text goes to the standard output; the progress of its calls goes to the standard error.
+With --json the events go to the standard output, a line each: {"event", "id", "data"}.
 
-Exit codes: 0 answered, 1 bad use or no answer (the model failed, a limit was reached, somebody cancelled);
-130 after Ctrl-C.`,
+Exit codes: 0 answered, 1 bad use or no answer (the model failed, a limit was reached, or the work was
+cancelled); 130 after Ctrl-C.`,
 		Example: `  holdpoint chat billing
   holdpoint chat billing "File the invoice of today."
   holdpoint chat billing --continue "And that of yesterday."`,
-		Args: usage(cobra.RangeArgs(1, 2)), ValidArgsFunction: e.completeNames("agents"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		Args: usage(cobra.RangeArgs(1, 2)),
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			message, given := "", len(args) == 2
 			if given {
 				message = args[1]
 			}
-			return e.chat(cmd.Context(), args[0], message, given, o)
-		},
+			return e.chat(ctx, api, args[0], message, given, o)
+		}),
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.latest, "continue", false, "go on with the latest conversation that was begun with this credential and has not ended")
-	flags.StringVar(&o.conversation, "conversation", "", "go on with this conversation")
-	flags.BoolVar(&o.noWait, "no-wait", false, "say the message, print the conversation's id, and wait for nothing")
+	flags.BoolVar(&o.latest, "continue", false, "continue the latest conversation that was begun with this credential and has not ended")
+	flags.StringVar(&o.conversation, "conversation", "", "continue this conversation")
+	flags.BoolVar(&o.noWait, "no-wait", false, "send the message, print the conversation's id, and do not wait")
 	cmd.MarkFlagsMutuallyExclusive("continue", "conversation")
 	return cmd
 }
 
-// chatHelp is what can be typed besides messages.
-const chatHelp = `  /stop          cancel what is under way
+// chatHelp lists the commands of an interactive chat.
+const chatHelp = `  /stop          cancel the work under way
   /close         end the conversation for good, and leave
-  /fork N [TEXT] go on in another conversation, from entry N: TEXT takes the place of the message N, or
-                 follows the reply N; the number before the prompt is that of the last entry
+  /fork N [TEXT] continue in another conversation, from entry N: TEXT replaces the message N, or
+                 follows the reply N; the prompt shows the number of the last entry
   /help          show these`
 
-func (e *Env) chat(ctx context.Context, agent, message string, given bool, o chatOptions) error {
+func (e *Env) chat(ctx context.Context, api *client.Client, agent, message string, given bool, o chatOptions) error {
 	interactive := !given && e.Terminal
 	if o.noWait && interactive {
-		return misuse("--no-wait needs a message")
+		return misusef("--no-wait needs a message")
 	}
 	if !given && !interactive {
 		text, err := io.ReadAll(io.LimitReader(e.Stdin, maxMessage+1))
@@ -85,11 +87,7 @@ func (e *Env) chat(ctx context.Context, agent, message string, given bool, o cha
 		message = strings.TrimRight(string(text), "\r\n")
 	}
 	if !interactive && strings.TrimSpace(message) == "" {
-		return misuse("the message is empty")
-	}
-	api, err := e.client()
-	if err != nil {
-		return err
+		return misusef("the message is empty")
 	}
 	c := &chat{Env: e, api: api, agent: agent, interactive: interactive, interrupts: e.Interrupts}
 	if c.interrupts == nil {
@@ -98,19 +96,26 @@ func (e *Env) chat(ctx context.Context, agent, message string, given bool, o cha
 		defer signal.Stop(signals)
 		c.interrupts = signals
 	}
-	if err := c.open(ctx, o); err != nil {
+	if err := c.openConversation(ctx, o); err != nil {
 		return err
 	}
 	if o.noWait {
-		return c.sayOnly(ctx, message)
+		reply, err := c.sendMessage(ctx, message)
+		if err != nil {
+			return err
+		}
+		if c.json {
+			return c.show.printLine("said", 0, json.RawMessage(reply))
+		}
+		return write(c.Stdout, c.id+"\n")
 	}
-	return c.run(ctx, message)
+	return c.runLoop(ctx, message)
 }
 
-// maxMessage is more than a message may have, in bytes.
+// maxMessage is above the server's limit for a message, in bytes.
 const maxMessage = 1 << 20
 
-// chat is one at work.
+// chat is a running chat.
 type chat struct {
 	*Env
 	api         *client.Client
@@ -123,108 +128,73 @@ type chat struct {
 	interrupts  <-chan os.Signal
 	show        chatShow
 
-	mine     string // the message that is to be answered; empty: none
-	taken    bool   // the model is told of it
-	answered bool   // with a reply that wants no calls
+	mine     string // id of the message whose answer is awaited; "": none
+	taken    bool   // the message reached the model
+	answered bool   // with a reply without calls
 	failure  string // why there is no answer
-	stopping bool   // it was asked to cancel
+	stopping bool   // a cancel was sent
 	closed   bool   // by this command
 }
 
-// talkView is what matters here of the API's conversation.
-type talkView struct {
-	ID       string `json:"id"`
-	Agent    string `json:"agent"`
-	Problems []struct {
-		Skill string `json:"skill"`
-		Kind  string `json:"kind"`
-		Error string `json:"error"`
-	} `json:"problems"`
-	Loop *loopView `json:"loop"`
-}
-
-// open finds the conversation, or starts it.
-func (c *chat) open(ctx context.Context, o chatOptions) error {
-	var text json.RawMessage
+// openConversation finds the conversation, or starts it.
+func (c *chat) openConversation(ctx context.Context, o chatOptions) error {
+	var reply client.Reply[client.Conversation]
 	var err error
 	switch {
 	case o.conversation != "":
-		text, err = c.api.Get(ctx, "conversations/"+client.Segment(o.conversation), nil)
+		reply, err = c.api.GetConversation(ctx, o.conversation)
 	case o.latest:
-		text, err = c.api.Get(ctx, "conversations/latest", url.Values{"agent": {c.agent}})
-		if refused, ok := errors.AsType[*client.Problem](err); ok && refused.Status == 404 {
-			return fmt.Errorf("there is no conversation with %s to go on with: leave --continue out to start one", c.agent)
+		reply, err = c.api.GetLatestConversation(ctx, client.GetLatestConversationQuery{Agent: c.agent})
+		if refused, ok := errors.AsType[*client.Problem](err); ok && refused.Status == http.StatusNotFound {
+			return fmt.Errorf("there is no conversation with %s to continue: leave --continue out to start one", c.agent)
 		}
 	default:
 		c.begun = true
-		text, err = c.api.Post(ctx, "conversations", map[string]string{"agent": c.agent})
+		reply, err = c.api.CreateConversation(ctx, client.CreateConversationRequest{Agent: &c.agent})
 	}
 	if err != nil {
 		return err
 	}
-	return c.enter(text)
+	return c.enterConversation(reply)
 }
 
-// enter makes a conversation the one that is talked in.
-func (c *chat) enter(text json.RawMessage) error {
-	view, err := decode[talkView](text)
+// enterConversation switches to a conversation.
+func (c *chat) enterConversation(reply client.Reply[client.Conversation]) error {
+	found, err := reply.Value()
 	switch {
 	case err != nil:
 		return err
-	case view.Agent != c.agent:
-		return misuse("conversation %s is one of the agent %s", view.ID, view.Agent)
-	case view.Loop == nil:
-		return misuse("conversation %s is run by the agent's own client", view.ID)
+	case found.Agent != c.agent:
+		return misusef("conversation %s belongs to agent %s", found.ID, found.Agent)
+	case found.Loop == nil:
+		return misusef("conversation %s is run by the agent's own client", found.ID)
 	}
-	for _, p := range view.Problems {
-		c.notef("The tools of %s are missing (%s): %s", p.Skill, p.Kind, p.Error)
-	}
-	c.id, c.lastSeq, c.status = view.ID, view.Loop.LastSeq, view.Loop.Status
-	c.show = chatShow{Env: c.Env, agent: c.agent, id: view.ID, api: c.api}
+	c.noteProblems(found.Problems)
+	c.id, c.lastSeq, c.status = found.ID, found.Loop.LastSeq, found.Loop.Status
+	c.show = chatShow{Env: c.Env, agent: c.agent, id: found.ID, api: c.api}
 	if c.json {
-		return c.show.line("conversation", 0, text)
+		return c.show.printLine("conversation", 0, json.RawMessage(reply))
 	}
 	return nil
 }
 
-type saidView struct {
-	Message struct {
-		ID string `json:"id"`
-	} `json:"message"`
-	Pending bool `json:"pending"`
-}
-
-// say says something, which is to be answered from then on.
-func (c *chat) say(ctx context.Context, message string) (json.RawMessage, error) {
-	text, err := c.api.Say(ctx, c.id, message)
+// sendMessage sends a message, whose answer is waited for from then on.
+func (c *chat) sendMessage(ctx context.Context, message string) (client.Reply[client.Said], error) {
+	reply, err := c.api.Say(ctx, c.id, message)
+	said, err := client.Value(reply, err)
 	if err != nil {
 		return nil, err
 	}
-	said, err := decode[saidView](text)
-	if err != nil {
-		return nil, err
-	}
-	c.mine, c.taken, c.answered, c.failure = said.Message.ID, false, false, ""
+	c.mine, c.taken, c.answered, c.failure = value(said.Message).ID, false, false, ""
 	c.show.mine = append(c.show.mine, c.mine)
 	if said.Pending {
-		c.notef("It is told when what is under way allows it.")
+		c.notef("The message is delivered when the work under way allows it.")
 	}
-	return text, nil
+	return reply, nil
 }
 
-func (c *chat) sayOnly(ctx context.Context, message string) error {
-	text, err := c.say(ctx, message)
-	if err != nil {
-		return err
-	}
-	if c.json {
-		return c.show.line("said", 0, text)
-	}
-	return write(c.Stdout, c.id+"\n")
-}
-
-// lines reads lines until ctx ends. The channel is closed at the end of the input.
-func (c *chat) lines(ctx context.Context) <-chan string {
+// readLines reads lines until ctx ends. The channel is closed at the end of the input.
+func (c *chat) readLines(ctx context.Context) <-chan string {
 	lines := make(chan string)
 	go func() {
 		defer close(lines)

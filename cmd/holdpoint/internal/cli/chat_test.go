@@ -166,7 +166,7 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// What was shown is not shown again, however the connection breaks.
+// Text is shown once, even if the connection breaks.
 func TestChatReconnects(t *testing.T) {
 	t.Parallel()
 	var since []string
@@ -190,7 +190,7 @@ func TestChatReconnects(t *testing.T) {
 	if want := "Hello worl\nBye all.\n"; got.stdout != want {
 		t.Errorf("stdout %q, want %q", got.stdout, want)
 	}
-	if got.stderr != "This reply broke off; what was said of it is void.\n" {
+	if got.stderr != "This reply broke off; its text above is void.\n" {
 		t.Errorf("stderr %q", got.stderr)
 	}
 	if text := strings.Join(since, " "); text != "0 1 1 1 2" {
@@ -295,14 +295,14 @@ func TestChatFlags(t *testing.T) {
 	if asked := strings.Join(s.asked, "\n"); strings.Count(asked, `{"message":"hello"}`) != 3 || strings.Count(asked, "POST conversations {") != 1 {
 		t.Errorf("asked %s", asked)
 	}
-	contains(t, "stderr", s.run("chat", "other", "hello", "--conversation", talkID).want(t, 1).stderr, "is one of the agent billing")
+	contains(t, "stderr", s.run("chat", "other", "hello", "--conversation", talkID).want(t, 1).stderr, "belongs to agent billing")
 	contains(t, "stderr", s.run("chat", "billing", "hello", "--conversation", "none").want(t, 1).stderr, "nothing here")
 	contains(t, "stderr", s.runWith(" \n", "chat", "billing").want(t, 1).stderr, "the message is empty")
 	s.run("chat", "billing", "hello", "--conversation", talkID, "--continue").want(t, 1)
 	s.run("chat").want(t, 1)
 }
 
-// typing is somebody at a terminal.
+// typing is a person at a terminal.
 type typing struct {
 	io.Writer
 	stdout, stderr *told
@@ -373,7 +373,7 @@ func TestChatAtATerminal(t *testing.T) {
 
 	p.types(t, "/nonsense\n/help\n/fork\n")
 	p.stderr.await("There is no command /nonsense")
-	p.stderr.await("Say from which entry: /fork N")
+	p.stderr.await("Name an entry: /fork N")
 	p.types(t, "/fork 1 Hello again\n")
 	s.posted("/" + talkID + `/fork {"message":"Hello again","seq":1}`)
 	p.stderr.await("This is conversation forked now.")
@@ -416,7 +416,7 @@ func TestChatIsLeft(t *testing.T) {
 	for range 2 {
 		<-waits.posts
 	}
-	p.interrupts <- os.Interrupt // there is nothing to be typed: what is under way goes on
+	p.interrupts <- os.Interrupt // without input: the work under way continues
 	if code := <-p.code; code != 130 {
 		t.Errorf("exit code %d", code)
 	}

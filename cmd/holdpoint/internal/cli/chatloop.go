@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -14,74 +13,74 @@ import (
 // errLeft ends a chat in good order.
 var errLeft = errors.New("left")
 
-// run converses until there is an answer, or whoever is at the terminal leaves.
-func (c *chat) run(ctx context.Context, message string) error {
+// runLoop passes events and input until there is an answer, or the person at the terminal leaves.
+func (c *chat) runLoop(ctx context.Context, message string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var lines <-chan string
 	if c.interactive {
-		c.notef("Conversation %s with %s. /help tells what can be typed besides messages.", c.id, c.agent)
-		lines = c.lines(ctx)
-	} else if _, err := c.say(ctx, message); err != nil {
+		c.notef("Conversation %s with %s. /help lists the commands.", c.id, c.agent)
+		lines = c.readLines(ctx)
+	} else if _, err := c.sendMessage(ctx, message); err != nil {
 		return err
 	}
-	followed := c.follow(ctx)
+	followed := c.followConversation(ctx)
 	defer func() { followed.end() }()
 	var typed strings.Builder
 	for {
 		var err error
 		select {
 		case event := <-followed.events:
-			err = c.take(ctx, event)
+			err = c.handleEvent(ctx, event)
 		case lost := <-followed.lost:
-			c.show.tellf("%v; the conversation goes on, trying again", lost)
+			c.show.noteLinef("%v; the conversation goes on, trying again", lost)
 		case err = <-followed.broken:
-			err = c.away(err)
+			err = c.awayError(err)
 		case line, more := <-lines:
 			if !more {
 				err = errLeft
 				break
 			}
 			before := c.id
-			if err = c.typed(ctx, &typed, line); err == nil && c.id != before {
+			if err = c.handleLine(ctx, &typed, line); err == nil && c.id != before {
 				followed.end()
-				followed = c.follow(ctx)
+				followed = c.followConversation(ctx)
 			}
 		case <-c.interrupts:
-			err = c.interrupted(ctx)
+			err = c.handleInterrupt(ctx)
 		case <-ctx.Done():
-			err = c.away(context.Cause(ctx))
+			err = c.awayError(context.Cause(ctx))
 		}
 		if err != nil {
-			return c.leave(ctx, err)
+			return c.leaveChat(ctx, err)
 		}
 	}
 }
 
-// chatFollow is the following of one conversation.
+// chatFollow follows one conversation.
 type chatFollow struct {
-	events chan client.TalkEvent
-	lost   chan error // the connection, which is being made again
+	events chan client.StreamEvent
+	lost   chan error // a connection, which is being restored
 	broken chan error
 	cancel context.CancelFunc
 }
 
 func (f *chatFollow) end() { f.cancel() }
 
-func (c *chat) follow(ctx context.Context) *chatFollow {
+func (c *chat) followConversation(ctx context.Context) *chatFollow {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &chatFollow{events: make(chan client.TalkEvent), lost: make(chan error), broken: make(chan error, 1), cancel: cancel}
+	f := &chatFollow{events: make(chan client.StreamEvent), lost: make(chan error), broken: make(chan error, 1), cancel: cancel}
 	following := client.Following{
 		Conversation: c.id, After: c.lastSeq,
-		Told: func(event client.TalkEvent) error { return hand(ctx, f.events, event) },
-		Lost: func(err error) { _ = hand(ctx, f.lost, err) },
+		OnEvent: func(event client.StreamEvent) error { return sendValue(ctx, f.events, event) },
+		OnLost:  func(err error) { _ = sendValue(ctx, f.lost, err) },
 	}
 	go func() { f.broken <- c.api.Follow(ctx, following) }()
 	return f
 }
 
-// hand gives a value to whoever receives it, unless nobody does any more.
-func hand[T any](ctx context.Context, to chan<- T, value T) error {
+// sendValue sends a value unless ctx ends first.
+func sendValue[T any](ctx context.Context, to chan<- T, value T) error {
 	select {
 	case to <- value:
 		return nil
@@ -90,18 +89,18 @@ func hand[T any](ctx context.Context, to chan<- T, value T) error {
 	}
 }
 
-// take shows an event, and finds out whether the answer is there.
-func (c *chat) take(ctx context.Context, event client.TalkEvent) error {
+// handleEvent shows an event, and ends the chat when the answer is there.
+func (c *chat) handleEvent(ctx context.Context, event client.StreamEvent) error {
 	if event.Seq > 0 {
 		c.lastSeq = event.Seq
 	}
-	entry, state, err := c.show.event(ctx, event)
+	entry, state, err := c.show.showEvent(ctx, event)
 	if err != nil {
 		return err
 	}
 	switch {
 	case entry != nil:
-		c.note(entry)
+		c.noteEntry(entry)
 		return nil
 	case state == nil:
 		return nil
@@ -111,22 +110,22 @@ func (c *chat) take(ctx context.Context, event client.TalkEvent) error {
 		return nil
 	}
 	if state.Status == "ended" {
-		return c.over(state)
+		return c.endResult(state)
 	}
 	if state.Status == "idle" {
 		c.stopping = false
 		if !c.interactive && c.taken {
-			return c.over(state)
+			return c.endResult(state)
 		}
 	}
 	if c.interactive {
-		c.show.prompt(c.lastSeq)
+		c.show.showPrompt(c.lastSeq)
 	}
 	return nil
 }
 
-// note keeps in mind what an entry means for the message that is to be answered.
-func (c *chat) note(entry *entryView) {
+// noteEntry updates the state of the awaited answer.
+func (c *chat) noteEntry(entry *client.ConversationEntry) {
 	switch {
 	case entry.User != nil && entry.User.ID == c.mine:
 		c.taken, c.answered, c.failure = true, false, ""
@@ -137,8 +136,8 @@ func (c *chat) note(entry *entryView) {
 	}
 }
 
-// over tells how it came out.
-func (c *chat) over(state *loopView) error {
+// endResult returns the result at the end of the work.
+func (c *chat) endResult(state *client.Loop) error {
 	switch {
 	case c.closed:
 		return errLeft
@@ -152,12 +151,12 @@ func (c *chat) over(state *loopView) error {
 	return errLeft
 }
 
-// typed takes a line in, which may be a part of a message.
-func (c *chat) typed(ctx context.Context, message *strings.Builder, line string) error {
+// handleLine handles a line, which may be a part of a message.
+func (c *chat) handleLine(ctx context.Context, message *strings.Builder, line string) error {
 	c.show.prompted = false // the line break was typed
 	if text, continued := strings.CutSuffix(line, `\`); continued {
 		message.WriteString(text + "\n")
-		c.show.ask("... ")
+		c.show.showAsk("... ")
 		return nil
 	}
 	text := message.String() + line
@@ -166,102 +165,94 @@ func (c *chat) typed(ctx context.Context, message *strings.Builder, line string)
 	switch {
 	case strings.TrimSpace(text) == "":
 	case strings.HasPrefix(text, "/"):
-		err = c.command(ctx, text)
+		err = c.runCommand(ctx, text)
 	default:
-		if _, err = c.say(ctx, text); err == nil {
+		if _, err = c.sendMessage(ctx, text); err == nil {
 			c.status = "working"
 		}
 	}
 	if refused, ok := errors.AsType[*client.Problem](err); ok && refused.Status < 500 {
-		c.complain(err) // and it can be tried otherwise
+		c.printError(err) // the person may try something else
 		err = nil
 	}
 	if err == nil && c.status != "working" {
-		c.show.prompt(c.lastSeq)
+		c.show.showPrompt(c.lastSeq)
 	}
 	return err
 }
 
-// command does what begins with a slash.
-func (c *chat) command(ctx context.Context, text string) error {
+// runCommand runs a line that begins with a slash.
+func (c *chat) runCommand(ctx context.Context, text string) error {
 	name, rest, _ := strings.Cut(text, " ")
 	switch name {
 	case "/help":
 		c.notef("%s", chatHelp)
 	case "/stop":
-		return c.stop(ctx)
+		return c.stopWork(ctx)
 	case "/close":
 		c.closed = true
-		_, err := c.api.Post(ctx, c.path("close"), nil)
+		_, err := c.api.CloseConversation(ctx, c.id)
 		return err
 	case "/fork":
-		return c.fork(ctx, strings.TrimSpace(rest))
+		return c.forkConversation(ctx, strings.TrimSpace(rest))
 	default:
-		c.notef("There is no command %s; /help tells which there are.", name)
+		c.notef("There is no command %s; /help lists the commands.", name)
 	}
 	return nil
 }
 
-func (c *chat) path(action string) string {
-	return "conversations/" + client.Segment(c.id) + "/" + action
-}
-
-func (c *chat) stop(ctx context.Context) error {
-	_, err := c.api.Post(ctx, c.path("cancel"), nil)
+func (c *chat) stopWork(ctx context.Context) error {
+	_, err := c.api.CancelConversation(ctx, c.id)
 	return err
 }
 
-func (c *chat) fork(ctx context.Context, words string) error {
+func (c *chat) forkConversation(ctx context.Context, words string) error {
 	number, message, _ := strings.Cut(words, " ")
-	seq, _ := strconv.ParseInt(number, 10, 64) // what is no number is no entry
+	seq, _ := strconv.ParseInt(number, 10, 64) // other text is no entry
 	if seq < 1 {
-		c.notef("Say from which entry: /fork N")
+		c.notef("Name an entry: /fork N")
 		return nil
 	}
-	body := map[string]any{"seq": seq}
-	if message = strings.TrimSpace(message); message != "" {
-		body["message"] = message
-	}
-	text, err := c.api.Post(ctx, c.path("fork"), body)
+	reply, err := c.api.ForkConversation(ctx, c.id, client.ForkRequest{Seq: seq, Message: given(strings.TrimSpace(message))})
 	if err != nil {
 		return err
 	}
-	if err := c.enter(text); err != nil {
+	if err := c.enterConversation(reply); err != nil {
 		return err
 	}
 	c.notef("This is conversation %s now.", c.id)
 	return nil
 }
 
-// interrupted is Ctrl-C: first what is under way is cancelled, then the chat is left.
-func (c *chat) interrupted(ctx context.Context) error {
+// handleInterrupt handles Ctrl-C: the first cancels the work under way, the second leaves the chat.
+func (c *chat) handleInterrupt(ctx context.Context) error {
 	busy := c.status == "working" || c.status == "waiting"
 	if !c.interactive || !busy || c.stopping {
 		return &ExitError{Code: ExitInterrupted, Err: errors.New("left")}
 	}
 	c.stopping = true
-	c.show.fresh()
+	c.show.endLine()
 	c.notef("Stopping; Ctrl-C again leaves.")
-	err := c.stop(ctx)
+	err := c.stopWork(ctx)
 	if refused, ok := errors.AsType[*client.Problem](err); ok && refused.Code == "conversation_idle" {
-		return nil // it came to its end meanwhile
+		return nil // it ended meanwhile
 	}
 	return err
 }
 
-// away is that nothing more is heard of the conversation.
-func (c *chat) away(err error) error {
+// awayError is the error of a lost conversation.
+func (c *chat) awayError(err error) error {
 	if err == nil {
 		err = errors.New("the server ended the stream")
 	}
 	return fmt.Errorf("stopped following: %w", err)
 }
 
-// leave ends the chat, and says how to come back to a conversation that goes on.
-func (c *chat) leave(ctx context.Context, why error) error {
-	c.show.fresh()
+// leaveChat ends the chat, and says how to come back to a conversation that continues.
+func (c *chat) leaveChat(ctx context.Context, why error) error {
+	c.show.endLine()
 	if errors.Is(why, errLeft) && c.interactive && c.begun && c.lastSeq == 0 && c.mine == "" && !c.closed {
-		_, err := c.api.Post(ctx, c.path("close"), nil) // nothing was said in it
+		_, err := c.api.CloseConversation(ctx, c.id) // it is empty
 		return err
 	}
 	back := fmt.Sprintf("To come back: holdpoint chat %s --conversation %s", c.agent, c.id)
@@ -281,19 +272,4 @@ func (c *chat) leave(ctx context.Context, why error) error {
 		return why
 	}
 	return fmt.Errorf("%w\n  %s", why, back)
-}
-
-// loopView is how a conversation stands, as the API has it.
-type loopView struct {
-	Status       string            `json:"status"`
-	Code         *string           `json:"code"`
-	Stopping     bool              `json:"stopping"`
-	LastSeq      int64             `json:"last_seq"`
-	OpenCalls    int               `json:"open_calls"`
-	Turns        int               `json:"turns"`
-	InputTokens  int64             `json:"input_tokens"`
-	OutputTokens int64             `json:"output_tokens"`
-	Cost         float64           `json:"cost"`
-	ForkedFrom   *string           `json:"forked_from"`
-	Pending      []json.RawMessage `json:"pending"`
 }

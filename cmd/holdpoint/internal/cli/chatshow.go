@@ -12,154 +12,109 @@ import (
 	"github.com/holdpoint/holdpoint/internal/client"
 )
 
-// entryView is an element of a conversation, as the API has it.
-type entryView struct {
-	Seq  int64     `json:"seq"`
-	Kind string    `json:"kind"`
-	At   time.Time `json:"at"`
-	User *struct {
-		ID    string `json:"id"`
-		Text  string `json:"text"`
-		Files []struct {
-			Name string `json:"name"`
-		} `json:"files"`
-	} `json:"user"`
-	Assistant *struct {
-		Text  string `json:"text"`
-		Calls []struct {
-			CallID    *string `json:"call_id"`
-			Name      string  `json:"name"`
-			Arguments string  `json:"arguments"`
-			Refused   *string `json:"refused"`
-		} `json:"calls"`
-	} `json:"assistant"`
-	Tools *struct {
-		Results []struct {
-			CallID  *string `json:"call_id"`
-			IsError bool    `json:"is_error"`
-			Text    string  `json:"text"`
-		} `json:"results"`
-	} `json:"tools"`
-	Call *struct {
-		ID     string  `json:"id"`
-		Tool   string  `json:"tool"`
-		Status string  `json:"status"`
-		Code   *string `json:"code"`
-	} `json:"call"`
-	Notice *struct {
-		Code string  `json:"code"`
-		Text string  `json:"text"`
-		By   *string `json:"by"`
-	} `json:"notice"`
-}
-
-// chatShow shows what happens in a conversation.
+// chatShow shows the events of a conversation.
 type chatShow struct {
 	*Env
 	api   *client.Client
 	agent string
 	id    string
 
-	mine     []string // messages that were said here: who said them need not be shown them
-	said     string   // what was shown of the reply under way
-	cut      bool     // a message broke the line of the reply: it is shown anew
-	open     bool     // the line on the standard output has not ended
-	prompted bool     // nor that of the prompt
-	waits    []string // calls, with what they wait for, that were shown
+	mine     []string // ids of the messages that were typed here, which are not shown again
+	said     string   // the text of the reply under way that was shown
+	cut      bool     // a note broke the line of the reply: it is shown again as a whole
+	open     bool     // the line on the standard output is not complete
+	prompted bool     // the line with the prompt is not complete
+	waits    []string // ids and statuses of waiting calls that were shown
 }
 
-// event shows an event, and returns what it is.
-func (s *chatShow) event(ctx context.Context, event client.TalkEvent) (*entryView, *loopView, error) {
+// showEvent shows an event. It returns the entry or the state in it.
+func (s *chatShow) showEvent(ctx context.Context, event client.StreamEvent) (*client.ConversationEntry, *client.Loop, error) {
 	if s.json {
-		if err := s.line(event.Name, event.Seq, event.Data); err != nil {
+		if err := s.printLine(event.Name, event.Seq, event.Data); err != nil {
 			return nil, nil, err
 		}
 	}
 	switch {
 	case event.Seq > 0:
-		entry, err := decode[entryView](event.Data)
+		entry, err := client.Reply[client.ConversationEntry](event.Data).Value()
 		if err == nil {
-			err = s.entry(ctx, &entry)
+			err = s.showEntry(ctx, &entry)
 		}
 		return &entry, nil, err
-	case event.Name == client.TalkState:
-		state, err := decode[loopView](event.Data)
+	case event.Name == client.EventState:
+		state, err := client.Reply[client.Loop](event.Data).Value()
 		if err == nil && state.Status == "waiting" {
 			s.showWaits(ctx)
 		}
 		return nil, &state, err
-	case event.Name == client.TalkDelta:
-		delta, err := decode[client.TalkDeltaData](event.Data)
+	case event.Name == client.EventDelta:
+		delta, err := client.Reply[client.Delta](event.Data).Value()
 		if err == nil {
 			s.said += delta.Text
-			err = s.text(s.uncut(delta.Text, s.said))
+			err = s.printText(s.restOrWhole(delta.Text, s.said))
 		}
 		return nil, nil, err
-	case event.Name == client.TalkRestart:
-		s.void()
+	case event.Name == client.EventRestart:
+		s.voidReply()
 	}
 	return nil, nil, nil
 }
 
-// line is an event as JSON.
-func (s *chatShow) line(name string, seq int64, data json.RawMessage) error {
-	text, err := encoded(struct {
+// printLine prints an event as JSON.
+func (s *chatShow) printLine(name string, seq int64, data json.RawMessage) error {
+	return s.printEncoded(struct {
 		Event string          `json:"event"`
 		ID    int64           `json:"id,omitempty"`
 		Data  json.RawMessage `json:"data"`
 	}{name, seq, data})
-	if err != nil {
-		return err
-	}
-	return write(s.Stdout, string(text))
 }
 
-func (s *chatShow) entry(ctx context.Context, entry *entryView) error {
+func (s *chatShow) showEntry(ctx context.Context, entry *client.ConversationEntry) error {
 	switch {
 	case entry.User != nil:
 		if !slices.Contains(s.mine, entry.User.ID) {
-			s.tellf("message: %s", entry.User.Text)
+			s.noteLinef("message: %s", entry.User.Text)
 		}
 	case entry.Assistant != nil:
-		return s.reply(entry)
+		return s.showReply(entry)
 	case entry.Call != nil:
 		if entry.Call.Status == "parked" {
 			s.showWaits(ctx)
 			return nil
 		}
-		s.tellf("%s: %s, call %s%s", entry.Call.Status, entry.Call.Tool, entry.Call.ID, inBrackets(entry.Call.Code))
+		s.noteLinef("%s: %s, call %s%s", entry.Call.Status, entry.Call.Tool, entry.Call.ID, inBrackets(entry.Call.Code))
 	case entry.Notice != nil:
-		s.tellf("%s", entry.Notice.Text)
+		s.noteLinef("%s", entry.Notice.Text)
 	}
 	return nil
 }
 
-// reply shows what of a reply was not shown while it came, and what calls it wants.
-func (s *chatShow) reply(entry *entryView) error {
+// showReply shows the part of a reply that was not shown yet, and its calls.
+func (s *chatShow) showReply(entry *client.ConversationEntry) error {
 	reply := entry.Assistant
-	rest, goesOn := remainder(s.said, reply.Text)
+	rest, goesOn := remainderAfter(s.said, reply.Text)
 	if !goesOn {
-		s.void()
+		s.voidReply()
 		rest = reply.Text
 	}
 	s.said = ""
-	if err := s.text(s.uncut(rest, reply.Text)); err != nil {
+	if err := s.printText(s.restOrWhole(rest, reply.Text)); err != nil {
 		return err
 	}
-	s.fresh()
+	s.endLine()
 	for _, wish := range reply.Calls {
 		switch {
 		case wish.Refused != nil:
-			s.tellf("not called: %s: %s", cell(wish.Name), *wish.Refused) // the model may have made the name up
-		case wish.CallID != nil:
-			s.tellf("calling: %s, call %s", wish.Name, *wish.CallID)
+			s.noteLinef("not called: %s: %s", escapeCell(wish.Name), *wish.Refused) // the model may have invented the name
+		case wish.CallID != "":
+			s.noteLinef("calling: %s, call %s", wish.Name, wish.CallID)
 		}
 	}
 	return nil
 }
 
-// uncut returns the rest of a reply, or all of it if a message broke its line.
-func (s *chatShow) uncut(rest, whole string) string {
+// restOrWhole returns the rest of a reply, or all of it if a note broke its line.
+func (s *chatShow) restOrWhole(rest, whole string) string {
 	if s.cut && rest != "" {
 		rest = whole
 	}
@@ -167,8 +122,8 @@ func (s *chatShow) uncut(rest, whole string) string {
 	return rest
 }
 
-// remainder is what of a text follows what was said of it. White space between its parts may not have been said.
-func remainder(said, text string) (string, bool) {
+// remainderAfter returns the part of a text after the part that was said. White space between parts may not have been said.
+func remainderAfter(said, text string) (string, bool) {
 	rest := []rune(text)
 	for _, r := range said {
 		if unicode.IsSpace(r) {
@@ -191,15 +146,11 @@ func remainder(said, text string) (string, bool) {
 	return string(rest), true
 }
 
-// showWaits shows what calls of the conversation wait for, each once. What cannot be found out is not worth a message.
+// showWaits shows the waiting calls of the conversation, each status once. An error is not worth a note.
 func (s *chatShow) showWaits(ctx context.Context) {
-	query := (&page{limit: 200}).query()
-	add(query, map[string]string{"conversation": s.id, "agent": s.agent, "status": "parked,needs_connection"})
-	text, err := s.api.Get(ctx, "calls", query)
-	if err != nil {
-		return
-	}
-	found, err := decode[list[waitView]](text)
+	found, err := client.Value(s.api.ListCalls(ctx, client.ListCallsQuery{
+		Conversation: s.id, Agent: s.agent, Status: []string{"parked", "needs_connection"}, Limit: new(int64(200)),
+	}))
 	if err != nil {
 		return
 	}
@@ -213,76 +164,67 @@ func (s *chatShow) showWaits(ctx context.Context) {
 		if one.Deadline != nil {
 			deadline = ", deadline " + one.Deadline.UTC().Format(time.RFC3339)
 		}
-		switch one.Status { // an approved one is on its way, and waits for nobody
+		switch one.Status { // an approved call does not wait
 		case "parked":
-			s.tellf("waiting for approval: %s, call %s%s", one.Name, one.ID, deadline)
+			s.noteLinef("waiting for approval: %s, call %s%s", one.Name, one.ID, deadline)
 		case "needs_connection":
-			s.tellf("waiting for somebody to connect the skill: %s, call %s%s", one.Name, one.ID, deadline)
+			s.noteLinef("waiting for a connection of the skill: %s, call %s%s", one.Name, one.ID, deadline)
 		}
 		if one.Message != nil {
-			s.tellf("  %s; see holdpoint connections list", *one.Message)
+			s.noteLinef("  %s; see holdpoint connections list", *one.Message)
 		}
 	}
 }
 
-// waitView is a call that waits.
-type waitView struct {
-	ID       string     `json:"id"`
-	Status   string     `json:"status"`
-	Name     string     `json:"name"`
-	Deadline *time.Time `json:"deadline"`
-	Message  *string    `json:"message"`
-}
-
-// text shows a piece of what the model says.
-func (s *chatShow) text(text string) error {
+// printText prints a piece of the model's text.
+func (s *chatShow) printText(text string) error {
 	if text == "" || s.json {
 		return nil
 	}
-	s.unprompt()
+	s.endPrompt()
 	s.open = !strings.HasSuffix(text, "\n")
 	return write(s.Stdout, Visible(text))
 }
 
-// void says that what was shown of the reply is none.
-func (s *chatShow) void() {
+// voidReply says that the text shown of the reply is void.
+func (s *chatShow) voidReply() {
 	if s.said == "" {
 		return
 	}
 	s.said, s.cut = "", false
-	s.tellf("This reply broke off; what was said of it is void.")
+	s.noteLinef("This reply broke off; its text above is void.")
 }
 
-// fresh ends the line that was begun.
-func (s *chatShow) fresh() {
+// endLine completes the line.
+func (s *chatShow) endLine() {
 	if s.open {
 		fmt.Fprintln(s.Stdout)
 		s.open = false
 	}
-	s.unprompt()
+	s.endPrompt()
 }
 
-func (s *chatShow) unprompt() {
+func (s *chatShow) endPrompt() {
 	if s.prompted {
 		fmt.Fprintln(s.Stderr)
 		s.prompted = false
 	}
 }
 
-// tellf tells something beside the output, on a line of its own.
-func (s *chatShow) tellf(format string, args ...any) {
+// noteLinef prints a note on a line of its own.
+func (s *chatShow) noteLinef(format string, args ...any) {
 	s.cut = s.cut || s.open && s.said != ""
-	s.fresh()
+	s.endLine()
 	s.notef(format, args...)
 }
 
-// prompt asks for a line, with the number of the last entry.
-func (s *chatShow) prompt(seq int64) {
-	s.fresh()
-	s.ask(fmt.Sprintf("[%d] > ", seq))
+// showPrompt asks for a line, with the number of the last entry.
+func (s *chatShow) showPrompt(seq int64) {
+	s.endLine()
+	s.showAsk(fmt.Sprintf("[%d] > ", seq))
 }
 
-func (s *chatShow) ask(text string) {
+func (s *chatShow) showAsk(text string) {
 	fmt.Fprint(s.Stderr, text)
 	s.prompted = true
 }

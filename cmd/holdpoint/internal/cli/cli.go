@@ -1,6 +1,5 @@
-// Package cli owns the commands of holdpoint other than serve and demo: their
-// flags, where settings come from, what they print, and their exit codes. All
-// but migrate, keyset and doctor are clients of a running server and nothing more.
+// Package cli owns the commands of holdpoint other than serve and demo: their flags, settings, output and exit codes.
+// All but migrate, keyset and doctor are only clients of a running server.
 package cli
 
 import (
@@ -8,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -21,8 +21,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Env is all that commands know of the process they run in, and the settings
-// that all of them share.
+// Env is the environment of commands: the process, and the settings that all of them share.
 type Env struct {
 	Getenv  func(string) string
 	Stdin   io.Reader
@@ -30,16 +29,15 @@ type Env struct {
 	Stderr  io.Writer
 	Now     func() time.Time
 	Version string
-	// Terminal: somebody sits at Stdin.
+	// Terminal says that Stdin is a terminal.
 	Terminal bool
-	// Interrupts tells of Ctrl-C. Nil: the process's own signals do.
+	// Interrupts receives Ctrl-C. Nil: the signals of the process.
 	Interrupts <-chan os.Signal
-	// Reseal encrypts again, with the key that encrypts now, what older keys of the keyset had
-	// encrypted in a database, and returns how many rows that were. Nil: migrate leaves all as it is.
+	// Reseal encrypts with the keyset's primary key the secrets that older keys encrypted, and returns the number of rows. Nil: migrate leaves them as they are.
 	Reseal func(ctx context.Context, db *postgres.DB, box *secret.Box) (int, error)
-	// Refused lists the skills that may not run their programs under a policy. Nil: nobody knows.
+	// Refused lists the skills that may not run their programs under a policy. Nil: doctor does not check.
 	Refused func(ctx context.Context, db *postgres.DB, policy tool.StdioPolicy) ([]tool.RefusedSkill, error)
-	// Examine takes the steps to a skill's server, up to the first that breaks, whose error it returns.
+	// Examine connects to a skill's server step by step and returns the error of the step that fails.
 	Examine func(ctx context.Context, x Examination) error
 
 	url    string
@@ -47,11 +45,10 @@ type Env struct {
 	json   bool
 	config string
 
-	tokenEnds sync.Once // said
+	tokenEnds sync.Once // noted
 }
 
-// Run runs the command that args name and returns the exit code. Further
-// commands are added by whoever owns them.
+// Run runs the command that args name and returns the exit code. Commands of other packages are passed in further.
 func Run(ctx context.Context, e *Env, args []string, further ...*cobra.Command) int {
 	root := newRoot(e)
 	root.AddCommand(further...)
@@ -65,24 +62,24 @@ func Run(ctx context.Context, e *Env, args []string, further ...*cobra.Command) 
 	case err == nil:
 		return ExitOK
 	case errors.As(err, &exit):
-		e.complain(exit.Err)
+		e.printError(exit.Err)
 		return exit.Code
 	}
-	e.complain(err)
+	e.printError(err)
 	if _, ok := errors.AsType[*usageError](err); ok {
 		fmt.Fprintf(e.Stderr, "See %q.\n", command.CommandPath()+" --help")
 	}
 	return ExitFailure
 }
 
-func (e *Env) complain(err error) {
+func (e *Env) printError(err error) {
 	if err != nil {
-		fmt.Fprintf(e.Stderr, "holdpoint: %s\n", Visible(describe(err)))
+		fmt.Fprintf(e.Stderr, "holdpoint: %s\n", Visible(describeError(err)))
 	}
 }
 
-// describe adds to an error what its text leaves out.
-func describe(err error) string {
+// describeError adds to an error the details that its text leaves out.
+func describeError(err error) string {
 	var problem *client.Problem
 	if !errors.As(err, &problem) {
 		return err.Error()
@@ -114,36 +111,62 @@ func newRoot(e *Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdpoint",
 		Short: "A hold point for the tool calls of AI agents",
-		Long: `Holdpoint gives AI agents their tools, lets harmless calls pass, and parks every
-other one until a person approves it.
+		Long: `Holdpoint gives AI agents their tools. Harmless calls pass; all others are parked until a
+person approves them.
 
-Client commands reach a server at --url with the credential --token.
-Settings come from flags, then HOLDPOINT_… variables; those of the server
-itself then from the part "server:" of holdpoint.yaml.`,
+Client commands reach the server at --url with the credential --token. Settings come from
+flags, then from HOLDPOINT_… variables. Settings of the server come last from the section
+"server:" of holdpoint.yaml.`,
 		SilenceUsage:      true,
 		SilenceErrors:     true,
-		Args:              usage(cobra.NoArgs),
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return e.resolveSettings(cmd) },
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	flags := root.PersistentFlags()
-	flags.StringVar(&e.url, "url", "http://127.0.0.1:8080", "where the server is reached (HOLDPOINT_URL)")
+	flags.StringVar(&e.url, "url", "http://127.0.0.1:8080", "URL of the server (HOLDPOINT_URL)")
 	flags.StringVar(&e.token, "token", "", "a person's token or an agent's key (HOLDPOINT_TOKEN)")
 	flags.BoolVar(&e.json, "json", false, "print JSON, in the shapes of the API")
-	flags.StringVar(&e.config, "config", "", `file with the server's settings (HOLDPOINT_CONFIG, else ./holdpoint.yaml if there is one)`)
+	flags.StringVar(&e.config, "config", "", `file with the server's settings (HOLDPOINT_CONFIG, default ./holdpoint.yaml if it exists)`)
 	root.AddCommand(
 		newApplyCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e), newInvitationCmd(e),
 		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e), newInsightsCmd(e),
 		newConversationsCmd(e), newAuditCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newWebhooksCmd(e),
-		newServerCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),
+		newAPICmd(e), newServerCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),
 	)
+	e.deriveArguments(root)
 	return root
 }
 
-// group is a command that only holds others.
-func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+// deriveArguments lets commands without Args take the arguments that their usage line names, such as "show AGENT".
+// Names of agents and skills are completed.
+func (e *Env) deriveArguments(cmd *cobra.Command) {
+	var names []string
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if strings.HasPrefix(word, "-") || strings.HasPrefix(word, "[") {
+			break
+		}
+		names = append(names, word)
+	}
+	switch {
+	case cmd.Args != nil:
+	case len(names) == 0:
+		cmd.Args = usage(cobra.NoArgs) // whose error names the unknown command
+	default:
+		cmd.Args = usage(cobra.ExactArgs(len(names)))
+	}
+	lists := map[string]string{"AGENT": "agents", "SKILL": "skills"}
+	if len(names) > 0 && lists[names[0]] != "" && cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = e.completeNames(lists[names[0]])
+	}
+	for _, below := range cmd.Commands() {
+		e.deriveArguments(below)
+	}
+}
+
+// newGroup makes a command that only holds others.
+func newGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short,
 		Args: usage(func(cmd *cobra.Command, args []string) error {
@@ -158,28 +181,89 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// client is the way to the server.
-func (e *Env) client() (*client.Client, error) {
-	return e.clientWith(e.token)
+// withClient makes a RunE of a function that needs a client of the server.
+func (e *Env) withClient(run func(ctx context.Context, api *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		api, err := e.newClient(e.token)
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), api, args)
+	}
 }
 
-// clientWith is a client with another credential than the environment's.
-func (e *Env) clientWith(token string) (*client.Client, error) {
+// showOne makes a RunE that sends a request about the subject of the first argument, and shows the answer.
+func showOne[T any](e *Env, request func(*client.Client, context.Context, string) (client.Reply[T], error), show func(*T) error) func(*cobra.Command, []string) error {
+	return e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+		reply, err := request(api, ctx, args[0])
+		return printReply(e, reply, err, show)
+	})
+}
+
+// deleteOne makes a RunE that deletes the subject of the first argument.
+func (e *Env) deleteOne(request func(*client.Client, context.Context, string) error, done string) func(*cobra.Command, []string) error {
+	return e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+		return e.printDeleted(request(api, ctx, args[0]), done)
+	})
+}
+
+// deletePart makes a RunE that deletes a part, which the second argument names, of the subject of the first.
+func (e *Env) deletePart(request func(*client.Client, context.Context, string, string) error, done string) func(*cobra.Command, []string) error {
+	return e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+		return e.printDeleted(request(api, ctx, args[0], args[1]), done)
+	})
+}
+
+// newClient makes a client of the server with a credential.
+func (e *Env) newClient(token string) (*client.Client, error) {
 	return client.New(client.Config{URL: e.url, Token: token, Version: e.Version, TokenEnds: func(at time.Time) {
 		e.tokenEnds.Do(func() {
-			e.notef("Your token ends on %s. Make a new one with: holdpoint token create", moment(&at))
+			e.notef("Your token expires on %s. Make a new one with: holdpoint token create", formatTime(&at))
 		})
 	}})
 }
 
-// usageError is bad use of a command.
+// completeNames completes the first argument with the names in a list of the API.
+func (e *Env) completeNames(list string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 || e.resolveSettings(cmd) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+		defer cancel()
+		api, err := e.newClient(e.token)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		text, err := api.Send(ctx, http.MethodGet, "/api/v1/"+list+"?limit=200", nil)
+		found, err := client.Value(client.Reply[client.List[struct {
+			Name string `json:"name"`
+		}]](text), err)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []cobra.Completion
+		for _, item := range found.Items {
+			names = append(names, item.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// bindPage adds the flags of a command that prints one page of a list.
+func bindPage(cmd *cobra.Command, limit **int64, cursor *string) {
+	*limit = cmd.Flags().Int64("limit", 50, "how many at most, up to 200")
+	cmd.Flags().StringVar(cursor, "cursor", "", "the next_cursor of the page before")
+}
+
+// usageError is wrong use of a command.
 type usageError struct{ error }
 
 func (e *usageError) Unwrap() error { return e.error }
 
-func misuse(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+func misusef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
-// usage makes complaints about arguments complaints about use.
+// usage makes errors about arguments usage errors.
 func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {

@@ -41,7 +41,7 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// What wants a second thought is not approved in the moment in which it is shown.
+// A risky call is not approved right after it is shown.
 func TestApproveTakesTheDigestOfWhatIsRisky(t *testing.T) {
 	t.Parallel()
 	for risk, said := range map[string]string{`"high"`: "an operator marked this tool", `"destructive"`: "the server says so", `null`: "not ordinary"} {
@@ -217,7 +217,7 @@ func TestSkillProbe(t *testing.T) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
-		"apply", "agent list", "agent show", "agent create", "agent edit", "agent tools", "server show", "agent delete", "agent assign", "agent unassign", "agent key create", "agent key list", "agent key revoke", "skill list", "skill tools",
+		"api", "apply", "agent list", "agent show", "agent create", "agent edit", "agent tools", "server show", "agent delete", "agent assign", "agent unassign", "agent key create", "agent key list", "agent key revoke", "skill list", "skill tools",
 		"skill show", "skill create", "skill edit", "skill delete", "skill set", "skill health", "skill accept", "skill refuse", "skill probe", "token create", "invitation create", "invitation list", "invitation revoke", "invitation redeem", "token list", "token revoke", "tools", "call", "approvals list",
 		"approvals show", "approvals approve", "approvals reject", "calls list", "calls export", "calls show", "conversations list", "conversations show", "audit list", "audit export", "calls cancel", "calls resolve",
 		"connections list", "connections connect", "connections disconnect", "people list", "people link", "people unlink",

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdpoint/holdpoint/internal/bucket"
+	"github.com/holdpoint/holdpoint/internal/buildtag"
 	"github.com/holdpoint/holdpoint/internal/client"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -23,20 +25,21 @@ import (
 func newDoctorCmd(e *Env) *cobra.Command {
 	var d database
 	var skill skillCheck
+	var filesURL string
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Check that everything serve needs is there",
 		Long: `Check that everything serve needs is there, with the settings that serve would have: the data
-directory, the database and its schema, the encryption key, the clocks. With a token also a
+directory, the database and its schema, the encryption key, the clocks. With a token, also check a
 running server and its skills.
 
-With --skill it takes the steps to that skill's server itself, one after the other: the challenge, the
-metadata, the authorization server, the client, the token, then the connection and the tools. No
-server has to run for that, and none is asked.
+With --skill, connect to that skill's server step by step: the challenge, the metadata, the
+authorization server, the client, the token, then the connection and the tools. This needs no running
+Holdpoint, and contacts none.
 
-Each line is ok, warn or fail; what is not ok says what to do. The exit code is 1 when something fails.`,
-		Example: "  holdpoint doctor\n  HOLDPOINT_TOKEN=… holdpoint doctor --url https://gate.example.com\n  holdpoint doctor --skill ledger", Args: usage(cobra.NoArgs),
+Each line is ok, warn or fail. A line that is not ok has advice. The exit code is 1 when a check fails.`,
+		Example: "  holdpoint doctor\n  HOLDPOINT_TOKEN=… holdpoint doctor --url https://gate.example.com\n  holdpoint doctor --skill ledger",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			findings := e.examine(cmd.Context(), d, &skill)
+			findings := e.examineAll(cmd.Context(), d, filesURL, &skill)
 			if err := e.printFindings(findings); err != nil {
 				return err
 			}
@@ -48,8 +51,9 @@ Each line is ok, warn or fail; what is not ok says what to do. The exit code is 
 			return nil
 		},
 	}
-	d.bind(cmd)
-	skill.bind(cmd)
+	d.bindFlags(cmd)
+	skill.bindFlags(cmd)
+	BindFilesURL(cmd, &filesURL)
 	return ServerSettings(cmd)
 }
 
@@ -59,7 +63,7 @@ const (
 	fail = "fail"
 )
 
-// finding is one line of the doctor's.
+// finding is one line of the report.
 type finding struct {
 	Status string `json:"status"`
 	Check  string `json:"check"`
@@ -69,18 +73,14 @@ type finding struct {
 
 func (e *Env) printFindings(findings []finding) error {
 	if e.json {
-		text, err := encoded(map[string]any{"items": findings})
-		if err != nil {
-			return err
-		}
-		return e.printJSON(text)
+		return e.printEncoded(map[string]any{"items": findings})
 	}
 	width := 16
 	for _, f := range findings {
 		width = max(width, len(f.Check))
 	}
 	for _, f := range findings {
-		line := fmt.Sprintf("%-5s %-*s %s\n", f.Status, width, cell(f.Check), oneLine(f.Detail))
+		line := fmt.Sprintf("%-5s %-*s %s\n", f.Status, width, escapeCell(f.Check), oneLine(f.Detail))
 		if f.Advice != "" {
 			line += fmt.Sprintf("%-5s %-*s → %s\n", "", width, "", oneLine(f.Advice))
 		}
@@ -91,21 +91,45 @@ func (e *Env) printFindings(findings []finding) error {
 	return nil
 }
 
-// oneLine is cell for a text that may have several lines.
-func oneLine(text string) string { return cell(strings.Join(strings.Fields(text), " ")) }
+// oneLine puts a text on one line.
+func oneLine(text string) string { return escapeCell(strings.Join(strings.Fields(text), " ")) }
 
-func (e *Env) examine(ctx context.Context, d database, skill *skillCheck) []finding {
-	if err := d.complete(e); err != nil {
+func (e *Env) examineAll(ctx context.Context, d database, filesURL string, skill *skillCheck) []finding {
+	if err := d.fillDefaults(e); err != nil {
 		return []finding{{fail, "settings", err.Error(), "give a --data-dir"}}
 	}
 	findings := []finding{{ok, "settings", "data directory " + d.dataDir + ", server " + e.url, ""}, checkDataDir(d.dataDir)}
-	outward := checkOutward(&skill.outward) // it also brings the trusted hosts into the form in which they are compared
+	outward := checkOutward(&skill.outward) // it also normalizes the trusted hosts
 	findings = append(findings, e.checkDatabase(ctx, d, skill)...)
 	findings = append(findings, outward...)
+	findings = append(findings, checkFileStorage(filesURL)...)
 	if skill.name != "" {
 		return append(findings, e.examineSkill(ctx, d, skill)...)
 	}
 	return append(findings, e.checkServer(ctx)...)
+}
+
+// filesURLFlag names the flag that says where attached files are stored.
+const filesURLFlag = "files-url"
+
+// BindFilesURL adds the flag to a command of the server.
+func BindFilesURL(cmd *cobra.Command, location *string) {
+	cmd.Flags().StringVar(location, filesURLFlag, "", "where attached files are stored: file://, s3://, or in a build with the tag cloud gs:// or azblob:// (default files in the data directory)")
+}
+
+// checkFileStorage says whether this build can open the store of files. It does not connect.
+func checkFileStorage(location string) []finding {
+	if location == "" {
+		return nil
+	}
+	if err := bucket.Check(location); err != nil {
+		advice := "serve does not start with it"
+		if _, missing := errors.AsType[*buildtag.MissingError](err); missing {
+			advice = buildtag.Advice
+		}
+		return []finding{{fail, "file storage", "--" + filesURLFlag + ": " + err.Error(), advice}}
+	}
+	return []finding{{ok, "file storage", bucket.Name(location), ""}}
 }
 
 func checkDataDir(dir string) finding {
@@ -128,14 +152,14 @@ func checkDataDir(dir string) finding {
 		return f
 	}
 	_ = probe.Close()           // nothing was written
-	_ = os.Remove(probe.Name()) // what remains is an empty file
+	_ = os.Remove(probe.Name()) // an empty file may stay behind
 	return f
 }
 
 func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) []finding {
-	config := d.config(e)
-	if config.DatabaseURL == "" && !exists(filepath.Join(d.dataDir, "postgres")) {
-		return []finding{tryCluster(ctx, config), first(e.checkKey(ctx, d, nil))}
+	config := d.postgresConfig(e)
+	if config.DatabaseURL == "" && !fileExists(filepath.Join(d.dataDir, "postgres")) {
+		return []finding{tryCluster(ctx, config), firstFinding(e.checkKey(ctx, d, nil))}
 	}
 	db, err := postgres.Open(ctx, config)
 	if err != nil {
@@ -143,11 +167,11 @@ func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) 
 		if config.DatabaseURL != "" {
 			advice = "check DATABASE_URL, and that the server runs and lets this machine in"
 		}
-		return []finding{{fail, "PostgreSQL", err.Error(), advice}, first(e.checkKey(ctx, d, nil))}
+		return []finding{{fail, "PostgreSQL", err.Error(), advice}, firstFinding(e.checkKey(ctx, d, nil))}
 	}
 	schema := checkSchema(ctx, db)
 	key, box := e.checkKey(ctx, d, db)
-	findings := []finding{inspect(ctx, db), e.checkClock(ctx, db), schema, key}
+	findings := []finding{inspectDatabase(ctx, db), e.checkClock(ctx, db), schema, key}
 	if schema.Status == ok && key.Status == ok {
 		findings = append(findings, checkReceivers(ctx, db, box, &skill.outward)...)
 	}
@@ -158,26 +182,25 @@ func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) 
 	return findings
 }
 
-func exists(path string) bool {
+func fileExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
 
-// tryCluster runs an embedded cluster for a moment beside where it would be: where there
-// is none yet, an examination leaves none.
+// tryCluster starts an embedded cluster for a moment, in a folder beside the data directory, so that none stays behind.
 func tryCluster(ctx context.Context, config postgres.Config) finding {
 	broken := func(err error) finding {
 		return finding{fail, "PostgreSQL", err.Error(), "the text above says what is missing"}
 	}
 	beside := filepath.Dir(config.DataDir)
-	for !exists(beside) && beside != filepath.Dir(beside) {
+	for !fileExists(beside) && beside != filepath.Dir(beside) {
 		beside = filepath.Dir(beside)
 	}
 	dir, err := os.MkdirTemp(beside, ".holdpoint-doctor-")
 	if err != nil {
 		return broken(err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }()     // what remains has a name that says what it is
+	defer func() { _ = os.RemoveAll(dir) }()     // the name of a leftover explains it
 	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // G302: the account that PostgreSQL drops to passes through
 		return broken(err)
 	}
@@ -186,7 +209,7 @@ func tryCluster(ctx context.Context, config postgres.Config) finding {
 	if err != nil {
 		return broken(err)
 	}
-	f := inspect(ctx, db)
+	f := inspectDatabase(ctx, db)
 	if err := closeDatabase(ctx, db); err != nil {
 		return broken(err)
 	}
@@ -194,7 +217,7 @@ func tryCluster(ctx context.Context, config postgres.Config) finding {
 	return f
 }
 
-func inspect(ctx context.Context, db *postgres.DB) finding {
+func inspectDatabase(ctx context.Context, db *postgres.DB) finding {
 	var version, name string
 	err := db.Pool().QueryRow(ctx, `SELECT current_setting('server_version'), current_database()`).Scan(&version, &name)
 	if err != nil {
@@ -207,8 +230,8 @@ func inspect(ctx context.Context, db *postgres.DB) finding {
 	return finding{ok, "PostgreSQL", fmt.Sprintf("%s, %s, database %s", version, kind, name), ""}
 }
 
-// clockTolerance is what clocks may differ. Deadlines go by the database's
-// alone; what people read, and tokens of other issuers, go by this machine's.
+// clockTolerance is the tolerated difference of clocks. Deadlines use the database's clock; times that people read, and
+// tokens of other issuers, use this machine's.
 const clockTolerance = 5 * time.Second
 
 func (e *Env) checkClock(ctx context.Context, db *postgres.DB) finding {
@@ -226,7 +249,7 @@ func (e *Env) checkClock(ctx context.Context, db *postgres.DB) finding {
 	return f
 }
 
-// checkSchema compares the record of migrations with those of this program, as serve does.
+// checkSchema compares the applied migrations with those of this program, as serve does.
 func checkSchema(ctx context.Context, db *postgres.DB) finding {
 	files, err := fs.Glob(migrations.FS, "*.sql")
 	if err != nil {
@@ -245,9 +268,12 @@ func checkSchema(ctx context.Context, db *postgres.DB) finding {
 	return f
 }
 
-// checkKey opens the key, and decrypts the value by which the database, if there is one, knows it.
+// checkKey opens the key, and with a database decrypts its check value.
 func (e *Env) checkKey(ctx context.Context, d database, db *postgres.DB) (finding, *secret.Box) {
-	config := d.secret(e)
+	if err := CheckKeysetKMS(d.kmsURI); err != nil {
+		return finding{fail, "encryption key", err.Error(), buildtag.Advice}, nil
+	}
+	config := d.secretConfig(e)
 	if config.Keyset == "" {
 		if _, err := os.Stat(config.File); errors.Is(err, fs.ErrNotExist) {
 			if db != nil {
@@ -283,9 +309,9 @@ func (e *Env) checkKey(ctx context.Context, d database, db *postgres.DB) (findin
 	return f, box
 }
 
-func first(f finding, _ *secret.Box) finding { return f }
+func firstFinding(f finding, _ *secret.Box) finding { return f }
 
-// checkReceivers says to which webhooks and callbacks serve, with these settings, would send nothing.
+// checkReceivers lists the webhooks and callbacks to which serve, with these settings, would send nothing.
 func checkReceivers(ctx context.Context, db *postgres.DB, box *secret.Box, outward *Outward) []finding {
 	count, refused, err := runtime.ExamineReceivers(ctx, db, box, outward.TrustedHosts)
 	if err != nil {
@@ -303,12 +329,16 @@ func checkReceivers(ctx context.Context, db *postgres.DB, box *secret.Box, outwa
 	return findings
 }
 
-// checkServer asks a running server about its skills.
+// checkServer checks a running server and its skills.
 func (e *Env) checkServer(ctx context.Context) []finding {
 	if e.token == "" {
 		return []finding{{ok, "server", "not asked: no token is set", ""}}
 	}
-	text, err := e.get(ctx, "skills", (&page{limit: 200}).query())
+	api, err := e.newClient(e.token)
+	var reply client.Reply[client.List[client.Skill]]
+	if err == nil {
+		reply, err = api.ListSkills(ctx, client.ListSkillsQuery{Limit: new(int64(200))})
+	}
 	if err != nil {
 		advice := "start it with holdpoint serve, or set HOLDPOINT_URL"
 		if _, refused := errors.AsType[*client.Problem](err); refused {
@@ -316,7 +346,7 @@ func (e *Env) checkServer(ctx context.Context) []finding {
 		}
 		return []finding{{fail, "server", err.Error(), advice}}
 	}
-	skills, err := decode[list[skillRow]](text)
+	skills, err := reply.Value()
 	if err != nil {
 		return []finding{{fail, "server", err.Error(), "is it a Holdpoint that answers at " + e.url + "?"}}
 	}
@@ -328,21 +358,21 @@ func (e *Env) checkServer(ctx context.Context) []finding {
 		probing.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			findings[1+i] = e.checkSkill(ctx, skill.Name)
+			findings[1+i] = checkSkill(ctx, api, skill.Name)
 		})
 	}
 	probing.Wait()
 	return findings
 }
 
-func (e *Env) checkSkill(ctx context.Context, name string) finding {
+func checkSkill(ctx context.Context, api *client.Client, name string) finding {
 	f := finding{Status: ok, Check: "skill " + name}
-	text, err := e.post(ctx, "skills/"+client.Segment(name)+"/probe", nil)
+	reply, err := api.ProbeSkill(ctx, name)
 	if err != nil {
 		f.Status, f.Detail, f.Advice = warn, err.Error(), "use the token of an operator"
 		return f
 	}
-	found, err := decode[probe](text)
+	found, err := reply.Value()
 	if err != nil {
 		f.Status, f.Detail = fail, err.Error()
 		return f

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -13,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Examination is what [Env.Examine] is asked: how a server with these settings reaches a skill.
+// Examination asks [Env.Examine] how a server with these settings reaches a skill.
 type Examination struct {
 	Skill     string
 	DB        *postgres.DB
@@ -22,7 +23,7 @@ type Examination struct {
 	DataDir   string
 	Outward   Outward
 	Stdio     tool.StdioPolicy
-	// Step is told of each step that was taken; err is why it failed.
+	// Step is called after each step; err says why it failed.
 	Step func(name, detail string, took time.Duration, err error)
 }
 
@@ -35,9 +36,9 @@ type skillCheck struct {
 	outward   Outward
 }
 
-func (s *skillCheck) bind(cmd *cobra.Command) {
+func (s *skillCheck) bindFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&s.name, "skill", "", "take the steps to this skill's server one after the other, and say where it breaks")
+	flags.StringVar(&s.name, "skill", "", "connect to this skill's server step by step, and report the step that fails")
 	flags.StringVar(&s.addr, "addr", "127.0.0.1:8080", "address that serve listens on")
 	flags.StringVar(&s.publicURL, "public-url", "", "where people and agents reach the server (default http:// and the address)")
 	s.stdio.Bind(cmd)
@@ -46,14 +47,7 @@ func (s *skillCheck) bind(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("skill", cobra.NoFileCompletions) // it fails for a flag that is not defined
 }
 
-func (s *skillCheck) url() string {
-	if s.publicURL != "" {
-		return s.publicURL
-	}
-	return "http://" + s.addr
-}
-
-// checkOutward says whether the settings about the way out mean something.
+// checkOutward checks the settings of outgoing connections.
 func checkOutward(o *Outward) []finding {
 	if len(o.TrustedHosts) == 0 && o.WorkloadTokenFile == "" {
 		return nil
@@ -68,18 +62,17 @@ func checkOutward(o *Outward) []finding {
 	return []finding{f}
 }
 
-// examineSkill takes the steps to a skill's server, as a server with these settings would. No server has
-// to run.
+// examineSkill connects to a skill's server step by step, as a server with these settings would. No server has to run.
 func (e *Env) examineSkill(ctx context.Context, d database, s *skillCheck) []finding {
 	broken := func(err error, advice string) []finding {
 		return []finding{{fail, "skill " + s.name, err.Error(), advice}}
 	}
-	key := d.secret(e)
-	config := d.config(e)
-	if config.DatabaseURL == "" && !exists(d.dataDir+"/postgres") || key.Keyset == "" && !exists(key.File) {
+	key := d.secretConfig(e)
+	config := d.postgresConfig(e)
+	if config.DatabaseURL == "" && !fileExists(d.dataDir+"/postgres") || key.Keyset == "" && !fileExists(key.File) {
 		return []finding{{fail, "skill " + s.name, "there are no skills yet: serve has not run with these settings", "give the settings that serve has"}}
 	}
-	policy, err := s.stdio.Policy(e, d.dataDir, d.secret(e).File, s.outward.WorkloadTokenFile)
+	policy, err := s.stdio.Policy(e, d.dataDir, d.secretConfig(e).File, s.outward.WorkloadTokenFile)
 	if err != nil {
 		return broken(err, "serve does not start with it")
 	}
@@ -92,38 +85,34 @@ func (e *Env) examineSkill(ctx context.Context, d database, s *skillCheck) []fin
 	if err != nil {
 		return broken(err, "see PostgreSQL above")
 	}
-	findings := e.walkSkill(ctx, db, box, d.dataDir, s, policy)
+	var findings []finding
+	isReported := false
+	publicURL := cmp.Or(s.publicURL, "http://"+s.addr)
+	err = e.Examine(ctx, Examination{
+		Skill: s.name, DB: db, Box: box, PublicURL: publicURL, DataDir: d.dataDir, Outward: s.outward, Stdio: policy,
+		Step: func(name, detail string, took time.Duration, err error) {
+			f := finding{Status: ok, Check: name, Detail: fmt.Sprintf("%s (%s)", detail, took.Round(time.Millisecond))}
+			if err != nil {
+				isReported = true
+				f.Status, f.Detail, f.Advice = fail, err.Error(), stepAdvice(name, s.name)
+			}
+			findings = append(findings, f)
+		},
+	})
+	if err != nil && !isReported {
+		findings = append(findings, finding{fail, "skill " + s.name, err.Error(), "look at holdpoint skill list, and at the schema above"})
+	}
 	if err := closeDatabase(ctx, db); err != nil {
 		findings = append(findings, finding{warn, "PostgreSQL", err.Error(), "look at the log in the data directory"})
 	}
 	return findings
 }
 
-// skillConns are connections to the database for reaching one skill: a token is got under a
-// row's lock, and stored by another connection.
+// skillConns is the number of database connections for one skill: a token is fetched under a row's lock, and stored by
+// another connection.
 const skillConns = 5
 
-func (e *Env) walkSkill(ctx context.Context, db *postgres.DB, box *secret.Box, dataDir string, s *skillCheck, policy tool.StdioPolicy) []finding {
-	var findings []finding
-	told := false
-	err := e.Examine(ctx, Examination{
-		Skill: s.name, DB: db, Box: box, PublicURL: s.url(), DataDir: dataDir, Outward: s.outward, Stdio: policy,
-		Step: func(name, detail string, took time.Duration, err error) {
-			f := finding{Status: ok, Check: name, Detail: fmt.Sprintf("%s (%s)", detail, took.Round(time.Millisecond))}
-			if err != nil {
-				told = true
-				f.Status, f.Detail, f.Advice = fail, err.Error(), stepAdvice(name, s.name)
-			}
-			findings = append(findings, f)
-		},
-	})
-	if err != nil && !told {
-		findings = append(findings, finding{fail, "skill " + s.name, err.Error(), "look at holdpoint skill list, and at the schema above"})
-	}
-	return findings
-}
-
-// stepAdvice says what helps most often where a step failed.
+// stepAdvice is the most common remedy for a step that failed.
 func stepAdvice(step, skill string) string {
 	switch step {
 	case "challenge", "connect":
@@ -142,7 +131,7 @@ func stepAdvice(step, skill string) string {
 
 // checkPrograms lists the skills that may not run their programs with these settings.
 func (e *Env) checkPrograms(ctx context.Context, db *postgres.DB, d database, s *skillCheck) []finding {
-	policy, err := s.stdio.Policy(e, d.dataDir, d.secret(e).File, s.outward.WorkloadTokenFile)
+	policy, err := s.stdio.Policy(e, d.dataDir, d.secretConfig(e).File, s.outward.WorkloadTokenFile)
 	if err != nil {
 		return []finding{{fail, "programs", err.Error(), "serve does not start with it"}}
 	}

@@ -14,15 +14,15 @@ import (
 	"github.com/holdpoint/holdpoint/internal/inbound"
 )
 
-// Edge are the settings of the server about connections from clients.
+// Edge are the server's settings of incoming connections.
 type Edge struct {
-	// TrustedProxies are the addresses of reverse proxies, as the operator wrote them.
+	// TrustedProxies are the addresses of reverse proxies, unparsed.
 	TrustedProxies []string
-	// MaxConnections and MaxConnectionsPerAddress bound each listener.
+	// MaxConnections and MaxConnectionsPerAddress limit each listener.
 	MaxConnections, MaxConnectionsPerAddress int
-	// MetricsAddr serves /metrics. Empty: the main address does.
+	// MetricsAddr is the address of /metrics. Empty: the main address.
 	MetricsAddr string
-	// MetricsTokenFile holds the token that /metrics wants. Empty: it wants none.
+	// MetricsTokenFile has the token for /metrics. Empty: none is needed.
 	MetricsTokenFile string
 
 	proxies clientaddr.Proxies
@@ -48,16 +48,16 @@ func (e *Edge) Bind(cmd *cobra.Command) {
 	flags.StringVar(&e.MetricsTokenFile, metricsTokenFile, "", "file with the bearer token that /metrics wants, of at least 16 characters")
 }
 
-// Check refuses settings that mean nothing.
+// Check refuses invalid settings.
 func (e *Edge) Check() (err error) {
 	if e.proxies, err = clientaddr.ParseProxies(e.TrustedProxies); err != nil {
-		return misuse("--%s %w", trustedProxies, err)
+		return misusef("--%s %w", trustedProxies, err)
 	}
 	if e.MaxConnections < 1 {
-		return misuse("--%s %d: want at least 1", maxConnections, e.MaxConnections)
+		return misusef("--%s %d: want at least 1", maxConnections, e.MaxConnections)
 	}
 	if e.MaxConnectionsPerAddress < 1 {
-		return misuse("--%s %d: want at least 1", maxConnectionsPerAddress, e.MaxConnectionsPerAddress)
+		return misusef("--%s %d: want at least 1", maxConnectionsPerAddress, e.MaxConnectionsPerAddress)
 	}
 	return nil
 }
@@ -65,10 +65,10 @@ func (e *Edge) Check() (err error) {
 // Proxies are the trusted proxies, once [Edge.Check] has read them.
 func (e *Edge) Proxies() clientaddr.Proxies { return e.proxies }
 
-// minMetricsToken is how many characters the token of /metrics has at least.
+// minMetricsToken is the least length of the token for /metrics.
 const minMetricsToken = 16
 
-// MetricsToken reads the token that /metrics wants. Empty: it wants none.
+// MetricsToken reads the token for /metrics; "" if none is needed.
 func (e *Edge) MetricsToken() (string, error) {
 	if e.MetricsTokenFile == "" {
 		return "", nil
@@ -84,8 +84,8 @@ func (e *Edge) MetricsToken() (string, error) {
 	return token, nil
 }
 
-// Inbound are the bounds of a listener. This machine's own addresses are exempt from the limit per address: a
-// reverse proxy may run beside the server.
+// Inbound are the limits of a listener. This machine's own addresses are exempt from the limit per address: a reverse proxy
+// may run on it.
 func (e *Edge) Inbound() inbound.Config {
 	exempt := append(slices.Clone(e.proxies), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 	return inbound.Config{MaxConnections: e.MaxConnections, MaxConnectionsPerAddress: e.MaxConnectionsPerAddress, Exempt: exempt}

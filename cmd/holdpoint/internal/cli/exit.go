@@ -2,10 +2,10 @@ package cli
 
 import "github.com/holdpoint/holdpoint/internal/client"
 
-// The exit codes. Those from 10 on tell how a call ended; scripts rely on them.
+// The exit codes. Those from 10 on are outcomes of calls; scripts rely on them.
 const (
 	ExitOK               = 0
-	ExitFailure          = 1 // bad use, and whatever else keeps a command from its work
+	ExitFailure          = 1 // wrong use, or any other error
 	ExitToolError        = 10
 	ExitJSONRPCError     = 11
 	ExitTransport        = 12
@@ -17,10 +17,10 @@ const (
 	ExitDenied           = 23
 	ExitUnknown          = 24
 	ExitInvalidArguments = 25
-	ExitInterrupted      = 130 // by Ctrl-C, as shells have it
+	ExitInterrupted      = 130 // by Ctrl-C, as in shells
 )
 
-// ExitError ends the program with a code. Err may be nil: all was said.
+// ExitError ends the program with a code. If Err is nil, nothing more is printed.
 type ExitError struct {
 	Code int
 	Err  error
@@ -35,7 +35,7 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// exitCode says how a call ended.
+// exitCode is the exit code for the outcome of a call.
 func exitCode(o client.Outcome) int {
 	switch o.Status {
 	case "succeeded":
@@ -52,14 +52,8 @@ func exitCode(o client.Outcome) int {
 		return ExitUnknown
 	case "invalid":
 		return ExitInvalidArguments
-	case "failed":
-		return failureCode(o.Failure)
 	}
-	return ExitFailure
-}
-
-func failureCode(failure string) int {
-	switch failure {
+	switch o.Failure { // of a failed call
 	case "tool_error":
 		return ExitToolError
 	case "jsonrpc_error":

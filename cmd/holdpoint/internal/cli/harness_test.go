@@ -19,7 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 )
 
-// ran is what a command printed, and how it ended.
+// ran is the output and the exit code of a command.
 type ran struct {
 	stdout, stderr string
 	code           int
@@ -42,7 +42,7 @@ func runWith(t *testing.T, env map[string]string, stdin string, further []*cobra
 	return ran{stdout.String(), stderr.String(), code}
 }
 
-// fake is a server that answers what it is told to, and keeps what it was asked.
+// fake is a server with prepared answers, which records requests.
 type fake struct {
 	*httptest.Server
 	t       *testing.T

@@ -85,5 +85,5 @@ func TestExportCutOff(t *testing.T) {
 	if got.stdout != `{"id":"c1"}`+"\n" {
 		t.Errorf("stdout %q", got.stdout)
 	}
-	contains(t, "stderr", got.stderr, "cut off", "not all of it")
+	contains(t, "stderr", got.stderr, "cut off", "the output is incomplete")
 }

@@ -21,7 +21,7 @@ func TestInsights(t *testing.T) {
 	got := f.run("insights").want(t, 0).stdout
 	lines := strings.Join(strings.Fields(got), " ")
 	contains(t, "insights", lines, "NOW BEFORE", "calls 12 4", "succeeded 7 3", "failed: transport 5 0", "needs connection 0 1",
-		"approved, of decisions 67 % -", "waiting, half at most 1m15s -", "waiting, nine tenths at most 5m0s -", "deciding, half at most 2.3s -",
+		"approved, of decisions 67 % -", "waiting, median 1m15s -", "waiting, p90 5m0s -", "deciding, median 2.3s -",
 		"notes 9 2 1 1 67 %", "files: write<U+202E> 4 2 1 1 67 %", "gated 4 2 1 1 67 %", "rita 3 1")
 	if strings.Contains(got, "invalid") {
 		t.Errorf("what there is none of is left out:\n%s", got)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,13 +15,18 @@ import (
 )
 
 func newInvitationCmd(e *Env) *cobra.Command {
-	return group("invitation", "Invitations: how people come in",
-		newInvitationCreateCmd(e), newInvitationListCmd(e), newInvitationRevokeCmd(e), newInvitationRedeemCmd(e))
+	return newGroup("invitation", "Invitations of people",
+		newInvitationCreateCmd(e), newInvitationListCmd(e), newInvitationRedeemCmd(e),
+		&cobra.Command{
+			Use: "revoke ID", Short: "Revoke an invitation, at once",
+			Example: "  holdpoint invitation revoke 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+			RunE:    e.deleteOne((*client.Client).RevokeInvitation, "Revoked."),
+		})
 }
 
 func newInvitationCreateCmd(e *Env) *cobra.Command {
-	var name, issuer, subject, email string
-	var roles, agents []string
+	var issuer, subject, email string
+	var body client.InvitationRequest
 	var ttl time.Duration
 	cmd := &cobra.Command{
 		Use: "create --name NAME --role reviewer|operator", Short: "Invite a person and print the link for them, this once",
@@ -35,101 +41,51 @@ you, and decides no calls made on your behalf or by agents whose keys you made. 
 all their other tokens and sessions end.`,
 		Example: `  holdpoint invitation create --name rita --role reviewer
   holdpoint invitation create --name "Olga" --email olga@example.com --role operator --role reviewer`,
-		Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if name == "" || len(roles) == 0 {
-				return misuse("name the person with --name, and at least one --role")
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			if body.Name == "" || len(body.Roles) == 0 {
+				return misusef("name the person with --name, and at least one --role")
 			}
-			body := map[string]any{"name": name, "roles": roles}
-			for field, text := range map[string]string{"issuer": issuer, "subject": subject, "email": email} {
-				if text != "" {
-					body[field] = text
-				}
-			}
-			if len(agents) > 0 {
-				body["agents"] = agents
-			}
+			body.Issuer, body.Subject, body.Email, body.Agents = given(issuer), given(subject), given(email), givenList(body.Agents)
 			if ttl != 0 {
-				body["ttl"] = ttl.String()
+				body.TTL = new(ttl.String())
 			}
-			text, err := e.post(cmd.Context(), "invitations", body)
-			if err != nil {
-				return err
-			}
-			if e.json {
-				return e.printJSON(text)
-			}
-			made, err := decode[struct {
-				URL        string        `json:"url"`
-				Invitation invitationRow `json:"invitation"`
-			}](text)
-			if err != nil {
-				return err
-			}
-			e.notef("The link for %s. It works once, until %s, and is not shown again.", cell(made.Invitation.Name), moment(&made.Invitation.ExpiresAt))
-			return write(e.Stdout, made.URL+"\n")
-		},
+			reply, err := api.CreateInvitation(ctx, body)
+			return printReply(e, reply, err, func(made *client.NewInvitation) error {
+				i := value(made.Invitation)
+				e.notef("The link for %s. It works once, until %s, and is not shown again.", escapeCell(i.Name), formatTime(&i.ExpiresAt))
+				return write(e.Stdout, made.URL+"\n")
+			})
+		}),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&name, "name", "", "name of the person")
-	flags.StringVar(&email, "email", "", "e-mail address that the identity provider has to vouch for")
+	flags.StringVar(&body.Name, "name", "", "name of the person")
+	flags.StringVar(&email, "email", "", "e-mail address that the identity provider has to verify")
 	flags.StringVar(&subject, "subject", "", "instead: the person's subject at the identity provider")
 	flags.StringVar(&issuer, "issuer", "", "the identity provider (default the only one there is)")
-	bindRoles(cmd, &roles, "reviewer or operator; may be given twice")
-	flags.StringSliceVar(&agents, "agents", nil, `agents that the person may act as; "*" is every one`)
+	bindRoles(cmd, &body.Roles, "reviewer or operator; may be given twice")
+	flags.StringSliceVar(&body.Agents, "agents", nil, `agents that the person may act as; "*" is every one`)
 	flags.DurationVar(&ttl, "ttl", 0, "how long the link works, at most 720h (default 72h)")
 	return cmd
 }
 
-type invitationRow struct {
-	ID         string      `json:"id"`
-	Name       string      `json:"name"`
-	Issuer     *string     `json:"issuer"`
-	Subject    *string     `json:"subject"`
-	Email      *string     `json:"email"`
-	Roles      []string    `json:"roles"`
-	InvitedBy  *personName `json:"invited_by"`
-	ExpiresAt  time.Time   `json:"expires_at"`
-	RedeemedAt *time.Time  `json:"redeemed_at"`
-	RedeemedBy *personName `json:"redeemed_by"`
-	RevokedAt  *time.Time  `json:"revoked_at"`
-}
-
 func newInvitationListCmd(e *Env) *cobra.Command {
-	var p page
-	var open bool
+	var query client.ListInvitationsQuery
 	cmd := &cobra.Command{
-		Use: "list", Short: "List invitations, newest first, without their secrets", Example: "  holdpoint invitation list --open", Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := p.query()
-			if open {
-				query.Set("open", "true")
-			}
-			text, err := e.get(cmd.Context(), "invitations", query)
-			if err != nil {
-				return err
-			}
-			return printList(e, text, []string{"ID", "NAME", "FOR", "ISSUER", "ROLES", "INVITED BY", "ENDS", "REDEEMED", "REVOKED"}, func(i invitationRow) []string {
+		Use: "list", Short: "List invitations, newest first, without their secrets", Example: "  holdpoint invitation list --open",
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			reply, err := api.ListInvitations(ctx, query)
+			header := []string{"ID", "NAME", "FOR", "ISSUER", "ROLES", "INVITED BY", "ENDS", "REDEEMED", "REVOKED"}
+			return printList(e, reply, err, header, func(i *client.Invitation) []string {
 				return []string{
-					i.ID, i.Name, value(i.Subject) + value(i.Email), value(i.Issuer), strings.Join(i.Roles, ", "), i.InvitedBy.short(),
-					moment(&i.ExpiresAt), moment(i.RedeemedAt), moment(i.RevokedAt),
+					i.ID, i.Name, value(i.Subject) + value(i.Email), value(i.Issuer), strings.Join(i.Roles, ", "), shortPerson(i.InvitedBy),
+					formatTime(&i.ExpiresAt), formatTime(i.RedeemedAt), formatTime(i.RevokedAt),
 				}
 			})
-		},
+		}),
 	}
-	p.bind(cmd)
-	cmd.Flags().BoolVar(&open, "open", false, "only those that can be redeemed")
+	bindPage(cmd, &query.Limit, &query.Cursor)
+	cmd.Flags().BoolVar(&query.Open, "open", false, "only those that can be redeemed")
 	return cmd
-}
-
-func newInvitationRevokeCmd(e *Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke ID", Short: "Revoke an invitation, at once", Args: usage(cobra.ExactArgs(1)),
-		Example: "  holdpoint invitation revoke 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.remove(cmd.Context(), "invitations/"+client.Segment(args[0]), "Revoked.")
-		},
-	}
 }
 
 func newInvitationRedeemCmd(e *Env) *cobra.Command {
@@ -138,24 +94,20 @@ func newInvitationRedeemCmd(e *Env) *cobra.Command {
 		Long: `Redeem your invitation, and print your first token, this once. No other credential is needed. An invitation
 for a person of an identity provider is redeemed in the browser.`,
 		Example: `  holdpoint invitation redeem 'https://gate.example.com/invitation?key=hpi_...'`,
-		Args:    usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			key := args[0]
 			if link, err := url.Parse(key); err == nil && link.Query().Get("key") != "" {
 				key = link.Query().Get("key")
 			}
-			guest, err := e.clientWith(key)
+			guest, err := e.newClient(key)
 			if err != nil {
 				return err
 			}
-			text, err := guest.Post(cmd.Context(), "invitations/redeem", nil)
+			reply, err := guest.RedeemInvitation(cmd.Context())
 			if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusUnauthorized {
 				return fmt.Errorf("%s: ask for another invitation", problem.Detail) // the link is the credential, and no setting
 			}
-			if err != nil {
-				return err
-			}
-			return e.printSecret(text, "Your token. It is not shown again.")
+			return printSecret(e, reply, err, "Your token. It is not shown again.", func(t *client.NewToken) string { return t.Key })
 		},
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret/kms"
 )
 
-// KeysetKMS is the flag that says what the keyset is encrypted with.
+// KeysetKMS is the flag that names the key of a KMS for the keyset.
 const KeysetKMS = "keyset-kms-uri"
 
 // BindKeysetKMS adds the flag to a command of the server.
@@ -21,16 +21,24 @@ func BindKeysetKMS(cmd *cobra.Command, uri *string) {
 	cmd.Flags().StringVar(uri, KeysetKMS, "", "key of a KMS that the keyset is encrypted with: aws-kms://…, gcp-kms://… or hcvault://… (default: it is in clear)")
 }
 
+// CheckKeysetKMS returns an error if this build has no client for the KMS of [BindKeysetKMS]'s flag.
+func CheckKeysetKMS(uri string) error {
+	if err := kms.Check(uri); err != nil {
+		return fmt.Errorf("--%s: %w", KeysetKMS, err)
+	}
+	return nil
+}
+
 // KMS is the key that a flag named.
 func KMS(flag, uri string) secret.KMS {
-	return secret.KMS{URI: uri, Name: "--" + flag, Dial: kms.Dialer{}.Dial}
+	return secret.KMS{URI: uri, Name: "--" + flag, Dial: kms.Dial}
 }
 
 func newKeysetCmd(e *Env) *cobra.Command {
-	return group("keyset", "Keysets, which encrypt secrets at rest", newKeysetNewCmd(e), newKeysetRotateCmd(e), newKeysetEncryptCmd(e))
+	return newGroup("keyset", "Keysets, which encrypt secrets at rest", newKeysetNewCmd(e), newKeysetRotateCmd(e), newKeysetEncryptCmd(e))
 }
 
-// keysetCommand adds what the commands have in common. Only the KMS is a setting of the server.
+// keysetCommand adds the common parts of the commands. Only the KMS is a setting of the server.
 func keysetCommand(cmd *cobra.Command, uri *string, own ...string) *cobra.Command {
 	BindKeysetKMS(cmd, uri)
 	cmd.Args = usage(cobra.MaximumNArgs(1))
@@ -42,10 +50,10 @@ func newKeysetNewCmd(e *Env) *cobra.Command {
 	var uri string
 	return keysetCommand(&cobra.Command{
 		Use: "new [FILE]", Short: "Make a keyset with one new key",
-		Long: `Make a keyset with one new key: in FILE, which must not be there yet, or else on the standard
-output, in the form of HOLDPOINT_ENCRYPTION_KEY. With --keyset-kms-uri it is encrypted.
+		Long: `Make a keyset with one new key: in FILE, which must not exist yet, or else on the standard output, in
+the form of HOLDPOINT_ENCRYPTION_KEY. With --keyset-kms-uri it is encrypted.
 
-Whoever has a keyset that is in clear reads all secrets.`,
+A keyset in plain text decrypts all secrets: protect it.`,
 		Example: `  holdpoint keyset new /etc/holdpoint/secret.keyset.json
   holdpoint keyset new --keyset-kms-uri hcvault://vault.example.com/transit/keys/holdpoint`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -70,16 +78,16 @@ func newKeysetRotateCmd(e *Env) *cobra.Command {
 	var add, promote bool
 	cmd := &cobra.Command{
 		Use: "rotate [FILE]", Short: "Add a key to a keyset, and let it encrypt from now on",
-		Long: `Add a key to a keyset, and let it encrypt from now on. The keys that it has stay: they decrypt what
-they encrypted.
+		Long: `Add a key to a keyset, and encrypt with it from now on. The earlier keys stay, to decrypt older
+secrets.
 
 The keyset is that of FILE, which is replaced whole or not at all. Without FILE it is read from the
 standard input and written to the standard output, in the form of HOLDPOINT_ENCRYPTION_KEY.
 
 Where several servers share a database, all of them must have the key before one of them encrypts
 with it. Do it in two stages, and give all servers the keyset and restart them after each:
---add adds the key, --promote lets the newest one encrypt. Then "holdpoint migrate" encrypts again
-what older keys had encrypted.`,
+--add adds the key, --promote encrypts with the newest one. Then "holdpoint migrate" encrypts older
+secrets with it too.`,
 		Example: `  holdpoint keyset rotate /etc/holdpoint/secret.keyset.json
   echo "$HOLDPOINT_ENCRYPTION_KEY" | holdpoint keyset rotate --add`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -102,14 +110,14 @@ func newKeysetEncryptCmd(e *Env) *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
 		Use: "encrypt [FILE] --to-kms-uri URI", Short: "Encrypt a keyset with a key of a KMS",
-		Long: `Encrypt a keyset with a key of a KMS. Its own keys stay what they are. It is in clear now, or
+		Long: `Encrypt a keyset with a key of a KMS. Its own keys do not change. It is in plain text now, or
 encrypted with the key of --keyset-kms-uri. FILE, or the standard input and output, are as for rotate.
 
-A copy in clear that remains somewhere still opens everything: rotate the keyset afterwards.`,
+Any copy in plain text still decrypts everything: rotate the keyset afterwards.`,
 		Example: "  holdpoint keyset encrypt /etc/holdpoint/secret.keyset.json --to-kms-uri aws-kms://arn:aws:kms:eu-central-1:111122223333:key/…",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return misuse("name a key with --to-kms-uri")
+				return misusef("name a key with --to-kms-uri")
 			}
 			return e.changeKeyset(cmd.Context(), keysetFile(args), secret.Change{From: KMS(KeysetKMS, from), To: KMS("to-kms-uri", to)})
 		},
@@ -118,7 +126,7 @@ A copy in clear that remains somewhere still opens everything: rotate the keyset
 	return keysetCommand(cmd, &from, "to-kms-uri")
 }
 
-// keysetFile is the file that was named. Empty: the standard input and output.
+// keysetFile is the file in the arguments; "" is the standard input and output.
 func keysetFile(args []string) string {
 	if len(args) == 0 || args[0] == "-" {
 		return ""
@@ -126,7 +134,7 @@ func keysetFile(args []string) string {
 	return args[0]
 }
 
-// maxKeyset is more than a keyset ever has.
+// maxKeyset is above the size of any keyset.
 const maxKeyset = 1 << 20
 
 func (e *Env) changeKeyset(ctx context.Context, path string, c secret.Change) error {
@@ -150,7 +158,7 @@ func (e *Env) changeKeyset(ctx context.Context, path string, c secret.Change) er
 	return write(e.Stdout, changed+"\n")
 }
 
-// keysIn tells keys apart by their ids, which are not secret.
+// keysIn lists the ids of keys, which are not secret.
 func keysIn(keys *secret.Keys) string {
 	ids := make([]string, len(keys.IDs()))
 	for i, id := range keys.IDs() {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
-// keysOf are the ids of keys that a command told of, and which of them encrypts.
+// keysOf returns the ids of keys that a command printed, and the one that encrypts.
 func keysOf(t *testing.T, told string) (ids []string, primary string) {
 	t.Helper()
 	for _, found := range regexp.MustCompile(`(\d+)( \(encrypts\))?`).FindAllStringSubmatch(told[strings.LastIndex(told, "keys "):], -1) {
@@ -139,7 +139,7 @@ func TestKeysetErrors(t *testing.T) {
 	}
 }
 
-// TestDoctorAndKMS: what keeps the server from its key is found before it starts.
+// TestDoctorAndKMS: doctor finds the problems with a KMS that would stop serve.
 func TestDoctorAndKMS(t *testing.T) {
 	t.Parallel()
 	uri := fakeKMS(t)

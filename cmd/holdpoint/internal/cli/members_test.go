@@ -35,8 +35,8 @@ func TestMembers(t *testing.T) {
 	if got := f.run("people", "show", "p1", "--json").want(t, 0); got.stdout != memberText+"\n" {
 		t.Errorf("--json: %s", got.stdout)
 	}
-	f.refuse("PATCH /api/v1/people/p2", 409, `{"status":409,"code":"state_conflict","detail":"nobody would be left who is an operator"}`)
-	contains(t, "the last operator", f.run("people", "block", "p2").want(t, 1).stderr, "nobody would be left")
+	f.refuse("PATCH /api/v1/people/p2", 409, `{"status":409,"code":"state_conflict","detail":"the change would leave no operator"}`)
+	contains(t, "the last operator", f.run("people", "block", "p2").want(t, 1).stderr, "the change would leave no operator")
 }
 
 func TestSessionsOfMembers(t *testing.T) {

@@ -22,7 +22,7 @@ func TestApprovalOfAnAPI(t *testing.T) {
 		t.Errorf("an invisible character reaches the terminal: %q", got.stdout)
 	}
 	got = f.run("approvals", "show", "a1", "--preview").want(t, 0)
-	for _, want := range []string{"GET https://shop.example/orders/a%2Fb answers HTTP 200:\n", `"n": 1`, "not all of it"} {
+	for _, want := range []string{"GET https://shop.example/orders/a%2Fb answers HTTP 200:\n", `"n": 1`, "only the beginning was read"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("lacks %q: %s", want, got.stdout)
 		}

@@ -14,8 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Outward are the settings of the server about whom it believes and who it is when it is
-// authorized to skill servers.
+// Outward are the server's settings of outgoing connections: the hosts it trusts and its own identity.
 type Outward struct {
 	// TrustedHosts may be on private addresses and without https although a skill's server, a webhook or a callback names them.
 	TrustedHosts []string
@@ -37,13 +36,12 @@ func (o *Outward) Bind(cmd *cobra.Command) {
 		"file with this server's own identity token (a JWT), for skills with the grant workload_identity; read anew for each use")
 }
 
-// Check refuses settings that mean nothing, and a token that cannot be read. It
-// brings the hosts into the form in which they are compared.
+// Check refuses invalid settings and an unreadable token. It normalizes the hosts.
 func (o *Outward) Check() error {
 	for i, host := range o.TrustedHosts {
 		clean, err := trustedHost(host)
 		if err != nil {
-			return misuse("--%s %q: %w", trustedHosts, host, err)
+			return misusef("--%s %q: %w", trustedHosts, host, err)
 		}
 		o.TrustedHosts[i] = clean
 	}
@@ -67,8 +65,7 @@ var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.
 
 const maxHostName = 253
 
-// trustedHost is a host, or a host and a port, as the dialer compares them: an IPv6 address has
-// brackets only beside a port.
+// trustedHost normalizes a host, or a host and a port, for the dialer: an IPv6 address has brackets only beside a port.
 func trustedHost(text string) (string, error) {
 	wrong := errors.New(`want "host" or "host:port", without a scheme, a path or a wildcard`)
 	bare := text
@@ -93,12 +90,12 @@ func trustedHost(text string) (string, error) {
 	return text, nil
 }
 
-// maxWorkloadToken is more than any issuer makes, in bytes.
+// maxWorkloadToken is above the size of any token, in bytes.
 const maxWorkloadToken = 64 << 10
 
 var compactJWT = regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$`)
 
-// readWorkloadToken reads a token. Errors say nothing of what is in the file.
+// readWorkloadToken reads a token. Errors do not contain the file's text.
 func readWorkloadToken(path string) (string, error) {
 	wrong := func(err error) error { return fmt.Errorf("--%s: %w", workloadTokenFile, err) }
 	info, err := os.Stat(path)

@@ -87,7 +87,7 @@ func TestWorkloadToken(t *testing.T) {
 	}
 }
 
-// TestWorkloadTokenAnew: whoever rotates the file is not asked to restart the server.
+// TestWorkloadTokenAnew: a rotated file takes effect without a restart.
 func TestWorkloadTokenAnew(t *testing.T) {
 	t.Parallel()
 	o := cli.Outward{WorkloadTokenFile: writeFile(t, "token", "a.b.c")}

@@ -1,9 +1,10 @@
 package cli
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,153 +12,179 @@ import (
 )
 
 func newPeopleCmd(e *Env) *cobra.Command {
-	return group("people", "People: their roles, teams and sessions, and who is the same as whom",
-		newPeopleListCmd(e), newPeopleShowCmd(e), newPeopleGrantCmd(e), newPeopleBlockCmd(e), newPeopleUnblockCmd(e),
-		newPeopleSessionsCmd(e), newPeopleEndSessionCmd(e), newPeopleSignOutCmd(e), newPeopleLinkCmd(e), newPeopleUnlinkCmd(e))
+	return newGroup("people", "People: their roles, teams, sessions and links",
+		newPeopleListCmd(e), newPeopleGrantCmd(e), newPeopleLinkCmd(e),
+		newPeopleBlockCmd(e, "block", "Block a person: all their credentials stop working at once", true),
+		newPeopleBlockCmd(e, "unblock", "Unblock a person", false),
+		&cobra.Command{
+			Use: "show ID", Short: "Show a person, their rights and where those come from",
+			Example: "  holdpoint people show 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+			RunE:    showOne(e, (*client.Client).GetPerson, e.showPerson),
+		},
+		&cobra.Command{
+			Use: "sessions ID", Short: "List the browsers that a person is signed in with",
+			Example: "  holdpoint people sessions 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+			RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+				reply, err := api.ListSessions(ctx, args[0])
+				return printList(e, reply, err, []string{"ID", "BY", "BROWSER", "SIGNED IN", "PROVED LAST", "ENDS"}, func(s *client.Session) []string {
+					return []string{s.ID, s.Method, s.Client, formatTime(&s.CreatedAt), formatTime(s.AuthenticatedAt), formatTime(&s.ExpiresAt)}
+				})
+			}),
+		},
+		&cobra.Command{
+			Use: "end-session ID SESSION", Short: "End a session of a person, at once",
+			Example: "  holdpoint people end-session 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f22",
+			RunE:    e.deletePart((*client.Client).EndSession, "Ended."),
+		},
+		&cobra.Command{
+			Use: "sign-out ID", Short: "End all sessions of a person, at once",
+			Example: "  holdpoint people sign-out 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+			RunE: showOne(e, (*client.Client).SignOutPerson, func(ended *client.Ended) error {
+				return write(e.Stdout, fmt.Sprintf("Ended %d.\n", ended.Ended))
+			}),
+		},
+		&cobra.Command{
+			Use: "unlink ID", Short: "Delete the link of a person",
+			Example: "  holdpoint people unlink 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+			RunE:    e.deleteOne((*client.Client).UnlinkPerson, "Unlinked."),
+		})
 }
 
-type personRow struct {
-	ID      string  `json:"id"`
-	Name    string  `json:"name"`
-	Issuer  string  `json:"issuer"`
-	Subject string  `json:"subject"`
-	Email   *string `json:"email"`
-	Link    *struct {
-		SameAs personName `json:"same_as"`
-	} `json:"link"`
-	CreatedAt time.Time `json:"created_at"`
-
-	ClaimedRoles    []string    `json:"claimed_roles"`
-	GrantedRoles    []string    `json:"granted_roles"`
-	CredentialRoles []string    `json:"credential_roles"`
-	ClaimedTeams    []string    `json:"claimed_teams"`
-	GrantedTeams    []string    `json:"granted_teams"`
-	GrantedAgents   []string    `json:"granted_agents"`
-	Alike           bool        `json:"alike"`
-	InvitedBy       *personName `json:"invited_by"`
-	First           bool        `json:"first"`
-	SignedInAt      *time.Time  `json:"signed_in_at"`
-	BlockedAt       *time.Time  `json:"blocked_at"`
-	Sessions        int         `json:"sessions"`
-	Tokens          int         `json:"tokens"`
-}
-
-// both are what was claimed and what was granted, without saying anything twice.
-func both(claimed, granted []string) string {
+// joinUnique joins claimed and granted names, without repeating any.
+func joinUnique(claimed, granted []string) string {
 	all := slices.Concat(claimed, granted)
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), ", ")
 }
 
-// verified says on whose word the person is known.
-func (p *personRow) verified() string {
-	switch {
-	case p.InvitedBy != nil:
-		return "no: invited by " + p.InvitedBy.Name + " (" + p.InvitedBy.ID + "), and nobody verified who they are"
-	case p.First:
-		return "no: the first person, by the bootstrap token"
-	case p.Issuer == "holdpoint":
-		return "no: known to this server only"
-	}
-	return "by " + p.Issuer
-}
-
-// nameNote warns of a name that is taken for another's.
-func (p *personRow) nameNote() string {
-	if p.Alike {
-		return "looks like another person's: compare issuer and subject"
-	}
-	return ""
-}
-
-// same is whom the person is the same as.
-func (p *personRow) same() string {
+// formatLink names the person that another is linked to.
+func formatLink(p *client.Person) string {
 	if p.Link == nil {
 		return ""
 	}
-	return p.Link.SameAs.Name + " (" + p.Link.SameAs.ID + ")"
-}
-
-// note is what a reader has to know before believing the name.
-func (p *personRow) note() string {
-	var notes []string
-	if p.Alike {
-		notes = append(notes, "name looks like another's")
-	}
-	if p.InvitedBy != nil {
-		notes = append(notes, "invited by "+p.InvitedBy.Name+", not verified")
-	}
-	if p.First {
-		notes = append(notes, "first person")
-	}
-	return strings.Join(notes, "; ")
+	same := value(p.Link.SameAs)
+	return same.Name + " (" + same.ID + ")"
 }
 
 func newPeopleListCmd(e *Env) *cobra.Command {
-	var p page
-	var search string
+	var query client.ListPeopleQuery
 	cmd := &cobra.Command{
-		Use: "list", Short: "List people, newest first", Example: "  holdpoint people list --text vera", Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			query := p.query()
-			if search != "" {
-				query.Set("text", search)
-			}
-			text, err := e.get(cmd.Context(), "people", query)
-			if err != nil {
-				return err
-			}
-			return printList(e, text, []string{"ID", "NAME", "ISSUER", "SUBJECT", "EMAIL", "ROLES", "TEAMS", "SIGNED IN", "BLOCKED", "SAME AS", "NOTE"},
-				func(p personRow) []string {
-					return []string{
-						p.ID, p.Name, p.Issuer, p.Subject, value(p.Email), both(p.ClaimedRoles, p.GrantedRoles), both(p.ClaimedTeams, p.GrantedTeams),
-						moment(p.SignedInAt), moment(p.BlockedAt), p.same(), p.note(),
-					}
-				})
-		},
+		Use: "list", Short: "List people, newest first", Example: "  holdpoint people list --text vera",
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			reply, err := api.ListPeople(ctx, query)
+			header := []string{"ID", "NAME", "ISSUER", "SUBJECT", "EMAIL", "ROLES", "TEAMS", "SIGNED IN", "BLOCKED", "SAME AS", "NOTE"}
+			return printList(e, reply, err, header, func(p *client.Person) []string {
+				var notes []string
+				if p.Alike {
+					notes = append(notes, "name looks like another's")
+				}
+				if p.InvitedBy != nil {
+					notes = append(notes, "invited by "+p.InvitedBy.Name+", not verified")
+				}
+				if p.First {
+					notes = append(notes, "first person")
+				}
+				return []string{
+					p.ID, p.Name, p.Issuer, p.Subject, value(p.Email), joinUnique(p.ClaimedRoles, p.GrantedRoles), joinUnique(p.ClaimedTeams, p.GrantedTeams),
+					formatTime(p.SignedInAt), formatTime(p.BlockedAt), formatLink(p), strings.Join(notes, "; "),
+				}
+			})
+		}),
 	}
-	p.bind(cmd)
-	cmd.Flags().StringVar(&search, "text", "", "only people with this in their name, e-mail or subject")
+	bindPage(cmd, &query.Limit, &query.Cursor)
+	cmd.Flags().StringVar(&query.Text, "text", "", "only people with this in their name, e-mail or subject")
 	return cmd
+}
+
+func (e *Env) showPerson(p *client.Person) error {
+	verified := "by " + p.Issuer
+	switch {
+	case p.InvitedBy != nil:
+		verified = "no: invited by " + p.InvitedBy.Name + " (" + p.InvitedBy.ID + "), and nobody verified who they are"
+	case p.First:
+		verified = "no: the first person, by the bootstrap token"
+	case p.Issuer == "holdpoint":
+		verified = "no: known to this server only"
+	}
+	nameNote := ""
+	if p.Alike {
+		nameNote = "looks like another person's: compare issuer and subject"
+	}
+	return e.printFields("ID", p.ID, "Name", p.Name, "Issuer", p.Issuer, "Subject", p.Subject, "E-mail", value(p.Email),
+		"Roles by groups", strings.Join(p.ClaimedRoles, ", "), "Roles granted", strings.Join(p.GrantedRoles, ", "),
+		"Roles by tokens and links", strings.Join(p.CredentialRoles, ", "),
+		"Teams by groups", strings.Join(p.ClaimedTeams, ", "), "Teams granted", strings.Join(p.GrantedTeams, ", "),
+		"Agents granted", strings.Join(p.GrantedAgents, ", "), "Verified", verified, "Name is", nameNote,
+		"Signed in", formatTime(p.SignedInAt), "Blocked", formatTime(p.BlockedAt), "Sessions", count(p.Sessions), "Tokens", count(p.Tokens),
+		"Same as", formatLink(p), "Created", formatTime(&p.CreatedAt))
+}
+
+func newPeopleGrantCmd(e *Env) *cobra.Command {
+	var roles, teams, agents []string
+	cmd := &cobra.Command{
+		Use: "grant ID [--role …] [--team …]", Short: "Grant a person roles and teams besides those of their groups",
+		Long: `Grant a person roles and teams besides those from the groups of their identity provider. The names
+replace earlier grants; an empty value removes all of them. The change takes effect at once, except
+for personal tokens, which have roles of their own.`,
+		Example: `  holdpoint people grant 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --role reviewer --team payments
+  holdpoint people grant 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --role ""`,
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&roles, "role", nil, `reviewer or operator; may be given twice; "" is none`)
+	flags.StringSliceVar(&agents, "agents", nil, `agents that they may act as, besides those of their roles; "*" is every one, "" none`)
+	flags.StringArrayVar(&teams, "team", nil, `a team; may be given twice; "" is none`)
+	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+		if !flags.Changed("role") && !flags.Changed("team") && !flags.Changed("agents") {
+			return misusef("give --role, --team or --agents")
+		}
+		granted := func(flag string, names []string) []string {
+			if !flags.Changed(flag) {
+				return nil
+			}
+			kept := []string{} // an empty list removes all
+			for _, name := range names {
+				if name != "" {
+					kept = append(kept, name)
+				}
+			}
+			return kept
+		}
+		reply, err := api.UpdatePerson(ctx, args[0], client.PersonChange{
+			GrantedRoles: granted("role", roles), GrantedTeams: granted("team", teams), GrantedAgents: granted("agents", agents),
+		})
+		return printReply(e, reply, err, e.showPerson)
+	})
+	return cmd
+}
+
+func newPeopleBlockCmd(e *Env, verb, short string, blocked bool) *cobra.Command {
+	return &cobra.Command{
+		Use: verb + " ID", Short: short,
+		Example: "  holdpoint people " + verb + " 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+			reply, err := api.UpdatePerson(ctx, args[0], client.PersonChange{Blocked: &blocked})
+			return printReply(e, reply, err, e.showPerson)
+		}),
+	}
 }
 
 func newPeopleLinkCmd(e *Env) *cobra.Command {
 	var same string
 	cmd := &cobra.Command{
 		Use: "link ID --same-as ID", Short: "Declare a person to be the same as another",
-		Long: `Declare a person to be the same as another, whose connections to skills they use from then on: for
-somebody with two ways to sign in. It gives them the other's accounts at the skills, so be sure.`,
+		Long: `Declare a person to be the same as another, for a person with two ways to sign in. From then on they
+use the other's connections, and so the other's accounts at the skills: be sure.`,
 		Example: "  holdpoint people link 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --same-as 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f22",
-		Args:    usage(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			if same == "" {
-				return misuse("say with --same-as who they are")
+				return misusef("name the other person with --same-as")
 			}
-			text, err := e.post(cmd.Context(), "people/"+client.Segment(args[0])+"/link", map[string]string{"same_as": same})
-			if err != nil {
-				return err
-			}
-			if e.json {
-				return e.printJSON(text)
-			}
-			linked, err := decode[personRow](text)
-			if err != nil {
-				return err
-			}
-			return write(e.Stdout, cell(linked.Name+" is the same as "+linked.same())+".\n")
-		},
+			reply, err := api.LinkPerson(ctx, args[0], client.LinkRequest{SameAs: same})
+			return printReply(e, reply, err, func(p *client.Person) error {
+				return write(e.Stdout, escapeCell(p.Name+" is the same as "+formatLink(p))+".\n")
+			})
+		}),
 	}
 	cmd.Flags().StringVar(&same, "same-as", "", "the id of the person they are")
 	return cmd
-}
-
-func newPeopleUnlinkCmd(e *Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "unlink ID", Short: "Take a link back",
-		Example: "  holdpoint people unlink 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
-		Args:    usage(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.remove(cmd.Context(), "people/"+client.Segment(args[0])+"/link", "Unlinked.")
-		},
-	}
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 )
 
-// Providers is the setting of the server about identity providers that people sign in with.
+// Providers is the server's setting of identity providers for people.
 type Providers struct {
 	File string // empty: there are none
 }
@@ -47,52 +48,57 @@ type providerEntry struct {
 	} `json:"teams"`
 }
 
-// Open reads the file and makes the providers. Nothing is asked of them yet. Whoever opens them closes them.
-func (p *Providers) Open(getenv func(string) string, s provider.Surroundings) (_ []*provider.Provider, err error) {
-	if p.File == "" {
+// Open reads the file and makes the providers, without contacting them. The caller closes them.
+func (p *Providers) Open(getenv func(string) string, s provider.Surroundings) ([]*provider.Provider, error) {
+	return openEntries("oidc-config", p.File, manifest.ParseProviders, getenv, func(e *providerEntry, opened []*provider.Provider) (*provider.Provider, error) {
+		return openProvider(e, opened, s)
+	})
+}
+
+// openEntries reads a file of a flag and opens each of its entries. It locates errors about fields of an entry in the file.
+func openEntries[E any, P interface{ Close() }](
+	flag, path string, parse func(string, []byte, manifest.Options) (*manifest.Manifest, error), getenv func(string) string,
+	open func(e *E, opened []P) (P, error),
+) (opened []P, err error) {
+	if path == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(p.File)
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("--oidc-config: %w", err)
+		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
-	file, err := manifest.ParseProviders(p.File, text, manifest.Options{Getenv: getenv})
+	file, err := parse(path, text, manifest.Options{Getenv: getenv})
 	if err != nil {
-		return nil, misuse("%w", err)
+		return nil, misusef("%w", err)
 	}
-	var entries []providerEntry
+	var entries []E
 	if err := json.Unmarshal(file.Spec, &entries); err != nil {
-		return nil, misuse("%s: %w", p.File, err)
+		return nil, misusef("%s: %w", path, err)
 	}
-	var opened []*provider.Provider
-	defer func() {
-		if err != nil {
-			for _, one := range opened {
-				one.Close()
-			}
-		}
-	}()
 	for i := range entries {
-		made, err := open(&entries[i], opened, s)
-		if invalid, ok := errors.AsType[*provider.InvalidError](err); ok {
-			err = misuse("%w", file.Locate(fmt.Sprintf("[%d].%s", i, invalid.Field), invalid.Expected))
+		one, err := open(&entries[i], opened)
+		if invalid, ok := errors.AsType[*fault.InvalidError](err); ok {
+			err = misusef("%w", file.Locate(fmt.Sprintf("[%d].%s", i, invalid.Fields[0].Name), invalid.Fields[0].Expected))
 		}
 		if err != nil {
+			for _, earlier := range opened {
+				earlier.Close()
+			}
 			return nil, err
 		}
-		opened = append(opened, made)
+		opened = append(opened, one)
 	}
 	return opened, nil
 }
 
-// open makes one provider, beside those that are there.
-func open(e *providerEntry, there []*provider.Provider, s provider.Surroundings) (*provider.Provider, error) {
+// openProvider makes a provider that differs from the others.
+func openProvider(e *providerEntry, there []*provider.Provider, s provider.Surroundings) (*provider.Provider, error) {
 	for _, other := range there {
 		if other.Name() == e.Name {
-			return nil, &provider.InvalidError{Field: "name", Expected: "another provider has it"}
+			return nil, fault.Invalid("name", "another provider has it")
 		}
 		if other.Issuer() == e.Issuer {
-			return nil, &provider.InvalidError{Field: "issuer", Expected: "another provider has it"}
+			return nil, fault.Invalid("issuer", "another provider has it")
 		}
 	}
 	cfg := provider.Config{
@@ -106,13 +112,13 @@ func open(e *providerEntry, there []*provider.Provider, s provider.Surroundings)
 	}
 	for _, role := range e.DefaultRoles {
 		if !slices.Contains([]identity.Role{identity.Reviewer, identity.Operator}, role) {
-			return nil, &provider.InvalidError{Field: "default_roles", Expected: fmt.Sprintf("%q is neither reviewer nor operator", role)}
+			return nil, fault.Invalid("default_roles", fmt.Sprintf("%q is neither reviewer nor operator", role))
 		}
 	}
 	if e.Session != "" {
 		session, err := time.ParseDuration(e.Session)
 		if err != nil {
-			return nil, &provider.InvalidError{Field: "session", Expected: err.Error()}
+			return nil, fault.Invalid("session", err.Error())
 		}
 		cfg.Session = session
 	}

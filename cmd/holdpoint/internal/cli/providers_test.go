@@ -57,7 +57,7 @@ func TestProviders(t *testing.T) {
 	}
 }
 
-// What the file says of a person's claims holds for those who sign in.
+// The file's rules for claims apply to people who sign in.
 func TestClaimsOfProviders(t *testing.T) {
 	t.Parallel()
 	there := providertest.New("holdpoint", "")
@@ -81,7 +81,7 @@ func TestClaimsOfProviders(t *testing.T) {
 	}
 }
 
-// comeBack does what a browser does at the provider, and returns what it brings back.
+// comeBack follows a redirect to the provider like a browser, and returns the query of the redirect back.
 func comeBack(t *testing.T, to string) url.Values {
 	t.Helper()
 	client := &http.Client{

@@ -17,7 +17,7 @@ func TestSkillSet(t *testing.T) {
 		{[]string{"--idempotent"}, `{"idempotent":true}`},
 	} {
 		got := f.run(slices.Concat([]string{"skill", "set", "files", "a/b"}, c.args)...).want(t, 0)
-		contains(t, "stdout", got.stdout, `Of a/b operators now say {"risk":"high"}.`)
+		contains(t, "stdout", got.stdout, `Settings of a/b: {"risk":"high"}`)
 		if f.sent() != c.sent {
 			t.Errorf("%v sent %s, want %s", c.args, f.sent(), c.sent)
 		}

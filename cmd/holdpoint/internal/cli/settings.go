@@ -17,9 +17,9 @@ import (
 // serverKey marks commands whose flags are settings of the server.
 const serverKey = "holdpoint.server"
 
-// ServerSettings makes a command's own flags settings of the server: a flag that
-// is not given is taken from its variable (--data-dir: HOLDPOINT_DATA_DIR), else from the
-// part "server:" of holdpoint.yaml (data_dir). An empty variable counts as none.
+// ServerSettings makes a command's own flags settings of the server: the value of a flag that is not given comes from its
+// variable (--data-dir: HOLDPOINT_DATA_DIR), else from the section "server:" of holdpoint.yaml (data_dir). An empty
+// variable counts as none.
 func ServerSettings(cmd *cobra.Command) *cobra.Command {
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
@@ -28,7 +28,7 @@ func ServerSettings(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// ownKey marks flags that are no settings.
+// ownKey marks flags that are not settings.
 const ownKey = "holdpoint.own"
 
 // notSettings excepts flags of a command from [ServerSettings].
@@ -43,10 +43,9 @@ func isSetting(flag *pflag.Flag) bool {
 	return !own && flag.Name != "help"
 }
 
-// resolveSettings fills in flags that were not given.
+// resolveSettings sets flags that were not given.
 //
-// Clients take nothing from a file: one that lies about must not send their
-// token to a server of its choice.
+// Settings of clients do not come from a file: a planted file must not send their token to another server.
 func (e *Env) resolveSettings(cmd *cobra.Command) error {
 	root := cmd.Root().PersistentFlags()
 	for _, name := range []string{"url", "token", "config"} {
@@ -66,7 +65,7 @@ func (e *Env) resolveSettings(cmd *cobra.Command) error {
 			return
 		}
 		if err = e.fromVariable(flag); err == nil {
-			err = file.fill(flag)
+			err = file.fillFlag(flag)
 		}
 	})
 	return err
@@ -82,13 +81,13 @@ func (e *Env) fromVariable(flag *pflag.Flag) error {
 		return nil
 	}
 	if err := flag.Value.Set(value); err != nil {
-		return misuse("%s: %w", name, err)
+		return misusef("%s: %w", name, err)
 	}
 	flag.Changed = true
 	return nil
 }
 
-// serverFile is the part "server:" of a file. A nil one holds nothing.
+// serverFile is the section "server:" of a file. A nil one is empty.
 type serverFile struct {
 	name   string
 	values map[string]*ast.MappingValueNode
@@ -110,7 +109,7 @@ func (e *Env) serverFile(root *cobra.Command) (*serverFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	return file, file.check(root)
+	return file, file.checkNames(root)
 }
 
 func readServerPart(name string, text []byte) (*serverFile, error) {
@@ -120,16 +119,16 @@ func readServerPart(name string, text []byte) (*serverFile, error) {
 	}
 	file := &serverFile{name: name, values: map[string]*ast.MappingValueNode{}}
 	for _, document := range parsed.Docs {
-		for _, top := range pairs(document.Body) {
+		for _, top := range mappingPairs(document.Body) {
 			if keyText(top) != "server" {
 				continue
 			}
 			if top.Value.Type() == ast.NullType {
 				continue
 			}
-			inner := pairs(top.Value)
+			inner := mappingPairs(top.Value)
 			if inner == nil {
-				return nil, misuse("%s: server: want a mapping", position(name, top.Value))
+				return nil, misusef("%s: server: want a mapping", formatPosition(name, top.Value))
 			}
 			for _, pair := range inner {
 				file.values[keyText(pair)] = pair
@@ -139,7 +138,7 @@ func readServerPart(name string, text []byte) (*serverFile, error) {
 	return file, nil
 }
 
-func pairs(node ast.Node) []*ast.MappingValueNode {
+func mappingPairs(node ast.Node) []*ast.MappingValueNode {
 	switch n := node.(type) {
 	case *ast.MappingNode:
 		return n.Values
@@ -149,7 +148,7 @@ func pairs(node ast.Node) []*ast.MappingValueNode {
 	return nil
 }
 
-// keyText is a key without the quotes it may have.
+// keyText is a key without quotes.
 func keyText(pair *ast.MappingValueNode) string {
 	if key, ok := pair.Key.(*ast.StringNode); ok {
 		return key.Value
@@ -157,7 +156,7 @@ func keyText(pair *ast.MappingValueNode) string {
 	return pair.Key.String()
 }
 
-func position(name string, node ast.Node) string {
+func formatPosition(name string, node ast.Node) string {
 	at := node.GetToken().Position
 	return fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)
 }
@@ -166,13 +165,13 @@ func settingError(name string, err error) error {
 	var located yaml.Error
 	if errors.As(err, &located) && located.GetToken() != nil {
 		at := located.GetToken().Position
-		return misuse("%s:%d:%d: %s", name, at.Line, at.Column, located.GetMessage())
+		return misusef("%s:%d:%d: %s", name, at.Line, at.Column, located.GetMessage())
 	}
-	return misuse("%s: %w", name, err)
+	return misusef("%s: %w", name, err)
 }
 
-// check refuses settings that no command of the server has.
-func (f *serverFile) check(root *cobra.Command) error {
+// checkNames refuses unknown settings.
+func (f *serverFile) checkNames(root *cobra.Command) error {
 	known := map[string]bool{}
 	for _, cmd := range root.Commands() {
 		if cmd.Annotations[serverKey] != "" {
@@ -181,7 +180,7 @@ func (f *serverFile) check(root *cobra.Command) error {
 	}
 	for name, pair := range f.values {
 		if !known[name] {
-			return misuse("%s: server: unknown setting %q", position(f.name, pair.Key), name)
+			return misusef("%s: server: unknown setting %q", formatPosition(f.name, pair.Key), name)
 		}
 	}
 	return nil
@@ -189,8 +188,8 @@ func (f *serverFile) check(root *cobra.Command) error {
 
 func settingName(flag *pflag.Flag) string { return strings.ReplaceAll(flag.Name, "-", "_") }
 
-// fill sets a flag from the file, unless it was set before.
-func (f *serverFile) fill(flag *pflag.Flag) error {
+// fillFlag sets a flag from the file, unless it is set.
+func (f *serverFile) fillFlag(flag *pflag.Flag) error {
 	if f == nil || flag.Changed {
 		return nil
 	}
@@ -205,10 +204,10 @@ func (f *serverFile) fill(flag *pflag.Flag) error {
 	for _, node := range values {
 		scalar, ok := node.(ast.ScalarNode)
 		if !ok || node.Type() == ast.NullType {
-			return misuse("%s: server.%s: want a value", position(f.name, pair.Key), settingName(flag))
+			return misusef("%s: server.%s: want a value", formatPosition(f.name, pair.Key), settingName(flag))
 		}
 		if err := flag.Value.Set(fmt.Sprint(scalar.GetValue())); err != nil {
-			return misuse("%s: server.%s: %w", position(f.name, node), settingName(flag), err)
+			return misusef("%s: server.%s: %w", formatPosition(f.name, node), settingName(flag), err)
 		}
 	}
 	flag.Changed = true

@@ -105,6 +105,6 @@ func TestClientSettings(t *testing.T) {
 	}
 	for _, wrong := range []string{"nonsense", "ftp://x", "http://", "127.0.0.1:8080"} {
 		got := run(t, nil, "", "agent", "list", "--url", wrong).want(t, 1)
-		contains(t, wrong, got.stderr, "want an URL")
+		contains(t, wrong, got.stderr, "want a URL")
 	}
 }

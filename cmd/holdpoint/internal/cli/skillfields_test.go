@@ -40,7 +40,7 @@ func TestSkillCreateAndEdit(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"edit ledger": "say with flags what to change", "edit ledger --header-env X-Team=NOPE": "variable NOPE is not set",
+		"edit ledger": "give flags for the fields to change", "edit ledger --header-env X-Team=NOPE": "variable NOPE is not set",
 		"edit ledger --header-env X-Team": "NAME", "edit ledger --no-oauth --oauth-issuer x": "--no-oauth",
 		"create ledger --oauth-client-secret-env A --oauth-client-secret-file B": "oauth-client-secret",
 	} {

@@ -21,52 +21,51 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// importing is what an entry of holdpoint.yaml is made of.
-type importing struct {
+// skillImport are the parameters of an entry of holdpoint.yaml.
+type skillImport struct {
 	name, spec, baseURL, out string
 	include, exclude         []string
 }
 
 func newSkillImportCmd(e *Env) *cobra.Command {
-	var i importing
+	var i skillImport
 	cmd := &cobra.Command{
 		Use: "import SPEC --name NAME", Short: "Write the entry of holdpoint.yaml for an API that has an OpenAPI document",
-		Long: `Read an OpenAPI document, 3.0 or 3.1, from a file or a URL, and write what "holdpoint apply" takes: a skill with
-the document, its base URL, its operations and how requests are authenticated. Comments tell what each
-operation does, and which ones cannot be tools, and why. No server of Holdpoint is needed.
+		Long: `Read an OpenAPI document, 3.0 or 3.1, from a file or a URL, and write a skill for "holdpoint apply": the
+document, its base URL, its operations and the authentication of requests. Comments summarize each
+operation, and say which ones cannot be tools, and why. No running Holdpoint is needed.
 
-Up to 200 operations are listed one by one, for you to strike out what agents should not have. With
---include or --exclude these are written in their place.`,
+Up to 200 operations are listed one by one: delete those that agents should not have. --include and
+--exclude are written in place of the list.`,
 		Example: `  holdpoint skill import shop.yaml --name shop -o holdpoint.yaml
   holdpoint skill import https://shop.example/openapi.json --name shop --include tag=orders`,
-		Args: usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i.spec = args[0]
 			return e.importSkill(cmd.Context(), &i)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&i.name, "name", "", "of the skill")
-	flags.StringVar(&i.baseURL, "base-url", "", "of the API; left out, the first server that the document names")
-	flags.StringArrayVar(&i.include, "include", nil, "operations to offer, as holdpoint skill create takes them")
-	flags.StringArrayVar(&i.exclude, "exclude", nil, "operations to leave out again, likewise")
-	flags.StringVarP(&i.out, "output", "o", "", "the file to write; left out, the standard output")
+	flags.StringVar(&i.name, "name", "", "name of the skill")
+	flags.StringVar(&i.baseURL, "base-url", "", "base URL of the API (default the first server in the document)")
+	flags.StringArrayVar(&i.include, "include", nil, "operations to offer, as in holdpoint skill create")
+	flags.StringArrayVar(&i.exclude, "exclude", nil, "operations to leave out again, in the same form")
+	flags.StringVarP(&i.out, "output", "o", "", "the file to write (default the standard output)")
 	return cmd
 }
 
-func (e *Env) importSkill(ctx context.Context, i *importing) error {
+func (e *Env) importSkill(ctx context.Context, i *skillImport) error {
 	if i.name == "" {
-		return misuse("name the skill with --name")
+		return misusef("name the skill with --name")
 	}
-	if !tool.ValidName(i.name) { // else the server that the file is given to would refuse it
-		return misuse("--name %s", tool.NameRule)
+	if !tool.ValidName(i.name) { // the server would refuse it
+		return misusef("--name %s", tool.NameRule)
 	}
 	api := tool.API{}
 	var err error
-	if api.Include, err = filtersOf("include", i.include); err != nil {
+	if api.Include, err = parseFilters("include", i.include); err != nil {
 		return err
 	}
-	if api.Exclude, err = filtersOf("exclude", i.exclude); err != nil {
+	if api.Exclude, err = parseFilters("exclude", i.exclude); err != nil {
 		return err
 	}
 	found, chosen, err := e.examineSpec(ctx, i, api)
@@ -80,15 +79,15 @@ func (e *Env) importSkill(ctx context.Context, i *importing) error {
 	if err := writeNew(i.out, text); err != nil {
 		return err
 	}
-	e.notef("Wrote %s: %d of %d operations. Look at it, and then: holdpoint apply -f %s --dry-run", i.out, len(chosen), len(found.Operations), i.out)
+	e.notef("Wrote %s: %d of %d operations. Review it, then run: holdpoint apply -f %s --dry-run", i.out, len(chosen), len(found.Operations), i.out)
 	return nil
 }
 
-// writeNew writes a file that is not there yet.
+// writeNew writes a file that must not exist.
 func writeNew(path, text string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return misuse("--output: %s is there already; name another file, or print to the terminal and add it yourself", path)
+		return misusef("--output: %s exists already; name another file, or print to the terminal and add it yourself", path)
 	}
 	if err != nil {
 		return err
@@ -97,8 +96,8 @@ func writeNew(path, text string) error {
 	return errors.Join(err, file.Close())
 }
 
-// examineSpec reads the document, and finds the names of the tools that the filters leave.
-func (e *Env) examineSpec(ctx context.Context, i *importing, api tool.API) (*setting.Examination, map[string]bool, error) {
+// examineSpec reads the document, and returns the names of the tools that the filters select.
+func (e *Env) examineSpec(ctx context.Context, i *skillImport, api tool.API) (*setting.Examination, map[string]bool, error) {
 	var document []byte
 	const digest = "given"
 	source := httptool.New(httptool.Config{Document: func(context.Context, string) ([]byte, error) { return document, nil }})
@@ -119,10 +118,10 @@ func (e *Env) examineSpec(ctx context.Context, i *importing, api tool.API) (*set
 		return nil, nil, plainFailure(err)
 	}
 	if i.baseURL = cmp.Or(i.baseURL, found.BaseURL); i.baseURL == "" {
-		return nil, nil, misuse("%s: name it with --base-url", found.BaseURLReason)
+		return nil, nil, misusef("%s: name it with --base-url", found.BaseURLReason)
 	}
 	for _, p := range setting.Validate(&api, tool.OpenAPI) {
-		return nil, nil, misuse("--%s", p)
+		return nil, nil, misusef("--%s", p)
 	}
 	listing, err := source.List(ctx, tool.Server{Skill: i.name, Transport: tool.OpenAPI, URL: i.baseURL, API: &api})
 	if err != nil {
@@ -138,7 +137,7 @@ func (e *Env) examineSpec(ctx context.Context, i *importing, api tool.API) (*set
 	return &found, chosen, nil
 }
 
-// plainFailure is a failure without its kind, which is of no account here.
+// plainFailure is a failure without its kind, which does not matter here.
 func plainFailure(err error) error {
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
 		return errors.New(failure.Message)
@@ -149,10 +148,10 @@ func plainFailure(err error) error {
 // maxListed is how many operations are written one by one, as many filters as a skill may have.
 const maxListed = 200
 
-// entry is the YAML.
-func entry(i *importing, api tool.API, found *setting.Examination, chosen map[string]bool) string {
+// entry writes the YAML.
+func entry(i *skillImport, api tool.API, found *setting.Examination, chosen map[string]bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n", clipped(strings.TrimSpace(found.Title+" "+found.Version), 100))
+	fmt.Fprintf(&b, "# %s\n", clipCell(strings.TrimSpace(found.Title+" "+found.Version), 100))
 	b.WriteString("skills:\n")
 	fmt.Fprintf(&b, "  - name: %s\n    transport: openapi\n    spec: %s\n    base_url: %s\n", yamlText(i.name), yamlText(i.specFor()), yamlText(i.baseURL))
 	listed := len(api.Include)+len(api.Exclude) == 0 && len(chosen) <= maxListed
@@ -173,9 +172,9 @@ func entry(i *importing, api tool.API, found *setting.Examination, chosen map[st
 			about += " (deprecated)"
 		}
 		if listed {
-			fmt.Fprintf(&b, "      - %s # %s\n", filterText(found.FilterOf(&o)), clipped(about, 120))
+			fmt.Fprintf(&b, "      - %s # %s\n", filterText(found.FilterOf(&o)), clipCell(about, 120))
 		} else {
-			fmt.Fprintf(&b, "    #   %s: %s\n", cell(o.Name), clipped(about, 120))
+			fmt.Fprintf(&b, "    #   %s: %s\n", escapeCell(o.Name), clipCell(about, 120))
 		}
 	}
 	writeSkipped(&b, found, chosen)
@@ -184,12 +183,12 @@ func entry(i *importing, api tool.API, found *setting.Examination, chosen map[st
 	return b.String()
 }
 
-// specFor is the document as the file that is written refers to it.
-func (i *importing) specFor() string {
+// specFor is the path or URL of the document, relative to the file that is written.
+func (i *skillImport) specFor() string {
 	if manifest.IsURL(i.spec) || filepath.IsAbs(i.spec) {
 		return i.spec
 	}
-	if i.out == "" { // nobody knows where it will lie
+	if i.out == "" { // the folder of the file is unknown
 		if path, err := filepath.Abs(i.spec); err == nil {
 			return path
 		}
@@ -240,7 +239,7 @@ func writeSkipped(b *strings.Builder, found *setting.Examination, chosen map[str
 			if skipped++; skipped == 1 {
 				b.WriteString("    # Operations that cannot be tools, and why:\n")
 			}
-			fmt.Fprintf(b, "    #   %s: %s\n", clipped(strings.TrimSpace(o.Method+" "+o.Path), 120), clipped(o.Skipped, 200))
+			fmt.Fprintf(b, "    #   %s: %s\n", clipCell(strings.TrimSpace(o.Method+" "+o.Path), 120), clipCell(o.Skipped, 200))
 		}
 	}
 	if left > 0 {
@@ -248,7 +247,7 @@ func writeSkipped(b *strings.Builder, found *setting.Examination, chosen map[str
 	}
 }
 
-// writeAuth writes the first way to authenticate that needs nothing but a secret, and tells of the others.
+// writeAuth writes the first authentication that needs only a secret, and lists the others in comments.
 func writeAuth(b *strings.Builder, name string, schemes []setting.SecurityScheme) {
 	first := slices.IndexFunc(schemes, func(s setting.SecurityScheme) bool { return s.Auth() != nil })
 	if first >= 0 {
@@ -262,18 +261,18 @@ func writeAuth(b *strings.Builder, name string, schemes []setting.SecurityScheme
 		case tool.APIBasic:
 			secret = "PASSWORD"
 			parts = append(parts, "username: user")
-			b.WriteString("    # The user name is yours to set.\n")
+			b.WriteString("    # Set the user name.\n")
 		}
 		variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_" + secret
 		if variable[0] >= '0' && variable[0] <= '9' {
 			variable = "_" + variable
 		}
-		fmt.Fprintf(b, "    # %s, as the document declares it. The secret stands in a variable of the machine where apply runs.\n", clipped(schemes[first].Name, 60))
+		fmt.Fprintf(b, "    # %s, as the document declares it. The secret comes from a variable of the machine where apply runs.\n", clipCell(schemes[first].Name, 60))
 		fmt.Fprintf(b, "    auth: {%s, secret_env: %s}\n", strings.Join(parts, ", "), variable)
 	}
 	for at, s := range schemes {
 		if at != first {
-			fmt.Fprintf(b, "    # Also declared: %s, %s\n", clipped(s.Name, 60), clipped(schemeWords(s), 300))
+			fmt.Fprintf(b, "    # Also declared: %s, %s\n", clipCell(s.Name, 60), clipCell(schemeWords(s), 300))
 		}
 	}
 }
@@ -295,7 +294,7 @@ func schemeWords(s setting.SecurityScheme) string {
 	return strings.Join(words, "; ")
 }
 
-// plainYAML are words that YAML takes for texts as they are.
+// plainYAML matches texts that YAML needs no quotes for.
 var plainYAML = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./-]*$`)
 
 // yamlText writes a text so that YAML reads it back.

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,35 +13,76 @@ import (
 )
 
 func newSkillCmd(e *Env) *cobra.Command {
-	return group("skill", "Skills and their tools",
-		newSkillListCmd(e), newSkillShowCmd(e), newSkillCreateCmd(e), newSkillEditCmd(e), newSkillDeleteCmd(e), newSkillProbeCmd(e), newSkillHealthCmd(e),
-		newSkillToolsCmd(e), newSkillSetCmd(e), newSkillAcceptCmd(e), newSkillRefuseCmd(e), newSkillDocumentCmd(e), newSkillTryCmd(e), newSkillImportCmd(e))
+	return newGroup("skill", "Skills and their tools",
+		newSkillListCmd(e), newSkillCreateCmd(e), newSkillEditCmd(e), newSkillProbeCmd(e), newSkillHealthCmd(e), newSkillToolsCmd(e), newSkillSetCmd(e),
+		newSkillTryCmd(e), newSkillImportCmd(e),
+		&cobra.Command{
+			Use: "show SKILL", Short: "Show a skill, without its secrets",
+			Example: "  holdpoint skill show files",
+			RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+				reply, err := api.GetSkill(ctx, args[0])
+				return printPretty(e, reply, err)
+			}),
+		},
+		&cobra.Command{
+			Use: "delete SKILL", Short: "Delete a skill; no agent has it any more",
+			Long: `Delete a skill. Every agent loses it, its connections are deleted, and its parked calls are denied when
+they are approved. The records of its calls stay.`,
+			Example: "  holdpoint skill delete files",
+			RunE:    e.deleteOne((*client.Client).DeleteSkill, "Deleted."),
+		},
+		&cobra.Command{
+			Use: "document SKILL", Short: "Print the OpenAPI document that a skill was given",
+			Long:    `Print the OpenAPI document that a skill was given, byte for byte. A skill whose document is at a URL (spec) has none.`,
+			Example: "  holdpoint skill document shop > shop.yaml",
+			RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+				return api.GetDocument(ctx, args[0], e.Stdout)
+			}),
+		},
+		newSkillSettleCmd(e, &cobra.Command{
+			Use: "accept SKILL TOOL", Short: "Accept the present definition of a tool",
+			Long: `Accept the present definition of a tool, so that its calls need no approval for being changed or
+new. Without --pin the definition is fetched, shown, and accepted as it was shown.`,
+			Example: "  holdpoint skill accept files write_file --pin 5f0c…",
+		}, "Accepted ", (*client.Client).AcceptTool),
+		newSkillSettleCmd(e, &cobra.Command{
+			Use: "refuse SKILL TOOL", Short: "Refuse the present definition of a tool",
+			Long: `Refuse the present definition of a tool: while its server offers that, no call of it is sent and no
+agent is offered it. Accepting it reverts this. Without --pin the definition is fetched, shown,
+and refused as it was shown.`,
+			Example: "  holdpoint skill refuse files write_file --pin 5f0c…",
+		}, "Refused ", (*client.Client).RefuseTool))
 }
 
-type skillRow struct {
-	Name        string   `json:"name"`
-	Transport   string   `json:"transport"`
-	URL         *string  `json:"url"`
-	BaseURL     *string  `json:"base_url"`
-	Spec        *string  `json:"spec"`
-	Command     []string `json:"command"`
-	AutoApprove bool     `json:"auto_approve"`
-	Connection  string   `json:"connection"`
-	Team        *string  `json:"team"`
-	EscalateTo  *string  `json:"escalate_to"`
-	OAuth       *struct {
-		Grant string `json:"grant"`
-	} `json:"oauth"`
-	Health struct {
-		Status   string     `json:"status"`
-		ListedAt *time.Time `json:"listed_at"`
-		Kind     *string    `json:"kind"`
-		Error    *string    `json:"error"`
-	} `json:"health"`
+func newSkillListCmd(e *Env) *cobra.Command {
+	var query client.ListSkillsQuery
+	cmd := &cobra.Command{
+		Use: "list", Short: "List skills and their health", Example: "  holdpoint skill list",
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			reply, err := api.ListSkills(ctx, query)
+			return printList(e, reply, err, []string{"NAME", "CALLS", "HEALTH", "LISTED", "TEAM", "OAUTH", "SERVER"}, func(s *client.Skill) []string {
+				calls := "parked"
+				if s.AutoApprove {
+					calls = "auto-approved"
+				}
+				found := value(s.Health)
+				health := found.Status
+				if found.Kind != nil {
+					health = clipCell(fmt.Sprintf("%s: %s: %s", health, *found.Kind, value(found.Error)), 60)
+				}
+				server := cmp.Or(value(s.URL), value(s.BaseURL), value(s.Spec), strings.Join(s.Command, " "))
+				return []string{
+					s.Name, calls, health, formatTime(found.ListedAt), formatTeams(s.Team, s.EscalateTo), formatAuthorization(s), clipCell(server, 60),
+				}
+			})
+		}),
+	}
+	bindPage(cmd, &query.Limit, &query.Cursor)
+	return cmd
 }
 
-// authorization says in short how its server is authorized to, where anything was said of it.
-func (s *skillRow) authorization() string {
+// formatAuthorization says how Holdpoint is authorized to a skill's server, if that is set.
+func formatAuthorization(s *client.Skill) string {
 	var parts []string
 	if s.OAuth != nil {
 		parts = append(parts, s.OAuth.Grant)
@@ -52,74 +93,142 @@ func (s *skillRow) authorization() string {
 	return strings.Join(parts, ", ")
 }
 
-// attention says in short whose attention calls want, and later whose.
-func attention(team, escalateTo *string) string {
-	switch {
-	case value(escalateTo) == "":
-		return value(team)
-	case value(team) == "":
-		return "later " + *escalateTo
-	}
-	return *team + ", later " + *escalateTo
-}
-
-func newSkillListCmd(e *Env) *cobra.Command {
-	var p page
+func newSkillCreateCmd(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List skills and how they do", Example: "  holdpoint skill list", Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := e.get(cmd.Context(), "skills", p.query())
-			if err != nil {
-				return err
-			}
-			return printList(e, text, []string{"NAME", "CALLS", "HEALTH", "LISTED", "TEAM", "OAUTH", "SERVER"}, func(s skillRow) []string {
-				calls, server := "parked", strings.Join(s.Command, " ")
-				if s.AutoApprove {
-					calls = "auto-approved"
-				}
-				if address := cmp.Or(value(s.URL), value(s.BaseURL), value(s.Spec)); address != "" {
-					server = address
-				}
-				health := s.Health.Status
-				if s.Health.Kind != nil {
-					health = clipped(fmt.Sprintf("%s: %s: %s", health, *s.Health.Kind, value(s.Health.Error)), 60)
-				}
-				return []string{
-					s.Name, calls, health, moment(s.Health.ListedAt), attention(s.Team, s.EscalateTo), s.authorization(), clipped(server, 60),
-				}
-			})
-		},
+		Use: "create SKILL --transport http --url URL | --transport stdio --command WORD… | --transport openapi --spec FILE|URL", Short: "Register a skill",
+		ValidArgsFunction: cobra.NoFileCompletions,
+		Long: `Register a skill. Secrets are read from variables and files, sent once, stored encrypted and not shown
+again. To declare several things at once, in a file, use "holdpoint apply"; "holdpoint skill import"
+writes such a file from an OpenAPI document.`,
+		Example: `  holdpoint skill create shop --transport openapi --spec shop.yaml --include tag=orders --auth-type bearer --auth-secret-env SHOP_TOKEN
+  holdpoint skill create ledger --transport http --url https://ledger.example.com/mcp --header-env X-Team=TEAM_KEY
+  holdpoint skill create files --transport stdio --command npx --command -y --command @modelcontextprotocol/server-filesystem@2026.8.31 --command /srv/shared --path-write /srv/shared`,
 	}
-	p.bind(cmd)
+	f := skillFields(e, cmd, false)
+	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+		return f.create(ctx, api, "/api/v1/skills", args[0], "Registered. Ask its server: holdpoint skill tools "+args[0]+" --refresh")
+	})
 	return cmd
 }
 
-type skillTool struct {
-	Name        string          `json:"name"`
-	State       string          `json:"state"`
-	Pin         string          `json:"pin"`
-	AcceptedPin *string         `json:"accepted_pin"`
-	Definition  json.RawMessage `json:"definition"`
-	Accepted    json.RawMessage `json:"accepted_definition"`
+func newSkillEditCmd(e *Env) *cobra.Command {
+	var noOAuth, noAuth bool
+	cmd := &cobra.Command{
+		Use: "edit SKILL", Short: "Change fields of a skill",
+		Long: `Change the fields of a skill that flags name; the others stay. A change makes a new revision of the
+skill: calls that were approved and not yet sent are denied. For the settings of one of its tools,
+see "holdpoint skill set".`,
+		Example: `  holdpoint skill edit files --approval-timeout 10m --team ops
+  holdpoint skill edit ledger --oauth-client-secret-file secret.txt --remove-header X-Team`,
+	}
+	f := skillFields(e, cmd, true)
+	addRemoval := func(flag, usage, field string, removed any, set *bool) {
+		cmd.Flags().BoolVar(set, flag, false, usage)
+		f.puts = append(f.puts, func(body map[string]any) error {
+			if !*set {
+				return nil
+			}
+			if body[field] != nil {
+				return misusef("--%s goes without other --%s- flags", flag, field)
+			}
+			body[field] = removed
+			return nil
+		})
+	}
+	addRemoval("no-oauth", "remove the settings of how its server is authorized to", "oauth", nil, &noOAuth)
+	addRemoval("no-auth", "remove the authentication of requests to its API (openapi, http-api)", "auth", map[string]string{"type": ""}, &noAuth)
+	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+		return f.edit(ctx, api, "/api/v1/skills/"+client.Segment(args[0]), "oauth", "identity_headers", "auth", "paths")
+	})
+	return cmd
 }
 
-func (t skillTool) description() string {
-	var d struct {
-		Description string `json:"description"`
+func newSkillSetCmd(e *Env) *cobra.Command {
+	var risk, program string
+	var idempotent, enabled bool
+	cmd := &cobra.Command{
+		Use: "set SKILL TOOL", Short: "Change the settings of one tool",
+		Long: `Change the settings of one tool of a skill; settings without a flag stay:
+
+--risk        high parks every call of it, also in an auto-approved skill
+--idempotent  a call that may not have arrived is sent again
+--enabled     whether agents may use it
+--select      the part of a JSON answer that is the result (HTTP APIs). It changes the tool's
+              definition, which then has to be accepted.
+
+For the skill itself, see "holdpoint skill edit".`,
+		Example: `  holdpoint skill set files move_file --risk high
+  holdpoint skill set files read_file --idempotent --risk none
+  holdpoint skill set files delete_file --enabled=false
+  holdpoint skill set shop listOrders --select '[.items[] | {id, total}]'`,
 	}
-	if json.Unmarshal(t.Definition, &d) != nil {
-		return ""
-	}
-	return firstLine(d.Description)
+	flags := cmd.Flags()
+	flags.StringVar(&risk, "risk", "", "high, or none")
+	flags.BoolVar(&idempotent, "idempotent", false, "whether a call may be sent again")
+	flags.BoolVar(&enabled, "enabled", true, "whether agents may use it")
+	flags.StringVar(&program, "select", "", `a jq program that makes the result of a JSON answer; "" is all of it`)
+	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+		var patch client.ToolPatch
+		if flags.Changed("risk") {
+			patch.Risk = &risk
+			if risk == "none" {
+				patch.Risk = new("")
+			}
+		}
+		if flags.Changed("idempotent") {
+			patch.Idempotent = &idempotent
+		}
+		if flags.Changed("enabled") {
+			patch.Enabled = &enabled
+		}
+		if flags.Changed("select") {
+			patch.Select = &program
+		}
+		if patch == (client.ToolPatch{}) {
+			return misusef("give --risk, --idempotent, --enabled or --select")
+		}
+		reply, err := api.UpdateTool(ctx, args[0], args[1], patch)
+		type settings struct {
+			Tools map[string]json.RawMessage `json:"tools"`
+		}
+		return printReply(e, client.Reply[settings](reply), err, func(changed *settings) error {
+			return write(e.Stdout, escapeCell("Settings of "+args[1]+": "+cmp.Or(string(changed.Tools[args[1]]), "none"))+"\n")
+		})
+	})
+	return cmd
 }
 
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return clipped(line, 80)
+func newSkillHealthCmd(e *Env) *cobra.Command {
+	var query client.SkillHealthQuery
+	cmd := &cobra.Command{
+		Use: "health SKILL", Short: "Show how a skill's server answered over time",
+		Example: "  holdpoint skill health files --range 30d",
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+			reply, err := api.SkillHealth(ctx, args[0], query)
+			return printReply(e, reply, err, func(found *client.HealthHistory) error {
+				rows := make([][]string, len(found.Spans))
+				for i, s := range found.Spans {
+					rows[i] = []string{formatTime(&s.From), count(s.Succeeded), count(s.Failed)}
+				}
+				if err := e.printTable([]string{"FROM", "ANSWERED", "FAILED"}, rows); err != nil {
+					return err
+				}
+				for _, t := range found.Troubles {
+					line := fmt.Sprintf("%s, %s, %d times, last %s", t.Kind, t.Error, t.Times, formatTime(&t.Last))
+					if err := write(e.Stdout, escapeCell(strings.TrimSpace(line))+"\n"); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}),
+	}
+	cmd.Flags().StringVar(&query.Range, "range", "24h", "24h or 30d")
+	return cmd
 }
 
 func newSkillToolsCmd(e *Env) *cobra.Command {
-	var refresh bool
+	var query client.ListSkillToolsQuery
 	cmd := &cobra.Command{
 		Use: "tools SKILL", Short: "List the tools that a skill's server offers, with their pins",
 		Long: `List the tools that a skill's server offers, with their pins.
@@ -127,143 +236,162 @@ func newSkillToolsCmd(e *Env) *cobra.Command {
 Calls of a tool that is "new" or "changed" are parked, even those of an auto-approved skill, until
 an operator accepts its definition. Those of a "refused" one are denied.`,
 		Example: "  holdpoint skill tools files --refresh",
-		Args:    usage(cobra.ExactArgs(1)), ValidArgsFunction: e.completeNames("skills"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			path := "skills/" + client.Segment(args[0]) + "/tools"
-			if refresh {
-				path += "?refresh=true"
-			}
-			text, err := e.get(cmd.Context(), path, nil)
-			if err != nil {
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+			reply, err := api.ListSkillTools(ctx, args[0], query)
+			return printList(e, reply, err, []string{"NAME", "STATE", "PIN", "DESCRIPTION"}, func(t *client.SkillTool) []string {
+				var definition struct {
+					Description string `json:"description"`
+				}
+				_ = json.Unmarshal(t.Definition, &definition) // a server may offer a strange one
+				return []string{t.Name, t.State, shortPin(t.Pin), firstLine(definition.Description)}
+			})
+		}),
+	}
+	cmd.Flags().BoolVar(&query.Refresh, "refresh", false, "ask the skill's server again, over your own connection")
+	return cmd
+}
+
+// shortPin returns the first characters of a pin.
+func shortPin(pin string) string { return pin[:min(len(pin), 12)] }
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return clipCell(line, 80)
+}
+
+// newSkillSettleCmd completes a command that decides about the present definition of a tool.
+func newSkillSettleCmd(e *Env, cmd *cobra.Command, done string,
+	settle func(c *client.Client, ctx context.Context, skill, tool string, body client.AcceptRequest) (client.Reply[client.SkillTool], error),
+) *cobra.Command {
+	var pin string
+	cmd.Flags().StringVar(&pin, "pin", "", "pin of the definition that you looked at")
+	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+		if pin == "" {
+			var err error
+			if pin, err = e.showDefinition(ctx, api, args[0], args[1]); err != nil {
 				return err
 			}
-			return printList(e, text, []string{"NAME", "STATE", "PIN", "DESCRIPTION"}, func(t skillTool) []string {
-				return []string{t.Name, t.State, t.Pin[:min(len(t.Pin), 12)], t.description()}
-			})
-		},
-	}
-	cmd.Flags().BoolVar(&refresh, "refresh", false, "ask the skill's server anew, as you reach it")
+		}
+		reply, err := settle(api, ctx, args[0], args[1], client.AcceptRequest{Pin: pin})
+		return printDone(e, reply, err, done+pin+".")
+	})
 	return cmd
 }
 
-func newSkillAcceptCmd(e *Env) *cobra.Command {
-	var pin string
-	cmd := &cobra.Command{
-		Use: "accept SKILL TOOL", Short: "Accept the present definition of a tool",
-		Long: `Accept the present definition of a tool, so that its calls need no approval for being changed or
-new. Without --pin the definition is fetched, shown, and accepted as it was shown.`,
-		Example: "  holdpoint skill accept files write_file --pin 5f0c…",
-		Args:    usage(cobra.ExactArgs(2)), ValidArgsFunction: e.completeNames("skills"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.settleTool(cmd, args[0], args[1], pin, "accept", "Accepted")
-		},
-	}
-	cmd.Flags().StringVar(&pin, "pin", "", "of the definition that you looked at")
-	return cmd
-}
-
-func newSkillRefuseCmd(e *Env) *cobra.Command {
-	var pin string
-	cmd := &cobra.Command{
-		Use: "refuse SKILL TOOL", Short: "Refuse the present definition of a tool",
-		Long: `Refuse the present definition of a tool: while its server offers that, no call of it is sent and no
-agent is offered it. Accepting it takes this back. Without --pin the definition is fetched, shown,
-and refused as it was shown.`,
-		Example: "  holdpoint skill refuse files write_file --pin 5f0c…",
-		Args:    usage(cobra.ExactArgs(2)), ValidArgsFunction: e.completeNames("skills"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.settleTool(cmd, args[0], args[1], pin, "refuse", "Refused")
-		},
-	}
-	cmd.Flags().StringVar(&pin, "pin", "", "of the definition that you looked at")
-	return cmd
-}
-
-// settleTool accepts or refuses the present definition of a tool.
-func (e *Env) settleTool(cmd *cobra.Command, skill, name, pin, verb, done string) error {
-	path := "skills/" + client.Segment(skill) + "/tools"
-	if pin == "" {
-		text, err := e.get(cmd.Context(), path, nil)
-		if err != nil {
-			return err
-		}
-		found, err := decode[list[skillTool]](text)
-		if err != nil {
-			return err
-		}
-		for _, tool := range found.Items {
-			if tool.Name == name {
-				pin = tool.Pin
-				e.showDefinition(tool)
-			}
-		}
-		if pin == "" {
-			return fmt.Errorf("the skill %s offers no tool %q", skill, name)
-		}
-	}
-	text, err := e.post(cmd.Context(), path+"/"+client.Segment(name)+"/"+verb, map[string]string{"pin": pin})
+// showDefinition shows the present definition of a tool and returns its pin.
+func (e *Env) showDefinition(ctx context.Context, api *client.Client, skill, name string) (string, error) {
+	found, err := client.Value(api.ListSkillTools(ctx, skill, client.ListSkillToolsQuery{}))
 	if err != nil {
-		return err
+		return "", err
 	}
-	if e.json {
-		return e.printJSON(text)
+	for i := range found.Items {
+		t := &found.Items[i]
+		if t.Name != name {
+			continue
+		}
+		if orEmpty(t.AcceptedDefinition) != "" {
+			e.notef("Accepted before:\n%s\nNow:", prettyJSON(t.AcceptedDefinition))
+		}
+		e.notef("%s", prettyJSON(t.Definition))
+		return t.Pin, nil
 	}
-	return write(e.Stdout, done+" "+cell(pin)+".\n")
-}
-
-func (e *Env) showDefinition(tool skillTool) {
-	if len(tool.Accepted) > 0 && string(tool.Accepted) != "null" {
-		e.notef("Accepted before:\n%s\nNow:", prettyJSON(tool.Accepted))
-	}
-	e.notef("%s", prettyJSON(tool.Definition))
+	return "", fmt.Errorf("skill %s offers no tool %q", skill, name)
 }
 
 func newSkillProbeCmd(e *Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "probe SKILL", Short: "Connect to a skill's server afresh, step by step",
 		Example: "  holdpoint skill probe files",
-		Args:    usage(cobra.ExactArgs(1)), ValidArgsFunction: e.completeNames("skills"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := e.post(cmd.Context(), "skills/"+client.Segment(args[0])+"/probe", nil)
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+			reply, err := api.ProbeSkill(ctx, args[0])
+			found, err := client.Value(reply, err)
 			if err != nil {
 				return err
 			}
-			return e.printProbe(text)
-		},
-	}
-}
-
-// probe is what came of connecting to a skill's server.
-type probe struct {
-	OK    bool `json:"ok"`
-	Steps []struct {
-		Name   string  `json:"name"`
-		Detail string  `json:"detail"`
-		Took   string  `json:"took"`
-		Error  *string `json:"error"`
-	} `json:"steps"`
-}
-
-func (e *Env) printProbe(text json.RawMessage) error {
-	found, err := decode[probe](text)
-	if err != nil {
-		return err
-	}
-	if e.json {
-		err = e.printJSON(text)
-	} else {
-		var rows [][]string
-		for _, s := range found.Steps {
-			state, detail := "ok", s.Detail
-			if s.Error != nil {
-				state, detail = "fail", *s.Error
+			err = printReply(e, reply, nil, func(*client.Probe) error {
+				var rows [][]string
+				for _, s := range found.Steps {
+					state, detail := "ok", s.Detail
+					if s.Error != nil {
+						state, detail = "fail", *s.Error
+					}
+					rows = append(rows, []string{state, s.Name, s.Took, detail})
+				}
+				return e.printTable([]string{"STATE", "STEP", "TOOK", "DETAIL"}, rows)
+			})
+			if err == nil && !found.OK {
+				err = &ExitError{Code: ExitFailure}
 			}
-			rows = append(rows, []string{state, s.Name, s.Took, detail})
+			return err
+		}),
+	}
+}
+
+func newSkillTryCmd(e *Env) *cobra.Command {
+	var arguments, file string
+	cmd := &cobra.Command{
+		Use: "try SKILL TOOL", Short: "Make one reading call of a skill over an HTTP API, to see its answer",
+		Long: `Make one call of a skill over an HTTP API, to see its answer: the request, with masked secrets, goes to the
+standard error, the result to the standard output. Only tools that read (GET, HEAD) can be tried. The
+trial is recorded in the audit; it is no agent's call. The exit code is 1 if the API did not answer,
+or answered with an error.`,
+		Example: `  holdpoint skill try shop getOrder --args '{"id":"A-3391"}'`,
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+			text, err := e.readArguments(arguments, file)
+			if err != nil {
+				return err
+			}
+			reply, err := api.TrySkill(ctx, args[0], client.Trial{Tool: args[1], Arguments: text})
+			found, err := client.Value(reply, err)
+			if err != nil {
+				return err
+			}
+			err = printReply(e, reply, nil, e.showTrial)
+			if err == nil && (found.IsError || found.Failure != nil) {
+				err = &ExitError{Code: ExitFailure}
+			}
+			return err
+		}),
+	}
+	cmd.Flags().StringVar(&arguments, "args", "{}", "the arguments: a JSON object")
+	cmd.Flags().StringVar(&file, "args-file", "", `file with the arguments; "-" is the standard input`)
+	cmd.MarkFlagsMutuallyExclusive("args", "args-file")
+	return cmd
+}
+
+func (e *Env) showTrial(found *client.Tried) error {
+	request := value(found.Request)
+	e.notef("%s %s", request.Method, request.URL)
+	for _, h := range request.Headers {
+		e.notef("%s: %s", h.Name, headerValue(h))
+	}
+	status := ""
+	if found.Status != nil {
+		status = "HTTP " + count(*found.Status)
+	}
+	if found.Failure != nil {
+		e.notef("%s", strings.TrimSpace(status+" "+*found.Failure))
+		return nil
+	}
+	e.notef("%s", status)
+	var result struct {
+		Content []struct {
+			Type     string `json:"type"`
+			Text     string `json:"text"`
+			MimeType string `json:"mimeType"`
+		} `json:"content"`
+	}
+	if err := json.Unmarshal(found.Result, &result); err != nil {
+		return fmt.Errorf("understand the result: %w", err)
+	}
+	for _, block := range result.Content {
+		line := block.Text
+		if block.Type != "text" {
+			line = strings.TrimSpace("(" + block.Type + " " + block.MimeType + "; see --json)")
 		}
-		err = e.table([]string{"STATE", "STEP", "TOOK", "DETAIL"}, rows)
+		if err := write(e.Stdout, Visible(line)+"\n"); err != nil {
+			return err
+		}
 	}
-	if err == nil && !found.OK {
-		err = &ExitError{Code: ExitFailure}
-	}
-	return err
+	return nil
 }

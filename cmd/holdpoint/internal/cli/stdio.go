@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Stdio are the settings of the server about skills that run a program on it.
+// Stdio are the server's settings of skills that run a program on it.
 type Stdio struct {
 	mode        string // "on", "off" or "": on if a command is allowed
 	allow       lines
@@ -23,7 +23,7 @@ type Stdio struct {
 	unsandboxed bool
 }
 
-// lines is a flag that may be given several times; in a variable, it has one value a line.
+// lines is a flag that may be repeated. A variable has one value a line.
 type lines []string
 
 func (l *lines) String() string { return strings.Join(*l, "\n") }
@@ -48,21 +48,21 @@ func (s *Stdio) Bind(cmd *cobra.Command) {
 	flags.BoolVar(&s.unsandboxed, "stdio-unsandboxed", false, "run commands without a sandbox where the kernel has none")
 }
 
-// Policy returns what the flags say. No skill reaches the data directory, the database's sockets, these files, and those
-// in which the environment names credentials.
+// Policy returns the policy of the flags. No skill reaches the data directory, the database's sockets, these files, and the
+// files of credentials that the environment names.
 func (s *Stdio) Policy(e *Env, dataDir string, files ...string) (tool.StdioPolicy, error) {
-	p := tool.StdioPolicy{On: len(s.allow) > 0, RunAs: s.runAs, Unsandboxed: s.unsandboxed, Hide: homes(e)}
+	p := tool.StdioPolicy{On: len(s.allow) > 0, RunAs: s.runAs, Unsandboxed: s.unsandboxed, Hide: homeDirs(e)}
 	switch s.mode {
 	case "":
 	case "on", "off":
 		p.On = s.mode == "on"
 	default:
-		return p, misuse("--stdio %q: want on or off", s.mode)
+		return p, misusef("--stdio %q: want on or off", s.mode)
 	}
 	for _, line := range s.allow {
 		words, err := tool.SplitWords(line)
 		if err != nil {
-			return p, misuse("--stdio-allow %w", err)
+			return p, misusef("--stdio-allow %w", err)
 		}
 		p.Allow = append(p.Allow, words)
 	}
@@ -72,12 +72,12 @@ func (s *Stdio) Policy(e *Env, dataDir string, files ...string) (tool.StdioPolic
 			dir, err = filepath.Abs(dir)
 		}
 		if err != nil {
-			return p, misuse("--stdio-paths %s: %w", dir, err)
+			return p, misusef("--stdio-paths %s: %w", dir, err)
 		}
 		p.Paths = append(p.Paths, dir)
 	}
 	keep := append(postgres.PrivatePaths(postgres.Config{DatabaseURL: e.Getenv("DATABASE_URL"), DataDir: dataDir}, e.Getenv), dataDir)
-	if settings := cmp.Or(e.config, "holdpoint.yaml"); exists(settings) { // it may allow commands at the next start
+	if settings := cmp.Or(e.config, "holdpoint.yaml"); fileExists(settings) { // a change of it may allow commands at the next start
 		keep = append(keep, settings)
 	}
 	for _, name := range credentialFiles {
@@ -96,14 +96,14 @@ func (s *Stdio) Policy(e *Env, dataDir string, files ...string) (tool.StdioPolic
 	return p, nil
 }
 
-// Variables that name files of credentials to the libraries that the server uses.
+// credentialFiles are variables that name files of credentials for libraries of the server.
 var credentialFiles = []string{
 	"GOOGLE_APPLICATION_CREDENTIALS", "AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE",
 	"AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_CERTIFICATE_PATH",
 }
 
-// homes are the home of the server's account: the one that it has, and the one that the environment names.
-func homes(e *Env) []string {
+// homeDirs are the home directories of the server's account, by the account itself and by the environment.
+func homeDirs(e *Env) []string {
 	candidates := []string{e.Getenv("HOME")}
 	if account, err := user.Current(); err == nil {
 		candidates = append(candidates, account.HomeDir)
@@ -111,7 +111,8 @@ func homes(e *Env) []string {
 	return slices.DeleteFunc(candidates, func(dir string) bool { return !filepath.IsAbs(dir) || filepath.Clean(dir) == "/" })
 }
 
-// PolicyOfDemo is Policy of a server whose only operator is the person who started it: without further flags every command is allowed.
+// PolicyOfDemo is [Stdio.Policy] for a server whose only operator is the person who started it: by default every command is
+// allowed.
 func (s *Stdio) PolicyOfDemo(e *Env, dataDir string, files ...string) (tool.StdioPolicy, error) {
 	p, err := s.Policy(e, dataDir, files...)
 	if s.mode == "" && len(p.Allow) == 0 {

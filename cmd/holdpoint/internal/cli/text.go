@@ -7,23 +7,23 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// Visible shows text from outside on a terminal: what cannot be seen, or does something to what is around it, is
-// written as <U+202E>, and a word that may not be what it looks like has a note after it. Line breaks and tabs stay.
-func Visible(s string) string { return escape(s, true) }
+// Visible makes text from outside safe for a terminal: hidden and control characters are written as <U+202E>, and
+// look-alike words have a note after them. Line breaks and tabs stay.
+func Visible(s string) string { return escapeText(s, true) }
 
-// cell is Visible for a place on one line.
-func cell(s string) string { return escape(s, false) }
+// escapeCell is [Visible] for text on one line.
+func escapeCell(s string) string { return escapeText(s, false) }
 
-// clipped is cell for at most n characters.
-func clipped(s string, n int) string {
+// clipCell is [escapeCell] for at most n characters.
+func clipCell(s string, n int) string {
 	if utf8.RuneCountInString(s) <= n {
-		return cell(s)
+		return escapeCell(s)
 	}
-	return cell(string([]rune(s)[:n-1])) + "…"
+	return escapeCell(string([]rune(s)[:n-1])) + "…"
 }
 
-// escape shows what the dashboard shows, in characters.
-func escape(s string, lines bool) string {
+// escapeText escapes the same characters as the dashboard.
+func escapeText(s string, lines bool) string {
 	var b strings.Builder
 	for _, p := range hostile.Show(s) {
 		switch p.Kind {
@@ -38,7 +38,7 @@ func escape(s string, lines bool) string {
 	return b.String()
 }
 
-// escapeChip is one character that a page shows as a chip.
+// escapeChip writes a character that a page shows as a chip.
 func escapeChip(label string, lines bool) string {
 	switch {
 	case label == "space":

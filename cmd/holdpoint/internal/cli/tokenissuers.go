@@ -1,18 +1,14 @@
 package cli
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
+	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 )
 
-// TokenIssuers is the setting of the server about authorization servers whose access tokens agents' endpoints take.
+// TokenIssuers is the server's setting of authorization servers whose access tokens agents' endpoints accept.
 type TokenIssuers struct {
 	File string // empty: there are none
 }
@@ -21,7 +17,7 @@ const agentOAuthConfig = "agent-oauth-config"
 
 // Bind adds the flag to a command of the server.
 func (t *TokenIssuers) Bind(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.File, agentOAuthConfig, "", "file of the authorization servers whose access tokens agents' endpoints take")
+	cmd.Flags().StringVar(&t.File, agentOAuthConfig, "", "file of the authorization servers whose access tokens agents' endpoints accept")
 }
 
 // issuerEntry is an authorization server in the file.
@@ -36,53 +32,22 @@ type issuerEntry struct {
 	ServiceClients []string            `json:"service_clients"`
 }
 
-// Open reads the file. Nothing is asked of the servers yet. Whoever opens them closes them.
-func (t *TokenIssuers) Open(getenv func(string) string, s provider.Surroundings) (_ provider.TokenIssuers, err error) {
-	if t.File == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(t.File)
-	if err != nil {
-		return nil, fmt.Errorf("--%s: %w", agentOAuthConfig, err)
-	}
-	file, err := manifest.ParseTokenIssuers(t.File, text, manifest.Options{Getenv: getenv})
-	if err != nil {
-		return nil, misuse("%w", err)
-	}
-	var entries []issuerEntry
-	if err := json.Unmarshal(file.Spec, &entries); err != nil {
-		return nil, misuse("%s: %w", t.File, err)
-	}
-	var opened provider.TokenIssuers
-	defer func() {
-		if err != nil {
-			for _, one := range opened {
-				one.Close()
-			}
-		}
-	}()
-	for i := range entries {
-		made, err := openIssuer(&entries[i], opened, s)
-		if invalid, ok := errors.AsType[*provider.InvalidError](err); ok {
-			err = misuse("%w", file.Locate(fmt.Sprintf("[%d].%s", i, invalid.Field), invalid.Expected))
-		}
-		if err != nil {
-			return nil, err
-		}
-		opened = append(opened, made)
-	}
-	return opened, nil
+// Open reads the file and makes the issuers, without contacting them. The caller closes them.
+func (t *TokenIssuers) Open(getenv func(string) string, s provider.Surroundings) (provider.TokenIssuers, error) {
+	return openEntries(agentOAuthConfig, t.File, manifest.ParseTokenIssuers, getenv, func(e *issuerEntry, opened []*provider.TokenIssuer) (*provider.TokenIssuer, error) {
+		return openIssuer(e, opened, s)
+	})
 }
 
-// openIssuer makes one, beside those that are there.
+// openIssuer makes an issuer that differs from the others.
 func openIssuer(e *issuerEntry, there provider.TokenIssuers, s provider.Surroundings) (*provider.TokenIssuer, error) {
 	for _, other := range there {
 		if other.Issuer() == e.Issuer {
-			return nil, &provider.InvalidError{Field: "issuer", Expected: "another entry has it"}
+			return nil, fault.Invalid("issuer", "another entry has it")
 		}
 	}
 	if e.Principal != "" && e.Principal != "subject" && e.Principal != "none" {
-		return nil, &provider.InvalidError{Field: "principal", Expected: "want subject or none"}
+		return nil, fault.Invalid("principal", "want subject or none")
 	}
 	return provider.NewTokenIssuer(provider.TokenConfig{
 		Issuer: e.Issuer, Audience: e.Audience, IdentityClaim: e.IdentityClaim, Scopes: e.Scopes, AgentClaim: e.AgentClaim, Agents: e.Agents,

@@ -75,7 +75,7 @@ func TestTokenIssuersAreReadStrictly(t *testing.T) {
 		"principal":    {"- issuer: https://a.example\n  principal: me\n", "agents-oauth.yaml:2:3: [0].principal: want subject or none"},
 		"no agents":    {"- issuer: https://a.example\n  agents: {x: []}\n", "[0].agents: want names of agents"},
 		"email as id":  {"- issuer: https://a.example\n  identity_claim: email\n", `[0].identity_claim: "email": want a claim`},
-		"a wide scope": {"- issuer: https://a.example\n  scopes: [a b]\n", "[0].scopes: want words"},
+		"a wide scope": {"- issuer: https://a.example\n  scopes: [a b]\n", "[0].scopes: want scope tokens"},
 	} {
 		if _, err := openTokenIssuers(t, tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)

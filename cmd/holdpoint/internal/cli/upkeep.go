@@ -17,38 +17,34 @@ import (
 
 func newVersionCmd(e *Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version", Example: "  holdpoint version --json", Args: usage(cobra.NoArgs),
+		Use: "version", Short: "Print the version", Example: "  holdpoint version --json",
 		RunE: func(*cobra.Command, []string) error {
 			if !e.json {
 				return write(e.Stdout, fmt.Sprintf("holdpoint %s (%s, %s/%s)\n", e.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH))
 			}
-			text, err := encoded(map[string]string{
+			return e.printEncoded(map[string]string{
 				"version": e.Version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 			})
-			if err != nil {
-				return err
-			}
-			return e.printJSON(text)
 		},
 	}
 }
 
-// database are the settings of commands that open it, as serve has them.
+// database are the settings of commands that open the database, as in serve.
 type database struct {
 	dataDir string
 	keyFile string
 	kmsURI  string
 }
 
-func (d *database) bind(cmd *cobra.Command) {
+func (d *database) bindFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&d.dataDir, "data-dir", "", "directory for the embedded database, keys and homes of skills")
 	flags.StringVar(&d.keyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
 	BindKeysetKMS(cmd, &d.kmsURI)
 }
 
-// complete fills in the defaults.
-func (d *database) complete(e *Env) error {
+// fillDefaults sets the defaults.
+func (d *database) fillDefaults(e *Env) error {
 	if d.dataDir == "" {
 		dir, err := postgres.DefaultDataDir(e.Getenv)
 		if err != nil {
@@ -62,18 +58,18 @@ func (d *database) complete(e *Env) error {
 	return nil
 }
 
-func (d *database) config(e *Env) postgres.Config {
+func (d *database) postgresConfig(e *Env) postgres.Config {
 	return postgres.Config{DatabaseURL: e.Getenv("DATABASE_URL"), DataDir: d.dataDir, MaxConns: 2}
 }
 
-func (d *database) secret(e *Env) secret.Config {
+func (d *database) secretConfig(e *Env) secret.Config {
 	return secret.Config{
 		Keyset: e.Getenv("HOLDPOINT_ENCRYPTION_KEY"), KeysetName: "HOLDPOINT_ENCRYPTION_KEY", File: d.keyFile,
 		KMS: KMS(KeysetKMS, d.kmsURI),
 	}
 }
 
-// closeTimeout bounds the closing of the database.
+// closeTimeout limits the closing of the database.
 const closeTimeout = 30 * time.Second
 
 func closeDatabase(ctx context.Context, db *postgres.DB) error {
@@ -86,26 +82,26 @@ func newMigrateCmd(e *Env) *cobra.Command {
 	var d database
 	cmd := &cobra.Command{
 		Use: "migrate", Short: "Bring the database up to date",
-		Long: `Bring the database up to date and print what was applied. serve does the same when it starts;
-this is for those who want it to happen before.
+		Long: `Apply pending migrations to the database and print them. serve does the same when it starts; run this
+to do it earlier.
 
-Where there is an encryption key, secrets that older keys of its keyset had encrypted are then
-encrypted with the one that encrypts now.`,
-		Example: "  DATABASE_URL=postgres://holdpoint@db/holdpoint holdpoint migrate", Args: usage(cobra.NoArgs),
+If there is an encryption key, secrets that older keys of its keyset encrypted are then encrypted with
+the primary key.`,
+		Example: "  DATABASE_URL=postgres://holdpoint@db/holdpoint holdpoint migrate",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := d.complete(e); err != nil {
+			if err := d.fillDefaults(e); err != nil {
 				return err
 			}
-			return e.migrate(cmd.Context(), d)
+			return e.migrateDatabase(cmd.Context(), d)
 		},
 	}
-	d.bind(cmd)
+	d.bindFlags(cmd)
 	return ServerSettings(cmd)
 }
 
-func (e *Env) migrate(ctx context.Context, d database) (err error) {
-	config := d.config(e)
-	config.Logger = slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})) // what it waits for
+func (e *Env) migrateDatabase(ctx context.Context, d database) (err error) {
+	config := d.postgresConfig(e)
+	config.Logger = slog.New(slog.NewTextHandler(e.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})) // notes while it waits for a lock
 	db, err := postgres.Open(ctx, config)
 	if err != nil {
 		return err
@@ -118,7 +114,7 @@ func (e *Env) migrate(ctx context.Context, d database) (err error) {
 	applied, err := postgres.Migrate(ctx, db, migrations.FS)
 	resealed := 0
 	if err == nil {
-		resealed, err = e.reseal(ctx, d, db)
+		resealed, err = e.resealSecrets(ctx, d, db)
 	}
 	if err != nil && len(applied) == 0 {
 		return err
@@ -129,11 +125,11 @@ func (e *Env) migrate(ctx context.Context, d database) (err error) {
 	return err
 }
 
-// reseal does nothing where there is no key: a database may be migrated from a machine that
-// has none, and a new one would open nothing.
-func (e *Env) reseal(ctx context.Context, d database, db *postgres.DB) (int, error) {
-	config := d.secret(e)
-	if e.Reseal == nil || config.Keyset == "" && !exists(config.File) {
+// resealSecrets does nothing without a key: a database may be migrated from a machine without one, and a new key
+// would decrypt nothing.
+func (e *Env) resealSecrets(ctx context.Context, d database, db *postgres.DB) (int, error) {
+	config := d.secretConfig(e)
+	if e.Reseal == nil || config.Keyset == "" && !fileExists(config.File) {
 		return 0, nil
 	}
 	box, err := secret.OpenContext(ctx, config)
@@ -143,29 +139,21 @@ func (e *Env) reseal(ctx context.Context, d database, db *postgres.DB) (int, err
 	return e.Reseal(ctx, db, box)
 }
 
-// migrated is what migrate prints as JSON.
-type migrated struct {
-	Items       []appliedRow `json:"items"`
-	Reencrypted int          `json:"reencrypted"`
-}
-
-type appliedRow struct {
-	Set     string `json:"set"`
-	Version int    `json:"version"`
-	Name    string `json:"name"`
-}
-
 func (e *Env) printApplied(applied []postgres.Applied, resealed int) error {
 	if e.json {
-		items := make([]appliedRow, len(applied))
+		type row struct {
+			Set     string `json:"set"`
+			Version int    `json:"version"`
+			Name    string `json:"name"`
+		}
+		rows := make([]row, len(applied))
 		for i, a := range applied {
-			items[i] = appliedRow(a)
+			rows[i] = row(a)
 		}
-		text, err := encoded(migrated{items, resealed})
-		if err != nil {
-			return err
-		}
-		return e.printJSON(text)
+		return e.printEncoded(struct {
+			Items       []row `json:"items"`
+			Reencrypted int   `json:"reencrypted"`
+		}{rows, resealed})
 	}
 	if len(applied) == 0 && resealed == 0 {
 		return write(e.Stdout, "The database is up to date.\n")

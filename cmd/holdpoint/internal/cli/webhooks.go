@@ -1,8 +1,8 @@
 package cli
 
 import (
+	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,130 +10,101 @@ import (
 )
 
 func newWebhooksCmd(e *Env) *cobra.Command {
-	return group("webhooks", "Chats that are told of calls that wait for a decision",
-		newWebhooksListCmd(e), newWebhooksCreateCmd(e), newWebhooksDeleteCmd(e), newWebhooksTestCmd(e))
-}
-
-type webhookRow struct {
-	Name      string     `json:"name"`
-	Team      *string    `json:"team"`
-	Host      string     `json:"host"`
-	State     string     `json:"state"`
-	Error     *string    `json:"error"`
-	SentAt    *time.Time `json:"sent_at"`
-	CreatedAt time.Time  `json:"created_at"`
-}
-
-func (w *webhookRow) hears() string {
-	if w.Team == nil {
-		return "(all)"
-	}
-	return *w.Team
+	return newGroup("webhooks", "Chats that are notified of calls that wait for a decision",
+		newWebhooksListCmd(e), newWebhooksCreateCmd(e), newWebhooksTestCmd(e),
+		&cobra.Command{
+			Use: "delete NAME", Short: "Delete a webhook", Example: "  holdpoint webhooks delete on-call",
+			ValidArgsFunction: e.completeNames("webhooks"),
+			RunE:              e.deleteOne((*client.Client).DeleteWebhook, "Deleted."),
+		})
 }
 
 func newWebhooksListCmd(e *Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List webhooks by name, without their URLs", Example: "  holdpoint webhooks list", Args: usage(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := e.get(cmd.Context(), "webhooks", nil)
-			if err != nil {
-				return err
-			}
-			return printList(e, text, []string{"NAME", "TEAM", "HOST", "STATE", "LAST SENT", "CREATED", "ERROR"}, func(w webhookRow) []string {
-				return []string{w.Name, w.hears(), w.Host, w.State, moment(w.SentAt), moment(&w.CreatedAt), value(w.Error)}
+		Use: "list", Short: "List webhooks by name, without their URLs", Example: "  holdpoint webhooks list",
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			reply, err := api.ListWebhooks(ctx)
+			return printList(e, reply, err, []string{"NAME", "TEAM", "HOST", "STATE", "LAST SENT", "CREATED", "ERROR"}, func(w *client.Webhook) []string {
+				team := "(all)"
+				if w.Team != nil {
+					team = *w.Team
+				}
+				return []string{w.Name, team, w.Host, w.State, formatTime(w.SentAt), formatTime(&w.CreatedAt), value(w.Error)}
 			})
-		},
+		}),
 	}
 }
 
 func newWebhooksCreateCmd(e *Env) *cobra.Command {
 	var variable, file, team string
 	cmd := &cobra.Command{
-		Use: "create NAME --to-env VARIABLE | --to-file FILE", Short: "Have a chat be told of calls that wait",
-		Long: `Have a chat be told of calls that wait for a decision, by an incoming webhook of Slack, or of a chat
-that is compatible with it. Messages name agent, skill and tool, link to the dashboard, and hold no
+		Use: "create NAME --to-env VARIABLE | --to-file FILE", Short: "Notify a chat of calls that wait",
+		Long: `Notify a chat of calls that wait for a decision, by an incoming webhook of Slack or of a chat that is
+compatible with it. Messages name agent, skill and tool, link to the dashboard, and contain no
 arguments.
 
-The webhook's URL is a credential: whoever has it can write there. It is read from a variable or a
-file, sent once, kept encrypted and not shown again.`,
+The webhook's URL is a credential: it allows anyone to write to the chat. It is read from a variable
+or a file, sent once, stored encrypted and not shown again.`,
 		Example: `  holdpoint webhooks create on-call --to-env SLACK_WEBHOOK_URL
   holdpoint webhooks create finance --to-file - --team finance < url.txt`,
-		Args: usage(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			address, err := e.webhookURL(variable, file)
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+			address, err := e.readWebhookURL(variable, file)
 			if err != nil {
 				return err
 			}
-			body := map[string]string{"name": args[0], "url": address}
-			if team != "" {
-				body["team"] = team
-			}
-			text, err := e.post(cmd.Context(), "webhooks", body)
-			if err != nil {
-				return err
-			}
-			if e.json {
-				return e.printJSON(text)
-			}
-			return write(e.Stdout, cell("Created. Try it: holdpoint webhooks test "+args[0])+"\n")
-		},
+			reply, err := api.CreateWebhook(ctx, client.WebhookRequest{Name: args[0], URL: address, Team: given(team)})
+			return printDone(e, reply, err, "Created. Try it: holdpoint webhooks test "+args[0])
+		}),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&variable, "to-env", "", "name of the environment variable that holds the URL")
-	flags.StringVar(&file, "to-file", "", "file that holds the URL; - is standard input")
-	flags.StringVar(&team, "team", "", "tell it of this team's calls only")
+	flags.StringVar(&variable, "to-env", "", "environment variable with the URL")
+	flags.StringVar(&file, "to-file", "", "file with the URL; - is standard input")
+	flags.StringVar(&team, "team", "", "only calls of this team")
 	return cmd
 }
 
-// webhookURL reads the URL from where flags say.
-func (e *Env) webhookURL(variable, file string) (string, error) {
+// readWebhookURL reads the URL from a variable or a file.
+func (e *Env) readWebhookURL(variable, file string) (string, error) {
 	switch {
 	case (variable == "") == (file == ""):
-		return "", misuse("say with one of --to-env and --to-file where the webhook's URL is")
+		return "", misusef("give the webhook's URL with one of --to-env and --to-file")
 	case variable != "":
-		return e.variable(variable)
+		return e.readVariable(variable)
 	}
-	return e.fileText(file)
-}
-
-func newWebhooksDeleteCmd(e *Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "delete NAME", Short: "Tell a chat no more", Example: "  holdpoint webhooks delete on-call",
-		Args: usage(cobra.ExactArgs(1)), ValidArgsFunction: e.completeNames("webhooks"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return e.remove(cmd.Context(), "webhooks/"+client.Segment(args[0]), "Deleted.")
-		},
-	}
+	return e.readSecretFile(file)
 }
 
 func newWebhooksTestCmd(e *Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "test NAME", Short: "Send a chat a message that says it is a test",
-		Long: `Send a chat a message that says it is a test, and say whether the chat took it. When it did not, the
-exit code is 1.`,
-		Example: "  holdpoint webhooks test on-call",
-		Args:    usage(cobra.ExactArgs(1)), ValidArgsFunction: e.completeNames("webhooks"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := e.post(cmd.Context(), "webhooks/"+client.Segment(args[0])+"/test", nil)
-			if err != nil {
-				return err
-			}
-			tested, err := decode[webhookRow](text)
-			if err != nil {
-				return err
-			}
-			if e.json {
-				if err := e.printJSON(text); err != nil {
-					return err
+		Use: "test NAME", Short: "Send a test message to a chat",
+		Long:    `Send a test message to a chat, and report whether the chat accepted it. If not, the exit code is 1.`,
+		Example: "  holdpoint webhooks test on-call", ValidArgsFunction: e.completeNames("webhooks"),
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+			reply, err := api.TestWebhook(ctx, args[0])
+			return printTest(e, reply, err, func(w *client.Webhook) (string, error) {
+				if w.Error != nil {
+					return "", fmt.Errorf("%s %s", w.Host, *w.Error)
 				}
-			}
-			if tested.Error != nil {
-				return fmt.Errorf("%s %s", tested.Host, *tested.Error)
-			}
-			if e.json {
-				return nil
-			}
-			return write(e.Stdout, cell(tested.Host+" took the message")+".\n")
-		},
+				return w.Host + " took the message", nil
+			})
+		}),
 	}
+}
+
+// printTest prints the result of a test message. It takes the results of a request.
+func printTest[T any](e *Env, reply client.Reply[T], err error, judge func(*T) (string, error)) error {
+	tested, err := client.Value(reply, err)
+	if err != nil {
+		return err
+	}
+	if e.json {
+		if err := e.printJSON(reply); err != nil {
+			return err
+		}
+	}
+	done, err := judge(&tested)
+	if err != nil || e.json {
+		return err
+	}
+	return write(e.Stdout, escapeCell(done)+".\n")
 }

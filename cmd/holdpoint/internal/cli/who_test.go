@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Names are not unique: commands also print the issuer and the subject, the id where there is room, what a reader has to know
-// before believing a name, and what a decision was made with.
+// Names are not unique: commands also print the issuer and the subject, the id if there is room, warnings about the name, and
+// the credential of a decision.
 func TestPeopleAreNamedByMoreThanTheName(t *testing.T) {
 	t.Parallel()
 	const (

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// tokenLife is short, so that renewal is seen.
+	// tokenLife is short, so that the demo shows renewal.
 	tokenLife = 2 * time.Minute
 	// maxAssertionLife bounds how long an assertion must be remembered.
 	maxAssertionLife = 5 * time.Minute
@@ -43,28 +43,28 @@ type AuthServer struct {
 	seen map[string]time.Time // assertions that were used, until they expire
 }
 
-// AuthConfig is what an [AuthServer] is made of. All fields are required.
+// AuthConfig configures an [AuthServer]. All fields are required.
 type AuthConfig struct {
 	Issuer     string              // its URL
-	ClientID   string              // whom it knows
+	ClientID   string              // of its only client
 	ClientKeys string              // URL of that client's public keys
-	Resources  map[string][]string // the scopes there are, by resource
+	Resources  map[string][]string // scopes by resource
 	Now        func() time.Time
-	Say        func(line string) // what happens, for the terminal
+	Say        func(line string) // writes a line to the terminal
 }
 
-// NewAuthServer makes an authorization server with a new key: what another one issued is not its own.
+// NewAuthServer makes an authorization server with a new key. Tokens of earlier servers are not valid.
 func NewAuthServer(cfg AuthConfig) (*AuthServer, error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make the authorization server's key: %w", err)
 	}
 	key := jose.JSONWebKey{Key: private, KeyID: rand.Text(), Algorithm: string(jose.ES256), Use: "sig"}
-	return &AuthServer{AuthConfig: cfg, key: key, client: verifier(cfg.ClientID, cfg.ClientKeys, cfg.Issuer, cfg.Now), seen: map[string]time.Time{}}, nil
+	return &AuthServer{AuthConfig: cfg, key: key, client: newVerifier(cfg.ClientID, cfg.ClientKeys, cfg.Issuer, cfg.Now), seen: map[string]time.Time{}}, nil
 }
 
-// verifier checks signature, issuer, audience and expiry of JWTs whose issuer has its keys at a URL.
-func verifier(issuer, keys, audience string, now func() time.Time) *oidc.IDTokenVerifier {
+// newVerifier checks signature, issuer, audience and expiry of JWTs whose issuer has its keys at a URL.
+func newVerifier(issuer, keys, audience string, now func() time.Time) *oidc.IDTokenVerifier {
 	fetching := oidc.ClientContext(context.Background(), &http.Client{Timeout: fetchTimeout})
 	return oidc.NewVerifier(issuer, oidc.NewRemoteKeySet(fetching, keys), &oidc.Config{
 		ClientID: audience, SupportedSigningAlgs: []string{oidc.ES256}, Now: now,
@@ -73,25 +73,25 @@ func verifier(issuer, keys, audience string, now func() time.Time) *oidc.IDToken
 
 // Mount adds the metadata (RFC 8414), the public keys and the token endpoint.
 func (a *AuthServer) Mount(mux *http.ServeMux) {
-	path := pathOf(a.Issuer)
+	path := urlPath(a.Issuer)
 	mux.HandleFunc("GET /.well-known/oauth-authorization-server"+path, func(w http.ResponseWriter, _ *http.Request) {
-		a.Say("auth     told where tokens are to be had: " + a.Issuer + "/token")
-		answer(w, http.StatusOK, map[string]any{
-			"issuer": a.Issuer, "token_endpoint": a.Issuer + "/token", "jwks_uri": keysOf(a.Issuer),
+		a.Say("auth     published its token endpoint: " + a.Issuer + "/token")
+		writeJSON(w, http.StatusOK, map[string]any{
+			"issuer": a.Issuer, "token_endpoint": a.Issuer + "/token", "jwks_uri": jwksURL(a.Issuer),
 			"grant_types_supported": []string{"client_credentials"}, "response_types_supported": []string{},
 			"token_endpoint_auth_methods_supported":            []string{"private_key_jwt"},
 			"token_endpoint_auth_signing_alg_values_supported": []string{oidc.ES256},
 		})
 	})
 	mux.HandleFunc("GET "+path+"/jwks.json", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{a.key.Public()}})
+		writeJSON(w, http.StatusOK, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{a.key.Public()}})
 	})
-	mux.HandleFunc("POST "+path+"/token", a.token)
+	mux.HandleFunc("POST "+path+"/token", a.issueToken)
 }
 
-func keysOf(issuer string) string { return issuer + "/jwks.json" }
+func jwksURL(issuer string) string { return issuer + "/jwks.json" }
 
-func pathOf(address string) string {
+func urlPath(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
@@ -99,10 +99,10 @@ func pathOf(address string) string {
 	return u.Path
 }
 
-func answer(w http.ResponseWriter, status int, v any) {
+func writeJSON(w http.ResponseWriter, status int, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
-		http.Error(w, "the answer cannot be written", http.StatusInternalServerError)
+		http.Error(w, "cannot encode the answer", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -111,7 +111,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(text)
 }
 
-// refusal is why there is no token (RFC 6749 section 5.2).
+// refusal is an error answer of the token endpoint (RFC 6749 section 5.2).
 type refusal struct {
 	Code        string `json:"error"`
 	Description string `json:"error_description"`
@@ -119,12 +119,12 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.Code + ": " + r.Description }
 
-func (a *AuthServer) token(w http.ResponseWriter, r *http.Request) {
+func (a *AuthServer) issueToken(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxTokenRequest)
-	resource, scopes, err := a.judge(r)
+	resource, scopes, err := a.checkRequest(r)
 	var signed string
 	if err == nil {
-		signed, err = a.sign(resource, scopes)
+		signed, err = a.signToken(resource, scopes)
 	}
 	var refused *refusal
 	switch {
@@ -134,31 +134,31 @@ func (a *AuthServer) token(w http.ResponseWriter, r *http.Request) {
 		if refused.Code == "invalid_client" {
 			status = http.StatusUnauthorized
 		}
-		answer(w, status, refused)
+		writeJSON(w, status, refused)
 	case err != nil:
-		a.Say("auth     could not issue a token: " + err.Error())
-		http.Error(w, "no token can be issued now", http.StatusInternalServerError)
+		a.Say("auth     cannot issue a token: " + err.Error())
+		http.Error(w, "cannot issue a token now", http.StatusInternalServerError)
 	default:
 		scope := strings.Join(scopes, " ")
-		a.Say(fmt.Sprintf("auth     issued a token to %s: for %s, scope %s, good for %s", a.ClientID, resource, scope, tokenLife))
-		answer(w, http.StatusOK, map[string]any{
+		a.Say(fmt.Sprintf("auth     issued a token to %s for %s, scope %s, valid for %s", a.ClientID, resource, scope, tokenLife))
+		writeJSON(w, http.StatusOK, map[string]any{
 			"access_token": signed, "token_type": "Bearer", "expires_in": int(tokenLife.Seconds()), "scope": scope,
 		})
 	}
 }
 
-// judge says for what a token is to be issued, or why none is.
-func (a *AuthServer) judge(r *http.Request) (resource string, scopes []string, err error) {
+// checkRequest returns the resource and scopes of the token to issue, or a [refusal].
+func (a *AuthServer) checkRequest(r *http.Request) (resource string, scopes []string, err error) {
 	if err := r.ParseForm(); err != nil {
 		return "", nil, &refusal{"invalid_request", "the form cannot be read"}
 	}
-	if err := a.authenticate(r.Context(), r.PostForm); err != nil {
+	if err := a.authenticateClient(r.Context(), r.PostForm); err != nil {
 		return "", nil, err
 	}
 	if r.PostForm.Get("grant_type") != "client_credentials" {
 		return "", nil, &refusal{"unsupported_grant_type", "want client_credentials"}
 	}
-	// A token is for one resource, which has to be named (RFC 8707): what one server gets cannot be used at another.
+	// A token is for one resource, which has to be named (RFC 8707): a server cannot use it at another.
 	resources := r.PostForm["resource"]
 	if len(resources) != 1 || a.Resources[resources[0]] == nil {
 		return "", nil, &refusal{"invalid_target", "want one resource that this server issues tokens for"}
@@ -171,36 +171,36 @@ func (a *AuthServer) judge(r *http.Request) (resource string, scopes []string, e
 	return resources[0], scopes, nil
 }
 
-// authenticate verifies that the client signed the request (RFC 7523 section 3).
-func (a *AuthServer) authenticate(ctx context.Context, form url.Values) error {
+// authenticateClient verifies that the client signed the request (RFC 7523 section 3).
+func (a *AuthServer) authenticateClient(ctx context.Context, form url.Values) error {
 	if form.Get("client_assertion_type") != assertionType {
 		return &refusal{"invalid_client", "want a client assertion"}
 	}
 	assertion, err := a.client.Verify(ctx, form.Get("client_assertion"))
 	if err != nil {
-		return &refusal{"invalid_client", "the client assertion is not good"} // the cause may quote it
+		return &refusal{"invalid_client", "the client assertion is not valid"} // the cause may quote it
 	}
 	var claims struct {
 		ID string `json:"jti"`
 	}
 	if err := assertion.Claims(&claims); err != nil {
-		return &refusal{"invalid_client", "the client assertion is not good"}
+		return &refusal{"invalid_client", "the client assertion is not valid"}
 	}
 	id := form.Get("client_id")
 	if assertion.Subject != a.ClientID || id != "" && id != a.ClientID || len(assertion.Audience) != 1 {
-		return &refusal{"invalid_client", "the client assertion is about another"}
+		return &refusal{"invalid_client", "the client assertion names another client or audience"}
 	}
 	if claims.ID == "" || assertion.Expiry.After(a.Now().Add(maxAssertionLife)) {
-		return &refusal{"invalid_client", "the client assertion has no id, or is good for too long"}
+		return &refusal{"invalid_client", "the client assertion has no id, or is valid for too long"}
 	}
-	if !a.first(claims.ID, assertion.Expiry) {
+	if !a.useAssertion(claims.ID, assertion.Expiry) {
 		return &refusal{"invalid_client", "the client assertion was used before"}
 	}
 	return nil
 }
 
-// first reports whether an assertion is used for the first time, and remembers it.
-func (a *AuthServer) first(id string, until time.Time) bool {
+// useAssertion remembers an assertion, and reports whether it is new.
+func (a *AuthServer) useAssertion(id string, until time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.Now()
@@ -224,7 +224,7 @@ type claims struct {
 	Scope    string `json:"scope"`
 }
 
-func (a *AuthServer) sign(resource string, scopes []string) (string, error) {
+func (a *AuthServer) signToken(resource string, scopes []string) (string, error) {
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: a.key}, (&jose.SignerOptions{}).WithType(tokenType))
 	if err != nil {
 		return "", fmt.Errorf("sign a token: %w", err)

@@ -61,7 +61,7 @@ func TestAuthServerIssues(t *testing.T) {
 			t.Error("a private key is published")
 		}
 	}
-	if said := w.said(); !strings.Contains(said, "issued a token to holdpoint: for "+w.drive+", scope "+bothScopes+", good for 2m0s") ||
+	if said := w.said(); !strings.Contains(said, "issued a token to holdpoint for "+w.drive+", scope "+bothScopes+", valid for 2m0s") ||
 		strings.Contains(said, answer.Token) {
 		t.Errorf("the terminal shows\n%s", said)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// ClerkScript is the name of the demo's model: a script that files invoices. It sees what every model sees, and nothing else
-// but which files there are.
+// ClerkScript is the name of the demo's model: a script that files invoices. Besides the request, it knows only the names of
+// the saved files.
 const ClerkScript = "clerk"
 
 const (
@@ -18,73 +18,58 @@ const (
 	saveTool = DriveSkill + "__save_csv"
 )
 
-// Clerk answers as a model would that files invoices: it lists them, saves one after the other, and says why.
+// Clerk answers like a model that files invoices: it lists them, saves one after the other, and says why.
 func (s *Skills) Clerk(r *model.Request) (*model.Response, error) {
 	for _, name := range []string{listTool, saveTool} {
 		if !slices.ContainsFunc(r.Tools, func(t model.Tool) bool { return t.Name == name }) {
-			return clerkSays("I cannot work: I was not given the tool " + name + "."), nil
+			return clerkSays("I cannot work without the tool " + name + "."), nil
 		}
 	}
-	told := toldSince(r.Messages)
-	listed := told[listTool]
+	results := latestResults(r.Messages)
+	listed := results[listTool]
 	if len(listed) == 0 {
-		return clerkCalls("I look what waits in the inbox.", listTool, struct{}{})
+		return clerkCalls("I will list the invoices in the inbox.", listTool, struct{}{})
 	}
 	last := listed[len(listed)-1]
-	inbox, readable := readInbox(last)
-	if !readable {
-		return clerkSays("I could not read the inbox: " + textOf(last.Parts)), nil
+	var inbox inboxOut
+	if last.IsError || json.Unmarshal([]byte(joinText(last.Parts)), &inbox) != nil {
+		return clerkSays("I cannot read the inbox: " + joinText(last.Parts)), nil //nolint:nilerr // the clerk tells the person
 	}
 	saved, err := s.Saved()
 	if err != nil {
 		return nil, err
 	}
-	tried := told[saveTool]
+	attempts := results[saveTool]
 	var report []string
 	for _, invoice := range inbox.Invoices {
-		there := slices.Contains(saved, invoice.ID+".csv")
-		if attempt := slices.IndexFunc(tried, func(t toldResult) bool { return t.filename() == invoice.ID }); attempt >= 0 {
-			report = append(report, outcomeOf(invoice, tried[attempt]))
-			continue
+		attempt := slices.IndexFunc(attempts, func(t toolResult) bool { return t.filename() == invoice.ID })
+		switch {
+		case attempt >= 0 && attempts[attempt].IsError:
+			report = append(report, invoice.ID+" was not saved: "+joinText(attempts[attempt].Parts))
+		case attempt >= 0:
+			report = append(report, invoice.ID+" is saved.")
+		case slices.Contains(saved, invoice.ID+".csv"):
+			report = append(report, invoice.ID+" was already saved.")
+		default:
+			lines := "line"
+			if len(invoice.Rows) > 1 {
+				lines = fmt.Sprintf("%d lines", len(invoice.Rows))
+			}
+			text := fmt.Sprintf("%s is not on the drive yet. I will save its %s from %s.", invoice.ID, lines, invoice.Rows[0].Vendor)
+			return clerkCalls(text, saveTool, saveCSVIn{Filename: invoice.ID, Rows: invoice.Rows})
 		}
-		if there {
-			report = append(report, invoice.ID+" had been saved before.")
-			continue
-		}
-		text := fmt.Sprintf("%s is not on the drive yet. I save its %s from %s.", invoice.ID, lines(len(invoice.Rows)), invoice.Rows[0].Vendor)
-		return clerkCalls(text, saveTool, saveCSVIn{Filename: invoice.ID, Rows: invoice.Rows})
 	}
-	return clerkSays("That was all. " + strings.Join(report, " ")), nil
+	return clerkSays("I have handled all invoices. " + strings.Join(report, " ")), nil
 }
 
-// readInbox understands what the inbox said.
-func readInbox(t toldResult) (inbox inboxOut, readable bool) {
-	err := json.Unmarshal([]byte(textOf(t.Parts)), &inbox)
-	return inbox, err == nil && !t.IsError
-}
-
-func outcomeOf(invoice Invoice, t toldResult) string {
-	if t.IsError {
-		return invoice.ID + " was not saved: " + textOf(t.Parts)
-	}
-	return invoice.ID + " is saved."
-}
-
-func lines(n int) string {
-	if n == 1 {
-		return "one line"
-	}
-	return fmt.Sprintf("%d lines", n)
-}
-
-// toldResult is what the model was told of a call, with what it had wanted.
-type toldResult struct {
+// toolResult is the result of a call, with the call itself.
+type toolResult struct {
 	model.ToolResult
 	arguments string
 }
 
-// filename is what was to be saved.
-func (t toldResult) filename() string {
+// filename returns the name of the file that the call saves.
+func (t toolResult) filename() string {
 	var in saveCSVIn
 	if json.Unmarshal([]byte(t.arguments), &in) != nil {
 		return ""
@@ -92,28 +77,28 @@ func (t toldResult) filename() string {
 	return in.Filename
 }
 
-// toldSince is what became of the calls since somebody last said something, by tool.
-func toldSince(messages []model.Message) map[string][]toldResult {
+// latestResults returns the results since the last message of a person, by tool.
+func latestResults(messages []model.Message) map[string][]toolResult {
 	calls := map[string]*model.ToolCall{}
-	told := map[string][]toldResult{}
+	results := map[string][]toolResult{}
 	for _, m := range messages {
 		for _, p := range m.Parts {
 			switch {
 			case p.Text != nil && m.Role == model.User:
-				clear(told)
+				clear(results)
 			case p.Call != nil:
 				calls[p.Call.ID] = p.Call
 			case p.Result != nil:
 				if wanted := calls[p.Result.CallID]; wanted != nil {
-					told[wanted.Name] = append(told[wanted.Name], toldResult{*p.Result, wanted.Arguments})
+					results[wanted.Name] = append(results[wanted.Name], toolResult{*p.Result, wanted.Arguments})
 				}
 			}
 		}
 	}
-	return told
+	return results
 }
 
-func textOf(parts []model.Part) string {
+func joinText(parts []model.Part) string {
 	var text []string
 	for _, p := range parts {
 		if p.Text != nil {

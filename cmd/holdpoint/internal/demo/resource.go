@@ -28,48 +28,48 @@ const (
 	maxMCPRequest = 1 << 20
 )
 
-// Guard lets requests to an MCP server in when they bring a token that was issued for it.
+// Guard passes requests to an MCP server if they have a token that was issued for it.
 type Guard struct {
 	GuardConfig
 
 	tokens *oidc.IDTokenVerifier
 
 	mu   sync.Mutex
-	last string // id of the token that was let in last
+	last string // id of the last accepted token
 }
 
-// GuardConfig is what a [Guard] is made of. All fields are required.
+// GuardConfig configures a [Guard]. All fields are required.
 type GuardConfig struct {
 	Name     string // of the server, for the terminal
 	Resource string // its URL
 	Issuer   string // its authorization server
-	Scope    string // that each request needs
-	Call     string // scope that calls of tools need besides
+	Scope    string // needed by each request
+	Call     string // scope that calls of tools also need
 	Next     http.Handler
 	Now      func() time.Time
-	Say      func(line string) // what happens, for the terminal
+	Say      func(line string) // writes a line to the terminal
 }
 
 // NewGuard makes a guard.
 func NewGuard(cfg GuardConfig) *Guard {
-	return &Guard{GuardConfig: cfg, tokens: verifier(cfg.Issuer, keysOf(cfg.Issuer), cfg.Resource, cfg.Now)}
+	return &Guard{GuardConfig: cfg, tokens: newVerifier(cfg.Issuer, jwksURL(cfg.Issuer), cfg.Resource, cfg.Now)}
 }
 
-// Mount adds the server, and the metadata that says where tokens for it are to be had (RFC 9728). Of the
-// scopes, it names those that are enough to begin with.
+// Mount adds the server, and the metadata that names its authorization server (RFC 9728) and the scope of requests. The
+// scope of calls is asked for only when a call needs it.
 func (g *Guard) Mount(mux *http.ServeMux) {
 	metadata := auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
 		Resource: g.Resource, AuthorizationServers: []string{g.Issuer}, ScopesSupported: []string{g.Scope},
 		BearerMethodsSupported: []string{"header"},
 	})
-	mux.HandleFunc("GET "+pathOf(g.metadata()), func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET "+urlPath(g.metadataURL()), func(w http.ResponseWriter, r *http.Request) {
 		g.sayf("named its authorization server: %s", g.Issuer)
 		metadata.ServeHTTP(w, r)
 	})
-	mux.Handle(pathOf(g.Resource), g)
+	mux.Handle(urlPath(g.Resource), g)
 }
 
-func (g *Guard) metadata() string {
+func (g *Guard) metadataURL() string {
 	u, err := url.Parse(g.Resource)
 	if err != nil {
 		return ""
@@ -86,41 +86,45 @@ func (g *Guard) sayf(format string, args ...any) {
 func (g *Guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := r.Header.Get("Authorization")
 	if header == "" {
-		g.sayf("refused a request without a token (401); where to get one: %s", g.metadata())
-		g.refuse(w, http.StatusUnauthorized, "", g.Scope)
+		g.sayf("refused a request without a token (401), and named its metadata: %s", g.metadataURL())
+		g.refuseRequest(w, http.StatusUnauthorized, "", g.Scope)
 		return
 	}
-	id, scopes, err := g.verify(r.Context(), header)
+	id, scopes, err := g.verifyToken(r.Context(), header)
 	if err != nil {
 		g.sayf("refused a request (401): %s", err)
-		g.refuse(w, http.StatusUnauthorized, "invalid_token", g.Scope)
+		g.refuseRequest(w, http.StatusUnauthorized, "invalid_token", g.Scope)
 		return
 	}
-	isCall, err := peek(w, r)
+	isCall, err := isToolCall(w, r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	what, needed := "a request", []string{g.Scope}
+	kind, needed := "a request", []string{g.Scope}
 	if isCall {
-		what, needed = "a call", append(needed, g.Call)
+		kind, needed = "a call", append(needed, g.Call)
 	}
 	for _, scope := range needed {
 		if !slices.Contains(scopes, scope) {
-			g.sayf("refused %s (403): its token has not the scope %s", what, scope)
-			g.refuse(w, http.StatusForbidden, "insufficient_scope", strings.Join(needed, " "))
+			g.sayf("refused %s (403): its token lacks the scope %s", kind, scope)
+			g.refuseRequest(w, http.StatusForbidden, "insufficient_scope", strings.Join(needed, " "))
 			return
 		}
 	}
-	if g.isNew(id) {
-		g.sayf("let %s in: its token is good", what)
+	g.mu.Lock()
+	isNew := g.last != id
+	g.last = id
+	g.mu.Unlock()
+	if isNew {
+		g.sayf("accepted %s: its token is valid", kind)
 	}
 	g.Next.ServeHTTP(w, r)
 }
 
-// refuse answers with a challenge (RFC 6750 section 3, RFC 9728 section 5.1).
-func (g *Guard) refuse(w http.ResponseWriter, status int, code, scope string) {
-	challenge := fmt.Sprintf(`Bearer resource_metadata=%q, scope=%q`, g.metadata(), scope)
+// refuseRequest answers with a challenge (RFC 6750 section 3, RFC 9728 section 5.1).
+func (g *Guard) refuseRequest(w http.ResponseWriter, status int, code, scope string) {
+	challenge := fmt.Sprintf(`Bearer resource_metadata=%q, scope=%q`, g.metadataURL(), scope)
 	if code != "" {
 		challenge += fmt.Sprintf(`, error=%q`, code)
 	}
@@ -128,22 +132,22 @@ func (g *Guard) refuse(w http.ResponseWriter, status int, code, scope string) {
 	http.Error(w, http.StatusText(status), status)
 }
 
-// verify returns a token's id and scopes. Errors do not quote the token.
-func (g *Guard) verify(ctx context.Context, header string) (id string, scopes []string, err error) {
+// verifyToken returns a token's id and scopes. Errors do not quote the token.
+func (g *Guard) verifyToken(ctx context.Context, header string) (id string, scopes []string, err error) {
 	scheme, text, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return "", nil, errors.New("its credential is no bearer token")
+		return "", nil, errors.New("its credential is not a bearer token")
 	}
 	token, err := g.tokens.Verify(ctx, text)
 	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired {
 		return "", nil, errors.New("its token has expired")
 	}
 	if err != nil || !isAccessToken(text) {
-		return "", nil, errors.New("its token is not one for this server")
+		return "", nil, errors.New("its token is not valid for this server")
 	}
 	var c claims
 	if err := token.Claims(&c); err != nil {
-		return "", nil, errors.New("its token is not one for this server")
+		return "", nil, errors.New("its token is not valid for this server")
 	}
 	return c.ID, strings.Fields(c.Scope), nil
 }
@@ -154,8 +158,8 @@ func isAccessToken(text string) bool {
 	return err == nil && len(parsed.Signatures) == 1 && parsed.Signatures[0].Protected.ExtraHeaders[jose.HeaderType] == tokenType
 }
 
-// peek reports whether a request calls a tool. It reads the body as the MCP server will, and puts it back.
-func peek(w http.ResponseWriter, r *http.Request) (isCall bool, err error) {
+// isToolCall reports whether a request calls a tool. It reads the body as the MCP server will, and restores it.
+func isToolCall(w http.ResponseWriter, r *http.Request) (bool, error) {
 	if r.Method != http.MethodPost {
 		return false, nil
 	}
@@ -165,19 +169,9 @@ func peek(w http.ResponseWriter, r *http.Request) (isCall bool, err error) {
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	message, err := jsonrpc.DecodeMessage(body)
-	if err != nil || !json.Valid(body) { // the decoder passes over what comes after a message
+	if err != nil || !json.Valid(body) { // the decoder ignores text after a message
 		return false, errors.New("want one JSON-RPC message")
 	}
 	request, ok := message.(*jsonrpc.Request)
 	return ok && request.Method == "tools/call", nil
-}
-
-func (g *Guard) isNew(id string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.last == id {
-		return false
-	}
-	g.last = id
-	return true
 }

@@ -50,7 +50,7 @@ func TestGuardLetsIn(t *testing.T) {
 		!strings.Contains(challenge, `error="insufficient_scope"`) || !strings.Contains(challenge, `scope="drive.read drive.write"`) {
 		t.Errorf("a call without the scope of calls: HTTP %d, %s", status, challenge)
 	}
-	// What is no single message could hide a call from the guard.
+	// A body that is not a single message could hide a call from the guard.
 	for _, body := range []string{"[" + callRequest + "]", listRequest + callRequest, strings.Replace(callRequest, `"id"`, `"METHOD":"tools/list","id"`, 1)} {
 		if status, _ := send(t, w.drive, read, body); status < 400 {
 			t.Errorf("%s: HTTP %d", body, status)
@@ -60,7 +60,7 @@ func TestGuardLetsIn(t *testing.T) {
 		t.Errorf("let in: %q", inside)
 	}
 	said := w.said()
-	if strings.Count(said, "let a request in") != 2 || strings.Count(said, "drive    refused a call (403): its token has not the scope drive.write") != 2 {
+	if strings.Count(said, "accepted a request") != 2 || strings.Count(said, "drive    refused a call (403): its token lacks the scope drive.write") != 2 {
 		t.Errorf("the terminal shows\n%s", said)
 	}
 }
@@ -81,7 +81,7 @@ func TestGuardRefuses(t *testing.T) {
 		return "Bearer " + signed(t, key, typ, claims)
 	}
 	head, signature := good[:strings.LastIndex(good, ".")], other[strings.LastIndex(other, "."):]
-	const notForIt = "its token is not one for this server"
+	const notForIt = "its token is not valid for this server"
 	refused := func(name, authorization, reason string) {
 		t.Helper()
 		before := len(w.said())
@@ -105,7 +105,7 @@ func TestGuardRefuses(t *testing.T) {
 	refused("good for ever", forged(w.issuerKey, "at+jwt", "exp", nil), "its token has expired")
 	refused("another token's signature", "Bearer "+head+signature, notForIt)
 	refused("no JWT", "Bearer nonsense", notForIt)
-	refused("another scheme", "Basic aG9sZHBvaW50OnNlY3JldA==", "its credential is no bearer token")
+	refused("another scheme", "Basic aG9sZHBvaW50OnNlY3JldA==", "its credential is not a bearer token")
 	for _, token := range []string{"Bearer " + good, forged(w.issuerKey, "at+jwt", "jti", "4")} {
 		if status, _ := send(t, w.drive, token, callRequest); status != http.StatusOK || len(w.entered()) != 1 {
 			t.Errorf("a good token: HTTP %d", status)

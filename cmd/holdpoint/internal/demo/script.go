@@ -5,45 +5,33 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/holdpoint/holdpoint/internal/client"
 	"github.com/holdpoint/holdpoint/internal/plain"
 )
 
-// Agent holds the demo's conversation and shows it on the terminal. The conversation itself is Holdpoint's: it goes on where it was
-// when the demo is started again.
+// Agent shows the demo's conversation on the terminal. Holdpoint runs the conversation itself, so it continues when the
+// demo is started again.
 type Agent struct {
 	URL  string // Holdpoint's
 	Key  string
-	Dash string            // the dashboard, for the hint
-	Say  func(line string) // what happens, for the terminal
+	Dash string            // URL of the dashboard
+	Say  func(line string) // writes a line to the terminal
 }
 
-// task is what the agent is told to do.
-const task = "File the invoices that wait in the inbox: save each of them, that is not there yet, as a CSV file on the drive, " +
-	"named by its id and with all its lines. Then say what you did."
+// task is the first message to the agent.
+const task = "File the invoices in the inbox: save each one that is not on the drive yet as a CSV file there, " +
+	"named by its id and with all its lines. Then report the result."
 
-// talk is how the API shows a conversation.
-type talk struct {
-	ID   string `json:"id"`
-	Loop struct {
-		Status    string `json:"status"`
-		LastSeq   int64  `json:"last_seq"`
-		OpenCalls int    `json:"open_calls"`
-	} `json:"loop"`
-	Tools []struct {
-		Name string `json:"name"`
-	} `json:"tools"`
-}
-
-// Run takes the last conversation up again, where that is not done, or begins one, and shows it until the agent is done or ctx ends.
+// Run continues the last conversation if it is not done, else starts one, and shows it until the agent is done or ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
 	api, err := client.New(client.Config{URL: a.URL, Token: a.Key})
 	if err != nil {
 		return err
 	}
-	held, after, err := a.open(ctx, api)
+	held, after, err := a.openConversation(ctx, api)
 	if err != nil {
 		return err
 	}
@@ -52,80 +40,50 @@ func (a *Agent) Run(ctx context.Context) error {
 			a.Say("agent    sees the tool " + tool.Name)
 		}
 	}
-	a.Say("agent    converses: " + a.Dash + "/conversations/" + held.ID)
-	if held.Loop.OpenCalls > 0 {
-		a.Say("agent    still waits for a call: decide at " + a.Dash)
+	a.Say("agent    conversation: " + a.Dash + "/conversations/" + held.ID)
+	if held.Loop != nil && held.Loop.OpenCalls > 0 {
+		a.Say("agent    waits for your decision at " + a.Dash)
 	}
-	err = api.Follow(ctx, client.Following{Conversation: held.ID, After: after, Told: a.tell})
+	err = api.Follow(ctx, client.Following{Conversation: held.ID, After: after, OnEvent: a.showEvent})
 	if errors.Is(err, errDone) {
-		a.Say("agent    is done; Ctrl-C ends the demo")
+		a.Say("agent    is done; press Ctrl-C to end the demo")
 		return nil
 	}
 	return err
 }
 
-// open finds the conversation, and from which entry on it is shown.
-func (a *Agent) open(ctx context.Context, api *client.Client) (talk, int64, error) {
-	var held talk
-	text, err := api.Get(ctx, "conversations/latest", nil)
-	if err == nil {
-		err = json.Unmarshal(text, &held)
-	}
+// openConversation returns the conversation, and the entry after which it is shown.
+func (a *Agent) openConversation(ctx context.Context, api *client.Client) (client.Conversation, int64, error) {
+	held, err := client.Value(api.GetLatestConversation(ctx, client.GetLatestConversationQuery{}))
 	problem, refused := errors.AsType[*client.Problem](err)
 	switch {
-	case err == nil && held.Loop.Status != "idle":
-		a.Say("agent    goes on where it was")
+	case err == nil && held.Loop != nil && held.Loop.Status != "idle":
+		a.Say("agent    continues its last conversation")
 		return held, held.Loop.LastSeq, nil
-	case err == nil || refused && problem.Status == 404:
+	case err == nil || refused && problem.Status == http.StatusNotFound:
 	default:
 		return held, 0, fmt.Errorf("find the conversation: %w", err)
 	}
-	held = talk{}
-	if text, err = api.Post(ctx, "conversations", map[string]string{"message": task}); err == nil {
-		err = json.Unmarshal(text, &held)
-	}
-	if err != nil {
-		return held, 0, fmt.Errorf("begin the conversation: %w", err)
+	if held, err = client.Value(api.CreateConversation(ctx, client.CreateConversationRequest{Message: new(task)})); err != nil {
+		return held, 0, fmt.Errorf("start the conversation: %w", err)
 	}
 	return held, 0, nil
 }
 
-// errDone: the agent has nothing more to do.
+// errDone ends the following of an idle conversation.
 var errDone = errors.New("done")
 
-// told is what is shown of an event.
-type told struct {
-	Status    string `json:"status"` // of the conversation
-	Assistant *struct {
-		Text  string `json:"text"`
-		Calls []struct {
-			CallID string `json:"call_id"`
-			Name   string `json:"name"`
-		} `json:"calls"`
-	} `json:"assistant"`
-	Tools *struct {
-		Results []struct {
-			IsError bool   `json:"is_error"`
-			Text    string `json:"text"`
-		} `json:"results"`
-	} `json:"tools"`
-	Call *struct {
-		ID     string `json:"id"`
-		Status string `json:"status"`
-	} `json:"call"`
-	Notice *struct {
-		Text string `json:"text"`
-	} `json:"notice"`
-}
-
-// tell shows one event.
-func (a *Agent) tell(e client.TalkEvent) error {
-	var t told
+// showEvent shows one event of the conversation.
+func (a *Agent) showEvent(e client.StreamEvent) error {
+	var t struct {
+		client.ConversationEntry
+		Status string `json:"status"` // of the conversation
+	}
 	if err := json.Unmarshal(e.Data, &t); err != nil {
-		return fmt.Errorf("understand the conversation: %w", err)
+		return fmt.Errorf("decode an event of the conversation: %w", err)
 	}
 	switch {
-	case e.Name == client.TalkState && t.Status == "idle":
+	case e.Name == client.EventState && t.Status == "idle":
 		return errDone
 	case t.Assistant != nil:
 		if t.Assistant.Text != "" {
@@ -135,11 +93,11 @@ func (a *Agent) tell(e client.TalkEvent) error {
 			a.Say("agent    calls " + plain.Line(c.Name, maxLine) + lastDigits(c.CallID))
 		}
 	case t.Call != nil && t.Call.Status == "parked":
-		a.Say("agent    lies down: its call" + lastDigits(t.Call.ID) + " waits for you at " + a.Dash)
+		a.Say("agent    pauses: its call" + lastDigits(t.Call.ID) + " needs your approval at " + a.Dash)
 	case t.Tools != nil:
 		for _, r := range t.Tools.Results {
 			if r.IsError {
-				a.Say("agent    was told: " + plain.Line(r.Text, maxLine))
+				a.Say("agent    got an error: " + plain.Line(r.Text, maxLine))
 			}
 		}
 	case t.Notice != nil:
@@ -150,15 +108,10 @@ func (a *Agent) tell(e client.TalkEvent) error {
 
 const maxLine = 400
 
-// lastDigits are the end of an id: its beginning is the time.
+// lastDigits returns the end of an id, after a space. Ids of one moment have the same beginning.
 func lastDigits(id string) string {
 	if len(id) < 6 {
 		return ""
 	}
 	return " …" + id[len(id)-6:]
-}
-
-// Ended reports whether the agent stopped because it was told to.
-func Ended(err error) bool {
-	return errors.Is(err, context.Canceled)
 }

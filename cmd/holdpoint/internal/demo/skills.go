@@ -1,6 +1,6 @@
-// Package demo owns what `holdpoint demo` shows: two small skills served over MCP, one of them
-// protected, with the authorization server that issues tokens for it, a script that answers as the model of
-// an agent, and the agent's conversation on the terminal. Nothing outside the demo depends on it.
+// Package demo owns the parts of `holdpoint demo`: two small skills served over MCP, one of them protected, with the
+// authorization server that issues tokens for it, a script that answers as the agent's model, and the agent's conversation
+// on the terminal. Nothing outside the demo depends on it.
 package demo
 
 import (
@@ -28,7 +28,7 @@ const (
 	InboxPath  = "/demo/skills/inbox/mcp"
 	DrivePath  = "/demo/skills/drive/mcp"
 
-	// IssuerPath is where the drive's authorization server is, and ClientID what Holdpoint is called there.
+	// IssuerPath is where the drive's authorization server is, and ClientID the id of Holdpoint's client there.
 	IssuerPath = "/demo/auth"
 	ClientID   = "holdpoint"
 	// clientKeys is where Holdpoint publishes its keys.
@@ -43,16 +43,16 @@ const (
 type Skills struct {
 	// Dir is where save_csv writes.
 	Dir string
-	// Version is told to clients.
+	// Version is the version that the servers report.
 	Version string
-	// URL is the origin of all that is mounted, and of Holdpoint.
+	// URL is the origin of the endpoints and of Holdpoint.
 	URL string
 	Now func() time.Time
-	// Say is told what happens, for the terminal.
+	// Say writes a line to the terminal.
 	Say func(line string)
 }
 
-// Invoice is one invoice that waits in the demo's inbox.
+// Invoice is an invoice in the demo's inbox.
 type Invoice struct {
 	ID   string `json:"id"`
 	Rows []Row  `json:"rows"`
@@ -65,7 +65,7 @@ type Row struct {
 	Vendor string  `json:"vendor" jsonschema:"who is to be paid"`
 }
 
-// Inbox is what the demo's agent finds.
+// Inbox returns the invoices of the demo.
 func Inbox() []Invoice {
 	return []Invoice{
 		{ID: "invoice-2026-001", Rows: []Row{{"2026-01-15", 1250.00, "Northwind Traders"}, {"2026-01-16", 890.50, "Harbour Freight Office"}}},
@@ -74,8 +74,8 @@ func Inbox() []Invoice {
 	}
 }
 
-// Mount adds the two endpoints, and the authorization server. Streams that clients keep open for
-// news end with ctx: they would hold up the shutdown of the server that they are part of.
+// Mount adds the two endpoints, and the authorization server. The GET streams of clients end with ctx: they would delay
+// the server's shutdown.
 func (s *Skills) Mount(ctx context.Context, mux *http.ServeMux) error {
 	issuer, err := NewAuthServer(AuthConfig{
 		Issuer: s.URL + IssuerPath, ClientID: ClientID, ClientKeys: s.URL + clientKeys,
@@ -88,13 +88,13 @@ func (s *Skills) Mount(ctx context.Context, mux *http.ServeMux) error {
 	issuer.Mount(mux)
 	NewGuard(GuardConfig{
 		Name: DriveSkill, Resource: s.URL + DrivePath, Issuer: issuer.Issuer, Scope: readScope, Call: writeScope,
-		Next: handler(ctx, s.drive()), Now: s.Now, Say: s.Say,
+		Next: newHandler(ctx, s.newDriveServer()), Now: s.Now, Say: s.Say,
 	}).Mount(mux)
-	mux.Handle(InboxPath, handler(ctx, s.inbox()))
+	mux.Handle(InboxPath, newHandler(ctx, s.newInboxServer()))
 	return nil
 }
 
-func handler(ctx context.Context, server *mcp.Server) http.Handler {
+func newHandler(ctx context.Context, server *mcp.Server) http.Handler {
 	inner := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -111,7 +111,7 @@ type inboxOut struct {
 	Invoices []Invoice `json:"invoices"`
 }
 
-func (s *Skills) inbox() *mcp.Server {
+func (s *Skills) newInboxServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "demo-inbox", Title: "Demo inbox", Version: s.Version}, nil)
 	mcp.AddTool(server, &mcp.Tool{
 		Name:        "list_invoices",
@@ -129,16 +129,15 @@ type saveCSVIn struct {
 	Rows     []Row  `json:"rows" jsonschema:"the lines to save"`
 }
 
-func (s *Skills) drive() *mcp.Server {
+func (s *Skills) newDriveServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "demo-drive", Title: "Demo drive", Version: s.Version}, nil)
-	destructive := false
 	mcp.AddTool(server, &mcp.Tool{
 		Name:        "save_csv",
 		Title:       "Save CSV",
 		Description: "Save parsed invoice data as a CSV file on the shared drive.",
-		Annotations: &mcp.ToolAnnotations{DestructiveHint: &destructive},
+		Annotations: &mcp.ToolAnnotations{DestructiveHint: new(false)},
 	}, func(_ context.Context, _ *mcp.CallToolRequest, in saveCSVIn) (*mcp.CallToolResult, any, error) {
-		path, err := s.save(in)
+		path, err := s.saveCSV(in)
 		if err != nil {
 			return nil, nil, err // the SDK makes it a result with isError
 		}
@@ -150,7 +149,7 @@ func (s *Skills) drive() *mcp.Server {
 
 var filenameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-func (s *Skills) save(in saveCSVIn) (string, error) {
+func (s *Skills) saveCSV(in saveCSVIn) (string, error) {
 	if !filenameForm.MatchString(in.Filename) {
 		return "", errors.New("filename: want letters, digits, '.', '_' and '-', at most 100")
 	}

@@ -1,6 +1,6 @@
-// Package manifest reads holdpoint.yaml as apply does, and the files of identity providers and authorization servers: strictly, with the line of
-// everything that is wrong, and with the values that stand in variables and files of
-// this machine put in their places. What comes out is what the API, or the server, takes.
+// Package manifest parses holdpoint.yaml for apply, and the files of identity providers and authorization servers. It reports
+// all errors with their lines, and replaces references to variables and files of this machine by their values. The result is
+// JSON for the API or the server.
 package manifest
 
 import (
@@ -17,15 +17,15 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Options say where values outside the file come from.
+// Options are the sources of values outside the file.
 type Options struct {
 	Getenv   func(string) string
 	ReadFile func(string) ([]byte, error) // nil: os.ReadFile
 }
 
-// Manifest is a file that was read.
+// Manifest is a parsed file.
 type Manifest struct {
-	// Spec is what the file says, as JSON: of holdpoint.yaml the body that the API's apply takes as spec.
+	// Spec is the file as JSON. For holdpoint.yaml it is the spec of the API's apply.
 	Spec json.RawMessage
 
 	name   string
@@ -35,7 +35,7 @@ type Manifest struct {
 // Place is a position in the file.
 type Place struct{ Line, Column int }
 
-// Error is one thing that is wrong, and where.
+// Error is an error at a position.
 type Error struct {
 	File    string
 	Place   Place // zero: the file as a whole
@@ -57,7 +57,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Errors is everything that is wrong with a file, in its order.
+// Errors are all errors of a file, in the order of their positions.
 type Errors []*Error
 
 func (e Errors) Error() string {
@@ -68,32 +68,32 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Parse reads the text of a file. The name is for errors, and names the
-// directory that relative paths in it start from. The error is Errors.
+// Parse parses the text of holdpoint.yaml. The name is shown in errors, and relative paths start from its directory. The error is
+// Errors.
 func Parse(name string, text []byte, options Options) (*Manifest, error) {
-	return parse(name, text, options, top())
+	return parseFile(name, text, options, topShape())
 }
 
-// ParseProviders reads a file of identity providers likewise: a list.
+// ParseProviders parses a list of identity providers in the same way.
 func ParseProviders(name string, text []byte, options Options) (*Manifest, error) {
-	return parse(name, text, options, listOf(identityProvider()))
+	return parseFile(name, text, options, listOf(identityProvider()))
 }
 
-// ParseTokenIssuers reads a file of authorization servers likewise: a list.
+// ParseTokenIssuers parses a list of authorization servers in the same way.
 func ParseTokenIssuers(name string, text []byte, options Options) (*Manifest, error) {
-	return parse(name, text, options, listOf(tokenIssuer()))
+	return parseFile(name, text, options, listOf(tokenIssuer()))
 }
 
-// ParseEndpoints reads a file of endpoints of an HTTP API likewise: a list.
+// ParseEndpoints parses a list of endpoints of an HTTP API in the same way.
 func ParseEndpoints(name string, text []byte, options Options) (*Manifest, error) {
-	return parse(name, text, options, listOf(endpoint()))
+	return parseFile(name, text, options, listOf(endpointShape()))
 }
 
-func parse(name string, text []byte, options Options, s shape) (*Manifest, error) {
+func parseFile(name string, text []byte, options Options, s shape) (*Manifest, error) {
 	if options.ReadFile == nil {
 		options.ReadFile = os.ReadFile
 	}
-	body, err := body(name, text)
+	body, err := parseBody(name, text)
 	if err != nil {
 		return nil, Errors{err}
 	}
@@ -101,7 +101,7 @@ func parse(name string, text []byte, options Options, s shape) (*Manifest, error
 		Options: options, file: name, dir: filepath.Dir(name),
 		places: map[string]Place{}, anchors: map[string]ast.Node{},
 	}
-	value := w.value(body, s, "", 0)
+	value := w.walkValue(body, s, "", 0)
 	if len(w.errors) > 0 {
 		slices.SortStableFunc(w.errors, func(a, b *Error) int {
 			if a.Place.Line != b.Place.Line {
@@ -118,8 +118,8 @@ func parse(name string, text []byte, options Options, s shape) (*Manifest, error
 	return &Manifest{Spec: spec, name: name, places: w.places}, nil
 }
 
-// body returns the one document of a file.
-func body(name string, text []byte) (ast.Node, *Error) {
+// parseBody returns the one document of a file.
+func parseBody(name string, text []byte) (ast.Node, *Error) {
 	file, err := parser.ParseBytes(text, 0)
 	var located yaml.Error
 	switch {
@@ -134,7 +134,7 @@ func body(name string, text []byte) (ast.Node, *Error) {
 		switch {
 		case document.Body == nil:
 		case found != nil:
-			return nil, &Error{File: name, Place: place(document.Body), Message: "want one document, not several"}
+			return nil, &Error{File: name, Place: placeOf(document.Body), Message: "want one document, not several"}
 		default:
 			found = document.Body
 		}
@@ -145,11 +145,11 @@ func body(name string, text []byte) (ast.Node, *Error) {
 	return found, nil
 }
 
-// Locate turns a complaint of the server about a path (skills[1].url) into one about the
-// file. What is not in the file itself is located at what it would be in.
+// Locate finds the position in the file of a server's error about a path such as skills[1].url. A missing field is located at
+// its parent.
 func (m *Manifest) Locate(path, message string) *Error {
 	located := &Error{File: m.name, Path: path, Message: message}
-	for at := path; at != ""; at = parent(at) {
+	for at := path; at != ""; at = at[:max(strings.LastIndexAny(at, ".["), 0)] {
 		if found, ok := m.places[at]; ok {
 			located.Place = found
 			return located
@@ -158,21 +158,15 @@ func (m *Manifest) Locate(path, message string) *Error {
 	return located
 }
 
-func parent(path string) string { return path[:max(strings.LastIndexAny(path, ".["), 0)] }
-
-// place is where a node begins.
-func place(node ast.Node) Place {
-	if pairs := pairsOf(node); len(pairs) > 0 && !flow(node) {
-		return place(pairs[0].Key)
+// placeOf returns the position of a node.
+func placeOf(node ast.Node) Place {
+	mapping, isMapping := node.(*ast.MappingNode)
+	if pairs := pairsOf(node); len(pairs) > 0 && (!isMapping || !mapping.IsFlowStyle) {
+		return placeOf(pairs[0].Key)
 	}
 	token := node.GetToken()
 	if token == nil || token.Position == nil {
 		return Place{}
 	}
 	return Place{token.Position.Line, token.Position.Column}
-}
-
-func flow(node ast.Node) bool {
-	mapping, ok := node.(*ast.MappingNode)
-	return ok && mapping.IsFlowStyle
 }

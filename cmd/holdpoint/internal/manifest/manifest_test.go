@@ -282,7 +282,7 @@ func TestParseErrors(t *testing.T) {
 		{"unknown key of an endpoint", "skills:\n  - endpoints: [{url: x}]\n", []string{`f.yaml:2:18: skills[0].endpoints[0]: unknown key "url"`}},
 		{"unknown key of auth", "skills:\n  - auth: {token: x}\n", []string{`f.yaml:2:12: skills[0].auth: unknown key "token"`}},
 		{"auth's secret not set", "skills:\n  - auth: {secret_env: NOPE}\n", []string{"f.yaml:2:24: skills[0].auth.secret_env: the variable NOPE is not set on this machine"}},
-		{"a schema that JSON cannot say", "skills:\n  - endpoints: [{input_schema: {maximum: .inf}}]\n", []string{"f.yaml:2:42: skills[0].endpoints[0].input_schema.maximum: want what JSON can say"}},
+		{"a schema that JSON cannot say", "skills:\n  - endpoints: [{input_schema: {maximum: .inf}}]\n", []string{"f.yaml:2:42: skills[0].endpoints[0].input_schema.maximum: want a value that JSON can represent"}},
 		{"all of them", "skills:\n  - nam: a\nagents:\n  - skill: b\n", []string{"f.yaml:2:5: ", "f.yaml:4:5: "}},
 		{"empty", "# nothing\n", []string{"f.yaml: the file is empty"}},
 		{"two documents", "skills: []\n---\nagents: []\n", []string{"f.yaml:3:1: want one document, not several"}},

@@ -1,6 +1,6 @@
 package manifest
 
-// shape is what a value has to look like.
+// shape is the expected form of a value.
 type shape struct {
 	kind   kind
 	fields map[string]shape // of an object
@@ -8,7 +8,7 @@ type shape struct {
 	secret bool             // a word that may stand in a variable or a file
 	short  string           // of an object: the field that a single word stands for
 	ignore bool             // not ours
-	file   string           // of a word that is a URL or a path: the field that gets what a file holds
+	file   string           // of a word that is a URL or a path: the field for the text of the file
 }
 
 type kind int
@@ -28,55 +28,48 @@ const (
 func listOf(of shape) shape       { return shape{kind: list, of: &of} }
 func dictionaryOf(of shape) shape { return shape{kind: dictionary, of: &of} }
 
-// top is the shape of holdpoint.yaml.
-func top() shape {
+// topShape is the shape of holdpoint.yaml.
+func topShape() shape {
 	return shape{kind: object, fields: map[string]shape{
 		"server": {ignore: true},
-		"skills": listOf(skill()),
-		"agents": listOf(agent()),
+		"skills": listOf(skillShape()),
+		"agents": listOf(agentShape()),
 	}}
 }
 
-func skill() shape {
+func skillShape() shape {
 	secret := shape{secret: true}
-	return shape{kind: object, fields: map[string]shape{
+	fields := map[string]shape{
 		"name": {}, "transport": {}, "url": {},
-		"command":           listOf(shape{}),
-		"env":               dictionaryOf(secret),
-		"run_as":            {},
-		"paths":             {kind: object, fields: map[string]shape{"read": listOf(shape{}), "write": listOf(shape{})}},
-		"headers":           dictionaryOf(secret),
-		"auto_approve":      {kind: boolean},
-		"trust_new_tools":   {kind: boolean},
-		"approval_timeout":  {kind: duration},
-		"approval_validity": {kind: duration},
-		"call_timeout":      {kind: duration},
-		"resources":         {},
-		"edits":             {},
-		"questions":         {},
+		"command": listOf(shape{}),
+		"env":     dictionaryOf(secret),
+		"run_as":  {},
+		"paths":   {kind: object, fields: map[string]shape{"read": listOf(shape{}), "write": listOf(shape{})}},
+		"headers": dictionaryOf(secret),
 		"identity_headers": {kind: object, short: "enabled", fields: map[string]shape{
 			"enabled": {kind: boolean}, "agent": {}, "call": {}, "principal": {},
 		}},
 		"tools": dictionaryOf(shape{kind: object, fields: map[string]shape{
 			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean}, "select": {},
 		}}),
-		"oauth":      oauth(),
+		"oauth":      oauthShape(),
 		"connection": {},
-		"team":       {}, "escalate_to": {},
-		"base_url": {}, "spec": {file: "document"}, "include": filters(), "exclude": filters(),
-		"endpoints": listOf(endpoint()),
+		"base_url":   {}, "spec": {file: "document"}, "include": filtersShape(), "exclude": filtersShape(),
+		"endpoints": listOf(endpointShape()),
 		"auth":      {kind: object, fields: map[string]shape{"type": {}, "in": {}, "name": {}, "username": {}, "secret": secret}},
 		"preview":   {kind: boolean}, "output_schemas": {kind: boolean},
-	}}
+	}
+	addSkillSettings(fields)
+	return shape{kind: object, fields: fields}
 }
 
-// filters select operations of an HTTP API's document.
-func filters() shape {
+// filtersShape select operations of an HTTP API's document.
+func filtersShape() shape {
 	return listOf(shape{kind: object, fields: map[string]shape{"operation_id": {}, "tag": {}, "method": {}, "path": {}}})
 }
 
-// endpoint is one of an HTTP API that has no document.
-func endpoint() shape {
+// endpointShape is one of an HTTP API that has no document.
+func endpointShape() shape {
 	schema := shape{kind: free}
 	return shape{kind: object, fields: map[string]shape{
 		"name": {}, "title": {}, "description": {}, "method": {}, "path": {}, "body": {},
@@ -87,7 +80,7 @@ func endpoint() shape {
 	}}
 }
 
-func oauth() shape {
+func oauthShape() shape {
 	secret := shape{secret: true}
 	return shape{kind: object, fields: map[string]shape{
 		"grant": {}, "issuer": {}, "client_id": {}, "client_secret": secret,
@@ -96,25 +89,24 @@ func oauth() shape {
 	}}
 }
 
-func agent() shape {
-	return shape{kind: object, fields: map[string]shape{
+func agentShape() shape {
+	fields := map[string]shape{
 		"name": {}, "instructions": {},
 		"model": {kind: object, fields: map[string]shape{
 			"provider": {}, "name": {}, "base_url": {}, "api_key": {secret: true},
 			"max_tokens": {kind: number}, "images": {kind: boolean}, "input_price": {kind: decimal}, "output_price": {kind: decimal},
 		}},
-		"wait_budget": {kind: duration},
-		"error_style": {}, "reply_timeout": {kind: duration},
 		"limits": {kind: object, fields: map[string]shape{
 			"calls_per_minute": {kind: number}, "concurrency": {kind: number}, "pending": {kind: number},
 			"conversation_turns": {kind: number}, "conversation_tokens": {kind: number},
 			"conversation_cost": {kind: decimal}, "conversation_time": {kind: duration},
 		}},
-		"team": {}, "escalate_to": {},
 		"skills": listOf(shape{kind: object, short: "skill", fields: map[string]shape{
 			"skill": {}, "tools": listOf(shape{}), "prefix": {},
 		}}),
-	}}
+	}
+	addAgentSettings(fields)
+	return shape{kind: object, fields: fields}
 }
 
 // tokenIssuer is an authorization server whose access tokens agents' endpoints take.

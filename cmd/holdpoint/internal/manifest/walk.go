@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// walker turns nodes into values, notes where each was, and collects what is wrong.
+// walker turns nodes into values, notes their positions, and collects errors.
 type walker struct {
 	Options
 	file    string
@@ -23,18 +23,18 @@ type walker struct {
 	errors  Errors
 }
 
-// Bounds on what a file may amount to once its aliases are replaced.
+// Limits of a file after its aliases are replaced.
 const (
 	maxDepth  = 50
 	maxValues = 200_000
 )
 
 func (w *walker) failf(node ast.Node, path, format string, args ...any) {
-	w.errors = append(w.errors, &Error{File: w.file, Place: place(node), Path: path, Message: fmt.Sprintf(format, args...)})
+	w.errors = append(w.errors, &Error{File: w.file, Place: placeOf(node), Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// value reads a node that should have a shape.
-func (w *walker) value(node ast.Node, s shape, path string, depth int) any {
+// walkValue reads a node that should have a shape.
+func (w *walker) walkValue(node ast.Node, s shape, path string, depth int) any {
 	if w.values++; depth > maxDepth || w.values > maxValues {
 		if depth > maxDepth || w.values == maxValues+1 {
 			w.failf(node, path, "too deep or too much")
@@ -42,27 +42,27 @@ func (w *walker) value(node ast.Node, s shape, path string, depth int) any {
 		return nil
 	}
 	if _, ok := w.places[path]; !ok {
-		w.places[path] = place(node)
+		w.places[path] = placeOf(node)
 	}
 	switch n := node.(type) {
 	case *ast.AnchorNode:
 		w.anchors[n.Name.GetToken().Value] = n.Value
-		return w.value(n.Value, s, path, depth+1)
+		return w.walkValue(n.Value, s, path, depth+1)
 	case *ast.AliasNode:
 		target, ok := w.anchors[n.Value.GetToken().Value]
 		if !ok {
 			w.failf(node, path, "unknown alias *%s", n.Value.GetToken().Value)
 			return nil
 		}
-		return w.value(target, s, path, depth+1)
+		return w.walkValue(target, s, path, depth+1)
 	case *ast.TagNode:
-		return w.value(n.Value, s, path, depth+1)
+		return w.walkValue(n.Value, s, path, depth+1)
 	}
 	switch s.kind {
 	case list:
-		return w.list(node, s, path, depth)
+		return w.walkList(node, s, path, depth)
 	case dictionary, object:
-		return w.mapping(node, s, path, depth)
+		return w.walkMapping(node, s, path, depth)
 	case boolean:
 		if n, ok := node.(*ast.BoolNode); ok {
 			return n.Value
@@ -70,20 +70,20 @@ func (w *walker) value(node ast.Node, s shape, path string, depth int) any {
 		w.failf(node, path, "want true or false")
 		return nil
 	case number:
-		return w.number(node, path)
+		return w.walkNumber(node, path)
 	case decimal:
-		return w.decimal(node, path)
+		return w.walkDecimal(node, path)
 	case duration:
-		return w.duration(node, path)
+		return w.walkDuration(node, path)
 	case free:
-		return w.free(node, path, depth)
+		return w.walkFree(node, path, depth)
 	default:
-		return w.word(node, s, path)
+		return w.walkWord(node, s, path)
 	}
 }
 
-// text is a scalar as it is written: 8080 and true are words too.
-func text(node ast.Node) (string, bool) {
+// scalarText returns a scalar as it is written: 8080 and true are text, too.
+func scalarText(node ast.Node) (string, bool) {
 	switch n := node.(type) {
 	case *ast.StringNode:
 		return n.Value, true
@@ -95,14 +95,14 @@ func text(node ast.Node) (string, bool) {
 	return "", false
 }
 
-func (w *walker) word(node ast.Node, s shape, path string) any {
-	if found, ok := text(node); ok {
+func (w *walker) walkWord(node ast.Node, s shape, path string) any {
+	if found, ok := scalarText(node); ok {
 		return found
 	}
 	if pairs := pairsOf(node); s.secret && len(pairs) == 1 {
 		key := keyText(pairs[0])
 		if key == "env" || key == "file" {
-			return w.outside(pairs[0].Value, key, path+"."+key)
+			return w.readOutside(pairs[0].Value, key, path+"."+key)
 		}
 	}
 	switch {
@@ -116,8 +116,8 @@ func (w *walker) word(node ast.Node, s shape, path string) any {
 	return nil
 }
 
-func (w *walker) duration(node ast.Node, path string) any {
-	found, ok := text(node)
+func (w *walker) walkDuration(node ast.Node, path string) any {
+	found, ok := scalarText(node)
 	if _, err := time.ParseDuration(found); !ok || err != nil {
 		w.failf(node, path, "want a duration such as 90s, 5m or 1h30m")
 		return nil
@@ -125,8 +125,8 @@ func (w *walker) duration(node ast.Node, path string) any {
 	return found
 }
 
-func (w *walker) number(node ast.Node, path string) any {
-	found, ok := text(node)
+func (w *walker) walkNumber(node ast.Node, path string) any {
+	found, ok := scalarText(node)
 	n, err := strconv.Atoi(found)
 	if !ok || err != nil {
 		w.failf(node, path, "want a whole number")
@@ -135,8 +135,8 @@ func (w *walker) number(node ast.Node, path string) any {
 	return n
 }
 
-func (w *walker) decimal(node ast.Node, path string) any {
-	found, ok := text(node)
+func (w *walker) walkDecimal(node ast.Node, path string) any {
+	found, ok := scalarText(node)
 	x, err := strconv.ParseFloat(found, 64)
 	if !ok || err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
 		w.failf(node, path, "want a number such as 3 or 0.25")
@@ -145,13 +145,13 @@ func (w *walker) decimal(node ast.Node, path string) any {
 	return x
 }
 
-// free reads whatever JSON can say too, such as a JSON Schema.
-func (w *walker) free(node ast.Node, path string, depth int) any {
+// walkFree reads any value that JSON can represent, such as a JSON Schema.
+func (w *walker) walkFree(node ast.Node, path string, depth int) any {
 	switch n := node.(type) {
 	case *ast.SequenceNode:
-		return w.list(node, shape{kind: list, of: &shape{kind: free}}, path, depth)
+		return w.walkList(node, shape{kind: list, of: &shape{kind: free}}, path, depth)
 	case *ast.MappingNode, *ast.MappingValueNode:
-		return w.mapping(node, shape{kind: dictionary, of: &shape{kind: free}}, path, depth)
+		return w.walkMapping(node, shape{kind: dictionary, of: &shape{kind: free}}, path, depth)
 	case *ast.NullNode:
 		return nil
 	case *ast.BoolNode:
@@ -161,16 +161,16 @@ func (w *walker) free(node ast.Node, path string, depth int) any {
 	case *ast.FloatNode:
 		return n.Value
 	}
-	found, ok := text(node)
+	found, ok := scalarText(node)
 	if _, quoted := node.(*ast.StringNode); !ok || !quoted && node.Type() != ast.LiteralType {
-		w.failf(node, path, "want what JSON can say")
+		w.failf(node, path, "want a value that JSON can represent")
 	}
 	return found
 }
 
-// outside reads a value that stands in a variable or a file.
-func (w *walker) outside(node ast.Node, from, path string) any {
-	name, ok := text(node)
+// readOutside reads a value from a variable or a file.
+func (w *walker) readOutside(node ast.Node, from, path string) any {
+	name, ok := scalarText(node)
 	if !ok || name == "" {
 		w.failf(node, path, "want the name of a variable, or of a file")
 		return nil
@@ -182,7 +182,7 @@ func (w *walker) outside(node ast.Node, from, path string) any {
 		}
 		return found
 	}
-	content, err := w.read(name)
+	content, err := w.readFile(name)
 	switch {
 	case err != nil:
 		w.failf(node, path, "%v", err)
@@ -192,16 +192,16 @@ func (w *walker) outside(node ast.Node, from, path string) any {
 	return strings.TrimRight(string(content), "\r\n")
 }
 
-// maxFile bounds a file that is sent as a whole, in bytes.
+// maxFile limits a file that is sent as a whole, in bytes.
 const maxFile = 32 << 20
 
-// document is what a file holds that a path names; false: it is a URL, or nothing that names a file.
-func (w *walker) document(node ast.Node, path string) (string, bool) {
-	name, ok := text(node)
+// readDocument returns the text of the file that a path names; false if it is a URL, or names no file.
+func (w *walker) readDocument(node ast.Node, path string) (string, bool) {
+	name, ok := scalarText(node)
 	if !ok || name == "" || IsURL(name) {
 		return "", false
 	}
-	content, err := w.read(name)
+	content, err := w.readFile(name)
 	switch {
 	case err != nil:
 		w.failf(node, path, "want the URL of an OpenAPI document, or the path of a file: %v", err)
@@ -219,15 +219,15 @@ func IsURL(text string) bool {
 	return strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")
 }
 
-// read reads a file; a relative path is below the folder of the file that names it.
-func (w *walker) read(name string) ([]byte, error) {
+// readFile reads a file. A relative path starts from the folder of the manifest.
+func (w *walker) readFile(name string) ([]byte, error) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(w.dir, name)
 	}
 	return w.ReadFile(name)
 }
 
-func (w *walker) list(node ast.Node, s shape, path string, depth int) any {
+func (w *walker) walkList(node ast.Node, s shape, path string, depth int) any {
 	sequence, ok := node.(*ast.SequenceNode)
 	if !ok {
 		w.failf(node, path, "want a list")
@@ -235,14 +235,14 @@ func (w *walker) list(node ast.Node, s shape, path string, depth int) any {
 	}
 	items := make([]any, len(sequence.Values))
 	for i, item := range sequence.Values {
-		items[i] = w.value(item, *s.of, fmt.Sprintf("%s[%d]", path, i), depth+1)
+		items[i] = w.walkValue(item, *s.of, fmt.Sprintf("%s[%d]", path, i), depth+1)
 	}
 	return items
 }
 
-func (w *walker) mapping(node ast.Node, s shape, path string, depth int) any {
-	if _, ok := text(node); ok && s.short != "" {
-		return map[string]any{s.short: w.value(node, s.fields[s.short], path, depth+1)}
+func (w *walker) walkMapping(node ast.Node, s shape, path string, depth int) any {
+	if _, ok := scalarText(node); ok && s.short != "" {
+		return map[string]any{s.short: w.walkValue(node, s.fields[s.short], path, depth+1)}
 	}
 	pairs := pairsOf(node)
 	if pairs == nil && node.Type() != ast.MappingType {
@@ -251,13 +251,13 @@ func (w *walker) mapping(node ast.Node, s shape, path string, depth int) any {
 	}
 	values := map[string]any{}
 	for _, pair := range pairs {
-		w.member(values, pair, s, path, depth)
+		w.walkMember(values, pair, s, path, depth)
 	}
 	return values
 }
 
-// member reads one member of a mapping into values.
-func (w *walker) member(values map[string]any, pair *ast.MappingValueNode, s shape, path string, depth int) {
+// walkMember reads one member of a mapping into values.
+func (w *walker) walkMember(values map[string]any, pair *ast.MappingValueNode, s shape, path string, depth int) {
 	key := keyText(pair)
 	if pair.Key.Type() == ast.MergeKeyType {
 		w.failf(pair.Key, path, "merge keys (<<) are not supported")
@@ -266,7 +266,7 @@ func (w *walker) member(values map[string]any, pair *ast.MappingValueNode, s sha
 	name, of, from := key, s.of, ""
 	if s.kind == object {
 		var known bool
-		if name, of, from, known = s.field(key); !known {
+		if name, of, from, known = s.findField(key); !known {
 			w.failf(pair.Key, path, "unknown key %q", key)
 			return
 		}
@@ -278,25 +278,24 @@ func (w *walker) member(values map[string]any, pair *ast.MappingValueNode, s sha
 		w.failf(pair.Key, path, "%q is given twice", name)
 		return
 	}
-	at := below(path, name)
-	w.places[at] = place(pair.Key)
+	at := joinPath(path, name)
+	w.places[at] = placeOf(pair.Key)
 	if of.file != "" {
-		if document, ok := w.document(pair.Value, at); ok {
+		if document, ok := w.readDocument(pair.Value, at); ok {
 			values[of.file] = document
-			w.places[below(path, of.file)] = place(pair.Key)
+			w.places[joinPath(path, of.file)] = placeOf(pair.Key)
 			return
 		}
 	}
 	if from != "" {
-		values[name] = w.outside(pair.Value, from, below(path, key))
+		values[name] = w.readOutside(pair.Value, from, joinPath(path, key))
 		return
 	}
-	values[name] = w.value(pair.Value, *of, at, depth+1)
+	values[name] = w.walkValue(pair.Value, *of, at, depth+1)
 }
 
-// field finds the field that a key is of: its own, or for secrets that of
-// its name with _env or _file.
-func (s shape) field(key string) (name string, of *shape, from string, known bool) {
+// findField finds the field of a key. The field of a secret also has keys with the suffixes _env and _file.
+func (s shape) findField(key string) (name string, of *shape, from string, known bool) {
 	if found, ok := s.fields[key]; ok {
 		return key, &found, "", true
 	}
@@ -309,7 +308,7 @@ func (s shape) field(key string) (name string, of *shape, from string, known boo
 	return "", nil, "", false
 }
 
-func below(path, name string) string {
+func joinPath(path, name string) string {
 	if path == "" {
 		return name
 	}
@@ -331,7 +330,7 @@ func keyText(pair *ast.MappingValueNode) string {
 	if wrapped, ok := key.(*ast.MappingKeyNode); ok {
 		key = wrapped.Value
 	}
-	if found, ok := text(key); ok {
+	if found, ok := scalarText(key); ok {
 		return found
 	}
 	return key.String()

@@ -1,5 +1,4 @@
-// Package providertest owns an OpenID provider for tests that lies on command. What a real one does is tested
-// end to end, with one that is certified.
+// Package providertest is an OpenID Connect provider for tests that lies on request. The tests in e2e use a certified one.
 package providertest
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Provider signs in whoever its claims describe, without a question.
+// Provider signs in the person of its claims without asking.
 type Provider struct {
 	*httptest.Server
 
@@ -33,25 +32,25 @@ type Provider struct {
 	hidden  bool
 }
 
-// Lies change what the provider says. Nil fields change nothing.
+// Lies change what the provider sends. Nil fields change nothing.
 type Lies struct {
 	Claims   map[string]any // of the person, in the ID token
 	UserInfo map[string]any
 	Metadata func(document map[string]any)
 	Answer   func(response url.Values) // the authorization response
 	IDToken  func(claims map[string]any)
-	Key      *ecdsa.PrivateKey // that signs instead
+	Key      *ecdsa.PrivateKey // signs instead
 	Token    func(answer map[string]any)
 }
 
-// New starts a provider of a confidential client; with no secret, of a public one. The caller closes it.
+// New starts a provider with a confidential client, or with a public one if the secret is empty. The caller closes it.
 func New(clientID, clientSecret string) *Provider {
 	p := &Provider{ClientID: clientID, ClientSecret: clientSecret, key: NewKey(), codes: map[string]url.Values{}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /.well-known/openid-configuration", p.metadata)
-	mux.HandleFunc("GET /jwks", p.keys)
-	mux.HandleFunc("GET /authorize", p.authorize)
-	mux.HandleFunc("POST /token", p.token)
+	mux.HandleFunc("GET /.well-known/openid-configuration", p.serveMetadata)
+	mux.HandleFunc("GET /jwks", p.serveKeys)
+	mux.HandleFunc("GET /authorize", p.serveAuthorization)
+	mux.HandleFunc("POST /token", p.serveToken)
 	mux.HandleFunc("GET /userinfo", p.userInfo)
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.isHidden() {
@@ -72,14 +71,14 @@ func NewKey() *ecdsa.PrivateKey {
 	return key
 }
 
-// Lie changes what it says from now on.
+// Lie replaces the lies.
 func (p *Provider) Lie(lies Lies) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lies = lies
 }
 
-// Hide makes it unavailable, or available again.
+// Hide makes the provider unavailable or available.
 func (p *Provider) Hide(hidden bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,51 +91,51 @@ func (p *Provider) isHidden() bool {
 	return p.hidden
 }
 
-func (p *Provider) telling() Lies {
+func (p *Provider) currentLies() Lies {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.lies
 }
 
-// Redeemed are the token requests that came so far.
+// Redeemed returns the token requests so far.
 func (p *Provider) Redeemed() []url.Values {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]url.Values{}, p.redeems...)
 }
 
-func (p *Provider) metadata(w http.ResponseWriter, _ *http.Request) {
+func (p *Provider) serveMetadata(w http.ResponseWriter, _ *http.Request) {
 	document := map[string]any{
 		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/jwks",
 		"userinfo_endpoint": p.URL + "/userinfo", "id_token_signing_alg_values_supported": []string{"ES256"},
 		"response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
 		"authorization_response_iss_parameter_supported": true,
 	}
-	if lie := p.telling().Metadata; lie != nil {
+	if lie := p.currentLies().Metadata; lie != nil {
 		lie(document)
 	}
-	answer(w, document)
+	writeJSON(w, document)
 }
 
-func (p *Provider) keys(w http.ResponseWriter, _ *http.Request) {
-	answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
+func (p *Provider) serveKeys(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}})
 }
 
-func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
+func (p *Provider) serveAuthorization(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	code := rand.Text()
 	p.mu.Lock()
 	p.codes[code] = query
 	p.mu.Unlock()
 	response := url.Values{"code": {code}, "state": {query.Get("state")}, "iss": {p.URL}}
-	if lie := p.telling().Answer; lie != nil {
+	if lie := p.currentLies().Answer; lie != nil {
 		lie(response)
 	}
 	http.Redirect(w, r, query.Get("redirect_uri")+"?"+response.Encode(), http.StatusSeeOther) //nolint:gosec // G710: a test's
 }
 
-func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
-	request, code := p.redeem(r)
+func (p *Provider) serveToken(w http.ResponseWriter, r *http.Request) {
+	request, code := p.redeemCode(r)
 	id, secret, basic := r.BasicAuth()
 	if !basic {
 		id = r.PostForm.Get("client_id")
@@ -144,24 +143,24 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	sum := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
 	switch {
 	case id != p.ClientID || secret != p.ClientSecret:
-		refuse(w, "invalid_client")
+		writeRefusal(w, "invalid_client")
 	case request == nil || request.Get("client_id") != id || request.Get("redirect_uri") != r.PostForm.Get("redirect_uri"),
 		request.Get("code_challenge_method") != "S256", request.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(sum[:]):
-		refuse(w, "invalid_grant")
+		writeRefusal(w, "invalid_grant")
 	default:
 		tokens := map[string]any{
 			"access_token": "access-" + code, "token_type": "Bearer", "expires_in": 60, "refresh_token": "refresh-" + code,
 			"id_token": p.idToken(request),
 		}
-		if lie := p.telling().Token; lie != nil {
+		if lie := p.currentLies().Token; lie != nil {
 			lie(tokens)
 		}
-		answer(w, tokens)
+		writeJSON(w, tokens)
 	}
 }
 
-// redeem finds the authorization request of a code, which is used up by that.
-func (p *Provider) redeem(r *http.Request) (request url.Values, code string) {
+// redeemCode returns and deletes the authorization request of a code.
+func (p *Provider) redeemCode(r *http.Request) (request url.Values, code string) {
 	if r.ParseForm() != nil {
 		return nil, ""
 	}
@@ -175,7 +174,7 @@ func (p *Provider) redeem(r *http.Request) (request url.Values, code string) {
 }
 
 func (p *Provider) idToken(request url.Values) string {
-	lies := p.telling()
+	lies := p.currentLies()
 	now := time.Now() //nolint:forbidigo // a server of its own
 	claims := map[string]any{
 		"iss": p.URL, "sub": "4711", "aud": p.ClientID, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(), "nonce": request.Get("nonce"),
@@ -193,7 +192,7 @@ func (p *Provider) idToken(request url.Values) string {
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "k"}}, nil)
 	if err != nil {
-		panic(err) // the key is one for it
+		panic(err) // a key of this algorithm
 	}
 	payload, err := json.Marshal(claims)
 	if err != nil {
@@ -212,16 +211,16 @@ func (p *Provider) idToken(request url.Values) string {
 
 func (p *Provider) userInfo(w http.ResponseWriter, _ *http.Request) {
 	info := map[string]any{"sub": "4711"}
-	maps.Copy(info, p.telling().UserInfo)
-	answer(w, info)
+	maps.Copy(info, p.currentLies().UserInfo)
+	writeJSON(w, info)
 }
 
-func answer(w http.ResponseWriter, v any) {
+func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) //nolint:errchkjson // a client that is gone cannot be told
 }
 
-func refuse(w http.ResponseWriter, code string) {
+func writeRefusal(w http.ResponseWriter, code string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": code, "error_description": "not so"}) //nolint:errchkjson // likewise

@@ -1,5 +1,4 @@
-// Package tokentest owns an authorization server for tests of access tokens: its metadata and its keys are real, and it signs
-// whatever a test wants signed.
+// Package tokentest is an authorization server for tests of access tokens. It serves metadata and keys, and signs any claims.
 package tokentest
 
 import (
@@ -22,16 +21,16 @@ import (
 type Server struct {
 	*httptest.Server
 
-	Asked atomic.Int32 // how often for its keys
+	Asked atomic.Int32 // requests for its keys
 	Down  atomic.Bool  // it answers 502
 
 	mu   sync.Mutex
 	id   string
 	key  *ecdsa.PrivateKey
-	also map[string]any // in its metadata
+	also map[string]any // more members of the metadata
 }
 
-// New starts one.
+// New starts a server.
 func New() *Server {
 	s := &Server{}
 	s.Rotate("first")
@@ -41,12 +40,12 @@ func New() *Server {
 		s.mu.Lock()
 		maps.Copy(document, s.also)
 		s.mu.Unlock()
-		s.answer(w, document)
+		s.writeAnswer(w, document)
 	})
 	mux.HandleFunc("/keys", func(w http.ResponseWriter, _ *http.Request) {
 		s.Asked.Add(1)
 		key, id := s.Key()
-		s.answer(w, map[string]any{"keys": []any{
+		s.writeAnswer(w, map[string]any{"keys": []any{
 			map[string]any{"kty": "future", "kid": "unknown"},
 			jose.JSONWebKey{Key: key.Public(), KeyID: id, Algorithm: string(jose.ES256), Use: "sig"},
 		}})
@@ -55,14 +54,14 @@ func New() *Server {
 	return s
 }
 
-// Say puts a member into the metadata.
+// Say adds a member to the metadata.
 func (s *Server) Say(name string, value any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.also = map[string]any{name: value}
 }
 
-// Rotate makes the key another one.
+// Rotate replaces the key.
 func (s *Server) Rotate(id string) {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	s.mu.Lock()
@@ -70,14 +69,14 @@ func (s *Server) Rotate(id string) {
 	s.id, s.key = id, key
 }
 
-// Key is what it signs with.
+// Key returns the signing key and its id.
 func (s *Server) Key() (*ecdsa.PrivateKey, string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.key, s.id
 }
 
-func (s *Server) answer(w http.ResponseWriter, v any) {
+func (s *Server) writeAnswer(w http.ResponseWriter, v any) {
 	if s.Down.Load() {
 		http.Error(w, "down", http.StatusBadGateway)
 		return
@@ -86,7 +85,7 @@ func (s *Server) answer(w http.ResponseWriter, v any) {
 	_, _ = w.Write(must(json.Marshal(v)))
 }
 
-// Sign makes a token of the type.
+// Sign makes a token of this type.
 func (s *Server) Sign(kind string, claims map[string]any) string {
 	key, id := s.Key()
 	return SignWith(jose.ES256, key, id, kind, claims)
@@ -108,7 +107,7 @@ func Unsigned(kind string, claims map[string]any) string {
 	return part(map[string]any{"alg": "none", "typ": kind}) + "." + part(claims) + "."
 }
 
-// PublicAsSecret is the public key as those take it who confuse algorithms: for HS256.
+// PublicAsSecret returns the public key in the form that an algorithm confusion attack would use as an HS256 secret.
 func (s *Server) PublicAsSecret() []byte {
 	key, _ := s.Key()
 	return must(x509.MarshalPKIXPublicKey(key.Public()))

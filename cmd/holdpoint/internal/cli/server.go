@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/internal/client"
+)
+
+func newServerCmd(e *Env) *cobra.Command {
+	return newGroup("server", "The server", &cobra.Command{
+		Use: "show", Short: "Show the server's settings, and the instances that run beside it",
+		Example: "  holdpoint server show",
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			reply, err := api.GetServer(ctx)
+			return printReply(e, reply, err, func(s *client.Server) error {
+				pairs := []string{
+					"version", s.Version, "public_url", s.PublicURL, "data_dir", s.DataDir, "database", s.Database,
+					"stdio", strconv.FormatBool(s.Stdio), "stdio_from_dashboard", strconv.FormatBool(s.StdioFromDashboard),
+					"stdio_allow", strings.Join(s.StdioAllow, "; "), "stdio_paths", strings.Join(s.StdioPaths, ", "),
+					"allow_self_approval", strconv.FormatBool(s.AllowSelfApproval), "high_risk_max_age", s.HighRiskMaxAge,
+					"trusted_hosts", strings.Join(s.TrustedHosts, ", "),
+				}
+				for _, i := range s.Instances {
+					name := "another, since"
+					if i.This {
+						name = "this one, since"
+					}
+					pairs = append(pairs, name, formatTime(&i.StartedAt))
+				}
+				return e.printFields(pairs...)
+			})
+		}),
+	})
+}

@@ -1,0 +1,167 @@
+package audit
+
+import "strings"
+
+// Action is the kind of an event: a noun and a verb. Actions are stored and shown as they are, and people search for them, so
+// none is ever renamed. A new one needs a place in [Action.About], or [Write] refuses it.
+type Action string
+
+// The actions on calls, and on the approvals and the questions of calls.
+const (
+	CallParked          Action = "call.parked"
+	CallAllowed         Action = "call.allowed"
+	CallDenied          Action = "call.denied"
+	CallInvalid         Action = "call.invalid"
+	CallNeedsConnection Action = "call.needs_connection"
+	CallConnected       Action = "call.connected"
+	CallExecuting       Action = "call.executing"
+	CallGivenBack       Action = "call.given_back"
+	CallSucceeded       Action = "call.succeeded"
+	CallFailed          Action = "call.failed"
+	CallExpired         Action = "call.expired"
+	CallCancelled       Action = "call.cancelled"
+	CallUnknown         Action = "call.unknown"
+	CallLateOutcome     Action = "call.late_outcome" // the call had lost its claim
+	CallResolved        Action = "call.resolved"     // a person recorded the outcome of an unknown call
+	CallCancelRequested Action = "call.cancel_requested"
+	CallAsked           Action = "call.asked"    // its server asked the client a question
+	CallAnswered        Action = "call.answered" // and the client answered
+	CallRevealed        Action = "call.revealed" // a person saw hidden values
+	CallFileOpened      Action = "call.file_opened"
+
+	ApprovalApproved     Action = "approval.approved"
+	ApprovalRejected     Action = "approval.rejected"
+	ApprovalExpired      Action = "approval.expired"
+	ApprovalCancelled    Action = "approval.cancelled"
+	ApprovalExtended     Action = "approval.extended"
+	ApprovalEscalated    Action = "approval.escalated"
+	ApprovalEditProposed Action = "approval.edit_proposed"
+	ApprovalNoReviewer   Action = "approval.no_reviewer"
+
+	QuestionApproved Action = "question.approved"
+	QuestionRejected Action = "question.rejected"
+	QuestionExpired  Action = "question.expired"
+	QuestionRevealed Action = "question.revealed"
+)
+
+// The actions on skills and their tools.
+const (
+	SkillCreated  Action = "skill.created"
+	SkillUpdated  Action = "skill.updated"
+	SkillDeleted  Action = "skill.deleted"
+	SkillTried    Action = "skill.tried"
+	ToolAdded     Action = "tool.added"
+	ToolChanged   Action = "tool.changed"
+	ToolRemoved   Action = "tool.removed"
+	ToolRestored  Action = "tool.restored"
+	ToolAccepted  Action = "tool.accepted"
+	ToolRefused   Action = "tool.refused"
+	ToolsAccepted Action = "tools.accepted" // the tools of a first discovery
+)
+
+// The actions on agents, their keys and their assignments.
+const (
+	AgentCreated      Action = "agent.created"
+	AgentUpdated      Action = "agent.updated"
+	AgentDeleted      Action = "agent.deleted"
+	AgentKeyCreated   Action = "agent_key.created"
+	AgentKeyRevoked   Action = "agent_key.revoked"
+	AssignmentCreated Action = "assignment.created"
+	AssignmentUpdated Action = "assignment.updated"
+	AssignmentDeleted Action = "assignment.deleted"
+)
+
+// The actions on people, their credentials and their exports.
+const (
+	PersonCreated           Action = "person.created"
+	PersonFirst             Action = "person.first" // a person took over from the bootstrap token
+	PersonClaimed           Action = "person.claimed"
+	PersonGranted           Action = "person.granted"
+	PersonBlocked           Action = "person.blocked"
+	PersonUnblocked         Action = "person.unblocked"
+	PersonLinked            Action = "person.linked"
+	PersonUnlinked          Action = "person.unlinked"
+	TokenCreated            Action = "token.created"
+	TokenRevoked            Action = "token.revoked"
+	SessionCreated          Action = "session.created"
+	SessionReauthenticated  Action = "session.reauthenticated"
+	SessionEnded            Action = "session.ended"
+	SignInLinkCreated       Action = "sign_in_link.created"
+	SignInLinkUsed          Action = "sign_in_link.used"
+	InvitationCreated       Action = "invitation.created"
+	InvitationRedeemed      Action = "invitation.redeemed"
+	InvitationRevoked       Action = "invitation.revoked"
+	PushSubscriptionCreated Action = "push_subscription.created"
+	PushSubscriptionDeleted Action = "push_subscription.deleted"
+	AuthenticationFailed    Action = "authentication.failed"
+	CallsExported           Action = "calls.exported"
+	AuditExported           Action = "audit.exported"
+)
+
+// The actions on conversations, and on the resources and prompts that agents get in them.
+const (
+	ConversationStarted  Action = "conversation.started"
+	ConversationRelisted Action = "conversation.relisted"
+	ConversationForked   Action = "conversation.forked"
+	ConversationStopped  Action = "conversation.stopped"
+	ConversationEnded    Action = "conversation.ended"
+	ResourceRead         Action = "resource.read"
+	ResourceDenied       Action = "resource.denied"
+	ResourceSubscribed   Action = "resource.subscribed"
+	PromptGot            Action = "prompt.got"
+)
+
+// The actions on connections, files, callbacks and webhooks.
+const (
+	ConnectionNeeded       Action = "connection.needed"
+	ConnectionUnneeded     Action = "connection.unneeded"
+	ConnectionConnected    Action = "connection.connected"
+	ConnectionDisconnected Action = "connection.disconnected"
+	FileUploaded           Action = "file.uploaded"
+	FileDeleted            Action = "file.deleted"
+	CallbackCreated        Action = "callback.created"
+	CallbackDeleted        Action = "callback.deleted"
+	CallbackEnabled        Action = "callback.enabled"
+	CallbackDisabled       Action = "callback.disabled"
+	CallbackSecretRotated  Action = "callback.secret_rotated"
+	CallbackTested         Action = "callback.tested"
+	CallbackResent         Action = "callback.resent"
+	WebhookCreated         Action = "webhook.created"
+	WebhookDeleted         Action = "webhook.deleted"
+)
+
+// Noun returns the first word of an action: "call" of "call.parked".
+func (a Action) Noun() string {
+	noun, _, _ := strings.Cut(string(a), ".")
+	return noun
+}
+
+// About returns the kind of the subject of an action's events, such as "call" or "skill", or "" for an unknown action.
+func (a Action) About() string {
+	switch a {
+	case CallParked, CallAllowed, CallDenied, CallInvalid, CallNeedsConnection, CallConnected, CallExecuting, CallGivenBack, CallSucceeded,
+		CallFailed, CallExpired, CallCancelled, CallUnknown, CallLateOutcome, CallResolved, CallCancelRequested, CallAsked, CallAnswered,
+		CallRevealed, CallFileOpened,
+		ApprovalApproved, ApprovalRejected, ApprovalExpired, ApprovalCancelled, ApprovalExtended, ApprovalEscalated, ApprovalEditProposed,
+		ApprovalNoReviewer, QuestionApproved, QuestionRejected, QuestionExpired, QuestionRevealed:
+		return "call"
+	case SkillCreated, SkillUpdated, SkillDeleted, SkillTried,
+		ToolAdded, ToolChanged, ToolRemoved, ToolRestored, ToolAccepted, ToolRefused, ToolsAccepted:
+		return "skill"
+	case AgentCreated, AgentUpdated, AgentDeleted, AgentKeyCreated, AgentKeyRevoked, AssignmentCreated, AssignmentUpdated, AssignmentDeleted:
+		return KindAgent
+	case PersonCreated, PersonFirst, PersonClaimed, PersonGranted, PersonBlocked, PersonUnblocked, PersonLinked, PersonUnlinked,
+		TokenCreated, TokenRevoked, SessionCreated, SessionReauthenticated, SessionEnded, SignInLinkCreated, SignInLinkUsed,
+		PushSubscriptionCreated, PushSubscriptionDeleted, CallsExported, AuditExported:
+		return KindPerson
+	case ConversationStarted, ConversationRelisted, ConversationForked, ConversationStopped, ConversationEnded,
+		ResourceRead, ResourceDenied, ResourceSubscribed, PromptGot:
+		return "conversation"
+	case ConnectionNeeded, ConnectionUnneeded, ConnectionConnected, ConnectionDisconnected,
+		InvitationCreated, InvitationRedeemed, InvitationRevoked, FileUploaded, FileDeleted, WebhookCreated, WebhookDeleted,
+		CallbackCreated, CallbackDeleted, CallbackEnabled, CallbackDisabled, CallbackSecretRotated, CallbackTested, CallbackResent,
+		AuthenticationFailed:
+		return a.Noun()
+	}
+	return ""
+}

@@ -1,0 +1,23 @@
+//go:build !cloud
+
+package kms_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/internal/buildtag"
+	"github.com/holdpoint/holdpoint/internal/secret"
+)
+
+// Without the tag, the error about a key of Google's names the setting and the build that can use it.
+func TestGoogleIsNotInThisBuild(t *testing.T) {
+	t.Parallel()
+	key := of("gcp-kms://projects/p/locations/europe/keyRings/r/cryptoKeys/holdpoint")
+	_, err := secret.MakeKeyset(t.Context(), key)
+	missing, ok := errors.AsType[*buildtag.MissingError](err)
+	if !ok || missing.Scheme != "gcp-kms" || !strings.Contains(err.Error(), key.Name) || !strings.Contains(err.Error(), "-tags cloud") {
+		t.Error(err)
+	}
+}

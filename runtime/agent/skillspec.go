@@ -1,0 +1,85 @@
+package agent
+
+import "github.com/holdpoint/holdpoint/runtime/tool"
+
+//go:generate go run ./generate
+
+// SkillSpec declares one skill, as holdpoint.yaml does. A missing field has its default.
+//
+// Fields with the tag "setting" are plain settings, and this struct is their table. From it, go generate makes [SkillSettings] and
+// [SkillPatch], their validation, storage and list of changes, their part of the API's skill, of the shape of holdpoint.yaml and of
+// the dashboard's form, and their flags. The tag has options, separated by commas:
+//
+//	enum=A|B|C   the values of a string; the first one is the default
+//	check=NAME   the method of report that validates a string
+//	min=D,max=D  of a duration
+//	default=D    of a duration
+//	zero=TEXT    the meaning of 0s, which is the default of a duration without another
+//	column=NAME  the column of the table; a skill's setting without one is stored in the JSON of the column settings
+//	unlisted     the default is not listed among the fields of a skill
+//
+// A field of another type is validated by hand, normalized by the function normalizeNAME and listed by listNAME. Its form is written by hand.
+// The tag "flag" is the help text of the command line's flag, which has the name of the JSON member; "-" is no flag. The tag "about"
+// describes the field of the API's skill. The tag "patch" is the type and the option of the patch's field, if they are not the
+// usual ones; "-" is no field.
+type SkillSpec struct {
+	Name      string            `json:"name" patch:"-"`
+	Transport tool.Transport    `json:"transport"`
+	URL       string            `json:"url,omitempty"`
+	Command   []string          `json:"command,omitempty"`
+	Headers   map[string]string `json:"headers,omitempty" patch:"map[string]*string"` // values are secret; in a patch, null removes one
+	Env       map[string]string `json:"env,omitempty" patch:"map[string]*string"`     // likewise
+	RunAs     string            `json:"run_as,omitempty"`                             // of stdio: an account of this machine; "": one of its own
+	Paths     *tool.Paths       `json:"paths,omitempty"`                              // of stdio
+
+	// AutoApprove sends calls without an approval, unless the tool is of high risk, new or changed.
+	AutoApprove bool `json:"auto_approve,omitempty" setting:"column=auto_approve" flag:"its calls need no approval"`
+	// TrustNewTools accepts tools that the server offers after the first listing.
+	TrustNewTools bool `json:"trust_new_tools,omitempty" setting:"column=trust_new_tools" flag:"accept tools that it begins to offer later"`
+	// ApprovalTimeout is the time for the decision about a call.
+	ApprovalTimeout *Duration `json:"approval_timeout,omitempty" setting:"column=approval_timeout_ms,default=5m,min=1s,max=720h" flag:"time to decide about a call: 5m" about:"5m"`
+	// ApprovalValidity is how long an approved call may be sent after the decision. Zero: as long as the approval timeout.
+	ApprovalValidity *Duration `json:"approval_validity,omitempty" setting:"min=1s,max=720h,zero=the approval timeout,unlisted" flag:"how long an approved call may be sent after the decision: 10m; 0s is the approval timeout" about:"How long an approved call may be sent after the decision. 0s: as long as approval_timeout."`
+	// CallTimeout is the time for the server to answer a call.
+	CallTimeout *Duration `json:"call_timeout,omitempty" setting:"column=call_timeout_ms,default=1m,min=10ms,max=1h" flag:"time for its server to answer a call: 60s" about:"1m"`
+	// Resources is ResourcesGated or ResourcesPass; auto-approved skills always pass.
+	Resources string `json:"resources,omitempty" setting:"enum=gated|pass" flag:"which resources clients may read while it is not auto-approved: gated (those that a finished call returned) or pass" about:"The resources that clients may read while the skill is not auto-approved: gated, those that a finished call of the conversation returned; pass, all."`
+	// Edits is EditsByRisk, EditsAlone or EditsSecond.
+	Edits string `json:"edits,omitempty" setting:"enum=by_risk|alone|second,unlisted" flag:"who approves a reviewer's edit of a call: alone (the editor), second (another reviewer) or by_risk (another reviewer for high-risk tools)" about:"Who approves a reviewer's edit of a call's arguments: alone, the editor; second, another reviewer; by_risk, another reviewer for high-risk tools, otherwise the editor."`
+	// Questions is QuestionsReviewer or QuestionsClient, for gated calls.
+	Questions string `json:"questions,omitempty" setting:"enum=reviewer|client" flag:"who decides about the questions of its server during a gated call: reviewer or client" about:"Who decides on questions of its server to the client during a gated call: a reviewer, about question and answer; or the client alone."`
+	// IdentityHeaders name the caller to the server.
+	IdentityHeaders *IdentityHeaders `json:"identity_headers,omitempty" setting:"" flag:"-" about:"Whether and how requests identify the person that they are made for."`
+	// Tools are settings of single tools, without empty ones.
+	Tools map[string]ToolSettings `json:"tools,omitempty" setting:"column=tools" flag:"-" about:"Operators' settings of single tools."`
+	// Team is asked first to review the calls. Empty: the agent's team.
+	Team string `json:"team,omitempty" setting:"column=team,check=checkTeam" flag:"team whose attention its calls need; \"\" is the agent's team" about:"The team whose queue its calls are in; null: the agent's team."`
+	// EscalateTo is the team that is also asked at half of the deadline. Empty: the agent's.
+	EscalateTo string `json:"escalate_to,omitempty" setting:"column=escalate_to,check=checkTeam" flag:"team that is asked at half of the deadline; \"\" is the agent's" about:"The team that is notified at half of the deadline; null: the agent's."`
+
+	OAuth      *OAuthSpec `json:"oauth,omitempty" patch:"OAuthPatch,omitzero"` // nil: discovered when the server requires it; in a patch, null removes it
+	Connection string     `json:"connection,omitempty"`                        // shared, the default, or per_user
+	APISpec
+}
+
+// DefaultSkillSettings returns the settings of a skill that has no others.
+func DefaultSkillSettings() SkillSettings { return (&SkillSpec{}).settings() }
+
+// How clients read the resources of a skill that is not auto-approved.
+const (
+	ResourcesGated = "gated" // only those that a finished call of the conversation returned
+	ResourcesPass  = "pass"  // all of them
+)
+
+// Who approves a reviewer's edit of a call's arguments.
+const (
+	EditsByRisk = "by_risk" // a second reviewer approves edits for tools of high risk, the editor approves others
+	EditsAlone  = "alone"   // the editor approves them
+	EditsSecond = "second"  // a second reviewer approves them
+)
+
+// Who decides about a question that a server asks during a gated call.
+const (
+	QuestionsReviewer = "reviewer" // a reviewer, about the question and the client's answer
+	QuestionsClient   = "client"   // the client alone; question and answer are recorded
+)

@@ -1,0 +1,76 @@
+package operate
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/api/rest"
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+type serverHandlers struct {
+	calls    *call.Service
+	settings ServerSettings
+}
+
+// ServerSettings are a server's effective settings, without secrets.
+type ServerSettings struct {
+	Version            string
+	PublicURL          string
+	DataDir            string
+	EmbeddedDatabase   bool
+	Stdio              bool     // skills may run programs on it
+	StdioFromDashboard bool     // and operators may say in the dashboard which
+	StdioAllow         []string // the commands they may run, a line each
+	StdioPaths         []string // the folders below which they may declare paths
+	AllowSelfApproval  bool
+	HighRiskMaxAge     time.Duration // how old a sign-in may be that approves calls of high risk
+	TrustedHosts       []string
+}
+
+// Server describes this server and the list of running servers.
+type Server struct {
+	Version            string         `json:"version"`
+	PublicURL          string         `json:"public_url"`
+	DataDir            string         `json:"data_dir"`
+	Database           string         `json:"database" enum:"embedded,external"`
+	Stdio              bool           `json:"stdio" doc:"Whether skills may run programs on this server."`
+	StdioFromDashboard bool           `json:"stdio_from_dashboard" doc:"Whether operators may enter the commands in the dashboard."`
+	StdioAllow         []string       `json:"stdio_allow" nullable:"false" doc:"The commands that skills may run, with any further arguments. They are set when the server starts."`
+	StdioPaths         []string       `json:"stdio_paths" nullable:"false" doc:"The folders that may contain the paths of skills."`
+	AllowSelfApproval  bool           `json:"allow_self_approval" doc:"Whether people may decide calls made on their own behalf."`
+	HighRiskMaxAge     agent.Duration `json:"high_risk_max_age" doc:"The maximum age of a sign-in that approves calls of high-risk tools: 15m."`
+	TrustedHosts       []string       `json:"trusted_hosts" nullable:"false" doc:"Hosts that may be private or without https for skills' servers, webhooks and callbacks."`
+	Instances          []Instance     `json:"instances" nullable:"false" doc:"Running servers, oldest first."`
+}
+
+// Instance is one process of a server.
+type Instance struct {
+	ID        uuid.UUID `json:"id" format:"uuid"`
+	This      bool      `json:"this" doc:"Whether it is the responding server."`
+	StartedAt time.Time `json:"started_at"`
+}
+
+func (h *serverHandlers) getServer(ctx context.Context, _ *struct{}) (*rest.Output[Server], error) {
+	instances, err := h.calls.ListInstances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &h.settings
+	view := Server{
+		Version: s.Version, PublicURL: s.PublicURL, DataDir: s.DataDir, Database: "external", Stdio: s.Stdio,
+		StdioAllow: rest.OrEmpty(s.StdioAllow), StdioPaths: rest.OrEmpty(s.StdioPaths),
+		StdioFromDashboard: s.Stdio && s.StdioFromDashboard, AllowSelfApproval: s.AllowSelfApproval,
+		HighRiskMaxAge: agent.Duration(s.HighRiskMaxAge), TrustedHosts: rest.OrEmpty(s.TrustedHosts), Instances: []Instance{},
+	}
+	if s.EmbeddedDatabase {
+		view.Database = "embedded"
+	}
+	for _, i := range instances {
+		view.Instances = append(view.Instances, Instance{ID: i.ID, This: i.Own, StartedAt: i.StartedAt.UTC()})
+	}
+	return rest.NewOutput(view), nil
+}

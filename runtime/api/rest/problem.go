@@ -1,0 +1,174 @@
+package rest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
+)
+
+// The stable codes of problems.
+const (
+	CodeUnauthenticated  = "unauthenticated"
+	CodeForbidden        = "forbidden"
+	CodeNotFound         = "not_found"
+	CodeMethodNotAllowed = "method_not_allowed"
+	CodeInvalidRequest   = "invalid_request"
+	CodeNotAvailable     = "not_available"
+	CodeDigestMismatch   = "digest_mismatch"
+	CodeAlreadyDecided   = "already_decided" // a person approved, rejected or cancelled before
+	CodeExpired          = "expired"         // the deadline passed
+	CodeSelfApproval     = "self_approval"
+	CodeOwnEdit          = "own_edit"
+	CodeNotVerified      = "not_verified" // a person who was invited, about a call of the person who invited them
+	CodeStateConflict    = "state_conflict"
+	CodeSearchTooBroad   = "search_too_broad"
+	CodeInternal         = "internal"
+
+	CodeConversationEnded  = "conversation_ended"
+	CodeConversationIdle   = "conversation_idle"   // no work to cancel
+	CodeClientConversation = "client_conversation" // Holdpoint does not run it
+	CodeNoModel            = "no_model"            // the agent has no model
+	CodeReadOnly           = "read_only"           // the caller may read the conversation only
+	CodeKeyReused          = "idempotency_key_reused"
+
+	CodeConnectionNeeded    = "connection_needed"    // a person has to act before the skill can be connected
+	CodeAuthorizationFailed = "authorization_failed" // on the way to the authorization server, or there
+	CodeUpstreamFailed      = "upstream_failed"      // on the way to a skill's server, or there
+)
+
+// Problem is the body of every error: RFC 9457 with a stable code.
+type Problem struct {
+	Title  string         `json:"title" doc:"The HTTP status in words."`
+	Status int            `json:"status" doc:"The HTTP status."`
+	Detail string         `json:"detail" doc:"A message for people."`
+	Code   string         `json:"code" doc:"A stable code for programs."`
+	Errors []ProblemField `json:"errors,omitempty" doc:"The invalid fields."`
+
+	// Of already_decided and expired.
+	ApprovalStatus string    `json:"approval_status,omitempty" doc:"The current status of the approval."`
+	Decision       *Decision `json:"decision,omitempty" doc:"The decision."`
+}
+
+// ProblemField is an invalid field.
+type ProblemField struct {
+	Location string `json:"location" doc:"The field: body.spec.skills[1].url, query.status, path.id."`
+	Message  string `json:"message" doc:"The expected value."`
+}
+
+// Error makes a Problem an error that a handler can return.
+func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
+
+// GetStatus returns the HTTP status for huma.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType returns the media type of RFC 9457 for huma.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// NewProblem makes a problem with a message for people.
+func NewProblem(status int, code, format string, args ...any) *Problem {
+	return &Problem{
+		Title: http.StatusText(status), Status: status, Code: code, Detail: fmt.Sprintf(format, args...),
+	}
+}
+
+// NotFound is the problem of a path that names no object which the caller may see.
+func NotFound(subject, name string) *Problem {
+	return NewProblem(http.StatusNotFound, CodeNotFound, "there is no %s %q here", subject, name)
+}
+
+// InvalidField is the problem of a request with an invalid field.
+func InvalidField(location, format string, args ...any) *Problem {
+	message := fmt.Sprintf(format, args...)
+	p := NewProblem(http.StatusUnprocessableEntity, CodeInvalidRequest, "%s: %s", location, message)
+	p.Errors = []ProblemField{{Location: location, Message: message}}
+	return p
+}
+
+// InvalidFields lists all invalid fields of a part of the request. The detail calls them as that part does.
+func InvalidFields(part string, wrong *fault.InvalidError) *Problem {
+	p := NewProblem(http.StatusUnprocessableEntity, CodeInvalidRequest, "%s", wrong)
+	for _, f := range wrong.Fields {
+		p.Errors = append(p.Errors, ProblemField{Location: part + "." + f.Name, Message: f.Expected})
+	}
+	return p
+}
+
+// CheckStorable refuses text that PostgreSQL cannot store.
+func CheckStorable(location, text string) error {
+	if strings.ContainsRune(text, 0) {
+		return InvalidField(location, "expected text without NUL")
+	}
+	return nil
+}
+
+// InPart maps the invalid fields of a part of the request. Other errors are returned unchanged.
+func InPart(part string, err error) error {
+	if wrong, ok := errors.AsType[*fault.InvalidError](err); ok {
+		return InvalidFields(part, wrong)
+	}
+	return err
+}
+
+// WithName names the missing object in a not-found error.
+func WithName(err error, subject, name string) error {
+	if errors.Is(err, fault.ErrNotFound) {
+		return NotFound(subject, name)
+	}
+	return err
+}
+
+// Decision is the decision about an approval.
+type Decision struct {
+	By      *string   `json:"by" doc:"The person who decided; null if the approval expired."`
+	At      time.Time `json:"at"`
+	Outcome string    `json:"outcome" enum:"approved,rejected,expired,cancelled"`
+	Note    string    `json:"note" doc:"The note of an approval, or the reason for a rejection."`
+
+	ByPerson   *PersonName `json:"by_person" doc:"The person's id, issuer, subject and name."`
+	Credential *Credential `json:"credential" doc:"The credential of the person; null: unknown."`
+	Address    *string     `json:"address" doc:"The network address of the person; null: unknown."`
+}
+
+// Credential identifies the credential of a person or an agent.
+type Credential struct {
+	_    struct{} `nullable:"true"`
+	Kind string   `json:"kind" enum:"personal_token,bootstrap_token,session,agent_key,access_token,invitation,sign_in_link"`
+	ID   *string  `json:"id" doc:"The id of the token, key, session or invitation; of an access token its jti or its client."`
+}
+
+// NewCredential returns null for an unknown credential.
+func NewCredential(via audit.Origin) *Credential {
+	if via.Credential.Kind == "" {
+		return nil
+	}
+	return &Credential{Kind: via.Credential.Kind, ID: OrNull(via.Credential.ID)}
+}
+
+// NewDecision returns null for a pending approval.
+func NewDecision(a approval.Approval, names PersonNames) *Decision {
+	if a.Status == approval.Pending {
+		return nil
+	}
+	d := &Decision{At: a.Deadline.UTC(), Outcome: string(a.Status), Note: a.Note}
+	if a.DecidedAt != nil {
+		d.At = a.DecidedAt.UTC()
+	}
+	if a.DecidedBy != uuid.Nil {
+		d.By, d.ByPerson = OrNull(names.NameOf(a.DecidedBy)), names.RefOf(a.DecidedBy)
+		d.Credential, d.Address = NewCredential(a.DecidedVia), OrNull(a.DecidedVia.Address)
+	}
+	return d
+}
+
+// Unauthenticated is the problem of a request without a valid credential.
+func Unauthenticated(why string) *Problem {
+	return NewProblem(http.StatusUnauthorized, CodeUnauthenticated, "%s", why)
+}

@@ -1,0 +1,204 @@
+package call
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+)
+
+// parking is a call that is about to wait for a decision. It is complete before a transaction takes a connection, since a
+// transaction must not wait for a second one.
+type parking struct {
+	call          *Call
+	request       *approval.Request
+	lacksReviewer bool // no reviewer may decide the call
+}
+
+func (p *parking) newAttention(kind AttentionKind, deadline time.Time) Attention {
+	r := p.request
+	return Attention{
+		Kind: kind, Agent: p.call.Agent, Skill: p.call.Skill, Deadline: deadline,
+		Approval: approval.Approval{
+			CallID: r.CallID, AgentID: r.AgentID, PrincipalID: r.PrincipalID, SkillID: r.SkillID, Tool: r.Tool,
+			Status: approval.Pending, Rule: r.Rule, Team: r.Team, EscalateTo: r.EscalateTo, Deadline: deadline,
+		},
+	}
+}
+
+// lacksReviewer reports whether no reviewer may decide a call. It returns false on an error, because the call is parked in any case.
+func (s *Service) lacksReviewer(ctx context.Context, c *Call) bool {
+	someone, err := s.hasReviewer(ctx, c.PrincipalID, c.AgentID)
+	if err != nil {
+		s.Logger.Warn("searching for reviewers", "call", c.ID, "error", err)
+	}
+	return err == nil && !someone
+}
+
+// hasReviewer reports whether any reviewer may decide a call that an agent makes on behalf of principal.
+func (s *Service) hasReviewer(ctx context.Context, principal, agentID uuid.UUID) (bool, error) {
+	if s.Reviewable == nil {
+		return true, nil
+	}
+	if s.AllowSelfApproval {
+		principal, agentID = uuid.Nil, uuid.Nil
+	}
+	someone, err := s.Reviewable(ctx, principal, agentID)
+	if err != nil {
+		return false, fmt.Errorf("search for reviewers: %w", err)
+	}
+	return someone, nil
+}
+
+// HasReviewer reports whether any reviewer may decide a parked call.
+func (s *Service) HasReviewer(ctx context.Context, c *Call) (bool, error) {
+	return s.hasReviewer(ctx, c.PrincipalID, c.AgentID)
+}
+
+// insertApprovals stores pending approvals, notifies people, and schedules the escalation at half of the time. It returns the
+// deadlines by call.
+func (s *Service) insertApprovals(ctx context.Context, tx pgx.Tx, parkings []parking) (map[uuid.UUID]time.Time, error) {
+	requests := make([]approval.Request, len(parkings))
+	for i := range parkings {
+		requests[i] = *parkings[i].request
+	}
+	deadlines, err := approval.Insert(ctx, tx, requests)
+	if err != nil {
+		return nil, err
+	}
+	var jobs []river.InsertManyParams
+	var waits, alone []Attention
+	var events []audit.Event
+	for i := range parkings {
+		p := &parkings[i]
+		deadline := deadlines[p.request.CallID]
+		if p.request.EscalateTo != "" {
+			jobs = append(jobs, river.InsertManyParams{
+				Args: escalateArgs{CallID: p.request.CallID}, InsertOpts: &river.InsertOpts{ScheduledAt: deadline.Add(-p.request.Timeout / 2)},
+			})
+		}
+		if p.lacksReviewer {
+			alone = append(alone, p.newAttention(Alone, deadline))
+			events = append(events, audit.Event{Actor: audit.System(), Action: audit.ApprovalNoReviewer, Subject: p.request.CallID})
+		}
+		waits = append(waits, p.newAttention(Waits, deadline))
+	}
+	if len(jobs) > 0 {
+		if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
+			return nil, fmt.Errorf("insert escalation jobs: %w", err)
+		}
+	}
+	if err := audit.Write(ctx, tx, events...); err != nil {
+		return nil, err
+	}
+	return deadlines, s.notifyPeople(ctx, tx, append(alone, waits...)...)
+}
+
+// expireArgs is the job that expires an approval, or a wait for a connection, at its deadline.
+type expireArgs struct {
+	CallID uuid.UUID `json:"call_id"`
+}
+
+func (expireArgs) Kind() string { return "call_expire" }
+
+func newExpireJob(id uuid.UUID, deadline time.Time) river.InsertManyParams {
+	return river.InsertManyParams{Args: expireArgs{CallID: id}, InsertOpts: &river.InsertOpts{ScheduledAt: deadline}}
+}
+
+type expireWorker struct {
+	river.WorkerDefaults[expireArgs]
+	service *Service
+}
+
+// Work reads the deadline again, since it may have been extended.
+func (w *expireWorker) Work(ctx context.Context, job *river.Job[expireArgs]) error {
+	left, err := w.service.expireApproval(ctx, job.Args.CallID)
+	if err != nil {
+		return err
+	}
+	if left > 0 {
+		return river.JobSnooze(left)
+	}
+	return nil
+}
+
+// escalateArgs is the job that escalates an approval to a second team.
+type escalateArgs struct {
+	CallID uuid.UUID `json:"call_id"`
+}
+
+func (escalateArgs) Kind() string { return "call_escalate" }
+
+type escalateWorker struct {
+	river.WorkerDefaults[escalateArgs]
+	service *Service
+}
+
+func (w *escalateWorker) Work(ctx context.Context, job *river.Job[escalateArgs]) error {
+	s := w.service
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		a, asked, err := approval.Escalate(ctx, tx, job.Args.CallID)
+		if err != nil || !asked {
+			return err
+		}
+		event := audit.Event{Actor: audit.System(), Action: audit.ApprovalEscalated, Subject: a.CallID, Data: map[string]any{"team": a.EscalateTo}}
+		if err := audit.Write(ctx, tx, event); err != nil {
+			return err
+		}
+		names, err := agent.Names(ctx, tx, []uuid.UUID{a.AgentID, a.SkillID})
+		if err != nil {
+			return err
+		}
+		return s.notifyPeople(ctx, tx, Attention{
+			Kind: Escalated, Approval: a, Agent: names[a.AgentID], Skill: names[a.SkillID], Deadline: a.Deadline,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("escalate call %s: %w", job.Args.CallID, err)
+	}
+	return nil
+}
+
+// Extend extends the deadline of a parked call, at most [approval.MaxExtensions] times.
+// Errors: approval.ErrNotFound, approval.ErrSelfApproval, approval.ErrExtended, *approval.ConflictError.
+func (s *Service) Extend(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
+	var expired *move
+	var extended approval.Approval
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		a, now, err := approval.Lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if a.Status == approval.Pending && !a.Deadline.After(now) {
+			expired, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "")
+			return err
+		}
+		if err := s.checkConflictOfInterest(ctx, tx, a, by); err != nil {
+			return err
+		}
+		if extended, err = approval.Extend(ctx, tx, a); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Event{
+			Actor: audit.Person(by), Action: audit.ApprovalExtended, Subject: id,
+			Data: map[string]any{"deadline": extended.Deadline.UTC()},
+		})
+	})
+	if err == nil && expired != nil {
+		s.announceMoves(ctx, expired)
+		err = &approval.ConflictError{Approval: *expired.settled}
+	}
+	if err != nil {
+		return Waiting{}, fmt.Errorf("extend approval %s: %w", id, err)
+	}
+	s.hub.wake(id, nil) // its waiters read the new deadline
+	return s.withCall(ctx, extended)
+}

@@ -1,0 +1,105 @@
+// Package admin owns the pages about people and this server: members, invitations, tokens, a person's own settings,
+// notifications and webhooks.
+package admin
+
+import (
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/shell"
+)
+
+// Config is required in full, but for Providers and Server.
+type Config struct {
+	Shell     *shell.Shell
+	Identity  *identity.Service
+	Notify    *notify.Service
+	Calls     *call.Service
+	Providers []*provider.Provider
+	PublicURL string
+	ProofAge  time.Duration
+	Server    Server
+}
+
+// Handlers answer the requests about people and settings.
+type Handlers struct {
+	Members     *MemberHandler
+	Invitations *InvitationHandler
+	Settings    *SettingsHandler
+	Push        *PushHandler
+	Webhooks    *WebhookHandler
+}
+
+// New makes the handlers.
+func New(cfg Config) *Handlers {
+	tokens := &tokenPages{Shell: cfg.Shell, identity: cfg.Identity}
+	members := &MemberHandler{Shell: cfg.Shell, calls: cfg.Calls, identity: cfg.Identity, providers: cfg.Providers, tokens: tokens}
+	push := &PushHandler{Shell: cfg.Shell, notify: cfg.Notify}
+	return &Handlers{
+		Members:     members,
+		Invitations: &InvitationHandler{Shell: cfg.Shell, identity: cfg.Identity, members: members, publicURL: cfg.PublicURL},
+		Settings: &SettingsHandler{
+			Shell: cfg.Shell, calls: cfg.Calls, identity: cfg.Identity, push: push, tokens: tokens,
+			publicURL: cfg.PublicURL, proofAge: cfg.ProofAge, server: cfg.Server,
+		},
+		Push:     push,
+		Webhooks: &WebhookHandler{Shell: cfg.Shell, calls: cfg.Calls, notify: cfg.Notify},
+	}
+}
+
+// MemberHandler shows and changes members.
+type MemberHandler struct {
+	*shell.Shell
+
+	calls     *call.Service
+	identity  *identity.Service
+	providers []*provider.Provider
+	tokens    *tokenPages
+}
+
+// InvitationHandler invites people.
+type InvitationHandler struct {
+	*shell.Shell
+
+	identity  *identity.Service
+	members   *MemberHandler
+	publicURL string
+}
+
+// SettingsHandler shows and changes a person's own settings, and shows operators how the server runs.
+type SettingsHandler struct {
+	*shell.Shell
+
+	calls     *call.Service
+	identity  *identity.Service
+	push      *PushHandler
+	tokens    *tokenPages
+	publicURL string
+	proofAge  time.Duration
+	server    Server
+}
+
+// PushHandler subscribes browsers to push messages.
+type PushHandler struct {
+	*shell.Shell
+
+	notify *notify.Service
+}
+
+// WebhookHandler shows and changes the webhooks of chats.
+type WebhookHandler struct {
+	*shell.Shell
+
+	calls  *call.Service
+	notify *notify.Service
+}
+
+// tokenPages makes personal tokens and presents them.
+type tokenPages struct {
+	*shell.Shell
+
+	identity *identity.Service
+}

@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"context"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// Server has the settings in effect, without secrets.
+type Server struct {
+	Version            string
+	DataDir            string
+	EmbeddedDatabase   bool
+	Stdio              bool     // skills may run programs on it
+	StdioFromDashboard bool     // operators may set them in the dashboard
+	StdioAllow         []string // the commands that they may run
+	AllowSelfApproval  bool
+	TrustedHosts       []string
+}
+
+// describeServer tells how this server runs and which others run beside it.
+func (h *SettingsHandler) describeServer(ctx context.Context) ([]view.Fact, error) {
+	instances, err := h.calls.ListInstances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := h.server
+	database, selfApproval, trusted := text.SettingsDatabaseExternal(), text.SettingsNotAllowed(), text.SettingsTrustedHostsNone()
+	if s.EmbeddedDatabase {
+		database = text.SettingsDatabaseEmbedded()
+	}
+	if s.AllowSelfApproval {
+		selfApproval = text.SettingsAllowed()
+	}
+	if len(s.TrustedHosts) > 0 {
+		trusted = text.Literal(strings.Join(s.TrustedHosts, ", "))
+	}
+	list := []view.Fact{
+		{Name: text.SettingsVersion(), Text: text.Literal(s.Version)},
+		{Name: text.SettingsPublicURL(), Text: text.Literal(h.publicURL), Code: true},
+		{Name: text.SettingsDataDirectory(), Text: text.Literal(s.DataDir), Code: true},
+		{Name: text.SettingsDatabase(), Text: database},
+		{Name: text.SettingsPrograms(), Text: describePrograms(s)},
+		{Name: text.SettingsSelfApproval(), Text: selfApproval},
+		{Name: text.SettingsHighRisk(), Text: text.SettingsHighRiskProof(present.DurationWords(h.proofAge))},
+		{Name: text.SettingsTrustedHosts(), Text: trusted},
+		{Name: text.SettingsRetention(), Text: text.SettingsRetentionUnlimited()},
+		{Name: text.SettingsInstances(), Text: text.SettingsInstanceCount(len(instances))},
+	}
+	for i := range instances {
+		name := text.SettingsInstanceOther()
+		if instances[i].Own {
+			name = text.SettingsInstanceOwn()
+		}
+		list = append(list, view.Fact{Name: name, Time: &instances[i].StartedAt})
+	}
+	return list, nil
+}
+
+func describePrograms(s Server) text.Message {
+	switch {
+	case !s.Stdio:
+		return text.SettingsProgramsOff()
+	case len(s.StdioAllow) == 0:
+		return text.SettingsProgramsNone()
+	case s.StdioFromDashboard:
+		return text.SettingsProgramsDashboard(strings.Join(s.StdioAllow, "; "))
+	}
+	return text.SettingsProgramsManifest(strings.Join(s.StdioAllow, "; "))
+}

@@ -1,0 +1,67 @@
+package agents
+
+import (
+	"net/http"
+
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// endpointForm is the part of the form about an agent's endpoint. An empty field has no value.
+type endpointForm struct {
+	errorStyle, replyTimeout, callsPerMinute, concurrency, pending string
+}
+
+func formOfEndpoint(a *agent.Agent) endpointForm {
+	return endpointForm{
+		errorStyle: a.ErrorStyle, replyTimeout: present.OptionalDurationWords(a.ReplyTimeout), callsPerMinute: formatNumber(a.Limits.CallsPerMinute), concurrency: formatNumber(a.Limits.Concurrency),
+		pending: formatNumber(a.Limits.Pending),
+	}
+}
+
+func readEndpointForm(r *http.Request) endpointForm {
+	return endpointForm{
+		errorStyle: shell.Line(r, "error_style"), replyTimeout: shell.Line(r, "reply_timeout"),
+		callsPerMinute: shell.Line(r, "limits.calls_per_minute"), concurrency: shell.Line(r, "limits.concurrency"),
+		pending: shell.Line(r, "limits.pending"),
+	}
+}
+
+func (f *endpointForm) part() view.FormPart {
+	usual := *f == endpointForm{errorStyle: agent.ErrorStyleMCP}
+	return view.FormPart{Title: text.AgentEndpoint(), Folded: usual, Words: text.AgentEndpointLead(), Fields: []view.Field{
+		{
+			Name: "error_style", Label: text.AgentErrors(), Kind: view.FieldSelect, Value: f.errorStyle, Required: true,
+			Choices: []view.Choice{
+				{Value: agent.ErrorStyleMCP, Word: text.AgentErrorsMCP()}, {Value: agent.ErrorStyleCodes, Word: text.AgentErrorsCodes()},
+			},
+		},
+		{
+			Name: "reply_timeout", Label: text.AgentReplyTimeout(), Kind: view.FieldLine, Value: f.replyTimeout, Code: true, Example: "60s",
+			Hint: text.AgentReplyTimeoutHint(),
+		},
+		{
+			Name: "limits.calls_per_minute", Label: text.AgentCallsPerMinute(), Kind: view.FieldLine, Value: f.callsPerMinute, Code: true,
+			Hint: text.AgentCallsPerMinuteHint(),
+		},
+		{
+			Name: "limits.concurrency", Label: text.AgentConcurrency(), Kind: view.FieldLine, Value: f.concurrency, Code: true,
+			Hint: text.AgentConcurrencyHint(),
+		},
+		{
+			Name: "limits.pending", Label: text.AgentPendingCalls(), Kind: view.FieldLine, Value: f.pending, Code: true,
+			Hint: text.AgentPendingHint(),
+		},
+	}}
+}
+
+func (f *endpointForm) limits(wrong *shell.Faults) *agent.Limits {
+	return &agent.Limits{
+		CallsPerMinute: wrong.Number("limits.calls_per_minute", f.callsPerMinute),
+		Concurrency:    wrong.Number("limits.concurrency", f.concurrency),
+		Pending:        wrong.Number("limits.pending", f.pending),
+	}
+}

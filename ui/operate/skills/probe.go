@@ -1,0 +1,69 @@
+package skills
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// ProbeSkill connects to a skill's server afresh. The page comes step by step, as the steps are taken: it is sent
+// while it is made, and needs no script.
+func (h *Handler) ProbeSkill(w http.ResponseWriter, r *http.Request) {
+	skill, err := h.skillOf(r)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	access, _ := login.Access(r.Context())
+	page := h.Page(r, view.SectionSkills, text.SkillProbePage(present.Printable(skill.Name)), approval.Pulse{Now: h.Now()})
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(http.StatusOK)
+	err = ProbePage(page, Probe{
+		URL: present.SkillURL(skill.ID), Skill: skill.Name, Steps: h.probe(r.Context(), skill.ID, access.Person.ID),
+	}).Render(r.Context(), flushing{w, http.NewResponseController(w)})
+	if err != nil && r.Context().Err() == nil {
+		h.Log.Warn("writing a page", "path", r.URL.Path, "error", err)
+	}
+}
+
+// probe takes the steps as they are asked for.
+func (h *Handler) probe(ctx context.Context, skillID, person uuid.UUID) iter.Seq[ProbeStep] {
+	return func(yield func(ProbeStep) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		show := func(s tool.Step) {
+			if ctx.Err() != nil {
+				return // nobody looks on
+			}
+			step := ProbeStep{Name: s.Name, Detail: s.Detail, Took: s.Took.Round(10 * time.Microsecond).String()}
+			if s.Err != nil {
+				step.Error = s.Err.Error()
+			}
+			if !yield(step) {
+				cancel()
+			}
+		}
+		if err := h.trials.Probe(ctx, skillID, person, show); err != nil {
+			show(tool.Step{Name: "probe", Err: err})
+		}
+	}
+}
+
+// flushing sends what was written so far when a page asks for it.
+type flushing struct {
+	http.ResponseWriter
+	controller *http.ResponseController
+}
+
+// Flush sends what was written.
+func (f flushing) Flush() { _ = f.controller.Flush() } // the client may be gone

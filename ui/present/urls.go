@@ -1,0 +1,40 @@
+package present
+
+import (
+	"net/url"
+	"strconv"
+
+	"github.com/google/uuid"
+)
+
+// AgentURL is the page of an agent.
+func AgentURL(id uuid.UUID) string { return "/agents/" + id.String() }
+
+// ConnectionURL is the page of a connection.
+func ConnectionURL(id uuid.UUID) string { return "/connections/" + id.String() }
+
+// SkillURL is the page of a skill.
+func SkillURL(id uuid.UUID) string { return "/skills/" + id.String() }
+
+// ConversationURL is the page of a conversation.
+func ConversationURL(id uuid.UUID) string { return "/conversations/" + id.String() }
+
+// CallURL is the page of a call.
+func CallURL(id uuid.UUID) string { return "/calls/" + id.String() }
+
+// MemberURL is the page of a member.
+func MemberURL(id uuid.UUID) string { return "/members/" + id.String() }
+
+// ToolURL is the page of a tool.
+func ToolURL(skillID uuid.UUID, name string) string {
+	return SkillURL(skillID) + "/tools?" + url.Values{"tool": {name}}.Encode()
+}
+
+// EntryParameter asks for the part of a conversation in which an entry is.
+const EntryParameter = "entry"
+
+// EntryURL is where an entry of a conversation is shown.
+func EntryURL(conversation uuid.UUID, seq int64) string {
+	number := strconv.FormatInt(seq, 10)
+	return ConversationURL(conversation) + "?" + EntryParameter + "=" + number + "#entry-" + number
+}

@@ -1,0 +1,275 @@
+// Package present turns domain values into what pages show: words, badges, URLs and view models that several audiences use.
+// It reads no service but the risk of a tool.
+package present
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// LastSent says when the last message was sent.
+func LastSent(at *time.Time) view.Fact {
+	if at == nil {
+		return view.Fact{Name: text.CallLastMessage(), Text: text.CallNoMessage()}
+	}
+	return view.Fact{Name: text.CallLastMessage(), Time: at}
+}
+
+// DisplayNames returns the names of people, with issuer and subject where they are not local.
+func DisplayNames(people map[uuid.UUID]identity.Person) map[uuid.UUID]string {
+	names := make(map[uuid.UUID]string, len(people))
+	for id, person := range people {
+		names[id] = person.Name
+		if person.Issuer != identity.LocalIssuer || person.Subject != person.Name {
+			names[id] += " (" + person.Subject + " at " + person.Issuer + ")"
+		}
+	}
+	return names
+}
+
+// RowArguments is how many arguments stand in the row of a call.
+const RowArguments = 3
+
+const urgent = time.Minute
+
+// Countdown presents the time until a deadline.
+func Countdown(deadline, now time.Time) view.Countdown {
+	left := deadline.Sub(now)
+	return view.Countdown{Deadline: deadline, Text: text.Literal(LeftWords(left)), Urgent: left < urgent}
+}
+
+// Ago says how long something has been, in words.
+func Ago(since, now time.Time) string { return LeftWords(max(now.Sub(since), time.Second)) + " ago" }
+
+// ShortID tells two of one name apart: ids are random at their end. Empty: nobody.
+func ShortID(id uuid.UUID) string {
+	if id == uuid.Nil {
+		return ""
+	}
+	text := id.String()
+	return "…" + text[len(text)-8:]
+}
+
+// LeftWords is written the same way by the dashboard's script.
+func LeftWords(left time.Duration) string {
+	seconds := int((left + time.Second - 1) / time.Second)
+	switch {
+	case seconds <= 0:
+		return "time is up"
+	case seconds < 60:
+		return fmt.Sprintf("%d s", seconds)
+	case seconds < 3600:
+		return fmt.Sprintf("%d min %d s", seconds/60, seconds%60)
+	case seconds < 86400:
+		return fmt.Sprintf("%d h %d min", seconds/3600, seconds%3600/60)
+	}
+	return fmt.Sprintf("%d d %d h", seconds/86400, seconds%86400/3600)
+}
+
+// Decision tells what became of an approval; nil while it waits.
+func Decision(a approval.Approval, names map[uuid.UUID]string) *view.Decision {
+	d := view.Decision{Note: a.Note, By: PersonName(a.DecidedBy, names), Via: text.Literal(OriginWords(a.DecidedVia))}
+	switch a.Status {
+	case approval.Pending:
+		return nil
+	case approval.Approved:
+		d.Word, d.Level = text.CallStatusApproved(), view.Good
+	case approval.Rejected:
+		d.Word, d.Level = text.CallStatusRejected(), view.Danger
+	case approval.Expired:
+		d.Word, d.Level = text.CallStatusExpired(), view.Quiet
+	case approval.Cancelled:
+		d.Word, d.Level = text.CallStatusCancelled(), view.Quiet
+	}
+	d.At = a.Deadline
+	if a.DecidedAt != nil {
+		d.At = *a.DecidedAt
+	}
+	return &d
+}
+
+// PersonName is the name of a person, or the ID if the name is unknown; "" for uuid.Nil.
+func PersonName(id uuid.UUID, names map[uuid.UUID]string) string {
+	if id == uuid.Nil {
+		return ""
+	}
+	if name := names[id]; name != "" {
+		return name
+	}
+	return id.String()
+}
+
+// StatusBadge returns the badge of a call's status.
+func StatusBadge(s call.Status) view.Badge {
+	switch s {
+	case call.Parked:
+		return view.Badge{Word: text.CallStatusWaiting(), Icon: "expired", Level: view.Info}
+	case call.NeedsConnection:
+		return view.Badge{Word: text.CallStatusNeedsConnection(), Icon: "stale", Level: view.Warn}
+	case call.Approved:
+		return view.Badge{Word: text.CallStatusApproved(), Icon: "running", Level: view.Info}
+	case call.Executing:
+		return view.Badge{Word: text.CallStatusRunning(), Icon: "running", Level: view.Info}
+	case call.Succeeded:
+		return view.Badge{Word: text.CallStatusDone(), Icon: "good", Level: view.Good}
+	case call.Failed:
+		return view.Badge{Word: text.CallStatusFailed(), Icon: "failed", Level: view.Danger}
+	case call.Rejected:
+		return view.Badge{Word: text.CallStatusRejected(), Icon: "rejected", Level: view.Quiet}
+	case call.Expired:
+		return view.Badge{Word: text.CallStatusExpired(), Icon: "expired", Level: view.Quiet}
+	case call.Cancelled:
+		return view.Badge{Word: text.CallStatusCancelled(), Icon: "rejected", Level: view.Quiet}
+	case call.Denied:
+		return view.Badge{Word: text.CallStatusDenied(), Icon: "rejected", Level: view.Warn}
+	case call.Invalid:
+		return view.Badge{Word: text.CallStatusInvalid(), Icon: "failed", Level: view.Quiet}
+	case call.Unknown:
+		return view.Badge{Word: text.CallStatusUnknown(), Icon: "unknown", Level: view.Warn}
+	}
+	return view.Badge{Word: text.Literal(string(s)), Icon: "info", Level: view.Quiet}
+}
+
+// Printable is text for the title of a window, where no chip can stand.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !plain.IsVisible(r) {
+			return '�'
+		}
+		return r
+	}, text)
+}
+
+// DescribeRule says why a call needs a decision.
+func DescribeRule(rule approval.Rule) text.Message {
+	switch rule {
+	case approval.RuleGated:
+		return text.CallRuleGated()
+	case approval.RuleHighRisk:
+		return text.CallRuleHighRisk()
+	case approval.RuleDefinitionChanged:
+		return text.CallRuleDefinitionChanged()
+	case approval.RuleNewTool:
+		return text.CallRuleNewTool()
+	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park nothing
+	}
+	return text.Literal(string(rule))
+}
+
+// RoleList lists roles.
+func RoleList(roles []identity.Role) string {
+	list := make([]string, len(roles))
+	for i, role := range roles {
+		list[i] = string(role)
+	}
+	return strings.Join(list, ", ")
+}
+
+// Beside are the limits of what stands beside a call that somebody decides about.
+func Beside() hostile.Limits {
+	l := hostile.Folded()
+	l.Lines, l.Runes, l.HeadLines, l.HeadRunes, l.TailLines, l.TailRunes = 12, 900, 7, 600, 3, 200
+	return l
+}
+
+// DescribeQuestion says what the server of a call asks for.
+func DescribeQuestion(q *call.AskedQuestion) text.Message {
+	switch {
+	case q.IsURL():
+		return text.CallAsksForURL()
+	case q.Method == "elicitation/create":
+		return text.CallAsksForInput()
+	case q.Method == "sampling/createMessage":
+		return text.CallAsksModel()
+	case q.Method == "roots/list":
+		return text.CallAsksForRoots()
+	}
+	return text.CallAsksSomething()
+}
+
+// ToolsWords says which tools of a skill are assigned.
+func ToolsWords(only []string) text.Message {
+	if only == nil {
+		return text.AssignmentAllTools()
+	}
+	return text.AssignmentSomeTools(len(only))
+}
+
+// OptionalDurationWords is empty for no duration.
+func OptionalDurationWords(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return DurationWords(d)
+}
+
+// DurationWords leaves out what is zero at the end: "5m", not "5m0s".
+func DurationWords(d time.Duration) string {
+	return agent.Duration(d).String()
+}
+
+// descriptionShown bounds the beginning of a description in a list, in bytes.
+const descriptionShown = 160
+
+// Beginning is the first line of a text, bounded.
+func Beginning(text string) string {
+	line, _, more := strings.Cut(strings.TrimSpace(text), "\n")
+	if len(line) > descriptionShown {
+		line, more = strings.ToValidUTF8(line[:descriptionShown], ""), true
+	}
+	if more {
+		line += " …"
+	}
+	return line
+}
+
+// OriginWords say how an actor came in; "": it is not known.
+func OriginWords(o audit.Origin) string {
+	var words string
+	if kind := credentialWords(o.Credential.Kind); kind != "" {
+		words = "with " + kind
+		if o.Credential.ID != "" {
+			words += " " + Printable(o.Credential.ID)
+		}
+	}
+	if o.Address != "" {
+		if words != "" {
+			words += " "
+		}
+		words += "from " + o.Address
+	}
+	return words
+}
+
+func credentialWords(kind string) string {
+	switch kind {
+	case audit.PersonalToken:
+		return "personal token"
+	case audit.BootstrapToken:
+		return "the bootstrap token"
+	case audit.BrowserSession:
+		return "browser session"
+	case audit.AgentKey:
+		return "agent key"
+	case audit.AccessToken:
+		return "access token"
+	case audit.Invitation:
+		return "invitation"
+	case audit.SignInLink:
+		return "a sign-in link"
+	}
+	return ""
+}

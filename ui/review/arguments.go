@@ -1,0 +1,107 @@
+package review
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// presentArguments shows the stored bytes in the wanted format.
+func presentArguments(s *subject, f format, reveal bool) Arguments {
+	c := &s.call
+	base := present.CallURL(c.ID)
+	a := Arguments{Format: f.view, Full: f.full, Bytes: len(c.Arguments), TextURL: base + "/arguments"}
+	a.URL, a.WholeURL, a.FoldURL = f.url(base), format{f.view, true}.url(base), format{f.view, false}.url(base)
+	limits := hostile.Folded()
+	if f.full {
+		limits = hostile.Limits{}
+	}
+	if a.Revealed = reveal; !reveal {
+		limits.Secrets = s.secrets()
+		if !s.revealed {
+			a.Withheld = s.withheld
+		}
+	}
+	a.Secrets, a.RevealURL = s.secrets().Count(c.Arguments), base+"/reveal"
+	shape := f.view
+	if shape == FormatFields {
+		fields, err := hostile.ReadFields(c.Arguments, limits)
+		switch {
+		case errors.Is(err, hostile.ErrUnwieldy):
+			shape, a.Nested = FormatJSON, true
+		case err != nil:
+			shape = FormatRaw
+		default:
+			a.Fields, a.Folded = &fields, fields.Folded
+		}
+	}
+	if shape == FormatJSON {
+		pretty, err := hostile.ReadPretty(c.Arguments, limits)
+		if err != nil {
+			shape = FormatRaw
+		} else {
+			a.Pretty, a.Folded = &pretty, pretty.Folded
+		}
+	}
+	a.Findings = findings(c.Arguments)
+	if shape == FormatRaw {
+		raw := hostile.ShowDocument(c.Arguments, limits)
+		a.Raw, a.Folded = &raw, raw.Cut != nil
+	}
+	return a
+}
+
+// findings are those of the values that the tool will get: what escapes hide in the
+// bytes counts as well.
+func findings(arguments []byte) hostile.Findings {
+	limits := hostile.Folded()
+	limits.Fields = 0
+	if fields, err := hostile.ReadFields(arguments, limits); err == nil {
+		return fields.Findings
+	}
+	if found, err := hostile.Find(arguments); err == nil {
+		return found
+	}
+	return hostile.Fold(string(arguments), limits).Findings()
+}
+
+// url is the page of a call with its arguments in this format.
+func (f format) url(base string) string {
+	query := ""
+	if f.view != FormatFields {
+		query = "view=" + string(f.view)
+	}
+	if f.full {
+		if query != "" {
+			query += "&"
+		}
+		query += "full=1"
+	}
+	if query != "" {
+		query = "?" + query
+	}
+	return base + query
+}
+
+// formatURL is the page with its arguments in another format.
+func formatURL(a Arguments, f Format) string {
+	url, query := a.URL, ""
+	if at := strings.IndexByte(url, '?'); at >= 0 {
+		url = url[:at]
+	}
+	if f != FormatFields {
+		query = "view=" + string(f)
+	}
+	if a.Full {
+		if query != "" {
+			query += "&"
+		}
+		query += "full=1"
+	}
+	if query == "" {
+		return url
+	}
+	return url + "?" + query
+}

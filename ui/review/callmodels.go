@@ -1,0 +1,69 @@
+package review
+
+import (
+	"time"
+
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// Record counts the decisions on a tool's calls in 30 days.
+type Record struct {
+	Approved, Edited, Rejected, Expired int
+}
+
+// Since compares a waiting call with the last approved one like it.
+type Since struct {
+	URL       string
+	Decision  view.Decision
+	Agent     string // of the call that was approved
+	SameAgent bool
+	SameTool  bool // the tool's definition is the same
+	Diff      hostile.Diff
+}
+
+// Edited are arguments to be sent instead of the agent's.
+type Edited struct {
+	Arguments   string // goes with the decision
+	Fingerprint string // of them
+	Diff        hostile.Diff
+	Second      bool // another reviewer has to approve them
+	Original    bool // they are the agent's, and discard the edit that waits
+}
+
+// Changed has a reviewer's changes to the agent's arguments.
+type Changed struct {
+	By    string     // empty: the one who decided
+	Who   *view.Who  // of By
+	At    *time.Time // nil: likewise
+	Own   bool       // the reader changed it
+	Waits bool       // another reviewer has to approve it
+	Diff  hostile.Diff
+}
+
+// Like are pending calls that differ only in their arguments.
+type Like struct {
+	URL      string // of the call that the reader came from
+	Sentence Sentence
+	Risk     view.Badge
+	Alone    bool            // each is approved on its own page only
+	Common   *hostile.Fields // what all have
+	Rows     []Alike
+	Notices  []view.Notice
+	Presets  []text.Message
+	Draft    string
+}
+
+// Alike is one of several similar calls.
+type Alike struct {
+	ID         string
+	URL        string
+	Digest     string
+	Own        *hostile.Fields // arguments that the others do not have; nil: too large
+	Countdown  view.Countdown
+	Viewers    []string
+	Warning    text.Message
+	MayApprove bool
+	MayNot     bool // the reader may not decide about it at all
+}

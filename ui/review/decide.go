@@ -1,0 +1,250 @@
+package review
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// Approve decides only about what was shown whole, and what is destructive only after its
+// second step; calls of tools that an operator marked take somebody who proved a short while ago who they
+// are. These are rules of the dashboard; what counts for every way to decide is package call's.
+func (h *DecisionHandler) Approve(w http.ResponseWriter, r *http.Request) {
+	subject, ok := h.readDecidable(w, r)
+	if !ok {
+		return
+	}
+	access, _ := login.Access(r.Context())
+	note, complaint := readReason(r, reasonField)
+	how := shown{draft: note, err: complaint}
+	if !subject.current {
+		h.toolChanged(w, r, how)
+		return
+	}
+	if typed := r.PostFormValue(editedField); typed != "" {
+		edited, problems := h.checkEdit(r.Context(), subject, []byte(typed))
+		if len(problems) > 0 {
+			how.editing = &view.Editing{JSON: shell.Clean(typed), Problems: problems}
+			h.callPages.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
+			return
+		}
+		how.edited = edited
+		if _, err := subject.preview(edited); err != nil {
+			h.Fail(w, r, err)
+			return
+		}
+	}
+	missing := presentActions(subject, access, presentArguments(subject, formatOf(r), false), shown{})
+	switch {
+	case !complaint.IsZero():
+		h.callPages.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
+	case missing.Kind == ActionReveal:
+		how.err = text.ReviewRevealNeeded()
+		h.callPages.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
+	case missing.Kind == ActionShowAll:
+		how.err = text.ReviewShowNeeded()
+		h.callPages.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
+	case missing.Kind == ActionStep && r.PostFormValue("confirmed") == "":
+		how.confirm = true
+		h.callPages.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
+	case subject.proposing: // which sends nothing
+		h.decide(w, r, call.Decision{Approve: true, Arguments: how.edited})
+	case subject.risk.Proof && how.edited != nil && !h.login.Fresh(r, h.proofAge):
+		// To send them away would lose the edit, and show them what the agent asked for when they come back.
+		how.confirm, how.prove = true, true
+		h.callPages.answerWithCall(w, r, http.StatusForbidden, how)
+	case subject.risk.Proof && !h.login.Fresh(r, h.proofAge):
+		h.login.Reauthenticate(w, r, present.CallURL(subject.call.ID))
+	default:
+		h.decide(w, r, call.Decision{Approve: true, Arguments: how.edited})
+	}
+}
+
+// toolChanged answers that the tool changed after the call was made. An approved call would be denied at dispatch.
+func (h *DecisionHandler) toolChanged(w http.ResponseWriter, r *http.Request, how shown) {
+	how.notice = &view.Notice{
+		Level: view.Danger, Title: text.ReviewToolChangedNothingDecided(), Draft: shell.Clean(r.PostFormValue(editedField)),
+		Text: text.ReviewToolChangedNothingDecidedHelp(),
+	}
+	h.callPages.answerWithCall(w, r, http.StatusConflict, how)
+}
+
+// Confirm shows the second step of an approval, or goes back from it. It changes nothing.
+func (h *DecisionHandler) Confirm(w http.ResponseWriter, r *http.Request) {
+	note, complaint := readReason(r, reasonField)
+	how := shown{draft: note, err: complaint, confirm: r.PostFormValue("back") == "" && complaint.IsZero()}
+	valid, ok := h.carryEdit(w, r, &how)
+	if !ok {
+		return
+	}
+	how.confirm = how.confirm && valid
+	h.callPages.answerWithCall(w, r, http.StatusOK, how)
+}
+
+// reasonField is the form's field for the reason of a rejection, or the note of an approval.
+const reasonField = "reason"
+
+// maxReason bounds a reason or note, in bytes.
+const maxReason = 8 << 10
+
+// decide records what the form says about the call, and shows what came of it.
+func (h *DecisionHandler) decide(w http.ResponseWriter, r *http.Request, d call.Decision) {
+	var err error
+	if d.CallID, err = shell.CallID(r); err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	access, _ := login.Access(r.Context())
+	note, complaint := readReason(r, reasonField)
+	if !complaint.IsZero() {
+		h.callPages.answerWithCall(w, r, http.StatusUnprocessableEntity, shown{draft: note, err: complaint})
+		return
+	}
+	if d.Note = note; !d.Approve {
+		d.Note = addPreset(r, note)
+	}
+	d.Digest, d.By = r.PostFormValue("digest"), access.Person.ID
+	if _, err = h.calls.Decide(r.Context(), d); err != nil {
+		h.notDecided(w, r, err)
+		return
+	}
+	shell.Redirect(w, r, formatOf(r).url(present.CallURL(d.CallID)))
+}
+
+// readReason reads a reason or note, and says why it cannot be stored.
+func readReason(r *http.Request, field string) (reason string, complaint text.Message) {
+	reason = strings.TrimSpace(strings.ReplaceAll(r.PostFormValue(field), "\r\n", "\n"))
+	if len(reason) > maxReason {
+		return reason, text.ReviewTooLong(len(reason), maxReason)
+	}
+	if !utf8.ValidString(reason) || strings.ContainsRune(reason, 0) {
+		return shell.Clean(reason), text.ReviewBadCharacters()
+	}
+	return reason, text.Message{}
+}
+
+// notDecided says why a decision did not count, and shows the current call. A typed reason stays in its field if there still is one.
+// Edited arguments never go there, because the agent reads the reason.
+func (h *DecisionHandler) notDecided(w http.ResponseWriter, r *http.Request, err error) {
+	edited, draft := written(r)
+	var conflict *approval.ConflictError
+	switch {
+	case errors.Is(err, approval.ErrDigestMismatch):
+		h.callPages.answerWithCall(w, r, http.StatusConflict, shown{draft: draft, notice: &view.Notice{
+			Level: view.Danger, Title: text.ReviewCallChanged(), Draft: edited,
+			Text: text.ReviewCallChangedHelp(),
+		}})
+	case errors.Is(err, approval.ErrSelfApproval):
+		h.callPages.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{
+			Level: view.Warn, Title: text.ReviewNothingDecided(), Draft: cmp.Or(edited, draft),
+			Text: text.ReviewOwnCall(),
+		}})
+	case errors.Is(err, approval.ErrOwnEdit):
+		h.callPages.answerWithCall(w, r, http.StatusForbidden, shown{draft: draft, notice: &view.Notice{
+			Level: view.Warn, Title: text.ReviewNothingDecided(), Text: text.ReviewMayBeEditor(),
+		}})
+	case errors.Is(err, approval.ErrInvitedApproval):
+		h.callPages.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{
+			Level: view.Warn, Title: text.ReviewNothingDecided(), Draft: cmp.Or(edited, draft),
+			Text: text.ReviewInvited(),
+		}})
+	case errors.As(err, &conflict):
+		names, nameErr := h.Names(r.Context(), conflict.Approval.DecidedBy)
+		if nameErr != nil {
+			h.Fail(w, r, nameErr)
+			return
+		}
+		n := conflictNotice(present.Decision(conflict.Approval, names))
+		n.Draft = cmp.Or(edited, draft)
+		h.callPages.answerWithCall(w, r, http.StatusConflict, shown{notice: n})
+	default:
+		h.Fail(w, r, err)
+	}
+}
+
+// written is what a form carries that somebody wrote: arguments, where they were edited, and the reason.
+func written(r *http.Request) (edited, reason string) {
+	edited = cmp.Or(r.PostFormValue(editedField), r.PostFormValue(editJSONField))
+	return shell.Clean(edited), shell.Clean(r.PostFormValue(reasonField))
+}
+
+func conflictNotice(d *view.Decision) *view.Notice {
+	n := &view.Notice{Level: view.Warn, Title: text.ReviewTooLate()}
+	switch {
+	case d == nil:
+		n.Text = text.ReviewDecidedSameMoment()
+	case d.By != "":
+		n.Text = text.ReviewDecidedBy(d.Word, present.Printable(d.By), d.At.UTC().Format("15:04:05 UTC"))
+	default:
+		n.Text = text.ReviewDecidedAt(d.Word, d.At.UTC().Format("15:04:05 UTC"))
+	}
+	return n
+}
+
+// Extend moves the deadline of a call. It needs no digest, because it decides nothing. An edit is shown again, so that a later approval
+// is still about it.
+func (h *DecisionHandler) Extend(w http.ResponseWriter, r *http.Request) {
+	id, err := shell.CallID(r)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	access, _ := login.Access(r.Context())
+	how := shown{draft: shell.Clean(r.PostFormValue(reasonField))}
+	valid, ok := h.carryEdit(w, r, &how)
+	if !ok {
+		return
+	}
+	if !valid {
+		h.callPages.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
+		return
+	}
+	_, err = h.calls.Extend(r.Context(), id, access.Person.ID)
+	switch {
+	case errors.Is(err, approval.ErrExtended):
+		how.notice = &view.Notice{
+			Level: view.Warn, Title: text.ReviewNoMoreTime(), Text: text.ReviewNoMoreTimeHelp(),
+		}
+		h.callPages.answerWithCall(w, r, http.StatusConflict, how)
+	case err != nil:
+		h.notDecided(w, r, err)
+	default:
+		h.callPages.answerWithCall(w, r, http.StatusOK, how)
+	}
+}
+
+// presets returns common reasons of rejections. The agent reads them.
+func presets() []text.Message {
+	return []text.Message{
+		text.ReviewWrongTarget(), text.ReviewWrongValues(), text.ReviewNotNeeded(), text.ReviewAskFirst(), text.ReviewTooMuch(), text.ReviewNotNow(),
+	}
+}
+
+// Reject rejects a call.
+func (h *DecisionHandler) Reject(w http.ResponseWriter, r *http.Request) {
+	h.decide(w, r, call.Decision{})
+}
+
+// addPreset returns a reason with the preset of the form before it.
+func addPreset(r *http.Request, reason string) string {
+	preset := r.PostFormValue("preset")
+	isPreset := func(m text.Message) bool { return m.In(r.Context()) == preset }
+	switch {
+	case !slices.ContainsFunc(presets(), isPreset):
+		return reason
+	case reason == "":
+		return preset + "."
+	}
+	return preset + ". " + reason
+}

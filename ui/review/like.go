@@ -1,0 +1,205 @@
+package review
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/review/jsonobject"
+	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// The decisions that the form of similar calls sends.
+const (
+	verdictApprove = "approve"
+	verdictReject  = "reject"
+)
+
+// ShowLike shows the pending calls that differ from one only in their arguments.
+func (h *BatchHandler) ShowLike(w http.ResponseWriter, r *http.Request) {
+	h.answerWithLike(w, r, http.StatusOK, nil)
+}
+
+// answerWithLike renders the pending calls that differ from one only in their arguments.
+func (h *BatchHandler) answerWithLike(w http.ResponseWriter, r *http.Request, status int, notices []view.Notice) {
+	id, err := shell.CallID(r)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	access, _ := login.Access(r.Context())
+	s, err := h.reader.subject(r.Context(), access, id)
+	if err == nil && s.approval == nil {
+		err = approval.ErrNotFound
+	}
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	waiting, err := h.calls.ListSimilar(r.Context(), s.approval, likeWindow)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	l, err := h.presentLike(r, access, s, waiting)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	l.Notices, l.Draft = notices, shell.Clean(r.PostFormValue(reasonField))
+	h.Render(w, r, status, LikePage(h.Page(r, view.SectionQueue, text.ReviewSimilarTitle(), s.pulse), l))
+}
+
+func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *subject, waiting []call.Waiting) (Like, error) {
+	l := Like{
+		URL: present.CallURL(s.call.ID), Sentence: presentSentence(&s.call, s.names), Risk: s.risk.Badge, Alone: s.risk.Twice, Presets: presets(),
+	}
+	documents := make([][]byte, len(waiting))
+	for i := range waiting {
+		documents[i] = waiting[i].Call.Arguments
+	}
+	common, own := []byte("{}"), documents
+	if !slices.ContainsFunc(waiting, func(w call.Waiting) bool { return w.Call.Pin != s.call.Pin }) {
+		common, own = jsonobject.Split(documents) // else what is a secret in one may be none in another
+	}
+	limits := hostile.Folded()
+	limits.Secrets = s.secrets()
+	if fields, err := hostile.ReadFields(common, limits); err == nil && len(waiting) > 1 && len(common) > len("{}") {
+		l.Common = &fields
+	}
+	for i := range waiting {
+		one, err := h.presentAlike(r, access, s, &waiting[i], own[i])
+		if err != nil {
+			return l, err
+		}
+		l.Rows = append(l.Rows, one)
+	}
+	return l, nil
+}
+
+// presentAlike presents one of several calls with its differences and the decisions that the reader may make.
+func (h *BatchHandler) presentAlike(r *http.Request, access identity.Access, first *subject, w *call.Waiting, own []byte) (Alike, error) {
+	s, err := h.reader.subject(r.Context(), access, w.Call.ID)
+	if err != nil {
+		return Alike{}, err
+	}
+	one := Alike{
+		ID: w.Call.ID.String(), URL: present.CallURL(w.Call.ID), Digest: w.Approval.Digest.String(),
+		Countdown: present.Countdown(w.Approval.Deadline, first.pulse.Now), Viewers: s.viewers,
+	}
+	limits := hostile.Folded()
+	limits.Secrets = s.secrets() // its own: the tool may have been defined differently since
+	fields, err := hostile.ReadFields(own, limits)
+	if err == nil {
+		one.Own = &fields
+	}
+	if !w.Call.Partial {
+		shown := presentArguments(s, format{view: FormatFields}, false)
+		one.Warning = describeFindings(shown.Findings)
+		if shown.Withheld > 0 {
+			one.Warning = text.Join(" ", one.Warning, s.describeWithheld(shown.Withheld))
+		}
+		one.MayApprove = !s.risk.Twice && !shown.Folded && shown.Withheld == 0 && err == nil && s.current
+	}
+	if s.editWaits() {
+		one.MayApprove, one.Warning = false, text.Join(" ", one.Warning, text.ReviewEditedByReviewer())
+	}
+	if _, ok := s.mayDecide(access); !ok {
+		one.MayApprove, one.MayNot = false, true
+	}
+	return one, nil
+}
+
+// DecideLike decides several calls, each by its own digest. It does not approve destructive calls, or calls that were not shown
+// completely.
+func (h *BatchHandler) DecideLike(w http.ResponseWriter, r *http.Request) {
+	note, complaint := readReason(r, reasonField)
+	if !complaint.IsZero() {
+		h.answerWithLike(w, r, http.StatusUnprocessableEntity, []view.Notice{{Level: view.Danger, Title: text.ReviewNothingDecided(), Text: complaint}})
+		return
+	}
+	access, _ := login.Access(r.Context())
+	var approved, rejected int
+	var problems []text.Message
+	sent := r.PostForm["call"]
+	if len(sent) > likeWindow { // no page of ours has so many
+		problems = append(problems, text.ReviewTooMany(likeWindow))
+		sent = sent[:likeWindow]
+	}
+	for _, callID := range sent {
+		id, err := uuid.Parse(callID)
+		verdict := r.PostFormValue("verdict." + callID)
+		if err != nil || verdict != verdictApprove && verdict != verdictReject {
+			continue
+		}
+		d := call.Decision{CallID: id, Approve: verdict == verdictApprove, Digest: r.PostFormValue("digest." + callID), By: access.Person.ID}
+		if !d.Approve {
+			d.Note = addPreset(r, note)
+		}
+		if why := h.decideOne(r, access, d); !why.IsZero() {
+			problems = append(problems, text.ReviewCallProblem(present.ShortID(id), why))
+			continue
+		}
+		if d.Approve {
+			approved++
+		} else {
+			rejected++
+		}
+	}
+	notices, status := summarize(approved, rejected, problems)
+	h.answerWithLike(w, r, status, notices)
+}
+
+// decideOne decides one of several calls, or says why it cannot.
+func (h *BatchHandler) decideOne(r *http.Request, access identity.Access, d call.Decision) (why text.Message) {
+	s, err := h.reader.subject(r.Context(), access, d.CallID)
+	if err != nil {
+		return text.ReviewProblemUnread()
+	}
+	if d.Approve {
+		arguments := presentArguments(s, format{view: FormatFields}, false)
+		if kind := presentActions(s, access, arguments, shown{}).Kind; s.editWaits() || kind != ActionDecide && kind != ActionNone {
+			return text.ReviewProblemOwnPage()
+		}
+	}
+	_, err = h.calls.Decide(r.Context(), d)
+	var conflict *approval.ConflictError
+	switch {
+	case err == nil:
+		return text.Message{}
+	case errors.Is(err, approval.ErrDigestMismatch):
+		return text.ReviewProblemChanged()
+	case errors.Is(err, approval.ErrSelfApproval):
+		return text.ReviewProblemOwnCall()
+	case errors.Is(err, approval.ErrInvitedApproval):
+		return text.ReviewProblemInvited()
+	case errors.As(err, &conflict):
+		return text.ReviewProblemDecided(string(conflict.Approval.Status))
+	}
+	h.Log.Error("dashboard", "path", r.URL.Path, "call", d.CallID, "error", err)
+	return text.ReviewProblemInternal()
+}
+
+func summarize(approved, rejected int, problems []text.Message) ([]view.Notice, int) {
+	var notices []view.Notice
+	switch {
+	case approved+rejected > 0:
+		notices = append(notices, view.Notice{Level: view.Good, Title: text.ReviewSummary(approved, rejected)})
+	case len(problems) == 0:
+		notices = append(notices, view.Notice{Level: view.Info, Title: text.ReviewNothingDecided(), Text: text.ReviewChooseDecisions()})
+	}
+	if len(problems) == 0 {
+		return notices, http.StatusOK
+	}
+	return append(notices, view.Notice{Level: view.Warn, Title: text.ReviewNotDecided(), Text: text.Join(" ", problems...)}), http.StatusConflict
+}

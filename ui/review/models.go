@@ -1,0 +1,164 @@
+package review
+
+import (
+	"time"
+
+	"github.com/a-h/templ"
+
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// Attention names the teams and viewers of a pending call.
+type Attention struct {
+	Team       string
+	EscalateTo string
+	Escalated  *time.Time
+	Alone      bool // no known reviewer may decide
+	Viewers    []string
+}
+
+// Call is one call with everything that happened to it.
+type Call struct {
+	ID        string
+	URL       string
+	Digest    string // of its approval; empty: it has none
+	Phase     string // its status, as the API names it
+	Live      bool   // its status is not final
+	State     string // changes whenever the page may; opaque
+	Status    view.Badge
+	Sentence  Sentence
+	Countdown *view.Countdown
+	Notice    *view.Notice
+	Wait      *view.Wait // nil: it does not wait for a connection
+	Questions []Question
+	Warnings  []view.Notice
+	Decision  *view.Decision
+	Outcome   *Outcome
+	Resolve   bool // an operator is asked for the outcome
+	MayCancel bool // the reader may cancel it
+	Arguments Arguments
+	Request   *view.Request // nil: only the arguments are known
+	Files     []view.File
+	Tool      *view.Tool
+	Accepted  *view.Tool // the definition that was accepted before; nil: no other
+	Offered   *view.Tool // how its server offers it since the call was made; nil: the same, or not at all
+	Risk      view.Badge
+	Actions   Actions
+	Timing    *Timing // nil: nothing was measured
+	Facts     []view.Fact
+
+	Attention
+	Rule            text.Message // of the approval that is pending
+	Record          Record
+	Since           *Since // nil: no call like it was approved
+	Like            int    // pending calls that differ only in their arguments, this one included
+	ConversationURL string // empty: none
+	Led             *Led   // nil: not known
+	AnswerURL       string // of the conversation that answers it; empty: none is known
+	Editing         *view.Editing
+	Edited          *Edited  // the call with an edit
+	Sent            *Changed // a reviewer's changes to the agent's arguments; nil: none
+}
+
+// Sentence names the agent, the tool and the person of a call.
+type Sentence struct {
+	Agent     string
+	Form      func(agent, tool templ.Component) templ.Component // such as text.ReviewWants
+	Skill     string
+	Tool      string
+	Principal string
+	Asked     bool // the agent itself was asked: skill and tool are Holdpoint's own
+
+	AgentID, SkillID, PrincipalID string    // their ends: names may look alike
+	PrincipalWho                  *view.Who // nil: nobody, or it is not shown here
+}
+
+// Outcome is the result of a call.
+type Outcome struct {
+	Level      view.Level
+	Text       text.Message
+	Message    string // from outside: as hostile text
+	Result     *hostile.Result
+	Raw        *hostile.Value // a result that could not be read as one
+	RawURL     string
+	Late       *hostile.Pretty
+	LateRaw    *hostile.Value
+	Resolution *view.Decision
+}
+
+// Format is how arguments are shown.
+type Format string
+
+// The ways to show arguments.
+const (
+	FormatFields Format = "fields"
+	FormatJSON   Format = "json"
+	FormatRaw    Format = "raw"
+)
+
+// Arguments are shown in one of three formats.
+type Arguments struct {
+	Format   Format
+	Fields   *hostile.Fields
+	Pretty   *hostile.Pretty
+	Raw      *hostile.Value
+	Bytes    int
+	Full     bool             // nothing is cut
+	Folded   bool             // something is
+	Fixed    bool             // there is no other way to show them
+	URL      string           // of the page as it is
+	WholeURL string           // the same page with nothing cut
+	FoldURL  string           // the same page with long values cut
+	TextURL  string           // the bytes as text/plain
+	Mapped   bool             // they are not sent as they are, but in a request that is shown
+	Nested   bool             // shown as JSON because it is too nested for fields
+	Findings hostile.Findings // of the decoded values, whatever the format
+
+	Secrets   int // values that are hidden until somebody asks
+	Withheld  int // of them, those that have to be revealed before approving
+	Revealed  bool
+	RevealURL string
+}
+
+// Actions are the reader's options for a call.
+type Actions struct {
+	Kind       ActionKind
+	Why        text.Message    // of ActionNone: why the reader cannot decide
+	Draft      string          // of the reason
+	Target     []hostile.Field // decisive arguments, shown in the second step
+	MoreTarget int             // arguments beside them
+	Full       bool            // everything was shown; goes with the decision
+	Format     Format          // to come back to
+	Error      text.Message    // of the form that was sent
+	Question   text.Message    // of ActionConfirm
+	ProveURL   string          // of ActionConfirm: page of the recent sign-in that is needed first
+	Presets    []text.Message
+	MayExtend  bool
+	MayRestore bool // the agent's arguments may be approved instead of the edit that waits
+}
+
+// ActionKind says which actions are offered.
+type ActionKind string
+
+// The kinds of actions.
+const (
+	ActionNone    ActionKind = ""
+	ActionDecide  ActionKind = "decide"  // reject, or approve
+	ActionStep    ActionKind = "step"    // reject, or go on to a second step
+	ActionConfirm ActionKind = "confirm" // the second step
+	ActionShowAll ActionKind = "showall" // reject, or see everything first
+	ActionReveal  ActionKind = "reveal"  // reject, or reveal hidden values first
+	ActionEdit    ActionKind = "edit"    // the editor
+	ActionOwnEdit ActionKind = "ownedit" // reject, or edit again: another reviewer approves the edit
+)
+
+// Led is the message before a call, and the reason that the model gave. Neither is checked.
+type Led struct {
+	By     string // who said the message; empty: the agent's client
+	At     time.Time
+	Said   *hostile.Value
+	Reason *hostile.Value
+	URL    string // of the reply in its conversation
+}

@@ -1,0 +1,216 @@
+package review
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/a-h/templ"
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+func presentCall(s *subject, who identity.Access, f format, how shown) Call {
+	c := &s.call
+	v := Call{
+		ID: c.ID.String(), URL: present.CallURL(c.ID), Phase: string(c.Status), Live: !c.Status.Final(), State: s.state(),
+		Status: present.StatusBadge(c.Status), Risk: s.risk.Badge, Notice: how.notice,
+		Sentence:  presentSentence(c, s.names),
+		Arguments: presentArguments(s, f, how.reveal),
+		Files:     presentFiles(c),
+		Outcome:   presentOutcome(s),
+		Timing:    presentTiming(c.Measures),
+		Facts:     facts(s),
+	}
+	if s.definition != nil {
+		v.Tool = present.Tool(*s.definition)
+	}
+	if s.approval != nil {
+		v.Digest = s.approval.Digest.String()
+		if v.Decision = present.Decision(*s.approval, s.names); v.Decision != nil {
+			v.Decision.Who = s.who(s.approval.DecidedBy)
+		}
+		if s.approval.Status == approval.Pending {
+			left := present.Countdown(s.approval.Deadline, s.pulse.Now)
+			v.Countdown = &left
+			v.Warnings = warnings(s, v.Arguments)
+			if s.accepted != nil {
+				v.Accepted = present.Tool(*s.accepted)
+			}
+			if s.offered != nil {
+				v.Offered = present.Tool(*s.offered)
+			}
+		}
+	}
+	v.Sentence.PrincipalWho = s.who(c.PrincipalID)
+	v.Actions = presentActions(s, who, v.Arguments, how)
+	v.Actions.MayRestore = s.editWaits() && !s.edited
+	v.MayCancel = s.mayCancel(who)
+	v.Resolve = c.Status == call.Unknown && c.Resolution == nil && who.Has(identity.Operator)
+	return v
+}
+
+// presentFiles presents the files that were attached when the call was made. A reviewer's edit may have left some out.
+func presentFiles(c *call.Call) []view.File {
+	list := make([]view.File, 0, len(c.Files))
+	for i := range c.Files {
+		f := &c.Files[i]
+		id := []byte(f.FileID.String())
+		list = append(list, view.File{
+			Name: f.Filename, Type: f.ContentType, Bytes: int(f.Size), SHA256: hex.EncodeToString(f.SHA256[:]),
+			URL: present.CallURL(c.ID) + "/files/" + f.FileID.String(), Dropped: bytes.Contains(c.Submitted, id) && !bytes.Contains(c.Arguments, id),
+		})
+	}
+	return list
+}
+
+// sentenceForm returns the text that says which agent calls which tool.
+func sentenceForm(status call.Status) func(agent, tool templ.Component) templ.Component {
+	switch status {
+	case call.Parked, call.NeedsConnection:
+		return text.ReviewWants
+	case call.Approved, call.Executing, call.Succeeded, call.Failed, call.Unknown:
+		return text.ReviewCalled
+	default: // it ended unsent
+		return text.ReviewWanted
+	}
+}
+
+// presentActions returns the person's options. Approving is never offered for a call that was not shown completely.
+func presentActions(s *subject, who identity.Access, arguments Arguments, how shown) Actions {
+	if how.question > 0 {
+		how.draft, how.err = "", text.Message{}
+	}
+	a := Actions{Draft: how.draft, Error: how.err, Full: arguments.Full, Format: arguments.Format, Presets: presets()}
+	if s.approval == nil || s.approval.Status != approval.Pending {
+		return a
+	}
+	why, ok := s.mayDecide(who)
+	switch {
+	case !ok:
+		a.Why = why
+	case s.ownEdit && !s.edited:
+		a.Kind, a.Why = ActionOwnEdit, text.ReviewOwnEdit()
+		if !s.wrote {
+			a.Why = text.ReviewEditorUnverified()
+		}
+	case s.proposing:
+		a.Kind = ActionDecide
+	case arguments.Withheld > 0:
+		a.Kind = ActionReveal
+	case arguments.Folded:
+		a.Kind = ActionShowAll
+	case !s.risk.Twice:
+		a.Kind = ActionDecide
+	case how.confirm:
+		a.Kind = ActionConfirm
+		if how.prove {
+			a.ProveURL = login.ProveURL("/")
+		}
+		a.Question = text.ReviewReallyApprove(s.risk.Badge.Word)
+		target := hostile.Decisive(s.call.Arguments, present.RowArguments, s.brief())
+		a.Target, a.MoreTarget = target.List, target.More
+	default:
+		a.Kind = ActionStep
+	}
+	return a
+}
+
+// warnings returns the notices that a reviewer has to read before deciding.
+func warnings(s *subject, arguments Arguments) []view.Notice {
+	var list []view.Notice
+	add := func(level view.Level, title, words text.Message) {
+		list = append(list, view.Notice{Level: level, Title: title, Text: words})
+	}
+	switch s.approval.Rule {
+	case approval.RuleHighRisk:
+		add(view.Warn, text.ReviewHighRisk(), text.ReviewHighRiskHelp())
+	case approval.RuleDefinitionChanged:
+		add(view.Danger, text.ReviewToolChanged(), text.ReviewToolChangedHelp(present.Ago(s.changed, s.pulse.Now)))
+	case approval.RuleNewTool:
+		add(view.Warn, text.ReviewNewTool(), text.ReviewNewToolHelp())
+	case approval.RuleGated:
+	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park nothing
+	}
+	if !s.current {
+		add(view.Warn, text.ReviewChangedSince(), text.ReviewChangedSinceHelp())
+	}
+	if found := arguments.Findings; found.Hidden > 0 || found.Suspect > 0 {
+		add(view.Danger, text.ReviewLookClosely(), describeFindings(found))
+	}
+	if arguments.Withheld > 0 {
+		title := text.ReviewValueHidden()
+		if s.unseen {
+			title = text.ReviewRequestHidden()
+		}
+		add(view.Danger, title, text.Join(" ", s.describeWithheld(arguments.Withheld), text.ReviewRevealBefore()))
+	}
+	return list
+}
+
+// describeWithheld says why hidden values have to be revealed before an approval.
+func (s *subject) describeWithheld(n int) text.Message {
+	if s.unseen {
+		return text.ReviewRequestHiddenHelp()
+	}
+	return text.ReviewValueHiddenHelp(n)
+}
+
+func describeFindings(f hostile.Findings) text.Message {
+	var found []text.Message
+	if f.Hidden > 0 {
+		found = append(found, text.ReviewHiddenCharacters(f.Hidden))
+	}
+	if f.Suspect > 0 {
+		found = append(found, text.ReviewLookAlikes(f.Suspect))
+	}
+	return text.Join(" ", found...)
+}
+
+func facts(s *subject) []view.Fact {
+	c := &s.call
+	list := []view.Fact{
+		{Name: text.ReviewFactCall(), Text: text.Literal(c.ID.String()), Code: true},
+		{Name: text.ReviewFactAgent(), Text: text.ReviewFactNameWithID(c.Agent, c.AgentID.String())},
+	}
+	if c.PrincipalID != uuid.Nil {
+		list = append(list, view.Fact{Name: text.ReviewFactOnBehalfOf(), Text: text.ReviewFactNameWithID(present.PersonName(c.PrincipalID, s.names), c.PrincipalID.String())})
+	}
+	list = append(list,
+		view.Fact{Name: text.ReviewFactSkill(), Text: text.ReviewFactSkillRevision(c.Skill, c.SkillID.String(), strconv.FormatInt(c.SkillRevision, 10))},
+		view.Fact{Name: text.ReviewFactCalledAs(), Text: text.Literal(c.ExposedName), Code: true},
+		view.Fact{Name: text.ReviewFactToolPin(), Text: text.Literal(c.Pin.String()), Code: true},
+	)
+	if s.secrets().Count(c.Arguments) == 0 { // else the hidden values could be guessed from it
+		sum := sha256.Sum256(c.Arguments)
+		list = append(list, view.Fact{Name: text.ReviewFactArguments(), Text: text.Literal(hex.EncodeToString(sum[:])), Code: true})
+	}
+	list = append(list, view.Fact{Name: text.ReviewFactMade(), Time: &c.CreatedAt})
+	if c.ConversationID != uuid.Nil {
+		list = append(list, view.Fact{Name: text.ReviewFactConversation(), Text: text.Literal(c.ConversationID.String()), URL: present.ConversationURL(c.ConversationID), Act: text.Literal("conversation")})
+	}
+	if s.approval != nil {
+		list = append(list,
+			view.Fact{Name: text.ReviewFactReason(), Text: present.DescribeRule(s.approval.Rule)},
+			view.Fact{Name: text.ReviewFactDeadline(), Time: &s.approval.Deadline},
+			view.Fact{Name: text.ReviewFactApprovedUntil(), Time: s.approval.ApprovedUntil},
+			view.Fact{Name: text.ReviewFactDigest(), Text: text.Literal(s.approval.Digest.String()), Code: true},
+		)
+	}
+	if c.FinishedAt != nil {
+		list = append(list, view.Fact{Name: text.ReviewFactEnded(), Time: c.FinishedAt})
+	}
+	if c.DeliveredAt != nil {
+		list = append(list, view.Fact{Name: text.ReviewFactDelivered(), Time: c.DeliveredAt})
+	}
+	return list
+}

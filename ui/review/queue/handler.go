@@ -1,0 +1,53 @@
+// Package queue owns the dashboard's first page: the calls and questions that wait for a reviewer, and the calls that wait
+// for a connection.
+package queue
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/ui/live"
+	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// ConnectionResolver tells who can connect the skill that a call waits for.
+type ConnectionResolver interface {
+	Resolver(ctx context.Context, access identity.Access, c *call.Call, names map[uuid.UUID]string) (view.Resolver, error)
+}
+
+// Config is required in full.
+type Config struct {
+	Shell       *shell.Shell
+	Calls       *call.Service
+	Agents      *agent.Service
+	Discovery   *tool.Discovery
+	Presence    *live.Presence
+	Connections ConnectionResolver
+}
+
+// Handler shows the queue.
+type Handler struct {
+	*shell.Shell
+
+	calls       *call.Service
+	agents      *agent.Service
+	discovery   *tool.Discovery
+	presence    *live.Presence
+	viewers     *shell.ViewerReader
+	connections ConnectionResolver
+	queues      live.Shared[*list]
+}
+
+// New makes the handler.
+func New(cfg Config) *Handler {
+	return &Handler{
+		Shell: cfg.Shell, calls: cfg.Calls, agents: cfg.Agents, discovery: cfg.Discovery, presence: cfg.Presence, connections: cfg.Connections,
+		viewers: &shell.ViewerReader{Shell: cfg.Shell, Presence: cfg.Presence},
+	}
+}

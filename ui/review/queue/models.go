@@ -1,0 +1,66 @@
+package queue
+
+import (
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// PendingQuestion is a question that waits for a reviewer, in the queue.
+type PendingQuestion struct {
+	ID, URL                       string
+	Skill, Tool, Agent, Principal string
+	Kind                          text.Message
+	Countdown                     *view.Countdown
+}
+
+// Queue is the list of approvals that wait.
+type Queue struct {
+	Rows      []Row
+	Waits     []view.Wait       // calls that wait for a connection; there is nothing to decide about them
+	Asked     []PendingQuestion // questions of calls that were sent
+	Total     int               // rows that the filter selects
+	All       int
+	Own       int // rows of Total for the reader's teams
+	HasTeams  bool
+	Last      *view.Decision // nil: none yet
+	LastURL   string
+	MayDecide bool
+	Paused    bool // without JavaScript: the page does not refresh itself
+	Filter    QueueFilter
+	Agents    []view.Option
+	Skills    []view.Option
+	Teams     []view.Option
+	URL       string // of this list
+	First     bool   // the first page, which has the most urgent calls
+	Next      string // URL of the next page; empty: none
+}
+
+// QueueFilter has the values that the reader chose; "" selects all.
+type QueueFilter struct {
+	Team, Agent, Skill string
+}
+
+// Any reports whether the reader chose a value.
+func (f QueueFilter) Any() bool { return f != QueueFilter{} }
+
+// Row is one waiting approval.
+type Row struct {
+	ID        string
+	URL       string
+	Digest    string
+	Skill     string
+	Tool      string
+	Agent     string
+	Principal string
+	Risk      view.Badge
+	Warnings  []view.Badge
+	Decisive  []hostile.Field
+	MoreArgs  int // arguments that the row does not show
+	Countdown view.Countdown
+	Own       bool // for a team of the reader
+	Team      string
+	Viewers   []string // other people who have the call open
+	Like      int      // calls of the list that differ only in their arguments; set on the first one
+	Drawn     string   // HTML of [RowOf]; "": render it
+}

@@ -1,0 +1,135 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// State changes whenever something changes that dashboards show beside the queue.
+func (h *Handler) State(ctx context.Context) (string, error) {
+	waits, err := h.readWaitState(ctx)
+	if err != nil {
+		return "", err
+	}
+	questions, err := h.readQuestionState(ctx)
+	if err != nil {
+		return "", err
+	}
+	viewers, err := h.presence.State(ctx)
+	return waits + "." + questions + "." + viewers, err
+}
+
+const (
+	queueWindow  = 100 // rows on the page
+	queueRenewal = 5   // seconds, without JavaScript
+)
+
+// ShowQueue shows the queue.
+func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
+	access, _ := login.Access(r.Context())
+	filter := readFilter(r, access)
+	q, err := h.readQueue(r.Context(), filter)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	query := r.URL.Query()
+	shown := Queue{
+		MayDecide: access.Has(identity.Reviewer), Paused: query.Get("pause") != "", Filter: QueueFilter{Team: query.Get("team"), Agent: query.Get("agent"), Skill: query.Get("skill")},
+		URL: queueURL(r, "", ""), Next: queueURL(r, "after", q.next.String()), First: filter.After.CallID == uuid.Nil,
+		Total: q.counts.All, Own: q.counts.Own, All: q.pulse.Pending, HasTeams: len(filter.Teams) > 0,
+		Last: q.last, LastURL: q.lastURL, Rows: q.rowsFor(access.Person.ID),
+	}
+	if shown.Waits, err = h.presentWaits(r.Context(), access, q.unconnected, q.pulse.Now); err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	if shown.Asked, err = h.readPendingQuestions(r.Context(), q.pulse.Now); err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	shown.Agents = makeOptions(q.facets.Agents, shown.Filter.Agent)
+	shown.Skills = makeOptions(q.facets.Skills, shown.Filter.Skill)
+	shown.Teams = makeOptions(q.facets.Teams, shown.Filter.Team)
+	if shell.PartOnly(r) {
+		h.Render(w, r, http.StatusOK, QueueList(shown))
+		return
+	}
+	page := h.Page(r, view.SectionQueue, text.QueueTitle(), q.pulse)
+	if !shown.Paused {
+		page.RefreshAfter = queueRenewal
+	}
+	h.Render(w, r, http.StatusOK, QueuePage(page, shown))
+}
+
+// readFilter reads the filter of the URL. An invalid value selects everything.
+func readFilter(r *http.Request, access identity.Access) approval.QueueFilter {
+	query := r.URL.Query()
+	f := approval.QueueFilter{Teams: access.Person.Teams, Team: query.Get("team"), Limit: queueWindow}
+	if shell.Clean(f.Team) != f.Team {
+		f.Team = ""
+	}
+	for name, id := range map[string]*uuid.UUID{"agent": &f.AgentID, "skill": &f.SkillID} {
+		if found, err := uuid.Parse(query.Get(name)); err == nil {
+			*id = found
+		}
+	}
+	if after, err := approval.ParsePosition(query.Get("after")); err == nil {
+		f.After = after
+	}
+	return f
+}
+
+// queueURL returns the URL of the queue with one parameter changed, or "" if value is "". It starts at the first page unless the
+// parameter is "after". Without a name, it returns the URL of this page.
+func queueURL(r *http.Request, name, value string) string {
+	if name != "" && value == "" {
+		return ""
+	}
+	query := url.Values{}
+	for _, kept := range []string{"team", "agent", "skill", "pause"} {
+		if v := r.URL.Query().Get(kept); v != "" {
+			query.Set(kept, v)
+		}
+	}
+	if name == "" {
+		name, value = "after", r.URL.Query().Get("after")
+	}
+	if value != "" {
+		query.Set(name, value)
+	}
+	if len(query) == 0 {
+		return "/"
+	}
+	return "/?" + query.Encode()
+}
+
+// makeOptions returns the options of a filter. The chosen one stays among them when no more of its calls are pending.
+func makeOptions(facets []call.Facet, chosen string) []view.Option {
+	list := make([]view.Option, 0, len(facets)+1)
+	for _, f := range facets {
+		value := f.Name
+		if f.ID != uuid.Nil {
+			value = f.ID.String()
+		}
+		list = append(list, view.Option{Value: value, Text: text.Literal(fmt.Sprintf("%s (%d)", present.Printable(f.Name), f.Count)), Chosen: value == chosen})
+	}
+	if chosen != "" && !slices.ContainsFunc(list, func(o view.Option) bool { return o.Chosen }) {
+		list = append(list, view.Option{Value: chosen, Text: text.QueueNoneOfChoice(), Chosen: true})
+	}
+	return list
+}

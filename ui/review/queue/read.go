@@ -1,0 +1,205 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+func presentRow(w *call.Waiting, d tool.Definition, risk present.Risk, principal string, now time.Time) Row {
+	c := &w.Call
+	fields := hostile.Decisive(c.Arguments, present.RowArguments, present.BriefOf(d))
+	row := Row{
+		ID: c.ID.String(), URL: present.CallURL(c.ID), Digest: w.Approval.Digest.String(),
+		Skill: c.Skill, Tool: c.Tool, Agent: c.Agent, Principal: principal,
+		Risk: risk.Badge, Decisive: fields.List, MoreArgs: fields.More,
+		Countdown: present.Countdown(w.Approval.Deadline, now), Team: w.Approval.Team,
+	}
+	if w.Approval.EscalatedAt != nil {
+		row.Team = w.Approval.EscalateTo
+		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueEscalated(), Icon: "bell", Level: view.Warn})
+	}
+	if c.PrincipalID != uuid.Nil && principal == "" {
+		row.Principal = c.PrincipalID.String()
+	}
+	switch w.Approval.Rule {
+	case approval.RuleDefinitionChanged:
+		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueToolChanged(), Icon: "changed", Level: view.Danger})
+	case approval.RuleNewTool:
+		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueNewTool(), Icon: "new", Level: view.Warn})
+	case approval.RuleGated, approval.RuleHighRisk: // the row's badge says so
+	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park nothing
+	}
+	if w.Approval.EditedBy != uuid.Nil {
+		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueEditWaits(), Icon: "edit", Level: view.Info})
+	}
+	if c.Partial {
+		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueLargeArguments(), Icon: "hidden", Level: view.Warn})
+	}
+	if fields.Hidden > 0 {
+		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueHiddenCharacters(), Icon: "hidden", Level: view.Danger})
+	}
+	if fields.Suspect > 0 {
+		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueLookAlikes(), Icon: "hidden", Level: view.Warn})
+	}
+	return row
+}
+
+// list is the part of the queue that readers with the same filter share. It is not changed after it was read.
+type list struct {
+	rows        []Row
+	viewers     map[string][]shell.Viewer // by row
+	next        approval.Position
+	pulse       approval.Pulse
+	counts      approval.Counts
+	facets      call.Facets
+	unconnected []call.Unconnected
+	last        *view.Decision // set if no call is pending
+	lastURL     string
+}
+
+// readQueue reads the calls that a filter selects, once for all dashboards that ask at the same moment.
+func (h *Handler) readQueue(ctx context.Context, f approval.QueueFilter) (*list, error) {
+	key := fmt.Sprintf("%q %q %s %s %s", f.Teams, f.Team, f.AgentID, f.SkillID, f.After)
+	return h.queues.Get(ctx, key, func(ctx context.Context) (*list, error) { return h.readQueueNow(ctx, f) })
+}
+
+func (h *Handler) readQueueNow(ctx context.Context, f approval.QueueFilter) (*list, error) {
+	waiting, next, err := h.calls.ListQueue(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	q := &list{next: next}
+	if q.pulse, err = h.calls.ReadPulse(ctx); err != nil {
+		return nil, err
+	}
+	if err := h.readRows(ctx, q, waiting, f.Teams); err != nil {
+		return nil, err
+	}
+	q.counts = approval.Counts{All: q.pulse.Pending}
+	if len(f.Teams) > 0 || f.Team != "" || f.AgentID != uuid.Nil || f.SkillID != uuid.Nil {
+		if q.counts, err = h.calls.CountQueue(ctx, f); err != nil {
+			return nil, err
+		}
+	}
+	if q.facets, err = h.calls.ListFacets(ctx); err != nil {
+		return nil, err
+	}
+	if q.unconnected, err = h.calls.ListUnconnected(ctx, uuid.Nil, present.WaitWindow); err != nil {
+		return nil, err
+	}
+	if q.counts.All == 0 {
+		q.last, q.lastURL, err = h.readLastDecision(ctx)
+	}
+	return q, err
+}
+
+// readRows makes the rows and renders them once, because most readers see the same.
+func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting, teams []string) error {
+	pins, people, ids := make([]tool.Pin, len(waiting)), make([]uuid.UUID, len(waiting)), make([]uuid.UUID, len(waiting))
+	for i := range waiting {
+		c := &waiting[i].Call
+		pins[i], people[i], ids[i] = c.Pin, c.PrincipalID, c.ID
+	}
+	definitions, err := h.discovery.Definitions(ctx, pins)
+	if err != nil {
+		return err
+	}
+	names, err := h.Names(ctx, people...)
+	if err != nil {
+		return err
+	}
+	viewers, err := h.viewers.Viewers(ctx, ids...)
+	if err != nil {
+		return err
+	}
+	q.rows, q.viewers = make([]Row, len(waiting)), make(map[string][]shell.Viewer, len(viewers))
+	for i := range waiting {
+		c := &waiting[i].Call
+		risk, err := present.ReadRisk(ctx, h.agents, c, definitions[c.Pin])
+		if err != nil {
+			return err
+		}
+		q.rows[i] = presentRow(&waiting[i], definitions[c.Pin], risk, names[c.PrincipalID], q.pulse.Now)
+		q.rows[i].Own = waiting[i].Approval.Asks(teams)
+		q.viewers[q.rows[i].ID] = viewers[c.ID]
+	}
+	countSimilar(waiting, q.rows)
+	for i := range q.rows {
+		var drawn strings.Builder
+		if err := RowOf(q.rows[i]).Render(ctx, &drawn); err != nil {
+			return fmt.Errorf("draw the row of call %s: %w", q.rows[i].ID, err)
+		}
+		q.rows[i].Drawn = drawn.String()
+	}
+	return nil
+}
+
+// rowsFor returns the rows for a reader, with the other people who have each call open.
+func (q *list) rowsFor(reader uuid.UUID) []Row {
+	rows := append([]Row(nil), q.rows...)
+	for i := range rows {
+		if names := shell.Others(q.viewers[rows[i].ID], reader); len(names) > 0 {
+			rows[i].Viewers, rows[i].Drawn = names, ""
+		}
+	}
+	return rows
+}
+
+// countSimilar sets Like on the first of several calls that differ only in their arguments.
+func countSimilar(waiting []call.Waiting, rows []Row) {
+	type kind struct {
+		agent, principal, skill uuid.UUID
+		tool                    string
+	}
+	first, count := map[kind]int{}, map[kind]int{}
+	for i := range waiting {
+		c := &waiting[i].Call
+		k := kind{c.AgentID, c.PrincipalID, c.SkillID, c.Tool}
+		if count[k]++; count[k] == 1 {
+			first[k] = i
+		}
+	}
+	for k, i := range first {
+		if count[k] > 1 {
+			rows[i].Like = count[k]
+		}
+	}
+}
+
+// readLastDecision returns the latest decision among the newest calls with its URL, or nil.
+func (h *Handler) readLastDecision(ctx context.Context) (*view.Decision, string, error) {
+	const few = 20
+	newest, _, err := h.calls.ListApprovals(ctx, call.QueueFilter{Limit: few})
+	if err != nil {
+		return nil, "", err
+	}
+	var last *call.Waiting
+	for i := range newest {
+		if at := newest[i].Approval.DecidedAt; at != nil && (last == nil || at.After(*last.Approval.DecidedAt)) {
+			last = &newest[i]
+		}
+	}
+	if last == nil {
+		return nil, "", nil
+	}
+	names, err := h.Names(ctx, last.Approval.DecidedBy)
+	if err != nil {
+		return nil, "", err
+	}
+	decision := present.Decision(last.Approval, names)
+	decision.About = last.Call.Skill + ": " + last.Call.Tool
+	return decision, present.CallURL(last.Call.ID), nil
+}

@@ -1,0 +1,117 @@
+// Package review owns the page of one call: reviewers look at it there, compare, edit and decide. It also owns the page on
+// which similar calls are decided together. The list of pending calls is package queue's.
+package review
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/converse"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/ui/live"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// ConnectionResolver tells who can connect the skill that a call waits for.
+type ConnectionResolver interface {
+	Resolver(ctx context.Context, access identity.Access, c *call.Call, names map[uuid.UUID]string) (view.Resolver, error)
+}
+
+// Config is required in full.
+type Config struct {
+	Shell       *shell.Shell
+	Calls       *call.Service
+	Agents      *agent.Service
+	Converse    *converse.Service
+	Discovery   *tool.Discovery
+	Pool        *pgxpool.Pool // for the audit log
+	Presence    *live.Presence
+	Connections ConnectionResolver
+	Login       *login.Login
+	ProofAge    time.Duration // how long a sign-in counts as recent for calls of high risk
+}
+
+// Handlers answer the requests about single calls.
+type Handlers struct {
+	Calls     *CallHandler
+	Decisions *DecisionHandler
+	Batches   *BatchHandler
+	Questions *QuestionHandler
+}
+
+// New makes the handlers.
+func New(cfg Config) *Handlers {
+	read := &reader{
+		Shell: cfg.Shell, calls: cfg.Calls, agents: cfg.Agents, converse: cfg.Converse, discovery: cfg.Discovery, pool: cfg.Pool,
+		connections: cfg.Connections, viewers: &shell.ViewerReader{Shell: cfg.Shell, Presence: cfg.Presence},
+		facts: &shell.CallFactsReader{Shell: cfg.Shell, Discovery: cfg.Discovery},
+	}
+	calls := &CallHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls, presence: cfg.Presence}
+	return &Handlers{
+		Calls:     calls,
+		Decisions: &DecisionHandler{Shell: cfg.Shell, reader: read, callPages: calls, calls: cfg.Calls, login: cfg.Login, proofAge: cfg.ProofAge},
+		Batches:   &BatchHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls},
+		Questions: &QuestionHandler{Shell: cfg.Shell, reader: read, callPages: calls, calls: cfg.Calls, login: cfg.Login, proofAge: cfg.ProofAge},
+	}
+}
+
+// reader reads a call with everything that its page shows, and presents it.
+type reader struct {
+	*shell.Shell
+
+	calls       *call.Service
+	agents      *agent.Service
+	converse    *converse.Service
+	discovery   *tool.Discovery
+	pool        *pgxpool.Pool
+	connections ConnectionResolver
+	viewers     *shell.ViewerReader
+	facts       *shell.CallFactsReader
+}
+
+// CallHandler shows a call and everything that belongs to it.
+type CallHandler struct {
+	*shell.Shell
+
+	reader   *reader
+	calls    *call.Service
+	presence *live.Presence
+}
+
+// DecisionHandler decides about a call, with edited arguments or without.
+type DecisionHandler struct {
+	*shell.Shell
+
+	reader    *reader
+	callPages *CallHandler
+	calls     *call.Service
+	login     *login.Login
+	proofAge  time.Duration
+}
+
+// BatchHandler decides about several similar calls on one page.
+type BatchHandler struct {
+	*shell.Shell
+
+	reader *reader
+	calls  *call.Service
+}
+
+// QuestionHandler decides about the questions that a call's server asks.
+type QuestionHandler struct {
+	*shell.Shell
+
+	reader    *reader
+	callPages *CallHandler
+	calls     *call.Service
+	login     *login.Login
+	proofAge  time.Duration
+}

@@ -1,0 +1,356 @@
+package shell
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// TellChanged says that somebody else saved a change after the form was made, and beside each field that differs how it is
+// now. The parts are those of the form as it would be made now, whose revision it gets: whoever sends it
+// again has seen what it replaces.
+func TellChanged(form *view.Form, now []view.FormPart, lost bool) {
+	form.Problems = append(form.Problems, view.FormProblem{Text: text.Literal("Somebody else saved a change after this form was made. " +
+		"What you typed is kept; saved again, it replaces what is there now.")})
+	differs := false
+	for _, part := range now {
+		for _, present := range part.Fields {
+			field := findField(form, present.Name)
+			if field == nil || rawValue(field) == rawValue(&present) {
+				continue
+			}
+			differs = true
+			field.Now = &view.NowValue{Text: valueWords(&present)}
+			form.Problems = append(form.Problems, view.FormProblem{
+				Field: view.FieldID(field.Name), Text: text.FormFieldChanged(field.Label),
+			})
+		}
+	}
+	if !differs {
+		form.Problems = append(form.Problems, view.FormProblem{Text: text.Literal("No field of this form differs from how it is now.")})
+	}
+	if lost {
+		form.Problems = append(form.Problems, secretsLost())
+	}
+}
+
+// rawValue returns a text that differs if the value of a field does. Secrets are not compared.
+func rawValue(f *view.Field) string {
+	switch f.Kind {
+	case view.FieldSecret, view.FieldSealed, view.FieldHidden:
+		return ""
+	case view.FieldCheck:
+		return strconv.FormatBool(f.On)
+	case view.FieldPairs, view.FieldNames:
+		return strings.Join(chosenNames(f), "\n")
+	default:
+		return f.Value
+	}
+}
+
+// chosenNames returns the names of a field's pairs and the values of its chosen choices.
+func chosenNames(f *view.Field) []string {
+	var names []string
+	for _, p := range f.Pairs {
+		if p.Name != "" && !p.Removed {
+			names = append(names, p.Name)
+		}
+	}
+	for _, c := range f.Choices {
+		if c.On {
+			names = append(names, c.Value)
+		}
+	}
+	return names
+}
+
+// valueWords returns the value of a field as text.
+func valueWords(f *view.Field) text.Message {
+	switch f.Kind {
+	case view.FieldCheck:
+		if f.On {
+			return text.FormTicked()
+		}
+		return text.FormNotTicked()
+	case view.FieldPairs:
+		return text.Literal(strings.Join(chosenNames(f), ", "))
+	case view.FieldNames:
+		var words []text.Message
+		for _, c := range f.Choices {
+			if c.On {
+				words = append(words, c.Word)
+			}
+		}
+		return text.Join(", ", words...)
+	case view.FieldSelect:
+		for _, c := range f.Choices {
+			if c.Value == f.Value {
+				return c.Word
+			}
+		}
+	default:
+	}
+	return text.Literal(f.Value)
+}
+
+// Faults are what is wrong with a form that was sent, by the paths of its fields in holdpoint.yaml.
+type Faults []fault.Field
+
+// Add adds a fault of the field at a path.
+func (f *Faults) Add(path, message string) {
+	*f = append(*f, fault.Field{Name: path, Expected: message})
+}
+
+// Duration reads one. Nothing at all is no duration.
+func (f *Faults) Duration(path, text string) *agent.Duration {
+	d, err := time.ParseDuration(strings.TrimSpace(text))
+	if err != nil {
+		f.Add(path, "must be a duration such as 90s, 5m or 1h30m")
+		return nil
+	}
+	return new(agent.Duration(d))
+}
+
+// OptionalDuration reads one. Nothing at all is zero.
+func (f *Faults) OptionalDuration(path, text string) *agent.Duration {
+	if strings.TrimSpace(text) == "" {
+		return new(agent.Duration)
+	}
+	return f.Duration(path, text)
+}
+
+// Number reads a whole number. Nothing at all is zero.
+func (f *Faults) Number(path, text string) int {
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		f.Add(path, "must be a whole number")
+	}
+	return n
+}
+
+// Decimal reads a number that may have a fraction. Nothing at all is zero.
+func (f *Faults) Decimal(path, text string) float64 {
+	if text == "" {
+		return 0
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+		f.Add(path, "must be a number such as 3 or 0.25")
+		return 0
+	}
+	return x
+}
+
+// FaultsOf are those that the registry found. False: the error is another one.
+func FaultsOf(err error) (Faults, bool) {
+	var invalid *fault.InvalidError
+	switch {
+	case errors.As(err, &invalid):
+		return invalid.Fields, true
+	case errors.Is(err, agent.ErrExists):
+		return Faults{{Name: "name", Expected: "is taken by another"}}, true
+	}
+	return nil, false
+}
+
+// Tell puts the faults into a form, each at its field, and all of them into the summary.
+func (f *Faults) Tell(form *view.Form, lost bool) {
+	for _, one := range *f {
+		field := findField(form, one.Name)
+		summary := view.FormProblem{Text: text.Literal(one.Name + ": " + one.Expected)}
+		if field != nil {
+			summary.Field, summary.Text = view.FieldID(field.Name), text.FormFieldInvalid(field.Label, one.Expected)
+			if name := nameWithin(field, one.Name); name != "" {
+				summary.Text = text.FormPairInvalid(field.Label, name, one.Expected)
+			}
+			tellField(field, one)
+		}
+		form.Problems = append(form.Problems, summary)
+	}
+	if lost && len(*f) > 0 {
+		form.Problems = append(form.Problems, secretsLost())
+	}
+}
+
+func secretsLost() view.FormProblem {
+	return view.FormProblem{Text: text.Literal("Secrets that you typed are not sent back to the browser: type them again.")}
+}
+
+// nameWithin is which of a field's names a path is of; empty: the field's own path.
+func nameWithin(field *view.Field, path string) string {
+	if field.Kind != view.FieldPairs {
+		return ""
+	}
+	return strings.TrimPrefix(strings.TrimPrefix(path, field.Name), ".")
+}
+
+// findField is the field that a path is of: url, command of command[2], headers of headers.X-Team.
+func findField(form *view.Form, path string) *view.Field {
+	for i := range form.Parts {
+		for j := range form.Parts[i].Fields {
+			field := &form.Parts[i].Fields[j]
+			if rest, ok := strings.CutPrefix(path, field.Name); ok && (rest == "" || rest[0] == '[' || rest[0] == '.' && field.Kind == view.FieldPairs) {
+				return field
+			}
+		}
+	}
+	return nil
+}
+
+func tellField(field *view.Field, invalid fault.Field) {
+	name := nameWithin(field, invalid.Name)
+	for i := range field.Pairs {
+		if p := &field.Pairs[i]; name != "" && http.CanonicalHeaderKey(p.Name) == http.CanonicalHeaderKey(name) {
+			p.Problem = joined(p.Problem, invalid.Expected)
+			return
+		}
+	}
+	if name != "" {
+		invalid.Expected = name + " " + invalid.Expected
+	}
+	field.Problem = text.Join("; ", field.Problem, text.Literal(invalid.Expected))
+}
+
+func joined(before, more string) string {
+	if before != "" {
+		return before + "; " + more
+	}
+	return more
+}
+
+// Pair is a name with a secret value, as a form was sent with it.
+type Pair struct {
+	Name, value  string
+	Kept, remove bool
+}
+
+// ReadPairs reads those of a field; known are the names that have a value already.
+func ReadPairs(r *http.Request, field string, known []string) []Pair {
+	names, values := r.PostForm[field+"_name"], r.PostForm[field+"_value"]
+	var list []Pair
+	for i := range min(len(names), len(values)) {
+		p := Pair{Name: strings.TrimSpace(names[i]), value: values[i]}
+		for _, one := range known {
+			p.Kept = p.Kept || one == p.Name
+		}
+		for _, one := range r.PostForm[field+"_remove"] {
+			p.remove = p.remove || p.Kept && one == p.Name
+		}
+		if p.Name != "" || p.value != "" {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Given checks pairs and makes a patch of them: nil removes a value.
+func (f *Faults) Given(field string, pairs []Pair) map[string]*string {
+	patch := map[string]*string{}
+	for _, p := range pairs {
+		_, twice := patch[p.Name]
+		switch {
+		case p.Name == "":
+			f.Add(field, "have a value without a name")
+		case twice:
+			f.Add(field+"."+p.Name, "is named twice")
+		case p.remove:
+			patch[p.Name] = nil
+		case p.value != "":
+			patch[p.Name] = new(p.value)
+		case !p.Kept:
+			f.Add(field+"."+p.Name, "has no value")
+		}
+	}
+	return patch
+}
+
+// spareFields is how many more pairs a form has room for.
+const spareFields = 2
+
+// PresentPairs shows the names, and never the values.
+func PresentPairs(pairs []Pair) []view.Pair {
+	var list []view.Pair
+	for _, p := range pairs {
+		list = append(list, view.Pair{Name: p.Name, Kept: p.Kept, Removed: p.remove})
+	}
+	return append(list, make([]view.Pair, spareFields)...)
+}
+
+// Typed reports whether a value was typed.
+func Typed(pairs []Pair) bool {
+	for _, p := range pairs {
+		if p.value != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// Text is a field's value as it was meant: with the line breaks of this side.
+func Text(r *http.Request, name string) string {
+	return strings.ReplaceAll(r.PostFormValue(name), "\r\n", "\n")
+}
+
+// Line is a value of one line.
+func Line(r *http.Request, name string) string { return strings.TrimSpace(r.PostFormValue(name)) }
+
+// Ticked reports whether a box was ticked.
+func Ticked(r *http.Request, name string) bool { return r.PostFormValue(name) != "" }
+
+// AttentionPart asks for teams; otherwise says whose they are when none is named.
+func AttentionPart(team, escalateTo, otherwise string) view.FormPart {
+	return view.FormPart{Title: text.Literal("Attention"), Fields: []view.Field{
+		{
+			Name: "team", Label: text.Literal("Team"), Kind: view.FieldLine, Value: team,
+			Hint: text.Literal("Whose reviewers see its calls first. Left out: " + otherwise + "."),
+		},
+		{
+			Name: "escalate_to", Label: text.Literal("Escalated to"), Kind: view.FieldLine, Value: escalateTo,
+			Hint: text.Literal("The team that is asked too when half of the time to decide is over."),
+		},
+	}}
+}
+
+// Submit hands a form to the registry. save returns where to go on; it is told what this side found wrong, so that the
+// registry finds the rest and saves nothing. again shows the form as it was sent: with what is wrong, or, with the
+// status 409, with what somebody else changed since it was made.
+func (sh *Shell) Submit(w http.ResponseWriter, r *http.Request, wrong Faults, save func(known Faults) (string, error), again func(int, Faults)) {
+	next, err := save(wrong)
+	known, ok := FaultsOf(err)
+	switch {
+	case err == nil:
+		Redirect(w, r, next)
+	case errors.Is(err, agent.ErrChanged):
+		again(http.StatusConflict, nil)
+	case ok:
+		again(http.StatusUnprocessableEntity, known)
+	default:
+		sh.Fail(w, r, err)
+	}
+}
+
+// noRevision is one that nothing ever has.
+const noRevision = -1
+
+// RevisionOf is the revision of what a form was made for. Without one it is for none.
+func RevisionOf(r *http.Request) *int64 {
+	revision, err := strconv.ParseInt(r.PostFormValue("revision"), 10, 64)
+	if err != nil {
+		revision = noRevision
+	}
+	return &revision
+}
+
+// RevisionText writes a revision for the field of a form.
+func RevisionText(revision int64) string { return strconv.FormatInt(revision, 10) }

@@ -1,0 +1,117 @@
+package shell
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/a-h/templ"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// BarePage is a page that nobody needs to be signed in for.
+func (sh *Shell) BarePage(r *http.Request, title text.Message) view.Page {
+	return view.Page{Title: title, Assets: sh.assetURLs, Theme: ThemeOf(r), Now: sh.Now()}
+}
+
+// Page is a page for whoever is signed in. The time is the database's, by which deadlines go.
+func (sh *Shell) Page(r *http.Request, section view.Section, title text.Message, pulse approval.Pulse) view.Page {
+	p := sh.BarePage(r, title)
+	p.Section, p.Pending, p.Now = section, pulse.Pending, pulse.Now
+	if access, ok := login.Access(r.Context()); ok {
+		p.Person = &view.Person{ID: access.Person.ID.String(), Name: access.Person.Name, Roles: RoleWords(access), Operator: access.Has(identity.Operator)}
+		p.Notices = sh.announcements(r.Context(), access)
+	}
+	return p
+}
+
+// announcements are what the reader is told on every page.
+func (sh *Shell) announcements(ctx context.Context, access identity.Access) []view.Notice {
+	known, err := sh.identity.Announcements(ctx)
+	if err != nil {
+		sh.Log.Warn("reading announcements", "error", err)
+		return nil
+	}
+	var notices []view.Notice
+	if known.First != nil {
+		notices = append(notices, view.Notice{
+			Level: view.Warn, Title: text.Literal("There is no second operator."),
+			Text: text.Literal(present.Printable(known.First.Name) + " took their roles by the bootstrap token. An invitation under Members makes a second operator."),
+		})
+	}
+	if end, ok := known.Ends[access.Person.ID]; ok {
+		notices = append(notices, view.Notice{
+			Level: view.Warn, Title: text.Literal("A personal token of yours ends soon."),
+			Text: text.Literal("It ends on " + end.UTC().Format("2006-01-02 15:04") + " UTC. Make a new one under Settings."),
+		})
+	}
+	return notices
+}
+
+// Render answers with a page, compressed if the browser takes that.
+func (sh *Shell) Render(w http.ResponseWriter, r *http.Request, status int, page templ.Component) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Add("Vary", "Accept-Encoding")
+	var err error
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		// What an attacker can put into a page lies beside nothing secret, so that
+		// its compressed length betrays nothing.
+		h.Set("Content-Encoding", "gzip")
+		w.WriteHeader(status)
+		err = sh.renderZipped(r.Context(), w, page)
+	} else {
+		w.WriteHeader(status)
+		err = page.Render(r.Context(), w)
+	}
+	if err != nil && r.Context().Err() == nil {
+		sh.Log.Warn("writing a page", "path", r.URL.Path, "error", err)
+	}
+}
+
+// renderZipped compresses as fast as can be: pages are small, and many dashboards ask for them at the same moment.
+func (sh *Shell) renderZipped(ctx context.Context, w io.Writer, page templ.Component) error {
+	zipped, _ := sh.zippers.Get().(*gzip.Writer)
+	if zipped == nil {
+		var err error
+		if zipped, err = gzip.NewWriterLevel(w, gzip.BestSpeed); err != nil {
+			return fmt.Errorf("compress: %w", err)
+		}
+	} else {
+		zipped.Reset(w)
+	}
+	defer sh.zippers.Put(zipped)
+	return errors.Join(page.Render(ctx, zipped), zipped.Close())
+}
+
+// Fail answers with an error in words for people. Only errors that no [Explainer] knows go to the log.
+func (sh *Shell) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // nobody reads the answer
+	}
+	status, n := http.StatusInternalServerError, view.Notice{
+		Level: view.Danger, Title: text.Literal("That did not work"),
+		Text: text.Literal("Something failed here, and nothing was decided. Try again; the server's log says more."),
+	}
+	known := false
+	for _, explain := range sh.explain {
+		if s, notice, ok := explain(r, err); ok {
+			status, n, known = s, notice, true
+			break
+		}
+	}
+	if !known {
+		sh.Log.Error("dashboard", "method", r.Method, "path", r.URL.Path, "error", err)
+	}
+	sh.Render(w, r, status, view.MessagePage(sh.Page(r, "", n.Title, approval.Pulse{Now: sh.Now()}), n))
+}

@@ -1,0 +1,80 @@
+package shell
+
+import (
+	"context"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+)
+
+// PersonNotes say what a reader has to know before believing a name.
+func (sh *Shell) PersonNotes(ctx context.Context, people []identity.Person) (map[uuid.UUID][]view.Badge, error) {
+	var inviters []uuid.UUID
+	for i := range people {
+		inviters = append(inviters, people[i].InvitedBy)
+	}
+	alike, err := sh.identity.Alike(ctx, people...)
+	if err != nil {
+		return nil, err
+	}
+	names, err := sh.Names(ctx, inviters...)
+	if err != nil {
+		return nil, err
+	}
+	notes := map[uuid.UUID][]view.Badge{}
+	for _, p := range people {
+		if !p.Verified() {
+			notes[p.ID] = append(notes[p.ID], view.Badge{
+				Word: text.Literal("Invited by " + present.Printable(names[p.InvitedBy]) + ", not verified"), Icon: "unknown", Level: view.Warn,
+				Note: text.Literal("decides no calls of the inviter, or of agents whose keys the inviter made"),
+			})
+		}
+		if p.First {
+			notes[p.ID] = append(notes[p.ID], view.Badge{Word: text.Literal("First person"), Icon: "unknown", Level: view.Quiet, Note: text.Literal("took their roles by the bootstrap token")})
+		}
+		if alike[p.ID] {
+			notes[p.ID] = append(notes[p.ID], view.Badge{Word: text.Literal("Name looks like another’s"), Icon: "high", Level: view.Warn, Note: text.Literal("compare the issuer and the subject")})
+		}
+	}
+	return notes, nil
+}
+
+// RoleWords lists the roles that a credential gives.
+func RoleWords(access identity.Access) string {
+	words := make([]string, len(access.Roles))
+	for i, role := range access.Roles {
+		words[i] = string(role)
+	}
+	return strings.Join(words, ", ")
+}
+
+// Names returns what people are called, by id.
+func (sh *Shell) Names(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]string, error) {
+	people, err := sh.People(ctx, ids...)
+	return present.DisplayNames(people), err
+}
+
+// People returns the people of those ids that are known.
+func (sh *Shell) People(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]identity.Person, error) {
+	known := make([]uuid.UUID, 0, len(ids))
+	for _, id := range ids {
+		if id != uuid.Nil {
+			known = append(known, id)
+		}
+	}
+	if len(known) == 0 {
+		return nil, nil
+	}
+	return sh.identity.People(ctx, known)
+}
+
+// MayStart reports whether the person may start a conversation with the agent.
+func MayStart(access identity.Access, a *agent.Agent) bool {
+	return a.Model != nil && access.MayActAs(a.Name)
+}

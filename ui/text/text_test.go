@@ -1,0 +1,144 @@
+package text_test
+
+import (
+	"fmt"
+	"go/ast"
+	goparser "go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/a-h/templ/parser/v2"
+	"github.com/a-h/templ/parser/v2/visitor"
+)
+
+// unfinished are the folders of ui whose templates still have texts of their own.
+var unfinished = []string{
+	"figures", "shell", "view", ".",
+}
+
+// TestTemplatesHaveNoTexts: everything that people read comes from the catalog.
+func TestTemplatesHaveNoTexts(t *testing.T) {
+	t.Parallel()
+	for _, name := range list(t, ".templ") {
+		folder, _ := filepath.Rel("..", filepath.Dir(name))
+		if slices.Contains(unfinished, folder) {
+			continue
+		}
+		file, err := parser.Parse(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := visitor.New()
+		v.Text = func(n *parser.Text) error { return refuse(n.Value) }
+		v.StringExpression = func(n *parser.StringExpression) error { return refuseLiterals(n.Expression) }
+		v.ConstantAttribute = func(n *parser.ConstantAttribute) error {
+			if isRead(n.Key) {
+				return refuse(n.Value)
+			}
+			return nil
+		}
+		v.ExpressionAttribute = func(n *parser.ExpressionAttribute) error {
+			if isRead(n.Key) {
+				return refuseLiterals(n.Expression)
+			}
+			return nil
+		}
+		if err := file.Visit(v); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// refuse returns an error for a text with a word.
+func refuse(text string) error {
+	if word.MatchString(text) {
+		return fmt.Errorf("%q: expected a text of the catalog", strings.TrimSpace(text))
+	}
+	return nil
+}
+
+var word = regexp.MustCompile(`\pL\pL`)
+
+// refuseLiterals returns an error for an expression with a word of its own. Arguments of calls may have words: formats of times, names of icons.
+func refuseLiterals(e parser.Expression) error {
+	expression, err := goparser.ParseExpr(strings.TrimSpace(e.Value))
+	if err != nil {
+		return err
+	}
+	ast.Inspect(expression, func(n ast.Node) bool {
+		if _, isCall := n.(*ast.CallExpr); isCall || err != nil {
+			return false
+		}
+		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			text, _ := strconv.Unquote(literal.Value)
+			err = refuse(text)
+		}
+		return true
+	})
+	return err
+}
+
+// isRead reports whether people read the value of an attribute.
+func isRead(key parser.AttributeKey) bool {
+	switch key.String() {
+	case "aria-label", "aria-description", "title", "placeholder", "alt":
+		return true
+	}
+	return false
+}
+
+// TestTextsAreUsed: the catalog has no text that no page shows.
+func TestTextsAreUsed(t *testing.T) {
+	t.Parallel()
+	var code strings.Builder
+	var functions []string
+	for _, name := range slices.Concat(list(t, ".go"), list(t, ".templ")) {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case strings.HasSuffix(name, "_gen.go"):
+			for _, match := range function.FindAllSubmatch(content, -1) {
+				functions = append(functions, string(match[1]))
+			}
+		case !strings.HasSuffix(name, "_templ.go") && !strings.HasSuffix(name, "_test.go"):
+			code.Write(content)
+		}
+	}
+	used := map[string]bool{}
+	for _, name := range strings.FieldsFunc(code.String(), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		used[name] = true
+	}
+	for _, f := range functions {
+		if !used[f] {
+			t.Errorf("%s is not used", f)
+		}
+	}
+}
+
+var function = regexp.MustCompile(`(?m)^func (\w+)\(`)
+
+// list returns the files of ui with a suffix.
+func list(t *testing.T, suffix string) []string {
+	t.Helper()
+	var names []string
+	err := filepath.WalkDir("..", func(name string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(name, suffix) {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
