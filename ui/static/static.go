@@ -64,6 +64,9 @@ func Load() (*Assets, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load asset: %w", err)
 		}
+		if path.Ext(name) == ".js" && !strings.HasPrefix(name, "vendor/") {
+			content = stripScript(content)
+		}
 		contents[name] = content
 		_, _ = digest.Write(content) // never fails
 	}
@@ -102,6 +105,19 @@ func stylesheet() ([]byte, error) {
 		}
 	}
 	return sheet.Bytes(), nil
+}
+
+// stripScript drops indents and the lines that are only a comment. Line numbers stay, so an error's place is right.
+func stripScript(script []byte) []byte {
+	var b bytes.Buffer
+	for line := range bytes.Lines(script) {
+		line = bytes.TrimLeft(line, "\t")
+		if bytes.HasPrefix(line, []byte("//")) {
+			line = []byte("\n")
+		}
+		_, _ = b.Write(line) // never fails
+	}
+	return b.Bytes()
 }
 
 // contentType does not ask the machine's tables, which differ.
