@@ -245,7 +245,7 @@ func TestPushThatTheBrowserCannot(t *testing.T) {
 	p.Go(w.server.URL + "/settings")
 	p.WaitFor("the choice", `!document.querySelector("#notify").disabled`)
 	p.Click("notify-push")
-	p.WaitText("notify-says", "Asking the push service")
+	p.WaitText("notify-says", "Registering with the push service")
 	p.WaitForAsync("the worker", `(await navigator.serviceWorker.ready).active.scriptURL.endsWith("/sw.js")`)
 	noComplaints(t, p)
 }

@@ -42,6 +42,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/review/queue"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/static"
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
@@ -122,7 +123,7 @@ func New(cfg Config) (*UI, error) {
 	if u.assets, err = static.Load(); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
-	if u.worker, err = static.Worker(); err != nil {
+	if u.worker, err = static.Worker("en", text.Scripts()); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
 	u.Shell = shell.New(shell.Config{

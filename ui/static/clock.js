@@ -1,6 +1,6 @@
 // The server's time, and what counts down to it.
 
-import { announce, find, findAll, page } from "./page.js";
+import { announce, findAll, page, say } from "./page.js";
 
 let offset = Number(page.dataset.now) - Date.now();
 
@@ -11,18 +11,17 @@ export function setClock(serverTime) {
 }
 
 function left(ms) {
-	const s = Math.max(0, Math.ceil(ms / 1000));
-	if (s < 60) return `${s} s`;
-	if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
-	if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-	return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+	const s = Math.ceil(ms / 1000);
+	const part = (unit, of) => Math.floor((s % of) / unit);
+	const time = { days: part(86400, Infinity), hours: part(3600, 86400), minutes: part(60, 3600), seconds: s % 60 };
+	return say(s <= 0 ? "TimeUp" : time.days ? "DaysLeft" : time.hours ? "HoursLeft" : time.minutes ? "MinutesLeft" : "SecondsLeft", time);
 }
 
 // countDown renews all countdowns; over is called when that of the call on the screen ends.
 export function countDown(over) {
 	for (const element of findAll("[data-deadline]")) {
 		const ms = Number(element.dataset.deadline) - now();
-		const text = ms > 0 ? left(ms) : "time is up";
+		const text = left(ms);
 		if (element.textContent !== text) element.textContent = text;
 		element.classList.toggle("urgent", ms < 60000);
 		if (element.closest("#call")) warn(element, ms, over);
@@ -39,7 +38,7 @@ function warn(element, ms, over) {
 	if (step < 0 || said === String(step)) return;
 	element.dataset.hpSaid = String(step);
 	if (step === 0) over();
-	else announce(`${step} seconds left`);
+	else announce(say("AnnounceLeft", { n: step }));
 }
 
 const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });

@@ -4,7 +4,7 @@
 
 import { countDown, localTimes, now, setClock } from "./clock.js";
 import { notify } from "./notify.js";
-import { announce, find, findAll, page, setPending, setStale } from "./page.js";
+import { announce, find, findAll, page, say, setPending, setStale } from "./page.js";
 import { hold, letMove } from "./rows.js";
 import { live } from "./stream.js";
 
@@ -166,7 +166,7 @@ function act(name) {
 	if (!armed()) return;
 	const button = find(`#call [data-act="${name}"]`);
 	if (button) button.click();
-	else announce(`Nothing to ${name} here`);
+	else announce(say("NotHere"));
 }
 
 // ---- conversations: who reads the end of one stays there, and what is being written to an agent is kept
@@ -266,7 +266,7 @@ function showDraft(shown, draft) {
 	text.readOnly = true;
 	text.value = draft;
 	text.dataset.testid = "draft";
-	label.append("What you had written was not sent:", text);
+	label.append(say("Unsent"), text);
 	find(".call-head", shown).append(label);
 }
 
@@ -320,7 +320,7 @@ function go(event) {
 function pause() {
 	if (!queue()) return;
 	const paused = page.toggleAttribute("data-paused");
-	announce(paused ? "The list stands still. Press p to go on." : "The list is live again.");
+	announce(say(paused ? "Paused" : "Resumed"));
 	if (!paused) refresh();
 }
 

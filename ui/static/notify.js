@@ -1,6 +1,7 @@
 // The notification of an open page: one, about all calls that wait, while nobody looks at any page of
 // the dashboard. Only the page that leads shows it.
 
+import { say } from "./page.js";
 import { leads } from "./stream.js";
 
 const name = "holdpoint-notify";
@@ -13,9 +14,8 @@ const look = watched.onmessage = () => {
 };
 
 function show(silent) {
-	const text = last > 1 ? `${last} calls wait for a decision` : "A call waits for a decision";
 	try {
-		shown = new Notification(text, { tag: name, silent });
+		shown = new Notification(say("Pending", { n: last }), { tag: name, silent });
 	} catch {
 		return; // on phones only a service worker may
 	}

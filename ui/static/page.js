@@ -4,6 +4,15 @@ export const find = (selector, root = document) => root.querySelector(selector);
 export const findAll = (selector, root = document) => [...root.querySelectorAll(selector)];
 export const page = document.documentElement;
 
+const texts = JSON.parse(find("#texts").textContent);
+const plurals = new Intl.PluralRules(page.lang);
+
+// say returns a text of the catalog with its arguments; n selects the plural form.
+export function say(name, args = {}) {
+	const text = texts[name][plurals.select(args.n)] ?? texts[name].other;
+	return text.replace(/{(\w+)[^}]*}/g, (_, argument) => args[argument].toLocaleString(page.lang));
+}
+
 // announce has a screen reader say something.
 export function announce(text) {
 	find("#announce").textContent = text;
@@ -13,10 +22,10 @@ export function announce(text) {
 export function setPending(n) {
 	const count = find("#pending");
 	if (!count) return;
-	count.textContent = n.toLocaleString("en");
+	count.textContent = n.toLocaleString(page.lang);
 	count.hidden = n === 0;
 	const title = document.title.replace(/^\([\d,]+\) /, "");
-	document.title = n > 0 ? `(${n.toLocaleString("en")}) ${title}` : title;
+	document.title = n > 0 ? `(${n.toLocaleString(page.lang)}) ${title}` : title;
 	const icon = find("#favicon");
 	const href = n > 0 ? icon.dataset.waiting : icon.dataset.quiet;
 	if (icon.getAttribute("href") !== href) icon.setAttribute("href", href);

@@ -1,7 +1,7 @@
 // The reader's choice of how this browser notifies: never, while a page is open (notify.js), or by
 // push (sw.js). Only the page of settings has it.
 
-import { find, findAll } from "./page.js";
+import { find, findAll, say } from "./page.js";
 
 const name = "holdpoint-notify";
 const box = find("#notify");
@@ -11,7 +11,7 @@ const policy = window.trustedTypes?.createPolicy("holdpoint", { createScriptURL:
 
 async function send(path, fields) {
 	const answer = await fetch("/settings/push" + path, { method: "POST", body: new URLSearchParams(fields) });
-	if (!answer.ok || answer.redirected) throw Error(answer.status === 422 ? await answer.text() : "That did not work. Load the page again.");
+	if (!answer.ok || answer.redirected) throw Error(answer.status === 422 ? await answer.text() : say("PushFailed"));
 }
 
 const subscription = async () => (await worker?.getRegistration())?.pushManager?.getSubscription();
@@ -24,7 +24,7 @@ async function end() {
 }
 
 async function begin() {
-	if (!worker || !window.PushManager) throw Error("This browser takes no push messages.");
+	if (!worker || !window.PushManager) throw Error(say("PushUnsupported"));
 	await worker.register(policy?.createScriptURL("") ?? file);
 	const { pushManager } = await worker.ready;
 	const { endpoint, keys } = (await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: box.dataset.key })).toJSON();
@@ -33,8 +33,8 @@ async function begin() {
 
 async function choose({ target }) {
 	const chosen = target.value;
-	say(chosen === "push" ? "Asking the push service of this browser…" : "");
-	if (chosen && await Notification.requestPermission() !== "granted") throw Error("This browser does not let this site notify you; its own settings say so.");
+	tell(chosen === "push" ? say("PushRegistering") : "");
+	if (chosen && await Notification.requestPermission() !== "granted") throw Error(say("NotifyDenied"));
 	await end();
 	if (chosen === "push") await begin();
 	localStorage.setItem(name, chosen);
@@ -46,8 +46,8 @@ const mark = async (endpoint) =>
 		.map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
 async function begun() {
-	if (!window.isSecureContext) throw Error("Browsers take notifications only from sites with https.");
-	if (!window.Notification) throw Error("This browser has no notifications.");
+	if (!window.isSecureContext) throw Error(say("NotifyInsecure"));
+	if (!window.Notification) throw Error(say("NotifyUnsupported"));
 	const own = find(`[data-mark="${await mark((await subscription())?.endpoint)}"]`);
 	if (own) find(".here", own).hidden = false;
 	const kept = localStorage.getItem(name) ?? "";
@@ -59,7 +59,7 @@ async function begun() {
 	box.disabled = false;
 }
 
-const say = (text) => find("#notify-says").textContent = text;
-const fail = (error) => say(error.message);
+const tell = (text) => find("#notify-says").textContent = text;
+const fail = (error) => tell(error.message);
 
 begun().catch(fail);

@@ -1,6 +1,6 @@
 // The list never moves the row that somebody points at.
 
-import { find, findAll } from "./page.js";
+import { find, findAll, say } from "./page.js";
 
 const hovers = matchMedia("(hover: hover)");
 
@@ -36,7 +36,7 @@ export function hold(arriving, again) {
 	list.replaceChildren(...kept, ...after);
 	const chip = find("#fresh", arriving);
 	chip.hidden = back === 0;
-	chip.textContent = `${back} new`;
+	chip.textContent = say("NewCalls", { n: back });
 }
 
 function deadlineOf(row) {
@@ -64,7 +64,7 @@ function goneRow(row, again) {
 		timer.dataset.was = timer.dataset.deadline;
 		timer.removeAttribute("data-deadline");
 		timer.classList.remove("urgent");
-		timer.textContent = "no longer waiting";
+		timer.textContent = say("Gone");
 	}
 	return gone;
 }

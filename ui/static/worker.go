@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -13,12 +16,17 @@ import (
 // there, so that browsers find what follows it.
 const WorkerPath = "/sw.js"
 
-// Worker serves the service worker. Browsers compare it with theirs, byte by byte.
-func Worker() (http.Handler, error) {
+// Worker serves the service worker, with the texts that it shows in a language. Browsers compare it with theirs, byte by byte.
+func Worker(language string, texts map[string]map[string]string) (http.Handler, error) {
 	script, err := files.ReadFile("worker/sw.js")
 	if err != nil {
 		return nil, fmt.Errorf("load service worker: %w", err)
 	}
+	constants, err := json.Marshal(texts)
+	if err != nil {
+		return nil, fmt.Errorf("encode texts of service worker: %w", err)
+	}
+	script = slices.Concat([]byte("const language = "+strconv.Quote(language)+", texts = "), constants, []byte(";\n"), script)
 	digest := sha256.Sum256(script)
 	tag := `"` + hex.EncodeToString(digest[:8]) + `"`
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,11 @@ var files embed.FS
 type catalog struct {
 	language language.Tag
 	texts    map[string]entry
+	scripts  map[string]map[string]string
 }
+
+// Scripts returns the texts of the section "script" by name and plural form, for scripts to fill in.
+func Scripts() map[string]map[string]string { return english().scripts }
 
 // entry is a text by its plural forms.
 type entry struct {
@@ -44,7 +48,7 @@ func readCatalog(files fs.FS, folder string) (*catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &catalog{language: language.Make(folder), texts: map[string]entry{}}
+	c := &catalog{language: language.Make(folder), texts: map[string]entry{}, scripts: map[string]map[string]string{}}
 	for _, name := range names {
 		content, err := fs.ReadFile(files, name)
 		if err != nil {
@@ -56,12 +60,17 @@ func readCatalog(files fs.FS, folder string) (*catalog, error) {
 		}
 		for i := range texts {
 			e := entry{texts[i].CountArgument(), map[plural.Form][]section.Part{}}
+			forms := map[string]string{}
 			for _, form := range texts[i].Forms {
 				of, ok := pluralForms[form.Name]
 				if !ok {
 					return nil, fmt.Errorf("%s: %s: %s is no plural form; expected zero, one, two, few, many or other", name, texts[i].Name, form.Name)
 				}
-				e.forms[of] = form.Parts
+				e.forms[of], forms[form.Name] = form.Parts, form.Text
+			}
+			if path.Base(name) == "script.yaml" {
+				c.scripts[texts[i].Name] = forms
+				continue
 			}
 			c.texts[strings.TrimSuffix(path.Base(name), ".yaml")+"."+texts[i].Name] = e
 		}

@@ -6,6 +6,7 @@ import (
 	goparser "go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +18,8 @@ import (
 
 	"github.com/a-h/templ/parser/v2"
 	"github.com/a-h/templ/parser/v2/visitor"
+
+	"github.com/holdpoint/holdpoint/ui/text"
 )
 
 // unfinished are the folders of ui whose templates still have texts of their own.
@@ -58,9 +61,9 @@ func TestTemplatesHaveNoTexts(t *testing.T) {
 }
 
 // refuse returns an error for a text with a word.
-func refuse(text string) error {
-	if word.MatchString(text) {
-		return fmt.Errorf("%q: expected a text of the catalog", strings.TrimSpace(text))
+func refuse(value string) error {
+	if word.MatchString(value) {
+		return fmt.Errorf("%q: expected a text of the catalog", strings.TrimSpace(value))
 	}
 	return nil
 }
@@ -78,8 +81,8 @@ func refuseLiterals(e parser.Expression) error {
 			return false
 		}
 		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
-			text, _ := strconv.Unquote(literal.Value)
-			err = refuse(text)
+			value, _ := strconv.Unquote(literal.Value)
+			err = refuse(value)
 		}
 		return true
 	})
@@ -124,6 +127,31 @@ func TestTextsAreUsed(t *testing.T) {
 		}
 	}
 }
+
+// TestScriptsHaveTexts: scripts say all texts that they have, and no other.
+func TestScriptsHaveTexts(t *testing.T) {
+	t.Parallel()
+	said := map[string]bool{}
+	for _, name := range list(t, ".js") {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, say := range saying.FindAllString(string(content), -1) {
+			for _, match := range scriptText.FindAllStringSubmatch(say, -1) {
+				said[match[1]] = true
+			}
+		}
+	}
+	if got, want := slices.Sorted(maps.Keys(said)), slices.Sorted(maps.Keys(text.Scripts())); !slices.Equal(got, want) {
+		t.Errorf("scripts say %q, and have %q", got, want)
+	}
+}
+
+var (
+	saying     = regexp.MustCompile(`\bsay\([^;]*`)
+	scriptText = regexp.MustCompile(`"([A-Z]\w+)"`)
+)
 
 var function = regexp.MustCompile(`(?m)^func (\w+)\(`)
 

@@ -1,7 +1,16 @@
 // Shows calls that wait where no page of the dashboard is open. It gets messages that are encrypted for
 // this browser, and answers no requests.
 
+/* global language, texts */
+
 const summary = "calls";
+const plurals = new Intl.PluralRules(language);
+
+// say returns a text of the catalog with its arguments; n selects the plural form.
+function say(name, args = {}) {
+	const text = texts[name][plurals.select(args.n)] ?? texts[name].other;
+	return text.replace(/{(\w+)[^}]*}/g, (_, argument) => args[argument].toLocaleString(language));
+}
 
 self.addEventListener("install", () => self.skipWaiting());
 
@@ -21,14 +30,14 @@ const show = (title, options) => self.registration.showNotification(title, optio
 async function take({ show: calls, more, ended, waiting }) {
 	for (const { id, title, until } of calls) {
 		const time = new Date(until).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-		await show(title, { tag: id, renotify: true, body: `Until ${time}` });
+		await show(title, { tag: id, renotify: true, body: say("Until", { time }) });
 	}
 	const shown = await self.registration.getNotifications();
 	for (const one of shown) if (ended.includes(one.tag)) one.close();
 	const left = shown.filter((one) => !ended.includes(one.tag));
 	const total = left.find((one) => one.tag === summary);
 	if (more > 0 || total && waiting > left.length - 1) {
-		await show(`${waiting} calls wait for a decision`, { tag: summary, silent: more === 0 });
+		await show(say("Pending", { n: waiting }), { tag: summary, silent: more === 0 });
 	} else if (total && waiting > 0) {
 		total.close();
 	}
@@ -40,7 +49,7 @@ async function take({ show: calls, more, ended, waiting }) {
 async function leave(total) {
 	const pages = await self.clients.matchAll({ type: "window" });
 	if (pages.some((page) => page.visibilityState === "visible")) total?.close();
-	else await show("No call waits for you any more", { tag: summary, silent: true });
+	else await show(say("NonePending"), { tag: summary, silent: true });
 }
 
 async function open(path) {

@@ -27,6 +27,9 @@ func run(folder string) error {
 		return err
 	}
 	for _, name := range names {
+		if filepath.Base(name) == "script.yaml" {
+			continue // its texts are shown by scripts
+		}
 		content, err := os.ReadFile(name)
 		if err != nil {
 			return err
