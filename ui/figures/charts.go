@@ -107,7 +107,7 @@ func outcomeChart(found *figures.Insights, columns []Column, links callLinks) *S
 	var shown []outcome
 	var kinds []Kind
 	var says []string
-	table := view.DataTable{Caption: text.Literal("Calls by outcome, numbers"), Head: []string{"When"}}
+	table := view.DataTable{Caption: text.Literal("Calls by outcome, numbers"), Head: literals("When")}
 	for _, o := range outcomes() {
 		n := o.count(found.Calls.ByStatus)
 		if n == 0 {
@@ -116,16 +116,16 @@ func outcomeChart(found *figures.Insights, columns []Column, links callLinks) *S
 		shown = append(shown, o)
 		kinds = append(kinds, Kind{Look: o.look, Name: o.name, Count: view.Thousands(n), URL: links.of(o.statuses...)})
 		says = append(says, view.Thousands(n)+" "+strings.ToLower(o.name))
-		table.Head = append(table.Head, o.name)
+		table.Head = append(table.Head, text.Literal(o.name))
 	}
 	counts, named := make([][]int, len(columns)), make([]Column, len(columns))
 	for i, s := range found.Series {
-		row := view.DataRow{Name: columns[i].Name, URL: columns[i].URL}
+		row := view.DataRow{Name: text.Literal(columns[i].Name), URL: columns[i].URL}
 		var parts []string
 		for k := range shown {
 			n := shown[k].count(s.Calls)
 			counts[i] = append(counts[i], n)
-			row.Cells = append(row.Cells, view.Thousands(n))
+			row.Cells = append(row.Cells, text.Number(n))
 			if n > 0 {
 				parts = append(parts, view.Thousands(n)+" "+strings.ToLower(shown[k].name))
 			}
@@ -145,11 +145,11 @@ func presentSpread(c Chart, columns []Column, spreads []approval.Spread, total a
 		return nil
 	}
 	c.Says = fmt.Sprintf("Of %s, half took at most %s, and nine tenths at most %s.", view.Thousands(total.Count), lengthWords(total.P50), lengthWords(total.P90))
-	c.Table = view.DataTable{Caption: text.Literal(c.Title + ", numbers"), Head: []string{"When", "How many", "Half at most", "Nine tenths at most"}}
+	c.Table = view.DataTable{Caption: text.Literal(c.Title + ", numbers"), Head: literals("When", "How many", "Half at most", "Nine tenths at most")}
 	shown, named := make([]*Spread, len(columns)), make([]Column, len(columns))
 	for i, s := range spreads {
 		cells := []string{view.Thousands(s.Count), spreadWords(s, s.P50), spreadWords(s, s.P90)}
-		c.Table.Rows = append(c.Table.Rows, view.DataRow{Name: columns[i].Name, URL: columns[i].URL, Cells: cells})
+		c.Table.Rows = append(c.Table.Rows, view.DataRow{Name: text.Literal(columns[i].Name), URL: columns[i].URL, Cells: literals(cells...)})
 		named[i] = columns[i]
 		if s.Count > 0 {
 			shown[i] = &Spread{P50: s.P50, P90: s.P90}
@@ -174,7 +174,7 @@ func shareChart(by string, shares []approval.Share, found *figures.Insights, lin
 		ID: by + "s", Title: title, Note: "Of what people decided.",
 		Table: view.DataTable{
 			Caption: text.Literal(title + ", numbers"),
-			Head:    []string{strings.ToUpper(by[:1]) + by[1:], "Asked", "Approved", "Rejected", "Expired", "Cancelled", "Waiting", "Share approved"},
+			Head:    literals(strings.ToUpper(by[:1])+by[1:], "Asked", "Approved", "Rejected", "Expired", "Cancelled", "Waiting", "Share approved"),
 		},
 	}}
 	if len(shares) > barsShown {
@@ -195,11 +195,11 @@ func shareChart(by string, shares []approval.Share, found *figures.Insights, lin
 			chart.Bars = append(chart.Bars, bar)
 		}
 		if i < rowsShown {
-			row := view.DataRow{Name: name, URL: address}
+			row := view.DataRow{Name: text.Literal(name), URL: address}
 			for _, n := range []int{s.Asked, s.Approved, s.Rejected, s.Expired, s.Cancelled, s.Pending} {
-				row.Cells = append(row.Cells, view.Thousands(n))
+				row.Cells = append(row.Cells, text.Number(n))
 			}
-			row.Cells = append(row.Cells, orDash(shareOf(s.Approved, s.Decisions(), "")))
+			row.Cells = append(row.Cells, text.Literal(orDash(shareOf(s.Approved, s.Decisions(), ""))))
 			chart.Table.Rows = append(chart.Table.Rows, row)
 		}
 	}
@@ -247,7 +247,7 @@ func errorKind(kind tool.FailureKind) string {
 func errorChart(found *figures.Insights, links callLinks) *BarChart {
 	chart := &BarChart{Chart: Chart{
 		ID: "errors", Title: "Errors by kind", Note: "By the side that broke: the tool, the server, the way there, its answer, its session; or nobody knows.",
-		Table: view.DataTable{Caption: text.Literal("Errors by kind, numbers"), Head: []string{"Kind", "Calls", "Of errors"}},
+		Table: view.DataTable{Caption: text.Literal("Errors by kind, numbers"), Head: literals("Kind", "Calls", "Of errors")},
 	}}
 	unknown := found.Calls.ByStatus[call.Unknown]
 	all := found.Calls.ByStatus[call.Failed] + unknown
@@ -259,7 +259,7 @@ func errorChart(found *figures.Insights, links callLinks) *BarChart {
 			Name: name, URL: address, Value: view.Thousands(n), Says: name + ": " + view.Thousands(n) + " of " + view.Thousands(all),
 			Parts: Parts(all, []Look{look}, n),
 		})
-		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: name, URL: address, Cells: []string{view.Thousands(n), percentOf(n, all)}})
+		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: text.Literal(name), URL: address, Cells: literals(view.Thousands(n), percentOf(n, all))})
 	}
 	for _, kind := range figures.FailureKinds() {
 		add(errorKind(kind), "", LookFailed, found.Calls.Failures[kind])
@@ -273,18 +273,19 @@ func weekdays() [7]string { return [7]string{"Mon", "Tue", "Wed", "Thu", "Fri", 
 func hourChart(found *figures.Insights) *HeatChart {
 	chart := Chart{
 		ID: "hours", Title: "Busiest hours", Note: "Calls by weekday and hour of UTC.",
-		Table: view.DataTable{Caption: text.Literal("Busiest hours, numbers"), Head: []string{"Hour"}},
+		Table: view.DataTable{Caption: text.Literal("Busiest hours, numbers"), Head: literals("Hour")},
 	}
 	days := weekdays()
-	chart.Table.Head = append(chart.Table.Head, days[:]...)
+	chart.Table.Head = append(chart.Table.Head, literals(days[:]...)...)
 	most, when := 0, ""
 	for hour := range 24 {
-		row := view.DataRow{Name: fmt.Sprintf("%02d:00", hour)}
+		at := fmt.Sprintf("%02d:00", hour)
+		row := view.DataRow{Name: text.Literal(at)}
 		for day := range 7 {
 			n := found.Calls.Hours[day][hour]
-			row.Cells = append(row.Cells, view.Thousands(n))
+			row.Cells = append(row.Cells, text.Number(n))
 			if n > most {
-				most, when = n, days[day]+" "+row.Name
+				most, when = n, days[day]+" "+at
 			}
 		}
 		chart.Table.Rows = append(chart.Table.Rows, row)
@@ -298,11 +299,11 @@ func deciderTable(found *figures.Insights, links callLinks, names map[uuid.UUID]
 	if names == nil || len(found.Approvals.Deciders) == 0 {
 		return nil
 	}
-	table := &view.DataTable{Caption: text.Literal("Decisions in under 3 s, by person"), Head: []string{"Person", "Decisions", "In under 3 s", "Share"}}
+	table := &view.DataTable{Caption: text.Literal("Decisions in under 3 s, by person"), Head: literals("Person", "Decisions", "In under 3 s", "Share")}
 	for _, d := range found.Approvals.Deciders {
 		table.Rows = append(table.Rows, view.DataRow{
-			Name: present.PersonName(d.PersonID, names), URL: links.within("person", d.PersonID.String()),
-			Cells: []string{view.Thousands(d.Decisions), view.Thousands(d.Fast), orDash(shareOf(d.Fast, d.Decisions, ""))},
+			Name: text.Literal(present.PersonName(d.PersonID, names)), URL: links.within("person", d.PersonID.String()),
+			Cells: literals(view.Thousands(d.Decisions), view.Thousands(d.Fast), orDash(shareOf(d.Fast, d.Decisions, ""))),
 		})
 	}
 	return table

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/url"
@@ -193,5 +194,14 @@ func lengthWords(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}
-	return present.LeftWords(d.Round(time.Second))
+	return present.FormatDuration(d.Round(time.Second)).In(context.TODO())
+}
+
+// literals wraps texts until they come from the catalog.
+func literals(words ...string) []text.Message {
+	list := make([]text.Message, len(words))
+	for i, word := range words {
+		list[i] = text.Literal(word)
+	}
+	return list
 }

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"cmp"
+	"context"
 	"net/url"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ func presentToolInsights(page *ToolInsights, found *figures.ToolInsights, asked 
 }
 
 func presentTools(found *figures.ToolInsights, asked *insightRange, most int) *ToolTable {
-	table := &ToolTable{Head: []string{"Calls", "Errors", "Half at most (p50)", "p95", "Sent", "Received", "Last call"}}
+	table := &ToolTable{Head: literals("Calls", "Errors", "Half at most (p50)", "p95", "Sent", "Received", "Last call")}
 	looks, totals := make([]Look, 0, 8), make([]int, len(outcomes()))
 	for _, o := range outcomes() {
 		looks = append(looks, o.look)
@@ -61,11 +62,11 @@ func presentTools(found *figures.ToolInsights, asked *insightRange, most int) *T
 		name := skillAndTool(found, f.SkillID, f.Tool)
 		table.Rows = append(table.Rows, ToolLine{
 			DataRow: view.DataRow{
-				Name: name, URL: asked.ofTools(url.Values{"skill": {f.SkillID.String()}, "tool": {f.Tool}}),
-				Cells: []string{
+				Name: text.Literal(name), URL: asked.ofTools(url.Values{"skill": {f.SkillID.String()}, "tool": {f.Tool}}),
+				Cells: literals(
 					view.Thousands(f.Calls.Total()), orDash(shareOf(wrong, sent, "")), timeWords(f.Latency, f.Latency.P50), timeWords(f.Latency, f.Latency.P95),
 					sizeWords(f, f.Sent), sizeWords(f, f.Received), f.Last.UTC().Format("2 Jan 2006, 15:04"),
-				},
+				),
 			},
 			Parts: Parts(f.Calls.Total(), looks, numbers...), Says: strings.Join(says, ", "),
 		})
@@ -90,14 +91,14 @@ func timeWords(t figures.Latency, length time.Duration) string {
 	if t.Count == 0 {
 		return none
 	}
-	return present.ShortTime(length)
+	return present.FormatShortDuration(length).In(context.TODO())
 }
 
 func sizeWords(f *figures.ToolFigures, n int64) string {
 	if f.Exchanged == 0 {
 		return none
 	}
-	return present.BytesWords(n)
+	return present.FormatSize(n).In(context.TODO())
 }
 
 // stepChart is nil when nothing was measured.
@@ -107,19 +108,19 @@ func stepChart(steps []figures.StepFigures) *BarChart {
 	}
 	chart := &BarChart{Chart: Chart{
 		ID: "steps", Title: "Time by step", Note: "What half of the calls took at most, and 95 in a hundred, to within a sixteenth; bars are as long as the slowest step.",
-		Table: view.DataTable{Caption: text.Literal("Time by step, numbers"), Head: []string{"Step", "Calls", "p50", "p95", "p99"}},
+		Table: view.DataTable{Caption: text.Literal("Time by step, numbers"), Head: literals("Step", "Calls", "p50", "p95", "p99")},
 	}}
 	slowest := time.Duration(0)
 	for _, s := range steps {
 		slowest = max(slowest, s.Latency.P95)
 	}
 	for _, s := range steps {
-		name, p50, p95 := present.StepWords(s.Step), present.ShortTime(s.Latency.P50), present.ShortTime(s.Latency.P95)
+		name, p50, p95 := present.NameStep(s.Step).In(context.TODO()), timeWords(s.Latency, s.Latency.P50), timeWords(s.Latency, s.Latency.P95)
 		chart.Bars = append(chart.Bars, Bar{
 			Name: name, Value: p50 + ", " + p95, Says: name + ": half at most " + p50 + ", 95 in a hundred at most " + p95,
 			Parts: Parts(int(slowest), []Look{LookDone, LookExpired}, int(s.Latency.P50), int(s.Latency.P95-s.Latency.P50)),
 		})
-		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: name, Cells: []string{view.Thousands(s.Latency.Count), p50, p95, present.ShortTime(s.Latency.P99)}})
+		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: text.Literal(name), Cells: literals(view.Thousands(s.Latency.Count), p50, p95, timeWords(s.Latency, s.Latency.P99))})
 	}
 	chart.Kinds = []Kind{{Look: LookDone, Name: "Half"}, {Look: LookExpired, Name: "95 in a hundred"}}
 	return chart
@@ -132,7 +133,7 @@ func httpChart(statuses []figures.StatusFigures) *BarChart {
 	}
 	chart := &BarChart{Chart: Chart{
 		ID: "http", Title: "HTTP statuses", Note: "Of the answers of HTTP APIs.",
-		Table: view.DataTable{Caption: text.Literal("HTTP statuses, numbers"), Head: []string{"Status", "Calls", "Share"}},
+		Table: view.DataTable{Caption: text.Literal("HTTP statuses, numbers"), Head: literals("Status", "Calls", "Share")},
 	}}
 	all := 0
 	for _, s := range statuses {
@@ -149,7 +150,7 @@ func httpChart(statuses []figures.StatusFigures) *BarChart {
 				Parts: Parts(all, []Look{look}, s.Calls),
 			})
 		}
-		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: name, Cells: []string{view.Thousands(s.Calls), percentOf(s.Calls, all)}})
+		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: text.Literal(name), Cells: literals(view.Thousands(s.Calls), percentOf(s.Calls, all))})
 	}
 	return chart
 }
@@ -159,7 +160,7 @@ func errorTable(found *figures.ToolInsights, asked *insightRange) *view.DataTabl
 	if len(found.Errors) == 0 {
 		return nil
 	}
-	table := &view.DataTable{Caption: text.Literal("Top errors"), Head: []string{"What went wrong", "Tool", "Status", "Code", "HTTP status", "Calls", "Last"}}
+	table := &view.DataTable{Caption: text.Literal("Top errors"), Head: literals("What went wrong", "Tool", "Status", "Code", "HTTP status", "Calls", "Last")}
 	for i := range found.Errors {
 		e := &found.Errors[i]
 		status := none
@@ -168,12 +169,12 @@ func errorTable(found *figures.ToolInsights, asked *insightRange) *view.DataTabl
 		}
 		links := callLinks{window: found.Window, skill: e.SkillID.String(), agent: asked.agent}
 		table.Rows = append(table.Rows, view.DataRow{
-			Name: cmp.Or(e.Line, e.Code, string(e.Status)),
+			Name: text.Literal(cmp.Or(e.Line, e.Code, string(e.Status))),
 			URL:  links.with(found.Window.From, found.Window.To, url.Values{"status": {string(e.Status)}, "tool": {e.Tool}}),
-			Cells: []string{
+			Cells: literals(
 				present.Printable(skillAndTool(found, e.SkillID, e.Tool)), string(e.Status), orDash(e.Code), status, view.Thousands(e.Calls),
 				e.Last.UTC().Format("2 Jan 2006, 15:04"),
-			},
+			),
 		})
 	}
 	return table

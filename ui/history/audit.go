@@ -114,7 +114,7 @@ func (h *AuditHandler) auditRows(ctx context.Context, events []audit.Event) ([]A
 		e := &events[i]
 		rows[i] = AuditRow{
 			ID: strconv.FormatInt(e.ID, 10), At: e.At, Action: string(e.Action),
-			Actor: known.party(e.Actor.Kind, e.Actor.ID), Via: present.OriginWords(e.Origin), Subject: known.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject),
+			Actor: known.party(e.Actor.Kind, e.Actor.ID), Via: present.DescribeOrigin(e.Origin), Subject: known.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject),
 		}
 		by, about := &rows[i].Actor, &rows[i].Subject
 		by.Events, by.EventsLabel = "/audit?actor="+by.ID, text.AuditEventsBy(by.Short)

@@ -162,7 +162,7 @@ func describeWait(a approval.Approval, now time.Time) text.Message {
 	case took < time.Second:
 		return text.HistoryWaitingSince()
 	case a.Status == approval.Pending:
-		return text.HistoryWaiting(present.LeftWords(took))
+		return text.HistoryWaiting(present.FormatDuration(took))
 	}
-	return text.HistoryWaited(present.LeftWords(took))
+	return text.HistoryWaited(present.FormatDuration(took))
 }

@@ -30,7 +30,7 @@ type AuditRow struct {
 	At      time.Time
 	Action  string
 	Actor   Party
-	Via     string // the actor's credential and address; empty: not known
+	Via     text.Message // the actor's credential and address; empty: not known
 	Subject Party
 	Data    *hostile.Pretty // nil: there is none
 }

@@ -8,54 +8,81 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/call"
-	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/text"
 )
 
-// StepWords names a step of the pipeline.
-func StepWords(step call.PipelineStep) string {
-	words := string(step)
-	return strings.ToUpper(words[:1]) + words[1:]
+// NameStep names a step of the pipeline.
+func NameStep(step call.PipelineStep) text.Message {
+	switch step {
+	case call.StepValidate:
+		return text.MeasureStepValidate()
+	case call.StepResolve:
+		return text.MeasureStepResolve()
+	case call.StepCredentials:
+		return text.MeasureStepCredentials()
+	case call.StepCall:
+		return text.MeasureStepCall()
+	case call.StepTransform:
+		return text.MeasureStepTransform()
+	case call.StepLog:
+		return text.MeasureStepLog()
+	}
+	return text.Literal(string(step))
 }
 
-// HTTPStatusWords is a status with its name, if it has one.
+// HTTPStatusWords returns a status with its name, if it has one.
 func HTTPStatusWords(status int) string {
 	return strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status))
 }
 
-// ShortTime is a length of time with three digits at most.
-func ShortTime(d time.Duration) string {
-	for _, unit := range []struct {
-		is   time.Duration
-		name string
-	}{{time.Microsecond, "µs"}, {time.Millisecond, "ms"}} {
-		if n := float64(d) / float64(unit.is); n < 999.5 {
-			return digits(n) + " " + unit.name
-		}
+// FormatDuration returns a duration in whole seconds, rounded up. The dashboard's script writes countdowns in the same format.
+func FormatDuration(d time.Duration) text.Message {
+	seconds := int((d + time.Second - 1) / time.Second)
+	switch {
+	case seconds <= 0:
+		return text.MeasureTimeUp()
+	case seconds < 60:
+		return text.MeasureSeconds(seconds)
+	case seconds < 3600:
+		return text.MeasureMinutes(seconds/60, seconds%60)
+	case seconds < 86400:
+		return text.MeasureHours(seconds/3600, seconds%3600/60)
 	}
-	if d < 10*time.Second {
-		return digits(d.Seconds()) + " s"
-	}
-	return LeftWords(d.Round(time.Second))
+	return text.MeasureDays(seconds/86400, seconds%86400/3600)
 }
 
-// digits is a number below 1000 with two digits that count, or all before the point.
-func digits(n float64) string {
+// FormatShortDuration returns a duration with at most three digits.
+func FormatShortDuration(d time.Duration) text.Message {
+	if n := float64(d) / float64(time.Microsecond); n < 999.5 {
+		return text.MeasureShortMicroseconds(formatDigits(n))
+	}
+	if n := float64(d) / float64(time.Millisecond); n < 999.5 {
+		return text.MeasureShortMilliseconds(formatDigits(n))
+	}
+	if d < 10*time.Second {
+		return text.MeasureShortSeconds(formatDigits(d.Seconds()))
+	}
+	return FormatDuration(d.Round(time.Second))
+}
+
+// formatDigits returns a number below 1000 with two significant digits, or all digits before the point.
+func formatDigits(n float64) string {
 	if n < 9.95 && n != float64(int(n)) {
 		return fmt.Sprintf("%.1f", n)
 	}
 	return fmt.Sprintf("%.0f", n)
 }
 
-// BytesWords is a size in units of 1000.
-func BytesWords(n int64) string {
-	size := float64(n)
+// FormatSize returns a size in decimal units.
+func FormatSize(n int64) text.Message {
 	if n < 1000 {
-		return view.Plural(int(n), "byte", "bytes")
+		return text.MeasureBytes(int(n))
 	}
-	for _, unit := range []string{"kB", "MB", "GB"} {
+	size := float64(n)
+	for _, format := range []func(string) text.Message{text.MeasureKilobytes, text.MeasureMegabytes, text.MeasureGigabytes} {
 		if size /= 1000; size < 999.5 {
-			return digits(size) + " " + unit
+			return format(formatDigits(size))
 		}
 	}
-	return digits(size/1000) + " TB"
+	return text.MeasureTerabytes(formatDigits(size / 1000))
 }

@@ -3,7 +3,6 @@
 package present
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -48,11 +47,13 @@ const urgent = time.Minute
 // Countdown presents the time until a deadline.
 func Countdown(deadline, now time.Time) view.Countdown {
 	left := deadline.Sub(now)
-	return view.Countdown{Deadline: deadline, Text: text.Literal(LeftWords(left)), Urgent: left < urgent}
+	return view.Countdown{Deadline: deadline, Text: FormatDuration(left), Urgent: left < urgent}
 }
 
-// Ago says how long something has been, in words.
-func Ago(since, now time.Time) string { return LeftWords(max(now.Sub(since), time.Second)) + " ago" }
+// FormatAge returns how long ago something happened.
+func FormatAge(since, now time.Time) text.Message {
+	return text.MeasureAgo(FormatDuration(max(now.Sub(since), time.Second)))
+}
 
 // ShortID tells two of one name apart: ids are random at their end. Empty: nobody.
 func ShortID(id uuid.UUID) string {
@@ -63,25 +64,9 @@ func ShortID(id uuid.UUID) string {
 	return "…" + text[len(text)-8:]
 }
 
-// LeftWords is written the same way by the dashboard's script.
-func LeftWords(left time.Duration) string {
-	seconds := int((left + time.Second - 1) / time.Second)
-	switch {
-	case seconds <= 0:
-		return "time is up"
-	case seconds < 60:
-		return fmt.Sprintf("%d s", seconds)
-	case seconds < 3600:
-		return fmt.Sprintf("%d min %d s", seconds/60, seconds%60)
-	case seconds < 86400:
-		return fmt.Sprintf("%d h %d min", seconds/3600, seconds%3600/60)
-	}
-	return fmt.Sprintf("%d d %d h", seconds/86400, seconds%86400/3600)
-}
-
 // Decision tells what became of an approval; nil while it waits.
 func Decision(a approval.Approval, names map[uuid.UUID]string) *view.Decision {
-	d := view.Decision{Note: a.Note, By: PersonName(a.DecidedBy, names), Via: text.Literal(OriginWords(a.DecidedVia))}
+	d := view.Decision{Note: a.Note, By: PersonName(a.DecidedBy, names), Via: DescribeOrigin(a.DecidedVia)}
 	switch a.Status {
 	case approval.Pending:
 		return nil
@@ -236,40 +221,37 @@ func Beginning(text string) string {
 	return line
 }
 
-// OriginWords say how an actor came in; "": it is not known.
-func OriginWords(o audit.Origin) string {
-	var words string
-	if kind := credentialWords(o.Credential.Kind); kind != "" {
-		words = "with " + kind
+// DescribeOrigin returns the credential and the address of an actor, or no text if they are unknown.
+func DescribeOrigin(o audit.Origin) text.Message {
+	var credential, address text.Message
+	if kind := nameCredential(o.Credential.Kind); !kind.IsZero() {
+		credential = text.OriginCredential(kind)
 		if o.Credential.ID != "" {
-			words += " " + Printable(o.Credential.ID)
+			credential = text.OriginCredentialID(kind, Printable(o.Credential.ID))
 		}
 	}
 	if o.Address != "" {
-		if words != "" {
-			words += " "
-		}
-		words += "from " + o.Address
+		address = text.OriginAddress(o.Address)
 	}
-	return words
+	return text.Join(" ", credential, address)
 }
 
-func credentialWords(kind string) string {
+func nameCredential(kind string) text.Message {
 	switch kind {
 	case audit.PersonalToken:
-		return "personal token"
+		return text.OriginPersonalToken()
 	case audit.BootstrapToken:
-		return "the bootstrap token"
+		return text.OriginBootstrapToken()
 	case audit.BrowserSession:
-		return "browser session"
+		return text.OriginBrowserSession()
 	case audit.AgentKey:
-		return "agent key"
+		return text.OriginAgentKey()
 	case audit.AccessToken:
-		return "access token"
+		return text.OriginAccessToken()
 	case audit.Invitation:
-		return "invitation"
+		return text.OriginInvitation()
 	case audit.SignInLink:
-		return "a sign-in link"
+		return text.OriginSignInLink()
 	}
-	return ""
+	return text.Message{}
 }

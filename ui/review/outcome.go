@@ -83,13 +83,13 @@ func presentTiming(m *call.Measures) *Timing {
 	if m == nil {
 		return nil
 	}
-	t := &Timing{Table: view.DataTable{Caption: text.ReviewTimingCaption(), Head: []string{"Step", "Time"}}}
+	t := &Timing{Table: view.DataTable{Caption: text.ReviewTimingCaption(), Head: []text.Message{text.ReviewTimingStep(), text.ReviewTimingTime()}}}
 	for i, step := range call.PipelineSteps() {
 		if m.Took[i] > 0 {
-			t.Table.Rows = append(t.Table.Rows, view.DataRow{Name: present.StepWords(step), Cells: []string{present.ShortTime(m.Took[i])}})
+			t.Table.Rows = append(t.Table.Rows, view.DataRow{Name: present.NameStep(step), Cells: []text.Message{present.FormatShortDuration(m.Took[i])}})
 		}
 	}
-	sent, received := present.BytesWords(m.Sent), present.BytesWords(m.Received)
+	sent, received := present.FormatSize(m.Sent), present.FormatSize(m.Received)
 	switch {
 	case !m.Exchanged():
 	case m.HTTPStatus > 0:

@@ -135,7 +135,7 @@ func warnings(s *subject, arguments Arguments) []view.Notice {
 	case approval.RuleHighRisk:
 		add(view.Warn, text.ReviewHighRisk(), text.ReviewHighRiskHelp())
 	case approval.RuleDefinitionChanged:
-		add(view.Danger, text.ReviewToolChanged(), text.ReviewToolChangedHelp(present.Ago(s.changed, s.pulse.Now)))
+		add(view.Danger, text.ReviewToolChanged(), text.ReviewToolChangedHelp(present.FormatAge(s.changed, s.pulse.Now)))
 	case approval.RuleNewTool:
 		add(view.Warn, text.ReviewNewTool(), text.ReviewNewToolHelp())
 	case approval.RuleGated:

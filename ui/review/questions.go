@@ -49,7 +49,7 @@ func (h *reader) presentQuestions(ctx context.Context, s *subject, who identity.
 			return nil, err
 		}
 		if d := presentQuestionDecision(&s.questions[i], s.names); d != nil {
-			d.Who, d.Via = s.who(s.questions[i].DecidedBy), text.Literal(present.OriginWords(origins[s.questions[i].Number]))
+			d.Who, d.Via = s.who(s.questions[i].DecidedBy), present.DescribeOrigin(origins[s.questions[i].Number])
 			list[i].Decision = d
 		}
 	}

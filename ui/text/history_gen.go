@@ -59,13 +59,13 @@ func HistoryWaitedLittle() Message { return newMessage("history.WaitedLittle") }
 // HistoryWaitingSince is "just now".
 func HistoryWaitingSince() Message { return newMessage("history.WaitingSince") }
 
-// HistoryWaiting is "waiting {time}".
-func HistoryWaiting(time string) Message {
+// HistoryWaiting is "waiting {time:text}".
+func HistoryWaiting(time Message) Message {
 	return newMessage("history.Waiting", argument{"time", time})
 }
 
-// HistoryWaited is "after {time}".
-func HistoryWaited(time string) Message { return newMessage("history.Waited", argument{"time", time}) }
+// HistoryWaited is "after {time:text}".
+func HistoryWaited(time Message) Message { return newMessage("history.Waited", argument{"time", time}) }
 
 // HistoryTextCriterion is "Text in the arguments".
 func HistoryTextCriterion() Message { return newMessage("history.TextCriterion") }

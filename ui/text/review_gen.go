@@ -271,13 +271,19 @@ func ReviewTimingTitle() Message { return newMessage("review.TimingTitle") }
 // ReviewTimingCaption is "Duration of each step".
 func ReviewTimingCaption() Message { return newMessage("review.TimingCaption") }
 
-// ReviewExchanged is "{sent} sent, {received} received.".
-func ReviewExchanged(sent string, received string) Message {
+// ReviewTimingStep is "Step".
+func ReviewTimingStep() Message { return newMessage("review.TimingStep") }
+
+// ReviewTimingTime is "Time".
+func ReviewTimingTime() Message { return newMessage("review.TimingTime") }
+
+// ReviewExchanged is "{sent:text} sent, {received:text} received.".
+func ReviewExchanged(sent Message, received Message) Message {
 	return newMessage("review.Exchanged", argument{"sent", sent}, argument{"received", received})
 }
 
-// ReviewExchangedHTTP is "HTTP status {status}, {sent} sent, {received} received.".
-func ReviewExchangedHTTP(status string, sent string, received string) Message {
+// ReviewExchangedHTTP is "HTTP status {status}, {sent:text} sent, {received:text} received.".
+func ReviewExchangedHTTP(status string, sent Message, received Message) Message {
 	return newMessage("review.ExchangedHTTP", argument{"status", status}, argument{"sent", sent}, argument{"received", received})
 }
 
@@ -410,8 +416,8 @@ func ReviewHighRiskHelp() Message { return newMessage("review.HighRiskHelp") }
 // ReviewToolChanged is "The tool changed.".
 func ReviewToolChanged() Message { return newMessage("review.ToolChanged") }
 
-// ReviewToolChangedHelp is "Its server changed the description {ago}, and no operator has accepted the change yet. Compare the two definitions below.".
-func ReviewToolChangedHelp(ago string) Message {
+// ReviewToolChangedHelp is "Its server changed the description {ago:text}, and no operator has accepted the change yet. Compare the two definitions below.".
+func ReviewToolChangedHelp(ago Message) Message {
 	return newMessage("review.ToolChangedHelp", argument{"ago", ago})
 }
 

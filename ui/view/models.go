@@ -65,15 +65,15 @@ type Tab struct {
 // DataTable are the numbers of a chart.
 type DataTable struct {
 	Caption text.Message
-	Head    []string
+	Head    []text.Message
 	Rows    []DataRow
 }
 
 // DataRow is a row of numbers.
 type DataRow struct {
-	Name  string // may be from outside
-	URL   string // of the calls behind it
-	Cells []string
+	Name  text.Message // may be from outside
+	URL   string       // of the calls behind it
+	Cells []text.Message
 }
 
 // MadeToken is a token that was just made: its secret is shown this once.
