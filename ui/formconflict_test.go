@@ -129,7 +129,7 @@ func TestMalformedForms(t *testing.T) {
 	if a := send(whole + "&team=%zz"); a.status != http.StatusBadRequest || !strings.Contains(a.text(), "nothing was done") {
 		t.Errorf("malformed: %d: %s", a.status, a.text())
 	}
-	if a := send(whole + "&team=" + strings.Repeat("x", 4<<20)); a.status != http.StatusRequestEntityTooLarge || !strings.Contains(a.text(), "KiB at most") {
+	if a := send(whole + "&team=" + strings.Repeat("x", 4<<20)); a.status != http.StatusRequestEntityTooLarge || !strings.Contains(a.text(), "can have at most") {
 		t.Errorf("too long: %d: %s", a.status, a.text())
 	}
 	if _, err := w.agents.SkillByName(t.Context(), "notes"); err == nil {

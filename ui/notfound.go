@@ -19,44 +19,47 @@ import (
 func (u *UI) explainError(r *http.Request, err error) (status int, n view.Notice, ok bool) {
 	switch {
 	case errors.Is(err, call.ErrNotFound), errors.Is(err, approval.ErrNotFound), errors.Is(err, shell.ErrNoID):
-		return http.StatusNotFound, view.Notice{Level: view.Danger, Title: text.Literal("No such call"), Text: text.Literal("There is no call at this address, or none that you may see.")}, true
+		return http.StatusNotFound, view.Notice{Level: view.Danger, Title: text.PageNoCall(), Text: text.PageNoCallHelp()}, true
 	case errors.Is(err, errForbidden):
-		return http.StatusForbidden, view.Notice{Level: view.Danger, Title: text.Literal("Not with your role"), Text: text.Literal("You may look at calls. What you tried takes another role.")}, true
+		return http.StatusForbidden, view.Notice{Level: view.Danger, Title: text.PageWrongRole(), Text: text.PageWrongRoleHelp()}, true
 	case errors.Is(err, callback.ErrNotFound):
-		return http.StatusNotFound, view.Notice{Level: view.Danger, Title: text.Literal("No such callback"), Text: text.Literal("The agent has no callback of this name, or no longer; or no such message.")}, true
+		return http.StatusNotFound, view.Notice{Level: view.Danger, Title: text.PageNoCallback(), Text: text.PageNoCallbackHelp()}, true
 	case errors.Is(err, agent.ErrNotFound):
-		return http.StatusNotFound, u.unknown(r), true
+		return http.StatusNotFound, u.explainMissing(r), true
 	}
 	return 0, n, false
 }
 
-// unknown says that something of the registry is not at the request's address, and what became of it where that is known.
-func (u *UI) unknown(r *http.Request) view.Notice {
-	noun := map[string]string{"/skills": "skill", "/agents": "agent", "/conversations": "conversation"}[firstPart(r.URL.Path)]
-	if noun == "" {
-		return view.Notice{Level: view.Danger, Title: text.Literal("Not found"), Text: text.Literal("What this is about is not here, or not any more.")}
+// explainMissing explains that the registry has nothing at the request's address, and says so if it was deleted.
+func (u *UI) explainMissing(r *http.Request) view.Notice {
+	n := view.Notice{Level: view.Danger, Title: text.PageNotFound(), Text: text.PageGoneHelp()}
+	var deleted func(name string) text.Message
+	switch firstPart(r.URL.Path) {
+	case "/skills":
+		n.Title, deleted = text.PageNoSkill(), text.PageSkillDeleted
+	case "/agents":
+		n.Title, deleted = text.PageNoAgent(), text.PageAgentDeleted
+	case "/conversations":
+		n.Title = text.PageNoConversation()
 	}
-	n := view.Notice{Level: view.Danger, Title: text.Literal("No such " + noun), Text: text.Literal("There is no " + noun + " at this address.")}
 	id, err := uuid.Parse(r.PathValue("id"))
-	if err != nil {
+	if err != nil || deleted == nil {
 		return n
 	}
 	names, err := u.cfg.Agents.Names(r.Context(), []uuid.UUID{id})
-	if name := names[id]; err == nil && name != "" {
-		if u.deleted(r, noun, id) {
-			n.Title, n.Text = text.Literal("Deleted"), text.Literal("The "+noun+" "+name+" was deleted. What was recorded of it stays.")
-			if shell.MayEdit(r) {
-				n.URL, n.Word = "/audit?subject="+id.String(), text.Literal("What happened to it")
-			}
+	if name := names[id]; err == nil && name != "" && u.isDeleted(r, id) {
+		n.Title, n.Text = text.PageDeleted(), deleted(name)
+		if shell.MayEdit(r) {
+			n.URL, n.Word = "/audit?subject="+id.String(), text.PageAuditLink()
 		}
 	}
 	return n
 }
 
-// deleted reports whether the thing itself, and not something within it, is what is no longer there.
-func (u *UI) deleted(r *http.Request, noun string, id uuid.UUID) bool {
+// isDeleted reports whether the skill or agent itself is missing, not something within it.
+func (u *UI) isDeleted(r *http.Request, id uuid.UUID) bool {
 	var err error
-	if noun == "skill" {
+	if firstPart(r.URL.Path) == "/skills" {
 		_, _, err = u.cfg.Agents.FreshSkill(r.Context(), id)
 	} else {
 		_, err = u.cfg.Agents.AgentByID(r.Context(), id)
@@ -64,16 +67,15 @@ func (u *UI) deleted(r *http.Request, noun string, id uuid.UUID) bool {
 	return err != nil
 }
 
-// nowhere answers at an address that nothing is at. It needs no sign-in: it says the same to everybody.
-func (u *UI) nowhere(w http.ResponseWriter, r *http.Request) {
-	u.Render(w, r, http.StatusNotFound, view.MessagePage(u.BarePage(r, text.Literal("Not found")), view.Notice{
-		Level: view.Danger, Title: text.Literal("Not found"), Text: text.Literal("There is no page at this address."),
+// showNotFound answers at an address without a page. It needs no sign-in, since everyone gets the same answer.
+func (u *UI) showNotFound(w http.ResponseWriter, r *http.Request) {
+	u.Render(w, r, http.StatusNotFound, view.MessagePage(u.BarePage(r, text.PageNotFound()), view.Notice{
+		Level: view.Danger, Title: text.PageNotFound(), Text: text.PageNotFoundHelp(),
 	}))
 }
 
-// orNowhere serves pages, and says in a page too that there is none. What the mux answers to a method that a page does not
-// take stays as it is.
-func (u *UI) orNowhere(pages *http.ServeMux) http.Handler {
+// servePages serves pages, and a page for an address without one. A page that does not allow the method keeps the mux's answer.
+func (u *UI) servePages(pages *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler, pattern := pages.Handler(r)
 		if pattern != "" {
@@ -82,14 +84,14 @@ func (u *UI) orNowhere(pages *http.ServeMux) http.Handler {
 		}
 		answer := &statusOnly{header: http.Header{}}
 		if handler.ServeHTTP(answer, r); answer.status == http.StatusNotFound {
-			u.nowhere(w, r)
+			u.showNotFound(w, r)
 			return
 		}
 		handler.ServeHTTP(w, r)
 	})
 }
 
-// statusOnly takes the status of an answer, and drops the rest.
+// statusOnly keeps the status of an answer and drops the rest.
 type statusOnly struct {
 	header http.Header
 	status int

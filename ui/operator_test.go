@@ -71,7 +71,7 @@ func TestRegisterSkill(t *testing.T) {
 		t.Fatalf("%d: %s", wrong.status, wrong.body)
 	}
 	summary := wrong.find("problems")
-	if _, focused := summary.Attr("autofocus"); !focused || summary.Find(`a[href="#f-url"]`).Length() != 1 || !strings.Contains(summary.Text(), "type them again") {
+	if _, focused := summary.Attr("autofocus"); !focused || summary.Find(`a[href="#f-url"]`).Length() != 1 || !strings.Contains(summary.Text(), "Enter them again") {
 		t.Errorf("summary: %s", summary.Text())
 	}
 	for _, field := range []string{"name", "url", "escalate_to"} {

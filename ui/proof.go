@@ -44,7 +44,7 @@ func (u *UI) askForProof(next http.HandlerFunc) http.HandlerFunc {
 				v.FilesLost = v.FilesLost || slices.ContainsFunc(files, func(f *multipart.FileHeader) bool { return f.Size > 0 })
 			}
 		}
-		page := u.Page(r, view.SectionSettings, text.Literal("Is it you?"), approval.Pulse{Now: u.cfg.Now()})
+		page := u.Page(r, view.SectionSettings, text.SignInAgainTitle(), approval.Pulse{Now: u.cfg.Now()})
 		u.Render(w, r, http.StatusUnauthorized, ProofWantedPage(page, v))
 	}
 }

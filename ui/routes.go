@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -239,8 +238,8 @@ func (u *UI) Mount(mux *http.ServeMux) {
 		// Anybody may ask for a form's address, as after signing in: its page is what they mean.
 		pages.Handle("GET "+first+"/{id}/{form...}", http.HandlerFunc(toParent))
 	}
-	protected := u.secure(u.protection.Handler(u.orNowhere(pages)))
-	mux.Handle("/", u.secure(http.HandlerFunc(u.nowhere)))
+	protected := u.secure(u.protection.Handler(u.servePages(pages)))
+	mux.Handle("/", u.secure(http.HandlerFunc(u.showNotFound)))
 	for part := range parts {
 		mux.Handle(part, protected)
 		if part != "/{$}" {
@@ -299,11 +298,10 @@ func explainFormError(_ *http.Request, err error) (status int, n view.Notice, ok
 		return 0, n, false
 	}
 	n = view.Notice{
-		Level: view.Danger, Title: text.Literal("Not understood"),
-		Text: text.Literal("The form did not arrive as forms are written, so nothing was done. Go back, and send it again."),
+		Level: view.Danger, Title: text.PageFormUnreadable(), Text: text.PageFormUnreadableHelp(),
 	}
 	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		n.Title, n.Text = text.Literal("Too much"), text.Literal("A form may send "+strconv.FormatInt(tooLong.Limit>>10, 10)+" KiB at most, so nothing was done.")
+		n.Title, n.Text = text.PageFormTooLarge(), text.PageFormTooLargeHelp(int(tooLong.Limit>>10))
 		return http.StatusRequestEntityTooLarge, n, true
 	}
 	return http.StatusBadRequest, n, true

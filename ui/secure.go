@@ -55,8 +55,8 @@ func formLimit(r *http.Request) int64 {
 
 func (u *UI) crossOrigin(w http.ResponseWriter, r *http.Request) {
 	u.Log.Warn("request of another site refused", "method", r.Method, "path", r.URL.Path, "origin", r.Header.Get("Origin"))
-	u.Render(w, r, http.StatusForbidden, view.MessagePage(u.BarePage(r, text.Literal("Refused")), view.Notice{
-		Title: text.Literal("Refused"),
-		Text:  text.Literal("This request came from another site. Nothing was done."),
+	u.Render(w, r, http.StatusForbidden, view.MessagePage(u.BarePage(r, text.PageCrossOrigin()), view.Notice{
+		Title: text.PageCrossOrigin(),
+		Text:  text.PageCrossOriginHelp(),
 	}))
 }

@@ -49,7 +49,7 @@ func (h *exporter) sendExport(w http.ResponseWriter, r *http.Request, export htt
 	case invalid:
 		n.Text = text.Literal(wrong.Error())
 	case errors.Is(err, history.ErrTooBroad):
-		n.Text = text.Literal(shell.TooBroad)
+		n.Text = text.SearchTooBroad()
 	default:
 		h.Fail(w, r, err)
 		return

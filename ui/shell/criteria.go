@@ -100,8 +100,8 @@ func (c *Criteria) Times() {
 			c.Values.Set(name, t.Format("2006-01-02T15:04:05"))
 		}
 	}
-	c.Field(view.Criterion{Name: "from", Label: text.Literal("From (UTC)"), Kind: "datetime-local"})
-	c.Field(view.Criterion{Name: "to", Label: text.Literal("Before (UTC)"), Kind: "datetime-local"})
+	c.Field(view.Criterion{Name: "from", Label: text.SearchFrom(), Kind: "datetime-local"})
+	c.Field(view.Criterion{Name: "to", Label: text.SearchBefore(), Kind: "datetime-local"})
 }
 
 // URL is the page's address with these criteria, and further parameters in pairs.
@@ -128,13 +128,10 @@ func (c *Criteria) Pages(first bool, next string, searched *time.Time) view.Page
 	return p
 }
 
-// TooBroad is shown when a search takes too long.
-const TooBroad = "The search took too long. Narrow it, by time for example."
-
 // Refused shows what could not be read beside its field. It reports false for an error of another kind.
 func (c *Criteria) Refused(err error) bool {
 	if errors.Is(err, history.ErrTooBroad) {
-		c.Form.Problem, c.Err = text.Literal(TooBroad), err
+		c.Form.Problem, c.Err = text.SearchTooBroad(), err
 		return true
 	}
 	wrong, ok := errors.AsType[*fault.InvalidError](err)
@@ -144,7 +141,7 @@ func (c *Criteria) Refused(err error) bool {
 	c.Err = err
 	for _, problem := range wrong.Fields {
 		if !c.blame(problem) {
-			c.Form.Problem = text.Literal(problem.Name + ": " + problem.Expected)
+			c.Form.Problem = text.FormUnknownInvalid(problem.Name, problem.Expected)
 		}
 	}
 	return true

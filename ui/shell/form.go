@@ -18,8 +18,7 @@ import (
 // now. The parts are those of the form as it would be made now, whose revision it gets: whoever sends it
 // again has seen what it replaces.
 func TellChanged(form *view.Form, now []view.FormPart, lost bool) {
-	form.Problems = append(form.Problems, view.FormProblem{Text: text.Literal("Somebody else saved a change after this form was made. " +
-		"What you typed is kept; saved again, it replaces what is there now.")})
+	form.Problems = append(form.Problems, view.FormProblem{Text: text.FormChangedElsewhere()})
 	differs := false
 	for _, part := range now {
 		for _, present := range part.Fields {
@@ -35,7 +34,7 @@ func TellChanged(form *view.Form, now []view.FormPart, lost bool) {
 		}
 	}
 	if !differs {
-		form.Problems = append(form.Problems, view.FormProblem{Text: text.Literal("No field of this form differs from how it is now.")})
+		form.Problems = append(form.Problems, view.FormProblem{Text: text.FormNothingDiffers()})
 	}
 	if lost {
 		form.Problems = append(form.Problems, secretsLost())
@@ -168,7 +167,7 @@ func FaultsOf(err error) (Faults, bool) {
 func (f *Faults) Tell(form *view.Form, lost bool) {
 	for _, one := range *f {
 		field := findField(form, one.Name)
-		summary := view.FormProblem{Text: text.Literal(one.Name + ": " + one.Expected)}
+		summary := view.FormProblem{Text: text.FormUnknownInvalid(one.Name, one.Expected)}
 		if field != nil {
 			summary.Field, summary.Text = view.FieldID(field.Name), text.FormFieldInvalid(field.Label, one.Expected)
 			if name := nameWithin(field, one.Name); name != "" {
@@ -184,7 +183,7 @@ func (f *Faults) Tell(form *view.Form, lost bool) {
 }
 
 func secretsLost() view.FormProblem {
-	return view.FormProblem{Text: text.Literal("Secrets that you typed are not sent back to the browser: type them again.")}
+	return view.FormProblem{Text: text.FormSecretsLost()}
 }
 
 // nameWithin is which of a field's names a path is of; empty: the field's own path.
@@ -308,16 +307,16 @@ func Line(r *http.Request, name string) string { return strings.TrimSpace(r.Post
 // Ticked reports whether a box was ticked.
 func Ticked(r *http.Request, name string) bool { return r.PostFormValue(name) != "" }
 
-// AttentionPart asks for teams; otherwise says whose they are when none is named.
-func AttentionPart(team, escalateTo, otherwise string) view.FormPart {
-	return view.FormPart{Title: text.Literal("Attention"), Fields: []view.Field{
+// AttentionPart asks for teams.
+func AttentionPart(team, escalateTo string, teamHint text.Message) view.FormPart {
+	return view.FormPart{Title: text.FormAttention(), Fields: []view.Field{
 		{
-			Name: "team", Label: text.Literal("Team"), Kind: view.FieldLine, Value: team,
-			Hint: text.Literal("Whose reviewers see its calls first. Left out: " + otherwise + "."),
+			Name: "team", Label: text.FormTeam(), Kind: view.FieldLine, Value: team,
+			Hint: teamHint,
 		},
 		{
-			Name: "escalate_to", Label: text.Literal("Escalated to"), Kind: view.FieldLine, Value: escalateTo,
-			Hint: text.Literal("The team that is asked too when half of the time to decide is over."),
+			Name: "escalate_to", Label: text.FormEscalationTeam(), Kind: view.FieldLine, Value: escalateTo,
+			Hint: text.FormEscalationTeamHint(),
 		},
 	}}
 }

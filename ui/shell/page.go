@@ -29,14 +29,14 @@ func (sh *Shell) Page(r *http.Request, section view.Section, title text.Message,
 	p := sh.BarePage(r, title)
 	p.Section, p.Pending, p.Now = section, pulse.Pending, pulse.Now
 	if access, ok := login.Access(r.Context()); ok {
-		p.Person = &view.Person{ID: access.Person.ID.String(), Name: access.Person.Name, Roles: RoleWords(access), Operator: access.Has(identity.Operator)}
-		p.Notices = sh.announcements(r.Context(), access)
+		p.Person = &view.Person{ID: access.Person.ID.String(), Name: access.Person.Name, Roles: present.RoleList(access.Roles), Operator: access.Has(identity.Operator)}
+		p.Notices = sh.readNotices(r.Context(), access)
 	}
 	return p
 }
 
-// announcements are what the reader is told on every page.
-func (sh *Shell) announcements(ctx context.Context, access identity.Access) []view.Notice {
+// readNotices returns the notices that every page shows the reader.
+func (sh *Shell) readNotices(ctx context.Context, access identity.Access) []view.Notice {
 	known, err := sh.identity.Announcements(ctx)
 	if err != nil {
 		sh.Log.Warn("reading announcements", "error", err)
@@ -45,14 +45,12 @@ func (sh *Shell) announcements(ctx context.Context, access identity.Access) []vi
 	var notices []view.Notice
 	if known.First != nil {
 		notices = append(notices, view.Notice{
-			Level: view.Warn, Title: text.Literal("There is no second operator."),
-			Text: text.Literal(present.Printable(known.First.Name) + " took their roles by the bootstrap token. An invitation under Members makes a second operator."),
+			Level: view.Warn, Title: text.PageOneOperator(), Text: text.PageOneOperatorHelp(present.Printable(known.First.Name)),
 		})
 	}
 	if end, ok := known.Ends[access.Person.ID]; ok {
 		notices = append(notices, view.Notice{
-			Level: view.Warn, Title: text.Literal("A personal token of yours ends soon."),
-			Text: text.Literal("It ends on " + end.UTC().Format("2006-01-02 15:04") + " UTC. Make a new one under Settings."),
+			Level: view.Warn, Title: text.PageTokenExpires(), Text: text.PageTokenExpiresHelp(end.UTC().Format("2006-01-02 15:04")),
 		})
 	}
 	return notices
@@ -100,8 +98,7 @@ func (sh *Shell) Fail(w http.ResponseWriter, r *http.Request, err error) {
 		return // nobody reads the answer
 	}
 	status, n := http.StatusInternalServerError, view.Notice{
-		Level: view.Danger, Title: text.Literal("That did not work"),
-		Text: text.Literal("Something failed here, and nothing was decided. Try again; the server's log says more."),
+		Level: view.Danger, Title: text.PageFailed(), Text: text.PageFailedHelp(),
 	}
 	known := false
 	for _, explain := range sh.explain {

@@ -2,7 +2,6 @@ package shell
 
 import (
 	"context"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -31,27 +30,18 @@ func (sh *Shell) PersonNotes(ctx context.Context, people []identity.Person) (map
 	for _, p := range people {
 		if !p.Verified() {
 			notes[p.ID] = append(notes[p.ID], view.Badge{
-				Word: text.Literal("Invited by " + present.Printable(names[p.InvitedBy]) + ", not verified"), Icon: "unknown", Level: view.Warn,
-				Note: text.Literal("decides no calls of the inviter, or of agents whose keys the inviter made"),
+				Word: text.MemberInvitedBy(present.Printable(names[p.InvitedBy])), Icon: "unknown", Level: view.Warn,
+				Note: text.MemberInvitedByNote(),
 			})
 		}
 		if p.First {
-			notes[p.ID] = append(notes[p.ID], view.Badge{Word: text.Literal("First person"), Icon: "unknown", Level: view.Quiet, Note: text.Literal("took their roles by the bootstrap token")})
+			notes[p.ID] = append(notes[p.ID], view.Badge{Word: text.MemberFirst(), Icon: "unknown", Level: view.Quiet, Note: text.MemberFirstNote()})
 		}
 		if alike[p.ID] {
-			notes[p.ID] = append(notes[p.ID], view.Badge{Word: text.Literal("Name looks like another’s"), Icon: "high", Level: view.Warn, Note: text.Literal("compare the issuer and the subject")})
+			notes[p.ID] = append(notes[p.ID], view.Badge{Word: text.MemberLooksAlike(), Icon: "high", Level: view.Warn, Note: text.MemberLooksAlikeNote()})
 		}
 	}
 	return notes, nil
-}
-
-// RoleWords lists the roles that a credential gives.
-func RoleWords(access identity.Access) string {
-	words := make([]string, len(access.Roles))
-	for i, role := range access.Roles {
-		words[i] = string(role)
-	}
-	return strings.Join(words, ", ")
 }
 
 // Names returns what people are called, by id.

@@ -4,7 +4,7 @@ export const find = (selector, root = document) => root.querySelector(selector);
 export const findAll = (selector, root = document) => [...root.querySelectorAll(selector)];
 export const page = document.documentElement;
 
-const texts = JSON.parse(find("#texts").textContent);
+const texts = JSON.parse(find("[name=texts]").content);
 const plurals = new Intl.PluralRules(page.lang);
 
 // say returns a text of the catalog with its arguments; n selects the plural form.

@@ -27,3 +27,35 @@ func FormNotTicked() Message { return newMessage("form.NotTicked") }
 func FormDeletePage(name string) Message {
 	return newMessage("form.DeletePage", argument{"name", name})
 }
+
+// FormChangedElsewhere is "Someone else changed this after you opened the form. Your input is kept. Saving it replaces their change.".
+func FormChangedElsewhere() Message { return newMessage("form.ChangedElsewhere") }
+
+// FormNothingDiffers is "No field of this form differs from its current value.".
+func FormNothingDiffers() Message { return newMessage("form.NothingDiffers") }
+
+// FormSecretsLost is "Secrets are not sent back to the browser. Enter them again.".
+func FormSecretsLost() Message { return newMessage("form.SecretsLost") }
+
+// FormUnknownInvalid is "{name}: {expected}".
+func FormUnknownInvalid(name string, expected string) Message {
+	return newMessage("form.UnknownInvalid", argument{"name", name}, argument{"expected", expected})
+}
+
+// FormAttention is "Attention".
+func FormAttention() Message { return newMessage("form.Attention") }
+
+// FormTeam is "Team".
+func FormTeam() Message { return newMessage("form.Team") }
+
+// FormSkillTeamHint is "Its reviewers see the calls first. Empty for the agent’s team.".
+func FormSkillTeamHint() Message { return newMessage("form.SkillTeamHint") }
+
+// FormAgentTeamHint is "Its reviewers see the calls first. Empty for all reviewers.".
+func FormAgentTeamHint() Message { return newMessage("form.AgentTeamHint") }
+
+// FormEscalationTeam is "Escalation team".
+func FormEscalationTeam() Message { return newMessage("form.EscalationTeam") }
+
+// FormEscalationTeamHint is "A second team that is asked after half of the time to decide.".
+func FormEscalationTeamHint() Message { return newMessage("form.EscalationTeamHint") }

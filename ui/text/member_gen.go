@@ -233,3 +233,23 @@ func MemberBlockMeaning() Message { return newMessage("member.BlockMeaning") }
 
 // MemberBlockFirst is "Block…".
 func MemberBlockFirst() Message { return newMessage("member.BlockFirst") }
+
+// MemberInvitedBy is "Invited by {person}, not verified".
+func MemberInvitedBy(person string) Message {
+	return newMessage("member.InvitedBy", argument{"person", person})
+}
+
+// MemberInvitedByNote is "cannot decide calls of the inviter or of agents whose keys the inviter created".
+func MemberInvitedByNote() Message { return newMessage("member.InvitedByNote") }
+
+// MemberFirst is "First person".
+func MemberFirst() Message { return newMessage("member.First") }
+
+// MemberFirstNote is "got their roles with the bootstrap token".
+func MemberFirstNote() Message { return newMessage("member.FirstNote") }
+
+// MemberLooksAlike is "Name looks like another’s".
+func MemberLooksAlike() Message { return newMessage("member.LooksAlike") }
+
+// MemberLooksAlikeNote is "compare issuer and subject".
+func MemberLooksAlikeNote() Message { return newMessage("member.LooksAlikeNote") }

@@ -7,3 +7,12 @@ func SearchInvalid() Message { return newMessage("search.Invalid") }
 
 // SearchShowAll is "Show all".
 func SearchShowAll() Message { return newMessage("search.ShowAll") }
+
+// SearchFrom is "From (UTC)".
+func SearchFrom() Message { return newMessage("search.From") }
+
+// SearchBefore is "Before (UTC)".
+func SearchBefore() Message { return newMessage("search.Before") }
+
+// SearchTooBroad is "The search took too long. Narrow it, for example by time.".
+func SearchTooBroad() Message { return newMessage("search.TooBroad") }

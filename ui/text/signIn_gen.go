@@ -187,3 +187,15 @@ func SignInTokenUnknown() Message { return newMessage("signIn.TokenUnknown") }
 
 // SignInNoRoleHere is "You have no role here. Ask an operator.".
 func SignInNoRoleHere() Message { return newMessage("signIn.NoRoleHere") }
+
+// SignInProofMeaning is "This action needs a recent sign-in. Nothing was changed yet, and your input is kept.".
+func SignInProofMeaning() Message { return newMessage("signIn.ProofMeaning") }
+
+// SignInProofFiles is "Files are not kept. Go back to choose them again.".
+func SignInProofFiles() Message { return newMessage("signIn.ProofFiles") }
+
+// SignInProofLink is "Sign in again in another tab".
+func SignInProofLink() Message { return newMessage("signIn.ProofLink") }
+
+// SignInProofContinue is "Continue".
+func SignInProofContinue() Message { return newMessage("signIn.ProofContinue") }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -108,7 +109,7 @@ func describePerson(access identity.Access) []view.Fact {
 		teams = text.Literal(strings.Join(access.Person.Teams, ", "))
 	}
 	return append(facts,
-		view.Fact{Name: text.SettingsRoles(), Text: text.Literal(shell.RoleWords(access))},
+		view.Fact{Name: text.SettingsRoles(), Text: text.Literal(present.RoleList(access.Roles))},
 		view.Fact{Name: text.SettingsTeams(), Text: teams},
 	)
 }

@@ -59,7 +59,7 @@ func (f *agentForm) fields(fresh bool) []view.FormPart {
 			Name: "instructions", Label: text.AgentInstructions(), Kind: view.FieldArea, Value: f.instructions, Rows: 5,
 			Hint: text.AgentInstructionsHint(),
 		})
-	return []view.FormPart{part, f.endpoint.part(), shell.AttentionPart(f.team, f.escalateTo, "everybody"), f.model.part()}
+	return []view.FormPart{part, f.endpoint.part(), shell.AttentionPart(f.team, f.escalateTo, text.FormAgentTeamHint()), f.model.part()}
 }
 
 // NewAgent asks for a new agent.
