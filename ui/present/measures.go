@@ -40,15 +40,15 @@ func FormatDuration(d time.Duration) text.Message {
 	seconds := int((d + time.Second - 1) / time.Second)
 	switch {
 	case seconds <= 0:
-		return text.MeasureTimeUp()
+		return text.CountdownTimeUp()
 	case seconds < 60:
-		return text.MeasureSeconds(seconds)
+		return text.CountdownSeconds(seconds)
 	case seconds < 3600:
-		return text.MeasureMinutes(seconds/60, seconds%60)
+		return text.CountdownMinutes(seconds/60, seconds%60)
 	case seconds < 86400:
-		return text.MeasureHours(seconds/3600, seconds%3600/60)
+		return text.CountdownHours(seconds/3600, seconds%3600/60)
 	}
-	return text.MeasureDays(seconds/86400, seconds%86400/3600)
+	return text.CountdownDays(seconds/86400, seconds%86400/3600)
 }
 
 // FormatShortDuration returns a duration with at most three digits.

@@ -14,7 +14,7 @@ function left(ms) {
 	const s = Math.ceil(ms / 1000);
 	const part = (unit, of) => Math.floor((s % of) / unit);
 	const time = { days: part(86400, Infinity), hours: part(3600, 86400), minutes: part(60, 3600), seconds: s % 60 };
-	return say(s <= 0 ? "TimeUp" : time.days ? "DaysLeft" : time.hours ? "HoursLeft" : time.minutes ? "MinutesLeft" : "SecondsLeft", time);
+	return say(s <= 0 ? "TimeUp" : time.days ? "Days" : time.hours ? "Hours" : time.minutes ? "Minutes" : "Seconds", time);
 }
 
 // countDown renews all countdowns; over is called when that of the call on the screen ends.

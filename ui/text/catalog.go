@@ -24,7 +24,7 @@ type catalog struct {
 	scripts  map[string]map[string]string
 }
 
-// Scripts returns the texts of the section "script" by name and plural form, for scripts to fill in.
+// Scripts returns the texts of the sections "script" and "countdown" by name and plural form, for scripts to fill in.
 func Scripts() map[string]map[string]string { return english().scripts }
 
 // entry is a text by its plural forms.
@@ -68,11 +68,11 @@ func readCatalog(files fs.FS, folder string) (*catalog, error) {
 				}
 				e.forms[of], forms[form.Name] = form.Parts, form.Text
 			}
-			if path.Base(name) == "script.yaml" {
+			title := strings.TrimSuffix(path.Base(name), ".yaml")
+			if title == "script" || title == "countdown" {
 				c.scripts[texts[i].Name] = forms
-				continue
 			}
-			c.texts[strings.TrimSuffix(path.Base(name), ".yaml")+"."+texts[i].Name] = e
+			c.texts[title+"."+texts[i].Name] = e
 		}
 	}
 	return c, nil

@@ -2,27 +2,6 @@
 
 package text
 
-// MeasureTimeUp is "time is up".
-func MeasureTimeUp() Message { return newMessage("measure.TimeUp") }
-
-// MeasureSeconds is "{n:number} s".
-func MeasureSeconds(n int) Message { return newMessage("measure.Seconds", argument{"n", n}) }
-
-// MeasureMinutes is "{minutes:number} min {seconds:number} s".
-func MeasureMinutes(minutes int, seconds int) Message {
-	return newMessage("measure.Minutes", argument{"minutes", minutes}, argument{"seconds", seconds})
-}
-
-// MeasureHours is "{hours:number} h {minutes:number} min".
-func MeasureHours(hours int, minutes int) Message {
-	return newMessage("measure.Hours", argument{"hours", hours}, argument{"minutes", minutes})
-}
-
-// MeasureDays is "{days:number} d {hours:number} h".
-func MeasureDays(days int, hours int) Message {
-	return newMessage("measure.Days", argument{"days", days}, argument{"hours", hours})
-}
-
 // MeasureAgo is "{time:text} ago".
 func MeasureAgo(time Message) Message { return newMessage("measure.Ago", argument{"time", time}) }
 

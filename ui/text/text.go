@@ -9,7 +9,8 @@
 //	{label:text}   a [Message]
 //	{tool:html}    a [templ.Component]
 //
-// A brace itself is written twice. The package knows neither the pages nor the values that they show.
+// A brace itself is written twice. The texts of script.yaml are for scripts, which get them by [Scripts], and have no functions.
+// The package knows neither the pages nor the values that they show.
 package text
 
 //go:generate go run ./generate
