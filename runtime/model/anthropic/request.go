@@ -1,145 +1,120 @@
 package anthropic
 
 import (
+	"cmp"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/packages/param"
 
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/model/wire"
 )
 
-// newParams returns a request in the wire format. The parts that every turn repeats (tools, instructions, the conversation so far) are marked to
-// be cached.
-func newParams(request *model.Request) anthropic.MessageNewParams {
-	params := anthropic.MessageNewParams{Model: request.Model, MaxTokens: DefaultMaxTokens, Messages: newMessages(request.Messages)}
-	if request.MaxTokens > 0 {
-		params.MaxTokens = int64(request.MaxTokens)
-	}
+// newRequestBody returns a request in the wire format. The parts that every turn repeats (tools, instructions, the conversation so far) are
+// marked to be cached.
+func newRequestBody(request *model.Request) requestBody {
+	body := requestBody{Model: request.Model, MaxTokens: cmp.Or(max(request.MaxTokens, 0), DefaultMaxTokens), Messages: newMessages(request.Messages), Stream: true}
 	for i := range request.Tools {
-		params.Tools = append(params.Tools, anthropic.ToolUnionParam{OfTool: newTool(&request.Tools[i])})
+		schema, description := wire.Schema(&request.Tools[i])
+		body.Tools = append(body.Tools, tool{Name: request.Tools[i].Name, Description: description, InputSchema: schema})
 	}
-	if isBlank(request.Instructions) {
-		if n := len(params.Tools); n > 0 {
-			params.Tools[n-1].OfTool.CacheControl = anthropic.NewCacheControlEphemeralParam()
-		}
-	} else {
-		params.System = []anthropic.TextBlockParam{{Text: request.Instructions, CacheControl: anthropic.NewCacheControlEphemeralParam()}}
+	if !isBlank(request.Instructions) {
+		body.System = []*block{{Type: "text", Text: request.Instructions, CacheControl: ephemeral()}}
+	} else if n := len(body.Tools); n > 0 {
+		body.Tools[n-1].CacheControl = ephemeral()
 	}
-	if n := len(params.Messages); n > 0 {
-		markCached(params.Messages[n-1].Content)
+	if n := len(body.Messages); n > 0 {
+		markCached(body.Messages[n-1].Content)
 	}
-	return params
+	return body
 }
 
 // markCached marks the last block that can be marked: the cache then holds all blocks up to it.
-func markCached(blocks []anthropic.ContentBlockParamUnion) {
-	for _, block := range slices.Backward(blocks) {
-		if mark := block.GetCacheControl(); mark != nil {
-			*mark = anthropic.NewCacheControlEphemeralParam()
+func markCached(blocks []any) {
+	for _, last := range slices.Backward(blocks) {
+		if b, ok := last.(*block); ok {
+			b.CacheControl = ephemeral()
 			return
 		}
 	}
 }
 
-func newTool(t *model.Tool) *anthropic.ToolParam {
-	schema, description := wire.Schema(t)
-	sent := &anthropic.ToolParam{Name: t.Name}
-	if description != "" {
-		sent.Description = anthropic.String(description)
-	}
-	text, err := json.Marshal(schema)
-	if err != nil {
-		text = []byte(`{"type":"object","properties":{}}`)
-	}
-	sent.InputSchema = param.Override[anthropic.ToolInputSchemaParam](json.RawMessage(text))
-	return sent
-}
+func ephemeral() *cacheControl { return &cacheControl{Type: "ephemeral"} }
 
 // newMessages merges messages of one role that follow each other: the roles must alternate.
-func newMessages(conversation []model.Message) []anthropic.MessageParam {
-	var sent []anthropic.MessageParam
+func newMessages(conversation []model.Message) []message {
+	var sent []message
 	for i := range conversation {
-		role, blocks := anthropic.MessageParamRoleUser, userBlocks
+		role, convert := "user", userBlocks
 		if conversation[i].Role == model.Assistant {
-			role, blocks = anthropic.MessageParamRoleAssistant, assistantBlocks
+			role, convert = "assistant", assistantBlocks
 		}
-		content := blocks(conversation[i].Parts)
+		content := convert(conversation[i].Parts)
 		if len(content) == 0 {
 			continue
 		}
 		if n := len(sent); n > 0 && sent[n-1].Role == role {
 			sent[n-1].Content = append(sent[n-1].Content, content...)
 		} else {
-			sent = append(sent, anthropic.MessageParam{Role: role, Content: content})
+			sent = append(sent, message{Role: role, Content: content})
 		}
 	}
 	return sent
 }
 
-func assistantBlocks(parts []model.Part) []anthropic.ContentBlockParamUnion {
-	var blocks []anthropic.ContentBlockParamUnion
+func assistantBlocks(parts []model.Part) []any {
+	var blocks []any
 	for _, part := range parts {
 		switch {
-		case part.Text != nil && !isBlank(part.Text.Text):
-			blocks = append(blocks, anthropic.NewTextBlock(part.Text.Text))
 		case part.Call != nil:
-			blocks = append(blocks, anthropic.NewToolUseBlock(acceptedCallID(part.Call.ID), wire.Arguments(part.Call.Arguments), wire.Name(part.Call.Name)))
+			blocks = append(blocks, &block{
+				Type: "tool_use", ID: acceptedCallID(part.Call.ID), Name: wire.Name(part.Call.Name), Input: wire.Arguments(part.Call.Arguments),
+			})
 		case part.Opaque != nil && part.Opaque.Provider == name:
-			blocks = append(blocks, param.Override[anthropic.ContentBlockParamUnion](part.Opaque.Value))
+			blocks = append(blocks, part.Opaque.Value)
+		case part.Text != nil && !isBlank(part.Text.Text):
+			blocks = append(blocks, textBlock(part.Text.Text))
 		}
 	}
 	return blocks
 }
 
 // userBlocks returns the results of calls, and then the texts and images of the person.
-func userBlocks(parts []model.Part) []anthropic.ContentBlockParamUnion {
-	var results, said []anthropic.ContentBlockParamUnion
+func userBlocks(parts []model.Part) []any {
+	var blocks []any
+	for _, part := range parts {
+		if r := part.Result; r != nil {
+			content := contentBlocks(r.Parts)
+			if len(content) == 0 {
+				content = []any{textBlock("(no content)")}
+			}
+			blocks = append(blocks, &block{Type: "tool_result", ToolUseID: acceptedCallID(r.CallID), IsError: r.IsError, Content: content})
+		}
+	}
+	blocks = append(blocks, contentBlocks(parts)...)
+	if len(blocks) == 0 {
+		blocks = []any{textBlock("(nothing was said)")}
+	}
+	return blocks
+}
+
+// contentBlocks returns the texts and images among parts.
+func contentBlocks(parts []model.Part) []any {
+	var blocks []any
 	for _, part := range parts {
 		switch {
-		case part.Result != nil:
-			results = append(results, newResult(part.Result))
 		case part.Text != nil && !isBlank(part.Text.Text):
-			said = append(said, anthropic.NewTextBlock(part.Text.Text))
+			blocks = append(blocks, textBlock(part.Text.Text))
 		case part.Image != nil:
-			said = append(said, newImage(part.Image))
+			blocks = append(blocks, &block{Type: "image", Source: &imageSource{Type: "base64", MediaType: part.Image.MediaType, Data: part.Image.Data}})
 		}
 	}
-	if len(results)+len(said) == 0 {
-		said = append(said, anthropic.NewTextBlock("(nothing was said)"))
-	}
-	return append(results, said...)
+	return blocks
 }
 
-func newResult(r *model.ToolResult) anthropic.ContentBlockParamUnion {
-	sent := &anthropic.ToolResultBlockParam{ToolUseID: acceptedCallID(r.CallID)}
-	if r.IsError {
-		sent.IsError = anthropic.Bool(true)
-	}
-	for _, part := range r.Parts {
-		switch {
-		case part.Text != nil && !isBlank(part.Text.Text):
-			sent.Content = append(sent.Content, anthropic.ToolResultBlockParamContentUnion{OfText: &anthropic.TextBlockParam{Text: part.Text.Text}})
-		case part.Image != nil:
-			sent.Content = append(sent.Content, anthropic.ToolResultBlockParamContentUnion{OfImage: newImage(part.Image).OfImage})
-		}
-	}
-	if len(sent.Content) == 0 {
-		sent.Content = append(sent.Content, anthropic.ToolResultBlockParamContentUnion{OfText: &anthropic.TextBlockParam{Text: "(no content)"}})
-	}
-	return anthropic.ContentBlockParamUnion{OfToolResult: sent}
-}
-
-func newImage(i *model.Image) anthropic.ContentBlockParamUnion {
-	return anthropic.NewImageBlockBase64(i.MediaType, base64.StdEncoding.EncodeToString(i.Data))
-}
+func textBlock(text string) *block { return &block{Type: "text", Text: text} }
 
 func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 

@@ -35,6 +35,60 @@ func newAnswer(request *model.Request, maxCalls int, sink func(model.Delta)) *an
 	return &answer{sink: sink, ids: wire.IDsOf(request), maxCalls: maxCalls, at: map[int64]*call{}, model: request.Model}
 }
 
+// ReadEvent implements [wire.Answer]. The usage comes after the model has finished, so [DONE] is the last event; its loss is no
+// reason to ask again.
+func (a *answer) ReadEvent(data []byte) (last bool, err error) {
+	if strings.TrimSpace(string(data)) == "[DONE]" {
+		a.finished = a.finished || a.text.Len() > 0 || len(a.calls) > 0
+		return true, nil
+	}
+	c, err := readChunk(data)
+	if err != nil {
+		return false, err
+	}
+	a.setHeading(c)
+	for i := range c.Choices {
+		if wire.Number(c.Choices[i].Index.Value) != 0 {
+			continue
+		}
+		if err := a.addDelta(&c.Choices[i].Delta.Value, string(c.Choices[i].FinishReason)); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// ReadWhole implements [wire.Answer].
+func (a *answer) ReadWhole(document []byte) error {
+	whole, err := readChunk(document)
+	if err != nil {
+		return err
+	}
+	if len(whole.Choices) == 0 {
+		return wire.Garbled("it has no choices")
+	}
+	a.setHeading(whole)
+	return a.addDelta(&whole.Choices[0].Message.Value, string(whole.Choices[0].FinishReason))
+}
+
+// IsComplete implements [wire.Answer].
+func (a *answer) IsComplete() bool { return a.finished }
+
+// readChunk reads a chunk, or returns the error that the server sent instead.
+func readChunk(data []byte) (*chunk, error) {
+	var said struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(data, &said) == nil && said.Error != nil && string(said.Error) != "null" {
+		return nil, wire.Explain(data, "").InStream()
+	}
+	var c chunk
+	if err := json.Unmarshal(data, &c); err != nil {
+		return nil, wire.Garbled(err.Error())
+	}
+	return &c, nil
+}
+
 // setHeading takes a chunk's statements about the answer as a whole.
 func (a *answer) setHeading(c *chunk) {
 	if c.ID != "" {
@@ -43,9 +97,9 @@ func (a *answer) setHeading(c *chunk) {
 	if c.Model != "" {
 		a.model = wire.Text(string(c.Model))
 	}
-	u := &c.Usage.value
-	if input, output := number(u.PromptTokens.value), number(u.CompletionTokens.value); input > 0 || output > 0 {
-		a.usage = wire.Usage(input, number(u.PromptTokensDetails.value.CachedTokens.value), output)
+	u := &c.Usage.Value
+	if input, output := wire.Number(u.PromptTokens.Value), wire.Number(u.CompletionTokens.Value); input > 0 || output > 0 {
+		a.usage = wire.Usage(input, wire.Number(u.PromptTokensDetails.Value.CachedTokens.Value), output)
 	}
 }
 
@@ -56,8 +110,8 @@ func (a *answer) addDelta(d *delta, finish string) error {
 		a.refused = true
 		a.addText(string(d.Refusal))
 	}
-	for i := range d.ToolCalls.value {
-		a.addCall(&d.ToolCalls.value[i])
+	for i := range d.ToolCalls.Value {
+		a.addCall(&d.ToolCalls.Value[i])
 	}
 	if len(a.calls) > a.maxCalls {
 		return wire.TooManyCalls(a.maxCalls)
@@ -81,7 +135,7 @@ func (a *answer) addText(text string) {
 // contentText returns the text of a delta's content. Some servers write a list of parts, as in requests.
 func contentText(raw json.RawMessage) string {
 	if !strings.HasPrefix(string(raw), "[") {
-		var text looseText
+		var text wire.LooseText
 		if len(raw) == 0 || json.Unmarshal(raw, &text) != nil {
 			return ""
 		}
@@ -106,7 +160,7 @@ func (a *answer) addCall(d *toolCallDelta) {
 	if c.id == "" {
 		c.id = string(d.ID)
 	}
-	f := &d.Function.value
+	f := &d.Function.Value
 	if name := string(f.Name); name != c.name { // some servers repeat it with every piece
 		c.name += name
 	}
@@ -117,7 +171,7 @@ func (a *answer) addCall(d *toolCallDelta) {
 // some servers give several calls the same index, and others give none.
 func (a *answer) findCall(d *toolCallDelta) *call {
 	var c *call
-	index, indexed := number(d.Index.value), d.Index.valid
+	index, indexed := wire.Number(d.Index.Value), d.Index.Valid
 	switch {
 	case indexed:
 		c = a.at[index]
@@ -136,7 +190,7 @@ func (a *answer) findCall(d *toolCallDelta) *call {
 
 // isDone reports whether a piece belongs to another call than c.
 func (c *call) isDone(d *toolCallDelta, indexed bool) bool {
-	f := &d.Function.value
+	f := &d.Function.Value
 	switch {
 	case d.ID != "" && c.id != "" && string(d.ID) != c.id:
 		return true

@@ -3,16 +3,10 @@
 package openai
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"mime"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 
@@ -23,20 +17,12 @@ import (
 // DefaultBaseURL is the address of OpenAI's API.
 const DefaultBaseURL = "https://api.openai.com/v1"
 
-// Config configures a [Provider]. HTTPClient is required.
-type Config struct {
-	BaseURL    string // /chat/completions is below it. Default: [DefaultBaseURL]
-	APIKey     string // empty: none is sent
-	HTTPClient *http.Client
-	Logger     *slog.Logger // nil: nothing is logged
-	Limits     model.Limits
-}
+// Config configures a [Provider]. Requests go to /chat/completions below its BaseURL.
+type Config = wire.Config
 
 // Provider asks models of one server.
 type Provider struct {
-	client *http.Client
-	url    string
-	cfg    Config
+	server *wire.Server
 	own    bool // the server is OpenAI's
 
 	mu      sync.Mutex
@@ -54,26 +40,16 @@ const maxDialects = 1000
 
 // New makes a provider. It does not read the environment.
 func New(cfg Config) (*Provider, error) {
-	if cfg.HTTPClient == nil {
-		return nil, errors.New("openai: HTTPClient is required")
+	cfg.BaseURL = cmp.Or(cfg.BaseURL, DefaultBaseURL)
+	header := http.Header{}
+	if cfg.APIKey != "" {
+		header.Set("Authorization", "Bearer "+cfg.APIKey)
 	}
-	if cfg.BaseURL == "" {
-		cfg.BaseURL = DefaultBaseURL
+	server, err := wire.NewServer(cfg, "chat/completions", header)
+	if err != nil {
+		return nil, fmt.Errorf("openai: %w", err)
 	}
-	base, err := url.Parse(cfg.BaseURL)
-	if err != nil || base.Host == "" {
-		return nil, errors.New("openai: BaseURL must be an absolute URL")
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	cfg.Limits = cfg.Limits.WithDefaults()
-	at := base.JoinPath("chat/completions")
-	at.RawQuery, at.Fragment = "", ""
-	return &Provider{
-		client: wire.Client(cfg.HTTPClient, cfg.Limits, cfg.APIKey), url: at.String(), cfg: cfg,
-		own: base.Hostname() == "api.openai.com", dialect: map[string]dialect{},
-	}, nil
+	return &Provider{server: server, own: server.URL.Hostname() == "api.openai.com", dialect: map[string]dialect{}}, nil
 }
 
 // Generate implements [model.Provider].
@@ -81,16 +57,16 @@ func (p *Provider) Generate(ctx context.Context, request *model.Request, sink fu
 	const dialects = 3 // the default, and one more for each of two differences
 	for try := 1; ; try++ {
 		d := p.dialectOf(request.Model)
-		response, err := p.askModel(ctx, request, d, sink)
-		if err == nil {
-			return response, nil
+		answer := newAnswer(request, p.server.Limits.Calls, sink)
+		failed := p.server.Ask(ctx, p.newRequestBody(request, d), answer)
+		if failed == nil {
+			return answer.buildResponse(), nil
 		}
-		failed := wire.Failed(ctx, err, p.cfg.APIKey)
 		better, ok := d.adapt(failed)
 		if !ok || try == dialects {
 			return nil, failed
 		}
-		p.cfg.Logger.InfoContext(ctx, "model server wants another dialect", "model", request.Model, "error", failed.Error())
+		p.server.Logger.InfoContext(ctx, "model server wants another dialect", "model", request.Model, "error", failed.Error())
 		p.rememberDialect(request.Model, better)
 	}
 }
@@ -124,107 +100,4 @@ func (d dialect) adapt(failed *model.Error) (dialect, bool) {
 		return d, false
 	}
 	return d, true
-}
-
-// askModel makes one request.
-func (p *Provider) askModel(ctx context.Context, request *model.Request, d dialect, sink func(model.Delta)) (*model.Response, error) {
-	body, err := json.Marshal(p.newRequestBody(request, d))
-	if err != nil {
-		return nil, fmt.Errorf("encode request: %w", err)
-	}
-	post, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	post.Header.Set("Content-Type", "application/json")
-	post.Header.Set("Accept", "text/event-stream, application/json")
-	if p.cfg.APIKey != "" {
-		post.Header.Set("Authorization", "Bearer "+p.cfg.APIKey)
-	}
-	response, err := p.client.Do(post)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	answer := newAnswer(request, p.cfg.Limits.Calls, sink)
-	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "application/json" {
-		err = p.readWhole(response.Body, answer)
-	} else {
-		err = p.readStream(response.Body, answer)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return answer.buildResponse(), nil
-}
-
-// readWhole reads the answer of a server that does not stream.
-func (p *Provider) readWhole(body io.Reader, answer *answer) error {
-	var raw json.RawMessage
-	if err := json.NewDecoder(body).Decode(&raw); err != nil {
-		return wire.Unreadable(err, p.cfg.APIKey)
-	}
-	if err := p.readComplaint(raw); err != nil {
-		return err
-	}
-	var whole chunk
-	if err := json.Unmarshal(raw, &whole); err != nil {
-		return wire.Unreadable(err, p.cfg.APIKey)
-	}
-	if len(whole.Choices) == 0 {
-		return wire.Garbled("it has no choices", "")
-	}
-	answer.setHeading(&whole)
-	return answer.addDelta(&whole.Choices[0].Message.value, string(whole.Choices[0].FinishReason))
-}
-
-// readStream reads a stream to its end: to [DONE], or as far as it goes once the model has finished. Only the token count
-// comes after that, and its loss is no reason to ask again.
-func (p *Provider) readStream(body io.Reader, answer *answer) error {
-	var broken error
-	for data, err := range wire.Events(body) {
-		if err != nil {
-			broken = err
-			break
-		}
-		if strings.TrimSpace(string(data)) == "[DONE]" {
-			answer.finished = answer.finished || answer.text.Len() > 0 || len(answer.calls) > 0
-			break
-		}
-		if err := p.readComplaint(data); err != nil {
-			return err
-		}
-		var c chunk
-		if err := json.Unmarshal(data, &c); err != nil {
-			return wire.Unreadable(err, p.cfg.APIKey)
-		}
-		answer.setHeading(&c)
-		for i := range c.Choices {
-			if number(c.Choices[i].Index.value) != 0 {
-				continue
-			}
-			if err := answer.addDelta(&c.Choices[i].Delta.value, string(c.Choices[i].FinishReason)); err != nil {
-				return err
-			}
-		}
-	}
-	switch {
-	case answer.finished:
-		return nil
-	case broken != nil:
-		return broken
-	default:
-		return wire.CutOff()
-	}
-}
-
-// readComplaint returns the error that a server sent instead of an answer.
-func (p *Provider) readComplaint(data []byte) error {
-	var said struct {
-		Error json.RawMessage `json:"error"`
-	}
-	if json.Unmarshal(data, &said) == nil && said.Error != nil && string(said.Error) != "null" {
-		return wire.Explain(data, "").InStream(p.cfg.APIKey)
-	}
-	return nil
 }

@@ -26,8 +26,8 @@ const (
 	maxMessage = 600      // of an error's text, in bytes
 )
 
-// Failed returns the error of a request without an answer. It unwraps the errors of the libraries.
-func Failed(ctx context.Context, err error, secret string) *model.Error {
+// explain returns the error of a request without an answer.
+func explain(ctx context.Context, err error) *model.Error {
 	if ctx.Err() != nil {
 		text := "the request was given up"
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -38,15 +38,15 @@ func Failed(ctx context.Context, err error, secret string) *model.Error {
 	if failed, ok := errors.AsType[*model.Error](err); ok {
 		return failed
 	}
-	return newUnreachableError(err, secret)
+	return newUnreachableError(err)
 }
 
 // newUnreachableError returns the error of an exchange that broke off.
-func newUnreachableError(err error, secret string) *model.Error {
+func newUnreachableError(err error) *model.Error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // the address may have secrets in it
 	}
-	failed := &model.Error{Retryable: true, Message: Clean("the model's server cannot be reached, or broke off: "+err.Error(), secret)}
+	failed := &model.Error{Retryable: true, Message: "the model's server cannot be reached, or broke off: " + err.Error()}
 	if refused, ok := errors.AsType[*outbound.AddressError](err); ok {
 		failed.Retryable, failed.Err = false, refused
 	}
@@ -60,21 +60,8 @@ func newUnreachableError(err error, secret string) *model.Error {
 }
 
 // Garbled returns the error of an answer that cannot be read.
-func Garbled(what, secret string) *model.Error {
-	return &model.Error{Retryable: true, Message: Clean("the model's server sent what is no answer: "+what, secret)}
-}
-
-// Unreadable returns the error of an answer that is not JSON, or the error of the exchange if that broke off.
-func Unreadable(err error, secret string) error {
-	if _, broke := errors.AsType[*model.Error](err); broke {
-		return err
-	}
-	return Garbled(err.Error(), secret)
-}
-
-// CutOff returns the error of a stream that ended before its answer did.
-func CutOff() *model.Error {
-	return &model.Error{Retryable: true, Message: "the answer broke off before its end"}
+func Garbled(what string) *model.Error {
+	return &model.Error{Retryable: true, Message: "the model's server sent what is no answer: " + what}
 }
 
 // TooManyCalls returns the error of an answer with more tool calls than the limit.
@@ -83,7 +70,7 @@ func TooManyCalls(limit int) *model.Error {
 }
 
 // readRefusal returns the error of a response whose status is not 2xx.
-func (t *transport) readRefusal(response *http.Response, body io.Reader) *model.Error {
+func readRefusal(response *http.Response, body io.Reader) *model.Error {
 	text, err := io.ReadAll(io.LimitReader(body, maxRefusal))
 	if err != nil {
 		text = nil // the status says enough
@@ -98,8 +85,8 @@ func (t *transport) readRefusal(response *http.Response, body io.Reader) *model.
 		return failed
 	}
 	complaint := Explain(text, response.Header.Get("Content-Type"))
-	if complaint.Message != "" {
-		failed.Message = Clean(complaint.Message, t.secret)
+	if strings.TrimSpace(complaint.Message) != "" {
+		failed.Message = complaint.Message
 	}
 	failed.TooLong = complaint.TooLong(status)
 	if complaint.isUnpaid() || failed.TooLong {
@@ -164,7 +151,7 @@ func Explain(text []byte, contentType string) Complaint {
 		}
 		return Complaint{}
 	}
-	complaint := Complaint{Message: cmp.Or(textOf(said.Message), textOf(said.Detail)), Type: textOf(said.Type), Code: textOf(said.Code)}
+	complaint := Complaint{Message: cmp.Or(TextOf(said.Message), TextOf(said.Detail)), Type: TextOf(said.Type), Code: TextOf(said.Code)}
 	var inner struct {
 		Message json.RawMessage `json:"message"`
 		Type    json.RawMessage `json:"type"`
@@ -172,23 +159,11 @@ func Explain(text []byte, contentType string) Complaint {
 	}
 	switch {
 	case json.Unmarshal(said.Error, &inner) == nil && said.Error != nil && string(said.Error) != "null":
-		complaint = Complaint{Message: textOf(inner.Message), Type: textOf(inner.Type), Code: textOf(inner.Code)}
-	case textOf(said.Error) != "":
-		complaint.Message = textOf(said.Error)
+		complaint = Complaint{Message: TextOf(inner.Message), Type: TextOf(inner.Type), Code: TextOf(inner.Code)}
+	case TextOf(said.Error) != "":
+		complaint.Message = TextOf(said.Error)
 	}
 	return complaint
-}
-
-// textOf returns a string, or the JSON text of another value. It returns "" for null.
-func textOf(value json.RawMessage) string {
-	var text string
-	if value == nil || string(value) == "null" {
-		return ""
-	}
-	if json.Unmarshal(value, &text) == nil {
-		return text
-	}
-	return string(value)
 }
 
 // tooLongForm matches the messages of servers about conversations that are longer than the model's context.
@@ -209,8 +184,8 @@ func (c Complaint) isUnpaid() bool {
 }
 
 // InStream returns the error of a complaint inside a stream. An unknown complaint is retryable.
-func (c Complaint) InStream(secret string) *model.Error {
-	failed := &model.Error{Message: Clean("the answer broke off: "+cmp.Or(c.Message, c.Type), secret), TooLong: c.TooLong(0)}
+func (c Complaint) InStream() *model.Error {
+	failed := &model.Error{Message: "the answer broke off: " + cmp.Or(c.Message, c.Type), TooLong: c.TooLong(0)}
 	if code, err := strconv.Atoi(c.Code); err == nil && code/100 == 4 {
 		failed.Retryable = isRetryable(code, nil) && !failed.TooLong
 		return failed
@@ -223,8 +198,8 @@ func (c Complaint) InStream(secret string) *model.Error {
 	return failed
 }
 
-// Clean returns a text from outside as one bounded line without the secret.
-func Clean(text, secret string) string {
+// clean returns a text from outside as one bounded line without the secret.
+func clean(text, secret string) string {
 	const shortest = 4 // shorter values occur by chance
 	if len(secret) >= shortest {
 		text = strings.ReplaceAll(text, secret, "***")

@@ -7,21 +7,20 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// Client returns a client that limits the bytes of an answer and the silence before and in it. A response whose status is not 2xx is a
-// *model.Error, whose text never contains the secret. It follows no redirect, because the credential is for the configured server only.
-func Client(client *http.Client, limits model.Limits, secret string) *http.Client {
+// newClient returns a client that limits the bytes of an answer and the silence before and in it. A response whose status is
+// not 2xx is a *model.Error. It follows no redirect, because the credential is for the configured server only.
+func newClient(client *http.Client, limits model.Limits) *http.Client {
 	bounded := *client
 	next := client.Transport
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	bounded.Transport = &transport{next: next, limits: limits, secret: secret}
+	bounded.Transport = &transport{next: next, limits: limits}
 	bounded.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	bounded.Timeout = 0 // it would cut long answers
 	return &bounded
@@ -30,7 +29,6 @@ func Client(client *http.Client, limits model.Limits, secret string) *http.Clien
 type transport struct {
 	next   http.RoundTripper
 	limits model.Limits
-	secret string
 }
 
 var errStalled = errors.New("stalled")
@@ -43,24 +41,17 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		stall.Stop()
 		cancel(nil)
 	}
-	request = request.Clone(ctx)
-	for name := range request.Header {
-		if strings.HasPrefix(name, "X-Stainless-") { // the libraries describe this machine in it
-			request.Header.Del(name)
-		}
-	}
-	request.Header.Set("User-Agent", "holdpoint")
-	response, err := t.next.RoundTrip(request)
+	response, err := t.next.RoundTrip(request.WithContext(ctx))
 	stall.Stop()
 	if err != nil {
-		err = t.explainBreak(ctx, err, t.limits.FirstByte)
+		err = explainBreak(ctx, err, t.limits.FirstByte)
 		end()
 		return nil, err
 	}
-	body := &body{ReadCloser: response.Body, transport: t, ctx: ctx, stall: stall, end: end, left: t.limits.AnswerBytes}
+	body := &body{ReadCloser: response.Body, limits: t.limits, ctx: ctx, stall: stall, end: end, left: t.limits.AnswerBytes}
 	if response.StatusCode/100 != 2 {
 		defer body.Close()
-		return nil, t.readRefusal(response, body)
+		return nil, readRefusal(response, body)
 	}
 	response.Body = body
 	return response, nil
@@ -70,18 +61,18 @@ func (t *transport) RoundTrip(request *http.Request) (*http.Response, error) {
 type body struct {
 	io.ReadCloser
 
-	transport *transport
-	ctx       context.Context
-	stall     *time.Timer
-	end       func()
-	left      int64
-	waited    bool // the first byte has come
+	limits model.Limits
+	ctx    context.Context
+	stall  *time.Timer
+	end    func()
+	left   int64
+	waited bool // the first byte has come
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	limit := b.transport.limits.FirstByte
+	limit := b.limits.FirstByte
 	if b.waited {
-		limit = b.transport.limits.Stall
+		limit = b.limits.Stall
 	}
 	b.stall.Reset(limit) // only the time of the server counts, not that of the reader
 	n, err := b.ReadCloser.Read(p)
@@ -91,7 +82,7 @@ func (b *body) Read(p []byte) (int, error) {
 		return n, &model.Error{Message: "the answer is longer than is taken"}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return n, b.transport.explainBreak(b.ctx, err, limit)
+		return n, explainBreak(b.ctx, err, limit)
 	}
 	return n, err
 }
@@ -102,12 +93,12 @@ func (b *body) Close() error {
 }
 
 // explainBreak returns why an exchange broke off.
-func (t *transport) explainBreak(ctx context.Context, err error, silence time.Duration) error {
+func explainBreak(ctx context.Context, err error, silence time.Duration) error {
 	if errors.Is(context.Cause(ctx), errStalled) {
 		return &model.Error{Retryable: true, Message: "nothing came for " + silence.String()}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return newUnreachableError(err, t.secret)
+	return newUnreachableError(err)
 }
