@@ -45,7 +45,7 @@ func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]t
 			team, escalate_to, deadline, validity_ms)
 		SELECT id, agent, principal, skill, tool, digest, 'pending', rule, nullif(team, ''), nullif(escalate, ''),
 			holdpoint_now() + timeout * interval '1 microsecond', nullif(validity, 0)
-		FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::text[], $8::bigint[],
+		FROM unnest((SELECT $1::uuid[]), $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::text[], $8::bigint[],
 			$9::text[], $10::text[], $11::bigint[]) AS r(id, agent, principal, skill, tool, digest, rule, timeout, team, escalate, validity)
 		RETURNING call_id, deadline`, ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations, validities)
 	deadlines := make(map[uuid.UUID]time.Time, n)

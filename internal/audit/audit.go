@@ -58,7 +58,7 @@ FROM (SELECT $1::uuid, $2::uuid, $3::text, $4::text, $5::jsonb, nullif($6::text,
 	AS e(` + eventColumns + `)`
 	insertSQL = `INSERT INTO audit_events (` + eventColumns + `)
 SELECT subject_id, actor_id, actor_kind, action, data, nullif(credential_kind, ''), nullif(credential_id, ''), nullif(address, '')
-FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::text[]) AS e(` + eventColumns + `)`
+FROM unnest((SELECT $1::uuid[]), $2::uuid[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::text[]) AS e(` + eventColumns + `)`
 )
 
 // few is the number of events up to which single statements are cheaper than one that unnests arrays.

@@ -20,4 +20,10 @@
 // killed process, so no process has to clean up after another. The next process adopts a server that outlived its processes.
 //
 // PostgreSQL refuses to run as root. If the process is root, only the server programs run as the account "postgres".
+//
+// # Statements for many rows
+//
+// One statement takes one array for each column: FROM unnest((SELECT $1::uuid[]), $2::text[], …). The subselect hides the length of
+// the array from the planner. Otherwise a plan for the arguments at hand looks cheaper than a generic one, and PostgreSQL plans the
+// statement anew each time (plan_cache_mode, "auto"), which costs more than running it for a few rows.
 package postgres

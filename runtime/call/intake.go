@@ -262,7 +262,7 @@ const insertCallsSQL = `INSERT INTO calls (id, agent_id, principal_id, conversat
 		CASE WHEN keyed_for IS NOT NULL THEN holdpoint_now() + keyed_for * interval '1 microsecond' END,
 		CASE WHEN claimed_by IS NOT NULL THEN holdpoint_now() END,
 		CASE WHEN status IN ('invalid', 'denied') THEN holdpoint_now() END
-	FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::bigint[], $7::boolean[], $8::text[],
+	FROM unnest((SELECT $1::uuid[]), $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::bigint[], $7::boolean[], $8::text[],
 		$9::text[], $10::text[], $11::bytea[], $12::bytea[], $13::bytea[], $14::text[], $15::text[], $16::uuid[],
 		$17::jsonb[], $18::bytea[], $19::bigint[], $20::bytea[], $21::bytea[])
 		AS c(id, agent_id, principal_id, conversation_id, skill_id, skill_revision, gated, status,

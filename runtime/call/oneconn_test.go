@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -92,5 +93,37 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	check(t, err)
 	if c := w.wait(waiting.ID); c.Status != call.Cancelled {
 		t.Errorf("the call is %s, want cancelled", c.Status)
+	}
+}
+
+// PostgreSQL keeps the plans of statements for many rows. Otherwise each call pays for planning them.
+func TestPlansAreKept(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.submit("open__echo", `{"n":0}`)
+	w.leaveOne()
+	const runs = 8 // PostgreSQL plans a statement anew for the first five
+	for i := range runs {
+		arguments := fmt.Sprintf(`{"n":%d}`, i)
+		w.wait(w.submit("open__echo", arguments).ID)
+		gated := w.submit("files__write", arguments)
+		check(t, w.decide(gated.ID, true))
+		w.wait(gated.ID)
+	}
+	kept := 0
+	rows, err := w.db.Pool().Query(t.Context(), `SELECT statement, generic_plans FROM pg_prepared_statements
+		WHERE statement ~ 'FROM\s+unnest\(' AND statement ~ 'INSERT|UPDATE' AND custom_plans + generic_plans >= $1`, runs)
+	check(t, err)
+	var statement string
+	var generic int
+	_, err = pgx.ForEachRow(rows, []any{&statement, &generic}, func() error {
+		if kept++; generic == 0 {
+			t.Errorf("planned anew each time: %s", statement)
+		}
+		return nil
+	})
+	check(t, err)
+	if kept < 4 { // insert a call and its approval, claim it, finish it
+		t.Errorf("%d statements were looked at", kept)
 	}
 }

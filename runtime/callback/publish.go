@@ -15,7 +15,7 @@ import (
 const (
 	publishSQL = `WITH told AS (INSERT INTO callback_deliveries (id, callback_id, type, call_id, conversation_id, tool, status, code)
 		SELECT gen_random_uuid(), k.id, e.type, c.id, c.conversation_id, c.tool, c.status, c.code
-		FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS e(subject_id, type, n)
+		FROM unnest((SELECT $1::uuid[]), $2::text[]) WITH ORDINALITY AS e(subject_id, type, n)
 			JOIN (` + call.CallFacts + `) AS c ON c.id = e.subject_id
 			JOIN callbacks AS k ON k.agent_id = c.agent_id AND k.disabled_at IS NULL
 		WHERE `

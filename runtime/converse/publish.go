@@ -19,7 +19,7 @@ import (
 // due. Conversations are locked in order of their ids, so that two transactions cannot deadlock.
 const (
 	publishSQL = `WITH told AS (SELECT l.conversation_id, c.id, c.tool, c.status, c.code, e.kind, e.n
-			FROM unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS e(subject_id, kind, n)
+			FROM unnest((SELECT $1::uuid[]), $2::text[]) WITH ORDINALITY AS e(subject_id, kind, n)
 				JOIN loop_calls AS l ON l.call_id = e.subject_id AND NOT l.ended
 				JOIN (` + call.CallFacts + `) AS c ON c.id = e.subject_id
 			WHERE `
