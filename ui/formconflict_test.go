@@ -30,7 +30,7 @@ func TestConflictsTellWhatDiffers(t *testing.T) {
 	if late.status != http.StatusConflict || w.skillNamed("files").Team != "ops" {
 		t.Fatalf("%d: %s", late.status, late.text())
 	}
-	for field, now := range map[string]string{"team": "Now: ops", "trust_new_tools": "Now: ticked", "call_timeout": "Now: 1m"} {
+	for field, now := range map[string]string{"team": "Current value: ops", "trust_new_tools": "Current value: ticked", "call_timeout": "Current value: 1m"} {
 		if got := strings.Join(strings.Fields(late.find("now-"+field).Text()), " "); got != now {
 			t.Errorf("%s: %q", field, got)
 		}

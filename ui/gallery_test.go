@@ -257,7 +257,7 @@ func TestGalleryHugeValues(t *testing.T) {
 			shown := page.find("arguments").Find(".data").Text()
 			sum := sha256.Sum256([]byte(tt.value))
 			for _, want := range []string{
-				tt.value[:40], tt.value[len(tt.value)-8:], "not shown", hex.EncodeToString(sum[:]), thousands(len(tt.value)) + " bytes in all",
+				tt.value[:40], tt.value[len(tt.value)-8:], "not shown", hex.EncodeToString(sum[:]), thousands(len(tt.value)) + " bytes in total",
 			} {
 				if !strings.Contains(shown, want) {
 					t.Errorf("%.40q is not shown: %.300s", want, shown)

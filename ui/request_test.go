@@ -52,7 +52,7 @@ func TestRequestIsShown(t *testing.T) {
 	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"a/b","note":"now\u202e"}`)
 	page := v.get(callPath(id))
 	text := strings.Join(strings.Fields(page.find("request").Text()), " ")
-	for _, want := range []string{"PATCH", "https://shop.example/v1/orders/a%2Fb?notify=true", "Authorization", "a secret that is not shown", "Accept", "application/json", "U+202E", "sent on approval"} {
+	for _, want := range []string{"PATCH", "https://shop.example/v1/orders/a%2Fb?notify=true", "Authorization", "a secret that is hidden", "Accept", "application/json", "U+202E", "sent on approval"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the request lacks %q: %s", want, text)
 		}
@@ -69,7 +69,7 @@ func TestRequestIsShown(t *testing.T) {
 	}
 	w.outcome(id)
 	done := v.get(callPath(id))
-	if text := done.find("request").Text(); !strings.Contains(text, "This is what was sent.") || done.find("before").Length() != 0 {
+	if text := done.find("request").Text(); !strings.Contains(text, "This request was sent.") || done.find("before").Length() != 0 {
 		t.Errorf("afterwards: %s", done.text())
 	}
 	if a := v.get(callPath(id) + "/before"); !strings.Contains(a.find("before-failed").Text(), "not pending any more") {
@@ -123,7 +123,7 @@ func TestRequestThatWasNotSent(t *testing.T) {
 	w := newWorld(t)
 	w.withShop()
 	v := w.signedIn("rita", identity.Reviewer)
-	const was, never = "This is what was sent.", "This is what would have been sent."
+	const was, never = "This request was sent.", "This request would have been sent, but was not."
 	for _, tt := range []struct {
 		name    string
 		failure tool.Failure
@@ -202,7 +202,7 @@ func TestHiddenRequestsOfOtherSettings(t *testing.T) {
 	moved := agent.SkillSpec{Name: "shop", Transport: tool.OpenAPI, APISpec: agent.APISpec{BaseURL: "https://shop.example/v2", Spec: "https://shop.example/openapi.json", Preview: true}}
 	_, err := w.agents.Apply(t.Context(), audit.System(), agent.Spec{Skills: []agent.SkillSpec{moved}}, false)
 	check(t, err)
-	if text := v.get(callPath(id)).find("request").Text(); !strings.Contains(text, "a URL that is not shown") || strings.Contains(text, "shop.example") || strings.Contains(text, "4711") {
+	if text := v.get(callPath(id)).find("request").Text(); !strings.Contains(text, "a URL that is hidden") || strings.Contains(text, "shop.example") || strings.Contains(text, "4711") {
 		t.Errorf("after the skill moved: %s", text)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdpoint/holdpoint/internal/rawjson"
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
@@ -58,7 +59,7 @@ type Form struct {
 // Problem is what is wrong with a field.
 type Problem struct {
 	Field    string
-	Expected string
+	Expected text.Message
 }
 
 const (
@@ -244,7 +245,7 @@ func (f Form) Bytes(values url.Values) ([]byte, []Problem) {
 			continue
 		}
 		raw, problem := field.encode(lines(values.Get(valueName(i))))
-		if problem != "" {
+		if !problem.IsZero() {
 			problems = append(problems, Problem{Field: field.Name, Expected: problem})
 			continue
 		}
@@ -257,22 +258,22 @@ func (f Form) Bytes(values url.Values) ([]byte, []Problem) {
 }
 
 // encode is a value as JSON. One that is what it was keeps its bytes.
-func (f *Field) encode(value string) (raw []byte, problem string) {
+func (f *Field) encode(value string) (raw []byte, problem text.Message) {
 	if f.raw != nil && value == f.Value {
-		return f.raw, ""
+		return f.raw, text.Message{}
 	}
 	switch {
 	case f.Kind == Choice && !slices.Contains(f.Options, value):
-		return nil, "expected one of the choices"
+		return nil, text.FormExpectedChoice()
 	case f.text:
 		if !utf8.ValidString(value) {
-			return nil, "expected text in UTF-8"
+			return nil, text.FormExpectedUTF8()
 		}
-		return quote(value), ""
+		return quote(value), text.Message{}
 	case f.Kind == Number && !number.MatchString(strings.TrimSpace(value)):
-		return nil, "expected a number, as 12 or -0.5"
+		return nil, text.FormExpectedNumber()
 	}
-	return []byte(strings.TrimSpace(value)), ""
+	return []byte(strings.TrimSpace(value)), text.Message{}
 }
 
 // lines undoes what browsers do to line breaks.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"github.com/holdpoint/holdpoint/runtime/tool"
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
@@ -13,7 +14,7 @@ const pinShown = 16
 
 // Tool presents the definition of a tool.
 func Tool(d tool.Definition) *view.Tool {
-	t := view.Tool{Title: d.Title, Hints: hints(d), Pin: d.Pin().String()[:pinShown]}
+	t := view.Tool{Title: d.Title, Hints: describeHints(d), Pin: d.Pin().String()[:pinShown]}
 	if d.Description != "" {
 		t.Description = Folded([]byte(d.Description))
 	}
@@ -27,8 +28,8 @@ func Tool(d tool.Definition) *view.Tool {
 }
 
 // Folded shows a text from outside, cut if it is long.
-func Folded(text json.RawMessage) *hostile.Value {
-	v := hostile.Fold(string(text), hostile.Folded())
+func Folded(value json.RawMessage) *hostile.Value {
+	v := hostile.Fold(string(value), hostile.Folded())
 	return &v
 }
 
@@ -41,25 +42,25 @@ func BriefOf(d tool.Definition) hostile.Limits {
 
 func isTrue(hint *bool) bool { return hint != nil && *hint }
 
-// hints are what the server claims of a tool, in words.
-func hints(d tool.Definition) []string {
+// describeHints lists the server's claims about a tool.
+func describeHints(d tool.Definition) []text.Message {
 	h := d.Hints()
-	var words []string
+	var list []text.Message
 	for _, hint := range []struct {
 		value   *bool
-		yes, no string
+		yes, no text.Message
 	}{
-		{h.DestructiveHint, "destructive", "not destructive"},
-		{h.ReadOnlyHint, "only reads", ""},
-		{h.IdempotentHint, "may be repeated without harm", ""},
-		{h.OpenWorldHint, "reaches the world outside", "stays within its own world"},
+		{h.DestructiveHint, text.CallHintDestructive(), text.CallHintNotDestructive()},
+		{h.ReadOnlyHint, text.CallHintReadOnly(), text.Message{}},
+		{h.IdempotentHint, text.CallHintIdempotent(), text.Message{}},
+		{h.OpenWorldHint, text.CallHintOpenWorld(), text.CallHintClosedWorld()},
 	} {
 		switch {
 		case isTrue(hint.value):
-			words = append(words, hint.yes)
-		case hint.value != nil && hint.no != "":
-			words = append(words, hint.no)
+			list = append(list, hint.yes)
+		case hint.value != nil && !hint.no.IsZero():
+			list = append(list, hint.no)
 		}
 	}
-	return words
+	return list
 }

@@ -146,7 +146,7 @@ func (h *DecisionHandler) readForm(r *http.Request, s *subject, form argform.For
 	raw, wrong := form.Bytes(r.PostForm)
 	problems := make([]view.Problem, 0, len(wrong))
 	for _, p := range wrong {
-		problems = append(problems, view.Problem{Where: p.Field, Text: text.Literal(p.Expected)})
+		problems = append(problems, view.Problem{Where: p.Field, Text: p.Expected})
 	}
 	var edited json.RawMessage
 	if len(problems) == 0 {

@@ -185,3 +185,21 @@ func CallNeedsConnection() Message { return newMessage("call.NeedsConnection") }
 func CallResolvedAs(outcome Message) Message {
 	return newMessage("call.ResolvedAs", argument{"outcome", outcome})
 }
+
+// CallHintDestructive is "destructive".
+func CallHintDestructive() Message { return newMessage("call.HintDestructive") }
+
+// CallHintNotDestructive is "not destructive".
+func CallHintNotDestructive() Message { return newMessage("call.HintNotDestructive") }
+
+// CallHintReadOnly is "read-only".
+func CallHintReadOnly() Message { return newMessage("call.HintReadOnly") }
+
+// CallHintIdempotent is "can be repeated without harm".
+func CallHintIdempotent() Message { return newMessage("call.HintIdempotent") }
+
+// CallHintOpenWorld is "reaches external systems".
+func CallHintOpenWorld() Message { return newMessage("call.HintOpenWorld") }
+
+// CallHintClosedWorld is "stays within its own system".
+func CallHintClosedWorld() Message { return newMessage("call.HintClosedWorld") }

@@ -2,6 +2,8 @@
 
 package text
 
+import "github.com/a-h/templ"
+
 // FormFieldChanged is "{label:text} has changed".
 func FormFieldChanged(label Message) Message {
 	return newMessage("form.FieldChanged", argument{"label", label})
@@ -59,3 +61,63 @@ func FormEscalationTeam() Message { return newMessage("form.EscalationTeam") }
 
 // FormEscalationTeamHint is "A second team that is asked after half of the time to decide.".
 func FormEscalationTeamHint() Message { return newMessage("form.EscalationTeamHint") }
+
+// FormNotSaved is "Nothing was saved".
+func FormNotSaved() Message { return newMessage("form.NotSaved") }
+
+// FormNotSent is "These arguments cannot be sent".
+func FormNotSent() Message { return newMessage("form.NotSent") }
+
+// FormOptional is "optional".
+func FormOptional() Message { return newMessage("form.Optional") }
+
+// FormCancel is "Cancel".
+func FormCancel() Message { return newMessage("form.Cancel") }
+
+// FormNow is "Current value: {value:html}".
+func FormNow(value templ.Component) templ.Component {
+	return newHTML("form.Now", argument{"value", value})
+}
+
+// FormNowEmpty is "Current value: none".
+func FormNowEmpty() Message { return newMessage("form.NowEmpty") }
+
+// FormPairName is "Name".
+func FormPairName() Message { return newMessage("form.PairName") }
+
+// FormPairNameNumber is "Name {n:number}".
+func FormPairNameNumber(n int) Message { return newMessage("form.PairNameNumber", argument{"n", n}) }
+
+// FormPairValue is "Value".
+func FormPairValue() Message { return newMessage("form.PairValue") }
+
+// FormPairValueNumber is "Value {n:number}".
+func FormPairValueNumber(n int) Message { return newMessage("form.PairValueNumber", argument{"n", n}) }
+
+// FormPairValueOf is "Value of {name}".
+func FormPairValueOf(name string) Message {
+	return newMessage("form.PairValueOf", argument{"name", name})
+}
+
+// FormPairKept is "Leave empty to keep it".
+func FormPairKept() Message { return newMessage("form.PairKept") }
+
+// FormRemove is "Remove".
+func FormRemove() Message { return newMessage("form.Remove") }
+
+// FormRemovePair is "Remove {name}".
+func FormRemovePair(name string) Message {
+	return newMessage("form.RemovePair", argument{"name", name})
+}
+
+// FormInclude is "Include".
+func FormInclude() Message { return newMessage("form.Include") }
+
+// FormExpectedChoice is "expected one of the choices".
+func FormExpectedChoice() Message { return newMessage("form.ExpectedChoice") }
+
+// FormExpectedUTF8 is "expected text in UTF-8".
+func FormExpectedUTF8() Message { return newMessage("form.ExpectedUTF8") }
+
+// FormExpectedNumber is "expected a number, such as 12 or -0.5".
+func FormExpectedNumber() Message { return newMessage("form.ExpectedNumber") }

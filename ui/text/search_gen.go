@@ -2,6 +2,8 @@
 
 package text
 
+import "github.com/a-h/templ"
+
 // SearchInvalid is "Search not run.".
 func SearchInvalid() Message { return newMessage("search.Invalid") }
 
@@ -16,3 +18,32 @@ func SearchBefore() Message { return newMessage("search.Before") }
 
 // SearchTooBroad is "The search took too long. Narrow it, for example by time.".
 func SearchTooBroad() Message { return newMessage("search.TooBroad") }
+
+// SearchSearch is "Search".
+func SearchSearch() Message { return newMessage("search.Search") }
+
+// SearchFilters is "Filters".
+func SearchFilters() Message { return newMessage("search.Filters") }
+
+// SearchFiltersSet is "{n:count} filter" or "{n:count} filters".
+func SearchFiltersSet(n int) Message { return newMessage("search.FiltersSet", argument{"n", n}) }
+
+// SearchOutcome is "Outcome".
+func SearchOutcome() Message { return newMessage("search.Outcome") }
+
+// SearchClear is "Clear".
+func SearchClear() Message { return newMessage("search.Clear") }
+
+// SearchSearchedTo is "Searched back to {time:html}, the limit of one search.".
+func SearchSearchedTo(time templ.Component) templ.Component {
+	return newHTML("search.SearchedTo", argument{"time", time})
+}
+
+// SearchContinue is "Continue searching".
+func SearchContinue() Message { return newMessage("search.Continue") }
+
+// SearchNewest is "Newest".
+func SearchNewest() Message { return newMessage("search.Newest") }
+
+// SearchOlder is "Older".
+func SearchOlder() Message { return newMessage("search.Older") }

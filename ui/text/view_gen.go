@@ -31,3 +31,35 @@ func ViewBlockDigest(n int, digest templ.Component) templ.Component {
 
 // ViewStructuredContent is "structured content".
 func ViewStructuredContent() Message { return newMessage("view.StructuredContent") }
+
+// ViewDecided is "{decision:html} at {time:html}".
+func ViewDecided(decision templ.Component, time templ.Component) templ.Component {
+	return newHTML("view.Decided", argument{"decision", decision}, argument{"time", time})
+}
+
+// ViewDecidedBy is "{decision:html} by {person:html} at {time:html}".
+func ViewDecidedBy(decision templ.Component, person templ.Component, time templ.Component) templ.Component {
+	return newHTML("view.DecidedBy", argument{"decision", decision}, argument{"person", person}, argument{"time", time})
+}
+
+// ViewIdentity is "person {id:html}, {subject:html} at {issuer:html}".
+func ViewIdentity(id templ.Component, subject templ.Component, issuer templ.Component) templ.Component {
+	return newHTML("view.Identity", argument{"id", id}, argument{"subject", subject}, argument{"issuer", issuer})
+}
+
+// ViewDetails is "Details".
+func ViewDetails() Message { return newMessage("view.Details") }
+
+// ViewFirstPage is "First page".
+func ViewFirstPage() Message { return newMessage("view.FirstPage") }
+
+// ViewNextPage is "Next page".
+func ViewNextPage() Message { return newMessage("view.NextPage") }
+
+// ViewEscalatedTo is "escalated to {team:html}".
+func ViewEscalatedTo(team templ.Component) templ.Component {
+	return newHTML("view.EscalatedTo", argument{"team", team})
+}
+
+// ViewUntil is "until {time}".
+func ViewUntil(time string) Message { return newMessage("view.Until", argument{"time", time}) }

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/text/unicode/bidi"
 )
 
-// written writes text in its order, from left to right. Words that are read from right to left stand in isolation:
-// else they would take the digits and signs after them along, so that a path or an amount reads otherwise than it is.
-func written(b *strings.Builder, text string) {
+// writeText writes text from left to right. It isolates words in right-to-left scripts, since they would move the digits and signs after
+// them, so that a path or an amount reads differently.
+func writeText(b *strings.Builder, text string) {
 	for text != "" {
-		start, end := turned(text)
+		start, end := findRightToLeft(text)
 		b.WriteString(html.EscapeString(text[:start]))
 		if start < end {
 			b.WriteString(`<bdi dir="rtl">` + html.EscapeString(text[start:end]) + `</bdi>`)
@@ -22,16 +22,16 @@ func written(b *strings.Builder, text string) {
 	}
 }
 
-// turned finds the first words of text that are read from right to left: from their first letter to the last,
-// with nothing between them but spaces. Without any, it is at the end.
-func turned(text string) (start, end int) {
-	start = strings.IndexFunc(text, rightToLeft)
+// findRightToLeft returns the range of the first words in a right-to-left script that only spaces separate. If there are none, both ends
+// are at the end of the text.
+func findRightToLeft(text string) (start, end int) {
+	start = strings.IndexFunc(text, isRightToLeft)
 	if start < 0 {
 		return len(text), len(text)
 	}
 	end = start
 	for i, r := range text[start:] {
-		if rightToLeft(r) || end == start+i && unicode.IsMark(r) {
+		if isRightToLeft(r) || end == start+i && unicode.IsMark(r) {
 			end = start + i + utf8.RuneLen(r)
 		} else if r != ' ' {
 			break
@@ -40,7 +40,7 @@ func turned(text string) (start, end int) {
 	return start, end
 }
 
-func rightToLeft(r rune) bool {
+func isRightToLeft(r rune) bool {
 	if r < 0x590 {
 		return false
 	}

@@ -140,12 +140,12 @@ func (f Field) choiceDescribedBy(i int) string {
 	return strings.TrimSpace(f.id() + strconv.Itoa(i) + " " + f.describedBy())
 }
 
-// label names an input of a pair, for whoever hears the page.
-func (p Pair) label(what string, i int) string {
+// label labels the value of a pair for screen readers.
+func (p Pair) label(i int) text.Message {
 	if p.Name != "" {
-		return what + " of " + p.Name
+		return text.FormPairValueOf(p.Name)
 	}
-	return what + " " + strconv.Itoa(i+1)
+	return text.FormPairValueNumber(i + 1)
 }
 
 // FieldID is the id by which a problem refers to a field.
@@ -191,9 +191,9 @@ func (p FormPart) asksForLook() bool {
 	})
 }
 
-func (p Pair) placeholder() string {
+func (p Pair) placeholder() text.Message {
 	if p.Kept {
-		return "kept as it is"
+		return text.FormPairKept()
 	}
-	return "Value"
+	return text.FormPairValue()
 }

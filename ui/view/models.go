@@ -165,7 +165,7 @@ type Tool struct {
 	Description *hostile.Value // nil: none
 	Schema      *hostile.Pretty
 	SchemaRaw   *hostile.Value
-	Hints       []string // claimed by the server
+	Hints       []text.Message // claimed by the server
 	Pin         string
 }
 

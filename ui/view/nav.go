@@ -40,20 +40,20 @@ type entry struct {
 // entries are the menu of a person, in two groups: what happens, and what there is.
 func entries(p Person) [][]entry {
 	happens := []entry{
-		{SectionQueue, "/", text.Literal("Queue"), "queue"},
-		{SectionConversations, "/conversations", text.Literal("Conversations"), "conversations"},
-		{SectionCalls, "/calls", text.Literal("History"), "history"},
-		{SectionInsights, "/insights", text.Literal("Insights"), "insights"},
+		{SectionQueue, "/", text.LayoutQueue(), "queue"},
+		{SectionConversations, "/conversations", text.LayoutConversations(), "conversations"},
+		{SectionCalls, "/calls", text.LayoutHistory(), "history"},
+		{SectionInsights, "/insights", text.LayoutInsights(), "insights"},
 	}
 	there := []entry{
-		{SectionSkills, "/skills", text.Literal("Skills"), "skills"},
-		{SectionAgents, "/agents", text.Literal("Agents"), "agents"},
-		{SectionConnections, "/connections", text.Literal("Connections"), "connections"},
+		{SectionSkills, "/skills", text.LayoutSkills(), "skills"},
+		{SectionAgents, "/agents", text.LayoutAgents(), "agents"},
+		{SectionConnections, "/connections", text.LayoutConnections(), "connections"},
 	}
 	if p.Operator {
 		there = append(there,
-			entry{SectionMembers, "/members", text.Literal("Members"), "members"},
-			entry{SectionAudit, "/audit", text.Literal("Audit"), "audit"},
+			entry{SectionMembers, "/members", text.LayoutMembers(), "members"},
+			entry{SectionAudit, "/audit", text.LayoutAudit(), "audit"},
 		)
 	}
 	return [][]entry{happens, there}

@@ -15,44 +15,42 @@ import (
 // Flow says how line breaks and remarks are drawn.
 type Flow bool
 
-// The two flows: Block draws line breaks and says beside a suspect word why it is
-// one; Inline keeps everything in its line.
+// The two flows: Block draws line breaks and puts the reason beside a suspect word. Inline keeps everything in its line.
 const (
 	Block  Flow = false
 	Inline Flow = true
 )
 
-// Pieces draws pieces of text from outside. It is written by hand because no
-// character may come between them.
+// Pieces draws pieces of text from outside. It is written by hand because no character may come between them.
 func Pieces(pieces []hostile.Piece, flow Flow) templ.Component {
-	return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
+	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
 		var b strings.Builder
 		for _, p := range pieces {
-			piece(&b, p, flow)
+			writePiece(ctx, &b, p, flow)
 		}
 		_, err := io.WriteString(w, b.String())
 		return err
 	})
 }
 
-func piece(b *strings.Builder, p hostile.Piece, flow Flow) {
-	text, note := html.EscapeString(p.Text), html.EscapeString(p.Note)
+func writePiece(ctx context.Context, b *strings.Builder, p hostile.Piece, flow Flow) {
+	note := html.EscapeString(p.Note)
 	switch p.Kind {
 	case hostile.Plain:
-		written(b, p.Text)
+		writeText(b, p.Text)
 	case hostile.Chip:
 		class := "chip"
 		if p.Harmless() {
 			class = "chip dim"
 		}
-		b.WriteString(`<abbr class="` + class + `" title="` + note + `">` + text + times(p.Count) + `</abbr>`)
+		b.WriteString(`<abbr class="` + class + `" title="` + note + `">` + html.EscapeString(p.Text) + formatTimes(p.Count) + `</abbr>`)
 	case hostile.Secret:
-		b.WriteString(`<span class="cut" title="` + note + `" data-testid="hidden">` + html.EscapeString(hiddenValue(p)) + `</span>`)
+		b.WriteString(`<span class="cut" title="` + note + `" data-testid="hidden">` + html.EscapeString(describeHidden(p).In(ctx)) + `</span>`)
 	case hostile.Break:
-		breaks(b, p.Count, flow)
+		writeBreaks(ctx, b, p.Count, flow)
 	case hostile.Suspect:
 		b.WriteString(`<mark title="` + note + `">`)
-		written(b, p.Text)
+		writeText(b, p.Text)
 		b.WriteString(`</mark>`)
 		if flow == Block {
 			b.WriteString(`<span class="chip why">` + note + `</span>`)
@@ -60,21 +58,22 @@ func piece(b *strings.Builder, p hostile.Piece, flow Flow) {
 	}
 }
 
-// breaks draws up to three line breaks; of more it says how many there are.
-func breaks(b *strings.Builder, n int, flow Flow) {
-	const mark = `<abbr class="chip nl" title="line break">\n`
+// writeBreaks draws up to three line breaks, or one with the count.
+func writeBreaks(ctx context.Context, b *strings.Builder, n int, flow Flow) {
+	mark := `<abbr class="chip nl" title="` + html.EscapeString(text.ValueLineBreak().In(ctx)) + `">\n`
 	end := "</abbr>\n"
 	if flow == Inline {
 		end = "</abbr>"
 	}
 	if n > 3 {
-		b.WriteString(mark + times(n) + end)
+		b.WriteString(mark + formatTimes(n) + end)
 		return
 	}
 	b.WriteString(strings.Repeat(mark+end, n))
 }
 
-func times(n int) string {
+// formatTimes returns a count above 1, such as " ×3".
+func formatTimes(n int) string {
 	if n == 1 {
 		return ""
 	}
@@ -82,11 +81,11 @@ func times(n int) string {
 }
 
 // Text draws a text from outside within a line.
-func Text(text string) templ.Component {
-	return isolated(hostile.Show(text))
+func Text(value string) templ.Component {
+	return isolatePieces(hostile.Show(value))
 }
 
-func isolated(pieces []hostile.Piece) templ.Component {
+func isolatePieces(pieces []hostile.Piece) templ.Component {
 	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
 		if _, err := io.WriteString(w, `<bdi dir="ltr">`); err != nil {
 			return err
@@ -99,7 +98,7 @@ func isolated(pieces []hostile.Piece) templ.Component {
 	})
 }
 
-// Thousands writes a count so that it can be read.
+// Thousands writes 12500 as "12,500".
 func Thousands(n int) string { return text.GroupDigits(n) }
 
 // Plural is a count of something.
@@ -110,35 +109,50 @@ func Plural(n int, one, many string) string {
 	return Thousands(n) + " " + many
 }
 
-// leftOut says exactly what a cut leaves out.
-func leftOut(c hostile.Cut) string {
-	text := Plural(c.Runes, "character", "characters") + " not shown"
+// describeCut says how much a cut leaves out.
+func describeCut(c hostile.Cut) text.Message {
+	cut := text.ValueCutCharacters(text.ValueCharacters(c.Runes))
 	if c.Lines > 0 {
-		text = "+" + Plural(c.Lines, "line", "lines") + ", " + text
-	} else {
-		text = "+" + text
+		cut = text.ValueCutLines(text.ValueLines(c.Lines), text.ValueCharacters(c.Runes))
 	}
 	if c.Opaque {
-		text += " (looks like encoded data)"
+		return text.ValueEncoded(cut)
 	}
-	return text
+	return cut
 }
 
-// hiddenValue says what is known of a value that is not shown.
-func hiddenValue(p hostile.Piece) string {
-	return "hidden (" + Plural(p.Count, "character", "characters") + ", fingerprint " + p.Text + "…)"
+// describeHidden identifies a value that is not shown.
+func describeHidden(p hostile.Piece) text.Message {
+	return text.ValueHidden(text.ValueCharacters(p.Count), p.Text)
 }
 
-// wholeOf identifies the value that a cut was made in.
-func wholeOf(c hostile.Cut) string {
-	return Plural(c.Bytes, "byte", "bytes") + " in all, SHA-256 " + c.SHA256
+// describeTotal identifies the value that was cut.
+func describeTotal(c hostile.Cut) text.Message { return text.ValueTotal(c.Bytes, c.SHA256) }
+
+// nameType names the type of a field.
+func nameType(t hostile.Type) text.Message {
+	switch t {
+	case hostile.Text:
+		return text.ValueTypeText()
+	case hostile.Number:
+		return text.ValueTypeNumber()
+	case hostile.Bool:
+		return text.ValueTypeBool()
+	case hostile.Null:
+		return text.ValueTypeNull()
+	case hostile.EmptyObject:
+		return text.ValueTypeEmptyObject()
+	case hostile.EmptyArray:
+		return text.ValueTypeEmptyArray()
+	}
+	return text.Literal(string(t))
 }
 
 // Spaced writes a status of the API as words.
 func Spaced(status string) string { return strings.ReplaceAll(status, "_", " ") }
 
-// LastOf is the end of an id, which tells it from others.
+// LastOf returns the end of an ID, which differs between calls.
 func LastOf(id string) string { return id[max(0, len(id)-6):] }
 
-// FirstLine begins what is in a text area: HTML drops a line break there, which may be the value's own.
+// FirstLine begins the content of a text area. HTML drops the first line break there, which may be part of the value.
 const FirstLine = "\n"

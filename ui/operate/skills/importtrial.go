@@ -168,7 +168,7 @@ func (h *ImportHandler) trialArguments(r *http.Request, i *importing, name strin
 		raw, wrong := form.Bytes(r.PostForm)
 		editing := present.EditForm(form.With(r.PostForm))
 		for _, p := range wrong {
-			editing.Problems = append(editing.Problems, view.Problem{Where: p.Field, Text: text.Literal(p.Expected)})
+			editing.Problems = append(editing.Problems, view.Problem{Where: p.Field, Text: p.Expected})
 		}
 		return raw, editing
 	}

@@ -55,7 +55,7 @@ func strip(s Strip) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = view.Tabs(text.SkillRange().In(ctx), s.Ranges).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = view.Tabs(text.SkillRange(), s.Ranges).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
