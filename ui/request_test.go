@@ -259,7 +259,7 @@ func TestWhatACallChanges(t *testing.T) {
 	if deleted.find("before-deleted").Length() != 1 || !strings.Contains(deleted.find("before").Text(), "<b>now</b>") {
 		t.Errorf("of a DELETE: %s", deleted.text())
 	}
-	if gone := before(`{"order":"8","note":"x"}`, 404, `no such order`); !strings.Contains(gone.find("before-gone").Text(), "nothing there now (HTTP 404)") {
+	if gone := before(`{"order":"8","note":"x"}`, 404, `no such order`); !strings.Contains(gone.find("before-gone").Text(), "nothing at this URL now (HTTP 404)") {
 		t.Errorf("of nothing: %s", gone.text())
 	}
 	if refused := before(`{"order":"9","note":"x"}`, 403, ``); !strings.Contains(refused.find("before-failed").Text(), "Forbidden") {
