@@ -3,7 +3,9 @@ package approval_test
 import (
 	"errors"
 	"maps"
+	"os"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -20,6 +22,7 @@ func TestJudge(t *testing.T) {
 		change(&q)
 		return q
 	}
+	untested := judgeAll()
 	for name, tc := range map[string]struct {
 		q    approval.Facts
 		want approval.Verdict
@@ -40,20 +43,33 @@ func TestJudge(t *testing.T) {
 		if got := approval.Judge(tc.q); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
 		}
+		delete(untested, tc.want.Rule)
+	}
+	for rule := range untested {
+		t.Errorf("no row of this table has the rule %s", rule)
 	}
 }
 
-// TestParkingRules judges all combinations of facts: ParkingRules returns exactly the rules that park.
-func TestParkingRules(t *testing.T) {
-	t.Parallel()
-	found := map[approval.Rule]bool{}
+// judgeAll judges all combinations of facts, and returns the action of each rule.
+func judgeAll() map[approval.Rule]approval.Action {
+	actions := map[approval.Rule]approval.Action{}
 	for bits := range 1 << reflect.TypeFor[approval.Facts]().NumField() {
 		var q approval.Facts
 		for i := range reflect.TypeFor[approval.Facts]().NumField() {
 			reflect.ValueOf(&q).Elem().Field(i).SetBool(bits>>i&1 == 1)
 		}
-		if verdict := approval.Judge(q); verdict.Action == approval.Park {
-			found[verdict.Rule] = true
+		verdict := approval.Judge(q)
+		actions[verdict.Rule] = verdict.Action
+	}
+	return actions
+}
+
+func TestParkingRules(t *testing.T) {
+	t.Parallel()
+	found := map[approval.Rule]bool{}
+	for rule, action := range judgeAll() {
+		if action == approval.Park {
+			found[rule] = true
 		}
 	}
 	known := map[approval.Rule]bool{}
@@ -62,6 +78,23 @@ func TestParkingRules(t *testing.T) {
 	}
 	if !maps.Equal(found, known) {
 		t.Errorf("calls are parked by %v, ParkingRules returns %v", found, known)
+	}
+}
+
+// TestDesignHasAllRules compares the table of verdicts in docs/design.md with Judge.
+func TestDesignHasAllRules(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := map[approval.Rule]approval.Action{}
+	actions := map[string]approval.Action{"deny": approval.Deny, "park": approval.Park, "allow": approval.Allow}
+	for _, row := range regexp.MustCompile("(?m)^\\|[^|]+\\| (deny|park|allow)[^|]*\\| `([a-z_]+)` \\|$").FindAllStringSubmatch(string(page), -1) {
+		described[approval.Rule(row[2])] = actions[row[1]]
+	}
+	if judged := judgeAll(); !maps.Equal(described, judged) {
+		t.Errorf("the table of verdicts in docs/design.md has the rules %v, Judge has %v", described, judged)
 	}
 }
 

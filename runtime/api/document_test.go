@@ -53,7 +53,7 @@ func TestDocument(t *testing.T) {
 	}
 	for _, rule := range approval.ParkingRules() { // in the description of the insights' nullable member
 		if !regexp.MustCompile(`"description": ?"Why the calls were parked: [a-z_, ]*` + string(rule)).MatchString(served.body) {
-			t.Errorf("the insights do not say the rule %s", rule)
+			t.Errorf("the doc of ApprovalShare.Rule in runtime/api/review/insights.go does not name the rule %s", rule)
 		}
 	}
 	for _, leak := range []string{"ErrorModel", "github.com", "Input", "Output"} {
