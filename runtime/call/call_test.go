@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -182,6 +184,23 @@ func TestDispatchChecksAgain(t *testing.T) {
 				t.Fatalf("%d calls arrived", n)
 			}
 		})
+	}
+}
+
+// TestAdmissionSetsAllFacts: a rule whose fact is not set never applies.
+func TestAdmissionSetsAllFacts(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("admit.go")
+	check(t, err)
+	_, facts, found := strings.Cut(string(source), "approval.Judge(approval.Facts{\n")
+	facts, _, _ = strings.Cut(facts, "\n\t})")
+	if !found {
+		t.Fatal("admit.go does not judge facts")
+	}
+	for i := range reflect.TypeFor[approval.Facts]().NumField() {
+		if name := reflect.TypeFor[approval.Facts]().Field(i).Name; !strings.Contains(facts, "\t"+name+":") {
+			t.Errorf("admitCall in admit.go does not set approval.Facts.%s", name)
+		}
 	}
 }
 
