@@ -190,7 +190,7 @@ const (
 func (s *Service) Stop(ctx context.Context) error {
 	idle := s.flights.wait(ctx)
 	if !idle {
-		s.Logger.Warn("stopping with calls in flight; another process will mark them unknown", "calls", s.flights.count())
+		s.Logger.Warn("stopping with calls in flight; another process takes them over, and those that may have been sent become unknown", "calls", s.flights.count())
 	}
 	s.stop()
 	s.before.Close()
