@@ -1,6 +1,6 @@
-// Package argform owns the form by which reviewers edit a call's arguments: from a schema and the stored
-// bytes to fields, and from what was sent back to bytes. A value that nobody changed keeps its bytes. What a form
-// cannot show truly (nested values, characters that nobody would see) is left to an editor of the JSON text.
+// Package argform owns the form by which reviewers edit a call's arguments: it makes fields of a schema and the stored bytes, and bytes of
+// the submitted values. An unchanged value keeps its bytes. Nested values and invisible characters do not fit a form, and are left to the
+// editor of the JSON text.
 package argform
 
 import (
@@ -21,10 +21,10 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// ErrNotFlat says that the arguments are not for a form.
-var ErrNotFlat = errors.New("the arguments are nested, or hold what a form cannot show")
+// ErrNotFlat says that the arguments do not fit a form.
+var ErrNotFlat = errors.New("the arguments do not fit a form: expected no nested values and no invisible characters")
 
-// Kind says how a field is edited.
+// Kind is the kind of a field.
 type Kind string
 
 // The kinds of fields.
@@ -46,17 +46,17 @@ type Field struct {
 	Value       string
 	Options     []string
 
-	raw    []byte // as it is stored; nil: it is not
-	quoted []byte // the name as it is stored
-	text   bool   // a JSON string; else a literal
+	raw    []byte // the stored value; nil: none
+	quoted []byte // the stored name
+	text   bool   // a JSON string; otherwise a literal
 }
 
-// Form is all arguments of a call.
+// Form has all arguments of a call.
 type Form struct {
 	Fields []Field
 }
 
-// Problem is what is wrong with a field.
+// Problem is a problem of a field.
 type Problem struct {
 	Field    string
 	Expected text.Message
@@ -65,10 +65,10 @@ type Problem struct {
 const (
 	maxFields = 40
 	maxText   = 20_000 // bytes of a value
-	longText  = 60     // characters from which on a text gets a field of several lines
+	longText  = 60     // characters; a longer text gets a field of several lines
 )
 
-// property is what a schema says of one argument.
+// property is the schema of one argument.
 type property struct {
 	Type        any               `json:"type"`
 	Enum        []json.RawMessage `json:"enum"`
@@ -76,7 +76,7 @@ type property struct {
 	Description string            `json:"description"`
 }
 
-// Read makes the form of arguments, or says [ErrNotFlat].
+// Read returns the form of arguments, or [ErrNotFlat].
 func Read(schema, document []byte) (Form, error) {
 	var about struct {
 		Properties map[string]property `json:"properties"`
@@ -85,20 +85,20 @@ func Read(schema, document []byte) (Form, error) {
 	if err := json.Unmarshal(schema, &about); err != nil {
 		return Form{}, ErrNotFlat
 	}
-	fields, err := stored(document)
+	fields, err := readFields(document)
 	if err != nil {
 		return Form{}, err
 	}
 	for i := range fields {
-		if err := fields[i].complete(about.Properties[fields[i].Name]); err != nil {
+		if err := fields[i].applySchema(about.Properties[fields[i].Name]); err != nil {
 			return Form{}, err
 		}
 	}
-	for _, name := range order(schema) {
+	for _, name := range listProperties(schema) {
 		if slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
 			continue
 		}
-		if f := (Field{Name: name, quoted: quote(name)}); f.complete(about.Properties[name]) == nil {
+		if f := (Field{Name: name, quoted: quoteText(name)}); f.applySchema(about.Properties[name]) == nil {
 			fields = append(fields, f)
 		} else if slices.Contains(about.Required, name) {
 			return Form{}, ErrNotFlat
@@ -113,8 +113,8 @@ func Read(schema, document []byte) (Form, error) {
 	return Form{Fields: fields}, nil
 }
 
-// stored are the members of the document.
-func stored(document []byte) ([]Field, error) {
+// readFields returns the members of a document as fields.
+func readFields(document []byte) ([]Field, error) {
 	var fields []Field
 	for m, err := range rawjson.Members(document) {
 		if err != nil {
@@ -125,8 +125,8 @@ func stored(document []byte) ([]Field, error) {
 	return fields, nil
 }
 
-// complete adds what the schema says, and the value as it is shown.
-func (f *Field) complete(p property) error {
+// applySchema adds the schema and the value to show.
+func (f *Field) applySchema(p property) error {
 	f.Title, f.Description = p.Title, p.Description
 	kind, _ := p.Type.(string)
 	if f.raw != nil {
@@ -138,7 +138,7 @@ func (f *Field) complete(p property) error {
 		if err := f.readText(); err != nil {
 			return err
 		}
-		f.Options = texts(p.Enum)
+		f.Options = readOptions(p.Enum)
 		if len(f.Options) > 0 && (!f.Present || slices.Contains(f.Options, f.Value)) {
 			f.Kind = Choice
 		}
@@ -157,7 +157,7 @@ func (f *Field) readText() error {
 		return nil
 	}
 	value, err := jsontext.AppendUnquote(nil, f.raw)
-	if err != nil || len(value) > maxText || bytes.ContainsAny(value, "\r\t") || !faithful(string(value)) {
+	if err != nil || len(value) > maxText || bytes.ContainsAny(value, "\r\t") || !isVisible(string(value)) {
 		return ErrNotFlat
 	}
 	if f.Value = string(value); strings.Contains(f.Value, "\n") || utf8.RuneCountInString(f.Value) > longText {
@@ -166,8 +166,8 @@ func (f *Field) readText() error {
 	return nil
 }
 
-// faithful reports whether a text in a field looks like what it is.
-func faithful(text string) bool {
+// isVisible reports whether a field shows every character of a text.
+func isVisible(text string) bool {
 	for _, p := range hostile.Show(text) {
 		if p.Kind == hostile.Chip {
 			return false
@@ -176,26 +176,26 @@ func faithful(text string) bool {
 	return true
 }
 
-// texts are the members of an enumeration of strings; nil: it is none.
-func texts(enum []json.RawMessage) []string {
+// readOptions returns the values of an enumeration of strings, or nil.
+func readOptions(enum []json.RawMessage) []string {
 	list := make([]string, len(enum))
 	for i, raw := range enum {
-		if err := json.Unmarshal(raw, &list[i]); err != nil || !faithful(list[i]) {
+		if err := json.Unmarshal(raw, &list[i]); err != nil || !isVisible(list[i]) {
 			return nil
 		}
 	}
 	return list
 }
 
-// order are the names of a schema's properties, as it lists them.
-func order(schema []byte) []string {
+// listProperties returns the names of a schema's properties in its order.
+func listProperties(schema []byte) []string {
 	var top struct {
 		Properties json.RawMessage `json:"properties"`
 	}
 	if err := json.Unmarshal(schema, &top); err != nil {
 		return nil
 	}
-	fields, err := stored(top.Properties)
+	fields, err := readFields(top.Properties)
 	if err != nil {
 		return nil
 	}
@@ -206,27 +206,27 @@ func order(schema []byte) []string {
 	return names
 }
 
-func quote(name string) []byte {
-	quoted, _ := jsontext.AppendQuote(nil, name) // bytes that are no UTF-8 are replaced
+func quoteText(value string) []byte {
+	quoted, _ := jsontext.AppendQuote(nil, value) // replaces bytes that are not UTF-8
 	return quoted
 }
 
-// The names of a form's values: that of a field, by its place, and whether it is sent at all.
+// The names of a form's values for the field at a place: its value, and whether an optional field is sent.
 func valueName(i int) string { return "f" + strconv.Itoa(i) }
 func sentName(i int) string  { return "s" + strconv.Itoa(i) }
 
-// ValueName is the name of the form's value for the field at a place.
+// ValueName returns the name of the form's value for the field at a place.
 func (Form) ValueName(i int) string { return valueName(i) }
 
-// SentName is the name of the form's value that says whether an optional field is sent.
+// SentName returns the name of the form's value that says whether an optional field is sent.
 func (Form) SentName(i int) string { return sentName(i) }
 
-// With are the fields with what was sent instead of what is stored, to be shown again.
+// With returns the form with the submitted values in place of the stored ones, to be shown again.
 func (f Form) With(values url.Values) Form {
 	fields := slices.Clone(f.Fields)
 	for i := range fields {
 		if values.Has(valueName(i)) {
-			fields[i].Value = lines(values.Get(valueName(i)))
+			fields[i].Value = readLines(values.Get(valueName(i)))
 		}
 		fields[i].Present = fields[i].Required || values.Has(sentName(i))
 	}
@@ -235,7 +235,7 @@ func (f Form) With(values url.Values) Form {
 
 var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// Bytes are the arguments that were sent with the form.
+// Bytes returns the submitted arguments.
 func (f Form) Bytes(values url.Values) ([]byte, []Problem) {
 	var problems []Problem
 	document := []byte{'{'}
@@ -244,7 +244,7 @@ func (f Form) Bytes(values url.Values) ([]byte, []Problem) {
 		if !field.Required && !values.Has(sentName(i)) {
 			continue
 		}
-		raw, problem := field.encode(lines(values.Get(valueName(i))))
+		raw, problem := field.encodeValue(readLines(values.Get(valueName(i))))
 		if !problem.IsZero() {
 			problems = append(problems, Problem{Field: field.Name, Expected: problem})
 			continue
@@ -257,8 +257,8 @@ func (f Form) Bytes(values url.Values) ([]byte, []Problem) {
 	return append(document, '}'), problems
 }
 
-// encode is a value as JSON. One that is what it was keeps its bytes.
-func (f *Field) encode(value string) (raw []byte, problem text.Message) {
+// encodeValue returns a value as JSON. An unchanged value keeps its bytes.
+func (f *Field) encodeValue(value string) (raw []byte, problem text.Message) {
 	if f.raw != nil && value == f.Value {
 		return f.raw, text.Message{}
 	}
@@ -269,18 +269,18 @@ func (f *Field) encode(value string) (raw []byte, problem text.Message) {
 		if !utf8.ValidString(value) {
 			return nil, text.FormExpectedUTF8()
 		}
-		return quote(value), text.Message{}
+		return quoteText(value), text.Message{}
 	case f.Kind == Number && !number.MatchString(strings.TrimSpace(value)):
 		return nil, text.FormExpectedNumber()
 	}
 	return []byte(strings.TrimSpace(value)), text.Message{}
 }
 
-// lines undoes what browsers do to line breaks.
-func lines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+// readLines undoes the line breaks of browsers.
+func readLines(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// Source is the document as text to be edited: indented, and with escapes in place of characters that nobody would see.
-// Nothing else of it is written differently.
+// Source returns a document as text to edit: indented, and with escapes in place of invisible characters. Everything else keeps its
+// bytes.
 func Source(document []byte) string {
 	text := jsontext.Value(bytes.Clone(document))
 	if err := text.Indent(jsontext.WithIndent("  "), jsontext.PreserveRawStrings(true)); err != nil {

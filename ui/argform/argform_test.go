@@ -16,8 +16,8 @@ const schema = `{"type":"object","properties":{
 	"mode":{"type":"string","enum":["copy","move"]},"tags":{"type":"array"},"note":{"type":"string"}},
 	"required":["to","amount"]}`
 
-// read is the form as text: name, kind, value, and whether it is sent.
-func read(t *testing.T, document string) string {
+// readForm returns the form as text: name, kind, value, and whether it is sent.
+func readForm(t *testing.T, document string) string {
 	t.Helper()
 	form, err := argform.Read([]byte(schema), []byte(document))
 	if err != nil {
@@ -30,7 +30,7 @@ func read(t *testing.T, document string) string {
 	return b.String()
 }
 
-func TestFieldsAreWhatIsStoredThenWhatMayBeAdded(t *testing.T) {
+func TestStoredFieldsComeFirst(t *testing.T) {
 	t.Parallel()
 	want := `amount number "1e2" required=true present=true []
 to text "a@example.com" required=true present=true []
@@ -40,12 +40,12 @@ fast choice "" required=false present=false [true false]
 mode choice "" required=false present=false [copy move]
 note text "" required=false present=false []
 `
-	if got := read(t, `{"amount":1e2,"to":"a@example.com","extra":9007199254740993}`); got != want {
+	if got := readForm(t, `{"amount":1e2,"to":"a@example.com","extra":9007199254740993}`); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 }
 
-func TestWhatAFormCannotShow(t *testing.T) {
+func TestReadRefusesNestedAndInvisible(t *testing.T) {
 	t.Parallel()
 	for _, document := range []string{
 		`{"to":"a","amount":1,"tags":["x"]}`, `{"to":"a","amount":1,"nested":{}}`, `{"to":null,"amount":1}`,
@@ -62,7 +62,7 @@ func TestWhatAFormCannotShow(t *testing.T) {
 	}
 }
 
-func TestBytesOfWhatWasSent(t *testing.T) {
+func TestBytes(t *testing.T) {
 	t.Parallel()
 	const document = `{"amount":1.00,"t\u006f":"\u0061 line","mode":"copy"}`
 	form, err := argform.Read([]byte(schema), []byte(document))

@@ -9,7 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// pinShown is how much of a pin tells two definitions apart at a glance; the details have all of it.
+// pinShown is the length of a shortened pin. The details have the whole pin.
 const pinShown = 16
 
 // Tool presents the definition of a tool.
@@ -33,7 +33,7 @@ func Folded(value json.RawMessage) *hostile.Value {
 	return &v
 }
 
-// BriefOf are the limits of a line about a call of this tool.
+// BriefOf returns the limits of a line about a call of this tool.
 func BriefOf(d tool.Definition) hostile.Limits {
 	l := hostile.Brief()
 	l.Secrets = hostile.SecretsOf(d.InputSchema)

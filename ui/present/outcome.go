@@ -14,7 +14,7 @@ func DescribeResolution(outcome string) text.Message {
 	return text.CallNotExecuted()
 }
 
-// DescribeOutcome says how a call ended and, above all, whether it was executed.
+// DescribeOutcome says how a call ended and whether it was executed.
 func DescribeOutcome(c *call.Call) text.Message {
 	switch c.Status {
 	case call.Approved:

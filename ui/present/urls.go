@@ -30,10 +30,10 @@ func ToolURL(skillID uuid.UUID, name string) string {
 	return SkillURL(skillID) + "/tools?" + url.Values{"tool": {name}}.Encode()
 }
 
-// EntryParameter asks for the part of a conversation in which an entry is.
+// EntryParameter selects the part of a conversation with an entry.
 const EntryParameter = "entry"
 
-// EntryURL is where an entry of a conversation is shown.
+// EntryURL returns the address of an entry in its conversation.
 func EntryURL(conversation uuid.UUID, seq int64) string {
 	number := strconv.FormatInt(seq, 10)
 	return ConversationURL(conversation) + "?" + EntryParameter + "=" + number + "#entry-" + number

@@ -10,7 +10,7 @@ import (
 )
 
 // WaitWindow bounds how many calls that wait for a connection a page lists.
-const WaitWindow = 100 // calls that wait for a connection, on the queue page
+const WaitWindow = 100
 
 // Principals returns the people on whose behalf calls were made.
 func Principals(list []call.Unconnected) []uuid.UUID {

@@ -1,4 +1,4 @@
-// Package present turns domain values into what pages show: words, badges, URLs and view models that several audiences use.
+// Package present turns domain values into texts, badges, URLs and view models that several audiences use.
 // It reads no service but the risk of a tool.
 package present
 
@@ -19,7 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// LastSent says when the last message was sent.
+// LastSent returns the fact about the last sent message.
 func LastSent(at *time.Time) view.Fact {
 	if at == nil {
 		return view.Fact{Name: text.CallLastMessage(), Text: text.CallNoMessage()}
@@ -39,7 +39,7 @@ func DisplayNames(people map[uuid.UUID]identity.Person) map[uuid.UUID]string {
 	return names
 }
 
-// RowArguments is how many arguments stand in the row of a call.
+// RowArguments is the number of arguments in the row of a call.
 const RowArguments = 3
 
 const urgent = time.Minute
@@ -55,16 +55,16 @@ func FormatAge(since, now time.Time) text.Message {
 	return text.MeasureAgo(FormatDuration(max(now.Sub(since), time.Second)))
 }
 
-// ShortID tells two of one name apart: ids are random at their end. Empty: nobody.
+// ShortID returns the end of an ID, which is random, to distinguish objects of the same name. It returns "" for uuid.Nil.
 func ShortID(id uuid.UUID) string {
 	if id == uuid.Nil {
 		return ""
 	}
-	text := id.String()
-	return "…" + text[len(text)-8:]
+	s := id.String()
+	return "…" + s[len(s)-8:]
 }
 
-// Decision tells what became of an approval; nil while it waits.
+// Decision presents the decision on an approval, or nil if it is pending.
 func Decision(a approval.Approval, names map[uuid.UUID]string) *view.Decision {
 	d := view.Decision{Note: a.Note, By: PersonName(a.DecidedBy, names), Via: DescribeOrigin(a.DecidedVia)}
 	switch a.Status {
@@ -86,7 +86,7 @@ func Decision(a approval.Approval, names map[uuid.UUID]string) *view.Decision {
 	return &d
 }
 
-// PersonName is the name of a person, or the ID if the name is unknown; "" for uuid.Nil.
+// PersonName returns the name of a person, or the ID if the name is unknown, or "" for uuid.Nil.
 func PersonName(id uuid.UUID, names map[uuid.UUID]string) string {
 	if id == uuid.Nil {
 		return ""
@@ -128,14 +128,14 @@ func StatusBadge(s call.Status) view.Badge {
 	return view.Badge{Word: text.Literal(string(s)), Icon: "info", Level: view.Quiet}
 }
 
-// Printable is text for the title of a window, where no chip can stand.
-func Printable(text string) string {
+// Printable replaces invisible characters, for the title of a window, which cannot have chips.
+func Printable(value string) string {
 	return strings.Map(func(r rune) rune {
 		if !plain.IsVisible(r) {
 			return '�'
 		}
 		return r
-	}, text)
+	}, value)
 }
 
 // DescribeRule says why a call needs a decision.
@@ -149,7 +149,7 @@ func DescribeRule(rule approval.Rule) text.Message {
 		return text.CallRuleDefinitionChanged()
 	case approval.RuleNewTool:
 		return text.CallRuleNewTool()
-	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park nothing
+	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park no calls
 	}
 	return text.Literal(string(rule))
 }
@@ -163,14 +163,14 @@ func RoleList(roles []identity.Role) string {
 	return strings.Join(list, ", ")
 }
 
-// Beside are the limits of what stands beside a call that somebody decides about.
+// Beside returns the limits of the text beside a call that needs a decision.
 func Beside() hostile.Limits {
 	l := hostile.Folded()
 	l.Lines, l.Runes, l.HeadLines, l.HeadRunes, l.TailLines, l.TailRunes = 12, 900, 7, 600, 3, 200
 	return l
 }
 
-// DescribeQuestion says what the server of a call asks for.
+// DescribeQuestion describes a question by the server of a call.
 func DescribeQuestion(q *call.AskedQuestion) text.Message {
 	switch {
 	case q.IsURL():
@@ -185,7 +185,7 @@ func DescribeQuestion(q *call.AskedQuestion) text.Message {
 	return text.CallAsksSomething()
 }
 
-// ToolsWords says which tools of a skill are assigned.
+// ToolsWords counts the assigned tools of a skill.
 func ToolsWords(only []string) text.Message {
 	if only == nil {
 		return text.AssignmentAllTools()
@@ -193,7 +193,7 @@ func ToolsWords(only []string) text.Message {
 	return text.AssignmentSomeTools(len(only))
 }
 
-// OptionalDurationWords is empty for no duration.
+// OptionalDurationWords returns "" for no duration.
 func OptionalDurationWords(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -201,7 +201,7 @@ func OptionalDurationWords(d time.Duration) string {
 	return DurationWords(d)
 }
 
-// DurationWords leaves out what is zero at the end: "5m", not "5m0s".
+// DurationWords writes a duration as in settings: "5m", not "5m0s".
 func DurationWords(d time.Duration) string {
 	return agent.Duration(d).String()
 }
@@ -209,9 +209,9 @@ func DurationWords(d time.Duration) string {
 // descriptionShown bounds the beginning of a description in a list, in bytes.
 const descriptionShown = 160
 
-// Beginning is the first line of a text, bounded.
-func Beginning(text string) string {
-	line, _, more := strings.Cut(strings.TrimSpace(text), "\n")
+// Beginning returns the first line of a text, bounded.
+func Beginning(value string) string {
+	line, _, more := strings.Cut(strings.TrimSpace(value), "\n")
 	if len(line) > descriptionShown {
 		line, more = strings.ToValidUTF8(line[:descriptionShown], ""), true
 	}

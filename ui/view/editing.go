@@ -6,13 +6,13 @@ import (
 
 // Editing is the editor on a call's arguments.
 type Editing struct {
-	Form     bool // there is a form for them
+	Form     bool // the arguments fit a form
 	Fields   []EditField
-	JSON     string // of the other editor
+	JSON     string // the source, for the JSON editor
 	Problems []Problem
 }
 
-// Problem is what is wrong with something that was sent. Where is from outside.
+// Problem is a problem of an edited argument. Where is from outside.
 type Problem struct {
 	Where string
 	Text  text.Message

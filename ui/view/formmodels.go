@@ -10,42 +10,42 @@ import (
 	"github.com/holdpoint/holdpoint/ui/text"
 )
 
-// Form is a form of fields, with what was wrong with it when it was sent before.
+// Form is a form of fields, with the problems of its last submission.
 type Form struct {
 	Name     string // data-testid
 	Action   string
-	Send     text.Message // the word on its button
+	Send     text.Message // the label of its button
 	Cancel   string       // URL
 	Problems []FormProblem
-	Revision string // of what is changed; empty: something new is made
+	Revision string // of the edited object; empty for a new one
 	Parts    []FormPart
 	Note     text.Message // beside the button
-	Files    bool         // it sends files, and texts that are as long
+	Files    bool         // it sends files, or texts of that size
 }
 
-// encoding is how a form is sent: one with files in parts, by which long texts grow least too.
-func (f Form) encoding() templ.Attributes {
+// encodingAttribute selects multipart for a form with files. Long texts grow least with it, too.
+func (f Form) encodingAttribute() templ.Attributes {
 	if f.Files {
 		return templ.Attributes{"enctype": "multipart/form-data"}
 	}
 	return templ.Attributes{}
 }
 
-// FormProblem is one thing that is wrong with what was sent.
+// FormProblem is one problem of a submitted form.
 type FormProblem struct {
-	Field string // its id; empty: none of the page
+	Field string // its ID; empty: no field of the page
 	Text  text.Message
 }
 
-// FormPart is a part of a form under a title of its own.
+// FormPart is a part of a form with its own title.
 type FormPart struct {
 	Title  text.Message
 	Words  text.Message
-	Folded bool // it is opened by whoever needs it
+	Folded bool // closed at first
 	Fields []Field
 }
 
-// FieldKind says what a field looks like.
+// FieldKind is the kind of a field.
 type FieldKind string
 
 // The kinds of fields.
@@ -54,12 +54,12 @@ const (
 	FieldArea   FieldKind = "area"
 	FieldCheck  FieldKind = "check"
 	FieldSelect FieldKind = "select"
-	FieldSecret FieldKind = "secret" // what is in it is never sent to the browser
-	FieldSealed FieldKind = "sealed" // likewise, of several lines
+	FieldSecret FieldKind = "secret" // its value is never sent to the browser
+	FieldSealed FieldKind = "sealed" // a secret of several lines
 	FieldPairs  FieldKind = "pairs"  // names with secret values
-	FieldNames  FieldKind = "names"  // some of a list
-	FieldHidden FieldKind = "hidden" // what the form is about
-	FieldFile   FieldKind = "file"   // of this computer
+	FieldNames  FieldKind = "names"  // a selection of a list
+	FieldHidden FieldKind = "hidden" // identifies the subject of the form
+	FieldFile   FieldKind = "file"   // an upload
 )
 
 // Field is one field of a form.
@@ -68,19 +68,19 @@ type Field struct {
 	Label    text.Message
 	Kind     FieldKind
 	Value    string
-	On       bool // of a check
+	On       bool // for a check
 	Choices  []Choice
 	Pairs    []Pair
 	Hint     text.Message
 	Example  string
 	Problem  text.Message
-	Now      *NowValue // nil: it has the value that is saved
+	Now      *NowValue // nil: the saved value has not changed meanwhile
 	Required bool
 	Code     bool
 	Rows     int
 }
 
-// NowValue is what somebody else saved meanwhile, in words.
+// NowValue is the value that another person saved meanwhile.
 type NowValue struct{ Text text.Message }
 
 // Choice is one of the values of a field.
@@ -101,7 +101,7 @@ type Pair struct {
 
 func (f Field) id() string { return "f-" + f.Name }
 
-// describedBy names what is said of a field, for whoever hears the page.
+// describedBy returns the IDs of the notes on a field, for screen readers.
 func (f Field) describedBy() string {
 	id := ""
 	if !f.Problem.IsZero() {
@@ -116,10 +116,10 @@ func (f Field) describedBy() string {
 	return strings.TrimSpace(id)
 }
 
-// pairID is the id of what is said of one of the pairs.
+// pairID returns the ID of the problem of a pair.
 func (f Field) pairID(i int) string { return f.id() + "-problem-" + strconv.Itoa(i) }
 
-// pairAttributes are those of the inputs of one of the pairs.
+// pairAttributes returns the attributes of the inputs of a pair.
 func (f Field) pairAttributes(i int) templ.Attributes {
 	ids := f.describedBy()
 	if f.Pairs[i].Problem != "" {
@@ -135,7 +135,7 @@ func (f Field) pairAttributes(i int) templ.Attributes {
 	return a
 }
 
-// choiceDescribedBy names what is said of one of the names.
+// choiceDescribedBy returns the IDs of the notes on a choice.
 func (f Field) choiceDescribedBy(i int) string {
 	return strings.TrimSpace(f.id() + strconv.Itoa(i) + " " + f.describedBy())
 }
@@ -148,17 +148,17 @@ func (p Pair) label(i int) text.Message {
 	return text.FormPairValueNumber(i + 1)
 }
 
-// FieldID is the id by which a problem refers to a field.
+// FieldID returns the ID by which a problem refers to a field.
 func FieldID(name string) string { return Field{Name: name}.id() }
 
-// Crumb is a step of the way to a page.
+// Crumb is a step on the path to a page.
 type Crumb struct {
 	URL  string // empty: the page itself
 	Word text.Message
 }
 
-// attributes are those that all inputs have.
-func (f Field) attributes() templ.Attributes {
+// inputAttributes returns the attributes that all inputs have.
+func (f Field) inputAttributes() templ.Attributes {
 	a := templ.Attributes{}
 	if f.Required {
 		a["required"] = true
@@ -172,16 +172,16 @@ func (f Field) attributes() templ.Attributes {
 	return a
 }
 
-// text is a text as a textarea keeps it: the first line break after the tag is not part of it.
-func (f Field) text() string {
+// areaText returns the value for a text area, which drops a line break after its tag.
+func (f Field) areaText() string {
 	if strings.HasPrefix(f.Value, "\n") {
 		return "\n" + f.Value
 	}
 	return f.Value
 }
 
-// asksForLook reports whether something in a folded part is set or wrong.
-func (p FormPart) asksForLook() bool {
+// needsAttention reports whether a field in a folded part is set or has a problem.
+func (p FormPart) needsAttention() bool {
 	return slices.ContainsFunc(p.Fields, func(f Field) bool {
 		set := f.Value != ""
 		if f.Kind == FieldSelect {

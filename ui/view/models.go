@@ -1,6 +1,6 @@
-// Package view owns what the dashboard's pages have in common as HTML: the layout, forms, and components that several
-// audiences use. Templates get values that are ready to be shown and decide nothing; text from outside reaches them as pieces
-// of package hostile, or is shown through it.
+// Package view owns the HTML that the dashboard's pages have in common: the layout, forms, and components that several audiences use.
+// Templates get values that are ready to be shown and decide nothing. Text from outside reaches them as pieces of package hostile, or is
+// shown through it.
 package view
 
 import (
@@ -10,17 +10,17 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// File is what is attached to a call. Name and Type are from outside.
+// File is a file attached to a call. Name and Type are from outside.
 type File struct {
 	Name    string
 	Type    string
 	Bytes   int
 	SHA256  string
-	URL     string // gives its content
+	URL     string // of its content
 	Dropped bool   // the reviewer left it out
 }
 
-// Resolver tells who can connect the skill that a call or connection waits for.
+// Resolver says who can connect the skill that a call or connection waits for.
 type Resolver struct {
 	Text  text.Message
 	Owner string       // the only person who can, instead of Text
@@ -28,7 +28,7 @@ type Resolver struct {
 	Label text.Message // of the link there
 }
 
-// Wait is a call that waits for somebody to connect its skill.
+// Wait is a call that waits until its skill is connected.
 type Wait struct {
 	ID        string
 	URL       string
@@ -52,10 +52,10 @@ type HistoryRow struct {
 	Principal string
 	DecidedBy string
 	At        time.Time
-	Waited    text.Message // for a decision, in words
+	Waited    text.Message // the time until the decision
 }
 
-// Tab is one of several views of a page.
+// Tab leads to a view of a page.
 type Tab struct {
 	Word    text.Message
 	URL     string
@@ -72,38 +72,37 @@ type DataTable struct {
 // DataRow is a row of numbers.
 type DataRow struct {
 	Name  text.Message // may be from outside
-	URL   string       // of the calls behind it
+	URL   string       // of its calls
 	Cells []text.Message
 }
 
-// MadeToken is a token that was just made: its secret is shown this once.
+// MadeToken is a new token, whose secret is shown only once.
 type MadeToken struct {
 	Name   string
 	Secret string
-	URL    string // where to go on
+	URL    string // of the next page
 	Ends   time.Time
 }
 
-// Page is what all pages have in common.
+// Page has the values that all pages need.
 type Page struct {
-	Notices      []Notice // that every page shows the reader
+	Notices      []Notice // shown on every page
 	Title        text.Message
 	Assets       Assets
 	Theme        Theme
-	Person       *Person // nil: nobody is signed in
+	Person       *Person // nil: not signed in
 	Section      Section
-	Pending      int // approvals that wait; shown in the title
+	Pending      int // pending approvals, shown in the title
 	Now          time.Time
-	RefreshAfter int // seconds, for browsers without JavaScript; zero: not by itself
+	RefreshAfter int // seconds, for browsers without JavaScript; zero: never
 }
 
-// Assets are the URLs of what pages load.
+// Assets are the URLs of scripts, styles and images.
 type Assets struct {
 	CSS, JS, Push, HTMX, HTMXCSP, Mark, MarkWaiting string
 }
 
-// Level says how much attention something wants. Words and icons carry the
-// same, colour only repeats it.
+// Level says how much attention something needs. Words and icons say it too, not only the color.
 type Level string
 
 // The levels of attention.
@@ -120,46 +119,46 @@ type Badge struct {
 	Word  text.Message
 	Icon  string
 	Level Level
-	Note  text.Message // for whoever wants to know why
+	Note  text.Message // the reason
 }
 
 // Countdown is the time left until a deadline.
 type Countdown struct {
 	Deadline time.Time
-	Text     text.Message // at the time the page was made
+	Text     text.Message // when the page was made
 	Urgent   bool
 }
 
-// Notice tells in plain words what a reader must know before anything else.
+// Notice is a message at the top of a page.
 type Notice struct {
 	Level Level
 	Title text.Message
 	Text  text.Message
 	Said  string       // from outside
-	Draft string       // what was typed and not sent: kept
-	URL   string       // of a message: where to read on; empty: nowhere
+	Draft string       // text that was typed but not sent
+	URL   string       // of a page with more; empty: none
 	Word  text.Message // of that link
 }
 
-// Decision is what was decided, by whom and when.
+// Decision is a decision on an approval.
 type Decision struct {
 	Word  text.Message // approved, rejected, expired, cancelled
-	By    string       // empty: nobody
-	Who   *Who         // of By; nil: it is not shown here
-	Via   text.Message // the credential and the address; empty: not known
+	By    string       // empty: no person
+	Who   *Who         // identifies By; nil: not shown here
+	Via   text.Message // the credential and the address; empty: unknown
 	At    time.Time
 	Note  string
 	Level Level
-	About string // the tool, where the decision is shown alone
+	About string // the tool, if the decision is shown alone
 }
 
-// Who is a person by what does not change, beside the name.
+// Who identifies a person by IDs that do not change.
 type Who struct {
 	ID, Issuer, Subject string
-	Notes               []Badge // what a reader has to know before believing the name
+	Notes               []Badge // warnings about the name
 }
 
-// Tool is a tool's definition, as its server gave it.
+// Tool is a tool's definition, as its server described it.
 type Tool struct {
 	Title       string
 	Description *hostile.Value // nil: none
@@ -175,34 +174,34 @@ type Fact struct {
 	Text text.Message
 	Time *time.Time
 	Code bool
-	URL  string       // of what it names; empty: it has no page
-	Act  text.Message // what a key does that leads there
+	URL  string       // of the page of the named object; empty: none
+	Act  text.Message // the action of the key that leads there
 }
 
-// Option is one of several to choose from.
+// Option is one of several values to choose from.
 type Option struct {
 	Value  string
 	Text   text.Message
 	Chosen bool
 }
 
-// Use is an agent that has a skill, or a skill that an agent has.
+// Use is an agent with a skill, or a skill of an agent.
 type Use struct {
 	Name   string
 	URL    string
-	Tools  text.Message // in words
-	Prefix text.Message // in words; empty: nothing to say
-	Change string       // URL; empty: the reader cannot
-	Remove string       // likewise
+	Tools  text.Message
+	Prefix text.Message // of tool names
+	Change string       // URL; empty: the reader cannot change it
+	Remove string       // URL; empty: the reader cannot remove it
 }
 
 // Removal is the second step of deleting something: it lists the consequences.
 type Removal struct {
 	Crumbs []Crumb
 	Name   string
-	URL    string // where to send it
+	URL    string // of the form
 	Cancel string
-	Users  []Use          // who has it
+	Users  []Use          // agents that use it
 	Loses  []text.Message // other consequences
-	Stays  text.Message   // what is kept
+	Stays  text.Message   // the parts that are kept
 }

@@ -21,15 +21,15 @@ const (
 	SectionSettings      Section = "settings"
 )
 
-// Person is who is signed in.
+// Person is the person who is signed in.
 type Person struct {
-	ID       string // tells apart what their browser keeps for them
+	ID       string // separates their data in a shared browser
 	Name     string
 	Roles    string
 	Operator bool
 }
 
-// entry is one place of the menu.
+// entry is an entry of the menu.
 type entry struct {
 	section Section
 	url     string
@@ -37,24 +37,24 @@ type entry struct {
 	icon    string
 }
 
-// entries are the menu of a person, in two groups: what happens, and what there is.
-func entries(p Person) [][]entry {
-	happens := []entry{
+// listEntries returns the menu of a person in two groups: activity and objects.
+func listEntries(p Person) [][]entry {
+	activity := []entry{
 		{SectionQueue, "/", text.LayoutQueue(), "queue"},
 		{SectionConversations, "/conversations", text.LayoutConversations(), "conversations"},
 		{SectionCalls, "/calls", text.LayoutHistory(), "history"},
 		{SectionInsights, "/insights", text.LayoutInsights(), "insights"},
 	}
-	there := []entry{
+	objects := []entry{
 		{SectionSkills, "/skills", text.LayoutSkills(), "skills"},
 		{SectionAgents, "/agents", text.LayoutAgents(), "agents"},
 		{SectionConnections, "/connections", text.LayoutConnections(), "connections"},
 	}
 	if p.Operator {
-		there = append(there,
+		objects = append(objects,
 			entry{SectionMembers, "/members", text.LayoutMembers(), "members"},
 			entry{SectionAudit, "/audit", text.LayoutAudit(), "audit"},
 		)
 	}
-	return [][]entry{happens, there}
+	return [][]entry{activity, objects}
 }

@@ -10,32 +10,32 @@ func windowTitle(ctx context.Context, p Page) string {
 	return title
 }
 
-func (p Page) favicon() string {
+func (p Page) faviconURL() string {
 	if p.Pending > 0 {
 		return p.Assets.MarkWaiting
 	}
 	return p.Assets.Mark
 }
 
-// Theme is how the dashboard looks, by the reader's choice.
+// Theme is the color theme that the reader chose.
 type Theme string
 
-// The themes. ThemeSystem is what the reader's device says.
+// The themes. ThemeSystem follows the reader's device.
 const (
 	ThemeSystem Theme = ""
 	ThemeLight  Theme = "light"
 	ThemeDark   Theme = "dark"
 )
 
-// scheme is the theme as the color-scheme of a page.
-func (t Theme) scheme() string {
+// colorScheme returns the color-scheme of a page.
+func (t Theme) colorScheme() string {
 	if t == ThemeSystem {
 		return "light dark"
 	}
 	return string(t)
 }
 
-// themeMedia says when a page has a theme's colour: always, if the reader chose it.
+// themeMedia returns the media query of a theme's color, which always applies if the reader chose the theme.
 func themeMedia(chosen, of Theme) string {
 	if chosen == of {
 		return "all"

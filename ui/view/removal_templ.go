@@ -10,7 +10,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import "github.com/holdpoint/holdpoint/ui/text"
 
-// RemovalPage asks once more before something is deleted, and names what uses it.
+// RemovalPage asks once more before something is deleted, and lists the agents that use it.
 func RemovalPage(p Page, r Removal) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -5,19 +5,19 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// Request is the very request that a call of an HTTP API sends.
+// Request is the exact request of a call to an HTTP API.
 type Request struct {
 	Method  string
 	URL     hostile.Value
 	Headers []RequestHeader
 	Body    *Body // nil: none
-	Sent    bool  // it is on its way, or was
-	Unsent  bool  // it never was, and will not be
-	Folded  bool  // something of it is not shown
-	Hidden  bool  // none of it is shown, because secrets among the arguments are not
-	// BeforeURL is the page of what the call would change; empty: there is no way to look at it.
+	Sent    bool  // it is being sent, or was sent
+	Unsent  bool  // it was not sent, and never will be
+	Folded  bool  // a part of it is not shown
+	Hidden  bool  // it is not shown, because secrets in the arguments are hidden
+	// BeforeURL is the page of the current state; empty: it cannot be read.
 	BeforeURL string
-	Before    *Before // when it is known; nil: it has yet to be asked for
+	Before    *Before // nil: not read yet
 }
 
 // RequestHeader is one field of a header. Name and Value are from outside.
@@ -27,37 +27,37 @@ type RequestHeader struct {
 	Secret bool
 }
 
-// Body is a body in one of these forms.
+// Body is the body of a request or an answer: JSON, other text, or bytes.
 type Body struct {
 	Pretty *hostile.Pretty // JSON
 	Text   *hostile.Value
 	Bytes  int
-	SHA256 string // of what is not text
+	SHA256 string // of bytes
 }
 
-// Before is what a call would change, as it is now.
+// Before is the current state of the resource that a call would change.
 type Before struct {
-	Hidden   bool          // it is not read, because secrets among the arguments are not shown
-	CallURL  string        // where they can be
-	URL      hostile.Value // that it was read from
-	Failure  text.Message  // why the state is not known; may be from outside
+	Hidden   bool          // it is not read, because secrets in the arguments are hidden
+	CallURL  string        // of the page that can reveal them
+	URL      hostile.Value // of the resource
+	Failure  text.Message  // why the state is unknown; may be from outside
 	Status   int           // HTTP status of the answer
-	Gone     bool          // there is nothing there
-	Body     *Body         // as it is
-	Diff     *hostile.Diff // what the call would change in it
-	Change   Change        // how, where there is a difference
+	Gone     bool          // there is nothing at the URL
+	Body     *Body         // the current state
+	Diff     *hostile.Diff // the changes by the call
+	Change   Change        // how Diff was made
 	Deletion bool          // the call deletes it
 	Cut      bool
-	// Ambiguous: no difference can be told, because a name stands twice in one object.
+	// Ambiguous: the changes cannot be compared, because an object has a name twice.
 	Ambiguous bool
 }
 
-// Change is how a request changes what is there.
+// Change is how a request changes the current state.
 type Change string
 
-// The ways of a request with what is there.
+// The kinds of changes.
 const (
-	ChangeWhole  Change = "whole"  // it replaces all of it
-	ChangeMerged Change = "merged" // it is merged as its media type says
-	ChangeLikely Change = "likely" // it is merged, and only the server knows how
+	ChangeWhole  Change = "whole"  // it replaces everything
+	ChangeMerged Change = "merged" // its media type defines the merge
+	ChangeLikely Change = "likely" // the server defines the merge
 )

@@ -6,17 +6,17 @@ import (
 	"github.com/holdpoint/holdpoint/ui/text"
 )
 
-// Search is a form of criteria, which the address of its page holds.
+// Search is a form of criteria, which are in the address of its page.
 type Search struct {
 	URL     string     // of the page without criteria
-	Text    *Criterion // the one that is always seen; nil: none
+	Text    *Criterion // always visible; nil: none
 	Fields  []Criterion
-	Choices []Box        // of one criterion that takes several
+	Choices []Box        // of a criterion with several values
 	Chosen  int          // criteria that are set
-	Problem text.Message // of the whole
+	Problem text.Message // of the whole search
 }
 
-// Invalid reports whether something of it cannot be read.
+// Invalid reports whether a criterion is invalid.
 func (s Search) Invalid() bool {
 	for _, f := range s.Fields {
 		if !f.Error.IsZero() {
@@ -26,12 +26,12 @@ func (s Search) Invalid() bool {
 	return s.Text != nil && !s.Text.Error.IsZero()
 }
 
-// Criterion is what a search goes by.
+// Criterion is a field of a search.
 type Criterion struct {
 	Name    string // of the parameter
 	Label   text.Message
 	Value   string
-	Kind    string       // of input; empty: text
+	Kind    string       // the type of the input; empty: text
 	Hint    text.Message // shown in an empty field
 	Options []string     // suggestions
 	Error   text.Message
@@ -48,7 +48,7 @@ type Box struct {
 type Pages struct {
 	Newest   string     // URL; empty: this is the first page
 	Older    string     // URL; empty: this is the last
-	Searched *time.Time // how far back a search came that stopped before its end
+	Searched *time.Time // the last time reached by a search that stopped before its end
 }
 
 // Empty has the texts of a list without entries.

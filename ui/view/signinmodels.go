@@ -4,7 +4,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/text"
 )
 
-// SignIn is the sign-in page. With a Link it asks for one click, else it offers what there is.
+// SignIn is the sign-in page. With a Link it asks for one click. Otherwise it offers all ways to sign in.
 type SignIn struct {
 	Link      string // the secret of a one-time link
 	Next      string
@@ -15,19 +15,19 @@ type SignIn struct {
 // SignInProvider is an identity provider that people can sign in with.
 type SignInProvider struct {
 	Name string
-	URL  string // where that begins
-	Down bool   // it could not be reached when it was asked last
+	URL  string // of the first step
+	Down bool   // unreachable at the last attempt
 }
 
 // Invited is an invitation that can be redeemed.
 type Invited struct {
 	Name, Roles string
 	Key         string          // its secret; empty: the provider's sign-in redeems it
-	Provider    *SignInProvider // that has to vouch for the person; nil: nobody does
-	Account     string          // whom it has to vouch for
+	Provider    *SignInProvider // must confirm the person; nil: not needed
+	Account     string          // that the provider must confirm
 }
 
-// SignInAgain asks somebody who is signed in to prove who they are.
+// SignInAgain asks a person who is signed in to prove their identity.
 type SignInAgain struct {
 	Name     string
 	Next     string
@@ -35,12 +35,12 @@ type SignInAgain struct {
 	Provider *SignInProvider // nil: by token
 }
 
-// SignInRefused says why somebody was not signed in.
+// SignInRefused says why a person was not signed in.
 type SignInRefused struct {
 	Title text.Message
 	Text  text.Message
 	Said  string // by an identity provider; from outside
-	Name  string // of who came
+	Name  string // of the person
 	Facts []Fact // about them
 	Next  string
 }

@@ -4,14 +4,14 @@ import (
 	"github.com/holdpoint/holdpoint/ui/text"
 )
 
-// WebhookForm is what was asked for, and what is wrong with it.
+// WebhookForm has the input of the form for a webhook, and its problem.
 type WebhookForm struct {
 	Name, Team string
-	Field      string       // the field that is wrong
-	Error      text.Message // what is wrong with it
+	Field      string       // the invalid field
+	Error      text.Message // its problem
 }
 
-// Wrong is what is to be said beside a field.
+// Wrong returns the problem of a field.
 func (f WebhookForm) Wrong(field string) text.Message {
 	if f.Field == field {
 		return f.Error
