@@ -104,15 +104,15 @@ func TestInsightsPage(t *testing.T) {
 	if page.status != http.StatusOK {
 		t.Fatalf("status %d: %s", page.status, page.text())
 	}
-	const tiles = "Calls 7 1 before: +600 % | Asked for approval 4 57 % of calls none before | Approved 67 % of 3 decisions none before | " +
-		"Waiting 20 s half; nine in ten within 5 min 0 s none before | Deciding 20 s half; nine in ten within 40 s none before | " +
-		"Decided in under 3 s 1 33 % of decisions none before | Expired 1 25 % of what was asked none before | " +
-		"Failed or unknown 2 29 % of calls none before"
+	const tiles = "Calls 7 Before: 1 (+600 %) | Approval requests 4 57 % of calls Before: 0 | Approved 67 % of 3 decisions No earlier data | " +
+		"Waiting time 20 s median, 90 % within 5 min 0 s No earlier data | Decision time 20 s median, 90 % within 40 s No earlier data | " +
+		"Decided in under 3 s 1 33 % of decisions Before: 0 | Expired 1 25 % of requests Before: 0 | " +
+		"Failed or unknown 2 29 % of calls Before: 0"
 	if got := tileTexts(page.find("tile")); got != tiles {
 		t.Errorf("tiles:\n%s\nwant\n%s", got, tiles)
 	}
 	for chart, want := range map[string]string{
-		"chart-outcomes": `When | Done | Failed | Unknown | Rejected | Expired | Refused at once
+		"chart-outcomes": `Period | Done | Failed | Unknown | Rejected | Expired | Denied or invalid
 			Mon 2 Mar 2026 | 2 | 1 | 1 | 1 | 0 | 0
 			Tue 3 Mar 2026 | 0 | 0 | 0 | 0 | 0 | 0
 			Wed 4 Mar 2026 | 0 | 0 | 0 | 0 | 1 | 1
@@ -120,27 +120,27 @@ func TestInsightsPage(t *testing.T) {
 			Fri 6 Mar 2026 | 0 | 0 | 0 | 0 | 0 | 0
 			Sat 7 Mar 2026 | 0 | 0 | 0 | 0 | 0 | 0
 			Sun 8 Mar 2026 | 0 | 0 | 0 | 0 | 0 | 0`,
-		"chart-waiting": `When | How many | Half at most | Nine tenths at most
+		"chart-waiting": `Period | Count | Median | 90 % within
 			Mon 2 Mar 2026 | 3 | 20 s | 40 s
 			Tue 3 Mar 2026 | 0 | – | –
 			Wed 4 Mar 2026 | 1 | 5 min 0 s | 5 min 0 s`,
-		"chart-deciding": `When | How many | Half at most | Nine tenths at most
+		"chart-deciding": `Period | Count | Median | 90 % within
 			Mon 2 Mar 2026 | 3 | 20 s | 40 s`,
-		"chart-tools": `Tool | Asked | Approved | Rejected | Expired | Cancelled | Waiting | Share approved
+		"chart-tools": `Tool | Requests | Approved | Rejected | Expired | Cancelled | Pending | Approval rate
 			files: payU+202Ement<b> | 2 | 1 | 1 | 0 | 0 | 0 | 50 %
 			files: save_csv | 2 | 1 | 0 | 1 | 0 | 0 | 100 %`,
-		"chart-skills": `Skill | Asked | Approved | Rejected | Expired | Cancelled | Waiting | Share approved
+		"chart-skills": `Skill | Requests | Approved | Rejected | Expired | Cancelled | Pending | Approval rate
 			files | 4 | 2 | 1 | 1 | 0 | 0 | 67 %`,
-		"chart-rules": `Rule | Asked | Approved | Rejected | Expired | Cancelled | Waiting | Share approved
+		"chart-rules": `Rule | Requests | Approved | Rejected | Expired | Cancelled | Pending | Approval rate
 			Calls of this skill need an approval | 4 | 2 | 1 | 1 | 0 | 0 | 67 %`,
-		"chart-errors": `Kind | Calls | Of errors
+		"chart-errors": `Kind | Calls | Share
 			Tool error | 0 | 0 %
 			JSON-RPC error | 0 | 0 %
-			Transport | 1 | 50 %
-			Protocol | 0 | 0 %
-			Session invalid | 0 | 0 %
+			Transport error | 1 | 50 %
+			Protocol error | 0 | 0 %
+			Invalid session | 0 | 0 %
 			Outcome unknown | 1 | 50 %`,
-		"deciders": `Person | Decisions | In under 3 s | Share
+		"deciders": `Person | Decisions | Under 3 s | Share
 			rita | 3 | 1 | 33 %`,
 	} {
 		got := page.numbers(chart)
@@ -265,7 +265,7 @@ func TestInsightStates(t *testing.T) {
 	w.submit(uuid.Nil, "files__save_csv", `{"filename":"a"}`)
 	for _, name := range []string{"24h", "7d", "30d", "90d"} {
 		page := reviewer.get("/insights?range=" + name)
-		if got := tileTexts(page.find("tile").First()); page.status != http.StatusOK || got != "Calls 1 none before" {
+		if got := tileTexts(page.find("tile").First()); page.status != http.StatusOK || got != "Calls 1 Before: 0" {
 			t.Errorf("%s: status %d: %q", name, page.status, got)
 		}
 	}

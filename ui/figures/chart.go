@@ -1,43 +1,43 @@
 package figures
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 
-	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/text"
 )
 
-// Charts are as wide as their place: what lies along is in hundredths of the width, what stands
-// is in pixels, so that text is never scaled.
+// Charts are as wide as their container. Horizontal sizes are percentages and vertical sizes are pixels, so text is never scaled.
 const (
-	plotTop     = 10.0  // room for half a line of text
-	plotHeight  = 180.0 // between the highest value and the axis
+	plotTop     = 10.0 // half a line of text
+	plotHeight  = 180.0
 	plotBase    = plotTop + plotHeight
-	chartHeight = plotBase + 24 // with the labels below
+	chartHeight = plotBase + 24 // labels below included
 )
 
 // Tick is a mark of an axis.
 type Tick struct {
 	Y    float64
-	Text string
+	Text text.Message
 }
 
-// Column is a part of the time that a chart is about.
+// Column is a bucket of time.
 type Column struct {
-	Name  string // in full
-	Label string // below the axis; empty: none
-	URL   string // of its calls
+	Name  text.Message // in full
+	Label string       // below the axis; may be empty
+	URL   string       // of its calls
 }
 
-// Slot is the place of a column.
+// Slot is the position of a column.
 type Slot struct {
 	Column
 
 	X, Width, Middle float64
 }
 
-// slots divides the width among columns.
-func slots(columns []Column) []Slot {
+// layOutSlots divides the width among columns.
+func layOutSlots(columns []Column) []Slot {
 	width := 100 / float64(max(len(columns), 1))
 	list := make([]Slot, len(columns))
 	for i, c := range columns {
@@ -46,21 +46,21 @@ func slots(columns []Column) []Slot {
 	return list
 }
 
-// A label at an end of the axis stays within the picture.
-const end = 4.0
+// edge is the width at each end of the axis where labels are aligned so that they stay within the picture.
+const edge = 4.0
 
-func (s *Slot) anchor() string {
+func (s *Slot) alignLabel() string {
 	switch {
-	case s.Middle < end:
+	case s.Middle < edge:
 		return "start"
-	case s.Middle > 100-end:
+	case s.Middle > 100-edge:
 		return "end"
 	}
 	return "middle"
 }
 
 func (s *Slot) labelX() float64 {
-	switch s.anchor() {
+	switch s.alignLabel() {
 	case "start":
 		return 0
 	case "end":
@@ -69,15 +69,15 @@ func (s *Slot) labelX() float64 {
 	return s.Middle
 }
 
-// many reports whether columns would be too narrow for a phone.
-func many(columns int) bool { return columns > 31 }
+// needsScrolling reports whether columns would be too narrow on a phone.
+func needsScrolling(columns int) bool { return columns > 31 }
 
 // countScale maps counts to heights.
 type countScale struct {
 	top int
 }
 
-// newCountScale makes a scale that ends with a round number.
+// newCountScale returns a scale that ends with a round number.
 func newCountScale(highest int) countScale {
 	for unit := 1; ; unit *= 10 {
 		for _, factor := range []int{1, 2, 4, 5, 8, 10} {
@@ -88,9 +88,9 @@ func newCountScale(highest int) countScale {
 	}
 }
 
-func (s countScale) height(n int) float64 { return plotHeight * float64(n) / float64(s.top) }
+func (s countScale) scale(n int) float64 { return plotHeight * float64(n) / float64(s.top) }
 
-func (s countScale) ticks() []Tick {
+func (s countScale) makeTicks() []Tick {
 	parts := 4
 	for s.top%parts != 0 {
 		parts--
@@ -98,48 +98,44 @@ func (s countScale) ticks() []Tick {
 	ticks := make([]Tick, 0, parts+1)
 	for i := range parts + 1 {
 		n := s.top / parts * i
-		ticks = append(ticks, Tick{plotBase - s.height(n), view.Thousands(n)})
+		ticks = append(ticks, Tick{plotBase - s.scale(n), text.Number(n)})
 	}
 	return ticks
 }
 
-type length struct {
+type axisTime struct {
 	seconds float64
-	text    string
+	text    text.Message
 }
 
-// timeTicks are the lengths of time that a scale of them may show.
-func timeTicks() []length {
-	return []length{
-		{.1, "0.1 s"},
-		{.3, "0.3 s"},
-		{1, "1 s"},
-		{3, "3 s"},
-		{10, "10 s"},
-		{30, "30 s"},
-		{60, "1 min"},
-		{180, "3 min"},
-		{600, "10 min"},
-		{1800, "30 min"},
-		{3600, "1 h"},
-		{3 * 3600, "3 h"},
-		{12 * 3600, "12 h"},
-		{86400, "1 d"},
-		{3 * 86400, "3 d"},
-		{7 * 86400, "7 d"},
-		{30 * 86400, "30 d"},
-		{90 * 86400, "90 d"},
-		{365 * 86400, "1 y"},
+// listAxisTimes returns the times that an axis may show.
+func listAxisTimes() []axisTime {
+	times := []axisTime{{.1, text.MeasureShortSeconds("0.1")}, {.3, text.MeasureShortSeconds("0.3")}}
+	for _, unit := range []struct {
+		seconds int
+		format  func(int) text.Message
+		counts  []int
+	}{
+		{1, text.InsightSeconds, []int{1, 3, 10, 30}},
+		{60, text.InsightMinutes, []int{1, 3, 10, 30}},
+		{3600, text.InsightHours, []int{1, 3, 12}},
+		{86400, text.InsightAxisDays, []int{1, 3, 7, 30, 90}},
+		{365 * 86400, text.InsightYears, []int{1}},
+	} {
+		for _, n := range unit.counts {
+			times = append(times, axisTime{float64(unit.seconds * n), unit.format(n)})
+		}
 	}
+	return times
 }
 
-// timeScale maps lengths of time, in seconds, to heights: each is as far from another as it is times as long.
+// timeScale maps times, in seconds, to heights on a logarithmic scale.
 type timeScale struct {
-	ticks []length // the ends of the scale among them
+	times []axisTime // from the lower to the upper end
 }
 
 func newTimeScale(least, most float64) timeScale {
-	all := timeTicks()
+	all := listAxisTimes()
 	first, last := 0, len(all)-1
 	for first+1 < len(all) && all[first+1].seconds <= least {
 		first++
@@ -153,26 +149,24 @@ func newTimeScale(least, most float64) timeScale {
 	return timeScale{all[first : last+1]}
 }
 
-func (s timeScale) y(seconds float64) float64 {
-	low, high := s.ticks[0].seconds, s.ticks[len(s.ticks)-1].seconds
+func (s timeScale) scale(seconds float64) float64 {
+	low, high := s.times[0].seconds, s.times[len(s.times)-1].seconds
 	seconds = min(max(seconds, low), high)
 	return plotBase - plotHeight*math.Log(seconds/low)/math.Log(high/low)
 }
 
-// marks are the ticks at their heights; of many, every other one.
-func (s timeScale) marks() []Tick {
-	step := 1 + len(s.ticks)/9
-	var marks []Tick
-	for i := 0; i < len(s.ticks); i += step {
-		marks = append(marks, Tick{s.y(s.ticks[i].seconds), s.ticks[i].text})
+// makeTicks returns the ticks of the scale, thinned out if there are many.
+func (s timeScale) makeTicks() []Tick {
+	step := 1 + len(s.times)/9
+	var ticks []Tick
+	for i := 0; i < len(s.times); i += step {
+		ticks = append(ticks, Tick{s.scale(s.times[i].seconds), s.times[i].text})
 	}
-	return marks
+	return ticks
 }
 
-// percent writes a place along the width.
-func percent(hundredths float64) string { return strconv.FormatFloat(hundredths, 'f', 2, 64) + "%" }
+func formatPercent(x float64) string { return fmt.Sprintf("%.2f%%", x) }
 
-// px writes a place along the height.
-func px(pixels float64) string { return strconv.FormatFloat(pixels, 'f', 1, 64) }
+func formatPixels(y float64) string { return fmt.Sprintf("%.1f", y) }
 
 func barID(chart string, bar int) string { return chart + "-bar-" + strconv.Itoa(bar) }

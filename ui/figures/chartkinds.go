@@ -1,19 +1,20 @@
 package figures
 
 import (
+	"fmt"
 	"time"
 
-	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/text"
 )
 
-// StackChart shows how many of several kinds there were, over time.
+// StackChart shows counts by kind over time, as stacked columns.
 type StackChart struct {
 	Chart
 
-	Kinds []Kind
-	Many  bool
-	Ticks []Tick
-	Bars  []StackBar
+	Kinds     []Kind
+	Scrolling bool
+	Ticks     []Tick
+	Bars      []StackBar
 }
 
 // StackBar is one column.
@@ -23,13 +24,13 @@ type StackBar struct {
 	Parts []StackPart
 }
 
-// StackPart is how many of one kind there were.
+// StackPart is the part of a column for one kind.
 type StackPart struct {
 	Look      Look
 	Y, Height float64
 }
 
-// NewStackChart lays out a chart: for each column, how many there were of each kind.
+// NewStackChart lays out a chart of counts by column and kind.
 func NewStackChart(c Chart, kinds []Kind, columns []Column, counts [][]int) *StackChart {
 	highest := 0
 	for _, column := range counts {
@@ -40,13 +41,13 @@ func NewStackChart(c Chart, kinds []Kind, columns []Column, counts [][]int) *Sta
 		highest = max(highest, sum)
 	}
 	scale := newCountScale(highest)
-	chart := &StackChart{Chart: c, Kinds: kinds, Many: many(len(columns)), Ticks: scale.ticks()}
-	for i, slot := range slots(columns) {
+	chart := &StackChart{Chart: c, Kinds: kinds, Scrolling: needsScrolling(len(columns)), Ticks: scale.makeTicks()}
+	for i, slot := range layOutSlots(columns) {
 		bar, below := StackBar{Slot: slot}, 0
 		for k, n := range counts[i] {
 			if n > 0 {
 				below += n
-				bar.Parts = append(bar.Parts, StackPart{kinds[k].Look, plotBase - scale.height(below), scale.height(n)})
+				bar.Parts = append(bar.Parts, StackPart{kinds[k].Look, plotBase - scale.scale(below), scale.scale(n)})
 			}
 		}
 		chart.Bars = append(chart.Bars, bar)
@@ -54,36 +55,36 @@ func NewStackChart(c Chart, kinds []Kind, columns []Column, counts [][]int) *Sta
 	return chart
 }
 
-// SpreadChart shows how long half, and nine tenths, took at most, over time.
+// SpreadChart shows the median and the 90th percentile over time.
 type SpreadChart struct {
 	Chart
 
-	Many  bool
-	Ticks []Tick
-	Slots []Slot
-	Dots  []SpreadDot
-	Lines []SpreadLine
-	Fast  *Tick // below it nobody reads; nil: it is not on the scale
+	Scrolling bool
+	Ticks     []Tick
+	Slots     []Slot
+	Dots      []SpreadDot
+	Lines     []SpreadLine
+	Fast      *Tick // decisions below it are too fast; nil: not on the scale
 }
 
-// SpreadDot is a column's two values.
+// SpreadDot holds the two values of a column.
 type SpreadDot struct {
 	Slot
 
 	P50, P90 float64 // heights
 }
 
-// SpreadLine joins the values of neighbours.
+// SpreadLine connects the values of adjacent columns.
 type SpreadLine struct {
 	X1, X2       float64
 	P50Y1, P50Y2 float64
 	P90Y1, P90Y2 float64
 }
 
-// Spread is what a column took; nil where there was nothing.
+// Spread holds the times of a column.
 type Spread struct{ P50, P90 time.Duration }
 
-// NewSpreadChart lays out a chart. A line where fast begins is drawn when it is not zero.
+// NewSpreadChart lays out a chart with a spread for each column, nil for a column without data, and a line at fast if that is not zero.
 func NewSpreadChart(c Chart, columns []Column, spreads []*Spread, fast time.Duration) *SpreadChart {
 	least, most := 0.0, 0.0
 	for _, s := range spreads {
@@ -96,18 +97,18 @@ func NewSpreadChart(c Chart, columns []Column, spreads []*Spread, fast time.Dura
 		most = max(most, s.P90.Seconds())
 	}
 	scale := newTimeScale(least, most)
-	chart := &SpreadChart{Chart: c, Many: many(len(columns)), Ticks: scale.marks()}
-	if y := scale.y(fast.Seconds()); fast > 0 && y < plotBase && y > plotTop {
-		chart.Fast = &Tick{y, "3 s"}
+	chart := &SpreadChart{Chart: c, Scrolling: needsScrolling(len(columns)), Ticks: scale.makeTicks()}
+	if y := scale.scale(fast.Seconds()); fast > 0 && y < plotBase && y > plotTop {
+		chart.Fast = &Tick{y, text.InsightSeconds(int(fast.Seconds()))}
 	}
 	before := -1
-	chart.Slots = slots(columns)
+	chart.Slots = layOutSlots(columns)
 	for i, slot := range chart.Slots {
 		s := spreads[i]
 		if s == nil {
 			continue
 		}
-		dot := SpreadDot{slot, scale.y(s.P50.Seconds()), scale.y(s.P90.Seconds())}
+		dot := SpreadDot{slot, scale.scale(s.P50.Seconds()), scale.scale(s.P90.Seconds())}
 		if before == i-1 && len(chart.Dots) > 0 {
 			last := chart.Dots[len(chart.Dots)-1]
 			chart.Lines = append(chart.Lines, SpreadLine{
@@ -120,7 +121,7 @@ func NewSpreadChart(c Chart, columns []Column, spreads []*Spread, fast time.Dura
 	return chart
 }
 
-// BarChart shows shares, one below the other.
+// BarChart shows shares as horizontal bars.
 type BarChart struct {
 	Chart
 
@@ -128,23 +129,23 @@ type BarChart struct {
 	Bars  []Bar
 }
 
-// Bar is one of them.
+// Bar is a bar of a chart.
 type Bar struct {
-	Name  string // may be from outside
-	URL   string
-	Value string
-	Says  string
-	Parts []BarPart
+	Name    text.Message // may be from outside
+	URL     string
+	Value   text.Message
+	Meaning text.Message // describes the bar to people who do not see it
+	Parts   []BarPart
 }
 
-// BarPart is a part of a bar, in hundredths.
+// BarPart is a part of a bar, in percent.
 type BarPart struct {
 	Look     Look
 	X, Width float64
 }
 
-// Parts lays numbers out one after the other; they fill the bar when they add up to whole.
-func Parts(whole int, looks []Look, numbers ...int) []BarPart {
+// LayOutParts lays out numbers side by side. They fill the bar if their sum is whole.
+func LayOutParts(whole int, looks []Look, numbers ...int) []BarPart {
 	var parts []BarPart
 	at := 0
 	for i, n := range numbers {
@@ -156,7 +157,7 @@ func Parts(whole int, looks []Look, numbers ...int) []BarPart {
 	return parts
 }
 
-// HeatChart shows how much there was at each hour of the week.
+// HeatChart shows counts by hour of the week.
 type HeatChart struct {
 	Chart
 
@@ -176,10 +177,10 @@ type HeatCell struct {
 
 const highestLevel = 4
 
-// Peak reports whether the cell's colour is so strong that text on it needs another.
-func (c *HeatCell) Peak() bool { return c.Level == highestLevel }
+// IsPeak reports whether the color of the cell is so strong that its text needs another color.
+func (c *HeatCell) IsPeak() bool { return c.Level == highestLevel }
 
-// Opacity is how strong the cell's colour is.
+// Opacity returns the opacity of the cell's color.
 func (c *HeatCell) Opacity() string {
 	return [highestLevel + 1]string{".05", ".14", ".26", ".4", "1"}[c.Level]
 }
@@ -189,8 +190,8 @@ const (
 	heatHeight = 7*heatRow + 24
 )
 
-// NewHeatChart lays out a chart of a week's hours.
-func NewHeatChart(c Chart, days [7]string, counts [7][24]int) *HeatChart {
+// NewHeatChart lays out a chart of counts by weekday and hour.
+func NewHeatChart(c Chart, days [7]text.Message, counts [7][24]int) *HeatChart {
 	highest := 0
 	for _, hours := range counts {
 		for _, n := range hours {
@@ -199,39 +200,38 @@ func NewHeatChart(c Chart, days [7]string, counts [7][24]int) *HeatChart {
 	}
 	columns := make([]Column, 24)
 	for hour := range columns {
-		columns[hour].Name = clockHour(hour)
 		if hour%3 == 0 {
-			columns[hour].Label = columns[hour].Name
+			columns[hour].Label = formatHour(hour)
 		}
 	}
-	chart := &HeatChart{Chart: c, Hours: slots(columns)}
+	chart := &HeatChart{Chart: c, Hours: layOutSlots(columns)}
 	for day, hours := range counts {
 		y := float64(day) * heatRow
 		chart.Days = append(chart.Days, Tick{y + heatRow/2, days[day]})
 		for hour, n := range hours {
-			cell := HeatCell{Slot: chart.Hours[hour], Y: y, Text: short(n)}
+			cell := HeatCell{Slot: chart.Hours[hour], Y: y, Text: shortenCount(n)}
 			cell.X, cell.Width = float64(hour)*100/24+.05, 100.0/24-.1
 			if n > 0 {
 				cell.Level = (highestLevel*n + highest - 1) / highest
 			}
-			cell.Name = days[day] + " " + columns[hour].Name + ": " + view.Thousands(n)
+			cell.Name = text.InsightHourCell(days[day], formatHour(hour), n)
 			chart.Cells = append(chart.Cells, cell)
 		}
 	}
 	return chart
 }
 
-func clockHour(hour int) string { return time.Date(1, 1, 1, hour, 0, 0, 0, time.UTC).Format("15:04") }
+func formatHour(hour int) string { return fmt.Sprintf("%02d:00", hour) }
 
-// short writes a count in at most four characters.
-func short(n int) string {
+// shortenCount writes a count in at most four characters.
+func shortenCount(n int) string {
 	switch {
 	case n == 0:
 		return ""
 	case n < 1000:
-		return view.Thousands(n)
+		return text.GroupDigits(n)
 	case n < 1_000_000:
-		return view.Thousands(n/1000) + "k"
+		return text.GroupDigits(n/1000) + "k"
 	}
-	return view.Thousands(n/1_000_000) + "M"
+	return text.GroupDigits(n/1_000_000) + "M"
 }

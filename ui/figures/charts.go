@@ -1,10 +1,7 @@
 package figures
 
 import (
-	"context"
-	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,54 +16,49 @@ import (
 )
 
 func presentCharts(found *figures.Insights, links callLinks, names map[uuid.UUID]string) Charts {
-	columns := insightColumns(found, links)
+	columns := makeColumns(found, links)
 	waiting, deciding := make([]approval.Spread, len(columns)), make([]approval.Spread, len(columns))
 	for i, s := range found.Series {
 		waiting[i], deciding[i] = s.Approvals.Waiting, s.Approvals.Deciding
 	}
 	totals := &found.Approvals.Totals
 	return Charts{
-		Outcomes: outcomeChart(found, columns, links),
-		Waiting: presentSpread(Chart{
-			ID: "waiting", Title: "Waiting time",
-			Note: "From when a call was parked to the end of its waiting: a decision, its deadline, or that it was cancelled. Each step of the scale is several times the one before.",
-		}, columns, waiting, totals.Waiting, 0),
-		Deciding: presentSpread(Chart{
-			ID: "deciding", Title: "Decision time",
-			Note: "Of what people decided: from when it came or, if that was later, from when the same person decided the one before. When somebody opened a call is not recorded: they took this long at most. Like calls that are decided in one go take as long as all of them.",
-		}, columns, deciding, totals.Deciding, approval.FastDecision),
-		Skills:   shareChart("skill", found.Approvals.Skills, found, links),
-		Tools:    shareChart("tool", found.Approvals.Tools, found, links),
-		Rules:    shareChart("rule", found.Approvals.Rules, found, links),
-		Errors:   errorChart(found, links),
-		Hours:    hourChart(found),
-		Deciders: deciderTable(found, links, names),
+		Outcomes: presentOutcomes(found, columns, links),
+		Waiting:  presentSpread(Chart{ID: "waiting", Title: text.InsightWaitingTime(), Note: text.InsightWaitingNote()}, columns, waiting, totals.Waiting, 0),
+		Deciding: presentSpread(Chart{ID: "deciding", Title: text.InsightDecisionTime(), Note: text.InsightDecisionNote()},
+			columns, deciding, totals.Deciding, approval.FastDecision),
+		Skills:   presentRates(Chart{ID: "skills", Title: text.InsightRateBySkill()}, text.InsightSkill(), found.Approvals.Skills, found, links),
+		Tools:    presentRates(Chart{ID: "tools", Title: text.InsightRateByTool()}, text.InsightTool(), found.Approvals.Tools, found, links),
+		Rules:    presentRates(Chart{ID: "rules", Title: text.InsightRateByRule()}, text.InsightRule(), found.Approvals.Rules, found, links),
+		Errors:   presentErrorKinds(found, links),
+		Hours:    presentHours(found),
+		Deciders: presentDeciders(found, links, names),
 	}
 }
 
-// insightColumns are the parts of the window, with labels as close as there is room for them.
-func insightColumns(found *figures.Insights, links callLinks) []Column {
+// makeColumns returns the buckets of the window. As many have labels as there is room for.
+func makeColumns(found *figures.Insights, links callLinks) []Column {
 	columns := make([]Column, len(found.Series))
 	for i, s := range found.Series {
 		c := &columns[i]
-		c.URL = links.with(s.From, s.To, nil)
+		c.URL = links.linkPart(s.From, s.To, nil)
 		switch found.Window.Bucket {
 		case figures.Hourly:
-			c.Name = moment(s.From)
+			c.Name = text.Literal(formatTime(s.From))
 			if hour := s.From.Hour(); hour == 0 {
 				c.Label = s.From.Format("2 Jan")
 			} else if hour%(3*(1+len(columns)/25)) == 0 {
 				c.Label = s.From.Format("15:04")
 			}
 		case figures.Daily:
-			c.Name = s.From.Format("Mon 2 Jan 2006")
+			c.Name = text.Literal(s.From.Format("Mon 2 Jan 2006"))
 			if len(columns) <= 9 {
 				c.Label = s.From.Format("Mon 2")
 			} else if i%(1+len(columns)/7) == 0 {
 				c.Label = s.From.Format("2 Jan")
 			}
 		case figures.Weekly:
-			c.Name = s.From.Format("2 Jan") + " to " + s.To.Add(-1).Format("2 Jan 2006")
+			c.Name = text.InsightDays(s.From.Format("2 Jan"), s.To.Add(-1).Format("2 Jan 2006"))
 			if i%(1+len(columns)/9) == 0 {
 				c.Label = s.From.Format("2 Jan")
 			}
@@ -75,27 +67,28 @@ func insightColumns(found *figures.Insights, links callLinks) []Column {
 	return columns
 }
 
-// outcome is what became of calls, as the chart sums it up.
+// outcome is a group of statuses that the charts show as one.
 type outcome struct {
-	look     Look
-	name     string
-	statuses []call.Status
+	look        Look
+	name        text.Message
+	formatCount func(int) text.Message
+	statuses    []call.Status
 }
 
-func outcomes() []outcome {
+func listOutcomes() []outcome {
 	return []outcome{
-		{LookDone, "Done", []call.Status{call.Succeeded}},
-		{LookFailed, "Failed", []call.Status{call.Failed}},
-		{LookUnknown, "Unknown", []call.Status{call.Unknown}},
-		{LookRejected, "Rejected", []call.Status{call.Rejected}},
-		{LookExpired, "Expired", []call.Status{call.Expired}},
-		{LookCancelled, "Cancelled", []call.Status{call.Cancelled}},
-		{LookRefused, "Refused at once", []call.Status{call.Denied, call.Invalid}},
-		{LookOpen, "On their way", []call.Status{call.NeedsConnection, call.Parked, call.Approved, call.Executing}},
+		{LookDone, text.CallStatusDone(), text.InsightCountDone, []call.Status{call.Succeeded}},
+		{LookFailed, text.CallStatusFailed(), text.InsightCountFailed, []call.Status{call.Failed}},
+		{LookUnknown, text.InsightUnknown(), text.InsightCountUnknown, []call.Status{call.Unknown}},
+		{LookRejected, text.CallStatusRejected(), text.InsightCountRejected, []call.Status{call.Rejected}},
+		{LookExpired, text.CallStatusExpired(), text.InsightCountExpired, []call.Status{call.Expired}},
+		{LookCancelled, text.CallStatusCancelled(), text.InsightCountCancelled, []call.Status{call.Cancelled}},
+		{LookRefused, text.InsightNotAdmitted(), text.InsightCountNotAdmitted, []call.Status{call.Denied, call.Invalid}},
+		{LookOpen, text.InsightInProgress(), text.InsightCountInProgress, []call.Status{call.NeedsConnection, call.Parked, call.Approved, call.Executing}},
 	}
 }
 
-func (o *outcome) count(counts figures.Counts) int {
+func (o *outcome) countCalls(counts figures.Counts) int {
 	n := 0
 	for _, s := range o.statuses {
 		n += counts[s]
@@ -103,57 +96,72 @@ func (o *outcome) count(counts figures.Counts) int {
 	return n
 }
 
-func outcomeChart(found *figures.Insights, columns []Column, links callLinks) *StackChart {
+// describeOutcomes lists the counts of outcomes, or returns a dash if there are no calls.
+func describeOutcomes(counts figures.Counts) text.Message {
+	var parts []text.Message
+	for _, o := range listOutcomes() {
+		if n := o.countCalls(counts); n > 0 {
+			parts = append(parts, o.formatCount(n))
+		}
+	}
+	if parts == nil {
+		return text.Literal(dash)
+	}
+	return text.Join(", ", parts...)
+}
+
+func presentOutcomes(found *figures.Insights, columns []Column, links callLinks) *StackChart {
+	chart := Chart{
+		ID: "outcomes", Title: text.InsightOutcomeTitle(),
+		Meaning: text.InsightOutcomeMeaning(found.Calls.ByStatus.Total(), describeOutcomes(found.Calls.ByStatus)),
+	}
+	chart.Table = view.DataTable{Caption: text.InsightNumbersOf(chart.Title), Head: []text.Message{text.InsightPeriod()}}
 	var shown []outcome
 	var kinds []Kind
-	var says []string
-	table := view.DataTable{Caption: text.Literal("Calls by outcome, numbers"), Head: literals("When")}
-	for _, o := range outcomes() {
-		n := o.count(found.Calls.ByStatus)
+	for _, o := range listOutcomes() {
+		n := o.countCalls(found.Calls.ByStatus)
 		if n == 0 {
 			continue
 		}
 		shown = append(shown, o)
-		kinds = append(kinds, Kind{Look: o.look, Name: o.name, Count: view.Thousands(n), URL: links.of(o.statuses...)})
-		says = append(says, view.Thousands(n)+" "+strings.ToLower(o.name))
-		table.Head = append(table.Head, text.Literal(o.name))
+		kinds = append(kinds, Kind{Look: o.look, Name: o.name, Count: text.Number(n), URL: links.linkStatuses(n, o.statuses...)})
+		chart.Table.Head = append(chart.Table.Head, o.name)
 	}
 	counts, named := make([][]int, len(columns)), make([]Column, len(columns))
 	for i, s := range found.Series {
-		row := view.DataRow{Name: text.Literal(columns[i].Name), URL: columns[i].URL}
-		var parts []string
+		row := view.DataRow{Name: columns[i].Name, URL: columns[i].URL}
 		for k := range shown {
-			n := shown[k].count(s.Calls)
+			n := shown[k].countCalls(s.Calls)
 			counts[i] = append(counts[i], n)
 			row.Cells = append(row.Cells, text.Number(n))
-			if n > 0 {
-				parts = append(parts, view.Thousands(n)+" "+strings.ToLower(shown[k].name))
-			}
 		}
-		table.Rows = append(table.Rows, row)
+		chart.Table.Rows = append(chart.Table.Rows, row)
 		named[i] = columns[i]
-		named[i].Name += ": " + orDash(strings.Join(parts, ", "))
+		named[i].Name = text.InsightColumnMeaning(columns[i].Name, describeOutcomes(s.Calls))
 	}
-	return NewStackChart(Chart{
-		ID: "outcomes", Title: "Calls by outcome", Table: table, Says: view.Plural(found.Calls.ByStatus.Total(), "call", "calls") + ": " + strings.Join(says, ", ") + ".",
-	}, kinds, named, counts)
+	return NewStackChart(chart, kinds, named, counts)
 }
 
-// presentSpread is nil when nothing took any time.
+// presentSpread returns nil if nothing was measured.
 func presentSpread(c Chart, columns []Column, spreads []approval.Spread, total approval.Spread, fast time.Duration) *SpreadChart {
 	if total.Count == 0 {
 		return nil
 	}
-	c.Says = fmt.Sprintf("Of %s, half took at most %s, and nine tenths at most %s.", view.Thousands(total.Count), lengthWords(total.P50), lengthWords(total.P90))
-	c.Table = view.DataTable{Caption: text.Literal(c.Title + ", numbers"), Head: literals("When", "How many", "Half at most", "Nine tenths at most")}
+	c.Meaning = text.InsightSpreadMeaning(total.Count, formatLength(total.P50), formatLength(total.P90))
+	c.Table = view.DataTable{
+		Caption: text.InsightNumbersOf(c.Title),
+		Head:    []text.Message{text.InsightPeriod(), text.InsightCount(), text.InsightMedian(), text.InsightWithin90()},
+	}
 	shown, named := make([]*Spread, len(columns)), make([]Column, len(columns))
 	for i, s := range spreads {
-		cells := []string{view.Thousands(s.Count), spreadWords(s, s.P50), spreadWords(s, s.P90)}
-		c.Table.Rows = append(c.Table.Rows, view.DataRow{Name: text.Literal(columns[i].Name), URL: columns[i].URL, Cells: literals(cells...)})
+		p50, p90 := formatSpread(s, s.P50), formatSpread(s, s.P90)
+		c.Table.Rows = append(c.Table.Rows, view.DataRow{
+			Name: columns[i].Name, URL: columns[i].URL, Cells: []text.Message{text.Number(s.Count), p50, p90},
+		})
 		named[i] = columns[i]
 		if s.Count > 0 {
 			shown[i] = &Spread{P50: s.P50, P90: s.P90}
-			named[i].Name += ": half at most " + cells[1] + ", nine tenths at most " + cells[2] + ", of " + cells[0]
+			named[i].Name = text.InsightSpreadColumn(columns[i].Name, p50, p90, s.Count)
 		}
 	}
 	return NewSpreadChart(c, named, shown, fast)
@@ -164,146 +172,152 @@ const (
 	rowsShown = 100
 )
 
-// shareChart is nil when nothing was asked for.
-func shareChart(by string, shares []approval.Share, found *figures.Insights, links callLinks) *BarChart {
+// presentRates returns a chart of approval rates, or nil if there are no requests.
+func presentRates(c Chart, by text.Message, shares []approval.Share, found *figures.Insights, links callLinks) *BarChart {
 	if len(shares) == 0 {
 		return nil
 	}
-	title, looks := "Share approved, by "+by, []Look{LookDone, LookRejected}
-	chart := &BarChart{Chart: Chart{
-		ID: by + "s", Title: title, Note: "Of what people decided.",
-		Table: view.DataTable{
-			Caption: text.Literal(title + ", numbers"),
-			Head:    literals(strings.ToUpper(by[:1])+by[1:], "Asked", "Approved", "Rejected", "Expired", "Cancelled", "Waiting", "Share approved"),
-		},
-	}}
+	chart := &BarChart{Chart: c}
+	chart.Note = text.InsightRateNote()
 	if len(shares) > barsShown {
-		chart.Note = fmt.Sprintf("Of what people decided: the %d that were asked for most, of %d.", barsShown, len(shares))
+		chart.Note = text.InsightRateNoteFirst(barsShown, len(shares))
 	}
+	chart.Table = view.DataTable{Caption: text.InsightNumbersOf(c.Title), Head: []text.Message{
+		by, text.InsightRequestsHead(), text.InsightApproved(), text.InsightRejected(), text.InsightExpired(), text.InsightCancelled(),
+		text.InsightPending(), text.InsightRate(),
+	}}
 	approved, rejected := 0, 0
 	for i := range shares {
 		s := &shares[i]
 		approved, rejected = approved+s.Approved, rejected+s.Rejected
-		name, address := shareName(s, found, links)
-		decided := view.Plural(s.Decisions(), "decision", "decisions")
+		name, address := nameShare(s, found, links)
 		if i < barsShown {
-			bar := Bar{Name: name, URL: address, Value: "none decided", Says: name + ": none decided", Parts: Parts(s.Decisions(), looks, s.Approved, s.Rejected)}
-			if s.Decisions() > 0 {
-				bar.Value = percentOf(s.Approved, s.Decisions()) + " of " + view.Thousands(s.Decisions())
-				bar.Says = name + ": " + percentOf(s.Approved, s.Decisions()) + " of " + decided + " approved"
-			}
-			chart.Bars = append(chart.Bars, bar)
+			chart.Bars = append(chart.Bars, makeRateBar(s, name, address))
 		}
 		if i < rowsShown {
-			row := view.DataRow{Name: text.Literal(name), URL: address}
+			row := view.DataRow{Name: name, URL: address}
 			for _, n := range []int{s.Asked, s.Approved, s.Rejected, s.Expired, s.Cancelled, s.Pending} {
 				row.Cells = append(row.Cells, text.Number(n))
 			}
-			row.Cells = append(row.Cells, text.Literal(orDash(shareOf(s.Approved, s.Decisions(), ""))))
+			row.Cells = append(row.Cells, formatShare(s.Approved, s.Decisions()))
 			chart.Table.Rows = append(chart.Table.Rows, row)
 		}
 	}
 	chart.Kinds = []Kind{
-		{Look: LookDone, Name: "Approved", Count: view.Thousands(approved)}, {Look: LookRejected, Name: "Rejected", Count: view.Thousands(rejected)},
+		{Look: LookDone, Name: text.InsightApproved(), Count: text.Number(approved)}, {Look: LookRejected, Name: text.InsightRejected(), Count: text.Number(rejected)},
 	}
 	return chart
 }
 
-// shareName is what requests have in common, and the address of their calls.
-func shareName(s *approval.Share, found *figures.Insights, links callLinks) (name, address string) {
-	if s.Rule != "" {
-		return present.DescribeRule(s.Rule).In(context.TODO()), ""
+func makeRateBar(s *approval.Share, name text.Message, address string) Bar {
+	bar := Bar{Name: name, URL: address, Value: text.InsightNoDecisions()}
+	bar.Meaning = text.InsightColumnMeaning(name, bar.Value)
+	if n := s.Decisions(); n > 0 {
+		share := formatPercentage(s.Approved, n)
+		bar.Value, bar.Meaning = text.InsightRateOf(share, n), text.InsightRateMeaning(name, share, n)
+		bar.Parts = LayOutParts(n, []Look{LookDone, LookRejected}, s.Approved, s.Rejected)
 	}
-	skill := found.SkillNames[s.SkillID]
-	if skill == "" {
-		skill = s.SkillID.String()
-	}
-	also := url.Values{"skill": {s.SkillID.String()}}
-	if s.Tool == "" {
-		return skill, links.with(links.window.From, links.window.To, also)
-	}
-	also.Set("tool", s.Tool)
-	return skill + ": " + s.Tool, links.with(links.window.From, links.window.To, also)
+	return bar
 }
 
-// errorKind names a kind of failure by the side that broke.
-func errorKind(kind tool.FailureKind) string {
+// nameShare returns the rule, skill or tool of a share, and the address of its calls.
+func nameShare(s *approval.Share, found *figures.Insights, links callLinks) (name text.Message, address string) {
+	if s.Rule != "" {
+		return present.DescribeRule(s.Rule), ""
+	}
+	more := url.Values{"skill": {s.SkillID.String()}}
+	if s.Tool == "" {
+		return text.Literal(nameSkill(found.SkillNames, s.SkillID)), links.linkCalls(more)
+	}
+	more.Set("tool", s.Tool)
+	return nameTool(found.SkillNames, s.SkillID, s.Tool), links.linkCalls(more)
+}
+
+func nameErrorKind(kind tool.FailureKind) text.Message {
 	switch kind {
 	case tool.ToolError:
-		return "Tool error"
+		return text.InsightToolError()
 	case tool.JSONRPCError:
-		return "JSON-RPC error"
+		return text.InsightJSONRPCError()
 	case tool.TransportFailure:
-		return "Transport"
+		return text.InsightTransportError()
 	case tool.ProtocolFailure:
-		return "Protocol"
+		return text.InsightProtocolError()
 	case tool.SessionInvalid:
-		return "Session invalid"
+		return text.InsightSessionError()
 	}
-	return string(kind)
+	return text.Literal(string(kind))
 }
 
-// errorChart is nil when nothing went wrong.
-func errorChart(found *figures.Insights, links callLinks) *BarChart {
-	chart := &BarChart{Chart: Chart{
-		ID: "errors", Title: "Errors by kind", Note: "By the side that broke: the tool, the server, the way there, its answer, its session; or nobody knows.",
-		Table: view.DataTable{Caption: text.Literal("Errors by kind, numbers"), Head: literals("Kind", "Calls", "Of errors")},
-	}}
+// presentErrorKinds returns nil if there are no errors.
+func presentErrorKinds(found *figures.Insights, links callLinks) *BarChart {
 	unknown := found.Calls.ByStatus[call.Unknown]
 	all := found.Calls.ByStatus[call.Failed] + unknown
 	if all == 0 {
 		return nil
 	}
-	add := func(name, address string, look Look, n int) {
-		chart.Bars = append(chart.Bars, Bar{
-			Name: name, URL: address, Value: view.Thousands(n), Says: name + ": " + view.Thousands(n) + " of " + view.Thousands(all),
-			Parts: Parts(all, []Look{look}, n),
-		})
-		chart.Table.Rows = append(chart.Table.Rows, view.DataRow{Name: text.Literal(name), URL: address, Cells: literals(view.Thousands(n), percentOf(n, all))})
-	}
+	chart := &BarChart{Chart: Chart{ID: "errors", Title: text.InsightErrorTitle(), Note: text.InsightErrorNote()}}
+	chart.Table = makeShareTable(chart.Title, text.InsightErrorKind())
 	for _, kind := range figures.FailureKinds() {
-		add(errorKind(kind), "", LookFailed, found.Calls.Failures[kind])
+		chart.addShare(nameErrorKind(kind), "", LookFailed, found.Calls.Failures[kind], all)
 	}
-	add("Outcome unknown", links.some(unknown, call.Unknown), LookUnknown, unknown)
+	chart.addShare(text.CallStatusUnknown(), links.linkStatuses(unknown, call.Unknown), LookUnknown, unknown, all)
 	return chart
 }
 
-func weekdays() [7]string { return [7]string{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"} }
+// makeShareTable returns an empty table of calls and shares by something.
+func makeShareTable(title, by text.Message) view.DataTable {
+	return view.DataTable{Caption: text.InsightNumbersOf(title), Head: []text.Message{by, text.InsightCalls(), text.InsightShare()}}
+}
 
-func hourChart(found *figures.Insights) *HeatChart {
-	chart := Chart{
-		ID: "hours", Title: "Busiest hours", Note: "Calls by weekday and hour of UTC.",
-		Table: view.DataTable{Caption: text.Literal("Busiest hours, numbers"), Head: literals("Hour")},
+// addShare adds n of all calls to the table and, if there is room, as a bar.
+func (c *BarChart) addShare(name text.Message, address string, look Look, n, all int) {
+	if len(c.Bars) < barsShown {
+		c.Bars = append(c.Bars, Bar{
+			Name: name, URL: address, Value: text.Number(n), Meaning: text.InsightPartMeaning(name, n, all), Parts: LayOutParts(all, []Look{look}, n),
+		})
 	}
-	days := weekdays()
-	chart.Table.Head = append(chart.Table.Head, literals(days[:]...)...)
-	most, when := 0, ""
+	c.Table.Rows = append(c.Table.Rows, view.DataRow{Name: name, URL: address, Cells: []text.Message{text.Number(n), formatPercentage(n, all)}})
+}
+
+func listWeekdays() [7]text.Message {
+	return [7]text.Message{
+		text.InsightMonday(), text.InsightTuesday(), text.InsightWednesday(), text.InsightThursday(), text.InsightFriday(), text.InsightSaturday(), text.InsightSunday(),
+	}
+}
+
+func presentHours(found *figures.Insights) *HeatChart {
+	chart := Chart{ID: "hours", Title: text.InsightHourTitle(), Note: text.InsightHourNote()}
+	days := listWeekdays()
+	chart.Table = view.DataTable{Caption: text.InsightNumbersOf(chart.Title), Head: append([]text.Message{text.InsightHour()}, days[:]...)}
+	most := 0
 	for hour := range 24 {
-		at := fmt.Sprintf("%02d:00", hour)
-		row := view.DataRow{Name: text.Literal(at)}
+		row := view.DataRow{Name: text.Literal(formatHour(hour))}
 		for day := range 7 {
 			n := found.Calls.Hours[day][hour]
 			row.Cells = append(row.Cells, text.Number(n))
 			if n > most {
-				most, when = n, days[day]+" "+at
+				most, chart.Meaning = n, text.InsightHourMeaning(days[day], formatHour(hour), n)
 			}
 		}
 		chart.Table.Rows = append(chart.Table.Rows, row)
 	}
-	chart.Says = "Most at " + when + ": " + view.Plural(most, "call", "calls") + "."
 	return NewHeatChart(chart, days, found.Calls.Hours)
 }
 
-// deciderTable is nil for those who may not see names.
-func deciderTable(found *figures.Insights, links callLinks, names map[uuid.UUID]string) *view.DataTable {
+// presentDeciders returns nil for readers who may not see names.
+func presentDeciders(found *figures.Insights, links callLinks, names map[uuid.UUID]string) *view.DataTable {
 	if names == nil || len(found.Approvals.Deciders) == 0 {
 		return nil
 	}
-	table := &view.DataTable{Caption: text.Literal("Decisions in under 3 s, by person"), Head: literals("Person", "Decisions", "In under 3 s", "Share")}
+	table := &view.DataTable{
+		Caption: text.InsightDeciderTitle(),
+		Head:    []text.Message{text.InsightPerson(), text.InsightDecisions(), text.InsightFastHead(), text.InsightShare()},
+	}
 	for _, d := range found.Approvals.Deciders {
 		table.Rows = append(table.Rows, view.DataRow{
-			Name: text.Literal(present.PersonName(d.PersonID, names)), URL: links.within("person", d.PersonID.String()),
-			Cells: literals(view.Thousands(d.Decisions), view.Thousands(d.Fast), orDash(shareOf(d.Fast, d.Decisions, ""))),
+			Name: text.Literal(present.PersonName(d.PersonID, names)), URL: links.linkCalls(url.Values{"person": {d.PersonID.String()}}),
+			Cells: []text.Message{text.Number(d.Decisions), text.Number(d.Fast), formatShare(d.Fast, d.Decisions)},
 		})
 	}
 	return table

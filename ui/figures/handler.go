@@ -17,7 +17,7 @@ type Handler struct {
 	figures *figures.Service
 }
 
-// New makes the handler.
+// New returns the handler.
 func New(sh *shell.Shell, calls *call.Service, agents *agent.Service, counted *figures.Service) *Handler {
 	return &Handler{Shell: sh, calls: calls, agents: agents, figures: counted}
 }

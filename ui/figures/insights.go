@@ -17,7 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// ShowInsights shows figures. Its address says of what: a range by name, or from and to; a skill and an agent.
+// ShowInsights shows figures. The address has a named range, or from and to, and may have a skill and an agent.
 func (h *Handler) ShowInsights(w http.ResponseWriter, r *http.Request) {
 	pulse, err := h.calls.ReadPulse(r.Context())
 	if err != nil {
@@ -25,58 +25,47 @@ func (h *Handler) ShowInsights(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	asked := readInsightRange(r.URL.Query())
-	filter, err := h.insightFilter(r.Context(), asked)
+	filter, err := h.readFilter(r.Context(), asked)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
 	insights := Insights{Filter: filter}
 	status := http.StatusOK
-	found, err := h.figures.ReadInsights(r.Context(), asked.query(pulse.Now))
+	found, err := h.figures.ReadInsights(r.Context(), asked.makeQuery(pulse.Now))
 	wrong, invalid := errors.AsType[*fault.InvalidError](err)
 	switch {
 	case invalid:
 		status = http.StatusUnprocessableEntity
-		insights.Filter.Errors = fieldErrors(wrong)
+		insights.Filter.Errors = wrong.Fields
 	case errors.Is(err, figures.ErrTimeout):
 		h.Log.Warn("dashboard", "path", r.URL.Path, "error", err)
 		status = http.StatusServiceUnavailable
-		insights.Trouble = tooLong()
+		insights.Trouble = noticeTooSlow()
 	case err != nil:
 		h.Fail(w, r, err)
 		return
 	default:
-		names, err := h.deciders(r.Context(), &found)
+		names, err := h.readDeciders(r.Context(), &found)
 		if err != nil {
 			h.Fail(w, r, err)
 			return
 		}
 		presentInsights(&insights, &found, &asked, names)
-		if insights.Tools, err = h.mostCalled(r.Context(), &asked, pulse.Now); err != nil {
+		if insights.Tools, err = h.readMostCalled(r.Context(), &asked, pulse.Now); err != nil {
 			h.Fail(w, r, err)
 			return
 		}
 	}
-	h.Render(w, r, status, InsightsPage(h.Page(r, view.SectionInsights, text.Literal("Insights"), pulse), insights))
+	h.Render(w, r, status, InsightsPage(h.Page(r, view.SectionInsights, text.InsightTitle(), pulse), insights))
 }
 
-func fieldErrors(wrong *fault.InvalidError) []FieldError {
-	list := make([]FieldError, len(wrong.Fields))
-	for i, f := range wrong.Fields {
-		list[i] = FieldError{Field: f.Name, Text: f.Expected}
-	}
-	return list
+func noticeTooSlow() *view.Notice {
+	return &view.Notice{Level: view.Warn, Title: text.InsightTooSlow(), Text: text.InsightTooSlowHelp()}
 }
 
-func tooLong() *view.Notice {
-	return &view.Notice{
-		Level: view.Warn, Title: text.Literal("These figures take too long."),
-		Text: text.Literal("The database was kept from spending more time on them than calls can spare. Choose a shorter range."),
-	}
-}
-
-// deciders returns the names of those who decided, for operators; nil for others.
-func (h *Handler) deciders(ctx context.Context, found *figures.Insights) (map[uuid.UUID]string, error) {
+// readDeciders returns the names of the people who decided, or nil if the reader is no operator.
+func (h *Handler) readDeciders(ctx context.Context, found *figures.Insights) (map[uuid.UUID]string, error) {
 	if access, ok := login.Access(ctx); !ok || !access.Has(identity.Operator) {
 		return nil, nil
 	}
@@ -87,31 +76,32 @@ func (h *Handler) deciders(ctx context.Context, found *figures.Insights) (map[uu
 	return h.Names(ctx, ids...)
 }
 
-// insightRange is what the page's address asks for.
+// insightRange holds the parameters of the page's address.
 type insightRange struct {
-	name         string // of a range that ends now; empty: from and to say it
+	name         string // of a range that ends now; empty: from and to apply
 	from, to     string
 	skill, agent string
 
-	tools      bool // it is the page of tools
+	tools      bool // the page is that of tools
 	tool, sort string
 }
 
-// insightRanges are those with a name.
-func insightRanges() []insightPreset {
+// listPresets returns the ranges with a name.
+func listPresets() []insightPreset {
 	const day = 24 * time.Hour
 	return []insightPreset{
-		{"24h", "24 hours", day, time.Hour},
-		{"7d", "7 days", 7 * day, day},
-		{"30d", "30 days", 30 * day, day},
-		{"90d", "90 days", 90 * day, day},
+		{"24h", text.InsightDay(), day, time.Hour},
+		{"7d", text.InsightWeek(), 7 * day, day},
+		{"30d", text.InsightMonth(), 30 * day, day},
+		{"90d", text.InsightQuarter(), 90 * day, day},
 	}
 }
 
 type insightPreset struct {
-	name, words string
-	length      time.Duration
-	part        time.Duration // the range ends when the present one of these does
+	name   string
+	label  text.Message
+	length time.Duration
+	part   time.Duration // the range ends with the current one of these
 }
 
 const defaultInsightRange = "7d"
@@ -124,7 +114,7 @@ func readInsightRange(values url.Values) insightRange {
 		asked.name = ""
 		return asked
 	}
-	for _, preset := range insightRanges() {
+	for _, preset := range listPresets() {
 		if asked.name == preset.name {
 			return asked
 		}
@@ -133,10 +123,10 @@ func readInsightRange(values url.Values) insightRange {
 	return asked
 }
 
-// query is what the address means at a time.
-func (a *insightRange) query(now time.Time) figures.Query {
+// makeQuery returns the query of the address.
+func (a *insightRange) makeQuery(now time.Time) figures.Query {
 	q := figures.Query{From: a.from, To: a.to, Skill: a.skill, Agent: a.agent}
-	for _, preset := range insightRanges() {
+	for _, preset := range listPresets() {
 		if a.name == preset.name {
 			end := now.UTC().Truncate(preset.part).Add(preset.part)
 			q.From, q.To = end.Add(-preset.length).Format(time.RFC3339), end.Format(time.RFC3339)
@@ -145,31 +135,31 @@ func (a *insightRange) query(now time.Time) figures.Query {
 	return q
 }
 
-// url is the page's address with another range.
-func (a *insightRange) url(name string) string {
+// makeURL returns the page's address with another range.
+func (a *insightRange) makeURL(name string) string {
 	values := url.Values{"range": {name}}
 	for key, value := range map[string]string{"skill": a.skill, "agent": a.agent, "tool": a.tool, "sort": a.sort} {
 		if value != "" {
 			values.Set(key, value)
 		}
 	}
-	return a.path() + "?" + values.Encode()
+	return a.choosePath() + "?" + values.Encode()
 }
 
-func (a *insightRange) path() string {
+func (a *insightRange) choosePath() string {
 	if a.tools {
 		return "/insights/tools"
 	}
 	return "/insights"
 }
 
-const insightNames = 200 // to choose from; others can be written
+const insightNames = 200 // suggestions; other names can be typed
 
-// insightFilter is the form as it was sent.
-func (h *Handler) insightFilter(ctx context.Context, asked insightRange) (InsightFilter, error) {
-	filter := InsightFilter{Action: asked.path(), Tools: asked.tools, Tool: asked.tool, Sort: asked.sort, From: asked.from, To: asked.to, Skill: asked.skill, Agent: asked.agent}
-	for _, preset := range insightRanges() {
-		filter.Ranges = append(filter.Ranges, view.Tab{Word: text.Literal(preset.words), URL: asked.url(preset.name), Current: preset.name == asked.name})
+// readFilter returns the form with its current values.
+func (h *Handler) readFilter(ctx context.Context, asked insightRange) (InsightFilter, error) {
+	filter := InsightFilter{Action: asked.choosePath(), Tools: asked.tools, Tool: asked.tool, Sort: asked.sort, From: asked.from, To: asked.to, Skill: asked.skill, Agent: asked.agent}
+	for _, preset := range listPresets() {
+		filter.Ranges = append(filter.Ranges, view.Tab{Word: preset.label, URL: asked.makeURL(preset.name), Current: preset.name == asked.name})
 	}
 	skills, _, err := h.agents.Skills(ctx, "", insightNames)
 	if err != nil {

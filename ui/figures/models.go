@@ -1,59 +1,53 @@
 package figures
 
 import (
+	"slices"
+
+	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
 // Insights is the page of figures.
 type Insights struct {
 	Filter  InsightFilter
-	Range   string // in words; empty: there are no figures
-	Before  string // the stretch that is compared with
+	Range   text.Message // empty: there are no figures
+	Before  text.Message // the period before, for comparison
 	Tiles   []Tile
 	Charts  Charts
-	Tools   *ToolTable // nil: there is nothing to show
+	Tools   *ToolTable // nil: no tools
 	Empty   bool
-	Widen   *view.Tab // of an empty range: another one; nil: there is none
+	Widen   *view.Tab // a longer range, if this one is empty; nil: none
 	Trouble *view.Notice
 }
 
-// InsightFilter is the form that selects what the figures are about.
+// InsightFilter is the form that selects calls.
 type InsightFilter struct {
 	Action         string // the page's path
 	Ranges         []view.Tab
 	From, To       string // days
 	Skill, Agent   string
-	Skills, Agents []string // to choose from
-	Tools          bool     // it also selects a tool
+	Skills, Agents []string // suggested names
+	Tools          bool     // the form also selects a tool
 	Tool, Sort     string
-	Errors         []FieldError
+	Errors         []fault.Field
 }
 
-// Wrong is what is wrong with a field; empty: nothing.
-func (f *InsightFilter) Wrong(field string) string {
-	for _, e := range f.Errors {
-		if e.Field == field {
-			return e.Text
-		}
-	}
-	return ""
-}
-
-// FieldError says what is wrong with a field of a form.
-type FieldError struct {
-	Field, Text string
+// IsInvalid reports whether a field is invalid.
+func (f *InsightFilter) IsInvalid(field string) bool {
+	return slices.ContainsFunc(f.Errors, func(e fault.Field) bool { return e.Name == field })
 }
 
 // Tile is a main number.
 type Tile struct {
-	Name   string
-	Value  string
-	URL    string // of the calls behind it; empty: there is no such page
-	Detail string
-	Change string // against the stretch before
+	Name   text.Message
+	Value  text.Message
+	URL    string // of its calls; empty: no page lists them
+	Detail text.Message
+	Change text.Message // since the period before
 }
 
-// Charts are all charts of the page. Those of which there is nothing to show are nil.
+// Charts are the charts of the page; a chart without data is nil.
 type Charts struct {
 	Outcomes *StackChart
 	Waiting  *SpreadChart
@@ -63,19 +57,19 @@ type Charts struct {
 	Tools    *BarChart
 	Rules    *BarChart
 	Errors   *BarChart
-	Deciders *view.DataTable // nil: not for the reader
+	Deciders *view.DataTable // nil: no data, or the reader may not see it
 }
 
-// Chart is what all charts have in common.
+// Chart holds the common parts of all charts.
 type Chart struct {
-	ID    string
-	Title string
-	Says  string // what is to be seen, for those who do not see it
-	Note  string // how the numbers come about; empty: nothing to say
-	Table view.DataTable
+	ID      string
+	Title   text.Message
+	Meaning text.Message // describes the picture to people who do not see it
+	Note    text.Message // explains the numbers; may be empty
+	Table   view.DataTable
 }
 
-// Look is how something is drawn in all charts: a colour and a pattern.
+// Look is a color and a pattern, the same in all charts.
 type Look string
 
 // The looks.
@@ -90,15 +84,15 @@ const (
 	LookOpen      Look = "open"
 )
 
-// Looks are all of them.
-func Looks() []Look {
+// ListLooks returns all looks.
+func ListLooks() []Look {
 	return []Look{LookDone, LookFailed, LookUnknown, LookRejected, LookExpired, LookRefused, LookCancelled, LookOpen}
 }
 
 // Kind is an entry of a legend.
 type Kind struct {
 	Look  Look
-	Name  string
-	Count string
+	Name  text.Message
+	Count text.Message
 	URL   string
 }

@@ -1,11 +1,9 @@
 package figures
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,19 +16,21 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// presentInsights fills in the figures. Names are those of the people who decided; nil: the reader may not see them.
+// presentInsights fills in the figures. names are those of the deciders, or nil if the reader may not see them.
 func presentInsights(page *Insights, found *figures.Insights, asked *insightRange, names map[uuid.UUID]string) {
 	w := found.Window
-	page.Range = "Calls made from " + moment(w.From) + " to " + moment(w.To) + ", by the " + string(w.Bucket) + ". All times are UTC."
-	page.Before = "Before: the same length of time from " + moment(w.BeforeFrom) + " to " + moment(w.BeforeTo) + "."
+	describe := map[figures.BucketLength]func(from, to string) text.Message{
+		figures.Hourly: text.InsightHourly, figures.Daily: text.InsightDaily, figures.Weekly: text.InsightWeekly,
+	}[w.Bucket]
+	page.Range, page.Before = describe(formatTime(w.From), formatTime(w.To)), text.InsightCompared(formatTime(w.BeforeFrom), formatTime(w.BeforeTo))
 	if asked.name == "" {
 		page.Filter.From, page.Filter.To = w.From.Format(time.DateOnly), w.To.Add(-1).Format(time.DateOnly)
 	}
 	if found.Calls.ByStatus.Total() == 0 && found.Approvals.Totals.Asked == 0 {
 		page.Empty = true
-		for _, preset := range insightRanges() {
+		for _, preset := range listPresets() {
 			if preset.length > w.To.Sub(w.From) {
-				page.Widen = &view.Tab{Word: text.Literal("The last " + preset.words), URL: asked.url(preset.name)}
+				page.Widen = &view.Tab{Word: preset.label, URL: asked.makeURL(preset.name)}
 				break
 			}
 		}
@@ -41,51 +41,39 @@ func presentInsights(page *Insights, found *figures.Insights, asked *insightRang
 	page.Charts = presentCharts(found, links, names)
 }
 
-func moment(t time.Time) string { return t.UTC().Format("Mon 2 Jan 2006, 15:04") }
+func formatTime(t time.Time) string { return t.UTC().Format("Mon 2 Jan 2006, 15:04") }
 
-// callLinks are addresses of the history, for the calls behind a number.
+// callLinks makes addresses of the history, for the calls of a number.
 type callLinks struct {
 	window       figures.Window
 	skill, agent string
 }
 
-// of returns the address of the window's calls that have some statuses, or any.
-func (l callLinks) of(statuses ...call.Status) string {
-	return l.with(l.window.From, l.window.To, url.Values{"status": listed(statuses)})
+// linkCalls returns the address of the window's calls that match more criteria.
+func (l callLinks) linkCalls(more url.Values) string {
+	return l.linkPart(l.window.From, l.window.To, more)
 }
 
-// some is empty when there are none.
-func (l callLinks) some(n int, statuses ...call.Status) string {
+// linkStatuses returns the address of n calls in some statuses, or "" if n is zero.
+func (l callLinks) linkStatuses(n int, statuses ...call.Status) string {
 	if n == 0 {
 		return ""
 	}
-	return l.of(statuses...)
+	more := url.Values{}
+	for _, s := range statuses {
+		more.Add("status", string(s))
+	}
+	return l.linkCalls(more)
 }
 
-func (l callLinks) with(from, to time.Time, also url.Values) string {
+// linkPart returns the address of the calls in a part of the window.
+func (l callLinks) linkPart(from, to time.Time, more url.Values) string {
 	values := url.Values{
 		"from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "skill": {l.skill}, "agent": {l.agent},
 	}
-	maps.Copy(values, also)
-	for key := range values {
-		if values.Get(key) == "" {
-			values.Del(key)
-		}
-	}
+	maps.Copy(values, more)
+	maps.DeleteFunc(values, func(key string, _ []string) bool { return values.Get(key) == "" })
 	return "/calls?" + values.Encode()
-}
-
-// within returns the address of a part of the window's calls.
-func (l callLinks) within(key, value string) string {
-	return l.with(l.window.From, l.window.To, url.Values{key: {value}})
-}
-
-func listed(statuses []call.Status) []string {
-	list := make([]string, len(statuses))
-	for i, s := range statuses {
-		list[i] = string(s)
-	}
-	return list
 }
 
 func presentTiles(found *figures.Insights, links callLinks) []Tile {
@@ -93,115 +81,104 @@ func presentTiles(found *figures.Insights, links callLinks) []Tile {
 	a, b := &found.Approvals.Totals, &found.ApprovalsBefore
 	wrong, wrongBefore := now[call.Failed]+now[call.Unknown], before[call.Failed]+before[call.Unknown]
 	return []Tile{
-		{Name: "Calls", Value: view.Thousands(now.Total()), URL: links.of(), Change: changeOf(now.Total(), before.Total())},
+		{Name: text.InsightCalls(), Value: text.Number(now.Total()), URL: links.linkCalls(nil), Change: compareCounts(now.Total(), before.Total())},
 		{
-			Name: "Asked for approval", Value: view.Thousands(a.Asked), Detail: shareOf(a.Asked, now.Total(), "of calls"),
-			Change: changeOf(a.Asked, b.Asked),
+			Name: text.InsightRequests(), Value: text.Number(a.Asked), Detail: describeShare(a.Asked, now.Total(), text.InsightOfCalls),
+			Change: compareCounts(a.Asked, b.Asked),
 		},
 		{
-			Name: "Approved", Value: orDash(shareOf(a.Approved, a.Decisions(), "")), Detail: "of " + view.Plural(a.Decisions(), "decision", "decisions"),
-			Change: shareBefore(b.Approved, b.Decisions()),
+			Name: text.InsightApproved(), Value: formatShare(a.Approved, a.Decisions()), Detail: text.InsightOfDecisionCount(a.Decisions()),
+			Change: describeShareBefore(b.Approved, b.Decisions()),
+		},
+		presentSpreadTile(text.InsightWaitingTime(), a.Waiting, b.Waiting),
+		presentSpreadTile(text.InsightDecisionTime(), a.Deciding, b.Deciding),
+		{
+			Name: text.InsightFast(), Value: text.Number(a.Fast), Detail: describeShare(a.Fast, a.Decisions(), text.InsightOfDecisions),
+			Change: compareCounts(a.Fast, b.Fast),
 		},
 		{
-			Name: "Waiting", Value: spreadWords(a.Waiting, a.Waiting.P50), Detail: "half; nine in ten within " + spreadWords(a.Waiting, a.Waiting.P90),
-			Change: spreadBefore(b.Waiting),
+			Name: text.InsightExpired(), Value: text.Number(a.Expired), URL: links.linkStatuses(a.Expired, call.Expired),
+			Detail: describeShare(a.Expired, a.Asked, text.InsightOfRequests), Change: compareCounts(a.Expired, b.Expired),
 		},
 		{
-			Name: "Deciding", Value: spreadWords(a.Deciding, a.Deciding.P50), Detail: "half; nine in ten within " + spreadWords(a.Deciding, a.Deciding.P90),
-			Change: spreadBefore(b.Deciding),
-		},
-		{
-			Name: "Decided in under 3 s", Value: view.Thousands(a.Fast), Detail: shareOf(a.Fast, a.Decisions(), "of decisions"),
-			Change: changeOf(a.Fast, b.Fast),
-		},
-		{
-			Name: "Expired", Value: view.Thousands(a.Expired), URL: links.some(a.Expired, call.Expired), Detail: shareOf(a.Expired, a.Asked, "of what was asked"),
-			Change: changeOf(a.Expired, b.Expired),
-		},
-		{
-			Name: "Failed or unknown", Value: view.Thousands(wrong), URL: links.some(wrong, call.Failed, call.Unknown),
-			Detail: shareOf(wrong, now.Total(), "of calls"), Change: changeOf(wrong, wrongBefore),
+			Name: text.InsightFailedOrUnknown(), Value: text.Number(wrong), URL: links.linkStatuses(wrong, call.Failed, call.Unknown),
+			Detail: describeShare(wrong, now.Total(), text.InsightOfCalls), Change: compareCounts(wrong, wrongBefore),
 		},
 	}
 }
 
-// shareOf writes a share; it is empty when there is nothing to have a share of.
-func shareOf(part, whole int, of string) string {
+func presentSpreadTile(name text.Message, now, before approval.Spread) Tile {
+	tile := Tile{Name: name, Value: formatSpread(now, now.P50), Change: text.InsightBeforeNone()}
+	if now.Count > 0 {
+		tile.Detail = text.InsightSpread(formatLength(now.P90))
+	}
+	if before.Count > 0 {
+		tile.Change = text.InsightBeforeSpread(formatLength(before.P50), formatLength(before.P90))
+	}
+	return tile
+}
+
+// describeShare returns a share in words, or no text if whole is zero.
+func describeShare(part, whole int, describe func(share text.Message) text.Message) text.Message {
 	if whole == 0 {
-		return ""
+		return text.Message{}
 	}
-	return strings.TrimSpace(percentOf(part, whole) + " " + of)
+	return describe(formatPercentage(part, whole))
 }
 
-// percentOf rounds, but never to nothing or all.
-func percentOf(part, whole int) string {
-	hundredths := (200*part + whole) / (2 * whole)
-	switch {
-	case part > 0 && hundredths == 0:
-		return "under 1 %"
-	case part < whole && hundredths == 100:
-		return "over 99 %"
+// formatShare returns a percentage, or a dash if whole is zero.
+func formatShare(part, whole int) text.Message {
+	if whole == 0 {
+		return text.Literal(dash)
 	}
-	return fmt.Sprintf("%d %%", hundredths)
+	return formatPercentage(part, whole)
 }
 
-func changeOf(now, before int) string {
+// formatPercentage rounds a share, but never to 0 or 100 %.
+func formatPercentage(part, whole int) text.Message {
+	percent := (200*part + whole) / (2 * whole)
 	switch {
-	case before == 0:
-		return "none before"
+	case part > 0 && percent == 0:
+		return text.InsightPercentTiny()
+	case part < whole && percent == 100:
+		return text.InsightPercentHuge()
+	}
+	return text.InsightPercent(percent)
+}
+
+// compareCounts compares a count with that of the period before.
+func compareCounts(now, before int) text.Message {
+	switch {
+	case before == 0, now >= 10*before:
+		return text.InsightBefore(text.Number(before))
 	case now == before:
-		return "as many before"
-	case now >= 10*before:
-		return view.Thousands(before) + " before"
+		return text.InsightBeforeSame()
 	case now > before:
-		return view.Thousands(before) + " before: +" + percentOf(now-before, before)
+		return text.InsightBeforeUp(before, formatPercentage(now-before, before))
 	}
-	return view.Thousands(before) + " before: \u2212" + percentOf(before-now, before)
+	return text.InsightBeforeDown(before, formatPercentage(before-now, before))
 }
 
-func shareBefore(part, whole int) string {
+func describeShareBefore(part, whole int) text.Message {
 	if whole == 0 {
-		return "none before"
+		return text.InsightBeforeNone()
 	}
-	return percentOf(part, whole) + " before"
+	return text.InsightBefore(formatPercentage(part, whole))
 }
 
-func spreadBefore(s approval.Spread) string {
+const dash = "\u2013" // no data
+
+func formatSpread(s approval.Spread, length time.Duration) text.Message {
 	if s.Count == 0 {
-		return "none before"
+		return text.Literal(dash)
 	}
-	return lengthWords(s.P50) + " and " + lengthWords(s.P90) + " before"
+	return formatLength(length)
 }
 
-const none = "\u2013"
-
-func orDash(text string) string {
-	if text == "" {
-		return none
-	}
-	return text
-}
-
-func spreadWords(s approval.Spread, length time.Duration) string {
-	if s.Count == 0 {
-		return none
-	}
-	return lengthWords(length)
-}
-
-// lengthWords is a length of time with two digits or units.
-func lengthWords(d time.Duration) string {
+// formatLength returns a duration with two significant digits or units.
+func formatLength(d time.Duration) text.Message {
 	if d < 10*time.Second {
-		return fmt.Sprintf("%.1f s", d.Seconds())
+		return text.MeasureShortSeconds(fmt.Sprintf("%.1f", d.Seconds()))
 	}
-	return present.FormatDuration(d.Round(time.Second)).In(context.TODO())
-}
-
-// literals wraps texts until they come from the catalog.
-func literals(words ...string) []text.Message {
-	list := make([]text.Message, len(words))
-	for i, word := range words {
-		list[i] = text.Literal(word)
-	}
-	return list
+	return present.FormatDuration(d.Round(time.Second))
 }
