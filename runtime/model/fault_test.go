@@ -145,20 +145,20 @@ func TestOtherServers(t *testing.T) {
 			after     time.Duration
 			gist      string
 		}{
-			"a page":           {page(200, "text/html", "<html>Hello</html>"), true, 0, "broke off"},
+			"a page":           {page(200, "text/html", "<html>Hello</html>"), true, 0, "ended before"},
 			"an error page":    {page(502, "text/html", "<html>Bad Gateway "+key+"</html>"), true, 0, "Bad Gateway"},
 			"an error text":    {page(400, "text/plain", "what is\n"+key+"?"), false, 0, "what is ***?"},
 			"an error word":    {page(400, "application/json", `{"error":"model 'x' not found"}`), false, 0, "model 'x' not found"},
 			"a detail":         {page(422, "application/json", `{"detail":[{"loc":["body"],"msg":"field required"}]}`), false, 0, "field required"},
 			"a message":        {page(400, "application/json", `{"message":"no","code":7}`), false, 0, "no"},
 			"an empty error":   {page(418, "application/json", ``), false, 0, "teapot"},
-			"an odd status":    {page(599, "application/json", `null`), true, 0, "no success"},
-			"no JSON":          {page(200, "application/json", `{"id":`), true, 0, "no answer"},
-			"other JSON":       {page(200, "application/json", `{"hello":"world"}`), true, 0, "no answer"},
+			"an odd status":    {page(599, "application/json", `null`), true, 0, "request failed"},
+			"no JSON":          {page(200, "application/json", `{"id":`), true, 0, "invalid answer"},
+			"other JSON":       {page(200, "application/json", `{"hello":"world"}`), true, 0, "invalid answer"},
 			"an error in JSON": {page(200, "application/json", `{"type":"error","error":{"type":"authentication_error","message":"who? `+key+`"}}`), false, 0, "who? ***"},
-			"no event":         {page(200, "text/event-stream", "data: {\"id\": \n\n"), true, 0, "no answer"},
+			"no event":         {page(200, "text/event-stream", "data: {\"id\": \n\n"), true, 0, "invalid answer"},
 			"an odd event":     {page(200, "text/event-stream", "event: x\ndata: [1]\n\n"), true, 0, ""},
-			"nothing":          {page(200, "text/event-stream", ""), true, 0, "broke off"},
+			"nothing":          {page(200, "text/event-stream", ""), true, 0, "ended before"},
 			"a redirect": {func(w http.ResponseWriter) {
 				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(http.StatusTemporaryRedirect)
@@ -251,7 +251,7 @@ func TestSilence(t *testing.T) {
 				}
 				return whole
 			}, func(w *world) { w.limits = limits })
-			if response, _ := w.answered(said("Time?")); textOf(response) != whole.Text || !strings.Contains(w.log.String(), "nothing came for 200ms") {
+			if response, _ := w.answered(said("Time?")); textOf(response) != whole.Text || !strings.Contains(w.log.String(), "sent nothing for 200ms") {
 				t.Errorf("event %d: %s", event, w.log.String())
 			}
 		}
@@ -263,7 +263,7 @@ func TestBounds(t *testing.T) {
 		for _, streamed := range []bool{true, false} {
 			long := modelserver.Answer{Text: strings.Repeat("word ", 2000), Whole: !streamed}
 			w := newWorld(t, format, modelserver.Sequence(long), func(w *world) { w.limits.AnswerBytes = 4096 })
-			if _, _, err := w.ask(said("Go.")); err == nil || err.Retryable || !strings.Contains(err.Message, "longer than is taken") {
+			if _, _, err := w.ask(said("Go.")); err == nil || err.Retryable || !strings.Contains(err.Message, "exceeds 4096 bytes") {
 				t.Errorf("a long answer: %#v", err)
 			}
 			many := modelserver.Answer{Whole: !streamed}

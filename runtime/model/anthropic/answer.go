@@ -44,23 +44,23 @@ func (a *answer) ReadEvent(data []byte) (last bool, err error) {
 	}
 	var said wire.Loose[event]
 	if err := json.Unmarshal(data, &said); err != nil {
-		return false, wire.Garbled(err.Error())
+		return false, wire.InvalidAnswer(err.Error())
 	}
 	e := &said.Value
 	index := wire.Number(e.Index.Value)
 	switch e.Type {
 	case "error":
-		return false, wire.Explain(data, "").InStream()
+		return false, wire.ReadComplaint(data, "").NewError()
 	case "message_start":
 		return false, a.startReply(&e.Message.Value)
 	case "content_block_start":
 		if index != int64(len(a.blocks)) {
-			return false, wire.Garbled(fmt.Sprintf("content block %d comes after %d blocks", index, len(a.blocks)))
+			return false, wire.InvalidAnswer(fmt.Sprintf("content block %d comes after %d blocks", index, len(a.blocks)))
 		}
 		return false, a.startBlock(e.ContentBlock.Value)
 	case "content_block_delta", "content_block_stop":
 		if index < 0 || index >= int64(len(a.blocks)) {
-			return false, wire.Garbled(fmt.Sprintf("content block %d has not started", index))
+			return false, wire.InvalidAnswer(fmt.Sprintf("content block %d has not started", index))
 		}
 		a.addDelta(a.blocks[index], e.Delta.Value)
 	case "message_delta":
@@ -75,15 +75,15 @@ func (a *answer) ReadEvent(data []byte) (last bool, err error) {
 func (a *answer) ReadWhole(document []byte) error {
 	var said wire.Loose[reply]
 	if err := json.Unmarshal(document, &said); err != nil {
-		return wire.Garbled(err.Error())
+		return wire.InvalidAnswer(err.Error())
 	}
 	switch said.Value.Type {
 	case "error":
-		return wire.Explain(document, "").InStream()
+		return wire.ReadComplaint(document, "").NewError()
 	case "message":
 		return a.startReply(&said.Value)
 	}
-	return wire.Garbled("it is no message")
+	return wire.InvalidAnswer("it is not a message")
 }
 
 // IsComplete implements [wire.Answer].
@@ -160,14 +160,14 @@ func (a *answer) buildResponse() (*model.Response, error) {
 			}
 		case "tool_use":
 			arguments := b.arguments()
-			if r.Stop == model.StopMaxTokens && i == len(a.blocks)-1 && (!wire.Whole(arguments) || arguments == "") {
+			if r.Stop == model.StopMaxTokens && i == len(a.blocks)-1 && (!wire.IsWhole(arguments) || arguments == "") {
 				continue
 			}
 			r.Parts = append(r.Parts, model.Part{Call: &model.ToolCall{ID: a.ids.Take(b.text("id")), Name: wire.Text(b.text("name")), Arguments: arguments}})
 		case "thinking", "redacted_thinking":
 			value, err := b.encode()
 			if err != nil {
-				return nil, wire.Garbled(err.Error())
+				return nil, wire.InvalidAnswer(err.Error())
 			}
 			r.Parts = append(r.Parts, model.Part{Opaque: &model.Opaque{Provider: name, Value: value}})
 		}

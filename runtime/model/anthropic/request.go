@@ -21,9 +21,9 @@ func newRequestBody(request *model.Request) requestBody {
 		body.Tools = append(body.Tools, tool{Name: request.Tools[i].Name, Description: description, InputSchema: schema})
 	}
 	if !isBlank(request.Instructions) {
-		body.System = []*block{{Type: "text", Text: request.Instructions, CacheControl: ephemeral()}}
+		body.System = []*block{{Type: "text", Text: request.Instructions, CacheControl: newCacheControl()}}
 	} else if n := len(body.Tools); n > 0 {
-		body.Tools[n-1].CacheControl = ephemeral()
+		body.Tools[n-1].CacheControl = newCacheControl()
 	}
 	if n := len(body.Messages); n > 0 {
 		markCached(body.Messages[n-1].Content)
@@ -35,13 +35,13 @@ func newRequestBody(request *model.Request) requestBody {
 func markCached(blocks []any) {
 	for _, last := range slices.Backward(blocks) {
 		if b, ok := last.(*block); ok {
-			b.CacheControl = ephemeral()
+			b.CacheControl = newCacheControl()
 			return
 		}
 	}
 }
 
-func ephemeral() *cacheControl { return &cacheControl{Type: "ephemeral"} }
+func newCacheControl() *cacheControl { return &cacheControl{Type: "ephemeral"} }
 
 // newMessages merges messages of one role that follow each other: the roles must alternate.
 func newMessages(conversation []model.Message) []message {

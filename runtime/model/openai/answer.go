@@ -65,7 +65,7 @@ func (a *answer) ReadWhole(document []byte) error {
 		return err
 	}
 	if len(whole.Choices) == 0 {
-		return wire.Garbled("it has no choices")
+		return wire.InvalidAnswer("it has no choices")
 	}
 	a.setHeading(whole)
 	return a.addDelta(&whole.Choices[0].Message.Value, string(whole.Choices[0].FinishReason))
@@ -80,11 +80,11 @@ func readChunk(data []byte) (*chunk, error) {
 		Error json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(data, &said) == nil && said.Error != nil && string(said.Error) != "null" {
-		return nil, wire.Explain(data, "").InStream()
+		return nil, wire.ReadComplaint(data, "").NewError()
 	}
 	var c chunk
 	if err := json.Unmarshal(data, &c); err != nil {
-		return nil, wire.Garbled(err.Error())
+		return nil, wire.InvalidAnswer(err.Error())
 	}
 	return &c, nil
 }
@@ -211,7 +211,7 @@ func (a *answer) buildResponse() *model.Response {
 	}
 	for i, c := range a.calls {
 		arguments := wire.Text(c.arguments.String())
-		if r.Stop == model.StopMaxTokens && i == len(a.calls)-1 && (!wire.Whole(arguments) || arguments == "") {
+		if r.Stop == model.StopMaxTokens && i == len(a.calls)-1 && (!wire.IsWhole(arguments) || arguments == "") {
 			break
 		}
 		r.Parts = append(r.Parts, model.Part{Call: &model.ToolCall{ID: a.ids.Take(c.id), Name: wire.Text(c.name), Arguments: arguments}})

@@ -26,7 +26,7 @@ func (p Provider) Generate(ctx context.Context, request *model.Request, sink fun
 		return nil, &model.Error{Message: "there is no script " + strconv.Quote(request.Model)}
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, &model.Error{Message: "the request was given up", Err: err}
+		return nil, &model.Error{Message: "the request was canceled", Err: err}
 	}
 	said, err := script(request)
 	if err != nil {

@@ -56,7 +56,7 @@ func TestScripts(t *testing.T) {
 		{t.Context(), "busy", nil, true, "busy"},
 		{t.Context(), "nobody", nil, false, "no answer"},
 		{t.Context(), "missing", nil, false, `no script "missing"`},
-		{gone, "short", context.Canceled, false, "given up"},
+		{gone, "short", context.Canceled, false, "canceled"},
 	} {
 		_, err := p.Generate(c.ctx, &model.Request{Model: c.name}, nil)
 		failed, ok := errors.AsType[*model.Error](err)

@@ -26,12 +26,12 @@ const (
 	maxMessage = 600      // of an error's text, in bytes
 )
 
-// explain returns the error of a request without an answer.
-func explain(ctx context.Context, err error) *model.Error {
+// explainFailure returns the error of a request without an answer.
+func explainFailure(ctx context.Context, err error) *model.Error {
 	if ctx.Err() != nil {
-		text := "the request was given up"
+		text := "the request was canceled"
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			text = "the request ran out of time"
+			text = "the request timed out"
 		}
 		return &model.Error{Message: text, Err: ctx.Err()}
 	}
@@ -41,12 +41,12 @@ func explain(ctx context.Context, err error) *model.Error {
 	return newUnreachableError(err)
 }
 
-// newUnreachableError returns the error of an exchange that broke off.
+// newUnreachableError returns the error of a broken connection.
 func newUnreachableError(err error) *model.Error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err // the address may have secrets in it
 	}
-	failed := &model.Error{Retryable: true, Message: "the model's server cannot be reached, or broke off: " + err.Error()}
+	failed := &model.Error{Retryable: true, Message: "the model server is unreachable, or the connection broke: " + err.Error()}
 	if refused, ok := errors.AsType[*outbound.AddressError](err); ok {
 		failed.Retryable, failed.Err = false, refused
 	}
@@ -59,9 +59,9 @@ func newUnreachableError(err error) *model.Error {
 	return failed
 }
 
-// Garbled returns the error of an answer that cannot be read.
-func Garbled(what string) *model.Error {
-	return &model.Error{Retryable: true, Message: "the model's server sent what is no answer: " + what}
+// InvalidAnswer returns the error of an answer that cannot be read.
+func InvalidAnswer(problem string) *model.Error {
+	return &model.Error{Retryable: true, Message: "the model server sent an invalid answer: " + problem}
 }
 
 // TooManyCalls returns the error of an answer with more tool calls than the limit.
@@ -81,19 +81,19 @@ func readRefusal(response *http.Response, body io.Reader) *model.Error {
 		Message: http.StatusText(status),
 	}
 	if status/100 == 3 {
-		failed.Message = "the model's server is at another address, and redirects are not followed: set base_url"
+		failed.Message = "the model server redirects to another address: set base_url to that address"
 		return failed
 	}
-	complaint := Explain(text, response.Header.Get("Content-Type"))
-	if strings.TrimSpace(complaint.Message) != "" {
-		failed.Message = complaint.Message
+	complaint := ReadComplaint(text, response.Header.Get("Content-Type"))
+	if message := strings.TrimSpace(string(complaint.Message)); message != "" {
+		failed.Message = message
 	}
-	failed.TooLong = complaint.TooLong(status)
+	failed.TooLong = complaint.isTooLong(status)
 	if complaint.isUnpaid() || failed.TooLong {
 		failed.Retryable = false
 	}
 	if failed.Message == "" {
-		failed.Message = "no success"
+		failed.Message = "the request failed"
 	}
 	return failed
 }
@@ -116,10 +116,13 @@ func isRetryable(status int, header http.Header) bool {
 // readRetryAfter returns the pause that a server asks for: in milliseconds, in seconds, or until a date by its own clock (RFC 9110, section
 // 10.2.3).
 func readRetryAfter(header http.Header) time.Duration {
-	for name, unit := range map[string]time.Duration{"Retry-After-Ms": time.Millisecond, "Retry-After": time.Second} {
-		const longest = 1 << 20
-		if n, err := strconv.ParseFloat(header.Get(name), 64); err == nil && n > 0 && n < longest {
-			return time.Duration(n * float64(unit))
+	const longest = 1 << 20
+	for _, form := range []struct {
+		name string
+		unit time.Duration
+	}{{"Retry-After-Ms", time.Millisecond}, {"Retry-After", time.Second}} {
+		if n, err := strconv.ParseFloat(header.Get(form.name), 64); err == nil && n > 0 && n < longest {
+			return time.Duration(n * float64(form.unit))
 		}
 	}
 	at, err := http.ParseTime(header.Get("Retry-After"))
@@ -132,50 +135,44 @@ func readRetryAfter(header http.Header) time.Duration {
 
 // Complaint is the error that a server reports.
 type Complaint struct {
-	Type, Code, Message string
+	Type    LooseText `json:"type"`
+	Code    LooseText `json:"code"`
+	Message LooseText `json:"message"`
 }
 
-// Explain reads the complaint in the body of a response or in an event of a stream. Providers and gateways write it as {"error": {"message",
-// "type", "code"}}, {"error": "…"}, {"message"} or {"detail"}.
-func Explain(text []byte, contentType string) Complaint {
+// ReadComplaint reads the complaint in the body of a response or in an event of a stream. Providers and gateways write it as
+// {"error": {"message", "type", "code"}}, {"error": "…"}, {"message"} or {"detail"}.
+func ReadComplaint(text []byte, contentType string) Complaint {
 	var said struct {
-		Error   json.RawMessage `json:"error"`
-		Detail  json.RawMessage `json:"detail"`
-		Message json.RawMessage `json:"message"`
-		Type    json.RawMessage `json:"type"`
-		Code    json.RawMessage `json:"code"`
+		Complaint
+
+		Detail LooseText       `json:"detail"`
+		Error  json.RawMessage `json:"error"`
 	}
 	if json.Unmarshal(text, &said) != nil {
 		if kind, _, _ := mime.ParseMediaType(contentType); kind == "text/plain" {
-			return Complaint{Message: string(text)}
+			return Complaint{Message: LooseText(text)}
 		}
 		return Complaint{}
 	}
-	complaint := Complaint{Message: cmp.Or(TextOf(said.Message), TextOf(said.Detail)), Type: TextOf(said.Type), Code: TextOf(said.Code)}
-	var inner struct {
-		Message json.RawMessage `json:"message"`
-		Type    json.RawMessage `json:"type"`
-		Code    json.RawMessage `json:"code"`
+	var inner *Complaint
+	if said.Error != nil && json.Unmarshal(said.Error, &inner) == nil && inner != nil {
+		return *inner
 	}
-	switch {
-	case json.Unmarshal(said.Error, &inner) == nil && said.Error != nil && string(said.Error) != "null":
-		complaint = Complaint{Message: TextOf(inner.Message), Type: TextOf(inner.Type), Code: TextOf(inner.Code)}
-	case TextOf(said.Error) != "":
-		complaint.Message = TextOf(said.Error)
-	}
-	return complaint
+	said.Message = cmp.Or(LooseText(TextOf(said.Error)), said.Message, said.Detail)
+	return said.Complaint
 }
 
 // tooLongForm matches the messages of servers about conversations that are longer than the model's context.
 var tooLongForm = regexp.MustCompile(`(?i)context[ _-]?(length|window|size|limit)|maximum context|prompt is too long|too many (input |prompt )?tokens|` +
 	`(input|prompt|request) (is |was )?(too (long|large)|exceeds)|exceeds? (the )?(model'?s? )?(maximum|max) (input|prompt|number of tokens)|reduce the length`)
 
-// TooLong reports whether the conversation is longer than the model can take.
-func (c Complaint) TooLong(status int) bool {
+// isTooLong reports whether the conversation is longer than the model can take.
+func (c Complaint) isTooLong(status int) bool {
 	if c.Code == "context_length_exceeded" || c.Type == "request_too_large" || status == http.StatusRequestEntityTooLarge {
 		return true
 	}
-	return status/100 != 5 && status != http.StatusTooManyRequests && tooLongForm.MatchString(c.Message)
+	return status/100 != 5 && status != http.StatusTooManyRequests && tooLongForm.MatchString(string(c.Message))
 }
 
 // isUnpaid reports whether the server wants a payment first.
@@ -183,10 +180,10 @@ func (c Complaint) isUnpaid() bool {
 	return c.Code == "insufficient_quota" || c.Type == "insufficient_quota" || c.Type == "billing_error"
 }
 
-// InStream returns the error of a complaint inside a stream. An unknown complaint is retryable.
-func (c Complaint) InStream() *model.Error {
-	failed := &model.Error{Message: "the answer broke off: " + cmp.Or(c.Message, c.Type), TooLong: c.TooLong(0)}
-	if code, err := strconv.Atoi(c.Code); err == nil && code/100 == 4 {
+// NewError returns the error of a complaint in place of an answer, after the status 200. An unknown complaint is retryable.
+func (c Complaint) NewError() *model.Error {
+	failed := &model.Error{Message: "the model server reports an error: " + string(cmp.Or(c.Message, c.Type)), TooLong: c.isTooLong(0)}
+	if code, err := strconv.Atoi(string(c.Code)); err == nil && code/100 == 4 {
 		failed.Retryable = isRetryable(code, nil) && !failed.TooLong
 		return failed
 	}
@@ -198,8 +195,8 @@ func (c Complaint) InStream() *model.Error {
 	return failed
 }
 
-// clean returns a text from outside as one bounded line without the secret.
-func clean(text, secret string) string {
+// cleanMessage returns a text from outside as one bounded line without the secret.
+func cleanMessage(text, secret string) string {
 	const shortest = 4 // shorter values occur by chance
 	if len(secret) >= shortest {
 		text = strings.ReplaceAll(text, secret, "***")

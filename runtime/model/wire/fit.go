@@ -85,8 +85,8 @@ func Arguments(text string) json.RawMessage {
 	return wrapped
 }
 
-// Whole reports whether arguments are complete. Arguments that were cut at the limit of an answer are not valid JSON.
-func Whole(arguments string) bool {
+// IsWhole reports whether arguments are complete. Arguments that were cut at the limit of an answer are not valid JSON.
+func IsWhole(arguments string) bool {
 	return strings.TrimSpace(arguments) == "" || json.Valid([]byte(arguments))
 }
 

@@ -70,8 +70,8 @@ func (s *Server) Ask(ctx context.Context, request any, answer Answer) *model.Err
 	if err == nil {
 		return nil
 	}
-	failed := explain(ctx, err)
-	failed.Message = clean(failed.Message, s.APIKey)
+	failed := explainFailure(ctx, err)
+	failed.Message = cleanMessage(failed.Message, s.APIKey)
 	return failed
 }
 
@@ -102,14 +102,14 @@ func readWhole(body io.Reader, answer Answer) error {
 		if _, broke := errors.AsType[*model.Error](err); broke {
 			return err
 		}
-		return Garbled(err.Error())
+		return InvalidAnswer(err.Error())
 	}
 	return answer.ReadWhole(document)
 }
 
 // readStream reads a stream to its last event, or as far as it goes once the model has finished.
 func readStream(body io.Reader, answer Answer) error {
-	var broken error = &model.Error{Retryable: true, Message: "the answer broke off before its end"}
+	var broken error = &model.Error{Retryable: true, Message: "the answer ended before it was complete"}
 	for data, err := range Events(body) {
 		if err != nil {
 			broken = err

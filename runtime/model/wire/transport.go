@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/model"
@@ -79,7 +80,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.stall.Stop()
 	b.waited = b.waited || n > 0
 	if b.left -= int64(n); b.left < 0 {
-		return n, &model.Error{Message: "the answer is longer than is taken"}
+		return n, &model.Error{Message: "the answer exceeds " + strconv.FormatInt(b.limits.AnswerBytes, 10) + " bytes"}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		return n, explainBreak(b.ctx, err, limit)
@@ -92,10 +93,10 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// explainBreak returns why an exchange broke off.
+// explainBreak returns the error of a broken connection.
 func explainBreak(ctx context.Context, err error, silence time.Duration) error {
 	if errors.Is(context.Cause(ctx), errStalled) {
-		return &model.Error{Retryable: true, Message: "nothing came for " + silence.String()}
+		return &model.Error{Retryable: true, Message: "the model server sent nothing for " + silence.String()}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
