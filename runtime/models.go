@@ -116,6 +116,6 @@ func (rt *Runtime) openModel(wanted openedModel) (model.Provider, error) {
 		return nil, fmt.Errorf("the agent's model cannot be asked: %w", err)
 	}
 	return model.Retrying(rt.asked.Observe(provider, wanted.provider, base), model.RetryConfig{
-		Now: rt.Now, Logger: rt.Logger, Again: func(request *model.Request) { rt.asked.Again(wanted.provider, request) },
+		Now: rt.Now, Logger: rt.Logger, OnRetry: func(request *model.Request) { rt.asked.CountRetry(wanted.provider, request) },
 	}), nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 
-// post sends a request with the headers of its format.
-func post(t *testing.T, s *modelserver.Server, format, body string) (status int, answer string) {
+// postRequest sends a request with the headers of its format.
+func postRequest(t *testing.T, s *modelserver.Server, format, body string) (status int, answer string) {
 	t.Helper()
 	path := map[string]string{modelserver.OpenAI: "/v1/chat/completions", modelserver.Anthropic: "/v1/messages"}[format]
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
@@ -46,7 +46,7 @@ func anthropicMessages(list ...string) string {
 	return `{"model":"m","max_tokens":9,"messages":[` + strings.Join(list, ",") + `]}`
 }
 
-func blocks(role string, list ...string) string {
+func blockMessage(role string, list ...string) string {
 	return `{"role":"` + role + `","content":[` + strings.Join(list, ",") + `]}`
 }
 
@@ -79,7 +79,7 @@ func TestRules(t *testing.T) {
 		{modelserver.OpenAI, `{"model":"m","messages":[` + userA + `],"tools":[{"type":"function","function":{"name":"f.g"}}]}`, "name does not match"},
 
 		{modelserver.Anthropic, anthropicMessages(userA), ""},
-		{modelserver.Anthropic, anthropicMessages(userA, useA, blocks("user", blockB, blockA, `{"type":"text","text":"so"}`)), ""},
+		{modelserver.Anthropic, anthropicMessages(userA, useA, blockMessage("user", blockB, blockA, `{"type":"text","text":"so"}`)), ""},
 		{modelserver.Anthropic, `{"model":"m","messages":[` + userA + `]}`, "max_tokens: Field required"},
 		{modelserver.Anthropic, `{"max_tokens":1,"messages":[` + userA + `]}`, "model: Field required"},
 		{modelserver.Anthropic, `{"model":"m","max_tokens":1,"extra":1,"messages":[` + userA + `]}`, "extra: Extra inputs are not permitted"},
@@ -89,20 +89,20 @@ func TestRules(t *testing.T) {
 		{modelserver.Anthropic, anthropicMessages(`{"role":"assistant","content":"hi"}`), "alternate"},
 		{modelserver.Anthropic, anthropicMessages(userA, `{"role":"assistant","content":"hi"}`), "prefill"},
 		{modelserver.Anthropic, anthropicMessages(`{"role":"user","content":" "}`), "non-empty"},
-		{modelserver.Anthropic, anthropicMessages(blocks("user", `{"type":"text","text":"\n"}`)), "non-empty"},
-		{modelserver.Anthropic, anthropicMessages(userA, useA, blocks("user", blockA)), "without `tool_result` blocks immediately after: b"},
+		{modelserver.Anthropic, anthropicMessages(blockMessage("user", `{"type":"text","text":"\n"}`)), "non-empty"},
+		{modelserver.Anthropic, anthropicMessages(userA, useA, blockMessage("user", blockA)), "without `tool_result` blocks immediately after: b"},
 		{modelserver.Anthropic, anthropicMessages(userA, useA, userA), "without `tool_result` blocks immediately after: a, b"},
-		{modelserver.Anthropic, anthropicMessages(userA, useA, blocks("user", blockA, blockA, blockB)), "multiple `tool_result`"},
-		{modelserver.Anthropic, anthropicMessages(blocks("user", blockA)), "unexpected `tool_use_id`"},
-		{modelserver.Anthropic, anthropicMessages(userA, useA, blocks("user", `{"type":"text","text":"so"}`, blockA, blockB)), "must come first"},
-		{modelserver.Anthropic, anthropicMessages(userA, strings.Replace(useA, `"input":{}`, `"input":"x"`, 1), blocks("user", blockA, blockB)), "valid dictionary"},
+		{modelserver.Anthropic, anthropicMessages(userA, useA, blockMessage("user", blockA, blockA, blockB)), "multiple `tool_result`"},
+		{modelserver.Anthropic, anthropicMessages(blockMessage("user", blockA)), "unexpected `tool_use_id`"},
+		{modelserver.Anthropic, anthropicMessages(userA, useA, blockMessage("user", `{"type":"text","text":"so"}`, blockA, blockB)), "must come first"},
+		{modelserver.Anthropic, anthropicMessages(userA, strings.Replace(useA, `"input":{}`, `"input":"x"`, 1), blockMessage("user", blockA, blockB)), "valid dictionary"},
 		{modelserver.Anthropic, anthropicMessages(userA, strings.Replace(useA, `"id":"a"`, `"id":"a.b"`, 1)), "should match pattern"},
-		{modelserver.Anthropic, anthropicMessages(userA, blocks("assistant", `{"type":"thinking","thinking":"x","signature":"y"}`)), "Invalid `signature`"},
-		{modelserver.Anthropic, anthropicMessages(userA, blocks("assistant", `{"type":"image"}`)), "does not belong"},
+		{modelserver.Anthropic, anthropicMessages(userA, blockMessage("assistant", `{"type":"thinking","thinking":"x","signature":"y"}`)), "Invalid `signature`"},
+		{modelserver.Anthropic, anthropicMessages(userA, blockMessage("assistant", `{"type":"image"}`)), "does not belong"},
 	} {
 		s := modelserver.New(modelserver.Sequence(modelserver.Answer{Text: "ok"}))
 		s.Key = "k"
-		status, answer := post(t, s, c.format, c.body)
+		status, answer := postRequest(t, s, c.format, c.body)
 		if c.refusal == "" {
 			if status != 200 || len(s.Requests()) != 1 {
 				t.Errorf("%s: %d %s", c.body, status, answer)
@@ -120,8 +120,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// kinds returns the names of a stream's events in order, without repetitions.
-func kinds(stream string) string {
+// eventNames returns the names of a stream's events in order, without repetitions.
+func eventNames(stream string) string {
 	var list []string
 	for line := range strings.Lines(stream) {
 		name, ok := strings.CutPrefix(strings.TrimSpace(line), "event: ")
@@ -137,10 +137,10 @@ func TestStreams(t *testing.T) {
 	t.Parallel()
 	answer := modelserver.Answer{Text: "One moment, please.", Calls: []modelserver.Call{{Name: "f", Arguments: `{"a":"a longer text"}`}, {Name: "g"}}}
 	s := modelserver.New(modelserver.Sequence(answer, answer, answer))
-	_, stream := post(t, s, modelserver.Anthropic, strings.Replace(anthropicMessages(userA), `"model"`, `"stream":true,"model"`, 1))
+	_, stream := postRequest(t, s, modelserver.Anthropic, strings.Replace(anthropicMessages(userA), `"model"`, `"stream":true,"model"`, 1))
 	const block = "content_block_start content_block_delta content_block_stop "
-	if want := "message_start content_block_start ping content_block_delta content_block_stop " + block + block + "message_delta message_stop"; kinds(stream) != want {
-		t.Errorf("%s\n%s", kinds(stream), stream)
+	if want := "message_start content_block_start ping content_block_delta content_block_stop " + block + block + "message_delta message_stop"; eventNames(stream) != want {
+		t.Errorf("%s\n%s", eventNames(stream), stream)
 	}
 	for _, want := range []string{
 		"event: message_start\ndata: {", `"stop_reason":"tool_use"`, `{"id":"call_1_1","input":{},"name":"f","type":"tool_use"}`, `{"partial_json":"{\"a\":\"a","type":"input_json_delta"}`,
@@ -149,7 +149,7 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%s is not in\n%s", want, stream)
 		}
 	}
-	_, stream = post(t, s, modelserver.OpenAI, strings.Replace(openAIMessages(userA), `"model"`, `"stream":true,"stream_options":{"include_usage":true},"model"`, 1))
+	_, stream = postRequest(t, s, modelserver.OpenAI, strings.Replace(openAIMessages(userA), `"model"`, `"stream":true,"stream_options":{"include_usage":true},"model"`, 1))
 	for _, want := range []string{
 		`"delta":{"content":"","refusal":null,"role":"assistant"},"finish_reason":null`, `{"function":{"arguments":"","name":"f"},"id":"call_2_1","index":0,"type":"function"}`,
 		`{"function":{"arguments":"{\"a\":\"a"},"index":0}`, `"finish_reason":"tool_calls"`, `"choices":[],`, `"usage":null`,
@@ -161,10 +161,10 @@ func TestStreams(t *testing.T) {
 	if !strings.HasSuffix(stream, "data: [DONE]\n\n") {
 		t.Errorf("the end is missing: %s", stream)
 	}
-	if _, stream = post(t, s, modelserver.OpenAI, strings.Replace(openAIMessages(userA), `"model"`, `"stream":true,"model"`, 1)); strings.Contains(stream, "usage") {
+	if _, stream = postRequest(t, s, modelserver.OpenAI, strings.Replace(openAIMessages(userA), `"model"`, `"stream":true,"model"`, 1)); strings.Contains(stream, "usage") {
 		t.Errorf("usage, which was not asked for: %s", stream)
 	}
-	if status, text := post(t, s, modelserver.OpenAI, openAIMessages(userA)); status != 400 || !strings.Contains(text, "no more than 3") {
+	if status, text := postRequest(t, s, modelserver.OpenAI, openAIMessages(userA)); status != 400 || !strings.Contains(text, "no more than 3") {
 		t.Errorf("after the last answer: %d %s", status, text)
 	}
 }
@@ -174,7 +174,7 @@ func TestKey(t *testing.T) {
 	for _, format := range []string{modelserver.OpenAI, modelserver.Anthropic} {
 		s := modelserver.New(modelserver.Sequence())
 		s.Key = "another"
-		if status, answer := post(t, s, format, openAIMessages(userA)); status != 401 || !strings.Contains(answer, "Incorrect API key provided: k.") {
+		if status, answer := postRequest(t, s, format, openAIMessages(userA)); status != 401 || !strings.Contains(answer, "Incorrect API key provided: k.") {
 			t.Errorf("%d %s", status, answer)
 		}
 	}

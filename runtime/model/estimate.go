@@ -16,8 +16,8 @@ func Estimate(r *Request, answer *Response) Usage {
 		t, p := countParts(r.Messages[i].Parts)
 		text, pictures = text+t, pictures+p
 	}
-	said, _ := countParts(answer.Parts)
-	return Usage{InputTokens: countTokens(text) + int64(pictures)*pictureTokens, OutputTokens: countTokens(said), Estimated: true}
+	output, _ := countParts(answer.Parts)
+	return Usage{InputTokens: countTokens(text) + int64(pictures)*pictureTokens, OutputTokens: countTokens(output), Estimated: true}
 }
 
 func countTokens(bytes int) int64 { return int64((bytes + bytesPerToken - 1) / bytesPerToken) }

@@ -13,23 +13,23 @@ import (
 
 var picture = model.Part{Image: &model.Image{MediaType: "image/png", Data: []byte("\x89PNG…")}}
 
-func schema(text string) model.Tool {
+func newTool(text string) model.Tool {
 	return model.Tool{Name: "files__write", Description: "Writes.", Schema: json.RawMessage(text)}
 }
 
 // The server gets a conversation with parallel calls, pictures, an error and thinking exactly as it was sent.
 func TestConversation(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		w := newWorld(t, format, modelserver.Sequence(
 			modelserver.Answer{Thinking: "Two files, then. <&>", Text: "I write both, überall.", Calls: []modelserver.Call{
 				{ID: "toolu_a", Name: "files__write", Arguments: `{"path":"a <b>","n":1.50}`}, {ID: "toolu_b", Name: "files__write", Arguments: `{"path":"b"}`}, {ID: "toolu_c", Name: "clock"},
 			}},
 			modelserver.Answer{Text: "Done.", Usage: modelserver.Usage{Input: 100, Cached: 60, Output: 7}},
 		))
-		first := said("Write two files.")
+		first := newRequest("Write two files.")
 		first.Instructions, first.MaxTokens = "You write files.", 900
-		first.Tools = []model.Tool{schema(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`), {Name: "clock", Schema: json.RawMessage(`{"type":"object"}`)}}
-		answer, h := w.answered(first)
+		first.Tools = []model.Tool{newTool(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`), {Name: "clock", Schema: json.RawMessage(`{"type":"object"}`)}}
+		answer, h := w.mustAsk(first)
 		if textOf(answer) != "I write both, überall." || answer.Stop != model.StopToolCalls || h.deltas < 3 || h.restarts != 0 {
 			t.Errorf("answered %+v in %d pieces", answer, h.deltas)
 		}
@@ -40,12 +40,12 @@ func TestConversation(t *testing.T) {
 		if answer.Usage.InputTokens == 0 || answer.Usage.OutputTokens == 0 || answer.Model != "m1" || answer.ID == "" {
 			t.Errorf("answer %+v", answer)
 		}
-		second := then(first, answer,
+		second := continueRequest(first, answer,
 			model.TextPart("Look at these, too."), picture,
-			result("toolu_b", model.TextPart("written"), picture),
+			newResult("toolu_b", model.TextPart("written"), picture),
 			model.Part{Result: &model.ToolResult{CallID: "toolu_a", IsError: true, Parts: []model.Part{model.TextPart("disk full")}}},
-			result("toolu_c"))
-		done, _ := w.answered(second)
+			newResult("toolu_c"))
+		done, _ := w.mustAsk(second)
 		if textOf(done) != "Done." || done.Stop != model.StopEnd || done.Usage != (model.Usage{InputTokens: 100, CachedInputTokens: 60, OutputTokens: 7}) {
 			t.Errorf("answered %+v", done)
 		}
@@ -94,22 +94,22 @@ func checkSeen(t *testing.T, w *world) {
 
 // Invented names and arguments are passed on as they are, and the server accepts them back.
 func TestInventedCalls(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		long := strings.Repeat("n", 80)
 		calls := []modelserver.Call{
 			{Name: "no.such tool", Arguments: `{"a": tru`}, {Name: long, Arguments: `[1,2]`}, {Name: "files__write", Arguments: `"text"`}, {Name: "files__write", Arguments: "null"},
 		}
 		w := newWorld(t, format, modelserver.Sequence(modelserver.Answer{Calls: calls}, modelserver.Answer{Text: "Sorry."}))
-		request := said("Go.")
-		answer, _ := w.answered(request)
+		request := newRequest("Go.")
+		answer, _ := w.mustAsk(request)
 		var results []model.Part
 		for i, call := range callsOf(answer) {
 			if call.Name != calls[i].Name || call.Arguments != calls[i].Arguments {
 				t.Errorf("got %+v, want %+v", call, calls[i])
 			}
-			results = append(results, result(call.ID, model.TextPart("There is no such tool.")))
+			results = append(results, newResult(call.ID, model.TextPart("There is no such tool.")))
 		}
-		w.answered(then(request, answer, results...))
+		w.mustAsk(continueRequest(request, answer, results...))
 		back := w.server.Requests()[1].Messages[1].Calls
 		if len(back) != 4 || back[0].Name != "no_such_tool" || !strings.Contains(back[0].Arguments, `{\"a\": tru`) || back[1].Name != long[:64] {
 			t.Errorf("given back %+v", back)
@@ -118,7 +118,7 @@ func TestInventedCalls(t *testing.T) {
 }
 
 func TestStops(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		write := modelserver.Call{Name: "files__write", Arguments: `{"path":"a"}`}
 		for stop, c := range map[string]struct {
 			answer modelserver.Answer
@@ -140,7 +140,7 @@ func TestStops(t *testing.T) {
 				}
 				c.answer.Whole = whole
 				w := newWorld(t, format, modelserver.Sequence(c.answer))
-				answer, _ := w.answered(said("Go."))
+				answer, _ := w.mustAsk(newRequest("Go."))
 				if answer.Stop != c.want || len(callsOf(answer)) != c.calls || textOf(answer) != c.answer.Text {
 					t.Errorf("%s: %+v", stop, answer)
 				}
@@ -151,16 +151,16 @@ func TestStops(t *testing.T) {
 
 // Answers without a stream are parsed.
 func TestWholeAnswers(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		w := newWorld(t, format, modelserver.Sequence(modelserver.Answer{
 			Whole: true, Thinking: "Hm.", Text: "One moment.", Calls: []modelserver.Call{{ID: "a1", Name: "clock"}, {ID: "a2", Name: "files__write", Arguments: `{"path":"a"}`}},
 		}, modelserver.Answer{Whole: true, Text: "Noon."}))
-		request := said("What time is it?")
-		answer, h := w.answered(request)
+		request := newRequest("What time is it?")
+		answer, h := w.mustAsk(request)
 		if want := []model.ToolCall{{ID: "a1", Name: "clock"}, {ID: "a2", Name: "files__write", Arguments: `{"path":"a"}`}}; !slices.Equal(callsOf(answer), want) || answer.Stop != model.StopToolCalls || h.deltas != 1 {
 			t.Errorf("answered %+v", answer)
 		}
-		if next, _ := w.answered(then(request, answer, result("a1", model.TextPart("12:00")), result("a2", model.TextPart("ok")))); textOf(next) != "Noon." || next.Usage.OutputTokens == 0 {
+		if next, _ := w.mustAsk(continueRequest(request, answer, newResult("a1", model.TextPart("12:00")), newResult("a2", model.TextPart("ok")))); textOf(next) != "Noon." || next.Usage.OutputTokens == 0 {
 			t.Errorf("answered %+v", next)
 		}
 	})
@@ -168,18 +168,18 @@ func TestWholeAnswers(t *testing.T) {
 
 // Ids of calls are unique in a conversation, even if the server's are not.
 func TestCallIDs(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		same := modelserver.Answer{Calls: []modelserver.Call{{ID: "call_0", Name: "clock"}, {ID: "call_0", Name: "clock"}}}
 		w := newWorld(t, format, modelserver.Sequence(same, same))
-		request := said("Go.")
-		first, _ := w.answered(request)
+		request := newRequest("Go.")
+		first, _ := w.mustAsk(request)
 		ids := map[string]bool{}
 		var results []model.Part
 		for _, call := range callsOf(first) {
 			ids[call.ID] = true
-			results = append(results, result(call.ID))
+			results = append(results, newResult(call.ID))
 		}
-		second, _ := w.answered(then(request, first, results...))
+		second, _ := w.mustAsk(continueRequest(request, first, results...))
 		for _, call := range callsOf(second) {
 			ids[call.ID] = true
 		}
@@ -191,19 +191,19 @@ func TestCallIDs(t *testing.T) {
 
 // A conversation continues with another provider: opaque data is left out, and ids are adapted.
 func TestAnotherProvider(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		w := newWorld(t, format, modelserver.Sequence(modelserver.Answer{Text: "I see."}))
-		request := said("Go.")
+		request := newRequest("Go.")
 		answer := &model.Response{Parts: []model.Part{
 			{Opaque: &model.Opaque{Provider: "another", Value: json.RawMessage(`{"type":"thinking"}`)}},
 			{Call: &model.ToolCall{ID: "functions.clock:0", Name: "clock"}},
 		}}
-		next := then(request, answer, result("functions.clock:0", model.TextPart("12:00")))
+		next := continueRequest(request, answer, newResult("functions.clock:0", model.TextPart("12:00")))
 		next.Messages = append(next.Messages,
 			model.Message{Role: model.Assistant, Parts: []model.Part{{Opaque: &model.Opaque{Provider: "another", Value: json.RawMessage(`{}`)}}, model.TextPart("")}},
 			model.Message{Role: model.User, Parts: []model.Part{model.TextPart(" ")}},
 			model.Message{Role: model.User, Parts: []model.Part{model.TextPart("And now?")}})
-		w.answered(next)
+		w.mustAsk(next)
 		seen := w.server.Requests()[0]
 		if seen.Messages[1].Calls[0].ID != seen.Messages[2].Results[0].CallID || !strings.Contains(seen.Last().Text, "And now?") {
 			t.Errorf("seen %+v", seen.Messages)
@@ -213,7 +213,7 @@ func TestAnotherProvider(t *testing.T) {
 
 // Schemas are adapted to the servers' rules; lost parts are described in words.
 func TestSchemas(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		for text, want := range map[string]struct{ schema, description string }{
 			`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"a":{"type":"number","maximum":1.10}},"required":["a"],"additionalProperties":false}`: {
 				`{"additionalProperties":false,"properties":{"a":{"maximum":1.10,"type":"number"}},"required":["a"],"type":"object"}`, "Writes.",
@@ -227,9 +227,9 @@ func TestSchemas(t *testing.T) {
 			},
 		} {
 			w := newWorld(t, format, modelserver.Sequence(modelserver.Answer{Text: "Yes."}))
-			request := said("Go.")
-			request.Tools = []model.Tool{schema(text)}
-			w.answered(request)
+			request := newRequest("Go.")
+			request.Tools = []model.Tool{newTool(text)}
+			w.mustAsk(request)
 			tool := w.server.Requests()[0].Tools[0]
 			if got, _ := json.Marshal(tool.Schema); string(got) != want.schema || !strings.Contains(tool.Description, want.description) {
 				t.Errorf("%s: %s, %q", text, got, tool.Description)
@@ -242,11 +242,11 @@ func TestSchemas(t *testing.T) {
 func TestCaching(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, modelserver.Anthropic, modelserver.Sequence(modelserver.Answer{Text: "a"}, modelserver.Answer{Text: "b"}))
-	request := said("Go.")
+	request := newRequest("Go.")
 	request.Tools = []model.Tool{{Name: "a"}, {Name: "b"}}
-	w.answered(request)
+	w.mustAsk(request)
 	request.Instructions = "Be kind."
-	w.answered(request)
+	w.mustAsk(request)
 	plain, instructed := w.server.Requests()[0], w.server.Requests()[1]
 	if plain.Tools[0].Cached || !plain.Tools[1].Cached || !plain.Last().Cached || plain.MaxTokens != anthropic.DefaultMaxTokens {
 		t.Errorf("without instructions: %+v", plain)

@@ -18,7 +18,7 @@ import (
 
 var whole = modelserver.Answer{Text: "I look at the clock.", Calls: []modelserver.Call{{Name: "clock", Arguments: `{"zone":"UTC"}`}}}
 
-func faulty(f modelserver.Fault) modelserver.Answer {
+func failWhole(f modelserver.Fault) modelserver.Answer {
 	a := whole
 	a.Fault = f
 	return a
@@ -26,7 +26,7 @@ func faulty(f modelserver.Fault) modelserver.Answer {
 
 // Errors that may be temporary are retried after the server's delay, or after the schedule's.
 func TestRetriedErrors(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		for what, c := range map[string]struct {
 			fault modelserver.Fault
 			slept time.Duration
@@ -41,8 +41,8 @@ func TestRetriedErrors(t *testing.T) {
 			"503":                 {modelserver.Fault{Status: 503, RetryAfter: "-3"}, 2 * time.Second},
 			"529":                 {modelserver.Fault{Status: modelserver.StatusOverloaded}, 2 * time.Second},
 		} {
-			w := newWorld(t, format, modelserver.Sequence(faulty(c.fault), whole))
-			answer, h := w.answered(said("Time?"))
+			w := newWorld(t, format, modelserver.Sequence(failWhole(c.fault), whole))
+			answer, h := w.mustAsk(newRequest("Time?"))
 			if len(callsOf(answer)) != 1 || h.restarts != 0 || !slices.Equal(w.slept, []time.Duration{c.slept}) {
 				t.Errorf("%s: %+v, slept %v", what, answer, w.slept)
 			}
@@ -52,13 +52,13 @@ func TestRetriedErrors(t *testing.T) {
 
 // A stream that breaks at any event is requested again, and its text is withdrawn.
 func TestBrokenStreams(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		for _, kind := range []modelserver.Fault{{Cut: true}, {Error: true}} {
 			restarted := 0
 			for after := 0; ; after++ {
 				kind.After = after
-				w := newWorld(t, format, modelserver.Sequence(faulty(kind), whole))
-				answer, h := w.answered(said("Time?"))
+				w := newWorld(t, format, modelserver.Sequence(failWhole(kind), whole))
+				answer, h := w.mustAsk(newRequest("Time?"))
 				if textOf(answer) != whole.Text || len(callsOf(answer)) != 1 || callsOf(answer)[0].Arguments != `{"zone":"UTC"}` {
 					t.Errorf("%+v: %+v", kind, answer)
 				}
@@ -79,7 +79,7 @@ func TestBrokenStreams(t *testing.T) {
 
 // Permanent errors are not retried.
 func TestFinalErrors(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		for what, c := range map[string]struct {
 			fault   modelserver.Fault
 			tooLong bool
@@ -100,8 +100,8 @@ func TestFinalErrors(t *testing.T) {
 			"invalid in stream": {modelserver.Fault{Error: true, Type: "invalid_request_error", Message: "odd " + key}, false, "odd ***"},
 			"long in stream":    {modelserver.Fault{Error: true, Message: "maximum context length is 4096"}, true, "4096"},
 		} {
-			w := newWorld(t, format, modelserver.Sequence(faulty(c.fault)))
-			_, _, err := w.ask(said("Time?"))
+			w := newWorld(t, format, modelserver.Sequence(failWhole(c.fault)))
+			_, _, err := w.ask(newRequest("Time?"))
 			if err == nil || err.Retryable || err.TooLong != c.tooLong || err.Status != c.fault.Status || !strings.Contains(err.Message, c.gist) || len(w.slept) > 0 {
 				t.Errorf("%s: %#v, slept %v", what, err, w.slept)
 			}
@@ -110,15 +110,15 @@ func TestFinalErrors(t *testing.T) {
 }
 
 func TestGivenUp(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		w := newWorld(t, format, func(*modelserver.Request) modelserver.Answer {
-			return faulty(modelserver.Fault{Status: 503, Message: "no " + key + " today"})
+			return failWhole(modelserver.Fault{Status: 503, Message: "no " + key + " today"})
 		})
-		_, _, err := w.ask(said("Time?"))
+		_, _, err := w.ask(newRequest("Time?"))
 		if err == nil || err.Status != 503 || !strings.Contains(err.Message, "no *** today (6 attempts)") || len(w.server.Requests()) != 6 {
 			t.Errorf("%v after %d requests", err, len(w.server.Requests()))
 		}
-		if !slices.Equal(w.slept, seconds(2, 4, 8, 16, 30)) {
+		if !slices.Equal(w.slept, toSeconds(2, 4, 8, 16, 30)) {
 			t.Errorf("slept %v", w.slept)
 		}
 		if log := w.log.String(); strings.Count(log, "model request failed") != 5 || strings.Contains(log, key) {
@@ -127,7 +127,7 @@ func TestGivenUp(t *testing.T) {
 	})
 }
 
-func seconds(list ...int) []time.Duration {
+func toSeconds(list ...int) []time.Duration {
 	var all []time.Duration
 	for _, n := range list {
 		all = append(all, time.Duration(n)*time.Second)
@@ -137,7 +137,7 @@ func seconds(list ...int) []time.Duration {
 
 // Invalid answers of other kinds of servers are errors.
 func TestOtherServers(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		date := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		for what, c := range map[string]struct {
 			answer    func(w http.ResponseWriter)
@@ -145,20 +145,20 @@ func TestOtherServers(t *testing.T) {
 			after     time.Duration
 			gist      string
 		}{
-			"a page":           {page(200, "text/html", "<html>Hello</html>"), true, 0, "ended before"},
-			"an error page":    {page(502, "text/html", "<html>Bad Gateway "+key+"</html>"), true, 0, "Bad Gateway"},
-			"an error text":    {page(400, "text/plain", "what is\n"+key+"?"), false, 0, "what is ***?"},
-			"an error word":    {page(400, "application/json", `{"error":"model 'x' not found"}`), false, 0, "model 'x' not found"},
-			"a detail":         {page(422, "application/json", `{"detail":[{"loc":["body"],"msg":"field required"}]}`), false, 0, "field required"},
-			"a message":        {page(400, "application/json", `{"message":"no","code":7}`), false, 0, "no"},
-			"an empty error":   {page(418, "application/json", ``), false, 0, "teapot"},
-			"an odd status":    {page(599, "application/json", `null`), true, 0, "request failed"},
-			"no JSON":          {page(200, "application/json", `{"id":`), true, 0, "invalid answer"},
-			"other JSON":       {page(200, "application/json", `{"hello":"world"}`), true, 0, "invalid answer"},
-			"an error in JSON": {page(200, "application/json", `{"type":"error","error":{"type":"authentication_error","message":"who? `+key+`"}}`), false, 0, "who? ***"},
-			"no event":         {page(200, "text/event-stream", "data: {\"id\": \n\n"), true, 0, "invalid answer"},
-			"an odd event":     {page(200, "text/event-stream", "event: x\ndata: [1]\n\n"), true, 0, ""},
-			"nothing":          {page(200, "text/event-stream", ""), true, 0, "ended before"},
+			"a page":           {writePage(200, "text/html", "<html>Hello</html>"), true, 0, "ended before"},
+			"an error page":    {writePage(502, "text/html", "<html>Bad Gateway "+key+"</html>"), true, 0, "Bad Gateway"},
+			"an error text":    {writePage(400, "text/plain", "what is\n"+key+"?"), false, 0, "what is ***?"},
+			"an error word":    {writePage(400, "application/json", `{"error":"model 'x' not found"}`), false, 0, "model 'x' not found"},
+			"a detail":         {writePage(422, "application/json", `{"detail":[{"loc":["body"],"msg":"field required"}]}`), false, 0, "field required"},
+			"a message":        {writePage(400, "application/json", `{"message":"no","code":7}`), false, 0, "no"},
+			"an empty error":   {writePage(418, "application/json", ``), false, 0, "teapot"},
+			"an odd status":    {writePage(599, "application/json", `null`), true, 0, "request failed"},
+			"no JSON":          {writePage(200, "application/json", `{"id":`), true, 0, "invalid answer"},
+			"other JSON":       {writePage(200, "application/json", `{"hello":"world"}`), true, 0, "invalid answer"},
+			"an error in JSON": {writePage(200, "application/json", `{"type":"error","error":{"type":"authentication_error","message":"who? `+key+`"}}`), false, 0, "who? ***"},
+			"no event":         {writePage(200, "text/event-stream", "data: {\"id\": \n\n"), true, 0, "invalid answer"},
+			"an odd event":     {writePage(200, "text/event-stream", "event: x\ndata: [1]\n\n"), true, 0, ""},
+			"nothing":          {writePage(200, "text/event-stream", ""), true, 0, "ended before"},
 			"a redirect": {func(w http.ResponseWriter) {
 				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(http.StatusTemporaryRedirect)
@@ -188,7 +188,7 @@ func TestOtherServers(t *testing.T) {
 					c.answer(out)
 				})
 			})
-			_, _, err := w.ask(said("Time?"))
+			_, _, err := w.ask(newRequest("Time?"))
 			if err == nil || err.Retryable != c.retryable || err.RetryAfter != c.after || !strings.Contains(err.Message, c.gist) {
 				t.Errorf("%s: %#v", what, err)
 			}
@@ -199,7 +199,7 @@ func TestOtherServers(t *testing.T) {
 	})
 }
 
-func page(status int, kind, text string) func(http.ResponseWriter) {
+func writePage(status int, kind, text string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", kind)
 		w.WriteHeader(status)
@@ -209,7 +209,7 @@ func page(status int, kind, text string) func(http.ResponseWriter) {
 
 // A context that ends in the middle of a stream ends the exchange.
 func TestCancelled(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		for what, late := range map[string]bool{"cancelled": false, "out of time": true} {
 			answer := whole
 			answer.Before = func(server context.Context, event int) {
@@ -224,7 +224,7 @@ func TestCancelled(t *testing.T) {
 				ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 				want, hear = context.DeadlineExceeded, nil
 			}
-			_, err := w.provider.Generate(ctx, said("Time?"), hear)
+			_, err := w.provider.Generate(ctx, newRequest("Time?"), hear)
 			failed, ok := errors.AsType[*model.Error](err)
 			if !ok || !errors.Is(err, want) || failed.Retryable || len(w.slept) > 0 {
 				t.Errorf("%s: %#v", what, err)
@@ -235,7 +235,7 @@ func TestCancelled(t *testing.T) {
 }
 
 func TestSilence(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		for event, limits := range map[int]model.Limits{
 			1: {FirstByte: 200 * time.Millisecond, Stall: time.Minute}, 5: {FirstByte: time.Minute, Stall: 200 * time.Millisecond},
 		} {
@@ -251,7 +251,7 @@ func TestSilence(t *testing.T) {
 				}
 				return whole
 			}, func(w *world) { w.limits = limits })
-			if response, _ := w.answered(said("Time?")); textOf(response) != whole.Text || !strings.Contains(w.log.String(), "sent nothing for 200ms") {
+			if response, _ := w.mustAsk(newRequest("Time?")); textOf(response) != whole.Text || !strings.Contains(w.log.String(), "sent nothing for 200ms") {
 				t.Errorf("event %d: %s", event, w.log.String())
 			}
 		}
@@ -259,11 +259,11 @@ func TestSilence(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		for _, streamed := range []bool{true, false} {
 			long := modelserver.Answer{Text: strings.Repeat("word ", 2000), Whole: !streamed}
 			w := newWorld(t, format, modelserver.Sequence(long), func(w *world) { w.limits.AnswerBytes = 4096 })
-			if _, _, err := w.ask(said("Go.")); err == nil || err.Retryable || !strings.Contains(err.Message, "exceeds 4096 bytes") {
+			if _, _, err := w.ask(newRequest("Go.")); err == nil || err.Retryable || !strings.Contains(err.Message, "exceeds 4096 bytes") {
 				t.Errorf("a long answer: %#v", err)
 			}
 			many := modelserver.Answer{Whole: !streamed}
@@ -271,7 +271,7 @@ func TestBounds(t *testing.T) {
 				many.Calls = append(many.Calls, modelserver.Call{ID: "c" + strconv.Itoa(i), Name: "clock"})
 			}
 			w = newWorld(t, format, modelserver.Sequence(many, many), func(w *world) { w.limits.Calls = 3 })
-			if _, _, err := w.ask(said("Go.")); err == nil || err.Retryable || !strings.Contains(err.Message, "more than 3 tool calls") {
+			if _, _, err := w.ask(newRequest("Go.")); err == nil || err.Retryable || !strings.Contains(err.Message, "more than 3 tool calls") {
 				t.Errorf("many calls: %#v", err)
 			}
 		}
@@ -280,21 +280,21 @@ func TestBounds(t *testing.T) {
 
 // An unreachable server is retried, but not a forbidden address or an invalid name.
 func TestUnreachable(t *testing.T) {
-	each(t, func(t *testing.T, format string) {
+	testFormats(t, func(t *testing.T, format string) {
 		gone := httptest.NewServer(http.NotFoundHandler())
 		gone.Close()
 		w := newWorld(t, format, nil)
 		for url, again := range map[string]int{gone.URL: 5, "http://nobody.invalid": 0} {
 			w.slept = nil
 			w.provider = w.newProvider(url+"/"+key, key)
-			if _, _, err := w.ask(said("Go.")); err == nil || err.Status != 0 || len(w.slept) != again {
+			if _, _, err := w.ask(newRequest("Go.")); err == nil || err.Status != 0 || len(w.slept) != again {
 				t.Errorf("%s: %#v, slept %v", url, err, w.slept)
 			}
 		}
 		w.slept = nil
 		w.client = outbound.NewClient(outbound.Config{Policy: outbound.Policy{AllowPrivate: true}})
 		w.provider = w.newProvider("http://169.254.169.254", key)
-		if _, _, err := w.ask(said("Go.")); err == nil || !errors.Is(err, outbound.ErrForbidden) || len(w.slept) != 0 {
+		if _, _, err := w.ask(newRequest("Go.")); err == nil || !errors.Is(err, outbound.ErrForbidden) || len(w.slept) != 0 {
 			t.Errorf("%#v, slept %v", err, w.slept)
 		}
 	})
@@ -310,7 +310,7 @@ func TestEnvironment(t *testing.T) {
 	for _, format := range formats {
 		w := newWorld(t, format, modelserver.Sequence(whole), func(w *world) { w.server.Key = "" })
 		w.provider = w.newProvider(w.url, "")
-		w.answered(said("Go."))
+		w.mustAsk(newRequest("Go."))
 		for name, values := range w.server.Requests()[0].Header {
 			if slices.Contains([]string{"Authorization", "X-Api-Key"}, name) || strings.Contains(strings.Join(values, ""), "environment") {
 				t.Errorf("%s: %s: %q", format, name, values)

@@ -12,14 +12,14 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// saying is a server with one answer to all requests.
-type saying struct {
+// fixedServer has one answer to all requests.
+type fixedServer struct {
 	kind string
 	text []byte
 }
 
 // RoundTrip implements [http.RoundTripper].
-func (s *saying) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *fixedServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{
 		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {s.kind}}, Body: io.NopCloser(bytes.NewReader(s.text)), Request: r,
 	}, nil
@@ -44,9 +44,9 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, format := range formats {
 			for kind, body := range map[string][]byte{"text/event-stream": append([]byte("data: "), append(text, "\n\n"...)...), "application/json": text} {
-				w := &world{t: t, format: format, client: &http.Client{Transport: &saying{kind, body}}}
+				w := &world{t: t, format: format, client: &http.Client{Transport: &fixedServer{kind, body}}}
 				w.provider = w.newProvider("http://models.test", "")
-				asked := said("Go.")
+				asked := newRequest("Go.")
 				answer, err := w.provider.Generate(t.Context(), asked, func(model.Delta) {})
 				if err != nil {
 					if _, ok := errors.AsType[*model.Error](err); !ok {
@@ -57,14 +57,14 @@ func FuzzAnswers(f *testing.F) {
 				if u := answer.Usage; u.InputTokens < 0 || u.CachedInputTokens < 0 || u.CachedInputTokens > u.InputTokens || u.OutputTokens < 0 || u.InputTokens+u.OutputTokens > 1<<41 {
 					t.Fatalf("usage %+v", u)
 				}
-				givesBack(t, format, asked, answer)
+				checkContinuation(t, format, asked, answer)
 			}
 		}
 	})
 }
 
-// givesBack continues a conversation after an answer, which a strict server must accept.
-func givesBack(t *testing.T, format string, asked *model.Request, answer *model.Response) {
+// checkContinuation continues a conversation after an answer, which a strict server must accept.
+func checkContinuation(t *testing.T, format string, asked *model.Request, answer *model.Response) {
 	t.Helper()
 	ids := map[string]bool{}
 	var results []model.Part
@@ -80,9 +80,9 @@ func givesBack(t *testing.T, format string, asked *model.Request, answer *model.
 				t.Fatalf("id %q", part.Call.ID)
 			}
 			ids[part.Call.ID] = true
-			results = append(results, result(part.Call.ID))
+			results = append(results, newResult(part.Call.ID))
 		}
 	}
 	w := newWorld(t, format, modelserver.Sequence(modelserver.Answer{Text: "Yes."}))
-	w.answered(then(asked, answer, results...))
+	w.mustAsk(continueRequest(asked, answer, results...))
 }

@@ -87,14 +87,14 @@ func (w *world) newProvider(url, apiKey string) model.Provider {
 	})
 }
 
-// heard collects the deltas of a sink.
-type heard struct {
+// listener collects the deltas of a sink.
+type listener struct {
 	text     strings.Builder // since the last restart
 	deltas   int
 	restarts int
 }
 
-func (h *heard) sink(d model.Delta) {
+func (h *listener) sink(d model.Delta) {
 	if d.Restart {
 		h.restarts++
 		h.text.Reset()
@@ -104,9 +104,9 @@ func (h *heard) sink(d model.Delta) {
 }
 
 // ask makes a request, and compares the deltas with the answer.
-func (w *world) ask(request *model.Request) (*model.Response, *heard, *model.Error) {
+func (w *world) ask(request *model.Request) (*model.Response, *listener, *model.Error) {
 	w.t.Helper()
-	h := &heard{}
+	h := &listener{}
 	response, err := w.provider.Generate(w.t.Context(), request, h.sink)
 	if err != nil {
 		failed, ok := errors.AsType[*model.Error](err)
@@ -119,13 +119,13 @@ func (w *world) ask(request *model.Request) (*model.Response, *heard, *model.Err
 		return nil, h, failed
 	}
 	if h.text.String() != textOf(response) {
-		w.t.Errorf("%s: told %q, answered %q", w.format, h.text.String(), textOf(response))
+		w.t.Errorf("%s: streamed %q, answered %q", w.format, h.text.String(), textOf(response))
 	}
 	return response, h, nil
 }
 
-// answered makes a request that must succeed.
-func (w *world) answered(request *model.Request) (*model.Response, *heard) {
+// mustAsk makes a request that must succeed.
+func (w *world) mustAsk(request *model.Request) (*model.Response, *listener) {
 	w.t.Helper()
 	response, h, err := w.ask(request)
 	if err != nil {
@@ -154,24 +154,24 @@ func callsOf(r *model.Response) []model.ToolCall {
 	return calls
 }
 
-// said is a request with one message of a user.
-func said(text string) *model.Request {
+// newRequest returns a request with one message of a user.
+func newRequest(text string) *model.Request {
 	return &model.Request{Model: "m1", Messages: []model.Message{{Role: model.User, Parts: []model.Part{model.TextPart(text)}}}}
 }
 
-// then continues a conversation.
-func then(request *model.Request, answer *model.Response, parts ...model.Part) *model.Request {
+// continueRequest adds an answer and the next message of the user.
+func continueRequest(request *model.Request, answer *model.Response, parts ...model.Part) *model.Request {
 	next := *request
 	next.Messages = append(append([]model.Message(nil), request.Messages...),
 		model.Message{Role: model.Assistant, Parts: answer.Parts}, model.Message{Role: model.User, Parts: parts})
 	return &next
 }
 
-func result(callID string, parts ...model.Part) model.Part {
+func newResult(callID string, parts ...model.Part) model.Part {
 	return model.Part{Result: &model.ToolResult{CallID: callID, Parts: parts}}
 }
 
-func each(t *testing.T, f func(t *testing.T, format string)) {
+func testFormats(t *testing.T, f func(t *testing.T, format string)) {
 	t.Helper()
 	t.Parallel()
 	for _, format := range formats {

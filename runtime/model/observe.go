@@ -23,7 +23,7 @@ type Observer struct {
 	duration *prometheus.HistogramVec // provider, model, error type
 	first    *prometheus.HistogramVec // provider, model
 	tokens   *prometheus.HistogramVec // provider, model, token type
-	again    *prometheus.CounterVec   // provider, model
+	retries  *prometheus.CounterVec   // provider, model
 }
 
 // NewObserver makes an Observer.
@@ -45,7 +45,7 @@ func NewObserver(traces *telemetry.Tracer, now func() time.Time) *Observer {
 			Name: "gen_ai_client_token_usage", Help: "Tokens of requests (input) and answers (output), as the provider counts them.",
 			Buckets: []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864},
 		}, labels("gen_ai_token_type")),
-		again: prometheus.NewCounterVec(prometheus.CounterOpts{
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdpoint_model_retries_total", Help: "Requests to models that were made again after they had failed.",
 		}, []string{"provider", "model"}),
 	}
@@ -53,12 +53,12 @@ func NewObserver(traces *telemetry.Tracer, now func() time.Time) *Observer {
 
 // Collectors returns the metrics.
 func (o *Observer) Collectors() []prometheus.Collector {
-	return []prometheus.Collector{o.duration, o.first, o.tokens, o.again}
+	return []prometheus.Collector{o.duration, o.first, o.tokens, o.retries}
 }
 
-// Again counts a retry; see [RetryConfig].
-func (o *Observer) Again(provider string, request *Request) {
-	o.again.WithLabelValues(provider, request.Model).Inc()
+// CountRetry counts a retry; see [RetryConfig].
+func (o *Observer) CountRetry(provider string, request *Request) {
+	o.retries.WithLabelValues(provider, request.Model).Inc()
 }
 
 // Observe returns a provider that measures each request, so it belongs inside [Retrying]. name is the provider's name in the

@@ -54,14 +54,14 @@ func TestObserved(t *testing.T) {
 			}, nil
 		},
 	}, "openai", "http://models.example.com:8000/v1"), model.RetryConfig{
-		Sleep: func(context.Context, time.Duration) error { return nil },
-		Again: func(r *model.Request) { observer.Again("openai", r) },
+		Sleep:   func(context.Context, time.Duration) error { return nil },
+		OnRetry: func(r *model.Request) { observer.CountRetry("openai", r) },
 	})
 	ctx, whole := tracer.Start(t.Context(), "turn")
-	heard := ""
-	_, err = provider.Generate(ctx, &model.Request{Model: "small", Instructions: "hunter2", MaxTokens: 50}, func(d model.Delta) { heard += d.Text })
-	if err != nil || heard != "hunter2!" {
-		t.Fatalf("heard %q, %v", heard, err)
+	text := ""
+	_, err = provider.Generate(ctx, &model.Request{Model: "small", Instructions: "hunter2", MaxTokens: 50}, func(d model.Delta) { text += d.Text })
+	if err != nil || text != "hunter2!" {
+		t.Fatalf("text %q, %v", text, err)
 	}
 	if _, err := observer.Observe(&answers{func(func(model.Delta)) (*model.Response, error) {
 		return nil, errors.New("hunter2")
@@ -107,13 +107,13 @@ func TestObserved(t *testing.T) {
 		"gen_ai_client_token_usage chat openai small output":                    7,
 		"holdpoint_model_retries_total small openai":                            1,
 	}
-	if got := measured(t, observer.Collectors()); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := gatherMetrics(t, observer.Collectors()); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("measured\n%v\nwant\n%v", got, want)
 	}
 }
 
-// measured returns counters, the number of measured durations, and the tokens.
-func measured(t *testing.T, collectors []prometheus.Collector) map[string]float64 {
+// gatherMetrics returns counters, the number of measured durations, and the tokens.
+func gatherMetrics(t *testing.T, collectors []prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collectors...)

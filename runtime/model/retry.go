@@ -27,9 +27,9 @@ type RetryConfig struct {
 	Chance func() float64
 	// Now, if set, ends a wait at once that would outlast the context.
 	Now func() time.Time
-	// Again is called before each retry. May be nil.
-	Again  func(request *Request)
-	Logger *slog.Logger // nil: nothing is logged
+	// OnRetry is called before each retry. May be nil.
+	OnRetry func(request *Request)
+	Logger  *slog.Logger // nil: nothing is logged
 }
 
 // Retrying repeats requests that failed and may succeed later. A [Delta] with Restart withdraws the text of a failed attempt.
@@ -68,15 +68,15 @@ type retrying struct {
 
 // Generate implements [Provider].
 func (r *retrying) Generate(ctx context.Context, request *Request, sink func(Delta)) (*Response, error) {
-	told := false
-	hear := func(d Delta) {
-		told = told || d.Text != ""
+	textSent := false
+	forward := func(d Delta) {
+		textSent = textSent || d.Text != ""
 		if sink != nil {
 			sink(d)
 		}
 	}
 	for attempt := 1; ; attempt++ {
-		response, err := r.Provider.Generate(ctx, request, hear)
+		response, err := r.Provider.Generate(ctx, request, forward)
 		if err == nil {
 			return response, nil
 		}
@@ -94,8 +94,8 @@ func (r *retrying) Generate(ctx context.Context, request *Request, sink func(Del
 			return nil, err
 		}
 		r.cfg.Logger.WarnContext(ctx, "model request failed", "model", request.Model, "error", failed.Error(), "attempt", attempt, "again_in", wait.String())
-		if told {
-			told = false
+		if textSent {
+			textSent = false
 			if sink != nil {
 				sink(Delta{Restart: true})
 			}
@@ -103,8 +103,8 @@ func (r *retrying) Generate(ctx context.Context, request *Request, sink func(Del
 		if r.cfg.Sleep(ctx, wait) != nil {
 			return nil, err
 		}
-		if r.cfg.Again != nil {
-			r.cfg.Again(request)
+		if r.cfg.OnRetry != nil {
+			r.cfg.OnRetry(request)
 		}
 	}
 }

@@ -57,15 +57,15 @@ func TestRetrySchedule(t *testing.T) {
 			slept = append(slept, d.Round(time.Second))
 			return nil
 		}
-		h := &heard{}
+		h := &listener{}
 		p := &failing{errors: c.errors}
-		_, err := model.Retrying(p, c.cfg).Generate(t.Context(), said("Go."), h.sink)
-		if !slices.Equal(slept, seconds(c.slept...)) || h.restarts != c.restarts || (err != nil) != c.fails || h.text.String() != "piece" {
+		_, err := model.Retrying(p, c.cfg).Generate(t.Context(), newRequest("Go."), h.sink)
+		if !slices.Equal(slept, toSeconds(c.slept...)) || h.restarts != c.restarts || (err != nil) != c.fails || h.text.String() != "piece" {
 			t.Errorf("%s: slept %v, %d restarts, %q, %v", what, slept, h.restarts, h.text.String(), err)
 		}
 		p.asked = 0
-		if _, err := model.Retrying(p, c.cfg).Generate(t.Context(), said("Go."), nil); (err != nil) != c.fails {
-			t.Errorf("%s, unheard: %v", what, err)
+		if _, err := model.Retrying(p, c.cfg).Generate(t.Context(), newRequest("Go."), nil); (err != nil) != c.fails {
+			t.Errorf("%s, without a sink: %v", what, err)
 		}
 	}
 	if again.Message != "busy" {
@@ -81,14 +81,14 @@ func TestRetryEnds(t *testing.T) {
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	p := &failing{errors: []error{again}}
-	_, err := model.Retrying(p, model.RetryConfig{Now: func() time.Time { return deadline.Add(-time.Second) }}).Generate(ctx, said("Go."), nil)
+	_, err := model.Retrying(p, model.RetryConfig{Now: func() time.Time { return deadline.Add(-time.Second) }}).Generate(ctx, newRequest("Go."), nil)
 	if p.asked != 1 || !errors.Is(err, again) {
 		t.Errorf("asked %d times, %v", p.asked, err)
 	}
 	p = &failing{errors: []error{again, again}}
 	ending, end := context.WithCancel(t.Context())
 	waits := model.Retrying(p, model.RetryConfig{Base: time.Hour, Max: time.Hour})
-	_, err = waits.Generate(ending, said("Go."), func(d model.Delta) {
+	_, err = waits.Generate(ending, newRequest("Go."), func(d model.Delta) {
 		if d.Restart {
 			end() // with the real timer, an hour before its time
 		}
@@ -97,7 +97,7 @@ func TestRetryEnds(t *testing.T) {
 		t.Errorf("asked %d times, %v", p.asked, err)
 	}
 	p = &failing{errors: []error{again}}
-	if _, err = model.Retrying(p, model.RetryConfig{Base: time.Microsecond}).Generate(t.Context(), said("Go."), nil); err != nil || p.asked != 2 {
+	if _, err = model.Retrying(p, model.RetryConfig{Base: time.Microsecond}).Generate(t.Context(), newRequest("Go."), nil); err != nil || p.asked != 2 {
 		t.Errorf("asked %d times, %v", p.asked, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-func provider(t *testing.T, handler http.Handler) *openai.Provider {
+func newProvider(t *testing.T, handler http.Handler) *openai.Provider {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	client := &http.Client{Transport: &http.Transport{}}
@@ -31,7 +31,7 @@ func provider(t *testing.T, handler http.Handler) *openai.Provider {
 	return p
 }
 
-func request() *model.Request {
+func newRequest() *model.Request {
 	return &model.Request{Model: "m1", Messages: []model.Message{{Role: model.User, Parts: []model.Part{model.TextPart("Go.")}}}}
 }
 
@@ -63,8 +63,8 @@ func TestQuirks(t *testing.T) {
 				calls := []modelserver.Call{{Name: "read", Arguments: `{"path":"a"}`}, {Name: "read", Arguments: `{"path":"b"}`}, {Name: "clock", Arguments: `{}`}}
 				server := modelserver.New(modelserver.Sequence(
 					modelserver.Answer{Text: text, Thinking: "Hm.", Calls: calls, Quirks: q, Whole: whole}, modelserver.Answer{Text: "Yes.", Quirks: q, Whole: whole}))
-				p := provider(t, server)
-				asked := request()
+				p := newProvider(t, server)
+				asked := newRequest()
 				answer, err := p.Generate(t.Context(), asked, nil)
 				if err != nil {
 					t.Fatalf("%s: %v", what, err)
@@ -140,13 +140,13 @@ func TestChunks(t *testing.T) {
 			}, "ab", "", model.StopEnd,
 		},
 	} {
-		p := provider(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		p := newProvider(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for _, chunk := range c.chunks {
 				_, _ = w.Write([]byte("data:" + chunk + "\r\n\r\n"))
 			}
 		}))
-		answer, err := p.Generate(t.Context(), request(), nil)
+		answer, err := p.Generate(t.Context(), newRequest(), nil)
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
 			continue
@@ -180,9 +180,9 @@ func TestDialects(t *testing.T) {
 		}
 		return modelserver.Answer{Text: "Yes."}
 	})
-	p := provider(t, server)
+	p := newProvider(t, server)
 	for _, want := range []int{3, 4} {
-		r := request()
+		r := newRequest()
 		r.MaxTokens = 50
 		if _, err := p.Generate(t.Context(), r, nil); err != nil || asked != want || server.Requests()[asked-1].MaxTokens != 50 {
 			t.Errorf("asked %d times, %v", asked, err)
@@ -191,7 +191,7 @@ func TestDialects(t *testing.T) {
 	server = modelserver.New(func(*modelserver.Request) modelserver.Answer {
 		return modelserver.Answer{Fault: modelserver.Fault{Status: 400, Message: "max_tokens is odd"}}
 	})
-	if _, err := provider(t, server).Generate(t.Context(), request(), nil); err == nil || len(server.Requests()) != 2 {
+	if _, err := newProvider(t, server).Generate(t.Context(), newRequest(), nil); err == nil || len(server.Requests()) != 2 {
 		t.Errorf("%v after %d requests", err, len(server.Requests()))
 	}
 }

@@ -28,17 +28,17 @@ func (p Provider) Generate(ctx context.Context, request *model.Request, sink fun
 	if err := ctx.Err(); err != nil {
 		return nil, &model.Error{Message: "the request was canceled", Err: err}
 	}
-	said, err := script(request)
+	answer, err := script(request)
 	if err != nil {
 		if failed, ok := errors.AsType[*model.Error](err); ok {
 			return nil, failed
 		}
 		return nil, &model.Error{Message: "the script failed: " + err.Error(), Err: err}
 	}
-	if said == nil {
+	if answer == nil {
 		return nil, &model.Error{Message: "the script has no answer"}
 	}
-	response := completeAnswer(request, said)
+	response := completeAnswer(request, answer)
 	for _, part := range response.Parts {
 		if part.Text != nil && sink != nil {
 			for _, piece := range splitText(part.Text.Text) {
@@ -50,10 +50,10 @@ func (p Provider) Generate(ctx context.Context, request *model.Request, sink fun
 }
 
 // completeAnswer returns a copy of the answer with defaults filled in.
-func completeAnswer(request *model.Request, said *model.Response) *model.Response {
-	response, calls := *said, 0
-	response.Parts = make([]model.Part, len(said.Parts))
-	for i, part := range said.Parts {
+func completeAnswer(request *model.Request, answer *model.Response) *model.Response {
+	response, calls := *answer, 0
+	response.Parts = make([]model.Part, len(answer.Parts))
+	for i, part := range answer.Parts {
 		if part.Call != nil {
 			calls++
 			named := *part.Call
