@@ -9,11 +9,10 @@ import (
 	"github.com/holdpoint/holdpoint/ui/live"
 )
 
-// sessionCheck is how often a stream looks whether its session is over, besides whenever somebody's rights changed.
+// sessionCheck is the interval at which a stream checks its session. It also checks after any change of rights.
 const sessionCheck = 30 * time.Second
 
-// streamEvents tells a dashboard when to look again. Only small signals go through it:
-// what is seen is fetched, with all checks, by the page itself.
+// streamEvents signals changes to a dashboard. The page fetches the content itself, with all checks.
 func (u *UI) streamEvents(w http.ResponseWriter, r *http.Request) {
 	check, changed := u.login.Watch(r), u.login.Changed()
 	if !check(r.Context()) {
@@ -34,7 +33,7 @@ func (u *UI) streamEvents(w http.ResponseWriter, r *http.Request) {
 		_, err := fmt.Fprint(w, text)
 		return err == nil && stream.Flush() == nil
 	}
-	still := func() bool {
+	isOpen := func() bool {
 		over := !check(r.Context())
 		if over {
 			send("event: end\ndata: {}\n\n")
@@ -51,9 +50,9 @@ func (u *UI) streamEvents(w http.ResponseWriter, r *http.Request) {
 			going = send(pulseEvent(s))
 		case <-changed:
 			changed = u.login.Changed()
-			going = still()
+			going = isOpen()
 		case <-session.C:
-			going = still()
+			going = isOpen()
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (u *UI) explainError(r *http.Request, err error) (status int, n view.Notice
 func (u *UI) explainMissing(r *http.Request) view.Notice {
 	n := view.Notice{Level: view.Danger, Title: text.PageNotFound(), Text: text.PageGoneHelp()}
 	var deleted func(name string) text.Message
-	switch firstPart(r.URL.Path) {
+	switch cutPath(r.URL.Path) {
 	case "/skills":
 		n.Title, deleted = text.PageNoSkill(), text.PageSkillDeleted
 	case "/agents":
@@ -59,7 +59,7 @@ func (u *UI) explainMissing(r *http.Request) view.Notice {
 // isDeleted reports whether the skill or agent itself is missing, not something within it.
 func (u *UI) isDeleted(r *http.Request, id uuid.UUID) bool {
 	var err error
-	if firstPart(r.URL.Path) == "/skills" {
+	if cutPath(r.URL.Path) == "/skills" {
 		_, _, err = u.cfg.Agents.FreshSkill(r.Context(), id)
 	} else {
 		_, err = u.cfg.Agents.AgentByID(r.Context(), id)

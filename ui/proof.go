@@ -12,9 +12,9 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// proofPatterns are the forms that equal a credential: who sends one could use it later without being asked again. They
-// take a person who proved a short while ago who they are.
-func proofPatterns() []string {
+// listProofPatterns returns the forms that equal a credential: their sender can act later without another sign-in. They need
+// a recent sign-in.
+func listProofPatterns() []string {
 	return []string{
 		"POST /members", "POST /members/{id}/grant", "POST /members/{id}/unblock", "POST /members/{id}/tokens",
 		"POST /members/{id}/link", "POST /members/{id}/unlink", "POST /settings/tokens",
@@ -24,8 +24,8 @@ func proofPatterns() []string {
 	}
 }
 
-// askForProof wants a recent proof of presence before next. Without one it answers with a page that keeps what was
-// typed: it leads to the proof, and sends the same form afterwards.
+// askForProof calls next if the sign-in is recent. Otherwise it answers with a page that keeps the input, leads to the sign-in
+// and sends the same form afterwards.
 func (u *UI) askForProof(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if u.login.Fresh(r, u.cfg.ProofAge) {

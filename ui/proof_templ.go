@@ -13,16 +13,16 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// ProofWanted keeps a form that takes a recent proof of presence.
+// ProofWanted keeps a form that needs a recent sign-in.
 type ProofWanted struct {
 	Action    string
 	ProveURL  string
 	Fields    []KeptField
-	Parts     bool // it is sent as multipart/form-data
+	Parts     bool // the form is multipart/form-data
 	FilesLost bool // files have to be chosen again
 }
 
-// KeptField is one field as it was sent.
+// KeptField is a field of the form.
 type KeptField struct{ Name, Value string }
 
 func (p ProofWanted) encoding() templ.Attributes {
@@ -32,7 +32,7 @@ func (p ProofWanted) encoding() templ.Attributes {
 	return templ.Attributes{}
 }
 
-// ProofWantedPage asks for the proof, and then for the form again.
+// ProofWantedPage asks for the sign-in, and then sends the form again.
 func ProofWantedPage(p view.Page, v ProofWanted) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

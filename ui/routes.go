@@ -17,7 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// rule says who may use a route: signed-in people with one of these roles. Its zero value is nobody's.
+// rule lists the roles that may use a route. The zero value allows no one.
 type rule []identity.Role
 
 func reviewers() rule { return rule{identity.Reviewer} }
@@ -33,13 +33,13 @@ type Route struct {
 	do      http.HandlerFunc
 }
 
-// Routes is the table of everything that signed-in people can ask for. Nothing works that is not in it.
+// Routes returns all routes for signed-in people.
 func (u *UI) Routes() []Route {
 	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.connectionRoutes(),
 		u.memberRoutes(), u.settingsRoutes())
 }
 
-// ListRoutes returns the routes of any dashboard, for checks of their patterns and rules. Their handlers have no services.
+// ListRoutes returns the routes without working handlers, to check their patterns and rules.
 func ListRoutes() []Route {
 	u := &UI{Shell: shell.New(shell.Config{})}
 	u.makeHandlers()
@@ -79,13 +79,13 @@ func (u *UI) historyRoutes() []Route {
 		{"GET /calls/export", both(), u.history.Calls.ExportCalls},
 		{"GET /audit", operators(), u.history.Audit.ShowAudit},
 		{"GET /audit/export", operators(), u.history.Audit.ExportAudit},
-		{"GET /insights", both(), u.figures.ShowInsights}, // what each person decided: operators
+		{"GET /insights", both(), u.figures.ShowInsights}, // figures by person are for operators
 		{"GET /insights/tools", both(), u.figures.ShowToolInsights},
 	}
 }
 
-// conversationRoutes are about the conversations of agents. Everybody may read them; each conversation takes messages only
-// from the person that it is held for.
+// conversationRoutes are about the conversations of agents. Everyone may read them, but only the person of a conversation may
+// send messages.
 func (u *UI) conversationRoutes() []Route {
 	talks := u.conversations.Talks
 	return []Route{
@@ -163,7 +163,7 @@ func (u *UI) agentRoutes() []Route {
 	}
 }
 
-// connectionRoutes are about people's own connections, and for operators about all of them.
+// connectionRoutes are about the person's own connections, and for operators about all connections.
 func (u *UI) connectionRoutes() []Route {
 	return []Route{
 		{"GET /connections", both(), u.connections.ShowConnections},
@@ -192,7 +192,7 @@ func (u *UI) memberRoutes() []Route {
 	}
 }
 
-// settingsRoutes are about people's own settings, and for operators about the webhooks of chats.
+// settingsRoutes are about the person's own settings, and for operators about webhooks.
 func (u *UI) settingsRoutes() []Route {
 	settings, push, webhooks := u.admin.Settings, u.admin.Push, u.admin.Webhooks
 	return []Route{
@@ -223,23 +223,23 @@ func (u *UI) Mount(mux *http.ServeMux) {
 	parts := map[string]bool{login.SignInPath: true, login.SignOutPath: true, identity.InvitationPath: true}
 	forms := map[string]bool{}
 	for _, r := range u.Routes() {
-		if slices.Contains(proofPatterns(), r.Pattern) {
+		if slices.Contains(listProofPatterns(), r.Pattern) {
 			r.do = u.askForProof(r.do)
 		}
-		pages.Handle(r.Pattern, u.login.Required(u.allow(r.Rule, r.do)))
+		pages.Handle(r.Pattern, u.login.Required(u.checkRole(r.Rule, r.do)))
 		method, path, _ := strings.Cut(r.Pattern, " ")
-		first := firstPart(path)
+		first := cutPath(path)
 		parts[first] = true
 		if method == http.MethodPost && strings.HasPrefix(path, first+"/{id}/") {
 			forms[first] = true
 		}
 	}
 	for first := range forms {
-		// Anybody may ask for a form's address, as after signing in: its page is what they mean.
-		pages.Handle("GET "+first+"/{id}/{form...}", http.HandlerFunc(toParent))
+		// A sign-in may lead back to a form's address, so GET leads to the page that has the form.
+		pages.Handle("GET "+first+"/{id}/{form...}", http.HandlerFunc(redirectToParent))
 	}
-	protected := u.secure(u.protection.Handler(u.servePages(pages)))
-	mux.Handle("/", u.secure(http.HandlerFunc(u.showNotFound)))
+	protected := u.addHeaders(u.protection.Handler(u.servePages(pages)))
+	mux.Handle("/", u.addHeaders(http.HandlerFunc(u.showNotFound)))
 	for part := range parts {
 		mux.Handle(part, protected)
 		if part != "/{$}" {
@@ -249,8 +249,8 @@ func (u *UI) Mount(mux *http.ServeMux) {
 	u.mountFiles(mux)
 }
 
-// firstPart is the first segment of a path: everything below it is the dashboard's.
-func firstPart(path string) string {
+// cutPath returns the first segment of a path. The dashboard owns everything below it.
+func cutPath(path string) string {
 	if path == "/{$}" {
 		return path
 	}
@@ -260,8 +260,8 @@ func firstPart(path string) string {
 
 var errForbidden = errors.New("the role does not allow this")
 
-// allow lets only people with one of a rule's roles through.
-func (u *UI) allow(rule rule, next http.HandlerFunc) http.Handler {
+// checkRole calls next for people with a role of the rule.
+func (u *UI) checkRole(rule rule, next http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		access, ok := login.Access(r.Context())
 		if !ok || !slices.ContainsFunc(rule, access.Has) {
@@ -278,16 +278,15 @@ func (u *UI) allow(rule rule, next http.HandlerFunc) http.Handler {
 	})
 }
 
-// parseForm reads all of a form, also of one that is sent in parts.
+// parseForm reads a form, also if it is multipart.
 func parseForm(r *http.Request) error {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && media == "multipart/form-data" {
-		return r.ParseMultipartForm(maxDocumentForm) // so that nothing of it is written to the disk
+		return r.ParseMultipartForm(maxDocumentForm) // keeps it off the disk
 	}
 	return r.ParseForm()
 }
 
-// formError is a form that cannot be read whole. What can be read of it counts for nothing: a part of a form says
-// something else than all of it.
+// formError is an error of reading a form. The readable part is ignored, because it may mean something else than the whole.
 type formError struct{ error }
 
 func (e *formError) Unwrap() error { return e.error }
@@ -307,8 +306,8 @@ func explainFormError(_ *http.Request, err error) (status int, n view.Notice, ok
 	return http.StatusBadRequest, n, true
 }
 
-// toParent leads from a form's address to the page that the form is on.
-func toParent(w http.ResponseWriter, r *http.Request) {
+// redirectToParent leads from a form's address to its page.
+func redirectToParent(w http.ResponseWriter, r *http.Request) {
 	part, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	shell.Redirect(w, r, "/"+part+"/"+url.PathEscape(r.PathValue("id")))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// contentSecurityPolicy around the page's nonce. Scripts are files of this server; the nonce is what htmx
-// asks of every element before it acts on it, so that injected markup stays dead.
+// The Content-Security-Policy is these two with the page's nonce between them. Scripts are files of this server. htmx only
+// acts on elements with the nonce, so injected markup has no effect.
 const (
 	policyStart = "default-src 'none'; script-src 'self' 'nonce-"
 	policyEnd   = "'; style-src 'self'; img-src 'self'; connect-src 'self'; manifest-src 'self'; worker-src 'self'; " +
@@ -22,8 +22,8 @@ const (
 		"trusted-types htmx holdpoint"
 )
 
-// secure sets the headers of everything that a browser shows, and gives each answer a nonce.
-func (u *UI) secure(next http.Handler) http.Handler {
+// addHeaders sets the security headers and gives each response a nonce.
+func (u *UI) addHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		nonce := rand.Text()
 		h := w.Header()
@@ -34,26 +34,26 @@ func (u *UI) secure(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		h.Add("Vary", "HX-Request")
-		r.Body = http.MaxBytesReader(w, r.Body, formLimit(r))
+		r.Body = http.MaxBytesReader(w, r.Body, limitForm(r))
 		next.ServeHTTP(w, r.WithContext(templ.WithNonce(r.Context(), nonce)))
 	})
 }
 
-// maxForm bounds what a form may send: edited arguments of the greatest size as forms write them, and a reason.
+// maxForm bounds forms: edited arguments of the maximal size, URL-encoded, and a reason.
 const maxForm = 3*call.MaxArgumentBytes + 64<<10
 
-// maxDocumentForm bounds forms with which OpenAPI documents come.
+// maxDocumentForm bounds forms with OpenAPI documents.
 const maxDocumentForm = agent.MaxDocument + maxForm
 
-// formLimit is what a request may send. Nothing of a body is read before it is known who sends it.
-func formLimit(r *http.Request) int64 {
+// limitForm returns the maximal size of a form. No body is read before its sender is known.
+func limitForm(r *http.Request) int64 {
 	if path := r.URL.Path; path == "/imports/new" || strings.HasPrefix(path, "/skills/") && strings.HasSuffix(path, "/edit") {
 		return maxDocumentForm
 	}
 	return maxForm
 }
 
-func (u *UI) crossOrigin(w http.ResponseWriter, r *http.Request) {
+func (u *UI) refuseCrossOrigin(w http.ResponseWriter, r *http.Request) {
 	u.Log.Warn("request of another site refused", "method", r.Method, "path", r.URL.Path, "origin", r.Header.Get("Origin"))
 	u.Render(w, r, http.StatusForbidden, view.MessagePage(u.BarePage(r, text.PageCrossOrigin()), view.Notice{
 		Title: text.PageCrossOrigin(),

@@ -1,6 +1,5 @@
-// Package ui is the shell of the dashboard: the table of its routes, who may use each of them, the headers and the sign-in
-// around them, and the stream that tells pages to look again. The pages themselves are packages of their own, one for each
-// audience; they import package shell and never each other.
+// Package ui is the dashboard: the table of its routes and their roles, the headers and the sign-in around them, and the stream
+// that signals changes to pages. The pages are in packages by audience, which import package shell and never each other.
 package ui
 
 import (
@@ -46,7 +45,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// Config is what a [UI] is made of. All of it is required, but for Providers, Failures, ProofAge and Server.
+// Config configures a [UI]. All fields are required except Providers, Failures, ProofAge and Server.
 type Config struct {
 	Calls     *call.Service
 	Figures   *figures.Service
@@ -61,25 +60,24 @@ type Config struct {
 	Callbacks *callback.Service
 	Converse  *converse.Service
 	Exports   Exports
-	Failures  *authfail.Log        // takes notice of credentials that are not valid; nil: nobody does
-	Providers []*provider.Provider // of identities; none: people sign in with tokens and links
-	Pool      *pgxpool.Pool        // for the sessions of browsers
-	PublicURL string               // its scheme says which cookie is used
-	// ProofAge is for how long somebody who signed in may approve calls of tools that operators marked as of high risk,
-	// before they have to prove again who they are. Zero: [DefaultProofAge].
+	Failures  *authfail.Log        // counts invalid credentials; may be nil
+	Providers []*provider.Provider // identity providers; without any, people sign in with tokens and links
+	Pool      *pgxpool.Pool        // stores sessions
+	PublicURL string               // its scheme selects the cookie
+	// ProofAge is how recent a sign-in must be to approve calls of high-risk tools. Zero: [DefaultProofAge].
 	ProofAge time.Duration
 	Logger   *slog.Logger
 	Now      func() time.Time
-	Server   Server // what its operators want to know of it
+	Server   Server // shown to operators
 }
 
-// Server is how this server was set up, for the settings page of operators.
+// Server is the server's configuration, for the settings page of operators.
 type Server = admin.Server
 
-// Exports begins the exports that people download.
+// Exports starts the exports that people download.
 type Exports = history.Exports
 
-// DefaultProofAge is [Config.ProofAge] where nothing is said.
+// DefaultProofAge is the default of [Config.ProofAge].
 const DefaultProofAge = 15 * time.Minute
 
 // UI is the dashboard.
@@ -105,7 +103,7 @@ type UI struct {
 	admin         *admin.Handlers
 }
 
-// New makes the dashboard. [UI.Close] ends it.
+// New returns the dashboard. [UI.Close] ends it.
 func New(cfg Config) (*UI, error) {
 	if cfg.Calls == nil || cfg.Figures == nil || cfg.History == nil || cfg.Agents == nil || cfg.Trials == nil || cfg.Catalog == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil || cfg.Callbacks == nil ||
 		cfg.Converse == nil || cfg.Exports == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
@@ -119,7 +117,7 @@ func New(cfg Config) (*UI, error) {
 		return nil, fmt.Errorf("make dashboard: public URL %q: want a scheme and a host", cfg.PublicURL)
 	}
 	u := &UI{cfg: cfg, protection: http.NewCrossOriginProtection()}
-	u.protection.SetDenyHandler(http.HandlerFunc(u.crossOrigin))
+	u.protection.SetDenyHandler(http.HandlerFunc(u.refuseCrossOrigin))
 	if u.assets, err = static.Load(); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
@@ -138,12 +136,12 @@ func New(cfg Config) (*UI, error) {
 	})
 	if u.login, err = login.New(login.Config{
 		Pool: cfg.Pool, Identity: cfg.Identity, Providers: cfg.Providers, PublicURL: publicURL, Logger: cfg.Logger, Now: cfg.Now,
-		Page: u.BarePage, Vouched: u.vouched, Failures: cfg.Failures,
+		Page: u.BarePage, Vouched: u.passIDToken, Failures: cfg.Failures,
 	}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
 	u.makeHandlers()
-	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.ReadPulse, Waits: u.queue.State, News: u.news, Logger: cfg.Logger}); err != nil {
+	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.ReadPulse, Waits: u.queue.State, News: u.takeNews, Logger: cfg.Logger}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
 	u.talks = cfg.Converse.News()
@@ -182,15 +180,14 @@ func (u *UI) makeHandlers() {
 	})
 }
 
-// Close ends the streams of open dashboards. It comes before the HTTP server's shutdown, which
-// waits for them.
+// Close ends the streams of open dashboards. Call it before the HTTP server's shutdown, which waits for them.
 func (u *UI) Close() {
 	u.feed.Close()
 	u.talks.Close()
 }
 
-// news are the conversations in which something happened, for open dashboards that show one of them.
-func (u *UI) news() []string {
+// takeNews returns the conversations that have changed since the last time.
+func (u *UI) takeNews() []string {
 	ids, all := u.talks.Take()
 	if all {
 		return []string{live.AnyConversation}
@@ -202,14 +199,14 @@ func (u *UI) news() []string {
 	return list
 }
 
-// mountFiles adds what is the same for everybody, and the stream, which no session can be saved in.
+// mountFiles adds the routes without sessions: files, the service worker and the stream.
 func (u *UI) mountFiles(mux *http.ServeMux) {
 	mux.Handle("GET "+static.Prefix, u.assets)
 	mux.Handle("GET "+static.WorkerPath, u.worker)
 	mux.HandleFunc("GET /events", u.streamEvents)
 }
 
-// vouched hands on whom an identity provider vouched for: skills that it manages need no connecting then.
-func (u *UI) vouched(_ context.Context, person uuid.UUID, by *provider.Provider, answer provider.Answer) {
+// passIDToken passes the ID token of a sign-in on: skills that trust the identity provider need no other connection.
+func (u *UI) passIDToken(_ context.Context, person uuid.UUID, by *provider.Provider, answer provider.Answer) {
 	u.cfg.OAuth.SignedIn(person, by.Issuer(), by.ClientID(), answer.IDToken)
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// CallFacts are what is said about calls besides themselves.
+// CallFacts holds the approvals, tool definitions and people of calls.
 type CallFacts struct {
 	Approvals   map[uuid.UUID]approval.Approval
 	Definitions map[tool.Pin]tool.Definition
 	Names       map[uuid.UUID]string // of people
 }
 
-// CallFactsReader reads them.
+// CallFactsReader reads [CallFacts].
 type CallFactsReader struct {
 	*Shell
 
@@ -41,7 +41,7 @@ func (h *CallFactsReader) Read(ctx context.Context, calls []call.Call) (f CallFa
 	return f, err
 }
 
-// DefinitionsOf returns the definitions by which calls were made, and those of other pins.
+// DefinitionsOf returns the definitions of calls and of more pins.
 func (h *CallFactsReader) DefinitionsOf(ctx context.Context, calls []call.Call, more ...tool.Pin) (map[tool.Pin]tool.Definition, error) {
 	pins := slices.DeleteFunc(more, tool.Pin.IsZero)
 	for i := range calls {

@@ -47,7 +47,7 @@ func (h *Suggester) SkillNames(ctx context.Context) ([]string, error) {
 	}
 }
 
-// Cursor reads from which id on a page is older; a *[fault.InvalidError] if it is none.
+// Cursor reads the ID before which a page starts. An invalid ID is a *[fault.InvalidError].
 func Cursor(r *http.Request) (uuid.UUID, error) {
 	var reader query.Reader
 	id := reader.ID(PageParameter, r.URL.Query().Get(PageParameter))
@@ -56,15 +56,15 @@ func Cursor(r *http.Request) (uuid.UUID, error) {
 
 const suggested = 200 // names that a form suggests
 
-// Criteria are a form's, as the address has them.
+// Criteria holds the search criteria in the address of a page.
 type Criteria struct {
 	Path   string
-	Values url.Values // those that are set, without what turns pages
+	Values url.Values // without empty ones and [PageParameter]
 	Form   view.Search
 	Err    error
 }
 
-// PageParameter is the parameter of an address that turns pages.
+// PageParameter is the cursor in the address of a page.
 const PageParameter = "before"
 
 // CriteriaOf reads the named criteria of a request.
@@ -87,13 +87,13 @@ func CriteriaOf(r *http.Request, names ...string) *Criteria {
 // Get returns the first value of a criterion.
 func (c *Criteria) Get(name string) string { return c.Values.Get(name) }
 
-// Field adds a field with what was typed.
+// Field adds a field with its current value.
 func (c *Criteria) Field(f view.Criterion) {
 	f.Value = c.Get(f.Name)
 	c.Form.Fields = append(c.Form.Fields, f)
 }
 
-// Times adds the fields of a time from and to. What can be read is written as inputs of this kind take it.
+// Times adds the fields of a time range. Valid times are written in the format of these inputs.
 func (c *Criteria) Times() {
 	for name, end := range map[string]bool{"from": false, "to": true} {
 		if t, err := query.ParseTime(c.Get(name), end); err == nil && !t.IsZero() {
@@ -104,7 +104,7 @@ func (c *Criteria) Times() {
 	c.Field(view.Criterion{Name: "to", Label: text.SearchBefore(), Kind: "datetime-local"})
 }
 
-// URL is the page's address with these criteria, and further parameters in pairs.
+// URL returns the address of a path with the criteria and more parameters, given in pairs.
 func (c *Criteria) URL(path string, more ...string) string {
 	values := maps.Clone(c.Values)
 	for i := 0; i+1 < len(more); i += 2 {
@@ -116,7 +116,7 @@ func (c *Criteria) URL(path string, more ...string) string {
 	return path + "?" + values.Encode()
 }
 
-// Pages are the ways to newer and older ones.
+// Pages returns the links to the newest and to older results.
 func (c *Criteria) Pages(first bool, next string, searched *time.Time) view.Pages {
 	var p view.Pages
 	if !first {
@@ -128,7 +128,7 @@ func (c *Criteria) Pages(first bool, next string, searched *time.Time) view.Page
 	return p
 }
 
-// Refused shows what could not be read beside its field. It reports false for an error of another kind.
+// Refused shows an error about criteria in the form. It reports false for any other error.
 func (c *Criteria) Refused(err error) bool {
 	if errors.Is(err, history.ErrTooBroad) {
 		c.Form.Problem, c.Err = text.SearchTooBroad(), err
@@ -140,14 +140,14 @@ func (c *Criteria) Refused(err error) bool {
 	}
 	c.Err = err
 	for _, problem := range wrong.Fields {
-		if !c.blame(problem) {
+		if !c.markInvalid(problem) {
 			c.Form.Problem = text.FormUnknownInvalid(problem.Name, problem.Expected)
 		}
 	}
 	return true
 }
 
-func (c *Criteria) blame(problem fault.Field) bool {
+func (c *Criteria) markInvalid(problem fault.Field) bool {
 	if c.Form.Text != nil && c.Form.Text.Name == problem.Name {
 		c.Form.Text.Error = text.Literal(problem.Expected)
 		return true
@@ -159,7 +159,7 @@ func (c *Criteria) blame(problem fault.Field) bool {
 	return at >= 0
 }
 
-// Status is that of the page: 422 when the criteria could not be used.
+// Status returns 422 if the criteria are invalid, else 200.
 func (c *Criteria) Status() int {
 	if c.Err != nil {
 		return http.StatusUnprocessableEntity
@@ -167,7 +167,7 @@ func (c *Criteria) Status() int {
 	return http.StatusOK
 }
 
-// TimeOf is when what has an id of version 7 was made.
+// TimeOf returns the creation time in an ID of version 7.
 func TimeOf(id uuid.UUID) *time.Time {
 	seconds, nanos := id.Time().UnixTime()
 	t := time.Unix(seconds, nanos)
@@ -184,7 +184,7 @@ func (h *Suggester) AgentNames(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// PeopleNames are suggested to operators only: who there is, is theirs to know.
+// PeopleNames returns the names of members for operators, and none for others, who may not list members.
 func (h *Suggester) PeopleNames(ctx context.Context) ([]string, error) {
 	if access, _ := login.Access(ctx); !access.Has(identity.Operator) {
 		return nil, nil

@@ -14,10 +14,9 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// TellChanged says that somebody else saved a change after the form was made, and beside each field that differs how it is
-// now. The parts are those of the form as it would be made now, whose revision it gets: whoever sends it
-// again has seen what it replaces.
-func TellChanged(form *view.Form, now []view.FormPart, lost bool) {
+// ShowConflict says in a form that someone else saved a change, and shows the current value beside each field that differs.
+// now has the current parts. secretsLost says that the form had secrets, which it does not keep.
+func ShowConflict(form *view.Form, now []view.FormPart, secretsLost bool) {
 	form.Problems = append(form.Problems, view.FormProblem{Text: text.FormChangedElsewhere()})
 	differs := false
 	for _, part := range now {
@@ -36,12 +35,12 @@ func TellChanged(form *view.Form, now []view.FormPart, lost bool) {
 	if !differs {
 		form.Problems = append(form.Problems, view.FormProblem{Text: text.FormNothingDiffers()})
 	}
-	if lost {
-		form.Problems = append(form.Problems, secretsLost())
+	if secretsLost {
+		form.Problems = append(form.Problems, view.FormProblem{Text: text.FormSecretsLost()})
 	}
 }
 
-// rawValue returns a text that differs if the value of a field does. Secrets are not compared.
+// rawValue returns the value of a field for comparison, or "" for a secret.
 func rawValue(f *view.Field) string {
 	switch f.Kind {
 	case view.FieldSecret, view.FieldSealed, view.FieldHidden:
@@ -100,7 +99,7 @@ func valueWords(f *view.Field) text.Message {
 	return text.Literal(f.Value)
 }
 
-// Faults are what is wrong with a form that was sent, by the paths of its fields in holdpoint.yaml.
+// Faults are the invalid fields of a form, by their paths in holdpoint.yaml.
 type Faults []fault.Field
 
 // Add adds a fault of the field at a path.
@@ -108,7 +107,7 @@ func (f *Faults) Add(path, message string) {
 	*f = append(*f, fault.Field{Name: path, Expected: message})
 }
 
-// Duration reads one. Nothing at all is no duration.
+// Duration reads a duration; an empty text is a fault.
 func (f *Faults) Duration(path, text string) *agent.Duration {
 	d, err := time.ParseDuration(strings.TrimSpace(text))
 	if err != nil {
@@ -118,7 +117,7 @@ func (f *Faults) Duration(path, text string) *agent.Duration {
 	return new(agent.Duration(d))
 }
 
-// OptionalDuration reads one. Nothing at all is zero.
+// OptionalDuration reads a duration; an empty text is zero.
 func (f *Faults) OptionalDuration(path, text string) *agent.Duration {
 	if strings.TrimSpace(text) == "" {
 		return new(agent.Duration)
@@ -126,7 +125,7 @@ func (f *Faults) OptionalDuration(path, text string) *agent.Duration {
 	return f.Duration(path, text)
 }
 
-// Number reads a whole number. Nothing at all is zero.
+// Number reads a whole number; an empty text is zero.
 func (f *Faults) Number(path, text string) int {
 	if text == "" {
 		return 0
@@ -138,7 +137,7 @@ func (f *Faults) Number(path, text string) int {
 	return n
 }
 
-// Decimal reads a number that may have a fraction. Nothing at all is zero.
+// Decimal reads a decimal number; an empty text is zero.
 func (f *Faults) Decimal(path, text string) float64 {
 	if text == "" {
 		return 0
@@ -151,7 +150,7 @@ func (f *Faults) Decimal(path, text string) float64 {
 	return x
 }
 
-// FaultsOf are those that the registry found. False: the error is another one.
+// FaultsOf returns the faults that the registry found. It reports false for any other error.
 func FaultsOf(err error) (Faults, bool) {
 	var invalid *fault.InvalidError
 	switch {
@@ -163,38 +162,34 @@ func FaultsOf(err error) (Faults, bool) {
 	return nil, false
 }
 
-// Tell puts the faults into a form, each at its field, and all of them into the summary.
-func (f *Faults) Tell(form *view.Form, lost bool) {
+// ShowIn shows the faults in a form: each at its field, and all in the summary. secretsLost is that of [ShowConflict].
+func (f *Faults) ShowIn(form *view.Form, secretsLost bool) {
 	for _, one := range *f {
 		field := findField(form, one.Name)
 		summary := view.FormProblem{Text: text.FormUnknownInvalid(one.Name, one.Expected)}
 		if field != nil {
 			summary.Field, summary.Text = view.FieldID(field.Name), text.FormFieldInvalid(field.Label, one.Expected)
-			if name := nameWithin(field, one.Name); name != "" {
+			if name := findPairName(field, one.Name); name != "" {
 				summary.Text = text.FormPairInvalid(field.Label, name, one.Expected)
 			}
-			tellField(field, one)
+			showFault(field, one)
 		}
 		form.Problems = append(form.Problems, summary)
 	}
-	if lost && len(*f) > 0 {
-		form.Problems = append(form.Problems, secretsLost())
+	if secretsLost && len(*f) > 0 {
+		form.Problems = append(form.Problems, view.FormProblem{Text: text.FormSecretsLost()})
 	}
 }
 
-func secretsLost() view.FormProblem {
-	return view.FormProblem{Text: text.FormSecretsLost()}
-}
-
-// nameWithin is which of a field's names a path is of; empty: the field's own path.
-func nameWithin(field *view.Field, path string) string {
+// findPairName returns the name of the pair in a path, or "" if the path is the field's own.
+func findPairName(field *view.Field, path string) string {
 	if field.Kind != view.FieldPairs {
 		return ""
 	}
 	return strings.TrimPrefix(strings.TrimPrefix(path, field.Name), ".")
 }
 
-// findField is the field that a path is of: url, command of command[2], headers of headers.X-Team.
+// findField returns the field of a path: url, command for command[2], headers for headers.X-Team.
 func findField(form *view.Form, path string) *view.Field {
 	for i := range form.Parts {
 		for j := range form.Parts[i].Fields {
@@ -207,11 +202,11 @@ func findField(form *view.Form, path string) *view.Field {
 	return nil
 }
 
-func tellField(field *view.Field, invalid fault.Field) {
-	name := nameWithin(field, invalid.Name)
+func showFault(field *view.Field, invalid fault.Field) {
+	name := findPairName(field, invalid.Name)
 	for i := range field.Pairs {
 		if p := &field.Pairs[i]; name != "" && http.CanonicalHeaderKey(p.Name) == http.CanonicalHeaderKey(name) {
-			p.Problem = joined(p.Problem, invalid.Expected)
+			p.Problem = joinProblems(p.Problem, invalid.Expected)
 			return
 		}
 	}
@@ -221,20 +216,20 @@ func tellField(field *view.Field, invalid fault.Field) {
 	field.Problem = text.Join("; ", field.Problem, text.Literal(invalid.Expected))
 }
 
-func joined(before, more string) string {
+func joinProblems(before, more string) string {
 	if before != "" {
 		return before + "; " + more
 	}
 	return more
 }
 
-// Pair is a name with a secret value, as a form was sent with it.
+// Pair is a name with a secret value in a form.
 type Pair struct {
 	Name, value  string
 	Kept, remove bool
 }
 
-// ReadPairs reads those of a field; known are the names that have a value already.
+// ReadPairs reads the pairs of a field; known names already have a value.
 func ReadPairs(r *http.Request, field string, known []string) []Pair {
 	names, values := r.PostForm[field+"_name"], r.PostForm[field+"_value"]
 	var list []Pair
@@ -253,7 +248,7 @@ func ReadPairs(r *http.Request, field string, known []string) []Pair {
 	return list
 }
 
-// Given checks pairs and makes a patch of them: nil removes a value.
+// Given checks pairs and returns a patch, in which nil removes a value.
 func (f *Faults) Given(field string, pairs []Pair) map[string]*string {
 	patch := map[string]*string{}
 	for _, p := range pairs {
@@ -274,10 +269,10 @@ func (f *Faults) Given(field string, pairs []Pair) map[string]*string {
 	return patch
 }
 
-// spareFields is how many more pairs a form has room for.
+// spareFields is the number of empty pairs in a form.
 const spareFields = 2
 
-// PresentPairs shows the names, and never the values.
+// PresentPairs returns the names without the values.
 func PresentPairs(pairs []Pair) []view.Pair {
 	var list []view.Pair
 	for _, p := range pairs {
@@ -296,12 +291,12 @@ func Typed(pairs []Pair) bool {
 	return false
 }
 
-// Text is a field's value as it was meant: with the line breaks of this side.
+// Text returns the value of a field with Unix line breaks.
 func Text(r *http.Request, name string) string {
 	return strings.ReplaceAll(r.PostFormValue(name), "\r\n", "\n")
 }
 
-// Line is a value of one line.
+// Line returns the value of a field of one line.
 func Line(r *http.Request, name string) string { return strings.TrimSpace(r.PostFormValue(name)) }
 
 // Ticked reports whether a box was ticked.
@@ -321,9 +316,8 @@ func AttentionPart(team, escalateTo string, teamHint text.Message) view.FormPart
 	}}
 }
 
-// Submit hands a form to the registry. save returns where to go on; it is told what this side found wrong, so that the
-// registry finds the rest and saves nothing. again shows the form as it was sent: with what is wrong, or, with the
-// status 409, with what somebody else changed since it was made.
+// Submit saves a form. save gets the faults found so far, so that the registry adds its own and saves nothing, and returns the
+// address of the next page. again shows the form with its faults, or with status 409 after a conflicting change.
 func (sh *Shell) Submit(w http.ResponseWriter, r *http.Request, wrong Faults, save func(known Faults) (string, error), again func(int, Faults)) {
 	next, err := save(wrong)
 	known, ok := FaultsOf(err)
@@ -339,10 +333,10 @@ func (sh *Shell) Submit(w http.ResponseWriter, r *http.Request, wrong Faults, sa
 	}
 }
 
-// noRevision is one that nothing ever has.
+// noRevision is a revision that does not exist.
 const noRevision = -1
 
-// RevisionOf is the revision of what a form was made for. Without one it is for none.
+// RevisionOf reads the revision that a form was made for. A form without one matches no revision.
 func RevisionOf(r *http.Request) *int64 {
 	revision, err := strconv.ParseInt(r.PostFormValue("revision"), 10, 64)
 	if err != nil {

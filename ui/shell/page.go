@@ -19,12 +19,12 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// BarePage is a page that nobody needs to be signed in for.
+// BarePage returns a page that needs no sign-in.
 func (sh *Shell) BarePage(r *http.Request, title text.Message) view.Page {
 	return view.Page{Title: title, Assets: sh.assetURLs, Theme: ThemeOf(r), Now: sh.Now()}
 }
 
-// Page is a page for whoever is signed in. The time is the database's, by which deadlines go.
+// Page returns a page for the signed-in person. Its time is the database's, like deadlines.
 func (sh *Shell) Page(r *http.Request, section view.Section, title text.Message, pulse approval.Pulse) view.Page {
 	p := sh.BarePage(r, title)
 	p.Section, p.Pending, p.Now = section, pulse.Pending, pulse.Now
@@ -63,8 +63,7 @@ func (sh *Shell) Render(w http.ResponseWriter, r *http.Request, status int, page
 	h.Add("Vary", "Accept-Encoding")
 	var err error
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		// What an attacker can put into a page lies beside nothing secret, so that
-		// its compressed length betrays nothing.
+		// No page holds a secret beside text from an attacker, so the compressed length reveals nothing.
 		h.Set("Content-Encoding", "gzip")
 		w.WriteHeader(status)
 		err = sh.renderZipped(r.Context(), w, page)
@@ -77,7 +76,7 @@ func (sh *Shell) Render(w http.ResponseWriter, r *http.Request, status int, page
 	}
 }
 
-// renderZipped compresses as fast as can be: pages are small, and many dashboards ask for them at the same moment.
+// renderZipped uses the fastest compression: pages are small, and many dashboards fetch them at the same moment.
 func (sh *Shell) renderZipped(ctx context.Context, w io.Writer, page templ.Component) error {
 	zipped, _ := sh.zippers.Get().(*gzip.Writer)
 	if zipped == nil {
@@ -92,10 +91,10 @@ func (sh *Shell) renderZipped(ctx context.Context, w io.Writer, page templ.Compo
 	return errors.Join(page.Render(ctx, zipped), zipped.Close())
 }
 
-// Fail answers with an error in words for people. Only errors that no [Explainer] knows go to the log.
+// Fail answers with a page that explains an error. Only errors that no [Explainer] knows go to the log.
 func (sh *Shell) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Context().Err() != nil {
-		return // nobody reads the answer
+		return // the client is gone
 	}
 	status, n := http.StatusInternalServerError, view.Notice{
 		Level: view.Danger, Title: text.PageFailed(), Text: text.PageFailedHelp(),

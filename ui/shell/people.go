@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// PersonNotes say what a reader has to know before believing a name.
+// PersonNotes returns the warnings to show beside names.
 func (sh *Shell) PersonNotes(ctx context.Context, people []identity.Person) (map[uuid.UUID][]view.Badge, error) {
 	var inviters []uuid.UUID
 	for i := range people {
@@ -44,13 +44,13 @@ func (sh *Shell) PersonNotes(ctx context.Context, people []identity.Person) (map
 	return notes, nil
 }
 
-// Names returns what people are called, by id.
+// Names returns the display names of people by ID.
 func (sh *Shell) Names(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]string, error) {
 	people, err := sh.People(ctx, ids...)
 	return present.DisplayNames(people), err
 }
 
-// People returns the people of those ids that are known.
+// People returns the known people by ID.
 func (sh *Shell) People(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID]identity.Person, error) {
 	known := make([]uuid.UUID, 0, len(ids))
 	for _, id := range ids {

@@ -12,13 +12,12 @@ import (
 	"github.com/holdpoint/holdpoint/ui/login"
 )
 
-// Clean leaves out what is no text for the database.
+// Clean removes bytes that the database cannot store as text.
 func Clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }
 
-// SendText hands out text from outside so that no browser takes it for anything else: as a
-// plain text file, which is saved and not shown.
+// SendText sends text from outside as a plain text download, so that no browser interprets it.
 func SendText(w http.ResponseWriter, name string, id uuid.UUID, content []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; charset=utf-8")
@@ -27,13 +26,13 @@ func SendText(w http.ResponseWriter, name string, id uuid.UUID, content []byte) 
 	_, _ = w.Write(content) // the client may be gone
 }
 
-// Actor is who acts by a request.
+// Actor returns the signed-in person for the audit log.
 func Actor(r *http.Request) audit.Actor {
 	access, _ := login.Access(r.Context())
 	return audit.Person(access.Person.ID)
 }
 
-// Redirect leads on to another page of the dashboard, after a form. A path that is none of this server leads to the queue.
+// Redirect leads from a form to a page. A path that is not on this server leads to the queue.
 func Redirect(w http.ResponseWriter, r *http.Request, path string) {
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.HasPrefix(path, `/\`) {
 		path = "/"
@@ -41,7 +40,7 @@ func Redirect(w http.ResponseWriter, r *http.Request, path string) {
 	http.Redirect(w, r, path, http.StatusSeeOther)
 }
 
-// PartOnly reports whether the request is for a part of a page that is on the screen.
+// PartOnly reports whether the request is for a part of a page.
 func PartOnly(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }
 
 // ErrNoID means that the address has no valid ID of a call.
@@ -56,7 +55,7 @@ func CallID(r *http.Request) (uuid.UUID, error) {
 	return id, nil
 }
 
-// MayEdit reports whether the signed-in person may change what is registered.
+// MayEdit reports whether the signed-in person may change skills and agents.
 func MayEdit(r *http.Request) bool {
 	access, _ := login.Access(r.Context())
 	return access.Has(identity.Operator)

@@ -1,5 +1,5 @@
-// Package shell owns what all handlers of the dashboard share: it renders pages, explains errors, reads requests and forms,
-// and looks up the names of people. It knows no page of an audience; those packages import it, never the reverse.
+// Package shell renders pages, explains errors, reads requests and forms, and looks up people, for all handlers of the
+// dashboard. It knows no page of an audience; those packages import it, never the reverse.
 package shell
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// Explainer turns an error that it knows into a status and a notice. It reports false for any other error.
+// Explainer turns a known error into a status and a notice. It reports false for any other error.
 type Explainer func(r *http.Request, err error) (status int, n view.Notice, ok bool)
 
-// Config is required in full.
+// Config configures a [Shell]. All fields are required.
 type Config struct {
 	Calls    *call.Service // for the number of pending approvals, which every page shows
 	History  *history.Service
@@ -41,7 +41,7 @@ type Shell struct {
 	zippers   sync.Pool // of *gzip.Writer
 }
 
-// New makes a Shell.
+// New returns a Shell.
 func New(cfg Config) *Shell {
 	return &Shell{
 		Log: cfg.Logger, Now: cfg.Now, calls: cfg.Calls, history: cfg.History, identity: cfg.Identity, assetURLs: cfg.Assets, explain: cfg.Explain,

@@ -7,7 +7,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// ThemeCookie holds a reader's theme, so that the server can say it before anything is drawn.
+// ThemeCookie holds a reader's theme, so that the page has it before the browser draws anything.
 const (
 	ThemeCookie = "holdpoint-theme"
 	ThemeKept   = 365 * 24 * time.Hour

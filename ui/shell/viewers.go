@@ -9,20 +9,20 @@ import (
 	"github.com/holdpoint/holdpoint/ui/present"
 )
 
-// Viewer has a call on the screen.
+// Viewer is a person with a call on the screen.
 type Viewer struct {
 	person uuid.UUID
 	name   string
 }
 
-// ViewerReader reads who has calls on the screen.
+// ViewerReader reads viewers.
 type ViewerReader struct {
 	*Shell
 
 	Presence *live.Presence
 }
 
-// Viewers are those who have calls on the screen.
+// Viewers returns the viewers of calls.
 func (h *ViewerReader) Viewers(ctx context.Context, ids ...uuid.UUID) (map[uuid.UUID][]Viewer, error) {
 	found, err := h.Presence.Viewers(ctx, ids...)
 	if err != nil {
@@ -45,7 +45,7 @@ func (h *ViewerReader) Viewers(ctx context.Context, ids ...uuid.UUID) (map[uuid.
 	return known, nil
 }
 
-// Others are the names of viewers but for the reader's own.
+// Others returns the names of the viewers except the reader.
 func Others(viewers []Viewer, reader uuid.UUID) []string {
 	var names []string
 	for _, v := range viewers {

@@ -79,13 +79,13 @@ func (h *AssignmentHandler) answerWithAssignment(w http.ResponseWriter, r *http.
 		Name: "assign-tools", Action: base + "/assign", Send: text.AgentAssign(), Cancel: base, Revision: shell.RevisionText(a.Revision), Parts: parts,
 		Note: text.AgentAssignNote(),
 	}
-	if wrong.Tell(&form, false); status == http.StatusConflict {
+	if wrong.ShowIn(&form, false); status == http.StatusConflict {
 		present, err := h.assignmentParts(r, a, f.skill)
 		if err != nil {
 			h.Fail(w, r, err)
 			return
 		}
-		shell.TellChanged(&form, present, false)
+		shell.ShowConflict(&form, present, false)
 	}
 	crumbs := []view.Crumb{{URL: "/agents", Word: text.AgentTitle()}, {URL: base, Word: text.Literal(a.Name)}, {Word: text.Literal(f.skill.Name)}}
 	h.AnswerWithForm(w, r, status, view.SectionAgents, crumbs, text.AgentAssignTitle(f.skill.Name, a.Name), form)

@@ -71,7 +71,7 @@ func (h *Handler) NewAgent(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) answerWithNewAgent(w http.ResponseWriter, r *http.Request, status int, f *agentForm, wrong shell.Faults) {
 	form := view.Form{Name: "agent-form", Action: "/agents/new", Send: text.AgentCreateNow(), Cancel: "/agents", Parts: f.fields(true)}
-	wrong.Tell(&form, f.model.apiKey != "")
+	wrong.ShowIn(&form, f.model.apiKey != "")
 	crumbs := []view.Crumb{{URL: "/agents", Word: text.AgentTitle()}, {Word: text.AgentCreateNow()}}
 	h.AnswerWithForm(w, r, status, view.SectionAgents, crumbs, text.AgentCreate(), form)
 }
@@ -117,13 +117,13 @@ func (h *Handler) answerWithAgentForm(w http.ResponseWriter, r *http.Request, st
 	form := view.Form{
 		Name: "agent-form", Action: base + "/edit", Send: text.AgentSave(), Cancel: base, Revision: shell.RevisionText(a.Revision), Parts: f.fields(false),
 	}
-	if wrong.Tell(&form, f.model.apiKey != ""); status == http.StatusConflict {
+	if wrong.ShowIn(&form, f.model.apiKey != ""); status == http.StatusConflict {
 		present, err := h.formOfAgent(r, a)
 		if err != nil {
 			h.Fail(w, r, err)
 			return
 		}
-		shell.TellChanged(&form, present.fields(false), f.model.apiKey != "")
+		shell.ShowConflict(&form, present.fields(false), f.model.apiKey != "")
 	}
 	crumbs := []view.Crumb{{URL: "/agents", Word: text.AgentTitle()}, {URL: base, Word: text.Literal(a.Name)}, {Word: text.AgentEdit()}}
 	h.AnswerWithForm(w, r, status, view.SectionAgents, crumbs, text.AgentEditOf(a.Name), form)

@@ -26,7 +26,7 @@ func (h *Handler) answerWithNewSkill(w http.ResponseWriter, r *http.Request, sta
 		Name: "skill-form", Action: "/skills/new", Send: text.SkillFormRegister(), Cancel: "/skills", Parts: f.fields(true, h.mayRunPrograms),
 		Note: text.SkillFormRegisterNote(),
 	}
-	wrong.Tell(&form, f.secretTyped())
+	wrong.ShowIn(&form, f.secretTyped())
 	crumbs := []view.Crumb{{URL: "/skills", Word: text.SkillTitle()}, {Word: text.SkillFormRegister()}}
 	h.AnswerWithForm(w, r, status, view.SectionSkills, crumbs, text.SkillFormRegisterTitle(), form)
 }
@@ -67,9 +67,9 @@ func (h *Handler) answerWithSkillForm(w http.ResponseWriter, r *http.Request, st
 		Note:  text.SkillFormSaveNote(),
 		Files: skill.Transport == tool.OpenAPI,
 	}
-	if wrong.Tell(&form, f.secretTyped()); status == http.StatusConflict {
+	if wrong.ShowIn(&form, f.secretTyped()); status == http.StatusConflict {
 		present := formOfSkill(skill)
-		shell.TellChanged(&form, present.fields(false, h.mayRunPrograms), f.secretTyped())
+		shell.ShowConflict(&form, present.fields(false, h.mayRunPrograms), f.secretTyped())
 	}
 	crumbs := []view.Crumb{{URL: "/skills", Word: text.SkillTitle()}, {URL: base, Word: text.Literal(skill.Name)}, {Word: text.SkillFormEdit()}}
 	h.AnswerWithForm(w, r, status, view.SectionSkills, crumbs, text.SkillFormEditTitle(skill.Name), form)

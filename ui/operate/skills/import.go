@@ -116,7 +116,7 @@ func (h *ImportHandler) answerWithNewImport(w http.ResponseWriter, r *http.Reque
 		Name: "import-form", Action: "/imports/new", Send: text.SkillImportContinue(), Cancel: "/skills", Files: true,
 		Parts: []view.FormPart{name, document, byHand}, Note: text.SkillImportDocumentFootnote(),
 	}
-	wrong.Tell(&form, false)
+	wrong.ShowIn(&form, false)
 	if len(wrong) > 0 && strings.TrimSpace(f.api.document) != "" {
 		form.Problems = append(form.Problems, view.FormProblem{Text: text.SkillImportDocumentLost()})
 	}

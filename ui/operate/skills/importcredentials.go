@@ -77,7 +77,7 @@ func (h *ImportHandler) answerWithCredentials(w http.ResponseWriter, r *http.Req
 		Name: "credentials-form", Action: importURL(i.ID) + "/credentials", Send: text.SkillImportContinue(), Cancel: "/skills",
 		Parts: []view.FormPart{auth, f.oauthPart(), f.idpPart()}, Note: text.SkillImportCredentialsNote(),
 	}
-	wrong.Tell(&form, f.secretTyped())
+	wrong.ShowIn(&form, f.secretTyped())
 	h.AnswerWithForm(w, r, status, view.SectionSkills, importCrumbs(i, stepCredentials), text.SkillImportCredentialsTitle(present.Printable(i.Spec.Name)), form)
 }
 
