@@ -197,9 +197,9 @@ func TestAdmissionSetsAllFacts(t *testing.T) {
 	if !found {
 		t.Fatal("admit.go does not judge facts")
 	}
-	for i := range reflect.TypeFor[approval.Facts]().NumField() {
-		if name := reflect.TypeFor[approval.Facts]().Field(i).Name; !strings.Contains(facts, "\t"+name+":") {
-			t.Errorf("admitCall in admit.go does not set approval.Facts.%s", name)
+	for field := range reflect.TypeFor[approval.Facts]().Fields() {
+		if !strings.Contains(facts, "\t"+field.Name+":") {
+			t.Errorf("admitCall in admit.go does not set approval.Facts.%s", field.Name)
 		}
 	}
 }
