@@ -160,7 +160,7 @@ func (a *answer) buildResponse() (*model.Response, error) {
 			}
 		case "tool_use":
 			arguments := b.arguments()
-			if r.Stop == model.StopMaxTokens && i == len(a.blocks)-1 && (!wire.IsWhole(arguments) || arguments == "") {
+			if r.Stop == model.StopMaxTokens && i == len(a.blocks)-1 && !json.Valid([]byte(arguments)) { // cut at the limit
 				continue
 			}
 			r.Parts = append(r.Parts, model.Part{Call: &model.ToolCall{ID: a.ids.Take(b.text("id")), Name: wire.Text(b.text("name")), Arguments: arguments}})

@@ -76,14 +76,12 @@ func (a *answer) IsComplete() bool { return a.finished }
 
 // readChunk reads a chunk, or returns the error that the server sent instead.
 func readChunk(data []byte) (*chunk, error) {
-	var said struct {
-		Error json.RawMessage `json:"error"`
-	}
-	if json.Unmarshal(data, &said) == nil && said.Error != nil && string(said.Error) != "null" {
-		return nil, wire.ReadComplaint(data, "").NewError()
-	}
 	var c chunk
-	if err := json.Unmarshal(data, &c); err != nil {
+	err := json.Unmarshal(data, &c)
+	switch {
+	case c.Error.Valid:
+		return nil, wire.ReadComplaint(data, "").NewError()
+	case err != nil:
 		return nil, wire.InvalidAnswer(err.Error())
 	}
 	return &c, nil
@@ -211,7 +209,7 @@ func (a *answer) buildResponse() *model.Response {
 	}
 	for i, c := range a.calls {
 		arguments := wire.Text(c.arguments.String())
-		if r.Stop == model.StopMaxTokens && i == len(a.calls)-1 && (!wire.IsWhole(arguments) || arguments == "") {
+		if r.Stop == model.StopMaxTokens && i == len(a.calls)-1 && !json.Valid([]byte(arguments)) { // cut at the limit
 			break
 		}
 		r.Parts = append(r.Parts, model.Part{Call: &model.ToolCall{ID: a.ids.Take(c.id), Name: wire.Text(c.name), Arguments: arguments}})

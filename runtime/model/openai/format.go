@@ -60,6 +60,7 @@ type (
 		ID      wire.LooseText    `json:"id"`
 		Model   wire.LooseText    `json:"model"`
 		Choices []choice          `json:"choices"`
+		Error   wire.Loose[any]   `json:"error"`
 		Usage   wire.Loose[usage] `json:"usage"`
 	}
 	choice struct {

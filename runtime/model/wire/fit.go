@@ -85,11 +85,6 @@ func Arguments(text string) json.RawMessage {
 	return wrapped
 }
 
-// IsWhole reports whether arguments are complete. Arguments that were cut at the limit of an answer are not valid JSON.
-func IsWhole(arguments string) bool {
-	return strings.TrimSpace(arguments) == "" || json.Valid([]byte(arguments))
-}
-
 // maxRest bounds the part of a schema in a description, in bytes.
 const maxRest = 2000
 
