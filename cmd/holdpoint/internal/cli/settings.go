@@ -7,11 +7,11 @@ import (
 	"os"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
 )
 
 // serverKey marks commands whose flags are settings of the server.
@@ -113,61 +113,31 @@ func (e *Env) serverFile(root *cobra.Command) (*serverFile, error) {
 }
 
 func readServerPart(name string, text []byte) (*serverFile, error) {
-	parsed, err := parser.ParseBytes(text, 0)
-	if err != nil {
-		return nil, settingError(name, err)
+	parsed, wrong := manifest.ParseYAML(name, text)
+	if wrong != nil {
+		return nil, &usageError{wrong}
 	}
 	file := &serverFile{name: name, values: map[string]*ast.MappingValueNode{}}
 	for _, document := range parsed.Docs {
-		for _, top := range mappingPairs(document.Body) {
-			if keyText(top) != "server" {
+		for _, top := range manifest.PairsOf(document.Body) {
+			if manifest.KeyText(top) != "server" || top.Value.Type() == ast.NullType {
 				continue
 			}
-			if top.Value.Type() == ast.NullType {
-				continue
-			}
-			inner := mappingPairs(top.Value)
+			inner := manifest.PairsOf(top.Value)
 			if inner == nil {
-				return nil, misusef("%s: server: want a mapping", formatPosition(name, top.Value))
+				return nil, file.misusef(top.Value, "server", "want a mapping")
 			}
 			for _, pair := range inner {
-				file.values[keyText(pair)] = pair
+				file.values[manifest.KeyText(pair)] = pair
 			}
 		}
 	}
 	return file, nil
 }
 
-func mappingPairs(node ast.Node) []*ast.MappingValueNode {
-	switch n := node.(type) {
-	case *ast.MappingNode:
-		return n.Values
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}
-	}
-	return nil
-}
-
-// keyText is a key without quotes.
-func keyText(pair *ast.MappingValueNode) string {
-	if key, ok := pair.Key.(*ast.StringNode); ok {
-		return key.Value
-	}
-	return pair.Key.String()
-}
-
-func formatPosition(name string, node ast.Node) string {
-	at := node.GetToken().Position
-	return fmt.Sprintf("%s:%d:%d", name, at.Line, at.Column)
-}
-
-func settingError(name string, err error) error {
-	var located yaml.Error
-	if errors.As(err, &located) && located.GetToken() != nil {
-		at := located.GetToken().Position
-		return misusef("%s:%d:%d: %s", name, at.Line, at.Column, located.GetMessage())
-	}
-	return misusef("%s: %w", name, err)
+// misusef is an error at a node of the file.
+func (f *serverFile) misusef(node ast.Node, path, format string, args ...any) error {
+	return &usageError{&manifest.Error{File: f.name, Place: manifest.PlaceOf(node), Path: path, Message: fmt.Sprintf(format, args...)}}
 }
 
 // checkNames refuses unknown settings.
@@ -180,7 +150,7 @@ func (f *serverFile) checkNames(root *cobra.Command) error {
 	}
 	for name, pair := range f.values {
 		if !known[name] {
-			return misusef("%s: server: unknown setting %q", formatPosition(f.name, pair.Key), name)
+			return f.misusef(pair.Key, "server", "unknown setting %q", name)
 		}
 	}
 	return nil
@@ -204,10 +174,10 @@ func (f *serverFile) fillFlag(flag *pflag.Flag) error {
 	for _, node := range values {
 		scalar, ok := node.(ast.ScalarNode)
 		if !ok || node.Type() == ast.NullType {
-			return misusef("%s: server.%s: want a value", formatPosition(f.name, pair.Key), settingName(flag))
+			return f.misusef(pair.Key, "server."+settingName(flag), "want a value")
 		}
 		if err := flag.Value.Set(fmt.Sprint(scalar.GetValue())); err != nil {
-			return misusef("%s: server.%s: %w", formatPosition(f.name, node), settingName(flag), err)
+			return f.misusef(node, "server."+settingName(flag), "%v", err)
 		}
 	}
 	flag.Changed = true

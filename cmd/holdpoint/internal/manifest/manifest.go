@@ -118,8 +118,8 @@ func parseFile(name string, text []byte, options Options, s shape) (*Manifest, e
 	return &Manifest{Spec: spec, name: name, places: w.places}, nil
 }
 
-// parseBody returns the one document of a file.
-func parseBody(name string, text []byte) (ast.Node, *Error) {
+// ParseYAML parses a file of any shape.
+func ParseYAML(name string, text []byte) (*ast.File, *Error) {
 	file, err := parser.ParseBytes(text, 0)
 	var located yaml.Error
 	switch {
@@ -129,12 +129,21 @@ func parseBody(name string, text []byte) (ast.Node, *Error) {
 	case err != nil:
 		return nil, &Error{File: name, Message: err.Error()}
 	}
+	return file, nil
+}
+
+// parseBody returns the one document of a file.
+func parseBody(name string, text []byte) (ast.Node, *Error) {
+	file, err := ParseYAML(name, text)
+	if err != nil {
+		return nil, err
+	}
 	var found ast.Node
 	for _, document := range file.Docs {
 		switch {
 		case document.Body == nil:
 		case found != nil:
-			return nil, &Error{File: name, Place: placeOf(document.Body), Message: "want one document, not several"}
+			return nil, &Error{File: name, Place: PlaceOf(document.Body), Message: "want one document, not several"}
 		default:
 			found = document.Body
 		}
@@ -158,11 +167,11 @@ func (m *Manifest) Locate(path, message string) *Error {
 	return located
 }
 
-// placeOf returns the position of a node.
-func placeOf(node ast.Node) Place {
+// PlaceOf returns the position of a node.
+func PlaceOf(node ast.Node) Place {
 	mapping, isMapping := node.(*ast.MappingNode)
-	if pairs := pairsOf(node); len(pairs) > 0 && (!isMapping || !mapping.IsFlowStyle) {
-		return placeOf(pairs[0].Key)
+	if pairs := PairsOf(node); len(pairs) > 0 && (!isMapping || !mapping.IsFlowStyle) {
+		return PlaceOf(pairs[0].Key)
 	}
 	token := node.GetToken()
 	if token == nil || token.Position == nil {

@@ -30,7 +30,7 @@ const (
 )
 
 func (w *walker) failf(node ast.Node, path, format string, args ...any) {
-	w.errors = append(w.errors, &Error{File: w.file, Place: placeOf(node), Path: path, Message: fmt.Sprintf(format, args...)})
+	w.errors = append(w.errors, &Error{File: w.file, Place: PlaceOf(node), Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
 // walkValue reads a node that should have a shape.
@@ -42,7 +42,7 @@ func (w *walker) walkValue(node ast.Node, s shape, path string, depth int) any {
 		return nil
 	}
 	if _, ok := w.places[path]; !ok {
-		w.places[path] = placeOf(node)
+		w.places[path] = PlaceOf(node)
 	}
 	switch n := node.(type) {
 	case *ast.AnchorNode:
@@ -99,8 +99,8 @@ func (w *walker) walkWord(node ast.Node, s shape, path string) any {
 	if found, ok := scalarText(node); ok {
 		return found
 	}
-	if pairs := pairsOf(node); s.secret && len(pairs) == 1 {
-		key := keyText(pairs[0])
+	if pairs := PairsOf(node); s.secret && len(pairs) == 1 {
+		key := KeyText(pairs[0])
 		if key == "env" || key == "file" {
 			return w.readOutside(pairs[0].Value, key, path+"."+key)
 		}
@@ -244,7 +244,7 @@ func (w *walker) walkMapping(node ast.Node, s shape, path string, depth int) any
 	if _, ok := scalarText(node); ok && s.short != "" {
 		return map[string]any{s.short: w.walkValue(node, s.fields[s.short], path, depth+1)}
 	}
-	pairs := pairsOf(node)
+	pairs := PairsOf(node)
 	if pairs == nil && node.Type() != ast.MappingType {
 		w.failf(node, path, "want a mapping")
 		return nil
@@ -258,7 +258,7 @@ func (w *walker) walkMapping(node ast.Node, s shape, path string, depth int) any
 
 // walkMember reads one member of a mapping into values.
 func (w *walker) walkMember(values map[string]any, pair *ast.MappingValueNode, s shape, path string, depth int) {
-	key := keyText(pair)
+	key := KeyText(pair)
 	if pair.Key.Type() == ast.MergeKeyType {
 		w.failf(pair.Key, path, "merge keys (<<) are not supported")
 		return
@@ -279,11 +279,11 @@ func (w *walker) walkMember(values map[string]any, pair *ast.MappingValueNode, s
 		return
 	}
 	at := joinPath(path, name)
-	w.places[at] = placeOf(pair.Key)
+	w.places[at] = PlaceOf(pair.Key)
 	if of.file != "" {
 		if document, ok := w.readDocument(pair.Value, at); ok {
 			values[of.file] = document
-			w.places[joinPath(path, of.file)] = placeOf(pair.Key)
+			w.places[joinPath(path, of.file)] = PlaceOf(pair.Key)
 			return
 		}
 	}
@@ -315,7 +315,8 @@ func joinPath(path, name string) string {
 	return path + "." + name
 }
 
-func pairsOf(node ast.Node) []*ast.MappingValueNode {
+// PairsOf returns the members of a mapping; nil for other nodes.
+func PairsOf(node ast.Node) []*ast.MappingValueNode {
 	switch n := node.(type) {
 	case *ast.MappingNode:
 		return n.Values
@@ -325,7 +326,8 @@ func pairsOf(node ast.Node) []*ast.MappingValueNode {
 	return nil
 }
 
-func keyText(pair *ast.MappingValueNode) string {
+// KeyText returns a key without quotes.
+func KeyText(pair *ast.MappingValueNode) string {
 	var key ast.Node = pair.Key
 	if wrapped, ok := key.(*ast.MappingKeyNode); ok {
 		key = wrapped.Value
