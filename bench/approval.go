@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/holdpoint/holdpoint/internal/client"
 )
 
 // reviewers is the number of connections that send decisions.
@@ -24,15 +25,10 @@ type pendingCall struct {
 }
 
 // measureApprovalPath measures the time from a reviewer's approval to the skill server while many other calls wait.
-func measureApprovalPath(ctx context.Context, b *bench) error {
-	s, err := b.newStage(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	waiting, warm, each := choose(b, 1000, 100), choose(b, 50, 10), choose(b, 400, 40)
+func measureApprovalPath(ctx context.Context, s *stage) error {
+	waiting, warm, each := choose(s.bench, 1000, 100), choose(s.bench, 50, 10), choose(s.bench, 400, 40)
 	profiled := 0
-	if b.cpuProfile != "" {
+	if s.cpuProfile != "" {
 		profiled = 200 * int(profileTime.Seconds()+2)
 	}
 	clients, err := connectClients(ctx, s.gatedTarget(), waiting+warm+2*each+profiled, 16, 16)
@@ -67,14 +63,8 @@ func measureApprovalPath(ctx context.Context, b *bench) error {
 func (s *stage) readApprovals(ctx context.Context, calls []heldCall, first int) ([]*pendingCall, error) {
 	var targets []*pendingCall
 	for i := first; i < len(calls); i++ {
-		text, err := s.get(ctx, "/api/v1/approvals/"+calls[i].id)
+		shown, err := client.Value(s.api.GetApproval(ctx, calls[i].id))
 		if err != nil {
-			return nil, err
-		}
-		var shown struct {
-			Digest string `json:"digest"`
-		}
-		if err := json.Unmarshal(text, &shown); err != nil {
 			return nil, fmt.Errorf("read approval %s: %w", calls[i].id, err)
 		}
 		targets = append(targets, &pendingCall{heldCall: calls[i], number: i, digest: shown.Digest})
@@ -136,7 +126,7 @@ func (c *pendingCall) sendApproval(desk *wire) error {
 
 // readArrivals reads from the skill server when each call arrived. It fails unless each call arrived exactly once.
 func (s *stage) readArrivals(ctx context.Context, calls []*pendingCall) error {
-	text, err := s.getFrom(ctx, s.skillAt, "/arrivals")
+	text, err := s.get(ctx, s.skillAt, "/arrivals")
 	if err != nil {
 		return err
 	}
@@ -169,13 +159,9 @@ func (s *stage) reportApprovals(waiting, perSecond int, calls []*pendingCall) {
 		for i, call := range calls {
 			took[i] = span.until(call).Round(0).Sub(call.sent.Round(0)) // the wall clock, because the skill server uses it
 		}
-		slices.Sort(took)
-		half := s.report.addFigure("approval", at+span.name+", p50", "ms", percentile(took, 0.50, time.Millisecond))
+		half, most := s.report.addTimes("approval", at+span.name+", ", took)
 		if span.p50 > 0 && perSecond == 50 {
 			half.aimBelow(span.p50)
-		}
-		most := s.report.addFigure("approval", at+span.name+", p99", "ms", percentile(took, 0.99, time.Millisecond))
-		if span.p99 > 0 && perSecond == 50 {
 			most.aimBelow(span.p99)
 		}
 	}

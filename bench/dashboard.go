@@ -4,29 +4,14 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// measureDashboard measures the sizes of pages, the cost of a long queue, and how far the lists of many open dashboards lag behind
-// the queue.
-func measureDashboard(ctx context.Context, b *bench) error {
-	if err := measureLongQueue(ctx, b); err != nil {
-		return err
-	}
-	return measureLag(ctx, b)
-}
-
 // measureLongQueue measures the pages while thousands of calls wait.
-func measureLongQueue(ctx context.Context, b *bench) error {
-	s, err := b.newStage(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	n := choose(b, 10_000, 500)
+func measureLongQueue(ctx context.Context, s *stage) error {
+	n := choose(s.bench, 10_000, 500)
 	const most = 1000 // at once; their clients leave, and the calls stay
 	for first := 0; first < n; first += most {
 		if _, err := s.parkOnce(ctx, first, min(most, n-first), 16); err != nil {
@@ -144,9 +129,8 @@ func (s *stage) reportQueueTimes(ctx context.Context, d *dashboardClient, n int)
 			}
 			took = append(took, got.firstByte)
 		}
-		slices.Sort(took)
-		s.report.addFigure("dashboard", at+kind.name+", p50", "ms", percentile(took, 0.50, time.Millisecond))
-		s.report.addFigure("dashboard", at+kind.name+", p99", "ms", percentile(took, 0.99, time.Millisecond)).aimBelow(100)
+		_, most := s.report.addTimes("dashboard", at+kind.name+", ", took)
+		most.aimBelow(100)
 	}
 	return nil
 }

@@ -29,21 +29,6 @@ type pageResponse struct {
 	body      []byte // uncompressed
 }
 
-// createReviewer creates a reviewer and returns their token.
-func (s *stage) createReviewer(ctx context.Context, name string) (string, error) {
-	made, err := s.postJSON(ctx, "/api/v1/tokens", map[string]any{"person": name, "roles": []string{"reviewer"}})
-	if err != nil {
-		return "", err
-	}
-	var answer struct {
-		Key string `json:"key"`
-	}
-	if err := json.Unmarshal(made, &answer); err != nil || answer.Key == "" {
-		return "", fmt.Errorf("make a token for %s: the answer has none", name)
-	}
-	return answer.Key, nil
-}
-
 // signIn signs in with a token, as the form of the dashboard does.
 func (s *stage) signIn(ctx context.Context, token string) (*dashboardClient, error) {
 	d := &dashboardClient{addr: s.addr, client: &http.Client{

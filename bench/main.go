@@ -40,14 +40,23 @@ type options struct {
 	database   string // DATABASE_URL; empty: an embedded cluster
 }
 
-// phase is one group of figures. It has its own database and server.
+// phase is one group of figures.
 type phase struct {
-	name string
-	run  func(ctx context.Context, b *bench) error
+	name  string
+	parts []func(ctx context.Context, b *bench) error
 }
 
 func listPhases() []phase {
-	return []phase{{"overhead", measureOverhead}, {"approval", measureApprovalPath}, {"parked", measureParked}, {"talks", measureTalks}, {"dashboard", measureDashboard}, {"openapi", measureOpenAPI}, {"slow", measureSlowConnections}}
+	type part = func(context.Context, *bench) error
+	return []phase{
+		{"overhead", []part{onStage(measureOverhead)}},
+		{"approval", []part{onStage(measureApprovalPath)}},
+		{"parked", []part{onStage(measureParkingRate, "--max-connections=20000"), onStage(measureFootprint, "--max-connections=20000")}},
+		{"talks", []part{onStage(measureTalks)}},
+		{"dashboard", []part{onStage(measureLongQueue), onStage(measureLag, "--max-connections=20000")}},
+		{"openapi", []part{measureOpenAPI}},
+		{"slow", []part{measureSlowConnections}},
+	}
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -73,8 +82,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 			continue
 		}
 		b.logf("%s", p.name)
-		if err := p.run(ctx, b); err != nil {
-			return fmt.Errorf("measure %s: %w", p.name, err)
+		for _, measure := range p.parts {
+			if err := measure(ctx, b); err != nil {
+				return fmt.Errorf("measure %s: %w", p.name, err)
+			}
 		}
 	}
 	if err := b.report.printTable(stdout); err != nil {

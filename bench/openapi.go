@@ -67,9 +67,9 @@ func measureOpenAPI(ctx context.Context, b *bench) error {
 		name := description[0]
 		b.report.addFigure("openapi", name+": tools", "tools", float64(last.Tools))
 		b.report.addFigure("openapi", name+": skipped", "operations", float64(last.Skipped))
-		b.report.addFigure("openapi", name+": time", "ms", median(took)).addSpread(took)
-		b.report.addFigure("openapi", name+": memory at its peak", "MiB", median(peak)).addSpread(peak)
-		b.report.addFigure("openapi", name+": memory kept", "MiB", median(kept)).addSpread(kept)
+		b.report.addMedian("openapi", name+": time", "ms", took)
+		b.report.addMedian("openapi", name+": memory at its peak", "MiB", peak)
+		b.report.addMedian("openapi", name+": memory kept", "MiB", kept)
 	}
 	return nil
 }

@@ -34,44 +34,37 @@ func (s series) valuesOf(f func(sample) float64) []float64 {
 	return values
 }
 
-func p50(s sample) float64            { return s.p50 }
-func p99(s sample) float64            { return s.p99 }
-func callRate(s sample) float64       { return s.rate }
-func serveMicros(s sample) float64    { return s.serve }
-func databaseMicros(s sample) float64 { return s.database }
+func p50(s sample) float64      { return s.p50 }
+func p99(s sample) float64      { return s.p99 }
+func callRate(s sample) float64 { return s.rate }
 
 // measureOverhead compares an auto-approved call through Holdpoint with the same direct call.
-func measureOverhead(ctx context.Context, b *bench) error {
-	s, err := b.newStage(ctx)
+func measureOverhead(ctx context.Context, s *stage) error {
+	direct, err := connectClients(ctx, s.directTarget(), crowd, 1, crowd)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	direct, err := openMany(ctx, s.directTarget(), crowd)
+	defer direct.close()
+	through, err := connectClients(ctx, s.openTarget(), crowd, 1, crowd)
 	if err != nil {
 		return err
 	}
-	defer closeMany(direct)
-	through, err := openMany(ctx, s.openTarget(), crowd)
-	if err != nil {
-		return err
-	}
-	defer closeMany(through)
-	for _, clients := range [][]*wire{direct, through} { // warm up
-		if _, err := s.driveCalls(ctx, clients, choose(b, 3*time.Second, time.Second)); err != nil {
+	defer through.close()
+	for _, clients := range [][]*wire{direct.wires, through.wires} { // warm up
+		if _, err := s.driveCalls(ctx, clients, choose(s.bench, 3*time.Second, time.Second)); err != nil {
 			return err
 		}
 	}
 	for _, n := range []int{1, crowd} {
-		if err := s.compareTargets(ctx, direct[:n], through[:n]); err != nil {
+		if err := s.compareTargets(ctx, direct.wires[:n], through.wires[:n]); err != nil {
 			return err
 		}
 	}
 	if _, peak, err := readMemory(s.serve.pid()); err == nil {
-		b.report.addFigure("overhead", "peak memory of serve", "MiB", float64(peak)/(1<<20))
+		s.report.addFigure("overhead", "peak memory of serve", "MiB", float64(peak)/(1<<20))
 	}
 	return s.profileLoad(ctx, "overhead", func(ctx context.Context, d time.Duration) error {
-		_, err := s.driveCalls(ctx, through, d)
+		_, err := s.driveCalls(ctx, through.wires, d)
 		return err
 	})
 }
@@ -112,8 +105,7 @@ func (s *stage) reportComparison(n int, direct, through series) {
 			name, unit string
 			of         func(sample) float64
 		}{{"p50", "µs", p50}, {"p99", "µs", p99}, {"calls", "calls/s", callRate}} {
-			values := side.of.valuesOf(f.of)
-			r.addFigure("overhead", at+", "+side.name+": "+f.name, f.unit, median(values)).addSpread(values)
+			r.addMedian("overhead", at+", "+side.name+": "+f.name, f.unit, side.of.valuesOf(f.of))
 		}
 	}
 	ratio := func(name string, f func(sample) float64) *figure {
@@ -127,10 +119,10 @@ func (s *stage) reportComparison(n int, direct, through series) {
 	if f := ratio("calls/s", callRate); n == crowd {
 		f.aimAtLeast(0.30)
 	}
-	if used := median(through.valuesOf(serveMicros)); used > 0 {
+	if used := median(through.valuesOf(func(s sample) float64 { return s.serve })); used > 0 {
 		r.addFigure("overhead", at+", processor time of serve", "µs/call", used)
 	}
-	if used := median(through.valuesOf(databaseMicros)); used > 0 {
+	if used := median(through.valuesOf(func(s sample) float64 { return s.database })); used > 0 {
 		r.addFigure("overhead", at+", processor time of PostgreSQL", "µs/call", used)
 	}
 }
@@ -180,23 +172,4 @@ func (w *wire) repeatCalls(ctx context.Context, until time.Time) ([]time.Duratio
 		took = append(took, now.Sub(then))
 	}
 	return took, ctx.Err()
-}
-
-func openMany(ctx context.Context, t target, n int) ([]*wire, error) {
-	wires := make([]*wire, 0, n)
-	for range n {
-		w, err := openSession(ctx, t)
-		if err != nil {
-			closeMany(wires)
-			return nil, err
-		}
-		wires = append(wires, w)
-	}
-	return wires, nil
-}
-
-func closeMany(wires []*wire) {
-	for _, w := range wires {
-		w.close()
-	}
 }

@@ -3,38 +3,24 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"syscall"
 	"time"
 )
 
-// measureParked measures how fast calls are parked, and the cost of each parked call.
-func measureParked(ctx context.Context, b *bench) error {
-	if err := measureParkingRate(ctx, b); err != nil {
-		return err
-	}
-	return measureFootprint(ctx, b)
-}
-
 // measureParkingRate counts parked calls per second. Each call is held open on its own connection, which exists before.
-func measureParkingRate(ctx context.Context, b *bench) error {
-	s, err := b.newStage(ctx, "--max-connections", "20000")
-	if err != nil {
-		return err
-	}
-	defer s.close()
+func measureParkingRate(ctx context.Context, s *stage) error {
 	first := 0
 	round := func(n, submitters int) (float64, error) {
 		took, err := s.parkOnce(ctx, first, n, submitters)
 		first += n
 		return float64(n) / took.Seconds(), err
 	}
-	if _, err := round(choose(b, 2000, 200), 16); err != nil { // warm up
+	if _, err := round(choose(s.bench, 2000, 200), 16); err != nil { // warm up
 		return err
 	}
 	rates := map[int][]float64{}
-	sizes := map[int]int{1: choose(b, 1000, 100), 16: choose(b, 4000, 400)}
-	for i := range choose(b, 7, 3) {
+	sizes := map[int]int{1: choose(s.bench, 1000, 100), 16: choose(s.bench, 4000, 400)}
+	for i := range choose(s.bench, 7, 3) {
 		for _, submitters := range []int{1, 16} {
 			rate, err := round(sizes[submitters], submitters)
 			if err != nil {
@@ -44,8 +30,8 @@ func measureParkingRate(ctx context.Context, b *bench) error {
 		}
 		s.logf("  round %d: %.0f parked/s with 1 client, %.0f with 16", i+1, rates[1][i], rates[16][i])
 	}
-	b.report.addFigure("parked", "1 client: calls parked", "calls/s", median(rates[1])).addSpread(rates[1])
-	b.report.addFigure("parked", "16 clients: calls parked", "calls/s", median(rates[16])).addSpread(rates[16]).aimAtLeast(2000)
+	s.report.addMedian("parked", "1 client: calls parked", "calls/s", rates[1])
+	s.report.addMedian("parked", "16 clients: calls parked", "calls/s", rates[16]).aimAtLeast(2000)
 	return s.profileLoad(ctx, "parked", func(_ context.Context, d time.Duration) error {
 		for until := time.Now().Add(d); time.Now().Before(until); {
 			if _, err := round(sizes[16], 16); err != nil {
@@ -75,13 +61,8 @@ func (s *stage) parkOnce(ctx context.Context, first, n, submitters int) (time.Du
 
 // measureFootprint measures the size of many parked calls, in the database and in the server's memory. Each client stays connected
 // with its own session.
-func measureFootprint(ctx context.Context, b *bench) error {
-	s, err := b.newStage(ctx, "--max-connections", "20000")
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	n := choose(b, 10_000, 1000)
+func measureFootprint(ctx context.Context, s *stage) error {
+	n := choose(s.bench, 10_000, 1000)
 	if err := checkFileLimit(n + 200); err != nil {
 		return err
 	}
@@ -148,10 +129,8 @@ func (s *stage) answerAmong(ctx context.Context, calls []heldCall, watched, firs
 	for _, call := range targets[warm:] {
 		took = append(took, call.answered.Sub(call.sent))
 	}
-	slices.Sort(took)
-	at := fmt.Sprintf("%d connected, 50 approvals/s: approve request to the agent's answer, ", len(calls))
-	s.report.addFigure("parked", at+"p50", "ms", percentile(took, 0.50, time.Millisecond))
-	s.report.addFigure("parked", at+"p99", "ms", percentile(took, 0.99, time.Millisecond)).aimBelow(50)
+	_, most := s.report.addTimes("parked", fmt.Sprintf("%d connected, 50 approvals/s: approve request to the agent's answer, ", len(calls)), took)
+	most.aimBelow(50)
 	return nil
 }
 

@@ -36,7 +36,7 @@ func (s *stage) writeSnapshot(ctx context.Context, name string) error {
 }
 
 func (s *stage) writeProfile(ctx context.Context, path, file string) error {
-	text, err := s.getFrom(ctx, s.pprof, path)
+	text, err := s.get(ctx, s.pprof, path)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -17,8 +18,8 @@ import (
 
 // report is the content of results.json.
 type report struct {
-	Machine machine  `json:"machine"`
-	Figures []figure `json:"figures"`
+	Machine machine   `json:"machine"`
+	Figures []*figure `json:"figures"`
 }
 
 // machine describes the machine and the versions.
@@ -48,8 +49,21 @@ type figure struct {
 
 // addFigure adds a figure.
 func (r *report) addFigure(phase, name, unit string, value float64) *figure {
-	r.Figures = append(r.Figures, figure{Phase: phase, Name: name, Unit: unit, Value: roundFigure(value)})
-	return &r.Figures[len(r.Figures)-1]
+	f := &figure{Phase: phase, Name: name, Unit: unit, Value: roundFigure(value)}
+	r.Figures = append(r.Figures, f)
+	return f
+}
+
+// addTimes adds the median and the p99 of durations.
+func (r *report) addTimes(phase, name string, took []time.Duration) (half, most *figure) {
+	slices.Sort(took)
+	return r.addFigure(phase, name+"p50", "ms", percentile(took, 0.50, time.Millisecond)),
+		r.addFigure(phase, name+"p99", "ms", percentile(took, 0.99, time.Millisecond))
+}
+
+// addMedian adds the median of rounds, with the lowest and the highest of them.
+func (r *report) addMedian(phase, name, unit string, rounds []float64) *figure {
+	return r.addFigure(phase, name, unit, median(rounds)).addSpread(rounds)
 }
 
 // aimAtMost, aimBelow and aimAtLeast set the aim.

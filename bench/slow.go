@@ -28,11 +28,12 @@ func measureSlowConnections(ctx context.Context, b *bench) error {
 		return err
 	}
 	defer s.close()
-	working, err := openMany(ctx, s.openTarget(), workingClients)
+	group, err := connectClients(ctx, s.openTarget(), workingClients, 1, workingClients)
 	if err != nil {
 		return err
 	}
-	defer closeMany(working)
+	defer group.close()
+	working := group.wires
 	length := choose(b, 10*time.Second, time.Second)
 	if _, err := s.driveCalls(ctx, working, choose(b, 3*time.Second, time.Second)); err != nil { // warm up
 		return err

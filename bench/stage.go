@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdpoint/holdpoint/internal/client"
 )
 
 // stage is the setup of one phase: a new database, a server on it, a skill server, and an agent. The agent has the skill server
@@ -29,9 +31,10 @@ type stage struct {
 	skill    *process
 	addr     string // of serve
 	skillAt  string
-	pprof    string // empty: none
-	token    string // of an operator and reviewer
-	key      string // of the agent
+	pprof    string         // empty: none
+	token    string         // of an operator and reviewer
+	api      *client.Client // with the token
+	key      string         // of the agent
 }
 
 const (
@@ -62,6 +65,18 @@ func (b *bench) newStage(ctx context.Context, flags ...string) (_ *stage, err er
 		return nil, err
 	}
 	return s, s.registerSkills(ctx)
+}
+
+// onStage makes a measurement on a stage of its own. The flags are for serve.
+func onStage(measure func(context.Context, *stage) error, flags ...string) func(context.Context, *bench) error {
+	return func(ctx context.Context, b *bench) error {
+		s, err := b.newStage(ctx, flags...)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		return measure(ctx, s)
+	}
 }
 
 func (s *stage) makeDatabase(ctx context.Context) (string, error) {
@@ -117,6 +132,9 @@ func (s *stage) startServe(ctx context.Context, databaseURL string, flags []stri
 		return err
 	}
 	s.addr = addr
+	if s.api, err = s.newAPI(s.token); err != nil {
+		return err
+	}
 	//nolint:gosec // G204: the measured program
 	cmd := exec.CommandContext(ctx, s.binary, append([]string{"serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name)}, flags...)...)
 	cmd.Env = []string{"DATABASE_URL=" + databaseURL, "HOLDPOINT_BOOTSTRAP_TOKEN=" + s.token}
@@ -135,7 +153,7 @@ func (s *stage) startServe(ctx context.Context, databaseURL string, flags []stri
 		return err
 	}
 	return s.serve.waitFor(ctx, startPatience, func(ctx context.Context) bool {
-		_, err := s.get(ctx, "/readyz")
+		_, err := s.get(ctx, s.addr, "/readyz")
 		return err == nil
 	})
 }
@@ -154,21 +172,12 @@ func (s *stage) registerSkills(ctx context.Context) error {
 			"name": agentName, "wait_budget": hour, "limits": map[string]any{"pending": 100_000}, "skills": []any{map[string]any{"skill": "echo"}, map[string]any{"skill": "gated"}},
 		}},
 	}
-	if _, err := s.postJSON(ctx, "/api/v1/apply", map[string]any{"spec": spec}); err != nil {
+	if _, err := s.api.Send(ctx, http.MethodPost, "/api/v1/apply", map[string]any{"spec": spec}); err != nil {
 		return err
 	}
-	made, err := s.postJSON(ctx, "/api/v1/agents/"+agentName+"/keys", map[string]any{})
-	if err != nil {
-		return err
-	}
-	var answer struct {
-		Key string `json:"key"`
-	}
-	if err := json.Unmarshal(made, &answer); err != nil || answer.Key == "" {
-		return fmt.Errorf("make key: the answer has none: %s", made)
-	}
-	s.key = answer.Key
-	return nil
+	made, err := client.Value(s.api.CreateKey(ctx, agentName))
+	s.key = made.Key
+	return err
 }
 
 // The three targets are the skill server itself, and the two skills of the agent.

@@ -14,17 +14,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdpoint/holdpoint/internal/client"
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 
 // measureTalks measures conversations that wait for a reviewer: their cost, and how soon they continue after many decisions at the
 // same moment.
-func measureTalks(ctx context.Context, b *bench) error {
-	s, err := b.newStage(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.close()
+func measureTalks(ctx context.Context, s *stage) error {
 	mind, err := s.serveModel(ctx)
 	if err != nil {
 		return err
@@ -37,7 +33,7 @@ func measureTalks(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	n := choose(b, 5000, 300)
+	n := choose(s.bench, 5000, 300)
 	began := time.Now()
 	if err := s.startConversations(ctx, n); err != nil {
 		return err
@@ -74,8 +70,8 @@ func (s *stage) serveModel(ctx context.Context) (*conversationModel, error) {
 	serving := &http.Server{Handler: modelserver.New(m.answerRequest), ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = serving.Close() })
 	go func() { _ = serving.Serve(listener) }()
-	_, err = s.patchJSON(ctx, "/api/v1/agents/"+agentName, map[string]any{
-		"model": map[string]string{"provider": "openai", "name": "bench", "base_url": "http://" + listener.Addr().String() + "/v1"},
+	_, err = s.api.UpdateAgent(ctx, agentName, client.AgentPatch{
+		Model: &client.ModelSpec{Provider: "openai", Name: "bench", BaseURL: new("http://" + listener.Addr().String() + "/v1")},
 	})
 	return m, err
 }
@@ -94,19 +90,17 @@ func (m *conversationModel) answerRequest(r *modelserver.Request) modelserver.An
 	return modelserver.Answer{Text: "I need to.", Calls: []modelserver.Call{{Name: "gated__echo", Arguments: string(arguments)}}}
 }
 
-func talkName(i int) string { return fmt.Sprintf("conversation %d", i) }
-
 // startConversations starts n conversations and waits until each waits for a reviewer.
 func (s *stage) startConversations(ctx context.Context, n int) error {
+	agent, err := s.newAPI(s.key)
+	if err != nil {
+		return err
+	}
 	var group errgroup.Group
 	group.SetLimit(16)
 	for i := range n {
 		group.Go(func() error {
-			request, err := s.newRequest(ctx, http.MethodPost, "/api/v1/conversations", map[string]string{"message": talkName(i)})
-			if err != nil {
-				return err
-			}
-			_, err = s.sendAs(request, s.key)
+			_, err := agent.CreateConversation(ctx, client.CreateConversationRequest{Message: new(fmt.Sprintf("conversation %d", i))})
 			return err
 		})
 	}
@@ -153,10 +147,8 @@ func (s *stage) measureResume(ctx context.Context, m *conversationModel, n int) 
 		}
 		m.mu.Unlock()
 	}
-	slices.Sort(took)
-	at := fmt.Sprintf("%d conversations parked, %d decided at once: approve request to the model being asked, ", n, decidedAtOnce)
-	s.report.addFigure("talks", at+"p50", "ms", percentile(took, 0.50, time.Millisecond))
-	s.report.addFigure("talks", at+"p99", "ms", percentile(took, 0.99, time.Millisecond)).aimAtMost(1000)
+	_, most := s.report.addTimes("talks", fmt.Sprintf("%d conversations parked, %d decided at once: approve request to the model being asked, ", n, decidedAtOnce), took)
+	most.aimAtMost(1000)
 	return nil
 }
 
@@ -168,14 +160,9 @@ type shownApproval struct {
 }
 
 func (s *stage) nextApprovals(ctx context.Context) ([]shownApproval, error) {
-	text, err := s.get(ctx, fmt.Sprintf("/api/v1/approvals?status=pending&limit=%d", decidedAtOnce))
+	text, err := s.api.ListApprovals(ctx, client.ListApprovalsQuery{Status: "pending", Limit: new(int64(decidedAtOnce))})
+	page, err := client.Value(client.Reply[client.List[shownApproval]](text), err)
 	if err != nil {
-		return nil, err
-	}
-	var page struct {
-		Items []shownApproval `json:"items"`
-	}
-	if err := json.Unmarshal(text, &page); err != nil {
 		return nil, fmt.Errorf("read approvals: %w", err)
 	}
 	if len(page.Items) != decidedAtOnce || !strings.HasPrefix(page.Items[0].Arguments.Text, "conversation ") {
@@ -191,7 +178,7 @@ func (s *stage) approveAtOnce(ctx context.Context, shown []shownApproval) ([]tim
 	for i, a := range shown {
 		group.Go(func() error {
 			sent[i] = time.Now()
-			_, err := s.postJSON(ctx, "/api/v1/approvals/"+a.ID+"/approve", map[string]string{"digest": a.Digest})
+			_, err := s.api.Approve(ctx, a.ID, client.ApproveRequest{Digest: a.Digest})
 			return err
 		})
 	}
