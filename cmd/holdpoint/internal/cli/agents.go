@@ -63,18 +63,15 @@ func newAgentListCmd(e *Env) *cobra.Command {
 	var query client.ListAgentsQuery
 	cmd := &cobra.Command{
 		Use: "list", Short: "List agents", Example: "  holdpoint agent list",
-		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			reply, err := api.ListAgents(ctx, query)
-			return printList(e, reply, err, []string{"NAME", "SKILLS", "TEAM", "WAIT", "CREATED"}, func(a *client.Agent) []string {
-				var skills []string
-				for _, s := range a.Skills {
-					if s.Tools != nil {
-						s.Skill += fmt.Sprintf(" (%d tools)", len(s.Tools))
-					}
-					skills = append(skills, s.Skill)
+		RunE: listPage(e, (*client.Client).ListAgents, &query, []string{"NAME", "SKILLS", "TEAM", "WAIT", "CREATED"}, func(a *client.Agent) []string {
+			var skills []string
+			for _, s := range a.Skills {
+				if s.Tools != nil {
+					s.Skill += fmt.Sprintf(" (%d tools)", len(s.Tools))
 				}
-				return []string{a.Name, strings.Join(skills, ", "), formatTeams(a.Team, a.EscalateTo), a.WaitBudget, formatTime(&a.CreatedAt)}
-			})
+				skills = append(skills, s.Skill)
+			}
+			return []string{a.Name, strings.Join(skills, ", "), formatTeams(a.Team, a.EscalateTo), a.WaitBudget, formatTime(&a.CreatedAt)}
 		}),
 	}
 	bindPage(cmd, &query.Limit, &query.Cursor)

@@ -38,14 +38,11 @@ func newAuditListCmd(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List events, newest first",
 		Example: "  holdpoint audit list --actor rita --action approval --from 2026-01-01",
-		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			reply, err := api.ListAudit(ctx, query)
-			return printList(e, reply, err, []string{"AT", "ACTION", "BY", "WITH", "FROM", "ABOUT", "DATA"}, func(v *client.AuditEvent) []string {
-				return []string{
-					formatTime(&v.At), v.Action, formatActor(value(v.Actor)), formatCredential(v.Credential), value(v.Address), v.Subject,
-					clipCell(orEmpty(v.Data), 60),
-				}
-			})
+		RunE: listPage(e, (*client.Client).ListAudit, &query, []string{"AT", "ACTION", "BY", "WITH", "FROM", "ABOUT", "DATA"}, func(v *client.AuditEvent) []string {
+			return []string{
+				formatTime(&v.At), v.Action, formatActor(value(v.Actor)), formatCredential(v.Credential), value(v.Address), v.Subject,
+				clipCell(orEmpty(v.Data), 60),
+			}
 		}),
 	}
 	bindAuditSearch(cmd, &query)

@@ -64,14 +64,11 @@ func newCallsListCmd(e *Env) *cobra.Command {
 		Long: `List the calls that match all flags, newest first. A search looks at a limited number of calls: a
 page may be short, or empty, and name a cursor to continue from.`,
 		Example: "  holdpoint calls list --agent billing --status unknown\n  holdpoint calls list --person rita --from 2026-01-01 --text invoices",
-		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			reply, err := api.ListCalls(ctx, query)
-			return printList(e, reply, err, []string{"ID", "STATUS", "AGENT", "FOR", "TOOL", "CREATED", "ARGUMENTS"}, func(c *client.Call) []string {
-				return []string{
-					c.ID, formatOutcome(c), c.Agent, shortPerson(fallbackPerson(c.PrincipalPerson, c.Principal)), c.Skill + ": " + c.Tool,
-					formatTime(&c.CreatedAt), clipCell(string(c.Arguments), 50),
-				}
-			})
+		RunE: listPage(e, (*client.Client).ListCalls, &query, []string{"ID", "STATUS", "AGENT", "FOR", "TOOL", "CREATED", "ARGUMENTS"}, func(c *client.Call) []string {
+			return []string{
+				c.ID, formatOutcome(c), c.Agent, shortPerson(fallbackPerson(c.PrincipalPerson, c.Principal)), c.Skill + ": " + c.Tool,
+				formatTime(&c.CreatedAt), clipCell(string(c.Arguments), 50),
+			}
 		}),
 	}
 	bindCallSearch(cmd, &query)

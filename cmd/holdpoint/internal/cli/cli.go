@@ -200,6 +200,16 @@ func showOne[T any](e *Env, request func(*client.Client, context.Context, string
 	})
 }
 
+// listPage makes a RunE that prints one page of a list. The fields of the query are flags.
+func listPage[T, Q any](e *Env, request func(*client.Client, context.Context, Q) (client.Reply[client.List[T]], error), query *Q,
+	header []string, row func(*T) []string,
+) func(*cobra.Command, []string) error {
+	return e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+		reply, err := request(api, ctx, *query)
+		return printList(e, reply, err, header, row)
+	})
+}
+
 // deleteOne makes a RunE that deletes the subject of the first argument.
 func (e *Env) deleteOne(request func(*client.Client, context.Context, string) error, done string) func(*cobra.Command, []string) error {
 	return e.withClient(func(ctx context.Context, api *client.Client, args []string) error {

@@ -42,21 +42,18 @@ func newConnectionsListCmd(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List connections: an operator all, others their own",
 		Example: "  holdpoint connections list --skill ledger",
-		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			reply, err := api.ListConnections(ctx, query)
-			return printList(e, reply, err, []string{"ID", "SKILL", "PERSON", "STATE", "UNTIL", "WAITING", "WHAT"}, func(c *client.Connection) []string {
-				owner, until, waiting := "(shared)", "", ""
-				if c.Person != nil {
-					owner = c.Person.Name
-				}
-				if !c.Renewable {
-					until = formatTime(c.ExpiresAt)
-				}
-				if c.WaitingCalls > 0 {
-					waiting = fmt.Sprintf("%d calls", c.WaitingCalls)
-				}
-				return []string{c.ID, c.Skill, owner, c.State, until, waiting, explainConnection(c)}
-			})
+		RunE: listPage(e, (*client.Client).ListConnections, &query, []string{"ID", "SKILL", "PERSON", "STATE", "UNTIL", "WAITING", "WHAT"}, func(c *client.Connection) []string {
+			owner, until, waiting := "(shared)", "", ""
+			if c.Person != nil {
+				owner = c.Person.Name
+			}
+			if !c.Renewable {
+				until = formatTime(c.ExpiresAt)
+			}
+			if c.WaitingCalls > 0 {
+				waiting = fmt.Sprintf("%d calls", c.WaitingCalls)
+			}
+			return []string{c.ID, c.Skill, owner, c.State, until, waiting, explainConnection(c)}
 		}),
 	}
 	cmd.Flags().StringVar(&query.Skill, "skill", "", "only connections to this skill")

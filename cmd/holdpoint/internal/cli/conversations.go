@@ -32,15 +32,13 @@ func newConversationsListCmd(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List conversations, newest first",
 		Example: "  holdpoint conversations list --agent billing",
-		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			reply, err := api.ListConversations(ctx, query)
-			return printList(e, reply, err, []string{"ID", "AGENT", "FOR", "STARTED", "ENDED", "STATE", "LAST CALL", "CALLS"}, func(c *client.Conversation) []string {
+		RunE: listPage(e, (*client.Client).ListConversations, &query,
+			[]string{"ID", "AGENT", "FOR", "STARTED", "ENDED", "STATE", "LAST CALL", "CALLS"}, func(c *client.Conversation) []string {
 				return []string{
 					c.ID, c.Agent, value(c.Principal), formatTime(&c.CreatedAt), formatTime(c.EndedAt), formatLoop(c.Loop),
 					formatTime(value(c.Calls).LastAt), formatCallCounts(c),
 				}
-			})
-		}),
+			}),
 	}
 	cmd.Flags().StringVar(&query.Agent, "agent", "", "only conversations of this agent")
 	cmd.Flags().StringVar(&query.Person, "person", "", "only conversations on behalf of this person")

@@ -72,16 +72,13 @@ func newInvitationListCmd(e *Env) *cobra.Command {
 	var query client.ListInvitationsQuery
 	cmd := &cobra.Command{
 		Use: "list", Short: "List invitations, newest first, without their secrets", Example: "  holdpoint invitation list --open",
-		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			reply, err := api.ListInvitations(ctx, query)
-			header := []string{"ID", "NAME", "FOR", "ISSUER", "ROLES", "INVITED BY", "ENDS", "REDEEMED", "REVOKED"}
-			return printList(e, reply, err, header, func(i *client.Invitation) []string {
+		RunE: listPage(e, (*client.Client).ListInvitations, &query,
+			[]string{"ID", "NAME", "FOR", "ISSUER", "ROLES", "INVITED BY", "ENDS", "REDEEMED", "REVOKED"}, func(i *client.Invitation) []string {
 				return []string{
 					i.ID, i.Name, value(i.Subject) + value(i.Email), value(i.Issuer), strings.Join(i.Roles, ", "), shortPerson(i.InvitedBy),
 					formatTime(&i.ExpiresAt), formatTime(i.RedeemedAt), formatTime(i.RevokedAt),
 				}
-			})
-		}),
+			}),
 	}
 	bindPage(cmd, &query.Limit, &query.Cursor)
 	cmd.Flags().BoolVar(&query.Open, "open", false, "only those that can be redeemed")

@@ -70,10 +70,8 @@ func newPeopleListCmd(e *Env) *cobra.Command {
 	var query client.ListPeopleQuery
 	cmd := &cobra.Command{
 		Use: "list", Short: "List people, newest first", Example: "  holdpoint people list --text vera",
-		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			reply, err := api.ListPeople(ctx, query)
-			header := []string{"ID", "NAME", "ISSUER", "SUBJECT", "EMAIL", "ROLES", "TEAMS", "SIGNED IN", "BLOCKED", "SAME AS", "NOTE"}
-			return printList(e, reply, err, header, func(p *client.Person) []string {
+		RunE: listPage(e, (*client.Client).ListPeople, &query,
+			[]string{"ID", "NAME", "ISSUER", "SUBJECT", "EMAIL", "ROLES", "TEAMS", "SIGNED IN", "BLOCKED", "SAME AS", "NOTE"}, func(p *client.Person) []string {
 				var notes []string
 				if p.Alike {
 					notes = append(notes, "name looks like another's")
@@ -88,8 +86,7 @@ func newPeopleListCmd(e *Env) *cobra.Command {
 					p.ID, p.Name, p.Issuer, p.Subject, value(p.Email), joinUnique(p.ClaimedRoles, p.GrantedRoles), joinUnique(p.ClaimedTeams, p.GrantedTeams),
 					formatTime(p.SignedInAt), formatTime(p.BlockedAt), formatLink(p), strings.Join(notes, "; "),
 				}
-			})
-		}),
+			}),
 	}
 	bindPage(cmd, &query.Limit, &query.Cursor)
 	cmd.Flags().StringVar(&query.Text, "text", "", "only people with this in their name, e-mail or subject")

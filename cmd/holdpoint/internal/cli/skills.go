@@ -58,23 +58,20 @@ func newSkillListCmd(e *Env) *cobra.Command {
 	var query client.ListSkillsQuery
 	cmd := &cobra.Command{
 		Use: "list", Short: "List skills and their health", Example: "  holdpoint skill list",
-		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			reply, err := api.ListSkills(ctx, query)
-			return printList(e, reply, err, []string{"NAME", "CALLS", "HEALTH", "LISTED", "TEAM", "OAUTH", "SERVER"}, func(s *client.Skill) []string {
-				calls := "parked"
-				if s.AutoApprove {
-					calls = "auto-approved"
-				}
-				found := value(s.Health)
-				health := found.Status
-				if found.Kind != nil {
-					health = clipCell(fmt.Sprintf("%s: %s: %s", health, *found.Kind, value(found.Error)), 60)
-				}
-				server := cmp.Or(value(s.URL), value(s.BaseURL), value(s.Spec), strings.Join(s.Command, " "))
-				return []string{
-					s.Name, calls, health, formatTime(found.ListedAt), formatTeams(s.Team, s.EscalateTo), formatAuthorization(s), clipCell(server, 60),
-				}
-			})
+		RunE: listPage(e, (*client.Client).ListSkills, &query, []string{"NAME", "CALLS", "HEALTH", "LISTED", "TEAM", "OAUTH", "SERVER"}, func(s *client.Skill) []string {
+			calls := "parked"
+			if s.AutoApprove {
+				calls = "auto-approved"
+			}
+			found := value(s.Health)
+			health := found.Status
+			if found.Kind != nil {
+				health = clipCell(fmt.Sprintf("%s: %s: %s", health, *found.Kind, value(found.Error)), 60)
+			}
+			server := cmp.Or(value(s.URL), value(s.BaseURL), value(s.Spec), strings.Join(s.Command, " "))
+			return []string{
+				s.Name, calls, health, formatTime(found.ListedAt), formatTeams(s.Team, s.EscalateTo), formatAuthorization(s), clipCell(server, 60),
+			}
 		}),
 	}
 	bindPage(cmd, &query.Limit, &query.Cursor)

@@ -62,10 +62,8 @@ func newTokenListCmd(e *Env) *cobra.Command {
 	var query client.ListTokensQuery
 	cmd := &cobra.Command{
 		Use: "list", Short: "List tokens, without their secrets: all for operators, else your own", Example: "  holdpoint token list",
-		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
-			reply, err := api.ListTokens(ctx, query)
-			header := []string{"ID", "PERSON", "SUBJECT", "ISSUER", "ROLES", "AGENTS", "TOKEN", "CREATED", "ENDS", "REVOKED"}
-			return printList(e, reply, err, header, func(t *client.Token) []string {
+		RunE: listPage(e, (*client.Client).ListTokens, &query,
+			[]string{"ID", "PERSON", "SUBJECT", "ISSUER", "ROLES", "AGENTS", "TOKEN", "CREATED", "ENDS", "REVOKED"}, func(t *client.Token) []string {
 				person := t.Person
 				if t.Alike {
 					person += ", name looks like another's"
@@ -74,8 +72,7 @@ func newTokenListCmd(e *Env) *cobra.Command {
 					t.ID, person, t.Subject, t.Issuer, strings.Join(t.Roles, ", "), strings.Join(t.Agents, ", "), t.Hint + "…",
 					formatTime(&t.CreatedAt), formatTime(&t.ExpiresAt), formatTime(t.RevokedAt),
 				}
-			})
-		}),
+			}),
 	}
 	bindPage(cmd, &query.Limit, &query.Cursor)
 	return cmd
