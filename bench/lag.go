@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -134,11 +135,11 @@ func openAll(ctx context.Context, boards []*board) (stop func(), err error) {
 func (s *stage) openBoards(ctx context.Context, n int) ([]*board, error) {
 	var tokens []string
 	for i := range min(n, 20) {
-		made, err := client.Value(s.api.CreateToken(ctx, client.TokenRequest{Person: new("reviewer " + strconv.Itoa(i+1)), Roles: []string{"reviewer"}}))
+		token, err := s.inviteReviewer(ctx, "reviewer "+strconv.Itoa(i+1))
 		if err != nil {
 			return nil, err
 		}
-		tokens = append(tokens, made.Key)
+		tokens = append(tokens, token)
 	}
 	boards := make([]*board, n)
 	for i := range boards {
@@ -149,6 +150,24 @@ func (s *stage) openBoards(ctx context.Context, n int) ([]*board, error) {
 		boards[i] = &board{desk: d, news: make(chan struct{}, 1)}
 	}
 	return boards, nil
+}
+
+// inviteReviewer invites a reviewer, redeems the invitation and returns their token.
+func (s *stage) inviteReviewer(ctx context.Context, name string) (string, error) {
+	invited, err := client.Value(s.api.CreateInvitation(ctx, client.InvitationRequest{Name: name, Roles: []string{"reviewer"}}))
+	if err != nil {
+		return "", err
+	}
+	link, err := url.Parse(invited.URL)
+	if err != nil {
+		return "", err
+	}
+	guest, err := s.newAPI(link.Query().Get("key"))
+	if err != nil {
+		return "", err
+	}
+	made, err := client.Value(guest.RedeemInvitation(ctx))
+	return made.Key, err
 }
 
 // keepOpen follows the stream and renews the list until the context ends.
