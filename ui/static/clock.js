@@ -1,4 +1,4 @@
-// The server's time, and what counts down to it.
+// The server's time, and countdowns.
 
 import { announce, findAll, page, say } from "./page.js";
 
@@ -17,7 +17,7 @@ function left(ms) {
 	return say(s <= 0 ? "TimeUp" : time.days ? "Days" : time.hours ? "Hours" : time.minutes ? "Minutes" : "Seconds", time);
 }
 
-// countDown renews all countdowns; over is called when that of the call on the screen ends.
+// countDown updates all countdowns. It calls over when the countdown of the call on the screen ends.
 export function countDown(over) {
 	for (const element of findAll("[data-deadline]")) {
 		const ms = Number(element.dataset.deadline) - now();
@@ -28,8 +28,7 @@ export function countDown(over) {
 	}
 }
 
-// warn announces the countdown of the call on the screen at 60 and 20 seconds
-// only, and looks at the call again when its time is up.
+// warn announces the countdown of the call on the screen at 60 and 20 seconds, and calls over at its end.
 function warn(element, ms, over) {
 	const s = Math.ceil(ms / 1000);
 	const step = s <= 0 ? 0 : s <= 20 ? 20 : s <= 60 ? 60 : -1;

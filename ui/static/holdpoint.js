@@ -1,6 +1,5 @@
-// The dashboard's own script: it renews what is on the screen when the server says that
-// something changed, counts down, and makes keys work. Nothing depends on it: without it
-// every page and every form works by itself.
+// The dashboard's script updates pages when the server signals a change, counts down, and handles keys. Every page and form
+// also works without it.
 
 import { countDown, localTimes, now, setClock } from "./clock.js";
 import { notify } from "./notify.js";
@@ -14,7 +13,7 @@ const call = () => find("#call[data-call]");
 const queue = () => find("#queue");
 const selectedRow = () => find("#rows > [data-hp-selected]");
 
-// ---- renewing what is on the screen
+// ---- updates
 
 let lastState;
 const person = document.body.dataset.person;
@@ -31,13 +30,13 @@ function onPulse(pulse) {
 	refresh();
 }
 
-// What changed while nothing was heard is looked for at the next pulse.
+// The next pulse updates the page, since changes may have been missed.
 function onLost() {
 	lastState = undefined;
 	setStale(true);
 }
 
-const pace = 300; // ms between two renewals
+const pace = 300; // ms between two updates
 let due, renewed = -Infinity;
 
 function refresh() {
@@ -50,7 +49,7 @@ function refresh() {
 	}, Math.max(0, renewed + pace - performance.now()));
 }
 
-// renewParts has parts of the page fetch themselves anew.
+// renewParts makes parts of the page fetch themselves again.
 function renewParts(selector) {
 	for (const part of findAll(selector)) htmx.trigger(part, "hp:refresh");
 }
@@ -58,12 +57,12 @@ function renewParts(selector) {
 function renewCall() {
 	const shown = call();
 	if (loading) {
-		missed = true; // another call is on its way; this one must not come in between
+		missed = true; // another call is loading
 		return;
 	}
 	if (!shown?.hasAttribute("data-live") || shown.hasAttribute("data-hold") && remaining(shown) > 0) return;
 	const url = new URL(shown.dataset.url, location.href);
-	url.searchParams.set("known", shown.dataset.state); // nothing comes back if it is still that
+	url.searchParams.set("known", shown.dataset.state); // the server sends nothing if this is current
 	htmx.ajax("GET", url.pathname + url.search, { source: "#main", target: "#call", swap: "outerMorph" });
 }
 
@@ -72,7 +71,7 @@ function remaining(shown) {
 	return deadline ? Number(deadline.dataset.deadline) - now() : 0;
 }
 
-// While a call runs, its outcome is near: look at it often, then less often.
+// The outcome of a running call is checked often at first, then less often.
 let glance, wait;
 
 function watchOutcome() {
@@ -86,12 +85,12 @@ function watchOutcome() {
 	wait = Math.min(wait * 1.5, 3000);
 }
 
-// letGo renews a list that holds something back when nobody points at it any more.
+// letGo updates a list that holds rows back.
 const letGo = () => {
 	if (find("#rows > .gone") || find("#fresh")?.hidden === false) refresh();
 };
 
-// ---- selection: the pane follows it
+// ---- selection
 
 function select(row) {
 	for (const other of findAll("#rows > [data-hp-selected]")) other.removeAttribute("data-hp-selected");
@@ -99,10 +98,10 @@ function select(row) {
 	if (wide.matches) load(find("a.open", row).getAttribute("href"));
 }
 
-let loading, missed; // the newest load, while it is under way; whether a renewal was left out for it
+let loading, missed; // the newest load in progress, and whether it suppressed an update
 
-// load shows another call, or this one otherwise. Into the pane: #call may be replaced meanwhile, by the answer to what was
-// sent about the call before, and what was asked for on its behalf would be dropped.
+// load shows a call. It swaps the pane and not #call, because the response to an earlier form may replace #call meanwhile, and
+// htmx would then drop this response.
 async function load(url) {
 	const mine = loading = {};
 	const to = find("#pane") ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
@@ -122,7 +121,7 @@ function move(step) {
 	select(row);
 }
 
-// ---- acting: only on what is on the screen, and not in the moment it changed
+// ---- actions: only on the call on the screen, and not right after it changed
 
 const settling = 400; // ms
 let shownAs, changedAt = 0, arming;
@@ -140,7 +139,7 @@ function noteChange() {
 	arming = setTimeout(arm, settling);
 }
 
-// On a slow machine htmx takes the call's buttons over after the pause. Until then they would send the browser to another page.
+// On a slow machine, htmx takes over the buttons of a call after the pause. Until then they would load another page.
 const isTakenOver = () => !find("#call [hx-post]:not([data-htmx-powered])");
 
 function arm() {
@@ -148,7 +147,7 @@ function arm() {
 	else arming = setTimeout(arm, settling);
 }
 
-// A change is noticed at the latest by whoever wants to act: htmx tells of it only a moment after it was made.
+// settled checks for a change itself, because htmx reports a swap with a delay.
 function settled() {
 	noteChange();
 	return performance.now() - changedAt >= settling && isTakenOver();
@@ -169,7 +168,7 @@ function act(name) {
 	else announce(say("NotHere"));
 }
 
-// ---- conversations: who reads the end of one stays there, and what is being written to an agent is kept
+// ---- conversations: keep the reader at the end, and keep the typed message
 
 const talkKey = `holdpoint-draft-${person}-${location.pathname}`;
 let following;
@@ -180,11 +179,11 @@ function openTalk() {
 	const message = find("#message");
 	if (message) message.value ||= sessionStorage.getItem(talkKey) ?? "";
 	if (!find("#say")) return;
-	sessionStorage.removeItem(talkKey.replace(/[^/]*$/, "new")); // it began this one
+	sessionStorage.removeItem(talkKey.replace(/[^/]*$/, "new")); // it started this conversation
 	if (!location.hash.startsWith("#entry")) toEnd();
 }
 
-// ---- presence: others are told who has which call on the screen
+// ---- presence: tell the server which call is on the screen
 
 let looked = 0;
 
@@ -195,20 +194,20 @@ function look() {
 	fetch(`/calls/${shown.dataset.call}/seen`, { method: "POST" }).catch(() => {});
 }
 
-// ---- drafts: what was typed is never lost
+// ---- drafts: typed text is never lost
 
 const draftKey = (shown) => `holdpoint-draft-${person}-${shown.dataset.call}`;
 const editKey = (shown) => `holdpoint-edit-${person}-${shown.dataset.call}`;
-const unsent = new Map(); // reasons that came too late, by draftKey, as long as this page is there
+const unsent = new Map(); // reasons that came too late, by draftKey
 
-// forget removes what was typed in this tab; edited arguments may hold secrets.
+// forget removes the drafts of this tab, which may hold secrets.
 function forget(except) {
 	for (const key of Object.keys(sessionStorage)) {
 		if (/^holdpoint-(draft|edit)-/.test(key) && !(except && key.includes(`-${except}-`))) sessionStorage.removeItem(key);
 	}
 }
 
-// Whoever signs out does so in all tabs.
+// Signing out removes the drafts of all tabs.
 const signedOut = new BroadcastChannel("holdpoint-signed-out");
 signedOut.onmessage = () => forget();
 document.addEventListener("submit", ({ target }) => {
@@ -218,7 +217,7 @@ document.addEventListener("submit", ({ target }) => {
 });
 if (person) forget(person);
 
-// decided keeps nothing of a call that nobody can decide about any more, but for a reason that is still to be shown.
+// decided removes the drafts of a call that is no longer pending, and keeps an unsent reason to show it.
 function decided(shown) {
 	const draft = sessionStorage.getItem(draftKey(shown));
 	if (draft) unsent.set(draftKey(shown), draft);
@@ -233,7 +232,7 @@ function keepDraft(event) {
 	if (event.target.form?.id === "edit") sessionStorage.setItem(editKey(call()), JSON.stringify([...new FormData(event.target.form)]));
 }
 
-// restoreEdit fills an editor that was just opened with what was typed into it before.
+// restoreEdit fills a new editor with its draft.
 function restoreEdit() {
 	const form = find("#edit");
 	const kept = form && sessionStorage.getItem(editKey(call()));
@@ -306,7 +305,7 @@ const keys = {
 	"?": () => find("#keys")?.showModal(),
 };
 
-// g and then a letter goes to a page.
+// g and a letter open a page.
 const places = { q: "/", c: "/conversations", l: "/calls", s: "/skills" };
 let going = -Infinity;
 
@@ -375,10 +374,10 @@ function afterChange() {
 	watchOutcome();
 }
 
-// Whoever has to sign in again comes back to the call that is on the screen.
+// A sign-in leads back to the call on the screen.
 const place = () => new URL(call()?.dataset.url ?? location.href, location.href).href;
 
-// What was sent and had no answer may have arrived, or not: nothing is worse than a button that does nothing.
+// A request without a response may have arrived or not. The page says so, since a button without any effect is worse.
 const setUnsent = (unsent) => { find("#unsent").hidden = !unsent; };
 
 document.addEventListener("htmx:config:request", ({ detail }) => { detail.ctx.request.headers["HX-Current-URL"] = place(); });
@@ -420,7 +419,7 @@ if (document.body.hasAttribute("data-signed-in")) {
 		countDown(refresh);
 		if (performance.now() - looked > 10000) look();
 	}, 1000);
-	// What changes without a pulse is asked for while somebody looks.
+	// Some parts change without a pulse. They are polled while the page is visible.
 	setInterval(() => document.hidden || renewParts("[data-poll]"), 3000);
 	live(onPulse, onLost, () => queue() && call() ? location.assign(place()) : location.reload());
 }

@@ -1,5 +1,4 @@
-// The notification of an open page: one, about all calls that wait, while nobody looks at any page of
-// the dashboard. Only the page that leads shows it.
+// One notification about all pending calls while no page of the dashboard is visible. Only the page with the stream shows it.
 
 import { say } from "./page.js";
 import { leads } from "./stream.js";
@@ -17,10 +16,10 @@ function show(silent) {
 	try {
 		shown = new Notification(say("Pending", { n: last }), { tag: name, silent });
 	} catch {
-		return; // on phones only a service worker may
+		return; // on phones, only a service worker may notify
 	}
 	shown.onclose = ({ target }) => {
-		if (shown === target) shown = undefined; // and not another one that took its place
+		if (shown === target) shown = undefined; // not its replacement
 	};
 	shown.onclick = () => {
 		focus();
@@ -28,7 +27,7 @@ function show(silent) {
 	};
 }
 
-// notify is told how many calls wait.
+// notify takes the number of pending calls.
 export function notify(n) {
 	const before = last;
 	last = n;

@@ -1,4 +1,4 @@
-// What every part of the dashboard's script needs of the page.
+// Functions that all scripts use.
 
 export const find = (selector, root = document) => root.querySelector(selector);
 export const findAll = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -13,12 +13,12 @@ export function say(name, args = {}) {
 	return text.replace(/{(\w+)[^}]*}/g, (_, argument) => args[argument].toLocaleString(page.lang));
 }
 
-// announce has a screen reader say something.
+// announce makes screen readers say a text.
 export function announce(text) {
 	find("#announce").textContent = text;
 }
 
-// setPending shows how many calls wait, in the menu, the title and the icon.
+// setPending shows the number of pending calls in the menu, the title and the icon.
 export function setPending(n) {
 	const count = find("#pending");
 	if (!count) return;
@@ -31,7 +31,7 @@ export function setPending(n) {
 	if (icon.getAttribute("href") !== href) icon.setAttribute("href", href);
 }
 
-// setStale says whether the page hears of changes.
+// setStale shows whether live updates are interrupted.
 export function setStale(stale) {
 	find("#stale").hidden = !stale;
 	page.toggleAttribute("data-live", !stale);

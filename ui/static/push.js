@@ -1,5 +1,4 @@
-// The reader's choice of how this browser notifies: never, while a page is open (notify.js), or by
-// push (sw.js). Only the page of settings has it.
+// The choice on the page of settings how this browser notifies: never, while a page is open (notify.js), or by push (sw.js).
 
 import { find, findAll, say } from "./page.js";
 

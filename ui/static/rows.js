@@ -1,4 +1,4 @@
-// The list never moves the row that somebody points at.
+// The list never moves the row under the pointer or focus.
 
 import { find, findAll, say } from "./page.js";
 
@@ -6,16 +6,15 @@ const hovers = matchMedia("(hover: hover)");
 
 let release = false;
 
-// letMove lets the next renewal move everything to its place.
+// letMove lets the next update move all rows.
 export function letMove() {
 	release = true;
 }
 
-const lingers = 5000; // ms that the row of the call on the screen stays, grey, when the call waits no longer
+const lingers = 5000; // ms that the row of the call on the screen stays after the call is no longer pending
 
-// hold changes what arrives so that the rows down to the one under the pointer or
-// focus stay where they are: new ones above it are counted, gone ones turn grey. again is called
-// when one has been grey for long enough.
+// hold changes an update so that the rows down to the one under the pointer or focus stay in place: it counts new rows above
+// and turns removed rows gray. It calls again when a row has been gray for long enough.
 export function hold(arriving, again) {
 	const rows = findAll("#rows > li");
 	const incoming = new Map([...find("#rows", arriving)?.children ?? []].map((row) => [row.id, row]));

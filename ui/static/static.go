@@ -1,6 +1,5 @@
-// Package static owns the files that the dashboard's pages load: styles, scripts and
-// marks. They are part of the program and served below a digest of them all, so that a browser
-// keeps them for ever, never mixes two versions, and modules find each other.
+// Package static serves the dashboard's styles, scripts and marks, which are part of the program. Their path has a digest of all
+// files, so browsers cache them forever and never mix two versions, and modules find each other.
 package static
 
 import (
@@ -46,7 +45,7 @@ type Assets struct {
 	byPath map[string]asset
 }
 
-// Load reads the files that are part of the program.
+// Load reads the files.
 func Load() (*Assets, error) {
 	a := &Assets{byPath: make(map[string]asset)}
 	names, err := fs.Glob(files, "*.*")
@@ -55,7 +54,7 @@ func Load() (*Assets, error) {
 	}
 	digest := sha256.New()
 	contents := make(map[string][]byte)
-	if contents[CSS], err = stylesheet(); err != nil {
+	if contents[CSS], err = joinStyles(); err != nil {
 		return nil, fmt.Errorf("load assets: %w", err)
 	}
 	_, _ = digest.Write(contents[CSS]) // never fails
@@ -76,32 +75,32 @@ func Load() (*Assets, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load asset %s: %w", name, err)
 		}
-		a.byPath[a.URL(name)] = asset{contentType: contentType(name), plain: content, gzipped: gzipped}
+		a.byPath[a.URL(name)] = asset{contentType: chooseType(name), plain: content, gzipped: gzipped}
 	}
 	return a, nil
 }
 
-// tighter drops spaces that mean nothing beside braces, semicolons and commas.
-func tighter() *strings.Replacer {
+// newTightener returns a replacer that drops meaningless spaces beside braces, semicolons and commas.
+func newTightener() *strings.Replacer {
 	return strings.NewReplacer(" { ", "{", " {", "{", "; }", "}", " }", "}", "; ", ";", ", ", ",")
 }
 
-// stylesheet is one sheet of all parts, in the order of their names, without white space that means nothing.
-// The order of rules is that of the layers, which the first part declares.
-func stylesheet() ([]byte, error) {
+// joinStyles joins all style sheets in the order of their names, without meaningless white space. The first sheet declares the
+// order of the layers.
+func joinStyles() ([]byte, error) {
 	parts, err := fs.Glob(files, "css/*.css")
 	if err != nil {
 		return nil, err
 	}
 	var sheet bytes.Buffer
-	tighter := tighter()
+	tightener := newTightener()
 	for _, name := range parts {
 		content, err := files.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
 		for line := range bytes.Lines(content) {
-			_, _ = tighter.WriteString(&sheet, string(bytes.TrimLeft(line, "\t\n"))) // never fails
+			_, _ = tightener.WriteString(&sheet, string(bytes.TrimLeft(line, "\t\n"))) // never fails
 		}
 	}
 	return sheet.Bytes(), nil
@@ -120,8 +119,8 @@ func stripScript(script []byte) []byte {
 	return b.Bytes()
 }
 
-// contentType does not ask the machine's tables, which differ.
-func contentType(name string) string {
+// chooseType returns the content type of a file. It does not use the machine's tables, which differ.
+func chooseType(name string) string {
 	switch path.Ext(name) {
 	case ".css":
 		return "text/css; charset=utf-8"
@@ -148,7 +147,7 @@ func compress(content []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// URL is where the file is served.
+// URL returns the address of a file.
 func (a *Assets) URL(name string) string { return a.base + path.Base(name) }
 
 // ServeHTTP serves the files under [Prefix].

@@ -1,7 +1,6 @@
-// The stream that says when something changed: one for all tabs of a browser, because a
-// browser opens only a few connections to a server.
+// The stream of changes. All tabs share one, because a browser opens only a few connections to a server.
 
-// stream keeps an EventSource open and tells what it says to every tab.
+// stream keeps an EventSource open and passes its messages to tell.
 function stream(tell) {
 	let source, silence;
 	const expectMore = () => {
@@ -25,10 +24,10 @@ function stream(tell) {
 
 let first = false;
 
-// leads reports whether this tab is the one that keeps the stream.
+// leads reports whether this tab has the stream.
 export const leads = () => first;
 
-// live hears of changes: heard is called with every pulse, lost when none come, over when nobody is signed in any more.
+// live calls heard with each pulse, lost when pulses stop, and over when the session has ended.
 export function live(heard, lost, over) {
 	const channel = new BroadcastChannel("holdpoint-live");
 	let last;
@@ -54,6 +53,6 @@ export function live(heard, lost, over) {
 	navigator.locks.request("holdpoint-live", () => {
 		first = true;
 		stream(tell);
-		return new Promise(() => {}); // as long as this tab is there
+		return new Promise(() => {}); // held until the tab closes
 	});
 }

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// WorkerPath is where the service worker is served: at the root, so that it is in charge of all pages, and always
-// there, so that browsers find what follows it.
+// WorkerPath is the path of the service worker: at the root, so it controls all pages, and constant, so browsers find updates.
 const WorkerPath = "/sw.js"
 
 // Worker serves the service worker, with the texts that it shows in a language. Browsers compare it with theirs, byte by byte.

@@ -1,7 +1,5 @@
-// Shows calls that wait where no page of the dashboard is open. It gets messages that are encrypted for
-// this browser, and answers no requests.
-
-/* global language, texts */
+// The service worker shows pending calls while no page of the dashboard is open. Its messages are encrypted for this browser. It
+// handles no requests. The server adds the constants language and texts.
 
 const summary = "calls";
 const plurals = new Intl.PluralRules(language);
@@ -21,12 +19,12 @@ self.addEventListener("notificationclick", (event) => {
 	event.waitUntil(open(event.notification.tag === summary ? "/" : `/calls/${event.notification.tag}`));
 });
 
-// A browser may replace its subscription by itself.
+// A browser may replace its subscription.
 self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew(event)));
 
 const show = (title, options) => self.registration.showNotification(title, options);
 
-// take shows calls that began to wait, one notification each, and takes back those that no longer do.
+// take shows a notification for each new pending call and closes those of calls that are no longer pending.
 async function take({ show: calls, more, ended, waiting }) {
 	for (const { id, title, until } of calls) {
 		const time = new Date(until).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
@@ -44,8 +42,7 @@ async function take({ show: calls, more, ended, waiting }) {
 	if (waiting === 0 && left.length === (total ? 1 : 0)) await leave(total);
 }
 
-// leave says that nothing waits: a browser wants to see something for every message, unless the
-// dashboard is on the screen.
+// leave says that no calls are pending: browsers want a notification for each message, unless a page is visible.
 async function leave(total) {
 	const pages = await self.clients.matchAll({ type: "window" });
 	if (pages.some((page) => page.visibilityState === "visible")) total?.close();
