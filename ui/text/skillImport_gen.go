@@ -205,3 +205,8 @@ func SkillImportSchemes(schemes string) Message {
 
 // SkillImportTryLater is "Tokens belong to a saved skill. Save and connect it, then try a call with holdpoint skill try.".
 func SkillImportTryLater() Message { return newMessage("skillImport.TryLater") }
+
+// SkillImportTook is "Took {time:text}.".
+func SkillImportTook(time Message) Message {
+	return newMessage("skillImport.Took", argument{"time", time})
+}

@@ -101,14 +101,6 @@ func isolatePieces(pieces []hostile.Piece) templ.Component {
 // Thousands writes 12500 as "12,500".
 func Thousands(n int) string { return text.GroupDigits(n) }
 
-// Plural is a count of something.
-func Plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return Thousands(n) + " " + many
-}
-
 // describeCut says how much a cut leaves out.
 func describeCut(c hostile.Cut) text.Message {
 	cut := text.ValueCutCharacters(text.ValueCharacters(c.Runes))

@@ -21,12 +21,12 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// apiForm is what a form says of an HTTP API.
+// apiForm is the form of an HTTP API.
 type apiForm struct {
-	baseURL, spec, document                  string // document: only what was typed
+	baseURL, spec, document                  string // document: only new input
 	include, exclude, endpoints              string
 	authType, authIn, authName, authUsername string
-	authSecret                               string // only what was typed
+	authSecret                               string // only new input
 	authKept, hasDocument                    bool
 	preview, outputSchemas                   bool
 }
@@ -83,13 +83,13 @@ func readAPIForm(r *http.Request, before apiForm) apiForm {
 		preview: shell.Ticked(r, "preview"), outputSchemas: shell.Ticked(r, "output_schemas"),
 	}
 	if r.MultipartForm != nil && strings.TrimSpace(f.document) == "" {
-		f.document = uploaded(r, "file")
+		f.document = readUpload(r, "file")
 	}
 	return f
 }
 
-// uploaded is the text of a file that came with a form; empty: none came.
-func uploaded(r *http.Request, name string) string {
+// readUpload returns the text of an uploaded file, or "".
+func readUpload(r *http.Request, name string) string {
 	file, _, err := r.FormFile(name)
 	if err != nil {
 		return ""
@@ -102,7 +102,7 @@ func uploaded(r *http.Request, name string) string {
 	return b.String()
 }
 
-// readFilters reads one filter a line.
+// readFilters reads one filter per line.
 func readFilters(f *shell.Faults, path, lines string) []tool.OperationFilter {
 	list := []tool.OperationFilter{}
 	for one := range strings.SplitSeq(lines, "\n") {
@@ -118,7 +118,7 @@ func readFilters(f *shell.Faults, path, lines string) []tool.OperationFilter {
 	return list
 }
 
-// readEndpoints reads a list in YAML or JSON, as holdpoint.yaml has it.
+// readEndpoints reads a list in YAML or JSON, in the format of holdpoint.yaml.
 func readEndpoints(f *shell.Faults, path, text string) []tool.Endpoint {
 	list := []tool.Endpoint{}
 	if strings.TrimSpace(text) == "" {
@@ -135,14 +135,14 @@ func readEndpoints(f *shell.Faults, path, text string) []tool.Endpoint {
 		return list
 	}
 	if err := strictjson.Unmarshal(document, &list, strictjson.RejectUnknownMembers(true)); err != nil {
-		f.Add(path, endpointsFault(err))
+		f.Add(path, describeEndpointsFault(err))
 		return []tool.Endpoint{}
 	}
 	return list
 }
 
-// endpointsFault says where in the list what is not as it should be.
-func endpointsFault(err error) string {
+// describeEndpointsFault says which member of the list is invalid.
+func describeEndpointsFault(err error) string {
 	semantic, ok := errors.AsType[*strictjson.SemanticError](err)
 	if !ok {
 		return "must be a list of endpoints"
@@ -162,21 +162,21 @@ func endpointsFault(err error) string {
 	case where == "":
 		return "must be a list of endpoints"
 	case semantic.JSONKind == jsontext.Kind('"'):
-		return where + ": is a text, and should be something else"
+		return where + ": must not be a string"
 	}
-	return where + ": has another form than it should"
+	return where + ": has the wrong type"
 }
 
-func (f *apiForm) auth() *agent.APIAuthSpec {
+func (f *apiForm) authSpec() *agent.APIAuthSpec {
 	return &agent.APIAuthSpec{Type: f.authType, In: f.authIn, Name: f.authName, Username: f.authUsername, Secret: f.authSecret}
 }
 
-// patch is what the form changes of the skill of an HTTP API.
-func (f *apiForm) patch(wrong *shell.Faults, before *agent.Skill) agent.APIPatch {
+// makePatch returns the changes to the skill of an HTTP API.
+func (f *apiForm) makePatch(wrong *shell.Faults, before *agent.Skill) agent.APIPatch {
 	was := formOfAPI(before)
 	patch := agent.APIPatch{BaseURL: &f.baseURL}
 	if f.authType != "" || was.authKept {
-		patch.Auth = f.auth()
+		patch.Auth = f.authSpec()
 		if f.authType == "" {
 			patch.Auth = &agent.APIAuthSpec{}
 		}
@@ -196,8 +196,8 @@ func (f *apiForm) patch(wrong *shell.Faults, before *agent.Skill) agent.APIPatch
 	return patch
 }
 
-// parts are those of the form of an HTTP API.
-func (f *apiForm) parts(transport tool.Transport, headers []shell.Pair) []view.FormPart {
+// listParts returns the parts of the form.
+func (f *apiForm) listParts(transport tool.Transport, headers []shell.Pair) []view.FormPart {
 	server := view.FormPart{Title: text.SkillFormAPI(), Fields: []view.Field{f.baseField(transport)}}
 	if transport == tool.HTTPAPI {
 		server.Fields = append(server.Fields, f.endpointsField())

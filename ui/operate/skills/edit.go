@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// NewSkill asks for a skill to register.
+// NewSkill shows the form that registers a skill.
 func (h *Handler) NewSkill(w http.ResponseWriter, r *http.Request) {
 	f := emptySkillForm()
 	h.answerWithNewSkill(w, r, http.StatusOK, &f, nil)
@@ -23,7 +23,7 @@ func (h *Handler) NewSkill(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) answerWithNewSkill(w http.ResponseWriter, r *http.Request, status int, f *skillForm, wrong shell.Faults) {
 	form := view.Form{
-		Name: "skill-form", Action: "/skills/new", Send: text.SkillFormRegister(), Cancel: "/skills", Parts: f.fields(true, h.mayRunPrograms),
+		Name: "skill-form", Action: "/skills/new", Send: text.SkillFormRegister(), Cancel: "/skills", Parts: f.listParts(true, h.mayRunPrograms),
 		Note: text.SkillFormRegisterNote(),
 	}
 	wrong.ShowIn(&form, f.secretTyped())
@@ -35,9 +35,9 @@ func (h *Handler) answerWithNewSkill(w http.ResponseWriter, r *http.Request, sta
 func (h *Handler) CreateSkill(w http.ResponseWriter, r *http.Request) {
 	f := readSkillForm(r, skillForm{transport: string(tool.HTTP)})
 	var wrong shell.Faults
-	spec := f.spec(&wrong)
+	spec := f.makeSpec(&wrong)
 	if f.transport != string(tool.HTTP) && !h.mayRunPrograms {
-		wrong.Add("transport", "must be http here: programs are set with holdpoint apply, or where the server was started with --stdio-from-dashboard")
+		wrong.Add("transport", "must be http here: set programs with holdpoint apply, or start the server with --stdio-from-dashboard")
 	}
 	h.Submit(w, r, wrong, func(known shell.Faults) (string, error) {
 		made, err := h.agents.CreateSkill(r.Context(), shell.Actor(r), spec, known...)
@@ -48,7 +48,7 @@ func (h *Handler) CreateSkill(w http.ResponseWriter, r *http.Request) {
 	}, func(status int, wrong shell.Faults) { h.answerWithNewSkill(w, r, status, &f, wrong) })
 }
 
-// EditSkill asks what to change of a skill.
+// EditSkill shows the form that changes a skill.
 func (h *Handler) EditSkill(w http.ResponseWriter, r *http.Request) {
 	skill, err := h.skillOf(r)
 	if err != nil {
@@ -63,19 +63,19 @@ func (h *Handler) answerWithSkillForm(w http.ResponseWriter, r *http.Request, st
 	base := present.SkillURL(skill.ID)
 	form := view.Form{
 		Name: "skill-form", Action: base + "/edit", Send: text.SkillFormSave(), Cancel: base, Revision: shell.RevisionText(skill.Revision),
-		Parts: f.fields(false, h.mayRunPrograms),
+		Parts: f.listParts(false, h.mayRunPrograms),
 		Note:  text.SkillFormSaveNote(),
 		Files: skill.Transport == tool.OpenAPI,
 	}
 	if wrong.ShowIn(&form, f.secretTyped()); status == http.StatusConflict {
-		present := formOfSkill(skill)
-		shell.ShowConflict(&form, present.fields(false, h.mayRunPrograms), f.secretTyped())
+		current := formOfSkill(skill)
+		shell.ShowConflict(&form, current.listParts(false, h.mayRunPrograms), f.secretTyped())
 	}
 	crumbs := []view.Crumb{{URL: "/skills", Word: text.SkillTitle()}, {URL: base, Word: text.Literal(skill.Name)}, {Word: text.SkillFormEdit()}}
 	h.AnswerWithForm(w, r, status, view.SectionSkills, crumbs, text.SkillFormEditTitle(skill.Name), form)
 }
 
-// SaveSkill changes a skill, unless somebody else did since the form was made.
+// SaveSkill changes a skill, unless another person changed it after the form was made.
 func (h *Handler) SaveSkill(w http.ResponseWriter, r *http.Request) {
 	skill, err := h.skillOf(r)
 	if err != nil {
@@ -84,7 +84,7 @@ func (h *Handler) SaveSkill(w http.ResponseWriter, r *http.Request) {
 	}
 	f := readSkillForm(r, formOfSkill(skill))
 	var wrong shell.Faults
-	patch := f.patch(&wrong, skill, h.mayRunPrograms)
+	patch := f.makePatch(&wrong, skill, h.mayRunPrograms)
 	patch.Revision = shell.RevisionOf(r)
 	h.Submit(w, r, wrong, func(known shell.Faults) (string, error) {
 		_, err := h.agents.UpdateSkill(r.Context(), shell.Actor(r), skill.ID, patch, known...)
@@ -98,7 +98,7 @@ func (h *Handler) SaveSkill(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// ConfirmDeleteSkill says what deleting a skill means.
+// ConfirmDeleteSkill lists the consequences of deleting a skill.
 func (h *Handler) ConfirmDeleteSkill(w http.ResponseWriter, r *http.Request) {
 	skill, err := h.skillOf(r)
 	if err != nil {
@@ -131,7 +131,7 @@ func (h *Handler) ConfirmDeleteSkill(w http.ResponseWriter, r *http.Request) {
 	h.AnswerWithRemoval(w, r, view.SectionSkills, v)
 }
 
-// DeleteSkill deletes a skill, after a second step.
+// DeleteSkill deletes a skill after confirmation.
 func (h *Handler) DeleteSkill(w http.ResponseWriter, r *http.Request) {
 	skill, err := h.skillOf(r)
 	switch {
@@ -149,7 +149,7 @@ func (h *Handler) DeleteSkill(w http.ResponseWriter, r *http.Request) {
 	shell.Redirect(w, r, "/skills")
 }
 
-// AskSkill lists a skill's tools anew. How that went is on its page.
+// AskSkill lists a skill's tools again. The skill's page shows the result.
 func (h *Handler) AskSkill(w http.ResponseWriter, r *http.Request) {
 	skill, err := h.skillOf(r)
 	if err != nil {

@@ -10,11 +10,10 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// fields are the parts of the form. A new skill has a name to choose; programs can be set only where
-// that is allowed.
-func (f *skillForm) fields(fresh, commands bool) []view.FormPart {
+// listParts returns the parts of the form. Only a new skill has a field for its name, and only commands allows fields for programs.
+func (f *skillForm) listParts(fresh, commands bool) []view.FormPart {
 	if transport := tool.Transport(f.transport); transport.IsAPI() {
-		parts := f.api.parts(transport, f.headers)
+		parts := f.api.listParts(transport, f.headers)
 		return append(parts, f.approvalPart(), shell.AttentionPart(f.team, f.escalateTo, text.FormSkillTeamHint()), f.identityPart(), f.oauthPart(), f.idpPart())
 	}
 	parts := []view.FormPart{f.serverPart(fresh, commands)}
@@ -172,9 +171,9 @@ func (f *skillForm) oauthPart() view.FormPart {
 			{Name: "oauth.grant", Label: text.SkillFormGrant(), Kind: view.FieldSelect, Value: o.grant, Choices: grants},
 			{Name: "oauth.issuer", Label: text.SkillFormIssuer(), Kind: view.FieldLine, Value: o.issuer, Code: true, Example: "https://auth.example.com"},
 			{Name: "oauth.client_id", Label: text.SkillFormClientID(), Kind: view.FieldLine, Value: o.clientID, Code: true, Hint: text.SkillFormClientIDHint()},
-			o.secret("client_secret", text.SkillFormClientSecret(), view.FieldSecret),
+			o.secretField("client_secret", text.SkillFormClientSecret(), view.FieldSecret),
 			{Name: "oauth.auth_method", Label: text.SkillFormAuthMethod(), Kind: view.FieldSelect, Value: o.authMethod, Choices: methods},
-			o.secret("private_key", text.SkillFormPrivateKey(), view.FieldSealed),
+			o.secretField("private_key", text.SkillFormPrivateKey(), view.FieldSealed),
 			{Name: "oauth.scopes", Label: text.SkillFormScopes(), Kind: view.FieldLine, Value: o.scopes, Code: true, Hint: text.SkillFormScopesHint()},
 			{
 				Name: "oauth.trust_origin", Label: text.SkillFormTrustOrigin(), Kind: view.FieldCheck, On: o.trustOrigin,
@@ -189,12 +188,12 @@ func (f *skillForm) idpPart() view.FormPart {
 	return view.FormPart{Title: text.SkillFormIdp(), Folded: true, Fields: []view.Field{
 		{Name: "oauth.idp.issuer", Label: text.SkillFormIdpIssuer(), Kind: view.FieldLine, Value: o.idpIssuer, Code: true},
 		{Name: "oauth.idp.client_id", Label: text.SkillFormClientID(), Kind: view.FieldLine, Value: o.idpClientID, Code: true},
-		o.secret("idp.client_secret", text.SkillFormClientSecret(), view.FieldSecret),
+		o.secretField("idp.client_secret", text.SkillFormClientSecret(), view.FieldSecret),
 	}}
 }
 
-// secret asks for a secret by its path below oauth.
-func (o *oauthForm) secret(path string, label text.Message, kind view.FieldKind) view.Field {
+// secretField returns the field of a secret by its path below oauth.
+func (o *oauthForm) secretField(path string, label text.Message, kind view.FieldKind) view.Field {
 	f := view.Field{Name: "oauth." + path, Label: label, Kind: kind}
 	if slices.Contains(o.kept, path) {
 		f.Hint = text.SkillFormClientSecretKept()

@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/shell"
 )
 
-// skillForm is what a form says of a skill. Its secrets are never sent back.
+// skillForm is the form of a skill. Its secrets are never sent to the browser.
 type skillForm struct {
 	name, transport, url, command string
 	runAs, pathsRead, pathsWrite  string
@@ -27,11 +27,11 @@ type oauthForm struct {
 	grant, issuer, clientID, authMethod, scopes string
 	trustOrigin                                 bool
 	idpIssuer, idpClientID                      string
-	clientSecret, privateKey, idpClientSecret   string // only what was typed
+	clientSecret, privateKey, idpClientSecret   string // only new input
 	kept                                        []string
 }
 
-// emptySkillForm is that of a skill yet to be registered.
+// emptySkillForm returns the form of a new skill.
 func emptySkillForm() skillForm {
 	s := agent.DefaultSkillSettings()
 	return skillForm{
@@ -39,7 +39,7 @@ func emptySkillForm() skillForm {
 	}
 }
 
-// formOfSkill is how a skill is at present.
+// formOfSkill returns the form with the current values of a skill.
 func formOfSkill(s *agent.Skill) skillForm {
 	f := skillForm{
 		name: s.Name, transport: string(s.Transport), url: s.URL, command: strings.Join(s.Command, "\n"),
@@ -67,12 +67,12 @@ func keptPairs(names []string) []shell.Pair {
 	return list
 }
 
-// readSkillForm reads what was sent about a skill that was as before says.
+// readSkillForm reads the submitted form of a skill whose form was before.
 func readSkillForm(r *http.Request, before skillForm) skillForm {
 	f := skillForm{
 		name: before.name, transport: before.transport, url: shell.Line(r, "url"), command: shell.Text(r, "command"),
 		runAs: shell.Line(r, "run_as"), pathsRead: shell.Text(r, "paths.read"), pathsWrite: shell.Text(r, "paths.write"),
-		headers: shell.ReadPairs(r, "headers", namesOf(before.headers)), env: shell.ReadPairs(r, "env", namesOf(before.env)),
+		headers: shell.ReadPairs(r, "headers", pairNames(before.headers)), env: shell.ReadPairs(r, "env", pairNames(before.env)),
 		settingsForm: readSettings(r, before.settingsForm),
 		identity: agent.IdentityHeaders{
 			Enabled: shell.Ticked(r, "identity_headers.enabled"), Agent: shell.Line(r, "identity_headers.agent"),
@@ -97,7 +97,7 @@ func readSkillForm(r *http.Request, before skillForm) skillForm {
 	return f
 }
 
-func namesOf(pairs []shell.Pair) []string {
+func pairNames(pairs []shell.Pair) []string {
 	var names []string
 	for _, p := range pairs {
 		names = append(names, p.Name)
@@ -105,16 +105,16 @@ func namesOf(pairs []shell.Pair) []string {
 	return names
 }
 
-// secretTyped reports whether something was typed that is not sent back.
+// secretTyped reports whether a secret was entered, which is not sent back.
 func (f *skillForm) secretTyped() bool {
 	o := &f.oauth
 	return shell.Typed(f.headers) || shell.Typed(f.env) || o.clientSecret+o.privateKey+o.idpClientSecret+f.api.authSecret != ""
 }
 
-// words are the program and its arguments, a line each.
-func (f *skillForm) words() []string { return textLines(f.command) }
+// splitCommand returns the program and its arguments, one per line.
+func (f *skillForm) splitCommand() []string { return textLines(f.command) }
 
-// textLines splits a text, of which only white space is no line.
+// textLines splits a text into lines. White space alone has no lines.
 func textLines(text string) []string {
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -122,26 +122,26 @@ func textLines(text string) []string {
 	return strings.Split(strings.Trim(text, "\n"), "\n")
 }
 
-func (f *skillForm) paths() tool.Paths {
+func (f *skillForm) splitPaths() tool.Paths {
 	return tool.Paths{Read: textLines(f.pathsRead), Write: textLines(f.pathsWrite)}
 }
 
-// spec is what the form declares of a new skill.
-func (f *skillForm) spec(wrong *shell.Faults) agent.SkillSpec {
+// makeSpec returns the settings of a new skill.
+func (f *skillForm) makeSpec(wrong *shell.Faults) agent.SkillSpec {
 	spec := agent.SkillSpec{
-		Name: f.name, Transport: tool.Transport(f.transport), URL: f.url, Command: f.words(), RunAs: f.runAs, Paths: new(f.paths()),
-		Headers: given(wrong.Given("headers", f.headers)), Env: given(wrong.Given("env", f.env)),
+		Name: f.name, Transport: tool.Transport(f.transport), URL: f.url, Command: f.splitCommand(), RunAs: f.runAs, Paths: new(f.splitPaths()),
+		Headers: givenValues(wrong.Given("headers", f.headers)), Env: givenValues(wrong.Given("env", f.env)),
 		IdentityHeaders: &f.identity, Connection: f.connection,
 	}
 	f.fillSpec(&spec, wrong)
-	if o := f.oauth.spec(); o != nil {
+	if o := f.oauth.makeSpec(); o != nil {
 		spec.OAuth = o
 	}
 	return spec
 }
 
-// patch is what the form changes of a skill. What its program is and gets changes only where that is allowed.
-func (f *skillForm) patch(wrong *shell.Faults, before *agent.Skill, commands bool) agent.SkillPatch {
+// makePatch returns the changes to a skill. Only commands allows changes to its program.
+func (f *skillForm) makePatch(wrong *shell.Faults, before *agent.Skill, commands bool) agent.SkillPatch {
 	var patch agent.SkillPatch
 	f.fillPatch(&patch, wrong)
 	if before.Transport == tool.Stdio && !commands {
@@ -149,20 +149,20 @@ func (f *skillForm) patch(wrong *shell.Faults, before *agent.Skill, commands boo
 	}
 	patch.Headers, patch.Connection = wrong.Given("headers", f.headers), &f.connection
 	patch.IdentityHeaders = &f.identity
-	patch.OAuth = f.oauth.patch(before.OAuth)
+	patch.OAuth = f.oauth.makePatch(before.OAuth)
 	if before.Transport.IsAPI() {
-		patch.APIPatch = f.api.patch(wrong, before)
+		patch.APIPatch = f.api.makePatch(wrong, before)
 		return patch
 	}
 	patch.URL = &f.url
 	if commands {
-		patch.Transport, patch.Command, patch.Env = new(tool.Transport(f.transport)), new(f.words()), wrong.Given("env", f.env)
-		patch.RunAs, patch.Paths = &f.runAs, new(f.paths())
+		patch.Transport, patch.Command, patch.Env = new(tool.Transport(f.transport)), new(f.splitCommand()), wrong.Given("env", f.env)
+		patch.RunAs, patch.Paths = &f.runAs, new(f.splitPaths())
 	}
 	return patch
 }
 
-func given(patch map[string]*string) map[string]string {
+func givenValues(patch map[string]*string) map[string]string {
 	values := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(patch)) {
 		if patch[name] != nil {
@@ -172,8 +172,8 @@ func given(patch map[string]*string) map[string]string {
 	return values
 }
 
-// spec is nil when nothing is said.
-func (o *oauthForm) spec() *agent.OAuthSpec {
+// makeSpec returns nil if all fields are empty.
+func (o *oauthForm) makeSpec() *agent.OAuthSpec {
 	spec := agent.OAuthSpec{
 		Grant: o.grant, Issuer: o.issuer, ClientID: o.clientID, ClientSecret: o.clientSecret,
 		AuthMethod: o.authMethod, PrivateKey: o.privateKey, Scopes: strings.Fields(o.scopes), TrustOrigin: o.trustOrigin,
@@ -188,8 +188,8 @@ func (o *oauthForm) spec() *agent.OAuthSpec {
 	return &spec
 }
 
-func (o *oauthForm) patch(before *agent.OAuth) agent.OAuthPatch {
-	spec := o.spec()
+func (o *oauthForm) makePatch(before *agent.OAuth) agent.OAuthPatch {
+	spec := o.makeSpec()
 	switch {
 	case spec != nil:
 		return agent.OAuthPatch{OAuthSpec: *spec, Set: true}

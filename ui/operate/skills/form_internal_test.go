@@ -13,7 +13,7 @@ func TestFormHasEverySetting(t *testing.T) {
 	t.Parallel()
 	f := emptySkillForm()
 	shown := map[string]bool{"tools": true} // each tool has a page
-	for _, part := range f.fields(true, true) {
+	for _, part := range f.listParts(true, true) {
 		for _, field := range part.Fields {
 			name, _, _ := strings.Cut(field.Name, ".")
 			shown[name] = true

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/shell"
 )
 
-// Config is required in full, but for MayRunPrograms.
+// Config has the dependencies of the handlers. All but MayRunPrograms are required.
 type Config struct {
 	Shell       *shell.Shell
 	Agents      *agent.Service
@@ -23,18 +23,18 @@ type Config struct {
 	Connections *connections.Handler
 	Login       *login.Login
 	ProofAge    time.Duration // how long a sign-in counts as recent for the settings of tools of high risk
-	// MayRunPrograms: operators may set here which programs this server runs.
+	// MayRunPrograms lets operators set the programs that this server runs.
 	MayRunPrograms bool
 }
 
-// Handlers answer the requests about skills.
+// Handlers answer requests about skills.
 type Handlers struct {
 	Skills  *Handler
 	Tools   *ToolHandler
 	Imports *ImportHandler
 }
 
-// New makes the handlers.
+// New returns the handlers.
 func New(cfg Config) *Handlers {
 	skills := &Handler{
 		Shell: cfg.Shell, agents: cfg.Agents, trials: cfg.Trials, calls: cfg.Calls, discovery: cfg.Discovery, connections: cfg.Connections, mayRunPrograms: cfg.MayRunPrograms,
@@ -72,7 +72,7 @@ type ToolHandler struct {
 	proofAge   time.Duration
 }
 
-// ImportHandler makes skills of HTTP APIs, step by step.
+// ImportHandler registers skills of HTTP APIs step by step.
 type ImportHandler struct {
 	*shell.Shell
 

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// healthRange is how far back a strip goes, and how much time a bar stands for.
+// healthRange is the length of a strip and of one of its bars.
 type healthRange struct {
 	name          string
 	word          text.Message
@@ -26,8 +26,8 @@ func healthRanges() []healthRange {
 	}
 }
 
-// strip draws how a skill's server answered, in the range that the request names.
-func (h *Handler) strip(r *http.Request, skillID uuid.UUID, now time.Time) (Strip, error) {
+// readStrip reads the health of a skill's server in the requested range.
+func (h *Handler) readStrip(r *http.Request, skillID uuid.UUID, now time.Time) (Strip, error) {
 	ranges := healthRanges()
 	chosen := ranges[0]
 	for _, one := range ranges[1:] {
@@ -40,7 +40,7 @@ func (h *Handler) strip(r *http.Request, skillID uuid.UUID, now time.Time) (Stri
 	if err != nil {
 		return Strip{}, err
 	}
-	v := Strip{Bars: bars(spans, from, chosen)}
+	v := Strip{Bars: fillBars(spans, from, chosen)}
 	for _, one := range ranges {
 		v.Ranges = append(v.Ranges, view.Tab{URL: present.SkillURL(skillID) + "?range=" + one.name, Word: one.word, Current: one.name == chosen.name})
 	}
@@ -51,8 +51,8 @@ func (h *Handler) strip(r *http.Request, skillID uuid.UUID, now time.Time) (Stri
 	return v, nil
 }
 
-// bars are one for each span of time, also where nobody asked.
-func bars(spans []agent.Span, from time.Time, of healthRange) []StripBar {
+// fillBars returns a bar for each span of time, also for spans without checks.
+func fillBars(spans []agent.Span, from time.Time, of healthRange) []StripBar {
 	list := make([]StripBar, of.length/of.width)
 	for i := range list {
 		list[i].From = from.Add(time.Duration(i) * of.width)

@@ -23,24 +23,24 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// importing is a draft on its way to a skill.
+// importing is the draft of a skill.
 type importing struct {
 	*trial.Draft
 	notes  importNotes
 	person uuid.UUID
 }
 
-// importNotes are what the pages need besides the skill.
+// importNotes has the state of the pages beside the skill.
 type importNotes struct {
 	Title  string   `json:"title"`
-	All    bool     `json:"all"` // of the operations
+	All    bool     `json:"all"` // all operations
 	Tags   []string `json:"tags"`
 	Chosen []string `json:"chosen"` // names of operations
 }
 
 func importURL(id uuid.UUID) string { return "/imports/" + id.String() }
 
-// importOf is the draft that the request's path names.
+// importOf returns the draft of the request's path.
 func (h *ImportHandler) importOf(r *http.Request) (*importing, error) {
 	id, err := uuid.Parse(r.PathValue("id"))
 	if err != nil {
@@ -97,7 +97,7 @@ func importCrumbs(i *importing, now int) []view.Crumb {
 	return crumbs
 }
 
-// NewImport asks for a document.
+// NewImport shows the form for a document.
 func (h *ImportHandler) NewImport(w http.ResponseWriter, r *http.Request) {
 	f := emptySkillForm()
 	h.answerWithNewImport(w, r, http.StatusOK, &f, nil)
@@ -123,7 +123,7 @@ func (h *ImportHandler) answerWithNewImport(w http.ResponseWriter, r *http.Reque
 	h.AnswerWithForm(w, r, status, view.SectionSkills, importCrumbs(nil, stepDocument), text.SkillImportTitle(), form)
 }
 
-// StartImport reads the document, and goes on with what it offers.
+// StartImport reads the document and continues with its operations.
 func (h *ImportHandler) StartImport(w http.ResponseWriter, r *http.Request) {
 	f := readSkillForm(r, skillForm{transport: string(tool.OpenAPI)})
 	access, _ := login.Access(r.Context())
@@ -165,7 +165,7 @@ func (h *ImportHandler) StartImport(w http.ResponseWriter, r *http.Request) {
 	shell.Redirect(w, r, importURL(i.ID)+next)
 }
 
-// importSpec is what the first page says of a skill.
+// importSpec returns the settings of the first page.
 func (f *skillForm) importSpec(wrong *shell.Faults) agent.SkillSpec {
 	spec := agent.SkillSpec{Name: f.name, Transport: tool.OpenAPI, APISpec: agent.APISpec{Spec: f.api.spec}}
 	if strings.TrimSpace(f.api.document) != "" {
@@ -174,20 +174,20 @@ func (f *skillForm) importSpec(wrong *shell.Faults) agent.SkillSpec {
 	switch {
 	case strings.TrimSpace(f.api.endpoints) == "":
 	case spec.Spec+spec.Document != "":
-		wrong.Add("endpoints", "must be left out where there is a document: its operations are the tools")
+		wrong.Add("endpoints", "must be empty if there is a document, whose operations are the tools")
 	default:
 		spec.Transport, spec.BaseURL, spec.Endpoints = tool.HTTPAPI, f.api.baseURL, readEndpoints(wrong, "endpoints", f.api.endpoints)
 	}
 	return spec
 }
 
-// checkName finds what is wrong with the name, which no document is needed for.
+// checkName checks the name, which needs no document.
 func (h *ImportHandler) checkName(spec *agent.SkillSpec) (wrong shell.Faults) {
 	found, _ := shell.FaultsOf(h.agents.CheckSkill(agent.SkillSpec{Name: spec.Name, Transport: tool.HTTP, URL: "http://localhost/"}))
 	return slices.DeleteFunc(found, func(p fault.Field) bool { return p.Name != "name" })
 }
 
-// firstAuth is the first way of a document to authenticate that takes no more than a secret.
+// firstAuth returns the first authentication scheme of a document that needs only a secret.
 func firstAuth(found *setting.Examination) *agent.APIAuthSpec {
 	for _, scheme := range found.SecuritySchemes {
 		if a := scheme.Auth(); a != nil {
@@ -197,7 +197,7 @@ func firstAuth(found *setting.Examination) *agent.APIAuthSpec {
 	return nil
 }
 
-// DropImport forgets what was said so far.
+// DropImport deletes the draft.
 func (h *ImportHandler) DropImport(w http.ResponseWriter, r *http.Request) {
 	i, err := h.importOf(r)
 	if err == nil {
@@ -240,12 +240,12 @@ func (h *ImportHandler) SaveImport(w http.ResponseWriter, r *http.Request) {
 	shell.Redirect(w, r, present.SkillURL(made.ID)+"?done=registered")
 }
 
-// offersNothing reports whether no operation is chosen: without a filter, which would mean all of them.
+// offersNothing reports whether no operation is chosen. Without a filter, the skill would have all of them.
 func (i *importing) offersNothing() bool {
 	return i.Spec.Transport == tool.OpenAPI && !i.notes.All && len(i.Spec.Include) == 0
 }
 
-// Examined are the last documents that were looked at, so that not each page has them read again.
+// Examined caches the last documents, so that not every page reads them again.
 type Examined struct {
 	mu    sync.Mutex
 	order []uuid.UUID
@@ -254,8 +254,8 @@ type Examined struct {
 
 const maxExamined = 4
 
-// examination is what the document of a draft offers.
-func (h *ImportHandler) examination(r *http.Request, i *importing) (*setting.Examination, error) {
+// examineDocument returns the content of a draft's document.
+func (h *ImportHandler) examineDocument(r *http.Request, i *importing) (*setting.Examination, error) {
 	e := &h.examined
 	e.mu.Lock()
 	found := e.found[i.ID]
@@ -283,8 +283,8 @@ func (h *ImportHandler) examination(r *http.Request, i *importing) (*setting.Exa
 	return found, nil
 }
 
-// notExamined says that a document cannot be read any more, as when its server is away.
-func (h *ImportHandler) notExamined(w http.ResponseWriter, r *http.Request, i *importing, err error) {
+// answerUnexamined shows the first page again if the document can no longer be read, for example because its server is unavailable.
+func (h *ImportHandler) answerUnexamined(w http.ResponseWriter, r *http.Request, i *importing, err error) {
 	invalid, ok := errors.AsType[*fault.InvalidError](err)
 	if !ok {
 		h.Fail(w, r, err)

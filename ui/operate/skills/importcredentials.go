@@ -15,14 +15,14 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// checked is the draft as it can be checked before its credentials are there.
-func (i *importing) checked() agent.SkillSpec {
+// withoutCredentials returns the settings that can be checked before the credentials are known.
+func (i *importing) withoutCredentials() agent.SkillSpec {
 	spec := i.Spec
 	spec.Auth, spec.OAuth = nil, nil
 	return spec
 }
 
-// credentialsForm is what the draft says of its credentials.
+// credentialsForm returns the form with the draft's credentials.
 func (i *importing) credentialsForm() skillForm {
 	f := skillForm{connection: agent.ConnectionShared}
 	if i.Spec.Connection != "" {
@@ -52,7 +52,7 @@ func (i *importing) credentialsForm() skillForm {
 	return f
 }
 
-// AskCredentials asks how requests are authenticated.
+// AskCredentials shows the form for credentials.
 func (h *ImportHandler) AskCredentials(w http.ResponseWriter, r *http.Request) {
 	i, err := h.importOf(r)
 	if err != nil {
@@ -66,9 +66,9 @@ func (h *ImportHandler) AskCredentials(w http.ResponseWriter, r *http.Request) {
 func (h *ImportHandler) answerWithCredentials(w http.ResponseWriter, r *http.Request, status int, i *importing, f *skillForm, wrong shell.Faults) {
 	auth := f.api.authPart(f.headers)
 	if i.Spec.Transport == tool.OpenAPI {
-		found, err := h.examination(r, i)
+		found, err := h.examineDocument(r, i)
 		if err != nil {
-			h.notExamined(w, r, i, err)
+			h.answerUnexamined(w, r, i, err)
 			return
 		}
 		auth.Words = describeSchemes(found.SecuritySchemes)
@@ -81,7 +81,7 @@ func (h *ImportHandler) answerWithCredentials(w http.ResponseWriter, r *http.Req
 	h.AnswerWithForm(w, r, status, view.SectionSkills, importCrumbs(i, stepCredentials), text.SkillImportCredentialsTitle(present.Printable(i.Spec.Name)), form)
 }
 
-// describeSchemes lists the ways of authentication that a document declares.
+// describeSchemes lists the authentication schemes of a document.
 func describeSchemes(schemes []setting.SecurityScheme) text.Message {
 	if len(schemes) == 0 {
 		return text.SkillImportNoSchemes()
@@ -100,7 +100,7 @@ func describeSchemes(schemes []setting.SecurityScheme) text.Message {
 	return text.SkillImportSchemes(present.Printable(shell.Clean(strings.Join(list, "; "))))
 }
 
-// KeepCredentials keeps them with the draft, sealed.
+// KeepCredentials stores the credentials in the draft, encrypted.
 func (h *ImportHandler) KeepCredentials(w http.ResponseWriter, r *http.Request) {
 	i, err := h.importOf(r)
 	if err != nil {
@@ -126,7 +126,7 @@ func (h *ImportHandler) KeepCredentials(w http.ResponseWriter, r *http.Request) 
 	shell.Redirect(w, r, importURL(i.ID)+"/try")
 }
 
-// setCredentials puts what a form says in the place of what was said before. A secret that is not typed again stays.
+// setCredentials replaces the draft's credentials by those of a form. A secret whose field is empty stays.
 func (i *importing) setCredentials(f *skillForm, wrong *shell.Faults) {
 	headers := map[string]string{}
 	maps.Copy(headers, i.Spec.Headers)
@@ -138,13 +138,13 @@ func (i *importing) setCredentials(f *skillForm, wrong *shell.Faults) {
 	i.Spec.Headers, i.Spec.Connection = headers, f.connection
 	was := i.Spec.Auth
 	if i.Spec.Auth = nil; f.api.authType != "" {
-		i.Spec.Auth = f.api.auth()
+		i.Spec.Auth = f.api.authSpec()
 		if was != nil && i.Spec.Auth.Secret == "" && was.Type == i.Spec.Auth.Type {
 			i.Spec.Auth.Secret = was.Secret
 		}
 	}
 	old := i.Spec.OAuth
-	i.Spec.OAuth = f.oauth.spec()
+	i.Spec.OAuth = f.oauth.makeSpec()
 	if now := i.Spec.OAuth; now != nil && old != nil && now.Issuer == old.Issuer && now.ClientID == old.ClientID {
 		keepText(&now.ClientSecret, old.ClientSecret)
 		keepText(&now.PrivateKey, old.PrivateKey)

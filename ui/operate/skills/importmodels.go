@@ -6,19 +6,19 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// Import is the step of adding an HTTP API in which its operations are chosen. What the document says is from outside.
+// Import is the step that chooses the operations of an HTTP API. The texts of its document are from outside.
 type Import struct {
 	Steps    []Step
 	URL      string
 	Title    string
 	Problems []view.FormProblem
 	Base     view.Field
-	All      bool // of the operations
+	All      bool // all operations
 	Total    int
-	Chosen   int // that are chosen one by one
+	Chosen   int // operations that are chosen one by one
 	Tags     []view.Choice
 	Search   ImportSearch
-	Shown    int // how many fit the search
+	Shown    int // operations that match the search
 	Rows     []ImportOperation
 	Page     int
 	More     bool
@@ -26,7 +26,7 @@ type Import struct {
 	Cancel   string
 }
 
-// Step is one step of several; URL is empty where there is no way to it.
+// Step is one of several steps. URL is empty if the step cannot be opened.
 type Step struct {
 	Word text.Message
 	URL  string
@@ -49,10 +49,10 @@ type ImportOperation struct {
 	NoOutput                    string
 }
 
-// SkippedOperation is one that cannot be a tool.
+// SkippedOperation is an operation that cannot be a tool.
 type SkippedOperation struct{ Operation, Reason string }
 
-// ImportTrial is the step in which a call is tried.
+// ImportTrial is the step that tries a call.
 type ImportTrial struct {
 	Steps    []Step
 	URL      string
@@ -62,13 +62,14 @@ type ImportTrial struct {
 	Why      text.Message // why no call can be tried
 	Readable []view.Choice
 	Tool     string
-	About    string // what the tool says of itself
+	About    string // the description of the tool
 	Editing  *view.Editing
 	Notice   *view.Notice
 	Request  *view.Request
 	Result   *hostile.Result
-	Words    string // how it ended
+	Words    string // the outcome
 	Level    view.Level
-	Took     []string
+	Took     text.Message
+	Timings  []string // of the steps
 	Problems []view.FormProblem
 }

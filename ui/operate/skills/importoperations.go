@@ -18,29 +18,30 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// importPage is how many operations a page shows, and maxIncluded how many can be chosen one by one: as many filters as a skill may have.
+// importPage is the number of operations on a page. maxIncluded is the number that can be chosen one by one: the number of filters that a
+// skill may have.
 const (
 	importPage  = 50
 	maxIncluded = 200
 )
 
-// search is what narrows the list of operations.
+// search has the criteria for the list of operations.
 type search struct {
 	text, method, tag string
 	page              int
 }
 
-func (s search) fits(o *setting.Operation) bool {
-	text := strings.ToLower(s.text)
+func (s search) matchesOperation(o *setting.Operation) bool {
+	words := strings.ToLower(s.text)
 	return (s.method == "" || s.method == o.Method) && (s.tag == "" || slices.Contains(o.Tags, s.tag)) &&
-		(text == "" || strings.Contains(strings.ToLower(o.Name+" "+o.Path+" "+o.Summary), text))
+		(words == "" || strings.Contains(strings.ToLower(o.Name+" "+o.Path+" "+o.Summary), words))
 }
 
-// shown are the operations of a page, and how many fit.
-func (s search) shown(all []setting.Operation) (page []setting.Operation, total int) {
+// listPage returns the operations of a page, and the number of matches.
+func (s search) listPage(all []setting.Operation) (page []setting.Operation, total int) {
 	var fit []setting.Operation
 	for _, o := range all {
-		if o.Skipped == "" && s.fits(&o) {
+		if o.Skipped == "" && s.matchesOperation(&o) {
 			fit = append(fit, o)
 		}
 	}
@@ -48,7 +49,7 @@ func (s search) shown(all []setting.Operation) (page []setting.Operation, total 
 	return fit[from:min(from+importPage, len(fit))], len(fit)
 }
 
-func (s search) query() string {
+func (s search) encodeQuery() string {
 	q := url.Values{}
 	for name, value := range map[string]string{"text": s.text, "method": s.method, "tag": s.tag} {
 		if value != "" {
@@ -72,7 +73,7 @@ func readSearch(value func(string) string, prefix string) search {
 	return search{text: shell.Clean(strings.TrimSpace(value(prefix + "text"))), method: value(prefix + "method"), tag: shell.Clean(value(prefix + "tag")), page: page}
 }
 
-// ShowOperations shows what a document offers.
+// ShowOperations shows the operations of a document.
 func (h *ImportHandler) ShowOperations(w http.ResponseWriter, r *http.Request) {
 	i, err := h.importOf(r)
 	if err != nil {
@@ -83,9 +84,9 @@ func (h *ImportHandler) ShowOperations(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *ImportHandler) answerWithOperations(w http.ResponseWriter, r *http.Request, status int, i *importing, s search, wrong shell.Faults) {
-	found, err := h.examination(r, i)
+	found, err := h.examineDocument(r, i)
 	if err != nil {
-		h.notExamined(w, r, i, err)
+		h.answerUnexamined(w, r, i, err)
 		return
 	}
 	pulse, err := h.calls.ReadPulse(r.Context())
@@ -137,7 +138,7 @@ func (i *importing) presentOperations(found *setting.Examination, s search) Impo
 		v.Tags = append(v.Tags, view.Choice{Value: tag, Word: text.Literal(tag), On: slices.Contains(i.notes.Tags, tag), Hint: text.SkillImportOperations(tags[tag])})
 	}
 	var rows []setting.Operation
-	rows, v.Shown = s.shown(found.Operations)
+	rows, v.Shown = s.listPage(found.Operations)
 	v.More = (s.page+1)*importPage < v.Shown
 	for _, o := range rows {
 		v.Rows = append(v.Rows, i.presentOperation(&o))
@@ -169,26 +170,26 @@ func (i *importing) presentOperation(o *setting.Operation) ImportOperation {
 	return row
 }
 
-// ChooseOperations keeps what was ticked, and shows others, or goes on.
+// ChooseOperations stores the choice, and shows another page of operations or the next step.
 func (h *ImportHandler) ChooseOperations(w http.ResponseWriter, r *http.Request) {
 	i, err := h.importOf(r)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
-	found, err := h.examination(r, i)
+	found, err := h.examineDocument(r, i)
 	if err != nil {
-		h.notExamined(w, r, i, err)
+		h.answerUnexamined(w, r, i, err)
 		return
 	}
 	at := readSearch(r.PostFormValue, "at_")
 	i.readChoice(r, found, at)
 	next, wrong := search{}, shell.Faults(nil)
-	incomplete := i.include(found) // whatever comes next: another tab may try or save the draft as it is now
+	incomplete := i.setFilters(found) // for every action, since another tab may try or save the draft
 	switch do := r.PostFormValue("do"); {
 	case do == "next":
 		if wrong = incomplete; len(wrong) == 0 {
-			if err := h.agents.CheckSkill(i.checked()); err != nil {
+			if err := h.agents.CheckSkill(i.withoutCredentials()); err != nil {
 				wrong, _ = shell.FaultsOf(err)
 			}
 		}
@@ -208,11 +209,11 @@ func (h *ImportHandler) ChooseOperations(w http.ResponseWriter, r *http.Request)
 	case r.PostFormValue("do") == "next":
 		shell.Redirect(w, r, importURL(i.ID)+"/credentials")
 	default:
-		shell.Redirect(w, r, importURL(i.ID)+next.query()+"#list-title")
+		shell.Redirect(w, r, importURL(i.ID)+next.encodeQuery()+"#list-title")
 	}
 }
 
-// readChoice reads what was ticked on a page of operations; those of other pages stay as they are.
+// readChoice reads the choice on a page of operations. The choice on other pages stays.
 func (i *importing) readChoice(r *http.Request, found *setting.Examination, at search) {
 	i.Spec.BaseURL = shell.Line(r, "base_url")
 	before := len(i.notes.Chosen) + len(i.notes.Tags)
@@ -222,7 +223,7 @@ func (i *importing) readChoice(r *http.Request, found *setting.Examination, at s
 			i.notes.Tags = append(i.notes.Tags, tag)
 		}
 	}
-	rows, _ := at.shown(found.Operations)
+	rows, _ := at.listPage(found.Operations)
 	ticked := r.PostForm["operation"]
 	for _, o := range rows {
 		i.notes.Chosen = slices.DeleteFunc(i.notes.Chosen, func(name string) bool { return name == o.Name })
@@ -234,12 +235,12 @@ func (i *importing) readChoice(r *http.Request, found *setting.Examination, at s
 		i.notes.All = which != "chosen"
 	}
 	if i.notes.All && before == 0 && len(i.notes.Chosen)+len(i.notes.Tags) > 0 {
-		i.notes.All = false // whoever ticks some means these
+		i.notes.All = false // a choice of some operations means only these
 	}
 }
 
-// include makes filters of what was chosen.
-func (i *importing) include(found *setting.Examination) (wrong shell.Faults) {
+// setFilters turns the choice into filters.
+func (i *importing) setFilters(found *setting.Examination) (wrong shell.Faults) {
 	i.Spec.Include = nil
 	if i.Spec.BaseURL == "" && found.BaseURL == "" {
 		wrong.Add("base_url", cmp.Or(found.BaseURLReason, "is required: the document names no server"))
@@ -258,9 +259,9 @@ func (i *importing) include(found *setting.Examination) (wrong shell.Faults) {
 	}
 	switch n := len(i.Spec.Include); {
 	case n == 0:
-		wrong.Add("include", "choose some operations, or all of them")
+		wrong.Add("include", "choose at least one operation, or all of them")
 	case n > maxIncluded:
-		wrong.Add("include", fmt.Sprintf("%d are chosen one by one, at most %d can be: choose all of a tag, or all of them", n, maxIncluded))
+		wrong.Add("include", fmt.Sprintf("%d operations are chosen one by one; expected at most %d: choose tags, or all operations", n, maxIncluded))
 	}
 	return wrong
 }

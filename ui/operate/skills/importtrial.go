@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// ShowTrial offers to try a call that reads.
+// ShowTrial shows the form that tries a read-only call.
 func (h *ImportHandler) ShowTrial(w http.ResponseWriter, r *http.Request) {
 	i, err := h.importOf(r)
 	if err != nil {
@@ -30,7 +29,7 @@ func (h *ImportHandler) ShowTrial(w http.ResponseWriter, r *http.Request) {
 	h.answerWithTrial(w, r, http.StatusOK, i, &ImportTrial{Tool: shell.Clean(r.URL.Query().Get("tool"))})
 }
 
-// answerWithTrial completes the page with what is known of the skill.
+// answerWithTrial completes the page with the steps and tools of the skill.
 func (h *ImportHandler) answerWithTrial(w http.ResponseWriter, r *http.Request, status int, i *importing, v *ImportTrial) {
 	if i.offersNothing() {
 		shell.Redirect(w, r, importURL(i.ID))
@@ -62,12 +61,12 @@ func (h *ImportHandler) answerWithTrial(w http.ResponseWriter, r *http.Request, 
 	h.Render(w, r, status, ImportTrialPage(h.Page(r, view.SectionSkills, text.SkillImportTryPage(present.Printable(i.Spec.Name)), pulse), *v))
 }
 
-// presentTrial offers the tools that read, and the form of the one that was chosen.
+// presentTrial lists the read-only tools and presents the form of the chosen tool.
 func presentTrial(v *ImportTrial, listing *tool.Listing) {
 	v.Tools = len(listing.Tools)
 	for n := range listing.Tools {
 		d := &listing.Tools[n]
-		if !reads(d) {
+		if !isReadOnly(d) {
 			continue
 		}
 		v.Readable = append(v.Readable, view.Choice{Value: d.Name, Word: text.Literal(present.Printable(d.Name))})
@@ -76,13 +75,13 @@ func presentTrial(v *ImportTrial, listing *tool.Listing) {
 		}
 		v.About = d.Description
 		if v.Editing == nil {
-			v.Editing = argumentsOf(d)
+			v.Editing = emptyArguments(d)
 		}
 	}
 }
 
-// reads reports whether a tool can be tried: its method is GET or HEAD.
-func reads(d *tool.Definition) bool {
+// isReadOnly reports whether a tool can be tried: its method is GET or HEAD.
+func isReadOnly(d *tool.Definition) bool {
 	var members struct {
 		Binding struct {
 			Method string `json:"method"`
@@ -94,8 +93,8 @@ func reads(d *tool.Definition) bool {
 	return members.Binding.Method == http.MethodGet || members.Binding.Method == http.MethodHead
 }
 
-// argumentsOf is an empty form of a tool's arguments, or an editor where they are not for a form.
-func argumentsOf(d *tool.Definition) *view.Editing {
+// emptyArguments returns an empty form of a tool's arguments, or an editor if they do not fit a form.
+func emptyArguments(d *tool.Definition) *view.Editing {
 	form, err := argform.Read(d.InputSchema, []byte("{}"))
 	if err != nil {
 		return &view.Editing{JSON: "{}"}
@@ -103,7 +102,7 @@ func argumentsOf(d *tool.Definition) *view.Editing {
 	return present.EditForm(form)
 }
 
-// TryImport makes the call.
+// TryImport tries the call.
 func (h *ImportHandler) TryImport(w http.ResponseWriter, r *http.Request) {
 	i, err := h.importOf(r)
 	if err != nil {
@@ -146,11 +145,11 @@ func (h *ImportHandler) TryImport(w http.ResponseWriter, r *http.Request) {
 	h.answerWithTrial(w, r, http.StatusOK, i, v)
 }
 
-// trialArguments are what was filled in, and the form to show again.
+// trialArguments returns the submitted arguments and the form to show again.
 func (h *ImportHandler) trialArguments(r *http.Request, i *importing, name string) (json.RawMessage, *view.Editing) {
 	if r.PostForm.Has("json") {
-		text := r.PostFormValue("json")
-		return json.RawMessage(text), &view.Editing{JSON: shell.Clean(text)}
+		source := r.PostFormValue("json")
+		return json.RawMessage(source), &view.Editing{JSON: shell.Clean(source)}
 	}
 	listing, err := h.trials.DraftTools(r.Context(), i.Spec)
 	if err != nil {
@@ -195,10 +194,10 @@ func presentTried(v *ImportTrial, tried *trial.Response, took time.Duration) {
 		}
 	}
 	if exchange.Status != 0 {
-		v.Words = strings.TrimSpace("HTTP " + strconv.Itoa(exchange.Status) + " " + http.StatusText(exchange.Status) + ". " + v.Words)
+		v.Words = strings.TrimSpace("HTTP " + present.HTTPStatusWords(exchange.Status) + ". " + v.Words)
 	}
-	v.Took = append(v.Took, "It took "+took.Round(time.Millisecond).String()+".")
+	v.Took = text.SkillImportTook(present.FormatShortDuration(took))
 	for _, s := range exchange.Steps {
-		v.Took = append(v.Took, strings.TrimSpace(s.Name+": "+s.Took.Round(10*time.Microsecond).String()+" "+s.Detail))
+		v.Timings = append(v.Timings, strings.TrimSpace(s.Name+": "+s.Took.Round(10*time.Microsecond).String()+" "+s.Detail))
 	}
 }

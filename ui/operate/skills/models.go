@@ -25,8 +25,8 @@ type SkillRow struct {
 	Address   string // of its server, or the program
 	Health    view.Badge
 	Team      string
-	Tools     int // that its server offers
-	Unsettled int // of which nobody accepted or refused the definition
+	Tools     int // offered by its server
+	Unsettled int // tools whose definition is neither accepted nor refused
 	At        *time.Time
 }
 
@@ -40,15 +40,15 @@ type Skill struct {
 	Team        string
 	EscalateTo  string
 	Health      view.Badge
-	At          *time.Time // when its server was asked last
-	Error       string     // what it said then; from outside
+	At          *time.Time // of the last check of its server
+	Error       string     // of that check; from outside
 	MayEdit     bool
 	Strip       Strip
 	Connections []connections.Connection
 	Tools       []ToolRow
 	Unsettled   int
-	Removed     int            // tools that the server offered once
-	LeftOut     []view.Problem // tools that cannot be offered, and why
+	Removed     int            // tools that the server no longer offers
+	LeftOut     []view.Problem // reasons why tools cannot be offered
 	Users       []view.Use
 	Facts       []view.Fact
 }
@@ -58,14 +58,14 @@ type ToolRow struct {
 	Name        string
 	URL         string
 	Badges      []view.Badge
-	Description string // the beginning of it; from outside
+	Description string // its beginning; from outside
 	Changed     time.Time
 }
 
-// Strip is how a skill's server answered over time, as bars.
+// Strip shows the health of a skill's server over time as bars.
 type Strip struct {
 	Ranges   []view.Tab
-	Label    text.Message // all of it in words
+	Label    text.Message // a summary
 	Bars     []StripBar
 	Troubles []Trouble
 }
@@ -77,7 +77,7 @@ type StripBar struct {
 	Failed    int
 }
 
-// Trouble is a way in which a skill's server could not be asked.
+// Trouble is an error of the checks of a skill's server.
 type Trouble struct {
 	Kind  string
 	Error string // from outside
@@ -95,44 +95,44 @@ type SkillTool struct {
 	Badges   []view.Badge
 	Words    text.Message // state of the definition
 	Tool     *view.Tool
-	Whole    *hostile.Pretty // the definition as its server sent it; nil: it is shown as a difference
-	Diff     *hostile.Diff   // to the definition that was accepted
-	Folded   bool            // not all of that is shown
+	Whole    *hostile.Pretty // the definition as its server sent it; nil: Diff is shown
+	Diff     *hostile.Diff   // from the accepted definition
+	Folded   bool            // a part of it is not shown
 	WholeURL string
 	Facts    []view.Fact
-	Settle   *Settle   // nil: there is nothing to accept or refuse, or the reader cannot
+	Settle   *Settle   // nil: there is nothing to accept or refuse, or the reader is no operator
 	Settings *ToolForm // nil: the reader cannot change them
 }
 
-// Settle accepts or refuses the definition that is on the page.
+// Settle accepts or refuses the definition on the page.
 type Settle struct {
 	Tool   string
 	Pin    string
 	Accept string       // URL; empty: not offered
-	Refuse string       // likewise
+	Refuse string       // URL; empty: not offered
 	First  text.Message // why accepting is not offered
 }
 
-// ToolForm is what operators say of a tool.
+// ToolForm has an operator's settings of a tool.
 type ToolForm struct {
 	URL      string
 	Tool     string
 	Revision string // of the skill
 	Ticks    ToolTicks
-	Now      *ToolTicks  // how it is, where somebody else changed it; nil: as Ticks say
+	Now      *ToolTicks  // the stored values, if another person changed them; nil: the same as Ticks
 	Select   *view.Field // of HTTP APIs
 }
 
 // ToolTicks are the boxes of a ToolForm.
 type ToolTicks struct{ Enabled, HighRisk, Idempotent bool }
 
-// differs reports whether one of the boxes is ticked now and not in the form, or the other way around.
-func (f ToolForm) differs(of func(ToolTicks) bool) bool {
+// hasChanged reports whether the stored value of a box differs from the form.
+func (f ToolForm) hasChanged(of func(ToolTicks) bool) bool {
 	return f.Now != nil && of(*f.Now) != of(f.Ticks)
 }
 
 func toolCheckNotes(f ToolForm, name string, of func(ToolTicks) bool) string {
-	if f.differs(of) {
+	if f.hasChanged(of) {
 		return name + "-now " + name + "-hint"
 	}
 	return name + "-hint"
@@ -151,19 +151,19 @@ func highRiskTick(t ToolTicks) bool { return t.HighRisk }
 
 func idempotentTick(t ToolTicks) bool { return t.Idempotent }
 
-// Probe is a test of the connection to a skill's server, while it is made.
+// Probe is a running test of the connection to a skill's server.
 type Probe struct {
 	URL   string
 	Skill string
 	Steps iter.Seq[ProbeStep]
 }
 
-// ProbeStep is one step of it.
+// ProbeStep is a step of a probe.
 type ProbeStep struct {
 	Name   string
 	Detail string // from outside
 	Took   string
-	Error  string // likewise; empty: the step succeeded
+	Error  string // from outside; empty: the step succeeded
 }
 
 func stepLevel(s ProbeStep) string {

@@ -16,8 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// ProbeSkill connects to a skill's server afresh. The page comes step by step, as the steps are taken: it is sent
-// while it is made, and needs no script.
+// ProbeSkill tests a new connection to a skill's server. The page is sent step by step while the test runs, and needs no script.
 func (h *Handler) ProbeSkill(w http.ResponseWriter, r *http.Request) {
 	skill, err := h.skillOf(r)
 	if err != nil {
@@ -29,21 +28,21 @@ func (h *Handler) ProbeSkill(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
 	err = ProbePage(page, Probe{
-		URL: present.SkillURL(skill.ID), Skill: skill.Name, Steps: h.probe(r.Context(), skill.ID, access.Person.ID),
+		URL: present.SkillURL(skill.ID), Skill: skill.Name, Steps: h.runProbe(r.Context(), skill.ID, access.Person.ID),
 	}).Render(r.Context(), flushing{w, http.NewResponseController(w)})
 	if err != nil && r.Context().Err() == nil {
 		h.Log.Warn("writing a page", "path", r.URL.Path, "error", err)
 	}
 }
 
-// probe takes the steps as they are asked for.
-func (h *Handler) probe(ctx context.Context, skillID, person uuid.UUID) iter.Seq[ProbeStep] {
+// runProbe runs the steps and yields each.
+func (h *Handler) runProbe(ctx context.Context, skillID, person uuid.UUID) iter.Seq[ProbeStep] {
 	return func(yield func(ProbeStep) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		show := func(s tool.Step) {
 			if ctx.Err() != nil {
-				return // nobody looks on
+				return // the client is gone
 			}
 			step := ProbeStep{Name: s.Name, Detail: s.Detail, Took: s.Took.Round(10 * time.Microsecond).String()}
 			if s.Err != nil {
@@ -59,11 +58,11 @@ func (h *Handler) probe(ctx context.Context, skillID, person uuid.UUID) iter.Seq
 	}
 }
 
-// flushing sends what was written so far when a page asks for it.
+// flushing sends the written part of a page when the page asks for it.
 type flushing struct {
 	http.ResponseWriter
 	controller *http.ResponseController
 }
 
-// Flush sends what was written.
+// Flush sends the written part.
 func (f flushing) Flush() { _ = f.controller.Flush() } // the client may be gone

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// ProbePage tests the connection to a skill's server. Each step is sent as it is taken.
+// ProbePage tests the connection to a skill's server. Each step is sent when it ends.
 func ProbePage(p view.Page, t Probe) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -64,15 +64,15 @@ func (h *Handler) skillRow(ctx context.Context, s *agent.Skill) (SkillRow, error
 		if status.Known {
 			row.Tools++
 		}
-		if unsettled(status) {
+		if isUnsettled(status) {
 			row.Unsettled++
 		}
 	}
 	return row, err
 }
 
-// unsettled reports whether an operator should look at a tool's definition.
-func unsettled(s tool.PinStatus) bool { return s.Known && !s.IsAccepted() && !s.IsRefused() }
+// isUnsettled reports whether a tool's definition is neither accepted nor refused.
+func isUnsettled(s tool.PinStatus) bool { return s.Known && !s.IsAccepted() && !s.IsRefused() }
 
 // ShowSkill shows one skill with its connection and tools.
 func (h *Handler) ShowSkill(w http.ResponseWriter, r *http.Request) {
@@ -105,7 +105,7 @@ func (h *Handler) skillPage(r *http.Request, own *connections.Link, now time.Tim
 	if v.Connections, err = h.connections.Cards(r.Context(), links, own.Skill.ID, now); err != nil {
 		return v, err
 	}
-	if v.Strip, err = h.strip(r, own.Skill.ID, now); err != nil {
+	if v.Strip, err = h.readStrip(r, own.Skill.ID, now); err != nil {
 		return v, err
 	}
 	if err = h.presentTools(r.Context(), own.Skill, &v); err != nil {
@@ -118,7 +118,7 @@ func (h *Handler) skillPage(r *http.Request, own *connections.Link, now time.Tim
 	return v, err
 }
 
-// skillNotice says what was just done, if that is how it is.
+// skillNotice confirms an action, if the skill's state agrees.
 func skillNotice(done string, s *agent.Skill) *view.Notice {
 	switch {
 	case done == "registered" && s.Health.ListedAt == nil:
@@ -134,7 +134,7 @@ func skillNotice(done string, s *agent.Skill) *view.Notice {
 	return nil
 }
 
-// linksOfSkill are the person's own link to a skill, or the shared one, and after it the others that they may know of.
+// linksOfSkill returns the person's own link to a skill, or the shared one, and then the other links that they may see.
 func (h *Handler) linksOfSkill(ctx context.Context, access identity.Access, own *connections.Link) ([]*connections.Link, error) {
 	others, _, err := h.connections.Links(ctx, access, oauthclient.Filter{SkillID: own.Skill.ID, Limit: connections.PageSize})
 	if err != nil {
@@ -163,7 +163,7 @@ func presentSkill(s *agent.Skill) Skill {
 	return v
 }
 
-// addressOf is where a skill's server is, or what it is.
+// addressOf returns the address or command of a skill's server.
 func addressOf(s *agent.Skill) string {
 	switch {
 	case s.Transport == tool.Stdio:
@@ -187,7 +187,7 @@ func describeTransport(t tool.Transport) text.Message {
 	return text.SkillFormTransportHTTP()
 }
 
-// apiFacts are what is said of an HTTP API.
+// apiFacts returns the facts about an HTTP API.
 func apiFacts(s *agent.Skill) []view.Fact {
 	api := s.API
 	if api == nil {
@@ -284,7 +284,7 @@ func describeQuestions(s *agent.Skill) text.Message {
 	return text.SkillQuestionsReviewer()
 }
 
-// skillOf is the skill that the request's path names, from the database.
+// skillOf reads the skill of the request's path from the database.
 func (h *Handler) skillOf(r *http.Request) (*agent.Skill, error) {
 	id, err := uuid.Parse(r.PathValue("id"))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// strip draws how a skill's server answered over time: a bar for each span, low where it answered, high where it
-// did not, and a line where nobody asked.
+// strip draws the health of a skill's server over time: a low bar for a span in which all checks succeeded, a high bar for failures, and a
+// line for a span without checks.
 func strip(s Strip) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

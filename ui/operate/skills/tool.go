@@ -23,15 +23,15 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// toolPage is what the page of one tool is made of.
+// toolPage has the data of the page of a tool.
 type toolPage struct {
 	skill    *agent.Skill
 	record   tool.Record
 	now      tool.Definition
-	accepted *tool.Definition // nil: none ever was, or it is the present one
+	accepted *tool.Definition // nil: none, or the current one
 }
 
-// toolOf finds a tool of the skill that the request's path names.
+// toolOf reads a tool of the skill of the request's path.
 func (h *ToolHandler) toolOf(r *http.Request, name string) (*toolPage, error) {
 	skill, err := h.skillPages.skillOf(r)
 	if err != nil {
@@ -68,8 +68,7 @@ func (h *ToolHandler) ShowTool(w http.ResponseWriter, r *http.Request) {
 	h.answerWithTool(w, r, http.StatusOK, r.URL.Query().Get("tool"), nil, nil)
 }
 
-// answerWithTool shows one tool: with a notice, and with its settings as somebody sent them, where they differ from how they
-// are. Either may be nil.
+// answerWithTool shows one tool with a notice and with submitted settings. Both may be nil.
 func (h *ToolHandler) answerWithTool(w http.ResponseWriter, r *http.Request, status int, name string, n *view.Notice, sent *agent.ToolSettings) {
 	t, err := h.toolOf(r, name)
 	if err != nil {
@@ -82,9 +81,9 @@ func (h *ToolHandler) answerWithTool(w http.ResponseWriter, r *http.Request, sta
 		return
 	}
 	access, _ := login.Access(r.Context())
-	v := t.present(access.Has(identity.Operator), r.URL.Query().Get("full") != "")
+	v := t.presentTool(access.Has(identity.Operator), r.URL.Query().Get("full") != "")
 	if v.Notice = n; n == nil {
-		v.Notice = t.done(r.URL.Query().Get("done"))
+		v.Notice = t.presentDone(r.URL.Query().Get("done"))
 	}
 	if v.Settings != nil && sent != nil {
 		now := v.Settings.Ticks
@@ -96,12 +95,12 @@ func (h *ToolHandler) answerWithTool(w http.ResponseWriter, r *http.Request, sta
 	h.Render(w, r, status, SkillToolPage(h.Page(r, view.SectionSkills, text.SkillToolPage(present.Printable(name)), pulse), v))
 }
 
-// present shows a tool. A definition that is not wholly on the page is not to be accepted.
-func (t *toolPage) present(operator, full bool) SkillTool {
+// presentTool presents a tool. A definition can be accepted only if the page shows all of it.
+func (t *toolPage) presentTool(operator, full bool) SkillTool {
 	s, name := t.skill, t.record.Name
 	v := SkillTool{
 		SkillURL: present.SkillURL(s.ID), Skill: s.Name, Name: name, WholeURL: present.ToolURL(s.ID, name) + "&full=1",
-		Badges: toolBadges(t.record.PinStatus, s.Tools[name]), Words: t.describeState(), Tool: present.Tool(t.now), Facts: t.facts(),
+		Badges: toolBadges(t.record.PinStatus, s.Tools[name]), Words: t.describeState(), Tool: present.Tool(t.now), Facts: t.listFacts(),
 	}
 	limits := hostile.Folded()
 	if full {
@@ -112,12 +111,12 @@ func (t *toolPage) present(operator, full bool) SkillTool {
 		v.Whole, v.Folded, shown = &whole, whole.Folded, true
 	}
 	if t.accepted != nil && t.record.Known {
-		if diff, err := hostile.ReadDiff(ordered(t.accepted.Raw()), ordered(t.now.Raw()), limits); err == nil {
+		if diff, err := hostile.ReadDiff(sortMembers(t.accepted.Raw()), sortMembers(t.now.Raw()), limits); err == nil {
 			v.Diff, v.Folded, shown = &diff, diff.Folded || diff.More > 0, true
 		}
 	}
 	if operator {
-		v.Settle = t.settle(shown && !v.Folded)
+		v.Settle = t.presentSettle(shown && !v.Folded)
 		v.Settings = &ToolForm{
 			URL: present.SkillURL(s.ID) + "/tools", Tool: name, Revision: shell.RevisionText(s.Revision), Ticks: ticksOf(s.Tools[name]),
 		}
@@ -139,9 +138,8 @@ func ticksOf(s agent.ToolSettings) ToolTicks {
 	return ToolTicks{Enabled: !s.Disabled(), HighRisk: s.Risk != "", Idempotent: s.Idempotent}
 }
 
-// ordered is a definition with the members of its objects in order, in which they are pinned: that a server
-// writes them in another order is no change.
-func ordered(definition json.RawMessage) []byte {
+// sortMembers returns a definition with the members of its objects sorted, as for a pin: their order does not count.
+func sortMembers(definition json.RawMessage) []byte {
 	value := jsontext.Value(bytes.Clone(definition))
 	err := value.Format(jsontext.ReorderRawObjects(true), jsontext.PreserveRawStrings(true),
 		jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
@@ -151,9 +149,9 @@ func ordered(definition json.RawMessage) []byte {
 	return value
 }
 
-// settle is what an operator may say of the definition; nil: there is nothing to say.
-func (t *toolPage) settle(whole bool) *Settle {
-	if !unsettled(t.record.PinStatus) && !t.record.IsRefused() {
+// presentSettle returns the forms that accept or refuse the definition, or nil if it is accepted.
+func (t *toolPage) presentSettle(whole bool) *Settle {
+	if !isUnsettled(t.record.PinStatus) && !t.record.IsRefused() {
 		return nil
 	}
 	base := present.SkillURL(t.skill.ID)
@@ -182,7 +180,7 @@ func (t *toolPage) describeState() text.Message {
 	return text.SkillToolStateChanged()
 }
 
-func (t *toolPage) facts() []view.Fact {
+func (t *toolPage) listFacts() []view.Fact {
 	list := []view.Fact{
 		{Name: text.SkillToolPin(), Text: text.Literal(t.record.Current.String()), Code: true},
 		{Name: text.SkillToolFirstOffered(), Time: &t.record.FirstSeen},
@@ -197,15 +195,15 @@ func (t *toolPage) facts() []view.Fact {
 	return list
 }
 
-// done says what was just done, if that is how it is.
-func (t *toolPage) done(what string) *view.Notice {
+// presentDone confirms an action, if the tool's state agrees.
+func (t *toolPage) presentDone(done string) *view.Notice {
 	n := &view.Notice{Level: view.Good}
 	switch {
-	case what == "accepted" && t.record.IsAccepted() && !t.record.IsRefused():
+	case done == "accepted" && t.record.IsAccepted() && !t.record.IsRefused():
 		n.Title, n.Text = text.SkillToolAccepted(), text.SkillToolAcceptedText()
-	case what == "refused" && t.record.IsRefused():
+	case done == "refused" && t.record.IsRefused():
 		n.Title, n.Text = text.SkillToolRefused(), text.SkillToolRefusedText()
-	case what == "saved":
+	case done == "saved":
 		n.Title = text.SkillSaved()
 	default:
 		return nil
@@ -213,13 +211,12 @@ func (t *toolPage) done(what string) *view.Notice {
 	return n
 }
 
-// AcceptTool and refuseTool say of a definition what an operator thinks of it: of the one that was on the
-// screen, whose pin the form carries.
+// AcceptTool accepts the definition that was on the screen. The form has its pin.
 func (h *ToolHandler) AcceptTool(w http.ResponseWriter, r *http.Request) {
 	h.settleTool(w, r, h.agents.AcceptTool, "accepted")
 }
 
-// RefuseTool refuses a definition of a tool.
+// RefuseTool refuses the definition that was on the screen.
 func (h *ToolHandler) RefuseTool(w http.ResponseWriter, r *http.Request) {
 	h.settleTool(w, r, h.agents.RefuseTool, "refused")
 }
@@ -235,12 +232,12 @@ func (h *ToolHandler) settleTool(w http.ResponseWriter, r *http.Request,
 	}
 	pin, err := tool.ParsePin(r.PostFormValue("pin"))
 	if err != nil {
-		h.answerWithTool(w, r, http.StatusUnprocessableEntity, name, notWhatWasShown(), nil)
+		h.answerWithTool(w, r, http.StatusUnprocessableEntity, name, staleNotice(), nil)
 		return
 	}
 	switch err := settle(r.Context(), shell.Actor(r), skill.ID, name, pin); {
 	case errors.Is(err, tool.ErrNotCurrent):
-		h.answerWithTool(w, r, http.StatusConflict, name, notWhatWasShown(), nil)
+		h.answerWithTool(w, r, http.StatusConflict, name, staleNotice(), nil)
 	case err != nil:
 		h.Fail(w, r, err)
 	default:
@@ -248,14 +245,14 @@ func (h *ToolHandler) settleTool(w http.ResponseWriter, r *http.Request,
 	}
 }
 
-func notWhatWasShown() *view.Notice {
+func staleNotice() *view.Notice {
 	return &view.Notice{
 		Level: view.Danger, Title: text.SkillToolNotSettled(),
 		Text: text.SkillToolNotSettledText(),
 	}
 }
 
-// ChangeTool saves what operators say of a tool, unless somebody else changed the skill since the form was made.
+// ChangeTool saves the settings of a tool, unless another person changed the skill after the form was made.
 func (h *ToolHandler) ChangeTool(w http.ResponseWriter, r *http.Request) {
 	name := r.PostFormValue("tool")
 	t, err := h.toolOf(r, name)
@@ -268,7 +265,7 @@ func (h *ToolHandler) ChangeTool(w http.ResponseWriter, r *http.Request) {
 		sent.Risk = agent.RiskHigh
 	}
 	if sent.Risk == "" && t.skill.Tools[name].Risk != "" && !h.login.Fresh(r, h.proofAge) {
-		h.login.Reauthenticate(w, r, present.ToolURL(t.skill.ID, name)) // or it were a way round the proof that its calls take
+		h.login.Reauthenticate(w, r, present.ToolURL(t.skill.ID, name)) // otherwise this would bypass the recent sign-in that approving its calls needs
 		return
 	}
 	patch := agent.ToolPatch{Risk: &sent.Risk, Idempotent: &sent.Idempotent, Enabled: sent.Enabled, Revision: shell.RevisionOf(r)}

@@ -854,7 +854,7 @@ func toolCheck(f ToolForm, name string, of func(ToolTicks) bool, word, hint text
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if f.differs(of) {
+		if f.hasChanged(of) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "<p class=\"error\" id=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

@@ -10,8 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// presentTools fills in the tools that the skill's server offers, as far as it was asked. Those that
-// somebody should look at come first.
+// presentTools lists the tools that the skill's server offered at its last check. Those that need an operator come first.
 func (h *Handler) presentTools(ctx context.Context, s *agent.Skill, v *Skill) error {
 	records, err := h.discovery.Records(ctx, s.ID)
 	if err != nil {
@@ -35,7 +34,7 @@ func (h *Handler) presentTools(ctx context.Context, s *agent.Skill, v *Skill) er
 		switch {
 		case !r.Known:
 			v.Removed++
-		case unsettled(r.PinStatus):
+		case isUnsettled(r.PinStatus):
 			v.Unsettled++
 			v.Tools = append(v.Tools, row)
 		default:

@@ -4,7 +4,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/text"
 )
 
-// barHeight is that of a bar in a strip of 40.
+// barHeight returns the height of a bar in a strip of 40.
 func barHeight(b StripBar) int {
 	switch {
 	case b.Failed > 0:
@@ -27,7 +27,7 @@ func barClass(b StripBar) string {
 	return "rest"
 }
 
-// describeBar says how the server answered in the time of a bar, in UTC.
+// describeBar counts the checks in the time of a bar, in UTC.
 func describeBar(b StripBar) text.Message {
 	from := b.From.UTC().Format("2 Jan 15:04 UTC")
 	if b.Succeeded+b.Failed == 0 {
