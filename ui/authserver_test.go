@@ -162,7 +162,7 @@ func (w *world) guard(as *authServer, spec agent.SkillSpec) *agent.Skill {
 	return skill
 }
 
-// refused has the skill's server refuse a request of somebody, as it does when there is no token.
+// refused makes the skill's server refuse a person's request, as if it had no token.
 func (w *world) refused(skill *agent.Skill, principal uuid.UUID) {
 	w.t.Helper()
 	_, server, err := w.agents.FreshSkill(w.t.Context(), skill.ID)
@@ -188,7 +188,7 @@ func (v *visitor) begin(skill *agent.Skill, form url.Values) *url.URL {
 	return to
 }
 
-// allowed is what a person comes back with from the authorization request: path and query.
+// allowed returns the path and query with which a person returns from the authorization request.
 func (as *authServer) allowed(t *testing.T, to *url.URL) string {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/allow?"+to.RawQuery, nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// axe is the program that looks for barriers: what keeps people out who see, hear or move otherwise than its makers.
+// axe is the script of axe-core, which finds accessibility problems.
 func axe(t *testing.T) string {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join("..", "e2e", "node_modules", "axe-core", "axe.min.js"))
@@ -27,8 +27,8 @@ type barrier struct {
 	Where []string `json:"where"`
 }
 
-// barriers runs axe on what the page shows now. Everything that axe knows of WCAG 2.2 AA counts, and its own advice;
-// in another colour scheme only colours can be otherwise.
+// barriers runs axe with its rules for WCAG 2.2 AA and its best practices on the current page. In another color scheme, only
+// colors can differ.
 func barriers(p *browsertest.Page, onlyColours bool) []barrier {
 	options := `{resultTypes: ["violations"]}`
 	if onlyColours {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// armed is true when keys and buttons act on what is on the screen.
+// armed is true when keys and buttons act on the call on the screen.
 const armed = `(() => {
 	const call = document.querySelector("#call");
 	return document.documentElement.dataset.armed === [call?.dataset.call, call?.dataset.digest, call?.dataset.step, call?.dataset.edited].join();
@@ -150,8 +150,8 @@ func TestSecondStepInTheBrowser(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// What approved the wrong call in a prototype: keys that act while the call on the
-// screen is not, or only just became, the one that is selected.
+// A prototype approved the wrong call: its keys acted while the call on the screen was not, or had only just become, the
+// selected one.
 func TestKeysActOnlyOnWhatIsShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -57,7 +57,7 @@ func TestOperatorCancelsAnApprovedCall(t *testing.T) {
 	w := newWorld(t)
 	olga := w.signedIn("olga", identity.Operator)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)
-	// Without a job nobody claims it.
+	// Without a job, no worker claims it.
 	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now(), approved_until = holdpoint_now() + interval '1 hour' WHERE call_id = $1`, id)
 	w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, id)
 	if olga.get(callPath(id)).find("cancel").Length() != 1 {

@@ -395,8 +395,8 @@ func TestCallWaitsForAConnection(t *testing.T) {
 	}
 }
 
-// TestSignInElsewhere: metadata may send a person to another site than the one that gets what they allow there. They
-// are told before they go.
+// TestSignInElsewhere: metadata may send a person to another site than the one that gets the token. The page says so before
+// they leave.
 func TestSignInElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -170,7 +170,7 @@ func TestLongConversation(t *testing.T) {
 	}
 }
 
-// Skills whose tools are missing are named, with what was said of it.
+// Skills whose tools are missing are named with the reason.
 func TestConversationProblems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -188,7 +188,7 @@ func TestConversationProblems(t *testing.T) {
 	}
 }
 
-// The page of a conversation follows it: parked calls by the stream, others by asking; what was unfolded stays so.
+// The page of a conversation updates itself: parked calls by the stream, other calls by polling. Unfolded parts stay unfolded.
 func TestLiveConversation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,10 +9,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// What was typed, as a browser keeps it.
+// The drafts that a browser keeps.
 const drafts = `Object.keys(sessionStorage).filter(key => /draft|edit/.test(key))`
 
-// What somebody typed into an editor, secrets among it, is kept no longer than it is needed, and for nobody else.
+// Drafts of the editor, which may hold secrets, are kept only while they are needed, and for their author only.
 func TestDraftsAreForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -104,7 +104,7 @@ func TestEditAsJSON(t *testing.T) {
 	}
 }
 
-// An edited destructive call keeps its second step, and what is on the screen there is what is sent.
+// An edited destructive call keeps its second step, and exactly the arguments on the screen are sent.
 func TestEditedDestructiveCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -169,7 +169,7 @@ func TestMoreTime(t *testing.T) {
 	}
 }
 
-// preview edits a call as JSON, as far as the page that says what that changes.
+// preview edits a call as JSON, up to the page that shows the changes.
 func (v *visitor) preview(id uuid.UUID, arguments string) *answer {
 	v.w.t.Helper()
 	form := v.get(callPath(id)).form("decide")
@@ -178,7 +178,7 @@ func (v *visitor) preview(id uuid.UUID, arguments string) *answer {
 	return v.post(callPath(id)+"/edit", form)
 }
 
-// Whoever asks for more time after editing still has the edit before them, and approves that.
+// After an edit, asking for more time keeps the edit on the screen, and approving approves it.
 func TestMoreTimeKeepsTheEdit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -210,7 +210,7 @@ func TestMoreTimeKeepsTheEdit(t *testing.T) {
 	}
 }
 
-// Keys are dead for a moment whenever what they would approve changed: also when only the edit did.
+// Keys are dead for a moment after every change of the call on the screen, also of its edit alone.
 func TestMoreTimeKeepsTheEditInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -247,7 +247,7 @@ func TestMoreTimeKeepsTheEditInTheBrowser(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// What somebody edited is never put where the agent would read it.
+// The agent never sees an edit.
 func TestAnEditIsNoReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -408,7 +408,7 @@ func (w *world) marksHighRisk(skill, name string) {
 	check(w.t, err)
 }
 
-// Whoever signed in long ago proves again who they are before they approve what an operator marked; they may reject at once.
+// Approving a call of a marked tool needs a recent sign-in. Rejecting it does not.
 func TestHighRiskWantsProof(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -436,7 +436,7 @@ func TestHighRiskWantsProof(t *testing.T) {
 	}
 }
 
-// An edit is not lost to the proof that a call of high risk takes: what is approved after it is what was edited.
+// An edit of a high-risk call survives the new sign-in, and is then approved.
 func TestProofKeepsTheEdit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -466,7 +466,7 @@ func TestProofKeepsTheEdit(t *testing.T) {
 	}
 }
 
-// A reason that cannot be taken is marked as such for whoever does not see the page.
+// An invalid reason is marked for screen readers.
 func TestARefusedReasonIsMarked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
-// Whoever saves a form that was made before another's change is told what that changed, beside each field.
+// Saving a form after a conflicting change shows the change beside each field.
 func TestConflictsTellWhatDiffers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -61,7 +61,7 @@ func TestConflictsTellWhatDiffers(t *testing.T) {
 	}
 }
 
-// A page that was made before somebody marked a tool does not take the mark away.
+// A page from before a tool was marked does not remove the mark.
 func TestStaleToolPageKeepsTheMark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -86,7 +86,7 @@ func TestStaleToolPageKeepsTheMark(t *testing.T) {
 	}
 }
 
-// What was ticked stays ticked, and all that is wrong is told at once.
+// Ticked boxes stay ticked, and all faults are shown at once.
 func TestFormsKeepWhatWasTickedAndTellAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -18,9 +18,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// The gallery of tricks: what somebody would put into a call so that the reviewer sees something else than
-// what is sent, and that the page shows it. This file reads the pages as the server writes them;
-// gallerybrowser_test.go looks at what the eye sees.
+// The gallery of tricks has arguments that make a reviewer see another call than the one that is sent, and checks that the page
+// exposes them. This file reads the HTML; gallerybrowser_test.go checks the rendered page.
 
 // plainJSON writes a value as an agent would that escapes nothing it need not.
 func plainJSON(t *testing.T, v any) string {
@@ -32,7 +31,7 @@ func plainJSON(t *testing.T, v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// unseen are the characters that nobody would see, or that move others, each a trick of its own.
+// unseen are the characters that are invisible or move others.
 var unseen = map[string][]rune{
 	"bidi":                {0x061C, 0x200E, 0x200F, 0x202A, 0x202B, 0x202C, 0x202D, 0x202E, 0x2066, 0x2067, 0x2068, 0x2069},
 	"zero width":          {0x00AD, 0x034F, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0x2061, 0x2063, 0xFEFF},
@@ -80,7 +79,7 @@ func TestGalleryUnseenCharacters(t *testing.T) {
 	}
 }
 
-// chips counts the chips with this label that say what they stand for.
+// chips counts the chips with this label and an explanation.
 func chips(within *goquery.Selection, label string) int {
 	return within.Find(".chip").FilterFunction(func(_ int, s *goquery.Selection) bool {
 		return s.Text() == label && s.AttrOr("title", "") != ""
@@ -170,7 +169,7 @@ func TestGalleryLookAlikes(t *testing.T) {
 
 var linesCut = regexp.MustCompile(`\+([\d,]+) lines?, `)
 
-// Lines that push what counts out of sight are folded, and counted to the last one.
+// Lines that push others out of sight are folded and counted exactly.
 func TestGalleryNewlinePadding(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -346,7 +345,7 @@ func elements(page *answer) string {
 	return fmt.Sprint(counts)
 }
 
-// What imitates the dashboard stays in the frame of data: no verdict, warning or button of the page says it.
+// Imitations of the dashboard stay in the frame of data, outside of verdicts, warnings and buttons.
 func TestGalleryFakeInterface(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -378,7 +377,7 @@ func onlyInData(t *testing.T, page *answer, text string) {
 	}
 }
 
-// A server that changed a tool is found out: what it was, what it is, since when, and the pin of both.
+// A changed tool is shown before and after, with the time of the change and both pins.
 func TestGalleryChangedTool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -409,7 +408,7 @@ func TestGalleryChangedTool(t *testing.T) {
 	}
 }
 
-// Names that look alike are told apart by what nobody chose, and what hides in them is shown.
+// Similar names are told apart by IDs, and hidden characters in them are shown.
 func TestGalleryLookAlikeNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// eye gives a page of tests what is needed to ask what is seen where.
+// eye adds functions to a page that report visible text and its position.
 const eye = `(window.eye = {
 	// left is how far to the left the middle of a text is drawn within the value that holds it.
 	left(text) {
@@ -37,7 +37,7 @@ const eye = `(window.eye = {
 		const met = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
 		return met !== null && (met === element || element.contains(met));
 	},
-	// drawn reports whether an element takes up room on the page, and is not drawn in the colour of what is below it.
+	// drawn reports whether an element has a size and a color other than its background.
 	drawn(element) {
 		const box = element.getBoundingClientRect(), style = getComputedStyle(element);
 		return element.checkVisibility({opacityProperty: true, visibilityProperty: true}) && box.width >= 8 && box.height >= 8 &&
@@ -47,7 +47,7 @@ const eye = `(window.eye = {
 	sideways: () => document.scrollingElement.scrollWidth - innerWidth,
 }, true)`
 
-// look opens a call and prepares to ask what is seen of it.
+// look opens a call and adds the functions of eye.
 func (w *world) look(p *browsertest.Page, path string) {
 	w.t.Helper()
 	p.Go(w.server.URL + path)
@@ -55,7 +55,7 @@ func (w *world) look(p *browsertest.Page, path string) {
 	browsertest.Eval[bool](p, eye)
 }
 
-// What is drawn stands in the order in which it is sent, whatever alphabet is among it.
+// Text is drawn in the order in which it is sent, in every alphabet.
 func TestGalleryOrderOnTheScreen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -173,7 +173,7 @@ func TestGalleryHugeOnTheScreen(t *testing.T) {
 	}
 }
 
-// What imitates the page stays inside the frame, in another type than the page's own words.
+// Imitations of the page stay inside the frame, in another font than the page's own words.
 func TestGalleryFakeInterfaceOnTheScreen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -56,7 +56,7 @@ type fakeSource struct {
 	runtimetest.Source
 
 	own map[string][]string // the tools of skills that do not offer Tools, by name of the skill
-	// before is what is there before a call of an HTTP API; nil: it cannot be read.
+	// before returns the state before a call of an HTTP API; nil: it cannot be read.
 	before func(tool.Server, tool.CallRequest) (*tool.State, error)
 	steps  []tool.Step   // of a probe
 	gate   chan struct{} // when set, each step after the first waits until it is closed
@@ -105,7 +105,7 @@ func (f *fakeSource) Probe(_ context.Context, _ tool.Server, step func(tool.Step
 	return nil
 }
 
-// Outgoing is of HTTP APIs: a PATCH of what the argument order names, with the other arguments.
+// Outgoing returns a PATCH of the argument order with the other arguments, as of an HTTP API.
 func (f *fakeSource) Outgoing(server tool.Server, r tool.CallRequest) (*tool.Outgoing, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(r.Arguments, &members); err != nil {
@@ -466,7 +466,7 @@ func (a *answer) find(testID string) *goquery.Selection {
 
 func (a *answer) text() string { return strings.Join(strings.Fields(a.doc.Text()), " ") }
 
-// form reads the fields that a form within what has this data-testid would send.
+// form returns the fields that the form in the element with this data-testid would send.
 func (a *answer) form(testID string) url.Values {
 	a.t.Helper()
 	form := url.Values{}

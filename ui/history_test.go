@@ -29,7 +29,7 @@ func (w *world) someone(name string) uuid.UUID {
 	return access.Person.ID
 }
 
-// decide decides as somebody would on the call's page.
+// decide decides on the call's page.
 func (v *visitor) decide(id uuid.UUID, verdict, reason string) {
 	v.w.t.Helper()
 	form := v.get(callPath(id)).form("decide")
@@ -81,7 +81,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// What was searched for stays in the form; what cannot be read is said beside its field.
+// The form keeps the criteria and shows errors beside their fields.
 func TestHistoryForm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -192,7 +192,7 @@ func TestExportFromTheDashboard(t *testing.T) {
 	}
 }
 
-// What breaks on the way reaches a browser as a download that failed.
+// A broken download fails in the browser.
 func TestBrokenDownloadIsCutOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

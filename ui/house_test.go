@@ -20,7 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// words gives what somebody from outside wrote into a field: usual is what stands there in an ordinary house.
+// words returns a text from outside: usual, unless the house has another text for the field.
 type words func(what, usual string) string
 
 func asUsual(_, usual string) string { return usual }
@@ -90,8 +90,8 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	return h
 }
 
-// ago sets the clock of the house back, to when something happened. It stands still for nobody: what is
-// quick happens in the same second in each house.
+// ago sets the clock of the house back to a past event. The clock keeps running; quick steps fall into the same second in each
+// house.
 func (h *house) ago(d time.Duration) {
 	h.t.Helper()
 	h.db.Exec(`UPDATE clock_offset SET value = $1 - clock_timestamp()`, h.opened.Add(-d))
@@ -168,7 +168,7 @@ func (h *house) connect() {
 	h.calls["needs connection"] = h.as("support", "theo", "customers__update", object("customer", "Riverside Books", "phone", "0113 496 0018"))
 }
 
-// withToken is somebody of the house who has signed in with a personal token.
+// withToken returns a person of the house who has signed in with a personal token.
 func (h *house) withToken(name string, roles ...identity.Role) *visitor {
 	h.t.Helper()
 	_, token, err := h.world.people.CreateToken(h.t.Context(), uuid.Nil, name, roles, nil)
@@ -180,14 +180,14 @@ func (h *house) withToken(name string, roles ...identity.Role) *visitor {
 	return v
 }
 
-// as submits a call of an agent, on behalf of somebody or nobody.
+// as submits a call of an agent, with or without a principal.
 func (h *house) as(agentName, person, exposed, arguments string) uuid.UUID {
 	h.t.Helper()
 	h.agent = h.agents[agentName]
 	return h.submit(h.people[person], exposed, arguments)
 }
 
-// decide says what Jonas says of a call, and waits for its end.
+// decide decides a call as Jonas and waits for its end.
 func (h *house) decide(id uuid.UUID, approve bool, note, arguments string) call.Call {
 	h.t.Helper()
 	waiting, err := h.world.calls.GetApproval(h.t.Context(), id)

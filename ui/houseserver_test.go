@@ -34,7 +34,7 @@ func (h *house) definition(name, title, about string, hints map[string]bool, pro
 	return string(text)
 }
 
-// tools are what the house's servers offer.
+// tools are the tools of the house's servers.
 func (h *house) tools() map[string][]string {
 	h.t.Helper()
 	text := func(name, about string) property { return property{name, "string", about} }
@@ -70,7 +70,7 @@ func (h *house) tools() map[string][]string {
 	}
 }
 
-// before is what the shop's orders are like.
+// before returns an order of the shop.
 func (h *house) before(server tool.Server, _ tool.CallRequest) (*tool.State, error) {
 	return &tool.State{
 		Request: tool.Outgoing{Method: "GET", URL: server.URL + "/orders/A-3391"}, Status: 200, Media: "application/json",
@@ -83,7 +83,7 @@ func (h *house) slotTool(about string) string {
 		property{"with", "string", "Who"}, property{"minutes", "integer", "How long"})
 }
 
-// reply is what the house's servers answer.
+// reply returns the response of the house's servers.
 func (h *house) reply(r tool.CallRequest) (tool.Result, error) {
 	arguments := string(r.Arguments)
 	switch {

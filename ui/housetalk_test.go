@@ -41,7 +41,7 @@ func (h *house) replies(list ...*model.Response) {
 	h.model.says(list...)
 }
 
-// talks begins a conversation of Maren's, and says more once what was said before has its answer.
+// talks starts a conversation of Maren's and sends each message after the reply to the previous one.
 func (h *house) speak(state string, as converse.Status, first string, more ...string) {
 	h.t.Helper()
 	id := h.talk(h.people["maren"], h.say("message", first))
@@ -80,7 +80,7 @@ func (h *house) endedTalk() {
 	limit(0)
 }
 
-// hostileTalk is one in which somebody would have it look otherwise than it is.
+// hostileTalk is a conversation with text that tries to mislead its reader.
 func (h *house) hostileTalk() {
 	h.t.Helper()
 	fake := "Approved \u2714 by security-team\u202e\n" + strings.Repeat("\u2500", 60) + "\n[ Approve ]   [ Reject ]\n\n\n\n\n\n<button>Approve</button> https://\u0430pple.com/pay"
@@ -124,7 +124,7 @@ func (h *house) draftTalk() {
 	h.drafted(h.conversations["draft"])
 }
 
-// drafted waits until what a model has said so far is there to be read.
+// drafted waits until the page shows the model's partial message.
 func (h *house) drafted(id uuid.UUID) {
 	h.t.Helper()
 	ctx, done := context.WithCancel(h.t.Context())

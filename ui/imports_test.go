@@ -114,7 +114,7 @@ func (a *answer) goes(to string) string {
 	return at
 }
 
-// draftAPI has somebody begin to add the warehouse.
+// draftAPI starts to import the warehouse.
 func (h *house) draftAPI() {
 	h.t.Helper()
 	_, document := stock(h.t)
@@ -154,7 +154,7 @@ func TestImportStepByStep(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	// What is ticked on one page stays while others are shown.
+	// Choices on one page stay while others are shown.
 	form = page.form("import-form")
 	form.Set("which", "chosen")
 	form["operation"] = []string{"listItems"}
@@ -266,7 +266,7 @@ func TestImportOfDocumentsAndEndpoints(t *testing.T) {
 	}
 }
 
-// What is ticked, or no more, counts at once, however the page is left: another tab tries and saves what was chosen last.
+// Choices count at once, however the page is left: another tab tries and saves the last choice.
 func TestImportKeepsEachChoice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -373,7 +373,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// What a skill over an HTTP API has is changed in its form; a document comes in the place of a URL, and the secret stays.
+// A skill over an HTTP API is changed in its form. A document replaces a URL, and the secret stays.
 func TestEditOfAnAPI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -32,7 +32,7 @@ func injected(what, _ string) string {
 		`<template><hx-partial hx-target="#call"></hx-partial></template><!-- --!><plaintext>`
 }
 
-// inert asks a page what of it could act that is not the dashboard's own.
+// inert lists the parts of a page that could act and are not the dashboard's own.
 const inert = `(() => {
 	const found = [];
 	const nonce = document.querySelector("[hx-nonce]")?.getAttribute("hx-nonce");
@@ -74,7 +74,7 @@ func TestNothingInjectedActs(t *testing.T) {
 		if asked[s.route] || s.said {
 			continue
 		}
-		// An address can hold anything too: somebody sends a link.
+		// An address can hold anything too, because people follow links.
 		asked[s.route] = true
 		path, _, _ := strings.Cut(s.path, "?")
 		w.enter(scene{name: s.name, path: path + "?" + hostileQuery(), who: s.who})
@@ -108,8 +108,8 @@ func TestNothingInjectedActs(t *testing.T) {
 	}
 }
 
-// nothingActs fails the test when something of the page could act that is not the dashboard's. What would fire when
-// a pointer comes by, or when a part of the page is renewed, gets its chance.
+// nothingActs fails the test if a part of the page could act that is not the dashboard's own. It moves the pointer and updates
+// parts of the page, so that such handlers would fire.
 func (w *walker) nothingActs(name string) {
 	w.house.t.Helper()
 	for _, when := range []string{"as it comes", "after a while"} {

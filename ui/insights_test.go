@@ -63,7 +63,7 @@ func (w *world) makeFigures() {
 
 const figuresWeek = "/insights?from=2026-03-02&to=2026-03-08"
 
-// cells are the texts of what a selector finds.
+// cells returns the texts of a selection.
 func cells(s *goquery.Selection) string {
 	var words []string
 	s.Each(func(_ int, cell *goquery.Selection) {
@@ -156,7 +156,7 @@ func TestInsightsPage(t *testing.T) {
 	}
 }
 
-// What the pictures show is what the numbers say.
+// The pictures show the numbers.
 func TestInsightPictures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -238,7 +238,7 @@ func TestInsightLinks(t *testing.T) {
 	if tabs := page.doc.Find("main nav a"); tabs.Length() != 4 || tabs.First().AttrOr("href", "") != "/insights?agent=billing&range=24h&skill=files" {
 		t.Errorf("tabs: %s", tabs.First().AttrOr("href", ""))
 	}
-	// What each person decided is nothing that reviewers see of each other.
+	// Reviewers do not see each other's figures.
 	page = reviewer.get(figuresWeek)
 	if page.find("deciders").Length() != 0 || strings.Contains(page.doc.Find("main").Text(), "rita") || page.find("tile").Length() != 8 {
 		t.Errorf("a reviewer sees %s", page.doc.Find("main").Text())

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// What calls have in common is what all of them have with the same bytes, wherever in the arguments it stands.
+// Calls have a value in common if all of them have it with the same bytes, anywhere in the arguments.
 func TestSideBySideSharesOnlyWhatAllHave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -89,7 +89,7 @@ func (w *world) skillOf(id uuid.UUID) uuid.UUID {
 	return waiting.Call.SkillID
 }
 
-// A call of very many values is not compared with the last one, line by line, whenever somebody looks at it.
+// A call with very many values is not compared with the last one line by line at every view.
 func TestVeryManyValuesAreNotCompared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// memberPage is the address of somebody's page.
+// memberPage returns the address of a person's page.
 func (w *world) memberPage(name string) string {
 	w.t.Helper()
 	return "/members/" + w.person(name).ID.String()
@@ -100,7 +100,7 @@ func TestOperatorsGrantAndBlock(t *testing.T) {
 	}
 }
 
-// A page that was opened before somebody else's change does not take that back.
+// A page from before another operator's change does not revert that change.
 func TestGrantsFromAStalePage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -133,7 +133,7 @@ func TestGrantsFromAStalePage(t *testing.T) {
 	}
 }
 
-// grantForm is what the form of roles and teams would send.
+// grantForm returns the fields of the form of roles and teams.
 func grantForm(a *answer) url.Values {
 	form := url.Values{}
 	a.find("grant").Find("input").Each(func(_ int, s *goquery.Selection) {
@@ -238,7 +238,7 @@ func TestOperatorsInviteAndMakeTheirOwnTokens(t *testing.T) {
 	}
 }
 
-// What equals a token takes a recent proof of presence, and keeps the input.
+// Forms that equal a token need a recent sign-in and keep the input.
 func TestWhatEqualsATokenTakesAProof(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

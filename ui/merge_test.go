@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// changeOf is the part of the page that says what a call with this body would change in what is there.
+// changeOf returns the part of the page that shows the changes of a call with this body.
 func (w *world) changeOf(v *visitor, media, body, there string) *answer {
 	w.t.Helper()
 	w.there(http.StatusOK, there)
@@ -18,7 +18,7 @@ func (w *world) changeOf(v *visitor, media, body, there string) *answer {
 	return v.get(callPath(id) + "/before")
 }
 
-// What a request removes or changes is shown however its names are written.
+// Removals and changes are shown for all spellings of their names.
 func TestWhatACallChangesByEscapedNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,7 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/notify"
 )
 
-// subscription is what a browser's script sends of its subscription.
+// subscription returns the fields that a browser's script sends.
 func subscription(t *testing.T, endpoint string) url.Values {
 	t.Helper()
 	key, err := ecdh.P256().GenerateKey(rand.Reader)
@@ -79,7 +79,7 @@ func TestPushInTheSettings(t *testing.T) {
 	}
 }
 
-// A browser that somebody signed out of is told nothing more.
+// A browser gets no push messages after signing out.
 func TestSigningOutEndsPush(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -250,7 +250,7 @@ func TestPushThatTheBrowserCannot(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// recordNotifications keeps what the page notifies of, and lets the test say whether the page is seen.
+// recordNotifications keeps the page's notifications and lets the test set whether the page is visible.
 const recordNotifications = `
 	window.told = [];
 	const Real = Notification;
@@ -286,7 +286,7 @@ func TestOpenPagesNotify(t *testing.T) {
 	w.approve(reviewer, second)
 	p.WaitFor("a quiet one when somebody decided", `told.at(-1) === "2 calls wait for a decision, quietly"`)
 
-	// Another page that somebody looks at says enough; and it does not lead.
+	// Another visible page suffices, and it does not have the stream.
 	browsertest.Eval[bool](p, `Boolean(window.other = open("/calls"))`)
 	p.WaitFor("the other page", `other.document.documentElement?.hasAttribute("data-live")`)
 	browsertest.Eval[bool](p, `Boolean(other.Notification = class { constructor() { told.push("the other page") } })`)

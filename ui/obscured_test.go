@@ -7,8 +7,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// obscured focuses everything on a page that can have the focus, from where the bar of actions hides it, and returns what stays
-// hidden. Nothing in the bar itself moves the page.
+// obscured focuses each focusable element from a position where the bar of actions hides it, and returns the elements that stay
+// hidden. Elements in the bar do not move the page.
 const obscured = `(() => {
 	const found = [];
 	const bar = document.querySelector(".actions");
@@ -47,7 +47,7 @@ const wide = `(() => {
 	return true;
 })()`
 
-// What has the focus is not under the bar of actions (WCAG 2.4.11), on no page that has one and in no font.
+// The bar of actions never hides the focused element (WCAG 2.4.11), on any page and in any font.
 func TestFocusIsNotObscured(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 0, asUsual)

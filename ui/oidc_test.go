@@ -20,7 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
 )
 
-// withProvider is a world with an identity provider that says this of whoever comes.
+// withProvider returns a world with an identity provider that gives these claims to everyone.
 func withProvider(t *testing.T, groups ...string) *world {
 	t.Helper()
 	idp := providertest.New("holdpoint", "s3cret")
@@ -30,7 +30,7 @@ func withProvider(t *testing.T, groups ...string) *world {
 	return w
 }
 
-// says has the provider describe whoever comes.
+// says sets the claims that the provider gives.
 func (w *world) says(claims map[string]any, groups ...string) {
 	all := map[string]any{"name": "Vera", "email": "vera@example.com", "groups": groups}
 	maps.Copy(all, claims)
@@ -48,7 +48,7 @@ func (w *world) providerAt(publicURL string) *provider.Provider {
 	return p
 }
 
-// there has the provider answer what a page of the dashboard sends the browser to with.
+// there follows a redirect of the dashboard to the provider and returns the path to which the provider sends the browser back.
 func (v *visitor) there(to string) (back string) {
 	v.w.t.Helper()
 	r, err := http.NewRequestWithContext(v.w.t.Context(), http.MethodGet, to, nil)
@@ -151,7 +151,7 @@ func TestWithoutARoleNobodyGetsIn(t *testing.T) {
 	}
 }
 
-// What comes back counts only in the browser that went, once, while it is wanted.
+// The provider's response counts once, only in the browser that started the sign-in, and only while that is pending.
 func TestAnswersBelongToABrowser(t *testing.T) {
 	t.Parallel()
 	w := withProvider(t, "reviewers")
@@ -295,8 +295,8 @@ func TestProvingAgainWithTheProvider(t *testing.T) {
 	}
 }
 
-// A provider that knows somebody since this morning lets them in without asking. That is no new proof, however often it
-// is done: with a new session, or with the old one given up for it.
+// A provider with an old session signs a person in without asking. That is no recent sign-in, neither with a new session nor in
+// place of the old one.
 func TestSigningInIsNoNewProof(t *testing.T) {
 	t.Parallel()
 	w := withProvider(t, "reviewers")

@@ -14,8 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// furnish fills the world with what the operators' pages show: a changed tool, a new one with tricks in it, a skill that
-// fails, keys, teams.
+// furnish fills the world for the operators' pages: a changed tool, a new one with tricks in it, a failing skill, keys, teams.
 func (w *world) furnish() (files, failing *agent.Skill) {
 	w.t.Helper()
 	ctx := w.t.Context()

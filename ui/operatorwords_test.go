@@ -44,7 +44,7 @@ func TestWordsOfFailures(t *testing.T) {
 	}
 }
 
-// What was registered without a header for a connection needs none.
+// A skill with an authorization header needs no connection.
 func TestWordsOfConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -39,7 +39,7 @@ func pictured() []string {
 // stand still.
 func onADay() time.Time { return time.Date(2026, time.November, 17, 9, 41, 0, 0, time.UTC) }
 
-// still keeps a page's own clock, and what it hears of changes, from moving.
+// still stops a page's clock and its updates.
 const still = `(() => {
 	const moment = Date.now();
 	Date.now = () => moment;
@@ -89,7 +89,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// busyWeek is what happened in the days before the last one, so that there is something to see in charts.
+// busyWeek adds calls of the days before the last one, so that charts have data.
 func (h *house) busyWeek() {
 	h.t.Helper()
 	chance := rand.New(rand.NewPCG(3, 14)) // the same in each run

@@ -127,7 +127,7 @@ func TestQuestionOnThePage(t *testing.T) {
 	}
 }
 
-// What hides in an answer is shown before it is approved.
+// Hidden characters in an answer are shown before it is approved.
 func TestWithheldAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

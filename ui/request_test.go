@@ -35,7 +35,7 @@ func (w *world) withShop() {
 	check(w.t, err)
 }
 
-// there is what a look at the shop finds.
+// there sets the state of the shop.
 func (w *world) there(status int, body string) {
 	w.source.set(func() {
 		w.source.before = func(server tool.Server, _ tool.CallRequest) (*tool.State, error) {
@@ -63,7 +63,7 @@ func TestRequestIsShown(t *testing.T) {
 	if after := v.get(callPath(id) + "/before"); after.status != http.StatusOK || !strings.Contains(after.find("before-failed").Text(), "no answer in time") {
 		t.Errorf("nothing can be read: %d: %s", after.status, after.text())
 	}
-	// What cannot be looked at is decided about all the same.
+	// A call can be decided even if the state cannot be read.
 	if a := v.post(callPath(id)+"/approve", page.form("decide")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve: %d: %s", a.status, a.text())
 	}
@@ -100,7 +100,7 @@ func TestRequestOfAnEdit(t *testing.T) {
 	}
 }
 
-// The request holds what the arguments hold: their secrets are shown with them, or not at all.
+// The request contains the secrets of the arguments, so it is revealed with them or not at all.
 func TestRequestWithSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -152,7 +152,7 @@ func TestRequestThatWasNotSent(t *testing.T) {
 	}
 }
 
-// An agent cannot hide what a call really does with a short value that is called a secret: the request is seen before it is approved.
+// An agent cannot hide the effect of a call in a short value that is called a secret: the request is seen before approval.
 func TestHiddenRequestsAreRevealedFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -189,7 +189,7 @@ func TestHiddenRequestsAreRevealedFirst(t *testing.T) {
 	}
 }
 
-// A request that cannot be drawn any more as it was is not shown in part. Whoever edits a call sees the request of the edit.
+// A request that can no longer be built as before is not shown in part. The editor of a call sees the request of the edit.
 func TestHiddenRequestsOfOtherSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -207,7 +207,7 @@ func TestHiddenRequestsOfOtherSettings(t *testing.T) {
 	}
 }
 
-// What a call would change is read and shown after the call's secrets were: its address may hold them, and so may what is there.
+// The state before a call is read and shown only after its secrets are revealed, because its address or content may hold them.
 func TestBeforeWithSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -151,7 +151,7 @@ func TestNothingToReveal(t *testing.T) {
 	}
 }
 
-// In the pane a reviewer reveals, decides, and what was revealed stays until then.
+// Revealed values stay revealed in the pane until the decision.
 func TestRevealInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -177,8 +177,8 @@ func TestRevealInTheBrowser(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// What a name or a schema calls secret is not approved unseen when it is more than that: an agent, or a server, could
-// hide there what the call really does.
+// A large or nested value that a name or a schema calls secret is not approved unseen: an agent or a server could hide the
+// effect of the call in it.
 func TestHiddenPayloadsAreRevealedFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -232,7 +232,7 @@ func TestHiddenPayloadsSideBySide(t *testing.T) {
 	}
 }
 
-// Who looks at a page cannot try what is hidden: no digest of all arguments stands beside it.
+// A reader cannot guess hidden values: the page shows no digest of all arguments beside them.
 func TestNoDigestOfWhatIsHidden(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -270,7 +270,7 @@ func TestLinkedPeopleMayNotDecide(t *testing.T) {
 	}
 }
 
-// By keys: the first press shows what is hidden, and only another one, a moment after it is shown, approves.
+// By keys: the first press reveals hidden values, and only another one, a moment later, approves.
 func TestRevealFirstInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

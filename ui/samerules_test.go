@@ -13,8 +13,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call/history"
 )
 
-// sameAs says which operation of the API shows or does what a route of the dashboard does; empty: there is none. Routes
-// about one's own browser, and steps on the way to another route, have none.
+// sameAs maps routes of the dashboard to the equivalent operations of the API, or to "". Routes about the person's own browser,
+// and steps towards another route, have none.
 var sameAs = map[string]string{
 	"GET /{$}":                "GET approvals",
 	"GET /calls":              "", // of all agents; the API's also shows agents' own
@@ -147,7 +147,7 @@ var sameAs = map[string]string{
 	"GET /settings/webhooks/{form...}":      "GET webhooks",
 }
 
-// What somebody may not see or do in the dashboard, the API does not show or do for them, and the other way round.
+// The API refuses a person exactly the things that the dashboard refuses them.
 func TestTheAPIHasTheSameRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

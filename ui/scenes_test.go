@@ -269,7 +269,7 @@ func TestEveryPageHasAScene(t *testing.T) {
 	}
 }
 
-// visitorFor is somebody who looks at a scene.
+// visitorFor returns a visitor of a scene.
 func (h *house) visitorFor(who string) *visitor {
 	h.t.Helper()
 	if v, ok := h.visitors[who]; ok {

@@ -115,7 +115,7 @@ func TestEditIsApprovedOnItsOwnPageOnly(t *testing.T) {
 	}
 }
 
-// What an operator chooses in the form is what the skill does.
+// The skill behaves as an operator chose in the form.
 func TestSkillFormSaysWhoApprovesEdits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -199,7 +199,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// person finds somebody by name.
+// person finds a person by name.
 func (w *world) person(name string) identity.Member {
 	w.t.Helper()
 	found, _, err := w.people.Members(w.t.Context(), identity.MemberFilter{Text: name})

@@ -95,7 +95,7 @@ func TestChangedDefinitionIsAcceptedOrRefused(t *testing.T) {
 	}
 }
 
-// What is not wholly on the page cannot be accepted from it.
+// A definition that is cut on the page cannot be accepted there.
 func TestFoldedDefinitionIsNotAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

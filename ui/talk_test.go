@@ -105,7 +105,7 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// What cannot be sent is kept in the form.
+// The form keeps a message that cannot be sent.
 func TestSay(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -293,7 +293,7 @@ func TestLongTalk(t *testing.T) {
 	}
 }
 
-// Whoever decides about a call sees what led to it, as what it is worth.
+// A reviewer sees the messages that led to a call, marked as not checked.
 func TestWhatLedToACall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

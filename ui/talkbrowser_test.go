@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// dictated is a model that says each word as the test hands it over, and what it is handed at last as a whole.
+// dictated is a model that streams each word that the test hands over, and then the whole message.
 func (w *world) dictated() (words chan string, whole chan *model.Response) {
 	words, whole = make(chan string), make(chan *model.Response)
 	w.model.does(func(ctx context.Context, _ *model.Request, sink func(model.Delta)) (*model.Response, error) {
@@ -34,7 +34,7 @@ func (w *world) dictated() (words chan string, whole chan *model.Response) {
 	return words, whole
 }
 
-// typed is what stands in the message box.
+// typed returns the text in the message box.
 const typed = `document.querySelector("#message").value`
 
 // From the first word to a fork, in one page that is never loaded again of itself.
@@ -138,7 +138,7 @@ func TestIdleTalkIsQuiet(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// What was typed is there again after the session was lost, and after a page was left.
+// The typed message survives the end of the session and leaving the page.
 func TestTypedMessageIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -205,7 +205,7 @@ func TestTalkScrolls(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// Everything works without JavaScript: the page renews itself, but not while somebody writes.
+// Everything works without JavaScript: the page refreshes itself, but not while a message is typed.
 func TestTalkWithoutJavaScript(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// talker is a model that says what the test tells it to.
+// talker is a model with answers from the test.
 type talker struct {
 	mu     sync.Mutex
 	answer func(ctx context.Context, r *model.Request, sink func(model.Delta)) (*model.Response, error)
@@ -35,7 +35,7 @@ func (m *talker) does(answer func(ctx context.Context, r *model.Request, sink fu
 	m.answer = answer
 }
 
-// says has it give these answers one after the other, and then only repeat what it hears.
+// says sets the next answers. After them, the model repeats its input.
 func (m *talker) says(list ...*model.Response) {
 	m.does(func(_ context.Context, r *model.Request, _ func(model.Delta)) (*model.Response, error) {
 		m.mu.Lock()

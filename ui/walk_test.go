@@ -23,7 +23,7 @@ func (h *house) walker() *walker {
 	return &walker{house: h, page: p, is: "?"}
 }
 
-// enter opens a scene, as whoever looks at it.
+// enter opens a scene as its visitor.
 func (w *walker) enter(s scene) {
 	w.house.t.Helper()
 	if s.who != w.is {

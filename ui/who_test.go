@@ -12,8 +12,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// The page of a call names people by id, issuer and subject, flags a name that looks like another's, and says what the
-// decision was made with.
+// The page of a call names people by ID, issuer and subject, flags a name that looks like another's, and names the credential
+// of the decision.
 func TestPageOfACallSaysWhoPeopleAre(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
