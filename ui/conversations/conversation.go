@@ -27,12 +27,12 @@ import (
 )
 
 const (
-	entriesPage         = 100 // calls at a time
+	entriesPage         = 100 // calls on a page
 	conversationRenewal = 5   // seconds, without JavaScript
 	toolsShown          = 50  // of a skill
 )
 
-// ShowConversation shows one conversation, or, of what is on the screen, what changed.
+// ShowConversation shows a conversation, or only its part that renews itself.
 func (h *Handler) ShowConversation(w http.ResponseWriter, r *http.Request) {
 	t, err := h.talks.talkOf(r)
 	switch {
@@ -41,16 +41,16 @@ func (h *Handler) ShowConversation(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, converse.ErrNotFound):
 		h.showCallsOf(w, r)
 	case errors.Is(err, agent.ErrNotFound):
-		h.talks.noConversation(w, r)
+		h.talks.answerNotFound(w, r)
 	default:
 		h.Fail(w, r, err)
 	}
 }
 
-// showCallsOf shows the calls of a conversation, of which nobody here hears anything else.
+// showCallsOf shows the calls of a conversation that another program holds.
 func (h *Handler) showCallsOf(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
-	found, err := h.reader.conversation(r)
+	found, err := h.reader.readConversation(r)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -65,7 +65,7 @@ func (h *Handler) showCallsOf(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if shell.PartOnly(r) && r.URL.Query().Get("known") == state {
-		w.WriteHeader(http.StatusNoContent) // it is on the screen
+		w.WriteHeader(http.StatusNoContent) // the page is current
 		return
 	}
 	pulse, err := h.calls.ReadPulse(ctx)
@@ -90,7 +90,7 @@ func (h *Handler) showCallsOf(w http.ResponseWriter, r *http.Request) {
 	h.Render(w, r, http.StatusOK, ConversationPage(page, presented, nil))
 }
 
-func (h *reader) conversation(r *http.Request) (*catalog.Conversation, error) {
+func (h *reader) readConversation(r *http.Request) (*catalog.Conversation, error) {
 	id, err := uuid.Parse(r.PathValue("id"))
 	if err != nil {
 		return nil, agent.ErrNotFound
@@ -98,7 +98,7 @@ func (h *reader) conversation(r *http.Request) (*catalog.Conversation, error) {
 	return h.catalog.ReadConversation(r.Context(), id)
 }
 
-// entriesURL is the address of a page of a conversation, and what is known of it.
+// entriesURL returns the address of a page of a conversation. known is the state on the screen.
 func entriesURL(id, before uuid.UUID, known string) string {
 	values := url.Values{}
 	if before != uuid.Nil {
@@ -113,7 +113,7 @@ func entriesURL(id, before uuid.UUID, known string) string {
 	return present.ConversationURL(id) + "?" + values.Encode()
 }
 
-// conversationState differs when what is shown of a conversation does, but for countdowns.
+// conversationState returns a text that changes with the page of a conversation, except for countdowns.
 func (h *reader) conversationState(ctx context.Context, c *catalog.Conversation, before uuid.UUID) (string, error) {
 	calls, err := h.history.ConversationState(ctx, c.ID, before, entriesPage)
 	if err != nil {
@@ -142,7 +142,7 @@ func (h *reader) presentConversation(ctx context.Context, c *catalog.Conversatio
 		Principal: row.Principal, PersonID: present.ShortID(c.PrincipalID), Status: conversationBadge(c), Poll: c.EndedAt == nil,
 		Counts: row.Counts, Calls: row.Calls, CallsURL: "/calls?conversation=" + c.ID.String(), Facts: conversationFacts(c),
 	}
-	if v.Entries, err = h.entries(ctx, found.Calls, now); err != nil {
+	if v.Entries, err = h.readEntries(ctx, found.Calls, now); err != nil {
 		return Conversation{}, err
 	}
 	for i := range found.Calls {
@@ -186,7 +186,7 @@ func conversationFacts(c *catalog.Conversation) []view.Fact {
 	return facts
 }
 
-// presentCatalogue lists what was offered, skill by skill; entries come sorted by skill.
+// presentCatalogue lists the offered tools by skill. The entries of a catalog are sorted by skill.
 func presentCatalogue(c *catalog.Catalog) ([]CatalogueSkill, int) {
 	if c == nil {
 		return nil, 0
@@ -207,8 +207,8 @@ func presentCatalogue(c *catalog.Catalog) ([]CatalogueSkill, int) {
 	return list, len(c.Entries)
 }
 
-// entries are calls in the order in which they were made.
-func (h *reader) entries(ctx context.Context, calls []call.Call, now time.Time) ([]Entry, error) {
+// readEntries presents calls in the order in which they were made.
+func (h *reader) readEntries(ctx context.Context, calls []call.Call, now time.Time) ([]Entry, error) {
 	facts, err := h.facts.Read(ctx, calls)
 	if err != nil {
 		return nil, err
@@ -226,7 +226,7 @@ func (h *reader) entries(ctx context.Context, calls []call.Call, now time.Time) 
 			case a.Status == approval.Pending:
 				left := present.Countdown(a.Deadline, now)
 				e.Left = &left
-			case a.Status == approval.Expired && c.Status == call.Parked: // and not yet written
+			case a.Status == approval.Expired && c.Status == call.Parked: // the status of the call follows
 				e.Status = present.StatusBadge(call.Expired)
 			}
 		}
@@ -235,7 +235,7 @@ func (h *reader) entries(ctx context.Context, calls []call.Call, now time.Time) 
 	return entries, nil
 }
 
-// entryOutcome says in short what became of a call, beyond its status and its decision.
+// entryOutcome describes the outcome of a call, unless its status and decision say it.
 func entryOutcome(c *call.Call, facts shell.CallFacts) text.Message {
 	_, gated := facts.Approvals[c.ID]
 	switch c.Status {

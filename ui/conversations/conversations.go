@@ -20,7 +20,7 @@ import (
 
 const conversationsPage = 50
 
-// ShowConversations lists those with calls under way, then all, newest first.
+// ShowConversations lists the conversations with open calls, and then all, newest first.
 func (h *Handler) ShowConversations(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	c, err := h.conversationCriteria(r)
@@ -48,7 +48,7 @@ func (h *Handler) ShowConversations(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	access, _ := login.Access(ctx)
-	talkative, err := h.talks.talkative(r, access)
+	talkative, err := h.talks.readTalkAgents(r, access)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -106,7 +106,7 @@ func (h *Handler) fillConversations(ctx context.Context, c *shell.Criteria, filt
 	return err
 }
 
-// countsOf are how many calls stand how, in the order of their life.
+// countsOf returns the number of calls in each status, in the order of a call's life.
 func countsOf(t history.Tally) []Count {
 	var counts []Count
 	for _, status := range call.AllStatuses() {

@@ -1,5 +1,5 @@
-// Package conversations owns the pages about agents' conversations: their list, the calls of one, and for those that
-// Holdpoint runs itself the transcript and the forms to speak.
+// Package conversations owns the pages about agents' conversations: the list, the calls of a conversation, and the transcript and forms of
+// those that Holdpoint runs itself.
 package conversations
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/shell"
 )
 
-// Config is required in full.
+// Config has the dependencies of the handlers. All are required.
 type Config struct {
 	Shell     *shell.Shell
 	Calls     *call.Service
@@ -25,13 +25,13 @@ type Config struct {
 	Discovery *tool.Discovery
 }
 
-// Handlers answer the requests about conversations.
+// Handlers answer requests about conversations.
 type Handlers struct {
 	List  *Handler
 	Talks *TalkHandler
 }
 
-// New makes the handlers.
+// New returns the handlers.
 func New(cfg Config) *Handlers {
 	read := &reader{
 		Shell: cfg.Shell, calls: cfg.Calls, history: cfg.History, agents: cfg.Agents, catalog: cfg.Catalog, converse: cfg.Converse,
@@ -73,7 +73,7 @@ type Handler struct {
 	suggest  *shell.Suggester
 }
 
-// TalkHandler shows the conversations that Holdpoint runs itself, and takes messages for them.
+// TalkHandler shows the conversations that Holdpoint runs itself, and accepts messages for them.
 type TalkHandler struct {
 	*shell.Shell
 

@@ -8,41 +8,41 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// Conversations are a list of them.
+// Conversations is the list of conversations.
 type Conversations struct {
 	Search   view.Search
-	Live     []ConversationRow // with calls under way; on the first page only
+	Live     []ConversationRow // with open calls; only on the first page
 	Rows     []ConversationRow
 	Pages    view.Pages
-	MayStart bool // a conversation with an agent that has a model
+	MayStart bool // the reader may start a conversation
 }
 
 // ConversationRow is one conversation.
 type ConversationRow struct {
-	ID        string // its end, to tell it from others
+	ID        string // its end
 	URL       string
 	Name      string
 	Agent     string
 	Principal string
 	Started   time.Time
-	Last      *time.Time // when its last call was made
+	Last      *time.Time // of its last call
 	Ended     bool
 	Counts    []Count
 	Calls     text.Message
-	Talk      *view.Badge // where it stands, if Holdpoint runs it itself
+	Talk      *view.Badge // its state, if Holdpoint runs it itself
 }
 
-// Count is how many there are of something.
+// Count is the number of calls in a status.
 type Count struct {
 	N     string
 	Badge view.Badge
 }
 
-// Conversation is one run of an agent with what happened in it.
+// Conversation is a conversation with its entries.
 type Conversation struct {
 	ID        string
-	URL       string // of what is shown: it renews itself from there
-	Poll      bool   // something may still happen
+	URL       string // from which the page renews itself
+	Poll      bool   // the conversation may still change
 	Name      string
 	Agent     string
 	AgentID   string
@@ -58,36 +58,36 @@ type Conversation struct {
 	Entries   []Entry
 	Pages     view.Pages
 	Facts     []view.Fact
-	Talk      *Talk // nil: its agent is somebody else's program
+	Talk      *Talk // nil: another program holds it
 }
 
-// SkillProblem tells why tools of a skill are missing.
+// SkillProblem says why tools of a skill are missing.
 type SkillProblem struct {
 	Skill, Kind, Error string
 }
 
-// CatalogueSkill is a skill with the tools that the conversation got of it.
+// CatalogueSkill is a skill with its tools in the conversation.
 type CatalogueSkill struct {
 	Skill string
 	Tools []string
-	More  int // tools that are not listed
+	More  int // tools that the page leaves out
 }
 
-// Entry is something that happened in a conversation. Each kind has its own field.
+// Entry is an entry of a conversation. Each kind has its own field.
 type Entry struct {
 	Call *CallEntry
 
-	// Of a conversation that Holdpoint runs itself:
+	// The other fields are for conversations that Holdpoint runs itself.
 	ID    string // its number
 	At    time.Time
 	Said  *Said
 	Reply *Reply
-	Told  []Told  // what the model was told of its calls
-	News  *Remark // what happened besides
-	Fork  bool    // the reader may begin another conversation with what was said up to here
+	Told  []Told  // the results that the model got
+	News  *Remark // another event
+	Fork  bool    // the reader may fork the conversation here
 }
 
-// CallEntry is a call in its place.
+// CallEntry is a call in a conversation.
 type CallEntry struct {
 	ID       string
 	URL      string
@@ -96,7 +96,7 @@ type CallEntry struct {
 	Skill    string
 	Tool     string
 	Decisive []hostile.Field
-	More     int // arguments that are not shown
+	More     int // arguments that the entry leaves out
 	Left     *view.Countdown
 	Decision *view.Decision
 	Outcome  text.Message

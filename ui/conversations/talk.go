@@ -22,21 +22,21 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// talk is a conversation that Holdpoint runs itself, and how somebody looks at it.
+// talk is a conversation that Holdpoint runs itself, with the view of a reader.
 type talk struct {
 	converse.Conversation
 	base   *catalog.Conversation
 	agent  string // its name
 	draft  converse.Draft
 	before int64        // only entries before this one are shown; 0: the latest
-	speaks bool         // the reader may speak
-	silent text.Message // why not
+	speaks bool         // the reader may write
+	silent text.Message // why the reader may not write
 }
 
-// talkOf reads a conversation for a request. converse.ErrNotFound: it is none that Holdpoint runs itself.
+// talkOf reads the conversation of a request. If another program holds it, the error is converse.ErrNotFound.
 func (h *TalkHandler) talkOf(r *http.Request) (*talk, error) {
 	ctx := r.Context()
-	base, err := h.reader.conversation(r)
+	base, err := h.reader.readConversation(r)
 	if err != nil {
 		return nil, err
 	}
@@ -59,15 +59,15 @@ func (h *TalkHandler) talkOf(r *http.Request) (*talk, error) {
 	return t, err
 }
 
-// viewer is the reader as one of the conversation's own.
-func (t *talk) viewer(access identity.Access) converse.Viewer {
+// asViewer returns the reader as a viewer of the conversation.
+func (t *talk) asViewer(access identity.Access) converse.Viewer {
 	if access.MayActAs(t.agent) {
 		return converse.Viewer{AgentID: t.AgentID, PrincipalID: access.Person.ID}
 	}
 	return converse.Viewer{}
 }
 
-// mayTalk finds out whether the reader may speak in the conversation, and if not, why.
+// mayTalk sets whether the reader may write, or why not.
 func (h *TalkHandler) mayTalk(ctx context.Context, access identity.Access, t *talk) error {
 	switch {
 	case t.Status == converse.Ended:
@@ -87,7 +87,7 @@ func (h *TalkHandler) mayTalk(ctx context.Context, access identity.Access, t *ta
 	return nil
 }
 
-// windowOf is the entry before which those are that a request wants to see; 0: the latest. What cannot be read is as if it were not said.
+// windowOf returns the entry that ends the requested part of a conversation; 0 is the latest part. It ignores an invalid value.
 func windowOf(r *http.Request, last int64) int64 {
 	before, err := strconv.ParseInt(r.URL.Query().Get(shell.PageParameter), 10, 64)
 	if at, atErr := strconv.ParseInt(r.URL.Query().Get(present.EntryParameter), 10, 64); atErr == nil && at > 0 && at <= last-entriesPage {
@@ -99,7 +99,7 @@ func windowOf(r *http.Request, last int64) int64 {
 	return before
 }
 
-// windowURL is the address of a part of a conversation.
+// windowURL returns the address of a part of a conversation.
 func (t *talk) windowURL(before int64, known string) string {
 	url := present.ConversationURL(t.ID)
 	separator := "?"
@@ -113,7 +113,7 @@ func (t *talk) windowURL(before int64, known string) string {
 	return url
 }
 
-// talkState differs when what is shown of a conversation does, but for countdowns.
+// talkState returns a text that changes with the page of a conversation, except for countdowns.
 func (h *TalkHandler) talkState(ctx context.Context, t *talk) (string, error) {
 	calls, err := h.history.ConversationState(ctx, t.ID, uuid.Nil, entriesPage)
 	if err != nil {
@@ -130,7 +130,7 @@ func (h *TalkHandler) talkState(ctx context.Context, t *talk) (string, error) {
 	return strconv.FormatUint(sum.Sum64(), 36), nil
 }
 
-// showTalk shows a conversation that Holdpoint runs itself, or, of what is on the screen, what changed.
+// showTalk shows a conversation that Holdpoint runs itself, or only its part that renews itself.
 func (h *TalkHandler) showTalk(w http.ResponseWriter, r *http.Request, t *talk, status int, say SayForm) {
 	ctx := r.Context()
 	state, err := h.talkState(ctx, t)
@@ -139,7 +139,7 @@ func (h *TalkHandler) showTalk(w http.ResponseWriter, r *http.Request, t *talk, 
 		return
 	}
 	if shell.PartOnly(r) && r.Method == http.MethodGet && r.URL.Query().Get("known") == state {
-		w.WriteHeader(http.StatusNoContent) // it is on the screen
+		w.WriteHeader(http.StatusNoContent) // the page is current
 		return
 	}
 	pulse, err := h.calls.ReadPulse(ctx)
@@ -165,7 +165,7 @@ func (h *TalkHandler) showTalk(w http.ResponseWriter, r *http.Request, t *talk, 
 	h.Render(w, r, status, ConversationPage(page, presented, h.sayForm(t, presented.Talk, say)))
 }
 
-// sayForm is where the reader writes; nil where they do not.
+// sayForm returns the form for a message, or nil if the reader may not write.
 func (h *TalkHandler) sayForm(t *talk, stands *Talk, f SayForm) *SayForm {
 	if !t.speaks || t.before > 0 {
 		return nil
@@ -180,7 +180,7 @@ func (h *TalkHandler) sayForm(t *talk, stands *Talk, f SayForm) *SayForm {
 	return &f
 }
 
-// principalNote says who decides about the calls of a conversation.
+// principalNote says who decides the calls of a conversation.
 func (h *TalkHandler) principalNote() text.Message {
 	if h.calls.AllowSelfApproval {
 		return text.ConversationSelfApproval()
@@ -188,7 +188,7 @@ func (h *TalkHandler) principalNote() text.Message {
 	return text.ConversationOtherApproval()
 }
 
-// ShowEntry gives the whole text of a message or a reply.
+// ShowEntry sends the whole text of a message or reply.
 func (h *TalkHandler) ShowEntry(w http.ResponseWriter, r *http.Request) {
 	t, err := h.talkOf(r)
 	if err != nil {
@@ -236,8 +236,8 @@ func ExplainError(_ *http.Request, err error) (status int, n view.Notice, ok boo
 	return status, n, true
 }
 
-// noConversation answers that there is none.
-func (h *TalkHandler) noConversation(w http.ResponseWriter, r *http.Request) {
+// answerNotFound answers that the conversation does not exist.
+func (h *TalkHandler) answerNotFound(w http.ResponseWriter, r *http.Request) {
 	n := view.Notice{Title: text.ConversationNoSuch(), Text: text.ConversationNoAddress()}
 	h.Render(w, r, http.StatusNotFound, view.MessagePage(h.Page(r, view.SectionConversations, n.Title, approval.Pulse{Now: h.Now()}), n))
 }

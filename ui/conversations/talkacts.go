@@ -20,15 +20,15 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// messageField is the form's field for what is said.
+// messageField is the form's field for the message.
 const messageField = "message"
 
-// message is what was typed, as it is kept when it cannot be sent.
-func message(r *http.Request) string {
+// typedMessage returns the message of a form.
+func typedMessage(r *http.Request) string {
 	return strings.ReplaceAll(r.PostFormValue(messageField), "\r\n", "\n")
 }
 
-// Say sends a message. What was typed is kept when it cannot be sent.
+// Say sends a message. If it cannot be sent, the form shows it again.
 func (h *TalkHandler) Say(w http.ResponseWriter, r *http.Request) {
 	t, err := h.talkOf(r)
 	if err != nil {
@@ -36,8 +36,8 @@ func (h *TalkHandler) Say(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	access, _ := login.Access(r.Context())
-	said := message(r)
-	_, err = h.converse.SayOnce(r.Context(), t.viewer(access), t.ID, said, formKey(r))
+	said := typedMessage(r)
+	_, err = h.converse.SayOnce(r.Context(), t.asViewer(access), t.ID, said, formKey(r))
 	status, why, known := ExplainError(r, err)
 	switch {
 	case err == nil && shell.PartOnly(r):
@@ -51,7 +51,7 @@ func (h *TalkHandler) Say(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// formKey names one form, which may arrive more than once; empty: nobody knows which.
+// formKey identifies a form, which may arrive more than once; "": unknown.
 func formKey(r *http.Request) string {
 	key, err := uuid.Parse(r.PostFormValue("key"))
 	if err != nil {
@@ -60,17 +60,17 @@ func formKey(r *http.Request) string {
 	return key.String()
 }
 
-// openingKey names a form with what it says: one that somebody goes back to, to say something else, is another.
+// openingKey identifies a form together with its message: the same form with another message starts another conversation.
 func openingKey(r *http.Request) string {
 	key, err := uuid.Parse(r.PostFormValue("key"))
 	if err != nil {
 		return ""
 	}
-	return uuid.NewSHA1(key, []byte(message(r))).String()
+	return uuid.NewSHA1(key, []byte(typedMessage(r))).String()
 }
 
-// sayAgain shows the form once more: within the page that is there, or with the page around it. Where nothing more can be
-// said, what was typed is shown for whoever wants to keep it.
+// sayAgain shows the form again, alone or with its page. If the conversation has ended, it shows the message so that the reader can keep
+// it.
 func (h *TalkHandler) sayAgain(w http.ResponseWriter, r *http.Request, t *talk, status int, f SayForm) {
 	if !shell.PartOnly(r) {
 		h.showTalk(w, r, t, status, f)
@@ -83,7 +83,7 @@ func (h *TalkHandler) sayAgain(w http.ResponseWriter, r *http.Request, t *talk, 
 	h.Fail(w, r, converse.ErrReadOnly)
 }
 
-// StopTalk stops what is under way. That it has ended by itself is as well.
+// StopTalk stops the current turn. It is no error if the turn has ended by itself.
 func (h *TalkHandler) StopTalk(w http.ResponseWriter, r *http.Request) {
 	t, err := h.talkOf(r)
 	if err != nil {
@@ -91,7 +91,7 @@ func (h *TalkHandler) StopTalk(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	access, _ := login.Access(r.Context())
-	err = h.converse.Stop(r.Context(), t.viewer(access), shell.Actor(r), t.ID)
+	err = h.converse.Stop(r.Context(), t.asViewer(access), shell.Actor(r), t.ID)
 	if err != nil && !errors.Is(err, converse.ErrIdle) && !errors.Is(err, converse.ErrEnded) {
 		h.Fail(w, r, err)
 		return
@@ -107,7 +107,7 @@ func (h *TalkHandler) StopTalk(w http.ResponseWriter, r *http.Request) {
 	h.showTalk(w, r, t, http.StatusOK, SayForm{})
 }
 
-// CloseTalk ends a conversation, after a second step.
+// CloseTalk ends a conversation after confirmation.
 func (h *TalkHandler) CloseTalk(w http.ResponseWriter, r *http.Request) {
 	t, err := h.talkOf(r)
 	if err != nil {
@@ -127,7 +127,7 @@ func (h *TalkHandler) CloseTalk(w http.ResponseWriter, r *http.Request) {
 		page := h.Page(r, view.SectionConversations, text.ConversationCloseTitle(), pulse)
 		h.Render(w, r, http.StatusOK, ClosePage(page, present.ConversationURL(t.ID), t.agent))
 	default:
-		err := h.converse.End(r.Context(), t.viewer(access), shell.Actor(r), t.ID)
+		err := h.converse.End(r.Context(), t.asViewer(access), shell.Actor(r), t.ID)
 		if err != nil && !errors.Is(err, converse.ErrEnded) {
 			h.Fail(w, r, err)
 			return
@@ -136,7 +136,7 @@ func (h *TalkHandler) CloseTalk(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Fork begins another conversation with what was said up to an entry.
+// Fork starts another conversation with the entries up to one.
 func (h *TalkHandler) Fork(w http.ResponseWriter, r *http.Request) {
 	t, err := h.talkOf(r)
 	if err != nil {
@@ -148,7 +148,7 @@ func (h *TalkHandler) Fork(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		seq = 0 // none
 	}
-	made, err := h.converse.Fork(r.Context(), t.viewer(access), shell.Actor(r), t.ID, seq, "")
+	made, err := h.converse.Fork(r.Context(), t.asViewer(access), shell.Actor(r), t.ID, seq, "")
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -156,14 +156,14 @@ func (h *TalkHandler) Fork(w http.ResponseWriter, r *http.Request) {
 	shell.Redirect(w, r, present.ConversationURL(made.ID))
 }
 
-// NewTalk asks for the first message of a conversation.
+// NewTalk shows the form that starts a conversation.
 func (h *TalkHandler) NewTalk(w http.ResponseWriter, r *http.Request) {
 	h.answerWithNewTalk(w, r, http.StatusOK, NewTalk{Agent: r.URL.Query().Get("agent")})
 }
 
 func (h *TalkHandler) answerWithNewTalk(w http.ResponseWriter, r *http.Request, status int, n NewTalk) {
 	access, _ := login.Access(r.Context())
-	agents, err := h.talkative(r, access)
+	agents, err := h.readTalkAgents(r, access)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -181,17 +181,17 @@ func (h *TalkHandler) answerWithNewTalk(w http.ResponseWriter, r *http.Request, 
 	h.Render(w, r, status, NewTalkPage(h.Page(r, view.SectionConversations, text.ConversationStartTitle(), pulse), n))
 }
 
-// maxTalkative bounds how many agents a form offers.
-const maxTalkative = 1000
+// maxTalkAgents bounds the agents that a form offers.
+const maxTalkAgents = 1000
 
-// talkative are the agents that the person may act as and that have a model.
-func (h *TalkHandler) talkative(r *http.Request, access identity.Access) ([]agent.Agent, error) {
+// readTalkAgents returns the agents with a model that the person may act as.
+func (h *TalkHandler) readTalkAgents(r *http.Request, access identity.Access) ([]agent.Agent, error) {
 	var list []agent.Agent
 	if len(access.Agents) == 0 {
 		return nil, nil
 	}
 	for after := ""; ; {
-		found, next, err := h.agents.Agents(r.Context(), after, maxTalkative)
+		found, next, err := h.agents.Agents(r.Context(), after, maxTalkAgents)
 		if err != nil {
 			return nil, err
 		}
@@ -200,17 +200,17 @@ func (h *TalkHandler) talkative(r *http.Request, access identity.Access) ([]agen
 				list = append(list, found[i])
 			}
 		}
-		if after = next; after == "" || len(list) >= maxTalkative {
+		if after = next; after == "" || len(list) >= maxTalkAgents {
 			return list, nil
 		}
 	}
 }
 
-// StartTalk starts a conversation on behalf of whoever sent the form.
+// StartTalk starts a conversation on behalf of the sender of the form.
 func (h *TalkHandler) StartTalk(w http.ResponseWriter, r *http.Request) {
 	access, _ := login.Access(r.Context())
-	n := NewTalk{Agent: r.PostFormValue("agent"), Draft: shell.Clean(message(r))}
-	agents, err := h.talkative(r, access)
+	n := NewTalk{Agent: r.PostFormValue("agent"), Draft: shell.Clean(typedMessage(r))}
+	agents, err := h.readTalkAgents(r, access)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -221,12 +221,12 @@ func (h *TalkHandler) StartTalk(w http.ResponseWriter, r *http.Request) {
 		h.answerWithNewTalk(w, r, http.StatusUnprocessableEntity, n)
 		return
 	}
-	if strings.TrimSpace(message(r)) == "" {
+	if strings.TrimSpace(typedMessage(r)) == "" {
 		n.Error = text.ConversationWriteMessage()
 		h.answerWithNewTalk(w, r, http.StatusUnprocessableEntity, n)
 		return
 	}
-	made, err := h.converse.Begin(r.Context(), converse.Opening{Agent: &agents[at], Principal: access.Person.ID, Message: message(r), Key: openingKey(r)})
+	made, err := h.converse.Begin(r.Context(), converse.Opening{Agent: &agents[at], Principal: access.Person.ID, Message: typedMessage(r), Key: openingKey(r)})
 	var invalid *fault.InvalidError
 	switch {
 	case errors.As(err, &invalid):

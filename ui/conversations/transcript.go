@@ -18,22 +18,22 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// spoken are the limits of what is said in a conversation: people read it all, but for what is very long.
-func spoken() hostile.Limits {
+// messageLimits returns the limits of messages and replies. Only very long ones are cut.
+func messageLimits() hostile.Limits {
 	l := hostile.Folded()
 	l.Lines, l.Runes, l.HeadLines, l.HeadRunes, l.TailLines, l.TailRunes = 120, 8000, 80, 6000, 12, 800
 	return l
 }
 
-// transcript turns entries of a conversation into what is shown of them.
+// transcript presents the entries of a conversation.
 type transcript struct {
 	talk   *talk
 	names  map[uuid.UUID]string     // of people
 	calls  map[uuid.UUID]*CallEntry // by id
-	tools  map[uuid.UUID]string     // what calls called, as the agent calls it
-	told   map[uuid.UUID]string     // what the model was told of a call, where none was made
-	last   int64                    // the last reply that wants calls
-	closed bool                     // of that reply's calls the model was told
+	tools  map[uuid.UUID]string     // names of the called tools, as the agent knows them
+	told   map[uuid.UUID]string     // results that the model got
+	last   int64                    // the last reply that requests calls
+	closed bool                     // the model got the results of that reply's calls
 }
 
 func (h *TalkHandler) presentTalk(ctx context.Context, t *talk, now time.Time) (Conversation, error) {
@@ -45,12 +45,12 @@ func (h *TalkHandler) presentTalk(ctx context.Context, t *talk, now time.Time) (
 	if err != nil {
 		return v, err
 	}
-	script, err := h.transcript(ctx, t, entries, now)
+	script, err := h.readTranscript(ctx, t, entries, now)
 	if err != nil {
 		return v, err
 	}
 	for i := range entries {
-		if e, shown := script.entry(&entries[i]); shown {
+		if e, shown := script.presentEntry(&entries[i]); shown {
 			v.Entries = append(v.Entries, e)
 		}
 	}
@@ -62,16 +62,16 @@ func (h *TalkHandler) presentTalk(ctx context.Context, t *talk, now time.Time) (
 		return v, nil
 	}
 	for i := range t.Pending {
-		v.Talk.Pending = append(v.Talk.Pending, script.said(&t.Pending[i], 0))
+		v.Talk.Pending = append(v.Talk.Pending, script.presentMessage(&t.Pending[i], 0))
 	}
 	if t.draft.Text != "" {
-		draft := hostile.Fold(t.draft.Text, spoken())
+		draft := hostile.Fold(t.draft.Text, messageLimits())
 		v.Talk.Draft = &draft
 	}
 	return v, nil
 }
 
-// talkHead is what stands above the transcript.
+// talkHead reads the head of the page, above the transcript.
 func (h *TalkHandler) talkHead(ctx context.Context, t *talk) (Conversation, error) {
 	rows, err := h.reader.conversationRows(ctx, []catalog.Conversation{*t.base})
 	if err != nil {
@@ -83,7 +83,7 @@ func (h *TalkHandler) talkHead(ctx context.Context, t *talk) (Conversation, erro
 		Principal: row.Principal, PersonID: present.ShortID(c.PrincipalID), Status: talkBadge(&t.Conversation),
 		Counts: row.Counts, Calls: row.Calls, CallsURL: "/calls?conversation=" + c.ID.String(), Facts: conversationFacts(c),
 		Talk: &Talk{
-			Words: describeState(&t.Conversation), Working: working(&t.Conversation), Ended: t.Status == converse.Ended, Totals: describeTotals(&t.Conversation),
+			Words: describeState(&t.Conversation), Working: isWorking(&t.Conversation), Ended: t.Status == converse.Ended, Totals: describeTotals(&t.Conversation),
 			URL: present.ConversationURL(c.ID), Speaks: t.speaks, Silent: t.silent,
 		},
 	}
@@ -100,8 +100,8 @@ func (h *TalkHandler) talkHead(ctx context.Context, t *talk) (Conversation, erro
 	return v, nil
 }
 
-// working reports whether something happens by itself.
-func working(c *converse.Conversation) bool {
+// isWorking reports whether a turn is running.
+func isWorking(c *converse.Conversation) bool {
 	return c.Status != converse.Idle && c.Status != converse.Ended
 }
 
@@ -119,7 +119,7 @@ func talkBadge(c *converse.Conversation) view.Badge {
 	return view.Badge{Word: text.ConversationWorking(), Icon: "running", Level: view.Info}
 }
 
-// describeState says what a conversation does or waits for.
+// describeState describes the state of a conversation.
 func describeState(c *converse.Conversation) text.Message {
 	switch {
 	case c.Status == converse.Ended:
@@ -154,7 +154,7 @@ func describeEnd(code string) text.Message {
 	return text.ConversationEndOther(code)
 }
 
-// describeTotals says how many requests, tokens, and which cost a conversation has taken so far.
+// describeTotals counts the turns, tokens and cost of a conversation.
 func describeTotals(c *converse.Conversation) text.Message {
 	requests, cost := text.ConversationRequests(c.Turns), text.Message{}
 	if c.Cost > 0 {
@@ -167,8 +167,8 @@ func describeTokens(input, output int64) text.Message {
 	return text.ConversationTokens(text.ConversationInputTokens(int(input)), text.ConversationOutputTokens(int(output)))
 }
 
-// transcript reads what is said about entries besides themselves.
-func (h *TalkHandler) transcript(ctx context.Context, t *talk, entries []converse.Entry, now time.Time) (*transcript, error) {
+// readTranscript reads the names and calls that the entries refer to.
+func (h *TalkHandler) readTranscript(ctx context.Context, t *talk, entries []converse.Entry, now time.Time) (*transcript, error) {
 	s := &transcript{talk: t, calls: map[uuid.UUID]*CallEntry{}, tools: map[uuid.UUID]string{}, told: map[uuid.UUID]string{}}
 	people := []uuid.UUID{t.PrincipalID}
 	var ids []uuid.UUID
@@ -212,7 +212,7 @@ func (h *TalkHandler) transcriptCalls(ctx context.Context, s *transcript, ids []
 		list = append(list, c)
 		s.tools[c.ID] = c.ExposedName
 	}
-	entries, err := h.reader.entries(ctx, list, now)
+	entries, err := h.reader.readEntries(ctx, list, now)
 	for _, e := range entries {
 		if id, parseErr := uuid.Parse(e.Call.ID); parseErr == nil {
 			s.calls[id] = e.Call
@@ -221,19 +221,19 @@ func (h *TalkHandler) transcriptCalls(ctx context.Context, s *transcript, ids []
 	return err
 }
 
-// entry is one of the transcript; false for what is shown elsewhere: how calls stand is seen where they were made.
-func (s *transcript) entry(e *converse.Entry) (Entry, bool) {
+// presentEntry presents an entry, or returns false if the page shows it elsewhere: a call's status is shown with the reply that requested it.
+func (s *transcript) presentEntry(e *converse.Entry) (Entry, bool) {
 	v := Entry{ID: strconv.FormatInt(e.Seq, 10), At: e.At}
 	switch e.Kind {
 	case converse.KindUser:
-		said := s.said(e.User, e.Seq)
+		said := s.presentMessage(e.User, e.Seq)
 		v.Said, v.Fork = &said, s.talk.speaks
 	case converse.KindAssistant:
-		v.Reply = s.reply(e)
+		v.Reply = s.presentReply(e)
 		v.Fork = s.talk.speaks && (e.Seq != s.last || s.closed || s.talk.before > 0)
 	case converse.KindTools:
 		for i := range e.Tools.Results {
-			v.Told = append(v.Told, s.toldOf(&e.Tools.Results[i]))
+			v.Told = append(v.Told, s.presentResult(&e.Tools.Results[i]))
 		}
 	case converse.KindNotice:
 		v.News = &Remark{Text: e.Notice.Text, By: present.PersonName(e.Notice.By, s.names)}
@@ -243,9 +243,9 @@ func (s *transcript) entry(e *converse.Entry) (Entry, bool) {
 	return v, true
 }
 
-// said is a message; seq 0: it is no entry yet.
-func (s *transcript) said(m *converse.Message, seq int64) Said {
-	v := Said{By: present.PersonName(m.By, s.names), Text: Quote{Text: hostile.Fold(m.Text, spoken())}}
+// presentMessage presents a message. seq is 0 if it is no entry yet.
+func (s *transcript) presentMessage(m *converse.Message, seq int64) Said {
+	v := Said{By: present.PersonName(m.By, s.names), Text: Quote{Text: hostile.Fold(m.Text, messageLimits())}}
 	if seq > 0 {
 		v.Text.URL = s.textURL(seq)
 	}
@@ -265,7 +265,7 @@ func (s *transcript) textURL(seq int64) string {
 	return present.ConversationURL(s.talk.ID) + "/entries/" + strconv.FormatInt(seq, 10)
 }
 
-func (s *transcript) reply(e *converse.Entry) *Reply {
+func (s *transcript) presentReply(e *converse.Entry) *Reply {
 	r := e.Assistant
 	v := &Reply{Agent: s.talk.agent, Model: r.Model, Usage: describeTokens(r.Usage.InputTokens, r.Usage.OutputTokens)}
 	if r.Usage.Estimated {
@@ -279,16 +279,16 @@ func (s *transcript) reply(e *converse.Entry) *Reply {
 	default:
 	}
 	if reply := r.Text(); reply != "" {
-		v.Text = &Quote{Text: hostile.Fold(reply, spoken()), URL: s.textURL(e.Seq)}
+		v.Text = &Quote{Text: hostile.Fold(reply, messageLimits()), URL: s.textURL(e.Seq)}
 	}
 	for i := range r.Calls {
-		v.Calls = append(v.Calls, s.made(&r.Calls[i]))
+		v.Calls = append(v.Calls, s.presentMadeCall(&r.Calls[i]))
 	}
 	return v
 }
 
-// made is a call that a reply wants, or why there is none.
-func (s *transcript) made(m *converse.MadeCall) MadeCall {
+// presentMadeCall presents a call requested by a reply, or the reason why it was not made.
+func (s *transcript) presentMadeCall(m *converse.MadeCall) MadeCall {
 	v := MadeCall{Name: m.Name, Call: s.calls[m.ID]}
 	switch {
 	case v.Call != nil:
@@ -304,8 +304,8 @@ func (s *transcript) made(m *converse.MadeCall) MadeCall {
 	return v
 }
 
-func (s *transcript) toldOf(r *converse.Result) Told {
-	v := Told{Name: cmp.Or(s.tools[r.CallID], "a tool"), Failed: r.IsError, Text: hostile.Fold(r.Text, hostile.Folded())}
+func (s *transcript) presentResult(r *converse.Result) Told {
+	v := Told{Name: cmp.Or(s.tools[r.CallID], r.CallID.String()), Failed: r.IsError, Text: hostile.Fold(r.Text, hostile.Folded())}
 	if s.calls[r.CallID] != nil {
 		v.URL = present.CallURL(r.CallID)
 	}
