@@ -114,6 +114,7 @@ func agentFields(e *Env, cmd *cobra.Command) *fieldFlags {
 	addAgentSettings(f)
 	f.addNumber("calls-per-minute", "limits.calls_per_minute", "limit of requests a minute that reach skill servers; 0 is no limit")
 	f.addNumber("concurrency", "limits.concurrency", "limit of such requests at one time; 0 is no limit")
+	f.addNumber("pending", "limits.pending", "limit of calls for one person that wait for a decision or a connection; 0 is the default, 100")
 	f.addText("model-provider", "model.provider", "openai (any server with its chat completions), anthropic, or scripted; \"\" together with --model-name \"\" removes the model")
 	f.addText("model-name", "model.name", "name of the model")
 	f.addText("model-base-url", "model.base_url", "URL of the model's server; by default the one that holdpoint's server is configured with, or the provider's own")

@@ -25,7 +25,6 @@ func skillFields(e *Env, cmd *cobra.Command, removable bool) *fieldFlags {
 	f.addText("identity-header-call", "identity_headers.call", "header with the call's id (default X-Holdpoint-Call)")
 	f.addText("identity-header-principal", "identity_headers.principal", "header with the person (default X-Holdpoint-Principal)")
 	f.addText("connection", "connection", "shared, or per_user: each person has their own")
-	f.addNumber("pending", "limits.pending", "limit of calls for one person that wait for a decision or a connection; 0 is the default, 100")
 	apiFields(f)
 	f.addText("oauth-grant", "oauth.grant", "authorization_code, client_credentials, enterprise_managed or workload_identity")
 	f.addText("oauth-issuer", "oauth.issuer", "the authorization server")

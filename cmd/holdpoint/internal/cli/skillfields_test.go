@@ -129,8 +129,8 @@ func TestAgentCreateAndEdit(t *testing.T) {
 	if want := `{"team":"ops"}`; f.sent() != want {
 		t.Errorf("sent %s, want %s", f.sent(), want)
 	}
-	f.run("agent", "edit", "billing", "--error-style", "codes", "--reply-timeout", "30s", "--concurrency", "4").want(t, 0)
-	if want := `{"error_style":"codes","limits":{"calls_per_minute":60,"concurrency":4},"reply_timeout":"30s","revision":3}`; f.sent() != want {
+	f.run("agent", "edit", "billing", "--error-style", "codes", "--reply-timeout", "30s", "--concurrency", "4", "--pending", "50").want(t, 0)
+	if want := `{"error_style":"codes","limits":{"calls_per_minute":60,"concurrency":4,"pending":50},"reply_timeout":"30s","revision":3}`; f.sent() != want {
 		t.Errorf("sent %s, want %s", f.sent(), want)
 	}
 	f.run("agent", "edit", "billing", "--model-images=false", "--model-output-price", "0.25", "--conversation-turns", "9", "--conversation-time", "72h").want(t, 0)
