@@ -1,6 +1,5 @@
-// Package live owns what open dashboards know of each other and of the queue: the one look at the queue that all
-// those of a process share (it asks what changed a few times a second while anybody watches, and tells everyone
-// who does; what changed is for the page to fetch), and who has which call on the screen.
+// Package live signals changes to open dashboards and records who has which call on the screen. A process polls the queue a few
+// times a second for all its dashboards while there are any. Pages fetch the changed content themselves.
 package live
 
 import (
@@ -15,41 +14,41 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 )
 
-// Interval is the pause between two looks.
+// Interval is the pause between two polls.
 const Interval = 250 * time.Millisecond
 
-// beat is how many looks without a change pass before all are told the time:
-// they hear from a stream that is well at least every 15 seconds.
+// beat is the number of polls after which all subscribers get a signal even without a change, so a healthy stream has one at
+// least every 15 seconds.
 const beat = 60
 
-// waitsEvery is how many looks come between two at what costs more than the pulse.
+// waitsEvery is the number of pulses for each of the more expensive reads.
 const waitsEvery = 4
 
-// Signal is what a dashboard is told.
+// Signal tells a dashboard about a change.
 type Signal struct {
 	State   string    // differs when the queue does; opaque
-	Pending int       // approvals that wait
+	Pending int       // approvals
 	Now     time.Time // of the database
-	// News are the ids of conversations in which something happened since the signal before; [AnyConversation]: in whichever.
+	// News are the IDs of conversations that have changed since the signal before, or [AnyConversation].
 	News []string
 }
 
-// AnyConversation stands for all ids of conversations.
+// AnyConversation stands for all IDs of conversations.
 const AnyConversation = "*"
 
-// Config is what a [Feed] is made of. Pulse and Logger are required.
+// Config configures a [Feed]. Pulse and Logger are required.
 type Config struct {
 	Pulse func(context.Context) (approval.Pulse, error)
-	// Waits returns a text that differs when something else does that dashboards show: calls that wait for a
-	// connection, who looks at what. It is asked once in a few looks. Nil: there is nothing else.
+	// Waits returns a text that changes with other things that dashboards show: calls that wait for a connection, and viewers.
+	// It is called less often than Pulse. It may be nil.
 	Waits func(context.Context) (string, error)
-	// News returns the conversations in which something happened since it was asked last. Nil: there are none.
+	// News returns the conversations that have changed since its last call. It may be nil.
 	News     func() []string
 	Logger   *slog.Logger
 	Interval time.Duration // zero: [Interval]
 }
 
-// Feed tells its subscribers of changes. It looks only while it has some.
+// Feed signals changes to its subscribers. It polls only while it has subscribers.
 type Feed struct {
 	cfg  Config
 	ends context.Context
@@ -59,10 +58,10 @@ type Feed struct {
 	mu          sync.Mutex
 	subscribers map[chan Signal]struct{}
 	last        Signal
-	stop        context.CancelFunc // of the looking; nil: nobody watches
+	stop        context.CancelFunc // stops polling; nil: no subscribers
 }
 
-// New makes a feed. [Feed.Close] ends it.
+// New returns a feed. [Feed.Close] ends it.
 func New(cfg Config) (*Feed, error) {
 	if cfg.Pulse == nil || cfg.Logger == nil {
 		return nil, errors.New("make live feed: Pulse and Logger are required")
@@ -75,17 +74,17 @@ func New(cfg Config) (*Feed, error) {
 	return f, nil
 }
 
-// Done is closed when the feed is: streams end.
+// Done is closed when the feed is closed, so that streams end.
 func (f *Feed) Done() <-chan struct{} { return f.ends.Done() }
 
-// Close ends the looking, for good.
+// Close ends polling.
 func (f *Feed) Close() {
 	f.end()
 	f.work.Wait()
 }
 
-// Subscribe returns a channel that holds the newest signal, and what ends the
-// subscription. A slow subscriber misses signals, never the last one.
+// Subscribe returns a channel that holds the newest signal, and a function that ends the subscription. A slow subscriber misses
+// signals, but never the last one.
 func (f *Feed) Subscribe() (signals <-chan Signal, cancel func()) {
 	channel := make(chan Signal, 1)
 	f.mu.Lock()
@@ -97,7 +96,7 @@ func (f *Feed) Subscribe() (signals <-chan Signal, cancel func()) {
 	if f.stop == nil && f.ends.Err() == nil {
 		var ctx context.Context
 		ctx, f.stop = context.WithCancel(f.ends)
-		f.work.Go(func() { f.look(ctx) })
+		f.work.Go(func() { f.poll(ctx) })
 	}
 	return channel, func() { f.unsubscribe(channel) }
 }
@@ -112,7 +111,7 @@ func (f *Feed) unsubscribe(channel chan Signal) {
 	}
 }
 
-func (f *Feed) look(ctx context.Context) {
+func (f *Feed) poll(ctx context.Context) {
 	ticker := time.NewTicker(f.cfg.Interval)
 	defer ticker.Stop()
 	failed, waits := false, ""
@@ -125,9 +124,9 @@ func (f *Feed) look(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failed:
-			f.cfg.Logger.Warn("looking at the queue", "error", err)
+			f.cfg.Logger.Warn("read queue for live updates", "error", err)
 		case err == nil:
-			f.tell(ctx, pulse, waits, f.news(), n%beat == 0)
+			f.publish(ctx, pulse, waits, f.takeNews(), n%beat == 0)
 		}
 		failed = err != nil
 		select {
@@ -138,22 +137,22 @@ func (f *Feed) look(ctx context.Context) {
 	}
 }
 
-func (f *Feed) news() []string {
+func (f *Feed) takeNews() []string {
 	if f.cfg.News == nil {
 		return nil
 	}
 	return f.cfg.News()
 }
 
-// tell passes a change on. The state has no counter in it: it means the same in
-// every process, so that a stream may go on in another.
-func (f *Feed) tell(ctx context.Context, p approval.Pulse, waits string, news []string, anyway bool) {
+// publish sends a change to all subscribers. The state has the same meaning in every process, so a stream may continue in another
+// one.
+func (f *Feed) publish(ctx context.Context, p approval.Pulse, waits string, news []string, anyway bool) {
 	state := strconv.Itoa(p.Pending) + "." + strconv.FormatInt(p.Newest.UnixMicro(), 36) + "." +
 		strconv.FormatInt(p.LastDecided.UnixMicro(), 36) + "." + strconv.FormatInt(p.Moved, 36) + "." + waits
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if ctx.Err() != nil {
-		return // another look has begun
+		return // another poll has begun
 	}
 	changed := state != f.last.State
 	f.last = Signal{State: state, Pending: p.Pending, Now: p.Now}
@@ -163,13 +162,13 @@ func (f *Feed) tell(ctx context.Context, p approval.Pulse, waits string, news []
 	for channel := range f.subscribers {
 		signal := f.last
 		signal.News = news
-		replace(channel, signal)
+		replaceSignal(channel, signal)
 	}
 }
 
-// replace puts the signal into the channel's one place. The lock is held: nobody else puts. The news of one that nobody
-// took goes with it, as far as it is not too much.
-func replace(channel chan Signal, signal Signal) {
+// replaceSignal replaces the signal in a channel and keeps the news of the old one. The caller holds the lock, so no one else
+// sends.
+func replaceSignal(channel chan Signal, signal Signal) {
 	select {
 	case missed := <-channel:
 		if signal.News = slices.Concat(missed.News, signal.News); len(signal.News) > maxNews {

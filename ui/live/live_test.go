@@ -126,7 +126,7 @@ func TestWaitsAreTold(t *testing.T) {
 				return
 			}
 		case <-timeout:
-			t.Fatal("nobody was told")
+			t.Fatal("no signal")
 		}
 	}
 }

@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	// SeenFor is how long somebody counts as looking at a call after their page said so; pages say so every 10 seconds.
+	// SeenFor is how long a person counts as a viewer after a report of their page. Pages report every 10 seconds.
 	SeenFor = 25 * time.Second
-	// forgotten is when nobody needs to know any more.
-	forgotten = 10 * time.Minute
+	// keptFor is how long reports are kept.
+	keptFor = 10 * time.Minute
 )
 
-// Presence knows who has which call on the screen, in all processes (the table call_viewers).
+// Presence records who has which call on the screen, for all processes, in the table call_viewers.
 type Presence struct {
 	Pool *pgxpool.Pool
 }
 
-// Seen says that a person has a call on the screen.
+// Seen records that a person has a call on the screen.
 func (p Presence) Seen(ctx context.Context, callID, person uuid.UUID) error {
 	batch := &pgx.Batch{}
 	batch.Queue(`INSERT INTO call_viewers (call_id, person_id) VALUES ($1, $2)
 		ON CONFLICT (call_id, person_id) DO UPDATE SET seen_at = holdpoint_now()`, callID, person)
 	batch.Queue(`DELETE FROM call_viewers WHERE person_id = $1 AND call_id <> $2 OR seen_at < holdpoint_now() - $3 * interval '1 second'`,
-		person, callID, forgotten.Seconds())
+		person, callID, keptFor.Seconds())
 	if err := p.Pool.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("say who looks at call %s: %w", callID, err)
+		return fmt.Errorf("record viewer of call %s: %w", callID, err)
 	}
 	return nil
 }
 
-// Viewers are the people who look at calls.
+// Viewers returns the people who view calls.
 func (p Presence) Viewers(ctx context.Context, callIDs ...uuid.UUID) (map[uuid.UUID][]uuid.UUID, error) {
 	viewers := map[uuid.UUID][]uuid.UUID{}
 	if len(callIDs) == 0 {
@@ -45,7 +45,7 @@ func (p Presence) Viewers(ctx context.Context, callIDs ...uuid.UUID) (map[uuid.U
 		WHERE call_id = ANY($1) AND seen_at > holdpoint_now() - $2 * interval '1 second'
 		ORDER BY call_id, person_id`, callIDs, SeenFor.Seconds())
 	if err != nil {
-		return nil, fmt.Errorf("read who looks at calls: %w", err)
+		return nil, fmt.Errorf("read viewers of calls: %w", err)
 	}
 	var callID, person uuid.UUID
 	_, err = pgx.ForEachRow(rows, []any{&callID, &person}, func() error {
@@ -53,18 +53,18 @@ func (p Presence) Viewers(ctx context.Context, callIDs ...uuid.UUID) (map[uuid.U
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read who looks at calls: %w", err)
+		return nil, fmt.Errorf("read viewers of calls: %w", err)
 	}
 	return viewers, nil
 }
 
-// State differs when somebody looks at another call.
+// State returns a text that changes with the viewers.
 func (p Presence) State(ctx context.Context) (string, error) {
 	var state string
 	err := p.Pool.QueryRow(ctx, `SELECT coalesce(sum(hashtextextended(call_id::text || person_id::text, 0) % 1000000007), 0)::text
 		FROM call_viewers WHERE seen_at > holdpoint_now() - $1 * interval '1 second'`, SeenFor.Seconds()).Scan(&state)
 	if err != nil {
-		return "", fmt.Errorf("read who looks at calls: %w", err)
+		return "", fmt.Errorf("read viewers of calls: %w", err)
 	}
 	return state, nil
 }

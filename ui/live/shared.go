@@ -8,29 +8,28 @@ import (
 	"time"
 )
 
-// readLimit bounds what is read for several, whom nobody's leaving ends.
+// readLimit bounds a shared read, which no reader can cancel.
 const readLimit = 30 * time.Second
 
-// Shared reads something once for all who ask for it at the same moment, which dashboards do whenever the queue
-// changes. What a reader gets was read after it asked: while a read is under way, all who come wait for the
-// next one. The zero value is ready.
+// Shared reads a value once for all simultaneous readers, since all dashboards read when the queue changes. A read starts after its
+// readers have asked for it: readers that come during a read wait for the next one. The zero value is ready to use.
 type Shared[V any] struct {
 	mu    sync.Mutex
 	reads map[string]*reads[V]
 }
 
 type reads[V any] struct {
-	next *read[V] // which those wait for who came since the present one began; nil: nobody
+	next *read[V] // for readers that came during the current read; may be nil
 }
 
 type read[V any] struct {
-	do    func(context.Context) (V, error) // of whoever asked for it first
+	do    func(context.Context) (V, error) // of the first reader
 	done  chan struct{}
 	value V
 	err   error
 }
 
-// Get reads what has this key, together with others: in a context of its own, without the values of anybody's.
+// Get reads the value of a key together with other readers. do gets a context without the values of ctx.
 func (s *Shared[V]) Get(ctx context.Context, key string, do func(context.Context) (V, error)) (V, error) {
 	s.mu.Lock()
 	under, busy := s.reads[key]
@@ -50,7 +49,7 @@ func (s *Shared[V]) Get(ctx context.Context, key string, do func(context.Context
 	}
 	s.mu.Unlock()
 	if !busy {
-		go s.work(key, mine)
+		go s.run(key, mine)
 	}
 	select {
 	case <-mine.done:
@@ -61,10 +60,10 @@ func (s *Shared[V]) Get(ctx context.Context, key string, do func(context.Context
 	}
 }
 
-// work reads until nobody waits any more. Nothing of whoever asked first is in it: what their context holds is theirs.
-func (s *Shared[V]) work(key string, r *read[V]) {
+// run reads until no reader waits. It uses no reader's context, since its values belong to that reader.
+func (s *Shared[V]) run(key string, r *read[V]) {
 	for r != nil {
-		r.value, r.err = within(context.Background(), r.do)
+		r.value, r.err = readWithLimit(context.Background(), r.do)
 		close(r.done)
 		s.mu.Lock()
 		r, s.reads[key].next = s.reads[key].next, nil
@@ -75,8 +74,8 @@ func (s *Shared[V]) work(key string, r *read[V]) {
 	}
 }
 
-// within bounds a read. No server stands around it that would outlive its panic.
-func within[V any](ctx context.Context, do func(context.Context) (V, error)) (value V, err error) {
+// readWithLimit bounds a read and turns a panic into an error, because no HTTP server recovers it here.
+func readWithLimit[V any](ctx context.Context, do func(context.Context) (V, error)) (value V, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	defer func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/live"
 )
 
-// Whoever asks gets what was read after they asked, and many who ask at once are few reads.
+// Readers get a value that was read after they asked, and simultaneous readers share reads.
 func TestSharedReadsAreNew(t *testing.T) {
 	t.Parallel()
 	var shared live.Shared[int64]
