@@ -67,7 +67,7 @@ func (c *Client) NewBridge(cfg BridgeConfig) *Bridge {
 	}
 	cfg.Linger = cmp.Or(cfg.Linger, time.Second)
 	return &Bridge{
-		Client: c, BridgeConfig: cfg, endpoint: c.base + "/agents/" + Segment(cfg.Agent) + "/mcp",
+		Client: c, BridgeConfig: cfg, endpoint: c.endpointOf(cfg.Agent),
 		notes: make(chan *message, maxNotes), pending: map[string]*exchange{},
 	}
 }

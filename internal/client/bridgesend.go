@@ -1,16 +1,13 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdpoint/holdpoint/internal/pause"
@@ -77,9 +74,7 @@ func (x *exchange) passRequest(ctx context.Context) error {
 // sendOnce sends the request once, and passes its answer back. The error is a *[LostError], a *[Problem],
 // errNoSession, or permanent.
 func (x *exchange) sendOnce(ctx context.Context, s *session) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watch := newWatch(x.Silence, cancel)
+	ctx, watch := x.watchSilence(ctx)
 	defer watch.stop()
 	response, err := x.postMessage(ctx, x.m, s)
 	watch.timer.Stop()
@@ -120,29 +115,15 @@ func isStream(response *http.Response) bool {
 
 // postMessage sends a message once.
 func (b *Bridge) postMessage(ctx context.Context, m *message, s *session) (*http.Response, error) {
-	var sent atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { sent.Store(true) },
+	return b.postOnce(ctx, b.endpoint, m.raw, func(h http.Header) {
+		h.Set("Accept", "application/json, text/event-stream")
+		switch {
+		case m.version != "":
+			m.setHeaders(h, &b.mirrors)
+		case s != nil:
+			s.setHeaders(h)
+		}
 	})
-	request, err := http.NewRequestWithContext(traced, http.MethodPost, b.endpoint, bytes.NewReader(m.raw))
-	if err != nil {
-		return nil, fmt.Errorf("make request: %w", err)
-	}
-	request.GetBody = nil // the transport does not send it twice on its own
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Accept", "application/json, text/event-stream")
-	b.authorize(request)
-	switch {
-	case m.version != "":
-		m.setHeaders(request.Header, &b.mirrors)
-	case s != nil:
-		s.setHeaders(request.Header)
-	}
-	response, err := b.HTTP.Do(request)
-	if err != nil {
-		return nil, &LostError{Sent: sent.Load(), Err: causeOf(ctx, b.unreachableError(err))}
-	}
-	return response, nil
 }
 
 // passEvents passes a stream on, up to its end.

@@ -156,9 +156,7 @@ func (b *Bridge) renewSession(ctx context.Context, lost *session) error {
 
 // repeatInitialize sends the client's initialize again.
 func (b *Bridge) repeatInitialize(ctx context.Context, lost *session) (*session, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watch := newWatch(b.Silence, cancel)
+	ctx, watch := b.watchSilence(ctx)
 	defer watch.stop()
 	response, err := b.postMessage(ctx, lost.initialize, nil)
 	if err != nil {
@@ -219,9 +217,8 @@ func (b *Bridge) sendNote(m *message) error {
 
 // sendNotification sends a message that has no answer.
 func (b *Bridge) sendNotification(ctx context.Context, m *message, s *session) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer newWatch(b.Silence, cancel).stop()
+	ctx, watch := b.watchSilence(ctx)
+	defer watch.stop()
 	response, err := b.postMessage(ctx, m, s)
 	if err != nil {
 		return err
@@ -266,23 +263,11 @@ func (b *Bridge) listenSession(ctx context.Context, s *session) {
 
 // readStream reads a session's own stream once. It reports whether the stream was open.
 func (b *Bridge) readStream(ctx context.Context, s *session, last *string) (bool, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watch := newWatch(b.Silence, cancel)
+	ctx, watch := b.watchSilence(ctx)
 	defer watch.stop()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, b.endpoint, http.NoBody)
+	response, err := b.openStream(ctx, b.endpoint, *last, s.setHeaders)
 	if err != nil {
-		return false, fmt.Errorf("make request: %w", err)
-	}
-	b.authorize(request)
-	s.setHeaders(request.Header)
-	request.Header.Set("Accept", "text/event-stream")
-	if *last != "" {
-		request.Header.Set("Last-Event-ID", *last)
-	}
-	response, err := b.HTTP.Do(request)
-	if err != nil {
-		return false, b.unreachableError(err)
+		return false, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	if !isStream(response) {

@@ -83,21 +83,12 @@ type followed struct {
 
 // listenOnce follows over one connection. The error for a lost connection or an unavailable server is a *LostError.
 func (w *followed) listenOnce(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watch := newWatch(w.Silence, cancel)
+	ctx, watch := w.watchSilence(ctx)
 	defer watch.stop()
 	address := w.base + "/api/v1/conversations/" + url.PathEscape(w.Conversation) + "/events"
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	response, err := w.openStream(ctx, address, strconv.FormatInt(w.After, 10), func(http.Header) {})
 	if err != nil {
-		return fmt.Errorf("make request: %w", err)
-	}
-	request.Header.Set("Accept", "text/event-stream")
-	request.Header.Set("Last-Event-ID", strconv.FormatInt(w.After, 10))
-	w.authorize(request)
-	response, err := w.HTTP.Do(request)
-	if err != nil {
-		return &LostError{Err: causeOf(ctx, w.unreachableError(err))}
+		return err
 	}
 	defer func() { _ = response.Body.Close() }()
 	content := watch.watchReader(response.Body)

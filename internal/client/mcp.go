@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -89,31 +88,18 @@ func (r request) encodeBody(version string) ([]byte, error) {
 // sendRPC sends a request once and reads its answer. The error is a *Problem if the server refused it, a *LostError if
 // no answer came, or permanent.
 func (c *Client) sendRPC(ctx context.Context, r request) (answer, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watch := newWatch(c.Silence, cancel)
+	ctx, watch := c.watchSilence(ctx)
 	defer watch.stop()
 
 	body, err := r.encodeBody(c.Version)
 	if err != nil {
 		return answer{}, err
 	}
-	var sent atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { sent.Store(true) },
+	response, err := c.postOnce(ctx, c.endpointOf(r.agent), body, func(h http.Header) {
+		h.Set("Accept", "text/event-stream") // a held response sends keep-alives
 	})
-	httpRequest, err := http.NewRequestWithContext(traced, http.MethodPost,
-		c.base+"/agents/"+Segment(r.agent)+"/mcp", bytes.NewReader(body))
 	if err != nil {
-		return answer{}, fmt.Errorf("make request: %w", err)
-	}
-	httpRequest.GetBody = nil // the transport does not send it twice on its own
-	httpRequest.Header.Set("Content-Type", "application/json")
-	httpRequest.Header.Set("Accept", "text/event-stream") // a held response sends keep-alives
-	c.authorize(httpRequest)
-	response, err := c.HTTP.Do(httpRequest)
-	if err != nil {
-		return answer{}, &LostError{Sent: sent.Load(), Err: causeOf(ctx, c.unreachableError(err))}
+		return answer{}, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	found, err := r.readAnswer(response, watch)
@@ -121,6 +107,50 @@ func (c *Client) sendRPC(ctx context.Context, r request) (answer, error) {
 		err = &LostError{Sent: true, Err: causeOf(ctx, err)}
 	}
 	return found, err
+}
+
+func (c *Client) endpointOf(agent string) string {
+	return c.base + "/agents/" + Segment(agent) + "/mcp"
+}
+
+// postOnce posts a JSON-RPC message once. If there is no response, the error is a *[LostError].
+func (c *Client) postOnce(ctx context.Context, endpoint string, body []byte, setHeaders func(http.Header)) (*http.Response, error) {
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { sent.Store(true) },
+	})
+	request, err := http.NewRequestWithContext(traced, http.MethodPost, endpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	request.GetBody = nil // the transport does not send it twice on its own
+	request.Header.Set("Content-Type", "application/json")
+	c.authorize(request)
+	setHeaders(request.Header)
+	response, err := c.HTTP.Do(request)
+	if err != nil {
+		return nil, &LostError{Sent: sent.Load(), Err: causeOf(ctx, c.unreachableError(err))}
+	}
+	return response, nil
+}
+
+// openStream opens a stream of events after the last one that was received.
+func (c *Client) openStream(ctx context.Context, address, last string, setHeaders func(http.Header)) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("make request: %w", err)
+	}
+	c.authorize(request)
+	setHeaders(request.Header)
+	request.Header.Set("Accept", "text/event-stream")
+	if last != "" {
+		request.Header.Set("Last-Event-ID", last)
+	}
+	response, err := c.HTTP.Do(request)
+	if err != nil {
+		return nil, &LostError{Err: causeOf(ctx, c.unreachableError(err))}
+	}
+	return response, nil
 }
 
 func causeOf(ctx context.Context, err error) error {
@@ -135,8 +165,7 @@ var errCut = errors.New("the response ended without an answer")
 
 func (r request) readAnswer(response *http.Response, watch *watch) (answer, error) {
 	found := answer{callID: response.Header.Get(headerCall)}
-	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	stream := media == "text/event-stream" && response.StatusCode == http.StatusOK
+	stream := isStream(response)
 	if found.callID != "" && r.begun != nil {
 		r.begun(found.callID, stream)
 	}
@@ -173,15 +202,21 @@ func (r request) readAnswer(response *http.Response, watch *watch) (answer, erro
 type watch struct {
 	timer   *time.Timer
 	silence time.Duration
+	cancel  context.CancelCauseFunc
 }
 
-func newWatch(silence time.Duration, cancel context.CancelCauseFunc) *watch {
-	return &watch{silence: silence, timer: time.AfterFunc(silence, func() {
-		cancel(fmt.Errorf("nothing was heard for %s", silence))
+// watchSilence returns the context of a watched request.
+func (c *Client) watchSilence(ctx context.Context) (context.Context, *watch) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, &watch{silence: c.Silence, cancel: cancel, timer: time.AfterFunc(c.Silence, func() {
+		cancel(fmt.Errorf("nothing was heard for %s", c.Silence))
 	})}
 }
 
-func (w *watch) stop() { w.timer.Stop() }
+func (w *watch) stop() {
+	w.timer.Stop()
+	w.cancel(nil)
+}
 
 func (w *watch) watchReader(r io.Reader) io.Reader { return &watchedReader{r, w} }
 
