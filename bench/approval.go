@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdpoint/holdpoint/internal/client"
 )
@@ -84,24 +85,19 @@ func (s *stage) approveAll(ctx context.Context, calls []*pendingCall, perSecond 
 		desks <- desk
 	}
 	pause := time.Second / time.Duration(perSecond)
-	errs := make(chan error, 2*len(calls))
-	var wg sync.WaitGroup
+	var group errgroup.Group
 	began := time.Now().Add(50 * time.Millisecond)
 	for i, call := range calls {
-		wg.Go(func() { errs <- call.waitForAnswer() })
-		wg.Go(func() {
+		group.Go(call.waitForAnswer)
+		group.Go(func() error {
 			time.Sleep(time.Until(began.Add(time.Duration(i) * pause)))
 			desk := <-desks
-			errs <- call.sendApproval(desk)
-			desks <- desk
+			defer func() { desks <- desk }()
+			return call.sendApproval(desk)
 		})
 	}
-	wg.Wait()
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			return err
-		}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	return s.readArrivals(ctx, calls)
 }

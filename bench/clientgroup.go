@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // parkedBytes is the length of the arguments of a parked call.
@@ -44,22 +45,18 @@ func connectClients(ctx context.Context, t target, n, submitters, sessions int) 
 
 // forEach runs do for every client. Submitters run concurrently; each takes its clients one after the other.
 func (c clientGroup) forEach(do func(i int) error) error {
-	errs := make([]error, c.submitters)
-	var wg sync.WaitGroup
+	var group errgroup.Group
 	for k := range c.submitters {
-		wg.Go(func() {
-			for i := k; i < len(c.wires) && errs[k] == nil; i += c.submitters {
-				errs[k] = do(i)
+		group.Go(func() error {
+			for i := k; i < len(c.wires); i += c.submitters {
+				if err := do(i); err != nil {
+					return err
+				}
 			}
+			return nil
 		})
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return group.Wait()
 }
 
 // parkCalls parks one call of each client, numbered from first, and returns the time that all of them took.

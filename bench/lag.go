@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 const (
@@ -211,10 +212,8 @@ func (b *board) renewLists(ctx context.Context) {
 			return
 		}
 		b.lists = append(b.lists, shownList{time.Now(), findCallIDs(got.body)})
-		select {
-		case <-ctx.Done():
+		if pause.For(ctx, time.Until(began.Add(pace))) != nil {
 			return
-		case <-time.After(time.Until(began.Add(pace))):
 		}
 	}
 }
@@ -234,20 +233,20 @@ func findCallIDs(html []byte) []string {
 
 // makeChanges parks a call and rejects the oldest one, pairs times at a steady rate.
 func (c *changes) makeChanges(ctx context.Context, pairs int) error {
-	const pause = 2 * time.Second / changesPerSecond
+	const gap = 2 * time.Second / changesPerSecond
 	work, ctx := errgroup.WithContext(ctx)
 	began := time.Now()
 	for i := range pairs {
-		at, number := began.Add(time.Duration(i)*pause), c.made+i
+		at, number := began.Add(time.Duration(i)*gap), c.made+i
 		work.Go(func() error { return c.parkAt(ctx, at, number) })
-		work.Go(func() error { return c.rejectOldestAt(ctx, at.Add(pause/2)) })
+		work.Go(func() error { return c.rejectOldestAt(ctx, at.Add(gap/2)) })
 	}
 	c.made += pairs
 	return work.Wait()
 }
 
 func (c *changes) parkAt(ctx context.Context, at time.Time, number int) error {
-	if err := waitUntil(ctx, at); err != nil {
+	if err := pause.For(ctx, time.Until(at)); err != nil {
 		return err
 	}
 	w, err := dialTarget(ctx, c.stage.gatedTarget())
@@ -271,7 +270,7 @@ func (c *changes) parkAt(ctx context.Context, at time.Time, number int) error {
 
 // rejectOldestAt rejects the oldest pending call.
 func (c *changes) rejectOldestAt(ctx context.Context, at time.Time) error {
-	if err := waitUntil(ctx, at); err != nil {
+	if err := pause.For(ctx, time.Until(at)); err != nil {
 		return err
 	}
 	select {
@@ -287,16 +286,6 @@ func (c *changes) rejectOldestAt(ctx context.Context, at time.Time) error {
 func (s *stage) rejectCall(ctx context.Context, c *pendingCall) error {
 	_, err := s.api.Reject(ctx, c.id, client.RejectRequest{Digest: c.digest, Reason: "measured"})
 	return err
-}
-
-// waitUntil waits until a time.
-func waitUntil(ctx context.Context, at time.Time) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(time.Until(at)):
-		return nil
-	}
 }
 
 // findLags returns the time from each change to the list that shows it. A call that comes and goes between two renewals is not shown.

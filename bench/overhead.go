@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // crowd is the larger number of clients; overhead is also measured with one.
@@ -132,21 +134,18 @@ func (s *stage) driveCalls(ctx context.Context, clients []*wire, length time.Dur
 	before := s.readMeter(ctx)
 	var all []time.Duration
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	var failure error
+	var group errgroup.Group
 	began := time.Now()
 	for _, w := range clients {
-		wg.Go(func() {
+		group.Go(func() error {
 			took, err := w.repeatCalls(ctx, began.Add(length))
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, took...)
-			if err != nil {
-				failure = err
-			}
+			return err
 		})
 	}
-	wg.Wait()
+	failure := group.Wait()
 	elapsed := time.Since(began)
 	if failure != nil {
 		return sample{}, failure

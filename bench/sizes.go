@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // parkedTables returns the tables that have a row for each parked call.
@@ -64,10 +66,8 @@ func (s *stage) waitForSteadyMemory(ctx context.Context) (usage, error) {
 	first, err := s.readUsage(ctx)
 	before := first
 	for steady := 0; err == nil && time.Now().Before(last); {
-		select {
-		case <-ctx.Done():
-			return before, ctx.Err()
-		case <-time.After(step):
+		if err := pause.For(ctx, step); err != nil {
+			return before, err
 		}
 		var now usage
 		if now, err = s.readUsage(ctx); err != nil {

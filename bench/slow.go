@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 const (
@@ -70,10 +72,8 @@ func (s *stage) driveBeside(ctx context.Context, working []*wire, length time.Du
 		held.Go(func() { holdOpen(holding, addr, texts[i%len(texts)], &open) })
 	}
 	for open.Load() < slowClients {
-		select {
-		case <-ctx.Done():
-			return sample{}, ctx.Err()
-		case <-time.After(10 * time.Millisecond):
+		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
+			return sample{}, err
 		}
 	}
 	return s.driveCalls(ctx, working, length)
@@ -117,14 +117,7 @@ func holdOpen(ctx context.Context, addr, text string, open *atomic.Int64) {
 
 // writeSlowly writes one byte at a time until the connection is closed.
 func writeSlowly(ctx context.Context, conn net.Conn) {
-	ticker := time.NewTicker(slowPause)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for pause.For(ctx, slowPause) == nil {
 		if _, err := io.WriteString(conn, "x"); err != nil {
 			return
 		}

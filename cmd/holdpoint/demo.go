@@ -24,6 +24,7 @@ import (
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/demo"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/model/scripted"
 )
@@ -132,14 +133,7 @@ func (s *narrator) writeText(text string) {
 
 // watchEvents writes events while there is no other line to write.
 func (s *narrator) watchEvents() {
-	ticker := time.NewTicker(demoPoll)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for pause.For(s.ctx, demoPoll) == nil {
 		s.mu.Lock()
 		s.writeEvents()
 		s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,11 +57,7 @@ type callMeta struct {
 const needsConnection = "needs_connection"
 
 func isPending(status string) bool {
-	switch status {
-	case "parked", "approved", "executing", needsConnection:
-		return true
-	}
-	return false
+	return slices.Contains([]string{"parked", "approved", "executing", needsConnection}, status)
 }
 
 // awaitTool is the tool by which an agent waits for a call of its own.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -372,25 +373,16 @@ func (e *Env) showQuestion(q *client.Question) error {
 	return e.printFields(append(pairs, "Digest", value(q.Digest))...)
 }
 
-// formatQuestionStatus explains the status of a question.
-func formatQuestionStatus(status string) string {
-	switch status {
-	case "asked":
-		return "asked: the client may answer"
-	case "pending":
-		return "pending: a reviewer decides"
-	case "answered":
-		return "answered: the server got the answer"
-	case "declined":
-		return "declined: the client refused, and the server got no data"
-	case "unanswered":
-		return "unanswered: the client did not answer in time"
-	case "rejected":
-		return "rejected: the server got a refusal without data"
-	case "expired":
-		return "expired: nobody decided in time, and the server got a refusal without data"
-	case "withdrawn":
-		return "withdrawn: nobody needs an answer any more"
-	}
-	return status
+// questionStatuses explains the statuses of a question.
+var questionStatuses = map[string]string{
+	"asked":      "asked: the client may answer",
+	"pending":    "pending: a reviewer decides",
+	"answered":   "answered: the server got the answer",
+	"declined":   "declined: the client refused, and the server got no data",
+	"unanswered": "unanswered: the client did not answer in time",
+	"rejected":   "rejected: the server got a refusal without data",
+	"expired":    "expired: nobody decided in time, and the server got a refusal without data",
+	"withdrawn":  "withdrawn: nobody needs an answer any more",
 }
+
+func formatQuestionStatus(status string) string { return cmp.Or(questionStatuses[status], status) }

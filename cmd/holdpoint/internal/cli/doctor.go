@@ -133,27 +133,23 @@ func checkFileStorage(location string) []finding {
 }
 
 func checkDataDir(dir string) finding {
-	f := finding{Status: ok, Check: "data directory", Detail: dir}
+	const check = "data directory"
 	info, err := os.Stat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f.Status, f.Detail, f.Advice = warn, dir+" is not there yet", "serve makes it"
-		return f
+		return finding{warn, check, dir + " is not there yet", "serve makes it"}
 	case err != nil:
-		f.Status, f.Detail, f.Advice = fail, err.Error(), "let this user reach it, or name another with --data-dir"
-		return f
+		return finding{fail, check, err.Error(), "let this user reach it, or name another with --data-dir"}
 	case !info.IsDir():
-		f.Status, f.Detail, f.Advice = fail, dir+" is a file", "name a directory with --data-dir"
-		return f
+		return finding{fail, check, dir + " is a file", "name a directory with --data-dir"}
 	}
 	probe, err := os.CreateTemp(dir, ".doctor-*")
 	if err != nil {
-		f.Status, f.Detail, f.Advice = fail, err.Error(), "let this user write to it, or name another with --data-dir"
-		return f
+		return finding{fail, check, err.Error(), "let this user write to it, or name another with --data-dir"}
 	}
 	_ = probe.Close()           // nothing was written
 	_ = os.Remove(probe.Name()) // an empty file may stay behind
-	return f
+	return finding{ok, check, dir, ""}
 }
 
 func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) []finding {
@@ -366,24 +362,21 @@ func (e *Env) checkServer(ctx context.Context) []finding {
 }
 
 func checkSkill(ctx context.Context, api *client.Client, name string) finding {
-	f := finding{Status: ok, Check: "skill " + name}
+	check := "skill " + name
 	reply, err := api.ProbeSkill(ctx, name)
 	if err != nil {
-		f.Status, f.Detail, f.Advice = warn, err.Error(), "use the token of an operator"
-		return f
+		return finding{warn, check, err.Error(), "use the token of an operator"}
 	}
 	found, err := reply.Value()
 	if err != nil {
-		f.Status, f.Detail = fail, err.Error()
-		return f
+		return finding{fail, check, err.Error(), ""}
 	}
+	detail := ""
 	for _, step := range found.Steps {
-		f.Detail = step.Name + ": " + step.Detail
 		if step.Error != nil {
-			f.Status, f.Detail = fail, step.Name+": "+*step.Error
-			f.Advice = "see holdpoint skill probe " + name
-			break
+			return finding{fail, check, step.Name + ": " + *step.Error, "see holdpoint skill probe " + name}
 		}
+		detail = step.Name + ": " + step.Detail
 	}
-	return f
+	return finding{ok, check, detail, ""}
 }

@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/holdpoint/holdpoint/internal/client"
+import (
+	"cmp"
+
+	"github.com/holdpoint/holdpoint/internal/client"
+)
 
 // The exit codes. Those from 10 on are outcomes of calls; scripts rely on them.
 const (
@@ -35,35 +39,21 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
+var (
+	statusCodes = map[string]int{
+		"succeeded": ExitOK, "rejected": ExitRejected, "expired": ExitExpired, "cancelled": ExitCancelled, "denied": ExitDenied,
+		"unknown": ExitUnknown, "invalid": ExitInvalidArguments,
+	}
+	failureCodes = map[string]int{ // of failed calls
+		"tool_error": ExitToolError, "jsonrpc_error": ExitJSONRPCError, "transport": ExitTransport, "protocol": ExitProtocol,
+		"session_invalid": ExitSessionInvalid,
+	}
+)
+
 // exitCode is the exit code for the outcome of a call.
 func exitCode(o client.Outcome) int {
-	switch o.Status {
-	case "succeeded":
-		return ExitOK
-	case "rejected":
-		return ExitRejected
-	case "expired":
-		return ExitExpired
-	case "cancelled":
-		return ExitCancelled
-	case "denied":
-		return ExitDenied
-	case "unknown":
-		return ExitUnknown
-	case "invalid":
-		return ExitInvalidArguments
+	if code, ok := statusCodes[o.Status]; ok {
+		return code
 	}
-	switch o.Failure { // of a failed call
-	case "tool_error":
-		return ExitToolError
-	case "jsonrpc_error":
-		return ExitJSONRPCError
-	case "transport":
-		return ExitTransport
-	case "protocol":
-		return ExitProtocol
-	case "session_invalid":
-		return ExitSessionInvalid
-	}
-	return ExitFailure
+	return cmp.Or(failureCodes[o.Failure], ExitFailure)
 }
