@@ -13,18 +13,18 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 	c := &s.call
 	base := present.CallURL(c.ID)
 	a := Arguments{Format: f.view, Full: f.full, Bytes: len(c.Arguments), TextURL: base + "/arguments"}
-	a.URL, a.WholeURL, a.FoldURL = f.url(base), format{f.view, true}.url(base), format{f.view, false}.url(base)
+	a.URL, a.WholeURL, a.FoldURL = f.callURL(base), format{f.view, true}.callURL(base), format{f.view, false}.callURL(base)
 	limits := hostile.Folded()
 	if f.full {
 		limits = hostile.Limits{}
 	}
 	if a.Revealed = reveal; !reveal {
-		limits.Secrets = s.secrets()
+		limits.Secrets = s.argumentSecrets()
 		if !s.revealed {
 			a.Withheld = s.withheld
 		}
 	}
-	a.Secrets, a.RevealURL = s.secrets().Count(c.Arguments), base+"/reveal"
+	a.Secrets, a.RevealURL = s.argumentSecrets().Count(c.Arguments), base+"/reveal"
 	shape := f.view
 	if shape == FormatFields {
 		fields, err := hostile.ReadFields(c.Arguments, limits)
@@ -45,7 +45,7 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 			a.Pretty, a.Folded = &pretty, pretty.Folded
 		}
 	}
-	a.Findings = findings(c.Arguments)
+	a.Findings = readFindings(c.Arguments)
 	if shape == FormatRaw {
 		raw := hostile.ShowDocument(c.Arguments, limits)
 		a.Raw, a.Folded = &raw, raw.Cut != nil
@@ -53,9 +53,8 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 	return a
 }
 
-// findings are those of the values that the tool will get: what escapes hide in the
-// bytes counts as well.
-func findings(arguments []byte) hostile.Findings {
+// readFindings examines the decoded values, so that escapes hide nothing.
+func readFindings(arguments []byte) hostile.Findings {
 	limits := hostile.Folded()
 	limits.Fields = 0
 	if fields, err := hostile.ReadFields(arguments, limits); err == nil {
@@ -67,8 +66,8 @@ func findings(arguments []byte) hostile.Findings {
 	return hostile.Fold(string(arguments), limits).Findings()
 }
 
-// url is the page of a call with its arguments in this format.
-func (f format) url(base string) string {
+// callURL returns the page of a call with its arguments in this format.
+func (f format) callURL(base string) string {
 	query := ""
 	if f.view != FormatFields {
 		query = "view=" + string(f.view)
@@ -85,7 +84,7 @@ func (f format) url(base string) string {
 	return base + query
 }
 
-// formatURL is the page with its arguments in another format.
+// formatURL returns the page with its arguments in another format.
 func formatURL(a Arguments, f Format) string {
 	url, query := a.URL, ""
 	if at := strings.IndexByte(url, '?'); at >= 0 {

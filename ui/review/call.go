@@ -44,16 +44,16 @@ func (h *CallHandler) answerWithCall(w http.ResponseWriter, r *http.Request, sta
 		return
 	}
 	access, _ := login.Access(r.Context())
-	subject, err := h.reader.subject(r.Context(), access, id)
+	subject, err := h.reader.readSubject(r.Context(), access, id)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
-	if shell.PartOnly(r) && r.Method == http.MethodGet && r.URL.Query().Get("known") == subject.state() {
-		w.WriteHeader(http.StatusNoContent) // it is on the screen
+	if shell.PartOnly(r) && r.Method == http.MethodGet && r.URL.Query().Get("known") == subject.hashState() {
+		w.WriteHeader(http.StatusNoContent) // the page is current
 		return
 	}
-	presented, err := h.reader.present(r.Context(), subject, access, formatOf(r), s)
+	presented, err := h.reader.presentCall(r.Context(), subject, access, formatOf(r), s)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -64,28 +64,28 @@ func (h *CallHandler) answerWithCall(w http.ResponseWriter, r *http.Request, sta
 	}
 	page := h.Page(r, view.SectionQueue, text.Literal(subject.call.Skill+": "+present.Printable(subject.call.Tool)), subject.pulse)
 	if presented.Live && subject.call.Status != call.Parked && !subject.asksReviewer() {
-		page.RefreshAfter = 2 // seconds, without JavaScript; never while somebody may be writing
+		page.RefreshAfter = 2 // seconds, without JavaScript; never while the reader may be typing
 	}
 	h.Render(w, r, status, CallPage(page, presented))
 }
 
-// present makes the view model of a call for a person.
-func (h *reader) present(ctx context.Context, s *subject, access identity.Access, f format, how shown) (Call, error) {
+// presentCall makes the view model of a call for a person.
+func (h *reader) presentCall(ctx context.Context, s *subject, access identity.Access, f format, how shown) (Call, error) {
 	var edited *Edited
 	var err error
 	pending := s.approval != nil && s.approval.Status == approval.Pending
 	if how.edited != nil && pending && !bytes.Equal(how.edited, s.call.Arguments) {
-		if edited, err = s.preview(how.edited); err != nil {
+		if edited, err = s.previewEdit(how.edited); err != nil {
 			return Call{}, err
 		}
-		f.full = true // the editor knows all of it
+		f.full = true // the editor shows all of it
 	}
 	if how.reveal && s.withheld > 0 {
-		f.full = true // approving needs all of it to have been shown
+		f.full = true // a call can be approved only if it was shown completely
 	}
 	presented := presentCall(s, access, f, how)
 	presented.Edited, presented.Arguments.Fixed = edited, edited != nil
-	if presented.Request, err = h.request(ctx, s, presented.Arguments, edited != nil); err != nil {
+	if presented.Request, err = h.buildRequest(ctx, s, presented.Arguments, edited != nil); err != nil {
 		return Call{}, err
 	}
 	presented.Arguments.Mapped = presented.Request != nil
@@ -102,7 +102,7 @@ func (h *reader) present(ctx context.Context, s *subject, access identity.Access
 	if presented.Questions, err = h.presentQuestions(ctx, s, access, f, how); err != nil {
 		return Call{}, err
 	}
-	if presented.Wait, err = h.wait(ctx, access, s); err != nil {
+	if presented.Wait, err = h.presentWait(ctx, access, s); err != nil {
 		return Call{}, err
 	}
 	return presented, h.addContext(ctx, access, s, &presented)

@@ -36,7 +36,7 @@ type Edited struct {
 type Changed struct {
 	By    string     // empty: the one who decided
 	Who   *view.Who  // of By
-	At    *time.Time // nil: likewise
+	At    *time.Time // nil: when the call was decided
 	Own   bool       // the reader changed it
 	Waits bool       // another reviewer has to approve it
 	Diff  hostile.Diff
@@ -48,7 +48,7 @@ type Like struct {
 	Sentence Sentence
 	Risk     view.Badge
 	Alone    bool            // each is approved on its own page only
-	Common   *hostile.Fields // what all have
+	Common   *hostile.Fields // that all calls have
 	Rows     []Alike
 	Notices  []view.Notice
 	Presets  []text.Message

@@ -29,7 +29,7 @@ func (s *subject) mayCancel(who identity.Access) bool {
 	}
 }
 
-// Cancel ends a call that is not being sent yet, after a second step.
+// Cancel cancels a call that is not being sent yet, after confirmation.
 func (h *CallHandler) Cancel(w http.ResponseWriter, r *http.Request) {
 	id, err := shell.CallID(r)
 	if err != nil {
@@ -59,7 +59,7 @@ func (h *CallHandler) confirmCancel(w http.ResponseWriter, r *http.Request, acce
 		h.Fail(w, r, err)
 		return
 	}
-	s, err := h.reader.subject(r.Context(), access, id)
+	s, err := h.reader.readSubject(r.Context(), access, id)
 	switch {
 	case err != nil:
 		h.Fail(w, r, err)

@@ -30,8 +30,8 @@ func (h *reader) addContext(ctx context.Context, access identity.Access, s *subj
 		return err
 	}
 	if s.call.Submitted != nil && !s.edited {
-		if diff, err := s.compare(s.call.Submitted, s.call.Arguments); err == nil {
-			v.Sent = &Changed{By: present.PersonName(s.approvalEditor(), s.names), Who: s.who(s.approvalEditor()), At: s.editedAt(), Own: s.wrote, Waits: s.editWaits(), Diff: diff}
+		if diff, err := s.compareArguments(s.call.Submitted, s.call.Arguments); err == nil {
+			v.Sent = &Changed{By: present.PersonName(s.approvalEditor(), s.names), Who: s.identifyPerson(s.approvalEditor()), At: s.editedAt(), Own: s.wrote, Waits: s.editWaits(), Diff: diff}
 		}
 	}
 	if s.approval == nil || s.approval.Status != approval.Pending {
@@ -96,16 +96,16 @@ func (h *reader) addLastApproved(ctx context.Context, s *subject, v *Call) error
 		URL: present.CallURL(last.Call.ID), Decision: *present.Decision(last.Approval, names), Agent: last.Call.Agent,
 		SameAgent: last.Call.AgentID == s.call.AgentID, SameTool: last.Call.Pin == s.call.Pin,
 	}
-	if since.Diff, err = s.compare(last.Call.Arguments, s.call.Arguments); err == nil {
+	if since.Diff, err = s.compareArguments(last.Call.Arguments, s.call.Arguments); err == nil {
 		v.Since = &since
 	}
 	return nil
 }
 
 // compare returns the differences between two sets of arguments of the call's tool.
-func (s *subject) compare(before, after []byte) (hostile.Diff, error) {
+func (s *subject) compareArguments(before, after []byte) (hostile.Diff, error) {
 	limits := hostile.Folded()
-	limits.Secrets = s.secrets()
+	limits.Secrets = s.argumentSecrets()
 	diff, err := hostile.ReadDiff(before, after, limits)
 	if diff.Unwieldy {
 		err = nil

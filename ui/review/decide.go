@@ -17,9 +17,8 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// Approve decides only about what was shown whole, and what is destructive only after its
-// second step; calls of tools that an operator marked take somebody who proved a short while ago who they
-// are. These are rules of the dashboard; what counts for every way to decide is package call's.
+// Approve approves a call that was shown completely. A destructive call needs a second step, and a call of a high-risk tool needs a recent
+// sign-in. These are rules of the dashboard. Package call has the rules for all ways to decide.
 func (h *DecisionHandler) Approve(w http.ResponseWriter, r *http.Request) {
 	subject, ok := h.readDecidable(w, r)
 	if !ok {
@@ -40,7 +39,7 @@ func (h *DecisionHandler) Approve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		how.edited = edited
-		if _, err := subject.preview(edited); err != nil {
+		if _, err := subject.previewEdit(edited); err != nil {
 			h.Fail(w, r, err)
 			return
 		}
@@ -58,16 +57,16 @@ func (h *DecisionHandler) Approve(w http.ResponseWriter, r *http.Request) {
 	case missing.Kind == ActionStep && r.PostFormValue("confirmed") == "":
 		how.confirm = true
 		h.callPages.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
-	case subject.proposing: // which sends nothing
-		h.decide(w, r, call.Decision{Approve: true, Arguments: how.edited})
+	case subject.proposing: // sends nothing
+		h.recordDecision(w, r, call.Decision{Approve: true, Arguments: how.edited})
 	case subject.risk.Proof && how.edited != nil && !h.login.Fresh(r, h.proofAge):
-		// To send them away would lose the edit, and show them what the agent asked for when they come back.
+		// A redirect would lose the edit and show the agent's arguments afterwards.
 		how.confirm, how.prove = true, true
 		h.callPages.answerWithCall(w, r, http.StatusForbidden, how)
 	case subject.risk.Proof && !h.login.Fresh(r, h.proofAge):
 		h.login.Reauthenticate(w, r, present.CallURL(subject.call.ID))
 	default:
-		h.decide(w, r, call.Decision{Approve: true, Arguments: how.edited})
+		h.recordDecision(w, r, call.Decision{Approve: true, Arguments: how.edited})
 	}
 }
 
@@ -98,8 +97,8 @@ const reasonField = "reason"
 // maxReason bounds a reason or note, in bytes.
 const maxReason = 8 << 10
 
-// decide records what the form says about the call, and shows what came of it.
-func (h *DecisionHandler) decide(w http.ResponseWriter, r *http.Request, d call.Decision) {
+// recordDecision records the decision of the form and shows the result.
+func (h *DecisionHandler) recordDecision(w http.ResponseWriter, r *http.Request, d call.Decision) {
 	var err error
 	if d.CallID, err = shell.CallID(r); err != nil {
 		h.Fail(w, r, err)
@@ -119,7 +118,7 @@ func (h *DecisionHandler) decide(w http.ResponseWriter, r *http.Request, d call.
 		h.notDecided(w, r, err)
 		return
 	}
-	shell.Redirect(w, r, formatOf(r).url(present.CallURL(d.CallID)))
+	shell.Redirect(w, r, formatOf(r).callURL(present.CallURL(d.CallID)))
 }
 
 // readReason reads a reason or note, and says why it cannot be stored.
@@ -137,7 +136,7 @@ func readReason(r *http.Request, field string) (reason string, complaint text.Me
 // notDecided says why a decision did not count, and shows the current call. A typed reason stays in its field if there still is one.
 // Edited arguments never go there, because the agent reads the reason.
 func (h *DecisionHandler) notDecided(w http.ResponseWriter, r *http.Request, err error) {
-	edited, draft := written(r)
+	edited, draft := typedInput(r)
 	var conflict *approval.ConflictError
 	switch {
 	case errors.Is(err, approval.ErrDigestMismatch):
@@ -173,8 +172,8 @@ func (h *DecisionHandler) notDecided(w http.ResponseWriter, r *http.Request, err
 	}
 }
 
-// written is what a form carries that somebody wrote: arguments, where they were edited, and the reason.
-func written(r *http.Request) (edited, reason string) {
+// typedInput returns the edited arguments and the reason of a form.
+func typedInput(r *http.Request) (edited, reason string) {
 	edited = cmp.Or(r.PostFormValue(editedField), r.PostFormValue(editJSONField))
 	return shell.Clean(edited), shell.Clean(r.PostFormValue(reasonField))
 }
@@ -224,8 +223,8 @@ func (h *DecisionHandler) Extend(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// presets returns common reasons of rejections. The agent reads them.
-func presets() []text.Message {
+// listPresets returns common reasons of rejections. The agent reads them.
+func listPresets() []text.Message {
 	return []text.Message{
 		text.ReviewWrongTarget(), text.ReviewWrongValues(), text.ReviewNotNeeded(), text.ReviewAskFirst(), text.ReviewTooMuch(), text.ReviewNotNow(),
 	}
@@ -233,7 +232,7 @@ func presets() []text.Message {
 
 // Reject rejects a call.
 func (h *DecisionHandler) Reject(w http.ResponseWriter, r *http.Request) {
-	h.decide(w, r, call.Decision{})
+	h.recordDecision(w, r, call.Decision{})
 }
 
 // addPreset returns a reason with the preset of the form before it.
@@ -241,7 +240,7 @@ func addPreset(r *http.Request, reason string) string {
 	preset := r.PostFormValue("preset")
 	isPreset := func(m text.Message) bool { return m.In(r.Context()) == preset }
 	switch {
-	case !slices.ContainsFunc(presets(), isPreset):
+	case !slices.ContainsFunc(listPresets(), isPreset):
 		return reason
 	case reason == "":
 		return preset + "."

@@ -18,15 +18,15 @@ func (h *CallHandler) DownloadArguments(w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	access, _ := login.Access(r.Context())
-	subject, err := h.reader.subject(r.Context(), access, id)
+	subject, err := h.reader.readSubject(r.Context(), access, id)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
-	shell.SendText(w, "arguments", id, subject.redacted())
+	shell.SendText(w, "arguments", id, subject.redactArguments())
 }
 
-// DownloadResult gives the bytes that the server answered with.
+// DownloadResult sends the bytes of the server's answer.
 func (h *CallHandler) DownloadResult(w http.ResponseWriter, r *http.Request) {
 	id, err := shell.CallID(r)
 	if err != nil {
@@ -41,7 +41,7 @@ func (h *CallHandler) DownloadResult(w http.ResponseWriter, r *http.Request) {
 	shell.SendText(w, "result", id, c.Result)
 }
 
-// DownloadFile gives the content of what is attached to a call, which is noted.
+// DownloadFile sends the content of an attached file and logs it.
 func (h *CallHandler) DownloadFile(w http.ResponseWriter, r *http.Request) {
 	id, err := shell.CallID(r)
 	if err != nil {

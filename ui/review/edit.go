@@ -35,7 +35,7 @@ func (h *DecisionHandler) Edit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	how := shown{draft: r.PostFormValue(reasonField)}
-	form, formErr := subject.form()
+	form, formErr := subject.editForm()
 	as := r.PostFormValue(editAsField)
 	switch sent := r.PostFormValue("sent"); {
 	case sent == "json":
@@ -74,7 +74,7 @@ func (h *DecisionHandler) readDecidable(w http.ResponseWriter, r *http.Request) 
 		return nil, false
 	}
 	access, _ := login.Access(r.Context())
-	subject, err := h.reader.subject(r.Context(), access, id)
+	subject, err := h.reader.readSubject(r.Context(), access, id)
 	if err != nil {
 		h.Fail(w, r, err)
 		return nil, false
@@ -117,7 +117,7 @@ func (h *DecisionHandler) carryEdit(w http.ResponseWriter, r *http.Request, how 
 
 // recordReveal logs that an editor shows secrets.
 func (h *DecisionHandler) recordReveal(r *http.Request, s *subject, arguments []byte) error {
-	hidden := s.secrets().Count(arguments)
+	hidden := s.argumentSecrets().Count(arguments)
 	if hidden == 0 {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (h *DecisionHandler) recordReveal(r *http.Request, s *subject, arguments []
 	return h.calls.RecordReveal(r.Context(), s.call.ID, access.Person.ID, hidden, "editor")
 }
 
-func (s *subject) form() (argform.Form, error) {
+func (s *subject) editForm() (argform.Form, error) {
 	if s.definition == nil {
 		return argform.Form{}, argform.ErrNotFlat
 	}
@@ -136,7 +136,7 @@ func (s *subject) form() (argform.Form, error) {
 func (h *DecisionHandler) readJSON(ctx context.Context, s *subject, typed string) (*view.Editing, json.RawMessage) {
 	edited, problems := h.checkEdit(ctx, s, []byte(typed))
 	if len(problems) > 0 {
-		_, err := s.form()
+		_, err := s.editForm()
 		return &view.Editing{JSON: shell.Clean(typed), Form: err == nil, Problems: problems}, nil
 	}
 	return nil, s.keepIfSame(edited)
@@ -192,19 +192,19 @@ func editProblems(err error) []view.Problem {
 	return problems
 }
 
-// preview applies an edit to the subject and returns the changes.
-func (s *subject) preview(edited json.RawMessage) (*Edited, error) {
+// previewEdit applies an edit to the subject and returns the changes.
+func (s *subject) previewEdit(edited json.RawMessage) (*Edited, error) {
 	before := s.call.Arguments
 	if s.call.Submitted != nil {
 		before = s.call.Submitted
 	}
-	diff, err := s.compare(before, edited)
+	diff, err := s.compareArguments(before, edited)
 	if err != nil {
 		return nil, fmt.Errorf("compare edited arguments of call %s: %w", s.call.ID, err)
 	}
 	original := bytes.Equal(before, edited)
 	s.edited, s.proposing = true, s.second && !original
-	s.call.Arguments, s.withheld = edited, 0 // the editor knows all of them
+	s.call.Arguments, s.withheld = edited, 0 // the editor shows all of them
 	return &Edited{
 		Arguments: string(edited), Fingerprint: hostile.Fingerprint(string(edited)), Diff: diff,
 		Second: s.proposing, Original: original,

@@ -38,7 +38,7 @@ func (h *BatchHandler) answerWithLike(w http.ResponseWriter, r *http.Request, st
 		return
 	}
 	access, _ := login.Access(r.Context())
-	s, err := h.reader.subject(r.Context(), access, id)
+	s, err := h.reader.readSubject(r.Context(), access, id)
 	if err == nil && s.approval == nil {
 		err = approval.ErrNotFound
 	}
@@ -62,7 +62,7 @@ func (h *BatchHandler) answerWithLike(w http.ResponseWriter, r *http.Request, st
 
 func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *subject, waiting []call.Waiting) (Like, error) {
 	l := Like{
-		URL: present.CallURL(s.call.ID), Sentence: presentSentence(&s.call, s.names), Risk: s.risk.Badge, Alone: s.risk.Twice, Presets: presets(),
+		URL: present.CallURL(s.call.ID), Sentence: presentSentence(&s.call, s.names), Risk: s.risk.Badge, Alone: s.risk.Twice, Presets: listPresets(),
 	}
 	documents := make([][]byte, len(waiting))
 	for i := range waiting {
@@ -70,10 +70,10 @@ func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *s
 	}
 	common, own := []byte("{}"), documents
 	if !slices.ContainsFunc(waiting, func(w call.Waiting) bool { return w.Call.Pin != s.call.Pin }) {
-		common, own = jsonobject.Split(documents) // else what is a secret in one may be none in another
+		common, own = jsonobject.Split(documents) // otherwise a secret of one call may be visible in another
 	}
 	limits := hostile.Folded()
-	limits.Secrets = s.secrets()
+	limits.Secrets = s.argumentSecrets()
 	if fields, err := hostile.ReadFields(common, limits); err == nil && len(waiting) > 1 && len(common) > len("{}") {
 		l.Common = &fields
 	}
@@ -89,7 +89,7 @@ func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *s
 
 // presentAlike presents one of several calls with its differences and the decisions that the reader may make.
 func (h *BatchHandler) presentAlike(r *http.Request, access identity.Access, first *subject, w *call.Waiting, own []byte) (Alike, error) {
-	s, err := h.reader.subject(r.Context(), access, w.Call.ID)
+	s, err := h.reader.readSubject(r.Context(), access, w.Call.ID)
 	if err != nil {
 		return Alike{}, err
 	}
@@ -98,7 +98,7 @@ func (h *BatchHandler) presentAlike(r *http.Request, access identity.Access, fir
 		Countdown: present.Countdown(w.Approval.Deadline, first.pulse.Now), Viewers: s.viewers,
 	}
 	limits := hostile.Folded()
-	limits.Secrets = s.secrets() // its own: the tool may have been defined differently since
+	limits.Secrets = s.argumentSecrets() // its own: the tool may have been defined differently since
 	fields, err := hostile.ReadFields(own, limits)
 	if err == nil {
 		one.Own = &fields
@@ -156,13 +156,13 @@ func (h *BatchHandler) DecideLike(w http.ResponseWriter, r *http.Request) {
 			rejected++
 		}
 	}
-	notices, status := summarize(approved, rejected, problems)
+	notices, status := summarizeDecisions(approved, rejected, problems)
 	h.answerWithLike(w, r, status, notices)
 }
 
 // decideOne decides one of several calls, or says why it cannot.
 func (h *BatchHandler) decideOne(r *http.Request, access identity.Access, d call.Decision) (why text.Message) {
-	s, err := h.reader.subject(r.Context(), access, d.CallID)
+	s, err := h.reader.readSubject(r.Context(), access, d.CallID)
 	if err != nil {
 		return text.ReviewProblemUnread()
 	}
@@ -190,7 +190,7 @@ func (h *BatchHandler) decideOne(r *http.Request, access identity.Access, d call
 	return text.ReviewProblemInternal()
 }
 
-func summarize(approved, rejected int, problems []text.Message) ([]view.Notice, int) {
+func summarizeDecisions(approved, rejected int, problems []text.Message) ([]view.Notice, int) {
 	var notices []view.Notice
 	switch {
 	case approved+rejected > 0:

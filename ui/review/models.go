@@ -23,7 +23,7 @@ type Attention struct {
 type Call struct {
 	ID        string
 	URL       string
-	Digest    string // of its approval; empty: it has none
+	Digest    string // of its approval; empty: no approval
 	Phase     string // its status, as the API names it
 	Live      bool   // its status is not final
 	State     string // changes whenever the page may; opaque
@@ -31,7 +31,7 @@ type Call struct {
 	Sentence  Sentence
 	Countdown *view.Countdown
 	Notice    *view.Notice
-	Wait      *view.Wait // nil: it does not wait for a connection
+	Wait      *view.Wait // nil: no wait for a connection
 	Questions []Question
 	Warnings  []view.Notice
 	Decision  *view.Decision
@@ -50,7 +50,7 @@ type Call struct {
 	Facts     []view.Fact
 
 	Attention
-	Rule            text.Message // of the approval that is pending
+	Rule            text.Message // of the pending approval
 	Record          Record
 	Since           *Since // nil: no call like it was approved
 	Like            int    // pending calls that differ only in their arguments, this one included
@@ -72,7 +72,7 @@ type Sentence struct {
 	Asked     bool // the agent itself was asked: skill and tool are Holdpoint's own
 
 	AgentID, SkillID, PrincipalID string    // their ends: names may look alike
-	PrincipalWho                  *view.Who // nil: nobody, or it is not shown here
+	PrincipalWho                  *view.Who // nil: no person, or not shown here
 }
 
 // Outcome is the result of a call.
@@ -112,11 +112,11 @@ type Arguments struct {
 	WholeURL string           // the same page with nothing cut
 	FoldURL  string           // the same page with long values cut
 	TextURL  string           // the bytes as text/plain
-	Mapped   bool             // they are not sent as they are, but in a request that is shown
+	Mapped   bool             // they are sent within the request that the page shows
 	Nested   bool             // shown as JSON because it is too nested for fields
-	Findings hostile.Findings // of the decoded values, whatever the format
+	Findings hostile.Findings // in the decoded values, for every format
 
-	Secrets   int // values that are hidden until somebody asks
+	Secrets   int // values that are hidden until they are revealed
 	Withheld  int // of them, those that have to be revealed before approving
 	Revealed  bool
 	RevealURL string
@@ -133,7 +133,7 @@ type Actions struct {
 	Format     Format          // to come back to
 	Error      text.Message    // of the form that was sent
 	Question   text.Message    // of ActionConfirm
-	ProveURL   string          // of ActionConfirm: page of the recent sign-in that is needed first
+	ProveURL   string          // of ActionConfirm: the page for the sign-in that is needed first
 	Presets    []text.Message
 	MayExtend  bool
 	MayRestore bool // the agent's arguments may be approved instead of the edit that waits

@@ -78,7 +78,7 @@ func presentResult(o *Outcome, c *call.Call) {
 	o.Raw = present.Folded(c.Result)
 }
 
-// presentTiming is nil when nothing was measured.
+// presentTiming returns nil if nothing was measured.
 func presentTiming(m *call.Measures) *Timing {
 	if m == nil {
 		return nil

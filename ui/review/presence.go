@@ -7,7 +7,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/shell"
 )
 
-// Seen notes who has the call on the screen. It changes nothing about the call.
+// Seen records that the reader has the call on the screen. It does not change the call.
 func (h *CallHandler) Seen(w http.ResponseWriter, r *http.Request) {
 	id, err := shell.CallID(r)
 	if err != nil {

@@ -22,14 +22,14 @@ import (
 func presentCall(s *subject, who identity.Access, f format, how shown) Call {
 	c := &s.call
 	v := Call{
-		ID: c.ID.String(), URL: present.CallURL(c.ID), Phase: string(c.Status), Live: !c.Status.Final(), State: s.state(),
+		ID: c.ID.String(), URL: present.CallURL(c.ID), Phase: string(c.Status), Live: !c.Status.Final(), State: s.hashState(),
 		Status: present.StatusBadge(c.Status), Risk: s.risk.Badge, Notice: how.notice,
 		Sentence:  presentSentence(c, s.names),
 		Arguments: presentArguments(s, f, how.reveal),
 		Files:     presentFiles(c),
 		Outcome:   presentOutcome(s),
 		Timing:    presentTiming(c.Measures),
-		Facts:     facts(s),
+		Facts:     listFacts(s),
 	}
 	if s.definition != nil {
 		v.Tool = present.Tool(*s.definition)
@@ -37,12 +37,12 @@ func presentCall(s *subject, who identity.Access, f format, how shown) Call {
 	if s.approval != nil {
 		v.Digest = s.approval.Digest.String()
 		if v.Decision = present.Decision(*s.approval, s.names); v.Decision != nil {
-			v.Decision.Who = s.who(s.approval.DecidedBy)
+			v.Decision.Who = s.identifyPerson(s.approval.DecidedBy)
 		}
 		if s.approval.Status == approval.Pending {
 			left := present.Countdown(s.approval.Deadline, s.pulse.Now)
 			v.Countdown = &left
-			v.Warnings = warnings(s, v.Arguments)
+			v.Warnings = listWarnings(s, v.Arguments)
 			if s.accepted != nil {
 				v.Accepted = present.Tool(*s.accepted)
 			}
@@ -51,7 +51,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) Call {
 			}
 		}
 	}
-	v.Sentence.PrincipalWho = s.who(c.PrincipalID)
+	v.Sentence.PrincipalWho = s.identifyPerson(c.PrincipalID)
 	v.Actions = presentActions(s, who, v.Arguments, how)
 	v.Actions.MayRestore = s.editWaits() && !s.edited
 	v.MayCancel = s.mayCancel(who)
@@ -80,7 +80,7 @@ func sentenceForm(status call.Status) func(agent, tool templ.Component) templ.Co
 		return text.ReviewWants
 	case call.Approved, call.Executing, call.Succeeded, call.Failed, call.Unknown:
 		return text.ReviewCalled
-	default: // it ended unsent
+	default: // it ended without being sent
 		return text.ReviewWanted
 	}
 }
@@ -90,7 +90,7 @@ func presentActions(s *subject, who identity.Access, arguments Arguments, how sh
 	if how.question > 0 {
 		how.draft, how.err = "", text.Message{}
 	}
-	a := Actions{Draft: how.draft, Error: how.err, Full: arguments.Full, Format: arguments.Format, Presets: presets()}
+	a := Actions{Draft: how.draft, Error: how.err, Full: arguments.Full, Format: arguments.Format, Presets: listPresets()}
 	if s.approval == nil || s.approval.Status != approval.Pending {
 		return a
 	}
@@ -117,7 +117,7 @@ func presentActions(s *subject, who identity.Access, arguments Arguments, how sh
 			a.ProveURL = login.ProveURL("/")
 		}
 		a.Question = text.ReviewReallyApprove(s.risk.Badge.Word)
-		target := hostile.Decisive(s.call.Arguments, present.RowArguments, s.brief())
+		target := hostile.Decisive(s.call.Arguments, present.RowArguments, s.briefLimits())
 		a.Target, a.MoreTarget = target.List, target.More
 	default:
 		a.Kind = ActionStep
@@ -125,8 +125,8 @@ func presentActions(s *subject, who identity.Access, arguments Arguments, how sh
 	return a
 }
 
-// warnings returns the notices that a reviewer has to read before deciding.
-func warnings(s *subject, arguments Arguments) []view.Notice {
+// listWarnings returns the notices that a reviewer has to read before deciding.
+func listWarnings(s *subject, arguments Arguments) []view.Notice {
 	var list []view.Notice
 	add := func(level view.Level, title, words text.Message) {
 		list = append(list, view.Notice{Level: level, Title: title, Text: words})
@@ -139,7 +139,7 @@ func warnings(s *subject, arguments Arguments) []view.Notice {
 	case approval.RuleNewTool:
 		add(view.Warn, text.ReviewNewTool(), text.ReviewNewToolHelp())
 	case approval.RuleGated:
-	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park nothing
+	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park no calls
 	}
 	if !s.current {
 		add(view.Warn, text.ReviewChangedSince(), text.ReviewChangedSinceHelp())
@@ -176,7 +176,7 @@ func describeFindings(f hostile.Findings) text.Message {
 	return text.Join(" ", found...)
 }
 
-func facts(s *subject) []view.Fact {
+func listFacts(s *subject) []view.Fact {
 	c := &s.call
 	list := []view.Fact{
 		{Name: text.ReviewFactCall(), Text: text.Literal(c.ID.String()), Code: true},
@@ -190,7 +190,7 @@ func facts(s *subject) []view.Fact {
 		view.Fact{Name: text.ReviewFactCalledAs(), Text: text.Literal(c.ExposedName), Code: true},
 		view.Fact{Name: text.ReviewFactToolPin(), Text: text.Literal(c.Pin.String()), Code: true},
 	)
-	if s.secrets().Count(c.Arguments) == 0 { // else the hidden values could be guessed from it
+	if s.argumentSecrets().Count(c.Arguments) == 0 { // otherwise it would help to guess the hidden values
 		sum := sha256.Sum256(c.Arguments)
 		list = append(list, view.Fact{Name: text.ReviewFactArguments(), Text: text.Literal(hex.EncodeToString(sum[:])), Code: true})
 	}

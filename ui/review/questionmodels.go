@@ -14,14 +14,14 @@ type Question struct {
 	Method    string
 	Status    view.Badge
 	Words     text.Message
-	Countdown *view.Countdown // nil: nobody has to decide
+	Countdown *view.Countdown // nil: no decision is needed
 	Params    *Document
 	Answer    *Document // nil: none
 	Error     *Document // nil: none
 	Decision  *view.Decision
 	Secrets   int  // hidden in the answer
 	Revealed  bool // they are shown
-	Withheld  bool // they are too much to be approved unseen
+	Withheld  bool // they have to be revealed before an approval
 	Folded    bool
 	Full      bool
 	Format    Format
@@ -40,7 +40,7 @@ type Document struct {
 	Raw    *hostile.Value
 }
 
-// IsFolded reports whether not all of it is shown. Of nothing, nothing is left out.
+// IsFolded reports whether a part of the document is left out. It is false for no document.
 func (d *Document) IsFolded() bool {
 	switch {
 	case d == nil:

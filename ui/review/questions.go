@@ -22,8 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// answerSecrets are the values of an answer that are hidden until somebody asks: by their names, and by what the
-// question's own schema says.
+// answerSecrets returns the values of an answer that are hidden until they are revealed, by their names and by the question's schema.
 func answerSecrets(q *call.AskedQuestion) *hostile.Secrets {
 	var params struct {
 		Schema json.RawMessage `json:"requestedSchema"`
@@ -49,7 +48,7 @@ func (h *reader) presentQuestions(ctx context.Context, s *subject, who identity.
 			return nil, err
 		}
 		if d := presentQuestionDecision(&s.questions[i], s.names); d != nil {
-			d.Who, d.Via = s.who(s.questions[i].DecidedBy), present.DescribeOrigin(origins[s.questions[i].Number])
+			d.Who, d.Via = s.identifyPerson(s.questions[i].DecidedBy), present.DescribeOrigin(origins[s.questions[i].Number])
 			list[i].Decision = d
 		}
 	}
@@ -60,7 +59,7 @@ func (h *reader) presentQuestion(ctx context.Context, s *subject, q *call.AskedQ
 	base := present.CallURL(s.call.ID)
 	v := Question{
 		Number: q.Number, URL: base + "/questions/" + strconv.Itoa(q.Number), Kind: present.DescribeQuestion(q), Method: q.Method,
-		Status: questionBadge(q), Words: describeState(q), Format: f.view, Full: f.full, WholeURL: format{f.view, true}.url(base),
+		Status: questionBadge(q), Words: describeState(q), Format: f.view, Full: f.full, WholeURL: format{f.view, true}.callURL(base),
 	}
 	limits := hostile.Folded()
 	if f.full || how.revealed == q.Number {
@@ -185,7 +184,7 @@ func presentQuestionDecision(q *call.AskedQuestion, names map[uuid.UUID]string) 
 	return &view.Decision{Word: word, By: present.PersonName(q.DecidedBy, names), At: *q.DecidedAt, Note: q.Note}
 }
 
-// questionNumber is the number that the request's path names, 0 for none.
+// questionNumber returns the number in the request's path, or 0.
 func questionNumber(r *http.Request) int {
 	number, err := strconv.ParseUint(r.PathValue("number"), 10, 31)
 	if err != nil {
@@ -194,7 +193,7 @@ func questionNumber(r *http.Request) int {
 	return int(number)
 }
 
-// askedQuestion finds the question that a request is about, or answers.
+// askedQuestion returns the question of a request. Otherwise it answers.
 func (h *QuestionHandler) askedQuestion(w http.ResponseWriter, r *http.Request) (*subject, *call.AskedQuestion, bool) {
 	id, err := shell.CallID(r)
 	if err != nil {
@@ -202,7 +201,7 @@ func (h *QuestionHandler) askedQuestion(w http.ResponseWriter, r *http.Request) 
 		return nil, nil, false
 	}
 	access, _ := login.Access(r.Context())
-	subject, err := h.reader.subject(r.Context(), access, id)
+	subject, err := h.reader.readSubject(r.Context(), access, id)
 	if err != nil {
 		h.Fail(w, r, err)
 		return nil, nil, false
@@ -264,7 +263,7 @@ func (h *QuestionHandler) decideQuestion(w http.ResponseWriter, r *http.Request,
 		h.questionNotDecided(w, r, err)
 		return
 	}
-	shell.Redirect(w, r, formatOf(r).url(present.CallURL(subject.call.ID)))
+	shell.Redirect(w, r, formatOf(r).callURL(present.CallURL(subject.call.ID)))
 }
 
 // questionNotDecided says why a decision did not count.
@@ -295,7 +294,7 @@ func (h *QuestionHandler) questionNotDecided(w http.ResponseWriter, r *http.Requ
 	h.callPages.answerWithCall(w, r, status, shown{notice: notice})
 }
 
-// RevealQuestion shows the secrets of a client's answer, after that was recorded.
+// RevealQuestion shows the secrets of a client's answer and logs it first.
 func (h *QuestionHandler) RevealQuestion(w http.ResponseWriter, r *http.Request) {
 	_, q, ok := h.askedQuestion(w, r)
 	if !ok {
@@ -304,7 +303,7 @@ func (h *QuestionHandler) RevealQuestion(w http.ResponseWriter, r *http.Request)
 	access, _ := login.Access(r.Context())
 	hidden := answerSecrets(q).Count(q.Answer.Result)
 	if hidden == 0 {
-		shell.Redirect(w, r, formatOf(r).url(present.CallURL(q.CallID)))
+		shell.Redirect(w, r, formatOf(r).callURL(present.CallURL(q.CallID)))
 		return
 	}
 	if err := h.calls.RecordQuestionReveal(r.Context(), q, access.Person.ID, hidden); err != nil {

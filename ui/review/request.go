@@ -30,7 +30,7 @@ func (h *CallHandler) ShowBefore(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	access, _ := login.Access(r.Context())
-	s, err := h.reader.subject(r.Context(), access, id)
+	s, err := h.reader.readSubject(r.Context(), access, id)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -44,9 +44,9 @@ func (h *CallHandler) ShowBefore(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	before := &view.Before{Hidden: true, CallURL: present.CallURL(id)}
-	if s.hidden == 0 || s.revealed { // else it could hold them: in its address, or under the API's own names
+	if s.hidden == 0 || s.revealed { // otherwise the state may contain them, in its URL or under other names
 		state, err := h.calls.ReadBefore(r.Context(), &s.call)
-		if before, err = h.reader.before(s, outgoing, state, err); err != nil {
+		if before, err = h.reader.presentState(s, outgoing, state, err); err != nil {
 			h.Fail(w, r, err)
 			return
 		}
@@ -60,8 +60,8 @@ func (h *CallHandler) ShowBefore(w http.ResponseWriter, r *http.Request) {
 	h.Render(w, r, http.StatusOK, BeforePage(h.Page(r, view.SectionQueue, text.ReviewBeforeTitle(), s.pulse), request, url, id.String()))
 }
 
-// before presents the current state, or why it could not be read. A decision does not depend on it.
-func (h *reader) before(s *subject, o *tool.Outgoing, state *tool.State, err error) (*view.Before, error) {
+// presentState presents the current state, or why it could not be read. A decision does not depend on it.
+func (h *reader) presentState(s *subject, o *tool.Outgoing, state *tool.State, err error) (*view.Before, error) {
 	failure, failed := errors.AsType[*tool.Failure](err)
 	switch {
 	case failed:
@@ -76,8 +76,8 @@ func (h *reader) before(s *subject, o *tool.Outgoing, state *tool.State, err err
 	return presentBefore(s, o, state, text.Message{}), nil
 }
 
-// request presents the request for these arguments, and the state that was read recently.
-func (h *reader) request(ctx context.Context, s *subject, a Arguments, edited bool) (*view.Request, error) {
+// buildRequest presents the request for these arguments and the state that was read recently.
+func (h *reader) buildRequest(ctx context.Context, s *subject, a Arguments, edited bool) (*view.Request, error) {
 	outgoing, err := s.call.Outgoing()
 	if err == nil && edited {
 		outgoing, err = h.calls.PreviewEdit(ctx, &s.call, s.call.Arguments)
@@ -94,11 +94,11 @@ func (h *reader) request(ctx context.Context, s *subject, a Arguments, edited bo
 		return v, nil
 	}
 	if edited {
-		v.BeforeURL = "" // it is about what was submitted
+		v.BeforeURL = "" // it shows the submitted call
 		return v, nil
 	}
 	if state, err, known := h.calls.CachedBefore(&s.call); known {
-		v.Before, err = h.before(s, outgoing, state, err)
+		v.Before, err = h.presentState(s, outgoing, state, err)
 		return v, err
 	}
 	return v, nil
@@ -111,7 +111,7 @@ func (h *reader) maskedURL(ctx context.Context, s *subject) string {
 	if err != nil || skill.Revision != s.call.SkillRevision {
 		return ""
 	}
-	masked, err := h.calls.PreviewEdit(ctx, &s.call, s.secrets().Masked(s.call.Arguments, "hidden"))
+	masked, err := h.calls.PreviewEdit(ctx, &s.call, s.argumentSecrets().Masked(s.call.Arguments, "hidden"))
 	if err != nil || masked == nil {
 		return ""
 	}
@@ -126,7 +126,7 @@ func presentRequest(s *subject, o *tool.Outgoing, a Arguments, maskedURL string)
 	}
 	v := &view.Request{
 		Method: o.Method, Hidden: hidesRequest(a),
-		Sent: s.call.Status.Final() && !unsent(&s.call) || s.call.Status == call.Executing, Unsent: unsent(&s.call),
+		Sent: s.call.Status.Final() && !wasNotSent(&s.call) || s.call.Status == call.Executing, Unsent: wasNotSent(&s.call),
 	}
 	if s.approval != nil && s.approval.Status == approval.Pending && s.definition != nil && s.definition.Previewed() && !v.Hidden {
 		v.BeforeURL = present.CallURL(s.call.ID) + "/before"
@@ -159,8 +159,8 @@ func presentRequest(s *subject, o *tool.Outgoing, a Arguments, maskedURL string)
 // hidesRequest reports whether a request is hidden with the secrets in its arguments. The editor of arguments knows them all.
 func hidesRequest(a Arguments) bool { return a.Secrets > 0 && !a.Revealed && !a.Fixed }
 
-// unsent reports whether a call ended without sending its request: undecided, refused, or because the server was not reachable.
-func unsent(c *call.Call) bool {
+// wasNotSent reports whether a call ended without sending its request: undecided, refused, or because the server was not reachable.
+func wasNotSent(c *call.Call) bool {
 	switch c.Status {
 	case call.Failed:
 		return c.Effect == tool.EffectNone && (c.Measures == nil || c.Measures.HTTPStatus == 0)
@@ -204,7 +204,7 @@ func presentBefore(s *subject, o *tool.Outgoing, state *tool.State, failure text
 		return b
 	}
 	limits := hostile.Folded()
-	limits.Secrets = s.secrets()
+	limits.Secrets = s.argumentSecrets()
 	if !b.Cut && !b.Deletion {
 		after, how, err := jsonobject.Change(o, state.Body)
 		b.Ambiguous = errors.Is(err, jsontext.ErrDuplicateName)

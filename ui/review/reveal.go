@@ -9,8 +9,8 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// Reveal shows the secrets among a call's arguments, on its page or as text, after that was recorded.
-// The answer is no redirect: no address shows them to whoever comes back to it.
+// Reveal shows the secrets in a call's arguments on its page or as text, and logs it first. It does not redirect, so that no URL shows the
+// secrets later.
 func (h *CallHandler) Reveal(w http.ResponseWriter, r *http.Request) {
 	id, err := shell.CallID(r)
 	if err != nil {
@@ -18,14 +18,14 @@ func (h *CallHandler) Reveal(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	access, _ := login.Access(r.Context())
-	subject, err := h.reader.subject(r.Context(), access, id)
+	subject, err := h.reader.readSubject(r.Context(), access, id)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
-	hidden := subject.secrets().Count(subject.call.Arguments)
+	hidden := subject.argumentSecrets().Count(subject.call.Arguments)
 	if hidden == 0 {
-		shell.Redirect(w, r, formatOf(r).url(present.CallURL(id)))
+		shell.Redirect(w, r, formatOf(r).callURL(present.CallURL(id)))
 		return
 	}
 	asText := r.PostFormValue("as") == "text"
@@ -44,23 +44,23 @@ func (h *CallHandler) Reveal(w http.ResponseWriter, r *http.Request) {
 	h.answerWithCall(w, r, http.StatusOK, shown{reveal: true, draft: shell.Clean(r.PostFormValue(reasonField))})
 }
 
-// secrets are the values among the call's arguments that are hidden until somebody asks.
-func (s *subject) secrets() *hostile.Secrets {
+// argumentSecrets returns the values in the call's arguments that are hidden until they are revealed.
+func (s *subject) argumentSecrets() *hostile.Secrets {
 	if s.definition == nil {
 		return hostile.SecretsOf(nil)
 	}
 	return hostile.SecretsOf(s.definition.InputSchema)
 }
 
-// redacted are the call's arguments as anybody who may see the call sees them.
-func (s *subject) redacted() []byte {
-	text, _ := s.secrets().Redacted(s.call.Arguments)
+// redactArguments returns the call's arguments without secrets.
+func (s *subject) redactArguments() []byte {
+	text, _ := s.argumentSecrets().Redacted(s.call.Arguments)
 	return text
 }
 
-// brief are the limits of a line about the call.
-func (s *subject) brief() hostile.Limits {
+// briefLimits returns the limits of a line about the call.
+func (s *subject) briefLimits() hostile.Limits {
 	l := hostile.Brief()
-	l.Secrets = s.secrets()
+	l.Secrets = s.argumentSecrets()
 	return l
 }

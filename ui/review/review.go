@@ -1,5 +1,5 @@
-// Package review owns the page of one call: reviewers look at it there, compare, edit and decide. It also owns the page on
-// which similar calls are decided together. The list of pending calls is package queue's.
+// Package review owns the page of one call, where reviewers read, compare, edit and decide it. It also owns the page that decides similar
+// calls together. Package queue owns the list of pending calls.
 package review
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// ConnectionResolver tells who can connect the skill that a call waits for.
+// ConnectionResolver says who can connect the skill that a call waits for.
 type ConnectionResolver interface {
 	Resolver(ctx context.Context, access identity.Access, c *call.Call, names map[uuid.UUID]string) (view.Resolver, error)
 }
 
-// Config is required in full.
+// Config has the dependencies of the handlers. All are required.
 type Config struct {
 	Shell       *shell.Shell
 	Calls       *call.Service
@@ -39,7 +39,7 @@ type Config struct {
 	ProofAge    time.Duration // how long a sign-in counts as recent for calls of high risk
 }
 
-// Handlers answer the requests about single calls.
+// Handlers answer requests about single calls.
 type Handlers struct {
 	Calls     *CallHandler
 	Decisions *DecisionHandler
@@ -47,7 +47,7 @@ type Handlers struct {
 	Questions *QuestionHandler
 }
 
-// New makes the handlers.
+// New returns the handlers.
 func New(cfg Config) *Handlers {
 	read := &reader{
 		Shell: cfg.Shell, calls: cfg.Calls, agents: cfg.Agents, converse: cfg.Converse, discovery: cfg.Discovery, pool: cfg.Pool,
@@ -63,7 +63,7 @@ func New(cfg Config) *Handlers {
 	}
 }
 
-// reader reads a call with everything that its page shows, and presents it.
+// reader reads and presents a call with all data of its page.
 type reader struct {
 	*shell.Shell
 
@@ -77,7 +77,7 @@ type reader struct {
 	facts       *shell.CallFactsReader
 }
 
-// CallHandler shows a call and everything that belongs to it.
+// CallHandler shows a call with its files and results.
 type CallHandler struct {
 	*shell.Shell
 

@@ -22,38 +22,38 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// subject is a call with everything that is said about it.
+// subject is a call with all data of its page.
 type subject struct {
 	call       call.Call
-	approval   *approval.Approval // nil: it never needed one
+	approval   *approval.Approval // nil: none was needed
 	definition *tool.Definition   // nil: not stored
-	accepted   *tool.Definition   // what was accepted before; nil: the same, or none
-	current    bool               // the server still offers the tool as it was called
-	offered    *tool.Definition   // how it offers it since; nil: the same, or not at all
-	changed    time.Time          // when the server began to offer the tool as it does now
+	accepted   *tool.Definition   // the definition accepted before; nil: the same, or none
+	current    bool               // the server still offers the definition of the call
+	offered    *tool.Definition   // the server's new definition; nil: the same, or none
+	changed    time.Time          // the time of the last change of the definition
 	risk       present.Risk
 	names      map[uuid.UUID]string // of people
 	pulse      approval.Pulse
-	viewers    []string // who else has it on the screen
-	own        bool     // it was made on the reader's behalf, who may not decide about such calls
-	hidden     int      // secrets among the arguments
-	unseen     bool     // the very request is hidden with them, so that none of them is a small part of what is shown
-	withheld   int      // of them, those that are not approved unseen
-	revealed   bool     // the reader had them shown
-	second     bool     // another reviewer than the editor approves an edit of it
-	ownEdit    bool     // the reader counts as the editor of the edit that waits
-	wrote      bool     // and is
-	invited    bool     // the reader is known by the word of a person alone whose call it is
-	edited     bool     // call has the arguments of an edit that the reader looks at
-	proposing  bool     // likewise, and another reviewer approves it
+	viewers    []string // other people who have it on the screen
+	own        bool     // it was made on behalf of the reader, who may not decide such calls
+	hidden     int      // secrets in the arguments
+	unseen     bool     // the exact request is hidden too, so all secrets have to be revealed before an approval
+	withheld   int      // secrets that have to be revealed before an approval
+	revealed   bool     // the reader has revealed the secrets
+	second     bool     // a second reviewer has to approve an edit
+	ownEdit    bool     // the reader counts as the editor of the pending edit
+	wrote      bool     // the reader is its editor
+	invited    bool     // only the person whose call it is vouches for the reader
+	edited     bool     // call has the arguments of an edit in preview
+	proposing  bool     // the edit in preview needs a second reviewer
 
 	questions []call.AskedQuestion // of the call's server
 
-	people map[uuid.UUID]identity.Person // who made and decided it
-	notes  map[uuid.UUID][]view.Badge    // on them
+	people map[uuid.UUID]identity.Person // those who made and decided it
+	notes  map[uuid.UUID][]view.Badge    // about them
 }
 
-func (h *reader) subject(ctx context.Context, access identity.Access, id uuid.UUID) (*subject, error) {
+func (h *reader) readSubject(ctx context.Context, access identity.Access, id uuid.UUID) (*subject, error) {
 	s := &subject{}
 	var err error
 	if s.call, err = h.calls.Get(ctx, call.Viewer{}, id); err != nil {
@@ -68,7 +68,7 @@ func (h *reader) subject(ctx context.Context, access identity.Access, id uuid.UU
 	case errors.Is(err, approval.ErrNotFound):
 	case err != nil:
 		return nil, err
-	default: // read together, so that they do not contradict each other
+	default: // read together, so that they are consistent
 		s.call, s.approval = waiting.Call, &waiting.Approval
 		people = append(people, waiting.Approval.DecidedBy, waiting.Approval.EditedBy)
 	}
@@ -78,7 +78,7 @@ func (h *reader) subject(ctx context.Context, access identity.Access, id uuid.UU
 	for i := range s.questions {
 		people = append(people, s.questions[i].DecidedBy)
 	}
-	if err := h.introduce(ctx, s, people...); err != nil {
+	if err := h.addPeople(ctx, s, people...); err != nil {
 		return nil, err
 	}
 	if s.pulse, err = h.calls.ReadPulse(ctx); err != nil {
@@ -89,14 +89,14 @@ func (h *reader) subject(ctx context.Context, access identity.Access, id uuid.UU
 		return nil, err
 	}
 	s.viewers = shell.Others(viewers[id], access.Person.ID)
-	if err := h.describe(ctx, s); err != nil {
+	if err := h.addTool(ctx, s); err != nil {
 		return nil, err
 	}
-	return s, h.about(ctx, s, access.Person.ID)
+	return s, h.addReader(ctx, s, access.Person.ID)
 }
 
-// about adds what the call is to whoever reads it.
-func (h *reader) about(ctx context.Context, s *subject, reader uuid.UUID) error {
+// addReader adds the relation of the reader to the call.
+func (h *reader) addReader(ctx context.Context, s *subject, reader uuid.UUID) error {
 	switch err := h.calls.CheckDecider(ctx, &s.call, reader); {
 	case errors.Is(err, approval.ErrSelfApproval):
 		s.own = true
@@ -105,17 +105,17 @@ func (h *reader) about(ctx context.Context, s *subject, reader uuid.UUID) error 
 	case err != nil:
 		return err
 	}
-	if err := h.editing(ctx, s, reader); err != nil {
+	if err := h.addEditors(ctx, s, reader); err != nil {
 		return err
 	}
-	if s.hidden = s.secrets().Count(s.call.Arguments); s.hidden == 0 {
+	if s.hidden = s.argumentSecrets().Count(s.call.Arguments); s.hidden == 0 {
 		return nil
 	}
 	outgoing, err := s.call.Outgoing()
 	if err != nil {
 		return err
 	}
-	if s.withheld = s.secrets().Withheld(s.call.Arguments); outgoing != nil {
+	if s.withheld = s.argumentSecrets().Withheld(s.call.Arguments); outgoing != nil {
 		s.unseen, s.withheld = true, s.hidden
 	}
 	shown, err := audit.List(ctx, h.pool, audit.Filter{Subject: s.call.ID, Actors: []uuid.UUID{reader}, Action: audit.CallRevealed, Limit: 1})
@@ -126,8 +126,8 @@ func (h *reader) about(ctx context.Context, s *subject, reader uuid.UUID) error 
 	return err
 }
 
-// editing adds who may approve an edit of a call that waits.
-func (h *reader) editing(ctx context.Context, s *subject, reader uuid.UUID) error {
+// addEditors adds whether an edit of a pending call needs a second reviewer, and whether the reader made it.
+func (h *reader) addEditors(ctx context.Context, s *subject, reader uuid.UUID) error {
 	if s.approval == nil || s.approval.Status != approval.Pending {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (h *reader) editing(ctx context.Context, s *subject, reader uuid.UUID) erro
 	return err
 }
 
-// approvalEditor is who wrote an edit that takes a second reviewer; uuid.Nil: nobody did.
+// approvalEditor returns the editor of an edit that needs a second reviewer, or uuid.Nil.
 func (s *subject) approvalEditor() uuid.UUID {
 	if s.approval == nil {
 		return uuid.Nil
@@ -155,13 +155,13 @@ func (s *subject) editedAt() *time.Time {
 	return s.approval.EditedAt
 }
 
-// editWaits reports whether what waits is a reviewer's edit, which another has to approve.
+// editWaits reports whether a reviewer's edit waits for a second reviewer.
 func (s *subject) editWaits() bool {
 	return s.approval != nil && s.approval.Status == approval.Pending && s.approval.EditedBy != uuid.Nil
 }
 
-// state differs when what is shown of the call does, but for its countdown.
-func (s *subject) state() string {
+// hashState returns a text that changes with the page of the call, except for its countdown.
+func (s *subject) hashState() string {
 	state := string(s.call.Status)
 	if s.current {
 		state += ".current"
@@ -197,8 +197,8 @@ func (s *subject) state() string {
 	return state
 }
 
-// describe adds what is known of the call's tool.
-func (h *reader) describe(ctx context.Context, s *subject) error {
+// addTool adds the definitions and the risk of the call's tool.
+func (h *reader) addTool(ctx context.Context, s *subject) error {
 	status, err := h.discovery.Status(ctx, s.call.SkillID, s.call.Tool)
 	if err != nil {
 		return err
@@ -221,8 +221,8 @@ func (h *reader) describe(ctx context.Context, s *subject) error {
 	return err
 }
 
-// introduce adds who the people of a call are.
-func (h *reader) introduce(ctx context.Context, s *subject, ids ...uuid.UUID) error {
+// addPeople adds the people of a call.
+func (h *reader) addPeople(ctx context.Context, s *subject, ids ...uuid.UUID) error {
 	people, err := h.People(ctx, ids...)
 	if err != nil {
 		return err
@@ -232,8 +232,8 @@ func (h *reader) introduce(ctx context.Context, s *subject, ids ...uuid.UUID) er
 	return err
 }
 
-// who is a person of the call by what does not change; nil: nobody, or a person who is not known.
-func (s *subject) who(id uuid.UUID) *view.Who {
+// identifyPerson returns the IDs of a person of the call, or nil if the person is unknown.
+func (s *subject) identifyPerson(id uuid.UUID) *view.Who {
 	person, ok := s.people[id]
 	if !ok {
 		return nil

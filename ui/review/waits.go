@@ -9,12 +9,12 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// wait is a call's wait for a connection, with who can end it; nil when the call does not wait for one.
-func (h *reader) wait(ctx context.Context, access identity.Access, s *subject) (*view.Wait, error) {
+// presentWait presents a call that waits for a connection, with the people who can connect it. It returns nil for other calls.
+func (h *reader) presentWait(ctx context.Context, access identity.Access, s *subject) (*view.Wait, error) {
 	if s.call.Status != call.NeedsConnection {
 		return nil, nil
 	}
-	// The deadline is left out of a call that is not among the first of its skill.
+	// Only the first calls of a skill have a deadline here.
 	waiting := call.Unconnected{Call: s.call, Reason: s.call.Message}
 	list, err := h.calls.ListUnconnected(ctx, s.call.SkillID, present.WaitWindow)
 	if err != nil {

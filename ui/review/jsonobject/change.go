@@ -12,13 +12,12 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// ErrNotCompared is that it cannot be told what a request makes of what is there.
-var ErrNotCompared = errors.New("it cannot be told what becomes of what is there")
+// ErrNotCompared says that the effect of a request cannot be computed.
+var ErrNotCompared = errors.New("the effect of the request cannot be computed")
 
-// Change is what a request makes of the JSON object that is there: all of it for a PUT, the members that it names for a PATCH
-// (RFC 7396; of plain JSON RFC 5789 does not say). Members stand in the order that they have now. Names are compared as
-// what they say, not as they are written: an escape in one hides no deletion. Where one object has a name twice,
-// servers differ in which counts, so nothing is told: [jsontext.ErrDuplicateName].
+// Change returns the JSON object after a request: a PUT replaces the current object, and a PATCH merges into it (RFC 7396; for plain JSON,
+// RFC 5789 does not define how). Members keep their current order. Names are compared without their escapes, so that an escape hides no
+// deletion. If an object has a name twice, servers differ in which one counts, and the error is [jsontext.ErrDuplicateName].
 func Change(o *tool.Outgoing, present []byte) ([]byte, view.Change, error) {
 	media := ""
 	for _, h := range o.Headers {
@@ -41,15 +40,15 @@ func Change(o *tool.Outgoing, present []byte) ([]byte, view.Change, error) {
 	if !hostile.IsJSON(present) || !hostile.IsJSON(o.Body) || !isObject(present) || !isObject(o.Body) {
 		return nil, "", ErrNotCompared
 	}
-	after, err := merged(present, o.Body, patch, 0)
+	after, err := mergeValues(present, o.Body, patch, 0)
 	return after, how, err
 }
 
 const maxMerged = 32 // levels
 
-// merged puts one value in the place of another, objects member by member; patch: what the second does not name
-// stays, and its nulls remove.
-func merged(present, change []byte, patch bool, depth int) ([]byte, error) {
+// mergeValues replaces a value, and objects member by member. With patch, members that the change does not name stay, and its nulls remove
+// members.
+func mergeValues(present, change []byte, patch bool, depth int) ([]byte, error) {
 	if !isObject(change) {
 		return change, nil
 	}
@@ -67,38 +66,38 @@ func merged(present, change []byte, patch bool, depth int) ([]byte, error) {
 		}
 	}
 	var list []member
-	for _, c := range paired(now, wanted) {
+	for _, c := range pairMembers(now, wanted) {
 		switch {
 		case c.wanted == nil && patch:
 			list = append(list, member{c.name, c.present})
 		case c.wanted == nil || patch && string(c.wanted) == "null":
 		default:
-			value, err := merged(c.present, c.wanted, patch, depth+1)
+			value, err := mergeValues(c.present, c.wanted, patch, depth+1)
 			if err != nil {
 				return nil, err
 			}
 			list = append(list, member{c.name, value})
 		}
 	}
-	return object(list), nil
+	return joinMembers(list), nil
 }
 
 // changedMember is a member of one or both of two objects.
 type changedMember struct {
 	name            []byte
-	present, wanted []byte // nil: it has none of that name
+	present, wanted []byte // nil: no such member
 }
 
-// paired puts the members of two objects together by their names: first those that are there.
-func paired(now, wanted []member) []changedMember {
+// pairMembers pairs the members of two objects by name. The present ones come first.
+func pairMembers(now, wanted []member) []changedMember {
 	list := make([]changedMember, 0, len(now)+len(wanted))
 	at := make(map[string]int, len(now))
 	for i, m := range now {
-		at[m.said()] = i
+		at[m.unquoteName()] = i
 		list = append(list, changedMember{name: m.name, present: m.value})
 	}
 	for _, w := range wanted {
-		if i, known := at[w.said()]; known {
+		if i, known := at[w.unquoteName()]; known {
 			list[i].wanted = w.value
 		} else {
 			list = append(list, changedMember{name: w.name, wanted: w.value})

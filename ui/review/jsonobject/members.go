@@ -1,5 +1,5 @@
-// Package jsonobject compares JSON objects by their members, as they are written: what a request makes of an object, and what
-// several objects have in common.
+// Package jsonobject compares JSON objects by the bytes of their members: the changes that a request makes to an object, and the members
+// that several objects have in common.
 package jsonobject
 
 import (
@@ -10,11 +10,11 @@ import (
 	"github.com/holdpoint/holdpoint/internal/rawjson"
 )
 
-// Split splits objects: into the members that all of them have with the same bytes, and what is left of each.
+// Split returns the members that all objects have with the same bytes, and the other members of each object.
 func Split(documents [][]byte) (common []byte, own [][]byte) {
 	own = make([][]byte, len(documents))
 	all := make([][]member, len(documents))
-	in := make(map[string]int) // how many documents have a member; none has two of one name
+	in := make(map[string]int) // the number of documents with a member; no document has a name twice
 	for i, document := range documents {
 		members, err := membersOf(document)
 		if err != nil || documents[i] == nil {
@@ -23,41 +23,41 @@ func Split(documents [][]byte) (common []byte, own [][]byte) {
 		}
 		all[i] = members
 		for _, m := range members {
-			in[m.text()]++
+			in[m.encode()]++
 		}
 	}
 	for i, members := range all {
 		var rest, same []member
 		for _, m := range members {
-			if in[m.text()] == len(documents) {
+			if in[m.encode()] == len(documents) {
 				same = append(same, m)
 			} else {
 				rest = append(rest, m)
 			}
 		}
-		own[i] = object(rest)
+		own[i] = joinMembers(rest)
 		if i == 0 {
-			common = object(same)
+			common = joinMembers(same)
 		}
 	}
 	return common, own
 }
 
-// member is a member of an object, as it is written.
+// member is a member of an object in its original bytes.
 type member struct {
 	name, value []byte
 }
 
-// said is what the name says, however it is written.
-func (m member) said() string {
-	text, err := jsontext.AppendUnquote(nil, m.name)
+// unquoteName returns the name without its escapes.
+func (m member) unquoteName() string {
+	name, err := jsontext.AppendUnquote(nil, m.name)
 	if err != nil { // it was read as a string
 		return string(m.name)
 	}
-	return string(text)
+	return string(name)
 }
 
-func (m member) text() string { return string(m.name) + ":" + string(m.value) }
+func (m member) encode() string { return string(m.name) + ":" + string(m.value) }
 
 func membersOf(document []byte) ([]member, error) {
 	var list []member
@@ -70,13 +70,13 @@ func membersOf(document []byte) ([]member, error) {
 	return list, nil
 }
 
-func object(members []member) []byte {
-	text := []byte{'{'}
+func joinMembers(members []member) []byte {
+	object := []byte{'{'}
 	for i, m := range members {
 		if i > 0 {
-			text = append(text, ',')
+			object = append(object, ',')
 		}
-		text = append(text, m.text()...)
+		object = append(object, m.encode()...)
 	}
-	return append(text, '}')
+	return append(object, '}')
 }
