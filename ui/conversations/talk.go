@@ -79,7 +79,7 @@ func (h *TalkHandler) mayTalk(ctx context.Context, access identity.Access, t *ta
 		if err != nil {
 			return err
 		}
-		t.silent = text.ConversationSilentOther(present.Printable(present.PersonName(t.PrincipalID, names)))
+		t.silent = text.ConversationSilentOther(view.Printable(present.PersonName(t.PrincipalID, names)))
 	case !access.MayActAs(t.agent):
 		t.silent = text.ConversationSilentRevoked()
 	}

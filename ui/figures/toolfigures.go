@@ -180,7 +180,7 @@ func presentErrors(found *figures.ToolInsights, asked *insightRange) *view.DataT
 			Name: text.Literal(cmp.Or(e.Line, e.Code, string(e.Status))),
 			URL:  links.linkCalls(url.Values{"status": {string(e.Status)}, "tool": {e.Tool}}),
 			Cells: []text.Message{
-				text.Literal(present.Printable(nameSkill(found.SkillNames, e.SkillID) + ": " + e.Tool)), present.StatusBadge(e.Status).Word,
+				text.Literal(view.Printable(nameSkill(found.SkillNames, e.SkillID) + ": " + e.Tool)), present.StatusBadge(e.Status).Word,
 				text.Literal(cmp.Or(e.Code, dash)), text.Literal(status), text.Number(e.Calls), text.Literal(e.Last.UTC().Format("2 Jan 2006, 15:04")),
 			},
 		})

@@ -11,7 +11,6 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
-	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -128,16 +127,6 @@ func StatusBadge(s call.Status) view.Badge {
 	return view.Badge{Word: text.Literal(string(s)), Icon: "info", Level: view.Quiet}
 }
 
-// Printable replaces invisible characters, for the title of a window, which cannot have chips.
-func Printable(value string) string {
-	return strings.Map(func(r rune) rune {
-		if !plain.IsVisible(r) {
-			return '�'
-		}
-		return r
-	}, value)
-}
-
 // DescribeRule says why a call needs a decision.
 func DescribeRule(rule approval.Rule) text.Message {
 	switch rule {
@@ -227,7 +216,7 @@ func DescribeOrigin(o audit.Origin) text.Message {
 	if kind := nameCredential(o.Credential.Kind); !kind.IsZero() {
 		credential = text.OriginCredential(kind)
 		if o.Credential.ID != "" {
-			credential = text.OriginCredentialID(kind, Printable(o.Credential.ID))
+			credential = text.OriginCredentialID(kind, view.Printable(o.Credential.ID))
 		}
 	}
 	if o.Address != "" {

@@ -10,7 +10,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/login"
-	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -62,7 +61,7 @@ func (h *CallHandler) answerWithCall(w http.ResponseWriter, r *http.Request, sta
 		h.Render(w, r, status, CallArticle(presented))
 		return
 	}
-	page := h.Page(r, view.SectionQueue, text.Literal(subject.call.Skill+": "+present.Printable(subject.call.Tool)), subject.pulse)
+	page := h.Page(r, view.SectionQueue, text.Literal(subject.call.Skill+": "+view.Printable(subject.call.Tool)), subject.pulse)
 	if presented.Live && subject.call.Status != call.Parked && !subject.asksReviewer() {
 		page.RefreshAfter = 2 // seconds, without JavaScript; never while the reader may be typing
 	}

@@ -184,7 +184,7 @@ func conflictNotice(d *view.Decision) *view.Notice {
 	case d == nil:
 		n.Text = text.ReviewDecidedSameMoment()
 	case d.By != "":
-		n.Text = text.ReviewDecidedBy(d.Word, present.Printable(d.By), d.At.UTC().Format("15:04:05 UTC"))
+		n.Text = text.ReviewDecidedBy(d.Word, view.Printable(d.By), d.At.UTC().Format("15:04:05 UTC"))
 	default:
 		n.Text = text.ReviewDecidedAt(d.Word, d.At.UTC().Format("15:04:05 UTC"))
 	}

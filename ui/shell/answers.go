@@ -5,7 +5,6 @@ import (
 
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
-	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -27,7 +26,7 @@ func (sh *Shell) AnswerWithRemoval(w http.ResponseWriter, r *http.Request, secti
 		sh.Fail(w, r, err)
 		return
 	}
-	sh.Render(w, r, http.StatusOK, view.RemovalPage(sh.Page(r, section, text.FormDeletePage(present.Printable(v.Name)), pulse), v))
+	sh.Render(w, r, http.StatusOK, view.RemovalPage(sh.Page(r, section, text.FormDeletePage(view.Printable(v.Name)), pulse), v))
 }
 
 // maxWaitingShown bounds how many waiting calls are counted.

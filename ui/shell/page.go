@@ -45,7 +45,7 @@ func (sh *Shell) readNotices(ctx context.Context, access identity.Access) []view
 	var notices []view.Notice
 	if known.First != nil {
 		notices = append(notices, view.Notice{
-			Level: view.Warn, Title: text.PageOneOperator(), Text: text.PageOneOperatorHelp(present.Printable(known.First.Name)),
+			Level: view.Warn, Title: text.PageOneOperator(), Text: text.PageOneOperatorHelp(view.Printable(known.First.Name)),
 		})
 	}
 	if end, ok := known.Ends[access.Person.ID]; ok {

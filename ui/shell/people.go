@@ -30,7 +30,7 @@ func (sh *Shell) PersonNotes(ctx context.Context, people []identity.Person) (map
 	for _, p := range people {
 		if !p.Verified() {
 			notes[p.ID] = append(notes[p.ID], view.Badge{
-				Word: text.MemberInvitedBy(present.Printable(names[p.InvitedBy])), Icon: "unknown", Level: view.Warn,
+				Word: text.MemberInvitedBy(view.Printable(names[p.InvitedBy])), Icon: "unknown", Level: view.Warn,
 				Note: text.MemberInvitedByNote(),
 			})
 		}

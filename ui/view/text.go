@@ -8,6 +8,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
@@ -148,3 +149,13 @@ func LastOf(id string) string { return id[max(0, len(id)-6):] }
 
 // FirstLine begins the content of a text area. HTML drops the first line break there, which may be part of the value.
 const FirstLine = "\n"
+
+// Printable replaces invisible characters, for the title of a window, which cannot have chips.
+func Printable(value string) string {
+	return strings.Map(func(r rune) rune {
+		if !plain.IsVisible(r) {
+			return '�'
+		}
+		return r
+	}, value)
+}

@@ -344,7 +344,7 @@ func (h *MemberHandler) answerWithMember(w http.ResponseWriter, r *http.Request,
 	if change != nil {
 		change(&shown)
 	}
-	h.Render(w, r, status, MemberPage(h.Page(r, view.SectionMembers, text.Literal(present.Printable(m.Name)), pulse), shown))
+	h.Render(w, r, status, MemberPage(h.Page(r, view.SectionMembers, text.Literal(view.Printable(m.Name)), pulse), shown))
 }
 
 // fillMember reads the sessions, tokens and linked identity of a person.

@@ -121,7 +121,7 @@ func (h *Handler) ShowAgent(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	h.Render(w, r, http.StatusOK, AgentPage(h.Page(r, view.SectionAgents, text.AgentPageOf(present.Printable(a.Name)), pulse), v))
+	h.Render(w, r, http.StatusOK, AgentPage(h.Page(r, view.SectionAgents, text.AgentPageOf(view.Printable(a.Name)), pulse), v))
 }
 
 func (h *Handler) agentPage(r *http.Request, a *agent.Agent) (Agent, error) {

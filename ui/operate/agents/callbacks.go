@@ -53,7 +53,7 @@ func (h *CallbackHandler) askForCallback(w http.ResponseWriter, r *http.Request,
 		h.Fail(w, r, err)
 		return
 	}
-	page := h.Page(r, view.SectionAgents, text.CallbackNewOf(present.Printable(a.Name)), pulse)
+	page := h.Page(r, view.SectionAgents, text.CallbackNewOf(view.Printable(a.Name)), pulse)
 	h.Render(w, r, status, NewCallbackPage(page, NewCallbackForm{Agent: a.Name, AgentURL: present.AgentURL(a.ID), Form: form}))
 }
 

@@ -228,7 +228,7 @@ func (h *Handler) MakeKey(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	page := h.Page(r, view.SectionAgents, text.AgentKeyOf(present.Printable(a.Name)), pulse)
+	page := h.Page(r, view.SectionAgents, text.AgentKeyOf(view.Printable(a.Name)), pulse)
 	h.Render(w, r, http.StatusOK, KeyPage(page, NewKey{
 		Agent: a.Name, URL: present.AgentURL(a.ID), Key: secret, Connect: h.describeConnecting(a.Name, secret),
 	}))

@@ -118,7 +118,7 @@ func (h *Handler) Connect(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	leave.Skill, leave.Back, leave.Own = l.Skill.Name, present.SkillURL(l.Skill.ID), l.mine
-	page := h.Page(r, view.SectionSkills, text.ConnectionConnectTo(present.Printable(l.Skill.Name)), approval.Pulse{Now: h.Now()})
+	page := h.Page(r, view.SectionSkills, text.ConnectionConnectTo(view.Printable(l.Skill.Name)), approval.Pulse{Now: h.Now()})
 	h.Render(w, r, http.StatusOK, LeavePage(page, leave))
 }
 
@@ -144,7 +144,7 @@ func (h *Handler) letChoose(w http.ResponseWriter, r *http.Request, l *Link) {
 		h.answerNotConnected(w, r, err, l.Skill.Name, present.SkillURL(l.Skill.ID))
 		return
 	}
-	page := h.Page(r, view.SectionSkills, text.ConnectionConnectTo(present.Printable(l.Skill.Name)), approval.Pulse{Now: h.Now()})
+	page := h.Page(r, view.SectionSkills, text.ConnectionConnectTo(view.Printable(l.Skill.Name)), approval.Pulse{Now: h.Now()})
 	h.Render(w, r, http.StatusOK, ChoosePage(page, l.Skill.Name, Connect{
 		URL: present.SkillURL(l.Skill.ID) + "/connect", Label: text.ConnectionConnect(), Issuers: issuers,
 	}))

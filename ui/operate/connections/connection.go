@@ -127,7 +127,7 @@ func (h *Handler) answerWithConnection(w http.ResponseWriter, r *http.Request, s
 	if notice == nil {
 		notice = doneNotice(r.URL.Query().Get("done"), l)
 	}
-	page := h.Page(r, view.SectionConnections, text.ConnectionPageOf(present.Printable(l.Skill.Name)), pulse)
+	page := h.Page(r, view.SectionConnections, text.ConnectionPageOf(view.Printable(l.Skill.Name)), pulse)
 	h.Render(w, r, status, ConnectionPage(page, card, notice))
 }
 

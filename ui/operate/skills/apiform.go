@@ -15,7 +15,6 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
-	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -111,7 +110,7 @@ func readFilters(f *shell.Faults, path, lines string) []tool.OperationFilter {
 		}
 		filter, err := setting.ParseFilter(one)
 		if err != nil {
-			f.Add(path, fmt.Sprintf("line %q: %v", present.Printable(shell.Clean(one)), err))
+			f.Add(path, fmt.Sprintf("line %q: %v", view.Printable(shell.Clean(one)), err))
 		}
 		list = append(list, filter)
 	}
@@ -131,7 +130,7 @@ func readEndpoints(f *shell.Faults, path, text string) []tool.Endpoint {
 		if errors.As(err, &located) && located.GetToken() != nil {
 			message = fmt.Sprintf("line %d: %s", located.GetToken().Position.Line, located.GetMessage())
 		}
-		f.Add(path, present.Printable(message))
+		f.Add(path, view.Printable(message))
 		return list
 	}
 	if err := strictjson.Unmarshal(document, &list, strictjson.RejectUnknownMembers(true)); err != nil {
@@ -155,7 +154,7 @@ func describeEndpointsFault(err error) string {
 			at.WriteString("." + token)
 		}
 	}
-	where := present.Printable(strings.TrimPrefix(at.String(), "."))
+	where := view.Printable(strings.TrimPrefix(at.String(), "."))
 	switch {
 	case errors.Is(semantic.Err, strictjson.ErrUnknownName):
 		return where + ": is unknown"

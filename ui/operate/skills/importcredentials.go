@@ -9,7 +9,6 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
-	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -78,7 +77,7 @@ func (h *ImportHandler) answerWithCredentials(w http.ResponseWriter, r *http.Req
 		Parts: []view.FormPart{auth, f.oauthPart(), f.idpPart()}, Note: text.SkillImportCredentialsNote(),
 	}
 	wrong.ShowIn(&form, f.secretTyped())
-	h.AnswerWithForm(w, r, status, view.SectionSkills, importCrumbs(i, stepCredentials), text.SkillImportCredentialsTitle(present.Printable(i.Spec.Name)), form)
+	h.AnswerWithForm(w, r, status, view.SectionSkills, importCrumbs(i, stepCredentials), text.SkillImportCredentialsTitle(view.Printable(i.Spec.Name)), form)
 }
 
 // describeSchemes lists the authentication schemes of a document.
@@ -97,7 +96,7 @@ func describeSchemes(schemes []setting.SecurityScheme) text.Message {
 		}
 		list = append(list, s.Name+" ("+strings.Join(parts, ", ")+")")
 	}
-	return text.SkillImportSchemes(present.Printable(shell.Clean(strings.Join(list, "; "))))
+	return text.SkillImportSchemes(view.Printable(shell.Clean(strings.Join(list, "; "))))
 }
 
 // KeepCredentials stores the credentials in the draft, encrypted.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
-	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -103,7 +102,7 @@ func (h *ImportHandler) answerWithOperations(w http.ResponseWriter, r *http.Requ
 		}
 		v.Problems = append(v.Problems, problem)
 	}
-	h.Render(w, r, status, ImportPage(h.Page(r, view.SectionSkills, text.SkillImportOperationsPage(present.Printable(i.notes.Title)), pulse), v))
+	h.Render(w, r, status, ImportPage(h.Page(r, view.SectionSkills, text.SkillImportOperationsPage(view.Printable(i.notes.Title)), pulse), v))
 }
 
 func (i *importing) presentOperations(found *setting.Examination, s search) Import {
@@ -113,10 +112,10 @@ func (i *importing) presentOperations(found *setting.Examination, s search) Impo
 		Base: form.baseField(tool.OpenAPI), Page: s.page, Search: ImportSearch{Text: s.text, Method: s.method, Tag: s.tag},
 	}
 	if len(found.Servers) > 0 {
-		v.Base.Hint = text.SkillImportServers(present.Printable(strings.Join(found.Servers[:min(3, len(found.Servers))], ", ")))
+		v.Base.Hint = text.SkillImportServers(view.Printable(strings.Join(found.Servers[:min(3, len(found.Servers))], ", ")))
 	}
 	if found.BaseURL == "" {
-		v.Base.Required, v.Base.Hint = true, text.Join(" ", v.Base.Hint, text.Literal(present.Printable(found.BaseURLReason)))
+		v.Base.Required, v.Base.Hint = true, text.Join(" ", v.Base.Hint, text.Literal(view.Printable(found.BaseURLReason)))
 	}
 	tags := map[string]int{}
 	for _, o := range found.Operations {

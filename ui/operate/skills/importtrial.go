@@ -58,7 +58,7 @@ func (h *ImportHandler) answerWithTrial(w http.ResponseWriter, r *http.Request, 
 		h.Fail(w, r, err)
 		return
 	}
-	h.Render(w, r, status, ImportTrialPage(h.Page(r, view.SectionSkills, text.SkillImportTryPage(present.Printable(i.Spec.Name)), pulse), *v))
+	h.Render(w, r, status, ImportTrialPage(h.Page(r, view.SectionSkills, text.SkillImportTryPage(view.Printable(i.Spec.Name)), pulse), *v))
 }
 
 // presentTrial lists the read-only tools and presents the form of the chosen tool.
@@ -69,7 +69,7 @@ func presentTrial(v *ImportTrial, listing *tool.Listing) {
 		if !isReadOnly(d) {
 			continue
 		}
-		v.Readable = append(v.Readable, view.Choice{Value: d.Name, Word: text.Literal(present.Printable(d.Name))})
+		v.Readable = append(v.Readable, view.Choice{Value: d.Name, Word: text.Literal(view.Printable(d.Name))})
 		if d.Name != v.Tool {
 			continue
 		}
@@ -135,7 +135,7 @@ func (h *ImportHandler) TryImport(w http.ResponseWriter, r *http.Request) {
 		h.answerWithTrial(w, r, http.StatusUnprocessableEntity, i, v)
 		return
 	case failed:
-		v.Notice = &view.Notice{Level: view.Danger, Title: text.SkillImportNothingSent(), Text: text.Literal(present.Printable(failure.Message))}
+		v.Notice = &view.Notice{Level: view.Danger, Title: text.SkillImportNothingSent(), Text: text.Literal(view.Printable(failure.Message))}
 	case err != nil:
 		h.Fail(w, r, err)
 		return

@@ -24,7 +24,7 @@ func (h *Handler) ProbeSkill(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	access, _ := login.Access(r.Context())
-	page := h.Page(r, view.SectionSkills, text.SkillProbePage(present.Printable(skill.Name)), approval.Pulse{Now: h.Now()})
+	page := h.Page(r, view.SectionSkills, text.SkillProbePage(view.Printable(skill.Name)), approval.Pulse{Now: h.Now()})
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
 	err = ProbePage(page, Probe{

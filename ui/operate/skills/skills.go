@@ -91,7 +91,7 @@ func (h *Handler) ShowSkill(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	h.Render(w, r, http.StatusOK, SkillPage(h.Page(r, view.SectionSkills, text.SkillPage(present.Printable(own.Skill.Name)), pulse), v))
+	h.Render(w, r, http.StatusOK, SkillPage(h.Page(r, view.SectionSkills, text.SkillPage(view.Printable(own.Skill.Name)), pulse), v))
 }
 
 func (h *Handler) skillPage(r *http.Request, own *connections.Link, now time.Time) (Skill, error) {

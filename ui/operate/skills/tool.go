@@ -92,7 +92,7 @@ func (h *ToolHandler) answerWithTool(w http.ResponseWriter, r *http.Request, sta
 			field.Value, field.Now = sent.Select, &view.NowValue{Text: text.Literal(field.Value)}
 		}
 	}
-	h.Render(w, r, status, SkillToolPage(h.Page(r, view.SectionSkills, text.SkillToolPage(present.Printable(name)), pulse), v))
+	h.Render(w, r, status, SkillToolPage(h.Page(r, view.SectionSkills, text.SkillToolPage(view.Printable(name)), pulse), v))
 }
 
 // presentTool presents a tool. A definition can be accepted only if the page shows all of it.
@@ -282,7 +282,7 @@ func (h *ToolHandler) ChangeTool(w http.ResponseWriter, r *http.Request) {
 			words[i] = one.Name + " " + one.Expected
 		}
 		h.answerWithTool(w, r, http.StatusUnprocessableEntity, name, &view.Notice{
-			Level: view.Danger, Title: text.SkillToolNotSaved(), Text: text.Literal(present.Printable(strings.Join(words, "; ")) + "."),
+			Level: view.Danger, Title: text.SkillToolNotSaved(), Text: text.Literal(view.Printable(strings.Join(words, "; ")) + "."),
 		}, &sent)
 	case errors.Is(err, agent.ErrChanged):
 		h.answerWithTool(w, r, http.StatusConflict, name, &view.Notice{

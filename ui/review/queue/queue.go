@@ -13,7 +13,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/login"
-	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -126,7 +125,7 @@ func makeOptions(facets []call.Facet, chosen string) []view.Option {
 		if f.ID != uuid.Nil {
 			value = f.ID.String()
 		}
-		list = append(list, view.Option{Value: value, Text: text.Literal(fmt.Sprintf("%s (%d)", present.Printable(f.Name), f.Count)), Chosen: value == chosen})
+		list = append(list, view.Option{Value: value, Text: text.Literal(fmt.Sprintf("%s (%d)", view.Printable(f.Name), f.Count)), Chosen: value == chosen})
 	}
 	if chosen != "" && !slices.ContainsFunc(list, func(o view.Option) bool { return o.Chosen }) {
 		list = append(list, view.Option{Value: chosen, Text: text.QueueNoneOfChoice(), Chosen: true})
