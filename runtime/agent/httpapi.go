@@ -16,7 +16,7 @@ import (
 
 // APISpec has the settings of skills over an HTTP API (transports openapi and http-api). [tool.API] explains the fields.
 type APISpec struct {
-	BaseURL   string                 `json:"base_url,omitempty" doc:"Of the API. Left out of transport openapi: the first server that the document names."`
+	BaseURL   string                 `json:"base_url,omitempty" doc:"The URL of the API. Omitted with transport openapi: the first server in the document."`
 	Spec      string                 `json:"spec,omitempty" doc:"URL of the OpenAPI document, which is read at each listing. Transport openapi has this or document."`
 	Document  string                 `json:"document,omitempty" doc:"The OpenAPI document itself, JSON or YAML."`
 	Include   []tool.OperationFilter `json:"include,omitempty"`
@@ -31,9 +31,9 @@ type APISpec struct {
 // APIAuthSpec has the credentials of requests to an HTTP API; see [tool.APIAuth].
 type APIAuthSpec struct {
 	Type     string `json:"type" doc:"bearer, basic or api_key"`
-	In       string `json:"in,omitempty" doc:"Of api_key: header, query or cookie."`
-	Name     string `json:"name,omitempty" doc:"Of api_key: of the header, query parameter or cookie."`
-	Username string `json:"username,omitempty" doc:"Of basic."`
+	In       string `json:"in,omitempty" doc:"With api_key: header, query or cookie."`
+	Name     string `json:"name,omitempty" doc:"With api_key: the name of the header, query parameter or cookie."`
+	Username string `json:"username,omitempty" doc:"With basic: the username."`
 	Secret   string `json:"secret,omitempty" doc:"The token, the password or the key. It is stored encrypted, and never shown."`
 }
 

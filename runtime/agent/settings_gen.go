@@ -62,7 +62,7 @@ type SkillPatch struct {
 	OAuth            OAuthPatch               `json:"oauth,omitzero"`       // nil: discovered when the server requires it; in a patch, null removes it
 	Connection       *string                  `json:"connection,omitempty"` // shared, the default, or per_user
 	APIPatch
-	Revision *int64 `json:"revision,omitempty" doc:"Of the skill, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
+	Revision *int64 `json:"revision,omitempty" doc:"The expected revision of the skill: with another one, nothing is changed (409). Omitted: any."`
 }
 
 // settings returns the settings of a spec, with defaults filled in.
@@ -231,7 +231,7 @@ type AgentPatch struct {
 	Team         *string           `json:"team,omitempty"`
 	EscalateTo   *string           `json:"escalate_to,omitempty"`
 	Skills       *[]AssignmentSpec `json:"skills,omitempty"` // all its assignments
-	Revision     *int64            `json:"revision,omitempty" doc:"Of the agent, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
+	Revision     *int64            `json:"revision,omitempty" doc:"The expected revision of the agent: with another one, nothing is changed (409). Omitted: any."`
 }
 
 // settings returns the settings of a spec, with defaults filled in.

@@ -50,7 +50,7 @@ type ToolPatch struct {
 	Idempotent *bool   `json:"idempotent,omitempty"`
 	Enabled    *bool   `json:"enabled,omitempty"`
 	Select     *string `json:"select,omitempty"` // "": none
-	Revision   *int64  `json:"revision,omitempty" doc:"Of the skill, for which the change is made: where it has another by now, nothing is changed (409). Left out: whichever it has."`
+	Revision   *int64  `json:"revision,omitempty" doc:"The expected revision of the skill: with another one, nothing is changed (409). Omitted: any."`
 }
 
 // AssignmentSpec is one element of an agent's skills.

@@ -31,7 +31,7 @@ type Conversation struct {
 
 // ConversationCalls says how the calls of a conversation stand, the latest 1000 of them.
 type ConversationCalls struct {
-	Total    int            `json:"total" doc:"1000 means 1000 or more."`
+	Total    int            `json:"total" doc:"The number of conversations; 1000 means 1000 or more."`
 	ByStatus map[string]int `json:"by_status" nullable:"false"`
 	LastAt   *time.Time     `json:"last_at" doc:"The time of the last call."`
 }

@@ -75,7 +75,7 @@ type ConversationMessage struct {
 // MessageFile is one that came with a message.
 type MessageFile struct {
 	Name      string `json:"name"`
-	MediaType string `json:"media_type" doc:"As declared."`
+	MediaType string `json:"media_type" doc:"The declared media type."`
 	Size      int64  `json:"size" doc:"Bytes."`
 }
 
@@ -92,7 +92,7 @@ type ConversationEntry struct {
 	Seq       int64                `json:"seq" doc:"From 1, without gaps."`
 	Kind      string               `json:"kind" enum:"user,assistant,tools,call,notice"`
 	At        time.Time            `json:"at"`
-	User      *ConversationMessage `json:"user,omitempty" doc:"A message."`
+	User      *ConversationMessage `json:"user,omitempty" doc:"A message to the model."`
 	Assistant *ConversationReply   `json:"assistant,omitempty" doc:"A reply of the model."`
 	Tools     *ConversationResults `json:"tools,omitempty" doc:"The results of the calls that the model got."`
 	Call      *ConversationCall    `json:"call,omitempty" doc:"The state of a call."`

@@ -104,7 +104,7 @@ func deliveryView(d callback.Delivery) Delivery {
 // ByCallback is the part of a request that names a callback of an agent.
 type ByCallback struct {
 	rest.ByName
-	Callback string `path:"callback" doc:"Its name."`
+	Callback string `path:"callback" doc:"The callback's name."`
 }
 
 // agentOf finds the agent of a request.

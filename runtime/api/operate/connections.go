@@ -31,7 +31,7 @@ type Connection struct {
 	Skill         string           `json:"skill"`
 	Person        *rest.PersonName `json:"person" doc:"The person who owns it; null if it is shared."`
 	State         string           `json:"state" enum:"connected,needs_connection,expired,failing" doc:"needs_connection: a person has to act first; expired: its token has expired and cannot be renewed; failing: the last attempt to get a token failed."`
-	Need          *string          `json:"need" enum:"consent,reconnect,scope,issuer,client,settings" doc:"Of needs_connection: the code of the missing part."`
+	Need          *string          `json:"need" enum:"consent,reconnect,scope,issuer,client,settings" doc:"With needs_connection: the code of the missing part."`
 	Reason        *string          `json:"reason" doc:"A message about the missing part."`
 	WhoCanResolve *string          `json:"who_can_resolve" doc:"Who can resolve it: an operator, or the person's name; null if it is connected."`
 	Grant         tool.Grant       `json:"grant" enum:"authorization_code,client_credentials,enterprise_managed,workload_identity"`

@@ -25,7 +25,7 @@ type Invitation struct {
 	Name       string           `json:"name" doc:"The person's name on this server, or the name that the inviter chose."`
 	Issuer     *string          `json:"issuer" doc:"The identity provider that has to authenticate the person; null: none."`
 	Subject    *string          `json:"subject" doc:"The person's id at the identity provider."`
-	Email      *string          `json:"email" doc:"Instead: the person's e-mail address at the identity provider."`
+	Email      *string          `json:"email" doc:"In place of the subject: the person's e-mail address at the identity provider."`
 	Roles      []identity.Role  `json:"roles" nullable:"false"`
 	Agents     []string         `json:"agents" nullable:"false" doc:"Agents that the person may act as; * means all."`
 	Hint       string           `json:"hint" doc:"The first characters of the secret."`
@@ -86,7 +86,7 @@ type createInvitationInput struct {
 		Name    string          `json:"name" doc:"The person's name, unless an identity provider has another."`
 		Issuer  string          `json:"issuer,omitempty" doc:"The identity provider that has to authenticate the person. Omitted: the only one."`
 		Subject string          `json:"subject,omitempty" doc:"The person's id at the identity provider. If identity providers are configured, this or email is required."`
-		Email   string          `json:"email,omitempty" doc:"Instead: the person's e-mail address at the identity provider."`
+		Email   string          `json:"email,omitempty" doc:"In place of the subject: the person's e-mail address at the identity provider."`
 		Roles   []identity.Role `json:"roles" enum:"reviewer,operator" minItems:"1" nullable:"false"`
 		Agents  []string        `json:"agents,omitempty" doc:"Agents that the person may act as; * means all. Omitted: all for operators, none for others."`
 		TTL     string          `json:"ttl,omitempty" doc:"How long it can be redeemed, such as 24h; at most 720h. Omitted: 72h."`

@@ -16,12 +16,12 @@ import (
 
 // SkillAPI has the fields of skills over an HTTP API (openapi, http-api).
 type SkillAPI struct {
-	BaseURL       *string                `json:"base_url" doc:"Of openapi and http-api; null with openapi: the first server in the document."`
-	Spec          *string                `json:"spec" doc:"Of openapi: the URL of its document."`
-	Document      *Document              `json:"document" doc:"Of openapi: its document, if it was given by value."`
+	BaseURL       *string                `json:"base_url" doc:"With openapi and http-api: the URL of the API. Null with openapi: the first server in the document."`
+	Spec          *string                `json:"spec" doc:"With openapi: the URL of the document."`
+	Document      *Document              `json:"document" doc:"With openapi: the document, if it was given itself."`
 	Include       []tool.OperationFilter `json:"include" nullable:"false" doc:"Operations of the document; none: all of them."`
 	Exclude       []tool.OperationFilter `json:"exclude" nullable:"false" doc:"Operations that are excluded."`
-	Endpoints     []tool.Endpoint        `json:"endpoints" nullable:"false" doc:"Of http-api."`
+	Endpoints     []tool.Endpoint        `json:"endpoints" nullable:"false" doc:"With http-api: its endpoints."`
 	Auth          *Auth                  `json:"auth" doc:"How requests to the API are authenticated, without the secret."`
 	Preview       bool                   `json:"preview" doc:"Whether reviewers see the current state of the data that a PUT, PATCH or DELETE would change."`
 	OutputSchemas bool                   `json:"output_schemas" doc:"Whether responses must match the document's response schemas."`
@@ -39,8 +39,8 @@ type Auth struct {
 	_        struct{} `nullable:"true"`
 	Type     string   `json:"type" enum:"bearer,basic,api_key"`
 	In       *string  `json:"in" enum:"header,query,cookie" doc:"Of api_key."`
-	Name     *string  `json:"name" doc:"Of api_key: the name of the header, query parameter or cookie."`
-	Username *string  `json:"username" doc:"Of basic."`
+	Name     *string  `json:"name" doc:"With api_key: the name of the header, query parameter or cookie."`
+	Username *string  `json:"username" doc:"With basic: the username."`
 }
 
 func newSkillAPI(s *agent.Skill) SkillAPI {

@@ -26,7 +26,7 @@ type HealthSpan struct {
 
 // HealthTrouble is a way in which listings failed.
 type HealthTrouble struct {
-	Kind  string    `json:"kind" doc:"As in the skill's health."`
+	Kind  string    `json:"kind" doc:"The kind of failure, as in the skill's health."`
 	Error string    `json:"error"`
 	Times int       `json:"times"`
 	First time.Time `json:"first"`

@@ -34,12 +34,12 @@ type SkillServer struct {
 	ID         uuid.UUID      `json:"id" format:"uuid"`
 	Name       string         `json:"name"`
 	Transport  tool.Transport `json:"transport" enum:"stdio,http,openapi,http-api"`
-	URL        *string        `json:"url" doc:"Of http."`
-	Command    []string       `json:"command" doc:"Of stdio: program and arguments."`
+	URL        *string        `json:"url" doc:"With http: the URL of the server."`
+	Command    []string       `json:"command" doc:"With stdio: the program and its arguments."`
 	Headers    []string       `json:"headers" nullable:"false" doc:"Names only; values are secret."`
 	Env        []string       `json:"env" nullable:"false" doc:"Names only; values are secret."`
-	RunAs      *string        `json:"run_as" doc:"Of stdio: the account that its program runs as; null: a separate one if the server runs as root."`
-	Paths      SkillPaths     `json:"paths" doc:"Of stdio: the paths outside its home that its program may use."`
+	RunAs      *string        `json:"run_as" doc:"With stdio: the account that its program runs as; null: a separate one if the server runs as root."`
+	Paths      SkillPaths     `json:"paths" doc:"With stdio: the paths outside its home that the program may use."`
 	OAuth      *OAuth         `json:"oauth" doc:"How to get authorized at the server; null: discovered when the server requires it."`
 	Connection string         `json:"connection" enum:"shared,per_user" doc:"One for all, or one for each person."`
 }
@@ -67,7 +67,7 @@ type OAuth struct {
 	AuthMethod  *string    `json:"auth_method" enum:"client_secret_basic,client_secret_post,private_key_jwt,none"`
 	Scopes      []string   `json:"scopes" nullable:"false" doc:"Empty: the scopes that the server requires."`
 	TrustOrigin bool       `json:"trust_origin" doc:"The server's metadata may name a resource above its own URL."`
-	IDP         *IDP       `json:"idp" doc:"Of grant enterprise_managed."`
+	IDP         *IDP       `json:"idp" doc:"With the grant enterprise_managed: the identity provider."`
 	Secrets     []string   `json:"secrets" nullable:"false" doc:"Names of the secrets that are set: client_secret, private_key, idp.client_secret."`
 }
 

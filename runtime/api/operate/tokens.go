@@ -83,8 +83,8 @@ func (h *personHandlers) listTokens(ctx context.Context, input *rest.Page) (*res
 type createTokenInput struct {
 	Body struct {
 		Person   string          `json:"person,omitempty" doc:"Your own name; optional. With the bootstrap token: the name of the first person, who is then the same person as the bootstrap token."`
-		PersonID string          `json:"person_id,omitempty" format:"uuid" doc:"Instead: your own id."`
-		Roles    []identity.Role `json:"roles,omitempty" enum:"reviewer,operator" doc:"Among your own. Omitted: all of them."`
+		PersonID string          `json:"person_id,omitempty" format:"uuid" doc:"In place of the name: your own id."`
+		Roles    []identity.Role `json:"roles,omitempty" enum:"reviewer,operator" doc:"Some of your roles. Omitted: all of them."`
 		Agents   []string        `json:"agents,omitempty" doc:"Agents that the token may act as, among your own; * means all. Omitted: all for operators, none for others."`
 	} `nameHint:"TokenRequest"`
 }

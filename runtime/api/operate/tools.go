@@ -25,7 +25,7 @@ type SkillTool struct {
 	Pin         string             `json:"pin" doc:"Digest of the current definition, in hex."`
 	AcceptedPin *string            `json:"accepted_pin" doc:"Digest of the accepted definition."`
 	Definition  json.RawMessage    `json:"definition" doc:"Unchanged from the server."`
-	Accepted    json.RawMessage    `json:"accepted_definition" doc:"Of changed and refused tools: the accepted definition, if it differs; otherwise null."`
+	Accepted    json.RawMessage    `json:"accepted_definition" doc:"For changed and refused tools: the accepted definition, if it differs; otherwise null."`
 	Settings    agent.ToolSettings `json:"settings" doc:"The operator's settings of it."`
 	FirstSeen   time.Time          `json:"first_seen" doc:"When the server first listed the tool."`
 	ChangedAt   time.Time          `json:"changed_at" doc:"When its definition last changed."`

@@ -55,10 +55,10 @@ type Approval struct {
 	EscalatedAt     *time.Time       `json:"escalated_at"`
 	Edited          bool             `json:"edited" doc:"A reviewer changed the arguments; the original ones are the call's submitted_arguments."`
 	Edit            *Edit            `json:"edit" doc:"The edit that waits for a second reviewer or was approved by one; null: none."`
-	Reviewers       *bool            `json:"reviewers" doc:"Of one pending approval, fetched by id: whether any reviewer may decide it. Otherwise null."`
-	Risk            *agent.Risk      `json:"risk" enum:"standard,destructive,high" doc:"Of one pending approval, fetched by id: high (set by an operator) or destructive (claimed by the tool's server). Otherwise null."`
+	Reviewers       *bool            `json:"reviewers" doc:"Whether any reviewer may decide it. Only for a pending approval that is fetched by id; otherwise null."`
+	Risk            *agent.Risk      `json:"risk" enum:"standard,destructive,high" doc:"high: set by an operator; destructive: claimed by the tool's server. Only for a pending approval that is fetched by id; otherwise null."`
 	Rule            parkingRule      `json:"rule" doc:"Why the call was parked."`
-	Questions       []Question       `json:"questions" nullable:"false" doc:"Of one approval, fetched by id: questions of the skill's server after the approval. Empty in lists."`
+	Questions       []Question       `json:"questions" nullable:"false" doc:"Questions of the skill's server after the approval. Empty in lists."`
 	Partial         bool             `json:"partial,omitempty" doc:"In lists: the arguments are larger than 64 KiB and are omitted; get the approval by its id."`
 }
 

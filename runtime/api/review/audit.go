@@ -43,9 +43,9 @@ type AuditActor struct {
 	ID   *uuid.UUID `json:"id" format:"uuid"`
 	Name *string    `json:"name"`
 
-	Issuer  *string `json:"issuer" doc:"Of people: the identity provider."`
-	Subject *string `json:"subject" doc:"Of people: their id at the issuer."`
-	Alike   bool    `json:"alike" doc:"Of people: another person has the same or a similar-looking name."`
+	Issuer  *string `json:"issuer" doc:"For people: the identity provider."`
+	Subject *string `json:"subject" doc:"For people: their id at the issuer."`
+	Alike   bool    `json:"alike" doc:"For people: another person has the same or a similar-looking name."`
 }
 
 // AuditQuery is the part of a request that selects events.

@@ -29,8 +29,8 @@ type Call struct {
 	ID              uuid.UUID        `json:"id" format:"uuid"`
 	Status          call.Status      `json:"status" enum:"needs_connection,parked,approved,executing,succeeded,failed,rejected,expired,cancelled,denied,invalid,unknown"`
 	Code            *string          `json:"code" doc:"Why the call ended as it did; stable."`
-	Failure         *string          `json:"failure" enum:"tool_error,jsonrpc_error,transport,protocol,session_invalid" doc:"Of failed calls: the kind of failure."`
-	Effect          *string          `json:"effect" enum:"none,possible" doc:"Of failed and unknown calls: whether it may have been executed."`
+	Failure         *string          `json:"failure" enum:"tool_error,jsonrpc_error,transport,protocol,session_invalid" doc:"For failed calls: the kind of failure."`
+	Effect          *string          `json:"effect" enum:"none,possible" doc:"For failed and unknown calls: whether the call may have been executed."`
 	Message         *string          `json:"message" doc:"A message about the outcome; of calls in needs_connection, about the missing connection."`
 	Agent           string           `json:"agent"`
 	Principal       *string          `json:"principal" doc:"The person on whose behalf the agent made the call; null with a bare agent key."`
@@ -46,7 +46,7 @@ type Call struct {
 	Result          json.RawMessage  `json:"result" doc:"Unchanged: a tool result, or the error object of a jsonrpc_error; null if there is none."`
 	CreatedAt       time.Time        `json:"created_at"`
 	FinishedAt      *time.Time       `json:"finished_at"`
-	Deadline        *time.Time       `json:"deadline" doc:"Of parked calls: when the approval expires. Of calls in needs_connection: when the wait for the connection ends."`
+	Deadline        *time.Time       `json:"deadline" doc:"For parked calls: when the approval expires. For calls in needs_connection: when the wait for the connection ends."`
 	Late            json.RawMessage  `json:"late" doc:"Evidence: an outcome that arrived after the status had become unknown."`
 	Partial         bool             `json:"partial,omitempty" doc:"In lists: arguments or result are larger than 64 KiB and are omitted; get the call by its id."`
 	Request         *rest.Outgoing   `json:"request" doc:"For HTTP APIs: the exact request that was or will be sent, with secrets masked. Null in lists, and for callers without access to approvals."`
@@ -57,7 +57,7 @@ type Call struct {
 
 // Measures are the measurements of a call's execution.
 type Measures struct {
-	HTTPStatus *int       `json:"http_status" doc:"Of an HTTP API's response; otherwise null."`
+	HTTPStatus *int       `json:"http_status" doc:"The status of an HTTP API's response; otherwise null."`
 	Sent       *int64     `json:"bytes_sent" doc:"The size of the request's body; over MCP, of the arguments. Null: no request was sent."`
 	Received   *int64     `json:"bytes_received" doc:"The size of the response's body; over MCP, of the result."`
 	Steps      []StepTime `json:"steps" nullable:"false" doc:"In order; steps that did not run are omitted."`

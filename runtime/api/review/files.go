@@ -24,7 +24,7 @@ type AttachedFile struct {
 	Filename    string    `json:"filename"`
 	ContentType string    `json:"content_type" doc:"As declared; the content was not inspected."`
 	Size        int64     `json:"size" doc:"Bytes."`
-	SHA256      string    `json:"sha256" doc:"Of the content, in hex."`
+	SHA256      string    `json:"sha256" doc:"SHA-256 of the content, in hex."`
 }
 
 func attachedFiles(files []file.Attached) []AttachedFile {
@@ -42,7 +42,7 @@ type File struct {
 	Filename    string     `json:"filename"`
 	ContentType string     `json:"content_type"`
 	Size        int64      `json:"size" doc:"Bytes."`
-	SHA256      *string    `json:"sha256" doc:"Of the content, in hex; null until it is uploaded."`
+	SHA256      *string    `json:"sha256" doc:"SHA-256 of the content, in hex; null until it is uploaded."`
 	CreatedAt   time.Time  `json:"created_at"`
 	UploadedAt  *time.Time `json:"uploaded_at"`
 	AttachedAt  *time.Time `json:"attached_at" doc:"When it was first attached to a call; it is kept from then on. Files without a call are deleted after a day."`
@@ -66,7 +66,7 @@ type presignInput struct {
 		Filename    string `json:"filename" doc:"A name without a path, at most 255 bytes."`
 		ContentType string `json:"content_type" doc:"A media type: application/pdf."`
 		Size        int64  `json:"size" minimum:"0" doc:"Bytes."`
-		SHA256      string `json:"sha256,omitempty" doc:"Of the content, in hex; if given, the content must match."`
+		SHA256      string `json:"sha256,omitempty" doc:"SHA-256 of the content, in hex; if given, the content must match."`
 	} `nameHint:"PresignUploadRequest"`
 }
 

@@ -16,7 +16,7 @@ type ToolInsights struct {
 	To           time.Time      `json:"to" doc:"The end of the range (exclusive), a whole hour."`
 	Total        int            `json:"total" doc:"The number of tools; at most 1000 are listed."`
 	Tools        []ToolFigures  `json:"tools" nullable:"false"`
-	HTTPStatuses []StatusFigure `json:"http_statuses" nullable:"false" doc:"Of all selected calls, as are steps and errors."`
+	HTTPStatuses []StatusFigure `json:"http_statuses" nullable:"false" doc:"HTTP statuses, steps and errors are those of all selected calls."`
 	Steps        []StepFigure   `json:"steps" nullable:"false" doc:"In order; steps that did not run are omitted."`
 	Errors       []ErrorFigure  `json:"errors" nullable:"false" doc:"The 20 most frequent errors."`
 }

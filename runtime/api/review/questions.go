@@ -33,7 +33,7 @@ type Question struct {
 	Digest     *string             `json:"digest" doc:"Covers everything that the decision is about; send it back with the decision. Null: there is nothing to decide."`
 	AskedAt    time.Time           `json:"asked_at"`
 	AnsweredAt *time.Time          `json:"answered_at"`
-	Deadline   *time.Time          `json:"deadline" doc:"Of asked: the client's deadline. Of pending: the reviewer's deadline. Otherwise null."`
+	Deadline   *time.Time          `json:"deadline" doc:"With asked: the client's deadline. With pending: the reviewer's deadline. Otherwise null."`
 	Decision   *rest.Decision      `json:"decision" doc:"Null: no decision."`
 }
 
