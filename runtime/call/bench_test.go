@@ -6,8 +6,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// BenchmarkAutoApproved is a call's way through the gate and back, recorded
-// before and after, without any server on either side.
+// BenchmarkAutoApproved measures a call's way through the gate without a skill server.
 func BenchmarkAutoApproved(b *testing.B) {
 	w := newWorld(b)
 	sub := w.submission("open__echo", `{"message":"sixty-four bytes of arguments are what the other figures have"}`)

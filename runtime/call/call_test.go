@@ -128,7 +128,7 @@ func TestDecisionCarriesTheDigest(t *testing.T) {
 	w.db.Exec(`UPDATE calls SET arguments = '{"n":3}' WHERE id = $1`, ticket.ID)
 	check(t, w.decide(ticket.ID, true))
 	if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != call.CodeEnvelopeChanged {
-		t.Fatalf("a call changed underneath ended as %s, %s", c.Status, c.Code)
+		t.Fatalf("a call whose arguments changed in the database ended as %s, %s", c.Status, c.Code)
 	}
 	if n := len(w.source.Arguments()); n != 0 {
 		t.Fatalf("%d calls arrived", n)
@@ -143,7 +143,7 @@ func TestPrincipalDoesNotDecide(t *testing.T) {
 	ticket, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)
 	if err := w.decide(ticket.ID, true); !errors.Is(err, approval.ErrSelfApproval) {
-		t.Fatalf("deciding one's own call: %v", err)
+		t.Fatalf("the principal decides about its own call: %v", err)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestDispatchChecksAgain(t *testing.T) {
 	}
 }
 
-// TestAdmissionSetsAllFacts: a rule whose fact is not set never applies.
+// TestAdmissionSetsAllFacts: a rule on a fact that is never set never applies.
 func TestAdmissionSetsAllFacts(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("admit.go")
@@ -195,7 +195,7 @@ func TestAdmissionSetsAllFacts(t *testing.T) {
 	_, facts, found := strings.Cut(string(source), "approval.Judge(approval.Facts{\n")
 	facts, _, _ = strings.Cut(facts, "\n\t})")
 	if !found {
-		t.Fatal("admit.go does not judge facts")
+		t.Fatal("admit.go has no literal of approval.Facts")
 	}
 	for field := range reflect.TypeFor[approval.Facts]().Fields() {
 		if !strings.Contains(facts, "\t"+field.Name+":") {
@@ -212,7 +212,7 @@ func TestUnacceptedDefinitionParksAutoApproved(t *testing.T) {
 	w.source.Offer(writeTool, changed)
 	w.discovery.ListChanged(sub.Entry.SkillID)
 	later := w.submission("open__echo", `{}`)
-	for _, s := range []call.Submission{sub, later} { // made by an old catalog, and by a new one
+	for _, s := range []call.Submission{sub, later} { // made with the old and the new catalog
 		ticket, err := w.calls.Submit(t.Context(), s)
 		check(t, err)
 		if ticket.Status != call.Parked {
@@ -241,7 +241,7 @@ func TestRefusedDefinitionIsDenied(t *testing.T) {
 	}
 	submitted := func() call.Ticket {
 		t.Helper()
-		ticket, err := w.calls.Submit(t.Context(), sub) // by a catalog that still has the tool
+		ticket, err := w.calls.Submit(t.Context(), sub) // its catalog still has the tool
 		check(t, err)
 		return ticket
 	}
@@ -304,7 +304,7 @@ func TestRepeatAttaches(t *testing.T) {
 		}
 	}
 	if fresh != 1 {
-		t.Errorf("%d tickets say they are the first", fresh)
+		t.Errorf("%d tickets are not attached, want 1", fresh)
 	}
 	keyed := sub
 	keyed.IdempotencyKey = "twin"
@@ -373,7 +373,7 @@ func TestOutputSchema(t *testing.T) {
 		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(r.Arguments) + `}`)}, nil
 	})
 	if c := w.wait(w.submit("open__echo", `{"n":9007199254740993}`).ID); c.Status != call.Succeeded {
-		t.Fatalf("a fitting result: %s, %s", c.Status, c.Message)
+		t.Fatalf("a result that fits the schema: %s, %s", c.Status, c.Message)
 	}
 	c := w.wait(w.submit("open__echo", `{"n":"x"}`).ID)
 	if c.Failure != tool.ProtocolFailure || c.Effect != tool.EffectPossible || len(c.Result) == 0 {
@@ -402,8 +402,8 @@ func TestIdempotentToolIsSentAgain(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: only a call that an operator declared idempotent is sent again, no sooner than the server wants, three times at
-// most whatever goes wrong, and within the call's time.
+// TestRetryAfter: only an idempotent call is sent again. It honors Retry-After, makes at most three attempts, and stays within
+// the call's time.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

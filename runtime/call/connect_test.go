@@ -20,7 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// connect stores a connection of the skill, as package oauthclient does.
+// connectSkill stores a connection, as package oauthclient does.
 func (w *world) connect(skill string) {
 	w.t.Helper()
 	found, err := w.agents.SkillByName(w.t.Context(), skill)
@@ -31,7 +31,7 @@ func (w *world) connect(skill string) {
 	}))
 }
 
-// until waits for a call to have a status.
+// waitForStatus waits until a call has the status.
 func (w *world) until(id uuid.UUID, status call.Status) call.Call {
 	w.t.Helper()
 	var c call.Call
@@ -45,7 +45,7 @@ func (w *world) until(id uuid.UUID, status call.Status) call.Call {
 	return c
 }
 
-// refuseOnce lets the server refuse the first call for want of a connection.
+// refuseOnce makes the server refuse the first call because the skill is not connected.
 func (w *world) refuseOnce() {
 	first := true
 	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
@@ -97,10 +97,10 @@ func TestAutoApprovedCallGoesOnWhenConnected(t *testing.T) {
 	ticket := w.submit("open__echo", `{}`)
 	again := w.submit("open__echo", `{}`)
 	if !again.Attached || again.ID != ticket.ID {
-		t.Fatalf("a repeat is a call of its own: %+v", again)
+		t.Fatalf("a repeat did not attach: %+v", again)
 	}
 	if len(w.source.Arguments()) != 0 {
-		t.Fatal("it was sent without a connection")
+		t.Fatal("the call was sent without a connection")
 	}
 	w.connect("open")
 	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
@@ -108,8 +108,8 @@ func TestAutoApprovedCallGoesOnWhenConnected(t *testing.T) {
 	}
 }
 
-// TestRefusedAtSending: the server's demand comes with the call itself. It did not act, and the call goes on
-// when the skill is connected; what was approved needs no second approval.
+// TestRefusedAtSending: the server asks for a connection when the call arrives. The call resumes once the skill is connected,
+// without a second approval.
 func TestRefusedAtSending(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"open__echo", "files__write"} {
@@ -133,7 +133,7 @@ func TestRefusedAtSending(t *testing.T) {
 	}
 }
 
-// TestRefusedAtTheCheckBeforeSending: the tool's definition cannot be checked without a connection.
+// TestRefusedAtTheCheckBeforeSending: the tool's definition cannot be verified without a connection.
 func TestRefusedAtTheCheckBeforeSending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -168,11 +168,11 @@ func TestWaitForConnectionExpires(t *testing.T) {
 		t.Fatalf("the expired call was sent: %d arrivals", n)
 	}
 	if c := w.until(ticket.ID, call.Expired); c.Status != call.Expired {
-		t.Fatalf("it became %s", c.Status)
+		t.Fatalf("the late connection made the call %s", c.Status)
 	}
 }
 
-// TestWaitForConnectionHasOneDeadline: a server that refuses again and again does not make a call wait for ever.
+// TestWaitForConnectionHasOneDeadline: repeated refusals do not extend the deadline.
 func TestWaitForConnectionHasOneDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -180,7 +180,7 @@ func TestWaitForConnectionHasOneDeadline(t *testing.T) {
 	ticket := w.submit("open__echo", `{}`)
 	w.until(ticket.ID, call.NeedsConnection)
 	w.refuseOnce()
-	w.db.MoveClock("6 minutes") // open has the default of 5
+	w.db.MoveClock("6 minutes") // the default deadline of skill open is 5 minutes
 	if c := w.wait(ticket.ID); c.Status != call.Expired {
 		t.Fatalf("call is %s", c.Status)
 	}
@@ -201,7 +201,7 @@ func TestCancelWhileWaitingForConnection(t *testing.T) {
 	}
 }
 
-// TestManyConnectAtOnce: however often it is said that the skill is connected, each call goes on once.
+// TestManyConnectAtOnce: each call resumes once, even if the connection is announced many times.
 func TestManyConnectAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -241,7 +241,7 @@ func TestPerUserWithoutPrincipal(t *testing.T) {
 	}
 }
 
-// TestMissingScopeHoldsBackWhoNeedsIt: that one tool needs more than was granted does not keep the other calls waiting.
+// TestMissingScopeHoldsBackWhoNeedsIt: a scope that only one tool needs does not hold back calls of other tools.
 func TestMissingScopeHoldsBackWhoNeedsIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -264,7 +264,7 @@ func TestMissingScopeHoldsBackWhoNeedsIt(t *testing.T) {
 	w.until(more.ID, call.NeedsConnection)
 	w.until(other.ID, call.NeedsConnection)
 	w.source.Require(&tool.Connect{Reason: "more scope", Partial: true})
-	// The safety net finds it, without anybody having said so.
+	// No connection was announced: the periodic check resumes the call.
 	if c := w.wait(other.ID); c.Status != call.Succeeded {
 		t.Fatalf("the other call ended as %s: %s", c.Status, c.Message)
 	}

@@ -83,7 +83,7 @@ func FuzzCleanArguments(f *testing.F) {
 			return
 		}
 		if !json.Valid(clean) || !utf8.Valid(clean) {
-			t.Fatalf("%q came out of %q", clean, in)
+			t.Fatalf("cleaned %q of %q contains a forbidden character", clean, in)
 		}
 		again, err := call.CleanArguments(clean)
 		if err != nil || string(again) != string(clean) {

@@ -58,9 +58,9 @@ func TestEditedCallIsSentAsTheReviewerWroteIt(t *testing.T) {
 			t.Errorf("audit %s", text)
 		}
 	}
-	// A repeat with the agent's own arguments attaches, because the outcome is not delivered yet.
+	// A repeat with the agent's own arguments attaches because the outcome is not delivered yet.
 	if again := w.submit("files__write", `{"n":1,"secret":"do not log"}`); again.ID != ticket.ID || !again.Attached {
-		t.Errorf("a repeat of what the agent wrote became %+v", again)
+		t.Errorf("a repeat with the agent's arguments: %+v", again)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestEditsThatAreRefused(t *testing.T) {
 		CallID: ticket.ID, Approve: true, Digest: strings.Repeat("0", 64), By: w.reviewer, Arguments: json.RawMessage(`{"n":2}`),
 	})
 	if !errors.Is(err, approval.ErrDigestMismatch) {
-		t.Errorf("edited on another digest: %v", err)
+		t.Errorf("an edit with another digest: %v", err)
 	}
 	now, err := w.calls.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
@@ -100,7 +100,7 @@ func TestEditsThatAreRefused(t *testing.T) {
 	}
 }
 
-// Of two concurrent edits one is approved, and its arguments are sent.
+// Only one of two concurrent edits is approved, and its arguments are sent.
 func TestTwoEdits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -145,12 +145,12 @@ func TestMoreTime(t *testing.T) {
 		extended, err := w.calls.Extend(t.Context(), ticket.ID, w.reviewer)
 		check(t, err)
 		if got := extended.Approval.Deadline.Sub(last).Round(time.Second); got != time.Minute {
-			t.Errorf("moved by %s, want the minute that it was given at first", got)
+			t.Errorf("the deadline moved by %s, want one minute", got)
 		}
 		last = extended.Approval.Deadline
 	}
 	if _, err := w.calls.Extend(t.Context(), ticket.ID, w.reviewer); !errors.Is(err, approval.ErrExtended) {
-		t.Errorf("once more: %v", err)
+		t.Errorf("extending again: %v", err)
 	}
 	if got := w.db.Actions(ticket.ID); got != "call.parked approval.extended approval.extended approval.extended" {
 		t.Errorf("audit: %s", got)
@@ -172,7 +172,7 @@ func TestMoreTime(t *testing.T) {
 	}
 }
 
-// Whoever waits in this process sees to the later deadline, not to the first.
+// Waiters in the same process follow the extended deadline.
 func TestWaiterFollowsTheDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -188,7 +188,7 @@ func TestWaiterFollowsTheDeadline(t *testing.T) {
 	check(t, err)
 	check(t, w.decide(ticket.ID, true))
 	if c := <-ended; c.Status != call.Succeeded {
-		t.Errorf("it ended %s", c.Status)
+		t.Errorf("the call ended as %s", c.Status)
 	}
 }
 
@@ -240,7 +240,7 @@ func TestSecondTeamIsAsked(t *testing.T) {
 	mine, _, err := w.calls.ListQueue(t.Context(), approval.QueueFilter{Team: "duty", Limit: 10})
 	check(t, err)
 	if len(mine) != 0 {
-		t.Error("the second team is asked at once")
+		t.Error("the second team was asked immediately")
 	}
 	for deadline := time.Now().Add(time.Minute); ; {
 		waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
@@ -254,7 +254,7 @@ func TestSecondTeamIsAsked(t *testing.T) {
 		if waiting.Approval.Status != approval.Pending || time.Now().After(deadline) {
 			t.Fatal("the second team was never asked")
 		}
-		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two looks at a condition
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // polling interval
 	}
 	mine, _, err = w.calls.ListQueue(t.Context(), approval.QueueFilter{Team: "duty", Limit: 10})
 	check(t, err)
@@ -327,7 +327,7 @@ func TestWhatWasDecidedBefore(t *testing.T) {
 	waiting, err := w.calls.GetApproval(t.Context(), first.ID)
 	check(t, err)
 	if _, err := w.calls.LastApproved(t.Context(), &waiting.Approval); !errors.Is(err, approval.ErrNotFound) {
-		t.Errorf("before any: %v", err)
+		t.Errorf("before any approval: %v", err)
 	}
 	check(t, w.decide(first.ID, true))
 	check(t, w.decide(w.submit("files__write", `{"n":2}`).ID, false))
@@ -349,11 +349,11 @@ func TestWhatWasDecidedBefore(t *testing.T) {
 	like, err := w.calls.ListSimilar(t.Context(), &next.Approval, 10)
 	check(t, err)
 	if len(like) != 1 || like[0].Call.ID != next.Call.ID {
-		t.Errorf("%d like it", len(like))
+		t.Errorf("%d similar calls", len(like))
 	}
 }
 
-// A list that leaves large arguments out says so, also where only those are large that the agent gave.
+// A list marks large arguments as left out, even if only the agent's original arguments are large.
 func TestLargeArgumentsThatWereEdited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -365,11 +365,11 @@ func TestLargeArgumentsThatWereEdited(t *testing.T) {
 	found, err := w.history().Search(t.Context(), history.Filter{Limit: 10})
 	check(t, err)
 	if len(found.Calls) != 1 || !found.Calls[0].Partial {
-		t.Fatalf("%d calls, which do not say that something is left out", len(found.Calls))
+		t.Fatalf("%d calls, not marked as truncated", len(found.Calls))
 	}
 	c := found.Calls[0]
 	check(t, w.history().ReadWhole(t.Context(), &c))
 	if string(c.Submitted) != given || string(c.Arguments) != `{"n":2}` || c.Partial {
-		t.Errorf("the whole call has %s, and %d bytes that were submitted", c.Arguments, len(c.Submitted))
+		t.Errorf("the full call has %s and %d submitted bytes", c.Arguments, len(c.Submitted))
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ReadOpenSQL is the statement whose plan decides how long recovery takes.
+// ReadOpenSQL reads the open calls. Its plan determines how long recovery takes.
 const ReadOpenSQL = readOpenSQL
 
-// ErrClaimLost is why a call that another process took over is not sent.
+// ErrClaimLost is returned if another process took over the call before it was sent.
 var ErrClaimLost = errClaimLost
 
-// Suspend makes the last heartbeat an hour old, as if the process had been suspended since, until the next one.
+// Suspend backdates the last heartbeat by an hour, as if the process had been suspended.
 func (s *Service) Suspend() {
 	s.pulse.mu.Lock()
 	defer s.pulse.mu.Unlock()
@@ -24,7 +24,7 @@ func (s *Service) Suspend() {
 // Beat writes a heartbeat.
 func (s *Service) Beat(ctx context.Context) error { return s.writeHeartbeat(ctx) }
 
-// Recover recovers calls as if no instance were gone.
+// Recover recovers calls while all instances count as alive.
 func (s *Service) Recover(ctx context.Context) error { return s.recoverCalls(ctx, nil) }
 
 // DenyLapsed ends a call if its approval has lapsed.
@@ -32,5 +32,5 @@ func (s *Service) DenyLapsed(ctx context.Context, id uuid.UUID) (bool, error) {
 	return s.endUnsent(ctx, s.vital, onLapse, id, lapsedOutcome())
 }
 
-// OpenFrom returns the id from which on open calls are looked for.
+// OpenFrom returns the id at which the search for open calls starts.
 func OpenFrom(ctx context.Context, tx pgx.Tx) (uuid.UUID, error) { return openFrom(ctx, tx) }

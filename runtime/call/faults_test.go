@@ -26,7 +26,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// failUpdates makes each update of a call that sets its result fail with a SQLSTATE, until heal is called. tried counts them.
+// failUpdates makes updates of results fail with a SQLSTATE until heal is called. tried returns the number of attempts.
 func (w *world) failUpdates(state string) (tried func() int64, heal func()) {
 	w.t.Helper()
 	w.db.Exec(`CREATE SEQUENCE tried`)
@@ -45,7 +45,7 @@ func (w *world) failUpdates(state string) (tried func() int64, heal func()) {
 		}
 }
 
-// TestResultOutlivesFaults: no fault of the server makes a result be dropped; only one that it cannot store is.
+// TestResultOutlivesFaults: a result is dropped only if the database cannot store it, never because of a temporary fault.
 func TestResultOutlivesFaults(t *testing.T) {
 	t.Parallel()
 	for state, kept := range map[string]bool{
@@ -70,7 +70,7 @@ func TestResultOutlivesFaults(t *testing.T) {
 	}
 }
 
-// TestDeadConnectionsAreReplaced: connections that discard all requests block calls for a short time only.
+// TestDeadConnectionsAreReplaced: connections that silently drop requests delay calls only briefly.
 func TestDeadConnectionsAreReplaced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -102,8 +102,7 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 	eventually.Holds(w.t, "a heartbeat over a new connection", func() bool { return len(calls.ListStalled(10*time.Second)) == 0 })
 }
 
-// TestLockedCallDelaysNoOther: an open transaction of another process holds the keys of two calls; others are parked
-// meanwhile.
+// TestLockedCallDelaysNoOther: other calls are parked while an open transaction of another process holds the keys of two calls.
 func TestLockedCallDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,7 +118,7 @@ func TestLockedCallDelaysNoOther(t *testing.T) {
 	for i := range locked {
 		ticket, err := w.calls.Submit(t.Context(), subs[i])
 		check(t, err)
-		// The same call, not committed yet, in place of the one that was.
+		// Inserts the same call again, without committing.
 		var key []byte
 		check(t, w.db.Pool().QueryRow(t.Context(), `UPDATE calls SET attach_key = NULL FROM (SELECT attach_key FROM calls WHERE id = $1) AS old
 			WHERE id = $1 RETURNING old.attach_key`, ticket.ID).Scan(&key))
@@ -148,7 +147,7 @@ func TestLockedCallDelaysNoOther(t *testing.T) {
 	blocked.Wait()
 }
 
-// TestHeartbeatNeedsNoPool: a process whose connections are all taken is alive.
+// TestHeartbeatNeedsNoPool: a process counts as alive even if all its connections are in use.
 func TestHeartbeatNeedsNoPool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -178,7 +177,7 @@ func TestHeartbeatNeedsNoPool(t *testing.T) {
 	eventually.Holds(w.t, "another heartbeat", func() bool { return beat().After(before) })
 }
 
-// TestDeadVitalConnections: the connections of heartbeat and recovery go silent, and a living process is not declared gone.
+// TestDeadVitalConnections: a living process is not declared gone when its connections for heartbeat and recovery go silent.
 func TestDeadVitalConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -213,8 +212,8 @@ func TestDeadVitalConnections(t *testing.T) {
 	}
 }
 
-// TestLockedClaimDelaysNoRecovery: a session that stopped holds the row of a claim whose instance is gone. Other calls are recovered
-// meanwhile, and that one when the row is free.
+// TestLockedClaimDelaysNoRecovery: a stopped session locks the row of one abandoned claim. Other calls are recovered at once,
+// that one when the lock is released.
 func TestLockedClaimDelaysNoRecovery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -244,7 +243,7 @@ func TestLockedClaimDelaysNoRecovery(t *testing.T) {
 	}
 }
 
-// TestRecoveredCallsGetOneJob: a call whose job waits gets no other; one whose job River fetched and lost does.
+// TestRecoveredCallsGetOneJob: a call gets a new job only if River fetched and lost the first one.
 func TestRecoveredCallsGetOneJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -263,18 +262,18 @@ func TestRecoveredCallsGetOneJob(t *testing.T) {
 		check(t, w.calls.Recover(t.Context()))
 	}
 	if c := w.wait(lost); c.Status != call.Succeeded {
-		t.Errorf("the call whose job got lost is %s", c.Status)
+		t.Errorf("the call that lost its job is %s", c.Status)
 	}
 	var jobs int
 	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river_job WHERE args @> jsonb_build_object('call_id', $1::uuid) AND kind = 'call_execute'`,
 		waits).Scan(&jobs))
 	if c, err := w.calls.Get(t.Context(), call.Viewer{}, waits); err != nil || c.Status != call.Approved || jobs != 1 {
-		t.Errorf("the call whose job waits is %s and has %d jobs, %v", c.Status, jobs, err)
+		t.Errorf("the call with a waiting job is %s and has %d jobs, %v", c.Status, jobs, err)
 	}
 }
 
-// TestApprovalLapsesAfterTheClaim: a claim whose answer was lost, or whose process was suspended before it sent, is no way past the
-// end of an approval.
+// TestApprovalLapsesAfterTheClaim: an approval also lapses after the claim, if the claim's answer was lost or the process was
+// suspended before sending.
 func TestApprovalLapsesAfterTheClaim(t *testing.T) {
 	t.Parallel()
 	expired := func(t *testing.T, w *world, id uuid.UUID) {
@@ -285,7 +284,7 @@ func TestApprovalLapsesAfterTheClaim(t *testing.T) {
 	}
 	t.Run("answer lost", func(t *testing.T) {
 		t.Parallel()
-		w := newWorld(t) // a minute
+		w := newWorld(t) // approvals lapse after a minute
 		ticket := w.submit("files__write", `{"n":1}`)
 		w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
 		w.db.MoveClock("7 days")
@@ -321,13 +320,12 @@ func TestApprovalLapsesAfterTheClaim(t *testing.T) {
 		w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
 		ended, err := w.calls.DenyLapsed(t.Context(), ticket.ID)
 		if c, getErr := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); ended || err != nil || getErr != nil || c.Status == call.Expired {
-			t.Errorf("a call whose approval is good is %s, %t, %v, %v", c.Status, ended, err, getErr)
+			t.Errorf("a call with a valid approval is %s, %t, %v, %v", c.Status, ended, err, getErr)
 		}
 	})
 }
 
-// TestOnlySilentInstancesAreGone: an instance whose clock is an hour late is alive while its heartbeat changes; one whose
-// heartbeat stays the same is gone.
+// TestOnlySilentInstancesAreGone: an instance is gone if its heartbeat stops changing, whatever its clock says.
 func TestOnlySilentInstancesAreGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -350,7 +348,7 @@ func TestOnlySilentInstancesAreGone(t *testing.T) {
 	}
 }
 
-// TestClaimWithoutAnAnswer: the database took a claim, and its process never heard of that.
+// TestClaimWithoutAnAnswer: the database stored a claim but the process lost the answer.
 func TestClaimWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -366,7 +364,7 @@ func TestClaimWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// TestForgottenSendIsNotRepeated: the database lost the commits of a call that was sent, as a failover may.
+// TestForgottenSendIsNotRepeated: a failover loses the commits of a call that was already sent.
 func TestForgottenSendIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -381,7 +379,7 @@ func TestForgottenSendIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestForgottenResumeIsNotRepeated: the same for a call that had waited for a connection.
+// TestForgottenResumeIsNotRepeated does the same for a call that waited for a connection.
 func TestForgottenResumeIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -400,7 +398,8 @@ func TestForgottenResumeIsNotRepeated(t *testing.T) {
 	}
 }
 
-// becomesUnknown waits until a call is unknown in the database. A waiter may still get the outcome that the test has removed.
+// waitForUnknown waits until the database has the call as unknown. It polls because a waiter may still get the outcome that the
+// test removed.
 func (w *world) becomesUnknown(id uuid.UUID) {
 	w.t.Helper()
 	eventually.Holds(w.t, "the call is unknown, with a possible effect", func() bool {
@@ -410,7 +409,7 @@ func (w *world) becomesUnknown(id uuid.UUID) {
 	})
 }
 
-// TestForgottenOutcomeIsUnknown: the database lost the outcome of a call, which this process had sent.
+// TestForgottenOutcomeIsUnknown: a failover loses the outcome of a call that this process sent.
 func TestForgottenOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -420,7 +419,7 @@ func TestForgottenOutcomeIsUnknown(t *testing.T) {
 	for _, id := range []uuid.UUID{direct.ID, gated.ID} {
 		w.wait(id)
 		w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2, finished_at = NULL, result = NULL, effect = NULL WHERE id = $1`, id, w.calls.Instance)
-		for { // the flight may end a moment after the outcome was announced
+		for { // the send may finish shortly after the outcome is announced
 			check(t, w.calls.Recover(t.Context()))
 			if c, err := w.calls.Get(t.Context(), call.Viewer{}, id); err != nil || c.Status != call.Executing {
 				check(t, err)
@@ -436,7 +435,7 @@ func TestForgottenOutcomeIsUnknown(t *testing.T) {
 	}
 }
 
-// TestStartAfterRestore: calls that were approved or executing in the backup may have been sent since.
+// TestStartAfterRestore: calls that a backup has as approved or executing may have been sent after it was taken.
 func TestStartAfterRestore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -453,7 +452,7 @@ func TestStartAfterRestore(t *testing.T) {
 	}
 }
 
-// TestOutcomeThatNobodyFetched: a call made again an hour after its end is a new one.
+// TestOutcomeThatNobodyFetched: an identical call made an hour after the first one ended is a new call.
 func TestOutcomeThatNobodyFetched(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -461,7 +460,7 @@ func TestOutcomeThatNobodyFetched(t *testing.T) {
 	check(t, w.decide(first.ID, true))
 	w.wait(first.ID)
 	if again := w.submit("files__write", `{"n":1}`); again.ID != first.ID {
-		t.Fatalf("a call whose outcome was not delivered is made again: %+v", again)
+		t.Fatalf("a repeat after an undelivered outcome: %+v", again)
 	}
 	w.db.MoveClock("61 minutes")
 	again := w.submit("files__write", `{"n":1}`)
@@ -470,8 +469,8 @@ func TestOutcomeThatNobodyFetched(t *testing.T) {
 	}
 }
 
-// TestApprovalLapses: an approved call that could not be sent within the validity of its approval is not sent. The validity is by
-// default the time that the decision could take.
+// TestApprovalLapses: an approved call is not sent after its approval has lapsed. By default, an approval is valid as long as the
+// decision could take.
 func TestApprovalLapses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -509,7 +508,7 @@ func TestApprovalLapses(t *testing.T) {
 	}
 }
 
-// TestCancelUntilTheClaim: an approved call that no process has claimed can be cancelled.
+// TestCancelUntilTheClaim: an approved call can be cancelled until a process claims it.
 func TestCancelUntilTheClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -551,12 +550,12 @@ func TestCancelUntilTheClaim(t *testing.T) {
 	}
 }
 
-// TestPeopleAreRecheckedBeforeSending: a call is not sent after its principal or its reviewer was blocked, the reviewer lost the
-// role, or the key that it was made with or the token that it was approved with was revoked.
+// TestPeopleAreRecheckedBeforeSending: a call is not sent if its principal or reviewer was blocked, the reviewer lost the role,
+// or the key or token used was revoked.
 func TestPeopleAreRecheckedBeforeSending(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]struct {
-		code string // empty: it is sent
+		code string // empty if the call is sent
 		do   func(w *world, people *standingPeople)
 	}{
 		"principal blocked": {call.CodePersonBlocked, func(w *world, p *standingPeople) {
@@ -616,13 +615,13 @@ func TestPeopleAreRecheckedBeforeSending(t *testing.T) {
 	}
 }
 
-// standingPeople are those on whom a call depends.
+// standingPeople are the people and credentials that a call depends on.
 type standingPeople struct {
-	principal, session, token uuid.UUID // the session and the token are the reviewer's
+	principal, session, token uuid.UUID // session and token belong to the reviewer
 	key                       agent.Key
 }
 
-// standingPeople makes the reviewer a signed-in person with the role.
+// standingPeople makes the reviewer a signed-in member with the role.
 func (w *world) standingPeople() *standingPeople {
 	w.t.Helper()
 	p := &standingPeople{principal: uuid.New(), session: uuid.New(), token: uuid.New()}
@@ -637,7 +636,7 @@ func (w *world) standingPeople() *standingPeople {
 	return p
 }
 
-// TestClaimIsConfirmed: a call is not sent when another process took it over while this one was suspended.
+// TestClaimIsConfirmed: a process that was suspended does not send a call that another process took over.
 func TestClaimIsConfirmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -646,7 +645,7 @@ func TestClaimIsConfirmed(t *testing.T) {
 	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		w.db.Exec(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, r.CallID)
 		w.calls.Suspend()
-		check(t, w.calls.Beat(t.Context())) // it may come first when the process goes on
+		check(t, w.calls.Beat(t.Context())) // the heartbeat may run first after the suspension
 		refused = r.Confirm(t.Context())
 		return tool.Result{}, tool.NotConfirmed(refused, "tools/call")
 	})
@@ -669,7 +668,7 @@ func TestClaimIsConfirmed(t *testing.T) {
 	}
 }
 
-// TestOpenCallsOfALargeTable: looking for open calls reads recent ones and stragglers, not the whole table.
+// TestOpenCallsOfALargeTable: the search for open calls reads recent calls and stragglers, not the whole table.
 func TestOpenCallsOfALargeTable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -686,7 +685,7 @@ func TestOpenCallsOfALargeTable(t *testing.T) {
 	var plan []struct{ Plan planNode }
 	check(t, w.db.Pool().QueryRow(t.Context(), `EXPLAIN (ANALYZE, FORMAT JSON) `+call.ReadOpenSQL, from).Scan(&plan))
 	if n := plan[0].Plan.rows(); n > 100 {
-		t.Errorf("looking for open calls reads %d rows", n)
+		t.Errorf("the search for open calls reads %d rows", n)
 	}
 	silent := uuid.New()
 	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, old.ID)
@@ -697,7 +696,7 @@ func TestOpenCallsOfALargeTable(t *testing.T) {
 	}
 }
 
-// planNode is a node of a plan that was run.
+// planNode is a node of an EXPLAIN ANALYZE plan.
 type planNode struct {
 	Rows    int        `json:"Actual Rows"`
 	Loops   int        `json:"Actual Loops"`
@@ -705,7 +704,7 @@ type planNode struct {
 	Plans   []planNode `json:"Plans"`
 }
 
-// rows returns how many rows a node and those below it have read.
+// rows returns the number of rows that a node and its children read.
 func (n *planNode) rows() int {
 	total := (n.Rows + n.Removed) * n.Loops
 	for i := range n.Plans {
@@ -714,10 +713,10 @@ func (n *planNode) rows() int {
 	return total
 }
 
-// fillCalls inserts finished calls of the last days.
+// fillCalls inserts finished calls of the last few days.
 func (w *world) fillCalls(n int) {
 	w.t.Helper()
-	const chunk = 200_000 // which one statement inserts in time
+	const chunk = 200_000 // per statement, to stay below the timeout
 	for from := 0; from < n; from += chunk {
 		w.db.Exec(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments, created_at, finished_at)
 			SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(i::text), 1, 3) || '8' || substr(md5(i::text), 4, 15))::uuid,
@@ -727,7 +726,7 @@ func (w *world) fillCalls(n int) {
 	}
 }
 
-// largeTable is how many calls a large table has: 6,000,000 in the nightly run.
+// largeTable returns the number of calls in a large table: 6,000,000 in the nightly run.
 func largeTable(t *testing.T) int {
 	t.Helper()
 	if text := os.Getenv("HOLDPOINT_LARGE"); text != "" {

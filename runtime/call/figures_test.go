@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 )
 
-// newFigures makes the service that counts the calls of w.
+// newFigures returns a service that counts the calls of w.
 func (w *world) newFigures() *figures.Service {
 	w.t.Helper()
 	service, err := figures.New(figures.Config{Pool: w.db.Pool(), Agents: w.agents})
@@ -25,7 +25,7 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// A call is in the figures at once, is counted when its hour is over, and then does not need its row any more.
+// A call appears in the figures at once. After its hour was counted, its row is no longer needed.
 func TestCallsAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -58,7 +58,7 @@ func TestCallsAreCounted(t *testing.T) {
 	equal(t, "it is gone", lastDays(), "map[expired:1 succeeded:2]")
 }
 
-// A call whose id is older than the call is found by recovery and figures, although no recent id leads to it.
+// Recovery and figures find a call whose id is older than the call, although no recent id leads to it.
 func TestCallsWithOldIDsAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -80,7 +80,7 @@ func TestCallsWithOldIDsAreCounted(t *testing.T) {
 	}
 }
 
-// The time of a decision begins when its reviewer could turn to it.
+// Time to decide starts when the reviewer was free to look at the approval.
 func TestDecisionsTakenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -101,7 +101,7 @@ func TestDecisionsTakenUp(t *testing.T) {
 	w.db.MoveClock("30 seconds")
 	check(t, w.decide(third.ID, true))
 	equal(t, "one that came later, since", takenUp(third.ID), "it came")
-	// Decisions that are sent together are not one after the other.
+	// Decisions that are sent together do not follow one another.
 	w.db.Exec(`UPDATE approvals SET decided_at = decided_at + interval '1 hour' WHERE call_id = $1`, third.ID)
 	check(t, w.decide(fourth.ID, true))
 	equal(t, "one that was sent together with another, since", takenUp(fourth.ID), "it came")

@@ -24,7 +24,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// uploaded uploads a file of the agent, without a principal.
+// uploadFile uploads a file for the agent, without a principal.
 func (w *world) uploaded(content string) uuid.UUID {
 	w.t.Helper()
 	p, err := w.files.Presign(w.t.Context(), file.Owner{AgentID: w.agent.ID}, file.Announcement{
@@ -50,7 +50,7 @@ func attaching(n string, ids ...uuid.UUID) string {
 	return `{"n":` + n + `,"attachments":[` + strings.Join(elements, ",") + `]}`
 }
 
-// urls are those of a call's attachments.
+// attachedURLs returns the URLs of a call's attachments.
 func urls(t testing.TB, arguments json.RawMessage) []string {
 	t.Helper()
 	var a struct {
@@ -79,7 +79,7 @@ func download(url string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// downloading makes the server answer with the content of the attachments.
+// downloadAll makes the server answer with the content of the attachments.
 func downloading(r tool.CallRequest) (tool.Result, error) {
 	var a struct {
 		Attachments []struct {
@@ -108,7 +108,7 @@ func TestServerDownloadsWhatIsAttachedOnceTheCallIsApproved(t *testing.T) {
 	check(t, err)
 	c := waiting.Call
 	if loaded, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); err != nil || string(loaded.AgentArguments()) != attaching("1", one, two) {
-		t.Errorf("as the agent made it: %s, %v", loaded.AgentArguments(), err)
+		t.Errorf("agent arguments: %s, %v", loaded.AgentArguments(), err)
 	}
 	if len(c.Files) != 2 || c.Files[0].FileID != one || c.Files[1].FileID != two || c.Files[0].Filename != "invoice.pdf" ||
 		hex.EncodeToString(c.Files[0].SHA256[:]) != "a7937b64b8caa58f03721bb6bacf5c78cb235febe0e70b1b84cd99541461a08e" {
@@ -120,9 +120,9 @@ func TestServerDownloadsWhatIsAttachedOnceTheCallIsApproved(t *testing.T) {
 			t.Errorf("before the decision: %d", status)
 		}
 	}
-	// Made again it is the same call, although its URLs would be others.
+	// A repeat is the same call, although its URLs would differ.
 	if again := w.submit("files__write", attaching("1", one, two)); again.ID != ticket.ID || !again.Attached {
-		t.Errorf("made again: %+v", again)
+		t.Errorf("repeat: %+v", again)
 	}
 	check(t, w.decide(ticket.ID, true))
 	done := w.wait(ticket.ID)
@@ -131,11 +131,11 @@ func TestServerDownloadsWhatIsAttachedOnceTheCallIsApproved(t *testing.T) {
 	}
 	w.db.MoveClock("59 minutes")
 	if status, body := download(list[0]); status != http.StatusOK || body != "first" {
-		t.Errorf("within its time: %d", status)
+		t.Errorf("before the URL expires: %d", status)
 	}
 	w.db.MoveClock("61 minutes")
 	if status, _ := download(list[0]); status != http.StatusNotFound {
-		t.Errorf("after its time: %d", status)
+		t.Errorf("after the URL expired: %d", status)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestAutoApprovedCallsHaveFilesToo(t *testing.T) {
 	}
 }
 
-// A call that its server refused waits with its files, and a repeat is found by the agent's arguments.
+// A call whose server refused it keeps its files while it waits, and a repeat is found by the agent's arguments.
 func TestWaitingForAConnectionClosesFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -250,10 +250,10 @@ func TestWaitingForAConnectionClosesFiles(t *testing.T) {
 	list := <-sent
 	w.until(ticket.ID, call.NeedsConnection)
 	if status, _ := download(list[0]); status != http.StatusNotFound {
-		t.Errorf("while it waits: %d", status)
+		t.Errorf("while the call waits: %d", status)
 	}
 	if again := w.submit("open__echo", attaching("1", id)); again.ID != ticket.ID || !again.Attached {
-		t.Errorf("made again: %+v", again)
+		t.Errorf("repeat: %+v", again)
 	}
 }
 
@@ -269,7 +269,7 @@ func TestMissingFilesMakeNoCall(t *testing.T) {
 	if len(found.Calls) > 0 {
 		t.Errorf("calls: %+v", found.Calls)
 	}
-	// What ends where it begins keeps no files.
+	// A call that ends at submission keeps no files.
 	id := w.uploaded("content")
 	ticket := w.submit("files__write", `{"attachments":[{"file_id":"`+id.String()+`"}]}`)
 	if done := w.wait(ticket.ID); done.Status != call.Invalid || strings.Contains(string(done.Arguments), "url") || len(done.Files) > 0 {
@@ -310,7 +310,7 @@ func TestOpeningAFileIsRecorded(t *testing.T) {
 	}
 }
 
-// If an agent deletes a file while it makes a call with it, the call fails at once, and no other call waits.
+// If an agent deletes a file while it submits a call with it, the call fails at once and delays no other.
 func TestFileIsDeletedWhileACallIsMadeWithIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -338,7 +338,7 @@ func TestFileIsDeletedWhileACallIsMadeWithIt(t *testing.T) {
 	}
 }
 
-// blocked waits until so many statements of this database wait for another's lock.
+// waitForBlocked waits until n statements of this database wait for a lock.
 func (w *world) blocked(n int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)

@@ -29,10 +29,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 var check = worldtest.Check
 
-// patience bounds a test that hangs. It is far above the time that a busy machine needs.
+// patience is the limit for a test that hangs, far above the time that a busy machine needs.
 const patience = 3 * time.Minute
 
-// fakeSource adds to a skill server the requests that calls of HTTP APIs make.
+// fakeSource adds the requests of HTTP APIs to a skill server.
 type fakeSource struct {
 	runtimetest.Source
 
@@ -41,7 +41,7 @@ type fakeSource struct {
 	outgoing func(server tool.Server, r tool.CallRequest) (*tool.Outgoing, error)
 	state    *tool.State
 	stateErr error
-	reads    int // calls of Before
+	reads    int // number of calls of Before
 }
 
 var notConnected = &tool.Connect{Reason: "the skill is not connected yet"}
@@ -89,7 +89,7 @@ type world struct {
 	calls     *call.Service
 	agent     *agent.Agent
 	reviewer  uuid.UUID
-	traces    *telemetry.Tracer // nil: none
+	traces    *telemetry.Tracer // nil if there is none
 }
 
 func newWorld(t testing.TB) *world { return newTracedWorld(t, nil) }
@@ -133,7 +133,7 @@ func (w *world) start() *call.Service {
 	return w.startOn(w.db.DB, false)
 }
 
-// startOn runs a call service whose own connections are db's.
+// startOn runs a call service that uses the connections of db.
 func (w *world) startOn(db *postgres.DB, restored bool) *call.Service {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -175,7 +175,7 @@ func (w *world) registerValid(approvals, validity time.Duration) {
 	w.agent = w.registry.Agent("billing")
 }
 
-// submission returns a call of a tool as a new conversation makes it.
+// submission returns a call of a tool in a new conversation.
 func (w *world) submission(name, arguments string) call.Submission {
 	w.t.Helper()
 	conversation, entry := w.registry.FindTool(w.agent, uuid.Nil, name)

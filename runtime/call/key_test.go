@@ -47,7 +47,7 @@ func TestIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// A key is one agent's, on behalf of one principal, for one tool.
+// A key belongs to one agent, principal and tool.
 func TestIdempotencyKeyScope(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,13 +65,13 @@ func TestIdempotencyKeyScope(t *testing.T) {
 		keyed("open__write", uuid.Nil), keyed("open__write", person),
 	} {
 		if ticket.Attached || seen[ticket.ID] {
-			t.Errorf("%+v is another's", ticket)
+			t.Errorf("%+v attached to another call", ticket)
 		}
 		seen[ticket.ID] = true
 	}
 }
 
-// A repeat is found by the agent's arguments, not by the edited ones.
+// A repeat is found by the agent's arguments, not by the reviewer's edit.
 func TestKeyGoesByWhatWasMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -86,7 +86,7 @@ func TestKeyGoesByWhatWasMade(t *testing.T) {
 	}
 }
 
-// A repeat gets the outcome of the earlier call, even if it would be refused now: the call was executed.
+// A repeat gets the outcome of the executed call, even if the call would be refused now.
 func TestRepeatOfWhatWouldBeRefusedNow(t *testing.T) {
 	t.Parallel()
 	for name, key := range map[string]string{"files__write": "", "files__write with a key": "k", "open__write with a key": "k"} {
@@ -120,7 +120,7 @@ func TestRepeatOfWhatWouldBeRefusedNow(t *testing.T) {
 	}
 }
 
-// submissionOf is the same but for its arguments.
+// submissionOf returns sub with other arguments.
 func (w *world) submissionOf(sub *call.Submission, arguments string) call.Submission {
 	w.t.Helper()
 	other := *sub

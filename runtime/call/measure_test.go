@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// exchange is the measurement of a request by a source.
+// exchange returns a source's measurement of a request.
 func exchange() tool.Exchange {
 	return tool.Exchange{Status: 200, Sent: 12, Received: 3456, Steps: []tool.Step{
 		{Name: "resolve", Took: 30 * time.Microsecond},
@@ -29,11 +29,11 @@ func answering(e tool.Exchange) func(tool.CallRequest) (tool.Result, error) {
 	}
 }
 
-// measured checks the measures of a call with exchange.
+// checkMeasures checks the measures of a call with exchange.
 func measured(t *testing.T, m *call.Measures) {
 	t.Helper()
 	if m == nil {
-		t.Fatal("nothing was measured")
+		t.Fatal("the call has no measures")
 	}
 	took := m.Took
 	if took[0] < time.Microsecond || took[5] < time.Microsecond {
@@ -69,7 +69,7 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// Each of many concurrent outcomes has its own measures.
+// Concurrent outcomes keep their own measures.
 func TestMeasuresOfMany(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -78,7 +78,7 @@ func TestMeasuresOfMany(t *testing.T) {
 	all.Add(n)
 	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		all.Done()
-		all.Wait() // so that their outcomes are written together
+		all.Wait() // ends all calls together, so that one batch writes their outcomes
 		var arguments struct{ N int64 }
 		if err := json.Unmarshal(r.Arguments, &arguments); err != nil {
 			return tool.Result{}, err
@@ -107,12 +107,12 @@ func TestMeasuresOfMany(t *testing.T) {
 		c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
 		check(t, err)
 		if m := c.Measures; m == nil || m.Sent != int64(i+1) || m.Received != int64(2*(i+1)) || m.HTTPStatus != 0 {
-			t.Errorf("of call %d was measured %+v", i+1, m)
+			t.Errorf("call %d has measures %+v", i+1, m)
 		}
 	}
 }
 
-// The measures of a call that is sent again are sums.
+// A call that is sent again has the sums of its attempts.
 func TestMeasuresOfAttempts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -128,7 +128,7 @@ func TestMeasuresOfAttempts(t *testing.T) {
 	})
 	c := w.wait(w.submit("open__echo", `{}`).ID)
 	if m := c.Measures; m == nil || m.Sent != 24 || m.Took[3] != 40*time.Millisecond || m.HTTPStatus != 200 {
-		t.Errorf("of two attempts was measured %+v", m)
+		t.Errorf("two attempts have measures %+v", m)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestStepsInTraces(t *testing.T) {
 	}
 }
 
-// Error lines are equal for calls that failed alike, and contain no arguments.
+// Calls that failed alike have equal error lines, without arguments.
 func TestErrorLines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

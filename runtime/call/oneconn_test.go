@@ -16,8 +16,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// leaveOne takes all connections of the pool but one. What holds a connection and waits for another then waits until
-// they are given back, which fails the test.
+// leaveOne takes all connections of the pool but one. Code that holds it and waits for a second one blocks until the
+// test gives the others back and fails.
 func (w *world) leaveOne() {
 	w.t.Helper()
 	var taken []*pgxpool.Conn
@@ -25,13 +25,13 @@ func (w *world) leaveOne() {
 		ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
 		c, err := w.db.Pool().Acquire(ctx)
 		cancel()
-		if err != nil { // what is left belongs to those who never give it back
+		if err != nil { // the service holds the rest permanently
 			break
 		}
 		taken = append(taken, c)
 	}
 	if len(taken) < 2 {
-		w.t.Fatalf("%d connections could be taken", len(taken))
+		w.t.Fatalf("only %d connections could be acquired", len(taken))
 	}
 	taken[0].Release()
 	release := sync.OnceFunc(func() {
@@ -40,7 +40,7 @@ func (w *world) leaveOne() {
 		}
 	})
 	late := time.AfterFunc(time.Minute, func() {
-		w.t.Error("something holds a connection and waits for another")
+		w.t.Error("a goroutine holds a connection and waits for a second one")
 		release()
 	})
 	w.t.Cleanup(func() {
@@ -49,12 +49,12 @@ func (w *world) leaveOne() {
 	})
 }
 
-// A transaction that waits for a second connection is a deadlock as soon as there are as many of them as connections.
+// Transactions that each wait for a second connection would deadlock under load.
 func TestTransactionsTakeOneConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.calls.Attend = func(context.Context, pgx.Tx, []call.Attention) error { return nil }
-	w.calls.Reviewable = func(ctx context.Context, _, _ uuid.UUID) (bool, error) { // as slow as one that is not in memory
+	w.calls.Reviewable = func(ctx context.Context, _, _ uuid.UUID) (bool, error) { // reads from the database, as a role does that is not cached
 		_, err := w.db.Pool().Exec(ctx, `SELECT 1`)
 		return err == nil, err
 	}
@@ -63,7 +63,7 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	team, second := "payments", "duty"
 	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), found.ID, agent.SkillPatch{Team: &team, EscalateTo: &second})
 	check(t, err)
-	w.submit("files__write", `{"n":0}`) // everything is in memory that stays there
+	w.submit("files__write", `{"n":0}`) // warms the caches
 	w.leaveOne()
 
 	approved, rejected, waiting := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
@@ -87,7 +87,7 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the second team was never asked")
 		}
-		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two looks at a condition
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // polling interval
 	}
 	_, err = w.calls.Cancel(t.Context(), call.Viewer{}, w.reviewer, waiting.ID)
 	check(t, err)
@@ -96,13 +96,13 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	}
 }
 
-// PostgreSQL keeps the plans of statements for many rows. Otherwise each call pays for planning them.
+// PostgreSQL caches the plans of statements on many rows. Without that, each call pays for planning.
 func TestPlansAreKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.submit("open__echo", `{"n":0}`)
 	w.leaveOne()
-	const runs = 8 // PostgreSQL plans a statement anew for the first five
+	const runs = 8 // PostgreSQL plans the first five executions anew
 	for i := range runs {
 		arguments := fmt.Sprintf(`{"n":%d}`, i)
 		w.wait(w.submit("open__echo", arguments).ID)
@@ -124,6 +124,6 @@ func TestPlansAreKept(t *testing.T) {
 	})
 	check(t, err)
 	if kept < 4 { // insert a call and its approval, claim it, finish it
-		t.Errorf("%d statements were looked at", kept)
+		t.Errorf("only %d statements are cached", kept)
 	}
 }

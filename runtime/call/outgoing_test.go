@@ -76,7 +76,7 @@ func TestRequestIsPartOfTheEnvelope(t *testing.T) {
 	}
 }
 
-// What would go out otherwise than it was shown does not go out.
+// A request is not sent if it would differ from the one that the reviewer saw.
 func TestRequestThatComesOutDifferentlyIsNotSent(t *testing.T) {
 	t.Parallel()
 	w, _ := withAPI(t, false)
@@ -129,7 +129,7 @@ func TestApprovedRequestIsSent(t *testing.T) {
 	}
 }
 
-// Arguments of which no request can be made are refused as they come in, and when a reviewer writes them.
+// Arguments that make no valid request are refused at submission and in a reviewer's edit.
 func TestArgumentsThatMakeNoRequest(t *testing.T) {
 	t.Parallel()
 	for _, auto := range []bool{false, true} {
@@ -162,7 +162,7 @@ func TestStateBefore(t *testing.T) {
 	ticket := w.submit("api__write", `{"n":7}`)
 	parked := w.waiting(ticket.ID).Call
 	if _, _, known := w.calls.CachedBefore(&parked); known {
-		t.Error("known before anybody asked")
+		t.Error("the state is known before it was read")
 	}
 	for range 3 {
 		state, err := w.calls.ReadBefore(t.Context(), &parked)
@@ -173,7 +173,7 @@ func TestStateBefore(t *testing.T) {
 	if _, _, known := w.calls.CachedBefore(&parked); !known || w.source.reads != 1 {
 		t.Errorf("known %t, the server was asked %d times", known, w.source.reads)
 	}
-	// An error of the preview blocks nothing.
+	// An error of the preview does not block the decision.
 	w.source.Lock()
 	w.source.state, w.source.stateErr = nil, &tool.Failure{Kind: tool.TransportFailure, Message: "no answer in time"}
 	w.source.Unlock()
@@ -190,11 +190,11 @@ func TestStateBefore(t *testing.T) {
 	if _, err := w.calls.ReadBefore(t.Context(), new(w.waiting(second.ID).Call)); !errors.Is(err, call.ErrState) {
 		t.Errorf("after the decision: %v", err)
 	}
-	// Nor is anything read for a call that would not be sent.
+	// A call that would not be sent reads no preview.
 	third := w.submit("api__write", `{"n":9}`)
 	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{APIPatch: agent.APIPatch{BaseURL: new("https://api.example/v2")}})
 	check(t, err)
 	if _, err := w.calls.ReadBefore(t.Context(), new(w.waiting(third.ID).Call)); !errors.Is(err, call.ErrNoPreview) {
-		t.Errorf("of a changed skill: %v", err)
+		t.Errorf("a changed skill: %v", err)
 	}
 }

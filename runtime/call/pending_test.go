@@ -11,7 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// crowd submits n calls that differ, at one time, to processes by turns, and returns those that wait. The others had no room.
+// crowd submits n distinct calls at the same time, distributed over the processes, and returns those that were parked.
+// The others are over the limit.
 func (w *world) crowd(n, from int, principal uuid.UUID, processes ...*call.Service) []uuid.UUID {
 	w.t.Helper()
 	base := w.submission("files__write", `{"n":0}`)
@@ -39,7 +40,7 @@ func (w *world) crowd(n, from int, principal uuid.UUID, processes ...*call.Servi
 	return parked
 }
 
-// TestPendingLimit holds exactly, whatever number of processes take calls in at the same time.
+// TestPendingLimit: the limit is exact even if several processes accept calls at the same time.
 func TestPendingLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -58,7 +59,7 @@ func TestPendingLimit(t *testing.T) {
 	if full := (*call.PendingError)(nil); !errors.As(err, &full) || *full != (call.PendingError{Waiting: 7, Limit: 7}) {
 		t.Errorf("one more: %v", err)
 	}
-	// Repeats and calls that do not wait are not counted.
+	// Repeats and auto-approved calls do not count.
 	waiting, err := w.calls.Get(t.Context(), call.Viewer{AgentID: w.agent.ID}, parked[0])
 	check(t, err)
 	again, err := other.Submit(t.Context(), w.submission("files__write", string(waiting.Arguments)))
@@ -68,19 +69,19 @@ func TestPendingLimit(t *testing.T) {
 	if c := w.wait(w.submit("open__write", `{"n":1}`).ID); c.Status != call.Succeeded {
 		t.Errorf("an auto-approved call is %s", c.Status)
 	}
-	// Each principal has as many.
+	// Each principal has its own limit.
 	if n := len(w.crowd(12, 0, uuid.New(), w.calls, other)); n != 7 {
-		t.Errorf("%d calls wait for somebody, want 7", n)
+		t.Errorf("%d calls of the other principal wait, want 7", n)
 	}
-	// A decision makes room, for one.
+	// A decision frees one place.
 	check(t, w.decide(parked[0], false))
 	w.wait(parked[0])
 	if n := len(w.crowd(10, 100, uuid.Nil, w.calls, other)); n != 1 {
-		t.Errorf("%d calls got the place of one", n)
+		t.Errorf("%d calls took one free place", n)
 	}
 }
 
-// TestPendingLimitOfConnections: waiting for a connection takes places too.
+// TestPendingLimitOfConnections: calls that wait for a connection count too.
 func TestPendingLimitOfConnections(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -113,8 +114,8 @@ func TestPendingLimitOfAnAgent(t *testing.T) {
 	}
 }
 
-// TestHighPendingLimit: two processes exceed a high limit by at most an eighth of the free places each, and as many in a
-// transaction that is under way.
+// TestHighPendingLimit: near a high limit, each process may exceed it by an eighth of the free places, plus as many in
+// an open transaction.
 func TestHighPendingLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// askable is a client that can be asked, and wants to know.
+// askable declares that the client answers questions and wants progress and logs.
 func askable(sub call.Submission) call.Submission {
 	sub.Caller = call.Caller{Capabilities: json.RawMessage(`{"elicitation":{}}`), LogLevel: "info", Progress: true}
 	return sub
@@ -24,7 +24,7 @@ func askable(sub call.Submission) call.Submission {
 
 var form = tool.Question{Method: "elicitation/create", Params: json.RawMessage(`{"message":"sure?"}`)}
 
-// asks makes the server ask a question, and answer the call with the client's answer.
+// askQuestion makes the server ask a question and answer the call with the client's answer.
 func (w *world) asks() {
 	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		if r.Caller.Ask == nil {
@@ -39,7 +39,7 @@ func (w *world) asks() {
 	})
 }
 
-// Whichever process sends the call, another one passes the question on, and a third the answer.
+// The call, the question and the answer may each pass through another process.
 func TestQuestionsReachAnyProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -91,7 +91,7 @@ func TestQuestionsReachAnyProcess(t *testing.T) {
 		}
 	}
 	if open, err := w.calls.Questions(t.Context(), own, ticket.ID); err != nil || len(open) != 0 {
-		t.Errorf("still open: %v %v", open, err)
+		t.Errorf("questions are still open: %v %v", open, err)
 	}
 	if got := w.db.Actions(ticket.ID); !strings.Contains(got, "call.asked call.answered question.approved") {
 		t.Errorf("audited %s", got)
@@ -138,7 +138,7 @@ func TestRefusedQuestion(t *testing.T) {
 	}
 }
 
-// What happens on the way is heard in the process that sends the call, and in others; progress in order.
+// All processes see a call's events, and its progress in order.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -171,12 +171,12 @@ func TestEvents(t *testing.T) {
 		}})
 		check(t, err)
 		if last == 0 {
-			t.Errorf("%s: nothing was heard", name)
+			t.Errorf("%s: no event arrived", name)
 		}
 	}
 }
 
-// A task of a server is cancelled by whichever process its client asks.
+// Any process can cancel a task that another process sent.
 func TestRequestCancel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -199,7 +199,7 @@ func TestRequestCancel(t *testing.T) {
 			t.Errorf("%s: %s", name, c.Status)
 		}
 	}
-	// What a person approved is not cancelled.
+	// An approved call is not cancelled.
 	ends := make(chan struct{})
 	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		select {
@@ -228,10 +228,10 @@ func TestRequestCancel(t *testing.T) {
 	if c := w.wait(parked.ID); c.Status != call.Cancelled {
 		t.Errorf("a parked call: %s", c.Status)
 	}
-	check(t, w.calls.RequestCancel(t.Context(), own, parked.ID)) // it has ended; there is nothing to say
+	check(t, w.calls.RequestCancel(t.Context(), own, parked.ID)) // has no effect: the call has ended
 }
 
-// What a server asks at once is open at once, under its own keys; all answers go back together.
+// Questions that a server asks together are open together, each with its own key. All answers return together.
 func TestAskedAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -268,7 +268,7 @@ func TestAskedAtOnce(t *testing.T) {
 	}
 }
 
-// Answers in advance are used, except for gated calls.
+// Answers given in advance are used, except for gated calls.
 func TestAnswersInAdvance(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -299,7 +299,7 @@ func TestAnswersInAdvance(t *testing.T) {
 	}
 }
 
-// Each answer in advance is used once, also if a server asks several questions at once.
+// Each answer given in advance is used once, even if a server asks several questions at once.
 func TestAnswersInAdvanceToCrowd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -329,7 +329,7 @@ func TestAnswersInAdvanceToCrowd(t *testing.T) {
 	}
 }
 
-// A request of a server's own has no key by which an answer could be given beforehand.
+// A server's own request has no key, so no answer can be given in advance.
 func TestNoAnswerInAdvanceWithoutKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

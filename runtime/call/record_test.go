@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// told records the callbacks of a service.
+// published records the events that a service publishes.
 type told struct {
 	mu    sync.Mutex
 	lines map[uuid.UUID][]string
@@ -28,7 +28,7 @@ func (o *told) publish(batch *pgx.Batch, condition string, list []call.Happening
 			var status, code, name string
 			_, err := pgx.ForEachRow(rows, []any{&id, &status, &code, &name, &agentID}, func() error {
 				if h.AgentID != uuid.Nil && h.AgentID != agentID {
-					return fmt.Errorf("call %s is told to be of agent %s, and is of %s", id, h.AgentID, agentID)
+					return fmt.Errorf("the event of call %s names agent %s, want %s", id, h.AgentID, agentID)
 				}
 				o.mu.Lock()
 				defer o.mu.Unlock()
@@ -47,7 +47,7 @@ func (o *told) of(id uuid.UUID) []string {
 	return slices.Clone(o.lines[id])
 }
 
-// TestEveryPathIsTold: every move has its callbacks once, in its transaction.
+// TestEveryPathIsTold: each transition publishes its event once, in its transaction.
 func TestEveryPathIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -84,13 +84,13 @@ func TestEveryPathIsTold(t *testing.T) {
 	id = expect(w.submit("open__write", `{"n":6}`), "finished failed transport")
 	w.wait(id)
 
-	// One differs from the approved call when it is about to be sent.
+	// One differs from the approved call right before it is sent.
 	id = expect(w.submit("files__write", `{"n":7}`), "parked parked", "decided approved", "finished denied envelope_changed")
 	w.db.Exec(`UPDATE calls SET arguments = '{"n":70}' WHERE id = $1`, id)
 	check(t, w.decide(id, true))
 	w.wait(id)
 
-	// An instance falls silent with a call in flight.
+	// An instance goes silent with a call in flight.
 	id = expect(w.submit("files__write", `{"n":8}`), "parked parked", "finished unknown outcome_unknown")
 	silent := uuid.New()
 	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
@@ -98,7 +98,7 @@ func TestEveryPathIsTold(t *testing.T) {
 	w.db.Exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
 	w.wait(id)
 
-	// Two wait for a connection: one is cancelled, one goes on to the reviewers.
+	// Two calls wait for a connection: one is cancelled, one goes on to the reviewers.
 	w.source.Require(notConnected)
 	id = expect(w.submit("files__write", `{"n":9}`), "finished cancelled cancelled")
 	_, err = w.calls.Cancel(t.Context(), call.Viewer{}, uuid.Nil, id)
@@ -109,7 +109,7 @@ func TestEveryPathIsTold(t *testing.T) {
 
 	for id, lines := range want {
 		if got := heard.of(id); !slices.Equal(got, lines) {
-			t.Errorf("told %q, want %q; audit: %s", got, lines, w.db.Actions(id))
+			t.Errorf("published %q, want %q; audit: %s", got, lines, w.db.Actions(id))
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// returning has the server answer with this content.
+// answerWith makes the server answer with this content.
 func (w *world) returning(content string, isError bool) {
 	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		if isError {
@@ -43,7 +43,7 @@ func TestWhatFinishedCallsReturned(t *testing.T) {
 	check(t, err)
 	viewer := call.Viewer{AgentID: w.agent.ID}
 	if got := w.returned(viewer, s.ConversationID, "file:///a"); len(got) > 0 {
-		t.Errorf("before anybody decided: %v", got)
+		t.Errorf("before the decision: %v", got)
 	}
 	check(t, w.decide(ticket.ID, true))
 	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
@@ -104,7 +104,7 @@ func TestWhatOpensNothing(t *testing.T) {
 	}
 }
 
-// Calls that return the same resources in another order must not wait for each other in a circle.
+// Calls that return the same resources in another order must not deadlock.
 func TestReturnedAreWrittenInOneOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -122,6 +122,6 @@ func TestReturnedAreWrittenInOneOrder(t *testing.T) {
 	hashes, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
 	check(t, err)
 	if len(hashes) != many || !slices.IsSortedFunc(hashes, bytes.Compare) {
-		t.Errorf("%d were written, in order: %t", len(hashes), slices.IsSortedFunc(hashes, bytes.Compare))
+		t.Errorf("%d hashes were written, sorted: %t", len(hashes), slices.IsSortedFunc(hashes, bytes.Compare))
 	}
 }

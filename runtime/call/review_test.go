@@ -45,7 +45,7 @@ func waitForQuestion(t *testing.T, process *call.Service, id uuid.UUID, number i
 	return call.AskedQuestion{}
 }
 
-// decideQuestion decides about a question as it is shown.
+// decideQuestion decides about the current version of a question.
 func decideQuestion(t *testing.T, process *call.Service, by uuid.UUID, id uuid.UUID, number int, approve bool) error {
 	t.Helper()
 	q := waitForQuestion(t, process, id, number, call.QuestionPending)
@@ -55,14 +55,14 @@ func decideQuestion(t *testing.T, process *call.Service, by uuid.UUID, id uuid.U
 	return err
 }
 
-// delivery is the answer that a server got, with the status of the question at that moment.
+// delivery is the answer that a server got, and the stored question at that moment.
 type delivery struct {
 	answer, err string
 	rpc         string
 	stored      call.AskedQuestion
 }
 
-// asksOne makes the server ask a question, and returns the answer.
+// askOne makes the server ask a question, and returns the answer that it gets.
 func (w *world) asksOne(q tool.Question) <-chan delivery {
 	got := make(chan delivery, 1)
 	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
@@ -85,7 +85,7 @@ func (w *world) asksOne(q tool.Question) <-chan delivery {
 	return got
 }
 
-// approved is an approved call whose client can be asked anything.
+// approveAskable returns an approved call whose client answers any question.
 func (w *world) approved(name string) uuid.UUID {
 	w.t.Helper()
 	sub := w.submission(name, fmt.Sprintf(`{"n":%d}`, time.Now().UnixNano()))
@@ -102,8 +102,8 @@ func (w *world) answers(id uuid.UUID, number int, a call.Answer) error {
 
 func result(text string) call.Answer { return call.Answer{Result: json.RawMessage(text)} }
 
-// A client's answer to a form waits for a decision about question and answer. The first decision counts, whatever
-// process takes it, and what was approved is what the server gets.
+// A client's answer to a form waits for a decision about question and answer. The first decision counts in any process,
+// and the server gets exactly the approved answer.
 func TestAnswerWaitsForReviewer(t *testing.T) {
 	t.Parallel()
 	for name, approve := range map[string]bool{"approved": true, "rejected": false} {
@@ -121,7 +121,7 @@ func TestAnswerWaitsForReviewer(t *testing.T) {
 			check(t, w.answers(id, 1, result(" "+accepted)))
 			q := waitForQuestion(t, other, id, 1, call.QuestionPending)
 			if string(q.Answer.Result) != accepted || q.Review != call.ReviewAnswer || q.Deadline == nil {
-				t.Errorf("pending as %+v", q)
+				t.Errorf("pending question %+v", q)
 			}
 			if until, err := other.ReviewDeadline(t.Context(), own, id); err != nil || !until.Equal(*q.Deadline) {
 				t.Errorf("reviewed until %v, want %v (%v)", until, q.Deadline, err)
@@ -158,7 +158,7 @@ func TestAnswerWaitsForReviewer(t *testing.T) {
 	}
 }
 
-// A URL is not shown to the client before it was approved, and carries no data back.
+// A URL is not shown to the client before it is approved, and its answer carries no data.
 func TestURLWaitsForReviewerFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -181,7 +181,7 @@ func TestURLWaitsForReviewerFirst(t *testing.T) {
 	if d := <-got; d.answer != `{"action":"accept"}` {
 		t.Errorf("the server got %+v", d)
 	}
-	// Rejected, no client ever sees it.
+	// A client never sees a rejected URL.
 	got = w.asksOne(urlForm)
 	id = w.approved("files__write")
 	check(t, decideQuestion(t, w.calls, w.reviewer, id, 1, false))
@@ -242,7 +242,7 @@ func TestRefusalsCarryNoData(t *testing.T) {
 	}
 }
 
-// Sampling is decided with its answer, roots are only recorded, and so is everything where the skill says so.
+// Sampling is reviewed together with its answer. Roots are only recorded, as is everything if the skill says so.
 func TestWhatReviewersDecide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -277,7 +277,7 @@ func TestWhatReviewersDecide(t *testing.T) {
 	}
 }
 
-// Whoever the call is made for does not decide about its questions, and of a call that is on its way no more there is nothing to decide.
+// The principal of a call cannot decide about its questions. Questions of an ended call cannot be decided.
 func TestWhoDecidesQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -301,7 +301,7 @@ func TestWhoDecidesQuestions(t *testing.T) {
 	w.db.Exec(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, ticket.ID)
 	_, err = w.calls.DecideQuestion(t.Context(), call.QuestionDecision{CallID: ticket.ID, Number: 1, Approve: true, Digest: q.Digest.String(), By: w.reviewer})
 	if late := (*call.QuestionConflictError)(nil); !errors.As(err, &late) || late.Question.Outcome() != "withdrawn" {
-		t.Errorf("of a call with unknown outcome: %v", err)
+		t.Errorf("deciding for a call with unknown outcome: %v", err)
 	}
 	if list, err := w.calls.ListPendingQuestions(t.Context(), 10); err != nil || len(list) != 0 {
 		t.Errorf("still pending: %+v (%v)", list, err)
@@ -327,8 +327,8 @@ func TestChangedAnswerIsNotDelivered(t *testing.T) {
 	}
 }
 
-// TestInvitedPeopleDoNotDecideQuestions of calls that an agent made with a key of the person who invited them, also
-// after another reviewer approved the call.
+// TestInvitedPeopleDoNotDecideQuestions: people cannot decide about questions of calls that an agent made with a key of
+// their inviter, even if another reviewer approved the call.
 func TestInvitedPeopleDoNotDecideQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -20,7 +20,7 @@ import (
 // history returns the history of the world's calls.
 func (w *world) history() *history.Service { return history.New(w.calls) }
 
-// found searches page by page to the end, and checks that no page is longer than asked.
+// findAll searches all pages, and checks that no page is longer than requested.
 func (w *world) found(f history.Filter) []uuid.UUID {
 	w.t.Helper()
 	var ids []uuid.UUID
@@ -39,12 +39,12 @@ func (w *world) found(f history.Filter) []uuid.UUID {
 		f.Before = page.Next
 	}
 	if !slices.IsSortedFunc(ids, func(a, b uuid.UUID) int { return strings.Compare(b.String(), a.String()) }) {
-		w.t.Errorf("not newest first: %v", ids)
+		w.t.Errorf("want newest first: %v", ids)
 	}
 	return ids
 }
 
-// made makes a call and, if it is not gated, waits until it has ended.
+// makeCall makes a call and, if it is not gated, waits until it has ended.
 func (w *world) made(name, arguments string, change ...func(*call.Submission)) uuid.UUID {
 	w.t.Helper()
 	sub := w.submission(name, arguments)
@@ -128,7 +128,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// What a viewer may not see no filter finds, nor tells of by a cursor.
+// Calls that a viewer may not see match no filter, and no cursor reveals them.
 func TestSearchTellsViewersNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -136,7 +136,7 @@ func TestSearchTellsViewersNothing(t *testing.T) {
 	hers := w.made("files__write", `{"n":5}`, func(s *call.Submission) { s.PrincipalID = paula })
 	c, err := w.calls.Get(t.Context(), call.Viewer{}, hers)
 	check(t, err)
-	w.fill(30_000, `{"n":5}`) // of the same agent, on behalf of others
+	w.fill(30_000, `{"n":5}`) // of the same agent for other principals
 	w.db.Exec(`UPDATE calls SET principal_id = gen_random_uuid() WHERE id <> $1`, hers)
 	for _, viewer := range []call.Viewer{{AgentID: w.agent.ID}, {AgentID: w.agent.ID, PrincipalID: uuid.New()}, {AgentID: uuid.New(), PrincipalID: paula}} {
 		for name, f := range map[string]history.Filter{
@@ -230,7 +230,7 @@ func TestSearchText(t *testing.T) {
 		`x\nend`:           {"quotes"},
 		"\u202e":           {"nul"},
 		"a\x01b":           nil,
-		"k elvin":          nil, // the Kelvin sign is no k
+		"k elvin":          nil, // the Kelvin sign does not match k
 		"\u212a elvin":     {"lookalike"},
 		`{"path":`:         {"plain"},
 		`"cmd":"rm`:        {"ascii"},
@@ -248,11 +248,11 @@ func TestSearchText(t *testing.T) {
 	page, err := w.history().Search(t.Context(), history.Filter{Text: "needle"})
 	check(t, err)
 	if !page.Calls[0].Partial {
-		t.Error("300 KB of arguments are in a list")
+		t.Error("a list contains 300 KB of arguments")
 	}
 }
 
-// Bytes that no door lets in any more do not break a search.
+// Stored bytes that intake no longer accepts do not break a search.
 func TestSearchHostileBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -266,7 +266,7 @@ func TestSearchHostileBytes(t *testing.T) {
 	same(t, "needle and an accent", w.found(history.Filter{Text: "needlé"}))
 }
 
-// An edited call is also found by the agent's arguments.
+// The agent's original arguments also find an edited call.
 func TestSearchEditedArguments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -297,7 +297,7 @@ func TestSearchIsBounded(t *testing.T) {
 	same(t, "without text it looks further", w.found(history.Filter{Tool: "echo", To: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)}), old)
 }
 
-// Large arguments are counted before they are read.
+// A search counts the bytes of large arguments before it reads them.
 func TestSearchReadsBoundedBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -316,7 +316,7 @@ func TestSearchThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.made("open__echo", `{}`)
-	// A locked table makes a statement wait.
+	// A locked table blocks the statement.
 	tx, err := w.db.Pool().Begin(t.Context())
 	check(t, err)
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
@@ -375,18 +375,18 @@ func TestParseQuery(t *testing.T) {
 			fields[i] = field.Name
 		}
 		if got := strings.Join(fields, " "); got != tt.fields {
-			t.Errorf("%s: complains about %s", name, got)
+			t.Errorf("%s: error %s", name, got)
 		}
 	}
 	if f, err := w.history().ParseQuery(t.Context(), history.Query{Skill: "nothing"}, nil); err != nil || len(w.found(f)) != 0 || f.Skills == nil {
-		t.Errorf("what a skill is called is told: %v", err)
+		t.Errorf("an unknown skill: %v, want no error and no calls", err)
 	}
 	if _, err := w.history().ParseQuery(t.Context(), history.Query{Person: "paula"}, nil); err == nil {
-		t.Error("whom a name means is told")
+		t.Error("a search by a member's name succeeds, want an error")
 	}
 }
 
-// insert stores a finished call as if it had been made at a time.
+// insert stores a finished call with this time.
 func (w *world) insert(at time.Time, tool, arguments string) uuid.UUID {
 	w.t.Helper()
 	var id uuid.UUID

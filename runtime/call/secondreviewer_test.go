@@ -17,7 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// secondReviewers has edits of the calls of skill files approved as the setting says.
+// secondReviewers sets how edits of skill files are approved.
 func (w *world) secondReviewers(edits string, tools map[string]agent.ToolSettings) {
 	w.t.Helper()
 	found, err := w.agents.SkillByName(w.t.Context(), "files")
@@ -26,7 +26,7 @@ func (w *world) secondReviewers(edits string, tools map[string]agent.ToolSetting
 	check(w.t, err)
 }
 
-// decideAs approves a call as it waits now, with other arguments where there are any.
+// decideAs approves the current version of a call, with other arguments unless they are empty.
 func (w *world) decideAs(by, id uuid.UUID, arguments string) (call.Waiting, error) {
 	w.t.Helper()
 	waiting, err := w.calls.GetApproval(w.t.Context(), id)
@@ -51,22 +51,22 @@ func TestEditOfHighRiskTakesASecondReviewer(t *testing.T) {
 	check(t, err)
 	a := proposed.Approval
 	if a.Status != approval.Pending || a.EditedBy != editor || a.EditedAt == nil || a.Original != made.Approval.Digest || !a.Deadline.Equal(made.Approval.Deadline) {
-		t.Fatalf("approval %+v, want one that waits on with the edit, its editor and its old deadline", a)
+		t.Fatalf("approval %+v, want it pending with the edit, its editor and the old deadline", a)
 	}
 	if string(proposed.Call.Arguments) != `{"n":2}` || string(proposed.Call.Submitted) != `{"n":1}` || proposed.Call.Status != call.Parked || proposed.Call.WasEdited() {
 		t.Errorf("call %s with %s, submitted %s", proposed.Call.Status, proposed.Call.Arguments, proposed.Call.Submitted)
 	}
-	// The editor may not approve the edit, however it is asked for.
+	// The editor may not approve the edit in any form.
 	for _, arguments := range []string{"", `{"n":2}`, `{ "n": 2 }`} {
 		if _, err := w.decideAs(editor, ticket.ID, arguments); !errors.Is(err, approval.ErrOwnEdit) {
 			t.Errorf("the editor approves with %q: %v, want ErrOwnEdit", arguments, err)
 		}
 	}
-	// A decision about the call as it was made is a decision about something else by now.
+	// The digest of the original call no longer counts.
 	for _, approve := range []bool{true, false} {
 		_, err = w.calls.Decide(t.Context(), call.Decision{CallID: ticket.ID, Approve: approve, Digest: made.Approval.Digest.String(), By: other})
 		if !errors.Is(err, approval.ErrDigestMismatch) {
-			t.Errorf("the digest of before, approve %v: %v", approve, err)
+			t.Errorf("the original digest, approve %v: %v", approve, err)
 		}
 	}
 	if got := w.source.Arguments(); len(got) != 0 {
@@ -94,7 +94,8 @@ func TestEditOfHighRiskTakesASecondReviewer(t *testing.T) {
 	})
 }
 
-// Two unverified people of one inviter may be one person, who must not edit with one account and approve with the other.
+// Two unverified people with the same inviter may be one person, who must not edit with one account and approve with
+// the other.
 func TestEditAndApprovalByUnverifiedNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -118,12 +119,12 @@ func TestEditAndApprovalByUnverifiedNames(t *testing.T) {
 	_, err := w.decideAs(puppet, ticket.ID, `{"n":15}`)
 	check(t, err)
 	if _, err := w.decideAs(other, ticket.ID, ""); err != nil {
-		t.Errorf("two people whom a third one invited: %v", err)
+		t.Errorf("two people with the same inviter: %v", err)
 	}
 	w.wait(ticket.ID)
 }
 
-// wantEvent looks for an event of a call.
+// wantEvent checks that a call has an audit event.
 func (w *world) wantEvent(id uuid.UUID, action string, by uuid.UUID, data map[string]any) {
 	w.t.Helper()
 	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: id, Action: audit.Action(action)})
@@ -160,7 +161,7 @@ func TestEditsOfTwoReviewers(t *testing.T) {
 	}
 	_, err = w.calls.Decide(t.Context(), call.Decision{CallID: ticket.ID, Approve: true, Digest: one.Approval.Digest.String(), By: second})
 	if !errors.Is(err, approval.ErrDigestMismatch) {
-		t.Errorf("the edit that was replaced: %v", err)
+		t.Errorf("the replaced edit: %v", err)
 	}
 	if _, err = w.decideAs(first, ticket.ID, ""); err != nil {
 		t.Fatal(err)
@@ -169,13 +170,13 @@ func TestEditsOfTwoReviewers(t *testing.T) {
 	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"n":3}`}) {
 		t.Errorf("the server got %q", got)
 	}
-	// The same bytes by another person have another digest.
+	// The same bytes from another editor have another digest.
 	if approval.EditDigest(one.Approval.Original, first) == approval.EditDigest(one.Approval.Original, second) {
-		t.Error("the digest of an edit does not bind its editor")
+		t.Error("the digest of an edit does not cover its editor")
 	}
 }
 
-// Any reviewer may approve the agent's arguments, which discards the edit.
+// Any reviewer may approve the agent's original arguments, which discards the edit.
 func TestEditIsDiscarded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -188,7 +189,7 @@ func TestEditIsDiscarded(t *testing.T) {
 	decided, err := w.decideAs(w.reviewer, ticket.ID, `{"n":1}`)
 	check(t, err)
 	if a := decided.Approval; a.Status != approval.Approved || a.Edited() || a.EditedBy != uuid.Nil || a.EditedAt != nil || a.Digest != made.Approval.Digest {
-		t.Errorf("approval %+v, want the one of the call as it was made", a)
+		t.Errorf("approval %+v, want the original call's approval", a)
 	}
 	done := w.wait(ticket.ID)
 	if got := w.source.Arguments(); done.Submitted != nil || !slices.Equal(got, []string{`{"n":1}`}) {
@@ -196,7 +197,7 @@ func TestEditIsDiscarded(t *testing.T) {
 	}
 }
 
-// An edit without approval is kept: the call is not sent, and the agent does not learn of the edit.
+// A rejected edit is kept for the record. The call is not sent, and the agent does not see the edit.
 func TestEditIsRejected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -214,7 +215,7 @@ func TestEditIsRejected(t *testing.T) {
 	}
 }
 
-// What an operator says of the skill counts before the risk of its tools.
+// The skill's setting takes precedence over the risk of its tools.
 func TestEditAloneWhereASkillAllowsIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -231,7 +232,7 @@ func TestEditAloneWhereASkillAllowsIt(t *testing.T) {
 	}
 }
 
-// If many reviewers edit and approve at once, no one approves their own edit, and the call is sent at most once.
+// When many reviewers edit and approve at once, no one approves their own edit and the call is sent at most once.
 func TestEditsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,8 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestTakeOver: an instance fell silent with one call in flight, one approved
-// and not claimed, one parked.
+// TestTakeOver: an instance goes silent with one call in flight, one approved but unclaimed, and one parked.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -105,7 +104,7 @@ func TestManyDeciders(t *testing.T) {
 	}
 }
 
-// TestLateOutcome: the claim was taken away while the skill server was at work.
+// TestLateOutcome: the claim is taken away while the skill server works.
 func TestLateOutcome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -135,7 +134,7 @@ func TestLateOutcome(t *testing.T) {
 	}
 }
 
-// TestPanicAfterSending: whatever breaks while a call is being sent, it is not sent again.
+// TestPanicAfterSending: a call is never sent again after a panic.
 func TestPanicAfterSending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -153,7 +152,7 @@ func TestPanicAfterSending(t *testing.T) {
 	}
 }
 
-// TestSweep: a claim of an instance that is gone, and an approved call whose job is gone.
+// TestSweep: the claim of a gone instance, and an approved call that lost its job.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// triplingTool has a schema whose cost triples with each level of the arguments, and of the results.
+// triplingTool has a schema whose validation cost triples with each level of the arguments and results.
 const triplingTool = `{"name":"tree","inputSchema":{"type":"object","allOf":[{"$ref":"#/$defs/n"}],"$defs":{"n":{"required":["q"],"properties":{"x":{"anyOf":[
 	{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"}]}}}}},
 	"outputSchema":{"type":"object","allOf":[{"$ref":"#/$defs/n"}],"$defs":{"n":{"required":["q"],"properties":{"x":{"anyOf":[
@@ -26,7 +26,7 @@ func TestTooComplexArguments(t *testing.T) {
 	if c := w.wait(ticket.ID); c.Status != call.Invalid || c.Code != call.CodeTooComplex || !strings.Contains(c.Message, "too complex to check") {
 		t.Errorf("call ended as %s, %s: %q", c.Status, c.Code, c.Message)
 	}
-	// A reviewer's arguments are bounded likewise.
+	// A reviewer's arguments have the same limit.
 	parked, err := w.calls.Get(t.Context(), call.Viewer{}, w.submit("files__tree", `{"q":1}`).ID)
 	check(t, err)
 	var refused *call.EditError
@@ -40,11 +40,11 @@ func TestTooComplexArguments(t *testing.T) {
 	if c := w.wait(w.submit("open__tree", `{"q":1}`).ID); c.Code != string(tool.ProtocolFailure) || !strings.Contains(c.Message, "too complex to check") {
 		t.Errorf("result: %s, %s: %q", c.Status, c.Code, c.Message)
 	}
-	// Nothing is recorded for a request that is over.
+	// A cancelled request records nothing.
 	over, cancel := context.WithCancel(t.Context())
 	sub := w.submission("open__tree", deep)
 	cancel()
 	if _, err := w.calls.Submit(over, sub); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want that it ended with its request", err)
+		t.Errorf("%v, want a context error", err)
 	}
 }

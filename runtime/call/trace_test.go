@@ -26,7 +26,7 @@ const (
 	clientSpan  = "00f067aa0ba902b7"
 )
 
-// traced is a world whose spans are kept.
+// traced is a world that keeps its spans.
 type traced struct {
 	*world
 	exporter *tracetest.InMemoryExporter
@@ -46,7 +46,7 @@ func tracer(t *testing.T, exporter sdktrace.SpanExporter) *telemetry.Tracer {
 	return traces
 }
 
-// handedIn is the context of a client's request that is part of its trace.
+// clientContext returns the context of a client's request that is part of its trace.
 func handedIn(t *testing.T) context.Context {
 	t.Helper()
 	ctx, ok := telemetry.Handed{Traceparent: "00-" + clientTrace + "-" + clientSpan + "-01", Tracestate: "rojo=1"}.Remote(t.Context())
@@ -76,7 +76,7 @@ func (w traced) span(id uuid.UUID, name string) tracetest.SpanStub {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("no span %q", name)
 		}
-		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // between two looks at a condition
+		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // polling interval
 	}
 }
 
@@ -88,11 +88,11 @@ func attributes(s tracetest.SpanStub) map[string]string {
 	return all
 }
 
-// below checks that a span is a child of another, in one trace.
+// checkParent checks that a span is a child of another, in one trace.
 func below(t *testing.T, child, parent tracetest.SpanStub) {
 	t.Helper()
 	if child.SpanContext.TraceID() != parent.SpanContext.TraceID() || child.Parent.SpanID() != parent.SpanContext.SpanID() {
-		t.Errorf("%s is below %s in %s; want below %s (%s) in %s", child.Name, child.Parent.SpanID(), child.SpanContext.TraceID(),
+		t.Errorf("%s has parent %s in trace %s, want %s (%s) in %s", child.Name, child.Parent.SpanID(), child.SpanContext.TraceID(),
 			parent.Name, parent.SpanContext.SpanID(), parent.SpanContext.TraceID())
 	}
 }
@@ -109,7 +109,7 @@ func TestSpansOfAParkedCall(t *testing.T) {
 	whole := w.span(ticket.ID, "execute_tool write")
 	wait := w.span(ticket.ID, "wait decision")
 	if whole.SpanContext.TraceID().String() != clientTrace || whole.Parent.SpanID().String() != clientSpan {
-		t.Errorf("the call is below %s in %s", whole.Parent.SpanID(), whole.SpanContext.TraceID())
+		t.Errorf("the call's parent is span %s of trace %s", whole.Parent.SpanID(), whole.SpanContext.TraceID())
 	}
 	below(t, wait, whole)
 	if took := wait.EndTime.Sub(wait.StartTime); took < 72*time.Hour || took > 73*time.Hour {
@@ -127,15 +127,15 @@ func TestSpansOfAParkedCall(t *testing.T) {
 		}
 	}
 	if got := attributes(wait); got["holdpoint.approval.outcome"] != "approved" || got["holdpoint.approval.rule"] == "" || got["holdpoint.approval.edited"] != "false" {
-		t.Errorf("the wait says %v", got)
+		t.Errorf("the wait span has attributes %v", got)
 	}
 	sent := w.source.traces[0]
 	if !strings.HasPrefix(sent.Traceparent, "00-"+clientTrace+"-"+whole.SpanContext.SpanID().String()) || sent.Tracestate != "rojo=1" {
-		t.Errorf("it was sent below %+v", sent)
+		t.Errorf("the request was sent in trace %+v", sent)
 	}
 }
 
-// What is parked at one process and executed at another is one trace.
+// A call that is parked at one process and executed at another is one trace.
 func TestSpansAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
@@ -152,14 +152,14 @@ func TestSpansAcrossProcesses(t *testing.T) {
 	whole := w.span(ticket.ID, "execute_tool write")
 	below(t, w.span(ticket.ID, "wait decision"), whole)
 	if whole.SpanContext.TraceID().String() != clientTrace || whole.Parent.SpanID().String() != clientSpan {
-		t.Errorf("the call is below %s in %s", whole.Parent.SpanID(), whole.SpanContext.TraceID())
+		t.Errorf("the call's parent is span %s of trace %s", whole.Parent.SpanID(), whole.SpanContext.TraceID())
 	}
 	if got := attributes(whole); got["holdpoint.call.status"] != "rejected" || got["error.type"] != "rejected" {
-		t.Errorf("it says %v", got)
+		t.Errorf("the span has attributes %v", got)
 	}
 }
 
-// Each end of a call has its span, once.
+// Each way a call can end has one span.
 func TestSpansOfEveryEnd(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
@@ -239,7 +239,7 @@ func TestSpansOfEveryEnd(t *testing.T) {
 	w.countedOnce(slices.Collect(maps.Keys(ends)))
 }
 
-// countedOnce checks the counters of ends.
+// countedOnce checks the counters of ended calls.
 func (w traced) countedOnce(ends []string) {
 	w.t.Helper()
 	got := counters(w.t, w.calls.Collectors(), "holdpoint_calls_total")
@@ -257,7 +257,7 @@ func (w traced) countedOnce(ends []string) {
 	waits := counters(w.t, w.calls.Collectors(), "holdpoint_decision_wait_seconds")
 	for outcome, want := range map[string]float64{"approved": 1, "rejected": 1, "expired": 1, "cancelled": 1} {
 		if got := waits["outcome="+outcome+" skill=files"]; got != want {
-			w.t.Errorf("%v waits that were %s, want %v", got, outcome, want)
+			w.t.Errorf("%v waits with outcome %s, want %v", got, outcome, want)
 		}
 	}
 	taken := counters(w.t, w.calls.Collectors(), "holdpoint_calls_submitted_total")
@@ -266,7 +266,7 @@ func (w traced) countedOnce(ends []string) {
 	}
 }
 
-// counters reads a metric family: of histograms, how many there were.
+// counters reads a metric family; for histograms, the number of observations.
 func counters(t testing.TB, collectors []prometheus.Collector, name string) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -314,11 +314,11 @@ func TestTracePassedOn(t *testing.T) {
 	check(t, w.decide(ticket.ID, true))
 	w.wait(ticket.ID)
 	if got := w.source.traces[0]; got.Traceparent != "00-"+clientTrace+"-"+clientSpan+"-01" || got.Tracestate != "rojo=1" {
-		t.Errorf("it was sent below %+v", got)
+		t.Errorf("the request was sent in trace %+v", got)
 	}
 }
 
-// Calls that come in together are written by another statement.
+// Concurrent calls are inserted by another statement.
 func TestTraceOfManyAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)

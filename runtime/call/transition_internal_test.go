@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the transitions into docs/design.md")
 
-// TestTransitions holds the state machine, its picture and table in docs/design.md, and the CHECK of the database together.
+// TestTransitions: the state machine matches its diagram and table in docs/design.md and the database's CHECK.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	statuses := map[Status]bool{}
@@ -61,7 +61,7 @@ func TestTransitions(t *testing.T) {
 	before, rest, found := strings.Cut(string(text), begin)
 	shown, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		t.Fatalf("%s has no section of transitions", file)
+		t.Fatalf("%s has no section on transitions", file)
 	}
 	want := picture() + table()
 	if *update {
@@ -69,11 +69,11 @@ func TestTransitions(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if shown != want {
-		t.Errorf("%s does not show the transitions as they are: go generate ./runtime/call", file)
+		t.Errorf("%s is out of date: run go generate ./runtime/call", file)
 	}
 }
 
-// picture draws the state machine as a Mermaid state diagram.
+// picture renders the state machine as a Mermaid diagram.
 func picture() string {
 	edges := map[[2]string][]string{}
 	var order [][2]string

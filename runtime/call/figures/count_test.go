@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// TestJobCounts: a service that is started counts without being asked.
+// TestJobCounts: a started service counts periodically.
 func TestJobCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

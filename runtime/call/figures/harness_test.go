@@ -35,7 +35,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// newFigures makes a service like that of another process.
+// newFigures returns another service on the same database, as in a second process.
 func (w *world) newFigures() *figures.Service {
 	w.t.Helper()
 	service, err := figures.New(figures.Config{Pool: w.db.Pool(), Agents: w.agents})

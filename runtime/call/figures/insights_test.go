@@ -28,14 +28,14 @@ type made struct {
 	failure tool.FailureKind
 	skill   uuid.UUID
 	agent   uuid.UUID
-	asked   *asked // nil: it was not gated
+	asked   *asked // nil if the call is not gated
 }
 
 // asked is the approval of a call.
 type asked struct {
 	tool    string
 	rule    approval.Rule
-	after   time.Duration // the time until it ended; zero: it is pending
+	after   time.Duration // until it ended; zero if pending
 	timeout time.Duration // zero: five minutes
 	by      uuid.UUID
 	status  approval.Status
@@ -99,19 +99,19 @@ var (
 	rita, rob      = uuid.MustParse("c0000000-0000-7000-8000-000000000005"), uuid.MustParse("d0000000-0000-7000-8000-000000000006")
 )
 
-// week returns the calls of the week from Monday, 2 March 2026, and some of the weeks before and after.
+// week returns calls of the week that starts on Monday, March 2, 2026, and some from the weeks around it.
 func week() []made {
 	decided := func(tool string, rule approval.Rule, status approval.Status, by uuid.UUID, takenUp, after time.Duration) *asked {
 		return &asked{tool: tool, rule: rule, status: status, by: by, takenUp: takenUp, after: after}
 	}
 	return []made{
-		// The week before.
+		// The week before
 		{at: "2026-02-23T12:00:00Z", status: call.Succeeded, skill: skillA, agent: agentA},
 		{
 			at: "2026-03-01T23:59:59Z", status: call.Succeeded, skill: skillA, agent: agentA,
 			asked: decided("write", approval.RuleGated, approval.Approved, rita, 0, 10*time.Second),
 		},
-		// Monday, from its first moment on.
+		// Monday, from midnight
 		{at: "2026-03-02T00:00:00Z", status: call.Succeeded, skill: skillB, agent: agentB},
 		{at: "2026-03-02T09:10:00Z", status: call.Failed, failure: tool.TransportFailure, skill: skillB, agent: agentB},
 		{
@@ -119,7 +119,7 @@ func week() []made {
 			asked: decided("write", approval.RuleGated, approval.Approved, rita, 0, 20*time.Second),
 		},
 		{
-			// It came while Rita decided the one before, so she had 2 s for it.
+			// It arrived while Rita decided the previous one, so she had 2 s for it.
 			at: "2026-03-02T09:20:10Z", status: call.Rejected, skill: skillA, agent: agentA,
 			asked: decided("write", approval.RuleHighRisk, approval.Rejected, rita, 10*time.Second, 12*time.Second),
 		},
@@ -127,7 +127,7 @@ func week() []made {
 			at: "2026-03-02T09:30:00Z", status: call.Failed, failure: tool.ToolError, skill: skillA, agent: agentB,
 			asked: decided("delete", approval.RuleHighRisk, approval.Approved, rob, 0, 40*time.Second),
 		},
-		// Tuesday has no calls. On Wednesday, the call expired an hour after it came.
+		// Tuesday has no calls. Wednesday's call expired an hour after it arrived.
 		{
 			at: "2026-03-04T09:59:59.999Z", status: call.Expired, skill: skillA, agent: agentA,
 			asked: &asked{tool: "write", rule: approval.RuleGated, status: approval.Expired, after: time.Hour},
@@ -137,7 +137,7 @@ func week() []made {
 			asked: &asked{tool: "delete", rule: approval.RuleGated, status: approval.Cancelled, after: time.Minute},
 		},
 		{
-			// It is overdue, but still pending.
+			// Overdue but still pending
 			at: "2026-03-04T10:30:00Z", status: call.Parked, skill: skillA, agent: agentA,
 			asked: &asked{tool: "write", rule: approval.RuleGated, status: approval.Pending},
 		},
@@ -146,7 +146,7 @@ func week() []made {
 			asked: &asked{tool: "write", rule: approval.RuleGated, status: approval.Pending, timeout: 100 * 365 * 24 * time.Hour},
 		},
 		{at: "2026-03-08T23:59:59Z", status: call.Unknown, skill: skillB, agent: agentA},
-		// The week after.
+		// The week after
 		{at: "2026-03-09T00:00:00Z", status: call.Succeeded, skill: skillA, agent: agentA},
 	}
 }
@@ -207,7 +207,7 @@ func TestInsightsOfApprovals(t *testing.T) {
 	totals := found.Totals
 	equal(t, "asked", totals.Asked, 7)
 	equal(t, "outcomes", [5]int{totals.Approved, totals.Rejected, totals.Expired, totals.Cancelled, totals.Pending}, [5]int{2, 1, 2, 1, 1})
-	// 12, 20, 40, 60 and twice 300 seconds: the median of six is the third, and p90 is the sixth.
+	// 12, 20, 40, 60 and twice 300 seconds: the third of six is the median, the sixth is p90.
 	equal(t, "waiting", totals.Waiting, approval.Spread{Count: 6, P50: 40 * time.Second, P90: 300 * time.Second})
 	equal(t, "deciding", totals.Deciding, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
 	equal(t, "fast", totals.Fast, 1)
@@ -239,7 +239,7 @@ func TestInsightsOfPartOfTheWeek(t *testing.T) {
 	w := newWorld(t)
 	w.record(t, week())
 	check(t, w.figures.Count(t.Context()))
-	// Buckets are days of UTC for any range. The first and the last are cut.
+	// Buckets are UTC days. The range cuts the first and the last.
 	found := w.insights(t, "2026-03-01T23:00:00Z", "2026-03-04T23:30:00Z")
 	equal(t, "bucket", found.Window.Bucket, figures.Daily)
 	equal(t, "first bucket", found.Series[0].From.Format(time.RFC3339)+" "+counts(found.Series[0].Calls), "2026-03-01T23:00:00Z succeeded 1, ")
@@ -263,7 +263,7 @@ func TestInsightsOfPartOfTheWeek(t *testing.T) {
 
 	found = w.insights(t, "2026-04-01T00:00:00Z", "2026-04-02T00:00:00Z")
 	if found.Calls.ByStatus.Total() != 0 || found.Approvals.Totals.Asked != 0 || len(found.Series) != 24 {
-		t.Errorf("an empty day: %+v", found)
+		t.Errorf("a day without calls: %+v", found)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestInsightFilters(t *testing.T) {
 	}
 }
 
-// Every call is counted once, also if it ends after its hour was counted.
+// A call is counted once even if it ends after its hour was counted.
 func TestCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -322,7 +322,7 @@ func TestCount(t *testing.T) {
 	equal(t, "one has ended", whole(), after)
 	check(t, w.figures.Count(t.Context()))
 	equal(t, "counted again", whole(), after)
-	// Only calls that have not ended are read from the table calls now.
+	// Only calls that have not ended are still read from the table calls.
 	w.db.Exec(`DELETE FROM calls WHERE status <> 'parked'`)
 	equal(t, "from counts", whole(), after)
 }

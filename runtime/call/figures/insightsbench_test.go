@@ -7,7 +7,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 )
 
-// A million calls of the last ninety days. One in five is gated.
+// A million calls in the last ninety days, one in five gated
 const (
 	manyCalls = `INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, finished_at, gated, status, tool, exposed_name, pin,
 			arguments, failure, result, code, error_line, measured)
@@ -64,7 +64,7 @@ func BenchmarkInsights(b *testing.B) {
 				found, err := w.figures.ReadInsights(b.Context(), figures.Query{From: now.Add(-length).Format(time.RFC3339)})
 				check(b, err)
 				if found.Calls.ByStatus.Total() == 0 || found.Approvals.Totals.Asked == 0 {
-					b.Fatal("there is nothing to read")
+					b.Fatal("the figures are empty")
 				}
 			}
 		})
@@ -79,7 +79,7 @@ func BenchmarkInsights(b *testing.B) {
 					found, err := w.figures.ReadTools(b.Context(), q)
 					check(b, err)
 					if len(found.Tools) == 0 || found.Tools[0].Latency.Count == 0 || q.Details && len(found.Errors) == 0 {
-						b.Fatal("there is nothing to read")
+						b.Fatal("the figures are empty")
 					}
 				}
 			})

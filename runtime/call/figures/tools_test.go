@@ -30,7 +30,7 @@ type sample struct {
 	code, line  string
 	httpStatus  int64
 	sent, bytes int64
-	took        [6]int64 // microseconds; 0: not taken
+	took        [6]int64 // microseconds; 0 if not measured
 	measured    bool
 }
 
@@ -95,7 +95,8 @@ func (w *world) endSample(t *testing.T, s *sample) {
 		s.id, s.status, s.code, s.line, s.column())
 }
 
-// newSamples returns n calls made within a time before now. Some have not ended. moved is the offset of the database's clock.
+// newSamples returns n calls of the given time before now, some of which have not ended. moved is the offset of the database's
+// clock.
 func (w *world) newSamples(t *testing.T, r *rand.Rand, now time.Time, n int, within, moved time.Duration) []*sample {
 	t.Helper()
 	skills := w.skillIDs(t)
@@ -105,7 +106,7 @@ func (w *world) newSamples(t *testing.T, r *rand.Rand, now time.Time, n int, wit
 			at:    now.Add(-time.Duration(r.Int64N(int64(within)))).Truncate(time.Microsecond),
 			skill: skills[r.IntN(2)], agent: []uuid.UUID{agentA, w.agent.ID}[r.IntN(2)], tool: sampleTools[r.IntN(len(sampleTools))],
 		}
-		s.id = idAt(s.at.Add(-moved)) // ids go by the clock of the process
+		s.id = idAt(s.at.Add(-moved)) // ids follow the process's clock
 		if s.end(r); r.IntN(5) == 0 {
 			s.status, s.measured, s.code, s.line, s.httpStatus = sampleOpen[r.IntN(len(sampleOpen))], false, "", "", 0
 		}
@@ -114,7 +115,7 @@ func (w *world) newSamples(t *testing.T, r *rand.Rand, now time.Time, n int, wit
 	return list
 }
 
-// skillIDs returns the ids of the skills, in the order of their names.
+// skillIDs returns the ids of the skills, ordered by name.
 func (w *world) skillIDs(t *testing.T) []uuid.UUID {
 	t.Helper()
 	files, err := w.agents.SkillByName(t.Context(), "files")
@@ -137,7 +138,7 @@ func formatInsights(i *figures.ToolInsights) string {
 	return b.String()
 }
 
-// countSamples counts the calls of a window one by one. Times are the middle of their bucket.
+// countSamples computes the figures of a window directly from the samples. Durations are rounded to the middle of their bucket.
 func countSamples(skills []uuid.UUID, list []*sample, from, to time.Time, q figures.ToolQuery) string {
 	var want figures.ToolInsights
 	tools, errs, statuses := map[string]*figures.ToolFigures{}, map[string]*figures.ErrorFigures{}, map[int]int{}
@@ -231,7 +232,7 @@ func latencyOf(us []int64) figures.Latency {
 	return figures.Latency{Count: len(us), P50: at(50), P95: at(95), P99: at(99)}
 }
 
-// middle returns the middle of a time's bucket: below 16 µs the time itself, then one of eight buckets for each doubling.
+// middle returns the middle of a duration's bucket. Below 16 µs each microsecond is a bucket; above, each doubling has eight.
 func middle(us int64) time.Duration {
 	width := int64(1)
 	for us/width >= 16 {
@@ -251,8 +252,7 @@ func (w *world) checkTools(t *testing.T, when string, list []*sample, from, to t
 	}
 }
 
-// Figures equal those of counting one by one: with two services that count at once, with calls that end meanwhile or come late, and with a
-// clock that moves.
+// The figures equal a direct count while two services count at once, calls end late, and the clock moves.
 func TestToolInsightsAreExact(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -320,6 +320,6 @@ func TestToolInsightsAreExact(t *testing.T) {
 	}
 	w.db.MoveClock("12 hours")
 	both()
-	w.db.Exec(`DELETE FROM calls`) // the counts have all of them
+	w.db.Exec(`DELETE FROM calls`) // figures must now come from the counts alone
 	whole("all is counted")
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/holdpoint/holdpoint/migrations"
 )
 
-// The migration adds the calls that an earlier version had counted to the tables of counts by tool. It leaves out calls that had not ended or were
-// not counted.
+// The migration adds calls that an earlier version counted to the counts by tool. It skips calls that have not ended or were not
+// counted.
 func TestMigrationCountsByTool(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.Empty(t)

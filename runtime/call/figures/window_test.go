@@ -35,7 +35,7 @@ func TestWindow(t *testing.T) {
 			figures.Hourly,
 		},
 		{
-			// Today is not over, so it is compared with the same part of a day a week ago.
+			// Today is not over, so it is compared with the same part of the day a week ago.
 			"week to the end of today", "2026-02-26T00:00:00Z", "2026-03-05T00:00:00Z",
 			[4]string{"2026-02-26T00:00:00Z", "2026-03-05T00:00:00Z", "2026-02-19T00:00:00Z", "2026-02-25T11:00:00Z"},
 			figures.Daily,
@@ -58,7 +58,7 @@ func TestWindow(t *testing.T) {
 			}
 		}
 		if w.Bucket != test.bucket {
-			t.Errorf("%s: buckets of a %s", test.name, w.Bucket)
+			t.Errorf("%s: bucket %s", test.name, w.Bucket)
 		}
 	}
 }
