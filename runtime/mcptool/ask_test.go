@@ -29,7 +29,7 @@ func libraryServer() *mcp.Server {
 	return server
 }
 
-// everyWay are the ways a server is reached: both transports, both eras.
+// everyWay returns skills that reach a server over each transport in each era.
 func everyWay(server func() *mcp.Server, child string) map[string]func(testing.TB) tool.Server {
 	ways := map[string]func(testing.TB) tool.Server{
 		"stdio": func(t testing.TB) tool.Server { t.Helper(); return childSkill(t, child) },
@@ -75,13 +75,13 @@ func TestRequest(t *testing.T) {
 			}
 			_, err = s.Request(t.Context(), server, tool.Request{Method: "completion/complete"})
 			if f := asFailure(t, err); f.Kind != tool.JSONRPCError || !strings.Contains(string(f.RPC), `{"code":-32601,`) || !json.Valid(f.RPC) {
-				t.Errorf("not declared: %+v", f)
+				t.Errorf("undeclared capability: %+v", f)
 			}
 		})
 	}
 }
 
-// TestRequestAsItIsWritten checks the bytes of the request and of the result.
+// TestRequestAsItIsWritten checks the bytes of the request and the result.
 func TestRequestAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	const result = `{ "contents":[{"n":1e400}],"ttlMs":5, "resultType":"complete" }`

@@ -18,8 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestQuestionEndsWithItsCall: not with others that are on their way, where the
-// server says which call it asks about.
+// TestQuestionEndsWithItsCall: a question ends with the call that the server named, even while other calls run.
 func TestQuestionEndsWithItsCall(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"call's stream", "own stream", "2026-07-28"} {
@@ -71,7 +70,7 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 	}
 }
 
-// holdCall has a call on its way until letGo is called.
+// holdCall keeps a call running until letGo is called.
 func holdCall(t testing.TB, s *mcptool.Source, skill tool.Server, upstream *script) (letGo func()) {
 	t.Helper()
 	usual, arrived := upstream.at["tools/call"], make(chan struct{})
@@ -98,8 +97,8 @@ func holdCall(t testing.TB, s *mcptool.Source, skill tool.Server, upstream *scri
 	}
 }
 
-// TestServerTakesItsQuestionBack: it is not answered, and the call goes on. The
-// same question sent twice is asked once.
+// TestServerTakesItsQuestionBack: a cancelled question is not answered, and the call continues. A question sent twice
+// is asked once.
 func TestServerTakesItsQuestionBack(t *testing.T) {
 	t.Parallel()
 	asked, ended, answers := make(chan struct{}, 3), make(chan struct{}), make(chan message, 3)
@@ -137,7 +136,7 @@ func TestServerTakesItsQuestionBack(t *testing.T) {
 	}
 }
 
-// TestQuestionsAreBounded: a server that asks and asks is refused.
+// TestQuestionsAreBounded: a server may ask a limited number of questions.
 func TestQuestionsAreBounded(t *testing.T) {
 	t.Parallel()
 	var open atomic.Int64
@@ -170,11 +169,11 @@ func TestQuestionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhoIsMeant: a question on the server's own stream is about the only call on its way, and refused when there
-// are several, or when its answer is not one person's to give.
+// TestWhoIsMeant: a question on the server's own stream belongs to the only running call. It is refused if several
+// calls run, or if the call has no caller who can answer.
 func TestWhoIsMeant(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int32 // each question has an id of its own: one that is heard twice is one
+	var asked atomic.Int32 // each question has its own id, to count repeats once
 	questions, replies := make(chan string, 1), make(chan message, 1)
 	upstream := &script{session: "s1"}
 	held := make(chan struct{})
@@ -234,7 +233,7 @@ func TestWhoIsMeant(t *testing.T) {
 	<-done
 }
 
-// TestNoRefusalIsLost: however many calls of callers who cannot be asked a server asks at once.
+// TestNoRefusalIsLost: every question gets its refusal, even if the server asks many callers at once who cannot answer.
 func TestNoRefusalIsLost(t *testing.T) {
 	t.Parallel()
 	const calls = 40

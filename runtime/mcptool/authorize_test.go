@@ -27,15 +27,15 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// guard protects a skill server, and admits requests with the newest token that it issued.
+// guard protects a skill server and admits only requests with its newest token.
 type guard struct {
 	next http.Handler
 	url  string // of the skill
 
 	mu      sync.Mutex
 	issued  int
-	revoked int               // tokens up to this one are refused
-	scoped  bool              // tools/call wants the scope "more"
+	revoked int               // tokens up to this number are refused
+	scoped  bool              // tools/call requires the scope "more"
 	scopes  map[string]string // by token
 	refused int
 	saw     []string // Authorization headers of all requests, in order
@@ -97,7 +97,7 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// revoke makes every token issued so far worthless.
+// revoke invalidates all tokens issued so far.
 func (g *guard) revoke() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -120,7 +120,7 @@ func origin(address string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// guarded serves a script behind a guard, and returns the skill that has a machine's client.
+// guarded serves a script behind a guard, and returns a skill that uses client credentials.
 func guarded(t testing.TB, s *script) (*guard, tool.Server) {
 	t.Helper()
 	g := &guard{next: s, scopes: map[string]string{}}
@@ -132,7 +132,7 @@ func guarded(t testing.TB, s *script) (*guard, tool.Server) {
 	return g, skill
 }
 
-// newOAuth makes the service over a database of its own. The target of every key is the skill.
+// newOAuth returns a service on its own database. The target of every key is the skill.
 func newOAuth(t testing.TB, skill *tool.Server) *oauthclient.Service {
 	t.Helper()
 	db := postgrestest.New(t)
@@ -187,7 +187,7 @@ func TestProtectedServerIsUsedWithAToken(t *testing.T) {
 	}
 }
 
-// forward is a proxy that keeps streams flowing.
+// forward proxies a request and flushes streams.
 func forward(w http.ResponseWriter, r *http.Request, to *url.URL) {
 	out := r.Clone(r.Context())
 	out.RequestURI, out.URL.Scheme, out.URL.Host, out.URL.Path, out.Host = "", to.Scheme, to.Host, "/", to.Host
@@ -210,8 +210,8 @@ func forward(w http.ResponseWriter, r *http.Request, to *url.URL) {
 	}
 }
 
-// TestRevokedTokenIsRenewedInTheCall: the server refuses a call for its token and so did not act on it; it
-// gets it once more, with a new one.
+// TestRevokedTokenIsRenewedInTheCall: a server that refuses the token did not act, so the call is repeated once with a
+// new token.
 func TestRevokedTokenIsRenewedInTheCall(t *testing.T) {
 	t.Parallel()
 	scripted := modern(replies(`{"resultType":"complete","content":[]}`, `{"resultType":"complete","content":[]}`))
@@ -228,7 +228,7 @@ func TestRevokedTokenIsRenewedInTheCall(t *testing.T) {
 	}
 }
 
-// TestServerThatTakesNoToken checks that requests are not repeated endlessly, and that the failure names the reason.
+// TestServerThatTakesNoToken: requests are not repeated endlessly, and the failure names the reason.
 func TestServerThatTakesNoToken(t *testing.T) {
 	t.Parallel()
 	g, skill := guarded(t, modern(replies()))
@@ -239,11 +239,11 @@ func TestServerThatTakesNoToken(t *testing.T) {
 		t.Errorf("failure %+v", f)
 	}
 	if issued, refused := g.counts(); issued > 3 || refused > 4 {
-		t.Errorf("%d tokens issued, %d requests refused: it does not give up", issued, refused)
+		t.Errorf("%d tokens issued, %d requests refused, want a bounded number", issued, refused)
 	}
 }
 
-// TestMoreScopeIsGot calls a tool that requires a scope which the token lacks. The new token has the scopes of both requests.
+// TestMoreScopeIsGot: a tool requires a scope that the token lacks. The new token has the scopes of both requests.
 func TestMoreScopeIsGot(t *testing.T) {
 	t.Parallel()
 	scripted := modern(replies(`{"resultType":"complete","content":[]}`))
@@ -254,14 +254,14 @@ func TestMoreScopeIsGot(t *testing.T) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if got := g.scopes[g.saw[len(g.saw)-1]]; got != "some more" {
-		t.Errorf("scopes of the last token: %q, want what was asked for before and now", got)
+		t.Errorf("scopes of the last token: %q, want those of both requests", got)
 	}
 	if n := scripted.count("tools/call"); n != 1 {
 		t.Errorf("%d calls arrived, want 1", n)
 	}
 }
 
-// TestStaticAuthorizationHeader: the operator's own header stays, and no token is asked for.
+// TestStaticAuthorizationHeader: the operator's own header is kept, and no token is requested.
 func TestStaticAuthorizationHeader(t *testing.T) {
 	t.Parallel()
 	g, skill := guarded(t, modern(replies()))
@@ -281,8 +281,8 @@ func TestStaticAuthorizationHeader(t *testing.T) {
 	}
 }
 
-// TestLaterRoundIsNotSentAgain: a call that asked for input may have had an effect, so a refusal of the next
-// round does not restart the call after a person connected the skill.
+// TestLaterRoundIsNotSentAgain: a call that asked for input may have had an effect, so it is not restarted when a later
+// round is refused and a person connects the skill.
 func TestLaterRoundIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	var g *guard
@@ -303,7 +303,7 @@ func TestLaterRoundIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// TestPeopleHaveSessionsOfTheirOwn: of a skill to which each person has a connection, no two share a session.
+// TestPeopleHaveSessionsOfTheirOwn: people with their own connections do not share a session.
 func TestPeopleHaveSessionsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	scripted := &script{}
@@ -323,7 +323,7 @@ func TestPeopleHaveSessionsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A failure to get a token belongs to the step authorize, the last step of the probe.
+// A probe that gets no token fails at its last step, authorize.
 func TestProbeTellsWhereAuthorizingFails(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*guard, *tool.Server){
@@ -339,7 +339,7 @@ func TestProbeTellsWhereAuthorizingFails(t *testing.T) {
 			s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
 			var steps []tool.Step
 			if err := s.Probe(t.Context(), skill, func(step tool.Step) { steps = append(steps, step) }); err == nil {
-				t.Fatal("it succeeded")
+				t.Fatal("the probe succeeded")
 			}
 			last := steps[len(steps)-1]
 			if last.Name != "authorize" || last.Err == nil {
@@ -347,7 +347,7 @@ func TestProbeTellsWhereAuthorizingFails(t *testing.T) {
 			}
 			for _, step := range steps[:len(steps)-1] {
 				if step.Err != nil || step.Name == "initialize" {
-					t.Errorf("before it %+v", step)
+					t.Errorf("earlier step %+v", step)
 				}
 			}
 		})

@@ -23,10 +23,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// BenchmarkEcho compares an echo call through this package with the same call
-// made by the SDK's client, in rounds that take turns, against an SDK server in
-// a process of its own. It reports medians over rounds: of the time of a call
-// (x-time), and of the CPU time that this process spends on it (x-cpu), both as
+// BenchmarkEcho compares an echo call through this package with the SDK's client, in alternating rounds against an SDK
+// server in another process. It reports the median time of a call (x-time) and this process's CPU time (x-cpu) as
 // multiples of the SDK client's.
 func BenchmarkEcho(b *testing.B) {
 	arguments := json.RawMessage(`{"message":"` + strings.Repeat("x", 64) + `"}`)
@@ -46,7 +44,7 @@ func BenchmarkEcho(b *testing.B) {
 					_, err := s.Call(b.Context(), skill, tool.CallRequest{CallID: uuid.New(), Tool: "echo", Arguments: arguments})
 					return err
 				}
-				transport := &http.Transport{MaxIdleConnsPerHost: 128} // the default keeps two connections
+				transport := &http.Transport{MaxIdleConnsPerHost: 128} // the default keeps only two idle connections
 				defer transport.CloseIdleConnections()
 				client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
 				session, err := client.Connect(b.Context(), &mcp.StreamableClientTransport{
@@ -66,7 +64,7 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// compare runs both in rounds that take turns.
+// compare runs both in alternating rounds.
 func compare(b *testing.B, clients int, ours, theirs func() error) {
 	b.Helper()
 	const calls = 200
@@ -85,8 +83,7 @@ func compare(b *testing.B, clients int, ours, theirs func() error) {
 	b.ReportMetric(median(took), "µs/call")
 }
 
-// round makes calls from some clients, and returns the median time of one and
-// the CPU time of all.
+// round makes calls from several clients, and returns their median duration and total CPU time.
 func round(b *testing.B, clients, calls int, call func() error) (p50, cpu time.Duration) {
 	b.Helper()
 	times := make([]float64, calls)
@@ -118,7 +115,7 @@ func median(values []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// benchServer starts this binary as the server of all eras.
+// benchServer starts this binary as a server of all eras.
 func benchServer(b *testing.B) map[string]string {
 	b.Helper()
 	self, err := os.Executable()
@@ -146,7 +143,7 @@ func benchServer(b *testing.B) map[string]string {
 	return urls
 }
 
-// runBenchServer serves an echo tool in all eras and says where.
+// runBenchServer serves an echo tool in all eras and prints the addresses.
 func runBenchServer() {
 	urls := map[string]string{}
 	for name, options := range eras() {
@@ -167,7 +164,7 @@ func runBenchServer() {
 	select {}
 }
 
-// BenchmarkEchoStdio is a call over pipes, to this binary as a child.
+// BenchmarkEchoStdio measures a call over pipes to a child of this binary.
 func BenchmarkEchoStdio(b *testing.B) {
 	s := newSource(b, mcptool.Config{DataDir: b.TempDir()})
 	skill := childSkill(b, "raw")

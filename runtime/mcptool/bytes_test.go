@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// awkward are arguments that a decoder and an encoder would change.
+// awkward returns arguments that decoding and encoding would change.
 func awkward() map[string]string {
 	return map[string]string{
 		"big integer":    `{"n":9007199254740993}`,
@@ -97,7 +97,7 @@ func TestModernRequestsCarryWhatTheRevisionWants(t *testing.T) {
 	}
 }
 
-// results are answers that a typed client would change.
+// results returns answers that a typed client would change.
 func results() map[string]string {
 	return map[string]string{
 		"unknown members": `{"content":[{"type":"text","text":"x","future":{"a":[1e400]}}],"_meta":{"k":9007199254740993},"structuredContent":{"n":-0,"m":1.10},"extra":null}`,

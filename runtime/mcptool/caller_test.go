@@ -22,7 +22,7 @@ import (
 type hearing struct {
 	mu    sync.Mutex
 	texts []string
-	over  bool // nothing may come any more
+	over  bool // no more notifications may arrive
 	late  bool
 }
 
@@ -67,11 +67,12 @@ func reportingServer() *mcp.Server {
 	return server
 }
 
-// TestCallerHearsOfProgress: in every era, over both transports, in order, before the call returns.
+// TestCallerHearsOfProgress: progress arrives in order and before the call returns, in every era and over both
+// transports.
 func TestCallerHearsOfProgress(t *testing.T) {
 	t.Parallel()
 	for name, skill := range everyWay(reportingServer, "reporting") {
-		if strings.HasSuffix(name, "JSON") { // nothing but the answer is sent
+		if strings.HasSuffix(name, "JSON") { // a JSON response has no notifications
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestCallerHearsOfProgress(t *testing.T) {
 
 const progressNotification = `{"jsonrpc":"2.0","method":"notifications/progress","params":`
 
-// tokenOf is the progress token of a call, as JSON.
+// tokenOf returns the progress token of a call, as JSON.
 func tokenOf(t testing.TB, m message) string {
 	t.Helper()
 	var params struct {
@@ -107,7 +108,8 @@ func tokenOf(t testing.TB, m message) string {
 	return string(params.Meta.ProgressToken)
 }
 
-// TestProgressOfOthersIsNotHeard: progress of other calls, too large, beyond the limit or late is dropped.
+// TestProgressOfOthersIsNotHeard: progress of other calls is dropped, as is progress that is too large, too frequent or
+// late.
 func TestProgressOfOthersIsNotHeard(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
@@ -122,7 +124,7 @@ func TestProgressOfOthersIsNotHeard(t *testing.T) {
 					return
 				}
 				for _, params := range []string{
-					`{"progressToken":` + foreign + `,"progress":1}`, // of a call that is over
+					`{"progressToken":` + foreign + `,"progress":1}`, // of a call that has ended
 					`{"progressToken":"x","progress":1}`,
 					`{"progressToken":1,"progress":1}`,
 					`{"progress":1}`,
@@ -149,21 +151,21 @@ func TestProgressOfOthersIsNotHeard(t *testing.T) {
 			callFor(t, s, skill, "echo", `{}`, tool.Caller{Progress: second.hear})
 			got := second.end()
 			if len(got) != 10_000 || got[0] != `{"progress":0.50}` || got[9_999] != `{"progress":9999.50}` || first.count() != 0 {
-				t.Errorf("heard %d, the first %.200s; of the call before: %v", len(got), got[:min(len(got), 1)], first.texts)
+				t.Errorf("%d notifications, first %.200s; earlier call: %v", len(got), got[:min(len(got), 1)], first.texts)
 			}
 			call(t, s, skill, "echo", `{}`)
 			if got := tokenOf(t, upstream.last("tools/call")); got != "" {
-				t.Errorf("token %s of a call of which nobody wants to know", got)
+				t.Errorf("progress token %s of a call without progress", got)
 			}
 			if first.late || second.late {
-				t.Error("heard after the call's end")
+				t.Error("a notification arrived after the call ended")
 			}
 		})
 	}
 }
 
-// TestLogLevels checks that the session's level is the lowest of all callers, that each caller gets messages of its own level, and
-// that messages outside the call's own stream are dropped.
+// TestLogLevels: the session has the lowest level of all callers, each caller gets messages of its own level, and
+// messages outside the call's stream are dropped.
 func TestLogLevels(t *testing.T) {
 	t.Parallel()
 	message1 := func(level string) string {
@@ -207,7 +209,7 @@ func TestLogLevels(t *testing.T) {
 		levels = append(levels, string(m.Params))
 	}
 	if !slices.Equal(levels, []string{`{"level":"error"}`, `{"level":"debug"}`}) {
-		t.Errorf("levels that were set: %v", levels)
+		t.Errorf("requested levels: %v", levels)
 	}
 }
 
@@ -232,11 +234,11 @@ func TestCallerThatIsNotOne(t *testing.T) {
 	}
 }
 
-// TestTimeStandsStillWhileSomebodyIsAsked: a call whose question took longer than the call may goes on
-// afterwards, and still ends in time when the server is silent then.
+// TestTimeStandsStillWhileSomebodyIsAsked: the time of a question does not count against the call's timeout. Afterwards
+// a silent server still makes the call time out.
 func TestTimeStandsStillWhileSomebodyIsAsked(t *testing.T) {
 	t.Parallel()
-	const limit = 8 * time.Second // more than the rest of the call takes anywhere
+	const limit = 8 * time.Second // longer than the rest of the call on any machine
 	silent := func(w http.ResponseWriter, r *http.Request, m message) {
 		if strings.Contains(string(m.Params), "inputResponses") {
 			hang(w, r, m)
@@ -262,7 +264,7 @@ func TestTimeStandsStillWhileSomebodyIsAsked(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo", Timeout: limit, Caller: asks(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
-				timer := time.NewTimer(limit + limit/2) // a person's time
+				timer := time.NewTimer(limit + limit/2) // the person takes longer than the limit
 				defer timer.Stop()
 				select {
 				case <-timer.C:

@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// runChild is a skill server, in a process of its own.
+// runChild runs a skill server in its own process.
 func runChild(mode string) {
 	switch mode {
 	case "echo":
@@ -31,7 +31,7 @@ func runChild(mode string) {
 		_ = reportingServer().Run(context.Background(), &mcp.StdioTransport{})
 	case "traced":
 		_ = tracedServer().Run(context.Background(), &mcp.StdioTransport{})
-	case "changing": // announces other tools, in the era of 2026-07-28
+	case "changing": // announces changed tools under 2026-07-28
 		server := echoServer()
 		server.AddTool(&mcp.Tool{Name: "change", InputSchema: json.RawMessage(`{"type":"object"}`)},
 			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -42,7 +42,7 @@ func runChild(mode string) {
 	case "dies":
 		fmt.Fprintln(os.Stderr, "cannot find \u202e the configuration, key", os.Getenv("API_KEY"))
 		os.Exit(3)
-	case "prints": // like a program that is no server at all
+	case "prints": // a program that is not a server
 		for range 3 {
 			say("Welcome to the program!")
 		}
@@ -60,7 +60,7 @@ func runChild(mode string) {
 
 type rawAct = func(m message, params toolParams)
 
-// rawActs are the special behaviors of a raw child.
+// rawActs returns the special behaviors of a raw child.
 func rawActs(mode string) map[string]rawAct {
 	acts := map[string]rawAct{
 		"change": func(m message, _ toolParams) {
@@ -92,11 +92,11 @@ func rawActs(mode string) map[string]rawAct {
 			say(`{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)
 			pongs = append(pongs, m)
 		},
-		"deaf": func(m message, _ toolParams) { // reads nothing any more
+		"deaf": func(m message, _ toolParams) { // stops reading
 			say(answerText(m, `{}`))
 			select {}
 		},
-		"shut": func(m message, _ toolParams) { // closes its input and lives on
+		"shut": func(m message, _ toolParams) { // closes its input but keeps running
 			_ = os.Stdin.Close()
 			say(answerText(m, `{}`))
 			select {}
@@ -116,14 +116,14 @@ func rawActs(mode string) map[string]rawAct {
 	if mode == "tasks" {
 		addTasks(acts)
 	}
-	if mode == "stubborn" { // ends only when it is made to
+	if mode == "stubborn" { // exits only on SIGKILL
 		signal.Ignore(syscall.SIGTERM)
 		acts["EOF"] = func(message, toolParams) { select {} }
 	}
 	return acts
 }
 
-// addTasks makes a child one of 2026-07-28 whose calls become tasks. They ask the caller, and end with the answer.
+// addTasks turns calls into tasks of 2026-07-28 that ask the caller and end with the answer.
 func addTasks(acts map[string]rawAct) {
 	acts["server/discover"] = func(m message, _ toolParams) {
 		say(answerText(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`))
@@ -144,7 +144,7 @@ func addTasks(acts map[string]rawAct) {
 	}
 }
 
-// pongs are the calls that wait for the client's answers.
+// pongs are calls that wait for the client's answers.
 var pongs []message
 
 // about describes the environment of a child.
@@ -156,7 +156,7 @@ func about() string {
 	return string(text)
 }
 
-// childSkill is a skill whose server is this test binary.
+// childSkill returns a skill whose server is this test binary.
 func childSkill(t testing.TB, mode string) tool.Server {
 	t.Helper()
 	return tool.Server{
@@ -165,9 +165,9 @@ func childSkill(t testing.TB, mode string) tool.Server {
 	}
 }
 
-// rawChild is a server of 2025-11-25 without an SDK.
+// rawChild is a server of 2025-11-25, without an SDK.
 type rawChild struct {
-	// at are the methods, and the tools, that it does not answer as usual.
+	// at overrides the answers to methods and tools.
 	at   map[string]rawAct
 	seen []string
 }
@@ -196,7 +196,7 @@ func (c *rawChild) run() {
 		_ = json.Unmarshal(m.Params, &params)
 		m.body = line
 		switch {
-		case m.Method == "" && len(pongs) > 0: // the client's answers, of which the last is told
+		case m.Method == "" && len(pongs) > 0: // the client's answers; the last one completes the calls
 			c.seen = append(c.seen, string(line))
 			if len(c.seen) == 2 {
 				text, _ := json.Marshal(strings.Join(c.seen, ""))
@@ -219,7 +219,7 @@ func (c *rawChild) standard(m message, params toolParams) {
 	case "tools/list":
 		say(answerText(m, `{"tools":[{"name":"mirror","inputSchema":{"type":"object"}}]}`))
 	case "tools/call":
-		if params.Name == "verbatim" { // its arguments are its result
+		if params.Name == "verbatim" { // returns its arguments unchanged
 			say(`{"result":` + string(params.Arguments) + `,"jsonrpc":"2.0","id":` + string(m.ID) + `}`)
 			return
 		}

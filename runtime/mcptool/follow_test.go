@@ -16,15 +16,15 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// handle is a result that is a task.
+// handle is a result that starts a task.
 const handle = `{"resultType":"task","taskId":"t/ä","status":"working","ttlMs":null,"pollIntervalMs":1}`
 
-// task is a server's answer to tasks/get. more are further members, each with a comma before.
+// task returns a server's answer to tasks/get. more adds members, each with a leading comma.
 func task(status, more string) string {
 	return `{"resultType":"complete","taskId":"t/ä","status":"` + status + `","pollIntervalMs":1` + more + `}`
 }
 
-// tasking is a server of 2026-07-28 whose calls become tasks that are in these states, the last one for ever.
+// tasking returns a server of 2026-07-28 whose tasks go through these states and stay in the last one.
 func tasking(states ...string) *script {
 	upstream := modern(replies(handle))
 	upstream.at["tasks/get"] = replies(states...)
@@ -33,7 +33,7 @@ func tasking(states ...string) *script {
 	return upstream
 }
 
-// pollingSource looks at tasks as often as it can.
+// pollingSource returns a source that polls tasks without delay.
 func pollingSource(t testing.TB) *mcptool.Source {
 	t.Helper()
 	return newSource(t, mcptool.Config{Limits: mcptool.Limits{TaskPoll: time.Millisecond}})
@@ -60,7 +60,7 @@ func TestTaskIsFollowed(t *testing.T) {
 		t.Errorf("headers %v", h)
 	}
 	if n := upstream.count("tools/call"); n != 1 || upstream.count("tasks/get") != 3 || upstream.count("tasks/cancel") != 0 || told.Load() != 1 {
-		t.Errorf("%d calls, %d looks, %d cancels, told %d times", n, upstream.count("tasks/get"), upstream.count("tasks/cancel"), told.Load())
+		t.Errorf("%d calls, %d polls, %d cancels, %d status notifications", n, upstream.count("tasks/get"), upstream.count("tasks/cancel"), told.Load())
 	}
 }
 
@@ -69,11 +69,11 @@ func TestTaskOfAChild(t *testing.T) {
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{TaskPoll: time.Millisecond}})
 	got := textOf(t, callFor(t, s, childSkill(t, "tasks"), "echo", `{}`, giving(accepted)))
 	if !strings.HasPrefix(got, `{"taskId":"t/ä","inputResponses":{"a":`+accepted+`},"_meta":`) {
-		t.Errorf("the task was given %s", got)
+		t.Errorf("the task got the answer %s", got)
 	}
 }
 
-// TestHowTasksEnd: the outcome of the call for each state of a task.
+// TestHowTasksEnd checks the outcome of the call for each final state of a task.
 func TestHowTasksEnd(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -115,7 +115,7 @@ func TestHowTasksEnd(t *testing.T) {
 	}
 }
 
-// TestTaskOutlivesLostConnections checks that a poll is repeated after a lost connection, but not after an error of the server.
+// TestTaskOutlivesLostConnections: a poll is repeated after a lost connection, but not after an error of the server.
 func TestTaskOutlivesLostConnections(t *testing.T) {
 	t.Parallel()
 	var looks atomic.Int64
@@ -142,7 +142,7 @@ func TestTaskOutlivesLostConnections(t *testing.T) {
 	}
 }
 
-// TestTaskThatNeverEnds: the call's time ends it, and the server is told.
+// TestTaskThatNeverEnds: the call times out, and the server gets a cancellation.
 func TestTaskThatNeverEnds(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]string{
@@ -164,13 +164,13 @@ func TestTaskThatNeverEnds(t *testing.T) {
 			}
 			eventually.Holds(t, "the task is cancelled", func() bool { return upstream.count("tasks/cancel") == 1 })
 			if n := upstream.count("tasks/get"); n > 15 {
-				t.Errorf("looked %d times", n)
+				t.Errorf("polled %d times", n)
 			}
 		})
 	}
 }
 
-// TestTaskIsCancelledForItsCaller checks that a cancelled task is followed to its end, and that its questions are not answered.
+// TestTaskIsCancelledForItsCaller: a cancelled task is followed to its end, and its questions are not answered.
 func TestTaskIsCancelledForItsCaller(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -222,7 +222,7 @@ func TestTaskIsCancelledForItsCaller(t *testing.T) {
 	}
 }
 
-// TestTaskAsks: each question once, whether or not the server lists it again, and several at a time.
+// TestTaskAsks: each question is asked once, even if the server lists it again. Several may be open.
 func TestTaskAsks(t *testing.T) {
 	t.Parallel()
 	const sampling = `{"method":"sampling/createMessage","params":{"n":1e400}}`
@@ -232,7 +232,7 @@ func TestTaskAsks(t *testing.T) {
 	var given atomic.Int64
 	upstream.at["tasks/update"] = func(w http.ResponseWriter, r *http.Request, m message) {
 		if given.Add(1) == 2 {
-			hangUp(w, r, m) // and it is given again
+			hangUp(w, r, m) // and the server repeats the question
 			return
 		}
 		answer(w, m, complete)
@@ -281,7 +281,7 @@ func TestTaskAsks(t *testing.T) {
 	}
 }
 
-// TestTaskThatCannotBeAnswered is cancelled, and the call fails.
+// TestTaskThatCannotBeAnswered: the task is cancelled and the call fails.
 func TestTaskThatCannotBeAnswered(t *testing.T) {
 	t.Parallel()
 	wants := func(requests string) string { return task("input_required", `,"inputRequests":`+requests) }
@@ -312,7 +312,7 @@ func TestTaskThatCannotBeAnswered(t *testing.T) {
 	}
 }
 
-// TestTaskThatAsksForEver: every time something else.
+// TestTaskThatAsksForEver: the number of new questions of a task is limited.
 func TestTaskThatAsksForEver(t *testing.T) {
 	t.Parallel()
 	upstream := tasking()
@@ -326,7 +326,7 @@ func TestTaskThatAsksForEver(t *testing.T) {
 	}
 }
 
-// TestQuestionOfATaskIsTakenBack: the caller is not waited for when the task goes on without the answer.
+// TestQuestionOfATaskIsTakenBack: the question ends when the task continues without the answer.
 func TestQuestionOfATaskIsTakenBack(t *testing.T) {
 	t.Parallel()
 	upstream := tasking()
@@ -356,7 +356,7 @@ func TestQuestionOfATaskIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestTaskOfClosedSource: who closes the source does not wait for tasks.
+// TestTaskOfClosedSource: closing the source does not wait for tasks.
 func TestTaskOfClosedSource(t *testing.T) {
 	t.Parallel()
 	upstream := tasking(task("working", ``))
@@ -375,8 +375,8 @@ func TestTaskOfClosedSource(t *testing.T) {
 	}
 }
 
-// TestTaskOfTheEarlierRevision calls a tool that requires a task, at a server of 2025-11-25. Its questions come on the stream of the
-// request for its result.
+// TestTaskOfTheEarlierRevision: a server of 2025-11-25 has a tool that requires a task. Its questions arrive on the
+// stream of the request for the result.
 func TestTaskOfTheEarlierRevision(t *testing.T) {
 	t.Parallel()
 	const created = `{"task":{"taskId":"t","status":"working","ttl":null,"pollInterval":1}}`
@@ -412,7 +412,7 @@ func TestTaskOfTheEarlierRevision(t *testing.T) {
 	if f := asFailure(t, err); f.Kind != tool.JSONRPCError || !strings.Contains(f.Message, "out of paper") {
 		t.Errorf("got %v", f)
 	}
-	call(t, s, skill, "other", `{}`) // the member task belongs to the result if no task was requested
+	call(t, s, skill, "other", `{}`) // without a requested task, the member task is part of the result
 	if got := string(upstream.last("tools/call").Params); got != `{"name":"other","arguments":{}}` {
 		t.Errorf("called with %s", got)
 	}

@@ -29,7 +29,7 @@ func flood(w io.Writer, prefix string, taken *atomic.Int64) {
 	}
 }
 
-// members is many members of an object, each of another name.
+// members returns count members of an object, with distinct names.
 func members(count int) string {
 	list := make([]string, count)
 	for i := range list {
@@ -152,9 +152,9 @@ func TestHugeAnswersAreNotRead(t *testing.T) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
 			if len(f.Raw) == 0 {
-				t.Error("no evidence")
+				t.Error("the failure has no raw response")
 			}
-			if n := taken.Load(); n > 40<<20 { // the size of the kernel's buffers, and a little
+			if n := taken.Load(); n > 40<<20 { // more than the kernel's buffers hold
 				t.Errorf("the client took %d bytes", n)
 			}
 			if n := upstream.count("tools/call"); n != 1 {
@@ -248,7 +248,7 @@ func TestUnusableURLs(t *testing.T) {
 	}
 }
 
-// TestHangingSkillHoldsUpNoOther: neither connecting nor calling.
+// TestHangingSkillHoldsUpNoOther: a hanging skill delays neither connecting nor calling another.
 func TestHangingSkillHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{})

@@ -35,7 +35,7 @@ func TestListAndCallOverHTTP(t *testing.T) {
 	}
 }
 
-// Results and failures have the duration of the call and the sizes of request and answer.
+// Results and failures carry the call's duration and the sizes of request and answer.
 func TestCallsAreMeasured(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{})
@@ -43,15 +43,15 @@ func TestCallsAreMeasured(t *testing.T) {
 	result := call(t, s, server, "echo", `{"a":1}`)
 	e := result.Exchange
 	if e.Status != 0 || e.Sent != 7 || e.Received != int64(len(result.Raw)) || len(e.Steps) != 1 || e.Steps[0].Name != "call" || e.Steps[0].Took <= 0 {
-		t.Errorf("of an answer: %+v", e)
+		t.Errorf("measures of a result: %+v", e)
 	}
 	_, err := s.Call(t.Context(), server, tool.CallRequest{CallID: uuid.New(), Tool: "nothing", Arguments: json.RawMessage(`{}`)})
 	failure, ok := errors.AsType[*tool.Failure](err)
 	if !ok || failure.Kind != tool.JSONRPCError || failure.Exchange.Sent != 2 || len(failure.Exchange.Steps) != 1 {
-		t.Errorf("of a JSON-RPC error: %+v", failure)
+		t.Errorf("measures of a JSON-RPC error: %+v", failure)
 	}
 	_, err = s.Call(t.Context(), httpSkill("http://127.0.0.1:1/mcp"), tool.CallRequest{CallID: uuid.New(), Tool: "echo", Arguments: json.RawMessage(`{}`)})
 	if failure, ok = errors.AsType[*tool.Failure](err); !ok || failure.Exchange.Sent != 0 || len(failure.Exchange.Steps) != 1 {
-		t.Errorf("of what was not sent: %+v", failure)
+		t.Errorf("measures of an unsent call: %+v", failure)
 	}
 }

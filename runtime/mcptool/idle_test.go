@@ -13,14 +13,15 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// personalSkill is a skill of which each person has a connection of their own.
+// personalSkill returns a skill to which each person connects separately.
 func personalSkill(url string, principal uuid.UUID) tool.Server {
 	skill := httpSkill(url)
 	skill.PerUser = true
 	return skill.For(principal)
 }
 
-// TestIdleSessionsOfPeopleEnd, and those that all share do not. The next call makes a new one.
+// TestIdleSessionsOfPeopleEnd: idle sessions of single people end, shared ones do not. The next call opens a new
+// session.
 func TestIdleSessionsOfPeopleEnd(t *testing.T) {
 	t.Parallel()
 	upstream, shared := &script{session: "s1"}, &script{session: "s2"}
@@ -37,15 +38,15 @@ func TestIdleSessionsOfPeopleEnd(t *testing.T) {
 	made := upstream.count("initialize")
 	call(t, source, alice, "echo", `{}`)
 	if n := upstream.count("initialize"); made < 2 || n <= made {
-		t.Errorf("%d sessions were made, and %d before, want a new one for alice", n, made)
+		t.Errorf("%d sessions, %d before the pause; want one more, for alice", n, made)
 	}
 	eventually.Holds(t, "the new session is ended", ended)
 	if n := shared.count("DELETE"); n != 0 {
-		t.Error("the session that all share was ended")
+		t.Error("the shared session was ended")
 	}
 }
 
-// TestSessionsInUseStay however long they are in use.
+// TestSessionsInUseStay: a session in use does not end, however long the use takes.
 func TestSessionsInUseStay(t *testing.T) {
 	t.Parallel()
 	arrived, finish := make(chan struct{}), make(chan struct{})
@@ -59,7 +60,7 @@ func TestSessionsInUseStay(t *testing.T) {
 	limits := mcptool.Limits{SessionIdle: 50 * time.Millisecond}
 	source := newSource(t, mcptool.Config{Limits: limits})
 	skill, other := personalSkill(upstream.serve(t).URL, uuid.New()), personalSkill(idle.serve(t).URL, uuid.New())
-	t.Cleanup(release) // before the servers are closed, which wait for it
+	t.Cleanup(release) // before the servers close, which wait for it
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -79,7 +80,7 @@ func TestSessionsInUseStay(t *testing.T) {
 	eventually.Holds(t, "it is ended afterwards", func() bool { return upstream.count("DELETE") == 1 })
 }
 
-// TestSessionsOfPeopleAreFew: beyond the limit, the one that was not used for the longest time ends.
+// TestSessionsOfPeopleAreFew: beyond the limit, the least recently used session ends.
 func TestSessionsOfPeopleAreFew(t *testing.T) {
 	t.Parallel()
 	upstream := &script{session: "s1"}

@@ -55,7 +55,7 @@ func TestAllPagesAreFollowed(t *testing.T) {
 	}
 }
 
-// That a listing is out of date at once is not the same as nothing said about it.
+// A TTL of zero differs from no TTL.
 func TestTTL(t *testing.T) {
 	t.Parallel()
 	for member, want := range map[string]string{

@@ -26,7 +26,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestMain runs the tests, or, as the child of one, the server it wants.
+// TestMain runs the tests or, in a child process of a test, a server.
 func TestMain(m *testing.M) {
 	if mode := os.Getenv("MCPTOOL_TEST_SERVER"); mode != "" {
 		runChild(mode)
@@ -38,10 +38,10 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// anyCommand lets skills run everything.
+// anyCommand allows all commands.
 var anyCommand = tool.StdioPolicy{On: true, Allow: [][]string{{}}}
 
-// newSource returns a Source that is closed at the test's end.
+// newSource returns a Source that is closed when the test ends.
 func newSource(t testing.TB, config mcptool.Config) *mcptool.Source {
 	t.Helper()
 	if config.Logger == nil {
@@ -52,7 +52,7 @@ func newSource(t testing.TB, config mcptool.Config) *mcptool.Source {
 		config.Stdio = anyCommand
 	}
 	if config.Limits.DiscoverProbe == 0 {
-		config.Limits.DiscoverProbe = 30 * time.Second // it begins with the child's process, which takes its time on a busy machine
+		config.Limits.DiscoverProbe = 30 * time.Second // includes starting the child, which is slow on a busy machine
 	}
 	s := mcptool.New(config)
 	t.Cleanup(func() {
@@ -69,7 +69,7 @@ func httpSkill(url string) tool.Server {
 	return tool.Server{SkillID: uuid.New(), Skill: "web", Revision: 1, Transport: tool.HTTP, URL: url}
 }
 
-// echoServer is an SDK server with a tool that returns its arguments' bytes.
+// echoServer is an SDK server with a tool that returns its arguments unchanged.
 func echoServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "echo", Version: "1"}, nil)
 	addEcho(server, "echo")
@@ -83,7 +83,7 @@ func addEcho(server *mcp.Server, name string) {
 		})
 }
 
-// eras are the ways an SDK server is reached over HTTP.
+// eras returns the options of an SDK server over HTTP for each era.
 func eras() map[string]*mcp.StreamableHTTPOptions {
 	return map[string]*mcp.StreamableHTTPOptions{
 		"2025-11-25 SSE":  {},
@@ -93,7 +93,7 @@ func eras() map[string]*mcp.StreamableHTTPOptions {
 	}
 }
 
-// serve serves an SDK server and closes its sessions at the end.
+// serve serves an SDK server and closes its sessions when the test ends.
 func serve(t testing.TB, server *mcp.Server, options *mcp.StreamableHTTPOptions) *httptest.Server {
 	t.Helper()
 	return serveHandler(t, server, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, options))
@@ -117,7 +117,7 @@ func call(t testing.TB, s *mcptool.Source, server tool.Server, name, arguments s
 	return callFor(t, s, server, name, arguments, tool.Caller{})
 }
 
-// callFor calls a tool and wants a result.
+// callFor calls a tool for a caller and expects a result.
 func callFor(t testing.TB, s *mcptool.Source, server tool.Server, name, arguments string, caller tool.Caller) tool.Result {
 	t.Helper()
 	result, err := s.Call(t.Context(), server, tool.CallRequest{
@@ -135,7 +135,7 @@ func failCall(ctx context.Context, t testing.TB, s *mcptool.Source, server tool.
 	return failCallFor(ctx, t, s, server, tool.Caller{})
 }
 
-// failCallFor calls a tool and wants a failure.
+// failCallFor calls a tool for a caller and expects a failure.
 func failCallFor(ctx context.Context, t testing.TB, s *mcptool.Source, server tool.Server, caller tool.Caller) *tool.Failure {
 	t.Helper()
 	result, err := s.Call(ctx, server, tool.CallRequest{
@@ -151,7 +151,7 @@ func asFailure(t testing.TB, err error) *tool.Failure {
 	t.Helper()
 	var failure *tool.Failure
 	if !errors.As(err, &failure) {
-		t.Fatalf("%v is no *tool.Failure", err)
+		t.Fatalf("%v is not a *tool.Failure", err)
 	}
 	if len(failure.Message) > 4000 {
 		t.Errorf("message of %d bytes", len(failure.Message))
@@ -162,7 +162,7 @@ func asFailure(t testing.TB, err error) *tool.Failure {
 	return failure
 }
 
-// textOf is the text of a result's first content.
+// textOf returns the text of a result's first content.
 func textOf(t testing.TB, result tool.Result) string {
 	t.Helper()
 	var body struct {
@@ -174,13 +174,13 @@ func textOf(t testing.TB, result tool.Result) string {
 	return body.Content[0].Text
 }
 
-// script is a hostile server, with its behavior for each method.
+// script is a scripted server: tests replace its behavior for each method.
 type script struct {
-	// version is answered to initialize. Default 2025-11-25.
+	// version is the answer to initialize; by default 2025-11-25.
 	version string
-	// session is given out by initialize; "" for none.
+	// session is the session that initialize starts; "" for none.
 	session string
-	// at are the other methods: "tools/call", "GET", "DELETE", "notifications/cancelled", … .
+	// at overrides methods: "tools/call", "GET", "DELETE", "notifications/cancelled", and others.
 	at map[string]func(http.ResponseWriter, *http.Request, message)
 
 	mu     sync.Mutex
@@ -227,7 +227,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.standard(w, m)
 }
 
-// standard answers as a polite server would.
+// standard answers as a conforming server does.
 func (s *script) standard(w http.ResponseWriter, m message) {
 	switch m.Method {
 	case "server/discover":
@@ -279,8 +279,7 @@ func (s *script) serve(t testing.TB) *httptest.Server {
 // quietLog discards a server's log.
 func quietLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// shut closes a server whose clients may still connect and whose handlers may
-// wait for them to leave.
+// shut closes a server even if clients still connect and handlers wait for them to leave.
 func shut(h *httptest.Server) {
 	done := make(chan struct{})
 	go func() {
@@ -299,7 +298,7 @@ func shut(h *httptest.Server) {
 	}
 }
 
-// answer writes a JSON answer.
+// answer writes a JSON response.
 func answer(w http.ResponseWriter, m message, result string) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, answerText(m, result))
@@ -309,7 +308,7 @@ func answerText(m message, result string) string {
 	return `{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + result + `}`
 }
 
-// within returns a context that ends after d: for calls that would wait for ever.
+// within returns a context with a timeout, for calls that would hang.
 func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -317,7 +316,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// letPass lets the accounts of programs pass through a test's folder, and the one above it.
+// letPass lets other accounts traverse a test's folder and its parent.
 func letPass(t testing.TB, dir string) {
 	t.Helper()
 	if dir == "" || os.Geteuid() != 0 {
@@ -330,7 +329,7 @@ func letPass(t testing.TB, dir string) {
 	}
 }
 
-// binary is this test's executable, where other accounts reach it.
+// binary copies this test's executable to where other accounts can run it.
 var binary = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "holdpoint-mcptool-")
 	if err == nil {

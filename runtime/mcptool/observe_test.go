@@ -21,7 +21,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// tracedServer is an SDK server with a tool that says which trace it was called in.
+// tracedServer is an SDK server with a tool that returns its trace context.
 func tracedServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "traced", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "trace", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -100,7 +100,7 @@ func attributes(s tracetest.SpanStub) map[string]string {
 	return all
 }
 
-// In every era and over both transports a server is told, in _meta, the span of the request it answers.
+// In every era and over both transports, _meta names the span of the request.
 func TestTraceIsPassedOn(t *testing.T) {
 	t.Parallel()
 	for name, skill := range everyWay(tracedServer, "traced") {
@@ -114,16 +114,16 @@ func TestTraceIsPassedOn(t *testing.T) {
 			span := all["tools/call trace"]
 			want := "00-4bf92f3577b34da6a3ce929d0e0e4736-" + span.SpanContext.SpanID().String() + "-01"
 			if got.Traceparent != want || got.Tracestate != "rojo=1" || got.Baggage != "" {
-				t.Errorf("the server was told %+v, want %s", got, want)
+				t.Errorf("the server got trace context %+v, want %s", got, want)
 			}
 			if server.Transport == tool.HTTP && got.Header != want {
-				t.Errorf("the header says %q", got.Header)
+				t.Errorf("the header has %q", got.Header)
 			}
 			if span.Parent.SpanID().String() != "00f067aa0ba902b7" || span.SpanKind != trace.SpanKindClient {
-				t.Errorf("the span is a %s below %s", span.SpanKind, span.Parent.SpanID())
+				t.Errorf("the span has kind %s and parent %s", span.SpanKind, span.Parent.SpanID())
 			}
 			if connect := all["connect"]; connect.Parent.SpanID().String() != "00f067aa0ba902b7" {
-				t.Errorf("connecting is below %s", connect.Parent.SpanID())
+				t.Errorf("the span of connecting has parent %s", connect.Parent.SpanID())
 			}
 			about := attributes(span)
 			for key, want := range map[string]string{
@@ -141,28 +141,28 @@ func TestTraceIsPassedOn(t *testing.T) {
 			}
 			for key, value := range about {
 				if strings.Contains(value, "hunter2") {
-					t.Errorf("%s holds arguments: %q", key, value)
+					t.Errorf("%s contains arguments: %q", key, value)
 				}
 			}
 		})
 	}
 }
 
-// Without a collector the client's own context goes through; without a client's nothing is said, and no trace begins.
+// Without a collector, the client's trace context is passed on. Without one from the client, no trace begins.
 func TestTraceOfOthers(t *testing.T) {
 	t.Parallel()
 	web := httpSkill(serve(t, tracedServer(), nil).URL)
 	off := newSource(t, mcptool.Config{})
 	if got := callIn(handedIn(t), t, off, web, "trace"); got.Traceparent != clientParent || got.Tracestate != "rojo=1" || got.Header != clientParent {
-		t.Errorf("the server was told %+v", got)
+		t.Errorf("the server got trace context %+v", got)
 	}
 	if got := callIn(t.Context(), t, off, web, "trace"); got != (toldTrace{}) {
-		t.Errorf("the server was told %+v", got)
+		t.Errorf("the server got trace context %+v", got)
 	}
 	tracer, spans := traces(t)
 	on := newSource(t, mcptool.Config{Traces: tracer})
 	if got := callIn(t.Context(), t, on, web, "trace"); got != (toldTrace{}) || len(spans()) != 0 {
-		t.Errorf("the server was told %+v, with spans %v", got, spans())
+		t.Errorf("the server got trace context %+v, with spans %v", got, spans())
 	}
 }
 
@@ -187,7 +187,7 @@ func TestSpansOfFailures(t *testing.T) {
 		}
 		span := spans()["tools/call echo"]
 		about := attributes(span)
-		if want == "protocol" { // an unreadable result is detected after the request
+		if want == "protocol" { // an unreadable result is found after the request's span has ended
 			want = ""
 		}
 		if about["error.type"] != want || span.Status.Description != "" {
@@ -195,7 +195,7 @@ func TestSpansOfFailures(t *testing.T) {
 		}
 		for key, value := range about {
 			if strings.Contains(value, "hunter2") {
-				t.Errorf("%s holds what the server said: %q", key, value)
+				t.Errorf("%s contains the server's text: %q", key, value)
 			}
 		}
 	}

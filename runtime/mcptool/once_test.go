@@ -17,7 +17,7 @@ import (
 
 type act = func(http.ResponseWriter, *http.Request, message)
 
-// hangUp ends the connection without an answer.
+// hangUp closes the connection without an answer.
 func hangUp(w http.ResponseWriter, _ *http.Request, _ message) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -26,7 +26,7 @@ func hangUp(w http.ResponseWriter, _ *http.Request, _ message) {
 	_ = conn.Close()
 }
 
-// reset does the same with a RST.
+// reset closes it with a RST.
 func reset(w http.ResponseWriter, _ *http.Request, _ message) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -49,7 +49,8 @@ func status(code int, contentType, body string) act {
 	}
 }
 
-// inTime returns a context for a call to a server that acts so: of one that hangs, its time runs out once the call has arrived.
+// inTime returns a context for a call to a server with this behavior. If the server hangs, the time runs out once the
+// call has arrived.
 func inTime(t testing.TB, name string, does act) (context.Context, act) {
 	t.Helper()
 	if name != "hangs" {
@@ -97,7 +98,7 @@ func TestCallIsNotSentAgainAfterTheFirstByte(t *testing.T) {
 			skill := httpSkill(upstream.serve(t).URL)
 			skill.Headers = map[string]string{"Idempotency-Key": "k", "X-Idempotency-Key": "k"} // net/http repeats such requests
 			s := newSource(t, mcptool.Config{})
-			call(t, s, skill, "echo", `{}`) // so that the next one meets a kept connection
+			call(t, s, skill, "echo", `{}`) // so that the next call uses a kept connection
 			ctx, end := inTime(t, name, end)
 			upstream.mu.Lock()
 			upstream.at = map[string]act{"tools/call": end}
@@ -144,8 +145,7 @@ func TestRefusedConnectionHasNoEffect(t *testing.T) {
 	call(t, s, skill, "echo", `{}`)
 	upstream.CloseClientConnections()
 	upstream.Close()
-	// The first may still meet the connection that was kept; both are known
-	// not to have been received, or are said to be possible.
+	// The first call may still use the kept connection. Each effect is either none or possible.
 	failCall(t.Context(), t, s, skill)
 	f := failCall(t.Context(), t, s, skill)
 	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone {
@@ -153,8 +153,7 @@ func TestRefusedConnectionHasNoEffect(t *testing.T) {
 	}
 }
 
-// TestKeptConnectionThatClosed: the server closes connections that are kept,
-// as servers do after a while. The next call goes over a fresh one.
+// TestKeptConnectionThatClosed: the server closes an idle connection. The next call uses a new one.
 func TestKeptConnectionThatClosed(t *testing.T) {
 	t.Parallel()
 	upstream := &script{session: "s1"}
@@ -166,11 +165,11 @@ func TestKeptConnectionThatClosed(t *testing.T) {
 		h.CloseClientConnections()
 		f, err := s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo"})
 		if err != nil && asFailure(t, err).Effect != tool.EffectPossible {
-			t.Errorf("failed without having been sent: %v %v", err, f)
+			t.Errorf("an unsent call failed: %v %v", err, f)
 		}
 	}
 	if n := upstream.count("tools/call"); n > 40 {
-		t.Errorf("%d calls arrived, 40 were made", n)
+		t.Errorf("%d calls arrived, want 40", n)
 	}
 }
 
@@ -213,7 +212,7 @@ func TestSessionIsMadeAnewOn404(t *testing.T) {
 	})
 }
 
-// TestManyCallsMeetALostSession: all of them share one new session.
+// TestManyCallsMeetALostSession: all calls share one new session.
 func TestManyCallsMeetALostSession(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

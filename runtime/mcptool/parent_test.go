@@ -19,7 +19,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// runParent keeps a child like a server process would, and waits to be killed.
+// runParent keeps a child as a server process would, and waits to be killed.
 func runParent() {
 	s := mcptool.New(mcptool.Config{DataDir: os.Getenv("MCPTOOL_TEST_DIR"), Stdio: anyCommand})
 	result, err := s.Call(context.Background(), tool.Server{
@@ -33,8 +33,8 @@ func runParent() {
 	select {}
 }
 
-// TestChildrenDieWithTheirParent: also when it is killed with SIGKILL, and a
-// child minds neither the end of its input nor SIGTERM.
+// TestChildrenDieWithTheirParent: this holds for SIGKILL, and for a child that ignores SIGTERM and the end of its
+// input.
 func TestChildrenDieWithTheirParent(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -19,10 +19,10 @@ import (
 
 type ask = func(context.Context, tool.Question) (json.RawMessage, error)
 
-// everything contains all capabilities that a caller can declare.
+// everything has all capabilities that a caller can declare.
 const everything = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
 
-// asks is a caller who may be asked everything.
+// asks returns a caller that accepts all questions.
 func asks(ask ask) tool.Caller {
 	return tool.Caller{Capabilities: json.RawMessage(everything), Ask: func(ctx context.Context, questions []tool.Question) ([]json.RawMessage, error) {
 		answers := make([]json.RawMessage, len(questions))
@@ -36,14 +36,14 @@ func asks(ask ask) tool.Caller {
 	}}
 }
 
-// giving is a caller who always gives the same answer.
+// giving returns a caller that always gives the same answer.
 func giving(text string) tool.Caller {
 	return asks(func(context.Context, tool.Question) (json.RawMessage, error) { return json.RawMessage(text), nil })
 }
 
 const accepted = `{"action":"accept","content":{}}`
 
-// never fails the test when a question gets through.
+// never returns a caller that fails the test if it is asked.
 func never(t testing.TB) tool.Caller {
 	t.Helper()
 	return asks(func(_ context.Context, question tool.Question) (json.RawMessage, error) {
@@ -52,8 +52,7 @@ func never(t testing.TB) tool.Caller {
 	})
 }
 
-// askingServer is an SDK server with a tool that asks who is there and returns
-// the answer.
+// askingServer is an SDK server with a tool that asks a question and returns the answer.
 func askingServer() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "asking", Version: "1"}, nil)
 	server.AddTool(&mcp.Tool{Name: "ask", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -73,7 +72,7 @@ func askingServer() *mcp.Server {
 	return server
 }
 
-// TestServerIsAnswered: in every era, and over stdio.
+// TestServerIsAnswered covers every era, and stdio.
 func TestServerIsAnswered(t *testing.T) {
 	t.Parallel()
 	for name, skill := range everyWay(askingServer, "asking") {
@@ -98,13 +97,12 @@ func TestServerIsAnswered(t *testing.T) {
 // event is a message on a stream.
 func event(text string) string { return "data: " + text + "\n\n" }
 
-// form is a question of a server before 2026-07-28.
+// form returns a question of a server before 2026-07-28.
 func form(id, schema string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"elicitation/create","params":{"message":"?","requestedSchema":` + schema + `}}`
 }
 
-// asker is a server of 2025-11-25 that sends messages on a call's stream, waits
-// for as many answers, and answers the call with them.
+// asker is a server of 2025-11-25 that sends messages on a call's stream, waits for as many answers, and returns them.
 func asker(messages ...string) (*script, chan message) {
 	answers := make(chan message, 16)
 	return &script{session: "s1", at: map[string]act{
@@ -194,12 +192,12 @@ func TestServerAsksOnTheCallsStream(t *testing.T) {
 	}
 }
 
-// TestServerAsksOnItsOwnStream: the stream is open before the first call is sent.
+// TestServerAsksOnItsOwnStream: the server's stream is open before the first call is sent.
 func TestServerAsksOnItsOwnStream(t *testing.T) {
 	t.Parallel()
 	upstream, answers := asker()
 	questions := make(chan string, 2)
-	questions <- form("1", `{}`) // while no call is on its way
+	questions <- form("1", `{}`) // while no call runs
 	upstream.at["GET"] = func(w http.ResponseWriter, r *http.Request, _ message) {
 		write := events(w)
 		for {
@@ -224,7 +222,7 @@ func TestServerAsksOnItsOwnStream(t *testing.T) {
 		}
 		upstream.standard(w, m)
 	}
-	s := newSource(t, mcptool.Config{ListChanged: func(uuid.UUID) {}}) // so the stream is open before the first call
+	s := newSource(t, mcptool.Config{ListChanged: func(uuid.UUID) {}}) // opens the stream before the first call
 	skill := httpSkill(upstream.serve(t).URL)
 	if _, err := s.List(t.Context(), skill); err != nil {
 		t.Fatal(err)
@@ -232,7 +230,8 @@ func TestServerAsksOnItsOwnStream(t *testing.T) {
 	callFor(t, s, skill, "echo", `{}`, giving(accepted))
 }
 
-// TestFirstCallWaitsForTheServersStream checks that no call is sent before the stream is open: earlier questions would be lost.
+// TestFirstCallWaitsForTheServersStream: the first call waits for the stream, without which earlier questions would be
+// lost.
 func TestFirstCallWaitsForTheServersStream(t *testing.T) {
 	t.Parallel()
 	called := make(chan struct{})
@@ -243,7 +242,7 @@ func TestFirstCallWaitsForTheServersStream(t *testing.T) {
 			defer timer.Stop()
 			select {
 			case <-called:
-				t.Error("the call came before the stream")
+				t.Error("the call arrived before the stream")
 			case <-timer.C:
 			}
 			events(w)
@@ -258,7 +257,7 @@ func TestFirstCallWaitsForTheServersStream(t *testing.T) {
 	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, never(t))
 }
 
-// TestSilentStreamHoldsNoCallUp: a stream that is silent or refused does not delay calls.
+// TestSilentStreamHoldsNoCallUp: a silent or refused stream does not delay calls.
 func TestSilentStreamHoldsNoCallUp(t *testing.T) {
 	t.Parallel()
 	for name, get := range map[string]act{"silent": hang, "refused": status(405, "", "")} {

@@ -10,7 +10,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// A host that was public when its skill was registered is not reached at a private address, unless the server trusts it.
+// If a host was public when its skill was registered, requests do not reach a private address of it unless the server
+// is trusted.
 func TestHostThatTurnedPrivate(t *testing.T) {
 	t.Parallel()
 	upstream := &script{session: "s1"}
@@ -22,7 +23,7 @@ func TestHostThatTurnedPrivate(t *testing.T) {
 	before := upstream.count("tools/call")
 	_, err := newSource(t, mcptool.Config{}).Call(t.Context(), skill, tool.CallRequest{Tool: "echo"})
 	if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Effect != tool.EffectNone || !strings.Contains(f.Message, "--trusted-hosts") {
-		t.Errorf("not trusted: %v", err)
+		t.Errorf("an untrusted host: %v", err)
 	}
 	if n := upstream.count("tools/call") - before; n != 0 {
 		t.Errorf("%d calls arrived", n)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// modern is a server of 2026-07-28.
+// modern returns a server of 2026-07-28.
 func modern(call act) *script {
 	return &script{at: map[string]act{"tools/call": call, "server/discover": discovered}}
 }
@@ -24,12 +24,12 @@ func discovered(w http.ResponseWriter, _ *http.Request, m message) {
 	answer(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
 }
 
-// question is one of the inputRequests.
+// question returns an entry of inputRequests.
 func question(schema string) string {
 	return `{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":` + schema + `}}`
 }
 
-// inputRequired is a result that asks for input. state is JSON, "" for none.
+// inputRequired returns a result that asks for input. state is JSON; "" for none.
 func inputRequired(requests, state string) string {
 	if state != "" {
 		state = `,"requestState":` + state
@@ -37,7 +37,7 @@ func inputRequired(requests, state string) string {
 	return `{"resultType":"input_required","inputRequests":{` + requests + `}` + state + `}`
 }
 
-// replies answers calls with these results, the last one over and over.
+// replies answers calls with these results in turn, and repeats the last one.
 func replies(results ...string) act {
 	var calls atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request, m message) {
@@ -59,7 +59,7 @@ func (s *script) all(method string) []message {
 
 const complete = `{"resultType":"complete","content":[]}`
 
-// paramsOf are the params of a call without _meta, as text.
+// paramsOf returns the params of a call without _meta.
 func paramsOf(t testing.TB, m message) string {
 	t.Helper()
 	text, _, found := strings.Cut(string(m.Params), `,"_meta":`)
@@ -69,8 +69,8 @@ func paramsOf(t testing.TB, m message) string {
 	return text
 }
 
-// TestCallGoesOnAsTheServerAsked checks that the next request of a call has the same arguments, the answers, the unchanged state if
-// there is one, and another id.
+// TestCallGoesOnAsTheServerAsked: the next request of a call has the same arguments, the answers, the unchanged state
+// if there is one, and a new id.
 func TestCallGoesOnAsTheServerAsked(t *testing.T) {
 	t.Parallel()
 	upstream := modern(replies(
@@ -153,7 +153,7 @@ func TestParallelCallsKeepTheirStatesApart(t *testing.T) {
 	}
 }
 
-// TestInputThatCannotBeGiven checks that the caller gets no question, and that the failure has a possible effect.
+// TestInputThatCannotBeGiven: the caller gets no question, and the failure has a possible effect.
 func TestInputThatCannotBeGiven(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 300<<10)
@@ -191,7 +191,8 @@ func TestInputThatCannotBeGiven(t *testing.T) {
 	}
 }
 
-// TestInputIsNotOffered checks that no capabilities are declared for a caller without answers, or to servers of an earlier revision.
+// TestInputIsNotOffered: no capabilities are declared for a caller without answers, or to servers of an earlier
+// revision.
 func TestInputIsNotOffered(t *testing.T) {
 	t.Parallel()
 	wants := replies(inputRequired(`"q":`+question(`{}`), ""))
@@ -233,7 +234,7 @@ func TestRoundsAreBounded(t *testing.T) {
 	}
 }
 
-// TestFailureOfALaterRoundMayHaveHadAnEffect checks failures that have no effect in a first round.
+// TestFailureOfALaterRoundMayHaveHadAnEffect covers failures that have no effect in a first round.
 func TestFailureOfALaterRoundMayHaveHadAnEffect(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -287,8 +288,8 @@ func TestQuestionWithoutAnAnswerFailsTheCall(t *testing.T) {
 	}
 }
 
-// TestServerThatCannotGoOnIsNotCalledAgain: while the question was open it was
-// replaced by one of an earlier revision, for which the call would be a new one.
+// TestServerThatCannotGoOnIsNotCalledAgain: while the question is open, a server of an earlier revision replaces the
+// first one. To that server the call would be new.
 func TestServerThatCannotGoOnIsNotCalledAgain(t *testing.T) {
 	t.Parallel()
 	upstream := modern(replies(inputRequired(`"q":`+question(`{}`), `"s"`), complete))
@@ -315,8 +316,8 @@ func TestServerThatCannotGoOnIsNotCalledAgain(t *testing.T) {
 	}
 }
 
-// TestRefusedByReviewer: a server is told who refused its question, in the form of its era, and a call that cannot go on
-// without an answer says so.
+// TestRefusedByReviewer: the server learns in the form of its era that a reviewer refused, and a call that cannot
+// continue names that reason.
 func TestRefusedByReviewer(t *testing.T) {
 	t.Parallel()
 	refuses := asks(func(context.Context, tool.Question) (json.RawMessage, error) {
@@ -343,6 +344,6 @@ func TestRefusedByReviewer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := <-told; !strings.Contains(string(m.Error), "a reviewer rejected this request") || m.Result != nil {
-		t.Errorf("the server was told %s %s", m.Result, m.Error)
+		t.Errorf("the server got %s %s", m.Result, m.Error)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// gate holds a method up until it is opened.
+// gate blocks a method until it is opened.
 type gate struct {
 	reached chan struct{}
 	open    chan struct{}
@@ -52,7 +52,7 @@ func TestWaitersShareOneConnectionAttempt(t *testing.T) {
 			}
 		})
 	}
-	leave() // the one that began it waits no longer
+	leave() // the first caller stops waiting
 	if f := <-gone; f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
@@ -78,14 +78,14 @@ func TestForgetEndsTheSessionAfterItsCalls(t *testing.T) {
 	<-g.reached
 	s.Forget(skill.SkillID)
 	if n := upstream.count("DELETE"); n != 0 {
-		t.Error("the session ended under a call")
+		t.Error("the session ended during a call")
 	}
 	close(g.open)
 	if err := <-result; err != nil {
 		t.Error(err)
 	}
 	eventually.Holds(t, "the session is ended", func() bool { return upstream.count("DELETE") == 1 })
-	call(t, s, skill, "echo", `{}`) // the skill may be used again
+	call(t, s, skill, "echo", `{}`) // the skill can be used again
 	if n := upstream.count("initialize"); n != 2 {
 		t.Errorf("%d sessions", n)
 	}
@@ -123,7 +123,7 @@ func TestCloseEndsSessions(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutTime checks that Close does not wait for a server without answers, or for a child that does not end.
+// TestCloseWithoutTime: Close waits neither for a silent server nor for a child that does not exit.
 func TestCloseWithoutTime(t *testing.T) {
 	t.Parallel()
 	upstream := &script{session: "s1", at: map[string]act{"DELETE": hang}}
@@ -132,7 +132,7 @@ func TestCloseWithoutTime(t *testing.T) {
 	s := mcptool.New(mcptool.Config{DataDir: dir, Stdio: anyCommand, Limits: mcptool.Limits{Stop: time.Hour}})
 	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
 	child := aboutChild(t, s, childSkill(t, "stubborn")).PID
-	_ = s.Close(within(t, 200*time.Millisecond)) // an error, or not, as it happens
+	_ = s.Close(within(t, 200*time.Millisecond)) // an error is possible but not certain
 	eventually.Holds(t, "the child is gone", func() bool { return !alive(child) })
 }
 
@@ -159,8 +159,8 @@ func TestCloseEndsCallsThatAreOnTheirWay(t *testing.T) {
 	}
 }
 
-// TestSessionIsRenewedForTheNextCall: servers that miss a session with another
-// status than 404 get a new one, but not the same call twice.
+// TestSessionIsRenewedForTheNextCall: if a server reports a lost session with a status other than 404, the next call
+// opens a new one. The failed call is not repeated.
 func TestSessionIsRenewedForTheNextCall(t *testing.T) {
 	t.Parallel()
 	upstream := &script{session: "s1"}
@@ -190,7 +190,7 @@ func TestEraIsRemembered(t *testing.T) {
 	upstream := &script{session: "s1"}
 	lose := true
 	upstream.at = map[string]act{"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
-		if lose { // calls here come one after another
+		if lose { // calls arrive one at a time
 			lose = false
 			w.WriteHeader(http.StatusNotFound)
 			return

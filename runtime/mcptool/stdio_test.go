@@ -36,7 +36,7 @@ func TestListAndCallOverStdio(t *testing.T) {
 	}
 }
 
-// callChild calls a tool of a child and wants a failure.
+// failTool calls a tool of a child and expects a failure.
 func failTool(t *testing.T, s *mcptool.Source, skill tool.Server, name string, patience time.Duration) *tool.Failure {
 	t.Helper()
 	result, err := s.Call(within(t, patience), skill, tool.CallRequest{CallID: uuid.New(), Tool: name, Arguments: json.RawMessage(`{}`)})
@@ -87,8 +87,7 @@ func TestChildThatCannotBegin(t *testing.T) {
 	}
 }
 
-// TestChildThatKeepsDyingRests: it is started again at once after its first
-// death, and then not for a while.
+// TestChildThatKeepsDyingRests: a child restarts at once after its first exit, then with a delay.
 func TestChildThatKeepsDyingRests(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -136,7 +135,7 @@ func TestHostileChildAtACall(t *testing.T) {
 			if f.Kind != test.kind || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, test.says) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
-			second := aboutChild(t, s, skill) // the next call is served
+			second := aboutChild(t, s, skill) // the next call succeeds
 			if same := first.PID == second.PID; same == (name == "crash") {
 				t.Errorf("same child: %t", same)
 			}
@@ -189,14 +188,13 @@ func TestChildThatReadsNothing(t *testing.T) {
 	first := <-begun
 	effects := map[tool.Effect]int{f.Effect: 1}
 	effects[first.Effect]++
-	// One of the two fills the pipe; the other waits behind it, or fitted.
+	// One of the two fills the pipe. The other waits or still fits.
 	if effects[tool.EffectPossible] == 0 {
-		t.Errorf("%s and %s", f, first)
+		t.Errorf("effects %s and %s, want one that is possible", f, first)
 	}
 }
 
-// TestChildThatClosedItsInput: nothing could be written, so the call goes to a
-// fresh child.
+// TestChildThatClosedItsInput: nothing was written, so a new child gets the call.
 func TestChildThatClosedItsInput(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Stop: 100 * time.Millisecond}})
@@ -265,10 +263,10 @@ func TestStderrGoesToTheLog(t *testing.T) {
 	})
 }
 
-// alive reports whether a process exists, also as a zombie.
+// alive reports whether a process exists, even as a zombie.
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
-// TestNoProcessIsLeftBehind: neither the child, nor processes that it started, nor a zombie.
+// TestNoProcessIsLeftBehind: no child, grandchild or zombie remains.
 func TestNoProcessIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"raw", "stubborn"} {
@@ -293,14 +291,14 @@ func TestNoProcessIsLeftBehind(t *testing.T) {
 					failTool(t, s, skill, "crash", 20*time.Second)
 				}
 				eventually.Holds(t, "the child is gone", func() bool { return !alive(child) })
-				// init reaps what the child started, where there is one that does
+				// Grandchildren are reaped by init, if it does that.
 				eventually.Holds(t, "its child is gone", func() bool { return !alive(spawned.PID) || zombie(spawned.PID) })
 			})
 		}
 	}
 }
 
-// zombie reports whether a process only waits to be reaped.
+// zombie reports whether a process waits to be reaped.
 func zombie(pid int) bool {
 	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "stat"))
 	return err == nil && strings.Contains(string(text), ") Z ")

@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// events starts a stream and returns the function that writes to it.
+// events starts an event stream and returns a function that writes to it.
 func events(w http.ResponseWriter) func(string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
@@ -30,8 +30,8 @@ func events(w http.ResponseWriter) func(string) {
 	}
 }
 
-// TestServerTalksBeforeItAnswers: notifications, a ping, a request that is not
-// offered, events of other names, comments; then the answer.
+// TestServerTalksBeforeItAnswers: notifications, a ping, an unsupported request, unknown events and comments precede
+// the answer.
 func TestServerTalksBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	pinged, refused := make(chan message, 1), make(chan message, 1)
@@ -123,7 +123,7 @@ func TestStreamThatCannotBeResumed(t *testing.T) {
 	}
 }
 
-// TestListChangedIsPassedOn: in both eras, and over stdio.
+// TestListChangedIsPassedOn covers both eras, and stdio.
 func TestListChangedIsPassedOn(t *testing.T) {
 	t.Parallel()
 	changed := make(chan uuid.UUID, 1024)
@@ -133,7 +133,7 @@ func TestListChangedIsPassedOn(t *testing.T) {
 		skill := httpSkill(serve(t, server, options).URL)
 		call(t, s, skill, "echo", `{}`)
 		n := 0
-		// The stream is opened in the background, so add until it is heard.
+		// The stream opens in the background, so add tools until an announcement arrives.
 		eventually.Holds(t, name, func() bool {
 			n++
 			addEcho(server, fmt.Sprint("other", n))
@@ -142,14 +142,14 @@ func TestListChangedIsPassedOn(t *testing.T) {
 	}
 	for _, mode := range []string{"mirror", "changing"} {
 		skill := childSkill(t, mode)
-		eventually.Holds(t, mode, func() bool { // likewise: the child may not listen yet
+		eventually.Holds(t, mode, func() bool { // the child may not listen yet either
 			call(t, s, skill, "change", `{}`)
 			return heard(changed, skill.SkillID)
 		})
 	}
 }
 
-// heard waits a moment for a skill's announcement; those of others are passed over.
+// heard reports whether an announcement of the skill arrives shortly. It skips those of other skills.
 func heard(changed <-chan uuid.UUID, skill uuid.UUID) bool {
 	timer := time.NewTimer(50 * time.Millisecond)
 	defer timer.Stop()
@@ -165,7 +165,7 @@ func heard(changed <-chan uuid.UUID, skill uuid.UUID) bool {
 	}
 }
 
-// TestListenerHarmsNothing checks that connecting and calling work, however the server treats the requested stream.
+// TestListenerHarmsNothing: connecting and calling work, whatever the server does with the stream.
 func TestListenerHarmsNothing(t *testing.T) {
 	t.Parallel()
 	for name, get := range map[string]act{
@@ -200,7 +200,8 @@ func TestListenerHarmsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatIsOffered checks that a session offers the capabilities of all callers, and since 2026-07-28 those of one caller.
+// TestWhatIsOffered: a session declares the capabilities of all callers; since 2026-07-28, a request declares those of
+// its caller.
 func TestWhatIsOffered(t *testing.T) {
 	t.Parallel()
 	capabilities := func(text json.RawMessage) string {
@@ -251,12 +252,11 @@ func TestWhatIsOffered(t *testing.T) {
 	caller.Ask = nil
 	callFor(t, s, skill, "echo", `{}`, caller)
 	if got := capabilities(upstream.last("tools/call").Params); got != "{"+tasks+"}" {
-		t.Errorf("call of one who cannot be asked %s", got)
+		t.Errorf("call of a caller without answers: %s", got)
 	}
 }
 
-// TestConnectionsAreKept: calls one after another use one connection, also
-// when answers are streams.
+// TestConnectionsAreKept: consecutive calls use one connection, even if answers are streams.
 func TestConnectionsAreKept(t *testing.T) {
 	t.Parallel()
 	for name, options := range eras() {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// told counts the calls of Config.ResourceUpdated.
+// updates counts the calls of Config.ResourceUpdated.
 type told struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -44,7 +44,7 @@ func subscribe(t testing.TB, s *mcptool.Source, server tool.Server, uri string) 
 	}
 }
 
-// TestUpdatesArePassedOn: in both eras.
+// TestUpdatesArePassedOn covers both eras.
 func TestUpdatesArePassedOn(t *testing.T) {
 	t.Parallel()
 	for name, options := range eras() {
@@ -63,7 +63,7 @@ func TestUpdatesArePassedOn(t *testing.T) {
 			s := newSource(t, mcptool.Config{ResourceUpdated: told.updated})
 			skill := httpSkill(serve(t, server, options).URL)
 			heard := func(uri string) func() bool {
-				return func() bool { // the stream may not be open yet, or be another soon
+				return func() bool { // the stream may not be open yet, or may be replaced soon
 					before := told.of(skill, uri)
 					check(t, server.ResourceUpdated(t.Context(), &mcp.ResourceUpdatedNotificationParams{URI: uri}))
 					return told.of(skill, uri) > before
@@ -77,9 +77,9 @@ func TestUpdatesArePassedOn(t *testing.T) {
 			s.Unsubscribe(t.Context(), skill, "x:1")
 			count := told.of(skill, "x:1")
 			check(t, server.ResourceUpdated(t.Context(), &mcp.ResourceUpdatedNotificationParams{URI: "x:1"}))
-			eventually.Holds(t, "x:2 still", heard("x:2")) // it came later
+			eventually.Holds(t, "x:2 still", heard("x:2")) // subscribed to later
 			if got := told.of(skill, "x:1"); got != count {
-				t.Errorf("told %d times after it was not wanted any more", got-count)
+				t.Errorf("%d updates after unsubscribing", got-count)
 			}
 		})
 	}
@@ -92,7 +92,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// subscribing is a server of sessions with subscriptions. What is sent to say comes on its stream.
+// subscribing returns a server with sessions and subscriptions. It streams the messages from say.
 func subscribing(say <-chan string) *script {
 	s := &script{session: "s1"}
 	s.at = map[string]act{
@@ -143,7 +143,7 @@ func TestOneSubscriptionForAll(t *testing.T) {
 	}
 	eventually.Holds(t, "told", func() bool { return told.of(skill, "x:1") == 1 })
 	if n := told.of(skill, "x:2"); n != 0 {
-		t.Errorf("told %d times of what was not asked for", n)
+		t.Errorf("%d updates without a subscription", n)
 	}
 	s.Unsubscribe(t.Context(), skill, "x:1")
 	s.Unsubscribe(t.Context(), skill, "x:1")
@@ -155,7 +155,7 @@ func TestOneSubscriptionForAll(t *testing.T) {
 	}
 }
 
-// A session that was lost took its subscriptions with it.
+// A new session renews the subscriptions of the lost one.
 func TestSubscribesAgainInAnotherSession(t *testing.T) {
 	t.Parallel()
 	upstream := subscribing(nil)
@@ -176,15 +176,15 @@ func TestSubscribesAgainInAnotherSession(t *testing.T) {
 	skill := httpSkill(upstream.serve(t).URL)
 	subscribe(t, s, skill, "x:1")
 	if n := told.of(skill, "x:1"); n != 0 {
-		t.Errorf("told %d times of nothing", n)
+		t.Errorf("%d updates without a change", n)
 	}
 	close(restart)
 	eventually.Holds(t, "another session is subscribed", func() bool {
 		subscribe(t, s, skill, "x:1")
 		return upstream.count("initialize") == 2 && upstream.count("resources/subscribe") == 2
 	})
-	if n := told.of(skill, "x:1"); n != 1 { // changes in between are not known
-		t.Errorf("told %d times", n)
+	if n := told.of(skill, "x:1"); n != 1 { // a change during the gap may have been missed
+		t.Errorf("%d updates", n)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestSubscribeRefused(t *testing.T) {
 		}
 	}
 	if n := upstream.count("resources/subscribe"); n != 2 {
-		t.Errorf("asked %d times: a refusal is none", n)
+		t.Errorf("%d subscriptions: a refused one must not count", n)
 	}
 	other := &script{session: "s1"} // without subscriptions
 	f := asFailure(t, s.Subscribe(t.Context(), httpSkill(other.serve(t).URL), "x:1"))
@@ -214,7 +214,7 @@ func TestSubscribeRefused(t *testing.T) {
 	}
 }
 
-// TestOtherListsChanged: in both eras.
+// TestOtherListsChanged covers both eras.
 func TestOtherListsChanged(t *testing.T) {
 	t.Parallel()
 	for name, options := range eras() {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestOverTLS checks that the effects of broken calls are the same over TLS and over HTTP/2.
+// TestOverTLS: broken calls have the same effects over TLS and HTTP/2.
 func TestOverTLS(t *testing.T) {
 	t.Parallel()
 	for _, http2 := range []bool{false, true} {

@@ -2,13 +2,13 @@ package stdio
 
 import "io"
 
-// Line is a line of a child's output, or the id that one had that was too long.
+// Line is a line of a child's output, or the id of a line that was too long.
 type Line struct {
 	Text, ID string
 	TooLarge bool
 }
 
-// ReadLines reads a child's output to its end.
+// ReadLines reads all of a child's output.
 func ReadLines(source io.Reader, limit int64) []Line {
 	r := newFrameReader(source, limit)
 	var lines []Line

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// ReadEvents reads the messages of a stream of events until it ends or breaks.
+// ReadEvents reads the messages of an event stream until it ends or breaks.
 func ReadEvents(source io.Reader, limit int64) (messages []string, lastID string, err error) {
 	r := &eventReader{source: bufio.NewReaderSize(source, 16), limit: limit}
 	for {
