@@ -43,7 +43,7 @@ func TestDPoP(t *testing.T) {
 		keys[string(text)] = true
 	}
 	if len(keys) != 1 {
-		t.Errorf("%d keys: what is bound to one cannot be renewed with another", len(keys))
+		t.Errorf("%d keys, want 1: bound tokens must be renewed with the same key", len(keys))
 	}
 }
 
@@ -81,7 +81,7 @@ func TestNonces(t *testing.T) {
 		t.Errorf("the first request: %+v", a)
 	}
 	if a := w.send(); a.status != http.StatusOK || a.rounds != 1 {
-		t.Errorf("the next, with the nonce that is known: %+v", a)
+		t.Errorf("the next request, with the known nonce: %+v", a)
 	}
 	w.skill.change(func() { w.skill.nonce = "skill-2" })
 	w.as.change(func() { w.as.nonce = "as-2" })

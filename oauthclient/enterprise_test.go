@@ -335,7 +335,7 @@ func TestSignedIn(t *testing.T) {
 	w.service.SignedIn(w.alice, p.issuer(), "holdpoint", token)
 	for deadline := time.Now().Add(time.Minute); w.send().err != nil; {
 		if time.Now().After(deadline) {
-			t.Fatalf("what the provider manages was never connected: %v", w.send().err)
+			t.Fatalf("the managed skill was never connected: %v", w.send().err)
 		}
 		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two looks at a condition
 	}
@@ -344,7 +344,7 @@ func TestSignedIn(t *testing.T) {
 		t.Errorf("%d exchanges", len(exchange))
 	}
 	if len(asked) != 0 {
-		t.Error("a sign-in without an ID token asked what is managed")
+		t.Error("a sign-in without an ID token looked up managed skills")
 	}
 	w.key.Principal = w.bob
 	wantNeed(t, w.send().err, oauthclient.NeedConsent)

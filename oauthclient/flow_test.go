@@ -37,7 +37,7 @@ func TestConnect(t *testing.T) {
 		t.Errorf("stored: %+v", c)
 	}
 	if w.connected.Len() == 0 {
-		t.Error("nobody was told that the skill is connected")
+		t.Error("the connection was not reported")
 	}
 	// A service that starts later finds the token.
 	if a := w.sendWith(t.Context(), w.start(t), w.url); a.status != http.StatusOK || a.rounds != 1 {

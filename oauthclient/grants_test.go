@@ -307,7 +307,7 @@ func TestLegacyWithServerMetadata(t *testing.T) {
 	check(t, w.connect())
 	w.mustSend()
 	if n := len(w.as.requests("/token")); n != 1 {
-		t.Errorf("%d token requests where the metadata says", n)
+		t.Errorf("%d token requests at the metadata's endpoint", n)
 	}
 }
 

@@ -221,7 +221,7 @@ func TestSeveralAuthorizationServers(t *testing.T) {
 	_, err := w.begin()
 	wantNeed(t, err, oauthclient.NeedIssuer)
 	if _, err = w.beginAs(w.alice, "https://elsewhere.example"); err == nil || !strings.Contains(err.Error(), "is not one that the skill's server names") {
-		t.Errorf("a choice that is not offered: %v", err)
+		t.Errorf("choosing an issuer that is not offered: %v", err)
 	}
 	u, err := w.beginAs(w.alice, w.as.issuer())
 	check(t, err)

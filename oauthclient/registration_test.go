@@ -243,7 +243,7 @@ func TestGivenClientStaysWithItsIssuer(t *testing.T) {
 	check(t, err)
 	check(t, w.callback(evil.consent(t, u)))
 	if n := len(evil.tokenRequests("authorization_code")); n != 1 {
-		t.Errorf("%d token requests where the operator says so", n)
+		t.Errorf("%d token requests at the configured issuer", n)
 	}
 }
 
@@ -268,7 +268,7 @@ func TestAnotherIssuerRegistersAnew(t *testing.T) {
 	}
 	for _, r := range other.requests("/token") {
 		if r.Header.Get("Authorization") != "" || r.Form.Get("refresh_token") != "" {
-			t.Errorf("what belongs to another issuer was sent: %v %v", r.Header, r.Form)
+			t.Errorf("the client of another issuer was sent: %v %v", r.Header, r.Form)
 		}
 	}
 }

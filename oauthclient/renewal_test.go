@@ -36,7 +36,7 @@ func TestRenewalAsksForWhatWasAskedFor(t *testing.T) {
 	}
 	for _, r := range requests {
 		if got := r.Form.Get("scope"); got != "read" {
-			t.Errorf("asked for the scopes %q, want what the challenge said", got)
+			t.Errorf("requested the scopes %q, want those of the challenge", got)
 		}
 	}
 }

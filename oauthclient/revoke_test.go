@@ -56,7 +56,7 @@ func TestDisconnect(t *testing.T) {
 			check(t, err)
 			check(t, w.service.Disconnect(t.Context(), w.alice, w.key))
 			if header, _, err := w.signedWith(t.Context(), w.service, w.url); header != "" || err != nil {
-				t.Errorf("signed with a token after it was disconnected: %v", err)
+				t.Errorf("signing after the disconnect: %v", err)
 			}
 			wantNeed(t, w.handler().Ready(t.Context()), oauthclient.NeedAgain)
 			list := w.revoked(t.Context(), 2)
@@ -136,10 +136,10 @@ func TestDisconnectDuringRenewal(t *testing.T) {
 	good := len(w.as.refresh)
 	w.as.mu.Unlock()
 	if good != 0 {
-		t.Errorf("%d refresh tokens are good still", good)
+		t.Errorf("%d refresh tokens are still valid", good)
 	}
 	if header, _, _ := w.signedWith(t.Context(), w.service, w.url); header != "" {
-		t.Error("there is a token")
+		t.Error("the disconnected key still has a token")
 	}
 }
 
@@ -178,7 +178,7 @@ func TestRemovedSkill(t *testing.T) {
 	}))
 	w.revoked(t.Context(), 2)
 	if err := w.callback(w.as.consent(t, u)); !errors.Is(err, oauthclient.ErrFlow) {
-		t.Errorf("an answer for a skill that is gone: %v", err)
+		t.Errorf("an authorization response for a deleted skill: %v", err)
 	}
 	if list, _, err := w.service.List(t.Context(), oauthclient.Filter{}); err != nil || len(list) != 0 {
 		t.Errorf("connections: %v, %v", list, err)

@@ -254,6 +254,6 @@ func (p *trap) untouched() {
 	_ = conn.Close()
 	<-p.accepted
 	if more := len(p.accepted); more > 0 {
-		p.t.Errorf("%d connections were made that may not be made", more)
+		p.t.Errorf("%d forbidden connections", more)
 	}
 }

@@ -128,7 +128,7 @@ func TestPerUser(t *testing.T) {
 	w.mustSend()
 	for _, r := range w.skill.requests("/mcp")[:2] {
 		if r.Header.Get("Authorization") != "" {
-			t.Error("somebody else's token was sent")
+			t.Error("another person's token was sent")
 		}
 	}
 }

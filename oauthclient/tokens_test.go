@@ -178,7 +178,7 @@ func TestRotationIsStoredBeforeUse(t *testing.T) {
 	w.skill.on("/mcp", func(rw http.ResponseWriter, r *http.Request) {
 		// The refresh token that got this access token cannot be used again.
 		if _, ok := w.as.valid(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")); ok && !w.stored().RefreshedAt.After(*before.RefreshedAt) {
-			t.Error("a token is used that is not stored")
+			t.Error("a token was used before it was stored")
 		}
 		w.skill.mcp(rw, r)
 	})
@@ -250,7 +250,7 @@ func TestCallersLeave(t *testing.T) {
 	ctx, leave = context.WithCancel(t.Context())
 	leave()
 	if _, _, err := w.signedWith(ctx, w.service, w.url); err != nil && !errors.Is(err, context.Canceled) {
-		t.Errorf("signing for somebody who left: %v", err)
+		t.Errorf("signing for a removed member: %v", err)
 	}
 	w.mustSend()
 }
@@ -266,7 +266,7 @@ func TestRefusedRenewal(t *testing.T) {
 	w.advance(time.Second * 3)
 	wantNeed(t, w.send().err, oauthclient.NeedAgain)
 	if n := len(w.as.tokenRequests("refresh_token")); n != 1 {
-		t.Errorf("what was refused once was tried %d times", n)
+		t.Errorf("a refused refresh token was tried %d times", n)
 	}
 	w.mustConnect()
 }

@@ -66,6 +66,6 @@ func TestBadIdempotencyKey(t *testing.T) {
 	b.calls.submitErr = call.ErrKeyReused
 	v := decoded(t, b.post(callBody("1", "echo", `{"idempotency_key":"k"}`)).body)
 	if at(v, "error", "code") != -32602.0 || at(v, "error", "data", "code") != "idempotency_key_reused" {
-		t.Errorf("a key that was used before: %v", v)
+		t.Errorf("a reused key: %v", v)
 	}
 }

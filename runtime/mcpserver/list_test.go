@@ -75,5 +75,5 @@ func TestListsAreForgotten(t *testing.T) {
 		}
 		runtime.Gosched()
 	}
-	t.Error("the list of a catalog that is gone is kept")
+	t.Error("the list of a dropped catalog is still cached")
 }

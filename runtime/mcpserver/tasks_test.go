@@ -40,7 +40,7 @@ func TestTasks(t *testing.T) {
 		began := time.Now()
 		v := b.taskCall("gated")
 		if !time.Now().Equal(began) {
-			t.Error("a call that waits for people was not answered at once")
+			t.Error("a gated call did not become a task at once")
 		}
 		callID := <-b.calls.arrived
 		id := callID.String()

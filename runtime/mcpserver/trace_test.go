@@ -151,10 +151,10 @@ func TestNotSampled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.calls.traces[0].Traceparent; got != "" {
-		t.Errorf("a call that is not sampled was submitted in %s", got)
+		t.Errorf("an unsampled call was submitted in trace %s", got)
 	}
 	if got := b.calls.traces[1].Traceparent; !strings.HasPrefix(got, inMeta[:36]) || !strings.HasSuffix(got, "-01") {
-		t.Errorf("a call whose client samples was submitted in %s", got)
+		t.Errorf("a call of a sampling client was submitted in trace %s", got)
 	}
 }
 
