@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// update is a PUT whose present state a GET reads.
+// updateBinding returns a PUT whose current state a GET reads.
 func update() openapi.Binding {
 	b := post("/items/{id}", openapi.Body{Kind: openapi.BodyJSON, Media: "application/json", Fields: []openapi.Field{{Arg: "name", Name: "name"}}}, param("id", openapi.InPath))
 	b.Method = http.MethodPut
@@ -51,7 +51,7 @@ func TestBefore(t *testing.T) {
 	}
 }
 
-// TestBeforeIsBounded in bytes, and goes nowhere else; whatever goes wrong has no effect.
+// TestBeforeIsBounded: reading the state is limited in bytes and to the origin, and a failure has no effect.
 func TestBeforeIsBounded(t *testing.T) {
 	t.Parallel()
 	other := newAPI(t, nil)
@@ -77,7 +77,7 @@ func TestBeforeIsBounded(t *testing.T) {
 		}
 	}
 	if len(other.requests()) != 0 {
-		t.Error("it went elsewhere")
+		t.Error("the preview was sent to another server")
 	}
 	for _, arguments := range []string{`{"id":"broken"}`, `{"id":".."}`} {
 		_, err := s.Before(t.Context(), server, request(define(t, update(), nil), arguments))

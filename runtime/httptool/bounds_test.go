@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Small arguments do not make an unbounded request.
+// Small arguments cannot expand to an unbounded request.
 func TestArgumentsThatMultiply(t *testing.T) {
 	t.Parallel()
 	key, ones := strings.Repeat("k", 10_000), strings.TrimSuffix(strings.Repeat("1,", 10_000), ",")
@@ -38,7 +38,7 @@ func TestArgumentsThatMultiply(t *testing.T) {
 	}
 }
 
-// A server that switches protocols does not hold the call.
+// A server that switches protocols does not block the call.
 func TestSwitchedProtocols(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -48,7 +48,7 @@ func TestSwitchedProtocols(t *testing.T) {
 		}
 		defer conn.Close()
 		_, _ = fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
-		_, _ = conn.Read(make([]byte, 1)) // until the other side closes
+		_, _ = conn.Read(make([]byte, 1)) // waits until the client closes
 	})
 	r := request(define(t, get("/x"), nil), `{}`)
 	r.Timeout = time.Minute
@@ -72,7 +72,7 @@ func TestRedirectAfterPost(t *testing.T) {
 	}
 }
 
-// Header values that are not credentials, such as a version, stay in answers.
+// Header values that are not credentials, such as a version, are not masked in answers.
 func TestAnswersAreNotFalsified(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {

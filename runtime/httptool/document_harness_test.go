@@ -33,7 +33,7 @@ func given(t *testing.T, document string) (*httptool.Source, tool.Server) {
 	return source, tool.Server{Skill: "pets", Transport: tool.OpenAPI, URL: "https://pets.example/v1", API: &tool.API{Document: digest, Origins: origins}}
 }
 
-// defineOne returns the binding of the tool that a document with one operation has.
+// defineOne returns the tool binding of a document with one operation.
 func defineOne(t *testing.T, operation string) openapi.Binding {
 	t.Helper()
 	source, server := given(t, `{"openapi": "3.1.0", "paths": {"/it/{id}": {

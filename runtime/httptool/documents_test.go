@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// shelf serves an OpenAPI document, and notes how it was asked for.
+// shelf serves an OpenAPI document and records the requests for it.
 type shelf struct {
 	mu       sync.Mutex
 	document string
@@ -81,7 +81,7 @@ func TestDocumentByURL(t *testing.T) {
 		t.Error("the document changed, and the tool did not")
 	}
 	server.API = &tool.API{Spec: server.API.Spec, Include: []tool.OperationFilter{{Path: "/another"}}}
-	listed(t, source, server) // other settings: the cached definitions do not apply
+	listed(t, source, server) // other settings invalidate the cached definitions
 	if got := fmt.Sprint(s.answered); got != "[200 304 200 200]" {
 		t.Errorf("answers: %s", got)
 	}
@@ -147,7 +147,7 @@ func TestDocumentFailures(t *testing.T) {
 	}
 }
 
-// Concurrent listings read the document once, and a canceled listing does not wait.
+// Concurrent listings share one read of the document, and a canceled listing does not wait for it.
 func TestDocumentsAtOnce(t *testing.T) {
 	t.Parallel()
 	loads := make(chan struct{}, 100)
@@ -187,7 +187,7 @@ func TestProbe(t *testing.T) {
 	}
 	server.API = &tool.API{Document: "00"}
 	if err := source.Probe(t.Context(), server, tell); err == nil {
-		t.Error("a document that is not there")
+		t.Error("listing a missing document succeeded")
 	}
 	want := []string{
 		"document: 2 KiB, <nil>", "operations: 2 in the document, 2 tools, <nil>",

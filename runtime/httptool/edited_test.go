@@ -11,8 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestEditedDocument checks that a call uses the accepted definition of an earlier document as long as the current document names the same
-// server, and sends nothing to servers that it does not name.
+// TestEditedDocument: a call uses the accepted definition of an earlier document as long as the current document names
+// the same server. Servers that it does not name get nothing.
 func TestEditedDocument(t *testing.T) {
 	t.Parallel()
 	api := newAPI(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

@@ -40,7 +40,7 @@ func TestEncodings(t *testing.T) {
 	if err := r.ParseMultipartForm(1 << 20); err != nil {
 		t.Fatal(err)
 	}
-	// Text as it was given, and bytes of a file.
+	// Text is sent unchanged, a file as decoded bytes.
 	if diff := cmp.Diff(map[string][]string{"text": {"AAE="}, "texts": {"/w==", "/g=="}}, r.MultipartForm.Value); diff != "" {
 		t.Error(diff)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestSecretsBesidesTheBody checks that secrets are masked in the status line, the header and redirects.
+// TestSecretsBesidesTheBody: secrets are masked in the status line, the header and redirects.
 func TestSecretsBesidesTheBody(t *testing.T) {
 	t.Parallel()
 	const secret = "Hunter2Hunter2"
@@ -51,7 +51,7 @@ func TestSecretsBesidesTheBody(t *testing.T) {
 	}
 }
 
-// TestSecretInThePathOfARedirect: within the origin the redirect is followed, and the URI of the result does not show it.
+// TestSecretInThePathOfARedirect: a redirect within the origin is followed, and the result's URI hides the secret.
 func TestSecretInThePathOfARedirect(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +71,7 @@ func TestSecretInThePathOfARedirect(t *testing.T) {
 	}
 }
 
-// TestPreviewHidesTheType as results do.
+// TestPreviewHidesTheType: the preview masks a secret in the content type, as results do.
 func TestPreviewHidesTheType(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
@@ -87,7 +87,7 @@ func TestPreviewHidesTheType(t *testing.T) {
 	}
 }
 
-// TestCookieKeyIsHidden both as it is written in the cookie, and as the server reads it.
+// TestCookieKeyIsHidden: the key is masked in both its encoded and its decoded form.
 func TestCookieKeyIsHidden(t *testing.T) {
 	t.Parallel()
 	const secret = "geheim, ü; \"wort\""

@@ -10,7 +10,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/httptool"
 )
 
-// TestHTTP1: a server that offers HTTP/2 is spoken to in HTTP/1.1, and a request without a body has none: servers refuse a GET with one.
+// TestHTTP1: requests use HTTP/1.1 even if the server offers HTTP/2. A request without arguments for the body has no
+// body, since servers refuse a GET with one.
 func TestHTTP1(t *testing.T) {
 	t.Parallel()
 	type seen struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Attacks on requests by arguments, documents and servers. Each has its own test.
+// Attacks on requests through arguments, documents and servers, one test each.
 
 func TestInjectionPathTraversal(t *testing.T) {
 	t.Parallel()
@@ -37,7 +37,7 @@ func TestInjectionPathTraversal(t *testing.T) {
 	}
 }
 
-// TestInjectionTraversalOfParts: values that are harmless alone are not put together to "..".
+// TestInjectionTraversalOfParts: values that are harmless alone do not combine to "..".
 func TestInjectionTraversalOfParts(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, nil)
@@ -115,8 +115,8 @@ func TestInjectionQueryValueAddsNoPair(t *testing.T) {
 	}
 }
 
-// TestInjectionDuplicateKeys: an object in the arguments cannot name the key of the skill's credentials, nor can a field of a form stand
-// twice.
+// TestInjectionDuplicateKeys: an object argument cannot set the parameter of the skill's credentials, and a form has no
+// duplicate fields.
 func TestInjectionDuplicateKeys(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, nil)
@@ -137,7 +137,7 @@ func TestInjectionDuplicateKeys(t *testing.T) {
 	}
 }
 
-// TestInjectionHeaderOfOurs: no parameter sets a header that Holdpoint or the skill sets, however it is written.
+// TestInjectionHeaderOfOurs: a parameter cannot set a header of Holdpoint or the skill, in any spelling.
 func TestInjectionHeaderOfOurs(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, nil)
@@ -162,7 +162,7 @@ func TestInjectionHeaderOfOurs(t *testing.T) {
 	}
 }
 
-// TestInjectionFixedHeader checks that the headers of a definition do not replace the skill's credentials.
+// TestInjectionFixedHeader: headers of a definition do not replace the skill's credentials.
 func TestInjectionFixedHeader(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, nil)
@@ -222,7 +222,7 @@ func TestInjectionMultipartName(t *testing.T) {
 	}
 }
 
-// TestInjectionTemplateInValue checks that braces in a value are text.
+// TestInjectionTemplateInValue: braces in a value are literal text.
 func TestInjectionTemplateInValue(t *testing.T) {
 	t.Parallel()
 	b := post("/x/{a}/{b}", openapi.Body{Kind: openapi.BodyJSON, Fields: []openapi.Field{{Arg: "c", Name: "c"}}},
@@ -233,7 +233,7 @@ func TestInjectionTemplateInValue(t *testing.T) {
 	}
 }
 
-// TestInjectionHost checks that neither names in other scripts nor an @ in a path change the host of a request.
+// TestInjectionHost: neither names in other scripts nor an @ in a path change the request's host.
 func TestInjectionHost(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, httptool.Config{})
@@ -256,8 +256,8 @@ func TestInjectionHost(t *testing.T) {
 	}
 }
 
-// TestPrivateBase: an operator's own base URL may be on a private network; one that a document names may not, unless the operator trusts its
-// host.
+// TestPrivateBase: the operator's base URL may be on a private network. A document's may be only if the operator trusts
+// its host.
 func TestPrivateBase(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, nil)
@@ -277,11 +277,11 @@ func TestPrivateBase(t *testing.T) {
 	sameOrigin := document
 	sameOrigin.API = &tool.API{Spec: a.URL + "/openapi.json"}
 	call(t, newSource(t, httptool.Config{}), sameOrigin, b, `{}`)
-	// A definition from a document that the skill no longer has does not send its secrets anywhere.
+	// A definition from a document that the skill no longer has must not send secrets anywhere.
 	other := document
 	other.API, other.AuthSecret = &tool.API{Document: "another", Origins: []string{"http://another.example:80"}, Auth: &tool.APIAuth{Type: tool.APIBearer}}, "for another document"
 	server := skill("")
-	server.API, server.AuthSecret = other.API, other.AuthSecret // of transport http-api
+	server.API, server.AuthSecret = other.API, other.AuthSecret // transport http-api
 	for _, s := range []tool.Server{other, server} {
 		if f := fails(t, newSource(t, httptool.Config{TrustedHosts: []string{host}}), s, request(define(t, b, nil), `{}`)); f.Effect != tool.EffectNone || f.Kind == tool.ToolError {
 			t.Errorf("%+v", f)
@@ -294,7 +294,7 @@ func TestPrivateBase(t *testing.T) {
 	}
 }
 
-// TestMetadataBase checks that no base URL leads to cloud metadata, not even an operator's.
+// TestMetadataBase: no base URL may lead to cloud metadata, not even the operator's.
 func TestMetadataBase(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, httptool.Config{TrustedHosts: []string{"169.254.169.254"}})
@@ -306,7 +306,7 @@ func TestMetadataBase(t *testing.T) {
 	}
 }
 
-// redirecting is a skill with credentials of all kinds whose API redirects to an address, and one that listens there.
+// redirecting returns a skill with all kinds of credentials whose API redirects to an address, and the two servers.
 func redirecting(t *testing.T, to func(other string) string) (server tool.Server, first, other *api) {
 	t.Helper()
 	other = newAPI(t, nil)
@@ -335,7 +335,7 @@ func followed(t *testing.T, s *httptool.Source, server tool.Server, b openapi.Bi
 	return read(t, got)
 }
 
-// TestRedirectToAnotherOrigin carries nothing of the skill's, the caller's or the arguments' along.
+// TestRedirectToAnotherOrigin: the redirected request has no data of the skill, the caller or the arguments.
 func TestRedirectToAnotherOrigin(t *testing.T) {
 	t.Parallel()
 	server, first, other := redirecting(t, func(other string) string { return other + "/there?a=1" })
@@ -353,7 +353,7 @@ func TestRedirectToAnotherOrigin(t *testing.T) {
 	}
 }
 
-// TestRedirectBack checks that a redirect back to the origin carries no headers of the skill.
+// TestRedirectBack: a redirect back to the origin has no headers of the skill.
 func TestRedirectBack(t *testing.T) {
 	t.Parallel()
 	var first *api
@@ -383,7 +383,7 @@ func TestRedirectWithinTheOrigin(t *testing.T) {
 	}
 }
 
-// TestRedirectToPrivate checks that only the operator can name a host on a private network.
+// TestRedirectToPrivate: only the operator can name a host on a private network.
 func TestRedirectToPrivate(t *testing.T) {
 	t.Parallel()
 	server, _, other := redirecting(t, func(other string) string { return other })
@@ -402,7 +402,7 @@ func TestRedirectToMetadata(t *testing.T) {
 	}
 }
 
-// TestRedirectQuotesSecret checks that a redirect cannot pass the skill's key to another origin.
+// TestRedirectQuotesSecret: a redirect cannot pass the skill's key to another origin.
 func TestRedirectQuotesSecret(t *testing.T) {
 	t.Parallel()
 	for _, secret := range []string{"K&y secret", "K%26y%20secret", "K%2526y%2520secret", "K%26y+secret"} {
@@ -413,12 +413,12 @@ func TestRedirectQuotesSecret(t *testing.T) {
 			t.Errorf("%s: %s, %d", secret, r.text(), len(other.requests()))
 		}
 		if strings.Contains(r.text(), secret) {
-			t.Errorf("the secret is told: %s", r.text())
+			t.Errorf("the redirect contains the secret: %s", r.text())
 		}
 	}
 }
 
-// TestRedirectOfPost is not followed: whether the first server acted on it, it alone knows.
+// TestRedirectOfPost: a redirected POST is not followed, because the first server may have acted on it.
 func TestRedirectOfPost(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
@@ -457,7 +457,7 @@ func TestRedirectToNowhere(t *testing.T) {
 	}
 }
 
-// TestRedirectFromHTTPS to plain http at another origin is not followed.
+// TestRedirectFromHTTPS: a redirect to plain http at another origin is not followed.
 func TestRedirectFromHTTPS(t *testing.T) {
 	t.Parallel()
 	other := newAPI(t, nil)

@@ -25,13 +25,13 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// guarded is an API that accepts the newest token of its own authorization server.
+// guarded is an API that accepts only the newest token of its own authorization server.
 type guarded struct {
 	*httptest.Server
 	mu       sync.Mutex
 	issued   int
 	revoked  int
-	requests []string // "METHOD token body" of the requests that the API got
+	requests []string // "METHOD token body" of each request
 }
 
 func newGuarded(t testing.TB) *guarded {
@@ -85,7 +85,7 @@ func (g *guarded) revoke() {
 	g.revoked = g.issued
 }
 
-// newOAuth makes the service over a database of its own. The target of every key is the skill.
+// newOAuth returns a service on its own database. The target of every key is the skill.
 func newOAuth(t testing.TB, server *tool.Server) *oauthclient.Service {
 	t.Helper()
 	must := func(err error) {
@@ -114,7 +114,7 @@ func newOAuth(t testing.TB, server *tool.Server) *oauthclient.Service {
 	return s
 }
 
-// TestOAuth: a refused request did nothing, and is sent again with a token; so it is when the token is refused later.
+// TestOAuth: a refused request had no effect, so it is sent again with a new token.
 func TestOAuth(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
@@ -139,7 +139,7 @@ func TestOAuth(t *testing.T) {
 	}
 }
 
-// TestOAuthOfPerson checks that a call without a connection asks for one and executes nothing.
+// TestOAuthOfPerson: a call without a connection asks for one and executes nothing.
 func TestOAuthOfPerson(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
@@ -156,7 +156,7 @@ func TestOAuthOfPerson(t *testing.T) {
 	}
 }
 
-// TestUnauthorizedWithoutOAuth is an answer like any other.
+// TestUnauthorizedWithoutOAuth: without OAuth, status 401 is an ordinary answer.
 func TestUnauthorizedWithoutOAuth(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)

@@ -19,7 +19,7 @@ import (
 
 const clientTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
 
-// TestSteps are measured, and are spans of the call's trace that tell nothing of arguments.
+// TestSteps: the steps are measured, and are spans of the call's trace that contain no arguments.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
@@ -87,7 +87,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestFailedSteps checks that a failed step has the kind of its failure.
+// TestFailedSteps: the span of a failed step has the kind of its failure.
 func TestFailedSteps(t *testing.T) {
 	t.Parallel()
 	url, _ := raw(t, "")

@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// mask masks the secrets of the tests in a received request like Outgoing.
+// mask masks the tests' secrets in a received request as Outgoing does.
 func mask(s string) string {
 	return strings.NewReplacer("K%26y%20secret", "•••", "session-secret", "•••", "other-secret", "•••").Replace(s)
 }
@@ -33,7 +33,7 @@ func compareOutgoing(t testing.TB, a *api, s *httptool.Source, server tool.Serve
 		t.Fatal(err)
 	}
 	if first, second := encoded(t, told), encoded(t, again); first != second {
-		t.Fatalf("told as %s, then as %s", first, second)
+		t.Fatalf("Outgoing returned %s, then %s", first, second)
 	}
 	result, err := s.Call(t.Context(), server, r)
 	if err != nil {
@@ -75,7 +75,7 @@ func encoded(t testing.TB, v any) string {
 	return string(text)
 }
 
-// everything is a binding with parameters in all places.
+// everything returns a binding with parameters in all places.
 func everything(body openapi.Body) openapi.Binding {
 	styled := func(name, in, style string, explode bool) openapi.Param {
 		return openapi.Param{Arg: name, Name: name, In: in, Style: style, Explode: explode}
@@ -94,7 +94,7 @@ func secretive(base string) tool.Server {
 	return server
 }
 
-// TestOutgoingIsWhatIsSent checks for random arguments that the server receives the request of Outgoing, except for the secrets.
+// TestOutgoingIsWhatIsSent: for random arguments, the server receives the request of Outgoing, except for the secrets.
 func TestOutgoingIsWhatIsSent(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, nil)
@@ -130,7 +130,7 @@ func TestOutgoingIsWhatIsSent(t *testing.T) {
 	}
 }
 
-// word returns a text of characters that are hard to encode.
+// word returns text that is hard to encode.
 func word(random *rand.Rand) string {
 	const hard = "abc /\\?#&=%;,+\"'<>{}[]|^`~!@$()*:.\r\n\t\x00\u00e9\u202e\U0001F600-_"
 	letters := []rune(hard)
@@ -177,7 +177,7 @@ func TestOutgoingOfWrongArguments(t *testing.T) {
 	}
 }
 
-// FuzzOutgoing checks that arguments are refused, or the request is below the base URL and equals Outgoing.
+// FuzzOutgoing: arguments are refused, or the request is below the base URL and equals Outgoing.
 func FuzzOutgoing(f *testing.F) {
 	for _, id := range []string{"1", "..", "a/../b", "%2e%2e%2f", "a?b#c", "\r\nX: y", "..;/x", "{other}"} {
 		f.Add(id, id, id)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLimiterGivesUp checks that run returns when its context is done, and that an abandoned function keeps its slot until it returns.
+// TestLimiterGivesUp: run returns when its context ends, and an abandoned function keeps its slot until it returns.
 func TestLimiterGivesUp(t *testing.T) {
 	t.Parallel()
 	b, end := make(limiter, 2), make(chan struct{})
@@ -32,7 +32,7 @@ func TestLimiterGivesUp(t *testing.T) {
 	}
 }
 
-// TestLimiterPanics checks that a panic becomes an error and frees the slot.
+// TestLimiterPanics: a panic becomes an error and frees the slot.
 func TestLimiterPanics(t *testing.T) {
 	t.Parallel()
 	b := make(limiter, 1)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// A host that was public when its skill was registered is not reached at a private address, neither for calls nor for its OpenAPI
-// document, unless the server trusts it.
+// If a host was public when its skill was registered, neither calls nor its OpenAPI document reach a private address of
+// it unless the server is trusted.
 func TestHostThatTurnedPrivate(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {

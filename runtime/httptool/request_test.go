@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestStyles is the table of styles of OpenAPI 3.1.1, "Style Examples", with its example values.
+// TestStyles is the table "Style Examples" of OpenAPI 3.1.1 with its example values.
 func TestStyles(t *testing.T) {
 	t.Parallel()
 	const (
@@ -66,7 +66,7 @@ func TestStyles(t *testing.T) {
 		{"form", true, "cookie", list, "color=blue; color=black; color=brown"},
 		{"form", false, "cookie", object, "color=R,100,G,200,B,150"},
 		{"form", true, "cookie", object, "R=100; G=200; B=150"},
-		// Beyond the table.
+		// More than the table has
 		{"form", true, "query", `[]`, ""},
 		{"form", true, "query", `null`, ""},
 		{"form", true, "query", `[9007199254740993,1.50,true,null]`, "color=9007199254740993&color=1.50&color=true&color=null"},
@@ -113,7 +113,7 @@ func TestJSONParameter(t *testing.T) {
 	}
 }
 
-// TestJSONBody checks that arguments are sent byte for byte.
+// TestJSONBody: arguments are sent byte for byte.
 func TestJSONBody(t *testing.T) {
 	t.Parallel()
 	body := openapi.Body{Kind: openapi.BodyJSON, Media: "application/json", Fields: []openapi.Field{
@@ -187,7 +187,7 @@ func TestTextAndBytes(t *testing.T) {
 	}
 }
 
-// TestWrongArguments checks that errors name the argument and the expected value.
+// TestWrongArguments: errors name the argument and the expected value.
 func TestWrongArguments(t *testing.T) {
 	t.Parallel()
 	b := get("/x/{id}", param("id", openapi.InPath), param("q", openapi.InQuery))
@@ -208,7 +208,7 @@ func TestWrongArguments(t *testing.T) {
 	}
 }
 
-// TestFixedHeaders are sent, or nothing is: none is left out.
+// TestFixedHeaders: either all fixed headers are sent, or no request is.
 func TestFixedHeaders(t *testing.T) {
 	t.Parallel()
 	b := get("/x")

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// answering calls a tool whose API answers so.
+// answering calls a tool whose API gives this answer.
 func answering(t testing.TB, status int, header map[string]string, body string, b openapi.Binding, members map[string]any) result {
 	t.Helper()
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -50,7 +50,7 @@ func TestResultJSON(t *testing.T) {
 	}
 }
 
-// TestResultThatClaimsToBeJSON is text, with a note.
+// TestResultThatClaimsToBeJSON: an invalid JSON answer becomes text with a note.
 func TestResultThatClaimsToBeJSON(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"<html>", `{"a":1,"a":2}`, `{"a":1}{}`, "{"} {
@@ -122,7 +122,7 @@ func TestResultBytes(t *testing.T) {
 	}
 }
 
-// TestResultBytesWithCharset: a charset makes no text of bytes that are none in it, and none of them is lost.
+// TestResultBytesWithCharset: bytes that are invalid in the declared charset do not become text, and none is lost.
 func TestResultBytesWithCharset(t *testing.T) {
 	t.Parallel()
 	for kind, body := range map[string]string{
@@ -207,7 +207,7 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestSelectFails checks that a failed program does not make the call look failed.
+// TestSelectFails: a failed program does not turn a successful call into a failed one.
 func TestSelectFails(t *testing.T) {
 	t.Parallel()
 	const answer = `{"a":[1,2]}`
@@ -221,7 +221,7 @@ func TestSelectFails(t *testing.T) {
 	}
 }
 
-// TestSelectOfErrors checks that programs do not run on errors.
+// TestSelectOfErrors: programs do not run on errors.
 func TestSelectOfErrors(t *testing.T) {
 	t.Parallel()
 	b := get("/x")
@@ -299,7 +299,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 	}
 }
 
-// TestShortHeaderValuesStay checks that short header values are not masked in answers.
+// TestShortHeaderValuesStay: short header values are not masked in answers.
 func TestShortHeaderValuesStay(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "en v1 application/json") })
@@ -313,7 +313,7 @@ func TestShortHeaderValuesStay(t *testing.T) {
 	}
 }
 
-// TestLengthsOfSecrets checks that credentials of 8 bytes and header values of 12 bytes are masked, and shorter ones are not.
+// TestLengthsOfSecrets: credentials are masked from 8 bytes on, header values from 12.
 func TestLengthsOfSecrets(t *testing.T) {
 	t.Parallel()
 	const answer = "1234567 12345678 abcdefghijk abcdefghijkl"

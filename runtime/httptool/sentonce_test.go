@@ -22,7 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// readRequest reads one request of a raw connection to its end.
+// readRequest reads one whole request of a raw connection.
 func readRequest(t testing.TB, reader *bufio.Reader) bool {
 	t.Helper()
 	r, err := http.ReadRequest(reader)
@@ -33,7 +33,7 @@ func readRequest(t testing.TB, reader *bufio.Reader) bool {
 	return err == nil
 }
 
-// raw is a server that reads one request of each connection, and answers with bytes.
+// serveRaw starts a server that reads one request of each connection and answers with these bytes.
 func raw(t testing.TB, answer string) (url string, requests *atomic.Int64) {
 	t.Helper()
 	requests = new(atomic.Int64)
@@ -66,7 +66,7 @@ func TestNoConnection(t *testing.T) {
 	}
 }
 
-// TestClosedWithoutAnswer: the server got the request, whatever it did with it.
+// TestClosedWithoutAnswer: the server got the request and may have acted on it.
 func TestClosedWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"GET", "POST", "DELETE"} {
@@ -82,7 +82,7 @@ func TestClosedWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestKeptConnectionBreaks: net/http sends a GET again on its own when a kept connection breaks; here it is sent once.
+// TestKeptConnectionBreaks: net/http by itself resends a GET when a kept connection breaks. Here it is sent once.
 func TestKeptConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	for _, idempotencyKey := range []bool{false, true} {
@@ -92,7 +92,7 @@ func TestKeptConnectionBreaks(t *testing.T) {
 			for n := 0; readRequest(t, reader); n++ {
 				requests.Add(1)
 				if n > 0 {
-					return // it read the second request of the connection, and answers nothing
+					return // got the second request, and closes without an answer
 				}
 				_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 			}
@@ -111,7 +111,7 @@ func TestKeptConnectionBreaks(t *testing.T) {
 	}
 }
 
-// TestTimeout checks that a call without an answer in time may have been executed.
+// TestTimeout: a call that timed out may have been executed.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	ctx, end := context.WithCancelCause(t.Context())
@@ -131,7 +131,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestTruncated checks that a truncated answer is a failure that keeps the received part.
+// TestTruncated: a truncated answer is a failure that keeps the received part.
 func TestTruncated(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
@@ -164,7 +164,7 @@ func TestUntilClosed(t *testing.T) {
 	}
 }
 
-// TestEndless: the bound ends an answer that does not end; slow ones are ended by the time.
+// TestEndless: the size limit ends an endless answer, the timeout a slow one.
 func TestEndless(t *testing.T) {
 	t.Parallel()
 	var media atomic.Value
@@ -207,14 +207,14 @@ func TestSlow(t *testing.T) {
 	})
 	t.Cleanup(func() { close(release) })
 	r := request(define(t, write(), nil), `{}`)
-	r.Timeout = 3 * time.Second // the beginning comes long before
+	r.Timeout = 3 * time.Second // the answer starts long before that
 	f := fails(t, newSource(t, httptool.Config{}), skill(a.URL), r)
 	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || string(f.Raw) != `"beginning"` {
 		t.Errorf("%+v", f)
 	}
 }
 
-// TestServerErrors checks that a call with a status of 500 or more may have been executed.
+// TestServerErrors: a call with a status of 500 or more may have been executed.
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	for status, effect := range map[int]tool.Effect{404: "", 409: "", 429: "", 500: tool.EffectPossible, 503: tool.EffectPossible} {
@@ -238,7 +238,7 @@ func TestServerErrors(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks that the result has the time of Retry-After, and that nothing is sent again.
+// TestRetryAfter: the result has the time of Retry-After, and nothing is resent.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -277,7 +277,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestNotAskedFor: an answer that is compressed all the same is read, within the bound.
+// TestNotAskedFor: an answer that is compressed without a request for it is read, within the limit.
 func TestNotAskedFor(t *testing.T) {
 	t.Parallel()
 	zip := func(text string) []byte {
@@ -320,7 +320,7 @@ func TestNotAskedFor(t *testing.T) {
 	}
 }
 
-// TestConcurrentCalls: calls of several skills do not get into each other.
+// TestConcurrentCalls: concurrent calls of several skills do not mix.
 func TestConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, nil)

@@ -59,7 +59,7 @@ func (a *api) requests() []received {
 	return append([]received(nil), a.got...)
 }
 
-// only is the one request that the server got.
+// only returns the only request that the server got.
 func (a *api) only(t testing.TB) received {
 	t.Helper()
 	all := a.requests()
@@ -76,12 +76,12 @@ func newSource(t testing.TB, config httptool.Config) *httptool.Source {
 	return s
 }
 
-// skill is one of transport http-api at a base URL.
+// skillAt returns a skill of transport http-api with a base URL.
 func skill(base string) tool.Server {
 	return tool.Server{SkillID: uuid.New(), Skill: "shop", Revision: 1, Transport: tool.HTTPAPI, URL: base, API: &tool.API{}}
 }
 
-// define makes the definition of a tool with a binding; members are more of its members.
+// define returns the definition of a tool with a binding and further members.
 func define(t testing.TB, b openapi.Binding, members map[string]any) *tool.Definition {
 	t.Helper()
 	all := map[string]any{"name": "do", "inputSchema": map[string]any{"type": "object"}, tool.BindingMember: b}
@@ -117,7 +117,7 @@ func request(d *tool.Definition, arguments string) tool.CallRequest {
 	return tool.CallRequest{CallID: uuid.New(), Tool: "do", Arguments: json.RawMessage(arguments), Definition: d, Timeout: 20 * time.Second}
 }
 
-// result is a result as a client reads it.
+// result is a result as clients read it.
 type result struct {
 	tool.Result
 	Content []struct {
@@ -136,7 +136,7 @@ func read(t testing.TB, r tool.Result) result {
 	return out
 }
 
-// text is all the text of a result, an element a line.
+// text returns all text of a result, one element per line.
 func (r result) text() string {
 	var all []string
 	for _, c := range r.Content {
@@ -147,7 +147,7 @@ func (r result) text() string {
 	return strings.Join(all, "\n")
 }
 
-// call makes a call that gets an answer.
+// call makes a call and expects an answer.
 func call(t testing.TB, s *httptool.Source, server tool.Server, b openapi.Binding, arguments string) result {
 	t.Helper()
 	r, err := s.Call(t.Context(), server, request(define(t, b, nil), arguments))
@@ -157,7 +157,7 @@ func call(t testing.TB, s *httptool.Source, server tool.Server, b openapi.Bindin
 	return read(t, r)
 }
 
-// refused makes a call that is not sent for its arguments, and returns why.
+// refuse makes a call whose arguments are refused, and returns the reason.
 func refused(t testing.TB, b openapi.Binding, arguments string) string {
 	t.Helper()
 	a := newAPI(t, nil)
@@ -168,7 +168,7 @@ func refused(t testing.TB, b openapi.Binding, arguments string) string {
 	return r.text()
 }
 
-// sent makes a call and returns the received request.
+// send makes a call and returns the received request.
 func sent(t testing.TB, b openapi.Binding, arguments string) received {
 	t.Helper()
 	a := newAPI(t, nil)
@@ -178,7 +178,7 @@ func sent(t testing.TB, b openapi.Binding, arguments string) received {
 	return a.only(t)
 }
 
-// fails makes a call that gets no acceptable answer.
+// fail makes a call and expects a failure.
 func fails(t testing.TB, s *httptool.Source, server tool.Server, r tool.CallRequest) *tool.Failure {
 	t.Helper()
 	got, err := s.Call(t.Context(), server, r)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// one lists the one tool of a document with one operation.
+// listOne lists the tool of a document with one operation.
 func one(t *testing.T, operation string, change func(*tool.Server)) tool.Definition {
 	t.Helper()
 	source, server := given(t, `{"openapi": "3.1.0", "paths": {"/it/{id}": {"parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}], `+operation+`}}}`)
@@ -75,7 +75,7 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
-// Parameters that OpenAPI describes elsewhere, that the operator sets, and Holdpoint's headers are not arguments.
+// Arguments exclude Holdpoint's headers and parameters that the operator sets or OpenAPI describes elsewhere.
 func TestParametersLeftOut(t *testing.T) {
 	t.Parallel()
 	const operation = `"get": {"parameters": [{"name": "accept", "in": "header"}, {"name": "Authorization", "in": "header", "required": true}, {"name": "Content-Type", "in": "header"},
@@ -223,7 +223,7 @@ func TestPreviews(t *testing.T) {
 	}
 }
 
-// Where requests go when the operator did not say.
+// Base URLs if the operator sets none
 func TestBases(t *testing.T) {
 	t.Parallel()
 	const named = `"servers": [{"url": "https://pets.example/v1/"}], `

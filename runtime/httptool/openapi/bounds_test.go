@@ -30,6 +30,6 @@ func TestFilterWithAStar(t *testing.T) {
 	server.API.Include = []tool.OperationFilter{{OperationID: setting.EscapePattern("*")}}
 	listing, err := source.List(t.Context(), server)
 	if err != nil || len(listing.Tools) != 1 {
-		t.Errorf("%d tools, %v, want the one that is called *", len(listing.Tools), err)
+		t.Errorf("%d tools, %v, want the one named *", len(listing.Tools), err)
 	}
 }

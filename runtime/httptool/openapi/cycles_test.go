@@ -9,7 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// polymorphic has a parent that lists its children, each allOf the parent, and endless schemas.
+// polymorphic has a parent that lists its children, each with allOf the parent, and infinite schemas.
 const polymorphic = `{"openapi": "3.0.3", "servers": [{"url": "https://pets.example"}], "paths": {
 "/pets": {"post": {"operationId": "add",
   "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}},
@@ -27,7 +27,7 @@ const polymorphic = `{"openapi": "3.0.3", "servers": [{"url": "https://pets.exam
   "Dog": {"allOf": [{"$ref": "#/components/schemas/Pet"}, {"type": "object", "properties": {"tricks": {"anyOf": [{"type": "array"}, {"type": "string"}]}}}]},
   "Endless": {"allOf": [{"$ref": "#/components/schemas/More"}]}, "More": {"not": {"$ref": "#/components/schemas/Endless"}}}}}`
 
-// An operation whose schema is endless is skipped: no arguments and no answer would be valid.
+// An operation with an infinite schema is skipped, because no arguments or answer could be valid.
 func TestCycles(t *testing.T) {
 	t.Parallel()
 	source, server := given(t, polymorphic)
@@ -62,7 +62,7 @@ func TestCycles(t *testing.T) {
 			t.Errorf("%s: %v, %v", tc.tool, in, out)
 		}
 	}
-	// Examine says why there is no output schema.
+	// Examine explains why there is no output schema.
 	found, err := openapi.Examine(t.Context(), []byte(polymorphic), "", openapi.Limits{})
 	if err != nil || len(found.Operations) != 4 || !strings.Contains(found.Operations[3].NoOutputSchema, "applies itself to the same value again") {
 		t.Errorf("%+v, %v", found.Operations, err)

@@ -16,7 +16,7 @@ var pets string
 // document is an OpenAPI document.
 type document string
 
-// List lists the tools that the document has for a skill.
+// List lists the document's tools for a skill.
 func (d document) List(ctx context.Context, server tool.Server) (tool.Listing, error) {
 	made, err := openapi.Define(ctx, []byte(d), &server, openapi.Limits{})
 	if err != nil {

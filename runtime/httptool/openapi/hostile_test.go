@@ -9,7 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Documents that want to cost more than they should, or to be something else than they seem.
+// Documents that cost too much or mislead their readers
 func TestHostileDocuments(t *testing.T) {
 	t.Parallel()
 	bomb := func(levels int) string {

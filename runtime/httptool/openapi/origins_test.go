@@ -42,7 +42,7 @@ func TestOrigins(t *testing.T) {
 			if name == "none" {
 				return
 			}
-			// Tools are made of those operations only whose server is known to be the document's.
+			// Only operations with a server from the document become tools.
 			if err != nil || name == "many" && (len(listing.Tools) != 99 || !strings.Contains(listing.Skipped[0].Reason, "none of the first 100")) || name != "many" && len(listing.Skipped) > 0 {
 				t.Errorf("%d tools, %+v, %v", len(listing.Tools), listing.Skipped, err)
 			}

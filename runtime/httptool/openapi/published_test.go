@@ -94,7 +94,7 @@ func TestPublishedDocuments(t *testing.T) {
 	}
 }
 
-// TestGenerationOfDefinitions fails if a change makes different definitions. Then raise the generation and update this digest.
+// TestGenerationOfDefinitions fails if a change alters definitions. Then raise the generation and update this digest.
 func TestGenerationOfDefinitions(t *testing.T) {
 	t.Parallel()
 	const generation, digest = 1, "c85eebe7ab080e0d9aea62f5d9c4d7247294565cb8f6c256bcbebeaa69a2aa3d"
@@ -140,7 +140,7 @@ func countOperations(t *testing.T, text []byte) int {
 
 var toolName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// checkTool checks that a tool's schemas are valid, and that each of its arguments goes somewhere.
+// checkTool checks that a tool's schemas are valid and that each argument is part of the request.
 func checkTool(t *testing.T, d tool.Definition) {
 	t.Helper()
 	if !toolName.MatchString(d.Name) {
@@ -202,7 +202,7 @@ func arguments(b openapi.Binding) []string {
 	return list
 }
 
-// BenchmarkImport measures time, allocations and kept memory for published documents.
+// BenchmarkImport measures time, allocations and retained memory for published documents.
 func BenchmarkImport(b *testing.B) {
 	for _, name := range []string{"GitHub", "Stripe", "Codat"} {
 		b.Run(name, func(b *testing.B) {

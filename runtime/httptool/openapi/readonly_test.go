@@ -8,8 +8,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// Hidden properties are not required, wherever in allOf they are annotated: in a body of several arguments, in a body of one argument, and in
-// an answer.
+// Hidden properties are not required, wherever in allOf they are annotated. This holds for bodies of one or several
+// arguments, and for answers.
 func TestHiddenProperties(t *testing.T) {
 	t.Parallel()
 	const account = `{"allOf": [{"$ref": "#/components/schemas/Account"}, {"required": ["id", "password", "name"], "properties": {"id": {"type": "string"}}}]}`

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Members beside a reference count in 3.1, and not in 3.0.
+// Members next to a reference count in 3.1 but not in 3.0.
 func TestBesideReferences(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

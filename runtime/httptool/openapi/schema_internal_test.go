@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestHiddenNamesOnce checks that the hidden properties of a schema are searched once, however many schemas refer to it.
+// TestHiddenNamesOnce: a schema's hidden properties are searched once, however many schemas refer to it.
 func TestHiddenNamesOnce(t *testing.T) {
 	t.Parallel()
 	const properties, references = 2000, 4000

@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// The conversion of a schema for requests and for answers.
+// Converted schemas of requests and answers
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	const same = "" // in answers as in requests
@@ -94,7 +94,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// property is the schema of the property v.
+// propertySchema returns the schema of the property v.
 func property(t *testing.T, schema json.RawMessage) string {
 	t.Helper()
 	var object struct {
@@ -108,7 +108,7 @@ func property(t *testing.T, schema json.RawMessage) string {
 	return string(object.Properties.V)
 }
 
-// An answer's schema is left out where answers that are right would break it.
+// An answer has no schema if correct answers could break it.
 func TestOutputSchemas(t *testing.T) {
 	t.Parallel()
 	json := func(schema string) string { return `{"content": {"application/json": {"schema": ` + schema + `}}}` }

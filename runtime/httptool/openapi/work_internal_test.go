@@ -46,7 +46,7 @@ func (c *impatient) Err() error {
 	return nil
 }
 
-// TestReadingEndsWithItsContext checks that reading stops with its context, also in the middle of an operation.
+// TestReadingEndsWithItsContext: reading stops when its context ends, even within an operation.
 func TestReadingEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	text := documentHead + fmt.Sprintf(largeBody, `{"$ref":"#/components/schemas/S0"}`) + `},"components":{"schemas":{` + tripling(2000) + `}}}`
@@ -59,7 +59,7 @@ func TestReadingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestTooComplexDocuments checks that a document is refused once reading it took too much work.
+// TestTooComplexDocuments: reading a document stops after too much work.
 func TestTooComplexDocuments(t *testing.T) {
 	t.Parallel()
 	unknown := manyTimes(2000, func(i int) string { return fmt.Sprintf(`"x-%d":0`, i) })
@@ -92,7 +92,8 @@ func TestTooComplexDocuments(t *testing.T) {
 	}
 }
 
-// TestPatternsOfDocumentsAreNotCompiled: compiling 17 KiB of patterns took 300 MiB. (Not parallel: it measures memory.)
+// TestPatternsOfDocumentsAreNotCompiled: compiling 17 KiB of patterns took 300 MiB. Not parallel, because it measures
+// memory.
 func TestPatternsOfDocumentsAreNotCompiled(t *testing.T) {
 	large := strings.Repeat("(a{1000})", 300)
 	text := documentHead + fmt.Sprintf(largeBody, `{"properties":{`+manyTimes(4, func(i int) string {

@@ -38,7 +38,7 @@ func run(code *gojq.Code, text any) (results []any, failed bool) {
 	}
 }
 
-// TestSelectMatchesAsJQDoes checks that replacements return the results of the library's functions.
+// TestSelectMatchesAsJQDoes: replacements return the results of the library's functions.
 func TestSelectMatchesAsJQDoes(t *testing.T) {
 	t.Parallel()
 	texts := []string{"", "a", "abc", "aXbXc", "xxa", "áéí xé", "a\nb\nc", "foo bar  baz", "ab12cd345", "日本語 テスト", "aaaa", "\U0001f600a\U0001f600"}
@@ -56,7 +56,7 @@ func TestSelectMatchesAsJQDoes(t *testing.T) {
 		programs[i] = "try [" + programs[i] + `] catch "it fails"`
 	}
 	for _, pattern := range patterns {
-		// One program for each pattern, because compiling takes most of the time.
+		// One program tests each pattern, because compiling takes most of the time.
 		program := "[" + strings.ReplaceAll(strings.Join(programs, ", "), "P", pattern) + "]"
 		s, err := Parse(program)
 		if err != nil {
@@ -87,7 +87,7 @@ func TestSelectMatchesAsJQDoes(t *testing.T) {
 	}
 }
 
-// TestSelectCollectsAsJQDoes: as do those that collect.
+// TestSelectCollectsAsJQDoes does the same for functions that collect.
 func TestSelectCollectsAsJQDoes(t *testing.T) {
 	t.Parallel()
 	input := []any{map[string]any{"a": 2, "b": 1}, map[string]any{"a": 1, "b": 1}, map[string]any{"a": 2, "b": 0}, map[string]any{"b": nil}}
@@ -116,7 +116,7 @@ func TestSelectCollectsAsJQDoes(t *testing.T) {
 	}
 }
 
-// TestSelectStepsEnd checks that a match ends with its context, and that steps which no context can end are refused.
+// TestSelectStepsEnd: a match ends with its context, and steps that no context can end are refused.
 func TestSelectStepsEnd(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{
@@ -128,7 +128,7 @@ func TestSelectStepsEnd(t *testing.T) {
 		}
 		s.budget.left.Store(maxHandled)
 		s.matching.ctx = &impatient{t.Context(), 3}     //nolint:fatcontext // of another program each time
-		made := s.code.Run(strings.Repeat("x", 16_000)) // without a context of its own
+		made := s.code.Run(strings.Repeat("x", 16_000)) // without its own context
 		if result, _ := made.Next(); !isCancelled(result) {
 			t.Errorf("%s: %.100v, want that it was cancelled", program, result)
 		}
@@ -145,7 +145,7 @@ func TestSelectStepsEnd(t *testing.T) {
 		`test("((((x{200}){5})` + strings.Repeat("a{1000}", 20) + `)y)")`:   "at most 20000 steps",
 		`test("` + strings.Repeat("()", 101) + `")`:                         "100 groups",
 		`test("` + strings.Repeat("x", maxPattern/2) + `" + . + .)`:         "at most 8192 bytes",
-		`[match("()()()()()()()()()()()()()()()()()()()()"; "g")] | length`: "", // within bounds
+		`[match("()()()()()()()()()()()()()()()()()()()()"; "g")] | length`: "", // within the limits
 		`reduce range(30) as $i (7; . * .)`:                                 "at most 65536 bits",
 		`tonumber`:                                                          "at most 1000", `fromjson`: "at most 1000",
 	} {

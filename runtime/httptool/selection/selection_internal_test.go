@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestCheckSize: a result that is too long is refused before it is written, whatever it consists of.
+// TestCheckSize: a result that is too long is refused before it is written.
 func TestCheckSize(t *testing.T) {
 	t.Parallel()
 	digits := strings.Repeat("7", 1000)
@@ -24,8 +24,8 @@ func TestCheckSize(t *testing.T) {
 	}
 }
 
-// TestSelectThatMultiplies checks that the budget stops a program that multiplies its input before it takes the memory. The budget of
-// these programs is a thirty-second of the usual one, which the race detector would take minutes to spend.
+// TestSelectThatMultiplies: the budget stops a program that multiplies its input before it takes the memory. The test
+// uses 1/32 of the budget, because the race detector is slow.
 func TestSelectThatMultiplies(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{

@@ -20,7 +20,7 @@ func selectOf(t testing.TB, program, text string) (string, error) {
 	return string(made), err
 }
 
-// TestSelectGuardsChangeNothing checks that guards do not change results within the limits.
+// TestSelectGuardsChangeNothing: within the limits, guards do not change results.
 func TestSelectGuardsChangeNothing(t *testing.T) {
 	t.Parallel()
 	const text = `{"a":[1,2,3],"b":[2],"n":7,"s":"x,y","o":{"p":{"q":1}},"i":1,"t":[[1,2],[3]],"price":9007199254740993}`
@@ -56,7 +56,7 @@ func TestSelectGuardsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestSelectGuards checks that a step which would take far more than the answer itself is refused.
+// TestSelectGuards: a step that would take far more memory than its input is refused.
 func TestSelectGuards(t *testing.T) {
 	t.Parallel()
 	list := "[" + strings.TrimSuffix(strings.Repeat("0,", 5000), ",") + "]"
@@ -98,7 +98,7 @@ func TestSelectGuards(t *testing.T) {
 func TestSelectBounds(t *testing.T) {
 	t.Parallel()
 	if made, err := selectOf(t, `reduce range(40) as $i ("x"; . + .) | length`, "null"); err == nil || !strings.Contains(err.Error(), "handles more than 512 MiB") {
-		t.Errorf("a text that doubles: %s, %v", made, err)
+		t.Errorf("a text that doubles each time: %s, %v", made, err)
 	}
 	if made, err := selectOf(t, `split(",") | length`, `"`+strings.Repeat(",", 70_000)+`"`); err != nil || made != "70001" {
 		t.Errorf("a long text is split: %s, %v", made, err)

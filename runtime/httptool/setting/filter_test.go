@@ -28,7 +28,7 @@ func TestFilterLines(t *testing.T) {
 	}
 }
 
-// The filter of one operation selects no other, whatever its name.
+// The filter of one operation matches no other, whatever its name.
 func TestFilterOfOneOperation(t *testing.T) {
 	t.Parallel()
 	found := setting.Examination{Operations: []setting.Operation{
