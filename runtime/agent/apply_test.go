@@ -125,7 +125,7 @@ func TestApplyReturnsChanges(t *testing.T) {
 	if got := w.registry.Agent("billing").Revision; got != billing.Revision+1 {
 		t.Errorf("revision %d, was %d: one apply is one change", got, billing.Revision)
 	}
-	// Skills and agents that the spec does not name stay, and so do the assignments of an agent without a list.
+	// Skills and agents that the spec does not name stay, as do the assignments of an agent without a list.
 	changes = w.registry.ApplyJSON(`{"agents":[{"name":"billing"}]}`)
 	if got := actions(changes); !slices.Equal(got, []string{"update agent billing"}) {
 		t.Errorf("%v", got)
@@ -265,7 +265,7 @@ func TestAllInvalidFieldsAreReported(t *testing.T) {
 	}
 }
 
-// Skills may run only permitted commands; the refusal names the flag.
+// Skills may run only permitted commands. The error names the flag.
 func TestOnlyAllowedCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -316,7 +316,7 @@ func TestOnlyAllowedCommands(t *testing.T) {
 	}
 }
 
-// A changed command does not get the variables of the former one.
+// A changed command does not inherit the variables of the previous one.
 func TestVariablesDoNotFollowToAnotherCommand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -330,7 +330,7 @@ func TestVariablesDoNotFollowToAnotherCommand(t *testing.T) {
 	if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != "env.KEY" || !strings.Contains(invalid.Fields[0].Expected, "another command") {
 		t.Fatalf("%v", err)
 	}
-	// A variable that makes the same command run other code counts as another command.
+	// A variable that makes the command run other code counts as another command.
 	_, err = w.UpdateSkill(t.Context(), operator, skill.ID, agent.SkillPatch{Env: map[string]*string{"NODE_OPTIONS": new("--require=/srv/theirs")}})
 	if !errors.As(err, &invalid) || len(invalid.Fields) != 2 || invalid.Fields[0].Name != "env.KEY" || invalid.Fields[1].Name != "env.OTHER" {
 		t.Fatalf("%v", err)
@@ -341,7 +341,7 @@ func TestVariablesDoNotFollowToAnotherCommand(t *testing.T) {
 	if err != nil || len(server.Env) != 1 || server.Env["OTHER"] != "c" {
 		t.Errorf("it gets %v, %v", server.Env, err)
 	}
-	// A variable that a declaration leaves out is removed.
+	// A spec removes a variable that it leaves out.
 	_, err = w.Apply(t.Context(), operator, agent.Spec{Skills: []agent.SkillSpec{{Name: "s", Transport: tool.Stdio, Command: []string{"x"}}}}, false)
 	check(t, err)
 	if _, server, err = w.FreshSkill(t.Context(), skill.ID); err != nil || len(server.Env) != 0 {

@@ -55,7 +55,7 @@ func TestTeams(t *testing.T) {
 	if err != nil || other.Team != "Büro" || other.EscalateTo != "leads" {
 		t.Errorf("changed to %+v, %v", other, err)
 	}
-	// A change of something else leaves the teams alone.
+	// A change of another setting keeps the teams.
 	if kept, err := w.UpdateSkill(ctx, operator, skill.ID, agent.SkillPatch{AutoApprove: new(true)}); err != nil || kept.EscalateTo != "leads" {
 		t.Errorf("kept %+v, %v", kept, err)
 	}
@@ -84,6 +84,6 @@ func TestInvalidTeams(t *testing.T) {
 		}
 	}
 	if _, err := w.UpdateAgent(t.Context(), operator, uuid.New(), agent.AgentPatch{Team: new("ops")}); !errors.Is(err, agent.ErrNotFound) {
-		t.Errorf("an agent that is not there: %v", err)
+		t.Errorf("an unknown agent: %v", err)
 	}
 }

@@ -42,7 +42,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// start starts a process. The config has the settings that differ from the usual ones.
+// start starts a process. cfg overrides the defaults.
 func (w *world) start(cfg agent.Config) process {
 	w.t.Helper()
 	if cfg.Box == nil {

@@ -61,7 +61,7 @@ func TestAPISkill(t *testing.T) {
 	}
 	_, server, err = w.FreshSkill(ctx, skill.ID)
 	if err != nil || server.AuthSecret != "sk-geheim" {
-		t.Errorf("a secret that was not given again is gone: %v", err)
+		t.Errorf("a secret that the spec omits was lost: %v", err)
 	}
 	without, err := w.UpdateSkill(ctx, operator, skill.ID, agent.SkillPatch{APIPatch: agent.APIPatch{Auth: &agent.APIAuthSpec{}}})
 	if err != nil || without.API.Auth != nil {
@@ -69,7 +69,7 @@ func TestAPISkill(t *testing.T) {
 	}
 }
 
-// A base URL without a path is one.
+// A base URL may have no path.
 func TestBaseURLs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -82,7 +82,7 @@ func TestBaseURLs(t *testing.T) {
 	}
 }
 
-// A document is stored once, and for as long as a skill has it.
+// Equal documents are stored once, as long as a skill uses them.
 func TestDocumentsAreKeptWhileUsed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -106,7 +106,7 @@ func TestDocumentsAreKeptWhileUsed(t *testing.T) {
 	}
 	check(t, w.DeleteSkill(ctx, operator, other.ID))
 	if _, err := w.Document(ctx, digestOf(petstore)); !errors.Is(err, agent.ErrNotFound) {
-		t.Errorf("nobody has it any more: %v", err)
+		t.Errorf("an unused document: %v", err)
 	}
 	spec := "https://pets.example/openapi.json"
 	read, err := w.UpdateSkill(ctx, operator, first.ID, agent.SkillPatch{APIPatch: agent.APIPatch{Spec: &spec}})
@@ -115,7 +115,7 @@ func TestDocumentsAreKeptWhileUsed(t *testing.T) {
 	}
 }
 
-// Secrets are for the host that they were given for.
+// Secrets stay with the host that they were entered for.
 func TestSecretsOfAPIsStayWithTheirHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -137,7 +137,7 @@ func TestSecretsOfAPIsStayWithTheirHost(t *testing.T) {
 	if got := problems(elsewhere); !slices.Equal(got, []string{"auth.secret"}) {
 		t.Errorf("%v", got)
 	}
-	// Without a base URL the document says where to, and another document may say another place.
+	// Without a base URL, the document names the host, and a new document may name another.
 	newer := strings.Replace(petstore, `"1"`, `"2"`, 1)
 	if got := problems(agent.APIPatch{BaseURL: new(""), Document: &newer}); !slices.Equal(got, []string{"auth.secret"}) {
 		t.Errorf("%v", got)
@@ -158,7 +158,8 @@ func TestDocumentIsChecked(t *testing.T) {
 	}
 }
 
-// Header values that an HTTP API would not be sent are refused when they are set. MCP servers may get tabs and other letters.
+// Header values that cannot be sent to an HTTP API are refused. For MCP servers, tabs and non-ASCII letters are
+// allowed.
 func TestHeaderValuesOfAPIs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -202,7 +203,7 @@ func TestHeaderValuesOfAPIs(t *testing.T) {
 	check(t, err)
 }
 
-// Where a document sends requests to is stored with the skill that has it.
+// The origins in a document are stored with its skill.
 func TestOriginsOfDocuments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t).start(agent.Config{CheckDocument: func(document []byte) ([]string, error) {

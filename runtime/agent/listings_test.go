@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// recorded records a listing that began at some time, as discovery does.
+// recordListing records a listing as discovery does.
 func (w *world) recorded(skill *agent.Skill, began time.Time, failure *tool.Failure) {
 	w.t.Helper()
 	attempt := tool.Attempt{
@@ -37,13 +37,13 @@ func TestListings(t *testing.T) {
 	at := start.Add
 	w.recorded(skill, at(-31*24*time.Hour), nil)
 	w.recorded(skill, at(0), nil)
-	w.recorded(skill, at(30*time.Second), nil)  // leaves no trace
-	w.recorded(skill, at(40*time.Second), down) // another state does
-	w.recorded(skill, at(50*time.Second), down) // the same one not
-	w.recorded(skill, at(55*time.Second), nil)  // back
-	w.recorded(skill, at(2*time.Hour), down)    // a later one again
+	w.recorded(skill, at(30*time.Second), nil)  // does not count as a change
+	w.recorded(skill, at(40*time.Second), down) // counts as a change
+	w.recorded(skill, at(50*time.Second), down) // the same failure does not
+	w.recorded(skill, at(55*time.Second), nil)  // recovers
+	w.recorded(skill, at(2*time.Hour), down)    // fails again
 	w.recorded(skill, at(2*time.Hour+90*time.Second), down)
-	w.recorded(skill, at(time.Hour), nil) // overtaken
+	w.recorded(skill, at(time.Hour), nil) // out of order, so it is ignored
 	if n := w.db.Count(`skill_listings`); n != 5 {
 		t.Errorf("%d rows", n)
 	}
@@ -90,7 +90,7 @@ func TestDiscoveryIsRecorded(t *testing.T) {
 	}
 }
 
-// What a listing left out is told until the next one.
+// The tools that a listing left out are reported until the next listing.
 func TestSkippedTools(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

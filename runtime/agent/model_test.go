@@ -87,7 +87,7 @@ func TestModelsWithImages(t *testing.T) {
 			t.Errorf("%s: %t", provider, got)
 		}
 		if !(&agent.ModelSpec{Provider: provider, Images: new(true)}).Sees() || (&agent.ModelSpec{Provider: provider, Images: new(false)}).Sees() {
-			t.Errorf("%s: what was said does not count", provider)
+			t.Errorf("%s: the setting has no effect", provider)
 		}
 	}
 }

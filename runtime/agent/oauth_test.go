@@ -23,7 +23,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// pemOf is a private key as an operator has it.
+// pemOf returns a private key in PEM.
 func pemOf(t *testing.T, key any, err error) string {
 	t.Helper()
 	check(t, err)
@@ -38,7 +38,7 @@ func ecKey(t *testing.T, curve elliptic.Curve) string {
 	return pemOf(t, key, err)
 }
 
-// skillWith is a spec of one skill of transport http with more fields.
+// skillWith returns a spec of one HTTP skill with more fields.
 func skillWith(more string) string {
 	return `{"skills":[{"name":"ledger","transport":"http","url":"https://mcp.example/mcp",` + more + `}]}`
 }
@@ -120,7 +120,7 @@ func TestOAuthDefaults(t *testing.T) {
 	w.registry.ApplyJSON(skillWith(`"auto_approve":false`))
 	skill, server := w.skill("ledger")
 	if skill.OAuth != nil || skill.PerUser || !reflect.DeepEqual(server.Authorization, tool.Authorization{}) || server.PerUser {
-		t.Errorf("nothing was said: %+v, %+v", skill, server)
+		t.Errorf("the spec without OAuth: %+v, %+v", skill, server)
 	}
 	changes := w.registry.ApplyJSON(skillWith(`"oauth":{}`))
 	if got := fields(changes[0]); !slices.Equal(got, []string{"oauth.grant:  -> authorization_code"}) {
@@ -207,7 +207,7 @@ func TestOAuthIsValidated(t *testing.T) {
 				t.Fatalf("want one problem at %s, got %v", tc.path, err)
 			}
 			if strings.Contains(err.Error(), "BEGIN") || strings.Contains(err.Error(), "u:p") {
-				t.Errorf("a secret is told: %v", err)
+				t.Errorf("the error contains a secret: %v", err)
 			}
 		})
 	}

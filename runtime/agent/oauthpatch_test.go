@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// patched changes the skill ledger as a JSON patch says.
+// patchLedger applies a JSON patch to the skill ledger.
 func (w *world) patched(text string) error {
 	w.t.Helper()
 	var patch agent.SkillPatch
@@ -31,7 +31,7 @@ func (w *world) secrets() [3]string {
 	return [3]string{server.Authorization.ClientSecret, server.Authorization.PrivateKey, server.Authorization.IDPClientSecret}
 }
 
-// A secret stays with the client that it was given for.
+// A secret stays with the client that it was entered for.
 func TestPatchKeepsSecrets(t *testing.T) {
 	t.Parallel()
 	key := ecKey(t, elliptic.P256())
@@ -105,11 +105,11 @@ func TestPatchOfOAuth(t *testing.T) {
 		t.Errorf("%+v, %+v", skill, server)
 	}
 	if n := w.db.Count(`skills WHERE secrets IS NOT NULL`); n != 0 {
-		t.Error("a secret outlived what it was for")
+		t.Error("a secret outlived its client")
 	}
 }
 
-// A client's secret is one of the host that it was given for, as headers are.
+// A client's secret belongs to the host that it was entered for, as headers do.
 func TestOAuthSecretsDoNotFollowToAnotherHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
-// A name in an http URL that was public when it was registered is remembered as such, however it resolves when the skill is changed
-// later. Names that lead into the operator's own network then, names of this machine, addresses, and https are not.
+// A host in an http URL that is public at registration is stored as public, however it resolves later. Hosts on the
+// operator's network, this machine's names, addresses, and https URLs are not stored.
 func TestPublicHostsStayPublic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -41,7 +41,7 @@ func TestPublicHostsStayPublic(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
-	public["tools.example.com"], public["tools.internal"] = false, true // each turned
+	public["tools.example.com"], public["tools.internal"] = false, true // each now resolves the other way
 	const again, inside, other = "http://tools.example.com/other", "http://tools.internal/other", "http://api.example.com/mcp"
 	for name, tt := range map[string]struct {
 		url  string
@@ -68,6 +68,6 @@ func TestPublicHostsStayPublic(t *testing.T) {
 		t.Errorf("applied: %q", got)
 	}
 	if got := hosts(applied.ID); !slices.Equal(got, []string{"api.example.com"}) {
-		t.Errorf("applied anew: %q", got)
+		t.Errorf("applied again: %q", got)
 	}
 }

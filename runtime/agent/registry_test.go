@@ -70,7 +70,7 @@ func TestAgentsAndKeys(t *testing.T) {
 		t.Errorf("the name of a deleted agent: %v", err)
 	}
 	if _, err := w.Authenticate(ctx, second); !errors.Is(err, agent.ErrUnauthenticated) {
-		t.Errorf("key of a deleted agent whose name lives on: %v", err)
+		t.Errorf("key of a deleted agent whose name was reused: %v", err)
 	}
 	events, err := audit.List(ctx, w.db.Pool(), audit.Filter{Subject: a.ID})
 	check(t, err)
@@ -173,7 +173,7 @@ func TestSkills(t *testing.T) {
 	}
 }
 
-// A header is a secret of the host that it was given for.
+// A header is a secret of the host that it was entered for.
 func TestHeadersDoNotFollowToAnotherHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -233,7 +233,7 @@ func TestAssignments(t *testing.T) {
 	}
 	check(t, w.Unassign(ctx, operator, billing.ID, assignment.SkillID))
 	if may("x") {
-		t.Error("still assigned")
+		t.Error("the skill is still assigned")
 	}
 	if err := w.Unassign(ctx, operator, billing.ID, assignment.SkillID); !errors.Is(err, agent.ErrNotFound) {
 		t.Errorf("unassigned twice: %v", err)
@@ -306,7 +306,7 @@ func TestChangesReachOtherProcesses(t *testing.T) {
 	}
 }
 
-// Without notices, memory is wrong for no more than its safety net.
+// Without notices, caches are stale only until they expire.
 func TestCacheExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -324,7 +324,7 @@ func TestCacheExpires(t *testing.T) {
 	}
 }
 
-// Of changes that were made for one revision, one is done.
+// Of two changes to the same revision, one succeeds.
 func TestOneChangeOfARevision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
-// holding starts a process whose keyset is the world's after a change. The world's file stays as it is.
+// holding starts a process with an edited copy of the world's keyset.
 func (w *world) holding(keyset string, edit func(*secret.Keys) error) (process, string) {
 	w.t.Helper()
 	_, changed, err := secret.ChangeKeyset(w.t.Context(), keyset, "test", secret.Change{Edit: edit})
@@ -63,7 +63,7 @@ func TestReseal(t *testing.T) {
 		}
 	}
 	if now := w.db.Count(`skills WHERE revision = 1`) + w.db.Count(`agents WHERE revision = 1`); now != revisions || w.db.Count(`audit_events`) != events {
-		t.Error("somebody is told of a change")
+		t.Error("resealing notified other processes")
 	}
 
 	a, err := added.AgentByName(t.Context(), "clerk")
@@ -79,7 +79,7 @@ func TestReseal(t *testing.T) {
 	_, _, err = old.FreshSkill(t.Context(), mail.ID)
 	var unknown *secret.DecryptError
 	if !errors.As(err, &unknown) || !unknown.UnknownKey {
-		t.Errorf("still sealed by the old key: %v", err)
+		t.Errorf("still sealed with the old key: %v", err)
 	}
 }
 
@@ -110,6 +110,6 @@ func TestResealAllOrNothing(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	if string(sealed()) != before {
-		t.Error("half of it was done")
+		t.Error("some values were resealed")
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// question is one that a client asks in a session of its own.
+// question returns a question from a client in its own session.
 func (w *world) question(handle, message, key string) converse.Question {
 	w.t.Helper()
 	c, err := w.registry.Catalog.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
@@ -37,7 +37,7 @@ func (w *world) ask(q converse.Question) call.Ticket {
 	return ticket
 }
 
-// answer waits for the end of a question.
+// waitForAnswer waits until a question has ended.
 func (w *world) answer(ticket call.Ticket) (text string, c call.Call) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
@@ -60,7 +60,7 @@ func (w *world) answer(ticket call.Ticket) (text string, c call.Call) {
 	}
 	check(w.t, json.Unmarshal(c.Result, &result))
 	if result.IsError != (c.Status == call.Failed) {
-		w.t.Errorf("result %s of a call that %s", c.Result, c.Status)
+		w.t.Errorf("result %s of a call that is %s", c.Result, c.Status)
 	}
 	return result.Content[0].Text, c
 }
@@ -129,7 +129,7 @@ func TestAskWithKeyIsIdempotent(t *testing.T) {
 	}
 }
 
-// Contexts of one question are not left open.
+// The context of a single question is closed with it.
 func TestQuestionsLeaveNothingOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -153,7 +153,7 @@ func TestQuestionsLeaveNothingOpen(t *testing.T) {
 	}
 }
 
-// A question's calls are gated, and while they wait for people no process holds them.
+// Calls of a question are gated. No process holds them while they wait for people.
 func TestAskWaitsForPeople(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -40,7 +40,7 @@ func TestParkedCallsResume(t *testing.T) {
 	w.until(id, converse.Idle)
 	told := results(w.mind.last())
 	if len(told) != 3 || told[0].IsError || texts(told[0].Parts) != `done {"a":1}` {
-		t.Fatalf("told %+v", told)
+		t.Fatalf("results in the request: %+v", told)
 	}
 	rejected, approved := told[1], told[2]
 	if !rejected.IsError || !strings.Contains(texts(rejected.Parts), `rejected by a reviewer`) || !strings.Contains(texts(rejected.Parts), "not today") {

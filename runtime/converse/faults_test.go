@@ -32,7 +32,7 @@ func TestAskWithExpiredKey(t *testing.T) {
 	}
 }
 
-// An empty message is refused with a reason, and leaves nothing behind.
+// An empty message is refused with a reason and stores nothing.
 func TestAskWithEmptyMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -47,7 +47,7 @@ func TestAskWithEmptyMessage(t *testing.T) {
 	}
 }
 
-// An agent that is asked in the context in which it waits for the answer does not wait for itself.
+// An agent that is asked within its own context does not wait for itself.
 func TestAgentAsksItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -55,7 +55,7 @@ func TestAgentAsksItself(t *testing.T) {
 	outer, inner := w.question("session:1", "Ask yourself.", ""), w.question("session:1", "What?", "")
 	outer.Depth, inner.Depth = 1, 2
 	ticket := w.ask(outer)
-	waiting := w.parked(1) // as a call would be that the inner question comes by
+	waiting := w.parked(1) // this call came in with the inner question
 	c := w.ask(inner)
 	if got, _ := w.answer(c); got != "Deeper." {
 		t.Errorf("answer %q", got)
@@ -71,7 +71,7 @@ func TestAgentAsksItself(t *testing.T) {
 	}
 }
 
-// A turn that broke off for good before its calls were made may be followed by a message, and by its calls after that.
+// After a turn broke off before its calls were submitted, a message may follow. The calls come later.
 func TestResultsComeRightAfterTheirReply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -106,7 +106,7 @@ assistant: Done.
 	}
 }
 
-// toldParts are the parts of all results of a request.
+// toldParts returns the parts of all results in the messages.
 func toldParts(list []model.Message) (parts []model.Part) {
 	for _, m := range list {
 		for _, p := range m.Parts {
@@ -118,7 +118,7 @@ func toldParts(list []model.Message) (parts []model.Part) {
 	return parts
 }
 
-// A long conversation has more images than a request can take: the oldest ones go.
+// If a conversation has more images than a request can take, the oldest are left out.
 func TestOldestImagesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -153,7 +153,7 @@ func imagesOf(r *model.Request) (images []*model.Image) {
 	return images
 }
 
-// A process that stops takes no turn away from the others.
+// A stopping process does not take turns from others.
 func TestStoppingProcessLeavesTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -57,7 +57,7 @@ func result(text string) tool.Result {
 	return tool.Result{Raw: raw}
 }
 
-// mind is a model that a test thinks for.
+// mind is a model whose answers a test determines.
 type mind struct {
 	mu       sync.Mutex
 	requests []*model.Request
@@ -119,7 +119,7 @@ func wellFormed(r *model.Request) error {
 	return nil
 }
 
-// results returns the results of calls in the last message of a request.
+// results returns the call results in the last message of a request.
 func results(r *model.Request) []model.ToolResult {
 	var list []model.ToolResult
 	for _, p := range r.Messages[len(r.Messages)-1].Parts {
@@ -140,14 +140,14 @@ func texts(parts []model.Part) string {
 	return strings.Join(all, "\n")
 }
 
-// says is an answer of text.
+// says returns an answer of text.
 func says(text string) *model.Response {
 	return &model.Response{
 		Parts: []model.Part{model.TextPart(text)}, Stop: model.StopEnd, Usage: model.Usage{InputTokens: 10, OutputTokens: 5}, Model: "mind-1",
 	}
 }
 
-// wants is an answer that wants calls: name, arguments, name, arguments.
+// wants returns an answer with calls, as pairs of name and arguments.
 func wants(text string, namesAndArguments ...string) *model.Response {
 	r := says(text)
 	r.Stop = model.StopToolCalls
@@ -159,7 +159,7 @@ func wants(text string, namesAndArguments ...string) *model.Response {
 	return r
 }
 
-// script answers one request after the other.
+// script answers requests in turn.
 func script(replies ...*model.Response) func(context.Context, *model.Request, func(string)) (*model.Response, error) {
 	var mu sync.Mutex
 	return func(context.Context, *model.Request, func(string)) (*model.Response, error) {
@@ -174,7 +174,7 @@ func script(replies ...*model.Response) func(context.Context, *model.Request, fu
 	}
 }
 
-// process is one process: its services, and how it ends.
+// process is a set of services with its own lifetime.
 type process struct {
 	calls    *call.Service
 	converse *converse.Service
@@ -208,7 +208,7 @@ func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
 	return w
 }
 
-// build makes the missing parts of a world.
+// build adds the missing parts of a world.
 func (w *world) build(t testing.TB) {
 	t.Helper()
 	w.t, w.db, w.server, w.mind, w.reviewer, w.box = t, worldtest.NewDB(t), &server{}, &mind{}, uuid.New(), runtimetest.NewBox(t)
@@ -241,7 +241,7 @@ func (w *world) limit(l agent.Limits) {
 	w.load()
 }
 
-// start is another process on the same database.
+// start starts another process on the same database.
 func (w *world) start() *process {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -301,7 +301,7 @@ func (w *world) begin(message string) uuid.UUID {
 
 func (w *world) viewer() converse.Viewer { return converse.Viewer{AgentID: w.agent.ID} }
 
-// until follows a conversation until it stands so.
+// until waits until a conversation has the status.
 func (w *world) until(id uuid.UUID, status converse.Status) converse.Conversation {
 	w.t.Helper()
 	return w.untilIt(id, string(status), func(c *converse.Conversation) bool { return c.Status == status })
@@ -322,14 +322,14 @@ func (w *world) untilIt(id uuid.UUID, what string, good func(*converse.Conversat
 		return nil
 	})
 	if err != errEnough { //nolint:errorlint // it is passed through as it is
-		w.t.Fatalf("conversation %s is not %s but %+v: %v\n%s", id, what, found, err, w.transcript(id))
+		w.t.Fatalf("conversation %s is not %s: %+v: %v\n%s", id, what, found, err, w.transcript(id))
 	}
 	return found
 }
 
 var errEnough = errors.New("enough")
 
-// transcript is a conversation in short, a line an entry.
+// transcript returns a short form of a conversation, one line per entry.
 func (w *world) transcript(id uuid.UUID) string {
 	w.t.Helper()
 	list, err := w.converse.Entries(context.Background(), w.viewer(), id, 0, 500)
@@ -361,7 +361,7 @@ func (w *world) transcript(id uuid.UUID) string {
 	return b.String()
 }
 
-// parked waits for as many calls that want a decision.
+// parked waits for n calls that need a decision, and returns them.
 func (w *world) parked(n int) []call.Waiting {
 	w.t.Helper()
 	var list []call.Waiting
@@ -382,10 +382,10 @@ func (w *world) decide(waiting call.Waiting, approve bool, note string) {
 	check(w.t, err)
 }
 
-// patience bounds a test that hangs. It is far above the time that a busy machine needs.
+// patience is the limit for a test that hangs, far above the time that a busy machine needs.
 const patience = 5 * time.Minute
 
-// waitingIDs are the calls that wait for a decision.
+// waitingIDs returns the calls that wait for a decision.
 func (w *world) waitingIDs() ([]uuid.UUID, error) {
 	list, _, err := w.calls.ListQueue(w.t.Context(), approval.QueueFilter{Limit: 100})
 	ids := make([]uuid.UUID, len(list))

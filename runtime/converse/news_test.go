@@ -17,7 +17,7 @@ import (
 func TestNews(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s, err := converse.New(converse.Config{ // it gets only the notifications of the test
+	s, err := converse.New(converse.Config{ // it gets only the test's notifications
 		Pool: w.db.Pool(), Agents: w.agents, Catalog: w.registry.Catalog, Calls: w.calls, Logger: slog.New(slog.DiscardHandler), Now: time.Now, Instance: uuid.New(),
 		Provider: func(agent.ModelSpec) (model.Provider, error) { return nil, errors.New("nobody is asked") },
 	})
@@ -44,7 +44,7 @@ func TestNews(t *testing.T) {
 	}
 	s.CatchUp()
 	if _, all := n.Take(); !all {
-		t.Error("after the connection was lost nothing is said")
+		t.Error("no news after the connection was lost")
 	}
 	n.Close()
 	s.HandleNotification(first.String())

@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// toldAfter returns the text that the model gets for the first call of a conversation.
+// toldAfter returns the first call's result as the model gets it.
 func (w *world) toldAfter(name, arguments string, meanwhile func()) model.ToolResult {
 	w.t.Helper()
 	w.mind.think = script(wants("I do it.", name, arguments), says("Done."))
@@ -27,7 +27,7 @@ func (w *world) toldAfter(name, arguments string, meanwhile func()) model.ToolRe
 	w.until(id, converse.Idle)
 	told := results(w.mind.last())
 	if len(told) != 1 {
-		w.t.Fatalf("told of %d calls", len(told))
+		w.t.Fatalf("the model got results of %d calls", len(told))
 	}
 	return told[0]
 }
@@ -37,7 +37,7 @@ func contains(t *testing.T, r model.ToolResult, isError bool, parts ...string) {
 	text := texts(r.Parts)
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			t.Errorf("told %q, want something with %q", text, part)
+			t.Errorf("result %q, want it to contain %q", text, part)
 		}
 	}
 	if r.IsError != isError {
@@ -102,7 +102,7 @@ func TestResultsForTheModel(t *testing.T) {
 	})
 }
 
-// later moves the clock that deadlines go by.
+// later advances the clock that deadlines use.
 func (w *world) later(interval string) {
 	w.t.Helper()
 	list, err := w.waitingIDs()
@@ -138,7 +138,7 @@ func TestImagesReachTheModel(t *testing.T) {
 	w.limit(agent.Limits{})
 	told = w.toldAfter("open__look", `{}`, nil)
 	if slices.ContainsFunc(told.Parts, func(p model.Part) bool { return p.Image != nil }) {
-		t.Error("a model that sees nothing was shown an image")
+		t.Error("a model without vision got an image")
 	}
 }
 
@@ -172,7 +172,7 @@ func TestLongResultsAreReadInPages(t *testing.T) {
 	if got := w.server.Arguments(); len(got) != 1 {
 		t.Errorf("the call was made %d times", len(got))
 	}
-	// The result of another conversation is none of this one's.
+	// Results of another conversation do not count here.
 	list, err := w.converse.Entries(t.Context(), w.viewer(), id, 0, 10)
 	check(t, err)
 	foreign := list[1].Assistant.Calls[0].ID

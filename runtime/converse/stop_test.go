@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// many is a reply with as many calls of a tool.
+// many returns a reply with n calls of a tool.
 func many(n int, name, arguments string) *model.Response {
 	wish := make([]string, 0, 2*n)
 	for range n {
@@ -33,7 +33,7 @@ func (w *world) steps(id uuid.UUID) (n int) {
 	return n
 }
 
-// A stop does not break off the turn that records the end of the stopped run.
+// A stop does not interrupt the turn that records the end of the stopped run.
 func TestStopIsCarriedOutOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -47,12 +47,12 @@ func TestStopIsCarriedOutOnce(t *testing.T) {
 	w.untilIt(id, "waiting for one", func(c *converse.Conversation) bool { return c.Status == converse.Waiting && c.OpenCalls == 1 })
 	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
 	w.until(id, converse.Idle)
-	if n := w.steps(id); n > 4 { // two, and some more on a machine under load
+	if n := w.steps(id); n > 4 { // two, or a few more on a busy machine
 		t.Errorf("it took %d turns", n)
 	}
 }
 
-// A conversation that is closed while the calls of a reply are made leaves none of them behind.
+// Ending a conversation while a reply's calls are submitted leaves no call behind.
 func TestEndWhileCallsAreMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -64,7 +64,7 @@ func TestEndWhileCallsAreMade(t *testing.T) {
 		return len(ids) > 0
 	})
 	check(t, w.converse.End(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
-	w.stop() // no turn is under way any more
+	w.stop() // ends any running turn
 	ids, err := w.waitingIDs()
 	check(t, err)
 	if len(ids) > 0 {
@@ -75,7 +75,7 @@ func TestEndWhileCallsAreMade(t *testing.T) {
 	}
 }
 
-// Calls of a stopped reply that were not submitted yet are not made, not even auto-approved ones.
+// A stop prevents calls that were not submitted yet, even auto-approved ones.
 func TestStopWhileCallsAreMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -100,11 +100,11 @@ func TestStopWhileCallsAreMade(t *testing.T) {
 	w.until(id, converse.Idle)
 	sent, told := len(w.server.Arguments()), strings.Count(w.transcript(id), "It was stopped before this call was made.")
 	if told == 0 || sent == 0 || sent+told > n {
-		t.Errorf("%d of %d calls were sent, of %d the model was told that they were not made", sent, n, told)
+		t.Errorf("%d of %d calls were sent, the model learned of %d calls that were not made", sent, n, told)
 	}
 }
 
-// A model that says nothing ends the run when the turn's time is over, and is not asked again by itself.
+// A silent model ends the run when the turn times out. It is not retried.
 func TestSilentModel(t *testing.T) {
 	t.Parallel()
 	w := &world{traces: telemetry.Off(), turnTime: 2 * time.Second}
@@ -148,7 +148,7 @@ func TestStopReasons(t *testing.T) {
 	}
 }
 
-// Limits hold if the provider does not report its usage.
+// Token limits hold even if the provider reports no usage.
 func TestTokensAreEstimated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// A process that stops while the model thinks leaves the turn to another.
+// If a process stops while the model runs, another process takes over the turn.
 func TestAnotherProcessGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,7 +57,7 @@ assistant: Done.
 	}
 }
 
-// A turn of a killed process is taken over after its lease has expired. Completed work is not repeated.
+// A killed process's turn is taken over when its lease expires. Completed work is not repeated.
 func TestKilledTurnIsTakenOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -65,7 +65,7 @@ func TestKilledTurnIsTakenOver(t *testing.T) {
 	id := w.begin("Write.")
 	waiting := w.parked(1)
 	w.until(id, converse.Waiting)
-	// As if the process had died after it made the calls, and before it noted that it had.
+	// As if the process had died right after it submitted the calls.
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE loops SET status = 'running', submitted = false, claimed_by = $2 WHERE conversation_id = $1`,
 		id, uuid.New())
 	check(t, err)
@@ -83,7 +83,7 @@ func TestKilledTurnIsTakenOver(t *testing.T) {
 	}
 }
 
-// A job that died with its process before the turn began is noticed.
+// A job that was lost before its turn began is replaced.
 func TestLostJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -92,12 +92,12 @@ func TestLostJob(t *testing.T) {
 	w.until(id, converse.Idle)
 	_, err := w.db.Pool().Exec(t.Context(), `WITH said AS (INSERT INTO loop_entries (conversation_id, seq, kind, data) VALUES ($1, 3, 'user', '{"text": "More."}'))
 		UPDATE loops SET status = 'queued', seq = 3, step = step + 1, moved_at = holdpoint_now() - interval '1 minute'
-		WHERE conversation_id = $1`, id) // the job of the step before is over, and this one has none
+		WHERE conversation_id = $1`, id) // the previous step's job is finished, and this step has none
 	check(t, err)
 	w.untilIt(id, "asked again", func(c *converse.Conversation) bool { return c.Turns == 2 && c.Status == converse.Idle })
 }
 
-// The scheduler finds the end of a call that the conversation missed.
+// The scheduler finds calls whose end the conversation missed.
 func TestMissedEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -141,7 +141,7 @@ assistant: Done at last.
 `)
 }
 
-// Many conversations whose calls end at once, in batches that hold calls of several of them.
+// Calls of many conversations end at once, in batches that mix conversations.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -178,7 +178,7 @@ func TestManyAtOnce(t *testing.T) {
 	for _, id := range ids {
 		c := w.until(id, converse.Idle)
 		if c.OpenCalls != 0 || c.Turns != 2 {
-			t.Errorf("it is %+v", c)
+			t.Errorf("the conversation is %+v", c)
 		}
 		w.transcript(id) // without gaps
 	}

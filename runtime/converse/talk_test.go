@@ -73,7 +73,7 @@ func TestStopWhileTheModelThinks(t *testing.T) {
 	w.until(id, converse.Idle)
 	w.is(id, "user: Think.\nnotice: stopped\n")
 	if err := w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id); !errors.Is(err, converse.ErrIdle) {
-		t.Errorf("stopping what is idle: %v", err)
+		t.Errorf("stopping an idle conversation: %v", err)
 	}
 	w.mind.think = script(says("Here."))
 	w.say(id, "Again.")
@@ -93,7 +93,7 @@ func TestStopCancelsUndecidedCalls(t *testing.T) {
 	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
 	c := w.untilIt(id, "waiting for one", func(c *converse.Conversation) bool { return c.OpenCalls == 1 })
 	if !c.Stopping || c.Status != converse.Waiting {
-		t.Errorf("it is %+v", c)
+		t.Errorf("the conversation is %+v", c)
 	}
 	close(held) // approved calls still finish
 	w.until(id, converse.Idle)
@@ -150,7 +150,7 @@ func TestFork(t *testing.T) {
 	w.say(id, "Second.")
 	w.untilIt(id, "idle again", func(c *converse.Conversation) bool { return c.Turns == 3 && c.Status == converse.Idle })
 	by := audit.Agent(w.agent.ID)
-	for _, seq := range []int64{0, 4, 8} { // none, results, beyond the end
+	for _, seq := range []int64{0, 4, 8} { // no calls, results, past the end
 		var invalid *fault.InvalidError
 		if _, err := w.converse.Fork(t.Context(), w.viewer(), by, id, seq, ""); !errors.As(err, &invalid) || invalid.Fields[0].Name != "seq" {
 			t.Errorf("fork at %d: %v", seq, err)
@@ -272,7 +272,7 @@ func TestOnlyOwnersSpeak(t *testing.T) {
 	}
 }
 
-// No work is done on behalf of a blocked person.
+// Nothing runs for a blocked principal.
 func TestBlockedPrincipal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -316,7 +316,7 @@ func TestWaitingMessagesAreBounded(t *testing.T) {
 	}
 }
 
-// A form that arrives again leads to the conversation that it began, which is found like any other, until it has ended.
+// A repeated form returns the conversation that it began, until that has ended.
 func TestBeginOncePerKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

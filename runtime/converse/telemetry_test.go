@@ -36,8 +36,8 @@ func tracer(t *testing.T, exporter *tracetest.InMemoryExporter) *telemetry.Trace
 	return traces
 }
 
-// tree draws the spans of a trace, one a line, once it has a span with this name. Some spans are written after the client got its
-// answer.
+// tree renders the spans of a trace, one per line, once the trace has the span named last. Some spans are written after
+// the client got its answer.
 func tree(t *testing.T, traces []*telemetry.Tracer, exporters []*tracetest.InMemoryExporter, root string, last string, n int) string {
 	t.Helper()
 	var all []tracetest.SpanStub
@@ -77,7 +77,7 @@ func tree(t *testing.T, traces []*telemetry.Tracer, exporters []*tracetest.InMem
 			draw(s.SpanContext.SpanID().String(), indent+"  ")
 			for _, a := range s.Attributes {
 				if strings.Contains(a.Value.String(), "hunter2") {
-					t.Errorf("%s of %s holds what was said: %q", a.Key, s.Name, a.Value.String())
+					t.Errorf("%s of %s contains message text: %q", a.Key, s.Name, a.Value.String())
 				}
 			}
 		}
@@ -91,7 +91,7 @@ func tree(t *testing.T, traces []*telemetry.Tracer, exporters []*tracetest.InMem
 
 const clientSpan = "00f067aa0ba902b7"
 
-// One message is one trace: over a call that waits for a person, and another process.
+// A message is one trace, even across a gated call and another process.
 func TestSpansOfAConversation(t *testing.T) {
 	t.Parallel()
 	first, second := tracetest.NewInMemoryExporter(), tracetest.NewInMemoryExporter()
@@ -143,7 +143,7 @@ func TestSpansOfAConversation(t *testing.T) {
 				"gen_ai.operation.name=invoke_agent", "gen_ai.provider.name=openai", "gen_ai.request.model=mind-1",
 			}
 			if !slices.Equal(about, want) {
-				t.Errorf("it says %v, want %v", about, want)
+				t.Errorf("attributes %v, want %v", about, want)
 			}
 		}
 	}
@@ -157,7 +157,7 @@ func TestSpansOfAConversation(t *testing.T) {
 	}
 }
 
-// A message that waits has a trace of its own; so has one that joins the present run.
+// A queued message has its own trace, as does one that joins the current run.
 func TestSpansOfWaitingMessages(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
@@ -189,7 +189,7 @@ func TestSpansOfWaitingMessages(t *testing.T) {
 		}
 		return runs == 2
 	})
-	each := (10.0*1 + 5*2) / 1e6 // added up, as it is counted
+	each := (10.0*1 + 5*2) / 1e6 // in the order in which it is counted
 	families := gather(t, w.converse.Collectors())
 	want := map[string]float64{
 		"holdpoint_conversation_run_duration_seconds answered": 2, "holdpoint_turns_total calls": 1, "holdpoint_turns_total text": 2,
@@ -200,7 +200,7 @@ func TestSpansOfWaitingMessages(t *testing.T) {
 	}
 }
 
-// A question of another's trace is answered in it.
+// A question that belongs to a client's trace is answered within it.
 func TestSpansOfAQuestion(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
@@ -222,7 +222,7 @@ func TestSpansOfAQuestion(t *testing.T) {
 	}
 }
 
-// A failure of the model is the run's, and the turn's.
+// A failure of the model marks the run and the turn as failed.
 func TestSpansOfAFailure(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
@@ -251,7 +251,7 @@ func TestSpansOfAFailure(t *testing.T) {
 	}
 }
 
-// Without a collector the trace goes through to the servers.
+// Without a collector, the trace context is passed on to the servers.
 func TestTraceOfAConversationPassedOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -264,7 +264,7 @@ func TestTraceOfAConversationPassedOn(t *testing.T) {
 	}
 }
 
-// gather reads counters, and how many were observed.
+// gather returns counters and the numbers of observations.
 func gather(t *testing.T, collectors []prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The job of an earlier turn, which a process that stopped left behind, leaves the later one alone.
+// A leftover job of an earlier turn does not affect the current turn.
 func TestStaleTurnCancelsNothing(t *testing.T) {
 	t.Parallel()
 	running, id := &runningTurns{open: map[uuid.UUID]*runningTurn{}}, uuid.New()
@@ -36,6 +36,6 @@ func TestStaleTurnCancelsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := running.enterTurn(ctx, id, 4, func() {}, func() {}); !errors.Is(err, context.Canceled) {
-		t.Errorf("of a process that stops: %v", err)
+		t.Errorf("in a stopping process: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFilesAreCurrent: the committed files are those that the tables make.
+// TestFilesAreCurrent: the committed files match the tables.
 func TestFilesAreCurrent(t *testing.T) {
 	t.Parallel()
 	files, err := generateFrom("..")
