@@ -37,10 +37,10 @@ limited open=false prefix="limited" problem=false for=false
 passing open=true prefix="" problem=false for=false
 `
 	if got, want := offered(uuid.Nil), nobody+"personal open=true prefix=\"personal\" problem=true for=false\n"; got != want {
-		t.Errorf("for nobody:\n%s", got)
+		t.Errorf("without a principal:\n%s", got)
 	}
 	if got, want := offered(uuid.New()), nobody+"personal open=true prefix=\"personal\" problem=false for=true\n"; got != want {
-		t.Errorf("for somebody:\n%s", got)
+		t.Errorf("for a principal:\n%s", got)
 	}
 	w.registry.ApplyJSON(`{"agents":[{"name":"billing","skills":[{"skill":"gated"}]}]}`)
 	w.agents.Invalidate() // as the notice has it

@@ -33,7 +33,7 @@ func TestFreeze(t *testing.T) {
 		t.Fatalf("the rest changed: %s", frozen)
 	}
 	if !strings.Contains(middle, `,"caption":"\u003cb>"}`) || strings.Contains(middle, "evil") {
-		t.Errorf("what the agent said: %s", middle)
+		t.Errorf("the agent's arguments: %s", middle)
 	}
 	list := elements(t, frozen)
 	for i, want := range []element{
@@ -150,7 +150,7 @@ func TestFreezeRefuses(t *testing.T) {
 	missing := refuse("["+of(uuid.New())+"]", "/attachments/0/file_id", "want the id of a file")
 	for name, id := range theirs {
 		if said := refuse("["+of(mine)+","+of(id)+"]", "/attachments/1/file_id", ""); said != missing {
-			t.Errorf("%s: %q, but of what does not exist: %q", name, said, missing)
+			t.Errorf("%s: %q, but for a missing file: %q", name, said, missing)
 		}
 	}
 	if said := refuse(`[{"file_id":"../x"}]`, "/attachments/0/file_id", ""); said != missing {

@@ -221,12 +221,12 @@ func TestSweep(t *testing.T) {
 	w.db.MoveClock("50 minutes")
 	check(t, w.files.Sweep(t.Context()))
 	if !there(kept) || !there(unused) || there(expired) || w.db.Count("file_objects") != 3 {
-		t.Error("after 50 minutes: want gone what was not uploaded, and nothing else")
+		t.Error("after 50 minutes: want only the missing upload deleted")
 	}
 	w.db.MoveClock("70 minutes")
 	check(t, w.files.Sweep(t.Context()))
 	if w.db.Count("file_objects") != 2 {
-		t.Errorf("after 70 minutes: %d objects, want gone what broke off", w.db.Count("file_objects"))
+		t.Errorf("after 70 minutes: %d objects, want the interrupted upload deleted", w.db.Count("file_objects"))
 	}
 	w.db.MoveClock("25 hours")
 	check(t, w.files.Sweep(t.Context()))
@@ -245,7 +245,7 @@ func TestDelete(t *testing.T) {
 		t.Errorf("attached: %v", err)
 	}
 	if err := w.files.Delete(t.Context(), by, file.Owner{AgentID: uuid.New()}, other); !errors.Is(err, file.ErrNotFound) {
-		t.Errorf("somebody else's: %v", err)
+		t.Errorf("another agent's file: %v", err)
 	}
 	check(t, w.files.Delete(t.Context(), by, w.owner, other))
 	if err := w.files.Delete(t.Context(), by, w.owner, other); !errors.Is(err, file.ErrNotFound) || len(w.objects()) != 1 {

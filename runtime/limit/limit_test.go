@@ -142,7 +142,7 @@ func TestConcurrencyIsSharedByProcesses(t *testing.T) {
 		t.Errorf("%d were let in after a process had died that held %d", len(freed), held)
 	}
 	if _, err := a.Admit(t.Context(), uuid.New(), limits); err == nil {
-		t.Error("a process that counts as dead holds a slot that nobody would free")
+		t.Error("a process that counts as dead still holds a slot")
 	}
 }
 
@@ -162,7 +162,7 @@ func TestRefusedRequestsCostNothing(t *testing.T) {
 	}
 	done()
 	if _, refused := w.refusal(s, agent, limits); refused != nil {
-		t.Errorf("what was refused counted against the rate: %v", refused)
+		t.Errorf("a refused request counted against the rate: %v", refused)
 	}
 }
 
@@ -199,7 +199,7 @@ func TestWithoutLimits(t *testing.T) {
 	}
 	done()
 	if _, err := s.Admit(t.Context(), uuid.New(), limit.Limits{PerMinute: 1}); err == nil {
-		t.Error("let in by nobody")
+		t.Error("a request was admitted without a database")
 	}
 }
 
@@ -249,7 +249,7 @@ func TestSlotThatNobodyKnowsOf(t *testing.T) {
 	agent, limits := uuid.New(), limit.Limits{Concurrency: 1}
 	breaks.Store(true)
 	if _, err := s.Admit(t.Context(), agent, limits); err == nil {
-		t.Fatal("let in, though nobody knows")
+		t.Fatal("admitted without a known count")
 	}
 	breaks.Store(false)
 	for held := 1; held > 0; { // until the test's time is over

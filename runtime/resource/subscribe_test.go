@@ -220,7 +220,7 @@ func TestSubscriptionsAreLookedAtAgain(t *testing.T) {
 	opens(true)
 	eventually.Holds(t, "subscribed again", func() bool { return len(w.open()) == 1 })
 	if got.count() > allowed {
-		t.Error("told of what may not be read")
+		t.Error("notified of an unreadable resource")
 	}
 	eventually.Holds(t, "told again", func() bool { update(); return got.count() > allowed })
 }

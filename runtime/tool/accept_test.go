@@ -23,7 +23,7 @@ func TestRefuse(t *testing.T) {
 		return w.agents.RefuseTool(t.Context(), operator, w.skill.SkillID, name, p)
 	}
 	if err := refuse("read", pin(t, read1)); !errors.Is(err, tool.ErrNotCurrent) {
-		t.Errorf("what is not offered: %v", err)
+		t.Errorf("a tool that is not offered: %v", err)
 	}
 	if err := refuse("delete", pin(t, read1)); !errors.Is(err, tool.ErrNotFound) {
 		t.Errorf("no such tool: %v", err)

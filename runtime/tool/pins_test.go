@@ -173,7 +173,7 @@ func TestAccept(t *testing.T) {
 		return w.agents.AcceptTool(t.Context(), audit.Person(operator), w.skill.SkillID, name, p)
 	}
 	if err := accept("read", pin(t, read1)); !errors.Is(err, tool.ErrNotCurrent) {
-		t.Errorf("what is not offered: %v", err)
+		t.Errorf("a tool that is not offered: %v", err)
 	}
 	if err := accept("delete", pin(t, read1)); !errors.Is(err, tool.ErrNotFound) {
 		t.Errorf("no such tool: %v", err)
