@@ -86,7 +86,7 @@ func TestAgentCallbacks(t *testing.T) {
 	}
 }
 
-// However wide the log of attempts is, beside it the words of buttons stay whole.
+// Buttons beside a wide log of attempts do not break within words.
 func TestWordsOfButtonsInTablesStayWhole(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 0, asUsual)

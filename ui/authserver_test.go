@@ -20,19 +20,19 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// authServer is an authorization server, and the metadata of the skill's server /mcp that takes its tokens. To
-// a browser it is another site than the dashboard: localhost, not 127.0.0.1.
+// authServer is an authorization server, with metadata for the skill's server /mcp. It runs on localhost, so browsers
+// treat it as another site than the dashboard on 127.0.0.1.
 type authServer struct {
 	url string
 
 	mu       sync.Mutex
-	issuers  []string       // paths of its issuers; none: the root
-	change   map[string]any // members of the issuers' metadata that are otherwise
+	issuers  []string       // paths of its issuers; the root if empty
+	change   map[string]any // overrides members of the issuers' metadata
 	scopes   []string
-	refuse   url.Values // what it answers instead of a code
+	refuse   url.Values // response instead of a code
 	codes    int
 	asked    []url.Values // authorization requests that were allowed
-	referers []string     // of them, as they came
+	referers []string     // their Referer headers
 	revoked  int
 }
 
@@ -104,7 +104,7 @@ func (as *authServer) register(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusCreated, client)
 }
 
-// authorize is the page on which a person would sign in and allow.
+// authorize is the page on which a person signs in and consents.
 func (as *authServer) authorize(w http.ResponseWriter, r *http.Request) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -148,7 +148,7 @@ func (as *authServer) set(change func(*authServer)) {
 	change(as)
 }
 
-// guard registers the skill that as guards, and lets the agent use it.
+// guard registers the skill that as protects, and assigns it to the agent.
 func (w *world) guard(as *authServer, spec agent.SkillSpec) *agent.Skill {
 	w.t.Helper()
 	spec.Name, spec.Transport, spec.URL = "guarded", tool.HTTP, as.url+"/mcp"
@@ -176,7 +176,7 @@ func (w *world) refused(skill *agent.Skill, principal uuid.UUID) {
 	}
 }
 
-// begin presses Connect, and returns where the page leads.
+// begin presses Connect, and returns the URL of the redirect.
 func (v *visitor) begin(skill *agent.Skill, form url.Values) *url.URL {
 	v.w.t.Helper()
 	a := v.post("/skills/"+skill.ID.String()+"/connect", form)
@@ -188,7 +188,7 @@ func (v *visitor) begin(skill *agent.Skill, form url.Values) *url.URL {
 	return to
 }
 
-// allowed returns the path and query with which a person returns from the authorization request.
+// allowed returns the path and query of the authorization response.
 func (as *authServer) allowed(t *testing.T, to *url.URL) string {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/allow?"+to.RawQuery, nil)

@@ -27,8 +27,7 @@ type barrier struct {
 	Where []string `json:"where"`
 }
 
-// barriers runs axe with its rules for WCAG 2.2 AA and its best practices on the current page. In another color scheme, only
-// colors can differ.
+// barriers runs axe on the current page with its WCAG 2.2 AA and best-practice rules, or only the color rules.
 func barriers(p *browsertest.Page, onlyColours bool) []barrier {
 	options := `{resultTypes: ["violations"]}`
 	if onlyColours {
@@ -40,7 +39,7 @@ func barriers(p *browsertest.Page, onlyColours bool) []barrier {
 	})))`)
 }
 
-// No page, in none of its states, keeps people out: in light, in dark, on a phone.
+// No page has accessibility problems in any state: light, dark or on a phone.
 func TestNoBarriers(t *testing.T) {
 	t.Parallel()
 	source := axe(t)
@@ -53,7 +52,7 @@ func TestNoBarriers(t *testing.T) {
 	for _, s := range empty.emptyScenes() {
 		noBarriers(t, w, source, s)
 	}
-	// And it would say so.
+	// The check itself works: it finds a button without a name.
 	browsertest.Eval[bool](w.page, `document.querySelector("main").append(document.createElement("button")), true`)
 	if found := barriers(w.page, false); len(found) != 1 || found[0].Rule != "button-name" {
 		t.Errorf("of a button without a name it says %v", found)

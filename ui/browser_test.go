@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// armed is true when keys and buttons act on the call on the screen.
+// armed is true once keys and buttons act on the call on the screen.
 const armed = `(() => {
 	const call = document.querySelector("#call");
 	return document.documentElement.dataset.armed === [call?.dataset.call, call?.dataset.digest, call?.dataset.step, call?.dataset.edited].join();
@@ -30,7 +30,7 @@ func (w *world) signInWith(o browsertest.Options) *browsertest.Page {
 	return p
 }
 
-// noComplaints fails the test when the page broke its own policy, or threw.
+// noComplaints fails the test if the page violated its policy or threw an error.
 func noComplaints(t *testing.T, p *browsertest.Page) {
 	t.Helper()
 	if complaints := p.Complaints(); len(complaints) > 0 {
@@ -96,7 +96,7 @@ func TestDecideWithoutJavaScript(t *testing.T) {
 	p.Wait("empty")
 	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
 	second := w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/shared/second"}`)
-	p.WaitText("queue", "second") // the page renews itself
+	p.WaitText("queue", "second") // the page updates itself
 	p.Screenshot("queue")
 
 	p.ClickOn("#row-" + first.String() + " a")
@@ -150,8 +150,8 @@ func TestSecondStepInTheBrowser(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// A prototype approved the wrong call: its keys acted while the call on the screen was not, or had only just become, the
-// selected one.
+// A prototype approved the wrong call: keys acted while the call on the screen was not yet, or had only just become,
+// the selected one.
 func TestKeysActOnlyOnWhatIsShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -164,7 +164,7 @@ func TestKeysActOnlyOnWhatIsShown(t *testing.T) {
 	browsertest.Eval[bool](p, `(new MutationObserver((_, observer) => {
 		if (!document.querySelector("[data-testid=call]")) return;
 		observer.disconnect();
-		window.pressed = true; // the call has just come
+		window.pressed = true; // as if the call had just arrived
 		document.dispatchEvent(new KeyboardEvent("keydown", {key: "a", bubbles: true}));
 	}).observe(document, {childList: true, subtree: true}), true)`)
 	p.Press("j")
@@ -173,7 +173,7 @@ func TestKeysActOnlyOnWhatIsShown(t *testing.T) {
 	p.WaitFor("keys to work", armed)
 	press := `document.dispatchEvent(new KeyboardEvent("keydown", {key: "a", repeat: true, bubbles: true}))`
 	browsertest.Eval[bool](p, press)
-	// Another row is selected than the one on the screen: at once, for the next renewal of the queue mends it.
+	// Select another row than the call on the screen, and press at once: the next queue update corrects it.
 	browsertest.Eval[bool](p, `(document.querySelectorAll("#rows > li")[0].removeAttribute("data-hp-selected"),
 		document.querySelectorAll("#rows > li")[1].setAttribute("data-hp-selected", ""),
 		document.dispatchEvent(new KeyboardEvent("keydown", {key: "a", bubbles: true})), true)`)
@@ -241,7 +241,7 @@ func TestReasonSurvivesTheDeadline(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// Markup that got into the page, by whatever way, must not be able to decide.
+// Injected markup must not be able to decide a call.
 func TestInjectedMarkupStaysDead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -51,7 +51,7 @@ func TestOperatorCancelsACall(t *testing.T) {
 	}
 }
 
-// An approved call is offered to cancel until a process claims it.
+// An approved call can be cancelled until a process claims it.
 func TestOperatorCancelsAnApprovedCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

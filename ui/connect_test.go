@@ -16,7 +16,7 @@ import (
 
 func perUser() agent.SkillSpec { return agent.SkillSpec{Connection: agent.ConnectionPerUser} }
 
-// signedInAs is a visitor with a token, and who they are.
+// signedInAs returns a visitor with a token, and their id.
 func (w *world) signedInAs(name string, roles ...identity.Role) (*visitor, uuid.UUID) {
 	w.t.Helper()
 	_, token, err := w.people.CreateToken(w.t.Context(), uuid.Nil, name, roles, nil)
@@ -217,7 +217,7 @@ func TestWhoMayConnectTheirOwnAccount(t *testing.T) {
 	}
 }
 
-// A connection of settings that the skill no longer has stands for no other one.
+// A connection with outdated settings is not mistaken for the current one.
 func TestLeftOverConnectionEndsNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -257,7 +257,7 @@ func TestAuthorizationServerIsChosen(t *testing.T) {
 	skill := w.guard(as, agent.SkillSpec{})
 	olga, _ := w.signedInAs("olga", identity.Operator)
 	path := "/skills/" + skill.ID.String()
-	asked := olga.post(path+"/connect", nil) // nobody knew that there is a choice
+	asked := olga.post(path+"/connect", nil) // the choice of issuers was not known yet
 	if asked.find("choose").Length() != 1 || asked.find("connect").Length() != 2 || !strings.Contains(asked.text(), as.url+"/two") {
 		t.Fatalf("no choice: %d %s", asked.status, asked.text())
 	}
@@ -395,8 +395,8 @@ func TestCallWaitsForAConnection(t *testing.T) {
 	}
 }
 
-// TestSignInElsewhere: metadata may send a person to another site than the one that gets the token. The page says so before
-// they leave.
+// TestSignInElsewhere: metadata may send a person to another site than the one that gets the token. The page warns
+// before they leave.
 func TestSignInElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

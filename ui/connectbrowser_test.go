@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// connectIn goes the whole way from the queue to the authorization server, which is another site, and back.
+// connectIn connects from the queue through the authorization server on another site and back.
 func (w *world) connectIn(p *browsertest.Page, as *authServer) {
 	w.t.Helper()
 	p.Click("to-connect")
@@ -37,17 +37,17 @@ func TestConnectInTheBrowser(t *testing.T) {
 	browsertest.Eval[bool](p, `(window.untouched = true)`)
 	w.refused(skill, uuid.Nil)
 	id := w.submit(uuid.Nil, "guarded__save_csv", `{"filename":"one"}`)
-	p.WaitText("waits", "guarded: save_csv") // by itself
+	p.WaitText("waits", "guarded: save_csv") // without a reload
 	if !browsertest.Eval[bool](p, "window.untouched === true") {
 		t.Error("the page was loaded again")
 	}
 	p.WaitText("total", "1 needs a connection")
 	p.Screenshot("queue")
-	p.Press("j") // there is nothing to decide
+	p.Press("j") // there is nothing to decide yet
 	p.Press("a")
 	w.connectIn(p, as)
 	p.Go(w.server.URL)
-	p.WaitText("row", "guarded: save_csv") // it goes on to the reviewers
+	p.WaitText("row", "guarded: save_csv") // the call goes on to the reviewers
 	p.WaitGone("waits")
 	noComplaints(t, p)
 	if waiting, err := w.calls.GetApproval(t.Context(), id); err != nil || waiting.Approval.Status != "pending" {
@@ -70,7 +70,7 @@ func TestConnectWithoutJavaScript(t *testing.T) {
 	o.NoScript = true
 	p := w.signInWith(o)
 	id := w.submit(uuid.Nil, "guarded__save_csv", `{"filename":"one"}`)
-	p.Wait("wait") // the page renews itself
+	p.Wait("wait") // the page updates itself
 	p.Screenshot("queue")
 	p.ClickOn("#wait-" + id.String() + " a")
 	p.WaitText("reason", "nobody has connected this skill yet")

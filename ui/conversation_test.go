@@ -207,7 +207,7 @@ func TestLiveConversation(t *testing.T) {
 	parked := w.say(c, "files__save_csv", `{"filename":"report.csv"}`)
 	p.WaitText("entries", "report.csv")
 	p.WaitText("entries", "Waiting")
-	echoed := w.say(c, "open__echo", `{"message":"hello"}`) // which no stream tells of
+	echoed := w.say(c, "open__echo", `{"message":"hello"}`) // auto-approved, so not in the stream
 	p.WaitText("entries", "hello")
 	p.WaitText("entries", "The call was sent; the reply is pending.")
 	p.Screenshot("live")

@@ -9,10 +9,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// The drafts that a browser keeps.
+// drafts lists the drafts that the browser keeps.
 const drafts = `Object.keys(sessionStorage).filter(key => /draft|edit/.test(key))`
 
-// Drafts of the editor, which may hold secrets, are kept only while they are needed, and for their author only.
+// The editor's drafts may hold secrets. They are kept only while needed, and only for their author.
 func TestDraftsAreForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

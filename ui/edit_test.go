@@ -104,7 +104,7 @@ func TestEditAsJSON(t *testing.T) {
 	}
 }
 
-// An edited destructive call keeps its second step, and exactly the arguments on the screen are sent.
+// An edited destructive call keeps its confirmation step, and the arguments on the screen are sent exactly.
 func TestEditedDestructiveCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -169,7 +169,7 @@ func TestMoreTime(t *testing.T) {
 	}
 }
 
-// preview edits a call as JSON, up to the page that shows the changes.
+// preview edits a call as JSON and returns the page that shows the changes.
 func (v *visitor) preview(id uuid.UUID, arguments string) *answer {
 	v.w.t.Helper()
 	form := v.get(callPath(id)).form("decide")
@@ -178,7 +178,7 @@ func (v *visitor) preview(id uuid.UUID, arguments string) *answer {
 	return v.post(callPath(id)+"/edit", form)
 }
 
-// After an edit, asking for more time keeps the edit on the screen, and approving approves it.
+// Extending the deadline after an edit keeps the edit on the screen, so that approving approves it.
 func TestMoreTimeKeepsTheEdit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -210,7 +210,7 @@ func TestMoreTimeKeepsTheEdit(t *testing.T) {
 	}
 }
 
-// Keys are dead for a moment after every change of the call on the screen, also of its edit alone.
+// Keys are disabled briefly after each change on the screen, even if only the edit changed.
 func TestMoreTimeKeepsTheEditInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -345,7 +345,7 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// Destructive calls are never approved side by side, whatever is sent.
+// Destructive calls are never approved side by side, even with a forged form.
 func TestDestructiveCallsSideBySide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -378,7 +378,7 @@ func TestEditInTheBrowser(t *testing.T) {
 	p.Press("e")
 	p.Wait("edit-f0")
 	p.Type("edit-f0", "-test")
-	p.Go(w.server.URL + callPath(id)) // away, and back: what was typed is there again
+	p.Go(w.server.URL + callPath(id)) // leave and return: the draft is restored
 	p.WaitFor("keys work", armed)
 	p.Press("e")
 	p.WaitFor("the draft is back", `document.querySelector("[data-testid=edit-f0]")?.value.includes("-test")`)
@@ -386,7 +386,7 @@ func TestEditInTheBrowser(t *testing.T) {
 	p.Click("edit-preview")
 	p.WaitText("diff", "-test")
 	p.WaitFor("keys work", armed)
-	w.submit(uuid.Nil, "files__save_csv", `{"filename":"another"}`) // renews what is live, not the preview
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"another"}`) // updates the live parts, but not the preview
 	p.WaitText("pending", "2")
 	p.WaitText("diff", "-test")
 	p.Click("approve")
@@ -398,7 +398,7 @@ func TestEditInTheBrowser(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// marksHighRisk has an operator mark a tool.
+// marksHighRisk marks a tool as an operator.
 func (w *world) marksHighRisk(skill, name string) {
 	w.t.Helper()
 	found, err := w.agents.SkillByName(w.t.Context(), skill)
@@ -456,7 +456,7 @@ func TestProofKeepsTheEdit(t *testing.T) {
 	if link := page.find("prove").Find("a"); !strings.HasPrefix(link.AttrOr("href", ""), "/sign-in/again") || link.AttrOr("target", "") != "_blank" {
 		t.Errorf("the way to prove it: %s", page.find("prove").Text())
 	}
-	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at + interval '1 hour'`) // as in the other tab
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at + interval '1 hour'`) // as if another tab had done it
 	if a := v.post(callPath(id)+"/approve", page.form("confirm")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve: %d: %s", a.status, a.text())
 	}
@@ -483,7 +483,7 @@ func TestARefusedReasonIsMarked(t *testing.T) {
 	}
 }
 
-// An editor changes nothing by itself: HTML drops the line break that a text area begins with.
+// The editor does not alter arguments: HTML drops a leading line break in a text area.
 func TestAnEditorKeepsTheFirstLineBreak(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

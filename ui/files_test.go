@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/file"
 )
 
-// uploaded is a file of the agent without a principal.
+// uploaded uploads a file of the agent, without a principal.
 func (w *world) uploaded(name, contentType, content string) uuid.UUID {
 	w.t.Helper()
 	p, err := w.files.Presign(w.t.Context(), file.Owner{AgentID: w.agent.ID}, file.Announcement{
@@ -85,7 +85,7 @@ func TestReviewersSeeAndOpenWhatIsAttached(t *testing.T) {
 		t.Errorf("another file: %d", got.status)
 	}
 
-	// Files that the reviewer drops are shown as dropped.
+	// Files that the reviewer removes are shown as removed.
 	var members map[string]json.RawMessage
 	check(t, json.Unmarshal(c.Arguments, &members))
 	var elements []json.RawMessage

@@ -61,7 +61,7 @@ func TestConflictsTellWhatDiffers(t *testing.T) {
 	}
 }
 
-// A page from before a tool was marked does not remove the mark.
+// A stale page does not remove a mark that was added since.
 func TestStaleToolPageKeepsTheMark(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -86,7 +86,7 @@ func TestStaleToolPageKeepsTheMark(t *testing.T) {
 	}
 }
 
-// Ticked boxes stay ticked, and all faults are shown at once.
+// A rejected form keeps ticked boxes and shows all errors at once.
 func TestFormsKeepWhatWasTickedAndTellAll(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -116,7 +116,7 @@ func TestFormsKeepWhatWasTickedAndTellAll(t *testing.T) {
 	}
 }
 
-// A form that cannot be read whole does nothing.
+// A form that is not fully readable changes nothing.
 func TestMalformedForms(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

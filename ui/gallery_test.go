@@ -18,10 +18,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// The gallery of tricks has arguments that make a reviewer see another call than the one that is sent, and checks that the page
-// exposes them. This file reads the HTML; gallerybrowser_test.go checks the rendered page.
+// The gallery has arguments that make a reviewer see another call than the one that is sent, and checks that the page
+// exposes them. This file checks the HTML; gallerybrowser_test.go checks the rendered page.
 
-// plainJSON writes a value as an agent would that escapes nothing it need not.
+// plainJSON encodes a value with as few escapes as possible.
 func plainJSON(t *testing.T, v any) string {
 	t.Helper()
 	var b strings.Builder
@@ -31,7 +31,7 @@ func plainJSON(t *testing.T, v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// unseen are the characters that are invisible or move others.
+// unseen lists characters that are invisible or reorder others.
 var unseen = map[string][]rune{
 	"bidi":                {0x061C, 0x200E, 0x200F, 0x202A, 0x202B, 0x202C, 0x202D, 0x202E, 0x2066, 0x2067, 0x2068, 0x2069},
 	"zero width":          {0x00AD, 0x034F, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0x2061, 0x2063, 0xFEFF},
@@ -60,7 +60,7 @@ func TestGalleryUnseenCharacters(t *testing.T) {
 						t.Errorf("%s: %s is in the page as it is", format, label)
 					}
 					if escaped := format == "?view=raw" && strings.Contains(string(w.argumentsOf(id)), `\`); escaped {
-						continue // raw shows the escape that was sent
+						continue // the raw view shows the escape as sent
 					}
 					if n := chips(page.find("arguments"), label); n != 2 {
 						t.Errorf("%s: %d chips say %s, want one in the name and one in the value", format, n, label)
@@ -169,7 +169,7 @@ func TestGalleryLookAlikes(t *testing.T) {
 
 var linesCut = regexp.MustCompile(`\+([\d,]+) lines?, `)
 
-// Lines that push others out of sight are folded and counted exactly.
+// Lines that push others off the screen are folded, with an exact count.
 func TestGalleryNewlinePadding(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -218,7 +218,7 @@ func TestGalleryNewlinePadding(t *testing.T) {
 	}
 }
 
-// breaksIn counts the line breaks that chips stand for.
+// breaksIn counts the line breaks that chips represent.
 func breaksIn(within *goquery.Selection) int {
 	n := 0
 	within.Find(".chip.nl").Each(func(_ int, s *goquery.Selection) {
@@ -295,7 +295,7 @@ func thousands(n int) string {
 	return digits
 }
 
-// Markup of whatever kind is text: no element grows out of it.
+// Markup of any kind is shown as text and adds no elements.
 func TestGalleryMarkupIsText(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -332,7 +332,7 @@ func TestGalleryMarkupIsText(t *testing.T) {
 	}
 }
 
-// elements are the kinds of elements of a page, counted, but for the chips and marks that showing text makes.
+// elements counts the elements of a page by kind, without the chips and marks for text.
 func elements(page *answer) string {
 	doc := goquery.CloneDocument(page.doc)
 	doc.Find(".chip, .badge, .notice, .facts").Remove()
@@ -345,7 +345,7 @@ func elements(page *answer) string {
 	return fmt.Sprint(counts)
 }
 
-// Imitations of the dashboard stay in the frame of data, outside of verdicts, warnings and buttons.
+// Imitations of the dashboard stay within the data frame, away from verdicts, warnings and buttons.
 func TestGalleryFakeInterface(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -364,7 +364,7 @@ func TestGalleryFakeInterface(t *testing.T) {
 	onlyInData(t, v.get(callPath(id)), "Verified by Holdpoint")
 }
 
-// onlyInData fails the test when a text of a call's page is not within a frame of data.
+// onlyInData fails the test if the text appears outside of a data frame on a call's page.
 func onlyInData(t *testing.T, page *answer, text string) {
 	t.Helper()
 	doc := goquery.CloneDocument(page.doc)
@@ -408,7 +408,7 @@ func TestGalleryChangedTool(t *testing.T) {
 	}
 }
 
-// Similar names are told apart by IDs, and hidden characters in them are shown.
+// IDs distinguish similar names, and hidden characters in names are shown.
 func TestGalleryLookAlikeNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -423,7 +423,7 @@ func TestGalleryLookAlikeNames(t *testing.T) {
 		check(t, err)
 		people[name] = w.personCalled(name)
 	}
-	w.db.Exec("UPDATE people SET name = 'maria\u200b' WHERE id = $1", people["maria-3"]) // as a provider may name somebody
+	w.db.Exec("UPDATE people SET name = 'maria\u200b' WHERE id = $1", people["maria-3"]) // as a provider may name a person
 	people["maria\u200b"] = people["maria-3"]
 	delete(people, "maria-3")
 	w.people.Invalidate()

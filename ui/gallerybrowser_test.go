@@ -15,7 +15,7 @@ import (
 
 // eye adds functions to a page that report visible text and its position.
 const eye = `(window.eye = {
-	// left is how far to the left the middle of a text is drawn within the value that holds it.
+	// left returns the horizontal middle of a text, relative to the value that holds it.
 	left(text) {
 		for (const value of document.querySelectorAll("#call .value")) {
 			const walker = document.createTreeWalker(value, NodeFilter.SHOW_TEXT);
@@ -31,7 +31,7 @@ const eye = `(window.eye = {
 		}
 		return NaN;
 	},
-	// onTop reports whether a pointer in the middle of an element meets it.
+	// onTop reports whether a click in the middle of an element hits it.
 	onTop(element) {
 		const box = element.getBoundingClientRect();
 		const met = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
@@ -43,7 +43,7 @@ const eye = `(window.eye = {
 		return element.checkVisibility({opacityProperty: true, visibilityProperty: true}) && box.width >= 8 && box.height >= 8 &&
 			box.left >= 0 && box.right <= innerWidth + 0.5 && style.color !== style.backgroundColor && parseFloat(style.fontSize) >= 9;
 	},
-	// sideways is how far the page can be pushed to the side.
+	// sideways returns how far the page scrolls sideways.
 	sideways: () => document.scrollingElement.scrollWidth - innerWidth,
 }, true)`
 
@@ -55,7 +55,7 @@ func (w *world) look(p *browsertest.Page, path string) {
 	browsertest.Eval[bool](p, eye)
 }
 
-// Text is drawn in the order in which it is sent, in every alphabet.
+// Text is drawn in logical order in every alphabet.
 func TestGalleryOrderOnTheScreen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -93,7 +93,7 @@ func TestGalleryOrderOnTheScreen(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// Every chip and every marked word is there for the eye, on a desk and on a phone, in light and in dark.
+// Each chip and marked word is visible on a desktop and a phone, in light and dark.
 func TestGalleryChipsOnTheScreen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -128,7 +128,7 @@ func TestGalleryChipsOnTheScreen(t *testing.T) {
 	}
 }
 
-// However large a value, the buttons are in view and nothing lies over them, and a row of the queue stays a row.
+// A huge value neither hides nor covers the buttons, and queue rows keep their height.
 func TestGalleryHugeOnTheScreen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -143,7 +143,7 @@ func TestGalleryHugeOnTheScreen(t *testing.T) {
 	}
 	tricks["many fields"] = w.submit(uuid.Nil, "files__save_csv", `{"filename":"x","rows":[`+strings.Repeat(`{"a":"b"},`, 2000)+`{}]}`)
 	tricks["a long name"] = w.submit(uuid.Nil, "files__save_csv", `{"filename":"x","`+strings.Repeat("N", 50_000)+`":"y"}`)
-	highest := map[string]float64{"desk": 240, "phone": 280} // on a phone the tool has a line of its own
+	highest := map[string]float64{"desk": 240, "phone": 280} // on a phone the tool has its own line
 	for device, o := range map[string]browsertest.Options{"desk": {}, "phone": browsertest.Phone()} {
 		p := w.signInWith(o)
 		p.WaitFor("all rows", fmt.Sprintf(`document.querySelectorAll("[data-testid=row]").length === %d`, len(tricks)))
@@ -173,7 +173,7 @@ func TestGalleryHugeOnTheScreen(t *testing.T) {
 	}
 }
 
-// Imitations of the page stay inside the frame, in another font than the page's own words.
+// Imitations of the page stay inside the frame, in another font than the page's own text.
 func TestGalleryFakeInterfaceOnTheScreen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -55,11 +55,11 @@ var check = worldtest.Check
 type fakeSource struct {
 	runtimetest.Source
 
-	own map[string][]string // the tools of skills that do not offer Tools, by name of the skill
-	// before returns the state before a call of an HTTP API; nil: it cannot be read.
+	own map[string][]string // tools by skill name, for skills that do not offer Tools
+	// before returns the state before a call of an HTTP API, or nil if it cannot be read.
 	before func(tool.Server, tool.CallRequest) (*tool.State, error)
 	steps  []tool.Step   // of a probe
-	gate   chan struct{} // when set, each step after the first waits until it is closed
+	gate   chan struct{} // if set, each step after the first waits until it is closed
 	oauth  *oauthclient.Service
 }
 
@@ -89,7 +89,7 @@ func saved(r tool.CallRequest) (tool.Result, error) {
 	}, nil
 }
 
-// Probe takes the steps that the test says.
+// Probe reports the steps that the test set.
 func (f *fakeSource) Probe(_ context.Context, _ tool.Server, step func(tool.Step)) error {
 	f.Lock()
 	steps, gate := f.steps, f.gate
@@ -160,9 +160,9 @@ const (
 
 // world is a running gate with a dashboard, an agent and two skills on a fake server.
 type world struct {
-	vouched   chan string // identity providers of sign-ins, as skills are looked for that they manage
+	vouched   chan string // providers whose sign-ins looked up managed skills
 	t         *testing.T
-	shift     time.Duration // of its clocks
+	shift     time.Duration // offset of its clocks
 	db        *worldtest.DB
 	source    *fakeSource
 	registry  *runtimetest.Registry
@@ -174,7 +174,7 @@ type world struct {
 	figures   *figures.Service
 	files     *file.Service
 	people    *identity.Service
-	idp       *providertest.Provider // nil: there is none
+	idp       *providertest.Provider // nil if there is none
 	oauth     *oauthclient.Service
 	notify    *notify.Service
 	callbacks *callback.Service
@@ -192,7 +192,7 @@ func newWorld(t *testing.T) *world {
 	return newWorldWith(t, nil)
 }
 
-// newWorldWith is a world whose people can sign in with an identity provider.
+// newWorldWith returns a world with an identity provider.
 func newWorldWith(t *testing.T, idp *providertest.Provider) *world {
 	t.Helper()
 	w := bareWorld(t, idp, 0)
@@ -201,7 +201,7 @@ func newWorldWith(t *testing.T, idp *providertest.Provider) *world {
 	return w
 }
 
-// bareWorld is one without agents, skills and dashboard, whose clocks are ahead by shift.
+// bareWorld has no agents, skills or dashboard. Its clocks are ahead by shift.
 func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *world {
 	t.Helper()
 	var issuers []string
@@ -226,7 +226,7 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 		},
 	})
 	check(t, err)
-	// Authorization servers send people to the dashboard's address, so it has to be known first.
+	// Authorization servers redirect to the dashboard, so its address must be known first.
 	w.mux = http.NewServeMux()
 	w.server = httptest.NewServer(w.mux)
 	w.oauth, err = oauthclient.New(oauthclient.Config{
@@ -338,7 +338,7 @@ func (w *world) register() {
 	w.agent = w.registry.Agent("billing")
 }
 
-// startDashboard serves the dashboard; a public URL replaces that of the test's server.
+// startDashboard serves the dashboard. A public URL replaces that of the test server.
 func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	w.t.Helper()
 	mux, server := w.mux, w.server
@@ -352,7 +352,7 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	if w.idp != nil {
 		providers = append(providers, w.providerAt(publicURL))
 	}
-	exports, err := api.New(api.Config{ // exports notify nobody
+	exports, err := api.New(api.Config{ // exports send no notifications
 		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: &notify.Service{}, Callbacks: w.callbacks, Audit: w.db.Pool(),
 	})
 	check(w.t, err)
@@ -389,7 +389,7 @@ func (w *world) link(name string, roles ...identity.Role) string {
 	return "/sign-in?token=" + token
 }
 
-// visitor is a browser without JavaScript: it keeps cookies, follows no redirects.
+// visitor is a browser without JavaScript that keeps cookies but follows no redirects.
 type visitor struct {
 	w      *world
 	client *http.Client
@@ -405,7 +405,7 @@ func (w *world) visitor() *visitor {
 	}}
 }
 
-// signedIn is a visitor who has signed in by link.
+// signedIn returns a visitor who signed in with a link.
 func (w *world) signedIn(name string, roles ...identity.Role) *visitor {
 	w.t.Helper()
 	v := w.visitor()
@@ -416,7 +416,7 @@ func (w *world) signedIn(name string, roles ...identity.Role) *visitor {
 	return v
 }
 
-// answer is a page, read.
+// answer is a parsed page.
 type answer struct {
 	t      *testing.T
 	status int
@@ -466,7 +466,7 @@ func (a *answer) find(testID string) *goquery.Selection {
 
 func (a *answer) text() string { return strings.Join(strings.Fields(a.doc.Text()), " ") }
 
-// form returns the fields that the form in the element with this data-testid would send.
+// form returns the fields that the form in this element would send.
 func (a *answer) form(testID string) url.Values {
 	a.t.Helper()
 	form := url.Values{}
@@ -484,7 +484,7 @@ func (a *answer) form(testID string) url.Values {
 	return form
 }
 
-// answerText is a skill server that answers with one text.
+// answerText makes a skill server answer with this text.
 func answerText(text string) func(tool.CallRequest) (tool.Result, error) {
 	return func(tool.CallRequest) (tool.Result, error) {
 		block, err := json.Marshal(map[string]any{"content": []map[string]string{{"type": "text", "text": text}}})
@@ -492,7 +492,7 @@ func answerText(text string) func(tool.CallRequest) (tool.Result, error) {
 	}
 }
 
-// personCalled is the id of the one local person of this name.
+// personCalled returns the id of the only local person with this name.
 func (w *world) personCalled(name string) uuid.UUID {
 	w.t.Helper()
 	var id uuid.UUID
@@ -500,7 +500,7 @@ func (w *world) personCalled(name string) uuid.UUID {
 	return id
 }
 
-// exposed are the tools of a skill, by the names under which the agent sees them.
+// exposed returns the tools of a skill by the names that the agent sees.
 func (w *world) exposed(skill string) map[string]string {
 	w.t.Helper()
 	c, err := w.catalog.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)

@@ -19,7 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call/history"
 )
 
-// someone is the id of a person, who may be new.
+// someone returns the id of a person, who is created if new.
 func (w *world) someone(name string) uuid.UUID {
 	w.t.Helper()
 	_, token, err := w.people.CreateToken(w.t.Context(), uuid.Nil, name, []identity.Role{identity.Reviewer}, nil)
@@ -29,7 +29,7 @@ func (w *world) someone(name string) uuid.UUID {
 	return access.Person.ID
 }
 
-// decide decides on the call's page.
+// decide decides a call on its page.
 func (v *visitor) decide(id uuid.UUID, verdict, reason string) {
 	v.w.t.Helper()
 	form := v.get(callPath(id)).form("decide")
@@ -39,7 +39,7 @@ func (v *visitor) decide(id uuid.UUID, verdict, reason string) {
 	}
 }
 
-// waited matches the time that a call waited for its decision.
+// waited matches the wait of a call before its decision.
 var waited = regexp.MustCompile(`in less than 1 s|after \d+ `)
 
 func TestHistory(t *testing.T) {
@@ -124,7 +124,7 @@ func TestHistoryForm(t *testing.T) {
 	}
 }
 
-// A search that stopped says so, and goes on.
+// A search that stops early says so and can be continued.
 func TestHistoryStopsAndGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -192,7 +192,7 @@ func TestExportFromTheDashboard(t *testing.T) {
 	}
 }
 
-// A broken download fails in the browser.
+// A failing download breaks off, so that the browser reports it.
 func TestBrokenDownloadIsCutOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

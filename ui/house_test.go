@@ -20,40 +20,40 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// words returns a text from outside: usual, unless the house has another text for the field.
+// words returns text from outside: the usual one, or a replacement for the field.
 type words func(what, usual string) string
 
 func asUsual(_, usual string) string { return usual }
 
-// house is a world with something of everything: the gate of a small bindery, Alder & Finch, with a call in
-// each state. Tests of all pages, and the pictures in the documentation, are made in it.
+// house is a world with at least one object of each kind: the gate of a small bindery, Alder & Finch, with a call in
+// each state. Tests of all pages and the documentation's pictures use it.
 type house struct {
 	*world
 	say    words
 	calls  map[string]uuid.UUID // by state
-	people map[string]uuid.UUID // by first name, in small letters
+	people map[string]uuid.UUID // by lower-case first name
 	agents map[string]*agent.Agent
-	// conversations that Holdpoint runs itself, by state
+	// conversations run by Holdpoint itself, by state
 	conversations map[string]uuid.UUID
-	release       chan struct{} // ends the call that is under way
-	opened        time.Time     // by the house's clocks: when all of it was there
+	release       chan struct{} // ends the running call
+	opened        time.Time     // when the house was complete, by its clocks
 
 	maren      *visitor
 	visitors   map[string]*visitor
-	connection string // path of one
-	draft      string // path of an HTTP API that is being added
-	wrongDraft string // and of one of which nothing is chosen
+	connection string // path of a connection
+	draft      string // path of a draft of an HTTP API
+	wrongDraft string // the same, with nothing chosen
 }
 
 // The people of the house.
 const (
-	maren = "Maren Holt"     // reviewer and operator: whose eyes see the pages
+	maren = "Maren Holt"     // reviewer and operator, who views the pages
 	jonas = "Jonas Weil"     // reviewer
-	ida   = "Ida Brandt"     // whom agents work for
-	theo  = "Theo Lindqvist" // likewise
+	ida   = "Ida Brandt"     // principal of agents
+	theo  = "Theo Lindqvist" // principal of agents
 )
 
-// newHouse makes one, its clocks ahead by shift. It takes a second or two: share it within a test.
+// newHouse takes a second or two, so share the house within a test. Its clocks are ahead by shift.
 func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	t.Helper()
 	h := &house{
@@ -90,8 +90,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	return h
 }
 
-// ago sets the clock of the house back to a past event. The clock keeps running; quick steps fall into the same second in each
-// house.
+// ago sets the clock back to a past event. It keeps running, so quick steps share a second in each house.
 func (h *house) ago(d time.Duration) {
 	h.t.Helper()
 	h.db.Exec(`UPDATE clock_offset SET value = $1 - clock_timestamp()`, h.opened.Add(-d))
@@ -146,7 +145,7 @@ func assigned(skills ...string) *[]agent.AssignmentSpec {
 	return &list
 }
 
-// connect has Maren connect the drive for all. The customers' file is everybody's own: Theo has not connected it.
+// connect connects the drive for all, as Maren. The customers' file needs personal connections, and Theo has none.
 func (h *house) connect() {
 	h.t.Helper()
 	as := newAuthServer(h.t)
@@ -168,7 +167,7 @@ func (h *house) connect() {
 	h.calls["needs connection"] = h.as("support", "theo", "customers__update", object("customer", "Riverside Books", "phone", "0113 496 0018"))
 }
 
-// withToken returns a person of the house who has signed in with a personal token.
+// withToken returns a person of the house, signed in with a personal token.
 func (h *house) withToken(name string, roles ...identity.Role) *visitor {
 	h.t.Helper()
 	_, token, err := h.world.people.CreateToken(h.t.Context(), uuid.Nil, name, roles, nil)
@@ -187,7 +186,7 @@ func (h *house) as(agentName, person, exposed, arguments string) uuid.UUID {
 	return h.submit(h.people[person], exposed, arguments)
 }
 
-// decide decides a call as Jonas and waits for its end.
+// decide decides a call as Jonas and waits until it ends.
 func (h *house) decide(id uuid.UUID, approve bool, note, arguments string) call.Call {
 	h.t.Helper()
 	waiting, err := h.world.calls.GetApproval(h.t.Context(), id)
@@ -201,7 +200,7 @@ func (h *house) decide(id uuid.UUID, approve bool, note, arguments string) call.
 	return h.outcome(id)
 }
 
-// propose is an edit of Jonas', which waits for a second reviewer.
+// propose edits a call as Jonas. The edit waits for a second reviewer.
 func (h *house) propose(id uuid.UUID, arguments string) {
 	h.t.Helper()
 	waiting, err := h.world.calls.GetApproval(h.t.Context(), id)
@@ -212,7 +211,7 @@ func (h *house) propose(id uuid.UUID, arguments string) {
 	check(h.t, err)
 }
 
-// past are the calls that have ended, oldest first.
+// past makes the calls that have ended, oldest first.
 func (h *house) past() {
 	h.t.Helper()
 	payment := func(to, amount, reference string) string {
@@ -280,7 +279,7 @@ func (h *house) past() {
 		[]byte(`{"action":"accept","content":`+object("window", h.say("argument", "22:00 to 22:15"), "password", "correct horse")+`}`))
 }
 
-// present are the calls that wait.
+// present makes the calls that wait.
 func (h *house) present() {
 	h.t.Helper()
 	h.ago(17*time.Minute + 12*time.Second)
@@ -329,20 +328,20 @@ func (h *house) skill(name string) *agent.Skill {
 	return s
 }
 
-// object writes names and values as a JSON object, in their order.
+// object writes pairs of name and value as a JSON object, in order.
 func object(pairs ...any) string {
 	parts := make([]string, 0, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {
 		value, err := json.Marshal(pairs[i+1])
 		if err != nil {
-			panic(err) // strings and numbers
+			panic(err) // only strings and numbers
 		}
 		parts = append(parts, fmt.Sprintf("%q:%s", pairs[i], value))
 	}
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-// tellWorkflow has another system be told of calls: one message was taken at once, one at the second attempt, one is given up.
+// tellWorkflow sends callbacks to another system: one succeeds at once, one at the second attempt, one fails for good.
 func (h *house) tellWorkflow() {
 	h.t.Helper()
 	h.ago(25 * time.Hour)

@@ -10,7 +10,7 @@ import (
 // property is one of a tool's arguments.
 type property struct{ name, kind, about string }
 
-// definition is a tool as the house's servers offer it.
+// definition returns a tool as the house's servers offer it.
 func (h *house) definition(name, title, about string, hints map[string]bool, properties ...property) string {
 	h.t.Helper()
 	if name != "find_slot" {
@@ -34,7 +34,7 @@ func (h *house) definition(name, title, about string, hints map[string]bool, pro
 	return string(text)
 }
 
-// tools are the tools of the house's servers.
+// tools returns the tools of the house's servers.
 func (h *house) tools() map[string][]string {
 	h.t.Helper()
 	text := func(name, about string) property { return property{name, "string", about} }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// converses has Maren talk with the agent at the reception: a conversation in each state.
+// converses has Maren talk with the agent at the reception, for a conversation in each state.
 func (h *house) converses() {
 	h.t.Helper()
 	h.agent = h.agents["reception"]
@@ -28,7 +28,7 @@ func (h *house) converses() {
 	h.model.does(nil)
 }
 
-// replies has the model say these things, one after the other.
+// replies makes the model return these replies in turn.
 func (h *house) replies(list ...*model.Response) {
 	for _, r := range list {
 		for i := range r.Parts {
@@ -41,7 +41,7 @@ func (h *house) replies(list ...*model.Response) {
 	h.model.says(list...)
 }
 
-// talks starts a conversation of Maren's and sends each message after the reply to the previous one.
+// speak starts a conversation as Maren, and sends each message after the reply to the previous one.
 func (h *house) speak(state string, as converse.Status, first string, more ...string) {
 	h.t.Helper()
 	id := h.talk(h.people["maren"], h.say("message", first))
@@ -108,7 +108,7 @@ func (h *house) waitingTalk() {
 	check(h.t, err)
 }
 
-// draftTalk is one whose model is at it. It is the last that is begun: the model says no more.
+// draftTalk is a conversation with a running model. Begin it last, because the model does not answer again.
 func (h *house) draftTalk() {
 	h.t.Helper()
 	h.agent = h.agents["reception"]

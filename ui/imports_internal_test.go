@@ -13,13 +13,12 @@ import (
 
 const module = "github.com/holdpoint/holdpoint/"
 
-// Templates get values that are ready to be shown, never services: they import view models only. The linter does not read
-// generated files, so this test does.
+// Templates import view models, never services. The linter skips generated files, so this test checks it.
 func TestTemplatesImportNoServices(t *testing.T) {
 	t.Parallel()
 	allowed := map[string]bool{
 		"ui/text": true, "ui/view": true, "ui/view/hostile": true,
-		"ui/operate/connections": true, // whose part stands on the page of a skill
+		"ui/operate/connections": true, // its part is shown on the page of a skill
 	}
 	found := 0
 	err := fs.WalkDir(os.DirFS("."), ".", func(path string, _ fs.DirEntry, err error) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// apiSources are those of skills over HTTP APIs: a fake of the skill "shop", and the real one of all others.
+// apiSources serves the skill "shop" from a fake, and all other HTTP APIs from the real source.
 type apiSources struct {
 	*httptool.Source
 	fake *fakeSource
@@ -60,7 +60,7 @@ func (s apiSources) Probe(ctx context.Context, server tool.Server, step func(too
 	return s.of(server).Probe(ctx, server, step)
 }
 
-// stockDocument describes the API of a warehouse at a base URL. Some of it is hostile.
+// stockDocument describes the API of a warehouse at a base URL, partly with hostile text.
 func stockDocument(base string) string {
 	return `{"openapi":"3.1.0","info":{"title":"Stock <b>of</b> the warehouse\u202e","version":"2"},"servers":[{"url":"` + base + `"}],
 "components":{"securitySchemes":{"key":{"type":"apiKey","in":"header","name":"X-Key"}}},
@@ -104,7 +104,7 @@ func (w *world) drafts() (n int) {
 	return n
 }
 
-// goes is where an answer leads.
+// goes returns the target of a redirect.
 func (a *answer) goes(to string) string {
 	a.t.Helper()
 	at := a.header.Get("Location")
@@ -154,7 +154,7 @@ func TestImportStepByStep(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	// Choices on one page stay while others are shown.
+	// Choices on one page are kept while others are shown.
 	form = page.form("import-form")
 	form.Set("which", "chosen")
 	form["operation"] = []string{"listItems"}
@@ -215,7 +215,7 @@ func TestImportStepByStep(t *testing.T) {
 	}
 }
 
-// A document is uploaded, or pasted, in a form of parts; endpoints take its place.
+// A document is uploaded or pasted, or replaced by a list of endpoints.
 func TestImportOfDocumentsAndEndpoints(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -266,7 +266,7 @@ func TestImportOfDocumentsAndEndpoints(t *testing.T) {
 	}
 }
 
-// Choices count at once, however the page is left: another tab tries and saves the last choice.
+// Choices are saved at once, even if another tab saves the import.
 func TestImportKeepsEachChoice(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -302,7 +302,7 @@ func TestImportKeepsEachChoice(t *testing.T) {
 	if got := tools(); got != "listItems" {
 		t.Errorf("ticked, then another page: %q", got)
 	}
-	// None is not all.
+	// None is different from all.
 	choose("show", "chosen", nil, nil)
 	if to := v.get(draft + "/try").goes("/imports/"); to != draft {
 		t.Errorf("nothing is chosen, and tried: %s", to)
@@ -312,7 +312,7 @@ func TestImportKeepsEachChoice(t *testing.T) {
 			t.Errorf("nothing is chosen, and %s goes to %s", path, to)
 		}
 	}
-	// All can be chosen again while a tag is ticked.
+	// All can be chosen again while a tag is selected.
 	choose("show", "chosen", nil, []string{"doors"})
 	choose("show", "all", nil, []string{"doors"})
 	if got := tools(); got != "listItems getItem" {
@@ -373,7 +373,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// A skill over an HTTP API is changed in its form. A document replaces a URL, and the secret stays.
+// A skill of an HTTP API is edited in its form. A document replaces the URL, and the secret is kept.
 func TestEditOfAnAPI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

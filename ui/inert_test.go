@@ -8,12 +8,11 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// trap is the path that everything injected would ask for.
+// trap is the path that all injected markup requests.
 const trap = "/trap"
 
-// injected writes, into every field, markup that would act if it became markup: requests by htmx in all its spellings,
-// forms, a refresh, links that are scripts, pictures and drawings that load. In a field for names it is as long as
-// names may be.
+// injected puts active markup into every field: htmx requests in all spellings, forms, a refresh, script links, images.
+// In name fields it has the maximum length.
 func injected(what, _ string) string {
 	at := trap + "/" + strings.ReplaceAll(what, " ", "-")
 	short := `"><i hx-get=` + at + ` hx-trigger=load><img src=` + at + `>`
@@ -32,7 +31,7 @@ func injected(what, _ string) string {
 		`<template><hx-partial hx-target="#call"></hx-partial></template><!-- --!><plaintext>`
 }
 
-// inert lists the parts of a page that could act and are not the dashboard's own.
+// inert lists active parts of a page that are not the dashboard's own.
 const inert = `(() => {
 	const found = [];
 	const nonce = document.querySelector("[hx-nonce]")?.getAttribute("hx-nonce");
@@ -52,8 +51,7 @@ const inert = `(() => {
 	return found;
 })()`
 
-// Whatever stands in any field of any object, on no page does it become anything that acts: nothing asks for
-// anything, and no page breaks its own policy.
+// Injected markup becomes active on no page, whatever field it is in. It causes no request and no policy violation.
 func TestNothingInjectedActs(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, 0, injected)
@@ -74,7 +72,7 @@ func TestNothingInjectedActs(t *testing.T) {
 		if asked[s.route] || s.said {
 			continue
 		}
-		// An address can hold anything too, because people follow links.
+		// A link may carry anything in its address too.
 		asked[s.route] = true
 		path, _, _ := strings.Cut(s.path, "?")
 		w.enter(scene{name: s.name, path: path + "?" + hostileQuery(), who: s.who})
@@ -86,18 +84,18 @@ func TestNothingInjectedActs(t *testing.T) {
 	for _, request := range w.page.Requests() {
 		method, address, _ := strings.Cut(request, " ")
 		if strings.HasPrefix(address, "data:image/svg+xml;base64,") && method == "GET" {
-			continue // the browser's own sign in a field of a date
+			continue // the browser's own icon in a date field
 		}
 		if path, ours := strings.CutPrefix(address, h.server.URL); address != "about:blank" && (!ours || strings.Contains(path, trap) || method != "GET" && !h.posts(path)) {
 			t.Errorf("a page asked for %s", request)
 		}
 	}
 	for _, complaint := range w.page.Complaints() {
-		if !strings.Contains(complaint, "the server responded with a status of 4") { // as scenes want it
+		if !strings.Contains(complaint, "the server responded with a status of 4") { // expected by the scene
 			t.Errorf("a page complained: %s", complaint)
 		}
 	}
-	// And it would be found.
+	// The check itself works: it finds a real injection.
 	browsertest.Eval[bool](w.page, `(() => { const i = document.createElement("img"); i.src = "`+trap+`/found"; document.body.append(i); return true })()`)
 	w.page.WaitFor("the picture to be asked for", `document.querySelector("img[src='`+trap+`/found']").complete`)
 	if requests := strings.Join(w.page.Requests(), "\n"); !strings.Contains(requests, trap+"/found") {
@@ -108,8 +106,8 @@ func TestNothingInjectedActs(t *testing.T) {
 	}
 }
 
-// nothingActs fails the test if a part of the page could act that is not the dashboard's own. It moves the pointer and updates
-// parts of the page, so that such handlers would fire.
+// nothingActs fails the test if an active part of the page is not the dashboard's own. It moves the pointer and updates
+// parts of the page to trigger handlers.
 func (w *walker) nothingActs(name string) {
 	w.house.t.Helper()
 	for _, when := range []string{"as it comes", "after a while"} {
@@ -126,7 +124,7 @@ func (w *walker) nothingActs(name string) {
 	}
 }
 
-// hostileQuery are the parameters that pages know, and one that they do not, each with markup for a value.
+// hostileQuery has markup for each query parameter that pages know, and for an unknown one.
 func hostileQuery() string {
 	query := url.Values{}
 	for _, name := range []string{
@@ -138,12 +136,12 @@ func hostileQuery() string {
 	return query.Encode()
 }
 
-// posts reports whether a scene itself sends something there.
+// posts reports whether a scene itself posts to the path.
 func (h *house) posts(path string) bool {
 	for _, own := range []string{"/confirm", "/cancel", "/reveal", "/edit", "/seen", "/disconnect", "/connect", "/close", "/messages", "/sign-in"} {
 		if strings.HasSuffix(path, own) {
 			return true
 		}
 	}
-	return path == h.draft || path == h.wrongDraft || path == h.draft+"/try" // what was said of an HTTP API so far, and a trial of it
+	return path == h.draft || path == h.wrongDraft || path == h.draft+"/try" // the import's choices so far, and a trial of it
 }

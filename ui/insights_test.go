@@ -16,8 +16,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// madeCall puts a call into the tables as if it had been made at a time. An approval is its outcome, who decided, and
-// since when and until when after the call they had it, in seconds; without an outcome there is none.
+// madeCall stores a call made at a given time. An empty outcome means no approval. takenUp and ended are seconds after
+// the call.
 func (w *world) madeCall(at, skill, toolName, status, failure, outcome string, by uuid.UUID, takenUp, ended int) {
 	w.t.Helper()
 	found, err := w.agents.SkillByName(w.t.Context(), skill)
@@ -46,12 +46,12 @@ func (w *world) madeCall(at, skill, toolName, status, failure, outcome string, b
 
 const trickyTool = "pay\u202ement<b>"
 
-// makeFigures fills Monday the 2nd and Wednesday the 4th of March 2026.
+// makeFigures fills Monday, March 2, and Wednesday, March 4, 2026.
 func (w *world) makeFigures() {
 	w.t.Helper()
 	rita := w.personCalled("rita")
 	none := uuid.Nil
-	w.madeCall("2026-02-24T09:00:00Z", "open", "echo", "succeeded", "", "", none, 0, 0) // the week before
+	w.madeCall("2026-02-24T09:00:00Z", "open", "echo", "succeeded", "", "", none, 0, 0) // the previous week
 	w.madeCall("2026-03-02T00:00:00Z", "open", "echo", "succeeded", "", "", none, 0, 0)
 	w.madeCall("2026-03-02T09:10:00Z", "open", "echo", "failed", "transport", "", none, 0, 0)
 	w.madeCall("2026-03-02T09:20:00Z", "files", trickyTool, "succeeded", "", "approved", rita, 0, 20)
@@ -72,7 +72,7 @@ func cells(s *goquery.Selection) string {
 	return strings.Join(words, " | ")
 }
 
-// tileTexts are the texts of the parts of tiles.
+// tileTexts returns the texts of the tiles' parts.
 func tileTexts(tiles *goquery.Selection) string {
 	var words []string
 	tiles.Each(func(_ int, tile *goquery.Selection) {
@@ -82,7 +82,7 @@ func tileTexts(tiles *goquery.Selection) string {
 	return strings.Join(words, " | ")
 }
 
-// numbers are the rows of a chart's table.
+// numbers returns the rows of a chart's table.
 func (a *answer) numbers(chart string) []string {
 	a.t.Helper()
 	var rows []string
@@ -156,7 +156,7 @@ func TestInsightsPage(t *testing.T) {
 	}
 }
 
-// The pictures show the numbers.
+// The charts match the numbers.
 func TestInsightPictures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -289,7 +289,7 @@ func TestInsightStates(t *testing.T) {
 	}
 }
 
-// Figures that the database would take too long for are given up, so that calls do not wait for them.
+// Slow queries of figures are cancelled, so that calls do not wait for them.
 func TestInsightsGiveUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -324,7 +324,7 @@ func TestInsightsInTheBrowser(t *testing.T) {
 		if browsertest.Eval[bool](p, `document.documentElement.scrollWidth > innerWidth`) {
 			t.Errorf("%s: the page is wider than the window", name)
 		}
-		// Text keeps its size, and stays within its picture.
+		// Text keeps its size and stays within its chart.
 		small := browsertest.Eval[int](p, `[...document.querySelectorAll("main svg text")].filter(t => t.getBoundingClientRect().height < 11).length`)
 		outside := browsertest.Eval[int](p, `[...document.querySelectorAll("main svg text")].filter(t => {
 			const inner = t.getBoundingClientRect(), outer = t.ownerSVGElement.getBoundingClientRect()

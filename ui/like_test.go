@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// Calls have a value in common if all of them have it with the same bytes, anywhere in the arguments.
+// A value is common if all calls have it with equal bytes, anywhere in the arguments.
 func TestSideBySideSharesOnlyWhatAllHave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -32,7 +32,7 @@ func TestSideBySideSharesOnlyWhatAllHave(t *testing.T) {
 	}
 }
 
-// However many calls a form names, no more are decided than a page shows.
+// A form decides at most as many calls as a page shows.
 func TestSideBySideDecidesNoMoreThanAPageShows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -58,7 +58,7 @@ func TestSideBySideDecidesNoMoreThanAPageShows(t *testing.T) {
 	}
 }
 
-// Each call's secrets are those of the definition that it was made with.
+// Each call's secrets follow the definition that it was made with.
 func TestSideBySideHidesByEachCallsDefinition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -89,7 +89,7 @@ func (w *world) skillOf(id uuid.UUID) uuid.UUID {
 	return waiting.Call.SkillID
 }
 
-// A call with very many values is not compared with the last one line by line at every view.
+// A call with very many values is not compared line by line with the last one.
 func TestVeryManyValuesAreNotCompared(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -51,7 +51,7 @@ func TestMembersAreToldApart(t *testing.T) {
 	}
 }
 
-// tied reports whether a field says that it is wrong, and where that is explained.
+// tied reports whether a field is marked invalid and refers to its error message.
 func tied(form *goquery.Selection, name string) bool {
 	field := form.Find("[name=" + name + "]")
 	explained := false
@@ -100,7 +100,7 @@ func TestOperatorsGrantAndBlock(t *testing.T) {
 	}
 }
 
-// A page from before another operator's change does not revert that change.
+// A stale page does not revert another operator's change.
 func TestGrantsFromAStalePage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -220,7 +220,7 @@ func TestOperatorsInviteAndMakeTheirOwnTokens(t *testing.T) {
 		t.Errorf("open invitations: %s", open.Text())
 	}
 	guest := w.visitor()
-	for range 2 { // to look is not to redeem
+	for range 2 { // viewing does not redeem the link
 		if a := guest.get(link.RequestURI()); a.status != http.StatusOK || a.find("redeem").Length() != 1 {
 			t.Fatalf("the invitation: %d %s", a.status, a.text())
 		}
@@ -238,7 +238,7 @@ func TestOperatorsInviteAndMakeTheirOwnTokens(t *testing.T) {
 	}
 }
 
-// Forms that equal a token need a recent sign-in and keep the input.
+// Forms as powerful as a token need a recent sign-in and keep the input.
 func TestWhatEqualsATokenTakesAProof(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// changeOf returns the part of the page that shows the changes of a call with this body.
+// changeOf returns the part of the page that shows the changes by a call with this body.
 func (w *world) changeOf(v *visitor, media, body, there string) *answer {
 	w.t.Helper()
 	w.there(http.StatusOK, there)
@@ -18,7 +18,7 @@ func (w *world) changeOf(v *visitor, media, body, there string) *answer {
 	return v.get(callPath(id) + "/before")
 }
 
-// Removals and changes are shown for all spellings of their names.
+// Removals and changes are shown, however their names are escaped.
 func TestWhatACallChangesByEscapedNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -50,7 +50,7 @@ func TestWhatACallChangesByEscapedNames(t *testing.T) {
 	}
 }
 
-// Of an object that has a name twice no difference is told: servers differ in which of the two counts.
+// An object with a duplicate name has no diff, because servers differ in which value counts.
 func TestWhatACallChangesWithoutOneMeaning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -70,7 +70,7 @@ func TestWhatACallChangesWithoutOneMeaning(t *testing.T) {
 	}
 }
 
-// Only a JSON merge patch says how it is merged. Of other patches it is said that the server may do it differently.
+// Only JSON merge patch defines how it is merged. For other patches the page says that the server may differ.
 func TestWhatACallLikelyChanges(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

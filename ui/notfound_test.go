@@ -45,7 +45,7 @@ func TestNotFound(t *testing.T) {
 	}
 }
 
-// An agent's page says how a client connects, with a place for the key.
+// An agent's page shows how to connect a client, with a placeholder for the key.
 func TestHowToConnectIsOnTheAgentsPage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

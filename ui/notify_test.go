@@ -153,7 +153,7 @@ func TestWebhooksInTheSettings(t *testing.T) {
 	if a := v.get(gone.header.Get("Location")); a.find("webhook").Length() != 0 || !strings.Contains(a.find("notice").Text(), "Deleted.") {
 		t.Errorf("%s", a.text())
 	}
-	for _, path := range []string{"/test", "/delete"} { // somebody else was quicker
+	for _, path := range []string{"/test", "/delete"} { // another operator was faster
 		if a := v.post("/settings/webhooks/on-call"+path, nil); a.status != http.StatusNotFound || !strings.Contains(a.find("notice").Text(), "No such webhook.") {
 			t.Errorf("%s: %d %s", path, a.status, a.text())
 		}
@@ -173,8 +173,8 @@ func TestServiceWorkerIsServed(t *testing.T) {
 	}
 }
 
-// A stand-in for the push service of the browser's maker, which tests cannot reach: subscriptions are kept beside the
-// dashboard's own memory. All else is the browser's.
+// fakePushService replaces the browser vendor's push service, which tests cannot reach. Subscriptions are kept in
+// memory; the rest is the browser's own.
 const fakePushService = `
 	const kept = () => JSON.parse(localStorage.getItem("fake-push"));
 	const made = (record) => record && {
@@ -203,7 +203,7 @@ func TestPushInTheBrowser(t *testing.T) {
 	p.WaitFor("this browser to know itself", `document.querySelector(".here").checkVisibility() && document.querySelector("[value=push]").checked`)
 	p.Screenshot("settings")
 
-	// It is not asked often: Chromium forgets notifications that it is asked for while they are about to appear.
+	// It polls slowly: Chromium loses notifications that are queried while they are about to appear.
 	const shown = `new Promise((done) => setTimeout(done, 500)).then(() => navigator.serviceWorker.getRegistration()).then((r) => r.getNotifications()).then((all) => all.map((n) => n.tag + " " + n.title).sort().join("\n"))`
 	const one, two = "01a200d7-0cf0-7d9e-983c-000000000001", "01a200d7-0cf0-7d9e-983c-000000000002"
 	call := func(id string) map[string]any {
@@ -236,7 +236,7 @@ func TestPushInTheBrowser(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// Without the push service, the page says so, and the worker is there all the same.
+// Without a push service the page says so, and the worker is still installed.
 func TestPushThatTheBrowserCannot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -286,7 +286,7 @@ func TestOpenPagesNotify(t *testing.T) {
 	w.approve(reviewer, second)
 	p.WaitFor("a quiet one when somebody decided", `told.at(-1) === "2 calls wait for a decision, quietly"`)
 
-	// Another visible page suffices, and it does not have the stream.
+	// Another visible page, without the stream, is enough.
 	browsertest.Eval[bool](p, `Boolean(window.other = open("/calls"))`)
 	p.WaitFor("the other page", `other.document.documentElement?.hasAttribute("data-live")`)
 	browsertest.Eval[bool](p, `Boolean(other.Notification = class { constructor() { told.push("the other page") } })`)

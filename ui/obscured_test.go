@@ -39,7 +39,7 @@ const obscured = `(() => {
 	return found;
 })()`
 
-// wide makes all text wider, as other fonts are.
+// wide makes all text wider, as other fonts may.
 const wide = `(() => {
 	const sheet = new CSSStyleSheet();
 	sheet.replaceSync("* { letter-spacing: .12em; line-height: 1.8 }");
@@ -62,7 +62,7 @@ func TestFocusIsNotObscured(t *testing.T) {
 		w.enter(s)
 		for _, l := range looks() {
 			if l.options.Touch && s.name == "queue-call" {
-				continue // there the call has a page of its own
+				continue // on a phone the call has its own page
 			}
 			w.become(l)
 			for _, text := range []string{"", wide} {

@@ -48,7 +48,7 @@ func (w *world) providerAt(publicURL string) *provider.Provider {
 	return p
 }
 
-// there follows a redirect of the dashboard to the provider and returns the path to which the provider sends the browser back.
+// there follows the redirect to the provider, and returns the path to which the provider redirects the browser.
 func (v *visitor) there(to string) (back string) {
 	v.w.t.Helper()
 	r, err := http.NewRequestWithContext(v.w.t.Context(), http.MethodGet, to, nil)
@@ -61,7 +61,7 @@ func (v *visitor) there(to string) (back string) {
 	return back
 }
 
-// goes takes the way through the provider, from the link on a page on.
+// goes signs in through the provider from a link on a page.
 func (v *visitor) goes(link string) *answer {
 	v.w.t.Helper()
 	a := v.get(link, "Sec-Fetch-Site", "same-origin")
@@ -94,7 +94,7 @@ func TestProviderSignsIn(t *testing.T) {
 	if a := v.get("/members"); a.status == http.StatusOK {
 		t.Error("a reviewer sees the members")
 	}
-	// The ID token is for the skills that the provider manages, too.
+	// The ID token is also used for the skills that the provider manages.
 	if got := <-w.vouched; !strings.HasPrefix(got, w.idp.URL+" ") {
 		t.Errorf("asked what %s manages", got)
 	}
@@ -151,7 +151,7 @@ func TestWithoutARoleNobodyGetsIn(t *testing.T) {
 	}
 }
 
-// The provider's response counts once, only in the browser that started the sign-in, and only while that is pending.
+// The provider's response is valid once, in the browser that started the sign-in, while that is pending.
 func TestAnswersBelongToABrowser(t *testing.T) {
 	t.Parallel()
 	w := withProvider(t, "reviewers")
@@ -240,7 +240,7 @@ func TestProviderRefusesAndIsAway(t *testing.T) {
 	}
 }
 
-// sessionOf is the browser's cookie.
+// sessionOf returns the browser's session cookie.
 func (v *visitor) sessionOf() string {
 	v.w.t.Helper()
 	server, err := url.Parse(v.w.server.URL)
@@ -289,14 +289,14 @@ func TestProvingAgainWithTheProvider(t *testing.T) {
 	}
 	w.says(nil, "reviewers")
 	a = v.signsInWith("/sign-in/again?next=/calls/x")
-	at, sessions := w.authenticated("4711") // the provider says it in whole seconds
+	at, sessions := w.authenticated("4711") // the provider has whole seconds
 	if a.header.Get("Location") != "/calls/x" || at.Sub(before).Round(time.Minute) < time.Hour || sessions != 1 || v.sessionOf() == cookie || v.get("/").status != http.StatusOK {
 		t.Errorf("%d to %q, authenticated at %v, before %v, %d sessions", a.status, a.header.Get("Location"), at, before, sessions)
 	}
 }
 
-// A provider with an old session signs a person in without asking. That is no recent sign-in, neither with a new session nor in
-// place of the old one.
+// A provider with an old session signs a person in without asking. This is not a recent sign-in, in a new session or
+// the old one.
 func TestSigningInIsNoNewProof(t *testing.T) {
 	t.Parallel()
 	w := withProvider(t, "reviewers")
@@ -318,7 +318,7 @@ func TestSigningInIsNoNewProof(t *testing.T) {
 		if again.Path != "/sign-in/again" || w.approval(id).Status != approval.Pending {
 			t.Fatalf("%s: approved at once: %d to %q, %s", name, a.status, again, w.approval(id).Status)
 		}
-		a = v.goes("/sign-in/start?provider=Company&next=" + url.QueryEscape(callPath(id))) // without again
+		a = v.goes("/sign-in/start?provider=Company&next=" + url.QueryEscape(callPath(id))) // without asking again
 		if a.header.Get("Location") != callPath(id) {
 			t.Fatalf("%s: signed in: %d to %q", name, a.status, a.header.Get("Location"))
 		}
@@ -392,7 +392,7 @@ func TestProvingAgainWithAToken(t *testing.T) {
 	if a.header.Get("Location") != "/calls/x" || at.Sub(before) < time.Hour || sessions != 1 || v.sessionOf() == cookie || v.get("/").status != http.StatusOK {
 		t.Errorf("%d to %q, at %v, before %v, %d sessions", a.status, a.header.Get("Location"), at, before, sessions)
 	}
-	// A new link does it too, and leads back.
+	// A new link also proves a recent sign-in, and returns to the page.
 	v.get("/sign-in/again?next=/calls/y")
 	if a := v.post("/sign-in", v.get(w.link("bob", identity.Reviewer)).form("sign-in")); a.header.Get("Location") != "/calls/y" {
 		t.Errorf("by link: to %q", a.header.Get("Location"))
@@ -402,14 +402,14 @@ func TestProvingAgainWithAToken(t *testing.T) {
 	}
 }
 
-// A stream ends with its session, not at its next check.
+// A stream ends with its session, before its next check.
 func TestStreamsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	w := withProvider(t, "reviewers")
 	v, other := w.visitor(), w.visitor()
 	v.signsInWith("/sign-in")
 	other.signsInWith("/sign-in")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // sooner than a stream looks by itself
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // sooner than the stream's own check
 	defer cancel()
 	response, err := v.client.Do(v.request(http.MethodGet, "/events", "").WithContext(ctx))
 	check(t, err)

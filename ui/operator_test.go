@@ -23,7 +23,7 @@ import (
 
 const typedSecret = "s3cret-that-was-typed"
 
-// skillNamed is a skill as it is stored.
+// skillNamed returns a stored skill.
 func (w *world) skillNamed(name string) *agent.Skill {
 	w.t.Helper()
 	skill, err := w.agents.SkillByName(w.t.Context(), name)
@@ -31,15 +31,14 @@ func (w *world) skillNamed(name string) *agent.Skill {
 	return skill
 }
 
-// filled is a form as the page offers it, with some of its fields changed. The values of selects are those that
-// are selected, and ticked boxes count.
+// filled returns the fields of a form with some changes. Selected options and ticked boxes count.
 func (a *answer) filled(testID string, changes url.Values) url.Values {
 	a.t.Helper()
 	form := a.form(testID)
 	part := a.find(testID)
 	for name := range form {
 		if strings.HasSuffix(name, "_name") || strings.HasSuffix(name, "_value") {
-			form.Del(name) // of pairs there are several
+			form.Del(name) // pairs may have several values
 		}
 	}
 	for _, name := range []string{"headers", "env"} {

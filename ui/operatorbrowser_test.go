@@ -14,7 +14,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// furnish fills the world for the operators' pages: a changed tool, a new one with tricks in it, a failing skill, keys, teams.
+// furnish fills the world for the operators' pages: a changed tool, a new one with hostile text, a failing skill, keys,
+// teams.
 func (w *world) furnish() (files, failing *agent.Skill) {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -62,7 +63,7 @@ func (w *world) furnish() (files, failing *agent.Skill) {
 	return files, failing
 }
 
-// The operators' pages in all colours and widths: none is wider than its window, none complains.
+// No operator page is wider than its window or logs an error, in all colors and widths.
 func TestOperatorPagesInAllColours(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
-// A reviewer is not told that there are no keys, which only operators see.
+// A reviewer gets no hint about missing keys, which only operators can see.
 func TestKeysAreForOperators(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -28,7 +28,7 @@ func TestKeysAreForOperators(t *testing.T) {
 	}
 }
 
-// No space stands before a colon, with a time before it and without one; notes of badges are heard, and none are empty.
+// No space precedes a colon, with or without a time. Badges have no empty notes, and screen readers read them.
 func TestWordsOfFailures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -21,10 +21,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// pictures is where TestPictures leaves the pictures of the documentation: `task screenshots`.
+// pictures is the directory for the documentation's pictures: `task screenshots`.
 var pictures = flag.String("pictures", "", "make the documentation's pictures in this `directory`")
 
-// pictured are the scenes that the documentation shows; the order is of no account.
+// pictured lists the scenes in the documentation, in any order.
 func pictured() []string {
 	return []string{
 		"queue", "queue-call", "queue-empty", "call-parked", "call-destructive", "call-confirm", "call-changed", "call-suspicious", "call-secret",
@@ -35,8 +35,7 @@ func pictured() []string {
 	}
 }
 
-// onADay is when the pictures are taken. Ids and ports differ from run to run and are shown as others; the clocks
-// stand still.
+// onADay is the time of the pictures. The clocks stand still, and varying ids and ports are replaced.
 func onADay() time.Time { return time.Date(2026, time.November, 17, 9, 41, 0, 0, time.UTC) }
 
 // still stops a page's clock and its updates.
@@ -46,7 +45,7 @@ const still = `(() => {
 	window.EventSource = class { addEventListener() {} close() {} };
 })()`
 
-// settledText gives everything that is random the same look in each picture.
+// settledText replaces random text, so that pictures are reproducible.
 const settledText = `(() => {
 	const known = new Map();
 	const stable = (found, make) => known.get(found) ?? known.set(found, make(known.size + 1)).get(found);
@@ -89,7 +88,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// busyWeek adds calls of the days before the last one, so that charts have data.
+// busyWeek adds calls on previous days, so that charts have data.
 func (h *house) busyWeek() {
 	h.t.Helper()
 	chance := rand.New(rand.NewPCG(3, 14)) // the same in each run
@@ -120,7 +119,7 @@ func (h *house) busyWeek() {
 	h.db.Exec(`DELETE FROM call_counting`)
 }
 
-// picture takes those scenes that are wanted, and ticks them off.
+// picture takes the wanted scenes, and removes them from the list.
 func (w *walker) picture(scenes []scene, wanted map[string]bool) {
 	t := w.house.t
 	t.Helper()
@@ -147,7 +146,7 @@ func (w *walker) picture(scenes []scene, wanted map[string]bool) {
 	}
 }
 
-// smaller is a picture in its 256 most frequent colours, which is more than an eye finds in a page.
+// smaller reduces a picture to its 256 most frequent colors, which looks the same.
 func smaller(picture []byte) ([]byte, error) {
 	decoded, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {

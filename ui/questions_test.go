@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// asked is an approved call whose server asked something, which its client answered, if it was given an answer.
+// asked returns an approved call whose server asked a question. The client answers it unless answer is empty.
 func (w *world) asked(q tool.Question, answer string) uuid.UUID {
 	w.t.Helper()
 	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
@@ -49,7 +49,7 @@ func (w *world) asked(q tool.Question, answer string) uuid.UUID {
 	return ticket.ID
 }
 
-// question waits until the first question of a call stands so.
+// question waits until the first question of a call has the status.
 func (w *world) question(id uuid.UUID, status call.QuestionStatus) call.AskedQuestion {
 	w.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
@@ -66,7 +66,7 @@ func (w *world) question(id uuid.UUID, status call.QuestionStatus) call.AskedQue
 var account = tool.Question{Method: "elicitation/create", Params: json.RawMessage(
 	`{"message":"<b>Which</b> account?","requestedSchema":{"type":"object","properties":{"iban":{"type":"string"},"pin":{"type":"string","format":"password"}}}}`)}
 
-// A reviewer finds a question in the queue, sees it with its answer on the page of its call, and decides there.
+// A reviewer finds a question in the queue, sees it with its answer on the call's page, and decides there.
 func TestQuestionOnThePage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -156,7 +156,7 @@ func TestWithheldAnswer(t *testing.T) {
 	w.outcome(id)
 }
 
-// A question of a tool of high risk takes a recent proof of who decides, as its call does.
+// A question of a high-risk tool needs a recent sign-in, as its call does.
 func TestQuestionOfHighRisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -35,7 +35,7 @@ func (w *world) withShop() {
 	check(w.t, err)
 }
 
-// there sets the state of the shop.
+// there sets the state that the shop returns.
 func (w *world) there(status int, body string) {
 	w.source.set(func() {
 		w.source.before = func(server tool.Server, _ tool.CallRequest) (*tool.State, error) {
@@ -117,7 +117,7 @@ func TestRequestWithSecrets(t *testing.T) {
 	}
 }
 
-// Of a call that never left it is not said that its request was sent.
+// If a call was never sent, the page does not claim that its request was.
 func TestRequestThatWasNotSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -152,7 +152,7 @@ func TestRequestThatWasNotSent(t *testing.T) {
 	}
 }
 
-// An agent cannot hide the effect of a call in a short value that is called a secret: the request is seen before approval.
+// A short value that the schema calls secret cannot hide a call's effect: the request must be revealed before approval.
 func TestHiddenRequestsAreRevealedFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -189,7 +189,7 @@ func TestHiddenRequestsAreRevealedFirst(t *testing.T) {
 	}
 }
 
-// A request that can no longer be built as before is not shown in part. The editor of a call sees the request of the edit.
+// A request that can no longer be rebuilt exactly is not shown at all. The editor shows the request of the edit.
 func TestHiddenRequestsOfOtherSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -207,7 +207,8 @@ func TestHiddenRequestsOfOtherSettings(t *testing.T) {
 	}
 }
 
-// The state before a call is read and shown only after its secrets are revealed, because its address or content may hold them.
+// The previous state is read only after the call's secrets are revealed, because its address or content may contain
+// them.
 func TestBeforeWithSecrets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -268,7 +269,7 @@ func TestWhatACallChanges(t *testing.T) {
 	if odd := before(`{"order":"10","note":"x"}`, 200, `not JSON`); odd.find("diff").Length() != 0 || !strings.Contains(odd.find("before").Text(), "not JSON") {
 		t.Errorf("of what is no JSON: %s", odd.text())
 	}
-	// Nothing of that decided anything.
+	// None of that decided the call.
 	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"11","note":"x"}`)
 	if v.get(callPath(id) + "/before"); w.approval(id).Status != approval.Pending {
 		t.Error("a look decides")

@@ -11,8 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// may says who may use which route. One that is missing here fails the test, so that none is added without
-// a thought about who may use it.
+// may lists who may use each route. A missing route fails the test, so that every new one is considered.
 var may = map[string]string{
 	// o: operator, r: reviewer
 	"GET /{$}":                "or",
@@ -25,7 +24,7 @@ var may = map[string]string{
 	"GET /conversations/new":                "or", // with agents that they may act as
 	"POST /conversations/new":               "or",
 	"GET /conversations/{id}/entries/{seq}": "or",
-	"POST /conversations/{id}/messages":     "or", // their own
+	"POST /conversations/{id}/messages":     "or", // only their own
 	"POST /conversations/{id}/stop":         "or",
 	"POST /conversations/{id}/close":        "or",
 	"POST /conversations/{id}/fork":         "or",
@@ -55,7 +54,7 @@ var may = map[string]string{
 	"GET /calls/{id}/like":  "r",
 	"POST /calls/{id}/like": "r",
 
-	"GET /insights":       "or", // what each person decided: operators
+	"GET /insights":       "or", // operators also see each person's decisions
 	"GET /insights/tools": "or",
 
 	"GET /imports/new":               "o",
@@ -83,7 +82,7 @@ var may = map[string]string{
 	"POST /skills/{id}/tools":   "o",
 	"POST /skills/{id}/accept":  "o",
 	"POST /skills/{id}/refuse":  "o",
-	"POST /skills/{id}/connect": "or", // their own account; a shared one is for operators
+	"POST /skills/{id}/connect": "or", // their own account; operators also shared ones
 
 	"GET /agents":                         "or",
 	"GET /agents/new":                     "o",
@@ -109,7 +108,7 @@ var may = map[string]string{
 	"POST /agents/{id}/callbacks/{callback}/delete":                       "o",
 	"POST /agents/{id}/callbacks/{callback}/deliveries/{delivery}/resend": "o",
 
-	"GET /connections":                  "or", // their own, but operators any
+	"GET /connections":                  "or", // their own; operators all
 	"GET /connections/{id}":             "or",
 	"POST /connections/{id}/disconnect": "or",
 	"GET /oauth/callback":               "or",
@@ -131,13 +130,13 @@ var may = map[string]string{
 	"GET /settings":        "or",
 	"POST /settings/theme": "or",
 
-	"POST /settings/end-session":  "or", // their own
+	"POST /settings/end-session":  "or", // only their own
 	"POST /settings/tokens":       "or", // for themselves
-	"POST /settings/revoke-token": "or", // their own
+	"POST /settings/revoke-token": "or", // only their own
 	"POST /settings/sign-out":     "or",
 
 	"POST /settings/push":                   "r",
-	"POST /settings/push/end":               "or", // their own
+	"POST /settings/push/end":               "or", // only their own
 	"POST /settings/push/{id}/remove":       "or",
 	"GET /settings/push/{form...}":          "or",
 	"GET /settings/webhooks":                "o",
@@ -171,7 +170,7 @@ func TestWhoMayWhat(t *testing.T) {
 				a = v.post(path, url.Values{})
 			}
 			if route.Pattern == "POST /settings/sign-out" && a.status == http.StatusSeeOther {
-				present = people() // that ended their sessions
+				present = people() // new sessions, because the route ended the old ones
 			}
 			switch {
 			case role == 'n':

@@ -13,8 +13,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call/history"
 )
 
-// sameAs maps routes of the dashboard to the equivalent operations of the API, or to "". Routes about the person's own browser,
-// and steps towards another route, have none.
+// sameAs maps routes of the dashboard to the equivalent operations of the API. Routes about the person's own browser,
+// and steps toward another route, map to "".
 var sameAs = map[string]string{
 	"GET /{$}":                "GET approvals",
 	"GET /calls":              "", // of all agents; the API's also shows agents' own
@@ -23,7 +23,7 @@ var sameAs = map[string]string{
 	"GET /conversations/{id}": "",
 	"GET /audit":              "GET audit",
 
-	// In the API these are for agents too, and for people who may act as one.
+	// In the API, agents and people who may act as one can use these too.
 	"GET /conversations/new":                "",
 	"POST /conversations/new":               "",
 	"GET /conversations/{id}/entries/{seq}": "",
@@ -39,13 +39,13 @@ var sameAs = map[string]string{
 	"GET /calls/{id}/before":    "GET approvals/{id}/preview",
 	"POST /calls/{id}/reveal":   "GET approvals/{id}",
 
-	"GET /calls/{id}/files/{file}": "", // in the API it is also for whoever made the call
+	"GET /calls/{id}/files/{file}": "", // in the API also for whoever made the call
 
 	"POST /calls/{id}/approve": "POST approvals/{id}/approve",
 	"POST /calls/{id}/confirm": "POST approvals/{id}/approve",
 	"POST /calls/{id}/reject":  "POST approvals/{id}/reject",
 	"POST /calls/{id}/resolve": "POST calls/{id}/resolve",
-	"POST /calls/{id}/cancel":  "", // in the API it is also for whoever made the call
+	"POST /calls/{id}/cancel":  "", // in the API also for whoever made the call
 	"POST /calls/{id}/edit":    "POST approvals/{id}/approve",
 	"POST /calls/{id}/extend":  "POST approvals/{id}/extend",
 	"POST /calls/{id}/seen":    "",
@@ -125,8 +125,8 @@ var sameAs = map[string]string{
 	"POST /members/{id}/unblock":      "PATCH people/{id}",
 	"POST /members/{id}/end-session":  "DELETE people/{id}/sessions/{key}",
 	"POST /members/{id}/sign-out":     "POST people/{id}/sign-out",
-	"POST /members/{id}/tokens":       "", // on a page of operators; their own, as in the settings
-	"POST /members/{id}/revoke-token": "", // likewise, but any
+	"POST /members/{id}/tokens":       "", // on operators' pages; people create their own in the settings
+	"POST /members/{id}/revoke-token": "", // likewise, but any token
 	"POST /members/{id}/link":         "POST people/{id}/link",
 	"POST /members/{id}/unlink":       "DELETE people/{id}/link",
 
@@ -147,7 +147,7 @@ var sameAs = map[string]string{
 	"GET /settings/webhooks/{form...}":      "GET webhooks",
 }
 
-// The API refuses a person exactly the things that the dashboard refuses them.
+// The API refuses people exactly when the dashboard does.
 func TestTheAPIHasTheSameRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,18 +15,18 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// scene is a page of the house in one of its states.
+// scene is a page of the house in one state.
 type scene struct {
 	name  string // of its picture
-	route string // the pattern that it is a page of; empty: of no route of the table
+	route string // its route's pattern; empty if it is not in the table
 	path  string
-	who   string // maren, jonas (no operator), olga (no reviewer) or nobody; empty: maren
+	who   string // maren, jonas (not an operator), olga (not a reviewer) or nobody; empty: maren
 	do    func(p *browsertest.Page)
-	ready string // data-testid of what shows that it is there
-	said  bool   // the browser says something of it: the status is not 200
+	ready string // data-testid of an element that shows that the page is loaded
+	said  bool   // the browser logs an error because the status is not 200
 }
 
-// scenes are all pages in all their states. One that is missing fails TestEveryPageHasAScene.
+// scenes lists all pages in all states. A missing one fails TestEveryPageHasAScene.
 func (h *house) scenes() []scene {
 	at := func(state string) string {
 		id, ok := h.calls[state]
@@ -214,7 +214,7 @@ func openEditor(p *browsertest.Page) {
 	p.WaitFor("buttons to work", armed)
 }
 
-// conversationOf is the conversation of a call of the house.
+// conversationOf returns the conversation of a call in a state.
 func (h *house) conversationOf(state string) uuid.UUID {
 	h.t.Helper()
 	c, err := h.world.calls.Get(h.t.Context(), call.Viewer{}, h.calls[state])
@@ -222,7 +222,7 @@ func (h *house) conversationOf(state string) uuid.UUID {
 	return c.ConversationID
 }
 
-// toolPath is the page of the tool whose changed definition waits.
+// toolPath returns the page of the tool with a changed definition.
 func (h *house) toolPath() string {
 	h.t.Helper()
 	c, err := h.world.calls.Get(h.t.Context(), call.Viewer{}, h.calls["changed"])
@@ -230,16 +230,16 @@ func (h *house) toolPath() string {
 	return "/skills/" + c.SkillID.String() + "/tools?tool=" + url.QueryEscape(c.Tool)
 }
 
-// agentPath is the page of the agent whose name comes first.
+// agentPath returns the page of the agent with the first name.
 func (h *house) agentPath() string {
 	return "/agents/" + h.agents[slices.Min(slices.Collect(maps.Keys(h.agents)))].ID.String()
 }
 
-// noScene are routes that are no pages.
+// noScene lists routes that are not pages.
 func noScene() []string {
 	return []string{
 		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /calls/{id}/files/{file}", "GET /oauth/callback", "GET /calls/export", "GET /conversations/{id}/entries/{seq}", "GET /audit/export",
-		// These lead to the page that a form is on.
+		// These redirect to the page that has the form.
 		"GET /settings/push/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}",
 	}
 }

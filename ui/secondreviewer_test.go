@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// secondReviewers has edits of the calls of a skill approved by a second reviewer.
+// secondReviewers makes edits of a skill's calls need a second reviewer.
 func (w *world) secondReviewers(skill string) {
 	w.t.Helper()
 	found, err := w.agents.SkillByName(w.t.Context(), skill)
@@ -76,7 +76,7 @@ func TestSecondReviewerApprovesAnEdit(t *testing.T) {
 	}
 }
 
-// The agent's own arguments can be approved instead of the edit, once they are on the screen.
+// The agent's original arguments can be approved instead of the edit, once they are shown.
 func TestEditIsDiscardedForTheAgentsVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -99,7 +99,7 @@ func TestEditIsDiscardedForTheAgentsVersion(t *testing.T) {
 	}
 }
 
-// Several calls side by side are no place to approve an edit.
+// An edit cannot be approved side by side with other calls.
 func TestEditIsApprovedOnItsOwnPageOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -115,7 +115,7 @@ func TestEditIsApprovedOnItsOwnPageOnly(t *testing.T) {
 	}
 }
 
-// The skill behaves as an operator chose in the form.
+// The operator's choice in the form takes effect.
 func TestSkillFormSaysWhoApprovesEdits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -110,7 +110,7 @@ func TestSessionEndsWithItsToken(t *testing.T) {
 		t.Fatalf("%d", a.status)
 	}
 	check(t, w.people.RevokeToken(t.Context(), uuid.Nil, id))
-	w.people.Invalidate() // as the notice of the change has every process do
+	w.people.Invalidate() // as the notice of a change does in each process
 	if a := v.get("/"); a.status != http.StatusSeeOther {
 		t.Errorf("after its token was revoked the session gets %d", a.status)
 	}

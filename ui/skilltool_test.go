@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// relist has the server of a skill asked anew.
+// relist lists the tools of a skill's server again.
 func (w *world) relist(skill *agent.Skill) {
 	w.t.Helper()
 	w.discovery.ListChanged(skill.ID)
@@ -32,7 +32,7 @@ func (w *world) pins(skill *agent.Skill, name string) tool.PinStatus {
 	return status
 }
 
-// redescribe has the server describe save_csv otherwise.
+// redescribe changes the server's description of save_csv.
 func (w *world) redescribe(skill *agent.Skill, more string) {
 	w.t.Helper()
 	w.source.set(func() {
@@ -95,7 +95,7 @@ func TestChangedDefinitionIsAcceptedOrRefused(t *testing.T) {
 	}
 }
 
-// A definition that is cut on the page cannot be accepted there.
+// A definition that is truncated on the page cannot be accepted there.
 func TestFoldedDefinitionIsNotAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -146,7 +146,7 @@ func TestToolSettings(t *testing.T) {
 	if again.Get("high_risk") != "on" || again.Get("idempotent") != "on" || again.Get("enabled") != "" {
 		t.Errorf("the form says %v", again)
 	}
-	// To take the mark away is a way round the proof that calls of high risk take, so it takes one, too.
+	// Removing the mark would bypass the recent sign-in of high-risk calls, so it needs one too.
 	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
 	again.Set("enabled", "on")
 	if a := olga.post("/skills/"+skill.ID.String()+"/tools", again); a.status != http.StatusSeeOther || w.skillNamed("open").Tools[name].Disabled() {
@@ -183,7 +183,7 @@ func TestProbeShowsEachStep(t *testing.T) {
 	}
 }
 
-// The page of a probe comes while the probe is made.
+// The page of a probe is streamed while the probe runs.
 func TestProbeIsStreamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// apply changes a skill that is there.
+// apply changes an existing skill.
 func (w *world) apply(spec agent.SkillSpec) {
 	w.t.Helper()
 	spec.Transport, spec.URL = tool.HTTP, "http://127.0.0.1:1/"+spec.Name

@@ -19,10 +19,10 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// squeezed is a text with its white space made one.
+// squeezed returns a text with its white space collapsed.
 func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// started is a conversation that a visitor began with a form.
+// started begins a conversation with the form, and returns its path.
 func (v *visitor) started(message string) string {
 	v.w.t.Helper()
 	form := v.get("/conversations/new?agent=billing").form("start-form")
@@ -241,7 +241,7 @@ func TestStopForkClose(t *testing.T) {
 	}
 }
 
-// Long conversations come in parts; a link leads to the part in which an entry is.
+// Long conversations are split into parts. A link leads to the part with an entry.
 func TestLongTalk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -293,7 +293,7 @@ func TestLongTalk(t *testing.T) {
 	}
 }
 
-// A reviewer sees the messages that led to a call, marked as not checked.
+// A reviewer sees the messages before a call, marked as unverified.
 func TestWhatLedToACall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -337,7 +337,7 @@ func TestWhatLedToACall(t *testing.T) {
 	}
 }
 
-// A call by which an agent was asked is shown as that, wherever calls are.
+// Calls that ask an agent are shown as such on all pages.
 func TestAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -387,7 +387,7 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// Limits end a conversation, and the page says so.
+// A limit ends a conversation, and the page says so.
 func TestTalkEndsByItsLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -405,7 +405,7 @@ func TestTalkEndsByItsLimit(t *testing.T) {
 	}
 }
 
-// A form that arrives more than once, at once or later, begins one conversation.
+// A repeated form begins one conversation, whether at once or later.
 func TestOneFormStartsOneTalk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

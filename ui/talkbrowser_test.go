@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// dictated is a model that streams each word that the test hands over, and then the whole message.
+// dictated returns a model that streams each word from the test, then the whole message.
 func (w *world) dictated() (words chan string, whole chan *model.Response) {
 	words, whole = make(chan string), make(chan *model.Response)
 	w.model.does(func(ctx context.Context, _ *model.Request, sink func(model.Delta)) (*model.Response, error) {
@@ -37,7 +37,7 @@ func (w *world) dictated() (words chan string, whole chan *model.Response) {
 // typed returns the text in the message box.
 const typed = `document.querySelector("#message").value`
 
-// From the first word to a fork, in one page that is never loaded again of itself.
+// TestTalkInTheBrowser goes from the first word to a fork on a page that never reloads by itself.
 func TestTalkInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,7 +60,7 @@ func TestTalkInTheBrowser(t *testing.T) {
 	p.Type("message", "And tell me")
 	words <- "at the ledger,"
 	p.WaitText("draft", "First I look at the ledger,")
-	p.Press(" when it is done") // the field has the focus still, and its end
+	p.Press(" when it is done") // the field is still focused, with the cursor at its end
 	words <- " then I save the list."
 	p.WaitText("draft", "then I save the list.")
 	p.Screenshot("draft")
@@ -111,7 +111,7 @@ func TestTalkInTheBrowser(t *testing.T) {
 	noComplaints(t, p)
 }
 
-// A page that shows an idle conversation asks for nothing, whatever happens in others.
+// The page of an idle conversation makes no requests while others have news.
 func TestIdleTalkIsQuiet(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -176,7 +176,7 @@ func TestTypedMessageIsKept(t *testing.T) {
 	}
 }
 
-// Who reads the end of a conversation stays there as it grows; who reads further up is left alone.
+// At the end of a conversation the page follows it as it grows. Further up it does not scroll.
 func TestTalkScrolls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -216,7 +216,7 @@ func TestTalkWithoutJavaScript(t *testing.T) {
 	p.Go(w.server.URL + "/conversations/new?agent=billing")
 	p.Type("message", "Save it.")
 	p.Click("start")
-	p.WaitText("made", "open.csv") // the page renews itself
+	p.WaitText("made", "open.csv") // the page refreshes itself
 	p.ClickOn(`#say noscript a`)
 	p.Type("message", "Thank you.")
 	p.Screenshot("held")
@@ -229,7 +229,7 @@ func TestTalkWithoutJavaScript(t *testing.T) {
 	p.WaitText("standing", "Closed.")
 }
 
-// c leads from a call to where its words were said.
+// The key c goes from a call to its message in the conversation.
 func TestKeyToTheWords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// talker is a model with answers from the test.
+// talker is a model whose answers a test sets.
 type talker struct {
 	mu     sync.Mutex
 	answer func(ctx context.Context, r *model.Request, sink func(model.Delta)) (*model.Response, error)
@@ -35,7 +35,7 @@ func (m *talker) does(answer func(ctx context.Context, r *model.Request, sink fu
 	m.answer = answer
 }
 
-// says sets the next answers. After them, the model repeats its input.
+// says sets the next answers. After them, the model echoes its input.
 func (m *talker) says(list ...*model.Response) {
 	m.does(func(_ context.Context, r *model.Request, _ func(model.Delta)) (*model.Response, error) {
 		m.mu.Lock()
@@ -49,7 +49,7 @@ func (m *talker) says(list ...*model.Response) {
 	})
 }
 
-// lastWords are the last text that a model was told.
+// lastWords returns the last text in a model's request.
 func lastWords(r *model.Request) string {
 	parts := r.Messages[len(r.Messages)-1].Parts
 	last := parts[len(parts)-1]
@@ -65,7 +65,7 @@ func say(text string) *model.Response {
 	}
 }
 
-// wish is an answer that wants tools called; pairs are names and arguments.
+// wish returns an answer with tool calls, as pairs of name and arguments.
 func wish(text string, pairs ...string) *model.Response {
 	r := say(text)
 	if text == "" {
@@ -96,7 +96,7 @@ func (w *world) talk(principal uuid.UUID, message string) uuid.UUID {
 	return c.ID
 }
 
-// stands waits until a conversation is in a state, and returns it.
+// stands waits until a conversation has the status, and returns it.
 func (w *world) stands(id uuid.UUID, as converse.Status) converse.Conversation {
 	w.t.Helper()
 	ctx, done := context.WithCancel(w.t.Context())
@@ -115,7 +115,7 @@ func (w *world) stands(id uuid.UUID, as converse.Status) converse.Conversation {
 	return found
 }
 
-// callsOf are the calls that replies of a conversation made, by the names of their tools.
+// callsOf returns the calls of a conversation, by tool name.
 func (w *world) callsOf(id uuid.UUID) map[string]uuid.UUID {
 	w.t.Helper()
 	entries, err := w.talks.Entries(w.t.Context(), converse.Viewer{}, id, 0, converse.MaxEntries)

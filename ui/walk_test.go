@@ -8,12 +8,12 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// walker goes through the scenes of a house in one browser.
+// walker visits the scenes of a house in one browser.
 type walker struct {
 	house *house
 	page  *browsertest.Page
 	is    string // who is signed in
-	heard int    // how much of what the pages complained about was looked at
+	heard int    // number of page complaints already checked
 }
 
 func (h *house) walker() *walker {
@@ -27,7 +27,7 @@ func (h *house) walker() *walker {
 func (w *walker) enter(s scene) {
 	w.house.t.Helper()
 	if s.who != w.is {
-		w.page.Go("about:blank") // nothing of the page before asks for anything as somebody else
+		w.page.Go("about:blank") // ends the previous page before the identity changes
 		address, err := url.Parse(w.house.server.URL)
 		check(w.house.t, err)
 		w.page.SetCookies(w.house.server.URL, w.house.visitorFor(s.who).client.Jar.Cookies(address))
@@ -43,12 +43,12 @@ func (w *walker) enter(s scene) {
 	}
 }
 
-// looks are the ways in which everything is looked at.
+// looks returns the color schemes and widths to check.
 func looks() []look {
 	return []look{{"light", browsertest.Options{}}, {"dark", browsertest.Options{Dark: true}}, {"phone", browsertest.Phone()}}
 }
 
-// become looks at the page in another way, once its colours have come to rest.
+// become switches the page to a look and waits until its colors have settled.
 func (w *walker) become(l look) {
 	w.house.t.Helper()
 	w.page.Become(l.options)
@@ -60,7 +60,7 @@ type look struct {
 	options browsertest.Options
 }
 
-// emptyHouse is one in which nothing happened yet.
+// emptyHouse returns a house without any activity.
 func emptyHouse(t *testing.T) *house {
 	t.Helper()
 	h := &house{world: newWorld(t), say: asUsual, visitors: map[string]*visitor{}}
@@ -68,7 +68,7 @@ func emptyHouse(t *testing.T) *house {
 	return h
 }
 
-// emptyScenes are the pages of a house in which nothing happened yet.
+// emptyScenes returns the pages of a house without any activity.
 func (h *house) emptyScenes() []scene {
 	return []scene{
 		{name: "queue-empty", path: "/", ready: "empty"},
@@ -78,5 +78,5 @@ func (h *house) emptyScenes() []scene {
 	}
 }
 
-// move goes on in another house.
+// move continues in another house.
 func (w *walker) move(h *house) { w.house, w.is = h, "?" }

@@ -12,8 +12,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// The page of a call names people by ID, issuer and subject, flags a name that looks like another's, and names the credential
-// of the decision.
+// A call's page names people by ID, issuer and subject, flags look-alike names, and names the credential of the
+// decision.
 func TestPageOfACallSaysWhoPeopleAre(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -46,7 +46,7 @@ func TestPageOfACallSaysWhoPeopleAre(t *testing.T) {
 	}
 }
 
-// A person who is known by the word of the call's principal alone is told so, and gets no buttons that do nothing.
+// A person who is known only through the call's principal learns why they cannot decide, and gets no buttons.
 func TestInvitedPeopleAreToldWhyTheyDoNotDecide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -67,7 +67,7 @@ func TestInvitedPeopleAreToldWhyTheyDoNotDecide(t *testing.T) {
 	if len(events) != 0 {
 		t.Errorf("decided: %+v", events)
 	}
-	// Likewise about an edit of the person who invited them.
+	// The same holds for an edit by their inviter.
 	w.db.Exec(`UPDATE approvals SET principal_id = NULL WHERE call_id = $1`, id)
 	w.db.Exec(`UPDATE calls SET principal_id = NULL WHERE id = $1`, id)
 	w.db.Exec(`UPDATE approvals SET edited_by = $2, edited_at = holdpoint_now() WHERE call_id = $1`, id, olgaID)

@@ -16,7 +16,7 @@ const schema = `{"type":"object","properties":{
 	"mode":{"type":"string","enum":["copy","move"]},"tags":{"type":"array"},"note":{"type":"string"}},
 	"required":["to","amount"]}`
 
-// readForm returns the form as text: name, kind, value, and whether it is sent.
+// readForm returns the form as text: name, kind, value, and whether it is submitted.
 func readForm(t *testing.T, document string) string {
 	t.Helper()
 	form, err := argform.Read([]byte(schema), []byte(document))

@@ -100,7 +100,7 @@ func TestNobodyWatchesNobodyLooks(t *testing.T) {
 	}
 }
 
-// What waits for something else than a decision is told about too.
+// Calls that wait for something other than a decision are reported too.
 func TestWaitsAreTold(t *testing.T) {
 	t.Parallel()
 	q := &queue{}
@@ -131,7 +131,7 @@ func TestWaitsAreTold(t *testing.T) {
 	}
 }
 
-// Of conversations it is told in which something happened, once, and also to who was slow to listen.
+// Each conversation with news is reported once, even to slow listeners.
 func TestNewsAreTold(t *testing.T) {
 	t.Parallel()
 	q := &queue{}
@@ -159,10 +159,10 @@ func TestNewsAreTold(t *testing.T) {
 	news <- []string{"a"}
 	news <- []string{"b", "c"}
 	for len(news) > 0 {
-		<-asked // a look later
+		<-asked // one check later
 	}
 	for range 3 {
-		<-asked // whose news were told too
+		<-asked // reports the news
 	}
 	heard := (<-signals).News
 	slices.Sort(heard)

@@ -64,7 +64,7 @@ func TestReadsAreShared(t *testing.T) {
 	if _, err := shared.Get(ctx, "key", slow); !errors.Is(err, context.Canceled) {
 		t.Errorf("who leaves gets %v", err)
 	}
-	for range 10 { // they may come while the first read is under way, or after it: never into it
+	for range 10 { // these start during or after the first read and never share it
 		go get()
 	}
 	other, err := shared.Get(t.Context(), "another key", func(context.Context) (int, error) { return 7, nil })
@@ -83,7 +83,7 @@ func TestReadsAreShared(t *testing.T) {
 	}
 }
 
-// What a request's context holds may change while the request goes on: a read for several must not see it.
+// A request's context may change while the request runs, so a shared read must not use it.
 func TestSharedReadsHaveNobodysContext(t *testing.T) {
 	t.Parallel()
 	type key struct{}

@@ -9,7 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/static"
 )
 
-// What a page loads stays small enough for a phone on a bad line.
+// A page's assets stay small enough for a phone on a slow connection.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	assets, err := static.Load()
@@ -42,7 +42,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// All styles, read as they are served, are few enough to be kept in one's head.
+// The number of styles stays small.
 func TestStylesStayFew(t *testing.T) {
 	t.Parallel()
 	assets, err := static.Load()

@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/text/section"
 )
 
-// TestFind: each language selects plural forms and orders arguments in its own way.
+// TestFind: each language has its own plural forms and order of arguments.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	files := fstest.MapFS{

@@ -22,7 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/text"
 )
 
-// TestTemplatesHaveNoTexts: everything that people read comes from the catalog.
+// TestTemplatesHaveNoTexts: all text for people comes from the catalog.
 func TestTemplatesHaveNoTexts(t *testing.T) {
 	t.Parallel()
 	for _, name := range list(t, ".templ") {
@@ -51,7 +51,7 @@ func TestTemplatesHaveNoTexts(t *testing.T) {
 	}
 }
 
-// refuse returns an error for a text with a word.
+// refuse returns an error for a text that contains a word.
 func refuse(value string) error {
 	if word.MatchString(value) {
 		return fmt.Errorf("%q: expected a text of the catalog", strings.TrimSpace(value))
@@ -61,7 +61,8 @@ func refuse(value string) error {
 
 var word = regexp.MustCompile(`\pL\pL`)
 
-// refuseLiterals returns an error for an expression with a word of its own. Arguments of calls may have words: formats of times, names of icons.
+// refuseLiterals returns an error for an expression that contains a word. Arguments of calls may contain words, such as
+// time formats and icon names.
 func refuseLiterals(e parser.Expression) error {
 	expression, err := goparser.ParseExpr(strings.TrimSpace(e.Value))
 	if err != nil {
@@ -89,7 +90,7 @@ func isRead(key parser.AttributeKey) bool {
 	return false
 }
 
-// TestTextsAreUsed: the catalog has no text that no page shows.
+// TestTextsAreUsed: every text of the catalog is used.
 func TestTextsAreUsed(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
@@ -119,7 +120,7 @@ func TestTextsAreUsed(t *testing.T) {
 	}
 }
 
-// TestScriptsHaveTexts: scripts say all texts that they have, and no other.
+// TestScriptsHaveTexts: scripts use exactly the texts that they get.
 func TestScriptsHaveTexts(t *testing.T) {
 	t.Parallel()
 	said := map[string]bool{}

@@ -56,7 +56,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// A text that closes its own frame would be outside of it.
+// A text must not be able to close its own frame.
 func TestTextStaysInItsFrame(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

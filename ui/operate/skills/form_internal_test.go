@@ -8,7 +8,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
-// TestFormHasEverySetting: saving the form writes every setting, so the form has to show every one.
+// TestFormHasEverySetting: saving the form writes every setting, so the form must show all of them.
 func TestFormHasEverySetting(t *testing.T) {
 	t.Parallel()
 	f := emptySkillForm()

@@ -9,7 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// written is a difference as text: a sign, then the line.
+// written returns a diff as text: a sign, then the line.
 func written(t *testing.T, before, after string, l hostile.Limits) (string, hostile.Diff) {
 	t.Helper()
 	d, err := hostile.ReadDiff([]byte(before), []byte(after), l)
@@ -63,7 +63,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// Two long values that differ only in what is folded away do differ, and it is said that not all of it is shown.
+// Two long values that differ only in their folded part count as different, and the diff is marked as incomplete.
 func TestDiffSeesWhatIsFolded(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("word ", 2000)
@@ -85,7 +85,7 @@ func TestDiffIsBounded(t *testing.T) {
 	}
 }
 
-// Documents of very many lines are not compared: an agent chooses how many there are.
+// Documents with very many lines are not compared, because agents control their number.
 func TestDiffOfVeryManyLines(t *testing.T) {
 	t.Parallel()
 	array := func(n int, one string) string { return "[" + strings.Repeat(one+",", n) + "0]" }

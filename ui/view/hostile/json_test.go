@@ -240,7 +240,7 @@ func TestDecisive(t *testing.T) {
 	}
 }
 
-// What a list needs of a document is read from its beginning, however much comes after it.
+// A list reads only the beginning of a document, however long it is.
 func TestDecisiveReadsNoMoreThanItSays(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat(`"a":[{"b":"\u202e"},[],{}],`, 5000)
@@ -250,7 +250,7 @@ func TestDecisiveReadsNoMoreThanItSays(t *testing.T) {
 	if len(fields.List) != 2 || fields.List[0].Name != "path" || fields.More != 101-2 || fields.Hidden != 33 {
 		t.Errorf("%d shown, %d more, %d hidden characters: %s", len(fields.List), fields.More, fields.Hidden, drawnFields(fields))
 	}
-	// The last secret that is looked at is hidden too.
+	// The last secret within the limit is hidden too.
 	secret := hostile.Decisive([]byte(`{`+strings.Repeat(`"n":1,`, 99)+`"token":"s","token":"t"}`), 100, hostile.Brief())
 	for _, f := range secret.List {
 		if f.Name == "token" {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// suspects are the words and characters of a text that are flagged.
+// suspects returns the flagged words and characters of a text.
 func suspects(text string) string {
 	var found []string
 	for _, p := range hostile.Show(text) {

@@ -9,10 +9,10 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// hiddenAs is how drawn writes a secret.
+// hiddenAs returns a secret as drawn writes it.
 func hiddenAs(text string) string { return "‹secret " + hostile.Fingerprint(text) + "›" }
 
-// A fingerprint tells values apart, and gives none away to somebody who tries all that it could be.
+// A fingerprint distinguishes values, but cannot be used to guess them.
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	pin := hostile.Fingerprint("4711")
@@ -22,7 +22,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// What is more than one secret is not to be approved unseen, whoever said that it is one.
+// A value that is more than a single secret must be revealed before approval, whether the name or the schema hides it.
 func TestSecretsThatAreWithheld(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 256)
@@ -135,7 +135,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// A secret is hidden wherever a document is cut, and a text of several lines in one piece.
+// A secret stays hidden where a document is cut, and a secret of several lines is hidden as a whole.
 func TestSecretsInWhatIsCut(t *testing.T) {
 	t.Parallel()
 	limits := hostile.Folded()

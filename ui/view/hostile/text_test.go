@@ -8,7 +8,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// drawn writes pieces so that each kind can be told apart: ‹U+202E›, ‹\n›×3, ⚠word(why).
+// drawn renders pieces so that each kind can be told apart: ‹U+202E›, ‹\n›×3, ⚠word(why).
 func drawn(pieces []hostile.Piece) string {
 	var b strings.Builder
 	for _, p := range pieces {
@@ -102,8 +102,7 @@ func TestShowSuspectWords(t *testing.T) {
 	}
 }
 
-// Whatever the text, its visible letters and digits survive in their order, and
-// no piece of plain text holds anything that cannot be seen.
+// Visible letters and digits keep their order, and plain pieces have no invisible characters.
 func FuzzShow(f *testing.F) {
 	for _, seed := range []string{"a", "p\u0430ypal.com", "\xff\u202e", "e\u0301\u0301\u0301\u0301\u0301\u0301", " \n ", "a.b-ü.de"} {
 		f.Add(seed)
