@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// TestDeciderIsNotCaller: no credential that makes a call can decide it. Calls of other agents do not exist for it.
+// TestDeciderIsNotCaller: a credential that can make a call cannot decide it, and cannot see calls of other agents.
 func TestDeciderIsNotCaller(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -28,10 +28,10 @@ func TestDeciderIsNotCaller(t *testing.T) {
 	}
 	decide := func(token string) error { return holdpoint.API{URL: p.URL, Token: token}.Approve(t.Context(), shown) }
 	wantProblem(t, decide(worker.Key), http.StatusForbidden, "forbidden")
-	wantProblem(t, decide(person), http.StatusForbidden, "forbidden") // an operator only
+	wantProblem(t, decide(person), http.StatusForbidden, "forbidden") // only an operator
 	wantProblem(t, decide(both), http.StatusForbidden, "self_approval")
 	wantProblem(t, decide("hp_nonsense"), http.StatusUnauthorized, "unauthenticated")
-	for _, agent := range []holdpoint.Agent{worker, other} { // neither is ada's
+	for _, agent := range []holdpoint.Agent{worker, other} { // neither is ada's agent
 		answer, err := agent.Await(t.Context(), shown.CallID)
 		if err != nil || answer.Call().Code != "call_not_found" {
 			t.Errorf("agent %s was told %s, %v of a call that is not its own", agent.Name, answer.Raw, err)
@@ -52,8 +52,7 @@ func TestDeciderIsNotCaller(t *testing.T) {
 	}
 }
 
-// TestDeadlinePassesWhileNobodyRuns: a call expires by the database's clock, though no
-// process ran when its time was up.
+// TestDeadlinePassesWhileNobodyRuns: a call expires by the database's clock, even if no process runs at its deadline.
 func TestDeadlinePassesWhileNobodyRuns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -79,7 +78,7 @@ func TestDeadlinePassesWhileNobodyRuns(t *testing.T) {
 	}
 }
 
-// moveClock moves the clock that deadlines go by.
+// moveClock advances the clock that deadlines use.
 func (w *world) moveClock(by string) {
 	w.t.Helper()
 	w.execSQL(`UPDATE clock_offset SET value = $1::text::interval`, by)

@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// exampleManifest is the design's example without ledger and without the restriction of everything's tools.
+// exampleManifest returns the design's example without the skill ledger and the tool restriction of everything.
 func exampleManifest(t *testing.T, shared, everythingURL string) string {
 	t.Helper()
 	return fmt.Sprintf(`skills:
@@ -59,7 +59,7 @@ func startEverything(t *testing.T) string {
 	return url
 }
 
-// startListener runs a server until the test ends, and returns when it answers.
+// startListener runs a server until the test ends, and returns once it answers.
 func startListener(t *testing.T, name string, cmd *exec.Cmd, url string) {
 	t.Helper()
 	var said strings.Builder
@@ -68,7 +68,7 @@ func startListener(t *testing.T, name string, cmd *exec.Cmd, url string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // it may have exited
 		_ = cmd.Wait()         // killed
 		if t.Failed() {
 			t.Logf("%s said:\n%s", name, said.String())
@@ -83,7 +83,7 @@ func startListener(t *testing.T, name string, cmd *exec.Cmd, url string) {
 	})
 }
 
-// exampleWorld has the design's example declared, and a key for its agent.
+// exampleWorld has applied the design's example, with a key for its agent.
 type exampleWorld struct {
 	*world
 	server        *holdpoint.Process
@@ -115,8 +115,7 @@ func TestExample(t *testing.T) {
 	t.Run("reject", func(t *testing.T) { w.testRejection(t) })
 }
 
-// testTools: all that the servers offer to a client that can be asked everything, and the
-// tools that are Holdpoint's own.
+// testTools checks for all tools that the servers offer to a fully capable client, and for Holdpoint's own.
 func (w *exampleWorld) testTools(t *testing.T) {
 	names := toolNames(t, []byte(newCLI(w.server, w.key).Must(t, "tools", "billing", "--json")), "items")
 	want := []string{"ask", "holdpoint_await"} // the agent has a model
@@ -143,7 +142,7 @@ func (w *exampleWorld) testTools(t *testing.T) {
 	}
 }
 
-// toolNames reads the names in a list of tools.
+// toolNames returns the names in a list of tools.
 func toolNames(t *testing.T, text []byte, member string) []string {
 	t.Helper()
 	var list map[string]json.RawMessage
@@ -160,10 +159,10 @@ func toolNames(t *testing.T, text []byte, member string) []string {
 	return names
 }
 
-// clockTime is in texts of server-everything, which say when they were made.
+// clockTime matches times in the results of server-everything.
 var clockTime = regexp.MustCompile(`\d+:\d\d:\d\d [AP]M`)
 
-// testContent compares results that came through with the server's own.
+// testContent compares results with those of a direct call to the server.
 func (w *exampleWorld) testContent(t *testing.T) {
 	direct := w.directSession(t)
 	agent := holdpoint.Agent{URL: w.server.URL, Name: "billing", Key: w.key}
@@ -189,7 +188,7 @@ func (w *exampleWorld) testContent(t *testing.T) {
 	}
 }
 
-// directSession opens a session with the server itself.
+// directSession opens a session with the server, without Holdpoint.
 func (w *exampleWorld) directSession(t *testing.T) func(method, params string) holdpoint.Answer {
 	t.Helper()
 	_, header, err := holdpoint.Post(t.Context(), w.everythingURL, nil, "initialize",
@@ -210,7 +209,7 @@ func (w *exampleWorld) directSession(t *testing.T) func(method, params string) h
 	}
 }
 
-// beginWrite calls write_file beside the test, for the call whose note n is in the path.
+// beginWrite calls write_file in the background. The path identifies the call.
 func (w *exampleWorld) beginWrite(t *testing.T, name string) (path string, ended <-chan holdpoint.Ran, shown holdpoint.Approval) {
 	t.Helper()
 	path = filepath.Join(w.shared, name)
@@ -311,7 +310,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// everyThing is the registry as the API returns it.
+// everyThing returns the registry as the API does.
 func everyThing(t *testing.T, p *holdpoint.Process) string {
 	t.Helper()
 	var all strings.Builder

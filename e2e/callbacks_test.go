@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 )
 
-// receiver is the one of the documentation, which verifies by hand.
+// receiver is the documentation's example, which verifies signatures itself.
 type receiver struct {
 	mu   sync.Mutex
 	said strings.Builder
@@ -38,13 +38,13 @@ func startReceiver(t *testing.T, port int, secret string) *receiver {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // it may have exited
 		_ = cmd.Wait()         // killed
 	})
 	return r
 }
 
-// eventLines are the types and statuses that it took, in alphabetical order: no other is promised.
+// eventLines returns the received types and statuses, sorted because their order is not guaranteed.
 func (r *receiver) eventLines(t *testing.T) []string {
 	t.Helper()
 	r.mu.Lock()
@@ -74,13 +74,13 @@ func (r *receiver) awaitEvents(t *testing.T, want ...string) {
 	})
 }
 
-// TestCallbacks: a receiver that is not there at first hears of a call; and of one whose process was killed as soon as
-// its end was committed.
+// TestCallbacks: a receiver that is down at first still gets its events, as does one for a call whose process was
+// killed right after the commit.
 func TestCallbacks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := skill.NewCounting(t)
-	w.args = []string{"--trusted-hosts", "127.0.0.1"} // the receiver is on this machine
+	w.args = []string{"--trusted-hosts", "127.0.0.1"} // the receiver runs on this machine
 	server := w.startServer()
 	w.applyManifest(server, fmt.Sprintf(`skills:
   - {name: counting, transport: http, url: %q}
@@ -109,7 +109,7 @@ agents:
 		}
 		return nil
 	})
-	other := startReceiver(t, port, secret) // long before the next attempts
+	other := startReceiver(t, port, secret) // long before the next attempt
 	if err := operatorAPI(server).Approve(t.Context(), waiting); err != nil {
 		t.Fatal(err)
 	}

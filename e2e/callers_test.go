@@ -34,7 +34,7 @@ type recordingSkill struct {
 	URL string
 
 	mu    sync.Mutex
-	calls []http.Header // of requests with tools/call in them
+	calls []http.Header // headers of tools/call requests
 	all   []http.Header
 }
 
@@ -74,7 +74,7 @@ func forgedHeaders() http.Header {
 	}
 }
 
-// mustNotHear checks that neither the headers of clients nor their credentials reached the skill server.
+// mustNotHear checks that the skill server got neither headers nor credentials of clients.
 func (l *recordingSkill) mustNotHear(t *testing.T, secrets ...string) {
 	t.Helper()
 	l.mu.Lock()
@@ -89,7 +89,7 @@ func (l *recordingSkill) mustNotHear(t *testing.T, secrets ...string) {
 	}
 }
 
-// oauthWorld is a server that takes access tokens for its agent worker.
+// oauthWorld is a server that accepts access tokens for its agent worker.
 type oauthWorld struct {
 	*world
 	p        *holdpoint.Process
@@ -110,7 +110,7 @@ func newOAuthWorld(t *testing.T, settings, config string) *oauthWorld {
 	return w
 }
 
-// carrying adds headers to every request.
+// carrying adds headers to each request.
 type carrying http.Header
 
 func (c carrying) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -119,8 +119,8 @@ func (c carrying) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestOAuthClientFindsItsWay: the official SDK's client knows only the URL of the endpoint. The call is made on behalf of the
-// person who signed in. That person may not decide it.
+// TestOAuthClientFindsItsWay: the official SDK's client knows only the endpoint's URL. The call's principal is the
+// person who signed in, who may not decide it.
 func TestOAuthClientFindsItsWay(t *testing.T) {
 	t.Parallel()
 	as := authserver.Start(t, authserver.Config{Registration: true})
@@ -173,7 +173,7 @@ func TestOAuthClientFindsItsWay(t *testing.T) {
 	if err := operatorAPI(w.p).Approve(t.Context(), waiting); err != nil {
 		t.Fatal(err)
 	}
-	<-answered // in time, or that it waits: the call goes on
+	<-answered // the answer or a notice that the call waits
 	awaitCall(t, operatorAPI(w.p), waiting.CallID, hasStatus("succeeded"))
 	w.skill.mustNotHear(t, as.Secrets()...)
 	heard := w.skill.calls[len(w.skill.calls)-1]
@@ -191,7 +191,7 @@ func TestOAuthClientFindsItsWay(t *testing.T) {
 	}
 }
 
-// tokenOf returns the token of a reviewer whom an operator declared to be the same as a known person.
+// tokenOf returns the token of a reviewer whom an operator linked to a known person.
 func (w *oauthWorld) tokenOf(issuer, subject string) string {
 	w.t.Helper()
 	const name = "here"
@@ -216,7 +216,7 @@ func (w *oauthWorld) tokenOf(issuer, subject string) string {
 	return token
 }
 
-// callWithToken is a tools/call with a token, at an agent's path.
+// callWithToken sends a tools/call with a token to an agent's path.
 func (w *oauthWorld) callWithToken(agent, token string, n int) *http.Response {
 	w.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"counting__record","arguments":{"n":%d}}}`, n)
@@ -294,8 +294,8 @@ func TestForgedAccessTokens(t *testing.T) {
 	}
 }
 
-// TestAccessTokensOfMachines: a client's own token of a real authorization server acts for no person. A token for another resource
-// is refused. While the keys of the authorization server are unavailable, every token is refused.
+// TestAccessTokensOfMachines: a client's own token has no principal. A token for another resource is refused, as is
+// every token while the authorization server's keys are unavailable.
 func TestAccessTokensOfMachines(t *testing.T) {
 	t.Parallel()
 	as := authserver.Start(t, authserver.Config{
@@ -355,7 +355,7 @@ func TestAccessTokensOfMachines(t *testing.T) {
 	w.skill.mustNotHear(t, "eyJ")
 }
 
-// TestLimitsHoldOverServers: two servers count the calls of one agent together. The slots of a killed server become free.
+// TestLimitsHoldOverServers: two servers share the limit of an agent. The slots of a killed server become free.
 func TestLimitsHoldOverServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// startChangeable starts a server whose tool definition the test changes. Its listings are valid for a millisecond.
+// startChangeable starts a server whose tool definition the test can change. Its lists expire after a millisecond.
 func startChangeable(t *testing.T) (server *skill.Raw, change func()) {
 	var changed atomic.Bool
 	server = (&skill.Raw{List: func(w http.ResponseWriter, r *skill.Request) {
@@ -79,8 +79,8 @@ func TestToolChangesWhenAutoApproved(t *testing.T) {
 	}
 }
 
-// TestChangeIsRefused: while the server offers a refused definition, no call is sent, not even an approved one, and no agent is
-// offered the tool. Accepting the definition ends this.
+// TestChangeIsRefused: while the server offers a refused definition, no call is sent, even if approved, and agents do
+// not see the tool. Accepting the definition ends this.
 func TestChangeIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -121,7 +121,7 @@ func TestChangeIsRefused(t *testing.T) {
 	}
 }
 
-// newSession connects as a client of the older era does, which lists the tools again.
+// newSession connects as a legacy client, which makes Holdpoint list the tools again.
 func newSession(t *testing.T, agent holdpoint.Agent) {
 	t.Helper()
 	answer, err := agent.Request(t.Context(), "initialize",
@@ -131,7 +131,7 @@ func newSession(t *testing.T, agent holdpoint.Agent) {
 	}
 }
 
-// settleTools is an operator who accepts or refuses the tools of the skill "counting", which are all in one state.
+// settleTools accepts or refuses the tools of the skill "counting" as an operator. All of them are in one state.
 func settleTools(t *testing.T, p *holdpoint.Process, verb, state string) {
 	t.Helper()
 	var tools struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 )
 
-// checkCalls compares the API with the answers to reviewers and with the calls that arrived at the skill server.
+// checkCalls compares the API with the reviewers' responses and the calls that reached the skill server.
 func (c *chaos) checkCalls(calls []holdpoint.Call) {
 	c.t.Helper()
 	if len(calls) != len(c.parked) {
@@ -32,7 +32,7 @@ func (c *chaos) checkCalls(calls []holdpoint.Call) {
 	c.t.Logf("calls: %v", count)
 }
 
-// decisionOf is the decision that a call's status follows from.
+// decisionOf returns the decision that a call's status implies.
 func decisionOf(call holdpoint.Call) string {
 	if call.Status == "rejected" {
 		return "rejected"
@@ -40,7 +40,7 @@ func decisionOf(call holdpoint.Call) string {
 	return "approved"
 }
 
-// checkAudit compares the audit's story of each call with its end.
+// checkAudit compares each call's audit events with its end.
 func (c *chaos) checkAudit(calls []holdpoint.Call) {
 	c.t.Helper()
 	events, err := holdpoint.List[holdpoint.Event](c.t.Context(), operatorAPI(c.serverAt(1)), "audit", "")
@@ -48,7 +48,7 @@ func (c *chaos) checkAudit(calls []holdpoint.Call) {
 		c.t.Fatal(err)
 	}
 	story := map[string][]string{}
-	for _, e := range slices.Backward(events) { // the oldest first
+	for _, e := range slices.Backward(events) { // oldest first
 		if strings.HasPrefix(e.Action, "call.") || strings.HasPrefix(e.Action, "approval.") {
 			story[e.Subject] = append(story[e.Subject], e.Action)
 		}

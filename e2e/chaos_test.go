@@ -19,11 +19,11 @@ import (
 
 const (
 	reviewers   = 8
-	endInterval = 2 * time.Second  // from a restart to the next end
-	duration    = 25 * time.Second // of the decisions, at the pace of the reviewers
+	endInterval = 2 * time.Second  // from a restart to the next stop
+	duration    = 25 * time.Second // of the decisions
 )
 
-// chaosCalls is how many calls are parked: HOLDPOINT_E2E_CALLS, else 1,000.
+// chaosCalls returns the number of calls to park: HOLDPOINT_E2E_CALLS or 1,000.
 func chaosCalls(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("HOLDPOINT_E2E_CALLS")
@@ -37,7 +37,7 @@ func chaosCalls(t *testing.T) int {
 	return n
 }
 
-// chaos is two servers of which one is always about to be ended, and reviewers who send each decision to both.
+// chaos has two servers, of which one is repeatedly stopped, and reviewers who send each decision to both.
 type chaos struct {
 	t        *testing.T
 	w        *world
@@ -48,17 +48,17 @@ type chaos struct {
 
 	mu      sync.Mutex
 	servers [2]*holdpoint.Process
-	said    map[string]map[string]bool // by approval: the decisions that were accepted
+	said    map[string]map[string]bool // accepted decisions by approval
 }
 
-// TestChaos: at any time, processes are killed. Each call has one outcome. An approved call arrives once, a rejected one never, and
-// the audit agrees.
+// TestChaos: processes are killed at random. Each call has one outcome, an approved call arrives once, a rejected one
+// never, and the audit log agrees.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	newChaos(t, (*holdpoint.Process).Kill).runCalls(chaosCalls(t))
 }
 
-// TestRollingRestarts: servers that are stopped, not killed, leave no outcome unknown.
+// TestRollingRestarts: servers that stop gracefully leave no unknown outcomes.
 func TestRollingRestarts(t *testing.T) {
 	t.Parallel()
 	c := newChaos(t, func(p *holdpoint.Process) {
@@ -73,7 +73,7 @@ func TestRollingRestarts(t *testing.T) {
 	}
 }
 
-// newChaos has servers ended in this way.
+// newChaos returns a world that stops servers with end.
 func newChaos(t *testing.T, end func(*holdpoint.Process)) *chaos {
 	t.Helper()
 	return &chaos{t: t, w: newWorld(t), counting: skill.NewCounting(t), end: end, said: map[string]map[string]bool{}}
@@ -86,7 +86,7 @@ func (c *chaos) runCalls(n int) []holdpoint.Call {
 		c.tokens = append(c.tokens, c.w.invitePerson(c.servers[0], fmt.Sprintf("reviewer-%d", i), "reviewer"))
 	}
 	c.parkCalls(n)
-	c.counting.TakeUpTo(300 * time.Millisecond) // so that some are in flight when a server is ended
+	c.counting.TakeUpTo(300 * time.Millisecond) // so that some calls are in flight at a stop
 
 	ctx, calm := context.WithCancel(c.t.Context())
 	var restarter sync.WaitGroup
@@ -101,7 +101,7 @@ func (c *chaos) runCalls(n int) []holdpoint.Call {
 	return calls
 }
 
-// parkCalls makes the calls; their agent does not stay.
+// parkCalls makes n calls, whose agent disconnects.
 func (c *chaos) parkCalls(n int) {
 	agent := c.w.newAgent(c.servers[0], "worker")
 	numbers := make(chan int)
@@ -127,14 +127,14 @@ func (c *chaos) parkCalls(n int) {
 	}
 }
 
-// parkOne leaves when the response begins to be held open: the call is recorded by then.
+// parkOne disconnects once the response is held open, because the call is recorded by then.
 func (c *chaos) parkOne(agent holdpoint.Agent, number int) {
 	if err := agent.CallAndLeave(c.t.Context(), "counting__record", fmt.Sprintf(`{"n":%d}`, number)); err != nil {
 		c.t.Errorf("park call %d: %v", number, err)
 	}
 }
 
-// endAndRestart takes turns until ctx ends; then both run.
+// endAndRestart stops and restarts the servers in turn until ctx ends. Then both run.
 func (c *chaos) endAndRestart(ctx context.Context) {
 	ended := 0
 	for victim := 0; pause.For(ctx, endInterval) == nil; victim = 1 - victim {
@@ -165,10 +165,10 @@ func (c *chaos) serverAt(i int) *holdpoint.Process {
 	return c.servers[i]
 }
 
-// decideAll has every approval decided by two reviewers, who do not know of each other.
+// decideAll makes two independent reviewers decide each approval.
 func (c *chaos) decideAll() {
 	tasks := make(chan holdpoint.Approval)
-	pace := 2 * duration * reviewers / time.Duration(2*len(c.parked)) // at most, between two decisions
+	pace := 2 * duration * reviewers / time.Duration(2*len(c.parked)) // longest pause between two decisions
 	var people sync.WaitGroup
 	for i := range reviewers {
 		people.Go(func() {
@@ -187,7 +187,7 @@ func (c *chaos) decideAll() {
 	people.Wait()
 }
 
-// decideAtBoth sends one decision to both servers at once, each until it answers.
+// decideAtBoth sends a decision to both servers at once, and retries until each answers.
 func (c *chaos) decideAtBoth(token string, shown holdpoint.Approval, approve bool) {
 	var both sync.WaitGroup
 	for i := range 2 {
@@ -219,7 +219,7 @@ func (c *chaos) sendDecision(server int, token string, shown holdpoint.Approval,
 		c.t.Errorf("decide %s at server %d: %v", shown.ID, server, refused)
 		return nil
 	default:
-		return err // a server that is away
+		return err // the server is down
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,12 +18,12 @@ import (
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 
-// recorder is a model that calls the tool "record" and reports the result. Its first report stops in the middle until the client
-// disconnects.
+// recorder is a model that calls the tool "record" and reports the result. Its first report pauses midway until the
+// client disconnects.
 type recorder struct {
 	*modelserver.Server
 	url    string
-	halted chan struct{} // gets one when it has stopped
+	halted chan struct{} // receives when the report pauses
 }
 
 func newRecorder(t *testing.T) *recorder {
@@ -61,7 +61,7 @@ func newRecorder(t *testing.T) *recorder {
 	return m
 }
 
-// restart kills a server and starts another one at the same address.
+// restart kills a server and starts another at the same address.
 func (w *world) restart(old *holdpoint.Process) *holdpoint.Process {
 	w.t.Helper()
 	old.Kill()
@@ -71,8 +71,8 @@ func (w *world) restart(old *holdpoint.Process) *holdpoint.Process {
 	return program.Serve(w.t, o)
 }
 
-// TestChat: a user asks in a terminal, and the call waits for a reviewer. The server is killed during the wait, and again while the
-// model answers. The complete answer arrives, and the call is made once.
+// TestChat: a user asks in a terminal, and the call waits for a reviewer. The server is killed during the wait and
+// again while the model answers. The whole answer arrives, and the call is made once.
 func TestChat(t *testing.T) {
 	t.Parallel()
 	w, m := newWorld(t), newRecorder(t)
@@ -102,7 +102,7 @@ func TestChat(t *testing.T) {
 	if ran.Code != 0 || !strings.HasPrefix(ran.Stdout, "I will have it recorded.\n") || !strings.HasSuffix(ran.Stdout, whole) || strings.Count(ran.Stdout, "recorded 7") != 1 {
 		t.Errorf("exit code %d\n%s\n%s", ran.Code, ran.Stdout, ran.Stderr)
 	}
-	for told, least := range map[string]int{ // the server may be killed before it told of the wait
+	for told, least := range map[string]int{ // the server may be killed before it reports the wait
 		"waiting for approval: counting__record, call " + parked.CallID + ", deadline ": 0,
 		"succeeded: counting__record, call " + parked.CallID:                            1,
 	} {
@@ -120,7 +120,7 @@ func TestChat(t *testing.T) {
 	}
 }
 
-// awaitDelta waits until followers of the latest conversation are told of a part of the reply.
+// awaitDelta waits until followers of the latest conversation got a part of the reply.
 func awaitDelta(t *testing.T, chat holdpoint.CLI) {
 	t.Helper()
 	var latest struct {
@@ -148,7 +148,7 @@ func awaitDelta(t *testing.T, chat holdpoint.CLI) {
 	t.Fatal("the stream ended without any of the reply")
 }
 
-// goesOn speaks again in the conversation, and reads it.
+// goesOn sends another message in the conversation, and reads it.
 func goesOn(t *testing.T, chat holdpoint.CLI) {
 	t.Helper()
 	var conversation struct {

@@ -12,11 +12,11 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// amongServers are clients that are at another server with every request.
+// amongServers are client kinds whose requests alternate between servers.
 var amongServers = []struct {
 	name string
 	make func(*testing.T, holdpoint.Agent) mcpClient
-	// carries: the first call returns the outcome in spite of all faults.
+	// carries means that the first call returns the outcome despite all faults.
 	carries bool
 }{
 	{name: "typescript 1.x", make: newTypeScriptClient("1")},
@@ -29,8 +29,8 @@ var amongServers = []struct {
 	{name: "tasks through connect", make: newTaskingThroughConnect, carries: true},
 }
 
-// TestClientsAmongServers: two servers on one database, behind a proxy that sends every request to the other one.
-// Sessions begun at one go on at the other; when one is killed, so does every wait.
+// TestClientsAmongServers: a proxy sends each request to the other of two servers with one database. Sessions continue
+// at the other server. When one server is killed, all waits continue too.
 func TestClientsAmongServers(t *testing.T) {
 	t.Parallel()
 	db := newWorld(t)
@@ -50,7 +50,7 @@ func TestClientsAmongServers(t *testing.T) {
 			w.useAll(t, kind.name, clients[i])
 		}
 		if sdk, ok := clients[i].(*sdkClient); ok && !kind.carries {
-			sdk.timeout = 5 * time.Second // it does not notice by itself that its response broke
+			sdk.timeout = 5 * time.Second // it does not notice a broken response itself
 		}
 		waits[i] = beginCall(t, clients[i], "counting__record", numbers[i])
 	}
@@ -77,11 +77,11 @@ func TestClientsAmongServers(t *testing.T) {
 			t.Errorf("%s: %v", kind.name, err)
 		}
 		w.wantCount(t, numbers[i], 1)
-		w.useAll(t, kind.name, clients[i]) // the session goes on
+		w.useAll(t, kind.name, clients[i]) // the session continues
 	}
 }
 
-// useAll lists and makes a call that passes.
+// useAll lists the tools and makes an auto-approved call.
 func (w *clientWorld) useAll(t *testing.T, name string, c mcpClient) {
 	t.Helper()
 	names, err := c.listTools(t.Context())
@@ -93,7 +93,7 @@ func (w *clientWorld) useAll(t *testing.T, name string, c mcpClient) {
 	wantRecorded(t, <-beginCall(t, c, "open__record", n), n)
 }
 
-// comeBack makes the same call again until it is told the outcome.
+// comeBack repeats the same call until it gets the outcome.
 func (w *clientWorld) comeBack(t *testing.T, c mcpClient, n int, got outcome) outcome {
 	t.Helper()
 	eventually.Succeeds(t, patience, fmt.Sprintf("the outcome of call %d", n), func() error {

@@ -22,7 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// connected is a running holdpoint connect, spoken to line by line.
+// connected is a running holdpoint connect.
 type connected struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -61,7 +61,7 @@ func startConnect(t *testing.T, agent holdpoint.Agent) *connected {
 	c.in, c.out = in, bufio.NewReader(out)
 	t.Cleanup(func() {
 		_ = in.Close()           // the test may have closed it
-		_ = c.cmd.Process.Kill() // it may have ended
+		_ = c.cmd.Process.Kill() // it may have exited
 		_ = c.cmd.Wait()         // the test may have waited
 		if strings.Contains(c.stderrText(), agent.Key) {
 			t.Errorf("it shows the key:\n%s", c.stderrText())
@@ -91,7 +91,7 @@ func (c *connected) readMessage() map[string]json.RawMessage {
 	return message
 }
 
-// readAnswer returns the answer to a request; notifications before it are heard.
+// readAnswer returns the answer to a request, and the notifications before it.
 func (c *connected) readAnswer(id int) (message map[string]json.RawMessage, heard []string) {
 	c.t.Helper()
 	for {
@@ -103,7 +103,7 @@ func (c *connected) readAnswer(id int) (message map[string]json.RawMessage, hear
 	}
 }
 
-// startSession begins a session and returns its id, which is the newest conversation's.
+// startSession starts a session and returns the id of the newest conversation.
 func (c *connected) startSession(p *holdpoint.Process, agent string) string {
 	c.t.Helper()
 	c.writeMessage(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
@@ -138,7 +138,7 @@ func mustBeEnded(t *testing.T, p *holdpoint.Process, agent, id string) {
 	}
 }
 
-// TestConnectEnds: at the end of its input and at SIGTERM it ends its session and itself; the call that waits goes on.
+// TestConnectEnds: at the end of its input and on SIGTERM it ends its session and exits. A waiting call continues.
 func TestConnectEnds(t *testing.T) {
 	t.Parallel()
 	w := newClientWorld(t, "50s")
@@ -171,8 +171,8 @@ func TestConnectEnds(t *testing.T) {
 	}
 }
 
-// TestConnectGoesOn: it prints the server's messages, starts a new session if the server has lost the old one, and waits for a
-// server that is down.
+// TestConnectGoesOn: it prints the server's messages, opens a new session if the server lost the old one, and waits for
+// a server that is down.
 func TestConnectGoesOn(t *testing.T) {
 	t.Parallel()
 	db := newWorld(t)
@@ -186,10 +186,10 @@ func TestConnectGoesOn(t *testing.T) {
 
 	db.applyManifest(p, strings.Replace(declared, "skills: [counting, open, brief]", "skills: [counting, open]", 1))
 	c.writeMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	// A list that already lacks the skill's tools makes the notification needless.
+	// If the list already lacks the skill's tools, no notification is needed.
 	listed, heard := c.readAnswer(1)
 	for bytes.Contains(listed["result"], []byte(`"brief__`)) && !slices.Contains(heard, "notifications/tools/list_changed") {
-		message := c.readMessage() // the agent's other lists may have changed too
+		message := c.readMessage() // the agent's other lists may change too
 		method, err := strconv.Unquote(string(message["method"]))
 		if err != nil || !strings.HasSuffix(method, "/list_changed") {
 			t.Fatalf("after the tools changed it said %s", message)
@@ -229,7 +229,7 @@ func TestConnectGoesOn(t *testing.T) {
 	}
 	newest := listConversations(t, again, agent.Name)[0].ID
 	c.in.Close()
-	_ = c.cmd.Wait() // how it ends is tested elsewhere
+	_ = c.cmd.Wait() // other tests check the exit
 	mustBeEnded(t, again, agent.Name, newest)
 }
 

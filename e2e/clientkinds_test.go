@@ -25,17 +25,18 @@ import (
 type mcpClient interface {
 	// listTools returns the names of all tools.
 	listTools(ctx context.Context) ([]string, error)
-	// callTool calls a tool with the argument n, with the client's own patience, and returns the result.
+	// callTool calls a tool with the argument n and the client's own timeouts.
 	callTool(ctx context.Context, tool string, n int) (json.RawMessage, error)
-	// dropClient is the sudden end of the client, or of its connections; a call under way ends with an error.
+	// dropClient kills the client or breaks its connections. A running call ends with an error.
 	dropClient()
 }
 
-// clientKind makes clients of one kind.
+// clientKind creates clients of one kind.
 type clientKind struct {
 	name string
 	make func(t *testing.T, agent holdpoint.Agent) mcpClient
-	// timer: the client gives up after 60 s or its configured timeout. It sends notifications/cancelled or ends its request.
+	// timer means that the client times out after 60 s or its configured timeout, and sends notifications/cancelled or
+	// ends its request.
 	timer bool
 }
 
@@ -56,7 +57,7 @@ var clientKinds = []clientKind{
 
 func endpointURL(agent holdpoint.Agent) string { return agent.URL + "/agents/" + agent.Name + "/mcp" }
 
-// newTypeScriptClient is a client of the official TypeScript SDK in a process of its own.
+// newTypeScriptClient returns a client of the official TypeScript SDK in its own process.
 func newTypeScriptClient(version string) func(*testing.T, holdpoint.Agent) mcpClient {
 	return func(t *testing.T, agent holdpoint.Agent) mcpClient {
 		t.Helper()
@@ -66,7 +67,7 @@ func newTypeScriptClient(version string) func(*testing.T, holdpoint.Agent) mcpCl
 	}
 }
 
-// throughConnect is the same, over the standard streams of holdpoint connect.
+// throughConnect does the same over holdpoint connect.
 func throughConnect(version string) func(*testing.T, holdpoint.Agent) mcpClient {
 	return func(t *testing.T, agent holdpoint.Agent) mcpClient {
 		t.Helper()
@@ -105,7 +106,7 @@ func (c *sdkClient) callTool(_ context.Context, tool string, n int) (json.RawMes
 }
 
 func (c *sdkClient) dropClient() {
-	_ = c.cmd.Process.Kill() // it may have ended
+	_ = c.cmd.Process.Kill() // it may have exited
 }
 
 // goClient is a client of the official Go SDK.
@@ -114,7 +115,7 @@ type goClient struct {
 	drops   func()
 }
 
-// conns are the connections of one client, so that they can break.
+// conns tracks a client's connections, so that tests can break them.
 type conns struct {
 	mu   sync.Mutex
 	open []net.Conn
@@ -140,7 +141,7 @@ func (c *conns) closeAll() {
 	}
 }
 
-// keyed adds an agent's key to every request.
+// keyed adds an agent's key to each request.
 type keyed struct {
 	http.RoundTripper
 	key string
@@ -171,7 +172,7 @@ func goThroughConnect(t *testing.T, agent holdpoint.Agent) mcpClient {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	cmd.Stderr = t.Output()
-	return connectGo(t, &mcp.CommandTransport{Command: cmd}, "", func() { _ = cmd.Process.Kill() }) // it may have ended
+	return connectGo(t, &mcp.CommandTransport{Command: cmd}, "", func() { _ = cmd.Process.Kill() }) // it may have exited
 }
 
 func connectGo(t *testing.T, transport mcp.Transport, version string, drops func()) *goClient {
@@ -209,7 +210,7 @@ func (c *goClient) callTool(ctx context.Context, tool string, n int) (json.RawMe
 
 func (c *goClient) dropClient() { c.drops() }
 
-// command is a client that is a process a request.
+// command is a client that starts a process for each request.
 type command struct {
 	t     *testing.T
 	agent holdpoint.Agent
@@ -268,11 +269,11 @@ func (c *command) dropClient() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running != nil && c.running.Process != nil {
-		_ = c.running.Process.Kill() // it may have ended
+		_ = c.running.Process.Kill() // it may have exited
 	}
 }
 
-// newCurl is a bare curl: a POST of JSON, no session, no header of MCP's.
+// newCurl returns plain curl: a POST of JSON without session or MCP headers.
 func newCurl(t *testing.T, agent holdpoint.Agent) mcpClient {
 	t.Helper()
 	path, err := exec.LookPath("curl")
@@ -304,7 +305,7 @@ func newCurl(t *testing.T, agent holdpoint.Agent) mcpClient {
 	}
 }
 
-// newInspector is the command line of MCP Inspector.
+// newInspector returns the command line of MCP Inspector.
 func newInspector(t *testing.T, agent holdpoint.Agent) mcpClient {
 	t.Helper()
 	launcher := npmPackage(t, "@modelcontextprotocol/inspector/clients/launcher/build/index.js")
@@ -325,7 +326,7 @@ func newInspector(t *testing.T, agent holdpoint.Agent) mcpClient {
 	}
 }
 
-// parseResult reads a result as tests look at it.
+// parseResult parses a result for comparison.
 func parseResult(raw json.RawMessage) (holdpoint.Answer, error) {
 	answer := holdpoint.Answer{Raw: raw}
 	err := json.NewDecoder(bytes.NewReader(raw)).Decode(&answer.Result)
@@ -337,7 +338,7 @@ func parseResult(raw json.RawMessage) (holdpoint.Answer, error) {
 
 func recordedText(n int) string { return fmt.Sprintf("recorded %d", n) }
 
-// mustContain fails when one of the names is missing.
+// mustContain fails the test if one of the names is missing.
 func mustContain(t *testing.T, names []string, wanted ...string) {
 	t.Helper()
 	all := strings.Join(names, " ")
@@ -348,10 +349,10 @@ func mustContain(t *testing.T, names []string, wanted ...string) {
 	}
 }
 
-// awaiting is the plainest client, in a session; once it knows a call's id it uses holdpoint_await.
+// awaiting is a minimal client with a session. Once it knows a call's id, it uses holdpoint_await.
 type awaiting struct {
 	holdpoint.Agent
-	known map[int]string // ids of calls
+	known map[int]string // call ids
 }
 
 func newAwaiting(t *testing.T, agent holdpoint.Agent) mcpClient {
@@ -383,7 +384,7 @@ func (c *awaiting) callTool(ctx context.Context, tool string, n int) (json.RawMe
 	if err == nil {
 		return answer.Raw, nil
 	}
-	// As a person would, it finds out which call that was.
+	// Find the call in the API, as a person would.
 	calls, failed := holdpoint.List[holdpoint.Call](ctx, holdpoint.API{URL: c.URL, Token: c.Key}, "calls", "agent="+c.Name)
 	for _, made := range calls {
 		if argumentN(made.Arguments) == strconv.Itoa(n) {

@@ -17,12 +17,12 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// clientWorld is one server that all clients share, each with calls of its own numbers.
+// clientWorld is one server that all clients share. Each call has its own number.
 type clientWorld struct {
 	*holdpoint.Process
 	counting *skill.Counting
 	agent    holdpoint.Agent // its responses are held open for 6 minutes
-	hasty    holdpoint.Agent // and its for as long as was said
+	hasty    holdpoint.Agent // its responses are held open for a configured time
 	last     atomic.Int64
 }
 
@@ -44,10 +44,10 @@ func newClientWorld(t *testing.T, hasty string) *clientWorld {
 	return &clientWorld{Process: p, counting: counting, agent: w.newAgent(p, "worker"), hasty: w.newAgent(p, "hasty")}
 }
 
-// nextNumber is a number that no other call has.
+// nextNumber returns a number that no other call has.
 func (w *clientWorld) nextNumber() int { return int(w.last.Add(1)) }
 
-// decideCall waits for the approval of call n and decides about it.
+// decideCall waits for the approval of call n and decides it.
 func (w *clientWorld) decideCall(t *testing.T, n int, decide decision) holdpoint.Approval {
 	t.Helper()
 	shown, err := w.tryDecide(t.Context(), n, decide)
@@ -59,7 +59,7 @@ func (w *clientWorld) decideCall(t *testing.T, n int, decide decision) holdpoint
 
 type decision func(context.Context, holdpoint.Approval) error
 
-// tryDecide is decide for goroutines, which must not end a test.
+// tryDecide is decideCall for goroutines, which must not fail the test.
 func (w *clientWorld) tryDecide(ctx context.Context, n int, decide decision) (holdpoint.Approval, error) {
 	shown, err := pendingFor(ctx, strconv.Itoa(n), w.Process)
 	if err == nil {
@@ -81,7 +81,7 @@ func (w *clientWorld) wantCount(t *testing.T, n, want int) {
 	}
 }
 
-// beginCall is a call beside the test.
+// beginCall makes a call in the background.
 func beginCall(t *testing.T, c mcpClient, tool string, n int) <-chan outcome {
 	t.Helper()
 	done := make(chan outcome, 1)
@@ -97,7 +97,7 @@ func beginCall(t *testing.T, c mcpClient, tool string, n int) <-chan outcome {
 	return done
 }
 
-// wantRecorded checks that a call came out as the result of its execution.
+// wantRecorded checks that a call returned the result of its execution.
 func wantRecorded(t *testing.T, got outcome, n int) {
 	t.Helper()
 	if err := got.checkRecorded(n); err != nil {
@@ -107,7 +107,7 @@ func wantRecorded(t *testing.T, got outcome, n int) {
 
 var errNotRecorded = errors.New("this is not the result of its execution")
 
-// checkRecorded is nil for the result of the execution of call n.
+// checkRecorded returns nil if o is the result of call n's execution.
 func (o outcome) checkRecorded(n int) error {
 	if o.err != nil || o.answer.Result.IsError || o.answer.Text() != recordedText(n) {
 		return fmt.Errorf("call %d came out as %s: %w", n, o.answer.Raw, cmp.Or(o.err, errNotRecorded))
@@ -115,7 +115,7 @@ func (o outcome) checkRecorded(n int) error {
 	return nil
 }
 
-// wantSaid checks that a call came out as an error result that tells the model something.
+// wantSaid checks that a call returned an error result with these words for the model.
 func wantSaid(t *testing.T, got outcome, code string, words ...string) {
 	t.Helper()
 	if got.err != nil || !got.answer.Result.IsError || got.answer.Call().Code != code {
@@ -128,7 +128,7 @@ func wantSaid(t *testing.T, got outcome, code string, words ...string) {
 	}
 }
 
-// clientCase is a case that every client must pass: at most one execution, and always the outcome.
+// clientCase is a case that each client must pass: at most one execution, and always the outcome.
 type clientCase struct {
 	name string
 	run  func(t *testing.T, w *clientWorld, kind clientKind, c mcpClient)
@@ -190,7 +190,7 @@ var clientCases = []clientCase{
 	}},
 }
 
-// callAndLeave has another client make call n, in a session of its own if it has one, and end suddenly.
+// callAndLeave makes call n with another client, in its own session if it has one, and kills the client.
 func (w *clientWorld) callAndLeave(t *testing.T, kind clientKind, n int) {
 	t.Helper()
 	c := kind.make(t, w.agent)
@@ -219,8 +219,8 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// TestClientsOwnTimer: a client that gives up by its own timer, and says so, cancels nothing; the same call
-// made again, in the same session, gets the outcome.
+// TestClientsOwnTimer: a client that times out and says so cancels nothing. The same call in the same session gets the
+// outcome.
 func TestClientsOwnTimer(t *testing.T) {
 	t.Parallel()
 	w := newClientWorld(t, "50s")
@@ -247,12 +247,12 @@ func TestClientsOwnTimer(t *testing.T) {
 	}
 }
 
-// TestClientsWaitLong: an approval that comes after 70 s, with the limits that clients have by themselves. Those
-// that cannot be kept waiting are answered in time that the call waits, and get the outcome by the same call
-// again; those that progress keeps waiting, or nothing, get it at once. They wait together, as one test.
+// TestClientsWaitLong approves after 70 s, with the clients' default limits. A client that would time out learns before
+// that the call waits, and gets the outcome with the same call. Clients that progress keeps alive, or without a limit,
+// get it at once. All wait in parallel.
 func TestClientsWaitLong(t *testing.T) {
 	t.Parallel()
-	decided, budget := 70*time.Second, "50s" // the default
+	decided, budget := 70*time.Second, "50s" // default
 	if testing.Short() {
 		decided, budget = 6*time.Second, "4s"
 	}
@@ -297,7 +297,7 @@ func TestClientsWaitLong(t *testing.T) {
 
 var errNotExpected = errors.New("this was not expected")
 
-// waitLong makes a call that is approved after a while, again while it is told that the call waits.
+// waitLong makes a call that is approved after a while, and repeats it while the answer is that it waits.
 func (w *clientWorld) waitLong(t *testing.T, c mcpClient, n int, decided time.Duration, toldFirst bool) error {
 	done := beginCall(t, c, "counting__record", n)
 	if _, err := pendingFor(t.Context(), strconv.Itoa(n), w.Process); err != nil {
@@ -316,7 +316,7 @@ func (w *clientWorld) waitLong(t *testing.T, c mcpClient, n int, decided time.Du
 	if text := got.answer.Text(); toldFirst && (!strings.Contains(text, "not executed yet") || !strings.Contains(text, "holdpoint_await")) {
 		return fmt.Errorf("the model is told %q", text)
 	}
-	for got.answer.Pending() { // at the very moment of its execution it is on its way
+	for got.answer.Pending() { // the call may be executing at this moment
 		got = <-beginCall(t, c, "counting__record", n)
 	}
 	w.wantCount(t, n, 1)

@@ -23,11 +23,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// isSlowRun reports whether tests take the whole time that they are about; `task e2e` asks for it.
+// isSlowRun reports whether tests wait for the full timeouts, as `task e2e` does.
 func isSlowRun() bool { return os.Getenv("HOLDPOINT_E2E_SLOW") != "" }
 
-// idleProxy passes connections on, and closes those on which nothing was sent for a while, as
-// load balancers do.
+// idleProxy relays connections and closes idle ones, as load balancers do.
 func idleProxy(t *testing.T, target string, idle time.Duration) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -38,7 +37,7 @@ func idleProxy(t *testing.T, target string, idle time.Duration) string {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(func() {
 		cancel()
-		_ = listener.Close() // it was only listened on
+		_ = listener.Close() // it only listened
 		all.Wait()
 	})
 	all.Go(func() {
@@ -83,8 +82,8 @@ func passOn(ctx context.Context, client net.Conn, target string, idle time.Durat
 	both.Wait()
 }
 
-// TestFetchHoldsThroughProxy: Node's fetch waits at most 300 s for the head of a response and 300 s between two parts. It holds a
-// call for longer, through a proxy that closes connections after 30 s of silence.
+// TestFetchHoldsThroughProxy: Node's fetch waits at most 300 s for the response head and between two chunks. It can
+// hold a call longer, even through a proxy that closes connections after 30 s of silence.
 func TestFetchHoldsThroughProxy(t *testing.T) {
 	t.Parallel()
 	held, idle := 30*time.Second, 20*time.Second
@@ -124,7 +123,7 @@ func TestFetchHoldsThroughProxy(t *testing.T) {
 	w.wantCount(t, n, 1)
 }
 
-// dropsSilence connects and says nothing; it returns how that ends.
+// dropsSilence connects, sends nothing, and reports how the connection ends.
 func dropsSilence(t *testing.T, address string) <-chan error {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(address, "http://"))
@@ -140,7 +139,7 @@ func dropsSilence(t *testing.T, address string) <-chan error {
 	return ended
 }
 
-// roundRobin is a proxy before several servers that sends every request to the next one that runs.
+// roundRobin is a proxy that sends each request to the next running server.
 type roundRobin struct {
 	URL     string
 	servers []*holdpoint.Process
@@ -148,7 +147,7 @@ type roundRobin struct {
 	mu     sync.Mutex
 	last   int
 	served map[*holdpoint.Process]int           // requests
-	open   map[*http.Request]*holdpoint.Process // those that are not answered yet
+	open   map[*http.Request]*holdpoint.Process // requests without a response so far
 }
 
 type serverKey struct{}
@@ -204,7 +203,7 @@ func (rr *roundRobin) endRequest(r *http.Request) {
 	delete(rr.open, r)
 }
 
-// findHolder returns a server that holds a POST of such a client open, and one that is not it.
+// findHolder returns the server that holds an open POST of the client, and another one.
 func (rr *roundRobin) findHolder(t *testing.T, agent string) (holds, other *holdpoint.Process) {
 	t.Helper()
 	rr.mu.Lock()

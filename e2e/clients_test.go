@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// withKey adds an agent's key to every request.
+// withKey adds an agent's key to each request.
 type withKey struct{ key string }
 
 func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -24,8 +24,8 @@ func (k withKey) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestGoSDKClient: the official Go SDK, which speaks the newest revision, lists, calls and
-// waits for an approval, and is told so meanwhile.
+// TestGoSDKClient: the official Go SDK, with the newest revision, lists tools, makes a call and waits for its approval,
+// and gets progress meanwhile.
 func TestGoSDKClient(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,7 +77,7 @@ func TestGoSDKClient(t *testing.T) {
 	}
 }
 
-// TestSessionOutlivesItsProcess: any process serves any session.
+// TestSessionOutlivesItsProcess: any process can serve any session.
 func TestSessionOutlivesItsProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -107,7 +107,7 @@ func TestSessionOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// TestCommands: every command explains itself.
+// TestCommands: each command has help.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	c := holdpoint.CLI{Program: program, URL: "http://127.0.0.1:1"}

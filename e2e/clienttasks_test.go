@@ -14,8 +14,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// tasking is a client of 2026-07-28 that takes tasks: calls that wait are answered at once with one, and it asks for it,
-// at whichever server, until it has ended.
+// tasking is a client of 2026-07-28 with tasks. A waiting call returns a task at once, and the client polls it at any
+// server until it has ended.
 type tasking struct {
 	// send sends one request and returns its result.
 	send    func(ctx context.Context, method, params string) (json.RawMessage, error)
@@ -26,7 +26,7 @@ const tasksMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-2
 	`"io.modelcontextprotocol/clientInfo":{"name":"e2e","version":"1"},` +
 	`"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}`
 
-// newTasking sends over HTTP, with the headers that mirror its requests.
+// newTasking sends over HTTP, with headers that repeat parts of the request.
 func newTasking(_ *testing.T, agent holdpoint.Agent) mcpClient {
 	return &tasking{send: func(ctx context.Context, method, params string) (json.RawMessage, error) {
 		var names struct{ Name, TaskID string }
@@ -47,7 +47,7 @@ func newTasking(_ *testing.T, agent holdpoint.Agent) mcpClient {
 	}}
 }
 
-// newTaskingThroughConnect sends lines to holdpoint connect.
+// newTaskingThroughConnect sends to holdpoint connect.
 func newTaskingThroughConnect(t *testing.T, agent holdpoint.Agent) mcpClient {
 	t.Helper()
 	c := startConnect(t, agent)
@@ -88,7 +88,7 @@ func (c *tasking) callTool(ctx context.Context, tool string, n int) (json.RawMes
 	return c.followTask(ctx, task.TaskID)
 }
 
-// followTask asks for a task until it has ended. That a server does not answer is no end.
+// followTask polls a task until it has ended. It continues if a server does not answer.
 func (c *tasking) followTask(ctx context.Context, id string) (json.RawMessage, error) {
 	for last := errors.New("it was not asked for"); ; {
 		if c.dropped.Load() || pause.For(ctx, 50*time.Millisecond) != nil {

@@ -21,13 +21,13 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// newEmbeddedWorld has the processes run a cluster of their own.
+// newEmbeddedWorld returns a world whose processes run the embedded cluster.
 func newEmbeddedWorld(t testing.TB) *world {
 	t.Helper()
 	return &world{t: t, dataDir: clusterDir(t)}
 }
 
-// clusterDir makes a data directory that PostgreSQL's account can reach. Processes that outlive the test are ended with it.
+// clusterDir returns a data directory that PostgreSQL's account can reach. Its cleanup kills remaining processes.
 func clusterDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdpoint-e2e-data-")
@@ -64,7 +64,7 @@ func findPostmaster(dataDir string) (int, bool) {
 	return pid, true
 }
 
-// isAlive reports whether a process runs. A zombie does not.
+// isAlive reports whether a process runs and is not a zombie.
 func isAlive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -79,7 +79,7 @@ func isZombie(stat []byte) bool {
 	return bytes.HasPrefix(rest, []byte("Z"))
 }
 
-// mustRun returns the process id of a server that has to run.
+// mustRun returns the process id of the cluster's server, which must run.
 func mustRun(t testing.TB, dataDir string) int {
 	t.Helper()
 	pid, ok := findPostmaster(dataDir)
@@ -95,8 +95,8 @@ func endPostmaster(t testing.TB, dataDir string) {
 	if !ok {
 		return
 	}
-	_ = syscall.Kill(pid, syscall.SIGQUIT)    // it may just have ended
-	ctx := context.WithoutCancel(t.Context()) // which has ended by now
+	_ = syscall.Kill(pid, syscall.SIGQUIT)    // it may have exited
+	ctx := context.WithoutCancel(t.Context()) // the test's own context has ended
 	if err := eventually.Poll(ctx, patience, func() error { return checkGone(pid) }); err != nil {
 		t.Errorf("end PostgreSQL: %v", err)
 	}
@@ -109,8 +109,8 @@ func checkGone(pid int) error {
 	return nil
 }
 
-// TestDatabaseRestartedInFlight takes PostgreSQL away while a skill server has a call, and lets
-// the outcome come while there is none: the living process writes it later.
+// TestDatabaseRestartedInFlight stops PostgreSQL while a skill server has a call. The outcome arrives meanwhile, and
+// the living process writes it later.
 func TestDatabaseRestartedInFlight(t *testing.T) {
 	t.Parallel()
 	for name, signal := range map[string]syscall.Signal{"stopped": syscall.SIGINT, "killed": syscall.SIGKILL} {
@@ -139,8 +139,7 @@ func TestDatabaseRestartedInFlight(t *testing.T) {
 	}
 }
 
-// TestDatabaseRestartedWhileParked: a response that is held open over a restart of
-// PostgreSQL still gets its answer.
+// TestDatabaseRestartedWhileParked: a response that is held open across a restart of PostgreSQL still gets its answer.
 func TestDatabaseRestartedWhileParked(t *testing.T) {
 	t.Parallel()
 	w := newEmbeddedWorld(t)
@@ -150,7 +149,7 @@ func TestDatabaseRestartedWhileParked(t *testing.T) {
 	agent := w.newAgent(p, "worker")
 	done := make(chan outcome, 1)
 	go func() {
-		answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":1}`) // once only
+		answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":1}`) // a single attempt
 		done <- outcome{answer, err}
 	}()
 	if _, err := pendingFor(t.Context(), "1", p); err != nil {
@@ -172,7 +171,7 @@ func TestDatabaseRestartedWhileParked(t *testing.T) {
 	}
 }
 
-// TestKilledWhileStarting: a first start is killed at any moment, and the next one succeeds.
+// TestKilledWhileStarting: the first start is killed at a random moment, and the next one succeeds.
 func TestKilledWhileStarting(t *testing.T) {
 	t.Parallel()
 	w := newEmbeddedWorld(t)
@@ -189,7 +188,7 @@ func TestKilledWhileStarting(t *testing.T) {
 	}
 }
 
-// TestEmbeddedCluster is the life of the embedded cluster, as root and as an ordinary user.
+// TestEmbeddedCluster runs the lifecycle of the embedded cluster, as root and as an ordinary user.
 func TestEmbeddedCluster(t *testing.T) {
 	t.Parallel()
 	t.Run("as I am", func(t *testing.T) {
@@ -221,7 +220,7 @@ func ordinaryWorld(t *testing.T) *world {
 	home := t.TempDir()
 	w := &world{t: t, dataDir: filepath.Join(home, ".local", "share", "holdpoint"), home: home}
 	t.Cleanup(func() { endPostmaster(t, w.dataDir) })
-	// Other users may pass through the folders above it, as through those of homes.
+	// Make the parent folders traversable, as those of homes are.
 	if err := errors.Join(os.Chmod(filepath.Dir(home), 0o711), os.Chown(home, int(uid), int(gid))); err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,7 @@ const (
 	crowdConns = 20
 )
 
-// TestCrowd: many more clients at once than there are connections to the database. Each
-// call waits its turn; none is refused, none hangs.
+// TestCrowd: with many more clients than database connections, each call waits its turn. None is refused or hangs.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -90,8 +89,8 @@ func approveAll(ctx context.Context, t *testing.T, reviewer holdpoint.API) {
 	}
 }
 
-// TestArgumentsArriveAsSent: numbers that no float holds and deep nesting reach the skill
-// server byte for byte, gated or not.
+// TestArgumentsArriveAsSent: numbers beyond floating point and deep nesting reach the skill server byte for byte, gated
+// or not.
 func TestArgumentsArriveAsSent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -126,7 +125,7 @@ agents:
 	}
 }
 
-// offerAnything offers a tool that takes any arguments.
+// offerAnything offers a tool that accepts any arguments.
 func offerAnything(w http.ResponseWriter, r *skill.Request) {
 	r.Answer(w, `{"tools":[{"name":"any","inputSchema":{"type":"object"}}]}`)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// TestDecideAgainstDeadline: decisions arrive at the deadline. An accepted approval counts, and a late one does not.
+// TestDecideAgainstDeadline: an approval that is accepted right before the deadline counts, and a late one does not.
 func TestDecideAgainstDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -39,7 +39,7 @@ func TestDecideAgainstDeadline(t *testing.T) {
 	told := make([]error, len(parked))
 	for i, shown := range parked {
 		all.Go(func() {
-			// Around the deadline, by the reviewer's clock; which side it falls on does not matter.
+			// Shortly before or after the deadline, by the reviewer's clock.
 			wait := time.Until(shown.Deadline) + rand.N(400*time.Millisecond) - 200*time.Millisecond
 			_ = pause.For(t.Context(), wait)
 			told[i] = operatorAPI(servers[i%2]).Approve(t.Context(), shown)

@@ -20,7 +20,7 @@ func TestDemo(t *testing.T) {
 	t.Parallel()
 	w := newEmbeddedWorld(t)
 	o := w.serverOptions()
-	o.Command, o.Port = "demo", holdpoint.FreePort(t) // the same again: it is in the URLs of the demo's skills
+	o.Command, o.Port = "demo", holdpoint.FreePort(t) // the same port again, since it is part of the demo skills' URLs
 	p := program.Serve(t, o)
 	eventually.Succeeds(t, patience, "the sign-in link", func() error {
 		if !signInLink.MatchString(p.Stdout()) {
@@ -48,7 +48,7 @@ func TestDemo(t *testing.T) {
 	}
 	again := program.Serve(t, o)
 	last := approveInvoice(t, again, w.dataDir, "invoice-2026-003")
-	// The authorization server has a new key, so its earlier tokens are invalid. Consent is asked for again.
+	// The authorization server has a new key, so earlier tokens are invalid and consent is requested again.
 	showsInOrder(t, again, 0,
 		"drive    refused a request (401): its token is not valid for this server",
 		"auth     issued a token to holdpoint for "+again.URL+"/demo/skills/drive/mcp, scope drive.read drive.write, valid for 2m0s",
@@ -65,7 +65,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// firstToken are the lines about how Holdpoint gets to see the tools of the protected skill.
+// firstToken returns the lines about how Holdpoint gets to list the protected skill's tools.
 func firstToken(p *holdpoint.Process) []string {
 	drive := p.URL + "/demo/skills/drive/mcp"
 	return []string{
@@ -78,7 +78,7 @@ func firstToken(p *holdpoint.Process) []string {
 	}
 }
 
-// tokenToWrite are the lines about a call that was approved: nothing is allowed to write before.
+// tokenToWrite returns the lines about an approved call. The token for writing is requested only then.
 func tokenToWrite(p *holdpoint.Process, approved holdpoint.Approval) []string {
 	id := "…" + approved.CallID[len(approved.CallID)-6:]
 	return []string{
@@ -91,10 +91,10 @@ func tokenToWrite(p *holdpoint.Process, approved holdpoint.Approval) []string {
 	}
 }
 
-// anyJWT finds access tokens and client assertions.
+// anyJWT matches access tokens and client assertions.
 var anyJWT = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}[A-Za-z0-9_.-]*`)
 
-// showsInOrder waits for lines on the terminal, one after the other, and returns where the last one ends.
+// showsInOrder waits for lines in the terminal, in this order, and returns the end of the last one.
 func showsInOrder(t *testing.T, p *holdpoint.Process, from int, lines ...string) int {
 	t.Helper()
 	for _, line := range lines {

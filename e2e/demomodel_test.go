@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 
-// answerAsClerk works as the demo's script does, as a model at the end of the wire.
+// answerAsClerk answers as the demo's script does.
 func answerAsClerk(r *modelserver.Request) modelserver.Answer {
 	var inbox struct {
 		Invoices []struct {
@@ -28,7 +28,7 @@ func answerAsClerk(r *modelserver.Request) modelserver.Answer {
 		}
 		for _, result := range m.Results {
 			if strings.HasPrefix(result.Text, `{"invoices"`) {
-				_ = json.Unmarshal([]byte(result.Text), &inbox) // then there are none
+				_ = json.Unmarshal([]byte(result.Text), &inbox) // then there are no messages
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func answerAsClerk(r *modelserver.Request) modelserver.Answer {
 	return modelserver.Answer{Text: "All invoices are dealt with."}
 }
 
-// TestDemoWithARealModel: where the environment names a model's server, the demo's agent has that for a model, and does the same.
+// TestDemoWithARealModel: if the environment names a model server, the demo's agent uses it and does the same.
 func TestDemoWithARealModel(t *testing.T) {
 	t.Parallel()
 	for provider, variable := range map[string]string{modelserver.OpenAI: "OPENAI", modelserver.Anthropic: "ANTHROPIC"} {

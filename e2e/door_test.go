@@ -14,18 +14,18 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// door stands between browsers and the server. It can be shut, and keep decisions until several have come.
+// door is a proxy between browsers and the server. It can be shut, and can hold decisions to release them together.
 type door struct {
 	*httptest.Server
 
 	mu     sync.Mutex
-	shut   func(*http.Request) bool // nil: shut for no request
+	shut   func(*http.Request) bool // requests to refuse; nil: none
 	inside map[*http.Request]context.CancelFunc
-	awaits int           // decisions that are kept until so many more have come
-	came   chan struct{} // closed when they have
+	awaits int           // number of decisions to wait for
+	came   chan struct{} // closed when they have arrived
 }
 
-// The requests that a door can be shut for.
+// allRequests shuts a door completely.
 func allRequests(*http.Request) bool { return true }
 func isStream(r *http.Request) bool  { return r.URL.Path == "/events" }
 
@@ -33,7 +33,7 @@ func isDecision(r *http.Request) bool {
 	return r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/approve") || strings.HasSuffix(r.URL.Path, "/reject"))
 }
 
-// openDoor opens one; it ends with the test.
+// openDoor opens a door that closes when the test ends.
 func (w *journey) openDoor(t *testing.T) *door {
 	t.Helper()
 	target, err := url.Parse(w.p.URL)
@@ -45,7 +45,7 @@ func (w *journey) openDoor(t *testing.T) *door {
 		Transport: transport, FlushInterval: -1,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
-			r.Out.Host = r.In.Host // the browser's, against which the server holds the origin
+			r.Out.Host = r.In.Host // the server checks the origin against it
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { skill.CloseConnection(w) },
 	}
@@ -88,7 +88,7 @@ func (d *door) leaveDoor(r *http.Request) {
 	delete(d.inside, r)
 }
 
-// holdBack holds a decision back until all that are awaited have come.
+// holdBack delays a decision until all awaited ones have arrived.
 func (d *door) holdBack(ctx context.Context, r *http.Request) {
 	d.mu.Lock()
 	if d.awaits == 0 || !isDecision(r) {
@@ -106,14 +106,14 @@ func (d *door) holdBack(ctx context.Context, r *http.Request) {
 	}
 }
 
-// releaseTogether makes the next n decisions arrive at the server at once.
+// releaseTogether sends the next n decisions to the server together.
 func (d *door) releaseTogether(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.awaits, d.came = n, make(chan struct{})
 }
 
-// cutOff shuts the door for some requests and breaks off those on their way.
+// cutOff shuts the door for some requests and aborts those in flight.
 func (d *door) cutOff(what func(*http.Request) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

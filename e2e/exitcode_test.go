@@ -11,8 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// TestExitCodes: each way for a call to end has a code of its own, in the command line and in
-// the API.
+// TestExitCodes: each way a call can end has its own exit code, in the command line and in the API.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,7 +73,7 @@ func behaveAsNamed(w http.ResponseWriter, r *skill.Request) {
 	}
 }
 
-// forgetfulServer knows no session when a tool is called, however new.
+// forgetfulServer loses every session before its first tool call.
 func forgetfulServer(t *testing.T) string {
 	var sessions atomic.Int64
 	raw := &skill.Raw{Call: func(w http.ResponseWriter, _ *skill.Request) {
@@ -98,7 +97,7 @@ func hasFailure(t *testing.T, p *holdpoint.Process, arguments, failure string) b
 	return false
 }
 
-// TestExitCodesOfGatedCalls: the exit codes of calls whose end a reviewer or the deadline decides.
+// TestExitCodesOfGatedCalls covers calls that a reviewer or the deadline ends.
 func TestExitCodesOfGatedCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -162,8 +161,8 @@ func TestExitCodesOfGatedCalls(t *testing.T) {
 	}
 }
 
-// TestCommandOutlivesServer: a command that waits comes back to the restarted server, and is told
-// that the outcome is unknown.
+// TestCommandOutlivesServer: a waiting command reconnects to the restarted server, and learns that the outcome is
+// unknown.
 func TestCommandOutlivesServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

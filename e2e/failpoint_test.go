@@ -15,14 +15,14 @@ import (
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 )
 
-// expectation is how a gated call must end when its process was killed at a
-// failpoint, and how often it must have arrived at the skill server.
+// expectation is how a gated call ends if its process is killed at a failpoint, and how often it reaches the skill
+// server.
 type expectation struct {
 	status   string
 	arrivals int
 }
 
-// expectations is by failpoint. The expiry is another story, told below.
+// expectations returns the expectations by failpoint. TestKilledWhileExpiring covers the expiry.
 func expectations() map[string]expectation {
 	once := expectation{"succeeded", 1}
 	return map[string]expectation{
@@ -52,7 +52,7 @@ func TestEveryFailpointIsTested(t *testing.T) {
 	}
 }
 
-// TestKilledAndRestarted kills the only process at each failpoint and starts it again.
+// TestKilledAndRestarted kills the only process at each failpoint and restarts it.
 func TestKilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	for name, want := range expectations() {
@@ -79,8 +79,8 @@ func TestKilledAndRestarted(t *testing.T) {
 	}
 }
 
-// claimedMeanwhile: after the commit of a decision, the call's job may run before the process dies. Then the call is
-// claimed, and may have been sent.
+// claimedMeanwhile: after a decision is committed, the call's job may run before the process dies. The call is then
+// claimed and may have been sent.
 func claimedMeanwhile(name string, got outcome, want expectation, counting *skill.Counting) expectation {
 	if name == failpoint.DecideAfterCommit && got.err == nil && got.answer.Call().Status == "unknown" {
 		return expectation{"unknown", min(counting.Count("1"), 1)}
@@ -88,8 +88,8 @@ func claimedMeanwhile(name string, got outcome, want expectation, counting *skil
 	return want
 }
 
-// askAgain: the agent has its outcome, but the process died before it recorded this. A repeated call gets the same outcome, and
-// nothing is executed.
+// askAgain repeats a call whose process died after the agent got the outcome and before that was recorded. The repeat
+// gets the same outcome without another execution.
 func askAgain(t *testing.T, agent *stubborn, first outcome) outcome {
 	t.Helper()
 	second := <-agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
@@ -99,12 +99,12 @@ func askAgain(t *testing.T, agent *stubborn, first outcome) outcome {
 	return second
 }
 
-// TestKilledBesideAnother has a second process running when the first one is killed.
+// TestKilledBesideAnother kills one process while a second one runs.
 func TestKilledBesideAnother(t *testing.T) {
 	t.Parallel()
 	for name, want := range expectations() {
 		if name == failpoint.DeliverBefore {
-			continue // there is nothing left for the other to do
+			continue // nothing is left to do for the other
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,7 +113,7 @@ func TestKilledBesideAnother(t *testing.T) {
 			armed, other := w.serveArmed(name), w.startServer()
 			w.applyManifest(other, oneSkill(counting.URL, ""))
 			key := w.newAgent(other, "worker")
-			// The other is stopped until the armed one is dead, or it might do the work.
+			// The other process is stopped until the armed one is dead, so that it does not take the work.
 			other.Signal(t, syscall.SIGSTOP)
 			agent := newStubborn(key, armed)
 			done := agent.beginCall(t.Context(), "counting__record", `{"n":1}`)
@@ -130,8 +130,8 @@ func TestKilledBesideAnother(t *testing.T) {
 	}
 }
 
-// TestStoppedBetweenClaimAndSend: a process is stopped after its claim. Another tells that the outcome is unknown, and an operator resolves
-// the call as failed. When the first process goes on, it sends nothing.
+// TestStoppedBetweenClaimAndSend: a process is stopped after its claim. Another one reports the outcome as unknown, and
+// an operator resolves the call as failed. The first process then resumes and sends nothing.
 func TestStoppedBetweenClaimAndSend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,7 +142,7 @@ func TestStoppedBetweenClaimAndSend(t *testing.T) {
 	w.applyManifest(other, oneSkill(counting.URL, ""))
 	worker := w.newAgent(other, "worker")
 	worker.URL = armed.URL
-	other.Signal(t, syscall.SIGSTOP) // or it might do the work
+	other.Signal(t, syscall.SIGSTOP) // so that it does not take the work
 	ctx, cancel := context.WithCancel(t.Context())
 	var asked sync.WaitGroup
 	asked.Go(func() { _, _ = worker.CallTool(ctx, "counting__record", `{"n":1}`) })
@@ -150,7 +150,7 @@ func TestStoppedBetweenClaimAndSend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked.Go(func() { _ = operatorAPI(armed).Approve(ctx, shown) }) // the answer may be stopped, too
+	asked.Go(func() { _ = operatorAPI(armed).Approve(ctx, shown) }) // its response may be stopped too
 	armed.AwaitStopped(t)
 	cancel()
 	asked.Wait()
@@ -178,8 +178,8 @@ func TestStoppedBetweenClaimAndSend(t *testing.T) {
 	}
 }
 
-// TestAutoApprovedKilled: the call needs no decision, and its idempotency key identifies the repeat. The claim is recorded before
-// the call is sent.
+// TestAutoApprovedKilled: the idempotency key of an auto-approved call identifies its repeat. The claim is recorded
+// before the call is sent.
 func TestAutoApprovedKilled(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]expectation{
@@ -209,7 +209,7 @@ func TestAutoApprovedKilled(t *testing.T) {
 	}
 }
 
-// approveUntilDecided is a reviewer who repeats the decision until it is known to be made.
+// approveUntilDecided repeats a reviewer's decision until it is confirmed.
 func approveUntilDecided(t *testing.T, n string, servers *stubborn) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -237,7 +237,7 @@ func approveOnce(t *testing.T, n string, servers *stubborn) error {
 	return operatorAPI(p).Approve(t.Context(), list[i])
 }
 
-// wantEnd checks how the call ended for its agent, in the API, and at the skill server.
+// wantEnd checks the end of a call for its agent, in the API, and at the skill server.
 func wantEnd(t *testing.T, agent *stubborn, got outcome, want expectation, counting *skill.Counting) {
 	t.Helper()
 	if got.err != nil {
@@ -263,7 +263,7 @@ func wantEnd(t *testing.T, agent *stubborn, got outcome, want expectation, count
 	}
 }
 
-// onlyCall returns the one call there is.
+// onlyCall returns the only call.
 func onlyCall(t *testing.T, api holdpoint.API) holdpoint.Call {
 	t.Helper()
 	calls, err := holdpoint.List[holdpoint.Call](t.Context(), api, "calls", "")
@@ -276,7 +276,7 @@ func onlyCall(t *testing.T, api holdpoint.API) holdpoint.Call {
 	return calls[0]
 }
 
-// wantUnknown checks a call whose outcome is unknown, and resolves it.
+// wantUnknown checks that a call's outcome is unknown, and resolves it.
 func wantUnknown(t *testing.T, api holdpoint.API, call holdpoint.Call, answer holdpoint.Answer) {
 	t.Helper()
 	if meta := answer.Call(); !answer.Result.IsError || meta.Code != "outcome_unknown" || meta.Effect != "possible" {
@@ -295,7 +295,7 @@ func wantUnknown(t *testing.T, api holdpoint.API, call holdpoint.Call, answer ho
 	wantProblem(t, api.Resolve(t.Context(), call.ID, "succeeded", ""), 409, "state_conflict")
 }
 
-// TestKilledWhileExpiring kills a process at the expiry of an approval.
+// TestKilledWhileExpiring kills a process while it expires an approval.
 func TestKilledWhileExpiring(t *testing.T) {
 	t.Parallel()
 	for _, name := range expiryFailpoints() {

@@ -53,7 +53,7 @@ func fetchURL(url string) (status int, content []byte, err error) {
 	return response.StatusCode, content, err
 }
 
-// TestAttachment: a file that an agent uploads reaches the skill's server when a reviewer approved, and not before.
+// TestAttachment: an agent's file reaches the skill's server only after approval.
 func TestAttachment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -85,7 +85,7 @@ func TestAttachment(t *testing.T) {
 		t.Errorf("before the decision the URL answers %d, %v", status, err)
 	}
 
-	// The reviewer opens it.
+	// The reviewer opens the file.
 	saved := filepath.Join(t.TempDir(), "saved.txt")
 	reviewer := newCLI(p, bootstrapToken)
 	if said := reviewer.Must(t, "approvals", "show", shown.ID); !strings.Contains(said, "invoice.txt") || !strings.Contains(said, sumOf(content)) {
@@ -101,7 +101,7 @@ func TestAttachment(t *testing.T) {
 		t.Errorf("the agent was told %s, %v", got.answer.Raw, got.err)
 	}
 
-	// An unknown file, or one of another agent, is an error of the caller.
+	// An unknown file or another agent's file is a request error.
 	answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":2,"attachments":[{"file_id":"0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11"}]}`)
 	if err != nil || answer.Error == nil || answer.Error.Code != -32602 ||
 		!strings.HasPrefix(answer.Error.Message, "/params/arguments/attachments/0/file_id: want") {

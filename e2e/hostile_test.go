@@ -16,10 +16,10 @@ import (
 type hostile struct {
 	server *skill.Raw
 	kind   string // of failure
-	says   string // in the message; empty: anything
+	says   string // part of the message; may be empty
 }
 
-// badLists cannot be listed.
+// badLists returns servers whose tools cannot be listed.
 func badLists() map[string]hostile {
 	return map[string]hostile{
 		"hangs": {&skill.Raw{List: func(_ http.ResponseWriter, r *skill.Request) { <-r.HTTP.Context().Done() }}, "transport", ""},
@@ -33,7 +33,7 @@ func badLists() map[string]hostile {
 	}
 }
 
-// badCalls can be listed, and fail when they are called.
+// badCalls returns servers whose tools can be listed, but whose calls fail.
 func badCalls() map[string]hostile {
 	return map[string]hostile{
 		"call-hangs": {&skill.Raw{Call: func(_ http.ResponseWriter, r *skill.Request) { <-r.HTTP.Context().Done() }}, "transport", ""},
@@ -79,8 +79,8 @@ func closeMidAnswer(w http.ResponseWriter, r *skill.Request) {
 	skill.CloseConnection(w)
 }
 
-// TestHostileServers: each bad server gets a bounded answer that names the
-// problem, and the healthy one beside them works all the time.
+// TestHostileServers: calls to each bad server get a bounded error that names the problem, while a healthy server
+// beside them keeps working.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -111,7 +111,7 @@ func hostileYAML(t *testing.T, healthyURL string, servers ...map[string]hostile)
 	names.WriteString("healthy, dies")
 	for _, group := range servers {
 		for name, bad := range group {
-			limit := "2m" // of calls; to read much takes long where much else runs
+			limit := "2m" // for calls: large answers take long on a busy machine
 			if name == "call-hangs" {
 				limit = "5s"
 			}
@@ -130,7 +130,7 @@ func hostileYAML(t *testing.T, healthyURL string, servers ...map[string]hostile)
 
 type skillProblem struct{ Skill, Kind, Error string }
 
-// checkProblems: the conversation has the tools of the others, and names each bad skill.
+// checkProblems checks that the conversation names each bad skill and has the tools of the others.
 func checkProblems(t *testing.T, w *world, p *holdpoint.Process, agent holdpoint.Agent, lists map[string]hostile) {
 	t.Helper()
 	printed := newCLI(p, agent.Key).Must(t, "tools", "worker")
@@ -148,7 +148,7 @@ func checkProblems(t *testing.T, w *world, p *holdpoint.Process, agent holdpoint
 		t.Errorf("the conversation names %d problems, want %d: %v", len(problems), len(lists)+1, problems)
 	}
 	for _, problem := range problems {
-		want := lists[problem.Skill] // of "dies": anything
+		want := lists[problem.Skill] // any message for "dies"
 		if len(problem.Error) > 4000 || problem.Error == "" || (want.kind != "" && problem.Kind != want.kind) ||
 			!strings.Contains(strings.ToLower(problem.Error), want.says) {
 			t.Errorf("skill %s has the problem %s: %.4000s; want %s about %q", problem.Skill, problem.Kind, problem.Error, want.kind, want.says)
@@ -159,7 +159,7 @@ func checkProblems(t *testing.T, w *world, p *holdpoint.Process, agent holdpoint
 	}
 }
 
-// checkBadCall checks a call that fails and may have had an effect: it was sent once, and both its answer and its record are small.
+// checkBadCall checks a failing call that may have had an effect: it is sent once, and its answer and record are small.
 func checkBadCall(t *testing.T, agent holdpoint.Agent, name string, bad hostile) {
 	answer, err := agent.CallToolWith(t.Context(), name+"__record", `{"n":1}`, fmt.Sprintf(`{"dev.holdpoint/idempotency_key":%q}`, name))
 	meta := answer.Call()

@@ -71,7 +71,7 @@ const postsData = `{
 	"customers": []
 }`
 
-// jsonServer runs a json-server with these data.
+// jsonServer runs a json-server with data.
 func jsonServer(t *testing.T) (url string) {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "db.json")
@@ -85,13 +85,13 @@ func jsonServer(t *testing.T) (url string) {
 	return url
 }
 
-// apiWorld is a server whose agent "worker" has the operations of a json-server: those that read at once, the others behind the gate.
+// apiWorld is a server whose agent "worker" has the operations of a json-server. Reading operations are auto-approved.
 type apiWorld struct {
 	*world
 	p      *holdpoint.Process
-	url    string // of the json-server
+	url    string // URL of the json-server
 	worker holdpoint.Agent
-	writer holdpoint.Agent // does not wait long for its approvals
+	writer holdpoint.Agent // has a short hold time
 }
 
 func newAPIWorld(t *testing.T) *apiWorld {
@@ -170,7 +170,7 @@ func (w *apiWorld) awaitStatus(t *testing.T, id, status string) holdpoint.Call {
 	return awaitCall(t, operatorAPI(w.p), id, hasStatus(status))
 }
 
-// fetchPath returns a path of the json-server.
+// fetchPath reads a path of the json-server.
 func (w *apiWorld) fetchPath(t *testing.T, path string) (status int, body string) {
 	t.Helper()
 	response, err := http.Get(w.url + path)
@@ -243,7 +243,7 @@ func (w *apiWorld) testUpdates(t *testing.T) {
 	}
 }
 
-// testDeletes: a deletion needs a second step.
+// testDeletes: a deletion needs a confirmation.
 func (w *apiWorld) testDeletes(t *testing.T) {
 	id, shown := w.parkCall(t, "writer__deletePost", `{"id":"1"}`)
 	if shown.Request.Method != http.MethodDelete || shown.Risk != "destructive" {
@@ -271,7 +271,7 @@ func (w *apiWorld) testFailures(t *testing.T) {
 			t.Errorf("id %s: %s", id, answer.Raw)
 		}
 	}
-	// A json-server breaks on an id that it has.
+	// A json-server fails on a duplicate id.
 	id, _ := w.parkCall(t, "writer__createPost", `{"id":2,"title":"twice"}`)
 	approveCall(t, w.p, id, func() {})
 	done := w.awaitStatus(t, id, "failed")
@@ -280,7 +280,7 @@ func (w *apiWorld) testFailures(t *testing.T) {
 	}
 }
 
-// testSeeds: a tool that reads, one that writes, an error of a tool and an unknown method look as MCP clients know them.
+// testSeeds: a reading tool, a writing tool, a tool error and an unknown method behave as MCP clients expect.
 func (w *apiWorld) testSeeds(t *testing.T) {
 	answer, err := w.worker.CallTool(t.Context(), "get_weather", `{"city":"London"}`)
 	var first struct{ Type, Text string }

@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 )
 
-// binAPI are endpoints of go-httpbin, which answers as it is asked to.
+// binAPI declares endpoints of go-httpbin.
 const binAPI = `skills:
   - name: bin
     transport: http-api
@@ -62,7 +62,7 @@ agents:
     skills: [{skill: bin, prefix: ""}, {skill: late, prefix: ""}, cut]
 `
 
-// binWorld is a server whose agent "worker" has endpoints of a go-httpbin.
+// binWorld is a server whose agent "worker" has endpoints of go-httpbin.
 type binWorld struct {
 	*world
 	p      *holdpoint.Process
@@ -80,7 +80,7 @@ func newBinWorld(t *testing.T) *binWorld {
 	return w
 }
 
-// startCutter relays connections to a server, and breaks each off when so many bytes have come back.
+// startCutter relays connections and breaks each after this number of response bytes.
 func startCutter(t *testing.T, address string, after int64) (url string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,7 +156,7 @@ func (w *binWorld) testStatuses(t *testing.T) {
 	}
 }
 
-// testTimeouts: responses that take too long, or never end, end at the call's deadline.
+// testTimeouts: responses that are too slow or endless end at the call's deadline.
 func (w *binWorld) testTimeouts(t *testing.T) {
 	for name, arguments := range map[string]string{"slow": `{"seconds":"600"}`, "stream": `{"count":18000,"duration":"50m"}`} {
 		answer := w.callTool(t, name, arguments)
@@ -166,7 +166,7 @@ func (w *binWorld) testTimeouts(t *testing.T) {
 	}
 }
 
-// cutOff: an answer that breaks off is none.
+// cutOff: a truncated answer is a failure.
 func (w *binWorld) cutOff(t *testing.T) {
 	answer := w.callTool(t, "cut__read", `{"n":"50000"}`)
 	if !answer.Result.IsError || answer.Call().Code != "transport" || answer.Call().Effect != "possible" {
@@ -200,7 +200,7 @@ func (w *binWorld) testKinds(t *testing.T) {
 	}
 }
 
-// testRedirects: a GET follows them; to where clouds keep credentials, never.
+// testRedirects: a GET follows redirects, except to the address of cloud credentials.
 func (w *binWorld) testRedirects(t *testing.T) {
 	if answer := w.callTool(t, "go", `{"url":"/uuid"}`); answer.Result.IsError || !strings.Contains(answer.Text(), "uuid") {
 		t.Errorf("to the same server: %s", answer.Raw)
@@ -213,7 +213,7 @@ func (w *binWorld) testRedirects(t *testing.T) {
 	}
 }
 
-// testPlaces: each argument goes where it belongs, and nowhere else.
+// testPlaces: each argument is sent in its place only.
 func (w *binWorld) testPlaces(t *testing.T) {
 	answer := w.callTool(t, "anything", `{"part":"a/b?c#d%2e;{q}","q":["1&x=y","2"],"filter":{"k":"v&w","n":1},"trace":"t-1","taste":"sweet; x=y","note":"é\n\"","n":9007199254740993}`)
 	var got struct {

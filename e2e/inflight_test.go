@@ -35,7 +35,7 @@ func TestKilledInFlight(t *testing.T) {
 			var other *holdpoint.Process
 			if tc.beside {
 				other = w.startServer()
-				other.Signal(t, syscall.SIGSTOP) // or it might be the one that sends
+				other.Signal(t, syscall.SIGSTOP) // so that it does not send the call
 			}
 			done := inFlight(t, agent, counting, !tc.auto)
 			if tc.beside {
@@ -53,7 +53,7 @@ func TestKilledInFlight(t *testing.T) {
 	}
 }
 
-// inFlight makes a call and returns when the skill server has it, and holds it.
+// inFlight makes a call and returns while the skill server holds it.
 func inFlight(t *testing.T, agent *stubborn, counting *skill.Counting, gated bool) <-chan outcome {
 	t.Helper()
 	counting.Hold()
@@ -77,8 +77,8 @@ func awaitArrival(t *testing.T, ledger *skill.Ledger, n string) {
 	})
 }
 
-// TestFrozenInFlight stops a process until its claim is taken away. Its outcome is
-// kept as evidence and changes nothing.
+// TestFrozenInFlight stops a process until it loses its claim. The late outcome is kept as evidence and changes
+// nothing.
 func TestFrozenInFlight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -86,7 +86,7 @@ func TestFrozenInFlight(t *testing.T) {
 	frozen, other := w.startServer(), w.startServer()
 	w.applyManifest(other, oneSkill(counting.URL, ""))
 	agent := newStubborn(w.newAgent(other, "worker"), frozen)
-	other.Signal(t, syscall.SIGSTOP) // or it might be the one that sends
+	other.Signal(t, syscall.SIGSTOP) // so that it does not send the call
 	done := inFlight(t, agent, counting, true)
 	frozen.Signal(t, syscall.SIGSTOP)
 	other.Signal(t, syscall.SIGCONT)
@@ -109,8 +109,7 @@ func TestFrozenInFlight(t *testing.T) {
 	}
 }
 
-// TestFailuresAfterReceipt has servers that break after they received the call: it
-// may have been executed, and is not sent again.
+// TestFailuresAfterReceipt: a call whose server fails after receipt may have been executed, and is not resent.
 func TestFailuresAfterReceipt(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter, *skill.Request){
@@ -146,7 +145,7 @@ func TestFailuresAfterReceipt(t *testing.T) {
 	}
 }
 
-// TestStdioKilledInFlight: the child of a killed process ends too.
+// TestStdioKilledInFlight: the child of a killed process exits too.
 func TestStdioKilledInFlight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -195,7 +194,7 @@ agents:
 `, command[0], command[1], command[2], filepath.Dir(file))
 }
 
-// awaitGone waits until a process has ended or is a zombie.
+// awaitGone waits until a process has exited or is a zombie.
 func awaitGone(t *testing.T, pid string) {
 	t.Helper()
 	number, err := strconv.Atoi(pid)

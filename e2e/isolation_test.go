@@ -17,8 +17,8 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// TestMineIsMine: objects of one agent, without a principal, do not exist for another agent, nor for the same agent with a
-// principal. Requests with their IDs get the same answers as requests with unknown IDs.
+// TestMineIsMine: another agent, or the same agent with a principal, cannot see objects of an agent without one.
+// Requests with their IDs get the same responses as requests with unknown IDs.
 func TestMineIsMine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -46,7 +46,7 @@ func TestMineIsMine(t *testing.T) {
 		}
 	}
 	own := visitor{t, worker}
-	for _, c := range listTouches() { // they would have got something
+	for _, c := range listTouches() { // the owner must get something
 		if got := c.touch(own, mine[c.kind]); anonymizeAnswer(got, mine[c.kind]) == anonymizeAnswer(c.touch(own, uuid.NewString()), mine[c.kind]) {
 			t.Errorf("%s %s tells its owner nothing either: %s", c.kind, c.name, got)
 		}
@@ -84,11 +84,11 @@ func findBelongings(t *testing.T, p *holdpoint.Process, worker holdpoint.Agent) 
 	return mine
 }
 
-// touch is something that one can do with an id.
+// touch is a request about an id.
 type touch struct {
 	kind, name string
 	touch      func(v visitor, id string) string
-	reviewers  bool // may do it too
+	reviewers  bool // reviewers may do it too
 }
 
 func listTouches() []touch {
@@ -127,7 +127,7 @@ func listTouches() []touch {
 		{"idempotency key", "with other arguments", func(v visitor, key string) string {
 			return v.requestMCP("tools/call", `"name":"counting__record","arguments":{"n":3},"_meta":{"dev.holdpoint/idempotency_key":"`+key+`"}`)
 		}, false},
-		// These end the object, if it is the caller's.
+		// These end the object if the caller owns it.
 		{"call", "cancel", api(http.MethodPost, "calls/%s/cancel", "{}"), true},
 		{"task", "tasks/cancel", task("tasks/cancel"), false},
 		{"file", "DELETE", api(http.MethodDelete, "files/%s", ""), false},
@@ -135,7 +135,7 @@ func listTouches() []touch {
 	}
 }
 
-// visitor is an agent that sends a request with an ID. The result is the status and the body of the response.
+// visitor is an agent that sends a request with an ID, and returns the status and body of the response.
 type visitor struct {
 	t *testing.T
 	holdpoint.Agent
@@ -191,7 +191,7 @@ var (
 	times = regexp.MustCompile(`\d{4}-\d{2}-\d{2}T[0-9:.]+Z`)
 )
 
-// anonymizeAnswer removes from an answer the parts that always differ: the given ID, new IDs, and times.
+// anonymizeAnswer removes the parts of a response that always differ: the given ID, new IDs, and times.
 func anonymizeAnswer(text, id string) string {
 	return times.ReplaceAllString(uuids.ReplaceAllString(strings.ReplaceAll(text, id, "ID"), "ID"), "TIME")
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// TestEditAndApproveInTheBrowser: in the form, and as JSON. The arguments of the diff are sent, and the agent is told.
+// TestEditAndApproveInTheBrowser covers the form and JSON. The arguments in the diff are sent, and the agent learns of
+// the edit.
 func TestEditAndApproveInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
@@ -52,8 +53,8 @@ func TestEditAndApproveInTheBrowser(t *testing.T) {
 	w.checkDecided(text.CallID, "approved")
 }
 
-// TestSecondReviewerApprovesAnEditInTheBrowser: the editor can only propose. The other reviewer sees the edit at once and approves
-// it. The edit is sent, and the agent is told.
+// TestSecondReviewerApprovesAnEditInTheBrowser: the editor can only propose. The other reviewer sees the edit at once
+// and approves it. It is sent, and the agent learns of it.
 func TestSecondReviewerApprovesAnEditInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\nedits: second\n")
@@ -85,8 +86,8 @@ func TestSecondReviewerApprovesAnEditInTheBrowser(t *testing.T) {
 	ada.WaitText("sent-edited", "Changes by ada")
 }
 
-// TestArgumentsSwappedBeforeTheClick: the click is about the shown arguments. Nothing is decided, and the pending arguments are
-// shown. Since no client submitted them, they are not sent even after an approval.
+// TestArgumentsSwappedBeforeTheClick: a click decides only the arguments on the screen. The swapped ones are shown
+// instead, and are not sent even after an approval, because no client submitted them.
 func TestArgumentsSwappedBeforeTheClick(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
@@ -113,7 +114,7 @@ func TestArgumentsSwappedBeforeTheClick(t *testing.T) {
 	w.wantSent(1, "")
 }
 
-// TestToolChangedBeforeTheClick: a known change is shown instead of a decision. An unknown one is found before anything is sent.
+// TestToolChangedBeforeTheClick: a known change is shown instead of deciding. An unknown one is found before sending.
 func TestToolChangedBeforeTheClick(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
@@ -122,7 +123,7 @@ func TestToolChangedBeforeTheClick(t *testing.T) {
 	ada.openCall(known)
 	ada.Type("reason", "as ever")
 	w.describeTool("Records a number, and tells the world.")
-	newSession(t, w.worker) // Holdpoint lists the tools again
+	newSession(t, w.worker) // makes Holdpoint list the tools again
 	ada.expectStatus(http.StatusConflict)
 	ada.Click("approve")
 	ada.WaitText("notice", "Nothing was decided: the tool changed.")
@@ -151,8 +152,8 @@ func TestToolChangedBeforeTheClick(t *testing.T) {
 	}
 }
 
-// TestLostSession: a reviewer who is signed out while writing comes back to the same call with the text intact, whether the page or
-// only the submission notices it.
+// TestLostSession: a reviewer who is signed out while typing returns to the same call with the text intact, whether the
+// page or only the submission notices it.
 func TestLostSession(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")

@@ -10,17 +10,17 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// verdict is a key that a reviewer presses for a call, and the expected result.
+// verdict is a reviewer's key for a call, and the expected result.
 type verdict struct {
 	tool   string
 	press  func(d *desk, n int)
 	status string
-	sent   func(n int) string // the arguments that its server gets; nil: as the agent wrote them
+	sent   func(n int) string // arguments that the server gets; nil: the agent's
 }
 
 func noteOf(n int) string { return fmt.Sprintf("call %d", n) }
 
-// listVerdicts are taken in turn.
+// listVerdicts returns the verdicts, which are used in turn.
 func listVerdicts() []verdict {
 	return []verdict{
 		{tool: "record", press: pressApprove, status: "approved"},
@@ -48,7 +48,7 @@ func pressEdit(d *desk, n int) {
 	d.Press("e")
 	d.WaitFor("the editor to have the focus", `document.activeElement?.closest("#edit") !== null && document.activeElement?.value !== undefined`)
 	d.WaitFor("the editor to take keys", armed)
-	d.Press("\t") // from n to note, all of which is selected then
+	d.Press("\t") // from n to note, which is then fully selected
 	d.WaitFor("the note to have the focus", `document.activeElement?.value?.startsWith("call ")`)
 	d.Press(fmt.Sprintf("by hand %d\r", n))
 	d.awaitStep("diff")
@@ -75,7 +75,7 @@ func pressTwice(d *desk, n int) {
 	d.WaitText("outcome", fmt.Sprintf("recorded %d", n))
 }
 
-// awaitNext moves to the next call that waits, and returns it when keys act on it.
+// awaitNext moves to the next waiting call, and returns it once keys act on it.
 func (d *desk) awaitNext(last string) string {
 	d.t.Helper()
 	d.Press("j")
@@ -86,7 +86,7 @@ func (d *desk) awaitNext(last string) string {
 	return browsertest.Eval[string](d.Page, `document.querySelector("#call").dataset.call`)
 }
 
-// TestReviewByKeyboard: twenty calls of all kinds, with keys only. Each call gets its own verdict.
+// TestReviewByKeyboard decides twenty calls of all kinds with keys only. Each call gets its own verdict.
 func TestReviewByKeyboard(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")

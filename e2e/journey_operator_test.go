@@ -11,8 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// TestOperatorSetsUpAnAgent: from an empty house to an agent that uses a tool of a protected server, all in the dashboard: the
-// skill is registered and connected, the agent made, given some of its tools and a key, and its first call decided.
+// TestOperatorSetsUpAnAgent sets up an agent for a protected server in the dashboard alone: the skill is registered and
+// connected, the agent created, assigned tools and a key, and its first call decided.
 func TestOperatorSetsUpAnAgent(t *testing.T) {
 	t.Parallel()
 	pw := newPersonalWorld(t, authserver.Config{}, protected.Config{})
@@ -65,7 +65,7 @@ func TestOperatorSetsUpAnAgent(t *testing.T) {
 	done := newStubborn(clerk, w.p).beginCall(t.Context(), "records__record", `{"n":7}`)
 	shown := w.awaitParked(7)
 	olga.Go(w.p.URL + "/calls/" + shown.CallID)
-	olga.Wait("no-actions") // operators do not decide
+	olga.Wait("no-actions") // operators cannot decide
 	ada := w.openReviewer(t, "ada", browsertest.Options{})
 	ada.openCall(shown)
 	ada.Click("approve")
@@ -74,7 +74,7 @@ func TestOperatorSetsUpAnAgent(t *testing.T) {
 	if got := pw.skill.Subject("7"); got != "olga-there" {
 		t.Errorf("called on behalf of %q", got)
 	}
-	olga.WaitText("outcome", "recorded 7") // her page is live too
+	olga.WaitText("outcome", "recorded 7") // her page updates itself too
 	if answer, err := clerk.CallTool(t.Context(), "records__write", `{"n":8}`); err == nil && hasSucceeded(answer) || pw.skill.Count("8") != 0 {
 		t.Errorf("the tool that was not assigned answers %s, %v", answer.Raw, err)
 	}
@@ -99,7 +99,7 @@ func (w *protectedWorld) allowAs(d *desk, account string) {
 	d.ClickOn("form#consent button[data-testid=allow]")
 }
 
-// chooseValue takes one of the values of a field.
+// chooseValue selects a value of a field.
 func (d *desk) chooseValue(selector, value string) {
 	d.t.Helper()
 	d.WaitFor("see "+selector, fmt.Sprintf(`document.querySelector(%q) !== null`, selector))

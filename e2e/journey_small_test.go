@@ -8,8 +8,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// wantBar checks that the page fits a phone: the buttons are at the bottom of the window, as large as fingers, and nothing
-// is wider than it.
+// wantBar checks that the page fits a phone: large buttons at the bottom of the window, and no horizontal scrolling.
 func (d *desk) wantBar() {
 	d.t.Helper()
 	d.WaitFor("a bar of large buttons in view", `(() => {
@@ -21,7 +20,7 @@ func (d *desk) wantBar() {
 	}
 }
 
-// tapRow opens a call from the list, which is a page of its own.
+// tapRow opens a call from the list, on its own page.
 func (d *desk) tapRow(a holdpoint.Approval) {
 	d.t.Helper()
 	d.TapOn("#row-" + a.CallID + " a")
@@ -35,7 +34,7 @@ func (d *desk) tapRow(a holdpoint.Approval) {
 	d.wantBar()
 }
 
-// TestReviewOnAPhone: the list, then a page with a bar of buttons, and fingers only.
+// TestReviewOnAPhone uses the list and the page of a call, by touch only.
 func TestReviewOnAPhone(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
@@ -77,7 +76,7 @@ func (d *desk) openPlain(a holdpoint.Approval) {
 	d.Wait("decide")
 }
 
-// TestReviewWithoutJavaScript: the list renews itself, and every kind of decision can be made.
+// TestReviewWithoutJavaScript: the list refreshes itself, and each kind of decision works.
 func TestReviewWithoutJavaScript(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
@@ -85,7 +84,7 @@ func TestReviewWithoutJavaScript(t *testing.T) {
 	ada.expectStatus(http.StatusUnprocessableEntity)
 	ada.Wait("empty")
 	good, told := w.beginCall("record", 1, "good")
-	ada.WaitText("row", "good") // by itself
+	ada.WaitText("row", "good") // without a reload
 	bad, edited, grave := w.parkCall("record", 2, "bad"), w.parkCall("record", 3, "wrong"), w.parkCall("remove", 4, "grave")
 	ada.openPlain(good)
 	ada.Type("reason", "well done")

@@ -15,29 +15,29 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// armed is true when keys and buttons act on the shown call.
+// armed is true once keys and buttons act on the shown call.
 const armed = `(() => {
 	const call = document.querySelector("#call");
 	return document.documentElement.dataset.armed === [call?.dataset.call, call?.dataset.digest, call?.dataset.step, call?.dataset.edited].join();
 })()`
 
-// removeTool takes the same arguments as the tool "record"; its server says that it destroys.
+// removeTool turns the tool "record" into one that its server marks as destructive.
 var removeTool = strings.NewReplacer(
 	`"name":"record"`, `"name":"remove"`, "Records a number.", "Removes a number for good.",
 	`"inputSchema"`, `"annotations":{"destructiveHint":true},"inputSchema"`,
 ).Replace(skill.RecordTool)
 
-// journey is a world whose reviewers use real browsers, with a skill server that records calls.
+// journey is a world with reviewers in real browsers and a skill server that records calls.
 type journey struct {
 	*world
 	p      *holdpoint.Process
 	server *skill.Raw
 	worker holdpoint.Agent
 
-	describes atomic.Pointer[string] // the description of the tool "record"
+	describes atomic.Pointer[string] // description of the tool "record"
 }
 
-// newJourney starts a journey with more settings of the skill. Its server's listings are valid for a millisecond.
+// newJourney adds settings of the skill. Its server's lists expire after a millisecond.
 func newJourney(t *testing.T, settings string) *journey {
 	t.Helper()
 	w := &journey{world: newWorld(t)}
@@ -54,14 +54,14 @@ func newJourney(t *testing.T, settings string) *journey {
 
 func (w *journey) describeTool(as string) { w.describes.Store(&as) }
 
-// beginCall makes a call as the agent, who waits for the outcome. It returns the pending approval.
+// beginCall makes a call as an agent that waits for the outcome, and returns the pending approval.
 func (w *journey) beginCall(tool string, n int, note string) (holdpoint.Approval, <-chan outcome) {
 	w.t.Helper()
 	done := newStubborn(w.worker, w.p).beginCall(w.t.Context(), "counting__"+tool, callArguments(n, note))
 	return w.awaitParked(n), done
 }
 
-// parkCall has the agent make a call and leave.
+// parkCall makes a call as an agent that disconnects.
 func (w *journey) parkCall(tool string, n int, note string) holdpoint.Approval {
 	w.t.Helper()
 	if err := w.worker.CallAndLeave(w.t.Context(), "counting__"+tool, callArguments(n, note)); err != nil {
@@ -81,7 +81,7 @@ func (w *journey) awaitParked(n int) holdpoint.Approval {
 
 func callArguments(n int, note string) string { return fmt.Sprintf(`{"n":%d,"note":%q}`, n, note) }
 
-// wantSent checks which arguments of a call its server got. Empty: none.
+// wantSent checks the arguments of a call that its server got; "" for none.
 func (w *journey) wantSent(n int, arguments string) {
 	w.t.Helper()
 	times := 1
@@ -94,7 +94,7 @@ func (w *journey) wantSent(n int, arguments string) {
 	}
 }
 
-// wantTold waits for the agent's result and checks that it contains all texts.
+// wantTold waits for the agent's result and checks that it contains all parts.
 func wantTold(t *testing.T, done <-chan outcome, parts ...string) {
 	t.Helper()
 	got := <-done
@@ -105,7 +105,7 @@ func wantTold(t *testing.T, done <-chan outcome, parts ...string) {
 	}
 }
 
-// checkDecided checks the outcome of an approval, and that it is the only one.
+// checkDecided checks that an approval has this outcome and no other.
 func (w *journey) checkDecided(id, status string) {
 	w.t.Helper()
 	a, err := operatorAPI(w.p).Approval(w.t.Context(), id)
@@ -130,7 +130,7 @@ func (w *journey) checkDecided(id, status string) {
 	}
 }
 
-// desk is a person at a browser. In the end its pages must have had no script error and no violation of their policy.
+// desk is a person at a browser. At the end its pages must have no script error and no policy violation.
 type desk struct {
 	*browsertest.Page
 	t       *testing.T
@@ -140,7 +140,7 @@ type desk struct {
 	expects []string // allowed complaints
 }
 
-// openReviewer opens a browser and signs a reviewer in there.
+// openReviewer opens a browser and signs a reviewer in.
 func (w *journey) openReviewer(t *testing.T, name string, o browsertest.Options) *desk {
 	t.Helper()
 	d := w.openDesk(t, name, "reviewer", o, w.p.URL)
@@ -156,26 +156,26 @@ func (w *journey) openDesk(t *testing.T, name, role string, o browsertest.Option
 	return d
 }
 
-// signIn opens a page for which one has to sign in, and does so.
+// signIn opens a page that requires a sign-in, and signs in.
 func (d *desk) signIn(path string) {
 	d.t.Helper()
 	d.Go(d.address + path)
 	d.giveToken()
 }
 
-// giveToken signs in at the page that asks for it.
+// giveToken signs in on the page that asks for a token.
 func (d *desk) giveToken() {
 	d.t.Helper()
 	d.Type("token", d.token+"\r")
 	d.WaitText("person", d.name)
 }
 
-// expectStatus says that answers will be refused so, which browsers write to the console.
+// expectStatus allows the console message about this response status.
 func (d *desk) expectStatus(status int) {
 	d.expects = append(d.expects, fmt.Sprintf("Failed to load resource: the server responded with a status of %d", status))
 }
 
-// expectOutage says that the server will be out of reach.
+// expectOutage allows console messages about an unreachable server.
 func (d *desk) expectOutage() {
 	d.expects = append(d.expects, "Failed to load resource: net::ERR", "htmx: htmx:error: Failed to fetch")
 }
@@ -195,13 +195,13 @@ func (d *desk) openCall(a holdpoint.Approval) {
 	d.awaitCall(a)
 }
 
-// awaitCall waits until a call is on the screen, and keys and buttons act on it.
+// awaitCall waits until a call is shown, and keys and buttons act on it.
 func (d *desk) awaitCall(a holdpoint.Approval) {
 	d.t.Helper()
 	d.WaitFor("the call, and buttons to work", fmt.Sprintf(`document.querySelector("#call")?.dataset.call === %q && %s`, a.CallID, armed))
 }
 
-// awaitStep waits until a further step of the call is on the screen, and keys and buttons act on it.
+// awaitStep waits until the next step of the call is shown, and keys and buttons act on it.
 func (d *desk) awaitStep(testID string) {
 	d.t.Helper()
 	d.Wait(testID)
@@ -268,7 +268,7 @@ func TestExpiresUnderTheReviewersEyes(t *testing.T) {
 	w.checkDecided(shown.CallID, "expired")
 }
 
-// TestSomebodyElseDecides: a reviewer who has the call open sees the other reviewer's decision and keeps the typed text.
+// TestSomebodyElseDecides: a reviewer with the call open sees the other reviewer's decision and keeps the typed text.
 func TestSomebodyElseDecides(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
@@ -290,7 +290,7 @@ func TestSomebodyElseDecides(t *testing.T) {
 	w.checkDecided(shown.CallID, "rejected")
 }
 
-// signOut ends all sessions of a person, as an operator does.
+// signOut ends all sessions of a person, as an operator.
 func (w *journey) signOut(name string) {
 	w.t.Helper()
 	var people struct {
@@ -310,7 +310,7 @@ func (w *journey) signOut(name string) {
 	w.t.Fatalf("nobody is called %s", name)
 }
 
-// awaitEnd waits until a call has ended so.
+// awaitEnd waits until a call has ended with the status.
 func (w *journey) awaitEnd(a holdpoint.Approval, status string) {
 	w.t.Helper()
 	eventually.Succeeds(w.t, patience, "call "+a.CallID, func() error {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// TestTwoReviewersAtOnce: each sees that the other looks. Both decide in the same moment: one decision counts, and the
-// other reviewer is told whose it was.
+// TestTwoReviewersAtOnce: each sees that the other has the call open. When both decide at the same moment, one decision
+// counts and the other reviewer learns who made it.
 func TestTwoReviewersAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
@@ -60,8 +60,8 @@ func TestTwoReviewersAtOnce(t *testing.T) {
 	w.checkDecided(shown.CallID, decided.Status)
 }
 
-// TestStreamIsCutAndBack: a banner says so. Without the stream one still decides; without the server one is told that the
-// decision did not arrive. Afterwards the list catches up by itself.
+// TestStreamIsCutAndBack: a banner reports the lost stream. Decisions still work without it; without the server, the
+// page says that the decision did not arrive. Afterwards the list catches up.
 func TestStreamIsCutAndBack(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")
@@ -103,7 +103,7 @@ func TestStreamIsCutAndBack(t *testing.T) {
 	w.wantSent(2, callArguments(2, "the second"))
 }
 
-// TestServerRestartsUnderAReviewer: nothing that was on the screen is lost, and the page goes on by itself.
+// TestServerRestartsUnderAReviewer: the page keeps its content and continues by itself.
 func TestServerRestartsUnderAReviewer(t *testing.T) {
 	t.Parallel()
 	w := newJourney(t, "approval_timeout: 1h\n")

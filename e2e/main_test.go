@@ -50,11 +50,11 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// raiseParallel runs more tests at once than there are processors. Most of them wait for deadlines and other processes.
+// raiseParallel runs more tests in parallel than there are processors, because most of them wait.
 func raiseParallel() {
 	chosen := false
 	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
 	if !chosen {
-		_ = flag.Set("test.parallel", "8") // it is an int
+		_ = flag.Set("test.parallel", "8") // the flag is an int
 	}
 }

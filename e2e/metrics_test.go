@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 
-// dashboard is docs/grafana.json, as far as the tests look.
+// dashboard is the tested part of docs/grafana.json.
 type dashboard struct {
 	Templating struct {
 		List []struct {
@@ -64,14 +64,14 @@ var (
 	functions = []string{"histogram_quantile"}
 )
 
-// metricsOf are the names of the metrics in an expression.
+// metricsOf returns the names of the metrics in an expression.
 func metricsOf(expr string) []string {
 	expr = strings.ReplaceAll(expr, "$__rate_interval", "")
 	names := metric.FindAllString(grouping.ReplaceAllString(selector.ReplaceAllString(expr, ""), ""), -1)
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(functions, name) })
 }
 
-// TestDashboardShape: panels ask the data source that was chosen, and stand beside each other.
+// TestDashboardShape: panels use the selected data source and do not overlap.
 func TestDashboardShape(t *testing.T) {
 	t.Parallel()
 	d := readDashboard(t)
@@ -110,8 +110,8 @@ func TestDashboardShape(t *testing.T) {
 	}
 }
 
-// TestDashboardAsksForWhatThereIs: every metric that the dashboard names is told by a server that has had calls, a decision, and
-// a conversation whose model failed once.
+// TestDashboardAsksForWhatThereIs: a server exports each metric of the dashboard after some calls, a decision, and a
+// conversation whose model failed once.
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	t.Parallel()
 	w, skill, c := newWorld(t), newTracedSkill(t), collector.New(t)
@@ -167,7 +167,8 @@ func wantedMetrics(t *testing.T) []string {
 	return slices.Compact(names)
 }
 
-// scrapeMetrics reads the names of all series, and keeps that no label has an id or a secret: they would be without bound.
+// scrapeMetrics returns the names of all series. It checks that no label has an id or a secret, which would make the
+// number of series unbounded.
 func scrapeMetrics(t *testing.T, p *holdpoint.Process) (map[string]bool, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/metrics", nil)

@@ -12,7 +12,7 @@ import (
 
 const serversOwnKey = "sk-the-servers-own-0123456789"
 
-// clumsyScript is a model on a bad day: its server is busy and breaks off. Some of its calls name no tool or are not JSON.
+// clumsyScript is a model whose server is busy and breaks off, and whose calls partly name no tool or are not JSON.
 func clumsyScript() modelserver.Script {
 	record := modelserver.Call{Name: "counting__record", Arguments: `{"n":1,"note":"<&> überall"}`}
 	return modelserver.Sequence(
@@ -25,7 +25,7 @@ func clumsyScript() modelserver.Script {
 	)
 }
 
-// TestModels: conversations come out right in the real wire formats, with the access to models that the server was given.
+// TestModels: conversations work in the real wire formats, with the model access that the server was given.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	for format, path := range map[string]string{modelserver.OpenAI: "/v1", modelserver.Anthropic: ""} {
@@ -49,7 +49,7 @@ func TestModels(t *testing.T) {
 			if ran.Code != 0 || !strings.HasSuffix(ran.Stdout, "I record both.\nRecorded one and two.\n") {
 				t.Errorf("chat ended %d: %s\n%s", ran.Code, ran.Stdout, ran.Stderr)
 			}
-			// A terminal cannot take back printed text, so the command says that it is void.
+			// A terminal cannot take back printed text, so the command marks it as void.
 			if shown := ran.Stdout != "I record both.\nRecorded one and two.\n"; shown != strings.Contains(ran.Stderr, "void") {
 				t.Errorf("what broke off: %s\n%s", ran.Stdout, ran.Stderr)
 			}
@@ -65,7 +65,7 @@ func TestModels(t *testing.T) {
 	})
 }
 
-// checkModels compares the last requests to the models' server and the executed calls with the conversation.
+// checkModels compares the model server's last requests and the executed calls with the conversation.
 func checkModels(t *testing.T, models *modelserver.Server, counting *skill.Counting) {
 	t.Helper()
 	requests := models.Requests()
@@ -90,7 +90,7 @@ func checkModels(t *testing.T, models *modelserver.Server, counting *skill.Count
 	}
 }
 
-// testForeignModels: the server's own key is not sent where an agent says.
+// testForeignModels: the server's own key is not sent to a URL that an agent's spec names.
 func testForeignModels(t *testing.T) {
 	t.Helper()
 	models := modelserver.New(modelserver.Sequence(modelserver.Answer{Text: "Hello."}))

@@ -14,8 +14,8 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/protected"
 )
 
-// TestToolsArriveWithAnAnnouncement: a conversation starts without the tools of the skill, and says so. When a person connects the
-// skill, the client hears that the list has changed and finds them.
+// TestToolsArriveWithAnAnnouncement: a conversation starts without the skill's tools and says so. When a person
+// connects the skill, the client is notified and finds them.
 func TestToolsArriveWithAnAnnouncement(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"2025-11-25", ""} { // with a session, and the SDK's newest

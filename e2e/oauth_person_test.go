@@ -19,15 +19,14 @@ import (
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 )
 
-// newPersonalWorld is a world whose authorization server asks people, and registers clients by itself.
+// newPersonalWorld has an authorization server with consent and dynamic client registration.
 func newPersonalWorld(t testing.TB, as authserver.Config, skill protected.Config) *protectedWorld {
 	t.Helper()
 	as.Registration = true
 	return newProtectedWorld(t, as, skill)
 }
 
-// connectAs connects the skill "counting" by the API, at the authorization server as this person, and back in the
-// dashboard as the person of the token.
+// connectAs connects the skill "counting" through the API and the authorization server.
 func (w *protectedWorld) connectAs(p *holdpoint.Process, token string, at *authserver.Person) {
 	w.t.Helper()
 	api := holdpoint.API{URL: p.URL, Token: token}
@@ -48,15 +47,15 @@ func (w *protectedWorld) connectAs(p *holdpoint.Process, token string, at *auths
 	b := holdpoint.NewBrowser(w.t)
 	b.Open(p.URL + "/sign-in")
 	b.Press("sign-in-token", map[string]string{"token": token})
-	back.Scheme, back.Host = "http", strings.TrimPrefix(p.URL, "http://") // any process takes the answer
+	back.Scheme, back.Host = "http", strings.TrimPrefix(p.URL, "http://") // any process accepts the response
 	b.Open(back.String())
 	if b.Status != http.StatusOK || !strings.Contains(b.Text(), "Connected.") {
 		w.t.Fatalf("back in the dashboard: HTTP %d: %s", b.Status, b.Text())
 	}
 }
 
-// TestPersonConnectsInTheBrowser: the whole way with a real browser and a real authorization server. The tools
-// arrive, and the call that waited is made.
+// TestPersonConnectsInTheBrowser uses a real browser and a real authorization server. The tools appear, and the waiting
+// call is made.
 func TestPersonConnectsInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newPersonalWorld(t, authserver.Config{}, protected.Config{})
@@ -66,7 +65,7 @@ func TestPersonConnectsInTheBrowser(t *testing.T) {
 	if _, err := agent.Request(t.Context(), "tools/list", "{}"); err != nil {
 		t.Fatal(err)
 	}
-	awaitConnection(t, p, needsConnection("consent")) // by itself
+	awaitConnection(t, p, needsConnection("consent")) // without a reload
 
 	page := browsertest.New(t, browsertest.Options{})
 	page.Go(p.URL + "/sign-in")
@@ -106,7 +105,7 @@ func TestPersonConnectsInTheBrowser(t *testing.T) {
 	}
 }
 
-// TestRefreshTokensRotate: each is used once, and the calls do not notice.
+// TestRefreshTokensRotate: each refresh token is used once, without affecting calls.
 func TestRefreshTokensRotate(t *testing.T) {
 	t.Parallel()
 	w := newPersonalWorld(t, authserver.Config{}, protected.Config{})
@@ -136,7 +135,7 @@ func TestRefreshTokensRotate(t *testing.T) {
 	}
 }
 
-// TestRevokedGrant: a revoked consent is requested again. The call waits for it and then continues.
+// TestRevokedGrant: a revoked consent is requested again. The call waits for it and then resumes.
 func TestRevokedGrant(t *testing.T) {
 	t.Parallel()
 	w := newPersonalWorld(t, authserver.Config{}, protected.Config{})
@@ -154,7 +153,7 @@ func TestRevokedGrant(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.skill.Refuse(w.as.Secrets()...)
-	for _, r := range w.as.RequestsTo("/token") { // of the client that was registered
+	for _, r := range w.as.RequestsTo("/token") { // of the registered client
 		w.as.Revoke(t, clientOf(r))
 	}
 	if err := operatorAPI(p).Approve(t.Context(), waiting); err != nil {
@@ -169,7 +168,7 @@ func TestRevokedGrant(t *testing.T) {
 	}
 }
 
-// clientOf is who sent a token request.
+// clientOf returns the client of a token request.
 func clientOf(r authserver.Request) string {
 	if id := r.Form.Get("client_id"); id != "" {
 		return id
@@ -180,8 +179,8 @@ func clientOf(r authserver.Request) string {
 	return id
 }
 
-// TestPeopleConnectForThemselves: of a skill with connections of its users, each person's calls go with their own
-// account, and a bare agent has none.
+// TestPeopleConnectForThemselves: with personal connections, each person's calls use their own account. An agent
+// without a principal has none.
 func TestPeopleConnectForThemselves(t *testing.T) {
 	t.Parallel()
 	w := newPersonalWorld(t, authserver.Config{}, protected.Config{})
@@ -211,8 +210,8 @@ func TestPeopleConnectForThemselves(t *testing.T) {
 	}
 }
 
-// TestKilledBetweenRefreshAndCommit: the new tokens are lost with the process, and the old refresh token is used up. The connection
-// says so. The calls continue after a person connects.
+// TestKilledBetweenRefreshAndCommit: the new tokens are lost with the process, and the old refresh token is used up.
+// The connection shows that. Calls resume after a person connects.
 func TestKilledBetweenRefreshAndCommit(t *testing.T) {
 	t.Parallel()
 	w := newPersonalWorld(t, authserver.Config{}, protected.Config{})
@@ -243,7 +242,7 @@ func TestKilledBetweenRefreshAndCommit(t *testing.T) {
 	w.connectAs(steady, bootstrapToken, w.as.NewPerson(t, "ada"))
 	awaitCall(t, operatorAPI(steady), id, hasStatus("succeeded"))
 
-	// The call of the dead process was never sent; it is not lost either.
+	// The killed process's call was not sent, and is not lost.
 	list, err := holdpoint.List[holdpoint.Call](t.Context(), operatorAPI(steady), "calls", "")
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +262,7 @@ func TestKilledBetweenRefreshAndCommit(t *testing.T) {
 	}
 }
 
-// TestNothingSecretIsKeptInClear: neither the database nor the log contains any token or secret.
+// TestNothingSecretIsKeptInClear: neither the database nor the log contains a token or secret.
 func TestNothingSecretIsKeptInClear(t *testing.T) {
 	t.Parallel()
 	w := newPersonalWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
@@ -309,7 +308,7 @@ func TestNothingSecretIsKeptInClear(t *testing.T) {
 			t.Errorf("%s has %d bytes only", name, len(text))
 		}
 		for _, secret := range secrets {
-			// A column of bytes is written in hexadecimal.
+			// bytea columns are dumped in hexadecimal.
 			if strings.Contains(text, secret) || strings.Contains(text, hex.EncodeToString([]byte(secret))) {
 				t.Errorf("%s has the secret %.12s…", name, secret)
 			}
@@ -317,7 +316,7 @@ func TestNothingSecretIsKeptInClear(t *testing.T) {
 	}
 }
 
-// dumpDatabase is the whole database as text.
+// dumpDatabase returns the whole database as text.
 func dumpDatabase(t testing.TB, databaseURL string) string {
 	t.Helper()
 	program, err := exec.LookPath("pg_dump")

@@ -17,7 +17,7 @@ import (
 
 const machineSecret = "a-secret:with/odd+characters%"
 
-// protectedWorld is a world with an authorization server and a skill server that takes its tokens.
+// protectedWorld has an authorization server and a skill server that accepts its tokens.
 type protectedWorld struct {
 	*world
 	as    *authserver.Server
@@ -31,7 +31,7 @@ func newProtectedWorld(t testing.TB, as authserver.Config, skill protected.Confi
 	skill.Issuer = w.as.Issuer
 	w.skill = protected.Start(t, skill)
 	w.as.AddResource(t, w.skill.URL, authserver.DefaultScopes...)
-	w.args = []string{"--trusted-hosts", "127.0.0.1"} // the authorization server is on this machine
+	w.args = []string{"--trusted-hosts", "127.0.0.1"} // the authorization server runs on this machine
 	return w
 }
 
@@ -44,7 +44,7 @@ const machineGrant = `auto_approve: true
 oauth: {grant: client_credentials, client_id: holdpoint, client_secret: "` + machineSecret + `"}
 `
 
-// recordNumber calls the tool that records a number, and wants it to succeed.
+// recordNumber calls the tool that records a number, and expects success.
 func recordNumber(t testing.TB, a holdpoint.Agent, n int) {
 	t.Helper()
 	answer, err := a.CallTool(t.Context(), "counting__record", fmt.Sprintf(`{"n":%d}`, n))
@@ -58,7 +58,7 @@ func recordNumber(t testing.TB, a holdpoint.Agent, n int) {
 
 func hasSucceeded(a holdpoint.Answer) bool { return a.Error == nil && !a.Result.IsError }
 
-// refusedWith calls the tool, and wants a failure that says so and left no trace.
+// refusedWith calls the tool, and expects a failure with this text and no execution.
 func refusedWith(t testing.TB, w *protectedWorld, a holdpoint.Agent, n int, gist string) {
 	t.Helper()
 	answer, err := a.CallTool(t.Context(), "counting__record", fmt.Sprintf(`{"n":%d}`, n))
@@ -73,7 +73,7 @@ func refusedWith(t testing.TB, w *protectedWorld, a holdpoint.Agent, n int, gist
 	}
 }
 
-// TestMachineIsAuthorized: registered by its URL and a client, a protected server just works.
+// TestMachineIsAuthorized: a protected server works once it is registered with its URL and a client.
 func TestMachineIsAuthorized(t *testing.T) {
 	t.Parallel()
 	for _, stateless := range []bool{false, true} {
@@ -99,7 +99,7 @@ func TestMachineIsAuthorized(t *testing.T) {
 	}
 }
 
-// TestMoreScopeIsAskedFor: a tool needs more than the server asks for at the door.
+// TestMoreScopeIsAskedFor: a tool needs more scopes than the server first requests.
 func TestMoreScopeIsAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
@@ -123,7 +123,7 @@ func TestMoreScopeIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestOwnKey: Holdpoint signs with a key of its own, which the authorization server reads where it is published.
+// TestOwnKey: Holdpoint signs with its own key, which the authorization server fetches from its public URL.
 func TestOwnKey(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, authserver.Config{}, protected.Config{})
@@ -138,8 +138,8 @@ func TestOwnKey(t *testing.T) {
 	}
 }
 
-// TestAuthorizationServerMisbehaves: each fault is reported plainly and nothing is executed. After the fault, the skill works
-// again.
+// TestAuthorizationServerMisbehaves: each fault is reported clearly, and nothing is executed. After the fault the skill
+// works again.
 func TestAuthorizationServerMisbehaves(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
@@ -166,7 +166,7 @@ func TestAuthorizationServerMisbehaves(t *testing.T) {
 	recordNumber(t, agent, 7)
 }
 
-// TestSlowAuthorizationServer: a call waits for a limited time. Tokens that are issued later are used.
+// TestSlowAuthorizationServer: a call waits for a limited time. Tokens that arrive later are used.
 func TestSlowAuthorizationServer(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
@@ -185,7 +185,7 @@ func TestSlowAuthorizationServer(t *testing.T) {
 	}
 }
 
-// TestWrongResource: the authorization server does not know the skill's server, or issues for another.
+// TestWrongResource: the authorization server does not know the skill's server, or issues tokens for another.
 func TestWrongResource(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
@@ -209,19 +209,19 @@ agents: [{name: worker, skills: [good, unknown]}]
 	if !strings.Contains(list, "invalid_target") {
 		t.Errorf("the list of skills does not say why:\n%s", list)
 	}
-	// A token is for its own resource: the other server gets none of the first one's.
+	// The other server must not get tokens of the first one.
 	for _, seen := range other.Authorizations() {
 		t.Errorf("the other server got %q", seen)
 	}
 }
 
-// TestWrongAudience: a skill server refuses tokens that were issued for another.
+// TestWrongAudience: a skill server refuses tokens for another server.
 func TestWrongAudience(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{Path: "/a/mcp"})
 	origin := strings.TrimSuffix(w.skill.URL, "/a/mcp")
 	w.as.AddResource(t, origin, authserver.DefaultScopes...)
-	w.skill.Behave(protected.Behaviour{Resource: origin}) // its metadata says one thing, its check another
+	w.skill.Behave(protected.Behaviour{Resource: origin}) // its metadata and its check disagree
 	p := w.startServer()
 	w.applyManifest(p, oneSkill(w.skill.URL, strings.Replace(machineGrant, "oauth: {", "oauth: {trust_origin: true, ", 1)))
 	agent := w.newAgent(p, "worker")
@@ -242,7 +242,7 @@ func TestWrongAudience(t *testing.T) {
 	}
 }
 
-// TestOneRenewal: fifty calls at two processes meet an expired token; one renewal serves all.
+// TestOneRenewal: fifty calls at two processes find an expired token, which is renewed once.
 func TestOneRenewal(t *testing.T) {
 	t.Parallel()
 	w := newProtectedWorld(t, authserver.Config{Clients: []authserver.Client{machineClient()}}, protected.Config{})
@@ -285,7 +285,7 @@ func TestOneRenewal(t *testing.T) {
 	}
 }
 
-// awaitConnection waits until the only connection fulfills the condition.
+// awaitConnection waits until the only connection meets the condition.
 func awaitConnection(t testing.TB, p *holdpoint.Process, wanted func(connection) error) connection {
 	t.Helper()
 	var found connection

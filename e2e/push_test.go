@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// TestPushReachesNoTrustedHost: hosts that skills' servers may name are none that a reviewer's browser may.
+// TestPushReachesNoTrustedHost: hosts that are trusted for skills are not trusted for a browser's push subscription.
 func TestPushReachesNoTrustedHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

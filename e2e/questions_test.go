@@ -25,7 +25,7 @@ type askedQuestion struct {
 	Decision *holdpoint.Decision `json:"decision"`
 }
 
-// arrival is an answer that reached the eliciting server, with the state that was committed for it at that moment.
+// arrival is an answer that reached the eliciting server, with its question as committed at that moment.
 type arrival struct {
 	action  string
 	content map[string]any
@@ -33,11 +33,11 @@ type arrival struct {
 	err     error
 }
 
-// eliciting is a skill's server that asks for an account before it acts, and records when answers arrive.
+// eliciting is a skill's server that asks for an account before it acts, and records the answers.
 type eliciting struct {
 	URL      string
 	arrivals chan arrival
-	// look reads the question as it is committed.
+	// look reads the committed question.
 	look atomic.Pointer[func() (askedQuestion, error)]
 }
 
@@ -72,8 +72,8 @@ func newEliciting(t *testing.T, options *mcp.StreamableHTTPOptions) *eliciting {
 	return s
 }
 
-// TestElicitingServer: in both eras of the protocol, a client's answer reaches the server of an approved call only after the
-// decision about the question and the answer was committed. After a rejection, it never does.
+// TestElicitingServer: in both eras, a client's answer reaches the server of an approved call only after the decision
+// about it was committed, and never after a rejection.
 func TestElicitingServer(t *testing.T) {
 	t.Parallel()
 	for era, options := range map[string]*mcp.StreamableHTTPOptions{"2025-11-25": {}, "2026-07-28": {Stateless: true}} {

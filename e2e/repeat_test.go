@@ -12,8 +12,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/eventually"
 )
 
-// TestIdempotentTool: only a tool that the operator declared idempotent is sent again after no answer. The server's own annotations
-// do not matter.
+// TestIdempotentTool: a call without an answer is resent only if the operator declared the tool idempotent. The
+// server's annotations do not count.
 func TestIdempotentTool(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -51,8 +51,8 @@ func TestIdempotentTool(t *testing.T) {
 	}
 }
 
-// TestTwins: the same call with different idempotency keys is two calls; without, it is one,
-// until its outcome was delivered.
+// TestTwins: the same call with two idempotency keys is two calls. Without keys it is one, until its outcome was
+// delivered.
 func TestTwins(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -71,7 +71,7 @@ func TestTwins(t *testing.T) {
 	if err := agent.CallAndLeave(t.Context(), "counting__record", `{"n":1}`); err != nil {
 		t.Error(err)
 	}
-	awaitPending(t, p, 3) // those without a key are one
+	awaitPending(t, p, 3) // those without a key are one call
 	approvePending(t, p)
 	for i := range done {
 		if got := <-done[i]; got.err != nil || got.answer.Text() != "recorded 1" {
@@ -82,15 +82,14 @@ func TestTwins(t *testing.T) {
 		t.Errorf("it arrived %d times, want 3", n)
 	}
 	again := newStubborn(agent, p).beginCall(t.Context(), "counting__record", `{"n":1}`)
-	awaitPending(t, p, 1) // the outcome was delivered: this is a new call
+	awaitPending(t, p, 1) // the outcome was delivered, so this is a new call
 	approvePending(t, p)
 	if got := <-again; got.answer.Text() != "recorded 1" || counting.Count("1") != 4 {
 		t.Errorf("a new call was told %s, %v and there are %d arrivals", got.answer.Raw, got.err, counting.Count("1"))
 	}
 }
 
-// TestCommandRepeated: a command that ended has its outcome. The same command again is a
-// new call, every time.
+// TestCommandRepeated: repeating a finished command makes a new call.
 func TestCommandRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -19,8 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-// TestStoppedInFlight: Ctrl-C lets the call in flight end, and its agent find the outcome
-// at the next process.
+// TestStoppedInFlight: after Ctrl-C the call in flight ends, and its agent gets the outcome from the next process.
 func TestStoppedInFlight(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -44,8 +43,8 @@ func TestStoppedInFlight(t *testing.T) {
 	wantEnd(t, agent, <-done, expectation{"succeeded", 1}, counting)
 }
 
-// TestFirstStartTogether: processes that start together on an empty database agree on
-// who migrates it, and on the key for secrets.
+// TestFirstStartTogether: processes that start together on an empty database agree on one migration and one key for
+// secrets.
 func TestFirstStartTogether(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, databaseURL: postgrestest.Empty(t).URL(), dataDir: t.TempDir()}
@@ -70,8 +69,7 @@ func TestFirstStartTogether(t *testing.T) {
 	}
 }
 
-// TestSecretsStaySecret: a skill server gets only the headers that its operator set, and none of the agent's. Log, API and database
-// do not show them.
+// TestSecretsStaySecret: a skill server gets only its operator's headers. The log, API and database do not show them.
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -109,7 +107,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	}
 }
 
-// TestConversationsShareAListing: many sessions cost the skill server one listing.
+// TestConversationsShareAListing: many sessions cause one listing at the skill server.
 func TestConversationsShareAListing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -135,7 +133,7 @@ func listCounted(lists *skill.Ledger) func(http.ResponseWriter, *skill.Request) 
 	}
 }
 
-// tableWith returns a table that has the text in one of its rows, or "".
+// tableWith returns a table that contains the text, or "".
 func (w *world) tableWith(text string) string {
 	w.t.Helper()
 	conn, err := pgx.Connect(w.t.Context(), w.databaseURL)
@@ -154,7 +152,7 @@ func (w *world) tableWith(text string) string {
 	}
 	for _, table := range tables {
 		var found bool
-		// As text, bytea is hexadecimal: look for that form too.
+		// The text form of bytea is hexadecimal, so search for that too.
 		err := conn.QueryRow(w.t.Context(), `SELECT EXISTS (SELECT FROM `+pgx.Identifier{table}.Sanitize()+` AS r
 			WHERE r::text LIKE '%' || $1::text || '%' OR r::text LIKE '%' || encode(convert_to($1, 'UTF8'), 'hex') || '%')`,
 			text).Scan(&found)

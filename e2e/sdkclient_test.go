@@ -14,18 +14,18 @@ import (
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 )
 
-// sdkClient is a client of the official TypeScript SDK, in a process of its own.
+// sdkClient is a client of the official TypeScript SDK in its own process.
 type sdkClient struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	orders io.Writer
 	said   *bufio.Reader
 
-	timeout time.Duration // of calls; zero: the SDK's own
-	reset   bool          // progress restarts it
+	timeout time.Duration // call timeout; zero: the SDK's default
+	reset   bool          // progress resets the timeout
 }
 
-// clientSaid is how an order ended.
+// clientSaid is the result of an order.
 type clientSaid struct {
 	Session  string          `json:"session"`
 	Result   json.RawMessage `json:"result"`
@@ -54,7 +54,7 @@ func newSDKClient(t *testing.T) *sdkClient {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Process.Kill() // it may have exited
 		_ = cmd.Wait()         // killed
 		if t.Failed() && stderr.Len() > 0 {
 			t.Logf("the SDK's client said:\n%s", stderr.String())
@@ -63,7 +63,7 @@ func newSDKClient(t *testing.T) *sdkClient {
 	return &sdkClient{t: t, cmd: cmd, orders: orders, said: bufio.NewReader(said)}
 }
 
-// orderAny gives an order, which may end as it will.
+// orderAny sends an order that may fail.
 func (c *sdkClient) orderAny(order map[string]any) clientSaid {
 	c.t.Helper()
 	said, err := c.sendOrder(order)
@@ -73,7 +73,7 @@ func (c *sdkClient) orderAny(order map[string]any) clientSaid {
 	return said
 }
 
-// tryOrder gives an order for goroutines, which must not end a test; that it failed is an error.
+// tryOrder sends an order from a goroutine and returns its failure as an error.
 func (c *sdkClient) tryOrder(order map[string]any) (clientSaid, error) {
 	said, err := c.sendOrder(order)
 	if err == nil && said.Error != nil {
@@ -109,7 +109,7 @@ func (c *sdkClient) connectTo(agent holdpoint.Agent) {
 	}
 }
 
-// callOnce makes the one call of these tests, with the patience of many clients.
+// callOnce makes the tests' only call, with this timeout.
 func (c *sdkClient) callOnce(milliseconds int) clientSaid {
 	c.t.Helper()
 	return c.orderAny(map[string]any{
@@ -119,10 +119,10 @@ func (c *sdkClient) callOnce(milliseconds int) clientSaid {
 
 const (
 	impatient = 3_000
-	requestTO = "-32001" // the SDK's code for its own timer
+	requestTO = "-32001" // the SDK's code for a timeout
 )
 
-// mustTimeOut makes the call and expects the client's own timer to end it.
+// mustTimeOut makes the call and expects the client to time out.
 func (c *sdkClient) mustTimeOut() {
 	c.t.Helper()
 	if said := c.callOnce(impatient); said.Error == nil || string(said.Error.Code) != requestTO {
@@ -146,8 +146,8 @@ func (c *sdkClient) mustDeliver() {
 	}
 }
 
-// TestImpatientClient: the SDK's client times out after three seconds and makes the same
-// call again, before and after it was executed, in the same session and in new ones.
+// TestImpatientClient: the SDK's client times out after three seconds and repeats the call before and after its
+// execution, in the same session and in new ones.
 func TestImpatientClient(t *testing.T) {
 	t.Parallel()
 	reconnect := map[string]func(*sdkClient, holdpoint.Agent){
@@ -173,7 +173,7 @@ func TestImpatientClient(t *testing.T) {
 			client.connectTo(agent)
 			client.mustTimeOut() // parked
 			again(client, agent)
-			client.mustTimeOut() // before it was executed
+			client.mustTimeOut() // before its execution
 			again(client, agent)
 			shown, err := pendingFor(t.Context(), "1", p)
 			if err != nil {
@@ -183,7 +183,7 @@ func TestImpatientClient(t *testing.T) {
 				t.Fatal(err)
 			}
 			awaitCall(t, operatorAPI(p), shown.CallID, hasStatus("succeeded"))
-			client.mustDeliver() // after it was executed
+			client.mustDeliver() // after its execution
 			if onlyCall(t, operatorAPI(p)); counting.Count("1") != 1 {
 				t.Errorf("it arrived %d times", counting.Count("1"))
 			}

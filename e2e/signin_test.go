@@ -18,14 +18,14 @@ import (
 
 const clientSecret = "the-secret-of-holdpoint-at-the-provider"
 
-// providers is a world whose people sign in with two real OpenID providers.
+// providers is a world with two real OpenID providers.
 type providers struct {
 	*world
 	p                 *holdpoint.Process
 	company, partners *authserver.Server
 }
 
-// newAgent makes a key as the bootstrap person: invitations are for people of the providers.
+// newAgent creates a key as the bootstrap person, because the invited people here sign in with providers.
 func (w *providers) newAgent(p *holdpoint.Process, name string) holdpoint.Agent {
 	w.t.Helper()
 	return holdpoint.Agent{URL: p.URL, Name: name, Key: w.newKey(p, "agent", "key", "create", name)}
@@ -35,7 +35,7 @@ func newProviders(t *testing.T) *providers {
 	t.Helper()
 	w := &providers{world: newWorld(t)}
 	scopes := []string{"profile", "email", "groups"}
-	w.company = authserver.Start(t, authserver.Config{Scopes: scopes}) // the claims about people are at its userinfo endpoint
+	w.company = authserver.Start(t, authserver.Config{Scopes: scopes}) // its userinfo endpoint has the claims
 	w.partners = authserver.Start(t, authserver.Config{Scopes: scopes, ClaimsInIDToken: true, Path: "/partners"})
 	config := writeFile(t, "oidc.yaml", fmt.Sprintf(`
 - name: Company
@@ -70,7 +70,7 @@ func newProviders(t *testing.T) *providers {
 	return w
 }
 
-// signIn takes the person of an account through a provider, from the link on the page on.
+// signIn signs an account in through a provider, from the link on the page.
 func (w *providers) signIn(page *browsertest.Page, provider, account string) {
 	w.t.Helper()
 	browsertest.Eval[bool](page, fmt.Sprintf(
@@ -117,7 +117,7 @@ func (w *providers) findMember(issuer, subject string) member {
 	return list[at]
 }
 
-// TestSignInWithProviders: roles and teams come from the groups; the same name at another issuer is another person.
+// TestSignInWithProviders: roles and teams come from groups. The same name at another issuer is another person.
 func TestSignInWithProviders(t *testing.T) {
 	t.Parallel()
 	w := newProviders(t)
@@ -164,7 +164,7 @@ func TestSignInWithProviders(t *testing.T) {
 	eve.Wait("sign-in")
 	for _, page := range []*browsertest.Page{ada, other, olga, eve} {
 		for _, complaint := range page.Complaints() {
-			if !strings.HasPrefix(complaint, "Failed to load resource") { // the provider has no icon; eve gets 403
+			if !strings.HasPrefix(complaint, "Failed to load resource") { // the provider has no icon, and eve gets 403
 				t.Errorf("a page complained: %s", complaint)
 			}
 		}
@@ -176,7 +176,7 @@ func TestSignInWithProviders(t *testing.T) {
 	}
 }
 
-// TestAnswersOfAnotherFlowAreRefused: a changed authorization request signs nobody in.
+// TestAnswersOfAnotherFlowAreRefused: a changed authorization request signs no one in.
 func TestAnswersOfAnotherFlowAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newProviders(t)
@@ -189,13 +189,13 @@ func TestAnswersOfAnotherFlowAreRefused(t *testing.T) {
 		page.Screenshot("another " + changed)
 		page.Go(w.p.URL)
 		page.Wait("sign-in")
-		// The provider still knows who it was; asking it again is another journey.
+		// The provider still has a session, so continue in another browser.
 		page = w.openBrowser()
 	}
 	w.company.RewriteAuthorization(func(query url.Values) { query.Set("code_challenge", strings.Repeat("A", 43)) })
 	w.signIn(page, "Company", "ada")
 	page.WaitText("refused-said", "invalid_grant")
-	if n := w.company.Granted("authorization_code"); n != 1 { // only the wrong nonce came that far
+	if n := w.company.Granted("authorization_code"); n != 1 { // only the wrong nonce got this far
 		t.Errorf("%d codes were redeemed", n)
 	}
 	w.company.RewriteAuthorization(nil)
@@ -205,7 +205,7 @@ func TestAnswersOfAnotherFlowAreRefused(t *testing.T) {
 	}
 }
 
-// TestProviderThatIsDown: the server starts, says which provider is away, and lets people in when it is back.
+// TestProviderThatIsDown: the server starts, reports the unavailable provider, and allows sign-ins once it is back.
 func TestProviderThatIsDown(t *testing.T) {
 	t.Parallel()
 	w := newProviders(t)
@@ -222,8 +222,8 @@ func TestProviderThatIsDown(t *testing.T) {
 	page.WaitText("person", "Ada")
 }
 
-// TestHighRiskTakesANewProof: the provider asks for a new sign-in. Another person who signs in there changes nothing. The typed
-// text is kept.
+// TestHighRiskTakesANewProof: the provider asks for a new sign-in. Another person's sign-in there does not count. The
+// typed text is kept.
 func TestHighRiskTakesANewProof(t *testing.T) {
 	t.Parallel()
 	w := newProviders(t)
@@ -285,7 +285,7 @@ func TestHighRiskTakesANewProof(t *testing.T) {
 	}
 }
 
-// TestSignOutEverywhere: another browser is brought to the sign-in page by itself.
+// TestSignOutEverywhere: the other browser is sent to the sign-in page.
 func TestSignOutEverywhere(t *testing.T) {
 	t.Parallel()
 	w := newProviders(t)

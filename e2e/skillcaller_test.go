@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestRealServerMeetsItsCaller: reports and questions of the real server-everything reach the caller of the call, over both
+// TestRealServerMeetsItsCaller: progress and questions of the real server-everything reach the caller, over both
 // transports.
 func TestRealServerMeetsItsCaller(t *testing.T) {
 	t.Parallel()
@@ -122,12 +122,12 @@ func (r *realServer) testQuestions(t *testing.T) {
 func (r *realServer) testProgress(t *testing.T) {
 	t.Helper()
 	r.callTool(t, "trigger-long-running-operation", `{"duration":0.2,"steps":4}`)
-	if len(r.progress) < 3 || !strings.HasPrefix(r.progress[0], `{"progress":1,"total":4`) { // the last may come after the result
+	if len(r.progress) < 3 || !strings.HasPrefix(r.progress[0], `{"progress":1,"total":4`) { // the last may arrive after the result
 		t.Errorf("progress %v", r.progress)
 	}
 }
 
-// testTask: a tool that can be called as a task only, and asks on its way.
+// testTask calls a tool that requires a task and asks questions.
 func (r *realServer) testTask(t *testing.T) {
 	t.Helper()
 	before := len(r.asked)

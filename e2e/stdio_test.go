@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// TestStdioEnvironment: a child gets the variables of its skill, and none of Holdpoint's.
+// TestStdioEnvironment: a child gets its skill's variables and none of Holdpoint's.
 func TestStdioEnvironment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -59,8 +59,8 @@ func TestStdioEnvironment(t *testing.T) {
 	}
 }
 
-// TestStdioAttacker: a malicious program of a skill cannot read from the server, end it or trace it. It can use up only its own
-// resources.
+// TestStdioAttacker: a skill's malicious program cannot read from, kill or trace the server, and can exhaust only its
+// own resources.
 func TestStdioAttacker(t *testing.T) {
 	t.Parallel()
 	t.Run("as I am", func(t *testing.T) { attackServer(t, newEmbeddedWorld(t)) })
@@ -73,7 +73,7 @@ func TestStdioAttacker(t *testing.T) {
 	})
 }
 
-// attackServer attacks a server from one of its skills, while another one works.
+// attackServer attacks a server from one skill while another one works.
 func attackServer(t *testing.T, w *world) {
 	o := w.serverOptions()
 	o.Env = append(o.Env, "SECRET_OF_THE_SERVER=shown-to-nobody")
@@ -130,21 +130,21 @@ func attackServer(t *testing.T, w *world) {
 	if err := p.Ready(); err != nil {
 		t.Errorf("the server: %v", err)
 	}
-	// Others on the machine see no more.
+	// Other accounts on the machine must not see it either.
 	shown, err := os.ReadFile("/proc/" + server + "/environ")
 	switch info, statErr := os.Stat("/proc/" + server + "/environ"); {
 	case os.Geteuid() != 0 && err == nil:
 		t.Errorf("the server's account reads its environment: %s", shown)
-	case err != nil && errors.Is(err, os.ErrPermission): // root may not, in many containers
+	case err != nil && errors.Is(err, os.ErrPermission): // in many containers not even root may
 	case os.Geteuid() == 0 && (err != nil || !strings.Contains(string(shown), "PATH=")):
 		t.Errorf("the environment is %q, %v", shown, err)
 	case strings.Contains(string(shown), "shown-to-nobody"), strings.Contains(string(shown), bootstrapToken):
 		t.Errorf("the environment shows %s", shown)
-	case statErr != nil || info.Sys().(*syscall.Stat_t).Uid != 0: // root, since no other account may read from the process
+	case statErr != nil || info.Sys().(*syscall.Stat_t).Uid != 0: // then only root may read it
 		t.Errorf("the environment belongs to %v, %v", info, statErr)
 	}
 
-	// The marks are in the command lines of leftover processes.
+	// The marks identify leftover processes by their command lines.
 	mark := fmt.Sprintf("%d.%d", 100_000, p.Port)
 	testWaste(t, agent, p, mark, "while :; do sleep "+mark+" & done", "processes and threads")
 	testWaste(t, agent, p, mark, "for i in 1 2 3 4 5 6 7 8 9 10; do (head -c 1073741824 /dev/zero | tail; sleep "+mark+") & done; wait", "MiB of memory")
@@ -156,8 +156,8 @@ func attackServer(t *testing.T, w *world) {
 	})
 }
 
-// testWaste runs a script that uses up a resource. The script is ended for that reason, with all its children, while another skill
-// answers.
+// testWaste runs a script that exhausts a resource. The script is killed with its children for that reason, while
+// another skill answers.
 func testWaste(t *testing.T, agent holdpoint.Agent, p *holdpoint.Process, mark, script, reason string) {
 	t.Helper()
 	type outcome struct {
@@ -170,7 +170,7 @@ func testWaste(t *testing.T, agent holdpoint.Agent, p *holdpoint.Process, mark, 
 		done <- outcome{answer, err}
 	}()
 	for ended := false; !ended; {
-		eventually.Succeeds(t, patience, "an answer of another skill meanwhile", func() error { // a connection may be lost while the machine stands still
+		eventually.Succeeds(t, patience, "an answer of another skill meanwhile", func() error { // a connection may be lost on a stalled machine
 			answer, err := agent.CallTool(t.Context(), "calm__environ", `{}`)
 			if err == nil && !strings.Contains(answer.Text(), "HOME=") {
 				err = errors.New(string(answer.Raw))
@@ -197,7 +197,7 @@ func testWaste(t *testing.T, agent holdpoint.Agent, p *holdpoint.Process, mark, 
 	eventually.Succeeds(t, patience, "a server that is ready", p.Ready)
 }
 
-// TestRefusedAfterUpgrade: serve and doctor list the skills that are refused, with the flags that bring them back.
+// TestRefusedAfterUpgrade: serve and doctor list refused skills, with the flags that allow them again.
 func TestRefusedAfterUpgrade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

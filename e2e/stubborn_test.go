@@ -11,11 +11,11 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// stubborn is an agent that comes back until it knows how its call ended, at
-// whichever server answers: by the same call again, or with holdpoint_await.
+// stubborn is an agent that retries at any server until it knows how its call ended, with the same call or
+// holdpoint_await.
 type stubborn struct {
 	agent holdpoint.Agent
-	// meta is sent with the call, as JSON; empty: none.
+	// meta is the call's _meta as JSON; "" for none.
 	meta string
 
 	mu      sync.Mutex
@@ -27,14 +27,14 @@ func newStubborn(agent holdpoint.Agent, servers ...*holdpoint.Process) *stubborn
 	return &stubborn{agent: agent, servers: servers, meta: "{}"}
 }
 
-// addServer adds a server that was started since.
+// addServer adds a newly started server.
 func (s *stubborn) addServer(p *holdpoint.Process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.servers = append(s.servers, p)
 }
 
-// nextServer takes turns among the servers that run.
+// nextServer returns the running servers in turn.
 func (s *stubborn) nextServer(attempt int) (*holdpoint.Process, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *stubborn) callTool(ctx context.Context, tool, arguments string) (holdpo
 	}
 }
 
-// tryCall makes the same call, or every other time, when its id is known, awaits it.
+// tryCall repeats the call, or awaits it every other time once its id is known.
 func (s *stubborn) tryCall(ctx context.Context, p *holdpoint.Process, attempt int, tool, arguments string) (holdpoint.Answer, error) {
 	agent := s.agent
 	agent.URL = p.URL
@@ -99,7 +99,7 @@ type outcome struct {
 	err    error
 }
 
-// beginCall makes the call beside the test.
+// beginCall makes the call in the background.
 func (s *stubborn) beginCall(ctx context.Context, tool, arguments string) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() {

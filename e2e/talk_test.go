@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 
-// toldOf are the results in the last message of a request.
+// toldOf returns the results in the last message of a request.
 func toldOf(r *modelserver.Request) []string {
 	var texts []string
 	for _, result := range r.Last().Results {
@@ -23,7 +23,7 @@ func toldOf(r *modelserver.Request) []string {
 	return texts
 }
 
-// parkedCalls waits for as many calls that want a decision.
+// parkedCalls waits for n calls that need a decision.
 func parkedCalls(t testing.TB, p *holdpoint.Process, n int) (waiting []holdpoint.Approval) {
 	t.Helper()
 	eventually.Succeeds(t, patience, fmt.Sprintf("%d parked calls", n), func() error {
@@ -37,7 +37,7 @@ func parkedCalls(t testing.TB, p *holdpoint.Process, n int) (waiting []holdpoint
 	return waiting
 }
 
-// TestTalkOverTheWire: the same conversation comes out of both wire formats, however badly the model and its server behave.
+// TestTalkOverTheWire: both wire formats yield the same conversation, however badly the model and its server behave.
 func TestTalkOverTheWire(t *testing.T) {
 	t.Parallel()
 	for _, provider := range []string{modelserver.OpenAI, modelserver.Anthropic} {
@@ -105,7 +105,7 @@ func TestTalkOverTheWire(t *testing.T) {
 	}
 }
 
-// TestTalkKilledAndRestarted kills the only process at each moment of a turn, and starts it again.
+// TestTalkKilledAndRestarted kills the only process at each moment of a turn, and restarts it.
 func TestTalkKilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	for _, name := range failpoint.Turns() {
@@ -126,7 +126,7 @@ func TestTalkKilledAndRestarted(t *testing.T) {
 			p.Kill()
 			armed := w.serveArmed(name)
 			var begun talk
-			// The process may be gone before it answers.
+			// The process may be killed before it answers.
 			_ = holdpoint.API{URL: armed.URL, Token: key}.Do(t.Context(), http.MethodPost, "conversations", map[string]string{"message": "Go."}, &begun)
 			armed.AwaitKilled(t)
 			p = w.startServer()
@@ -154,8 +154,8 @@ func TestTalkKilledAndRestarted(t *testing.T) {
 	}
 }
 
-// TestInjectedInstructions: a tool's result tells the model to approve, and to call a tool that it does not have. The model obeys,
-// and the gate lets nothing through.
+// TestInjectedInstructions: a tool's result tells the model to approve and to call an unknown tool. The model obeys,
+// and the gate holds.
 func TestInjectedInstructions(t *testing.T) {
 	t.Parallel()
 	w, counting, vault := newWorld(t), skill.NewCounting(t), skill.NewCounting(t)
@@ -176,7 +176,7 @@ func TestInjectedInstructions(t *testing.T) {
 	api := holdpoint.API{URL: p.URL, Token: w.newAgent(p, "worker").Key}
 	id := beginTalk(t, api, "Count.")
 	waiting := parkedCalls(t, p, 1)
-	// Nor can the agent's key, which is all that an agent has, decide.
+	// The agent's only credential, its key, cannot decide either.
 	if err := api.Approve(t.Context(), waiting[0]); err == nil {
 		t.Error("an agent approved its call")
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/modelserver"
 )
 
-// answerByRepeating is a model that repeats the user's messages so far. If asked to write, it calls a tool first.
+// answerByRepeating is a model that echoes the user's messages. If asked to write, it calls a tool first.
 func answerByRepeating(r *modelserver.Request) modelserver.Answer {
 	var said []string
 	for _, m := range r.Messages {
@@ -40,7 +40,7 @@ func textOfResult(t testing.TB, raw json.RawMessage) string {
 	return holdpoint.Answer{Result: result}.Text()
 }
 
-// TestAskByTheTypeScriptSDK: questions in one session share a conversation, and its calls go through the gate.
+// TestAskByTheTypeScriptSDK: questions in a session share a conversation, and its calls are gated.
 func TestAskByTheTypeScriptSDK(t *testing.T) {
 	t.Parallel()
 	w, counting := newWorld(t), skill.NewCounting(t)
@@ -73,7 +73,7 @@ func TestAskByTheTypeScriptSDK(t *testing.T) {
 	}
 }
 
-// approveNext approves the next call that waits.
+// approveNext approves the next waiting call.
 func approveNext(t testing.TB, p *holdpoint.Process) {
 	err := eventually.Poll(t.Context(), patience, func() error {
 		list, err := holdpoint.List[holdpoint.Approval](t.Context(), operatorAPI(p), "approvals", "status=pending")
@@ -87,8 +87,8 @@ func approveNext(t testing.TB, p *holdpoint.Process) {
 	}
 }
 
-// TestAskTakesTooLong: an answer that does not come in time is error -32003, and can be had afterwards. A question that is asked again
-// with its key is asked once.
+// TestAskTakesTooLong: a late answer causes error -32003 and can be fetched afterwards. A question repeated with its
+// key is asked once.
 func TestAskTakesTooLong(t *testing.T) {
 	t.Parallel()
 	w, counting := newWorld(t), skill.NewCounting(t)
@@ -131,7 +131,7 @@ func TestAskTakesTooLong(t *testing.T) {
 	}
 }
 
-// TestAgentsAskAgents: an agent's endpoint is a skill of another agent. The gate holds for each of them, and a circle ends.
+// TestAgentsAskAgents: an agent's endpoint is a skill of another agent. Each of them is gated, and a cycle ends.
 func TestAgentsAskAgents(t *testing.T) {
 	t.Parallel()
 	w, counting := newWorld(t), skill.NewCounting(t)
@@ -172,7 +172,7 @@ agents:
 	}
 }
 
-// TestAgentsInARow: how many agents ask each other has an end.
+// TestAgentsInARow: the length of a chain of agents is limited.
 func TestAgentsInARow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -200,12 +200,12 @@ func TestAgentsInARow(t *testing.T) {
 	if last := list[len(list)-1].Assistant; last == nil || !strings.Contains(last.Text, "too many agents ask each other") {
 		t.Errorf("at last: %+v", last)
 	}
-	if n := len(model.Requests()); n != 10 { // five agents, each asks and then answers
+	if n := len(model.Requests()); n != 10 { // five agents, each with a question and an answer
 		t.Errorf("the model was asked %d times", n)
 	}
 }
 
-// TestAskWithAttachments: the files of a question reach the model: texts as text, images as images.
+// TestAskWithAttachments: files of a question reach the model as text or images.
 func TestAskWithAttachments(t *testing.T) {
 	t.Parallel()
 	w, counting := newWorld(t), skill.NewCounting(t)

@@ -19,7 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
-// The settings of the conversation under chaos.
+// Settings of the conversation under chaos
 const (
 	talkTurns  = 30
 	talkCalls  = 40
@@ -28,7 +28,7 @@ const (
 	talkPause  = 3 * time.Second // from one kill to the next
 )
 
-// entry is one of a conversation, as the API has it.
+// entry is an entry of a conversation in the API.
 type entry struct {
 	Seq  int64  `json:"seq"`
 	Kind string `json:"kind"`
@@ -63,7 +63,7 @@ type entry struct {
 	} `json:"notice"`
 }
 
-// talk is a conversation, as the API has it.
+// talk is a conversation in the API.
 type talk struct {
 	ID   string `json:"id"`
 	Loop *struct {
@@ -74,7 +74,7 @@ type talk struct {
 	} `json:"loop"`
 }
 
-// startModel is a model that a test thinks for, behind the real wire formats.
+// startModel serves a scripted model in the real wire formats.
 func startModel(t testing.TB, script modelserver.Script) (server *modelserver.Server, url string) {
 	t.Helper()
 	server = modelserver.New(script)
@@ -88,7 +88,8 @@ func startModel(t testing.TB, script modelserver.Script) (server *modelserver.Se
 	return server, listening.URL
 }
 
-// talkManifest declares a gated skill "counting" and an auto-approved one "open", both on one server, and the agent "worker" with a model.
+// talkManifest declares a gated skill "counting" and an auto-approved skill "open" on one server, and the agent
+// "worker" with a model.
 func talkManifest(provider, modelURL, skillURL string) string {
 	base := modelURL
 	if provider == modelserver.OpenAI {
@@ -113,7 +114,7 @@ func beginTalk(t testing.TB, api holdpoint.API, message string) string {
 	return begun.ID
 }
 
-// awaitTalk waits until a conversation stands so.
+// awaitTalk waits until a conversation has the status.
 func awaitTalk(t testing.TB, within time.Duration, api func() holdpoint.API, id, status string) talk {
 	t.Helper()
 	var found talk
@@ -143,7 +144,7 @@ func listEntries(t testing.TB, api holdpoint.API, id string) []entry {
 	return list
 }
 
-// plannedCalls are the calls of each turn but the last: which number goes to which skill.
+// plannedCalls returns the calls of a turn, each with a number and a skill. The last turn has none.
 func plannedCalls(turn int) (calls []modelserver.Call) {
 	for n := range talkCalls {
 		if n*(talkTurns-1)/talkCalls != turn {
@@ -158,7 +159,7 @@ func plannedCalls(turn int) (calls []modelserver.Call) {
 	return calls
 }
 
-// longWork is a model that works through the plan and then has an answer.
+// longWork is a model that works through the plan and then answers.
 func longWork(r *modelserver.Request) modelserver.Answer {
 	turn := 0
 	for _, m := range r.Messages {
@@ -168,7 +169,7 @@ func longWork(r *modelserver.Request) modelserver.Answer {
 	}
 	answer := modelserver.Answer{
 		Text: fmt.Sprintf("Step %d of %d.", turn+1, talkTurns),
-		Before: func(ctx context.Context, _ int) { // so that some are killed while a model answers
+		Before: func(ctx context.Context, _ int) { // so that some processes are killed while a model answers
 			_ = pause.For(ctx, 100*time.Millisecond)
 		},
 	}
@@ -178,7 +179,7 @@ func longWork(r *modelserver.Request) modelserver.Answer {
 	return answer
 }
 
-// talkChaos is servers of which one is always about to be killed.
+// talkChaos has servers that are killed one after the other.
 type talkChaos struct {
 	t  *testing.T
 	w  *world
@@ -218,7 +219,7 @@ func (c *talkChaos) killAndRestart(ctx context.Context) {
 	}
 }
 
-// approveAll approves all pending calls, at any server that answers, until ctx ends.
+// approveAll approves all pending calls at any running server until ctx ends.
 func (c *talkChaos) approveAll(ctx context.Context) {
 	for pause.For(ctx, rand.N(time.Second)) == nil {
 		api := operatorAPI(c.anyServer())
@@ -235,8 +236,8 @@ func (c *talkChaos) approveAll(ctx context.Context) {
 	}
 }
 
-// TestTalkUnderChaos: a long conversation continues while processes are killed at any time. Its messages are stored once and in
-// order, and each of its calls is sent once.
+// TestTalkUnderChaos: a long conversation continues while processes are killed. Its messages are stored once and in
+// order, and each call is sent once.
 func TestTalkUnderChaos(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

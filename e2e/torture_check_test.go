@@ -27,11 +27,11 @@ type tortured struct {
 	Skill      string
 	Revision   int64
 	Arguments  string
-	Result     int // bytes; zero: there is none
+	Result     int // in bytes; zero: none
 	Late       int
-	Approval   string // its status, empty: there is none
+	Approval   string // status; empty: none
 	ApprovedAt *time.Time
-	Story      string // the actions of its audit events
+	Story      string // actions of the audit events
 }
 
 const torturedSQL = `SELECT c.id::text, c.status, coalesce(c.code, ''), coalesce(c.effect, ''), coalesce(c.message, ''), c.gated, c.tool,
@@ -40,7 +40,7 @@ const torturedSQL = `SELECT c.id::text, c.status, coalesce(c.code, ''), coalesce
 		(SELECT string_agg(action, ' ' ORDER BY e.id) FROM audit_events e WHERE e.subject_id = c.id)
 	FROM calls c JOIN skills s ON s.id = c.skill_id LEFT JOIN approvals a ON a.call_id = c.id ORDER BY c.id`
 
-// awaitEnds returns all calls when they have ended and every answer was stored, or time is over.
+// awaitEnds returns all calls once they have ended with stored answers, or the time is up.
 func (s *torture) awaitEnds() map[string]tortured {
 	calls := map[string]tortured{}
 	err := eventually.Poll(s.t.Context(), patience, func() error {
@@ -83,7 +83,7 @@ func (s *torture) readCalls() (list []tortured, err error) {
 	return list, err
 }
 
-// isDropped reports whether the server answered a call and the answer is stored nowhere.
+// isDropped reports whether the server answered a call and the answer was not stored.
 func (s *torture) isDropped(c tortured) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *torture) isDropped(c tortured) bool {
 	return false
 }
 
-// checkCalls compares the database with all that was seen from outside.
+// checkCalls compares the database with all outside observations.
 func (s *torture) checkCalls(calls map[string]tortured) {
 	for _, c := range calls {
 		s.checkArrivals(c)
@@ -178,7 +178,7 @@ func (s *torture) checkTold(c tortured) {
 	}
 }
 
-// auditOf returns which actions the audit may have of a call that ended so.
+// auditOf returns the expected actions of a call that ended in this way.
 func auditOf(c tortured) *regexp.Regexp {
 	const claims = `(call\.executing call\.given_back )*`
 	story := `call\.allowed call\.` + c.Status
@@ -187,7 +187,7 @@ func auditOf(c tortured) *regexp.Regexp {
 		story = `call\.parked approval\.rejected`
 	case c.Gated && (c.Status == "succeeded" || c.Status == "unknown"):
 		story = `call\.parked approval\.approved ` + claims + `call\.executing call\.` + c.Status
-	case c.Gated: // a difference from the approval is found before the claim, or after the call was given back
+	case c.Gated: // a difference from the approval is found before the claim, or after the call was released
 		story = `call\.parked approval\.approved ` + claims + `(call\.executing )?call\.` + c.Status
 	}
 	if c.Late > 0 {
@@ -196,7 +196,7 @@ func auditOf(c tortured) *regexp.Regexp {
 	return regexp.MustCompile("^" + story + "$")
 }
 
-// violationKinds are all that is looked for, in the order of the table.
+// violationKinds lists all checks, in the order of the table.
 func violationKinds() []string {
 	return []string{
 		"sent twice", "sent unapproved", "told never sent", "lost", "results dropped", "decisions lost", "told wrong", "audit differs",
@@ -240,6 +240,6 @@ func (s *torture) printTable(calls map[string]tortured, duration time.Duration) 
 	for i, name := range processNames {
 		fmt.Fprintf(table, "%s\t%s\n", name, s.recovered[i].Round(10*time.Millisecond))
 	}
-	_ = table.Flush() // a builder takes everything
+	_ = table.Flush() // writing to a builder cannot fail
 	fmt.Fprintln(os.Stdout, b.String())
 }

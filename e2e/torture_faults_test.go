@@ -17,20 +17,20 @@ import (
 
 const (
 	faultInterval = time.Second
-	faultTime     = 4 * time.Second  // of a fault that lasts, at most
-	longFreeze    = 20 * time.Second // longer than the others wait before they take over
+	faultTime     = 4 * time.Second  // longest duration of a fault
+	longFreeze    = 20 * time.Second // longer than others wait before they take over
 )
 
 // fault is one way to break something.
 type fault struct {
 	kind   string
-	target string // one fault at a time
+	target string // each target has one fault at a time
 	lasts  time.Duration
 	begin  func()
-	end    func() // nil: there is nothing to end
+	end    func() // nil if the fault ends by itself
 }
 
-// makeFaults starts one fault each second until ctx ends. All have ended when it returns.
+// makeFaults starts a fault each second until ctx ends. All faults have ended when it returns.
 func (s *torture) makeFaults(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -52,7 +52,7 @@ func (s *torture) makeFaults(ctx context.Context) {
 		busy[f.target] = true
 		mu.Unlock()
 		if !free {
-			bag = nil // all that is left has to wait; another round has others
+			bag = nil // the rest must wait; the next round has others
 			continue
 		}
 		bag = append(bag[:chosen], bag[chosen+1:]...)
@@ -72,7 +72,7 @@ func (s *torture) makeFaults(ctx context.Context) {
 	}
 }
 
-// everyFault returns all faults, with lengths and victims of chance.
+// everyFault returns all faults, with random durations and targets.
 func (s *torture) everyFault() []fault {
 	lasts := func() time.Duration { return 200*time.Millisecond + rand.N(faultTime) }
 	all := s.databaseFaults(lasts)
@@ -137,8 +137,8 @@ func (s *torture) signalServer(server int, signal syscall.Signal) {
 	}
 }
 
-// signalWalwriter signals the process that writes the log of asynchronous commits. When it is killed, the server starts again without
-// those.
+// signalWalwriter signals the process that flushes asynchronous commits. If it is killed, the server restarts without
+// those commits.
 func (s *torture) signalWalwriter(signal syscall.Signal) {
 	var pid int
 	err := s.askDatabase(func(ctx context.Context, conn *pgx.Conn) error {
@@ -164,7 +164,7 @@ func (s *torture) execAsAdmin(statements ...string) {
 	}
 }
 
-// askDatabase asks on a connection of its own, until the database answers: it may be starting.
+// askDatabase retries on its own connection until the database answers, which may be starting.
 func (s *torture) askDatabase(ask func(context.Context, *pgx.Conn) error) error {
 	return eventually.Poll(s.t.Context(), patience, func() error {
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)

@@ -27,14 +27,14 @@ const (
 	tortureClients = 16
 	largeResult    = 14 << 20
 	changeInterval = 3 * time.Second  // between two changes of a skill
-	attemptTime    = 10 * time.Second // of a request that is repeated
+	attemptTime    = 10 * time.Second // of a repeated request
 
-	// recoveryLimit is how soon after the faults each process works again, when the machine is not busy with other tests.
+	// recoveryLimit is how soon after the faults each process must work again, unless the machine runs other tests.
 	recoveryLimit = 30 * time.Second
 )
 
-// torture is two servers that lose their database, are frozen, and go on. Each has a faulty proxy between itself and the
-// database.
+// torture has two servers that lose their database and are frozen. Each reaches the database through its own faulty
+// proxy.
 type torture struct {
 	t       *testing.T
 	w       *world
@@ -43,17 +43,17 @@ type torture struct {
 	servers [2]*holdpoint.Process
 	server  *skill.Raw
 	agent   holdpoint.Agent
-	tokens  []string // of reviewers
-	strict  bool     // recovery has to be within recoveryLimit
+	tokens  []string // of the reviewers
+	strict  bool     // whether recoveryLimit applies
 
-	numbers atomic.Int64 // the last argument n
+	numbers atomic.Int64 // the last used argument n
 
 	mu         sync.Mutex
 	faults     map[string]int
 	arrivals   map[string][]tortureArrival // by call
-	told       map[string]map[callEnd]bool // by call: answers to clients
-	decided    map[string]map[string]bool  // by call: answers to reviewers
-	urls       map[int64]string            // by revision: the path of the skill "changing"
+	told       map[string]map[callEnd]bool // responses to clients, by call
+	decided    map[string]map[string]bool  // responses to reviewers, by call
+	urls       map[int64]string            // path of the skill "changing", by revision
 	violations map[string][]string         // by kind
 	recovered  [len(processNames)]time.Duration
 	decisions  int
@@ -61,7 +61,7 @@ type torture struct {
 
 var processNames = [2]string{"first process", "second process"}
 
-// tortureArrival is one request that reached the skill server.
+// tortureArrival is a request that reached the skill server.
 type tortureArrival struct {
 	at        time.Time
 	path      string
@@ -70,10 +70,10 @@ type tortureArrival struct {
 	answered  bool
 }
 
-// callEnd is the end of a call in the answer to a client.
+// callEnd is a call's end in a response to a client.
 type callEnd struct{ status, effect string }
 
-// tortureTime returns how long the faults last: HOLDPOINT_TORTURE, else 20 seconds.
+// tortureTime returns the duration of the faults: HOLDPOINT_TORTURE or 20 seconds.
 func tortureTime(t *testing.T) (time.Duration, bool) {
 	t.Helper()
 	text := os.Getenv("HOLDPOINT_TORTURE")
@@ -87,9 +87,9 @@ func tortureTime(t *testing.T) (time.Duration, bool) {
 	return d, true
 }
 
-// TestTorture breaks the database, the connections to it, and the processes, in a random order, while clients, reviewers and an
-// operator work. It then compares every call with the requests at its skill server, with the answers to people, and with the audit.
-// It prints a table of results to standard output.
+// TestTorture breaks the database, its connections, and the processes in random order, while clients, reviewers and an
+// operator work. Then it compares each call with the requests at its skill server, the responses to people, and the
+// audit log. It prints a table of results.
 func TestTorture(t *testing.T) {
 	t.Parallel()
 	duration, strict := tortureTime(t)
@@ -145,8 +145,8 @@ func newTorture(t *testing.T, strict bool) *torture {
 	return s
 }
 
-// openDatabase starts a PostgreSQL of its own, for it is going to be broken. Commits that do not ask for it are not
-// flushed by themselves, and a crash loses them.
+// openDatabase starts a separate PostgreSQL, because the test breaks it. Asynchronous commits are not flushed, so a
+// crash loses them.
 func (s *torture) openDatabase() {
 	s.t.Helper()
 	var err error
@@ -166,7 +166,7 @@ func (s *torture) openDatabase() {
 	})
 }
 
-// passableDir returns a directory that the accounts of databases and skills may pass through.
+// passableDir returns a directory that the accounts of databases and skills can traverse.
 func passableDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -199,7 +199,7 @@ func listTortureTools(w http.ResponseWriter, r *skill.Request) {
 	r.Answer(w, `{"tools":[`+skill.RecordTool+`,`+strings.Replace(skill.RecordTool, `"record"`, `"large"`, 1)+`]}`)
 }
 
-// recordArrival records a request and answers it after a while.
+// recordArrival records a request and answers it after a delay.
 func (s *torture) recordArrival(w http.ResponseWriter, r *skill.Request) {
 	id, large := r.HTTP.Header.Get("X-Holdpoint-Call"), r.Params.Name == "large"
 	s.mu.Lock()
@@ -226,7 +226,7 @@ func (s *torture) recordArrival(w http.ResponseWriter, r *skill.Request) {
 // anyServer returns one of the processes.
 func (s *torture) anyServer() *holdpoint.Process { return s.servers[rand.IntN(len(s.servers))] }
 
-// makeCall is a client that leaves and comes back, at either process, until it is told how its call ended.
+// makeCall is a client that disconnects and retries at either process until it knows how its call ended.
 func (s *torture) makeCall() {
 	n := s.numbers.Add(1)
 	tool := []string{"steady__record", "steady__record", "steady__record", "changing__record", "direct__record"}[rand.IntN(5)]
@@ -265,7 +265,7 @@ func (s *torture) callUntilTold(
 			return err
 		}
 		call := answer.Call()
-		if call.ID == "" { // results that succeed may say nothing of their call
+		if call.ID == "" { // successful results may not name their call
 			if text := answer.Text(); strings.TrimRight(text, " ") != fmt.Sprint("recorded ", n) {
 				return fmt.Errorf("answer %.300s, error %+v", answer.Raw, answer.Error)
 			} else if strings.HasSuffix(tool, "large") && len(text) < largeResult {
@@ -291,7 +291,7 @@ func (s *torture) callUntilTold(
 	})
 }
 
-// reviewAll finds approvals, and has reviewers decide each of them twice.
+// reviewAll finds approvals, and makes reviewers decide each of them twice.
 func (s *torture) reviewAll(ctx context.Context) {
 	type task struct {
 		shown   holdpoint.Approval
@@ -316,7 +316,7 @@ func (s *torture) reviewAll(ctx context.Context) {
 		list, err := holdpoint.List[holdpoint.Approval](attempt, api, "approvals", "status=pending")
 		cancel()
 		if err != nil {
-			continue // the next attempt may reach a process that works
+			continue // the next attempt may reach a running process
 		}
 		for _, shown := range list {
 			if seen[shown.ID] {
@@ -332,7 +332,7 @@ func (s *torture) reviewAll(ctx context.Context) {
 	people.Wait()
 }
 
-// sendDecision sends a decision to one of the processes and notes which decision it says has been made.
+// sendDecision sends a decision to a process and records the decision in its response.
 func (s *torture) sendDecision(token string, shown holdpoint.Approval, approve bool) error {
 	ctx, cancel := context.WithTimeout(s.t.Context(), attemptTime)
 	defer cancel()
@@ -365,21 +365,22 @@ func (s *torture) sendDecision(token string, shown holdpoint.Approval, approve b
 	return nil
 }
 
-// skillSettings are the settings of the skill "changing" that the operator changes.
+// skillSettings are the settings of the skill "changing" that the operator edits.
 type skillSettings struct {
 	Revision int64  `json:"revision"`
 	URL      string `json:"url"`
 }
 
-// changeSkill moves a skill to another URL from time to time, so that earlier approvals are not sent.
+// changeSkill regularly moves a skill to another URL, so that earlier approvals are not sent.
 func (s *torture) changeSkill(ctx context.Context) {
 	for number := 1; pause.For(ctx, changeInterval) == nil; number++ {
 		next := skillSettings{s.readSkill().Revision, fmt.Sprintf("%s/changing/%d", s.server.URL, number)}
-		_ = s.requestSkill(http.MethodPatch, next, nil) // the next reading tells whether it was changed
+		_ = s.requestSkill(http.MethodPatch, next, nil) // the next read shows whether it was changed
 	}
 }
 
-// readSkill notes the skill's URL at its present revision. A change names the revision that was read before, so none is missed.
+// readSkill records the skill's URL at its current revision. A change names the revision that was read before, so none
+// is missed.
 func (s *torture) readSkill() skillSettings {
 	var now skillSettings
 	err := eventually.Poll(s.t.Context(), patience, func() error { return s.requestSkill(http.MethodGet, nil, &now) })
@@ -398,8 +399,7 @@ func (s *torture) requestSkill(method string, body, out any) error {
 	return operatorAPI(s.anyServer()).Do(ctx, method, "skills/changing", body, out)
 }
 
-// awaitRecovery waits until both processes say that they are ready, and carry an auto-approved call and one that reviewers decide
-// about to their ends.
+// awaitRecovery waits until both processes are ready, and complete an auto-approved and a gated call.
 func (s *torture) awaitRecovery() {
 	began := time.Now()
 	var both sync.WaitGroup
@@ -429,7 +429,7 @@ func (s *torture) awaitRecovery() {
 	}
 }
 
-// reportViolationf notes that something happened that must not.
+// reportViolationf records a violation.
 func (s *torture) reportViolationf(kind, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.t.Errorf("%s: %s", kind, text)

@@ -24,7 +24,7 @@ const (
 	clientParent = "00-" + clientTrace + "-" + clientSpan + "-01"
 )
 
-// tracedSkill is a server of the official SDK that keeps the _meta of its calls.
+// tracedSkill is a server of the official SDK that records the _meta of its calls.
 type tracedSkill struct {
 	URL string
 
@@ -62,15 +62,15 @@ func (s *tracedSkill) lastMeta(t *testing.T) map[string]any {
 	return s.metas[0]
 }
 
-// traceEnvironment is the environment of a server whose spans a collector gets.
+// traceEnvironment returns the environment of a server that exports its spans to a collector.
 func traceEnvironment(c *collector.Collector, more ...string) []string {
 	return append([]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT=" + c.URL, "OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer%20collectors-secret", "OTEL_BSP_SCHEDULE_DELAY=50",
 	}, more...)
 }
 
-// awaitTree waits until a trace has a number of spans, and draws them below the client's; but for those of connecting and listing, of
-// which there are as many as there have to be.
+// awaitTree waits until a trace has n spans, and draws them below the client's. It omits spans of connecting and
+// listing, whose number varies.
 func awaitTree(t *testing.T, c *collector.Collector, n int) string {
 	t.Helper()
 	var spans []collector.Span
@@ -97,7 +97,8 @@ func awaitTree(t *testing.T, c *collector.Collector, n int) string {
 	return b.String()
 }
 
-// expectedTraceparent returns the trace context that the skill server must get: the span of the request that it answers.
+// expectedTraceparent returns the trace context that the skill server must get: the span of the request that it
+// answers.
 func expectedTraceparent(t *testing.T, c *collector.Collector, name string) string {
 	t.Helper()
 	for _, s := range c.Spans(clientTrace) {
@@ -109,8 +110,8 @@ func expectedTraceparent(t *testing.T, c *collector.Collector, name string) stri
 	return ""
 }
 
-// TestTraceOfAParkedCall: a client's trace spans the gate: across the wait for a reviewer, into the _meta of the request to the
-// skill server, and completely to the collector.
+// TestTraceOfAParkedCall: a client's trace continues across the wait for a reviewer and the request to the skill
+// server, and reaches the collector completely.
 func TestTraceOfAParkedCall(t *testing.T) {
 	t.Parallel()
 	w, skill, c := newWorld(t), newTracedSkill(t), collector.New(t)
@@ -164,8 +165,8 @@ func TestTraceOfAParkedCall(t *testing.T) {
 	}
 }
 
-// TestTraceAcrossProcesses: a call that is parked at one process and sent by another, after the first is gone, is one trace; the
-// spans of the first were exported before it stopped.
+// TestTraceAcrossProcesses: a call that is parked at one process and sent by another is one trace. The first process
+// exports its spans before it stops.
 func TestTraceAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	w, skill, c := newWorld(t), newTracedSkill(t), collector.New(t)

@@ -25,25 +25,25 @@ import (
 const (
 	bootstrapToken = "e2e-bootstrap-token-of-32-letters"
 
-	// patience is for everything that has no time limit of its own.
+	// patience is the limit for steps without their own time limit.
 	patience = 5 * time.Minute
 )
 
-// world is the database and the data directory that the processes of one test share.
+// world is the database and data directory that the processes of a test share.
 type world struct {
 	t           testing.TB
 	databaseURL string // empty: the embedded cluster in the data directory
 	dataDir     string
-	args        []string // of every server
+	args        []string // of each server
 	user        *syscall.Credential
-	home        string // not empty: the data directory follows from it, and is not said
+	home        string // if set, the data directory is derived from it
 }
 
-// newWorld lends a database.
+// newWorld returns a world with its own database.
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	dir := t.TempDir()
-	for _, folder := range []string{dir, filepath.Dir(dir)} { // the accounts of skills pass through
+	for _, folder := range []string{dir, filepath.Dir(dir)} { // skill accounts traverse these folders
 		if err := os.Chmod(folder, 0o711); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func (w *world) startServer() *holdpoint.Process {
 	return program.Serve(w.t, w.serverOptions())
 }
 
-// serveArmed starts one that kills itself at a failpoint.
+// serveArmed starts a server that kills itself at a failpoint.
 func (w *world) serveArmed(failpoint string) *holdpoint.Process {
 	w.t.Helper()
 	o := w.serverOptions()
@@ -75,7 +75,7 @@ func (w *world) serveArmed(failpoint string) *holdpoint.Process {
 	return program.Serve(w.t, o)
 }
 
-// operatorAPI is the bootstrap person: operator and reviewer.
+// operatorAPI returns the API for the bootstrap person, an operator and reviewer.
 func operatorAPI(p *holdpoint.Process) holdpoint.API {
 	return holdpoint.API{URL: p.URL, Token: bootstrapToken}
 }
@@ -90,28 +90,29 @@ func (w *world) applyManifest(p *holdpoint.Process, yaml string) {
 	newCLI(p, bootstrapToken).Must(w.t, "apply", "-f", writeFile(w.t, "holdpoint.yaml", yaml))
 }
 
-// newAgent makes a key for an agent. It is not the bootstrap person who makes it: the people whom that one invited decide
-// no calls of agents whose keys that one made.
+// newAgent creates a key for an agent as an invited person. If the bootstrap person created it, people whom that person
+// invited could not decide the agent's calls.
 func (w *world) newAgent(p *holdpoint.Process, name string) holdpoint.Agent {
 	w.t.Helper()
 	keeper := w.invitePerson(p, "keeper", "operator")
 	return holdpoint.Agent{URL: p.URL, Name: name, Key: keyBy(w.t, p, keeper, "agent", "key", "create", name)}
 }
 
-// invitePerson invites a person, who redeems the invitation: a token.
+// invitePerson invites a person, who redeems the invitation, and returns their token.
 func (w *world) invitePerson(p *holdpoint.Process, name, role string, more ...string) string {
 	w.t.Helper()
 	invitation := append([]string{"invitation", "create", "--name", name, "--role", role}, more...)
 	return keyBy(w.t, p, "", "invitation", "redeem", w.newKey(p, invitation...))
 }
 
-// newKey makes a credential as the bootstrap person.
+// newKey creates a credential as the bootstrap person.
 func (w *world) newKey(p *holdpoint.Process, args ...string) string {
 	w.t.Helper()
 	return keyBy(w.t, p, bootstrapToken, args...)
 }
 
-// approveCall approves a call on the command line: by the digest that it shows without one. shown is called in between.
+// approveCall approves a call on the command line. The digest comes from a first run without one; shown is called in
+// between.
 func approveCall(t testing.TB, p *holdpoint.Process, id string, shown func()) {
 	t.Helper()
 	first := newCLI(p, bootstrapToken).Run(t, "approvals", "approve", id)
@@ -144,8 +145,8 @@ func writeFile(t testing.TB, name, content string) string {
 	return path
 }
 
-// oneSkill declares a skill and the agent "worker" that has it. Auto-approved calls have time enough for a busy machine. Others are
-// answered soon.
+// oneSkill declares a skill and the agent "worker". Auto-approved calls have a long hold time for busy machines, others
+// a short one.
 func oneSkill(url, settings string) string {
 	budget := "2s"
 	if strings.Contains(settings, "auto_approve: true") {
@@ -163,7 +164,7 @@ func oneSkill(url, settings string) string {
 `, url, indentLines(settings), budget)
 }
 
-// indentLines makes lines belong to the list's element before them.
+// indentLines indents lines below the preceding list element.
 func indentLines(lines string) string {
 	var b strings.Builder
 	for line := range strings.Lines(lines) {
@@ -172,8 +173,7 @@ func indentLines(lines string) string {
 	return b.String()
 }
 
-// pendingFor waits for the approval of the call whose argument n has this value,
-// at whichever of the processes answers.
+// pendingFor waits for the approval of the call with the argument n, at any of the processes.
 func pendingFor(ctx context.Context, n string, processes ...*holdpoint.Process) (holdpoint.Approval, error) {
 	var found holdpoint.Approval
 	err := eventually.Poll(ctx, patience, func() error {
@@ -207,7 +207,7 @@ func argumentN(arguments json.RawMessage) string {
 	return string(a.N)
 }
 
-// awaitCall waits until a call of the API fulfills a condition.
+// awaitCall waits until a call in the API meets a condition.
 func awaitCall(t testing.TB, api holdpoint.API, id string, wanted func(holdpoint.Call) error) holdpoint.Call {
 	t.Helper()
 	var found holdpoint.Call
@@ -231,7 +231,7 @@ func hasStatus(status string) func(holdpoint.Call) error {
 	}
 }
 
-// wantProblem checks that the API refused, with this status and code.
+// wantProblem checks the status and code of a refusal by the API.
 func wantProblem(t testing.TB, err error, status int, code string) *holdpoint.Problem {
 	t.Helper()
 	var p *holdpoint.Problem
@@ -241,7 +241,7 @@ func wantProblem(t testing.TB, err error, status int, code string) *holdpoint.Pr
 	return p
 }
 
-// alreadyDecided reports whether a decision was refused because there was one.
+// alreadyDecided reports whether a decision was refused because another one was made.
 func alreadyDecided(err error) bool {
 	var p *holdpoint.Problem
 	return errors.As(err, &p) && p.Status == http.StatusConflict && (p.Code == "already_decided" || p.Code == "expired")
@@ -257,7 +257,7 @@ func findNode(t testing.TB) string {
 	return path
 }
 
-// npmPackage returns the path of a file of an installed npm package.
+// npmPackage returns the path of a file in an installed npm package.
 func npmPackage(t testing.TB, file string) string {
 	t.Helper()
 	path := filepath.Join(npmModules(t), filepath.FromSlash(file))
@@ -267,7 +267,7 @@ func npmPackage(t testing.TB, file string) string {
 	return path
 }
 
-// npmModules returns the folder of the npm packages. The accounts of skills can pass all that is above it.
+// npmModules returns the folder of npm packages. Skill accounts can traverse its parents.
 func npmModules(t testing.TB) string {
 	t.Helper()
 	folder, err := reachModules()
@@ -277,7 +277,7 @@ func npmModules(t testing.TB) string {
 	return folder
 }
 
-// reachModules copies the packages if the source code is in a folder that only its owner passes, as /root is.
+// reachModules copies the packages if the source code is in a folder that only its owner can enter, such as /root.
 var reachModules = sync.OnceValues(func() (string, error) {
 	modules, err := filepath.Abs("node_modules")
 	if err != nil {
@@ -286,7 +286,7 @@ var reachModules = sync.OnceValues(func() (string, error) {
 	for folder := modules; folder != "/"; folder = filepath.Dir(folder) {
 		info, err := os.Stat(folder)
 		if errors.Is(err, fs.ErrNotExist) {
-			return modules, nil // which npmPackage says
+			return modules, nil // npmPackage reports the error
 		}
 		if err != nil {
 			return "", err

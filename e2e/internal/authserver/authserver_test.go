@@ -129,7 +129,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 		status, answer := token(t, s, asked, nil)
 		wantStatus(t, status, http.StatusOK, answer)
 
-		status, answer = token(t, s, asked, nil) // the same assertion again
+		status, answer = token(t, s, asked, nil) // the same assertion a second time
 		wantError(t, status, answer, "invalid_client")
 
 		asked.Set("client_assertion", assertion(t, key, client, "http://127.0.0.1:9"))
@@ -170,7 +170,7 @@ func TestAuthorizationCodeAndRefresh(t *testing.T) {
 			t.Errorf("refreshed %+v after %+v, want other tokens", second, first)
 		}
 
-		// Who uses an old refresh token ends the grant: the new one is of no use either.
+		// Reusing an old refresh token revokes the grant, including the new token.
 		status, answer := token(t, s, refresh, authenticate)
 		wantError(t, status, answer, "invalid_grant")
 		refresh.Set("refresh_token", second.RefreshToken)
@@ -240,7 +240,7 @@ func TestPagesInChromium(t *testing.T) {
 		t.Errorf("came back with %v, want access_denied", got)
 	}
 	page.Go(authorizationURL(s, "public", here))
-	page.Click("allow") // she is signed in
+	page.Click("allow") // she is already signed in
 	page.Wait("landed")
 	if got := <-back; got.Get("code") == "" || got.Get("state") != "a state" {
 		t.Errorf("came back with %v, want code and state", got)
@@ -271,9 +271,9 @@ func TestRevocation(t *testing.T) {
 	wantError(t, status, answer, "invalid_grant")
 	status, answer = token(t, s, refresh["two"], nil)
 	wantStatus(t, status, http.StatusOK, answer)
-	authorize(t, s, ada, "one") // she is asked for consent again
+	authorize(t, s, ada, "one") // consent is requested again
 
-	// A client revokes its own token, and then asks for its state.
+	// A client revokes its own token, then introspects it.
 	s.AddClient(t, authserver.Client{ID: "asks", Secret: "a-secret"})
 	asked := url.Values{"token": {answer.RefreshToken}}.Encode()
 	const form = "application/x-www-form-urlencoded"
@@ -427,8 +427,7 @@ func authorize(t *testing.T, s *authserver.Server, p *authserver.Person, client 
 	return got.Get("code")
 }
 
-// authorizationURL asks for "tools" at the resource; other parameters may be changed, or
-// taken away with an empty value.
+// authorizationURL requests "tools" at the resource. other overrides parameters; an empty value removes one.
 func authorizationURL(s *authserver.Server, client string, other map[string]string) string {
 	challenge := sha256.Sum256([]byte(verifier))
 	parameters := url.Values{
@@ -569,7 +568,7 @@ func claimsOf(t *testing.T, jwt string) claims {
 	return c
 }
 
-// jwks are the public keys of a key.
+// jwks returns the public key as a key set.
 func jwks(t *testing.T, key *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	point, err := key.PublicKey.Bytes() // 4, x, y
@@ -582,7 +581,7 @@ func jwks(t *testing.T, key *ecdsa.PrivateKey) []byte {
 
 var assertions int
 
-// assertion is a client's own, by RFC 7523.
+// assertion returns a client assertion (RFC 7523).
 func assertion(t *testing.T, key *ecdsa.PrivateKey, client, audience string) string {
 	t.Helper()
 	assertions++

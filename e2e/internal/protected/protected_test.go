@@ -209,7 +209,7 @@ func metadataURL(s *protected.Server) string {
 	return strings.TrimSuffix(s.URL, "/mcp") + "/.well-known/oauth-protected-resource/mcp"
 }
 
-// bearer is a transport that sends a token with every request.
+// bearer is a transport that adds a token to each request.
 type bearer struct {
 	token string
 	base  http.RoundTripper
@@ -221,7 +221,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.base.RoundTrip(r)
 }
 
-// call makes one call over a connection of its own. It is for goroutines too.
+// call makes one call over its own connection. Goroutines may use it.
 func call(t *testing.T, endpoint, token, tool string, n int) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -270,7 +270,7 @@ var client = &http.Client{
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// ask sends a request as it is, with a token unless it is empty.
+// ask sends a raw request, with a token unless it is empty.
 func ask(t *testing.T, method, address, token, body string) (int, http.Header) {
 	t.Helper()
 	response := do(t, method, address, token, body)
