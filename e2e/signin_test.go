@@ -141,7 +141,7 @@ func TestSignInWithProviders(t *testing.T) {
 		t.Errorf("the provider was not asked when Ada proved who she is: %+v, %v", proved, err)
 	}
 	ada.Go(w.p.URL + "/members")
-	ada.WaitText("message", "Not with your role")
+	ada.WaitText("message", "Not allowed")
 
 	other := w.openBrowser()
 	w.signIn(other, "Partners", "ada")

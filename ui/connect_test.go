@@ -357,7 +357,7 @@ func TestCallWaitsForAConnection(t *testing.T) {
 
 	for _, page := range []string{"/", callPath(id)} {
 		mine, theirs := rita.get(page), ruth.get(page)
-		if text := mine.find("wait").Text(); !strings.Contains(text, "nobody has connected this skill yet") || !strings.Contains(text, "It needs your own account.") {
+		if text := mine.find("wait").Text(); !strings.Contains(text, "this skill is not connected yet") || !strings.Contains(text, "It needs your own account.") {
 			t.Errorf("%s: %s", page, text)
 		}
 		if link := mine.find("to-connect").AttrOr("href", ""); link != "/skills/"+skill.ID.String() {
@@ -390,7 +390,7 @@ func TestCallWaitsForAConnection(t *testing.T) {
 		t.Error("an expired call waits in the queue")
 	}
 	nobody := w.submit(uuid.Nil, "guarded__save_csv", `{"filename":"x"}`)
-	if text := rita.get(callPath(nobody)).find("outcome").Text(); !strings.Contains(text, "the call was made for no person") {
+	if text := rita.get(callPath(nobody)).find("outcome").Text(); !strings.Contains(text, "the call was not made on behalf of a person") {
 		t.Errorf("on nobody's behalf: %s", text)
 	}
 }

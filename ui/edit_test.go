@@ -164,7 +164,7 @@ func TestMoreTime(t *testing.T) {
 	if !w.approval(id).Deadline.After(before) {
 		t.Error("the deadline did not move")
 	}
-	if a := v.post(callPath(id)+"/extend", nil); a.status != http.StatusConflict || !strings.Contains(a.text(), "No more time") {
+	if a := v.post(callPath(id)+"/extend", nil); a.status != http.StatusConflict || !strings.Contains(a.text(), "cannot be extended again") {
 		t.Errorf("once more: %d: %s", a.status, a.text())
 	}
 }

@@ -264,7 +264,7 @@ func likeForm(l Like) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if l.Alone {
-			templ_7745c5c3_Err = view.NoticeBox(view.Notice{Level: view.Warn, Title: l.Risk.Word, Text: text.ReviewRejectOnly()}).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = view.NoticeBox(view.Notice{Level: view.Warn, Title: text.ReviewReason(l.Risk.Word), Text: text.ReviewRejectOnly()}).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -5,7 +5,7 @@ package text
 // AuditTitle is "Audit".
 func AuditTitle() Message { return newMessage("audit.Title") }
 
-// AuditOrder is "newest first".
+// AuditOrder is "Newest first".
 func AuditOrder() Message { return newMessage("audit.Order") }
 
 // AuditExport is "Export".
@@ -44,13 +44,13 @@ func AuditData() Message { return newMessage("audit.Data") }
 // AuditMoreLines is "{n:count} more line" or "{n:count} more lines".
 func AuditMoreLines(n int) Message { return newMessage("audit.MoreLines", argument{"n", n}) }
 
-// AuditByHint is "name, id, or system".
+// AuditByHint is "name, ID or system".
 func AuditByHint() Message { return newMessage("audit.ByHint") }
 
 // AuditActionHint is "call.parked, or call for all of them".
 func AuditActionHint() Message { return newMessage("audit.ActionHint") }
 
-// AuditSubjectHint is "id of a call, skill, agent, or person".
+// AuditSubjectHint is "ID of a call, skill, agent or person".
 func AuditSubjectHint() Message { return newMessage("audit.SubjectHint") }
 
 // AuditEventsBy is "{id}: all events by this actor".

@@ -118,7 +118,7 @@ func CallSkillChanged() Message { return newMessage("call.SkillChanged") }
 // CallToolDisabled is "an operator disabled the tool".
 func CallToolDisabled() Message { return newMessage("call.ToolDisabled") }
 
-// CallNoPrincipal is "the skill needs a person’s own connection, and the call was made for no person".
+// CallNoPrincipal is "the skill needs a person’s own connection, but the call was not made on behalf of a person".
 func CallNoPrincipal() Message { return newMessage("call.NoPrincipal") }
 
 // CallEnvelopeChanged is "the stored call differs from the approved call".

@@ -108,7 +108,7 @@ func CallbackDisableMeaning() Message { return newMessage("callback.DisableMeani
 // CallbackDisableNow is "Disable callback".
 func CallbackDisableNow() Message { return newMessage("callback.DisableNow") }
 
-// CallbackRotate is "New secret…".
+// CallbackRotate is "Rotate secret…".
 func CallbackRotate() Message { return newMessage("callback.Rotate") }
 
 // CallbackGrace is "The current secret also signs".
@@ -126,7 +126,7 @@ func CallbackForWeek() Message { return newMessage("callback.ForWeek") }
 // CallbackNoGrace is "no longer".
 func CallbackNoGrace() Message { return newMessage("callback.NoGrace") }
 
-// CallbackRotateNow is "Create new secret".
+// CallbackRotateNow is "Rotate secret".
 func CallbackRotateNow() Message { return newMessage("callback.RotateNow") }
 
 // CallbackDelete is "Delete…".

@@ -286,7 +286,7 @@ func ConnectionOwnAccount() Message { return newMessage("connection.OwnAccount")
 // ConnectionCanConnect is "You can connect it for everyone who uses it.".
 func ConnectionCanConnect() Message { return newMessage("connection.CanConnect") }
 
-// ConnectionNobodyCan is "It cannot be connected: each person has their own connection, and this call is made on nobody’s behalf.".
+// ConnectionNobodyCan is "It cannot be connected: each person has their own connection, and this call was not made on behalf of a person.".
 func ConnectionNobodyCan() Message { return newMessage("connection.NobodyCan") }
 
 // ConnectionOperatorConnects is "An operator has to connect it.".

@@ -24,7 +24,7 @@ func ConversationAbout() Message { return newMessage("conversation.About") }
 // ConversationTitle is "Conversations".
 func ConversationTitle() Message { return newMessage("conversation.Title") }
 
-// ConversationSubtitle is "runs of agents and their calls".
+// ConversationSubtitle is "Runs of agents and their calls".
 func ConversationSubtitle() Message { return newMessage("conversation.Subtitle") }
 
 // ConversationStartTitle is "Start a conversation".
@@ -57,7 +57,7 @@ func ConversationNoCalls() Message { return newMessage("conversation.NoCalls") }
 // ConversationNoCallsNote is "Calls appear here automatically.".
 func ConversationNoCallsNote() Message { return newMessage("conversation.NoCallsNote") }
 
-// ConversationToLatest is "To the latest".
+// ConversationToLatest is "Go to the latest".
 func ConversationToLatest() Message { return newMessage("conversation.ToLatest") }
 
 // ConversationEarlier is "Earlier".
@@ -93,7 +93,7 @@ func ConversationAskedByCall() Message { return newMessage("conversation.AskedBy
 // ConversationFork is "Fork from here".
 func ConversationFork() Message { return newMessage("conversation.Fork") }
 
-// ConversationWholeText is "Whole text".
+// ConversationWholeText is "Show the whole text".
 func ConversationWholeText() Message { return newMessage("conversation.WholeText") }
 
 // ConversationAsError is "as an error".

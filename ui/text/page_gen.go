@@ -54,10 +54,10 @@ func PageAgentDeleted(name string) Message {
 // PageAuditLink is "Show its audit events".
 func PageAuditLink() Message { return newMessage("page.AuditLink") }
 
-// PageWrongRole is "Not with your role".
+// PageWrongRole is "Not allowed".
 func PageWrongRole() Message { return newMessage("page.WrongRole") }
 
-// PageWrongRoleHelp is "You may look at calls, but this action needs another role.".
+// PageWrongRoleHelp is "This needs another role. Operators grant roles.".
 func PageWrongRoleHelp() Message { return newMessage("page.WrongRoleHelp") }
 
 // PageCrossOrigin is "Request refused".

@@ -21,10 +21,10 @@ func QueueNewCalls() Message { return newMessage("queue.NewCalls") }
 // QueueRefresh is "Refresh".
 func QueueRefresh() Message { return newMessage("queue.Refresh") }
 
-// QueuePause is "Pause refreshing".
+// QueuePause is "Pause updates".
 func QueuePause() Message { return newMessage("queue.Pause") }
 
-// QueueResume is "Resume refreshing".
+// QueueResume is "Resume updates".
 func QueueResume() Message { return newMessage("queue.Resume") }
 
 // QueueMostUrgent is "Most urgent".

@@ -142,7 +142,7 @@ func ReviewLastMessage(person templ.Component, time templ.Component) templ.Compo
 // ReviewClientOfAgent is "a client of the agent".
 func ReviewClientOfAgent() Message { return newMessage("review.ClientOfAgent") }
 
-// ReviewModelReason is "Reason that the agent’s model gave:".
+// ReviewModelReason is "Reason for the call.".
 func ReviewModelReason() Message { return newMessage("review.ModelReason") }
 
 // ReviewNotChecked is "Said by the agent’s model; not checked.".
@@ -178,7 +178,7 @@ func ReviewBytesMapped(n int) Message { return newMessage("review.BytesMapped", 
 // ReviewBytesSent is "{n:count} byte, sent exactly as shown." or "{n:count} bytes, sent exactly as shown.".
 func ReviewBytesSent(n int) Message { return newMessage("review.BytesSent", argument{"n", n}) }
 
-// ReviewCut is "Not all of it is shown.".
+// ReviewCut is "Not everything is shown.".
 func ReviewCut() Message { return newMessage("review.Cut") }
 
 // ReviewShowEverything is "Show everything".
@@ -351,10 +351,10 @@ func ReviewNextStep(label Message) Message {
 // ReviewEdit is "Edit…".
 func ReviewEdit() Message { return newMessage("review.Edit") }
 
-// ReviewOriginal is "Original…".
+// ReviewOriginal is "Restore original…".
 func ReviewOriginal() Message { return newMessage("review.Original") }
 
-// ReviewMoreTime is "More time".
+// ReviewMoreTime is "Extend deadline".
 func ReviewMoreTime() Message { return newMessage("review.MoreTime") }
 
 // ReviewRevealFirst is "Reveal first".
@@ -511,10 +511,10 @@ func ReviewDecidedAt(decision Message, time string) Message {
 	return newMessage("review.DecidedAt", argument{"decision", decision}, argument{"time", time})
 }
 
-// ReviewNoMoreTime is "No more time.".
+// ReviewNoMoreTime is "The deadline was not extended.".
 func ReviewNoMoreTime() Message { return newMessage("review.NoMoreTime") }
 
-// ReviewNoMoreTimeHelp is "The deadline cannot be extended again.".
+// ReviewNoMoreTimeHelp is "It cannot be extended again.".
 func ReviewNoMoreTimeHelp() Message { return newMessage("review.NoMoreTimeHelp") }
 
 // ReviewNotForYou is "You cannot decide this call.".
@@ -644,7 +644,7 @@ func ReviewRecordOutcome() Message { return newMessage("review.RecordOutcome") }
 // ReviewOutcomeMissing is "Choose the outcome of the call.".
 func ReviewOutcomeMissing() Message { return newMessage("review.OutcomeMissing") }
 
-// ReviewEvidenceMissing is "Say how you know the outcome.".
+// ReviewEvidenceMissing is "Enter the evidence for the outcome.".
 func ReviewEvidenceMissing() Message { return newMessage("review.EvidenceMissing") }
 
 // ReviewNotRecorded is "Not recorded.".
@@ -659,7 +659,7 @@ func ReviewSimilarTitle() Message { return newMessage("review.SimilarTitle") }
 // ReviewNoneSimilar is "None of these calls is pending any more.".
 func ReviewNoneSimilar() Message { return newMessage("review.NoneSimilar") }
 
-// ReviewToQueue is "To the queue".
+// ReviewToQueue is "Go to the queue".
 func ReviewToQueue() Message { return newMessage("review.ToQueue") }
 
 // ReviewInCommon is "Arguments of the call" or "Arguments that all {n:count} calls have in common".

@@ -32,10 +32,10 @@ func SignInProviderDown() Message { return newMessage("signIn.ProviderDown") }
 // SignInToken is "Your personal token".
 func SignInToken() Message { return newMessage("signIn.Token") }
 
-// SignInAgainTitle is "Is it you?".
+// SignInAgainTitle is "Confirm that it is you".
 func SignInAgainTitle() Message { return newMessage("signIn.AgainTitle") }
 
-// SignInAgainPerson is "You are signed in as {person:html}".
+// SignInAgainPerson is "You are signed in as {person:html}.".
 func SignInAgainPerson(person templ.Component) templ.Component {
 	return newHTML("signIn.AgainPerson", argument{"person", person})
 }
@@ -52,7 +52,7 @@ func SignInAgainLink() Message { return newMessage("signIn.AgainLink") }
 // SignInNotNow is "Not now".
 func SignInNotNow() Message { return newMessage("signIn.NotNow") }
 
-// SignInRefusedPerson is "You are {person:html}".
+// SignInRefusedPerson is "You are {person:html}.".
 func SignInRefusedPerson(person templ.Component) templ.Component {
 	return newHTML("signIn.RefusedPerson", argument{"person", person})
 }
@@ -103,7 +103,7 @@ func SignInTokenOfOther() Message { return newMessage("signIn.TokenOfOther") }
 // SignInOtherPerson is "Another person".
 func SignInOtherPerson() Message { return newMessage("signIn.OtherPerson") }
 
-// SignInOtherPersonMeaning is "The identity provider signed in another person than the one who is signed in here, or this session has ended. Nothing has changed.".
+// SignInOtherPersonMeaning is "The identity provider signed in a different person than the one signed in here, or this session has ended. Nothing was changed.".
 func SignInOtherPersonMeaning() Message { return newMessage("signIn.OtherPersonMeaning") }
 
 // SignInUnknownProvider is "This identity provider is not configured. Choose another one.".
@@ -164,7 +164,7 @@ func SignInInvitationUsed() Message { return newMessage("signIn.InvitationUsed")
 // SignInInvitationOfOther is "This invitation is for another account. You are not signed in.".
 func SignInInvitationOfOther() Message { return newMessage("signIn.InvitationOfOther") }
 
-// SignInEmailUnverified is "The identity provider does not say that your email address is verified. You are not signed in. Ask for an invitation that names your subject at the provider.".
+// SignInEmailUnverified is "The identity provider does not say that your e-mail address is verified. You are not signed in. Ask for an invitation that names your subject at the provider.".
 func SignInEmailUnverified() Message { return newMessage("signIn.EmailUnverified") }
 
 // SignInOwnInvitation is "You made this invitation yourself. Ask another operator to invite you.".

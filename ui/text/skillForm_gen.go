@@ -278,7 +278,7 @@ func SkillFormIdentityNote() Message { return newMessage("skillForm.IdentityNote
 // SkillFormIdentityEnabled is "Send identity headers".
 func SkillFormIdentityEnabled() Message { return newMessage("skillForm.IdentityEnabled") }
 
-// SkillFormIdentityEnabledHint is "The agent’s name, the call’s id, and the issuer and subject of the person on whose behalf it is made.".
+// SkillFormIdentityEnabledHint is "The agent’s name, the call’s ID, and the issuer and subject of the person on whose behalf it is made.".
 func SkillFormIdentityEnabledHint() Message { return newMessage("skillForm.IdentityEnabledHint") }
 
 // SkillFormIdentityAgent is "Agent header".

@@ -23,25 +23,25 @@ func SkillToolAcceptedPin() Message { return newMessage("skillTool.AcceptedPin")
 // SkillToolRemovedAt is "Not offered since".
 func SkillToolRemovedAt() Message { return newMessage("skillTool.RemovedAt") }
 
-// SkillToolAccepted is "Accepted".
+// SkillToolAccepted is "Accepted.".
 func SkillToolAccepted() Message { return newMessage("skillTool.Accepted") }
 
 // SkillToolAcceptedText is "Agents with this skill now get this definition of the tool.".
 func SkillToolAcceptedText() Message { return newMessage("skillTool.AcceptedText") }
 
-// SkillToolRefused is "Refused".
+// SkillToolRefused is "Refused.".
 func SkillToolRefused() Message { return newMessage("skillTool.Refused") }
 
 // SkillToolRefusedText is "Calls of this tool are denied until its definition changes.".
 func SkillToolRefusedText() Message { return newMessage("skillTool.RefusedText") }
 
-// SkillToolNotSettled is "Nothing was accepted or refused".
+// SkillToolNotSettled is "Nothing was accepted or refused.".
 func SkillToolNotSettled() Message { return newMessage("skillTool.NotSettled") }
 
 // SkillToolNotSettledText is "The server changed the definition again after the page was loaded. This is the current definition.".
 func SkillToolNotSettledText() Message { return newMessage("skillTool.NotSettledText") }
 
-// SkillToolNotSaved is "Not saved".
+// SkillToolNotSaved is "Not saved.".
 func SkillToolNotSaved() Message { return newMessage("skillTool.NotSaved") }
 
 // SkillToolNotOffered is "not offered".

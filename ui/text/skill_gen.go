@@ -24,19 +24,19 @@ func SkillDeleteLoses() Message { return newMessage("skill.DeleteLoses") }
 // SkillDeleteStays is "Recorded calls and decisions stay.".
 func SkillDeleteStays() Message { return newMessage("skill.DeleteStays") }
 
-// SkillRegistered is "Registered".
+// SkillRegistered is "Registered.".
 func SkillRegistered() Message { return newMessage("skill.Registered") }
 
 // SkillRegisteredText is "Test the connection or list the tools. The tools that the server then offers are accepted.".
 func SkillRegisteredText() Message { return newMessage("skill.RegisteredText") }
 
-// SkillSaved is "Saved".
+// SkillSaved is "Saved.".
 func SkillSaved() Message { return newMessage("skill.Saved") }
 
 // SkillSavedText is "Agents with this skill get a new list of tools.".
 func SkillSavedText() Message { return newMessage("skill.SavedText") }
 
-// SkillListed is "The server answered".
+// SkillListed is "The server answered.".
 func SkillListed() Message { return newMessage("skill.Listed") }
 
 // SkillListedText is "The tools below are those that the server offers now.".
@@ -190,7 +190,7 @@ func SkillCheckFailed(error templ.Component) templ.Component {
 // SkillToolCount is "{n:count} tool" or "{n:count} tools".
 func SkillToolCount(n int) Message { return newMessage("skill.ToolCount", argument{"n", n}) }
 
-// SkillLeftOut is "{n:count} tool is left out, with its reason" or "{n:count} tools are left out, each with its reason".
+// SkillLeftOut is "{n:count} tool left out" or "{n:count} tools left out".
 func SkillLeftOut(n int) Message { return newMessage("skill.LeftOut", argument{"n", n}) }
 
 // SkillRemoved is "{n:count} other tool was offered before." or "{n:count} other tools were offered before.".

@@ -154,7 +154,7 @@ func (h *Handler) letChoose(w http.ResponseWriter, r *http.Request, l *Link) {
 func describeRequest(begun oauthclient.Request) (Leave, error) {
 	to, err := url.Parse(begun.URL)
 	if err != nil || to.Scheme != "https" && to.Scheme != "http" || to.Host == "" || to.User != nil {
-		return Leave{}, errors.New("the authorization request is no https URL")
+		return Leave{}, errors.New("the authorization request is not an https URL")
 	}
 	query := to.Query()
 	return Leave{
