@@ -115,14 +115,14 @@ func (az *authorizer) getToken(ctx context.Context, t Target, r refusal, c *conn
 			return az.renewToken(ctx, t, r, f, server, c.ScopesAsked, c.ClientID)
 		}
 	}
-	n := &NeedsConnectionError{Need: NeedConsent, Scopes: scopes, Reason: "nobody has connected this skill yet"}
+	n := &NeedsConnectionError{Need: NeedConsent, Scopes: scopes, Reason: "this skill is not connected yet"}
 	switch {
 	case r.insufficient && c.sealed != nil:
 		n.Need, n.Reason = NeedScope, "the skill's server wants more than was granted: "+strings.Join(missing, " ")
 	case c.sealed != nil && c.Issuer != server.Issuer:
 		n.Need, n.Reason = NeedAgain, "the skill's server has another authorization server now: "+plain.Line(server.Issuer, 200)
 	case c.sealed != nil || c.Need == NeedAgain:
-		n.Need, n.Reason = NeedAgain, "the skill's server does not accept what was granted any more"
+		n.Need, n.Reason = NeedAgain, "the skill's server no longer accepts the granted access"
 	}
 	if err := checkCodeGrant(server); err != nil && t.Settings.grantType() == grantCode {
 		return err

@@ -516,7 +516,7 @@ func TestBridgeRefusals(t *testing.T) {
 		t.Parallel()
 		b := newBridged(t, client.Config{}, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") })
 		b.say(initialize)
-		wantFault(t, b.hear(), "failed", "no message of MCP")
+		wantFault(t, b.hear(), "failed", "not an MCP message")
 	})
 	t.Run("later", func(t *testing.T) {
 		t.Parallel()

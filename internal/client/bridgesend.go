@@ -156,7 +156,7 @@ func (x *exchange) passJSON(content io.Reader, response *http.Response, inSessio
 	case status == http.StatusAccepted || status == http.StatusNoContent:
 		return errNoAnswer
 	default:
-		return fmt.Errorf("understand answer of %s: it is no message of MCP", x.base)
+		return fmt.Errorf("understand answer of %s: it is not an MCP message", x.base)
 	}
 }
 

@@ -274,7 +274,7 @@ func (b *Bridge) readStream(ctx context.Context, s *session, last *string) (bool
 		text, _ := readAll(response.Body) // without a body the status says enough
 		problem := readProblem(response, text)
 		if problem.Status < http.StatusMultipleChoices {
-			problem.Status, problem.Detail = http.StatusMethodNotAllowed, "it is no stream"
+			problem.Status, problem.Detail = http.StatusMethodNotAllowed, "it is not a stream"
 		}
 		return false, problem
 	}

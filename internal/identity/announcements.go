@@ -56,7 +56,7 @@ func (s *Service) LogAnnouncements(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
-		s.log.WarnContext(ctx, "the first person took their roles by the bootstrap token, and there is no second operator: invite one", "person", first.ID)
+		s.log.WarnContext(ctx, "the first person got their roles with the bootstrap token, and there is no second operator: invite one", "person", first.ID)
 	}
 	return err
 }

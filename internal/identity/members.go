@@ -198,7 +198,7 @@ func (c *MemberChange) checkFields() error {
 	if c.Agents != nil {
 		for _, agent := range *c.Agents {
 			if err := validName(agent); err != nil {
-				return fault.Invalid("agents", fmt.Sprintf("%q is no agent's name", agent))
+				return fault.Invalid("agents", fmt.Sprintf("%q is not an agent's name", agent))
 			}
 		}
 	}

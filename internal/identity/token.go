@@ -282,7 +282,7 @@ func validCredential(roles []Role, agents []string) ([]Role, []string, error) {
 	}
 	for _, agent := range agents {
 		if err := validName(agent); err != nil {
-			return nil, nil, fault.Invalid("agents", fmt.Sprintf("%q is no agent's name", agent))
+			return nil, nil, fault.Invalid("agents", fmt.Sprintf("%q is not an agent's name", agent))
 		}
 	}
 	if len(agents) == 0 {

@@ -97,7 +97,7 @@ func (fetch *Fetcher) CheckURL(skillOrigin, text string) (*url.URL, error) {
 	case err != nil:
 		return nil, errors.New("it cannot be read")
 	case u.Scheme != "https" && u.Scheme != "http" || u.Opaque != "" || u.Hostname() == "":
-		return nil, fmt.Errorf("%q is no https URL", plain.Line(text, 100))
+		return nil, fmt.Errorf("%q is not an https URL", plain.Line(text, 100))
 	case u.User != nil:
 		return nil, errors.New("it has a user name in it")
 	case u.Fragment != "" || strings.Contains(text, "#"):

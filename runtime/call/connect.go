@@ -170,7 +170,7 @@ func (s *Service) abandonWait(ctx context.Context, id uuid.UUID, o outcome, acto
 const MessageLapsed = "the call was approved, and could not be sent before the approval lapsed"
 
 // MessageUnconnected is the message of a call that expired while it waited for a connection.
-const MessageUnconnected = "nobody connected the skill before the deadline"
+const MessageUnconnected = "the skill was not connected before the deadline"
 
 // ListUnconnected returns the calls that wait for a connection of a skill (uuid.Nil: any), the most urgent first.
 func (s *Service) ListUnconnected(ctx context.Context, skillID uuid.UUID, limit int) ([]Unconnected, error) {

@@ -180,7 +180,7 @@ func (s *Service) expiryOutcome(ctx context.Context, principal uuid.UUID) outcom
 	ctx, cancel := context.WithTimeout(ctx, reviewersLimit)
 	defer cancel()
 	if someone, err := s.hasReviewer(ctx, principal, uuid.Nil); err == nil && !someone {
-		return outcome{status: Expired, code: CodeNoReviewer, message: "there was nobody who may decide about this call"}
+		return outcome{status: Expired, code: CodeNoReviewer, message: "no known reviewer may decide this call"}
 	}
 	return expiredOutcome()
 }
@@ -193,7 +193,7 @@ func (s *Service) warmReviewers(ctx context.Context) {
 }
 
 func expiredOutcome() outcome {
-	return outcome{status: Expired, code: CodeExpired, message: "nobody decided before the deadline"}
+	return outcome{status: Expired, code: CodeExpired, message: "no reviewer decided before the deadline"}
 }
 
 func cancelledOutcome() outcome {

@@ -132,7 +132,7 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call) (target, *refusa
 	}
 	digest := c.buildEnvelope().Digest()
 	if decided.Status != approval.Approved || subtle.ConstantTimeCompare(digest[:], decided.Digest[:]) != 1 {
-		return target{}, newDenial(CodeEnvelopeChanged, "the call is not what was approved"), nil
+		return target{}, newDenial(CodeEnvelopeChanged, "the call differs from the approved call"), nil
 	}
 	if r, err := s.recheckFiles(ctx, c); r != nil || err != nil {
 		return target{}, r, err

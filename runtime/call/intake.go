@@ -71,7 +71,7 @@ func (e *PendingError) Error() string {
 	if e.Total {
 		return fmt.Sprintf("%d calls of this agent wait for people, and at most %d may", e.Waiting, e.Limit)
 	}
-	return fmt.Sprintf("%d calls of this agent, made for the same person or for nobody, wait for people, and its limit (limits.pending) is %d", e.Waiting, e.Limit)
+	return fmt.Sprintf("%d calls of this agent for the same person, or for no person, wait for people; its limit (limits.pending) is %d", e.Waiting, e.Limit)
 }
 
 // recordCall records a call together with others that come in at the same time. It sets the ticket or the error of the item. It tries

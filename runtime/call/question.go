@@ -35,7 +35,7 @@ type Answer struct {
 
 // The reasons why a server gets no answer.
 var (
-	errNotAnswered = errors.New("nobody answered in time")
+	errNotAnswered = errors.New("no answer arrived in time")
 	errWithdrawn   = errors.New("the call is not on its way any more")
 )
 

@@ -211,7 +211,7 @@ func TestRefusalsCarryNoData(t *testing.T) {
 		"sampling is rejected":        {question: sampling, answer: result(`{"role":"assistant"}`), reject: true, status: call.QuestionRejected, message: "a reviewer rejected this request"},
 		"the decision expires":        {question: form, answer: result(accepted), expire: true, status: call.QuestionExpired, answered: declined},
 		"sampling expires":            {question: sampling, answer: result(`{"role":"assistant"}`), expire: true, status: call.QuestionExpired, message: "no reviewer decided about this request in time"},
-		"nobody answers":              {question: form, expire: true, status: call.QuestionUnanswered, message: "nobody answered in time"},
+		"nobody answers":              {question: form, expire: true, status: call.QuestionUnanswered, message: "no answer arrived in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

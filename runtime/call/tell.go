@@ -28,7 +28,7 @@ func (c *Call) Explain() string {
 			quoteCause("Reason", c.Message)
 	case Expired:
 		if c.Message == MessageUnconnected {
-			return "Nobody connected the account that this call needs in time. It was not executed. " +
+			return "The account that this call needs was not connected in time. It was not executed. " +
 				"Say that the skill has to be connected before you try again."
 		}
 		if c.Code == CodeApprovalLapsed {
@@ -36,10 +36,10 @@ func (c *Call) Explain() string {
 				"You may make the call again; it needs a new approval."
 		}
 		if c.Code == CodeNoReviewer {
-			return "There is nobody who may decide about this call, so its time ran out. It was not executed. " +
-				"Say that an operator has to appoint a reviewer; trying again before that is of no use."
+			return "No reviewer may decide this call, so it expired. It was not executed. " +
+				"Say that an operator has to appoint a reviewer, and do not try again before that."
 		}
-		return "Nobody decided about this call in time. It was not executed. " +
+		return "No reviewer decided this call in time. It was not executed. " +
 			"Do not take this for a rejection; say that an approval is needed before you try again."
 	case Cancelled:
 		return "This call was cancelled before it was sent. It was not executed." + quoteCause("Note", c.Message)
@@ -50,7 +50,7 @@ func (c *Call) Explain() string {
 	case Unknown:
 		text := "The outcome of this call is unknown. " + effectPossible + quoteCause("What is known", c.Message)
 		if r := c.Resolution; r != nil {
-			text += " An operator has looked into it since and says: " + plain.Quoted(r.Outcome, maxShown) + quoteCause("Note", r.Note)
+			text += " An operator recorded the outcome: " + plain.Quoted(r.Outcome, maxShown) + quoteCause("Note", r.Note)
 		}
 		return text
 	case Failed:
@@ -80,13 +80,13 @@ func denialWords(code string) string {
 	case CodePersonBlocked:
 		return "A person whom this call depended on was blocked since it was made."
 	case CodeReviewerRemoved:
-		return "The person who approved this call is no reviewer any more; you may make the call again."
+		return "The person who approved this call is no longer a reviewer; you may make the call again."
 	case CodeCredentialRevoked:
 		return "A credential that this call depended on was revoked since it was made; with a valid one you may make the call again."
 	case CodeToolDisabled:
 		return "This tool is switched off."
 	case CodeFileChanged:
-		return "A file that was attached is not stored any more as it was: upload it again before you call again."
+		return "An attached file was changed or deleted: upload it again before you call again."
 	default:
 		return "Do not repeat it unchanged."
 	}

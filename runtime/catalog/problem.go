@@ -33,7 +33,7 @@ const (
 const maxMessage = 500
 
 // errNoPrincipal is the cause of [ProblemNoPrincipal].
-var errNoPrincipal = errors.New("each person has a connection of their own to this skill, and the agent acts on nobody's behalf")
+var errNoPrincipal = errors.New("each person has their own connection to this skill, and the agent acts on behalf of no person")
 
 // NewFailureProblem describes the failure of a skill's server.
 func NewFailureProblem(skill string, failure *tool.Failure) Problem {

@@ -98,7 +98,7 @@ func TestResultsForTheModel(t *testing.T) {
 			w.parked(1)
 			w.later("2 hours")
 		})
-		contains(t, told, true, "Nobody decided about this call in time", "not executed")
+		contains(t, told, true, "No reviewer decided this call in time", "not executed")
 	})
 }
 

@@ -208,7 +208,7 @@ const callerWanted = "a key of this agent, or the token of a person who may act 
 func (l *login) unknownCredential() *refusal {
 	r := &refusal{status: http.StatusUnauthorized, text: callerWanted, scopes: l.Tokens.CommonScopes()}
 	if scheme, _, _ := strings.Cut(l.r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
-		r.code, r.description = "invalid_token", "this is no credential of this endpoint"
+		r.code, r.description = "invalid_token", "the credential is not valid for this endpoint"
 	}
 	return r
 }

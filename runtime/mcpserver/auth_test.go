@@ -51,7 +51,7 @@ func TestWhoMayCall(t *testing.T) {
 		}
 		want := `Bearer resource_metadata="https://hold.example.com/.well-known/oauth-protected-resource/agents/` + c.agent + `/mcp"`
 		if len(c.headers) > 0 && strings.HasPrefix(c.headers[len(c.headers)-1], "Bearer ") {
-			want += `, error="invalid_token", error_description="this is no credential of this endpoint"`
+			want += `, error="invalid_token", error_description="the credential is not valid for this endpoint"`
 		}
 		if got := a.header.Get("WWW-Authenticate"); got != want || len(b.calls.submitted) != 0 {
 			t.Errorf("%s: %s", c.name, got)

@@ -84,7 +84,7 @@ func TestAccessTokens(t *testing.T) {
 			"an ID token", "billing", there.Sign("JWT", claimsFor(there, "billing", with(map[string]any{"nonce": "n"}))), 401,
 			`, error="invalid_token", error_description="this is an ID token, not an access token", scope="call"`, uuid.Nil,
 		},
-		{"opaque", "billing", "opaque", 401, `, error="invalid_token", error_description="this is no credential that is known here", scope="call"`, uuid.Nil},
+		{"opaque", "billing", "opaque", 401, `, error="invalid_token", error_description="the credential is unknown here", scope="call"`, uuid.Nil},
 	} {
 		b.calls.submitted = nil
 		r := b.request(t.Context(), callBody("1", "echo", `{}`), "Authorization", "Bearer "+c.token,

@@ -273,7 +273,7 @@ func (f *taskFollower) readOutcome(raw json.RawMessage, state taskState) (json.R
 	case state.status == "failed" && state.err != nil:
 		return nil, session.NewRPCFailure(bytes.Clone(state.err))
 	}
-	return nil, session.NewProtocolFailure(raw, nil, "%s: the task's status %q says nothing of what became of it", f.first.Label, plain.Line(state.status, 64))
+	return nil, session.NewProtocolFailure(raw, nil, "%s: the task has the unknown status %q", f.first.Label, plain.Line(state.status, 64))
 }
 
 // meetQuestions asks the caller new questions of the task, and withdraws those that the server no longer asks.

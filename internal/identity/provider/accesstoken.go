@@ -217,7 +217,7 @@ func peekToken(raw string) (peekedToken, error) {
 	}
 	parts := strings.Split(raw, ".")
 	if len(raw) > maxToken || len(parts) != 3 || decodePart(parts[0], &header) != nil || decodePart(parts[1], &claims) != nil {
-		return peekedToken{}, &TokenError{Description: "this is no credential that is known here"}
+		return peekedToken{}, &TokenError{Description: "the credential is unknown here"}
 	}
 	return peekedToken{strings.ToLower(header.Type), claims.Issuer}, nil
 }
@@ -295,7 +295,7 @@ func (i *TokenIssuer) checkKind(kind string, t *oidc.IDToken, c claimSet, audien
 			return &TokenError{Description: "this is an ID token, not an access token"}
 		}
 	default:
-		return &TokenError{Description: "this is no access token"}
+		return &TokenError{Description: "this is not an access token"}
 	}
 	switch {
 	case t.Subject == "":

@@ -86,11 +86,11 @@ func TestAccessTokens(t *testing.T) {
 		"an ID token, as said":   {s.Sign("JWT", s.claims(map[string]any{"typ": "ID"})), "ID token"},
 		"an ID token by its use": {s.Sign("JWT", s.claims(map[string]any{"token_use": "id"})), "ID token"},
 		"for its own client":     {s.Sign("JWT", s.claims(map[string]any{"azp": resource})), "ID token"},
-		"a logout token":         {s.Sign("logout+jwt", s.claims(nil)), "no access token"},
+		"a logout token":         {s.Sign("logout+jwt", s.claims(nil)), "not an access token"},
 		"bound to a key":         {s.Sign("at+jwt", s.claims(map[string]any{"cnf": map[string]any{"jkt": "x"}})), "bound"},
-		"opaque":                 {"opaque", "no credential"},
-		"too large":              {s.Sign("at+jwt", s.claims(map[string]any{"x": strings.Repeat("x", 20<<10)})), "no credential"},
-		"three parts of nothing": {"a.b.c", "no credential"},
+		"opaque":                 {"opaque", "unknown here"},
+		"too large":              {s.Sign("at+jwt", s.claims(map[string]any{"x": strings.Repeat("x", 20<<10)})), "unknown here"},
+		"three parts of nothing": {"a.b.c", "unknown here"},
 		"null":                   {"bnVsbA.bnVsbA.", "issuer"},
 	} {
 		token, err := s.all.Verify(t.Context(), tt.raw, resource)

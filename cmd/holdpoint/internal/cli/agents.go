@@ -23,19 +23,19 @@ func newAgentCmd(e *Env) *cobra.Command {
 		},
 		&cobra.Command{
 			Use: "delete AGENT", Short: "Delete an agent; its keys stop working",
-			Long: `Delete an agent. Its keys stop working at once, its conversations end, and its parked calls are denied
+			Long: `Delete an agent. Its keys stop working immediately, its conversations end, and its parked calls are denied
 when they are approved. The records of its calls stay.`,
 			Example: "  holdpoint agent delete billing",
 			RunE:    e.deleteOne((*client.Client).DeleteAgent, "Deleted."),
 		},
 		&cobra.Command{
-			Use: "unassign AGENT SKILL", Short: "Take a skill away from an agent",
+			Use: "unassign AGENT SKILL", Short: "Unassign a skill from an agent",
 			Example: "  holdpoint agent unassign billing files",
-			RunE:    e.deletePart((*client.Client).Unassign, "Taken away."),
+			RunE:    e.deletePart((*client.Client).Unassign, "Unassigned."),
 		},
 		newGroup("key", "Keys of agents",
 			&cobra.Command{
-				Use: "create AGENT", Short: "Make a key for an agent and print it, this once",
+				Use: "create AGENT", Short: "Create a key for an agent and print it once",
 				Example: "  holdpoint agent key create billing",
 				RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 					reply, err := api.CreateKey(ctx, args[0])
@@ -53,7 +53,7 @@ when they are approved. The records of its calls stay.`,
 				}),
 			},
 			&cobra.Command{
-				Use: "revoke AGENT ID", Short: "Revoke a key of an agent, at once",
+				Use: "revoke AGENT ID", Short: "Revoke a key of an agent immediately",
 				Example: "  holdpoint agent key revoke billing 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
 				RunE:    e.deletePart((*client.Client).RevokeKey, "Revoked."),
 			}))
@@ -112,8 +112,8 @@ func agentFields(e *Env, cmd *cobra.Command) *fieldFlags {
 	cmd.MarkFlagsMutuallyExclusive("instructions", "instructions-file")
 	f.addField("instructions-file", "instructions", func() (any, error) { return e.readSecretFile(*file) })
 	addAgentSettings(f)
-	f.addNumber("calls-per-minute", "limits.calls_per_minute", "limit of requests a minute that reach skill servers; 0 is no limit")
-	f.addNumber("concurrency", "limits.concurrency", "limit of such requests at one time; 0 is no limit")
+	f.addNumber("calls-per-minute", "limits.calls_per_minute", "requests a minute that reach skill servers; 0 means no limit")
+	f.addNumber("concurrency", "limits.concurrency", "such requests at the same time; 0 means no limit")
 	f.addNumber("pending", "limits.pending", "limit of calls for one person that wait for a decision or a connection; 0 is the default, 100")
 	f.addText("model-provider", "model.provider", "openai (any server with its chat completions), anthropic, or scripted; \"\" together with --model-name \"\" removes the model")
 	f.addText("model-name", "model.name", "name of the model")
@@ -124,22 +124,22 @@ func agentFields(e *Env, cmd *cobra.Command) *fieldFlags {
 	f.addDecimal("model-input-price", "model.input_price", "price of a million tokens of requests, in any currency; 0 is not counted")
 	f.addDecimal("model-output-price", "model.output_price", "price of a million tokens of answers; 0 is not counted")
 	f.addNumber("conversation-turns", "limits.conversation_turns", "how often one conversation that Holdpoint runs may ask the model; 0 is the default, 200")
-	f.addNumber("conversation-tokens", "limits.conversation_tokens", "tokens of one conversation, sent and answered; 0 is no limit")
-	f.addDecimal("conversation-cost", "limits.conversation_cost", "what one conversation may cost, by the model's prices; 0 is no limit")
-	f.addText("conversation-time", "limits.conversation_time", "how long one conversation may last, including the time that people take: 72h; 0s is no limit")
+	f.addNumber("conversation-tokens", "limits.conversation_tokens", "tokens of one conversation, sent and answered; 0 means no limit")
+	f.addDecimal("conversation-cost", "limits.conversation_cost", "what one conversation may cost, by the model's prices; 0 means no limit")
+	f.addText("conversation-time", "limits.conversation_time", "how long one conversation may last, including the time that people take: 72h; 0s means no limit")
 	return f
 }
 
 func newAgentCreateCmd(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "create AGENT", Short: "Make an agent", ValidArgsFunction: cobra.NoFileCompletions,
-		Long: `Make an agent. It has no skills and no key yet: see "holdpoint agent assign" and "holdpoint agent key
+		Use: "create AGENT", Short: "Create an agent", ValidArgsFunction: cobra.NoFileCompletions,
+		Long: `Create an agent. It has no skills and no key yet: see "holdpoint agent assign" and "holdpoint agent key
 create". To declare several things at once, in a file, use "holdpoint apply".`,
 		Example: "  holdpoint agent create billing --team finance",
 	}
 	f := agentFields(e, cmd)
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
-		return f.create(ctx, api, "/api/v1/agents", args[0], "Created. Make a key for its client: holdpoint agent key create "+args[0])
+		return f.create(ctx, api, "/api/v1/agents", args[0], "Created. Create a key for its client: holdpoint agent key create "+args[0])
 	})
 	return cmd
 }

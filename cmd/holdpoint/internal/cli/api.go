@@ -23,7 +23,7 @@ answer. Without arguments, list the operations of the API.
 
 PATH is a path of docs/openapi.json, with or without /api/v1, and may have a query. JSON answers are
 indented, unless --json is given; all others, such as exports and event streams, are printed as they
-arrive. An answer that is no success is printed as an error, with the exit code 1.`,
+arrive. An unsuccessful response is printed as an error, with the exit code 1.`,
 		Example: `  holdpoint api
   holdpoint api GET '/calls?limit=5&status=parked'
   holdpoint api POST /assignments --data '{"agent":"billing","skill":"files"}'

@@ -89,7 +89,7 @@ func newApprovalsShowCmd(e *Env) *cobra.Command {
 			return printReply(e, reply, err, e.showApproval)
 		}),
 	}
-	cmd.Flags().BoolVar(&preview, "preview", false, "show the present state of what the call would change instead (HTTP APIs)")
+	cmd.Flags().BoolVar(&preview, "preview", false, "show the current state of what the call would change instead (HTTP APIs)")
 	return cmd
 }
 
@@ -107,7 +107,7 @@ func (e *Env) showApproval(a *client.Approval) error {
 	}
 	pairs = append(pairs, fileFields(a.Files)...)
 	if a.Reviewers != nil && !*a.Reviewers {
-		pairs = append(pairs, "Reviewers", "nobody is known who may decide about this call")
+		pairs = append(pairs, "Reviewers", "no known reviewer may decide this call")
 	}
 	switch {
 	case a.Edit != nil:
@@ -178,7 +178,7 @@ func formatContent(text, base64 *string) string {
 	return ""
 }
 
-// showPreview shows the present state of the resource that a call would change.
+// showPreview shows the current state of the resource that a call would change.
 func (e *Env) showPreview(p *client.Preview) error {
 	request := value(p.Request)
 	head := fmt.Sprintf("%s %s answers HTTP %d:", request.Method, request.URL, p.Status)
@@ -218,7 +218,7 @@ that "holdpoint approvals show" shows with the question.`,
 	flags.StringVar(&digest, "digest", "", "digest of the approval as it was shown to you")
 	flags.StringVar(&note, "note", "", "note for the record")
 	flags.StringVar(&arguments, "args", "", "other arguments, as JSON")
-	flags.Int64Var(&question, "question", 0, "decide about the question of the call's server with this number")
+	flags.Int64Var(&question, "question", 0, "number of the server's question to decide")
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 		id := args[0]
 		if flags.Changed("question") {
@@ -261,8 +261,8 @@ func (e *Env) confirmApproval(a *client.Approval) error {
 	case a.Status != "pending": // the server refuses
 		return nil
 	case risk != "standard":
-		return misusef("nothing was approved: this call's risk is not ordinary (%s). Read what it does, then approve it with\n  --digest %s",
-			formatRisk(risk), a.Digest)
+		return misusef("nothing was approved: the risk of this call is not standard%s. Read what it does, then approve it with\n  --digest %s",
+			inBrackets(new(formatRisk(risk))), a.Digest)
 	case e.json || !e.Terminal:
 		return misusef("nothing was approved. Read what the call does, then approve it with\n  --digest %s", a.Digest)
 	}
@@ -274,7 +274,7 @@ func (e *Env) confirmApproval(a *client.Approval) error {
 		return fmt.Errorf("read the confirmation: %w", err)
 	}
 	if strings.TrimSpace(answer) != "yes" {
-		return misusef("nothing was approved: want yes")
+		return misusef("nothing was approved: the answer was not yes")
 	}
 	return nil
 }
@@ -294,7 +294,7 @@ gets a refusal without data. The reason is optional then, and shown to people on
 	flags := cmd.Flags()
 	flags.StringVar(&digest, "digest", "", "digest of the approval as it was shown to you")
 	flags.StringVar(&reason, "reason", "", "why, and what to do instead")
-	flags.Int64Var(&question, "question", 0, "decide about the question of the call's server with this number")
+	flags.Int64Var(&question, "question", 0, "number of the server's question to decide")
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 		id := args[0]
 		if flags.Changed("question") {
@@ -381,8 +381,8 @@ var questionStatuses = map[string]string{
 	"declined":   "declined: the client refused, and the server got no data",
 	"unanswered": "unanswered: the client did not answer in time",
 	"rejected":   "rejected: the server got a refusal without data",
-	"expired":    "expired: nobody decided in time, and the server got a refusal without data",
-	"withdrawn":  "withdrawn: nobody needs an answer any more",
+	"expired":    "expired: no reviewer decided in time, and the server got a refusal without data",
+	"withdrawn":  "withdrawn: the server no longer waits for an answer",
 }
 
 func formatQuestionStatus(status string) string { return cmp.Or(questionStatuses[status], status) }

@@ -74,7 +74,7 @@ func (e *Env) readArguments(arguments, file string) (json.RawMessage, error) {
 func (e *Env) noteProgress(n client.Progress) {
 	switch {
 	case n.Lost != nil && n.CallID != "":
-		e.notef("%v; the call %s goes on, trying again", n.Lost, n.CallID)
+		e.notef("%v; call %s continues, trying again", n.Lost, n.CallID)
 	case n.Lost != nil:
 		e.notef("%v; trying again", n.Lost)
 	case n.Attached:
@@ -99,7 +99,7 @@ func (e *Env) explainUnended(ctx context.Context, agent string, err error) error
 	}
 	if stopped, ok := errors.AsType[*client.StoppedError](err); ok {
 		if code == ExitInterrupted {
-			err = fmt.Errorf("stopped waiting; the call %s goes on", stopped.CallID)
+			err = fmt.Errorf("stopped waiting; call %s continues", stopped.CallID)
 		}
 		return &ExitError{Code: code, Err: fmt.Errorf("%w\n  To come back, repeat the command if the call waits for approval or for a connection, or:\n"+
 			"  holdpoint call %s holdpoint_await --args '{\"call_id\":\"%s\"}'\n  holdpoint calls show %s",

@@ -14,15 +14,15 @@ import (
 func newCallbackCmd(e *Env) *cobra.Command {
 	return newGroup("callback", "Other systems that are notified of an agent's calls, by signed webhooks",
 		newCallbackListCmd(e), newCallbackCreateCmd(e), newCallbackRotateCmd(e), newCallbackTestCmd(e), newDeliveriesCmd(e),
-		newCallbackSwitchCmd(e, "enable", "Send to a callback again, from now on", "Enabled.", (*client.Client).EnableCallback),
-		newCallbackSwitchCmd(e, "disable", "Send nothing to a callback until it is enabled", "Disabled.", (*client.Client).DisableCallback),
+		newCallbackSwitchCmd(e, "enable", "Send messages to a callback again", "Enabled.", (*client.Client).EnableCallback),
+		newCallbackSwitchCmd(e, "disable", "Send no messages to a callback until it is enabled", "Disabled.", (*client.Client).DisableCallback),
 		&cobra.Command{
 			Use: "delete AGENT NAME", Short: "Delete a callback and its messages",
 			Example: "  holdpoint agent callback delete billing ops",
 			RunE:    e.deletePart((*client.Client).DeleteCallback, "Deleted."),
 		},
 		&cobra.Command{
-			Use: "resend AGENT NAME ID", Short: "Send a message again, at once, with the same id",
+			Use: "resend AGENT NAME ID", Short: "Send a message again now, with the same id",
 			Example: "  holdpoint agent callback resend billing ops 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
 			RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 				reply, err := api.ResendDelivery(ctx, args[0], args[1], args[2])
@@ -59,7 +59,7 @@ func newCallbackCreateCmd(e *Env) *cobra.Command {
 signed as in the Standard Webhooks specification. They contain ids and statuses, and no arguments or
 results.
 
-The signing secret is printed, this once. The URL is stored encrypted and not shown again; if it is
+The signing secret is printed once. The URL is stored encrypted and not shown again; if it is
 a credential, pass it in a variable or a file.`,
 		Example: `  holdpoint agent callback create billing ops --url https://ops.example.com/holdpoint
   holdpoint agent callback create billing ops --to-env OPS_WEBHOOK_URL`,
@@ -91,10 +91,10 @@ func printCallbackSecret(e *Env, reply client.Reply[client.NewCallback], err err
 func newCallbackRotateCmd(e *Env) *cobra.Command {
 	var grace time.Duration
 	cmd := &cobra.Command{
-		Use: "rotate-secret AGENT NAME", Short: "Give a callback a new secret and print it, this once",
-		Long: `Give a callback a new secret and print it, this once. During the grace period messages are signed with
+		Use: "rotate-secret AGENT NAME", Short: "Give a callback a new secret and print it once",
+		Long: `Give a callback a new secret and print it once. During the grace period messages are signed with
 the earlier secret too, so that the other system can change over. If the earlier secret leaked,
---grace 0 ends it at once.`,
+--grace 0 ends it immediately.`,
 		Example: `  holdpoint agent callback rotate-secret billing ops
   holdpoint agent callback rotate-secret billing ops --grace 0`,
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
@@ -134,9 +134,9 @@ exit code is 1.`,
 					return "", fmt.Errorf("%s %s", args[1], *sent.Error)
 				}
 				if sent.State != "delivered" {
-					return "", errors.New(args[1] + " did not take the message")
+					return "", errors.New(args[1] + " did not accept the message")
 				}
-				return args[1] + " took the message", nil
+				return args[1] + " accepted the message", nil
 			})
 		}),
 	}

@@ -42,7 +42,7 @@ func TestCallbacks(t *testing.T) {
 	if f.sent() != `{"grace_seconds":0}` {
 		t.Errorf("sent %s", f.sent())
 	}
-	for verb, want := range map[string]string{"enable": "Enabled.\n", "disable": "Disabled.\n", "test": "ops took the message.\n", "delete": "Deleted.\n"} {
+	for verb, want := range map[string]string{"enable": "Enabled.\n", "disable": "Disabled.\n", "test": "ops accepted the message.\n", "delete": "Deleted.\n"} {
 		if got := f.run("agent", "callback", verb, "billing", "ops").want(t, 0); got.stdout != want {
 			t.Errorf("%s: %+v", verb, got)
 		}

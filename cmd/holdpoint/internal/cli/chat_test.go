@@ -231,9 +231,9 @@ func TestChatWithoutAnAnswer(t *testing.T) {
 		events []string
 		stderr string
 	}{
-		"the model failed":      {[]string{notice(2, "model_failed"), stands("idle")}, "In plain words <U+202E>.\nholdpoint: there is no whole answer (model_failed)"},
-		"a limit was reached":   {[]string{notice(2, "turn_limit"), ended}, "there is no whole answer (turn_limit)"},
-		"it was cut":            {[]string{answerEntry(2, "Half"), notice(3, "cut"), stands("idle")}, "there is no whole answer (cut)"},
+		"the model failed":      {[]string{notice(2, "model_failed"), stands("idle")}, "In plain words <U+202E>.\nholdpoint: the answer is incomplete (model_failed)"},
+		"a limit was reached":   {[]string{notice(2, "turn_limit"), ended}, "the answer is incomplete (turn_limit)"},
+		"it was cut":            {[]string{answerEntry(2, "Half"), notice(3, "cut"), stands("idle")}, "the answer is incomplete (cut)"},
 		"it had ended":          {[]string{ended}, "the conversation has ended (turn_limit)"},
 		"only calls were heard": {[]string{"2 assistant " + writeReply, stands("idle")}, "there is no answer"},
 	} {
@@ -372,11 +372,11 @@ func TestChatAtATerminal(t *testing.T) {
 	p.stderr.await("[2] > ")
 
 	p.types(t, "/nonsense\n/help\n/fork\n")
-	p.stderr.await("There is no command /nonsense")
+	p.stderr.await("Unknown command /nonsense")
 	p.stderr.await("Name an entry: /fork N")
 	p.types(t, "/fork 1 Hello again\n")
 	s.posted("/" + talkID + `/fork {"message":"Hello again","seq":1}`)
-	p.stderr.await("This is conversation forked now.")
+	p.stderr.await("Continuing in conversation forked.")
 	forked <- []string{stands("working"), answerEntry(4, "Here."), stands("idle")}
 	p.stderr.await("[4] > ")
 	p.types(t, "/stop\n")
@@ -409,7 +409,7 @@ func TestChatIsLeft(t *testing.T) {
 	if code := <-p.code; code != 130 {
 		t.Errorf("exit code %d", code)
 	}
-	contains(t, "stderr", p.stderr.text.String(), "the conversation goes on", back)
+	contains(t, "stderr", p.stderr.text.String(), "the conversation continues", back)
 
 	p = waits.sit("hello")
 	p.stderr.await("") // it runs

@@ -33,7 +33,7 @@ func (c *chat) runLoop(ctx context.Context, message string) error {
 		case event := <-followed.events:
 			err = c.handleEvent(ctx, event)
 		case lost := <-followed.lost:
-			c.show.noteLinef("%v; the conversation goes on, trying again", lost)
+			c.show.noteLinef("%v; the conversation continues, trying again", lost)
 		case err = <-followed.broken:
 			err = c.awayError(err)
 		case line, more := <-lines:
@@ -142,7 +142,7 @@ func (c *chat) endResult(state *client.Loop) error {
 	case c.closed:
 		return errLeft
 	case c.failure != "":
-		return fmt.Errorf("there is no whole answer (%s)", c.failure)
+		return fmt.Errorf("the answer is incomplete (%s)", c.failure)
 	case state.Status == "ended" && (!c.taken || !c.answered):
 		return fmt.Errorf("the conversation has ended (%s)", value(state.Code))
 	case !c.answered && !c.interactive:
@@ -196,7 +196,7 @@ func (c *chat) runCommand(ctx context.Context, text string) error {
 	case "/fork":
 		return c.forkConversation(ctx, strings.TrimSpace(rest))
 	default:
-		c.notef("There is no command %s; /help lists the commands.", name)
+		c.notef("Unknown command %s: /help lists the commands.", name)
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (c *chat) forkConversation(ctx context.Context, words string) error {
 	if err := c.enterConversation(reply); err != nil {
 		return err
 	}
-	c.notef("This is conversation %s now.", c.id)
+	c.notef("Continuing in conversation %s.", c.id)
 	return nil
 }
 
@@ -260,7 +260,7 @@ func (c *chat) leaveChat(ctx context.Context, why error) error {
 	exit, left := errors.AsType[*ExitError](why)
 	switch {
 	case left && on:
-		return &ExitError{Code: exit.Code, Err: fmt.Errorf("the conversation goes on\n  %s", back)}
+		return &ExitError{Code: exit.Code, Err: fmt.Errorf("the conversation continues\n  %s", back)}
 	case left:
 		return &ExitError{Code: exit.Code, Err: nil}
 	case errors.Is(why, errLeft):

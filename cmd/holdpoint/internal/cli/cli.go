@@ -87,11 +87,11 @@ func describeError(err error) string {
 	var b strings.Builder
 	b.WriteString(err.Error())
 	if d := problem.Decision; d != nil {
-		by := "nobody: the deadline passed"
+		by := ": the deadline passed"
 		if d.By != nil {
-			by = *d.By
+			by = " by " + *d.By
 		}
-		fmt.Fprintf(&b, "\n  %s at %s by %s", d.Outcome, d.At.Format(time.RFC3339), by)
+		fmt.Fprintf(&b, "\n  %s at %s%s", d.Outcome, d.At.Format(time.RFC3339), by)
 		if d.Note != "" {
 			fmt.Fprintf(&b, ": %s", d.Note)
 		}
@@ -228,7 +228,7 @@ func (e *Env) deletePart(request func(*client.Client, context.Context, string, s
 func (e *Env) newClient(token string) (*client.Client, error) {
 	return client.New(client.Config{URL: e.url, Token: token, Version: e.Version, TokenEnds: func(at time.Time) {
 		e.tokenEnds.Do(func() {
-			e.notef("Your token expires on %s. Make a new one with: holdpoint token create", formatTime(&at))
+			e.notef("Your token expires on %s. Create a new one with: holdpoint token create", formatTime(&at))
 		})
 	}})
 }

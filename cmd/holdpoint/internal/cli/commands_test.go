@@ -44,7 +44,7 @@ func TestApprove(t *testing.T) {
 // A risky call is not approved right after it is shown.
 func TestApproveTakesTheDigestOfWhatIsRisky(t *testing.T) {
 	t.Parallel()
-	for risk, said := range map[string]string{`"high"`: "an operator marked this tool", `"destructive"`: "the server says so", `null`: "not ordinary"} {
+	for risk, said := range map[string]string{`"high"`: "an operator marked this tool", `"destructive"`: "the server says so", `null`: "not standard"} {
 		text := strings.Replace(approvalText, `"standard"`, risk, 1)
 		f := newFake(t).answer("GET /api/v1/approvals/a1", text).answer("POST /api/v1/approvals/a1/approve", strings.Replace(text, "pending", "approved", 1))
 		got := f.run("approvals", "approve", "a1").want(t, 1)

@@ -45,7 +45,7 @@ func (e *Edge) Bind(cmd *cobra.Command) {
 	flags.IntVar(&e.MaxConnectionsPerAddress, maxConnectionsPerAddress, inbound.DefaultMaxConnectionsPerAddress,
 		"connections from one address that is neither a trusted proxy nor this machine; more are refused")
 	flags.StringVar(&e.MetricsAddr, metricsAddr, "", "address of its own to serve /metrics on (default the main one, for this machine only)")
-	flags.StringVar(&e.MetricsTokenFile, metricsTokenFile, "", "file with the bearer token that /metrics wants, of at least 16 characters")
+	flags.StringVar(&e.MetricsTokenFile, metricsTokenFile, "", "file with the bearer token that /metrics requires, of at least 16 characters")
 }
 
 // Check refuses invalid settings.

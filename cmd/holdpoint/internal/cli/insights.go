@@ -49,7 +49,7 @@ func (r *insightRange) bindFlags(cmd *cobra.Command) {
 func (r *insightRange) beginTime(e *Env, cmd *cobra.Command) (string, error) {
 	switch {
 	case cmd.Flags().Changed("since") && r.from+r.to != "":
-		return "", misusef("--since goes without --from and --to")
+		return "", misusef("--since excludes --from and --to")
 	case r.from+r.to != "":
 		return r.from, nil
 	}
@@ -66,14 +66,14 @@ func parseLength(text string) (time.Duration, error) {
 		if number, ok := strings.CutSuffix(text, unit); ok {
 			n, err := strconv.ParseUint(number, 10, 16)
 			if err != nil || n == 0 {
-				return 0, fmt.Errorf("%q is no number of days or weeks", number)
+				return 0, fmt.Errorf("%q is not a number of days or weeks", number)
 			}
 			return time.Duration(n) * length, nil
 		}
 	}
 	length, err := time.ParseDuration(text)
 	if err == nil && length <= 0 {
-		err = fmt.Errorf("%s is not back in time", text)
+		err = fmt.Errorf("%s is not a positive length of time", text)
 	}
 	return length, err
 }

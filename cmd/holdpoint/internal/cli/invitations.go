@@ -18,7 +18,7 @@ func newInvitationCmd(e *Env) *cobra.Command {
 	return newGroup("invitation", "Invitations of people",
 		newInvitationCreateCmd(e), newInvitationListCmd(e), newInvitationRedeemCmd(e),
 		&cobra.Command{
-			Use: "revoke ID", Short: "Revoke an invitation, at once",
+			Use: "revoke ID", Short: "Revoke an invitation immediately",
 			Example: "  holdpoint invitation revoke 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
 			RunE:    e.deleteOne((*client.Client).RevokeInvitation, "Revoked."),
 		})
@@ -29,14 +29,14 @@ func newInvitationCreateCmd(e *Env) *cobra.Command {
 	var body client.InvitationRequest
 	var ttl time.Duration
 	cmd := &cobra.Command{
-		Use: "create --name NAME --role reviewer|operator", Short: "Invite a person and print the link for them, this once",
-		Long: `Invite a person and print the link for them, this once. The link works once; the person redeems it in a
+		Use: "create --name NAME --role reviewer|operator", Short: "Invite a person and print the link once",
+		Long: `Invite a person and print the link once. The link works once; the person redeems it in a
 browser, or with "holdpoint invitation redeem".
 
 Where identity providers are configured, the invitation is for one person of a provider: name them
 with --email or --subject. They sign in there, and get the roles.
 
-Without an identity provider, nobody verifies who opens the link. The person is shown as invited by
+Without an identity provider, the person who opens the link is not verified. The person is shown as invited by
 you, and decides no calls made on your behalf or by agents whose keys you made. If you invite a person again,
 all their other tokens and sessions end.`,
 		Example: `  holdpoint invitation create --name rita --role reviewer
@@ -87,8 +87,8 @@ func newInvitationListCmd(e *Env) *cobra.Command {
 
 func newInvitationRedeemCmd(e *Env) *cobra.Command {
 	return &cobra.Command{
-		Use: "redeem LINK", Short: "Redeem your invitation, and print your first token, this once",
-		Long: `Redeem your invitation, and print your first token, this once. No other credential is needed. An invitation
+		Use: "redeem LINK", Short: "Redeem your invitation and print your first token once",
+		Long: `Redeem your invitation and print your first token once. No other credential is needed. An invitation
 for a person of an identity provider is redeemed in the browser.`,
 		Example: `  holdpoint invitation redeem 'https://gate.example.com/invitation?key=hpi_...'`,
 		RunE: func(cmd *cobra.Command, args []string) error {

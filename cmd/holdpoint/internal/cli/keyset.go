@@ -49,7 +49,7 @@ func keysetCommand(cmd *cobra.Command, uri *string, own ...string) *cobra.Comman
 func newKeysetNewCmd(e *Env) *cobra.Command {
 	var uri string
 	return keysetCommand(&cobra.Command{
-		Use: "new [FILE]", Short: "Make a keyset with one new key",
+		Use: "new [FILE]", Short: "Create a keyset with one new key",
 		Long: `Make a keyset with one new key: in FILE, which must not exist yet, or else on the standard output, in
 the form of HOLDPOINT_ENCRYPTION_KEY. With --keyset-kms-uri it is encrypted.
 
@@ -61,7 +61,7 @@ A keyset in plain text decrypts all secrets: protect it.`,
 				if err := secret.CreateFile(cmd.Context(), path, KMS(KeysetKMS, uri)); err != nil {
 					return err
 				}
-				e.notef("Made %s.", path)
+				e.notef("Created %s.", path)
 				return nil
 			}
 			text, err := secret.MakeKeyset(cmd.Context(), KMS(KeysetKMS, uri))

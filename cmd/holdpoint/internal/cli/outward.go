@@ -103,7 +103,7 @@ func readWorkloadToken(path string) (string, error) {
 	case err != nil:
 		return "", wrong(err)
 	case !info.Mode().IsRegular():
-		return "", wrong(fmt.Errorf("%s is no regular file", path))
+		return "", wrong(fmt.Errorf("%s is not a regular file", path))
 	}
 	file, err := os.Open(path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 func newPeopleCmd(e *Env) *cobra.Command {
 	return newGroup("people", "People: their roles, teams, sessions and links",
 		newPeopleListCmd(e), newPeopleGrantCmd(e), newPeopleLinkCmd(e),
-		newPeopleBlockCmd(e, "block", "Block a person: all their credentials stop working at once", true),
+		newPeopleBlockCmd(e, "block", "Block a person: all their credentials stop working immediately", true),
 		newPeopleBlockCmd(e, "unblock", "Unblock a person", false),
 		&cobra.Command{
 			Use: "show ID", Short: "Show a person, their rights and where those come from",
@@ -32,12 +32,12 @@ func newPeopleCmd(e *Env) *cobra.Command {
 			}),
 		},
 		&cobra.Command{
-			Use: "end-session ID SESSION", Short: "End a session of a person, at once",
+			Use: "end-session ID SESSION", Short: "End a session of a person immediately",
 			Example: "  holdpoint people end-session 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f22",
 			RunE:    e.deletePart((*client.Client).EndSession, "Ended."),
 		},
 		&cobra.Command{
-			Use: "sign-out ID", Short: "End all sessions of a person, at once",
+			Use: "sign-out ID", Short: "End all sessions of a person immediately",
 			Example: "  holdpoint people sign-out 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
 			RunE: showOne(e, (*client.Client).SignOutPerson, func(ended *client.Ended) error {
 				return write(e.Stdout, fmt.Sprintf("Ended %d.\n", ended.Ended))
@@ -97,7 +97,7 @@ func (e *Env) showPerson(p *client.Person) error {
 	verified := "by " + p.Issuer
 	switch {
 	case p.InvitedBy != nil:
-		verified = "no: invited by " + p.InvitedBy.Name + " (" + p.InvitedBy.ID + "), and nobody verified who they are"
+		verified = "no: invited by " + p.InvitedBy.Name + " (" + p.InvitedBy.ID + "); not verified"
 	case p.First:
 		verified = "no: the first person, by the bootstrap token"
 	case p.Issuer == "holdpoint":
@@ -121,7 +121,7 @@ func newPeopleGrantCmd(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "grant ID [--role …] [--team …]", Short: "Grant a person roles and teams besides those of their groups",
 		Long: `Grant a person roles and teams besides those from the groups of their identity provider. The names
-replace earlier grants; an empty value removes all of them. The change takes effect at once, except
+replace earlier grants; an empty value removes all of them. The change takes effect immediately, except
 for personal tokens, which have roles of their own.`,
 		Example: `  holdpoint people grant 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --role reviewer --team payments
   holdpoint people grant 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --role ""`,

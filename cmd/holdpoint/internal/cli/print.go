@@ -271,14 +271,14 @@ func decisionFields(d *client.Decision) []string {
 	if d == nil {
 		return nil
 	}
-	by := "nobody, the deadline passed"
+	by := ": the deadline passed"
 	if person := fallbackPerson(d.ByPerson, d.By); person != nil {
-		by = fullPerson(person)
+		by = " by " + fullPerson(person)
 	} else if d.Outcome != "expired" {
-		by = "nobody"
+		by = ""
 	}
 	return []string{
-		"Decided", d.Outcome + " at " + formatTime(&d.At) + " by " + by, "Decided with", formatCredential(d.Credential),
+		"Decided", d.Outcome + " at " + formatTime(&d.At) + by, "Decided with", formatCredential(d.Credential),
 		"Decided from", value(d.Address), "Note", d.Note,
 	}
 }

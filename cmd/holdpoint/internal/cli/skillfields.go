@@ -52,7 +52,7 @@ func apiFields(f *fieldFlags) {
 	f.addText("auth-name", "auth.name", "name of the header, query parameter or cookie (api_key)")
 	f.addText("auth-username", "auth.username", "the user (basic)")
 	f.addSecret("auth-secret", "auth.secret", "the token, the password or the key")
-	f.addBool("preview", "preview", "show reviewers the present state of what a PUT, PATCH or DELETE would change (openapi)")
+	f.addBool("preview", "preview", "show reviewers the current state of what a PUT, PATCH or DELETE would change (openapi)")
 	f.addBool("output-schemas", "output_schemas", "whether answers have to match the response schemas of the document, which is the default (openapi)")
 }
 

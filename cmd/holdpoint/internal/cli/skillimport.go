@@ -179,7 +179,7 @@ func entry(i *skillImport, api tool.API, found *setting.Examination, chosen map[
 	}
 	writeSkipped(&b, found, chosen)
 	writeAuth(&b, i.name, found.SecuritySchemes)
-	b.WriteString("    # Show reviewers the present state of what a PUT, PATCH or DELETE would change:\n    # preview: true\n")
+	b.WriteString("    # Show reviewers the current state of what a PUT, PATCH or DELETE would change:\n    # preview: true\n")
 	return b.String()
 }
 

@@ -40,14 +40,14 @@ they are approved. The records of its calls stay.`,
 			}),
 		},
 		newSkillSettleCmd(e, &cobra.Command{
-			Use: "accept SKILL TOOL", Short: "Accept the present definition of a tool",
-			Long: `Accept the present definition of a tool, so that its calls need no approval for being changed or
+			Use: "accept SKILL TOOL", Short: "Accept the current definition of a tool",
+			Long: `Accept the current definition of a tool, so that its calls need no approval for being changed or
 new. Without --pin the definition is fetched, shown, and accepted as it was shown.`,
 			Example: "  holdpoint skill accept files write_file --pin 5f0c…",
 		}, "Accepted ", (*client.Client).AcceptTool),
 		newSkillSettleCmd(e, &cobra.Command{
-			Use: "refuse SKILL TOOL", Short: "Refuse the present definition of a tool",
-			Long: `Refuse the present definition of a tool: while its server offers that, no call of it is sent and no
+			Use: "refuse SKILL TOOL", Short: "Refuse the current definition of a tool",
+			Long: `Refuse the current definition of a tool: while its server offers that, no call of it is sent and no
 agent is offered it. Accepting it reverts this. Without --pin the definition is fetched, shown,
 and refused as it was shown.`,
 			Example: "  holdpoint skill refuse files write_file --pin 5f0c…",
@@ -126,7 +126,7 @@ see "holdpoint skill set".`,
 				return nil
 			}
 			if body[field] != nil {
-				return misusef("--%s goes without other --%s- flags", flag, field)
+				return misusef("--%s excludes the other --%s- flags", flag, field)
 			}
 			body[field] = removed
 			return nil
@@ -256,7 +256,7 @@ func firstLine(text string) string {
 	return clipCell(line, 80)
 }
 
-// newSkillSettleCmd completes a command that decides about the present definition of a tool.
+// newSkillSettleCmd completes a command that decides about the current definition of a tool.
 func newSkillSettleCmd(e *Env, cmd *cobra.Command, done string,
 	settle func(c *client.Client, ctx context.Context, skill, tool string, body client.AcceptRequest) (client.Reply[client.SkillTool], error),
 ) *cobra.Command {
@@ -275,7 +275,7 @@ func newSkillSettleCmd(e *Env, cmd *cobra.Command, done string,
 	return cmd
 }
 
-// showDefinition shows the present definition of a tool and returns its pin.
+// showDefinition shows the current definition of a tool and returns its pin.
 func (e *Env) showDefinition(ctx context.Context, api *client.Client, skill, name string) (string, error) {
 	found, err := client.Value(api.ListSkillTools(ctx, skill, client.ListSkillToolsQuery{}))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 func newTokenCmd(e *Env) *cobra.Command {
 	return newGroup("token", "Tokens of people", newTokenCreateCmd(e), newTokenListCmd(e), &cobra.Command{
-		Use: "revoke ID", Short: "Revoke a token, at once",
+		Use: "revoke ID", Short: "Revoke a token immediately",
 		Example: "  holdpoint token revoke 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
 		RunE:    e.deleteOne((*client.Client).RevokeToken, "Revoked."),
 	})
@@ -21,8 +21,8 @@ func newTokenCreateCmd(e *Env) *cobra.Command {
 	var person, id string
 	var body client.TokenRequest
 	cmd := &cobra.Command{
-		Use: "create [--role reviewer|operator] [--agents …]", Short: "Make a token for yourself and print it, this once",
-		Long: `Make a token for yourself and print it, this once. It has your own roles, or those of them that --role
+		Use: "create [--role reviewer|operator] [--agents …]", Short: "Create a token for yourself and print it once",
+		Long: `Create a token for yourself and print it once. It has your own roles, or those of them that --role
 names, and expires after the time that the server sets (90 days).
 
 A reviewer decides approvals. An operator registers skills, agents and assignments, and makes

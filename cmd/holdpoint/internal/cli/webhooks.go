@@ -85,7 +85,7 @@ func newWebhooksTestCmd(e *Env) *cobra.Command {
 				if w.Error != nil {
 					return "", fmt.Errorf("%s %s", w.Host, *w.Error)
 				}
-				return w.Host + " took the message", nil
+				return w.Host + " accepted the message", nil
 			})
 		}),
 	}

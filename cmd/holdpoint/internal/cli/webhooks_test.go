@@ -48,7 +48,7 @@ func TestWebhooks(t *testing.T) {
 	} {
 		run(t, env, "", append([]string{"webhooks"}, args...)...).want(t, 1)
 	}
-	if got := f.run("webhooks", "test", "on-call").want(t, 0); got.stdout != "hooks.example took the message.\n" {
+	if got := f.run("webhooks", "test", "on-call").want(t, 0); got.stdout != "hooks.example accepted the message.\n" {
 		t.Errorf("got %+v", got)
 	}
 	contains(t, "test", f.run("webhooks", "test", "finance").want(t, 1).stderr, "hooks.example answered HTTP 404: no_service")
