@@ -21,7 +21,7 @@ import (
 )
 
 // connectSkill stores a connection, as package oauthclient does.
-func (w *world) connect(skill string) {
+func (w *world) connectSkill(skill string) {
 	w.t.Helper()
 	found, err := w.agents.SkillByName(w.t.Context(), skill)
 	check(w.t, err)
@@ -32,7 +32,7 @@ func (w *world) connect(skill string) {
 }
 
 // waitForStatus waits until a call has the status.
-func (w *world) until(id uuid.UUID, status call.Status) call.Call {
+func (w *world) waitForStatus(id uuid.UUID, status call.Status) call.Call {
 	w.t.Helper()
 	var c call.Call
 	eventually.Succeeds(w.t, patience, "a call is "+string(status), func() error {
@@ -78,8 +78,8 @@ func TestGatedCallWaitsForConnectionThenForReviewer(t *testing.T) {
 	if len(waiting) != 1 || waiting[0].Call.ID != ticket.ID || waiting[0].Reason != "the skill is not connected yet" {
 		t.Fatalf("unconnected calls: %+v", waiting)
 	}
-	w.connect("files")
-	w.until(ticket.ID, call.Parked)
+	w.connectSkill("files")
+	w.waitForStatus(ticket.ID, call.Parked)
 	check(t, w.decide(ticket.ID, true))
 	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
 		t.Fatalf("call ended as %s, sent %d times", c.Status, len(w.source.Arguments()))
@@ -102,7 +102,7 @@ func TestAutoApprovedCallGoesOnWhenConnected(t *testing.T) {
 	if len(w.source.Arguments()) != 0 {
 		t.Fatal("the call was sent without a connection")
 	}
-	w.connect("open")
+	w.connectSkill("open")
 	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
 		t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.Arguments()))
 	}
@@ -121,11 +121,11 @@ func TestRefusedAtSending(t *testing.T) {
 			if ticket.Gated {
 				check(t, w.decide(ticket.ID, true))
 			}
-			if c := w.until(ticket.ID, call.NeedsConnection); c.Message != "connect again" {
+			if c := w.waitForStatus(ticket.ID, call.NeedsConnection); c.Message != "connect again" {
 				t.Errorf("message %q", c.Message)
 			}
 			skill, _, _ := strings.Cut(name, "__")
-			w.connect(skill)
+			w.connectSkill(skill)
 			if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 2 {
 				t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.Arguments()))
 			}
@@ -144,10 +144,10 @@ func TestRefusedAtTheCheckBeforeSending(t *testing.T) {
 	w.source.Failure = &tool.Failure{Kind: tool.TransportFailure, Message: "not connected", Connect: &tool.Connect{Reason: "connect again"}}
 	w.source.Require(notConnected)
 	check(t, w.decide(ticket.ID, true))
-	w.until(ticket.ID, call.NeedsConnection)
+	w.waitForStatus(ticket.ID, call.NeedsConnection)
 	w.source.Failure = nil
 	w.discovery.ListChanged(found.ID)
-	w.connect("files")
+	w.connectSkill("files")
 	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
 		t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.Arguments()))
 	}
@@ -162,12 +162,12 @@ func TestWaitForConnectionExpires(t *testing.T) {
 	if c := w.wait(ticket.ID); c.Status != call.Expired || c.Code != call.CodeExpired || c.Effect != tool.EffectNone {
 		t.Fatalf("call ended as %s, %s", c.Status, c.Code)
 	}
-	w.connect("files")
+	w.connectSkill("files")
 	w.submit("open__echo", `{}`) // time for the job
 	if n := len(w.source.Arguments()); n > 1 {
 		t.Fatalf("the expired call was sent: %d arrivals", n)
 	}
-	if c := w.until(ticket.ID, call.Expired); c.Status != call.Expired {
+	if c := w.waitForStatus(ticket.ID, call.Expired); c.Status != call.Expired {
 		t.Fatalf("the late connection made the call %s", c.Status)
 	}
 }
@@ -178,7 +178,7 @@ func TestWaitForConnectionHasOneDeadline(t *testing.T) {
 	w := newWorld(t)
 	w.refuseOnce()
 	ticket := w.submit("open__echo", `{}`)
-	w.until(ticket.ID, call.NeedsConnection)
+	w.waitForStatus(ticket.ID, call.NeedsConnection)
 	w.refuseOnce()
 	w.db.MoveClock("6 minutes") // the default deadline of skill open is 5 minutes
 	if c := w.wait(ticket.ID); c.Status != call.Expired {
@@ -212,7 +212,7 @@ func TestManyConnectAtOnce(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	for range 5 {
-		all.Go(func() { w.connect("open") })
+		all.Go(func() { w.connectSkill("open") })
 	}
 	all.Wait()
 	for _, ticket := range tickets {
@@ -261,15 +261,15 @@ func TestMissingScopeHoldsBackWhoNeedsIt(t *testing.T) {
 		}
 	})
 	more, other := w.submit("open__echo", `{"needs":"scope"}`), w.submit("open__echo", `{}`)
-	w.until(more.ID, call.NeedsConnection)
-	w.until(other.ID, call.NeedsConnection)
+	w.waitForStatus(more.ID, call.NeedsConnection)
+	w.waitForStatus(other.ID, call.NeedsConnection)
 	w.source.Require(&tool.Connect{Reason: "more scope", Partial: true})
 	// No connection was announced: the periodic check resumes the call.
 	if c := w.wait(other.ID); c.Status != call.Succeeded {
 		t.Fatalf("the other call ended as %s: %s", c.Status, c.Message)
 	}
-	w.until(more.ID, call.NeedsConnection)
-	w.connect("open")
+	w.waitForStatus(more.ID, call.NeedsConnection)
+	w.connectSkill("open")
 	if c := w.wait(more.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 4 {
 		t.Fatalf("call ended as %s, %d arrivals", c.Status, len(w.source.Arguments()))
 	}

@@ -167,7 +167,7 @@ func TestMoreTime(t *testing.T) {
 	if done := w.wait(ticket.ID); done.Status != call.Expired {
 		t.Errorf("after the last deadline: %s", done.Status)
 	}
-	if got := counters(t, w.calls.Collectors(), "holdpoint_calls_total"); got["code=expired skill=files status=expired"] != 1 {
+	if got := readCounters(t, w.calls.Collectors(), "holdpoint_calls_total"); got["code=expired skill=files status=expired"] != 1 {
 		t.Errorf("the expired call is counted %v", got)
 	}
 }

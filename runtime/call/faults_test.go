@@ -373,7 +373,7 @@ func TestForgottenSendIsNotRepeated(t *testing.T) {
 	check(t, w.decide(ticket.ID, true))
 	w.wait(ticket.ID)
 	w.db.Exec(`UPDATE calls SET status = 'approved', claimed_by = NULL, claimed_at = NULL, finished_at = NULL, result = NULL WHERE id = $1`, ticket.ID)
-	w.becomesUnknown(ticket.ID)
+	w.waitForUnknown(ticket.ID)
 	if n := len(w.source.Arguments()); n != 1 {
 		t.Errorf("%d calls arrived", n)
 	}
@@ -392,7 +392,7 @@ func TestForgottenResumeIsNotRepeated(t *testing.T) {
 	}
 	w.db.Exec(`UPDATE call_connections SET ended_at = NULL, deadline = holdpoint_now() + interval '1 hour' WHERE call_id = $1`, ticket.ID)
 	w.db.Exec(`UPDATE calls SET status = 'needs_connection', claimed_by = NULL, finished_at = NULL, result = NULL WHERE id = $1`, ticket.ID)
-	w.becomesUnknown(ticket.ID)
+	w.waitForUnknown(ticket.ID)
 	if n := len(w.source.Arguments()); n != 1 {
 		t.Errorf("%d calls arrived", n)
 	}
@@ -400,7 +400,7 @@ func TestForgottenResumeIsNotRepeated(t *testing.T) {
 
 // waitForUnknown waits until the database has the call as unknown. It polls because a waiter may still get the outcome that the
 // test removed.
-func (w *world) becomesUnknown(id uuid.UUID) {
+func (w *world) waitForUnknown(id uuid.UUID) {
 	w.t.Helper()
 	eventually.Holds(w.t, "the call is unknown, with a possible effect", func() bool {
 		c, err := w.calls.Get(w.t.Context(), call.Viewer{}, id)
@@ -684,7 +684,7 @@ func TestOpenCallsOfALargeTable(t *testing.T) {
 	check(t, tx.Rollback(t.Context()))
 	var plan []struct{ Plan planNode }
 	check(t, w.db.Pool().QueryRow(t.Context(), `EXPLAIN (ANALYZE, FORMAT JSON) `+call.ReadOpenSQL, from).Scan(&plan))
-	if n := plan[0].Plan.rows(); n > 100 {
+	if n := plan[0].Plan.countRows(); n > 100 {
 		t.Errorf("the search for open calls reads %d rows", n)
 	}
 	silent := uuid.New()
@@ -704,11 +704,11 @@ type planNode struct {
 	Plans   []planNode `json:"Plans"`
 }
 
-// rows returns the number of rows that a node and its children read.
-func (n *planNode) rows() int {
+// countRows returns the number of rows that a node and its children read.
+func (n *planNode) countRows() int {
 	total := (n.Rows + n.Removed) * n.Loops
 	for i := range n.Plans {
-		total += n.Plans[i].rows()
+		total += n.Plans[i].countRows()
 	}
 	return total
 }

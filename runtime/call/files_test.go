@@ -25,7 +25,7 @@ import (
 )
 
 // uploadFile uploads a file for the agent, without a principal.
-func (w *world) uploaded(content string) uuid.UUID {
+func (w *world) uploadFile(content string) uuid.UUID {
 	w.t.Helper()
 	p, err := w.files.Presign(w.t.Context(), file.Owner{AgentID: w.agent.ID}, file.Announcement{
 		Filename: "invoice.pdf", ContentType: "application/pdf", Size: int64(len(content)),
@@ -42,7 +42,7 @@ func (w *world) uploaded(content string) uuid.UUID {
 	return p.File.ID
 }
 
-func attaching(n string, ids ...uuid.UUID) string {
+func attachmentArguments(n string, ids ...uuid.UUID) string {
 	elements := make([]string, len(ids))
 	for i, id := range ids {
 		elements[i] = `{"file_id":"` + id.String() + `"}`
@@ -51,7 +51,7 @@ func attaching(n string, ids ...uuid.UUID) string {
 }
 
 // attachedURLs returns the URLs of a call's attachments.
-func urls(t testing.TB, arguments json.RawMessage) []string {
+func attachedURLs(t testing.TB, arguments json.RawMessage) []string {
 	t.Helper()
 	var a struct {
 		Attachments []struct {
@@ -80,7 +80,7 @@ func download(url string) (status int, body string) {
 }
 
 // downloadAll makes the server answer with the content of the attachments.
-func downloading(r tool.CallRequest) (tool.Result, error) {
+func downloadAll(r tool.CallRequest) (tool.Result, error) {
 	var a struct {
 		Attachments []struct {
 			URL string `json:"url"`
@@ -101,27 +101,27 @@ func downloading(r tool.CallRequest) (tool.Result, error) {
 func TestServerDownloadsWhatIsAttachedOnceTheCallIsApproved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.Answer(downloading)
-	one, two := w.uploaded("first"), w.uploaded("second")
-	ticket := w.submit("files__write", attaching("1", one, two))
+	w.source.Answer(downloadAll)
+	one, two := w.uploadFile("first"), w.uploadFile("second")
+	ticket := w.submit("files__write", attachmentArguments("1", one, two))
 	waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
 	c := waiting.Call
-	if loaded, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); err != nil || string(loaded.AgentArguments()) != attaching("1", one, two) {
+	if loaded, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID); err != nil || string(loaded.AgentArguments()) != attachmentArguments("1", one, two) {
 		t.Errorf("agent arguments: %s, %v", loaded.AgentArguments(), err)
 	}
 	if len(c.Files) != 2 || c.Files[0].FileID != one || c.Files[1].FileID != two || c.Files[0].Filename != "invoice.pdf" ||
 		hex.EncodeToString(c.Files[0].SHA256[:]) != "a7937b64b8caa58f03721bb6bacf5c78cb235febe0e70b1b84cd99541461a08e" {
 		t.Errorf("files: %+v", c.Files)
 	}
-	list := urls(t, c.Arguments)
+	list := attachedURLs(t, c.Arguments)
 	for _, url := range list {
 		if status, _ := download(url); status != http.StatusNotFound {
 			t.Errorf("before the decision: %d", status)
 		}
 	}
 	// A repeat is the same call, although its URLs would differ.
-	if again := w.submit("files__write", attaching("1", one, two)); again.ID != ticket.ID || !again.Attached {
+	if again := w.submit("files__write", attachmentArguments("1", one, two)); again.ID != ticket.ID || !again.Attached {
 		t.Errorf("repeat: %+v", again)
 	}
 	check(t, w.decide(ticket.ID, true))
@@ -142,7 +142,7 @@ func TestServerDownloadsWhatIsAttachedOnceTheCallIsApproved(t *testing.T) {
 func TestUndecidedCallsHandOutNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.uploaded("content")
+	id := w.uploadFile("content")
 	end := map[string]func(uuid.UUID) error{
 		"rejected": func(id uuid.UUID) error { return w.decide(id, false) },
 		"cancelled": func(id uuid.UUID) error {
@@ -155,7 +155,7 @@ func TestUndecidedCallsHandOutNothing(t *testing.T) {
 		},
 	}
 	for _, want := range []string{"rejected", "cancelled", "expired"} {
-		ticket := w.submit("files__write", attaching("1", id))
+		ticket := w.submit("files__write", attachmentArguments("1", id))
 		c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
 		check(t, err)
 		check(t, end[want](ticket.ID))
@@ -163,7 +163,7 @@ func TestUndecidedCallsHandOutNothing(t *testing.T) {
 			t.Errorf("%s: %s", want, done.Status)
 		}
 		check(t, w.calls.MarkDelivered(t.Context(), ticket.ID))
-		if status, _ := download(urls(t, c.Arguments)[0]); status != http.StatusNotFound {
+		if status, _ := download(attachedURLs(t, c.Arguments)[0]); status != http.StatusNotFound {
 			t.Errorf("%s: %d", want, status)
 		}
 	}
@@ -176,8 +176,8 @@ func TestChangedFileIsNotSent(t *testing.T) {
 		"changed": func(object string) error { return os.WriteFile(object, []byte("CONTENT"), 0o600) },
 		"gone":    os.Remove,
 	} {
-		id := w.uploaded("content")
-		ticket := w.submit("files__write", attaching("1", id))
+		id := w.uploadFile("content")
+		ticket := w.submit("files__write", attachmentArguments("1", id))
 		entries, err := filepath.Glob(filepath.Join(w.folder, id.String()+"-*"))
 		check(t, err)
 		check(t, change(entries[0]))
@@ -195,16 +195,16 @@ func TestChangedFileIsNotSent(t *testing.T) {
 func TestReviewersDropAttachmentsButAddNone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.Answer(downloading)
-	one, two := w.uploaded("first"), w.uploaded("second")
-	ticket := w.submit("files__write", attaching("1", one, two))
+	w.source.Answer(downloadAll)
+	one, two := w.uploadFile("first"), w.uploadFile("second")
+	ticket := w.submit("files__write", attachmentArguments("1", one, two))
 	c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
 	check(t, err)
-	list := urls(t, c.Arguments)
+	list := attachedURLs(t, c.Arguments)
 	for _, edited := range []string{
 		strings.Replace(string(c.Arguments), list[0], "http://evil.example/", 1),
 		strings.Replace(string(c.Arguments), one.String(), two.String(), 1),
-		attaching("2", two),
+		attachmentArguments("2", two),
 	} {
 		_, err := w.approveWith(ticket.ID, edited)
 		if refused, ok := errors.AsType[*call.EditError](err); !ok || !strings.Contains(refused.Error(), "/attachments/0") {
@@ -226,8 +226,8 @@ func TestReviewersDropAttachmentsButAddNone(t *testing.T) {
 func TestAutoApprovedCallsHaveFilesToo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.Answer(downloading)
-	ticket := w.submit("open__echo", attaching("1", w.uploaded("content")))
+	w.source.Answer(downloadAll)
+	ticket := w.submit("open__echo", attachmentArguments("1", w.uploadFile("content")))
 	if done := w.wait(ticket.ID); done.Status != call.Succeeded || !strings.Contains(string(done.Result), `"content;"`) {
 		t.Errorf("call %s: %s", done.Status, done.Result)
 	}
@@ -240,19 +240,19 @@ func TestWaitingForAConnectionClosesFiles(t *testing.T) {
 	sent := make(chan []string, 1)
 	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		w.source.Require(notConnected)
-		sent <- urls(t, r.Arguments)
+		sent <- attachedURLs(t, r.Arguments)
 		return tool.Result{}, &tool.Failure{
 			Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "401", Connect: &tool.Connect{Reason: "connect it"},
 		}
 	})
-	id := w.uploaded("content")
-	ticket := w.submit("open__echo", attaching("1", id))
+	id := w.uploadFile("content")
+	ticket := w.submit("open__echo", attachmentArguments("1", id))
 	list := <-sent
-	w.until(ticket.ID, call.NeedsConnection)
+	w.waitForStatus(ticket.ID, call.NeedsConnection)
 	if status, _ := download(list[0]); status != http.StatusNotFound {
 		t.Errorf("while the call waits: %d", status)
 	}
-	if again := w.submit("open__echo", attaching("1", id)); again.ID != ticket.ID || !again.Attached {
+	if again := w.submit("open__echo", attachmentArguments("1", id)); again.ID != ticket.ID || !again.Attached {
 		t.Errorf("repeat: %+v", again)
 	}
 }
@@ -260,7 +260,7 @@ func TestWaitingForAConnectionClosesFiles(t *testing.T) {
 func TestMissingFilesMakeNoCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.calls.Submit(t.Context(), w.submission("files__write", attaching("1", uuid.New())))
+	_, err := w.calls.Submit(t.Context(), w.submission("files__write", attachmentArguments("1", uuid.New())))
 	if refused, ok := errors.AsType[*file.AttachmentError](err); !ok || refused.Pointer != "/attachments/0/file_id" {
 		t.Errorf("submit: %v", err)
 	}
@@ -270,7 +270,7 @@ func TestMissingFilesMakeNoCall(t *testing.T) {
 		t.Errorf("calls: %+v", found.Calls)
 	}
 	// A call that ends at submission keeps no files.
-	id := w.uploaded("content")
+	id := w.uploadFile("content")
 	ticket := w.submit("files__write", `{"attachments":[{"file_id":"`+id.String()+`"}]}`)
 	if done := w.wait(ticket.ID); done.Status != call.Invalid || strings.Contains(string(done.Arguments), "url") || len(done.Files) > 0 {
 		t.Errorf("call %s with %s", done.Status, done.Arguments)
@@ -281,8 +281,8 @@ func TestMissingFilesMakeNoCall(t *testing.T) {
 func TestOpeningAFileIsRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.uploaded("content")
-	ticket := w.submit("files__write", attaching("1", id))
+	id := w.uploadFile("content")
+	ticket := w.submit("files__write", attachmentArguments("1", id))
 	ctx := context.WithoutCancel(t.Context())
 	opened, err := w.calls.OpenFile(ctx, call.Viewer{}, audit.Person(w.reviewer), ticket.ID, id)
 	check(t, err)
@@ -295,7 +295,7 @@ func TestOpeningAFileIsRecorded(t *testing.T) {
 			return err
 		},
 		"another file": func() error {
-			_, err := w.calls.OpenFile(ctx, call.Viewer{}, audit.System(), ticket.ID, w.uploaded("x"))
+			_, err := w.calls.OpenFile(ctx, call.Viewer{}, audit.System(), ticket.ID, w.uploadFile("x"))
 			return err
 		},
 	} {
@@ -314,22 +314,22 @@ func TestOpeningAFileIsRecorded(t *testing.T) {
 func TestFileIsDeletedWhileACallIsMadeWithIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.uploaded("content")
+	id := w.uploadFile("content")
 	for _, name := range []string{"files__write", "open__echo"} {
 		if name == "open__echo" {
-			id = w.uploaded("content")
+			id = w.uploadFile("content")
 		}
 		tx, err := w.db.Pool().Begin(t.Context())
 		check(t, err)
 		defer tx.Rollback(context.WithoutCancel(t.Context()))
 		_, err = tx.Exec(t.Context(), `DELETE FROM files WHERE id = $1`, id)
 		check(t, err)
-		sub, made := w.submission(name, attaching("1", id)), make(chan error, 1)
+		sub, made := w.submission(name, attachmentArguments("1", id)), make(chan error, 1)
 		go func() {
 			_, err := w.calls.Submit(t.Context(), sub)
 			made <- err
 		}()
-		w.blocked(1)
+		w.waitForBlocked(1)
 		check(t, tx.Commit(t.Context()))
 		var refused *file.AttachmentError
 		if err := <-made; !errors.As(err, &refused) || refused.Pointer != "/attachments" {
@@ -339,7 +339,7 @@ func TestFileIsDeletedWhileACallIsMadeWithIt(t *testing.T) {
 }
 
 // waitForBlocked waits until n statements of this database wait for a lock.
-func (w *world) blocked(n int) {
+func (w *world) waitForBlocked(n int) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()

@@ -23,14 +23,14 @@ func exchange() tool.Exchange {
 	}}
 }
 
-func answering(e tool.Exchange) func(tool.CallRequest) (tool.Result, error) {
+func answerMeasured(e tool.Exchange) func(tool.CallRequest) (tool.Result, error) {
 	return func(tool.CallRequest) (tool.Result, error) {
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`), Exchange: e}, nil
 	}
 }
 
 // checkMeasures checks the measures of a call with exchange.
-func measured(t *testing.T, m *call.Measures) {
+func checkMeasures(t *testing.T, m *call.Measures) {
 	t.Helper()
 	if m == nil {
 		t.Fatal("the call has no measures")
@@ -51,14 +51,14 @@ func measured(t *testing.T, m *call.Measures) {
 func TestMeasures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.Answer(answering(exchange()))
+	w.source.Answer(answerMeasured(exchange()))
 	direct, gated := w.submit("open__echo", `{}`), w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(gated.ID, true))
 	for _, ticket := range []call.Ticket{direct, gated} {
-		measured(t, w.wait(ticket.ID).Measures)
+		checkMeasures(t, w.wait(ticket.ID).Measures)
 		read, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
 		check(t, err)
-		measured(t, read.Measures)
+		checkMeasures(t, read.Measures)
 	}
 	rejected, invalid := w.submit("files__write", `{"n":2}`), w.submit("files__write", `{}`)
 	check(t, w.decide(rejected.ID, false))
@@ -135,11 +135,11 @@ func TestMeasuresOfAttempts(t *testing.T) {
 func TestStepsInTraces(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
-	ticket := w.submitIn(handedIn(t), "open__echo", `{}`)
+	ticket := w.submitIn(clientContext(t), "open__echo", `{}`)
 	w.wait(ticket.ID)
-	whole := w.span(ticket.ID, "execute_tool echo")
+	whole := w.waitForSpan(ticket.ID, "execute_tool echo")
 	for _, step := range []string{"validate", "log", "log outcome"} {
-		below(t, w.span(ticket.ID, step), whole)
+		checkParent(t, w.waitForSpan(ticket.ID, step), whole)
 	}
 }
 

@@ -48,7 +48,7 @@ func withAPI(t *testing.T, autoApprove bool) (*world, *agent.Skill) {
 	return w, skill
 }
 
-func (w *world) waiting(id uuid.UUID) call.Waiting {
+func (w *world) getApproval(id uuid.UUID) call.Waiting {
 	w.t.Helper()
 	waiting, err := w.calls.GetApproval(w.t.Context(), id)
 	check(w.t, err)
@@ -59,7 +59,7 @@ func TestRequestIsPartOfTheEnvelope(t *testing.T) {
 	t.Parallel()
 	w, _ := withAPI(t, false)
 	ticket := w.submit("api__write", `{"n":7}`)
-	waiting := w.waiting(ticket.ID)
+	waiting := w.getApproval(ticket.ID)
 	o, err := waiting.Call.Outgoing()
 	check(t, err)
 	if o.Method != http.MethodPut || o.URL != "https://api.example/v1/n/7" || string(o.Body) != `{"n":7}` || !o.Headers[0].Secret {
@@ -145,7 +145,7 @@ func TestArgumentsThatMakeNoRequest(t *testing.T) {
 		if _, err := w.approveWith(ticket.ID, `{"n":0}`); !errors.Is(err, call.ErrEdit) {
 			t.Errorf("edited: %v", err)
 		}
-		parked := w.waiting(ticket.ID).Call
+		parked := w.getApproval(ticket.ID).Call
 		if _, err := w.calls.CheckEdit(t.Context(), &parked, []byte(`{"n":0}`)); !errors.Is(err, call.ErrEdit) {
 			t.Errorf("checked: %v", err)
 		}
@@ -160,7 +160,7 @@ func TestStateBefore(t *testing.T) {
 	w, skill := withAPI(t, false)
 	w.source.state = &tool.State{Status: 200, Body: []byte(`{"n":6}`), Media: "application/json"}
 	ticket := w.submit("api__write", `{"n":7}`)
-	parked := w.waiting(ticket.ID).Call
+	parked := w.getApproval(ticket.ID).Call
 	if _, _, known := w.calls.CachedBefore(&parked); known {
 		t.Error("the state is known before it was read")
 	}
@@ -178,7 +178,7 @@ func TestStateBefore(t *testing.T) {
 	w.source.state, w.source.stateErr = nil, &tool.Failure{Kind: tool.TransportFailure, Message: "no answer in time"}
 	w.source.Unlock()
 	second := w.submit("api__write", `{"n":8}`)
-	other := w.waiting(second.ID).Call
+	other := w.getApproval(second.ID).Call
 	_, err := w.calls.ReadBefore(t.Context(), &other)
 	if failure, ok := errors.AsType[*tool.Failure](err); !ok || failure.Message != "no answer in time" {
 		t.Errorf("%v", err)
@@ -187,14 +187,14 @@ func TestStateBefore(t *testing.T) {
 	if done := w.wait(second.ID); done.Status != call.Succeeded {
 		t.Errorf("%s %s", done.Status, done.Code)
 	}
-	if _, err := w.calls.ReadBefore(t.Context(), new(w.waiting(second.ID).Call)); !errors.Is(err, call.ErrState) {
+	if _, err := w.calls.ReadBefore(t.Context(), new(w.getApproval(second.ID).Call)); !errors.Is(err, call.ErrState) {
 		t.Errorf("after the decision: %v", err)
 	}
 	// A call that would not be sent reads no preview.
 	third := w.submit("api__write", `{"n":9}`)
 	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{APIPatch: agent.APIPatch{BaseURL: new("https://api.example/v2")}})
 	check(t, err)
-	if _, err := w.calls.ReadBefore(t.Context(), new(w.waiting(third.ID).Call)); !errors.Is(err, call.ErrNoPreview) {
+	if _, err := w.calls.ReadBefore(t.Context(), new(w.getApproval(third.ID).Call)); !errors.Is(err, call.ErrNoPreview) {
 		t.Errorf("a changed skill: %v", err)
 	}
 }

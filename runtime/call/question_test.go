@@ -16,8 +16,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// askable declares that the client answers questions and wants progress and logs.
-func askable(sub call.Submission) call.Submission {
+// makeAskable declares that the client answers questions and wants progress and logs.
+func makeAskable(sub call.Submission) call.Submission {
 	sub.Caller = call.Caller{Capabilities: json.RawMessage(`{"elicitation":{}}`), LogLevel: "info", Progress: true}
 	return sub
 }
@@ -25,7 +25,7 @@ func askable(sub call.Submission) call.Submission {
 var form = tool.Question{Method: "elicitation/create", Params: json.RawMessage(`{"message":"sure?"}`)}
 
 // askQuestion makes the server ask a question and answer the call with the client's answer.
-func (w *world) asks() {
+func (w *world) askQuestion() {
 	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		if r.Caller.Ask == nil {
 			return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":{"asked":false}}`)}, nil
@@ -43,9 +43,9 @@ func (w *world) asks() {
 func TestQuestionsReachAnyProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.asks()
+	w.askQuestion()
 	other := w.start()
-	ticket, err := w.calls.Submit(t.Context(), askable(w.submission("files__write", `{"n":1}`)))
+	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.submission("files__write", `{"n":1}`)))
 	check(t, err)
 	asked := make(chan []call.Question, 100)
 	ended := make(chan call.Call, 2)
@@ -101,7 +101,7 @@ func TestQuestionsReachAnyProcess(t *testing.T) {
 func TestWhoCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.asks()
+	w.askQuestion()
 	ticket := w.submit("open__write", `{"n":1}`)
 	if c := w.wait(ticket.ID); !strings.Contains(string(c.Result), `"asked":false`) {
 		t.Errorf("%s", c.Result)
@@ -112,8 +112,8 @@ func TestWhoCannotBeAsked(t *testing.T) {
 func TestRefusedQuestion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.asks()
-	ticket, err := w.calls.Submit(t.Context(), askable(w.submission("open__write", `{"n":1}`)))
+	w.askQuestion()
+	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.submission("open__write", `{"n":1}`)))
 	check(t, err)
 	asked := make(chan struct{}, 10)
 	var answered sync.WaitGroup
@@ -155,7 +155,7 @@ func TestEvents(t *testing.T) {
 				}
 			}
 		})
-		ticket, err := w.calls.Submit(t.Context(), askable(w.submission("open__write", `{"n":1}`)))
+		ticket, err := w.calls.Submit(t.Context(), makeAskable(w.submission("open__write", `{"n":1}`)))
 		check(t, err)
 		last := 0
 		_, err = process.Wait(t.Context(), ticket.ID, call.Listener{Event: func(e call.Event) {
@@ -246,7 +246,7 @@ func TestAskedAtOnce(t *testing.T) {
 		got <- answers
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
 	})
-	ticket, err := w.calls.Submit(t.Context(), askable(w.submission("open__write", `{"n":1}`)))
+	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.submission("open__write", `{"n":1}`)))
 	check(t, err)
 	own := call.Viewer{AgentID: w.agent.ID}
 	var keys []string
@@ -280,7 +280,7 @@ func TestAnswersInAdvance(t *testing.T) {
 		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answers[0]) + `}`)}, nil
 	})
 	for name, gated := range map[string]bool{"open__write": false, "files__write": true} {
-		sub := askable(w.submission(name, `{"n":1}`))
+		sub := makeAskable(w.submission(name, `{"n":1}`))
 		sub.Advance = map[string]json.RawMessage{"name": json.RawMessage(`{"action":"accept"}`)}
 		ticket, err := w.calls.Submit(t.Context(), sub)
 		check(t, err)
@@ -320,7 +320,7 @@ func TestAnswersInAdvanceToCrowd(t *testing.T) {
 		all.Wait()
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
 	})
-	sub := askable(w.submission("open__write", `{"n":1}`))
+	sub := makeAskable(w.submission("open__write", `{"n":1}`))
 	sub.Advance = advance
 	ticket, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)
@@ -339,7 +339,7 @@ func TestNoAnswerInAdvanceWithoutKey(t *testing.T) {
 		got <- fmt.Sprintf("%s %v", answers, err)
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
 	})
-	sub := askable(w.submission("open__write", `{"n":1}`))
+	sub := makeAskable(w.submission("open__write", `{"n":1}`))
 	sub.Advance = map[string]json.RawMessage{"": json.RawMessage(`{"action":"accept"}`)}
 	ticket, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)

@@ -15,12 +15,12 @@ import (
 )
 
 // published records the events that a service publishes.
-type told struct {
+type published struct {
 	mu    sync.Mutex
 	lines map[uuid.UUID][]string
 }
 
-func (o *told) publish(batch *pgx.Batch, condition string, list []call.Happening) error {
+func (o *published) publish(batch *pgx.Batch, condition string, list []call.Happening) error {
 	for _, h := range list {
 		batch.Queue(`SELECT c.id, c.status, coalesce(c.code, ''), c.tool, c.agent_id FROM (SELECT $1::uuid AS subject_id) e
 			JOIN (`+call.CallFacts+`) c ON c.id = e.subject_id WHERE `+condition, h.CallID).Query(func(rows pgx.Rows) error {
@@ -41,7 +41,7 @@ func (o *told) publish(batch *pgx.Batch, condition string, list []call.Happening
 	return nil
 }
 
-func (o *told) of(id uuid.UUID) []string {
+func (o *published) linesOf(id uuid.UUID) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.lines[id])
@@ -51,7 +51,7 @@ func (o *told) of(id uuid.UUID) []string {
 func TestEveryPathIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	heard := &told{lines: map[uuid.UUID][]string{}}
+	heard := &published{lines: map[uuid.UUID][]string{}}
 	w.calls.Publish = heard.publish
 	want := map[uuid.UUID][]string{}
 	expect := func(ticket call.Ticket, lines ...string) uuid.UUID {
@@ -105,10 +105,10 @@ func TestEveryPathIsTold(t *testing.T) {
 	check(t, err)
 	resumed := expect(w.submit("files__write", `{"n":10}`), "parked parked")
 	w.source.Require(nil)
-	w.until(resumed, call.Parked)
+	w.waitForStatus(resumed, call.Parked)
 
 	for id, lines := range want {
-		if got := heard.of(id); !slices.Equal(got, lines) {
+		if got := heard.linesOf(id); !slices.Equal(got, lines) {
 			t.Errorf("published %q, want %q; audit: %s", got, lines, w.db.Actions(id))
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // answerWith makes the server answer with this content.
-func (w *world) returning(content string, isError bool) {
+func (w *world) answerWith(content string, isError bool) {
 	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		if isError {
 			return tool.Result{Raw: json.RawMessage(`{"isError":true,"content":` + content + `}`), IsError: true}, nil
@@ -25,7 +25,7 @@ func (w *world) returning(content string, isError bool) {
 	})
 }
 
-func (w *world) returned(viewer call.Viewer, conversation uuid.UUID, uri string) []uuid.UUID {
+func (w *world) listReturned(viewer call.Viewer, conversation uuid.UUID, uri string) []uuid.UUID {
 	w.t.Helper()
 	skills, err := w.calls.FindReturningSkills(w.t.Context(), viewer, conversation, uri)
 	check(w.t, err)
@@ -35,14 +35,14 @@ func (w *world) returned(viewer call.Viewer, conversation uuid.UUID, uri string)
 func TestWhatFinishedCallsReturned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.returning(`[{"type":"resource_link","name":"n","uri":"file:\/\/\u002fa"},{"type":"resource","resource":{"uri":"file:///b","text":"t"}},
+	w.answerWith(`[{"type":"resource_link","name":"n","uri":"file:\/\/\u002fa"},{"type":"resource","resource":{"uri":"file:///b","text":"t"}},
 		{"type":"resource_link","uri":"file:///a"},{"type":"text","text":"\"type\":\"resource_link\",\"uri\":\"file:///c\""},
 		{"type":"text","uri":"file:///d"},{"type":"resource","uri":"file:///e","resource":{}},{"type":"Resource_link","uri":"file:///f"}]`, false)
 	s := w.submission("files__write", `{"n":1}`)
 	ticket, err := w.calls.Submit(t.Context(), s)
 	check(t, err)
 	viewer := call.Viewer{AgentID: w.agent.ID}
-	if got := w.returned(viewer, s.ConversationID, "file:///a"); len(got) > 0 {
+	if got := w.listReturned(viewer, s.ConversationID, "file:///a"); len(got) > 0 {
 		t.Errorf("before the decision: %v", got)
 	}
 	check(t, w.decide(ticket.ID, true))
@@ -51,21 +51,21 @@ func TestWhatFinishedCallsReturned(t *testing.T) {
 	}
 	want := []uuid.UUID{s.Entry.SkillID}
 	for _, uri := range []string{"file:///a", "file:///b"} {
-		if got := w.returned(viewer, s.ConversationID, uri); !slices.Equal(got, want) {
+		if got := w.listReturned(viewer, s.ConversationID, uri); !slices.Equal(got, want) {
 			t.Errorf("%s: %v", uri, got)
 		}
 	}
 	for _, uri := range []string{"file:///c", "file:///d", "file:///e", "file:///f", "file:///A", "file:///a/", "file:///", ""} {
-		if got := w.returned(viewer, s.ConversationID, uri); len(got) > 0 {
+		if got := w.listReturned(viewer, s.ConversationID, uri); len(got) > 0 {
 			t.Errorf("%s: %v", uri, got)
 		}
 	}
 	other := w.submission("files__write", `{"n":1}`).ConversationID
 	for name, got := range map[string][]uuid.UUID{
-		"another conversation": w.returned(viewer, other, "file:///a"),
-		"no conversation":      w.returned(viewer, uuid.Nil, "file:///a"),
-		"another agent":        w.returned(call.Viewer{AgentID: uuid.New()}, s.ConversationID, "file:///a"),
-		"another principal":    w.returned(call.Viewer{AgentID: w.agent.ID, PrincipalID: uuid.New()}, s.ConversationID, "file:///a"),
+		"another conversation": w.listReturned(viewer, other, "file:///a"),
+		"no conversation":      w.listReturned(viewer, uuid.Nil, "file:///a"),
+		"another agent":        w.listReturned(call.Viewer{AgentID: uuid.New()}, s.ConversationID, "file:///a"),
+		"another principal":    w.listReturned(call.Viewer{AgentID: w.agent.ID, PrincipalID: uuid.New()}, s.ConversationID, "file:///a"),
 	} {
 		if len(got) > 0 {
 			t.Errorf("%s: %v", name, got)
@@ -91,13 +91,13 @@ func TestWhatOpensNothing(t *testing.T) {
 		"other content":    {`[{"type":"text","text":"a resource: file:///a"}]`, false},
 		"no content there": {`null`, false},
 	} {
-		w.returning(tc.content, tc.isError)
+		w.answerWith(tc.content, tc.isError)
 		s := w.submission("open__echo", `{"n":"`+name+`"}`)
 		ticket, err := w.calls.Submit(t.Context(), s)
 		check(t, err)
 		w.wait(ticket.ID)
 		for _, uri := range []string{"file:///a", long, ""} {
-			if got := w.returned(viewer, s.ConversationID, uri); len(got) > 0 {
+			if got := w.listReturned(viewer, s.ConversationID, uri); len(got) > 0 {
 				t.Errorf("%s: %.20s: %v", name, uri, got)
 			}
 		}
@@ -113,7 +113,7 @@ func TestReturnedAreWrittenInOneOrder(t *testing.T) {
 	for i := range links {
 		links[i] = fmt.Sprintf(`{"type":"resource_link","name":"n","uri":"file:///%d"}`, i)
 	}
-	w.returning("["+strings.Join(links, ",")+"]", false)
+	w.answerWith("["+strings.Join(links, ",")+"]", false)
 	ticket, err := w.calls.Submit(t.Context(), w.submission("open__write", `{"n":1}`))
 	check(t, err)
 	w.wait(ticket.ID)

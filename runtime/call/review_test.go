@@ -63,7 +63,7 @@ type delivery struct {
 }
 
 // askOne makes the server ask a question, and returns the answer that it gets.
-func (w *world) asksOne(q tool.Question) <-chan delivery {
+func (w *world) askOne(q tool.Question) <-chan delivery {
 	got := make(chan delivery, 1)
 	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		answers, err := r.Caller.Ask(context.Background(), []tool.Question{q})
@@ -86,7 +86,7 @@ func (w *world) asksOne(q tool.Question) <-chan delivery {
 }
 
 // approveAskable returns an approved call whose client answers any question.
-func (w *world) approved(name string) uuid.UUID {
+func (w *world) approveAskable(name string) uuid.UUID {
 	w.t.Helper()
 	sub := w.submission(name, fmt.Sprintf(`{"n":%d}`, time.Now().UnixNano()))
 	sub.Caller = call.Caller{Capabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`)}
@@ -96,7 +96,7 @@ func (w *world) approved(name string) uuid.UUID {
 	return ticket.ID
 }
 
-func (w *world) answers(id uuid.UUID, number int, a call.Answer) error {
+func (w *world) answerQuestion(id uuid.UUID, number int, a call.Answer) error {
 	return w.calls.Answer(w.t.Context(), call.Viewer{AgentID: w.agent.ID}, id, number, a)
 }
 
@@ -111,14 +111,14 @@ func TestAnswerWaitsForReviewer(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			other := w.start()
-			got := w.asksOne(form)
-			id := w.approved("files__write")
+			got := w.askOne(form)
+			id := w.approveAskable("files__write")
 			waitForQuestion(t, w.calls, id, 1, call.QuestionAsked)
 			own := call.Viewer{AgentID: w.agent.ID}
 			if until, err := other.ReviewDeadline(t.Context(), own, id); err != nil || !until.IsZero() {
 				t.Errorf("reviewed before it was answered: %v %v", until, err)
 			}
-			check(t, w.answers(id, 1, result(" "+accepted)))
+			check(t, w.answerQuestion(id, 1, result(" "+accepted)))
 			q := waitForQuestion(t, other, id, 1, call.QuestionPending)
 			if string(q.Answer.Result) != accepted || q.Review != call.ReviewAnswer || q.Deadline == nil {
 				t.Errorf("pending question %+v", q)
@@ -162,14 +162,14 @@ func TestAnswerWaitsForReviewer(t *testing.T) {
 func TestURLWaitsForReviewerFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	got := w.asksOne(urlForm)
-	id := w.approved("files__write")
+	got := w.askOne(urlForm)
+	id := w.approveAskable("files__write")
 	waitForQuestion(t, w.calls, id, 1, call.QuestionPending)
 	own := call.Viewer{AgentID: w.agent.ID}
 	if open, err := w.calls.Questions(t.Context(), own, id); err != nil || len(open) != 0 {
 		t.Fatalf("the client was asked %v before the decision (%v)", open, err)
 	}
-	if err := w.answers(id, 1, result(accepted)); !errors.Is(err, call.ErrNotFound) {
+	if err := w.answerQuestion(id, 1, result(accepted)); !errors.Is(err, call.ErrNotFound) {
 		t.Errorf("answered before the decision: %v", err)
 	}
 	check(t, decideQuestion(t, w.calls, w.reviewer, id, 1, true))
@@ -177,13 +177,13 @@ func TestURLWaitsForReviewerFirst(t *testing.T) {
 	if err != nil || len(open) != 1 || string(open[0].Params) != string(urlForm.Params) {
 		t.Fatalf("asked %v %v", open, err)
 	}
-	check(t, w.answers(id, 1, result(accepted)))
+	check(t, w.answerQuestion(id, 1, result(accepted)))
 	if d := <-got; d.answer != `{"action":"accept"}` {
 		t.Errorf("the server got %+v", d)
 	}
 	// A client never sees a rejected URL.
-	got = w.asksOne(urlForm)
-	id = w.approved("files__write")
+	got = w.askOne(urlForm)
+	id = w.approveAskable("files__write")
 	check(t, decideQuestion(t, w.calls, w.reviewer, id, 1, false))
 	if d := <-got; d.answer != declined || d.stored.AnsweredAt != nil {
 		t.Errorf("rejected, the server got %+v", d)
@@ -216,11 +216,11 @@ func TestRefusalsCarryNoData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			got := w.asksOne(test.question)
-			id := w.approved("files__write")
+			got := w.askOne(test.question)
+			id := w.approveAskable("files__write")
 			waitForQuestion(t, w.calls, id, 1, call.QuestionAsked)
 			if test.answer.Result != nil || test.answer.Error != nil {
-				check(t, w.answers(id, 1, test.answer))
+				check(t, w.answerQuestion(id, 1, test.answer))
 			}
 			if test.reject {
 				check(t, decideQuestion(t, w.calls, w.reviewer, id, 1, false))
@@ -246,18 +246,18 @@ func TestRefusalsCarryNoData(t *testing.T) {
 func TestWhatReviewersDecide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	got := w.asksOne(sampling)
-	id := w.approved("files__write")
+	got := w.askOne(sampling)
+	id := w.approveAskable("files__write")
 	waitForQuestion(t, w.calls, id, 1, call.QuestionAsked)
-	check(t, w.answers(id, 1, result(`{"role":"assistant","model":"m"}`)))
+	check(t, w.answerQuestion(id, 1, result(`{"role":"assistant","model":"m"}`)))
 	check(t, decideQuestion(t, w.calls, w.reviewer, id, 1, true))
 	if d := <-got; d.answer != `{"role":"assistant","model":"m"}` {
 		t.Errorf("sampling: %+v", d)
 	}
-	got = w.asksOne(roots)
-	id = w.approved("files__write")
+	got = w.askOne(roots)
+	id = w.approveAskable("files__write")
 	waitForQuestion(t, w.calls, id, 1, call.QuestionAsked)
-	check(t, w.answers(id, 1, result(`{"roots":[]}`)))
+	check(t, w.answerQuestion(id, 1, result(`{"roots":[]}`)))
 	if d := <-got; d.answer != `{"roots":[]}` || d.stored.Status != call.QuestionAnswered {
 		t.Errorf("roots: %+v", d)
 	}
@@ -267,10 +267,10 @@ func TestWhatReviewersDecide(t *testing.T) {
 	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{Questions: &client})
 	check(t, err)
 	for _, q := range []tool.Question{form, urlForm, sampling} {
-		got = w.asksOne(q)
-		id = w.approved("files__write")
+		got = w.askOne(q)
+		id = w.approveAskable("files__write")
 		waitForQuestion(t, w.calls, id, 1, call.QuestionAsked)
-		check(t, w.answers(id, 1, result(accepted)))
+		check(t, w.answerQuestion(id, 1, result(accepted)))
 		if d := <-got; d.answer != accepted || d.stored.Status != call.QuestionAnswered || string(d.stored.Answer.Result) != accepted {
 			t.Errorf("questions: client: %+v", d)
 		}
@@ -282,8 +282,8 @@ func TestWhoDecidesQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	principal := uuid.New()
-	got := w.asksOne(form)
-	sub := askable(w.submission("files__write", `{"n":1}`))
+	got := w.askOne(form)
+	sub := makeAskable(w.submission("files__write", `{"n":1}`))
 	sub.PrincipalID = principal
 	ticket, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)
@@ -315,10 +315,10 @@ func TestWhoDecidesQuestions(t *testing.T) {
 func TestChangedAnswerIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	got := w.asksOne(form)
-	id := w.approved("files__write")
+	got := w.askOne(form)
+	id := w.approveAskable("files__write")
 	waitForQuestion(t, w.calls, id, 1, call.QuestionAsked)
-	check(t, w.answers(id, 1, result(accepted)))
+	check(t, w.answerQuestion(id, 1, result(accepted)))
 	waitForQuestion(t, w.calls, id, 1, call.QuestionPending)
 	w.db.Exec(`UPDATE call_questions SET answer = $2 WHERE call_id = $1`, id, []byte(`{"action":"accept","content":{"iban":"XX"}}`))
 	check(t, decideQuestion(t, w.calls, w.reviewer, id, 1, true))
@@ -337,10 +337,10 @@ func TestInvitedPeopleDoNotDecideQuestions(t *testing.T) {
 		maker, invited, identity.LocalIssuer)
 	_, _, err := w.agents.CreateKey(t.Context(), audit.Person(maker), w.agent.ID)
 	check(t, err)
-	got := w.asksOne(form)
-	id := w.approved("files__write")
+	got := w.askOne(form)
+	id := w.approveAskable("files__write")
 	waitForQuestion(t, w.calls, id, 1, call.QuestionAsked)
-	check(t, w.answers(id, 1, result(accepted)))
+	check(t, w.answerQuestion(id, 1, result(accepted)))
 	if err := decideQuestion(t, w.calls, invited, id, 1, true); !errors.Is(err, approval.ErrInvitedApproval) {
 		t.Errorf("the invited person decides: %v", err)
 	}

@@ -21,7 +21,7 @@ import (
 func (w *world) history() *history.Service { return history.New(w.calls) }
 
 // findAll searches all pages, and checks that no page is longer than requested.
-func (w *world) found(f history.Filter) []uuid.UUID {
+func (w *world) findAll(f history.Filter) []uuid.UUID {
 	w.t.Helper()
 	var ids []uuid.UUID
 	for {
@@ -45,7 +45,7 @@ func (w *world) found(f history.Filter) []uuid.UUID {
 }
 
 // makeCall makes a call and, if it is not gated, waits until it has ended.
-func (w *world) made(name, arguments string, change ...func(*call.Submission)) uuid.UUID {
+func (w *world) makeCall(name, arguments string, change ...func(*call.Submission)) uuid.UUID {
 	w.t.Helper()
 	sub := w.submission(name, arguments)
 	for _, f := range change {
@@ -59,7 +59,7 @@ func (w *world) made(name, arguments string, change ...func(*call.Submission)) u
 	return ticket.ID
 }
 
-func same(t *testing.T, what string, got []uuid.UUID, want ...uuid.UUID) {
+func wantIDs(t *testing.T, what string, got []uuid.UUID, want ...uuid.UUID) {
 	t.Helper()
 	want = slices.Clone(want)
 	slices.SortFunc(want, func(a, b uuid.UUID) int { return strings.Compare(b.String(), a.String()) })
@@ -79,17 +79,17 @@ func TestSearch(t *testing.T) {
 	conversation, err := w.catalog.StartConversation(t.Context(), clerk, paula, "2025-11-25", nil)
 	check(t, err)
 
-	echo := w.made("open__echo", `{"n":1}`)
-	write := w.made("files__write", `{"n":2}`)
-	approved := w.made("files__write", `{"n":3}`)
+	echo := w.makeCall("open__echo", `{"n":1}`)
+	write := w.makeCall("files__write", `{"n":2}`)
+	approved := w.makeCall("files__write", `{"n":3}`)
 	check(t, w.decide(approved, true))
 	w.wait(approved)
-	rejected := w.made("files__write", `{"n":4}`)
+	rejected := w.makeCall("files__write", `{"n":4}`)
 	check(t, w.decide(rejected, false))
-	hers := w.made("files__write", `{"n":5}`, func(s *call.Submission) {
+	hers := w.makeCall("files__write", `{"n":5}`, func(s *call.Submission) {
 		s.Agent, s.PrincipalID, s.ConversationID = clerk, paula, conversation.ID
 	})
-	invalid := w.made("files__write", `{"n":"no"}`)
+	invalid := w.makeCall("files__write", `{"n":"no"}`)
 	all := []uuid.UUID{echo, write, approved, rejected, hers, invalid}
 	files, err := w.agents.SkillByName(t.Context(), "files")
 	check(t, err)
@@ -124,7 +124,7 @@ func TestSearch(t *testing.T) {
 		"viewer, nobody":  {history.Filter{Viewer: call.Viewer{AgentID: clerk.ID}}, nil},
 		"viewer, another": {history.Filter{Viewer: call.Viewer{AgentID: w.agent.ID}, Agents: []uuid.UUID{clerk.ID}}, nil},
 	} {
-		same(t, name, w.found(tt.filter), tt.want...)
+		wantIDs(t, name, w.findAll(tt.filter), tt.want...)
 	}
 }
 
@@ -133,10 +133,10 @@ func TestSearchTellsViewersNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	paula := uuid.New()
-	hers := w.made("files__write", `{"n":5}`, func(s *call.Submission) { s.PrincipalID = paula })
+	hers := w.makeCall("files__write", `{"n":5}`, func(s *call.Submission) { s.PrincipalID = paula })
 	c, err := w.calls.Get(t.Context(), call.Viewer{}, hers)
 	check(t, err)
-	w.fill(30_000, `{"n":5}`) // of the same agent for other principals
+	w.fillHistory(30_000, `{"n":5}`) // of the same agent for other principals
 	w.db.Exec(`UPDATE calls SET principal_id = gen_random_uuid() WHERE id <> $1`, hers)
 	for _, viewer := range []call.Viewer{{AgentID: w.agent.ID}, {AgentID: w.agent.ID, PrincipalID: uuid.New()}, {AgentID: uuid.New(), PrincipalID: paula}} {
 		for name, f := range map[string]history.Filter{
@@ -158,7 +158,7 @@ func TestSearchByTime(t *testing.T) {
 	var ids []uuid.UUID
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for day := range 5 {
-		ids = append(ids, w.insert(start.AddDate(0, 0, day), "echo", `{}`))
+		ids = append(ids, w.insertCall(start.AddDate(0, 0, day), "echo", `{}`))
 	}
 	for name, tt := range map[string]struct {
 		from, to string
@@ -176,7 +176,7 @@ func TestSearchByTime(t *testing.T) {
 	} {
 		f, err := w.history().ParseQuery(t.Context(), history.Query{From: tt.from, To: tt.to}, nil)
 		check(t, err)
-		same(t, name, w.found(f), tt.want...)
+		wantIDs(t, name, w.findAll(f), tt.want...)
 	}
 }
 
@@ -194,9 +194,9 @@ func TestSearchText(t *testing.T) {
 	}
 	ids := map[string]uuid.UUID{}
 	for name, document := range documents {
-		ids[name] = w.made("open__echo", document)
+		ids[name] = w.makeCall("open__echo", document)
 	}
-	huge := w.made("open__echo", `{"big":"`+strings.Repeat("x", 300_000)+` needle"}`)
+	huge := w.makeCall("open__echo", `{"big":"`+strings.Repeat("x", 300_000)+` needle"}`)
 	for text, want := range map[string][]string{
 		"100%_sure":        {"plain"},
 		"100%":             {"plain"},
@@ -242,9 +242,9 @@ func TestSearchText(t *testing.T) {
 		for i, name := range want {
 			wanted[i] = ids[name]
 		}
-		same(t, text, w.found(f), wanted...)
+		wantIDs(t, text, w.findAll(f), wanted...)
 	}
-	same(t, "in a large one", w.found(history.Filter{Text: "NEEDLE"}), huge)
+	wantIDs(t, "in a large one", w.findAll(history.Filter{Text: "NEEDLE"}), huge)
 	page, err := w.history().Search(t.Context(), history.Filter{Text: "needle"})
 	check(t, err)
 	if !page.Calls[0].Partial {
@@ -258,64 +258,64 @@ func TestSearchHostileBytes(t *testing.T) {
 	w := newWorld(t)
 	var ids []uuid.UUID
 	for _, document := range []string{"{\"x\":\"needle \xff\xfe\"}", "\x00needle", `{"x":"\uD800 needle \u12`, `needle \`, ""} {
-		id := w.insert(time.Now(), "echo", `{}`)
+		id := w.insertCall(time.Now(), "echo", `{}`)
 		w.db.Exec(`UPDATE calls SET arguments = $2 WHERE id = $1`, id, []byte(document))
 		ids = append(ids, id)
 	}
-	same(t, "needle", w.found(history.Filter{Text: "needle"}), ids[:4]...)
-	same(t, "needle and an accent", w.found(history.Filter{Text: "needlé"}))
+	wantIDs(t, "needle", w.findAll(history.Filter{Text: "needle"}), ids[:4]...)
+	wantIDs(t, "needle and an accent", w.findAll(history.Filter{Text: "needlé"}))
 }
 
 // The agent's original arguments also find an edited call.
 func TestSearchEditedArguments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.made("open__echo", `{"to":"everybody"}`)
+	id := w.makeCall("open__echo", `{"to":"everybody"}`)
 	w.db.Exec(`UPDATE calls SET submitted = arguments, arguments = '{"to":"nobody"}' WHERE id = $1`, id)
-	same(t, "as sent", w.found(history.Filter{Text: "nobody"}), id)
-	same(t, "as given", w.found(history.Filter{Text: "Everybody"}), id)
-	same(t, "neither", w.found(history.Filter{Text: "somebody"}))
+	wantIDs(t, "as sent", w.findAll(history.Filter{Text: "nobody"}), id)
+	wantIDs(t, "as given", w.findAll(history.Filter{Text: "Everybody"}), id)
+	wantIDs(t, "neither", w.findAll(history.Filter{Text: "somebody"}))
 }
 
 func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	old := w.insert(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), "echo", `{"text":"a needle"}`)
-	w.fill(history.MaxTextSearched+10_000, `{"text":"hay"}`)
+	old := w.insertCall(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), "echo", `{"text":"a needle"}`)
+	w.fillHistory(history.MaxTextSearched+10_000, `{"text":"hay"}`)
 	page, err := w.history().Search(t.Context(), history.Filter{Text: "needle"})
 	check(t, err)
 	if len(page.Calls) != 0 || !page.Stopped || page.Next == uuid.Nil {
 		t.Fatalf("the first search found %d calls, stopped: %v, next %s", len(page.Calls), page.Stopped, page.Next)
 	}
-	same(t, "going on", w.found(history.Filter{Text: "needle"}), old)
-	same(t, "narrowed by time", w.found(history.Filter{Text: "needle", To: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)}), old)
+	wantIDs(t, "going on", w.findAll(history.Filter{Text: "needle"}), old)
+	wantIDs(t, "narrowed by time", w.findAll(history.Filter{Text: "needle", To: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)}), old)
 	page, err = w.history().Search(t.Context(), history.Filter{Text: "hay", Limit: 3})
 	check(t, err)
 	if len(page.Calls) != 3 || page.Stopped || page.Next != page.Calls[2].ID {
 		t.Errorf("a common text: %d calls, stopped: %v", len(page.Calls), page.Stopped)
 	}
-	same(t, "without text it looks further", w.found(history.Filter{Tool: "echo", To: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)}), old)
+	wantIDs(t, "without text it looks further", w.findAll(history.Filter{Tool: "echo", To: time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC)}), old)
 }
 
 // A search counts the bytes of large arguments before it reads them.
 func TestSearchReadsBoundedBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	old := w.insert(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), "echo", `{"text":"a needle"}`)
-	w.fill(history.MaxTextBytes>>20+80, `{}`)
+	old := w.insertCall(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC), "echo", `{"text":"a needle"}`)
+	w.fillHistory(history.MaxTextBytes>>20+80, `{}`)
 	w.db.Exec(`UPDATE calls SET arguments = convert_to('{"x":"' || repeat('y', 1024 * 1024) || '"}', 'UTF8') WHERE id <> $1`, old)
 	page, err := w.history().Search(t.Context(), history.Filter{Text: "needle"})
 	check(t, err)
 	if len(page.Calls) != 0 || !page.Stopped {
 		t.Errorf("%d calls, stopped: %v", len(page.Calls), page.Stopped)
 	}
-	same(t, "going on", w.found(history.Filter{Text: "needle"}), old)
+	wantIDs(t, "going on", w.findAll(history.Filter{Text: "needle"}), old)
 }
 
 func TestSearchThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.made("open__echo", `{}`)
+	w.makeCall("open__echo", `{}`)
 	// A locked table blocks the statement.
 	tx, err := w.db.Pool().Begin(t.Context())
 	check(t, err)
@@ -378,7 +378,7 @@ func TestParseQuery(t *testing.T) {
 			t.Errorf("%s: error %s", name, got)
 		}
 	}
-	if f, err := w.history().ParseQuery(t.Context(), history.Query{Skill: "nothing"}, nil); err != nil || len(w.found(f)) != 0 || f.Skills == nil {
+	if f, err := w.history().ParseQuery(t.Context(), history.Query{Skill: "nothing"}, nil); err != nil || len(w.findAll(f)) != 0 || f.Skills == nil {
 		t.Errorf("an unknown skill: %v, want no error and no calls", err)
 	}
 	if _, err := w.history().ParseQuery(t.Context(), history.Query{Person: "paula"}, nil); err == nil {
@@ -386,8 +386,8 @@ func TestParseQuery(t *testing.T) {
 	}
 }
 
-// insert stores a finished call with this time.
-func (w *world) insert(at time.Time, tool, arguments string) uuid.UUID {
+// insertCall stores a finished call with this time.
+func (w *world) insertCall(at time.Time, tool, arguments string) uuid.UUID {
 	w.t.Helper()
 	var id uuid.UUID
 	check(w.t, w.db.Pool().QueryRow(w.t.Context(), `INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, finished_at, gated, status,
@@ -398,8 +398,8 @@ func (w *world) insert(at time.Time, tool, arguments string) uuid.UUID {
 	return id
 }
 
-// fill stores many calls of the year 2025.
-func (w *world) fill(n int, arguments string) {
+// fillHistory stores many calls of the year 2025.
+func (w *world) fillHistory(n int, arguments string) {
 	w.t.Helper()
 	w.db.Exec(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool, exposed_name, pin, arguments, result)
 		SELECT (lpad(to_hex(1735700000000 + n), 12, '0') || '7000' || '8000' || lpad(to_hex(n), 12, '0'))::uuid, $2, skills.id, 1,

@@ -35,10 +35,10 @@ type traced struct {
 func newTraced(t *testing.T) traced {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
-	return traced{newTracedWorld(t, tracer(t, exporter)), exporter}
+	return traced{newTracedWorld(t, newTracer(t, exporter)), exporter}
 }
 
-func tracer(t *testing.T, exporter sdktrace.SpanExporter) *telemetry.Tracer {
+func newTracer(t *testing.T, exporter sdktrace.SpanExporter) *telemetry.Tracer {
 	t.Helper()
 	traces, err := telemetry.New(t.Context(), telemetry.Config{Exporter: exporter, Version: "test", Logger: slog.New(slog.DiscardHandler)})
 	check(t, err)
@@ -47,7 +47,7 @@ func tracer(t *testing.T, exporter sdktrace.SpanExporter) *telemetry.Tracer {
 }
 
 // clientContext returns the context of a client's request that is part of its trace.
-func handedIn(t *testing.T) context.Context {
+func clientContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, ok := telemetry.Handed{Traceparent: "00-" + clientTrace + "-" + clientSpan + "-01", Tracestate: "rojo=1"}.Remote(t.Context())
 	if !ok {
@@ -63,13 +63,13 @@ func (w traced) submitIn(ctx context.Context, name, arguments string) call.Ticke
 	return ticket
 }
 
-// span waits for a span of a call. Spans are written after waiters are woken.
-func (w traced) span(id uuid.UUID, name string) tracetest.SpanStub {
+// waitForSpan waits for a span of a call. Spans are written after waiters are woken.
+func (w traced) waitForSpan(id uuid.UUID, name string) tracetest.SpanStub {
 	w.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
 		check(w.t, w.traces.Flush(w.t.Context()))
 		for _, s := range w.exporter.GetSpans() {
-			if s.Name == name && attributes(s)["holdpoint.call.id"] == id.String() {
+			if s.Name == name && readAttributes(s)["holdpoint.call.id"] == id.String() {
 				return s
 			}
 		}
@@ -80,7 +80,7 @@ func (w traced) span(id uuid.UUID, name string) tracetest.SpanStub {
 	}
 }
 
-func attributes(s tracetest.SpanStub) map[string]string {
+func readAttributes(s tracetest.SpanStub) map[string]string {
 	all := map[string]string{}
 	for _, a := range s.Attributes {
 		all[string(a.Key)] = a.Value.String()
@@ -89,7 +89,7 @@ func attributes(s tracetest.SpanStub) map[string]string {
 }
 
 // checkParent checks that a span is a child of another, in one trace.
-func below(t *testing.T, child, parent tracetest.SpanStub) {
+func checkParent(t *testing.T, child, parent tracetest.SpanStub) {
 	t.Helper()
 	if child.SpanContext.TraceID() != parent.SpanContext.TraceID() || child.Parent.SpanID() != parent.SpanContext.SpanID() {
 		t.Errorf("%s has parent %s in trace %s, want %s (%s) in %s", child.Name, child.Parent.SpanID(), child.SpanContext.TraceID(),
@@ -100,18 +100,18 @@ func below(t *testing.T, child, parent tracetest.SpanStub) {
 func TestSpansOfAParkedCall(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
-	ticket := w.submitIn(handedIn(t), "files__write", `{"n":424242}`)
+	ticket := w.submitIn(clientContext(t), "files__write", `{"n":424242}`)
 	w.db.MoveClock("72h")
 	w.db.Exec(`UPDATE approvals SET deadline = deadline + interval '72 hours' WHERE call_id = $1`, ticket.ID)
 	check(t, w.decide(ticket.ID, true))
 	w.wait(ticket.ID)
 
-	whole := w.span(ticket.ID, "execute_tool write")
-	wait := w.span(ticket.ID, "wait decision")
+	whole := w.waitForSpan(ticket.ID, "execute_tool write")
+	wait := w.waitForSpan(ticket.ID, "wait decision")
 	if whole.SpanContext.TraceID().String() != clientTrace || whole.Parent.SpanID().String() != clientSpan {
 		t.Errorf("the call's parent is span %s of trace %s", whole.Parent.SpanID(), whole.SpanContext.TraceID())
 	}
-	below(t, wait, whole)
+	checkParent(t, wait, whole)
 	if took := wait.EndTime.Sub(wait.StartTime); took < 72*time.Hour || took > 73*time.Hour {
 		t.Errorf("the wait took %s", took)
 	}
@@ -120,13 +120,13 @@ func TestSpansOfAParkedCall(t *testing.T) {
 		"gen_ai.agent.name": "billing", "gen_ai.agent.id": w.agent.ID.String(),
 		"holdpoint.call.status": "succeeded", "holdpoint.call.gated": "true", "holdpoint.skill.name": "files",
 	}
-	got := attributes(whole)
+	got := readAttributes(whole)
 	for key, value := range want {
 		if got[key] != value {
 			t.Errorf("%s is %q, want %q", key, got[key], value)
 		}
 	}
-	if got := attributes(wait); got["holdpoint.approval.outcome"] != "approved" || got["holdpoint.approval.rule"] == "" || got["holdpoint.approval.edited"] != "false" {
+	if got := readAttributes(wait); got["holdpoint.approval.outcome"] != "approved" || got["holdpoint.approval.rule"] == "" || got["holdpoint.approval.edited"] != "false" {
 		t.Errorf("the wait span has attributes %v", got)
 	}
 	sent := w.source.traces[0]
@@ -139,9 +139,9 @@ func TestSpansOfAParkedCall(t *testing.T) {
 func TestSpansAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
-	ticket := w.submitIn(handedIn(t), "files__write", `{"n":1}`)
+	ticket := w.submitIn(clientContext(t), "files__write", `{"n":1}`)
 	here := tracetest.NewInMemoryExporter()
-	w.traces, w.exporter = tracer(t, here), here
+	w.traces, w.exporter = newTracer(t, here), here
 	other := w.start()
 	waiting, err := other.GetApproval(t.Context(), ticket.ID)
 	check(t, err)
@@ -149,12 +149,12 @@ func TestSpansAcrossProcesses(t *testing.T) {
 		CallID: ticket.ID, Digest: waiting.Approval.Digest.String(), Note: "no", By: w.reviewer,
 	})
 	check(t, err)
-	whole := w.span(ticket.ID, "execute_tool write")
-	below(t, w.span(ticket.ID, "wait decision"), whole)
+	whole := w.waitForSpan(ticket.ID, "execute_tool write")
+	checkParent(t, w.waitForSpan(ticket.ID, "wait decision"), whole)
 	if whole.SpanContext.TraceID().String() != clientTrace || whole.Parent.SpanID().String() != clientSpan {
 		t.Errorf("the call's parent is span %s of trace %s", whole.Parent.SpanID(), whole.SpanContext.TraceID())
 	}
-	if got := attributes(whole); got["holdpoint.call.status"] != "rejected" || got["error.type"] != "rejected" {
+	if got := readAttributes(whole); got["holdpoint.call.status"] != "rejected" || got["error.type"] != "rejected" {
 		t.Errorf("the span has attributes %v", got)
 	}
 }
@@ -209,8 +209,8 @@ func TestSpansOfEveryEnd(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(ends)) {
 		ticket := ends[name]()
 		w.wait(ticket.ID)
-		whole := w.span(ticket.ID, "execute_tool "+map[bool]string{true: "echo", false: "write"}[strings.Contains(name, "succeeded") || strings.Contains(name, "failed")])
-		got := attributes(whole)
+		whole := w.waitForSpan(ticket.ID, "execute_tool "+map[bool]string{true: "echo", false: "write"}[strings.Contains(name, "succeeded") || strings.Contains(name, "failed")])
+		got := readAttributes(whole)
 		code := got["holdpoint.call.code"]
 		if code == "" {
 			code = "none"
@@ -224,8 +224,8 @@ func TestSpansOfEveryEnd(t *testing.T) {
 	}
 	once := map[string]int{}
 	for _, s := range w.exporter.GetSpans() {
-		once[s.Name+" "+attributes(s)["holdpoint.call.id"]]++
-		for key, value := range attributes(s) {
+		once[s.Name+" "+readAttributes(s)["holdpoint.call.id"]]++
+		for key, value := range readAttributes(s) {
 			if strings.Contains(value, "hunter2") || strings.Contains(value, "because") || strings.Contains(value, `"n"`) {
 				t.Errorf("%s of %s holds %q", key, s.Name, value)
 			}
@@ -242,7 +242,7 @@ func TestSpansOfEveryEnd(t *testing.T) {
 // countedOnce checks the counters of ended calls.
 func (w traced) countedOnce(ends []string) {
 	w.t.Helper()
-	got := counters(w.t, w.calls.Collectors(), "holdpoint_calls_total")
+	got := readCounters(w.t, w.calls.Collectors(), "holdpoint_calls_total")
 	for _, end := range ends {
 		status, code, _ := strings.Cut(end, " ")
 		skill := "files"
@@ -254,20 +254,20 @@ func (w traced) countedOnce(ends []string) {
 			w.t.Errorf("%s was counted %v times; all: %v", key, got[key], got)
 		}
 	}
-	waits := counters(w.t, w.calls.Collectors(), "holdpoint_decision_wait_seconds")
+	waits := readCounters(w.t, w.calls.Collectors(), "holdpoint_decision_wait_seconds")
 	for outcome, want := range map[string]float64{"approved": 1, "rejected": 1, "expired": 1, "cancelled": 1} {
 		if got := waits["outcome="+outcome+" skill=files"]; got != want {
 			w.t.Errorf("%v waits with outcome %s, want %v", got, outcome, want)
 		}
 	}
-	taken := counters(w.t, w.calls.Collectors(), "holdpoint_calls_submitted_total")
+	taken := readCounters(w.t, w.calls.Collectors(), "holdpoint_calls_submitted_total")
 	if taken["skill=open status=executing"] != 2 || taken["skill=files status=parked"] != 5 || taken["skill=files status=invalid"] != 1 {
 		w.t.Errorf("submitted: %v", taken)
 	}
 }
 
-// counters reads a metric family; for histograms, the number of observations.
-func counters(t testing.TB, collectors []prometheus.Collector, name string) map[string]float64 {
+// readCounters reads a metric family; for histograms, the number of observations.
+func readCounters(t testing.TB, collectors []prometheus.Collector, name string) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collectors...)
@@ -293,17 +293,17 @@ func TestSpansOfAWaitForAConnection(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
 	w.source.Require(notConnected)
-	ticket := w.submitIn(handedIn(t), "open__echo", `{}`)
-	w.connect("open")
+	ticket := w.submitIn(clientContext(t), "open__echo", `{}`)
+	w.connectSkill("open")
 	w.wait(ticket.ID)
-	below(t, w.span(ticket.ID, "wait connection"), w.span(ticket.ID, "execute_tool echo"))
+	checkParent(t, w.waitForSpan(ticket.ID, "wait connection"), w.waitForSpan(ticket.ID, "execute_tool echo"))
 }
 
 // Without a collector, a client's trace context is stored and passed on. Other calls have none.
 func TestTracePassedOn(t *testing.T) {
 	t.Parallel()
 	w := traced{newWorld(t), nil}
-	ticket := w.submitIn(handedIn(t), "files__write", `{"n":1}`)
+	ticket := w.submitIn(clientContext(t), "files__write", `{"n":1}`)
 	plain := w.submit("files__write", `{"n":2}`)
 	var stored, none []byte
 	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT trace FROM calls WHERE id = $1`, ticket.ID).Scan(&stored))
@@ -329,7 +329,7 @@ func TestTraceOfManyAtOnce(t *testing.T) {
 	}
 	for i := range subs {
 		go func() {
-			ticket, err := w.calls.Submit(handedIn(t), subs[i])
+			ticket, err := w.calls.Submit(clientContext(t), subs[i])
 			if err != nil {
 				t.Error(err)
 			}

@@ -63,7 +63,7 @@ func TestTransitions(t *testing.T) {
 	if !found || !ended {
 		t.Fatalf("%s has no section on transitions", file)
 	}
-	want := picture() + table()
+	want := drawDiagram() + writeTable()
 	if *update {
 		if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o644); err != nil {
 			t.Fatal(err)
@@ -73,8 +73,8 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// picture renders the state machine as a Mermaid diagram.
-func picture() string {
+// drawDiagram renders the state machine as a Mermaid diagram.
+func drawDiagram() string {
 	edges := map[[2]string][]string{}
 	var order [][2]string
 	for _, row := range transitions() {
@@ -101,11 +101,11 @@ func picture() string {
 	return b.String()
 }
 
-func table() string {
+func writeTable() string {
 	var b strings.Builder
 	b.WriteString("| event | from | to | audit action | callbacks |\n|---|---|---|---|---|\n")
 	for _, row := range transitions() {
-		from := words(row.from)
+		from := joinStatuses(row.from)
 		switch {
 		case from == "":
 			from = "(new)"
@@ -125,12 +125,12 @@ func table() string {
 				}
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", row.event, from, words(row.to), strings.Join(actions, ", "), strings.Join(told, ", "))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", row.event, from, joinStatuses(row.to), strings.Join(actions, ", "), strings.Join(told, ", "))
 	}
 	return b.String()
 }
 
-func words(list []Status) string {
+func joinStatuses(list []Status) string {
 	words := make([]string, len(list))
 	for i, status := range list {
 		words[i] = string(status)

@@ -34,7 +34,7 @@ func everyWay(server func() *mcp.Server, child string) map[string]func(testing.T
 	ways := map[string]func(testing.TB) tool.Server{
 		"stdio": func(t testing.TB) tool.Server { t.Helper(); return childSkill(t, child) },
 	}
-	for name, options := range eras() {
+	for name, options := range listEras() {
 		ways[name] = func(t testing.TB) tool.Server {
 			t.Helper()
 			return httpSkill(serve(t, server(), options).URL)
@@ -85,10 +85,10 @@ func TestRequest(t *testing.T) {
 func TestRequestAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	const result = `{ "contents":[{"n":1e400}],"ttlMs":5, "resultType":"complete" }`
-	read := func(w http.ResponseWriter, _ *http.Request, m message) { answer(w, m, result) }
+	read := func(w http.ResponseWriter, _ *http.Request, m message) { writeAnswer(w, m, result) }
 	upstream := &script{at: map[string]act{
 		"server/discover": func(w http.ResponseWriter, _ *http.Request, m message) {
-			answer(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"resources":{"subscribe":true},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`)
+			writeAnswer(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"resources":{"subscribe":true},"extensions":{"io.modelcontextprotocol/tasks":{}}}}`)
 		},
 		"resources/read": read,
 	}}
@@ -98,7 +98,7 @@ func TestRequestAsItIsWritten(t *testing.T) {
 	if err != nil || string(raw) != result {
 		t.Errorf("got %s, %v", raw, err)
 	}
-	sent := upstream.last("resources/read")
+	sent := upstream.lastRequest("resources/read")
 	if text, _, _ := strings.Cut(string(sent.Params), `,"_meta":`); text != `{"uri":"a:\u00e9","n":1.50` {
 		t.Errorf("sent %s", sent.Params)
 	}
@@ -109,7 +109,7 @@ func TestRequestAsItIsWritten(t *testing.T) {
 	if err != nil || !offers.Stateless() || !offers.ResourcesSubscribe || !offers.Tasks || offers.Tools || offers.Offers("resources/subscribe") {
 		t.Errorf("capabilities %+v, %v", offers, err)
 	}
-	if n := upstream.count("server/discover"); n != 1 {
+	if n := upstream.countRequests("server/discover"); n != 1 {
 		t.Errorf("connected %d times", n)
 	}
 }
@@ -133,10 +133,10 @@ func TestRequestThatFails(t *testing.T) {
 		"a member twice":   {params(`{"a":1,"a":2}`), nil, tool.JSONRPCError, "twice", 0},
 		"_meta":            {params(`{"_meta":{}}`), nil, tool.JSONRPCError, "_meta", 0},
 		"an error":         {params(`{}`), rpcError(200, -32002, "no such thing"), tool.JSONRPCError, "no such thing", 1},
-		"a task":           {params(`{}`), replies(`{"resultType":"task"}`), tool.ProtocolFailure, `"task"`, 1},
-		"no object":        {params(`{}`), replies(`[1]`), tool.ProtocolFailure, "not a JSON object", 1},
-		"too large":        {params(`{}`), replies(`{"a":"` + strings.Repeat("x", 3000) + `"}`), tool.ProtocolFailure, "larger than", 1},
-		"HTTP 500":         {params(`{}`), status(500, "", ""), tool.TransportFailure, "500", 1},
+		"a task":           {params(`{}`), answerInTurn(`{"resultType":"task"}`), tool.ProtocolFailure, `"task"`, 1},
+		"no object":        {params(`{}`), answerInTurn(`[1]`), tool.ProtocolFailure, "not a JSON object", 1},
+		"too large":        {params(`{}`), answerInTurn(`{"a":"` + strings.Repeat("x", 3000) + `"}`), tool.ProtocolFailure, "larger than", 1},
+		"HTTP 500":         {params(`{}`), answerStatus(500, "", ""), tool.TransportFailure, "500", 1},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestRequestThatFails(t *testing.T) {
 			if f.Kind != test.kind || f.Effect != tool.EffectNone || !strings.Contains(f.Message, test.says) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
-			if n := upstream.count("vendor/own"); n != test.arrives {
+			if n := upstream.countRequests("vendor/own"); n != test.arrives {
 				t.Errorf("%d requests arrived", n)
 			}
 		})
@@ -157,7 +157,7 @@ func TestRequestThatFails(t *testing.T) {
 
 func TestRequestEndsInTime(t *testing.T) {
 	t.Parallel()
-	upstream := &script{at: map[string]act{"vendor/own": hang}}
+	upstream := &script{at: map[string]act{"vendor/own": waitForClient}}
 	s := newSource(t, mcptool.Config{})
 	_, err := s.Request(t.Context(), httpSkill(upstream.serve(t).URL), tool.Request{Method: "vendor/own", Timeout: 50 * time.Millisecond})
 	if f := asFailure(t, err); f.Kind != tool.TransportFailure || !errors.Is(f, context.DeadlineExceeded) {

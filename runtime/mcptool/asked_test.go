@@ -27,29 +27,29 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			s := newSource(t, mcptool.Config{})
-			caller := asks(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
+			caller := acceptQuestions(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
 				leave()
 				<-ctx.Done()
 				close(ended)
 				return json.RawMessage(accepted), nil
 			})
-			upstream, _ := asker(form("1", `{}`))
+			upstream, _ := newAsker(formatQuestion("1", `{}`))
 			switch where {
 			case "own stream":
 				called := make(chan struct{})
 				upstream.at["tools/call"] = func(w http.ResponseWriter, r *http.Request, m message) {
 					close(called)
-					hang(w, r, m)
+					waitForClient(w, r, m)
 				}
 				upstream.at["GET"] = func(w http.ResponseWriter, r *http.Request, m message) {
-					write := events(w)
+					write := startEvents(w)
 					<-called
-					write(event(form("1", `{}`)))
-					hang(w, r, m)
+					write(formatEvent(formatQuestion("1", `{}`)))
+					waitForClient(w, r, m)
 				}
 			case "2026-07-28":
-				upstream = modern(func(w http.ResponseWriter, _ *http.Request, m message) {
-					answer(w, m, inputRequired(`"q":`+question(`{}`), ""))
+				upstream = newModernServer(func(w http.ResponseWriter, _ *http.Request, m message) {
+					writeAnswer(w, m, inputRequired(`"q":`+formatInputRequest(`{}`), ""))
 				})
 			}
 			skill := httpSkill(upstream.serve(t).URL)
@@ -63,7 +63,7 @@ func TestQuestionEndsWithItsCall(t *testing.T) {
 			}
 			<-ended
 			letGo()
-			if n := upstream.count("answer"); n != 0 {
+			if n := upstream.countRequests("answer"); n != 0 {
 				t.Errorf("%d answers", n)
 			}
 		})
@@ -80,7 +80,7 @@ func holdCall(t testing.TB, s *mcptool.Source, skill tool.Server, upstream *scri
 			return
 		}
 		close(arrived)
-		hang(w, r, m)
+		waitForClient(w, r, m)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -104,17 +104,17 @@ func TestServerTakesItsQuestionBack(t *testing.T) {
 	asked, ended, answers := make(chan struct{}, 3), make(chan struct{}), make(chan message, 3)
 	upstream := &script{session: "s1", at: map[string]act{
 		"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
-			write := events(w)
-			write(event(form(`"a"`, `{}`)) + event(form(`"a"`, `{}`)))
+			write := startEvents(w)
+			write(formatEvent(formatQuestion(`"a"`, `{}`)) + formatEvent(formatQuestion(`"a"`, `{}`)))
 			<-asked
-			write(event(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"b"}}`))
-			write(event(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a","reason":"too late"}}`))
+			write(formatEvent(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"b"}}`))
+			write(formatEvent(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a","reason":"too late"}}`))
 			<-ended
-			write(event(form(`"b"`, `{}`)))
+			write(formatEvent(formatQuestion(`"b"`, `{}`)))
 			if got := <-answers; string(got.ID) != `"b"` {
 				t.Errorf("answered %s", got.body)
 			}
-			write(event(answerText(m, `{"content":[]}`)))
+			write(formatEvent(answerText(m, `{"content":[]}`)))
 		},
 		"answer": func(w http.ResponseWriter, _ *http.Request, m message) {
 			w.WriteHeader(http.StatusAccepted)
@@ -123,7 +123,7 @@ func TestServerTakesItsQuestionBack(t *testing.T) {
 	}}
 	var count atomic.Int64
 	s := newSource(t, mcptool.Config{})
-	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, asks(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
+	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, acceptQuestions(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
 		if count.Add(1) == 1 {
 			asked <- struct{}{}
 			<-ctx.Done()
@@ -143,14 +143,14 @@ func TestQuestionsAreBounded(t *testing.T) {
 	refused := make(chan message, 1)
 	upstream := &script{session: "s1", at: map[string]act{
 		"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
-			write := events(w)
+			write := startEvents(w)
 			for id := range strings.SplitSeq("1,2,3,4,5,6,7,8,9", ",") {
-				write(event(form(id, `{}`)))
+				write(formatEvent(formatQuestion(id, `{}`)))
 			}
 			if got := <-refused; string(got.ID) != "9" || !strings.Contains(string(got.Error), "too many questions") {
 				t.Errorf("got %s", got.body)
 			}
-			write(event(answerText(m, `{"content":[]}`)))
+			write(formatEvent(answerText(m, `{"content":[]}`)))
 		},
 		"answer": func(w http.ResponseWriter, _ *http.Request, m message) {
 			w.WriteHeader(http.StatusAccepted)
@@ -158,13 +158,13 @@ func TestQuestionsAreBounded(t *testing.T) {
 		},
 	}}
 	s := newSource(t, mcptool.Config{})
-	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, asks(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
+	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, acceptQuestions(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
 		open.Add(1)
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}))
 	eventually.Holds(t, "all questions but one were asked", func() bool { return open.Load() == 8 })
-	if n := upstream.count("answer"); n != 1 {
+	if n := upstream.countRequests("answer"); n != 1 {
 		t.Errorf("%d answers", n)
 	}
 }
@@ -184,11 +184,11 @@ func TestWhoIsMeant(t *testing.T) {
 	}
 	upstream.at = map[string]act{
 		"GET": func(w http.ResponseWriter, r *http.Request, _ message) {
-			write := events(w)
+			write := startEvents(w)
 			for {
 				select {
 				case question := <-questions:
-					write(event(question))
+					write(formatEvent(question))
 				case <-r.Context().Done():
 					return
 				}
@@ -201,32 +201,32 @@ func TestWhoIsMeant(t *testing.T) {
 		"tools/call": func(w http.ResponseWriter, r *http.Request, m message) {
 			if strings.Contains(string(m.Params), `"hold"`) {
 				close(held)
-				hang(w, r, m)
+				waitForClient(w, r, m)
 				return
 			}
-			text, err := json.Marshal(ask(form(strconv.Itoa(int(asked.Add(1))), `{}`)) + " " +
+			text, err := json.Marshal(ask(formatQuestion(strconv.Itoa(int(asked.Add(1))), `{}`)) + " " +
 				ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, asked.Add(1))))
 			if err != nil {
 				t.Error(err)
 			}
-			answer(w, m, `{"content":[{"type":"text","text":`+string(text)+`}]}`)
+			writeAnswer(w, m, `{"content":[{"type":"text","text":`+string(text)+`}]}`)
 		},
 	}
 	s := newSource(t, mcptool.Config{})
 	skill := httpSkill(upstream.serve(t).URL)
 	const shared = `{"code":-32600,"message":"several clients share this session: roots are told only on the stream of a call"}`
-	if got := textOf(t, callFor(t, s, skill, "echo", `{}`, giving(accepted))); got != accepted+" "+shared {
+	if got := textOf(t, callFor(t, s, skill, "echo", `{}`, giveAnswer(accepted))); got != accepted+" "+shared {
 		t.Errorf("the only call: %s", got)
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.Call(ctx, skill, tool.CallRequest{Tool: "hold", Caller: never(t)})
+		_, err := s.Call(ctx, skill, tool.CallRequest{Tool: "hold", Caller: refuseQuestions(t)})
 		done <- err
 	}()
 	<-held
 	const several = `{"code":-32600,"message":"several calls are on their way, and it cannot be told which one this is about"}`
-	if got := textOf(t, callFor(t, s, skill, "echo", `{}`, never(t))); got != several+" "+shared {
+	if got := textOf(t, callFor(t, s, skill, "echo", `{}`, refuseQuestions(t))); got != several+" "+shared {
 		t.Errorf("one of two calls: %s", got)
 	}
 	leave()
@@ -243,20 +243,20 @@ func TestNoRefusalIsLost(t *testing.T) {
 	arrived.Add(calls)
 	upstream := &script{session: "s1", at: map[string]act{
 		"tools/call": func(w http.ResponseWriter, r *http.Request, m message) {
-			write := events(w)
+			write := startEvents(w)
 			reply := make(chan message, 1)
 			mu.Lock()
 			waiting[string(m.ID)] = reply
 			mu.Unlock()
 			arrived.Done()
 			arrived.Wait() // so that all ask at once
-			write(event(form(string(m.ID), `{}`)))
+			write(formatEvent(formatQuestion(string(m.ID), `{}`)))
 			select {
 			case got := <-reply:
 				if !strings.Contains(string(got.Error), "did not declare elicitation") {
 					t.Errorf("answered %s", got.body)
 				}
-				write(event(answerText(m, `{"content":[]}`)))
+				write(formatEvent(answerText(m, `{"content":[]}`)))
 			case <-r.Context().Done():
 			}
 		},
@@ -272,7 +272,7 @@ func TestNoRefusalIsLost(t *testing.T) {
 	errs := make(chan error, calls)
 	for range calls {
 		go func() {
-			_, err := s.Call(within(t, 20*time.Second), skill, tool.CallRequest{Tool: "echo"})
+			_, err := s.Call(withTimeout(t, 20*time.Second), skill, tool.CallRequest{Tool: "echo"})
 			errs <- err
 		}()
 	}

@@ -44,10 +44,10 @@ type guard struct {
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/.well-known/oauth-protected-resource/mcp":
-		writeJSON(w, map[string]any{"resource": g.url, "authorization_servers": []string{origin(g.url)}})
+		writeJSON(w, map[string]any{"resource": g.url, "authorization_servers": []string{originOf(g.url)}})
 	case "/.well-known/oauth-authorization-server":
 		writeJSON(w, map[string]any{
-			"issuer": origin(g.url), "token_endpoint": origin(g.url) + "/token", "response_types_supported": []string{"code"},
+			"issuer": originOf(g.url), "token_endpoint": originOf(g.url) + "/token", "response_types_supported": []string{"code"},
 		})
 	case "/token":
 		g.issue(w, r)
@@ -97,8 +97,8 @@ func (g *guard) check(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// revoke invalidates all tokens issued so far.
-func (g *guard) revoke() {
+// revokeTokens invalidates all tokens issued so far.
+func (g *guard) revokeTokens() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.revoked = g.issued
@@ -115,17 +115,17 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-func origin(address string) string {
+func originOf(address string) string {
 	u, _ := url.Parse(address)
 	return u.Scheme + "://" + u.Host
 }
 
-// guarded serves a script behind a guard, and returns a skill that uses client credentials.
-func guarded(t testing.TB, s *script) (*guard, tool.Server) {
+// serveGuarded serves a script behind a guard, and returns a skill that uses client credentials.
+func serveGuarded(t testing.TB, s *script) (*guard, tool.Server) {
 	t.Helper()
 	g := &guard{next: s, scopes: map[string]string{}}
 	h := httptest.NewServer(g)
-	t.Cleanup(func() { shut(h) })
+	t.Cleanup(func() { closeServer(h) })
 	g.url = h.URL + "/mcp"
 	skill := httpSkill(g.url)
 	skill.Authorization = tool.Authorization{Grant: tool.ClientCredentials, ClientID: "holdpoint", ClientSecret: "not-to-be-seen"}
@@ -164,17 +164,17 @@ func must(t testing.TB, err error) {
 
 func TestProtectedServerIsUsedWithAToken(t *testing.T) {
 	t.Parallel()
-	for era, options := range eras() {
+	for era, options := range listEras() {
 		t.Run(era, func(t *testing.T) {
 			t.Parallel()
-			g, skill := guarded(t, nil)
+			g, skill := serveGuarded(t, nil)
 			server := echoServer()
 			inner := serve(t, server, options)
 			target, err := url.Parse(inner.URL)
 			must(t, err)
-			g.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { forward(w, r, target) })
+			g.next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { forwardRequest(w, r, target) })
 			s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
-			if got := textOf(t, call(t, s, skill, "echo", `{"n":1}`)); got != `{"n":1}` {
+			if got := textOf(t, callTool(t, s, skill, "echo", `{"n":1}`)); got != `{"n":1}` {
 				t.Fatalf("echoed %s", got)
 			}
 			if _, err := s.List(t.Context(), skill); err != nil {
@@ -187,8 +187,8 @@ func TestProtectedServerIsUsedWithAToken(t *testing.T) {
 	}
 }
 
-// forward proxies a request and flushes streams.
-func forward(w http.ResponseWriter, r *http.Request, to *url.URL) {
+// forwardRequest proxies a request and flushes streams.
+func forwardRequest(w http.ResponseWriter, r *http.Request, to *url.URL) {
 	out := r.Clone(r.Context())
 	out.RequestURI, out.URL.Scheme, out.URL.Host, out.URL.Path, out.Host = "", to.Scheme, to.Host, "/", to.Host
 	response, err := http.DefaultTransport.RoundTrip(out)
@@ -214,13 +214,13 @@ func forward(w http.ResponseWriter, r *http.Request, to *url.URL) {
 // new token.
 func TestRevokedTokenIsRenewedInTheCall(t *testing.T) {
 	t.Parallel()
-	scripted := modern(replies(`{"resultType":"complete","content":[]}`, `{"resultType":"complete","content":[]}`))
-	g, skill := guarded(t, scripted)
+	scripted := newModernServer(answerInTurn(`{"resultType":"complete","content":[]}`, `{"resultType":"complete","content":[]}`))
+	g, skill := serveGuarded(t, scripted)
 	s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
-	call(t, s, skill, "echo", `{}`)
-	g.revoke()
-	call(t, s, skill, "echo", `{}`)
-	if n := scripted.count("tools/call"); n != 2 {
+	callTool(t, s, skill, "echo", `{}`)
+	g.revokeTokens()
+	callTool(t, s, skill, "echo", `{}`)
+	if n := scripted.countRequests("tools/call"); n != 2 {
 		t.Errorf("%d calls arrived, want 2", n)
 	}
 	if issued, _ := g.counts(); issued != 2 {
@@ -231,7 +231,7 @@ func TestRevokedTokenIsRenewedInTheCall(t *testing.T) {
 // TestServerThatTakesNoToken: requests are not repeated endlessly, and the failure names the reason.
 func TestServerThatTakesNoToken(t *testing.T) {
 	t.Parallel()
-	g, skill := guarded(t, modern(replies()))
+	g, skill := serveGuarded(t, newModernServer(answerInTurn()))
 	g.revoked = 1000
 	s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
 	f := failCall(t.Context(), t, s, skill)
@@ -246,17 +246,17 @@ func TestServerThatTakesNoToken(t *testing.T) {
 // TestMoreScopeIsGot: a tool requires a scope that the token lacks. The new token has the scopes of both requests.
 func TestMoreScopeIsGot(t *testing.T) {
 	t.Parallel()
-	scripted := modern(replies(`{"resultType":"complete","content":[]}`))
-	g, skill := guarded(t, scripted)
+	scripted := newModernServer(answerInTurn(`{"resultType":"complete","content":[]}`))
+	g, skill := serveGuarded(t, scripted)
 	g.scoped = true
 	s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
-	call(t, s, skill, "echo", `{}`)
+	callTool(t, s, skill, "echo", `{}`)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if got := g.scopes[g.saw[len(g.saw)-1]]; got != "some more" {
 		t.Errorf("scopes of the last token: %q, want those of both requests", got)
 	}
-	if n := scripted.count("tools/call"); n != 1 {
+	if n := scripted.countRequests("tools/call"); n != 1 {
 		t.Errorf("%d calls arrived, want 1", n)
 	}
 }
@@ -264,7 +264,7 @@ func TestMoreScopeIsGot(t *testing.T) {
 // TestStaticAuthorizationHeader: the operator's own header is kept, and no token is requested.
 func TestStaticAuthorizationHeader(t *testing.T) {
 	t.Parallel()
-	g, skill := guarded(t, modern(replies()))
+	g, skill := serveGuarded(t, newModernServer(answerInTurn()))
 	skill.Headers = map[string]string{"Authorization": "Bearer of-the-operator"}
 	s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
 	f := failCall(t.Context(), t, s, skill)
@@ -286,19 +286,19 @@ func TestStaticAuthorizationHeader(t *testing.T) {
 func TestLaterRoundIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	var g *guard
-	scripted := modern(func(w http.ResponseWriter, _ *http.Request, m message) {
+	scripted := newModernServer(func(w http.ResponseWriter, _ *http.Request, m message) {
 		g.mu.Lock()
 		g.revoked = 1000
 		g.mu.Unlock()
-		answer(w, m, inputRequired(`"a":`+question(`{"type":"object","properties":{}}`), `"s"`))
+		writeAnswer(w, m, inputRequired(`"a":`+formatInputRequest(`{"type":"object","properties":{}}`), `"s"`))
 	})
-	g, skill := guarded(t, scripted)
+	g, skill := serveGuarded(t, scripted)
 	s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
-	f := failCallFor(t.Context(), t, s, skill, giving(accepted))
+	f := failCallFor(t.Context(), t, s, skill, giveAnswer(accepted))
 	if f.Effect != tool.EffectPossible || f.Connect != nil {
 		t.Errorf("failure %+v", f)
 	}
-	if n := scripted.count("tools/call"); n != 1 {
+	if n := scripted.countRequests("tools/call"); n != 1 {
 		t.Errorf("%d calls arrived, want 1", n)
 	}
 }
@@ -318,7 +318,7 @@ func TestPeopleHaveSessionsOfTheirOwn(t *testing.T) {
 			}
 		}
 	}
-	if n := scripted.count("initialize"); n != 2 {
+	if n := scripted.countRequests("initialize"); n != 2 {
 		t.Errorf("%d sessions were opened for two people", n)
 	}
 }
@@ -334,7 +334,7 @@ func TestProbeTellsWhereAuthorizingFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, skill := guarded(t, modern(replies()))
+			g, skill := serveGuarded(t, newModernServer(answerInTurn()))
 			change(g, &skill)
 			s := newSource(t, mcptool.Config{OAuth: newOAuth(t, &skill)})
 			var steps []tool.Step

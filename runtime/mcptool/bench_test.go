@@ -30,7 +30,7 @@ func BenchmarkEcho(b *testing.B) {
 	arguments := json.RawMessage(`{"message":"` + strings.Repeat("x", 64) + `"}`)
 	urls := benchServer(b)
 	for _, name := range slices.Sorted(func(yield func(string) bool) {
-		for name := range eras() {
+		for name := range listEras() {
 			if !yield(name) {
 				return
 			}
@@ -58,22 +58,22 @@ func BenchmarkEcho(b *testing.B) {
 					_, err := session.CallTool(b.Context(), &mcp.CallToolParams{Name: "echo", Arguments: arguments})
 					return err
 				}
-				compare(b, clients, ours, theirs)
+				compareClients(b, clients, ours, theirs)
 			})
 		}
 	}
 }
 
-// compare runs both in alternating rounds.
-func compare(b *testing.B, clients int, ours, theirs func() error) {
+// compareClients runs both in alternating rounds.
+func compareClients(b *testing.B, clients int, ours, theirs func() error) {
 	b.Helper()
 	const calls = 200
-	round(b, clients, calls, ours)
-	round(b, clients, calls, theirs)
+	runRound(b, clients, calls, ours)
+	runRound(b, clients, calls, theirs)
 	var times, cpus, took []float64
 	for b.Loop() {
-		ourTime, ourCPU := round(b, clients, calls, ours)
-		theirTime, theirCPU := round(b, clients, calls, theirs)
+		ourTime, ourCPU := runRound(b, clients, calls, ours)
+		theirTime, theirCPU := runRound(b, clients, calls, theirs)
 		times = append(times, float64(ourTime)/float64(theirTime))
 		cpus = append(cpus, float64(ourCPU)/float64(theirCPU))
 		took = append(took, float64(ourTime.Microseconds()))
@@ -83,8 +83,8 @@ func compare(b *testing.B, clients int, ours, theirs func() error) {
 	b.ReportMetric(median(took), "µs/call")
 }
 
-// round makes calls from several clients, and returns their median duration and total CPU time.
-func round(b *testing.B, clients, calls int, call func() error) (p50, cpu time.Duration) {
+// runRound makes calls from several clients, and returns their median duration and total CPU time.
+func runRound(b *testing.B, clients, calls int, call func() error) (p50, cpu time.Duration) {
 	b.Helper()
 	times := make([]float64, calls)
 	before := cpuTime()
@@ -146,7 +146,7 @@ func benchServer(b *testing.B) map[string]string {
 // runBenchServer serves an echo tool in all eras and prints the addresses.
 func runBenchServer() {
 	urls := map[string]string{}
-	for name, options := range eras() {
+	for name, options := range listEras() {
 		listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			panic(err)
@@ -160,7 +160,7 @@ func runBenchServer() {
 	if err != nil {
 		panic(err)
 	}
-	say(string(text))
+	writeLine(string(text))
 	select {}
 }
 
@@ -168,7 +168,7 @@ func runBenchServer() {
 func BenchmarkEchoStdio(b *testing.B) {
 	s := newSource(b, mcptool.Config{DataDir: b.TempDir()})
 	skill := childSkill(b, "raw")
-	call(b, s, skill, "mirror", `{}`)
+	callTool(b, s, skill, "mirror", `{}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Call(b.Context(), skill, tool.CallRequest{Tool: "mirror", Arguments: json.RawMessage(`{"a":1}`)}); err != nil {

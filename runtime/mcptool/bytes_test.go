@@ -14,8 +14,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// awkward returns arguments that decoding and encoding would change.
-func awkward() map[string]string {
+// awkwardArguments returns arguments that decoding and encoding would change.
+func awkwardArguments() map[string]string {
 	return map[string]string{
 		"big integer":    `{"n":9007199254740993}`,
 		"huge exponent":  `{"n":1e400,"m":-0,"k":1.0,"e":1E+2}`,
@@ -36,21 +36,21 @@ func TestArgumentsAreSentByteForByte(t *testing.T) {
 	skill := httpSkill(upstream.serve(t).URL)
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir()})
 	child := childSkill(t, "mirror")
-	for name, arguments := range awkward() {
-		call(t, s, skill, "echo", arguments)
+	for name, arguments := range awkwardArguments() {
+		callTool(t, s, skill, "echo", arguments)
 		var got struct {
 			Arguments json.RawMessage `json:"arguments"`
 		}
-		if err := json.Unmarshal(upstream.last("tools/call").Params, &got); err != nil {
+		if err := json.Unmarshal(upstream.lastRequest("tools/call").Params, &got); err != nil {
 			t.Fatal(err)
 		}
 		if string(got.Arguments) != arguments {
 			t.Errorf("%s over HTTP: sent %.200s, got %.200s", name, arguments, got.Arguments)
 		}
-		if !bytes.Contains(upstream.last("tools/call").body, []byte(`"arguments":`+arguments+`}`)) {
-			t.Errorf("%s over HTTP: body %.300s", name, upstream.last("tools/call").body)
+		if !bytes.Contains(upstream.lastRequest("tools/call").body, []byte(`"arguments":`+arguments+`}`)) {
+			t.Errorf("%s over HTTP: body %.300s", name, upstream.lastRequest("tools/call").body)
 		}
-		if got := textOf(t, call(t, s, child, "mirror", arguments)); got != arguments {
+		if got := textOf(t, callTool(t, s, child, "mirror", arguments)); got != arguments {
 			t.Errorf("%s over stdio: sent %.200s, got %.200s", name, arguments, got)
 		}
 	}
@@ -60,7 +60,7 @@ func TestModernRequestsCarryWhatTheRevisionWants(t *testing.T) {
 	t.Parallel()
 	upstream := &script{at: map[string]func(http.ResponseWriter, *http.Request, message){
 		"server/discover": func(w http.ResponseWriter, _ *http.Request, m message) {
-			answer(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"ttlMs":0,"cacheScope":"public"}`)
+			writeAnswer(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"},"ttlMs":0,"cacheScope":"public"}`)
 		},
 	}}
 	skill := httpSkill(upstream.serve(t).URL)
@@ -79,7 +79,7 @@ func TestModernRequestsCarryWhatTheRevisionWants(t *testing.T) {
 	if _, err := s.Call(t.Context(), skill, tool.CallRequest{CallID: uuid.New(), Tool: "größe", Arguments: json.RawMessage(arguments), Definition: &definition}); err != nil {
 		t.Fatal(err)
 	}
-	got := upstream.last("tools/call")
+	got := upstream.lastRequest("tools/call")
 	want := map[string]string{
 		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "=?base64?Z3LDtsOfZQ==?=",
 		"Mcp-Param-Region": "=?base64?WsO8cmljaA==?=", "Mcp-Param-Count": "42", "Mcp-Param-Flag": "true",
@@ -97,8 +97,8 @@ func TestModernRequestsCarryWhatTheRevisionWants(t *testing.T) {
 	}
 }
 
-// results returns answers that a typed client would change.
-func results() map[string]string {
+// unusualResults returns answers that a typed client would change.
+func unusualResults() map[string]string {
 	return map[string]string{
 		"unknown members": `{"content":[{"type":"text","text":"x","future":{"a":[1e400]}}],"_meta":{"k":9007199254740993},"structuredContent":{"n":-0,"m":1.10},"extra":null}`,
 		"every content":   `{"content":[{"type":"image","data":"AA==","mimeType":"image/png"},{"type":"audio","data":"AA==","mimeType":"audio/wav"},{"type":"resource_link","uri":"x:y","name":"n"},{"type":"resource","resource":{"uri":"x:y","text":"<&>"}},{"type":"hologram"}]}`,
@@ -113,7 +113,7 @@ func results() map[string]string {
 func TestResultsArriveByteForByte(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(http.ResponseWriter, message, string){
-		"JSON": answer,
+		"JSON": writeAnswer,
 		"SSE": func(w http.ResponseWriter, m message, result string) {
 			w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 			_, _ = fmt.Fprintf(w, ": hello\r\n\r\nevent: message\r\nid: 1\r\ndata: %s\r\n\r\n", answerText(m, result))
@@ -124,14 +124,14 @@ func TestResultsArriveByteForByte(t *testing.T) {
 		},
 	}
 	for way, write := range ways {
-		for name, result := range results() {
+		for name, result := range unusualResults() {
 			t.Run(way+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				upstream := &script{at: map[string]func(http.ResponseWriter, *http.Request, message){
 					"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) { write(w, m, result) },
 				}}
 				s := newSource(t, mcptool.Config{})
-				got := call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+				got := callTool(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
 				if string(got.Raw) != result {
 					t.Errorf("got %.300s", got.Raw)
 				}
@@ -144,8 +144,8 @@ func TestResultsArriveByteForByteOverStdio(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir()})
 	skill := childSkill(t, "mirror")
-	for name, result := range results() {
-		if got := call(t, s, skill, "verbatim", result); string(got.Raw) != result {
+	for name, result := range unusualResults() {
+		if got := callTool(t, s, skill, "verbatim", result); string(got.Raw) != result {
 			t.Errorf("%s: got %.300s", name, got.Raw)
 		}
 	}
@@ -155,10 +155,10 @@ func TestToolErrorIsAResult(t *testing.T) {
 	t.Parallel()
 	const result = `{"isError":true,"content":[{"type":"text","text":"no"}]}`
 	upstream := &script{at: map[string]func(http.ResponseWriter, *http.Request, message){
-		"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) { answer(w, m, result) },
+		"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) { writeAnswer(w, m, result) },
 	}}
 	s := newSource(t, mcptool.Config{})
-	got := call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	got := callTool(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
 	if !got.IsError || string(got.Raw) != result {
 		t.Errorf("got %t %s", got.IsError, got.Raw)
 	}

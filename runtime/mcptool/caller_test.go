@@ -118,9 +118,9 @@ func TestProgressOfOthersIsNotHeard(t *testing.T) {
 			var foreign, token string
 			act := func(w http.ResponseWriter, _ *http.Request, m message) {
 				foreign, token = token, tokenOf(t, m)
-				write := events(w)
+				write := startEvents(w)
 				if foreign == "" || token == "" {
-					write(event(answerText(m, complete)))
+					write(formatEvent(answerText(m, complete)))
 					return
 				}
 				for _, params := range []string{
@@ -132,16 +132,16 @@ func TestProgressOfOthersIsNotHeard(t *testing.T) {
 					`{"progressToken":` + token + `,"progress":1,"message":"` + strings.Repeat("x", 20<<10) + `"}`,
 					`{"progressToken":` + token + `,"progress":1,"progress":2}`,
 				} {
-					write(event(progressNotification + params + `}`))
+					write(formatEvent(progressNotification + params + `}`))
 				}
 				for i := range 10_100 {
-					write(event(fmt.Sprintf(`%s{"progressToken":%s, "progress": %d.50 }}`, progressNotification, token, i)))
+					write(formatEvent(fmt.Sprintf(`%s{"progressToken":%s, "progress": %d.50 }}`, progressNotification, token, i)))
 				}
-				write(event(answerText(m, complete)) + event(progressNotification+`{"progressToken":`+token+`,"progress":99}}`))
+				write(formatEvent(answerText(m, complete)) + formatEvent(progressNotification+`{"progressToken":`+token+`,"progress":99}}`))
 			}
 			upstream := &script{at: map[string]func(http.ResponseWriter, *http.Request, message){"tools/call": act}}
 			if version == "2026-07-28" {
-				upstream = modern(act)
+				upstream = newModernServer(act)
 			}
 			s := newSource(t, mcptool.Config{})
 			skill := httpSkill(upstream.serve(t).URL)
@@ -153,8 +153,8 @@ func TestProgressOfOthersIsNotHeard(t *testing.T) {
 			if len(got) != 10_000 || got[0] != `{"progress":0.50}` || got[9_999] != `{"progress":9999.50}` || first.count() != 0 {
 				t.Errorf("%d notifications, first %.200s; earlier call: %v", len(got), got[:min(len(got), 1)], first.texts)
 			}
-			call(t, s, skill, "echo", `{}`)
-			if got := tokenOf(t, upstream.last("tools/call")); got != "" {
+			callTool(t, s, skill, "echo", `{}`)
+			if got := tokenOf(t, upstream.lastRequest("tools/call")); got != "" {
 				t.Errorf("progress token %s of a call without progress", got)
 			}
 			if first.late || second.late {
@@ -169,25 +169,25 @@ func TestProgressOfOthersIsNotHeard(t *testing.T) {
 func TestLogLevels(t *testing.T) {
 	t.Parallel()
 	message1 := func(level string) string {
-		return event(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"` + level + `","data":1e400}}`)
+		return formatEvent(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"` + level + `","data":1e400}}`)
 	}
 	upstream := &script{session: "s1"}
 	upstream.at = map[string]act{
 		"initialize": func(w http.ResponseWriter, _ *http.Request, m message) {
-			answer(w, m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"script","version":"1"}}`)
+			writeAnswer(w, m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"script","version":"1"}}`)
 		},
-		"logging/setLevel": func(w http.ResponseWriter, _ *http.Request, m message) { answer(w, m, `{}`) },
+		"logging/setLevel": func(w http.ResponseWriter, _ *http.Request, m message) { writeAnswer(w, m, `{}`) },
 		"GET": func(w http.ResponseWriter, r *http.Request, m message) {
-			events(w)(message1("emergency"))
-			hang(w, r, m)
+			startEvents(w)(message1("emergency"))
+			waitForClient(w, r, m)
 		},
 		"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
-			write := events(w)
+			write := startEvents(w)
 			for _, level := range []string{"debug", "warning", "error", "no such level"} {
 				write(message1(level))
 			}
-			write(event(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"` + strings.Repeat("x", 300<<10) + `"}}`))
-			write(event(answerText(m, `{"content":[]}`)))
+			write(formatEvent(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"` + strings.Repeat("x", 300<<10) + `"}}`))
+			write(formatEvent(answerText(m, `{"content":[]}`)))
 		},
 	}
 	s := newSource(t, mcptool.Config{})
@@ -203,9 +203,9 @@ func TestLogLevels(t *testing.T) {
 	hears("error", 1)
 	hears("debug", 3)
 	hears("warning", 2)
-	call(t, s, skill, "echo", `{}`)
+	callTool(t, s, skill, "echo", `{}`)
 	var levels []string
-	for _, m := range upstream.all("logging/setLevel") {
+	for _, m := range upstream.listRequests("logging/setLevel") {
 		levels = append(levels, string(m.Params))
 	}
 	if !slices.Equal(levels, []string{`{"level":"error"}`, `{"level":"debug"}`}) {
@@ -215,21 +215,21 @@ func TestLogLevels(t *testing.T) {
 
 func TestCallerThatIsNotOne(t *testing.T) {
 	t.Parallel()
-	upstream := modern(replies(complete))
+	upstream := newModernServer(answerInTurn(complete))
 	s := newSource(t, mcptool.Config{})
 	skill := httpSkill(upstream.serve(t).URL)
 	for name, caller := range map[string]tool.Caller{
 		"log level": {LogLevel: "loud"},
-		"other":     {Capabilities: json.RawMessage(`{"extensions":{}}`), Ask: never(t).Ask},
-		"no object": {Capabilities: json.RawMessage(`{"roots":true}`), Ask: never(t).Ask},
-		"twice":     {Capabilities: json.RawMessage(`{"roots":{},"roots":{}}`), Ask: never(t).Ask},
+		"other":     {Capabilities: json.RawMessage(`{"extensions":{}}`), Ask: refuseQuestions(t).Ask},
+		"no object": {Capabilities: json.RawMessage(`{"roots":true}`), Ask: refuseQuestions(t).Ask},
+		"twice":     {Capabilities: json.RawMessage(`{"roots":{},"roots":{}}`), Ask: refuseQuestions(t).Ask},
 	} {
 		f := failCallFor(t.Context(), t, s, skill, caller)
 		if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone {
 			t.Errorf("%s: got %s, effect %s: %s", name, f.Kind, f.Effect, f.Message)
 		}
 	}
-	if n := upstream.count("tools/call"); n != 0 {
+	if n := upstream.countRequests("tools/call"); n != 0 {
 		t.Errorf("%d calls arrived", n)
 	}
 }
@@ -241,19 +241,19 @@ func TestTimeStandsStillWhileSomebodyIsAsked(t *testing.T) {
 	const limit = 8 * time.Second // longer than the rest of the call on any machine
 	silent := func(w http.ResponseWriter, r *http.Request, m message) {
 		if strings.Contains(string(m.Params), "inputResponses") {
-			hang(w, r, m)
+			waitForClient(w, r, m)
 			return
 		}
-		answer(w, m, inputRequired(`"q":`+question(`{}`), ""))
+		writeAnswer(w, m, inputRequired(`"q":`+formatInputRequest(`{}`), ""))
 	}
-	legacy, _ := asker(form("1", `{}`))
+	legacy, _ := newAsker(formatQuestion("1", `{}`))
 	for name, test := range map[string]struct {
 		upstream *script
 		ends     bool
 	}{
 		"2025-11-25": {legacy, true},
-		"2026-07-28": {modern(replies(inputRequired(`"q":`+question(`{}`), ""), complete)), true},
-		"silent":     {modern(silent), false},
+		"2026-07-28": {newModernServer(answerInTurn(inputRequired(`"q":`+formatInputRequest(`{}`), ""), complete)), true},
+		"silent":     {newModernServer(silent), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -263,7 +263,7 @@ func TestTimeStandsStillWhileSomebodyIsAsked(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo", Timeout: limit, Caller: asks(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
+			_, err = s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo", Timeout: limit, Caller: acceptQuestions(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
 				timer := time.NewTimer(limit + limit/2) // the person takes longer than the limit
 				defer timer.Stop()
 				select {

@@ -44,7 +44,7 @@ func runChild(mode string) {
 		os.Exit(3)
 	case "prints": // a program that is not a server
 		for range 3 {
-			say("Welcome to the program!")
+			writeLine("Welcome to the program!")
 		}
 		select {}
 	case "mute":
@@ -64,20 +64,20 @@ type rawAct = func(m message, params toolParams)
 func rawActs(mode string) map[string]rawAct {
 	acts := map[string]rawAct{
 		"change": func(m message, _ toolParams) {
-			say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-			say(answerText(m, `{}`))
+			writeLine(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+			writeLine(answerText(m, `{}`))
 		},
 		"crash": func(message, toolParams) {
 			fmt.Fprintln(os.Stderr, "panic: out of cheese")
 			os.Exit(2)
 		},
 		"hang":    func(message, toolParams) {},
-		"babbles": func(message, toolParams) { say("<html>not what was asked for") },
+		"babbles": func(message, toolParams) { writeLine("<html>not what was asked for") },
 		"noisy": func(m message, _ toolParams) {
-			say("debug: called")
-			say("[1,2,3]")
-			say(`{"jsonrpc":"2.0","id":4711,"result":{}}`)
-			say(answerText(m, `{"content":[]}`))
+			writeLine("debug: called")
+			writeLine("[1,2,3]")
+			writeLine(`{"jsonrpc":"2.0","id":4711,"result":{}}`)
+			writeLine(answerText(m, `{"content":[]}`))
 		},
 		"huge": func(m message, _ toolParams) {
 			_, _ = os.Stdout.WriteString(`{"result":{"id":1,"a":["`)
@@ -85,29 +85,29 @@ func rawActs(mode string) map[string]rawAct {
 			for range 100 {
 				_, _ = os.Stdout.WriteString(piece)
 			}
-			say(`"]},"jsonrpc":"2.0","id":` + string(m.ID) + `}`)
+			writeLine(`"]},"jsonrpc":"2.0","id":` + string(m.ID) + `}`)
 		},
 		"ping": func(m message, _ toolParams) {
-			say(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
-			say(`{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)
+			writeLine(`{"jsonrpc":"2.0","id":"p","method":"ping"}`)
+			writeLine(`{"jsonrpc":"2.0","id":2,"method":"roots/list"}`)
 			pongs = append(pongs, m)
 		},
 		"deaf": func(m message, _ toolParams) { // stops reading
-			say(answerText(m, `{}`))
+			writeLine(answerText(m, `{}`))
 			select {}
 		},
 		"shut": func(m message, _ toolParams) { // closes its input but keeps running
 			_ = os.Stdin.Close()
-			say(answerText(m, `{}`))
+			writeLine(answerText(m, `{}`))
 			select {}
 		},
-		"about": func(m message, _ toolParams) { say(answerText(m, about())) },
+		"about": func(m message, _ toolParams) { writeLine(answerText(m, describeEnvironment())) },
 		"spawn": func(m message, _ toolParams) {
 			child := exec.Command("sleep", "1000")
 			if err := child.Start(); err != nil {
 				panic(err)
 			}
-			say(answerText(m, fmt.Sprintf(`{"pid":%d}`, child.Process.Pid)))
+			writeLine(answerText(m, fmt.Sprintf(`{"pid":%d}`, child.Process.Pid)))
 		},
 	}
 	if mode == "silent" { // ignores unknown methods
@@ -126,29 +126,29 @@ func rawActs(mode string) map[string]rawAct {
 // addTasks turns calls into tasks of 2026-07-28 that ask the caller and end with the answer.
 func addTasks(acts map[string]rawAct) {
 	acts["server/discover"] = func(m message, _ toolParams) {
-		say(answerText(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`))
+		writeLine(answerText(m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`))
 	}
-	acts["tools/call"] = func(m message, _ toolParams) { say(answerText(m, handle)) }
+	acts["tools/call"] = func(m message, _ toolParams) { writeLine(answerText(m, handle)) }
 	given := "null"
 	acts["tasks/update"] = func(m message, _ toolParams) {
 		text, _ := json.Marshal(string(m.Params))
 		given = string(text)
-		say(answerText(m, complete))
+		writeLine(answerText(m, complete))
 	}
 	acts["tasks/get"] = func(m message, _ toolParams) {
 		if given == "null" {
-			say(answerText(m, task("input_required", `,"inputRequests":{"a":`+question(`{}`)+`}`)))
+			writeLine(answerText(m, task("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`}`)))
 			return
 		}
-		say(answerText(m, task("completed", `,"result":{"content":[{"type":"text","text":`+given+`}]}`)))
+		writeLine(answerText(m, task("completed", `,"result":{"content":[{"type":"text","text":`+given+`}]}`)))
 	}
 }
 
 // pongs are calls that wait for the client's answers.
 var pongs []message
 
-// about describes the environment of a child.
-func about() string {
+// describeEnvironment describes the environment of a child.
+func describeEnvironment() string {
 	dir, _ := os.Getwd()
 	text, _ := json.Marshal(map[string]any{
 		"env": os.Environ(), "dir": dir, "pid": os.Getpid(), "group": syscall.Getpgrp(),
@@ -200,7 +200,7 @@ func (c *rawChild) run() {
 			c.seen = append(c.seen, string(line))
 			if len(c.seen) == 2 {
 				text, _ := json.Marshal(strings.Join(c.seen, ""))
-				say(answerText(pongs[0], `{"content":[{"type":"text","text":`+string(text)+`}]}`))
+				writeLine(answerText(pongs[0], `{"content":[{"type":"text","text":`+string(text)+`}]}`))
 			}
 		case c.at[m.Method] != nil:
 			c.at[m.Method](m, params)
@@ -215,20 +215,20 @@ func (c *rawChild) run() {
 func (c *rawChild) standard(m message, params toolParams) {
 	switch m.Method {
 	case "initialize":
-		say(answerText(m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"raw","version":"1"}}`))
+		writeLine(answerText(m, `{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"raw","version":"1"}}`))
 	case "tools/list":
-		say(answerText(m, `{"tools":[{"name":"mirror","inputSchema":{"type":"object"}}]}`))
+		writeLine(answerText(m, `{"tools":[{"name":"mirror","inputSchema":{"type":"object"}}]}`))
 	case "tools/call":
 		if params.Name == "verbatim" { // returns its arguments unchanged
-			say(`{"result":` + string(params.Arguments) + `,"jsonrpc":"2.0","id":` + string(m.ID) + `}`)
+			writeLine(`{"result":` + string(params.Arguments) + `,"jsonrpc":"2.0","id":` + string(m.ID) + `}`)
 			return
 		}
 		text, _ := json.Marshal(string(params.Arguments))
-		say(answerText(m, `{"content":[{"type":"text","text":`+string(text)+`}]}`))
+		writeLine(answerText(m, `{"content":[{"type":"text","text":`+string(text)+`}]}`))
 	case "server/discover":
-		say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32601,"message":"Method not found"}}`)
+		writeLine(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32601,"message":"Method not found"}}`)
 	}
 }
 
-// say writes one line to stdout.
-func say(line string) { _, _ = os.Stdout.WriteString(line + "\n") }
+// writeLine writes one line to stdout.
+func writeLine(line string) { _, _ = os.Stdout.WriteString(line + "\n") }

@@ -24,12 +24,12 @@ func task(status, more string) string {
 	return `{"resultType":"complete","taskId":"t/ä","status":"` + status + `","pollIntervalMs":1` + more + `}`
 }
 
-// tasking returns a server of 2026-07-28 whose tasks go through these states and stay in the last one.
-func tasking(states ...string) *script {
-	upstream := modern(replies(handle))
-	upstream.at["tasks/get"] = replies(states...)
-	upstream.at["tasks/update"] = replies(complete)
-	upstream.at["tasks/cancel"] = replies(complete)
+// newTaskServer returns a server of 2026-07-28 whose tasks go through these states and stay in the last one.
+func newTaskServer(states ...string) *script {
+	upstream := newModernServer(answerInTurn(handle))
+	upstream.at["tasks/get"] = answerInTurn(states...)
+	upstream.at["tasks/update"] = answerInTurn(complete)
+	upstream.at["tasks/cancel"] = answerInTurn(complete)
 	return upstream
 }
 
@@ -41,7 +41,7 @@ func pollingSource(t testing.TB) *mcptool.Source {
 
 func TestTaskIsFollowed(t *testing.T) {
 	t.Parallel()
-	upstream := tasking(task("working", `,"statusMessage":"soon"`), task("working", ``), task("completed", `,"result":{"content":[{"n":1e400}], "isError":true }`))
+	upstream := newTaskServer(task("working", `,"statusMessage":"soon"`), task("working", ``), task("completed", `,"result":{"content":[{"n":1e400}], "isError":true }`))
 	var told atomic.Int64
 	s := pollingSource(t)
 	skill := httpSkill(upstream.serve(t).URL)
@@ -51,7 +51,7 @@ func TestTaskIsFollowed(t *testing.T) {
 	if string(got.Raw) != `{"content":[{"n":1e400}], "isError":true }` || !got.IsError {
 		t.Errorf("got %s", got.Raw)
 	}
-	sent := upstream.last("tasks/get")
+	sent := upstream.lastRequest("tasks/get")
 	text, meta, _ := strings.Cut(string(sent.Params), `,"_meta":`)
 	if text != `{"taskId":"t/ä"` || !strings.Contains(meta, `"extensions":{"io.modelcontextprotocol/tasks":{}}`) || strings.Contains(meta, "progressToken") {
 		t.Errorf("sent %s", sent.Params)
@@ -59,15 +59,15 @@ func TestTaskIsFollowed(t *testing.T) {
 	if h := sent.header; h.Get("Mcp-Name") != "=?base64?dC/DpA==?=" || h.Get("Mcp-Method") != "tasks/get" {
 		t.Errorf("headers %v", h)
 	}
-	if n := upstream.count("tools/call"); n != 1 || upstream.count("tasks/get") != 3 || upstream.count("tasks/cancel") != 0 || told.Load() != 1 {
-		t.Errorf("%d calls, %d polls, %d cancels, %d status notifications", n, upstream.count("tasks/get"), upstream.count("tasks/cancel"), told.Load())
+	if n := upstream.countRequests("tools/call"); n != 1 || upstream.countRequests("tasks/get") != 3 || upstream.countRequests("tasks/cancel") != 0 || told.Load() != 1 {
+		t.Errorf("%d calls, %d polls, %d cancels, %d status notifications", n, upstream.countRequests("tasks/get"), upstream.countRequests("tasks/cancel"), told.Load())
 	}
 }
 
 func TestTaskOfAChild(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{TaskPoll: time.Millisecond}})
-	got := textOf(t, callFor(t, s, childSkill(t, "tasks"), "echo", `{}`, giving(accepted)))
+	got := textOf(t, callFor(t, s, childSkill(t, "tasks"), "echo", `{}`, giveAnswer(accepted)))
 	if !strings.HasPrefix(got, `{"taskId":"t/ä","inputResponses":{"a":`+accepted+`},"_meta":`) {
 		t.Errorf("the task got the answer %s", got)
 	}
@@ -101,10 +101,10 @@ func TestHowTasksEnd(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			upstream := tasking(test.states...)
-			upstream.at["tools/call"] = replies(test.handle)
+			upstream := newTaskServer(test.states...)
+			upstream.at["tools/call"] = answerInTurn(test.handle)
 			s := newSource(t, mcptool.Config{Limits: mcptool.Limits{TaskPoll: time.Millisecond, ResultBytes: 2000}})
-			f := failCall(within(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
+			f := failCall(withTimeout(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
 			if f.Kind != test.kind || f.Effect != test.effect || !strings.Contains(f.Message, test.says) || f.Cancelled != (name == "cancelled") {
 				t.Errorf("got %s, effect %s, cancelled %t: %s", f.Kind, f.Effect, f.Cancelled, f.Message)
 			}
@@ -119,24 +119,24 @@ func TestHowTasksEnd(t *testing.T) {
 func TestTaskOutlivesLostConnections(t *testing.T) {
 	t.Parallel()
 	var looks atomic.Int64
-	upstream := tasking()
+	upstream := newTaskServer()
 	done := task("completed", `,"result":{"content":[]}`)
 	upstream.at["tasks/get"] = func(w http.ResponseWriter, r *http.Request, m message) {
 		switch looks.Add(1) {
 		case 1:
 			hangUp(w, r, m)
 		case 2:
-			status(502, "text/html", "<html>")(w, r, m)
+			answerStatus(502, "text/html", "<html>")(w, r, m)
 		default:
-			answer(w, m, done)
+			writeAnswer(w, m, done)
 		}
 	}
 	s := pollingSource(t)
-	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	callTool(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
 
-	upstream = tasking()
+	upstream = newTaskServer()
 	upstream.at["tasks/get"] = rpcError(200, -32602, "no such task")
-	f := failCall(within(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
+	f := failCall(withTimeout(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
 	if f.Kind != tool.JSONRPCError || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "no such task") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
@@ -151,7 +151,7 @@ func TestTaskThatNeverEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			upstream := tasking(state)
+			upstream := newTaskServer(state)
 			s := newSource(t, mcptool.Config{Limits: mcptool.Limits{TaskPoll: 200 * time.Millisecond}})
 			skill := httpSkill(upstream.serve(t).URL)
 			if _, err := s.Capabilities(t.Context(), skill); err != nil { // connects
@@ -162,8 +162,8 @@ func TestTaskThatNeverEnds(t *testing.T) {
 			if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !errors.Is(f, context.DeadlineExceeded) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
-			eventually.Holds(t, "the task is cancelled", func() bool { return upstream.count("tasks/cancel") == 1 })
-			if n := upstream.count("tasks/get"); n > 15 {
+			eventually.Holds(t, "the task is cancelled", func() bool { return upstream.countRequests("tasks/cancel") == 1 })
+			if n := upstream.countRequests("tasks/get"); n > 15 {
 				t.Errorf("polled %d times", n)
 			}
 		})
@@ -179,22 +179,22 @@ func TestTaskIsCancelledForItsCaller(t *testing.T) {
 	}{
 		"cancelled": {task("working", ``), task("cancelled", ``), true},
 		"too late":  {task("working", ``), task("completed", `,"result":{"content":[]}`), false},
-		"asking":    {task("input_required", `,"inputRequests":{"a":`+question(`{}`)+`}`), task("cancelled", ``), true},
+		"asking":    {task("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`}`), task("cancelled", ``), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cancel := make(chan struct{})
 			asked := make(chan struct{})
-			upstream := tasking()
+			upstream := newTaskServer()
 			upstream.at["tasks/get"] = func(w http.ResponseWriter, _ *http.Request, m message) {
 				state := test.working
-				if upstream.count("tasks/cancel") > 0 {
+				if upstream.countRequests("tasks/cancel") > 0 {
 					state = test.end
 				}
-				answer(w, m, state)
+				writeAnswer(w, m, state)
 			}
 			s := pollingSource(t)
-			caller := asks(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
+			caller := acceptQuestions(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
 				close(asked)
 				<-ctx.Done()
 				return nil, ctx.Err()
@@ -208,15 +208,15 @@ func TestTaskIsCancelledForItsCaller(t *testing.T) {
 					close(cancel)
 				}()
 			}
-			_, err := s.Call(within(t, 20*time.Second), httpSkill(upstream.serve(t).URL), tool.CallRequest{Tool: "echo", Caller: caller})
+			_, err := s.Call(withTimeout(t, 20*time.Second), httpSkill(upstream.serve(t).URL), tool.CallRequest{Tool: "echo", Caller: caller})
 			switch {
 			case !test.cancelled && err != nil:
 				t.Error(err)
 			case test.cancelled && !asFailure(t, err).Cancelled:
 				t.Errorf("got %v", err)
 			}
-			if n := upstream.count("tasks/cancel"); n != 1 || upstream.count("tasks/update") != 0 {
-				t.Errorf("%d cancels, %d updates", n, upstream.count("tasks/update"))
+			if n := upstream.countRequests("tasks/cancel"); n != 1 || upstream.countRequests("tasks/update") != 0 {
+				t.Errorf("%d cancels, %d updates", n, upstream.countRequests("tasks/update"))
 			}
 		})
 	}
@@ -226,20 +226,20 @@ func TestTaskIsCancelledForItsCaller(t *testing.T) {
 func TestTaskAsks(t *testing.T) {
 	t.Parallel()
 	const sampling = `{"method":"sampling/createMessage","params":{"n":1e400}}`
-	first := task("input_required", `,"inputRequests":{"a":`+question(`{}`)+`,"b":`+sampling+`}`)
+	first := task("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`,"b":`+sampling+`}`)
 	second := task("input_required", `,"inputRequests":{"c":{"method":"roots/list"}}`)
-	upstream := tasking()
+	upstream := newTaskServer()
 	var given atomic.Int64
 	upstream.at["tasks/update"] = func(w http.ResponseWriter, r *http.Request, m message) {
 		if given.Add(1) == 2 {
 			hangUp(w, r, m) // and the server repeats the question
 			return
 		}
-		answer(w, m, complete)
+		writeAnswer(w, m, complete)
 	}
 	responses := func() map[string]string {
 		found := map[string]string{}
-		for _, m := range upstream.all("tasks/update") {
+		for _, m := range upstream.listRequests("tasks/update") {
 			var params struct {
 				TaskID         string `json:"taskId"`
 				InputResponses map[string]json.RawMessage
@@ -256,17 +256,17 @@ func TestTaskAsks(t *testing.T) {
 	upstream.at["tasks/get"] = func(w http.ResponseWriter, _ *http.Request, m message) {
 		switch got := responses(); {
 		case got["a"] == "" || got["b"] == "":
-			answer(w, m, first)
+			writeAnswer(w, m, first)
 		case got["c"] == "":
-			answer(w, m, second)
+			writeAnswer(w, m, second)
 		default:
-			answer(w, m, task("completed", `,"result":{"content":[]}`))
+			writeAnswer(w, m, task("completed", `,"result":{"content":[]}`))
 		}
 	}
 	var asked atomic.Int64
 	both := make(chan struct{})
 	s := pollingSource(t)
-	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, asks(func(_ context.Context, q tool.Question) (json.RawMessage, error) {
+	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, acceptQuestions(func(_ context.Context, q tool.Question) (json.RawMessage, error) {
 		switch asked.Add(1) {
 		case 1:
 			<-both
@@ -285,7 +285,7 @@ func TestTaskAsks(t *testing.T) {
 func TestTaskThatCannotBeAnswered(t *testing.T) {
 	t.Parallel()
 	wants := func(requests string) string { return task("input_required", `,"inputRequests":`+requests) }
-	fails := asks(func(context.Context, tool.Question) (json.RawMessage, error) {
+	fails := acceptQuestions(func(context.Context, tool.Question) (json.RawMessage, error) {
 		return nil, errors.New("the secret reason")
 	})
 	for name, test := range map[string]struct {
@@ -293,21 +293,21 @@ func TestTaskThatCannotBeAnswered(t *testing.T) {
 		caller tool.Caller
 		says   string
 	}{
-		"not declared": {wants(`{"a":` + question(`{}`) + `}`), tool.Caller{}, "did not declare elicitation"},
-		"not offered":  {wants(`{"a":{"method":"tasks/list"}}`), never(t), "not offered"},
-		"no object":    {wants(`[]`), never(t), "not a JSON object"},
-		"no requests":  {task("input_required", ``), never(t), "EOF"},
-		"large":        {wants(`{"a":` + question(`{"x":"`+strings.Repeat("x", 70<<10)+`"}`) + `}`), never(t), "larger than 65536"},
-		"no answer":    {wants(`{"a":` + question(`{}`) + `}`), fails, "there was no answer to be had"},
+		"not declared": {wants(`{"a":` + formatInputRequest(`{}`) + `}`), tool.Caller{}, "did not declare elicitation"},
+		"not offered":  {wants(`{"a":{"method":"tasks/list"}}`), refuseQuestions(t), "not offered"},
+		"no object":    {wants(`[]`), refuseQuestions(t), "not a JSON object"},
+		"no requests":  {task("input_required", ``), refuseQuestions(t), "EOF"},
+		"large":        {wants(`{"a":` + formatInputRequest(`{"x":"`+strings.Repeat("x", 70<<10)+`"}`) + `}`), refuseQuestions(t), "larger than 65536"},
+		"no answer":    {wants(`{"a":` + formatInputRequest(`{}`) + `}`), fails, "there was no answer to be had"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			upstream := tasking(test.state)
-			f := failCallFor(within(t, 20*time.Second), t, pollingSource(t), httpSkill(upstream.serve(t).URL), test.caller)
+			upstream := newTaskServer(test.state)
+			f := failCallFor(withTimeout(t, 20*time.Second), t, pollingSource(t), httpSkill(upstream.serve(t).URL), test.caller)
 			if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, test.says) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
-			eventually.Holds(t, "the task is cancelled", func() bool { return upstream.count("tasks/cancel") == 1 })
+			eventually.Holds(t, "the task is cancelled", func() bool { return upstream.countRequests("tasks/cancel") == 1 })
 		})
 	}
 }
@@ -315,12 +315,12 @@ func TestTaskThatCannotBeAnswered(t *testing.T) {
 // TestTaskThatAsksForEver: the number of new questions of a task is limited.
 func TestTaskThatAsksForEver(t *testing.T) {
 	t.Parallel()
-	upstream := tasking()
+	upstream := newTaskServer()
 	var looks atomic.Int64
 	upstream.at["tasks/get"] = func(w http.ResponseWriter, _ *http.Request, m message) {
-		answer(w, m, task("input_required", fmt.Sprintf(`,"inputRequests":{"q%d":%s}`, looks.Add(1), question(`{}`))))
+		writeAnswer(w, m, task("input_required", fmt.Sprintf(`,"inputRequests":{"q%d":%s}`, looks.Add(1), formatInputRequest(`{}`))))
 	}
-	f := failCallFor(within(t, 30*time.Second), t, pollingSource(t), httpSkill(upstream.serve(t).URL), giving(accepted))
+	f := failCallFor(withTimeout(t, 30*time.Second), t, pollingSource(t), httpSkill(upstream.serve(t).URL), giveAnswer(accepted))
 	if f.Kind != tool.ProtocolFailure || !strings.Contains(f.Message, "more than 100 questions") {
 		t.Errorf("got %s: %s", f.Kind, f.Message)
 	}
@@ -329,29 +329,29 @@ func TestTaskThatAsksForEver(t *testing.T) {
 // TestQuestionOfATaskIsTakenBack: the question ends when the task continues without the answer.
 func TestQuestionOfATaskIsTakenBack(t *testing.T) {
 	t.Parallel()
-	upstream := tasking()
+	upstream := newTaskServer()
 	asked, ended := make(chan struct{}), make(chan struct{})
 	upstream.at["tasks/get"] = func(w http.ResponseWriter, _ *http.Request, m message) {
 		select {
 		case <-ended:
-			answer(w, m, task("completed", `,"result":{"content":[]}`))
+			writeAnswer(w, m, task("completed", `,"result":{"content":[]}`))
 			return
 		default:
 		}
 		select {
 		case <-asked:
-			answer(w, m, task("working", ``))
+			writeAnswer(w, m, task("working", ``))
 		default:
-			answer(w, m, task("input_required", `,"inputRequests":{"a":`+question(`{}`)+`}`))
+			writeAnswer(w, m, task("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`}`))
 		}
 	}
-	callFor(t, pollingSource(t), httpSkill(upstream.serve(t).URL), "echo", `{}`, asks(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
+	callFor(t, pollingSource(t), httpSkill(upstream.serve(t).URL), "echo", `{}`, acceptQuestions(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
 		close(asked)
 		<-ctx.Done()
 		close(ended)
 		return json.RawMessage(accepted), nil
 	}))
-	if n := upstream.count("tasks/update"); n != 0 {
+	if n := upstream.countRequests("tasks/update"); n != 0 {
 		t.Errorf("%d updates", n)
 	}
 }
@@ -359,15 +359,15 @@ func TestQuestionOfATaskIsTakenBack(t *testing.T) {
 // TestTaskOfClosedSource: closing the source does not wait for tasks.
 func TestTaskOfClosedSource(t *testing.T) {
 	t.Parallel()
-	upstream := tasking(task("working", ``))
+	upstream := newTaskServer(task("working", ``))
 	s := newSource(t, mcptool.Config{})
 	failed := make(chan error, 1)
 	go func() {
 		_, err := s.Call(t.Context(), httpSkill(upstream.serve(t).URL), tool.CallRequest{Tool: "echo"})
 		failed <- err
 	}()
-	eventually.Holds(t, "the task is looked at", func() bool { return upstream.count("tasks/get") > 0 })
-	if err := s.Close(within(t, 10*time.Second)); err != nil {
+	eventually.Holds(t, "the task is looked at", func() bool { return upstream.countRequests("tasks/get") > 0 })
+	if err := s.Close(withTimeout(t, 10*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	if f := asFailure(t, <-failed); f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
@@ -384,36 +384,36 @@ func TestTaskOfTheEarlierRevision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	upstream, answered := asker()
-	upstream.at["tools/call"] = replies(created)
-	upstream.at["tasks/get"] = replies(`{"taskId":"t","status":"working","pollInterval":1}`, `{"taskId":"t","status":"input_required"}`)
+	upstream, answered := newAsker()
+	upstream.at["tools/call"] = answerInTurn(created)
+	upstream.at["tasks/get"] = answerInTurn(`{"taskId":"t","status":"working","pollInterval":1}`, `{"taskId":"t","status":"input_required"}`)
 	var results atomic.Int64
 	upstream.at["tasks/result"] = func(w http.ResponseWriter, r *http.Request, m message) {
 		if results.Add(1) == 2 {
 			rpcError(200, -32603, "out of paper")(w, r, m)
 			return
 		}
-		write := events(w)
-		write(event(form("1", `{}`)))
+		write := startEvents(w)
+		write(formatEvent(formatQuestion("1", `{}`)))
 		got := <-answered
-		write(event(answerText(m, `{"content":[`+string(got.Result)+`],"_meta":{"a":1}}`)))
+		write(formatEvent(answerText(m, `{"content":[`+string(got.Result)+`],"_meta":{"a":1}}`)))
 	}
 	s := pollingSource(t)
 	skill := httpSkill(upstream.serve(t).URL)
-	request := tool.CallRequest{Tool: "echo", Arguments: json.RawMessage(`{"a":1}`), Definition: &definition, Caller: giving(accepted)}
-	result, err := s.Call(within(t, 20*time.Second), skill, request)
+	request := tool.CallRequest{Tool: "echo", Arguments: json.RawMessage(`{"a":1}`), Definition: &definition, Caller: giveAnswer(accepted)}
+	result, err := s.Call(withTimeout(t, 20*time.Second), skill, request)
 	if err != nil || string(result.Raw) != `{"content":[`+accepted+`],"_meta":{"a":1}}` {
 		t.Errorf("got %s, %v", result.Raw, err)
 	}
-	if got := string(upstream.last("tools/call").Params); got != `{"name":"echo","arguments":{"a":1},"task":{}}` {
+	if got := string(upstream.lastRequest("tools/call").Params); got != `{"name":"echo","arguments":{"a":1},"task":{}}` {
 		t.Errorf("called with %s", got)
 	}
-	_, err = s.Call(within(t, 20*time.Second), skill, request)
+	_, err = s.Call(withTimeout(t, 20*time.Second), skill, request)
 	if f := asFailure(t, err); f.Kind != tool.JSONRPCError || !strings.Contains(f.Message, "out of paper") {
 		t.Errorf("got %v", f)
 	}
-	call(t, s, skill, "other", `{}`) // without a requested task, the member task is part of the result
-	if got := string(upstream.last("tools/call").Params); got != `{"name":"other","arguments":{}}` {
+	callTool(t, s, skill, "other", `{}`) // without a requested task, the member task is part of the result
+	if got := string(upstream.lastRequest("tools/call").Params); got != `{"name":"other","arguments":{}}` {
 		t.Errorf("called with %s", got)
 	}
 }

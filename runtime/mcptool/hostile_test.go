@@ -14,8 +14,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// flood writes prefix and then 100 MB, and counts the bytes that the client accepts.
-func flood(w io.Writer, prefix string, taken *atomic.Int64) {
+// floodClient writes prefix and then 100 MB, and counts the bytes that the client accepts.
+func floodClient(w io.Writer, prefix string, taken *atomic.Int64) {
 	piece := []byte(strings.Repeat("x", 64<<10))
 	if _, err := io.WriteString(w, prefix); err != nil {
 		return
@@ -29,8 +29,8 @@ func flood(w io.Writer, prefix string, taken *atomic.Int64) {
 	}
 }
 
-// members returns count members of an object, with distinct names.
-func members(count int) string {
+// manyMembers returns count members of an object, with distinct names.
+func manyMembers(count int) string {
 	list := make([]string, count)
 	for i := range list {
 		list[i] = fmt.Sprintf(`"m%d":0`, i)
@@ -40,9 +40,9 @@ func members(count int) string {
 
 func TestHostileAnswersToACall(t *testing.T) {
 	t.Parallel()
-	body := func(contentType, text string) act { return status(200, contentType, text) }
+	body := func(contentType, text string) act { return answerStatus(200, contentType, text) }
 	result := func(text string) act {
-		return func(w http.ResponseWriter, _ *http.Request, m message) { answer(w, m, text) }
+		return func(w http.ResponseWriter, _ *http.Request, m message) { writeAnswer(w, m, text) }
 	}
 	tests := map[string]struct {
 		act    act
@@ -58,37 +58,37 @@ func TestHostileAnswersToACall(t *testing.T) {
 		"empty":            {body("application/json", ``), tool.ProtocolFailure, tool.EffectPossible, "not MCP"},
 		"invalid UTF-8":    {body("application/json", "{\"jsonrpc\":\"2.0\",\"id\":1001,\"result\":{\"a\":\"\xff\"}}"), tool.ProtocolFailure, tool.EffectPossible, "UTF-8"},
 		"two results":      {result(`{},"result":{}`), tool.ProtocolFailure, tool.EffectPossible, "twice"},
-		"many members":     {result(`{},` + members(80_000)), tool.ProtocolFailure, tool.EffectPossible, "more than 1000 members"},
-		"in the result":    {result(`{` + members(80_000) + `}`), tool.ProtocolFailure, tool.EffectPossible, "more than 1000 members"},
+		"many members":     {result(`{},` + manyMembers(80_000)), tool.ProtocolFailure, tool.EffectPossible, "more than 1000 members"},
+		"in the result":    {result(`{` + manyMembers(80_000) + `}`), tool.ProtocolFailure, tool.EffectPossible, "more than 1000 members"},
 		"another id":       {body("application/json", `{"jsonrpc":"2.0","id":77,"result":{}}`), tool.ProtocolFailure, tool.EffectPossible, "another request"},
 		"result no object": {result(`[1]`), tool.ProtocolFailure, tool.EffectPossible, "not a JSON object"},
 		"isError no bool":  {result(`{"isError":"yes"}`), tool.ProtocolFailure, tool.EffectPossible, "isError"},
 		"task":             {result(`{"resultType":"task","taskId":"t"}`), tool.ProtocolFailure, tool.EffectPossible, "task"},
 		"input required":   {result(`{"resultType":"input_required","inputRequests":{}}`), tool.ProtocolFailure, tool.EffectPossible, "input"},
 		"unknown type":     {result(`{"resultType":"poem\u202e"}`), tool.ProtocolFailure, tool.EffectPossible, `unknown type`},
-		"202":              {status(202, "", ""), tool.ProtocolFailure, tool.EffectPossible, "without an answer"},
+		"202":              {answerStatus(202, "", ""), tool.ProtocolFailure, tool.EffectPossible, "without an answer"},
 		"an event not MCP": {body("text/event-stream", "data: hello\n\n"), tool.ProtocolFailure, tool.EffectPossible, "not MCP"},
 		"JSON-RPC error":   {rpcError(200, -32602, "no such tool"), tool.JSONRPCError, tool.EffectNone, "no such tool"},
 		"400 JSON-RPC":     {rpcError(400, -32602, "bad \u0000 input"), tool.JSONRPCError, tool.EffectNone, "bad "},
 		"404 with our id":  {rpcError(404, -32601, "no method"), tool.JSONRPCError, tool.EffectNone, "no method"},
-		"400 in words":     {status(400, "text/plain", "go\u200baway"), tool.TransportFailure, tool.EffectNone, `go\u200baway`},
-		"404 in words":     {status(404, "text/plain", "nothing here"), tool.TransportFailure, tool.EffectNone, "404"},
-		"408":              {status(408, "", ""), tool.TransportFailure, tool.EffectPossible, "408"},
-		"413":              {status(413, "", ""), tool.TransportFailure, tool.EffectNone, "413"},
-		"429":              {status(429, "text/plain", "slow down"), tool.TransportFailure, tool.EffectNone, "slow down"},
-		"502":              {status(502, "text/html", "<html>"), tool.TransportFailure, tool.EffectPossible, "502"},
-		"redirect":         {redirect(307, "https://evil.example/mcp?secret=1"), tool.TransportFailure, tool.EffectNone, "https://evil.example,"},
-		"redirect after":   {redirect(303, "/done"), tool.TransportFailure, tool.EffectPossible, "same origin"},
-		"401":              {unauthorized(401), tool.TransportFailure, tool.EffectNone, "401"},
-		"403":              {unauthorized(403), tool.TransportFailure, tool.EffectNone, "403"},
-		"upgrade":          {status(101, "", ""), tool.ProtocolFailure, tool.EffectPossible, "101"},
+		"400 in words":     {answerStatus(400, "text/plain", "go\u200baway"), tool.TransportFailure, tool.EffectNone, `go\u200baway`},
+		"404 in words":     {answerStatus(404, "text/plain", "nothing here"), tool.TransportFailure, tool.EffectNone, "404"},
+		"408":              {answerStatus(408, "", ""), tool.TransportFailure, tool.EffectPossible, "408"},
+		"413":              {answerStatus(413, "", ""), tool.TransportFailure, tool.EffectNone, "413"},
+		"429":              {answerStatus(429, "text/plain", "slow down"), tool.TransportFailure, tool.EffectNone, "slow down"},
+		"502":              {answerStatus(502, "text/html", "<html>"), tool.TransportFailure, tool.EffectPossible, "502"},
+		"redirect":         {redirectTo(307, "https://evil.example/mcp?secret=1"), tool.TransportFailure, tool.EffectNone, "https://evil.example,"},
+		"redirect after":   {redirectTo(303, "/done"), tool.TransportFailure, tool.EffectPossible, "same origin"},
+		"401":              {answerUnauthorized(401), tool.TransportFailure, tool.EffectNone, "401"},
+		"403":              {answerUnauthorized(403), tool.TransportFailure, tool.EffectNone, "403"},
+		"upgrade":          {answerStatus(101, "", ""), tool.ProtocolFailure, tool.EffectPossible, "101"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			upstream := &script{at: map[string]act{"tools/call": test.act}}
 			s := newSource(t, mcptool.Config{})
-			f := failCall(within(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
+			f := failCall(withTimeout(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
 			if f.Kind != test.kind || f.Effect != test.effect || !strings.Contains(f.Message, test.says) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
@@ -101,7 +101,7 @@ func TestHostileAnswersToACall(t *testing.T) {
 			if (f.Kind == tool.JSONRPCError) != (f.RPC != nil) {
 				t.Errorf("RPC %s", f.RPC)
 			}
-			if n := upstream.count("tools/call"); n != 1 {
+			if n := upstream.countRequests("tools/call"); n != 1 {
 				t.Errorf("%d calls arrived", n)
 			}
 		})
@@ -116,14 +116,14 @@ func rpcError(code, rpcCode int, text string) act {
 	}
 }
 
-func redirect(code int, location string) act {
+func redirectTo(code int, location string) act {
 	return func(w http.ResponseWriter, _ *http.Request, _ message) {
 		w.Header().Set("Location", location)
 		w.WriteHeader(code)
 	}
 }
 
-func unauthorized(code int) act {
+func answerUnauthorized(code int) act {
 	return func(w http.ResponseWriter, _ *http.Request, _ message) {
 		w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="https://x.example/.well-known/oauth-protected-resource", scope="a"`)
 		w.WriteHeader(code)
@@ -143,7 +143,7 @@ func TestHugeAnswersAreNotRead(t *testing.T) {
 			var taken atomic.Int64
 			upstream := &script{at: map[string]act{"tools/call": func(w http.ResponseWriter, _ *http.Request, _ message) {
 				w.Header().Set("Content-Type", contentType)
-				flood(w, head, &taken)
+				floodClient(w, head, &taken)
 			}}}
 			s := newSource(t, mcptool.Config{Limits: mcptool.Limits{ResultBytes: 1 << 20}})
 			skill := httpSkill(upstream.serve(t).URL)
@@ -157,7 +157,7 @@ func TestHugeAnswersAreNotRead(t *testing.T) {
 			if n := taken.Load(); n > 40<<20 { // more than the kernel's buffers hold
 				t.Errorf("the client took %d bytes", n)
 			}
-			if n := upstream.count("tools/call"); n != 1 {
+			if n := upstream.countRequests("tools/call"); n != 1 {
 				t.Errorf("%d calls arrived", n)
 			}
 		})
@@ -177,25 +177,25 @@ func TestHostileConnecting(t *testing.T) {
 		kind tool.FailureKind
 		says string
 	}{
-		"hangs":                 {map[string]act{"server/discover": hang, "initialize": hang}, tool.TransportFailure, "time"},
-		"only initialize hangs": {map[string]act{"initialize": hang}, tool.TransportFailure, "time"},
+		"hangs":                 {map[string]act{"server/discover": waitForClient, "initialize": waitForClient}, tool.TransportFailure, "time"},
+		"only initialize hangs": {map[string]act{"initialize": waitForClient}, tool.TransportFailure, "time"},
 		"closes":                {map[string]act{"server/discover": hangUp, "initialize": hangUp}, tool.TransportFailure, "connect"},
-		"HTML":                  {map[string]act{"initialize": status(200, "text/html", "<html>")}, tool.ProtocolFailure, "text/html"},
-		"500":                   {map[string]act{"initialize": status(500, "text/plain", "oops")}, tool.TransportFailure, "500"},
-		"401":                   {map[string]act{"server/discover": unauthorized(401), "initialize": unauthorized(401)}, tool.TransportFailure, "401"},
-		"redirect":              {map[string]act{"server/discover": redirect(308, "https://evil.example/"), "initialize": redirect(308, "https://evil.example/")}, tool.TransportFailure, "https://evil.example"},
+		"HTML":                  {map[string]act{"initialize": answerStatus(200, "text/html", "<html>")}, tool.ProtocolFailure, "text/html"},
+		"500":                   {map[string]act{"initialize": answerStatus(500, "text/plain", "oops")}, tool.TransportFailure, "500"},
+		"401":                   {map[string]act{"server/discover": answerUnauthorized(401), "initialize": answerUnauthorized(401)}, tool.TransportFailure, "401"},
+		"redirect":              {map[string]act{"server/discover": redirectTo(308, "https://evil.example/"), "initialize": redirectTo(308, "https://evil.example/")}, tool.TransportFailure, "https://evil.example"},
 		"JSON-RPC error":        {map[string]act{"initialize": rpcError(200, -32000, "full")}, tool.JSONRPCError, "full"},
 		"unknown version": {map[string]act{"initialize": func(w http.ResponseWriter, _ *http.Request, m message) {
-			answer(w, m, `{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}`)
+			writeAnswer(w, m, `{"protocolVersion":"1999-01-01","capabilities":{},"serverInfo":{"name":"x","version":"1"}}`)
 		}}, tool.ProtocolFailure, "initialize"},
 		"100 MB": {map[string]act{"initialize": func(w http.ResponseWriter, _ *http.Request, _ message) {
 			w.Header().Set("Content-Type", "application/json")
-			flood(w, `{"a":"`, &taken)
+			floodClient(w, `{"a":"`, &taken)
 		}}, tool.ProtocolFailure, "initialize"},
 		"100 MB refusal": {map[string]act{"server/discover": func(w http.ResponseWriter, _ *http.Request, _ message) {
 			w.WriteHeader(http.StatusBadRequest)
-			flood(w, "", &taken)
-		}, "initialize": status(400, "", "")}, tool.TransportFailure, "400"},
+			floodClient(w, "", &taken)
+		}, "initialize": answerStatus(400, "", "")}, tool.TransportFailure, "400"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestHostileConnecting(t *testing.T) {
 			if wantAuth := name == "401"; f.Unauthorized != wantAuth || (f.Challenge != "") != wantAuth {
 				t.Errorf("unauthorized %t, challenge %q", f.Unauthorized, f.Challenge)
 			}
-			if n := upstream.count("tools/call"); n != 0 {
+			if n := upstream.countRequests("tools/call"); n != 0 {
 				t.Errorf("%d calls arrived", n)
 			}
 		})
@@ -223,9 +223,9 @@ func TestHostileConnecting(t *testing.T) {
 
 func TestDiscoverThatHangsLeavesTimeForInitialize(t *testing.T) {
 	t.Parallel()
-	upstream := &script{at: map[string]act{"server/discover": hang}}
+	upstream := &script{at: map[string]act{"server/discover": waitForClient}}
 	s := newSource(t, mcptool.Config{Limits: mcptool.Limits{Connect: 8 * time.Second}})
-	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	callTool(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
 }
 
 func TestMetadataAddressIsNeverDialled(t *testing.T) {
@@ -255,8 +255,8 @@ func TestHangingSkillHoldsUpNoOther(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	hanging := []tool.Server{
-		httpSkill((&script{at: map[string]act{"server/discover": hang, "initialize": hang}}).serve(t).URL),
-		httpSkill((&script{at: map[string]act{"tools/call": hang}}).serve(t).URL),
+		httpSkill((&script{at: map[string]act{"server/discover": waitForClient, "initialize": waitForClient}}).serve(t).URL),
+		httpSkill((&script{at: map[string]act{"tools/call": waitForClient}}).serve(t).URL),
 	}
 	for _, skill := range hanging {
 		go func() {
@@ -266,7 +266,7 @@ func TestHangingSkillHoldsUpNoOther(t *testing.T) {
 	}
 	good := httpSkill((&script{}).serve(t).URL)
 	for range 10 {
-		call(t, s, good, "echo", `{}`)
+		callTool(t, s, good, "echo", `{}`)
 	}
 	cancel()
 	<-done

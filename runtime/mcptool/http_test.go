@@ -13,7 +13,7 @@ import (
 
 func TestListAndCallOverHTTP(t *testing.T) {
 	t.Parallel()
-	for name, options := range eras() {
+	for name, options := range listEras() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSource(t, mcptool.Config{})
@@ -28,7 +28,7 @@ func TestListAndCallOverHTTP(t *testing.T) {
 			if want := name[:10]; listing.ProtocolVersion != want {
 				t.Errorf("version %s, want %s", listing.ProtocolVersion, want)
 			}
-			if got := textOf(t, call(t, s, server, "echo", `{"a":1}`)); got != `{"a":1}` {
+			if got := textOf(t, callTool(t, s, server, "echo", `{"a":1}`)); got != `{"a":1}` {
 				t.Errorf("echo %s", got)
 			}
 		})
@@ -39,8 +39,8 @@ func TestListAndCallOverHTTP(t *testing.T) {
 func TestCallsAreMeasured(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{})
-	server := httpSkill(serve(t, echoServer(), eras()["2025-11-25 JSON"]).URL)
-	result := call(t, s, server, "echo", `{"a":1}`)
+	server := httpSkill(serve(t, echoServer(), listEras()["2025-11-25 JSON"]).URL)
+	result := callTool(t, s, server, "echo", `{"a":1}`)
 	e := result.Exchange
 	if e.Status != 0 || e.Sent != 7 || e.Received != int64(len(result.Raw)) || len(e.Steps) != 1 || e.Steps[0].Name != "call" || e.Steps[0].Took <= 0 {
 		t.Errorf("measures of a result: %+v", e)

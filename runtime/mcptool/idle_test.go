@@ -27,21 +27,21 @@ func TestIdleSessionsOfPeopleEnd(t *testing.T) {
 	upstream, shared := &script{session: "s1"}, &script{session: "s2"}
 	source := newSource(t, mcptool.Config{Limits: mcptool.Limits{SessionIdle: 100 * time.Millisecond}})
 	all := httpSkill(shared.serve(t).URL)
-	call(t, source, all, "echo", `{}`)
+	callTool(t, source, all, "echo", `{}`)
 	alice := personalSkill(upstream.serve(t).URL, uuid.New())
 	bob := alice.For(uuid.New())
 	for _, skill := range []tool.Server{alice, bob} {
-		call(t, source, skill, "echo", `{}`)
+		callTool(t, source, skill, "echo", `{}`)
 	}
-	ended := func() bool { return upstream.count("DELETE") == upstream.count("initialize") }
+	ended := func() bool { return upstream.countRequests("DELETE") == upstream.countRequests("initialize") }
 	eventually.Holds(t, "both sessions are ended", ended)
-	made := upstream.count("initialize")
-	call(t, source, alice, "echo", `{}`)
-	if n := upstream.count("initialize"); made < 2 || n <= made {
+	made := upstream.countRequests("initialize")
+	callTool(t, source, alice, "echo", `{}`)
+	if n := upstream.countRequests("initialize"); made < 2 || n <= made {
 		t.Errorf("%d sessions, %d before the pause; want one more, for alice", n, made)
 	}
 	eventually.Holds(t, "the new session is ended", ended)
-	if n := shared.count("DELETE"); n != 0 {
+	if n := shared.countRequests("DELETE"); n != 0 {
 		t.Error("the shared session was ended")
 	}
 }
@@ -54,7 +54,7 @@ func TestSessionsInUseStay(t *testing.T) {
 	upstream := &script{session: "s1", at: map[string]act{"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
 		close(arrived)
 		<-finish
-		answer(w, m, `{"content":[]}`)
+		writeAnswer(w, m, `{"content":[]}`)
 	}}}
 	idle := &script{session: "s2"}
 	limits := mcptool.Limits{SessionIdle: 50 * time.Millisecond}
@@ -64,20 +64,20 @@ func TestSessionsInUseStay(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		call(t, source, skill, "echo", `{}`)
+		callTool(t, source, skill, "echo", `{}`)
 	}()
 	<-arrived
 	for range 3 {
-		ended := idle.count("DELETE")
-		call(t, source, other, "echo", `{}`)
-		eventually.Holds(t, "an idle session is ended", func() bool { return idle.count("DELETE") > ended })
+		ended := idle.countRequests("DELETE")
+		callTool(t, source, other, "echo", `{}`)
+		eventually.Holds(t, "an idle session is ended", func() bool { return idle.countRequests("DELETE") > ended })
 	}
-	if n := upstream.count("DELETE"); n != 0 {
+	if n := upstream.countRequests("DELETE"); n != 0 {
 		t.Error("a session was ended during a call")
 	}
 	release()
 	<-done
-	eventually.Holds(t, "it is ended afterwards", func() bool { return upstream.count("DELETE") == 1 })
+	eventually.Holds(t, "it is ended afterwards", func() bool { return upstream.countRequests("DELETE") == 1 })
 }
 
 // TestSessionsOfPeopleAreFew: beyond the limit, the least recently used session ends.
@@ -87,9 +87,9 @@ func TestSessionsOfPeopleAreFew(t *testing.T) {
 	source := newSource(t, mcptool.Config{Limits: mcptool.Limits{Sessions: 2}})
 	first := personalSkill(upstream.serve(t).URL, uuid.New())
 	for i := range 5 {
-		call(t, source, first.For(uuid.New()), "echo", `{}`)
+		callTool(t, source, first.For(uuid.New()), "echo", `{}`)
 		if i >= 2 {
-			eventually.Holds(t, "one session is ended", func() bool { return upstream.count("DELETE") == i-1 })
+			eventually.Holds(t, "one session is ended", func() bool { return upstream.countRequests("DELETE") == i-1 })
 		}
 	}
 }

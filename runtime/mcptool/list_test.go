@@ -13,16 +13,16 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// pages answers tools/list with the page of each cursor.
-func pages(page func(cursor string) string) map[string]act {
+// answerPages answers tools/list with the page of each cursor.
+func answerPages(page func(cursor string) string) map[string]act {
 	return map[string]act{"tools/list": func(w http.ResponseWriter, _ *http.Request, m message) {
 		var params struct{ Cursor string }
 		_ = json.Unmarshal(m.Params, &params)
-		answer(w, m, page(params.Cursor))
+		writeAnswer(w, m, page(params.Cursor))
 	}}
 }
 
-func tools(from, count int) string {
+func manyTools(from, count int) string {
 	list := make([]string, 0, count)
 	for i := range count {
 		list = append(list, fmt.Sprintf(`{"name":"t%d","inputSchema":{"type":"object"}}`, from+i))
@@ -32,14 +32,14 @@ func tools(from, count int) string {
 
 func TestAllPagesAreFollowed(t *testing.T) {
 	t.Parallel()
-	upstream := &script{at: pages(func(cursor string) string {
+	upstream := &script{at: answerPages(func(cursor string) string {
 		switch cursor {
 		case "":
-			return `{` + tools(0, 3) + `,"nextCursor":"a\"b","ttlMs":5000}`
+			return `{` + manyTools(0, 3) + `,"nextCursor":"a\"b","ttlMs":5000}`
 		case `a"b`:
-			return `{` + tools(3, 2) + `,"nextCursor":"c","ttlMs":60000}`
+			return `{` + manyTools(3, 2) + `,"nextCursor":"c","ttlMs":60000}`
 		}
-		return `{` + tools(5, 1) + `,"nextCursor":null}`
+		return `{` + manyTools(5, 1) + `,"nextCursor":null}`
 	})}
 	s := newSource(t, mcptool.Config{})
 	listing, err := s.List(t.Context(), httpSkill(upstream.serve(t).URL))
@@ -64,7 +64,7 @@ func TestTTL(t *testing.T) {
 	} {
 		t.Run(member, func(t *testing.T) {
 			t.Parallel()
-			upstream := &script{at: pages(func(string) string { return `{` + tools(0, 1) + member + `}` })}
+			upstream := &script{at: answerPages(func(string) string { return `{` + manyTools(0, 1) + member + `}` })}
 			listing, err := newSource(t, mcptool.Config{}).List(t.Context(), httpSkill(upstream.serve(t).URL))
 			if err != nil {
 				t.Fatal(err)
@@ -83,7 +83,7 @@ func TestTTL(t *testing.T) {
 func TestDefinitionsArriveByteForByte(t *testing.T) {
 	t.Parallel()
 	const definition = `{"name":"echo","inputSchema":{"type":"object","properties":{"n":{"maximum":9007199254740993,"default":1e400}}},"icons":[{"src":"<x>"}],"_meta":{"k":-0}}`
-	upstream := &script{at: pages(func(string) string { return `{"tools":[ ` + definition + ` ]}` })}
+	upstream := &script{at: answerPages(func(string) string { return `{"tools":[ ` + definition + ` ]}` })}
 	s := newSource(t, mcptool.Config{})
 	listing, err := s.List(t.Context(), httpSkill(upstream.serve(t).URL))
 	if err != nil || len(listing.Tools) != 1 {
@@ -96,7 +96,7 @@ func TestDefinitionsArriveByteForByte(t *testing.T) {
 
 func TestUnusableToolsAreSkipped(t *testing.T) {
 	t.Parallel()
-	upstream := &script{at: pages(func(string) string {
+	upstream := &script{at: answerPages(func(string) string {
 		return `{"tools":[{"name":"good","inputSchema":{"type":"object"}},{"name":"good","inputSchema":{"type":"object","x":1}},
 			{"name":"no schema"},{"inputSchema":{"type":"object"}},7,null]}`
 	})}
@@ -125,20 +125,20 @@ func TestListsBeyondTheirBounds(t *testing.T) {
 		kind   tool.FailureKind
 		says   string
 	}{
-		"10,000 tools":  {pages(func(string) string { return `{` + tools(0, 10_000) + `}` }), mcptool.Limits{}, tool.ProtocolFailure, "more than 1000 tools"},
-		"same cursor":   {pages(func(string) string { return `{"tools":[],"nextCursor":"again"}` }), mcptool.Limits{}, tool.ProtocolFailure, `the same cursor twice, "again"`},
-		"endless pages": {pages(func(string) string { return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, n.Add(1)) }), mcptool.Limits{}, tool.ProtocolFailure, "more than 100 pages"},
-		"too long":      {pages(func(string) string { return `{"tools":[],"x":"` + strings.Repeat("x", 9<<16) + `"}` }), small, tool.ProtocolFailure, "more than 524288 bytes"},
-		"too long by and by": {pages(func(string) string {
+		"10,000 tools":  {answerPages(func(string) string { return `{` + manyTools(0, 10_000) + `}` }), mcptool.Limits{}, tool.ProtocolFailure, "more than 1000 tools"},
+		"same cursor":   {answerPages(func(string) string { return `{"tools":[],"nextCursor":"again"}` }), mcptool.Limits{}, tool.ProtocolFailure, `the same cursor twice, "again"`},
+		"endless pages": {answerPages(func(string) string { return fmt.Sprintf(`{"tools":[],"nextCursor":"%d"}`, n.Add(1)) }), mcptool.Limits{}, tool.ProtocolFailure, "more than 100 pages"},
+		"too long":      {answerPages(func(string) string { return `{"tools":[],"x":"` + strings.Repeat("x", 9<<16) + `"}` }), small, tool.ProtocolFailure, "more than 524288 bytes"},
+		"too long by and by": {answerPages(func(string) string {
 			return fmt.Sprintf(`{"tools":[],"nextCursor":"%d","x":"%s"}`, n.Add(1), strings.Repeat("x", 3<<20))
 		}), mcptool.Limits{}, tool.ProtocolFailure, "more than 8388608 bytes"},
-		"hangs":            {map[string]act{"tools/list": hang}, mcptool.Limits{List: 300 * time.Millisecond}, tool.TransportFailure, "time"},
-		"connecting hangs": {map[string]act{"server/discover": hang, "initialize": hang}, mcptool.Limits{List: 300 * time.Millisecond}, tool.TransportFailure, "time"},
-		"no list":          {pages(func(string) string { return `{"items":[]}` }), mcptool.Limits{}, tool.ProtocolFailure, "no tools"},
-		"tools no list":    {pages(func(string) string { return `{"tools":{}}` }), mcptool.Limits{}, tool.ProtocolFailure, "not a list"},
-		"cursor no string": {pages(func(string) string { return `{"tools":[],"nextCursor":7}` }), mcptool.Limits{}, tool.ProtocolFailure, "nextCursor"},
-		"500":              {map[string]act{"tools/list": status(500, "", "")}, mcptool.Limits{}, tool.TransportFailure, "500"},
-		"401":              {map[string]act{"tools/list": unauthorized(401)}, mcptool.Limits{}, tool.TransportFailure, "401"},
+		"hangs":            {map[string]act{"tools/list": waitForClient}, mcptool.Limits{List: 300 * time.Millisecond}, tool.TransportFailure, "time"},
+		"connecting hangs": {map[string]act{"server/discover": waitForClient, "initialize": waitForClient}, mcptool.Limits{List: 300 * time.Millisecond}, tool.TransportFailure, "time"},
+		"no list":          {answerPages(func(string) string { return `{"items":[]}` }), mcptool.Limits{}, tool.ProtocolFailure, "no tools"},
+		"tools no list":    {answerPages(func(string) string { return `{"tools":{}}` }), mcptool.Limits{}, tool.ProtocolFailure, "not a list"},
+		"cursor no string": {answerPages(func(string) string { return `{"tools":[],"nextCursor":7}` }), mcptool.Limits{}, tool.ProtocolFailure, "nextCursor"},
+		"500":              {map[string]act{"tools/list": answerStatus(500, "", "")}, mcptool.Limits{}, tool.TransportFailure, "500"},
+		"401":              {map[string]act{"tools/list": answerUnauthorized(401)}, mcptool.Limits{}, tool.TransportFailure, "401"},
 		"no such method":   {map[string]act{"tools/list": rpcError(200, -32601, "no tools here")}, mcptool.Limits{}, tool.JSONRPCError, "no tools here"},
 	}
 	for name, test := range tests {
@@ -169,10 +169,10 @@ func TestToolsWithInvalidHeadersAreLeftOut(t *testing.T) {
 	}
 	upstream := &script{at: map[string]act{
 		"server/discover": func(w http.ResponseWriter, _ *http.Request, m message) {
-			answer(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
+			writeAnswer(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
 		},
 		"tools/list": func(w http.ResponseWriter, _ *http.Request, m message) {
-			answer(w, m, `{"resultType":"complete","tools":[
+			writeAnswer(w, m, `{"resultType":"complete","tools":[
 				{"name":"good","inputSchema":`+schema(`{"type":"integer","x-mcp-header":"A"}`)+`},
 				{"name":"object","inputSchema":`+schema(`{"type":"object","x-mcp-header":"A"}`)+`},
 				{"name":"space","inputSchema":`+schema(`{"type":"string","x-mcp-header":"A B"}`)+`},

@@ -83,8 +83,8 @@ func addEcho(server *mcp.Server, name string) {
 		})
 }
 
-// eras returns the options of an SDK server over HTTP for each era.
-func eras() map[string]*mcp.StreamableHTTPOptions {
+// listEras returns the options of an SDK server over HTTP for each era.
+func listEras() map[string]*mcp.StreamableHTTPOptions {
 	return map[string]*mcp.StreamableHTTPOptions{
 		"2025-11-25 SSE":  {},
 		"2025-11-25 JSON": {JSONResponse: true},
@@ -106,13 +106,13 @@ func serveHandler(t testing.TB, server *mcp.Server, handler http.Handler) *httpt
 		for session := range server.Sessions() {
 			_ = session.Close()
 		}
-		shut(h)
+		closeServer(h)
 	})
 	return h
 }
 
-// call calls a tool without a caller and expects a result.
-func call(t testing.TB, s *mcptool.Source, server tool.Server, name, arguments string) tool.Result {
+// callTool calls a tool without a caller and expects a result.
+func callTool(t testing.TB, s *mcptool.Source, server tool.Server, name, arguments string) tool.Result {
 	t.Helper()
 	return callFor(t, s, server, name, arguments, tool.Caller{})
 }
@@ -240,11 +240,11 @@ func (s *script) standard(w http.ResponseWriter, m message) {
 		if s.session != "" {
 			w.Header().Set("Mcp-Session-Id", s.session)
 		}
-		answer(w, m, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"script","version":"1"}}`)
+		writeAnswer(w, m, `{"protocolVersion":"`+version+`","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"script","version":"1"}}`)
 	case "tools/list":
-		answer(w, m, `{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}`)
+		writeAnswer(w, m, `{"tools":[{"name":"echo","inputSchema":{"type":"object"}}]}`)
 	case "tools/call":
-		answer(w, m, `{"content":[{"type":"text","text":"done"}]}`)
+		writeAnswer(w, m, `{"content":[{"type":"text","text":"done"}]}`)
 	case http.MethodGet:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	default:
@@ -252,13 +252,13 @@ func (s *script) standard(w http.ResponseWriter, m message) {
 	}
 }
 
-func (s *script) count(method string) int {
+func (s *script) countRequests(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts[method]
 }
 
-func (s *script) last(method string) message {
+func (s *script) lastRequest(method string) message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range slices.Backward(s.seen) {
@@ -272,15 +272,15 @@ func (s *script) last(method string) message {
 func (s *script) serve(t testing.TB) *httptest.Server {
 	t.Helper()
 	h := httptest.NewServer(s)
-	t.Cleanup(func() { shut(h) })
+	t.Cleanup(func() { closeServer(h) })
 	return h
 }
 
 // quietLog discards a server's log.
 func quietLog() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// shut closes a server even if clients still connect and handlers wait for them to leave.
-func shut(h *httptest.Server) {
+// closeServer closes a server even if clients still connect and handlers wait for them to leave.
+func closeServer(h *httptest.Server) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -298,8 +298,8 @@ func shut(h *httptest.Server) {
 	}
 }
 
-// answer writes a JSON response.
-func answer(w http.ResponseWriter, m message, result string) {
+// writeAnswer writes a JSON response.
+func writeAnswer(w http.ResponseWriter, m message, result string) {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, answerText(m, result))
 }
@@ -308,8 +308,8 @@ func answerText(m message, result string) string {
 	return `{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":` + result + `}`
 }
 
-// within returns a context with a timeout, for calls that would hang.
-func within(t testing.TB, d time.Duration) context.Context {
+// withTimeout returns a context with a timeout, for calls that would hang.
+func withTimeout(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)

@@ -55,7 +55,7 @@ func handedIn(t *testing.T) context.Context {
 	return ctx
 }
 
-func traces(t *testing.T) (*telemetry.Tracer, func() map[string]tracetest.SpanStub) {
+func newTraces(t *testing.T) (*telemetry.Tracer, func() map[string]tracetest.SpanStub) {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
 	tracer, err := telemetry.New(t.Context(), telemetry.Config{Exporter: exporter, Version: "test", Logger: slog.New(slog.DiscardHandler)})
@@ -92,7 +92,7 @@ func callIn(ctx context.Context, t *testing.T, s *mcptool.Source, server tool.Se
 	return got
 }
 
-func attributes(s tracetest.SpanStub) map[string]string {
+func readAttributes(s tracetest.SpanStub) map[string]string {
 	all := map[string]string{}
 	for _, a := range s.Attributes {
 		all[string(a.Key)] = a.Value.String()
@@ -107,7 +107,7 @@ func TestTraceIsPassedOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := skill(t)
-			tracer, spans := traces(t)
+			tracer, spans := newTraces(t)
 			s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Traces: tracer})
 			got := callIn(handedIn(t), t, s, server, "trace")
 			all := spans()
@@ -125,7 +125,7 @@ func TestTraceIsPassedOn(t *testing.T) {
 			if connect := all["connect"]; connect.Parent.SpanID().String() != "00f067aa0ba902b7" {
 				t.Errorf("the span of connecting has parent %s", connect.Parent.SpanID())
 			}
-			about := attributes(span)
+			about := readAttributes(span)
 			for key, want := range map[string]string{
 				"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "trace", "holdpoint.skill.name": server.Skill,
 			} {
@@ -159,7 +159,7 @@ func TestTraceOfOthers(t *testing.T) {
 	if got := callIn(t.Context(), t, off, web, "trace"); got != (toldTrace{}) {
 		t.Errorf("the server got trace context %+v", got)
 	}
-	tracer, spans := traces(t)
+	tracer, spans := newTraces(t)
 	on := newSource(t, mcptool.Config{Traces: tracer})
 	if got := callIn(t.Context(), t, on, web, "trace"); got != (toldTrace{}) || len(spans()) != 0 {
 		t.Errorf("the server got trace context %+v, with spans %v", got, spans())
@@ -171,12 +171,12 @@ func TestSpansOfFailures(t *testing.T) {
 	upstream := &script{}
 	upstream.at = map[string]func(http.ResponseWriter, *http.Request, message){}
 	web := httpSkill(upstream.serve(t).URL)
-	tracer, spans := traces(t)
+	tracer, spans := newTraces(t)
 	s := newSource(t, mcptool.Config{Traces: tracer})
 	for want, act := range map[string]act{
-		"tool_error": replies(`{"content":[{"type":"text","text":"hunter2"}],"isError":true}`),
+		"tool_error": answerInTurn(`{"content":[{"type":"text","text":"hunter2"}],"isError":true}`),
 		"-32602":     rpcError(200, -32602, "hunter2 is not valid"),
-		"protocol":   replies(`17`),
+		"protocol":   answerInTurn(`17`),
 	} {
 		upstream.mu.Lock()
 		upstream.at["tools/call"] = act
@@ -186,7 +186,7 @@ func TestSpansOfFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 		span := spans()["tools/call echo"]
-		about := attributes(span)
+		about := readAttributes(span)
 		if want == "protocol" { // an unreadable result is found after the request's span has ended
 			want = ""
 		}

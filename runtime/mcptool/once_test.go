@@ -26,8 +26,8 @@ func hangUp(w http.ResponseWriter, _ *http.Request, _ message) {
 	_ = conn.Close()
 }
 
-// reset closes it with a RST.
-func reset(w http.ResponseWriter, _ *http.Request, _ message) {
+// resetConnection closes it with a RST.
+func resetConnection(w http.ResponseWriter, _ *http.Request, _ message) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(err)
@@ -38,10 +38,10 @@ func reset(w http.ResponseWriter, _ *http.Request, _ message) {
 	_ = conn.Close()
 }
 
-// hang waits until the client leaves.
-func hang(_ http.ResponseWriter, r *http.Request, _ message) { <-r.Context().Done() }
+// waitForClient waits until the client leaves.
+func waitForClient(_ http.ResponseWriter, r *http.Request, _ message) { <-r.Context().Done() }
 
-func status(code int, contentType, body string) act {
+func answerStatus(code int, contentType, body string) act {
 	return func(w http.ResponseWriter, _ *http.Request, _ message) {
 		w.Header().Set("Content-Type", contentType)
 		w.WriteHeader(code)
@@ -49,12 +49,12 @@ func status(code int, contentType, body string) act {
 	}
 }
 
-// inTime returns a context for a call to a server with this behavior. If the server hangs, the time runs out once the
+// withBehavior returns a context for a call to a server with this behavior. If the server hangs, the time runs out once the
 // call has arrived.
-func inTime(t testing.TB, name string, does act) (context.Context, act) {
+func withBehavior(t testing.TB, name string, does act) (context.Context, act) {
 	t.Helper()
 	if name != "hangs" {
-		return within(t, time.Minute), does
+		return withTimeout(t, time.Minute), does
 	}
 	ctx, end := context.WithCancelCause(t.Context())
 	t.Cleanup(func() { end(nil) })
@@ -68,11 +68,11 @@ func TestCallIsNotSentAgainAfterTheFirstByte(t *testing.T) {
 	t.Parallel()
 	ends := map[string]act{
 		"closes":             hangUp,
-		"resets":             reset,
-		"hangs":              hang,
-		"answers 500":        status(500, "text/html", "<h1>oops</h1>"),
-		"answers 500 in RPC": status(500, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}`),
-		"answers 503":        status(503, "text/plain", "try later"),
+		"resets":             resetConnection,
+		"hangs":              waitForClient,
+		"answers 500":        answerStatus(500, "text/html", "<h1>oops</h1>"),
+		"answers 500 in RPC": answerStatus(500, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"Internal error"}}`),
+		"answers 503":        answerStatus(503, "text/plain", "try later"),
 		"closes in the middle": func(w http.ResponseWriter, r *http.Request, m message) {
 			w.Header().Set("Content-Length", "1000")
 			w.Header().Set("Content-Type", "application/json")
@@ -98,8 +98,8 @@ func TestCallIsNotSentAgainAfterTheFirstByte(t *testing.T) {
 			skill := httpSkill(upstream.serve(t).URL)
 			skill.Headers = map[string]string{"Idempotency-Key": "k", "X-Idempotency-Key": "k"} // net/http repeats such requests
 			s := newSource(t, mcptool.Config{})
-			call(t, s, skill, "echo", `{}`) // so that the next call uses a kept connection
-			ctx, end := inTime(t, name, end)
+			callTool(t, s, skill, "echo", `{}`) // so that the next call uses a kept connection
+			ctx, end := withBehavior(t, name, end)
 			upstream.mu.Lock()
 			upstream.at = map[string]act{"tools/call": end}
 			upstream.mu.Unlock()
@@ -107,14 +107,14 @@ func TestCallIsNotSentAgainAfterTheFirstByte(t *testing.T) {
 			if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
-			if n := upstream.count("tools/call"); n != 2 {
+			if n := upstream.countRequests("tools/call"); n != 2 {
 				t.Errorf("%d calls arrived, want the first and this one", n)
 			}
 			upstream.mu.Lock()
 			upstream.at = nil
 			upstream.mu.Unlock()
-			call(t, s, skill, "echo", `{}`)
-			if n := upstream.count("initialize"); n != 1 {
+			callTool(t, s, skill, "echo", `{}`)
+			if n := upstream.countRequests("initialize"); n != 1 {
 				t.Errorf("%d sessions, want the first to be kept", n)
 			}
 		})
@@ -123,7 +123,7 @@ func TestCallIsNotSentAgainAfterTheFirstByte(t *testing.T) {
 
 func TestTimedOutCallIsCancelled(t *testing.T) {
 	t.Parallel()
-	ctx, arrived := inTime(t, "hangs", hang)
+	ctx, arrived := withBehavior(t, "hangs", waitForClient)
 	upstream := &script{session: "s1", at: map[string]act{"tools/call": arrived}}
 	s := newSource(t, mcptool.Config{})
 	skill := httpSkill(upstream.serve(t).URL)
@@ -131,9 +131,9 @@ func TestTimedOutCallIsCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	failCall(ctx, t, s, skill)
-	eventually.Holds(t, "the server is told", func() bool { return upstream.count("notifications/cancelled") == 1 })
-	if id := string(upstream.last("tools/call").ID); !strings.Contains(string(upstream.last("notifications/cancelled").Params), `"requestId":`+id) {
-		t.Errorf("cancelled %s, called %s", upstream.last("notifications/cancelled").Params, id)
+	eventually.Holds(t, "the server is told", func() bool { return upstream.countRequests("notifications/cancelled") == 1 })
+	if id := string(upstream.lastRequest("tools/call").ID); !strings.Contains(string(upstream.lastRequest("notifications/cancelled").Params), `"requestId":`+id) {
+		t.Errorf("cancelled %s, called %s", upstream.lastRequest("notifications/cancelled").Params, id)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestRefusedConnectionHasNoEffect(t *testing.T) {
 	upstream := httptest.NewServer(&script{session: "s1"})
 	skill := httpSkill(upstream.URL)
 	s := newSource(t, mcptool.Config{})
-	call(t, s, skill, "echo", `{}`)
+	callTool(t, s, skill, "echo", `{}`)
 	upstream.CloseClientConnections()
 	upstream.Close()
 	// The first call may still use the kept connection. Each effect is either none or possible.
@@ -161,21 +161,21 @@ func TestKeptConnectionThatClosed(t *testing.T) {
 	skill := httpSkill(h.URL)
 	s := newSource(t, mcptool.Config{})
 	for range 20 {
-		call(t, s, skill, "echo", `{}`)
+		callTool(t, s, skill, "echo", `{}`)
 		h.CloseClientConnections()
 		f, err := s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo"})
 		if err != nil && asFailure(t, err).Effect != tool.EffectPossible {
 			t.Errorf("an unsent call failed: %v %v", err, f)
 		}
 	}
-	if n := upstream.count("tools/call"); n > 40 {
+	if n := upstream.countRequests("tools/call"); n > 40 {
 		t.Errorf("%d calls arrived, want 40", n)
 	}
 }
 
 func TestSessionIsMadeAnewOn404(t *testing.T) {
 	t.Parallel()
-	forgotten := status(404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
+	forgotten := answerStatus(404, "application/json", `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
 	t.Run("once", func(t *testing.T) {
 		t.Parallel()
 		var mu sync.Mutex
@@ -193,8 +193,8 @@ func TestSessionIsMadeAnewOn404(t *testing.T) {
 			upstream.standard(w, m)
 		}}
 		s := newSource(t, mcptool.Config{})
-		call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
-		if calls, sessions := upstream.count("tools/call"), upstream.count("initialize"); calls != 2 || sessions != 2 {
+		callTool(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+		if calls, sessions := upstream.countRequests("tools/call"), upstream.countRequests("initialize"); calls != 2 || sessions != 2 {
 			t.Errorf("%d calls, %d sessions", calls, sessions)
 		}
 	})
@@ -206,7 +206,7 @@ func TestSessionIsMadeAnewOn404(t *testing.T) {
 		if f.Kind != tool.SessionInvalid || f.Effect != tool.EffectNone {
 			t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 		}
-		if calls, sessions := upstream.count("tools/call"), upstream.count("initialize"); calls != 2 || sessions != 2 {
+		if calls, sessions := upstream.countRequests("tools/call"), upstream.countRequests("initialize"); calls != 2 || sessions != 2 {
 			t.Errorf("%d calls, %d sessions", calls, sessions)
 		}
 	})
@@ -238,7 +238,7 @@ func TestManyCallsMeetALostSession(t *testing.T) {
 	}
 	skill := httpSkill(upstream.serve(t).URL)
 	s := newSource(t, mcptool.Config{})
-	call(t, s, skill, "echo", `{}`)
+	callTool(t, s, skill, "echo", `{}`)
 	mu.Lock()
 	session = "s2" // the server was restarted
 	mu.Unlock()
@@ -251,7 +251,7 @@ func TestManyCallsMeetALostSession(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := upstream.count("initialize"); n != 2 {
+	if n := upstream.countRequests("initialize"); n != 2 {
 		t.Errorf("%d sessions, want 2", n)
 	}
 }

@@ -29,7 +29,7 @@ func runParent() {
 	if err != nil {
 		panic(err)
 	}
-	say(string(result.Raw))
+	writeLine(string(result.Raw))
 	select {}
 }
 
@@ -62,10 +62,10 @@ func TestChildrenDieWithTheirParent(t *testing.T) {
 		_ = parent.Process.Kill()
 		t.Fatal(string(line), err)
 	}
-	if !alive(child.PID) {
+	if !isAlive(child.PID) {
 		t.Fatal("the child does not run")
 	}
 	_ = parent.Process.Kill()
 	_ = parent.Wait()
-	eventually.Holds(t, "the child is gone", func() bool { return !alive(child.PID) || zombie(child.PID) })
+	eventually.Holds(t, "the child is gone", func() bool { return !isAlive(child.PID) || isZombie(child.PID) })
 }

@@ -22,8 +22,8 @@ type ask = func(context.Context, tool.Question) (json.RawMessage, error)
 // everything has all capabilities that a caller can declare.
 const everything = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
 
-// asks returns a caller that accepts all questions.
-func asks(ask ask) tool.Caller {
+// acceptQuestions returns a caller that accepts all questions.
+func acceptQuestions(ask ask) tool.Caller {
 	return tool.Caller{Capabilities: json.RawMessage(everything), Ask: func(ctx context.Context, questions []tool.Question) ([]json.RawMessage, error) {
 		answers := make([]json.RawMessage, len(questions))
 		for i, q := range questions {
@@ -36,17 +36,17 @@ func asks(ask ask) tool.Caller {
 	}}
 }
 
-// giving returns a caller that always gives the same answer.
-func giving(text string) tool.Caller {
-	return asks(func(context.Context, tool.Question) (json.RawMessage, error) { return json.RawMessage(text), nil })
+// giveAnswer returns a caller that always gives the same answer.
+func giveAnswer(text string) tool.Caller {
+	return acceptQuestions(func(context.Context, tool.Question) (json.RawMessage, error) { return json.RawMessage(text), nil })
 }
 
 const accepted = `{"action":"accept","content":{}}`
 
-// never returns a caller that fails the test if it is asked.
-func never(t testing.TB) tool.Caller {
+// refuseQuestions returns a caller that fails the test if it is asked.
+func refuseQuestions(t testing.TB) tool.Caller {
 	t.Helper()
-	return asks(func(_ context.Context, question tool.Question) (json.RawMessage, error) {
+	return acceptQuestions(func(_ context.Context, question tool.Question) (json.RawMessage, error) {
 		t.Errorf("asked %s", question.Params)
 		return nil, errors.New("nobody is here")
 	})
@@ -80,7 +80,7 @@ func TestServerIsAnswered(t *testing.T) {
 			t.Parallel()
 			server := skill(t)
 			s := newSource(t, mcptool.Config{DataDir: t.TempDir()})
-			caller := asks(func(_ context.Context, question tool.Question) (json.RawMessage, error) {
+			caller := acceptQuestions(func(_ context.Context, question tool.Question) (json.RawMessage, error) {
 				if question.Method != "elicitation/create" || !strings.Contains(string(question.Params), `"message":"Who is there?"`) {
 					t.Errorf("asked %s %s", question.Method, question.Params)
 				}
@@ -94,29 +94,29 @@ func TestServerIsAnswered(t *testing.T) {
 	}
 }
 
-// event is a message on a stream.
-func event(text string) string { return "data: " + text + "\n\n" }
+// formatEvent is a message on a stream.
+func formatEvent(text string) string { return "data: " + text + "\n\n" }
 
-// form returns a question of a server before 2026-07-28.
-func form(id, schema string) string {
+// formatQuestion returns a question of a server before 2026-07-28.
+func formatQuestion(id, schema string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"elicitation/create","params":{"message":"?","requestedSchema":` + schema + `}}`
 }
 
-// asker is a server of 2025-11-25 that sends messages on a call's stream, waits for as many answers, and returns them.
-func asker(messages ...string) (*script, chan message) {
+// newAsker is a server of 2025-11-25 that sends messages on a call's stream, waits for as many answers, and returns them.
+func newAsker(messages ...string) (*script, chan message) {
 	answers := make(chan message, 16)
 	return &script{session: "s1", at: map[string]act{
 		"tools/call": func(w http.ResponseWriter, r *http.Request, m message) {
-			write := events(w)
+			write := startEvents(w)
 			for _, text := range messages {
-				write(event(text))
+				write(formatEvent(text))
 				select {
 				case <-answers:
 				case <-r.Context().Done():
 					return
 				}
 			}
-			write(event(answerText(m, `{"content":[]}`)))
+			write(formatEvent(answerText(m, `{"content":[]}`)))
 		},
 		"answer": func(w http.ResponseWriter, _ *http.Request, m message) {
 			w.WriteHeader(http.StatusAccepted)
@@ -128,10 +128,10 @@ func asker(messages ...string) (*script, chan message) {
 func TestServerAsksOnTheCallsStream(t *testing.T) {
 	t.Parallel()
 	fails := func(err error) tool.Caller {
-		return asks(func(context.Context, tool.Question) (json.RawMessage, error) { return nil, err })
+		return acceptQuestions(func(context.Context, tool.Question) (json.RawMessage, error) { return nil, err })
 	}
 	declares := func(capabilities string) tool.Caller {
-		caller := never(t)
+		caller := refuseQuestions(t)
 		caller.Capabilities = json.RawMessage(capabilities)
 		return caller
 	}
@@ -143,20 +143,20 @@ func TestServerAsksOnTheCallsStream(t *testing.T) {
 		return `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":` + params + `}`
 	}
 	const notDeclared = "the client of this call cannot be asked: it did not declare "
-	question := form(`"q/1"`, `{"properties":{"a":{"type":"string","default":"x"}}}`)
+	question := formatQuestion(`"q/1"`, `{"properties":{"a":{"type":"string","default":"x"}}}`)
 	tests := map[string]struct {
 		caller  tool.Caller
 		message string
 		want    string
 	}{
-		"accepted":  {giving(`{ "action":"accept","content":{"a":1e400}}`), question, `{"jsonrpc":"2.0","id":"q/1","result":{ "action":"accept","content":{"a":1e400}}}`},
-		"a URL":     {giving(`{"action":"accept"}`), asked("elicitation/create", `{"mode":"url","url":"https://a.example"}`), `{"jsonrpc":"2.0","id":7,"result":{"action":"accept"}}`},
-		"sampling":  {giving(`{"role":"assistant"}`), asked("sampling/createMessage", `{"messages":[]}`), `{"jsonrpc":"2.0","id":7,"result":{"role":"assistant"}}`},
-		"roots":     {giving(`{"roots":[]}`), `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`, `{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}`},
+		"accepted":  {giveAnswer(`{ "action":"accept","content":{"a":1e400}}`), question, `{"jsonrpc":"2.0","id":"q/1","result":{ "action":"accept","content":{"a":1e400}}}`},
+		"a URL":     {giveAnswer(`{"action":"accept"}`), asked("elicitation/create", `{"mode":"url","url":"https://a.example"}`), `{"jsonrpc":"2.0","id":7,"result":{"action":"accept"}}`},
+		"sampling":  {giveAnswer(`{"role":"assistant"}`), asked("sampling/createMessage", `{"messages":[]}`), `{"jsonrpc":"2.0","id":7,"result":{"role":"assistant"}}`},
+		"roots":     {giveAnswer(`{"roots":[]}`), `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`, `{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}`},
 		"failed":    {fails(errors.New("the secret reason")), question, noAnswer},
-		"no answer": {giving(``), question, noAnswer},
-		"no object": {giving(`true`), question, noAnswer},
-		"not JSON":  {giving(`{"a":x}`), question, noAnswer},
+		"no answer": {giveAnswer(``), question, noAnswer},
+		"no object": {giveAnswer(`true`), question, noAnswer},
+		"not JSON":  {giveAnswer(`{"a":x}`), question, noAnswer},
 		"its own error": {
 			fails(&tool.Failure{Kind: tool.JSONRPCError, RPC: json.RawMessage(`{"code":-1,"message":"User rejected sampling request"}`)}),
 			asked("sampling/createMessage", `{}`), `{"jsonrpc":"2.0","id":7,"error":{"code":-1,"message":"User rejected sampling request"}}`,
@@ -166,25 +166,25 @@ func TestServerAsksOnTheCallsStream(t *testing.T) {
 		"no sampling":      {declares(`{"elicitation":{}}`), asked("sampling/createMessage", `{}`), refused(-32601, notDeclared+"sampling")},
 		"no URL":           {declares(`{"elicitation":{}}`), asked("elicitation/create", `{"mode":"url"}`), refused(-32602, `the client of this call did not declare elicitation of mode "url"`)},
 		"no form":          {declares(`{"elicitation":{"url":{}}}`), asked("elicitation/create", `{}`), refused(-32602, `the client of this call did not declare elicitation of mode "form"`)},
-		"unknown mode":     {never(t), asked("elicitation/create", `{"mode":"\u202e"}`), refused(-32602, `the client of this call did not declare elicitation of mode "\\u202e"`)},
-		"no params":        {never(t), `{"jsonrpc":"2.0","id":7,"method":"elicitation/create"}`, refused(-32602, "params: read JSON: EOF")},
-		"params no object": {never(t), asked("sampling/createMessage", `[]`), refused(-32602, "params: not a JSON object")},
-		"too large":        {never(t), form("7", `{"x":"`+strings.Repeat("x", 70<<10)+`"}`), refused(-32602, "the question is larger than 65536 bytes")},
-		"not offered":      {never(t), asked("tasks/list", `{}`), refused(-32601, "not offered by this client: tasks/list")},
+		"unknown mode":     {refuseQuestions(t), asked("elicitation/create", `{"mode":"\u202e"}`), refused(-32602, `the client of this call did not declare elicitation of mode "\\u202e"`)},
+		"no params":        {refuseQuestions(t), `{"jsonrpc":"2.0","id":7,"method":"elicitation/create"}`, refused(-32602, "params: read JSON: EOF")},
+		"params no object": {refuseQuestions(t), asked("sampling/createMessage", `[]`), refused(-32602, "params: not a JSON object")},
+		"too large":        {refuseQuestions(t), formatQuestion("7", `{"x":"`+strings.Repeat("x", 70<<10)+`"}`), refused(-32602, "the question is larger than 65536 bytes")},
+		"not offered":      {refuseQuestions(t), asked("tasks/list", `{}`), refused(-32601, "not offered by this client: tasks/list")},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			upstream, _ := asker(test.message)
+			upstream, _ := newAsker(test.message)
 			s := newSource(t, mcptool.Config{})
 			callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, test.caller)
-			if got := string(upstream.last("answer").body); got != test.want {
+			if got := string(upstream.lastRequest("answer").body); got != test.want {
 				t.Errorf("got %s\nwant %s", got, test.want)
 			}
-			if got := upstream.last("answer").header.Get("Mcp-Session-Id"); got != "s1" {
+			if got := upstream.lastRequest("answer").header.Get("Mcp-Session-Id"); got != "s1" {
 				t.Errorf("in session %q", got)
 			}
-			if got := string(upstream.last("initialize").Params); !strings.Contains(got, `"elicitation":{"form":{},"url":{}}`) ||
+			if got := string(upstream.lastRequest("initialize").Params); !strings.Contains(got, `"elicitation":{"form":{},"url":{}}`) ||
 				!strings.Contains(got, `"sampling":{}`) || !strings.Contains(got, `"roots":{}`) {
 				t.Errorf("initialize %s", got)
 			}
@@ -195,15 +195,15 @@ func TestServerAsksOnTheCallsStream(t *testing.T) {
 // TestServerAsksOnItsOwnStream: the server's stream is open before the first call is sent.
 func TestServerAsksOnItsOwnStream(t *testing.T) {
 	t.Parallel()
-	upstream, answers := asker()
+	upstream, answers := newAsker()
 	questions := make(chan string, 2)
-	questions <- form("1", `{}`) // while no call runs
+	questions <- formatQuestion("1", `{}`) // while no call runs
 	upstream.at["GET"] = func(w http.ResponseWriter, r *http.Request, _ message) {
-		write := events(w)
+		write := startEvents(w)
 		for {
 			select {
 			case question := <-questions:
-				write(event(question))
+				write(formatEvent(question))
 			case <-r.Context().Done():
 				return
 			}
@@ -216,7 +216,7 @@ func TestServerAsksOnItsOwnStream(t *testing.T) {
 		upstream.standard(w, m)
 	}
 	upstream.at["tools/call"] = func(w http.ResponseWriter, _ *http.Request, m message) {
-		questions <- form("2", `{}`)
+		questions <- formatQuestion("2", `{}`)
 		if got := <-answers; string(got.Result) != `{"action":"accept","content":{}}` {
 			t.Errorf("got %s", got.body)
 		}
@@ -227,7 +227,7 @@ func TestServerAsksOnItsOwnStream(t *testing.T) {
 	if _, err := s.List(t.Context(), skill); err != nil {
 		t.Fatal(err)
 	}
-	callFor(t, s, skill, "echo", `{}`, giving(accepted))
+	callFor(t, s, skill, "echo", `{}`, giveAnswer(accepted))
 }
 
 // TestFirstCallWaitsForTheServersStream: the first call waits for the stream, without which earlier questions would be
@@ -245,8 +245,8 @@ func TestFirstCallWaitsForTheServersStream(t *testing.T) {
 				t.Error("the call arrived before the stream")
 			case <-timer.C:
 			}
-			events(w)
-			hang(w, r, m)
+			startEvents(w)
+			waitForClient(w, r, m)
 		},
 		"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
 			close(called)
@@ -254,18 +254,18 @@ func TestFirstCallWaitsForTheServersStream(t *testing.T) {
 		},
 	}
 	s := newSource(t, mcptool.Config{})
-	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, never(t))
+	callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, refuseQuestions(t))
 }
 
 // TestSilentStreamHoldsNoCallUp: a silent or refused stream does not delay calls.
 func TestSilentStreamHoldsNoCallUp(t *testing.T) {
 	t.Parallel()
-	for name, get := range map[string]act{"silent": hang, "refused": status(405, "", "")} {
+	for name, get := range map[string]act{"silent": waitForClient, "refused": answerStatus(405, "", "")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			upstream := &script{session: "s1", at: map[string]act{"GET": get}}
 			s := newSource(t, mcptool.Config{})
-			callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, never(t))
+			callFor(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`, refuseQuestions(t))
 		})
 	}
 }

@@ -16,17 +16,17 @@ func TestHostThatTurnedPrivate(t *testing.T) {
 	t.Parallel()
 	upstream := &script{session: "s1"}
 	h := httptest.NewServer(upstream)
-	t.Cleanup(func() { shut(h) })
+	t.Cleanup(func() { closeServer(h) })
 	skill := httpSkill(strings.Replace(h.URL, "127.0.0.1", "LocalHost", 1))
-	call(t, newSource(t, mcptool.Config{}), skill, "echo", `{}`)
+	callTool(t, newSource(t, mcptool.Config{}), skill, "echo", `{}`)
 	skill.PublicHosts = []string{"localhost"}
-	before := upstream.count("tools/call")
+	before := upstream.countRequests("tools/call")
 	_, err := newSource(t, mcptool.Config{}).Call(t.Context(), skill, tool.CallRequest{Tool: "echo"})
 	if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Effect != tool.EffectNone || !strings.Contains(f.Message, "--trusted-hosts") {
 		t.Errorf("an untrusted host: %v", err)
 	}
-	if n := upstream.count("tools/call") - before; n != 0 {
+	if n := upstream.countRequests("tools/call") - before; n != 0 {
 		t.Errorf("%d calls arrived", n)
 	}
-	call(t, newSource(t, mcptool.Config{TrustedHosts: []string{"localhost"}}), skill, "echo", `{}`)
+	callTool(t, newSource(t, mcptool.Config{TrustedHosts: []string{"localhost"}}), skill, "echo", `{}`)
 }

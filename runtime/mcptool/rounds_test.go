@@ -15,17 +15,17 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// modern returns a server of 2026-07-28.
-func modern(call act) *script {
-	return &script{at: map[string]act{"tools/call": call, "server/discover": discovered}}
+// newModernServer returns a server of 2026-07-28.
+func newModernServer(call act) *script {
+	return &script{at: map[string]act{"tools/call": call, "server/discover": answerDiscover}}
 }
 
-func discovered(w http.ResponseWriter, _ *http.Request, m message) {
-	answer(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
+func answerDiscover(w http.ResponseWriter, _ *http.Request, m message) {
+	writeAnswer(w, m, `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)
 }
 
-// question returns an entry of inputRequests.
-func question(schema string) string {
+// formatInputRequest returns an entry of inputRequests.
+func formatInputRequest(schema string) string {
 	return `{"method":"elicitation/create","params":{"mode":"form","message":"?","requestedSchema":` + schema + `}}`
 }
 
@@ -37,15 +37,15 @@ func inputRequired(requests, state string) string {
 	return `{"resultType":"input_required","inputRequests":{` + requests + `}` + state + `}`
 }
 
-// replies answers calls with these results in turn, and repeats the last one.
-func replies(results ...string) act {
+// answerInTurn answers calls with these results in turn, and repeats the last one.
+func answerInTurn(results ...string) act {
 	var calls atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request, m message) {
-		answer(w, m, results[min(int(calls.Add(1)), len(results))-1])
+		writeAnswer(w, m, results[min(int(calls.Add(1)), len(results))-1])
 	}
 }
 
-func (s *script) all(method string) []message {
+func (s *script) listRequests(method string) []message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var found []message
@@ -73,16 +73,16 @@ func paramsOf(t testing.TB, m message) string {
 // if there is one, and a new id.
 func TestCallGoesOnAsTheServerAsked(t *testing.T) {
 	t.Parallel()
-	upstream := modern(replies(
-		inputRequired(`"b\n":`+question(`{"n":1e400}`)+`,"a":`+question(`{}`), `"q\/\u00e9 \ud83d"`),
-		inputRequired(`"c":`+question(`{}`), ""),
+	upstream := newModernServer(answerInTurn(
+		inputRequired(`"b\n":`+formatInputRequest(`{"n":1e400}`)+`,"a":`+formatInputRequest(`{}`), `"q\/\u00e9 \ud83d"`),
+		inputRequired(`"c":`+formatInputRequest(`{}`), ""),
 		`{"resultType":"input_required","requestState":""}`,
 		`{"resultType":"input_required","inputRequests":null,"requestState":"x"}`,
 		`{"content":[1]}`,
 	))
 	s := newSource(t, mcptool.Config{})
 	skill := httpSkill(upstream.serve(t).URL)
-	caller := asks(func(_ context.Context, q tool.Question) (json.RawMessage, error) {
+	caller := acceptQuestions(func(_ context.Context, q tool.Question) (json.RawMessage, error) {
 		return json.RawMessage(`{ "of":` + string(q.Params) + `,"n":1.50}`), nil
 	})
 	if got := callFor(t, s, skill, "echo", `{"z":1e400,"a":"<"}`, caller); string(got.Raw) != `{"content":[1]}` {
@@ -102,7 +102,7 @@ func TestCallGoesOnAsTheServerAsked(t *testing.T) {
 		`{"name":"echo","arguments":{}`,
 	}
 	ids := map[string]bool{}
-	got := upstream.all("tools/call")
+	got := upstream.listRequests("tools/call")
 	if len(got) != len(want) {
 		t.Fatalf("%d calls arrived", len(got))
 	}
@@ -119,7 +119,7 @@ func TestCallGoesOnAsTheServerAsked(t *testing.T) {
 
 func TestParallelCallsKeepTheirStatesApart(t *testing.T) {
 	t.Parallel()
-	upstream := modern(func(w http.ResponseWriter, _ *http.Request, m message) {
+	upstream := newModernServer(func(w http.ResponseWriter, _ *http.Request, m message) {
 		var params struct {
 			Arguments    json.RawMessage
 			RequestState json.RawMessage
@@ -129,12 +129,12 @@ func TestParallelCallsKeepTheirStatesApart(t *testing.T) {
 		}
 		switch state := `"` + strings.Trim(string(params.Arguments), "{}\":1") + `"`; {
 		case params.RequestState == nil:
-			answer(w, m, inputRequired(`"q":`+question(`{}`), state))
+			writeAnswer(w, m, inputRequired(`"q":`+formatInputRequest(`{}`), state))
 		case string(params.RequestState) != state:
 			t.Errorf("state %s of the call with %s", params.RequestState, params.Arguments)
 			fallthrough
 		default:
-			answer(w, m, complete)
+			writeAnswer(w, m, complete)
 		}
 	})
 	s := newSource(t, mcptool.Config{})
@@ -142,7 +142,7 @@ func TestParallelCallsKeepTheirStatesApart(t *testing.T) {
 	errs := make(chan error, 26)
 	for letter := 'a'; letter <= 'z'; letter++ {
 		go func() {
-			_, err := s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo", Arguments: json.RawMessage(fmt.Sprintf(`{"%c":1}`, letter)), Caller: giving(accepted)})
+			_, err := s.Call(t.Context(), skill, tool.CallRequest{Tool: "echo", Arguments: json.RawMessage(fmt.Sprintf(`{"%c":1}`, letter)), Caller: giveAnswer(accepted)})
 			errs <- err
 		}()
 	}
@@ -159,32 +159,32 @@ func TestInputThatCannotBeGiven(t *testing.T) {
 	big := strings.Repeat("x", 300<<10)
 	many := make([]string, 17)
 	for i := range many {
-		many[i] = fmt.Sprintf(`"q%d":%s`, i, question(`{}`))
+		many[i] = fmt.Sprintf(`"q%d":%s`, i, formatInputRequest(`{}`))
 	}
 	tests := map[string]struct{ result, says string }{
 		"nothing asked":   {`{"resultType":"input_required"}`, "neither"},
 		"no object":       {`{"resultType":"input_required","inputRequests":[]}`, "not a JSON object"},
-		"not offered":     {inputRequired(`"a":`+question(`{}`)+`,"b":{"method":"tasks/list","params":{}}`, ""), "not offered by this client: tasks/list"},
+		"not offered":     {inputRequired(`"a":`+formatInputRequest(`{}`)+`,"b":{"method":"tasks/list","params":{}}`, ""), "not offered by this client: tasks/list"},
 		"no method":       {inputRequired(`"a":{"params":{}}`, ""), "not offered"},
 		"method no name":  {inputRequired(`"a":{"method":1}`, ""), "method is not a name"},
 		"unknown mode":    {inputRequired(`"a":{"method":"elicitation/create","params":{"mode":"video"}}`, ""), `mode "video"`},
 		"no params":       {inputRequired(`"a":{"method":"elicitation/create"}`, ""), "params"},
-		"a key twice":     {inputRequired(`"a":`+question(`{}`)+`,"a":`+question(`{}`), ""), "twice"},
+		"a key twice":     {inputRequired(`"a":`+formatInputRequest(`{}`)+`,"a":`+formatInputRequest(`{}`), ""), "twice"},
 		"many questions":  {inputRequired(strings.Join(many, ","), ""), "more than 16"},
-		"large question":  {inputRequired(`"a":`+question(`{"x":"`+big+`"}`), ""), "larger than 65536"},
+		"large question":  {inputRequired(`"a":`+formatInputRequest(`{"x":"`+big+`"}`), ""), "larger than 65536"},
 		"large state":     {inputRequired("", `"`+big+`"`), "larger than 262144"},
 		"state no string": {inputRequired("", `{}`), "requestState is not a string"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			upstream := modern(replies(test.result))
+			upstream := newModernServer(answerInTurn(test.result))
 			s := newSource(t, mcptool.Config{})
-			f := failCallFor(t.Context(), t, s, httpSkill(upstream.serve(t).URL), never(t))
+			f := failCallFor(t.Context(), t, s, httpSkill(upstream.serve(t).URL), refuseQuestions(t))
 			if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, test.says) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
-			if n := upstream.count("tools/call"); n != 1 {
+			if n := upstream.countRequests("tools/call"); n != 1 {
 				t.Errorf("%d calls arrived", n)
 			}
 		})
@@ -195,17 +195,17 @@ func TestInputThatCannotBeGiven(t *testing.T) {
 // revision.
 func TestInputIsNotOffered(t *testing.T) {
 	t.Parallel()
-	wants := replies(inputRequired(`"q":`+question(`{}`), ""))
-	sampling := never(t)
+	wants := answerInTurn(inputRequired(`"q":`+formatInputRequest(`{}`), ""))
+	sampling := refuseQuestions(t)
 	sampling.Capabilities = json.RawMessage(`{"sampling":{}}`)
 	for name, test := range map[string]struct {
 		upstream *script
 		caller   tool.Caller
 		says     string
 	}{
-		"nobody answers": {modern(wants), tool.Caller{}, "did not declare elicitation"},
-		"not declared":   {modern(wants), sampling, "did not declare elicitation"},
-		"2025-11-25":     {&script{at: map[string]act{"tools/call": wants}}, never(t), "not offered"},
+		"nobody answers": {newModernServer(wants), tool.Caller{}, "did not declare elicitation"},
+		"not declared":   {newModernServer(wants), sampling, "did not declare elicitation"},
+		"2025-11-25":     {&script{at: map[string]act{"tools/call": wants}}, refuseQuestions(t), "not offered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -214,7 +214,7 @@ func TestInputIsNotOffered(t *testing.T) {
 			if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, test.says) {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
-			if n := test.upstream.count("tools/call"); n != 1 {
+			if n := test.upstream.countRequests("tools/call"); n != 1 {
 				t.Errorf("%d calls arrived", n)
 			}
 		})
@@ -223,13 +223,13 @@ func TestInputIsNotOffered(t *testing.T) {
 
 func TestRoundsAreBounded(t *testing.T) {
 	t.Parallel()
-	upstream := modern(replies(inputRequired("", `"again"`)))
+	upstream := newModernServer(answerInTurn(inputRequired("", `"again"`)))
 	s := newSource(t, mcptool.Config{})
-	f := failCallFor(t.Context(), t, s, httpSkill(upstream.serve(t).URL), never(t))
+	f := failCallFor(t.Context(), t, s, httpSkill(upstream.serve(t).URL), refuseQuestions(t))
 	if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "more than 10 times") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
-	if n := upstream.count("tools/call"); n != 11 {
+	if n := upstream.countRequests("tools/call"); n != 11 {
 		t.Errorf("%d calls arrived", n)
 	}
 }
@@ -242,30 +242,30 @@ func TestFailureOfALaterRoundMayHaveHadAnEffect(t *testing.T) {
 		kind tool.FailureKind
 	}{
 		"JSON-RPC error": {rpcError(200, -32602, "no"), tool.JSONRPCError},
-		"400":            {status(400, "text/plain", "no"), tool.TransportFailure},
-		"401":            {unauthorized(401), tool.TransportFailure},
-		"404":            {status(404, "", ""), tool.TransportFailure},
-		"500":            {status(500, "", ""), tool.TransportFailure},
+		"400":            {answerStatus(400, "text/plain", "no"), tool.TransportFailure},
+		"401":            {answerUnauthorized(401), tool.TransportFailure},
+		"404":            {answerStatus(404, "", ""), tool.TransportFailure},
+		"500":            {answerStatus(500, "", ""), tool.TransportFailure},
 		"closes":         {hangUp, tool.TransportFailure},
-		"hangs":          {hang, tool.TransportFailure},
-		"a task":         {replies(`{"resultType":"task"}`), tool.ProtocolFailure},
+		"hangs":          {waitForClient, tool.TransportFailure},
+		"a task":         {answerInTurn(`{"resultType":"task"}`), tool.ProtocolFailure},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, then := inTime(t, name, test.then)
-			upstream := modern(func(w http.ResponseWriter, r *http.Request, m message) {
+			ctx, then := withBehavior(t, name, test.then)
+			upstream := newModernServer(func(w http.ResponseWriter, r *http.Request, m message) {
 				if strings.Contains(string(m.Params), "inputResponses") {
 					then(w, r, m)
 					return
 				}
-				answer(w, m, inputRequired(`"q":`+question(`{}`), ""))
+				writeAnswer(w, m, inputRequired(`"q":`+formatInputRequest(`{}`), ""))
 			})
 			s := newSource(t, mcptool.Config{})
-			f := failCallFor(ctx, t, s, httpSkill(upstream.serve(t).URL), giving(accepted))
+			f := failCallFor(ctx, t, s, httpSkill(upstream.serve(t).URL), giveAnswer(accepted))
 			if f.Kind != test.kind || f.Effect != tool.EffectPossible {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
-			if n := upstream.count("tools/call"); n != 2 {
+			if n := upstream.countRequests("tools/call"); n != 2 {
 				t.Errorf("%d calls arrived", n)
 			}
 		})
@@ -275,15 +275,15 @@ func TestFailureOfALaterRoundMayHaveHadAnEffect(t *testing.T) {
 func TestQuestionWithoutAnAnswerFailsTheCall(t *testing.T) {
 	t.Parallel()
 	reason := errors.New("the secret reason")
-	upstream := modern(replies(inputRequired(`"q":`+question(`{}`), ""), complete))
+	upstream := newModernServer(answerInTurn(inputRequired(`"q":`+formatInputRequest(`{}`), ""), complete))
 	s := newSource(t, mcptool.Config{})
-	f := failCallFor(t.Context(), t, s, httpSkill(upstream.serve(t).URL), asks(func(context.Context, tool.Question) (json.RawMessage, error) {
+	f := failCallFor(t.Context(), t, s, httpSkill(upstream.serve(t).URL), acceptQuestions(func(context.Context, tool.Question) (json.RawMessage, error) {
 		return nil, reason
 	}))
 	if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !errors.Is(f, reason) || strings.Contains(f.Message, "secret") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
-	if n := upstream.count("tools/call"); n != 1 {
+	if n := upstream.countRequests("tools/call"); n != 1 {
 		t.Errorf("%d calls arrived", n)
 	}
 }
@@ -292,18 +292,18 @@ func TestQuestionWithoutAnAnswerFailsTheCall(t *testing.T) {
 // first one. To that server the call would be new.
 func TestServerThatCannotGoOnIsNotCalledAgain(t *testing.T) {
 	t.Parallel()
-	upstream := modern(replies(inputRequired(`"q":`+question(`{}`), `"s"`), complete))
+	upstream := newModernServer(answerInTurn(inputRequired(`"q":`+formatInputRequest(`{}`), `"s"`), complete))
 	var old atomic.Bool
 	upstream.at["server/discover"] = func(w http.ResponseWriter, r *http.Request, m message) {
 		if old.Load() {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
-		discovered(w, r, m)
+		answerDiscover(w, r, m)
 	}
 	s := newSource(t, mcptool.Config{})
 	skill := httpSkill(upstream.serve(t).URL)
-	f := failCallFor(within(t, 20*time.Second), t, s, skill, asks(func(context.Context, tool.Question) (json.RawMessage, error) {
+	f := failCallFor(withTimeout(t, 20*time.Second), t, s, skill, acceptQuestions(func(context.Context, tool.Question) (json.RawMessage, error) {
 		old.Store(true)
 		s.Forget(skill.SkillID)
 		return json.RawMessage(accepted), nil
@@ -311,7 +311,7 @@ func TestServerThatCannotGoOnIsNotCalledAgain(t *testing.T) {
 	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "cannot continue the call") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
-	if n := upstream.count("tools/call"); n != 1 {
+	if n := upstream.countRequests("tools/call"); n != 1 {
 		t.Errorf("%d calls arrived", n)
 	}
 }
@@ -320,19 +320,19 @@ func TestServerThatCannotGoOnIsNotCalledAgain(t *testing.T) {
 // continue names that reason.
 func TestRefusedByReviewer(t *testing.T) {
 	t.Parallel()
-	refuses := asks(func(context.Context, tool.Question) (json.RawMessage, error) {
+	refuses := acceptQuestions(func(context.Context, tool.Question) (json.RawMessage, error) {
 		return nil, &tool.Failure{
 			Kind: tool.JSONRPCError, Message: "a reviewer rejected this request", RPC: json.RawMessage(`{"code":-1,"message":"a reviewer rejected this request"}`),
 		}
 	})
 	sampling := `"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}`
 	s := newSource(t, mcptool.Config{})
-	upstream := modern(replies(inputRequired(`"a":{`+sampling+`}`, "")))
+	upstream := newModernServer(answerInTurn(inputRequired(`"a":{`+sampling+`}`, "")))
 	f := failCallFor(t.Context(), t, s, httpSkill(upstream.serve(t).URL), refuses)
 	if f.Effect != tool.EffectPossible || !strings.HasSuffix(f.Message, "the server asks for input, and a reviewer rejected this request") {
 		t.Errorf("effect %s: %s", f.Effect, f.Message)
 	}
-	legacy, _ := asker(`{"jsonrpc":"2.0","id":"1",` + sampling + `}`)
+	legacy, _ := newAsker(`{"jsonrpc":"2.0","id":"1",` + sampling + `}`)
 	told := make(chan message, 1)
 	usual := legacy.at["answer"]
 	legacy.at["answer"] = func(w http.ResponseWriter, r *http.Request, m message) {

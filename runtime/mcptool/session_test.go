@@ -58,7 +58,7 @@ func TestWaitersShareOneConnectionAttempt(t *testing.T) {
 	}
 	close(g.open)
 	others.Wait()
-	if n := upstream.count("initialize"); n != 1 {
+	if n := upstream.countRequests("initialize"); n != 1 {
 		t.Errorf("%d sessions", n)
 	}
 }
@@ -77,16 +77,16 @@ func TestForgetEndsTheSessionAfterItsCalls(t *testing.T) {
 	}()
 	<-g.reached
 	s.Forget(skill.SkillID)
-	if n := upstream.count("DELETE"); n != 0 {
+	if n := upstream.countRequests("DELETE"); n != 0 {
 		t.Error("the session ended during a call")
 	}
 	close(g.open)
 	if err := <-result; err != nil {
 		t.Error(err)
 	}
-	eventually.Holds(t, "the session is ended", func() bool { return upstream.count("DELETE") == 1 })
-	call(t, s, skill, "echo", `{}`) // the skill can be used again
-	if n := upstream.count("initialize"); n != 2 {
+	eventually.Holds(t, "the session is ended", func() bool { return upstream.countRequests("DELETE") == 1 })
+	callTool(t, s, skill, "echo", `{}`) // the skill can be used again
+	if n := upstream.countRequests("initialize"); n != 2 {
 		t.Errorf("%d sessions", n)
 	}
 }
@@ -96,16 +96,16 @@ func TestHigherRevisionReplacesTheSession(t *testing.T) {
 	older, newer := &script{session: "s1"}, &script{session: "s2"}
 	s := newSource(t, mcptool.Config{})
 	skill := httpSkill(older.serve(t).URL)
-	call(t, s, skill, "echo", `{}`)
+	callTool(t, s, skill, "echo", `{}`)
 	changed := skill
 	changed.Revision, changed.URL = 2, newer.serve(t).URL
-	call(t, s, changed, "echo", `{}`)
-	eventually.Holds(t, "the older session is ended", func() bool { return older.count("DELETE") == 1 })
+	callTool(t, s, changed, "echo", `{}`)
+	eventually.Holds(t, "the older session is ended", func() bool { return older.countRequests("DELETE") == 1 })
 	f := failCall(t.Context(), t, s, skill)
 	if f.Effect != tool.EffectNone || !strings.Contains(f.Message, "revision 1") {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
-	if n := older.count("tools/call"); n != 1 {
+	if n := older.countRequests("tools/call"); n != 1 {
 		t.Errorf("%d calls at the older revision", n)
 	}
 }
@@ -114,11 +114,11 @@ func TestCloseEndsSessions(t *testing.T) {
 	t.Parallel()
 	upstream := &script{session: "s1"}
 	s := mcptool.New(mcptool.Config{})
-	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
-	if err := s.Close(within(t, 20*time.Second)); err != nil {
+	callTool(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	if err := s.Close(withTimeout(t, 20*time.Second)); err != nil {
 		t.Error(err)
 	}
-	if n := upstream.count("DELETE"); n != 1 {
+	if n := upstream.countRequests("DELETE"); n != 1 {
 		t.Errorf("%d sessions ended", n)
 	}
 }
@@ -126,32 +126,32 @@ func TestCloseEndsSessions(t *testing.T) {
 // TestCloseWithoutTime: Close waits neither for a silent server nor for a child that does not exit.
 func TestCloseWithoutTime(t *testing.T) {
 	t.Parallel()
-	upstream := &script{session: "s1", at: map[string]act{"DELETE": hang}}
+	upstream := &script{session: "s1", at: map[string]act{"DELETE": waitForClient}}
 	dir := t.TempDir()
 	letPass(t, dir)
 	s := mcptool.New(mcptool.Config{DataDir: dir, Stdio: anyCommand, Limits: mcptool.Limits{Stop: time.Hour}})
-	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	callTool(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
 	child := aboutChild(t, s, childSkill(t, "stubborn")).PID
-	_ = s.Close(within(t, 200*time.Millisecond)) // an error is possible but not certain
-	eventually.Holds(t, "the child is gone", func() bool { return !alive(child) })
+	_ = s.Close(withTimeout(t, 200*time.Millisecond)) // an error is possible but not certain
+	eventually.Holds(t, "the child is gone", func() bool { return !isAlive(child) })
 }
 
 func TestCloseEndsCallsThatAreOnTheirWay(t *testing.T) {
 	t.Parallel()
 	g := newGate()
-	upstream := &script{session: "s1", at: map[string]act{"tools/call": g.before(hang)}}
+	upstream := &script{session: "s1", at: map[string]act{"tools/call": g.before(waitForClient)}}
 	s := mcptool.New(mcptool.Config{})
 	skill := httpSkill(upstream.serve(t).URL)
 	failure := make(chan *tool.Failure, 1)
 	go func() { failure <- failCall(t.Context(), t, s, skill) }()
 	<-g.reached
-	if err := s.Close(within(t, 20*time.Second)); err != nil {
+	if err := s.Close(withTimeout(t, 20*time.Second)); err != nil {
 		t.Error(err)
 	}
 	if f := <-failure; f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
-	if n := upstream.count("DELETE"); n != 1 {
+	if n := upstream.countRequests("DELETE"); n != 1 {
 		t.Errorf("%d sessions ended", n)
 	}
 	if f := failCall(t.Context(), t, s, skill); f.Effect != tool.EffectNone {
@@ -166,21 +166,21 @@ func TestSessionIsRenewedForTheNextCall(t *testing.T) {
 	upstream := &script{session: "s1"}
 	s := newSource(t, mcptool.Config{})
 	skill := httpSkill(upstream.serve(t).URL)
-	call(t, s, skill, "echo", `{}`)
+	callTool(t, s, skill, "echo", `{}`)
 	upstream.mu.Lock()
 	upstream.at = map[string]act{"tools/call": rpcError(400, -32000, "Bad Request: No valid session ID provided")}
 	upstream.mu.Unlock()
 	if f := failCall(t.Context(), t, s, skill); f.Kind != tool.JSONRPCError || f.Effect != tool.EffectNone {
 		t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 	}
-	if n := upstream.count("tools/call"); n != 2 {
+	if n := upstream.countRequests("tools/call"); n != 2 {
 		t.Errorf("%d calls arrived", n)
 	}
 	upstream.mu.Lock()
 	upstream.at = nil
 	upstream.mu.Unlock()
-	call(t, s, skill, "echo", `{}`)
-	if n := upstream.count("initialize"); n != 2 {
+	callTool(t, s, skill, "echo", `{}`)
+	if n := upstream.countRequests("initialize"); n != 2 {
 		t.Errorf("%d sessions", n)
 	}
 }
@@ -198,8 +198,8 @@ func TestEraIsRemembered(t *testing.T) {
 		upstream.standard(w, m)
 	}}
 	s := newSource(t, mcptool.Config{})
-	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
-	if asked, sessions := upstream.count("server/discover"), upstream.count("initialize"); asked != 1 || sessions != 2 {
+	callTool(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	if asked, sessions := upstream.countRequests("server/discover"), upstream.countRequests("initialize"); asked != 1 || sessions != 2 {
 		t.Errorf("asked %d times, %d sessions", asked, sessions)
 	}
 }
@@ -217,7 +217,7 @@ func TestProbeNamesItsSteps(t *testing.T) {
 	}
 	patient := newSource(t, mcptool.Config{DataDir: t.TempDir()})
 	hasty := newSource(t, mcptool.Config{Limits: mcptool.Limits{Connect: 8 * time.Second}})
-	options := eras()
+	options := listEras()
 	tests := map[string]struct {
 		skill tool.Server
 		steps string
@@ -230,8 +230,8 @@ func TestProbeNamesItsSteps(t *testing.T) {
 		"refused":          {httpSkill("http://127.0.0.1:1/"), "connect", true},
 		"no URL":           {httpSkill("x"), "connect", true},
 		"no program":       {tool.Server{Transport: tool.Stdio, Command: []string{"no-such-program"}}, "connect", true},
-		"initialize hangs": {httpSkill((&script{at: map[string]act{"initialize": hang}}).serve(t).URL), "connect discover initialize", true},
-		"list fails":       {httpSkill((&script{at: map[string]act{"tools/list": status(500, "", "")}}).serve(t).URL), "connect discover initialize tools/list", true},
+		"initialize hangs": {httpSkill((&script{at: map[string]act{"initialize": waitForClient}}).serve(t).URL), "connect discover initialize", true},
+		"list fails":       {httpSkill((&script{at: map[string]act{"tools/list": answerStatus(500, "", "")}}).serve(t).URL), "connect discover initialize tools/list", true},
 	}
 	for name, test := range tests {
 		s := patient

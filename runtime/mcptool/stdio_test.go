@@ -31,7 +31,7 @@ func TestListAndCallOverStdio(t *testing.T) {
 		t.Errorf("tools %v", listing.Tools)
 	}
 	t.Log(listing.ProtocolVersion)
-	if got := textOf(t, call(t, s, server, "echo", `{"a":1}`)); got != `{"a":1}` {
+	if got := textOf(t, callTool(t, s, server, "echo", `{"a":1}`)); got != `{"a":1}` {
 		t.Errorf("echo %s", got)
 	}
 }
@@ -39,7 +39,7 @@ func TestListAndCallOverStdio(t *testing.T) {
 // failTool calls a tool of a child and expects a failure.
 func failTool(t *testing.T, s *mcptool.Source, skill tool.Server, name string, patience time.Duration) *tool.Failure {
 	t.Helper()
-	result, err := s.Call(within(t, patience), skill, tool.CallRequest{CallID: uuid.New(), Tool: name, Arguments: json.RawMessage(`{}`)})
+	result, err := s.Call(withTimeout(t, patience), skill, tool.CallRequest{CallID: uuid.New(), Tool: name, Arguments: json.RawMessage(`{}`)})
 	if err == nil {
 		t.Fatalf("call %s succeeded: %.200s", name, result.Raw)
 	}
@@ -54,7 +54,7 @@ func TestSilenceAboutDiscoverMeansInitialize(t *testing.T) {
 	if err != nil || listing.ProtocolVersion != "2025-11-25" {
 		t.Fatal(listing, err)
 	}
-	call(t, s, skill, "mirror", `{}`)
+	callTool(t, s, skill, "mirror", `{}`)
 }
 
 func TestChildThatCannotBegin(t *testing.T) {
@@ -163,7 +163,7 @@ func TestNoiseHarmsNoCall(t *testing.T) {
 func TestChildMayAsk(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir()})
-	got := textOf(t, call(t, s, childSkill(t, "raw"), "ping", `{}`))
+	got := textOf(t, callTool(t, s, childSkill(t, "raw"), "ping", `{}`))
 	want := `{"jsonrpc":"2.0","id":"p","result":{}}` + "\n" +
 		`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"several clients share this session: roots are told only on the stream of a call"}}` + "\n"
 	if got != want {
@@ -176,9 +176,9 @@ func TestChildThatReadsNothing(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Stop: 100 * time.Millisecond}})
 	skill := childSkill(t, "raw")
-	call(t, s, skill, "deaf", `{}`)
+	callTool(t, s, skill, "deaf", `{}`)
 	big := json.RawMessage(`{"s":"` + strings.Repeat("x", 1<<20) + `"}`)
-	ctx := within(t, 500*time.Millisecond)
+	ctx := withTimeout(t, 500*time.Millisecond)
 	begun := make(chan *tool.Failure, 1)
 	go func() {
 		_, err := s.Call(ctx, skill, tool.CallRequest{Tool: "mirror", Arguments: big})
@@ -199,8 +199,8 @@ func TestChildThatClosedItsInput(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{Stop: 100 * time.Millisecond}})
 	skill := childSkill(t, "raw")
-	call(t, s, skill, "shut", `{}`)
-	if got := textOf(t, call(t, s, skill, "mirror", `{"again":1}`)); got != `{"again":1}` {
+	callTool(t, s, skill, "shut", `{}`)
+	if got := textOf(t, callTool(t, s, skill, "mirror", `{"again":1}`)); got != `{"again":1}` {
 		t.Errorf("got %s", got)
 	}
 }
@@ -214,7 +214,7 @@ type aboutText struct {
 func aboutChild(t *testing.T, s *mcptool.Source, skill tool.Server) aboutText {
 	t.Helper()
 	var a aboutText
-	if err := json.Unmarshal(call(t, s, skill, "about", `{}`).Raw, &a); err != nil {
+	if err := json.Unmarshal(callTool(t, s, skill, "about", `{}`).Raw, &a); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -263,8 +263,8 @@ func TestStderrGoesToTheLog(t *testing.T) {
 	})
 }
 
-// alive reports whether a process exists, even as a zombie.
-func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+// isAlive reports whether a process exists, even as a zombie.
+func isAlive(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 // TestNoProcessIsLeftBehind: no child, grandchild or zombie remains.
 func TestNoProcessIsLeftBehind(t *testing.T) {
@@ -277,29 +277,29 @@ func TestNoProcessIsLeftBehind(t *testing.T) {
 				skill := childSkill(t, mode)
 				child := aboutChild(t, s, skill).PID
 				var spawned struct{ PID int }
-				if err := json.Unmarshal(call(t, s, skill, "spawn", `{}`).Raw, &spawned); err != nil {
+				if err := json.Unmarshal(callTool(t, s, skill, "spawn", `{}`).Raw, &spawned); err != nil {
 					t.Fatal(err)
 				}
 				switch end {
 				case "Forget":
 					s.Forget(skill.SkillID)
 				case "Close":
-					if err := s.Close(within(t, 20*time.Second)); err != nil {
+					if err := s.Close(withTimeout(t, 20*time.Second)); err != nil {
 						t.Error(err)
 					}
 				case "crash":
 					failTool(t, s, skill, "crash", 20*time.Second)
 				}
-				eventually.Holds(t, "the child is gone", func() bool { return !alive(child) })
+				eventually.Holds(t, "the child is gone", func() bool { return !isAlive(child) })
 				// Grandchildren are reaped by init, if it does that.
-				eventually.Holds(t, "its child is gone", func() bool { return !alive(spawned.PID) || zombie(spawned.PID) })
+				eventually.Holds(t, "its child is gone", func() bool { return !isAlive(spawned.PID) || isZombie(spawned.PID) })
 			})
 		}
 	}
 }
 
-// zombie reports whether a process waits to be reaped.
-func zombie(pid int) bool {
+// isZombie reports whether a process waits to be reaped.
+func isZombie(pid int) bool {
 	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "stat"))
 	return err == nil && strings.Contains(string(text), ") Z ")
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// events starts an event stream and returns a function that writes to it.
-func events(w http.ResponseWriter) func(string) {
+// startEvents starts an event stream and returns a function that writes to it.
+func startEvents(w http.ResponseWriter) func(string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w)
@@ -37,7 +37,7 @@ func TestServerTalksBeforeItAnswers(t *testing.T) {
 	pinged, refused := make(chan message, 1), make(chan message, 1)
 	upstream := &script{session: "s1", at: map[string]act{
 		"tools/call": func(w http.ResponseWriter, r *http.Request, m message) {
-			write := events(w)
+			write := startEvents(w)
 			write(": comment\nretry: 10\n\nid: 7\ndata:\n\nevent: endpoint\ndata: /other\n\n")
 			write("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":1}}\n\n")
 			write("data: {\"jsonrpc\":\"2.0\",\"id\":999,\"result\":{}}\n\n")
@@ -63,7 +63,7 @@ func TestServerTalksBeforeItAnswers(t *testing.T) {
 		},
 	}}
 	s := newSource(t, mcptool.Config{})
-	got := call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	got := callTool(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
 	if string(got.Raw) != `{"content":[]}` {
 		t.Errorf("got %s", got.Raw)
 	}
@@ -76,10 +76,10 @@ func TestInterruptedStreamIsResumed(t *testing.T) {
 		"tools/call": func(w http.ResponseWriter, _ *http.Request, m message) {
 			text := string(m.ID)
 			id.Store(&text)
-			events(w)("id: a_1\nretry: 10\ndata:\n\n")
+			startEvents(w)("id: a_1\nretry: 10\ndata:\n\n")
 		},
 		"GET": func(w http.ResponseWriter, r *http.Request, _ message) {
-			write := events(w)
+			write := startEvents(w)
 			switch r.Header.Get("Last-Event-ID") {
 			case "a_1":
 				write("id: a_2\nretry: 10\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{}}\n\n")
@@ -89,11 +89,11 @@ func TestInterruptedStreamIsResumed(t *testing.T) {
 		},
 	}}
 	s := newSource(t, mcptool.Config{})
-	got := call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	got := callTool(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
 	if string(got.Raw) != `{"content":[1]}` {
 		t.Errorf("got %s", got.Raw)
 	}
-	if n := upstream.count("tools/call"); n != 1 {
+	if n := upstream.countRequests("tools/call"); n != 1 {
 		t.Errorf("%d calls arrived", n)
 	}
 }
@@ -101,22 +101,22 @@ func TestInterruptedStreamIsResumed(t *testing.T) {
 func TestStreamThatCannotBeResumed(t *testing.T) {
 	t.Parallel()
 	for name, get := range map[string]act{
-		"refused":     status(405, "", ""),
-		"never moves": func(w http.ResponseWriter, _ *http.Request, _ message) { events(w)("retry: 1\n\n") },
+		"refused":     answerStatus(405, "", ""),
+		"never moves": func(w http.ResponseWriter, _ *http.Request, _ message) { startEvents(w)("retry: 1\n\n") },
 		"closes":      hangUp,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			upstream := &script{session: "s1", at: map[string]act{
-				"tools/call": func(w http.ResponseWriter, _ *http.Request, _ message) { events(w)("id: 1\nretry: 1\ndata:\n\n") },
+				"tools/call": func(w http.ResponseWriter, _ *http.Request, _ message) { startEvents(w)("id: 1\nretry: 1\ndata:\n\n") },
 				"GET":        get,
 			}}
 			s := newSource(t, mcptool.Config{})
-			f := failCall(within(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
+			f := failCall(withTimeout(t, 20*time.Second), t, s, httpSkill(upstream.serve(t).URL))
 			if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
 				t.Errorf("got %s, effect %s: %s", f.Kind, f.Effect, f.Message)
 			}
-			if n := upstream.count("tools/call"); n != 1 {
+			if n := upstream.countRequests("tools/call"); n != 1 {
 				t.Errorf("%d calls arrived", n)
 			}
 		})
@@ -128,29 +128,29 @@ func TestListChangedIsPassedOn(t *testing.T) {
 	t.Parallel()
 	changed := make(chan uuid.UUID, 1024)
 	s := newSource(t, mcptool.Config{DataDir: t.TempDir(), ListChanged: func(id uuid.UUID) { changed <- id }})
-	for name, options := range eras() {
+	for name, options := range listEras() {
 		server := echoServer()
 		skill := httpSkill(serve(t, server, options).URL)
-		call(t, s, skill, "echo", `{}`)
+		callTool(t, s, skill, "echo", `{}`)
 		n := 0
 		// The stream opens in the background, so add tools until an announcement arrives.
 		eventually.Holds(t, name, func() bool {
 			n++
 			addEcho(server, fmt.Sprint("other", n))
-			return heard(changed, skill.SkillID)
+			return awaitAnnouncement(changed, skill.SkillID)
 		})
 	}
 	for _, mode := range []string{"mirror", "changing"} {
 		skill := childSkill(t, mode)
 		eventually.Holds(t, mode, func() bool { // the child may not listen yet either
-			call(t, s, skill, "change", `{}`)
-			return heard(changed, skill.SkillID)
+			callTool(t, s, skill, "change", `{}`)
+			return awaitAnnouncement(changed, skill.SkillID)
 		})
 	}
 }
 
-// heard reports whether an announcement of the skill arrives shortly. It skips those of other skills.
-func heard(changed <-chan uuid.UUID, skill uuid.UUID) bool {
+// awaitAnnouncement reports whether an announcement of the skill arrives shortly. It skips those of other skills.
+func awaitAnnouncement(changed <-chan uuid.UUID, skill uuid.UUID) bool {
 	timer := time.NewTimer(50 * time.Millisecond)
 	defer timer.Stop()
 	for {
@@ -169,15 +169,15 @@ func heard(changed <-chan uuid.UUID, skill uuid.UUID) bool {
 func TestListenerHarmsNothing(t *testing.T) {
 	t.Parallel()
 	for name, get := range map[string]act{
-		"hangs":  hang,
-		"405":    status(405, "", ""),
-		"404":    status(404, "text/plain", "no session"),
-		"500":    status(500, "", ""),
-		"HTML":   status(200, "text/html", "<html>"),
+		"hangs":  waitForClient,
+		"405":    answerStatus(405, "", ""),
+		"404":    answerStatus(404, "text/plain", "no session"),
+		"500":    answerStatus(500, "", ""),
+		"HTML":   answerStatus(200, "text/html", "<html>"),
 		"closes": hangUp,
-		"ends":   func(w http.ResponseWriter, _ *http.Request, _ message) { events(w)(": bye\n\n") },
+		"ends":   func(w http.ResponseWriter, _ *http.Request, _ message) { startEvents(w)(": bye\n\n") },
 		"floods": func(w http.ResponseWriter, r *http.Request, _ message) {
-			write := events(w)
+			write := startEvents(w)
 			for r.Context().Err() == nil {
 				write("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n")
 			}
@@ -188,12 +188,12 @@ func TestListenerHarmsNothing(t *testing.T) {
 			upstream := &script{session: "s1", at: map[string]act{"GET": get}}
 			s := newSource(t, mcptool.Config{ListChanged: func(uuid.UUID) {}})
 			skill := httpSkill(upstream.serve(t).URL)
-			call(t, s, skill, "echo", `{}`)
-			eventually.Holds(t, "the stream is asked for", func() bool { return upstream.count("GET") > 0 })
+			callTool(t, s, skill, "echo", `{}`)
+			eventually.Holds(t, "the stream is asked for", func() bool { return upstream.countRequests("GET") > 0 })
 			for range 5 {
-				call(t, s, skill, "echo", `{}`)
+				callTool(t, s, skill, "echo", `{}`)
 			}
-			if n := upstream.count("initialize"); n != 1 {
+			if n := upstream.countRequests("initialize"); n != 1 {
 				t.Errorf("%d sessions", n)
 			}
 		})
@@ -227,31 +227,31 @@ func TestWhatIsOffered(t *testing.T) {
 	}
 	s := newSource(t, mcptool.Config{})
 	upstream := &script{}
-	call(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
-	if got := capabilities(upstream.last("initialize").Params); got != `{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}` {
+	callTool(t, s, httpSkill(upstream.serve(t).URL), "echo", `{}`)
+	if got := capabilities(upstream.lastRequest("initialize").Params); got != `{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{}}` {
 		t.Errorf("initialize %s", got)
 	}
-	if got := string(upstream.last("tools/call").Params); strings.Contains(got, "_meta") {
+	if got := string(upstream.lastRequest("tools/call").Params); strings.Contains(got, "_meta") {
 		t.Errorf("call %s", got)
 	}
-	upstream = modern(replies(complete))
+	upstream = newModernServer(answerInTurn(complete))
 	skill := httpSkill(upstream.serve(t).URL)
 	if _, err := s.List(t.Context(), skill); err != nil {
 		t.Fatal(err)
 	}
 	const tasks = `"extensions":{"io.modelcontextprotocol/tasks":{}}`
-	if got := capabilities(upstream.last("tools/list").Params); got != "{"+tasks+"}" {
+	if got := capabilities(upstream.lastRequest("tools/list").Params); got != "{"+tasks+"}" {
 		t.Errorf("list %s", got)
 	}
-	caller := never(t)
+	caller := refuseQuestions(t)
 	caller.Capabilities = json.RawMessage(` {"sampling":{"tools":{}}}`)
 	callFor(t, s, skill, "echo", `{}`, caller)
-	if got := capabilities(upstream.last("tools/call").Params); got != "{"+tasks+`,"sampling":{"tools":{}}}` {
+	if got := capabilities(upstream.lastRequest("tools/call").Params); got != "{"+tasks+`,"sampling":{"tools":{}}}` {
 		t.Errorf("call %s", got)
 	}
 	caller.Ask = nil
 	callFor(t, s, skill, "echo", `{}`, caller)
-	if got := capabilities(upstream.last("tools/call").Params); got != "{"+tasks+"}" {
+	if got := capabilities(upstream.lastRequest("tools/call").Params); got != "{"+tasks+"}" {
 		t.Errorf("call of a caller without answers: %s", got)
 	}
 }
@@ -259,7 +259,7 @@ func TestWhatIsOffered(t *testing.T) {
 // TestConnectionsAreKept: consecutive calls use one connection, even if answers are streams.
 func TestConnectionsAreKept(t *testing.T) {
 	t.Parallel()
-	for name, options := range eras() {
+	for name, options := range listEras() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
@@ -275,7 +275,7 @@ func TestConnectionsAreKept(t *testing.T) {
 			s := newSource(t, mcptool.Config{})
 			skill := httpSkill(h.URL)
 			for range 50 {
-				call(t, s, skill, "echo", `{}`)
+				callTool(t, s, skill, "echo", `{}`)
 			}
 			mu.Lock()
 			defer mu.Unlock()

@@ -17,12 +17,12 @@ import (
 )
 
 // updates counts the calls of Config.ResourceUpdated.
-type told struct {
+type updates struct {
 	mu     sync.Mutex
 	counts map[string]int
 }
 
-func (u *told) updated(skillID, principal uuid.UUID, uri string) {
+func (u *updates) updated(skillID, principal uuid.UUID, uri string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.counts == nil {
@@ -31,7 +31,7 @@ func (u *told) updated(skillID, principal uuid.UUID, uri string) {
 	u.counts[fmt.Sprint(skillID, principal, uri)]++
 }
 
-func (u *told) of(server tool.Server, uri string) int {
+func (u *updates) countFor(server tool.Server, uri string) int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.counts[fmt.Sprint(server.SkillID, server.Principal, uri)]
@@ -47,7 +47,7 @@ func subscribe(t testing.TB, s *mcptool.Source, server tool.Server, uri string) 
 // TestUpdatesArePassedOn covers both eras.
 func TestUpdatesArePassedOn(t *testing.T) {
 	t.Parallel()
-	for name, options := range eras() {
+	for name, options := range listEras() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, &mcp.ServerOptions{
@@ -59,14 +59,14 @@ func TestUpdatesArePassedOn(t *testing.T) {
 					return &mcp.ReadResourceResult{}, nil
 				})
 			}
-			var told told
+			var told updates
 			s := newSource(t, mcptool.Config{ResourceUpdated: told.updated})
 			skill := httpSkill(serve(t, server, options).URL)
 			heard := func(uri string) func() bool {
 				return func() bool { // the stream may not be open yet, or may be replaced soon
-					before := told.of(skill, uri)
+					before := told.countFor(skill, uri)
 					check(t, server.ResourceUpdated(t.Context(), &mcp.ResourceUpdatedNotificationParams{URI: uri}))
-					return told.of(skill, uri) > before
+					return told.countFor(skill, uri) > before
 				}
 			}
 			subscribe(t, s, skill, "x:1")
@@ -75,10 +75,10 @@ func TestUpdatesArePassedOn(t *testing.T) {
 			eventually.Holds(t, "x:2", heard("x:2"))
 			eventually.Holds(t, "x:1 still", heard("x:1"))
 			s.Unsubscribe(t.Context(), skill, "x:1")
-			count := told.of(skill, "x:1")
+			count := told.countFor(skill, "x:1")
 			check(t, server.ResourceUpdated(t.Context(), &mcp.ResourceUpdatedNotificationParams{URI: "x:1"}))
 			eventually.Holds(t, "x:2 still", heard("x:2")) // subscribed to later
-			if got := told.of(skill, "x:1"); got != count {
+			if got := told.countFor(skill, "x:1"); got != count {
 				t.Errorf("%d updates after unsubscribing", got-count)
 			}
 		})
@@ -92,18 +92,18 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// subscribing returns a server with sessions and subscriptions. It streams the messages from say.
-func subscribing(say <-chan string) *script {
+// newSubscriptionServer returns a server with sessions and subscriptions. It streams the messages from say.
+func newSubscriptionServer(say <-chan string) *script {
 	s := &script{session: "s1"}
 	s.at = map[string]act{
 		"initialize": func(w http.ResponseWriter, _ *http.Request, m message) {
-			w.Header().Set("Mcp-Session-Id", fmt.Sprint("s", s.count("initialize")))
-			answer(w, m, `{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true}},"serverInfo":{"name":"script","version":"1"}}`)
+			w.Header().Set("Mcp-Session-Id", fmt.Sprint("s", s.countRequests("initialize")))
+			writeAnswer(w, m, `{"protocolVersion":"2025-11-25","capabilities":{"resources":{"subscribe":true}},"serverInfo":{"name":"script","version":"1"}}`)
 		},
-		"resources/subscribe":   func(w http.ResponseWriter, _ *http.Request, m message) { answer(w, m, `{}`) },
-		"resources/unsubscribe": func(w http.ResponseWriter, _ *http.Request, m message) { answer(w, m, `{}`) },
+		"resources/subscribe":   func(w http.ResponseWriter, _ *http.Request, m message) { writeAnswer(w, m, `{}`) },
+		"resources/unsubscribe": func(w http.ResponseWriter, _ *http.Request, m message) { writeAnswer(w, m, `{}`) },
 		"GET": func(w http.ResponseWriter, r *http.Request, _ message) {
-			write := events(w)
+			write := startEvents(w)
 			write(": open\n\n")
 			for {
 				select {
@@ -121,8 +121,8 @@ func subscribing(say <-chan string) *script {
 func TestOneSubscriptionForAll(t *testing.T) {
 	t.Parallel()
 	say := make(chan string)
-	upstream := subscribing(say)
-	var told told
+	upstream := newSubscriptionServer(say)
+	var told updates
 	s := newSource(t, mcptool.Config{ResourceUpdated: told.updated})
 	skill := httpSkill(upstream.serve(t).URL)
 	var all sync.WaitGroup
@@ -134,23 +134,23 @@ func TestOneSubscriptionForAll(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := upstream.count("resources/subscribe"); n != 1 {
+	if n := upstream.countRequests("resources/subscribe"); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
 	// Updates without a subscription, and invalid ones, are ignored.
 	for _, params := range []string{`{"uri":"x:2"}`, `{"uri":1}`, `[]`, `{}`, `{"uri":"x:1"}`} {
 		say <- params
 	}
-	eventually.Holds(t, "told", func() bool { return told.of(skill, "x:1") == 1 })
-	if n := told.of(skill, "x:2"); n != 0 {
+	eventually.Holds(t, "told", func() bool { return told.countFor(skill, "x:1") == 1 })
+	if n := told.countFor(skill, "x:2"); n != 0 {
 		t.Errorf("%d updates without a subscription", n)
 	}
 	s.Unsubscribe(t.Context(), skill, "x:1")
 	s.Unsubscribe(t.Context(), skill, "x:1")
-	if n := upstream.count("resources/unsubscribe"); n != 1 {
+	if n := upstream.countRequests("resources/unsubscribe"); n != 1 {
 		t.Errorf("unsubscribed %d times", n)
 	}
-	if at := string(upstream.last("resources/unsubscribe").Params); at != `{"uri":"x:1"}` {
+	if at := string(upstream.lastRequest("resources/unsubscribe").Params); at != `{"uri":"x:1"}` {
 		t.Error(at)
 	}
 }
@@ -158,39 +158,39 @@ func TestOneSubscriptionForAll(t *testing.T) {
 // A new session renews the subscriptions of the lost one.
 func TestSubscribesAgainInAnotherSession(t *testing.T) {
 	t.Parallel()
-	upstream := subscribing(nil)
+	upstream := newSubscriptionServer(nil)
 	restart := make(chan struct{})
 	upstream.at["GET"] = func(w http.ResponseWriter, r *http.Request, _ message) {
-		if r.Header.Get("Mcp-Session-Id") == "s1" && upstream.count("GET") > 1 {
-			status(http.StatusNotFound, "", "")(w, r, message{})
+		if r.Header.Get("Mcp-Session-Id") == "s1" && upstream.countRequests("GET") > 1 {
+			answerStatus(http.StatusNotFound, "", "")(w, r, message{})
 			return
 		}
-		events(w)(": open\n\n")
+		startEvents(w)(": open\n\n")
 		select {
 		case <-restart:
 		case <-r.Context().Done():
 		}
 	}
-	var told told
+	var told updates
 	s := newSource(t, mcptool.Config{ResourceUpdated: told.updated})
 	skill := httpSkill(upstream.serve(t).URL)
 	subscribe(t, s, skill, "x:1")
-	if n := told.of(skill, "x:1"); n != 0 {
+	if n := told.countFor(skill, "x:1"); n != 0 {
 		t.Errorf("%d updates without a change", n)
 	}
 	close(restart)
 	eventually.Holds(t, "another session is subscribed", func() bool {
 		subscribe(t, s, skill, "x:1")
-		return upstream.count("initialize") == 2 && upstream.count("resources/subscribe") == 2
+		return upstream.countRequests("initialize") == 2 && upstream.countRequests("resources/subscribe") == 2
 	})
-	if n := told.of(skill, "x:1"); n != 1 { // a change during the gap may have been missed
+	if n := told.countFor(skill, "x:1"); n != 1 { // a change during the gap may have been missed
 		t.Errorf("%d updates", n)
 	}
 }
 
 func TestSubscribeRefused(t *testing.T) {
 	t.Parallel()
-	upstream := subscribing(nil)
+	upstream := newSubscriptionServer(nil)
 	upstream.at["resources/subscribe"] = func(w http.ResponseWriter, _ *http.Request, m message) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32002,"message":"no such thing"}}`, m.ID)
@@ -203,13 +203,13 @@ func TestSubscribeRefused(t *testing.T) {
 			t.Errorf("%s %s", f.Kind, f.RPC)
 		}
 	}
-	if n := upstream.count("resources/subscribe"); n != 2 {
+	if n := upstream.countRequests("resources/subscribe"); n != 2 {
 		t.Errorf("%d subscriptions: a refused one must not count", n)
 	}
 	other := &script{session: "s1"} // without subscriptions
 	f := asFailure(t, s.Subscribe(t.Context(), httpSkill(other.serve(t).URL), "x:1"))
 	var rpc struct{ Code int }
-	if err := json.Unmarshal(f.RPC, &rpc); err != nil || rpc.Code != -32601 || other.count("resources/subscribe") != 0 {
+	if err := json.Unmarshal(f.RPC, &rpc); err != nil || rpc.Code != -32601 || other.countRequests("resources/subscribe") != 0 {
 		t.Errorf("%s %v", f.RPC, err)
 	}
 }
@@ -217,10 +217,10 @@ func TestSubscribeRefused(t *testing.T) {
 // TestOtherListsChanged covers both eras.
 func TestOtherListsChanged(t *testing.T) {
 	t.Parallel()
-	for name, options := range eras() {
+	for name, options := range listEras() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var told told
+			var told updates
 			s := newSource(t, mcptool.Config{OffersChanged: func(skillID uuid.UUID, method string) { told.updated(skillID, uuid.Nil, method) }})
 			server := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, nil)
 			n := 0
@@ -239,7 +239,7 @@ func TestOtherListsChanged(t *testing.T) {
 			check(t, err)
 			eventually.Holds(t, "both lists", func() bool { // the stream may not be open yet
 				add()
-				return told.of(skill, "resources/list") > 0 && told.of(skill, "prompts/list") > 0
+				return told.countFor(skill, "resources/list") > 0 && told.countFor(skill, "prompts/list") > 0
 			})
 		})
 	}

@@ -24,7 +24,7 @@ func TestOverTLS(t *testing.T) {
 			h := httptest.NewUnstartedServer(upstream)
 			h.EnableHTTP2 = http2
 			h.StartTLS()
-			t.Cleanup(func() { shut(h) })
+			t.Cleanup(func() { closeServer(h) })
 			roots := x509.NewCertPool()
 			roots.AddCert(h.Certificate())
 			s := newSource(t, mcptool.Config{TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}})
@@ -35,7 +35,7 @@ func TestOverTLS(t *testing.T) {
 				seen = r.Proto
 				upstream.standard(w, m)
 			}}
-			call(t, s, skill, "echo", `{"n":9007199254740993}`)
+			callTool(t, s, skill, "echo", `{"n":9007199254740993}`)
 			if seen != protocol {
 				t.Errorf("spoke %s", seen)
 			}
@@ -53,11 +53,11 @@ func TestOverTLS(t *testing.T) {
 			all.Wait()
 			for name, end := range map[string]act{
 				"aborts": func(http.ResponseWriter, *http.Request, message) { panic(http.ErrAbortHandler) },
-				"hangs":  hang,
-				"503":    status(503, "", ""),
+				"hangs":  waitForClient,
+				"503":    answerStatus(503, "", ""),
 			} {
-				ctx, end := inTime(t, name, end)
-				before := upstream.count("tools/call")
+				ctx, end := withBehavior(t, name, end)
+				before := upstream.countRequests("tools/call")
 				upstream.mu.Lock()
 				upstream.at = map[string]act{"tools/call": end}
 				upstream.mu.Unlock()
@@ -65,7 +65,7 @@ func TestOverTLS(t *testing.T) {
 				if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible {
 					t.Errorf("%s: got %s, effect %s: %s", name, f.Kind, f.Effect, f.Message)
 				}
-				if n := upstream.count("tools/call") - before; n != 1 {
+				if n := upstream.countRequests("tools/call") - before; n != 1 {
 					t.Errorf("%s: %d calls arrived", name, n)
 				}
 			}
@@ -79,7 +79,7 @@ func TestUnknownCertificateHasNoEffect(t *testing.T) {
 	h := httptest.NewUnstartedServer(upstream)
 	h.Config.ErrorLog = quietLog()
 	h.StartTLS()
-	t.Cleanup(func() { shut(h) })
+	t.Cleanup(func() { closeServer(h) })
 	s := newSource(t, mcptool.Config{})
 	f := failCall(t.Context(), t, s, httpSkill(h.URL))
 	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone || !strings.Contains(f.Message, "certificate") {
@@ -92,9 +92,9 @@ func TestCredentialsOfTheURL(t *testing.T) {
 	upstream := &script{}
 	s := newSource(t, mcptool.Config{})
 	url := upstream.serve(t).URL
-	call(t, s, httpSkill(strings.Replace(url, "http://", "http://me:pass@", 1)+"/mcp?key=1"), "echo", `{}`)
+	callTool(t, s, httpSkill(strings.Replace(url, "http://", "http://me:pass@", 1)+"/mcp?key=1"), "echo", `{}`)
 	for _, method := range []string{"initialize", "tools/call"} {
-		if got := upstream.last(method).header.Get("Authorization"); got != "Basic bWU6cGFzcw==" {
+		if got := upstream.lastRequest(method).header.Get("Authorization"); got != "Basic bWU6cGFzcw==" {
 			t.Errorf("%s: %q", method, got)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func TestJobCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.record(t, []made{{at: "2026-03-02T09:10:00Z", status: call.Succeeded, skill: skillA, agent: agentA}})
+	w.insertCalls(t, []made{{at: "2026-03-02T09:10:00Z", status: call.Succeeded, skill: skillA, agent: agentA}})
 	client := w.db.NewQueue(slog.New(slog.DiscardHandler), uuid.New(), map[string]int{river.QueueDefault: 1}, w.figures)
 	done, cancel := client.Subscribe(river.EventKindJobCompleted)
 	defer cancel()

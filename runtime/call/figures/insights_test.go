@@ -52,13 +52,13 @@ func idAt(t time.Time) uuid.UUID {
 	return id
 }
 
-// record inserts calls in one transaction, so that a counting service sees all or none of them.
-func (w *world) record(t *testing.T, calls []made) []uuid.UUID {
+// insertCalls inserts calls in one transaction, so that a counting service sees all or none of them.
+func (w *world) insertCalls(t *testing.T, calls []made) []uuid.UUID {
 	t.Helper()
 	ids := make([]uuid.UUID, len(calls))
 	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
 		for i, m := range calls {
-			when := at(t, m.at)
+			when := parseTime(t, m.at)
 			ids[i] = idAt(when)
 			_, err := tx.Exec(t.Context(), `INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool,
 					exposed_name, pin, arguments, failure)
@@ -99,8 +99,8 @@ var (
 	rita, rob      = uuid.MustParse("c0000000-0000-7000-8000-000000000005"), uuid.MustParse("d0000000-0000-7000-8000-000000000006")
 )
 
-// week returns calls of the week that starts on Monday, March 2, 2026, and some from the weeks around it.
-func week() []made {
+// weekOfCalls returns calls of the week that starts on Monday, March 2, 2026, and some from the weeks around it.
+func weekOfCalls() []made {
 	decided := func(tool string, rule approval.Rule, status approval.Status, by uuid.UUID, takenUp, after time.Duration) *asked {
 		return &asked{tool: tool, rule: rule, status: status, by: by, takenUp: takenUp, after: after}
 	}
@@ -158,7 +158,7 @@ func (w *world) insights(t *testing.T, from, to string) figures.Insights {
 	return found
 }
 
-func counts(found figures.Counts) string {
+func formatCounts(found figures.Counts) string {
 	var text strings.Builder
 	for _, status := range slices.Sorted(maps.Keys(found)) {
 		fmt.Fprintf(&text, "%s %d, ", status, found[status])
@@ -176,22 +176,22 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 func TestInsights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.record(t, week())
+	w.insertCalls(t, weekOfCalls())
 	// The figures are the same before and after counting.
 	for _, counted := range []bool{false, true} {
 		if counted {
 			check(t, w.figures.Count(t.Context()))
 		}
 		found := w.insights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z")
-		equal(t, "calls", counts(found.Calls.ByStatus), "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 2, unknown 1, ")
-		equal(t, "calls before", counts(found.CallsBefore.ByStatus), "succeeded 2, ")
+		equal(t, "calls", formatCounts(found.Calls.ByStatus), "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 2, unknown 1, ")
+		equal(t, "calls before", formatCounts(found.CallsBefore.ByStatus), "succeeded 2, ")
 		equal(t, "failures", fmt.Sprint(found.Calls.Failures), "map[tool_error:1 transport:1]")
 		equal(t, "bucket", found.Window.Bucket, figures.Daily)
 		equal(t, "buckets", len(found.Series), 7)
 		for i, want := range []string{
 			"failed 2, rejected 1, succeeded 2, ", "", "cancelled 1, expired 1, parked 1, ", "", "", "", "parked 1, unknown 1, ",
 		} {
-			equal(t, "calls of "+found.Series[i].From.String(), counts(found.Series[i].Calls), want)
+			equal(t, "calls of "+found.Series[i].From.String(), formatCounts(found.Series[i].Calls), want)
 		}
 		var hours [7][24]int
 		hours[0][0], hours[0][9], hours[2][9], hours[2][10], hours[6][23] = 1, 4, 1, 2, 2
@@ -202,7 +202,7 @@ func TestInsights(t *testing.T) {
 func TestInsightsOfApprovals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.record(t, week())
+	w.insertCalls(t, weekOfCalls())
 	found := w.insights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z").Approvals
 	totals := found.Totals
 	equal(t, "asked", totals.Asked, 7)
@@ -211,9 +211,9 @@ func TestInsightsOfApprovals(t *testing.T) {
 	equal(t, "waiting", totals.Waiting, approval.Spread{Count: 6, P50: 40 * time.Second, P90: 300 * time.Second})
 	equal(t, "deciding", totals.Deciding, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
 	equal(t, "fast", totals.Fast, 1)
-	monday := found.Buckets[at(t, "2026-03-02T00:00:00Z")]
+	monday := found.Buckets[parseTime(t, "2026-03-02T00:00:00Z")]
 	equal(t, "Monday", monday.Waiting, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
-	sunday := found.Buckets[at(t, "2026-03-08T00:00:00Z")]
+	sunday := found.Buckets[parseTime(t, "2026-03-08T00:00:00Z")]
 	equal(t, "Sunday", sunday.Waiting, approval.Spread{})
 	equal(t, "Sunday's requests", sunday.Asked, 1)
 
@@ -237,17 +237,17 @@ func TestInsightsOfApprovals(t *testing.T) {
 func TestInsightsOfPartOfTheWeek(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.record(t, week())
+	w.insertCalls(t, weekOfCalls())
 	check(t, w.figures.Count(t.Context()))
 	// Buckets are UTC days. The range cuts the first and the last.
 	found := w.insights(t, "2026-03-01T23:00:00Z", "2026-03-04T23:30:00Z")
 	equal(t, "bucket", found.Window.Bucket, figures.Daily)
-	equal(t, "first bucket", found.Series[0].From.Format(time.RFC3339)+" "+counts(found.Series[0].Calls), "2026-03-01T23:00:00Z succeeded 1, ")
+	equal(t, "first bucket", found.Series[0].From.Format(time.RFC3339)+" "+formatCounts(found.Series[0].Calls), "2026-03-01T23:00:00Z succeeded 1, ")
 	equal(t, "last bucket", found.Series[3].To.Format(time.RFC3339), "2026-03-05T00:00:00Z")
 	equal(t, "buckets", len(found.Series), 4)
 
 	found = w.insights(t, "2026-03-02T10:20:00+01:00", "2026-03-02T11:00:00+01:00")
-	equal(t, "an hour elsewhere", counts(found.Calls.ByStatus), "failed 2, rejected 1, succeeded 1, ")
+	equal(t, "an hour elsewhere", formatCounts(found.Calls.ByStatus), "failed 2, rejected 1, succeeded 1, ")
 	equal(t, "its bucket", found.Window.Bucket, figures.Hourly)
 
 	found = w.insights(t, "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z")
@@ -272,7 +272,7 @@ func TestInsightFilters(t *testing.T) {
 	w := newWorld(t)
 	files, err := w.agents.SkillByName(t.Context(), "files")
 	check(t, err)
-	calls := week()
+	calls := weekOfCalls()
 	for i := range calls {
 		if calls[i].skill == skillA {
 			calls[i].skill = files.ID
@@ -281,7 +281,7 @@ func TestInsightFilters(t *testing.T) {
 			calls[i].agent = w.agent.ID
 		}
 	}
-	w.record(t, calls)
+	w.insertCalls(t, calls)
 	check(t, w.figures.Count(t.Context()))
 	filter := figures.Query{From: "2026-03-02", To: "2026-03-08", Skill: "files"}
 	found, err := w.figures.ReadInsights(t.Context(), filter)
@@ -291,7 +291,7 @@ func TestInsightFilters(t *testing.T) {
 	filter.Agent = "billing"
 	found, err = w.figures.ReadInsights(t.Context(), filter)
 	check(t, err)
-	equal(t, "calls of both", counts(found.Calls.ByStatus), "failed 1, ")
+	equal(t, "calls of both", formatCounts(found.Calls.ByStatus), "failed 1, ")
 	equal(t, "asked for by both", found.Approvals.Totals.Asked, 1)
 	for field, wrong := range map[string]figures.Query{
 		"skill": {Skill: "nothing"}, "agent": {Agent: "no\x00body"}, "to": {From: "2026-03-09", To: "2026-03-01"}, "from": {From: "Monday"},
@@ -307,9 +307,9 @@ func TestInsightFilters(t *testing.T) {
 func TestCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ids := w.record(t, week())
+	ids := w.insertCalls(t, weekOfCalls())
 	whole := func() string {
-		return counts(w.insights(t, "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z").Calls.ByStatus)
+		return formatCounts(w.insights(t, "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z").Calls.ByStatus)
 	}
 	const before = "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 5, unknown 1, "
 	equal(t, "not counted", whole(), before)

@@ -40,8 +40,8 @@ var (
 	sampleOpen  = []call.Status{call.Executing, call.Parked, call.Approved, call.NeedsConnection}
 )
 
-// end gives a call a random end, with or without measurements.
-func (s *sample) end(r *rand.Rand) {
+// endAtRandom gives a call a random end, with or without measurements.
+func (s *sample) endAtRandom(r *rand.Rand) {
 	s.status = sampleEnds[r.IntN(len(sampleEnds))]
 	s.code, s.line, s.httpStatus, s.measured = "", "", 0, false
 	switch s.status {
@@ -107,7 +107,7 @@ func (w *world) newSamples(t *testing.T, r *rand.Rand, now time.Time, n int, wit
 			skill: skills[r.IntN(2)], agent: []uuid.UUID{agentA, w.agent.ID}[r.IntN(2)], tool: sampleTools[r.IntN(len(sampleTools))],
 		}
 		s.id = idAt(s.at.Add(-moved)) // ids follow the process's clock
-		if s.end(r); r.IntN(5) == 0 {
+		if s.endAtRandom(r); r.IntN(5) == 0 {
 			s.status, s.measured, s.code, s.line, s.httpStatus = sampleOpen[r.IntN(len(sampleOpen))], false, "", "", 0
 		}
 		list[i] = s
@@ -129,7 +129,7 @@ func (w *world) skillIDs(t *testing.T) []uuid.UUID {
 func formatInsights(i *figures.ToolInsights) string {
 	var b strings.Builder
 	for _, f := range i.Tools {
-		fmt.Fprintf(&b, "%s %q: %slast %s, %d: %d/%d, %+v\n", f.SkillID, f.Tool, counts(f.Calls), f.Last.Format(time.RFC3339Nano), f.Exchanged, f.Sent, f.Received, f.Latency)
+		fmt.Fprintf(&b, "%s %q: %slast %s, %d: %d/%d, %+v\n", f.SkillID, f.Tool, formatCounts(f.Calls), f.Last.Format(time.RFC3339Nano), f.Exchanged, f.Sent, f.Received, f.Latency)
 	}
 	fmt.Fprintf(&b, "%+v\n%+v\n", i.HTTPStatuses, i.Steps)
 	for _, e := range i.Errors {
@@ -228,12 +228,12 @@ func latencyOf(us []int64) figures.Latency {
 		return figures.Latency{}
 	}
 	slices.Sort(us)
-	at := func(hundredths int) time.Duration { return middle(us[(len(us)*hundredths+99)/100-1]) }
+	at := func(hundredths int) time.Duration { return middleOfBucket(us[(len(us)*hundredths+99)/100-1]) }
 	return figures.Latency{Count: len(us), P50: at(50), P95: at(95), P99: at(99)}
 }
 
-// middle returns the middle of a duration's bucket. Below 16 µs each microsecond is a bucket; above, each doubling has eight.
-func middle(us int64) time.Duration {
+// middleOfBucket returns the middle of a duration's bucket. Below 16 µs each microsecond is a bucket; above, each doubling has eight.
+func middleOfBucket(us int64) time.Duration {
 	width := int64(1)
 	for us/width >= 16 {
 		width *= 2
@@ -292,7 +292,7 @@ func TestToolInsightsAreExact(t *testing.T) {
 		open := slices.DeleteFunc(slices.Clone(list), func(s *sample) bool { return s.status.Final() })
 		some := open[:len(open)/2]
 		for _, s := range some {
-			s.end(r)
+			s.endAtRandom(r)
 		}
 		go func() { // while both services count
 			defer close(ending)
@@ -314,7 +314,7 @@ func TestToolInsightsAreExact(t *testing.T) {
 	}
 	for _, s := range list {
 		if !s.status.Final() {
-			s.end(r)
+			s.endAtRandom(r)
 			w.endSample(t, s)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 )
 
-func at(t *testing.T, text string) time.Time {
+func parseTime(t *testing.T, text string) time.Time {
 	t.Helper()
 	parsed, err := time.Parse(time.RFC3339, text)
 	check(t, err)
@@ -18,7 +18,7 @@ func at(t *testing.T, text string) time.Time {
 
 func TestWindow(t *testing.T) {
 	t.Parallel()
-	now := at(t, "2026-03-04T10:20:30Z") // a Wednesday
+	now := parseTime(t, "2026-03-04T10:20:30Z") // a Wednesday
 	for _, test := range []struct {
 		name, from, to string
 		want           [4]string // the window and the comparison range
@@ -48,7 +48,7 @@ func TestWindow(t *testing.T) {
 	} {
 		var from, to time.Time
 		if test.from != "" {
-			from, to = at(t, test.from), at(t, test.to)
+			from, to = parseTime(t, test.from), parseTime(t, test.to)
 		}
 		w, err := figures.NewWindow(from, to, now)
 		check(t, err)
@@ -65,7 +65,7 @@ func TestWindow(t *testing.T) {
 
 func TestWindowRefuses(t *testing.T) {
 	t.Parallel()
-	now := at(t, "2026-03-04T10:20:30Z")
+	now := parseTime(t, "2026-03-04T10:20:30Z")
 	for _, test := range []struct{ from, to, field string }{
 		{"2026-03-04T10:00:00Z", "2026-03-04T10:00:00Z", "to"},
 		{"2026-03-04T10:00:00Z", "2026-03-01T10:00:00Z", "to"},
@@ -74,7 +74,7 @@ func TestWindowRefuses(t *testing.T) {
 		{"1500-03-05T10:00:00Z", "1500-03-06T10:00:00Z", "from"},
 		{"0000-01-01T00:00:00Z", "9999-12-31T00:00:00Z", "from"},
 	} {
-		_, err := figures.NewWindow(at(t, test.from), at(t, test.to), now)
+		_, err := figures.NewWindow(parseTime(t, test.from), parseTime(t, test.to), now)
 		if wrong, ok := errors.AsType[*fault.InvalidError](err); !ok || wrong.Fields[0].Name != test.field {
 			t.Errorf("from %s to %s: %v", test.from, test.to, err)
 		}
