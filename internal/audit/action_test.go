@@ -53,8 +53,8 @@ func TestUnknownActionIsRefused(t *testing.T) {
 	}
 }
 
-// TestActionsAreConstants finds actions that production code spells out, alone or in SQL. The types of callbacks' messages look the same, and are constants
-// of their own type.
+// TestActionsAreConstants finds actions that production code spells out in Go or SQL. Types of callback messages look
+// the same but have their own constants.
 func TestActionsAreConstants(t *testing.T) {
 	t.Parallel()
 	quoted := regexp.MustCompile(`'([a-z_]+\.[a-z_]+)'`)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-// An event carries its actor's own credential only.
+// An event has only its actor's own credential.
 func TestEventsHaveTheirOrigin(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t).Pool()

@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-// fill writes n events, one a minute, from a moment on; every thousandth is a rare one.
+// fill writes n events, one per minute from start; each thousandth is rare.
 func fill(t *testing.T, pool *pgxpool.Pool, n int, start time.Time) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `INSERT INTO audit_events (at, subject_id, actor_id, actor_kind, action, data)
@@ -23,7 +23,7 @@ func fill(t *testing.T, pool *pgxpool.Pool, n int, start time.Time) {
 	}
 }
 
-// all searches page by page to the end, and says how often it stopped.
+// all returns the events of all pages, and how often the search stopped early.
 func all(t *testing.T, pool *pgxpool.Pool, f audit.Filter) (events []audit.Event, stops int) {
 	t.Helper()
 	for {
@@ -46,12 +46,12 @@ func TestSearch(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t).Pool()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	fill(t, pool, 120_000, start) // some 83 days
+	fill(t, pool, 120_000, start) // about 83 days
 	at := func(i int) time.Time { return start.Add(time.Duration(i) * time.Minute) }
 	for name, tt := range map[string]struct {
 		filter audit.Filter
 		want   int
-		newest string // its data
+		newest string // data of the newest event
 	}{
 		"rare ones":        {audit.Filter{Action: "rare.thing"}, 120, `{"i": 120000}`},
 		"by noun":          {audit.Filter{Action: "rare", Limit: 7}, 120, `{"i": 120000}`},
@@ -90,7 +90,7 @@ func TestSearchIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Ids with gaps count for the limit, too.
+	// Gaps between ids count toward the limit too.
 	_, err = pool.Exec(t.Context(), `SELECT setval(pg_get_serial_sequence('audit_events', 'id'), $1)`, audit.MaxSearched+10)
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func TestFailuresAreAddedUp(t *testing.T) {
 			l.Refuse(clientaddr.WithAddr(gone, from), authfail.API)
 		}
 	}
-	for _, text := range []string{"2001:db8::1", "2001:db8::2"} { // of one client
+	for _, text := range []string{"2001:db8::1", "2001:db8::2"} { // both are one client
 		l.Refuse(clientaddr.WithAddr(gone, netip.MustParseAddr(text)), authfail.Dashboard)
 	}
 	l.Close()
@@ -88,12 +88,12 @@ func TestFailuresAreAddedUp(t *testing.T) {
 	}
 }
 
-// TestAnswersAreHeldBack: responses to an address are delayed longer with each failure, in any number, and at most until
-// the server stops.
+// TestAnswersAreHeldBack: responses to an address are delayed longer with each failure. Any number can wait, but only
+// until the server stops.
 func TestAnswersAreHeldBack(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	now := time.Now() // a stopped clock
+	now := time.Now() // the clock stands still
 	l, err := authfail.New(authfail.Config{Pool: db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestAnswersAreHeldBack(t *testing.T) {
 	ctx := clientaddr.WithAddr(t.Context(), netip.MustParseAddr("198.51.100.7"))
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	for range 100 { // clients that leave gain nothing
+	for range 100 { // disconnecting gains clients nothing
 		l.Refuse(gone, authfail.API)
 	}
 	began := time.Now()

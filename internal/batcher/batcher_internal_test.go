@@ -34,7 +34,7 @@ func (r *batchRecorder) write(ctx context.Context, items []*int) error {
 	return err
 }
 
-// run hands over items, of which the first is the leader of a batch of its own, and returns their errors.
+// run adds items, of which the first leads its own batch, and returns their errors.
 func (r *batchRecorder) run(t *testing.T, size int, items ...int) []error {
 	t.Helper()
 	r.begin = make(chan struct{})
@@ -93,7 +93,7 @@ func TestRefusedItemFailsAlone(t *testing.T) {
 	}
 }
 
-// TestStuckItemsAreNoticed: a readiness probe sees that nothing is written, and that it is again.
+// TestStuckItemsAreNoticed: the readiness probe reports stuck writes, and recovers.
 func TestStuckItemsAreNoticed(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -9,13 +9,13 @@ import (
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
-// otherFonts is a system whose text is in another font.
+// otherFonts makes a system use another text font.
 const otherFonts = `<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd"><fontconfig>
 	<include ignore_missing="yes">/etc/fonts/fonts.conf</include>
 	<match target="pattern"><edit name="family" mode="assign" binding="strong"><string>DejaVu Sans Mono</string></edit></match>
 </fontconfig>`
 
-// A page is as wide with whatever fonts the system has.
+// A page has the same width whatever fonts the system has.
 func TestFontsAreNotTheSystems(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "fonts.conf")
 	if err := os.WriteFile(file, []byte(otherFonts), 0o600); err != nil {
@@ -31,7 +31,7 @@ func TestFontsAreNotTheSystems(t *testing.T) {
 	}
 }
 
-// failed is a test that failed.
+// failed is a failed test.
 type failed struct {
 	testing.TB
 	cleanups []func()
@@ -42,7 +42,7 @@ func (*failed) Name() string               { return "TestThat/failed here" }
 func (f *failed) Cleanup(c func())         { f.cleanups = append(f.cleanups, c) }
 func (f *failed) Context() context.Context { return context.WithoutCancel(f.TB.Context()) }
 
-// What a failed test says it kept is there after the test.
+// The evidence that a failed test names still exists after the test.
 func TestEvidenceStays(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("HOLDPOINT_ARTIFACTS", folder)

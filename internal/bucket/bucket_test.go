@@ -46,7 +46,7 @@ func openAndClose(t *testing.T, location string) {
 	}
 }
 
-// An error contains nothing of a location but its scheme and host.
+// An error contains only the scheme and host of a location.
 func TestLocations(t *testing.T) {
 	t.Parallel()
 	openAndClose(t, "s3://attic?region=eu-central-1")

@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/buildtag"
 )
 
-// Without the tag, the error about a cloud's URL says which build can open it.
+// Without the tag, the error about a cloud URL names the build that supports it.
 func TestCloudsAreNotInThisBuild(t *testing.T) {
 	t.Parallel()
 	for _, location := range []string{"gs://attic", "azblob://attic?storage_account=attic"} {

@@ -19,7 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/client"
 )
 
-// bridged is a client before a bridge, and the server behind it.
+// bridged is a client, a bridge, and the server behind it.
 type bridged struct {
 	t      *testing.T
 	in     *io.PipeWriter
@@ -32,7 +32,7 @@ type bridged struct {
 	log      []string
 	requests []received
 	announce http.HandlerFunc // serves GET; nil: there are no streams
-	arrived  chan struct{}    // a token a request
+	arrived  chan struct{}    // receives for each request
 }
 
 type received struct {
@@ -43,7 +43,7 @@ type received struct {
 
 const token = "a-secret-key"
 
-// newBridged starts a bridge to a server that serves POST and, by announce, GET.
+// newBridged starts a bridge to a server that serves POST and, if announce is given, GET.
 func newBridged(t *testing.T, cfg client.Config, serve http.HandlerFunc, announce ...http.HandlerFunc) *bridged {
 	t.Helper()
 	b := &bridged{t: t, ended: make(chan error, 1), arrived: make(chan struct{}, 100)}
@@ -139,13 +139,13 @@ func (b *bridged) wants(want string) {
 	}
 }
 
-// close is the end of the client; it returns how the bridge ended.
+// close closes the client's end and returns the bridge's result.
 func (b *bridged) close() error {
 	b.in.Close()
 	return <-b.ended
 }
 
-// got are the requests so far.
+// got returns the requests so far.
 func (b *bridged) got() []received {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +157,7 @@ const (
 	initialized = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}}}}`
 )
 
-// session is a server of the legacy era whose sessions are s1, s2, …; those in gone it does not know.
+// session is a legacy server whose sessions are s1, s2, …. It does not know those in gone.
 func session(t *testing.T, gone map[string]bool, serve http.HandlerFunc) http.HandlerFunc {
 	var mu sync.Mutex
 	n := 0
@@ -195,7 +195,7 @@ func stream(w http.ResponseWriter, events ...string) {
 
 func TestBridgePassesBytes(t *testing.T) {
 	t.Parallel()
-	// Spaces, escapes, numbers and order stay as they are; line breaks between tokens become spaces.
+	// Spaces, escapes, numbers and order are kept. Line breaks between tokens become spaces.
 	call := `{ "id":"a\u002fb" ,"jsonrpc":"2.0","method":"tools/call","params":{"name":"x","arguments":{"z":1.50,"a":"\u00e9é"}} }`
 	b := newBridged(t, client.Config{}, session(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+token {
@@ -275,15 +275,15 @@ func TestBridgeMirrorsHeaders(t *testing.T) {
 			}
 		}
 	}
-	// Where there are no sessions, cancelling is ending the request.
+	// Without sessions, cancelling ends the request.
 	b.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`)
 	if err := b.close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestBridgeServerSpeaks: the server's own messages, and its requests during a request, reach the client, and the client's
-// answers reach the server.
+// TestBridgeServerSpeaks: the client gets the server's messages and its requests during a request, and the server gets
+// the client's answers.
 func TestBridgeServerSpeaks(t *testing.T) {
 	t.Parallel()
 	answered := make(chan string, 1)
@@ -348,7 +348,7 @@ func TestBridgeRenewsSession(t *testing.T) {
 	}
 }
 
-// cutOff ends a response in the middle.
+// cutOff breaks off a response.
 func cutOff(w http.ResponseWriter, events ...string) {
 	stream(w, events...)
 	panic(http.ErrAbortHandler)
@@ -407,7 +407,7 @@ func TestBridgeLostConnections(t *testing.T) {
 	})
 }
 
-// wantFault checks an error that the bridge itself answers.
+// wantFault checks an error from the bridge itself.
 func wantFault(t *testing.T, line, code string, said ...string) {
 	t.Helper()
 	var m struct {
@@ -444,14 +444,14 @@ func TestBridgeServerAway(t *testing.T) {
 	}
 }
 
-// TestBridgeServerComesBack: unsent messages are sent when the server is available again.
+// TestBridgeServerComesBack: messages that were not sent are sent once the server is available again.
 func TestBridgeServerComesBack(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whoever connects before the server is there is refused without a word of TLS, so nothing can have been sent.
+	// Before the server runs, connections close before TLS, so nothing can have been sent.
 	n := make(chan int, 1)
 	n <- 0
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -544,7 +544,7 @@ func TestBridgeRefusals(t *testing.T) {
 	})
 }
 
-// TestBridgeCancels: a request that the client cancels is let go of, at once, and gets no answer.
+// TestBridgeCancels: a request that the client cancels ends at once, without an answer.
 func TestBridgeCancels(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
@@ -599,7 +599,7 @@ func TestBridgeEnds(t *testing.T) {
 	}
 }
 
-// TestBridgeClientGone: if the client is gone, the session ends.
+// TestBridgeClientGone: the session ends with the client.
 func TestBridgeClientGone(t *testing.T) {
 	t.Parallel()
 	b := newBridged(t, client.Config{}, session(t, nil, func(w http.ResponseWriter, _ *http.Request) {

@@ -21,12 +21,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-// server is a fake Holdpoint: steps has its answers to an agent's requests, in order, and calls the API's calls.
+// server is a fake Holdpoint. steps answers an agent's requests in order, and calls answers the API.
 type server struct {
 	*httptest.Server
 	mu    sync.Mutex
 	steps []http.HandlerFunc
-	calls map[string]string // by id: the API's answer
+	calls map[string]string // the API's answers by call id
 	list  []string          // the API's list, newest first
 	got   []string          // bodies of requests to the endpoint
 	path  []string
@@ -73,7 +73,7 @@ func (s *server) endpoint(w http.ResponseWriter, r *http.Request) {
 	step(w, r)
 }
 
-// know makes the API say something of a call, from now on.
+// know sets the API's answer about a call.
 func (s *server) know(id, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *server) made(calls ...string) {
 	s.list = append(calls, s.list...)
 }
 
-// tools are the names of the tools that were called, in order.
+// tools returns the names of the called tools, in order.
 func (s *server) tools(t *testing.T) string {
 	t.Helper()
 	s.mu.Lock()
@@ -135,7 +135,7 @@ func ended(status string) http.HandlerFunc {
 		`"_meta":{"dev.holdpoint/call":{"id":"` + id + `","status":"` + status + `","code":"` + status + `"}}}`)
 }
 
-// held begins a stream with the call's id, and goes on with then.
+// held begins a stream with the call's id, and continues with then.
 func held(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Holdpoint-Call", id)
@@ -153,7 +153,7 @@ func event(body string) http.HandlerFunc {
 	}
 }
 
-// cut ends the connection.
+// cut closes the connection.
 func cut(w http.ResponseWriter, _ *http.Request) {
 	connection, _, err := w.(http.Hijacker).Hijack()
 	if err == nil {
@@ -230,9 +230,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestCallCutEarly: no id was received. The call is sent again only when the server, asked, does not have it.
-// TestCallTellsWhatItWaitsFor: first for a connection, then, while the same response is held, for an
-// approval, and after that, as an answer says, for a connection again.
+// TestCallTellsWhatItWaitsFor: the call waits for a connection, then, in the same response, for an approval, then for a
+// connection again.
 func TestCallTellsWhatItWaitsFor(t *testing.T) {
 	t.Parallel()
 	const unconnected = `{"status":"needs_connection","deadline":"2026-01-01T00:00:00Z","message":"nobody connected it"}`
@@ -289,6 +288,7 @@ func TestCallTellsWhatItWaitsFor(t *testing.T) {
 	}
 }
 
+// TestCallCutEarly: if no id was received, the call is resent only if the server does not have it.
 func TestCallCutEarly(t *testing.T) {
 	t.Parallel()
 	const before = `{"id":"old","name":"files__write","arguments":{"n":1}}`
@@ -389,7 +389,7 @@ func TestCallGivesUp(t *testing.T) {
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, held(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
-		ended("rejected"), ended("rejected"), ended("rejected")) // a machine may be so slow that the client waits for it anew
+		ended("rejected"), ended("rejected"), ended("rejected")) // a slow machine may wait again
 	s.know(id, `{"status":"parked"}`)
 	c := s.client(t)
 	c.Silence = 2 * time.Second

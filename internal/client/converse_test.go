@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/client"
 )
 
-// talking is a client that comes back soon.
+// talking returns a client that reconnects quickly.
 func talking(t *testing.T, url string) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Config{URL: url, Token: "t", Retry: time.Millisecond, Patience: time.Minute})
@@ -29,7 +29,7 @@ func talking(t *testing.T, url string) *client.Client {
 
 var errEnough = errors.New("enough")
 
-// The server is away for a while, or another one before it says so.
+// The server goes away for a while, or another one replaces it without notice.
 func TestFollowOverTrouble(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64

@@ -19,7 +19,7 @@ func startServer(status int, contentType, body string) *httptest.Server {
 	}))
 }
 
-// List the calls that wait for a decision.
+// Example lists the calls that wait for a decision.
 func Example() {
 	server := startServer(http.StatusOK, "application/json",
 		`{"items":[{"id":"0198c1de","agent":"billing","skill":"files","tool":"write_file","status":"pending"}],"next_cursor":null}`)
@@ -41,7 +41,7 @@ func Example() {
 	// Output: billing wants files: write_file
 }
 
-// A refused request is a Problem with a stable code.
+// A refused request returns a Problem with a stable code.
 func ExampleProblem() {
 	server := startServer(http.StatusConflict, "application/problem+json",
 		`{"status":409,"title":"Conflict","code":"digest_mismatch","detail":"the digest is stale: fetch the approval again and review it"}`)

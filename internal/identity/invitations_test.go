@@ -17,7 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-// alone makes a service without identity providers.
+// alone returns a service without identity providers.
 func alone(t *testing.T, db *postgres.DB, bootstrap string, ttl time.Duration) *identity.Service {
 	t.Helper()
 	s, err := identity.New(identity.Config{

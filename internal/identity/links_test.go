@@ -55,7 +55,7 @@ func TestLinks(t *testing.T) {
 	if links, err = s.Links(ctx, []uuid.UUID{work}); err != nil || links[work].By != uuid.Nil {
 		t.Errorf("linked by the system: %+v, %v", links, err)
 	}
-	for _, self := range []uuid.UUID{olga, work} { // they could decide their own calls afterwards
+	for _, self := range []uuid.UUID{olga, work} { // they could then decide their own calls
 		if err := s.Unlink(ctx, audit.Person(self), work); !errors.Is(err, identity.ErrSelfLink) {
 			t.Errorf("unlink oneself: %v", err)
 		}
@@ -66,7 +66,7 @@ func TestLinks(t *testing.T) {
 	same(work, olga)
 	check(t, s.Unlink(ctx, audit.Person(vera), work))
 	same(work, work)
-	for _, pair := range [][2]uuid.UUID{{olga, vera}, {vera, olga}} { // one could use the connections of the other
+	for _, pair := range [][2]uuid.UUID{{olga, vera}, {vera, olga}} { // each could use the other's connections
 		if err := s.Link(ctx, audit.Person(olga), pair[0], pair[1]); !errors.Is(err, identity.ErrSelfLink) {
 			t.Errorf("link oneself: %v", err)
 		}

@@ -124,7 +124,7 @@ func TestSigningInAgainIsTheSamePerson(t *testing.T) {
 	}
 }
 
-// A session begins with the proof age that the provider states, or with none.
+// A session starts with the age of the proof that the provider states, or without a proof.
 func TestProofsAreAsOldAsTheProviderSays(t *testing.T) {
 	t.Parallel()
 	s := service(t, postgrestest.New(t), "")
@@ -151,7 +151,7 @@ func TestProofsAreAsOldAsTheProviderSays(t *testing.T) {
 	}
 }
 
-// The bootstrap token's person has its roles while it is configured.
+// The bootstrap person has its roles while the token is configured.
 func TestTheBootstrapTokenIsACredential(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)

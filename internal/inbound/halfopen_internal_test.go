@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHalfOpenConnectionsAreNoticed: the kernel probes silent clients, and gives up those that do not acknowledge data.
-// While a response is held open, this is the only way to notice a client that vanished.
+// TestHalfOpenConnectionsAreNoticed: the kernel probes silent clients and drops those that do not acknowledge data.
+// Only this detects a vanished client while a response is held open.
 func TestHalfOpenConnectionsAreNoticed(t *testing.T) {
 	t.Parallel()
 	l, err := Listen(t.Context(), "127.0.0.1:0", Config{Logger: slog.New(slog.DiscardHandler), Now: time.Now})

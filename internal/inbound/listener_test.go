@@ -20,7 +20,7 @@ import (
 // limit is how long a test waits for an event.
 const limit = time.Minute
 
-// stall is every timeout of the servers here: long enough for a slow machine to send a request.
+// stall is the servers' timeout for everything, long enough for a slow machine to send a request.
 const stall = 2 * time.Second
 
 func serve(t *testing.T, handler http.HandlerFunc, change func(*inbound.Config)) *inbound.Listener {
@@ -94,7 +94,7 @@ func wantOK(t *testing.T, l *inbound.Listener) {
 	}
 }
 
-// echo returns how much it read; at /refuse it reads nothing.
+// echo returns the number of bytes it read; /refuse reads none.
 func echo(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/refuse" {
 		http.Error(w, "no", http.StatusUnauthorized)
@@ -135,7 +135,7 @@ func TestConnectionsThatMakeNoProgressEnd(t *testing.T) {
 	}
 }
 
-// trickle sends a piece of a body every interval until the connection fails or enough was sent.
+// trickle sends pieces of a body at an interval until the connection fails or all are sent.
 func trickle(ctx context.Context, c net.Conn, piece string, every time.Duration, pieces int) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -228,7 +228,7 @@ func TestAHeldResponseHasNoDeadline(t *testing.T) {
 	}
 }
 
-// TestAClientThatDoesNotReadIsLetGo: a handler without a deadline does not block for ever.
+// TestAClientThatDoesNotReadIsLetGo: a handler without a deadline does not block forever.
 func TestAClientThatDoesNotReadIsLetGo(t *testing.T) {
 	t.Parallel()
 	failed := make(chan error, 1)
@@ -251,7 +251,7 @@ func TestAClientThatDoesNotReadIsLetGo(t *testing.T) {
 	}
 }
 
-// TestAnEventStreamThatNobodyReadsEnds: even if each event is small.
+// TestAnEventStreamThatNobodyReadsEnds: the stream ends even if each event is small.
 func TestAnEventStreamThatNobodyReadsEnds(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})

@@ -17,8 +17,8 @@ func TestKeys(t *testing.T) {
 		{"alice", "Alice", true},
 		{"Alice", "AIice", true},       // a capital I
 		{"alice", "аlice", true},       // a Cyrillic letter
-		{"ALICE", "ALΙCE", true},       // a Greek one
-		{"alice", "ali\u200Bce", true}, // a space of no width
+		{"ALICE", "ALΙCE", true},       // a Greek letter
+		{"alice", "ali\u200Bce", true}, // a zero-width space
 		{"alice", "al\u115Fice", true},
 		{"alice", "alice\u2800", true},
 		{"Ann Lee", "AnnLee", true},
@@ -26,7 +26,7 @@ func TestKeys(t *testing.T) {
 		{"rn", "m", true},
 		{"alice", "alicia", false},
 		{"Ann", "Anna", false},
-		{"\u200B", "\u115F", false}, // which leave no mark at all
+		{"\u200B", "\u115F", false}, // both are invisible
 	} {
 		alike := slices.ContainsFunc(lookalike.Keys(c.name), func(key string) bool { return slices.Contains(lookalike.Keys(c.other), key) })
 		if alike != c.want {

@@ -89,7 +89,7 @@ type world struct {
 	river   *river.Client[pgx.Tx]
 	by      audit.Actor
 
-	sessions map[uuid.UUID]uuid.UUID // of people
+	sessions map[uuid.UUID]uuid.UUID // by person
 }
 
 // gap is the minimum time between two messages in tests.
@@ -116,7 +116,7 @@ func newWorld(t testing.TB, configure ...func(*notify.Config)) *world {
 	return w
 }
 
-// service makes a service that is not started.
+// service returns a service that is not started.
 func (w *world) service(configure ...func(*notify.Config)) *notify.Service {
 	w.t.Helper()
 	cfg := notify.Config{
@@ -166,7 +166,7 @@ func (w *world) park(n int, change ...func(*notify.Event)) []notify.Event {
 	return events
 }
 
-// tell queues events in a transaction, as the owner of calls does.
+// tell queues events in a transaction, as package call does.
 func (w *world) tell(events ...notify.Event) {
 	w.t.Helper()
 	check(w.t, postgres.InTx(w.t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
@@ -238,7 +238,7 @@ func once(release <-chan struct{}, answer http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// handler records requests.
+// newReceiver returns a receiver that records requests.
 func newReceiver(t testing.TB, answers ...http.HandlerFunc) *receiver {
 	t.Helper()
 	r := &receiver{answers: answers}

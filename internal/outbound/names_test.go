@@ -16,14 +16,14 @@ import (
 	"github.com/holdpoint/holdpoint/internal/outbound"
 )
 
-// zone is a name server that answers each query for a name with the next of its addresses, and then with the last.
+// zone is a name server that answers queries for a name with its addresses in turn, and then repeats the last.
 type zone struct {
 	mu      sync.Mutex
 	answers map[string][][]string
 	asked   map[string]int
 }
 
-// answer is that to one query.
+// answer returns the response to a query.
 func (z *zone) answer(query []byte) []byte {
 	var message dnsmessage.Message
 	if err := message.Unpack(query); err != nil || len(message.Questions) != 1 {
@@ -51,7 +51,7 @@ func (z *zone) answer(query []byte) []byte {
 	return reply
 }
 
-// serveNames resolves names by the zone, in the whole process, until the test ends.
+// serveNames makes the whole process resolve names with the zone until the test ends.
 func serveNames(t *testing.T, z *zone) {
 	t.Helper()
 	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -80,7 +80,7 @@ func serveNames(t *testing.T, z *zone) {
 	})
 }
 
-// Each dial checks the resolved address. (Not parallel: it replaces the resolver of the process.)
+// Each dial checks the resolved address. Not parallel, because it replaces the process's resolver.
 func TestHostileNames(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -103,7 +103,7 @@ func TestHostileNames(t *testing.T) {
 	hasty := outbound.NewTransport(outbound.Config{Policy: trusted, DialTimeout: 2 * time.Second})
 	dial := func(name string) error {
 		transport := patient
-		if name == "rebind.test" { // at first, no server answers there
+		if name == "rebind.test" { // no server listens at the first address
 			transport = hasty
 		}
 		conn, err := transport.DialContext(t.Context(), "tcp", net.JoinHostPort(name, port))
@@ -122,7 +122,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	refused("private.test", "private addresses are not allowed")
 	refused("loopback.test", "private addresses are not allowed")
-	refused("metadata.test", "never dialled") // in spite of the trust
+	refused("metadata.test", "never dialled") // despite being trusted
 	if err := dial("trusted.test"); err != nil {
 		t.Errorf("trusted name: %v", err)
 	}
@@ -137,7 +137,7 @@ func TestHostileNames(t *testing.T) {
 	refused("rebind.test", "private addresses are not allowed")
 }
 
-// The check is of the URL's host, whatever the Host header says.
+// The URL's host is checked, whatever the Host header says.
 func TestHostHeaderDoesNotCount(t *testing.T) {
 	t.Parallel()
 	client := outbound.NewClient(outbound.Config{Policy: outbound.Policy{TrustedHosts: []string{"good.test"}}})

@@ -39,11 +39,11 @@ func TestForbiddenAddresses(t *testing.T) {
 		{"[2002:a9fe:a9fe::1]", false},
 		{"[::169.254.169.254]", false},
 		{"[::ffff:0:a9fe:a9fe]", false},          // RFC 7915
-		{"[64:ff9b:1::a9fe:a9fe]", false},        // RFC 8215, of a /96
-		{"[64:ff9b:1:0:a9:fea9:fe00:0]", false},  // of a /64
-		{"[64:ff9b:1:a9:fe:a9fe::]", false},      // of a /56
-		{"[64:ff9b:1:a9fe:a9:fe00::]", false},    // of a /48
-		{"[64:ff9b:1:ffff:0:6464:64c8:0]", true}, // embedded at none of the positions
+		{"[64:ff9b:1::a9fe:a9fe]", false},        // RFC 8215, in a /96
+		{"[64:ff9b:1:0:a9:fea9:fe00:0]", false},  // in a /64
+		{"[64:ff9b:1:a9:fe:a9fe::]", false},      // in a /56
+		{"[64:ff9b:1:a9fe:a9:fe00::]", false},    // in a /48
+		{"[64:ff9b:1:ffff:0:6464:64c8:0]", true}, // not embedded at any position
 		{"[64:ff9b:1::808:808]", true},
 		{"[::ffff:0:a00:1]", true},
 		{"[::ffff:0:7f00:1]", true},

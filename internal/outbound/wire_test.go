@@ -29,8 +29,7 @@ func (c *brokenConn) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestWhatWasWrittenIsKnown: a request may be sent again only if no byte of it was
-// written.
+// TestWhatWasWrittenIsKnown: a request may be resent only if none of its bytes was written.
 func TestWhatWasWrittenIsKnown(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
@@ -58,8 +57,7 @@ func broken(room int) net.Conn {
 	return &brokenConn{Conn: near, far: far, room: room}
 }
 
-// untouched posts a request over a connection that fails, and reports whether the
-// request counts as certainly unwritten.
+// untouched posts over a failing connection, and reports whether the request certainly was not written.
 func untouched(ctx context.Context, dial func() (net.Conn, error)) (bool, error) {
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		conn, err := dial()

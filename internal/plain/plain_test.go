@@ -33,7 +33,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// TestBlankCharactersAreNotVisible: none of what a font draws as nothing passes, in whatever way it is shown.
+// TestBlankCharactersAreNotVisible: characters that fonts draw blank are rejected in any notation.
 func TestBlankCharactersAreNotVisible(t *testing.T) {
 	t.Parallel()
 	for _, r := range "\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b\u180e\u2000\u200b\u2028\u202e\u2060\u2800\u3000\u3164" +

@@ -33,7 +33,7 @@ func TestOpenMakesClusterAndKeepsData(t *testing.T) {
 	}
 	pid := postmaster(t, dir)
 	closeDB(t, db)
-	closeDB(t, db) // twice is no harm
+	closeDB(t, db) // closing twice is allowed
 	if postmaster(t, dir) != 0 {
 		t.Error("the server outlived its last user")
 	}
@@ -177,7 +177,7 @@ func TestPoolSurvivesRestartByOperator(t *testing.T) {
 	}
 }
 
-// binDir is where the server programs are.
+// binDir returns the directory of the server programs.
 func binDir(t *testing.T) string {
 	t.Helper()
 	if path, err := exec.LookPath("postgres"); err == nil {

@@ -15,7 +15,7 @@ func TestDefaultDataDir(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		env  map[string]string
-		want string // empty: an error
+		want string // empty if an error is expected
 	}{
 		{"home", map[string]string{"HOME": home}, filepath.Join(home, ".local", "share", "holdpoint")},
 		{"XDG", map[string]string{"HOME": home, "XDG_DATA_HOME": "/xdg"}, "/xdg/holdpoint"},

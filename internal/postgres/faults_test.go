@@ -20,7 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest/faultproxy"
 )
 
-// TestSilentDatabaseIsGivenUp: connections without a deadline still look healthy to TCP.
+// TestSilentDatabaseIsGivenUp: without a deadline, silent connections look healthy to TCP.
 func TestSilentDatabaseIsGivenUp(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.Start(t, postgrestest.New(t).URL())
@@ -43,7 +43,7 @@ func TestSilentDatabaseIsGivenUp(t *testing.T) {
 	proxy.CutAll()
 }
 
-// TestSilentIdleConnectionIsGivenUp: it is looked at before it is used.
+// TestSilentIdleConnectionIsGivenUp: the pool checks an idle connection before use.
 func TestSilentIdleConnectionIsGivenUp(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.Start(t, postgrestest.New(t).URL())
@@ -55,7 +55,7 @@ func TestSilentIdleConnectionIsGivenUp(t *testing.T) {
 	for idle := db.Pool().AcquireAllIdle(t.Context()); len(idle) > 0; idle = nil {
 		idle[0].Release()
 	}
-	// It was in use a moment ago, and is not looked at before it has been idle for a second.
+	// A connection that was used recently is not checked. Wait until it has been idle for a second.
 	<-time.After(1100 * time.Millisecond)
 	if _, err := db.Pool().Exec(t.Context(), "SELECT 1"); err != nil {
 		t.Error(err)
@@ -90,7 +90,7 @@ func TestSessionSettings(t *testing.T) {
 	if _, err := lent.Pool().Exec(t.Context(), "ALTER DATABASE "+name+" SET synchronous_commit = off"); err != nil {
 		t.Fatal(err)
 	}
-	proxy := faultproxy.Start(t, lent.URL()) // the settings of TCP are shown on TCP only
+	proxy := faultproxy.Start(t, lent.URL()) // only TCP connections show these settings
 	check := func(databaseURL string, want map[string]string) {
 		t.Helper()
 		db := open(t, postgres.Config{DatabaseURL: databaseURL})
@@ -111,7 +111,7 @@ func TestSessionSettings(t *testing.T) {
 	check(with(lent.URL(), "synchronous_commit=local"), map[string]string{"synchronous_commit": "local"})
 }
 
-// TestTCPNoticesDeadPeers reads the options of the client's end of a connection.
+// TestTCPNoticesDeadPeers reads the socket options of the client's end.
 func TestTCPNoticesDeadPeers(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -133,7 +133,7 @@ func TestTCPNoticesDeadPeers(t *testing.T) {
 	}
 }
 
-// TestTransactionOfSilentProcessEnds: its locks are released.
+// TestTransactionOfSilentProcessEnds: the locks of a silent process are released.
 func TestTransactionOfSilentProcessEnds(t *testing.T) {
 	t.Parallel()
 	lent := postgrestest.Empty(t)
@@ -154,7 +154,7 @@ func TestTransactionOfSilentProcessEnds(t *testing.T) {
 		t.Errorf("it still has the key: %v", err)
 	}
 	proxy.CutAll()
-	_ = tx.Rollback(t.Context()) // which gives the connection back
+	_ = tx.Rollback(t.Context()) // returns the connection to the pool
 }
 
 func TestAllowIdle(t *testing.T) {
@@ -188,7 +188,7 @@ func TestAllowIdle(t *testing.T) {
 	}
 }
 
-// TestReadOnlyConnectionIsClosed: after a failover the pool would go on with a server that is a standby now.
+// TestReadOnlyConnectionIsClosed: otherwise the pool would keep using a server that a failover made a standby.
 func TestReadOnlyConnectionIsClosed(t *testing.T) {
 	t.Parallel()
 	db := open(t, postgres.Config{DatabaseURL: postgrestest.Empty(t).URL(), MaxConns: 1})

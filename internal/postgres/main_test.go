@@ -23,8 +23,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// memberVariable makes the test binary a process that uses the cluster in
-// that data directory until its standard input ends.
+// memberVariable makes the test binary a process that uses the cluster in this data directory until its standard input
+// ends.
 const memberVariable = "HOLDPOINT_TEST_MEMBER"
 
 const patience = 3 * time.Minute
@@ -39,14 +39,14 @@ func TestMain(m *testing.M) {
 	}
 	goleak.VerifyTestMain(leaktest.Patient(m), goleak.Cleanup(func(code int) {
 		if dir, err := prepared(); err == nil {
-			_ = os.RemoveAll(dir) // it is a temporary one
+			_ = os.RemoveAll(dir) // a temporary directory
 		}
 		os.Exit(code)
 	}))
 }
 
 func runMember(dir string, stdin io.Reader, stdout io.Writer) error {
-	signal.Ignore(os.Interrupt) // as one that shuts down in order would
+	signal.Ignore(os.Interrupt) // as a process that shuts down gracefully
 	ctx := context.Background()
 	db, err := postgres.Open(ctx, postgres.Config{DataDir: dir, Settings: fast()})
 	if err != nil {
@@ -67,7 +67,7 @@ func oneMigration() fstest.MapFS {
 	return fstest.MapFS{"0001_init.sql": {Data: []byte("CREATE TABLE things (id int);")}}
 }
 
-// fast is for clusters that live for one test.
+// fast has settings for clusters that live for one test.
 func fast() map[string]string { return map[string]string{"fsync": "off"} }
 
 // member is a process that uses a cluster.
@@ -125,8 +125,7 @@ func (m *member) kill(t *testing.T) {
 	_ = m.stdin.Close()
 }
 
-// dataDir returns a new directory that PostgreSQL's account can get to, which t.TempDir
-// is not when root runs the tests.
+// dataDir returns a new directory that PostgreSQL's account can enter. As root, t.TempDir does not allow that.
 func dataDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "hp")
@@ -144,8 +143,7 @@ func dataDir(t *testing.T) string {
 	return filepath.Join(dir, "data")
 }
 
-// prepared makes one cluster, for tests that are not about making clusters to
-// start from a copy of.
+// prepared creates one cluster that tests copy, unless they test its creation.
 var prepared = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "hp")
 	if err != nil {
@@ -162,7 +160,7 @@ var prepared = sync.OnceValues(func() (string, error) {
 	return dir, db.Close(ctx)
 })
 
-// clusterDir returns a data directory with a cluster in it.
+// clusterDir returns a data directory with a cluster.
 func clusterDir(t *testing.T) string {
 	t.Helper()
 	source, err := prepared()

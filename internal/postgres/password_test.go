@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// connect connects without knowing the password.
+// connect connects without the password.
 func connect(t *testing.T, db *postgres.DB) error {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), "host="+db.SocketDir()+" port=5432 user=holdpoint dbname=holdpoint password=guessed")
@@ -22,7 +22,7 @@ func connect(t *testing.T, db *postgres.DB) error {
 	return err
 }
 
-// TestClusterWantsPassword: also one that let everybody in who reached its socket, when it is opened.
+// TestClusterWantsPassword: opening a cluster adds a password even if its socket was open to everyone.
 func TestClusterWantsPassword(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -45,7 +45,7 @@ func TestClusterWantsPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// One that an older version has started, and left when it was killed.
+	// A running cluster, started by an older version that was killed.
 	trust()
 	if _, err := db.Pool().Exec(t.Context(), "SELECT pg_reload_conf()"); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestClusterWantsPassword(t *testing.T) {
 	if _, err := db.Pool().Exec(t.Context(), "SELECT pg_reload_conf()"); err != nil {
 		t.Fatal(err)
 	}
-	for connect(t, db) != nil { // until it is loaded
+	for connect(t, db) != nil { // until the file is loaded
 		runtime.Gosched()
 	}
 	if err := os.WriteFile(hba, demanding, 0o600); err != nil {
@@ -72,7 +72,7 @@ func TestClusterWantsPassword(t *testing.T) {
 	refused(other)
 	closeDB(t, other)
 	closeDB(t, db)
-	// One that does not run.
+	// A stopped cluster
 	trust()
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)

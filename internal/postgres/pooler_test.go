@@ -16,12 +16,12 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-// pooler is a small PgBouncer: it lets everybody in and lends out its server sessions.
+// pooler is a small PgBouncer without authentication that lends out its server sessions.
 type pooler struct {
 	upstream    string
 	size        int
-	transaction bool // sessions are lent for a transaction, else as long as the client stays
-	roundRobin  bool // the session that rested longest comes first, else the one that rested shortest
+	transaction bool // lends sessions for a transaction, otherwise for the client's lifetime
+	roundRobin  bool // lends the session that was idle longest, otherwise shortest
 	announced   uint32
 
 	listener net.Listener
@@ -42,7 +42,7 @@ func (p *pooler) start(t *testing.T) (address string) {
 		t.Fatal(err)
 	}
 	p.freed = sync.NewCond(&p.mu)
-	p.announced = 4_000_000 // no server process has it
+	p.announced = 4_000_000 // not the id of a server process
 	p.running.Go(p.accept)
 	t.Cleanup(func() {
 		p.mu.Lock()
@@ -72,7 +72,7 @@ func (p *pooler) accept() {
 		p.mu.Unlock()
 		p.running.Go(func() {
 			defer conn.Close()
-			_ = p.serve(conn) // the client learns of it
+			_ = p.serve(conn) // the client sees the closed connection
 		})
 	}
 }
@@ -99,7 +99,7 @@ func (p *pooler) serve(conn net.Conn) error {
 	var session *pgconn.PgConn
 	defer func() {
 		if session != nil {
-			_ = session.Conn().Close() // whatever it was doing
+			_ = session.Conn().Close() // even in use
 			p.giveBack(nil)
 		}
 	}()
@@ -121,7 +121,7 @@ func (p *pooler) serve(conn net.Conn) error {
 		switch message.(type) {
 		case *pgproto3.Query, *pgproto3.Sync:
 		default:
-			continue // its answer comes with that to Sync
+			continue // its answer follows the one to Sync
 		}
 		if err := server.Flush(); err != nil {
 			return err
@@ -140,7 +140,7 @@ func (p *pooler) serve(conn net.Conn) error {
 	}
 }
 
-// relay passes an answer on to its end, and reports whether the session is outside of a transaction then.
+// relay passes on an answer, and reports whether the session is outside of a transaction after it.
 func relay(client *pgproto3.Backend, server *pgproto3.Frontend) (idle bool, err error) {
 	for {
 		answer, err := server.Receive()
@@ -180,7 +180,7 @@ func (p *pooler) lend() (*pgconn.PgConn, error) {
 	}
 }
 
-// giveBack takes a session back. Nil: it is lost.
+// giveBack returns a session. nil means that it is lost.
 func (p *pooler) giveBack(session *pgconn.PgConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,7 +203,7 @@ func TestTransactionPoolerIsRefused(t *testing.T) {
 			t.Parallel()
 			p.upstream, p.transaction = postgrestest.Empty(t).URL(), true
 			address := p.start(t)
-			for range min(p.size, 5) { // with sessions at hand, as after a while
+			for range min(p.size, 5) { // starts with idle sessions, as after some use
 				p.idle = append(p.idle, connectTo(t, p.upstream))
 				p.made++
 			}
@@ -248,7 +248,7 @@ func TestReadOnlyServerIsLeftForTheNext(t *testing.T) {
 	}
 }
 
-// makeReadOnly is for connections that are made later.
+// makeReadOnly affects connections that are made later.
 func makeReadOnly(t *testing.T, db *postgres.DB) {
 	t.Helper()
 	var name string

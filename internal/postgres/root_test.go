@@ -44,7 +44,7 @@ func TestRootDropsPrivilegesOfServerOnly(t *testing.T) {
 }
 
 func TestUmaskDoesNotShutServerOut(t *testing.T) {
-	needRoot(t) // not parallel: the umask is the process's
+	needRoot(t) // not parallel: the process has one umask
 	before := syscall.Umask(0o077)
 	defer syscall.Umask(before)
 	dir := dataDir(t)
@@ -54,7 +54,7 @@ func TestUmaskDoesNotShutServerOut(t *testing.T) {
 func TestUntraversableDataDir(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	closed := t.TempDir() // below a directory that only root enters
+	closed := t.TempDir() // only root can enter its parent
 	_, err := postgres.Open(t.Context(), postgres.Config{DataDir: filepath.Join(closed, "data")})
 	if err == nil || !strings.Contains(err.Error(), filepath.Dir(closed)) || !strings.Contains(err.Error(), "chmod o+x") {
 		t.Errorf("error %v; want it to name %s", err, filepath.Dir(closed))
@@ -86,7 +86,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if stat := info.Sys().(*syscall.Stat_t); int(stat.Uid) != uid || info.Mode().Perm() != 0o700 {
 		t.Errorf("data directory has mode %v and owner %d", info.Mode(), stat.Uid)
 	}
-	// Root takes the cluster as its owner left it.
+	// Root opens the cluster as its owner left it.
 	db := open(t, postgres.Config{DataDir: dir})
 	if postmaster(t, dir) != pid {
 		t.Error("root started another server")
@@ -98,7 +98,7 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 }
 
-// copyOfSelf is the test binary where others may run it.
+// copyOfSelf copies the test binary to where other accounts can run it.
 func copyOfSelf(t *testing.T) string {
 	t.Helper()
 	source, err := os.Open(os.Args[0])

@@ -17,7 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-// journal is a log that tests wait for.
+// journal is a log that tests can wait on.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -35,7 +35,7 @@ func (j *journal) String() string {
 	return j.text.String()
 }
 
-// await waits until a line has all parts.
+// await waits until a line contains all parts.
 func (j *journal) await(t *testing.T, parts ...string) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
@@ -52,7 +52,7 @@ func (j *journal) await(t *testing.T, parts ...string) {
 	t.Fatalf("no line with %q in\n%s", parts, j)
 }
 
-// TestMigrationLetsReadersPass: one open read must not turn a migration into an outage of a table.
+// TestMigrationLetsReadersPass: one open read must not turn a migration into an outage of the table.
 func TestMigrationLetsReadersPass(t *testing.T) {
 	t.Parallel()
 	lent := postgrestest.Empty(t)
@@ -62,7 +62,7 @@ func TestMigrationLetsReadersPass(t *testing.T) {
 	if _, err := postgres.Migrate(t.Context(), db, sqlFiles(files)); err != nil {
 		t.Fatal(err)
 	}
-	// With another idle_in_transaction_session_timeout, since a pg_dump has none either.
+	// Disable idle_in_transaction_session_timeout, as pg_dump does.
 	dump, err := pgx.Connect(t.Context(), lent.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestMigrationLetsReadersPass(t *testing.T) {
 		migrated <- err
 	}()
 	log.await(t, "waiting for a lock", "0002_more.sql", fmt.Sprintf("pid %d (", dump.PgConn().PID()), "idle in transaction")
-	// This one waits behind the migration, and no longer than that waits. The limit is the pool's.
+	// This read waits behind the migration, but no longer than the migration may wait. The pool sets the limit.
 	if _, err := lent.Pool().Exec(t.Context(), "SELECT count(*) FROM things"); err != nil {
 		t.Errorf("a reader: %v", err)
 	}
@@ -94,7 +94,8 @@ func TestMigrationLetsReadersPass(t *testing.T) {
 	}
 }
 
-// TestIndexIsMadeBesideWriters: a file without a transaction makes an index while others write. Broken off, it is run again.
+// TestIndexIsMadeBesideWriters: a migration without a transaction creates an index while others write. If interrupted,
+// it is run again.
 func TestIndexIsMadeBesideWriters(t *testing.T) {
 	t.Parallel()
 	lent := postgrestest.Empty(t)
@@ -143,7 +144,7 @@ func TestIndexIsMadeBesideWriters(t *testing.T) {
 	}
 }
 
-// TestHolderOfMigrationLockIsReported: a session that a pooler keeps may hold it for good.
+// TestHolderOfMigrationLockIsReported: a session that a pooler keeps may hold the lock permanently.
 func TestHolderOfMigrationLockIsReported(t *testing.T) {
 	t.Parallel()
 	lent := postgrestest.Empty(t)

@@ -25,7 +25,7 @@ func ExampleMembers() {
 	// name "a\/b" at 38
 }
 
-// read writes out the members that were read, and then the error.
+// read renders the members that were read, then the error.
 func read(text string, options ...jsontext.Options) (string, error) {
 	var all strings.Builder
 	for m, err := range rawjson.Members([]byte(text), options...) {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-// clock is moved by hand.
+// clock is set by tests.
 type clock struct{ at atomic.Int64 }
 
 func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
@@ -87,7 +87,7 @@ func TestPanicIsAnErrorForAllWhoWait(t *testing.T) {
 	})
 	<-entered
 	for range 3 {
-		// Whoever comes late loads again, and that ends alike.
+		// A later caller loads again, with the same result.
 		waiting.Go(func() { ask(func(context.Context) (int, error) { panic(errors.New("out of cheese")) }) })
 	}
 	close(release)
@@ -107,7 +107,7 @@ func TestLoadsOnceForAll(t *testing.T) {
 		<-release
 		return 7, nil
 	}
-	// The first leaves; those who came after it still get the value.
+	// The first caller leaves. The later ones still get the value.
 	first, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
@@ -151,7 +151,7 @@ func TestLoadBegunBeforeDropIsNotRemembered(t *testing.T) {
 			}()
 			<-entered
 			drop(m)
-			expect(t, m, value(2), 2) // it does not wait for the old one
+			expect(t, m, value(2), 2) // does not wait for the old load
 			close(release)
 			if v := <-old; v != 1 {
 				t.Errorf("who asked before the drop got %d", v)

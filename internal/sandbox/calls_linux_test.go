@@ -45,7 +45,7 @@ func perform(act []string) error {
 	case "io_uring":
 		var parameters [120]byte
 		return call(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&parameters[0])))
-	case "other-numbers": // memfd_create with the number that x32 has for it
+	case "other-numbers": // memfd_create by its x32 number
 		return call(0x40000000+unix.SYS_MEMFD_CREATE, uintptr(unsafe.Pointer(&[]byte("x\x00")[0])), 0)
 	case "limit":
 		var limit unix.Rlimit
@@ -68,7 +68,7 @@ func perform(act []string) error {
 		_, err := net.Dial("unix", target)
 		return err
 	case "connect-pair":
-		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_RAW, 0) // RAW is another word for DGRAM
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_RAW, 0) // SOCK_RAW is treated as SOCK_DGRAM
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func changeFile(act, path string) error {
 	return errors.ErrUnsupported
 }
 
-// performing is a spec that performs an act: as an account of its own where that can be, or as this process's.
+// performing returns a spec that performs an act, as this process's account or, if possible, as its own account.
 func performing(t *testing.T, same bool, act string) sandbox.Spec {
 	t.Helper()
 	spec := shell(t, "")
@@ -149,7 +149,7 @@ func performing(t *testing.T, same bool, act string) sandbox.Spec {
 	return spec
 }
 
-// TestRefusedCalls: programs do not get past the sandbox by calls that Landlock does not check.
+// TestRefusedCalls: programs cannot leave the sandbox with system calls that Landlock does not check.
 func TestRefusedCalls(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
@@ -173,7 +173,7 @@ func TestRefusedCalls(t *testing.T) {
 		}
 	}
 	us := strconv.Itoa(os.Getpid())
-	acts := map[string]bool{ // whether an account of its own is refused, too
+	acts := map[string]bool{ // whether a program with its own account is refused too
 		"memfd": true, "shared-memory": true, "io_uring": true, "other-numbers": true,
 		"limit " + us: true, "processors " + us: true, "priority " + us: true, "priority-of-account": false,
 		"mode " + file: true, "mode-of-relative " + file: true, "mode-in-folder " + file: true, "mode-without-following " + file: true,
@@ -203,7 +203,7 @@ func TestRefusedCalls(t *testing.T) {
 	})
 }
 
-// TestOrdinaryCalls: the same calls do what they should to the program's own process and files.
+// TestOrdinaryCalls: the same system calls work on the program's own process and files.
 func TestOrdinaryCalls(t *testing.T) {
 	t.Parallel()
 	for _, act := range []string{

@@ -17,7 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/sandbox"
 )
 
-// TestControlGroup: where a control group is delegated, the kernel limits each program in one of its own.
+// TestControlGroup: with a delegated control group, the kernel limits each program in its own group.
 func TestControlGroup(t *testing.T) {
 	t.Parallel()
 	const root = "/sys/fs/cgroup"
@@ -62,7 +62,7 @@ func TestControlGroup(t *testing.T) {
 	}
 }
 
-// useGroup runs programs, one after the other, in a delegated control group.
+// useGroup runs programs one after the other in a delegated control group.
 func useGroup() error {
 	home, err := os.MkdirTemp("", "holdpoint-sandbox-")
 	if err != nil {
@@ -91,7 +91,7 @@ func useGroup() error {
 	return nil
 }
 
-// accountOfTest is an account to drop to, which owns home.
+// accountOfTest returns an account to drop to, which owns home.
 func accountOfTest(home string) *sandbox.Account {
 	if os.Geteuid() != 0 {
 		return nil

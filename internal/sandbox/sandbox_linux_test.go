@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/sandbox"
 )
 
-// openDir is a folder that other accounts may pass through.
+// openDir returns a folder that other accounts can traverse.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdpoint-sandbox-")
@@ -29,7 +29,7 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
-// shell is a spec that runs a script, in a home of its own.
+// shell returns a spec that runs a script in its own home.
 func shell(t *testing.T, script string) sandbox.Spec {
 	t.Helper()
 	dir := openDir(t)
@@ -53,7 +53,7 @@ func shell(t *testing.T, script string) sandbox.Spec {
 
 type ended struct{ out, err, ending string }
 
-// run runs a spec to its end.
+// run runs a spec until it ends.
 func run(t *testing.T, spec sandbox.Spec) ended {
 	t.Helper()
 	p := start(t, spec)
@@ -82,7 +82,7 @@ func start(t *testing.T, spec sandbox.Spec) *sandbox.Process {
 	return p
 }
 
-// TestOrdinaryWork: programs get on with it: their home, system folders, pipes, devices, processes of their own.
+// TestOrdinaryWork: programs can use their home, system folders, pipes, devices and child processes.
 func TestOrdinaryWork(t *testing.T) {
 	t.Parallel()
 	got := run(t, shell(t, `set -e
@@ -108,7 +108,7 @@ func uidOf(t *testing.T) int {
 	return account.UID
 }
 
-// TestOutOfReach: files that are not granted are refused, although their permissions allow everyone.
+// TestOutOfReach: files that are not granted are refused, even if their permissions allow everyone.
 func TestOutOfReach(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
@@ -179,7 +179,7 @@ func TestDeclaredPaths(t *testing.T) {
 	}
 }
 
-// TestNotesNameTheCause: the start says whether file permissions or the sandbox refuse a path.
+// TestNotesNameTheCause: the start reports whether file permissions or the sandbox refuse a path.
 func TestNotesNameTheCause(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
@@ -202,7 +202,7 @@ func TestNotesNameTheCause(t *testing.T) {
 	}
 }
 
-// TestTreeEnds: when the program ends, all its processes end, also those in other sessions.
+// TestTreeEnds: when a program ends, all its processes end, even in other sessions.
 func TestTreeEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*sandbox.Process){
@@ -230,7 +230,7 @@ func TestTreeEnds(t *testing.T) {
 	}
 }
 
-// TestForkBomb: it is the program's own problem, also when it gives up starting more.
+// TestForkBomb: a fork bomb harms only its own program, even if it stops forking.
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
 	spec := shell(t, `(while :; do sleep 1000 & done) 2> /dev/null & exec sleep 1000`)
@@ -240,7 +240,7 @@ func TestForkBomb(t *testing.T) {
 	}
 }
 
-// TestMemory: a tree that uses more memory than it may is ended, although none of its processes does alone.
+// TestMemory: a process tree over its memory limit is killed, even if each process is below it.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	spec := shell(t, `for i in 1 2 3 4; do (head -c 30000000 /dev/zero | tail; sleep 1000) & done; wait`)
@@ -251,7 +251,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestEveryNameHasItsAccount: two names never share an account, and one keeps its own.
+// TestEveryNameHasItsAccount: two names never share an account, and a name keeps its own.
 func TestEveryNameHasItsAccount(t *testing.T) {
 	t.Parallel()
 	dir, owners := t.TempDir(), map[int]string{}
@@ -268,7 +268,7 @@ func TestEveryNameHasItsAccount(t *testing.T) {
 			owners[a.UID] = name
 		}
 	}
-	// Where the number of a name is taken, it gets another, and keeps that.
+	// If a name's number is taken, the name gets another one and keeps it.
 	first, err := sandbox.OwnAccount(t.TempDir(), "a")
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
-// otherProcess runs start before the first query, as another process could.
+// otherProcess calls start before the first query, as a concurrent process could.
 type otherProcess struct {
 	postgres.Querier
 	start func()
@@ -28,8 +28,8 @@ func (p *otherProcess) Query(ctx context.Context, sql string, args ...any) (pgx.
 	return p.Querier.Query(ctx, sql, args...)
 }
 
-// TestOpenForWhileAnotherProcessStarts: the other process makes the key and stores a value with it between the look for the file
-// and the look for secrets.
+// TestOpenForWhileAnotherProcessStarts: between our search for the file and for secrets, another process creates the
+// key and stores a value with it.
 func TestOpenForWhileAnotherProcessStarts(t *testing.T) {
 	ctx := t.Context()
 	db := postgrestest.New(t).Pool()

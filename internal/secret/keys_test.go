@@ -33,7 +33,7 @@ func seal(t *testing.T, box *secret.Box) []byte {
 	return sealed
 }
 
-// change changes a keyset in text form.
+// change edits a keyset in text form.
 func change(t *testing.T, keyset string, edit func(*secret.Keys) error) (*secret.Keys, string) {
 	t.Helper()
 	keys, text, err := secret.ChangeKeyset(t.Context(), keyset, "test", secret.Change{Edit: edit})
@@ -41,8 +41,8 @@ func change(t *testing.T, keyset string, edit func(*secret.Keys) error) (*secret
 	return keys, text
 }
 
-// TestRotation rotates keys in several processes: at each stage, processes with the new keyset and with
-// the old one open what the others sealed.
+// TestRotation rotates keys in several processes. At each stage, processes with the new and the old keyset decrypt each
+// other's values.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	first, err := secret.NewKeyset()
@@ -112,7 +112,7 @@ func TestStagesInTheirOrder(t *testing.T) {
 	}
 }
 
-// TestKeysWithoutMark: a keyset of another tool may hold keys whose ciphertexts have no key id.
+// TestKeysWithoutMark: another tool's keyset may have keys whose ciphertexts carry no key id.
 func TestKeysWithoutMark(t *testing.T) {
 	t.Parallel()
 	encode := func(handle *keyset.Handle) string {

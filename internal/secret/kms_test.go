@@ -86,7 +86,7 @@ func TestFileOfKMS(t *testing.T) {
 	if _, err := secret.Open(secret.Config{File: path, KMS: kms}); err == nil {
 		t.Error("opened by the former KMS key")
 	}
-	made := filepath.Join(t.TempDir(), "key.json") // made at first use
+	made := filepath.Join(t.TempDir(), "key.json") // created at first use
 	open(t, secret.Config{File: made, KMS: kms})
 	text, err := os.ReadFile(made)
 	check(t, err)
@@ -95,7 +95,7 @@ func TestFileOfKMS(t *testing.T) {
 	}
 }
 
-// silent is a KMS that does not answer; the other one's answers cannot be decrypted.
+// silent is a KMS that does not answer. With encrypts, it encrypts but does not decrypt.
 type silent struct{ encrypts bool }
 
 func (silent) Supported(string) bool               { return true }
@@ -164,7 +164,7 @@ func TestKMSErrorsNameSettingAndURI(t *testing.T) {
 	}
 }
 
-// TestNothingThatCannotBeDecrypted: such a keyset is not stored.
+// TestNothingThatCannotBeDecrypted: a keyset that cannot be decrypted again is not stored.
 func TestNothingThatCannotBeDecrypted(t *testing.T) {
 	t.Parallel()
 	if text, err := secret.MakeKeyset(t.Context(), dialled(silent{encrypts: true}, nil)); err == nil {

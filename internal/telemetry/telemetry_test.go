@@ -55,7 +55,7 @@ func spans(t *testing.T, tracer *telemetry.Tracer, exporter *tracetest.InMemoryE
 	return byName
 }
 
-// A span that was reserved in one process ends in another, with children in both.
+// A span that one process reserved ends in another, with children in both.
 func TestReservedElsewhere(t *testing.T) {
 	t.Parallel()
 	here, hereSpans := recording(t)
@@ -111,7 +111,7 @@ func TestReservedRoot(t *testing.T) {
 	}
 }
 
-// A client's unsampled trace is not recorded, but passed on.
+// A client's unsampled trace is passed on but not recorded.
 func TestUnsampled(t *testing.T) {
 	t.Parallel()
 	tracer, exporter := recording(t)
@@ -132,7 +132,7 @@ func TestUnsampled(t *testing.T) {
 	}
 }
 
-// Without a collector the trace that was handed in goes through, unchanged, and nothing is made of a call without one.
+// Without a collector, the client's trace context is passed on unchanged. A call without one gets none.
 func TestOff(t *testing.T) {
 	t.Parallel()
 	off := telemetry.Off()
@@ -146,7 +146,7 @@ func TestOff(t *testing.T) {
 	if got := telemetry.ToHand(inside); got.Traceparent != parent || got.Tracestate != "rojo=1" {
 		t.Errorf("handed on %+v", got)
 	}
-	// Another process that does record must not write a span with the client's id.
+	// Another process that records must not write a span with the client's id.
 	tracer, exporter := recording(t)
 	tracer.End(pending, telemetry.Ended{Name: "call"})
 	if got := spans(t, tracer, exporter); len(got) != 0 {
@@ -154,7 +154,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// Where the sampler said no to a request that brought no trace, what follows from it begins none.
+// If the sampler drops a request without a trace, its later steps begin no trace.
 func TestServedUnsampled(t *testing.T) {
 	t.Parallel()
 	unsampled, _ := telemetry.Off().Serve(t.Context(), false, "tools/call")
@@ -168,7 +168,7 @@ func TestServedUnsampled(t *testing.T) {
 	}
 }
 
-func TestOffCostsNothing(t *testing.T) { // alone: allocations are counted
+func TestOffCostsNothing(t *testing.T) { // not parallel: it counts allocations
 	off, ctx := telemetry.Off(), t.Context()
 	costs := testing.AllocsPerRun(100, func() {
 		if telemetry.Traced(ctx) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The committed client is the one of the committed document.
+// The committed client matches the committed document.
 func TestClientIsCurrent(t *testing.T) {
 	t.Parallel()
 	document, err := os.ReadFile("../../../docs/openapi.json")

@@ -43,7 +43,7 @@ func TestIdentityClaim(t *testing.T) {
 	}
 }
 
-// An address is verified if the provider says so. Without a statement, the setting decides.
+// An address is verified if the provider says so. If it says nothing, the setting decides.
 func TestEmailIsVerified(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string][2]bool{ // without and with the setting

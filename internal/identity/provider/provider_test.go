@@ -262,7 +262,7 @@ func TestProvingAgain(t *testing.T) {
 	}
 }
 
-// The provider states the age of the authentication: it may have had a session for hours.
+// The provider may sign a person in with a session of hours ago, and states that age.
 func TestAgeOfTheProof(t *testing.T) {
 	t.Parallel()
 	there, p := start(t, nil)

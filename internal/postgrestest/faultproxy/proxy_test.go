@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest/faultproxy"
 )
 
-const limit = time.Minute // of everything that has to happen
+const limit = time.Minute // for each expected event
 
 func start(t *testing.T) *faultproxy.Proxy {
 	t.Helper()
@@ -50,7 +50,7 @@ func isSilent(t *testing.T, answer <-chan error) {
 	select {
 	case err := <-answer:
 		t.Fatalf("got an answer: %v", err)
-	case <-time.After(50 * time.Millisecond): // an answer later than that fails the test too, where it is waited for
+	case <-time.After(50 * time.Millisecond): // a later answer fails the test where it is awaited
 	}
 }
 
@@ -117,7 +117,7 @@ func TestBlackHole(t *testing.T) {
 	succeeds(t, ask(t, second))
 	isSilent(t, lost)
 	p.Heal()
-	isSilent(t, lost) // its bytes are gone
+	isSilent(t, lost) // its bytes are lost
 	p.Oldest(1).Cut()
 	fails(t, lost)
 
@@ -163,7 +163,7 @@ func TestHalfClose(t *testing.T) {
 	p.Oldest(1).HalfClose(faultproxy.ToClient)
 	fails(t, ask(t, toClient))
 	p.Oldest(2).HalfClose(faultproxy.ToServer)
-	fails(t, ask(t, toServer)) // the server hangs up on a client that says no more
+	fails(t, ask(t, toServer)) // the server drops a client that stopped sending
 }
 
 func TestDelay(t *testing.T) {

@@ -56,14 +56,14 @@ func (g *google) Decrypt(_ context.Context, r *kmspb.DecryptRequest) (*kmspb.Dec
 
 type dialer = func(ctx context.Context, uri string) (registry.KMSClient, error)
 
-// dialed returns a key whose client dial makes.
+// keyFor returns a key that uses clients from dial.
 func dialed(uri string, dial dialer) secret.KMS {
 	key := of(uri)
 	key.Dial = dial
 	return key
 }
 
-// serveGoogle starts a server and returns a function that makes its clients, and one that stops it.
+// serveGoogle starts a server, and returns a function that creates clients and one that stops it.
 func serveGoogle(t *testing.T) (dial dialer, stop func()) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -91,7 +91,7 @@ func TestGoogle(t *testing.T) {
 	other, stop := serveGoogle(t)
 	refused(t, made, dialed(key.URI, other), "the ciphertext is invalid")
 	stop()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // it tries until then
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the client retries until then
 	defer cancel()
 	_, err = secret.OpenContext(ctx, secret.Config{Keyset: made, KMS: dialed(key.URI, other)})
 	if err == nil || !strings.Contains(err.Error(), key.URI) || !strings.Contains(err.Error(), "no answer in time") {

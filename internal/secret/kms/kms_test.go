@@ -19,7 +19,7 @@ func of(uri string) secret.KMS {
 	return secret.KMS{URI: uri, Name: "--keyset-kms-uri", Dial: kms.Dial}
 }
 
-// roundTrip makes a keyset, rotates it, and opens what was sealed before.
+// roundTrip creates a keyset, rotates it, and decrypts an earlier value.
 func roundTrip(t *testing.T, key secret.KMS) {
 	t.Helper()
 	made, err := secret.MakeKeyset(t.Context(), key)
@@ -37,7 +37,7 @@ func roundTrip(t *testing.T, key secret.KMS) {
 	}
 }
 
-// refused opens a keyset of a KMS that does not let it.
+// wantRefused opens a keyset whose KMS refuses, and checks the error.
 func refused(t *testing.T, made string, key secret.KMS, wanted ...string) {
 	t.Helper()
 	_, err := secret.OpenContext(t.Context(), secret.Config{Keyset: made, KeysetName: "HOLDPOINT_ENCRYPTION_KEY", KMS: key})

@@ -11,7 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
-// Without the tag, the error about a key of Google's names the setting and the build that can use it.
+// Without the tag, the error about a Google key names the setting and the build that supports it.
 func TestGoogleIsNotInThisBuild(t *testing.T) {
 	t.Parallel()
 	key := of("gcp-kms://projects/p/locations/europe/keyRings/r/cryptoKeys/holdpoint")

@@ -27,7 +27,7 @@ func newAEAD(t *testing.T) tink.AEAD {
 	return key
 }
 
-// transit speaks the part of Vault's API that encrypts and decrypts.
+// transit implements the part of Vault's API that encrypts and decrypts.
 func transit(t *testing.T) http.Handler {
 	t.Helper()
 	key := newAEAD(t)
@@ -109,7 +109,7 @@ func TestVault(t *testing.T) {
 	refused(t, made, of(vaultURI(stranger)), "connection refused")
 }
 
-// TestVaultInClear is spoken only to the address that VAULT_ADDR names so.
+// TestVaultInClear: plain http is used only for the address in VAULT_ADDR.
 func TestVaultInClear(t *testing.T) {
 	server := httptest.NewServer(transit(t))
 	defer server.Close()
