@@ -17,7 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// two skills, one agent that has both.
+// two declares two skills and an agent that has both.
 const two = `{"skills":[{"name":"files","transport":"http","url":"http://h/f"},{"name":"mail","transport":"http","url":"http://h/m"}],
 	"agents":[{"name":"billing","skills":[{"skill":"files"},{"skill":"mail"}]}]}`
 
@@ -87,7 +87,7 @@ func TestSlowSkillDelaysWithinBounds(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	w.source.hanging["files"] = true
-	p := w.start(2 * time.Second) // mail's, which is known, needs none of it
+	p := w.start(2 * time.Second) // mail is known and needs none of it
 	mail, err := p.agents.SkillByName(t.Context(), "mail")
 	check(t, err)
 	_, server, err := p.agents.Skill(t.Context(), mail.ID)
@@ -101,7 +101,7 @@ func TestSlowSkillDelaysWithinBounds(t *testing.T) {
 	}
 }
 
-// A skill that could not be listed comes into the conversation when it is back.
+// A skill that could not be listed joins the conversation once it recovers.
 func TestRecoveredSkillComesBack(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
@@ -111,7 +111,7 @@ func TestRecoveredSkillComesBack(t *testing.T) {
 	deadline := time.NewTimer(20 * time.Second)
 	defer deadline.Stop()
 	for {
-		w.clock.Forward(11 * time.Second) // past the memory of the failure
+		w.clock.Forward(11 * time.Second) // until the failure is forgotten
 		c, err := w.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
 		check(t, err)
 		if len(c.Catalog.Entries) == 3 && len(c.Problems) == 0 {
@@ -198,7 +198,7 @@ func TestOperatorsActRebuildsTheCatalog(t *testing.T) {
 	if got := names(look()); !slices.Equal(got, []string{"mail__send"}) {
 		t.Errorf("a skill was taken away: %v", got)
 	}
-	// A server's own change does not touch a running conversation.
+	// A change of the server's tools does not affect a running conversation.
 	w.source.set(func() { w.source.tools["mail"] = []string{"send", "purge"} })
 	mail, err := w.agents.SkillByName(t.Context(), "mail")
 	check(t, err)

@@ -43,7 +43,7 @@ passing open=true prefix="" problem=false for=false
 		t.Errorf("for a principal:\n%s", got)
 	}
 	w.registry.ApplyJSON(`{"agents":[{"name":"billing","skills":[{"skill":"gated"}]}]}`)
-	w.agents.Invalidate() // as the notice has it
+	w.agents.Invalidate() // as the notice does
 	if got, want := offered(uuid.Nil), "gated open=false prefix=\"gated\" problem=false for=false\n"; got != want {
 		t.Errorf("after a change:\n%s", got)
 	}

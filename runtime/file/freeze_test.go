@@ -115,7 +115,7 @@ func TestAcceptedMembers(t *testing.T) {
 	}
 }
 
-// An error names the attachment's member, and says nothing about files of others.
+// An error names the attachment's member, and reveals nothing about others' files.
 func TestFreezeRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *file.Config) { c.Types = []string{"text/plain"} })
@@ -188,7 +188,7 @@ func TestCheckEdit(t *testing.T) {
 		}
 	}
 	for after, ok := range map[string]bool{
-		`{"attachments":["a.txt"]}`:                   true, // of no file of ours
+		`{"attachments":["a.txt"]}`:                   true, // not one of our files
 		`{"attachments":[{"file_id":"3","url":"u"}]}`: false,
 	} {
 		if err := file.CheckEdit(json.RawMessage(`{}`), json.RawMessage(after), false); (err == nil) != ok {

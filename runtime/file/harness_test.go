@@ -40,7 +40,7 @@ type world struct {
 	owner  file.Owner
 
 	mu   sync.Mutex
-	open map[uuid.UUID]bool // calls that were claimed
+	open map[uuid.UUID]bool // claimed calls
 }
 
 func newWorld(t *testing.T, change ...func(*file.Config)) *world {
@@ -92,7 +92,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   string
-	err    error // the body broke off
+	err    error // set if the body broke off
 }
 
 func (w *world) do(method, url string, body io.Reader, header ...string) answer {
@@ -125,7 +125,7 @@ func (w *world) uploaded(a file.Announcement, content string) uuid.UUID {
 	return p.File.ID
 }
 
-// attach makes a call with arguments, as package call does, and returns the arguments for its server.
+// attach attaches the files of a call as package call does, and returns the arguments for its server.
 func (w *world) attach(callID uuid.UUID, schema, arguments string) (json.RawMessage, []file.Attached) {
 	w.t.Helper()
 	frozen, files, err := w.files.Freeze(w.t.Context(), w.owner, callID, json.RawMessage(schema), json.RawMessage(arguments))

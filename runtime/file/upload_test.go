@@ -49,7 +49,7 @@ func TestUploadRefused(t *testing.T) {
 	w := newWorld(t)
 	const content = "twelve bytes"
 	p := w.presign(file.Announcement{Filename: "a", ContentType: "text/plain", Size: 12, SHA256: sumOf(content)})
-	chunked := func(text string) io.Reader { return io.MultiReader(strings.NewReader(text)) } // of no known length
+	chunked := func(text string) io.Reader { return io.MultiReader(strings.NewReader(text)) } // of unknown length
 	for name, c := range map[string]struct {
 		body   io.Reader
 		header []string
@@ -96,7 +96,7 @@ func TestUploadTooLate(t *testing.T) {
 	}
 }
 
-// Of uploads at the same time one becomes the file, and the others leave nothing.
+// One of several concurrent uploads becomes the file. The others leave nothing.
 func TestUploadsRace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -107,7 +107,7 @@ func TestUploadsRace(t *testing.T) {
 	begun.Add(uploads)
 	for i := range uploads {
 		ended.Go(func() {
-			// Each body ends when all have begun.
+			// Each body ends only after all have begun.
 			reader, writer := io.Pipe()
 			go func() {
 				_, _ = writer.Write([]byte("content "))

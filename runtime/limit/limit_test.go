@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-// world is a database with processes on it.
+// world is a database with processes.
 type world struct {
 	t  *testing.T
 	db *worldtest.DB
@@ -34,7 +34,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, db: worldtest.NewDB(t)}
 }
 
-// process is one that is alive.
+// process returns a living process.
 func (w *world) process() (*limit.Service, uuid.UUID) {
 	w.t.Helper()
 	id := uuid.New()
@@ -57,7 +57,7 @@ func (w *world) refusal(s *limit.Service, agent uuid.UUID, l limit.Limits) (done
 	return done, refused
 }
 
-// crowd is how many of so many requests that come at once, to both processes, are let in.
+// crowd sends n concurrent requests to the processes, and returns those that were admitted.
 func (w *world) crowd(n int, agent uuid.UUID, l limit.Limits, processes ...*limit.Service) (let []func()) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -79,7 +79,7 @@ func TestRateIsSharedByProcesses(t *testing.T) {
 	w := newWorld(t)
 	a, _ := w.process()
 	b, _ := w.process()
-	agent, limits := uuid.New(), limit.Limits{PerMinute: 2} // one each half minute, and two at once
+	agent, limits := uuid.New(), limit.Limits{PerMinute: 2} // one per half minute, two at once
 	if let := w.crowd(30, agent, limits, a, b); len(let) != 2 {
 		t.Fatalf("%d were let in at once, not 2", len(let))
 	}
@@ -129,7 +129,7 @@ func TestConcurrencyIsSharedByProcesses(t *testing.T) {
 		t.Errorf("%+v", refused)
 	}
 	let[0]()
-	let[0]() // ending twice is ending once
+	let[0]() // ending it twice counts once
 	if again := w.crowd(10, agent, limits, a, b); len(again) != 1 {
 		t.Errorf("%d were let in after one had ended", len(again))
 	}
@@ -137,7 +137,7 @@ func TestConcurrencyIsSharedByProcesses(t *testing.T) {
 	if err := w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM agent_slots WHERE instance = $1`, dying).Scan(&held); err != nil || held == 0 {
 		t.Fatalf("%d slots of the process, %v", held, err)
 	}
-	w.db.Exec(`DELETE FROM instances WHERE id = $1`, dying) // as a process does that finds it silent
+	w.db.Exec(`DELETE FROM instances WHERE id = $1`, dying) // as another process does when it goes silent
 	if freed := w.crowd(10, agent, limits, b); len(freed) != held {
 		t.Errorf("%d were let in after a process had died that held %d", len(freed), held)
 	}
@@ -178,7 +178,7 @@ func TestSlotIsGivenBackLate(t *testing.T) {
 	w.db.Exec(`ALTER TABLE agent_slots RENAME TO agent_slots_away`)
 	done()
 	w.db.Exec(`ALTER TABLE agent_slots_away RENAME TO agent_slots`)
-	for { // until the test's time is over
+	for { // until the test's deadline
 		if _, refused := w.refusal(s, agent, limits); refused == nil {
 			return
 		}
@@ -203,7 +203,7 @@ func TestWithoutLimits(t *testing.T) {
 	}
 }
 
-// deaf is a connection to the database that breaks after it has sent a commit, so the result is unknown.
+// deaf is a database connection that breaks after sending a commit, whose result is then unknown.
 type deaf struct {
 	net.Conn
 	breaks    *atomic.Bool

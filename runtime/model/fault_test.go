@@ -214,7 +214,7 @@ func TestCancelled(t *testing.T) {
 			answer := whole
 			answer.Before = func(server context.Context, event int) {
 				if event == 6 {
-					<-server.Done() // until the client is gone; the server's end waits for it
+					<-server.Done() // until the client disconnects, for which the server waits
 				}
 			}
 			w := newWorld(t, format, modelserver.Sequence(answer))
@@ -300,7 +300,8 @@ func TestUnreachable(t *testing.T) {
 	})
 }
 
-// A credential goes to the server that it is for, and nothing of the environment goes anywhere. (Not parallel: it sets the environment.)
+// A credential is sent only to its server, and nothing from the environment is sent. Not parallel, because it sets the
+// environment.
 func TestEnvironment(t *testing.T) {
 	for _, name := range []string{"OPENAI", "ANTHROPIC"} {
 		for _, suffix := range []string{"_API_KEY", "_BASE_URL", "_AUTH_TOKEN", "_ORG_ID", "_PROJECT_ID", "_CUSTOM_HEADERS", "_PROFILE"} {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
-// formats are the formats of all tests of exchanges.
+// formats lists the formats of all exchange tests.
 var formats = []string{modelserver.OpenAI, modelserver.Anthropic}
 
 // key must not occur in errors and logs.
@@ -33,7 +33,7 @@ type world struct {
 	t        *testing.T
 	format   string
 	server   *modelserver.Server
-	handler  http.Handler // instead of server; nil: that
+	handler  http.Handler // replaces server; may be nil
 	url      string
 	client   *http.Client
 	limits   model.Limits
@@ -64,7 +64,7 @@ func newWorld(t *testing.T, format string, script modelserver.Script, change ...
 	return w
 }
 
-// newProvider makes one of the world's format.
+// newProvider returns a provider of the world's format.
 func (w *world) newProvider(url, apiKey string) model.Provider {
 	w.t.Helper()
 	logger := w.log.Logger(slog.LevelInfo)

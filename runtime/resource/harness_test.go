@@ -35,7 +35,7 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// server is one skill's, as the test scripts it: answers by method, or by method and name or cursor ("resources/read x:1").
+// server is a skill's scripted server, with answers by method, or by method and name or cursor ("resources/read x:1").
 type server struct {
 	caps    tool.Capabilities
 	answers map[string]string
@@ -54,7 +54,7 @@ type world struct {
 	servers  map[string]*server
 	sent     []string // "skill method name params"
 	requests []tool.Request
-	returned map[string][]string // URIs to the skills of whose calls one returned it, in the conversation of who
+	returned map[string][]string // by URI, the skills whose calls returned it in the conversation
 }
 
 func newWorld(t testing.TB) *world {
@@ -187,7 +187,7 @@ func (source) Probe(context.Context, tool.Server, func(tool.Step)) error { panic
 func (source) Ready(context.Context, tool.Server) (*tool.Connect, error) { panic("unused") }
 func (source) Forget(uuid.UUID)                                          { panic("unused") }
 
-// asked returns and clears the requests that were sent.
+// asked returns and clears the sent requests.
 func (w *world) asked() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +196,7 @@ func (w *world) asked() []string {
 	return sent
 }
 
-// list shows a list: names, and then problems.
+// list renders a list: names, then problems.
 func (w *world) list(kind resource.Kind) string {
 	w.t.Helper()
 	list, err := w.service.List(w.t.Context(), w.who, kind)
@@ -216,7 +216,7 @@ func (w *world) read(uri string) (string, error) {
 	return string(raw), err
 }
 
-// recorded returns the audit events of the conversation, the oldest first.
+// recorded returns the conversation's audit events, oldest first.
 func (w *world) recorded() []string {
 	w.t.Helper()
 	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: w.who.Conversation})

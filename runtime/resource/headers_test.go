@@ -29,7 +29,7 @@ func TestServersAreToldWhoAsks(t *testing.T) {
 			reads++
 			want = "docs " + w.who.AgentID.String()
 		}
-		if got := r.Caller.Headers["X-Who"]; got != want { // lists are shared by agents
+		if got := r.Caller.Headers["X-Who"]; got != want { // agents share lists
 			t.Errorf("%s: %q, want %q", r.Method, got, want)
 		}
 	}

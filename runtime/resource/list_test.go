@@ -118,7 +118,7 @@ func TestListsAreRemembered(t *testing.T) {
 	list(0)
 	w.at.Add(int64(59 * time.Second))
 	list(0)
-	w.at.Add(int64(time.Second)) // a minute is the most without a word of change
+	w.at.Add(int64(time.Second)) // without notifications, lists expire after a minute
 	list(1)
 	w.service.Changed(w.offers[0].Skill.ID)
 	list(1)

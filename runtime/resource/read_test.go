@@ -34,12 +34,12 @@ func TestWhoIsAskedForAResource(t *testing.T) {
 	w.returned["x:a"] = []string{"b"}
 	w.returned["note://r/text"] = []string{"b"}
 	for uri, want := range map[string][]string{
-		"x:both":        {"a"},      // the first that lists it
-		"x:a":           {"a"},      // it lists it, whoever else returned it
+		"x:both":        {"a"},      // the first skill that lists it
+		"x:a":           {"a"},      // its own list wins over other skills' results
 		"file:///r":     {"b"},      // a finished call returned it
-		"note://r/text": {"b"},      // which is more than a template
-		"note://7/text": {"c"},      // a template
-		"x:elsewhere":   {"a", "c"}, // each in turn
+		"note://r/text": {"b"},      // a returned URI wins over a template
+		"note://7/text": {"c"},      // matches a template
+		"x:elsewhere":   {"a", "c"}, // tried in turn
 	} {
 		w.asked()
 		if _, err := w.read(uri); err != nil {
@@ -139,12 +139,12 @@ func TestFailuresOfReads(t *testing.T) {
 		}
 		return failed.Skill, failed.Failure.Kind
 	}
-	_, err := w.read("x:1") // none has it
+	_, err := w.read("x:1") // no server has it
 	if skill, kind := skillOf(err); skill != "a" || kind != tool.JSONRPCError {
 		t.Errorf("%s %s", skill, kind)
 	}
 	c.errs["resources/read"] = failed(tool.TransportFailure, "away")
-	_, err = w.read("x:1") // and one cannot be asked
+	_, err = w.read("x:1") // one server is unreachable
 	if skill, kind := skillOf(err); skill != "c" || kind != tool.TransportFailure {
 		t.Errorf("%s %s", skill, kind)
 	}

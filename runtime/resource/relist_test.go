@@ -46,7 +46,7 @@ func TestChangedListsAreTold(t *testing.T) {
 	w.mu.Lock()
 	files.answers["prompts/list"] = `{"prompts":[{"name":"b"}]}`
 	w.mu.Unlock()
-	hears.ListChanged(w.skillID("ledger"), "resources/list") // whose lists the agent does not see
+	hears.ListChanged(w.skillID("ledger"), "resources/list") // the agent cannot see that skill's lists
 	hears.ListChanged(uuid.New(), "resources/list")
 	eventually.Holds(t, "told", func() bool {
 		hears.ListChanged(w.skillID("files"), "prompts/list")
@@ -60,7 +60,7 @@ func TestChangedListsAreTold(t *testing.T) {
 	}
 }
 
-// An agent that gets another skill has other lists.
+// An agent with another skill has other lists.
 func TestOffersThatChangeAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

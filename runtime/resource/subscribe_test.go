@@ -20,7 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// process makes another process of the world.
+// process returns another process of the world.
 func (w *world) process(change ...func(*resource.Config)) *resource.Service {
 	w.t.Helper()
 	cfg := resource.Config{
@@ -37,7 +37,7 @@ func (w *world) process(change ...func(*resource.Config)) *resource.Service {
 	return s
 }
 
-// listens hands notifications to processes, as the runtime does.
+// listens delivers notifications to processes, as the runtime does.
 func (w *world) listens(heard func(payload string)) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
@@ -55,12 +55,12 @@ func (w *world) listens(heard func(payload string)) {
 	}
 }
 
-// another is another conversation of the same agent.
+// another returns another conversation of the same agent.
 func (w *world) another() resource.Who {
 	return resource.Who{AgentID: w.who.AgentID, Principal: w.who.Principal, Conversation: uuid.New()}
 }
 
-// told has the notifications of a client.
+// told records a client's notifications.
 type told struct {
 	mu    sync.Mutex
 	uris  []string
@@ -127,7 +127,7 @@ func (w *world) skillID(name string) uuid.UUID {
 	return uuid.Nil
 }
 
-// A session subscribes in one process and has its stream at another; the change arrives at a third.
+// A session subscribes in one process and streams from another. The change arrives in a third.
 func TestUpdatesReachWhoeverIsSubscribed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -141,7 +141,7 @@ func TestUpdatesReachWhoeverIsSubscribed(t *testing.T) {
 	})
 	mine, other := w.who, w.another()
 	got, gotOther := w.follow(streams.FollowSession(t.Context(), mine)), w.follow(streams.FollowSession(t.Context(), other))
-	held := w.follow(hears.FollowSession(t.Context(), other)) // so that this process hears of x:2
+	held := w.follow(hears.FollowSession(t.Context(), other)) // so that this process listens for x:2
 	check(t, asked.Subscribe(t.Context(), mine, "x:1"))
 	check(t, asked.Subscribe(t.Context(), mine, "x:1"))
 	check(t, asked.Subscribe(t.Context(), other, "x:2"))
@@ -160,7 +160,7 @@ func TestUpdatesReachWhoeverIsSubscribed(t *testing.T) {
 	if want := []string{"agent resource.subscribed files x:1", "agent resource.subscribed files x:1"}; !slices.Equal(w.recorded(), want) {
 		t.Errorf("recorded %q", w.recorded())
 	}
-	// Until the last follower leaves.
+	// The subscription lasts until the last follower leaves.
 	check(t, asked.Unsubscribe(t.Context(), mine, "x:1"))
 	eventually.Holds(t, "x:1 is let go of", func() bool { return slices.Equal(w.open(), []string{"files x:2"}) })
 	check(t, asked.Unsubscribe(t.Context(), mine, "x:1"))
@@ -194,7 +194,7 @@ func TestSubscribeWhatMayBeRead(t *testing.T) {
 	}
 }
 
-// A subscription ends when its resource may no longer be read, and returns with the right to read it.
+// A subscription ends when its resource becomes unreadable, and returns with the permission.
 func TestSubscriptionsAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -214,7 +214,7 @@ func TestSubscriptionsAreLookedAtAgain(t *testing.T) {
 	}
 	opens(false)
 	eventually.Holds(t, "let go of", func() bool { return len(w.open()) == 0 })
-	allowed := updates // some may still be on their way
+	allowed := updates // some may still be in flight
 	update()
 	w.asked()
 	opens(true)
@@ -277,7 +277,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	check(t, s.Subscribe(t.Context(), w.who, "z:1"))
 }
 
-// A server that repeats an update costs the processes few notifications, and an update without a subscription costs none.
+// A server that repeats an update causes few notifications, and an update without a subscription none.
 func TestFloodOfUpdates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -316,7 +316,7 @@ func TestSubscribeFails(t *testing.T) {
 	if !is || string(failure.Failure.RPC) != `{"code":-32601,"message":"none"}` {
 		t.Errorf("%v", err)
 	}
-	w.skill("other") // which has it
+	w.skill("other") // has the resource
 	check(t, s.Subscribe(t.Context(), w.who, "x:1"))
 	if open := w.open(); !slices.Contains(open, "other x:1") {
 		t.Errorf("subscribed to %q", open)

@@ -29,7 +29,7 @@ func TestRefuse(t *testing.T) {
 		t.Errorf("no such tool: %v", err)
 	}
 	check(t, refuse("read", pin(t, read2)))
-	check(t, refuse("read", pin(t, read2))) // does nothing
+	check(t, refuse("read", pin(t, read2))) // has no effect
 	if r, s := w.status("read"), w.status("write"); !r.IsRefused() || r.IsAccepted() || s.IsRefused() {
 		t.Errorf("refused: %+v, %+v", r, s)
 	}
@@ -55,7 +55,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// An accepted definition can be refused, and a refused one is not accepted because new tools are trusted.
+// An accepted definition can be refused. Trusting new tools does not accept a refused one.
 func TestRefusalIsNotUndoneByItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -120,7 +120,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// TestSchemasOfTrees: a schema that applies itself to a part of its value ends with the value.
+// TestSchemasOfTrees: a schema that applies itself to parts of a value ends with the value.
 func TestSchemasOfTrees(t *testing.T) {
 	t.Parallel()
 	d, err := tool.ParseDefinition(json.RawMessage(`{"name":"a","inputSchema":{"type":"object","properties":{"sub":{"items":{"anyOf":[{"$ref":"#"},{"type":"null"}]}},"n":{"type":"integer"}},
@@ -140,8 +140,7 @@ func TestSchemasOfTrees(t *testing.T) {
 	}
 }
 
-// TestValidationIsBounded: values that would take for ever, or more memory than
-// there is, are problems and nothing worse.
+// TestValidationIsBounded: values that would take endless time or memory are reported as problems.
 func TestValidationIsBounded(t *testing.T) {
 	t.Parallel()
 	d, err := tool.ParseDefinition(json.RawMessage(`{"name":"a","inputSchema":{"type":"object"},

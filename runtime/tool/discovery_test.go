@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// asked lists the tools, and returns how often the server has been asked so far.
+// asked lists the tools, and returns how often the server was asked so far.
 func (w *world) asked() int32 {
 	w.t.Helper()
 	_, err := w.discovery.List(w.t.Context(), w.skill, false)
@@ -58,7 +58,7 @@ func TestListingIsFreshForAWhile(t *testing.T) {
 	}
 }
 
-// A listing with a time to live of zero goes to the callers that wait for it, and to no others.
+// A listing with a TTL of zero is used only by callers that wait for it.
 func TestListingThatIsOutOfDateAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,7 +77,7 @@ func TestListingThatIsOutOfDateAtOnce(t *testing.T) {
 			t.Fatalf("before a dispatch: asked %d times, want %d", n, want+4)
 		}
 	}
-	// That the server is back is known, or its tools would never come back.
+	// The server's recovery must be noticed, or its tools would stay missing.
 	if !w.discovery.Fresh(t.Context(), w.skill, false) {
 		t.Error("a listing that succeeded is not known")
 	}
@@ -175,7 +175,7 @@ func TestRecheck(t *testing.T) {
 	if s, err := recheck("read"); err != nil || s.IsAccepted() || s.Current != pin(t, read2) {
 		t.Errorf("after a minute: %+v, %v", s, err)
 	}
-	// Another process accepts: the database knows at once.
+	// Another process accepts. The database is up to date at once.
 	other := newProcess(t, w.db, w.source)
 	check(t, other.agents.AcceptTool(t.Context(), audit.System(), w.skill.SkillID, "read", pin(t, read2)))
 	if s, err := recheck("read"); err != nil || !s.IsAccepted() {
@@ -210,7 +210,7 @@ func TestHostileNamesAreLeftOut(t *testing.T) {
 	}
 }
 
-// What ParseDefinition lets in, PostgreSQL can store.
+// PostgreSQL can store every definition that ParseDefinition accepts.
 func TestDeepDefinition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -30,13 +30,13 @@ type server struct {
 	ttl   *time.Duration
 	err   error
 	lists atomic.Int32
-	// generation is of the listings; see [tool.Listing].
+	// generation is that of the listings; see [tool.Listing].
 	generation int
-	// gate, if set, holds every listing until it is closed. A listing that waits sends on entered.
+	// gate, if set, holds each listing until it is closed. A waiting listing sends on entered.
 	gate, entered chan struct{}
 }
 
-// gated is a server that answers when its gate is closed.
+// gated returns a server that answers once its gate is closed.
 func gated(tools ...string) *server {
 	return &server{tools: tools, gate: make(chan struct{}), entered: make(chan struct{}, 10)}
 }
@@ -81,7 +81,7 @@ func (*server) Probe(context.Context, tool.Server, func(tool.Step)) error { retu
 func (*server) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
 func (*server) Forget(uuid.UUID)                                          {}
 
-// definition is a tool with a description.
+// definition returns a tool with a description.
 func definition(name, description string) string {
 	return fmt.Sprintf(`{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, name, description)
 }
@@ -133,7 +133,7 @@ func worldWith(t *testing.T, source *server) *world {
 	return w
 }
 
-// list lists anew.
+// list lists the tools again.
 func (w *world) list(trustNewTools bool) {
 	w.t.Helper()
 	w.discovery.ListChanged(w.skill.SkillID)
@@ -148,7 +148,7 @@ func (w *world) status(name string) tool.PinStatus {
 	return status
 }
 
-// actions are the skill's audit events, oldest first, without its registration.
+// actions returns the skill's audit events, oldest first, without its registration.
 func (w *world) actions() []string {
 	w.t.Helper()
 	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: w.skill.SkillID})

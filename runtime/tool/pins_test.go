@@ -69,7 +69,7 @@ func TestChangedDefinitionIsNotAccepted(t *testing.T) {
 	}
 }
 
-// TestOlderVersionMovesNoPins: during an upgrade, processes of two versions make different definitions of one document.
+// TestOlderVersionMovesNoPins: during an upgrade, two versions derive different definitions from one document.
 func TestOlderVersionMovesNoPins(t *testing.T) {
 	t.Parallel()
 	w := worldWith(t, &server{generation: 1})
@@ -92,7 +92,7 @@ func TestOlderVersionMovesNoPins(t *testing.T) {
 	if _, err := w.discovery.Definition(t.Context(), pin(t, read1)); err != nil {
 		t.Errorf("the older version's definition: %v", err)
 	}
-	w.source.generation = 0 // the skill has become one whose server describes its tools itself
+	w.source.generation = 0 // the skill's server now describes its tools itself
 	w.list(false)
 	if s := w.status("read"); !s.IsAccepted() {
 		t.Errorf("of its server: %+v", s)
@@ -110,7 +110,7 @@ func TestRemovedToolComesBack(t *testing.T) {
 		t.Errorf("removed: %+v", s)
 	}
 	w.source.offer(read2, write1)
-	w.list(true) // trusting new tools does not trust a known one that changed
+	w.list(true) // trusting new tools does not cover changed ones
 	if s := w.status("read"); !s.Known || s.IsAccepted() || s.Accepted != pin(t, read1) {
 		t.Errorf("back with another definition: %+v", s)
 	}
@@ -180,7 +180,7 @@ func TestAccept(t *testing.T) {
 	}
 	check(t, accept("read", pin(t, read2)))
 	check(t, accept("write", pin(t, write1)))
-	check(t, accept("write", pin(t, write1))) // does nothing
+	check(t, accept("write", pin(t, write1))) // has no effect
 	if r, s := w.status("read"), w.status("write"); !r.IsAccepted() || !s.IsAccepted() {
 		t.Errorf("accepted: %+v, %+v", r, s)
 	}
@@ -225,7 +225,7 @@ func TestTwoProcessesDiscoverAtOnce(t *testing.T) {
 	}
 }
 
-// An older listing that is stored after a newer one does not move the pins back.
+// An older listing that is stored late does not revert the pins.
 func TestSlowListingDoesNotUndoALaterOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

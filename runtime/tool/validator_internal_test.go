@@ -25,12 +25,12 @@ func schemasOf(t testing.TB, input string) *Schemas {
 	return s
 }
 
-// nested is a value of some levels.
+// nested returns a value with this number of levels.
 func nested(levels int, open, inner, end string) string {
 	return strings.Repeat(open, levels) + inner + strings.Repeat(end, levels)
 }
 
-// spent is how many applications the validations of a schema have taken.
+// spent returns the number of applications that a schema's validations have used.
 func (v *validators) spent() int {
 	n := 0
 	for _, one := range v.idle {
@@ -39,7 +39,7 @@ func (v *validators) spent() int {
 	return n
 }
 
-// TestCostlyValuesAreRefused: the number of applications is bounded, whatever the schema.
+// TestCostlyValuesAreRefused: the number of applications is limited for every schema.
 func TestCostlyValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	const recursive = `{"$ref":"#/$defs/n","$defs":{"n":{%s}}}`
@@ -72,7 +72,7 @@ func TestCostlyValuesAreRefused(t *testing.T) {
 	}
 }
 
-// TestOrdinaryValuesAreJudged, however large they are.
+// TestOrdinaryValuesAreJudged: ordinary values are validated, however large they are.
 func TestOrdinaryValuesAreJudged(t *testing.T) {
 	t.Parallel()
 	tree := `{"type":"object","properties":{"op":{"enum":["and","or","not"]},"of":{"type":"array","items":{"oneOf":[{"$ref":"#"},{"type":"string"},{"type":"integer"}]}}},"required":["op"],"additionalProperties":false}`
@@ -81,7 +81,7 @@ func TestOrdinaryValuesAreJudged(t *testing.T) {
 	ones := strings.TrimSuffix(strings.Repeat("1,", 100_000), ",")
 	for name, tc := range map[string]struct {
 		schema, value string
-		wrong         string // a pointer
+		wrong         string // JSON pointer
 	}{
 		"tree":            {schema: tree, value: nested(60, `{"op":"and","of":["a",1,`, `{"op":"not"}`, `]}`)},
 		"wrong tree":      {schema: tree, value: nested(4, `{"op":"and","of":[`, `{"op":"nor"}`, `]}`), wrong: "/of/0/of/0/of/0/of/0/op"},
@@ -107,7 +107,7 @@ func TestOrdinaryValuesAreJudged(t *testing.T) {
 	}
 }
 
-// TestPatternsAreBounded in size, and in the work of a match.
+// TestPatternsAreBounded: patterns are limited in size and in the work of a match.
 func TestPatternsAreBounded(t *testing.T) {
 	t.Parallel()
 	large := `"` + strings.Repeat(`a{1000}`, 101) + `"`
@@ -134,7 +134,7 @@ func TestPatternsAreBounded(t *testing.T) {
 	}
 }
 
-// TestValidationEndsWithItsRequest, and says that this is why.
+// TestValidationEndsWithItsRequest: a validation ends with its request, and its error says so.
 func TestValidationEndsWithItsRequest(t *testing.T) {
 	t.Parallel()
 	s := schemasOf(t, triples)
@@ -160,7 +160,7 @@ func TestValidationEndsWithItsRequest(t *testing.T) {
 	}
 }
 
-// impatient is a context that ends after it was looked at some times.
+// impatient is a context that ends after a number of checks.
 type impatient struct {
 	context.Context
 	looks int
@@ -173,7 +173,7 @@ func (c *impatient) Err() error {
 	return nil
 }
 
-// TestMatchesEndWithTheirRequest, however long the text is.
+// TestMatchesEndWithTheirRequest: a match ends with its request, however long the text is.
 func TestMatchesEndWithTheirRequest(t *testing.T) {
 	t.Parallel()
 	m := &meter{}
@@ -192,7 +192,7 @@ func TestMatchesEndWithTheirRequest(t *testing.T) {
 	}
 }
 
-// TestSchemasAreReadInTime: whose listing took all the time gets no tools.
+// TestSchemasAreReadInTime: a listing that uses up its time gets no tools.
 func TestSchemasAreReadInTime(t *testing.T) {
 	t.Parallel()
 	definition, err := ParseDefinition([]byte(`{"name":"a","inputSchema":{"type":"object"}}`))
@@ -205,8 +205,8 @@ func TestSchemasAreReadInTime(t *testing.T) {
 	}
 }
 
-// TestComparisonsAreCounted: each value that is compared is one application, so that a validation that compares many
-// values ends with its request, and within its bounds.
+// TestComparisonsAreCounted: each compared value counts as an application, so a validation with many comparisons also
+// ends with its request and within its limits.
 func TestComparisonsAreCounted(t *testing.T) {
 	t.Parallel()
 	var numbers []string
@@ -226,7 +226,7 @@ func TestComparisonsAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := 3 * len(numbers) // an array counts twice for each of its values
+		want := 3 * len(numbers) // an array counts each of its values twice
 		if len(problems) > 0 {   // there was a second pass
 			want *= 2
 		}
@@ -236,7 +236,7 @@ func TestComparisonsAreCounted(t *testing.T) {
 	}
 }
 
-// TestComparisonsAreTheLibrarys: values that are equal for the library are equal for the meter.
+// TestComparisonsAreTheLibrarys: the meter and the library agree on equal values.
 func TestComparisonsAreTheLibrarys(t *testing.T) {
 	t.Parallel()
 	values := []string{
@@ -275,7 +275,7 @@ func TestComparisonsAreTheLibrarys(t *testing.T) {
 	}
 }
 
-// BenchmarkTripling is the refusal of a few bytes that would cost gigabytes.
+// BenchmarkTripling refuses a few bytes whose validation would take gigabytes.
 func BenchmarkTripling(b *testing.B) {
 	s := schemasOf(b, triples)
 	value := json.RawMessage(nested(33, `{"x":`, `{"q":1}`, `}`))
@@ -287,7 +287,7 @@ func BenchmarkTripling(b *testing.B) {
 	}
 }
 
-// BenchmarkOrdinary is a call like any other.
+// BenchmarkOrdinary validates a typical call.
 func BenchmarkOrdinary(b *testing.B) {
 	s := schemasOf(b, `{"type":"object","properties":{"to":{"type":"string","pattern":"^[^@]+@[^@]+$"},"lines":{"type":"array","items":{"type":"object","properties":{"n":{"type":"integer","minimum":1},"text":{"type":"string"}},"required":["n"]}}},"required":["to"],"additionalProperties":false}`)
 	value := json.RawMessage(`{"to":"a@example.com","lines":[{"n":1,"text":"a"},{"n":2,"text":"b"},{"n":3,"text":"c"}]}`)
