@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // Actor is the person, agent or system that caused an event.
@@ -52,14 +54,12 @@ type Event struct {
 
 const (
 	eventColumns = `subject_id, actor_id, actor_kind, action, data, credential_kind, credential_id, address`
-	insertOneSQL = `INSERT INTO audit_events (` + eventColumns + `)
-SELECT ` + eventColumns + `
-FROM (SELECT $1::uuid, $2::uuid, $3::text, $4::text, $5::jsonb, nullif($6::text, ''), nullif($7::text, ''), nullif($8::text, ''))
-	AS e(` + eventColumns + `)`
-	insertSQL = `INSERT INTO audit_events (` + eventColumns + `)
+	insertSQL    = `INSERT INTO audit_events (` + eventColumns + `)
 SELECT subject_id, actor_id, actor_kind, action, data, nullif(credential_kind, ''), nullif(credential_id, ''), nullif(address, '')
 FROM unnest((SELECT $1::uuid[]), $2::uuid[], $3::text[], $4::text[], $5::jsonb[], $6::text[], $7::text[], $8::text[]) AS e(` + eventColumns + `)`
 )
+
+var insertOneSQL = postgres.ForOneRow(insertSQL) //nolint:gochecknoglobals // a constant
 
 // few is the number of events up to which single statements are cheaper than one that unnests arrays.
 const few = 4
@@ -80,13 +80,12 @@ func QueueIf(batch *pgx.Batch, condition string, events ...Event) error {
 		batch.Queue(insertSQL+" WHERE "+condition, args...)
 		return nil
 	}
-	for _, e := range events {
-		actor, data, err := e.nullableColumns()
+	for i := range events {
+		args, err := eventColumnArrays(events[i : i+1])
 		if err != nil {
 			return err
 		}
-		batch.Queue(insertOneSQL+" WHERE "+condition, e.Subject, actor, e.Actor.Kind, e.Action, data,
-			e.Origin.Credential.Kind, e.Origin.Credential.ID, e.Origin.Address)
+		batch.Queue(insertOneSQL+" WHERE "+condition, postgres.FirstRow(args)...)
 	}
 	return nil
 }

@@ -140,7 +140,11 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 // intakeInOneTrip records calls that do not wait, and that no other call attaches to, in one pipelined, implicit transaction.
 func (s *Service) intakeInOneTrip(ctx context.Context, items []*intakeItem) error {
 	batch := &pgx.Batch{}
-	batch.Queue(insertCallsSQL, s.callColumns(items)...)
+	if columns := s.callColumns(items); len(items) == 1 {
+		batch.Queue(insertCallSQL, postgres.FirstRow(columns)...)
+	} else {
+		batch.Queue(insertCallsSQL, columns...)
+	}
 	if err := s.queueRecords(batch, "true", movesOf(items)); err != nil {
 		return err
 	}
@@ -268,6 +272,8 @@ const insertCallsSQL = `INSERT INTO calls (id, agent_id, principal_id, conversat
 		AS c(id, agent_id, principal_id, conversation_id, skill_id, skill_revision, gated, status,
 		tool, exposed_name, pin, arguments, attach_key, code, message, claimed_by, caller, keyed_sum, keyed_for, trace, request)
 	ORDER BY attach_key`
+
+var insertCallSQL = postgres.ForOneRow(insertCallsSQL) //nolint:gochecknoglobals // a constant
 
 // callColumns returns the arguments of insertCallsSQL.
 func (s *Service) callColumns(items []*intakeItem) []any {
