@@ -12,10 +12,10 @@ import (
 )
 
 // updateBinding returns a PUT whose current state a GET reads.
-func update() openapi.Binding {
-	b := post("/items/{id}", openapi.Body{Kind: openapi.BodyJSON, Media: "application/json", Fields: []openapi.Field{{Arg: "name", Name: "name"}}}, param("id", openapi.InPath))
+func updateBinding() openapi.Binding {
+	b := postBinding("/items/{id}", openapi.Body{Kind: openapi.BodyJSON, Media: "application/json", Fields: []openapi.Field{{Arg: "name", Name: "name"}}}, newParam("id", openapi.InPath))
 	b.Method = http.MethodPut
-	look := get("/items/{id}", param("id", openapi.InPath))
+	look := getBinding("/items/{id}", newParam("id", openapi.InPath))
 	b.Preview = &look
 	return b
 }
@@ -26,27 +26,27 @@ func TestBefore(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		_, _ = w.Write([]byte(`{"name":"old","token":"` + r.Header.Get("Authorization") + `"}`))
 	})
-	server := skill(a.URL)
+	server := skillAt(a.URL)
 	server.API = &tool.API{Preview: true, Auth: &tool.APIAuth{Type: tool.APIBearer}}
 	server.AuthSecret = "bearer-secret"
 	s := newSource(t, httptool.Config{})
-	state, err := s.Before(t.Context(), server, request(define(t, update(), nil), `{"id":"a/b","name":"new"}`))
+	state, err := s.Before(t.Context(), server, newRequest(defineTool(t, updateBinding(), nil), `{"id":"a/b","name":"new"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := a.only(t); got.method != http.MethodGet || got.uri != "/items/a%2Fb" || got.header.Get("Authorization") != "Bearer bearer-secret" || got.body != "" {
+	if got := a.onlyRequest(t); got.method != http.MethodGet || got.uri != "/items/a%2Fb" || got.header.Get("Authorization") != "Bearer bearer-secret" || got.body != "" {
 		t.Errorf("%+v", got)
 	}
 	if state.Status != 200 || state.Media != "application/json" || state.Cut || string(state.Body) != `{"name":"old","token":"Bearer …"}` || state.Request.Method != http.MethodGet ||
-		strings.Contains(encoded(t, state), "bearer-secret") {
+		strings.Contains(encode(t, state), "bearer-secret") {
 		t.Errorf("%+v %s", state, state.Body)
 	}
 	server.API = &tool.API{}
-	if state, err := s.Before(t.Context(), server, request(define(t, update(), nil), `{"id":1}`)); state != nil || err != nil {
+	if state, err := s.Before(t.Context(), server, newRequest(defineTool(t, updateBinding(), nil), `{"id":1}`)); state != nil || err != nil {
 		t.Errorf("not wanted: %+v, %v", state, err)
 	}
 	server.API.Preview = true
-	if state, err := s.Before(t.Context(), server, request(define(t, get("/x"), nil), `{}`)); state != nil || err != nil {
+	if state, err := s.Before(t.Context(), server, newRequest(defineTool(t, getBinding("/x"), nil), `{}`)); state != nil || err != nil {
 		t.Errorf("no way to: %+v, %v", state, err)
 	}
 }
@@ -67,11 +67,11 @@ func TestBeforeIsBounded(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	})
-	server := skill(a.URL)
+	server := skillAt(a.URL)
 	server.API = &tool.API{Preview: true}
 	s := newSource(t, httptool.Config{TrustedHosts: []string{"127.0.0.1"}})
 	for id, want := range map[string]tool.State{"long": {Status: 200, Cut: true}, "away": {Status: 302}, "gone": {Status: 404}} {
-		state, err := s.Before(t.Context(), server, request(define(t, update(), nil), `{"id":"`+id+`"}`))
+		state, err := s.Before(t.Context(), server, newRequest(defineTool(t, updateBinding(), nil), `{"id":"`+id+`"}`))
 		if err != nil || state.Status != want.Status || state.Cut != want.Cut || len(state.Body) > 64<<10 {
 			t.Errorf("%s: %+v, %v", id, state, err)
 		}
@@ -80,14 +80,14 @@ func TestBeforeIsBounded(t *testing.T) {
 		t.Error("the preview was sent to another server")
 	}
 	for _, arguments := range []string{`{"id":"broken"}`, `{"id":".."}`} {
-		_, err := s.Before(t.Context(), server, request(define(t, update(), nil), arguments))
+		_, err := s.Before(t.Context(), server, newRequest(defineTool(t, updateBinding(), nil), arguments))
 		if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Effect != tool.EffectNone {
 			t.Errorf("%s: %v", arguments, err)
 		}
 	}
-	writes := update()
+	writes := updateBinding()
 	writes.Preview.Method = http.MethodDelete
-	if _, err := s.Before(t.Context(), server, request(define(t, writes, nil), `{"id":"gone"}`)); err == nil {
+	if _, err := s.Before(t.Context(), server, newRequest(defineTool(t, writes, nil), `{"id":"gone"}`)); err == nil {
 		t.Error("a preview that writes was sent")
 	}
 }

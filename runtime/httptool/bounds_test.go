@@ -16,23 +16,23 @@ import (
 func TestArgumentsThatMultiply(t *testing.T) {
 	t.Parallel()
 	key, ones := strings.Repeat("k", 10_000), strings.TrimSuffix(strings.Repeat("1,", 10_000), ",")
-	deep := param("filter", openapi.InQuery)
+	deep := newParam("filter", openapi.InQuery)
 	deep.Style = openapi.StyleDeepObject
-	list := param(key, openapi.InQuery)
+	list := newParam(key, openapi.InQuery)
 	list.Arg, list.Style, list.Explode = "list", openapi.StyleForm, true
 	for name, tc := range map[string]struct {
 		binding   openapi.Binding
 		arguments string
 	}{
-		"deep object":      {get("/x", deep), `{"filter":{"` + key + `":[` + ones + `]}}`},
-		"list":             {get("/x", list), `{"list":[` + ones + `]}`},
-		"repeated in path": {get("/"+strings.Repeat("{a}", 600), param("a", openapi.InPath)), `{"a":"` + key + `"}`},
+		"deep object":      {getBinding("/x", deep), `{"filter":{"` + key + `":[` + ones + `]}}`},
+		"list":             {getBinding("/x", list), `{"list":[` + ones + `]}`},
+		"repeated in path": {getBinding("/"+strings.Repeat("{a}", 600), newParam("a", openapi.InPath)), `{"a":"` + key + `"}`},
 		"multipart": {
-			post("/x", openapi.Body{Kind: openapi.BodyMultipart, Media: "multipart/form-data", Fields: []openapi.Field{{Arg: "f", Name: key}}}),
+			postBinding("/x", openapi.Body{Kind: openapi.BodyMultipart, Media: "multipart/form-data", Fields: []openapi.Field{{Arg: "f", Name: key}}}),
 			`{"f":[` + ones + `]}`,
 		},
 	} {
-		if told := refused(t, tc.binding, tc.arguments); !strings.Contains(told, "makes") {
+		if told := refuseArguments(t, tc.binding, tc.arguments); !strings.Contains(told, "makes") {
 			t.Errorf("%s: %.300s", name, told)
 		}
 	}
@@ -50,9 +50,9 @@ func TestSwitchedProtocols(t *testing.T) {
 		_, _ = fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n")
 		_, _ = conn.Read(make([]byte, 1)) // waits until the client closes
 	})
-	r := request(define(t, get("/x"), nil), `{}`)
+	r := newRequest(defineTool(t, getBinding("/x"), nil), `{}`)
 	r.Timeout = time.Minute
-	f := fails(t, newSource(t, httptool.Config{}), skill(a.URL), r)
+	f := failCall(t, newSource(t, httptool.Config{}), skillAt(a.URL), r)
 	if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "101") {
 		t.Errorf("%+v", f)
 	}
@@ -63,9 +63,9 @@ func TestRedirectAfterPost(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/orders/7", http.StatusSeeOther) })
 	for method, effect := range map[string]tool.Effect{"POST": tool.EffectPossible, "DELETE": tool.EffectPossible} {
-		b := get("/orders")
+		b := getBinding("/orders")
 		b.Method = method
-		result, err := newSource(t, httptool.Config{}).Call(t.Context(), skill(a.URL), request(define(t, b, nil), `{}`))
+		result, err := newSource(t, httptool.Config{}).Call(t.Context(), skillAt(a.URL), newRequest(defineTool(t, b, nil), `{}`))
 		if err != nil || !result.IsError || result.Effect != effect || !strings.Contains(string(result.Raw), "may have been executed") {
 			t.Errorf("%s: %+v, %v", method, result, err)
 		}
@@ -79,9 +79,9 @@ func TestAnswersAreNotFalsified(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, `{"released":"2022-11-28","customers":[{"kind":"customer"}]}`)
 	})
-	server := skill(a.URL)
+	server := skillAt(a.URL)
 	server.Headers = map[string]string{"X-Github-Api-Version": "2022-11-28", "X-Tenant": "customer", "X-Forwarded-Proto": "https"}
-	if got := call(t, newSource(t, httptool.Config{}), server, get("/x"), `{}`); !strings.Contains(got.text(), `{"released":"2022-11-28","customers":[{"kind":"customer"}]}`) {
+	if got := callTool(t, newSource(t, httptool.Config{}), server, getBinding("/x"), `{}`); !strings.Contains(got.text(), `{"released":"2022-11-28","customers":[{"kind":"customer"}]}`) {
 		t.Errorf("%s", got.text())
 	}
 	if got := a.requests()[0].header.Get("X-Forwarded-Proto"); got != "https" {

@@ -17,8 +17,8 @@ import (
 //go:embed openapi/testdata/pets.json
 var pets string
 
-// given returns a source with one document, and a skill that uses it.
-func given(t *testing.T, document string) (*httptool.Source, tool.Server) {
+// openDocument returns a source with one document, and a skill that uses it.
+func openDocument(t *testing.T, document string) (*httptool.Source, tool.Server) {
 	t.Helper()
 	sum := sha256.Sum256([]byte(document))
 	digest := hex.EncodeToString(sum[:])
@@ -36,9 +36,9 @@ func given(t *testing.T, document string) (*httptool.Source, tool.Server) {
 // defineOne returns the tool binding of a document with one operation.
 func defineOne(t *testing.T, operation string) openapi.Binding {
 	t.Helper()
-	source, server := given(t, `{"openapi": "3.1.0", "paths": {"/it/{id}": {
+	source, server := openDocument(t, `{"openapi": "3.1.0", "paths": {"/it/{id}": {
 		"parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}], `+operation+`}}}`)
-	b, err := openapi.ReadBinding(&listed(t, source, server).Tools[0])
+	b, err := openapi.ReadBinding(&mustList(t, source, server).Tools[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,11 +45,11 @@ func (s *shelf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(s.document))
 }
 
-func simple(path string) string {
+func simpleDocument(path string) string {
 	return `{"openapi": "3.1.0", "servers": [{"url": "/v1"}], "paths": {"` + path + `": {"get": {"operationId": "it"}}}}`
 }
 
-func listed(t *testing.T, source *httptool.Source, server tool.Server) tool.Listing {
+func mustList(t *testing.T, source *httptool.Source, server tool.Server) tool.Listing {
 	t.Helper()
 	listing, err := source.List(t.Context(), server)
 	if err != nil || len(listing.Tools) != 1 {
@@ -60,7 +60,7 @@ func listed(t *testing.T, source *httptool.Source, server tool.Server) tool.List
 
 func TestDocumentByURL(t *testing.T) {
 	t.Parallel()
-	s := &shelf{document: simple("/a")}
+	s := &shelf{document: simpleDocument("/a")}
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
 	source := httptool.New(httptool.Config{Version: "1.2"})
@@ -69,19 +69,19 @@ func TestDocumentByURL(t *testing.T) {
 		Skill: "pets", Transport: tool.OpenAPI, Headers: map[string]string{"X-Key": "secret"}, AuthSecret: "secret",
 		API: &tool.API{Spec: web.URL + "/openapi.json", Auth: &tool.APIAuth{Type: tool.APIBearer}},
 	}
-	first := listed(t, source, server)
+	first := mustList(t, source, server)
 	if b, err := openapi.ReadBinding(&first.Tools[0]); err != nil || b.Base != web.URL+"/v1" {
 		t.Errorf("%+v, %v", b, err)
 	}
-	if again := listed(t, source, server); again.Tools[0].Pin() != first.Tools[0].Pin() {
+	if again := mustList(t, source, server); again.Tools[0].Pin() != first.Tools[0].Pin() {
 		t.Error("another pin of the same document")
 	}
-	s.put(simple("/another"))
-	if changed := listed(t, source, server); changed.Tools[0].Pin() == first.Tools[0].Pin() {
+	s.put(simpleDocument("/another"))
+	if changed := mustList(t, source, server); changed.Tools[0].Pin() == first.Tools[0].Pin() {
 		t.Error("the document changed, and the tool did not")
 	}
 	server.API = &tool.API{Spec: server.API.Spec, Include: []tool.OperationFilter{{Path: "/another"}}}
-	listed(t, source, server) // other settings invalidate the cached definitions
+	mustList(t, source, server) // other settings invalidate the cached definitions
 	if got := fmt.Sprint(s.answered); got != "[200 304 200 200]" {
 		t.Errorf("answers: %s", got)
 	}
@@ -179,7 +179,7 @@ func TestDocumentsAtOnce(t *testing.T) {
 
 func TestProbe(t *testing.T) {
 	t.Parallel()
-	source, server := given(t, pets)
+	source, server := openDocument(t, pets)
 	var steps []string
 	tell := func(s tool.Step) { steps = append(steps, fmt.Sprintf("%s: %s, %v", s.Name, s.Detail, s.Err)) }
 	if err := source.Probe(t.Context(), server, tell); err != nil {
@@ -200,7 +200,7 @@ func TestProbe(t *testing.T) {
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	source, server := given(t, pets)
+	source, server := openDocument(t, pets)
 	listing, err := source.List(t.Context(), server)
 	if err != nil || len(listing.Tools) != 2 || listing.Generation != openapi.Generation {
 		t.Errorf("%+v, %v", listing, err)

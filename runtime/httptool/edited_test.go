@@ -20,7 +20,7 @@ func TestEditedDocument(t *testing.T) {
 		return fmt.Sprintf(`{"openapi": "3.1.0", "info": {"title": %q}, "servers": [{"url": %q}], "paths": {"/a": {"get": {"operationId": "it"%s}}}}`, title, base, operation)
 	}
 	registered := func(text string) (*httptool.Source, tool.Server) {
-		source, server := given(t, text)
+		source, server := openDocument(t, text)
 		origins, err := openapi.CheckDocument([]byte(text))
 		if err != nil {
 			t.Fatal(err)
@@ -29,7 +29,7 @@ func TestEditedDocument(t *testing.T) {
 		server.AuthSecret, server.API.Auth = "geheim", &tool.APIAuth{Type: tool.APIBearer}
 		return source, server
 	}
-	listing := func(source *httptool.Source, server tool.Server) tool.Listing { return listed(t, source, server) }
+	listing := func(source *httptool.Source, server tool.Server) tool.Listing { return mustList(t, source, server) }
 	first := listing(registered(document("Pets", api.URL+"/v1", "")))
 	titled := listing(registered(document("All the pets", api.URL+"/v1", "")))
 	if first.Tools[0].Pin() != titled.Tools[0].Pin() {
@@ -38,11 +38,11 @@ func TestEditedDocument(t *testing.T) {
 	accepted := &first.Tools[0]
 	sends := newSource(t, httptool.Config{TrustedHosts: []string{strings.TrimPrefix(api.URL, "http://")}})
 	_, edited := registered(document("Pets", api.URL+"/v2", `, "summary": "It"`))
-	if _, err := sends.Call(t.Context(), edited, request(accepted, `{}`)); err != nil {
+	if _, err := sends.Call(t.Context(), edited, newRequest(accepted, `{}`)); err != nil {
 		t.Error(err)
 	}
 	_, elsewhere := registered(document("Pets", "https://elsewhere.example/v1", ""))
-	f := fails(t, sends, elsewhere, request(accepted, `{}`))
+	f := failCall(t, sends, elsewhere, newRequest(accepted, `{}`))
 	if f.Effect != tool.EffectNone || !strings.Contains(f.Message, "names another server") {
 		t.Errorf("%+v", f)
 	}

@@ -20,7 +20,7 @@ func TestEncodings(t *testing.T) {
 		"encoding": {"filter": {"style": "deepObject", "explode": true}, "spread": {"explode": true}}}}}}`)
 	api := newAPI(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	source := newSource(t, httptool.Config{})
-	call(t, source, skill(api.URL), d, `{"id":"1","address":{"street":"s","place":{"zip":1}},"tags":["a","b"],"lines":[{"n":1.0},[2]],"name":"n","filter":{"k":"v"},"spread":{"x":"y"}}`)
+	callTool(t, source, skillAt(api.URL), d, `{"id":"1","address":{"street":"s","place":{"zip":1}},"tags":["a","b"],"lines":[{"n":1.0},[2]],"name":"n","filter":{"k":"v"},"spread":{"x":"y"}}`)
 	got, err := url.ParseQuery(api.requests()[0].body)
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestEncodings(t *testing.T) {
 
 	d = defineOne(t, `"post": {"requestBody": {"content": {"multipart/form-data": {"schema": {"type": "object", "properties": {
 		"text": `+base64+`, "texts": {"type": "array", "items": `+base64+`}, "file": {}}}}}}}`)
-	call(t, source, skill(api.URL), d, `{"id": "1", "text": "AAE=", "texts": ["/w==", "/g=="], "file": "AAE="}`)
+	callTool(t, source, skillAt(api.URL), d, `{"id": "1", "text": "AAE=", "texts": ["/w==", "/g=="], "file": "AAE="}`)
 	sent := api.requests()[1]
 	r := &http.Request{Method: http.MethodPost, Header: sent.header, Body: readCloser(sent.body)}
 	if err := r.ParseMultipartForm(1 << 20); err != nil {

@@ -33,16 +33,16 @@ func TestSecretsBesidesTheBody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := skill(listen(t, func(c net.Conn) {
+			server := skillAt(listen(t, func(c net.Conn) {
 				if readRequest(t, bufio.NewReader(c)) {
 					_, _ = io.WriteString(c, "HTTP/1.1 "+test.answer)
 				}
 			}))
 			server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIBearer}, secret
-			r, err := newSource(t, httptool.Config{}).Call(t.Context(), server, request(define(t, get("/x"), nil), `{}`))
+			r, err := newSource(t, httptool.Config{}).Call(t.Context(), server, newRequest(defineTool(t, getBinding("/x"), nil), `{}`))
 			told := string(r.Raw)
 			if err != nil {
-				told = encoded(t, err) + err.Error()
+				told = encode(t, err) + err.Error()
 			}
 			if !strings.Contains(strings.ReplaceAll(told, `\"`, `"`), test.told) || strings.Contains(strings.ToLower(told), strings.ToLower(secret)[:7]) {
 				t.Errorf("%s; want %q in it and nothing of the secret", told, test.told)
@@ -63,9 +63,9 @@ func TestSecretInThePathOfARedirect(t *testing.T) {
 		w.Header().Set("Content-Type", "application/pdf")
 		_, _ = w.Write([]byte{0, 1})
 	})
-	server := skill(a.URL)
+	server := skillAt(a.URL)
 	server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIBearer}, "hunter2hunter2"
-	r := call(t, newSource(t, httptool.Config{}), server, get("/x"), `{}`)
+	r := callTool(t, newSource(t, httptool.Config{}), server, getBinding("/x"), `{}`)
 	if len(r.Content) != 1 || r.Content[0].Resource.URI != a.URL || len(a.requests()) != 2 {
 		t.Errorf("%s", r.Raw)
 	}
@@ -78,10 +78,10 @@ func TestPreviewHidesTheType(t *testing.T) {
 		w.Header().Set("Content-Type", "application/"+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 		_, _ = w.Write([]byte("{}"))
 	})
-	server := skill(a.URL)
+	server := skillAt(a.URL)
 	server.API = &tool.API{Preview: true, Auth: &tool.APIAuth{Type: tool.APIBearer}}
 	server.AuthSecret = "Hunter2Hunter2"
-	state, err := newSource(t, httptool.Config{}).Before(t.Context(), server, request(define(t, update(), nil), `{"id":"a","name":"new"}`))
+	state, err := newSource(t, httptool.Config{}).Before(t.Context(), server, newRequest(defineTool(t, updateBinding(), nil), `{"id":"a","name":"new"}`))
 	if err != nil || state.Media != "" {
 		t.Errorf("%+v, %v", state, err)
 	}
@@ -96,12 +96,12 @@ func TestCookieKeyIsHidden(t *testing.T) {
 		read, err := url.PathUnescape(written)
 		_, _ = fmt.Fprintf(w, "%s and %s, %v", written, read, err)
 	})
-	server := skill(a.URL)
+	server := skillAt(a.URL)
 	server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIKey, In: openapi.InCookie, Name: "sid"}, secret
-	if r := call(t, newSource(t, httptool.Config{}), server, get("/x"), `{}`); r.text() != "… and …, <nil>" {
+	if r := callTool(t, newSource(t, httptool.Config{}), server, getBinding("/x"), `{}`); r.text() != "… and …, <nil>" {
 		t.Errorf("%s", r.text())
 	}
-	if got := a.only(t).header.Get("Cookie"); got != "sid=geheim%2C%20%C3%BC%3B%20%22wort%22" {
+	if got := a.onlyRequest(t).header.Get("Cookie"); got != "sid=geheim%2C%20%C3%BC%3B%20%22wort%22" {
 		t.Errorf("sent %s", got)
 	}
 }

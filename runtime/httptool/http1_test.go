@@ -36,9 +36,9 @@ func TestHTTP1(t *testing.T) {
 	offering.NextProtos = []string{"h2", "http/1.1"}
 	s := newSource(t, httptool.Config{TLS: offering})
 	for _, method := range []string{"GET", "HEAD", "OPTIONS", "DELETE"} {
-		b := get("/x")
+		b := getBinding("/x")
 		b.Method = method
-		if r := call(t, s, skill(server.URL), b, `{}`); r.IsError {
+		if r := callTool(t, s, skillAt(server.URL), b, `{}`); r.IsError {
 			t.Fatalf("%s: %s", method, r.text())
 		}
 		if r := <-got; r != (seen{proto: "HTTP/1.1", negotiated: "http/1.1"}) {

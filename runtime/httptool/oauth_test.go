@@ -73,13 +73,13 @@ func (g *guarded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (g *guarded) saw() []string {
+func (g *guarded) listRequests() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return append([]string(nil), g.requests...)
 }
 
-func (g *guarded) revoke() {
+func (g *guarded) revokeTokens() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.revoked = g.issued
@@ -118,23 +118,23 @@ func newOAuth(t testing.TB, server *tool.Server) *oauthclient.Service {
 func TestOAuth(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
-	server := skill(g.URL + "/v1")
+	server := skillAt(g.URL + "/v1")
 	server.Authorization = tool.Authorization{Grant: tool.ClientCredentials, ClientID: "holdpoint", ClientSecret: "client-secret"}
 	s := newSource(t, httptool.Config{OAuth: newOAuth(t, &server)})
-	told, err := s.Outgoing(server, request(define(t, write(), nil), `{"a":1}`))
-	if err != nil || !strings.Contains(encoded(t, told), `{"name":"Authorization","secret":true}`) {
+	told, err := s.Outgoing(server, newRequest(defineTool(t, writeBinding(), nil), `{"a":1}`))
+	if err != nil || !strings.Contains(encode(t, told), `{"name":"Authorization","secret":true}`) {
 		t.Errorf("%+v, %v", told, err)
 	}
-	r := call(t, s, server, write(), `{"a":1}`)
+	r := callTool(t, s, server, writeBinding(), `{"a":1}`)
 	if r.IsError || r.text() != `{"token":"…"}` {
 		t.Errorf("%s", r.Raw)
 	}
-	g.revoke()
-	if r := call(t, s, server, write(), `{"a":2}`); r.IsError {
+	g.revokeTokens()
+	if r := callTool(t, s, server, writeBinding(), `{"a":2}`); r.IsError {
 		t.Errorf("%s", r.Raw)
 	}
 	want := []string{`POST  {"a":1}`, `POST token-1 {"a":1}`, `POST token-1 {"a":2}`, `POST token-2 {"a":2}`}
-	if got := g.saw(); strings.Join(got, "\n") != strings.Join(want, "\n") {
+	if got := g.listRequests(); strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%q", got)
 	}
 }
@@ -143,16 +143,16 @@ func TestOAuth(t *testing.T) {
 func TestOAuthOfPerson(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
-	server := skill(g.URL + "/v1")
+	server := skillAt(g.URL + "/v1")
 	server.Authorization = tool.Authorization{Grant: tool.AuthorizationCode, ClientID: "holdpoint", ClientSecret: "client-secret"}
 	server.PerUser = true
 	s := newSource(t, httptool.Config{OAuth: newOAuth(t, &server)})
-	f := fails(t, s, server.For(uuid.Nil), request(define(t, write(), nil), `{"a":1}`))
+	f := failCall(t, s, server.For(uuid.Nil), newRequest(defineTool(t, writeBinding(), nil), `{"a":1}`))
 	if f.Connect == nil && f.Effect != tool.EffectNone {
 		t.Errorf("%+v", f)
 	}
-	if f.Effect != tool.EffectNone || len(g.saw()) != 1 {
-		t.Errorf("%+v, %q", f, g.saw())
+	if f.Effect != tool.EffectNone || len(g.listRequests()) != 1 {
+		t.Errorf("%+v, %q", f, g.listRequests())
 	}
 }
 
@@ -160,13 +160,13 @@ func TestOAuthOfPerson(t *testing.T) {
 func TestUnauthorizedWithoutOAuth(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
-	server := skill(g.URL + "/v1")
+	server := skillAt(g.URL + "/v1")
 	s := newSource(t, httptool.Config{OAuth: newOAuth(t, &server)})
-	if r := call(t, s, server, write(), `{"a":1}`); !r.IsError || r.text() != "Upstream API returned 401: Unauthorized" {
+	if r := callTool(t, s, server, writeBinding(), `{"a":1}`); !r.IsError || r.text() != "Upstream API returned 401: Unauthorized" {
 		t.Errorf("%s", r.Raw)
 	}
-	told, err := s.Outgoing(server, request(define(t, write(), nil), `{"a":1}`))
-	if err != nil || strings.Contains(encoded(t, told), "Authorization") {
+	told, err := s.Outgoing(server, newRequest(defineTool(t, writeBinding(), nil), `{"a":1}`))
+	if err != nil || strings.Contains(encode(t, told), "Authorization") {
 		t.Errorf("%+v, %v", told, err)
 	}
 }

@@ -36,9 +36,9 @@ func TestSteps(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	a := newAPI(t, nil)
 	s := newSource(t, httptool.Config{Traces: tracer, Version: "1.2", Now: func() time.Time { ticks += time.Second; return now.Add(ticks) }})
-	r := request(define(t, post("/x/{id}", openapi.Body{Kind: openapi.BodyJSON, Arg: "body"}, param("id", openapi.InPath), param("q", openapi.InQuery)), nil),
+	r := newRequest(defineTool(t, postBinding("/x/{id}", openapi.Body{Kind: openapi.BodyJSON, Arg: "body"}, newParam("id", openapi.InPath), newParam("q", openapi.InQuery)), nil),
 		`{"id":"private-id","q":"private-query","body":"private-body"}`)
-	result, err := s.Call(ctx, skill(a.URL), r)
+	result, err := s.Call(ctx, skillAt(a.URL), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestSteps(t *testing.T) {
 		if about["http.request.method"] != "POST" || about["server.address"] != "127.0.0.1" || about["http.response.status_code"] != "200" || span.SpanKind != trace.SpanKindClient {
 			t.Errorf("%v", about)
 		}
-		got := a.only(t)
+		got := a.onlyRequest(t)
 		if got.header.Get("Traceparent") != "00-"+clientTrace+"-"+span.SpanContext.SpanID().String()+"-01" || got.header.Get("User-Agent") != "holdpoint/1.2" {
 			t.Errorf("%v", got.header)
 		}
@@ -82,7 +82,7 @@ func TestSteps(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("spans %v", names)
 	}
-	if text := encoded(t, exporter.GetSpans()); strings.Contains(text, "private") {
+	if text := encode(t, exporter.GetSpans()); strings.Contains(text, "private") {
 		t.Errorf("%s", text)
 	}
 }
@@ -90,11 +90,11 @@ func TestSteps(t *testing.T) {
 // TestFailedSteps: the span of a failed step has the kind of its failure.
 func TestFailedSteps(t *testing.T) {
 	t.Parallel()
-	url, _ := raw(t, "")
-	f := fails(t, newSource(t, httptool.Config{}), skill(url), request(define(t, get("/x"), nil), `{}`))
+	url, _ := serveRaw(t, "")
+	f := failCall(t, newSource(t, httptool.Config{}), skillAt(url), newRequest(defineTool(t, getBinding("/x"), nil), `{}`))
 	steps := f.Exchange.Steps
 	if len(steps) != 3 || steps[2].Name != "call" || steps[2].Err == nil || steps[2].Err.Error() != string(tool.TransportFailure) {
 		t.Errorf("%+v", steps)
 	}
-	encoded(t, f) // it does not hold itself
+	encode(t, f) // it does not hold itself
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// mask masks the tests' secrets in a received request as Outgoing does.
-func mask(s string) string {
+// maskSecrets masks the tests' secrets in a received request as Outgoing does.
+func maskSecrets(s string) string {
 	return strings.NewReplacer("K%26y%20secret", "•••", "session-secret", "•••", "other-secret", "•••").Replace(s)
 }
 
@@ -32,7 +32,7 @@ func compareOutgoing(t testing.TB, a *api, s *httptool.Source, server tool.Serve
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first, second := encoded(t, told), encoded(t, again); first != second {
+	if first, second := encode(t, told), encode(t, again); first != second {
 		t.Fatalf("Outgoing returned %s, then %s", first, second)
 	}
 	result, err := s.Call(t.Context(), server, r)
@@ -44,7 +44,7 @@ func compareOutgoing(t testing.TB, a *api, s *httptool.Source, server tool.Serve
 		t.Fatalf("%s: sent %d times: %s", r.Arguments, len(all)-before, result.Raw)
 	}
 	got := all[before]
-	if got.method != told.Method || mask(a.URL+got.uri) != told.URL || got.body != string(told.Body) {
+	if got.method != told.Method || maskSecrets(a.URL+got.uri) != told.URL || got.body != string(told.Body) {
 		t.Errorf("%s: told %s %s %q,\nsent %s %s %q", r.Arguments, told.Method, told.URL, told.Body, got.method, a.URL+got.uri, got.body)
 	}
 	left := maps.Clone(map[string][]string(got.header))
@@ -57,7 +57,7 @@ func compareOutgoing(t testing.TB, a *api, s *httptool.Source, server tool.Serve
 		switch {
 		case len(values) != 1:
 			t.Errorf("%s: header %s was told, and sent as %q", r.Arguments, h.Name, values)
-		case h.Secret && h.Value != "", !h.Secret && mask(values[0]) != h.Value:
+		case h.Secret && h.Value != "", !h.Secret && maskSecrets(values[0]) != h.Value:
 			t.Errorf("%s: header %s was told as %q, and sent as %q", r.Arguments, h.Name, h.Value, values[0])
 		}
 	}
@@ -66,7 +66,7 @@ func compareOutgoing(t testing.TB, a *api, s *httptool.Source, server tool.Serve
 	}
 }
 
-func encoded(t testing.TB, v any) string {
+func encode(t testing.TB, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -75,19 +75,19 @@ func encoded(t testing.TB, v any) string {
 	return string(text)
 }
 
-// everything returns a binding with parameters in all places.
-func everything(body openapi.Body) openapi.Binding {
+// bindEverything returns a binding with parameters in all places.
+func bindEverything(body openapi.Body) openapi.Binding {
 	styled := func(name, in, style string, explode bool) openapi.Param {
 		return openapi.Param{Arg: name, Name: name, In: in, Style: style, Explode: explode}
 	}
-	return post("/a/{id}/{m}.json?fixed=1", body,
-		param("id", openapi.InPath), styled("m", "path", "matrix", true), param("q", openapi.InQuery),
+	return postBinding("/a/{id}/{m}.json?fixed=1", body,
+		newParam("id", openapi.InPath), styled("m", "path", "matrix", true), newParam("q", openapi.InQuery),
 		styled("deep", "query", "deepObject", true), styled("pipe", "query", "pipeDelimited", false),
-		openapi.Param{Arg: "free", Name: "free", In: "query", Style: "form", AllowReserved: true}, param("X-Note", openapi.InHeader), param("track", openapi.InCookie))
+		openapi.Param{Arg: "free", Name: "free", In: "query", Style: "form", AllowReserved: true}, newParam("X-Note", openapi.InHeader), newParam("track", openapi.InCookie))
 }
 
-func secretive(base string) tool.Server {
-	server := skill(base)
+func newSecretive(base string) tool.Server {
+	server := skillAt(base)
 	server.Headers = map[string]string{"X-Org": "other-secret", "Cookie": "sid=session-secret"}
 	server.API = &tool.API{Auth: &tool.APIAuth{Type: tool.APIKey, In: "query", Name: "key"}}
 	server.AuthSecret = "K&y secret"
@@ -109,29 +109,29 @@ func TestOutgoingIsWhatIsSent(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range 300 {
 		kind := kinds[i%len(kinds)]
-		arguments := map[string]any{"id": "x" + word(random), "m": []string{word(random) + "1", "2"}}
+		arguments := map[string]any{"id": "x" + randomWord(random), "m": []string{randomWord(random) + "1", "2"}}
 		for _, name := range []string{"q", "free", "track", "f", "g", "h"} {
 			if kind.Arg != "" && name > "f" && name < "i" {
 				continue
 			}
 			if random.IntN(4) > 0 {
-				arguments[name] = word(random)
+				arguments[name] = randomWord(random)
 			}
 		}
 		if random.IntN(2) == 0 {
-			arguments["q"], arguments["deep"], arguments["pipe"] = []any{word(random), 1}, map[string]any{word(random): word(random)}, []string{word(random), "b"}
+			arguments["q"], arguments["deep"], arguments["pipe"] = []any{randomWord(random), 1}, map[string]any{randomWord(random): randomWord(random)}, []string{randomWord(random), "b"}
 		}
 		if random.IntN(2) == 0 {
 			arguments["X-Note"] = fmt.Sprintf("note %d; a=b, c", i)
 		}
-		r := request(define(t, everything(kind), nil), encoded(t, arguments))
+		r := newRequest(defineTool(t, bindEverything(kind), nil), encode(t, arguments))
 		r.Caller.Headers = map[string]string{"X-Agent": "sales", "X-Call": r.CallID.String()}
-		compareOutgoing(t, a, s, secretive(a.URL+"/base/"), r)
+		compareOutgoing(t, a, s, newSecretive(a.URL+"/base/"), r)
 	}
 }
 
-// word returns text that is hard to encode.
-func word(random *rand.Rand) string {
+// randomWord returns text that is hard to encode.
+func randomWord(random *rand.Rand) string {
 	const hard = "abc /\\?#&=%;,+\"'<>{}[]|^`~!@$()*:.\r\n\t\x00\u00e9\u202e\U0001F600-_"
 	letters := []rune(hard)
 	text := make([]rune, random.IntN(12))
@@ -144,14 +144,14 @@ func word(random *rand.Rand) string {
 func TestOutgoingTellsNoSecret(t *testing.T) {
 	t.Parallel()
 	s := newSource(t, httptool.Config{})
-	server := secretive("http://user:pass-secret@127.0.0.1:1/base")
+	server := newSecretive("http://user:pass-secret@127.0.0.1:1/base")
 	server.Headers["Host"] = "inner.example"
-	r := request(define(t, everything(openapi.Body{Kind: openapi.BodyJSON}), nil), `{"id":1,"m":2,"track":"t"}`)
+	r := newRequest(defineTool(t, bindEverything(openapi.Body{Kind: openapi.BodyJSON}), nil), `{"id":1,"m":2,"track":"t"}`)
 	told, err := s.Outgoing(server, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := encoded(t, told); strings.Contains(text, "-secret") || strings.Contains(text, "user") || strings.Contains(text, "K&y") {
+	if text := encode(t, told); strings.Contains(text, "-secret") || strings.Contains(text, "user") || strings.Contains(text, "K&y") {
 		t.Errorf("%s", text)
 	}
 	if told.URL != "http://127.0.0.1:1/base/a/1/;m=2.json?fixed=1&key=•••" {
@@ -171,7 +171,7 @@ func TestOutgoingTellsNoSecret(t *testing.T) {
 
 func TestOutgoingOfWrongArguments(t *testing.T) {
 	t.Parallel()
-	_, err := newSource(t, httptool.Config{}).Outgoing(skill("http://127.0.0.1:1"), request(define(t, get("/x/{id}", param("id", openapi.InPath)), nil), `{"id":".."}`))
+	_, err := newSource(t, httptool.Config{}).Outgoing(skillAt("http://127.0.0.1:1"), newRequest(defineTool(t, getBinding("/x/{id}", newParam("id", openapi.InPath)), nil), `{"id":".."}`))
 	if err == nil || !strings.Contains(err.Error(), `argument "id"`) {
 		t.Error(err)
 	}
@@ -185,11 +185,11 @@ func FuzzOutgoing(f *testing.F) {
 	a := newAPI(f, nil)
 	s := httptool.New(httptool.Config{})
 	defer s.Close()
-	b := get("/a/{id}", param("id", openapi.InPath), param("q", openapi.InQuery), param("X-Note", openapi.InHeader))
+	b := getBinding("/a/{id}", newParam("id", openapi.InPath), newParam("q", openapi.InQuery), newParam("X-Note", openapi.InHeader))
 	f.Fuzz(func(t *testing.T, id, q, note string) {
-		arguments := encoded(t, map[string]any{"id": id, "q": q, "X-Note": note})
-		r := request(define(t, b, nil), arguments)
-		told, err := s.Outgoing(skill(a.URL+"/base"), r)
+		arguments := encode(t, map[string]any{"id": id, "q": q, "X-Note": note})
+		r := newRequest(defineTool(t, b, nil), arguments)
+		told, err := s.Outgoing(skillAt(a.URL+"/base"), r)
 		if err != nil {
 			if !strings.Contains(err.Error(), "argument ") {
 				t.Errorf("%s: %v", arguments, err)
@@ -199,6 +199,6 @@ func FuzzOutgoing(f *testing.F) {
 		if !strings.HasPrefix(told.URL, a.URL+"/base/a/") || told.Method != http.MethodGet {
 			t.Errorf("%s: %s", arguments, told.URL)
 		}
-		compareOutgoing(t, a, s, skill(a.URL+"/base"), r)
+		compareOutgoing(t, a, s, skillAt(a.URL+"/base"), r)
 	})
 }

@@ -17,18 +17,18 @@ func TestHostThatTurnedPrivate(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/x":{"get":{"operationId":"x","responses":{}}}}}`)
 	})
-	server := skill(strings.Replace(a.URL, "127.0.0.1", "LocalHost", 1))
+	server := skillAt(strings.Replace(a.URL, "127.0.0.1", "LocalHost", 1))
 	documented := server
 	documented.Transport, documented.API = tool.OpenAPI, &tool.API{Spec: server.URL + "/openapi.json"}
 	open := newSource(t, httptool.Config{})
-	call(t, open, server, get("/x"), `{}`)
+	callTool(t, open, server, getBinding("/x"), `{}`)
 	if _, err := open.List(t.Context(), documented); err != nil {
 		t.Fatal(err)
 	}
 	server.PublicHosts, documented.PublicHosts = []string{"localhost"}, []string{"localhost"}
 	before := len(a.requests())
 	guarded := newSource(t, httptool.Config{})
-	if f := fails(t, guarded, server, request(define(t, get("/x"), nil), `{}`)); f.Effect != tool.EffectNone || !strings.Contains(f.Message, "private") {
+	if f := failCall(t, guarded, server, newRequest(defineTool(t, getBinding("/x"), nil), `{}`)); f.Effect != tool.EffectNone || !strings.Contains(f.Message, "private") {
 		t.Errorf("call: %+v", f)
 	}
 	if _, err := guarded.List(t.Context(), documented); err == nil || !strings.Contains(err.Error(), "private") {
@@ -38,7 +38,7 @@ func TestHostThatTurnedPrivate(t *testing.T) {
 		t.Errorf("%d requests arrived", n)
 	}
 	trusting := newSource(t, httptool.Config{TrustedHosts: []string{"localhost"}})
-	call(t, trusting, server, get("/x"), `{}`)
+	callTool(t, trusting, server, getBinding("/x"), `{}`)
 	if _, err := trusting.List(t.Context(), documented); err != nil {
 		t.Error(err)
 	}

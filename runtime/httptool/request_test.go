@@ -88,7 +88,7 @@ func TestStyles(t *testing.T) {
 			case "cookie":
 				where = func(r received) string { return r.header.Get("Cookie") }
 			}
-			if got := where(sent(t, get(path, p), `{"value":`+test.value+`}`)); got != test.want {
+			if got := where(sendCall(t, getBinding(path, p), `{"value":`+test.value+`}`)); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -97,18 +97,18 @@ func TestStyles(t *testing.T) {
 
 func TestAllowReserved(t *testing.T) {
 	t.Parallel()
-	p := param("q", openapi.InQuery)
+	p := newParam("q", openapi.InQuery)
 	p.AllowReserved = true
-	if got := sent(t, get("/x", p), `{"q":"a/b?c=[d]:@!$'()*,;&e=f#g+h%41 i"}`).uri; got != "/v1/x?q=a/b?c=[d]:@!$'()*,;%26e=f%23g%2Bh%2541%20i" {
+	if got := sendCall(t, getBinding("/x", p), `{"q":"a/b?c=[d]:@!$'()*,;&e=f#g+h%41 i"}`).uri; got != "/v1/x?q=a/b?c=[d]:@!$'()*,;%26e=f%23g%2Bh%2541%20i" {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestJSONParameter(t *testing.T) {
 	t.Parallel()
-	p := param("filter", openapi.InQuery)
+	p := newParam("filter", openapi.InQuery)
 	p.JSON = true
-	if got := sent(t, get("/x", p), `{"filter":{"a":[1,9007199254740993]}}`).uri; got != "/v1/x?filter=%7B%22a%22%3A%5B1%2C9007199254740993%5D%7D" {
+	if got := sendCall(t, getBinding("/x", p), `{"filter":{"a":[1,9007199254740993]}}`).uri; got != "/v1/x?filter=%7B%22a%22%3A%5B1%2C9007199254740993%5D%7D" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -119,19 +119,19 @@ func TestJSONBody(t *testing.T) {
 	body := openapi.Body{Kind: openapi.BodyJSON, Media: "application/json", Fields: []openapi.Field{
 		{Arg: "n", Name: "number"}, {Arg: "s_body", Name: "s\"x"}, {Arg: "none", Name: "none"}, {Arg: "o", Name: "o"},
 	}}
-	got := sent(t, post("/x", body), `{"o":{"z":1e2,"a":9007199254740993},"n":1.10,"s_body":"\u00fc","none":null}`)
+	got := sendCall(t, postBinding("/x", body), `{"o":{"z":1e2,"a":9007199254740993},"n":1.10,"s_body":"\u00fc","none":null}`)
 	if want := `{"number":1.10,"s\"x":"\u00fc","none":null,"o":{"z":1e2,"a":9007199254740993}}`; got.body != want || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("%s of %s, want %s", got.body, got.header.Get("Content-Type"), want)
 	}
 	whole := openapi.Body{Kind: openapi.BodyJSON, Media: "application/vnd.api+json", Arg: "body"}
-	if got := sent(t, post("/x", whole), `{"body":[1,{"a":12345678901234567890}]}`); got.body != `[1,{"a":12345678901234567890}]` || got.header.Get("Content-Type") != "application/vnd.api+json" {
+	if got := sendCall(t, postBinding("/x", whole), `{"body":[1,{"a":12345678901234567890}]}`); got.body != `[1,{"a":12345678901234567890}]` || got.header.Get("Content-Type") != "application/vnd.api+json" {
 		t.Errorf("%s of %s", got.body, got.header.Get("Content-Type"))
 	}
-	if got := sent(t, post("/x", body), `{}`); got.body != "" || got.header.Get("Content-Type") != "" {
+	if got := sendCall(t, postBinding("/x", body), `{}`); got.body != "" || got.header.Get("Content-Type") != "" {
 		t.Errorf("no argument for the body: %q of %q", got.body, got.header.Get("Content-Type"))
 	}
 	body.Required = true
-	if got := sent(t, post("/x", body), `{}`); got.body != "{}" {
+	if got := sendCall(t, postBinding("/x", body), `{}`); got.body != "{}" {
 		t.Errorf("no argument for a required body: %q", got.body)
 	}
 }
@@ -141,7 +141,7 @@ func TestFormBody(t *testing.T) {
 	body := openapi.Body{Kind: openapi.BodyForm, Media: "application/x-www-form-urlencoded", Fields: []openapi.Field{
 		{Arg: "a", Name: "a"}, {Arg: "list", Name: "list[]"}, {Arg: "meta", Name: "meta", Style: openapi.StyleDeepObject, Explode: true}, {Arg: "o", Name: "o"},
 	}}
-	got := sent(t, post("/x", body), `{"a":"x&b=c d","list":[1,2],"meta":{"k":"v"},"o":{"k":[1]}}`)
+	got := sendCall(t, postBinding("/x", body), `{"a":"x&b=c d","list":[1,2],"meta":{"k":"v"},"o":{"k":[1]}}`)
 	want := "a=x%26b%3Dc%20d&list%5B%5D=1&list%5B%5D=2&meta%5Bk%5D=v&o=%7B%22k%22%3A%5B1%5D%7D"
 	if got.body != want || got.header.Get("Content-Type") != body.Media {
 		t.Errorf("%s of %s", got.body, got.header.Get("Content-Type"))
@@ -156,7 +156,7 @@ func TestMultipartBody(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	s := newSource(t, httptool.Config{})
 	for range 2 {
-		call(t, s, skill(a.URL), post("/x", body), `{"title":"T","files":["AAE=","/w=="],"o":{"k":1}}`)
+		callTool(t, s, skillAt(a.URL), postBinding("/x", body), `{"title":"T","files":["AAE=","/w=="],"o":{"k":1}}`)
 	}
 	first, second := a.requests()[0], a.requests()[1]
 	if first.body != second.body || first.header.Get("Content-Type") != second.header.Get("Content-Type") {
@@ -175,14 +175,14 @@ func TestMultipartBody(t *testing.T) {
 
 func TestTextAndBytes(t *testing.T) {
 	t.Parallel()
-	if got := sent(t, post("/x", openapi.Body{Kind: openapi.BodyText, Media: "text/markdown", Arg: "body"}), `{"body":"# Ünï\r\n"}`); got.body != "# Ünï\r\n" || got.header.Get("Content-Type") != "text/markdown" {
+	if got := sendCall(t, postBinding("/x", openapi.Body{Kind: openapi.BodyText, Media: "text/markdown", Arg: "body"}), `{"body":"# Ünï\r\n"}`); got.body != "# Ünï\r\n" || got.header.Get("Content-Type") != "text/markdown" {
 		t.Errorf("%q", got.body)
 	}
 	raw := openapi.Body{Kind: openapi.BodyBytes, Media: "image/png", Arg: "body"}
-	if got := sent(t, post("/x", raw), `{"body":"AAH/"}`); got.body != "\x00\x01\xff" {
+	if got := sendCall(t, postBinding("/x", raw), `{"body":"AAH/"}`); got.body != "\x00\x01\xff" {
 		t.Errorf("%q", got.body)
 	}
-	if why := refused(t, post("/x", raw), `{"body":"no base64!"}`); !strings.Contains(why, `"body"`) || !strings.Contains(why, "base64") {
+	if why := refuseArguments(t, postBinding("/x", raw), `{"body":"no base64!"}`); !strings.Contains(why, `"body"`) || !strings.Contains(why, "base64") {
 		t.Error(why)
 	}
 }
@@ -190,7 +190,7 @@ func TestTextAndBytes(t *testing.T) {
 // TestWrongArguments: errors name the argument and the expected value.
 func TestWrongArguments(t *testing.T) {
 	t.Parallel()
-	b := get("/x/{id}", param("id", openapi.InPath), param("q", openapi.InQuery))
+	b := getBinding("/x/{id}", newParam("id", openapi.InPath), newParam("q", openapi.InQuery))
 	for arguments, want := range map[string]string{
 		`{"q":1}`:                      `argument "id": is required`,
 		`{"id":null}`:                  `argument "id": is required`,
@@ -202,7 +202,7 @@ func TestWrongArguments(t *testing.T) {
 		`{"id":{"a":[]}}`:              `argument "id": is an object`,
 		"{\"id\":1,\"z\\u202e\\n\":1}": `argument "z\\u202e\\n"`,
 	} {
-		if why := refused(t, b, arguments); !strings.Contains(why, want) {
+		if why := refuseArguments(t, b, arguments); !strings.Contains(why, want) {
 			t.Errorf("%s: %q, want %q", arguments, why, want)
 		}
 	}
@@ -211,9 +211,9 @@ func TestWrongArguments(t *testing.T) {
 // TestFixedHeaders: either all fixed headers are sent, or no request is.
 func TestFixedHeaders(t *testing.T) {
 	t.Parallel()
-	b := get("/x")
+	b := getBinding("/x")
 	b.Fixed = []openapi.FixedHeader{{Name: "X-Mode", Value: "dry run"}}
-	if got := sent(t, b, `{}`).header.Get("X-Mode"); got != "dry run" {
+	if got := sendCall(t, b, `{}`).header.Get("X-Mode"); got != "dry run" {
 		t.Errorf("X-Mode %q", got)
 	}
 	for want, f := range map[string]openapi.FixedHeader{
@@ -223,7 +223,7 @@ func TestFixedHeaders(t *testing.T) {
 	} {
 		a := newAPI(t, nil)
 		b.Fixed[0] = f
-		failure := fails(t, newSource(t, httptool.Config{}), skill(a.URL), request(define(t, b, nil), `{}`))
+		failure := failCall(t, newSource(t, httptool.Config{}), skillAt(a.URL), newRequest(defineTool(t, b, nil), `{}`))
 		if failure.Effect != tool.EffectNone || !strings.Contains(failure.Message, want) || len(a.requests()) != 0 {
 			t.Errorf("%+v: %+v", f, failure)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// answering calls a tool whose API gives this answer.
-func answering(t testing.TB, status int, header map[string]string, body string, b openapi.Binding, members map[string]any) result {
+// callWithAnswer calls a tool whose API gives this answer.
+func callWithAnswer(t testing.TB, status int, header map[string]string, body string, b openapi.Binding, members map[string]any) result {
 	t.Helper()
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Type"] = nil
@@ -23,14 +23,14 @@ func answering(t testing.TB, status int, header map[string]string, body string, 
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
 	})
-	r, err := newSource(t, httptool.Config{}).Call(t.Context(), skill(a.URL), request(define(t, b, members), `{}`))
+	r, err := newSource(t, httptool.Config{}).Call(t.Context(), skillAt(a.URL), newRequest(defineTool(t, b, members), `{}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return read(t, r)
+	return readResult(t, r)
 }
 
-func media(kind string) map[string]string { return map[string]string{"Content-Type": kind} }
+func contentType(kind string) map[string]string { return map[string]string{"Content-Type": kind} }
 
 func TestResultJSON(t *testing.T) {
 	t.Parallel()
@@ -42,7 +42,7 @@ func TestResultJSON(t *testing.T) {
 		"\uFEFF{\"a\":1}": {`{"a":1}`, `{"a":1}`},
 	} {
 		for _, kind := range []string{"application/json", "application/problem+json; charset=utf-8", "Application/JSON"} {
-			r := answering(t, 200, media(kind), body, get("/x"), nil)
+			r := callWithAnswer(t, 200, contentType(kind), body, getBinding("/x"), nil)
 			if r.IsError || len(r.Content) != 1 || r.text() != want[0] || string(r.StructuredContent) != want[1] {
 				t.Errorf("%s: %s", body, r.Raw)
 			}
@@ -54,7 +54,7 @@ func TestResultJSON(t *testing.T) {
 func TestResultThatClaimsToBeJSON(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"<html>", `{"a":1,"a":2}`, `{"a":1}{}`, "{"} {
-		r := answering(t, 200, media("application/json"), body, get("/x"), nil)
+		r := callWithAnswer(t, 200, contentType("application/json"), body, getBinding("/x"), nil)
 		if r.IsError || len(r.Content) != 2 || r.Content[0].Text != body || r.StructuredContent != nil || !strings.Contains(r.Content[1].Text, "says that it is JSON") {
 			t.Errorf("%q: %s", body, r.Raw)
 		}
@@ -64,10 +64,10 @@ func TestResultThatClaimsToBeJSON(t *testing.T) {
 func TestResultLargeJSON(t *testing.T) {
 	t.Parallel()
 	body := `{"a":"` + strings.Repeat("x", 300<<10) + `"}`
-	if r := answering(t, 200, media("application/json"), body, get("/x"), nil); r.StructuredContent != nil || r.text() != body {
+	if r := callWithAnswer(t, 200, contentType("application/json"), body, getBinding("/x"), nil); r.StructuredContent != nil || r.text() != body {
 		t.Errorf("%.100s", r.Raw)
 	}
-	if r := answering(t, 200, media("application/json"), body, get("/x"), map[string]any{"outputSchema": map[string]any{"type": "object"}}); string(r.StructuredContent) != body {
+	if r := callWithAnswer(t, 200, contentType("application/json"), body, getBinding("/x"), map[string]any{"outputSchema": map[string]any{"type": "object"}}); string(r.StructuredContent) != body {
 		t.Errorf("%.100s", r.Raw)
 	}
 }
@@ -91,7 +91,7 @@ func TestResultText(t *testing.T) {
 		{"application/x-sh; charset=utf-16le", "a\x00b\x00", "ab"},
 		{"application/x-sh; charset=nonsense", "abc", "abc"},
 	} {
-		r := answering(t, 200, media(test.media), test.body, get("/x"), nil)
+		r := callWithAnswer(t, 200, contentType(test.media), test.body, getBinding("/x"), nil)
 		if r.IsError || len(r.Content) != 1 || r.text() != test.want || r.StructuredContent != nil {
 			t.Errorf("%s %q: %s", test.media, test.body, r.Raw)
 		}
@@ -105,7 +105,7 @@ func TestResultBytes(t *testing.T) {
 	for kind, want := range map[string]string{
 		"image/png": "image", "audio/mpeg": "audio", "application/pdf": "resource", "application/octet-stream": "resource", "video/mp4": "resource", "font/woff2": "resource",
 	} {
-		r := answering(t, 200, media(kind), bytes, get("/x"), nil)
+		r := callWithAnswer(t, 200, contentType(kind), bytes, getBinding("/x"), nil)
 		if len(r.Content) != 1 || r.Content[0].Type != want {
 			t.Fatalf("%s: %s", kind, r.Raw)
 		}
@@ -137,7 +137,7 @@ func TestResultBytesWithCharset(t *testing.T) {
 		"application/octet-stream":                 "abc\xe9",
 		"application/octet-stream; charset=utf-16": "\x00\xd8\x00",
 	} {
-		r := answering(t, 200, media(kind), body, get("/x"), nil)
+		r := callWithAnswer(t, 200, contentType(kind), body, getBinding("/x"), nil)
 		base, _, _ := strings.Cut(kind, ";")
 		if len(r.Content) != 1 || r.Content[0].Type != "resource" || r.Content[0].Resource.MimeType != base ||
 			r.Content[0].Resource.Blob != base64.StdEncoding.EncodeToString([]byte(body)) {
@@ -148,15 +148,15 @@ func TestResultBytesWithCharset(t *testing.T) {
 
 func TestResultEmpty(t *testing.T) {
 	t.Parallel()
-	if r := answering(t, 204, nil, "", get("/x"), nil); r.IsError || r.text() != "HTTP 204 No Content" || r.Exchange.Status != 204 {
+	if r := callWithAnswer(t, 204, nil, "", getBinding("/x"), nil); r.IsError || r.text() != "HTTP 204 No Content" || r.Exchange.Status != 204 {
 		t.Errorf("%s", r.Raw)
 	}
-	if r := answering(t, 202, map[string]string{"Location": "/jobs/7", "Content-Type": "application/json"}, `{"id":7}`, get("/x"), nil); r.text() != "{\"id\":7}\nLocation: /jobs/7" || string(r.StructuredContent) != `{"id":7}` {
+	if r := callWithAnswer(t, 202, map[string]string{"Location": "/jobs/7", "Content-Type": "application/json"}, `{"id":7}`, getBinding("/x"), nil); r.text() != "{\"id\":7}\nLocation: /jobs/7" || string(r.StructuredContent) != `{"id":7}` {
 		t.Errorf("%s", r.Raw)
 	}
-	head := get("/x")
+	head := getBinding("/x")
 	head.Method = http.MethodHead
-	if r := answering(t, 200, map[string]string{"ETag": `"v1"`, "Content-Type": "text/plain"}, "", head, nil); !strings.HasPrefix(r.text(), "HTTP 200 OK\nContent-Type: text/plain") || !strings.HasSuffix(r.text(), "ETag: \"v1\"") {
+	if r := callWithAnswer(t, 200, map[string]string{"ETag": `"v1"`, "Content-Type": "text/plain"}, "", head, nil); !strings.HasPrefix(r.text(), "HTTP 200 OK\nContent-Type: text/plain") || !strings.HasSuffix(r.text(), "ETag: \"v1\"") {
 		t.Errorf("%s", r.text())
 	}
 }
@@ -175,12 +175,12 @@ func TestResultErrors(t *testing.T) {
 		{304, "", "", "Upstream API returned 304: Not Modified"},
 		{599, "", "", "Upstream API returned 599\nIt may have been executed: do not repeat it blindly."},
 	} {
-		r := answering(t, test.status, media(test.media), test.body, get("/x"), nil)
+		r := callWithAnswer(t, test.status, contentType(test.media), test.body, getBinding("/x"), nil)
 		if !r.IsError || r.text() != test.want || len(r.Content) != 1 {
 			t.Errorf("%d: %q, want %q", test.status, r.text(), test.want)
 		}
 	}
-	r := answering(t, 400, media("text/plain"), strings.Repeat("ü", 100<<10), get("/x"), nil)
+	r := callWithAnswer(t, 400, contentType("text/plain"), strings.Repeat("ü", 100<<10), getBinding("/x"), nil)
 	if len(r.text()) > 33<<10 || !strings.Contains(r.text(), "longer than 32768 bytes") {
 		t.Errorf("%d bytes", len(r.text()))
 	}
@@ -198,9 +198,9 @@ func TestSelect(t *testing.T) {
 		"env | length":                       "0",
 		"$ENV | length":                      "0",
 	} {
-		b := get("/x")
+		b := getBinding("/x")
 		b.Select = program
-		r := answering(t, 200, media("application/json"), answer, b, nil)
+		r := callWithAnswer(t, 200, contentType("application/json"), answer, b, nil)
 		if r.IsError || r.text() != want || r.StructuredContent != nil {
 			t.Errorf("%s: %s, want %s", program, r.Raw, want)
 		}
@@ -212,9 +212,9 @@ func TestSelectFails(t *testing.T) {
 	t.Parallel()
 	const answer = `{"a":[1,2]}`
 	for _, program := range []string{".a.b", "error(\"x\")", "input", "not a program (", `import "x" as x; .`, "[limit(10; repeat(1))] | .[100].x.y | error", `def f: f; f`, "[range(100000)] | map(tostring * 10)", "halt_error"} {
-		b := get("/x")
+		b := getBinding("/x")
 		b.Select = program
-		r := answering(t, 200, media("application/json"), answer, b, nil)
+		r := callWithAnswer(t, 200, contentType("application/json"), answer, b, nil)
 		if r.IsError || r.Effect != "" || len(r.Content) != 2 || r.Content[0].Text != answer || !strings.HasPrefix(r.Content[1].Text, "[The call succeeded.") || r.StructuredContent != nil {
 			t.Errorf("%s: %.300s", program, r.Raw)
 		}
@@ -224,12 +224,12 @@ func TestSelectFails(t *testing.T) {
 // TestSelectOfErrors: programs do not run on errors.
 func TestSelectOfErrors(t *testing.T) {
 	t.Parallel()
-	b := get("/x")
+	b := getBinding("/x")
 	b.Select = ".a"
-	if r := answering(t, 404, media("application/json"), `{"a":1,"b":2}`, b, nil); !r.IsError || r.text() != `Upstream API returned 404: {"a":1,"b":2}` {
+	if r := callWithAnswer(t, 404, contentType("application/json"), `{"a":1,"b":2}`, b, nil); !r.IsError || r.text() != `Upstream API returned 404: {"a":1,"b":2}` {
 		t.Errorf("%s", r.Raw)
 	}
-	if r := answering(t, 200, media("text/plain"), "text", b, nil); r.IsError || r.text() != "text" {
+	if r := callWithAnswer(t, 200, contentType("text/plain"), "text", b, nil); r.IsError || r.text() != "text" {
 		t.Errorf("%s", r.Raw)
 	}
 }
@@ -261,24 +261,24 @@ func TestSecretsAreNotTold(t *testing.T) {
 	}
 	secrets := []string{"top-secret", "other-secret", "session-secret", "K&y secret", "K%26y%20secret", "dXNlcjpwYXNzLXNlY3JldA"}
 	a := newAPI(t, echo)
-	basic := skill(a.URL)
+	basic := skillAt(a.URL)
 	basic.API.Auth, basic.AuthSecret = &tool.APIAuth{Type: tool.APIBasic, Username: "user"}, "pass-secret"
-	all := secretive(a.URL)
+	all := newSecretive(a.URL)
 	all.Headers["Authorization"] = "Bearer top-secret"
 	s := newSource(t, httptool.Config{})
 	for _, server := range []tool.Server{all, basic} {
 		for _, path := range []string{"/200", "/404", "/401", "/text", "/bytes", "/302", "/cut"} {
-			b := get(path)
+			b := getBinding(path)
 			if path == "/302" {
 				b.Method = http.MethodPost
 			}
-			r, err := s.Call(t.Context(), server, request(define(t, b, nil), `{}`))
+			r, err := s.Call(t.Context(), server, newRequest(defineTool(t, b, nil), `{}`))
 			told := string(r.Raw)
 			if err != nil {
-				told = encoded(t, err) + err.Error()
+				told = encode(t, err) + err.Error()
 			}
 			if path == "/bytes" {
-				blob, err := base64.StdEncoding.DecodeString(read(t, r).Content[0].Resource.Blob)
+				blob, err := base64.StdEncoding.DecodeString(readResult(t, r).Content[0].Resource.Blob)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -292,7 +292,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 			if !strings.Contains(told, "…") {
 				t.Errorf("%s: nothing was taken out of %s", path, told)
 			}
-			if path == "/401" && !strings.HasPrefix(read(t, r).text(), "Upstream API returned 401: ") {
+			if path == "/401" && !strings.HasPrefix(readResult(t, r).text(), "Upstream API returned 401: ") {
 				t.Errorf("%s", told)
 			}
 		}
@@ -303,12 +303,12 @@ func TestSecretsAreNotTold(t *testing.T) {
 func TestShortHeaderValuesStay(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "en v1 application/json") })
-	server := skill(a.URL)
+	server := skillAt(a.URL)
 	server.Headers = map[string]string{"Accept-Language": "en", "X-Version": "v1", "Accept": "application/json"}
-	if r := call(t, newSource(t, httptool.Config{}), server, get("/x"), `{}`); r.text() != "en v1 application/json" {
+	if r := callTool(t, newSource(t, httptool.Config{}), server, getBinding("/x"), `{}`); r.text() != "en v1 application/json" {
 		t.Errorf("%s", r.text())
 	}
-	if got := a.only(t).header.Get("Accept"); got != "application/json" {
+	if got := a.onlyRequest(t).header.Get("Accept"); got != "application/json" {
 		t.Errorf("Accept %q", got)
 	}
 }
@@ -330,13 +330,13 @@ func TestLengthsOfSecrets(t *testing.T) {
 		{"X-Org", "abcdefghijkl", "", "1234567 12345678 abcdefghijk …"},
 		{"Accept-Language", "abcdefghijkl", "", answer},
 	} {
-		server := skill(a.URL)
+		server := skillAt(a.URL)
 		if test.key != "" {
 			server.API.Auth, server.AuthSecret = &tool.APIAuth{Type: tool.APIKey, In: openapi.InHeader, Name: "X-Key"}, test.key
 		} else {
 			server.Headers = map[string]string{test.header: test.value}
 		}
-		if r := call(t, s, server, get("/x"), `{}`); r.text() != test.want {
+		if r := callTool(t, s, server, getBinding("/x"), `{}`); r.text() != test.want {
 			t.Errorf("%s %s%s: %s, want %s", test.header, test.value, test.key, r.text(), test.want)
 		}
 	}

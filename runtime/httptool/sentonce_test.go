@@ -34,7 +34,7 @@ func readRequest(t testing.TB, reader *bufio.Reader) bool {
 }
 
 // serveRaw starts a server that reads one request of each connection and answers with these bytes.
-func raw(t testing.TB, answer string) (url string, requests *atomic.Int64) {
+func serveRaw(t testing.TB, answer string) (url string, requests *atomic.Int64) {
 	t.Helper()
 	requests = new(atomic.Int64)
 	return listen(t, func(c net.Conn) {
@@ -45,8 +45,8 @@ func raw(t testing.TB, answer string) (url string, requests *atomic.Int64) {
 	}), requests
 }
 
-func write() openapi.Binding {
-	return post("/x", openapi.Body{Kind: openapi.BodyJSON, Media: "application/json", Fields: []openapi.Field{{Arg: "a", Name: "a"}}})
+func writeBinding() openapi.Binding {
+	return postBinding("/x", openapi.Body{Kind: openapi.BodyJSON, Media: "application/json", Fields: []openapi.Field{{Arg: "a", Name: "a"}}})
 }
 
 func TestNoConnection(t *testing.T) {
@@ -57,7 +57,7 @@ func TestNoConnection(t *testing.T) {
 	}
 	url := "http://" + listener.Addr().String()
 	_ = listener.Close()
-	f := fails(t, newSource(t, httptool.Config{}), skill(url), request(define(t, write(), nil), `{"a":"private-argument"}`))
+	f := failCall(t, newSource(t, httptool.Config{}), skillAt(url), newRequest(defineTool(t, writeBinding(), nil), `{"a":"private-argument"}`))
 	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectNone || !strings.Contains(f.Message, "connect to "+url) || strings.Contains(f.Message, "private-argument") {
 		t.Errorf("%+v", f)
 	}
@@ -70,12 +70,12 @@ func TestNoConnection(t *testing.T) {
 func TestClosedWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"GET", "POST", "DELETE"} {
-		url, requests := raw(t, "")
-		b := write()
+		url, requests := serveRaw(t, "")
+		b := writeBinding()
 		if b.Method = method; method != "POST" {
 			b.Body = nil
 		}
-		f := fails(t, newSource(t, httptool.Config{}), skill(url), request(define(t, b, nil), `{}`))
+		f := failCall(t, newSource(t, httptool.Config{}), skillAt(url), newRequest(defineTool(t, b, nil), `{}`))
 		if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || requests.Load() != 1 {
 			t.Errorf("%s: %d requests, %+v", method, requests.Load(), f)
 		}
@@ -97,14 +97,14 @@ func TestKeptConnectionBreaks(t *testing.T) {
 				_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 			}
 		})
-		b, arguments := get("/x"), `{}`
+		b, arguments := getBinding("/x"), `{}`
 		if idempotencyKey {
-			b, arguments = get("/x", param("Idempotency-Key", openapi.InHeader)), `{"Idempotency-Key":"k"}`
+			b, arguments = getBinding("/x", newParam("Idempotency-Key", openapi.InHeader)), `{"Idempotency-Key":"k"}`
 			b.Method = http.MethodPost
 		}
 		s := newSource(t, httptool.Config{})
-		call(t, s, skill(url), b, arguments)
-		f := fails(t, s, skill(url), request(define(t, b, nil), arguments))
+		callTool(t, s, skillAt(url), b, arguments)
+		f := failCall(t, s, skillAt(url), newRequest(defineTool(t, b, nil), arguments))
 		if f.Effect != tool.EffectPossible || requests.Load() != 2 {
 			t.Errorf("%d requests, %+v", requests.Load(), f)
 		}
@@ -119,14 +119,14 @@ func TestTimeout(t *testing.T) {
 		end(context.DeadlineExceeded)
 		<-r.Context().Done()
 	})
-	_, err := newSource(t, httptool.Config{}).Call(ctx, skill(a.URL), request(define(t, write(), nil), `{"a":1}`))
+	_, err := newSource(t, httptool.Config{}).Call(ctx, skillAt(a.URL), newRequest(defineTool(t, writeBinding(), nil), `{"a":1}`))
 	f, ok := errors.AsType[*tool.Failure](err)
 	if !ok || f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || !strings.Contains(f.Message, "before its time ran out") {
 		t.Errorf("%+v", err)
 	}
-	r := request(define(t, write(), nil), `{"a":1}`)
+	r := newRequest(defineTool(t, writeBinding(), nil), `{"a":1}`)
 	r.Timeout = 20 * time.Millisecond
-	if f := fails(t, newSource(t, httptool.Config{}), skill(a.URL), r); !strings.Contains(f.Message, "before its time ran out") {
+	if f := failCall(t, newSource(t, httptool.Config{}), skillAt(a.URL), r); !strings.Contains(f.Message, "before its time ran out") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -139,18 +139,18 @@ func TestTruncated(t *testing.T) {
 		"chunked": "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\na\r\nhalf of it\r\n",
 		"error":   "HTTP/1.1 404 Not Found\r\nContent-Length: 100\r\n\r\nhalf of it",
 	} {
-		url, requests := raw(t, answer)
-		f := fails(t, newSource(t, httptool.Config{}), skill(url), request(define(t, write(), nil), `{}`))
+		url, requests := serveRaw(t, answer)
+		f := failCall(t, newSource(t, httptool.Config{}), skillAt(url), newRequest(defineTool(t, writeBinding(), nil), `{}`))
 		if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || string(f.Raw) != `"half of it"` || requests.Load() != 1 || f.Exchange.Status == 0 || f.Exchange.Received != 10 {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
-	url, _ := raw(t, "HTTP/1.1 20")
-	if f := fails(t, newSource(t, httptool.Config{}), skill(url), request(define(t, write(), nil), `{}`)); f.Effect != tool.EffectPossible {
+	url, _ := serveRaw(t, "HTTP/1.1 20")
+	if f := failCall(t, newSource(t, httptool.Config{}), skillAt(url), newRequest(defineTool(t, writeBinding(), nil), `{}`)); f.Effect != tool.EffectPossible {
 		t.Errorf("half a status line: %+v", f)
 	}
-	url, _ = raw(t, "SSH-2.0-OpenSSH_9.9\r\n")
-	if f := fails(t, newSource(t, httptool.Config{}), skill(url), request(define(t, write(), nil), `{}`)); f.Effect != tool.EffectPossible {
+	url, _ = serveRaw(t, "SSH-2.0-OpenSSH_9.9\r\n")
+	if f := failCall(t, newSource(t, httptool.Config{}), skillAt(url), newRequest(defineTool(t, writeBinding(), nil), `{}`)); f.Effect != tool.EffectPossible {
 		t.Errorf("no HTTP: %+v", f)
 	}
 }
@@ -158,8 +158,8 @@ func TestTruncated(t *testing.T) {
 // TestUntilClosed: an answer without a length ends with the connection.
 func TestUntilClosed(t *testing.T) {
 	t.Parallel()
-	url, _ := raw(t, "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nall of it")
-	if r := call(t, newSource(t, httptool.Config{}), skill(url), get("/x"), `{}`); r.text() != "all of it" {
+	url, _ := serveRaw(t, "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nall of it")
+	if r := callTool(t, newSource(t, httptool.Config{}), skillAt(url), getBinding("/x"), `{}`); r.text() != "all of it" {
 		t.Errorf("%s", r.Raw)
 	}
 }
@@ -179,15 +179,15 @@ func TestEndless(t *testing.T) {
 	})
 	s := newSource(t, httptool.Config{Limits: httptool.Limits{ResultBytes: 10_001}})
 	media.Store("text/plain")
-	r := call(t, s, skill(a.URL), get("/x"), `{}`)
+	r := callTool(t, s, skillAt(a.URL), getBinding("/x"), `{}`)
 	if r.IsError || len(r.Content) != 2 || r.Content[0].Text != strings.Repeat("ü", 5000) || !strings.Contains(r.Content[1].Text, "longer than 10001 bytes") {
 		t.Errorf("%d elements, %d bytes", len(r.Content), len(r.Raw))
 	}
 	media.Store("application/json")
-	if r := call(t, s, skill(a.URL), get("/x"), `{}`); r.IsError || r.StructuredContent != nil {
+	if r := callTool(t, s, skillAt(a.URL), getBinding("/x"), `{}`); r.IsError || r.StructuredContent != nil {
 		t.Errorf("%.100s", r.Raw)
 	}
-	f := fails(t, s, skill(a.URL), request(define(t, get("/x"), map[string]any{"outputSchema": map[string]any{"type": "object"}}), `{}`))
+	f := failCall(t, s, skillAt(a.URL), newRequest(defineTool(t, getBinding("/x"), map[string]any{"outputSchema": map[string]any{"type": "object"}}), `{}`))
 	if f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible || len(f.Raw) == 0 {
 		t.Errorf("%+v", f)
 	}
@@ -206,9 +206,9 @@ func TestSlow(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() { close(release) })
-	r := request(define(t, write(), nil), `{}`)
+	r := newRequest(defineTool(t, writeBinding(), nil), `{}`)
 	r.Timeout = 3 * time.Second // the answer starts long before that
-	f := fails(t, newSource(t, httptool.Config{}), skill(a.URL), r)
+	f := failCall(t, newSource(t, httptool.Config{}), skillAt(a.URL), r)
 	if f.Kind != tool.TransportFailure || f.Effect != tool.EffectPossible || string(f.Raw) != `"beginning"` {
 		t.Errorf("%+v", f)
 	}
@@ -224,9 +224,9 @@ func TestServerErrors(t *testing.T) {
 				w.WriteHeader(status)
 				_, _ = io.WriteString(w, `{ "message": "it is so" }`)
 			})
-			b := get("/x")
+			b := getBinding("/x")
 			b.Method = method
-			r := call(t, newSource(t, httptool.Config{}), skill(a.URL), b, `{}`)
+			r := callTool(t, newSource(t, httptool.Config{}), skillAt(a.URL), b, `{}`)
 			want := fmt.Sprintf(`Upstream API returned %d: {"message":"it is so"}`, status)
 			if effect != "" {
 				want += "\nIt may have been executed: do not repeat it blindly."
@@ -270,7 +270,7 @@ func TestRetryAfter(t *testing.T) {
 			w.WriteHeader(test.status)
 		})
 		config := httptool.Config{Now: func() time.Time { return now }}
-		got, err := newSource(t, config).Call(t.Context(), skill(a.URL), request(define(t, write(), nil), `{"a":1}`))
+		got, err := newSource(t, config).Call(t.Context(), skillAt(a.URL), newRequest(defineTool(t, writeBinding(), nil), `{"a":1}`))
 		if err != nil || len(a.requests()) != 1 || (got.RetryAfter == nil) != (test.want == nil) || got.RetryAfter != nil && *got.RetryAfter != *test.want {
 			t.Errorf("%d, Retry-After %q: %d requests, %v, %v, want %v", test.status, test.after, len(a.requests()), got.RetryAfter, err, test.want)
 		}
@@ -299,23 +299,23 @@ func TestNotAskedFor(t *testing.T) {
 	s := newSource(t, httptool.Config{Limits: httptool.Limits{ResultBytes: 1 << 20}})
 	coding.Store("gzip")
 	body.Store(zip("hello"))
-	if r := call(t, s, skill(a.URL), get("/x"), `{}`); r.text() != "hello" {
+	if r := callTool(t, s, skillAt(a.URL), getBinding("/x"), `{}`); r.text() != "hello" {
 		t.Errorf("%s", r.Raw)
 	}
 	body.Store(zip(strings.Repeat("\x20", 200<<20)))
-	if r := call(t, s, skill(a.URL), get("/x"), `{}`); len(r.Raw) > 2<<20 || !strings.Contains(r.text(), "longer than") {
+	if r := callTool(t, s, skillAt(a.URL), getBinding("/x"), `{}`); len(r.Raw) > 2<<20 || !strings.Contains(r.text(), "longer than") {
 		t.Errorf("%d bytes", len(r.Raw))
 	}
 	body.Store(zip("hello")[:12])
-	if f := fails(t, s, skill(a.URL), request(define(t, get("/x"), nil), `{}`)); f.Effect != tool.EffectPossible {
+	if f := failCall(t, s, skillAt(a.URL), newRequest(defineTool(t, getBinding("/x"), nil), `{}`)); f.Effect != tool.EffectPossible {
 		t.Errorf("%+v", f)
 	}
 	body.Store([]byte("no gzip"))
-	if f := fails(t, s, skill(a.URL), request(define(t, get("/x"), nil), `{}`)); f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible {
+	if f := failCall(t, s, skillAt(a.URL), newRequest(defineTool(t, getBinding("/x"), nil), `{}`)); f.Kind != tool.ProtocolFailure || f.Effect != tool.EffectPossible {
 		t.Errorf("%+v", f)
 	}
 	coding.Store("br")
-	if f := fails(t, s, skill(a.URL), request(define(t, get("/x"), nil), `{}`)); f.Kind != tool.ProtocolFailure || !strings.Contains(f.Message, `"br"`) {
+	if f := failCall(t, s, skillAt(a.URL), newRequest(defineTool(t, getBinding("/x"), nil), `{}`)); f.Kind != tool.ProtocolFailure || !strings.Contains(f.Message, `"br"`) {
 		t.Errorf("%+v", f)
 	}
 }
@@ -328,10 +328,10 @@ func TestConcurrentCalls(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 32 {
 		all.Go(func() {
-			server := skill(a.URL)
+			server := skillAt(a.URL)
 			server.AuthSecret, server.API = fmt.Sprintf("secret-%d", i), &tool.API{Auth: &tool.APIAuth{Type: tool.APIBearer}}
 			for range 8 {
-				if r := call(t, s, server, write(), fmt.Sprintf(`{"a":%d}`, i)); r.IsError {
+				if r := callTool(t, s, server, writeBinding(), fmt.Sprintf(`{"a":%d}`, i)); r.IsError {
 					t.Errorf("%s", r.Raw)
 				}
 			}

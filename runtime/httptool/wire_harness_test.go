@@ -59,8 +59,8 @@ func (a *api) requests() []received {
 	return append([]received(nil), a.got...)
 }
 
-// only returns the only request that the server got.
-func (a *api) only(t testing.TB) received {
+// onlyRequest returns the only request that the server got.
+func (a *api) onlyRequest(t testing.TB) received {
 	t.Helper()
 	all := a.requests()
 	if len(all) != 1 {
@@ -77,12 +77,12 @@ func newSource(t testing.TB, config httptool.Config) *httptool.Source {
 }
 
 // skillAt returns a skill of transport http-api with a base URL.
-func skill(base string) tool.Server {
+func skillAt(base string) tool.Server {
 	return tool.Server{SkillID: uuid.New(), Skill: "shop", Revision: 1, Transport: tool.HTTPAPI, URL: base, API: &tool.API{}}
 }
 
-// define returns the definition of a tool with a binding and further members.
-func define(t testing.TB, b openapi.Binding, members map[string]any) *tool.Definition {
+// defineTool returns the definition of a tool with a binding and further members.
+func defineTool(t testing.TB, b openapi.Binding, members map[string]any) *tool.Definition {
 	t.Helper()
 	all := map[string]any{"name": "do", "inputSchema": map[string]any{"type": "object"}, tool.BindingMember: b}
 	maps.Copy(all, members)
@@ -97,11 +97,11 @@ func define(t testing.TB, b openapi.Binding, members map[string]any) *tool.Defin
 	return &d
 }
 
-func get(path string, params ...openapi.Param) openapi.Binding {
+func getBinding(path string, params ...openapi.Param) openapi.Binding {
 	return openapi.Binding{Method: http.MethodGet, Path: path, Params: params}
 }
 
-func param(name, in string) openapi.Param {
+func newParam(name, in string) openapi.Param {
 	p := openapi.Param{Arg: name, Name: name, In: in, Style: openapi.StyleSimple}
 	if in == openapi.InQuery || in == openapi.InCookie {
 		p.Style, p.Explode = openapi.StyleForm, true
@@ -109,11 +109,11 @@ func param(name, in string) openapi.Param {
 	return p
 }
 
-func post(path string, body openapi.Body, params ...openapi.Param) openapi.Binding {
+func postBinding(path string, body openapi.Body, params ...openapi.Param) openapi.Binding {
 	return openapi.Binding{Method: http.MethodPost, Path: path, Params: params, Body: &body}
 }
 
-func request(d *tool.Definition, arguments string) tool.CallRequest {
+func newRequest(d *tool.Definition, arguments string) tool.CallRequest {
 	return tool.CallRequest{CallID: uuid.New(), Tool: "do", Arguments: json.RawMessage(arguments), Definition: d, Timeout: 20 * time.Second}
 }
 
@@ -127,7 +127,7 @@ type result struct {
 	StructuredContent json.RawMessage
 }
 
-func read(t testing.TB, r tool.Result) result {
+func readResult(t testing.TB, r tool.Result) result {
 	t.Helper()
 	out := result{Result: r}
 	if err := json.Unmarshal(r.Raw, &out); err != nil {
@@ -147,21 +147,21 @@ func (r result) text() string {
 	return strings.Join(all, "\n")
 }
 
-// call makes a call and expects an answer.
-func call(t testing.TB, s *httptool.Source, server tool.Server, b openapi.Binding, arguments string) result {
+// callTool makes a call and expects an answer.
+func callTool(t testing.TB, s *httptool.Source, server tool.Server, b openapi.Binding, arguments string) result {
 	t.Helper()
-	r, err := s.Call(t.Context(), server, request(define(t, b, nil), arguments))
+	r, err := s.Call(t.Context(), server, newRequest(defineTool(t, b, nil), arguments))
 	if err != nil {
 		t.Fatalf("call: %v", err)
 	}
-	return read(t, r)
+	return readResult(t, r)
 }
 
 // refuse makes a call whose arguments are refused, and returns the reason.
-func refused(t testing.TB, b openapi.Binding, arguments string) string {
+func refuseArguments(t testing.TB, b openapi.Binding, arguments string) string {
 	t.Helper()
 	a := newAPI(t, nil)
-	r := call(t, newSource(t, httptool.Config{}), skill(a.URL), b, arguments)
+	r := callTool(t, newSource(t, httptool.Config{}), skillAt(a.URL), b, arguments)
 	if !r.IsError || r.Effect == tool.EffectPossible || len(a.requests()) != 0 || !strings.HasPrefix(r.text(), "Nothing was sent: argument ") {
 		t.Errorf("%s: error %t, effect %q, sent %d, %q; want that it is not sent", arguments, r.IsError, r.Effect, len(a.requests()), r.text())
 	}
@@ -169,17 +169,17 @@ func refused(t testing.TB, b openapi.Binding, arguments string) string {
 }
 
 // send makes a call and returns the received request.
-func sent(t testing.TB, b openapi.Binding, arguments string) received {
+func sendCall(t testing.TB, b openapi.Binding, arguments string) received {
 	t.Helper()
 	a := newAPI(t, nil)
-	if r := call(t, newSource(t, httptool.Config{}), skill(a.URL+"/v1"), b, arguments); r.IsError {
+	if r := callTool(t, newSource(t, httptool.Config{}), skillAt(a.URL+"/v1"), b, arguments); r.IsError {
 		t.Fatalf("%s: %s", arguments, r.text())
 	}
-	return a.only(t)
+	return a.onlyRequest(t)
 }
 
 // fail makes a call and expects a failure.
-func fails(t testing.TB, s *httptool.Source, server tool.Server, r tool.CallRequest) *tool.Failure {
+func failCall(t testing.TB, s *httptool.Source, server tool.Server, r tool.CallRequest) *tool.Failure {
 	t.Helper()
 	got, err := s.Call(t.Context(), server, r)
 	failure, ok := errors.AsType[*tool.Failure](err)

@@ -13,9 +13,9 @@ import (
 )
 
 // listOne lists the tool of a document with one operation.
-func one(t *testing.T, operation string, change func(*tool.Server)) tool.Definition {
+func listOne(t *testing.T, operation string, change func(*tool.Server)) tool.Definition {
 	t.Helper()
-	source, server := given(t, `{"openapi": "3.1.0", "paths": {"/it/{id}": {"parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}], `+operation+`}}}`)
+	source, server := openDocument(t, `{"openapi": "3.1.0", "paths": {"/it/{id}": {"parameters": [{"name": "id", "in": "path", "required": true, "schema": {"type": "string"}}], `+operation+`}}}`)
 	if change != nil {
 		change(&server)
 	}
@@ -55,7 +55,7 @@ func inputOf(t *testing.T, d tool.Definition) (names, required []string) {
 
 func TestCollisions(t *testing.T) {
 	t.Parallel()
-	d := one(t, `"post": {
+	d := listOne(t, `"post": {
 		"parameters": [{"name": "id", "in": "cookie"}, {"name": "id", "in": "header"}, {"name": "id", "in": "query", "required": true}, {"name": "filter[name]", "in": "query"},
 			{"name": "filter{name}", "in": "query"}, {"name": "`+strings.Repeat("long", 20)+`", "in": "query"}, {"name": "`+strings.Repeat("long", 21)+`", "in": "query"}],
 		"requestBody": {"content": {"application/json": {"schema": {"type": "object", "required": ["id"], "properties": {"id": {}, "id_body": {}}}}}}}`, nil)
@@ -68,7 +68,7 @@ func TestCollisions(t *testing.T) {
 	if !slices.Equal(required, []string{"id", "id_query", "id_body"}) {
 		t.Errorf("required: %q", required)
 	}
-	made := binding(t, d)
+	made := readBinding(t, d)
 	if made.Params[2] != (openapi.Param{Arg: "filter_name_", Name: "filter[name]", In: "query", Style: "form", Explode: true}) || !made.Body.Required ||
 		made.Body.Fields[1] != (openapi.Field{Arg: "id_body_body", Name: "id_body"}) {
 		t.Errorf("%+v, %+v", made, made.Body)
@@ -81,7 +81,7 @@ func TestParametersLeftOut(t *testing.T) {
 	const operation = `"get": {"parameters": [{"name": "accept", "in": "header"}, {"name": "Authorization", "in": "header", "required": true}, {"name": "Content-Type", "in": "header"},
 		{"name": "X-Team", "in": "header", "required": true}, {"name": "key", "in": "query", "required": true}, {"name": "Sec-Fetch-Site", "in": "header"}, {"name": "other", "in": "path"},
 		{"name": "q", "in": "query"}]}`
-	names, _ := inputOf(t, one(t, operation, func(s *tool.Server) {
+	names, _ := inputOf(t, listOne(t, operation, func(s *tool.Server) {
 		s.Headers = map[string]string{"x-team": "secret"}
 		s.API.Auth = &tool.APIAuth{Type: tool.APIKey, In: "query", Name: "key"}
 	}))
@@ -108,7 +108,7 @@ func TestParameterStyles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			made := binding(t, one(t, `"get": {"parameters": [`+tc.parameter+`]}`, nil))
+			made := readBinding(t, listOne(t, `"get": {"parameters": [`+tc.parameter+`]}`, nil))
 			if got := made.Params[len(made.Params)-1]; got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
@@ -183,8 +183,8 @@ func TestBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := one(t, `"post": {"requestBody": {"content": {`+tc.content+`}}}`, nil)
-			if diff := cmp.Diff(tc.want, binding(t, d).Body); diff != "" {
+			d := listOne(t, `"post": {"requestBody": {"content": {`+tc.content+`}}}`, nil)
+			if diff := cmp.Diff(tc.want, readBinding(t, d).Body); diff != "" {
 				t.Error(diff)
 			}
 			if names, _ := inputOf(t, d); !slices.Equal(names, tc.names) {
@@ -209,14 +209,14 @@ func TestPreviews(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			source, server := given(t, `{"openapi": "3.1.0", "paths": {"/it": {`+tc.document+`}}}`)
+			source, server := openDocument(t, `{"openapi": "3.1.0", "paths": {"/it": {`+tc.document+`}}}`)
 			// The GET need not be one of the tools.
 			server.API.Preview, server.API.Include = true, []tool.OperationFilter{{OperationID: "it"}}
 			listing, err := source.List(t.Context(), server)
 			if err != nil || len(listing.Tools) != 1 {
 				t.Fatalf("%+v, %v", listing, err)
 			}
-			if diff := cmp.Diff(tc.want, binding(t, listing.Tools[0]).Preview); diff != "" {
+			if diff := cmp.Diff(tc.want, readBinding(t, listing.Tools[0]).Preview); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -242,7 +242,7 @@ func TestBases(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			source, server := given(t, `{"openapi": "3.1.0", `+tc.servers+`"paths": {"/it": {"get": {`+tc.operation+`}}}}`)
+			source, server := openDocument(t, `{"openapi": "3.1.0", `+tc.servers+`"paths": {"/it": {"get": {`+tc.operation+`}}}}`)
 			server.URL = tc.base
 			listing, err := source.List(t.Context(), server)
 			switch {
@@ -254,7 +254,7 @@ func TestBases(t *testing.T) {
 				if err != nil || len(listing.Skipped) != 1 || !strings.Contains(listing.Skipped[0].Reason, tc.skipped) {
 					t.Errorf("%+v, %v", listing, err)
 				}
-			case err != nil || len(listing.Tools) != 1 || binding(t, listing.Tools[0]).Base != tc.want:
+			case err != nil || len(listing.Tools) != 1 || readBinding(t, listing.Tools[0]).Base != tc.want:
 				t.Errorf("%+v, %v, want %q", listing, err, tc.want)
 			}
 		})

@@ -30,7 +30,7 @@ const polymorphic = `{"openapi": "3.0.3", "servers": [{"url": "https://pets.exam
 // An operation with an infinite schema is skipped, because no arguments or answer could be valid.
 func TestCycles(t *testing.T) {
 	t.Parallel()
-	source, server := given(t, polymorphic)
+	source, server := openDocument(t, polymorphic)
 	listing, err := source.List(t.Context(), server)
 	if err != nil || len(listing.Tools) != 3 || len(listing.Skipped) != 1 {
 		t.Fatalf("%+v, %v", listing, err)

@@ -93,7 +93,7 @@ func TestEndpoints(t *testing.T) {
 				t.Errorf("%s: %s: %s", d.Name, pair[0], diff)
 			}
 		}
-		if diff := cmp.Diff(want.binding, binding(t, d)); diff != "" {
+		if diff := cmp.Diff(want.binding, readBinding(t, d)); diff != "" {
 			t.Errorf("%s: %s", d.Name, diff)
 		}
 	}

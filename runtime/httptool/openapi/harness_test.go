@@ -25,16 +25,16 @@ func (d document) List(ctx context.Context, server tool.Server) (tool.Listing, e
 	return tool.Listing{Tools: made.Tools, Skipped: made.Skipped}, nil
 }
 
-// given returns a document, and a skill that uses it.
-func given(_ testing.TB, text string) (document, tool.Server) {
+// openDocument returns a document, and a skill that uses it.
+func openDocument(_ testing.TB, text string) (document, tool.Server) {
 	origins, _ := openapi.CheckDocument([]byte(text)) // List returns the error
 	return document(text), tool.Server{
 		Skill: "pets", Transport: tool.OpenAPI, URL: "https://pets.example/v1", API: &tool.API{Document: "digest", Origins: origins},
 	}
 }
 
-// binding returns the binding of a definition.
-func binding(t *testing.T, d tool.Definition) openapi.Binding {
+// readBinding returns the binding of a definition.
+func readBinding(t *testing.T, d tool.Definition) openapi.Binding {
 	t.Helper()
 	var members struct {
 		Binding openapi.Binding `json:"x-holdpoint-http"`

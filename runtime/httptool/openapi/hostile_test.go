@@ -87,7 +87,7 @@ func TestSkippedOperations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			source, server := given(t, `{"openapi": "3.0.3", "servers": [{"url": "https://pets.example/v1"}], "paths": {"/it": {`+tc.operation+`}, "/ok": {"get": {"operationId": "ok"}}},
+			source, server := openDocument(t, `{"openapi": "3.0.3", "servers": [{"url": "https://pets.example/v1"}], "paths": {"/it": {`+tc.operation+`}, "/ok": {"get": {"operationId": "ok"}}},
 				"components": {"parameters": {"Round": {"$ref": "#/components/parameters/Round"}}, "schemas": {`+allOf(12)+`
 				"W12": {"properties": {"a": {}}}, "RoundA": {"$ref": "#/components/schemas/RoundB"}, "RoundB": {"$ref": "#/components/schemas/RoundA"}}}}`)
 			listing, err := source.List(t.Context(), server)

@@ -13,7 +13,7 @@ import (
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	source, server := given(t, pets)
+	source, server := openDocument(t, pets)
 	server.API.Preview = true
 	listing, err := source.List(t.Context(), server)
 	if err != nil || len(listing.Tools) != 2 || len(listing.Skipped) != 0 {
@@ -36,7 +36,7 @@ func TestList(t *testing.T) {
 		`{"type":"object","required":["id","name"],`+pet+`,"$defs":{"Pet":{"type":"object","required":["id","name"],`+pet+`}}}`)
 	if diff := cmp.Diff(openapi.Binding{
 		Method: "GET", Path: "/pets/{id}", Accept: "application/json", Params: []openapi.Param{{Arg: "id", Name: "id", In: "path", Style: "simple"}},
-	}, binding(t, get)); diff != "" {
+	}, readBinding(t, get)); diff != "" {
 		t.Error(diff)
 	}
 	same("annotations", string(update.Annotations), `{"readOnlyHint":false,"idempotentHint":true,"openWorldHint":true}`)
@@ -53,7 +53,7 @@ func TestList(t *testing.T) {
 		Preview: &openapi.Binding{
 			Method: "GET", Path: "/pets/{id}", Accept: "application/json", Params: []openapi.Param{{Arg: "id", Name: "id", In: "path", Style: "simple"}},
 		},
-	}, binding(t, update)); diff != "" {
+	}, readBinding(t, update)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -78,7 +78,7 @@ func TestListFailures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			source, server := given(t, tc.document)
+			source, server := openDocument(t, tc.document)
 			if tc.change != nil {
 				tc.change(&server)
 			}
@@ -114,7 +114,7 @@ func TestFilters(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			source, server := given(t, document)
+			source, server := openDocument(t, document)
 			server.API.Include, server.API.Exclude = tc.include, tc.exclude
 			listing, err := source.List(t.Context(), server)
 			if err != nil {

@@ -36,7 +36,7 @@ func TestOrigins(t *testing.T) {
 			if err != nil || len(got) != tc.count || !slices.Equal(got[:len(tc.want)], tc.want) {
 				t.Errorf("%q, %v, want %d, %q", got, err, tc.count, tc.want)
 			}
-			source, server := given(t, text)
+			source, server := openDocument(t, text)
 			server.URL, server.API.Origins = "", got
 			listing, err := source.List(t.Context(), server)
 			if name == "none" {

@@ -57,7 +57,7 @@ func TestPublishedDocuments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text := readPublished(t, want.file)
-			source, server := given(t, string(text))
+			source, server := openDocument(t, string(text))
 			server.URL, server.API.Preview = "", true
 			began := time.Now()
 			listing, err := source.List(t.Context(), server)
@@ -103,7 +103,7 @@ func TestGenerationOfDefinitions(t *testing.T) {
 	}
 	hash := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(published)) {
-		source, server := given(t, string(readPublished(t, published[name].file)))
+		source, server := openDocument(t, string(readPublished(t, published[name].file)))
 		listing, err := source.List(t.Context(), server)
 		if err != nil {
 			t.Fatal(err)
@@ -162,8 +162,8 @@ func checkTool(t *testing.T, d tool.Definition) {
 	if err := json.Unmarshal(d.InputSchema, &schema); err != nil {
 		t.Fatal(err)
 	}
-	made := binding(t, d)
-	bound := arguments(made)
+	made := readBinding(t, d)
+	bound := argumentNames(made)
 	for argument := range schema.Properties {
 		if !slices.Contains(bound, argument) {
 			t.Errorf("%s: argument %q goes nowhere", d.Name, argument)
@@ -178,7 +178,7 @@ func checkTool(t *testing.T, d tool.Definition) {
 		}
 	}
 	if made.Preview != nil {
-		for _, argument := range arguments(*made.Preview) {
+		for _, argument := range argumentNames(*made.Preview) {
 			if !slices.Contains(bound, argument) {
 				t.Errorf("%s: its preview takes %q", d.Name, argument)
 			}
@@ -186,7 +186,7 @@ func checkTool(t *testing.T, d tool.Definition) {
 	}
 }
 
-func arguments(b openapi.Binding) []string {
+func argumentNames(b openapi.Binding) []string {
 	var list []string
 	for _, p := range b.Params {
 		list = append(list, p.Arg)
@@ -210,12 +210,12 @@ func BenchmarkImport(b *testing.B) {
 			b.ReportAllocs()
 			var kept uint64
 			for b.Loop() {
-				before := heap()
+				before := heapSize()
 				found, err := openapi.Examine(b.Context(), text, "", openapi.Limits{})
 				if err != nil {
 					b.Fatal(err)
 				}
-				kept = heap() - before
+				kept = heapSize() - before
 				runtime.KeepAlive(found)
 			}
 			b.ReportMetric(float64(kept)/(1<<20), "MiB-kept")
@@ -223,7 +223,7 @@ func BenchmarkImport(b *testing.B) {
 	}
 }
 
-func heap() uint64 {
+func heapSize() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

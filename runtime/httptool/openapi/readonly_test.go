@@ -13,7 +13,7 @@ import (
 func TestHiddenProperties(t *testing.T) {
 	t.Parallel()
 	const account = `{"allOf": [{"$ref": "#/components/schemas/Account"}, {"required": ["id", "password", "name"], "properties": {"id": {"type": "string"}}}]}`
-	source, server := given(t, `{"openapi": "3.0.3", "paths": {
+	source, server := openDocument(t, `{"openapi": "3.0.3", "paths": {
 		"/a": {"put": {"operationId": "put", "requestBody": {"content": {"application/json": {"schema": `+account+`}}},
 			"responses": {"200": {"content": {"application/json": {"schema": `+account+`}}}}}},
 		"/all": {"post": {"operationId": "all", "requestBody": {"content": {"application/json": {"schema": {"type": "array", "items": `+account+`}}}}}}},
@@ -56,7 +56,7 @@ func TestHiddenProperties(t *testing.T) {
 // The dashboard masks writeOnly arguments, so each argument of a body keeps the annotation.
 func TestWriteOnlyArgumentsAreMarked(t *testing.T) {
 	t.Parallel()
-	source, server := given(t, `{"openapi": "3.1.0", "paths": {"/a": {"post": {"requestBody": {"content": {"application/json": {"schema":
+	source, server := openDocument(t, `{"openapi": "3.1.0", "paths": {"/a": {"post": {"requestBody": {"content": {"application/json": {"schema":
 		{"type": "object", "properties": {"phrase": {"type": "string", "writeOnly": true}, "pin": {"$ref": "#/components/schemas/Pin"}}}}}}}}},
 		"components": {"schemas": {"Pin": {"type": "integer", "writeOnly": true}}}}`)
 	listing, err := source.List(t.Context(), server)

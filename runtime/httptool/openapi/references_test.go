@@ -55,7 +55,7 @@ func TestBesideReferences(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			source, server := given(t, fmt.Sprintf(`{"openapi": %q, "paths": {"/a": {"post": {
+			source, server := openDocument(t, fmt.Sprintf(`{"openapi": %q, "paths": {"/a": {"post": {
 				"requestBody": {"content": {"application/json": {"schema": %s}}}, "responses": {"200": {"content": {"application/json": {"schema": %s}}}}}}},
 				"components": {"schemas": {"Base": {"type": "object", "properties": {"name": {"type": "string"}}}, "Any": {"description": "Whatever."},
 				"Circle": {"$ref": "#/components/schemas/Circle", "title": "round"}}}}`, tc.version, tc.schema, tc.schema))

@@ -72,7 +72,7 @@ func TestSchemas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			object := `{"schema": {"type": "object", "properties": {"v": ` + tc.schema + `}}}`
-			source, server := given(t, fmt.Sprintf(`{"openapi": %q, "paths": {"/a": {"post": {
+			source, server := openDocument(t, fmt.Sprintf(`{"openapi": %q, "paths": {"/a": {"post": {
 				"requestBody": {"content": {"application/json": %s}}, "responses": {"200": {"content": {"application/json": %s}}}}}},
 				"components": {"schemas": {"S": {"type": "string"}, "Read": {"readOnly": true}, "Mail": {"format": "email"},
 				"Base": {"type": "object", "properties": {"id": {"readOnly": true}, "password": {"writeOnly": true}, "name": {}}},
@@ -84,10 +84,10 @@ func TestSchemas(t *testing.T) {
 			if tc.output == same {
 				tc.output = tc.input
 			}
-			if diff := cmp.Diff(tc.input, property(t, listing.Tools[0].InputSchema)); diff != "" {
+			if diff := cmp.Diff(tc.input, propertySchema(t, listing.Tools[0].InputSchema)); diff != "" {
 				t.Errorf("input: %s", diff)
 			}
-			if diff := cmp.Diff(tc.output, property(t, listing.Tools[0].OutputSchema)); diff != "" {
+			if diff := cmp.Diff(tc.output, propertySchema(t, listing.Tools[0].OutputSchema)); diff != "" {
 				t.Errorf("output: %s", diff)
 			}
 		})
@@ -95,7 +95,7 @@ func TestSchemas(t *testing.T) {
 }
 
 // propertySchema returns the schema of the property v.
-func property(t *testing.T, schema json.RawMessage) string {
+func propertySchema(t *testing.T, schema json.RawMessage) string {
 	t.Helper()
 	var object struct {
 		Properties struct {
@@ -140,7 +140,7 @@ func TestOutputSchemas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			source, server := given(t, `{"openapi": "3.0.3", "paths": {"/a": {"get": {"operationId": "it", "responses": {`+tc.responses+`}}}},
+			source, server := openDocument(t, `{"openapi": "3.0.3", "paths": {"/a": {"get": {"operationId": "it", "responses": {`+tc.responses+`}}}},
 				"components": {"schemas": {"Tree": {"type": "object", "properties": {"sub": {"$ref": "#/components/schemas/Tree"}}}}}}`)
 			if tc.change != nil {
 				tc.change(server.API)
@@ -152,7 +152,7 @@ func TestOutputSchemas(t *testing.T) {
 			if diff := cmp.Diff(tc.want, string(listing.Tools[0].OutputSchema)); diff != "" {
 				t.Error(diff)
 			}
-			made := binding(t, listing.Tools[0])
+			made := readBinding(t, listing.Tools[0])
 			if made.Accept != tc.accept || made.Select != server.API.Select["it"] {
 				t.Errorf("%+v", made)
 			}

@@ -20,8 +20,8 @@ func manyTimes(n int, f func(i int) string) string {
 	return strings.Join(parts, ",")
 }
 
-// tripling returns n schemas, each of which refers to the next one nine times.
-func tripling(n int) string {
+// triplingSchemas returns n schemas, each of which refers to the next one nine times.
+func triplingSchemas(n int) string {
 	return manyTimes(n, func(i int) string {
 		next := fmt.Sprintf(`{"$ref":"#/components/schemas/S%d"}`, i+1)
 		return fmt.Sprintf(`"S%d":{"properties":{"a":%[2]s,"b":%[2]s,"c":%[2]s},"anyOf":[%[2]s,%[2]s,%[2]s],"oneOf":[%[2]s,%[2]s,%[2]s]}`, i, next)
@@ -49,7 +49,7 @@ func (c *impatient) Err() error {
 // TestReadingEndsWithItsContext: reading stops when its context ends, even within an operation.
 func TestReadingEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	text := documentHead + fmt.Sprintf(largeBody, `{"$ref":"#/components/schemas/S0"}`) + `},"components":{"schemas":{` + tripling(2000) + `}}}`
+	text := documentHead + fmt.Sprintf(largeBody, `{"$ref":"#/components/schemas/S0"}`) + `},"components":{"schemas":{` + triplingSchemas(2000) + `}}}`
 	server := &tool.Server{URL: "https://a.example", API: &tool.API{}}
 	if made, err := Define(&impatient{t.Context(), 3}, []byte(text), server, Limits{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("%+v, %v, want context.Canceled", made, err)
@@ -66,7 +66,7 @@ func TestTooComplexDocuments(t *testing.T) {
 	for name, text := range map[string]string{
 		"deep references": documentHead + manyTimes(100, func(i int) string {
 			return fmt.Sprintf(strings.Replace(largeBody, "/a", fmt.Sprintf("/a%d", i), 1), `{"$ref":"#/components/schemas/S0"}`)
-		}) + `},"components":{"schemas":{` + tripling(500) + `}}}`,
+		}) + `},"components":{"schemas":{` + triplingSchemas(500) + `}}}`,
 		"one path item for all": documentHead + manyTimes(2000, func(i int) string {
 			return fmt.Sprintf(`"/a%d":{"$ref":"#/components/pathItems/A"}`, i)
 		}) + `},"components":{"pathItems":{"A":{` + unknown + `}}}}`,

@@ -25,7 +25,7 @@ func compileUnguarded(t *testing.T, program string) *gojq.Code {
 	return code
 }
 
-func run(code *gojq.Code, text any) (results []any, failed bool) {
+func runProgram(code *gojq.Code, text any) (results []any, failed bool) {
 	for made := code.Run(text); ; {
 		result, more := made.Next()
 		if !more {
@@ -64,7 +64,7 @@ func TestSelectMatchesAsJQDoes(t *testing.T) {
 		}
 		original := compileUnguarded(t, program)
 		for _, text := range texts {
-			want, failed := run(original, text)
+			want, failed := runProgram(original, text)
 			if failed {
 				t.Fatalf("%q of %q fails without guards", pattern, text)
 			}
@@ -96,7 +96,7 @@ func TestSelectCollectsAsJQDoes(t *testing.T) {
 		`sort_by(.a)`, `sort_by(.a, .b)`, `sort_by(-.b)`, `group_by(.a)`, `unique_by(.a)`, `min_by(.a)`, `max_by(.a)`, `[] | min_by(.)`, `[path(map(.a))]`, `map(error)`, `3 | map(.)`,
 		`with_entries(.value |= .a)`, `to_entries`, `walk(if type == "number" then . + 1 else . end)`, `[.[] | to_entries | from_entries]`, `INDEX(.a)`,
 	} {
-		want, failed := run(compileUnguarded(t, program), input)
+		want, failed := runProgram(compileUnguarded(t, program), input)
 		s, err := Parse(program)
 		if err != nil {
 			t.Fatalf("%s: %v", program, err)
