@@ -99,8 +99,8 @@ func (a *authServer) set(name string, value any) {
 	})
 }
 
-// fresh makes an unused secret. The caller holds the lock.
-func (a *authServer) fresh(kind string) string {
+// newSecret makes an unused secret. The caller holds the lock.
+func (a *authServer) newSecret(kind string) string {
 	a.sequence++
 	return a.known.add(kind, fmt.Sprintf("%s-%d-of-%s-%s", strings.ReplaceAll(kind, " ", "-"), a.sequence, a.host()[10:], "5ecre7"))
 }
@@ -129,7 +129,7 @@ func (a *authServer) consent(t testing.TB, u *url.URL) url.Values {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	code := a.fresh("code")
+	code := a.newSecret("code")
 	a.codes[code] = q
 	answer := url.Values{"code": {code}, "state": {q.Get("state")}}
 	promised := a.defaults()
@@ -167,19 +167,19 @@ func (a *authServer) token(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	scopes, code := a.grant(r)
+	scopes, code := a.checkGrant(r)
 	if code != "" {
 		writeJSON(w, http.StatusBadRequest, map[string]any{"error": code})
 		return
 	}
-	answer := map[string]any{"access_token": a.fresh("access token"), "token_type": "Bearer"}
+	answer := map[string]any{"access_token": a.newSecret("access token"), "token_type": "Bearer"}
 	token := accessToken{"Bearer", scopes, thumbprint}
 	if a.bind {
 		token.kind, answer["token_type"] = "DPoP", "DPoP"
 	}
 	a.access[answer["access_token"].(string)] = token
 	if kind := r.Form.Get("grant_type"); kind == "authorization_code" || kind == "refresh_token" && !a.noRotate {
-		refresh := a.fresh("refresh token")
+		refresh := a.newSecret("refresh token")
 		a.refresh[refresh], answer["refresh_token"] = scopes, refresh
 	}
 	if a.life > 0 {
@@ -189,8 +189,8 @@ func (a *authServer) token(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
-// grant checks a token request. The caller holds the lock.
-func (a *authServer) grant(r *http.Request) (scopes []string, refusal string) {
+// checkGrant checks a token request. The caller holds the lock.
+func (a *authServer) checkGrant(r *http.Request) (scopes []string, refusal string) {
 	id := r.Form.Get("client_id")
 	if basic, _, ok := r.BasicAuth(); ok {
 		id, _ = url.QueryUnescape(basic)
@@ -229,8 +229,8 @@ func (a *authServer) revoke(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// valid returns an access token.
-func (a *authServer) valid(value string) (accessToken, bool) {
+// findToken returns an access token.
+func (a *authServer) findToken(value string) (accessToken, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	token, ok := a.access[value]

@@ -144,14 +144,14 @@ func TestEndlessNonces(t *testing.T) {
 			writeJSON(rw, code, map[string]any{"error": "use_dpop_nonce"})
 		}
 	}
-	w.as.on("/token", next(http.StatusBadRequest))
+	w.as.setAnswer("/token", next(http.StatusBadRequest))
 	wantError(t, w.connect(), "use_dpop_nonce")
 	if n := len(w.as.requests("/token")); n != 2 {
 		t.Errorf("%d token requests", n)
 	}
-	w.as.on("/token", nil)
+	w.as.setAnswer("/token", nil)
 	check(t, w.connect())
-	w.skill.on("/mcp", next(http.StatusUnauthorized))
+	w.skill.setAnswer("/mcp", next(http.StatusUnauthorized))
 	if a := w.send(); a.status != http.StatusUnauthorized || a.rounds != oauthclient.MaxRounds {
 		t.Errorf("%+v", a)
 	}

@@ -38,8 +38,8 @@ func newIdentityProvider(t *testing.T, known *secrets) *identityProvider {
 	var err error
 	p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)
-	p.on("/token", p.exchange)
-	p.on("/jwks", document(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}}))
+	p.setAnswer("/token", p.exchange)
+	p.setAnswer("/jwks", answerDocument(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "k", Algorithm: "ES256", Use: "sig"}}}))
 	p.clients["holdpoint"] = "idp-secret"
 	return p
 }
@@ -69,7 +69,7 @@ func (p *identityProvider) exchange(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.known.add("code_verifier", r.Form.Get("code_verifier"))
-	answer := map[string]any{"token_type": "Bearer", "access_token": p.fresh("identity access"), "expires_in": 300}
+	answer := map[string]any{"token_type": "Bearer", "access_token": p.newSecret("identity access"), "expires_in": 300}
 	switch r.Form.Get("grant_type") {
 	case "authorization_code":
 		answer["id_token"] = p.idToken(p.codes[r.Form.Get("code")].Get("nonce"))
@@ -81,11 +81,11 @@ func (p *identityProvider) exchange(w http.ResponseWriter, r *http.Request) {
 		delete(p.good, r.Form.Get("refresh_token"))
 		answer["id_token"] = p.idToken("")
 	default:
-		answer = map[string]any{"token_type": "N_A", "access_token": p.fresh("assertion"), "issued_token_type": p.kind, "expires_in": 300}
+		answer = map[string]any{"token_type": "N_A", "access_token": p.newSecret("assertion"), "issued_token_type": p.kind, "expires_in": 300}
 		writeJSON(w, http.StatusOK, answer)
 		return
 	}
-	refresh := p.fresh("identity refresh")
+	refresh := p.newSecret("identity refresh")
 	p.good[refresh], answer["refresh_token"] = true, refresh
 	writeJSON(w, http.StatusOK, answer)
 }
@@ -95,12 +95,12 @@ func enterpriseWorld(t *testing.T) (*world, *identityProvider) {
 	t.Helper()
 	b := newBase(t)
 	p := newIdentityProvider(t, b.known)
-	w := b.world(t, func(c *oauthclient.Config) {
+	w := b.newWorld(t, func(c *oauthclient.Config) {
 		c.TrustedHosts = append(c.TrustedHosts, p.host())
 		c.Timeout = 30 * time.Second
 	})
 	w.perUser, w.key.Principal = true, b.alice
-	w.given(oauthclient.Settings{
+	w.configureClient(oauthclient.Settings{
 		Grant: "enterprise_managed", ClientSecret: "given-secret", Scopes: []string{"read"},
 		IDPIssuer: p.issuer(), IDPClientID: "holdpoint", IDPClientSecret: b.known.add("client secret", "idp-secret"),
 	})
@@ -179,9 +179,9 @@ func TestRotationOfIdentity(t *testing.T) {
 			w.advance(2 * time.Hour)
 			w.as.dropAccess()
 			if failing == "grant" {
-				w.as.on("/token", status(http.StatusServiceUnavailable))
+				w.as.setAnswer("/token", answerStatus(http.StatusServiceUnavailable))
 			} else {
-				p.on("/token", func(rw http.ResponseWriter, r *http.Request) {
+				p.setAnswer("/token", func(rw http.ResponseWriter, r *http.Request) {
 					if strings.HasSuffix(r.Form.Get("grant_type"), "token-exchange") {
 						rw.WriteHeader(http.StatusServiceUnavailable)
 						return
@@ -190,8 +190,8 @@ func TestRotationOfIdentity(t *testing.T) {
 				})
 			}
 			wantError(t, w.send().err, "HTTP 503")
-			w.as.on("/token", nil)
-			p.on("/token", p.exchange)
+			w.as.setAnswer("/token", nil)
+			p.setAnswer("/token", p.exchange)
 			w.mustSend()
 		})
 	}
@@ -218,7 +218,7 @@ func TestHostileIdentity(t *testing.T) {
 		}, "another request"},
 		"of another key": {func(_ *world, p *identityProvider, _ string) { p.key = other }, "does not verify"},
 		"none": {func(_ *world, p *identityProvider, _ string) {
-			p.on("/token", document(map[string]any{"access_token": "x", "token_type": "Bearer"}))
+			p.setAnswer("/token", answerDocument(map[string]any{"access_token": "x", "token_type": "Bearer"}))
 		}, "does not verify"},
 		"other exchange": {func(_ *world, p *identityProvider, _ string) {
 			p.kind = "urn:ietf:params:oauth:token-type:access_token"
@@ -229,13 +229,15 @@ func TestHostileIdentity(t *testing.T) {
 		"keys at a private name": {func(_ *world, p *identityProvider, trap string) {
 			p.set("jwks_uri", "https://"+strings.Replace(trap, "127.0.0.1", "localhost", 1)+"/jwks")
 		}, "does not verify"},
-		"keys in a file":        {func(_ *world, p *identityProvider, _ string) { p.set("jwks_uri", "file:///etc/passwd") }, "no https URL"},
-		"keys redirect":         {func(_ *world, p *identityProvider, trap string) { p.on("/jwks", redirectTo("https://"+trap+"/jwks")) }, "does not verify"},
-		"endless keys":          {func(_ *world, p *identityProvider, _ string) { p.on("/jwks", endless) }, "does not verify"},
+		"keys in a file": {func(_ *world, p *identityProvider, _ string) { p.set("jwks_uri", "file:///etc/passwd") }, "no https URL"},
+		"keys redirect": {func(_ *world, p *identityProvider, trap string) {
+			p.setAnswer("/jwks", redirectTo("https://"+trap+"/jwks"))
+		}, "does not verify"},
+		"endless keys":          {func(_ *world, p *identityProvider, _ string) { p.setAnswer("/jwks", answerEndless) }, "does not verify"},
 		"provider without TLS":  {func(w *world, _ *identityProvider, trap string) { w.settings.IDPIssuer = "http://" + trap }, "is not https"},
 		"provider at loopback":  {func(w *world, _ *identityProvider, trap string) { w.settings.IDPIssuer = "https://" + trap }, "private addresses"},
 		"provider of no issuer": {func(_ *world, p *identityProvider, _ string) { p.set("issuer", "https://x.example") }, "https://x.example"},
-		"provider redirects":    {func(_ *world, p *identityProvider, trap string) { p.on("/token", redirectTo("https://"+trap)) }, "follow no redirect"},
+		"provider redirects":    {func(_ *world, p *identityProvider, trap string) { p.setAnswer("/token", redirectTo("https://"+trap)) }, "follow no redirect"},
 		"answer of another": {func(_ *world, p *identityProvider, _ string) {
 			p.iss = func(string) []string { return []string{"https://x.example"} }
 		}, "https://x.example"},
@@ -246,7 +248,7 @@ func TestHostileIdentity(t *testing.T) {
 			w, p := enterpriseWorld(t)
 			test.change(w, p, trap.host())
 			wantError(t, p.connectAt(w), test.gist)
-			trap.untouched()
+			trap.wantUntouched()
 			if n := len(w.as.requests("/token")); n != 0 {
 				t.Errorf("%d token requests for who is not known", n)
 			}
@@ -259,7 +261,7 @@ func TestEndlessKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	w, p := enterpriseWorld(t)
 	written := make(chan int, 10)
-	p.on("/jwks", func(rw http.ResponseWriter, r *http.Request) {
+	p.setAnswer("/jwks", func(rw http.ResponseWriter, r *http.Request) {
 		n, block := 0, []byte(strings.Repeat(" ", 64<<10))
 		for r.Context().Err() == nil && n < 1<<30 {
 			if _, err := rw.Write(block); err != nil {

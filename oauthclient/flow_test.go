@@ -33,7 +33,7 @@ func TestConnect(t *testing.T) {
 	if len(requests) != 1 || requests[0].Form.Get("resource") != resource {
 		t.Errorf("token requests: %v", requests)
 	}
-	if c := w.stored(); !c.Connected() || c.Resource != resource || c.Issuer != w.as.issuer() || c.ConnectedBy != w.alice {
+	if c := w.loadConnection(); !c.Connected() || c.Resource != resource || c.Issuer != w.as.issuer() || c.ConnectedBy != w.alice {
 		t.Errorf("stored: %+v", c)
 	}
 	if w.connected.Len() == 0 {

@@ -22,8 +22,8 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
-// given configures a client for the skill.
-func (w *world) given(settings oauthclient.Settings) {
+// configureClient configures a client for the skill.
+func (w *world) configureClient(settings oauthclient.Settings) {
 	if settings.ClientID == "" {
 		settings.ClientID = "given"
 	}
@@ -49,8 +49,8 @@ func TestClientSecrets(t *testing.T) {
 		"both are there":     {"", []string{"client_secret_post", "client_secret_basic"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t)
-			w.given(oauthclient.Settings{ClientID: id, ClientSecret: secret, AuthMethod: test.method})
+			w := b.newWorld(t)
+			w.configureClient(oauthclient.Settings{ClientID: id, ClientSecret: secret, AuthMethod: test.method})
 			w.as.set("token_endpoint_auth_methods_supported", test.supported)
 			w.mustConnect()
 			w.advance(2 * time.Hour)
@@ -108,7 +108,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 	check(t, err)
 	for name, key := range map[string]crypto.Signer{"P-256": p256, "P-384": p384, "RSA": rsaKey, "own": nil} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t)
+			w := b.newWorld(t)
 			settings := oauthclient.Settings{AuthMethod: "private_key_jwt"}
 			var public any
 			if key != nil {
@@ -117,7 +117,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 			} else {
 				public = ownKey(t, w.service)
 			}
-			w.given(settings)
+			w.configureClient(settings)
 			w.runJobs()
 			w.mustConnect()
 			w.advance(2 * time.Hour)
@@ -149,8 +149,8 @@ func TestPrivateKeyJWT(t *testing.T) {
 		"no PEM": "not a key", "empty PEM": "-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----\n", "public key": publicPEM(t, p256),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t)
-			w.given(oauthclient.Settings{AuthMethod: "private_key_jwt", PrivateKey: text})
+			w := b.newWorld(t)
+			w.configureClient(oauthclient.Settings{AuthMethod: "private_key_jwt", PrivateKey: text})
 			_, err := w.begin()
 			wantError(t, err, "oauth.private_key")
 		})
@@ -187,7 +187,7 @@ func TestOwnKeysChange(t *testing.T) {
 	if again := ownKey(t, w.start(t)); again.KeyID != first.KeyID {
 		t.Error("another process has another key")
 	}
-	w.given(oauthclient.Settings{Grant: "client_credentials", AuthMethod: "private_key_jwt"})
+	w.configureClient(oauthclient.Settings{Grant: "client_credentials", AuthMethod: "private_key_jwt"})
 	w.mustSend()
 	claimsOf(t, w.as.requests("/token")[0].Form.Get("client_assertion"), first)
 	w.advance(31 * 24 * time.Hour)
@@ -211,7 +211,7 @@ func TestOwnKeysChange(t *testing.T) {
 func TestClientCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.given(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret", Scopes: []string{"read"}})
+	w.configureClient(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret", Scopes: []string{"read"}})
 	_, err := w.begin()
 	wantError(t, err, "needs no person")
 	w.mustSend()
@@ -248,8 +248,8 @@ func TestWorkloadIdentity(t *testing.T) {
 		}, "cannot be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t, func(c *oauthclient.Config) { c.WorkloadToken = test.token })
-			w.given(oauthclient.Settings{Grant: "workload_identity"})
+			w := b.newWorld(t, func(c *oauthclient.Config) { c.WorkloadToken = test.token })
+			w.configureClient(oauthclient.Settings{Grant: "workload_identity"})
 			if test.gist != "" {
 				wantError(t, w.send().err, test.gist)
 				return
@@ -269,9 +269,9 @@ func TestLegacy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.skill.challenge = func(string) []string { return nil }
-	w.skill.on(resourceWellKnown+"/mcp", http.NotFound)
-	w.skill.on("/register", w.as.registration)
-	w.skill.on("/token", w.as.token)
+	w.skill.setAnswer(resourceWellKnown+"/mcp", http.NotFound)
+	w.skill.setAnswer("/register", w.as.registration)
+	w.skill.setAnswer("/token", w.as.token)
 	w.as.metadata = func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
 	wantNeed(t, w.send().err, oauthclient.NeedConsent)
 	u, err := w.begin()
@@ -287,7 +287,7 @@ func TestLegacy(t *testing.T) {
 	if n := len(w.skill.requests("/token")); n != 2 {
 		t.Errorf("%d token requests", n)
 	}
-	if c := w.stored(); c.Issuer != w.skill.URL || c.Resource != w.url {
+	if c := w.loadConnection(); c.Issuer != w.skill.URL || c.Resource != w.url {
 		t.Errorf("issuer %s, resource %s", c.Issuer, c.Resource)
 	}
 }
@@ -297,8 +297,8 @@ func TestLegacyWithServerMetadata(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.skill.challenge = func(string) []string { return []string{"Bearer"} }
-	w.skill.on(resourceWellKnown+"/mcp", http.NotFound)
-	w.skill.on("/.well-known/oauth-authorization-server", func(rw http.ResponseWriter, _ *http.Request) {
+	w.skill.setAnswer(resourceWellKnown+"/mcp", http.NotFound)
+	w.skill.setAnswer("/.well-known/oauth-authorization-server", func(rw http.ResponseWriter, _ *http.Request) {
 		m := w.as.defaults()
 		m["issuer"] = w.skill.URL
 		writeJSON(rw, http.StatusOK, m)
@@ -320,12 +320,12 @@ func TestMetadataIsAway(t *testing.T) {
 		w.mustConnect()
 		w.advance(2 * time.Hour)
 		w.as.dropAccess()
-		w.skill.on(resourceWellKnown+"/mcp", status(code))
+		w.skill.setAnswer(resourceWellKnown+"/mcp", answerStatus(code))
 		if err := w.send().err; err != nil {
 			wantError(t, err, "HTTP")
 		}
 		check(t, w.handler().Ready(t.Context()))
-		w.skill.on(resourceWellKnown+"/mcp", nil)
+		w.skill.setAnswer(resourceWellKnown+"/mcp", nil)
 		w.advance(time.Minute)
 		w.as.dropAccess()
 		w.mustSend()

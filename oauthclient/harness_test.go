@@ -88,13 +88,13 @@ func newBase(t testing.TB) *base {
 	check(t, err)
 	t.Cleanup(b.people.Close)
 	t.Cleanup(func() { b.findLeaks(t) })
-	b.alice, b.bob = b.person(t, "alice"), b.person(t, "bob")
+	b.alice, b.bob = b.newPerson(t, "alice"), b.newPerson(t, "bob")
 	return b
 }
 
 func (b *base) logger() *slog.Logger { return b.log.Logger(slog.LevelDebug) }
 
-func (b *base) person(t testing.TB, name string) uuid.UUID {
+func (b *base) newPerson(t testing.TB, name string) uuid.UUID {
 	t.Helper()
 	_, credential, err := b.people.CreateToken(t.Context(), uuid.Nil, name, []identity.Role{identity.Operator}, nil)
 	check(t, err)
@@ -106,11 +106,11 @@ func (b *base) person(t testing.TB, name string) uuid.UUID {
 // newWorld makes a world with its own database.
 func newWorld(t testing.TB, change ...func(*oauthclient.Config)) *world {
 	t.Helper()
-	return newBase(t).world(t, change...)
+	return newBase(t).newWorld(t, change...)
 }
 
-// world adds a skill with its own servers to a database.
-func (b *base) world(t testing.TB, change ...func(*oauthclient.Config)) *world {
+// newWorld adds a skill with its own servers to a database.
+func (b *base) newWorld(t testing.TB, change ...func(*oauthclient.Config)) *world {
 	t.Helper()
 	w := &world{base: b, t: t, key: oauthclient.Key{SkillID: uuid.New()}, revision: 1, connected: &strings.Builder{}}
 	w.as = b.newIssuer(t)
@@ -187,7 +187,7 @@ func (w *world) sendWith(ctx context.Context, s *oauthclient.Service, address st
 		check(w.t, err)
 		signed, err := h.Sign(ctx, r)
 		if err != nil {
-			return answer{err: w.saw(err), rounds: round}
+			return answer{err: w.recordError(err), rounds: round}
 		}
 		response, err := w.skill.Client().Do(r)
 		if err != nil {
@@ -204,19 +204,19 @@ func (w *world) sendWith(ctx context.Context, s *oauthclient.Service, address st
 			return a
 		}
 		again, err := h.Answered(ctx, r, "tools/list", response.StatusCode, response.Header, signed)
-		if a.err = w.saw(err); err != nil || !again {
+		if a.err = w.recordError(err); err != nil || !again {
 			return a
 		}
 	}
 }
 
-// challenged reports a refusal to the service that no server sent.
-func (w *world) challenged(status int, header ...string) error {
+// challenge reports a refusal to the service that no server sent.
+func (w *world) challenge(status int, header ...string) error {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPost, w.url, nil)
 	check(w.t, err)
 	_, err = w.handler().Answered(w.t.Context(), r, "tools/list", status, http.Header{"Www-Authenticate": header}, oauthclient.Signed{})
-	return w.saw(err)
+	return w.recordError(err)
 }
 
 // begin starts to connect and returns where the person is sent.
@@ -229,7 +229,7 @@ func (w *world) beginAs(by uuid.UUID, issuer string) (*url.URL, error) {
 		key.Principal = by
 	}
 	begun, err := w.service.Begin(w.t.Context(), by, key, issuer)
-	if w.saw(err) != nil {
+	if w.recordError(err) != nil {
 		return nil, err
 	}
 	u, err := url.Parse(begun.URL)
@@ -251,7 +251,7 @@ func (w *world) connect() error {
 func (w *world) callback(values url.Values) error {
 	w.t.Helper()
 	_, err := w.service.Callback(w.t.Context(), w.alice, values)
-	return w.saw(err)
+	return w.recordError(err)
 }
 
 // mustConnect connects and sends a request.
@@ -275,8 +275,8 @@ func (w *world) advance(d time.Duration) {
 	w.db.Exec(`UPDATE clock_offset SET value = value + $1 * interval '1 second'`, d.Seconds())
 }
 
-// stored returns the connection in the database.
-func (w *world) stored() oauthclient.Connection {
+// loadConnection returns the connection in the database.
+func (w *world) loadConnection() oauthclient.Connection {
 	w.t.Helper()
 	list, _, err := w.service.List(w.t.Context(), oauthclient.Filter{SkillID: w.key.SkillID})
 	check(w.t, err)

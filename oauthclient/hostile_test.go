@@ -19,7 +19,7 @@ type place struct {
 	walk func(w *world) error
 }
 
-func places() []place {
+func listPlaces() []place {
 	discover := func(w *world) error { return w.send().err }
 	connect := func(w *world) error { return w.connect() }
 	metadata := func(name string) func(w *world, address string) {
@@ -37,14 +37,14 @@ func places() []place {
 		{"registration_endpoint", metadata("registration_endpoint"), connect},
 		{"revocation_endpoint", metadata("revocation_endpoint"), discover},
 		{"redirect of the challenge's document", func(w *world, address string) {
-			w.skill.on(resourceWellKnown+"/mcp", redirectTo(address))
+			w.skill.setAnswer(resourceWellKnown+"/mcp", redirectTo(address))
 		}, discover},
 		{"redirect of a well-known document", func(w *world, address string) {
 			w.skill.challenge = func(string) []string { return []string{"Bearer"} }
-			w.skill.on(resourceWellKnown+"/mcp", redirectTo(address))
+			w.skill.setAnswer(resourceWellKnown+"/mcp", redirectTo(address))
 		}, discover},
 		{"redirect of the authorization server's metadata", func(w *world, address string) {
-			w.as.on("/.well-known/oauth-authorization-server", redirectTo(address))
+			w.as.setAnswer("/.well-known/oauth-authorization-server", redirectTo(address))
 		}, discover},
 	}
 }
@@ -80,18 +80,18 @@ func hostileURLs() map[string]struct{ address, gist string } {
 
 func TestHostileURLs(t *testing.T) {
 	t.Parallel()
-	for _, place := range places() {
+	for _, place := range listPlaces() {
 		t.Run(place.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBase(t)
 			for name, bad := range hostileURLs() {
 				t.Run(name, func(t *testing.T) {
 					trap := newTrap(t)
-					w := b.world(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, "169.254.169.254") })
+					w := b.newWorld(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, "169.254.169.254") })
 					place.lead(w, strings.NewReplacer("HOST", trap.host(), "PORT", trap.port()).Replace(bad.address))
 					err := place.walk(w)
 					wantError(t, err, bad.gist)
-					trap.untouched()
+					trap.wantUntouched()
 					if n := len(w.as.requests("/token")); n > 0 {
 						t.Errorf("%d token requests", n)
 					}
@@ -105,7 +105,7 @@ func TestHostileURLs(t *testing.T) {
 // change.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
-	for _, place := range places() {
+	for _, place := range listPlaces() {
 		if place.name == "authorization_endpoint" || place.name == "revocation_endpoint" {
 			continue // the browser uses the first one; Holdpoint does not use the second
 		}
@@ -114,7 +114,7 @@ func TestHostileNames(t *testing.T) {
 			trap, w := newTrap(t), newWorld(t)
 			place.lead(w, "https://localhost:"+trap.port()+"/x")
 			wantError(t, place.walk(w), "localhost", "private addresses are not allowed")
-			trap.untouched()
+			trap.wantUntouched()
 		})
 	}
 }
@@ -126,9 +126,9 @@ func TestOtherPortsOfTheSkillsHost(t *testing.T) {
 		trap, w := newTrap(t), newWorld(t)
 		w.url = address
 		own := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(address, "http://"), "https://"), "/mcp")
-		err := w.challenged(http.StatusUnauthorized, `Bearer resource_metadata="https://`+own+":"+trap.port()+`/x"`)
+		err := w.challenge(http.StatusUnauthorized, `Bearer resource_metadata="https://`+own+":"+trap.port()+`/x"`)
 		wantError(t, err, "private addresses are not allowed")
-		trap.untouched()
+		trap.wantUntouched()
 	}
 }
 
@@ -137,7 +137,7 @@ func TestOwnHostIsNotDowngraded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.url = "https://" + w.skill.host() + "/mcp"
-	err := w.challenged(http.StatusUnauthorized, `Bearer resource_metadata="`+w.skill.URL+resourceWellKnown+`/mcp"`)
+	err := w.challenge(http.StatusUnauthorized, `Bearer resource_metadata="`+w.skill.URL+resourceWellKnown+`/mcp"`)
 	wantError(t, err, "is not https")
 	if paths := w.skill.paths(); len(paths) > 0 {
 		t.Errorf("asked without TLS: %v", paths)
@@ -150,11 +150,11 @@ func TestHostThatTurnedPrivate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.url = strings.Replace(w.skill.URL, "127.0.0.1", "LocalHost", 1) + "/mcp"
-	wantError(t, w.challenged(http.StatusUnauthorized, "Bearer"), "is about the resource") // it was read
+	wantError(t, w.challenge(http.StatusUnauthorized, "Bearer"), "is about the resource") // it was read
 	asked := len(w.skill.paths())
 	w.public, w.revision = []string{"localhost"}, 2
 	w.service = w.start(t)
-	wantError(t, w.challenged(http.StatusUnauthorized, "Bearer"), "private addresses are not allowed")
+	wantError(t, w.challenge(http.StatusUnauthorized, "Bearer"), "private addresses are not allowed")
 	if paths := w.skill.paths(); len(paths) != asked {
 		t.Errorf("asked at a private address: %v", paths)
 	}
@@ -182,7 +182,7 @@ func hostileAnswers() map[string]hostileAnswer {
 		}
 	}
 	return map[string]hostileAnswer{
-		"endless body": {endless, "larger than"},
+		"endless body": {answerEndless, "larger than"},
 		"slow body": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"a":`)
@@ -201,9 +201,9 @@ func hostileAnswers() map[string]hostileAnswer {
 		"nothing":             {text("application/json", ""), "not JSON of the expected form"},
 		"list":                {text("application/json", "[]"), "not JSON of the expected form"},
 		"redirect loop":       {func(w http.ResponseWriter, r *http.Request) { redirectTo("http://"+r.Host+r.URL.Path)(w, r) }, "more than 5 redirects"},
-		"redirect to nowhere": {status(http.StatusFound), "without a place to go"},
-		"server error":        {status(http.StatusBadGateway), "HTTP 502"},
-		"too many requests":   {status(http.StatusTooManyRequests), "HTTP 429"},
+		"redirect to nowhere": {answerStatus(http.StatusFound), "without a place to go"},
+		"server error":        {answerStatus(http.StatusBadGateway), "HTTP 502"},
+		"too many requests":   {answerStatus(http.StatusTooManyRequests), "HTTP 429"},
 		"connection cut": {func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, _ := http.NewResponseController(w).Hijack()
 			_ = conn.Close()
@@ -211,7 +211,7 @@ func hostileAnswers() map[string]hostileAnswer {
 	}
 }
 
-func endless(w http.ResponseWriter, r *http.Request) {
+func answerEndless(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	block := []byte(`{"a":"` + strings.Repeat("x", 64<<10))
 	for r.Context().Err() == nil {
@@ -224,9 +224,11 @@ func endless(w http.ResponseWriter, r *http.Request) {
 func TestHostileDocuments(t *testing.T) {
 	t.Parallel()
 	documents := map[string]func(w *world, answer http.HandlerFunc){
-		"challenge's document":  func(w *world, answer http.HandlerFunc) { w.skill.on(resourceWellKnown+"/mcp", answer) },
-		"authorization server":  func(w *world, answer http.HandlerFunc) { w.as.on("/.well-known/oauth-authorization-server", answer) },
-		"registration endpoint": func(w *world, answer http.HandlerFunc) { w.as.on("/register", answer) },
+		"challenge's document": func(w *world, answer http.HandlerFunc) { w.skill.setAnswer(resourceWellKnown+"/mcp", answer) },
+		"authorization server": func(w *world, answer http.HandlerFunc) {
+			w.as.setAnswer("/.well-known/oauth-authorization-server", answer)
+		},
+		"registration endpoint": func(w *world, answer http.HandlerFunc) { w.as.setAnswer("/register", answer) },
 	}
 	for where, put := range documents {
 		t.Run(where, func(t *testing.T) {
@@ -234,7 +236,7 @@ func TestHostileDocuments(t *testing.T) {
 			b := newBase(t)
 			for name, bad := range hostileAnswers() {
 				t.Run(name, func(t *testing.T) {
-					w := b.world(t, bad.limit)
+					w := b.newWorld(t, bad.limit)
 					put(w, bad.answer)
 					err := w.connect()
 					gist := bad.gist
@@ -259,11 +261,11 @@ func TestPageInsteadOfDocument(t *testing.T) {
 		_, _ = io.WriteString(w, "<html>")
 	}
 	w := newWorld(t)
-	w.skill.on(resourceWellKnown+"/mcp", page)
+	w.skill.setAnswer(resourceWellKnown+"/mcp", page)
 	wantError(t, w.send().err, "text/html", "not application/json")
 
 	w = newWorld(t)
-	w.as.on("/.well-known/oauth-authorization-server", page)
+	w.as.setAnswer("/.well-known/oauth-authorization-server", page)
 	wantError(t, w.send().err, "no metadata")
 }
 
@@ -277,8 +279,8 @@ func TestHostileTokenEndpoint(t *testing.T) {
 	}
 	for name, bad := range hostileAnswers() {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t, bad.limit)
-			w.as.on("/token", bad.answer)
+			w := b.newWorld(t, bad.limit)
+			w.as.setAnswer("/token", bad.answer)
 			gist := gists[name]
 			if gist == "" {
 				gist = "not a token response in JSON"
@@ -300,8 +302,8 @@ func TestHostileTokenEndpoint(t *testing.T) {
 	}
 	for name, bad := range tokens {
 		t.Run("token "+name, func(t *testing.T) {
-			w := b.world(t)
-			w.as.on("/token", document(bad.answer))
+			w := b.newWorld(t)
+			w.as.setAnswer("/token", answerDocument(bad.answer))
 			wantError(t, w.connect(), bad.gist)
 		})
 	}
@@ -312,8 +314,8 @@ func TestEchoedSecrets(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
 	t.Run("token endpoint, code", func(t *testing.T) {
-		w := b.world(t)
-		w.as.on("/token", func(rw http.ResponseWriter, r *http.Request) {
+		w := b.newWorld(t)
+		w.as.setAnswer("/token", func(rw http.ResponseWriter, r *http.Request) {
 			w.known.add("code_verifier", r.Form.Get("code_verifier"))
 			writeJSON(rw, http.StatusBadRequest, map[string]any{
 				"error": "invalid_grant", "error_description": "unknown code " + r.Form.Get("code") + " with " + r.Form.Get("code_verifier"),
@@ -322,19 +324,19 @@ func TestEchoedSecrets(t *testing.T) {
 		wantError(t, w.connect(), "invalid_grant", "unknown code")
 	})
 	t.Run("token endpoint, refresh", func(t *testing.T) {
-		w := b.world(t)
+		w := b.newWorld(t)
 		w.mustConnect()
 		w.advance(2 * time.Hour)
 		w.as.dropAccess()
-		w.as.on("/token", func(rw http.ResponseWriter, r *http.Request) {
+		w.as.setAnswer("/token", func(rw http.ResponseWriter, r *http.Request) {
 			writeJSON(rw, http.StatusBadRequest, map[string]any{"error": "temporarily_unavailable " + r.Form.Get("refresh_token")})
 		})
 		wantError(t, w.send().err, "temporarily_unavailable")
 	})
 	t.Run("token endpoint, client secret", func(t *testing.T) {
-		w := b.world(t)
+		w := b.newWorld(t)
 		w.settings.ClientID, w.settings.ClientSecret = "given", w.known.add("client secret", "s3cret/of the+client")
-		w.as.on("/token", func(rw http.ResponseWriter, r *http.Request) {
+		w.as.setAnswer("/token", func(rw http.ResponseWriter, r *http.Request) {
 			writeJSON(rw, http.StatusUnauthorized, map[string]any{
 				"error": "invalid_client", "error_description": "bad secret s3cret/of the+client in " + r.Header.Get("Authorization"),
 			})
@@ -342,29 +344,29 @@ func TestEchoedSecrets(t *testing.T) {
 		wantError(t, w.connect(), "invalid_client")
 	})
 	t.Run("skill server", func(t *testing.T) {
-		w := b.world(t)
+		w := b.newWorld(t)
 		w.mustConnect()
 		w.as.set("token_endpoint", nil)
-		w.skill.on("/mcp", func(rw http.ResponseWriter, r *http.Request) {
+		w.skill.setAnswer("/mcp", func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("WWW-Authenticate", `Bearer error="invalid_token", error_description="bad `+r.Header.Get("Authorization")+
 				`", scope="`+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")+`"`)
 			rw.WriteHeader(http.StatusUnauthorized)
 		})
-		w.as.on("/token", document(map[string]any{"error": "invalid_grant"}))
+		w.as.setAnswer("/token", answerDocument(map[string]any{"error": "invalid_grant"}))
 		w.as.set("token_endpoint", w.as.URL+"/token")
 		wantNeed(t, w.send().err, oauthclient.NeedAgain)
 	})
 	t.Run("skill server that refuses all tokens", func(t *testing.T) {
-		w := b.world(t)
+		w := b.newWorld(t)
 		w.mustConnect()
-		w.skill.on("/mcp", func(rw http.ResponseWriter, r *http.Request) {
+		w.skill.setAnswer("/mcp", func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("WWW-Authenticate", `Bearer error="invalid_token", error_description="bad `+r.Header.Get("Authorization")+`"`)
 			rw.WriteHeader(http.StatusUnauthorized)
 		})
 		if a := w.send(); a.status != http.StatusUnauthorized || a.rounds != oauthclient.MaxRounds {
 			t.Errorf("%+v", a)
 		}
-		if c := w.stored(); !strings.Contains(c.Error, "refuses the tokens") {
+		if c := w.loadConnection(); !strings.Contains(c.Error, "refuses the tokens") {
 			t.Errorf("stored error %q", c.Error)
 		}
 	})

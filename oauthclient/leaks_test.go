@@ -32,8 +32,8 @@ func (s *secrets) add(kind, value string) string {
 	return value
 }
 
-// saw records an error for the search and returns it.
-func (b *base) saw(err error) error {
+// recordError records an error for the search and returns it.
+func (b *base) recordError(err error) error {
 	if err != nil {
 		b.known.mu.Lock()
 		defer b.known.mu.Unlock()
@@ -42,8 +42,8 @@ func (b *base) saw(err error) error {
 	return err
 }
 
-// in returns the kinds of the secrets in a text, in every form that a database or log may write.
-func (s *secrets) in(text string) []string {
+// findIn returns the kinds of the secrets in a text, in every form that a database or log may write.
+func (s *secrets) findIn(text string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var kinds []string
@@ -61,18 +61,18 @@ func (s *secrets) in(text string) []string {
 // findLeaks searches all tables, the log and all errors for secrets.
 func (b *base) findLeaks(t testing.TB) {
 	t.Helper()
-	for _, kind := range b.known.in(b.log.String()) {
+	for _, kind := range b.known.findIn(b.log.String()) {
 		t.Errorf("the log holds the %s", kind)
 	}
 	for _, text := range b.known.errors {
-		for _, kind := range b.known.in(text) {
+		for _, kind := range b.known.findIn(text) {
 			t.Errorf("the error %q holds the %s", text, kind)
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
 	defer cancel()
 	for name, text := range b.dump(ctx, t) {
-		for _, kind := range b.known.in(text) {
+		for _, kind := range b.known.findIn(text) {
 			t.Errorf("table %s holds the %s in clear", name, kind)
 		}
 	}
@@ -108,11 +108,11 @@ func TestLeaksAreFound(t *testing.T) {
 	_, err := w.db.Pool().Exec(t.Context(), `INSERT INTO oauth_clients (issuer, redirect_uri, client_id, auth_method, sealed)
 		VALUES ('x', 'y', $1, 'none', $2)`, "a "+text, []byte("b "+binary))
 	check(t, err)
-	if found := known.in(w.dump(t.Context(), t)["oauth_clients"]); len(found) != 2 {
+	if found := known.findIn(w.dump(t.Context(), t)["oauth_clients"]); len(found) != 2 {
 		t.Errorf("found %v, want both", found)
 	}
 	w.logger().Debug("it", "value", text)
-	if found := known.in(w.log.String()); len(found) != 1 {
+	if found := known.findIn(w.log.String()); len(found) != 1 {
 		t.Errorf("found %v in the log", found)
 	}
 }

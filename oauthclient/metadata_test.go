@@ -32,8 +32,8 @@ func TestPlacesOfResourceMetadata(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.skill.on(path, http.NotFound)
-			w.skill.on(test.there, w.skill.describe)
+			w.skill.setAnswer(path, http.NotFound)
+			w.skill.setAnswer(test.there, w.skill.describe)
 			w.skill.challenge = func(string) []string {
 				if test.challenged == "" {
 					return []string{"Bearer"}
@@ -82,12 +82,12 @@ func TestResourceOfMetadata(t *testing.T) {
 		"not a URL":        {"::::", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t)
+			w := b.newWorld(t)
 			resource := strings.NewReplacer("ORIGIN", w.skill.URL, "SECURE", "https://"+w.skill.host(), "USER", "http://u:p@"+w.skill.host()).Replace(test.resource)
 			w.skill.metadata = func(m map[string]any) { m["resource"] = resource }
 			if test.origin {
 				wantError(t, w.send().err, `"`+w.url+`"`, `"`+resource+`"`, "oauth.trust_origin")
-				w = b.world(t)
+				w = b.newWorld(t)
 				w.settings.TrustOrigin = true
 				resource = strings.Replace(test.resource, "ORIGIN", w.skill.URL, 1)
 				w.skill.metadata = func(m map[string]any) { m["resource"] = resource }
@@ -128,10 +128,10 @@ func TestIssuerOfMetadata(t *testing.T) {
 		"path left out":   {"/tenant", "ORIGIN", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t)
+			w := b.newWorld(t)
 			w.as.path = test.path
 			issuer := strings.NewReplacer("ISSUER-UPPER", strings.ToUpper(w.as.issuer()), "ISSUER", w.as.issuer(), "ORIGIN", w.as.URL).Replace(test.issuer)
-			w.as.on("/.well-known/oauth-authorization-server"+test.path, w.as.describe)
+			w.as.setAnswer("/.well-known/oauth-authorization-server"+test.path, w.as.describe)
 			w.as.set("issuer", issuer)
 			err := w.send().err
 			if !test.ok {
@@ -154,10 +154,10 @@ func TestPlacesOfServerMetadata(t *testing.T) {
 	for path, all := range places {
 		for i, place := range all {
 			t.Run(place, func(t *testing.T) {
-				w := b.world(t)
+				w := b.newWorld(t)
 				w.as.path = path
-				w.as.on("/.well-known/oauth-authorization-server", http.NotFound)
-				w.as.on(place, w.as.describe)
+				w.as.setAnswer("/.well-known/oauth-authorization-server", http.NotFound)
+				w.as.setAnswer(place, w.as.describe)
 				wantNeed(t, w.send().err, oauthclient.NeedConsent)
 				if got := w.as.paths(); !slices.Equal(got, all[:i+1]) {
 					t.Errorf("asked for %v, want %v", got, all[:i+1])
@@ -165,9 +165,9 @@ func TestPlacesOfServerMetadata(t *testing.T) {
 			})
 		}
 		t.Run("nowhere"+path, func(t *testing.T) {
-			w := b.world(t)
+			w := b.newWorld(t)
 			w.as.path = path
-			w.as.on("/.well-known/oauth-authorization-server", http.NotFound)
+			w.as.setAnswer("/.well-known/oauth-authorization-server", http.NotFound)
 			wantError(t, w.send().err, "has no metadata", w.as.issuer())
 			if got := w.as.paths(); !slices.Equal(got, all) {
 				t.Errorf("asked for %v, want %v", got, all)
@@ -194,7 +194,7 @@ func TestUnusableServerMetadata(t *testing.T) {
 		"endpoint with a fragment":  {"authorization_endpoint", "https://x.example/#x", "fragment"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t)
+			w := b.newWorld(t)
 			w.as.set(test.field, test.value)
 			wantError(t, w.send().err, test.gist)
 			_, err := w.begin()
@@ -202,7 +202,7 @@ func TestUnusableServerMetadata(t *testing.T) {
 		})
 	}
 	t.Run("no authorization server", func(t *testing.T) {
-		w := b.world(t)
+		w := b.newWorld(t)
 		w.skill.metadata = func(m map[string]any) { delete(m, "authorization_servers") }
 		wantError(t, w.send().err, "names no authorization server")
 	})
@@ -212,10 +212,10 @@ func TestSeveralAuthorizationServers(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
 	other := newAuthServer(t, b.known)
-	w := b.world(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, other.host()) })
+	w := b.newWorld(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, other.host()) })
 	w.skill.metadata = func(m map[string]any) { m["authorization_servers"] = []string{other.issuer(), w.as.issuer()} }
 	wantNeed(t, w.send().err, oauthclient.NeedIssuer)
-	if c := w.stored(); !slices.Equal(c.Issuers, []string{other.issuer(), w.as.issuer()}) {
+	if c := w.loadConnection(); !slices.Equal(c.Issuers, []string{other.issuer(), w.as.issuer()}) {
 		t.Errorf("to choose from: %v", c.Issuers)
 	}
 	_, err := w.begin()
@@ -227,7 +227,7 @@ func TestSeveralAuthorizationServers(t *testing.T) {
 	check(t, err)
 	check(t, w.callback(w.as.consent(t, u)))
 	w.mustSend()
-	if c := w.stored(); c.Issuer != w.as.issuer() {
+	if c := w.loadConnection(); c.Issuer != w.as.issuer() {
 		t.Errorf("connected at %s", c.Issuer)
 	}
 	// The choice is kept when the token is renewed.
@@ -269,7 +269,7 @@ func TestIssuerInAnswer(t *testing.T) {
 		"of the resource":         {true, func(right string) []string { return []string{right + "/mcp"} }, `is from "`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t)
+			w := b.newWorld(t)
 			w.as.set("authorization_response_iss_parameter_supported", test.promised)
 			w.as.iss = func(right string) []string {
 				list := test.iss(right)
@@ -305,7 +305,7 @@ func TestState(t *testing.T) {
 		}
 	}
 	start := func(t *testing.T) (*world, url.Values) {
-		w := b.world(t)
+		w := b.newWorld(t)
 		u, err := w.begin()
 		check(t, err)
 		return w, w.as.consent(t, u)

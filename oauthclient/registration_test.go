@@ -31,7 +31,7 @@ func TestOrderOfRegistration(t *testing.T) {
 		"none":                            {oauthclient.Settings{}, false, true, "", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t, func(c *oauthclient.Config) {
+			w := b.newWorld(t, func(c *oauthclient.Config) {
 				if test.publicURL != "" {
 					c.PublicURL = test.publicURL
 				}
@@ -68,7 +68,7 @@ func TestRegistrationRequest(t *testing.T) {
 	for publicURL, kind := range map[string]string{
 		"https://holdpoint.test": "web", "http://127.0.0.1:8080": "native", "http://localhost:8080": "native", "http://[::1]:8080": "native",
 	} {
-		w := b.world(t, func(c *oauthclient.Config) { c.PublicURL = publicURL })
+		w := b.newWorld(t, func(c *oauthclient.Config) { c.PublicURL = publicURL })
 		_, err := w.begin()
 		check(t, err)
 		var asked map[string]any
@@ -164,15 +164,15 @@ func TestAnswersOfRegistration(t *testing.T) {
 		"refused in a 200": {map[string]any{"error": "invalid_redirect_uri"}, "no usable client id"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t)
-			w.as.on("/register", document(test.answer))
+			w := b.newWorld(t)
+			w.as.setAnswer("/register", answerDocument(test.answer))
 			_, err := w.begin()
 			wantError(t, err, "client registration", test.gist)
 		})
 	}
 	t.Run("refused", func(t *testing.T) {
-		w := b.world(t)
-		w.as.on("/register", func(rw http.ResponseWriter, _ *http.Request) {
+		w := b.newWorld(t)
+		w.as.setAnswer("/register", func(rw http.ResponseWriter, _ *http.Request) {
 			writeJSON(rw, http.StatusBadRequest, map[string]any{"error": "invalid_redirect_uri", "error_description": "not\u202eyou"})
 		})
 		_, err := w.begin()
@@ -213,7 +213,7 @@ func TestGivenClientStaysWithItsIssuer(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
 	evil := newAuthServer(t, b.known)
-	w := b.world(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, evil.host()) })
+	w := b.newWorld(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, evil.host()) })
 	w.settings = oauthclient.Settings{ClientID: "given", ClientSecret: b.known.add("client secret", "given-secret")}
 	w.as.clients["given"], evil.clients["given"] = "given-secret", "given-secret"
 	w.mustConnect()
@@ -252,7 +252,7 @@ func TestAnotherIssuerRegistersAnew(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
 	other := newAuthServer(t, b.known)
-	w := b.world(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, other.host()) })
+	w := b.newWorld(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, other.host()) })
 	w.as.secret = "registered-secret"
 	w.mustConnect()
 	w.skill.change(func() {

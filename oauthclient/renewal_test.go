@@ -19,12 +19,12 @@ func TestRenewalAsksForWhatWasAskedFor(t *testing.T) {
 	if metadata == nil {
 		t.Fatal("the skill has no metadata")
 	}
-	w.skill.on("/.well-known/oauth-protected-resource/mcp", http.NotFound)
-	w.skill.on(place, metadata)
+	w.skill.setAnswer("/.well-known/oauth-protected-resource/mcp", http.NotFound)
+	w.skill.setAnswer(place, metadata)
 	w.skill.metadata = func(m map[string]any) { m["scopes_supported"] = []string{"read", "write", "admin"} }
 	said := `Bearer scope="read", resource_metadata="` + strings.TrimSuffix(w.url, "/mcp") + place + `"`
 	w.skill.change(func() { w.skill.challenge = func(string) []string { return []string{said} } })
-	w.given(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret"})
+	w.configureClient(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret"})
 	w.mustSend()
 	w.service = w.start(t)
 	w.advance(2 * time.Hour) // the token is renewed before the request

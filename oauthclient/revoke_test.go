@@ -14,8 +14,8 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 )
 
-// revoked waits for this number of revocations.
-func (w *world) revoked(ctx context.Context, count int) []received {
+// waitForRevoked waits for this number of revocations.
+func (w *world) waitForRevoked(ctx context.Context, count int) []received {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -46,10 +46,10 @@ func TestDisconnect(t *testing.T) {
 		"own key":           {ClientID: "given", AuthMethod: "private_key_jwt"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t)
+			w := b.newWorld(t)
 			w.runJobs()
 			if settings.ClientID != "" {
-				w.given(settings)
+				w.configureClient(settings)
 			}
 			w.mustConnect()
 			header, _, err := w.signedWith(t.Context(), w.service, w.url)
@@ -59,7 +59,7 @@ func TestDisconnect(t *testing.T) {
 				t.Errorf("signing after the disconnect: %v", err)
 			}
 			wantNeed(t, w.handler().Ready(t.Context()), oauthclient.NeedAgain)
-			list := w.revoked(t.Context(), 2)
+			list := w.waitForRevoked(t.Context(), 2)
 			kinds := map[string]string{}
 			for _, r := range list {
 				kinds[r.Form.Get("token_type_hint")] = r.Form.Get("token")
@@ -71,7 +71,7 @@ func TestDisconnect(t *testing.T) {
 			if "Bearer "+kinds["access_token"] != header || kinds["refresh_token"] == "" || len(list) != 2 {
 				t.Errorf("revoked %v", kinds)
 			}
-			if c := w.stored(); c.Connected() || c.ExpiresAt != nil || len(c.ScopesGranted) != 0 {
+			if c := w.loadConnection(); c.Connected() || c.ExpiresAt != nil || len(c.ScopesGranted) != 0 {
 				t.Errorf("stored: %+v", c)
 			}
 			wantNeed(t, w.send().err, oauthclient.NeedAgain)
@@ -86,12 +86,12 @@ func TestRevocationIsTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.runJobs()
 	w.mustConnect()
-	w.as.on("/revoke", func(rw http.ResponseWriter, _ *http.Request) {
-		w.as.on("/revoke", nil)
+	w.as.setAnswer("/revoke", func(rw http.ResponseWriter, _ *http.Request) {
+		w.as.setAnswer("/revoke", nil)
 		rw.WriteHeader(http.StatusServiceUnavailable)
 	})
 	check(t, w.service.Disconnect(t.Context(), w.alice, w.key))
-	w.revoked(t.Context(), 3)
+	w.waitForRevoked(t.Context(), 3)
 }
 
 func TestDisconnectNothing(t *testing.T) {
@@ -113,7 +113,7 @@ func TestDisconnectDuringRenewal(t *testing.T) {
 	w.advance(2 * time.Hour)
 	w.as.dropAccess()
 	arrived, release := make(chan struct{}), make(chan struct{})
-	w.as.on("/token", func(rw http.ResponseWriter, r *http.Request) {
+	w.as.setAnswer("/token", func(rw http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-release
 		w.as.token(rw, r)
@@ -131,7 +131,7 @@ func TestDisconnectDuringRenewal(t *testing.T) {
 	close(release)
 	check(t, <-done)
 	<-sent
-	w.revoked(t.Context(), 2)
+	w.waitForRevoked(t.Context(), 2)
 	w.as.mu.Lock()
 	good := len(w.as.refresh)
 	w.as.mu.Unlock()
@@ -176,7 +176,7 @@ func TestRemovedSkill(t *testing.T) {
 	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
 		return w.service.Removed(t.Context(), tx, w.key.SkillID)
 	}))
-	w.revoked(t.Context(), 2)
+	w.waitForRevoked(t.Context(), 2)
 	if err := w.callback(w.as.consent(t, u)); !errors.Is(err, oauthclient.ErrFlow) {
 		t.Errorf("an authorization response for a deleted skill: %v", err)
 	}

@@ -59,8 +59,8 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	answer(w, r)
 }
 
-// on replaces the answer at a path; nil restores the default.
-func (s *server) on(path string, answer http.HandlerFunc) {
+// setAnswer replaces the answer at a path; nil restores the default.
+func (s *server) setAnswer(path string, answer http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.routes[path] = answer
@@ -106,8 +106,8 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// document answers with a JSON document.
-func document(v any) http.HandlerFunc {
+// answerDocument answers with a JSON document.
+func answerDocument(v any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, v) }
 }
 
@@ -119,7 +119,7 @@ func redirectTo(address string) http.HandlerFunc {
 	}
 }
 
-func status(code int) http.HandlerFunc {
+func answerStatus(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
@@ -179,7 +179,7 @@ func (s *skillServer) mcp(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(code)
 	}
 	kind, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	token, ok := s.as.valid(value)
+	token, ok := s.as.findToken(value)
 	switch {
 	case value == "":
 		refuse(http.StatusUnauthorized, "")
@@ -245,9 +245,9 @@ func (p *trap) port() string {
 	return port
 }
 
-// untouched fails the test if anything connected. Connections are accepted in order, so after the test's
+// wantUntouched fails the test if anything connected. Connections are accepted in order, so after the test's
 // own connection all earlier ones have been counted.
-func (p *trap) untouched() {
+func (p *trap) wantUntouched() {
 	p.t.Helper()
 	conn, err := net.Dial("tcp", p.host())
 	check(p.t, err)

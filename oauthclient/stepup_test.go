@@ -49,14 +49,14 @@ func TestStepUp(t *testing.T) {
 	check(t, w.handler().Ready(t.Context()))
 
 	// A server that refuses the scopes that it granted causes an error, not endless consent.
-	w.skill.on("/mcp", func(rw http.ResponseWriter, _ *http.Request) {
+	w.skill.setAnswer("/mcp", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write"`)
 		rw.WriteHeader(http.StatusForbidden)
 	})
 	for range 2 {
 		wantError(t, w.send().err, "asked for before", "write")
 	}
-	if c := w.stored(); c.Need != oauthclient.NeedNothing {
+	if c := w.loadConnection(); c.Need != oauthclient.NeedNothing {
 		t.Errorf("need %q", c.Need)
 	}
 }
@@ -77,7 +77,7 @@ func TestStepUpOfClientCredentials(t *testing.T) {
 	if len(requests) != 2 || requests[0].Form.Get("scope") != "read" || requests[1].Form.Get("scope") != "read write" {
 		t.Errorf("token requests: %v", requests)
 	}
-	w.skill.on("/mcp", func(rw http.ResponseWriter, _ *http.Request) {
+	w.skill.setAnswer("/mcp", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write"`)
 		rw.WriteHeader(http.StatusForbidden)
 	})
@@ -91,7 +91,7 @@ func TestStepUpOfClientCredentials(t *testing.T) {
 func TestStepUpBeyondSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.given(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret", Scopes: []string{"read"}})
+	w.configureClient(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret", Scopes: []string{"read"}})
 	w.mustSend()
 	w.skill.change(func() { w.skill.scopes = []string{"write"} })
 	wantError(t, w.send().err, "write", "oauth.scopes does not have")
@@ -107,7 +107,7 @@ func TestForbiddenWithoutScope(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustConnect()
-	w.skill.on("/mcp", status(http.StatusForbidden))
+	w.skill.setAnswer("/mcp", answerStatus(http.StatusForbidden))
 	if a := w.send(); a.err != nil || a.status != http.StatusForbidden || a.rounds != 1 {
 		t.Errorf("%+v", a)
 	}

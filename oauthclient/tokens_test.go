@@ -18,7 +18,7 @@ func (w *world) signedWith(ctx context.Context, s *oauthclient.Service, address 
 		return "", oauthclient.Signed{}, err
 	}
 	signed, err := s.Handler(w.target()).Sign(ctx, r)
-	return r.Header.Get("Authorization"), signed, w.saw(err)
+	return r.Header.Get("Authorization"), signed, w.recordError(err)
 }
 
 // A token is sent to its resource only.
@@ -90,7 +90,7 @@ func TestOriginsOfTokens(t *testing.T) {
 		"resource of all":            {"https://mcp.example", "https://mcp.example/any/path", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := b.world(t)
+			w := b.newWorld(t)
 			w.skill.metadata = func(m map[string]any) { m["resource"] = test.resource }
 			// The document is served where the test can serve it, and says its resource.
 			w.url = strings.ToLower(test.resource)
@@ -101,7 +101,7 @@ func TestOriginsOfTokens(t *testing.T) {
 			w.as.clients["given"] = "given-secret"
 			service := w.start(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, w.skill.host()) })
 			w.service = service
-			check(t, w.challenged(http.StatusUnauthorized, `Bearer resource_metadata="`+w.skill.URL+resourceWellKnown+`/mcp"`))
+			check(t, w.challenge(http.StatusUnauthorized, `Bearer resource_metadata="`+w.skill.URL+resourceWellKnown+`/mcp"`))
 			header, _, err := w.signedWith(t.Context(), service, test.address)
 			if err != nil || (header != "") != test.sent {
 				t.Errorf("a token was sent %t, want %t; error %v", header != "", test.sent, err)
@@ -174,10 +174,10 @@ func TestRotationIsStoredBeforeUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustConnect()
-	before := w.stored()
-	w.skill.on("/mcp", func(rw http.ResponseWriter, r *http.Request) {
+	before := w.loadConnection()
+	w.skill.setAnswer("/mcp", func(rw http.ResponseWriter, r *http.Request) {
 		// The refresh token that got this access token cannot be used again.
-		if _, ok := w.as.valid(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")); ok && !w.stored().RefreshedAt.After(*before.RefreshedAt) {
+		if _, ok := w.as.findToken(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")); ok && !w.loadConnection().RefreshedAt.After(*before.RefreshedAt) {
 			t.Error("a token was used before it was stored")
 		}
 		w.skill.mcp(rw, r)
@@ -201,7 +201,7 @@ func TestRotationSurvivesALostConnection(t *testing.T) {
 	w.mustConnect()
 	w.advance(2 * time.Hour)
 	w.as.dropAccess()
-	w.as.on("/token", func(rw http.ResponseWriter, r *http.Request) {
+	w.as.setAnswer("/token", func(rw http.ResponseWriter, r *http.Request) {
 		tag, err := w.db.Pool().Exec(r.Context(), `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 			WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'idle in transaction'`)
 		if err != nil || tag.RowsAffected() != 1 {
@@ -210,7 +210,7 @@ func TestRotationSurvivesALostConnection(t *testing.T) {
 		w.as.token(rw, r)
 	})
 	w.mustSend()
-	w.as.on("/token", nil)
+	w.as.setAnswer("/token", nil)
 	w.advance(2 * time.Hour)
 	w.as.dropAccess()
 	w.mustSend() // with the stored refresh token
@@ -226,7 +226,7 @@ func TestCallersLeave(t *testing.T) {
 	w.advance(2 * time.Hour)
 	w.as.dropAccess()
 	arrived, release := make(chan struct{}), make(chan struct{})
-	w.as.on("/token", func(rw http.ResponseWriter, r *http.Request) {
+	w.as.setAnswer("/token", func(rw http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		<-release
 		w.as.token(rw, r)
@@ -275,7 +275,7 @@ func TestEarlyRenewal(t *testing.T) {
 	t.Parallel()
 	b := newBase(t)
 	soon := func(t *testing.T) *world {
-		w := b.world(t)
+		w := b.newWorld(t)
 		w.mustConnect()
 		w.advance(time.Hour - 30*time.Second)
 		return w
@@ -290,14 +290,14 @@ func TestEarlyRenewal(t *testing.T) {
 		}
 	})
 	for name, answer := range map[string]http.HandlerFunc{
-		"fails": status(http.StatusServiceUnavailable), "is refused for now": status(http.StatusTooManyRequests),
+		"fails": answerStatus(http.StatusServiceUnavailable), "is refused for now": answerStatus(http.StatusTooManyRequests),
 		"is refused for good": func(rw http.ResponseWriter, _ *http.Request) {
 			writeJSON(rw, http.StatusBadRequest, map[string]any{"error": "invalid_grant"})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := soon(t)
-			w.as.on("/token", answer)
+			w.as.setAnswer("/token", answer)
 			for range 2 {
 				if a := w.send(); a.status != http.StatusOK || a.rounds != 1 {
 					t.Errorf("the old token is good: %+v", a)
@@ -306,7 +306,7 @@ func TestEarlyRenewal(t *testing.T) {
 			check(t, w.handler().Ready(t.Context()))
 			w.advance(time.Minute)
 			w.as.dropAccess()
-			w.as.on("/token", nil)
+			w.as.setAnswer("/token", nil)
 			if name == "is refused for good" {
 				wantNeed(t, w.send().err, oauthclient.NeedAgain)
 				return
@@ -315,7 +315,7 @@ func TestEarlyRenewal(t *testing.T) {
 		})
 	}
 	t.Run("not of what lives long enough", func(t *testing.T) {
-		w := b.world(t)
+		w := b.newWorld(t)
 		w.mustConnect()
 		w.advance(time.Hour - 90*time.Second)
 		w.mustSend()
@@ -324,7 +324,7 @@ func TestEarlyRenewal(t *testing.T) {
 		}
 	})
 	t.Run("token that does not say how long it is good", func(t *testing.T) {
-		w := b.world(t)
+		w := b.newWorld(t)
 		w.as.life = 0
 		w.mustConnect()
 		w.advance(1000 * time.Hour)

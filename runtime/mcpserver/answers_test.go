@@ -101,8 +101,8 @@ func TestWhatModelsAreTold(t *testing.T) {
 			b := newBench(t)
 			b.calls.outcome = func(call.Submission) call.Call { return c.call }
 			a := b.post(callBody("1", "echo", "{}"))
-			v := decoded(t, a.body)
-			text, _ := at(v, "result", "content", 0, "text").(string)
+			v := decode(t, a.body)
+			text, _ := memberAt(v, "result", "content", 0, "text").(string)
 			for _, want := range c.text {
 				if !strings.Contains(text, want) {
 					t.Errorf("text: %s", text)
@@ -111,7 +111,7 @@ func TestWhatModelsAreTold(t *testing.T) {
 			if want := `"_meta":{"dev.holdpoint/call":{"id":"` + a.header.Get("Holdpoint-Call") + `",`; !strings.Contains(a.body, want) || !strings.Contains(a.body, c.meta) {
 				t.Errorf("meta: %s", a.body)
 			}
-			if at(v, "result", "isError") != true || a.status != http.StatusOK {
+			if memberAt(v, "result", "isError") != true || a.status != http.StatusOK {
 				t.Errorf("%d %s", a.status, a.body)
 			}
 		})
@@ -184,9 +184,9 @@ func TestInternalErrors(t *testing.T) {
 		b := newBench(t)
 		sabotage(b)
 		a := b.post(callBody("1", "echo", "{}"))
-		message, _ := at(decoded(t, a.body), "error", "message").(string)
+		message, _ := memberAt(decode(t, a.body), "error", "message").(string)
 		id, found := strings.CutPrefix(message, "internal error ")
-		if !found || at(decoded(t, a.body), "error", "code") != -32603.0 || at(decoded(t, a.body), "error", "data") != nil {
+		if !found || memberAt(decode(t, a.body), "error", "code") != -32603.0 || memberAt(decode(t, a.body), "error", "data") != nil {
 			t.Errorf("%s: %s", name, a.body)
 		}
 		if log := b.log.String(); !strings.Contains(log, "error_id="+id) || !strings.Contains(log, "secret detail") || strings.Contains(a.body, "secret") {

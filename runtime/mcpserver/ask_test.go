@@ -15,8 +15,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// able starts a session of a client with all capabilities.
-func (b *bench) able(capabilities string) []string {
+// startCapable starts a session of a client with all capabilities.
+func (b *bench) startCapable(capabilities string) []string {
 	b.t.Helper()
 	a := b.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"clientInfo":{"name":"c","version":"1"}}}`)
 	return []string{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-11-25"}
@@ -29,9 +29,9 @@ var (
 
 // Before 2026-07-28, a question is a request on the call's stream, and its answer is another POST.
 func TestLegacyClientIsAsked(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		session := b.able(`{"elicitation":{},"roots":{"listChanged":true},"experimental":{"x":{}}}`)
+		session := b.startCapable(`{"elicitation":{},"roots":{"listChanged":true},"experimental":{"x":{}}}`)
 		var id uuid.UUID
 		go func() {
 			id = <-b.calls.arrived
@@ -40,7 +40,7 @@ func TestLegacyClientIsAsked(t *testing.T) {
 			b.calls.ask(id, call.Question{Number: 3, Method: "roots/list"})
 			synctest.Wait()
 			stranger := b.post(`{"jsonrpc":"2.0","id":"holdpoint/question/`+id.String()+`/1","result":{"action":"accept"}}`,
-				append(b.session(), "Authorization", "Bearer token-ann")...)
+				append(b.startSession(), "Authorization", "Bearer token-ann")...)
 			if _, ok := b.calls.answer(id, 1); ok || stranger.status != http.StatusNotFound {
 				t.Errorf("another principal answers: %d", stranger.status)
 			}
@@ -54,7 +54,7 @@ func TestLegacyClientIsAsked(t *testing.T) {
 					t.Errorf("%s: %d %s", answer, a.status, a.body)
 				}
 			}
-			b.calls.finish(id, succeeded("done"))
+			b.calls.finish(id, succeedWith("done"))
 		}()
 		a := b.post(callBody("1", "gated", "{}"), session...)
 		if sub := b.calls.submitted[0]; string(sub.Caller.Capabilities) != `{"elicitation":{},"roots":{"listChanged":true}}` {
@@ -66,7 +66,7 @@ func TestLegacyClientIsAsked(t *testing.T) {
 			`{"jsonrpc":"2.0","id":"holdpoint/question/` + id.String() + `/3","method":"roots/list"}`,
 			`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"done"}],"_meta":{"dev.holdpoint/call":{"id":"` + id.String() + `","status":"succeeded","code":"succeeded"}}}}`,
 		}
-		if diff := cmp.Diff(want, events(strings.NewReader(a.body))); diff != "" {
+		if diff := cmp.Diff(want, readEvents(strings.NewReader(a.body))); diff != "" {
 			t.Error(diff)
 		}
 		if got, _ := b.calls.answer(id, 1); string(got.Result) != `{"action":"accept","content":{"n":1e400}}` {
@@ -82,9 +82,9 @@ func TestLegacyClientIsAsked(t *testing.T) {
 func TestWhoCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.post(callBody("1", "echo", "{}"), append(b.able(`{"elicitation":{}}`), "Accept", "application/json")...)
+	b.post(callBody("1", "echo", "{}"), append(b.startCapable(`{"elicitation":{}}`), "Accept", "application/json")...)
 	b.post(callBody("1", "echo", "{}"))
-	b.post(callBody("1", "echo", "{}"), b.session()...)
+	b.post(callBody("1", "echo", "{}"), b.startSession()...)
 	for _, sub := range b.calls.submitted {
 		if sub.Caller.Capabilities != nil {
 			t.Errorf("%s", sub.Caller.Capabilities)
@@ -93,13 +93,13 @@ func TestWhoCannotBeAsked(t *testing.T) {
 }
 
 func modernCall(tool, members, capabilities string) (body string, headers []string) {
-	body, headers = modern("tools/call", `"name":"files__`+tool+`","arguments":{"a":1}`+members, "Mcp-Name", "files__"+tool)
+	body, headers = modernRequest("tools/call", `"name":"files__`+tool+`","arguments":{"a":1}`+members, "Mcp-Name", "files__"+tool)
 	return strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+capabilities, 1), headers
 }
 
 // Since 2026-07-28, a question is a result, and the answer comes with the repeated request.
 func TestModernClientIsAsked(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		var id uuid.UUID
 		go func() {
@@ -109,7 +109,7 @@ func TestModernClientIsAsked(t *testing.T) {
 		post := func(tool, members, capabilities string) any {
 			body, headers := modernCall(tool, members, capabilities)
 			a := b.post(body, append(headers, "Accept", "application/json")...)
-			return decoded(t, a.body)
+			return decode(t, a.body)
 		}
 		v := post("slow", ``, `{"elicitation":{"form":{}}}`)
 		want := map[string]any{
@@ -120,7 +120,7 @@ func TestModernClientIsAsked(t *testing.T) {
 				"id": id.String(), "status": "executing", "code": "input_required",
 			}},
 		}
-		if diff := cmp.Diff(want, at(v, "result")); diff != "" {
+		if diff := cmp.Diff(want, memberAt(v, "result")); diff != "" {
 			t.Error(diff)
 		}
 		state := `,"requestState":"` + id.String() + `/1"`
@@ -133,16 +133,16 @@ func TestModernClientIsAsked(t *testing.T) {
 			"an answer that is": {"slow", state + `,"inputResponses":{"question_1":7}`},
 		} {
 			v := post(c.tool, c.members, `{"elicitation":{}}`)
-			if at(v, "error", "code") != -32602.0 {
+			if memberAt(v, "error", "code") != -32602.0 {
 				t.Errorf("%s: %v", name, v)
 			}
 		}
-		if v := post("slow", state+`,"inputResponses":{"else":{}}`, `{"elicitation":{}}`); at(v, "result", "resultType") != "input_required" {
+		if v := post("slow", state+`,"inputResponses":{"else":{}}`, `{"elicitation":{}}`); memberAt(v, "result", "resultType") != "input_required" {
 			t.Errorf("without an answer: %v", v)
 		}
-		time.AfterFunc(time.Second, func() { b.calls.finish(id, succeeded("done")) })
+		time.AfterFunc(time.Second, func() { b.calls.finish(id, succeedWith("done")) })
 		v = post("slow", state+`,"inputResponses":{"question_1":{"action":"accept"},"else":{}}`, `{"elicitation":{}}`)
-		if at(v, "result", "resultType") != "complete" || at(v, "result", "content", 0, "text") != "done" {
+		if memberAt(v, "result", "resultType") != "complete" || memberAt(v, "result", "content", 0, "text") != "done" {
 			t.Errorf("%v", v)
 		}
 		if got, _ := b.calls.answer(id, 1); string(got.Result) != `{"action":"accept"}` {
@@ -156,9 +156,9 @@ func TestModernClientIsAsked(t *testing.T) {
 
 // Reports of servers reach the client that requested them. Progress only grows.
 func TestNewsOnTheWay(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		session := b.session()
+		session := b.startSession()
 		if a := b.post(`{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"loud"}}`, session...); !strings.Contains(a.body, "-32602") {
 			t.Error(a.body)
 		}
@@ -173,10 +173,10 @@ func TestNewsOnTheWay(t *testing.T) {
 			}
 			b.calls.tell(id, call.EventLog, "{\"level\":\"error\",\n\"data\":\"x\"}")
 			synctest.Wait()
-			b.calls.finish(id, succeeded("done"))
+			b.calls.finish(id, succeedWith("done"))
 		}()
 		body := `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"files__gated","arguments":{},"_meta":{"progressToken":7}}}`
-		got := events(strings.NewReader(b.post(body, session...).body))
+		got := readEvents(strings.NewReader(b.post(body, session...).body))
 		progress := func(members string) string {
 			return `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,` + members + `}}`
 		}
@@ -197,33 +197,33 @@ func TestNewsOnTheWay(t *testing.T) {
 
 // A client that waits with the synthetic tool gets questions too, and its answers reach the call.
 func TestModernClientIsAskedWhileItAwaits(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		post := func(name, members string) any {
-			body, headers := modern("tools/call", `"name":"`+name+`"`+members, "Mcp-Name", name, "Accept", "application/json")
-			return decoded(t, b.post(strings.Replace(body, `Capabilities":{}`, `Capabilities":{"elicitation":{}}`, 1), headers...).body)
+			body, headers := modernRequest("tools/call", `"name":"`+name+`"`+members, "Mcp-Name", name, "Accept", "application/json")
+			return decode(t, b.post(strings.Replace(body, `Capabilities":{}`, `Capabilities":{"elicitation":{}}`, 1), headers...).body)
 		}
 		go func() { b.calls.ask(<-b.calls.arrived, elicitation) }()
 		v := post("files__gated", `,"arguments":{}`)
-		id, _ := at(v, "result", "_meta", "dev.holdpoint/call", "id").(string)
+		id, _ := memberAt(v, "result", "_meta", "dev.holdpoint/call", "id").(string)
 		callID, err := uuid.Parse(id)
 		if err != nil {
 			t.Fatalf("%v", v)
 		}
 		await := `,"arguments":{"call_id":"` + id + `"}`
-		if v := post("holdpoint_await", await); at(v, "result", "resultType") != "input_required" || at(v, "result", "requestState") != id+"/1" {
+		if v := post("holdpoint_await", await); memberAt(v, "result", "resultType") != "input_required" || memberAt(v, "result", "requestState") != id+"/1" {
 			t.Fatalf("%v", v)
 		}
 		for name, state := range map[string]string{
 			"of another call": `"` + uuid.NewString() + `/1"`, "tampered": `"` + id + `"`, "of another form": `7`,
 		} {
-			if v := post("holdpoint_await", await+`,"requestState":`+state+`,"inputResponses":{"question_1":{"action":"decline"}}`); at(v, "error", "code") != -32602.0 {
+			if v := post("holdpoint_await", await+`,"requestState":`+state+`,"inputResponses":{"question_1":{"action":"decline"}}`); memberAt(v, "error", "code") != -32602.0 {
 				t.Errorf("a state %s: %v", name, v)
 			}
 		}
-		time.AfterFunc(time.Second, func() { b.calls.finish(callID, succeeded("done")) })
+		time.AfterFunc(time.Second, func() { b.calls.finish(callID, succeedWith("done")) })
 		v = post("holdpoint_await", await+`,"requestState":"`+id+`/1","inputResponses":{"question_1":{"action":"accept"}}`)
-		if at(v, "result", "content", 0, "text") != "done" {
+		if memberAt(v, "result", "content", 0, "text") != "done" {
 			t.Errorf("%v", v)
 		}
 		if got, _ := b.calls.answer(callID, 1); string(got.Result) != `{"action":"accept"}` {
@@ -258,7 +258,7 @@ func TestUnknownLogLevel(t *testing.T) {
 		body, headers := modernCall("echo", "", "{}")
 		body = strings.Replace(body, `"_meta":{`, `"_meta":{"io.modelcontextprotocol/logLevel":`+level+`,`, 1)
 		a := b.post(body, headers...)
-		if v := decoded(t, a.body); (at(v, "error", "code") == -32602.0) == ok || (a.status == http.StatusOK) != ok {
+		if v := decode(t, a.body); (memberAt(v, "error", "code") == -32602.0) == ok || (a.status == http.StatusOK) != ok {
 			t.Errorf("%s: %d %v", level, a.status, v)
 		}
 	}
@@ -272,7 +272,7 @@ func TestResponsesToNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.calls.answerErr = errors.New("the database was asked")
-	session := b.session()
+	session := b.startSession()
 	for _, number := range []string{"2147483648", "99999999999999999999", "-1", "+1", "", "x"} {
 		a := b.post(`{"jsonrpc":"2.0","id":"holdpoint/question/`+uuid.NewString()+`/`+number+`","result":{}}`, session...)
 		if a.status != http.StatusAccepted {
@@ -283,7 +283,7 @@ func TestResponsesToNothing(t *testing.T) {
 
 // While a reviewer decides about an answer, the client reads so in progress messages, in its task's message and in the pending answer.
 func TestClientIsToldOfReview(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		until := time.Date(2030, 1, 2, 16, 4, 5, 0, time.UTC)
 		const reviewed = "waiting until a reviewer decides about an answer to the tool's server, until 16:04:05Z"
@@ -296,10 +296,10 @@ func TestClientIsToldOfReview(t *testing.T) {
 			b.calls.review(id, time.Time{})
 		}()
 		body := `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"files__gated","arguments":{},"_meta":{"progressToken":7}}}`
-		session := b.session()
+		session := b.startSession()
 		go func() {
 			<-time.After(12 * time.Second)
-			b.calls.finish(id, succeeded("done"))
+			b.calls.finish(id, succeedWith("done"))
 		}()
 		got := b.post(body, session...).body
 		if !strings.Contains(got, `"progress":5,"message":"`+reviewed+`"`) || !strings.Contains(got, `"progress":10,"message":"executing"`) {
@@ -311,15 +311,15 @@ func TestClientIsToldOfReview(t *testing.T) {
 			next = <-b.calls.arrived
 			b.calls.review(next, until)
 		}()
-		v := decoded(t, b.post(callBody("1", "gated", `{"n":2}`), append(session, "Accept", "application/json")...).body)
-		text, _ := at(v, "result", "content", 0, "text").(string)
+		v := decode(t, b.post(callBody("1", "gated", `{"n":2}`), append(session, "Accept", "application/json")...).body)
+		text, _ := memberAt(v, "result", "content", 0, "text").(string)
 		if !strings.Contains(text, "a reviewer decides until 2030-01-02T16:04:05Z whether it gets the answer") || !strings.Contains(text, next.String()) {
 			t.Errorf("the pending answer is %q", text)
 		}
-		task, headers := modern("tasks/get", `"taskId":"`+next.String()+`"`, "Mcp-Name", next.String())
+		task, headers := modernRequest("tasks/get", `"taskId":"`+next.String()+`"`, "Mcp-Name", next.String())
 		task = strings.Replace(task, `Capabilities":{}`, `Capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
-		v = decoded(t, b.post(task, append(headers, "Accept", "application/json")...).body)
-		if at(v, "result", "status") != "working" || at(v, "result", "statusMessage") != reviewed {
+		v = decode(t, b.post(task, append(headers, "Accept", "application/json")...).body)
+		if memberAt(v, "result", "status") != "working" || memberAt(v, "result", "statusMessage") != reviewed {
 			t.Errorf("the task is %v", v)
 		}
 	})

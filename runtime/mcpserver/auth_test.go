@@ -88,7 +88,7 @@ func TestResourceMetadata(t *testing.T) {
 			"resource":                 "https://hold.example.com/agents/" + name + "/mcp",
 			"bearer_methods_supported": []any{"header"}, "resource_name": "Holdpoint: " + strings.ReplaceAll(name, "%22", `"`),
 		}
-		if diff := cmp.Diff(want, decoded(t, b.do(r).body)); diff != "" {
+		if diff := cmp.Diff(want, decode(t, b.do(r).body)); diff != "" {
 			t.Error(diff)
 		}
 	}

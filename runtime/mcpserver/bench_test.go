@@ -85,7 +85,7 @@ type contender struct {
 	modern  bool
 }
 
-func contenders() map[string]contender {
+func listContenders() map[string]contender {
 	return map[string]contender{
 		"ours/2025-11-25": {ourHandler, false},
 		"ours/2026-07-28": {ourHandler, true},
@@ -112,7 +112,7 @@ func (c contender) prepare(b *testing.B, base string, send func(*http.Request) (
 	}
 	arguments := `{"message":"0123456789012345678901234567890123456789012345678901234567890123"}`
 	if c.modern {
-		body, headers := modern("tools/call", `"name":"files__echo","arguments":`+arguments, "Mcp-Name", "files__echo")
+		body, headers := modernRequest("tools/call", `"name":"files__echo","arguments":`+arguments, "Mcp-Name", "files__echo")
 		return func() *http.Request { return build(body, headers) }
 	}
 	header, _ := send(build(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, nil))
@@ -123,7 +123,7 @@ func (c contender) prepare(b *testing.B, base string, send func(*http.Request) (
 
 // BenchmarkHandler measures the handlers alone.
 func BenchmarkHandler(b *testing.B) {
-	for name, c := range contenders() {
+	for name, c := range listContenders() {
 		b.Run(name, func(b *testing.B) {
 			handler := c.handler(b)
 			send := func(r *http.Request) (http.Header, string) {
@@ -145,7 +145,7 @@ func BenchmarkHandler(b *testing.B) {
 
 // BenchmarkHTTP measures them behind net/http, with a client on a kept connection.
 func BenchmarkHTTP(b *testing.B) {
-	for name, c := range contenders() {
+	for name, c := range listContenders() {
 		b.Run(name, func(b *testing.B) {
 			server := httptest.NewServer(c.handler(b))
 			defer server.Close()
@@ -179,7 +179,7 @@ func BenchmarkHTTP(b *testing.B) {
 func BenchmarkParked(b *testing.B) {
 	bench := newBench(b)
 	bench.calls.arrived = make(chan uuid.UUID, 1)
-	headers := bench.session()
+	headers := bench.startSession()
 	memory := func() uint64 {
 		runtime.GC()
 		runtime.GC()

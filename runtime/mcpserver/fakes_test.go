@@ -324,15 +324,15 @@ func (f *fakeAgents) revoke(key string) {
 	delete(f.keys, key)
 }
 
-// meet makes reads of conversations return the error of look.
-func (f *fakeAgents) meet(look func() error) {
+// setRead makes reads of conversations return the error of look.
+func (f *fakeAgents) setRead(look func() error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.look = look
 }
 
-// looked returns the number of reads of conversations since its last call.
-func (f *fakeAgents) looked() int {
+// takeReads returns the number of reads of conversations since its last call.
+func (f *fakeAgents) takeReads() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := f.looks
@@ -340,8 +340,8 @@ func (f *fakeAgents) looked() int {
 	return n
 }
 
-// glance counts a read of a conversation.
-func (f *fakeAgents) glance() error {
+// countRead counts a read of a conversation.
+func (f *fakeAgents) countRead() error {
 	f.looks++
 	if f.err != nil {
 		return f.err
@@ -402,7 +402,7 @@ func (f *fakeAgents) NamedConversation(_ context.Context, a *agent.Agent, princi
 	if f.err != nil {
 		return nil, f.err
 	}
-	if err := f.glance(); err != nil {
+	if err := f.countRead(); err != nil {
 		return nil, err
 	}
 	return f.start(a, principal, name, version, client), nil
@@ -411,7 +411,7 @@ func (f *fakeAgents) NamedConversation(_ context.Context, a *agent.Agent, princi
 func (f *fakeAgents) Conversation(_ context.Context, agentID, principal, id uuid.UUID) (*catalog.Conversation, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.glance(); err != nil {
+	if err := f.countRead(); err != nil {
 		return nil, err
 	}
 	c, ok := f.conversations[id]

@@ -61,7 +61,7 @@ func newBench(t testing.TB, change ...func(*mcpserver.Config)) *bench {
 	}
 	b.calls.outcome = func(sub call.Submission) call.Call {
 		return call.Call{Status: call.Succeeded, Result: json.RawMessage(
-			`{"content":[{"type":"text","text":` + string(quote(string(sub.Arguments))) + `}]}`)}
+			`{"content":[{"type":"text","text":` + string(quoteJSON(string(sub.Arguments))) + `}]}`)}
 	}
 	cfg := mcpserver.Config{
 		Calls: b.calls, Agents: b.agents, Catalog: b.agents, Identity: b.people, Limits: b.limits, Resources: b.others, Now: time.Now, Version: "1.2.3",
@@ -95,7 +95,7 @@ func newBench(t testing.TB, change ...func(*mcpserver.Config)) *bench {
 	return b
 }
 
-func quote(s string) []byte {
+func quoteJSON(s string) []byte {
 	text, err := json.Marshal(s)
 	if err != nil {
 		panic(err)
@@ -149,8 +149,8 @@ func (b *bench) post(body string, headers ...string) answer {
 	return b.do(b.request(context.Background(), body, headers...))
 }
 
-// session starts a legacy session and returns its headers.
-func (b *bench) session() []string {
+// startSession starts a legacy session and returns its headers.
+func (b *bench) startSession() []string {
 	b.t.Helper()
 	a := b.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
 	if a.status != http.StatusOK {
@@ -163,8 +163,8 @@ func callBody(id, tool, arguments string) string {
 	return `{"method":"tools/call","params":{"name":"files__` + tool + `","arguments":` + arguments + `},"jsonrpc":"2.0","id":` + id + `}`
 }
 
-// modern adds the headers and members that MCP 2026-07-28 requires.
-func modern(method, params string, extra ...string) (body string, headers []string) {
+// modernRequest adds the headers and members that MCP 2026-07-28 requires.
+func modernRequest(method, params string, extra ...string) (body string, headers []string) {
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
 	if params != "" {
 		params += ","
@@ -173,8 +173,8 @@ func modern(method, params string, extra ...string) (body string, headers []stri
 	return `{"jsonrpc":"2.0","id":"m","method":"` + method + `","params":{` + params + meta + `}}`, headers
 }
 
-// events reads a stream of events: comments as they are, data without its label.
-func events(body io.Reader) []string {
+// readEvents reads a stream of events: comments as they are, data without its label.
+func readEvents(body io.Reader) []string {
 	var seen []string
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 1<<20)
@@ -189,8 +189,8 @@ func events(body io.Reader) []string {
 	return seen
 }
 
-// decoded reads JSON for comparison.
-func decoded(t testing.TB, text string) any {
+// decode reads JSON for comparison.
+func decode(t testing.TB, text string) any {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
@@ -199,8 +199,8 @@ func decoded(t testing.TB, text string) any {
 	return v
 }
 
-// at returns a part of decoded JSON; nil if there is none.
-func at(v any, path ...any) any {
+// memberAt returns a part of decoded JSON; nil if there is none.
+func memberAt(v any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {
 		case string:

@@ -24,7 +24,7 @@ func TestIdempotencyKey(t *testing.T) {
 		"deeper than the first rank": {"echo", `{"a":{"idempotency_key":"k"}}`, ``, "", `{"a":{"idempotency_key":"k"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			withFakeTime(t, func(t *testing.T) {
 				b := newBench(t)
 				b.agents.catalog = newCatalog(t, echoTool, keyedTool)
 				body := callBody("1", c.tool, c.arguments)
@@ -57,15 +57,15 @@ func TestBadIdempotencyKey(t *testing.T) {
 		strings.Replace(callBody("1", "echo", `{"idempotency_key":"a"}`), `"params":{`, `"params":{"_meta":{"dev.holdpoint/idempotency_key":"b"},`, 1),
 		strings.Replace(callBody("1", "echo", `{}`), `"params":{`, `"params":{"_meta":{"dev.holdpoint/idempotency_key":7},`, 1),
 	} {
-		v := decoded(t, b.post(body).body)
-		message, _ := at(v, "error", "message").(string)
-		if at(v, "error", "code") != -32602.0 || !strings.Contains(message, "idempotency_key") {
+		v := decode(t, b.post(body).body)
+		message, _ := memberAt(v, "error", "message").(string)
+		if memberAt(v, "error", "code") != -32602.0 || !strings.Contains(message, "idempotency_key") {
 			t.Errorf("%s: %v", body, v)
 		}
 	}
 	b.calls.submitErr = call.ErrKeyReused
-	v := decoded(t, b.post(callBody("1", "echo", `{"idempotency_key":"k"}`)).body)
-	if at(v, "error", "code") != -32602.0 || at(v, "error", "data", "code") != "idempotency_key_reused" {
+	v := decode(t, b.post(callBody("1", "echo", `{"idempotency_key":"k"}`)).body)
+	if memberAt(v, "error", "code") != -32602.0 || memberAt(v, "error", "data", "code") != "idempotency_key_reused" {
 		t.Errorf("a reused key: %v", v)
 	}
 }

@@ -42,7 +42,7 @@ func (f *fakeLimits) Admit(_ context.Context, _ uuid.UUID, l limit.Limits) (func
 	}, nil
 }
 
-func (f *fakeLimits) counted() (admitted, open int) {
+func (f *fakeLimits) countRequests() (admitted, open int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.admitted, f.open
@@ -54,13 +54,13 @@ func TestLimits(t *testing.T) {
 	b.agents.agents["billing"].Limits = agent.Limits{CallsPerMinute: 60}
 	var during int
 	b.calls.outcome = func(call.Submission) call.Call {
-		_, during = b.limits.counted()
+		_, during = b.limits.countRequests()
 		return call.Call{Status: call.Succeeded, Result: []byte(`{"content":[]}`)}
 	}
 	if a := b.post(callBody("1", "echo", `{}`)); a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	if admitted, open := b.limits.counted(); admitted != 1 || during != 1 || open != 0 {
+	if admitted, open := b.limits.countRequests(); admitted != 1 || during != 1 || open != 0 {
 		t.Errorf("%d admitted, %d during the call, %d after it", admitted, during, open)
 	}
 	b.limits.err = fmt.Errorf("admit: %w", &limit.Exceeded{Kind: limit.Rate, Limit: 60, RetryAfter: 1200 * time.Millisecond})

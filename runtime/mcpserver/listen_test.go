@@ -32,7 +32,7 @@ type stream struct {
 	blocks chan string // the text between blank lines
 }
 
-func (b *bench) stream(r *http.Request) *stream {
+func (b *bench) openStream(r *http.Request) *stream {
 	b.t.Helper()
 	response, err := b.client.Do(r)
 	if err != nil {
@@ -58,8 +58,8 @@ func (b *bench) stream(r *http.Request) *stream {
 	return s
 }
 
-// next returns the next event other than a keepalive; "": the stream has ended.
-func (s *stream) next() string {
+// nextEvent returns the next event other than a keepalive; "": the stream has ended.
+func (s *stream) nextEvent() string {
 	s.t.Helper()
 	patience := time.After(10 * time.Minute)
 	for {
@@ -74,8 +74,8 @@ func (s *stream) next() string {
 	}
 }
 
-// quiet checks that for the duration d the stream has only keepalives.
-func (s *stream) quiet(d time.Duration) {
+// wantQuiet checks that for the duration d the stream has only keepalives.
+func (s *stream) wantQuiet(d time.Duration) {
 	s.t.Helper()
 	<-time.After(d)
 	synctest.Wait()
@@ -101,7 +101,7 @@ func (b *bench) get(headers ...string) *http.Request {
 	return r
 }
 
-func (b *bench) delete(session []string) {
+func (b *bench) deleteSession(session []string) {
 	b.t.Helper()
 	r := b.request(context.Background(), "", session...)
 	r.Method = http.MethodDelete
@@ -110,8 +110,8 @@ func (b *bench) delete(session []string) {
 	}
 }
 
-// change changes the agent's tools as an operator does, with a notice.
-func (b *bench) change(tools ...string) {
+// changeTools changes the agent's tools as an operator does, with a notice.
+func (b *bench) changeTools(tools ...string) {
 	b.agents.relist(newCatalog(b.t, tools...))
 	b.server.CatalogMayHaveChanged()
 }
@@ -123,13 +123,13 @@ func TestOfficialClientHears(t *testing.T) {
 		change func(*bench)
 		within time.Duration
 	}{
-		"of an operator's change": {func(b *bench) { b.change(echoTool) }, time.Second},
+		"of an operator's change": {func(b *bench) { b.changeTools(echoTool) }, time.Second},
 		// There is no notice of this change.
 		"of a skill that recovers": {func(b *bench) { b.agents.relist(newCatalog(b.t, echoTool)) }, 6 * time.Second},
 	} {
 		for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 			t.Run(name+" "+version, func(t *testing.T) {
-				within(t, func(t *testing.T) {
+				withFakeTime(t, func(t *testing.T) {
 					b := newBench(t)
 					b.agents.problems = []catalog.Problem{broken}
 					heard := make(chan struct{}, 100)
@@ -173,7 +173,7 @@ func TestOfficialClientHears(t *testing.T) {
 
 // A client whose streams are closed repeatedly keeps its session, and is notified of a change.
 func TestOfficialClientListensAgain(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		heard := make(chan struct{}, 100)
 		session := b.connect(t.Context(), "2025-11-25", &mcp.ClientOptions{
@@ -183,7 +183,7 @@ func TestOfficialClientListensAgain(t *testing.T) {
 			b.closeStreams(session.ID())
 			<-time.After(time.Minute)
 		}
-		b.change(echoTool)
+		b.changeTools(echoTool)
 		select {
 		case <-heard:
 		case <-time.After(time.Minute):
@@ -198,7 +198,7 @@ func TestOfficialClientListensAgain(t *testing.T) {
 // closeStreams replaces the stream of a session with another one, which it closes at once.
 func (b *bench) closeStreams(session string) {
 	b.t.Helper()
-	s := b.stream(b.get("Mcp-Session-Id", session, "Mcp-Protocol-Version", "2025-11-25"))
+	s := b.openStream(b.get("Mcp-Session-Id", session, "Mcp-Protocol-Version", "2025-11-25"))
 	for block := range s.blocks {
 		if strings.HasPrefix(block, "id:") {
 			break
@@ -209,20 +209,20 @@ func (b *bench) closeStreams(session string) {
 }
 
 func TestStreamOfSession(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		session := b.session()
-		opened := b.stream(b.get(append(session, "Accept", "text/event-stream")...))
+		session := b.startSession()
+		opened := b.openStream(b.get(append(session, "Accept", "text/event-stream")...))
 		<-time.After(25 * time.Second)
-		b.change(echoTool)
+		b.changeTools(echoTool)
 		<-time.After(10 * time.Second)
-		b.delete(session)
+		b.deleteSession(session)
 		began := time.Now()
 		var text strings.Builder
 		for range 6 {
 			text.WriteString(<-opened.blocks)
 		}
-		if got := opened.next(); got != "" || time.Since(began) != 0 {
+		if got := opened.nextEvent(); got != "" || time.Since(began) != 0 {
 			t.Errorf("%s after the session ended: %q", time.Since(began), got)
 		}
 		got := regexp.MustCompile(`id: [0-9a-f-]{36}\n`).ReplaceAllString(text.String(), "id: ID\n")
@@ -234,12 +234,12 @@ func TestStreamOfSession(t *testing.T) {
 
 // Clients of earlier revisions do not know events without content.
 func TestStreamOfEarlierRevision(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		a := b.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`)
 		session := []string{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-06-18"}
-		opened := b.stream(b.get(session...))
-		b.change(echoTool)
+		opened := b.openStream(b.get(session...))
+		b.changeTools(echoTool)
 		for _, want := range []string{keepalive, changed} {
 			if got := <-opened.blocks; got != want {
 				t.Errorf("got %q", got)
@@ -251,8 +251,8 @@ func TestStreamOfEarlierRevision(t *testing.T) {
 func TestStreamRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	session, ended := b.session(), b.session()
-	b.delete(ended)
+	session, ended := b.startSession(), b.startSession()
+	b.deleteSession(ended)
 	with := func(headers ...string) []string { return append(session[:2:2], headers...) }
 	for name, c := range map[string]struct {
 		path    string
@@ -288,7 +288,7 @@ func TestStreamRefused(t *testing.T) {
 	if a := b.do(r); a.status != http.StatusMethodNotAllowed {
 		t.Errorf("HEAD: %d", a.status)
 	}
-	b.agents.meet(func() error { return errors.New("no database at 10.0.0.7") })
+	b.agents.setRead(func() error { return errors.New("no database at 10.0.0.7") })
 	if a := b.do(b.get(session...)); a.status != http.StatusInternalServerError || strings.Contains(a.body, "10.0.0.7") {
 		t.Errorf("no database: %d %s", a.status, a.body)
 	}
@@ -296,35 +296,35 @@ func TestStreamRefused(t *testing.T) {
 
 // A change while no stream was open is announced on the next stream, unless the client has listed its tools since.
 func TestMissedChange(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		session := b.session()
-		b.stream(b.get(session...)).quiet(time.Minute) // it has no list, and there is no change
+		session := b.startSession()
+		b.openStream(b.get(session...)).wantQuiet(time.Minute) // it has no list, and there is no change
 		b.closeStreams(session[1])
-		b.change(echoTool)
-		if got := b.stream(b.get(session...)).next(); got != changed {
+		b.changeTools(echoTool)
+		if got := b.openStream(b.get(session...)).nextEvent(); got != changed {
 			t.Errorf("missed change: %q", got)
 		}
 		// The client may not have received the notification.
-		if got := b.stream(b.get(session...)).next(); got != changed {
+		if got := b.openStream(b.get(session...)).nextEvent(); got != changed {
 			t.Errorf("again: %q", got)
 		}
 		b.post(listBody, session...)
-		listening := b.stream(b.get(session...))
-		listening.quiet(time.Minute)
-		b.change(echoTool, gateTool)
-		if got := listening.next(); got != changed {
+		listening := b.openStream(b.get(session...))
+		listening.wantQuiet(time.Minute)
+		b.changeTools(echoTool, gateTool)
+		if got := listening.nextEvent(); got != changed {
 			t.Errorf("change: %q", got)
 		}
-		b.change(echoTool) // back to the list that it has
-		if got := listening.next(); got != changed {
+		b.changeTools(echoTool) // back to the list that it has
+		if got := listening.nextEvent(); got != changed {
 			t.Errorf("change back: %q", got)
 		}
-		listening.quiet(time.Minute)
+		listening.wantQuiet(time.Minute)
 
 		// Another process does not know which list the client has.
 		other := newBench(t, func(cfg *mcpserver.Config) { cfg.Agents, cfg.Catalog = b.agents, b.agents })
-		if got := other.stream(other.get(session...)).next(); got != changed {
+		if got := other.openStream(other.get(session...)).nextEvent(); got != changed {
 			t.Errorf("elsewhere: %q", got)
 		}
 	})
@@ -332,15 +332,15 @@ func TestMissedChange(t *testing.T) {
 
 // A client that has listed the change before the notification gets no notification.
 func TestListedChange(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		session := b.session()
-		listening := b.stream(b.get(session...))
-		listening.quiet(time.Second)
+		session := b.startSession()
+		listening := b.openStream(b.get(session...))
+		listening.wantQuiet(time.Second)
 		b.agents.relist(newCatalog(t, echoTool))
 		b.post(listBody, session...)
 		b.server.CatalogMayHaveChanged()
-		listening.quiet(time.Minute)
+		listening.wantQuiet(time.Minute)
 	})
 }
 
@@ -355,23 +355,23 @@ func TestStreamEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			withFakeTime(t, func(t *testing.T) {
 				b := newBench(t)
-				session := b.session()
-				listening, others := b.stream(b.get(session...)), b.stream(b.get(b.session()...))
+				session := b.startSession()
+				listening, others := b.openStream(b.get(session...)), b.openStream(b.get(b.startSession()...))
 				for range 100 { // whose checks fail
-					b.stream(b.get(b.session()...))
+					b.openStream(b.get(b.startSession()...))
 				}
 				b.agents.fail(errors.New("no database"))
-				listening.quiet(10 * time.Minute)
+				listening.wantQuiet(10 * time.Minute)
 				b.agents.fail(nil)
 				end(b, uuid.MustParse(session[1]))
 				began := time.Now()
-				if got := listening.next(); got != "" || time.Since(began) > 36*time.Second {
+				if got := listening.nextEvent(); got != "" || time.Since(began) > 36*time.Second {
 					t.Errorf("%q after %s", got, time.Since(began))
 				}
 				if name == "ended elsewhere" {
-					others.quiet(time.Minute)
+					others.wantQuiet(time.Minute)
 				}
 			})
 		})

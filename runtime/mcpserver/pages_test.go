@@ -20,28 +20,28 @@ func manyTools(t *testing.T, n int) *catalog.Catalog {
 	return newCatalog(t, definitions...)
 }
 
-// walk reads all pages of a list.
-func walk(t *testing.T, b *bench, method, member string, headers ...string) (names []string, pages int) {
+// readPages reads all pages of a list.
+func readPages(t *testing.T, b *bench, method, member string, headers ...string) (names []string, pages int) {
 	t.Helper()
 	for cursor := ""; ; {
 		params := ""
 		if cursor != "" {
 			params = `"cursor":"` + cursor + `"`
 		}
-		result := at(decoded(t, b.post(rpc(method, params), headers...).body), "result")
-		list, ok := at(result, member).([]any)
+		result := memberAt(decode(t, b.post(formatRequest(method, params), headers...).body), "result")
+		list, ok := memberAt(result, member).([]any)
 		if !ok {
 			t.Fatalf("page %d: %v", pages, result)
 		}
 		for _, e := range list {
 			for _, key := range []string{"name", "uri"} {
-				if name, ok := at(e, key).(string); ok {
+				if name, ok := memberAt(e, key).(string); ok {
 					names = append(names, name)
 				}
 			}
 		}
 		pages++
-		next, more := at(result, "nextCursor").(string)
+		next, more := memberAt(result, "nextCursor").(string)
 		if !more {
 			return names, pages
 		}
@@ -53,8 +53,8 @@ func TestFiveThousandToolsComeInPages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.agents.relist(manyTools(t, 5000))
-	session := b.session()
-	names, pages := walk(t, b, "tools/list", "tools", session...)
+	session := b.startSession()
+	names, pages := readPages(t, b, "tools/list", "tools", session...)
 	if len(names) != 5001 || pages != 6 || names[5000] != "holdpoint_await" {
 		t.Fatalf("%d tools on %d pages", len(names), pages)
 	}
@@ -63,16 +63,16 @@ func TestFiveThousandToolsComeInPages(t *testing.T) {
 			t.Fatalf("tool %d is %s, want %s", i, name, want)
 		}
 	}
-	next, _ := at(decoded(t, b.post(listBody, session...).body), "result", "nextCursor").(string)
-	again, _ := at(decoded(t, b.post(listBody, session...).body), "result", "nextCursor").(string)
+	next, _ := memberAt(decode(t, b.post(listBody, session...).body), "result", "nextCursor").(string)
+	again, _ := memberAt(decode(t, b.post(listBody, session...).body), "result", "nextCursor").(string)
 	if next == "" || next != again {
 		t.Errorf("cursors %q and %q of one list", next, again)
 	}
 	unknown := func(cursor string) {
 		t.Helper()
-		v := decoded(t, b.post(rpc("tools/list", `"cursor":"`+cursor+`"`), session...).body)
-		if at(v, "error", "code") != -32602.0 {
-			t.Errorf("cursor %q: %v", cursor, at(v, "error"))
+		v := decode(t, b.post(formatRequest("tools/list", `"cursor":"`+cursor+`"`), session...).body)
+		if memberAt(v, "error", "code") != -32602.0 {
+			t.Errorf("cursor %q: %v", cursor, memberAt(v, "error"))
 		}
 	}
 	for _, cursor := range []string{"x", next + "A", next[:len(next)-1], strings.Repeat("A", len(next)), "AAAA", `\u0000`} {
@@ -86,7 +86,7 @@ func TestOrdinaryListsAreOnePage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.agents.relist(manyTools(t, 999))
-	if names, pages := walk(t, b, "tools/list", "tools", b.session()...); len(names) != 1000 || pages != 1 {
+	if names, pages := readPages(t, b, "tools/list", "tools", b.startSession()...); len(names) != 1000 || pages != 1 {
 		t.Errorf("%d tools on %d pages", len(names), pages)
 	}
 }
@@ -101,7 +101,7 @@ func TestLargeEntriesMakeShortPages(t *testing.T) {
 		list.Entries = append(list.Entries, resource.Entry{Name: uri, Raw: raw})
 	}
 	b.others.lists = map[resource.Kind]resource.List{resource.Resources: list}
-	names, pages := walk(t, b, "resources/list", "resources", b.session()...)
+	names, pages := readPages(t, b, "resources/list", "resources", b.startSession()...)
 	if strings.Join(names, " ") != "x:0 x:1 x:2 x:3 x:4" || pages != 5 {
 		t.Errorf("%v on %d pages", names, pages)
 	}

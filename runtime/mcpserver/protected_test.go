@@ -18,8 +18,8 @@ import (
 
 var vera = uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000002")
 
-// protected is a bench whose endpoint accepts access tokens of an authorization server.
-func protected(t *testing.T, change func(*provider.TokenConfig)) (*bench, *tokentest.Server) {
+// newProtected is a bench whose endpoint accepts access tokens of an authorization server.
+func newProtected(t *testing.T, change func(*provider.TokenConfig)) (*bench, *tokentest.Server) {
 	t.Helper()
 	there := tokentest.New()
 	t.Cleanup(there.Close)
@@ -51,7 +51,7 @@ const metadataOf = `Bearer resource_metadata="https://hold.example.com/.well-kno
 
 func TestAccessTokens(t *testing.T) {
 	t.Parallel()
-	b, there := protected(t, func(c *provider.TokenConfig) { c.Scopes = []string{"call"} })
+	b, there := newProtected(t, func(c *provider.TokenConfig) { c.Scopes = []string{"call"} })
 	scope := map[string]any{"scope": "call"}
 	with := func(change map[string]any) map[string]any {
 		all := maps.Clone(scope)
@@ -128,7 +128,7 @@ func TestAccessTokens(t *testing.T) {
 
 func TestAuthorizationServerIsAway(t *testing.T) {
 	t.Parallel()
-	b, there := protected(t, nil)
+	b, there := newProtected(t, nil)
 	there.Down.Store(true)
 	a := b.post(callBody("1", "echo", `{}`), "Authorization", "Bearer "+there.Sign("at+jwt", claimsFor(there, "billing", nil)))
 	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || a.header.Get("WWW-Authenticate") != "" || len(b.calls.submitted) != 0 {
@@ -138,7 +138,7 @@ func TestAuthorizationServerIsAway(t *testing.T) {
 
 func TestMetadataNamesAuthorizationServers(t *testing.T) {
 	t.Parallel()
-	b, there := protected(t, func(c *provider.TokenConfig) { c.Scopes = []string{"call"} })
+	b, there := newProtected(t, func(c *provider.TokenConfig) { c.Scopes = []string{"call"} })
 	for _, name := range []string{"billing", "nobody"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://hold.example.com/.well-known/oauth-protected-resource/agents/"+name+"/mcp", http.NoBody)
 		if err != nil {
@@ -148,7 +148,7 @@ func TestMetadataNamesAuthorizationServers(t *testing.T) {
 			"resource": "https://hold.example.com/agents/" + name + "/mcp", "resource_name": "Holdpoint: " + name,
 			"bearer_methods_supported": []any{"header"}, "authorization_servers": []any{there.URL}, "scopes_supported": []any{"call"},
 		}
-		if diff := cmp.Diff(want, decoded(t, b.do(r).body)); diff != "" {
+		if diff := cmp.Diff(want, decode(t, b.do(r).body)); diff != "" {
 			t.Error(diff)
 		}
 	}

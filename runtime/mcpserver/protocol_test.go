@@ -16,18 +16,18 @@ func TestLegacySession(t *testing.T) {
 		"2024-11-05": "2025-11-25", "2031-01-01": "2025-11-25",
 	} {
 		a := b.post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + asked + `","capabilities":{"roots":{}},"clientInfo":{"name":"c"}}}`)
-		v := decoded(t, a.body)
-		if got := at(v, "result", "protocolVersion"); a.status != http.StatusOK || got != want {
+		v := decode(t, a.body)
+		if got := memberAt(v, "result", "protocolVersion"); a.status != http.StatusOK || got != want {
 			t.Errorf("requested %s: %d %v", asked, a.status, got)
 		}
-		if at(v, "result", "capabilities", "tools") == nil || at(v, "result", "serverInfo", "version") != "1.2.3" {
+		if memberAt(v, "result", "capabilities", "tools") == nil || memberAt(v, "result", "serverInfo", "version") != "1.2.3" {
 			t.Errorf("requested %s: %s", asked, a.body)
 		}
 		if got := string(b.agents.clients[len(b.agents.clients)-1]); got != `{"clientInfo":{"name":"c"},"capabilities":{"roots":{}}}` {
 			t.Errorf("client: %s", got)
 		}
 	}
-	session := b.session()
+	session := b.startSession()
 	for _, step := range []struct {
 		name, body string
 		status     int
@@ -53,8 +53,8 @@ func TestLegacySession(t *testing.T) {
 func TestSessionEnds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	session := b.session()
-	other := b.session()
+	session := b.startSession()
+	other := b.startSession()
 	end := func(headers ...string) int {
 		r := b.request(t.Context(), "", headers...)
 		r.Method = http.MethodDelete
@@ -127,8 +127,8 @@ func TestBareClient(t *testing.T) {
 func TestModern(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	body, headers := modern("server/discover", "")
-	v := decoded(t, b.post(body, headers...).body)
+	body, headers := modernRequest("server/discover", "")
+	v := decode(t, b.post(body, headers...).body)
 	want := map[string]any{
 		"resultType": "complete", "ttlMs": 3600000.0, "cacheScope": "private",
 		"supportedVersions": []any{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"},
@@ -137,24 +137,24 @@ func TestModern(t *testing.T) {
 			"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}},
 			"resources":  map[string]any{"subscribe": true, "listChanged": true}, "prompts": map[string]any{"listChanged": true}, "completions": map[string]any{},
 		},
-		"instructions": at(v, "result", "instructions"),
+		"instructions": memberAt(v, "result", "instructions"),
 		"_meta": map[string]any{"io.modelcontextprotocol/serverInfo": map[string]any{
 			"name": "holdpoint", "version": "1.2.3",
 		}},
 	}
-	if diff := cmp.Diff(want, at(v, "result")); diff != "" {
+	if diff := cmp.Diff(want, memberAt(v, "result")); diff != "" {
 		t.Error(diff)
 	}
-	body, headers = modern("tools/list", "")
-	v = decoded(t, b.post(body, headers...).body)
-	if at(v, "result", "resultType") != "complete" || at(v, "result", "cacheScope") != "private" || at(v, "result", "ttlMs") != 60000.0 {
+	body, headers = modernRequest("tools/list", "")
+	v = decode(t, b.post(body, headers...).body)
+	if memberAt(v, "result", "resultType") != "complete" || memberAt(v, "result", "cacheScope") != "private" || memberAt(v, "result", "ttlMs") != 60000.0 {
 		t.Errorf("tools/list: %v", v)
 	}
-	body, headers = modern("tools/call", `"name":"files__echo"`, "Mcp-Name", "files__echo")
+	body, headers = modernRequest("tools/call", `"name":"files__echo"`, "Mcp-Name", "files__echo")
 	if got, want := b.post(body, headers...).body, `{"jsonrpc":"2.0","id":"m","result":{"resultType":"complete","content":[{"type":"text","text":"{}"}]}}`; got != want {
 		t.Errorf("tools/call: %s", got)
 	}
-	body, _ = modern("tools/list", "")
+	body, _ = modernRequest("tools/list", "")
 	named := strings.Replace(body, `"_meta":{`, `"_meta":{"dev.holdpoint/conversation":"mine",`, 1)
 	b.post(named, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/list")
 	if got := strings.Join(b.agents.names(), " "); !strings.Contains(got, "mine") || !strings.Contains(got, "day:") {
@@ -199,10 +199,10 @@ func TestModernFaults(t *testing.T) {
 		{"conversation with control characters", body("tools/list", "", whole+`,"dev.holdpoint/conversation":"a\u0000"`), h("tools/list"), 400, -32602},
 	} {
 		a := b.post(c.body, c.headers...)
-		if got := at(decoded(t, a.body), "error", "code"); a.status != c.status || got != c.code {
+		if got := memberAt(decode(t, a.body), "error", "code"); a.status != c.status || got != c.code {
 			t.Errorf("%s: %d %s", c.name, a.status, a.body)
 		}
-		if strings.HasPrefix(c.name, "unsupported") && at(decoded(t, a.body), "error", "data", "supported", 0) != "2026-07-28" {
+		if strings.HasPrefix(c.name, "unsupported") && memberAt(decode(t, a.body), "error", "data", "supported", 0) != "2026-07-28" {
 			t.Errorf("%s: %s", c.name, a.body)
 		}
 	}
@@ -229,7 +229,7 @@ func TestParamHeaders(t *testing.T) {
 		{"other value", `{"region":"eu"}`, []string{"Mcp-Param-Region", "us"}, 400},
 		{"other number", `{"in":{"n":42}}`, []string{"Mcp-Param-N", "43"}, 400},
 	} {
-		body, headers := modern("tools/call", `"name":"files__head","arguments":`+c.arguments, append([]string{"Mcp-Name", "files__head"}, c.headers...)...)
+		body, headers := modernRequest("tools/call", `"name":"files__head","arguments":`+c.arguments, append([]string{"Mcp-Name", "files__head"}, c.headers...)...)
 		if a := b.post(body, headers...); a.status != c.status {
 			t.Errorf("%s: %d %s", c.name, a.status, a.body)
 		}
@@ -239,7 +239,7 @@ func TestParamHeaders(t *testing.T) {
 func TestDoor(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	session := b.session()
+	session := b.startSession()
 	deep := strings.Repeat(`{"a":`, 600) + "1" + strings.Repeat("}", 600)
 	for _, c := range []struct {
 		name, body string
@@ -298,7 +298,7 @@ func TestBodyLimit(t *testing.T) {
 func TestExactArguments(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	session := b.session()
+	session := b.startSession()
 	arguments := `{"big":9007199254740993,"e":1e400,"z":-0,"s":"\u00e4\/","d":[[[[{}]]]]}`
 	b.post(callBody("1", "echo", arguments), session...)
 	if got := string(b.calls.submitted[0].Arguments); got != arguments {

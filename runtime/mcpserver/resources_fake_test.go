@@ -102,15 +102,15 @@ func (f *fakeResources) answer(a asked) (json.RawMessage, error) {
 	return json.RawMessage(f.result), nil
 }
 
-// says sets the result or the error of requests.
-func (f *fakeResources) says(result string, err error) {
+// setAnswer sets the result or the error of requests.
+func (f *fakeResources) setAnswer(result string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.result, f.err, f.asked = result, err, nil
 }
 
-// last returns the last request; zero: there was none.
-func (f *fakeResources) last() asked {
+// lastRequest returns the last request; zero: there was none.
+func (f *fakeResources) lastRequest() asked {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.asked) == 0 {

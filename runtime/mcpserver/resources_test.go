@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-func rpc(method, params string) string {
+func formatRequest(method, params string) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params + `}}`
 }
 
@@ -29,19 +29,19 @@ func TestListsOfWhatSkillsOffer(t *testing.T) {
 			Problems: []catalog.Problem{{Skill: "ledger", Kind: "transport", Error: "away"}},
 		},
 	}
-	session := b.session()
+	session := b.startSession()
 	for method, want := range map[string]string{
 		"resources/list":           `{"resources":[{"uri":"x:1","n":1.0}]}`,
 		"resources/templates/list": `{"resourceTemplates":[{"uriTemplate":"x:{n}"}]}`,
 		"prompts/list": `{"prompts":[{"title":"T","name":"files__ask","x":[1.0]}],` +
 			`"_meta":{"dev.holdpoint/problems":[{"skill":"ledger","kind":"transport","error":"away"}]}}`,
 	} {
-		if got := b.post(rpc(method, ""), session...).body; got != `{"jsonrpc":"2.0","id":1,"result":`+want+`}` {
+		if got := b.post(formatRequest(method, ""), session...).body; got != `{"jsonrpc":"2.0","id":1,"result":`+want+`}` {
 			t.Errorf("%s: %s", method, got)
 		}
-		body, headers := modern(method, "")
-		result := at(decoded(t, b.post(body, headers...).body), "result")
-		if at(result, "resultType") != "complete" || at(result, "cacheScope") != "private" || at(result, "ttlMs") == nil {
+		body, headers := modernRequest(method, "")
+		result := memberAt(decode(t, b.post(body, headers...).body), "result")
+		if memberAt(result, "resultType") != "complete" || memberAt(result, "cacheScope") != "private" || memberAt(result, "ttlMs") == nil {
 			t.Errorf("%s: %v", method, result)
 		}
 	}
@@ -50,19 +50,19 @@ func TestListsOfWhatSkillsOffer(t *testing.T) {
 func TestResultsPassAsTheyCame(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	session := b.session()
+	session := b.startSession()
 	const result = `{"contents":[{"uri":"x:1","text":"\u00e9\/","n":1.0}], "other" : null}`
 	for method, params := range map[string]string{
 		"resources/read":      `"uri":"x:1"`,
 		"prompts/get":         `"name":"files__ask","arguments":{"a":"b"}`,
 		"completion/complete": `"ref":{"type":"ref/prompt","name":"files__ask"},"argument":{"name":"a","value":"b"},"context":{"arguments":{"c":"d"}}`,
 	} {
-		b.others.says(result, nil)
-		if got := b.post(rpc(method, params), session...).body; got != `{"jsonrpc":"2.0","id":1,"result":`+result+`}` {
+		b.others.setAnswer(result, nil)
+		if got := b.post(formatRequest(method, params), session...).body; got != `{"jsonrpc":"2.0","id":1,"result":`+result+`}` {
 			t.Errorf("%s: %s", method, got)
 		}
 	}
-	if last := b.others.last(); last.who.Conversation.String() != session[1] {
+	if last := b.others.lastRequest(); last.who.Conversation.String() != session[1] {
 		t.Errorf("the viewer was %v", last.who)
 	}
 }
@@ -70,20 +70,20 @@ func TestResultsPassAsTheyCame(t *testing.T) {
 func TestWhatIsAsked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.others.says(`{}`, nil)
-	b.post(rpc("prompts/get", `"name":"files__ask","arguments":{"a":"b"}`))
-	if last := b.others.last(); last.name != "files__ask" || last.arguments != `{"a":"b"}` || last.ask.Input {
+	b.others.setAnswer(`{}`, nil)
+	b.post(formatRequest("prompts/get", `"name":"files__ask","arguments":{"a":"b"}`))
+	if last := b.others.lastRequest(); last.name != "files__ask" || last.arguments != `{"a":"b"}` || last.ask.Input {
 		t.Errorf("%+v", last)
 	}
-	b.post(rpc("completion/complete", `"ref":{"type":"ref/resource","uri":"x:{n}"},"argument":{"name":"a","value":"b"}`))
-	if last := b.others.last(); last.ref != (resource.Reference{Type: "ref/resource", URI: "x:{n}"}) ||
+	b.post(formatRequest("completion/complete", `"ref":{"type":"ref/resource","uri":"x:{n}"},"argument":{"name":"a","value":"b"}`))
+	if last := b.others.lastRequest(); last.ref != (resource.Reference{Type: "ref/resource", URI: "x:{n}"}) ||
 		string(last.ask.Members) != `"argument":{"name":"a","value":"b"}` {
 		t.Errorf("%+v", last)
 	}
-	body, headers := modern("resources/read", `"uri":"x:1","inputResponses":{"k":{"action":"accept"}},"requestState":"s\u0020t"`, "Mcp-Name", "x:1")
+	body, headers := modernRequest("resources/read", `"uri":"x:1","inputResponses":{"k":{"action":"accept"}},"requestState":"s\u0020t"`, "Mcp-Name", "x:1")
 	body = strings.Replace(body, `clientCapabilities":{}`, `clientCapabilities":{"elicitation":{"form":{}},"extensions":{"x":{}}}`, 1)
 	b.post(body, headers...)
-	last := b.others.last()
+	last := b.others.lastRequest()
 	if string(last.ask.Members) != `"inputResponses":{"k":{"action":"accept"}},"requestState":"s\u0020t"` || !last.ask.Input ||
 		string(last.ask.Caller.Capabilities) != `{"elicitation":{"form":{}}}` {
 		t.Errorf("%+v", last)
@@ -101,8 +101,8 @@ func TestCacheHints(t *testing.T) {
 		`{"resultType":"complete","ttlMs":1}`:   `{"resultType":"complete","ttlMs":1,"cacheScope":"private"}`,
 		`{"resultType":"input_required","a":1}`: `{"resultType":"input_required","a":1}`,
 	} {
-		b.others.says(result, nil)
-		body, headers := modern("resources/read", `"uri":"x:1"`, "Mcp-Name", "x:1")
+		b.others.setAnswer(result, nil)
+		body, headers := modernRequest("resources/read", `"uri":"x:1"`, "Mcp-Name", "x:1")
 		if got := b.post(body, headers...).body; got != `{"jsonrpc":"2.0","id":"m","result":`+want+`}` {
 			t.Errorf("%s: %s", result, got)
 		}
@@ -112,14 +112,14 @@ func TestCacheHints(t *testing.T) {
 func TestInputIsNothingForEarlierClients(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.others.says(`{"resultType":"input_required","inputRequests":{}}`, nil)
-	v := decoded(t, b.post(rpc("prompts/get", `"name":"p"`), b.session()...).body)
-	if at(v, "error", "code") != -32603.0 || at(v, "error", "data", "code") != "input_required" {
+	b.others.setAnswer(`{"resultType":"input_required","inputRequests":{}}`, nil)
+	v := decode(t, b.post(formatRequest("prompts/get", `"name":"p"`), b.startSession()...).body)
+	if memberAt(v, "error", "code") != -32603.0 || memberAt(v, "error", "data", "code") != "input_required" {
 		t.Errorf("%v", v)
 	}
-	b.others.says(`{"resultType":"riddle"}`, nil)
-	v = decoded(t, b.post(rpc("prompts/get", `"name":"p"`), b.session()...).body)
-	if text, _ := at(v, "error", "message").(string); at(v, "error", "code") != -32603.0 || !strings.HasPrefix(text, "internal error ") {
+	b.others.setAnswer(`{"resultType":"riddle"}`, nil)
+	v = decode(t, b.post(formatRequest("prompts/get", `"name":"p"`), b.startSession()...).body)
+	if text, _ := memberAt(v, "error", "message").(string); memberAt(v, "error", "code") != -32603.0 || !strings.HasPrefix(text, "internal error ") {
 		t.Errorf("%v", v)
 	}
 }
@@ -127,7 +127,7 @@ func TestInputIsNothingForEarlierClients(t *testing.T) {
 func TestErrorsOfSkills(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	session := b.session()
+	session := b.startSession()
 	rpcError := func(text string, stateless bool) error {
 		return fmt.Errorf("read: %w", &resource.SkillError{Skill: "files", Stateless: stateless, Failure: &tool.Failure{Kind: tool.JSONRPCError, RPC: json.RawMessage(text)}})
 	}
@@ -147,11 +147,11 @@ func TestErrorsOfSkills(t *testing.T) {
 		{"away", failure(tool.Failure{Kind: tool.TransportFailure, Message: "away\u202e"}), away, away, 200},
 		{"connect", failure(tool.Failure{Kind: tool.TransportFailure, Connect: &tool.Connect{Reason: "ask Ann"}}), connect, connect, 200},
 	} {
-		b.others.says("", tc.err)
-		if got := b.post(rpc("resources/read", `"uri":"x:1"`), session...).body; got != `{"jsonrpc":"2.0","id":1,"error":`+tc.then+`}` {
+		b.others.setAnswer("", tc.err)
+		if got := b.post(formatRequest("resources/read", `"uri":"x:1"`), session...).body; got != `{"jsonrpc":"2.0","id":1,"error":`+tc.then+`}` {
 			t.Errorf("%s: %s", tc.name, got)
 		}
-		body, headers := modern("resources/read", `"uri":"x:1"`, "Mcp-Name", "x:1")
+		body, headers := modernRequest("resources/read", `"uri":"x:1"`, "Mcp-Name", "x:1")
 		got := b.post(body, headers...)
 		if got.body != `{"jsonrpc":"2.0","id":"m","error":`+tc.since+`}` || got.status != tc.modernStatus {
 			t.Errorf("%s: %d %s", tc.name, got.status, got.body)
@@ -162,19 +162,19 @@ func TestErrorsOfSkills(t *testing.T) {
 func TestDenials(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.others.says("", resource.ErrDenied)
-	v := decoded(t, b.post(rpc("resources/read", `"uri":"secret:1"`)).body)
+	b.others.setAnswer("", resource.ErrDenied)
+	v := decode(t, b.post(formatRequest("resources/read", `"uri":"secret:1"`)).body)
 	want := map[string]any{"uri": "secret:1", "code": "resource_denied"}
-	if diff := cmp.Diff(want, at(v, "error", "data")); diff != "" || at(v, "error", "code") != -32002.0 {
+	if diff := cmp.Diff(want, memberAt(v, "error", "data")); diff != "" || memberAt(v, "error", "code") != -32002.0 {
 		t.Errorf("%v %s", v, diff)
 	}
-	body, headers := modern("resources/read", `"uri":"secret:1"`, "Mcp-Name", "secret:1")
+	body, headers := modernRequest("resources/read", `"uri":"secret:1"`, "Mcp-Name", "secret:1")
 	a := b.post(body, headers...)
-	if v = decoded(t, a.body); a.status != http.StatusBadRequest || at(v, "error", "code") != -32602.0 {
+	if v = decode(t, a.body); a.status != http.StatusBadRequest || memberAt(v, "error", "code") != -32602.0 {
 		t.Errorf("%d %v", a.status, v)
 	}
-	b.others.says("", resource.ErrUnknown)
-	if v = decoded(t, b.post(rpc("prompts/get", `"name":"p"`)).body); at(v, "error", "code") != -32602.0 || at(v, "error", "data", "code") != "not_found" {
+	b.others.setAnswer("", resource.ErrUnknown)
+	if v = decode(t, b.post(formatRequest("prompts/get", `"name":"p"`)).body); memberAt(v, "error", "code") != -32602.0 || memberAt(v, "error", "data", "code") != "not_found" {
 		t.Errorf("%v", v)
 	}
 }
@@ -197,16 +197,16 @@ func TestBadRequestsAboutResources(t *testing.T) {
 		`completion/complete ` + `"ref":{"type":"ref/prompt","name":"p"},"argument":{},"context":1`: "/params/context: want an object",
 	} {
 		method, params, _ := strings.Cut(params, " ")
-		v := decoded(t, b.post(rpc(method, params)).body)
-		if at(v, "error", "code") != -32602.0 || at(v, "error", "message") != want {
+		v := decode(t, b.post(formatRequest(method, params)).body)
+		if memberAt(v, "error", "code") != -32602.0 || memberAt(v, "error", "message") != want {
 			t.Errorf("%s %.60s: %v", method, params, v)
 		}
 	}
-	if last := b.others.last(); last.what != "" {
+	if last := b.others.lastRequest(); last.what != "" {
 		t.Errorf("a request was sent: %+v", last)
 	}
-	b.others.says("{}", nil)
-	if b.post(rpc("resources/read", `"uri":"x:\u202e"`)); b.others.last().name != "x:\u202e" {
+	b.others.setAnswer("{}", nil)
+	if b.post(formatRequest("resources/read", `"uri":"x:\u202e"`)); b.others.lastRequest().name != "x:\u202e" {
 		t.Error("a URI with a direction mark did not pass unchanged")
 	}
 }
@@ -214,7 +214,7 @@ func TestBadRequestsAboutResources(t *testing.T) {
 func TestNamesInHeaders(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.others.says("{}", nil)
+	b.others.setAnswer("{}", nil)
 	for _, tc := range []struct {
 		method, params, header string
 		status                 int
@@ -227,9 +227,9 @@ func TestNamesInHeaders(t *testing.T) {
 		{"prompts/get", `"name":"p"`, "q", 400},
 		{"resources/list", ``, "", 200},
 	} {
-		body, headers := modern(tc.method, tc.params, "Mcp-Name", tc.header)
+		body, headers := modernRequest(tc.method, tc.params, "Mcp-Name", tc.header)
 		a := b.post(body, headers...)
-		if v := decoded(t, a.body); a.status != tc.status || tc.status == 400 && at(v, "error", "code") != -32020.0 {
+		if v := decode(t, a.body); a.status != tc.status || tc.status == 400 && memberAt(v, "error", "code") != -32020.0 {
 			t.Errorf("%+v: %d %s", tc, a.status, a.body)
 		}
 	}

@@ -43,7 +43,7 @@ func (b *bench) connect(ctx context.Context, version string, options *mcp.Client
 func TestOfficialClient(t *testing.T) {
 	for _, version := range []string{"2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			withFakeTime(t, func(t *testing.T) {
 				b := newBench(t)
 				var heard []string
 				session := b.connect(t.Context(), version, &mcp.ClientOptions{
@@ -70,7 +70,7 @@ func TestOfficialClient(t *testing.T) {
 				}
 				go func() {
 					id := <-b.calls.arrived
-					time.AfterFunc(25*time.Second, func() { b.calls.finish(id, succeeded("done")) })
+					time.AfterFunc(25*time.Second, func() { b.calls.finish(id, succeedWith("done")) })
 				}()
 				params := &mcp.CallToolParams{Name: "files__gated", Arguments: map[string]any{}, Meta: mcp.Meta{}}
 				params.SetProgressToken("p")
@@ -94,7 +94,7 @@ func TestOfficialClient(t *testing.T) {
 func TestOfficialClientTimesOut(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			withFakeTime(t, func(t *testing.T) {
 				b := newBench(t)
 				params := &mcp.CallToolParams{Name: "files__gated", Arguments: map[string]any{"a": 1}}
 				short, cancel := context.WithTimeout(t.Context(), 3*time.Second)

@@ -20,22 +20,22 @@ import (
 
 const taskClient = `{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
-// tasks makes a request of a client that declares tasks.
-func (b *bench) tasks(method, id, members string, extra ...string) any {
+// requestTask makes a request of a client that declares tasks.
+func (b *bench) requestTask(method, id, members string, extra ...string) any {
 	b.t.Helper()
-	body, headers := modern(method, `"taskId":"`+id+`"`+members, "Mcp-Name", id)
+	body, headers := modernRequest(method, `"taskId":"`+id+`"`+members, "Mcp-Name", id)
 	body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+taskClient, 1)
-	return decoded(b.t, b.post(body, append(append(headers, "Accept", "application/json"), extra...)...).body)
+	return decode(b.t, b.post(body, append(append(headers, "Accept", "application/json"), extra...)...).body)
 }
 
 func (b *bench) taskCall(tool string) any {
 	b.t.Helper()
 	body, headers := modernCall(tool, ``, taskClient)
-	return decoded(b.t, b.post(body, append(headers, "Accept", "application/json")...).body)
+	return decode(b.t, b.post(body, append(headers, "Accept", "application/json")...).body)
 }
 
 func TestTasks(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		began := time.Now()
 		v := b.taskCall("gated")
@@ -46,35 +46,35 @@ func TestTasks(t *testing.T) {
 		id := callID.String()
 		want := map[string]any{
 			"resultType": "task", "taskId": id, "status": "working", "statusMessage": "waiting for approval until 15:04:05Z",
-			"createdAt": at(v, "result", "createdAt"), "lastUpdatedAt": at(v, "result", "lastUpdatedAt"),
+			"createdAt": memberAt(v, "result", "createdAt"), "lastUpdatedAt": memberAt(v, "result", "lastUpdatedAt"),
 			"ttlMs": nil, "pollIntervalMs": 2000.0,
 			"_meta": map[string]any{"dev.holdpoint/call": map[string]any{"id": id, "status": "parked", "code": "pending"}},
 		}
-		if diff := cmp.Diff(want, at(v, "result")); diff != "" {
+		if diff := cmp.Diff(want, memberAt(v, "result")); diff != "" {
 			t.Error(diff)
 		}
-		if v := b.tasks("tasks/get", id, ""); at(v, "result", "status") != "working" || at(v, "result", "resultType") != "complete" {
+		if v := b.requestTask("tasks/get", id, ""); memberAt(v, "result", "status") != "working" || memberAt(v, "result", "resultType") != "complete" {
 			t.Errorf("%v", v)
 		}
 		b.calls.ask(callID, elicitation)
 		b.calls.ask(callID, roots)
-		v = b.tasks("tasks/get", id, "")
-		if at(v, "result", "status") != "input_required" || at(v, "result", "inputRequests", "question_1", "method") != "elicitation/create" ||
-			at(v, "result", "inputRequests", "question_2", "method") != "roots/list" || at(v, "result", "requestState") != nil {
+		v = b.requestTask("tasks/get", id, "")
+		if memberAt(v, "result", "status") != "input_required" || memberAt(v, "result", "inputRequests", "question_1", "method") != "elicitation/create" ||
+			memberAt(v, "result", "inputRequests", "question_2", "method") != "roots/list" || memberAt(v, "result", "requestState") != nil {
 			t.Errorf("%v", v)
 		}
-		if v := b.tasks("tasks/update", id, `,"inputResponses":{"question_1":{"action":"accept"},"x":{}}`); cmp.Diff(map[string]any{"resultType": "complete"}, at(v, "result")) != "" {
+		if v := b.requestTask("tasks/update", id, `,"inputResponses":{"question_1":{"action":"accept"},"x":{}}`); cmp.Diff(map[string]any{"resultType": "complete"}, memberAt(v, "result")) != "" {
 			t.Errorf("%v", v)
 		}
-		v = b.tasks("tasks/get", id, "")
-		if at(v, "result", "status") != "input_required" || at(v, "result", "inputRequests", "question_1") != nil {
+		v = b.requestTask("tasks/get", id, "")
+		if memberAt(v, "result", "status") != "input_required" || memberAt(v, "result", "inputRequests", "question_1") != nil {
 			t.Errorf("after one answer of two: %v", v)
 		}
-		b.tasks("tasks/update", id, `,"inputResponses":{"question_2":{"roots":[]}}`)
-		b.calls.finish(callID, succeeded("done"))
+		b.requestTask("tasks/update", id, `,"inputResponses":{"question_2":{"roots":[]}}`)
+		b.calls.finish(callID, succeedWith("done"))
 		for range 2 { // it stays
-			v = b.tasks("tasks/get", id, "")
-			if at(v, "result", "status") != "completed" || at(v, "result", "result", "content", 0, "text") != "done" || at(v, "result", "result", "resultType") != nil {
+			v = b.requestTask("tasks/get", id, "")
+			if memberAt(v, "result", "status") != "completed" || memberAt(v, "result", "result", "content", 0, "text") != "done" || memberAt(v, "result", "result", "resultType") != nil {
 				t.Errorf("%v", v)
 			}
 		}
@@ -89,14 +89,14 @@ func TestTasks(t *testing.T) {
 func TestSlowCallBecomesTask(t *testing.T) {
 	for name, says := range map[string]bool{"by itself": false, "by its server": true} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			withFakeTime(t, func(t *testing.T) {
 				b := newBench(t)
 				if says {
 					go func() { b.calls.tell(<-b.calls.arrived, call.EventTask, "") }()
 				}
 				began := time.Now()
 				v := b.taskCall("slow")
-				if at(v, "result", "resultType") != "task" || at(v, "result", "pollIntervalMs") != 1000.0 {
+				if memberAt(v, "result", "resultType") != "task" || memberAt(v, "result", "pollIntervalMs") != 1000.0 {
 					t.Errorf("%v", v)
 				}
 				if took := time.Since(began); (took == 0) != says || took > time.Second {
@@ -109,9 +109,9 @@ func TestSlowCallBecomesTask(t *testing.T) {
 		})
 	}
 	t.Run("not", func(t *testing.T) {
-		within(t, func(t *testing.T) {
+		withFakeTime(t, func(t *testing.T) {
 			b := newBench(t)
-			if v := b.taskCall("echo"); at(v, "result", "resultType") != "complete" || at(v, "result", "taskId") != nil {
+			if v := b.taskCall("echo"); memberAt(v, "result", "resultType") != "complete" || memberAt(v, "result", "taskId") != nil {
 				t.Errorf("%v", v)
 			}
 		})
@@ -140,16 +140,16 @@ func TestHowTasksEnd(t *testing.T) {
 		b.calls.outcome = func(call.Submission) call.Call { return c.end }
 		b.taskCall("echo")
 		id := b.calls.order[0].String()
-		v := b.tasks("tasks/get", id, "")
-		if at(v, "result", "status") != c.status || at(v, "result", "statusMessage") != nil {
+		v := b.requestTask("tasks/get", id, "")
+		if memberAt(v, "result", "status") != c.status || memberAt(v, "result", "statusMessage") != nil {
 			t.Errorf("%s: %v", name, v)
 		}
 		for _, member := range []string{"result", "error"} {
-			if (at(v, "result", member) != nil) != (member == c.member) {
-				t.Errorf("%s: %s is %v", name, member, at(v, "result", member))
+			if (memberAt(v, "result", member) != nil) != (member == c.member) {
+				t.Errorf("%s: %s is %v", name, member, memberAt(v, "result", member))
 			}
 		}
-		if c.member == "result" && at(v, "result", "result", "isError") != true {
+		if c.member == "result" && memberAt(v, "result", "result", "isError") != true {
 			t.Errorf("%s: %v", name, v)
 		}
 	}
@@ -162,58 +162,58 @@ func TestTasksOfOthers(t *testing.T) {
 	b.taskCall("gated")
 	id := (<-b.calls.arrived).String()
 	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
-		unknown := b.tasks(method, uuid.NewString(), `,"inputResponses":{}`)
-		if at(unknown, "error", "code") != -32602.0 {
+		unknown := b.requestTask(method, uuid.NewString(), `,"inputResponses":{}`)
+		if memberAt(unknown, "error", "code") != -32602.0 {
 			t.Errorf("%s of none: %v", method, unknown)
 		}
-		if v := b.tasks(method, id, `,"inputResponses":{}`, "Authorization", "Bearer token-ann"); cmp.Diff(unknown, v) != "" {
+		if v := b.requestTask(method, id, `,"inputResponses":{}`, "Authorization", "Bearer token-ann"); cmp.Diff(unknown, v) != "" {
 			t.Errorf("%s of another principal's: %v", method, v)
 		}
-		if v := b.tasks(method, strings.ToUpper(id), `,"inputResponses":{}`); cmp.Diff(unknown, v) != "" {
+		if v := b.requestTask(method, strings.ToUpper(id), `,"inputResponses":{}`); cmp.Diff(unknown, v) != "" {
 			t.Errorf("%s of another form: %v", method, v)
 		}
-		body, headers := modern(method, `"taskId":"`+id+`","inputResponses":{}`, "Mcp-Name", id)
+		body, headers := modernRequest(method, `"taskId":"`+id+`","inputResponses":{}`, "Mcp-Name", id)
 		a := b.post(body, headers...)
-		v := decoded(t, a.body)
-		if a.status != http.StatusBadRequest || at(v, "error", "code") != -32021.0 ||
-			at(v, "error", "data", "requiredCapabilities", "extensions", "io.modelcontextprotocol/tasks") == nil {
+		v := decode(t, a.body)
+		if a.status != http.StatusBadRequest || memberAt(v, "error", "code") != -32021.0 ||
+			memberAt(v, "error", "data", "requiredCapabilities", "extensions", "io.modelcontextprotocol/tasks") == nil {
 			t.Errorf("%s without the extension: %d %v", method, a.status, v)
 		}
-		body, headers = modern(method, `"taskId":"`+id+`"`, "Mcp-Name", "else")
-		if v := decoded(t, b.post(body, headers...).body); at(v, "error", "code") != -32020.0 {
+		body, headers = modernRequest(method, `"taskId":"`+id+`"`, "Mcp-Name", "else")
+		if v := decode(t, b.post(body, headers...).body); memberAt(v, "error", "code") != -32020.0 {
 			t.Errorf("%s with another Mcp-Name: %v", method, v)
 		}
-		if v := decoded(t, b.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"taskId":"`+id+`"}}`, b.session()...).body); at(v, "error", "code") != -32601.0 {
+		if v := decode(t, b.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"taskId":"`+id+`"}}`, b.startSession()...).body); memberAt(v, "error", "code") != -32601.0 {
 			t.Errorf("%s in a session: %v", method, v)
 		}
 	}
 	if c := b.calls.calls[b.calls.order[0]]; c.cancel {
 		t.Error("the call was cancelled")
 	}
-	if v := b.tasks("tasks/update", id, ``); at(v, "error", "code") != -32602.0 {
+	if v := b.requestTask("tasks/update", id, ``); memberAt(v, "error", "code") != -32602.0 {
 		t.Errorf("without answers: %v", v)
 	}
-	b.tasks("tasks/cancel", id, "")
+	b.requestTask("tasks/cancel", id, "")
 	if c := b.calls.calls[b.calls.order[0]]; !c.cancel {
 		t.Error("the call was not cancelled")
 	}
 }
 
 func TestNewsOfTasks(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		b.taskCall("gated")
 		callID := <-b.calls.arrived
 		id := callID.String()
 		listen := func(capabilities, wanted string) *http.Request {
-			body, headers := modern("subscriptions/listen", `"notifications":`+wanted)
+			body, headers := modernRequest("subscriptions/listen", `"notifications":`+wanted)
 			body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+capabilities, 1)
 			return b.request(t.Context(), body, headers...)
 		}
-		if v := decoded(t, b.do(listen(`{}`, `{"taskIds":["`+id+`"]}`)).body); at(v, "error", "code") != -32021.0 {
+		if v := decode(t, b.do(listen(`{}`, `{"taskIds":["`+id+`"]}`)).body); memberAt(v, "error", "code") != -32021.0 {
 			t.Errorf("without the extension: %v", v)
 		}
-		if v := decoded(t, b.do(listen(taskClient, `{"taskIds":7}`)).body); at(v, "error", "code") != -32602.0 {
+		if v := decode(t, b.do(listen(taskClient, `{"taskIds":7}`)).body); memberAt(v, "error", "code") != -32602.0 {
 			t.Errorf("%v", v)
 		}
 		response, err := b.client.Do(listen(taskClient, `{"taskIds":["`+id+`","`+id+`","`+uuid.NewString()+`"]}`))
@@ -230,33 +230,33 @@ func TestNewsOfTasks(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			for _, event := range events(reader) {
+			for _, event := range readEvents(reader) {
 				if strings.HasPrefix(event, "{") {
-					got = append(got, decoded(t, event))
+					got = append(got, decode(t, event))
 				}
 			}
 		}()
 		synctest.Wait()
 		b.calls.ask(callID, elicitation)
 		synctest.Wait()
-		b.calls.finish(callID, succeeded("done"))
+		b.calls.finish(callID, succeedWith("done"))
 		synctest.Wait()
 		b.server.Drain()
 		<-done
 		if len(got) != 5 {
 			t.Fatalf("%v", got)
 		}
-		if diff := cmp.Diff([]any{id}, at(got[0], "params", "notifications", "taskIds")); diff != "" {
+		if diff := cmp.Diff([]any{id}, memberAt(got[0], "params", "notifications", "taskIds")); diff != "" {
 			t.Error(diff)
 		}
 		for i, status := range []string{"working", "input_required", "completed"} {
 			v := got[1+i]
-			if at(v, "method") != "notifications/tasks" || at(v, "params", "taskId") != id || at(v, "params", "status") != status ||
-				at(v, "params", "_meta", "io.modelcontextprotocol/subscriptionId") != "m" {
+			if memberAt(v, "method") != "notifications/tasks" || memberAt(v, "params", "taskId") != id || memberAt(v, "params", "status") != status ||
+				memberAt(v, "params", "_meta", "io.modelcontextprotocol/subscriptionId") != "m" {
 				t.Errorf("%v", v)
 			}
 		}
-		if at(got[3], "params", "result", "content", 0, "text") != "done" {
+		if memberAt(got[3], "params", "result", "content", 0, "text") != "done" {
 			t.Errorf("%v", got[3])
 		}
 	})
@@ -277,7 +277,7 @@ func TestTaskIsNotDeliveredToWhoLeft(t *testing.T) {
 	mux := http.NewServeMux()
 	b.server.Mount(mux)
 	get := func(w http.ResponseWriter) {
-		body, headers := modern("tasks/get", `"taskId":"`+id+`"`, "Mcp-Name", id, "Accept", "application/json")
+		body, headers := modernRequest("tasks/get", `"taskId":"`+id+`"`, "Mcp-Name", id, "Accept", "application/json")
 		body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+taskClient, 1)
 		mux.ServeHTTP(w, b.request(t.Context(), body, headers...))
 	}

@@ -52,7 +52,7 @@ func tracedBench(t *testing.T) (*bench, func(name string) tracetest.SpanStub) {
 	}
 }
 
-func attributes(s tracetest.SpanStub) map[string]string {
+func readAttributes(s tracetest.SpanStub) map[string]string {
 	all := map[string]string{}
 	for _, a := range s.Attributes {
 		all[string(a.Key)] = a.Value.String()
@@ -98,7 +98,7 @@ func TestTraceFromClients(t *testing.T) {
 		if want := "00-" + got.SpanContext.TraceID().String() + "-" + got.SpanContext.SpanID().String() + "-01"; given.Traceparent != want {
 			t.Errorf("%s: the call was submitted in %s, want %s", name, given.Traceparent, want)
 		}
-		for key, value := range attributes(got) {
+		for key, value := range readAttributes(got) {
 			if strings.Contains(value, "hunter2") {
 				t.Errorf("%s: %s holds %q", name, key, value)
 			}
@@ -114,7 +114,7 @@ func TestServerSpan(t *testing.T) {
 	}
 	b.post(callIn(``))
 	got := span("tools/call files__echo")
-	about := attributes(got)
+	about := readAttributes(got)
 	for key, want := range map[string]string{
 		"mcp.method.name": "tools/call", "gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "files__echo", "gen_ai.agent.name": "billing",
 		"jsonrpc.request.id": "r1", "holdpoint.call.status": "failed", "holdpoint.call.attached": "false", "error.type": "tool_error",
@@ -127,11 +127,11 @@ func TestServerSpan(t *testing.T) {
 		t.Errorf("a %s with %v", got.SpanKind, about)
 	}
 	b.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"hunter2","arguments":{}}}`)
-	if about := attributes(span("tools/call")); about["error.type"] != "-32602" || about["rpc.response.status_code"] != "-32602" || about["gen_ai.tool.name"] != "" {
+	if about := readAttributes(span("tools/call")); about["error.type"] != "-32602" || about["rpc.response.status_code"] != "-32602" || about["gen_ai.tool.name"] != "" {
 		t.Errorf("an unknown tool: %v", about)
 	}
 	b.post(`{"jsonrpc":"2.0","id":1,"method":"hunter2/list"}`)
-	if about := attributes(span("_OTHER")); about["mcp.method.name"] != "_OTHER" || about["error.type"] != "-32601" {
+	if about := readAttributes(span("_OTHER")); about["mcp.method.name"] != "_OTHER" || about["error.type"] != "-32601" {
 		t.Errorf("an unknown method: %v", about)
 	}
 }

@@ -22,23 +22,23 @@ import (
 
 // These tests control time: a minute passes at once when all goroutines wait.
 
-func succeeded(text string) call.Call {
+func succeedWith(text string) call.Call {
 	return call.Call{Status: call.Succeeded, Result: json.RawMessage(`{"content":[{"type":"text","text":"` + text + `"}]}`)}
 }
 
-func within(t *testing.T, f func(t *testing.T)) {
+func withFakeTime(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, f)
 }
 
 func TestHeldOpen(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		session := b.session()
+		session := b.startSession()
 		go func() {
 			id := <-b.calls.arrived
-			time.AfterFunc(25*time.Second, func() { b.calls.finish(id, succeeded("done")) })
+			time.AfterFunc(25*time.Second, func() { b.calls.finish(id, succeedWith("done")) })
 		}()
 		body := `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"files__gated","arguments":{},"_meta":{"progressToken":"tok"}}}`
 		response, err := b.client.Do(b.request(t.Context(), body, session...))
@@ -60,7 +60,7 @@ func TestHeldOpen(t *testing.T) {
 			": keepalive", progress("0"), progress("10"), progress("20"),
 			`{"jsonrpc":"2.0","id":"x","result":{"content":[{"type":"text","text":"done"}],"_meta":{"dev.holdpoint/call":{"id":"` + id + `","status":"succeeded","code":"succeeded"}}}}`,
 		}
-		if diff := cmp.Diff(want, events(response.Body)); diff != "" {
+		if diff := cmp.Diff(want, readEvents(response.Body)); diff != "" {
 			t.Error(diff)
 		}
 		synctest.Wait()
@@ -71,13 +71,13 @@ func TestHeldOpen(t *testing.T) {
 }
 
 func TestKeepAliveComments(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		go func() {
 			id := <-b.calls.arrived
-			time.AfterFunc(45*time.Second, func() { b.calls.finish(id, succeeded("done")) })
+			time.AfterFunc(45*time.Second, func() { b.calls.finish(id, succeedWith("done")) })
 		}()
-		a := b.post(callBody("1", "gated", "{}"), b.session()...)
+		a := b.post(callBody("1", "gated", "{}"), b.startSession()...)
 		if got := strings.Count(a.body, ": keepalive\n\n"); got != 5 {
 			t.Errorf("%d comments in %s", got, a.body)
 		}
@@ -96,13 +96,13 @@ func TestPatience(t *testing.T) {
 		"slow, for JSON": {20 * time.Second, "application/json", "application/json"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			within(t, func(t *testing.T) {
+			withFakeTime(t, func(t *testing.T) {
 				b := newBench(t)
 				go func() {
 					id := <-b.calls.arrived
-					time.AfterFunc(c.takes, func() { b.calls.finish(id, succeeded("done")) })
+					time.AfterFunc(c.takes, func() { b.calls.finish(id, succeedWith("done")) })
 				}()
-				headers := b.session()
+				headers := b.startSession()
 				if c.accept != "" {
 					headers = append(headers, "Accept", c.accept)
 				}
@@ -125,22 +125,22 @@ func TestWaitBudget(t *testing.T) {
 	} {
 		for name, accept := range map[string]string{"stream": "application/json, text/event-stream", "JSON": "application/json"} {
 			t.Run(tool+" "+name, func(t *testing.T) {
-				within(t, func(t *testing.T) {
+				withFakeTime(t, func(t *testing.T) {
 					b := newBench(t)
 					b.agents.agents["billing"].WaitBudget = 7 * time.Second
 					began := time.Now()
-					a := b.post(callBody("1", tool, "{}"), append(b.session(), "Accept", accept)...)
+					a := b.post(callBody("1", tool, "{}"), append(b.startSession(), "Accept", accept)...)
 					if took := time.Since(began); took != 7*time.Second {
 						t.Errorf("took %s", took)
 					}
 					_, body, _ := strings.Cut(a.body, `"result":`)
-					v := map[string]any{"result": decoded(t, strings.TrimSuffix(strings.TrimSpace(body), "}"))}
+					v := map[string]any{"result": decode(t, strings.TrimSuffix(strings.TrimSpace(body), "}"))}
 					id := (<-b.calls.arrived).String()
-					text, _ := at(v, "result", "content", 0, "text").(string)
-					if at(v, "result", "isError") != true || !strings.Contains(text, want.text) || !strings.Contains(text, `holdpoint_await with {"call_id": "`+id+`"}`) {
+					text, _ := memberAt(v, "result", "content", 0, "text").(string)
+					if memberAt(v, "result", "isError") != true || !strings.Contains(text, want.text) || !strings.Contains(text, `holdpoint_await with {"call_id": "`+id+`"}`) {
 						t.Errorf("%s", body)
 					}
-					if diff := cmp.Diff(map[string]any{"id": id, "status": want.status, "code": "pending"}, at(v, "result", "_meta", "dev.holdpoint/call")); diff != "" {
+					if diff := cmp.Diff(map[string]any{"id": id, "status": want.status, "code": "pending"}, memberAt(v, "result", "_meta", "dev.holdpoint/call")); diff != "" {
 						t.Error(diff)
 					}
 					if got := b.calls.deliveries(); len(got) != 0 {
@@ -154,22 +154,22 @@ func TestWaitBudget(t *testing.T) {
 
 // A client that repeats its call, or waits for it again, gets the outcome that it missed.
 func TestComesBack(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		first := b.post(callBody("1", "gated", `{"a":1}`), b.session()...)
+		first := b.post(callBody("1", "gated", `{"a":1}`), b.startSession()...)
 		id := <-b.calls.arrived
 		if !strings.Contains(first.body, `"code":"pending"`) {
 			t.Fatalf("first: %s", first.body)
 		}
-		b.calls.finish(id, succeeded("done"))
+		b.calls.finish(id, succeedWith("done"))
 		await := func(id string) string {
 			return `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"` + id + `"}}}`
 		}
 		want := `{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"done"}],"_meta":{"dev.holdpoint/call":{"id":"` + id.String() + `","status":"succeeded","code":"succeeded","attached":true}}}}`
-		if a := b.post(callBody("2", "gated", `{ "a": 1 }`), b.session()...); !strings.Contains(a.body, want) || a.header.Get("Holdpoint-Call") != id.String() {
+		if a := b.post(callBody("2", "gated", `{ "a": 1 }`), b.startSession()...); !strings.Contains(a.body, want) || a.header.Get("Holdpoint-Call") != id.String() {
 			t.Errorf("repeat: %s", a.body)
 		}
-		if a := b.post(await(id.String()), b.session()...); a.body != want || a.header.Get("Holdpoint-Call") != id.String() {
+		if a := b.post(await(id.String()), b.startSession()...); a.body != want || a.header.Get("Holdpoint-Call") != id.String() {
 			t.Errorf("await: %s", a.body)
 		}
 		synctest.Wait()
@@ -191,8 +191,8 @@ func TestComesBack(t *testing.T) {
 			if name == "another agent" {
 				r.URL.Path = "/agents/other/mcp"
 			}
-			v := decoded(t, b.do(r).body)
-			if at(v, "result", "isError") != true || at(v, "result", "_meta", "dev.holdpoint/call", "code") != c.code {
+			v := decode(t, b.do(r).body)
+			if memberAt(v, "result", "isError") != true || memberAt(v, "result", "_meta", "dev.holdpoint/call", "code") != c.code {
 				t.Errorf("%s: %v", name, v)
 			}
 		}
@@ -200,21 +200,21 @@ func TestComesBack(t *testing.T) {
 }
 
 func TestAwaitWaits(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		b.agents.agents["billing"].WaitBudget = 3 * time.Second
-		b.post(callBody("1", "gated", `{}`), b.session()...)
+		b.post(callBody("1", "gated", `{}`), b.startSession()...)
 		id := <-b.calls.arrived
 		time.AfterFunc(2*time.Second, func() { b.calls.finish(id, call.Call{Status: call.Rejected, Code: call.CodeRejected, Message: "no"}) })
-		a := b.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"`+id.String()+`"}}}`, b.session()...)
+		a := b.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"`+id.String()+`"}}}`, b.startSession()...)
 		if a.header.Get("Content-Type") != "text/event-stream" || !strings.Contains(a.body, `"status":"rejected","code":"rejected","attached":true`) {
 			t.Errorf("%s", a.body)
 		}
 	})
 }
 
-// hold makes a waiting call, and returns when its response has begun.
-func (b *bench) hold(ctx context.Context, id string, headers []string) (*http.Response, uuid.UUID) {
+// holdCall makes a waiting call, and returns when its response has begun.
+func (b *bench) holdCall(ctx context.Context, id string, headers []string) (*http.Response, uuid.UUID) {
 	b.t.Helper()
 	response, err := b.client.Do(b.request(ctx, callBody(id, "gated", `{"n":`+id+`}`), headers...))
 	if err != nil {
@@ -224,17 +224,17 @@ func (b *bench) hold(ctx context.Context, id string, headers []string) (*http.Re
 }
 
 func TestClientLeaves(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		ctx, leave := context.WithCancel(t.Context())
-		response, id := b.hold(ctx, "1", b.session())
+		response, id := b.holdCall(ctx, "1", b.startSession())
 		leave()
 		if _, err := io.ReadAll(response.Body); !errors.Is(err, context.Canceled) {
 			t.Errorf("read: %v", err)
 		}
 		response.Body.Close()
 		synctest.Wait()
-		b.calls.finish(id, succeeded("done"))
+		b.calls.finish(id, succeedWith("done"))
 		synctest.Wait()
 		if got := b.calls.deliveries(); len(got) != 0 {
 			t.Errorf("delivered %v to a client that left", got)
@@ -243,7 +243,7 @@ func TestClientLeaves(t *testing.T) {
 }
 
 func TestCancelledNotification(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var relayed []string
 		b := newBench(t, func(cfg *mcpserver.Config) {
@@ -253,14 +253,14 @@ func TestCancelledNotification(t *testing.T) {
 				relayed = append(relayed, conversation.String()+" "+request)
 			}
 		})
-		session, other := b.session(), b.session()
+		session, other := b.startSession(), b.startSession()
 		cancel := func(id string, headers []string) {
 			t.Helper()
 			if a := b.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`+id+`,"reason":"timeout"}}`, headers...); a.status != http.StatusAccepted {
 				t.Errorf("cancel: %d", a.status)
 			}
 		}
-		response, id := b.hold(t.Context(), "41", session)
+		response, id := b.holdCall(t.Context(), "41", session)
 		defer response.Body.Close()
 		cancel("41", other)
 		cancel(`"41"`, session)
@@ -269,7 +269,7 @@ func TestCancelledNotification(t *testing.T) {
 		if err != nil || string(body) != ": keepalive\n\n" {
 			t.Errorf("%v %s", err, body)
 		}
-		b.calls.finish(id, succeeded("done"))
+		b.calls.finish(id, succeedWith("done"))
 		synctest.Wait()
 		if got := b.calls.deliveries(); len(got) != 0 {
 			t.Errorf("delivered %v to a client that cancelled", got)
@@ -277,7 +277,7 @@ func TestCancelledNotification(t *testing.T) {
 		if diff := cmp.Diff([]string{other[1] + " 41", session[1] + ` "41"`}, relayed); diff != "" {
 			t.Error(diff)
 		}
-		again, id := b.hold(t.Context(), "42", session)
+		again, id := b.holdCall(t.Context(), "42", session)
 		defer again.Body.Close()
 		if b.server.Drop(uuid.MustParse(other[1]), "42") || !b.server.Drop(uuid.MustParse(session[1]), "42") {
 			t.Error("Drop of a request of another process")
@@ -285,15 +285,15 @@ func TestCancelledNotification(t *testing.T) {
 		if _, err := io.ReadAll(again.Body); err != nil {
 			t.Error(err)
 		}
-		b.calls.finish(id, succeeded("done"))
+		b.calls.finish(id, succeedWith("done"))
 	})
 }
 
 // A JSON response without an answer is empty.
 func TestCancelledWithoutStream(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		session := b.session()
+		session := b.startSession()
 		go func() {
 			<-b.calls.arrived
 			synctest.Wait()
@@ -306,20 +306,20 @@ func TestCancelledWithoutStream(t *testing.T) {
 }
 
 func TestDrain(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		began := time.Now()
-		first, id := b.hold(t.Context(), "1", b.session())
+		first, id := b.holdCall(t.Context(), "1", b.startSession())
 		defer first.Body.Close()
 		b.server.Drain()
 		b.server.Drain()
-		if got := events(first.Body); len(got) != 2 || !strings.Contains(got[1], `"_meta":{"dev.holdpoint/call":{"id":"`+id.String()+`","status":"parked","code":"pending"}}`) {
+		if got := readEvents(first.Body); len(got) != 2 || !strings.Contains(got[1], `"_meta":{"dev.holdpoint/call":{"id":"`+id.String()+`","status":"parked","code":"pending"}}`) {
 			t.Errorf("%q", got)
 		}
-		if a := b.post(callBody("1", "gated", `{}`), b.session()...); !strings.Contains(a.body, `"code":"pending"`) {
+		if a := b.post(callBody("1", "gated", `{}`), b.startSession()...); !strings.Contains(a.body, `"code":"pending"`) {
 			t.Errorf("after: %s", a.body)
 		}
-		if a := b.post(callBody("1", "echo", `{}`), b.session()...); !strings.Contains(a.body, `"result":{"content":`) {
+		if a := b.post(callBody("1", "echo", `{}`), b.startSession()...); !strings.Contains(a.body, `"result":{"content":`) {
 			t.Errorf("quick call after: %s", a.body)
 		}
 		if took := time.Since(began); took != 0 {
@@ -329,10 +329,10 @@ func TestDrain(t *testing.T) {
 }
 
 func TestWaitFails(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		b.calls.waitErr = errors.New("no database")
-		a := b.post(callBody("1", "slow", `{}`), b.session()...)
+		a := b.post(callBody("1", "slow", `{}`), b.startSession()...)
 		if !strings.Contains(a.body, `"code":"pending"`) || !strings.Contains(b.log.String(), "no database") || strings.Contains(a.body, "database") {
 			t.Errorf("%s\n%s", a.body, b.log.String())
 		}
@@ -341,9 +341,9 @@ func TestWaitFails(t *testing.T) {
 
 // A client that stops reading is dropped after the write timeout.
 func TestStuckClient(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		session := b.session()
+		session := b.startSession()
 		conn, err := b.listener.dial(t.Context(), "", "")
 		if err != nil {
 			t.Fatal(err)
@@ -357,7 +357,7 @@ func TestStuckClient(t *testing.T) {
 			t.Fatalf("%q %v", status, err)
 		}
 		id := <-b.calls.arrived
-		b.calls.finish(id, succeeded("done"))
+		b.calls.finish(id, succeedWith("done"))
 		<-time.After(mcpserver.DefaultWriteTimeout + time.Second)
 		if !strings.Contains(b.log.String(), "client left") || len(b.calls.deliveries()) != 0 {
 			t.Errorf("delivered %v\n%s", b.calls.deliveries(), b.log.String())
@@ -367,7 +367,7 @@ func TestStuckClient(t *testing.T) {
 
 // A result with more text than one page is read page by page. The pages together are the text.
 func TestLongResultIsReadInPages(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		long := strings.Repeat("line of a long result, ünïcode 😀\n", 20_000)
 		raw, err := json.Marshal(map[string]any{
@@ -377,22 +377,22 @@ func TestLongResultIsReadInPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.post(callBody("1", "gated", `{"a":1}`), b.session()...)
+		b.post(callBody("1", "gated", `{"a":1}`), b.startSession()...)
 		id := <-b.calls.arrived
 		b.calls.finish(id, call.Call{Status: call.Succeeded, Result: raw})
 		read := func(page string) any {
 			t.Helper()
-			return decoded(t, b.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"`+id.String()+`"`+page+`}}}`, b.session()...).body)
+			return decode(t, b.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"`+id.String()+`"`+page+`}}}`, b.startSession()...).body)
 		}
 		first := read("")
-		if at(first, "result", "content", 1, "type") != "image" || at(first, "result", "structuredContent", "n") != 1.0 || at(first, "result", "isError") != nil {
+		if memberAt(first, "result", "content", 1, "type") != "image" || memberAt(first, "result", "structuredContent", "n") != 1.0 || memberAt(first, "result", "isError") != nil {
 			t.Fatalf("%.300v", first)
 		}
 		var whole strings.Builder
 		for page, v := 1, first; ; page++ {
-			text, _ := at(v, "result", "content", 0, "text").(string)
+			text, _ := memberAt(v, "result", "content", 0, "text").(string)
 			part, note, noted := strings.Cut(text, "\n\n[Page ")
-			if !noted || len(part) > 256<<10 || at(v, "result", "_meta", "dev.holdpoint/call", "id") != id.String() {
+			if !noted || len(part) > 256<<10 || memberAt(v, "result", "_meta", "dev.holdpoint/call", "id") != id.String() {
 				t.Fatalf("page %d: %d bytes, %q", page, len(part), note)
 			}
 			whole.WriteString(part)
@@ -406,7 +406,7 @@ func TestLongResultIsReadInPages(t *testing.T) {
 		}
 		for page, want := range map[string]string{`,"page":99`: "The result has 3 pages.", `,"page":-1`: "/page: want a number", `,"page":"2"`: "not valid"} {
 			v := read(page)
-			if text, _ := at(v, "result", "content", 0, "text").(string); at(v, "result", "isError") != true || !strings.Contains(text, want) {
+			if text, _ := memberAt(v, "result", "content", 0, "text").(string); memberAt(v, "result", "isError") != true || !strings.Contains(text, want) {
 				t.Errorf("%s: %.200v", page, v)
 			}
 		}

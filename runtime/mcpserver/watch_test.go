@@ -20,47 +20,47 @@ import (
 
 // Many clients of one agent cost one check a round, and many notices cost a few rounds.
 func TestManyStreams(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		streams := make([]*stream, 1000)
 		for i := range streams {
 			if i%2 == 0 {
-				streams[i] = b.stream(b.get(b.session()...))
+				streams[i] = b.openStream(b.get(b.startSession()...))
 				continue
 			}
-			body, headers := modern("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
-			streams[i] = b.stream(b.request(t.Context(), body, headers...))
-			streams[i].next()
+			body, headers := modernRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
+			streams[i] = b.openStream(b.request(t.Context(), body, headers...))
+			streams[i].nextEvent()
 		}
-		b.agents.looked()
+		b.agents.takeReads()
 		<-time.After(21 * time.Second)
-		if got := b.agents.looked(); got == 0 || got > 10 { // sessions and the day's conversation, every five seconds
+		if got := b.agents.takeReads(); got == 0 || got > 10 { // sessions and the day's conversation, every five seconds
 			t.Errorf("%d looks while nothing happens", got)
 		}
-		b.change(echoTool)
+		b.changeTools(echoTool)
 		var notices sync.WaitGroup
 		for range 100 {
 			notices.Go(b.server.CatalogMayHaveChanged)
 		}
 		notices.Wait()
 		for i, s := range streams {
-			if got := s.next(); !strings.Contains(got, "list_changed") {
+			if got := s.nextEvent(); !strings.Contains(got, "list_changed") {
 				t.Fatalf("stream %d: %q", i, got)
 			}
 		}
 		<-time.After(2 * time.Second)
-		if got := b.agents.looked(); got == 0 || got > 8 {
+		if got := b.agents.takeReads(); got == 0 || got > 8 {
 			t.Errorf("%d looks at a change", got)
 		}
 		for range 100 { // for five seconds
 			b.server.CatalogMayHaveChanged()
 			<-time.After(50 * time.Millisecond)
 		}
-		if got := b.agents.looked(); got > 14 {
+		if got := b.agents.takeReads(); got > 14 {
 			t.Errorf("%d looks in a storm", got)
 		}
 		<-time.After(time.Minute)
-		if got := b.agents.looked(); got > 2*len(streams)+40 {
+		if got := b.agents.takeReads(); got > 2*len(streams)+40 {
 			t.Errorf("%d looks in a minute", got)
 		}
 	})
@@ -68,20 +68,20 @@ func TestManyStreams(t *testing.T) {
 
 // A session has one stream: a client that lost the first opens a second.
 func TestSecondStream(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		session := b.session()
-		first := b.stream(b.get(session...))
-		second := b.stream(b.get(session...))
-		other := b.stream(b.get(b.session()...))
-		if got := first.next(); got != "" {
+		session := b.startSession()
+		first := b.openStream(b.get(session...))
+		second := b.openStream(b.get(session...))
+		other := b.openStream(b.get(b.startSession()...))
+		if got := first.nextEvent(); got != "" {
 			t.Errorf("first: %q", got)
 		}
-		b.change(echoTool)
-		if got := second.next(); got != changed {
+		b.changeTools(echoTool)
+		if got := second.nextEvent(); got != changed {
 			t.Errorf("second: %q", got)
 		}
-		if got := other.next(); got != changed {
+		if got := other.nextEvent(); got != changed {
 			t.Errorf("another session's: %q", got)
 		}
 	})
@@ -89,17 +89,17 @@ func TestSecondStream(t *testing.T) {
 
 // Streams with different views are checked individually: a change of one agent is not a change of another.
 func TestStreamsApart(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		sessions := [][]string{b.session(), b.session()}
+		sessions := [][]string{b.startSession(), b.startSession()}
 		b.agents.mu.Lock()
 		b.agents.problems = []catalog.Problem{{Skill: "ledger", Kind: "transport", Error: "no route"}}
 		b.agents.mu.Unlock()
-		sessions = append(sessions, b.session(), b.session())
+		sessions = append(sessions, b.startSession(), b.startSession())
 		streams := make([]*stream, len(sessions))
 		for i, session := range sessions {
-			streams[i] = b.stream(b.get(session...))
-			streams[i].quiet(0)
+			streams[i] = b.openStream(b.get(session...))
+			streams[i].wantQuiet(0)
 		}
 		b.agents.mu.Lock() // the skill recovers
 		for id, c := range b.agents.conversations {
@@ -111,34 +111,34 @@ func TestStreamsApart(t *testing.T) {
 		}
 		b.agents.mu.Unlock()
 		for _, s := range streams[2:] {
-			if got := s.next(); got != changed {
+			if got := s.nextEvent(); got != changed {
 				t.Errorf("%q", got)
 			}
 		}
 		for _, s := range streams {
-			s.quiet(time.Minute)
+			s.wantQuiet(time.Minute)
 		}
 	})
 }
 
 // A check that fails or panics is repeated.
 func TestLookFails(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		listening := b.stream(b.get(b.session()...))
+		listening := b.openStream(b.get(b.startSession()...))
 		for _, look := range []func() error{
 			func() error { return errors.New("no database") },
 			func() error { panic("on purpose") },
 		} {
-			b.agents.meet(look)
-			listening.quiet(30 * time.Second)
+			b.agents.setRead(look)
+			listening.wantQuiet(30 * time.Second)
 		}
-		b.agents.meet(nil)
+		b.agents.setRead(nil)
 		if log := b.log.String(); !strings.Contains(log, "no database") || !strings.Contains(log, "on purpose") {
 			t.Errorf("log: %s", log)
 		}
 		b.agents.relist(newCatalog(t, echoTool))
-		if got := listening.next(); got != changed {
+		if got := listening.nextEvent(); got != changed {
 			t.Errorf("%q", got)
 		}
 	})
@@ -146,17 +146,17 @@ func TestLookFails(t *testing.T) {
 
 // Without listeners there are no checks.
 func TestNobodyListens(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		b.server.CatalogMayHaveChanged()
-		session := b.session()
-		b.stream(b.get(session...))
+		session := b.startSession()
+		b.openStream(b.get(session...))
 		b.closeStreams(session[1])
 		synctest.Wait()
-		b.agents.looked()
+		b.agents.takeReads()
 		b.server.CatalogMayHaveChanged()
 		<-time.After(time.Minute)
-		if got := b.agents.looked(); got != 0 {
+		if got := b.agents.takeReads(); got != 0 {
 			t.Errorf("%d looks", got)
 		}
 	})
@@ -192,22 +192,22 @@ func (s *slowAgents) NamedConversation(ctx context.Context, a *agent.Agent, prin
 
 // The number of concurrent checks is limited.
 func TestFewLooksAtOnce(t *testing.T) {
-	within(t, func(t *testing.T) {
+	withFakeTime(t, func(t *testing.T) {
 		agents := &slowAgents{}
 		b := newBench(t, func(cfg *mcpserver.Config) {
 			agents.fakeAgents = cfg.Agents.(*fakeAgents)
 			cfg.Agents, cfg.Catalog = agents, agents
 		})
-		body, headers := modern("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
+		body, headers := modernRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
 		streams := make([]*stream, 50)
 		for i := range streams {
 			named := strings.Replace(body, `"_meta":{`, `"_meta":{"dev.holdpoint/conversation":"`+strconv.Itoa(i)+`",`, 1)
-			streams[i] = b.stream(b.request(t.Context(), named, headers...))
-			streams[i].next()
+			streams[i] = b.openStream(b.request(t.Context(), named, headers...))
+			streams[i].nextEvent()
 		}
-		b.change(echoTool)
+		b.changeTools(echoTool)
 		for _, s := range streams {
-			if got := s.next(); !strings.Contains(got, "list_changed") {
+			if got := s.nextEvent(); !strings.Contains(got, "list_changed") {
 				t.Errorf("%q", got)
 			}
 		}
