@@ -29,7 +29,7 @@ const declared = `{
 	]
 }`
 
-func actions(changes []agent.Change) []string {
+func formatActions(changes []agent.Change) []string {
 	var list []string
 	for _, c := range changes {
 		list = append(list, c.Action+" "+c.Kind+" "+c.Name)
@@ -37,7 +37,7 @@ func actions(changes []agent.Change) []string {
 	return list
 }
 
-func fields(c agent.Change) []string {
+func formatFields(c agent.Change) []string {
 	var list []string
 	for _, f := range c.Fields {
 		list = append(list, f.Field+": "+f.Old+" -> "+f.New)
@@ -53,7 +53,7 @@ func TestApplyIsIdempotent(t *testing.T) {
 		"create skill files", "create skill everything", "create agent billing",
 		"create assignment billing/files", "create assignment billing/everything",
 	}
-	if got := actions(changes); !slices.Equal(got, want) {
+	if got := formatActions(changes); !slices.Equal(got, want) {
 		t.Errorf("first: %v", got)
 	}
 	wantFields := []string{
@@ -61,7 +61,7 @@ func TestApplyIsIdempotent(t *testing.T) {
 		"auto_approve:  -> false", "trust_new_tools:  -> false", "approval_timeout:  -> 1m30s", "call_timeout:  -> 1m", "resources:  -> gated", "questions:  -> reviewer",
 		"tools.move_file:  -> {risk: high}", "tools.read_file:  -> {idempotent: true}",
 	}
-	if got := fields(changes[0]); !slices.Equal(got, wantFields) {
+	if got := formatFields(changes[0]); !slices.Equal(got, wantFields) {
 		t.Errorf("fields of files: %q", got)
 	}
 	if text, err := json.Marshal(changes); err != nil || strings.Contains(string(text), "g3heim") {
@@ -106,7 +106,7 @@ func TestApplyReturnsChanges(t *testing.T) {
 		"update skill files", "update skill everything", "update agent billing",
 		"update assignment billing/everything", "delete assignment billing/files",
 	}
-	if got := actions(changes); !slices.Equal(got, want) {
+	if got := formatActions(changes); !slices.Equal(got, want) {
 		t.Fatalf("%v", got)
 	}
 	for i, want := range [][]string{
@@ -118,7 +118,7 @@ func TestApplyReturnsChanges(t *testing.T) {
 		{"wait_budget: 20s -> 50s"},
 		{`tools: ["echo","get-sum"] -> ["echo"]`},
 	} {
-		if got := fields(changes[i]); !slices.Equal(got, want) {
+		if got := formatFields(changes[i]); !slices.Equal(got, want) {
 			t.Errorf("%s: %q", changes[i].Name, got)
 		}
 	}
@@ -127,7 +127,7 @@ func TestApplyReturnsChanges(t *testing.T) {
 	}
 	// Skills and agents that the spec does not name stay, as do the assignments of an agent without a list.
 	changes = w.registry.ApplyJSON(`{"agents":[{"name":"billing"}]}`)
-	if got := actions(changes); !slices.Equal(got, []string{"update agent billing"}) {
+	if got := formatActions(changes); !slices.Equal(got, []string{"update agent billing"}) {
 		t.Errorf("%v", got)
 	}
 	list, err := w.Assignments(t.Context(), uuid.Nil)
@@ -139,14 +139,14 @@ func TestApplyReturnsChanges(t *testing.T) {
 func TestDryRunChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	changes, err := w.Apply(t.Context(), operator, spec(t, declared), true)
+	changes, err := w.Apply(t.Context(), operator, readSpec(t, declared), true)
 	if err != nil || len(changes) != 5 || changes[0].Action != agent.ActionCreate {
 		t.Errorf("%+v, %v", changes, err)
 	}
 	if n := w.db.Count("skills") + w.db.Count("agents") + w.db.Count("assignments") + w.db.Count("audit_events"); n != 0 {
 		t.Errorf("%d rows were written", n)
 	}
-	_, err = w.Apply(t.Context(), operator, spec(t, `{"agents":[{"name":"a","skills":[{"skill":"none"}]}]}`), true)
+	_, err = w.Apply(t.Context(), operator, readSpec(t, `{"agents":[{"name":"a","skills":[{"skill":"none"}]}]}`), true)
 	if _, ok := errors.AsType[*fault.InvalidError](err); !ok {
 		t.Errorf("an error is one in a dry run too: %v", err)
 	}
@@ -156,7 +156,7 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	broken := strings.Replace(declared, `{"skill": "files"}`, `{"skill": "fils"}`, 1)
-	_, err := w.Apply(t.Context(), operator, spec(t, broken), false)
+	_, err := w.Apply(t.Context(), operator, readSpec(t, broken), false)
 	var invalid *fault.InvalidError
 	if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != "agents[0].skills[0].skill" {
 		t.Errorf("error %v", err)
@@ -245,7 +245,7 @@ func TestSpecIsValidated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := w.Apply(t.Context(), operator, spec(t, tc.text), false)
+			_, err := w.Apply(t.Context(), operator, readSpec(t, tc.text), false)
 			var invalid *fault.InvalidError
 			if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != tc.path {
 				t.Errorf("want one problem at %s, got %v", tc.path, err)
@@ -257,7 +257,7 @@ func TestSpecIsValidated(t *testing.T) {
 func TestAllInvalidFieldsAreReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.Apply(t.Context(), operator, spec(t, `{"skills":[{"name":"S","transport":"http"},
+	_, err := w.Apply(t.Context(), operator, readSpec(t, `{"skills":[{"name":"S","transport":"http"},
 		{"name":"t","transport":"http","url":"http://h/","call_timeout":"0s"}],"agents":[{"name":"A"}]}`), false)
 	var invalid *fault.InvalidError
 	if !errors.As(err, &invalid) || len(invalid.Fields) != 4 {
@@ -351,7 +351,7 @@ func TestVariablesDoNotFollowToAnotherCommand(t *testing.T) {
 
 func TestSpecSurvivesJSON(t *testing.T) {
 	t.Parallel()
-	first := spec(t, declared)
+	first := readSpec(t, declared)
 	text, err := json.Marshal(first)
 	check(t, err)
 	if !strings.Contains(string(text), `"approval_timeout":"1m30s"`) {

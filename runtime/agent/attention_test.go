@@ -22,7 +22,7 @@ func TestTeams(t *testing.T) {
 		"agents": [{"name": "billing", "escalate_to": "leads", "skills": [{"skill": "files"}]}]
 	}`
 	changes := w.registry.ApplyJSON(declared)
-	if got := fields(changes[0]); !slices.Contains(got, "team:  -> storage") || !slices.Contains(got, "escalate_to:  -> night shift") {
+	if got := formatFields(changes[0]); !slices.Contains(got, "team:  -> storage") || !slices.Contains(got, "escalate_to:  -> night shift") {
 		t.Errorf("fields of the skill: %q", got)
 	}
 	for _, change := range w.registry.ApplyJSON(declared) {

@@ -41,7 +41,7 @@ func TestIdentityHeaders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const on = `{"skills":[{"name":"docs","transport":"http","url":"http://h/","identity_headers":{"enabled":true,"principal":"x-user"}}]}`
-	if got := fields(w.registry.ApplyJSON(on)[0]); !slices.Contains(got, "identity_headers.agent:  -> X-Holdpoint-Agent") || !slices.Contains(got, "identity_headers.principal:  -> X-User") {
+	if got := formatFields(w.registry.ApplyJSON(on)[0]); !slices.Contains(got, "identity_headers.agent:  -> X-Holdpoint-Agent") || !slices.Contains(got, "identity_headers.principal:  -> X-User") {
 		t.Errorf("%q", got)
 	}
 	skill, err := w.SkillByName(t.Context(), "docs")
@@ -80,7 +80,7 @@ func TestEndpointSettings(t *testing.T) {
 		{"resources: pass -> gated"},
 		{"error_style: codes -> mcp", "limits.concurrency: 4 -> 2", "reply_timeout: 30s -> ", "limits.calls_per_minute: 60 -> ", "limits.pending: 9 -> "},
 	} {
-		if got := fields(changes[i]); !slices.Equal(got, want) {
+		if got := formatFields(changes[i]); !slices.Equal(got, want) {
 			t.Errorf("%s: %q", changes[i].Name, got)
 		}
 	}

@@ -61,8 +61,8 @@ func (w *world) start(cfg agent.Config) process {
 
 var operator = audit.System()
 
-// spec reads a spec from JSON.
-func spec(t *testing.T, text string) agent.Spec {
+// readSpec reads a spec from JSON.
+func readSpec(t *testing.T, text string) agent.Spec {
 	t.Helper()
 	var s agent.Spec
 	check(t, json.Unmarshal([]byte(text), &s))

@@ -15,7 +15,7 @@ import (
 )
 
 // recordListing records a listing as discovery does.
-func (w *world) recorded(skill *agent.Skill, began time.Time, failure *tool.Failure) {
+func (w *world) recordListing(skill *agent.Skill, began time.Time, failure *tool.Failure) {
 	w.t.Helper()
 	attempt := tool.Attempt{
 		SkillID: skill.ID, Revision: skill.Revision, Began: began, Failure: failure, Tools: 3, Took: 20 * time.Millisecond,
@@ -35,15 +35,15 @@ func TestListings(t *testing.T) {
 	down := &tool.Failure{Kind: tool.TransportFailure, Message: "connection refused\x00"}
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	at := start.Add
-	w.recorded(skill, at(-31*24*time.Hour), nil)
-	w.recorded(skill, at(0), nil)
-	w.recorded(skill, at(30*time.Second), nil)  // does not count as a change
-	w.recorded(skill, at(40*time.Second), down) // counts as a change
-	w.recorded(skill, at(50*time.Second), down) // the same failure does not
-	w.recorded(skill, at(55*time.Second), nil)  // recovers
-	w.recorded(skill, at(2*time.Hour), down)    // fails again
-	w.recorded(skill, at(2*time.Hour+90*time.Second), down)
-	w.recorded(skill, at(time.Hour), nil) // out of order, so it is ignored
+	w.recordListing(skill, at(-31*24*time.Hour), nil)
+	w.recordListing(skill, at(0), nil)
+	w.recordListing(skill, at(30*time.Second), nil)  // does not count as a change
+	w.recordListing(skill, at(40*time.Second), down) // counts as a change
+	w.recordListing(skill, at(50*time.Second), down) // the same failure does not
+	w.recordListing(skill, at(55*time.Second), nil)  // recovers
+	w.recordListing(skill, at(2*time.Hour), down)    // fails again
+	w.recordListing(skill, at(2*time.Hour+90*time.Second), down)
+	w.recordListing(skill, at(time.Hour), nil) // out of order, so it is ignored
 	if n := w.db.Count(`skill_listings`); n != 5 {
 		t.Errorf("%d rows", n)
 	}

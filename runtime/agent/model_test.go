@@ -16,7 +16,7 @@ func TestModelSettings(t *testing.T) {
 	w := newWorld(t)
 	const first = `{"agents":[{"name":"clerk","model":{"provider":"openai","name":"m","api_key":"geheim","max_tokens":900,"images":false,"input_price":2.5,"output_price":10},
 		"limits":{"conversation_turns":30,"conversation_tokens":500000,"conversation_cost":1.5,"conversation_time":"72h"}}]}`
-	made := fields(w.registry.ApplyJSON(first)[0])
+	made := formatFields(w.registry.ApplyJSON(first)[0])
 	for _, want := range []string{
 		"model.max_tokens:  -> 900", "model.images:  -> false", "model.input_price:  -> 2.5", "model.output_price:  -> 10",
 		"limits.conversation_turns:  -> 30", "limits.conversation_tokens:  -> 500000", "limits.conversation_cost:  -> 1.5", "limits.conversation_time:  -> 72h",

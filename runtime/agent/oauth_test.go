@@ -43,7 +43,7 @@ func skillWith(more string) string {
 	return `{"skills":[{"name":"ledger","transport":"http","url":"https://mcp.example/mcp",` + more + `}]}`
 }
 
-func (w *world) skill(name string) (*agent.Skill, tool.Server) {
+func (w *world) findSkill(name string) (*agent.Skill, tool.Server) {
 	w.t.Helper()
 	found, err := w.SkillByName(w.t.Context(), name)
 	check(w.t, err)
@@ -80,10 +80,10 @@ func TestServerHasOAuthSettings(t *testing.T) {
 		"oauth.idp.client_secret:  -> (secret) set", "connection:  -> per_user", "auto_approve:  -> false",
 		"trust_new_tools:  -> false", "approval_timeout:  -> 5m", "call_timeout:  -> 1m", "resources:  -> gated", "questions:  -> reviewer",
 	}
-	if got := fields(changes[0]); !slices.Equal(got, want) {
+	if got := formatFields(changes[0]); !slices.Equal(got, want) {
 		t.Errorf("fields %q", got)
 	}
-	skill, server := w.skill("ledger")
+	skill, server := w.findSkill("ledger")
 	if !reflect.DeepEqual(server.Authorization, settings) || !server.PerUser || server.Principal != uuid.Nil {
 		t.Errorf("server %+v", server)
 	}
@@ -118,25 +118,25 @@ func TestOAuthDefaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.registry.ApplyJSON(skillWith(`"auto_approve":false`))
-	skill, server := w.skill("ledger")
+	skill, server := w.findSkill("ledger")
 	if skill.OAuth != nil || skill.PerUser || !reflect.DeepEqual(server.Authorization, tool.Authorization{}) || server.PerUser {
 		t.Errorf("the spec without OAuth: %+v, %+v", skill, server)
 	}
 	changes := w.registry.ApplyJSON(skillWith(`"oauth":{}`))
-	if got := fields(changes[0]); !slices.Equal(got, []string{"oauth.grant:  -> authorization_code"}) {
+	if got := formatFields(changes[0]); !slices.Equal(got, []string{"oauth.grant:  -> authorization_code"}) {
 		t.Errorf("fields %q", got)
 	}
-	skill, server = w.skill("ledger")
+	skill, server = w.findSkill("ledger")
 	if !reflect.DeepEqual(skill.OAuth, &agent.OAuth{Grant: tool.AuthorizationCode}) ||
 		!reflect.DeepEqual(server.Authorization, tool.Authorization{Grant: tool.AuthorizationCode}) || skill.Revision != 2 {
 		t.Errorf("%+v, %+v", skill.OAuth, server)
 	}
 	changes = w.registry.ApplyJSON(skillWith(`"connection":"per_user"`))
 	want := []string{"connection: shared -> per_user", "oauth.grant: authorization_code -> "}
-	if got := fields(changes[0]); !slices.Equal(got, want) {
+	if got := formatFields(changes[0]); !slices.Equal(got, want) {
 		t.Errorf("fields %q", got)
 	}
-	if skill, server = w.skill("ledger"); skill.OAuth != nil || !skill.PerUser || !server.PerUser {
+	if skill, server = w.findSkill("ledger"); skill.OAuth != nil || !skill.PerUser || !server.PerUser {
 		t.Errorf("%+v, %+v", skill, server)
 	}
 }
@@ -201,7 +201,7 @@ func TestOAuthIsValidated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := w.Apply(t.Context(), operator, spec(t, skillWith(tc.more)), false)
+			_, err := w.Apply(t.Context(), operator, readSpec(t, skillWith(tc.more)), false)
 			var invalid *fault.InvalidError
 			if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != "skills[0]."+tc.path {
 				t.Fatalf("want one problem at %s, got %v", tc.path, err)
@@ -215,7 +215,7 @@ func TestOAuthIsValidated(t *testing.T) {
 		t.Run("stdio with "+path, func(t *testing.T) {
 			t.Parallel()
 			text := `{"skills":[{"name":"s","transport":"stdio","command":["x"],` + more + `}]}`
-			_, err := w.Apply(t.Context(), operator, spec(t, text), false)
+			_, err := w.Apply(t.Context(), operator, readSpec(t, text), false)
 			var invalid *fault.InvalidError
 			if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != "skills[0]."+path {
 				t.Errorf("got %v", err)
@@ -250,7 +250,7 @@ func TestValidOAuthSettings(t *testing.T) {
 		all[name] = `"oauth":{"client_id":"c","auth_method":"private_key_jwt","private_key":` + string(text) + `}`
 	}
 	for name, more := range all {
-		if _, err := w.Apply(t.Context(), operator, spec(t, skillWith(more)), true); err != nil {
+		if _, err := w.Apply(t.Context(), operator, readSpec(t, skillWith(more)), true); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

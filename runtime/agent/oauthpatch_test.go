@@ -14,7 +14,7 @@ import (
 )
 
 // patchLedger applies a JSON patch to the skill ledger.
-func (w *world) patched(text string) error {
+func (w *world) patchLedger(text string) error {
 	w.t.Helper()
 	var patch agent.SkillPatch
 	check(w.t, json.Unmarshal([]byte(text), &patch))
@@ -24,10 +24,10 @@ func (w *world) patched(text string) error {
 	return err
 }
 
-// secrets returns the secrets that the server of the skill ledger gets.
-func (w *world) secrets() [3]string {
+// ledgerSecrets returns the secrets that the server of the skill ledger gets.
+func (w *world) ledgerSecrets() [3]string {
 	w.t.Helper()
-	_, server := w.skill("ledger")
+	_, server := w.findSkill("ledger")
 	return [3]string{server.Authorization.ClientSecret, server.Authorization.PrivateKey, server.Authorization.IDPClientSecret}
 }
 
@@ -64,11 +64,11 @@ func TestPatchKeepsSecrets(t *testing.T) {
 			w := newWorld(t)
 			w.registry.ApplyJSON(skillWith(`"oauth":{` + rest + `,"client_secret":"s1","private_key":` + string(quoted) +
 				`,"idp":{"issuer":"https://idp.example","client_id":"i","client_secret":"s2"}}`))
-			check(t, w.patched(tc.patch))
-			if got := w.secrets(); got != tc.want {
+			check(t, w.patchLedger(tc.patch))
+			if got := w.ledgerSecrets(); got != tc.want {
 				t.Errorf("secrets %q, want %q", got, tc.want)
 			}
-			if skill, _ := w.skill("ledger"); (skill.OAuth == nil) != (name == "all gone") {
+			if skill, _ := w.findSkill("ledger"); (skill.OAuth == nil) != (name == "all gone") {
 				t.Errorf("skill %+v", skill.OAuth)
 			}
 		})
@@ -79,29 +79,29 @@ func TestPatchOfOAuth(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.registry.ApplyJSON(skillWith(`"auto_approve":false`))
-	check(t, w.patched(`{"oauth":{"grant":"client_credentials","client_id":"c","client_secret":"s"}}`))
-	skill, server := w.skill("ledger")
+	check(t, w.patchLedger(`{"oauth":{"grant":"client_credentials","client_id":"c","client_secret":"s"}}`))
+	skill, server := w.findSkill("ledger")
 	want := tool.Authorization{Grant: tool.ClientCredentials, ClientID: "c", ClientSecret: "s"}
 	if !reflect.DeepEqual(server.Authorization, want) || skill.Revision != 2 || !slices.Equal(skill.OAuth.Secrets, []string{"client_secret"}) {
 		t.Errorf("%+v, %+v", skill, server)
 	}
-	check(t, w.patched(`{"oauth":{"grant":"client_credentials","client_id":"c"}}`))
-	if skill, _ = w.skill("ledger"); skill.Revision != 2 {
+	check(t, w.patchLedger(`{"oauth":{"grant":"client_credentials","client_id":"c"}}`))
+	if skill, _ = w.findSkill("ledger"); skill.Revision != 2 {
 		t.Errorf("nothing changed, and revision %d", skill.Revision)
 	}
 	var invalid *fault.InvalidError
-	if err := w.patched(`{"connection":"per_user"}`); !errors.As(err, &invalid) || invalid.Fields[0].Name != "connection" {
+	if err := w.patchLedger(`{"connection":"per_user"}`); !errors.As(err, &invalid) || invalid.Fields[0].Name != "connection" {
 		t.Errorf("per user: %v", err)
 	}
-	if err := w.patched(`{"headers":{"Authorization":"x"}}`); !errors.As(err, &invalid) || invalid.Fields[0].Name != "headers.Authorization" {
+	if err := w.patchLedger(`{"headers":{"Authorization":"x"}}`); !errors.As(err, &invalid) || invalid.Fields[0].Name != "headers.Authorization" {
 		t.Errorf("header: %v", err)
 	}
-	check(t, w.patched(`{"oauth":{},"connection":"per_user"}`))
-	if skill, server = w.skill("ledger"); !skill.PerUser || !server.PerUser || server.Authorization.ClientSecret != "" {
+	check(t, w.patchLedger(`{"oauth":{},"connection":"per_user"}`))
+	if skill, server = w.findSkill("ledger"); !skill.PerUser || !server.PerUser || server.Authorization.ClientSecret != "" {
 		t.Errorf("%+v, %+v", skill, server)
 	}
-	check(t, w.patched(`{"connection":"shared","oauth":null}`))
-	if skill, server = w.skill("ledger"); skill.PerUser || server.PerUser || skill.OAuth != nil {
+	check(t, w.patchLedger(`{"connection":"shared","oauth":null}`))
+	if skill, server = w.findSkill("ledger"); skill.PerUser || server.PerUser || skill.OAuth != nil {
 		t.Errorf("%+v, %+v", skill, server)
 	}
 	if n := w.db.Count(`skills WHERE secrets IS NOT NULL`); n != 0 {
@@ -114,24 +114,24 @@ func TestOAuthSecretsDoNotFollowToAnotherHost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.registry.ApplyJSON(skillWith(`"oauth":{"grant":"client_credentials","client_id":"c","client_secret":"s"}`))
-	check(t, w.patched(`{"url":"https://mcp.example/other"}`))
+	check(t, w.patchLedger(`{"url":"https://mcp.example/other"}`))
 	var invalid *fault.InvalidError
 	for _, patch := range []string{
 		`{"url":"https://evil.example/mcp"}`,
 		`{"url":"http://mcp.example/mcp"}`,
 		`{"url":"https://evil.example/mcp","oauth":{"grant":"client_credentials","client_id":"c"}}`,
 	} {
-		err := w.patched(patch)
+		err := w.patchLedger(patch)
 		if !errors.As(err, &invalid) || len(invalid.Fields) != 1 || invalid.Fields[0].Name != "oauth.client_secret" {
 			t.Errorf("%s: %v", patch, err)
 		}
 	}
-	if got := w.secrets(); got[0] != "s" {
+	if got := w.ledgerSecrets(); got[0] != "s" {
 		t.Errorf("secrets %q", got)
 	}
-	check(t, w.patched(`{"url":"https://new.example/mcp","oauth":{"grant":"client_credentials","client_id":"c","client_secret":"s"}}`))
-	check(t, w.patched(`{"url":"https://third.example/mcp","oauth":{"client_id":"d"}}`))
-	check(t, w.patched(`{"url":"https://fourth.example/mcp","oauth":null}`))
+	check(t, w.patchLedger(`{"url":"https://new.example/mcp","oauth":{"grant":"client_credentials","client_id":"c","client_secret":"s"}}`))
+	check(t, w.patchLedger(`{"url":"https://third.example/mcp","oauth":{"client_id":"d"}}`))
+	check(t, w.patchLedger(`{"url":"https://fourth.example/mcp","oauth":null}`))
 }
 
 func TestOAuthPatchSurvivesJSON(t *testing.T) {

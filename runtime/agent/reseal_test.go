@@ -12,8 +12,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
-// holding starts a process with an edited copy of the world's keyset.
-func (w *world) holding(keyset string, edit func(*secret.Keys) error) (process, string) {
+// startWithKeyset starts a process with an edited copy of the world's keyset.
+func (w *world) startWithKeyset(keyset string, edit func(*secret.Keys) error) (process, string) {
 	w.t.Helper()
 	_, changed, err := secret.ChangeKeyset(w.t.Context(), keyset, "test", secret.Change{Edit: edit})
 	check(w.t, err)
@@ -36,8 +36,8 @@ func TestReseal(t *testing.T) {
 	w := newWorld(t)
 	keyset, err := secret.NewKeyset()
 	check(t, err)
-	old, keyset := w.holding(keyset, nil)
-	_, err = old.Apply(t.Context(), operator, spec(t, `{
+	old, keyset := w.startWithKeyset(keyset, nil)
+	_, err = old.Apply(t.Context(), operator, readSpec(t, `{
 		"skills": [
 			{"name": "mail", "transport": "http", "url": "https://mail.example/mcp", "headers": {"Authorization": "Bearer m4il"}},
 			{"name": "shell", "transport": "stdio", "command": ["sh"], "env": {"TOKEN": "sh3ll"}},
@@ -48,8 +48,8 @@ func TestReseal(t *testing.T) {
 			{"name": "idle"}
 		]}`), false)
 	check(t, err)
-	added, keyset := w.holding(keyset, (*secret.Keys).Add)
-	promoted, _ := w.holding(keyset, (*secret.Keys).Promote)
+	added, keyset := w.startWithKeyset(keyset, (*secret.Keys).Add)
+	promoted, _ := w.startWithKeyset(keyset, (*secret.Keys).Promote)
 	revisions := w.db.Count(`skills WHERE revision = 1`) + w.db.Count(`agents WHERE revision = 1`)
 	events := w.db.Count(`audit_events`)
 
@@ -89,17 +89,17 @@ func TestResealAllOrNothing(t *testing.T) {
 	w := newWorld(t)
 	first, err := secret.NewKeyset()
 	check(t, err)
-	mine, first := w.holding(first, nil)
+	mine, first := w.startWithKeyset(first, nil)
 	other, err := secret.NewKeyset()
 	check(t, err)
-	stranger, _ := w.holding(other, nil)
+	stranger, _ := w.startWithKeyset(other, nil)
 	for name, p := range map[string]process{"mine": mine, "lost": stranger} {
 		_, err := p.CreateSkill(t.Context(), operator, agent.SkillSpec{
 			Name: name, Transport: "http", URL: "https://x.example/mcp", Headers: map[string]string{"X-Key": "k"},
 		})
 		check(t, err)
 	}
-	rotated, _ := w.holding(first, (*secret.Keys).Rotate)
+	rotated, _ := w.startWithKeyset(first, (*secret.Keys).Rotate)
 	sealed := func() (bytes []byte) {
 		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT secrets FROM skills WHERE name = 'mine'`).Scan(&bytes))
 		return bytes

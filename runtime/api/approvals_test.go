@@ -52,11 +52,11 @@ func TestApprovalShape(t *testing.T) {
 			t.Errorf("%s is %v", name, v[name])
 		}
 	}
-	list := items(t, w.get("approvals?status=pending", w.reviewer).want(t, 200))
+	list := listItems(t, w.get("approvals?status=pending", w.reviewer).want(t, 200))
 	if len(list) != 1 {
 		t.Fatalf("%d approvals", len(list))
 	}
-	if got := items(t, w.get("approvals?status=rejected", w.reviewer).want(t, 200)); len(got) != 0 {
+	if got := listItems(t, w.get("approvals?status=rejected", w.reviewer).want(t, 200)); len(got) != 0 {
 		t.Errorf("rejected: %v", got)
 	}
 }
@@ -88,7 +88,7 @@ func TestApprovalSaysTheRisk(t *testing.T) {
 	if got := risk(second); got != nil {
 		t.Errorf("decided: %v", got)
 	}
-	for _, one := range items(t, w.get("approvals", w.reviewer).want(t, 200)) {
+	for _, one := range listItems(t, w.get("approvals", w.reviewer).want(t, 200)) {
 		if listed, _ := one.(map[string]any); listed["risk"] != nil || listed["rule"] == nil {
 			t.Errorf("in a list: %v", one)
 		}
@@ -328,7 +328,7 @@ func TestApprovalPages(t *testing.T) {
 	path := "approvals?status=pending&limit=2"
 	for range 4 {
 		v := w.get(path, w.reviewer).want(t, 200)
-		for _, item := range items(t, v) {
+		for _, item := range listItems(t, v) {
 			got = append(got, item.(map[string]any)["id"].(string))
 		}
 		if v["next_cursor"] == nil {

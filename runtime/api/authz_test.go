@@ -124,8 +124,8 @@ var may = map[string]string{
 	"POST /api/v1/invitations/redeem": "", // the holder of an invitation
 }
 
-// operations reads all operations from the OpenAPI document.
-func (w *world) operations() []string {
+// listOperations reads all operations from the OpenAPI document.
+func (w *world) listOperations() []string {
 	w.t.Helper()
 	var document struct {
 		Paths map[string]map[string]json.RawMessage `json:"paths"`
@@ -143,7 +143,7 @@ func (w *world) operations() []string {
 func TestWhoMayWhat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	operations := w.operations()
+	operations := w.listOperations()
 	if len(operations) != len(may) {
 		t.Errorf("%d operations, %d in the table", len(operations), len(may))
 	}
@@ -221,12 +221,12 @@ func TestRevokedCredentials(t *testing.T) {
 	secret, _ := key["key"].(string)
 	w.get("calls", secret).want(t, 200)
 	list := w.get("agents/billing/keys", w.operator)
-	if strings.Contains(list.body, secret) || len(items(t, list.want(t, 200))) != 2 {
+	if strings.Contains(list.body, secret) || len(listItems(t, list.want(t, 200))) != 2 {
 		t.Errorf("keys: %s", list.body)
 	}
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE agent_keys SET expires_at = '2040-01-01T00:00:00Z' WHERE id = $1`, key["id"])
 	check(t, err)
-	includes(t, "key", items(t, w.get("agents/billing/keys", w.operator).want(t, 200))[0],
+	wantMembers(t, "key", listItems(t, w.get("agents/billing/keys", w.operator).want(t, 200))[0],
 		`{"created_by":{"name":"olga","issuer":"holdpoint","subject":"olga"},"expires_at":"2040-01-01T00:00:00Z"}`)
 	w.send("DELETE", "/api/v1/agents/other/keys/"+key["id"].(string), w.operator, "").problem(t, 404, "not_found")
 	w.send("DELETE", "/api/v1/agents/billing/keys/"+key["id"].(string), w.operator, "").want(t, 204)

@@ -62,7 +62,7 @@ func TestCallbacks(t *testing.T) {
 	page := w.get(one+"/deliveries?limit=1", w.operator).want(t, 200)
 	cursor, _ := page["next_cursor"].(string)
 	rest := w.get(one+"/deliveries?limit=1&cursor="+cursor, w.operator).want(t, 200)
-	if found := append(items(t, page), items(t, rest)...); len(found) != 2 || cursor == "" || rest["next_cursor"] != nil {
+	if found := append(listItems(t, page), listItems(t, rest)...); len(found) != 2 || cursor == "" || rest["next_cursor"] != nil {
 		t.Errorf("%v, %v", page, rest)
 	}
 	resent := w.post(fmt.Sprintf("%s/deliveries/%s/resend", one, tested["id"]), w.operator, "").want(t, 200)
@@ -77,7 +77,7 @@ func TestCallbacks(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	list := w.get("agents/billing/callbacks", w.operator)
-	if found := items(t, list.want(t, 200)); len(found) != 1 || strings.Contains(list.body, "hushhush") || strings.Contains(list.body, "whsec_") {
+	if found := listItems(t, list.want(t, 200)); len(found) != 1 || strings.Contains(list.body, "hushhush") || strings.Contains(list.body, "whsec_") {
 		t.Errorf("%s", list.body)
 	}
 	w.wrongCallbacks(t)

@@ -35,7 +35,7 @@ func TestCallShape(t *testing.T) {
 		}
 	}
 	list := w.get("calls?agent=billing&status=parked", w.reviewer)
-	if got := items(t, list.want(t, 200)); len(got) != 1 || got[0].(map[string]any)["deadline"] != v["deadline"] {
+	if got := listItems(t, list.want(t, 200)); len(got) != 1 || got[0].(map[string]any)["deadline"] != v["deadline"] {
 		t.Errorf("list: %s", list.body)
 	}
 }
@@ -58,7 +58,7 @@ func TestMineIsMine(t *testing.T) {
 	w.get("calls/nonsense", w.reviewer).problem(t, 404, "not_found")
 	w.get("calls/"+uuid.NewString(), w.reviewer).problem(t, 404, "not_found")
 
-	count := func(path, token string) int { return len(items(t, w.get(path, token).want(t, 200))) }
+	count := func(path, token string) int { return len(listItems(t, w.get(path, token).want(t, 200))) }
 	if n := count("calls", w.key); n != 1 {
 		t.Errorf("the key sees %d calls", n)
 	}
@@ -75,7 +75,7 @@ func TestMineIsMine(t *testing.T) {
 	if n := count("conversations", w.key); n != 1 {
 		t.Errorf("the key sees %d conversations", n)
 	}
-	if v := w.get("conversations?limit=1", w.key).want(t, 200); len(items(t, v)) != 1 || v["next_cursor"] != nil {
+	if v := w.get("conversations?limit=1", w.key).want(t, 200); len(listItems(t, v)) != 1 || v["next_cursor"] != nil {
 		t.Errorf("a page is short, or its cursor reveals another caller's conversation: %v", v)
 	}
 	if n := count("conversations?agent=billing", w.reviewer); n != 2 {
@@ -159,7 +159,7 @@ func TestAudit(t *testing.T) {
 	w.post("approvals/"+id.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.digest(id))).want(t, 200)
 	w.get("audit?subject="+id.String(), w.reviewer).problem(t, 403, "forbidden")
 	answer := w.get("audit?subject="+id.String(), w.operator)
-	list := items(t, answer.want(t, 200))
+	list := listItems(t, answer.want(t, 200))
 	if len(list) < 2 {
 		t.Fatalf("got %s", answer.body)
 	}
@@ -172,8 +172,8 @@ func TestAudit(t *testing.T) {
 	}
 	page := w.get("audit?limit=1", w.operator).want(t, 200)
 	next, _ := page["next_cursor"].(string)
-	second := items(t, w.get("audit?limit=1&cursor="+next, w.operator).want(t, 200))
-	if len(second) != 1 || second[0].(map[string]any)["id"] == items(t, page)[0].(map[string]any)["id"] {
+	second := listItems(t, w.get("audit?limit=1&cursor="+next, w.operator).want(t, 200))
+	if len(second) != 1 || second[0].(map[string]any)["id"] == listItems(t, page)[0].(map[string]any)["id"] {
 		t.Errorf("second page: %v", second)
 	}
 	w.get("audit?subject=nonsense", w.operator).problem(t, 422, "invalid_request")

@@ -100,15 +100,15 @@ func (w *world) connections(token, query string) []map[string]any {
 		}
 	}
 	var list []map[string]any
-	for _, item := range items(w.t, got.want(w.t, 200)) {
+	for _, item := range listItems(w.t, got.want(w.t, 200)) {
 		c, _ := item.(map[string]any)
 		list = append(list, c)
 	}
 	return list
 }
 
-// has checks fields of an object.
-func has(t *testing.T, what string, got map[string]any, fields string) {
+// wantFields checks fields of an object.
+func wantFields(t *testing.T, what string, got map[string]any, fields string) {
 	t.Helper()
 	var want map[string]json.RawMessage
 	check(t, json.Unmarshal([]byte(fields), &want))
@@ -132,11 +132,11 @@ func TestSharedConnection(t *testing.T) {
 	if asked.Get("code_challenge_method") != "S256" || asked.Get("resource") != p.URL+"/mcp" || asked.Get("client_id") != "c-1" {
 		t.Errorf("asked %v", asked)
 	}
-	has(t, "begun", w.connections(w.operator, "")[0], `{"state":"needs_connection","person":null,"who_can_resolve":"an operator",
+	wantFields(t, "begun", w.connections(w.operator, "")[0], `{"state":"needs_connection","person":null,"who_can_resolve":"an operator",
 		"connected_at":null,"connected_by":null,"issuer":null,"scopes_granted":[]}`)
 	w.connect(p, "ledger", w.operator)
 	list := w.connections(w.operator, "?skill=ledger")
-	has(t, "connected", list[0], `{"skill":"ledger","state":"connected","person":null,"need":null,"reason":null,"who_can_resolve":null,
+	wantFields(t, "connected", list[0], `{"skill":"ledger","state":"connected","person":null,"need":null,"reason":null,"who_can_resolve":null,
 		"grant":"authorization_code","issuer":"`+p.URL+`","resource":"`+p.URL+`/mcp","client_id":"c-1","scopes_granted":["ledger.read"],
 		"scopes_asked":["ledger.write"],"issuers":[],"renewable":true,"connected_by":"olga","error":null,"waiting_calls":0}`)
 	if len(list) != 1 || list[0]["connected_at"] == nil || list[0]["expires_at"] == nil || list[0]["refreshed_at"] == nil {
@@ -152,8 +152,8 @@ func TestSharedConnection(t *testing.T) {
 	}
 	w.get("connections/"+id, w.reviewer).want(t, 200)
 	w.post("connections/"+id+"/disconnect", w.reviewer, "").problem(t, 403, "forbidden")
-	has(t, "got", w.get("connections/"+id, w.operator).want(t, 200), `{"id":"`+id+`","state":"connected"}`)
-	has(t, "disconnected", w.post("connections/"+id+"/disconnect", w.operator, "").want(t, 200), `{"state":"needs_connection",
+	wantFields(t, "got", w.get("connections/"+id, w.operator).want(t, 200), `{"id":"`+id+`","state":"connected"}`)
+	wantFields(t, "disconnected", w.post("connections/"+id+"/disconnect", w.operator, "").want(t, 200), `{"state":"needs_connection",
 		"need":"reconnect","reason":"it was disconnected","who_can_resolve":"an operator","connected_at":null,"scopes_granted":[]}`)
 	for _, nothing := range []string{uuid.NewString(), "x"} {
 		w.get("connections/"+nothing, w.operator).problem(t, 404, "not_found")
@@ -174,13 +174,13 @@ func TestOwnConnections(t *testing.T) {
 		t.Fatalf("vera sees %v", own)
 	}
 	veras, id := w.personID(vera), fmt.Sprint(own[0]["id"])
-	includes(t, "own", own[0], `{"state":"connected","person":{"id":"`+veras.String()+`","name":"vera"},"connected_by":"vera"}`)
+	wantMembers(t, "own", own[0], `{"state":"connected","person":{"id":"`+veras.String()+`","name":"vera"},"connected_by":"vera"}`)
 	w.get("connections/"+id, walt).problem(t, 404, "not_found")
 	w.post("connections/"+id+"/disconnect", walt, "").problem(t, 404, "not_found")
-	has(t, "still", w.get("connections/"+id, vera).want(t, 200), `{"state":"connected"}`)
+	wantFields(t, "still", w.get("connections/"+id, vera).want(t, 200), `{"state":"connected"}`)
 
 	// The key of an old connection must not end the present shared connection.
-	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), w.skillID("ledger"), patch(t, `{"connection":"shared"}`))
+	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), w.skillID("ledger"), readPatch(t, `{"connection":"shared"}`))
 	check(t, err)
 	w.connect(p, "ledger", w.operator)
 	w.post("connections/"+id+"/disconnect", vera, "").problem(t, 409, "state_conflict")
@@ -191,9 +191,9 @@ func TestOwnConnections(t *testing.T) {
 	if states["connected"] != 3 {
 		t.Errorf("states %v", states)
 	}
-	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), w.skillID("ledger"), patch(t, `{"connection":"per_user"}`))
+	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), w.skillID("ledger"), readPatch(t, `{"connection":"per_user"}`))
 	check(t, err)
-	has(t, "ended by an operator", w.post("connections/"+id+"/disconnect", w.operator, "").want(t, 200),
+	wantFields(t, "ended by an operator", w.post("connections/"+id+"/disconnect", w.operator, "").want(t, 200),
 		`{"state":"needs_connection","who_can_resolve":"vera"}`)
 }
 
@@ -204,7 +204,7 @@ func (w *world) skillID(name string) uuid.UUID {
 	return skill.ID
 }
 
-func patch(t *testing.T, text string) agent.SkillPatch {
+func readPatch(t *testing.T, text string) agent.SkillPatch {
 	t.Helper()
 	var p agent.SkillPatch
 	check(t, json.Unmarshal([]byte(text), &p))
@@ -221,12 +221,12 @@ func TestLinkedPeopleShareAConnection(t *testing.T) {
 	path := "people/" + w.personID(second).String() + "/link"
 	linked := w.post(path, w.operator, fmt.Sprintf(`{"same_as":%q}`, w.personID(vera))).want(t, 200)
 	link, _ := linked["link"].(map[string]any)
-	includes(t, "link", link, `{"same_as":{"id":"`+w.personID(vera).String()+`","name":"vera"},"by":"olga"}`)
+	wantMembers(t, "link", link, `{"same_as":{"id":"`+w.personID(vera).String()+`","name":"vera"},"by":"olga"}`)
 	own := w.connections(second, "")
 	if len(own) != 1 {
 		t.Fatalf("got %v", own)
 	}
-	has(t, "linked", own[0], `{"connected_by":"vera"}`)
+	wantFields(t, "linked", own[0], `{"connected_by":"vera"}`)
 	id := fmt.Sprint(own[0]["id"])
 	w.get("connections/"+id, second).want(t, 200)
 	w.send("DELETE", "/api/v1/"+path, w.operator, "").want(t, 204)
@@ -261,7 +261,7 @@ func TestPeople(t *testing.T) {
 	cursor, pages := "", 0
 	for more := true; more; pages++ {
 		page := w.get("people?limit=2"+cursor, w.operator).want(t, 200)
-		for _, item := range items(t, page) {
+		for _, item := range listItems(t, page) {
 			person, _ := item.(map[string]any)
 			links[fmt.Sprint(person["name"])] = person["link"]
 		}
@@ -293,7 +293,7 @@ func TestConnectErrors(t *testing.T) {
 	w.protect(down, "away", "")
 	down.closed.Store(true)
 	failed := w.post("skills/away/connect", w.operator, "").problem(t, 502, "authorization_failed")
-	has(t, "failing", w.connections(w.operator, "?skill=away")[0], `{"state":"failing","who_can_resolve":"an operator"}`)
+	wantFields(t, "failing", w.connections(w.operator, "?skill=away")[0], `{"state":"failing","who_can_resolve":"an operator"}`)
 	if detail := fmt.Sprint(failed["detail"]); !strings.Contains(detail, "503") {
 		t.Errorf("detail %s", detail)
 	}
@@ -326,8 +326,8 @@ func TestCallsThatWaitForAConnection(t *testing.T) {
 	w.submit("files__write", `{"n":3}`, uuid.Nil)
 	want := `{"status":"needs_connection","message":"nobody has connected this skill yet","skill":"ledger"}`
 	one := w.get("calls/"+id.String(), vera).want(t, 200)
-	has(t, "call", one, want)
-	listed := items(t, w.get("calls?agent=billing&status=needs_connection", w.operator).want(t, 200))
+	wantFields(t, "call", one, want)
+	listed := listItems(t, w.get("calls?agent=billing&status=needs_connection", w.operator).want(t, 200))
 	if len(listed) != 3 {
 		t.Fatalf("listed %v", listed)
 	}
@@ -337,8 +337,8 @@ func TestCallsThatWaitForAConnection(t *testing.T) {
 			t.Errorf("no deadline: %v", c)
 		}
 	}
-	has(t, "connection", w.connections(vera, "")[0], `{"waiting_calls":2}`)
+	wantFields(t, "connection", w.connections(vera, "")[0], `{"waiting_calls":2}`)
 	w.post("calls/"+id.String()+"/cancel", vera, "").want(t, 200)
-	has(t, "cancelled", w.get("calls/"+id.String(), vera).want(t, 200), `{"status":"cancelled","deadline":null}`)
-	has(t, "connection", w.connections(vera, "")[0], `{"waiting_calls":1}`)
+	wantFields(t, "cancelled", w.get("calls/"+id.String(), vera).want(t, 200), `{"status":"cancelled","deadline":null}`)
+	wantFields(t, "connection", w.connections(vera, "")[0], `{"waiting_calls":1}`)
 }

@@ -19,26 +19,26 @@ import (
 func TestFollowFromAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.talks("billing")
+	w.setModel("billing")
 	server := w.server(w.process)
-	path := w.begins(w.key, `{"message":"hello"}`)
-	w.settled(server, path, "idle")
+	path := w.startConversation(w.key, `{"message":"hello"}`)
+	w.followUntil(server, path, "idle")
 	w.post(path+"/messages", w.key, `{"message":"write"}`).want(t, 202)
-	w.settled(server, path, "waiting")
+	w.followUntil(server, path, "waiting")
 	one, two := w.follow(server, path+"/events", w.key, ""), w.follow(server, path+"/events", w.reviewer, "")
 	w.approveOnly()
-	events := one.until(state("idle"))
+	events := one.readUntil(isState("idle"))
 	for i, e := range events { // a state is that of the entries before it
-		before := entries(events[:i])
-		if e.name == "state" && e.get(t)["last_seq"] != float64(len(before)) {
+		before := entryNames(events[:i])
+		if e.name == "state" && e.decodeData(t)["last_seq"] != float64(len(before)) {
 			t.Errorf("after %d entries: %s", len(before), e)
 		}
 	}
-	whole := entries(events)
-	if second := entries(two.until(state("idle"))); !slices.Equal(whole, second) {
+	whole := entryNames(events)
+	if second := entryNames(two.readUntil(isState("idle"))); !slices.Equal(whole, second) {
 		t.Errorf("two followers got\n%s\n%s", whole, second)
 	}
-	messages := items(t, w.get(path+"/messages", w.key).want(t, 200))
+	messages := listItems(t, w.get(path+"/messages", w.key).want(t, 200))
 	if len(messages) != len(whole) || len(whole) != 9 {
 		t.Fatalf("%d entries, %d events", len(messages), len(whole))
 	}
@@ -47,7 +47,7 @@ func TestFollowFromAnywhere(t *testing.T) {
 			"Last-Event-ID": w.follow(server, path+"/events?after=1", w.key, strconv.Itoa(seq)),
 			"after":         w.follow(server, fmt.Sprintf("%s/events?after=%d", path, seq), w.key, ""),
 		} {
-			if got := entries(f.until(state("idle"))); !slices.Equal(got, whole[seq:]) {
+			if got := entryNames(f.readUntil(isState("idle"))); !slices.Equal(got, whole[seq:]) {
 				t.Errorf("%s %d: %s, want %s", name, seq, got, whole[seq:])
 			}
 			f.leave()
@@ -66,17 +66,17 @@ func TestFollowReply(t *testing.T) {
 	t.Parallel()
 	play := newStage()
 	w := newWorldWith(t, play)
-	w.talks("billing")
+	w.setModel("billing")
 	server := w.server(w.process)
-	path := w.begins(w.key, `{"message":"hello"}`)
+	path := w.startConversation(w.key, `{"message":"hello"}`)
 	<-play.asked
 	first := w.follow(server, path+"/events", w.key, "")
 	said := func(f *follower) map[string]any {
 		t.Helper()
-		all := f.until(named("delta"))
-		return all[len(all)-1].get(t)
+		all := f.readUntil(isNamed("delta"))
+		return all[len(all)-1].decodeData(t)
 	}
-	play.says("Grüß ")
+	play.addText("Grüß ")
 	if got := said(first); got["text"] != "Grüß " || got["offset"] != 0.0 {
 		t.Errorf("delta %v", got)
 	}
@@ -84,15 +84,15 @@ func TestFollowReply(t *testing.T) {
 	if got := said(second); got["text"] != "Grüß " || got["offset"] != 0.0 {
 		t.Errorf("delta %v", got)
 	}
-	play.says("Gott\n")
+	play.addText("Gott\n")
 	for _, f := range []*follower{first, second} {
 		if got := said(f); got["text"] != "Gott\n" || got["offset"] != float64(len("Grüß ")) {
 			t.Errorf("delta %v", got)
 		}
 	}
-	play.ends("Grüß Gott\n")
+	play.completeReply("Grüß Gott\n")
 	for _, f := range []*follower{first, second} {
-		got := f.until(state("idle"))
+		got := f.readUntil(isState("idle"))
 		if got[0].name != "assistant" || got[0].id != "2" {
 			t.Errorf("events %v", got)
 		}
@@ -103,20 +103,20 @@ func TestFollowReplyThatIsVoid(t *testing.T) {
 	t.Parallel()
 	play := restarting{newStage()}
 	w := newWorldWith(t, play)
-	w.talks("billing")
+	w.setModel("billing")
 	server := w.server(w.process)
-	path := w.begins(w.key, `{"message":"hello"}`)
+	path := w.startConversation(w.key, `{"message":"hello"}`)
 	<-play.asked
 	f := w.follow(server, path+"/events", w.key, "")
-	play.says("The first")
-	f.until(named("delta"))
-	play.again("Another")
-	events := f.until(named("delta"))
-	if got := events[len(events)-1].get(t); events[0].name != "restart" || got["text"] != "Another" || got["offset"] != 0.0 {
+	play.addText("The first")
+	f.readUntil(isNamed("delta"))
+	play.restartReply("Another")
+	events := f.readUntil(isNamed("delta"))
+	if got := events[len(events)-1].decodeData(t); events[0].name != "restart" || got["text"] != "Another" || got["offset"] != 0.0 {
 		t.Errorf("events %v", events)
 	}
-	play.ends("Another one")
-	if events := f.until(state("idle")); events[0].name != "assistant" {
+	play.completeReply("Another one")
+	if events := f.readUntil(isState("idle")); events[0].name != "assistant" {
 		t.Errorf("events %v", events)
 	}
 }
@@ -124,17 +124,17 @@ func TestFollowReplyThatIsVoid(t *testing.T) {
 func TestFollowEndsWithTheServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.talks("billing")
+	w.setModel("billing")
 	server := w.server(w.process)
-	path := w.begins(w.key, `{"message":"hello"}`)
+	path := w.startConversation(w.key, `{"message":"hello"}`)
 	f := w.follow(server, path+"/events", w.key, "")
-	all := f.until(state("idle"))
+	all := f.readUntil(isState("idle"))
 	w.api.Drain()
-	if e, more := f.next(); more || f.lines.Err() != nil {
+	if e, more := f.nextEvent(); more || f.lines.Err() != nil {
 		t.Errorf("event %v after %v, error %v", e, all, f.lines.Err())
 	}
 	after := w.follow(server, path+"/events", w.key, f.id)
-	if e, more := after.next(); more || after.lines.Err() != nil {
+	if e, more := after.nextEvent(); more || after.lines.Err() != nil {
 		t.Errorf("event %v, error %v", e, after.lines.Err())
 	}
 }
@@ -144,27 +144,27 @@ func TestFollowOverARestart(t *testing.T) {
 	t.Parallel()
 	play := newStage()
 	w := newWorldWith(t, play)
-	w.talks("billing")
-	path := w.begins(w.key, `{"message":"hello"}`)
+	w.setModel("billing")
+	path := w.startConversation(w.key, `{"message":"hello"}`)
 	<-play.asked
 	f := w.follow(w.server(w.process), path+"/events", w.key, "")
-	play.says("Half")
-	all := f.until(named("delta"))
+	play.addText("Half")
+	all := f.readUntil(isNamed("delta"))
 	w.stop(w)
-	for e, more := f.next(); more; e, more = f.next() {
+	for e, more := f.nextEvent(); more; e, more = f.nextEvent() {
 		all = append(all, e)
 	}
 	w.process = w.start(play)
 	<-play.asked
 	f = w.follow(w.server(w.process), path+"/events", w.key, f.id)
-	play.says("Whole")
-	events := f.until(named("delta"))
-	if got := events[len(events)-1].get(t); got["offset"] != 0.0 || got["text"] != "Whole" {
+	play.addText("Whole")
+	events := f.readUntil(isNamed("delta"))
+	if got := events[len(events)-1].decodeData(t); got["offset"] != 0.0 || got["text"] != "Whole" {
 		t.Errorf("delta %v", got)
 	}
-	play.ends("Whole answer")
-	all = append(append(all, events...), f.until(state("idle"))...)
-	told := entries(all)
+	play.completeReply("Whole answer")
+	all = append(append(all, events...), f.readUntil(isState("idle"))...)
+	told := entryNames(all)
 	if len(told) != 2 || !strings.HasPrefix(told[0], "1 user ") || !strings.HasPrefix(told[1], "2 assistant ") || !strings.Contains(told[1], "Whole answer") {
 		t.Errorf("got %v", told)
 	}
@@ -174,15 +174,15 @@ func TestFollowOverARestart(t *testing.T) {
 func TestFollowWithARevokedKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.talks("billing")
+	w.setModel("billing")
 	server := w.server(w.process)
-	path := w.begins(w.key, `{"message":"hello"}`)
+	path := w.startConversation(w.key, `{"message":"hello"}`)
 	created := w.post("agents/billing/keys", w.operator, "").want(t, 201)
 	f := w.follow(server, path+"/events", created["key"].(string), "")
-	f.until(state("idle"))
+	f.readUntil(isState("idle"))
 	w.send("DELETE", "/api/v1/agents/billing/keys/"+created["id"].(string), w.operator, "").want(t, 204)
 	w.post(path+"/messages", w.key, `{"message":"secret"}`).want(t, 202)
-	if e, more := f.next(); more {
+	if e, more := f.nextEvent(); more {
 		t.Errorf("got %v", e)
 	}
 }
@@ -192,11 +192,11 @@ func TestFollowWithoutReading(t *testing.T) {
 	t.Parallel()
 	play := newStage()
 	w := newWorldWith(t, play)
-	w.talks("billing")
-	path := w.begins(w.key, `{"message":"hello"}`)
+	w.setModel("billing")
+	path := w.startConversation(w.key, `{"message":"hello"}`)
 	<-play.asked
-	play.ends(strings.Repeat("x", 4<<20)) // more than the sockets hold
-	w.settled(w.server(w.process), path, "idle")
+	play.completeReply(strings.Repeat("x", 4<<20)) // more than the sockets hold
+	w.followUntil(w.server(w.process), path, "idle")
 
 	stalled := w.start(play)
 	stalled.clock = func() time.Time { return time.Now().Add(-29 * time.Second) } // writes time out after a second
@@ -230,10 +230,10 @@ func TestFollowWithoutReading(t *testing.T) {
 func TestFollowHeaders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.talks("billing")
-	path := w.begins(w.key, `{}`)
+	w.setModel("billing")
+	path := w.startConversation(w.key, `{}`)
 	f := w.follow(w.server(w.process), path+"/events", w.key, "")
-	f.until(state("idle"))
+	f.readUntil(isState("idle"))
 	h := f.response.Header
 	if h.Get("X-Accel-Buffering") != "no" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Length") != "" {
 		t.Errorf("headers %v", h)

@@ -46,8 +46,8 @@ const (
 	otherTool = `{"name":"write","description":"Write something else","inputSchema":{"type":"object"}}`
 )
 
-// unconnected is the failure of a request for no person to a skill with a connection for each person.
-func unconnected(server tool.Server) error {
+// connectFailure is the failure of a request for no person to a skill with a connection for each person.
+func connectFailure(server tool.Server) error {
 	if server.PerUser && server.Principal == uuid.Nil {
 		return &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectNone, Message: "nobody is connected"}
 	}
@@ -55,7 +55,7 @@ func unconnected(server tool.Server) error {
 }
 
 func (f *fakeSource) List(ctx context.Context, server tool.Server) (tool.Listing, error) {
-	if err := unconnected(server); err != nil {
+	if err := connectFailure(server); err != nil {
 		return tool.Listing{}, err
 	}
 	return f.Source.List(ctx, server)
@@ -73,7 +73,7 @@ func (f *fakeSource) Call(ctx context.Context, server tool.Server, r tool.CallRe
 }
 
 func (*fakeSource) Probe(_ context.Context, server tool.Server, step func(tool.Step)) error {
-	if err := unconnected(server); err != nil {
+	if err := connectFailure(server); err != nil {
 		return err
 	}
 	step(tool.Step{Name: "connect", Detail: "ok", Took: time.Millisecond})
@@ -107,7 +107,7 @@ const bootstrap = "bootstrap-token-of-at-least-32-letters"
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return newWorldWith(t, oracle(echoes))
+	return newWorldWith(t, oracle(echoMessages))
 }
 
 // newWorldWith makes a world in which all agents have the model m.
@@ -292,7 +292,7 @@ func (a answer) problem(t *testing.T, status int, code string) map[string]any {
 	return v
 }
 
-func items(t *testing.T, v map[string]any) []any {
+func listItems(t *testing.T, v map[string]any) []any {
 	t.Helper()
 	list, ok := v["items"].([]any)
 	if !ok {

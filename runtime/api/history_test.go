@@ -20,11 +20,11 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
-// ids returns the ids of a list's items.
-func ids(t *testing.T, v map[string]any) []string {
+// itemIDs returns the ids of a list's items.
+func itemIDs(t *testing.T, v map[string]any) []string {
 	t.Helper()
 	var list []string
-	for _, item := range items(t, v) {
+	for _, item := range listItems(t, v) {
 		list = append(list, item.(map[string]any)["id"].(string))
 	}
 	return list
@@ -63,7 +63,7 @@ func TestSearchCalls(t *testing.T) {
 		"from=2020-01-01&to=2999-12-31":        {echo, rejected, hers, first},
 		"from=2999-01-01T10:00":                nil,
 	} {
-		got := ids(t, w.get("calls?"+query, w.reviewer).want(t, 200))
+		got := itemIDs(t, w.get("calls?"+query, w.reviewer).want(t, 200))
 		wanted := make([]string, 0, len(want))
 		for _, id := range want {
 			wanted = append(wanted, id.String())
@@ -115,7 +115,7 @@ func TestSearchLeaksNothing(t *testing.T) {
 				query += "&agent=billing"
 			}
 			answer := w.get("calls?"+query, token)
-			for _, id := range ids(t, answer.want(t, 200)) {
+			for _, id := range itemIDs(t, answer.want(t, 200)) {
 				if id != own.String() || token != w.key {
 					t.Errorf("%s shows %s", query, id)
 				}
@@ -146,10 +146,10 @@ func TestConversationsSayHowTheyStand(t *testing.T) {
 	id := w.submit("files__write", `{"n":1}`, w.personID(paula))
 	w.submit("open__write", `{"n":1}`, uuid.Nil)
 	v := w.get("conversations?person=paula", w.reviewer).want(t, 200)
-	if len(items(t, v)) != 1 {
+	if len(listItems(t, v)) != 1 {
 		t.Fatalf("got %v", v)
 	}
-	one := items(t, v)[0].(map[string]any)
+	one := listItems(t, v)[0].(map[string]any)
 	calls := one["calls"].(map[string]any)
 	if calls["total"] != json.Number("1") || calls["by_status"].(map[string]any)["parked"] != json.Number("1") || calls["last_at"] == nil {
 		t.Errorf("calls: %v", calls)
@@ -161,8 +161,8 @@ func TestConversationsSayHowTheyStand(t *testing.T) {
 	w.get("conversations?agent=nobody", w.reviewer).problem(t, 422, "invalid_request")
 }
 
-// evil are texts that a spreadsheet takes for formulas.
-func evil() []string {
+// formulaTexts are texts that a spreadsheet takes for formulas.
+func formulaTexts() []string {
 	return []string{`=HYPERLINK("http://x","y")`, "+1+2", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1+1", `"quoted", and, commas`, "'=1"}
 }
 
@@ -174,7 +174,7 @@ func TestExportCalls(t *testing.T) {
 	w.post("approvals/"+id.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"=1+1"}`, w.digest(id))).want(t, 200)
 	large := w.submit("open__write", `{"x":"`+strings.Repeat("y", 100_000)+`"}`, uuid.Nil)
 	w.wait(large)
-	for i, text := range evil() {
+	for i, text := range formulaTexts() {
 		other := w.submit("open__write", fmt.Sprintf(`{"i":%d}`, i), uuid.Nil)
 		w.wait(other)
 		_, err := w.db.Pool().Exec(t.Context(), `UPDATE calls SET message = $2 WHERE id = $1`, other, text)
@@ -193,16 +193,16 @@ func TestExportCalls(t *testing.T) {
 		t.Errorf("arguments are not as they were sent: %s", lines.body)
 	}
 	all := strings.Split(strings.TrimSuffix(w.get("calls/export?format=jsonl", w.operator).body, "\n"), "\n")
-	if len(all) != len(evil())+2 {
+	if len(all) != len(formulaTexts())+2 {
 		t.Fatalf("%d lines", len(all))
 	}
-	if line := all[len(evil())]; !strings.Contains(line, strings.Repeat("y", 100_000)) || strings.Contains(line, `"partial"`) {
+	if line := all[len(formulaTexts())]; !strings.Contains(line, strings.Repeat("y", 100_000)) || strings.Contains(line, `"partial"`) {
 		t.Errorf("a large call is not whole: %.300s", line)
 	}
 
 	table := w.get("calls/export?format=csv", w.operator)
 	if table.header.Get("Content-Disposition") != `attachment; filename="calls.csv"` || !strings.HasPrefix(table.header.Get("Content-Type"), "text/csv") ||
-		strings.Count(table.body, "\r\n") < len(evil())+3 {
+		strings.Count(table.body, "\r\n") < len(formulaTexts())+3 {
 		t.Errorf("%v", table.header)
 	}
 	rows, err := csv.NewReader(strings.NewReader(table.body)).ReadAll()
@@ -213,8 +213,8 @@ func TestExportCalls(t *testing.T) {
 		column(oldest, "created_at") != w.get("calls/"+id.String(), w.reviewer).want(t, 200)["created_at"] {
 		t.Errorf("row: %q", oldest)
 	}
-	for i, text := range evil() {
-		cell := column(rows[len(evil())-i], "message")
+	for i, text := range formulaTexts() {
+		cell := column(rows[len(formulaTexts())-i], "message")
 		first := []rune(cell)[0]
 		if strings.ContainsRune("=+-@\t\r\n＝", first) {
 			t.Errorf("%q begins as a formula does: %q", text, cell)
@@ -224,7 +224,7 @@ func TestExportCalls(t *testing.T) {
 		}
 	}
 	events := w.get("audit?action=calls.exported", w.operator)
-	list := items(t, events.want(t, 200))
+	list := listItems(t, events.want(t, 200))
 	if len(list) != 3 || list[2].(map[string]any)["actor"].(map[string]any)["name"] != "rita" ||
 		!strings.Contains(events.body, `"format": "csv"`) && !strings.Contains(events.body, `"format":"csv"`) ||
 		!strings.Contains(events.body, `"skills":`) {
@@ -232,13 +232,13 @@ func TestExportCalls(t *testing.T) {
 	}
 	w.get("calls/export?format=xml", w.operator).problem(t, 422, "invalid_request")
 	w.get("calls/export?agent=nobody", w.operator).problem(t, 422, "invalid_request")
-	if n := len(items(t, w.get("audit?action=calls.exported", w.operator).want(t, 200))); n != 3 {
+	if n := len(listItems(t, w.get("audit?action=calls.exported", w.operator).want(t, 200))); n != 3 {
 		t.Errorf("a refused export was recorded: %d", n)
 	}
 }
 
-// fill stores many calls at once.
-func (w *world) fill(n int, arguments string) {
+// insertCalls stores many calls at once.
+func (w *world) insertCalls(n int, arguments string) {
 	w.t.Helper()
 	_, err := w.db.Pool().Exec(w.t.Context(), `INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool,
 			exposed_name, pin, arguments, result)
@@ -252,7 +252,7 @@ func (w *world) fill(n int, arguments string) {
 func TestExportTakesLittleMemory(t *testing.T) {
 	w := newWorld(t)
 	const n = 100_000
-	w.fill(n, `{"text":"`+strings.Repeat("x", 300)+`"}`)
+	w.insertCalls(n, `{"text":"`+strings.Repeat("x", 300)+`"}`)
 	server := httptest.NewServer(w.handler)
 	defer server.Close()
 	for _, format := range []string{"jsonl", "csv"} {
@@ -307,7 +307,7 @@ func TestBrokenExportIsCutOff(t *testing.T) {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.fill(30_000, `{"text":"`+strings.Repeat("x", 1000)+`"}`)
+			w.insertCalls(30_000, `{"text":"`+strings.Repeat("x", 1000)+`"}`)
 			_, err := w.db.Pool().Exec(t.Context(), `INSERT INTO audit_events (subject_id, actor_kind, action, data)
 				SELECT id, 'system', 'test.made', jsonb_build_object('text', repeat('x', 1000)) FROM calls`)
 			check(t, err)
@@ -348,7 +348,7 @@ func TestSearchAudit(t *testing.T) {
 	} {
 		v := w.get("audit?"+query, w.operator).want(t, 200)
 		var actions []string
-		for _, item := range items(t, v) {
+		for _, item := range listItems(t, v) {
 			actions = append(actions, item.(map[string]any)["action"].(string))
 		}
 		if !slices.Contains(actions, want) && want != "" || want == "" && len(actions) > 0 {
@@ -373,7 +373,7 @@ func TestSearchAudit(t *testing.T) {
 	if len(lines) < 2 || string(listed) != string(exported) {
 		t.Errorf("exported %q, listed %s", lines, listed)
 	}
-	if v := w.get("audit?action=audit.exported", w.operator).want(t, 200); len(items(t, v)) != 1 {
+	if v := w.get("audit?action=audit.exported", w.operator).want(t, 200); len(listItems(t, v)) != 1 {
 		t.Errorf("audit of the export: %v", v)
 	}
 }

@@ -18,15 +18,15 @@ func TestMembers(t *testing.T) {
 	vera := w.token("vera", identity.Reviewer)
 	id := w.personID(vera)
 	path := "people/" + id.String()
-	has(t, "at first", w.get(path, w.operator).want(t, 200), `{"name":"vera","granted_roles":[],"claimed_roles":[],"tokens":1,"sessions":0,"blocked_at":null}`)
+	wantFields(t, "at first", w.get(path, w.operator).want(t, 200), `{"name":"vera","granted_roles":[],"claimed_roles":[],"tokens":1,"sessions":0,"blocked_at":null}`)
 	change := func(body string) map[string]any {
 		t.Helper()
 		return w.send("PATCH", "/api/v1/"+path, w.operator, body).want(t, 200)
 	}
-	has(t, "granted", change(`{"granted_roles":["operator"],"granted_teams":["b","a"]}`), `{"granted_roles":["operator"],"granted_teams":["a","b"]}`)
-	has(t, "changed in part", change(`{"granted_roles":[]}`), `{"granted_roles":[],"granted_teams":["a","b"]}`)
+	wantFields(t, "granted", change(`{"granted_roles":["operator"],"granted_teams":["b","a"]}`), `{"granted_roles":["operator"],"granted_teams":["a","b"]}`)
+	wantFields(t, "changed in part", change(`{"granted_roles":[]}`), `{"granted_roles":[],"granted_teams":["a","b"]}`)
 	w.send("PATCH", "/api/v1/"+path, w.operator, `{"granted_roles":["reviewer"],"was":{"granted_roles":["operator"],"granted_teams":["a","b"]}}`).problem(t, 409, "state_conflict")
-	has(t, "as it was", change(`{"granted_teams":["c"],"was":{"granted_roles":[],"granted_teams":["b","a"]}}`), `{"granted_roles":[],"granted_teams":["c"]}`)
+	wantFields(t, "as it was", change(`{"granted_teams":["c"],"was":{"granted_roles":[],"granted_teams":["b","a"]}}`), `{"granted_roles":[],"granted_teams":["c"]}`)
 	for body, location := range map[string]string{
 		`{"granted_roles":["root"]}`: "body.granted_roles", `{"granted_teams":["a\nb"]}`: "body.granted_teams", `{"roles":[]}`: "body.roles",
 	} {
@@ -39,13 +39,13 @@ func TestMembers(t *testing.T) {
 		t.Error("not blocked")
 	}
 	w.get("approvals", vera).problem(t, 401, "unauthenticated")
-	has(t, "unblocked", change(`{"blocked":false}`), `{"blocked_at":null}`)
+	wantFields(t, "unblocked", change(`{"blocked":false}`), `{"blocked_at":null}`)
 	w.get("approvals", vera).want(t, 200)
 	own := "/api/v1/people/" + w.personID(w.operator).String()
 	w.send("PATCH", own, w.operator, `{"blocked":true}`).problem(t, 409, "state_conflict")
 	w.send("PATCH", "/api/v1/people/"+uuid.NewString(), w.operator, `{}`).problem(t, 404, "not_found")
 	w.get("people/"+uuid.NewString(), w.operator).problem(t, 404, "not_found")
-	if found := items(t, w.get("people?text=VER", w.operator).want(t, 200)); len(found) != 1 {
+	if found := listItems(t, w.get("people?text=VER", w.operator).want(t, 200)); len(found) != 1 {
 		t.Errorf("found %v", found)
 	}
 	w.get("people?text=%00", w.operator).problem(t, 422, "invalid_request")
@@ -66,16 +66,16 @@ func TestSessionsOfMembers(t *testing.T) {
 	first := begin()
 	begin()
 	path := "people/" + access.Person.ID.String()
-	found := items(t, w.get(path+"/sessions", w.operator).want(t, 200))
+	found := listItems(t, w.get(path+"/sessions", w.operator).want(t, 200))
 	if len(found) != 2 {
 		t.Fatalf("sessions %v", found)
 	}
 	last, _ := found[1].(map[string]any)
-	has(t, "session", last, fmt.Sprintf(`{"id":%q,"method":"token","client":"Firefox"}`, first.ID))
+	wantFields(t, "session", last, fmt.Sprintf(`{"id":%q,"method":"token","client":"Firefox"}`, first.ID))
 	w.send("DELETE", "/api/v1/people/"+w.personID(w.operator).String()+"/sessions/"+first.ID.String(), w.operator, "").problem(t, 404, "not_found")
 	w.send("DELETE", "/api/v1/"+path+"/sessions/"+first.ID.String(), w.operator, "").want(t, 204)
 	w.send("DELETE", "/api/v1/"+path+"/sessions/x", w.operator, "").problem(t, 404, "not_found")
-	has(t, "ended", w.post(path+"/sign-out", w.operator, "").want(t, 200), `{"ended":1}`)
+	wantFields(t, "ended", w.post(path+"/sign-out", w.operator, "").want(t, 200), `{"ended":1}`)
 	w.post("people/"+uuid.NewString()+"/sign-out", w.operator, "").problem(t, 404, "not_found")
 	w.get("people/"+uuid.NewString()+"/sessions", w.operator).problem(t, 404, "not_found")
 	w.get("approvals", token).want(t, 200) // the token still works
@@ -135,21 +135,21 @@ func TestInvitedDecideNothingOfTheirInviter(t *testing.T) {
 	approve(puppet, uuid.Nil).problem(t, 403, "not_verified")
 	approve(second, uuid.Nil).problem(t, 403, "not_verified")
 	// The same holds for questions of the calls' servers after the approval.
-	asked := w.asked(uuid.Nil, w.reviewer)
-	question := fmt.Sprintf(`{"digest":%q}`, w.question(asked, "pending")["digest"])
+	asked := w.approveAsked(uuid.Nil, w.reviewer)
+	question := fmt.Sprintf(`{"digest":%q}`, w.waitForQuestion(asked, "pending")["digest"])
 	w.post("approvals/"+asked.String()+"/questions/1/approve", puppet, question).problem(t, 403, "not_verified")
 	w.post("approvals/"+asked.String()+"/questions/1/reject", w.reviewer, question).want(t, 200)
 	decided := approve(w.reviewer, olga).want(t, 200) // who was not invited
-	includes(t, "decision", decided, `{"principal_person":{"name":"olga","issuer":"holdpoint","subject":"olga","invited_by":null},
+	wantMembers(t, "decision", decided, `{"principal_person":{"name":"olga","issuer":"holdpoint","subject":"olga","invited_by":null},
 		"decision":{"by":"rita","by_person":{"subject":"rita","issuer":"holdpoint"},"credential":{"kind":"personal_token"}}}`)
 	shown := w.get("people/"+w.personID(puppet).String(), w.operator).want(t, 200)
-	includes(t, "puppet", shown, `{"invited_by":{"name":"olga"}}`)
-	event := items(t, w.get("audit?action=approval.approved&limit=1", w.operator).want(t, 200))
-	includes(t, "event", event[0], `{"actor":{"name":"rita","subject":"rita"},"credential":{"kind":"personal_token"}}`)
+	wantMembers(t, "puppet", shown, `{"invited_by":{"name":"olga"}}`)
+	event := listItems(t, w.get("audit?action=approval.approved&limit=1", w.operator).want(t, 200))
+	wantMembers(t, "event", event[0], `{"actor":{"name":"rita","subject":"rita"},"credential":{"kind":"personal_token"}}`)
 }
 
-// includes checks the named members of an object, at any depth.
-func includes(t *testing.T, what string, got any, want string) {
+// wantMembers checks the named members of an object, at any depth.
+func wantMembers(t *testing.T, what string, got any, want string) {
 	t.Helper()
 	var wanted any
 	check(t, json.Unmarshal([]byte(want), &wanted))

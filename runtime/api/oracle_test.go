@@ -26,21 +26,21 @@ func (o oracle) Generate(ctx context.Context, r *model.Request, sink func(model.
 	return o(ctx, r, func(text string) { sink(model.Delta{Text: text}) })
 }
 
-// answering returns an answer without calls.
-func answering(text string) *model.Response {
+// answerText returns an answer without calls.
+func answerText(text string) *model.Response {
 	return &model.Response{Parts: []model.Part{model.TextPart(text)}, Stop: model.StopEnd, Usage: model.Usage{InputTokens: 10, OutputTokens: 2}, Model: "oracle-1"}
 }
 
-// calling returns a reply that requests a call.
-func calling(text, name, arguments string) *model.Response {
+// answerCall returns a reply that requests a call.
+func answerCall(text, name, arguments string) *model.Response {
 	return &model.Response{
 		Parts: []model.Part{model.TextPart(text), {Call: &model.ToolCall{ID: "c1", Name: name, Arguments: arguments}}},
 		Stop:  model.StopToolCalls, Usage: model.Usage{InputTokens: 10, OutputTokens: 2},
 	}
 }
 
-// last returns the last message, and whether it has the results of calls.
-func last(r *model.Request) (text string, results bool) {
+// lastMessage returns the last message, and whether it has the results of calls.
+func lastMessage(r *model.Request) (text string, results bool) {
 	for _, p := range r.Messages[len(r.Messages)-1].Parts {
 		switch {
 		case p.Text != nil:
@@ -52,15 +52,15 @@ func last(r *model.Request) (text string, results bool) {
 	return text, results
 }
 
-// echoes answers with the message. For "write …" it requests a call that needs approval.
-func echoes(_ context.Context, r *model.Request, say func(string)) (*model.Response, error) {
-	text, results := last(r)
+// echoMessages answers with the message. For "write …" it requests a call that needs approval.
+func echoMessages(_ context.Context, r *model.Request, say func(string)) (*model.Response, error) {
+	text, results := lastMessage(r)
 	if strings.HasPrefix(text, "write") && !results {
-		return calling("I will write.", "files__write", `{"n":1}`), nil
+		return answerCall("I will write.", "files__write", `{"n":1}`), nil
 	}
 	say("You said: ")
 	say(text)
-	return answering("You said: " + text), nil
+	return answerText("You said: " + text), nil
 }
 
 // stage is a model whose replies a test dictates.
@@ -91,13 +91,13 @@ func (s *stage) Generate(ctx context.Context, r *model.Request, sink func(model.
 	}
 }
 
-// says adds to the reply, ends completes it, and withdraws discards it.
-func (s *stage) says(text string) {
+// addText adds to the reply, ends completes it, and withdraws discards it.
+func (s *stage) addText(text string) {
 	s.lines <- func(say func(string)) *model.Response { say(text); return nil }
 }
 
-func (s *stage) ends(text string) {
-	s.lines <- func(func(string)) *model.Response { return answering(text) }
+func (s *stage) completeReply(text string) {
+	s.lines <- func(func(string)) *model.Response { return answerText(text) }
 }
 
 // restarting is a stage whose requests can be repeated.
@@ -114,13 +114,13 @@ func (s restarting) Generate(ctx context.Context, r *model.Request, sink func(mo
 	})
 }
 
-// again restarts the reply with a text.
-func (s restarting) again(text string) {
+// restartReply restarts the reply with a text.
+func (s restarting) restartReply(text string) {
 	s.lines <- func(say func(string)) *model.Response { say(restarted); say(text); return nil }
 }
 
-// talks gives an agent a model.
-func (w *world) talks(names ...string) {
+// setModel gives an agent a model.
+func (w *world) setModel(names ...string) {
 	w.t.Helper()
 	var spec agent.Spec
 	for _, name := range names {
@@ -130,15 +130,15 @@ func (w *world) talks(names ...string) {
 	check(w.t, err)
 }
 
-// begins starts a conversation and returns its path.
-func (w *world) begins(token, body string) string {
+// startConversation starts a conversation and returns its path.
+func (w *world) startConversation(token, body string) string {
 	w.t.Helper()
 	id, _ := w.post("conversations", token, body).want(w.t, 201)["id"].(string)
 	return "conversations/" + id
 }
 
-// loop returns the state of a conversation.
-func (w *world) loop(path string) map[string]any {
+// getConversation returns the state of a conversation.
+func (w *world) getConversation(path string) map[string]any {
 	w.t.Helper()
 	loop, _ := w.get(path, w.both).want(w.t, 200)["loop"].(map[string]any)
 	return loop
@@ -151,7 +151,7 @@ type told struct {
 
 func (e told) String() string { return e.id + " " + e.name + " " + e.data }
 
-func (e told) get(t *testing.T) map[string]any {
+func (e told) decodeData(t *testing.T) map[string]any {
 	t.Helper()
 	var v map[string]any
 	if err := json.Unmarshal([]byte(e.data), &v); err != nil {
@@ -205,8 +205,8 @@ func (w *world) follow(server *httptest.Server, path, token, id string) *followe
 	return f
 }
 
-// next returns the next event; false: the stream has ended.
-func (f *follower) next() (told, bool) {
+// nextEvent returns the next event; false: the stream has ended.
+func (f *follower) nextEvent() (told, bool) {
 	f.t.Helper()
 	var e told
 	for f.lines.Scan() {
@@ -227,12 +227,12 @@ func (f *follower) next() (told, bool) {
 	return e, false
 }
 
-// until reads up to the first event that matches, and returns all events that it read.
-func (f *follower) until(is func(told) bool) []told {
+// readUntil reads up to the first event that matches, and returns all events that it read.
+func (f *follower) readUntil(is func(told) bool) []told {
 	f.t.Helper()
 	var all []told
 	for {
-		e, ok := f.next()
+		e, ok := f.nextEvent()
 		if !ok {
 			f.t.Fatalf("the stream ended early (%v), after %v", f.lines.Err(), all)
 		}
@@ -242,17 +242,17 @@ func (f *follower) until(is func(told) bool) []told {
 	}
 }
 
-// state matches the event of a conversation's state.
-func state(status string) func(told) bool {
+// isState matches the event of a conversation's state.
+func isState(status string) func(told) bool {
 	return func(e told) bool {
 		return e.name == "state" && strings.Contains(e.data, fmt.Sprintf(`"status":%q`, status))
 	}
 }
 
-func named(name string) func(told) bool { return func(e told) bool { return e.name == name } }
+func isNamed(name string) func(told) bool { return func(e told) bool { return e.name == name } }
 
-// entries returns the events with ids.
-func entries(all []told) []string {
+// entryNames returns the events with ids.
+func entryNames(all []told) []string {
 	var list []string
 	for _, e := range all {
 		if e.id != "" {
@@ -262,18 +262,18 @@ func entries(all []told) []string {
 	return list
 }
 
-// settled waits until a conversation has a status.
-func (w *world) settled(server *httptest.Server, path, status string) []told {
+// followUntil waits until a conversation has a status.
+func (w *world) followUntil(server *httptest.Server, path, status string) []told {
 	w.t.Helper()
 	f := w.follow(server, path+"/events", w.both, "")
 	defer f.leave()
-	return f.until(state(status))
+	return f.readUntil(isState(status))
 }
 
 // decideOnly approves the only parked call.
 func (w *world) approveOnly() uuid.UUID {
 	w.t.Helper()
-	list := items(w.t, w.get("approvals?status=pending", w.reviewer).want(w.t, 200))
+	list := listItems(w.t, w.get("approvals?status=pending", w.reviewer).want(w.t, 200))
 	if len(list) != 1 {
 		w.t.Fatalf("%d calls wait", len(list))
 	}

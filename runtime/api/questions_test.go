@@ -14,8 +14,8 @@ import (
 
 const transfer = `{"action":"accept","content":{"iban":"DE02","big":9007199254740993}}`
 
-// asked returns an approved call with a question that the client has answered.
-func (w *world) asked(principal uuid.UUID, reviewer string) uuid.UUID {
+// approveAsked returns an approved call with a question that the client has answered.
+func (w *world) approveAsked(principal uuid.UUID, reviewer string) uuid.UUID {
 	w.t.Helper()
 	ctx := w.t.Context()
 	c, err := w.catalog.StartConversation(ctx, w.billing, principal, "2025-11-25", nil)
@@ -28,14 +28,14 @@ func (w *world) asked(principal uuid.UUID, reviewer string) uuid.UUID {
 	check(w.t, err)
 	id := ticket.ID
 	w.post("approvals/"+id.String()+"/approve", reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(id))).want(w.t, 200)
-	w.question(id, "asked")
+	w.waitForQuestion(id, "asked")
 	viewer := call.Viewer{AgentID: w.billing.ID, PrincipalID: principal}
 	check(w.t, w.calls.Answer(ctx, viewer, id, 1, call.Answer{Result: json.RawMessage(transfer)}))
 	return id
 }
 
-// question waits until the first question of a call has a status.
-func (w *world) question(id uuid.UUID, status string) map[string]any {
+// waitForQuestion waits until the first question of a call has a status.
+func (w *world) waitForQuestion(id uuid.UUID, status string) map[string]any {
 	w.t.Helper()
 	var list []any
 	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(5 * time.Millisecond) {
@@ -53,15 +53,15 @@ func (w *world) question(id uuid.UUID, status string) map[string]any {
 func TestQuestionIsDecided(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.asked(uuid.Nil, w.reviewer)
-	q := w.question(id, "pending")
+	id := w.approveAsked(uuid.Nil, w.reviewer)
+	q := w.waitForQuestion(id, "pending")
 	if answer := w.get("approvals/"+id.String(), w.reviewer); !strings.Contains(answer.body, `"answer":`+transfer) {
 		t.Errorf("the answer is not as it was given: %s", answer.body)
 	}
 	if q["review"] != "answer" || q["method"] != "elicitation/create" || q["decision"] != nil || q["deadline"] == nil {
 		t.Errorf("the question is %v", q)
 	}
-	listed := items(t, w.get("questions", w.operator).want(t, 200))
+	listed := listItems(t, w.get("questions", w.operator).want(t, 200))
 	if len(listed) != 1 {
 		t.Fatalf("pending: %v", listed)
 	}
@@ -77,9 +77,9 @@ func TestQuestionIsDecided(t *testing.T) {
 	if decided["status"] != "answered" {
 		t.Errorf("decided: %v", decided)
 	}
-	includes(t, "decided", decided, `{"decision":{"by_person":{"subject":"rita","issuer":"holdpoint"},"credential":{"kind":"personal_token"}}}`)
+	wantMembers(t, "decided", decided, `{"decision":{"by_person":{"subject":"rita","issuer":"holdpoint"},"credential":{"kind":"personal_token"}}}`)
 	late := w.post(path+"reject", w.reviewer, body).problem(t, 409, "already_decided")
-	includes(t, "decided before", late, `{"decision":{"credential":{"kind":"personal_token"}}}`)
+	wantMembers(t, "decided before", late, `{"decision":{"credential":{"kind":"personal_token"}}}`)
 	if decision, _ := late["decision"].(map[string]any); decision["outcome"] != "approved" || decision["by"] == nil || decision["note"] != "known account" {
 		t.Errorf("a late decision gets %v", late)
 	}
@@ -94,8 +94,8 @@ func TestOwnQuestion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	vera := w.token("vera", "reviewer")
-	id := w.asked(w.personID(w.reviewer), vera)
-	q := w.question(id, "pending")
+	id := w.approveAsked(w.personID(w.reviewer), vera)
+	q := w.waitForQuestion(id, "pending")
 	path, body := "approvals/"+id.String()+"/questions/1/reject", fmt.Sprintf(`{"digest":%q}`, q["digest"])
 	w.post(path, w.reviewer, body).problem(t, 403, "self_approval")
 	w.post(path, vera, body).want(t, 200)

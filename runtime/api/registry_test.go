@@ -15,7 +15,7 @@ func TestApply(t *testing.T) {
 		"agents":[{"name":"clerk","skills":[{"skill":"notes","tools":["write"],"prefix":""}]}]}`
 	actions := func(v map[string]any) string {
 		var all []string
-		for _, item := range items(t, v) {
+		for _, item := range listItems(t, v) {
 			change := item.(map[string]any)
 			all = append(all, fmt.Sprintf("%v %v %v", change["action"], change["kind"], change["name"]))
 		}
@@ -120,12 +120,12 @@ func TestAgents(t *testing.T) {
 	w.send("PATCH", "/api/v1/agents/clerk", w.operator, `{"instructions":"Be late.","revision":1}`).problem(t, 409, "state_conflict")
 	w.send("PATCH", "/api/v1/agents/clerk", w.operator, fmt.Sprintf(`{"team":"desk","revision":%v}`, v["revision"])).want(t, 200)
 	w.post("assignments", w.operator, `{"agent":"clerk","skill":"files","revision":1}`).problem(t, 409, "state_conflict")
-	list := items(t, w.get("agents", w.reviewer).want(t, 200))
+	list := listItems(t, w.get("agents", w.reviewer).want(t, 200))
 	if len(list) != 3 || list[0].(map[string]any)["name"] != "billing" {
 		t.Errorf("list: %v", list)
 	}
 	page := w.get("agents?limit=2", w.reviewer).want(t, 200)
-	rest := items(t, w.get(fmt.Sprintf("agents?limit=2&cursor=%v", page["next_cursor"]), w.reviewer).want(t, 200))
+	rest := listItems(t, w.get(fmt.Sprintf("agents?limit=2&cursor=%v", page["next_cursor"]), w.reviewer).want(t, 200))
 	if len(rest) != 1 || rest[0].(map[string]any)["name"] != "other" {
 		t.Errorf("second page: %v", rest)
 	}
@@ -163,7 +163,7 @@ func TestSkillTools(t *testing.T) {
 	w := newWorld(t)
 	tools := func() (string, []any) {
 		answer := w.get("skills/files/tools?refresh=true", w.operator)
-		return answer.body, items(t, answer.want(t, 200))
+		return answer.body, listItems(t, answer.want(t, 200))
 	}
 	w.get("skills/files/tools?refresh=true", w.reviewer).problem(t, 403, "forbidden") // as in the dashboard
 	body, list := tools()
@@ -227,7 +227,7 @@ func TestSkillOfEachPerson(t *testing.T) {
 	if v := w.post("skills/own/probe", w.operator, "").want(t, 200); v["ok"] != true {
 		t.Errorf("probe: %v", v)
 	}
-	if list := items(t, w.get("skills/own/tools?refresh=true", w.operator).want(t, 200)); len(list) != 1 {
+	if list := listItems(t, w.get("skills/own/tools?refresh=true", w.operator).want(t, 200)); len(list) != 1 {
 		t.Errorf("tools: %v", list)
 	}
 	if health := w.get("skills/own", w.operator).want(t, 200)["health"].(map[string]any); health["status"] != "ok" {
@@ -241,10 +241,10 @@ func TestAssignments(t *testing.T) {
 	w.post("assignments", w.operator, `{"agent":"other","skill":"files","tools":["write"]}`).want(t, 201)
 	w.post("assignments", w.operator, `{"agent":"nobody","skill":"files"}`).problem(t, 422, "invalid_request")
 	w.post("assignments", w.operator, `{"agent":"other","skill":"nothing"}`).problem(t, 422, "invalid_request")
-	if n := len(items(t, w.get("assignments", w.reviewer).want(t, 200))); n != 3 {
+	if n := len(listItems(t, w.get("assignments", w.reviewer).want(t, 200))); n != 3 {
 		t.Errorf("%d assignments", n)
 	}
-	if n := len(items(t, w.get("assignments?agent=other", w.reviewer).want(t, 200))); n != 1 {
+	if n := len(listItems(t, w.get("assignments?agent=other", w.reviewer).want(t, 200))); n != 1 {
 		t.Errorf("%d assignments of other", n)
 	}
 	w.send("DELETE", "/api/v1/assignments/other/files", w.operator, "").want(t, 204)

@@ -16,7 +16,7 @@ import (
 )
 
 // numbers converts integers to those of a decoded body.
-func number(t *testing.T, v any) string {
+func toNumbers(t *testing.T, v any) string {
 	t.Helper()
 	n, ok := v.(json.Number)
 	if !ok {
@@ -28,24 +28,24 @@ func number(t *testing.T, v any) string {
 func TestConverse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.talks("billing")
+	w.setModel("billing")
 	server := w.server(w.process)
 	created := w.post("conversations", w.key, `{"message":"hello"}`).want(t, 201)
 	path := "conversations/" + created["id"].(string)
 	if created["agent"] != "billing" || created["principal"] != nil || len(created["tools"].([]any)) != 3 {
 		t.Errorf("created %v", created)
 	}
-	w.settled(server, path, "idle")
-	loop := w.loop(path)
+	w.followUntil(server, path, "idle")
+	loop := w.getConversation(path)
 	for field, want := range map[string]string{"last_seq": "2", "turns": "1", "input_tokens": "10", "output_tokens": "2", "open_calls": "0", "cost": "0"} {
-		if got := number(t, loop[field]); got != want {
+		if got := toNumbers(t, loop[field]); got != want {
 			t.Errorf("%s is %s, want %s", field, got, want)
 		}
 	}
 	if loop["code"] != nil || loop["stopping"] != false || loop["forked_from"] != nil || len(loop["pending"].([]any)) != 0 {
 		t.Errorf("loop %v", loop)
 	}
-	listed := items(t, w.get("conversations", w.key).want(t, 200))[0].(map[string]any)
+	listed := listItems(t, w.get("conversations", w.key).want(t, 200))[0].(map[string]any)
 	if of := listed["loop"].(map[string]any); of["status"] != "idle" || of["pending"] != nil {
 		t.Errorf("listed %v", listed)
 	}
@@ -54,17 +54,17 @@ func TestConverse(t *testing.T) {
 	if said["pending"] != false || said["message"].(map[string]any)["text"] != "write, please" {
 		t.Errorf("got %v", said)
 	}
-	w.settled(server, path, "waiting")
+	w.followUntil(server, path, "waiting")
 	if said := w.post(path+"/messages", w.key, `{"message":"and then?"}`).want(t, 202); said["pending"] != true {
 		t.Errorf("got %v", said)
 	}
-	loop = w.loop(path)
+	loop = w.getConversation(path)
 	waits := loop["pending"].([]any)[0].(map[string]any)
-	if number(t, loop["open_calls"]) != "1" || waits["text"] != "and then?" {
+	if toNumbers(t, loop["open_calls"]) != "1" || waits["text"] != "and then?" {
 		t.Errorf("loop %v", loop)
 	}
 	w.approveOnly()
-	w.settled(server, path, "idle")
+	w.followUntil(server, path, "idle")
 	w.seeMessages(path)
 }
 
@@ -72,7 +72,7 @@ func TestConverse(t *testing.T) {
 func TestTraceOfAMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.talks("billing")
+	w.setModel("billing")
 	server := w.server(w.process)
 	path := "conversations/" + w.post("conversations", w.key, `{}`).want(t, 201)["id"].(string)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/"+path+"/messages", strings.NewReader(`{"message":"write, please"}`))
@@ -84,7 +84,7 @@ func TestTraceOfAMessage(t *testing.T) {
 	if recorder.Code != http.StatusAccepted {
 		t.Fatalf("%d %s", recorder.Code, recorder.Body)
 	}
-	w.settled(server, path, "waiting")
+	w.followUntil(server, path, "waiting")
 	var stored []byte
 	if err := w.db.Pool().QueryRow(t.Context(), `SELECT trace FROM calls WHERE status = 'parked'`).Scan(&stored); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func (w *world) seeMessages(path string) {
 	var all []map[string]any
 	for cursor := ""; ; {
 		page := w.get(path+"/messages?limit=3"+cursor, w.key).want(t, 200)
-		for _, item := range items(t, page) {
+		for _, item := range listItems(t, page) {
 			all = append(all, item.(map[string]any))
 		}
 		next, more := page["next_cursor"].(string)
@@ -114,7 +114,7 @@ func (w *world) seeMessages(path string) {
 	for i, e := range all {
 		kind := e["kind"].(string)
 		kinds = append(kinds, kind)
-		if number(t, e["seq"]) != strconv.Itoa(i+1) || e[kind] == nil || len(e) != 4 {
+		if toNumbers(t, e["seq"]) != strconv.Itoa(i+1) || e[kind] == nil || len(e) != 4 {
 			t.Errorf("entry %d: %v", i, e)
 		}
 	}
@@ -150,7 +150,7 @@ func TestConverseRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.post("conversations", w.key, `{}`).problem(t, 409, "no_model")
-	w.talks("billing")
+	w.setModel("billing")
 	w.post("conversations", w.key, `{"agent":"other"}`).problem(t, 404, "not_found")
 	w.post("conversations", w.operator, `{"agent":"other"}`).problem(t, 404, "not_found") // may not act as it
 	w.post("conversations", w.operator, `{"agent":"nobody"}`).problem(t, 404, "not_found")
@@ -159,7 +159,7 @@ func TestConverseRefusals(t *testing.T) {
 	w.get("conversations/latest?agent=billing", w.operator).problem(t, 404, "not_found")
 	w.get("conversations/latest?agent=other", w.operator).problem(t, 404, "not_found")
 
-	path := w.begins(w.key, `{}`)
+	path := w.startConversation(w.key, `{}`)
 	w.post(path+"/cancel", w.key, "").problem(t, 409, "conversation_idle")
 	for _, body := range []string{
 		`{"message":""}`, `{"message":"  "}`, `{"message":"` + nul + `"}`, `{"message":"` + strings.Repeat("x", 256<<10+1) + `"}`, `{}`, `{"message":7}`,
@@ -218,9 +218,9 @@ func TestClientsConversation(t *testing.T) {
 func TestSayOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.talks("billing")
+	w.setModel("billing")
 	server := w.server(w.process)
-	path := w.begins(w.key, `{}`)
+	path := w.startConversation(w.key, `{}`)
 	say := func(key, message string) answer {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/"+path+"/messages", strings.NewReader(`{"message":"`+message+`"}`))
 		r.Header.Set("Content-Type", "application/json")
@@ -231,7 +231,7 @@ func TestSayOnce(t *testing.T) {
 		return answer{recorder.Code, recorder.Header(), recorder.Body.String()}
 	}
 	first := say("k1", "write one").want(t, 202)["message"].(map[string]any)["id"]
-	w.settled(server, path, "waiting")
+	w.followUntil(server, path, "waiting")
 	pending := say("k2", "two").want(t, 202)
 	for range 2 {
 		if again := say("k1", "write one").want(t, 202); again["message"].(map[string]any)["id"] != first || again["pending"] != false {
@@ -247,7 +247,7 @@ func TestSayOnce(t *testing.T) {
 	say("a b", "x").problem(t, 422, "invalid_request")
 	say("é", "x").problem(t, 422, "invalid_request")
 	say(strings.Repeat("k", 256), "x").problem(t, 422, "invalid_request")
-	if waits := w.loop(path)["pending"].([]any); len(waits) != 1 {
+	if waits := w.getConversation(path)["pending"].([]any); len(waits) != 1 {
 		t.Errorf("pending %v", waits)
 	}
 	w.post(path+"/close", w.key, "").want(t, 200)
@@ -255,7 +255,7 @@ func TestSayOnce(t *testing.T) {
 		t.Errorf("repeated: %v", again)
 	}
 	said := 0
-	for _, e := range items(t, w.get(path+"/messages", w.key).want(t, 200)) {
+	for _, e := range listItems(t, w.get(path+"/messages", w.key).want(t, 200)) {
 		if e.(map[string]any)["kind"] == "user" {
 			said++
 		}
@@ -268,12 +268,12 @@ func TestSayOnce(t *testing.T) {
 func TestForks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.talks("billing")
+	w.setModel("billing")
 	server := w.server(w.process)
-	path := w.begins(w.key, `{"message":"one"}`)
-	w.settled(server, path, "idle")
+	path := w.startConversation(w.key, `{"message":"one"}`)
+	w.followUntil(server, path, "idle")
 	w.post(path+"/messages", w.key, `{"message":"two"}`).want(t, 202)
-	w.settled(server, path, "idle")
+	w.followUntil(server, path, "idle")
 	w.post(path+"/close", w.key, "").want(t, 200)
 	for _, test := range []struct{ body, want string }{
 		{`{"seq":1}`, "one|You said: one"},
@@ -288,9 +288,9 @@ func TestForks(t *testing.T) {
 		if from := fork["loop"].(map[string]any)["forked_from"]; "conversations/"+from.(string) != path {
 			t.Errorf("%s: forked from %v", test.body, from)
 		}
-		w.settled(server, forked, "idle")
+		w.followUntil(server, forked, "idle")
 		var said []string
-		for _, item := range items(t, w.get(forked+"/messages", w.key).want(t, 200)) {
+		for _, item := range listItems(t, w.get(forked+"/messages", w.key).want(t, 200)) {
 			e := item.(map[string]any)
 			said = append(said, e[e["kind"].(string)].(map[string]any)["text"].(string))
 		}
@@ -307,18 +307,18 @@ func TestCancelConversation(t *testing.T) {
 	t.Parallel()
 	play := newStage()
 	w := newWorldWith(t, play)
-	w.talks("billing")
+	w.setModel("billing")
 	server := w.server(w.process)
-	path := w.begins(w.key, `{"message":"hello"}`)
+	path := w.startConversation(w.key, `{"message":"hello"}`)
 	<-play.asked
 	f := w.follow(server, path+"/events", w.key, "")
-	play.says("Half of")
-	f.until(named("delta"))
+	play.addText("Half of")
+	f.readUntil(isNamed("delta"))
 	if got := w.post(path+"/cancel", w.key, "").want(t, 200)["loop"].(map[string]any); got["status"] == "ended" {
 		t.Errorf("loop %v", got)
 	}
-	events := f.until(state("idle"))
-	if last := events[len(events)-1].get(t); last["stopping"] != false {
+	events := f.readUntil(isState("idle"))
+	if last := events[len(events)-1].decodeData(t); last["stopping"] != false {
 		t.Errorf("state %v", last)
 	}
 	text := fmt.Sprint(events)
@@ -327,8 +327,8 @@ func TestCancelConversation(t *testing.T) {
 	}
 	w.post(path+"/messages", w.key, `{"message":"again"}`).want(t, 202)
 	<-play.asked
-	play.ends("Here I am.")
-	events = f.until(state("idle"))
+	play.completeReply("Here I am.")
+	events = f.readUntil(isState("idle"))
 	if text := fmt.Sprint(events); strings.Contains(text, "Half of") || !strings.Contains(text, "Here I am.") {
 		t.Errorf("events %s", text)
 	}
@@ -338,11 +338,11 @@ func TestCancelConversation(t *testing.T) {
 func TestWhoseConversation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.talks("billing", "other")
+	w.setModel("billing", "other")
 	vera := w.token("vera", identity.Reviewer)
 	_, elsewhere, err := w.people.CreateToken(t.Context(), uuid.Nil, "vera", []identity.Role{identity.Reviewer}, []string{"other"})
 	check(t, err)
-	ofKey, ofVera := w.begins(w.key, `{}`), w.begins(vera, `{"agent":"billing"}`)
+	ofKey, ofVera := w.startConversation(w.key, `{}`), w.startConversation(vera, `{"agent":"billing"}`)
 	bodies := map[string]string{"POST messages": `{"message":"hello"}`, "POST fork": `{"seq":1}`}
 	for _, test := range []struct {
 		path   string
@@ -379,7 +379,7 @@ func TestWhoseConversation(t *testing.T) {
 	if ended["loop"].(map[string]any)["code"] != "closed" || ended["ended_at"] == nil || ended["principal"] != "vera" {
 		t.Errorf("ended %v", ended)
 	}
-	notice := items(t, w.get(ofVera+"/messages", vera).want(t, 200))[0].(map[string]any)["notice"].(map[string]any)
+	notice := listItems(t, w.get(ofVera+"/messages", vera).want(t, 200))[0].(map[string]any)["notice"].(map[string]any)
 	if notice["by"] != "olga" || notice["code"] != "closed" {
 		t.Errorf("notice %v", notice)
 	}

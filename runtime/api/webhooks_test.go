@@ -40,7 +40,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 	list := w.get("webhooks", w.operator)
-	if found := items(t, list.want(t, 200)); len(found) != 1 || strings.Contains(list.body+made.body, "hushhush") {
+	if found := listItems(t, list.want(t, 200)); len(found) != 1 || strings.Contains(list.body+made.body, "hushhush") {
 		t.Errorf("%s", list.body)
 	}
 	for body, location := range map[string]string{

@@ -27,8 +27,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/callback"
 )
 
-// signed reports whether a secret signed the request, by the library of Standard Webhooks.
-func signed(t *testing.T, r received, secretText string) bool {
+// isSigned reports whether a secret signed the request, by the library of Standard Webhooks.
+func isSigned(t *testing.T, r received, secretText string) bool {
 	t.Helper()
 	hook, err := standardwebhooks.NewWebhook(secretText)
 	check(t, err)
@@ -66,13 +66,13 @@ func TestEveryEndIsTold(t *testing.T) {
 
 	requests := e.await(t, 16)
 	for id, lines := range want {
-		if got := about(t, requests, id); !slices.Equal(got, lines) {
+		if got := eventsOf(t, requests, id); !slices.Equal(got, lines) {
 			t.Errorf("told %q, want %q", got, lines)
 		}
 	}
 	ids := map[string]bool{}
 	for _, r := range requests {
-		if !signed(t, r, secretText) {
+		if !isSigned(t, r, secretText) {
 			t.Errorf("not signed by the callback's secret: %s", r.body)
 		}
 		ids[r.header.Get("webhook-id")] = true
@@ -101,25 +101,25 @@ func TestReceiverIsDownForAWhile(t *testing.T) {
 	e.answers(http.StatusInternalServerError)
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	e.await(t, 1)
-	w.retry(1)
+	w.makeRetriesDue(1)
 	e.await(t, 2)
 	e.answers(http.StatusFound, "Location", e.URL+"/elsewhere")
-	w.retry(1)
+	w.makeRetriesDue(1)
 	e.await(t, 3)
-	eventually.Holds(t, "the third attempt is noted", func() bool { return w.deliveries(w.billing, "ops")[0].Attempts == 3 })
+	eventually.Holds(t, "the third attempt is noted", func() bool { return w.listDeliveries(w.billing, "ops")[0].Attempts == 3 })
 	if c := w.state(w.billing, "ops"); c.State() != "failing" || c.Error != "answered HTTP 302, a redirect, which is not followed" || c.Waiting != 1 {
 		t.Errorf("the callback is %s: %s; %d wait", c.State(), c.Error, c.Waiting)
 	}
 	e.answers(http.StatusOK)
-	w.retry(1)
+	w.makeRetriesDue(1)
 	requests := e.await(t, 4)
 	for _, r := range requests {
-		if r.header.Get("webhook-id") != requests[0].header.Get("webhook-id") || string(r.body) != string(requests[0].body) || !signed(t, r, secretText) {
+		if r.header.Get("webhook-id") != requests[0].header.Get("webhook-id") || string(r.body) != string(requests[0].body) || !isSigned(t, r, secretText) {
 			t.Errorf("another message, or not signed: %s %s", r.header.Get("webhook-id"), r.body)
 		}
 	}
-	eventually.Holds(t, "the message is delivered", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
-	d := w.deliveries(w.billing, "ops")[0]
+	eventually.Holds(t, "the message is delivered", func() bool { return w.listDeliveries(w.billing, "ops")[0].State == "delivered" })
+	d := w.listDeliveries(w.billing, "ops")[0]
 	if d.ID.String() != requests[0].header.Get("webhook-id") || d.Attempts != 4 || len(d.Log) != 4 || d.Error != "" {
 		t.Fatalf("delivery %+v", d)
 	}
@@ -143,9 +143,9 @@ func TestGivesUpAfterItsLastAttempt(t *testing.T) {
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	e.await(t, 1)
 	w.db.Exec(`UPDATE river_job SET max_attempts = 2 WHERE kind = 'callback_deliver'`)
-	w.retry(1)
-	eventually.Holds(t, "the message is given up", func() bool { return w.deliveries(w.billing, "ops")[0].State == "failed" })
-	d := w.deliveries(w.billing, "ops")[0]
+	w.makeRetriesDue(1)
+	eventually.Holds(t, "the message is given up", func() bool { return w.listDeliveries(w.billing, "ops")[0].State == "failed" })
+	d := w.listDeliveries(w.billing, "ops")[0]
 	if d.Attempts != 2 || d.Error != "answered HTTP 400" {
 		t.Errorf("delivery %+v", d)
 	}
@@ -159,7 +159,7 @@ func TestGivesUpAfterItsLastAttempt(t *testing.T) {
 	if requests[2].header.Get("webhook-id") != requests[0].header.Get("webhook-id") {
 		t.Error("it was sent again with another id")
 	}
-	eventually.Holds(t, "the message is delivered", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
+	eventually.Holds(t, "the message is delivered", func() bool { return w.listDeliveries(w.billing, "ops")[0].State == "delivered" })
 	if _, err := w.callbacks.Resend(t.Context(), audit.System(), w.billing, "ops", uuid.New()); !errors.Is(err, callback.ErrNotFound) {
 		t.Errorf("an unknown message: %v", err)
 	}
@@ -177,7 +177,7 @@ func TestReceiverAsksToWait(t *testing.T) {
 	e.answers(http.StatusServiceUnavailable, "Retry-After", "300")
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	e.await(t, 1)
-	w.retry(1)
+	w.makeRetriesDue(1)
 	eventually.Holds(t, "the job is put off", func() bool {
 		return w.text(`SELECT (count(*) = 1)::text FROM river_job WHERE kind = 'callback_deliver' AND state = 'scheduled'
 			AND scheduled_at > now() + interval '4 minutes'`) == "true"
@@ -208,18 +208,18 @@ func TestRotation(t *testing.T) {
 	}
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	r := e.await(t, 1)[0]
-	if !signed(t, r, first) || !signed(t, r, second) || len(strings.Fields(r.header.Get("webhook-signature"))) != 2 {
+	if !isSigned(t, r, first) || !isSigned(t, r, second) || len(strings.Fields(r.header.Get("webhook-signature"))) != 2 {
 		t.Errorf("within the grace period: %s", r.header.Get("webhook-signature"))
 	}
 	w.db.Exec(`UPDATE clock_offset SET value = interval '25 hours'`)
 	w.submit(w.billing, "files__write", `{"n":2}`)
-	if r = e.await(t, 2)[1]; signed(t, r, first) || !signed(t, r, second) {
+	if r = e.await(t, 2)[1]; isSigned(t, r, first) || !isSigned(t, r, second) {
 		t.Errorf("after it: %s", r.header.Get("webhook-signature"))
 	}
 	_, third, err := w.callbacks.Rotate(t.Context(), by, w.billing, "ops", 0)
 	check(t, err)
 	w.submit(w.billing, "files__write", `{"n":3}`)
-	if r = e.await(t, 3)[2]; signed(t, r, second) || !signed(t, r, third) {
+	if r = e.await(t, 3)[2]; isSigned(t, r, second) || !isSigned(t, r, third) {
 		t.Errorf("without a grace period: %s", r.header.Get("webhook-signature"))
 	}
 	for range 3 {
@@ -243,7 +243,7 @@ func TestRotation(t *testing.T) {
 // If several messages were in flight, one of them disables the callback, with one audit event.
 func TestGoneWhileSeveralAreUnderWay(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, hasty)
+	w := newWorld(t, shortenTimeout)
 	var arrived atomic.Int32
 	both := make(chan struct{})
 	gone := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -261,7 +261,7 @@ func TestGoneWhileSeveralAreUnderWay(t *testing.T) {
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	w.submit(w.billing, "files__write", `{"n":2}`)
 	eventually.Holds(t, "both were answered", func() bool {
-		log := w.deliveries(w.billing, "ops")
+		log := w.listDeliveries(w.billing, "ops")
 		return len(log) == 2 && log[0].Attempts > 0 && log[1].Attempts > 0
 	})
 	c := w.state(w.billing, "ops")
@@ -306,15 +306,15 @@ func TestGone(t *testing.T) {
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	eventually.Holds(t, "the callback is disabled", func() bool { return w.state(w.billing, "ops").State() == "disabled" })
 	c := w.state(w.billing, "ops")
-	if c.DisabledReason != callback.ByReceiver || w.deliveries(w.billing, "ops")[0].State != "failed" {
+	if c.DisabledReason != callback.ByReceiver || w.listDeliveries(w.billing, "ops")[0].State != "failed" {
 		t.Errorf("%+v", c)
 	}
 	w.submit(w.billing, "files__write", `{"n":2}`)
-	if n := len(w.deliveries(w.billing, "ops")); n != 1 {
+	if n := len(w.listDeliveries(w.billing, "ops")); n != 1 {
 		t.Errorf("%d messages, want none for a callback that is disabled", n)
 	}
 	by := audit.Person(w.operator)
-	if _, err := w.callbacks.Resend(t.Context(), by, w.billing, "ops", w.deliveries(w.billing, "ops")[0].ID); !errors.Is(err, callback.ErrDisabled) {
+	if _, err := w.callbacks.Resend(t.Context(), by, w.billing, "ops", w.listDeliveries(w.billing, "ops")[0].ID); !errors.Is(err, callback.ErrDisabled) {
 		t.Errorf("resend: %v", err)
 	}
 	e.answers(http.StatusOK)
@@ -325,7 +325,7 @@ func TestGone(t *testing.T) {
 	}
 	check(t, w.callbacks.Enable(t.Context(), by, w.billing, "ops"))
 	id := w.submit(w.billing, "files__write", `{"n":3}`).ID
-	eventually.Holds(t, "calls are told of again", func() bool { return len(about(t, e.all(), id)) == 1 })
+	eventually.Holds(t, "calls are told of again", func() bool { return len(eventsOf(t, e.all(), id)) == 1 })
 	if got := w.db.Actions(c.ID); got != "callback.created callback.disabled callback.tested callback.enabled" {
 		t.Errorf("audit: %s", got)
 	}
@@ -374,7 +374,7 @@ func TestNothingSecretIsKept(t *testing.T) {
 	secretText := w.create(w.billing, "ops", e.URL+"/hushhush?key=hushhush")
 	e.Close() // connection errors name the address
 	w.submit(w.billing, "files__write", `{"n":1}`)
-	w.retry(1)
+	w.makeRetriesDue(1)
 	d, err := w.callbacks.Test(t.Context(), audit.System(), w.billing, "ops")
 	check(t, err)
 	if d.State != "failed" || len(d.Log) != 1 || d.Log[0].Error != receiver.ErrUndelivered.Error() || !strings.Contains(w.logs.String(), "connection refused") {
@@ -420,7 +420,7 @@ func TestProcessDiesAfterCommit(t *testing.T) {
 		return err
 	})
 	e.await(t, 2)
-	if got := about(t, e.all(), id); !slices.Equal(got, []string{"call.finished succeeded", "call.finished succeeded"}) {
+	if got := eventsOf(t, e.all(), id); !slices.Equal(got, []string{"call.finished succeeded", "call.finished succeeded"}) {
 		t.Errorf("told %q", got)
 	}
 	// A message that is rolled back is not sent.
@@ -431,8 +431,8 @@ func TestProcessDiesAfterCommit(t *testing.T) {
 		check(t, tx.SendBatch(t.Context(), batch).Close())
 		return stop
 	})
-	if !errors.Is(err, stop) || len(w.deliveries(w.billing, "ops")) != 2 {
-		t.Errorf("%v; %d messages", err, len(w.deliveries(w.billing, "ops")))
+	if !errors.Is(err, stop) || len(w.listDeliveries(w.billing, "ops")) != 2 {
+		t.Errorf("%v; %d messages", err, len(w.listDeliveries(w.billing, "ops")))
 	}
 }
 
@@ -516,24 +516,24 @@ func TestOldMessageIsSentAgain(t *testing.T) {
 	w.create(w.billing, "ops", e.URL)
 	w.submit(w.billing, "files__write", `{"n":1}`)
 	e.await(t, 1)
-	eventually.Holds(t, "it was taken", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
+	eventually.Holds(t, "it was taken", func() bool { return w.listDeliveries(w.billing, "ops")[0].State == "delivered" })
 	w.db.Exec(`UPDATE callback_deliveries SET at = at - interval '5 days'`)
 	w.db.Exec(`UPDATE callback_attempts SET at = at - interval '5 days'`)
-	id := w.deliveries(w.billing, "ops")[0].ID
+	id := w.listDeliveries(w.billing, "ops")[0].ID
 	e.answers(http.StatusInternalServerError)
 	resent, err := w.callbacks.Resend(t.Context(), audit.Person(w.operator), w.billing, "ops", id)
 	check(t, err)
 	check(t, w.callbacks.Tidy(t.Context())) // before or after the attempt
-	if state := w.deliveries(w.billing, "ops")[0].State; resent.State != "waiting" || state != "waiting" {
+	if state := w.listDeliveries(w.billing, "ops")[0].State; resent.State != "waiting" || state != "waiting" {
 		t.Errorf("before it failed: %s, %s", resent.State, state)
 	}
 	e.await(t, 2)
-	eventually.Holds(t, "it failed once", func() bool { return w.deliveries(w.billing, "ops")[0].Attempts == 2 })
+	eventually.Holds(t, "it failed once", func() bool { return w.listDeliveries(w.billing, "ops")[0].Attempts == 2 })
 	check(t, w.callbacks.Tidy(t.Context()))
 	e.answers(http.StatusOK)
-	w.retry(1)
+	w.makeRetriesDue(1)
 	e.await(t, 3)
-	eventually.Holds(t, "it was taken again", func() bool { return w.deliveries(w.billing, "ops")[0].State == "delivered" })
+	eventually.Holds(t, "it was taken again", func() bool { return w.listDeliveries(w.billing, "ops")[0].State == "delivered" })
 }
 
 func TestDeliveriesArePaged(t *testing.T) {
@@ -583,7 +583,7 @@ func TestReseal(t *testing.T) {
 	}
 	d, err := next.Test(t.Context(), audit.System(), w.billing, "ops")
 	check(t, err)
-	if d.State != "delivered" || !signed(t, e.all()[0], secretText) {
+	if d.State != "delivered" || !isSigned(t, e.all()[0], secretText) {
 		t.Errorf("after it: %+v", d)
 	}
 	another, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
@@ -599,7 +599,7 @@ func TestReseal(t *testing.T) {
 // TestCrowdOfOneCallback: a slow receiver takes some of a process's slots, others get the rest.
 func TestCrowdOfOneCallback(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, hasty)
+	w := newWorld(t, shortenTimeout)
 	release := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(hanging.Close)

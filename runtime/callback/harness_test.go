@@ -83,8 +83,8 @@ func newWorld(t testing.TB, configure ...func(*callback.Config)) *world {
 	return w
 }
 
-// hasty gives receivers little time.
-func hasty(c *callback.Config) { c.Timeout = 500 * time.Millisecond }
+// shortenTimeout gives receivers little time.
+func shortenTimeout(c *callback.Config) { c.Timeout = 500 * time.Millisecond }
 
 // service makes a service that is not started.
 func (w *world) service(now func() time.Time, configure ...func(*callback.Config)) *callback.Service {
@@ -171,16 +171,16 @@ func (w *world) state(a *agent.Agent, name string) callback.Callback {
 	return c
 }
 
-// deliveries returns all messages to a callback, the newest first.
-func (w *world) deliveries(a *agent.Agent, name string) []callback.Delivery {
+// listDeliveries returns all messages to a callback, the newest first.
+func (w *world) listDeliveries(a *agent.Agent, name string) []callback.Delivery {
 	w.t.Helper()
 	found, _, err := w.callbacks.Deliveries(w.t.Context(), w.state(a, name).ID, 0, 0)
 	check(w.t, err)
 	return found
 }
 
-// retry makes this number of jobs that wait for a retry due.
-func (w *world) retry(n int) {
+// makeRetriesDue makes this number of jobs that wait for a retry due.
+func (w *world) makeRetriesDue(n int) {
 	w.t.Helper()
 	eventually.Holds(w.t, "messages wait to be tried again", func() bool {
 		return n == w.db.Count(`river_job
@@ -258,8 +258,8 @@ func (r received) payload(t testing.TB) callback.Payload {
 	return p
 }
 
-// about returns types and statuses in requests about a call, sorted, since no order is promised.
-func about(t testing.TB, requests []received, id uuid.UUID) []string {
+// eventsOf returns types and statuses in requests about a call, sorted, since no order is promised.
+func eventsOf(t testing.TB, requests []received, id uuid.UUID) []string {
 	t.Helper()
 	var lines []string
 	for _, r := range requests {

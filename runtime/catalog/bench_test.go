@@ -37,7 +37,7 @@ func BenchmarkKnown(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if err := known(b.Context(), agents, conversations, r.Discovery, key, c); err != nil {
+			if err := readKnown(b.Context(), agents, conversations, r.Discovery, key, c); err != nil {
 				b.Error(err)
 				return
 			}
@@ -45,7 +45,7 @@ func BenchmarkKnown(b *testing.B) {
 	})
 }
 
-func known(ctx context.Context, agents *agent.Service, conversations *catalog.Service, discovery *tool.Discovery, key string, c *catalog.Conversation) error {
+func readKnown(ctx context.Context, agents *agent.Service, conversations *catalog.Service, discovery *tool.Discovery, key string, c *catalog.Conversation) error {
 	a, err := agents.Authenticate(ctx, key)
 	if err != nil {
 		return err

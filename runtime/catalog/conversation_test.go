@@ -33,7 +33,7 @@ func twoSkills(t *testing.T) *world {
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
-	c, got := w.conversation("billing")
+	c, got := w.startConversation("billing")
 	if want := []string{"files__read", "files__write", "mail__send"}; !slices.Equal(got, want) {
 		t.Errorf("tools %v, want %v", got, want)
 	}
@@ -44,7 +44,7 @@ func TestCatalog(t *testing.T) {
 	if len(c.Problems) != 0 {
 		t.Errorf("problems %v", c.Problems)
 	}
-	again, _ := w.conversation("billing")
+	again, _ := w.startConversation("billing")
 	if again.Catalog != c.Catalog || w.db.Count("catalogues") != 1 {
 		t.Error("equal catalogs are not shared")
 	}
@@ -53,7 +53,7 @@ func TestCatalog(t *testing.T) {
 	}
 	other := w.start(0)
 	same, err := other.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
-	if err != nil || same.Catalog.Digest() != c.Catalog.Digest() || !slices.Equal(names(same), got) {
+	if err != nil || same.Catalog.Digest() != c.Catalog.Digest() || !slices.Equal(toolNames(same), got) {
 		t.Errorf("in another process: %+v, %v", same, err)
 	}
 	if n := w.source.lists.Load(); n != 2 {
@@ -65,7 +65,7 @@ func TestBrokenSkillIsAProblemOfItsOwn(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	w.source.broken["files"] = &tool.Failure{Kind: tool.ProtocolFailure, Message: "answered HTML \x00 <b>"}
-	c, got := w.conversation("billing")
+	c, got := w.startConversation("billing")
 	if !slices.Equal(got, []string{"mail__send"}) {
 		t.Errorf("tools %v", got)
 	}
@@ -77,7 +77,7 @@ func TestBrokenSkillIsAProblemOfItsOwn(t *testing.T) {
 	if err != nil || len(list) != 1 || len(list[0].Problems) != 1 {
 		t.Errorf("stored: %+v, %v", list, err)
 	}
-	w.conversation("billing")
+	w.startConversation("billing")
 	if n := w.source.lists.Load(); n != 2 {
 		t.Errorf("a broken server is asked again at once: %d", n)
 	}
@@ -96,8 +96,8 @@ func TestSlowSkillDelaysWithinBounds(t *testing.T) {
 	check(t, err)
 	c, err := p.StartConversation(t.Context(), w.registry.Agent("billing"), uuid.Nil, "", nil)
 	check(t, err)
-	if !slices.Equal(names(c), []string{"mail__send"}) || len(c.Problems) != 1 || c.Problems[0].Kind != "transport" {
-		t.Errorf("tools %v, problems %+v", names(c), c.Problems)
+	if !slices.Equal(toolNames(c), []string{"mail__send"}) || len(c.Problems) != 1 || c.Problems[0].Kind != "transport" {
+		t.Errorf("tools %v, problems %+v", toolNames(c), c.Problems)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestRecoveredSkillComesBack(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	w.source.broken["files"] = errors.New("refused")
-	c, _ := w.conversation("billing")
+	c, _ := w.startConversation("billing")
 	w.source.set(func() { delete(w.source.broken, "files") })
 	deadline := time.NewTimer(20 * time.Second)
 	defer deadline.Stop()
@@ -119,7 +119,7 @@ func TestRecoveredSkillComesBack(t *testing.T) {
 		}
 		select {
 		case <-deadline.C:
-			t.Fatalf("tools %v, problems %+v", names(c), c.Problems)
+			t.Fatalf("tools %v, problems %+v", toolNames(c), c.Problems)
 		default:
 		}
 	}
@@ -162,7 +162,7 @@ func TestAssignmentsShapeTheCatalog(t *testing.T) {
 			w.registry.ApplyJSON(`{"skills":[{"name":"twin","transport":"http","url":"http://h/t"},
 				{"name":"impostor","transport":"http","url":"http://h/i"}],
 				"agents":[{"name":"billing","skills":` + tc.skills + `}]}`)
-			c, got := w.conversation("billing")
+			c, got := w.startConversation("billing")
 			if !slices.Equal(got, tc.tools) {
 				t.Errorf("tools %v, want %v", got, tc.tools)
 			}
@@ -180,7 +180,7 @@ func TestAssignmentsShapeTheCatalog(t *testing.T) {
 func TestOperatorsActRebuildsTheCatalog(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
-	c, _ := w.conversation("billing")
+	c, _ := w.startConversation("billing")
 	look := func() *catalog.Conversation {
 		t.Helper()
 		now, err := w.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
@@ -191,11 +191,11 @@ func TestOperatorsActRebuildsTheCatalog(t *testing.T) {
 		t.Error("nothing happened, and the catalog is another")
 	}
 	w.registry.ApplyJSON(`{"skills":[{"name":"files","transport":"http","url":"http://h/f","tools":{"write":{"enabled":false}}}]}`)
-	if got := names(look()); !slices.Equal(got, []string{"files__read", "mail__send"}) {
+	if got := toolNames(look()); !slices.Equal(got, []string{"files__read", "mail__send"}) {
 		t.Errorf("a tool was switched off: %v", got)
 	}
 	w.registry.ApplyJSON(`{"agents":[{"name":"billing","skills":[{"skill":"mail"}]}]}`)
-	if got := names(look()); !slices.Equal(got, []string{"mail__send"}) {
+	if got := toolNames(look()); !slices.Equal(got, []string{"mail__send"}) {
 		t.Errorf("a skill was taken away: %v", got)
 	}
 	// A change of the server's tools does not affect a running conversation.
@@ -203,24 +203,24 @@ func TestOperatorsActRebuildsTheCatalog(t *testing.T) {
 	mail, err := w.agents.SkillByName(t.Context(), "mail")
 	check(t, err)
 	w.discovery.ListChanged(mail.ID)
-	_, got := w.conversation("billing")
+	_, got := w.startConversation("billing")
 	if !slices.Equal(got, []string{"mail__purge", "mail__send"}) {
 		t.Errorf("a new conversation: %v", got)
 	}
-	if got := names(look()); !slices.Equal(got, []string{"mail__send"}) {
+	if got := toolNames(look()); !slices.Equal(got, []string{"mail__send"}) {
 		t.Errorf("the running one: %v", got)
 	}
 	entry, err := w.discovery.Status(t.Context(), mail.ID, "purge")
 	check(t, err)
 	check(t, w.agents.AcceptTool(t.Context(), audit.System(), mail.ID, "purge", entry.Current))
-	if got := names(look()); !slices.Equal(got, []string{"mail__purge", "mail__send"}) {
+	if got := toolNames(look()); !slices.Equal(got, []string{"mail__purge", "mail__send"}) {
 		t.Errorf("after the operator accepted: %v", got)
 	}
 	check(t, w.agents.RefuseTool(t.Context(), audit.System(), mail.ID, "purge", entry.Current))
-	if got := names(look()); !slices.Equal(got, []string{"mail__send"}) {
+	if got := toolNames(look()); !slices.Equal(got, []string{"mail__send"}) {
 		t.Errorf("after the operator refused: %v", got)
 	}
-	if _, got := w.conversation("billing"); !slices.Equal(got, []string{"mail__send"}) {
+	if _, got := w.startConversation("billing"); !slices.Equal(got, []string{"mail__send"}) {
 		t.Errorf("a new conversation after that: %v", got)
 	}
 	if n := w.db.Count(`audit_events WHERE action = 'conversation.relisted'`); n != 4 {
@@ -231,14 +231,14 @@ func TestOperatorsActRebuildsTheCatalog(t *testing.T) {
 func TestChangesReachOtherProcesses(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
-	c, _ := w.conversation("billing")
+	c, _ := w.startConversation("billing")
 	there := w.start(0)
 	dropped := there.registry.Listen()
 	look := func() []string {
 		t.Helper()
 		seen, err := there.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID)
 		check(t, err)
-		return names(seen)
+		return toolNames(seen)
 	}
 	if got := look(); len(got) != 3 {
 		t.Fatalf("tools %v", got)
@@ -253,15 +253,15 @@ func TestChangesReachOtherProcesses(t *testing.T) {
 func TestDeletedAgentsConversationsEnd(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
-	c, _ := w.conversation("billing")
+	c, _ := w.startConversation("billing")
 	w.registry.ApplyJSON(`{"agents":[{"name":"other"}]}`)
-	other, _ := w.conversation("other")
+	other, _ := w.startConversation("other")
 	check(t, w.agents.DeleteAgent(t.Context(), audit.System(), c.AgentID))
 	if _, err := w.Conversation(t.Context(), c.AgentID, uuid.Nil, c.ID); !errors.Is(err, agent.ErrNotFound) {
 		t.Errorf("error %v", err)
 	}
 	ended, err := w.ReadConversation(t.Context(), c.ID)
-	if err != nil || ended.EndedAt == nil || !slices.Equal(names(ended), names(c)) {
+	if err != nil || ended.EndedAt == nil || !slices.Equal(toolNames(ended), toolNames(c)) {
 		t.Errorf("%+v, %v", ended, err)
 	}
 	if open, err := w.ReadConversation(t.Context(), other.ID); err != nil || open.EndedAt != nil {
@@ -269,8 +269,8 @@ func TestDeletedAgentsConversationsEnd(t *testing.T) {
 	}
 }
 
-// person inserts a person and returns the id.
-func (w *world) person(name string) uuid.UUID {
+// insertPerson inserts a person and returns the id.
+func (w *world) insertPerson(name string) uuid.UUID {
 	w.t.Helper()
 	id := uuid.New()
 	_, err := w.db.Pool().Exec(w.t.Context(), `INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'x', $2, $2)`, id, name)
@@ -283,7 +283,7 @@ func TestConversationsAreOnesOwn(t *testing.T) {
 	w := twoSkills(t)
 	ctx := t.Context()
 	w.registry.ApplyJSON(`{"agents":[{"name":"other","skills":[{"skill":"files"}]}]}`)
-	vera, otto := w.person("Vera"), w.person("Otto")
+	vera, otto := w.insertPerson("Vera"), w.insertPerson("Otto")
 	billing, other := w.registry.Agent("billing"), w.registry.Agent("other")
 	c, err := w.StartConversation(ctx, billing, vera, "2025-11-25", nil)
 	check(t, err)
@@ -316,7 +316,7 @@ func TestNamedConversation(t *testing.T) {
 	t.Parallel()
 	w := twoSkills(t)
 	ctx := t.Context()
-	billing, vera := w.registry.Agent("billing"), w.person("Vera")
+	billing, vera := w.registry.Agent("billing"), w.insertPerson("Vera")
 	named := func(p process, principal uuid.UUID, name string) uuid.UUID {
 		t.Helper()
 		c, err := p.NamedConversation(ctx, billing, principal, name, "2026-07-28", []byte(`{"name":"x"}`))
@@ -373,7 +373,7 @@ func TestConversationsOfMany(t *testing.T) {
 	w := twoSkills(t)
 	var ids []uuid.UUID
 	for range 3 {
-		c, _ := w.conversation("billing")
+		c, _ := w.startConversation("billing")
 		ids = append(ids, c.ID)
 	}
 	first, next, err := w.Conversations(t.Context(), catalog.ConversationFilter{AgentID: w.registry.Agent("billing").ID}, 2)

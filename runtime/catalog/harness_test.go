@@ -99,15 +99,15 @@ func (w *world) start(listTimeout time.Duration) process {
 	return process{r.Catalog, r.Agents, r.Discovery, r, clock}
 }
 
-// conversation starts a conversation and returns the names of its tools.
-func (w *world) conversation(name string) (*catalog.Conversation, []string) {
+// startConversation starts a conversation and returns the names of its tools.
+func (w *world) startConversation(name string) (*catalog.Conversation, []string) {
 	w.t.Helper()
 	c, err := w.StartConversation(w.t.Context(), w.registry.Agent(name), uuid.Nil, "2025-11-25", nil)
 	check(w.t, err)
-	return c, names(c)
+	return c, toolNames(c)
 }
 
-func names(c *catalog.Conversation) []string {
+func toolNames(c *catalog.Conversation) []string {
 	list := []string{}
 	for _, e := range c.Catalog.Entries {
 		list = append(list, e.Name)

@@ -16,8 +16,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// question returns a question from a client in its own session.
-func (w *world) question(handle, message, key string) converse.Question {
+// newQuestion returns a question from a client in its own session.
+func (w *world) newQuestion(handle, message, key string) converse.Question {
 	w.t.Helper()
 	c, err := w.registry.Catalog.StartConversation(w.t.Context(), w.agent, uuid.Nil, "2025-11-25", nil)
 	check(w.t, err)
@@ -38,7 +38,7 @@ func (w *world) ask(q converse.Question) call.Ticket {
 }
 
 // waitForAnswer waits until a question has ended.
-func (w *world) answer(ticket call.Ticket) (text string, c call.Call) {
+func (w *world) waitForAnswer(ticket call.Ticket) (text string, c call.Call) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
@@ -65,21 +65,21 @@ func (w *world) answer(ticket call.Ticket) (text string, c call.Call) {
 	return result.Content[0].Text, c
 }
 
-// echo answers with the messages so far.
-func echo(_ context.Context, r *model.Request, _ func(string)) (*model.Response, error) {
+// echoMessages answers with the messages so far.
+func echoMessages(_ context.Context, r *model.Request, _ func(string)) (*model.Response, error) {
 	var said []string
 	for _, m := range r.Messages {
 		if m.Role == model.User {
-			said = append(said, texts(m.Parts))
+			said = append(said, joinTexts(m.Parts))
 		}
 	}
-	return says("You said: " + strings.Join(said, "; ")), nil
+	return answerText("You said: " + strings.Join(said, "; ")), nil
 }
 
 func TestAskSharesContext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = echo
+	w.mind.think = echoMessages
 	for _, test := range []struct{ handle, message, want string }{
 		{"session:1", "One", "You said: One"},
 		{"session:1", "Two", "You said: One; Two"},
@@ -87,7 +87,7 @@ func TestAskSharesContext(t *testing.T) {
 		{"", "Four", "You said: Four"},
 		{"", "Five", "You said: Five"},
 	} {
-		if got, c := w.answer(w.ask(w.question(test.handle, test.message, ""))); got != test.want || c.Status != call.Succeeded {
+		if got, c := w.waitForAnswer(w.ask(w.newQuestion(test.handle, test.message, ""))); got != test.want || c.Status != call.Succeeded {
 			t.Errorf("%s in %q: %q (%s), want %q", test.message, test.handle, got, c.Status, test.want)
 		}
 	}
@@ -96,13 +96,13 @@ func TestAskSharesContext(t *testing.T) {
 func TestQuestionsOfOneContextAreAnsweredInOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = echo
+	w.mind.think = echoMessages
 	var tickets []call.Ticket
 	for _, message := range []string{"One", "Two", "Three"} {
-		tickets = append(tickets, w.ask(w.question("session:1", message, "")))
+		tickets = append(tickets, w.ask(w.newQuestion("session:1", message, "")))
 	}
 	for i, want := range []string{"One", "One; Two", "One; Two; Three"} {
-		if got, _ := w.answer(tickets[i]); got != "You said: "+want {
+		if got, _ := w.waitForAnswer(tickets[i]); got != "You said: "+want {
 			t.Errorf("answer %d: %q", i+1, got)
 		}
 	}
@@ -111,19 +111,19 @@ func TestQuestionsOfOneContextAreAnsweredInOrder(t *testing.T) {
 func TestAskWithKeyIsIdempotent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = echo
+	w.mind.think = echoMessages
 	for _, handle := range []string{"session:1", ""} {
-		before := w.mind.asked()
-		first := w.ask(w.question(handle, "Once", "key"+handle))
-		again := w.ask(w.question(handle, "Once", "key"+handle))
+		before := w.mind.countRequests()
+		first := w.ask(w.newQuestion(handle, "Once", "key"+handle))
+		again := w.ask(w.newQuestion(handle, "Once", "key"+handle))
 		if first.ID != again.ID || !again.Attached {
 			t.Errorf("with handle %q: %+v, then %+v", handle, first, again)
 		}
-		w.answer(again)
-		if n := w.mind.asked() - before; n != 1 {
+		w.waitForAnswer(again)
+		if n := w.mind.countRequests() - before; n != 1 {
 			t.Errorf("the model was asked %d times", n)
 		}
-		if _, err := w.converse.Ask(t.Context(), w.question(handle, "Other", "key"+handle)); !errors.Is(err, call.ErrKeyReused) {
+		if _, err := w.converse.Ask(t.Context(), w.newQuestion(handle, "Other", "key"+handle)); !errors.Is(err, call.ErrKeyReused) {
 			t.Errorf("another message with the key: %v", err)
 		}
 	}
@@ -133,22 +133,22 @@ func TestAskWithKeyIsIdempotent(t *testing.T) {
 func TestQuestionsLeaveNothingOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = echo
+	w.mind.think = echoMessages
 	for _, key := range []string{"", "a", "a"} {
-		w.answer(w.ask(w.question("", "Once", key)))
+		w.waitForAnswer(w.ask(w.newQuestion("", "Once", key)))
 	}
-	_, err := w.converse.Ask(t.Context(), w.question("", "Twice", "a"))
+	_, err := w.converse.Ask(t.Context(), w.newQuestion("", "Twice", "a"))
 	if !errors.Is(err, call.ErrKeyReused) {
 		t.Error(err)
 	}
-	q := w.question("", "x", "")
+	q := w.newQuestion("", "x", "")
 	q.Arguments = json.RawMessage(`{"message":"x","more":1}`)
 	w.ask(q)
 	list, _, err := w.registry.Catalog.Conversations(t.Context(), catalog.ConversationFilter{AgentID: w.agent.ID}, 100)
 	check(t, err)
 	for _, c := range list {
 		if _, err := w.converse.Get(t.Context(), w.viewer(), c.ID); err == nil {
-			w.until(c.ID, converse.Ended)
+			w.waitForStatus(c.ID, converse.Ended)
 		}
 	}
 }
@@ -157,15 +157,15 @@ func TestQuestionsLeaveNothingOpen(t *testing.T) {
 func TestAskWaitsForPeople(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Written."))
-	ticket := w.ask(w.question("session:1", "Write.", ""))
-	waiting := w.parked(1)
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Written."))
+	ticket := w.ask(w.newQuestion("session:1", "Write.", ""))
+	waiting := w.waitForParked(1)
 	other := w.start()
 	w.stop()
 	w.process = other
 	t.Cleanup(other.stop)
 	w.decide(waiting[0], true, "")
-	if got, _ := w.answer(ticket); got != "Written." {
+	if got, _ := w.waitForAnswer(ticket); got != "Written." {
 		t.Errorf("answered %q", got)
 	}
 }
@@ -176,18 +176,18 @@ func TestAskFails(t *testing.T) {
 	w.mind.think = func(context.Context, *model.Request, func(string)) (*model.Response, error) {
 		return nil, &model.Error{Status: 401, Message: "wrong key"}
 	}
-	got, c := w.answer(w.ask(w.question("", "Hello", "")))
+	got, c := w.waitForAnswer(w.ask(w.newQuestion("", "Hello", "")))
 	if c.Status != call.Failed || !strings.Contains(got, "The model could not be asked") {
 		t.Errorf("%s: %q", c.Status, got)
 	}
-	q := w.question("", "x", "")
+	q := w.newQuestion("", "x", "")
 	for _, arguments := range []string{`{}`, `{"message":""}`, `{"message":7}`, `{"message":"x","more":1}`} {
 		q.Arguments = json.RawMessage(arguments)
 		if ticket := w.ask(q); ticket.Status != call.Invalid {
 			t.Errorf("%s is %s", arguments, ticket.Status)
 		}
 	}
-	q = w.question("", "x", "")
+	q = w.newQuestion("", "x", "")
 	q.Depth = converse.DefaultMaxDepth
 	if _, err := w.converse.Ask(t.Context(), q); !errors.Is(err, converse.ErrDepth) {
 		t.Errorf("too deep: %v", err)
@@ -197,21 +197,21 @@ func TestAskFails(t *testing.T) {
 func TestQuestionsAreCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Hello."))
-	first := w.ask(w.question("session:1", "Write.", ""))
-	w.parked(1)
-	second := w.ask(w.question("session:1", "Never mind.", ""))
-	third := w.ask(w.question("session:1", "Hello?", ""))
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Hello."))
+	first := w.ask(w.newQuestion("session:1", "Write.", ""))
+	w.waitForParked(1)
+	second := w.ask(w.newQuestion("session:1", "Never mind.", ""))
+	third := w.ask(w.newQuestion("session:1", "Hello?", ""))
 	viewer := call.Viewer{AgentID: w.agent.ID}
 	check(t, w.calls.RequestCancel(t.Context(), viewer, second.ID))
-	if got, _ := w.answer(second); !strings.Contains(got, "cancelled before") {
+	if got, _ := w.waitForAnswer(second); !strings.Contains(got, "cancelled before") {
 		t.Errorf("the second: %q", got)
 	}
 	check(t, w.calls.RequestCancel(t.Context(), viewer, first.ID))
-	if got, _ := w.answer(first); !strings.Contains(got, "stopped") {
+	if got, _ := w.waitForAnswer(first); !strings.Contains(got, "stopped") {
 		t.Errorf("the first: %q", got)
 	}
-	if got, _ := w.answer(third); got != "Hello." {
+	if got, _ := w.waitForAnswer(third); got != "Hello." {
 		t.Errorf("the third: %q", got)
 	}
 }
@@ -219,17 +219,17 @@ func TestQuestionsAreCancelled(t *testing.T) {
 func TestEndAnswersWaitingQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`))
-	first, second := w.ask(w.question("session:1", "Write.", "")), w.ask(w.question("session:1", "More.", ""))
-	id := w.parked(1)[0].Call.ConversationID
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`))
+	first, second := w.ask(w.newQuestion("session:1", "Write.", "")), w.ask(w.newQuestion("session:1", "More.", ""))
+	id := w.waitForParked(1)[0].Call.ConversationID
 	check(t, w.converse.End(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
 	for _, ticket := range []call.Ticket{first, second} {
-		if got, c := w.answer(ticket); c.Status != call.Failed || !strings.Contains(got, "closed") {
+		if got, c := w.waitForAnswer(ticket); c.Status != call.Failed || !strings.Contains(got, "closed") {
 			t.Errorf("%s: %q", c.Status, got)
 		}
 	}
-	w.mind.think = echo
-	if got, _ := w.answer(w.ask(w.question("session:1", "Anew", ""))); got != "You said: Anew" {
+	w.mind.think = echoMessages
+	if got, _ := w.waitForAnswer(w.ask(w.newQuestion("session:1", "Anew", ""))); got != "You said: Anew" {
 		t.Errorf("answered %q", got)
 	}
 }

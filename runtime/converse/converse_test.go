@@ -10,9 +10,9 @@ import (
 func TestAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(says("Hello to you."))
+	w.mind.think = answerInTurn(answerText("Hello to you."))
 	id := w.begin("Hello?")
-	c := w.until(id, converse.Idle)
+	c := w.waitForStatus(id, converse.Idle)
 	want := "user: Hello?\nassistant: Hello to you.\n"
 	if got := w.transcript(id); got != want {
 		t.Errorf("transcript\n%s, want\n%s", got, want)
@@ -20,7 +20,7 @@ func TestAnswer(t *testing.T) {
 	if c.Turns != 1 || c.InputTokens != 10 || c.OutputTokens != 5 || c.Cost != 20.0/1e6 {
 		t.Errorf("counted %+v", c)
 	}
-	r := w.mind.last()
+	r := w.mind.lastRequest()
 	if r.Model != "mind-1" || !strings.HasPrefix(r.Instructions, "You file invoices.\n\n") || len(r.Tools) != 5 {
 		t.Errorf("asked %+v", r)
 	}
@@ -29,24 +29,24 @@ func TestAnswer(t *testing.T) {
 func TestParkedCallsResume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(
-		wants("I look first.", "open__look", `{"a": 1}`, "files__write", `{"n": 1}`, "files__write", `{"n": 2}`),
-		says("All done."))
+	w.mind.think = answerInTurn(
+		answerCalls("I look first.", "open__look", `{"a": 1}`, "files__write", `{"n": 1}`, "files__write", `{"n": 2}`),
+		answerText("All done."))
 	id := w.begin("Write.")
-	w.until(id, converse.Waiting)
-	list := w.parked(2)
+	w.waitForStatus(id, converse.Waiting)
+	list := w.waitForParked(2)
 	w.decide(list[0], false, "not today")
 	w.decide(list[1], true, "")
-	w.until(id, converse.Idle)
-	told := results(w.mind.last())
-	if len(told) != 3 || told[0].IsError || texts(told[0].Parts) != `done {"a":1}` {
+	w.waitForStatus(id, converse.Idle)
+	told := lastResults(w.mind.lastRequest())
+	if len(told) != 3 || told[0].IsError || joinTexts(told[0].Parts) != `done {"a":1}` {
 		t.Fatalf("results in the request: %+v", told)
 	}
 	rejected, approved := told[1], told[2]
-	if !rejected.IsError || !strings.Contains(texts(rejected.Parts), `rejected by a reviewer`) || !strings.Contains(texts(rejected.Parts), "not today") {
+	if !rejected.IsError || !strings.Contains(joinTexts(rejected.Parts), `rejected by a reviewer`) || !strings.Contains(joinTexts(rejected.Parts), "not today") {
 		t.Errorf("of the rejected: %+v", rejected)
 	}
-	if approved.IsError || !strings.Contains(texts(approved.Parts), "A reviewer approved this call") || !strings.Contains(texts(approved.Parts), `done {"n":2}`) {
+	if approved.IsError || !strings.Contains(joinTexts(approved.Parts), "A reviewer approved this call") || !strings.Contains(joinTexts(approved.Parts), `done {"n":2}`) {
 		t.Errorf("of the approved: %+v", approved)
 	}
 	if got := strings.Join(w.server.Arguments(), "; "); got != `{"a":1}; {"n":2}` {

@@ -22,12 +22,12 @@ import (
 func TestAskWithExpiredKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = echo
-	first := w.ask(w.question("", "Once", "key"))
-	w.answer(first)
-	w.later("25 hours")
-	again := w.ask(w.question("", "Another", "key"))
-	if got, _ := w.answer(again); again.ID == first.ID || got != "You said: Another" {
+	w.mind.think = echoMessages
+	first := w.ask(w.newQuestion("", "Once", "key"))
+	w.waitForAnswer(first)
+	w.moveClock("25 hours")
+	again := w.ask(w.newQuestion("", "Another", "key"))
+	if got, _ := w.waitForAnswer(again); again.ID == first.ID || got != "You said: Another" {
 		t.Errorf("%+v answered %q", again, got)
 	}
 }
@@ -36,7 +36,7 @@ func TestAskWithExpiredKey(t *testing.T) {
 func TestAskWithEmptyMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.converse.Ask(t.Context(), w.question("", "  ", ""))
+	_, err := w.converse.Ask(t.Context(), w.newQuestion("", "  ", ""))
 	if _, invalid := errors.AsType[*fault.InvalidError](err); !invalid {
 		t.Errorf("asked nothing: %v", err)
 	}
@@ -51,17 +51,17 @@ func TestAskWithEmptyMessage(t *testing.T) {
 func TestAgentAsksItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Asking.", "files__write", `{"n": 1}`), says("Deeper."), says("Done."))
-	outer, inner := w.question("session:1", "Ask yourself.", ""), w.question("session:1", "What?", "")
+	w.mind.think = answerInTurn(answerCalls("Asking.", "files__write", `{"n": 1}`), answerText("Deeper."), answerText("Done."))
+	outer, inner := w.newQuestion("session:1", "Ask yourself.", ""), w.newQuestion("session:1", "What?", "")
 	outer.Depth, inner.Depth = 1, 2
 	ticket := w.ask(outer)
-	waiting := w.parked(1) // this call came in with the inner question
+	waiting := w.waitForParked(1) // this call came in with the inner question
 	c := w.ask(inner)
-	if got, _ := w.answer(c); got != "Deeper." {
+	if got, _ := w.waitForAnswer(c); got != "Deeper." {
 		t.Errorf("answer %q", got)
 	}
 	w.decide(waiting[0], true, "")
-	_, asked := w.answer(ticket)
+	_, asked := w.waitForAnswer(ticket)
 	id, err := w.converse.Answering(t.Context(), &asked)
 	check(t, err)
 	fork, err := w.converse.Fork(t.Context(), w.viewer(), audit.System(), id, 1, "")
@@ -75,20 +75,20 @@ func TestAgentAsksItself(t *testing.T) {
 func TestResultsComeRightAfterTheirReply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Done."))
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Done."))
 	id := w.begin("Write.")
-	waiting := w.parked(1)
-	w.until(id, converse.Waiting)
+	waiting := w.waitForParked(1)
+	w.waitForStatus(id, converse.Waiting)
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE loops SET status = 'running', submitted = false, attempts = 25, claimed_by = $2,
 		leased_at = '-infinity' WHERE conversation_id = $1`, id, uuid.New())
 	check(t, err)
-	w.until(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	_, err = w.converse.Say(t.Context(), w.viewer(), id, "Well?")
 	check(t, err)
-	w.until(id, converse.Waiting)
+	w.waitForStatus(id, converse.Waiting)
 	w.decide(waiting[0], true, "")
-	w.until(id, converse.Idle)
-	w.is(id, `user: Write.
+	w.waitForStatus(id, converse.Idle)
+	w.wantStatus(id, `user: Write.
 assistant: Writing. [files__write]
 call: files__write parked
 notice: model_failed
@@ -100,8 +100,8 @@ assistant: Done.
 `)
 	fork, err := w.converse.Fork(t.Context(), w.viewer(), audit.System(), id, 5, "And now?")
 	check(t, err)
-	w.until(fork.ID, converse.Idle)
-	if list := w.mind.last().Messages; !strings.Contains(texts(toldParts(list)), "outcome of this call is unknown") {
+	w.waitForStatus(fork.ID, converse.Idle)
+	if list := w.mind.lastRequest().Messages; !strings.Contains(joinTexts(toldParts(list)), "outcome of this call is unknown") {
 		t.Errorf("the fork got %+v", list)
 	}
 }
@@ -131,12 +131,12 @@ func TestOldestImagesAreLeftOut(t *testing.T) {
 	})
 	var replies []*model.Response
 	for range 5 {
-		replies = append(replies, wants("Looking.", "open__look", `{}`))
+		replies = append(replies, answerCalls("Looking.", "open__look", `{}`))
 	}
-	w.mind.think = script(append(replies, says("Seen."))...)
-	w.until(w.begin("Look."), converse.Idle)
+	w.mind.think = answerInTurn(append(replies, answerText("Seen."))...)
+	w.waitForStatus(w.begin("Look."), converse.Idle)
 	var shown []byte
-	for _, p := range imagesOf(w.mind.last()) {
+	for _, p := range imagesOf(w.mind.lastRequest()) {
 		shown = append(shown, p.Data[0])
 	}
 	if string(shown) != "2345" {
@@ -157,7 +157,7 @@ func imagesOf(r *model.Request) (images []*model.Image) {
 func TestStoppingProcessLeavesTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = echo
+	w.mind.think = echoMessages
 	w.converse.Drain()
 	id := w.begin("Hello")
 	eventually.Holds(t, "the turn's job is left", func() (left bool) {
@@ -169,8 +169,8 @@ func TestStoppingProcessLeavesTurns(t *testing.T) {
 	w.stop()
 	w.process = other
 	t.Cleanup(other.stop)
-	w.until(id, converse.Idle)
-	if n := w.mind.asked(); n != 1 {
+	w.waitForStatus(id, converse.Idle)
+	if n := w.mind.countRequests(); n != 1 {
 		t.Errorf("the model was asked %d times", n)
 	}
 }

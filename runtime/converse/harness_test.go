@@ -52,7 +52,7 @@ func (f *server) Call(ctx context.Context, to tool.Server, r tool.CallRequest) (
 	return f.Source.Call(ctx, to, r)
 }
 
-func result(text string) tool.Result {
+func textResult(text string) tool.Result {
 	raw, _ := json.Marshal(map[string]any{"content": []map[string]string{{"type": "text", "text": text}}})
 	return tool.Result{Raw: raw}
 }
@@ -75,13 +75,13 @@ func (m *mind) Generate(ctx context.Context, r *model.Request, sink func(model.D
 	return think(ctx, r, func(text string) { sink(model.Delta{Text: text}) })
 }
 
-func (m *mind) last() *model.Request {
+func (m *mind) lastRequest() *model.Request {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.requests[len(m.requests)-1]
 }
 
-func (m *mind) asked() int {
+func (m *mind) countRequests() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.requests)
@@ -119,8 +119,8 @@ func wellFormed(r *model.Request) error {
 	return nil
 }
 
-// results returns the call results in the last message of a request.
-func results(r *model.Request) []model.ToolResult {
+// lastResults returns the call results in the last message of a request.
+func lastResults(r *model.Request) []model.ToolResult {
 	var list []model.ToolResult
 	for _, p := range r.Messages[len(r.Messages)-1].Parts {
 		if p.Result != nil {
@@ -130,7 +130,7 @@ func results(r *model.Request) []model.ToolResult {
 	return list
 }
 
-func texts(parts []model.Part) string {
+func joinTexts(parts []model.Part) string {
 	var all []string
 	for _, p := range parts {
 		if p.Text != nil {
@@ -140,16 +140,16 @@ func texts(parts []model.Part) string {
 	return strings.Join(all, "\n")
 }
 
-// says returns an answer of text.
-func says(text string) *model.Response {
+// answerText returns an answer of text.
+func answerText(text string) *model.Response {
 	return &model.Response{
 		Parts: []model.Part{model.TextPart(text)}, Stop: model.StopEnd, Usage: model.Usage{InputTokens: 10, OutputTokens: 5}, Model: "mind-1",
 	}
 }
 
-// wants returns an answer with calls, as pairs of name and arguments.
-func wants(text string, namesAndArguments ...string) *model.Response {
-	r := says(text)
+// answerCalls returns an answer with calls, as pairs of name and arguments.
+func answerCalls(text string, namesAndArguments ...string) *model.Response {
+	r := answerText(text)
 	r.Stop = model.StopToolCalls
 	for i := 0; i < len(namesAndArguments); i += 2 {
 		r.Parts = append(r.Parts, model.Part{Call: &model.ToolCall{
@@ -159,14 +159,14 @@ func wants(text string, namesAndArguments ...string) *model.Response {
 	return r
 }
 
-// script answers requests in turn.
-func script(replies ...*model.Response) func(context.Context, *model.Request, func(string)) (*model.Response, error) {
+// answerInTurn answers requests in turn.
+func answerInTurn(replies ...*model.Response) func(context.Context, *model.Request, func(string)) (*model.Response, error) {
 	var mu sync.Mutex
 	return func(context.Context, *model.Request, func(string)) (*model.Response, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(replies) == 0 {
-			return says("I have nothing more to say."), nil
+			return answerText("I have nothing more to say."), nil
 		}
 		reply := replies[0]
 		replies = replies[1:]
@@ -215,7 +215,7 @@ func (w *world) build(t testing.TB) {
 	w.server.Offer(
 		`{"name":"write","description":"Write","inputSchema":{"type":"object","properties":{"n":{"type":"number"}},"required":["n"]}}`,
 		`{"name":"look","description":"Look","inputSchema":{"type":"object"}}`)
-	w.server.Answer(func(r tool.CallRequest) (tool.Result, error) { return result("done " + string(r.Arguments)), nil })
+	w.server.Answer(func(r tool.CallRequest) (tool.Result, error) { return textResult("done " + string(r.Arguments)), nil })
 	w.process = w.start()
 	t.Cleanup(w.stop)
 	hour := agent.Duration(time.Hour)
@@ -224,21 +224,21 @@ func (w *world) build(t testing.TB) {
 		Skills: &[]agent.AssignmentSpec{{Skill: "files"}, {Skill: "open"}},
 	}
 	w.registry.ApplyTwoSkills(func(files *agent.SkillSpec) { files.ApprovalTimeout = &hour }, w.spec)
-	w.load()
+	w.loadAgent()
 }
 
-func (w *world) load() {
+func (w *world) loadAgent() {
 	w.t.Helper()
 	w.agents.Invalidate()
 	w.agent = w.registry.Agent("billing")
 }
 
-// limit changes the agent's limits.
-func (w *world) limit(l agent.Limits) {
+// setLimits changes the agent's limits.
+func (w *world) setLimits(l agent.Limits) {
 	w.t.Helper()
 	w.spec.Limits = &l
 	w.registry.Apply(agent.Spec{Agents: []agent.AgentSpec{w.spec}})
-	w.load()
+	w.loadAgent()
 }
 
 // start starts another process on the same database.
@@ -301,8 +301,8 @@ func (w *world) begin(message string) uuid.UUID {
 
 func (w *world) viewer() converse.Viewer { return converse.Viewer{AgentID: w.agent.ID} }
 
-// until waits until a conversation has the status.
-func (w *world) until(id uuid.UUID, status converse.Status) converse.Conversation {
+// waitForStatus waits until a conversation has the status.
+func (w *world) waitForStatus(id uuid.UUID, status converse.Status) converse.Conversation {
 	w.t.Helper()
 	return w.untilIt(id, string(status), func(c *converse.Conversation) bool { return c.Status == status })
 }
@@ -361,8 +361,8 @@ func (w *world) transcript(id uuid.UUID) string {
 	return b.String()
 }
 
-// parked waits for n calls that need a decision, and returns them.
-func (w *world) parked(n int) []call.Waiting {
+// waitForParked waits for n calls that need a decision, and returns them.
+func (w *world) waitForParked(n int) []call.Waiting {
 	w.t.Helper()
 	var list []call.Waiting
 	eventually.Holds(w.t, fmt.Sprintf("%d parked calls", n), func() bool {

@@ -19,22 +19,22 @@ import (
 // toldAfter returns the first call's result as the model gets it.
 func (w *world) toldAfter(name, arguments string, meanwhile func()) model.ToolResult {
 	w.t.Helper()
-	w.mind.think = script(wants("I do it.", name, arguments), says("Done."))
+	w.mind.think = answerInTurn(answerCalls("I do it.", name, arguments), answerText("Done."))
 	id := w.begin("Do it.")
 	if meanwhile != nil {
 		meanwhile()
 	}
-	w.until(id, converse.Idle)
-	told := results(w.mind.last())
+	w.waitForStatus(id, converse.Idle)
+	told := lastResults(w.mind.lastRequest())
 	if len(told) != 1 {
 		w.t.Fatalf("the model got results of %d calls", len(told))
 	}
 	return told[0]
 }
 
-func contains(t *testing.T, r model.ToolResult, isError bool, parts ...string) {
+func wantResult(t *testing.T, r model.ToolResult, isError bool, parts ...string) {
 	t.Helper()
-	text := texts(r.Parts)
+	text := joinTexts(r.Parts)
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
 			t.Errorf("result %q, want it to contain %q", text, part)
@@ -49,61 +49,61 @@ func TestResultsForTheModel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	t.Run("hallucinated tool", func(t *testing.T) {
-		contains(t, w.toldAfter("files__delete_everything", `{}`, nil), true, `There is no tool named "files__delete_everything"`, "not made")
+		wantResult(t, w.toldAfter("files__delete_everything", `{}`, nil), true, `There is no tool named "files__delete_everything"`, "not made")
 	})
 	t.Run("malformed arguments", func(t *testing.T) {
-		contains(t, w.toldAfter("open__look", `{"a": `, nil), true, "cannot be read", "not made")
-		contains(t, w.toldAfter("open__look", `{"a": 1, "a": 2}`, nil), true, "cannot be read", "not made")
-		contains(t, w.toldAfter("open__look", `[1]`, nil), true, "want a JSON object", "not made")
+		wantResult(t, w.toldAfter("open__look", `{"a": `, nil), true, "cannot be read", "not made")
+		wantResult(t, w.toldAfter("open__look", `{"a": 1, "a": 2}`, nil), true, "cannot be read", "not made")
+		wantResult(t, w.toldAfter("open__look", `[1]`, nil), true, "want a JSON object", "not made")
 	})
 	t.Run("invalid arguments", func(t *testing.T) {
-		contains(t, w.toldAfter("files__write", `{"n": "one"}`, nil), true, "not valid", "/n", "not executed")
+		wantResult(t, w.toldAfter("files__write", `{"n": "one"}`, nil), true, "not valid", "/n", "not executed")
 	})
 	if got := w.server.Arguments(); len(got) != 0 {
 		t.Fatalf("sent %v", got)
 	}
 	t.Run("no arguments", func(t *testing.T) {
-		contains(t, w.toldAfter("open__look", "", nil), false, "done {}")
+		wantResult(t, w.toldAfter("open__look", "", nil), false, "done {}")
 	})
 	t.Run("edited", func(t *testing.T) {
 		told := w.toldAfter("files__write", `{"n": 1}`, func() {
-			waiting := w.parked(1)[0]
+			waiting := w.waitForParked(1)[0]
 			_, err := w.calls.Decide(w.t.Context(), call.Decision{
 				CallID: waiting.Call.ID, Approve: true, Digest: waiting.Approval.Digest.String(), By: w.reviewer, Arguments: json.RawMessage(`{"n":7}`),
 			})
 			check(t, err)
 		})
-		contains(t, told, false, "approved this call with other arguments", `{"n":7}`, "done")
+		wantResult(t, told, false, "approved this call with other arguments", `{"n":7}`, "done")
 	})
 	t.Run("tool error", func(t *testing.T) {
 		w.server.Answer(func(tool.CallRequest) (tool.Result, error) {
 			return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"no such thing"}],"isError":true}`), IsError: true}, nil
 		})
-		contains(t, w.toldAfter("open__look", `{}`, nil), true, "no such thing")
+		wantResult(t, w.toldAfter("open__look", `{}`, nil), true, "no such thing")
 	})
 	t.Run("unreachable", func(t *testing.T) {
 		w.server.Answer(func(tool.CallRequest) (tool.Result, error) {
 			return tool.Result{}, &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "reset"}
 		})
-		contains(t, w.toldAfter("open__look", `{}`, nil), true, "may have been executed", "reset")
+		wantResult(t, w.toldAfter("open__look", `{}`, nil), true, "may have been executed", "reset")
 	})
 	t.Run("JSON-RPC error", func(t *testing.T) {
 		w.server.Answer(func(tool.CallRequest) (tool.Result, error) {
 			return tool.Result{}, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "x", RPC: json.RawMessage(`{"code":-32000,"message":"busy"}`)}
 		})
-		contains(t, w.toldAfter("open__look", `{}`, nil), true, "busy")
+		wantResult(t, w.toldAfter("open__look", `{}`, nil), true, "busy")
 	})
 	t.Run("expired", func(t *testing.T) {
 		told := w.toldAfter("files__write", `{"n": 3}`, func() {
-			w.parked(1)
-			w.later("2 hours")
+			w.waitForParked(1)
+			w.moveClock("2 hours")
 		})
-		contains(t, told, true, "No reviewer decided this call in time", "not executed")
+		wantResult(t, told, true, "No reviewer decided this call in time", "not executed")
 	})
 }
 
-// later advances the clock that deadlines use.
-func (w *world) later(interval string) {
+// moveClock advances the clock that deadlines use.
+func (w *world) moveClock(interval string) {
 	w.t.Helper()
 	list, err := w.waitingIDs()
 	check(w.t, err)
@@ -124,7 +124,7 @@ func TestImagesReachTheModel(t *testing.T) {
 			base64.StdEncoding.EncodeToString(picture))}, nil
 	})
 	told := w.toldAfter("open__look", `{}`, nil)
-	contains(t, told, false, "see", "[image 2: image/png", "[audio: audio/wav", "[resource file:///a.txt]\ninside")
+	wantResult(t, told, false, "see", "[image 2: image/png", "[audio: audio/wav", "[resource file:///a.txt]\ninside")
 	var images []*model.Image
 	for _, p := range told.Parts {
 		if p.Image != nil {
@@ -135,7 +135,7 @@ func TestImagesReachTheModel(t *testing.T) {
 		t.Errorf("images %+v", images)
 	}
 	w.spec.Model.Images = new(bool)
-	w.limit(agent.Limits{})
+	w.setLimits(agent.Limits{})
 	told = w.toldAfter("open__look", `{}`, nil)
 	if slices.ContainsFunc(told.Parts, func(p model.Part) bool { return p.Image != nil }) {
 		t.Error("a model without vision got an image")
@@ -149,23 +149,23 @@ func TestLongResultsAreReadInPages(t *testing.T) {
 	for i := range 400 {
 		fmt.Fprintf(&long, "line %d ü\n", i)
 	}
-	w.server.Answer(func(tool.CallRequest) (tool.Result, error) { return result(long.String()), nil })
+	w.server.Answer(func(tool.CallRequest) (tool.Result, error) { return textResult(long.String()), nil })
 	var read strings.Builder
 	w.mind.think = func(_ context.Context, r *model.Request, _ func(string)) (*model.Response, error) {
-		told := results(r)
+		told := lastResults(r)
 		if len(told) == 0 {
-			return wants("", "open__look", `{}`), nil
+			return answerCalls("", "open__look", `{}`), nil
 		}
-		text, note, more := strings.Cut(texts(told[0].Parts), "\n\n[Page ")
+		text, note, more := strings.Cut(joinTexts(told[0].Parts), "\n\n[Page ")
 		read.WriteString(text)
 		if _, after, next := strings.Cut(note, "call holdpoint_read_result with "); more && next {
 			arguments, _, _ := strings.Cut(after, ".]")
-			return wants("", "holdpoint_read_result", arguments), nil
+			return answerCalls("", "holdpoint_read_result", arguments), nil
 		}
-		return says("I read it all."), nil
+		return answerText("I read it all."), nil
 	}
 	id := w.begin("Read.")
-	w.until(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	if read.String() != long.String() {
 		t.Errorf("read %d bytes of %d", read.Len(), long.Len())
 	}
@@ -177,5 +177,5 @@ func TestLongResultsAreReadInPages(t *testing.T) {
 	check(t, err)
 	foreign := list[1].Assistant.Calls[0].ID
 	told := w.toldAfter("holdpoint_read_result", fmt.Sprintf(`{"result": %q, "page": 1}`, foreign), nil)
-	contains(t, told, true, "no such result")
+	wantResult(t, told, true, "no such result")
 }

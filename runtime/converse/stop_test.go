@@ -18,16 +18,16 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// many returns a reply with n calls of a tool.
-func many(n int, name, arguments string) *model.Response {
+// manyCalls returns a reply with n calls of a tool.
+func manyCalls(n int, name, arguments string) *model.Response {
 	wish := make([]string, 0, 2*n)
 	for range n {
 		wish = append(wish, name, arguments)
 	}
-	return wants("All of them.", wish...)
+	return answerCalls("All of them.", wish...)
 }
 
-func (w *world) steps(id uuid.UUID) (n int) {
+func (w *world) countSteps(id uuid.UUID) (n int) {
 	w.t.Helper()
 	check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT step FROM loops WHERE conversation_id = $1`, id).Scan(&n))
 	return n
@@ -38,16 +38,16 @@ func TestStopIsCarriedOutOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	large := strings.Repeat("x", 400<<10)
-	w.server.Answer(func(tool.CallRequest) (tool.Result, error) { return result(large), nil })
-	reply := many(40, "open__look", `{}`)
-	reply.Parts = append(reply.Parts, wants("", "files__write", `{"n": 1}`).Parts[1])
-	w.mind.think = script(reply)
+	w.server.Answer(func(tool.CallRequest) (tool.Result, error) { return textResult(large), nil })
+	reply := manyCalls(40, "open__look", `{}`)
+	reply.Parts = append(reply.Parts, answerCalls("", "files__write", `{"n": 1}`).Parts[1])
+	w.mind.think = answerInTurn(reply)
 	id := w.begin("Look.")
-	w.parked(1)
+	w.waitForParked(1)
 	w.untilIt(id, "waiting for one", func(c *converse.Conversation) bool { return c.Status == converse.Waiting && c.OpenCalls == 1 })
 	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
-	w.until(id, converse.Idle)
-	if n := w.steps(id); n > 4 { // two, or a few more on a busy machine
+	w.waitForStatus(id, converse.Idle)
+	if n := w.countSteps(id); n > 4 { // two, or a few more on a busy machine
 		t.Errorf("it took %d turns", n)
 	}
 }
@@ -56,7 +56,7 @@ func TestStopIsCarriedOutOnce(t *testing.T) {
 func TestEndWhileCallsAreMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(many(60, "files__write", `{"n": 1}`))
+	w.mind.think = answerInTurn(manyCalls(60, "files__write", `{"n": 1}`))
 	id := w.begin("Write.")
 	eventually.Holds(t, "a parked call", func() bool {
 		ids, err := w.waitingIDs()
@@ -88,16 +88,16 @@ func TestStopWhileCallsAreMade(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		return result("looked"), nil
+		return textResult("looked"), nil
 	})
 	began := make(chan struct{})
 	w.mind.think = func(context.Context, *model.Request, func(string)) (*model.Response, error) {
 		<-began
-		return many(n, "open__look", `{}`), nil
+		return manyCalls(n, "open__look", `{}`), nil
 	}
 	id = w.begin("Look.")
 	close(began)
-	w.until(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	sent, told := len(w.server.Arguments()), strings.Count(w.transcript(id), "It was stopped before this call was made.")
 	if told == 0 || sent == 0 || sent+told > n {
 		t.Errorf("%d of %d calls were sent, the model learned of %d calls that were not made", sent, n, told)
@@ -114,9 +114,9 @@ func TestSilentModel(t *testing.T) {
 		return nil, &model.Error{Message: "broke off", Err: ctx.Err()}
 	}
 	id := w.begin("Think.")
-	w.until(id, converse.Idle)
-	w.is(id, "user: Think.\nnotice: model_failed\n")
-	if n := w.mind.asked(); n != 1 {
+	w.waitForStatus(id, converse.Idle)
+	w.wantStatus(id, "user: Think.\nnotice: model_failed\n")
+	if n := w.mind.countRequests(); n != 1 {
 		t.Errorf("the model was asked %d times", n)
 	}
 }
@@ -124,21 +124,21 @@ func TestSilentModel(t *testing.T) {
 func TestStopReasons(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	refusal := wants("", "open__look", `{}`)
+	refusal := answerCalls("", "open__look", `{}`)
 	refusal.Stop = model.StopRefusal
 	for name, test := range map[string]struct {
 		answer *model.Response
 		want   string
 	}{
-		"cut":                    {&model.Response{Parts: says("Half an").Parts, Stop: model.StopMaxTokens}, "assistant: Half an\nnotice: cut\n"},
+		"cut":                    {&model.Response{Parts: answerText("Half an").Parts, Stop: model.StopMaxTokens}, "assistant: Half an\nnotice: cut\n"},
 		"cut in its first call":  {&model.Response{Stop: model.StopMaxTokens}, "assistant: \nnotice: cut\n"},
 		"empty":                  {&model.Response{Stop: model.StopEnd}, "assistant: \nnotice: model_failed\n"},
 		"refused after a call":   {refusal, "assistant: \nnotice: refused\n"},
-		"refused, with a reason": {&model.Response{Parts: says("No.").Parts, Stop: model.StopRefusal}, "assistant: No.\nnotice: refused\n"},
+		"refused, with a reason": {&model.Response{Parts: answerText("No.").Parts, Stop: model.StopRefusal}, "assistant: No.\nnotice: refused\n"},
 	} {
-		w.mind.think = script(test.answer)
+		w.mind.think = answerInTurn(test.answer)
 		id := w.begin("Hello.")
-		w.until(id, converse.Idle)
+		w.waitForStatus(id, converse.Idle)
 		if got := w.transcript(id); got != "user: Hello.\n"+test.want {
 			t.Errorf("%s: %s", name, got)
 		}
@@ -152,19 +152,19 @@ func TestStopReasons(t *testing.T) {
 func TestTokensAreEstimated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.limit(agent.Limits{ConversationTokens: 1000})
-	answer := says(strings.Repeat("four", 1000))
+	w.setLimits(agent.Limits{ConversationTokens: 1000})
+	answer := answerText(strings.Repeat("four", 1000))
 	answer.Usage = model.Usage{}
-	w.mind.think = script(answer)
+	w.mind.think = answerInTurn(answer)
 	id := w.begin("Hello.")
-	w.until(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	list, err := w.converse.Entries(t.Context(), w.viewer(), id, 0, 10)
 	check(t, err)
 	if u := list[1].Assistant.Usage; !u.Estimated || u.OutputTokens != 1000 || u.InputTokens < 100 {
 		t.Errorf("it took %+v", u)
 	}
 	w.say(id, "More.")
-	if c := w.until(id, converse.Ended); c.Code != converse.CodeTokenLimit {
+	if c := w.waitForStatus(id, converse.Ended); c.Code != converse.CodeTokenLimit {
 		t.Errorf("it ended with %s", c.Code)
 	}
 }

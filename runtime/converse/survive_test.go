@@ -29,10 +29,10 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 			<-ctx.Done()
 			return nil, &model.Error{Message: "broke off", Err: ctx.Err()}
 		}
-		if len(results(r)) == 0 {
-			return wants("Writing.", "files__write", `{"n": 1}`), nil
+		if len(lastResults(r)) == 0 {
+			return answerCalls("Writing.", "files__write", `{"n": 1}`), nil
 		}
-		return says("Done."), nil
+		return answerText("Done."), nil
 	}
 	id := w.begin("Write.")
 	<-began
@@ -42,9 +42,9 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 	t.Cleanup(other.stop)
 	third := w.start()
 	t.Cleanup(third.stop)
-	w.decide(w.parked(1)[0], true, "")
-	w.until(id, converse.Idle)
-	w.is(id, `user: Write.
+	w.decide(w.waitForParked(1)[0], true, "")
+	w.waitForStatus(id, converse.Idle)
+	w.wantStatus(id, `user: Write.
 assistant: Writing. [files__write]
 call: files__write parked
 call: files__write approved
@@ -61,24 +61,24 @@ assistant: Done.
 func TestKilledTurnIsTakenOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`, "open__look", `{}`), says("Done."))
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`, "open__look", `{}`), answerText("Done."))
 	id := w.begin("Write.")
-	waiting := w.parked(1)
-	w.until(id, converse.Waiting)
+	waiting := w.waitForParked(1)
+	w.waitForStatus(id, converse.Waiting)
 	// As if the process had died right after it submitted the calls.
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE loops SET status = 'running', submitted = false, claimed_by = $2 WHERE conversation_id = $1`,
 		id, uuid.New())
 	check(t, err)
-	w.until(id, converse.Waiting)
-	if got := w.parked(1); got[0].Call.ID != waiting[0].Call.ID {
+	w.waitForStatus(id, converse.Waiting)
+	if got := w.waitForParked(1); got[0].Call.ID != waiting[0].Call.ID {
 		t.Error("another call was made")
 	}
 	w.decide(waiting[0], true, "")
-	w.until(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	if n := len(w.server.Arguments()); n != 2 {
 		t.Errorf("%d calls were sent, want 2", n)
 	}
-	if n := w.mind.asked(); n != 2 {
+	if n := w.mind.countRequests(); n != 2 {
 		t.Errorf("the model was asked %d times, want 2", n)
 	}
 }
@@ -87,9 +87,9 @@ func TestKilledTurnIsTakenOver(t *testing.T) {
 func TestLostJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(says("Hello."), says("Again."))
+	w.mind.think = answerInTurn(answerText("Hello."), answerText("Again."))
 	id := w.begin("Hello.")
-	w.until(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	_, err := w.db.Pool().Exec(t.Context(), `WITH said AS (INSERT INTO loop_entries (conversation_id, seq, kind, data) VALUES ($1, 3, 'user', '{"text": "More."}'))
 		UPDATE loops SET status = 'queued', seq = 3, step = step + 1, moved_at = holdpoint_now() - interval '1 minute'
 		WHERE conversation_id = $1`, id) // the previous step's job is finished, and this step has none
@@ -101,12 +101,12 @@ func TestLostJob(t *testing.T) {
 func TestMissedEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Looking.", "open__look", `{}`), says("Done."))
+	w.mind.think = answerInTurn(answerCalls("Looking.", "open__look", `{}`), answerText("Done."))
 	id := w.begin("Look.")
-	w.until(id, converse.Idle)
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Done."))
+	w.waitForStatus(id, converse.Idle)
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Done."))
 	w.say(id, "Write.")
-	waiting := w.parked(1)
+	waiting := w.waitForParked(1)
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE calls SET status = 'cancelled', finished_at = holdpoint_now() WHERE id = $1`, waiting[0].Call.ID)
 	check(t, err)
 	_, err = w.db.Pool().Exec(t.Context(), `UPDATE loops SET moved_at = holdpoint_now() - interval '1 minute' WHERE conversation_id = $1`, id)
@@ -124,14 +124,14 @@ func TestThreeDaysLater(t *testing.T) {
 	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{ApprovalTimeout: &days})
 	check(t, err)
 	w.agents.Invalidate()
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Done at last."))
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Done at last."))
 	id := w.begin("Write.")
-	waiting := w.parked(1)
-	w.until(id, converse.Waiting)
-	w.later("3 days")
+	waiting := w.waitForParked(1)
+	w.waitForStatus(id, converse.Waiting)
+	w.moveClock("3 days")
 	w.decide(waiting[0], true, "")
-	w.until(id, converse.Idle)
-	w.is(id, `user: Write.
+	w.waitForStatus(id, converse.Idle)
+	w.wantStatus(id, `user: Write.
 assistant: Writing. [files__write]
 call: files__write parked
 call: files__write approved
@@ -148,18 +148,18 @@ func TestManyAtOnce(t *testing.T) {
 	other := w.start()
 	t.Cleanup(other.stop)
 	w.mind.think = func(_ context.Context, r *model.Request, _ func(string)) (*model.Response, error) {
-		if len(results(r)) > 0 {
-			return says("Done."), nil
+		if len(lastResults(r)) > 0 {
+			return answerText("Done."), nil
 		}
 		r1, r2 := fmt.Sprintf(`{"n": %d}`, 1), `{}`
-		return wants("All.", "files__write", r1, "open__look", r2, "files__write", r1, "open__look", r2), nil
+		return answerCalls("All.", "files__write", r1, "open__look", r2, "files__write", r1, "open__look", r2), nil
 	}
 	const n = 30
 	ids := make([]uuid.UUID, n)
 	for i := range ids {
 		ids[i] = w.begin("Go.")
 	}
-	list := w.parked(2 * n)
+	list := w.waitForParked(2 * n)
 	var deciding sync.WaitGroup
 	for i, waiting := range list {
 		deciding.Go(func() {
@@ -176,7 +176,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	deciding.Wait()
 	for _, id := range ids {
-		c := w.until(id, converse.Idle)
+		c := w.waitForStatus(id, converse.Idle)
 		if c.OpenCalls != 0 || c.Turns != 2 {
 			t.Errorf("the conversation is %+v", c)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-func (w *world) is(id uuid.UUID, want string) {
+func (w *world) wantStatus(id uuid.UUID, want string) {
 	w.t.Helper()
 	if got := w.transcript(id); got != want {
 		w.t.Errorf("transcript\n%s\nwant\n%s", got, want)
@@ -34,18 +34,18 @@ func (w *world) say(id uuid.UUID, text string) {
 func TestMessagesMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("Both."), says("Third."))
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Both."), answerText("Third."))
 	id := w.begin("One.")
-	waiting := w.parked(1)
+	waiting := w.waitForParked(1)
 	w.say(id, "Two.")
 	if c, err := w.converse.Get(t.Context(), w.viewer(), id); err != nil || len(c.Pending) != 1 || c.Pending[0].Text != "Two." {
 		t.Fatalf("pending %+v, %v", c.Pending, err)
 	}
 	w.decide(waiting[0], true, "")
-	w.until(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	w.say(id, "Three.")
 	w.untilIt(id, "idle after three turns", func(c *converse.Conversation) bool { return c.Turns == 3 && c.Status == converse.Idle })
-	w.is(id, `user: One.
+	w.wantStatus(id, `user: One.
 assistant: Writing. [files__write]
 call: files__write parked
 call: files__write approved
@@ -70,25 +70,25 @@ func TestStopWhileTheModelThinks(t *testing.T) {
 	id := w.begin("Think.")
 	<-began
 	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
-	w.until(id, converse.Idle)
-	w.is(id, "user: Think.\nnotice: stopped\n")
+	w.waitForStatus(id, converse.Idle)
+	w.wantStatus(id, "user: Think.\nnotice: stopped\n")
 	if err := w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id); !errors.Is(err, converse.ErrIdle) {
 		t.Errorf("stopping an idle conversation: %v", err)
 	}
-	w.mind.think = script(says("Here."))
+	w.mind.think = answerInTurn(answerText("Here."))
 	w.say(id, "Again.")
-	w.until(id, converse.Idle)
-	w.is(id, "user: Think.\nnotice: stopped\nuser: Again.\nassistant: Here.\n")
+	w.waitForStatus(id, converse.Idle)
+	w.wantStatus(id, "user: Think.\nnotice: stopped\nuser: Again.\nassistant: Here.\n")
 }
 
 func TestStopCancelsUndecidedCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	held := make(chan struct{})
-	w.server.Answer(func(tool.CallRequest) (tool.Result, error) { <-held; return result("written"), nil })
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`, "files__write", `{"n": 2}`), says("never asked for"))
+	w.server.Answer(func(tool.CallRequest) (tool.Result, error) { <-held; return textResult("written"), nil })
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`, "files__write", `{"n": 2}`), answerText("never asked for"))
 	id := w.begin("Write.")
-	w.decide(w.parked(2)[0], true, "")
+	w.decide(w.waitForParked(2)[0], true, "")
 	eventually.Holds(t, "the approved call is sent", func() bool { return len(w.server.Arguments()) == 1 })
 	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
 	c := w.untilIt(id, "waiting for one", func(c *converse.Conversation) bool { return c.OpenCalls == 1 })
@@ -96,8 +96,8 @@ func TestStopCancelsUndecidedCalls(t *testing.T) {
 		t.Errorf("the conversation is %+v", c)
 	}
 	close(held) // approved calls still finish
-	w.until(id, converse.Idle)
-	w.is(id, `user: Write.
+	w.waitForStatus(id, converse.Idle)
+	w.wantStatus(id, `user: Write.
 assistant: Writing. [files__write] [files__write]
 call: files__write parked
 call: files__write parked
@@ -108,21 +108,21 @@ told: A reviewer approved this call, and it was made as you wanted it.  written
 told: This call was cancelled before it was sent. It was not executed. Note: "the call was cancelled before anyone decided"
 notice: stopped
 `)
-	if w.mind.asked() != 1 {
-		t.Errorf("the model was asked %d times", w.mind.asked())
+	if w.mind.countRequests() != 1 {
+		t.Errorf("the model was asked %d times", w.mind.countRequests())
 	}
 }
 
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`))
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`))
 	id := w.begin("Write.")
-	w.parked(1)
+	w.waitForParked(1)
 	by := audit.Agent(w.agent.ID)
 	check(t, w.converse.End(t.Context(), w.viewer(), by, id))
-	w.until(id, converse.Ended)
-	w.parked(0)
+	w.waitForStatus(id, converse.Ended)
+	w.waitForParked(0)
 	if _, err := w.converse.Say(t.Context(), w.viewer(), id, "More."); !errors.Is(err, converse.ErrEnded) {
 		t.Errorf("speaking after the end: %v", err)
 	}
@@ -144,9 +144,9 @@ func TestEnd(t *testing.T) {
 func TestFork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Writing.", "open__look", `{}`), says("One."), says("Two."), says("Another two."), says("Third."))
+	w.mind.think = answerInTurn(answerCalls("Writing.", "open__look", `{}`), answerText("One."), answerText("Two."), answerText("Another two."), answerText("Third."))
 	id := w.begin("First.")
-	w.until(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	w.say(id, "Second.")
 	w.untilIt(id, "idle again", func(c *converse.Conversation) bool { return c.Turns == 3 && c.Status == converse.Idle })
 	by := audit.Agent(w.agent.ID)
@@ -161,16 +161,16 @@ func TestFork(t *testing.T) {
 	if again.ForkedFrom != id {
 		t.Errorf("forked from %s", again.ForkedFrom)
 	}
-	w.until(again.ID, converse.Idle)
+	w.waitForStatus(again.ID, converse.Idle)
 	const upToOne = "user: First.\nassistant: Writing. [open__look]\n"
-	w.is(again.ID, upToOne+"told: done {}\nassistant: One.\nuser: Second.\nassistant: Another two.\n")
+	w.wantStatus(again.ID, upToOne+"told: done {}\nassistant: One.\nuser: Second.\nassistant: Another two.\n")
 	quiet, err := w.converse.Fork(t.Context(), w.viewer(), by, id, 5, "")
 	check(t, err)
-	w.until(quiet.ID, converse.Idle)
-	w.is(quiet.ID, upToOne+"told: done {}\nassistant: One.\n")
+	w.waitForStatus(quiet.ID, converse.Idle)
+	w.wantStatus(quiet.ID, upToOne+"told: done {}\nassistant: One.\n")
 	w.say(quiet.ID, "Other.")
 	w.untilIt(quiet.ID, "idle with an answer", func(c *converse.Conversation) bool { return c.Turns == 1 && c.Status == converse.Idle })
-	w.is(quiet.ID, upToOne+"told: done {}\nassistant: One.\nuser: Other.\nassistant: Third.\n")
+	w.wantStatus(quiet.ID, upToOne+"told: done {}\nassistant: One.\nuser: Other.\nassistant: Third.\n")
 }
 
 func TestLimits(t *testing.T) {
@@ -181,24 +181,24 @@ func TestLimits(t *testing.T) {
 		converse.CodeTokenLimit: {ConversationTokens: 15},
 		converse.CodeCostLimit:  {ConversationCost: 0.00002},
 	} {
-		w.limit(limits)
-		w.mind.think = script(wants("Looking.", "open__look", `{}`), says("never asked for"))
+		w.setLimits(limits)
+		w.mind.think = answerInTurn(answerCalls("Looking.", "open__look", `{}`), answerText("never asked for"))
 		id := w.begin("Look.")
-		if c := w.until(id, converse.Ended); c.Code != code {
+		if c := w.waitForStatus(id, converse.Ended); c.Code != code {
 			t.Errorf("ended as %s, want %s", c.Code, code)
 		}
-		w.is(id, "user: Look.\nassistant: Looking. [open__look]\ncall: open__look succeeded\ntold: done {}\nnotice: "+code+"\n")
+		w.wantStatus(id, "user: Look.\nassistant: Looking. [open__look]\ncall: open__look succeeded\ntold: done {}\nnotice: "+code+"\n")
 	}
-	w.limit(agent.Limits{ConversationTime: agent.Duration(time.Hour)})
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("never asked for"))
+	w.setLimits(agent.Limits{ConversationTime: agent.Duration(time.Hour)})
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("never asked for"))
 	id := w.begin("Write.")
-	waiting := w.parked(1)
+	waiting := w.waitForParked(1)
 	w.decide(waiting[0], true, "")
 	_ = waiting
-	w.until(id, converse.Idle)
-	w.later("2 hours")
+	w.waitForStatus(id, converse.Idle)
+	w.moveClock("2 hours")
 	w.say(id, "More.")
-	if c := w.until(id, converse.Ended); c.Code != converse.CodeTimeLimit {
+	if c := w.waitForStatus(id, converse.Ended); c.Code != converse.CodeTimeLimit {
 		t.Errorf("ended as %s", c.Code)
 	}
 }
@@ -215,31 +215,31 @@ func TestModelFails(t *testing.T) {
 	} {
 		w.mind.think = func(context.Context, *model.Request, func(string)) (*model.Response, error) { return nil, test.err }
 		id := w.begin("Hello.")
-		w.until(id, converse.Idle)
-		w.is(id, "user: Hello.\nnotice: "+test.code+"\n")
-		w.mind.think = script(says("Now it works."))
+		w.waitForStatus(id, converse.Idle)
+		w.wantStatus(id, "user: Hello.\nnotice: "+test.code+"\n")
+		w.mind.think = answerInTurn(answerText("Now it works."))
 		w.say(id, "Again.")
 		w.untilIt(id, "answered", func(c *converse.Conversation) bool { return c.Turns == 1 && c.Status == converse.Idle })
-		w.is(id, "user: Hello.\nnotice: "+test.code+"\nuser: Again.\nassistant: Now it works.\n")
+		w.wantStatus(id, "user: Hello.\nnotice: "+test.code+"\nuser: Again.\nassistant: Now it works.\n")
 	}
-	refusal := says("I will not.")
+	refusal := answerText("I will not.")
 	refusal.Stop = model.StopRefusal
-	cut := says("And so")
+	cut := answerText("And so")
 	cut.Stop = model.StopMaxTokens
 	for code, reply := range map[string]*model.Response{converse.CodeRefused: refusal, converse.CodeCut: cut} {
-		w.mind.think = script(reply)
+		w.mind.think = answerInTurn(reply)
 		id := w.begin("Hello.")
-		w.until(id, converse.Idle)
-		w.is(id, "user: Hello.\nassistant: "+texts(reply.Parts)+"\nnotice: "+code+"\n")
+		w.waitForStatus(id, converse.Idle)
+		w.wantStatus(id, "user: Hello.\nassistant: "+joinTexts(reply.Parts)+"\nnotice: "+code+"\n")
 	}
 }
 
 func TestOnlyOwnersSpeak(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(says("Hello."))
+	w.mind.think = answerInTurn(answerText("Hello."))
 	id := w.begin("Hello.")
-	w.until(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	somebody := uuid.New()
 	for name, test := range map[string]struct {
 		viewer converse.Viewer
@@ -276,13 +276,13 @@ func TestOnlyOwnersSpeak(t *testing.T) {
 func TestBlockedPrincipal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`), says("never asked for"))
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("never asked for"))
 	somebody := uuid.New()
 	_, err := w.db.Pool().Exec(t.Context(), `INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'local', 'ann', 'ann')`, somebody)
 	check(t, err)
 	c, err := w.converse.Begin(t.Context(), converse.Opening{Agent: w.agent, Principal: somebody, Message: "Write."})
 	check(t, err)
-	waiting := w.parked(1)
+	waiting := w.waitForParked(1)
 	w.blocked.Store(true)
 	w.decide(waiting[0], false, "")
 	viewer := converse.Viewer{AgentID: w.agent.ID, PrincipalID: somebody}
@@ -292,21 +292,21 @@ func TestBlockedPrincipal(t *testing.T) {
 		last := list[len(list)-1]
 		return last.Notice != nil && last.Notice.Code == converse.CodeBlocked
 	})
-	if n := w.mind.asked(); n != 1 {
+	if n := w.mind.countRequests(); n != 1 {
 		t.Errorf("the model was asked %d times", n)
 	}
 	w.blocked.Store(false)
 	_, err = w.converse.Say(t.Context(), viewer, c.ID, "Again.")
 	check(t, err)
-	eventually.Holds(t, "it goes on", func() bool { return w.mind.asked() == 2 })
+	eventually.Holds(t, "it goes on", func() bool { return w.mind.countRequests() == 2 })
 }
 
 func TestWaitingMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Writing.", "files__write", `{"n": 1}`))
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`))
 	id := w.begin("Write.")
-	w.parked(1)
+	w.waitForParked(1)
 	for range converse.MaxWaiting {
 		w.say(id, "More.")
 	}
@@ -320,7 +320,7 @@ func TestWaitingMessagesAreBounded(t *testing.T) {
 func TestBeginOncePerKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(says("Here."))
+	w.mind.think = answerInTurn(answerText("Here."))
 	o := converse.Opening{Agent: w.agent, Message: "Hello.", Key: "of a form"}
 	first, err := w.converse.Begin(t.Context(), o)
 	check(t, err)

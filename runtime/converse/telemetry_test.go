@@ -28,7 +28,7 @@ func handedIn(t *testing.T) context.Context {
 	return ctx
 }
 
-func tracer(t *testing.T, exporter *tracetest.InMemoryExporter) *telemetry.Tracer {
+func newTracer(t *testing.T, exporter *tracetest.InMemoryExporter) *telemetry.Tracer {
 	t.Helper()
 	traces, err := telemetry.New(t.Context(), telemetry.Config{Exporter: exporter, Version: "test", Logger: slog.New(slog.DiscardHandler)})
 	check(t, err)
@@ -36,9 +36,9 @@ func tracer(t *testing.T, exporter *tracetest.InMemoryExporter) *telemetry.Trace
 	return traces
 }
 
-// tree renders the spans of a trace, one per line, once the trace has the span named last. Some spans are written after
+// drawTrace renders the spans of a trace, one per line, once the trace has the span named last. Some spans are written after
 // the client got its answer.
-func tree(t *testing.T, traces []*telemetry.Tracer, exporters []*tracetest.InMemoryExporter, root string, last string, n int) string {
+func drawTrace(t *testing.T, traces []*telemetry.Tracer, exporters []*tracetest.InMemoryExporter, root string, last string, n int) string {
 	t.Helper()
 	var all []tracetest.SpanStub
 	eventually.Holds(t, fmt.Sprintf("%d spans %q", n, last), func() bool {
@@ -95,23 +95,23 @@ const clientSpan = "00f067aa0ba902b7"
 func TestSpansOfAConversation(t *testing.T) {
 	t.Parallel()
 	first, second := tracetest.NewInMemoryExporter(), tracetest.NewInMemoryExporter()
-	here, there := tracer(t, first), tracer(t, second)
+	here, there := newTracer(t, first), newTracer(t, second)
 	w := newTracedWorld(t, here)
-	w.mind.think = script(
-		wants("I write hunter2.", "open__look", `{"q":"hunter2"}`, "files__write", `{"n":1}`),
-		says("Done, hunter2."),
+	w.mind.think = answerInTurn(
+		answerCalls("I write hunter2.", "open__look", `{"q":"hunter2"}`, "files__write", `{"n":1}`),
+		answerText("Done, hunter2."),
 	)
 	c, err := w.converse.Begin(handedIn(t), converse.Opening{Agent: w.agent, Message: "Write hunter2."})
 	check(t, err)
-	parked := w.parked(1)
-	w.until(c.ID, converse.Waiting)
+	parked := w.waitForParked(1)
+	w.waitForStatus(c.ID, converse.Waiting)
 	w.stop()
 	w.traces = there
 	w.process = w.start()
 	t.Cleanup(w.stop)
 	w.decide(parked[0], true, "hunter2 is fine")
-	w.until(c.ID, converse.Idle)
-	got := tree(t, []*telemetry.Tracer{here, there}, []*tracetest.InMemoryExporter{first, second}, clientSpan, "invoke_agent billing", 1)
+	w.waitForStatus(c.ID, converse.Idle)
+	got := drawTrace(t, []*telemetry.Tracer{here, there}, []*tracetest.InMemoryExporter{first, second}, clientSpan, "invoke_agent billing", 1)
 	want := `invoke_agent billing
   turn
     chat mind-1
@@ -161,20 +161,20 @@ func TestSpansOfAConversation(t *testing.T) {
 func TestSpansOfWaitingMessages(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
-	traces := tracer(t, exporter)
+	traces := newTracer(t, exporter)
 	w := newTracedWorld(t, traces)
-	w.mind.think = script(wants("Writing.", "files__write", `{"n":1}`), says("No."), says("Yes."))
+	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n":1}`), answerText("No."), answerText("Yes."))
 	c, err := w.converse.Begin(t.Context(), converse.Opening{Agent: w.agent, Message: "One."})
 	check(t, err)
-	parked := w.parked(1)
-	w.until(c.ID, converse.Waiting)
+	parked := w.waitForParked(1)
+	w.waitForStatus(c.ID, converse.Waiting)
 	_, err = w.converse.Say(handedIn(t), w.viewer(), c.ID, "Two, on the way.")
 	check(t, err)
 	w.decide(parked[0], false, "no")
-	w.until(c.ID, converse.Idle)
+	w.waitForStatus(c.ID, converse.Idle)
 	_, err = w.converse.Say(handedIn(t), w.viewer(), c.ID, "Three.")
 	check(t, err)
-	w.until(c.ID, converse.Idle)
+	w.waitForStatus(c.ID, converse.Idle)
 	var runs int
 	eventually.Holds(t, "two runs", func() bool {
 		check(t, traces.Flush(t.Context()))
@@ -190,7 +190,7 @@ func TestSpansOfWaitingMessages(t *testing.T) {
 		return runs == 2
 	})
 	each := (10.0*1 + 5*2) / 1e6 // in the order in which it is counted
-	families := gather(t, w.converse.Collectors())
+	families := gatherMetrics(t, w.converse.Collectors())
 	want := map[string]float64{
 		"holdpoint_conversation_run_duration_seconds answered": 2, "holdpoint_turns_total calls": 1, "holdpoint_turns_total text": 2,
 		"holdpoint_model_cost_total mind-1 openai": each + each + each,
@@ -204,13 +204,13 @@ func TestSpansOfWaitingMessages(t *testing.T) {
 func TestSpansOfAQuestion(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
-	traces := tracer(t, exporter)
+	traces := newTracer(t, exporter)
 	w := newTracedWorld(t, traces)
-	w.mind.think = script(says("Forty-two."))
-	ticket, err := w.converse.Ask(handedIn(t), w.question("", "How many?", ""))
+	w.mind.think = answerInTurn(answerText("Forty-two."))
+	ticket, err := w.converse.Ask(handedIn(t), w.newQuestion("", "How many?", ""))
 	check(t, err)
-	w.answer(ticket)
-	got := tree(t, []*telemetry.Tracer{traces}, []*tracetest.InMemoryExporter{exporter}, clientSpan, "invoke_agent billing", 1)
+	w.waitForAnswer(ticket)
+	got := drawTrace(t, []*telemetry.Tracer{traces}, []*tracetest.InMemoryExporter{exporter}, clientSpan, "invoke_agent billing", 1)
 	want := `execute_tool ask
   validate
   invoke_agent billing
@@ -226,15 +226,15 @@ func TestSpansOfAQuestion(t *testing.T) {
 func TestSpansOfAFailure(t *testing.T) {
 	t.Parallel()
 	exporter := tracetest.NewInMemoryExporter()
-	traces := tracer(t, exporter)
+	traces := newTracer(t, exporter)
 	w := newTracedWorld(t, traces)
 	w.mind.think = func(context.Context, *model.Request, func(string)) (*model.Response, error) {
 		return nil, &model.Error{Status: 401, Message: "hunter2 is not known here"}
 	}
 	c, err := w.converse.Begin(handedIn(t), converse.Opening{Agent: w.agent, Message: "Hello."})
 	check(t, err)
-	w.until(c.ID, converse.Idle)
-	got := tree(t, []*telemetry.Tracer{traces}, []*tracetest.InMemoryExporter{exporter}, clientSpan, "invoke_agent billing", 1)
+	w.waitForStatus(c.ID, converse.Idle)
+	got := drawTrace(t, []*telemetry.Tracer{traces}, []*tracetest.InMemoryExporter{exporter}, clientSpan, "invoke_agent billing", 1)
 	if got != "invoke_agent billing\n  turn\n    chat mind-1\n" {
 		t.Errorf("spans\n%s", got)
 	}
@@ -255,17 +255,17 @@ func TestSpansOfAFailure(t *testing.T) {
 func TestTraceOfAConversationPassedOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.mind.think = script(wants("Looking.", "open__look", `{}`), says("Done."))
+	w.mind.think = answerInTurn(answerCalls("Looking.", "open__look", `{}`), answerText("Done."))
 	c, err := w.converse.Begin(handedIn(t), converse.Opening{Agent: w.agent, Message: "Look."})
 	check(t, err)
-	w.until(c.ID, converse.Idle)
+	w.waitForStatus(c.ID, converse.Idle)
 	if got := w.server.traceparents; len(got) != 1 || got[0] != clientParent {
 		t.Errorf("sent below %q", got)
 	}
 }
 
-// gather returns counters and the numbers of observations.
-func gather(t *testing.T, collectors []prometheus.Collector) map[string]float64 {
+// gatherMetrics returns counters and the numbers of observations.
+func gatherMetrics(t *testing.T, collectors []prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collectors...)

@@ -22,7 +22,7 @@ func sumHex(sum []byte) string { return hex.EncodeToString(sum) }
 func TestFreeze(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id, callID := w.uploaded(announcement(""), "content"), uuid.New()
+	id, callID := w.uploadFile(newAnnouncement(""), "content"), uuid.New()
 	const before, after = `{"n":9007199254740993.10,"\u0061":"\u003c\/","attachments":`, `,"z":[1,{"attachments":[{"file_id":"x"}]}]}`
 	arguments := before + `[{"file_id":"` + id.String() + `","url":"http://evil.example/","caption":"\u003cb>"},` +
 		`{"content_type":"text/html","filename":"b.html","file_id":"` + strings.ToUpper(id.String()) + `","size":1}]` + after
@@ -35,7 +35,7 @@ func TestFreeze(t *testing.T) {
 	if !strings.Contains(middle, `,"caption":"\u003cb>"}`) || strings.Contains(middle, "evil") {
 		t.Errorf("the agent's arguments: %s", middle)
 	}
-	list := elements(t, frozen)
+	list := readElements(t, frozen)
 	for i, want := range []element{
 		{FileID: id, Filename: "note.txt", ContentType: "text/plain", Size: 7, SHA256: sumOf("content")},
 		{FileID: id, Filename: "b.html", ContentType: "text/html", Size: 7, SHA256: sumOf("content")},
@@ -81,7 +81,7 @@ func TestNotFiles(t *testing.T) {
 func TestAcceptedMembers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.uploaded(announcement(""), "content")
+	id := w.uploadFile(newAnnouncement(""), "content")
 	arguments := `{"attachments":[{"file_id":"` + id.String() + `"}]}`
 	const closed = `{"type":"object","additionalProperties":false,"properties":{"url":{},"filename":{}}}`
 	for schema, want := range map[string]string{
@@ -119,10 +119,10 @@ func TestAcceptedMembers(t *testing.T) {
 func TestFreezeRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *file.Config) { c.Types = []string{"text/plain"} })
-	mine := w.uploaded(announcement(""), "mine")
-	announced := w.presign(announcement("x")).File.ID
-	gone := w.uploaded(announcement(""), "gone")
-	for _, object := range w.objects() {
+	mine := w.uploadFile(newAnnouncement(""), "mine")
+	announced := w.presign(newAnnouncement("x")).File.ID
+	gone := w.uploadFile(newAnnouncement(""), "gone")
+	for _, object := range w.listObjects() {
 		if strings.HasPrefix(object, gone.String()) {
 			check(t, os.Remove(filepath.Join(w.folder, object)))
 		}
@@ -133,7 +133,7 @@ func TestFreezeRefuses(t *testing.T) {
 		"another agent": {AgentID: uuid.New()}, "another principal": {AgentID: me.AgentID, PrincipalID: uuid.New()},
 	} {
 		w.owner = owner
-		theirs[name] = w.uploaded(announcement(""), "theirs")
+		theirs[name] = w.uploadFile(newAnnouncement(""), "theirs")
 	}
 	w.owner = me
 	refuse := func(attachments, pointer, expected string) string {
@@ -201,11 +201,11 @@ func TestDownload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	content := "<script>alert(1)</script>" + strings.Repeat("x", 200<<10)
-	id := w.uploaded(file.Announcement{Filename: "naïve \";.html", ContentType: "text/html; charset=utf-8"}, content)
+	id := w.uploadFile(file.Announcement{Filename: "naïve \";.html", ContentType: "text/html; charset=utf-8"}, content)
 	callID, other := uuid.New(), uuid.New()
 	frozen, _ := w.attach(callID, `{}`, `{"attachments":[{"file_id":"`+id.String()+`"}]}`)
 	_, _ = w.attach(other, `{}`, `{"attachments":[{"file_id":"`+id.String()+`"}]}`)
-	url := elements(t, frozen)[0].URL
+	url := readElements(t, frozen)[0].URL
 	get := func(url string) answer { return w.do(http.MethodGet, url, nil) }
 	if got := get(url); got.status != http.StatusNotFound {
 		t.Errorf("before the claim: %d", got.status)
@@ -249,11 +249,11 @@ func TestChangedContent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	content := strings.Repeat("content ", 50<<10)
-	id, callID := w.uploaded(announcement(""), content), uuid.New()
+	id, callID := w.uploadFile(newAnnouncement(""), content), uuid.New()
 	frozen, files := w.attach(callID, `{}`, `{"attachments":[{"file_id":"`+id.String()+`"}]}`)
 	w.claim(callID, true)
 	check(t, w.files.Verify(t.Context(), files))
-	url, object := elements(t, frozen)[0].URL, filepath.Join(w.folder, w.objects()[0])
+	url, object := readElements(t, frozen)[0].URL, filepath.Join(w.folder, w.listObjects()[0])
 	check(t, os.WriteFile(object, []byte("C"+content[1:]), 0o600))
 	if err := w.files.Verify(t.Context(), files); !errors.Is(err, file.ErrChanged) {
 		t.Errorf("changed: %v", err)

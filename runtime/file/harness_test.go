@@ -76,7 +76,7 @@ func (w *world) claim(id uuid.UUID, yes bool) {
 	w.open[id] = yes
 }
 
-func announcement(content string) file.Announcement {
+func newAnnouncement(content string) file.Announcement {
 	return file.Announcement{Filename: "note.txt", ContentType: "text/plain", Size: int64(len(content))}
 }
 
@@ -114,8 +114,8 @@ func (w *world) put(url, content string, header ...string) answer {
 	return w.do(http.MethodPut, url, bytes.NewReader([]byte(content)), header...)
 }
 
-// uploaded uploads a file with some content.
-func (w *world) uploaded(a file.Announcement, content string) uuid.UUID {
+// uploadFile uploads a file with some content.
+func (w *world) uploadFile(a file.Announcement, content string) uuid.UUID {
 	w.t.Helper()
 	a.Size = int64(len(content))
 	p := w.presign(a)
@@ -147,7 +147,7 @@ type element struct {
 	URL         string    `json:"url"`
 }
 
-func elements(t *testing.T, arguments json.RawMessage) []element {
+func readElements(t *testing.T, arguments json.RawMessage) []element {
 	t.Helper()
 	var a struct {
 		Attachments []element `json:"attachments"`
@@ -161,8 +161,8 @@ func sumOf(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// objects lists the objects in the store.
-func (w *world) objects() []string {
+// listObjects lists the objects in the store.
+func (w *world) listObjects() []string {
 	w.t.Helper()
 	entries, err := os.ReadDir(w.folder)
 	check(w.t, err)

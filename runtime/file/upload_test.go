@@ -70,7 +70,7 @@ func TestUploadRefused(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", name, got.status, got.body, c.status)
 		}
 	}
-	if left := w.objects(); len(left) > 0 || w.db.Count("file_objects") > 0 {
+	if left := w.listObjects(); len(left) > 0 || w.db.Count("file_objects") > 0 {
 		t.Errorf("left in the store: %v, noted: %d", left, w.db.Count("file_objects"))
 	}
 	for _, capability := range []string{"", "x", strings.Repeat("A", 26), p.File.ID.String()} {
@@ -86,7 +86,7 @@ func TestUploadRefused(t *testing.T) {
 func TestUploadTooLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.presign(announcement("late"))
+	p := w.presign(newAnnouncement("late"))
 	if until := p.ExpiresAt.Sub(p.File.CreatedAt); until > 15*time.Minute || until < 14*time.Minute {
 		t.Errorf("lifetime: %v", until)
 	}
@@ -100,7 +100,7 @@ func TestUploadTooLate(t *testing.T) {
 func TestUploadsRace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := w.presign(announcement("content 0"))
+	p := w.presign(newAnnouncement("content 0"))
 	const uploads = 8
 	statuses := make([]int, uploads)
 	var begun, ended sync.WaitGroup
@@ -137,7 +137,7 @@ func TestUploadsRace(t *testing.T) {
 	if want := sumOf("content " + string(byte('0'+created))); sumHex(f.SHA256) != want {
 		t.Errorf("SHA-256 %x, want that of upload %d", f.SHA256, created)
 	}
-	if left := w.objects(); len(left) != 1 || w.db.Count("file_objects") != 1 {
+	if left := w.listObjects(); len(left) != 1 || w.db.Count("file_objects") != 1 {
 		t.Errorf("in the store: %v, noted: %d", left, w.db.Count("file_objects"))
 	}
 }
@@ -191,19 +191,19 @@ func TestTooMany(t *testing.T) {
 	_, err := w.db.Pool().Exec(t.Context(), `INSERT INTO files (id, agent_id, filename, content_type, size, upload_hash, upload_until)
 		SELECT gen_random_uuid(), $1, 'x', 'text/plain', 1, sha256(n::text::bytea), holdpoint_now() FROM generate_series(1, 500) AS n`, w.owner.AgentID)
 	check(t, err)
-	if _, err := w.files.Presign(t.Context(), w.owner, announcement("x")); !errors.Is(err, file.ErrTooMany) {
+	if _, err := w.files.Presign(t.Context(), w.owner, newAnnouncement("x")); !errors.Is(err, file.ErrTooMany) {
 		t.Errorf("one more: %v", err)
 	}
 	w.owner.AgentID = uuid.New()
-	w.presign(announcement("x"))
+	w.presign(newAnnouncement("x"))
 }
 
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	kept := w.uploaded(announcement(""), "kept")
-	unused := w.uploaded(announcement(""), "unused")
-	expired := w.presign(announcement("expired")).File.ID
+	kept := w.uploadFile(newAnnouncement(""), "kept")
+	unused := w.uploadFile(newAnnouncement(""), "unused")
+	expired := w.presign(newAnnouncement("expired")).File.ID
 	w.attach(uuid.New(), `{}`, `{"attachments":[{"file_id":"`+kept.String()+`"}]}`)
 	_, err := w.db.Pool().Exec(t.Context(), `INSERT INTO file_objects (object, file_id) VALUES ('broken-off', $1)`, unused)
 	check(t, err)
@@ -230,8 +230,8 @@ func TestSweep(t *testing.T) {
 	}
 	w.db.MoveClock("25 hours")
 	check(t, w.files.Sweep(t.Context()))
-	if !there(kept) || there(unused) || w.db.Count("file_objects") != 1 || len(w.objects()) != 1 {
-		t.Errorf("after a day: %v", w.objects())
+	if !there(kept) || there(unused) || w.db.Count("file_objects") != 1 || len(w.listObjects()) != 1 {
+		t.Errorf("after a day: %v", w.listObjects())
 	}
 }
 
@@ -239,7 +239,7 @@ func TestDelete(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	by := audit.Agent(w.owner.AgentID)
-	kept, other := w.uploaded(announcement(""), "kept"), w.uploaded(announcement(""), "other")
+	kept, other := w.uploadFile(newAnnouncement(""), "kept"), w.uploadFile(newAnnouncement(""), "other")
 	w.attach(uuid.New(), `{}`, `{"attachments":[{"file_id":"`+kept.String()+`"}]}`)
 	if err := w.files.Delete(t.Context(), by, w.owner, kept); !errors.Is(err, file.ErrAttached) {
 		t.Errorf("attached: %v", err)
@@ -248,7 +248,7 @@ func TestDelete(t *testing.T) {
 		t.Errorf("another agent's file: %v", err)
 	}
 	check(t, w.files.Delete(t.Context(), by, w.owner, other))
-	if err := w.files.Delete(t.Context(), by, w.owner, other); !errors.Is(err, file.ErrNotFound) || len(w.objects()) != 1 {
-		t.Errorf("deleted: %v, %v", err, w.objects())
+	if err := w.files.Delete(t.Context(), by, w.owner, other); !errors.Is(err, file.ErrNotFound) || len(w.listObjects()) != 1 {
+		t.Errorf("deleted: %v, %v", err, w.listObjects())
 	}
 }

@@ -34,8 +34,8 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, db: worldtest.NewDB(t)}
 }
 
-// process returns a living process.
-func (w *world) process() (*limit.Service, uuid.UUID) {
+// newProcess returns a living process.
+func (w *world) newProcess() (*limit.Service, uuid.UUID) {
 	w.t.Helper()
 	id := uuid.New()
 	w.db.Exec(`INSERT INTO instances (id) VALUES ($1)`, id)
@@ -47,8 +47,8 @@ func (w *world) process() (*limit.Service, uuid.UUID) {
 	return s, id
 }
 
-// refusal returns the limit that a request exceeds; nil: it is admitted.
-func (w *world) refusal(s *limit.Service, agent uuid.UUID, l limit.Limits) (done func(), refused *limit.Exceeded) {
+// admitOrRefuse returns the limit that a request exceeds; nil: it is admitted.
+func (w *world) admitOrRefuse(s *limit.Service, agent uuid.UUID, l limit.Limits) (done func(), refused *limit.Exceeded) {
 	w.t.Helper()
 	done, err := s.Admit(w.t.Context(), agent, l)
 	if err != nil && !errors.As(err, &refused) {
@@ -57,13 +57,13 @@ func (w *world) refusal(s *limit.Service, agent uuid.UUID, l limit.Limits) (done
 	return done, refused
 }
 
-// crowd sends n concurrent requests to the processes, and returns those that were admitted.
-func (w *world) crowd(n int, agent uuid.UUID, l limit.Limits, processes ...*limit.Service) (let []func()) {
+// admitAtOnce sends n concurrent requests to the processes, and returns those that were admitted.
+func (w *world) admitAtOnce(n int, agent uuid.UUID, l limit.Limits, processes ...*limit.Service) (let []func()) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for i := range n {
 		all.Go(func() {
-			if done, refused := w.refusal(processes[i%len(processes)], agent, l); refused == nil {
+			if done, refused := w.admitOrRefuse(processes[i%len(processes)], agent, l); refused == nil {
 				mu.Lock()
 				defer mu.Unlock()
 				let = append(let, done)
@@ -77,27 +77,27 @@ func (w *world) crowd(n int, agent uuid.UUID, l limit.Limits, processes ...*limi
 func TestRateIsSharedByProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a, _ := w.process()
-	b, _ := w.process()
+	a, _ := w.newProcess()
+	b, _ := w.newProcess()
 	agent, limits := uuid.New(), limit.Limits{PerMinute: 2} // one per half minute, two at once
-	if let := w.crowd(30, agent, limits, a, b); len(let) != 2 {
+	if let := w.admitAtOnce(30, agent, limits, a, b); len(let) != 2 {
 		t.Fatalf("%d were let in at once, not 2", len(let))
 	}
-	if _, refused := w.refusal(a, uuid.New(), limits); refused != nil {
+	if _, refused := w.admitOrRefuse(a, uuid.New(), limits); refused != nil {
 		t.Errorf("another agent: %v", refused)
 	}
 	for range 3 {
-		_, refused := w.refusal(b, agent, limits)
+		_, refused := w.admitOrRefuse(b, agent, limits)
 		if refused == nil || refused.Kind != limit.Rate || refused.Limit != 2 || refused.RetryAfter <= 0 || refused.RetryAfter > 30*time.Second {
 			t.Fatalf("%+v", refused)
 		}
 		w.db.Exec(`UPDATE clock_offset SET value = value + $1 * interval '1 microsecond'`, refused.RetryAfter.Microseconds()+1)
-		if let := w.crowd(6, agent, limits, a, b); len(let) != 1 {
+		if let := w.admitAtOnce(6, agent, limits, a, b); len(let) != 1 {
 			t.Fatalf("%d were let in after the time that was told, not 1", len(let))
 		}
 	}
 	w.db.Exec(`UPDATE clock_offset SET value = value + interval '1 hour'`)
-	if let := w.crowd(6, agent, limits, a, b); len(let) != 2 {
+	if let := w.admitAtOnce(6, agent, limits, a, b); len(let) != 2 {
 		t.Errorf("after an hour of rest %d were let in at once, not 2", len(let))
 	}
 }
@@ -114,23 +114,23 @@ func TestBurst(t *testing.T) {
 func TestConcurrencyIsSharedByProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a, dying := w.process()
-	b, _ := w.process()
+	a, dying := w.newProcess()
+	b, _ := w.newProcess()
 	agent, limits := uuid.New(), limit.Limits{Concurrency: 3}
-	_, refused := w.refusal(a, agent, limits) // of the crowd below either process may get all
+	_, refused := w.admitOrRefuse(a, agent, limits) // of the crowd below either process may get all
 	if refused != nil {
 		t.Fatal(refused)
 	}
-	let := w.crowd(30, agent, limits, a, b)
+	let := w.admitAtOnce(30, agent, limits, a, b)
 	if len(let) != 2 {
 		t.Fatalf("%d were let in beside the first, not 2", len(let))
 	}
-	if _, refused := w.refusal(b, agent, limits); refused == nil || refused.Kind != limit.Concurrency || refused.RetryAfter != time.Second {
+	if _, refused := w.admitOrRefuse(b, agent, limits); refused == nil || refused.Kind != limit.Concurrency || refused.RetryAfter != time.Second {
 		t.Errorf("%+v", refused)
 	}
 	let[0]()
 	let[0]() // ending it twice counts once
-	if again := w.crowd(10, agent, limits, a, b); len(again) != 1 {
+	if again := w.admitAtOnce(10, agent, limits, a, b); len(again) != 1 {
 		t.Errorf("%d were let in after one had ended", len(again))
 	}
 	var held int
@@ -138,7 +138,7 @@ func TestConcurrencyIsSharedByProcesses(t *testing.T) {
 		t.Fatalf("%d slots of the process, %v", held, err)
 	}
 	w.db.Exec(`DELETE FROM instances WHERE id = $1`, dying) // as another process does when it goes silent
-	if freed := w.crowd(10, agent, limits, b); len(freed) != held {
+	if freed := w.admitAtOnce(10, agent, limits, b); len(freed) != held {
 		t.Errorf("%d were let in after a process had died that held %d", len(freed), held)
 	}
 	if _, err := a.Admit(t.Context(), uuid.New(), limits); err == nil {
@@ -149,19 +149,19 @@ func TestConcurrencyIsSharedByProcesses(t *testing.T) {
 func TestRefusedRequestsCostNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s, _ := w.process()
+	s, _ := w.newProcess()
 	agent, limits := uuid.New(), limit.Limits{PerMinute: 2, Concurrency: 1}
-	done, refused := w.refusal(s, agent, limits)
+	done, refused := w.admitOrRefuse(s, agent, limits)
 	if refused != nil {
 		t.Fatal(refused)
 	}
 	for range 5 {
-		if _, refused := w.refusal(s, agent, limits); refused == nil || refused.Kind != limit.Concurrency {
+		if _, refused := w.admitOrRefuse(s, agent, limits); refused == nil || refused.Kind != limit.Concurrency {
 			t.Fatalf("%+v", refused)
 		}
 	}
 	done()
-	if _, refused := w.refusal(s, agent, limits); refused != nil {
+	if _, refused := w.admitOrRefuse(s, agent, limits); refused != nil {
 		t.Errorf("a refused request counted against the rate: %v", refused)
 	}
 }
@@ -169,9 +169,9 @@ func TestRefusedRequestsCostNothing(t *testing.T) {
 func TestSlotIsGivenBackLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s, _ := w.process()
+	s, _ := w.newProcess()
 	agent, limits := uuid.New(), limit.Limits{Concurrency: 1}
-	done, refused := w.refusal(s, agent, limits)
+	done, refused := w.admitOrRefuse(s, agent, limits)
 	if refused != nil {
 		t.Fatal(refused)
 	}
@@ -179,7 +179,7 @@ func TestSlotIsGivenBackLate(t *testing.T) {
 	done()
 	w.db.Exec(`ALTER TABLE agent_slots_away RENAME TO agent_slots`)
 	for { // until the test's deadline
-		if _, refused := w.refusal(s, agent, limits); refused == nil {
+		if _, refused := w.admitOrRefuse(s, agent, limits); refused == nil {
 			return
 		}
 	}
@@ -240,7 +240,7 @@ func TestSlotThatNobodyKnowsOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	_, instance := w.process()
+	_, instance := w.newProcess()
 	s, err := limit.New(limit.Config{Pool: pool, Instance: instance, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -255,7 +255,7 @@ func TestSlotThatNobodyKnowsOf(t *testing.T) {
 	for held := 1; held > 0; { // until the test's time is over
 		held = w.db.Count("agent_slots")
 	}
-	if _, refused := w.refusal(s, agent, limits); refused != nil {
+	if _, refused := w.admitOrRefuse(s, agent, limits); refused != nil {
 		t.Errorf("%v", refused)
 	}
 }

@@ -73,8 +73,8 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// skill adds a skill with its server, and applies change.
-func (w *world) skill(name string, change ...func(*catalog.Offer)) *server {
+// addSkill adds a skill with its server, and applies change.
+func (w *world) addSkill(name string, change ...func(*catalog.Offer)) *server {
 	o := catalog.Offer{
 		Skill: &agent.Skill{ID: uuid.New(), Name: name, SkillSettings: agent.SkillSettings{CallTimeout: time.Minute}}, Prefix: name, Open: true,
 		Server: tool.Server{Skill: name, Revision: 1, Transport: tool.HTTP},
@@ -94,8 +94,8 @@ func (w *world) skill(name string, change ...func(*catalog.Offer)) *server {
 	return s
 }
 
-func gated(o *catalog.Offer)      { o.Open = false }
-func unprefixed(o *catalog.Offer) { o.Prefix = "" }
+func setGated(o *catalog.Offer)     { o.Open = false }
+func removePrefix(o *catalog.Offer) { o.Prefix = "" }
 
 func (w *world) Offers(_ context.Context, agentID, principal uuid.UUID) ([]catalog.Offer, error) {
 	if agentID != w.who.AgentID || principal != w.who.Principal {
@@ -187,8 +187,8 @@ func (source) Probe(context.Context, tool.Server, func(tool.Step)) error { panic
 func (source) Ready(context.Context, tool.Server) (*tool.Connect, error) { panic("unused") }
 func (source) Forget(uuid.UUID)                                          { panic("unused") }
 
-// asked returns and clears the sent requests.
-func (w *world) asked() []string {
+// takeRequests returns and clears the sent requests.
+func (w *world) takeRequests() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	sent := w.sent
@@ -216,8 +216,8 @@ func (w *world) read(uri string) (string, error) {
 	return string(raw), err
 }
 
-// recorded returns the conversation's audit events, oldest first.
-func (w *world) recorded() []string {
+// auditEvents returns the conversation's audit events, oldest first.
+func (w *world) auditEvents() []string {
 	w.t.Helper()
 	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: w.who.Conversation})
 	check(w.t, err)
@@ -234,6 +234,6 @@ func (w *world) recorded() []string {
 	return shown
 }
 
-func failed(kind tool.FailureKind, message string) *tool.Failure {
+func newFailure(kind tool.FailureKind, message string) *tool.Failure {
 	return &tool.Failure{Kind: kind, Effect: tool.EffectNone, Message: message}
 }

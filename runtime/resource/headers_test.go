@@ -12,7 +12,7 @@ import (
 func TestServersAreToldWhoAsks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	docs := w.skill("docs")
+	docs := w.addSkill("docs")
 	docs.answers["resources/list"] = `{"resources":[{"uri":"x:1","name":"one"}]}`
 	docs.answers["resources/read"] = `{"contents":[]}`
 	var fault error

@@ -16,13 +16,13 @@ import (
 func TestWhoseListsAreShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("a").answers["resources/list"] = `{"resources":[{"uri":"x:2"},{"uri":"x:1"}]}`
-	w.skill("b", gated).answers["resources/list"] = `{"resources":[{"uri":"secret:1"}]}`
-	w.skill("c").answers["resources/list"] = `{"resources":[{"uri":"x:1","of":"c"},{"uri":"x:3"}]}`
+	w.addSkill("a").answers["resources/list"] = `{"resources":[{"uri":"x:2"},{"uri":"x:1"}]}`
+	w.addSkill("b", setGated).answers["resources/list"] = `{"resources":[{"uri":"secret:1"}]}`
+	w.addSkill("c").answers["resources/list"] = `{"resources":[{"uri":"x:1","of":"c"},{"uri":"x:3"}]}`
 	if got := w.list(resource.Resources); got != "x:2 x:1 x:3" {
 		t.Error(got)
 	}
-	for _, sent := range w.asked() {
+	for _, sent := range w.takeRequests() {
 		if strings.HasPrefix(sent, "b ") {
 			t.Errorf("a gated skill was asked: %s", sent)
 		}
@@ -32,9 +32,9 @@ func TestWhoseListsAreShown(t *testing.T) {
 func TestPromptsHaveNamesAsToolsHave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("a").answers["prompts/list"] = `{"prompts":[{"name":"ask"},{"name":"with space"},{"name":"` + strings.Repeat("l", 80) + `"}]}`
-	w.skill("b", unprefixed).answers["prompts/list"] = `{"prompts":[{"name":"ask"},{"name":"a__ask"},{"name":"twice"}]}`
-	w.skill("c", unprefixed).answers["prompts/list"] = `{"prompts":[{"name":"twice"}]}`
+	w.addSkill("a").answers["prompts/list"] = `{"prompts":[{"name":"ask"},{"name":"with space"},{"name":"` + strings.Repeat("l", 80) + `"}]}`
+	w.addSkill("b", removePrefix).answers["prompts/list"] = `{"prompts":[{"name":"ask"},{"name":"a__ask"},{"name":"twice"}]}`
+	w.addSkill("c", removePrefix).answers["prompts/list"] = `{"prompts":[{"name":"twice"}]}`
 	names := strings.Fields(w.list(resource.Prompts))
 	want := []string{"a__ask", tool.ExposedName("a", "with space"), tool.ExposedName("a", strings.Repeat("l", 80)), "ask"}
 	if strings.Join(names[:4], " ") != strings.Join(want, " ") {
@@ -48,7 +48,7 @@ func TestPromptsHaveNamesAsToolsHave(t *testing.T) {
 func TestPagesAreFollowedWithinBounds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.skill("a")
+	a := w.addSkill("a")
 	a.answers["resources/list"] = `{"resources":[{"uri":"x:1"}],"nextCursor":"two"}`
 	a.answers["resources/list two"] = `{"resources":[{"uri":"x:2"},{"uri":"x:1"},{"uri":5},"no",{"name":"none"},{"uri":"x:\u0000"},{"uri":"` +
 		strings.Repeat("y", resource.MaxURI+1) + `"},{"uri":"x:\u202e"}],"nextCursor":null}`
@@ -65,7 +65,7 @@ func TestPagesAreFollowedWithinBounds(t *testing.T) {
 		"too long": {"resources/list": `{"resources":[{"uri":"x:1","d":"` + strings.Repeat("d", 8<<20) + `"}]}`},
 	} {
 		w := newWorld(t)
-		w.skill("a").answers = answers
+		w.addSkill("a").answers = answers
 		if got := w.list(resource.Resources); got != "(a protocol)" {
 			t.Errorf("%s: %.80s", name, got)
 		}
@@ -86,17 +86,17 @@ func manyResources(n int) string {
 func TestPartsThatAreMissing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("a").errs["resources/list"] = failed(tool.TransportFailure, "away")
-	connect := failed(tool.TransportFailure, "nobody connected it")
+	w.addSkill("a").errs["resources/list"] = newFailure(tool.TransportFailure, "away")
+	connect := newFailure(tool.TransportFailure, "nobody connected it")
 	connect.Connect = &tool.Connect{Reason: "connect it"}
-	w.skill("b").errs["resources/list"] = connect
-	w.skill("c").answers["resources/list"] = `{"resources":[{"uri":"x:1"}]}`
-	w.skill("d", func(o *catalog.Offer) {
+	w.addSkill("b").errs["resources/list"] = connect
+	w.addSkill("c").answers["resources/list"] = `{"resources":[{"uri":"x:1"}]}`
+	w.addSkill("d", func(o *catalog.Offer) {
 		o.Problem = &catalog.Problem{Skill: "d", Kind: catalog.ProblemNoPrincipal, Error: "nobody"}
 	})
-	without := failed(tool.JSONRPCError, "no such method")
+	without := newFailure(tool.JSONRPCError, "no such method")
 	without.RPC = []byte(`{"code":-32601,"message":"no such method"}`)
-	w.skill("e").errs["resources/list"] = without
+	w.addSkill("e").errs["resources/list"] = without
 	if got := w.list(resource.Resources); got != "x:1 (a transport) (b needs_connection) (d no_principal)" {
 		t.Error(got)
 	}
@@ -105,12 +105,12 @@ func TestPartsThatAreMissing(t *testing.T) {
 func TestListsAreRemembered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.skill("a")
+	a := w.addSkill("a")
 	a.answers["resources/list"] = `{"resources":[{"uri":"x:1"}],"ttlMs":120000}`
 	list := func(want int) {
 		t.Helper()
 		w.list(resource.Resources)
-		if got := len(w.asked()); got != want {
+		if got := len(w.takeRequests()); got != want {
 			t.Errorf("%d requests, want %d", got, want)
 		}
 	}

@@ -15,17 +15,17 @@ func TestPrompts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.who.Principal = uuid.New()
-	a := w.skill("a")
+	a := w.addSkill("a")
 	a.answers["prompts/list"] = `{"prompts":[{"name":"ask me"}]}`
 	a.answers["prompts/get ask me"] = `{"messages":[]}`
-	w.skill("b", gated).answers["prompts/list"] = `{"prompts":[{"name":"hidden"}]}`
+	w.addSkill("b", setGated).answers["prompts/list"] = `{"prompts":[{"name":"hidden"}]}`
 	get := func(name, arguments string) (string, error) {
 		raw, err := w.service.Prompt(t.Context(), w.who, name, []byte(arguments), resource.Ask{Members: []byte(`"requestState":"s"`)})
 		return string(raw), err
 	}
 	raw, err := get(tool.ExposedName("a", "ask me"), `{"x":"\u0079"}`)
 	check(t, err)
-	sent := w.asked()
+	sent := w.takeRequests()
 	if raw != `{"messages":[]}` || sent[len(sent)-1] != `a prompts/get {"name":"ask me","arguments":{"x":"\u0079"},"requestState":"s"}` {
 		t.Errorf("%s %v", raw, sent)
 	}
@@ -34,11 +34,11 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if got := w.recorded(); !slices.Equal(got, []string{"person prompt.got a ask me"}) {
+	if got := w.auditEvents(); !slices.Equal(got, []string{"person prompt.got a ask me"}) {
 		t.Errorf("%q", got)
 	}
 	w.service.Changed(w.offers[0].Skill.ID)
-	a.errs["prompts/list"] = failed(tool.TransportFailure, "away")
+	a.errs["prompts/list"] = newFailure(tool.TransportFailure, "away")
 	_, err = get("a__ask", `{}`)
 	if failed, ok := errors.AsType[*resource.SkillError](err); !ok || failed.Skill != "a" {
 		t.Errorf("a skill that is away: %v", err)
@@ -51,7 +51,7 @@ func TestPrompts(t *testing.T) {
 func TestCompletions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.skill("a")
+	a := w.addSkill("a")
 	a.answers["prompts/list"] = `{"prompts":[{"name":"ask"}]}`
 	a.answers["resources/templates/list"] = `{"resourceTemplates":[{"uriTemplate":"x:{n}"}]}`
 	a.answers["resources/list"] = `{"resources":[{"uri":"x:1"}]}`
@@ -64,7 +64,7 @@ func TestCompletions(t *testing.T) {
 	} {
 		raw, err := w.service.Complete(t.Context(), w.who, ref, ask)
 		check(t, err)
-		if sent := w.asked(); string(raw) != `{"completion":{"values":["v"]}}` || sent[len(sent)-1] != "a completion/complete "+want {
+		if sent := w.takeRequests(); string(raw) != `{"completion":{"values":["v"]}}` || sent[len(sent)-1] != "a completion/complete "+want {
 			t.Errorf("%s %v", raw, sent)
 		}
 	}

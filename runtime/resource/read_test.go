@@ -14,15 +14,15 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// reads returns the resources/read requests.
-func reads(sent []string) []string {
+// onlyReads returns the resources/read requests.
+func onlyReads(sent []string) []string {
 	return slices.DeleteFunc(sent, func(s string) bool { return !strings.Contains(s, " resources/read ") })
 }
 
 func TestWhoIsAskedForAResource(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a, b, c := w.skill("a"), w.skill("b", gated), w.skill("c")
+	a, b, c := w.addSkill("a"), w.addSkill("b", setGated), w.addSkill("c")
 	a.answers["resources/list"] = `{"resources":[{"uri":"x:both"},{"uri":"x:a"}]}`
 	c.answers["resources/list"] = `{"resources":[{"uri":"x:both"}]}`
 	c.answers["resources/templates/list"] = `{"resourceTemplates":[{"uriTemplate":"note://{id}/text"},{"uriTemplate":"{bad"}]}`
@@ -41,12 +41,12 @@ func TestWhoIsAskedForAResource(t *testing.T) {
 		"note://7/text": {"c"},      // matches a template
 		"x:elsewhere":   {"a", "c"}, // tried in turn
 	} {
-		w.asked()
+		w.takeRequests()
 		if _, err := w.read(uri); err != nil {
 			t.Errorf("%s: %v", uri, err)
 		}
 		var skills []string
-		for _, sent := range reads(w.asked()) {
+		for _, sent := range onlyReads(w.takeRequests()) {
 			name, params, _ := strings.Cut(sent, " resources/read ")
 			if skills = append(skills, name); params != `{"uri":"`+uri+`"}` {
 				t.Errorf("%s: %s", uri, params)
@@ -61,7 +61,7 @@ func TestWhoIsAskedForAResource(t *testing.T) {
 func TestAPIsOfferToolsOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("api", func(o *catalog.Offer) { o.Server.Transport = tool.OpenAPI })
+	w.addSkill("api", func(o *catalog.Offer) { o.Server.Transport = tool.OpenAPI })
 	for _, kind := range []resource.Kind{resource.Resources, resource.Templates, resource.Prompts} {
 		if got := w.list(kind); got != "" {
 			t.Errorf("%s: %s", kind.Method(), got)
@@ -83,7 +83,7 @@ func TestAPIsOfferToolsOnly(t *testing.T) {
 func TestGatedSkillsAreNotAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	b := w.skill("b", gated)
+	b := w.addSkill("b", setGated)
 	b.answers["resources/list"] = `{"resources":[{"uri":"x:1"}]}`
 	b.answers["resources/templates/list"] = `{"resourceTemplates":[{"uriTemplate":"x:{n}"}]}`
 	b.answers["resources/read"] = `{"contents":[]}`
@@ -93,7 +93,7 @@ func TestGatedSkillsAreNotAsked(t *testing.T) {
 			t.Errorf("%.10s: %v", uri, err)
 		}
 	}
-	if sent := w.asked(); sent != nil {
+	if sent := w.takeRequests(); sent != nil {
 		t.Errorf("sent %v", sent)
 	}
 	if _, err := w.read("x:2"); err != nil {
@@ -103,7 +103,7 @@ func TestGatedSkillsAreNotAsked(t *testing.T) {
 		"agent resource.denied <nil> x:1", "agent resource.denied <nil> x:3", `agent resource.denied <nil> x:\u202e`,
 		"agent resource.denied <nil> " + strings.Repeat("y", 500) + "…", "agent resource.read b x:2",
 	}
-	if got := w.recorded(); !slices.Equal(got, want) {
+	if got := w.auditEvents(); !slices.Equal(got, want) {
 		t.Errorf("recorded %q", got)
 	}
 }
@@ -112,7 +112,7 @@ func TestGatedSkillsAreNotAsked(t *testing.T) {
 func TestReturnedResourcesAreOneConversations(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("b", gated).answers["resources/read"] = `{"contents":[]}`
+	w.addSkill("b", setGated).answers["resources/read"] = `{"contents":[]}`
 	w.returned["x:1"] = []string{"b"}
 	other := w.who
 	other.Conversation = uuid.New()
@@ -131,7 +131,7 @@ func TestReturnedResourcesAreOneConversations(t *testing.T) {
 func TestFailuresOfReads(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a, c := w.skill("a"), w.skill("c")
+	a, c := w.addSkill("a"), w.addSkill("c")
 	skillOf := func(err error) (string, tool.FailureKind) {
 		failed, ok := errors.AsType[*resource.SkillError](err)
 		if !ok {
@@ -143,15 +143,15 @@ func TestFailuresOfReads(t *testing.T) {
 	if skill, kind := skillOf(err); skill != "a" || kind != tool.JSONRPCError {
 		t.Errorf("%s %s", skill, kind)
 	}
-	c.errs["resources/read"] = failed(tool.TransportFailure, "away")
+	c.errs["resources/read"] = newFailure(tool.TransportFailure, "away")
 	_, err = w.read("x:1") // one server is unreachable
 	if skill, kind := skillOf(err); skill != "c" || kind != tool.TransportFailure {
 		t.Errorf("%s %s", skill, kind)
 	}
 	a.errs["resources/read"] = &tool.Failure{Kind: tool.JSONRPCError, RPC: json.RawMessage(`{"code":-32000,"message":"broken"}`)}
-	w.asked()
+	w.takeRequests()
 	_, err = w.read("x:1") // the server that has the resource gives the error
-	if skill, _ := skillOf(err); skill != "a" || len(reads(w.asked())) != 1 {
+	if skill, _ := skillOf(err); skill != "a" || len(onlyReads(w.takeRequests())) != 1 {
 		t.Errorf("%v", err)
 	}
 	a.caps.Resources, c.caps.Resources = false, false
@@ -168,7 +168,7 @@ func TestFailuresOfReads(t *testing.T) {
 func TestRequestsGoOnVerbatim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	a := w.skill("a")
+	a := w.addSkill("a")
 	a.answers["resources/list"] = `{"resources":[{"uri":"x:1"}]}`
 	a.answers["resources/read"] = `{"resultType":"input_required","requestState":"s"}`
 	ask := resource.Ask{
@@ -187,7 +187,7 @@ func TestRequestsGoOnVerbatim(t *testing.T) {
 func TestNothingIsReadThatCannotBeRecorded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("a").answers["resources/list"] = `{"resources":[{"uri":"x:1"}]}`
+	w.addSkill("a").answers["resources/list"] = `{"resources":[{"uri":"x:1"}]}`
 	w.list(resource.Resources)
 	_, err := w.db.Pool().Exec(t.Context(), `ALTER TABLE audit_events RENAME TO audit_events_gone`)
 	check(t, err)
@@ -195,11 +195,11 @@ func TestNothingIsReadThatCannotBeRecorded(t *testing.T) {
 		_, err := w.db.Pool().Exec(t.Context(), `ALTER TABLE audit_events_gone RENAME TO audit_events`)
 		check(t, err)
 	}()
-	w.asked()
+	w.takeRequests()
 	if _, err := w.read("x:1"); err == nil {
 		t.Error("read without a record")
 	}
-	if sent := w.asked(); sent != nil {
+	if sent := w.takeRequests(); sent != nil {
 		t.Errorf("sent %v", sent)
 	}
 }

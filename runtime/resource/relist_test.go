@@ -10,7 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/resource"
 )
 
-func (g *told) relisted(kind resource.Kind) bool {
+func (g *told) hasRelisted(kind resource.Kind) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Contains(g.lists, kind)
@@ -26,11 +26,11 @@ func (g *told) forget() {
 func TestChangedListsAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	files := w.skill("files")
+	files := w.addSkill("files")
 	files.answers["prompts/list"] = `{"prompts":[{"name":"a"}]}`
-	w.skill("ledger", gated)
-	hears, streams := w.process(), w.process()
-	w.listens(func(payload string) { hears.HandleNotification(payload); streams.HandleNotification(payload) })
+	w.addSkill("ledger", setGated)
+	hears, streams := w.newProcess(), w.newProcess()
+	w.deliverNotices(func(payload string) { hears.HandleNotification(payload); streams.HandleNotification(payload) })
 	got := w.follow(streams.FollowSession(t.Context(), w.who))
 	names := func() (all []string) {
 		list, err := streams.List(t.Context(), w.who, resource.Prompts)
@@ -50,9 +50,9 @@ func TestChangedListsAreTold(t *testing.T) {
 	hears.ListChanged(uuid.New(), "resources/list")
 	eventually.Holds(t, "told", func() bool {
 		hears.ListChanged(w.skillID("files"), "prompts/list")
-		return got.relisted(resource.Prompts)
+		return got.hasRelisted(resource.Prompts)
 	})
-	if got.relisted(resource.Resources) {
+	if got.hasRelisted(resource.Resources) {
 		t.Error("told of a list that did not change")
 	}
 	if got := names(); !slices.Equal(got, []string{"files__b"}) {
@@ -64,14 +64,14 @@ func TestChangedListsAreTold(t *testing.T) {
 func TestOffersThatChangeAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("files")
-	w.skill("ledger", gated)
-	s := w.process()
-	w.listens(s.HandleNotification)
+	w.addSkill("files")
+	w.addSkill("ledger", setGated)
+	s := w.newProcess()
+	w.deliverNotices(s.HandleNotification)
 	got := w.follow(s.FollowSession(t.Context(), w.who))
 	eventually.Holds(t, "the agent's skills were looked at", func() bool {
 		s.ListChanged(w.skillID("files"), "prompts/list")
-		return got.relisted(resource.Prompts)
+		return got.hasRelisted(resource.Prompts)
 	})
 	for _, open := range []bool{true, false} {
 		got.forget()
@@ -79,6 +79,6 @@ func TestOffersThatChangeAreTold(t *testing.T) {
 		w.offers[1].Open = open
 		w.mu.Unlock()
 		s.OffersMayHaveChanged()
-		eventually.Holds(t, "both are told", func() bool { return got.relisted(resource.Resources) && got.relisted(resource.Prompts) })
+		eventually.Holds(t, "both are told", func() bool { return got.hasRelisted(resource.Resources) && got.hasRelisted(resource.Prompts) })
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// process returns another process of the world.
-func (w *world) process(change ...func(*resource.Config)) *resource.Service {
+// newProcess returns another process of the world.
+func (w *world) newProcess(change ...func(*resource.Config)) *resource.Service {
 	w.t.Helper()
 	cfg := resource.Config{
 		Catalog: w, Sources: w, Upstream: w, Pool: w.db.Pool(), Logger: slog.New(slog.DiscardHandler),
@@ -37,8 +37,8 @@ func (w *world) process(change ...func(*resource.Config)) *resource.Service {
 	return s
 }
 
-// listens delivers notifications to processes, as the runtime does.
-func (w *world) listens(heard func(payload string)) {
+// deliverNotices delivers notifications to processes, as the runtime does.
+func (w *world) deliverNotices(heard func(payload string)) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	var done sync.WaitGroup
@@ -55,8 +55,8 @@ func (w *world) listens(heard func(payload string)) {
 	}
 }
 
-// another returns another conversation of the same agent.
-func (w *world) another() resource.Who {
+// newConversation returns another conversation of the same agent.
+func (w *world) newConversation() resource.Who {
 	return resource.Who{AgentID: w.who.AgentID, Principal: w.who.Principal, Conversation: uuid.New()}
 }
 
@@ -96,8 +96,8 @@ func (g *told) count() int {
 	return len(g.uris)
 }
 
-// open returns the current subscriptions on the skill's server.
-func (w *world) open() []string {
+// listSubscriptions returns the current subscriptions on the skill's server.
+func (w *world) listSubscriptions() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var now []string
@@ -131,15 +131,15 @@ func (w *world) skillID(name string) uuid.UUID {
 func TestUpdatesReachWhoeverIsSubscribed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("files")
-	asked, streams, hears := w.process(), w.process(), w.process()
+	w.addSkill("files")
+	asked, streams, hears := w.newProcess(), w.newProcess(), w.newProcess()
 	all := []*resource.Service{asked, streams, hears}
-	w.listens(func(payload string) {
+	w.deliverNotices(func(payload string) {
 		for _, s := range all {
 			s.HandleNotification(payload)
 		}
 	})
-	mine, other := w.who, w.another()
+	mine, other := w.who, w.newConversation()
 	got, gotOther := w.follow(streams.FollowSession(t.Context(), mine)), w.follow(streams.FollowSession(t.Context(), other))
 	held := w.follow(hears.FollowSession(t.Context(), other)) // so that this process listens for x:2
 	check(t, asked.Subscribe(t.Context(), mine, "x:1"))
@@ -157,39 +157,39 @@ func TestUpdatesReachWhoeverIsSubscribed(t *testing.T) {
 	if got.has("x:2") || gotOther.has("x:1") || held.has("x:1") {
 		t.Error("a conversation was told of another's resource")
 	}
-	if want := []string{"agent resource.subscribed files x:1", "agent resource.subscribed files x:1"}; !slices.Equal(w.recorded(), want) {
-		t.Errorf("recorded %q", w.recorded())
+	if want := []string{"agent resource.subscribed files x:1", "agent resource.subscribed files x:1"}; !slices.Equal(w.auditEvents(), want) {
+		t.Errorf("recorded %q", w.auditEvents())
 	}
 	// The subscription lasts until the last follower leaves.
 	check(t, asked.Unsubscribe(t.Context(), mine, "x:1"))
-	eventually.Holds(t, "x:1 is let go of", func() bool { return slices.Equal(w.open(), []string{"files x:2"}) })
+	eventually.Holds(t, "x:1 is let go of", func() bool { return slices.Equal(w.listSubscriptions(), []string{"files x:2"}) })
 	check(t, asked.Unsubscribe(t.Context(), mine, "x:1"))
 	check(t, asked.Ended(t.Context(), other.Conversation))
 	asked.CatchUp()
 	streams.CatchUp()
 	hears.CatchUp()
-	eventually.Holds(t, "x:2 is let go of", func() bool { return len(w.open()) == 0 })
+	eventually.Holds(t, "x:2 is let go of", func() bool { return len(w.listSubscriptions()) == 0 })
 }
 
 func TestSubscribeWhatMayBeRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("files", gated)
-	s := w.process()
+	w.addSkill("files", setGated)
+	s := w.newProcess()
 	for _, uri := range []string{"x:1", "x:unheard-of"} {
 		if err := s.Subscribe(t.Context(), w.who, uri); !errors.Is(err, resource.ErrDenied) {
 			t.Errorf("%s: %v", uri, err)
 		}
 	}
-	if sent := w.asked(); len(sent) != 0 {
+	if sent := w.takeRequests(); len(sent) != 0 {
 		t.Errorf("asked %q", sent)
 	}
-	if want := []string{"agent resource.denied <nil> x:1", "agent resource.denied <nil> x:unheard-of"}; !slices.Equal(w.recorded(), want) {
-		t.Errorf("recorded %q", w.recorded())
+	if want := []string{"agent resource.denied <nil> x:1", "agent resource.denied <nil> x:unheard-of"}; !slices.Equal(w.auditEvents(), want) {
+		t.Errorf("recorded %q", w.auditEvents())
 	}
 	w.returned["x:1"] = []string{"files"}
 	check(t, s.Subscribe(t.Context(), w.who, "x:1"))
-	if err := s.Subscribe(t.Context(), w.another(), "x:1"); !errors.Is(err, resource.ErrDenied) {
+	if err := s.Subscribe(t.Context(), w.newConversation(), "x:1"); !errors.Is(err, resource.ErrDenied) {
 		t.Errorf("another conversation: %v", err)
 	}
 }
@@ -198,9 +198,9 @@ func TestSubscribeWhatMayBeRead(t *testing.T) {
 func TestSubscriptionsAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("files")
-	s := w.process()
-	w.listens(s.HandleNotification)
+	w.addSkill("files")
+	s := w.newProcess()
+	w.deliverNotices(s.HandleNotification)
 	check(t, s.Subscribe(t.Context(), w.who, "x:1"))
 	got := w.follow(s.FollowSession(t.Context(), w.who))
 	files := w.skillID("files")
@@ -213,12 +213,12 @@ func TestSubscriptionsAreLookedAtAgain(t *testing.T) {
 		w.offers[0].Open = open
 	}
 	opens(false)
-	eventually.Holds(t, "let go of", func() bool { return len(w.open()) == 0 })
+	eventually.Holds(t, "let go of", func() bool { return len(w.listSubscriptions()) == 0 })
 	allowed := updates // some may still be in flight
 	update()
-	w.asked()
+	w.takeRequests()
 	opens(true)
-	eventually.Holds(t, "subscribed again", func() bool { return len(w.open()) == 1 })
+	eventually.Holds(t, "subscribed again", func() bool { return len(w.listSubscriptions()) == 1 })
 	if got.count() > allowed {
 		t.Error("notified of an unreadable resource")
 	}
@@ -231,9 +231,9 @@ func TestUpdatesOfPeoplesOwnConnections(t *testing.T) {
 	w := newWorld(t)
 	ann := uuid.New()
 	w.who.Principal = ann
-	w.skill("files", func(o *catalog.Offer) { o.Server.PerUser, o.Server.Principal = true, ann })
-	s := w.process(func(cfg *resource.Config) { cfg.Linger = time.Hour })
-	w.listens(s.HandleNotification)
+	w.addSkill("files", func(o *catalog.Offer) { o.Server.PerUser, o.Server.Principal = true, ann })
+	s := w.newProcess(func(cfg *resource.Config) { cfg.Linger = time.Hour })
+	w.deliverNotices(s.HandleNotification)
 	check(t, s.Subscribe(t.Context(), w.who, "x:1"))
 	check(t, s.Subscribe(t.Context(), w.who, "x:2"))
 	got := w.follow(s.FollowSession(t.Context(), w.who))
@@ -249,8 +249,8 @@ func TestUpdatesOfPeoplesOwnConnections(t *testing.T) {
 func TestSubscriptionsAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("files")
-	s := w.process(func(cfg *resource.Config) { cfg.Linger = time.Hour })
+	w.addSkill("files")
+	s := w.newProcess(func(cfg *resource.Config) { cfg.Linger = time.Hour })
 	for n := range resource.MaxSubscriptions - 1 {
 		check(t, s.Subscribe(t.Context(), w.who, fmt.Sprint("x:", n)))
 	}
@@ -272,7 +272,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 		t.Errorf("%d more", taken)
 	}
 	check(t, s.Subscribe(t.Context(), w.who, "x:1")) // again
-	check(t, s.Subscribe(t.Context(), w.another(), "z:1"))
+	check(t, s.Subscribe(t.Context(), w.newConversation(), "z:1"))
 	check(t, s.Unsubscribe(t.Context(), w.who, "x:1"))
 	check(t, s.Subscribe(t.Context(), w.who, "z:1"))
 }
@@ -281,10 +281,10 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 func TestFloodOfUpdates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.skill("files")
-	s := w.process(func(cfg *resource.Config) { cfg.Linger, cfg.Pause = time.Hour, time.Hour })
+	w.addSkill("files")
+	s := w.newProcess(func(cfg *resource.Config) { cfg.Linger, cfg.Pause = time.Hour, time.Hour })
 	payloads := make(chan string, 1000)
-	w.listens(func(payload string) { payloads <- payload })
+	w.deliverNotices(func(payload string) { payloads <- payload })
 	check(t, s.Subscribe(t.Context(), w.who, "x:1"))
 	<-payloads // of the subscription
 	files := w.skillID("files")
@@ -308,17 +308,17 @@ func TestFloodOfUpdates(t *testing.T) {
 func TestSubscribeFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	without := w.skill("files")
+	without := w.addSkill("files")
 	without.errs["subscribe"] = &tool.Failure{Kind: tool.JSONRPCError, RPC: json.RawMessage(`{"code":-32601,"message":"none"}`)}
-	s := w.process(func(cfg *resource.Config) { cfg.Linger = time.Hour })
+	s := w.newProcess(func(cfg *resource.Config) { cfg.Linger = time.Hour })
 	err := s.Subscribe(t.Context(), w.who, "x:1")
 	failure, is := errors.AsType[*resource.SkillError](err)
 	if !is || string(failure.Failure.RPC) != `{"code":-32601,"message":"none"}` {
 		t.Errorf("%v", err)
 	}
-	w.skill("other") // has the resource
+	w.addSkill("other") // has the resource
 	check(t, s.Subscribe(t.Context(), w.who, "x:1"))
-	if open := w.open(); !slices.Contains(open, "other x:1") {
+	if open := w.listSubscriptions(); !slices.Contains(open, "other x:1") {
 		t.Errorf("subscribed to %q", open)
 	}
 }

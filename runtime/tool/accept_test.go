@@ -22,14 +22,14 @@ func TestRefuse(t *testing.T) {
 	refuse := func(name string, p tool.Pin) error {
 		return w.agents.RefuseTool(t.Context(), operator, w.skill.SkillID, name, p)
 	}
-	if err := refuse("read", pin(t, read1)); !errors.Is(err, tool.ErrNotCurrent) {
+	if err := refuse("read", pinOf(t, read1)); !errors.Is(err, tool.ErrNotCurrent) {
 		t.Errorf("a tool that is not offered: %v", err)
 	}
-	if err := refuse("delete", pin(t, read1)); !errors.Is(err, tool.ErrNotFound) {
+	if err := refuse("delete", pinOf(t, read1)); !errors.Is(err, tool.ErrNotFound) {
 		t.Errorf("no such tool: %v", err)
 	}
-	check(t, refuse("read", pin(t, read2)))
-	check(t, refuse("read", pin(t, read2))) // has no effect
+	check(t, refuse("read", pinOf(t, read2)))
+	check(t, refuse("read", pinOf(t, read2))) // has no effect
 	if r, s := w.status("read"), w.status("write"); !r.IsRefused() || r.IsAccepted() || s.IsRefused() {
 		t.Errorf("refused: %+v, %+v", r, s)
 	}
@@ -43,14 +43,14 @@ func TestRefuse(t *testing.T) {
 	if s := w.status("read"); !s.IsRefused() {
 		t.Errorf("back as it was refused: %+v", s)
 	}
-	check(t, w.agents.AcceptTool(t.Context(), operator, w.skill.SkillID, "read", pin(t, read2)))
+	check(t, w.agents.AcceptTool(t.Context(), operator, w.skill.SkillID, "read", pinOf(t, read2)))
 	if s := w.status("read"); s.IsRefused() || !s.IsAccepted() {
 		t.Errorf("accepted after all: %+v", s)
 	}
 	want := []string{
 		"tools.accepted", "tool.changed read", "tool.refused read", "tool.restored read", "tool.changed read", "tool.accepted read",
 	}
-	if got := w.actions(); !slices.Equal(got, want) {
+	if got := w.auditActions(); !slices.Equal(got, want) {
 		t.Errorf("audit %v, want %v", got, want)
 	}
 }
@@ -63,8 +63,8 @@ func TestRefusalIsNotUndoneByItself(t *testing.T) {
 	w.list(false)
 	w.source.offer(read1, write1)
 	w.list(false)
-	check(t, w.agents.RefuseTool(t.Context(), audit.System(), w.skill.SkillID, "write", pin(t, write1)))
-	check(t, w.agents.RefuseTool(t.Context(), audit.System(), w.skill.SkillID, "read", pin(t, read1)))
+	check(t, w.agents.RefuseTool(t.Context(), audit.System(), w.skill.SkillID, "write", pinOf(t, write1)))
+	check(t, w.agents.RefuseTool(t.Context(), audit.System(), w.skill.SkillID, "read", pinOf(t, read1)))
 	w.list(true)
 	if r, s := w.status("read"), w.status("write"); !r.IsRefused() || !s.IsRefused() || s.IsAccepted() {
 		t.Errorf("listed again with new tools trusted: %+v, %+v", r, s)
@@ -73,7 +73,7 @@ func TestRefusalIsNotUndoneByItself(t *testing.T) {
 	if err != nil || len(accepted) != 0 {
 		t.Errorf("offered while the server cannot be asked: %d, %v", len(accepted), err)
 	}
-	check(t, w.agents.AcceptTool(t.Context(), audit.System(), w.skill.SkillID, "read", pin(t, read1)))
+	check(t, w.agents.AcceptTool(t.Context(), audit.System(), w.skill.SkillID, "read", pinOf(t, read1)))
 	if s := w.status("read"); s.IsRefused() || !s.IsAccepted() {
 		t.Errorf("taken back: %+v", s)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// asked lists the tools, and returns how often the server was asked so far.
-func (w *world) asked() int32 {
+// countListings lists the tools, and returns how often the server was asked so far.
+func (w *world) countListings() int32 {
 	w.t.Helper()
 	_, err := w.discovery.List(w.t.Context(), w.skill, false)
 	var failure *tool.Failure
@@ -45,13 +45,13 @@ func TestListingIsFreshForAWhile(t *testing.T) {
 			w.source.offer(read1)
 			w.source.ttl = tc.ttl
 			w.source.fail(tc.err)
-			w.asked()
+			w.countListings()
 			w.clock.Forward(tc.fresh - time.Nanosecond)
-			if n := w.asked(); n != 1 {
+			if n := w.countListings(); n != 1 {
 				t.Errorf("asked %d times while the listing was fresh", n)
 			}
 			w.clock.Forward(time.Nanosecond)
-			if n := w.asked(); n != 2 {
+			if n := w.countListings(); n != 2 {
 				t.Errorf("asked %d times when it no longer was", n)
 			}
 		})
@@ -65,7 +65,7 @@ func TestListingThatIsOutOfDateAtOnce(t *testing.T) {
 	w.source.offer(read1)
 	w.source.ttl = new(time.Duration(0))
 	for want := range int32(3) {
-		if n := w.asked(); n != want+1 {
+		if n := w.countListings(); n != want+1 {
 			t.Fatalf("asked %d times, want %d", n, want+1)
 		}
 	}
@@ -86,17 +86,17 @@ func TestListingThatIsOutOfDateAtOnce(t *testing.T) {
 func TestListChangedIsListedAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.asked()
+	w.countListings()
 	w.discovery.ListChanged(uuid.New())
-	if n := w.asked(); n != 1 {
+	if n := w.countListings(); n != 1 {
 		t.Errorf("another skill's notice: asked %d times", n)
 	}
 	w.discovery.Invalidate()
-	if n := w.asked(); n != 1 {
+	if n := w.countListings(); n != 1 {
 		t.Errorf("a change of the registry: asked %d times", n)
 	}
 	w.discovery.ListChanged(w.skill.SkillID)
-	if n := w.asked(); n != 2 {
+	if n := w.countListings(); n != 2 {
 		t.Errorf("asked %d times", n)
 	}
 }
@@ -130,7 +130,7 @@ func TestFailureIsRecordedAndRecovered(t *testing.T) {
 
 func TestCancelledWaiterDoesNotFailOthers(t *testing.T) {
 	t.Parallel()
-	w := worldWith(t, gated(read1))
+	w := worldWith(t, newGated(read1))
 	first, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
@@ -165,19 +165,19 @@ func TestRecheck(t *testing.T) {
 		return w.discovery.Recheck(t.Context(), w.skill, false, name)
 	}
 	w.source.offer(read1)
-	w.asked()
+	w.countListings()
 	w.source.offer(read2)
 	w.clock.Forward(59 * time.Second)
 	if s, err := recheck("read"); err != nil || !s.IsAccepted() || w.source.lists.Load() != 1 {
 		t.Errorf("within a minute: %+v, %v", s, err)
 	}
 	w.clock.Forward(time.Second)
-	if s, err := recheck("read"); err != nil || s.IsAccepted() || s.Current != pin(t, read2) {
+	if s, err := recheck("read"); err != nil || s.IsAccepted() || s.Current != pinOf(t, read2) {
 		t.Errorf("after a minute: %+v, %v", s, err)
 	}
 	// Another process accepts. The database is up to date at once.
 	other := newProcess(t, w.db, w.source)
-	check(t, other.agents.AcceptTool(t.Context(), audit.System(), w.skill.SkillID, "read", pin(t, read2)))
+	check(t, other.agents.AcceptTool(t.Context(), audit.System(), w.skill.SkillID, "read", pinOf(t, read2)))
 	if s, err := recheck("read"); err != nil || !s.IsAccepted() {
 		t.Errorf("accepted elsewhere: %+v, %v", s, err)
 	}
@@ -199,13 +199,13 @@ func TestRecheck(t *testing.T) {
 func TestHostileNamesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1, definition("read", "another"), `{"name":"a\u0000b","inputSchema":{}}`, write1)
+	w.source.offer(read1, formatDefinition("read", "another"), `{"name":"a\u0000b","inputSchema":{}}`, write1)
 	listing, err := w.discovery.List(t.Context(), w.skill, false)
 	check(t, err)
 	if len(listing.Tools) != 2 || len(listing.Skipped) != 2 {
 		t.Errorf("tools %v, skipped %v", listing.Tools, listing.Skipped)
 	}
-	if s := w.status("read"); s.Current != pin(t, read1) {
+	if s := w.status("read"); s.Current != pinOf(t, read1) {
 		t.Errorf("the second of one name counts: %+v", s)
 	}
 }
@@ -245,15 +245,15 @@ func TestDefinitions(t *testing.T) {
 	w.source.offer(strange, write1)
 	w.list(false)
 	other := newProcess(t, w.db, w.source)
-	d, err := other.discovery.Definition(t.Context(), pin(t, strange))
-	if err != nil || string(d.Raw()) != strange || d.Pin() != pin(t, strange) {
+	d, err := other.discovery.Definition(t.Context(), pinOf(t, strange))
+	if err != nil || string(d.Raw()) != strange || d.Pin() != pinOf(t, strange) {
 		t.Errorf("%s, %v", d.Raw(), err)
 	}
-	both, err := other.discovery.Definitions(t.Context(), []tool.Pin{pin(t, strange), pin(t, write1)})
+	both, err := other.discovery.Definitions(t.Context(), []tool.Pin{pinOf(t, strange), pinOf(t, write1)})
 	if err != nil || len(both) != 2 {
 		t.Errorf("%v, %v", both, err)
 	}
-	if _, err := other.discovery.Definition(t.Context(), pin(t, write2)); !errors.Is(err, tool.ErrNotFound) {
+	if _, err := other.discovery.Definition(t.Context(), pinOf(t, write2)); !errors.Is(err, tool.ErrNotFound) {
 		t.Errorf("never stored: %v", err)
 	}
 }

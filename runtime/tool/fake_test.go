@@ -36,8 +36,8 @@ type server struct {
 	gate, entered chan struct{}
 }
 
-// gated returns a server that answers once its gate is closed.
-func gated(tools ...string) *server {
+// newGated returns a server that answers once its gate is closed.
+func newGated(tools ...string) *server {
 	return &server{tools: tools, gate: make(chan struct{}), entered: make(chan struct{}, 10)}
 }
 
@@ -81,16 +81,9 @@ func (*server) Probe(context.Context, tool.Server, func(tool.Step)) error { retu
 func (*server) Ready(context.Context, tool.Server) (*tool.Connect, error) { return nil, nil }
 func (*server) Forget(uuid.UUID)                                          {}
 
-// definition returns a tool with a description.
-func definition(name, description string) string {
+// formatDefinition returns a tool with a description.
+func formatDefinition(name, description string) string {
 	return fmt.Sprintf(`{"name":%q,"description":%q,"inputSchema":{"type":"object"}}`, name, description)
-}
-
-func pin(t *testing.T, text string) tool.Pin {
-	t.Helper()
-	d, err := tool.ParseDefinition([]byte(text))
-	check(t, err)
-	return d.Pin()
 }
 
 // process is one process with a registry that holds the skill "files".
@@ -148,8 +141,8 @@ func (w *world) status(name string) tool.PinStatus {
 	return status
 }
 
-// actions returns the skill's audit events, oldest first, without its registration.
-func (w *world) actions() []string {
+// auditActions returns the skill's audit events, oldest first, without its registration.
+func (w *world) auditActions() []string {
 	w.t.Helper()
 	events, err := audit.List(w.t.Context(), w.db.Pool(), audit.Filter{Subject: w.skill.SkillID})
 	check(w.t, err)

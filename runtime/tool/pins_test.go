@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	read1, read2   = definition("read", "reads"), definition("read", "reads and sends it away")
-	write1, write2 = definition("write", "writes"), definition("write", "writes elsewhere")
+	read1, read2   = formatDefinition("read", "reads"), formatDefinition("read", "reads and sends it away")
+	write1, write2 = formatDefinition("write", "writes"), formatDefinition("write", "writes elsewhere")
 )
 
 func TestFirstDiscoveryIsAccepted(t *testing.T) {
@@ -22,7 +22,7 @@ func TestFirstDiscoveryIsAccepted(t *testing.T) {
 	w := newWorld(t)
 	w.source.offer(read1, write1)
 	w.list(false)
-	for name, want := range map[string]tool.Pin{"read": pin(t, read1), "write": pin(t, write1)} {
+	for name, want := range map[string]tool.Pin{"read": pinOf(t, read1), "write": pinOf(t, write1)} {
 		if s := w.status(name); !s.IsAccepted() || s.Accepted != want || s.Current != want {
 			t.Errorf("%s: %+v", name, s)
 		}
@@ -30,17 +30,17 @@ func TestFirstDiscoveryIsAccepted(t *testing.T) {
 	if s := w.status("delete"); s != (tool.PinStatus{}) {
 		t.Errorf("a tool that never was: %+v", s)
 	}
-	if got, want := w.actions(), []string{"tools.accepted"}; !slices.Equal(got, want) {
+	if got, want := w.auditActions(), []string{"tools.accepted"}; !slices.Equal(got, want) {
 		t.Errorf("audit %v, want %v", got, want)
 	}
 	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Subject: w.skill.SkillID, Limit: 1})
 	check(t, err)
 	tools, _ := events[0].Data["tools"].(map[string]any)
-	if tools["read"] != pin(t, read1).String() || len(tools) != 2 {
+	if tools["read"] != pinOf(t, read1).String() || len(tools) != 2 {
 		t.Errorf("the event names %v", tools)
 	}
 	w.list(false)
-	if got := w.actions(); len(got) != 1 {
+	if got := w.auditActions(); len(got) != 1 {
 		t.Errorf("listed again: %v", got)
 	}
 }
@@ -52,7 +52,7 @@ func TestChangedDefinitionIsNotAccepted(t *testing.T) {
 	w.list(false)
 	w.source.offer(read2, write1)
 	w.list(false)
-	if s := w.status("read"); s.IsAccepted() || s.Current != pin(t, read2) || s.Accepted != pin(t, read1) || !s.Known {
+	if s := w.status("read"); s.IsAccepted() || s.Current != pinOf(t, read2) || s.Accepted != pinOf(t, read1) || !s.Known {
 		t.Errorf("changed: %+v", s)
 	}
 	if s := w.status("write"); !s.IsAccepted() {
@@ -64,7 +64,7 @@ func TestChangedDefinitionIsNotAccepted(t *testing.T) {
 		t.Errorf("as it was: %+v", s)
 	}
 	want := []string{"tools.accepted", "tool.changed read", "tool.restored read"}
-	if got := w.actions(); !slices.Equal(got, want) {
+	if got := w.auditActions(); !slices.Equal(got, want) {
 		t.Errorf("audit %v, want %v", got, want)
 	}
 }
@@ -83,13 +83,13 @@ func TestOlderVersionMovesNoPins(t *testing.T) {
 		w.list(false)
 		upgraded.list(false)
 	}
-	if s := w.status("read"); s.IsAccepted() || s.Current != pin(t, read2) || s.Accepted != pin(t, read1) {
+	if s := w.status("read"); s.IsAccepted() || s.Current != pinOf(t, read2) || s.Accepted != pinOf(t, read1) {
 		t.Errorf("changed: %+v", s)
 	}
-	if got, want := w.actions(), []string{"tools.accepted", "tool.changed read"}; !slices.Equal(got, want) {
+	if got, want := w.auditActions(), []string{"tools.accepted", "tool.changed read"}; !slices.Equal(got, want) {
 		t.Errorf("audit %v, want %v", got, want)
 	}
-	if _, err := w.discovery.Definition(t.Context(), pin(t, read1)); err != nil {
+	if _, err := w.discovery.Definition(t.Context(), pinOf(t, read1)); err != nil {
 		t.Errorf("the older version's definition: %v", err)
 	}
 	w.source.generation = 0 // the skill's server now describes its tools itself
@@ -111,7 +111,7 @@ func TestRemovedToolComesBack(t *testing.T) {
 	}
 	w.source.offer(read2, write1)
 	w.list(true) // trusting new tools does not cover changed ones
-	if s := w.status("read"); !s.Known || s.IsAccepted() || s.Accepted != pin(t, read1) {
+	if s := w.status("read"); !s.Known || s.IsAccepted() || s.Accepted != pinOf(t, read1) {
 		t.Errorf("back with another definition: %+v", s)
 	}
 	w.source.offer(write1)
@@ -124,7 +124,7 @@ func TestRemovedToolComesBack(t *testing.T) {
 	want := []string{
 		"tools.accepted", "tool.removed read", "tool.added read", "tool.removed read", "tool.restored read",
 	}
-	if got := w.actions(); !slices.Equal(got, want) {
+	if got := w.auditActions(); !slices.Equal(got, want) {
 		t.Errorf("audit %v, want %v", got, want)
 	}
 }
@@ -172,22 +172,22 @@ func TestAccept(t *testing.T) {
 	accept := func(name string, p tool.Pin) error {
 		return w.agents.AcceptTool(t.Context(), audit.Person(operator), w.skill.SkillID, name, p)
 	}
-	if err := accept("read", pin(t, read1)); !errors.Is(err, tool.ErrNotCurrent) {
+	if err := accept("read", pinOf(t, read1)); !errors.Is(err, tool.ErrNotCurrent) {
 		t.Errorf("a tool that is not offered: %v", err)
 	}
-	if err := accept("delete", pin(t, read1)); !errors.Is(err, tool.ErrNotFound) {
+	if err := accept("delete", pinOf(t, read1)); !errors.Is(err, tool.ErrNotFound) {
 		t.Errorf("no such tool: %v", err)
 	}
-	check(t, accept("read", pin(t, read2)))
-	check(t, accept("write", pin(t, write1)))
-	check(t, accept("write", pin(t, write1))) // has no effect
+	check(t, accept("read", pinOf(t, read2)))
+	check(t, accept("write", pinOf(t, write1)))
+	check(t, accept("write", pinOf(t, write1))) // has no effect
 	if r, s := w.status("read"), w.status("write"); !r.IsAccepted() || !s.IsAccepted() {
 		t.Errorf("accepted: %+v, %+v", r, s)
 	}
 	want := []string{
 		"tools.accepted", "tool.added write", "tool.changed read", "tool.accepted read", "tool.accepted write",
 	}
-	if got := w.actions(); !slices.Equal(got, want) {
+	if got := w.auditActions(); !slices.Equal(got, want) {
 		t.Errorf("audit %v, want %v", got, want)
 	}
 	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Subject: w.skill.SkillID, Limit: 1})
@@ -214,7 +214,7 @@ func TestTwoProcessesDiscoverAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if got, want := w.actions(), []string{"tools.accepted"}; !slices.Equal(got, want) {
+	if got, want := w.auditActions(), []string{"tools.accepted"}; !slices.Equal(got, want) {
 		t.Errorf("audit %v, want %v", got, want)
 	}
 	for _, p := range processes {
@@ -231,7 +231,7 @@ func TestSlowListingDoesNotUndoALaterOne(t *testing.T) {
 	w := newWorld(t)
 	w.source.offer(read1)
 	w.list(false)
-	slow := gated(read1)
+	slow := newGated(read1)
 	other := newProcess(t, w.db, slow)
 	done := make(chan error, 1)
 	go func() {
@@ -243,7 +243,7 @@ func TestSlowListingDoesNotUndoALaterOne(t *testing.T) {
 	w.list(false)
 	close(slow.gate)
 	check(t, <-done)
-	if s := w.status("read"); s.Current != pin(t, read2) {
+	if s := w.status("read"); s.Current != pinOf(t, read2) {
 		t.Errorf("moved back: %+v", s)
 	}
 }

@@ -25,13 +25,13 @@ func schemasOf(t testing.TB, input string) *Schemas {
 	return s
 }
 
-// nested returns a value with this number of levels.
-func nested(levels int, open, inner, end string) string {
+// nestValue returns a value with this number of levels.
+func nestValue(levels int, open, inner, end string) string {
 	return strings.Repeat(open, levels) + inner + strings.Repeat(end, levels)
 }
 
-// spent returns the number of applications that a schema's validations have used.
-func (v *validators) spent() int {
+// sumSpent returns the number of applications that a schema's validations have used.
+func (v *validators) sumSpent() int {
 	n := 0
 	for _, one := range v.idle {
 		n += one.meter.spent
@@ -45,17 +45,17 @@ func TestCostlyValuesAreRefused(t *testing.T) {
 	const recursive = `{"$ref":"#/$defs/n","$defs":{"n":{%s}}}`
 	three := `[{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"},{"$ref":"#/$defs/n"}]`
 	for name, tc := range map[string]struct{ schema, value string }{
-		"anyOf":      {triples, nested(33, `{"x":`, `{"q":1}`, `}`)}, // 205 bytes
-		"allOf":      {fmt.Sprintf(recursive, `"items":{"allOf":`+three+`}`), nested(40, `[`, `1`, `]`)},
-		"oneOf":      {fmt.Sprintf(recursive, `"items":{"oneOf":`+three+`}`), nested(40, `[`, `1`, `]`)},
-		"draft 7":    {`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}`, nested(40, `[`, `1`, `]`)},
-		"draft 4":    {`{"$schema":"http://json-schema.org/draft-04/schema#","items":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}`, nested(40, `[`, `1`, `]`)},
-		"draft 2019": {`{"$schema":"https://json-schema.org/draft/2019-09/schema","items":{"allOf":[{"$recursiveRef":"#"},{"$recursiveRef":"#"}]}}`, nested(40, `[`, `1`, `]`)},
-		"not":        {fmt.Sprintf(recursive, `"properties":{"a":{"not":{"anyOf":`+three+`}}},"minProperties":2`), nested(40, `{"b":1,"a":`, `{}`, `}`)},
-		"patterns":   {fmt.Sprintf(recursive, `"patternProperties":{"a":{"$ref":"#/$defs/n"},"aa":{"$ref":"#/$defs/n"},"^a":{"$ref":"#/$defs/n"}}`), nested(40, `{"aaa":`, `{}`, `}`)},
+		"anyOf":      {triples, nestValue(33, `{"x":`, `{"q":1}`, `}`)}, // 205 bytes
+		"allOf":      {fmt.Sprintf(recursive, `"items":{"allOf":`+three+`}`), nestValue(40, `[`, `1`, `]`)},
+		"oneOf":      {fmt.Sprintf(recursive, `"items":{"oneOf":`+three+`}`), nestValue(40, `[`, `1`, `]`)},
+		"draft 7":    {`{"$schema":"http://json-schema.org/draft-07/schema#","items":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}`, nestValue(40, `[`, `1`, `]`)},
+		"draft 4":    {`{"$schema":"http://json-schema.org/draft-04/schema#","items":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}`, nestValue(40, `[`, `1`, `]`)},
+		"draft 2019": {`{"$schema":"https://json-schema.org/draft/2019-09/schema","items":{"allOf":[{"$recursiveRef":"#"},{"$recursiveRef":"#"}]}}`, nestValue(40, `[`, `1`, `]`)},
+		"not":        {fmt.Sprintf(recursive, `"properties":{"a":{"not":{"anyOf":`+three+`}}},"minProperties":2`), nestValue(40, `{"b":1,"a":`, `{}`, `}`)},
+		"patterns":   {fmt.Sprintf(recursive, `"patternProperties":{"a":{"$ref":"#/$defs/n"},"aa":{"$ref":"#/$defs/n"},"^a":{"$ref":"#/$defs/n"}}`), nestValue(40, `{"aaa":`, `{}`, `}`)},
 		"only an anchor": {`{"$id":"https://x.example/","$dynamicRef":"#a","$defs":{
 			"start":{"$dynamicAnchor":"a","items":{"$ref":"https://x.example/inner"}},
-			"inner":{"$id":"inner","items":{"allOf":[{"$dynamicRef":"#a"},{"$dynamicRef":"#a"}]},"$defs":{"start":{"$dynamicAnchor":"a"}}}}}`, nested(60, `[`, `1`, `]`)},
+			"inner":{"$id":"inner","items":{"allOf":[{"$dynamicRef":"#a"},{"$dynamicRef":"#a"}]},"$defs":{"start":{"$dynamicAnchor":"a"}}}}}`, nestValue(60, `[`, `1`, `]`)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +65,7 @@ func TestCostlyValuesAreRefused(t *testing.T) {
 				t.Errorf("%v, %v, want ErrTooComplex", problems, err)
 			}
 			most := baseApplications + baseFindings + (applicationsByByte+findingsByByte)*len(tc.value)
-			if n := s.input.spent(); n > most+1000 {
+			if n := s.input.sumSpent(); n > most+1000 {
 				t.Errorf("%d applications, want at most %d", n, most)
 			}
 		})
@@ -83,15 +83,15 @@ func TestOrdinaryValuesAreJudged(t *testing.T) {
 		schema, value string
 		wrong         string // JSON pointer
 	}{
-		"tree":            {schema: tree, value: nested(60, `{"op":"and","of":["a",1,`, `{"op":"not"}`, `]}`)},
-		"wrong tree":      {schema: tree, value: nested(4, `{"op":"and","of":[`, `{"op":"nor"}`, `]}`), wrong: "/of/0/of/0/of/0/of/0/op"},
+		"tree":            {schema: tree, value: nestValue(60, `{"op":"and","of":["a",1,`, `{"op":"not"}`, `]}`)},
+		"wrong tree":      {schema: tree, value: nestValue(4, `{"op":"and","of":[`, `{"op":"nor"}`, `]}`), wrong: "/of/0/of/0/of/0/of/0/op"},
 		"numbers":         {schema: wide, value: `{"n":[` + ones[:19_999] + `]}`},
 		"wrong number":    {schema: wide, value: `{"n":[` + ones[:40_001] + `,10]}`, wrong: "/n/20001"},
 		"long text":       {schema: encoded, value: `{"file":"data:image/png;base64,` + strings.Repeat("A", 1_000_000) + `=="}`},
 		"wrong long text": {schema: encoded, value: `{"file":"data:image/png;base64,` + strings.Repeat("A", 1_000_000) + `==="}`, wrong: "/file"},
 		"letters":         {schema: `{"properties":{"a":{"pattern":"^[\\p{L}\\p{N}\\p{M} '-]{1,255}$"}}}`, value: `{"a":"Zoë"}`},
-		"tripling":        {schema: triples, value: nested(100, `{"q":1,"x":`, `{"q":1}`, `}`)},
-		"wrong tripling":  {schema: triples, value: nested(3, `{"q":1,"x":`, `{}`, `}`), wrong: "/x/x/x"},
+		"tripling":        {schema: triples, value: nestValue(100, `{"q":1,"x":`, `{"q":1}`, `}`)},
+		"wrong tripling":  {schema: triples, value: nestValue(3, `{"q":1,"x":`, `{}`, `}`), wrong: "/x/x/x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -150,7 +150,7 @@ func TestValidationEndsWithItsRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(nested(33, `{"x":`, `{"q":1}`, `}`)))
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(nestValue(33, `{"x":`, `{"q":1}`, `}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +230,7 @@ func TestComparisonsAreCounted(t *testing.T) {
 		if len(problems) > 0 {   // there was a second pass
 			want *= 2
 		}
-		if n := s.input.spent(); n < want {
+		if n := s.input.sumSpent(); n < want {
 			t.Errorf("%.50s: %d applications to %d values", schema, n, len(numbers))
 		}
 	}
@@ -278,7 +278,7 @@ func TestComparisonsAreTheLibrarys(t *testing.T) {
 // BenchmarkTripling refuses a few bytes whose validation would take gigabytes.
 func BenchmarkTripling(b *testing.B) {
 	s := schemasOf(b, triples)
-	value := json.RawMessage(nested(33, `{"x":`, `{"q":1}`, `}`))
+	value := json.RawMessage(nestValue(33, `{"x":`, `{"q":1}`, `}`))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.ValidateInput(b.Context(), value); !errors.Is(err, ErrTooComplex) {

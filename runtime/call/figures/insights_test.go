@@ -151,7 +151,7 @@ func weekOfCalls() []made {
 	}
 }
 
-func (w *world) insights(t *testing.T, from, to string) figures.Insights {
+func (w *world) getInsights(t *testing.T, from, to string) figures.Insights {
 	t.Helper()
 	found, err := w.figures.ReadInsights(t.Context(), figures.Query{From: from, To: to})
 	check(t, err)
@@ -182,7 +182,7 @@ func TestInsights(t *testing.T) {
 		if counted {
 			check(t, w.figures.Count(t.Context()))
 		}
-		found := w.insights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z")
+		found := w.getInsights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z")
 		equal(t, "calls", formatCounts(found.Calls.ByStatus), "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 2, unknown 1, ")
 		equal(t, "calls before", formatCounts(found.CallsBefore.ByStatus), "succeeded 2, ")
 		equal(t, "failures", fmt.Sprint(found.Calls.Failures), "map[tool_error:1 transport:1]")
@@ -203,7 +203,7 @@ func TestInsightsOfApprovals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.insertCalls(t, weekOfCalls())
-	found := w.insights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z").Approvals
+	found := w.getInsights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z").Approvals
 	totals := found.Totals
 	equal(t, "asked", totals.Asked, 7)
 	equal(t, "outcomes", [5]int{totals.Approved, totals.Rejected, totals.Expired, totals.Cancelled, totals.Pending}, [5]int{2, 1, 2, 1, 1})
@@ -240,17 +240,17 @@ func TestInsightsOfPartOfTheWeek(t *testing.T) {
 	w.insertCalls(t, weekOfCalls())
 	check(t, w.figures.Count(t.Context()))
 	// Buckets are UTC days. The range cuts the first and the last.
-	found := w.insights(t, "2026-03-01T23:00:00Z", "2026-03-04T23:30:00Z")
+	found := w.getInsights(t, "2026-03-01T23:00:00Z", "2026-03-04T23:30:00Z")
 	equal(t, "bucket", found.Window.Bucket, figures.Daily)
 	equal(t, "first bucket", found.Series[0].From.Format(time.RFC3339)+" "+formatCounts(found.Series[0].Calls), "2026-03-01T23:00:00Z succeeded 1, ")
 	equal(t, "last bucket", found.Series[3].To.Format(time.RFC3339), "2026-03-05T00:00:00Z")
 	equal(t, "buckets", len(found.Series), 4)
 
-	found = w.insights(t, "2026-03-02T10:20:00+01:00", "2026-03-02T11:00:00+01:00")
+	found = w.getInsights(t, "2026-03-02T10:20:00+01:00", "2026-03-02T11:00:00+01:00")
 	equal(t, "an hour elsewhere", formatCounts(found.Calls.ByStatus), "failed 2, rejected 1, succeeded 1, ")
 	equal(t, "its bucket", found.Window.Bucket, figures.Hourly)
 
-	found = w.insights(t, "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z")
+	found = w.getInsights(t, "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z")
 	equal(t, "weeks", found.Window.Bucket, figures.Weekly)
 	equal(t, "first week", found.Series[0].From.Format(time.DateOnly)+" "+found.Series[0].To.Format(time.DateOnly), "2026-01-01 2026-01-05")
 	var byWeek strings.Builder
@@ -261,7 +261,7 @@ func TestInsightsOfPartOfTheWeek(t *testing.T) {
 	}
 	equal(t, "calls by week", byWeek.String(), "2026-02-23 2, 2026-03-02 10, 2026-03-09 1, ")
 
-	found = w.insights(t, "2026-04-01T00:00:00Z", "2026-04-02T00:00:00Z")
+	found = w.getInsights(t, "2026-04-01T00:00:00Z", "2026-04-02T00:00:00Z")
 	if found.Calls.ByStatus.Total() != 0 || found.Approvals.Totals.Asked != 0 || len(found.Series) != 24 {
 		t.Errorf("a day without calls: %+v", found)
 	}
@@ -309,7 +309,7 @@ func TestCount(t *testing.T) {
 	w := newWorld(t)
 	ids := w.insertCalls(t, weekOfCalls())
 	whole := func() string {
-		return formatCounts(w.insights(t, "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z").Calls.ByStatus)
+		return formatCounts(w.getInsights(t, "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z").Calls.ByStatus)
 	}
 	const before = "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 5, unknown 1, "
 	equal(t, "not counted", whole(), before)

@@ -62,7 +62,7 @@ func (s *sample) endAtRandom(r *rand.Rand) {
 	}
 }
 
-func (s *sample) column() []*int64 {
+func (s *sample) listDurations() []*int64 {
 	if !s.measured {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (w *world) insertSamples(t *testing.T, list []*sample) {
 			batch.Queue(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, gated, status, tool, exposed_name, pin, arguments,
 					code, error_line, measured)
 				VALUES ($1, $2, $3, 1, $4, false, $5, $6, 'x', sha256(''), '{}', nullif($7, ''), nullif($8, ''), $9)`,
-				s.id, s.agent, s.skill, s.at, s.status, s.tool, s.code, s.line, s.column())
+				s.id, s.agent, s.skill, s.at, s.status, s.tool, s.code, s.line, s.listDurations())
 		}
 		return tx.SendBatch(t.Context(), batch).Close()
 	}))
@@ -92,7 +92,7 @@ func (w *world) insertSamples(t *testing.T, list []*sample) {
 func (w *world) endSample(t *testing.T, s *sample) {
 	t.Helper()
 	w.db.Exec(`UPDATE calls SET status = $2, code = nullif($3, ''), error_line = nullif($4, ''), measured = $5 WHERE id = $1`,
-		s.id, s.status, s.code, s.line, s.column())
+		s.id, s.status, s.code, s.line, s.listDurations())
 }
 
 // newSamples returns n calls of the given time before now, some of which have not ended. moved is the offset of the database's
