@@ -11,8 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-// fill writes n events, one per minute from start; each thousandth is rare.
-func fill(t *testing.T, pool *pgxpool.Pool, n int, start time.Time) {
+// insertEvents writes n events, one per minute from start; each thousandth is rare.
+func insertEvents(t *testing.T, pool *pgxpool.Pool, n int, start time.Time) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `INSERT INTO audit_events (at, subject_id, actor_id, actor_kind, action, data)
 		SELECT $2::timestamptz + i * interval '1 minute', gen_random_uuid(), NULL, 'system',
@@ -23,8 +23,8 @@ func fill(t *testing.T, pool *pgxpool.Pool, n int, start time.Time) {
 	}
 }
 
-// all returns the events of all pages, and how often the search stopped early.
-func all(t *testing.T, pool *pgxpool.Pool, f audit.Filter) (events []audit.Event, stops int) {
+// searchAll returns the events of all pages, and how often the search stopped early.
+func searchAll(t *testing.T, pool *pgxpool.Pool, f audit.Filter) (events []audit.Event, stops int) {
 	t.Helper()
 	for {
 		found, err := audit.Search(t.Context(), pool, f)
@@ -46,7 +46,7 @@ func TestSearch(t *testing.T) {
 	t.Parallel()
 	pool := postgrestest.New(t).Pool()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	fill(t, pool, 120_000, start) // about 83 days
+	insertEvents(t, pool, 120_000, start) // about 83 days
 	at := func(i int) time.Time { return start.Add(time.Duration(i) * time.Minute) }
 	for name, tt := range map[string]struct {
 		filter audit.Filter
@@ -67,7 +67,7 @@ func TestSearch(t *testing.T) {
 		"somebody":         {audit.Filter{Actors: []uuid.UUID{uuid.New()}}, 0, ""},
 		"Holdpoint":        {audit.Filter{Kind: audit.KindSystem, To: at(11)}, 10, `{"i": 10}`},
 	} {
-		events, _ := all(t, pool, tt.filter)
+		events, _ := searchAll(t, pool, tt.filter)
 		if len(events) != tt.want {
 			t.Errorf("%s: %d events, want %d", name, len(events), tt.want)
 		}
@@ -95,12 +95,12 @@ func TestSearchIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, pool, 10, time.Now())
-	events, stops := all(t, pool, audit.Filter{Action: "first.thing"})
+	insertEvents(t, pool, 10, time.Now())
+	events, stops := searchAll(t, pool, audit.Filter{Action: "first.thing"})
 	if len(events) != 1 || stops != 1 {
 		t.Errorf("%d events, stopped %d times", len(events), stops)
 	}
-	if events, stops = all(t, pool, audit.Filter{Subject: subject}); len(events) != 1 || stops != 0 {
+	if events, stops = searchAll(t, pool, audit.Filter{Subject: subject}); len(events) != 1 || stops != 0 {
 		t.Errorf("by subject: %d events, stopped %d times", len(events), stops)
 	}
 }

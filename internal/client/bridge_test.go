@@ -113,14 +113,14 @@ func (b *bridged) start(cfg client.Config, bridge client.BridgeConfig) {
 	})
 }
 
-func (b *bridged) say(line string) {
+func (b *bridged) writeLine(line string) {
 	b.t.Helper()
 	if _, err := io.WriteString(b.in, line+"\n"); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bridged) hear() string {
+func (b *bridged) readLine() string {
 	b.t.Helper()
 	line, err := b.out.ReadString('\n')
 	if err != nil {
@@ -132,9 +132,9 @@ func (b *bridged) hear() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-func (b *bridged) wants(want string) {
+func (b *bridged) wantLine(want string) {
 	b.t.Helper()
-	if got := b.hear(); got != want {
+	if got := b.readLine(); got != want {
 		b.t.Errorf("the client gets\n%s, want\n%s", got, want)
 	}
 }
@@ -145,8 +145,8 @@ func (b *bridged) close() error {
 	return <-b.ended
 }
 
-// got returns the requests so far.
-func (b *bridged) got() []received {
+// listRequests returns the requests so far.
+func (b *bridged) listRequests() []received {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.requests)
@@ -157,8 +157,8 @@ const (
 	initialized = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}}}}`
 )
 
-// session is a legacy server whose sessions are s1, s2, …. It does not know those in gone.
-func session(t *testing.T, gone map[string]bool, serve http.HandlerFunc) http.HandlerFunc {
+// serveSessions is a legacy server whose sessions are s1, s2, …. It does not know those in gone.
+func serveSessions(t *testing.T, gone map[string]bool, serve http.HandlerFunc) http.HandlerFunc {
 	var mu sync.Mutex
 	n := 0
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -185,7 +185,7 @@ func session(t *testing.T, gone map[string]bool, serve http.HandlerFunc) http.Ha
 	}
 }
 
-func stream(w http.ResponseWriter, events ...string) {
+func writeEvents(w http.ResponseWriter, events ...string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	for _, e := range events {
 		io.WriteString(w, e+"\n\n")
@@ -197,28 +197,28 @@ func TestBridgePassesBytes(t *testing.T) {
 	t.Parallel()
 	// Spaces, escapes, numbers and order are kept. Line breaks between tokens become spaces.
 	call := `{ "id":"a\u002fb" ,"jsonrpc":"2.0","method":"tools/call","params":{"name":"x","arguments":{"z":1.50,"a":"\u00e9é"}} }`
-	b := newBridged(t, client.Config{}, session(t, nil, func(w http.ResponseWriter, r *http.Request) {
+	b := newBridged(t, client.Config{}, serveSessions(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+token {
 			t.Error("there is no credential")
 		}
-		stream(w, ": keepalive",
+		writeEvents(w, ": keepalive",
 			"event: message\ndata: {\"jsonrpc\":\"2.0\", \"method\":\"notifications/progress\",\"params\":{\"progress\":1e2}}",
 			"event: other\ndata: {\"no\":\"message\"}",
 			"data: no JSON",
 			"data: {\"jsonrpc\":\"2.0\",\ndata: \"id\":\"a\\u002fb\",\"result\":{\"n\":1.50}}")
 	}))
-	b.say(initialize)
-	b.wants(initialized)
-	b.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	b.say("")
-	b.say(call)
-	b.wants(`{"jsonrpc":"2.0", "method":"notifications/progress","params":{"progress":1e2}}`)
-	b.wants(`{"jsonrpc":"2.0", "id":"a\u002fb","result":{"n":1.50}}`)
+	b.writeLine(initialize)
+	b.wantLine(initialized)
+	b.writeLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	b.writeLine("")
+	b.writeLine(call)
+	b.wantLine(`{"jsonrpc":"2.0", "method":"notifications/progress","params":{"progress":1e2}}`)
+	b.wantLine(`{"jsonrpc":"2.0", "id":"a\u002fb","result":{"n":1.50}}`)
 	if err := b.close(); err != nil {
 		t.Errorf("it ends with %v", err)
 	}
 	var bodies []string
-	for _, r := range b.got() {
+	for _, r := range b.listRequests() {
 		if r.method == http.MethodPost {
 			bodies = append(bodies, r.body)
 		}
@@ -226,7 +226,7 @@ func TestBridgePassesBytes(t *testing.T) {
 	if !slices.Contains(bodies, call) || bodies[0] != initialize || len(bodies) != 3 {
 		t.Errorf("the server got %q", bodies)
 	}
-	last := b.got()[len(b.got())-1]
+	last := b.listRequests()[len(b.listRequests())-1]
 	if last.method != http.MethodDelete || last.header.Get("Mcp-Session-Id") != "s1" {
 		t.Errorf("the last request is %s %v", last.method, last.header)
 	}
@@ -263,9 +263,9 @@ func TestBridgeMirrorsHeaders(t *testing.T) {
 		{"prompts/get", `"name":" p",`, map[string]string{"Mcp-Name": "=?base64?IHA=?="}},
 		{"tasks/get", `"taskId":"t1",`, map[string]string{"Mcp-Name": "t1"}},
 	} {
-		b.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s%s}}`, i, tc.method, tc.params, meta))
-		b.hear()
-		h := b.got()[i].header
+		b.writeLine(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{%s%s}}`, i, tc.method, tc.params, meta))
+		b.readLine()
+		h := b.listRequests()[i].header
 		if h.Get("Mcp-Protocol-Version") != "2026-07-28" || h.Get("Mcp-Method") != tc.method || h.Get("Mcp-Session-Id") != "" {
 			t.Errorf("%s is sent with %v", tc.method, h)
 		}
@@ -276,7 +276,7 @@ func TestBridgeMirrorsHeaders(t *testing.T) {
 		}
 	}
 	// Without sessions, cancelling ends the request.
-	b.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`)
+	b.writeLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":99}}`)
 	if err := b.close(); err != nil {
 		t.Error(err)
 	}
@@ -296,11 +296,11 @@ func TestBridgeServerSpeaks(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			io.WriteString(w, initialized)
 		case strings.Contains(string(body), "tools/call"):
-			stream(w, `data: {"jsonrpc":"2.0","id":"q/1","method":"elicitation/create","params":{"message":"which?"}}`)
+			writeEvents(w, `data: {"jsonrpc":"2.0","id":"q/1","method":"elicitation/create","params":{"message":"which?"}}`)
 			if got := <-answered; got != `{"jsonrpc":"2.0","id":"q/1","result":{"action":"decline"}}` {
 				t.Errorf("the server got %s", got)
 			}
-			stream(w, `data: {"jsonrpc":"2.0","id":1,"result":{}}`)
+			writeEvents(w, `data: {"jsonrpc":"2.0","id":1,"result":{}}`)
 		default:
 			w.WriteHeader(http.StatusAccepted)
 			answered <- string(body)
@@ -311,19 +311,19 @@ func TestBridgeServerSpeaks(t *testing.T) {
 		}
 		streams <- r.Header.Get("Last-Event-ID")
 		if len(streams) == 1 {
-			stream(w, "id: e1\ndata:", "id: e2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}")
+			writeEvents(w, "id: e1\ndata:", "id: e2\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}")
 			return
 		}
-		stream(w, ": keepalive")
+		writeEvents(w, ": keepalive")
 		<-r.Context().Done()
 	})
-	b.say(initialize)
-	b.wants(initialized)
-	b.wants(`{"jsonrpc":"2.0","method":"notifications/message"}`)
-	b.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
-	b.wants(`{"jsonrpc":"2.0","id":"q/1","method":"elicitation/create","params":{"message":"which?"}}`)
-	b.say(`{"jsonrpc":"2.0","id":"q/1","result":{"action":"decline"}}`)
-	b.wants(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	b.writeLine(initialize)
+	b.wantLine(initialized)
+	b.wantLine(`{"jsonrpc":"2.0","method":"notifications/message"}`)
+	b.writeLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x"}}`)
+	b.wantLine(`{"jsonrpc":"2.0","id":"q/1","method":"elicitation/create","params":{"message":"which?"}}`)
+	b.writeLine(`{"jsonrpc":"2.0","id":"q/1","result":{"action":"decline"}}`)
+	b.wantLine(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	if first, second := <-streams, <-streams; first != "" || second != "e2" {
 		t.Errorf("the streams were asked for after %q and %q", first, second)
 	}
@@ -334,15 +334,15 @@ func TestBridgeServerSpeaks(t *testing.T) {
 
 func TestBridgeRenewsSession(t *testing.T) {
 	t.Parallel()
-	b := newBridged(t, client.Config{}, session(t, map[string]bool{"s1": true}, func(w http.ResponseWriter, _ *http.Request) {
+	b := newBridged(t, client.Config{}, serveSessions(t, map[string]bool{"s1": true}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
 	}))
-	b.say(initialize)
-	b.wants(initialized)
-	b.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	b.wants(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-	b.wants(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	b.writeLine(initialize)
+	b.wantLine(initialized)
+	b.writeLine(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	b.wantLine(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
+	b.wantLine(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	if err := b.close(); err != nil {
 		t.Error(err)
 	}
@@ -350,7 +350,7 @@ func TestBridgeRenewsSession(t *testing.T) {
 
 // cutOff breaks off a response.
 func cutOff(w http.ResponseWriter, events ...string) {
-	stream(w, events...)
+	writeEvents(w, events...)
 	panic(http.ErrAbortHandler)
 }
 
@@ -365,22 +365,22 @@ func TestBridgeLostConnections(t *testing.T) {
 				w.Header().Set("Holdpoint-Call", "c1")
 				cutOff(w, ": keepalive")
 			}
-			stream(w, `data: {"jsonrpc":"2.0","id":7,"result":{"of":"c1"}}`)
+			writeEvents(w, `data: {"jsonrpc":"2.0","id":7,"result":{"of":"c1"}}`)
 		})
-		b.say(call)
-		b.wants(`{"jsonrpc":"2.0","id":7,"result":{"of":"c1"}}`)
+		b.writeLine(call)
+		b.wantLine(`{"jsonrpc":"2.0","id":7,"result":{"of":"c1"}}`)
 		const want = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"holdpoint_await",` +
 			`"arguments":{"call_id":"c1"},"_meta":{"progressToken":"p"}}}`
-		if got := b.got(); len(got) != 2 || got[1].body != want {
+		if got := b.listRequests(); len(got) != 2 || got[1].body != want {
 			t.Errorf("the server got %v", got)
 		}
 	})
 	t.Run("a call without is not sent again", func(t *testing.T) {
 		t.Parallel()
 		b := newBridged(t, client.Config{}, func(w http.ResponseWriter, _ *http.Request) { cutOff(w, ": keepalive") })
-		b.say(call)
-		wantFault(t, b.hear(), "connection_lost", "may be executed")
-		if got := b.got(); len(got) != 1 {
+		b.writeLine(call)
+		wantFault(t, b.readLine(), "connection_lost", "may be executed")
+		if got := b.listRequests(); len(got) != 1 {
 			t.Errorf("the server got %v", got)
 		}
 	})
@@ -391,19 +391,19 @@ func TestBridgeLostConnections(t *testing.T) {
 			if n++; n < 3 {
 				panic(http.ErrAbortHandler)
 			}
-			stream(w, `data: {"jsonrpc":"2.0","id":7,"result":{}}`)
+			writeEvents(w, `data: {"jsonrpc":"2.0","id":7,"result":{}}`)
 		})
-		b.say(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
-		b.wants(`{"jsonrpc":"2.0","id":7,"result":{}}`)
+		b.writeLine(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`)
+		b.wantLine(`{"jsonrpc":"2.0","id":7,"result":{}}`)
 	})
 	t.Run("silence is a lost connection", func(t *testing.T) {
 		t.Parallel()
 		b := newBridged(t, client.Config{Silence: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
-			stream(w, ": keepalive")
+			writeEvents(w, ": keepalive")
 			<-r.Context().Done()
 		})
-		b.say(call)
-		wantFault(t, b.hear(), "connection_lost", "nothing was heard")
+		b.writeLine(call)
+		wantFault(t, b.readLine(), "connection_lost", "nothing was heard")
 	})
 }
 
@@ -437,8 +437,8 @@ func TestBridgeServerAway(t *testing.T) {
 	listener.Close()
 	b := &bridged{t: t, ended: make(chan error, 1)}
 	b.start(client.Config{URL: "http://" + address, Patience: 20 * time.Millisecond}, client.BridgeConfig{})
-	b.say(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"x"}}`)
-	wantFault(t, b.hear(), "unreachable", "was not sent")
+	b.writeLine(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"x"}}`)
+	wantFault(t, b.readLine(), "unreachable", "was not sent")
 	if err := b.close(); err != nil {
 		t.Error(err)
 	}
@@ -455,7 +455,7 @@ func TestBridgeServerComesBack(t *testing.T) {
 	n := make(chan int, 1)
 	n <- 0
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		stream(w, `data: {"jsonrpc":"2.0","id":7,"result":{}}`)
+		writeEvents(w, `data: {"jsonrpc":"2.0","id":7,"result":{}}`)
 	}))
 	server.Listener.Close()
 	server.Listener = closing{listener, n}
@@ -463,8 +463,8 @@ func TestBridgeServerComesBack(t *testing.T) {
 	t.Cleanup(server.Close)
 	b := &bridged{t: t, ended: make(chan error, 1), tls: server.Client().Transport.(*http.Transport).TLSClientConfig}
 	b.start(client.Config{URL: server.URL}, client.BridgeConfig{})
-	b.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`)
-	b.wants(`{"jsonrpc":"2.0","id":7,"result":{}}`)
+	b.writeLine(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`)
+	b.wantLine(`{"jsonrpc":"2.0","id":7,"result":{}}`)
 	if refused := <-n; refused < 3 {
 		t.Errorf("it was refused %d times", refused)
 	}
@@ -499,8 +499,8 @@ func TestBridgeRefusals(t *testing.T) {
 		b := newBridged(t, client.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "a key is required", http.StatusUnauthorized)
 		})
-		b.say(initialize)
-		wantFault(t, b.hear(), "refused", "a key is required", "HOLDPOINT_TOKEN", "agent billing")
+		b.writeLine(initialize)
+		wantFault(t, b.readLine(), "refused", "a key is required", "HOLDPOINT_TOKEN", "agent billing")
 	})
 	t.Run("JSON-RPC errors pass", func(t *testing.T) {
 		t.Parallel()
@@ -509,14 +509,14 @@ func TestBridgeRefusals(t *testing.T) {
 			w.WriteHeader(http.StatusBadRequest)
 			io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not JSON"}}`)
 		})
-		b.say(`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`)
-		b.wants(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not JSON"}}`)
+		b.writeLine(`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`)
+		b.wantLine(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not JSON"}}`)
 	})
 	t.Run("pages are no messages", func(t *testing.T) {
 		t.Parallel()
 		b := newBridged(t, client.Config{}, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") })
-		b.say(initialize)
-		wantFault(t, b.hear(), "failed", "not an MCP message")
+		b.writeLine(initialize)
+		wantFault(t, b.readLine(), "failed", "not an MCP message")
 	})
 	t.Run("later", func(t *testing.T) {
 		t.Parallel()
@@ -527,17 +527,17 @@ func TestBridgeRefusals(t *testing.T) {
 				http.Error(w, "too many", http.StatusTooManyRequests)
 				return
 			}
-			stream(w, `data: {"jsonrpc":"2.0","id":7,"result":{}}`)
+			writeEvents(w, `data: {"jsonrpc":"2.0","id":7,"result":{}}`)
 		})
-		b.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`)
-		b.wants(`{"jsonrpc":"2.0","id":7,"result":{}}`)
+		b.writeLine(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`)
+		b.wantLine(`{"jsonrpc":"2.0","id":7,"result":{}}`)
 	})
 	t.Run("a line that is too long", func(t *testing.T) {
 		t.Parallel()
 		b := &bridged{t: t, ended: make(chan error, 1)}
 		b.start(client.Config{URL: "http://127.0.0.1:1"}, client.BridgeConfig{MaxLine: 100})
-		b.say(`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 100_000) + `"}`)
-		wantFault(t, b.hear(), "too_large", "100 bytes")
+		b.writeLine(`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 100_000) + `"}`)
+		wantFault(t, b.readLine(), "too_large", "100 bytes")
 		if err := b.close(); err != nil {
 			t.Error(err)
 		}
@@ -552,21 +552,21 @@ func TestBridgeCancels(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		switch {
 		case strings.Contains(string(body), "tools/call"):
-			stream(w, ": keepalive")
+			writeEvents(w, ": keepalive")
 			<-r.Context().Done()
 			close(gone)
 		case strings.Contains(string(body), "cancelled"):
 			w.WriteHeader(http.StatusAccepted)
 		default:
-			stream(w, `data: {"jsonrpc":"2.0","id":8,"result":{}}`)
+			writeEvents(w, `data: {"jsonrpc":"2.0","id":8,"result":{}}`)
 		}
 	})
-	b.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`)
+	b.writeLine(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`)
 	<-b.arrived
-	b.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+	b.writeLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 	<-gone
-	b.say(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
-	b.wants(`{"jsonrpc":"2.0","id":8,"result":{}}`)
+	b.writeLine(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
+	b.wantLine(`{"jsonrpc":"2.0","id":8,"result":{}}`)
 }
 
 // TestBridgeEnds: at the end of input, running requests are answered, and held responses are closed.
@@ -576,7 +576,7 @@ func TestBridgeEnds(t *testing.T) {
 	b := newBridged(t, client.Config{}, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), "held") {
-			stream(w, ": keepalive", `data: {"jsonrpc":"2.0","method":"notifications/progress"}`)
+			writeEvents(w, ": keepalive", `data: {"jsonrpc":"2.0","method":"notifications/progress"}`)
 			<-r.Context().Done()
 			close(gone)
 			return
@@ -585,15 +585,15 @@ func TestBridgeEnds(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, `{"jsonrpc":"2.0","id":2,"result":{}}`)
 	})
-	b.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"held"}}`)
-	b.wants(`{"jsonrpc":"2.0","method":"notifications/progress"}`)
+	b.writeLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"held"}}`)
+	b.wantLine(`{"jsonrpc":"2.0","method":"notifications/progress"}`)
 	<-b.arrived
-	b.say(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+	b.writeLine(`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
 	<-b.arrived
 	b.in.Close()
 	<-gone
 	close(release)
-	b.wants(`{"jsonrpc":"2.0","id":2,"result":{}}`)
+	b.wantLine(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 	if err := <-b.ended; err != nil {
 		t.Error(err)
 	}
@@ -602,17 +602,17 @@ func TestBridgeEnds(t *testing.T) {
 // TestBridgeClientGone: the session ends with the client.
 func TestBridgeClientGone(t *testing.T) {
 	t.Parallel()
-	b := newBridged(t, client.Config{}, session(t, nil, func(w http.ResponseWriter, _ *http.Request) {
-		stream(w, `data: {"jsonrpc":"2.0","id":1,"result":{}}`)
+	b := newBridged(t, client.Config{}, serveSessions(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		writeEvents(w, `data: {"jsonrpc":"2.0","id":1,"result":{}}`)
 	}))
-	b.say(initialize)
-	b.wants(initialized)
+	b.writeLine(initialize)
+	b.wantLine(initialized)
 	b.outEnd.Close()
-	b.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	b.writeLine(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 	if err := <-b.ended; !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("it ends with %v", err)
 	}
-	if got := b.got(); got[len(got)-1].method != http.MethodDelete {
+	if got := b.listRequests(); got[len(got)-1].method != http.MethodDelete {
 		t.Errorf("the last request is %v", got[len(got)-1])
 	}
 }

@@ -73,21 +73,21 @@ func (s *server) endpoint(w http.ResponseWriter, r *http.Request) {
 	step(w, r)
 }
 
-// know sets the API's answer about a call.
-func (s *server) know(id, text string) {
+// setCall sets the API's answer about a call.
+func (s *server) setCall(id, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[id] = text
 }
 
-func (s *server) made(calls ...string) {
+func (s *server) wantCalls(calls ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.list = append(calls, s.list...)
 }
 
-// tools returns the names of the called tools, in order.
-func (s *server) tools(t *testing.T) string {
+// calledTools returns the names of the called tools, in order.
+func (s *server) calledTools(t *testing.T) string {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,21 +122,21 @@ func (s *server) client(t *testing.T) *client.Client {
 
 const id = "01980000-0000-7000-8000-000000000001"
 
-func answer(body string) http.HandlerFunc {
+func answerWith(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,%s}`, body)
 	}
 }
 
-// ended answers that the call ended with a status.
-func ended(status string) http.HandlerFunc {
-	return answer(`"result":{"content":[{"type":"text","text":"it is ` + status + `"}],"isError":true,` +
+// answerEnded answers that the call ended with a status.
+func answerEnded(status string) http.HandlerFunc {
+	return answerWith(`"result":{"content":[{"type":"text","text":"it is ` + status + `"}],"isError":true,` +
 		`"_meta":{"dev.holdpoint/call":{"id":"` + id + `","status":"` + status + `","code":"` + status + `"}}}`)
 }
 
-// held begins a stream with the call's id, and continues with then.
-func held(then http.HandlerFunc) http.HandlerFunc {
+// answerHeld begins a stream with the call's id, and continues with then.
+func answerHeld(then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Holdpoint-Call", id)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -146,15 +146,15 @@ func held(then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-func event(body string) http.HandlerFunc {
+func formatEvent(body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{}}\n\n: keepalive\n\n")
 		fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\ndata: \"id\":1,%s}\n\n", body)
 	}
 }
 
-// cut closes the connection.
-func cut(w http.ResponseWriter, _ *http.Request) {
+// cutConnection closes the connection.
+func cutConnection(w http.ResponseWriter, _ *http.Request) {
 	connection, _, err := w.(http.Hijacker).Hijack()
 	if err == nil {
 		_ = connection.Close()
@@ -179,34 +179,34 @@ func TestCall(t *testing.T) {
 		{
 			"answered at once", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Holdpoint-Call", id)
-				answer(`"result":{"content":[]}`)(w, r)
+				answerWith(`"result":{"content":[]}`)(w, r)
 			}}, done, "files__write", "succeeded",
 		},
-		{"held to the end", []http.HandlerFunc{held(event(`"result":{"content":[]}`))}, done, "files__write", "succeeded"},
-		{"rejected", []http.HandlerFunc{ended("rejected")}, "", "files__write", "rejected"},
-		{"pending, then rejected", []http.HandlerFunc{ended("parked"), ended("rejected")}, "", "files__write holdpoint_await", "rejected"},
+		{"held to the end", []http.HandlerFunc{answerHeld(formatEvent(`"result":{"content":[]}`))}, done, "files__write", "succeeded"},
+		{"rejected", []http.HandlerFunc{answerEnded("rejected")}, "", "files__write", "rejected"},
+		{"pending, then rejected", []http.HandlerFunc{answerEnded("parked"), answerEnded("rejected")}, "", "files__write holdpoint_await", "rejected"},
 		{
 			"pending for long",
-			[]http.HandlerFunc{ended("parked"), ended("approved"), ended("executing"), ended("expired")},
+			[]http.HandlerFunc{answerEnded("parked"), answerEnded("approved"), answerEnded("executing"), answerEnded("expired")},
 			"",
 			"files__write holdpoint_await holdpoint_await holdpoint_await", "expired",
 		},
-		{"cut while held", []http.HandlerFunc{held(cut), ended("rejected")}, parked, "files__write holdpoint_await", "rejected"},
+		{"cut while held", []http.HandlerFunc{answerHeld(cutConnection), answerEnded("rejected")}, parked, "files__write holdpoint_await", "rejected"},
 		{
 			"cut again and again",
-			[]http.HandlerFunc{held(cut), cut, held(cut), cut, cut, ended("rejected")},
+			[]http.HandlerFunc{answerHeld(cutConnection), cutConnection, answerHeld(cutConnection), cutConnection, cutConnection, answerEnded("rejected")},
 			parked,
 			"files__write holdpoint_await holdpoint_await holdpoint_await holdpoint_await holdpoint_await", "rejected",
 		},
 		{
 			"the server is starting", []http.HandlerFunc{
-				held(cut), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
-				answer(`"error":{"code":-32603,"message":"internal error"}`), ended("rejected"),
+				answerHeld(cutConnection), func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+				answerWith(`"error":{"code":-32603,"message":"internal error"}`), answerEnded("rejected"),
 			}, parked, "files__write holdpoint_await holdpoint_await holdpoint_await", "rejected",
 		},
 		{"the call's own error", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Holdpoint-Call", id)
-			answer(`"error":{"code":-32603,"message":"of the skill"}`)(w, r)
+			answerWith(`"error":{"code":-32603,"message":"of the skill"}`)(w, r)
 		}}, `{"status":"failed","failure":"jsonrpc_error"}`, "files__write", "failed"},
 	}
 	for _, test := range tests {
@@ -214,7 +214,7 @@ func TestCall(t *testing.T) {
 			t.Parallel()
 			s := newServer(t, test.steps...)
 			if test.state != "" {
-				s.know(id, test.state)
+				s.setCall(id, test.state)
 			}
 			outcome, err := s.client(t).Call(t.Context(), call(`{}`))
 			if err != nil {
@@ -223,7 +223,7 @@ func TestCall(t *testing.T) {
 			if outcome.Status != test.status || outcome.CallID != id {
 				t.Errorf("got %+v", outcome)
 			}
-			if got := s.tools(t); got != test.tools {
+			if got := s.calledTools(t); got != test.tools {
 				t.Errorf("called %s, want %s", got, test.tools)
 			}
 		})
@@ -239,17 +239,17 @@ func TestCallTellsWhatItWaitsFor(t *testing.T) {
 	release := make(chan struct{})
 	var s *server
 	s = newServer(t,
-		held(func(w http.ResponseWriter, r *http.Request) {
+		answerHeld(func(w http.ResponseWriter, r *http.Request) {
 			<-release
-			s.know(id, unconnected)
-			event(`"result":{"content":[],"isError":true,"_meta":{"dev.holdpoint/call":{"id":"`+id+`","status":"needs_connection"}}}`)(w, r)
+			s.setCall(id, unconnected)
+			formatEvent(`"result":{"content":[],"isError":true,"_meta":{"dev.holdpoint/call":{"id":"`+id+`","status":"needs_connection"}}}`)(w, r)
 		}),
-		held(func(w http.ResponseWriter, r *http.Request) {
+		answerHeld(func(w http.ResponseWriter, r *http.Request) {
 			<-release
-			event(`"result":{"content":[]}`)(w, r)
+			formatEvent(`"result":{"content":[]}`)(w, r)
 		}),
 	)
-	s.know(id, unconnected)
+	s.setCall(id, unconnected)
 	c := call(`{}`)
 	c.OnProgress = func(n client.Progress) { told <- n }
 	ended := make(chan client.Outcome, 1)
@@ -274,11 +274,11 @@ func TestCallTellsWhatItWaitsFor(t *testing.T) {
 	}
 	deadline := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	next(client.Progress{Status: "needs_connection", Deadline: deadline, Reason: "nobody connected it"})
-	s.know(id, `{"status":"parked","deadline":"2026-01-01T00:01:00Z","message":null}`)
+	s.setCall(id, `{"status":"parked","deadline":"2026-01-01T00:01:00Z","message":null}`)
 	next(client.Progress{Status: "parked", Deadline: deadline.Add(time.Minute)})
 	release <- struct{}{}
 	next(client.Progress{Status: "needs_connection", Deadline: deadline, Reason: "nobody connected it"})
-	s.know(id, `{"status":"succeeded","failure":null}`)
+	s.setCall(id, `{"status":"succeeded","failure":null}`)
 	release <- struct{}{}
 	if outcome := <-ended; outcome.Status != "succeeded" {
 		t.Errorf("got %+v", outcome)
@@ -297,45 +297,45 @@ func TestCallCutEarly(t *testing.T) {
 	t.Run("the server has it", func(t *testing.T) {
 		t.Parallel()
 		s := newServer(t)
-		s.made(before)
+		s.wantCalls(before)
 		s.steps = []http.HandlerFunc{
-			func(w http.ResponseWriter, r *http.Request) { s.made(others, ours); cut(w, r) }, ended("rejected"),
+			func(w http.ResponseWriter, r *http.Request) { s.wantCalls(others, ours); cutConnection(w, r) }, answerEnded("rejected"),
 		}
 		outcome, err := s.client(t).Call(t.Context(), call(` { "n" : 1 } `))
 		if err != nil || outcome.Status != "rejected" {
 			t.Errorf("got %+v, %v", outcome, err)
 		}
-		if got := s.tools(t); got != "files__write holdpoint_await" {
+		if got := s.calledTools(t); got != "files__write holdpoint_await" {
 			t.Errorf("called %s", got)
 		}
 	})
 	t.Run("the server does not have it", func(t *testing.T) {
 		t.Parallel()
 		s := newServer(t)
-		s.made(before)
-		s.steps = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) { s.made(others); cut(w, r) }, ended("rejected")}
+		s.wantCalls(before)
+		s.steps = []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) { s.wantCalls(others); cutConnection(w, r) }, answerEnded("rejected")}
 		if outcome, err := s.client(t).Call(t.Context(), call(`{"n":1}`)); err != nil || outcome.Status != "rejected" {
 			t.Errorf("got %+v, %v", outcome, err)
 		}
-		if got := s.tools(t); got != "files__write files__write" {
+		if got := s.calledTools(t); got != "files__write files__write" {
 			t.Errorf("called %s", got)
 		}
 	})
 	t.Run("with an idempotency key", func(t *testing.T) {
 		t.Parallel()
-		s := newServer(t, cut, cut, ended("rejected"))
+		s := newServer(t, cutConnection, cutConnection, answerEnded("rejected"))
 		keyed := call(`{"n":1}`)
 		keyed.IdempotencyKey = "k"
 		if outcome, err := s.client(t).Call(t.Context(), keyed); err != nil || outcome.Status != "rejected" {
 			t.Errorf("got %+v, %v", outcome, err)
 		}
-		if got := s.tools(t); got != "files__write files__write files__write" || !strings.Contains(s.got[2], `"dev.holdpoint/idempotency_key":"k"`) {
+		if got := s.calledTools(t); got != "files__write files__write files__write" || !strings.Contains(s.got[2], `"dev.holdpoint/idempotency_key":"k"`) {
 			t.Errorf("called %s: %s", got, s.got[2])
 		}
 	})
 	t.Run("nobody can say", func(t *testing.T) {
 		t.Parallel()
-		s := newServer(t, cut)
+		s := newServer(t, cutConnection)
 		c := s.client(t)
 		c.HTTP = &http.Client{Transport: onlyMCP{c.HTTP.Transport}}
 		_, err := c.Call(t.Context(), call(`{}`))
@@ -359,8 +359,8 @@ func TestCallStops(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	s := newServer(t, held(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
-	s.know(id, `{"status":"parked","deadline":"2026-01-01T00:00:00Z"}`)
+	s := newServer(t, answerHeld(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	s.setCall(id, `{"status":"parked","deadline":"2026-01-01T00:00:00Z"}`)
 	toolCall := call(`{}`)
 	toolCall.OnProgress = func(n client.Progress) {
 		if n.CallID == id && n.Status == "parked" && n.Deadline.Year() == 2026 {
@@ -388,9 +388,9 @@ func TestCallGivesUp(t *testing.T) {
 
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	s := newServer(t, held(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
-		ended("rejected"), ended("rejected"), ended("rejected")) // a slow machine may wait again
-	s.know(id, `{"status":"parked"}`)
+	s := newServer(t, answerHeld(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
+		answerEnded("rejected"), answerEnded("rejected"), answerEnded("rejected")) // a slow machine may wait again
+	s.setCall(id, `{"status":"parked"}`)
 	c := s.client(t)
 	c.Silence = 2 * time.Second
 	if outcome, err := c.Call(t.Context(), call(`{}`)); err != nil || outcome.Status != "rejected" {
@@ -413,7 +413,7 @@ func TestRefused(t *testing.T) {
 func TestExactArguments(t *testing.T) {
 	t.Parallel()
 	const arguments = `{"big":9007199254740993, "huge":1e400,"zero":-0,"html":"<&>","esc":"\u003c\ud83d\ude00","dup":1,"dup":2}`
-	s := newServer(t, ended("rejected"))
+	s := newServer(t, answerEnded("rejected"))
 	c := s.client(t)
 	toolCall := call(arguments)
 	toolCall.Agent = "a/b"
@@ -435,8 +435,8 @@ func TestExactArguments(t *testing.T) {
 func TestTools(t *testing.T) {
 	t.Parallel()
 	s := newServer(t,
-		answer(`"result":{"tools":[{"name":"a","x":1e400}],"nextCursor":"2","_meta":{"dev.holdpoint/problems":[{"skill":"s","kind":"transport","error":"e"}]}}`),
-		answer(`"result":{"tools":[{"name":"b"}]}`))
+		answerWith(`"result":{"tools":[{"name":"a","x":1e400}],"nextCursor":"2","_meta":{"dev.holdpoint/problems":[{"skill":"s","kind":"transport","error":"e"}]}}`),
+		answerWith(`"result":{"tools":[{"name":"b"}]}`))
 	found, err := s.client(t).Tools(t.Context(), "billing")
 	if err != nil || len(found.Items) != 2 || string(found.Items[0]) != `{"name":"a","x":1e400}` {
 		t.Errorf("got %s, %v", found.Items, err)

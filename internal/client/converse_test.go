@@ -16,8 +16,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/client"
 )
 
-// talking returns a client that reconnects quickly.
-func talking(t *testing.T, url string) *client.Client {
+// newTalking returns a client that reconnects quickly.
+func newTalking(t *testing.T, url string) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Config{URL: url, Token: "t", Retry: time.Millisecond, Patience: time.Minute})
 	if err != nil {
@@ -51,7 +51,7 @@ func TestFollowOverTrouble(t *testing.T) {
 	t.Cleanup(server.Close)
 	var told []string
 	var lost int
-	err := talking(t, server.URL).Follow(t.Context(), client.Following{
+	err := newTalking(t, server.URL).Follow(t.Context(), client.Following{
 		Conversation: "c", OnLost: func(error) { lost++ },
 		OnEvent: func(e client.StreamEvent) error {
 			told = append(told, fmt.Sprint(e.Seq, e.Name, string(e.Data)))
@@ -74,21 +74,21 @@ func TestFollowGivesUp(t *testing.T) {
 		fmt.Fprint(w, `{"status":404,"code":"not_found","detail":"nothing"}`)
 	}))
 	nobody := func(client.StreamEvent) error { return errEnough }
-	err := talking(t, server.URL).Follow(t.Context(), client.Following{Conversation: "c", OnEvent: nobody})
+	err := newTalking(t, server.URL).Follow(t.Context(), client.Following{Conversation: "c", OnEvent: nobody})
 	var refused *client.Problem
 	if !errors.As(err, &refused) || refused.Code != "not_found" {
 		t.Errorf("error %v", err)
 	}
 	server.Close()
 	var lost *client.LostError
-	hasty := talking(t, server.URL)
+	hasty := newTalking(t, server.URL)
 	hasty.Patience = 50 * time.Millisecond
 	if err := hasty.Follow(t.Context(), client.Following{Conversation: "c", OnEvent: nobody}); !errors.As(err, &lost) {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := talking(t, server.URL).Follow(ctx, client.Following{Conversation: "c", OnEvent: nobody}); err == nil {
+	if err := newTalking(t, server.URL).Follow(ctx, client.Following{Conversation: "c", OnEvent: nobody}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -119,7 +119,7 @@ func TestSayAgain(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c := talking(t, server.URL)
+	c := newTalking(t, server.URL)
 	if text, err := c.Say(t.Context(), "c", "hello"); err != nil || string(text) != `{"pending":false}` {
 		t.Errorf("%s, %v", text, err)
 	}

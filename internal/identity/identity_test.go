@@ -31,7 +31,7 @@ const issuer = "https://login.example.com"
 
 const bootToken = "bootstrap-token-of-at-least-32-letters"
 
-func service(t *testing.T, db *postgres.DB, bootstrap string) *identity.Service {
+func newService(t *testing.T, db *postgres.DB, bootstrap string) *identity.Service {
 	t.Helper()
 	s, err := identity.New(identity.Config{
 		Pool: db.Pool(), BootstrapToken: bootstrap, Issuers: []string{issuer}, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
@@ -43,7 +43,7 @@ func service(t *testing.T, db *postgres.DB, bootstrap string) *identity.Service 
 	return s
 }
 
-func roles(list ...identity.Role) []identity.Role { return list }
+func listRoles(list ...identity.Role) []identity.Role { return list }
 
 func check(t *testing.T, err error) {
 	t.Helper()
@@ -55,9 +55,9 @@ func check(t *testing.T, err error) {
 func TestToken(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := service(t, db, "")
+	s := newService(t, db, "")
 	ctx := t.Context()
-	id, token, err := s.CreateToken(ctx, uuid.Nil, "Vera", roles(identity.Reviewer), []string{"billing"})
+	id, token, err := s.CreateToken(ctx, uuid.Nil, "Vera", listRoles(identity.Reviewer), []string{"billing"})
 	check(t, err)
 	access, err := s.Authenticate(ctx, token)
 	check(t, err)
@@ -69,7 +69,7 @@ func TestToken(t *testing.T) {
 	case !access.MayActAs("billing") || access.MayActAs("other"):
 		t.Errorf("agents %v", access.Agents)
 	}
-	_, second, err := s.CreateToken(ctx, access.Person.ID, "Vera", roles(identity.Operator), nil)
+	_, second, err := s.CreateToken(ctx, access.Person.ID, "Vera", listRoles(identity.Operator), nil)
 	check(t, err)
 	other, err := s.Authenticate(ctx, second)
 	check(t, err)
@@ -87,7 +87,7 @@ func TestToken(t *testing.T) {
 	if want := []string{"token.revoked", "token.created", "token.created", "person.created"}; !slices.Equal(actions, want) {
 		t.Errorf("audit %v, want %v", actions, want)
 	}
-	stored := dump(t, db, "person_tokens") + dump(t, db, "audit_events")
+	stored := dumpTable(t, db, "person_tokens") + dumpTable(t, db, "audit_events")
 	if strings.Contains(stored, token[8:]) {
 		t.Error("the token is stored")
 	}
@@ -104,7 +104,7 @@ func auditOf(t *testing.T, db *postgres.DB, subject uuid.UUID) []string {
 	return actions
 }
 
-func dump(t *testing.T, db *postgres.DB, table string) string {
+func dumpTable(t *testing.T, db *postgres.DB, table string) string {
 	t.Helper()
 	var text string
 	check(t, db.Pool().QueryRow(t.Context(), `SELECT coalesce(string_agg(x::text, ' '), '') FROM `+table+` x`).Scan(&text))
@@ -113,17 +113,17 @@ func dump(t *testing.T, db *postgres.DB, table string) string {
 
 func TestAgentsOfToken(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "")
+	s := newService(t, postgrestest.New(t), "")
 	for name, tc := range map[string]struct {
 		roles  []identity.Role
 		agents []string
 		may    bool
 	}{
-		"operator":       {roles(identity.Operator), nil, true},
-		"both":           {roles(identity.Reviewer, identity.Operator), nil, true},
-		"reviewer":       {roles(identity.Reviewer), nil, false},
-		"other agent":    {roles(identity.Operator), []string{"other"}, false},
-		"reviewer named": {roles(identity.Reviewer), []string{"billing"}, true},
+		"operator":       {listRoles(identity.Operator), nil, true},
+		"both":           {listRoles(identity.Reviewer, identity.Operator), nil, true},
+		"reviewer":       {listRoles(identity.Reviewer), nil, false},
+		"other agent":    {listRoles(identity.Operator), []string{"other"}, false},
+		"reviewer named": {listRoles(identity.Reviewer), []string{"billing"}, true},
 	} {
 		_, token, err := s.CreateToken(t.Context(), uuid.Nil, "p", tc.roles, tc.agents)
 		check(t, err)
@@ -137,22 +137,22 @@ func TestAgentsOfToken(t *testing.T) {
 
 func TestInvalidTokensAreRefused(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "")
+	s := newService(t, postgrestest.New(t), "")
 	for field, create := range map[string]func() error{
 		"name": func() error {
-			_, _, err := s.CreateToken(t.Context(), uuid.Nil, " Vera", roles(identity.Operator), nil)
+			_, _, err := s.CreateToken(t.Context(), uuid.Nil, " Vera", listRoles(identity.Operator), nil)
 			return err
 		},
 		"roles": func() error {
-			_, _, err := s.CreateToken(t.Context(), uuid.Nil, "Vera", roles("root"), nil)
+			_, _, err := s.CreateToken(t.Context(), uuid.Nil, "Vera", listRoles("root"), nil)
 			return err
 		},
 		"agents": func() error {
-			_, _, err := s.CreateToken(t.Context(), uuid.Nil, "Vera", roles(identity.Operator), []string{""})
+			_, _, err := s.CreateToken(t.Context(), uuid.Nil, "Vera", listRoles(identity.Operator), []string{""})
 			return err
 		},
 		"ttl": func() error {
-			_, err := s.CreateSignInLink(t.Context(), "Vera", roles(identity.Operator), 0)
+			_, err := s.CreateSignInLink(t.Context(), "Vera", listRoles(identity.Operator), 0)
 			return err
 		},
 	} {
@@ -161,7 +161,7 @@ func TestInvalidTokensAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	_, _, err := s.CreateToken(t.Context(), uuid.Nil, identity.Bootstrap, roles(identity.Operator), nil)
+	_, _, err := s.CreateToken(t.Context(), uuid.Nil, identity.Bootstrap, listRoles(identity.Operator), nil)
 	if _, ok := errors.AsType[*fault.InvalidError](err); !ok {
 		t.Errorf("a token for bootstrap: %v", err)
 	}
@@ -200,7 +200,7 @@ func TestBootstrap(t *testing.T) {
 			t.Errorf("a token of %d letters: %v", utf8.RuneCountInString(short), err)
 		}
 	}
-	without := service(t, db, "")
+	without := newService(t, db, "")
 	if _, err := without.Authenticate(t.Context(), bootToken); !errors.Is(err, identity.ErrUnauthenticated) {
 		t.Errorf("no longer configured: %v", err)
 	}
@@ -212,8 +212,8 @@ func TestBootstrap(t *testing.T) {
 func TestRevocationReachesOtherProcesses(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	here, there := service(t, db, ""), service(t, db, "")
-	id, token, err := here.CreateToken(t.Context(), uuid.Nil, "Vera", roles(identity.Operator), nil)
+	here, there := newService(t, db, ""), newService(t, db, "")
+	id, token, err := here.CreateToken(t.Context(), uuid.Nil, "Vera", listRoles(identity.Operator), nil)
 	check(t, err)
 	dropped := listen(t, db, there.Invalidate)
 	_, err = there.Authenticate(t.Context(), token)
@@ -248,8 +248,8 @@ func listen(t *testing.T, db *postgres.DB, invalidate func()) <-chan struct{} {
 func TestSignInLink(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := service(t, db, "")
-	link, err := s.CreateSignInLink(t.Context(), "Vera", roles(identity.Reviewer), time.Minute)
+	s := newService(t, db, "")
+	link, err := s.CreateSignInLink(t.Context(), "Vera", listRoles(identity.Reviewer), time.Minute)
 	check(t, err)
 	const rivals = 8
 	won := make(chan identity.Access, rivals)
@@ -272,7 +272,7 @@ func TestSignInLink(t *testing.T) {
 	if access := <-won; access.Person.Name != "Vera" || !access.Has(identity.Reviewer) || access.Has(identity.Operator) {
 		t.Errorf("access %+v", access)
 	}
-	late, err := s.CreateSignInLink(t.Context(), "Vera", roles(identity.Reviewer), time.Minute)
+	late, err := s.CreateSignInLink(t.Context(), "Vera", listRoles(identity.Reviewer), time.Minute)
 	check(t, err)
 	_, err = db.Pool().Exec(t.Context(), `UPDATE clock_offset SET value = '61 seconds'`)
 	check(t, err)
@@ -283,10 +283,10 @@ func TestSignInLink(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "")
+	s := newService(t, postgrestest.New(t), "")
 	var ids []uuid.UUID
 	for _, name := range []string{"a", "b", "c"} {
-		id, _, err := s.CreateToken(t.Context(), uuid.Nil, name, roles(identity.Operator), nil)
+		id, _, err := s.CreateToken(t.Context(), uuid.Nil, name, listRoles(identity.Operator), nil)
 		check(t, err)
 		ids = append(ids, id)
 	}

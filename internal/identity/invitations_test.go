@@ -17,8 +17,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-// alone returns a service without identity providers.
-func alone(t *testing.T, db *postgres.DB, bootstrap string, ttl time.Duration) *identity.Service {
+// newLocalService returns a service without identity providers.
+func newLocalService(t *testing.T, db *postgres.DB, bootstrap string, ttl time.Duration) *identity.Service {
 	t.Helper()
 	s, err := identity.New(identity.Config{
 		Pool: db.Pool(), BootstrapToken: bootstrap, TokenTTL: ttl, Logger: slog.New(slog.DiscardHandler), Now: time.Now,
@@ -28,7 +28,7 @@ func alone(t *testing.T, db *postgres.DB, bootstrap string, ttl time.Duration) *
 	return s
 }
 
-func invited(t *testing.T, s *identity.Service, by uuid.UUID, name string, list ...identity.Role) identity.Access {
+func invitePerson(t *testing.T, s *identity.Service, by uuid.UUID, name string, list ...identity.Role) identity.Access {
 	t.Helper()
 	_, secret, err := s.Invite(t.Context(), audit.Person(by), identity.NewInvitation{Name: name, Roles: list})
 	check(t, err)
@@ -43,10 +43,10 @@ func invited(t *testing.T, s *identity.Service, by uuid.UUID, name string, list 
 func TestFirstPerson(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := alone(t, db, bootToken, 0)
+	s := newLocalService(t, db, bootToken, 0)
 	boot, err := s.Authenticate(t.Context(), bootToken)
 	check(t, err)
-	made, err := s.CreateFirstToken(t.Context(), boot, "rita", roles(identity.Reviewer), nil)
+	made, err := s.CreateFirstToken(t.Context(), boot, "rita", listRoles(identity.Reviewer), nil)
 	check(t, err)
 	if made.Person.Name != "rita" || !made.Person.First || !made.Person.Verified() {
 		t.Errorf("made %+v", made.Person)
@@ -54,12 +54,12 @@ func TestFirstPerson(t *testing.T) {
 	if same, err := identity.Same(t.Context(), db.Pool(), made.Person.ID, boot.Person.ID); err != nil || !same {
 		t.Errorf("the first person is not the bootstrap token's: %v", err)
 	}
-	if _, err := s.CreateFirstToken(t.Context(), boot, "alice", roles(identity.Reviewer), nil); !errors.Is(err, identity.ErrNotFirst) {
+	if _, err := s.CreateFirstToken(t.Context(), boot, "alice", listRoles(identity.Reviewer), nil); !errors.Is(err, identity.ErrNotFirst) {
 		t.Errorf("a token for a second person: %v", err)
 	}
 	rita, err := s.Authenticate(t.Context(), made.Secret)
 	check(t, err)
-	if _, err := s.CreateFirstToken(t.Context(), rita, "rita", roles(identity.Operator), nil); !errors.Is(err, identity.ErrOtherPerson) {
+	if _, err := s.CreateFirstToken(t.Context(), rita, "rita", listRoles(identity.Operator), nil); !errors.Is(err, identity.ErrOtherPerson) {
 		t.Errorf("a first token without the bootstrap token: %v", err)
 	}
 	operator := identity.MemberChange{Roles: &[]identity.Role{identity.Operator}}
@@ -69,11 +69,11 @@ func TestFirstPerson(t *testing.T) {
 	if first, err := s.FirstPerson(t.Context()); err != nil || first.ID != rita.Person.ID {
 		t.Errorf("first person %+v, %v", first, err)
 	}
-	invited(t, s, boot.Person.ID, "olga", identity.Operator)
+	invitePerson(t, s, boot.Person.ID, "olga", identity.Operator)
 	if _, err := s.FirstPerson(t.Context()); !errors.Is(err, identity.ErrNotFound) {
 		t.Errorf("first person beside a second operator: %v", err)
 	}
-	if _, err := s.CreateFirstToken(t.Context(), boot, "rita", roles(identity.Operator), nil); !errors.Is(err, identity.ErrNotFirst) {
+	if _, err := s.CreateFirstToken(t.Context(), boot, "rita", listRoles(identity.Operator), nil); !errors.Is(err, identity.ErrNotFirst) {
 		t.Errorf("the first person's token beside a second operator: %v", err)
 	}
 	both := identity.MemberChange{Roles: &[]identity.Role{identity.Operator, identity.Reviewer}}
@@ -85,13 +85,13 @@ func TestFirstPerson(t *testing.T) {
 // Operators cannot add a role or an agent to themselves, directly or through people whom they invited.
 func TestNobodyGrantsThemselves(t *testing.T) {
 	t.Parallel()
-	s := alone(t, postgrestest.New(t), bootToken, 0)
+	s := newLocalService(t, postgrestest.New(t), bootToken, 0)
 	boot, err := s.Authenticate(t.Context(), bootToken)
 	check(t, err)
-	olga := invited(t, s, boot.Person.ID, "olga", identity.Operator)
-	puppet := invited(t, s, olga.Person.ID, "puppet", identity.Operator)
-	inner := invited(t, s, puppet.Person.ID, "inner", identity.Operator)
-	other := invited(t, s, boot.Person.ID, "omar", identity.Operator)
+	olga := invitePerson(t, s, boot.Person.ID, "olga", identity.Operator)
+	puppet := invitePerson(t, s, olga.Person.ID, "puppet", identity.Operator)
+	inner := invitePerson(t, s, puppet.Person.ID, "inner", identity.Operator)
+	other := invitePerson(t, s, boot.Person.ID, "omar", identity.Operator)
 	reviewer := identity.MemberChange{Roles: &[]identity.Role{identity.Reviewer}}
 	agents := identity.MemberChange{Agents: &[]string{"billing"}}
 	for name, by := range map[string]identity.Access{"herself": olga, "one she invited": puppet, "one that one invited": inner} {
@@ -104,7 +104,7 @@ func TestNobodyGrantsThemselves(t *testing.T) {
 	if m, err := s.ChangeMember(t.Context(), audit.Person(other.Person.ID), olga.Person.ID, reviewer); err != nil || len(m.GrantedRoles) != 1 {
 		t.Errorf("granted by another operator: %+v, %v", m, err)
 	}
-	if _, err := s.CreateOwnToken(t.Context(), olga, roles(identity.Reviewer), nil); err == nil {
+	if _, err := s.CreateOwnToken(t.Context(), olga, listRoles(identity.Reviewer), nil); err == nil {
 		t.Error("a token of one's own with a role that one lacks")
 	}
 	narrow, err := s.CreateOwnToken(t.Context(), olga, nil, []string{"billing"})
@@ -124,11 +124,11 @@ func TestNobodyGrantsThemselves(t *testing.T) {
 func TestInvitations(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := alone(t, db, bootToken, 0)
+	s := newLocalService(t, db, bootToken, 0)
 	boot, err := s.Authenticate(t.Context(), bootToken)
 	check(t, err)
 	by := audit.Person(boot.Person.ID)
-	made, secret, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: "rita", Roles: roles(identity.Reviewer), Agents: []string{"billing"}})
+	made, secret, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: "rita", Roles: listRoles(identity.Reviewer), Agents: []string{"billing"}})
 	check(t, err)
 	token, err := s.Redeem(clientaddr.WithAddr(t.Context(), netip.MustParseAddr("192.0.2.7")), secret)
 	check(t, err)
@@ -142,9 +142,9 @@ func TestInvitations(t *testing.T) {
 	if err != nil || len(events) != 1 || events[0].Origin != (audit.Origin{Credential: audit.Credential{Kind: audit.Invitation, ID: made.ID.String()}, Address: "192.0.2.7"}) {
 		t.Errorf("audit %+v, %v", events, err)
 	}
-	olga := invited(t, s, boot.Person.ID, "olga", identity.Operator)
+	olga := invitePerson(t, s, boot.Person.ID, "olga", identity.Operator)
 	for _, name := range []string{"rita", "olga"} { // invited by another person, or by no one
-		_, _, err := s.Invite(t.Context(), audit.Person(olga.Person.ID), identity.NewInvitation{Name: name, Roles: roles(identity.Reviewer)})
+		_, _, err := s.Invite(t.Context(), audit.Person(olga.Person.ID), identity.NewInvitation{Name: name, Roles: listRoles(identity.Reviewer)})
 		if _, ok := errors.AsType[*identity.KnownError](err); !ok {
 			t.Errorf("%s invited again by another person: %v", name, err)
 		}
@@ -158,7 +158,7 @@ func TestInvitations(t *testing.T) {
 	check(t, err)
 	session, err := s.BeginSession(t.Context(), was, identity.NewSession{Client: "Firefox", Lifetime: time.Hour})
 	check(t, err)
-	invited(t, s, boot.Person.ID, "rita", identity.Reviewer)
+	invitePerson(t, s, boot.Person.ID, "rita", identity.Reviewer)
 	if _, err := s.Authenticate(t.Context(), token.Secret); !errors.Is(err, identity.ErrUnauthenticated) {
 		t.Errorf("the token of before: %v", err)
 	}
@@ -167,18 +167,18 @@ func TestInvitations(t *testing.T) {
 	}
 	var invalid *fault.InvalidError
 	for field, wrong := range map[string]identity.NewInvitation{
-		"name": {Name: " x", Roles: roles(identity.Reviewer)}, "roles": {Name: "x"}, "issuer": {Name: "x", Roles: roles(identity.Reviewer), Email: "x@example.com"},
-		"ttl": {Name: "x", Roles: roles(identity.Reviewer), TTL: 365 * 24 * time.Hour},
+		"name": {Name: " x", Roles: listRoles(identity.Reviewer)}, "roles": {Name: "x"}, "issuer": {Name: "x", Roles: listRoles(identity.Reviewer), Email: "x@example.com"},
+		"ttl": {Name: "x", Roles: listRoles(identity.Reviewer), TTL: 365 * 24 * time.Hour},
 	} {
 		if _, _, err := s.Invite(t.Context(), by, wrong); !errors.As(err, &invalid) || invalid.Fields[0].Name != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
 	for name, end := range map[string]func(identity.Invitation){
-		"late":    func(identity.Invitation) { forward(t, db, "73 hours") },
+		"late":    func(identity.Invitation) { advanceSessions(t, db, "73 hours") },
 		"revoked": func(i identity.Invitation) { check(t, s.RevokeInvitation(t.Context(), by, i.ID)) },
 	} {
-		i, secret, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: name, Roles: roles(identity.Reviewer)})
+		i, secret, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: name, Roles: listRoles(identity.Reviewer)})
 		check(t, err)
 		end(i)
 		if _, err := s.Redeem(t.Context(), secret); !errors.Is(err, identity.ErrInvitation) {
@@ -190,16 +190,16 @@ func TestInvitations(t *testing.T) {
 // With an identity provider, the account in the invitation must match.
 func TestInvitationsOfProviders(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), bootToken)
+	s := newService(t, postgrestest.New(t), bootToken)
 	boot, err := s.Authenticate(t.Context(), bootToken)
 	check(t, err)
 	by := audit.Person(boot.Person.ID)
 	var invalid *fault.InvalidError
-	if _, _, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: "Vera", Roles: roles(identity.Reviewer)}); !errors.As(err, &invalid) {
+	if _, _, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: "Vera", Roles: listRoles(identity.Reviewer)}); !errors.As(err, &invalid) {
 		t.Errorf("an invitation for nobody in particular: %v", err)
 	}
 	invite := func() string {
-		_, secret, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: "Vera", Email: "Vera.S@example.com", Roles: roles(identity.Reviewer)})
+		_, secret, err := s.Invite(t.Context(), by, identity.NewInvitation{Name: "Vera", Email: "Vera.S@example.com", Roles: listRoles(identity.Reviewer)})
 		check(t, err)
 		return secret
 	}
@@ -237,8 +237,8 @@ func TestInvitationsOfProviders(t *testing.T) {
 func TestTokensEnd(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := alone(t, db, "", 20*24*time.Hour)
-	_, token, err := s.CreateToken(t.Context(), uuid.Nil, "vera", roles(identity.Reviewer), nil)
+	s := newLocalService(t, db, "", 20*24*time.Hour)
+	_, token, err := s.CreateToken(t.Context(), uuid.Nil, "vera", listRoles(identity.Reviewer), nil)
 	check(t, err)
 	access, err := s.Authenticate(t.Context(), token)
 	check(t, err)
@@ -247,11 +247,11 @@ func TestTokensEnd(t *testing.T) {
 	if ending, err := s.EndingTokens(t.Context(), access.Person.ID); err != nil || len(ending) != 0 {
 		t.Errorf("announced 20 days before: %v, %v", ending, err)
 	}
-	forward(t, db, "7 days")
+	advanceSessions(t, db, "7 days")
 	if ending, err := s.EndingTokens(t.Context(), uuid.Nil); err != nil || len(ending) != 1 || !ending[0].ExpiresAt.Equal(access.Ends) {
 		t.Errorf("announced 13 days before: %v, %v", ending, err)
 	}
-	forward(t, db, "14 days")
+	advanceSessions(t, db, "14 days")
 	s.Invalidate()
 	if _, err := s.Authenticate(t.Context(), token); !errors.Is(err, identity.ErrUnauthenticated) {
 		t.Errorf("a token whose time is over: %v", err)
@@ -263,7 +263,7 @@ func TestTokensEnd(t *testing.T) {
 
 func TestAlike(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "")
+	s := newService(t, postgrestest.New(t), "")
 	people := map[string]identity.Person{}
 	for i, name := range []string{"Alice", "АIice", "Bob"} { // the second begins with a Cyrillic letter and has a capital I
 		id, err := s.Vouched(t.Context(), identity.Claims{Issuer: issuer, Subject: string(rune('a' + i)), Name: name})

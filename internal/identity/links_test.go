@@ -14,11 +14,11 @@ import (
 
 func TestLinks(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "")
+	s := newService(t, postgrestest.New(t), "")
 	ctx := t.Context()
 	person := func(name string) uuid.UUID {
 		t.Helper()
-		_, token, err := s.CreateToken(ctx, uuid.Nil, name, roles(identity.Reviewer), nil)
+		_, token, err := s.CreateToken(ctx, uuid.Nil, name, listRoles(identity.Reviewer), nil)
 		check(t, err)
 		access, err := s.Authenticate(ctx, token)
 		check(t, err)

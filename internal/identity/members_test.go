@@ -15,7 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-func vera(list ...identity.Role) identity.Claims {
+func claimsOfVera(list ...identity.Role) identity.Claims {
 	return identity.Claims{
 		Issuer: issuer, Subject: "4711", Name: "Vera", Email: "vera@example.com", Roles: list, Teams: []string{"payments"}, ProofAge: new(time.Duration),
 	}
@@ -41,24 +41,24 @@ func rolesOf(t *testing.T, s *identity.Service, session uuid.UUID) []identity.Ro
 func TestClaimsAreThoseOfTheLastSignIn(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := service(t, db, "")
-	first := signIn(t, s, vera(identity.Reviewer, identity.Operator))
-	if got := rolesOf(t, s, first.ID); !slices.Equal(got, roles(identity.Operator, identity.Reviewer)) {
+	s := newService(t, db, "")
+	first := signIn(t, s, claimsOfVera(identity.Reviewer, identity.Operator))
+	if got := rolesOf(t, s, first.ID); !slices.Equal(got, listRoles(identity.Operator, identity.Reviewer)) {
 		t.Errorf("roles %v", got)
 	}
-	changed := vera(identity.Reviewer)
+	changed := claimsOfVera(identity.Reviewer)
 	changed.Name, changed.Teams = "Vera Cruz", []string{"refunds", "bad\x00team", ""}
 	second := signIn(t, s, changed)
 	access, err := s.SessionAccess(t.Context(), first.ID)
 	check(t, err)
-	if second.Person != first.Person || !slices.Equal(access.Roles, roles(identity.Reviewer)) || access.Person.Name != "Vera Cruz" ||
+	if second.Person != first.Person || !slices.Equal(access.Roles, listRoles(identity.Reviewer)) || access.Person.Name != "Vera Cruz" ||
 		!slices.Equal(access.Person.Teams, []string{"refunds"}) {
 		t.Errorf("the first session now: %+v", access)
 	}
-	if _, err := s.SignIn(t.Context(), vera(), identity.NewSession{Lifetime: day}); !errors.Is(err, identity.ErrNoRole) {
+	if _, err := s.SignIn(t.Context(), claimsOfVera(), identity.NewSession{Lifetime: day}); !errors.Is(err, identity.ErrNoRole) {
 		t.Errorf("without a role: %v", err)
 	}
-	if !over(t, s, first.ID) || !over(t, s, second.ID) {
+	if !hasEnded(t, s, first.ID) || !hasEnded(t, s, second.ID) {
 		t.Error("sessions go on without a role")
 	}
 	want := []string{"person.claimed", "session.created", "person.claimed", "session.created", "person.created"}
@@ -69,9 +69,9 @@ func TestClaimsAreThoseOfTheLastSignIn(t *testing.T) {
 
 func TestPeopleAreIssuerAndSubject(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "")
-	a := signIn(t, s, vera(identity.Reviewer))
-	other := vera(identity.Reviewer)
+	s := newService(t, postgrestest.New(t), "")
+	a := signIn(t, s, claimsOfVera(identity.Reviewer))
+	other := claimsOfVera(identity.Reviewer)
 	other.Subject = "4712"
 	if b := signIn(t, s, other); a.Person == b.Person {
 		t.Error("two subjects are one person")
@@ -79,7 +79,7 @@ func TestPeopleAreIssuerAndSubject(t *testing.T) {
 	for _, wrong := range []identity.Claims{
 		{Issuer: issuer, Subject: ""}, {Issuer: issuer, Subject: "a\x00"}, {Issuer: "", Subject: "x"}, {Issuer: identity.LocalIssuer, Subject: "bootstrap"},
 	} {
-		wrong.Roles = roles(identity.Operator)
+		wrong.Roles = listRoles(identity.Operator)
 		var invalid *fault.InvalidError
 		if _, err := s.SignIn(t.Context(), wrong, identity.NewSession{Lifetime: day}); !errors.As(err, &invalid) {
 			t.Errorf("%+v: %v", wrong, err)
@@ -89,10 +89,10 @@ func TestPeopleAreIssuerAndSubject(t *testing.T) {
 
 func TestSessionOfAProviderThatIsGone(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "")
-	gone := vera(identity.Reviewer)
+	s := newService(t, postgrestest.New(t), "")
+	gone := claimsOfVera(identity.Reviewer)
 	gone.Issuer = "https://old.example.com"
-	if session := signIn(t, s, gone); !over(t, s, session.ID) {
+	if session := signIn(t, s, gone); !hasEnded(t, s, session.ID) {
 		t.Error("its people are still let in")
 	}
 	if found, err := s.Reviewers(t.Context()); err != nil || len(found) != 0 {
@@ -103,10 +103,10 @@ func TestSessionOfAProviderThatIsGone(t *testing.T) {
 func TestSigningInAgainIsTheSamePerson(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := service(t, db, "")
-	session := signIn(t, s, vera(identity.Reviewer))
-	forward(t, db, "1 hour")
-	other := vera(identity.Operator)
+	s := newService(t, db, "")
+	session := signIn(t, s, claimsOfVera(identity.Reviewer))
+	advanceSessions(t, db, "1 hour")
+	other := claimsOfVera(identity.Operator)
 	other.Subject = "4712"
 	if _, err := s.SignInAgain(t.Context(), other, session.ID); !errors.Is(err, identity.ErrUnauthenticated) {
 		t.Errorf("another person: %v", err)
@@ -114,7 +114,7 @@ func TestSigningInAgainIsTheSamePerson(t *testing.T) {
 	if people, _, err := s.Members(t.Context(), identity.MemberFilter{}); err != nil || len(people) != 1 {
 		t.Errorf("the other person is known now: %v, %v", people, err)
 	}
-	again, err := s.SignInAgain(t.Context(), vera(identity.Reviewer, identity.Operator), session.ID)
+	again, err := s.SignInAgain(t.Context(), claimsOfVera(identity.Reviewer, identity.Operator), session.ID)
 	check(t, err)
 	if again.ID != session.ID || again.AuthenticatedAt.Sub(session.AuthenticatedAt) < time.Hour || !again.ExpiresAt.Equal(session.ExpiresAt) {
 		t.Errorf("again: %+v, before %+v", again, session)
@@ -127,7 +127,7 @@ func TestSigningInAgainIsTheSamePerson(t *testing.T) {
 // A session starts with the age of the proof that the provider states, or without a proof.
 func TestProofsAreAsOldAsTheProviderSays(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "")
+	s := newService(t, postgrestest.New(t), "")
 	fresh := func(session identity.Session, within time.Duration) bool {
 		t.Helper()
 		fresh, err := s.SessionFresh(t.Context(), session.ID, within)
@@ -135,7 +135,7 @@ func TestProofsAreAsOldAsTheProviderSays(t *testing.T) {
 		return fresh
 	}
 	age := 8 * time.Hour
-	claims := vera(identity.Reviewer)
+	claims := claimsOfVera(identity.Reviewer)
 	claims.ProofAge = &age
 	old := signIn(t, s, claims)
 	if fresh(old, 15*time.Minute) || !fresh(old, 9*time.Hour) || old.CreatedAt.Sub(old.AuthenticatedAt).Round(time.Minute) != age {
@@ -146,7 +146,7 @@ func TestProofsAreAsOldAsTheProviderSays(t *testing.T) {
 	if fresh(unknown, 1000*time.Hour) || !unknown.AuthenticatedAt.IsZero() {
 		t.Errorf("nobody knows: %+v", unknown)
 	}
-	if again, err := s.SignInAgain(t.Context(), vera(identity.Reviewer), unknown.ID); err != nil || !fresh(again, time.Minute) {
+	if again, err := s.SignInAgain(t.Context(), claimsOfVera(identity.Reviewer), unknown.ID); err != nil || !fresh(again, time.Minute) {
 		t.Errorf("proved: %+v, %v", again, err)
 	}
 }
@@ -155,13 +155,13 @@ func TestProofsAreAsOldAsTheProviderSays(t *testing.T) {
 func TestTheBootstrapTokenIsACredential(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	with := service(t, db, bootToken)
+	with := newService(t, db, bootToken)
 	access, err := with.Authenticate(t.Context(), bootToken)
 	check(t, err)
 	for what, tt := range map[string]struct {
 		service *identity.Service
 		want    []identity.Role
-	}{"with": {with, roles(identity.Operator, identity.Reviewer)}, "without": {service(t, db, ""), roles()}} {
+	}{"with": {with, listRoles(identity.Operator, identity.Reviewer)}, "without": {newService(t, db, ""), listRoles()}} {
 		m, err := tt.service.Member(t.Context(), access.Person.ID)
 		if err != nil || !slices.Equal(m.CredentialRoles, tt.want) {
 			t.Errorf("%s: %v, %v", what, m.CredentialRoles, err)
@@ -172,7 +172,7 @@ func TestTheBootstrapTokenIsACredential(t *testing.T) {
 		}
 	}
 	olga, _ := byToken(t, with, "olga", identity.Reviewer)
-	if m, err := with.Member(t.Context(), olga.Person); err != nil || !slices.Equal(m.CredentialRoles, roles(identity.Reviewer)) {
+	if m, err := with.Member(t.Context(), olga.Person); err != nil || !slices.Equal(m.CredentialRoles, listRoles(identity.Reviewer)) {
 		t.Errorf("somebody else: %v, %v", m.CredentialRoles, err)
 	}
 }
@@ -180,10 +180,10 @@ func TestTheBootstrapTokenIsACredential(t *testing.T) {
 func TestGrantsHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := service(t, db, "")
+	s := newService(t, db, "")
 	olga, _ := byToken(t, s, "olga", identity.Operator)
 	by := audit.Person(olga.Person)
-	session := signIn(t, s, vera(identity.Reviewer))
+	session := signIn(t, s, claimsOfVera(identity.Reviewer))
 	change := func(c identity.MemberChange) identity.Member {
 		t.Helper()
 		m, err := s.ChangeMember(t.Context(), by, session.Person, c)
@@ -191,7 +191,7 @@ func TestGrantsHoldAtOnce(t *testing.T) {
 		return m
 	}
 	m := change(identity.MemberChange{Roles: &[]identity.Role{identity.Operator}, Teams: &[]string{"refunds", "refunds"}})
-	if !slices.Equal(m.GrantedRoles, roles(identity.Operator)) || !slices.Equal(m.ClaimedRoles, roles(identity.Reviewer)) ||
+	if !slices.Equal(m.GrantedRoles, listRoles(identity.Operator)) || !slices.Equal(m.ClaimedRoles, listRoles(identity.Reviewer)) ||
 		!slices.Equal(m.Teams, []string{"payments", "refunds"}) || m.Sessions != 1 || m.SignedInAt == nil || m.BlockedAt != nil {
 		t.Errorf("granted: %+v", m)
 	}
@@ -199,7 +199,7 @@ func TestGrantsHoldAtOnce(t *testing.T) {
 		t.Errorf("roles %v", got)
 	}
 	change(identity.MemberChange{Roles: &[]identity.Role{}})
-	if got := rolesOf(t, s, session.ID); !slices.Equal(got, roles(identity.Reviewer)) {
+	if got := rolesOf(t, s, session.ID); !slices.Equal(got, listRoles(identity.Reviewer)) {
 		t.Errorf("roles after they were taken: %v", got)
 	}
 	change(identity.MemberChange{Roles: &[]identity.Role{}}) // no change: no event
@@ -221,19 +221,19 @@ func TestGrantsHoldAtOnce(t *testing.T) {
 func TestBlockedPeopleGetInByNothing(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	here, there := service(t, db, bootToken), service(t, db, bootToken)
+	here, there := newService(t, db, bootToken), newService(t, db, bootToken)
 	dropped := listen(t, db, there.Invalidate)
-	_, token, err := here.CreateToken(t.Context(), uuid.Nil, "vera", roles(identity.Reviewer), nil)
+	_, token, err := here.CreateToken(t.Context(), uuid.Nil, "vera", listRoles(identity.Reviewer), nil)
 	check(t, err)
 	<-dropped
 	access, err := there.Authenticate(t.Context(), token)
 	check(t, err)
 	session := byLink(t, here, "vera", identity.Reviewer)
 	<-dropped
-	link, err := here.CreateSignInLink(t.Context(), "vera", roles(identity.Reviewer), time.Minute)
+	link, err := here.CreateSignInLink(t.Context(), "vera", listRoles(identity.Reviewer), time.Minute)
 	check(t, err)
 	<-dropped
-	if over(t, there, session.ID) {
+	if hasEnded(t, there, session.ID) {
 		t.Fatal("the session is over too soon")
 	}
 	yes, no := true, false
@@ -244,7 +244,7 @@ func TestBlockedPeopleGetInByNothing(t *testing.T) {
 		if _, err := s.Authenticate(t.Context(), token); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("%s: the token works: %v", name, err)
 		}
-		if !over(t, s, session.ID) {
+		if !hasEnded(t, s, session.ID) {
 			t.Errorf("%s: the session goes on", name)
 		}
 		if _, err := s.UseSignInLink(t.Context(), link); !errors.Is(err, identity.ErrUnauthenticated) {
@@ -259,24 +259,24 @@ func TestBlockedPeopleGetInByNothing(t *testing.T) {
 	if _, err := here.ChangeMember(t.Context(), audit.Person(boot.Person.ID), boot.Person.ID, identity.MemberChange{Blocked: &yes}); !errors.Is(err, identity.ErrSelf) {
 		t.Errorf("blocking oneself: %v", err)
 	}
-	if _, err = here.ChangeMember(t.Context(), audit.System(), access.Person.ID, identity.MemberChange{Blocked: &no}); err != nil || over(t, here, session.ID) {
+	if _, err = here.ChangeMember(t.Context(), audit.System(), access.Person.ID, identity.MemberChange{Blocked: &no}); err != nil || hasEnded(t, here, session.ID) {
 		t.Errorf("unblocked: %v", err)
 	}
-	signIn(t, here, vera(identity.Reviewer))
+	signIn(t, here, claimsOfVera(identity.Reviewer))
 	people, _, err := here.Members(t.Context(), identity.MemberFilter{Text: "VERA@"})
 	if err != nil || len(people) != 1 || people[0].Issuer != issuer {
 		t.Fatalf("found %+v, %v", people, err)
 	}
 	_, err = here.ChangeMember(t.Context(), audit.System(), people[0].ID, identity.MemberChange{Blocked: &yes})
 	check(t, err)
-	if _, err := here.SignIn(t.Context(), vera(identity.Reviewer), identity.NewSession{Lifetime: day}); !errors.Is(err, identity.ErrBlocked) {
+	if _, err := here.SignIn(t.Context(), claimsOfVera(identity.Reviewer), identity.NewSession{Lifetime: day}); !errors.Is(err, identity.ErrBlocked) {
 		t.Errorf("by the provider: %v", err)
 	}
 }
 
 func TestBlockedBootstrap(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), bootToken)
+	s := newService(t, postgrestest.New(t), bootToken)
 	byToken(t, s, "olga", identity.Operator)
 	boot, err := s.Authenticate(t.Context(), bootToken)
 	check(t, err)
@@ -290,9 +290,9 @@ func TestBlockedBootstrap(t *testing.T) {
 
 func TestTheLastOperatorStays(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "")
-	first := signIn(t, s, vera(identity.Reviewer))
-	second := vera(identity.Reviewer)
+	s := newService(t, postgrestest.New(t), "")
+	first := signIn(t, s, claimsOfVera(identity.Reviewer))
+	second := claimsOfVera(identity.Reviewer)
 	second.Subject = "4712"
 	other := signIn(t, s, second)
 	people := []uuid.UUID{first.Person, other.Person}

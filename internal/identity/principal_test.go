@@ -13,7 +13,7 @@ import (
 func TestPrincipalName(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := service(t, db, "")
+	s := newService(t, db, "")
 	for subject, want := range map[string]string{
 		"vera": issuer + "#vera", "a#b%23": issuer + "#a%23b%2523", "Zo\u00eb x": issuer + "#Zo%C3%AB%20x",
 	} {

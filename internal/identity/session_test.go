@@ -44,7 +44,7 @@ func byToken(t *testing.T, s *identity.Service, name string, list ...identity.Ro
 	return session, id
 }
 
-func over(t *testing.T, s *identity.Service, id uuid.UUID) bool {
+func hasEnded(t *testing.T, s *identity.Service, id uuid.UUID) bool {
 	t.Helper()
 	_, err := s.SessionAccess(t.Context(), id)
 	if err != nil && !errors.Is(err, identity.ErrUnauthenticated) {
@@ -53,7 +53,7 @@ func over(t *testing.T, s *identity.Service, id uuid.UUID) bool {
 	return err != nil
 }
 
-func forward(t *testing.T, db *postgres.DB, by string) {
+func advanceSessions(t *testing.T, db *postgres.DB, by string) {
 	t.Helper()
 	_, err := db.Pool().Exec(t.Context(), `UPDATE clock_offset SET value = value + $1::interval`, by)
 	check(t, err)
@@ -62,11 +62,11 @@ func forward(t *testing.T, db *postgres.DB, by string) {
 func TestSessionsAreTheirMethods(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := service(t, db, bootToken)
+	s := newService(t, db, bootToken)
 	link := byLink(t, s, "vera", identity.Reviewer)
 	access, err := s.SessionAccess(t.Context(), link.ID)
 	check(t, err)
-	if !slices.Equal(access.Roles, roles(identity.Reviewer)) || access.Person.ID != link.Person || access.Session != link.ID {
+	if !slices.Equal(access.Roles, listRoles(identity.Reviewer)) || access.Person.ID != link.Person || access.Session != link.ID {
 		t.Errorf("by link: %+v", access)
 	}
 	if access.MayActAs("billing") {
@@ -78,11 +78,11 @@ func TestSessionsAreTheirMethods(t *testing.T) {
 	}
 	token, id := byToken(t, s, "olga", identity.Operator)
 	access, err = s.SessionAccess(t.Context(), token.ID)
-	if err != nil || !slices.Equal(access.Roles, roles(identity.Operator)) || !access.MayActAs("billing") {
+	if err != nil || !slices.Equal(access.Roles, listRoles(identity.Operator)) || !access.MayActAs("billing") {
 		t.Errorf("by token: %+v, %v", access, err)
 	}
 	check(t, s.RevokeToken(t.Context(), uuid.Nil, id))
-	if !over(t, s, token.ID) {
+	if !hasEnded(t, s, token.ID) {
 		t.Error("the session outlived its token")
 	}
 	boot, err := s.Authenticate(t.Context(), bootToken)
@@ -92,13 +92,13 @@ func TestSessionsAreTheirMethods(t *testing.T) {
 	if access, err = s.SessionAccess(t.Context(), session.ID); err != nil || len(access.Roles) != 2 || session.Method != identity.ByToken {
 		t.Errorf("by bootstrap: %+v, %v", access, err)
 	}
-	if !over(t, service(t, db, ""), session.ID) {
+	if !hasEnded(t, newService(t, db, ""), session.ID) {
 		t.Error("the bootstrap session outlived its token")
 	}
-	if !over(t, service(t, db, bootToken+"-another"), session.ID) {
+	if !hasEnded(t, newService(t, db, bootToken+"-another"), session.ID) {
 		t.Error("the bootstrap session goes on with another token")
 	}
-	if over(t, service(t, db, bootToken), session.ID) {
+	if hasEnded(t, newService(t, db, bootToken), session.ID) {
 		t.Error("the bootstrap session ended with a restart")
 	}
 }
@@ -106,7 +106,7 @@ func TestSessionsAreTheirMethods(t *testing.T) {
 func TestSessionEnds(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := service(t, db, "")
+	s := newService(t, db, "")
 	first, second, third := byLink(t, s, "vera", identity.Reviewer), byLink(t, s, "vera", identity.Reviewer), byLink(t, s, "vera", identity.Reviewer)
 	other := byLink(t, s, "olga", identity.Operator)
 	by := audit.Person(other.Person)
@@ -117,7 +117,7 @@ func TestSessionEnds(t *testing.T) {
 	if err := s.EndSession(t.Context(), by, first.Person, first.ID); !errors.Is(err, identity.ErrNotFound) {
 		t.Errorf("ended twice: %v", err)
 	}
-	if !over(t, s, first.ID) || over(t, s, second.ID) {
+	if !hasEnded(t, s, first.ID) || hasEnded(t, s, second.ID) {
 		t.Error("the wrong session ended")
 	}
 	if n, err := s.EndSessions(t.Context(), by, first.Person, third.ID); n != 1 || err != nil {
@@ -128,24 +128,24 @@ func TestSessionEnds(t *testing.T) {
 	if len(left) != 1 || left[0] != third {
 		t.Errorf("left: %+v", left)
 	}
-	if n, err := s.EndSessions(t.Context(), by, first.Person, uuid.Nil); n != 1 || err != nil || !over(t, s, third.ID) {
+	if n, err := s.EndSessions(t.Context(), by, first.Person, uuid.Nil); n != 1 || err != nil || !hasEnded(t, s, third.ID) {
 		t.Errorf("ended %d, %v", n, err)
 	}
 	if ended := auditOf(t, db, first.Person); !slices.Equal(ended[:3], []string{"session.ended", "session.ended", "session.ended"}) {
 		t.Errorf("audit %v", ended)
 	}
-	forward(t, db, "1 day")
+	advanceSessions(t, db, "1 day")
 	s.Invalidate()
-	if !over(t, s, other.ID) {
+	if !hasEnded(t, s, other.ID) {
 		t.Error("a session outlived its time")
 	}
 	check(t, s.SweepSessions(t.Context()))
-	if rows := dump(t, db, "person_sessions"); !strings.Contains(rows, other.ID.String()) {
+	if rows := dumpTable(t, db, "person_sessions"); !strings.Contains(rows, other.ID.String()) {
 		t.Errorf("swept at once: %s", rows)
 	}
-	forward(t, db, "25 hours")
+	advanceSessions(t, db, "25 hours")
 	check(t, s.SweepSessions(t.Context()))
-	if rows := dump(t, db, "person_sessions"); rows != "" {
+	if rows := dumpTable(t, db, "person_sessions"); rows != "" {
 		t.Errorf("not swept: %s", rows)
 	}
 }
@@ -153,17 +153,17 @@ func TestSessionEnds(t *testing.T) {
 func TestEndOfSessionReachesOtherProcesses(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	here, there := service(t, db, ""), service(t, db, "")
+	here, there := newService(t, db, ""), newService(t, db, "")
 	dropped := listen(t, db, there.Invalidate)
 	session := byLink(t, here, "vera", identity.Reviewer)
 	<-dropped // of the link
-	if over(t, there, session.ID) {
+	if hasEnded(t, there, session.ID) {
 		t.Fatal("the other process does not know the session")
 	}
 	changed := there.Changed()
 	check(t, here.EndSession(t.Context(), audit.System(), session.Person, session.ID))
 	<-changed
-	if !over(t, there, session.ID) {
+	if !hasEnded(t, there, session.ID) {
 		t.Error("it goes on in the other process")
 	}
 }
@@ -185,14 +185,14 @@ func TestEndsOfSessionsAreTold(t *testing.T) {
 	first, token := byToken(t, s, "vera", identity.Reviewer)
 	other, _ := byToken(t, s, "vera", identity.Reviewer)
 	check(t, s.RevokeToken(t.Context(), uuid.Nil, token))
-	if !slices.Contains(told, first.ID) || !over(t, s, first.ID) || over(t, s, other.ID) {
+	if !slices.Contains(told, first.ID) || !hasEnded(t, s, first.ID) || hasEnded(t, s, other.ID) {
 		t.Errorf("told of %v, not of %s", told, first.ID)
 	}
 	if ended := auditOf(t, db, first.Person); !slices.Contains(ended, "session.ended") {
 		t.Errorf("audit %v", ended)
 	}
 	told = nil
-	forward(t, db, "49 hours")
+	advanceSessions(t, db, "49 hours")
 	check(t, s.SweepSessions(t.Context()))
 	if !slices.Contains(told, other.ID) {
 		t.Errorf("told of %v, not of %s", told, other.ID)
@@ -202,7 +202,7 @@ func TestEndsOfSessionsAreTold(t *testing.T) {
 func TestAuthenticatingAgain(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := service(t, db, "")
+	s := newService(t, db, "")
 	session := byLink(t, s, "vera", identity.Reviewer)
 	fresh := func() bool {
 		t.Helper()
@@ -213,7 +213,7 @@ func TestAuthenticatingAgain(t *testing.T) {
 	if !fresh() {
 		t.Error("not fresh at its beginning")
 	}
-	forward(t, db, "301 seconds")
+	advanceSessions(t, db, "301 seconds")
 	if fresh() {
 		t.Error("fresh after five minutes")
 	}
@@ -234,8 +234,8 @@ func TestAuthenticatingAgain(t *testing.T) {
 
 func TestClientIsKeptAsTheDatabaseTakesIt(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "")
-	link, err := s.CreateSignInLink(t.Context(), "vera", roles(identity.Reviewer), time.Minute)
+	s := newService(t, postgrestest.New(t), "")
+	link, err := s.CreateSignInLink(t.Context(), "vera", listRoles(identity.Reviewer), time.Minute)
 	check(t, err)
 	access, err := s.UseSignInLink(t.Context(), link)
 	check(t, err)
@@ -249,7 +249,7 @@ func TestClientIsKeptAsTheDatabaseTakesIt(t *testing.T) {
 func TestReviewersAreAllWhoCouldDecide(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s := service(t, db, "")
+	s := newService(t, db, "")
 	reviewers := func() []uuid.UUID {
 		t.Helper()
 		found, err := s.Reviewers(context.WithoutCancel(t.Context()))
@@ -277,18 +277,18 @@ func TestReviewersAreAllWhoCouldDecide(t *testing.T) {
 	check(t, s.RevokeToken(t.Context(), uuid.Nil, token))
 	want("a revoked token", []uuid.UUID{}...)
 
-	_, err := s.CreateSignInLink(t.Context(), "vera", roles(identity.Reviewer), time.Minute)
+	_, err := s.CreateSignInLink(t.Context(), "vera", listRoles(identity.Reviewer), time.Minute)
 	check(t, err)
 	want("a link", vera.Person)
 	session := byLink(t, s, "rita", identity.Reviewer, identity.Operator)
 	want("a session", vera.Person, session.Person)
-	forward(t, db, "2 minutes")
+	advanceSessions(t, db, "2 minutes")
 	s.Invalidate()
 	want("an expired link", session.Person)
 	check(t, s.EndSession(t.Context(), audit.System(), session.Person, session.ID))
 	want("a session that is over", []uuid.UUID{}...)
 
-	boot := service(t, db, bootToken)
+	boot := newService(t, db, bootToken)
 	found, err := boot.Reviewers(t.Context())
 	if err != nil || len(found) != 1 || found[0].Person == olga.Person {
 		t.Errorf("bootstrap: %+v, %v", found, err)
@@ -298,7 +298,7 @@ func TestReviewersAreAllWhoCouldDecide(t *testing.T) {
 // TestNamesFromOutsideAreVisible: names come from an identity provider or its user.
 func TestNamesFromOutsideAreVisible(t *testing.T) {
 	t.Parallel()
-	s := service(t, postgrestest.New(t), "")
+	s := newService(t, postgrestest.New(t), "")
 	session, err := s.SignIn(t.Context(), identity.Claims{
 		Issuer: issuer, Subject: "s", Name: "al\u115fice\u2800", Email: "a\u3164@example.com", Roles: []identity.Role{identity.Reviewer},
 	}, identity.NewSession{Lifetime: time.Hour})

@@ -48,7 +48,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	_, err = postgres.Migrate(t.Context(), db, migrations.FS)
 	check(t, err)
-	s := alone(t, db, "", 0)
+	s := newLocalService(t, db, "", 0)
 	tokens, err := s.TokensOf(t.Context(), rita)
 	check(t, err)
 	if left := time.Until(tokens[0].ExpiresAt); left < 89*24*time.Hour || left > 91*24*time.Hour {

@@ -17,8 +17,8 @@ import (
 func TestVouched(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.New(t)
-	s, other := service(t, db, ""), service(t, db, "")
-	vera := identity.Claims{Issuer: issuer, Subject: "vera", Name: "Vera", Roles: roles(identity.Operator), Teams: []string{"ops"}}
+	s, other := newService(t, db, ""), newService(t, db, "")
+	vera := identity.Claims{Issuer: issuer, Subject: "vera", Name: "Vera", Roles: listRoles(identity.Operator), Teams: []string{"ops"}}
 	ids := make([]uuid.UUID, 8)
 	var all sync.WaitGroup
 	for i := range ids {
@@ -47,7 +47,7 @@ func TestVouched(t *testing.T) {
 	if _, err := s.SignIn(t.Context(), identity.Claims{Issuer: issuer, Subject: "vera"}, identity.NewSession{Lifetime: time.Hour}); !errors.Is(err, identity.ErrNoRole) {
 		t.Errorf("a token gave a role: %v", err)
 	}
-	vera.Roles = roles(identity.Reviewer)
+	vera.Roles = listRoles(identity.Reviewer)
 	if _, err := s.SignIn(t.Context(), vera, identity.NewSession{Lifetime: time.Hour}); err != nil {
 		t.Errorf("signing in: %v", err)
 	}

@@ -111,13 +111,13 @@ func newWorld(t testing.TB, configure ...func(*notify.Config)) *world {
 	})
 	check(t, err)
 	t.Cleanup(w.people.Close)
-	w.notify = w.service(configure...)
+	w.notify = w.newService(configure...)
 	w.river = w.start(w.notify)
 	return w
 }
 
-// service returns a service that is not started.
-func (w *world) service(configure ...func(*notify.Config)) *notify.Service {
+// newService returns a service that is not started.
+func (w *world) newService(configure ...func(*notify.Config)) *notify.Service {
 	w.t.Helper()
 	cfg := notify.Config{
 		Pool: w.db.Pool(), Box: w.box, Identity: w.people, Now: time.Now, PublicURL: "https://gate.example/", Waiting: w.queue.Waiting,
@@ -166,8 +166,8 @@ func (w *world) park(n int, change ...func(*notify.Event)) []notify.Event {
 	return events
 }
 
-// tell queues events in a transaction, as package call does.
-func (w *world) tell(events ...notify.Event) {
+// queueEvents queues events in a transaction, as package call does.
+func (w *world) queueEvents(events ...notify.Event) {
 	w.t.Helper()
 	check(w.t, postgres.InTx(w.t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
 		return w.notify.Queue(w.t.Context(), tx, events)
@@ -179,15 +179,15 @@ func (w *world) decide(e notify.Event) {
 	w.t.Helper()
 	w.queue.remove(e.CallID)
 	e.Kind = notify.Decided
-	w.tell(e)
+	w.queueEvents(e)
 }
 
 // unfinished returns jobs that have work to do.
 const unfinished = `finalized_at IS NULL AND NOT (kind = 'notify_deliver' AND state = 'scheduled'
 	AND NOT EXISTS (SELECT FROM notices n WHERE n.target_id = (args->>'target')::uuid AND n.sent_at IS NULL))`
 
-// idle waits until no job is left.
-func (w *world) idle() {
+// waitForIdle waits until no job is left.
+func (w *world) waitForIdle() {
 	w.t.Helper()
 	eventuallyOr(w.t, "all jobs are finished", func() bool { return w.db.Count("river_job WHERE "+unfinished) == 0 }, func() string {
 		var left string
@@ -196,7 +196,7 @@ func (w *world) idle() {
 	})
 }
 
-func (w *world) webhook(url, team string) notify.Webhook {
+func (w *world) createWebhook(url, team string) notify.Webhook {
 	w.t.Helper()
 	created, err := w.notify.CreateWebhook(w.t.Context(), w.by, notify.NewWebhook{
 		Name: "w" + strings.ReplaceAll(uuid.NewString(), "-", ""), URL: url, Team: team,
@@ -205,7 +205,7 @@ func (w *world) webhook(url, team string) notify.Webhook {
 	return created
 }
 
-func (w *world) state(hook notify.Webhook) notify.Webhook {
+func (w *world) getWebhook(hook notify.Webhook) notify.Webhook {
 	w.t.Helper()
 	found, err := w.notify.Webhook(w.t.Context(), hook.Name)
 	check(w.t, err)
@@ -227,8 +227,8 @@ type received struct {
 	body   []byte
 }
 
-// once gives an answer when the channel is closed.
-func once(release <-chan struct{}, answer http.HandlerFunc) http.HandlerFunc {
+// answerWhen gives an answer when the channel is closed.
+func answerWhen(release <-chan struct{}, answer http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-release:
@@ -272,7 +272,7 @@ func (r *receiver) await(t testing.TB, n int) []received {
 	return r.all()
 }
 
-func status(code int, header ...string) http.HandlerFunc {
+func answerStatus(code int, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i+1 < len(header); i += 2 {
 			w.Header().Set(header[i], header[i+1])

@@ -124,26 +124,26 @@ func newPushService(t testing.TB, answers ...http.HandlerFunc) pushService {
 
 func (p pushService) host() string { return strings.TrimPrefix(p.URL, "https://") }
 
-func (p pushService) trusted(c *notify.Config) {
+func (p pushService) trustHost(c *notify.Config) {
 	pool := x509.NewCertPool()
 	pool.AddCert(p.Certificate())
 	c.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	c.PushHosts = []string{p.host()}
 }
 
-// to returns the messages to an endpoint.
-func (p pushService) to(path string) []received {
+// messagesTo returns the messages to an endpoint.
+func (p pushService) messagesTo(path string) []received {
 	return slices.DeleteFunc(p.all(), func(r received) bool { return r.path != path })
 }
 
 func (p pushService) awaitTo(t testing.TB, path string, n int) []received {
 	t.Helper()
-	eventually.Holds(t, "the push service is asked", func() bool { return len(p.to(path)) >= n })
-	return p.to(path)
+	eventually.Holds(t, "the push service is asked", func() bool { return len(p.messagesTo(path)) >= n })
+	return p.messagesTo(path)
 }
 
-// person makes a person with a token with these roles, and teams.
-func (w *world) person(name string, roles []identity.Role, teams ...string) uuid.UUID {
+// newPerson makes a person with a token with these roles, and teams.
+func (w *world) newPerson(name string, roles []identity.Role, teams ...string) uuid.UUID {
 	w.t.Helper()
 	_, credential, err := w.people.CreateToken(w.t.Context(), uuid.Nil, name, roles, nil)
 	check(w.t, err)
@@ -170,12 +170,12 @@ var reviewer = []identity.Role{identity.Reviewer}
 
 func TestPush(t *testing.T) {
 	t.Parallel()
-	service := newPushService(t, status(http.StatusCreated))
-	w := newWorld(t, service.trusted)
-	ana, b := w.person("ana", reviewer), newBrowser(t)
+	service := newPushService(t, answerStatus(http.StatusCreated))
+	w := newWorld(t, service.trustHost)
+	ana, b := w.newPerson("ana", reviewer), newBrowser(t)
 	check(t, w.subscribe(ana, b.at(service.URL+"/hushhush")))
 	e := w.park(1, func(e *notify.Event) { e.Tool = "write\u202e_file" })[0]
-	w.tell(e)
+	w.queueEvents(e)
 	got := service.await(t, 1)[0]
 	p := b.read(t, got)
 	if len(p.Show) != 1 || p.Show[0].ID != e.CallID || p.Show[0].Title != `Call waits: files: write\u202e_file (billing)` ||
@@ -186,17 +186,17 @@ func TestPush(t *testing.T) {
 	if err != nil || ttl < 200 || ttl > 300 || got.header.Get("Urgency") != "high" || got.header.Get("Content-Encoding") != "aes128gcm" {
 		t.Errorf("%v", got.header)
 	}
-	w.vouched(got, service.URL)
-	w.idle()
+	w.wantSigned(got, service.URL)
+	w.waitForIdle()
 	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || list[0].SentAt == nil || list[0].Error != "" ||
 		list[0].Host != service.host() || list[0].Mark != notify.MarkOf(service.URL+"/hushhush") || !strings.HasPrefix(list[0].Client, "Mozilla") {
 		t.Errorf("%+v %v", list, err)
 	}
-	w.nowhere("hushhush", base64url.EncodeToString(b.auth))
+	w.wantNowhere("hushhush", base64url.EncodeToString(b.auth))
 }
 
-// vouched checks that this server signed a message for its push service (RFC 8292).
-func (w *world) vouched(r received, audience string) {
+// wantSigned checks that this server signed a message for its push service (RFC 8292).
+func (w *world) wantSigned(r received, audience string) {
 	w.t.Helper()
 	public, err := w.notify.PushKey(w.t.Context())
 	check(w.t, err)
@@ -222,11 +222,11 @@ func (w *world) vouched(r received, audience string) {
 func TestWhoIsPushed(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
-	w := newWorld(t, service.trusted)
+	w := newWorld(t, service.trustHost)
 	people := map[string]uuid.UUID{
-		"blue1": w.person("blue1", reviewer, "blue"), "blue2": w.person("blue2", reviewer, "blue", "red"),
-		"red": w.person("red", reviewer, "red"), "operator": w.person("operator", []identity.Role{identity.Operator}, "blue"),
-		"blocked": w.person("blocked", reviewer, "blue"), "twin": w.person("twin", reviewer, "blue"), "alone": w.person("alone", reviewer, "lonely"),
+		"blue1": w.newPerson("blue1", reviewer, "blue"), "blue2": w.newPerson("blue2", reviewer, "blue", "red"),
+		"red": w.newPerson("red", reviewer, "red"), "operator": w.newPerson("operator", []identity.Role{identity.Operator}, "blue"),
+		"blocked": w.newPerson("blocked", reviewer, "blue"), "twin": w.newPerson("twin", reviewer, "blue"), "alone": w.newPerson("alone", reviewer, "lonely"),
 	}
 	// Operators declared two of them to be the same person.
 	check(t, w.people.Link(t.Context(), w.by, people["twin"], people["blue1"]))
@@ -253,11 +253,11 @@ func TestWhoIsPushed(t *testing.T) {
 		{"for a member, who is the only one", "lonely", people["alone"], []string{"blue1", "blue2", "red", "twin"}},
 		{"for somebody else", "red", uuid.New(), []string{"blue2", "red"}},
 	} {
-		w.tell(w.park(1, func(e *notify.Event) { e.Team, e.PrincipalID = tc.team, tc.principal })...)
-		w.idle()
+		w.queueEvents(w.park(1, func(e *notify.Event) { e.Team, e.PrincipalID = tc.team, tc.principal })...)
+		w.waitForIdle()
 		var got []string
 		for name := range people {
-			if n := len(service.to("/" + name)); n > seen[name] {
+			if n := len(service.messagesTo("/" + name)); n > seen[name] {
 				got = append(got, name)
 				seen[name] = n
 			}
@@ -272,29 +272,29 @@ func TestWhoIsPushed(t *testing.T) {
 func TestWhoMayDecideTheirOwnIsPushed(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
-	w := newWorld(t, service.trusted, func(c *notify.Config) { c.AllowSelfApproval = true })
-	ana := w.person("ana", reviewer)
+	w := newWorld(t, service.trustHost, func(c *notify.Config) { c.AllowSelfApproval = true })
+	ana := w.newPerson("ana", reviewer)
 	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
-	w.tell(w.park(1, func(e *notify.Event) { e.PrincipalID = ana })...)
+	w.queueEvents(w.park(1, func(e *notify.Event) { e.PrincipalID = ana })...)
 	service.await(t, 1)
 }
 
 func TestWhoIsNoReviewerAnyMoreIsNotPushed(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	service := newPushService(t, once(release, status(500)))
-	w := newWorld(t, service.trusted)
-	ana := w.person("ana", reviewer)
+	service := newPushService(t, answerWhen(release, answerStatus(500)))
+	w := newWorld(t, service.trustHost)
+	ana := w.newPerson("ana", reviewer)
 	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
-	w.tell(w.park(1)...)
+	w.queueEvents(w.park(1)...)
 	service.await(t, 1)
 	tokens, _, err := w.people.Tokens(t.Context(), uuid.Nil, 0)
 	check(t, err)
 	check(t, w.people.RevokeToken(t.Context(), uuid.Nil, tokens[0].ID))
 	close(release)
-	w.idle()
-	w.tell(w.park(1)...)
-	w.idle()
+	w.waitForIdle()
+	w.queueEvents(w.park(1)...)
+	w.waitForIdle()
 	if n := len(service.all()); n != 1 {
 		t.Errorf("%d messages", n)
 	}
@@ -304,8 +304,8 @@ func TestWhoIsNoReviewerAnyMoreIsNotPushed(t *testing.T) {
 func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
-	w := newWorld(t, service.trusted)
-	ana, bob := w.person("ana", reviewer), w.person("bob", reviewer)
+	w := newWorld(t, service.trustHost)
+	ana, bob := w.newPerson("ana", reviewer), w.newPerson("bob", reviewer)
 	browsers := func(person uuid.UUID) int {
 		t.Helper()
 		list, err := w.notify.Browsers(t.Context(), person)
@@ -326,8 +326,8 @@ func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 	_, err = w.db.Pool().Exec(t.Context(), `UPDATE person_sessions SET expires_at = holdpoint_now() - interval '1 second' WHERE id = $1`, w.sessions[bob])
 	check(t, err)
 	w.people.Invalidate()
-	w.tell(w.park(1)...)
-	w.idle()
+	w.queueEvents(w.park(1)...)
+	w.waitForIdle()
 	if n := len(service.all()); n != 0 || browsers(bob) != 1 {
 		t.Errorf("%d messages to a session that is over, %d browsers", n, browsers(bob))
 	}
@@ -343,17 +343,17 @@ func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 func TestSubscriptionsHaveTheRolesOfTheirSession(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
-	w := newWorld(t, service.trusted)
-	ana := w.person("ana", reviewer)
+	w := newWorld(t, service.trustHost)
+	ana := w.newPerson("ana", reviewer)
 	asReviewer := newBrowser(t).at(service.URL + "/reviewer")
 	asReviewer.Session = w.sessions[ana]
 	check(t, w.subscribe(ana, asReviewer))
-	w.person("ana", []identity.Role{identity.Operator}) // in another browser
+	w.newPerson("ana", []identity.Role{identity.Operator}) // in another browser
 	check(t, w.subscribe(ana, newBrowser(t).at(service.URL+"/operator")))
-	w.tell(w.park(1)...)
+	w.queueEvents(w.park(1)...)
 	service.awaitTo(t, "/reviewer", 1)
-	w.idle()
-	if n := len(service.to("/operator")); n != 0 {
+	w.waitForIdle()
+	if n := len(service.messagesTo("/operator")); n != 0 {
 		t.Errorf("%d messages to an operator", n)
 	}
 }
@@ -361,38 +361,38 @@ func TestSubscriptionsHaveTheRolesOfTheirSession(t *testing.T) {
 func TestWhatWasShownIsTakenBack(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
-	w := newWorld(t, service.trusted)
-	ana, b := w.person("ana", reviewer, "blue"), newBrowser(t)
+	w := newWorld(t, service.trustHost)
+	ana, b := w.newPerson("ana", reviewer, "blue"), newBrowser(t)
 	check(t, w.subscribe(ana, b.at(service.URL+"/ana")))
-	bob := w.person("bob", reviewer)
+	bob := w.newPerson("bob", reviewer)
 	check(t, w.subscribe(bob, newBrowser(t).at(service.URL+"/bob")))
 	parked := w.park(6, func(e *notify.Event) { e.Team = "blue" })
-	w.tell(parked...)
+	w.queueEvents(parked...)
 	p := b.read(t, service.awaitTo(t, "/ana", 1)[0])
 	if len(p.Show) != 3 || p.Show[0].ID != parked[0].CallID || p.More != 3 || p.Waiting != 6 {
 		t.Errorf("%+v", p)
 	}
-	w.idle()
+	w.waitForIdle()
 	w.decide(parked[0])
 	p = b.read(t, service.awaitTo(t, "/ana", 2)[1])
 	if len(p.Show) != 0 || !slices.Equal(p.Ended, []uuid.UUID{parked[0].CallID}) || p.Waiting != 5 {
 		t.Errorf("%+v", p)
 	}
-	w.idle()
+	w.waitForIdle()
 	again := parked[1]
 	again.Kind = notify.Escalated
-	w.tell(again)
+	w.queueEvents(again)
 	p = b.read(t, service.awaitTo(t, "/ana", 3)[2])
 	if len(p.Show) != 1 || !strings.HasPrefix(p.Show[0].Title, "Still undecided, now team blue is asked: ") || p.Waiting != 5 {
 		t.Errorf("%+v", p)
 	}
-	w.idle()
+	w.waitForIdle()
 	for _, e := range parked[1:] {
 		w.decide(e)
 	}
-	w.idle()
+	w.waitForIdle()
 	ended := map[uuid.UUID]bool{}
-	for _, r := range service.to("/ana")[3:] {
+	for _, r := range service.messagesTo("/ana")[3:] {
 		p = b.read(t, r)
 		for _, id := range p.Ended {
 			ended[id] = true
@@ -401,7 +401,7 @@ func TestWhatWasShownIsTakenBack(t *testing.T) {
 	if len(ended) != 5 || p.Waiting != 0 {
 		t.Errorf("%v ended, %d still wait", ended, p.Waiting)
 	}
-	if n := len(service.to("/bob")); n != 0 {
+	if n := len(service.messagesTo("/bob")); n != 0 {
 		t.Errorf("%d messages to somebody who was shown nothing", n)
 	}
 	var left int
@@ -415,16 +415,16 @@ func TestWhatWasShownIsTakenBack(t *testing.T) {
 func TestLargestPush(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
-	w := newWorld(t, service.trusted)
-	ana, b := w.person("ana", reviewer), newBrowser(t)
+	w := newWorld(t, service.trustHost)
+	ana, b := w.newPerson("ana", reviewer), newBrowser(t)
 	check(t, w.subscribe(ana, b.at(service.URL)))
 	long := func(e *notify.Event) {
 		e.Team = strings.Repeat("\u202e", 500)
 		e.Kind, e.Agent, e.Skill, e.Tool = notify.Escalated, strings.Repeat("\u202e", 500), strings.Repeat("\x00", 500), strings.Repeat("<", 500)
 	}
 	parked := w.park(60, long)
-	w.tell(parked...)
-	w.idle()
+	w.queueEvents(parked...)
+	w.waitForIdle()
 	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
 		events := w.park(4, long)
 		for _, e := range parked {
@@ -434,7 +434,7 @@ func TestLargestPush(t *testing.T) {
 		}
 		return w.notify.Queue(t.Context(), tx, events)
 	}))
-	w.idle()
+	w.waitForIdle()
 	got := service.all()
 	if len(got) != 4 {
 		t.Fatalf("%d messages", len(got))
@@ -455,13 +455,13 @@ func TestLargestPush(t *testing.T) {
 func TestGoneBrowsersAreForgotten(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{http.StatusNotFound, http.StatusGone} {
-		service := newPushService(t, status(code))
-		w := newWorld(t, service.trusted)
-		ana := w.person("ana", reviewer)
+		service := newPushService(t, answerStatus(code))
+		w := newWorld(t, service.trustHost)
+		ana := w.newPerson("ana", reviewer)
 		check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
-		w.tell(w.park(1)...)
+		w.queueEvents(w.park(1)...)
 		service.await(t, 1)
-		w.idle()
+		w.waitForIdle()
 		if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 0 {
 			t.Errorf("%d: %+v %v", code, list, err)
 		}
@@ -470,7 +470,7 @@ func TestGoneBrowsersAreForgotten(t *testing.T) {
 		}
 		eventually.Holds(t, "nobody is thought to want to know", func() bool {
 			before := w.db.Count("river_job WHERE true")
-			w.tell(w.park(1)...)
+			w.queueEvents(w.park(1)...)
 			return w.db.Count("river_job WHERE true") == before
 		})
 	}
@@ -478,12 +478,12 @@ func TestGoneBrowsersAreForgotten(t *testing.T) {
 
 func TestRefusedPushShows(t *testing.T) {
 	t.Parallel()
-	service := newPushService(t, status(http.StatusForbidden))
-	w := newWorld(t, service.trusted)
-	ana := w.person("ana", reviewer)
+	service := newPushService(t, answerStatus(http.StatusForbidden))
+	w := newWorld(t, service.trustHost)
+	ana := w.newPerson("ana", reviewer)
 	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
-	w.tell(w.park(1)...)
-	w.idle()
+	w.queueEvents(w.park(1)...)
+	w.waitForIdle()
 	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || list[0].Error != "answered HTTP 403" {
 		t.Errorf("%+v %v", list, err)
 	}
@@ -493,11 +493,11 @@ func TestRefusedPushShows(t *testing.T) {
 func TestPushServicesOnPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
-	w := newWorld(t, service.trusted, func(c *notify.Config) { c.PushHosts = nil })
-	ana := w.person("ana", reviewer)
+	w := newWorld(t, service.trustHost, func(c *notify.Config) { c.PushHosts = nil })
+	ana := w.newPerson("ana", reviewer)
 	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
-	w.tell(w.park(1)...)
-	w.idle()
+	w.queueEvents(w.park(1)...)
+	w.waitForIdle()
 	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || list[0].Error != "is not at a public address" {
 		t.Errorf("%+v %v", list, err)
 	}
@@ -509,7 +509,7 @@ func TestPushServicesOnPrivateAddresses(t *testing.T) {
 func TestSubscriptionsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ana, good := w.person("ana", reviewer), newBrowser(t).at("https://push.example/x")
+	ana, good := w.newPerson("ana", reviewer), newBrowser(t).at("https://push.example/x")
 	for name, tc := range map[string]struct {
 		field  string
 		change func(*notify.Subscription)
@@ -542,7 +542,7 @@ func TestSubscriptionsOfPeople(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
-	ana, bob := w.person("ana", reviewer), w.person("bob", reviewer)
+	ana, bob := w.newPerson("ana", reviewer), w.newPerson("bob", reviewer)
 	for i := range 10 {
 		check(t, w.subscribe(ana, newBrowser(t).at(fmt.Sprintf("https://push.example/%d", i))))
 	}
@@ -572,7 +572,7 @@ func TestSubscriptionsOfPeople(t *testing.T) {
 	if list, err = w.notify.Browsers(ctx, ana); err != nil || len(list) != 7 {
 		t.Errorf("%+v %v", list, err)
 	}
-	w.nowhere("push.example/")
+	w.wantNowhere("push.example/")
 }
 
 // All processes of a database use one key, which only its keyset decrypts.
@@ -586,7 +586,7 @@ func TestPushKey(t *testing.T) {
 	answers := make(chan answer)
 	const processes = 5
 	for range processes {
-		s := w.service()
+		s := w.newService()
 		go func() {
 			key, err := s.PushKey(context.WithoutCancel(t.Context()))
 			answers <- answer{key, err}
@@ -603,7 +603,7 @@ func TestPushKey(t *testing.T) {
 	}
 	other, err := secret.Open(secret.Config{File: t.TempDir() + "/other.json"})
 	check(t, err)
-	if _, err := w.service(func(c *notify.Config) { c.Box = other }).PushKey(t.Context()); !errors.Is(err, secret.ErrDecrypt) {
+	if _, err := w.newService(func(c *notify.Config) { c.Box = other }).PushKey(t.Context()); !errors.Is(err, secret.ErrDecrypt) {
 		t.Errorf("with another keyset: %v", err)
 	}
 }
@@ -611,18 +611,18 @@ func TestPushKey(t *testing.T) {
 func TestReseal(t *testing.T) {
 	t.Parallel()
 	service := newPushService(t)
-	w := newWorld(t, service.trusted)
-	ana, b := w.person("ana", reviewer), newBrowser(t)
+	w := newWorld(t, service.trustHost)
+	ana, b := w.newPerson("ana", reviewer), newBrowser(t)
 	check(t, w.subscribe(ana, b.at(service.URL)))
 	chat := newReceiver(t)
-	w.webhook(chat.URL, "")
+	w.createWebhook(chat.URL, "")
 	before, err := w.notify.PushKey(t.Context())
 	check(t, err)
 	_, err = secret.ChangeFile(t.Context(), w.keyFile, secret.Change{Edit: (*secret.Keys).Rotate})
 	check(t, err)
 	rotated, err := secret.Open(secret.Config{File: w.keyFile})
 	check(t, err)
-	next := w.service(service.trusted, func(c *notify.Config) { c.Box = rotated })
+	next := w.newService(service.trustHost, func(c *notify.Config) { c.Box = rotated })
 	reseal := func() (n int) {
 		check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) (err error) {
 			n, err = next.Reseal(t.Context(), tx)
@@ -642,7 +642,7 @@ func TestReseal(t *testing.T) {
 	check(t, w.river.Stop(t.Context()))
 	w.start(next)
 	w.notify = next
-	w.tell(w.park(1)...)
+	w.queueEvents(w.park(1)...)
 	b.read(t, service.await(t, 1)[0])
 	chat.await(t, 1)
 }

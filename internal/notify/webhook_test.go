@@ -24,19 +24,19 @@ func TestQueueDoesNothingForNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	parked := w.park(3)
-	w.tell(parked...)
-	w.tell(parked...) // now from the cache
+	w.queueEvents(parked...)
+	w.queueEvents(parked...) // now from the cache
 	if n := w.db.Count("river_job WHERE true"); n != 0 {
 		t.Fatalf("%d jobs, and nobody subscribed", n)
 	}
 	receiver := newReceiver(t)
-	w.webhook(receiver.URL, "blue")
-	w.tell(parked...)
+	w.createWebhook(receiver.URL, "blue")
+	w.queueEvents(parked...)
 	w.decide(parked[0])
 	if n := w.db.Count("river_job WHERE true"); n != 0 {
 		t.Errorf("%d jobs about calls of no team, and of decided ones, for a webhook of team blue", n)
 	}
-	w.tell(w.park(1, func(e *notify.Event) { e.Team = "blue" })...)
+	w.queueEvents(w.park(1, func(e *notify.Event) { e.Team = "blue" })...)
 	receiver.await(t, 1)
 }
 
@@ -44,7 +44,7 @@ func TestQueueIsInTheTransaction(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	receiver := newReceiver(t)
-	w.webhook(receiver.URL, "")
+	w.createWebhook(receiver.URL, "")
 	parked := w.park(250)
 	failure := errors.New("rolled back")
 	err := postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
@@ -68,9 +68,9 @@ func TestWebhookMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	receiver := newReceiver(t)
-	hook := w.webhook(receiver.URL+"/services/T0/B0/secret", "")
+	hook := w.createWebhook(receiver.URL+"/services/T0/B0/secret", "")
 	e := w.park(1)[0]
-	w.tell(e)
+	w.queueEvents(e)
 	got := receiver.await(t, 1)[0]
 	link := "https://gate.example/calls/" + e.CallID.String()
 	m := got.message(t)
@@ -84,8 +84,8 @@ func TestWebhookMessage(t *testing.T) {
 	if got.path != "/services/T0/B0/secret" || !strings.HasPrefix(got.header.Get("Content-Type"), "application/json") {
 		t.Errorf("sent to %s as %s", got.path, got.header.Get("Content-Type"))
 	}
-	w.idle()
-	if s := w.state(hook); s.SentAt == nil || s.FailedAt != nil || s.Error != "" {
+	w.waitForIdle()
+	if s := w.getWebhook(hook); s.SentAt == nil || s.FailedAt != nil || s.Error != "" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -94,23 +94,23 @@ func TestWhatAWebhookIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	all, blue := newReceiver(t), newReceiver(t)
-	w.webhook(all.URL, "")
-	w.webhook(blue.URL, "blue")
+	w.createWebhook(all.URL, "")
+	w.createWebhook(blue.URL, "blue")
 	far := w.park(1, func(e *notify.Event) { e.Team, e.Deadline = "red", time.Date(2090, 1, 2, 3, 4, 0, 0, time.UTC) })[0]
-	w.tell(far)
+	w.queueEvents(far)
 	if m := all.await(t, 1)[0].message(t); !strings.Contains(m.Text, "until 2 Jan 03:04 UTC") || !strings.Contains(m.Blocks[1].Elements[0].Text, "{date_short_pretty} {time}") {
 		t.Errorf("far away: %+v", m)
 	}
 	far.Kind, far.Team = notify.Escalated, "blue"
-	w.tell(far)
+	w.queueEvents(far)
 	if m := blue.await(t, 1)[0].message(t); !strings.HasPrefix(m.Text, "Still undecided, now team blue is asked: ") {
 		t.Errorf("escalated: %q", m.Text)
 	}
 	all.await(t, 2)
 	far.Kind, far.Team = notify.NoReviewer, ""
-	w.tell(far)
+	w.queueEvents(far)
 	all.await(t, 3)
-	w.idle()
+	w.waitForIdle()
 	got := all.all()
 	if len(got) != 3 || len(blue.all()) != 1 {
 		t.Fatalf("%d and %d messages", len(got), len(blue.all()))
@@ -143,8 +143,8 @@ func TestHostileNames(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			receiver := newReceiver(t)
-			w.webhook(receiver.URL, "")
-			w.tell(w.park(1, func(e *notify.Event) { e.Tool = tc.tool })...)
+			w.createWebhook(receiver.URL, "")
+			w.queueEvents(w.park(1, func(e *notify.Event) { e.Tool = tc.tool })...)
 			m := receiver.await(t, 1)[0].message(t)
 			if want := "Call waits: `files`: " + tc.text + " (`billing`), until "; !strings.HasPrefix(m.Text, want) {
 				t.Errorf("text %q, want %q", m.Text, want)
@@ -161,12 +161,12 @@ func TestBurstBecomesFewMessages(t *testing.T) {
 	w := newWorld(t)
 	release := make(chan struct{})
 	receiver := newReceiver(t, func(http.ResponseWriter, *http.Request) { <-release })
-	w.webhook(receiver.URL, "")
-	w.tell(w.park(1)...)
+	w.createWebhook(receiver.URL, "")
+	w.queueEvents(w.park(1)...)
 	receiver.await(t, 1)
 	burst := w.park(17)
 	for _, e := range burst {
-		w.tell(e)
+		w.queueEvents(e)
 	}
 	eventually.Holds(t, "all events are spread", func() bool { return w.db.Count(`river_job WHERE kind = 'notify_spread' AND `+unfinished) == 0 })
 	if n := w.db.Count(`river_job WHERE kind = 'notify_deliver'`); n > 3 {
@@ -199,29 +199,29 @@ func TestReceiversThatFail(t *testing.T) {
 		pause   time.Duration  // minimum, before the second attempt
 		final   bool           // there is no second attempt
 	}{
-		"500":            {[]http.HandlerFunc{status(500)}, exactly("answered HTTP 500"), 900 * time.Millisecond, false},
-		"429":            {[]http.HandlerFunc{status(429, "Retry-After", "2")}, exactly("answered HTTP 429"), 2 * time.Second, false},
-		"429, no header": {[]http.HandlerFunc{status(429)}, exactly("answered HTTP 429"), 900 * time.Millisecond, false},
+		"500":            {[]http.HandlerFunc{answerStatus(500)}, matchExactly("answered HTTP 500"), 900 * time.Millisecond, false},
+		"429":            {[]http.HandlerFunc{answerStatus(429, "Retry-After", "2")}, matchExactly("answered HTTP 429"), 2 * time.Second, false},
+		"429, no header": {[]http.HandlerFunc{answerStatus(429)}, matchExactly("answered HTTP 429"), 900 * time.Millisecond, false},
 		"503 with a date": {
-			[]http.HandlerFunc{status(503, "Retry-After", time.Now().Add(4*time.Second).UTC().Format(http.TimeFormat))},
-			exactly("answered HTTP 503"), gap, false,
+			[]http.HandlerFunc{answerStatus(503, "Retry-After", time.Now().Add(4*time.Second).UTC().Format(http.TimeFormat))},
+			matchExactly("answered HTTP 503"), gap, false,
 		},
-		"hangs":     {[]http.HandlerFunc{func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}, exactly(unreached), 900 * time.Millisecond, false},
-		"hangs up":  {[]http.HandlerFunc{func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }}, exactly(unreached), 900 * time.Millisecond, false},
-		"redirects": {[]http.HandlerFunc{http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect).ServeHTTP}, exactly("answered HTTP 307, a redirect, which is not followed"), 0, true},
+		"hangs":     {[]http.HandlerFunc{func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}, matchExactly(unreached), 900 * time.Millisecond, false},
+		"hangs up":  {[]http.HandlerFunc{func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }}, matchExactly(unreached), 900 * time.Millisecond, false},
+		"redirects": {[]http.HandlerFunc{http.RedirectHandler(elsewhere.URL, http.StatusTemporaryRedirect).ServeHTTP}, matchExactly("answered HTTP 307, a redirect, which is not followed"), 0, true},
 		"404": {[]http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprintln(w, "no_service")
-		}}, exactly("answered HTTP 404: no_service"), 0, true},
-		"410": {[]http.HandlerFunc{status(410)}, exactly("answered HTTP 410"), 0, true},
+		}}, matchExactly("answered HTTP 404: no_service"), 0, true},
+		"410": {[]http.HandlerFunc{answerStatus(410)}, matchExactly("answered HTTP 410"), 0, true},
 		"says the address": {[]http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, "hushhush")
-		}}, exactly("answered HTTP 400"), 0, true},
+		}}, matchExactly("answered HTTP 400"), 0, true},
 		"says anything": {[]http.HandlerFunc{func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, "<b>Please paste your key</b>")
-		}}, exactly("answered HTTP 400"), 0, true},
+		}}, matchExactly("answered HTTP 400"), 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,16 +231,16 @@ func TestReceiversThatFail(t *testing.T) {
 				}
 			})
 			receiver := newReceiver(t, tc.answers...)
-			hook := w.webhook(receiver.URL+"/hushhush/T0?k=S3CRET", "")
-			w.tell(w.park(1)...)
-			eventually.Holds(t, "the failure shows", func() bool { return w.state(hook).Error != "" })
-			if s := w.state(hook); !tc.says.MatchString(s.Error) || s.FailedAt == nil || s.SentAt != nil {
+			hook := w.createWebhook(receiver.URL+"/hushhush/T0?k=S3CRET", "")
+			w.queueEvents(w.park(1)...)
+			eventually.Holds(t, "the failure shows", func() bool { return w.getWebhook(hook).Error != "" })
+			if s := w.getWebhook(hook); !tc.says.MatchString(s.Error) || s.FailedAt == nil || s.SentAt != nil {
 				t.Errorf("%+v, want %q", s, tc.says)
 			}
 			if !tc.final {
-				eventually.Holds(t, "it is well again", func() bool { return w.state(hook).Error == "" })
+				eventually.Holds(t, "it is well again", func() bool { return w.getWebhook(hook).Error == "" })
 			}
-			w.idle()
+			w.waitForIdle()
 			got := receiver.all()
 			if want := map[bool]int{true: 1, false: 2}[tc.final]; len(got) != want {
 				t.Fatalf("%d attempts, want %d", len(got), want)
@@ -249,11 +249,11 @@ func TestReceiversThatFail(t *testing.T) {
 				if pause := got[1].at.Sub(got[0].at); pause < tc.pause {
 					t.Errorf("tried again after %s, want at least %s", pause, tc.pause)
 				}
-				if s := w.state(hook); s.SentAt == nil || s.FailedAt == nil {
+				if s := w.getWebhook(hook); s.SentAt == nil || s.FailedAt == nil {
 					t.Errorf("%+v", s)
 				}
 			}
-			w.nowhere("hushhush", "S3CRET", "/T0")
+			w.wantNowhere("hushhush", "S3CRET", "/T0")
 		})
 	}
 	if n := len(elsewhere.all()); n != 0 {
@@ -261,12 +261,12 @@ func TestReceiversThatFail(t *testing.T) {
 	}
 }
 
-func exactly(text string) *regexp.Regexp {
+func matchExactly(text string) *regexp.Regexp {
 	return regexp.MustCompile("^" + regexp.QuoteMeta(text) + "$")
 }
 
-// nowhere fails if a text is in the log or in an unencrypted column.
-func (w *world) nowhere(texts ...string) {
+// wantNowhere fails if a text is in the log or in an unencrypted column.
+func (w *world) wantNowhere(texts ...string) {
 	w.t.Helper()
 	var rows string
 	check(w.t, w.db.Pool().QueryRow(w.t.Context(), `SELECT concat(
@@ -286,10 +286,10 @@ func (w *world) nowhere(texts ...string) {
 func TestAddressesThatAreNeverDialled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *notify.Config) { c.TrustedHosts = []string{"169.254.169.254"} })
-	hook := w.webhook("http://169.254.169.254/latest/meta-data", "")
-	w.tell(w.park(1)...)
-	w.idle()
-	if s := w.state(hook); !strings.HasPrefix(s.Error, "is not at a public address") || !strings.Contains(w.logs.String(), "never dialled") {
+	hook := w.createWebhook("http://169.254.169.254/latest/meta-data", "")
+	w.queueEvents(w.park(1)...)
+	w.waitForIdle()
+	if s := w.getWebhook(hook); !strings.HasPrefix(s.Error, "is not at a public address") || !strings.Contains(w.logs.String(), "never dialled") {
 		t.Errorf("%+v", s)
 	}
 }
@@ -312,11 +312,11 @@ func TestWebhooksOfHostsThatAreNotTrusted(t *testing.T) {
 		check(t, err)
 		return tested.Error
 	}
-	reached, closed, private := w.webhook(open.URL, ""), w.webhook(silent.URL, ""), w.webhook(secure.URL, "")
+	reached, closed, private := w.createWebhook(open.URL, ""), w.createWebhook(silent.URL, ""), w.createWebhook(secure.URL, "")
 	if got := errorOf(w.notify, closed); got != unreached || !strings.Contains(w.logs.String(), "connection refused") {
 		t.Errorf("trusted and not there: %q", got)
 	}
-	upgraded := w.service(func(c *notify.Config) { c.TrustedHosts = nil })
+	upgraded := w.newService(func(c *notify.Config) { c.TrustedHosts = nil })
 	listed, err := upgraded.Webhook(t.Context(), reached.Name)
 	check(t, err)
 	if listed.State() != "failing" || !strings.Contains(listed.Error, "use https") || !strings.Contains(listed.Error, "--trusted-hosts") {
@@ -343,32 +343,32 @@ func TestDecidedCallsAreNotAnnounced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	release := make(chan struct{})
-	receiver := newReceiver(t, once(release, status(500)))
-	hook := w.webhook(receiver.URL, "")
+	receiver := newReceiver(t, answerWhen(release, answerStatus(500)))
+	hook := w.createWebhook(receiver.URL, "")
 	parked := w.park(2)
-	w.tell(parked...)
+	w.queueEvents(parked...)
 	receiver.await(t, 1)
 	w.queue.remove(parked[0].CallID)
 	close(release)
 	got := receiver.await(t, 2)
-	w.idle()
+	w.waitForIdle()
 	if m := got[1].message(t); strings.Contains(m.Text, parked[0].CallID.String()) || !strings.Contains(m.Text, parked[1].CallID.String()) {
 		t.Errorf("%q", m.Text)
 	}
 	release = make(chan struct{})
 	receiver.mu.Lock()
-	receiver.answers = append(receiver.answers, once(release, status(500)))
+	receiver.answers = append(receiver.answers, answerWhen(release, answerStatus(500)))
 	receiver.mu.Unlock()
 	again := w.park(1)
-	w.tell(again...)
+	w.queueEvents(again...)
 	receiver.await(t, 3)
 	w.queue.remove(again[0].CallID)
 	close(release)
-	w.idle()
+	w.waitForIdle()
 	if n := len(receiver.all()); n != 3 {
 		t.Errorf("%d messages, the last of them about a call that does not wait", n)
 	}
-	if s := w.state(hook); s.Error != "answered HTTP 500" {
+	if s := w.getWebhook(hook); s.Error != "answered HTTP 500" {
 		t.Errorf("%+v", s)
 	}
 	var left int
@@ -383,11 +383,11 @@ func TestKilledProcess(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	receiver := newReceiver(t)
-	hook := w.webhook(receiver.URL, "")
+	hook := w.createWebhook(receiver.URL, "")
 	check(t, w.river.Stop(t.Context()))
 	parked := w.park(2)
 	// One job dies before it spreads its event, ...
-	w.tell(parked[0])
+	w.queueEvents(parked[0])
 	// ... the other one while it sends.
 	event := fmt.Sprintf(`{"kind":"parked","call_id":%q,"agent":"a","skill":"s","tool":"t","deadline":"2090-01-01T00:00:00Z","principal_id":%q}`,
 		parked[1].CallID, uuid.Nil)
@@ -401,9 +401,9 @@ func TestKilledProcess(t *testing.T) {
 	} {
 		w.db.Exec(sql)
 	}
-	second := w.service()
+	second := w.newService()
 	w.start(second)
-	w.idle()
+	w.waitForIdle()
 	var texts strings.Builder
 	for _, r := range receiver.all() {
 		texts.WriteString(r.message(t).Text)
@@ -414,7 +414,7 @@ func TestKilledProcess(t *testing.T) {
 			t.Errorf("call %s is announced %d times", e.CallID, strings.Count(text, e.CallID.String()))
 		}
 	}
-	if s := w.state(hook); s.SentAt == nil {
+	if s := w.getWebhook(hook); s.SentAt == nil {
 		t.Errorf("%+v", s)
 	}
 }
@@ -424,11 +424,11 @@ func TestManyProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for range 2 {
-		w.start(w.service())
+		w.start(w.newService())
 	}
 	receivers := []*receiver{newReceiver(t), newReceiver(t)}
 	for _, r := range receivers {
-		w.webhook(r.URL, "")
+		w.createWebhook(r.URL, "")
 	}
 	parked := w.park(60)
 	done := make(chan struct{})
@@ -436,14 +436,14 @@ func TestManyProcesses(t *testing.T) {
 		go func() {
 			defer func() { done <- struct{}{} }()
 			for _, e := range parked[i*20 : i*20+20] {
-				w.tell(e)
+				w.queueEvents(e)
 			}
 		}()
 	}
 	for range 3 {
 		<-done
 	}
-	w.idle()
+	w.waitForIdle()
 	more := regexp.MustCompile(`\|(\d+) more calls? waits?>`)
 	for i, r := range receivers {
 		told, last := 0, time.Time{}
@@ -482,14 +482,14 @@ func TestWebhooksOfOperators(t *testing.T) {
 		t.Errorf("%+v, told %q", tested, m.Text)
 	}
 	receiver.mu.Lock()
-	receiver.answers = []http.HandlerFunc{status(403)}
+	receiver.answers = []http.HandlerFunc{answerStatus(403)}
 	receiver.mu.Unlock()
 	if tested, err = w.notify.TestWebhook(ctx, "on-call"); err != nil || tested.Error != "answered HTTP 403" || tested.FailedAt == nil {
 		t.Errorf("%+v %v", tested, err)
 	}
 	list, err := w.notify.Webhooks(ctx)
 	check(t, err)
-	if len(list) != 1 || list[0] != w.state(hook) && list[0].Name != "on-call" {
+	if len(list) != 1 || list[0] != w.getWebhook(hook) && list[0].Name != "on-call" {
 		t.Errorf("%+v", list)
 	}
 	check(t, w.notify.DeleteWebhook(ctx, w.by, "on-call"))
@@ -501,12 +501,12 @@ func TestWebhooksOfOperators(t *testing.T) {
 	if got := w.db.Actions(hook.ID); got != "webhook.created webhook.deleted" {
 		t.Errorf("audit: %v", got)
 	}
-	w.tell(w.park(1, func(e *notify.Event) { e.Team = hook.Team })...)
-	w.idle()
+	w.queueEvents(w.park(1, func(e *notify.Event) { e.Team = hook.Team })...)
+	w.waitForIdle()
 	if n := len(receiver.all()); n != 2 {
 		t.Errorf("%d messages", n)
 	}
-	w.nowhere("hushhush")
+	w.wantNowhere("hushhush")
 }
 
 func second[T any](_ T, err error) error { return err }
@@ -514,7 +514,7 @@ func second[T any](_ T, err error) error { return err }
 func TestWebhooksThatCannotBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.webhook("https://chat.example/x", "")
+	w.createWebhook("https://chat.example/x", "")
 	_, err := w.notify.CreateWebhook(t.Context(), w.by, notify.NewWebhook{Name: "a", URL: "https://chat.example/x"})
 	check(t, err)
 	for name, tc := range map[string]struct {
@@ -555,7 +555,7 @@ func TestEndlessAnswer(t *testing.T) {
 			}
 		}
 	}}
-	hook := w.webhook(receiver.URL, "")
+	hook := w.createWebhook(receiver.URL, "")
 	tested, err := w.notify.TestWebhook(t.Context(), hook.Name)
 	if err != nil || tested.Error != "" {
 		t.Errorf("%+v %v", tested, err)

@@ -38,13 +38,13 @@ func TestWhatWasWrittenIsKnown(t *testing.T) {
 		untouched bool
 	}{
 		"no connection":  {func() (net.Conn, error) { return nil, refused }, true},
-		"nothing":        {func() (net.Conn, error) { return broken(0), nil }, true},
-		"one byte":       {func() (net.Conn, error) { return broken(1), nil }, false},
-		"all, no answer": {func() (net.Conn, error) { return broken(1 << 20), nil }, false},
+		"nothing":        {func() (net.Conn, error) { return newBroken(0), nil }, true},
+		"one byte":       {func() (net.Conn, error) { return newBroken(1), nil }, false},
+		"all, no answer": {func() (net.Conn, error) { return newBroken(1 << 20), nil }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := untouched(t.Context(), test.dial)
+			got, err := isUnwritten(t.Context(), test.dial)
 			if err == nil || got != test.untouched {
 				t.Errorf("untouched %t, %v", got, err)
 			}
@@ -52,13 +52,13 @@ func TestWhatWasWrittenIsKnown(t *testing.T) {
 	}
 }
 
-func broken(room int) net.Conn {
+func newBroken(room int) net.Conn {
 	near, far := net.Pipe()
 	return &brokenConn{Conn: near, far: far, room: room}
 }
 
-// untouched posts over a failing connection, and reports whether the request certainly was not written.
-func untouched(ctx context.Context, dial func() (net.Conn, error)) (bool, error) {
+// isUnwritten posts over a failing connection, and reports whether the request certainly was not written.
+func isUnwritten(ctx context.Context, dial func() (net.Conn, error)) (bool, error) {
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		conn, err := dial()
 		if err != nil {

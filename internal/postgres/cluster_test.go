@@ -21,7 +21,7 @@ func TestOpenMakesClusterAndKeepsData(t *testing.T) {
 	for setting, want := range map[string]string{
 		"listen_addresses": "", "fsync": "on", "server_encoding": "UTF8", "lc_collate": "C", "timezone": "UTC",
 	} {
-		if got := show(t, db, setting); got != want {
+		if got := showSetting(t, db, setting); got != want {
 			t.Errorf("%s is %q, want %q", setting, got, want)
 		}
 	}
@@ -31,13 +31,13 @@ func TestOpenMakesClusterAndKeepsData(t *testing.T) {
 	if _, err := db.Pool().Exec(t.Context(), "CREATE TABLE kept AS SELECT 42 AS answer"); err != nil {
 		t.Fatal(err)
 	}
-	pid := postmaster(t, dir)
+	pid := findPostmaster(t, dir)
 	closeDB(t, db)
 	closeDB(t, db) // closing twice is allowed
-	if postmaster(t, dir) != 0 {
+	if findPostmaster(t, dir) != 0 {
 		t.Error("the server outlived its last user")
 	}
-	eventually.Holds(t, "the server ends", func() bool { return !lives(pid) })
+	eventually.Holds(t, "the server ends", func() bool { return !isAlive(pid) })
 
 	again := open(t, postgres.Config{DataDir: dir})
 	var answer int
@@ -65,17 +65,17 @@ func TestOpenAdoptsServerOfKilledProcess(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
 	child := startMember(t, os.Args[0], dir, nil)
-	pid := postmaster(t, dir)
+	pid := findPostmaster(t, dir)
 	child.kill(t)
-	if !lives(pid) {
+	if !isAlive(pid) {
 		t.Fatal("the server died with the process that started it")
 	}
 	db := open(t, postgres.Config{DataDir: dir})
-	if got := postmaster(t, dir); got != pid {
+	if got := findPostmaster(t, dir); got != pid {
 		t.Errorf("server %d, want the surviving %d", got, pid)
 	}
 	closeDB(t, db)
-	eventually.Holds(t, "the server ends", func() bool { return !lives(pid) })
+	eventually.Holds(t, "the server ends", func() bool { return !isAlive(pid) })
 }
 
 func TestLastProcessStopsServer(t *testing.T) {
@@ -84,18 +84,18 @@ func TestLastProcessStopsServer(t *testing.T) {
 	first := startMember(t, os.Args[0], dir, nil)
 	second := startMember(t, os.Args[0], dir, nil)
 	third := startMember(t, os.Args[0], dir, nil)
-	pid := postmaster(t, dir)
+	pid := findPostmaster(t, dir)
 	first.leave(t)
-	if !lives(pid) {
+	if !isAlive(pid) {
 		t.Fatal("the first to leave stopped the server")
 	}
 	second.kill(t)
-	if !lives(pid) {
+	if !isAlive(pid) {
 		t.Fatal("the server died with the second")
 	}
 	third.leave(t)
-	eventually.Holds(t, "the server ends", func() bool { return !lives(pid) })
-	if postmaster(t, dir) != 0 {
+	eventually.Holds(t, "the server ends", func() bool { return !isAlive(pid) })
+	if findPostmaster(t, dir) != 0 {
 		t.Error("the server left its postmaster.pid")
 	}
 }
@@ -106,7 +106,7 @@ func TestConcurrentOpenSharesOneServer(t *testing.T) {
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {
-			db, err := postgres.Open(t.Context(), postgres.Config{DataDir: dir, Settings: fast()})
+			db, err := postgres.Open(t.Context(), postgres.Config{DataDir: dir, Settings: fastSettings()})
 			if err != nil {
 				t.Error(err)
 				return
@@ -118,7 +118,7 @@ func TestConcurrentOpenSharesOneServer(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if pid := postmaster(t, dir); pid != 0 {
+	if pid := findPostmaster(t, dir); pid != 0 {
 		t.Errorf("server %d is left", pid)
 	}
 }
@@ -127,13 +127,13 @@ func TestTerminalInterruptSparesServer(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
 	child := startMember(t, os.Args[0], dir, &syscall.SysProcAttr{Setpgid: true})
-	pid := postmaster(t, dir)
+	pid := findPostmaster(t, dir)
 	if err := syscall.Kill(-child.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	db := open(t, postgres.Config{DataDir: dir})
-	if err := db.Pool().Ping(t.Context()); err != nil || postmaster(t, dir) != pid {
-		t.Errorf("server %d, error %v; want it to be %d still", postmaster(t, dir), err, pid)
+	if err := db.Pool().Ping(t.Context()); err != nil || findPostmaster(t, dir) != pid {
+		t.Errorf("server %d, error %v; want it to be %d still", findPostmaster(t, dir), err, pid)
 	}
 	child.leave(t)
 }
@@ -142,12 +142,12 @@ func TestDeadServerIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
 	db := open(t, postgres.Config{DataDir: dir})
-	pid := postmaster(t, dir)
+	pid := findPostmaster(t, dir)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	eventually.Holds(t, "the pool works again", func() bool {
-		return db.Pool().Ping(t.Context()) == nil && postmaster(t, dir) != pid
+		return db.Pool().Ping(t.Context()) == nil && findPostmaster(t, dir) != pid
 	})
 }
 
@@ -155,7 +155,7 @@ func TestPoolSurvivesRestartByOperator(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
 	db := open(t, postgres.Config{DataDir: dir})
-	pid := postmaster(t, dir)
+	pid := findPostmaster(t, dir)
 	data := filepath.Join(dir, "postgres", "data")
 	restart := exec.CommandContext(t.Context(), filepath.Join(binDir(t), "pg_ctl"),
 		"restart", "-s", "-w", "-m", "immediate", "-D", data, "-l", filepath.Join(data, "restart.log"))
@@ -172,7 +172,7 @@ func TestPoolSurvivesRestartByOperator(t *testing.T) {
 		t.Fatalf("restart: %v: %s", err, output)
 	}
 	eventually.Holds(t, "the pool works again", func() bool { return db.Pool().Ping(t.Context()) == nil })
-	if postmaster(t, dir) == pid {
+	if findPostmaster(t, dir) == pid {
 		t.Error("it was not restarted")
 	}
 }
@@ -205,7 +205,7 @@ func TestLongDataDirHasSocketElsewhere(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(dataDir(t), strings.Repeat("long/", 30))
 	db := open(t, postgres.Config{DataDir: dir})
-	sockets := show(t, db, "unix_socket_directories")
+	sockets := showSetting(t, db, "unix_socket_directories")
 	info, err := os.Stat(sockets)
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("socket directory %s: %v, %v", sockets, info, err)

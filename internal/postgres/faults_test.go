@@ -108,7 +108,7 @@ func TestSessionSettings(t *testing.T) {
 	check(proxy.URL()+"&"+strings.ReplaceAll(own.Encode(), "+", "%20"), map[string]string{
 		"statement_timeout": "7s", "idle_in_transaction_session_timeout": "8s", "synchronous_commit": "on",
 	})
-	check(with(lent.URL(), "synchronous_commit=local"), map[string]string{"synchronous_commit": "local"})
+	check(addParameter(lent.URL(), "synchronous_commit=local"), map[string]string{"synchronous_commit": "local"})
 }
 
 // TestTCPNoticesDeadPeers reads the socket options of the client's end.
@@ -159,7 +159,7 @@ func TestTransactionOfSilentProcessEnds(t *testing.T) {
 
 func TestAllowIdle(t *testing.T) {
 	t.Parallel()
-	db := open(t, postgres.Config{DatabaseURL: with(postgrestest.Empty(t).URL(), "idle_in_transaction_session_timeout=200")})
+	db := open(t, postgres.Config{DatabaseURL: addParameter(postgrestest.Empty(t).URL(), "idle_in_transaction_session_timeout=200")})
 	begin := func() pgx.Tx {
 		tx, err := db.Pool().Begin(t.Context())
 		if err != nil {
@@ -204,8 +204,8 @@ func TestReadOnlyConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// with adds a parameter to a URL.
-func with(databaseURL, parameter string) string {
+// addParameter adds a parameter to a URL.
+func addParameter(databaseURL, parameter string) string {
 	if strings.Contains(databaseURL, "?") {
 		return databaseURL + "&" + parameter
 	}

@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 func runMember(dir string, stdin io.Reader, stdout io.Writer) error {
 	signal.Ignore(os.Interrupt) // as a process that shuts down gracefully
 	ctx := context.Background()
-	db, err := postgres.Open(ctx, postgres.Config{DataDir: dir, Settings: fast()})
+	db, err := postgres.Open(ctx, postgres.Config{DataDir: dir, Settings: fastSettings()})
 	if err != nil {
 		return err
 	}
@@ -67,8 +67,8 @@ func oneMigration() fstest.MapFS {
 	return fstest.MapFS{"0001_init.sql": {Data: []byte("CREATE TABLE things (id int);")}}
 }
 
-// fast has settings for clusters that live for one test.
-func fast() map[string]string { return map[string]string{"fsync": "off"} }
+// fastSettings has settings for clusters that live for one test.
+func fastSettings() map[string]string { return map[string]string{"fsync": "off"} }
 
 // member is a process that uses a cluster.
 type member struct {
@@ -153,7 +153,7 @@ var prepared = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	ctx := context.Background()
-	db, err := postgres.Open(ctx, postgres.Config{DataDir: dir, Settings: fast()})
+	db, err := postgres.Open(ctx, postgres.Config{DataDir: dir, Settings: fastSettings()})
 	if err != nil {
 		return "", err
 	}
@@ -177,7 +177,7 @@ func clusterDir(t *testing.T) string {
 func open(t *testing.T, cfg postgres.Config) *postgres.DB {
 	t.Helper()
 	if cfg.Settings == nil {
-		cfg.Settings = fast()
+		cfg.Settings = fastSettings()
 	}
 	db, err := postgres.Open(t.Context(), cfg)
 	if err != nil {
@@ -196,8 +196,8 @@ func closeDB(t *testing.T, db *postgres.DB) {
 	}
 }
 
-// postmaster returns the id of the server's process, or 0.
-func postmaster(t *testing.T, dir string) int {
+// findPostmaster returns the id of the server's process, or 0.
+func findPostmaster(t *testing.T, dir string) int {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(dir, "postgres", "data", "postmaster.pid"))
 	if os.IsNotExist(err) {
@@ -214,9 +214,9 @@ func postmaster(t *testing.T, dir string) int {
 	return pid
 }
 
-func lives(pid int) bool { return pid != 0 && syscall.Kill(pid, 0) == nil }
+func isAlive(pid int) bool { return pid != 0 && syscall.Kill(pid, 0) == nil }
 
-func show(t *testing.T, db *postgres.DB, setting string) string {
+func showSetting(t *testing.T, db *postgres.DB, setting string) string {
 	t.Helper()
 	var value string
 	if err := db.Pool().QueryRow(t.Context(), "SELECT current_setting($1)", setting).Scan(&value); err != nil {

@@ -112,7 +112,7 @@ func (p *pooler) serve(conn net.Conn) error {
 			return nil
 		}
 		if session == nil {
-			if session, err = p.lend(); err != nil {
+			if session, err = p.lendSession(); err != nil {
 				return err
 			}
 		}
@@ -126,7 +126,7 @@ func (p *pooler) serve(conn net.Conn) error {
 		if err := server.Flush(); err != nil {
 			return err
 		}
-		idle, err := relay(client, server)
+		idle, err := relayAnswer(client, server)
 		if err != nil {
 			return err
 		}
@@ -140,8 +140,8 @@ func (p *pooler) serve(conn net.Conn) error {
 	}
 }
 
-// relay passes on an answer, and reports whether the session is outside of a transaction after it.
-func relay(client *pgproto3.Backend, server *pgproto3.Frontend) (idle bool, err error) {
+// relayAnswer passes on an answer, and reports whether the session is outside of a transaction after it.
+func relayAnswer(client *pgproto3.Backend, server *pgproto3.Frontend) (idle bool, err error) {
 	for {
 		answer, err := server.Receive()
 		if err != nil {
@@ -157,7 +157,7 @@ func relay(client *pgproto3.Backend, server *pgproto3.Frontend) (idle bool, err 
 	}
 }
 
-func (p *pooler) lend() (*pgconn.PgConn, error) {
+func (p *pooler) lendSession() (*pgconn.PgConn, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.idle) == 0 && p.made == p.size && !p.closing {

@@ -25,7 +25,7 @@ func TestRootDropsPrivilegesOfServerOnly(t *testing.T) {
 	needRoot(t)
 	dir := dataDir(t)
 	open(t, postgres.Config{DataDir: dir})
-	info, err := os.Stat("/proc/" + strconv.Itoa(postmaster(t, dir)))
+	info, err := os.Stat("/proc/" + strconv.Itoa(findPostmaster(t, dir)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestOrdinaryUser(t *testing.T) {
 	child := startMember(t, copyOfSelf(t), dir, &syscall.SysProcAttr{
 		Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)},
 	})
-	pid := postmaster(t, dir)
+	pid := findPostmaster(t, dir)
 	info, err := os.Stat(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -88,12 +88,12 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 	// Root opens the cluster as its owner left it.
 	db := open(t, postgres.Config{DataDir: dir})
-	if postmaster(t, dir) != pid {
+	if findPostmaster(t, dir) != pid {
 		t.Error("root started another server")
 	}
 	closeDB(t, db)
 	child.leave(t)
-	if postmaster(t, dir) != 0 {
+	if findPostmaster(t, dir) != 0 {
 		t.Error("the server outlived its last user")
 	}
 }

@@ -148,7 +148,7 @@ func TestIndexIsMadeBesideWriters(t *testing.T) {
 func TestHolderOfMigrationLockIsReported(t *testing.T) {
 	t.Parallel()
 	lent := postgrestest.Empty(t)
-	leaked, err := pgx.Connect(t.Context(), with(lent.URL(), "application_name=leaked"))
+	leaked, err := pgx.Connect(t.Context(), addParameter(lent.URL(), "application_name=leaked"))
 	if err != nil {
 		t.Fatal(err)
 	}

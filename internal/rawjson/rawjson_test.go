@@ -25,8 +25,8 @@ func ExampleMembers() {
 	// name "a\/b" at 38
 }
 
-// read renders the members that were read, then the error.
-func read(text string, options ...jsontext.Options) (string, error) {
+// readMembers renders the members that were read, then the error.
+func readMembers(text string, options ...jsontext.Options) (string, error) {
 	var all strings.Builder
 	for m, err := range rawjson.Members([]byte(text), options...) {
 		if err != nil {
@@ -49,7 +49,7 @@ func TestMembers(t *testing.T) {
 		`{ "a" : 1.50 , "b" : "\u0062" }`: `"a" a=1.50;"b" b="\u0062";`,
 		`{"\u0061\"":null}`:               `"\u0061\"" a"=null;`,
 	} {
-		if got, err := read(text); err != nil || got != want {
+		if got, err := readMembers(text); err != nil || got != want {
 			t.Errorf("%s: %q, %v", text, got, err)
 		}
 	}
@@ -58,17 +58,17 @@ func TestMembers(t *testing.T) {
 func TestTextsThatAreNoObjects(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`[]`, `"{}"`, `1`, `null`, ` true`} {
-		if _, err := read(text); !errors.Is(err, rawjson.ErrNotObject) {
+		if _, err := readMembers(text); !errors.Is(err, rawjson.ErrNotObject) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	for _, text := range []string{`{} {}`, `{"a":1}]`, `{},`, `{}x`} {
-		if _, err := read(text, rawjson.Lenient()); !errors.Is(err, rawjson.ErrTrailing) {
+		if _, err := readMembers(text, rawjson.Lenient()); !errors.Is(err, rawjson.ErrTrailing) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	for _, text := range []string{``, ` `, `{`, `{"a":1`, `{"a"`, `{"a":`, `{"a":1,`, `{"a":1,}`, `{1:2}`, `{"a" 1}`, `[`, `{"a":tru}`} {
-		if got, err := read(text, rawjson.Lenient()); err == nil || errors.Is(err, rawjson.ErrNotObject) || errors.Is(err, rawjson.ErrTrailing) {
+		if got, err := readMembers(text, rawjson.Lenient()); err == nil || errors.Is(err, rawjson.ErrNotObject) || errors.Is(err, rawjson.ErrTrailing) {
 			t.Errorf("%s: %s, %v", text, got, err)
 		}
 	}
@@ -82,10 +82,10 @@ func TestDuplicateNamesAndInvalidUTF8(t *testing.T) {
 		"{\"a\xff\":\"\xff\"}": "\"a\xff\" a\ufffd=\"\xff\";",
 		`{"\ud800":"\ud800"}`:  "\"\\ud800\" \ufffd=\"\\ud800\";",
 	} {
-		if got, err := read(text, rawjson.Lenient()); err != nil || got != want {
+		if got, err := readMembers(text, rawjson.Lenient()); err != nil || got != want {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
-		if _, err := read(text); err == nil {
+		if _, err := readMembers(text); err == nil {
 			t.Errorf("%q: no error", text)
 		}
 	}

@@ -23,7 +23,7 @@ type clock struct{ at atomic.Int64 }
 func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
 func (c *clock) forward(d time.Duration) { c.at.Add(int64(d)) }
 
-func memory(t *testing.T, cfg registry.Config[int]) (*registry.Memory[string, int], *clock) {
+func newMemory(t *testing.T, cfg registry.Config[int]) (*registry.Memory[string, int], *clock) {
 	t.Helper()
 	c := &clock{}
 	cfg.Now = c.now
@@ -32,11 +32,11 @@ func memory(t *testing.T, cfg registry.Config[int]) (*registry.Memory[string, in
 	return m, c
 }
 
-func value(v int) func(context.Context) (int, error) {
+func loadValue(v int) func(context.Context) (int, error) {
 	return func(context.Context) (int, error) { return v, nil }
 }
 
-func expect(t *testing.T, m *registry.Memory[string, int], load func(context.Context) (int, error), want int) {
+func wantValue(t *testing.T, m *registry.Memory[string, int], load func(context.Context) (int, error), want int) {
 	t.Helper()
 	if got, err := m.Get(t.Context(), "k", load); err != nil || got != want {
 		t.Fatalf("got %d, %v, want %d", got, err, want)
@@ -45,32 +45,32 @@ func expect(t *testing.T, m *registry.Memory[string, int], load func(context.Con
 
 func TestRemembersUntilDroppedOrOld(t *testing.T) {
 	t.Parallel()
-	m, c := memory(t, registry.Config[int]{TTL: time.Second})
-	expect(t, m, value(1), 1)
-	expect(t, m, value(2), 1)
+	m, c := newMemory(t, registry.Config[int]{TTL: time.Second})
+	wantValue(t, m, loadValue(1), 1)
+	wantValue(t, m, loadValue(2), 1)
 	m.Drop()
-	expect(t, m, value(3), 3)
+	wantValue(t, m, loadValue(3), 3)
 	c.forward(time.Second)
-	expect(t, m, value(4), 4)
+	wantValue(t, m, loadValue(4), 4)
 	m.DropIf(func(key string) bool { return key != "k" })
-	expect(t, m, value(5), 4)
+	wantValue(t, m, loadValue(5), 4)
 	m.DropIf(func(key string) bool { return key == "k" })
-	expect(t, m, value(6), 6)
+	wantValue(t, m, loadValue(6), 6)
 }
 
 func TestErrorsAreNotRemembered(t *testing.T) {
 	t.Parallel()
-	m, _ := memory(t, registry.Config[int]{})
+	m, _ := newMemory(t, registry.Config[int]{})
 	broken := errors.New("broken")
 	if _, err := m.Get(t.Context(), "k", func(context.Context) (int, error) { return 0, broken }); !errors.Is(err, broken) {
 		t.Fatal(err)
 	}
-	expect(t, m, value(1), 1)
+	wantValue(t, m, loadValue(1), 1)
 }
 
 func TestPanicIsAnErrorForAllWhoWait(t *testing.T) {
 	t.Parallel()
-	m, _ := memory(t, registry.Config[int]{})
+	m, _ := newMemory(t, registry.Config[int]{})
 	entered, release := make(chan struct{}), make(chan struct{})
 	var waiting sync.WaitGroup
 	ask := func(load func(context.Context) (int, error)) {
@@ -92,12 +92,12 @@ func TestPanicIsAnErrorForAllWhoWait(t *testing.T) {
 	}
 	close(release)
 	waiting.Wait()
-	expect(t, m, value(1), 1)
+	wantValue(t, m, loadValue(1), 1)
 }
 
 func TestLoadsOnceForAll(t *testing.T) {
 	t.Parallel()
-	m, _ := memory(t, registry.Config[int]{})
+	m, _ := newMemory(t, registry.Config[int]{})
 	entered, release := make(chan struct{}), make(chan struct{})
 	var loads atomic.Int32
 	load := func(context.Context) (int, error) {
@@ -121,7 +121,7 @@ func TestLoadsOnceForAll(t *testing.T) {
 	}
 	var others sync.WaitGroup
 	for range 10 {
-		others.Go(func() { expect(t, m, load, 7) })
+		others.Go(func() { wantValue(t, m, load, 7) })
 	}
 	close(release)
 	others.Wait()
@@ -138,7 +138,7 @@ func TestLoadBegunBeforeDropIsNotRemembered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := memory(t, registry.Config[int]{})
+			m, _ := newMemory(t, registry.Config[int]{})
 			entered, release := make(chan struct{}), make(chan struct{})
 			old := make(chan int, 1)
 			go func() {
@@ -151,35 +151,35 @@ func TestLoadBegunBeforeDropIsNotRemembered(t *testing.T) {
 			}()
 			<-entered
 			drop(m)
-			expect(t, m, value(2), 2) // does not wait for the old load
+			wantValue(t, m, loadValue(2), 2) // does not wait for the old load
 			close(release)
 			if v := <-old; v != 1 {
 				t.Errorf("who asked before the drop got %d", v)
 			}
-			expect(t, m, value(3), 2)
+			wantValue(t, m, loadValue(3), 2)
 		})
 	}
 }
 
 func TestGetIfJudgesAge(t *testing.T) {
 	t.Parallel()
-	m, c := memory(t, registry.Config[int]{})
+	m, c := newMemory(t, registry.Config[int]{})
 	young := func(_ int, age time.Duration) bool { return age < time.Minute }
-	expect(t, m, value(1), 1)
+	wantValue(t, m, loadValue(1), 1)
 	c.forward(59 * time.Second)
-	if v, err := m.GetIf(t.Context(), "k", young, value(2)); v != 1 || err != nil {
+	if v, err := m.GetIf(t.Context(), "k", young, loadValue(2)); v != 1 || err != nil {
 		t.Errorf("young: %d, %v", v, err)
 	}
 	c.forward(time.Second)
-	if v, err := m.GetIf(t.Context(), "k", young, value(2)); v != 2 || err != nil {
+	if v, err := m.GetIf(t.Context(), "k", young, loadValue(2)); v != 2 || err != nil {
 		t.Errorf("old: %d, %v", v, err)
 	}
-	expect(t, m, value(3), 2)
+	wantValue(t, m, loadValue(3), 2)
 }
 
 func TestIsBounded(t *testing.T) {
 	t.Parallel()
-	m, _ := memory(t, registry.Config[int]{MaxSize: 10, Size: func(v int) int { return v }})
+	m, _ := newMemory(t, registry.Config[int]{MaxSize: 10, Size: func(v int) int { return v }})
 	for _, key := range []string{"a", "b", "c"} {
 		m.Put(key, 4)
 	}
@@ -192,7 +192,7 @@ func TestIsBounded(t *testing.T) {
 
 func TestStartLoadsInTheBackground(t *testing.T) {
 	t.Parallel()
-	m, _ := memory(t, registry.Config[int]{})
+	m, _ := newMemory(t, registry.Config[int]{})
 	release := make(chan struct{})
 	m.Start(t.Context(), "k", func(context.Context) (int, error) {
 		<-release
@@ -202,18 +202,18 @@ func TestStartLoadsInTheBackground(t *testing.T) {
 		t.Error("known before it was loaded")
 	}
 	close(release)
-	expect(t, m, value(2), 1)
+	wantValue(t, m, loadValue(2), 1)
 }
 
 func TestCloseEndsLoads(t *testing.T) {
 	t.Parallel()
-	m, _ := memory(t, registry.Config[int]{})
+	m, _ := newMemory(t, registry.Config[int]{})
 	m.Start(t.Context(), "k", func(ctx context.Context) (int, error) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	})
 	m.Close()
-	if _, err := m.Get(t.Context(), "k", value(1)); !errors.Is(err, registry.ErrClosed) {
+	if _, err := m.Get(t.Context(), "k", loadValue(1)); !errors.Is(err, registry.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }

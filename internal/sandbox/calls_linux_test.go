@@ -127,10 +127,10 @@ func changeFile(act, path string) error {
 	return errors.ErrUnsupported
 }
 
-// performing returns a spec that performs an act, as this process's account or, if possible, as its own account.
-func performing(t *testing.T, same bool, act string) sandbox.Spec {
+// specFor returns a spec that performs an act, as this process's account or, if possible, as its own account.
+func specFor(t *testing.T, same bool, act string) sandbox.Spec {
 	t.Helper()
-	spec := shell(t, "")
+	spec := shellSpec(t, "")
 	if same && spec.Account != nil {
 		spec.Account = nil
 		if err := os.Chown(spec.Dir, os.Geteuid(), os.Getegid()); err != nil {
@@ -188,7 +188,7 @@ func TestRefusedCalls(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, same account %t", strings.Fields(act)[0], same), func(t *testing.T) {
 				t.Parallel()
-				spec := performing(t, same, act)
+				spec := specFor(t, same, act)
 				spec.Read, spec.Roots = []string{file}, []string{dir}
 				if got := run(t, spec); got.ending != "exit status 1" || got.out == "" || strings.Contains(got.out, "succeeded") {
 					t.Errorf("%s: out %q, err %q, %s", act, got.out, got.err, got.ending)
@@ -212,7 +212,7 @@ func TestOrdinaryCalls(t *testing.T) {
 		for _, same := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, same account %t", act, same), func(t *testing.T) {
 				t.Parallel()
-				spec := performing(t, same, act)
+				spec := specFor(t, same, act)
 				file := filepath.Join(spec.Dir, "file")
 				if err := os.WriteFile(file, nil, 0o600); err != nil {
 					t.Fatal(err)

@@ -52,7 +52,7 @@ func TestControlGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer dir.Close()
-			cmd := exec.CommandContext(t.Context(), performing(t, false, "").Program)
+			cmd := exec.CommandContext(t.Context(), specFor(t, false, "").Program)
 			cmd.Env = []string{actVariable + "=control-group", "PATH=/usr/bin:/bin"}
 			cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd()), Credential: credential}
 			if said, err := cmd.CombinedOutput(); err != nil || string(said) != "succeeded\n" {

@@ -29,8 +29,8 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
-// shell returns a spec that runs a script in its own home.
-func shell(t *testing.T, script string) sandbox.Spec {
+// shellSpec returns a spec that runs a script in its own home.
+func shellSpec(t *testing.T, script string) sandbox.Spec {
 	t.Helper()
 	dir := openDir(t)
 	home := filepath.Join(dir, "homes", "one")
@@ -85,7 +85,7 @@ func start(t *testing.T, spec sandbox.Spec) *sandbox.Process {
 // TestOrdinaryWork: programs can use their home, system folders, pipes, devices and child processes.
 func TestOrdinaryWork(t *testing.T) {
 	t.Parallel()
-	got := run(t, shell(t, `set -e
+	got := run(t, shellSpec(t, `set -e
 		echo hello > file && mkdir -p a/b && mv file a/b/ && cat a/b/file
 		ls /usr/bin > /dev/null; cat /etc/passwd > /dev/null; read stat < /proc/self/stat
 		(sleep 0.01; echo child) | cat; id -u
@@ -137,7 +137,7 @@ func TestOutOfReach(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := run(t, shell(t, "("+script+") && echo succeeded"))
+			got := run(t, shellSpec(t, "("+script+") && echo succeeded"))
 			if strings.Contains(got.out, "succeeded") || strings.Contains(got.out, "treasure") {
 				t.Errorf("out %q, err %q, %s", got.out, got.err, got.ending)
 			}
@@ -161,7 +161,7 @@ func TestDeclaredPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	spec := shell(t, fmt.Sprintf("cd %s; cat read/file write/file; echo new > write/new && cat write/new; echo x > read/x; cat keep/file", dir))
+	spec := shellSpec(t, fmt.Sprintf("cd %s; cat read/file write/file; echo new > write/new && cat write/new; echo x > read/x; cat keep/file", dir))
 	spec.Read, spec.Write = []string{dir + "/read"}, []string{dir + "/write"}
 	spec.Roots, spec.Keep = []string{dir}, []string{dir + "/keep"}
 	if got := run(t, spec); got.out != "readwritenew\n" {
@@ -190,7 +190,7 @@ func TestNotesNameTheCause(t *testing.T) {
 	if err := os.Mkdir(closed, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	spec := shell(t, "true")
+	spec := shellSpec(t, "true")
 	spec.Args = append(spec.Args, filepath.Join(dir, "script"))
 	spec.Write, spec.Roots = []string{closed}, []string{dir}
 	notes := strings.Join(start(t, spec).Notes, "\n")
@@ -212,7 +212,7 @@ func TestTreeEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, shell(t, `setsid sh -c 'trap "" TERM HUP; echo $$; sleep 1000' & setsid setsid sh -c 'sleep 1001' & read x`))
+			p := start(t, shellSpec(t, `setsid sh -c 'trap "" TERM HUP; echo $$; sleep 1000' & setsid setsid sh -c 'sleep 1001' & read x`))
 			line, err := bufio.NewReader(p.Stdout).ReadString('\n')
 			if err != nil {
 				t.Fatal(err)
@@ -233,7 +233,7 @@ func TestTreeEnds(t *testing.T) {
 // TestForkBomb: a fork bomb harms only its own program, even if it stops forking.
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
-	spec := shell(t, `(while :; do sleep 1000 & done) 2> /dev/null & exec sleep 1000`)
+	spec := shellSpec(t, `(while :; do sleep 1000 & done) 2> /dev/null & exec sleep 1000`)
 	spec.Limits.Processes = 64
 	if got := run(t, spec); !strings.Contains(got.ending, "processes and threads, and may have 64") {
 		t.Errorf("%s: %s", got.ending, got.err[:min(len(got.err), 300)])
@@ -243,7 +243,7 @@ func TestForkBomb(t *testing.T) {
 // TestMemory: a process tree over its memory limit is killed, even if each process is below it.
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	spec := shell(t, `for i in 1 2 3 4; do (head -c 30000000 /dev/zero | tail; sleep 1000) & done; wait`)
+	spec := shellSpec(t, `for i in 1 2 3 4; do (head -c 30000000 /dev/zero | tail; sleep 1000) & done; wait`)
 	spec.Limits.Memory = 64 << 20
 	got := run(t, spec)
 	if !strings.Contains(got.ending, "MiB of memory") {

@@ -26,15 +26,15 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func seal(t *testing.T, box *secret.Box) []byte {
+func sealText(t *testing.T, box *secret.Box) []byte {
 	t.Helper()
 	sealed, err := box.Seal([]byte("hunter2"), nil)
 	check(t, err)
 	return sealed
 }
 
-// change edits a keyset in text form.
-func change(t *testing.T, keyset string, edit func(*secret.Keys) error) (*secret.Keys, string) {
+// changeKeyset edits a keyset in text form.
+func changeKeyset(t *testing.T, keyset string, edit func(*secret.Keys) error) (*secret.Keys, string) {
 	t.Helper()
 	keys, text, err := secret.ChangeKeyset(t.Context(), keyset, "test", secret.Change{Edit: edit})
 	check(t, err)
@@ -47,8 +47,8 @@ func TestRotation(t *testing.T) {
 	t.Parallel()
 	first, err := secret.NewKeyset()
 	check(t, err)
-	_, added := change(t, first, (*secret.Keys).Add)
-	keys, promoted := change(t, added, (*secret.Keys).Promote)
+	_, added := changeKeyset(t, first, (*secret.Keys).Add)
+	keys, promoted := changeKeyset(t, added, (*secret.Keys).Promote)
 	if ids := keys.IDs(); len(ids) != 2 || keys.Primary() != ids[1] {
 		t.Fatalf("keys %v, primary %d", ids, keys.Primary())
 	}
@@ -73,7 +73,7 @@ func TestRotation(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			sealed := seal(t, boxes[test.sealer])
+			sealed := sealText(t, boxes[test.sealer])
 			_, err := boxes[test.opener].Open(sealed, nil)
 			if (err == nil) != test.opens {
 				t.Errorf("opened: %v", err)
@@ -92,7 +92,7 @@ func TestStagesInTheirOrder(t *testing.T) {
 	t.Parallel()
 	first, err := secret.NewKeyset()
 	check(t, err)
-	_, added := change(t, first, (*secret.Keys).Add)
+	_, added := changeKeyset(t, first, (*secret.Keys).Add)
 	for name, test := range map[string]struct {
 		keyset string
 		edit   func(*secret.Keys) error
@@ -106,7 +106,7 @@ func TestStagesInTheirOrder(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	keys, _ := change(t, added, (*secret.Keys).Rotate)
+	keys, _ := changeKeyset(t, added, (*secret.Keys).Rotate)
 	if ids := keys.IDs(); len(ids) != 3 || keys.Primary() != ids[2] {
 		t.Errorf("both at once while a key waits: keys %v, primary %d", ids, keys.Primary())
 	}
@@ -124,7 +124,7 @@ func TestKeysWithoutMark(t *testing.T) {
 	handle, err := keyset.NewHandle(template)
 	check(t, err)
 	bare := encode(handle)
-	_, rotated := change(t, bare, (*secret.Keys).Rotate)
+	_, rotated := changeKeyset(t, bare, (*secret.Keys).Rotate)
 	manager := keyset.NewManagerFromHandle(handle)
 	id, err := manager.Add(aead.AES256GCMKeyTemplate())
 	check(t, err)
@@ -139,11 +139,11 @@ func TestKeysWithoutMark(t *testing.T) {
 	check(t, err)
 
 	without, with := open(t, secret.Config{Keyset: bare}), open(t, secret.Config{Keyset: rotated})
-	if old := seal(t, without); without.Stale(old) || !with.Stale(old) {
+	if old := sealText(t, without); without.Stale(old) || !with.Stale(old) {
 		t.Errorf("sealed without a mark: stale %v before, %v after", without.Stale(old), with.Stale(old))
 	}
 	back := open(t, secret.Config{Keyset: encode(again)})
-	if !back.Stale(seal(t, open(t, secret.Config{Keyset: encode(marked)}))) || back.Stale(seal(t, back)) {
+	if !back.Stale(sealText(t, open(t, secret.Config{Keyset: encode(marked)}))) || back.Stale(sealText(t, back)) {
 		t.Error("a primary key without a mark is taken for another, or another for it")
 	}
 }
@@ -158,7 +158,7 @@ func TestChangeFile(t *testing.T) {
 	}
 	check(t, os.Symlink(path, link))
 	check(t, os.Chmod(path, 0o640))
-	sealed := seal(t, open(t, secret.Config{File: path}))
+	sealed := sealText(t, open(t, secret.Config{File: path}))
 
 	const processes = 8
 	var all sync.WaitGroup
@@ -201,7 +201,7 @@ func TestOwnerStays(t *testing.T) {
 	check(t, os.Chown(path, 12345, 54321))
 	_, err := secret.ChangeFile(t.Context(), path, secret.Change{Edit: (*secret.Keys).Rotate})
 	check(t, err)
-	if uid, gid := owner(t, path); uid != 12345 || gid != 54321 {
+	if uid, gid := ownerOf(t, path); uid != 12345 || gid != 54321 {
 		t.Errorf("owner %d, group %d", uid, gid)
 	}
 }

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func owner(t *testing.T, path string) (uid, gid uint32) {
+func ownerOf(t *testing.T, path string) (uid, gid uint32) {
 	t.Helper()
 	info, err := os.Stat(path)
 	check(t, err)
@@ -46,7 +46,7 @@ func TestKeysetOfKMS(t *testing.T) {
 	kms := fakeKMS(t)
 	text, err := secret.MakeKeyset(t.Context(), kms)
 	check(t, err)
-	sealed := seal(t, open(t, secret.Config{Keyset: text, KMS: kms}))
+	sealed := sealText(t, open(t, secret.Config{Keyset: text, KMS: kms}))
 	_, rotated, err := secret.ChangeKeyset(t.Context(), text, "test", secret.Change{From: kms, To: kms, Edit: (*secret.Keys).Rotate})
 	check(t, err)
 	for name, keyset := range map[string]string{"made": text, "rotated": rotated} {
@@ -68,7 +68,7 @@ func TestKeysetOfKMS(t *testing.T) {
 func TestFileOfKMS(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data", "key.json")
-	sealed := seal(t, open(t, secret.Config{File: path}))
+	sealed := sealText(t, open(t, secret.Config{File: path}))
 	kms, next := fakeKMS(t), fakeKMS(t)
 	steps := []secret.Change{
 		{To: kms}, {From: kms, To: kms, Edit: (*secret.Keys).Add}, {From: kms, To: kms, Edit: (*secret.Keys).Promote}, {From: kms, To: next},
@@ -172,7 +172,7 @@ func TestNothingThatCannotBeDecrypted(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "key.json")
 	check(t, secret.CreateFile(t.Context(), path, secret.KMS{}))
-	sealed := seal(t, open(t, secret.Config{File: path}))
+	sealed := sealText(t, open(t, secret.Config{File: path}))
 	if _, err := secret.ChangeFile(t.Context(), path, secret.Change{To: dialled(silent{encrypts: true}, nil)}); err == nil {
 		t.Error("encrypted for good")
 	}

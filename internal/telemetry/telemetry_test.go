@@ -28,7 +28,7 @@ const (
 	spanID  = "00f067aa0ba902b7"
 )
 
-func recording(t *testing.T) (*telemetry.Tracer, *tracetest.InMemoryExporter) {
+func newRecording(t *testing.T) (*telemetry.Tracer, *tracetest.InMemoryExporter) {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
 	tracer, err := telemetry.New(t.Context(), telemetry.Config{Exporter: exporter, Version: "test", Logger: slog.New(slog.DiscardHandler)})
@@ -43,7 +43,7 @@ func recording(t *testing.T) (*telemetry.Tracer, *tracetest.InMemoryExporter) {
 	return tracer, exporter
 }
 
-func spans(t *testing.T, tracer *telemetry.Tracer, exporter *tracetest.InMemoryExporter) map[string]tracetest.SpanStub {
+func endedSpans(t *testing.T, tracer *telemetry.Tracer, exporter *tracetest.InMemoryExporter) map[string]tracetest.SpanStub {
 	t.Helper()
 	if err := tracer.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -58,8 +58,8 @@ func spans(t *testing.T, tracer *telemetry.Tracer, exporter *tracetest.InMemoryE
 // A span that one process reserved ends in another, with children in both.
 func TestReservedElsewhere(t *testing.T) {
 	t.Parallel()
-	here, hereSpans := recording(t)
-	there, thereSpans := recording(t)
+	here, hereSpans := newRecording(t)
+	there, thereSpans := newRecording(t)
 	ctx, ok := telemetry.Handed{Traceparent: parent, Tracestate: "rojo=1"}.Remote(t.Context())
 	if !ok {
 		t.Fatal("a valid traceparent was not taken")
@@ -79,10 +79,10 @@ func TestReservedElsewhere(t *testing.T) {
 	span.End()
 	there.End(pending, telemetry.Ended{Name: "execute_tool echo", From: from, To: to, ErrorType: "tool_error"})
 
-	if got := spans(t, here, hereSpans); len(got) != 0 {
+	if got := endedSpans(t, here, hereSpans); len(got) != 0 {
 		t.Errorf("where it was reserved, %d spans were exported", len(got))
 	}
-	got := spans(t, there, thereSpans)
+	got := endedSpans(t, there, thereSpans)
 	call := got["execute_tool echo"]
 	if call.SpanContext.TraceID().String() != traceID || call.Parent.SpanID().String() != spanID {
 		t.Errorf("call %s, child of %s", call.SpanContext.TraceID(), call.Parent.SpanID())
@@ -99,10 +99,10 @@ func TestReservedElsewhere(t *testing.T) {
 
 func TestReservedRoot(t *testing.T) {
 	t.Parallel()
-	tracer, exporter := recording(t)
+	tracer, exporter := newRecording(t)
 	pending := telemetry.ReadPending(tracer.Reserve(t.Context(), "root").Bytes())
 	tracer.End(pending, telemetry.Ended{Name: "root", From: time.Unix(2, 0), To: time.Unix(1, 0)})
-	root := spans(t, tracer, exporter)["root"]
+	root := endedSpans(t, tracer, exporter)["root"]
 	if root.SpanContext.TraceID().String() != pending.TraceID() || root.Parent.IsValid() {
 		t.Errorf("root is of %s, below %s; want %s, below none", root.SpanContext.TraceID(), root.Parent.SpanID(), pending.TraceID())
 	}
@@ -114,7 +114,7 @@ func TestReservedRoot(t *testing.T) {
 // A client's unsampled trace is passed on but not recorded.
 func TestUnsampled(t *testing.T) {
 	t.Parallel()
-	tracer, exporter := recording(t)
+	tracer, exporter := newRecording(t)
 	ctx, _ := telemetry.Handed{Traceparent: strings.TrimSuffix(parent, "1") + "0"}.Remote(t.Context())
 	pending := telemetry.ReadPending(tracer.Reserve(ctx, "call").Bytes())
 	if pending.Recorded() || pending.TraceID() != traceID {
@@ -127,7 +127,7 @@ func TestUnsampled(t *testing.T) {
 	if got := telemetry.ToHand(inside).Traceparent; !strings.HasPrefix(got, "00-"+traceID) || !strings.HasSuffix(got, "-00") {
 		t.Errorf("handed on %q", got)
 	}
-	if got := spans(t, tracer, exporter); len(got) != 0 {
+	if got := endedSpans(t, tracer, exporter); len(got) != 0 {
 		t.Errorf("%d spans were exported", len(got))
 	}
 }
@@ -147,9 +147,9 @@ func TestOff(t *testing.T) {
 		t.Errorf("handed on %+v", got)
 	}
 	// Another process that records must not write a span with the client's id.
-	tracer, exporter := recording(t)
+	tracer, exporter := newRecording(t)
 	tracer.End(pending, telemetry.Ended{Name: "call"})
-	if got := spans(t, tracer, exporter); len(got) != 0 {
+	if got := endedSpans(t, tracer, exporter); len(got) != 0 {
 		t.Errorf("%d spans were exported", len(got))
 	}
 }
@@ -158,7 +158,7 @@ func TestOff(t *testing.T) {
 func TestServedUnsampled(t *testing.T) {
 	t.Parallel()
 	unsampled, _ := telemetry.Off().Serve(t.Context(), false, "tools/call")
-	tracer, _ := recording(t)
+	tracer, _ := newRecording(t)
 	if got := tracer.Reserve(unsampled, "call"); !got.Zero() {
 		t.Errorf("a trace %s began", got.TraceID())
 	}

@@ -25,7 +25,7 @@ type issuing struct {
 	ahead atomic.Int64
 }
 
-func issue(t *testing.T, change func(*provider.TokenConfig)) *issuing {
+func startIssuing(t *testing.T, change func(*provider.TokenConfig)) *issuing {
 	t.Helper()
 	s := &issuing{Server: tokentest.New()}
 	t.Cleanup(s.Close)
@@ -54,7 +54,7 @@ func (s *issuing) claims(change map[string]any) map[string]any {
 
 func TestAccessTokens(t *testing.T) {
 	t.Parallel()
-	s := issue(t, nil)
+	s := startIssuing(t, nil)
 	hour := int64(3600)
 	now := time.Now().Unix()
 	other := tokentest.New()
@@ -108,7 +108,7 @@ func TestAccessTokens(t *testing.T) {
 
 func TestScopesOfAccessTokens(t *testing.T) {
 	t.Parallel()
-	s := issue(t, func(c *provider.TokenConfig) { c.Scopes = []string{"holdpoint.call", "b"} })
+	s := startIssuing(t, func(c *provider.TokenConfig) { c.Scopes = []string{"holdpoint.call", "b"} })
 	for name, tt := range map[string]struct {
 		claims map[string]any
 		ok     bool
@@ -150,7 +150,7 @@ func TestWhomAccessTokensActAs(t *testing.T) {
 		"of no people at all":    {func(c *provider.TokenConfig) { c.NoPerson = true }, nil, "billing", true},
 		"of an authorized party": {func(c *provider.TokenConfig) { c.ServiceClients = []string{"desk"} }, map[string]any{"client_id": nil, "azp": "desk"}, "billing", true},
 	} {
-		s := issue(t, tt.change)
+		s := startIssuing(t, tt.change)
 		token, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(tt.claims)), resource)
 		if err != nil || strings.Join(token.Agents, " ") != tt.agents || token.NoPerson != tt.noPerson {
 			t.Errorf("%s: %+v, %v", name, token, err)
@@ -160,7 +160,7 @@ func TestWhomAccessTokensActAs(t *testing.T) {
 
 func TestAudienceThatIsSet(t *testing.T) {
 	t.Parallel()
-	s := issue(t, func(c *provider.TokenConfig) { c.Audience = "holdpoint" })
+	s := startIssuing(t, func(c *provider.TokenConfig) { c.Audience = "holdpoint" })
 	if _, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(map[string]any{"aud": "holdpoint"})), resource); err != nil {
 		t.Error(err)
 	}
@@ -171,7 +171,7 @@ func TestAudienceThatIsSet(t *testing.T) {
 
 func TestKeysRotate(t *testing.T) {
 	t.Parallel()
-	s := issue(t, nil)
+	s := startIssuing(t, nil)
 	verify := func() error {
 		_, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(nil)), resource)
 		return err
@@ -205,7 +205,7 @@ func TestKeysRotate(t *testing.T) {
 
 func TestIssuerThatIsAway(t *testing.T) {
 	t.Parallel()
-	s := issue(t, nil)
+	s := startIssuing(t, nil)
 	verify := func() error {
 		_, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(nil)), resource)
 		return err
@@ -225,7 +225,7 @@ func TestIssuerThatIsAway(t *testing.T) {
 func TestMetadataOfIssuer(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{"issuer": "https://other.example", "jwks_uri": "http://203.0.113.7/keys"} {
-		s := issue(t, nil)
+		s := startIssuing(t, nil)
 		s.Say(name, value)
 		if _, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(nil)), resource); !errors.Is(err, provider.ErrUnreachable) || s.Asked.Load() != 0 {
 			t.Errorf("%s: %v", name, err)

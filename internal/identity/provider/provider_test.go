@@ -24,11 +24,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 const secret = "s3cr3t-of-the-client"
 
-func person() map[string]any {
+func claimsOfPerson() map[string]any {
 	return map[string]any{"name": "Vera", "email": "vera@example.com", "groups": []string{"tool-reviewers", "team-payments"}}
 }
 
-func config(issuer string) provider.Config {
+func newConfig(issuer string) provider.Config {
 	return provider.Config{
 		Name: "Company", Issuer: issuer, ClientID: "holdpoint", ClientSecret: secret,
 		Roles: map[identity.Role][]string{identity.Reviewer: {"tool-reviewers"}, identity.Operator: {"platform", "admins"}},
@@ -39,8 +39,8 @@ func start(t *testing.T, change func(*provider.Config)) (*providertest.Provider,
 	t.Helper()
 	there := providertest.New("holdpoint", secret)
 	t.Cleanup(there.Close)
-	there.Lie(providertest.Lies{Claims: person()})
-	cfg := config(there.URL)
+	there.Lie(providertest.Lies{Claims: claimsOfPerson()})
+	cfg := newConfig(there.URL)
 	if change != nil {
 		change(&cfg)
 	}
@@ -58,8 +58,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
-// visit follows the authorization request as a browser does, and returns the response.
-func visit(t *testing.T, to string) url.Values {
+// followRedirect follows the authorization request as a browser does, and returns the response.
+func followRedirect(t *testing.T, to string) url.Values {
 	t.Helper()
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
@@ -82,7 +82,7 @@ func signIn(t *testing.T, p *provider.Provider, again bool) (provider.Answer, er
 	t.Helper()
 	to, flow, err := p.Begin(t.Context(), again)
 	check(t, err)
-	return p.Finish(t.Context(), flow, visit(t, to))
+	return p.Finish(t.Context(), flow, followRedirect(t, to))
 }
 
 func TestSignIn(t *testing.T) {
@@ -101,7 +101,7 @@ func TestSignIn(t *testing.T) {
 			len(q.Get("state")) < 26 || len(q.Get("nonce")) < 26 || q.Get("state") == q.Get("nonce") || strings.Contains(to, flow.Verifier) {
 			t.Errorf("%s: asked %s", name, to)
 		}
-		answer, err := p.Finish(t.Context(), flow, visit(t, to))
+		answer, err := p.Finish(t.Context(), flow, followRedirect(t, to))
 		check(t, err)
 		if answer.Issuer != there.URL || answer.Subject != "4711" || answer.Name != "Vera" || answer.Email != "vera@example.com" ||
 			!slices.Equal(answer.Roles, []identity.Role{identity.Reviewer}) || !slices.Equal(answer.Teams, []string{"team-payments", "tool-reviewers"}) {
@@ -129,7 +129,7 @@ func TestSecretInTheBodyWhereTheProviderWantsIt(t *testing.T) {
 func TestLiesAreNotBelieved(t *testing.T) {
 	t.Parallel()
 	claim := func(name string, value any) providertest.Lies {
-		return providertest.Lies{Claims: person(), IDToken: func(c map[string]any) {
+		return providertest.Lies{Claims: claimsOfPerson(), IDToken: func(c map[string]any) {
 			if value == nil {
 				delete(c, name)
 				return
@@ -138,7 +138,7 @@ func TestLiesAreNotBelieved(t *testing.T) {
 		}}
 	}
 	answer := func(name, value string) providertest.Lies {
-		return providertest.Lies{Claims: person(), Answer: func(v url.Values) {
+		return providertest.Lies{Claims: claimsOfPerson(), Answer: func(v url.Values) {
 			v.Del(name)
 			if value != "" {
 				v.Set(name, value)
@@ -155,7 +155,7 @@ func TestLiesAreNotBelieved(t *testing.T) {
 		"audiences, no party": claim("aud", []string{"holdpoint", "somebody"}),
 		"expired":             claim("exp", time.Now().Add(-time.Minute).Unix()),
 		"no subject":          claim("sub", nil),
-		"another key":         {Claims: person(), Key: providertest.NewKey()},
+		"another key":         {Claims: claimsOfPerson(), Key: providertest.NewKey()},
 		"another at_hash":     claim("at_hash", "AAAAAAAAAAAAAAAAAAAAAA"),
 		"groups of nonsense":  claim("groups", map[string]any{"a": 1}),
 		"groups elsewhere": {Claims: map[string]any{
@@ -194,10 +194,10 @@ func TestIssuerIsOptionalWhereItIsNotAnnounced(t *testing.T) {
 	t.Parallel()
 	there, p := start(t, nil)
 	silent := func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
-	there.Lie(providertest.Lies{Claims: person(), Metadata: silent, Answer: func(v url.Values) { v.Del("iss") }})
+	there.Lie(providertest.Lies{Claims: claimsOfPerson(), Metadata: silent, Answer: func(v url.Values) { v.Del("iss") }})
 	_, err := signIn(t, p, false)
 	check(t, err)
-	there.Lie(providertest.Lies{Claims: person(), Metadata: silent, Answer: func(v url.Values) { v.Set("iss", "https://evil.example") }})
+	there.Lie(providertest.Lies{Claims: claimsOfPerson(), Metadata: silent, Answer: func(v url.Values) { v.Set("iss", "https://evil.example") }})
 	if _, err := signIn(t, p, false); err == nil {
 		t.Error("another issuer is believed")
 	}
@@ -210,7 +210,7 @@ func TestFlowsAreNotMixed(t *testing.T) {
 	check(t, err)
 	_, other, err := p.Begin(t.Context(), false)
 	check(t, err)
-	back := visit(t, to)
+	back := followRedirect(t, to)
 	for name, flow := range map[string]provider.Flow{
 		"another flow": other, "an empty flow": {}, "another provider's": {Provider: "x", State: back.Get("state"), Nonce: "n", Verifier: "v"},
 	} {
@@ -251,7 +251,7 @@ func TestProvingAgain(t *testing.T) {
 		t.Error(err)
 	}
 	for name, auth := range map[string]any{"long ago": time.Now().Add(-time.Hour).Unix(), "never": nil, "nonsense": "yesterday"} {
-		there.Lie(providertest.Lies{Claims: person(), IDToken: func(c map[string]any) {
+		there.Lie(providertest.Lies{Claims: claimsOfPerson(), IDToken: func(c map[string]any) {
 			if c["auth_time"] = auth; auth == nil {
 				delete(c, "auth_time")
 			}
@@ -269,7 +269,7 @@ func TestAgeOfTheProof(t *testing.T) {
 	said := func(auth any) *time.Duration {
 		t.Helper()
 		there.Lie(providertest.Lies{
-			Claims: person(), UserInfo: map[string]any{"auth_time": time.Now().Unix()},
+			Claims: claimsOfPerson(), UserInfo: map[string]any{"auth_time": time.Now().Unix()},
 			IDToken: func(c map[string]any) {
 				delete(c, "name") // so that the unsigned userinfo is read too
 				if c["auth_time"] = auth; auth == nil {
@@ -382,7 +382,7 @@ func TestMetadataIsJudged(t *testing.T) {
 		}
 	}
 	there, p := start(t, nil)
-	there.Lie(providertest.Lies{Claims: person(), Metadata: set("token_endpoint", "https://127.0.0.1:1/token")})
+	there.Lie(providertest.Lies{Claims: claimsOfPerson(), Metadata: set("token_endpoint", "https://127.0.0.1:1/token")})
 	if _, err := signIn(t, p, false); err == nil || !strings.Contains(err.Error(), "private addresses are not allowed") {
 		t.Errorf("an address of the inner network: %v", err)
 	}
@@ -414,7 +414,7 @@ func TestConfigIsChecked(t *testing.T) {
 		"roles":     func(c *provider.Config) { c.Roles = nil },
 		"teams":     func(c *provider.Config) { c.Teams = provider.Teams{Prefix: "a", Groups: map[string][]string{"a": nil}} },
 	} {
-		cfg := config("https://login.example.com")
+		cfg := newConfig("https://login.example.com")
 		change(&cfg)
 		_, err := provider.New(cfg, provider.Surroundings{PublicURL: "https://holdpoint.example", Now: time.Now})
 		var invalid *fault.InvalidError

@@ -54,14 +54,14 @@ func isSilent(t *testing.T, answer <-chan error) {
 	}
 }
 
-func succeeds(t *testing.T, answer <-chan error) {
+func wantSuccess(t *testing.T, answer <-chan error) {
 	t.Helper()
 	if err := <-answer; err != nil {
 		t.Fatal(err)
 	}
 }
 
-func fails(t *testing.T, answer <-chan error) {
+func wantFailure(t *testing.T, answer <-chan error) {
 	t.Helper()
 	if err := <-answer; err == nil {
 		t.Fatal("no error")
@@ -96,16 +96,16 @@ func TestHoldReordersConnections(t *testing.T) {
 	first, second := dial(t, p), dial(t, p)
 	p.Oldest(1).Hold(faultproxy.ToServer)
 	held := ask(t, first)
-	succeeds(t, ask(t, second)) // asked later, answered earlier
+	wantSuccess(t, ask(t, second)) // asked later, answered earlier
 	isSilent(t, held)
 	p.Oldest(1).Heal()
-	succeeds(t, held)
+	wantSuccess(t, held)
 
 	p.Hold(faultproxy.ToClient)
 	held = ask(t, first)
 	isSilent(t, held)
 	p.Heal()
-	succeeds(t, held)
+	wantSuccess(t, held)
 }
 
 func TestBlackHole(t *testing.T) {
@@ -114,12 +114,12 @@ func TestBlackHole(t *testing.T) {
 	first, second := dial(t, p), dial(t, p)
 	p.Oldest(1).BlackHole(faultproxy.Both)
 	lost := ask(t, first)
-	succeeds(t, ask(t, second))
+	wantSuccess(t, ask(t, second))
 	isSilent(t, lost)
 	p.Heal()
 	isSilent(t, lost) // its bytes are lost
 	p.Oldest(1).Cut()
-	fails(t, lost)
+	wantFailure(t, lost)
 
 	p.BlackHole()
 	lost = ask(t, second)
@@ -129,10 +129,10 @@ func TestBlackHole(t *testing.T) {
 		t.Error("a new connection got through")
 	}
 	p.Heal()
-	succeeds(t, ask(t, dial(t, p)))
+	wantSuccess(t, ask(t, dial(t, p)))
 	isSilent(t, lost)
 	p.CutAll()
-	fails(t, lost)
+	wantFailure(t, lost)
 }
 
 func TestHoldNew(t *testing.T) {
@@ -150,10 +150,10 @@ func TestHoldNew(t *testing.T) {
 		}
 		connected <- err
 	}()
-	succeeds(t, ask(t, old))
+	wantSuccess(t, ask(t, old))
 	isSilent(t, connected)
 	p.Heal()
-	succeeds(t, connected)
+	wantSuccess(t, connected)
 }
 
 func TestHalfClose(t *testing.T) {
@@ -161,9 +161,9 @@ func TestHalfClose(t *testing.T) {
 	p := start(t)
 	toClient, toServer := dial(t, p), dial(t, p)
 	p.Oldest(1).HalfClose(faultproxy.ToClient)
-	fails(t, ask(t, toClient))
+	wantFailure(t, ask(t, toClient))
 	p.Oldest(2).HalfClose(faultproxy.ToServer)
-	fails(t, ask(t, toServer)) // the server drops a client that stopped sending
+	wantFailure(t, ask(t, toServer)) // the server drops a client that stopped sending
 }
 
 func TestDelay(t *testing.T) {
@@ -173,7 +173,7 @@ func TestDelay(t *testing.T) {
 	const delay = 100 * time.Millisecond
 	p.Delay(faultproxy.Both, delay)
 	started := time.Now()
-	succeeds(t, ask(t, conn))
+	wantSuccess(t, ask(t, conn))
 	if took := time.Since(started); took < 2*delay {
 		t.Errorf("took %s", took)
 	}
@@ -181,7 +181,7 @@ func TestDelay(t *testing.T) {
 	delayed := ask(t, conn)
 	isSilent(t, delayed)
 	p.Heal()
-	succeeds(t, delayed)
+	wantSuccess(t, delayed)
 }
 
 func TestCutAll(t *testing.T) {
@@ -191,6 +191,6 @@ func TestCutAll(t *testing.T) {
 	if n := p.CutAll(); n != 1 {
 		t.Errorf("%d connections cut", n)
 	}
-	fails(t, ask(t, conn))
-	succeeds(t, ask(t, dial(t, p)))
+	wantFailure(t, ask(t, conn))
+	wantSuccess(t, ask(t, dial(t, p)))
 }

@@ -12,8 +12,8 @@ import (
 
 const arn = "arn:aws:kms:eu-central-1:111122223333:key/holdpoint"
 
-// amazon serves Encrypt and Decrypt of the protocol of AWS KMS.
-func amazon(t *testing.T) http.Handler {
+// serveAmazon serves Encrypt and Decrypt of the protocol of AWS KMS.
+func serveAmazon(t *testing.T) http.Handler {
 	t.Helper()
 	key := newAEAD(t)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -41,20 +41,20 @@ func amazon(t *testing.T) http.Handler {
 }
 
 func TestAmazon(t *testing.T) {
-	server := httptest.NewServer(amazon(t))
+	server := httptest.NewServer(serveAmazon(t))
 	defer server.Close()
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL_KMS": server.URL, "AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "hush", "AWS_MAX_ATTEMPTS": "1",
 	} {
 		t.Setenv(name, value)
 	}
-	key := of("aws-kms://" + arn)
+	key := keyOf("aws-kms://" + arn)
 	roundTrip(t, key)
 	made, err := secret.MakeKeyset(t.Context(), key)
 	check(t, err)
-	stranger := httptest.NewServer(amazon(t))
+	stranger := httptest.NewServer(serveAmazon(t))
 	t.Setenv("AWS_ENDPOINT_URL_KMS", stranger.URL)
-	refused(t, made, key, "InvalidCiphertextException")
+	wantRefused(t, made, key, "InvalidCiphertextException")
 	stranger.Close()
-	refused(t, made, key, "connection refused")
+	wantRefused(t, made, key, "connection refused")
 }

@@ -33,15 +33,15 @@ type google struct {
 	key tink.AEAD
 }
 
-func sum(data []byte) *wrapperspb.Int64Value {
+func checksum(data []byte) *wrapperspb.Int64Value {
 	return wrapperspb.Int64(int64(crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))))
 }
 
 func (g *google) Encrypt(_ context.Context, r *kmspb.EncryptRequest) (*kmspb.EncryptResponse, error) {
 	sealed, err := g.key.Encrypt(r.GetPlaintext(), nil)
 	return &kmspb.EncryptResponse{
-		Name: r.GetName() + "/cryptoKeyVersions/1", Ciphertext: sealed, CiphertextCrc32C: sum(sealed),
-		VerifiedPlaintextCrc32C:                   r.GetPlaintextCrc32C().GetValue() == sum(r.GetPlaintext()).GetValue(),
+		Name: r.GetName() + "/cryptoKeyVersions/1", Ciphertext: sealed, CiphertextCrc32C: checksum(sealed),
+		VerifiedPlaintextCrc32C:                   r.GetPlaintextCrc32C().GetValue() == checksum(r.GetPlaintext()).GetValue(),
 		VerifiedAdditionalAuthenticatedDataCrc32C: true,
 	}, err
 }
@@ -51,14 +51,14 @@ func (g *google) Decrypt(_ context.Context, r *kmspb.DecryptRequest) (*kmspb.Dec
 	if err != nil || r.GetName() != cryptoKey {
 		return nil, status.Error(codes.InvalidArgument, "decryption failed: the ciphertext is invalid")
 	}
-	return &kmspb.DecryptResponse{Plaintext: text, PlaintextCrc32C: sum(text)}, nil
+	return &kmspb.DecryptResponse{Plaintext: text, PlaintextCrc32C: checksum(text)}, nil
 }
 
 type dialer = func(ctx context.Context, uri string) (registry.KMSClient, error)
 
 // keyFor returns a key that uses clients from dial.
-func dialed(uri string, dial dialer) secret.KMS {
-	key := of(uri)
+func keyFor(uri string, dial dialer) secret.KMS {
+	key := keyOf(uri)
 	key.Dial = dial
 	return key
 }
@@ -84,16 +84,16 @@ func serveGoogle(t *testing.T) (dial dialer, stop func()) {
 func TestGoogle(t *testing.T) {
 	t.Parallel()
 	dial, _ := serveGoogle(t)
-	key := dialed("gcp-kms://"+cryptoKey, dial)
+	key := keyFor("gcp-kms://"+cryptoKey, dial)
 	roundTrip(t, key)
 	made, err := secret.MakeKeyset(t.Context(), key)
 	check(t, err)
 	other, stop := serveGoogle(t)
-	refused(t, made, dialed(key.URI, other), "the ciphertext is invalid")
+	wantRefused(t, made, keyFor(key.URI, other), "the ciphertext is invalid")
 	stop()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the client retries until then
 	defer cancel()
-	_, err = secret.OpenContext(ctx, secret.Config{Keyset: made, KMS: dialed(key.URI, other)})
+	_, err = secret.OpenContext(ctx, secret.Config{Keyset: made, KMS: keyFor(key.URI, other)})
 	if err == nil || !strings.Contains(err.Error(), key.URI) || !strings.Contains(err.Error(), "no answer in time") {
 		t.Errorf("gone: %v", err)
 	}

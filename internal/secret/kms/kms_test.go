@@ -15,7 +15,7 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func of(uri string) secret.KMS {
+func keyOf(uri string) secret.KMS {
 	return secret.KMS{URI: uri, Name: "--keyset-kms-uri", Dial: kms.Dial}
 }
 
@@ -38,7 +38,7 @@ func roundTrip(t *testing.T, key secret.KMS) {
 }
 
 // wantRefused opens a keyset whose KMS refuses, and checks the error.
-func refused(t *testing.T, made string, key secret.KMS, wanted ...string) {
+func wantRefused(t *testing.T, made string, key secret.KMS, wanted ...string) {
 	t.Helper()
 	_, err := secret.OpenContext(t.Context(), secret.Config{Keyset: made, KeysetName: "HOLDPOINT_ENCRYPTION_KEY", KMS: key})
 	if err == nil {
@@ -62,7 +62,7 @@ func TestBadURIs(t *testing.T) {
 		"hcvault://", "hcvault:///transit/keys/x", "hcvault://u:hush@vault/transit/keys/x", "hcvault://vault/transit/keys/x?a=b",
 		"hcvault://vault/transit", "hcvault://vault/transit/x", "hcvault://%zz/",
 	} {
-		key := of(uri)
+		key := keyOf(uri)
 		if _, err := secret.MakeKeyset(t.Context(), key); uri != "" && (err == nil || !strings.Contains(err.Error(), key.Name)) {
 			t.Errorf("%q: %v", uri, err)
 		}

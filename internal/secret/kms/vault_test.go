@@ -27,8 +27,8 @@ func newAEAD(t *testing.T) tink.AEAD {
 	return key
 }
 
-// transit implements the part of Vault's API that encrypts and decrypts.
-func transit(t *testing.T) http.Handler {
+// serveTransit implements the part of Vault's API that encrypts and decrypts.
+func serveTransit(t *testing.T) http.Handler {
 	t.Helper()
 	key := newAEAD(t)
 	mux := http.NewServeMux()
@@ -83,11 +83,11 @@ func vaultURI(server *httptest.Server) string {
 }
 
 func TestVault(t *testing.T) {
-	server := httptest.NewTLSServer(transit(t))
+	server := httptest.NewTLSServer(serveTransit(t))
 	defer server.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	check(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
-	key := of(vaultURI(server))
+	key := keyOf(vaultURI(server))
 
 	t.Setenv("VAULT_TOKEN", "t0ken")
 	_, err := secret.MakeKeyset(t.Context(), key)
@@ -100,21 +100,21 @@ func TestVault(t *testing.T) {
 	made, err := secret.MakeKeyset(t.Context(), key)
 	check(t, err)
 	t.Setenv("VAULT_TOKEN", "0ther")
-	refused(t, made, key, "permission denied")
+	wantRefused(t, made, key, "permission denied")
 	t.Setenv("VAULT_TOKEN", "t0ken")
-	stranger := httptest.NewTLSServer(transit(t))
+	stranger := httptest.NewTLSServer(serveTransit(t))
 	t.Setenv("VAULT_SKIP_VERIFY", "true")
-	refused(t, made, of(vaultURI(stranger)), "invalid ciphertext")
+	wantRefused(t, made, keyOf(vaultURI(stranger)), "invalid ciphertext")
 	stranger.Close()
-	refused(t, made, of(vaultURI(stranger)), "connection refused")
+	wantRefused(t, made, keyOf(vaultURI(stranger)), "connection refused")
 }
 
 // TestVaultInClear: plain http is used only for the address in VAULT_ADDR.
 func TestVaultInClear(t *testing.T) {
-	server := httptest.NewServer(transit(t))
+	server := httptest.NewServer(serveTransit(t))
 	defer server.Close()
 	t.Setenv("VAULT_TOKEN", "t0ken")
-	key := of(vaultURI(server))
+	key := keyOf(vaultURI(server))
 	for _, addr := range []string{"", "http://127.0.0.1:1", strings.Replace(server.URL, "http", "https", 1)} {
 		t.Setenv("VAULT_ADDR", addr)
 		if _, err := secret.MakeKeyset(t.Context(), key); err == nil {
