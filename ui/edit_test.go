@@ -327,6 +327,9 @@ func TestSideBySide(t *testing.T) {
 	if row := page.find("alike-row").First().Text(); strings.Contains(row, "/srv/shared") || !strings.Contains(row, "filename") {
 		t.Errorf("a row shows %q, want only what differs", row)
 	}
+	if page.find("notice").Length() != 0 {
+		t.Errorf("ordinary calls have a warning: %s", page.find("notice").Text())
+	}
 	form := page.form("like-form")
 	form["call"] = []string{ids[0].String(), ids[1].String(), ids[2].String(), ids[3].String(), "x"}
 	form.Set("verdict."+ids[0].String(), "approve")

@@ -35,8 +35,15 @@ func pictured() []string {
 	}
 }
 
-// onADay is the time of the pictures. The clocks stand still, and varying ids and ports are replaced.
-func onADay() time.Time { return time.Date(2026, time.November, 17, 9, 41, 0, 0, time.UTC) }
+// onADay is the time of the pictures. The clocks stand still, and varying ids and ports are replaced. It is in the future, because sessions
+// that began long ago have expired.
+func onADay() time.Time {
+	day := time.Date(2026, time.November, 17, 9, 41, 0, 0, time.UTC)
+	for day.Before(time.Now()) {
+		day = day.AddDate(0, 0, 52*7)
+	}
+	return day
+}
 
 // still stops a page's clock and its updates.
 const still = `(() => {

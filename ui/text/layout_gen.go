@@ -72,7 +72,7 @@ func LayoutKeyReject(control templ.Component, enter templ.Component) templ.Compo
 // LayoutKeyEdit is "Edit the arguments, then approve".
 func LayoutKeyEdit() Message { return newMessage("layout.KeyEdit") }
 
-// LayoutKeyMoreTime is "Extend the deadline".
+// LayoutKeyMoreTime is "Add time before the deadline".
 func LayoutKeyMoreTime() Message { return newMessage("layout.KeyMoreTime") }
 
 // LayoutKeyConversation is "Open the conversation".

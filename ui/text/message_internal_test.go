@@ -87,3 +87,15 @@ func TestEnglish(t *testing.T) {
 		t.Errorf("number: %s", got)
 	}
 }
+
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	for _, empty := range []Message{Join(" "), Join(", ", Message{}, Literal(""))} {
+		if !empty.IsZero() || empty.In(t.Context()) != "" {
+			t.Errorf("a join of nothing is %q", empty.In(t.Context()))
+		}
+	}
+	if joined := Join(", ", Literal("a"), Message{}, Literal("b")); joined.IsZero() || joined.In(t.Context()) != "a, b" {
+		t.Errorf("joined %q", joined.In(t.Context()))
+	}
+}

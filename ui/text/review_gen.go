@@ -175,7 +175,7 @@ func ReviewNested() Message { return newMessage("review.Nested") }
 // ReviewBytesMapped is "{n:count} byte, used to build the request below." or "{n:count} bytes, used to build the request below.".
 func ReviewBytesMapped(n int) Message { return newMessage("review.BytesMapped", argument{"n", n}) }
 
-// ReviewBytesSent is "{n:count} byte, sent exactly as shown." or "{n:count} bytes, sent exactly as shown.".
+// ReviewBytesSent is "{n:count} byte, sent unchanged." or "{n:count} bytes, sent unchanged.".
 func ReviewBytesSent(n int) Message { return newMessage("review.BytesSent", argument{"n", n}) }
 
 // ReviewCut is "Not everything is shown.".
@@ -301,7 +301,7 @@ func ReviewWaitReason(reason templ.Component) templ.Component {
 // ReviewReasonForAgent is "Reason".
 func ReviewReasonForAgent() Message { return newMessage("review.ReasonForAgent") }
 
-// ReviewReasonReadByAgent is "(shown to the agent)".
+// ReviewReasonReadByAgent is "(for the agent)".
 func ReviewReasonReadByAgent() Message { return newMessage("review.ReasonReadByAgent") }
 
 // ReviewCommonReason is "Common reason".
@@ -354,7 +354,7 @@ func ReviewEdit() Message { return newMessage("review.Edit") }
 // ReviewOriginal is "Restore original…".
 func ReviewOriginal() Message { return newMessage("review.Original") }
 
-// ReviewMoreTime is "Extend deadline".
+// ReviewMoreTime is "Add time".
 func ReviewMoreTime() Message { return newMessage("review.MoreTime") }
 
 // ReviewRevealFirst is "Reveal first".

@@ -54,9 +54,13 @@ func valueOf(name string, args []argument) any {
 // Literal returns a message that reads the same in every language, such as a name.
 func Literal(s string) Message { return Message{literal: s} }
 
-// Join returns a message that has several, with a separator between them.
+// Join returns a message that has several, with a separator between them. Without any, it is the zero value.
 func Join(separator string, messages ...Message) Message {
-	return Message{literal: separator, joined: slices.DeleteFunc(messages, Message.IsZero)}
+	messages = slices.DeleteFunc(messages, Message.IsZero)
+	if len(messages) == 0 {
+		return Message{}
+	}
+	return Message{literal: separator, joined: messages}
 }
 
 // Number returns a message that is only a number, such as "12,500".
@@ -64,7 +68,7 @@ func Number(n int) Message { return Literal(GroupDigits(n)) }
 
 // IsZero reports whether the message is no text.
 func (m Message) IsZero() bool {
-	return m.key == "" && (m.literal == "" || m.joined != nil && len(m.joined) == 0)
+	return m.key == "" && m.literal == "" && m.joined == nil
 }
 
 // In returns the text in the language of the page that ctx renders.
