@@ -1,15 +1,15 @@
-// A system that is told of an agent's calls. Node 20 or later; it takes no package.
+// A receiver of callbacks. It needs Node 20 or later, and no packages.
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { createServer } from "node:http";
 
 const tolerance = 5 * 60; // seconds
 
-// verify returns what a request tells, or throws when it is not from whoever has the secret, or not from now.
-// The body is the bytes as they arrived: what was parsed and written again is other bytes.
+// verify returns the message of a request. It throws if the signature is invalid or too old.
+// The body is the bytes as they arrived: parsing and encoding them again would change them.
 export function verify(secret, headers, body, now = Date.now() / 1000) {
   const id = headers["webhook-id"];
   const timestamp = headers["webhook-timestamp"];
-  if (!id || !(Math.abs(now - Number(timestamp)) <= tolerance)) throw new Error("no id, or not from now");
+  if (!id || !(Math.abs(now - Number(timestamp)) <= tolerance)) throw new Error("no id, or too old");
   const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
   const expected = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest();
   const signatures = (headers["webhook-signature"] ?? "").split(" "); // one for each secret that is valid
@@ -22,7 +22,7 @@ export function verify(secret, headers, body, now = Date.now() / 1000) {
   return JSON.parse(body);
 }
 
-const seen = new Set(); // of ids. A real system keeps them where it keeps what it does about messages
+const seen = new Set(); // ids. A real system stores them together with the effects of messages
 
 const server = createServer(async (request, response) => {
   const parts = [];
@@ -30,7 +30,7 @@ const server = createServer(async (request, response) => {
   try {
     const message = verify(process.env.CALLBACK_SECRET, request.headers, Buffer.concat(parts));
     const id = request.headers["webhook-id"];
-    if (!seen.has(id)) console.log(JSON.stringify(message)); // do what there is to do, but once
+    if (!seen.has(id)) console.log(JSON.stringify(message)); // handle each message once
     seen.add(id);
     response.writeHead(204).end();
   } catch (error) {

@@ -22,7 +22,7 @@ func Verify(secret string, header http.Header, body []byte, now time.Time) error
 	id, timestamp := header.Get("webhook-id"), header.Get("webhook-timestamp")
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
 	if id == "" || err != nil || now.Sub(time.Unix(seconds, 0)).Abs() > tolerance {
-		return errors.New("no id, or not from now")
+		return errors.New("no id, or too old")
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
