@@ -32,8 +32,13 @@ func presentToolInsights(page *ToolInsights, found *figures.ToolInsights, asked 
 		name  string
 		label text.Message
 	}{
-		{"", text.InsightSortCalls()}, {"errors", text.InsightSortErrors()}, {"p50", text.InsightSortMedian()}, {"p95", text.InsightSortP95()},
-		{"bytes", text.InsightSortBytes()}, {"last", text.InsightSortLast()}, {"name", text.InsightSortName()},
+		{"", text.InsightSortCalls()},
+		{"errors", text.InsightSortErrors()},
+		{"p50", text.InsightSortMedian()},
+		{"p95", text.InsightSortP95()},
+		{"bytes", text.InsightSortBytes()},
+		{"last", text.InsightSortLast()},
+		{"name", text.InsightSortName()},
 	} {
 		page.Tools.Sorts = append(page.Tools.Sorts, view.Tab{
 			Word: order.label, URL: asked.makeToolsURL(url.Values{"sort": {order.name}}), Current: order.name == asked.sort || order.name == "" && asked.sort == "calls",
