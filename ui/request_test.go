@@ -52,7 +52,7 @@ func TestRequestIsShown(t *testing.T) {
 	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"a/b","note":"now\u202e"}`)
 	page := v.get(callPath(id))
 	text := strings.Join(strings.Fields(page.find("request").Text()), " ")
-	for _, want := range []string{"PATCH", "https://shop.example/v1/orders/a%2Fb?notify=true", "Authorization", "a secret that is hidden", "Accept", "application/json", "U+202E", "sent on approval"} {
+	for _, want := range []string{"PATCH", "https://shop.example/v1/orders/a%2Fb?notify=true", "Authorization", "hidden secret", "Accept", "application/json", "U+202E", "sent on approval"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the request lacks %q: %s", want, text)
 		}
@@ -202,7 +202,7 @@ func TestHiddenRequestsOfOtherSettings(t *testing.T) {
 	moved := agent.SkillSpec{Name: "shop", Transport: tool.OpenAPI, APISpec: agent.APISpec{BaseURL: "https://shop.example/v2", Spec: "https://shop.example/openapi.json", Preview: true}}
 	_, err := w.agents.Apply(t.Context(), audit.System(), agent.Spec{Skills: []agent.SkillSpec{moved}}, false)
 	check(t, err)
-	if text := v.get(callPath(id)).find("request").Text(); !strings.Contains(text, "a URL that is hidden") || strings.Contains(text, "shop.example") || strings.Contains(text, "4711") {
+	if text := v.get(callPath(id)).find("request").Text(); !strings.Contains(text, "hidden URL") || strings.Contains(text, "shop.example") || strings.Contains(text, "4711") {
 		t.Errorf("after the skill moved: %s", text)
 	}
 }

@@ -7,13 +7,13 @@ import "github.com/a-h/templ"
 // RequestTitle is "Request".
 func RequestTitle() Message { return newMessage("request.Title") }
 
-// RequestURLHidden is "a URL that is hidden".
+// RequestURLHidden is "hidden URL".
 func RequestURLHidden() Message { return newMessage("request.URLHidden") }
 
 // RequestHidden is "The headers and the body may contain secrets from the arguments, and so may the URL, which shows “hidden” for each. Reveal the arguments to see the whole request.".
 func RequestHidden() Message { return newMessage("request.Hidden") }
 
-// RequestSecret is "a secret that is hidden".
+// RequestSecret is "hidden secret".
 func RequestSecret() Message { return newMessage("request.Secret") }
 
 // RequestBody is "Body".

@@ -45,7 +45,7 @@ func TokenOwnOnly() Message { return newMessage("token.OwnOnly") }
 // TokenRolesOf is "Roles of the token".
 func TokenRolesOf() Message { return newMessage("token.RolesOf") }
 
-// TokenAgents is "Agents it may act as".
+// TokenAgents is "Agents to act as".
 func TokenAgents() Message { return newMessage("token.Agents") }
 
 // TokenOptional is "optional".
