@@ -131,7 +131,7 @@ func SkillFormRegisterTitle() Message { return newMessage("skillForm.RegisterTit
 // SkillFormSave is "Save".
 func SkillFormSave() Message { return newMessage("skillForm.Save") }
 
-// SkillFormSaveNote is "Saving makes a new revision. Approved calls that have not been sent yet are denied.".
+// SkillFormSaveNote is "Saving creates a new revision. Approved calls that are not sent yet are denied.".
 func SkillFormSaveNote() Message { return newMessage("skillForm.SaveNote") }
 
 // SkillFormEdit is "Edit".
@@ -203,7 +203,7 @@ func SkillFormApproval() Message { return newMessage("skillForm.Approval") }
 // SkillFormAutoApprove is "Approve calls automatically".
 func SkillFormAutoApprove() Message { return newMessage("skillForm.AutoApprove") }
 
-// SkillFormAutoApproveHint is "Calls are sent at once, unless the tool is high-risk, new, or changed. If off, every call waits for a reviewer.".
+// SkillFormAutoApproveHint is "Calls are sent immediately, unless the tool is high-risk, new or changed. If off, every call waits for a reviewer.".
 func SkillFormAutoApproveHint() Message { return newMessage("skillForm.AutoApproveHint") }
 
 // SkillFormTrustNewTools is "Trust new tools".
