@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // move is one change of a call's status: a row of [transitions] applied to a call. Nothing else changes a status.
@@ -47,7 +48,11 @@ func (s *Service) queueMoves(batch *pgx.Batch, moves ...*move) error {
 			ids = append(ids, m.id.String())
 		}
 	}
-	batch.Queue(t.update, s.moveColumns(moves)...).Query(func(rows pgx.Rows) error {
+	update, args := t.update, s.moveColumns(moves)
+	if len(moves) == 1 {
+		update, args = t.updateOne, append(args[:1:1], postgres.FirstRow(args[1:])...)
+	}
+	batch.Queue(update, args...).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { byID[id].made = true; return nil })
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // event is the cause of a change of status.
@@ -51,7 +52,7 @@ type transition struct {
 	verb     string // empty: the new status
 	announce bool   // whether the waiters of the call in every process are woken
 
-	update string // its statement; see [transition.buildUpdate]
+	update, updateOne string // its statements for many calls and for one; see [transition.buildUpdate]
 }
 
 // transitions is the state machine of calls. docs/design.md shows it.
@@ -92,6 +93,7 @@ func newTransitions() map[event]*transition {
 	rows := map[event]*transition{}
 	for _, t := range transitions() {
 		t.update = t.buildUpdate()
+		t.updateOne = postgres.ForOneRow(t.update)
 		rows[t.event] = &t
 	}
 	return rows
