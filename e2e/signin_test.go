@@ -256,7 +256,7 @@ func TestHighRiskTakesANewProof(t *testing.T) {
 	page.WaitText("sign-in-again", "Ada")
 	page.Screenshot("again")
 	w.signIn(page, "Company", "olga")
-	page.WaitText("sign-in-refused", "another person")
+	page.WaitText("sign-in-refused", "different person")
 
 	page.Go(w.p.URL + "/calls/" + parked.CallID)
 	page.WaitText("person", "Ada")

@@ -229,7 +229,7 @@ func TestHostileIdentity(t *testing.T) {
 		"keys at a private name": {func(_ *world, p *identityProvider, trap string) {
 			p.set("jwks_uri", "https://"+strings.Replace(trap, "127.0.0.1", "localhost", 1)+"/jwks")
 		}, "does not verify"},
-		"keys in a file": {func(_ *world, p *identityProvider, _ string) { p.set("jwks_uri", "file:///etc/passwd") }, "no https URL"},
+		"keys in a file": {func(_ *world, p *identityProvider, _ string) { p.set("jwks_uri", "file:///etc/passwd") }, "not an https URL"},
 		"keys redirect": {func(_ *world, p *identityProvider, trap string) {
 			p.setAnswer("/jwks", redirectTo("https://"+trap+"/jwks"))
 		}, "does not verify"},

@@ -68,7 +68,7 @@ func TestWhatModelsAreTold(t *testing.T) {
 		{
 			"resolved",
 			call.Call{Status: call.Unknown, Code: call.CodeOutcomeUnknown, Resolution: &call.Resolution{Outcome: "failed", Note: "no trace"}},
-			[]string{`says: "failed" Note: "no trace"`},
+			[]string{`recorded the outcome: "failed" Note: "no trace"`},
 			`"status":"unknown","code":"outcome_unknown"`,
 		},
 		{
