@@ -274,7 +274,7 @@ func TestProvingAgainWithTheProvider(t *testing.T) {
 
 	w.idp.Lie(providertest.Lies{Claims: map[string]any{"name": "Mallory", "sub": "4712", "groups": []string{"platform", "reviewers"}}})
 	a := v.signsInWith("/sign-in/again?next=/calls/x")
-	if at, _ := w.authenticated("4711"); a.status != http.StatusForbidden || !strings.Contains(a.text(), "another person") || !at.Equal(before) || v.sessionOf() != cookie {
+	if at, _ := w.authenticated("4711"); a.status != http.StatusForbidden || !strings.Contains(a.text(), "different person") || !at.Equal(before) || v.sessionOf() != cookie {
 		t.Errorf("another person: %d %s", a.status, a.text())
 	}
 	w.idp.Lie(providertest.Lies{Claims: map[string]any{"name": "Vera", "groups": []string{"reviewers"}}, IDToken: func(c map[string]any) {
