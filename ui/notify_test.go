@@ -192,7 +192,7 @@ func TestPushInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	fields := subscription(t, "https://push.example/1")
-	p := w.signInWith(browsertest.Options{})
+	p := w.signInWith(browsertest.Options{Whole: true})
 	p.Permit(w.server.URL, "notifications")
 	p.Before(fmt.Sprintf(fakePushService, fmt.Sprintf(`{"endpoint":%q,"keys":{"p256dh":%q,"auth":%q}}`,
 		fields.Get("endpoint"), fields.Get("p256dh"), fields.Get("auth"))))

@@ -18,6 +18,7 @@ type Options struct {
 	Dark          bool // prefers-color-scheme: dark
 	NoScript      bool // JavaScript is off
 	Touch         bool // a phone: no pointer hovers
+	Whole         bool // needs what the headless shell lacks, such as push messages
 }
 
 // Phone returns the options of a small phone.
@@ -96,7 +97,7 @@ func New(t T, o Options) *Page {
 func browserFlags(t T, profile string, o Options) []chromedp.ExecAllocatorOption {
 	t.Helper()
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
-		chromedp.ExecPath(findBrowser(t)), chromedp.UserDataDir(profile), chromedp.DisableGPU,
+		chromedp.ExecPath(findBrowser(t, o.Whole)), chromedp.UserDataDir(profile), chromedp.DisableGPU,
 		chromedp.WindowSize(o.Width, o.Height), chromedp.WSURLReadTimeout(startLimit),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
 		chromedp.Flag("lang", "en-US"), chromedp.Env("FONTCONFIG_FILE="+writeFontConfig(t, profile)),
@@ -107,9 +108,12 @@ func browserFlags(t T, profile string, o Options) []chromedp.ExecAllocatorOption
 	return options
 }
 
-// findBrowser returns the browser of this machine.
-func findBrowser(t T) string {
+// findBrowser returns the browser of this machine. The headless shell is preferred: it takes half the processor time.
+func findBrowser(t T, whole bool) string {
 	t.Helper()
+	if path, err := exec.LookPath("chromium-headless-shell"); err == nil && !whole {
+		return path
+	}
 	for _, name := range []string{
 		"chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
 		"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium",
