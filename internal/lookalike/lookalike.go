@@ -33,3 +33,15 @@ func drawn(r rune) rune {
 	}
 	return r
 }
+
+// Drawing returns a key that names share if a hurried reader may take one for the other: those that have a key of [Keys] in common, and
+// names that differ in i, l and 1, in o and 0, or in vv and w. It is "" for a name that shows nothing. It is too coarse to refuse names.
+func Drawing(name string) string {
+	keys := Keys(strings.ToLower(name))
+	if len(keys) == 0 {
+		return ""
+	}
+	return drawings.Replace(keys[0])
+}
+
+var drawings = strings.NewReplacer("i", "l", "1", "l", "|", "l", "0", "o", "vv", "w") //nolint:gochecknoglobals // a table
