@@ -19,8 +19,8 @@ type DateForm uint8
 // The forms of dates.
 const (
 	Instant DateForm = iota
-	Local           // date and time without a zone; At has them in UTC
-	Day             // a date only
+	Local            // date and time without a zone; At has them in UTC
+	Day              // a date only
 )
 
 const timeWords = "at time date timestamp ts epoch expires expiry exp iat nbf deadline since until due start end from after before created updated when scheduled datum"

@@ -58,7 +58,9 @@ func readAsASCII(host string) string {
 	return ""
 }
 
-func isASCII(s string) bool { return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c >= 0x80 }) }
+func isASCII(s string) bool {
+	return !slices.ContainsFunc([]byte(s), func(c byte) bool { return c >= 0x80 })
+}
 
 // parseIP reads an IP address in the forms that browsers and the C library accept: 127.0.0.1, 2130706433, 0x7f.1, [::1].
 func parseIP(host string) (netip.Addr, bool) {
