@@ -45,3 +45,20 @@ func Drawing(name string) string {
 }
 
 var drawings = strings.NewReplacer("i", "l", "1", "l", "|", "l", "0", "o", "vv", "w") //nolint:gochecknoglobals // a table
+
+// ReadAsASCII returns the ASCII text that a reader may take a text for, or "" if some letter looks like none. A letter with an accent looks
+// like itself.
+func ReadAsASCII(text string) string {
+	var b strings.Builder
+	for _, r := range norm.NFKC.String(strings.Map(drawn, text)) {
+		like := string(r)
+		if r >= unicode.MaxASCII {
+			like = confusable.GetReplacement(r)
+		}
+		if like == "" || strings.ContainsFunc(like, func(r rune) bool { return r > unicode.MaxASCII }) {
+			return ""
+		}
+		b.WriteString(like)
+	}
+	return b.String()
+}

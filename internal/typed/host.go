@@ -34,8 +34,8 @@ func parseHost(text string) Host {
 			h.Letters, unicodeHost = letters, letters
 		}
 	}
-	if ascii := readAsASCII(unicodeHost); ascii != "" {
-		h.LooksLike = ascii
+	if !isASCII(unicodeHost) {
+		h.LooksLike = lookalike.ReadAsASCII(unicodeHost)
 	}
 	if registrable, err := publicsuffix.EffectiveTLDPlusOne(strings.ToLower(bare)); err == nil {
 		if at := len(bare) - len(registrable); at >= 0 && strings.EqualFold(bare[at:], registrable) {
@@ -43,19 +43,6 @@ func parseHost(text string) Host {
 		}
 	}
 	return h
-}
-
-// readAsASCII returns the ASCII text that a host with other letters looks like, or "". Letters with accents look like themselves.
-func readAsASCII(host string) string {
-	if isASCII(host) {
-		return ""
-	}
-	for _, key := range lookalike.Keys(host) {
-		if isASCII(key) {
-			return key
-		}
-	}
-	return ""
 }
 
 func isASCII(s string) bool {

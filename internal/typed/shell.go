@@ -77,12 +77,12 @@ func readShell(text string) *tokenReader {
 			word := text[r.at:end]
 			class := ClassPlain
 			switch {
-			case command && !strings.Contains(word, "=") || hasWord(shellWords, word) && command:
+			case command && !strings.Contains(word, "=") && c != '-' || hasWord(shellWords, word) && command:
 				class = ClassKeyword
 			case isDigit(c) && isNumber(word):
 				class = ClassNumber
 			}
-			command = command && (strings.Contains(word, "=") || hasWord(shellWords+" "+wrappers, word))
+			command = command && (c == '-' || strings.Contains(word, "=") || hasWord(shellWords+" "+wrappers, word))
 			r.take(class, end)
 		}
 		if n := len(r.tokens); n > 0 && r.at < len(text) && text[r.at] == '\n' {

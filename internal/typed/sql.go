@@ -25,7 +25,7 @@ func (m member) recognizeSQL(v *Value, text string, _ int) bool {
 		clause = clause || t.class == ClassKeyword && hasWord(clauseWords, strings.ToLower(t.text))
 	}
 	upper := strings.ToUpper(code[0].text) == code[0].text
-	if !clause || !named && !upper && !strings.ContainsAny(text, ";*=") {
+	if !clause && !m.isNamed("sql") || !named && !upper && !strings.ContainsAny(text, ";*=") {
 		return false
 	}
 	v.Kind, v.Spans = SQL, r.spans

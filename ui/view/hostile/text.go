@@ -66,7 +66,7 @@ func (s *scanner) readRune() {
 // readSymbol reads a character that is no letter.
 func (s *scanner) readSymbol(r rune, size int) {
 	if r >= utf8.RuneSelf {
-		before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(s.text[max(0, s.at-aroundSymbol):s.at], " "))
+		before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(s.text[max(0, s.at-aroundSymbol):s.at], " ）］｝」』】"))
 		after, _ := utf8.DecodeRuneInString(s.text[s.at+size:])
 		spaced := s.at > 0 && !strings.ContainsAny(s.text[s.at-1:s.at], " \n\t\"'`(=")
 		if why := judgeSymbol(r, before, after, spaced); why != "" {
