@@ -19,8 +19,6 @@ type Encoded struct {
 	Inner    *Value // what the text was recognized as; nil: no text
 }
 
-const encodedWords = "base64 b64 data content contents attachment file body payload blob image bytes document pdf photo binary"
-
 // shortEncoded is the number of bytes of the shortest text that may be base64.
 const shortEncoded = 12
 
@@ -43,7 +41,7 @@ func (m member) recognizeBase64(v *Value, seen string, depth int) bool {
 	case found != "" && found != typeText:
 	case isText && size >= shortEncoded/2 && found == "":
 		found = typeText
-	case declared != "", m.isNamed("base64 b64"):
+	case declared != "", m.isNamed(base64Names):
 	case len(body) >= 40 && (m.isNamed(encodedWords) || strings.HasSuffix(strings.TrimSpace(body), "=")) && isMixed(body):
 	default:
 		return false

@@ -23,8 +23,6 @@ const (
 	Day              // a date only
 )
 
-const timeWords = "at time date timestamp ts epoch expires expiry exp iat nbf deadline since until due start end from after before created updated when scheduled datum"
-
 func (m member) recognizeDate(v *Value, text string, _ int) bool {
 	if len(text) < len("2006-01-02") || len(text) > len("2006-01-02T15:04:05.999999999+00:00") {
 		return false

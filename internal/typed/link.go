@@ -30,7 +30,7 @@ func (m member) recognizeURL(v *Value, text string, _ int) bool {
 		v.Kind, v.Link = URL, &Link{Scheme: scheme}
 		v.warn(ScriptURL, scheme)
 		return true
-	case !strings.HasPrefix(rest, "//") && !(hasWord("http https", scheme) && strings.HasPrefix(rest, `\\`)), strings.ContainsAny(rest, " \n\t\"<>"):
+	case !strings.HasPrefix(rest, "//") && !(webSchemes.has(scheme) && strings.HasPrefix(rest, `\\`)), strings.ContainsAny(rest, " \n\t\"<>"):
 		return false
 	}
 	rest = rest[2:]

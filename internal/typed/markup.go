@@ -41,7 +41,7 @@ func (m member) recognizeJSON(v *Value, seen string, _ int) bool {
 // recognizeDiff recognizes unified diffs.
 func (m member) recognizeDiff(v *Value, text string, _ int) bool {
 	isDiff := strings.HasPrefix(text, "diff --git ") || strings.HasPrefix(text, "@@ -") || strings.HasPrefix(text, "Index: ") && strings.Contains(text, "\n@@ -") ||
-		strings.HasPrefix(text, "--- ") && strings.Contains(text, "\n+++ ") || m.isNamed("diff patch") && strings.Contains(text, "\n@@ -")
+		strings.HasPrefix(text, "--- ") && strings.Contains(text, "\n+++ ") || m.isNamed(diffNames) && strings.Contains(text, "\n@@ -")
 	if !isDiff {
 		return false
 	}
@@ -108,7 +108,6 @@ func (m member) recognizeHTML(v *Value, text string, _ int) bool {
 }
 
 // tagNames are the tags by which a text is recognized as HTML.
-const tagNames = "a b i p br hr h1 h2 h3 h4 div span table tr td th ul ol li img script style iframe form input button body head meta link strong em pre code blockquote object embed svg base"
 
 // hasTag reports whether one of the first tags of a text is a tag of HTML.
 func hasTag(text string) bool {
@@ -119,7 +118,7 @@ func hasTag(text string) bool {
 			return false
 		}
 		at += open
-		if end := endOfTag(text, at); end > 0 && hasWord(tagNames, tagName(text[at:end])) {
+		if end := endOfTag(text, at); end > 0 && tagNames.has(tagName(text[at:end])) {
 			return true
 		}
 		at++
@@ -154,7 +153,7 @@ func tagName(tag string) string {
 // findActive returns the part of a tag that runs code, or "".
 func findActive(tag string) string {
 	name := tagName(tag)
-	if !strings.HasPrefix(tag, "</") && hasWord("script iframe object embed base", name) {
+	if !strings.HasPrefix(tag, "</") && activeTags.has(name) {
 		return name
 	}
 	lower := strings.ToLower(tag)

@@ -14,12 +14,6 @@ type MoneyValue struct {
 	Ambiguous bool   // the separators may mean another amount; show the text
 }
 
-const (
-	moneyWords    = "amount total price sum fee fees balance cost costs salary wage refund payment budget subtotal tax vat discount payout charge credit debit deposit limit value betrag summe preis montant prix importe monto"
-	minorWords    = "cents cent minor pence pennies"
-	currencyNames = "USD EUR GBP JPY CHF CNY AUD CAD NZD SEK NOK DKK PLN CZK HUF RON BGN TRY RUB UAH ILS INR BRL MXN ARS CLP COP PEN ZAR NGN KES EGP MAD AED SAR QAR KWD BHD OMR JOD IRR IQD PKR BDT LKR NPR THB VND IDR MYR SGD PHP HKD TWD KRW GEL AMD AZN KZT UZS ISK RSD XAU BTC ETH USDT USDC"
-)
-
 // currencySymbols are the symbols of one currency each, or of its most usual one.
 var currencySymbols = []struct{ symbol, code string }{ //nolint:gochecknoglobals // a table
 	{"US$", "USD"}, {"A$", "AUD"}, {"C$", "CAD"}, {"R$", "BRL"}, {"HK$", "HKD"}, {"$", "USD"}, {"€", "EUR"}, {"£", "GBP"}, {"¥", "JPY"},
@@ -30,7 +24,7 @@ var currencySymbols = []struct{ symbol, code string }{ //nolint:gochecknoglobals
 // currencyOf returns the currency that a text names, or "".
 func currencyOf(text string) string {
 	text = strings.TrimSpace(text)
-	if code := strings.ToUpper(text); len(code) >= 3 && len(code) <= 4 && hasWord(currencyNames, code) {
+	if code := strings.ToUpper(text); len(code) >= 3 && len(code) <= 4 && currencyNames.has(code) {
 		return code
 	}
 	for _, one := range currencySymbols {

@@ -10,8 +10,6 @@ type PathValue struct {
 	LeavesRoot bool   // it leads out of the folder where it begins
 }
 
-const pathWords = "path file filename filepath dir directory folder destination dest dst source src target key object location root output input"
-
 // longPath is the number of bytes of the longest text that may be a path.
 const longPath = 4096
 

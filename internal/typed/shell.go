@@ -6,15 +6,6 @@ import (
 	"strings"
 )
 
-const (
-	downloaders  = "curl wget fetch aria2c lwp-download iwr invoke-webrequest irm invoke-restmethod nc ncat"
-	interpreters = "sh bash zsh dash ksh ash fish python python2 python3 perl ruby node php pwsh powershell iex invoke-expression eval source"
-	decoders     = "base64 base32 xxd openssl uudecode"
-	programs     = downloaders + " " + interpreters + " " + decoders + " rm cp mv ls cat echo cd mkdir chmod chown dd ssh scp rsync tar zip unzip git docker kubectl helm terraform npm npx yarn pnpm pip pip3 go cargo make apt apt-get yum dnf brew systemctl service sudo su kill pkill crontab find grep sed awk xargs tee touch ln export env psql mysql redis-cli aws gcloud az mount umount iptables useradd passwd"
-	shellWords   = "if then else elif fi for while until do done case esac in function return exit local export set unset"
-	wrappers     = "sudo env nohup time exec command doas nice xargs"
-)
-
 func (m member) recognizeShell(v *Value, text string, _ int) bool {
 	if !m.mayBeShell(text) {
 		return false
@@ -34,11 +25,11 @@ func (m member) mayBeShell(text string) bool {
 	if strings.TrimSpace(text) == "" {
 		return false
 	}
-	if m.endsNamed("command cmd script shell bash commands commandline") {
+	if m.endsNamed(commandNames) {
 		return true
 	}
 	first, rest, found := strings.Cut(strings.TrimLeft(text, " \t\n$"), " ")
-	return found && hasWord(programs, path.Base(first)) && first == strings.ToLower(first) &&
+	return found && programs.has(path.Base(first)) && first == strings.ToLower(first) &&
 		(strings.Contains(rest, "|") || strings.Contains(rest, "&&") || strings.Contains(rest, "$(") || strings.Contains(" "+rest, " -") || strings.Contains(rest, ";") || strings.Contains(rest, "/"))
 }
 
@@ -77,12 +68,12 @@ func readShell(text string) *tokenReader {
 			word := text[r.at:end]
 			class := ClassPlain
 			switch {
-			case command && !strings.Contains(word, "=") && c != '-' || hasWord(shellWords, word) && command:
+			case command && !strings.Contains(word, "=") && c != '-' || shellWords.has(word) && command:
 				class = ClassKeyword
 			case isDigit(c) && isNumber(word):
 				class = ClassNumber
 			}
-			command = command && (c == '-' || strings.Contains(word, "=") || hasWord(shellWords+" "+wrappers, word))
+			command = command && (c == '-' || strings.Contains(word, "=") || shellWords.has(word) || wrappers.has(word))
 			r.take(class, end)
 		}
 		if n := len(r.tokens); n > 0 && r.at < len(text) && text[r.at] == '\n' {
@@ -130,18 +121,18 @@ func (v *Value) warnAboutPipes(tokens []token) {
 			}
 		case t.class == ClassKeyword:
 			switch name := strings.ToLower(path.Base(t.text)); {
-			case hasWord(downloaders, name):
+			case downloaders.has(name):
 				if source, sourceCode = name, DownloadExecuted; code != "" {
 					v.warn(sourceCode, source, code)
 				}
-			case hasWord(decoders, name) && slices.ContainsFunc(tokens[i+1:min(len(tokens), i+6)], func(t token) bool { return hasWord("-d -D --decode -r -di", t.text) }):
+			case decoders.has(name) && slices.ContainsFunc(tokens[i+1:min(len(tokens), i+6)], func(t token) bool { return decodeOptions.has(t.text) }):
 				if source == "" {
 					source, sourceCode = name, DecodedExecuted
 				}
 				if code != "" {
 					v.warn(sourceCode, source, code)
 				}
-			case hasWord(interpreters, name):
+			case interpreters.has(name):
 				if source != "" {
 					v.warn(sourceCode, source, name)
 				}
@@ -149,7 +140,7 @@ func (v *Value) warnAboutPipes(tokens []token) {
 			}
 		case t.class == ClassString && code != "": // sh -c "$(curl …)"
 			for word := range strings.FieldsFuncSeq(t.text, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`$();|&", r) }) {
-				if hasWord(downloaders, word) {
+				if downloaders.has(word) {
 					v.warn(DownloadExecuted, word, code)
 					break
 				}

@@ -77,7 +77,16 @@ func (r *tokenReader) take(class Class, end int) {
 		}
 	}
 	r.tokens = append(r.tokens, t)
-	r.spans = append(r.spans, Span{class, t.text})
+	r.addSpan(class, end)
+}
+
+// addSpan adds the text up to end to the spans.
+func (r *tokenReader) addSpan(class Class, end int) {
+	if n := len(r.spans); n > 0 && r.spans[n-1].Class == class {
+		r.spans[n-1].Text = r.text[r.at-len(r.spans[n-1].Text) : end]
+	} else {
+		r.spans = append(r.spans, Span{class, r.text[r.at:end]})
+	}
 	r.at = end
 }
 
@@ -90,8 +99,7 @@ func (r *tokenReader) skipSpace() bool {
 	if end == r.at {
 		return false
 	}
-	r.spans = append(r.spans, Span{ClassPlain, r.text[r.at:end]})
-	r.at = end
+	r.addSpan(ClassPlain, end)
 	return true
 }
 

@@ -5,27 +5,21 @@ import (
 	"strings"
 )
 
-const (
-	statementWords = "select insert update delete drop alter create truncate grant revoke merge with replace call exec execute explain begin set use declare"
-	clauseWords    = "from into set table where values database view index on to user schema function procedure role privileges transaction"
-	sqlKeywords    = statementWords + " " + clauseWords + " and or not in is null like between exists join left right inner outer full cross natural using group order by having limit offset union all distinct as case when then else end asc desc returning cascade constraint primary key foreign references default unique check add column if commit rollback savepoint interval true false over partition window recursive except intersect fetch first next rows only for only lateral"
-)
-
 func (m member) recognizeSQL(v *Value, text string, _ int) bool {
 	if !m.mayBeSQL(text) {
 		return false
 	}
 	r := readSQL(text)
 	code := slices.DeleteFunc(slices.Clone(r.tokens), func(t token) bool { return t.class == ClassComment })
-	if len(code) == 0 || code[0].class != ClassKeyword || !hasWord(statementWords, strings.ToLower(code[0].text)) {
+	if len(code) == 0 || code[0].class != ClassKeyword || !statementWords.hasAny(code[0].text) {
 		return false
 	}
-	named, clause := m.isNamed("sql query statement command queries stmt"), false
+	named, clause := m.isNamed(queryNames), false
 	for _, t := range code[1:] {
-		clause = clause || t.class == ClassKeyword && hasWord(clauseWords, strings.ToLower(t.text))
+		clause = clause || t.class == ClassKeyword && clauseWords.hasAny(t.text)
 	}
 	upper := strings.ToUpper(code[0].text) == code[0].text
-	if !clause && !m.isNamed("sql") || !named && !upper && !strings.ContainsAny(text, ";*=") {
+	if !clause && !m.isNamed(sqlName) || !named && !upper && !strings.ContainsAny(text, ";*=") {
 		return false
 	}
 	v.Kind, v.Spans = SQL, r.spans
@@ -40,13 +34,13 @@ func (m member) recognizeSQL(v *Value, text string, _ int) bool {
 func (m member) mayBeSQL(text string) bool {
 	text = strings.TrimLeft(text, " \t\r\n(")
 	if strings.HasPrefix(text, "--") || strings.HasPrefix(text, "/*") || strings.HasPrefix(text, "#") {
-		return m.isNamed("sql query statement queries stmt") || strings.HasPrefix(text, "--")
+		return m.isNamed(queryNames) || strings.HasPrefix(text, "--")
 	}
 	end := 0
 	for end < len(text) && isLetter(text[end]) {
 		end++
 	}
-	return end > 0 && end < len(text) && end < 12 && hasWord(statementWords, strings.ToLower(text[:end]))
+	return end > 0 && end < len(text) && end < 12 && statementWords.hasAny(text[:end])
 }
 
 func readSQL(text string) *tokenReader {
@@ -75,7 +69,7 @@ func readSQL(text string) *tokenReader {
 		case isLetter(c) || c == '_' || c >= 0x80:
 			end := r.endOfWord(func(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c == '.' || c >= 0x80 })
 			class := ClassPlain
-			if hasWord(sqlKeywords, strings.ToLower(text[r.at:end])) {
+			if sqlKeywords.hasAny(text[r.at:end]) {
 				class = ClassKeyword
 			}
 			r.take(class, end)
@@ -187,7 +181,7 @@ func isClause(comment string) bool {
 		switch strings.ToLower(t.text) {
 		case "where", "and", "or", "on", "having", "set":
 			if slices.ContainsFunc(rest, func(t token) bool {
-				return strings.ContainsAny(t.text, "=<>") && t.class == ClassOperator || t.class == ClassKeyword && hasWord("in is like between exists", strings.ToLower(t.text))
+				return strings.ContainsAny(t.text, "=<>") && t.class == ClassOperator || t.class == ClassKeyword && testWords.hasAny(t.text)
 			}) {
 				return true
 			}

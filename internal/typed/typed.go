@@ -8,12 +8,13 @@ package typed
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // MaxScanned is the number of bytes of a text that are examined for its kind, its spans and its warnings.
-const MaxScanned = 256 << 10
+const MaxScanned = 128 << 10
 
 // Kind is what a value was recognized as.
 type Kind uint8
@@ -138,38 +139,11 @@ func splitName(name string) []string {
 	return words
 }
 
-// isNamed reports whether a word of the name is in the list of words, which are separated by spaces.
-func (m member) isNamed(words string) bool {
-	for _, word := range m.name {
-		if hasWord(words, word) {
-			return true
-		}
-	}
-	return false
-}
+// isNamed reports whether a word of the name is in the set.
+func (m member) isNamed(set words) bool { return slices.ContainsFunc(m.name, set.has) }
 
-// endsNamed reports whether the last word of the name is in the list.
-func (m member) endsNamed(words string) bool {
-	return len(m.name) > 0 && hasWord(words, m.name[len(m.name)-1])
-}
-
-// hasWord reports whether a list of words, separated by spaces, has this word.
-func hasWord(list, word string) bool {
-	if word == "" || strings.ContainsAny(word, " ") {
-		return false
-	}
-	for at := 0; ; {
-		i := strings.Index(list[at:], word)
-		if i < 0 {
-			return false
-		}
-		from, to := at+i, at+i+len(word)
-		if (from == 0 || list[from-1] == ' ') && (to == len(list) || list[to] == ' ') {
-			return true
-		}
-		at = to
-	}
-}
+// endsNamed reports whether the last word of the name is in the set.
+func (m member) endsNamed(set words) bool { return len(m.name) > 0 && set.has(m.name[len(m.name)-1]) }
 
 // siblingText returns the first of these siblings that is a string.
 func (m member) siblingText(names ...string) (string, bool) {
