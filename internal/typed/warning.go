@@ -1,5 +1,7 @@
 package typed
 
+import "strings"
+
 // Level says how much attention a warning asks for.
 type Level uint8
 
@@ -69,7 +71,7 @@ const maxArgument = 256
 func newWarning(code Code, args ...string) Warning {
 	for i, arg := range args {
 		if len(arg) > maxArgument {
-			args[i] = arg[:maxArgument] + "…"
+			args[i] = strings.ToValidUTF8(arg[:maxArgument], "") + "…"
 		}
 	}
 	return Warning{Code: code, Args: args}
