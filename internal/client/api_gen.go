@@ -910,6 +910,7 @@ type Approval struct {
 	Edited          bool            `json:"edited"`
 	EscalateTo      *string         `json:"escalate_to"`
 	EscalatedAt     *time.Time      `json:"escalated_at"`
+	Evidence        []Evidence      `json:"evidence"`
 	Files           []AttachedFile  `json:"files"`
 	ID              string          `json:"id"`
 	Partial         bool            `json:"partial,omitzero"`
@@ -1324,6 +1325,14 @@ type ErrorFigure struct {
 	Skill      *string   `json:"skill"`
 	Status     string    `json:"status"`
 	Tool       string    `json:"tool"`
+}
+
+// Evidence is a schema of the API.
+type Evidence struct {
+	Path    string   `json:"path"`
+	Reasons []string `json:"reasons"`
+	Usual   *Usual   `json:"usual"`
+	Verdict string   `json:"verdict"`
 }
 
 // Examination is a schema of the API.
@@ -2208,6 +2217,19 @@ type Tried struct {
 	Result  json.RawMessage `json:"result"`
 	Status  *int64          `json:"status"`
 	Steps   []ProbeStep     `json:"steps"`
+}
+
+// Usual is a schema of the API.
+type Usual struct {
+	Calls   int64    `json:"calls"`
+	Domains []string `json:"domains"`
+	Having  int64    `json:"having"`
+	Max     *float64 `json:"max"`
+	Median  *float64 `json:"median"`
+	Min     *float64 `json:"min"`
+	Nearest *string  `json:"nearest"`
+	Same    int64    `json:"same"`
+	Values  []string `json:"values"`
 }
 
 // Webhook is a schema of the API.
