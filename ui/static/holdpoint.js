@@ -4,6 +4,7 @@
 import { countDown, localTimes, now, setClock } from "./clock.js";
 import { notify } from "./notify.js";
 import { announce, find, findAll, page, say, setPending, setStale } from "./page.js";
+import { hasLooked, readOn, showGate, watchReading } from "./read.js";
 import { hold, letMove } from "./rows.js";
 import { live } from "./stream.js";
 
@@ -143,14 +144,14 @@ function noteChange() {
 const isTakenOver = () => !find("#call [hx-post]:not([data-htmx-powered])");
 
 function arm() {
-	if (isTakenOver()) page.setAttribute("data-armed", shownAs);
+	if (isTakenOver() && hasLooked()) page.setAttribute("data-armed", shownAs);
 	else arming = setTimeout(arm, settling);
 }
 
 // settled checks for a change itself, because htmx reports a swap with a delay.
 function settled() {
 	noteChange();
-	return performance.now() - changedAt >= settling && isTakenOver();
+	return performance.now() - changedAt >= settling && isTakenOver() && hasLooked();
 }
 
 function armed() {
@@ -347,6 +348,11 @@ function onClick(event) {
 		event.stopImmediatePropagation();
 		return;
 	}
+	if (button?.hasAttribute("data-unread") && readOn()) {
+		event.preventDefault();
+		event.stopImmediatePropagation();
+		return;
+	}
 	if (event.target.closest("#fresh")) {
 		letMove();
 		refresh();
@@ -367,6 +373,7 @@ function onClick(event) {
 
 function afterChange() {
 	noteChange();
+	showGate();
 	countDown(refresh);
 	localTimes();
 	restoreDraft();
@@ -415,6 +422,7 @@ for (const box of findAll(".keys-on")) {
 afterChange();
 openTalk();
 if (document.body.hasAttribute("data-signed-in")) {
+	watchReading();
 	setInterval(() => {
 		countDown(refresh);
 		if (performance.now() - looked > 10000) look();

@@ -63,8 +63,8 @@ type Entry struct {
 	Common  []string // the most frequent values, at most three; none if each call had its own
 	Range   *Range   // of numbers; nil: no numbers
 	Domains []string // the known domains, if the value has one; at most three
-	// Nearest is the usual value that is most like this one, if one is. Pages mark the characters that differ.
-	Nearest string
+	// Nearest is a usual value, or the domain of one, that Against could be mistaken for: the value, or its domain.
+	Nearest, Against string
 }
 
 // Range describes the numbers of approved calls.
@@ -211,8 +211,7 @@ func (e *Entry) judgeNumber(f Fact, p *past) {
 }
 
 func (e *Entry) judgeText(f Fact, p *past) {
-	if near := p.findNearest(f.Value); near != "" {
-		e.Nearest = near
+	if e.Nearest, e.Against = p.findNearest(f.Value); e.Nearest != "" {
 		e.fail(LooksLike)
 		return
 	}
@@ -259,23 +258,23 @@ func (p *past) rangeFor(f Fact) *Range {
 // mostCompared bounds the values that a value is compared with.
 const mostCompared = 200
 
-// findNearest returns the usual text that a text could be mistaken for, or "".
-func (p *past) findNearest(value string) string {
+// findNearest returns a usual text that a text could be mistaken for, or such a domain, and the text or its domain.
+func (p *past) findNearest(value string) (near, part string) {
 	for _, known := range p.texts[:min(mostCompared, len(p.texts))] {
 		if lookalike.IsNear(value, known) {
-			return known
+			return known, value
 		}
 	}
 	domain := domainOf(value)
 	if domain == "" || p.domain[domain] {
-		return ""
+		return "", ""
 	}
 	for _, known := range p.listDomains() {
 		if lookalike.IsNear(domain, known) {
-			return known
+			return known, domain
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // domainOf returns the registrable domain of an e-mail address or of a URL with a host, or "".

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -89,7 +88,7 @@ type leafReader struct {
 	most    int
 }
 
-func (r *leafReader) read(path, pointer string) error {
+func (r *leafReader) read(path, pointer jsontext.Pointer) error {
 	switch r.decoder.PeekKind() {
 	case '{', '[':
 		return r.readNested(path, pointer)
@@ -113,7 +112,7 @@ func (r *leafReader) read(path, pointer string) error {
 	}
 }
 
-func (r *leafReader) readNested(path, pointer string) error {
+func (r *leafReader) readNested(path, pointer jsontext.Pointer) error {
 	opening, err := r.decoder.ReadToken()
 	if err != nil {
 		return err
@@ -126,10 +125,9 @@ func (r *leafReader) readNested(path, pointer string) error {
 			if err != nil {
 				return err
 			}
-			name = pointerEscapes.Replace(token.String())
-			place = name
+			name, place = token.String(), token.String()
 		}
-		if err := r.read(path+"/"+place, pointer+"/"+name); err != nil {
+		if err := r.read(path.AppendToken(place), pointer.AppendToken(name)); err != nil {
 			return err
 		}
 	}
@@ -140,17 +138,15 @@ func (r *leafReader) readNested(path, pointer string) error {
 	return r.add(path, pointer, other, opening.String()+closing.String())
 }
 
-var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1") //nolint:gochecknoglobals // RFC 6901, made once
-
-func (r *leafReader) add(path, pointer string, kind Kind, value string) error {
+func (r *leafReader) add(path, pointer jsontext.Pointer, kind Kind, value string) error {
 	if len(r.leaves) == r.most {
 		return errEnough
 	}
-	f := Fact{Path: path, Kind: kind, Value: value}
+	f := Fact{Path: string(path), Kind: kind, Value: value}
 	if len(value) > maxValue {
 		sum := sha256.Sum256([]byte(value))
 		f.Value, f.Long = hex.EncodeToString(sum[:12]), utf8.RuneCountInString(value)
 	}
-	r.leaves = append(r.leaves, leaf{f, pointer})
+	r.leaves = append(r.leaves, leaf{f, string(pointer)})
 	return nil
 }
