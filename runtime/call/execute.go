@@ -104,6 +104,9 @@ func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) e
 		return err
 	}
 	s.recordStep(c, StepValidate, began)
+	if to.heldFor > 0 {
+		return river.JobSnooze(to.heldFor)
+	}
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
 	began = s.Now()
 	ours, err := s.claimCall(ctx, c, to.definition)
@@ -172,7 +175,10 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call) (target, *refusa
 	if r, err := s.recheckPeople(ctx, c, &decided); r != nil || err != nil {
 		return target{}, r, err
 	}
-	to := target{skill, server.For(c.PrincipalID), definition}
+	to := target{skill: skill, server: server.For(c.PrincipalID), definition: definition}
+	if to.heldFor, err = approval.HoldLeft(ctx, s.Pool, &decided); err != nil {
+		return target{}, nil, err
+	}
 	r, err := s.recheckRequest(ctx, c, to)
 	return to, r, err
 }
