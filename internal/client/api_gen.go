@@ -1257,6 +1257,7 @@ type Decision struct {
 	Credential *Credential `json:"credential"`
 	Note       string      `json:"note"`
 	Outcome    string      `json:"outcome"`
+	Seen       *Seen       `json:"seen"`
 }
 
 // Delivery is a schema of the API.
@@ -1933,6 +1934,15 @@ type SecurityScheme struct {
 	Parameter        string      `json:"parameter,omitzero"`
 	Scheme           string      `json:"scheme,omitzero"`
 	Type             string      `json:"type"`
+}
+
+// Seen is a schema of the API.
+type Seen struct {
+	Of         int64   `json:"of"`
+	Rows       int64   `json:"rows"`
+	SecondStep bool    `json:"second_step"`
+	Seconds    float64 `json:"seconds"`
+	Unusual    int64   `json:"unusual"`
 }
 
 // Server is a schema of the API.
