@@ -4,7 +4,7 @@
 import { countDown, localTimes, now, setClock } from "./clock.js";
 import { notify } from "./notify.js";
 import { announce, find, findAll, page, say, setPending, setStale } from "./page.js";
-import { hasLooked, readOn, showGate, watchReading } from "./read.js";
+import { hasLooked, readOn, showGate, toTop, watchReading } from "./read.js";
 import { hold, letMove } from "./rows.js";
 import { live } from "./stream.js";
 
@@ -400,6 +400,7 @@ document.addEventListener("htmx:after:swap", ({ detail }) => {
 	if (following) toEnd();
 	if (detail.ctx.request.method !== "POST") return;
 	setUnsent(false);
+	if (call() && call().dataset.phase !== "parked") toTop();
 	if (find("#message")?.value === "") sessionStorage.removeItem(talkKey);
 	refresh();
 });

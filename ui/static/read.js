@@ -130,4 +130,7 @@ export function readOn() {
 	return true;
 }
 
+// toTop scrolls back to the beginning of a call that was decided.
+export const toTop = () => scroller().scrollTo({ top: 0, behavior: "instant" });
+
 export const watchReading = () => setInterval(look, pace);
