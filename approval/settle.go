@@ -13,8 +13,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// MaxHold bounds [Settlement.Hold].
-const MaxHold = 30 * time.Second
+// MaxUndo bounds [Settlement.Undo].
+const MaxUndo = 30 * time.Second
 
 // Settlement is the outcome of an approval.
 type Settlement struct {
@@ -22,8 +22,8 @@ type Settlement struct {
 	By     uuid.UUID // uuid.Nil: no person decided
 	Note   string
 	Seen   *Seen // nil: not measured
-	// Hold is how long an approved call is not claimed, so that the reviewer can take the approval back. Zero: it is sent at once.
-	Hold time.Duration
+	// Undo is how long an approved call is not claimed, so that the reviewer can take the approval back. Zero: it is sent at once.
+	Undo time.Duration
 }
 
 // Seen is what the dashboard measured before a decision. The reviewer's browser reports it, so it is a record and no proof.
@@ -47,10 +47,10 @@ func Settle(ctx context.Context, tx pgx.Tx, a Approval, s Settlement) (Approval,
 	}
 	return updatePending(ctx, tx, a, "settle", `status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''),
 			taken_up_at = `+takenUpSQL+`, decided_credential_kind = nullif($5, ''), decided_credential_id = nullif($6, ''),
-			decided_address = nullif($7, ''), held_until = holdpoint_now() + nullif($8::bigint, 0) * interval '1 millisecond',
+			decided_address = nullif($7, ''), undo_until = holdpoint_now() + nullif($8::bigint, 0) * interval '1 millisecond',
 			seen_rows = CASE WHEN $9 THEN $10::int END, seen_of = CASE WHEN $9 THEN $11::int END, seen_unusual = CASE WHEN $9 THEN $12::int END,
 			seen_ms = CASE WHEN $9 THEN $13::bigint END, second_step = CASE WHEN $9 THEN $14::boolean END`,
-		s.Status, postgres.OrNull(s.By), s.Note, via.Credential.Kind, via.Credential.ID, via.Address, min(s.Hold, MaxHold).Milliseconds(),
+		s.Status, postgres.OrNull(s.By), s.Note, via.Credential.Kind, via.Credential.ID, via.Address, min(s.Undo, MaxUndo).Milliseconds(),
 		s.Seen != nil, seen.Rows, seen.Of, seen.Unusual, seen.Shown.Milliseconds(), seen.SecondStep)
 }
 
@@ -59,7 +59,7 @@ func Settle(ctx context.Context, tx pgx.Tx, a Approval, s Settlement) (Approval,
 // [ErrNotDecider].
 func Reopen(ctx context.Context, tx pgx.Tx, a Approval, by uuid.UUID, now time.Time) (Approval, error) {
 	switch {
-	case a.Status != Approved || a.HeldUntil == nil || !a.HeldUntil.After(now):
+	case a.Status != Approved || a.UndoUntil == nil || !a.UndoUntil.After(now):
 		return a, ErrTooLate
 	case a.DecidedBy != by:
 		return a, ErrNotDecider
@@ -68,7 +68,7 @@ func Reopen(ctx context.Context, tx pgx.Tx, a Approval, by uuid.UUID, now time.T
 		a.Digest = EditDigest(a.editEnvelope, a.EditedBy)
 	}
 	rows, _ := tx.Query(ctx, `UPDATE approvals SET status = 'pending', digest = $2, decided_at = NULL, decided_by = NULL, note = NULL,
-			decided_credential_kind = NULL, decided_credential_id = NULL, decided_address = NULL, held_until = NULL,
+			decided_credential_kind = NULL, decided_credential_id = NULL, decided_address = NULL, undo_until = NULL,
 			seen_rows = NULL, seen_of = NULL, seen_unusual = NULL, seen_ms = NULL, second_step = NULL
 		WHERE call_id = $1 RETURNING `+approvalColumns, a.CallID, a.Digest[:])
 	reopened, err := pgx.CollectExactlyOneRow(rows, scanApproval)
@@ -82,16 +82,16 @@ func Reopen(ctx context.Context, tx pgx.Tx, a Approval, by uuid.UUID, now time.T
 // back. callID is an expression of the caller's statement.
 func Unclaimable(callID string) string {
 	return `EXISTS (SELECT FROM approvals WHERE approvals.call_id = ` + callID + ` AND status = 'approved'
-		AND (` + lapsesAtSQL + ` <= holdpoint_now() OR held_until > holdpoint_now()))`
+		AND (` + lapsesAtSQL + ` <= holdpoint_now() OR undo_until > holdpoint_now()))`
 }
 
-// HoldLeft returns the time until an approved call may be claimed, or 0.
-func HoldLeft(ctx context.Context, db postgres.Querier, a *Approval) (time.Duration, error) {
-	if a.HeldUntil == nil {
+// UndoLeft returns the time until an approved call may be claimed, or 0.
+func UndoLeft(ctx context.Context, db postgres.Querier, a *Approval) (time.Duration, error) {
+	if a.UndoUntil == nil {
 		return 0, nil
 	}
 	now, err := queryRow[struct{ At time.Time }](ctx, db, "read the clock", `SELECT holdpoint_now()`)
-	return max(0, a.HeldUntil.Sub(now.At)), err
+	return max(0, a.UndoUntil.Sub(now.At)), err
 }
 
 // Errors of [Reopen].

@@ -64,7 +64,7 @@ const approvalColumns = `call_id, agent_id, principal_id, skill_id, tool, digest
 	decided_at, decided_by, status, rule, coalesce(team, ''), coalesce(escalate_to, ''), escalated_at, coalesce(note, ''),
 	CASE WHEN status = 'approved' THEN ` + lapsesAtSQL + ` END,
 	coalesce(decided_credential_kind, ''), coalesce(decided_credential_id, ''), coalesce(decided_address, ''),
-	held_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step`
+	undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step`
 
 // validitySQL is how long an approval is valid after its decision.
 const validitySQL = `coalesce(validity_ms * interval '1 millisecond', (deadline - created_at) - extended_ms * interval '1 millisecond')`
@@ -82,7 +82,7 @@ func scanApproval(row pgx.CollectableRow) (Approval, error) {
 	var second *bool
 	err := row.Scan(&a.CallID, &a.AgentID, &principal, &a.SkillID, &a.Tool, &digest, &original, &edit, &editor, &a.EditedAt, &a.CreatedAt,
 		&a.Deadline, &extended, &a.DecidedAt, &by, &a.Status, &a.Rule, &a.Team, &a.EscalateTo, &a.EscalatedAt, &a.Note, &a.ApprovedUntil,
-		&a.DecidedVia.Credential.Kind, &a.DecidedVia.Credential.ID, &a.DecidedVia.Address, &a.HeldUntil, &rows, &of, &unusual, &shown, &second)
+		&a.DecidedVia.Credential.Kind, &a.DecidedVia.Credential.ID, &a.DecidedVia.Address, &a.UndoUntil, &rows, &of, &unusual, &shown, &second)
 	if err != nil {
 		return a, err
 	}
@@ -165,7 +165,7 @@ func List(ctx context.Context, db postgres.Querier, f Filter) ([]Approval, error
 const presentSQL = `SELECT call_id, agent_id, principal_id, skill_id, tool, digest, original_digest, edit_envelope, edited_by, edited_at, created_at,
 	deadline, extended_ms,
 	decided_at, decided_by, rule, team, escalate_to, escalated_at, note, approved_until, validity_ms,
-	decided_credential_kind, decided_credential_id, decided_address, held_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step,
+	decided_credential_kind, decided_credential_id, decided_address, undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step,
 	CASE WHEN status = 'pending' AND deadline <= holdpoint_now() THEN 'expired' ELSE status END AS status
 	FROM approvals`
 

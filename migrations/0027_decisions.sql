@@ -1,6 +1,6 @@
 -- approval: what the dashboard measured before a decision, and the time until which the reviewer can take an approval back.
 ALTER TABLE approvals
-    ADD COLUMN held_until   timestamptz, -- an approved call is not claimed before; null: at once
+    ADD COLUMN undo_until   timestamptz, -- an approved call is not claimed before; null: at once
     ADD COLUMN seen_rows    integer,     -- arguments that were on the screen; null: not measured
     ADD COLUMN seen_of      integer,     -- of so many
     ADD COLUMN seen_unusual integer,     -- so many of them unusual

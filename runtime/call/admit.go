@@ -16,7 +16,7 @@ type target struct {
 	skill      *agent.Skill
 	server     tool.Server
 	definition tool.Definition // the present one of the skill's server
-	heldFor    time.Duration   // the time until the call may be claimed; see [Service.Undo]
+	undoLeft   time.Duration   // the time until the call may be claimed; see [Service.Undo]
 }
 
 // admission is the result of [Service.admitCall] for a new call, or for one that waited for a connection.

@@ -140,7 +140,7 @@ func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a approval.Approva
 	if err != nil {
 		return a, nil, err
 	}
-	settled, err := approval.Settle(ctx, tx, a, approval.Settlement{Status: approval.Approved, By: d.By, Note: d.Note, Seen: d.Seen, Hold: d.holdTime()})
+	settled, err := approval.Settle(ctx, tx, a, approval.Settlement{Status: approval.Approved, By: d.By, Note: d.Note, Seen: d.Seen, Undo: d.undoTime()})
 	if err != nil {
 		return settled, nil, err
 	}

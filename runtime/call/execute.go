@@ -104,8 +104,8 @@ func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) e
 		return err
 	}
 	s.recordStep(c, StepValidate, began)
-	if to.heldFor > 0 {
-		return river.JobSnooze(to.heldFor)
+	if to.undoLeft > 0 {
+		return river.JobSnooze(to.undoLeft)
 	}
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
 	began = s.Now()
@@ -176,7 +176,7 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call) (target, *refusa
 		return target{}, r, err
 	}
 	to := target{skill: skill, server: server.For(c.PrincipalID), definition: definition}
-	if to.heldFor, err = approval.HoldLeft(ctx, s.Pool, &decided); err != nil {
+	if to.undoLeft, err = approval.UndoLeft(ctx, s.Pool, &decided); err != nil {
 		return target{}, nil, err
 	}
 	r, err := s.recheckRequest(ctx, c, to)

@@ -207,8 +207,8 @@ type Decision struct {
 // undoWindow is how long a reviewer who wants it can take an approval back.
 const undoWindow = 5 * time.Second
 
-// holdTime returns how long the approved call is not claimed.
-func (d *Decision) holdTime() time.Duration {
+// undoTime returns how long the approved call is not claimed.
+func (d *Decision) undoTime() time.Duration {
 	if d.Undo && d.Arguments == nil {
 		return undoWindow
 	}

@@ -17,10 +17,10 @@ func (w *world) approveWithUndo(id uuid.UUID) {
 	check(w.t, err)
 	decided, err := w.calls.Decide(w.t.Context(), call.Decision{CallID: id, Approve: true, Undo: true, Digest: waiting.Approval.Digest.String(), By: w.reviewer})
 	check(w.t, err)
-	if decided.Approval.HeldUntil == nil || !decided.Approval.HeldUntil.After(*decided.Approval.DecidedAt) {
-		w.t.Fatalf("held until %v", decided.Approval.HeldUntil)
+	if decided.Approval.UndoUntil == nil || !decided.Approval.UndoUntil.After(*decided.Approval.DecidedAt) {
+		w.t.Fatalf("held until %v", decided.Approval.UndoUntil)
 	}
-	w.db.Exec(`UPDATE approvals SET held_until = holdpoint_now() + interval '1 hour' WHERE call_id = $1 AND held_until IS NOT NULL`, id)
+	w.db.Exec(`UPDATE approvals SET undo_until = holdpoint_now() + interval '1 hour' WHERE call_id = $1 AND undo_until IS NOT NULL`, id)
 }
 
 func TestUndo(t *testing.T) {
