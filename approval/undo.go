@@ -9,50 +9,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // MaxUndo bounds [Settlement.Undo].
 const MaxUndo = 30 * time.Second
-
-// Settlement is the outcome of an approval.
-type Settlement struct {
-	Status Status
-	By     uuid.UUID // uuid.Nil: no person decided
-	Note   string
-	Seen   *Seen // nil: not measured
-	// Undo is how long an approved call is not claimed, so that the reviewer can take the approval back. Zero: it is sent at once.
-	Undo time.Duration
-}
-
-// Seen is what the dashboard measured before a decision. The reviewer's browser reports it, so it is a record and no proof.
-type Seen struct {
-	Rows, Of   int           // arguments that were on the screen, of all
-	Unusual    int           // of all, those that differ from approved calls
-	Shown      time.Duration // how long the call was on the screen
-	SecondStep bool          // the reviewer confirmed in a second step
-}
-
-// Settle gives a pending approval its only outcome, and stores the origin of the decision that ctx carries. It returns a
-// *[ConflictError] if the approval was settled before.
-func Settle(ctx context.Context, tx pgx.Tx, a Approval, s Settlement) (Approval, error) {
-	var via audit.Origin
-	if s.By != uuid.Nil {
-		via = audit.OriginOf(ctx, audit.Person(s.By))
-	}
-	var seen Seen
-	if s.Seen != nil {
-		seen = *s.Seen
-	}
-	return updatePending(ctx, tx, a, "settle", `status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''),
-			taken_up_at = `+takenUpSQL+`, decided_credential_kind = nullif($5, ''), decided_credential_id = nullif($6, ''),
-			decided_address = nullif($7, ''), undo_until = holdpoint_now() + nullif($8::bigint, 0) * interval '1 millisecond',
-			seen_rows = CASE WHEN $9 THEN $10::int END, seen_of = CASE WHEN $9 THEN $11::int END, seen_unusual = CASE WHEN $9 THEN $12::int END,
-			seen_ms = CASE WHEN $9 THEN $13::bigint END, second_step = CASE WHEN $9 THEN $14::boolean END`,
-		s.Status, postgres.OrNull(s.By), s.Note, via.Credential.Kind, via.Credential.ID, via.Address, min(s.Undo, MaxUndo).Milliseconds(),
-		s.Seen != nil, seen.Rows, seen.Of, seen.Unusual, seen.Shown.Milliseconds(), seen.SecondStep)
-}
 
 // Reopen makes an approved approval pending again, with its old deadline. Only the reviewer who approved it may do so, and only until
 // the call may be claimed. The caller holds the row's lock, and now was read after it was taken; see [Lock]. Errors: [ErrTooLate],
