@@ -114,6 +114,7 @@ type Arguments struct {
 	FoldURL  string           // the same page with long values cut
 	TextURL  string           // the bytes as text/plain
 	Mapped   bool             // they are sent within the request that the page shows
+	Alarming bool             // a red warning: approving takes the second step
 	Nested   bool             // shown as JSON because it is too nested for fields
 	Findings hostile.Findings // in the decoded values, for every format
 

@@ -346,6 +346,9 @@ func ReviewReallyApprove(risk Message) Message {
 	return newMessage("review.ReallyApprove", argument{"risk", risk})
 }
 
+// ReviewRedWarning is "Red warning".
+func ReviewRedWarning() Message { return newMessage("review.RedWarning") }
+
 // ReviewApprovingRuns is "Approving runs {tool:html}".
 func ReviewApprovingRuns(tool templ.Component) templ.Component {
 	return newHTML("review.ApprovingRuns", argument{"tool", tool})
