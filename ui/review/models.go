@@ -52,11 +52,13 @@ type Call struct {
 	Attention
 	Rule            text.Message // of the pending approval
 	Record          Record
-	Since           *Since // nil: no call like it was approved
-	Like            int    // pending calls that differ only in their arguments, this one included
-	ConversationURL string // empty: none
-	Led             *Led   // nil: not known
-	AnswerURL       string // of the conversation that answers it; empty: none is known
+	Since           *Since    // nil: no call like it was approved
+	Like            int       // pending calls that differ only in their arguments, this one included
+	ConversationURL string    // empty: none
+	Led             *Led      // nil: not known
+	Teamwork        *Teamwork // nil: no approval was needed
+	NextURL         string    // of the next call, after a decision; empty: none
+	AnswerURL       string    // of the conversation that answers it; empty: none is known
 	Editing         *view.Editing
 	Edited          *Edited  // the call with an edit
 	Sent            *Changed // a reviewer's changes to the agent's arguments; nil: none
