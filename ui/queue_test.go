@@ -95,6 +95,10 @@ func TestQueueIsOrdered(t *testing.T) {
 	if got := strings.Join(strings.Fields(grouped.find("group").Text()), " "); got != "files: delete_filefiles: save_csv" {
 		t.Errorf("groups: %s", got)
 	}
+	form := grouped.find("queue-filter")
+	if !strings.Contains(form.Find("noscript").Text(), "Filter") || form.Find("button").Length() != 0 { // noscript has text only
+		t.Error("the button to apply the filter is not only for pages without scripts")
+	}
 	if live := grouped.find("queue").AttrOr("hx-get", ""); live != "/?group=tool" {
 		t.Errorf("the live list is %s", live)
 	}
