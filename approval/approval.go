@@ -56,6 +56,8 @@ type Approval struct {
 	Note        string // the reviewer's note or reason
 	// ApprovedUntil is when the approval lapses if its call has not been sent. Nil: it is not approved.
 	ApprovedUntil *time.Time
+	UndoUntil     *time.Time // when an approved call may be claimed; nil: at once
+	Seen          *Seen      // nil: not measured
 	Destructive   bool       // as the tool's server claimed when the call was made
 	HeldBy        uuid.UUID  // the reviewer who claimed it or was assigned; uuid.Nil: none
 	HeldAt        *time.Time // when

@@ -4,6 +4,7 @@
 import { countDown, localTimes, now, setClock } from "./clock.js";
 import { notify } from "./notify.js";
 import { announce, find, findAll, page, say, setPending, setStale } from "./page.js";
+import { hasLooked, readOn, showGate, toTop, watchReading } from "./read.js";
 import { hold, letMove } from "./rows.js";
 import { live } from "./stream.js";
 
@@ -168,7 +169,7 @@ let shownAs, changedAt = 0, arming;
 
 function noteChange() {
 	const shown = call();
-	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step, shown.dataset.edited].join() : ",,,";
+	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step, shown.dataset.edited, shown.dataset.url, shown.dataset.revealed].join() : "";
 	if (as === shownAs) return;
 	shownAs = as;
 	if (shown && shown.dataset.call !== lookedAt) look();
@@ -183,14 +184,14 @@ function noteChange() {
 const isTakenOver = () => !find("#call [hx-post]:not([data-htmx-powered])");
 
 function arm() {
-	if (isTakenOver()) page.setAttribute("data-armed", shownAs);
+	if (isTakenOver() && hasLooked()) page.setAttribute("data-armed", shownAs);
 	else arming = setTimeout(arm, settling);
 }
 
 // settled checks for a change itself, because htmx reports a swap with a delay.
 function settled() {
 	noteChange();
-	return performance.now() - changedAt >= settling && isTakenOver();
+	return performance.now() - changedAt >= settling && isTakenOver() && hasLooked();
 }
 
 function armed() {
@@ -412,6 +413,11 @@ function onClick(event) {
 		event.stopImmediatePropagation();
 		return;
 	}
+	if (button?.hasAttribute("data-unread") && readOn()) {
+		event.preventDefault();
+		event.stopImmediatePropagation();
+		return;
+	}
 	if (event.target.closest("#fresh")) {
 		letMove();
 		refresh();
@@ -447,6 +453,7 @@ function onChange({ target }) {
 
 function afterChange() {
 	noteChange();
+	showGate();
 	countDown(refresh);
 	localTimes();
 	restoreDraft();
@@ -476,6 +483,7 @@ document.addEventListener("htmx:after:swap", ({ detail }) => {
 	if (detail.ctx.request.method !== "POST") return;
 	setUnsent(false);
 	if (/\/comments$/.test(detail.ctx.request.action) && !find("#comment-problem")) forgetComment();
+	if (call() && call().dataset.phase !== "parked") toTop();
 	if (find("#message")?.value === "") sessionStorage.removeItem(talkKey);
 	refresh();
 });
@@ -483,6 +491,8 @@ document.addEventListener("click", onClick, true);
 document.addEventListener("keydown", onKey);
 document.addEventListener("input", keepDraft);
 document.addEventListener("change", onChange);
+// A browser shows only the line with the caret of a text area, which may leave the rest below the bar of actions.
+document.addEventListener("focusin", ({ target }) => target.id === "comment" && target.scrollIntoView({ block: "nearest" }));
 document.addEventListener("focusout", () => setTimeout(letGo));
 document.addEventListener("pointerout", (event) => {
 	if (event.target.closest?.("#rows > .row") && !event.relatedTarget?.closest?.("#rows")) letGo();
@@ -499,6 +509,7 @@ for (const box of findAll(".keys-on")) {
 afterChange();
 openTalk();
 if (document.body.hasAttribute("data-signed-in")) {
+	watchReading();
 	setInterval(() => {
 		countDown(refresh);
 		if (performance.now() - looked > 10000) look();

@@ -62,6 +62,7 @@ type Approval struct {
 	Claim           *Claim           `json:"claim" doc:"The reviewer who claimed the call or was assigned; null: none. It limits nobody."`
 	CommentCount    int              `json:"comment_count"`
 	Comments        []Comment        `json:"comments" nullable:"false" doc:"Remarks of reviewers for each other, oldest first; agents never see them. Empty in lists."`
+	Evidence        []Evidence       `json:"evidence" nullable:"false" doc:"One entry for each argument, compared with approved calls of the tool. Empty in lists."`
 	Partial         bool             `json:"partial,omitempty" doc:"In lists: the arguments are larger than 64 KiB and are omitted; get the approval by its id."`
 }
 
@@ -91,7 +92,7 @@ func newApproval(w call.Waiting, names rest.PersonNames) Approval {
 		ApprovedUntil: rest.UTCOrNull(w.Approval.ApprovedUntil),
 		Decision:      rest.NewDecision(w.Approval, names), Rule: parkingRule(w.Approval.Rule), Partial: w.Call.Partial,
 		Team: rest.OrNull(w.Approval.Team), EscalateTo: rest.OrNull(w.Approval.EscalateTo), EscalatedAt: rest.UTCOrNull(w.Approval.EscalatedAt),
-		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{},
+		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{}, Evidence: []Evidence{},
 		Claim: newClaim(&w.Approval, names), CommentCount: w.Approval.Comments, Comments: []Comment{},
 	}
 }
@@ -122,7 +123,10 @@ func (h *approvalHandlers) approvalView(ctx context.Context, w call.Waiting) (*r
 	if err != nil {
 		return nil, err
 	}
-	answer.Body.Questions, err = h.questionViews(ctx, questions)
+	if answer.Body.Questions, err = h.questionViews(ctx, questions); err != nil {
+		return nil, err
+	}
+	answer.Body.Evidence, err = h.readEvidence(ctx, &w.Call)
 	return answer, err
 }
 
@@ -292,10 +296,4 @@ func editProblem(refused *call.EditError) *rest.Problem {
 type parkingRule approval.Rule
 
 // Schema implements [huma.SchemaProvider].
-func (parkingRule) Schema(huma.Registry) *huma.Schema {
-	s := &huma.Schema{Type: huma.TypeString}
-	for _, rule := range approval.ParkingRules() {
-		s.Enum = append(s.Enum, string(rule))
-	}
-	return s
-}
+func (parkingRule) Schema(huma.Registry) *huma.Schema { return enumOf(approval.ParkingRules()...) }
