@@ -541,6 +541,7 @@ func (c *Client) GetFile(ctx context.Context, id string) (Reply[File], error) {
 type GetInsightsQuery struct {
 	From  string
 	To    string
+	Zone  string
 	Skill string
 	Agent string
 }
@@ -550,6 +551,7 @@ func (c *Client) GetInsights(ctx context.Context, query GetInsightsQuery) (Reply
 	q := parameters{}
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
+	q.addParameter("zone", query.Zone)
 	q.addParameter("skill", query.Skill)
 	q.addParameter("agent", query.Agent)
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/insights", q, nil)
@@ -559,6 +561,7 @@ func (c *Client) GetInsights(ctx context.Context, query GetInsightsQuery) (Reply
 type GetToolInsightsQuery struct {
 	From  string
 	To    string
+	Zone  string
 	Skill string
 	Agent string
 	Tool  string
@@ -570,6 +573,7 @@ func (c *Client) GetToolInsights(ctx context.Context, query GetToolInsightsQuery
 	q := parameters{}
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
+	q.addParameter("zone", query.Zone)
 	q.addParameter("skill", query.Skill)
 	q.addParameter("agent", query.Agent)
 	q.addParameter("tool", query.Tool)

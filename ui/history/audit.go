@@ -81,7 +81,7 @@ func (h *AuditHandler) auditForm(r *http.Request) (*shell.Criteria, error) {
 }
 
 func (h *AuditHandler) auditFilter(ctx context.Context, c *shell.Criteria) (audit.Filter, error) {
-	q := audit.Query{Actor: c.Get("actor"), Action: c.Get("action"), Subject: c.Get("subject"), From: c.Get("from"), To: c.Get("to")}
+	q := audit.Query{Actor: c.Get("actor"), Action: c.Get("action"), Subject: c.Get("subject"), From: c.Get("from"), To: c.Get("to"), Zone: c.Zone}
 	return q.Parse(ctx, func(ctx context.Context, name string) ([]uuid.UUID, error) {
 		people, err := h.identity.Named(ctx, name)
 		if err != nil {

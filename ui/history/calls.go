@@ -66,7 +66,7 @@ func (h *CallsHandler) historyCriteria(r *http.Request) (*shell.Criteria, error)
 func (h *CallsHandler) callFilter(ctx context.Context, c *shell.Criteria) (history.Filter, error) {
 	return h.history.ParseQuery(ctx, history.Query{
 		Agent: c.Get("agent"), Skill: c.Get("skill"), Tool: c.Get("tool"), Person: c.Get("person"), Statuses: c.Values["status"],
-		From: c.Get("from"), To: c.Get("to"), Conversation: c.Get("conversation"), Text: c.Get("text"),
+		From: c.Get("from"), To: c.Get("to"), Zone: c.Zone, Conversation: c.Get("conversation"), Text: c.Get("text"),
 	}, h.identity.Named)
 }
 

@@ -61,6 +61,7 @@ type Criteria struct {
 	Path   string
 	Values url.Values // without empty ones and [PageParameter]
 	Form   view.Search
+	Zone   *time.Location // of days and times without an offset
 	Err    error
 }
 
@@ -69,7 +70,7 @@ const PageParameter = "before"
 
 // CriteriaOf reads the named criteria of a request.
 func CriteriaOf(r *http.Request, names ...string) *Criteria {
-	c := &Criteria{Path: r.URL.Path, Values: url.Values{}, Form: view.Search{URL: r.URL.Path}}
+	c := &Criteria{Path: r.URL.Path, Values: url.Values{}, Form: view.Search{URL: r.URL.Path}, Zone: view.Zone(r.Context())}
 	given := r.URL.Query()
 	for _, name := range names {
 		for _, value := range given[name] {
@@ -93,15 +94,23 @@ func (c *Criteria) Field(f view.Criterion) {
 	c.Form.Fields = append(c.Form.Fields, f)
 }
 
-// Times adds the fields of a time range. Valid times are written in the format of these inputs.
+// Times adds the fields of a time range in the reader's zone. Links have its valid times with their offset.
 func (c *Criteria) Times() {
-	for name, end := range map[string]bool{"from": false, "to": true} {
-		if t, err := query.ParseTime(c.Get(name), end); err == nil && !t.IsZero() {
-			c.Values.Set(name, t.Format("2006-01-02T15:04:05"))
-		}
+	from, before := text.SearchFromLocal(), text.SearchBeforeLocal()
+	if c.Zone == time.UTC {
+		from, before = text.SearchFrom(), text.SearchBefore()
 	}
-	c.Field(view.Criterion{Name: "from", Label: text.SearchFrom(), Kind: "datetime-local"})
-	c.Field(view.Criterion{Name: "to", Label: text.SearchBefore(), Kind: "datetime-local"})
+	c.timeField("from", from, false)
+	c.timeField("to", before, true)
+}
+
+func (c *Criteria) timeField(name string, label text.Message, end bool) {
+	value := c.Get(name)
+	if t, err := query.ParseTime(value, end, c.Zone); err == nil && !t.IsZero() {
+		value = t.In(c.Zone).Format("2006-01-02T15:04:05")
+		c.Values.Set(name, t.In(c.Zone).Format(time.RFC3339))
+	}
+	c.Form.Fields = append(c.Form.Fields, view.Criterion{Name: name, Label: label, Kind: "datetime-local", Value: value})
 }
 
 // URL returns the address of a path with the criteria and more parameters, given in pairs.

@@ -1,7 +1,7 @@
 // The dashboard's script updates pages when the server signals a change, counts down, and handles keys. Every page and form
 // also works without it.
 
-import { countDown, localTimes, now, setClock } from "./clock.js";
+import { countDown, countUp, now, setClock } from "./clock.js";
 import { notify } from "./notify.js";
 import { announce, find, findAll, page, say, setPending, setStale } from "./page.js";
 import { hold, letMove } from "./rows.js";
@@ -368,7 +368,7 @@ function onClick(event) {
 function afterChange() {
 	noteChange();
 	countDown(refresh);
-	localTimes();
+	countUp();
 	restoreDraft();
 	restoreEdit();
 	watchOutcome();
@@ -416,6 +416,7 @@ afterChange();
 openTalk();
 if (document.body.hasAttribute("data-signed-in")) {
 	setInterval(() => {
+		countUp();
 		countDown(refresh);
 		if (performance.now() - looked > 10000) look();
 	}, 1000);

@@ -47,3 +47,9 @@ func SearchNewest() Message { return newMessage("search.Newest") }
 
 // SearchOlder is "Older".
 func SearchOlder() Message { return newMessage("search.Older") }
+
+// SearchFromLocal is "From".
+func SearchFromLocal() Message { return newMessage("search.FromLocal") }
+
+// SearchBeforeLocal is "Before".
+func SearchBeforeLocal() Message { return newMessage("search.BeforeLocal") }

@@ -177,7 +177,7 @@ func SkillDeclare(command templ.Component) templ.Component {
 	return newHTML("skill.Declare", argument{"command", command})
 }
 
-// SkillCheckFailedAt is "The last check failed at {time:html}: {error:html}".
+// SkillCheckFailedAt is "The last check failed {time:html}: {error:html}".
 func SkillCheckFailedAt(time templ.Component, error templ.Component) templ.Component {
 	return newHTML("skill.CheckFailedAt", argument{"time", time}, argument{"error", error})
 }

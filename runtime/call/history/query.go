@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdpoint/holdpoint/internal/query"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -13,8 +14,9 @@ import (
 type Query struct {
 	Agent, Skill, Tool, Person string // names, or ids
 	Statuses                   []string
-	From, To                   string // see [query.ParseTime]
-	Conversation               string // an id
+	From, To                   string         // see [query.ParseTime]
+	Zone                       *time.Location // of From and To; nil: UTC
+	Conversation               string         // an id
 	Text                       string
 }
 
@@ -23,7 +25,7 @@ const maxText = 200
 // ParseQuery returns the filter of a query. people finds people by name; nil: the query must not have a person, and errors do not name
 // unknown skills. Errors: *[fault.InvalidError].
 func (s *Service) ParseQuery(ctx context.Context, q Query, people query.Finder) (Filter, error) {
-	var r query.Reader
+	r := query.Reader{Zone: q.Zone}
 	f := Filter{
 		Agents: r.Names(ctx, "agent", q.Agent, s.calls.Agents.AgentsNamed, people != nil),
 		Skills: r.Names(ctx, "skill", q.Skill, s.calls.Agents.SkillsNamed, people != nil),
