@@ -45,9 +45,8 @@ const minute = 60000, hour = 60 * minute, day = 24 * hour;
 // ago says how long ago a time was; nothing if it is to come or more than a week ago.
 function ago(ms) {
 	if (ms < -minute || ms >= 7 * day) return;
-	if (ms < minute) return say("JustNow");
-	const [name, unit] = ms < hour ? ["MinutesAgo", minute] : ms < day ? ["HoursAgo", hour] : ["DaysAgo", day];
-	return say(name, { n: Math.floor(ms / unit) });
+	const unit = ms < hour ? minute : ms < day ? hour : day;
+	return say(ms < minute ? "JustNow" : ms < hour ? "MinutesAgo" : ms < day ? "HoursAgo" : "DaysAgo", { n: Math.floor(ms / unit) });
 }
 
 // countUp updates the times that are relative to now.
