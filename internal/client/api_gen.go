@@ -353,6 +353,8 @@ type ListCallsQuery struct {
 	Tool         string
 	Person       string
 	Status       []string
+	Decision     []string
+	Risk         []string
 	From         string
 	To           string
 	Conversation string
@@ -369,6 +371,8 @@ func (c *Client) ListCalls(ctx context.Context, query ListCallsQuery) (Reply[Lis
 	q.addParameter("tool", query.Tool)
 	q.addParameter("person", query.Person)
 	q.addParameter("status", query.Status)
+	q.addParameter("decision", query.Decision)
+	q.addParameter("risk", query.Risk)
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
 	q.addParameter("conversation", query.Conversation)
@@ -383,6 +387,8 @@ type ExportCallsQuery struct {
 	Tool         string
 	Person       string
 	Status       []string
+	Decision     []string
+	Risk         []string
 	From         string
 	To           string
 	Conversation string
@@ -398,6 +404,8 @@ func (c *Client) ExportCalls(ctx context.Context, query ExportCallsQuery, w io.W
 	q.addParameter("tool", query.Tool)
 	q.addParameter("person", query.Person)
 	q.addParameter("status", query.Status)
+	q.addParameter("decision", query.Decision)
+	q.addParameter("risk", query.Risk)
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
 	q.addParameter("conversation", query.Conversation)

@@ -62,6 +62,7 @@ type Criteria struct {
 	Values url.Values // without empty ones and [PageParameter]
 	Form   view.Search
 	Zone   *time.Location // of days and times without an offset
+	now    time.Time
 	Err    error
 }
 
@@ -70,7 +71,7 @@ const PageParameter = "before"
 
 // CriteriaOf reads the named criteria of a request.
 func CriteriaOf(r *http.Request, names ...string) *Criteria {
-	c := &Criteria{Path: r.URL.Path, Values: url.Values{}, Form: view.Search{URL: r.URL.Path}, Zone: view.Zone(r.Context())}
+	c := &Criteria{Path: r.URL.Path, Values: url.Values{}, Form: view.Search{URL: r.URL.Path}, Zone: view.Zone(r.Context()), now: view.Now(r.Context())}
 	given := r.URL.Query()
 	for _, name := range names {
 		for _, value := range given[name] {
@@ -102,6 +103,33 @@ func (c *Criteria) Times() {
 	}
 	c.timeField("from", from, false)
 	c.timeField("to", before, true)
+	c.addPresets(c.now)
+}
+
+// presetDays is the number of days that have a link of their own, before today.
+const presetDays = 7
+
+// addPresets adds links to the calls of today, of the last seven days, and of each of these days by its name.
+func (c *Criteria) addPresets(now time.Time) {
+	year, month, day := now.In(c.Zone).Date()
+	midnight := func(days int) time.Time { return time.Date(year, month, day+days, 0, 0, 0, 0, c.Zone) }
+	c.preset(text.SearchToday(), midnight(0), midnight(1))
+	c.preset(text.SearchYesterday(), midnight(-1), midnight(0))
+	c.preset(text.SearchLastWeek(), midnight(-presetDays+1), midnight(1))
+	names := [7]text.Message{
+		text.SearchSunday(), text.SearchMonday(), text.SearchTuesday(), text.SearchWednesday(), text.SearchThursday(), text.SearchFriday(), text.SearchSaturday(),
+	}
+	for days := -1; days >= -presetDays; days-- {
+		from := midnight(days)
+		c.preset(names[from.Weekday()], from, midnight(days+1))
+	}
+}
+
+func (c *Criteria) preset(label text.Message, from, to time.Time) {
+	first, end := from.Format(time.RFC3339), to.Format(time.RFC3339)
+	c.Form.Presets = append(c.Form.Presets, view.Tab{
+		Word: label, URL: c.URL(c.Path, "from", first, "to", end), Current: c.Get("from") == first && c.Get("to") == end,
+	})
 }
 
 func (c *Criteria) timeField(name string, label text.Message, end bool) {

@@ -11,7 +11,8 @@ type Search struct {
 	URL     string     // of the page without criteria
 	Text    *Criterion // always visible; nil: none
 	Fields  []Criterion
-	Choices []Box        // of a criterion with several values
+	Presets []Tab // times
+	Choices []Boxes
 	Chosen  int          // criteria that are set
 	Problem text.Message // of the whole search
 }
@@ -35,6 +36,12 @@ type Criterion struct {
 	Hint    text.Message // shown in an empty field
 	Options []string     // suggestions
 	Error   text.Message
+}
+
+// Boxes are the values of a criterion that takes several.
+type Boxes struct {
+	Label text.Message
+	Boxes []Box
 }
 
 // Box is a box to tick.

@@ -29,8 +29,18 @@ func WithNow(ctx context.Context, now time.Time) context.Context {
 	return context.WithValue(ctx, nowKey{}, now)
 }
 
+// Now returns the time of a page.
+func Now(ctx context.Context) time.Time {
+	if now, ok := ctx.Value(nowKey{}).(time.Time); ok {
+		return now
+	}
+	return time.Now()
+}
+
 // FormatTime writes a time to the minute in the reader's zone, which it names if that is UTC.
-func FormatTime(ctx context.Context, t time.Time) string { return formatTime(ctx, t, "2 Jan 2006, 15:04") }
+func FormatTime(ctx context.Context, t time.Time) string {
+	return formatTime(ctx, t, "2 Jan 2006, 15:04")
+}
 
 // FormatExact writes a time to the second.
 func FormatExact(ctx context.Context, t time.Time) string {
@@ -50,12 +60,8 @@ func formatTime(ctx context.Context, t time.Time, layout string) string {
 
 // formatClock says how long ago a time was, or writes it if it is to come or more than a week ago. The script does the same.
 func formatClock(ctx context.Context, t time.Time) string {
-	now, ok := ctx.Value(nowKey{}).(time.Time)
-	if !ok {
-		now = time.Now()
-	}
 	const day = 24 * time.Hour
-	switch ago := now.Sub(t); {
+	switch ago := Now(ctx).Sub(t); {
 	case ago < -time.Minute || ago >= 7*day:
 		return FormatTime(ctx, t)
 	case ago < time.Minute:
