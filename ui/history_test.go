@@ -312,3 +312,34 @@ func TestHistoryFindsNames(t *testing.T) {
 		}
 	}
 }
+
+// An event is a sentence with links, and 20 events fit on a screen.
+func TestAuditReadsAsSentences(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("jonas", identity.Operator, identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/shared/x"}`)
+	v.decide(id, "reject", "no")
+	row := v.get("/audit?action=approval.rejected").find("audit-row")
+	if got := strings.Join(strings.Fields(row.Find("[data-testid=event]").Text()), " "); got != "jonas rejected files: delete_file (billing)" {
+		t.Errorf("the sentence is %q", got)
+	}
+	if links := row.Find("[data-testid=event] a"); links.Length() != 2 || !strings.HasPrefix(links.First().AttrOr("href", ""), "/members/") ||
+		links.Last().AttrOr("href", "") != "/calls/"+id.String() {
+		t.Errorf("the links are %q and %q", links.First().AttrOr("href", ""), links.Last().AttrOr("href", ""))
+	}
+	if details := row.Find("details"); details.Length() != 1 || details.Is("[open]") || !strings.Contains(details.Text(), "approval.rejected") ||
+		details.Find(`a[href="/audit?subject=`+id.String()+`"]`).Length() != 1 {
+		t.Errorf("the details are %s", details.Text())
+	}
+	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_id, actor_kind, action, data)
+		SELECT $1, $2, 'person', 'approval.approved', '{"note":"a note that is not short"}' FROM generate_series(1, 40)`, id, w.personCalled("jonas"))
+	p := w.signInWith(browsertest.Options{Width: 1280, Height: 900})
+	p.Go(w.server.URL + "/audit")
+	p.Wait("audit")
+	if n := browsertest.Eval[int](p, `[...document.querySelectorAll("[data-testid=audit-row]")].filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length`); n < 20 {
+		t.Errorf("%d events fit on the screen", n)
+	}
+	p.Screenshot("audit")
+	noComplaints(t, p)
+}
