@@ -1166,6 +1166,7 @@ type Conversation struct {
 	Principal       *string            `json:"principal"`
 	Problems        []SkillProblem     `json:"problems"`
 	ProtocolVersion string             `json:"protocol_version"`
+	Title           string             `json:"title"`
 	Tools           []ConversationTool `json:"tools"`
 }
 

@@ -133,15 +133,15 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 	case audit.TokenRevoked:
 		return text.EventTokenRevoked(who, what)
 	case audit.SessionCreated:
-		return text.EventSessionCreated(what, who)
+		return text.EventSessionCreated(who)
 	case audit.SessionReauthenticated:
-		return text.EventSessionReauthenticated(what, who)
+		return text.EventSessionReauthenticated(who)
 	case audit.SessionEnded:
 		return text.EventSessionEnded(who, what)
 	case audit.SignInLinkCreated:
 		return text.EventSignInLinkCreated(who, what)
 	case audit.SignInLinkUsed:
-		return text.EventSignInLinkUsed(what, who)
+		return text.EventSignInLinkUsed(who)
 	case audit.InvitationCreated:
 		return text.EventInvitationCreated(who, what)
 	case audit.InvitationRedeemed:
@@ -155,9 +155,9 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 	case audit.AuthenticationFailed:
 		return text.EventAuthenticationFailed(who, what)
 	case audit.CallsExported:
-		return text.EventCallsExported(what, who)
+		return text.EventCallsExported(who)
 	case audit.AuditExported:
-		return text.EventAuditExported(what, who)
+		return text.EventAuditExported(who)
 	case audit.ConversationStarted:
 		return text.EventConversationStarted(who, what)
 	case audit.ConversationRelisted:

@@ -309,14 +309,14 @@ func EventTokenRevoked(who templ.Component, what templ.Component) templ.Componen
 	return newHTML("event.TokenRevoked", argument{"who", who}, argument{"what", what})
 }
 
-// EventSessionCreated is "{what:html} signed in ({who:html})".
-func EventSessionCreated(what templ.Component, who templ.Component) templ.Component {
-	return newHTML("event.SessionCreated", argument{"what", what}, argument{"who", who})
+// EventSessionCreated is "{who:html} signed in".
+func EventSessionCreated(who templ.Component) templ.Component {
+	return newHTML("event.SessionCreated", argument{"who", who})
 }
 
-// EventSessionReauthenticated is "{what:html} signed in again ({who:html})".
-func EventSessionReauthenticated(what templ.Component, who templ.Component) templ.Component {
-	return newHTML("event.SessionReauthenticated", argument{"what", what}, argument{"who", who})
+// EventSessionReauthenticated is "{who:html} signed in again".
+func EventSessionReauthenticated(who templ.Component) templ.Component {
+	return newHTML("event.SessionReauthenticated", argument{"who", who})
 }
 
 // EventSessionEnded is "{who:html} ended a session of {what:html}".
@@ -329,9 +329,9 @@ func EventSignInLinkCreated(who templ.Component, what templ.Component) templ.Com
 	return newHTML("event.SignInLinkCreated", argument{"who", who}, argument{"what", what})
 }
 
-// EventSignInLinkUsed is "{what:html} used a sign-in link ({who:html})".
-func EventSignInLinkUsed(what templ.Component, who templ.Component) templ.Component {
-	return newHTML("event.SignInLinkUsed", argument{"what", what}, argument{"who", who})
+// EventSignInLinkUsed is "{who:html} used a sign-in link".
+func EventSignInLinkUsed(who templ.Component) templ.Component {
+	return newHTML("event.SignInLinkUsed", argument{"who", who})
 }
 
 // EventInvitationCreated is "{who:html} created {what:html}".
@@ -364,14 +364,14 @@ func EventAuthenticationFailed(who templ.Component, what templ.Component) templ.
 	return newHTML("event.AuthenticationFailed", argument{"who", who}, argument{"what", what})
 }
 
-// EventCallsExported is "{what:html} exported calls ({who:html})".
-func EventCallsExported(what templ.Component, who templ.Component) templ.Component {
-	return newHTML("event.CallsExported", argument{"what", what}, argument{"who", who})
+// EventCallsExported is "{who:html} exported calls".
+func EventCallsExported(who templ.Component) templ.Component {
+	return newHTML("event.CallsExported", argument{"who", who})
 }
 
-// EventAuditExported is "{what:html} exported the audit log ({who:html})".
-func EventAuditExported(what templ.Component, who templ.Component) templ.Component {
-	return newHTML("event.AuditExported", argument{"what", what}, argument{"who", who})
+// EventAuditExported is "{who:html} exported the audit log".
+func EventAuditExported(who templ.Component) templ.Component {
+	return newHTML("event.AuditExported", argument{"who", who})
 }
 
 // EventConversationStarted is "{who:html} started {what:html}".

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -15,6 +16,18 @@ type Search struct {
 	Choices []Boxes
 	Chosen  int          // criteria that are set
 	Problem text.Message // of the whole search
+}
+
+// isUnfolded reports whether a criterion is set that the text and the links to times do not show.
+func (s Search) isUnfolded() bool {
+	folded := 0
+	if s.Text != nil && s.Text.Value != "" {
+		folded++
+	}
+	if slices.ContainsFunc(s.Presets, func(t Tab) bool { return t.Current }) {
+		folded += 2
+	}
+	return s.Chosen > folded
 }
 
 // Invalid reports whether a criterion is invalid.
