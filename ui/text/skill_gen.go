@@ -292,3 +292,9 @@ func SkillBar(time string, succeeded int, failed int) Message {
 
 // SkillToolsTable is "Table of tools".
 func SkillToolsTable() Message { return newMessage("skill.ToolsTable") }
+
+// SkillNotConnected is "Not connected yet".
+func SkillNotConnected() Message { return newMessage("skill.NotConnected") }
+
+// SkillProbeConnect is "The server asks for a connection".
+func SkillProbeConnect() Message { return newMessage("skill.ProbeConnect") }
