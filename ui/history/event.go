@@ -54,6 +54,8 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventApprovalApproved(who, what)
 	case audit.ApprovalRejected:
 		return text.EventApprovalRejected(who, what)
+	case audit.ApprovalUndone:
+		return text.EventApprovalUndone(who, what)
 	case audit.ApprovalExpired:
 		return text.EventApprovalExpired(what, who)
 	case audit.ApprovalCancelled:

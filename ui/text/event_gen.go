@@ -114,6 +114,11 @@ func EventApprovalRejected(who templ.Component, what templ.Component) templ.Comp
 	return newHTML("event.ApprovalRejected", argument{"who", who}, argument{"what", what})
 }
 
+// EventApprovalUndone is "{who:html} took back the approval of {what:html}".
+func EventApprovalUndone(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ApprovalUndone", argument{"who", who}, argument{"what", what})
+}
+
 // EventApprovalExpired is "The approval of {what:html} expired ({who:html})".
 func EventApprovalExpired(what templ.Component, who templ.Component) templ.Component {
 	return newHTML("event.ApprovalExpired", argument{"what", what}, argument{"who", who})
