@@ -8,7 +8,7 @@ import (
 )
 
 // DescribeEvent returns the sentence of an event. who and what are links or names. An action of another version gets a general one.
-func DescribeEvent(action audit.Action, who, what templ.Component) templ.Component {
+func DescribeEvent(action audit.Action, who, what templ.Component) templ.Component { //nolint:funlen // a table
 	switch action {
 	case audit.CallParked:
 		return text.EventCallParked(who, what)

@@ -72,5 +72,5 @@ func (q *statement) andKinds(kinds []kind) {
 	for i, k := range kinds {
 		skills[i], tools[i], pins[i] = k.skill, k.tool, k.pin[:]
 	}
-	q.conditions = append(q.conditions, "(skill_id, tool, pin) IN (SELECT * FROM unnest("+q.arg(skills)+"::uuid[], "+q.arg(tools)+"::text[], "+q.arg(pins)+"::bytea[]))")
+	q.conditions = append(q.conditions, "(skill_id, tool, pin) IN (SELECT s, t, p FROM unnest("+q.arg(skills)+"::uuid[], "+q.arg(tools)+"::text[], "+q.arg(pins)+"::bytea[]) AS k(s, t, p))")
 }
