@@ -287,7 +287,7 @@ func listWeekdays() [7]text.Message {
 }
 
 func presentHours(found *figures.Insights) *HeatChart {
-	chart := Chart{ID: "hours", Title: text.InsightHourTitle(), Note: text.InsightHourNote()}
+	chart := Chart{ID: "hours", Title: text.InsightHourTitle(), Note: text.InsightHourNote(found.Window.Zone())}
 	days := listWeekdays()
 	chart.Table = view.DataTable{Caption: text.InsightNumbersOf(chart.Title), Head: append([]text.Message{text.InsightHour()}, days[:]...)}
 	most := 0

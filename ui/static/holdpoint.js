@@ -1,7 +1,7 @@
 // The dashboard's script updates pages when the server signals a change, counts down, and handles keys. Every page and form
 // also works without it.
 
-import { countDown, localTimes, now, setClock } from "./clock.js";
+import { countDown, countUp, now, setClock } from "./clock.js";
 import { notify } from "./notify.js";
 import { announce, find, findAll, page, say, setPending, setStale } from "./page.js";
 import { hasLooked, readOn, showGate, toTop, watchReading } from "./read.js";
@@ -455,7 +455,7 @@ function afterChange() {
 	noteChange();
 	showGate();
 	countDown(refresh);
-	localTimes();
+	countUp();
 	restoreDraft();
 	restoreEdit();
 	showViewers();
@@ -511,6 +511,7 @@ openTalk();
 if (document.body.hasAttribute("data-signed-in")) {
 	watchReading();
 	setInterval(() => {
+		countUp();
 		countDown(refresh);
 		if (performance.now() - looked > 10000) look();
 	}, 1000);

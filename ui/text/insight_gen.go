@@ -20,24 +20,24 @@ func InsightMonth() Message { return newMessage("insight.Month") }
 // InsightQuarter is "90 days".
 func InsightQuarter() Message { return newMessage("insight.Quarter") }
 
-// InsightHourly is "Calls made from {from} to {to} (UTC), by hour".
-func InsightHourly(from string, to string) Message {
-	return newMessage("insight.Hourly", argument{"from", from}, argument{"to", to})
+// InsightHourly is "Calls made from {from} to {to} ({zone}), by hour".
+func InsightHourly(from string, to string, zone string) Message {
+	return newMessage("insight.Hourly", argument{"from", from}, argument{"to", to}, argument{"zone", zone})
 }
 
-// InsightDaily is "Calls made from {from} to {to} (UTC), by day".
-func InsightDaily(from string, to string) Message {
-	return newMessage("insight.Daily", argument{"from", from}, argument{"to", to})
+// InsightDaily is "Calls made from {from} to {to} ({zone}), by day".
+func InsightDaily(from string, to string, zone string) Message {
+	return newMessage("insight.Daily", argument{"from", from}, argument{"to", to}, argument{"zone", zone})
 }
 
-// InsightWeekly is "Calls made from {from} to {to} (UTC), by week".
-func InsightWeekly(from string, to string) Message {
-	return newMessage("insight.Weekly", argument{"from", from}, argument{"to", to})
+// InsightWeekly is "Calls made from {from} to {to} ({zone}), by week".
+func InsightWeekly(from string, to string, zone string) Message {
+	return newMessage("insight.Weekly", argument{"from", from}, argument{"to", to}, argument{"zone", zone})
 }
 
-// InsightMade is "Calls made from {from} to {to} (UTC)".
-func InsightMade(from string, to string) Message {
-	return newMessage("insight.Made", argument{"from", from}, argument{"to", to})
+// InsightMade is "Calls made from {from} to {to} ({zone})".
+func InsightMade(from string, to string, zone string) Message {
+	return newMessage("insight.Made", argument{"from", from}, argument{"to", to}, argument{"zone", zone})
 }
 
 // InsightCompared is "Compared with {from} to {to}".
@@ -369,8 +369,10 @@ func InsightPartMeaning(name Message, n int, all int) Message {
 // InsightHourTitle is "Busiest hours".
 func InsightHourTitle() Message { return newMessage("insight.HourTitle") }
 
-// InsightHourNote is "Calls by weekday and hour (UTC)".
-func InsightHourNote() Message { return newMessage("insight.HourNote") }
+// InsightHourNote is "Calls by weekday and hour ({zone})".
+func InsightHourNote(zone string) Message {
+	return newMessage("insight.HourNote", argument{"zone", zone})
+}
 
 // InsightHour is "Hour".
 func InsightHour() Message { return newMessage("insight.Hour") }

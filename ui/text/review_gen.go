@@ -96,7 +96,7 @@ func ReviewForTeamEscalates(team templ.Component, other templ.Component) templ.C
 	return newHTML("review.ForTeamEscalates", argument{"team", team}, argument{"other", other})
 }
 
-// ReviewForTeamEscalated is "Team {team:html}, escalated to team {other:html} at {time:html}".
+// ReviewForTeamEscalated is "Team {team:html}, escalated to team {other:html} {time:html}".
 func ReviewForTeamEscalated(team templ.Component, other templ.Component, time templ.Component) templ.Component {
 	return newHTML("review.ForTeamEscalated", argument{"team", team}, argument{"other", other}, argument{"time", time})
 }
@@ -546,7 +546,7 @@ func ReviewOwnEditWaits() Message { return newMessage("review.OwnEditWaits") }
 // ReviewEditWaits is "This edit waits for a second reviewer. The arguments below are the edited ones.".
 func ReviewEditWaits() Message { return newMessage("review.EditWaits") }
 
-// ReviewEditedAt is "Edited at {time:html}".
+// ReviewEditedAt is "Edited {time:html}".
 func ReviewEditedAt(time templ.Component) templ.Component {
 	return newHTML("review.EditedAt", argument{"time", time})
 }

@@ -177,7 +177,7 @@ func SkillDeclare(command templ.Component) templ.Component {
 	return newHTML("skill.Declare", argument{"command", command})
 }
 
-// SkillCheckFailedAt is "The last check failed at {time:html}: {error:html}".
+// SkillCheckFailedAt is "The last check failed {time:html}: {error:html}".
 func SkillCheckFailedAt(time templ.Component, error templ.Component) templ.Component {
 	return newHTML("skill.CheckFailedAt", argument{"time", time}, argument{"error", error})
 }
@@ -292,3 +292,9 @@ func SkillBar(time string, succeeded int, failed int) Message {
 
 // SkillToolsTable is "Table of tools".
 func SkillToolsTable() Message { return newMessage("skill.ToolsTable") }
+
+// SkillNotConnected is "Not connected yet".
+func SkillNotConnected() Message { return newMessage("skill.NotConnected") }
+
+// SkillProbeConnect is "The server asks for a connection".
+func SkillProbeConnect() Message { return newMessage("skill.ProbeConnect") }
