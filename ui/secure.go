@@ -24,7 +24,7 @@ const (
 
 // addHeaders sets the security headers and gives each response a nonce.
 func (u *UI) addHeaders(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return speakLanguage(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		nonce := rand.Text()
 		h := w.Header()
 		h.Set("Content-Security-Policy", policyStart+nonce+policyEnd)
@@ -36,7 +36,7 @@ func (u *UI) addHeaders(next http.Handler) http.Handler {
 		h.Add("Vary", "HX-Request")
 		r.Body = http.MaxBytesReader(w, r.Body, limitForm(r))
 		next.ServeHTTP(w, r.WithContext(templ.WithNonce(r.Context(), nonce)))
-	})
+	}))
 }
 
 // maxForm bounds forms: edited arguments of the maximal size, URL-encoded, and a reason.

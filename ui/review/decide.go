@@ -184,9 +184,9 @@ func conflictNotice(d *view.Decision) *view.Notice {
 	case d == nil:
 		n.Text = text.ReviewDecidedSameMoment()
 	case d.By != "":
-		n.Text = text.ReviewDecidedBy(d.Word, view.Printable(d.By), d.At.UTC().Format("15:04:05 UTC"))
+		n.Text = text.ReviewDecidedBy(d.Word, view.Printable(d.By), text.Time(d.At.UTC(), text.FormatSecondOfDay()))
 	default:
-		n.Text = text.ReviewDecidedAt(d.Word, d.At.UTC().Format("15:04:05 UTC"))
+		n.Text = text.ReviewDecidedAt(d.Word, text.Time(d.At.UTC(), text.FormatSecondOfDay()))
 	}
 	return n
 }

@@ -40,7 +40,7 @@ function warn(element, ms, over) {
 	else announce(say("AnnounceLeft", { n: step }));
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const clock = new Intl.DateTimeFormat(page.lang, { dateStyle: "medium", timeStyle: "medium" });
 
 export function localTimes() {
 	for (const element of findAll("time[data-clock]")) {

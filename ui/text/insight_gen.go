@@ -20,28 +20,28 @@ func InsightMonth() Message { return newMessage("insight.Month") }
 // InsightQuarter is "90 days".
 func InsightQuarter() Message { return newMessage("insight.Quarter") }
 
-// InsightHourly is "Calls made from {from} to {to} (UTC), by hour".
-func InsightHourly(from string, to string) Message {
+// InsightHourly is "Calls made from {from:text} to {to:text} (UTC), by hour".
+func InsightHourly(from Message, to Message) Message {
 	return newMessage("insight.Hourly", argument{"from", from}, argument{"to", to})
 }
 
-// InsightDaily is "Calls made from {from} to {to} (UTC), by day".
-func InsightDaily(from string, to string) Message {
+// InsightDaily is "Calls made from {from:text} to {to:text} (UTC), by day".
+func InsightDaily(from Message, to Message) Message {
 	return newMessage("insight.Daily", argument{"from", from}, argument{"to", to})
 }
 
-// InsightWeekly is "Calls made from {from} to {to} (UTC), by week".
-func InsightWeekly(from string, to string) Message {
+// InsightWeekly is "Calls made from {from:text} to {to:text} (UTC), by week".
+func InsightWeekly(from Message, to Message) Message {
 	return newMessage("insight.Weekly", argument{"from", from}, argument{"to", to})
 }
 
-// InsightMade is "Calls made from {from} to {to} (UTC)".
-func InsightMade(from string, to string) Message {
+// InsightMade is "Calls made from {from:text} to {to:text} (UTC)".
+func InsightMade(from Message, to Message) Message {
 	return newMessage("insight.Made", argument{"from", from}, argument{"to", to})
 }
 
-// InsightCompared is "Compared with {from} to {to}".
-func InsightCompared(from string, to string) Message {
+// InsightCompared is "Compared with {from:text} to {to:text}".
+func InsightCompared(from Message, to Message) Message {
 	return newMessage("insight.Compared", argument{"from", from}, argument{"to", to})
 }
 
@@ -181,8 +181,8 @@ func InsightNumbersOf(title Message) Message {
 // InsightPeriod is "Period".
 func InsightPeriod() Message { return newMessage("insight.Period") }
 
-// InsightDays is "{from} to {to}".
-func InsightDays(from string, to string) Message {
+// InsightDays is "{from:text} to {to:text}".
+func InsightDays(from Message, to Message) Message {
 	return newMessage("insight.Days", argument{"from", from}, argument{"to", to})
 }
 

@@ -10,6 +10,7 @@ type Settings struct {
 	Notice   *view.Notice
 	You      []view.Fact
 	Theme    view.Theme
+	Language string // the tag; empty: the browser's
 	Sessions []Session
 	Tokens   []TokenRow
 	NewToken NewToken

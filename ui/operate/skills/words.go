@@ -29,7 +29,7 @@ func barClass(b StripBar) string {
 
 // describeBar counts the checks in the time of a bar, in UTC.
 func describeBar(b StripBar) text.Message {
-	from := b.From.UTC().Format("2 Jan 15:04 UTC")
+	from := text.Time(b.From.UTC(), text.FormatMinuteUTC())
 	if b.Succeeded+b.Failed == 0 {
 		return text.SkillBarUnchecked(from)
 	}
