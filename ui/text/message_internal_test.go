@@ -22,7 +22,7 @@ func TestPluralForms(t *testing.T) {
 	}{
 		{"en", QueueQuestions(1), "1 question"}, {"en", QueueQuestions(0), "0 questions"}, {"en", QueueQuestions(12500), "12,500 questions"},
 		{"de", QueueQuestions(1), "1 Frage"}, {"de", QueueQuestions(0), "0 Fragen"}, {"de", QueueQuestions(12500), "12.500 Fragen"},
-		{"ja", QueueQuestions(1), "質問 1 件"}, {"ja", QueueQuestions(12500), "質問 12,500 件"},
+		{"ja", QueueQuestions(1), "質問1件"}, {"ja", QueueQuestions(12500), "質問12,500件"},
 		{"en", MeasureAgo(CountdownMinutes(2, 5)), "2 min 5 s ago"}, {"de", MeasureAgo(CountdownMinutes(2, 5)), "vor 2 Min. 5 s"},
 		{"ja", MeasureAgo(CountdownMinutes(2, 5)), "2分5秒前"},
 		{"en", Join(", ", Number(-1234567), Decimal(1.25, 1)), "-1,234,567, 1.2"}, {"de", Join("; ", Number(-1234567), Decimal(1234.5, 1)), "-1.234.567; 1.234,5"},
