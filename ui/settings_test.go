@@ -79,7 +79,7 @@ func TestLanguage(t *testing.T) {
 func TestQueueInTwoLanguages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.submit(uuid.Nil, "write_file", `{"path":"a\u202eb.txt"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"a\u202eb.csv"}`)
 	v := w.signedIn("ana", identity.Reviewer)
 	for _, language := range []string{"en", "de", "ja"} {
 		want := text.QueueHiddenCharacters().In(text.WithLanguage(t.Context(), language))
