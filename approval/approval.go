@@ -56,6 +56,8 @@ type Approval struct {
 	Note        string // the reviewer's note or reason
 	// ApprovedUntil is when the approval lapses if its call has not been sent. Nil: it is not approved.
 	ApprovedUntil *time.Time
+	UndoUntil     *time.Time // when an approved call may be claimed; nil: at once
+	Seen          *Seen      // nil: not measured
 
 	editEnvelope Digest // the envelope of the proposed edit; see [AcceptEdit]
 }

@@ -63,12 +63,12 @@ func ExampleSettle() {
 			case err != nil:
 				return err
 			case pending.Status == approval.Pending && !pending.Deadline.After(now):
-				_, err = approval.Settle(ctx, tx, pending, approval.Expired, uuid.Nil, "")
+				_, err = approval.Settle(ctx, tx, pending, approval.Settlement{Status: approval.Expired})
 				return err
 			case pending.Digest != shown:
 				return approval.ErrDigestMismatch
 			}
-			_, err = approval.Settle(ctx, tx, pending, approval.Approved, reviewer, "looks right")
+			_, err = approval.Settle(ctx, tx, pending, approval.Settlement{Status: approval.Approved, By: reviewer, Note: "looks right"})
 			return err // a *ConflictError if another decision was first
 		})
 	}

@@ -22,17 +22,3 @@ func ReadToolHistory(ctx context.Context, db postgres.Querier, skill uuid.UUID, 
 		FROM approvals WHERE skill_id = $1 AND tool = $2 AND decided_at > holdpoint_now() - $3 * interval '1 second'`,
 		skill, tool, age.Seconds())
 }
-
-// maxSimilar is the number of recent approvals among which one of the same agent is preferred.
-const maxSimilar = 200
-
-// LastApproved returns the approval of the tool's last approved call, or [ErrNotFound]. It prefers calls of the same agent if
-// one is among the latest maxSimilar.
-func LastApproved(ctx context.Context, db postgres.Querier, a *Approval) (Approval, error) {
-	return queryApproval(ctx, db, `SELECT `+approvalColumns+` FROM approvals WHERE call_id = (
-		SELECT call_id FROM (
-			SELECT call_id, agent_id, decided_at FROM approvals
-			WHERE skill_id = $1 AND tool = $2 AND decided_at IS NOT NULL AND status = 'approved' AND call_id <> $4
-			ORDER BY decided_at DESC LIMIT $5) AS latest
-		ORDER BY agent_id <> $3, decided_at DESC LIMIT 1)`, a.SkillID, a.Tool, a.AgentID, a.CallID, maxSimilar)
-}

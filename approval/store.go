@@ -64,7 +64,8 @@ func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]t
 const approvalColumns = `call_id, agent_id, principal_id, skill_id, tool, digest, original_digest, edit_envelope, edited_by, edited_at, created_at, deadline, extended_ms,
 	decided_at, decided_by, status, rule, coalesce(team, ''), coalesce(escalate_to, ''), escalated_at, coalesce(note, ''),
 	CASE WHEN status = 'approved' THEN ` + lapsesAtSQL + ` END,
-	coalesce(decided_credential_kind, ''), coalesce(decided_credential_id, ''), coalesce(decided_address, '')`
+	coalesce(decided_credential_kind, ''), coalesce(decided_credential_id, ''), coalesce(decided_address, ''),
+	undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step`
 
 // validitySQL is how long an approval is valid after its decision.
 const validitySQL = `coalesce(validity_ms * interval '1 millisecond', (deadline - created_at) - extended_ms * interval '1 millisecond')`
@@ -77,9 +78,12 @@ func scanApproval(row pgx.CollectableRow) (Approval, error) {
 	var digest, original, edit []byte
 	var principal, editor, by *uuid.UUID
 	var extended int64
+	var rows, of, unusual *int
+	var shown *int64
+	var second *bool
 	err := row.Scan(&a.CallID, &a.AgentID, &principal, &a.SkillID, &a.Tool, &digest, &original, &edit, &editor, &a.EditedAt, &a.CreatedAt,
 		&a.Deadline, &extended, &a.DecidedAt, &by, &a.Status, &a.Rule, &a.Team, &a.EscalateTo, &a.EscalatedAt, &a.Note, &a.ApprovedUntil,
-		&a.DecidedVia.Credential.Kind, &a.DecidedVia.Credential.ID, &a.DecidedVia.Address)
+		&a.DecidedVia.Credential.Kind, &a.DecidedVia.Credential.ID, &a.DecidedVia.Address, &a.UndoUntil, &rows, &of, &unusual, &shown, &second)
 	if err != nil {
 		return a, err
 	}
@@ -93,6 +97,9 @@ func scanApproval(row pgx.CollectableRow) (Approval, error) {
 	}
 	a.PrincipalID, a.EditedBy, a.DecidedBy = postgres.OrNil(principal), postgres.OrNil(editor), postgres.OrNil(by)
 	a.Extended = time.Duration(extended) * time.Millisecond
+	if rows != nil && of != nil && unusual != nil && shown != nil && second != nil {
+		a.Seen = &Seen{Rows: *rows, Of: *of, Unusual: *unusual, Shown: time.Duration(*shown) * time.Millisecond, SecondStep: *second}
+	}
 	return a, nil
 }
 
@@ -121,17 +128,42 @@ func Lock(ctx context.Context, tx pgx.Tx, callID uuid.UUID) (Approval, time.Time
 	return a, now, nil
 }
 
-// Settle gives a pending approval its only outcome, and stores the origin of the decision that ctx carries. by is uuid.Nil if no
-// person decided. It returns a *[ConflictError] if the approval was settled before.
-func Settle(ctx context.Context, tx pgx.Tx, a Approval, outcome Status, by uuid.UUID, note string) (Approval, error) {
+// Settlement is the outcome of an approval.
+type Settlement struct {
+	Status Status
+	By     uuid.UUID // uuid.Nil: no person decided
+	Note   string
+	Seen   *Seen // nil: not measured
+	// Undo is how long an approved call is not claimed, so that the reviewer can take the approval back. Zero: it is sent at once.
+	Undo time.Duration
+}
+
+// Seen is what the dashboard measured before a decision. The reviewer's browser reports it, so it is a record and no proof.
+type Seen struct {
+	Rows, Of   int           // arguments that were on the screen, of all
+	Unusual    int           // of all, those that differ from approved calls
+	Shown      time.Duration // how long the call was on the screen
+	SecondStep bool          // the reviewer confirmed in a second step
+}
+
+// Settle gives a pending approval its only outcome, and stores the origin of the decision that ctx carries. It returns a
+// *[ConflictError] if the approval was settled before.
+func Settle(ctx context.Context, tx pgx.Tx, a Approval, s Settlement) (Approval, error) {
 	var via audit.Origin
-	if by != uuid.Nil {
-		via = audit.OriginOf(ctx, audit.Person(by))
+	if s.By != uuid.Nil {
+		via = audit.OriginOf(ctx, audit.Person(s.By))
+	}
+	var seen Seen
+	if s.Seen != nil {
+		seen = *s.Seen
 	}
 	return updatePending(ctx, tx, a, "settle", `status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''),
 			taken_up_at = `+takenUpSQL+`, decided_credential_kind = nullif($5, ''), decided_credential_id = nullif($6, ''),
-			decided_address = nullif($7, '')`,
-		outcome, postgres.OrNull(by), note, via.Credential.Kind, via.Credential.ID, via.Address)
+			decided_address = nullif($7, ''), undo_until = holdpoint_now() + nullif($8::bigint, 0) * interval '1 millisecond',
+			seen_rows = CASE WHEN $9 THEN $10::int END, seen_of = CASE WHEN $9 THEN $11::int END, seen_unusual = CASE WHEN $9 THEN $12::int END,
+			seen_ms = CASE WHEN $9 THEN $13::bigint END, second_step = CASE WHEN $9 THEN $14::boolean END`,
+		s.Status, postgres.OrNull(s.By), s.Note, via.Credential.Kind, via.Credential.ID, via.Address, min(s.Undo, MaxUndo).Milliseconds(),
+		s.Seen != nil, seen.Rows, seen.Of, seen.Unusual, seen.Shown.Milliseconds(), seen.SecondStep)
 }
 
 // updatePending runs an UPDATE with these assignments on a pending approval, and returns the new row. Parameter $1 is the
@@ -172,7 +204,7 @@ func List(ctx context.Context, db postgres.Querier, f Filter) ([]Approval, error
 const presentSQL = `SELECT call_id, agent_id, principal_id, skill_id, tool, digest, original_digest, edit_envelope, edited_by, edited_at, created_at,
 	deadline, extended_ms,
 	decided_at, decided_by, rule, team, escalate_to, escalated_at, note, approved_until, validity_ms,
-	decided_credential_kind, decided_credential_id, decided_address,
+	decided_credential_kind, decided_credential_id, decided_address, undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step,
 	CASE WHEN status = 'pending' AND deadline <= holdpoint_now() THEN 'expired' ELSE status END AS status
 	FROM approvals`
 

@@ -18,7 +18,7 @@ import (
 // armed is true once keys and buttons act on the shown call.
 const armed = `(() => {
 	const call = document.querySelector("#call");
-	return document.documentElement.dataset.armed === [call?.dataset.call, call?.dataset.digest, call?.dataset.step, call?.dataset.edited].join() &&
+	return document.documentElement.dataset.armed === [call?.dataset.call, call?.dataset.digest, call?.dataset.step, call?.dataset.edited, call?.dataset.url, call?.dataset.revealed].join() &&
 		!document.querySelector("#call [hx-post]:not([data-htmx-powered])");
 })()`
 

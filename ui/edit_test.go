@@ -285,18 +285,23 @@ func TestWhatACallIsComparedWith(t *testing.T) {
 	w := newWorld(t)
 	v, other := w.signedIn("ana", identity.Reviewer), w.signedIn("ben", identity.Reviewer)
 	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"jan.csv","rows":[1]}`)
-	if page := v.get(callPath(first)); page.find("since").Length() != 0 || !strings.Contains(page.find("record").Text(), "No call of this tool was decided") {
+	if page := v.get(callPath(first)); !strings.Contains(page.find("compared").Text(), "Nothing to compare with") || !strings.Contains(page.find("record").Text(), "No call of this tool was decided") {
 		t.Errorf("before any decision: %s", page.text())
 	}
 	v.post(callPath(first)+"/approve", v.get(callPath(first)).form("decide"))
 	w.outcome(first)
+	for _, name := range []string{"mar.csv", "apr.csv"} {
+		id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"`+name+`","rows":[1]}`)
+		w.approve(v, id)
+		w.outcome(id)
+	}
 	next := w.submit(uuid.Nil, "files__save_csv", `{"filename":"feb.csv","rows":[1]}`)
 	other.post(callPath(next)+"/seen", nil)
 	page := v.get(callPath(next))
-	if diff := page.find("since").Text(); !strings.Contains(diff, "jan.csv") || !strings.Contains(diff, "feb.csv") || !strings.Contains(diff, "approved by ana") {
-		t.Errorf("since the last one: %s", diff)
+	if first := page.find("argument").First().Text(); !strings.Contains(page.find("compared").Text(), "3 approved calls") || !strings.Contains(first, "filename") {
+		t.Errorf("compared with approved calls: %s; %s", page.find("compared").Text(), first)
 	}
-	if record := page.find("record").Text(); !strings.Contains(record, "1 approved, 0 rejected, 0 expired") {
+	if record := page.find("record").Text(); !strings.Contains(record, "3 approved, 0 rejected, 0 expired") {
 		t.Errorf("record: %s", record)
 	}
 	if viewers := page.find("viewers").Text(); !strings.Contains(viewers, "ben") || strings.Contains(viewers, "ana") {

@@ -88,18 +88,3 @@ func (w *world) skillOf(id uuid.UUID) uuid.UUID {
 	check(w.t, err)
 	return waiting.Call.SkillID
 }
-
-// A call with very many values is not compared line by line with the last one.
-func TestVeryManyValuesAreNotCompared(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	v := w.signedIn("ana", identity.Reviewer)
-	many := func(n string) string { return `{"filename":"a","rows":[` + strings.Repeat(n+",", 100_000) + `0]}` }
-	first := w.submit(uuid.Nil, "files__save_csv", many("1"))
-	v.post(callPath(first)+"/approve", v.get(callPath(first)+"?full=1&view=raw").form("decide"))
-	w.outcome(first)
-	page := v.get(callPath(w.submit(uuid.Nil, "files__save_csv", many("2"))))
-	if since := page.find("since"); since.Find(`[data-testid="unwieldy"]`).Length() != 1 || since.Find(`[data-testid="diff"]`).Length() != 0 {
-		t.Errorf("%d: %s", page.status, since.Text())
-	}
-}

@@ -33,6 +33,7 @@ const (
 	ApprovalRejected     Action = "approval.rejected"
 	ApprovalExpired      Action = "approval.expired"
 	ApprovalCancelled    Action = "approval.cancelled"
+	ApprovalUndone       Action = "approval.undone" // the reviewer took the approval back
 	ApprovalExtended     Action = "approval.extended"
 	ApprovalEscalated    Action = "approval.escalated"
 	ApprovalEditProposed Action = "approval.edit_proposed"
@@ -142,7 +143,7 @@ func (a Action) About() string {
 	case CallParked, CallAllowed, CallDenied, CallInvalid, CallNeedsConnection, CallConnected, CallExecuting, CallGivenBack, CallSucceeded,
 		CallFailed, CallExpired, CallCancelled, CallUnknown, CallLateOutcome, CallResolved, CallCancelRequested, CallAsked, CallAnswered,
 		CallRevealed, CallFileOpened,
-		ApprovalApproved, ApprovalRejected, ApprovalExpired, ApprovalCancelled, ApprovalExtended, ApprovalEscalated, ApprovalEditProposed,
+		ApprovalApproved, ApprovalRejected, ApprovalExpired, ApprovalCancelled, ApprovalUndone, ApprovalExtended, ApprovalEscalated, ApprovalEditProposed,
 		ApprovalNoReviewer, QuestionApproved, QuestionRejected, QuestionExpired, QuestionRevealed:
 		return "call"
 	case SkillCreated, SkillUpdated, SkillDeleted, SkillTried,

@@ -910,6 +910,7 @@ type Approval struct {
 	Edited          bool            `json:"edited"`
 	EscalateTo      *string         `json:"escalate_to"`
 	EscalatedAt     *time.Time      `json:"escalated_at"`
+	Evidence        []Evidence      `json:"evidence"`
 	Files           []AttachedFile  `json:"files"`
 	ID              string          `json:"id"`
 	Partial         bool            `json:"partial,omitzero"`
@@ -1256,6 +1257,7 @@ type Decision struct {
 	Credential *Credential `json:"credential"`
 	Note       string      `json:"note"`
 	Outcome    string      `json:"outcome"`
+	Seen       *Seen       `json:"seen"`
 }
 
 // Delivery is a schema of the API.
@@ -1324,6 +1326,14 @@ type ErrorFigure struct {
 	Skill      *string   `json:"skill"`
 	Status     string    `json:"status"`
 	Tool       string    `json:"tool"`
+}
+
+// Evidence is a schema of the API.
+type Evidence struct {
+	Path    string   `json:"path"`
+	Reasons []string `json:"reasons"`
+	Usual   *Usual   `json:"usual"`
+	Verdict string   `json:"verdict"`
 }
 
 // Examination is a schema of the API.
@@ -1926,6 +1936,15 @@ type SecurityScheme struct {
 	Type             string      `json:"type"`
 }
 
+// Seen is a schema of the API.
+type Seen struct {
+	Of         int64   `json:"of"`
+	Rows       int64   `json:"rows"`
+	SecondStep bool    `json:"second_step"`
+	Seconds    float64 `json:"seconds"`
+	Unusual    int64   `json:"unusual"`
+}
+
 // Server is a schema of the API.
 type Server struct {
 	AllowSelfApproval  bool       `json:"allow_self_approval"`
@@ -2208,6 +2227,19 @@ type Tried struct {
 	Result  json.RawMessage `json:"result"`
 	Status  *int64          `json:"status"`
 	Steps   []ProbeStep     `json:"steps"`
+}
+
+// Usual is a schema of the API.
+type Usual struct {
+	Calls   int64    `json:"calls"`
+	Domains []string `json:"domains"`
+	Having  int64    `json:"having"`
+	Max     *float64 `json:"max"`
+	Median  *float64 `json:"median"`
+	Min     *float64 `json:"min"`
+	Nearest *string  `json:"nearest"`
+	Same    int64    `json:"same"`
+	Values  []string `json:"values"`
 }
 
 // Webhook is a schema of the API.

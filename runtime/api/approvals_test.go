@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/identity"
 )
 
@@ -58,6 +59,27 @@ func TestApprovalShape(t *testing.T) {
 	}
 	if got := listItems(t, w.get("approvals?status=rejected", w.reviewer).want(t, 200)); len(got) != 0 {
 		t.Errorf("rejected: %v", got)
+	}
+}
+
+// An approval has the evidence about each argument.
+func TestApprovalHasEvidence(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for n := range 3 {
+		id := w.park(fmt.Sprintf(`{"n":%d}`, 100+n))
+		w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(id))).want(t, 200)
+		eventually.Holds(t, "the call to end", func() bool { return w.get("calls/"+id.String(), w.reviewer).want(t, 200)["finished_at"] != nil })
+	}
+	id := w.park(`{"n":5000,"token":"t0p"}`)
+	got, err := json.Marshal(w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["evidence"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"path":"/n","reasons":["above_range"],"usual":{"calls":3,"domains":[],"having":3,"max":102,"median":101,"min":100,"nearest":null,"same":0,"values":[]},"verdict":"unusual"},` +
+		`{"path":"/token","reasons":["new_argument"],"usual":{"calls":3,"domains":[],"having":0,"max":null,"median":null,"min":null,"nearest":null,"same":0,"values":[]},"verdict":"unusual"}]`
+	if string(got) != want {
+		t.Errorf("evidence is %s, want %s", got, want)
 	}
 }
 

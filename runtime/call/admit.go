@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -15,6 +16,7 @@ type target struct {
 	skill      *agent.Skill
 	server     tool.Server
 	definition tool.Definition // the present one of the skill's server
+	undoLeft   time.Duration   // the time until the call may be claimed; see [Service.Undo]
 }
 
 // admission is the result of [Service.admitCall] for a new call, or for one that waited for a connection.
@@ -33,7 +35,7 @@ func (s *Service) admitCall(ctx context.Context, c *Call, skill *agent.Skill, se
 	if err != nil {
 		return nil, err
 	}
-	a := &admission{target: target{skill, server.For(c.PrincipalID), offered}}
+	a := &admission{target: target{skill: skill, server: server.For(c.PrincipalID), definition: offered}}
 	if pins.Known && pins.Current != offered.Pin() {
 		if a.definition, err = s.Discovery.Definition(ctx, pins.Current); err != nil {
 			return nil, err

@@ -54,7 +54,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 		if a.Status != approval.Pending || !a.Deadline.After(now) {
 			return fmt.Errorf("%w: its approval is %s", ErrState, a.Status)
 		}
-		cancelled, err = s.settleApproval(ctx, tx, a, cancelledOutcome(), actor, "")
+		cancelled, err = s.settleApproval(ctx, tx, a, cancelledOutcome(), actor, "", nil)
 		return err
 	})
 	if err != nil {

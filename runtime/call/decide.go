@@ -50,7 +50,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 			return err
 		}
 		if !a.Deadline.After(now) {
-			moved, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "")
+			moved, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
 			if err == nil {
 				late = &approval.ConflictError{Approval: *moved.settled}
 			}
@@ -60,7 +60,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 			decided, moved, err = s.approveCall(ctx, tx, a, d, edit)
 		} else {
 			rejected := outcome{status: Rejected, code: CodeRejected, message: "no reason was given"}
-			if moved, err = s.settleApproval(ctx, tx, a, rejected, audit.Person(d.By), d.Note); err == nil {
+			if moved, err = s.settleApproval(ctx, tx, a, rejected, audit.Person(d.By), d.Note, d.Seen); err == nil {
 				decided = *moved.settled
 			}
 		}
@@ -140,7 +140,7 @@ func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a approval.Approva
 	if err != nil {
 		return a, nil, err
 	}
-	settled, err := approval.Settle(ctx, tx, a, approval.Approved, d.By, d.Note)
+	settled, err := approval.Settle(ctx, tx, a, approval.Settlement{Status: approval.Approved, By: d.By, Note: d.Note, Seen: d.Seen, Undo: d.undoTime()})
 	if err != nil {
 		return settled, nil, err
 	}
@@ -152,12 +152,14 @@ func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a approval.Approva
 }
 
 // settleApproval ends a parked call and its approval as rejected, expired or canceled.
-func (s *Service) settleApproval(ctx context.Context, tx pgx.Tx, a approval.Approval, o outcome, actor audit.Actor, note string) (*move, error) {
+func (s *Service) settleApproval(
+	ctx context.Context, tx pgx.Tx, a approval.Approval, o outcome, actor audit.Actor, note string, seen *approval.Seen,
+) (*move, error) {
 	by := uuid.Nil
 	if actor.Kind == audit.KindPerson && o.status == Rejected {
 		by = actor.ID
 	}
-	settled, err := approval.Settle(ctx, tx, a, approval.Status(o.status), by, note)
+	settled, err := approval.Settle(ctx, tx, a, approval.Settlement{Status: approval.Status(o.status), By: by, Note: note, Seen: seen})
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +223,7 @@ func (s *Service) expireApproval(ctx context.Context, id uuid.UUID) (left time.D
 		if left = a.Deadline.Sub(now); left > 0 {
 			return nil
 		}
-		expired, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "")
+		expired, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
 		failpoint.Hit(failpoint.ExpireBeforeCommit)
 		return err
 	})
@@ -236,4 +238,44 @@ func (s *Service) expireApproval(ctx context.Context, id uuid.UUID) (left time.D
 		s.announceMoves(ctx, expired)
 	}
 	return left, nil
+}
+
+// Undo takes an approval back that was given with [Decision.Undo], before the call may be claimed: the call is parked again with its old
+// deadline, or expires if that has passed. Only the reviewer who approved may do so.
+// Errors: approval.ErrNotFound, approval.ErrTooLate, approval.ErrNotDecider.
+func (s *Service) Undo(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
+	var reopened approval.Approval
+	var undone, expired *move
+	s.warmReviewers(ctx)
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		a, now, err := approval.Lock(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if reopened, err = approval.Reopen(ctx, tx, a, by, now); err != nil {
+			return err
+		}
+		undone = &move{
+			event: onUndo, id: id, agentID: a.AgentID, outcome: outcome{status: Parked}, actor: audit.Person(by),
+			data: map[string]any{"digest": a.Digest.String()},
+		}
+		if err := s.moveInTx(ctx, tx, undone); err != nil {
+			return err
+		}
+		if !undone.made { // it was cancelled
+			return approval.ErrTooLate
+		}
+		if reopened.Deadline.After(now) {
+			return nil
+		}
+		if expired, err = s.settleApproval(ctx, tx, reopened, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil); err == nil {
+			reopened = *expired.settled
+		}
+		return err
+	})
+	if err != nil {
+		return Waiting{}, fmt.Errorf("undo approval %s: %w", id, err)
+	}
+	s.announceMoves(ctx, undone, expired)
+	return s.withCall(ctx, reopened)
 }

@@ -104,9 +104,12 @@ func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) e
 		return err
 	}
 	s.recordStep(c, StepValidate, began)
+	if to.undoLeft > 0 {
+		return river.JobSnooze(to.undoLeft)
+	}
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
 	began = s.Now()
-	ours, err := s.claimCall(ctx, c)
+	ours, err := s.claimCall(ctx, c, to.definition)
 	if err != nil || !ours {
 		return err
 	}
@@ -172,7 +175,10 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call) (target, *refusa
 	if r, err := s.recheckPeople(ctx, c, &decided); r != nil || err != nil {
 		return target{}, r, err
 	}
-	to := target{skill, server.For(c.PrincipalID), definition}
+	to := target{skill: skill, server: server.For(c.PrincipalID), definition: definition}
+	if to.undoLeft, err = approval.UndoLeft(ctx, s.Pool, &decided); err != nil {
+		return target{}, nil, err
+	}
 	r, err := s.recheckRequest(ctx, c, to)
 	return to, r, err
 }
@@ -251,11 +257,14 @@ func (s *Service) endUnsent(ctx context.Context, pool *pgxpool.Pool, event event
 	return m.made, nil
 }
 
-// claimCall claims the call for this instance, in one round trip. It reports false if another instance was first.
-func (s *Service) claimCall(ctx context.Context, c *Call) (bool, error) {
+// claimCall claims the call for this instance and stores its facts, in one round trip. It reports false if another instance was first.
+func (s *Service) claimCall(ctx context.Context, c *Call, definition tool.Definition) (bool, error) {
 	m := &move{event: onClaim, id: c.ID, agentID: c.AgentID, outcome: outcome{status: Executing}}
 	batch := &pgx.Batch{}
 	if err := s.queueMoves(batch, m); err != nil {
+		return false, err
+	}
+	if err := s.queueFacts(batch, c, definition); err != nil {
 		return false, err
 	}
 	failpoint.Hit(failpoint.ClaimBeforeCommit)

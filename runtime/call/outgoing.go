@@ -64,7 +64,7 @@ func (s *Service) presentTarget(ctx context.Context, c *Call) (target, error) {
 		return target{}, err
 	}
 	definition, err := s.Discovery.Definition(ctx, c.Pin)
-	return target{skill, server.For(c.PrincipalID), definition}, err
+	return target{skill: skill, server: server.For(c.PrincipalID), definition: definition}, err
 }
 
 // previewRequest stores in c the request that its source would send. It returns a refusal if the arguments or the skill's settings do not

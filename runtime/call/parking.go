@@ -178,7 +178,7 @@ func (s *Service) Extend(ctx context.Context, id, by uuid.UUID) (Waiting, error)
 			return err
 		}
 		if a.Status == approval.Pending && !a.Deadline.After(now) {
-			expired, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "")
+			expired, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
 			return err
 		}
 		if err := s.checkConflictOfInterest(ctx, tx, a, by); err != nil {

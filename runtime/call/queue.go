@@ -69,15 +69,6 @@ func (s *Service) ReadToolHistory(ctx context.Context, skill uuid.UUID, tool str
 	return approval.ReadToolHistory(ctx, s.Pool, skill, tool, age)
 }
 
-// LastApproved returns the last approved call of the same agent and tool, or approval.ErrNotFound.
-func (s *Service) LastApproved(ctx context.Context, a *approval.Approval) (Waiting, error) {
-	found, err := approval.LastApproved(ctx, s.Pool, a)
-	if err != nil {
-		return Waiting{}, err
-	}
-	return s.withCall(ctx, found)
-}
-
 // ReadPulse returns a value that changes when the queue changes. It is cheap.
 func (s *Service) ReadPulse(ctx context.Context) (approval.Pulse, error) {
 	return approval.ReadPulse(ctx, s.Pool)

@@ -18,6 +18,7 @@ type event string
 const (
 	onSubmit   event = "submit"    // a call is recorded
 	onApprove  event = "approve"   // a reviewer approves it
+	onUndo     event = "undo"      // the reviewer takes the approval back before the call may be claimed
 	onSettle   event = "settle"    // a reviewer rejects it, its agent cancels it, or its deadline passes
 	onResume   event = "resume"    // its skill is connected
 	onAbandon  event = "abandon"   // the wait for a connection is cancelled, or its deadline passes
@@ -61,13 +62,14 @@ func transitions() []transition {
 	return []transition{
 		{event: onSubmit, to: []Status{NeedsConnection, Parked, Executing, Denied, Invalid}, noun: "call"},
 		{event: onApprove, from: []Status{Parked}, to: []Status{Approved}, noun: "approval"},
+		{event: onUndo, from: []Status{Approved}, to: []Status{Parked}, noun: "approval", verb: "undone"},
 		{event: onSettle, from: []Status{Parked}, to: []Status{Rejected, Expired, Cancelled}, noun: "approval", announce: true},
 		{
 			event: onResume, from: []Status{NeedsConnection}, to: []Status{Parked, Approved, Executing, Denied, Invalid},
 			noun: "call", verb: "connected", announce: true,
 		},
 		{event: onAbandon, from: []Status{NeedsConnection}, to: []Status{Expired, Cancelled}, noun: "call", announce: true},
-		{event: onClaim, from: []Status{Approved}, to: []Status{Executing}, when: "NOT " + approval.Lapsed("calls.id"), noun: "call"},
+		{event: onClaim, from: []Status{Approved}, to: []Status{Executing}, when: "NOT " + approval.Unclaimable("calls.id"), noun: "call"},
 		{event: onRefuse, from: sent, to: []Status{Denied, Failed, Invalid}, claim: thisInstance, noun: "call", announce: true},
 		{
 			event: onLapse, from: sent, to: []Status{Expired}, claim: thisInstance, when: approval.Lapsed("calls.id"),

@@ -199,6 +199,20 @@ type Decision struct {
 	// Arguments replace the waiting arguments if Approve is set; nil: no edit. Where edits need a second reviewer, the edit waits for
 	// one. The agent's own arguments discard an edit that waits.
 	Arguments json.RawMessage
+	Seen      *approval.Seen // what the dashboard measured; nil: not measured
+	// Undo holds an approved call back, so that the reviewer can take the approval back; see [Service.Undo]. An edited call is sent at once.
+	Undo bool
+}
+
+// undoWindow is how long a reviewer who wants it can take an approval back.
+const undoWindow = 5 * time.Second
+
+// undoTime returns how long the approved call is not claimed.
+func (d *Decision) undoTime() time.Duration {
+	if d.Undo && d.Arguments == nil {
+		return undoWindow
+	}
+	return 0
 }
 
 // Errors of this package.

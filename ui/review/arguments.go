@@ -35,6 +35,9 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 			shape = FormatRaw
 		default:
 			a.Fields, a.Folded = &fields, fields.Folded
+			if s.isPending() {
+				a.Card = makeCard(&fields, s.evidence)
+			}
 		}
 	}
 	if shape == FormatJSON {

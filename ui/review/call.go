@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/login"
@@ -72,7 +71,7 @@ func (h *CallHandler) answerWithCall(w http.ResponseWriter, r *http.Request, sta
 func (h *reader) presentCall(ctx context.Context, s *subject, access identity.Access, f format, how shown) (Call, error) {
 	var edited *Edited
 	var err error
-	pending := s.approval != nil && s.approval.Status == approval.Pending
+	pending := s.isPending()
 	if how.edited != nil && pending && !bytes.Equal(how.edited, s.call.Arguments) {
 		if edited, err = s.previewEdit(how.edited); err != nil {
 			return Call{}, err
@@ -81,6 +80,11 @@ func (h *reader) presentCall(ctx context.Context, s *subject, access identity.Ac
 	}
 	if how.reveal && s.withheld > 0 {
 		f.full = true // a call can be approved only if it was shown completely
+	}
+	if pending {
+		if s.evidence, err = h.calls.ReadEvidence(ctx, &s.call); err != nil {
+			return Call{}, err
+		}
 	}
 	presented := presentCall(s, access, f, how)
 	presented.Edited, presented.Arguments.Fixed = edited, edited != nil

@@ -13,16 +13,6 @@ type Record struct {
 	Approved, Edited, Rejected, Expired int
 }
 
-// Since compares a waiting call with the last approved one like it.
-type Since struct {
-	URL       string
-	Decision  view.Decision
-	Agent     string // of the call that was approved
-	SameAgent bool
-	SameTool  bool // the tool's definition is the same
-	Diff      hostile.Diff
-}
-
 // Edited are arguments to be sent instead of the agent's.
 type Edited struct {
 	Arguments   string // goes with the decision

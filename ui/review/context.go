@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/converse"
@@ -34,7 +33,7 @@ func (h *reader) addContext(ctx context.Context, access identity.Access, s *subj
 			v.Sent = &Changed{By: present.PersonName(s.approvalEditor(), s.names), Who: s.identifyPerson(s.approvalEditor()), At: s.editedAt(), Own: s.wrote, Waits: s.editWaits(), Diff: diff}
 		}
 	}
-	if s.approval == nil || s.approval.Status != approval.Pending {
+	if !s.isPending() {
 		return nil
 	}
 	record, err := h.calls.ReadToolHistory(ctx, s.call.SkillID, s.call.Tool, recordAge)
@@ -56,7 +55,7 @@ func (h *reader) addContext(ctx context.Context, access identity.Access, s *subj
 		}
 		v.Like = len(like)
 	}
-	return h.addLastApproved(ctx, s, v)
+	return nil
 }
 
 // addConversation adds the message that led to a call, and the conversation that answers it.
@@ -79,30 +78,7 @@ func (h *reader) addConversation(ctx context.Context, s *subject, v *Call) error
 	return err
 }
 
-// addLastApproved adds the differences from the last approved call of the tool.
-func (h *reader) addLastApproved(ctx context.Context, s *subject, v *Call) error {
-	last, err := h.calls.LastApproved(ctx, s.approval)
-	if errors.Is(err, approval.ErrNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	names, err := h.Names(ctx, last.Approval.DecidedBy)
-	if err != nil {
-		return err
-	}
-	since := Since{
-		URL: present.CallURL(last.Call.ID), Decision: *present.Decision(last.Approval, names), Agent: last.Call.Agent,
-		SameAgent: last.Call.AgentID == s.call.AgentID, SameTool: last.Call.Pin == s.call.Pin,
-	}
-	if since.Diff, err = s.compareArguments(last.Call.Arguments, s.call.Arguments); err == nil {
-		v.Since = &since
-	}
-	return nil
-}
-
-// compare returns the differences between two sets of arguments of the call's tool.
+// compareArguments returns the differences between two sets of arguments of the call's tool.
 func (s *subject) compareArguments(before, after []byte) (hostile.Diff, error) {
 	limits := hostile.Folded()
 	limits.Secrets = s.argumentSecrets()

@@ -114,6 +114,10 @@ func (h *DecisionHandler) recordDecision(w http.ResponseWriter, r *http.Request,
 		d.Note = addPreset(r, note)
 	}
 	d.Digest, d.By = r.PostFormValue("digest"), access.Person.ID
+	if d.Seen, err = h.readSeen(r, d.CallID); err != nil {
+		h.Fail(w, r, err)
+		return
+	}
 	if _, err = h.calls.Decide(r.Context(), d); err != nil {
 		h.notDecided(w, r, err)
 		return

@@ -418,7 +418,7 @@ func editedPart(e Edited) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "</h3><div class=\"data\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "</h3><div class=\"data\" data-read>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

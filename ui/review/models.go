@@ -1,6 +1,7 @@
 package review
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/a-h/templ"
@@ -52,7 +53,6 @@ type Call struct {
 	Attention
 	Rule            text.Message // of the pending approval
 	Record          Record
-	Since           *Since // nil: no call like it was approved
 	Like            int    // pending calls that differ only in their arguments, this one included
 	ConversationURL string // empty: none
 	Led             *Led   // nil: not known
@@ -102,6 +102,7 @@ const (
 type Arguments struct {
 	Format   Format
 	Fields   *hostile.Fields
+	Card     *Card // Fields with the evidence about them; nil: it is not known
 	Pretty   *hostile.Pretty
 	Raw      *hostile.Value
 	Bytes    int
@@ -120,6 +121,14 @@ type Arguments struct {
 	Withheld  int // of them, those that have to be revealed before approving
 	Revealed  bool
 	RevealURL string
+}
+
+// unusual returns the number of unusual arguments, for the button that approves.
+func (a Arguments) unusual() string {
+	if a.Card == nil {
+		return "0"
+	}
+	return strconv.Itoa(a.Card.Unusual)
 }
 
 // Actions are the reader's options for a call.

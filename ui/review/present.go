@@ -91,7 +91,7 @@ func presentActions(s *subject, who identity.Access, arguments Arguments, how sh
 		how.draft, how.err = "", text.Message{}
 	}
 	a := Actions{Draft: how.draft, Error: how.err, Full: arguments.Full, Format: arguments.Format, Presets: listPresets()}
-	if s.approval == nil || s.approval.Status != approval.Pending {
+	if !s.isPending() {
 		return a
 	}
 	why, ok := s.mayDecide(who)

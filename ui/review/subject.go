@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
@@ -48,6 +49,7 @@ type subject struct {
 	proposing  bool     // the edit in preview needs a second reviewer
 
 	questions []call.AskedQuestion // of the call's server
+	evidence  []evidence.Entry     // about the arguments of a pending call
 
 	people map[uuid.UUID]identity.Person // those who made and decided it
 	notes  map[uuid.UUID][]view.Badge    // about them
@@ -128,7 +130,7 @@ func (h *reader) addReader(ctx context.Context, s *subject, reader uuid.UUID) er
 
 // addEditors adds whether an edit of a pending call needs a second reviewer, and whether the reader made it.
 func (h *reader) addEditors(ctx context.Context, s *subject, reader uuid.UUID) error {
-	if s.approval == nil || s.approval.Status != approval.Pending {
+	if !s.isPending() {
 		return nil
 	}
 	var err error
@@ -157,8 +159,10 @@ func (s *subject) editedAt() *time.Time {
 
 // editWaits reports whether a reviewer's edit waits for a second reviewer.
 func (s *subject) editWaits() bool {
-	return s.approval != nil && s.approval.Status == approval.Pending && s.approval.EditedBy != uuid.Nil
+	return s.isPending() && s.approval.EditedBy != uuid.Nil
 }
+
+func (s *subject) isPending() bool { return s.approval != nil && s.approval.Status == approval.Pending }
 
 // hashState returns a text that changes with the page of the call, except for its countdown.
 func (s *subject) hashState() string {
@@ -180,7 +184,7 @@ func (s *subject) hashState() string {
 	if s.call.Status == call.NeedsConnection {
 		state += "." + strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(s.call.Message))), 36)
 	}
-	if s.approval != nil && s.approval.Status == approval.Pending {
+	if s.isPending() {
 		state += "." + strconv.FormatInt(s.approval.Deadline.UnixMilli(), 36)
 		if s.approval.EscalatedAt != nil {
 			state += ".escalated"

@@ -4,6 +4,7 @@
 import { countDown, localTimes, now, setClock } from "./clock.js";
 import { notify } from "./notify.js";
 import { announce, find, findAll, page, say, setPending, setStale } from "./page.js";
+import { hasLooked, readOn, showGate, toTop, watchReading } from "./read.js";
 import { hold, letMove } from "./rows.js";
 import { live } from "./stream.js";
 
@@ -128,7 +129,7 @@ let shownAs, changedAt = 0, arming;
 
 function noteChange() {
 	const shown = call();
-	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step, shown.dataset.edited].join() : ",,,";
+	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step, shown.dataset.edited, shown.dataset.url, shown.dataset.revealed].join() : "";
 	if (as === shownAs) return;
 	shownAs = as;
 	look();
@@ -143,14 +144,14 @@ function noteChange() {
 const isTakenOver = () => !find("#call [hx-post]:not([data-htmx-powered])");
 
 function arm() {
-	if (isTakenOver()) page.setAttribute("data-armed", shownAs);
+	if (isTakenOver() && hasLooked()) page.setAttribute("data-armed", shownAs);
 	else arming = setTimeout(arm, settling);
 }
 
 // settled checks for a change itself, because htmx reports a swap with a delay.
 function settled() {
 	noteChange();
-	return performance.now() - changedAt >= settling && isTakenOver();
+	return performance.now() - changedAt >= settling && isTakenOver() && hasLooked();
 }
 
 function armed() {
@@ -347,6 +348,11 @@ function onClick(event) {
 		event.stopImmediatePropagation();
 		return;
 	}
+	if (button?.hasAttribute("data-unread") && readOn()) {
+		event.preventDefault();
+		event.stopImmediatePropagation();
+		return;
+	}
 	if (event.target.closest("#fresh")) {
 		letMove();
 		refresh();
@@ -367,6 +373,7 @@ function onClick(event) {
 
 function afterChange() {
 	noteChange();
+	showGate();
 	countDown(refresh);
 	localTimes();
 	restoreDraft();
@@ -393,6 +400,7 @@ document.addEventListener("htmx:after:swap", ({ detail }) => {
 	if (following) toEnd();
 	if (detail.ctx.request.method !== "POST") return;
 	setUnsent(false);
+	if (call() && call().dataset.phase !== "parked") toTop();
 	if (find("#message")?.value === "") sessionStorage.removeItem(talkKey);
 	refresh();
 });
@@ -415,6 +423,7 @@ for (const box of findAll(".keys-on")) {
 afterChange();
 openTalk();
 if (document.body.hasAttribute("data-signed-in")) {
+	watchReading();
 	setInterval(() => {
 		countDown(refresh);
 		if (performance.now() - looked > 10000) look();

@@ -80,9 +80,9 @@ func Load() (*Assets, error) {
 	return a, nil
 }
 
-// newTightener returns a replacer that drops meaningless spaces beside braces, semicolons and commas.
+// newTightener returns a replacer that drops meaningless spaces, and the "&" of nested rules where descendants are meant anyway.
 func newTightener() *strings.Replacer {
-	return strings.NewReplacer(" { ", "{", " {", "{", "; }", "}", " }", "}", "; ", ";", ", ", ",")
+	return strings.NewReplacer(" { & ", "{", " { ", "{", " {", "{", "; }", "}", " }", "}", "; & ", ";", "; ", ";", ", ", ",", ": ", ":", " > ", ">")
 }
 
 // joinStyles joins all style sheets in the order of their names, without meaningless white space. The first sheet declares the
@@ -100,7 +100,7 @@ func joinStyles() ([]byte, error) {
 			return nil, err
 		}
 		for line := range bytes.Lines(content) {
-			_, _ = tightener.WriteString(&sheet, string(bytes.TrimLeft(line, "\t\n"))) // never fails
+			_, _ = tightener.WriteString(&sheet, string(bytes.TrimPrefix(bytes.TrimLeft(line, "\t\n"), []byte("& ")))) // never fails
 		}
 	}
 	return sheet.Bytes(), nil

@@ -72,28 +72,6 @@ func ReviewPersonID(id templ.Component) templ.Component {
 	return newHTML("review.PersonID", argument{"id", id})
 }
 
-// ReviewSinceTitle is "Since the last approved call of this tool".
-func ReviewSinceTitle() Message { return newMessage("review.SinceTitle") }
-
-// ReviewSameArguments is "The arguments are the same.".
-func ReviewSameArguments() Message { return newMessage("review.SameArguments") }
-
-// ReviewSinceThatCall is "That call".
-func ReviewSinceThatCall() Message { return newMessage("review.SinceThatCall") }
-
-// ReviewSinceApproved is "{call:html} was approved by {person:html}, {time:html}.".
-func ReviewSinceApproved(call templ.Component, person templ.Component, time templ.Component) templ.Component {
-	return newHTML("review.SinceApproved", argument{"call", call}, argument{"person", person}, argument{"time", time})
-}
-
-// ReviewSinceOtherAgent is "It was for another agent: {agent:html}.".
-func ReviewSinceOtherAgent(agent templ.Component) templ.Component {
-	return newHTML("review.SinceOtherAgent", argument{"agent", agent})
-}
-
-// ReviewSinceOtherTool is "The tool had a different definition then.".
-func ReviewSinceOtherTool() Message { return newMessage("review.SinceOtherTool") }
-
 // ReviewWhyTitle is "Reason for review".
 func ReviewWhyTitle() Message { return newMessage("review.WhyTitle") }
 

@@ -156,3 +156,43 @@ func Printable(value string) string {
 		return r
 	}, value)
 }
+
+// TextList draws texts from outside in one line.
+func TextList(values []string) templ.Component {
+	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
+		for i, v := range values {
+			if i > 0 {
+				if _, err := io.WriteString(w, ", "); err != nil {
+					return err
+				}
+			}
+			if err := Text(v).Render(ctx, w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Differing draws a known text and marks the characters in which another one differs.
+func Differing(known, other string) templ.Component {
+	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
+		a, b := []rune(known), []rune(other)
+		from := 0
+		for from < len(a) && from < len(b) && a[from] == b[from] {
+			from++
+		}
+		end := 0
+		for end < len(a)-from && end < len(b)-from && a[len(a)-1-end] == b[len(b)-1-end] {
+			end++
+		}
+		for _, part := range []templ.Component{
+			Text(string(a[:from])), marked(Text(string(a[from : len(a)-end]))), Text(string(a[len(a)-end:])),
+		} {
+			if err := part.Render(ctx, w); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}

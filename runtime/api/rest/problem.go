@@ -135,6 +135,17 @@ type Decision struct {
 	ByPerson   *PersonName `json:"by_person" doc:"The person's id, issuer, subject and name."`
 	Credential *Credential `json:"credential" doc:"The credential of the person; null: unknown."`
 	Address    *string     `json:"address" doc:"The network address of the person; null: unknown."`
+	Seen       *Seen       `json:"seen" doc:"What the dashboard measured before the decision; null: not measured."`
+}
+
+// Seen is what a reviewer's browser reported with a decision.
+type Seen struct {
+	_          struct{} `nullable:"true"`
+	Rows       int      `json:"rows" doc:"Arguments that were on the screen."`
+	Of         int      `json:"of" doc:"All arguments."`
+	Unusual    int      `json:"unusual" doc:"Arguments that differ from approved calls."`
+	Seconds    float64  `json:"seconds" doc:"How long the call was on the screen."`
+	SecondStep bool     `json:"second_step" doc:"Whether the reviewer confirmed in a second step."`
 }
 
 // Credential identifies the credential of a person or an agent.
@@ -164,6 +175,9 @@ func NewDecision(a approval.Approval, names PersonNames) *Decision {
 	if a.DecidedBy != uuid.Nil {
 		d.By, d.ByPerson = OrNull(names.NameOf(a.DecidedBy)), names.RefOf(a.DecidedBy)
 		d.Credential, d.Address = NewCredential(a.DecidedVia), OrNull(a.DecidedVia.Address)
+	}
+	if s := a.Seen; s != nil {
+		d.Seen = &Seen{Rows: s.Rows, Of: s.Of, Unusual: s.Unusual, Seconds: s.Shown.Seconds(), SecondStep: s.SecondStep}
 	}
 	return d
 }

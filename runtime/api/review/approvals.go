@@ -59,6 +59,7 @@ type Approval struct {
 	Risk            *agent.Risk      `json:"risk" enum:"standard,destructive,high" doc:"high: set by an operator; destructive: claimed by the tool's server. Only for a pending approval that is fetched by id; otherwise null."`
 	Rule            parkingRule      `json:"rule" doc:"Why the call was parked."`
 	Questions       []Question       `json:"questions" nullable:"false" doc:"Questions of the skill's server after the approval. Empty in lists."`
+	Evidence        []Evidence       `json:"evidence" nullable:"false" doc:"One entry for each argument, compared with approved calls of the tool. Empty in lists."`
 	Partial         bool             `json:"partial,omitempty" doc:"In lists: the arguments are larger than 64 KiB and are omitted; get the approval by its id."`
 }
 
@@ -88,7 +89,7 @@ func newApproval(w call.Waiting, names rest.PersonNames) Approval {
 		ApprovedUntil: rest.UTCOrNull(w.Approval.ApprovedUntil),
 		Decision:      rest.NewDecision(w.Approval, names), Rule: parkingRule(w.Approval.Rule), Partial: w.Call.Partial,
 		Team: rest.OrNull(w.Approval.Team), EscalateTo: rest.OrNull(w.Approval.EscalateTo), EscalatedAt: rest.UTCOrNull(w.Approval.EscalatedAt),
-		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{},
+		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{}, Evidence: []Evidence{},
 	}
 }
 
@@ -115,7 +116,10 @@ func (h *approvalHandlers) approvalView(ctx context.Context, w call.Waiting) (*r
 	if err != nil {
 		return nil, err
 	}
-	answer.Body.Questions, err = h.questionViews(ctx, questions)
+	if answer.Body.Questions, err = h.questionViews(ctx, questions); err != nil {
+		return nil, err
+	}
+	answer.Body.Evidence, err = h.readEvidence(ctx, &w.Call)
 	return answer, err
 }
 
@@ -285,10 +289,4 @@ func editProblem(refused *call.EditError) *rest.Problem {
 type parkingRule approval.Rule
 
 // Schema implements [huma.SchemaProvider].
-func (parkingRule) Schema(huma.Registry) *huma.Schema {
-	s := &huma.Schema{Type: huma.TypeString}
-	for _, rule := range approval.ParkingRules() {
-		s.Enum = append(s.Enum, string(rule))
-	}
-	return s
-}
+func (parkingRule) Schema(huma.Registry) *huma.Schema { return enumOf(approval.ParkingRules()...) }

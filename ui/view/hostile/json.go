@@ -32,11 +32,12 @@ const (
 
 // Field is a value of a document that contains no others.
 type Field struct {
-	Path  Value  // rows[0].amount
-	Name  string // the last name in the path
-	Depth int
-	Type  Type
-	Value Value
+	Path    Value  // rows[0].amount
+	Pointer string // JSON Pointer (RFC 6901)
+	Name    string // the last name in the path
+	Depth   int
+	Type    Type
+	Value   Value
 
 	Secret bool // the value is hidden
 }
@@ -100,13 +101,14 @@ func readNested(decoder *jsontext.Decoder, empty func() error, each func(name st
 
 // path is the place of a value.
 type path struct {
-	text  string
-	name  string
-	depth int
+	text    string
+	pointer string
+	name    string
+	depth   int
 }
 
 func (p path) joinIndex(i int) path {
-	return path{text: p.text + "[" + strconv.Itoa(i) + "]", name: p.name, depth: p.depth + 1}
+	return path{text: p.text + "[" + strconv.Itoa(i) + "]", pointer: p.pointer + "/" + strconv.Itoa(i), name: p.name, depth: p.depth + 1}
 }
 
 func (p path) joinName(name string) path {
@@ -117,7 +119,7 @@ func (p path) joinName(name string) path {
 	case p.text != "":
 		text = p.text + "." + name
 	}
-	return path{text: text, name: name, depth: p.depth + 1}
+	return path{text: text, pointer: string(jsontext.Pointer(p.pointer).AppendToken(name)), name: name, depth: p.depth + 1}
 }
 
 // isIdentifier reports whether a name is unambiguous in a path without quotes.
@@ -186,7 +188,7 @@ func (r *fieldReader) addField(p path, t Type, text string) error {
 	if r.budget -= len(p.text); r.budget < 0 || len(r.fields.List) >= maxFields {
 		return ErrUnwieldy
 	}
-	f := Field{Path: Fold(p.text, r.pathLimits()), Name: p.name, Depth: p.depth, Type: t}
+	f := Field{Path: Fold(p.text, r.pathLimits()), Pointer: p.pointer, Name: p.name, Depth: p.depth, Type: t}
 	if secret, ok := r.secrets[r.decoder.InputOffset()]; ok {
 		f.Secret, f.Value.Head = true, []Piece{secret.makePiece(r.document)}
 	} else {

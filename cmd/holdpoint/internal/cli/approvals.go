@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -105,6 +106,7 @@ func (e *Env) showApproval(a *client.Approval) error {
 		"Approval", a.ID, "Status", a.Status, "Risk", formatRisk(value(a.Risk)), "Parked because", a.Rule, "Asked", formatTime(&a.CreatedAt),
 		"Team", value(a.Team),
 	}
+	pairs = append(pairs, evidenceFields(a.Evidence)...)
 	pairs = append(pairs, fileFields(a.Files)...)
 	if a.Reviewers != nil && !*a.Reviewers {
 		pairs = append(pairs, "Reviewers", "no known reviewer may decide this call")
@@ -134,6 +136,45 @@ func (e *Env) showApproval(a *client.Approval) error {
 	}
 	return nil
 }
+
+// evidenceFields says which arguments are unusual, and why.
+func evidenceFields(list []client.Evidence) []string {
+	var pairs []string
+	compared := 0
+	for i := range list {
+		e := &list[i]
+		compared = int(e.Usual.Calls)
+		if e.Verdict == "unusual" {
+			pairs = append(pairs, "Unusual", escapeCell(e.Path+": "+strings.Join(e.Reasons, ", ")+formatUsual(e.Usual)))
+		}
+	}
+	switch {
+	case len(list) == 0:
+		return nil
+	case list[0].Verdict == "no_history":
+		return []string{"Usual values", "no history yet: fewer than three approved calls of this tool"}
+	case len(pairs) == 0:
+		return []string{"Usual values", fmt.Sprintf("all arguments are as in %d approved calls", compared)}
+	}
+	return pairs
+}
+
+// formatUsual describes the usual values of an argument.
+func formatUsual(u *client.Usual) string {
+	switch {
+	case u.Nearest != nil:
+		return "; usual: " + *u.Nearest
+	case u.Min != nil && u.Max != nil:
+		return fmt.Sprintf("; usual: %s to %s", formatNumber(*u.Min), formatNumber(*u.Max))
+	case len(u.Values) > 0:
+		return "; usual: " + strings.Join(u.Values, ", ")
+	case len(u.Domains) > 0:
+		return "; usual: " + strings.Join(u.Domains, ", ")
+	}
+	return ""
+}
+
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func formatRisk(risk string) string {
 	switch risk {

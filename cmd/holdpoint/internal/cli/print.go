@@ -279,8 +279,20 @@ func decisionFields(d *client.Decision) []string {
 	}
 	return []string{
 		"Decided", d.Outcome + " at " + formatTime(&d.At) + by, "Decided with", formatCredential(d.Credential),
-		"Decided from", value(d.Address), "Note", d.Note,
+		"Decided from", value(d.Address), "Seen", formatSeen(d.Seen), "Note", d.Note,
 	}
+}
+
+// formatSeen says what a reviewer saw before a decision.
+func formatSeen(s *client.Seen) string {
+	if s == nil {
+		return "not measured"
+	}
+	text := fmt.Sprintf("%d of %d arguments, %d unusual, %.0f s on the screen", s.Rows, s.Of, s.Unusual, s.Seconds)
+	if s.SecondStep {
+		text += ", confirmed in a second step"
+	}
+	return text
 }
 
 // formatTeams names the team that calls go to first, and the one that they escalate to.

@@ -1,0 +1,40 @@
+package lookalike
+
+import (
+	"slices"
+	"strings"
+)
+
+// shortestSwap is the number of characters from which two swapped neighbors are taken for a slip. In shorter values, such as "12" and
+// "21", they are another value.
+const shortestSwap = 8
+
+// IsNear reports whether a person could take a value for a known one: they differ, and look alike, differ in letters that look alike in
+// most fonts ("billlng" and "billing"), or have two neighbors swapped.
+func IsNear(value, known string) bool {
+	if value == known || value == "" || known == "" || strings.EqualFold(value, known) {
+		return false
+	}
+	if drawAlike(value) == drawAlike(known) {
+		return true
+	}
+	keys := Keys(known)
+	return slices.ContainsFunc(Keys(value), func(key string) bool { return slices.Contains(keys, key) }) || isSwapped(value, known)
+}
+
+// alike folds letters and digits that look alike. It is coarser than UTS #39, for values of one script.
+var alike = strings.NewReplacer("rn", "m", "vv", "w", "cl", "d", "i", "l", "1", "l", "|", "l", "0", "o") //nolint:gochecknoglobals // made once
+
+func drawAlike(value string) string { return alike.Replace(strings.ToLower(value)) }
+
+// isSwapped reports whether two values are equal but for two neighboring characters.
+func isSwapped(a, b string) bool {
+	if len(a) != len(b) || len(a) < shortestSwap {
+		return false
+	}
+	at := 0
+	for at < len(a) && a[at] == b[at] {
+		at++
+	}
+	return at+1 < len(a) && a[at] == b[at+1] && a[at+1] == b[at] && a[at] != a[at+1] && a[at+2:] == b[at+2:]
+}

@@ -1,0 +1,30 @@
+package lookalike_test
+
+import (
+	"testing"
+
+	"github.com/holdpoint/holdpoint/internal/lookalike"
+)
+
+func TestIsNear(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		value, known string
+		want         bool
+	}{
+		{"arnazon.com", "amazon.com", true},
+		{"billlng@acme.com", "billing@acme.com", true},
+		{"billіng@acme.com", "billing@acme.com", true}, // a Cyrillic letter
+		{"DE89370400440532013495", "DE89370400440532013459", true},
+		{"acme.com", "acme.com", false},
+		{"INV-1002", "INV-1001", false},
+		{"21", "12", false},
+		{"/data/b.csv", "/data/a.csv", false},
+		{"Acme.com", "acme.com", false},
+		{"", "a", false},
+	} {
+		if got := lookalike.IsNear(c.value, c.known); got != c.want {
+			t.Errorf("%q is near %q: %t, want %t", c.value, c.known, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,310 @@
+// Package evidence compares the arguments of a call with those of approved calls of the same tool. It says for each argument which
+// values are usual, and why this one is not. It is deterministic and knows no database: package call stores the facts of approved
+// calls and reads them back.
+//
+// Secrets are never part of facts: the caller names their paths.
+package evidence
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+
+	"github.com/holdpoint/holdpoint/internal/lookalike"
+)
+
+// Enough is the number of approved calls that make a history. With fewer there is no verdict.
+const Enough = 3
+
+// Verdict is the result for one argument.
+type Verdict string
+
+// The verdicts.
+const (
+	Usual     Verdict = "usual"
+	Unusual   Verdict = "unusual"
+	NoHistory Verdict = "no_history" // fewer than [Enough] approved calls
+	Hidden    Verdict = "hidden"     // a secret
+)
+
+// Reason says why an argument is unusual.
+type Reason string
+
+// The reasons.
+const (
+	NewArgument Reason = "new_argument" // no approved call had it
+	NewValue    Reason = "new_value"    // the approved calls share a few values, and this is none of them
+	OtherType   Reason = "other_type"   // such as a string where approved calls had numbers
+	AboveRange  Reason = "above_range"
+	BelowRange  Reason = "below_range"
+	NewDomain   Reason = "new_domain" // of an e-mail address or URL
+	NewPlace    Reason = "new_place"  // a path outside the folders of approved calls
+	Longer      Reason = "longer"     // more than ten times as long as the longest one
+	LooksLike   Reason = "looks_like" // nearly the same as a usual value, which [Entry.Nearest] has
+)
+
+// AllReasons returns all reasons.
+func AllReasons() []Reason {
+	return []Reason{NewArgument, NewValue, OtherType, AboveRange, BelowRange, NewDomain, NewPlace, Longer, LooksLike}
+}
+
+// Entry is the evidence about one argument: a scalar, or an empty object or list.
+type Entry struct {
+	Path    string // JSON Pointer (RFC 6901)
+	Verdict Verdict
+	Reasons []Reason
+
+	Calls   int      // approved calls that were compared
+	Having  int      // of them, calls with this argument; elements of a list share one history
+	Same    int      // of them, calls with this very value
+	Common  []string // the most frequent values, at most three; none if each call had its own
+	Range   *Range   // of numbers; nil: no numbers
+	Domains []string // the known domains, if the value has one; at most three
+	// Nearest is a usual value, or the domain of one, that Against could be mistaken for: the value, or its domain.
+	Nearest, Against string
+}
+
+// Range describes the numbers of approved calls.
+type Range struct {
+	Min, Median, Max float64
+	// Times is the value as a multiple of the median, if the median is positive; otherwise 0.
+	Times float64
+}
+
+// Judge returns the evidence about the arguments of a call, in their order. hidden has the pointers of secrets.
+func Judge(arguments []byte, hidden func(pointer string) bool, history []Facts) []Entry {
+	leaves := readLeaves(arguments, maxLeaves)
+	index := indexHistory(history)
+	entries := make([]Entry, len(leaves))
+	for i, l := range leaves {
+		entries[i] = Entry{Path: l.pointer, Calls: len(history), Verdict: NoHistory}
+		switch {
+		case hidden(l.pointer):
+			entries[i].Verdict = Hidden
+		case len(history) >= Enough:
+			entries[i].judge(l.Fact, index[l.Path])
+		}
+	}
+	return entries
+}
+
+// CountUnusual returns the number of unusual entries.
+func CountUnusual(entries []Entry) int {
+	n := 0
+	for i := range entries {
+		if entries[i].Verdict == Unusual {
+			n++
+		}
+	}
+	return n
+}
+
+// past has the values that approved calls had in one place.
+type past struct {
+	calls   int            // that had a value there
+	values  map[string]int // calls with each value, by key
+	texts   []string       // different texts, the most frequent first
+	kinds   string
+	domain  map[string]bool
+	folder  map[string]bool
+	numbers []float64
+	longest int
+}
+
+func indexHistory(history []Facts) map[string]*past {
+	index := map[string]*past{}
+	for _, facts := range history {
+		seen := map[string]bool{}
+		for _, f := range facts {
+			p := index[f.Path]
+			if p == nil {
+				p = &past{values: map[string]int{}, domain: map[string]bool{}, folder: map[string]bool{}}
+				index[f.Path] = p
+			}
+			if !seen[f.Path] {
+				seen[f.Path] = true
+				p.calls++
+			}
+			p.add(f)
+		}
+	}
+	for _, p := range index {
+		slices.Sort(p.numbers)
+		slices.SortStableFunc(p.texts, func(a, b string) int { return p.values[string(text)+b] - p.values[string(text)+a] })
+	}
+	return index
+}
+
+func (p *past) add(f Fact) {
+	key := f.key()
+	if p.values[key]++; p.values[key] == 1 && f.Kind == text {
+		p.texts = append(p.texts, f.Value)
+	}
+	if !strings.ContainsRune(p.kinds, rune(f.Kind)) {
+		p.kinds += string(f.Kind)
+	}
+	p.longest = max(p.longest, f.length())
+	switch f.Kind {
+	case number:
+		if v, err := strconv.ParseFloat(f.Value, 64); err == nil {
+			p.numbers = append(p.numbers, v)
+		}
+	case text:
+		if d := domainOf(f.Value); d != "" {
+			p.domain[d] = true
+		}
+		for folder := folderOf(f.Value); folder != ""; folder = folderOf(folder) {
+			p.folder[folder] = true
+		}
+	}
+}
+
+// varies reports whether approved calls had so many different values that a new one says nothing.
+func (p *past) varies() bool { return 2*len(p.values) > p.calls+1 }
+
+func (e *Entry) judge(f Fact, p *past) {
+	e.Verdict = Usual
+	if p == nil {
+		e.fail(NewArgument)
+		return
+	}
+	e.Having, e.Same = p.calls, p.values[f.key()]
+	if len(p.numbers) > 0 {
+		e.Range = p.rangeFor(f)
+	}
+	if !p.varies() {
+		e.Common = p.texts[:min(3, len(p.texts))]
+	}
+	if e.Same > 0 {
+		return
+	}
+	if !strings.ContainsRune(p.kinds, rune(f.Kind)) {
+		e.fail(OtherType)
+		return
+	}
+	switch f.Kind {
+	case number:
+		e.judgeNumber(f, p)
+	case text:
+		e.judgeText(f, p)
+	default:
+		if !p.varies() {
+			e.fail(NewValue)
+		}
+	}
+}
+
+func (e *Entry) fail(r Reason) { e.Verdict, e.Reasons = Unusual, append(e.Reasons, r) }
+
+func (e *Entry) judgeNumber(f Fact, p *past) {
+	v, err := strconv.ParseFloat(f.Value, 64)
+	switch {
+	case err != nil || e.Range == nil:
+	case v > e.Range.Max:
+		e.fail(AboveRange)
+	case v < e.Range.Min:
+		e.fail(BelowRange)
+	}
+}
+
+func (e *Entry) judgeText(f Fact, p *past) {
+	if e.Nearest, e.Against = p.findNearest(f.Value); e.Nearest != "" {
+		e.fail(LooksLike)
+		return
+	}
+	domain, folder := domainOf(f.Value), folderOf(f.Value)
+	switch {
+	case domain != "" && len(p.domain) > 0:
+		e.Domains = p.listDomains()
+		if !p.domain[domain] {
+			e.fail(NewDomain)
+		}
+	case folder != "" && len(p.folder) > 0:
+		if !p.folder[folder] {
+			e.fail(NewPlace)
+		}
+	case !p.varies():
+		e.fail(NewValue)
+	}
+	if f.length() > 10*max(p.longest, 20) {
+		e.fail(Longer)
+	}
+}
+
+func (p *past) listDomains() []string {
+	list := make([]string, 0, len(p.domain))
+	for d := range p.domain {
+		list = append(list, d)
+	}
+	slices.Sort(list)
+	return list[:min(3, len(list))]
+}
+
+func (p *past) rangeFor(f Fact) *Range {
+	n := len(p.numbers)
+	r := &Range{Min: p.numbers[0], Median: p.numbers[n/2], Max: p.numbers[n-1]}
+	if n%2 == 0 {
+		r.Median = (p.numbers[n/2-1] + p.numbers[n/2]) / 2
+	}
+	if v, err := strconv.ParseFloat(f.Value, 64); err == nil && f.Kind == number && r.Median > 0 {
+		r.Times = math.Round(10*v/r.Median) / 10
+	}
+	return r
+}
+
+// mostCompared bounds the values that a value is compared with.
+const mostCompared = 200
+
+// findNearest returns a usual text that a text could be mistaken for, or such a domain, and the text or its domain.
+func (p *past) findNearest(value string) (near, part string) {
+	for _, known := range p.texts[:min(mostCompared, len(p.texts))] {
+		if lookalike.IsNear(value, known) {
+			return known, value
+		}
+	}
+	domain := domainOf(value)
+	if domain == "" || p.domain[domain] {
+		return "", ""
+	}
+	for _, known := range p.listDomains() {
+		if lookalike.IsNear(domain, known) {
+			return known, domain
+		}
+	}
+	return "", ""
+}
+
+// domainOf returns the registrable domain of an e-mail address or of a URL with a host, or "".
+func domainOf(value string) string {
+	host := ""
+	if _, after, ok := strings.Cut(value, "://"); ok {
+		host, _, _ = strings.Cut(after, "/")
+		host = host[strings.LastIndexByte(host, '@')+1:]
+		host, _, _ = strings.Cut(host, ":")
+	} else if at := strings.LastIndexByte(value, '@'); at > 0 && !strings.ContainsAny(value, " \n\t,;") {
+		host = value[at+1:]
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "" || strings.ContainsAny(host, " \n\t,;<>\"") {
+		return ""
+	}
+	if domain, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
+		return domain
+	}
+	return host
+}
+
+// folderOf returns the folder of a path, or "" if there is none but the root.
+func folderOf(value string) string {
+	if strings.Contains(value, "://") || strings.ContainsAny(value, " \n\t") {
+		return ""
+	}
+	at := strings.LastIndexByte(strings.TrimSuffix(value, "/"), '/')
+	if at <= 0 {
+		return ""
+	}
+	return value[:at]
+}

@@ -1,0 +1,124 @@
+package evidence_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/runtime/call/evidence"
+)
+
+func nothingHidden(string) bool { return false }
+
+// collectAll returns the facts of approved calls with these arguments.
+func collectAll(arguments ...string) []evidence.Facts {
+	history := make([]evidence.Facts, len(arguments))
+	for i, a := range arguments {
+		history[i] = evidence.Collect([]byte(a), nothingHidden)
+	}
+	return history
+}
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	payments := collectAll(
+		`{"iban":"DE89370400440532013459","amount":100,"currency":"EUR","to":["ann@acme.com"],"memo":"rent for May","file":"/inbox/a.pdf"}`,
+		`{"iban":"DE89370400440532013459","amount":360,"currency":"EUR","to":["ben@acme.com"],"memo":"a chair","file":"/inbox/b.pdf"}`,
+		`{"iban":"DE89370400440532013459","amount":200.5,"currency":"EUR","to":["ann@acme.com","ben@acme.com"],"memo":"paper","file":"/inbox/2026/c.pdf"}`,
+	)
+	for name, c := range map[string]struct {
+		arguments string
+		want      string // the unusual arguments with their reasons
+	}{
+		"usual":        {`{"iban":"DE89370400440532013459","amount":150,"currency":"EUR","to":["cat@acme.com"],"memo":"pens","file":"/inbox/d.pdf"}`, ""},
+		"swapped":      {`{"iban":"DE89370400440532013495"}`, "/iban looks_like"},
+		"other IBAN":   {`{"iban":"FR1420041010050500013M02606"}`, "/iban new_value"},
+		"large":        {`{"amount":1284.50}`, "/amount above_range"},
+		"small":        {`{"amount":-5}`, "/amount below_range"},
+		"as text":      {`{"amount":"150"}`, "/amount other_type"},
+		"currency":     {`{"currency":"USD"}`, "/currency new_value"},
+		"foreign":      {`{"to":["ann@acme.com","eve@evil.example"]}`, "/to/1 new_domain"},
+		"homoglyph":    {`{"to":["аnn@acme.com"]}`, "/to/0 looks_like"},
+		"known domain": {`{"to":["ann@acrne.com"]}`, "/to/0 looks_like"},
+		"elsewhere":    {`{"file":"/etc/passwd"}`, "/file new_place"},
+		"new":          {`{"urgent":true}`, "/urgent new_argument"},
+		"long":         {`{"memo":"` + strings.Repeat("x ", 300) + `"}`, "/memo longer"},
+	} {
+		var got []string
+		for _, e := range evidence.Judge([]byte(c.arguments), nothingHidden, payments) {
+			if e.Verdict == evidence.Unusual {
+				got = append(got, fmt.Sprint(e.Path, " ", strings.Trim(fmt.Sprint(e.Reasons), "[]")))
+			}
+		}
+		if strings.Join(got, "; ") != c.want {
+			t.Errorf("%s: unusual: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestJudgeDescribes(t *testing.T) {
+	t.Parallel()
+	history := collectAll(`{"a":100,"c":"EUR"}`, `{"a":200,"c":"EUR"}`, `{"a":300,"c":"USD"}`, `{"c":"EUR"}`)
+	got := evidence.Judge([]byte(`{"a":1000,"c":"EUR"}`), nothingHidden, history)
+	if a := got[0]; a.Calls != 4 || a.Having != 3 || a.Same != 0 || *a.Range != (evidence.Range{Min: 100, Median: 200, Max: 300, Times: 5}) {
+		t.Errorf("a number is described as %+v, %+v", a, a.Range)
+	}
+	if c := got[1]; c.Same != 3 || !slices.Equal(c.Common, []string{"EUR", "USD"}) {
+		t.Errorf("a text is described as %+v", c)
+	}
+}
+
+func TestLittleHistoryIsNoVerdict(t *testing.T) {
+	t.Parallel()
+	for _, e := range evidence.Judge([]byte(`{"a":1,"b":{"c":[]}}`), nothingHidden, collectAll(`{"a":2}`, `{"a":3}`)) {
+		if e.Verdict != evidence.NoHistory || e.Calls != 2 {
+			t.Errorf("%s is %s after %d calls", e.Path, e.Verdict, e.Calls)
+		}
+	}
+}
+
+func TestSecretsAreNoFacts(t *testing.T) {
+	t.Parallel()
+	hidden := func(pointer string) bool { return pointer == "/auth/password" }
+	arguments := []byte(`{"auth":{"password":"hunter2","user":"ann"}}`)
+	facts := evidence.Collect(arguments, hidden)
+	if len(facts) != 1 || facts[0].Path != "/auth/user" {
+		t.Errorf("facts: %+v", facts)
+	}
+	entries := evidence.Judge(arguments, hidden, []evidence.Facts{facts, facts, facts})
+	if entries[0].Verdict != evidence.Hidden || entries[0].Common != nil || entries[1].Verdict != evidence.Usual {
+		t.Errorf("entries: %+v", entries)
+	}
+}
+
+// The facts of a call are bounded, so that 500 calls are at most 2 MB.
+func TestFactsAreBounded(t *testing.T) {
+	t.Parallel()
+	many := `{"list":["` + strings.Repeat(`x`, 5000) + `"`
+	for i := range 5000 {
+		many += fmt.Sprintf(`,"value %d %s"`, i, strings.Repeat("y", 80))
+	}
+	size := 0
+	facts := evidence.Collect([]byte(many+`]}`), nothingHidden)
+	for _, f := range facts {
+		size += len(f.Path) + len(f.Value)
+	}
+	if len(facts) == 0 || size > 4<<10 {
+		t.Errorf("%d facts of %d bytes", len(facts), size)
+	}
+	if facts[0].Long != 5000 || len(facts[0].Value) > 120 {
+		t.Errorf("the first fact is %+v", facts[0])
+	}
+}
+
+func ExampleJudge() {
+	none := func(string) bool { return false }
+	var history []evidence.Facts
+	for _, amount := range []int{100, 150, 360} {
+		history = append(history, evidence.Collect(fmt.Appendf(nil, `{"amount":%d}`, amount), none))
+	}
+	entry := evidence.Judge([]byte(`{"amount":750}`), none, history)[0]
+	fmt.Println(entry.Path, entry.Verdict, entry.Reasons, entry.Range.Times)
+	// Output: /amount unusual [above_range] 5
+}

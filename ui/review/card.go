@@ -1,0 +1,112 @@
+package review
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/a-h/templ"
+
+	"github.com/holdpoint/holdpoint/runtime/call/evidence"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// Card compares each argument of a call with approved calls. Unusual arguments come first.
+type Card struct {
+	Rows    []CardRow
+	More    int // arguments that are not listed
+	Unusual int
+	Calls   int  // approved calls that were compared
+	None    bool // there are too few of them
+}
+
+// CardRow is one argument.
+type CardRow struct {
+	hostile.Field
+	ID      string // of its element
+	Unusual bool
+	Reasons []text.Message
+	Usual   templ.Component // the usual values; nil: none are known
+}
+
+// makeCard joins the arguments with the evidence about them.
+func makeCard(fields *hostile.Fields, entries []evidence.Entry) *Card {
+	byPointer := make(map[string]*evidence.Entry, len(entries))
+	for i := range entries {
+		byPointer[entries[i].Path] = &entries[i]
+	}
+	card := &Card{Rows: make([]CardRow, len(fields.List)), More: fields.More}
+	for i, f := range fields.List {
+		card.Rows[i].Field, card.Rows[i].ID = f, "arg-"+strconv.Itoa(i)
+		e := byPointer[f.Pointer]
+		if e == nil {
+			continue
+		}
+		card.Calls, card.None = e.Calls, e.Calls < evidence.Enough
+		card.Rows[i].Unusual = e.Verdict == evidence.Unusual
+		for _, r := range e.Reasons {
+			card.Rows[i].Reasons = append(card.Rows[i].Reasons, describeReason(r))
+		}
+		if e.Verdict == evidence.Unusual || e.Verdict == evidence.Usual {
+			card.Rows[i].Usual = describeUsual(e)
+		}
+	}
+	card.Unusual = evidence.CountUnusual(entries)
+	slices.SortStableFunc(card.Rows, func(a, b CardRow) int { return rank(a) - rank(b) })
+	return card
+}
+
+func rank(r CardRow) int {
+	if r.Unusual {
+		return 0
+	}
+	return 1
+}
+
+func describeReason(r evidence.Reason) text.Message {
+	switch r {
+	case evidence.NewArgument:
+		return text.EvidenceNewArgument()
+	case evidence.NewValue:
+		return text.EvidenceNewValue()
+	case evidence.OtherType:
+		return text.EvidenceOtherType()
+	case evidence.AboveRange:
+		return text.EvidenceAboveRange()
+	case evidence.BelowRange:
+		return text.EvidenceBelowRange()
+	case evidence.NewDomain:
+		return text.EvidenceNewDomain()
+	case evidence.NewPlace:
+		return text.EvidenceNewPlace()
+	case evidence.Longer:
+		return text.EvidenceLonger()
+	case evidence.LooksLike:
+		return text.EvidenceLooksLike()
+	}
+	return text.Literal(string(r))
+}
+
+// describeUsual returns the values that approved calls had in place of an argument, or nil.
+func describeUsual(e *evidence.Entry) templ.Component {
+	switch {
+	case e.Having == 0:
+		return nil
+	case e.Nearest != "":
+		return text.EvidenceValues(view.Differing(e.Nearest, e.Against))
+	case e.Same > 0:
+		return text.EvidenceSame(e.Same, e.Having)
+	case e.Range != nil && e.Range.Times > 1:
+		return text.EvidenceRangeTimes(formatFloat(e.Range.Min), formatFloat(e.Range.Max), formatFloat(e.Range.Times))
+	case e.Range != nil:
+		return text.EvidenceRange(formatFloat(e.Range.Min), formatFloat(e.Range.Max))
+	case len(e.Domains) > 0:
+		return text.EvidenceValues(view.TextList(e.Domains))
+	case len(e.Common) > 0:
+		return text.EvidenceValues(view.TextList(e.Common))
+	}
+	return text.EvidenceVaries()
+}
+
+func formatFloat(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
