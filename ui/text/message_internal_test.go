@@ -20,12 +20,19 @@ func TestPluralForms(t *testing.T) {
 		message  Message
 		want     string
 	}{
-		{"en", QueueQuestions(1), "1 question"}, {"en", QueueQuestions(0), "0 questions"}, {"en", QueueQuestions(12500), "12,500 questions"},
-		{"de", QueueQuestions(1), "1 Frage"}, {"de", QueueQuestions(0), "0 Fragen"}, {"de", QueueQuestions(12500), "12.500 Fragen"},
-		{"ja", QueueQuestions(1), "質問1件"}, {"ja", QueueQuestions(12500), "質問12,500件"},
-		{"en", MeasureAgo(CountdownMinutes(2, 5)), "2 min 5 s ago"}, {"de", MeasureAgo(CountdownMinutes(2, 5)), "vor 2 Min. 5 s"},
+		{"en", QueueQuestions(1), "1 question"},
+		{"en", QueueQuestions(0), "0 questions"},
+		{"en", QueueQuestions(12500), "12,500 questions"},
+		{"de", QueueQuestions(1), "1 Frage"},
+		{"de", QueueQuestions(0), "0 Fragen"},
+		{"de", QueueQuestions(12500), "12.500 Fragen"},
+		{"ja", QueueQuestions(1), "質問1件"},
+		{"ja", QueueQuestions(12500), "質問12,500件"},
+		{"en", MeasureAgo(CountdownMinutes(2, 5)), "2 min 5 s ago"},
+		{"de", MeasureAgo(CountdownMinutes(2, 5)), "vor 2 Min. 5 s"},
 		{"ja", MeasureAgo(CountdownMinutes(2, 5)), "2分5秒前"},
-		{"en", Join(", ", Number(-1234567), Decimal(1.25, 1)), "-1,234,567, 1.2"}, {"de", Join("; ", Number(-1234567), Decimal(1234.5, 1)), "-1.234.567; 1.234,5"},
+		{"en", Join(", ", Number(-1234567), Decimal(1.25, 1)), "-1,234,567, 1.2"},
+		{"de", Join("; ", Number(-1234567), Decimal(1234.5, 1)), "-1.234.567; 1.234,5"},
 	} {
 		if got := test.message.In(WithLanguage(t.Context(), test.language)); got != test.want {
 			t.Errorf("%s: %q, want %q", test.language, got, test.want)
@@ -90,8 +97,10 @@ func TestCompare(t *testing.T) {
 		"ja/b.yaml": {Data: []byte("A: a\n")},
 	}
 	for folder, want := range map[string][]string{
-		"de": {`de/a.yaml: B: arguments ["x:text" "y:html"], expected ["x:" "y:html"]`, `de/a.yaml: C: plural forms ["other"], expected ["one" "other"]`,
-			"de/a.yaml: D: missing", "de/a.yaml: E: en does not have it", "de/b.yaml: A: missing"},
+		"de": {
+			`de/a.yaml: B: arguments ["x:text" "y:html"], expected ["x:" "y:html"]`, `de/a.yaml: C: plural forms ["other"], expected ["one" "other"]`,
+			"de/a.yaml: D: missing", "de/a.yaml: E: en does not have it", "de/b.yaml: A: missing",
+		},
 		"ja": {`ja/a.yaml: C: plural forms ["one" "other"], expected ["other"]`},
 		"en": nil,
 	} {
