@@ -36,7 +36,7 @@ var unseen = map[string][]rune{
 	"bidi":                {0x061C, 0x200E, 0x200F, 0x202A, 0x202B, 0x202C, 0x202D, 0x202E, 0x2066, 0x2067, 0x2068, 0x2069},
 	"zero width":          {0x00AD, 0x034F, 0x180E, 0x200B, 0x200C, 0x200D, 0x2060, 0x2061, 0x2063, 0xFEFF},
 	"tags":                {0xE0001, 0xE0020, 0xE0041, 0xE0061, 0xE007E, 0xE007F},
-	"spaces":              {0x00A0, 0x1680, 0x2000, 0x2003, 0x2007, 0x200A, 0x202F, 0x205F, 0x3000},
+	"spaces":              {0x1680, 0x2000, 0x2003, 0x2007, 0x200A, 0x205F, 0x3000},
 	"fillers":             {0x115F, 0x1160, 0x17B4, 0x2800, 0x3164, 0xFFA0, 0x1D159},
 	"variation selectors": {0x180B, 0x180F, 0xFE00, 0xFE0E, 0xFE0F, 0xE0100, 0xE01EF},
 	"escapes":             {0x1B, 0x9B, 0x9D, 0x90},
@@ -76,6 +76,27 @@ func TestGalleryUnseenCharacters(t *testing.T) {
 				w.dismiss(v, id)
 			}
 		})
+	}
+}
+
+// Characters and words that honest texts have are shown as grey chips and marks, without a warning.
+func TestGalleryQuietCharacters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	for label, text := range map[string]string{
+		"U+00A0": "5\u00a0000\u00a0€", "U+202F": "Vraiment\u202f?", "U+FE0F": "❤\ufe0f", "U+200D": "\U0001F469\u200d\U0001F4BB", "U+200C": "می\u200cخواهم",
+		"this address is really xn--bcher-kva.example": "https://bücher.example:8443/", "look-alike letters for “kapali”": "kapal\u0131",
+	} {
+		id := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]string{"filename": text}))
+		page := v.get(callPath(id))
+		if page.find("notice").Length() != 0 || !strings.Contains(page.find("arguments").Find(".chip.dim").Text(), label) {
+			t.Errorf("%s: %s", label, page.text())
+		}
+		if row := v.get("/").doc.Find("#row-" + id.String()); strings.Contains(row.Text(), "hidden characters") || strings.Contains(row.Text(), "look-alike") {
+			t.Errorf("%s: the row warns: %s", label, row.Text())
+		}
+		w.dismiss(v, id)
 	}
 }
 
@@ -124,10 +145,10 @@ func TestGalleryLookAlikes(t *testing.T) {
 		{"full-width letters", "\uFF52\uFF4D", "\uFF52\uFF4D", "look-alike letters for “rm”"},
 		{"long s", "pa\u017F\u017Fword", "pa\u017F\u017Fword", "look-alike letters for “password”"},
 		{"an IPA letter", "/etc/p\u0251sswd", "p\u0251sswd", "look-alike letters for “passwd”"},
-		{"a dotless i", "git push origin ma\u0131n", "ma\u0131n", "look-alike letters for “main”"},
+		{"a dotless i", "git push origin/ma\u0131n", "ma\u0131n", "look-alike letters for “main”"},
 		{"a word of Cherokee", "run \u13A0\u13A1\u13A2", "\u13A0\u13A1\u13A2", "Cherokee letters that look like Latin ones"},
 		{"a word of Lisu", "\uA4E2\uA4F4\uA4D3\uA4F3", "\uA4E2\uA4F4\uA4D3\uA4F3", "Lisu letters that look like Latin ones"},
-		{"a look-alike beside another letter", "\u0441\u043E\u0440\u0443 \u0436", "\u0441\u043E\u0440\u0443", "Cyrillic letters that look like Latin ones"},
+		{"a look-alike beside another letter", "run \u0441\u043E\u0440\u0443 \u0436", "\u0441\u043E\u0440\u0443", "Cyrillic letters that look like Latin ones"},
 		{"a division slash", "etc\u2215passwd", "\u2215", "looks like “/”, but is U+2215"},
 		{"a full-width slash", "https://trusted.com\uFF0Fa", "\uFF0F", "looks like “/”, but is U+FF0F"},
 		{"a full-width at", "user\uFF20evil.com", "\uFF20", "looks like “@”, but is U+FF20"},
@@ -138,7 +159,7 @@ func TestGalleryLookAlikes(t *testing.T) {
 		{"a host", "https://\u0430pple.com/pay", "\u0430pple.com", "this address is really xn--pple-43d.com"},
 		{"a host of one script", "https://\u0430\u0440\u0440\u04CF\u0435.com", "\u0430\u0440\u0440\u04CF\u0435.com", "this address is really xn--80ak6aa92e.com"},
 		{"a mail address", "pay@ex\u0430mple.org", "ex\u0430mple.org", "this address is really xn--exmple-4nf.org"},
-		{"a host with a port", "https://b\u00FCcher.example:8443/", "b\u00FCcher.example", "this address is really xn--bcher-kva.example"},
+		{"a host with a port", "https://p\u0430y.example:8443/", "p\u0430y.example", "this address is really xn--py-7kc.example"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			id := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]string{"filename": tt.text}))

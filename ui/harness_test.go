@@ -151,7 +151,7 @@ func (f *fakeSource) set(change func()) {
 
 const (
 	saveTool = `{"name":"save_csv","title":"Save CSV","description":"Save rows as a CSV file in the shared folder.\nAn existing file is replaced.",
-		"inputSchema":{"type":"object","properties":{"filename":{"type":"string"},"rows":{"type":"array"}},"required":["filename"]},
+		"inputSchema":{"type":"object","properties":{"filename":{"type":"string"},"rows":{"type":"array"},"password":{"type":"string"},"token_options":{"type":"object"}},"required":["filename"]},
 		"annotations":{"openWorldHint":false}}`
 	deleteTool = `{"name":"delete_file","description":"Delete a file for good.","inputSchema":{"type":"object"},
 		"annotations":{"destructiveHint":true}}`

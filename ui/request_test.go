@@ -16,7 +16,7 @@ import (
 )
 
 const orderTool = `{"name":"change_order","inputSchema":{"type":"object","properties":{"order":{"type":"string"},"note":{"type":"string"},
-	"pin":{"type":"string","writeOnly":true}},"required":["order"]},"x-holdpoint-http":{"method":"PATCH","preview":{"method":"GET"}}}`
+	"pin":{"type":"string","writeOnly":true},"extra":{"type":"object","properties":{"token":{"type":"string"}}}},"required":["order"]},"x-holdpoint-http":{"method":"PATCH","preview":{"method":"GET"}}}`
 
 // sealedTool has a secret in its path.
 var sealedTool = strings.NewReplacer("change_order", "change_sealed", `"order":{"type":"string"}`, `"order":{"type":"string","format":"password"}`).Replace(orderTool)

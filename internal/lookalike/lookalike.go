@@ -33,3 +33,32 @@ func drawn(r rune) rune {
 	}
 	return r
 }
+
+// Drawing returns a key that names share if a hurried reader may take one for the other: those that have a key of [Keys] in common, and
+// names that differ in i, l and 1, in o and 0, or in vv and w. It is "" for a name that shows nothing. It is too coarse to refuse names.
+func Drawing(name string) string {
+	keys := Keys(strings.ToLower(name))
+	if len(keys) == 0 {
+		return ""
+	}
+	return drawings.Replace(keys[0])
+}
+
+var drawings = strings.NewReplacer("i", "l", "1", "l", "|", "l", "0", "o", "vv", "w") //nolint:gochecknoglobals // a table
+
+// ReadAsASCII returns the ASCII text that a reader may take a text for, or "" if some letter looks like none. A letter with an accent looks
+// like itself.
+func ReadAsASCII(text string) string {
+	var b strings.Builder
+	for _, r := range norm.NFKC.String(strings.Map(drawn, text)) {
+		like := string(r)
+		if r >= unicode.MaxASCII {
+			like = confusable.GetReplacement(r)
+		}
+		if like == "" || strings.ContainsFunc(like, func(r rune) bool { return r > unicode.MaxASCII }) {
+			return ""
+		}
+		b.WriteString(like)
+	}
+	return b.String()
+}

@@ -34,3 +34,38 @@ func TestKeys(t *testing.T) {
 		}
 	}
 }
+
+func TestDrawing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, other string
+		want        bool
+	}{
+		{"billing", "billlng", true},
+		{"billing", "BILLING", true},
+		{"docs", "d0cs", true},
+		{"amazon", "arnazon", true},
+		{"wwf", "vvwf", true},
+		{"amazon", "\u0430mazon", true},
+		{"docs", "dogs", false},
+		{"1001", "1010", false},
+	} {
+		if alike := lookalike.Drawing(c.name) == lookalike.Drawing(c.other); alike != c.want {
+			t.Errorf("%q and %q look alike: %t, want %t", c.name, c.other, alike, c.want)
+		}
+	}
+	if key := lookalike.Drawing("\u200B"); key != "" {
+		t.Errorf("what shows nothing has the key %q", key)
+	}
+}
+
+func TestReadAsASCII(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"\u0430\u0440\u0440\u04cf\u0435.com": "apple.com", "b\u00FCcher": "", "пример.рф": "", "ｄocs": "docs", "amazon": "amazon", "ma\u0131n": "main",
+	} {
+		if got := lookalike.ReadAsASCII(text); got != want {
+			t.Errorf("%q reads as %q, want %q", text, got, want)
+		}
+	}
+}

@@ -144,7 +144,7 @@ func listWarnings(s *subject, arguments Arguments) []view.Notice {
 	if !s.current {
 		add(view.Warn, text.ReviewChangedSince(), text.ReviewChangedSinceHelp())
 	}
-	if found := arguments.Findings; found.Hidden > 0 || found.Suspect > 0 {
+	if found := arguments.Findings; found.IsAlarming() {
 		add(view.Danger, text.ReviewLookClosely(), describeFindings(found))
 	}
 	if arguments.Withheld > 0 {

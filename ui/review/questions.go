@@ -97,7 +97,7 @@ func (h *reader) presentQuestion(ctx context.Context, s *subject, q *call.AskedQ
 	}
 	for _, document := range [][]byte{q.Params, q.Answer.Result} {
 		if found, err := hostile.Find(document); err == nil {
-			v.Warning = v.Warning || found.Hidden > 0 || found.Suspect > 0
+			v.Warning = v.Warning || found.IsAlarming()
 		}
 	}
 	v.Digest = q.Digest.String()

@@ -54,7 +54,11 @@ func writePiece(ctx context.Context, b *strings.Builder, p hostile.Piece, flow F
 		writeText(b, p.Text)
 		b.WriteString(`</mark>`)
 		if flow == Block {
-			b.WriteString(`<span class="chip why">` + note + `</span>`)
+			class := "chip why"
+			if p.Harmless() {
+				class = "chip dim why"
+			}
+			b.WriteString(`<span class="` + class + `">` + note + `</span>`)
 		}
 	}
 }

@@ -16,7 +16,7 @@ var weights = map[string]int{ //nolint:gochecknoglobals // a table
 	"description": 2, "encoding": 1, "format": 1, "limit": 1,
 }
 
-// secretNames returns parts of names whose values do not belong in a list.
+// secretNames returns parts of the names of secrets.
 func secretNames() []string {
 	return []string{"password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key"}
 }
@@ -38,7 +38,7 @@ func Decisive(document []byte, n int, l Limits) Fields {
 	if all == 1 && fields.List[0].Depth == 0 {
 		return Fields{Findings: fields.Findings} // no arguments
 	}
-	shown := slices.DeleteFunc(slices.Clone(fields.List), func(f Field) bool { return f.Secret || isPrivate(f.Name) })
+	shown := slices.DeleteFunc(slices.Clone(fields.List), func(f Field) bool { return f.Secret })
 	slices.SortStableFunc(shown, func(a, b Field) int { return cmp.Compare(weighField(b), weighField(a)) })
 	fields.List = shown[:min(n, len(shown))]
 	fields.More = all - len(fields.List)

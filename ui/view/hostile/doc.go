@@ -21,10 +21,18 @@ type Piece struct {
 	Text  string // the text; of a chip its label, "U+202E"
 	Note  string // describes chips and suspects
 	Count int    // of equal chips or breaks in a row; at least 1
+	Quiet bool   // honest texts have such chips and suspects too: they are shown, and are no reason for an alarm
 }
 
-// Harmless reports whether a chip stands for an ordinary character that would only be hard to notice, such as a space at the end.
+// Harmless reports whether a chip or suspect is quiet, or stands for an ordinary character that would only be hard to notice, such as a
+// space at the end.
 func (p Piece) Harmless() bool {
+	if p.Quiet {
+		return true
+	}
+	if p.Kind != Chip {
+		return false
+	}
 	switch p.Text {
 	case labelTab, labelReturn, labelSpace, labelEmpty:
 		return true
@@ -32,27 +40,39 @@ func (p Piece) Harmless() bool {
 	return false
 }
 
-// Findings count the tricks that were made visible.
+// Findings count the tricks that were made visible. Hidden and Suspect are reasons for an alarm, Quiet is none.
 type Findings struct {
 	Hidden  int // invisible characters
 	Suspect int // words that may deceive
+	Quiet   int // pieces that honest texts have too: see [Piece.Quiet]
 }
+
+// IsAlarming reports whether there is a trick that honest texts do not have.
+func (f Findings) IsAlarming() bool { return f.Hidden > 0 || f.Suspect > 0 }
 
 func (f *Findings) addValue(v Value) {
 	of := v.Findings()
+	f.add(of)
+}
+
+func (f *Findings) add(of Findings) {
 	f.Hidden += of.Hidden
 	f.Suspect += of.Suspect
+	f.Quiet += of.Quiet
 }
 
 func (f *Findings) addPieces(pieces []Piece) {
 	for _, p := range pieces {
 		switch p.Kind {
-		case Chip:
-			if !p.Harmless() {
+		case Chip, Suspect:
+			switch {
+			case p.Quiet:
+				f.Quiet += p.Count
+			case p.Kind == Suspect:
+				f.Suspect++
+			case !p.Harmless():
 				f.Hidden += p.Count
 			}
-		case Suspect:
-			f.Suspect++
 		case Plain, Break, Secret:
 		}
 	}
@@ -64,12 +84,12 @@ type Value struct {
 	Cut  *Cut    // nil: nothing was left out
 	Tail []Piece // after the cut
 
-	cutHidden int // hidden characters that were left out
+	cut Findings // hidden characters that were left out
 }
 
 // Findings count all hidden characters of the value, and the suspect words of the shown parts.
 func (v Value) Findings() Findings {
-	f := Findings{Hidden: v.cutHidden}
+	f := v.cut
 	f.addPieces(v.Head)
 	f.addPieces(v.Tail)
 	return f

@@ -51,7 +51,7 @@ func Fold(text string, l Limits) Value {
 			Lines: strings.Count(left, "\n"), Runes: utf8.RuneCountInString(left),
 			Bytes: len(text), SHA256: hex.EncodeToString(sum[:]), Opaque: opaque,
 		},
-		cutHidden: countHidden(left),
+		cut: findHidden(text, head, tail),
 	}
 	if tail < len(text) {
 		v.Tail = Show(text[tail:])
@@ -59,14 +59,19 @@ func Fold(text string, l Limits) Value {
 	return v
 }
 
-func countHidden(text string) int {
-	n := 0
-	for _, r := range text {
-		if !isVisible(r) && r != '\n' && r != '\t' && r != '\r' {
-			n++
+// findHidden counts the invisible characters of a part of a text.
+func findHidden(text string, from, to int) Findings {
+	var f Findings
+	for i, r := range text[from:to] {
+		switch {
+		case isVisible(r), r == '\n', r == '\t', r == '\r':
+		case isOrdinary(text, from+i, r):
+			f.Quiet++
+		default:
+			f.Hidden++
 		}
 	}
-	return n
+	return f
 }
 
 // splitHeadTail returns the end of the head of a text and the begin of its tail.
@@ -82,7 +87,7 @@ func splitHeadTail(text string, l Limits) (head, tail int, opaque bool) {
 	}
 	head = findHeadEnd(text, l.HeadLines, l.HeadRunes)
 	tail = findTailStart(text, head, l.TailLines, l.TailRunes)
-	return head, tail, false
+	return moveOffJoiner(text, head), moveOffJoiner(text, tail), false
 }
 
 func findHeadEnd(text string, lines, runes int) int {

@@ -63,16 +63,19 @@ func replaceLookalikes(word string) (plain string, found bool) {
 	return b.String(), found
 }
 
-// replaceForeignDigits replaces the digits of other scripts by 0 to 9, and reports whether it replaced any.
-func replaceForeignDigits(word string) (plain string, found bool) {
+// replaceForeignDigits replaces the digits of other scripts by 0 to 9. It returns the script of the last one, and reports whether there was
+// any.
+func replaceForeignDigits(word string) (plain, script string, found bool) {
 	plain = strings.Map(func(r rune) rune {
 		if r < utf8.RuneSelf || !unicode.Is(unicode.Nd, r) || isASCII(norm.NFKC.String(string(r))) {
 			return r
 		}
-		found = true
+		if found, script = true, scriptOf(r); script == "" { // Arabic digits belong to several scripts
+			script = "Arabic"
+		}
 		return '0' + digitValue(r)
 	}, word)
-	return plain, found
+	return plain, script, found
 }
 
 // digitValue returns the value of a decimal digit. Scripts have digits in runs of ten that begin with zero.

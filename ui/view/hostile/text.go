@@ -46,12 +46,16 @@ func (s *scanner) readRune() {
 	switch {
 	case r == utf8.RuneError && size == 1:
 		s.addPiece(chipOfByte(s.text[s.at]), 1)
+	case unicode.IsMark(r) && isVisible(r) && s.continuesWord():
+		s.readWord()
 	case r == '\n':
 		s.addPiece(Piece{Kind: Break, Text: `\n`, Note: "line break", Count: 1}, 1)
 	case r == ' ':
 		s.readSpaces()
 	case unicode.IsMark(r), !isVisible(r): // a mark here has no letter to stand on
-		s.addPiece(chipOf(r), size)
+		chip := chipOf(r)
+		chip.Quiet = isOrdinary(s.text, s.at, r)
+		s.addPiece(chip, size)
 	case isInWord(r):
 		s.readWord()
 	default:
@@ -62,7 +66,7 @@ func (s *scanner) readRune() {
 // readSymbol reads a character that is no letter.
 func (s *scanner) readSymbol(r rune, size int) {
 	if r >= utf8.RuneSelf {
-		before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(s.text[max(0, s.at-aroundSymbol):s.at], " "))
+		before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(s.text[max(0, s.at-aroundSymbol):s.at], " ）］｝」』】"))
 		after, _ := utf8.DecodeRuneInString(s.text[s.at+size:])
 		spaced := s.at > 0 && !strings.ContainsAny(s.text[s.at-1:s.at], " \n\t\"'`(=")
 		if why := judgeSymbol(r, before, after, spaced); why != "" {
@@ -95,7 +99,7 @@ func (s *scanner) addPiece(p Piece, size int) {
 	s.flushPlain()
 	s.at += size
 	s.from = s.at
-	if n := len(s.out); n > 0 && p.Kind != Suspect && s.out[n-1].Kind == p.Kind && s.out[n-1].Text == p.Text {
+	if n := len(s.out); n > 0 && p.Kind != Suspect && s.out[n-1].Kind == p.Kind && s.out[n-1].Text == p.Text && s.out[n-1].Quiet == p.Quiet {
 		s.out[n-1].Count += p.Count
 		return
 	}
@@ -132,8 +136,8 @@ func (s *scanner) readWord() {
 		s.chipMarks(end)
 		return
 	}
-	if why := judgeWord(word, s.lineOwns(end)); why != "" {
-		s.addPiece(Piece{Kind: Suspect, Text: word, Note: why, Count: 1}, len(word))
+	if why, quiet := judgeWord(word, &surroundings{scanner: s, end: end}); why != "" {
+		s.addPiece(Piece{Kind: Suspect, Text: word, Note: why, Count: 1, Quiet: quiet}, len(word))
 		return
 	}
 	s.at = end
@@ -148,7 +152,7 @@ func (s *scanner) readHost() bool {
 		s.noURL = end
 		return false
 	}
-	s.addPiece(Piece{Kind: Suspect, Text: name, Note: "this address is really " + address, Count: 1}, len(name))
+	s.addPiece(Piece{Kind: Suspect, Text: name, Note: "this address is really " + address, Count: 1, Quiet: isHonestHost(name)}, len(name))
 	return true
 }
 
@@ -176,23 +180,67 @@ func (s *scanner) followsHostMark() bool {
 	return strings.HasSuffix(before, "//") || strings.HasSuffix(before, "@")
 }
 
-// lineOwns returns a function that reports whether the line of the current word is demonstrably in a script. A word that is joined to
-// Latin letters, as in a path, is judged without its line.
-func (s *scanner) lineOwns(end int) func(script string) bool {
-	return func(script string) bool {
-		if s.isJoinedToLatin(end) {
-			return false
-		}
-		if s.own == nil || s.at >= s.known {
-			from := strings.LastIndexByte(s.text[:s.at], '\n') + 1
-			s.known = len(s.text)
-			if length := strings.IndexByte(s.text[s.at:], '\n'); length >= 0 {
-				s.known = s.at + length
-			}
-			s.own = findOwnScripts(s.text[from:s.known])
-		}
-		return s.own[script]
+// surroundings tell about the text around the word that the scanner is at.
+type surroundings struct {
+	scanner *scanner
+	end     int // of the word
+}
+
+// owns reports whether the line is demonstrably in a script. A word that is joined to Latin letters, as in a path, is judged without its
+// line.
+func (a *surroundings) owns(script string) bool {
+	return !a.scanner.isJoinedToLatin(a.end) && a.scanner.readLine()[script]
+}
+
+// hasLatin reports whether there are Latin words in the line.
+func (a *surroundings) hasLatin() bool {
+	return a.scanner.readLine()["Latin"] || a.scanner.isJoinedToLatin(a.end)
+}
+
+// isInIdentifier reports whether the word is a part of a path, an address or an identifier.
+func (a *surroundings) isInIdentifier() bool {
+	text, at := a.scanner.text, a.scanner.at
+	if at > 0 && strings.IndexByte(`/\.@:-$=`, text[at-1]) >= 0 {
+		return true
 	}
+	rest := text[a.end:]
+	return rest != "" && strings.IndexByte(`/\@:=-(`, rest[0]) >= 0 || len(rest) > 1 && rest[0] == '.' && isAlphanumeric(rune(rest[1]))
+}
+
+// isTurkish reports whether the line has another letter that Turkish has and English does not.
+func (a *surroundings) isTurkish() bool {
+	return strings.ContainsAny(a.scanner.line(), "ğĞşŞİçÇöÖüÜəƏ")
+}
+
+// line returns the line at the current position.
+func (s *scanner) line() string {
+	from, to := strings.LastIndexByte(s.text[:s.at], '\n')+1, len(s.text)
+	if length := strings.IndexByte(s.text[s.at:], '\n'); length >= 0 {
+		to = s.at + length
+	}
+	return s.text[max(from, s.at-aroundLetter):min(to, s.at+aroundLetter)]
+}
+
+// aroundLetter is the number of bytes before and after a letter that are examined for others of its language.
+const aroundLetter = 512
+
+// readLine returns the scripts of the line at the current position: see [findOwnScripts].
+func (s *scanner) readLine() map[string]bool {
+	if s.own == nil || s.at >= s.known {
+		from := strings.LastIndexByte(s.text[:s.at], '\n') + 1
+		s.known = len(s.text)
+		if length := strings.IndexByte(s.text[s.at:], '\n'); length >= 0 {
+			s.known = s.at + length
+		}
+		s.own = findOwnScripts(s.text[from:s.known])
+	}
+	return s.own
+}
+
+// continuesWord reports whether the current position is behind a joiner that belongs to the word before it.
+func (s *scanner) continuesWord() bool {
+	n := len(s.out)
+	return n > 0 && s.from == s.at && s.out[n-1].Kind == Chip && s.out[n-1].Quiet && isJoiner(s.text[:s.at])
 }
 
 // joinedWithin is the number of bytes before and after a word that isJoinedToLatin examines.

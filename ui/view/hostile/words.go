@@ -108,29 +108,77 @@ func scriptsOf(word string) []string {
 // longestPlain is the number of bytes up to which a note repeats the Latin look of a word.
 const longestPlain = 80
 
-// judgeWord returns why a word may deceive, or "". own reports whether the text around the word is demonstrably in
-// a script.
-func judgeWord(word string, own func(script string) bool) string {
+// judgeWord returns why a word may deceive, or "", and whether honest texts have such words too.
+func judgeWord(word string, around *surroundings) (why string, quiet bool) {
 	if isASCII(word) {
-		return ""
+		return "", false
 	}
 	scripts := scriptsOf(word)
-	if plain, found := replaceForeignDigits(word); found {
-		return describeLookalike("digits of another script", plain)
+	if plain, script, found := replaceForeignDigits(word); found {
+		return describeLookalike("digits of another script", plain), !strings.ContainsFunc(word, isAlphanumeric) && around.owns(script)
 	}
 	switch {
 	case len(scripts) > 1 && !areWrittenTogether(scripts):
-		return "mixes " + strings.Join(scripts, " and ")
+		if isUnit(word) {
+			return "", false
+		}
+		return "mixes " + strings.Join(scripts, " and "), false
 	case len(scripts) == 0 || len(scripts) == 1 && scripts[0] == "Latin":
 		if plain, found := replaceLookalikes(word); found {
-			return describeLookalike("look-alike letters", plain)
+			return describeLookalike("look-alike letters", plain), isHonestLatin(word, around)
 		}
-	case len(scripts) == 1 && looksLatin(word, scripts[0]) && (!isWidespread(scripts[0]) || !own(scripts[0])):
-		return scripts[0] + " letters that look like Latin ones"
+	case len(scripts) == 1 && looksLatin(word, scripts[0]) && (!isWidespread(scripts[0]) || !around.owns(scripts[0])):
+		return scripts[0] + " letters that look like Latin ones", isWidespread(scripts[0]) && !around.hasLatin()
 	case slices.Contains(scripts, "Latin"):
-		return findStroke(word)
+		return findStroke(word), false
 	}
-	return ""
+	return "", false
+}
+
+// isHonestLatin reports whether the only look-alikes of a word are the dotless i of Turkish, or full-width letters in a line of East Asian
+// text.
+func isHonestLatin(word string, around *surroundings) bool {
+	dotless, wide := true, true
+	for _, r := range word {
+		if letterLike(r) == "" {
+			continue
+		}
+		dotless = dotless && r == 'ı'
+		wide = wide && 0xFF01 <= r && r <= 0xFF5E
+	}
+	if dotless {
+		return around.isTurkish() || !around.isInIdentifier()
+	}
+	return wide && slices.ContainsFunc([]string{"Han", "Hiragana", "Katakana", "Hangul"}, around.owns)
+}
+
+// isUnit reports whether a word is a unit of measurement with a Greek letter: kΩ, μF.
+func isUnit(word string) bool {
+	runes := []rune(word)
+	if len(runes) > 3 {
+		return false
+	}
+	return runes[len(runes)-1] == 'Ω' && isASCII(string(runes[:len(runes)-1])) || runes[0] == 'μ' && isASCII(string(runes[1:]))
+}
+
+// isHonestHost reports whether each label of a host is in one script and does not look like a Latin word.
+func isHonestHost(host string) bool {
+	for label := range strings.FieldsFuncSeq(host, func(r rune) bool { return r == '.' || r == '-' }) {
+		scripts := scriptsOf(label)
+		_, _, digits := replaceForeignDigits(label)
+		switch {
+		case isASCII(label):
+		case len(scripts) != 1 && !areWrittenTogether(scripts), digits, findStroke(label) != "":
+			return false
+		case scripts[0] == "Latin":
+			if _, found := replaceLookalikes(label); found {
+				return false
+			}
+		case looksLatin(label, scripts[0]):
+			return false
+		}
+	}
+	return true
 }
 
 func describeLookalike(reason, plain string) string {
@@ -180,7 +228,7 @@ func areWrittenTogether(scripts []string) bool {
 	return true
 }
 
-// findOwnScripts returns the scripts that a line is demonstrably in. A word is clear if it has a letter that looks like no Latin letter.
+// findOwnScripts returns the scripts that a line is demonstrably in, and Latin if there is a Latin word. A word is clear if it has a letter that looks like no Latin letter.
 // A script needs at least as many clear words as there are Latin words, with at least as many letters as its unclear words.
 func findOwnScripts(line string) map[string]bool {
 	latin := 0
@@ -197,7 +245,7 @@ func findOwnScripts(line string) map[string]bool {
 			unclear[script] += letters
 		}
 	}
-	own := make(map[string]bool)
+	own := map[string]bool{"Latin": latin > 0}
 	for script, n := range words {
 		own[script] = n >= latin && obvious[script] >= unclear[script]
 	}

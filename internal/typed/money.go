@@ -1,0 +1,174 @@
+package typed
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// MoneyValue is an amount with its currency.
+type MoneyValue struct {
+	Amount    string // a decimal number, exact, with a dot and without separators: "-1284.50"
+	Currency  string // ISO 4217
+	Minor     bool   // the amount counts the smallest unit of the currency, such as cents
+	Ambiguous bool   // the separators may mean another amount; show the text
+}
+
+// currencySymbols are the symbols of one currency each, or of its most usual one.
+var currencySymbols = []struct{ symbol, code string }{ //nolint:gochecknoglobals // a table
+	{"US$", "USD"}, {"A$", "AUD"}, {"C$", "CAD"}, {"R$", "BRL"}, {"HK$", "HKD"}, {"$", "USD"}, {"€", "EUR"}, {"£", "GBP"}, {"¥", "JPY"},
+	{"₹", "INR"}, {"₽", "RUB"}, {"₺", "TRY"}, {"₪", "ILS"}, {"₩", "KRW"}, {"₴", "UAH"}, {"₾", "GEL"}, {"฿", "THB"}, {"₫", "VND"},
+	{"zł", "PLN"}, {"Kč", "CZK"},
+}
+
+// currencyOf returns the currency that a text names, or "".
+func currencyOf(text string) string {
+	text = strings.TrimSpace(text)
+	if code := strings.ToUpper(text); len(code) >= 3 && len(code) <= 4 && currencyNames.has(code) {
+		return code
+	}
+	for _, one := range currencySymbols {
+		if text == one.symbol {
+			return one.code
+		}
+	}
+	return ""
+}
+
+// siblingCurrency returns the currency that belongs to the member.
+func (m member) siblingCurrency() string {
+	text, ok := m.siblingText(m.key+"_currency", m.key+"Currency", "currency", "currency_code", "currencyCode", "amount_currency", "amountCurrency")
+	if !ok {
+		return ""
+	}
+	return currencyOf(text)
+}
+
+// recognizeAmount recognizes a number whose sibling is a currency.
+func (m member) recognizeAmount(v *Value, text string) bool {
+	minor := m.isNamed(minorWords)
+	if !minor && !m.isNamed(moneyWords) {
+		return false
+	}
+	currency := m.siblingCurrency()
+	if currency == "" {
+		for _, word := range m.name { // amount_eur
+			if code := currencyOf(word); code != "" {
+				currency = code
+			}
+		}
+	}
+	amount, ok := expandDecimal(text)
+	if currency == "" || !ok {
+		return false
+	}
+	v.Kind, v.Money = Money, &MoneyValue{Amount: amount, Currency: currency, Minor: minor}
+	return true
+}
+
+// expandDecimal writes a JSON number without an exponent.
+func expandDecimal(text string) (string, bool) {
+	if !isNumber(text) || len(text) > 64 {
+		return "", false
+	}
+	mantissa, exponent, found := strings.Cut(strings.ToLower(text), "e")
+	if !found {
+		return text, true
+	}
+	shift, err := strconv.Atoi(strings.TrimPrefix(exponent, "+"))
+	if err != nil || shift < -30 || shift > 30 {
+		return "", false
+	}
+	sign := ""
+	if strings.HasPrefix(mantissa, "-") {
+		sign, mantissa = "-", mantissa[1:]
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	point := len(whole) + shift
+	digits := whole + fraction
+	for point > len(digits) {
+		digits += "0"
+	}
+	for point < 1 {
+		digits, point = "0"+digits, point+1
+	}
+	whole = strings.TrimLeft(digits[:point-1], "0") + digits[point-1:point]
+	if fraction = digits[point:]; fraction != "" {
+		return sign + whole + "." + fraction, true
+	}
+	return sign + whole, true
+}
+
+// longMoney is the number of bytes of the longest text that may be an amount.
+const longMoney = 48
+
+// recognizeMoney recognizes "EUR 1,284.50", "1.284,50 €" and "1284.50" beside a currency.
+func (m member) recognizeMoney(v *Value, text string, _ int) bool {
+	text = strings.TrimSpace(text)
+	if len(text) > longMoney {
+		return false
+	}
+	if m.recognizeAmount(v, text) {
+		return true
+	}
+	first := strings.IndexFunc(text, func(r rune) bool { return '0' <= r && r <= '9' })
+	last := strings.LastIndexFunc(text, func(r rune) bool { return '0' <= r && r <= '9' })
+	if first < 0 {
+		return false
+	}
+	before, digits, after := strings.TrimSpace(text[:first]), text[first:last+1], strings.TrimSpace(text[last+1:])
+	sign := ""
+	for _, minus := range []string{"-", "−"} {
+		if trimmed := strings.Trim(before, minus); trimmed != before {
+			sign, before = "-", strings.TrimSpace(trimmed)
+		}
+	}
+	currency := currencyOf(before + after)
+	if before != "" && after != "" || currency == "" && (before+after != "" || !m.isNamed(moneyWords)) {
+		return false
+	}
+	if currency == "" {
+		if currency = m.siblingCurrency(); currency == "" {
+			return false
+		}
+	}
+	amount, ambiguous, ok := parseAmount(digits)
+	if !ok {
+		return false
+	}
+	v.Kind, v.Money = Money, &MoneyValue{Amount: sign + amount, Currency: currency, Ambiguous: ambiguous}
+	if ambiguous {
+		v.warn(AmbiguousAmount, text)
+	}
+	return true
+}
+
+// parseAmount reads digits with separators.
+func parseAmount(text string) (amount string, ambiguous, ok bool) {
+	const spaces = " '’\u00a0\u202f\u2009_"
+	decimal := strings.LastIndexAny(text, ".,")
+	if decimal >= 0 {
+		mark := text[decimal : decimal+1]
+		others := strings.ContainsAny(text[:decimal], ".,"+spaces)
+		switch decimals := len(text) - decimal - 1; {
+		case strings.Count(text, mark) > 1: // 1,284,500
+			decimal = -1
+		case decimals == 3 && !others && decimal <= 3 && text[0] != '0':
+			decimal, ambiguous = -1, true
+		}
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRuneInString(text[i:])
+		switch {
+		case '0' <= r && r <= '9':
+			b.WriteRune(r)
+		case i == decimal:
+			b.WriteByte('.')
+		case r != '.' && r != ',' && !strings.ContainsRune(spaces, r):
+			return "", false, false
+		}
+		i += size
+	}
+	return b.String(), ambiguous, b.Len() > 0
+}
