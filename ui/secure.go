@@ -25,7 +25,7 @@ const (
 
 // addHeaders sets the security headers. It gives each response a nonce, and the page the reader's time zone.
 func (u *UI) addHeaders(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return speakLanguage(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		nonce := rand.Text()
 		h := w.Header()
 		h.Set("Content-Security-Policy", policyStart+nonce+policyEnd)
@@ -38,7 +38,7 @@ func (u *UI) addHeaders(next http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, limitForm(r))
 		ctx := view.WithNow(view.WithZone(templ.WithNonce(r.Context(), nonce), shell.ZoneOf(r)), u.Now())
 		next.ServeHTTP(w, r.WithContext(ctx))
-	})
+	}))
 }
 
 // maxForm bounds forms: edited arguments of the maximal size, URL-encoded, and a reason.

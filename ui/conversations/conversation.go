@@ -287,7 +287,7 @@ func (h *reader) conversationRows(ctx context.Context, list []catalog.Conversati
 		c, tally := &list[i], tallies[list[i].ID]
 		rows[i] = ConversationRow{
 			ID: present.ShortID(c.ID), URL: present.ConversationURL(c.ID), Agent: agentNames[c.AgentID],
-			Title: cmp.Or(titles[c.ID], c.Label(agentNames[c.AgentID], view.FormatTime(ctx, c.CreatedAt))), Name: c.Name,
+			Title: cmp.Or(titles[c.ID], c.Label(agentNames[c.AgentID], view.FormatTime(ctx, c.CreatedAt).In(ctx))), Name: c.Name,
 			Principal: present.PersonName(c.PrincipalID, names), Started: c.CreatedAt, Ended: c.EndedAt != nil,
 			Counts: countsOf(tally), Calls: describeTally(tally),
 		}

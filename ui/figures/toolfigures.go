@@ -87,7 +87,7 @@ func makeToolLine(found *figures.ToolInsights, f *figures.ToolFigures, asked *in
 			Name: nameTool(found.SkillNames, f.SkillID, f.Tool), URL: asked.makeToolsURL(url.Values{"skill": {f.SkillID.String()}, "tool": {f.Tool}}),
 			Cells: []text.Message{
 				text.Number(f.Calls.Total()), formatShare(wrong, sent), formatLatency(f.Latency, f.Latency.P50), formatLatency(f.Latency, f.Latency.P95),
-				formatSize(f, f.Sent), formatSize(f, f.Received), text.Literal(f.Last.In(found.Window.From.Location()).Format("2 Jan 2006, 15:04")),
+				formatSize(f, f.Sent), formatSize(f, f.Received), text.Time(f.Last.In(found.Window.From.Location()), text.FormatMinute()),
 			},
 		},
 		Parts: LayOutParts(f.Calls.Total(), looks, numbers...), Meaning: describeOutcomes(f.Calls),
@@ -186,7 +186,7 @@ func presentErrors(found *figures.ToolInsights, asked *insightRange) *view.DataT
 			URL:  links.linkCalls(url.Values{"status": {string(e.Status)}, "tool": {e.Tool}}),
 			Cells: []text.Message{
 				text.Literal(view.Printable(nameSkill(found.SkillNames, e.SkillID) + ": " + e.Tool)), present.StatusBadge(e.Status).Word,
-				text.Literal(cmp.Or(e.Code, dash)), text.Literal(status), text.Number(e.Calls), text.Literal(e.Last.In(found.Window.From.Location()).Format("2 Jan 2006, 15:04")),
+				text.Literal(cmp.Or(e.Code, dash)), text.Literal(status), text.Number(e.Calls), text.Time(e.Last.In(found.Window.From.Location()), text.FormatMinute()),
 			},
 		})
 	}

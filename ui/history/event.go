@@ -60,6 +60,14 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventApprovalExpired(what, who)
 	case audit.ApprovalCancelled:
 		return text.EventApprovalCancelled(what, who)
+	case audit.ApprovalClaimed:
+		return text.EventApprovalClaimed(who, what)
+	case audit.ApprovalReleased:
+		return text.EventApprovalReleased(who, what)
+	case audit.ApprovalAssigned:
+		return text.EventApprovalAssigned(who, what)
+	case audit.ApprovalCommented:
+		return text.EventApprovalCommented(who, what)
 	case audit.ApprovalExtended:
 		return text.EventApprovalExtended(who, what)
 	case audit.ApprovalEscalated:

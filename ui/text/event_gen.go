@@ -129,6 +129,26 @@ func EventApprovalCancelled(what templ.Component, who templ.Component) templ.Com
 	return newHTML("event.ApprovalCancelled", argument{"what", what}, argument{"who", who})
 }
 
+// EventApprovalClaimed is "{who:html} works on {what:html}".
+func EventApprovalClaimed(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ApprovalClaimed", argument{"who", who}, argument{"what", what})
+}
+
+// EventApprovalReleased is "{who:html} released {what:html}".
+func EventApprovalReleased(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ApprovalReleased", argument{"who", who}, argument{"what", what})
+}
+
+// EventApprovalAssigned is "{who:html} assigned {what:html}".
+func EventApprovalAssigned(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ApprovalAssigned", argument{"who", who}, argument{"what", what})
+}
+
+// EventApprovalCommented is "{who:html} commented on {what:html}".
+func EventApprovalCommented(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ApprovalCommented", argument{"who", who}, argument{"what", what})
+}
+
 // EventApprovalExtended is "{who:html} extended the deadline of {what:html}".
 func EventApprovalExtended(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.ApprovalExtended", argument{"who", who}, argument{"what", what})

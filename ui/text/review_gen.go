@@ -477,13 +477,13 @@ func ReviewTooLate() Message { return newMessage("review.TooLate") }
 // ReviewDecidedSameMoment is "The call was decided at the same moment.".
 func ReviewDecidedSameMoment() Message { return newMessage("review.DecidedSameMoment") }
 
-// ReviewDecidedBy is "{decision:text} by {person} at {time}.".
-func ReviewDecidedBy(decision Message, person string, time string) Message {
+// ReviewDecidedBy is "{decision:text} by {person} at {time:text}.".
+func ReviewDecidedBy(decision Message, person string, time Message) Message {
 	return newMessage("review.DecidedBy", argument{"decision", decision}, argument{"person", person}, argument{"time", time})
 }
 
-// ReviewDecidedAt is "{decision:text} at {time}.".
-func ReviewDecidedAt(decision Message, time string) Message {
+// ReviewDecidedAt is "{decision:text} at {time:text}.".
+func ReviewDecidedAt(decision Message, time Message) Message {
 	return newMessage("review.DecidedAt", argument{"decision", decision}, argument{"time", time})
 }
 

@@ -280,13 +280,13 @@ func SkillQuestionsClient() Message { return newMessage("skill.QuestionsClient")
 // SkillQuestionsReviewer is "a reviewer approves each answer".
 func SkillQuestionsReviewer() Message { return newMessage("skill.QuestionsReviewer") }
 
-// SkillBarUnchecked is "{time}: not checked".
-func SkillBarUnchecked(time string) Message {
+// SkillBarUnchecked is "{time:text}: not checked".
+func SkillBarUnchecked(time Message) Message {
 	return newMessage("skill.BarUnchecked", argument{"time", time})
 }
 
-// SkillBar is "{time}: {succeeded:number} answered, {failed:number} failed".
-func SkillBar(time string, succeeded int, failed int) Message {
+// SkillBar is "{time:text}: {succeeded:number} answered, {failed:number} failed".
+func SkillBar(time Message, succeeded int, failed int) Message {
 	return newMessage("skill.Bar", argument{"time", time}, argument{"succeeded", succeeded}, argument{"failed", failed})
 }
 

@@ -61,5 +61,5 @@ func ViewEscalatedTo(team templ.Component) templ.Component {
 	return newHTML("view.EscalatedTo", argument{"team", team})
 }
 
-// ViewUntil is "until {time}".
-func ViewUntil(time string) Message { return newMessage("view.Until", argument{"time", time}) }
+// ViewUntil is "until {time:text}".
+func ViewUntil(time Message) Message { return newMessage("view.Until", argument{"time", time}) }

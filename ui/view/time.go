@@ -38,39 +38,36 @@ func Now(ctx context.Context) time.Time {
 }
 
 // FormatTime writes a time to the minute in the reader's zone, which it names if that is UTC.
-func FormatTime(ctx context.Context, t time.Time) string {
-	return formatTime(ctx, t, "2 Jan 2006, 15:04")
-}
+func FormatTime(ctx context.Context, t time.Time) text.Message { return inZone(ctx, t, text.FormatMinute()) }
 
 // FormatExact writes a time to the second.
-func FormatExact(ctx context.Context, t time.Time) string {
-	return formatTime(ctx, t, "2 Jan 2006, 15:04:05")
-}
+func FormatExact(ctx context.Context, t time.Time) text.Message { return inZone(ctx, t, text.FormatSecond()) }
 
 // FormatHour writes a time of day to the second.
-func FormatHour(ctx context.Context, t time.Time) string { return formatTime(ctx, t, "15:04:05") }
+func FormatHour(ctx context.Context, t time.Time) text.Message { return inZone(ctx, t, text.FormatSecondOfDay()) }
 
-func formatTime(ctx context.Context, t time.Time, layout string) string {
+func inZone(ctx context.Context, t time.Time, layout text.Message) text.Message {
 	zone := Zone(ctx)
-	if zone == time.UTC {
-		layout += " UTC"
+	written := text.Time(t.In(zone), layout)
+	if zone != time.UTC {
+		return written
 	}
-	return t.In(zone).Format(layout)
+	return text.Join(" ", written, text.Literal("UTC"))
 }
 
 // formatClock says how long ago a time was, or writes it if it is to come or more than a week ago. The script does the same.
-func formatClock(ctx context.Context, t time.Time) string {
+func formatClock(ctx context.Context, t time.Time) text.Message {
 	const day = 24 * time.Hour
 	switch ago := Now(ctx).Sub(t); {
 	case ago < -time.Minute || ago >= 7*day:
 		return FormatTime(ctx, t)
 	case ago < time.Minute:
-		return text.CountdownJustNow().In(ctx)
+		return text.CountdownJustNow()
 	case ago < time.Hour:
-		return text.CountdownMinutesAgo(int(ago / time.Minute)).In(ctx)
+		return text.CountdownMinutesAgo(int(ago / time.Minute))
 	case ago < day:
-		return text.CountdownHoursAgo(int(ago / time.Hour)).In(ctx)
+		return text.CountdownHoursAgo(int(ago / time.Hour))
 	default:
-		return text.CountdownDaysAgo(int(ago / day)).In(ctx)
+		return text.CountdownDaysAgo(int(ago / day))
 	}
 }
