@@ -49,7 +49,9 @@ func (w *world) wantPending(p *browsertest.Page, id uuid.UUID) {
 
 // readAll presses a until nothing is unread.
 func readAll(p *browsertest.Page) (presses int) {
-	unread := func() bool { return browsertest.Eval[bool](p, `document.querySelector("[data-gate]").hasAttribute("data-unread")`) }
+	unread := func() bool {
+		return browsertest.Eval[bool](p, `document.querySelector("[data-gate]").hasAttribute("data-unread")`)
+	}
 	for ; unread(); presses++ {
 		before := browsertest.Eval[string](p, `document.querySelector("[data-gate] small").textContent`)
 		p.Press("a")
