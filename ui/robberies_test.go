@@ -86,6 +86,9 @@ func TestRobberyLongCommand(t *testing.T) {
 		t.Errorf("the button says %q", text)
 	}
 	p.Press("a")
+	p.Wait("confirm") // it downloads and runs a script
+	p.WaitFor("keys to work", armed)
+	p.Press("a")
 	p.WaitText("decision", "Approved")
 	w.outcome(id)
 	seen := w.approval(id).Seen

@@ -197,7 +197,8 @@ let shownAs, changedAt = 0, arming;
 
 function noteChange() {
 	const shown = call();
-	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step, shown.dataset.edited, shown.dataset.url, shown.dataset.revealed].join() : "";
+	const { call: id, digest, step, edited, url, revealed } = shown?.dataset ?? {};
+	const as = [id, digest, step, edited, url, revealed].join();
 	if (as === shownAs) return;
 	shownAs = as;
 	if (shown && shown.dataset.call !== lookedAt) look();
