@@ -128,11 +128,7 @@ func (s secretAt) readText(document []byte) string {
 // makePiece returns the piece that replaces the value.
 func (s secretAt) makePiece(document []byte) Piece {
 	text := s.readText(document)
-	why := "the tool’s schema gives it the name of a secret"
-	if s.marked {
-		why = "the tool’s schema says that it is secret"
-	}
-	return Piece{Kind: Secret, Text: Fingerprint(text), Note: why, Count: utf8.RuneCountInString(text)}
+	return Piece{Kind: Secret, Text: Fingerprint(text), Note: describeSecret(s.marked), Count: utf8.RuneCountInString(text)}
 }
 
 // findSecrets returns the secret values of a document, in its order, up to its first syntax error.
