@@ -136,7 +136,7 @@ func (h *CallsHandler) historyRows(ctx context.Context, calls []call.Call, now t
 		c := &calls[i]
 		rows[i] = view.HistoryRow{
 			URL: present.CallURL(c.ID), Status: present.StatusBadge(c.Status), Skill: c.Skill, Tool: c.Tool, Agent: c.Agent,
-			Decisive:  hostile.Decisive(c.Arguments, historyArguments, present.BriefOf(facts.Definitions[c.Pin])).List,
+			Decisive:  hostile.Decisive(c.Arguments, historyArguments, present.BriefOf(facts.Secrets[c.ID])).List,
 			Principal: present.PersonName(c.PrincipalID, facts.Names), At: c.CreatedAt,
 		}
 		if a, ok := facts.Approvals[c.ID]; ok {

@@ -18,13 +18,11 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 	if f.full {
 		limits = hostile.Limits{}
 	}
+	a.Secrets, a.RevealURL = s.secrets.Count(c.Arguments), base+"/reveal"
 	if a.Revealed = reveal; !reveal {
-		limits.Secrets = s.argumentSecrets()
-		if !s.revealed {
-			a.Withheld = s.withheld
-		}
+		limits.Secrets = s.secrets
+		a.Withheld = a.Secrets > 0 && !s.revealed && !s.edited // the editor shows all of them
 	}
-	a.Secrets, a.RevealURL = s.argumentSecrets().Count(c.Arguments), base+"/reveal"
 	shape := f.view
 	if shape == FormatFields {
 		fields, err := hostile.ReadFields(c.Arguments, limits)
@@ -36,7 +34,7 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 		default:
 			a.Fields, a.Folded = &fields, fields.Folded
 			if s.isPending() {
-				a.Card = makeCard(&fields, s.evidence)
+				a.Card = makeCard(&fields, s.evidence, s.secrets.NamedByAgent(c.Arguments))
 			}
 		}
 	}

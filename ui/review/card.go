@@ -26,19 +26,20 @@ type CardRow struct {
 	hostile.Field
 	ID      string // of its element
 	Unusual bool
+	Named   bool // the agent gave it the name of a secret
 	Reasons []text.Message
 	Usual   templ.Component // the usual values; nil: none are known
 }
 
-// makeCard joins the arguments with the evidence about them.
-func makeCard(fields *hostile.Fields, entries []evidence.Entry) *Card {
+// makeCard joins the arguments with the evidence about them. named has the pointers of arguments that the agent gave the name of a secret.
+func makeCard(fields *hostile.Fields, entries []evidence.Entry, named []string) *Card {
 	byPointer := make(map[string]*evidence.Entry, len(entries))
 	for i := range entries {
 		byPointer[entries[i].Path] = &entries[i]
 	}
 	card := &Card{Rows: make([]CardRow, len(fields.List)), More: fields.More}
 	for i, f := range fields.List {
-		card.Rows[i].Field, card.Rows[i].ID = f, "arg-"+strconv.Itoa(i)
+		card.Rows[i].Field, card.Rows[i].ID, card.Rows[i].Named = f, "arg-"+strconv.Itoa(i), slices.Contains(named, f.Pointer)
 		e := byPointer[f.Pointer]
 		if e == nil {
 			continue

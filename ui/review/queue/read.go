@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/present"
@@ -18,9 +19,9 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-func presentRow(w *call.Waiting, d tool.Definition, risk present.Risk, principal string, now time.Time) Row {
+func presentRow(w *call.Waiting, secrets *secretfield.Rules, risk present.Risk, principal string, now time.Time) Row {
 	c := &w.Call
-	fields := hostile.Decisive(c.Arguments, present.RowArguments, present.BriefOf(d))
+	fields := hostile.Decisive(c.Arguments, present.RowArguments, present.BriefOf(secrets))
 	row := Row{
 		ID: c.ID.String(), URL: present.CallURL(c.ID), Digest: w.Approval.Digest.String(),
 		Skill: c.Skill, Tool: c.Tool, Agent: c.Agent, Principal: principal,
@@ -47,6 +48,9 @@ func presentRow(w *call.Waiting, d tool.Definition, risk present.Risk, principal
 	}
 	if c.Partial {
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueLargeArguments(), Icon: "hidden", Level: view.Warn})
+	}
+	if len(secrets.NamedByAgent(c.Arguments)) > 0 {
+		row.Warnings = append(row.Warnings, present.NamedBadge())
 	}
 	if fields.Hidden > 0 {
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueHiddenCharacters(), Icon: "hidden", Level: view.Danger})
@@ -109,11 +113,16 @@ func (h *Handler) readQueueNow(ctx context.Context, f approval.QueueFilter) (*li
 // readRows makes the rows and renders them once, because most readers see the same.
 func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting, teams []string) error {
 	pins, people, ids := make([]tool.Pin, len(waiting)), make([]uuid.UUID, len(waiting)), make([]uuid.UUID, len(waiting))
+	calls := make([]call.Call, len(waiting))
 	for i := range waiting {
-		c := &waiting[i].Call
-		pins[i], people[i], ids[i] = c.Pin, c.PrincipalID, c.ID
+		calls[i] = waiting[i].Call
+		pins[i], people[i], ids[i] = calls[i].Pin, calls[i].PrincipalID, calls[i].ID
 	}
 	definitions, err := h.discovery.Definitions(ctx, pins)
+	if err != nil {
+		return err
+	}
+	secrets, err := h.calls.ReadSecrets(ctx, calls...)
 	if err != nil {
 		return err
 	}
@@ -132,7 +141,7 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 		if err != nil {
 			return err
 		}
-		q.rows[i] = presentRow(&waiting[i], definitions[c.Pin], risk, names[c.PrincipalID], q.pulse.Now)
+		q.rows[i] = presentRow(&waiting[i], secrets[c.ID], risk, names[c.PrincipalID], q.pulse.Now)
 		q.rows[i].Own = waiting[i].Approval.Asks(teams)
 		q.viewers[q.rows[i].ID] = viewers[c.ID]
 	}
