@@ -3,6 +3,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ type UI struct {
 
 	cfg        Config
 	assets     *static.Assets
-	worker     http.Handler // the service worker's script
+	workers    map[string]http.Handler // the service worker's script, by language
 	login      *login.Login
 	feed       *live.Feed
 	talks      *converse.News
@@ -121,8 +122,12 @@ func New(cfg Config) (*UI, error) {
 	if u.assets, err = static.Load(); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
-	if u.worker, err = static.Worker("en", text.Scripts()); err != nil {
-		return nil, fmt.Errorf("make dashboard: %w", err)
+	u.workers = map[string]http.Handler{}
+	for _, language := range text.Languages() {
+		texts := text.Scripts(text.WithLanguage(context.Background(), language.Tag))
+		if u.workers[language.Tag], err = static.Worker(language.Tag, texts); err != nil {
+			return nil, fmt.Errorf("make dashboard: %w", err)
+		}
 	}
 	u.Shell = shell.New(shell.Config{
 		Calls: cfg.Calls, History: cfg.History, Identity: cfg.Identity, Logger: cfg.Logger, Now: cfg.Now,
@@ -141,7 +146,7 @@ func New(cfg Config) (*UI, error) {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
 	u.makeHandlers()
-	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.ReadPulse, Waits: u.queue.State, News: u.takeNews, Logger: cfg.Logger}); err != nil {
+	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.ReadPulse, Waits: u.queue.State, Viewers: u.queue.ReadViewers, News: u.takeNews, Logger: cfg.Logger}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
 	u.talks = cfg.Converse.News()
@@ -153,10 +158,10 @@ func (u *UI) makeHandlers() {
 	cfg, presence := &u.cfg, &live.Presence{Pool: u.cfg.Pool}
 	u.connections = connections.New(connections.Config{Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Trials: cfg.Trials, Identity: cfg.Identity, OAuth: cfg.OAuth})
 	u.queue = queue.New(queue.Config{
-		Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Discovery: cfg.Discovery, Presence: presence, Connections: u.connections,
+		Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Discovery: cfg.Discovery, Presence: presence, Connections: u.connections, Pool: cfg.Pool,
 	})
 	u.review = review.New(review.Config{
-		Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Converse: cfg.Converse, Discovery: cfg.Discovery, Pool: cfg.Pool,
+		Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, Agents: cfg.Agents, Converse: cfg.Converse, Discovery: cfg.Discovery, Pool: cfg.Pool,
 		Presence: presence, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge,
 	})
 	u.history = history.New(history.Config{
@@ -176,7 +181,7 @@ func (u *UI) makeHandlers() {
 	})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,
-		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server,
+		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Advances: u.queue.Advances,
 	})
 }
 
@@ -202,8 +207,21 @@ func (u *UI) takeNews() []string {
 // mountFiles adds the routes without sessions: files, the service worker and the stream.
 func (u *UI) mountFiles(mux *http.ServeMux) {
 	mux.Handle("GET "+static.Prefix, u.assets)
-	mux.Handle("GET "+static.WorkerPath, u.worker)
+	mux.Handle("GET "+static.WorkerPath, speakLanguage(http.HandlerFunc(u.serveWorker)))
 	mux.HandleFunc("GET /events", u.streamEvents)
+}
+
+// serveWorker serves the service worker in the language of its browser.
+func (u *UI) serveWorker(w http.ResponseWriter, r *http.Request) {
+	u.workers[text.LanguageOf(r.Context())].ServeHTTP(w, r)
+}
+
+// speakLanguage makes messages appear in the language of the reader.
+func speakLanguage(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accepted := cmp.Or(shell.LanguageOf(r), r.Header.Get("Accept-Language"))
+		next.ServeHTTP(w, r.WithContext(text.WithLanguage(r.Context(), accepted)))
+	})
 }
 
 // passIDToken passes the ID token of a sign-in on: skills that trust the identity provider need no other connection.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -55,12 +56,12 @@ func (s *Service) declaringPins(ctx context.Context, c *Call) ([]tool.Pin, error
 	switch {
 	case err != nil:
 		return nil, err
-	case status.Accepted.IsZero() || status.Accepted == c.Pin:
-		return []tool.Pin{c.Pin}, nil
-	case c.Status == Parked && status.Current == c.Pin: // it can still be approved
+	case c.Status == Parked && status.Current == c.Pin && !status.Accepted.IsZero(): // it can still be approved
 		return []tool.Pin{status.Accepted}, nil
+	case status.Accepted == c.Pin:
+		return []tool.Pin{c.Pin}, nil
 	}
-	return []tool.Pin{status.Accepted, c.Pin}, nil
+	return slices.DeleteFunc([]tool.Pin{status.Accepted, c.Pin}, tool.Pin.IsZero), nil
 }
 
 // hideSecrets returns a function that reports whether a pointer into the arguments is of a secret.

@@ -15,11 +15,6 @@ func ReviewCallID(id templ.Component) templ.Component {
 // ReviewOpen is "Open".
 func ReviewOpen() Message { return newMessage("review.Open") }
 
-// ReviewAlsoViewing is "{people:html} also viewing".
-func ReviewAlsoViewing(people templ.Component) templ.Component {
-	return newHTML("review.AlsoViewing", argument{"people", people})
-}
-
 // ReviewAnsweringConversation is "Conversation that answers this call".
 func ReviewAnsweringConversation() Message { return newMessage("review.AnsweringConversation") }
 
@@ -101,7 +96,7 @@ func ReviewForTeamEscalates(team templ.Component, other templ.Component) templ.C
 	return newHTML("review.ForTeamEscalates", argument{"team", team}, argument{"other", other})
 }
 
-// ReviewForTeamEscalated is "Team {team:html}, escalated to team {other:html} at {time:html}".
+// ReviewForTeamEscalated is "Team {team:html}, escalated to team {other:html} {time:html}".
 func ReviewForTeamEscalated(team templ.Component, other templ.Component, time templ.Component) templ.Component {
 	return newHTML("review.ForTeamEscalated", argument{"team", team}, argument{"other", other}, argument{"time", time})
 }
@@ -346,6 +341,9 @@ func ReviewReallyApprove(risk Message) Message {
 	return newMessage("review.ReallyApprove", argument{"risk", risk})
 }
 
+// ReviewRedWarning is "Red warning".
+func ReviewRedWarning() Message { return newMessage("review.RedWarning") }
+
 // ReviewApprovingRuns is "Approving runs {tool:html}".
 func ReviewApprovingRuns(tool templ.Component) templ.Component {
 	return newHTML("review.ApprovingRuns", argument{"tool", tool})
@@ -474,13 +472,13 @@ func ReviewTooLate() Message { return newMessage("review.TooLate") }
 // ReviewDecidedSameMoment is "The call was decided at the same moment.".
 func ReviewDecidedSameMoment() Message { return newMessage("review.DecidedSameMoment") }
 
-// ReviewDecidedBy is "{decision:text} by {person} at {time}.".
-func ReviewDecidedBy(decision Message, person string, time string) Message {
+// ReviewDecidedBy is "{decision:text} by {person} at {time:text}.".
+func ReviewDecidedBy(decision Message, person string, time Message) Message {
 	return newMessage("review.DecidedBy", argument{"decision", decision}, argument{"person", person}, argument{"time", time})
 }
 
-// ReviewDecidedAt is "{decision:text} at {time}.".
-func ReviewDecidedAt(decision Message, time string) Message {
+// ReviewDecidedAt is "{decision:text} at {time:text}.".
+func ReviewDecidedAt(decision Message, time Message) Message {
 	return newMessage("review.DecidedAt", argument{"decision", decision}, argument{"time", time})
 }
 
@@ -543,7 +541,7 @@ func ReviewOwnEditWaits() Message { return newMessage("review.OwnEditWaits") }
 // ReviewEditWaits is "This edit waits for a second reviewer. The arguments below are the edited ones.".
 func ReviewEditWaits() Message { return newMessage("review.EditWaits") }
 
-// ReviewEditedAt is "Edited at {time:html}".
+// ReviewEditedAt is "Edited {time:html}".
 func ReviewEditedAt(time templ.Component) templ.Component {
 	return newHTML("review.EditedAt", argument{"time", time})
 }
@@ -871,3 +869,56 @@ func ReviewFactEnded() Message { return newMessage("review.FactEnded") }
 
 // ReviewFactDelivered is "Agent informed".
 func ReviewFactDelivered() Message { return newMessage("review.FactDelivered") }
+
+// ReviewNextCall is "Next call".
+func ReviewNextCall() Message { return newMessage("review.NextCall") }
+
+// ReviewTeamworkTitle is "Reviewers".
+func ReviewTeamworkTitle() Message { return newMessage("review.TeamworkTitle") }
+
+// ReviewHolder is "{person:html} is on it".
+func ReviewHolder(person templ.Component) templ.Component {
+	return newHTML("review.Holder", argument{"person", person})
+}
+
+// ReviewAssignedBy is "Assigned to {person:html} by {by:html}".
+func ReviewAssignedBy(person templ.Component, by templ.Component) templ.Component {
+	return newHTML("review.AssignedBy", argument{"person", person}, argument{"by", by})
+}
+
+// ReviewClaim is "I’m on it".
+func ReviewClaim() Message { return newMessage("review.Claim") }
+
+// ReviewRelease is "Release".
+func ReviewRelease() Message { return newMessage("review.Release") }
+
+// ReviewAssign is "Assign".
+func ReviewAssign() Message { return newMessage("review.Assign") }
+
+// ReviewAssignTo is "Assign to…".
+func ReviewAssignTo() Message { return newMessage("review.AssignTo") }
+
+// ReviewAssignee is "Choose a reviewer who may decide this call.".
+func ReviewAssignee() Message { return newMessage("review.Assignee") }
+
+// ReviewComment is "Comment".
+func ReviewComment() Message { return newMessage("review.Comment") }
+
+// ReviewCommentForReviewers is "for reviewers; the agent never sees it".
+func ReviewCommentForReviewers() Message { return newMessage("review.CommentForReviewers") }
+
+// ReviewCommentBy is "{person:html}, {time:html}".
+func ReviewCommentBy(person templ.Component, time templ.Component) templ.Component {
+	return newHTML("review.CommentBy", argument{"person", person}, argument{"time", time})
+}
+
+// ReviewAddComment is "Add comment".
+func ReviewAddComment() Message { return newMessage("review.AddComment") }
+
+// ReviewCommentRefused is "Enter a comment of at most {max:number} characters.".
+func ReviewCommentRefused(max int) Message {
+	return newMessage("review.CommentRefused", argument{"max", max})
+}
+
+// ReviewCommentsFull is "This call has {n:number} comments, the most that are possible.".
+func ReviewCommentsFull(n int) Message { return newMessage("review.CommentsFull", argument{"n", n}) }

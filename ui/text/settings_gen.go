@@ -31,7 +31,7 @@ func SettingsTeams() Message { return newMessage("settings.Teams") }
 // SettingsNoTeams is "none".
 func SettingsNoTeams() Message { return newMessage("settings.NoTeams") }
 
-// SettingsLook is "Keys and theme".
+// SettingsLook is "Language, keys and theme".
 func SettingsLook() Message { return newMessage("settings.Look") }
 
 // SettingsTheme is "Theme".
@@ -200,3 +200,18 @@ func SettingsWebhooks() Message { return newMessage("settings.Webhooks") }
 func SettingsPushRefused(error string) Message {
 	return newMessage("settings.PushRefused", argument{"error", error})
 }
+
+// SettingsAdvance is "Open the next call after a decision in the queue".
+func SettingsAdvance() Message { return newMessage("settings.Advance") }
+
+// SettingsSaveQueue is "Save choice".
+func SettingsSaveQueue() Message { return newMessage("settings.SaveQueue") }
+
+// SettingsLanguage is "Language".
+func SettingsLanguage() Message { return newMessage("settings.Language") }
+
+// SettingsLanguageBrowser is "Same as the browser".
+func SettingsLanguageBrowser() Message { return newMessage("settings.LanguageBrowser") }
+
+// SettingsSaveLanguage is "Save language".
+func SettingsSaveLanguage() Message { return newMessage("settings.SaveLanguage") }

@@ -10,6 +10,8 @@ type Settings struct {
 	Notice   *view.Notice
 	You      []view.Fact
 	Theme    view.Theme
+	Advance  bool // the next call opens after a decision
+	Language string // the tag; empty: the browser's
 	Sessions []Session
 	Tokens   []TokenRow
 	NewToken NewToken
