@@ -165,10 +165,10 @@ func (u *UI) makeHandlers() {
 		Presence: presence, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge, Choices: u.queue.Choices,
 	})
 	u.history = history.New(history.Config{
-		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Identity: cfg.Identity, Discovery: cfg.Discovery, Exports: cfg.Exports, Pool: cfg.Pool,
+		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Identity: cfg.Identity, Exports: cfg.Exports, Pool: cfg.Pool,
 	})
 	u.conversations = conversations.New(conversations.Config{
-		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Catalog: cfg.Catalog, Converse: cfg.Converse, Identity: cfg.Identity, Discovery: cfg.Discovery,
+		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Catalog: cfg.Catalog, Converse: cfg.Converse, Identity: cfg.Identity,
 	})
 	u.figures = figurepages.New(u.Shell, cfg.Calls, cfg.Agents, cfg.Figures)
 	u.skills = skills.New(skills.Config{

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // The bounds on the approved calls that a call is compared with.
@@ -23,11 +22,15 @@ const (
 )
 
 // queueFacts adds the facts of an approved call to the batch that claims it. They are stored if the claim is made.
-func (s *Service) queueFacts(batch *pgx.Batch, c *Call, definition tool.Definition) error {
+func (s *Service) queueFacts(ctx context.Context, batch *pgx.Batch, c *Call) error {
 	if !c.Gated {
 		return nil
 	}
-	facts, err := json.Marshal(evidence.Collect(c.Arguments, hidesArguments(definition, c.Arguments)))
+	secrets, err := s.ReadSecrets(ctx, *c)
+	if err != nil {
+		return err
+	}
+	facts, err := json.Marshal(evidence.Collect(c.Arguments, hideSecrets(secrets[c.ID], c.Arguments)))
 	if err != nil {
 		return fmt.Errorf("encode facts of call %s: %w", c.ID, err)
 	}
@@ -40,7 +43,7 @@ func (s *Service) queueFacts(batch *pgx.Batch, c *Call, definition tool.Definiti
 // ReadEvidence compares the arguments of a call with those of approved calls of its tool: by the same agent, or by any agent if
 // this one has too few.
 func (s *Service) ReadEvidence(ctx context.Context, c *Call) ([]evidence.Entry, error) {
-	definitions, err := s.Discovery.Definitions(ctx, []tool.Pin{c.Pin})
+	secrets, err := s.ReadSecrets(ctx, *c)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +51,7 @@ func (s *Service) ReadEvidence(ctx context.Context, c *Call) ([]evidence.Entry, 
 	if err != nil {
 		return nil, fmt.Errorf("read facts of tool %s: %w", c.Tool, err)
 	}
-	return history.Judge(c.Arguments, hidesArguments(definitions[c.Pin], c.Arguments)), nil
+	return history.Judge(c.Arguments, hideSecrets(secrets[c.ID], c.Arguments)), nil
 }
 
 // historyKey selects the approved calls that a call is compared with.

@@ -73,7 +73,7 @@ func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *s
 		common, own = jsonobject.Split(documents) // otherwise a secret of one call may be visible in another
 	}
 	limits := hostile.Folded()
-	limits.Secrets = s.argumentSecrets()
+	limits.Secrets = s.secrets
 	if fields, err := hostile.ReadFields(common, limits); err == nil && len(waiting) > 1 && len(common) > len("{}") {
 		l.Common = &fields
 	}
@@ -98,7 +98,7 @@ func (h *BatchHandler) presentAlike(r *http.Request, access identity.Access, fir
 		Countdown: present.Countdown(w.Approval.Deadline, first.pulse.Now), Viewers: s.viewers,
 	}
 	limits := hostile.Folded()
-	limits.Secrets = s.argumentSecrets() // its own: the tool may have been defined differently since
+	limits.Secrets = s.secrets // its own: the tool may have been defined differently since
 	fields, err := hostile.ReadFields(own, limits)
 	if err == nil {
 		one.Own = &fields
@@ -106,10 +106,10 @@ func (h *BatchHandler) presentAlike(r *http.Request, access identity.Access, fir
 	if !w.Call.Partial {
 		shown := presentArguments(s, format{view: FormatFields}, false)
 		one.Warning = describeFindings(shown.Findings)
-		if shown.Withheld > 0 {
-			one.Warning = text.Join(" ", one.Warning, s.describeWithheld(shown.Withheld))
+		if shown.Withheld {
+			one.Warning = text.Join(" ", one.Warning, s.describeWithheld())
 		}
-		one.MayApprove = !s.risk.Twice && !shown.Folded && shown.Withheld == 0 && err == nil && s.current
+		one.MayApprove = !s.risk.Twice && !shown.Folded && !shown.Withheld && err == nil && s.current
 	}
 	if s.editWaits() {
 		one.MayApprove, one.Warning = false, text.Join(" ", one.Warning, text.ReviewEditedByReviewer())

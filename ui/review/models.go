@@ -122,8 +122,8 @@ type Arguments struct {
 	Nested   bool             // shown as JSON because it is too nested for fields
 	Findings hostile.Findings // in the decoded values, for every format
 
-	Secrets   int // values that are hidden until they are revealed
-	Withheld  int // of them, those that have to be revealed before approving
+	Secrets   int  // values that are hidden until they are revealed
+	Withheld  bool // they have to be revealed before approving
 	Revealed  bool
 	RevealURL string
 }

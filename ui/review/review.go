@@ -54,7 +54,6 @@ func New(cfg Config) *Handlers {
 	read := &reader{
 		Shell: cfg.Shell, calls: cfg.Calls, identity: cfg.Identity, agents: cfg.Agents, converse: cfg.Converse, discovery: cfg.Discovery, pool: cfg.Pool,
 		connections: cfg.Connections, viewers: &shell.ViewerReader{Shell: cfg.Shell, Presence: cfg.Presence},
-		facts: &shell.CallFactsReader{Shell: cfg.Shell, Discovery: cfg.Discovery},
 	}
 	calls := &CallHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls, identity: cfg.Identity, presence: cfg.Presence}
 	return &Handlers{
@@ -79,7 +78,6 @@ type reader struct {
 	pool        *pgxpool.Pool
 	connections ConnectionResolver
 	viewers     *shell.ViewerReader
-	facts       *shell.CallFactsReader
 }
 
 // CallHandler shows a call with its files and results.
