@@ -39,6 +39,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/operate/skills"
 	"github.com/holdpoint/holdpoint/ui/review"
 	"github.com/holdpoint/holdpoint/ui/review/queue"
+	"github.com/holdpoint/holdpoint/ui/search"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/static"
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -97,6 +98,7 @@ type UI struct {
 	history       *history.Handlers
 	conversations *conversations.Handlers
 	figures       *figurepages.Handler
+	search        *search.Handler
 	skills        *skills.Handlers
 	agents        *agents.Handlers
 	connections   *connections.Handler
@@ -166,6 +168,9 @@ func (u *UI) makeHandlers() {
 		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Catalog: cfg.Catalog, Converse: cfg.Converse, Identity: cfg.Identity, Discovery: cfg.Discovery,
 	})
 	u.figures = figurepages.New(u.Shell, cfg.Calls, cfg.Agents, cfg.Figures)
+	u.search = search.New(search.Config{
+		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Discovery: cfg.Discovery, Identity: cfg.Identity,
+	})
 	u.skills = skills.New(skills.Config{
 		Shell: u.Shell, Agents: cfg.Agents, Trials: cfg.Trials, Calls: cfg.Calls, Discovery: cfg.Discovery, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge,
 		MayRunPrograms: cfg.Server.Stdio && cfg.Server.StdioFromDashboard,

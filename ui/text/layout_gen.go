@@ -110,3 +110,6 @@ func LayoutToQueue() Message { return newMessage("layout.ToQueue") }
 
 // LayoutDraft is "Your text was not sent:".
 func LayoutDraft() Message { return newMessage("layout.Draft") }
+
+// LayoutKeyPalette is "Search everything, and run actions".
+func LayoutKeyPalette() Message { return newMessage("layout.KeyPalette") }
