@@ -58,6 +58,11 @@ type Approval struct {
 	ApprovedUntil *time.Time
 	UndoUntil     *time.Time // when an approved call may be claimed; nil: at once
 	Seen          *Seen      // nil: not measured
+	Destructive   bool       // as the tool's server claimed when the call was made
+	HeldBy        uuid.UUID  // the reviewer who claimed it or was assigned; uuid.Nil: none
+	HeldAt        *time.Time // when
+	AssignedBy    uuid.UUID  // uuid.Nil: HeldBy claimed it
+	Comments      int        // their number; see [ListComments]
 
 	editEnvelope Digest // the envelope of the proposed edit; see [AcceptEdit]
 }
@@ -79,6 +84,8 @@ var (
 	ErrInvitedApproval = errors.New("an unverified person does not decide calls of the person who invited them")
 	// ErrExtended: the deadline was extended [MaxExtensions] times.
 	ErrExtended = errors.New("the deadline was extended as far as it may be")
+	// ErrComments: the approval has [MaxComments] comments.
+	ErrComments = errors.New("the call has as many comments as it may have")
 )
 
 // ConflictError is the answer to a decision that came too late. Approval holds the earlier decision.

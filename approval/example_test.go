@@ -84,7 +84,7 @@ func ExampleQueue() {
 			if err != nil || len(page) == 0 {
 				return err
 			}
-			filter.After = approval.PositionOf(&page[len(page)-1], teams)
+			filter.After = filter.PositionOf(&page[len(page)-1])
 		}
 	}
 	_ = list

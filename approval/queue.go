@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -14,22 +16,66 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// QueueFilter selects pending approvals. Zero fields select all.
+// Order is an order of the queue.
+type Order string
+
+// The orders of the queue. A new one needs a place in [Orders] and in [QueueFilter.listTerms].
+const (
+	ByDeadline Order = "deadline"
+	ByRisk     Order = "risk"
+)
+
+// Orders returns all orders. The first one is the default.
+func Orders() []Order { return []Order{ByDeadline, ByRisk} }
+
+// QueueFilter selects and orders pending approvals. Zero fields select all, by deadline.
 type QueueFilter struct {
 	Teams   []string // the reader's teams; approvals that they are asked about come first
 	Team    string   // only approvals that this team is asked about
 	AgentID uuid.UUID
 	SkillID uuid.UUID
-	Tool    string   // a tool of the skill
-	After   Position // only approvals after this position
+	Tool    string    // a tool of the skill
+	HeldBy  uuid.UUID // only approvals that this person claimed or was assigned
+	Order   Order     // empty: [ByDeadline]
+	ByTool  bool      // the approvals of a tool follow each other
+	Kinds   []Kind    // ranks and names for ByRisk and ByTool; see [ListKinds]
+	After   Position  // only approvals after this position
 	Limit   int
 }
 
-// Position is a place in a reader's queue. Positions of readers with different teams cannot be compared.
+// Kind is a tool of pending approvals. Rank and Name order the queue.
+type Kind struct {
+	SkillID     uuid.UUID
+	Tool        string
+	Destructive bool // as the tool's server claimed when the calls were made
+	Rank        int  // a lower rank comes first in the order [ByRisk]
+	Name        string
+}
+
+const (
+	maxKinds = 1000
+	// lastRank is the rank of an approval whose kind is unknown.
+	lastRank = 1000
+)
+
+// ListKinds returns the kinds of all pending approvals, without ranks and names.
+func ListKinds(ctx context.Context, db postgres.Querier) ([]Kind, error) {
+	rows, _ := db.Query(ctx, `SELECT skill_id, tool, destructive, 0, '' FROM approvals
+		WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()) GROUP BY 1, 2, 3 ORDER BY count(*) DESC, 1, 2, 3 LIMIT $1`, maxKinds)
+	kinds, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Kind])
+	if err != nil {
+		return nil, fmt.Errorf("list tools of approvals: %w", err)
+	}
+	return kinds, nil
+}
+
+// Position is a place in a reader's queue. Positions of different orders, or of readers with different teams, cannot be compared.
 type Position struct {
 	Others   bool // none of the reader's teams is asked; such approvals come last
+	Rank     int  // of the kind; 0 in the order [ByDeadline]
 	Deadline time.Time
 	CallID   uuid.UUID // uuid.Nil: the beginning
+	Name     string    // of the kind; empty if the queue is not grouped
 }
 
 // String returns the form that [ParsePosition] reads; "" is the beginning.
@@ -37,7 +83,7 @@ func (p Position) String() string {
 	if p.CallID == uuid.Nil {
 		return ""
 	}
-	return fmt.Sprintf("%t.%d.%s", p.Others, p.Deadline.UnixMicro(), p.CallID)
+	return fmt.Sprintf("%t.%d.%d.%s.%s", p.Others, p.Rank, p.Deadline.UnixMicro(), p.CallID, p.Name)
 }
 
 var errPosition = errors.New("invalid position: expected one that a page of the queue returned")
@@ -47,17 +93,18 @@ func ParsePosition(text string) (Position, error) {
 	if text == "" {
 		return Position{}, nil
 	}
-	parts := strings.Split(text, ".")
-	if len(parts) != 3 {
+	parts := strings.SplitN(text, ".", 5)
+	if len(parts) != 5 || !utf8.ValidString(parts[4]) || strings.ContainsRune(parts[4], 0) {
 		return Position{}, errPosition
 	}
 	others, err1 := strconv.ParseBool(parts[0])
-	micros, err2 := strconv.ParseInt(parts[1], 10, 64)
-	id, err3 := uuid.Parse(parts[2])
-	if errors.Join(err1, err2, err3) != nil || id == uuid.Nil {
+	rank, err2 := strconv.ParseInt(parts[1], 10, 32)
+	micros, err3 := strconv.ParseInt(parts[2], 10, 64)
+	id, err4 := uuid.Parse(parts[3])
+	if errors.Join(err1, err2, err3, err4) != nil || id == uuid.Nil {
 		return Position{}, errPosition
 	}
-	return Position{Others: others, Deadline: time.UnixMicro(micros), CallID: id}, nil
+	return Position{Others: others, Rank: int(rank), Deadline: time.UnixMicro(micros), CallID: id, Name: parts[4]}, nil
 }
 
 // askedTeamSQL is a condition: one of the teams $1 is asked about the approval.
@@ -66,34 +113,90 @@ const askedTeamSQL = `(team = ANY($1) OR escalated_at IS NOT NULL AND escalate_t
 // queuedSQL is the condition of a [QueueFilter] without its position.
 const queuedSQL = `status = 'pending' AND deadline > (SELECT holdpoint_now())
 	AND ($2 = '' OR team = $2 OR escalated_at IS NOT NULL AND escalate_to = $2)
-	AND ($3::uuid IS NULL OR agent_id = $3) AND ($4::uuid IS NULL OR skill_id = $4) AND ($5 = '' OR tool = $5)`
+	AND ($3::uuid IS NULL OR agent_id = $3) AND ($4::uuid IS NULL OR skill_id = $4) AND ($5 = '' OR tool = $5)
+	AND ($6::uuid IS NULL OR held_by = $6)`
 
 func (f *QueueFilter) queryArgs() []any {
 	teams := f.Teams
 	if teams == nil {
 		teams = []string{}
 	}
-	return []any{teams, f.Team, postgres.OrNull(f.AgentID), postgres.OrNull(f.SkillID), f.Tool}
+	return []any{teams, f.Team, postgres.OrNull(f.AgentID), postgres.OrNull(f.SkillID), f.Tool, postgres.OrNull(f.HeldBy)}
 }
 
-// Queue returns pending approvals by deadline. Those that the reader's teams are asked about come first.
+// term is an expression that the queue is ordered by, with its value at a position.
+type term struct {
+	expression string
+	kind       string // of the value, in SQL
+	at         any
+}
+
+// listTerms returns the terms of the filter's order. Without groups, ranks and teams, the order can be read from the index.
+func (f *QueueFilter) listTerms() []term {
+	var terms []term
+	if f.ByTool {
+		terms = append(terms, term{`coalesce(kind_name, tool) COLLATE "C"`, "text", f.After.Name})
+	}
+	if len(f.Teams) > 0 {
+		terms = append(terms, term{`NOT ` + askedTeamSQL, "boolean", f.After.Others})
+	}
+	if f.Order == ByRisk {
+		terms = append(terms, term{fmt.Sprintf(`coalesce(kind_rank, %d)`, lastRank), "integer", f.After.Rank})
+	}
+	return append(terms, term{"deadline", "timestamptz", f.After.Deadline}, term{"call_id", "uuid", f.After.CallID})
+}
+
+// Queue returns pending approvals in the filter's order. Those that the reader's teams are asked about come first, within their
+// group if the queue is grouped.
 func Queue(ctx context.Context, db postgres.Querier, f QueueFilter) ([]Approval, error) {
-	order, after := `NOT `+askedTeamSQL+`, deadline, call_id`, `(NOT `+askedTeamSQL+`, deadline, call_id) > ($6, $7, $8)`
-	if len(f.Teams) == 0 { // this order can be read from the index
-		order, after = `deadline, call_id`, `($6::bool, deadline, call_id) > ($6, $7, $8)`
+	args := f.queryArgs()
+	param := func(value any) string {
+		args = append(args, value)
+		return "$" + strconv.Itoa(len(args))
 	}
-	var from *uuid.UUID
-	if f.After.CallID != uuid.Nil {
-		from = &f.After.CallID
+	var order, after []string
+	for _, t := range f.listTerms() {
+		order = append(order, t.expression)
+		if f.After.CallID != uuid.Nil {
+			after = append(after, param(t.at)+"::"+t.kind)
+		}
 	}
-	args := append(f.queryArgs(), f.After.Others, f.After.Deadline, from, f.Limit)
-	return queryApprovals(ctx, db, `SELECT `+approvalColumns+` FROM approvals WHERE cardinality($1::text[]) >= 0 AND `+queuedSQL+`
-		AND ($8::uuid IS NULL OR `+after+`) ORDER BY `+order+` LIMIT $9`, args...)
+	ordered := strings.Join(order, ", ")
+	sql := `SELECT ` + approvalColumns + ` FROM approvals`
+	if f.ByTool || f.Order == ByRisk {
+		skills, tools, destructive, ranks, names := make([]uuid.UUID, len(f.Kinds)), make([]string, len(f.Kinds)), make([]bool, len(f.Kinds)), make([]int, len(f.Kinds)), make([]string, len(f.Kinds))
+		for i, k := range f.Kinds {
+			skills[i], tools[i], destructive[i], ranks[i], names[i] = k.SkillID, k.Tool, k.Destructive, k.Rank, k.Name
+		}
+		sql += fmt.Sprintf(` LEFT JOIN unnest(%s::uuid[], %s::text[], %s::boolean[], %s::integer[], %s::text[])
+			AS kind(kind_skill, kind_tool, kind_destructive, kind_rank, kind_name)
+			ON kind_skill = skill_id AND kind_tool = tool AND kind_destructive = destructive`,
+			param(skills), param(tools), param(destructive), param(ranks), param(names))
+	}
+	sql += ` WHERE cardinality($1::text[]) >= 0 AND ` + queuedSQL
+	if len(after) > 0 {
+		sql += ` AND (` + ordered + `) > (` + strings.Join(after, ", ") + `)`
+	}
+	return queryApprovals(ctx, db, sql+` ORDER BY `+ordered+` LIMIT `+param(f.Limit), args...)
 }
 
-// PositionOf returns the position of an approval in the queue of a reader with these teams.
-func PositionOf(a *Approval, teams []string) Position {
-	return Position{Others: len(teams) > 0 && !a.Asks(teams), Deadline: a.Deadline, CallID: a.CallID}
+// PositionOf returns the position of an approval in the queue that the filter orders.
+func (f *QueueFilter) PositionOf(a *Approval) Position {
+	p := Position{Others: len(f.Teams) > 0 && !a.Asks(f.Teams), Deadline: a.Deadline, CallID: a.CallID}
+	at := slices.IndexFunc(f.Kinds, func(k Kind) bool {
+		return k.SkillID == a.SkillID && k.Tool == a.Tool && k.Destructive == a.Destructive
+	})
+	rank, name := lastRank, a.Tool
+	if at >= 0 {
+		rank, name = f.Kinds[at].Rank, f.Kinds[at].Name
+	}
+	if f.Order == ByRisk {
+		p.Rank = rank
+	}
+	if f.ByTool {
+		p.Name = name
+	}
+	return p
 }
 
 // Asks reports whether one of the teams is asked about the approval.
@@ -154,7 +257,7 @@ type Pulse struct {
 	Newest      time.Time // when the newest pending approval was created
 	Oldest      time.Time // when the oldest was created; Now if none is pending
 	LastDecided time.Time
-	Moved       int64     // changes when a deadline is extended, a second team is asked, or an edit is proposed
+	Moved       int64     // changes with deadlines, second teams, proposed edits, claims and comments
 	Now         time.Time // by the database's clock
 }
 
@@ -165,6 +268,7 @@ func (p Pulse) Waited() time.Duration { return max(0, p.Now.Sub(p.Oldest)) }
 func ReadPulse(ctx context.Context, db postgres.Querier) (Pulse, error) {
 	return queryRow[Pulse](ctx, db, "read pulse", `SELECT count(*), coalesce(max(created_at), 'epoch'), coalesce(min(created_at), holdpoint_now()),
 		coalesce((SELECT max(decided_at) FROM approvals), 'epoch'),
-		coalesce(sum(extended_ms + CASE WHEN escalated_at IS NULL THEN 0 ELSE 1 END + coalesce(extract(epoch FROM edited_at) * 1000, 0)), 0)::bigint, holdpoint_now()
+		coalesce(sum(extended_ms + CASE WHEN escalated_at IS NULL THEN 0 ELSE 1 END + coalesce(extract(epoch FROM edited_at) * 1000, 0)
+			+ coalesce(extract(epoch FROM held_at) * 1000, 0) + comments), 0)::bigint, holdpoint_now()
 		FROM approvals WHERE status = 'pending' AND deadline > (SELECT holdpoint_now())`)
 }

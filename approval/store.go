@@ -20,6 +20,7 @@ type Request struct {
 	PrincipalID uuid.UUID // uuid.Nil: none
 	SkillID     uuid.UUID
 	Tool        string
+	Destructive bool // as the tool's server claims
 	Digest      Digest
 	Rule        Rule
 	Timeout     time.Duration
@@ -34,20 +35,21 @@ func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]t
 	ids, agents, skills := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
 	principals, digests := make([]*uuid.UUID, n), make([][]byte, n)
 	tools, rules, timeouts, validities := make([]string, n), make([]string, n), make([]int64, n), make([]int64, n)
-	teams, escalations := make([]string, n), make([]string, n)
+	teams, escalations, destructive := make([]string, n), make([]string, n), make([]bool, n)
 	for i, r := range requests {
 		ids[i], agents[i], skills[i], principals[i] = r.CallID, r.AgentID, r.SkillID, postgres.OrNull(r.PrincipalID)
 		tools[i], digests[i], rules[i], timeouts[i] = r.Tool, r.Digest[:], string(r.Rule), r.Timeout.Microseconds()
 		validities[i] = r.Validity.Milliseconds()
-		teams[i], escalations[i] = r.Team, r.EscalateTo
+		teams[i], escalations[i], destructive[i] = r.Team, r.EscalateTo, r.Destructive
 	}
 	rows, _ := tx.Query(ctx, `INSERT INTO approvals (call_id, agent_id, principal_id, skill_id, tool, digest, status, rule,
-			team, escalate_to, deadline, validity_ms)
+			team, escalate_to, deadline, validity_ms, destructive)
 		SELECT id, agent, principal, skill, tool, digest, 'pending', rule, nullif(team, ''), nullif(escalate, ''),
-			holdpoint_now() + timeout * interval '1 microsecond', nullif(validity, 0)
+			holdpoint_now() + timeout * interval '1 microsecond', nullif(validity, 0), destructive
 		FROM unnest((SELECT $1::uuid[]), $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::text[], $8::bigint[],
-			$9::text[], $10::text[], $11::bigint[]) AS r(id, agent, principal, skill, tool, digest, rule, timeout, team, escalate, validity)
-		RETURNING call_id, deadline`, ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations, validities)
+			$9::text[], $10::text[], $11::bigint[], $12::boolean[]) AS r(id, agent, principal, skill, tool, digest, rule, timeout, team, escalate,
+			validity, destructive)
+		RETURNING call_id, deadline`, ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations, validities, destructive)
 	deadlines := make(map[uuid.UUID]time.Time, n)
 	var id uuid.UUID
 	var deadline time.Time
@@ -65,7 +67,7 @@ const approvalColumns = `call_id, agent_id, principal_id, skill_id, tool, digest
 	decided_at, decided_by, status, rule, coalesce(team, ''), coalesce(escalate_to, ''), escalated_at, coalesce(note, ''),
 	CASE WHEN status = 'approved' THEN ` + lapsesAtSQL + ` END,
 	coalesce(decided_credential_kind, ''), coalesce(decided_credential_id, ''), coalesce(decided_address, ''),
-	undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step`
+	undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step, destructive, held_by, held_at, assigned_by, comments`
 
 // validitySQL is how long an approval is valid after its decision.
 const validitySQL = `coalesce(validity_ms * interval '1 millisecond', (deadline - created_at) - extended_ms * interval '1 millisecond')`
@@ -76,14 +78,15 @@ const lapsesAtSQL = `coalesce(approved_until, decided_at + ` + validitySQL + `)`
 func scanApproval(row pgx.CollectableRow) (Approval, error) {
 	var a Approval
 	var digest, original, edit []byte
-	var principal, editor, by *uuid.UUID
+	var principal, editor, by, holder, assigner *uuid.UUID
 	var extended int64
 	var rows, of, unusual *int
 	var shown *int64
 	var second *bool
 	err := row.Scan(&a.CallID, &a.AgentID, &principal, &a.SkillID, &a.Tool, &digest, &original, &edit, &editor, &a.EditedAt, &a.CreatedAt,
 		&a.Deadline, &extended, &a.DecidedAt, &by, &a.Status, &a.Rule, &a.Team, &a.EscalateTo, &a.EscalatedAt, &a.Note, &a.ApprovedUntil,
-		&a.DecidedVia.Credential.Kind, &a.DecidedVia.Credential.ID, &a.DecidedVia.Address, &a.UndoUntil, &rows, &of, &unusual, &shown, &second)
+		&a.DecidedVia.Credential.Kind, &a.DecidedVia.Credential.ID, &a.DecidedVia.Address, &a.UndoUntil, &rows, &of, &unusual, &shown, &second,
+		&a.Destructive, &holder, &a.HeldAt, &assigner, &a.Comments)
 	if err != nil {
 		return a, err
 	}
@@ -96,6 +99,7 @@ func scanApproval(row pgx.CollectableRow) (Approval, error) {
 		}
 	}
 	a.PrincipalID, a.EditedBy, a.DecidedBy = postgres.OrNil(principal), postgres.OrNil(editor), postgres.OrNil(by)
+	a.HeldBy, a.AssignedBy = postgres.OrNil(holder), postgres.OrNil(assigner)
 	a.Extended = time.Duration(extended) * time.Millisecond
 	if rows != nil && of != nil && unusual != nil && shown != nil && second != nil {
 		a.Seen = &Seen{Rows: *rows, Of: *of, Unusual: *unusual, Shown: time.Duration(*shown) * time.Millisecond, SecondStep: *second}
@@ -205,6 +209,7 @@ const presentSQL = `SELECT call_id, agent_id, principal_id, skill_id, tool, dige
 	deadline, extended_ms,
 	decided_at, decided_by, rule, team, escalate_to, escalated_at, note, approved_until, validity_ms,
 	decided_credential_kind, decided_credential_id, decided_address, undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step,
+	destructive, held_by, held_at, assigned_by, comments,
 	CASE WHEN status = 'pending' AND deadline <= holdpoint_now() THEN 'expired' ELSE status END AS status
 	FROM approvals`
 

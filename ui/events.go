@@ -59,6 +59,9 @@ func (u *UI) streamEvents(w http.ResponseWriter, r *http.Request) {
 
 func pulseEvent(s live.Signal) string {
 	pulse := map[string]any{"state": s.State, "pending": s.Pending, "now": s.Now.UnixMilli()}
+	if s.Viewers != nil {
+		pulse["viewers"] = s.Viewers
+	}
 	if len(s.News) > 0 {
 		pulse["news"] = s.News
 	}

@@ -50,6 +50,11 @@ func (u *UI) reviewRoutes() []Route {
 	calls, decisions, questions := u.review.Calls, u.review.Decisions, u.review.Questions
 	return []Route{
 		{"GET /{$}", both(), u.queue.ShowQueue},
+		{"GET /next", reviewers(), u.queue.ShowNext},
+		{"GET /queue/views", both(), u.queue.ShowViews},
+		{"POST /queue/views", both(), u.queue.SaveView},
+		{"POST /queue/views/delete", both(), u.queue.DeleteView},
+		{"GET /queue/{form...}", both(), u.queue.ToQueue},
 		{"GET /calls/{id}", both(), calls.ShowCall},
 		{"GET /calls/{id}/arguments", both(), calls.DownloadArguments},
 		{"GET /calls/{id}/result", both(), calls.DownloadResult},
@@ -61,6 +66,10 @@ func (u *UI) reviewRoutes() []Route {
 		{"POST /calls/{id}/reject", reviewers(), decisions.Reject},
 		{"POST /calls/{id}/edit", reviewers(), decisions.Edit},
 		{"POST /calls/{id}/extend", reviewers(), decisions.Extend},
+		{"POST /calls/{id}/claim", reviewers(), calls.Claim},
+		{"POST /calls/{id}/release", reviewers(), calls.Release},
+		{"POST /calls/{id}/assign", reviewers(), calls.Assign},
+		{"POST /calls/{id}/comments", reviewers(), calls.Comment},
 		{"POST /calls/{id}/questions/{number}/approve", reviewers(), questions.ApproveQuestion},
 		{"POST /calls/{id}/questions/{number}/reject", reviewers(), questions.RejectQuestion},
 		{"POST /calls/{id}/questions/{number}/reveal", both(), questions.RevealQuestion},
@@ -199,6 +208,7 @@ func (u *UI) settingsRoutes() []Route {
 	return []Route{
 		{"GET /settings", both(), settings.ShowSettings},
 		{"POST /settings/theme", both(), settings.SetTheme},
+		{"POST /settings/queue", both(), u.queue.SetAdvance},
 		{"POST /settings/end-session", both(), settings.EndOwnSession}, // their own
 		{"POST /settings/tokens", both(), settings.MakeOwnToken},
 		{"POST /settings/revoke-token", both(), settings.RevokeOwnToken}, // their own

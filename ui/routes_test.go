@@ -14,12 +14,17 @@ import (
 // may lists who may use each route. A missing route fails the test, so that every new one is considered.
 var may = map[string]string{
 	// o: operator, r: reviewer
-	"GET /{$}":                "or",
-	"GET /calls":              "or",
-	"GET /calls/export":       "or",
-	"GET /conversations":      "or",
-	"GET /conversations/{id}": "or",
-	"GET /audit":              "o",
+	"GET /{$}":                 "or",
+	"GET /next":                "r",
+	"GET /queue/views":         "or",
+	"POST /queue/views":        "or", // only their own
+	"POST /queue/views/delete": "or",
+	"GET /queue/{form...}":     "or",
+	"GET /calls":               "or",
+	"GET /calls/export":        "or",
+	"GET /conversations":       "or",
+	"GET /conversations/{id}":  "or",
+	"GET /audit":               "o",
 
 	"GET /conversations/new":                "or", // with agents that they may act as
 	"POST /conversations/new":               "or",
@@ -38,14 +43,18 @@ var may = map[string]string{
 
 	"GET /calls/{id}/files/{file}": "or",
 
-	"POST /calls/{id}/approve": "r",
-	"POST /calls/{id}/confirm": "r",
-	"POST /calls/{id}/reject":  "r",
-	"POST /calls/{id}/resolve": "o",
-	"POST /calls/{id}/cancel":  "o",
-	"POST /calls/{id}/edit":    "r",
-	"POST /calls/{id}/extend":  "r",
-	"POST /calls/{id}/seen":    "or",
+	"POST /calls/{id}/approve":  "r",
+	"POST /calls/{id}/confirm":  "r",
+	"POST /calls/{id}/reject":   "r",
+	"POST /calls/{id}/resolve":  "o",
+	"POST /calls/{id}/cancel":   "o",
+	"POST /calls/{id}/edit":     "r",
+	"POST /calls/{id}/extend":   "r",
+	"POST /calls/{id}/claim":    "r",
+	"POST /calls/{id}/release":  "r",
+	"POST /calls/{id}/assign":   "r",
+	"POST /calls/{id}/comments": "r",
+	"POST /calls/{id}/seen":     "or",
 
 	"POST /calls/{id}/questions/{number}/approve": "r",
 	"POST /calls/{id}/questions/{number}/reject":  "r",
@@ -131,6 +140,7 @@ var may = map[string]string{
 
 	"GET /settings":        "or",
 	"POST /settings/theme": "or",
+	"POST /settings/queue": "or",
 
 	"POST /settings/end-session":  "or", // only their own
 	"POST /settings/tokens":       "or", // for themselves

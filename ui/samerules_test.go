@@ -16,12 +16,17 @@ import (
 // sameAs maps routes of the dashboard to the equivalent operations of the API. Routes about the person's own browser,
 // and steps toward another route, map to "".
 var sameAs = map[string]string{
-	"GET /{$}":                "GET approvals",
-	"GET /calls":              "", // of all agents; the API's also shows agents' own
-	"GET /calls/export":       "GET calls/export",
-	"GET /conversations":      "",
-	"GET /conversations/{id}": "",
-	"GET /audit":              "GET audit",
+	"GET /{$}":                 "GET approvals",
+	"GET /next":                "",
+	"GET /queue/views":         "",
+	"POST /queue/views":        "",
+	"POST /queue/views/delete": "",
+	"GET /queue/{form...}":     "",
+	"GET /calls":               "", // of all agents; the API's also shows agents' own
+	"GET /calls/export":        "GET calls/export",
+	"GET /conversations":       "",
+	"GET /conversations/{id}":  "",
+	"GET /audit":               "GET audit",
 
 	// In the API, agents and people who may act as one can use these too.
 	"GET /conversations/new":                "",
@@ -41,14 +46,18 @@ var sameAs = map[string]string{
 
 	"GET /calls/{id}/files/{file}": "", // in the API also for whoever made the call
 
-	"POST /calls/{id}/approve": "POST approvals/{id}/approve",
-	"POST /calls/{id}/confirm": "POST approvals/{id}/approve",
-	"POST /calls/{id}/reject":  "POST approvals/{id}/reject",
-	"POST /calls/{id}/resolve": "POST calls/{id}/resolve",
-	"POST /calls/{id}/cancel":  "", // in the API also for whoever made the call
-	"POST /calls/{id}/edit":    "POST approvals/{id}/approve",
-	"POST /calls/{id}/extend":  "POST approvals/{id}/extend",
-	"POST /calls/{id}/seen":    "",
+	"POST /calls/{id}/approve":  "POST approvals/{id}/approve",
+	"POST /calls/{id}/confirm":  "POST approvals/{id}/approve",
+	"POST /calls/{id}/reject":   "POST approvals/{id}/reject",
+	"POST /calls/{id}/resolve":  "POST calls/{id}/resolve",
+	"POST /calls/{id}/cancel":   "", // in the API also for whoever made the call
+	"POST /calls/{id}/edit":     "POST approvals/{id}/approve",
+	"POST /calls/{id}/extend":   "POST approvals/{id}/extend",
+	"POST /calls/{id}/claim":    "POST approvals/{id}/claim",
+	"POST /calls/{id}/release":  "POST approvals/{id}/release",
+	"POST /calls/{id}/assign":   "POST approvals/{id}/assign",
+	"POST /calls/{id}/comments": "POST approvals/{id}/comments",
+	"POST /calls/{id}/seen":     "",
 
 	"POST /calls/{id}/questions/{number}/approve": "POST approvals/{id}/questions/{number}/approve",
 	"POST /calls/{id}/questions/{number}/reject":  "POST approvals/{id}/questions/{number}/reject",
@@ -134,6 +143,7 @@ var sameAs = map[string]string{
 
 	"GET /settings":                         "",
 	"POST /settings/theme":                  "",
+	"POST /settings/queue":                  "",
 	"POST /settings/tokens":                 "POST tokens",
 	"POST /settings/revoke-token":           "DELETE tokens/{id}",
 	"POST /settings/end-session":            "",

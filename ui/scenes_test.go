@@ -45,6 +45,8 @@ func (h *house) scenes() []scene {
 	const showCall, showQueue, showTalk = "GET /calls/{id}", "GET /{$}", "GET /conversations/{id}"
 	list := []scene{
 		{name: "queue", route: showQueue, path: "/", ready: "row"},
+		{name: "queue-grouped", route: showQueue, path: "/?group=tool&sort=risk", ready: "row"},
+		{name: "queue-views", route: "GET /queue/views", path: "/queue/views?sort=risk", ready: "save-view"},
 		{name: "queue-call", route: showQueue, path: "/", ready: "row", do: func(p *browsertest.Page) {
 			p.ClickOn("#row-" + h.calls["parked"].String() + " a")
 			p.Wait("decide")
@@ -240,7 +242,7 @@ func noScene() []string {
 	return []string{
 		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /calls/{id}/files/{file}", "GET /oauth/callback", "GET /calls/export", "GET /conversations/{id}/entries/{seq}", "GET /audit/export",
 		// These redirect to the page that has the form.
-		"GET /settings/push/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}",
+		"GET /settings/push/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}", "GET /queue/{form...}", "GET /next",
 	}
 }
 

@@ -143,7 +143,7 @@ func New(cfg Config) (*UI, error) {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
 	u.makeHandlers()
-	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.ReadPulse, Waits: u.queue.State, News: u.takeNews, Logger: cfg.Logger}); err != nil {
+	if u.feed, err = live.New(live.Config{Pulse: cfg.Calls.ReadPulse, Waits: u.queue.State, Viewers: u.queue.ReadViewers, News: u.takeNews, Logger: cfg.Logger}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
 	u.talks = cfg.Converse.News()
@@ -155,10 +155,10 @@ func (u *UI) makeHandlers() {
 	cfg, presence := &u.cfg, &live.Presence{Pool: u.cfg.Pool}
 	u.connections = connections.New(connections.Config{Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Trials: cfg.Trials, Identity: cfg.Identity, OAuth: cfg.OAuth})
 	u.queue = queue.New(queue.Config{
-		Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Discovery: cfg.Discovery, Presence: presence, Connections: u.connections,
+		Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Discovery: cfg.Discovery, Presence: presence, Connections: u.connections, Pool: cfg.Pool,
 	})
 	u.review = review.New(review.Config{
-		Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Converse: cfg.Converse, Discovery: cfg.Discovery, Pool: cfg.Pool,
+		Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, Agents: cfg.Agents, Converse: cfg.Converse, Discovery: cfg.Discovery, Pool: cfg.Pool,
 		Presence: presence, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge,
 	})
 	u.history = history.New(history.Config{
@@ -181,7 +181,7 @@ func (u *UI) makeHandlers() {
 	})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,
-		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server,
+		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Advances: u.queue.Advances,
 	})
 }
 

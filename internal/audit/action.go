@@ -38,6 +38,10 @@ const (
 	ApprovalEscalated    Action = "approval.escalated"
 	ApprovalEditProposed Action = "approval.edit_proposed"
 	ApprovalNoReviewer   Action = "approval.no_reviewer"
+	ApprovalClaimed      Action = "approval.claimed"
+	ApprovalReleased     Action = "approval.released"
+	ApprovalAssigned     Action = "approval.assigned"
+	ApprovalCommented    Action = "approval.commented"
 
 	QuestionApproved Action = "question.approved"
 	QuestionRejected Action = "question.rejected"
@@ -144,7 +148,7 @@ func (a Action) About() string {
 		CallFailed, CallExpired, CallCancelled, CallUnknown, CallLateOutcome, CallResolved, CallCancelRequested, CallAsked, CallAnswered,
 		CallRevealed, CallFileOpened,
 		ApprovalApproved, ApprovalRejected, ApprovalExpired, ApprovalCancelled, ApprovalUndone, ApprovalExtended, ApprovalEscalated, ApprovalEditProposed,
-		ApprovalNoReviewer, QuestionApproved, QuestionRejected, QuestionExpired, QuestionRevealed:
+		ApprovalNoReviewer, ApprovalClaimed, ApprovalReleased, ApprovalAssigned, ApprovalCommented, QuestionApproved, QuestionRejected, QuestionExpired, QuestionRevealed:
 		return "call"
 	case SkillCreated, SkillUpdated, SkillDeleted, SkillTried,
 		ToolAdded, ToolChanged, ToolRemoved, ToolRestored, ToolAccepted, ToolRefused, ToolsAccepted:

@@ -36,11 +36,15 @@ func Operations() []APIOperation {
 		{"GET", "/api/v1/approvals", "List approvals, newest first"},
 		{"GET", "/api/v1/approvals/{id}", "Get an approval"},
 		{"POST", "/api/v1/approvals/{id}/approve", "Approve the call exactly as shown, or with other arguments"},
+		{"POST", "/api/v1/approvals/{id}/assign", "Ask another reviewer to decide a parked call"},
+		{"POST", "/api/v1/approvals/{id}/claim", "Tell other reviewers that you work on a parked call; they may still decide it"},
+		{"POST", "/api/v1/approvals/{id}/comments", "Add a comment for other reviewers, which agents never see"},
 		{"POST", "/api/v1/approvals/{id}/extend", "Extend the deadline of a parked call"},
 		{"GET", "/api/v1/approvals/{id}/preview", "Get the current state of the data that a parked call would change"},
 		{"POST", "/api/v1/approvals/{id}/questions/{number}/approve", "Approve a server's question with its answer, or the opening of a URL, exactly as shown"},
 		{"POST", "/api/v1/approvals/{id}/questions/{number}/reject", "Reject a server's question; the server gets a refusal without data"},
 		{"POST", "/api/v1/approvals/{id}/reject", "Reject the call, with a reason for its agent"},
+		{"POST", "/api/v1/approvals/{id}/release", "Remove the claim or assignment of a parked call"},
 		{"GET", "/api/v1/assignments", "List which agent may use which skill"},
 		{"POST", "/api/v1/assignments", "Assign a skill to an agent, or change the assignment"},
 		{"DELETE", "/api/v1/assignments/{agent}/{skill}", "Remove a skill from an agent"},
@@ -252,6 +256,21 @@ func (c *Client) Approve(ctx context.Context, id string, body ApproveRequest) (R
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/approvals/"+Segment(id)+"/approve", nil, body)
 }
 
+// AssignApproval sends POST /api/v1/approvals/{id}/assign.
+func (c *Client) AssignApproval(ctx context.Context, id string, body AssignApprovalRequest) (Reply[Approval], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/approvals/"+Segment(id)+"/assign", nil, body)
+}
+
+// ClaimApproval sends POST /api/v1/approvals/{id}/claim.
+func (c *Client) ClaimApproval(ctx context.Context, id string) (Reply[Approval], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/approvals/"+Segment(id)+"/claim", nil, nil)
+}
+
+// CommentOnApproval sends POST /api/v1/approvals/{id}/comments.
+func (c *Client) CommentOnApproval(ctx context.Context, id string, body CommentRequest) (Reply[Approval], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/approvals/"+Segment(id)+"/comments", nil, body)
+}
+
 // Extend sends POST /api/v1/approvals/{id}/extend.
 func (c *Client) Extend(ctx context.Context, id string) (Reply[Approval], error) {
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/approvals/"+Segment(id)+"/extend", nil, nil)
@@ -275,6 +294,11 @@ func (c *Client) RejectQuestion(ctx context.Context, id string, number int64, bo
 // Reject sends POST /api/v1/approvals/{id}/reject.
 func (c *Client) Reject(ctx context.Context, id string, body RejectRequest) (Reply[Approval], error) {
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/approvals/"+Segment(id)+"/reject", nil, body)
+}
+
+// ReleaseApproval sends POST /api/v1/approvals/{id}/release.
+func (c *Client) ReleaseApproval(ctx context.Context, id string) (Reply[Approval], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/approvals/"+Segment(id)+"/release", nil, nil)
 }
 
 // ListAssignmentsQuery is the query of [Client.ListAssignments]. What is zero is left out.
@@ -902,6 +926,9 @@ type Approval struct {
 	Arguments       json.RawMessage `json:"arguments"`
 	ArgumentsDigest string          `json:"arguments_digest"`
 	CallID          string          `json:"call_id"`
+	Claim           *Claim          `json:"claim"`
+	CommentCount    int64           `json:"comment_count"`
+	Comments        []Comment       `json:"comments"`
 	CreatedAt       time.Time       `json:"created_at"`
 	Deadline        time.Time       `json:"deadline"`
 	Decision        *Decision       `json:"decision"`
@@ -962,6 +989,11 @@ type ApproveRequest struct {
 	Arguments json.RawMessage `json:"arguments,omitzero"`
 	Digest    string          `json:"digest"`
 	Note      *string         `json:"note,omitzero"`
+}
+
+// AssignApprovalRequest is a schema of the API.
+type AssignApprovalRequest struct {
+	Person string `json:"person"`
 }
 
 // AssignRequest is a schema of the API.
@@ -1109,6 +1141,28 @@ type Change struct {
 	Fields []FieldChange `json:"fields,omitzero"`
 	Kind   string        `json:"kind"`
 	Name   string        `json:"name"`
+}
+
+// Claim is a schema of the API.
+type Claim struct {
+	AssignedBy *string     `json:"assigned_by"`
+	At         time.Time   `json:"at"`
+	By         string      `json:"by"`
+	ByPerson   *PersonName `json:"by_person"`
+}
+
+// Comment is a schema of the API.
+type Comment struct {
+	At       time.Time   `json:"at"`
+	By       string      `json:"by"`
+	ByPerson *PersonName `json:"by_person"`
+	Number   int64       `json:"number"`
+	Text     string      `json:"text"`
+}
+
+// CommentRequest is a schema of the API.
+type CommentRequest struct {
+	Text string `json:"text"`
 }
 
 // ConnectRequest is a schema of the API.

@@ -279,6 +279,17 @@ const (
 // RiskOf returns the risk of calls of a skill's tool with this definition. The operator's setting counts; a server's hint can only
 // raise the risk.
 func (s *Service) RiskOf(ctx context.Context, skill uuid.UUID, name string, d tool.Definition) (Risk, error) {
+	return s.RiskOfClaim(ctx, skill, name, ClaimsDestructive(d))
+}
+
+// ClaimsDestructive reports whether a tool's server claims that the tool is destructive.
+func ClaimsDestructive(d tool.Definition) bool {
+	hint := d.Hints().DestructiveHint
+	return hint != nil && *hint
+}
+
+// RiskOfClaim is [Service.RiskOf] with the hint of the definition.
+func (s *Service) RiskOfClaim(ctx context.Context, skill uuid.UUID, name string, destructive bool) (Risk, error) {
 	found, _, err := s.Skill(ctx, skill)
 	switch {
 	case errors.Is(err, ErrNotFound): // deleted: the decision reports that
@@ -287,7 +298,7 @@ func (s *Service) RiskOf(ctx context.Context, skill uuid.UUID, name string, d to
 	case found.Tools[name].Risk != "":
 		return RiskMarked, nil
 	}
-	if hint := d.Hints().DestructiveHint; hint != nil && *hint {
+	if destructive {
 		return RiskDestructive, nil
 	}
 	return RiskStandard, nil

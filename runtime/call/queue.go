@@ -3,11 +3,13 @@ package call
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
 // QueueFilter selects approvals.
@@ -32,11 +34,17 @@ func (s *Service) ListApprovals(ctx context.Context, f QueueFilter) ([]Waiting, 
 	return waiting, next, err
 }
 
-// ListQueue returns pending approvals with their calls by deadline, those of the reader's teams first, and the position of the next page
-// (zero: none).
+// ListQueue returns pending approvals with their calls in the filter's order, those of the reader's teams first, and the position of the
+// next page (zero: none).
 func (s *Service) ListQueue(ctx context.Context, f approval.QueueFilter) ([]Waiting, approval.Position, error) {
 	limit := f.Limit
 	f.Limit++
+	if f.ByTool || f.Order == approval.ByRisk {
+		var err error
+		if f.Kinds, err = s.rankKinds(ctx); err != nil {
+			return nil, approval.Position{}, err
+		}
+	}
 	approvals, err := approval.Queue(ctx, s.Pool, f)
 	if err != nil {
 		return nil, approval.Position{}, err
@@ -44,10 +52,36 @@ func (s *Service) ListQueue(ctx context.Context, f approval.QueueFilter) ([]Wait
 	var next approval.Position
 	if len(approvals) > limit {
 		approvals = approvals[:limit]
-		next = approval.PositionOf(&approvals[limit-1], f.Teams)
+		next = f.PositionOf(&approvals[limit-1])
 	}
 	waiting, err := s.withCalls(ctx, listColumns, approvals)
 	return waiting, next, err
+}
+
+// rankKinds returns the tools of pending approvals with their names, and with ranks by their present risk.
+func (s *Service) rankKinds(ctx context.Context) ([]approval.Kind, error) {
+	kinds, err := approval.ListKinds(ctx, s.Pool)
+	if err != nil {
+		return nil, err
+	}
+	skills := make([]uuid.UUID, len(kinds))
+	for i := range kinds {
+		skills[i] = kinds[i].SkillID
+	}
+	names, err := s.Agents.Names(ctx, skills)
+	if err != nil {
+		return nil, err
+	}
+	for i := range kinds {
+		k := &kinds[i]
+		k.Name = names[k.SkillID] + ": " + k.Tool
+		risk, err := s.Agents.RiskOfClaim(ctx, k.SkillID, k.Tool, k.Destructive)
+		if err != nil {
+			return nil, err
+		}
+		k.Rank = slices.Index([]agent.Risk{agent.RiskMarked, agent.RiskDestructive, agent.RiskStandard}, risk)
+	}
+	return kinds, nil
 }
 
 // CountQueue counts the pending approvals that a filter selects.

@@ -110,7 +110,7 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, a 
 func newApprovalRequest(c *Call, by *agent.Agent, a *admission) *approval.Request {
 	skill := a.skill
 	return &approval.Request{
-		CallID: c.ID, AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool,
+		CallID: c.ID, AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool, Destructive: agent.ClaimsDestructive(a.definition),
 		Digest: c.buildEnvelope().Digest(), Rule: a.verdict.Rule, Timeout: skill.ApprovalTimeout, Validity: skill.ApprovalValidity,
 		Team: cmp.Or(skill.Team, by.Team), EscalateTo: cmp.Or(skill.EscalateTo, by.EscalateTo),
 	}

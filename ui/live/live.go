@@ -3,7 +3,9 @@
 package live
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -29,6 +31,8 @@ type Signal struct {
 	State   string    // differs when the queue does; opaque
 	Pending int       // approvals
 	Now     time.Time // of the database
+	// Viewers tells who has which call on the screen. They are no part of State, so that lists are not fetched again for them.
+	Viewers json.RawMessage
 	// News are the IDs of conversations that have changed since the signal before, or [AnyConversation].
 	News []string
 }
@@ -39,9 +43,11 @@ const AnyConversation = "*"
 // Config configures a [Feed]. Pulse and Logger are required.
 type Config struct {
 	Pulse func(context.Context) (approval.Pulse, error)
-	// Waits returns a text that changes with other things that dashboards show: calls that wait for a connection, and viewers.
+	// Waits returns a text that changes with other things that dashboards show: questions, and calls that wait for a connection.
 	// It is called less often than Pulse. It may be nil.
 	Waits func(context.Context) (string, error)
+	// Viewers returns [Signal.Viewers], always in the same order. It is called as often as Waits. It may be nil.
+	Viewers func(context.Context) (json.RawMessage, error)
 	// News returns the conversations that have changed since its last call. It may be nil.
 	News     func() []string
 	Logger   *slog.Logger
@@ -115,10 +121,14 @@ func (f *Feed) poll(ctx context.Context) {
 	ticker := time.NewTicker(f.cfg.Interval)
 	defer ticker.Stop()
 	failed, waits := false, ""
+	var viewers json.RawMessage
 	for n := 0; ; n++ {
 		pulse, err := f.cfg.Pulse(ctx)
 		if err == nil && f.cfg.Waits != nil && n%waitsEvery == 0 {
 			waits, err = f.cfg.Waits(ctx)
+		}
+		if err == nil && f.cfg.Viewers != nil && n%waitsEvery == 0 {
+			viewers, err = f.cfg.Viewers(ctx)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -126,7 +136,7 @@ func (f *Feed) poll(ctx context.Context) {
 		case err != nil && !failed:
 			f.cfg.Logger.Warn("read queue for live updates", "error", err)
 		case err == nil:
-			f.publish(ctx, pulse, waits, f.takeNews(), n%beat == 0)
+			f.publish(ctx, pulse, waits, viewers, f.takeNews(), n%beat == 0)
 		}
 		failed = err != nil
 		select {
@@ -146,7 +156,7 @@ func (f *Feed) takeNews() []string {
 
 // publish sends a change to all subscribers. The state has the same meaning in every process, so a stream may continue in another
 // one.
-func (f *Feed) publish(ctx context.Context, p approval.Pulse, waits string, news []string, anyway bool) {
+func (f *Feed) publish(ctx context.Context, p approval.Pulse, waits string, viewers json.RawMessage, news []string, anyway bool) {
 	state := strconv.Itoa(p.Pending) + "." + strconv.FormatInt(p.Newest.UnixMicro(), 36) + "." +
 		strconv.FormatInt(p.LastDecided.UnixMicro(), 36) + "." + strconv.FormatInt(p.Moved, 36) + "." + waits
 	f.mu.Lock()
@@ -154,8 +164,8 @@ func (f *Feed) publish(ctx context.Context, p approval.Pulse, waits string, news
 	if ctx.Err() != nil {
 		return // another poll has begun
 	}
-	changed := state != f.last.State
-	f.last = Signal{State: state, Pending: p.Pending, Now: p.Now}
+	changed := state != f.last.State || !bytes.Equal(viewers, f.last.Viewers)
+	f.last = Signal{State: state, Pending: p.Pending, Now: p.Now, Viewers: viewers}
 	if !changed && !anyway && len(news) == 0 {
 		return
 	}

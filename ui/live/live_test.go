@@ -2,6 +2,7 @@ package live_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
@@ -179,5 +180,34 @@ func TestNewsAreTold(t *testing.T) {
 	}
 	if heard := (<-signals).News; !slices.Equal(heard, []string{live.AnyConversation}) {
 		t.Errorf("of very many it heard %d", len(heard))
+	}
+}
+
+// Viewers are told without a change of the state, which makes lists fetch themselves again.
+func TestViewersAreNoChangeOfTheQueue(t *testing.T) {
+	t.Parallel()
+	q := &queue{}
+	var viewers atomic.Value
+	viewers.Store(`{}`)
+	feed, err := live.New(live.Config{
+		Pulse: q.pulse, Logger: slog.New(slog.DiscardHandler), Interval: time.Millisecond,
+		Viewers: func(context.Context) (json.RawMessage, error) {
+			text, _ := viewers.Load().(string)
+			return json.RawMessage(text), nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(feed.Close)
+	signals, cancel := feed.Subscribe()
+	defer cancel()
+	first := receive(t, signals, 0)
+	viewers.Store(`{"call":[]}`)
+	for told := ""; told != `{"call":[]}`; {
+		s := receive(t, signals, 0)
+		if told = string(s.Viewers); s.State != first.State {
+			t.Fatalf("the state changed from %s to %s", first.State, s.State)
+		}
 	}
 }

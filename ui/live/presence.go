@@ -58,13 +58,21 @@ func (p Presence) Viewers(ctx context.Context, callIDs ...uuid.UUID) (map[uuid.U
 	return viewers, nil
 }
 
-// State returns a text that changes with the viewers.
-func (p Presence) State(ctx context.Context) (string, error) {
-	var state string
-	err := p.Pool.QueryRow(ctx, `SELECT coalesce(sum(hashtextextended(call_id::text || person_id::text, 0) % 1000000007), 0)::text
-		FROM call_viewers WHERE seen_at > holdpoint_now() - $1 * interval '1 second'`, SeenFor.Seconds()).Scan(&state)
+// maxViewings bounds the result of [Presence.Viewings].
+const maxViewings = 500
+
+// Viewing is a person with a call on the screen.
+type Viewing struct {
+	CallID, Person uuid.UUID
+}
+
+// Viewings returns who has which call on the screen, at most 500 in a fixed order.
+func (p Presence) Viewings(ctx context.Context) ([]Viewing, error) {
+	rows, _ := p.Pool.Query(ctx, `SELECT call_id, person_id FROM call_viewers
+		WHERE seen_at > holdpoint_now() - $1 * interval '1 second' ORDER BY call_id, person_id LIMIT $2`, SeenFor.Seconds(), maxViewings)
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Viewing])
 	if err != nil {
-		return "", fmt.Errorf("read viewers of calls: %w", err)
+		return nil, fmt.Errorf("read viewers of calls: %w", err)
 	}
-	return state, nil
+	return list, nil
 }

@@ -30,6 +30,9 @@ type shown struct {
 	editing *view.Editing   // the editor is open
 	edited  json.RawMessage // these are to be sent instead
 
+	comment      string       // the draft of a comment
+	commentError text.Message // about comment, or about an assignment
+
 	question int // draft and err are about this question, not about the call
 	revealed int // the secrets of this question's answer are shown
 }
@@ -49,6 +52,10 @@ func (h *CallHandler) answerWithCall(w http.ResponseWriter, r *http.Request, sta
 	}
 	if shell.PartOnly(r) && r.Method == http.MethodGet && r.URL.Query().Get("known") == subject.hashState() {
 		w.WriteHeader(http.StatusNoContent) // the page is current
+		return
+	}
+	if err := h.noteLook(r, access, subject); err != nil {
+		h.Fail(w, r, err)
 		return
 	}
 	presented, err := h.reader.presentCall(r.Context(), subject, access, formatOf(r), s)
@@ -108,7 +115,13 @@ func (h *reader) presentCall(ctx context.Context, s *subject, access identity.Ac
 	if presented.Wait, err = h.presentWait(ctx, access, s); err != nil {
 		return Call{}, err
 	}
-	return presented, h.addContext(ctx, access, s, &presented)
+	if err := h.addContext(ctx, access, s, &presented); err != nil {
+		return Call{}, err
+	}
+	if presented.Teamwork != nil {
+		presented.Teamwork.Draft, presented.Teamwork.Error = how.comment, how.commentError
+	}
+	return presented, nil
 }
 
 // asksReviewer reports whether a question of the call's server waits for a decision.

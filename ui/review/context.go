@@ -25,6 +25,9 @@ func (h *reader) addContext(ctx context.Context, access identity.Access, s *subj
 	if s.call.ConversationID != uuid.Nil {
 		v.ConversationURL = present.ConversationURL(s.call.ConversationID)
 	}
+	if err := h.addTeamwork(ctx, access, s, v); err != nil {
+		return err
+	}
 	if err := h.addConversation(ctx, s, v); err != nil {
 		return err
 	}

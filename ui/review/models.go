@@ -53,10 +53,12 @@ type Call struct {
 	Attention
 	Rule            text.Message // of the pending approval
 	Record          Record
-	Like            int    // pending calls that differ only in their arguments, this one included
-	ConversationURL string // empty: none
-	Led             *Led   // nil: not known
-	AnswerURL       string // of the conversation that answers it; empty: none is known
+	Like            int       // pending calls that differ only in their arguments, this one included
+	ConversationURL string    // empty: none
+	Led             *Led      // nil: not known
+	AnswerURL       string    // of the conversation that answers it; empty: none is known
+	Teamwork        *Teamwork // nil: no approval was needed
+	NextURL         string    // of the next call, after a decision; empty: none
 	Editing         *view.Editing
 	Edited          *Edited  // the call with an edit
 	Sent            *Changed // a reviewer's changes to the agent's arguments; nil: none

@@ -3,6 +3,8 @@ package review
 import (
 	"net/http"
 
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/shell"
 )
@@ -20,4 +22,12 @@ func (h *CallHandler) Seen(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// noteLook records that the reader has a pending call on the screen, if the page's script says so with the request for it.
+func (h *CallHandler) noteLook(r *http.Request, access identity.Access, s *subject) error {
+	if r.URL.Query().Get("look") == "" || !shell.PartOnly(r) || r.Method != http.MethodGet || s.approval == nil || s.approval.Status != approval.Pending {
+		return nil
+	}
+	return h.presence.Seen(r.Context(), s.call.ID, access.Person.ID)
 }

@@ -29,6 +29,7 @@ type ConnectionResolver interface {
 type Config struct {
 	Shell       *shell.Shell
 	Calls       *call.Service
+	Identity    *identity.Service
 	Agents      *agent.Service
 	Converse    *converse.Service
 	Discovery   *tool.Discovery
@@ -50,11 +51,11 @@ type Handlers struct {
 // New returns the handlers.
 func New(cfg Config) *Handlers {
 	read := &reader{
-		Shell: cfg.Shell, calls: cfg.Calls, agents: cfg.Agents, converse: cfg.Converse, discovery: cfg.Discovery, pool: cfg.Pool,
+		Shell: cfg.Shell, calls: cfg.Calls, identity: cfg.Identity, agents: cfg.Agents, converse: cfg.Converse, discovery: cfg.Discovery, pool: cfg.Pool,
 		connections: cfg.Connections, viewers: &shell.ViewerReader{Shell: cfg.Shell, Presence: cfg.Presence},
 		facts: &shell.CallFactsReader{Shell: cfg.Shell, Discovery: cfg.Discovery},
 	}
-	calls := &CallHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls, presence: cfg.Presence}
+	calls := &CallHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls, identity: cfg.Identity, presence: cfg.Presence}
 	return &Handlers{
 		Calls:     calls,
 		Decisions: &DecisionHandler{Shell: cfg.Shell, reader: read, callPages: calls, calls: cfg.Calls, login: cfg.Login, proofAge: cfg.ProofAge},
@@ -68,6 +69,7 @@ type reader struct {
 	*shell.Shell
 
 	calls       *call.Service
+	identity    *identity.Service
 	agents      *agent.Service
 	converse    *converse.Service
 	discovery   *tool.Discovery
@@ -83,6 +85,7 @@ type CallHandler struct {
 
 	reader   *reader
 	calls    *call.Service
+	identity *identity.Service
 	presence *live.Presence
 }
 

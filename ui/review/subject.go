@@ -72,7 +72,7 @@ func (h *reader) readSubject(ctx context.Context, access identity.Access, id uui
 		return nil, err
 	default: // read together, so that they are consistent
 		s.call, s.approval = waiting.Call, &waiting.Approval
-		people = append(people, waiting.Approval.DecidedBy, waiting.Approval.EditedBy)
+		people = append(people, waiting.Approval.DecidedBy, waiting.Approval.EditedBy, waiting.Approval.HeldBy, waiting.Approval.AssignedBy)
 	}
 	if s.questions, err = h.calls.ListQuestions(ctx, id); err != nil {
 		return nil, err
@@ -192,11 +192,12 @@ func (s *subject) hashState() string {
 		if s.editWaits() {
 			state += "." + s.approval.Digest.String()[:16]
 		}
-		sum := crc32.NewIEEE()
-		for _, name := range s.viewers {
-			_, _ = sum.Write([]byte(name + "\x00")) // never fails
+		if s.approval.HeldAt != nil {
+			state += "." + strconv.FormatInt(s.approval.HeldAt.UnixMicro(), 36)
 		}
-		state += "." + strconv.FormatUint(uint64(sum.Sum32()), 36)
+	}
+	if s.approval != nil {
+		state += "." + strconv.Itoa(s.approval.Comments)
 	}
 	return state
 }

@@ -24,11 +24,27 @@ function onPulse(pulse) {
 	setPending(pulse.pending);
 	notify(pulse.pending);
 	setStale(false);
+	viewers = pulse.viewers ?? {};
+	showViewers();
 	const shown = find("[data-conversation]")?.dataset.conversation;
 	const news = shown && pulse.news?.some((id) => id === shown || id === "*");
 	if (pulse.state === lastState && !news) return;
 	lastState = pulse.state;
 	refresh();
+}
+
+// showViewers shows who else has each call on the screen.
+let viewers;
+
+function showViewers() {
+	if (!viewers) return; // the server rendered them
+	for (const mark of findAll("[data-viewers]")) {
+		const others = (viewers[mark.closest("[data-call]").dataset.call] ?? []).filter((viewer) => viewer.person !== person);
+		const names = others.map((viewer) => viewer.name).join(", ");
+		const text = find("span", mark);
+		mark.hidden = names === "";
+		if (text.textContent.trim() !== names) text.textContent = names;
+	}
 }
 
 // The next pulse updates the page, since changes may have been missed.
@@ -96,30 +112,54 @@ const letGo = () => {
 function select(row) {
 	for (const other of findAll("#rows > [data-hp-selected]")) other.removeAttribute("data-hp-selected");
 	row.setAttribute("data-hp-selected", "");
+	spot = findAll("#rows > .row").indexOf(row);
 	if (wide.matches) load(find("a.open", row).getAttribute("href"));
 }
 
 let loading, missed; // the newest load in progress, and whether it suppressed an update
 
-// load shows a call. It swaps the pane and not #call, because the response to an earlier form may replace #call meanwhile, and
-// htmx would then drop this response.
-async function load(url) {
+// load shows a call, and tells the server that it is on the screen. It swaps the pane and not #call, because the response to an
+// earlier form may replace #call meanwhile, and htmx would then drop this response.
+async function load(address) {
 	const mine = loading = {};
+	const url = new URL(address, location.href);
 	const to = find("#pane") ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
-	await htmx.ajax("GET", url, { source: "#main", ...to }).catch(() => {});
+	url.searchParams.set("look", "1");
+	noteLook(url.pathname.split("/")[2]);
+	await htmx.ajax("GET", url.pathname + url.search, { source: "#main", ...to }).catch(() => {});
 	if (loading !== mine) return;
 	loading = undefined;
 	if (missed) renewCall();
 	missed = false;
 }
 
-function move(step) {
-	const rows = findAll("#rows > li");
-	if (rows.length === 0) return;
-	const at = rows.findIndex((row) => row === selectedRow());
-	const row = rows[at < 0 ? (step > 0 ? 0 : rows.length - 1) : Math.min(Math.max(at + step, 0), rows.length - 1)];
+let spot; // the place of the last selected row, which may have left the list
+
+// move selects the next row (1) or the one before (-1) of a pending call. If leave is true, or the call of the selected row is no
+// longer pending, it turns around at the end of the list.
+function move(step, leave = false) {
+	const isGone = (row) => row.classList.contains("gone");
+	const rows = findAll("#rows > .row");
+	const at = rows.indexOf(selectedRow());
+	const here = at >= 0 ? at : spot === undefined ? (step > 0 ? -1 : Infinity) : spot - .5;
+	const ahead = (direction) => {
+		const open = rows.filter((row, i) => !isGone(row) && (i - here) * direction > 0);
+		return open.at(direction > 0 ? 0 : -1);
+	};
+	const row = ahead(step) ?? (leave || at < 0 || isGone(rows[at]) ? ahead(-step) : undefined);
+	if (!row) return;
 	find("a.open", row).focus();
 	select(row);
+}
+
+// advance opens the next call after a decision. It goes by the response to the decision's form, because an update may have shown
+// the decision before. The response to a form that decided nothing, or too late, stays on the screen.
+function advance({ request, response, text }) {
+	if (request.method !== "POST" || response.status !== 200) return;
+	const [, id] = /^\/calls\/([^/]+)\/(?:approve|reject)$/.exec(new URL(request.action, location.href).pathname) ?? [];
+	const [, phase] = /data-phase="(\w+)"/.exec(text) ?? [];
+	if (!id || !phase || phase === "parked") return;
+	if (wide.matches && queue()?.hasAttribute("data-advance") && (selectedRow() ?? call())?.dataset.call === id) move(1, true);
 }
 
 // ---- actions: only on the call on the screen, and not right after it changed
@@ -132,7 +172,7 @@ function noteChange() {
 	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step, shown.dataset.edited, shown.dataset.url, shown.dataset.revealed].join() : "";
 	if (as === shownAs) return;
 	shownAs = as;
-	look();
+	if (shown && shown.dataset.call !== lookedAt) look();
 	(find("#problems") ?? find("#edit [name]:not([type=hidden])"))?.focus();
 	changedAt = performance.now();
 	page.removeAttribute("data-armed");
@@ -186,12 +226,17 @@ function openTalk() {
 
 // ---- presence: tell the server which call is on the screen
 
-let looked = 0;
+let looked = 0, lookedAt; // when the server was told last, and about which call
+
+function noteLook(id) {
+	looked = performance.now();
+	lookedAt = id;
+}
 
 function look() {
 	const shown = call();
 	if (!shown || document.hidden || shown.dataset.phase !== "parked") return;
-	looked = performance.now();
+	noteLook(shown.dataset.call);
 	fetch(`/calls/${shown.dataset.call}/seen`, { method: "POST" }).catch(() => {});
 }
 
@@ -199,12 +244,13 @@ function look() {
 
 const draftKey = (shown) => `holdpoint-draft-${person}-${shown.dataset.call}`;
 const editKey = (shown) => `holdpoint-edit-${person}-${shown.dataset.call}`;
+const commentKey = (shown) => `holdpoint-comment-${person}-${shown.dataset.call}`;
 const unsent = new Map(); // reasons that came too late, by draftKey
 
 // forget removes the drafts of this tab, which may hold secrets.
 function forget(except) {
 	for (const key of Object.keys(sessionStorage)) {
-		if (/^holdpoint-(draft|edit)-/.test(key) && !(except && key.includes(`-${except}-`))) sessionStorage.removeItem(key);
+		if (/^holdpoint-(draft|edit|comment)-/.test(key) && !(except && key.includes(`-${except}-`))) sessionStorage.removeItem(key);
 	}
 }
 
@@ -218,6 +264,14 @@ document.addEventListener("submit", ({ target }) => {
 });
 if (person) forget(person);
 
+// forgetComment removes the draft of a comment that was added.
+function forgetComment() {
+	if (!call()) return;
+	sessionStorage.removeItem(commentKey(call()));
+	const comment = find("#comment");
+	if (comment) comment.value = "";
+}
+
 // decided removes the drafts of a call that is no longer pending, and keeps an unsent reason to show it.
 function decided(shown) {
 	const draft = sessionStorage.getItem(draftKey(shown));
@@ -230,6 +284,7 @@ function keepDraft(event) {
 	if (event.target.id === "message") sessionStorage.setItem(talkKey, event.target.value);
 	if (!call()) return;
 	if (event.target.id === "reason") sessionStorage.setItem(draftKey(call()), event.target.value);
+	if (event.target.id === "comment") sessionStorage.setItem(commentKey(call()), event.target.value);
 	if (event.target.form?.id === "edit") sessionStorage.setItem(editKey(call()), JSON.stringify([...new FormData(event.target.form)]));
 }
 
@@ -249,6 +304,8 @@ function restoreEdit() {
 function restoreDraft() {
 	const shown = call();
 	if (!shown) return;
+	const comment = find("#comment", shown);
+	if (comment) comment.value ||= sessionStorage.getItem(commentKey(shown)) ?? "";
 	if (shown.dataset.phase !== "parked") decided(shown);
 	const draft = unsent.get(draftKey(shown)) ?? sessionStorage.getItem(draftKey(shown));
 	const reason = find("#reason", shown);
@@ -281,20 +338,28 @@ function escape(event) {
 	else if (!queue() && call()) location.assign("/");
 }
 
+// type moves the focus to a field of the call on the screen.
+function type(event, selector) {
+	const field = find(selector);
+	if (!field || !armed()) return;
+	event.preventDefault();
+	field.focus();
+}
+
 const keys = {
 	j: () => move(1),
 	k: () => move(-1),
 	a: () => act("approve"),
-	r: (event) => {
-		const reason = find("#reason");
-		if (!reason || !armed()) return;
-		event.preventDefault();
-		reason.focus();
-	},
+	r: (event) => type(event, "#reason"),
+	m: () => act("claim"),
 	e: () => act("edit"),
 	h: () => act("extend"),
 	c: () => find("#call [data-act=conversation]")?.click(),
-	n: () => find("#fresh:not([hidden])")?.click(),
+	n: (event) => {
+		const fresh = find("#fresh:not([hidden])");
+		if (fresh) fresh.click();
+		else type(event, "#comment");
+	},
 	p: pause,
 	"/": (event) => {
 		const field = find("[type=search]");
@@ -327,7 +392,7 @@ function pause() {
 function onKey(event) {
 	if (event.defaultPrevented || event.isComposing || find("dialog[open]")) return;
 	if (event.key === "Escape") return escape(event);
-	if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && /^(reason|message)$/.test(event.target.id)) {
+	if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && /^(reason|message|comment)$/.test(event.target.id)) {
 		event.preventDefault();
 		if (event.repeat) return;
 		if (event.target.id === "reason") act("reject");
@@ -359,7 +424,7 @@ function onClick(event) {
 		return;
 	}
 	if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.defaultPrevented) return;
-	const row = event.target.closest("#rows > li");
+	const row = event.target.closest("#rows > .row");
 	const inner = event.target.closest("a[data-hp-within]");
 	if (row && wide.matches && event.detail > 0) {
 		event.preventDefault();
@@ -368,7 +433,22 @@ function onClick(event) {
 	} else if (inner && queue() && call()) {
 		event.preventDefault();
 		load(inner.getAttribute("href"));
+	} else if (event.target.closest("[data-next]") && queue() && wide.matches) {
+		event.preventDefault();
+		move(1, true);
 	}
+}
+
+// The choices above the list apply at once.
+function onChange({ target }) {
+	const form = target.closest("#choose");
+	if (!form) return;
+	const chosen = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+	const url = chosen.size ? `/?${chosen}` : "/";
+	letMove();
+	history.replaceState(null, "", url);
+	queue().setAttribute("hx-get", url); // the live updates too
+	htmx.trigger(queue(), "hp:refresh");
 }
 
 function afterChange() {
@@ -378,6 +458,7 @@ function afterChange() {
 	localTimes();
 	restoreDraft();
 	restoreEdit();
+	showViewers();
 	watchOutcome();
 }
 
@@ -388,6 +469,7 @@ const place = () => new URL(call()?.dataset.url ?? location.href, location.href)
 const setUnsent = (unsent) => { find("#unsent").hidden = !unsent; };
 
 document.addEventListener("htmx:config:request", ({ detail }) => { detail.ctx.request.headers["HX-Current-URL"] = place(); });
+document.addEventListener("htmx:after:request", ({ detail }) => advance(detail.ctx));
 document.addEventListener("htmx:error", ({ detail }) => {
 	if (detail.ctx?.request.method === "POST") setUnsent(true);
 });
@@ -400,6 +482,7 @@ document.addEventListener("htmx:after:swap", ({ detail }) => {
 	if (following) toEnd();
 	if (detail.ctx.request.method !== "POST") return;
 	setUnsent(false);
+	if (/\/comments$/.test(detail.ctx.request.action) && !find("#comment-problem")) forgetComment();
 	if (call() && call().dataset.phase !== "parked") toTop();
 	if (find("#message")?.value === "") sessionStorage.removeItem(talkKey);
 	refresh();
@@ -407,9 +490,12 @@ document.addEventListener("htmx:after:swap", ({ detail }) => {
 document.addEventListener("click", onClick, true);
 document.addEventListener("keydown", onKey);
 document.addEventListener("input", keepDraft);
+document.addEventListener("change", onChange);
+// A browser shows only the line with the caret of a text area, which may leave the rest below the bar of actions.
+document.addEventListener("focusin", ({ target }) => target.id === "comment" && target.scrollIntoView({ block: "nearest" }));
 document.addEventListener("focusout", () => setTimeout(letGo));
 document.addEventListener("pointerout", (event) => {
-	if (event.target.closest?.("#rows > li") && !event.relatedTarget?.closest?.("#rows")) letGo();
+	if (event.target.closest?.("#rows > .row") && !event.relatedTarget?.closest?.("#rows")) letGo();
 });
 
 for (const box of findAll(".keys-on")) {

@@ -11,36 +11,32 @@ export function letMove() {
 	release = true;
 }
 
-const lingers = 5000; // ms that the row of the call on the screen stays after the call is no longer pending
+const lingers = 2000; // ms that a row stays after its call is no longer pending
 
 // hold changes an update so that the rows down to the one under the pointer or focus stay in place: it counts new rows above
-// and turns removed rows gray. It calls again when a row has been gray for long enough.
+// and turns removed rows gray. It calls again when a row has been gray for long enough. Gray rows above the pointer stay longer,
+// so that no row moves under it.
 export function hold(arriving, again) {
 	const rows = findAll("#rows > li");
 	const incoming = new Map([...find("#rows", arriving)?.children ?? []].map((row) => [row.id, row]));
-	const lingering = (row) => row.hasAttribute("data-hp-selected") && !incoming.has(row.id) &&
-		performance.now() - (row.dataset.hpGone ?? performance.now()) < lingers;
-	const held = release ? -1 : rows.findLastIndex((row) =>
-		row.contains(document.activeElement) || hovers.matches && row.matches(":hover") || lingering(row));
+	const isOver = (row) => row.dataset.call && !incoming.has(row.id) && performance.now() - (row.dataset.hpGone ?? Infinity) >= lingers;
+	const hovered = release || !hovers.matches ? -1 : rows.findLastIndex((row) => row.matches(":hover"));
+	const held = release ? -1 : rows.findLastIndex((row, at) => at <= hovered || !isOver(row) &&
+		(row.contains(document.activeElement) || row.hasAttribute("data-hp-selected") && !incoming.has(row.id)));
 	release = false;
 	if (held < 0) return;
 	const list = find("#rows", arriving) ?? emptyList(arriving);
-	const kept = rows.slice(0, held + 1).map((row) => incoming.get(row.id) ?? goneRow(row, again));
+	const kept = rows.slice(0, held + 1).filter((row, at) => at <= hovered || !isOver(row)).map((row) => incoming.get(row.id) ?? goneRow(row, again));
 	const keptIDs = new Set(kept.map((row) => row.id));
 	const known = new Set(rows.map((row) => row.id));
-	const limit = deadlineOf(kept.at(-1));
-	const after = [...incoming.values()].filter((row) =>
-		!keptIDs.has(row.id) && (known.has(row.id) || deadlineOf(row) >= limit));
-	const back = incoming.size - after.length - kept.filter((row) => incoming.has(row.id)).length;
+	const order = [...incoming.values()];
+	const limit = order.findLastIndex((row) => keptIDs.has(row.id));
+	const after = order.filter((row, at) => !keptIDs.has(row.id) && (known.has(row.id) || at > limit));
+	const back = order.filter((row, at) => row.dataset.call && !known.has(row.id) && at < limit).length;
 	list.replaceChildren(...kept, ...after);
 	const chip = find("#fresh", arriving);
 	chip.hidden = back === 0;
 	chip.textContent = say("NewCalls", { n: back });
-}
-
-function deadlineOf(row) {
-	const timer = find("[data-deadline], [data-was]", row);
-	return Number(timer.dataset.deadline ?? timer.dataset.was);
 }
 
 function emptyList(arriving) {
@@ -52,15 +48,15 @@ function emptyList(arriving) {
 }
 
 function goneRow(row, again) {
+	const gone = row.cloneNode(true);
+	if (!row.dataset.call) return gone; // the heading of a group
 	if (!row.dataset.hpGone) {
-		row.dataset.hpGone = performance.now();
+		gone.dataset.hpGone = row.dataset.hpGone = performance.now();
 		setTimeout(again, lingers);
 	}
-	const gone = row.cloneNode(true);
 	gone.classList.add("gone");
 	const timer = find("[data-deadline]", gone);
 	if (timer) {
-		timer.dataset.was = timer.dataset.deadline;
 		timer.removeAttribute("data-deadline");
 		timer.classList.remove("urgent");
 		timer.textContent = say("Gone");

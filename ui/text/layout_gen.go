@@ -87,8 +87,11 @@ func LayoutKeyGo() Message { return newMessage("layout.KeyGo") }
 // LayoutKeyPause is "Pause or resume live updates".
 func LayoutKeyPause() Message { return newMessage("layout.KeyPause") }
 
-// LayoutKeyNewCalls is "Show new calls".
+// LayoutKeyNewCalls is "Show new calls, or write a comment".
 func LayoutKeyNewCalls() Message { return newMessage("layout.KeyNewCalls") }
+
+// LayoutKeyClaim is "Claim or release the call".
+func LayoutKeyClaim() Message { return newMessage("layout.KeyClaim") }
 
 // LayoutKeyBack is "Back".
 func LayoutKeyBack() Message { return newMessage("layout.KeyBack") }

@@ -138,3 +138,79 @@ func QueueQuestionForReviewer(question Message) Message {
 
 // QueueConnectionsTitle is "Waiting for a connection".
 func QueueConnectionsTitle() Message { return newMessage("queue.ConnectionsTitle") }
+
+// QueueMine is "Mine".
+func QueueMine() Message { return newMessage("queue.Mine") }
+
+// QueueMineHelp is "Calls that you claimed or were assigned".
+func QueueMineHelp() Message { return newMessage("queue.MineHelp") }
+
+// QueueOrder is "Order".
+func QueueOrder() Message { return newMessage("queue.Order") }
+
+// QueueByDeadline is "By deadline".
+func QueueByDeadline() Message { return newMessage("queue.ByDeadline") }
+
+// QueueByRisk is "By risk".
+func QueueByRisk() Message { return newMessage("queue.ByRisk") }
+
+// QueueGroupByTool is "Group by tool".
+func QueueGroupByTool() Message { return newMessage("queue.GroupByTool") }
+
+// QueueHolder is "{person:html} is on it".
+func QueueHolder(person templ.Component) templ.Component {
+	return newHTML("queue.Holder", argument{"person", person})
+}
+
+// QueueAssigned is "assigned to {person:html}".
+func QueueAssigned(person templ.Component) templ.Component {
+	return newHTML("queue.Assigned", argument{"person", person})
+}
+
+// QueueViews is "Views".
+func QueueViews() Message { return newMessage("queue.Views") }
+
+// QueueViewsTitle is "Saved views".
+func QueueViewsTitle() Message { return newMessage("queue.ViewsTitle") }
+
+// QueueViewsHelp is "A view keeps the filter, the order and the grouping of the queue. Only you see your views.".
+func QueueViewsHelp() Message { return newMessage("queue.ViewsHelp") }
+
+// QueueNoViews is "No saved views".
+func QueueNoViews() Message { return newMessage("queue.NoViews") }
+
+// QueueViewName is "Name".
+func QueueViewName() Message { return newMessage("queue.ViewName") }
+
+// QueueSaveView is "Save view".
+func QueueSaveView() Message { return newMessage("queue.SaveView") }
+
+// QueueViewSaves is "Saves {list:html}".
+func QueueViewSaves(list templ.Component) templ.Component {
+	return newHTML("queue.ViewSaves", argument{"list", list})
+}
+
+// QueueViewSavesLink is "the list that you came from".
+func QueueViewSavesLink() Message { return newMessage("queue.ViewSavesLink") }
+
+// QueueDeleteView is "Delete {view:html}".
+func QueueDeleteView(view templ.Component) templ.Component {
+	return newHTML("queue.DeleteView", argument{"view", view})
+}
+
+// QueueViewNeedsName is "Enter a name for the view.".
+func QueueViewNeedsName() Message { return newMessage("queue.ViewNeedsName") }
+
+// QueueViewNameTooLong is "The name has {n:number} characters. Use at most {max:number}.".
+func QueueViewNameTooLong(n int, max int) Message {
+	return newMessage("queue.ViewNameTooLong", argument{"n", n}, argument{"max", max})
+}
+
+// QueueViewNameUnprintable is "The name contains characters that cannot be stored.".
+func QueueViewNameUnprintable() Message { return newMessage("queue.ViewNameUnprintable") }
+
+// QueueViewExists is "You already have a view with this name. Delete it first, or choose another name.".
+func QueueViewExists() Message { return newMessage("queue.ViewExists") }
+
+// QueueViewsFull is "You have {n:number} saved views, the most that are possible. Delete one first.".
+func QueueViewsFull(n int) Message { return newMessage("queue.ViewsFull", argument{"n", n}) }

@@ -15,11 +15,6 @@ func ReviewCallID(id templ.Component) templ.Component {
 // ReviewOpen is "Open".
 func ReviewOpen() Message { return newMessage("review.Open") }
 
-// ReviewAlsoViewing is "{people:html} also viewing".
-func ReviewAlsoViewing(people templ.Component) templ.Component {
-	return newHTML("review.AlsoViewing", argument{"people", people})
-}
-
 // ReviewAnsweringConversation is "Conversation that answers this call".
 func ReviewAnsweringConversation() Message { return newMessage("review.AnsweringConversation") }
 
@@ -876,3 +871,56 @@ func ReviewFactEnded() Message { return newMessage("review.FactEnded") }
 
 // ReviewFactDelivered is "Agent informed".
 func ReviewFactDelivered() Message { return newMessage("review.FactDelivered") }
+
+// ReviewNextCall is "Next call".
+func ReviewNextCall() Message { return newMessage("review.NextCall") }
+
+// ReviewTeamworkTitle is "Reviewers".
+func ReviewTeamworkTitle() Message { return newMessage("review.TeamworkTitle") }
+
+// ReviewHolder is "{person:html} is on it".
+func ReviewHolder(person templ.Component) templ.Component {
+	return newHTML("review.Holder", argument{"person", person})
+}
+
+// ReviewAssignedBy is "Assigned to {person:html} by {by:html}".
+func ReviewAssignedBy(person templ.Component, by templ.Component) templ.Component {
+	return newHTML("review.AssignedBy", argument{"person", person}, argument{"by", by})
+}
+
+// ReviewClaim is "I’m on it".
+func ReviewClaim() Message { return newMessage("review.Claim") }
+
+// ReviewRelease is "Release".
+func ReviewRelease() Message { return newMessage("review.Release") }
+
+// ReviewAssign is "Assign".
+func ReviewAssign() Message { return newMessage("review.Assign") }
+
+// ReviewAssignTo is "Assign to…".
+func ReviewAssignTo() Message { return newMessage("review.AssignTo") }
+
+// ReviewAssignee is "Choose a reviewer who may decide this call.".
+func ReviewAssignee() Message { return newMessage("review.Assignee") }
+
+// ReviewComment is "Comment".
+func ReviewComment() Message { return newMessage("review.Comment") }
+
+// ReviewCommentForReviewers is "for reviewers; the agent never sees it".
+func ReviewCommentForReviewers() Message { return newMessage("review.CommentForReviewers") }
+
+// ReviewCommentBy is "{person:html}, {time:html}".
+func ReviewCommentBy(person templ.Component, time templ.Component) templ.Component {
+	return newHTML("review.CommentBy", argument{"person", person}, argument{"time", time})
+}
+
+// ReviewAddComment is "Add comment".
+func ReviewAddComment() Message { return newMessage("review.AddComment") }
+
+// ReviewCommentRefused is "Enter a comment of at most {max:number} characters.".
+func ReviewCommentRefused(max int) Message {
+	return newMessage("review.CommentRefused", argument{"max", max})
+}
+
+// ReviewCommentsFull is "This call has {n:number} comments, the most that are possible.".
+func ReviewCommentsFull(n int) Message { return newMessage("review.CommentsFull", argument{"n", n}) }

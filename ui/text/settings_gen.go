@@ -200,3 +200,9 @@ func SettingsWebhooks() Message { return newMessage("settings.Webhooks") }
 func SettingsPushRefused(error string) Message {
 	return newMessage("settings.PushRefused", argument{"error", error})
 }
+
+// SettingsAdvance is "Open the next call after a decision in the queue".
+func SettingsAdvance() Message { return newMessage("settings.Advance") }
+
+// SettingsSaveQueue is "Save choice".
+func SettingsSaveQueue() Message { return newMessage("settings.SaveQueue") }

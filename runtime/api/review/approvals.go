@@ -59,6 +59,9 @@ type Approval struct {
 	Risk            *agent.Risk      `json:"risk" enum:"standard,destructive,high" doc:"high: set by an operator; destructive: claimed by the tool's server. Only for a pending approval that is fetched by id; otherwise null."`
 	Rule            parkingRule      `json:"rule" doc:"Why the call was parked."`
 	Questions       []Question       `json:"questions" nullable:"false" doc:"Questions of the skill's server after the approval. Empty in lists."`
+	Claim           *Claim           `json:"claim" doc:"The reviewer who claimed the call or was assigned; null: none. It limits nobody."`
+	CommentCount    int              `json:"comment_count"`
+	Comments        []Comment        `json:"comments" nullable:"false" doc:"Remarks of reviewers for each other, oldest first; agents never see them. Empty in lists."`
 	Evidence        []Evidence       `json:"evidence" nullable:"false" doc:"One entry for each argument, compared with approved calls of the tool. Empty in lists."`
 	Partial         bool             `json:"partial,omitempty" doc:"In lists: the arguments are larger than 64 KiB and are omitted; get the approval by its id."`
 }
@@ -90,6 +93,7 @@ func newApproval(w call.Waiting, names rest.PersonNames) Approval {
 		Decision:      rest.NewDecision(w.Approval, names), Rule: parkingRule(w.Approval.Rule), Partial: w.Call.Partial,
 		Team: rest.OrNull(w.Approval.Team), EscalateTo: rest.OrNull(w.Approval.EscalateTo), EscalatedAt: rest.UTCOrNull(w.Approval.EscalatedAt),
 		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{}, Evidence: []Evidence{},
+		Claim: newClaim(&w.Approval, names), CommentCount: w.Approval.Comments, Comments: []Comment{},
 	}
 }
 
@@ -97,7 +101,7 @@ func newApproval(w call.Waiting, names rest.PersonNames) Approval {
 func (h *approvalHandlers) approvalViews(ctx context.Context, waiting ...call.Waiting) (func(call.Waiting) Approval, error) {
 	var people []uuid.UUID
 	for _, w := range waiting {
-		people = append(people, w.Call.PrincipalID, w.Approval.DecidedBy, w.Approval.EditedBy)
+		people = append(people, w.Call.PrincipalID, w.Approval.DecidedBy, w.Approval.EditedBy, w.Approval.HeldBy, w.Approval.AssignedBy)
 	}
 	names, err := h.NamePeople(ctx, people...)
 	return func(w call.Waiting) Approval { return newApproval(w, names) }, err
@@ -110,6 +114,9 @@ func (h *approvalHandlers) approvalView(ctx context.Context, w call.Waiting) (*r
 	}
 	answer := rest.NewOutput(view(w))
 	if answer.Body.Request, err = outgoingOf(&w.Call); err != nil {
+		return nil, err
+	}
+	if answer.Body.Comments, err = h.commentViews(ctx, &w.Approval); err != nil {
 		return nil, err
 	}
 	questions, err := h.calls.ListQuestions(ctx, w.Call.ID)

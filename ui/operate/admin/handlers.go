@@ -3,7 +3,10 @@
 package admin
 
 import (
+	"context"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
@@ -22,6 +25,8 @@ type Config struct {
 	PublicURL string
 	ProofAge  time.Duration
 	Server    Server
+	// Advances reports whether the next call opens after a decision of a person.
+	Advances func(ctx context.Context, person uuid.UUID) (bool, error)
 }
 
 // Handlers answer the requests about people and settings.
@@ -43,7 +48,7 @@ func New(cfg Config) *Handlers {
 		Invitations: &InvitationHandler{Shell: cfg.Shell, identity: cfg.Identity, members: members, publicURL: cfg.PublicURL},
 		Settings: &SettingsHandler{
 			Shell: cfg.Shell, calls: cfg.Calls, identity: cfg.Identity, push: push, tokens: tokens,
-			publicURL: cfg.PublicURL, proofAge: cfg.ProofAge, server: cfg.Server,
+			publicURL: cfg.PublicURL, proofAge: cfg.ProofAge, server: cfg.Server, advances: cfg.Advances,
 		},
 		Push:     push,
 		Webhooks: &WebhookHandler{Shell: cfg.Shell, calls: cfg.Calls, notify: cfg.Notify},
@@ -80,6 +85,7 @@ type SettingsHandler struct {
 	publicURL string
 	proofAge  time.Duration
 	server    Server
+	advances  func(ctx context.Context, person uuid.UUID) (bool, error)
 }
 
 // PushHandler subscribes browsers to push messages.

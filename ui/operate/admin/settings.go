@@ -49,6 +49,10 @@ func (h *SettingsHandler) answerWithSettings(w http.ResponseWriter, r *http.Requ
 	}
 	access, _ := login.Access(r.Context())
 	s := Settings{Notice: n, You: describePerson(access), Theme: shell.ThemeOf(r)}
+	if s.Advance, err = h.advances(r.Context(), access.Person.ID); err != nil {
+		h.Fail(w, r, err)
+		return
+	}
 	sessions, err := h.identity.Sessions(r.Context(), access.Person.ID)
 	if err != nil {
 		h.Fail(w, r, err)

@@ -10,6 +10,7 @@ type Settings struct {
 	Notice   *view.Notice
 	You      []view.Fact
 	Theme    view.Theme
+	Advance  bool // the next call opens after a decision
 	Sessions []Session
 	Tokens   []TokenRow
 	NewToken NewToken

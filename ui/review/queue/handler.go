@@ -1,11 +1,12 @@
 // Package queue owns the dashboard's first page: the calls and questions that wait for a reviewer, and the calls that wait
-// for a connection.
+// for a connection. It also owns the saved views and the settings of its readers (tables queue_views and queue_settings).
 package queue
 
 import (
 	"context"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -29,6 +30,7 @@ type Config struct {
 	Discovery   *tool.Discovery
 	Presence    *live.Presence
 	Connections ConnectionResolver
+	Pool        *pgxpool.Pool // stores views and settings
 }
 
 // Handler shows the queue.
@@ -42,12 +44,13 @@ type Handler struct {
 	viewers     *shell.ViewerReader
 	connections ConnectionResolver
 	queues      live.Shared[*list]
+	pool        *pgxpool.Pool
 }
 
 // New makes the handler.
 func New(cfg Config) *Handler {
 	return &Handler{
-		Shell: cfg.Shell, calls: cfg.Calls, agents: cfg.Agents, discovery: cfg.Discovery, presence: cfg.Presence, connections: cfg.Connections,
+		Shell: cfg.Shell, calls: cfg.Calls, agents: cfg.Agents, discovery: cfg.Discovery, presence: cfg.Presence, connections: cfg.Connections, pool: cfg.Pool,
 		viewers: &shell.ViewerReader{Shell: cfg.Shell, Presence: cfg.Presence},
 	}
 }

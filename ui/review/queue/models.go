@@ -26,11 +26,15 @@ type Queue struct {
 	Last      *view.Decision // nil: none yet
 	LastURL   string
 	MayDecide bool
-	Paused    bool // without JavaScript: the page does not refresh itself
+	Advance   bool // the next call opens after a decision
+	Views     []View
+	ViewsURL  string // of the page that saves this list as a view
+	Paused    bool   // without JavaScript: the page does not refresh itself
 	Filter    QueueFilter
 	Agents    []view.Option
 	Skills    []view.Option
 	Teams     []view.Option
+	Orders    []view.Option
 	URL       string // of this list
 	First     bool   // the first page, which has the most urgent calls
 	Next      string // URL of the next page; empty: none
@@ -39,10 +43,17 @@ type Queue struct {
 // QueueFilter has the values that the reader chose; "" selects all.
 type QueueFilter struct {
 	Team, Agent, Skill string
+	Mine               bool // only calls that the reader claimed or was assigned
+	ByTool             bool // grouped by tool
 }
 
-// Any reports whether the reader chose a value.
-func (f QueueFilter) Any() bool { return f != QueueFilter{} }
+// Any reports whether the reader chose a value that leaves calls out.
+func (f QueueFilter) Any() bool { return f.Team+f.Agent+f.Skill != "" || f.Mine }
+
+// View is a saved view of the queue.
+type View struct {
+	Name, URL string
+}
 
 // Row is one waiting approval.
 type Row struct {
@@ -61,6 +72,9 @@ type Row struct {
 	Own       bool // for a team of the reader
 	Team      string
 	Viewers   []string // other people who have the call open
+	Holder    string   // the reviewer who works on it or is asked to; empty: none
+	Assigned  bool     // Holder is asked to
+	Group     string   // set on the first row of a group
 	Like      int      // calls of the list that differ only in their arguments; set on the first one
 	Drawn     string   // HTML of [RowOf]; "": render it
 }

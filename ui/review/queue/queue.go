@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -28,8 +30,34 @@ func (h *Handler) State(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	viewers, err := h.presence.State(ctx)
-	return waits + "." + questions + "." + viewers, err
+	return waits + "." + questions, nil
+}
+
+// viewer is a person with a call on the screen, as scripts read it.
+type viewer struct {
+	Person uuid.UUID `json:"person"`
+	Name   string    `json:"name"` // printable
+}
+
+// ReadViewers returns the viewers of each call. Pages show them without fetching anything.
+func (h *Handler) ReadViewers(ctx context.Context) (json.RawMessage, error) {
+	viewings, err := h.presence.Viewings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	people := make([]uuid.UUID, len(viewings))
+	for i, v := range viewings {
+		people[i] = v.Person
+	}
+	names, err := h.Names(ctx, people...)
+	if err != nil {
+		return nil, err
+	}
+	byCall := map[uuid.UUID][]viewer{}
+	for _, v := range viewings {
+		byCall[v.CallID] = append(byCall[v.CallID], viewer{v.Person, view.Printable(present.PersonName(v.Person, names))})
+	}
+	return json.Marshal(byCall)
 }
 
 const (
@@ -48,10 +76,14 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 	}
 	query := r.URL.Query()
 	shown := Queue{
-		MayDecide: access.Has(identity.Reviewer), Paused: query.Get("pause") != "", Filter: QueueFilter{Team: query.Get("team"), Agent: query.Get("agent"), Skill: query.Get("skill")},
-		URL: queueURL(r, "", ""), Next: queueURL(r, "after", q.next.String()), First: filter.After.CallID == uuid.Nil,
+		MayDecide: access.Has(identity.Reviewer), Paused: query.Get("pause") != "", Filter: QueueFilter{Team: query.Get("team"), Agent: query.Get("agent"), Skill: query.Get("skill"), Mine: filter.HeldBy != uuid.Nil, ByTool: filter.ByTool},
+		URL: queueURL(r, "", ""), ViewsURL: viewsURL(query), Next: queueURL(r, "after", q.next.String()), First: filter.After.CallID == uuid.Nil,
 		Total: q.counts.All, Own: q.counts.Own, All: q.pulse.Pending, HasTeams: len(filter.Teams) > 0,
 		Last: q.last, LastURL: q.lastURL, Rows: q.rowsFor(access.Person.ID),
+	}
+	if shown.Advance, err = h.Advances(r.Context(), access.Person.ID); err != nil {
+		h.Fail(w, r, err)
+		return
 	}
 	if shown.Waits, err = h.presentWaits(r.Context(), access, q.unconnected, q.pulse.Now); err != nil {
 		h.Fail(w, r, err)
@@ -64,8 +96,19 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 	shown.Agents = makeOptions(q.facets.Agents, shown.Filter.Agent)
 	shown.Skills = makeOptions(q.facets.Skills, shown.Filter.Skill)
 	shown.Teams = makeOptions(q.facets.Teams, shown.Filter.Team)
+	for _, order := range approval.Orders() {
+		value := string(order)
+		if order == approval.ByDeadline {
+			value = "" // the default is not in the URL
+		}
+		shown.Orders = append(shown.Orders, view.Option{Value: value, Text: nameOrder(order), Chosen: order == filter.Order})
+	}
 	if shell.PartOnly(r) {
 		h.Render(w, r, http.StatusOK, QueueList(shown))
+		return
+	}
+	if shown.Views, err = h.listViews(r.Context(), access.Person.ID); err != nil {
+		h.Fail(w, r, err)
 		return
 	}
 	page := h.Page(r, view.SectionQueue, text.QueueTitle(), q.pulse)
@@ -78,7 +121,13 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 // readFilter reads the filter of the URL. An invalid value selects everything.
 func readFilter(r *http.Request, access identity.Access) approval.QueueFilter {
 	query := r.URL.Query()
-	f := approval.QueueFilter{Teams: access.Person.Teams, Team: query.Get("team"), Limit: queueWindow}
+	f := approval.QueueFilter{Teams: access.Person.Teams, Team: query.Get("team"), Order: approval.ByDeadline, ByTool: query.Get("group") == "tool", Limit: queueWindow}
+	if order := approval.Order(query.Get("sort")); slices.Contains(approval.Orders(), order) {
+		f.Order = order
+	}
+	if query.Get("mine") != "" {
+		f.HeldBy = access.Person.ID
+	}
 	if shell.Clean(f.Team) != f.Team {
 		f.Team = ""
 	}
@@ -93,6 +142,19 @@ func readFilter(r *http.Request, access identity.Access) approval.QueueFilter {
 	return f
 }
 
+// nameOrder returns the name of an order of the queue.
+func nameOrder(order approval.Order) text.Message {
+	switch order {
+	case approval.ByRisk:
+		return text.QueueByRisk()
+	case approval.ByDeadline:
+	}
+	return text.QueueByDeadline()
+}
+
+// listViewParams are the parameters of the queue's URL that a saved view keeps.
+func listViewParams() []string { return []string{"team", "agent", "skill", "mine", "sort", "group"} }
+
 // queueURL returns the URL of the queue with one parameter changed, or "" if value is "". It starts at the first page unless the
 // parameter is "after". Without a name, it returns the URL of this page.
 func queueURL(r *http.Request, name, value string) string {
@@ -100,7 +162,7 @@ func queueURL(r *http.Request, name, value string) string {
 		return ""
 	}
 	query := url.Values{}
-	for _, kept := range []string{"team", "agent", "skill", "pause"} {
+	for _, kept := range append(listViewParams(), "pause") {
 		if v := r.URL.Query().Get(kept); v != "" {
 			query.Set(kept, v)
 		}

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,14 +20,17 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-func presentRow(w *call.Waiting, d tool.Definition, risk present.Risk, principal string, now time.Time) Row {
-	c := &w.Call
+func presentRow(w *call.Waiting, d tool.Definition, risk present.Risk, names map[uuid.UUID]string, now time.Time) Row {
+	c, principal := &w.Call, names[w.Call.PrincipalID]
 	fields := hostile.Decisive(c.Arguments, present.RowArguments, present.BriefOf(d))
 	row := Row{
 		ID: c.ID.String(), URL: present.CallURL(c.ID), Digest: w.Approval.Digest.String(),
 		Skill: c.Skill, Tool: c.Tool, Agent: c.Agent, Principal: principal,
 		Risk: risk.Badge, Decisive: fields.List, MoreArgs: fields.More,
 		Countdown: present.Countdown(w.Approval.Deadline, now), Team: w.Approval.Team,
+	}
+	if w.Approval.HeldBy != uuid.Nil {
+		row.Holder, row.Assigned = present.PersonName(w.Approval.HeldBy, names), w.Approval.AssignedBy != uuid.Nil
 	}
 	if w.Approval.EscalatedAt != nil {
 		row.Team = w.Approval.EscalateTo
@@ -54,7 +59,15 @@ func presentRow(w *call.Waiting, d tool.Definition, risk present.Risk, principal
 	if fields.Suspect > 0 {
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueLookAlikes(), Icon: "hidden", Level: view.Warn})
 	}
+	// The row has one line for them, so the most important ones come first.
+	slices.SortStableFunc(row.Warnings, func(a, b view.Badge) int {
+		return cmp.Compare(warningRank(a.Level), warningRank(b.Level))
+	})
 	return row
+}
+
+func warningRank(l view.Level) int {
+	return slices.Index([]view.Level{view.Danger, view.Warn, view.Info}, l)
 }
 
 // list is the part of the queue that readers with the same filter share. It is not changed after it was read.
@@ -72,7 +85,7 @@ type list struct {
 
 // readQueue reads the calls that a filter selects, once for all dashboards that ask at the same moment.
 func (h *Handler) readQueue(ctx context.Context, f approval.QueueFilter) (*list, error) {
-	key := fmt.Sprintf("%q %q %s %s %s", f.Teams, f.Team, f.AgentID, f.SkillID, f.After)
+	key := fmt.Sprintf("%q %q %s %s %s %s %t %s", f.Teams, f.Team, f.AgentID, f.SkillID, f.HeldBy, f.Order, f.ByTool, f.After)
 	return h.queues.Get(ctx, key, func(ctx context.Context) (*list, error) { return h.readQueueNow(ctx, f) })
 }
 
@@ -85,11 +98,11 @@ func (h *Handler) readQueueNow(ctx context.Context, f approval.QueueFilter) (*li
 	if q.pulse, err = h.calls.ReadPulse(ctx); err != nil {
 		return nil, err
 	}
-	if err := h.readRows(ctx, q, waiting, f.Teams); err != nil {
+	if err := h.readRows(ctx, q, waiting, f); err != nil {
 		return nil, err
 	}
 	q.counts = approval.Counts{All: q.pulse.Pending}
-	if len(f.Teams) > 0 || f.Team != "" || f.AgentID != uuid.Nil || f.SkillID != uuid.Nil {
+	if len(f.Teams) > 0 || f.Team != "" || f.AgentID != uuid.Nil || f.SkillID != uuid.Nil || f.HeldBy != uuid.Nil {
 		if q.counts, err = h.calls.CountQueue(ctx, f); err != nil {
 			return nil, err
 		}
@@ -107,11 +120,12 @@ func (h *Handler) readQueueNow(ctx context.Context, f approval.QueueFilter) (*li
 }
 
 // readRows makes the rows and renders them once, because most readers see the same.
-func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting, teams []string) error {
-	pins, people, ids := make([]tool.Pin, len(waiting)), make([]uuid.UUID, len(waiting)), make([]uuid.UUID, len(waiting))
+func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting, f approval.QueueFilter) error {
+	pins, people, ids := make([]tool.Pin, len(waiting)), make([]uuid.UUID, 0, 2*len(waiting)), make([]uuid.UUID, len(waiting))
 	for i := range waiting {
 		c := &waiting[i].Call
-		pins[i], people[i], ids[i] = c.Pin, c.PrincipalID, c.ID
+		pins[i], ids[i] = c.Pin, c.ID
+		people = append(people, c.PrincipalID, waiting[i].Approval.HeldBy)
 	}
 	definitions, err := h.discovery.Definitions(ctx, pins)
 	if err != nil {
@@ -132,8 +146,11 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 		if err != nil {
 			return err
 		}
-		q.rows[i] = presentRow(&waiting[i], definitions[c.Pin], risk, names[c.PrincipalID], q.pulse.Now)
-		q.rows[i].Own = waiting[i].Approval.Asks(teams)
+		q.rows[i] = presentRow(&waiting[i], definitions[c.Pin], risk, names, q.pulse.Now)
+		q.rows[i].Own = waiting[i].Approval.Asks(f.Teams)
+		if f.ByTool && (i == 0 || waiting[i-1].Call.SkillID != c.SkillID || waiting[i-1].Call.Tool != c.Tool) {
+			q.rows[i].Group = c.Skill + ": " + c.Tool
+		}
 		q.viewers[q.rows[i].ID] = viewers[c.ID]
 	}
 	countSimilar(waiting, q.rows)

@@ -17,7 +17,7 @@ import (
 )
 
 func newApprovalsCmd(e *Env) *cobra.Command {
-	return newGroup("approvals", "The queue of calls that wait for a decision",
+	group := newGroup("approvals", "The queue of calls that wait for a decision",
 		newApprovalsListCmd(e), newApprovalsShowCmd(e), newApproveCmd(e), newRejectCmd(e),
 		&cobra.Command{
 			Use: "questions", Short: "List questions of skill servers that wait for a decision, the most urgent first",
@@ -45,6 +45,8 @@ each call, and recorded.`,
 				return write(e.Stdout, "The call waits until "+e.formatDeadline(a.Deadline)+".\n")
 			}),
 		})
+	group.AddCommand(newClaimCmds(e)...)
+	return group
 }
 
 func newApprovalsListCmd(e *Env) *cobra.Command {
@@ -122,8 +124,9 @@ func (e *Env) showApproval(a *client.Approval) error {
 		pairs = append(pairs, "Edited", "approved with these arguments, not with those that the call was made with")
 	}
 	if a.Status == "pending" {
-		pairs = append(pairs, "Deadline", e.formatDeadline(a.Deadline))
+		pairs = append(pairs, "Deadline", e.formatDeadline(a.Deadline), "Claimed by", formatClaim(a.Claim))
 	}
+	pairs = append(pairs, commentFields(a.Comments)...)
 	pairs = append(pairs, decisionFields(a.Decision)...)
 	pairs = append(pairs, "Valid until", formatTime(a.ApprovedUntil), "Digest", a.Digest, "Tool's pin", a.ToolPin)
 	if err := e.printFields(pairs...); err != nil {

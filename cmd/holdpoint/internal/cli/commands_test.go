@@ -219,7 +219,7 @@ func TestHelp(t *testing.T) {
 	for _, command := range []string{
 		"api", "apply", "agent list", "agent show", "agent create", "agent edit", "agent tools", "server show", "agent delete", "agent assign", "agent unassign", "agent key create", "agent key list", "agent key revoke", "skill list", "skill tools",
 		"skill show", "skill create", "skill edit", "skill delete", "skill set", "skill health", "skill accept", "skill refuse", "skill probe", "token create", "invitation create", "invitation list", "invitation revoke", "invitation redeem", "token list", "token revoke", "tools", "call", "approvals list",
-		"approvals show", "approvals approve", "approvals reject", "calls list", "calls export", "calls show", "conversations list", "conversations show", "audit list", "audit export", "calls cancel", "calls resolve",
+		"approvals show", "approvals approve", "approvals reject", "approvals claim", "approvals release", "approvals assign", "approvals comment", "calls list", "calls export", "calls show", "conversations list", "conversations show", "audit list", "audit export", "calls cancel", "calls resolve",
 		"connections list", "connections connect", "connections disconnect", "people list", "people link", "people unlink",
 		"people show", "people grant", "people block", "people unblock", "people sessions", "people end-session", "people sign-out",
 		"insights", "insights tools", "migrate", "doctor", "version",

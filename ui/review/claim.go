@@ -1,0 +1,188 @@
+package review
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// Teamwork is what reviewers tell each other about a call.
+type Teamwork struct {
+	Holder     string // the reviewer who works on it or is asked to; empty: none
+	AssignedBy string // empty: Holder claimed it
+	Own        bool   // Holder is the reader
+	MayClaim   bool   // the reader may claim, release and assign it
+	MayComment bool
+	Reviewers  []view.Option
+	Comments   []Comment
+	Draft      string // of a comment
+	Error      text.Message
+}
+
+// Comment is a remark of a reviewer. Agents never see it.
+type Comment struct {
+	By   string
+	At   time.Time
+	Text hostile.Value
+}
+
+// wholeComment cuts nothing of a comment.
+func wholeComment() hostile.Limits {
+	return hostile.Limits{Lines: approval.MaxComment, Runes: approval.MaxComment, OpaqueRunes: approval.MaxComment}
+}
+
+// nextURL is the page that leads to the next call.
+const nextURL = "/next"
+
+// addTeamwork adds the holder and the comments of a call, and the link to the next call after a decision.
+func (h *reader) addTeamwork(ctx context.Context, access identity.Access, s *subject, v *Call) error {
+	if s.approval == nil {
+		return nil
+	}
+	a, reviewer := s.approval, access.Has(identity.Reviewer)
+	if a.Status != approval.Pending && reviewer && s.pulse.Pending > 0 {
+		v.NextURL = nextURL
+	}
+	t := &Teamwork{MayComment: reviewer && a.Comments < approval.MaxComments}
+	v.Teamwork = t
+	if a.Status == approval.Pending && reviewer {
+		_, t.MayClaim = s.mayDecide(access)
+	}
+	if a.Status == approval.Pending && a.HeldBy != uuid.Nil {
+		t.Holder, t.Own = present.PersonName(a.HeldBy, s.names), a.HeldBy == access.Person.ID
+		if a.AssignedBy != uuid.Nil {
+			t.AssignedBy = present.PersonName(a.AssignedBy, s.names)
+		}
+	}
+	if t.MayClaim {
+		if err := h.addReviewers(ctx, access, s, t); err != nil {
+			return err
+		}
+	}
+	if a.Comments == 0 {
+		return nil
+	}
+	comments, err := h.calls.ListComments(ctx, a.CallID)
+	if err != nil {
+		return err
+	}
+	people := make([]uuid.UUID, len(comments))
+	for i := range comments {
+		people[i] = comments[i].By
+	}
+	names, err := h.Names(ctx, people...)
+	if err != nil {
+		return err
+	}
+	for _, c := range comments {
+		t.Comments = append(t.Comments, Comment{
+			By: present.PersonName(c.By, names), At: c.At, Text: hostile.Fold(c.Text, wholeComment()),
+		})
+	}
+	return nil
+}
+
+// addReviewers adds the people whom the reader can assign.
+func (h *reader) addReviewers(ctx context.Context, access identity.Access, s *subject, t *Teamwork) error {
+	found, err := h.identity.Reviewers(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []uuid.UUID
+	for _, one := range found {
+		if one.Person != access.Person.ID && one.Person != s.call.PrincipalID {
+			ids = append(ids, one.Person)
+		}
+	}
+	names, err := h.Names(ctx, ids...)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		t.Reviewers = append(t.Reviewers, view.Option{
+			Value: id.String(), Text: text.Literal(view.Printable(present.PersonName(id, names))), Chosen: id == s.approval.HeldBy,
+		})
+	}
+	slices.SortFunc(t.Reviewers, func(a, b view.Option) int {
+		return cmp.Compare(a.Text.In(ctx), b.Text.In(ctx))
+	})
+	return nil
+}
+
+// Claim records that the reader works on a call.
+func (h *CallHandler) Claim(w http.ResponseWriter, r *http.Request) {
+	h.changeTeamwork(w, r, shown{}, func(id, by uuid.UUID) (call.Waiting, error) { return h.calls.Claim(r.Context(), id, by) })
+}
+
+// Release removes the claim or the assignment of a call.
+func (h *CallHandler) Release(w http.ResponseWriter, r *http.Request) {
+	h.changeTeamwork(w, r, shown{}, func(id, by uuid.UUID) (call.Waiting, error) { return h.calls.Release(r.Context(), id, by) })
+}
+
+// Assign asks another reviewer to decide a call.
+func (h *CallHandler) Assign(w http.ResponseWriter, r *http.Request) {
+	h.changeTeamwork(w, r, shown{commentError: text.ReviewAssignee()}, func(id, by uuid.UUID) (call.Waiting, error) {
+		to, err := uuid.Parse(r.PostFormValue("person"))
+		if err != nil {
+			return call.Waiting{}, fault.Invalid("person", "expected a reviewer")
+		}
+		return h.calls.Assign(r.Context(), id, to, by, h.identity)
+	})
+}
+
+// Comment adds a comment to a call.
+func (h *CallHandler) Comment(w http.ResponseWriter, r *http.Request) {
+	comment, complaint := readReason(r, "comment")
+	how := shown{comment: comment, commentError: text.ReviewCommentRefused(approval.MaxComment)}
+	if !complaint.IsZero() {
+		how.commentError = complaint
+		h.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
+		return
+	}
+	h.changeTeamwork(w, r, how, func(id, by uuid.UUID) (call.Waiting, error) { return h.calls.Comment(r.Context(), id, by, comment) })
+}
+
+// changeTeamwork calls change and shows the call. refused is shown after an invalid form.
+func (h *CallHandler) changeTeamwork(w http.ResponseWriter, r *http.Request, refused shown, change func(id, by uuid.UUID) (call.Waiting, error)) {
+	id, err := shell.CallID(r)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	access, _ := login.Access(r.Context())
+	_, err = change(id, access.Person.ID)
+	var conflict *approval.ConflictError
+	switch {
+	case err == nil:
+		shell.Redirect(w, r, formatOf(r).callURL(present.CallURL(id)))
+	case errors.Is(err, approval.ErrComments):
+		refused.commentError = text.ReviewCommentsFull(approval.MaxComments)
+		h.answerWithCall(w, r, http.StatusConflict, refused)
+	case errors.As(err, &conflict): // the page shows the decision
+		h.answerWithCall(w, r, http.StatusConflict, shown{})
+	case errors.Is(err, approval.ErrSelfApproval), errors.Is(err, approval.ErrInvitedApproval): // the page says why
+		h.answerWithCall(w, r, http.StatusForbidden, shown{})
+	default:
+		if _, invalid := errors.AsType[*fault.InvalidError](err); invalid {
+			h.answerWithCall(w, r, http.StatusUnprocessableEntity, refused)
+			return
+		}
+		h.Fail(w, r, err)
+	}
+}
