@@ -130,7 +130,7 @@ func New(cfg Config) (*UI, error) {
 		Calls: cfg.Calls, History: cfg.History, Identity: cfg.Identity, Logger: cfg.Logger, Now: cfg.Now,
 		Assets: view.Assets{
 			CSS: u.assets.URL(static.CSS), JS: u.assets.URL(static.JS), Push: u.assets.URL(static.Push), HTMX: u.assets.URL(static.HTMX),
-			HTMXCSP: u.assets.URL(static.HTMXCSP), Mark: u.assets.URL(static.Mark), MarkWaiting: u.assets.URL(static.MarkWaiting),
+			HTMXCSP: u.assets.URL(static.HTMXCSP), Mark: u.assets.URL(static.Mark), MarkWaiting: u.assets.URL(static.MarkWaiting), Icon: u.assets.URL(static.Icon192),
 		},
 		Explain: []shell.Explainer{
 			u.explainError, explainFormError, connections.ExplainError, admin.ExplainError, conversations.ExplainError,
@@ -208,6 +208,7 @@ func (u *UI) takeNews() []string {
 func (u *UI) mountFiles(mux *http.ServeMux) {
 	mux.Handle("GET "+static.Prefix, u.assets)
 	mux.Handle("GET "+static.WorkerPath, u.worker)
+	mux.Handle("GET "+static.ManifestPath, u.assets.Manifest())
 	mux.HandleFunc("GET /events", u.streamEvents)
 }
 
