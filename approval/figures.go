@@ -26,9 +26,8 @@ type FigureFilter struct {
 	Skills   []uuid.UUID // nil: all
 	Agents   []uuid.UUID // nil: all
 
-	// Bucket is the length of a bucket; the first begins at Origin. Zero: no buckets.
-	Bucket time.Duration
-	Origin time.Time
+	// Starts are the starts of the buckets; the first is From. Nil: no buckets.
+	Starts []time.Time
 }
 
 // Totals are the figures of a period.
@@ -74,8 +73,8 @@ type Decider struct {
 // Figures are the figures of the requests of a period.
 type Figures struct {
 	Totals   Totals
-	Buckets  map[time.Time]Totals // by start; buckets without requests are left out
-	Skills   []Share              // each list begins with the most requests
+	Buckets  map[int]Totals // by their place in Starts; buckets without requests are left out
+	Skills   []Share        // each list begins with the most requests
 	Tools    []Share
 	Rules    []Share
 	Deciders []Decider // the most decisions first
@@ -104,7 +103,7 @@ func (f *FigureFilter) queryArgs(now time.Time) []any {
 
 // ReadTotals returns the totals alone. now is the database's time.
 func ReadTotals(ctx context.Context, tx pgx.Tx, f FigureFilter, now time.Time) (Totals, error) {
-	f.Bucket = 0
+	f.Starts = nil
 	totals, _, err := f.readSeries(ctx, tx, now)
 	return totals, err
 }
@@ -121,25 +120,25 @@ func ReadFigures(ctx context.Context, tx pgx.Tx, f FigureFilter, now time.Time) 
 }
 
 // readSeries returns the totals of the whole period and of each bucket.
-func (f *FigureFilter) readSeries(ctx context.Context, tx pgx.Tx, now time.Time) (Totals, map[time.Time]Totals, error) {
-	sql, args := `SELECT NULL::timestamptz, `+figureCounts+`, `+figureSpreads+` `+figuresSQL, f.queryArgs(now)
-	if f.Bucket > 0 {
+func (f *FigureFilter) readSeries(ctx context.Context, tx pgx.Tx, now time.Time) (Totals, map[int]Totals, error) {
+	sql, args := `SELECT NULL::int, `+figureCounts+`, `+figureSpreads+` `+figuresSQL, f.queryArgs(now)
+	if f.Starts != nil {
 		sql = `SELECT bucket, ` + figureCounts + `, ` + figureSpreads + ` FROM (SELECT outcome, waited, took,
-				date_bin($7 * interval '1 second', created_at, $8) AS bucket ` + figuresSQL + `) AS b GROUP BY GROUPING SETS ((bucket), ())`
-		args = append(args, f.Bucket.Seconds(), f.Origin)
+				width_bucket(created_at, $7::timestamptz[]) - 1 AS bucket ` + figuresSQL + `) AS b GROUP BY GROUPING SETS ((bucket), ())`
+		args = append(args, f.Starts)
 	}
 	rows, _ := tx.Query(ctx, sql, args...)
 	var totals Totals
-	buckets := map[time.Time]Totals{}
-	var start *time.Time
+	buckets := map[int]Totals{}
+	var place *int
 	var t Totals
 	var waiting, deciding []float64
-	fields := append(append([]any{&start}, t.countFields()...), &t.Waiting.Count, &waiting, &t.Deciding.Count, &deciding)
+	fields := append(append([]any{&place}, t.countFields()...), &t.Waiting.Count, &waiting, &t.Deciding.Count, &deciding)
 	_, err := pgx.ForEachRow(rows, fields, func() error {
 		t.Waiting.setPercentiles(waiting)
 		t.Deciding.setPercentiles(deciding)
-		if start != nil {
-			buckets[start.UTC()] = t
+		if place != nil {
+			buckets[*place] = t
 		} else {
 			totals = t
 		}

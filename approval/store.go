@@ -260,6 +260,12 @@ func DecidedBy(callID, people string) string {
 	return `EXISTS (SELECT FROM approvals WHERE approvals.call_id = ` + callID + ` AND approvals.decided_by = ANY(` + people + `))`
 }
 
+// HasStatus returns a condition in SQL: the approval of a call has one of these statuses. callID and statuses (an array) are
+// expressions of the caller's statement.
+func HasStatus(callID, statuses string) string {
+	return `EXISTS (SELECT FROM approvals WHERE approvals.call_id = ` + callID + ` AND approvals.status = ANY(` + statuses + `))`
+}
+
 func queryApprovals(ctx context.Context, db postgres.Querier, sql string, args ...any) ([]Approval, error) {
 	rows, _ := db.Query(ctx, sql, args...)
 	approvals, err := pgx.CollectRows(rows, scanApproval)

@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -226,4 +228,46 @@ func TestLiveConversation(t *testing.T) {
 	p.WaitText("conversation", "Ended")
 	p.WaitFor("asking to end", `!document.querySelector("[data-poll]")`)
 	noComplaints(t, p)
+}
+
+// A conversation is called by its first message; without one by its agent, its client and its start.
+func TestConversationTitles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.withModel()
+	v := w.signedIn("paula", identity.Operator, identity.Reviewer)
+	client := json.RawMessage(`{"clientInfo":{"name":"Quill\u202e <b>","version":"1"}}`)
+	held, err := w.catalog.StartConversation(t.Context(), w.agent, uuid.Nil, "2025-11-25", client)
+	check(t, err)
+	unnamed := w.converse(uuid.Nil)
+	w.model.says(wish("I save it.", "files__save_csv", `{"filename":"list.csv"}`))
+	path := v.started("\n  Save the \u202elist <b>now</b>, " + strings.Repeat("please ", 20) + "\nand more")
+	id := w.idOf(path)
+	w.stands(id, converse.Waiting)
+	const want = "Save the U+202Elist <b>now</b>, please please please"
+	titles := v.get("/conversations").find("title")
+	if got := cells(titles); strings.Count(got, want) != 2 || strings.Contains(got, "and more") || !strings.Contains(got, "…") {
+		t.Errorf("the titles in the list are %s", got)
+	}
+	for _, c := range []struct {
+		id    uuid.UUID
+		title string
+	}{
+		{held.ID, "billing · QuillU+202E <b> · " + held.CreatedAt.UTC().Format("2 Jan 2006, 15:04 UTC")},
+		{unnamed.ID, "billing · " + unnamed.CreatedAt.UTC().Format("2 Jan 2006, 15:04 UTC")},
+		{id, want},
+	} {
+		page := v.get("/conversations/" + c.id.String())
+		if got := squeezed(page.doc.Find(`h1[data-testid="title"]`).Text()); !strings.HasPrefix(got, c.title) || page.doc.Find("h1 b").Length() != 0 {
+			t.Errorf("the title is %q, want %q", got, c.title)
+		}
+		if window := page.doc.Find("title").First().Text(); strings.Contains(window, "\u202e") || !strings.Contains(window, "Holdpoint") {
+			t.Errorf("the window is %q", window)
+		}
+	}
+	for _, c := range w.callsOf(id) {
+		if got := squeezed(v.get(callPath(c)).doc.Find("#call").Text()); !strings.Contains(got, "Conversation "+want) {
+			t.Errorf("the call's page does not have the title: %s", got)
+		}
+	}
 }

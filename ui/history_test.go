@@ -10,11 +10,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/PuerkitoBio/goquery"
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
 )
@@ -255,4 +257,89 @@ func TestAuditPage(t *testing.T) {
 	if lines := strings.Count(export.body, "\n"); lines != count+1 || !strings.Contains(export.body, `"action":"audit.exported"`) {
 		t.Errorf("%d lines exported, %d rows shown", lines, count)
 	}
+}
+
+// Somebody who knows only "Who approved the deletion last Tuesday" finds it in three steps: the day, a part of a word, Enter.
+func TestWhoApprovedTheDeletion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.signInWith(browsertest.Options{})
+	w.signedIn("jonas", identity.Reviewer)
+	jonas := w.personCalled("jonas")
+	zone, err := time.LoadLocation(browsertest.Eval[string](p, `Intl.DateTimeFormat().resolvedOptions().timeZone`))
+	check(t, err)
+	year, month, day := w.now().In(zone).Date()
+	tuesday := time.Date(year, month, day-1, 12, 0, 0, 0, zone)
+	for tuesday.Weekday() != time.Tuesday {
+		tuesday = tuesday.AddDate(0, 0, -1)
+	}
+	at := func(days, hours int) string {
+		return tuesday.AddDate(0, 0, days).Add(time.Duration(hours) * time.Hour).Format(time.RFC3339)
+	}
+	w.madeCall(at(0, 2), "files", "delete_file", "succeeded", "", "approved", jonas, 0, 20)
+	w.madeCall(at(0, 3), "files", "save_csv", "succeeded", "", "approved", w.personCalled("ana"), 0, 20)
+	w.madeCall(at(-1, 2), "files", "delete_file", "succeeded", "", "approved", w.personCalled("ana"), 0, 20)
+	w.madeCall(at(-7, 2), "files", "delete_file", "rejected", "", "rejected", w.personCalled("ana"), 0, 20)
+
+	p.Go(w.server.URL + "/calls")
+	p.Wait("log")
+	p.ClickOn(`.search a[href*="` + url.QueryEscape(tuesday.Format("2006-01-02")+"T00:00:00") + `"]:nth-last-child(-n+7)`)
+	p.WaitFor("the day", `document.querySelectorAll("[data-testid=log-row]").length === 2`)
+	p.ClickOn("[name=text]")
+	p.Press("delet\r")
+	p.WaitFor("the row", `document.querySelectorAll("[data-testid=log-row]").length === 1`)
+	if row := p.Text("log-row"); !strings.Contains(row, "files: delete_file") || !strings.Contains(row, "by jonas") {
+		t.Errorf("found %q", row)
+	}
+	p.Screenshot("found")
+	noComplaints(t, p)
+}
+
+// A text in the search field finds names of all kinds, but no hidden values.
+func TestHistoryFindsNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("olga", identity.Operator, identity.Reviewer)
+	w.outcome(w.submit(uuid.Nil, "open__echo", `{"message":"plain","password":"hunter2"}`))
+	rejected := w.submit(w.someone("paula"), "files__delete_file", `{"path":"/srv/x"}`)
+	v.decide(rejected, "reject", "no")
+	for query, want := range map[string]int{
+		"text=OPE": 1, "text=dele": 1, "text=paul": 1, "text=olg": 1, "text=billing": 2, "text=passwor": 1, "text=hunter": 0, "text=plain": 1,
+		"decision=rejected": 1, "decision=approved": 0, "risk=destructive": 1, "risk=destructive&risk=standard": 2, "risk=high": 0,
+	} {
+		if a := v.get("/calls?" + query); a.status != http.StatusOK || a.find("log-row").Length() != want {
+			t.Errorf("%s: %d, %d rows, want %d", query, a.status, a.find("log-row").Length(), want)
+		}
+	}
+}
+
+// An event is a sentence with links, and 20 events fit on a screen.
+func TestAuditReadsAsSentences(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("jonas", identity.Operator, identity.Reviewer)
+	id := w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/shared/x"}`)
+	v.decide(id, "reject", "no")
+	row := v.get("/audit?action=approval.rejected").find("audit-row")
+	if got := strings.Join(strings.Fields(row.Find("[data-testid=event]").Text()), " "); got != "jonas rejected files: delete_file (billing)" {
+		t.Errorf("the sentence is %q", got)
+	}
+	if links := row.Find("[data-testid=event] a"); links.Length() != 2 || !strings.HasPrefix(links.First().AttrOr("href", ""), "/members/") ||
+		links.Last().AttrOr("href", "") != "/calls/"+id.String() {
+		t.Errorf("the links are %q and %q", links.First().AttrOr("href", ""), links.Last().AttrOr("href", ""))
+	}
+	if details := row.Find("details"); details.Length() != 1 || details.Is("[open]") || !strings.Contains(details.Text(), "approval.rejected") ||
+		details.Find(`a[href="/audit?subject=`+id.String()+`"]`).Length() != 1 {
+		t.Errorf("the details are %s", details.Text())
+	}
+	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_id, actor_kind, action, data)
+		SELECT $1, $2, 'person', 'approval.approved', '{"note":"a note that is not short"}' FROM generate_series(1, 40)`, id, w.personCalled("jonas"))
+	p := w.signInWith(browsertest.Options{Width: 1280, Height: 900})
+	p.Go(w.server.URL + "/audit")
+	p.Wait("audit")
+	if n := browsertest.Eval[int](p, `[...document.querySelectorAll("[data-testid=audit-row]")].filter((row) => row.getBoundingClientRect().bottom <= innerHeight).length`); n < 20 {
+		t.Errorf("%d events fit on the screen", n)
+	}
+	p.Screenshot("audit")
+	noComplaints(t, p)
 }

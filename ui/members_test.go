@@ -244,7 +244,7 @@ func TestWhatEqualsATokenTakesAProof(t *testing.T) {
 	w := newWorld(t)
 	olga := w.signedIn("olga", identity.Operator, identity.Reviewer)
 	w.signedIn("vera", identity.Reviewer)
-	skill := "/skills/" + w.skillNamed("open").ID.String()
+	skill, agent := "/skills/"+w.skillNamed("open").ID.String(), "/agents/"+w.agent.ID.String()
 	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
 	vera := w.memberPage("vera")
 	for path, typed := range map[string]url.Values{
@@ -256,6 +256,10 @@ func TestWhatEqualsATokenTakesAProof(t *testing.T) {
 		vera + "/unlink":                 {},
 		skill + "/edit":                  {"auto_approve": {"on"}, "headers-value": {"s3cret"}},
 		"/skills/new":                    {"name": {"x"}},
+		"/agents/new":                    {"name": {"x"}},
+		agent + "/edit":                  {"auto_end": {"on"}},
+		agent + "/assign":                {"scope": {"all"}},
+		agent + "/callbacks":             {"url": {"https://hooks.example"}},
 	} {
 		a := olga.post(path, typed)
 		kept := a.find("kept-form")

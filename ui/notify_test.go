@@ -207,7 +207,7 @@ func TestPushInTheBrowser(t *testing.T) {
 	const shown = `new Promise((done) => setTimeout(done, 500)).then(() => navigator.serviceWorker.getRegistration()).then((r) => r.getNotifications()).then((all) => all.map((n) => n.tag + " " + n.title).sort().join("\n"))`
 	const one, two = "01a200d7-0cf0-7d9e-983c-000000000001", "01a200d7-0cf0-7d9e-983c-000000000002"
 	call := func(id string) map[string]any {
-		return map[string]any{"id": id, "title": "Call waits: files: write_file (billing)", "until": 1}
+		return map[string]any{"id": id, "kind": "parked", "call": "files: write_file (billing)", "until": 1}
 	}
 	message := func(more, waiting int, ended []string, calls ...map[string]any) map[string]any {
 		return map[string]any{"show": append([]map[string]any{}, calls...), "more": more, "ended": append([]string{}, ended...), "waiting": waiting}

@@ -36,7 +36,7 @@ func TestWordsOfFailures(t *testing.T) {
 	w.db.Exec(`UPDATE skills SET listed_at = now(), list_error_kind = 'transport', list_error = 'nobody answers' WHERE id = $1`, skill.ID)
 	page := w.signedIn("olga", identity.Operator).get("/skills/" + skill.ID.String())
 	text := strings.Join(strings.Fields(page.find("health-error").Text()), " ")
-	if !strings.Contains(text, "UTC: nobody answers") {
+	if !strings.Contains(text, "failed just now: nobody answers") {
 		t.Errorf("the failure: %q", text)
 	}
 	if page.doc.Find(`.badge[title=""]`).Length() != 0 {

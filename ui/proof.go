@@ -20,7 +20,9 @@ func listProofPatterns() []string {
 		"POST /members/{id}/link", "POST /members/{id}/unlink", "POST /settings/tokens",
 		"POST /skills/new", "POST /skills/{id}/edit", "POST /skills/{id}/accept",
 		"POST /imports/{id}/save",
-		"POST /agents/{id}/keys",
+		"POST /agents/{id}/keys", "POST /agents/new", "POST /agents/{id}/edit", "POST /agents/{id}/assign",
+		"POST /agents/{id}/callbacks", "POST /agents/{id}/callbacks/{callback}/rotate",
+		"POST /settings/webhooks",
 	}
 }
 

@@ -209,6 +209,7 @@ func (u *UI) settingsRoutes() []Route {
 		{"GET /settings", both(), settings.ShowSettings},
 		{"POST /settings/theme", both(), settings.SetTheme},
 		{"POST /settings/queue", both(), u.queue.SetAdvance},
+		{"POST /settings/language", both(), settings.SetLanguage},
 		{"POST /settings/end-session", both(), settings.EndOwnSession}, // their own
 		{"POST /settings/tokens", both(), settings.MakeOwnToken},
 		{"POST /settings/revoke-token", both(), settings.RevokeOwnToken}, // their own

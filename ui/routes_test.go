@@ -138,9 +138,10 @@ var may = map[string]string{
 	"POST /members/{id}/link":         "o",
 	"POST /members/{id}/unlink":       "o",
 
-	"GET /settings":        "or",
-	"POST /settings/theme": "or",
-	"POST /settings/queue": "or",
+	"GET /settings":           "or",
+	"POST /settings/theme":    "or",
+	"POST /settings/queue":    "or",
+	"POST /settings/language": "or",
 
 	"POST /settings/end-session":  "or", // only their own
 	"POST /settings/tokens":       "or", // for themselves

@@ -144,6 +144,7 @@ var sameAs = map[string]string{
 	"GET /settings":                         "",
 	"POST /settings/theme":                  "",
 	"POST /settings/queue":                  "",
+	"POST /settings/language":               "",
 	"POST /settings/tokens":                 "POST tokens",
 	"POST /settings/revoke-token":           "DELETE tokens/{id}",
 	"POST /settings/end-session":            "",

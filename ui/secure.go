@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -22,9 +23,9 @@ const (
 		"trusted-types htmx holdpoint"
 )
 
-// addHeaders sets the security headers and gives each response a nonce.
+// addHeaders sets the security headers. It gives each response a nonce, and the page the reader's time zone.
 func (u *UI) addHeaders(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return speakLanguage(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		nonce := rand.Text()
 		h := w.Header()
 		h.Set("Content-Security-Policy", policyStart+nonce+policyEnd)
@@ -35,8 +36,9 @@ func (u *UI) addHeaders(next http.Handler) http.Handler {
 		h.Set("Cache-Control", "no-store")
 		h.Add("Vary", "HX-Request")
 		r.Body = http.MaxBytesReader(w, r.Body, limitForm(r))
-		next.ServeHTTP(w, r.WithContext(templ.WithNonce(r.Context(), nonce)))
-	})
+		ctx := view.WithNow(view.WithZone(templ.WithNonce(r.Context(), nonce), shell.ZoneOf(r)), u.Now())
+		next.ServeHTTP(w, r.WithContext(ctx))
+	}))
 }
 
 // maxForm bounds forms: edited arguments of the maximal size, URL-encoded, and a reason.

@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"github.com/PuerkitoBio/goquery"
+	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/ui/text"
 )
 
 func TestSettingsSayWhoOneIs(t *testing.T) {
@@ -38,6 +40,51 @@ func TestThemeIsKeptByTheServer(t *testing.T) {
 		}
 		if html, form := shown(); html != tt.want || form != tt.want {
 			t.Errorf("after choosing %q: the page has %q, the form %q", tt.choose, html, form)
+		}
+	}
+}
+
+// TestLanguage: the language is the reader's choice, otherwise that of the browser, also in the service worker and before the sign-in.
+func TestLanguage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	expect := func(v *visitor, path, accepted, want string) {
+		t.Helper()
+		page := v.get(path, "Accept-Language", accepted)
+		if got := page.doc.Find("html").AttrOr("lang", ""); got != want {
+			t.Errorf("%s for %q: %q, want %q", path, accepted, got, want)
+		}
+		if worker := v.get("/sw.js", "Accept-Language", accepted).body; !strings.HasPrefix(worker, `const language = "`+want+`"`) {
+			t.Errorf("service worker for %q: %.40s, want %q", accepted, worker, want)
+		}
+	}
+	for accepted, want := range map[string]string{"": "en", "de-CH, en;q=0.8": "de", "fr, ja;q=0.5": "ja"} {
+		expect(v, "/settings", accepted, want)
+		expect(w.visitor(), "/sign-in", accepted, want)
+		expect(w.visitor(), "/nothing", accepted, want)
+	}
+	for _, tt := range []struct{ choose, want, checked string }{{"ja", "ja", "ja"}, {"en", "en", "en"}, {"xx", "de", ""}, {"ja", "ja", "ja"}, {"", "de", ""}} {
+		if a := v.post("/settings/language", url.Values{"language": {tt.choose}}); a.status != http.StatusSeeOther {
+			t.Fatalf("choose %q: %d", tt.choose, a.status)
+		}
+		expect(v, "/settings", "de", tt.want)
+		if checked := v.get("/settings").find("language").Find("input[checked]").AttrOr("value", "none"); checked != tt.checked {
+			t.Errorf("after choosing %q: the form has %q", tt.choose, checked)
+		}
+	}
+}
+
+// TestQueueInTwoLanguages: shared rows are in the language of each reader.
+func TestQueueInTwoLanguages(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"a\u202eb.csv"}`)
+	v := w.signedIn("ana", identity.Reviewer)
+	for _, language := range []string{"en", "de", "ja"} {
+		want := text.QueueHiddenCharacters().In(text.WithLanguage(t.Context(), language))
+		if row := v.get("/", "Accept-Language", language).find("row").Text(); !strings.Contains(row, want) {
+			t.Errorf("%s: no %q in %q", language, want, row)
 		}
 	}
 }

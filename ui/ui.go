@@ -3,6 +3,7 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,7 +88,7 @@ type UI struct {
 
 	cfg        Config
 	assets     *static.Assets
-	worker     http.Handler // the service worker's script
+	workers    map[string]http.Handler // the service worker's script, by language
 	login      *login.Login
 	feed       *live.Feed
 	talks      *converse.News
@@ -123,8 +124,12 @@ func New(cfg Config) (*UI, error) {
 	if u.assets, err = static.Load(); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}
-	if u.worker, err = static.Worker("en", text.Scripts()); err != nil {
-		return nil, fmt.Errorf("make dashboard: %w", err)
+	u.workers = map[string]http.Handler{}
+	for _, language := range text.Languages() {
+		texts := text.Scripts(text.WithLanguage(context.Background(), language.Tag))
+		if u.workers[language.Tag], err = static.Worker(language.Tag, texts); err != nil {
+			return nil, fmt.Errorf("make dashboard: %w", err)
+		}
 	}
 	u.Shell = shell.New(shell.Config{
 		Calls: cfg.Calls, History: cfg.History, Identity: cfg.Identity, Logger: cfg.Logger, Now: cfg.Now,
@@ -207,9 +212,22 @@ func (u *UI) takeNews() []string {
 // mountFiles adds the routes without sessions: files, the service worker and the stream.
 func (u *UI) mountFiles(mux *http.ServeMux) {
 	mux.Handle("GET "+static.Prefix, u.assets)
-	mux.Handle("GET "+static.WorkerPath, u.worker)
+	mux.Handle("GET "+static.WorkerPath, speakLanguage(http.HandlerFunc(u.serveWorker)))
 	mux.Handle("GET "+static.ManifestPath, u.assets.Manifest())
 	mux.HandleFunc("GET /events", u.streamEvents)
+}
+
+// serveWorker serves the service worker in the language of its browser.
+func (u *UI) serveWorker(w http.ResponseWriter, r *http.Request) {
+	u.workers[text.LanguageOf(r.Context())].ServeHTTP(w, r)
+}
+
+// speakLanguage makes messages appear in the language of the reader.
+func speakLanguage(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		accepted := cmp.Or(shell.LanguageOf(r), r.Header.Get("Accept-Language"))
+		next.ServeHTTP(w, r.WithContext(text.WithLanguage(r.Context(), accepted)))
+	})
 }
 
 // passIDToken passes the ID token of a sign-in on: skills that trust the identity provider need no other connection.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"time"
+	_ "time/tzdata" // images may lack the time zones
 
 	"github.com/mattn/go-isatty"
 

@@ -377,6 +377,8 @@ type ListCallsQuery struct {
 	Tool         string
 	Person       string
 	Status       []string
+	Decision     []string
+	Risk         []string
 	From         string
 	To           string
 	Conversation string
@@ -393,6 +395,8 @@ func (c *Client) ListCalls(ctx context.Context, query ListCallsQuery) (Reply[Lis
 	q.addParameter("tool", query.Tool)
 	q.addParameter("person", query.Person)
 	q.addParameter("status", query.Status)
+	q.addParameter("decision", query.Decision)
+	q.addParameter("risk", query.Risk)
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
 	q.addParameter("conversation", query.Conversation)
@@ -407,6 +411,8 @@ type ExportCallsQuery struct {
 	Tool         string
 	Person       string
 	Status       []string
+	Decision     []string
+	Risk         []string
 	From         string
 	To           string
 	Conversation string
@@ -422,6 +428,8 @@ func (c *Client) ExportCalls(ctx context.Context, query ExportCallsQuery, w io.W
 	q.addParameter("tool", query.Tool)
 	q.addParameter("person", query.Person)
 	q.addParameter("status", query.Status)
+	q.addParameter("decision", query.Decision)
+	q.addParameter("risk", query.Risk)
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
 	q.addParameter("conversation", query.Conversation)
@@ -565,6 +573,7 @@ func (c *Client) GetFile(ctx context.Context, id string) (Reply[File], error) {
 type GetInsightsQuery struct {
 	From  string
 	To    string
+	Zone  string
 	Skill string
 	Agent string
 }
@@ -574,6 +583,7 @@ func (c *Client) GetInsights(ctx context.Context, query GetInsightsQuery) (Reply
 	q := parameters{}
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
+	q.addParameter("zone", query.Zone)
 	q.addParameter("skill", query.Skill)
 	q.addParameter("agent", query.Agent)
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/insights", q, nil)
@@ -583,6 +593,7 @@ func (c *Client) GetInsights(ctx context.Context, query GetInsightsQuery) (Reply
 type GetToolInsightsQuery struct {
 	From  string
 	To    string
+	Zone  string
 	Skill string
 	Agent string
 	Tool  string
@@ -594,6 +605,7 @@ func (c *Client) GetToolInsights(ctx context.Context, query GetToolInsightsQuery
 	q := parameters{}
 	q.addParameter("from", query.From)
 	q.addParameter("to", query.To)
+	q.addParameter("zone", query.Zone)
 	q.addParameter("skill", query.Skill)
 	q.addParameter("agent", query.Agent)
 	q.addParameter("tool", query.Tool)
@@ -1209,6 +1221,7 @@ type Conversation struct {
 	Principal       *string            `json:"principal"`
 	Problems        []SkillProblem     `json:"problems"`
 	ProtocolVersion string             `json:"protocol_version"`
+	Title           string             `json:"title"`
 	Tools           []ConversationTool `json:"tools"`
 }
 

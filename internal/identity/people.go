@@ -72,6 +72,20 @@ func (s *Service) Named(ctx context.Context, name string) ([]uuid.UUID, error) {
 	return ids, nil
 }
 
+// maxNamesContaining bounds the people that [Service.NamesContaining] returns.
+const maxNamesContaining = 1000
+
+// NamesContaining returns the people whose name or email address contains a text, ignoring case.
+func (s *Service) NamesContaining(ctx context.Context, text string) ([]uuid.UUID, error) {
+	rows, _ := s.pool.Query(ctx, `SELECT id FROM people WHERE strpos(lower(name), lower($1)) > 0 OR strpos(lower(email), lower($1)) > 0
+		ORDER BY id DESC LIMIT $2`, text, maxNamesContaining)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("find people with a text in their names: %w", err)
+	}
+	return ids, nil
+}
+
 // PrincipalName returns a person's name for other servers: issuer, "#" and subject. Bytes other than visible ASCII are
 // percent-encoded, and in the subject also # and %. The name is unique, never changes, and fits into a header. It is "" for
 // uuid.Nil. Error: [ErrNotFound].

@@ -1,9 +1,6 @@
 package lookalike
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // shortestSwap is the number of characters from which two swapped neighbors are taken for a slip. In shorter values, such as "12" and
 // "21", they are another value.
@@ -15,17 +12,9 @@ func IsNear(value, known string) bool {
 	if value == known || value == "" || known == "" || strings.EqualFold(value, known) {
 		return false
 	}
-	if drawAlike(value) == drawAlike(known) {
-		return true
-	}
-	keys := Keys(known)
-	return slices.ContainsFunc(Keys(value), func(key string) bool { return slices.Contains(keys, key) }) || isSwapped(value, known)
+	drawing := Drawing(value)
+	return drawing != "" && drawing == Drawing(known) || isSwapped(value, known)
 }
-
-// alike folds letters and digits that look alike. It is coarser than UTS #39, for values of one script.
-var alike = strings.NewReplacer("rn", "m", "vv", "w", "cl", "d", "i", "l", "1", "l", "|", "l", "0", "o") //nolint:gochecknoglobals // made once
-
-func drawAlike(value string) string { return alike.Replace(strings.ToLower(value)) }
 
 // isSwapped reports whether two values are equal but for two neighboring characters.
 func isSwapped(a, b string) bool {

@@ -22,6 +22,11 @@ func TestIsNear(t *testing.T) {
 		{"/data/b.csv", "/data/a.csv", false},
 		{"Acme.com", "acme.com", false},
 		{"", "a", false},
+		{"d0cs", "docs", true},
+		{"acc-1OO1", "acc-1001", true},
+		{"ama\u200bzon", "amazon", true},
+		{"amazing", "amazon", false},
+		{"\u200b", "amazon", false},
 	} {
 		if got := lookalike.IsNear(c.value, c.known); got != c.want {
 			t.Errorf("%q is near %q: %t, want %t", c.value, c.known, got, c.want)

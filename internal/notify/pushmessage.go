@@ -37,15 +37,18 @@ type pushMessage struct {
 	Waiting int         `json:"waiting"` // pending calls of all messages to this browser
 }
 
+// pushCall is a call in a message. The service worker writes the title, in the language of its reader.
 type pushCall struct {
 	ID    uuid.UUID `json:"id"`
-	Title string    `json:"title"`
+	Kind  Kind      `json:"kind"`
+	Call  string    `json:"call"` // its skill, tool and agent
+	Team  string    `json:"team"`
 	Until int64     `json:"until"` // milliseconds since 1970
 }
 
 const (
 	maxShown = 3              // calls that a message lists
-	maxTitle = 300            // bytes; push services take 4096 in all
+	maxTitle = 250            // bytes of a call's names; push services take 4096 in all
 	pushTTL  = 24 * time.Hour // of messages that only retract
 )
 
@@ -76,8 +79,9 @@ func (s *Service) sendPush(ctx context.Context, t *turn) outcome {
 func (s *Service) pushMessage(ctx context.Context, t *turn) (pushMessage, error) {
 	m := pushMessage{Show: []pushCall{}, Ended: []uuid.UUID{}, More: max(len(t.news)-maxShown, 0)}
 	for _, e := range t.news[:min(maxShown, len(t.news))] {
-		title := plain.Line(describeKind(e.Kind, plain.Line(e.Team, maxName))+" "+e.plainLine(), maxTitle)
-		m.Show = append(m.Show, pushCall{ID: e.CallID, Title: title, Until: e.Deadline.UnixMilli()})
+		m.Show = append(m.Show, pushCall{
+			ID: e.CallID, Kind: e.Kind, Call: plain.Line(e.plainLine(), maxTitle), Team: plain.Line(e.Team, maxName), Until: e.Deadline.UnixMilli(),
+		})
 	}
 	for _, e := range t.ends {
 		m.Ended = append(m.Ended, e.CallID)

@@ -120,7 +120,7 @@ func TestHostileNames(t *testing.T) {
 			t.Errorf("%s: got %v, want it refused: %s", name, err, gist)
 		}
 	}
-	refused("private.test", "private addresses are not allowed")
+	refused("private.test", "private addresses are not allowed here: the server's --trusted-hosts can allow it")
 	refused("loopback.test", "private addresses are not allowed")
 	refused("metadata.test", "never dialled") // despite being trusted
 	if err := dial("trusted.test"); err != nil {

@@ -230,7 +230,7 @@ func (p Policy) Check(address string, resolved netip.Addr) error {
 			}
 		}
 		if !p.AllowPrivate {
-			return &AddressError{Host: host, Address: resolved, Reason: "private addresses are not allowed here"}
+			return &AddressError{Host: host, Address: resolved, Reason: "private addresses are not allowed here: the server's --trusted-hosts can allow it"}
 		}
 	}
 	return nil

@@ -17,6 +17,8 @@ import (
 
 // Reader parses the fields of one query and collects the invalid ones.
 type Reader struct {
+	Zone *time.Location // of days and times without an offset; nil: UTC
+
 	fields []fault.Field
 	err    error
 }
@@ -87,32 +89,42 @@ func (r *Reader) ID(field, text string) uuid.UUID {
 
 // Time parses a time as [ParseTime] does.
 func (r *Reader) Time(field, text string, end bool) time.Time {
-	t, err := ParseTime(text, end)
+	t, err := ParseTime(text, end, r.Zone)
 	if err != nil {
 		r.Refuse(field, err.Error())
 	}
 	return t
 }
 
-var errTime = errors.New("expected a day or a time, such as 2026-01-31 or 2026-01-31T15:04 (UTC)")
+// newTimeError names the zone if it is UTC, which few readers live in.
+func newTimeError(zone *time.Location) error {
+	expected := "expected a day or a time, such as 2026-01-31 or 2026-01-31T15:04"
+	if zone == time.UTC {
+		expected += " (UTC)"
+	}
+	return errors.New(expected)
+}
 
-// ParseTime parses RFC 3339, or a day, or a day and a time of day in UTC. A day means its first midnight or, if end is set, the
-// next one. Empty: the zero time.
-func ParseTime(text string, end bool) (time.Time, error) {
+// ParseTime parses RFC 3339, or a day, or a day and a time of day in a zone; nil: UTC. A day means its first midnight or, if end is
+// set, the next one. Empty: the zero time.
+func ParseTime(text string, end bool, zone *time.Location) (time.Time, error) {
+	if zone == nil {
+		zone = time.UTC
+	}
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if day, err := time.Parse(time.DateOnly, text); err == nil {
+	if day, err := time.ParseInLocation(time.DateOnly, text, zone); err == nil {
 		if end {
 			day = day.AddDate(0, 0, 1)
 		}
-		return day, nil
+		return day.UTC(), nil
 	}
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateTime} {
-		if t, err := time.Parse(layout, text); err == nil {
+		if t, err := time.ParseInLocation(layout, text, zone); err == nil {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, errTime
+	return time.Time{}, newTimeError(zone)
 }

@@ -36,7 +36,7 @@ func TestParseTime(t *testing.T) {
 		"2026-01-31T15:04:05+01:00:00": {},
 	} {
 		for i, end := range []bool{false, true} {
-			got, err := query.ParseTime(text, end)
+			got, err := query.ParseTime(text, end, nil)
 			switch {
 			case (err != nil) != (want[i] == ""):
 				t.Errorf("%q: %v", text, err)
@@ -89,5 +89,32 @@ func TestReader(t *testing.T) {
 	r.Names(t.Context(), "agent", "broken", find, true)
 	if err := r.Err(); err == nil || errors.As(err, &wrong) {
 		t.Errorf("an error of a look-up: %v", err)
+	}
+}
+
+func TestZones(t *testing.T) {
+	t.Parallel()
+	berlin, err := query.ParseZone("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string][2]string{
+		"2026-03-29":                {"2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z"}, // the clocks change
+		"2026-01-31T15:04":          {"2026-01-31T14:04:00Z", "2026-01-31T14:04:00Z"},
+		"2026-01-31T15:04:05+05:00": {"2026-01-31T10:04:05Z", "2026-01-31T10:04:05Z"},
+	} {
+		for i, end := range []bool{false, true} {
+			if got, err := query.ParseTime(text, end, berlin); err != nil || got.Format(time.RFC3339) != want[i] {
+				t.Errorf("%q: %v, %v, want %s", text, got, err, want[i])
+			}
+		}
+	}
+	for _, name := range []string{"Local", "Europe/Nowhere", "../zoneinfo/UTC", "/etc/localtime", "Europe/Berlin\x00", strings.Repeat("a", 5000)} {
+		if zone, err := query.ParseZone(name); err == nil {
+			t.Errorf("%q is %v", name, zone)
+		}
+	}
+	if zone, err := query.ParseZone(""); err != nil || zone != time.UTC {
+		t.Errorf("no zone is %v, %v", zone, err)
 	}
 }

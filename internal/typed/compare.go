@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/holdpoint/holdpoint/internal/lookalike"
 )
 
 // maxCompared is the number of names or items that are compared.
@@ -54,23 +52,3 @@ func CompareKeys(raw json.RawMessage) []Warning {
 
 // maxKnown is the number of bytes of the longest text that is compared with others.
 const maxKnown = 512
-
-// FindLookalike returns the known value that a value looks like without being equal: arnazon for amazon, billlng for billing, letters of
-// other alphabets. A value that is known itself looks like no other. A difference in case only is none.
-func FindLookalike(value string, known []string) (string, bool) {
-	if value == "" || len(value) > maxKnown {
-		return "", false
-	}
-	for _, one := range known {
-		if strings.EqualFold(one, value) {
-			return "", false
-		}
-	}
-	drawn := lookalike.Drawing(value)
-	for _, one := range known {
-		if one != "" && len(one) <= maxKnown && lookalike.Drawing(one) == drawn && drawn != "" {
-			return one, true
-		}
-	}
-	return "", false
-}

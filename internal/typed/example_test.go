@@ -38,8 +38,3 @@ func ExampleRecognizeText() {
 	}
 	// Output: evil.example
 }
-
-func ExampleFindLookalike() {
-	fmt.Println(typed.FindLookalike("arnazon", []string{"amazon", "billing"}))
-	// Output: amazon true
-}

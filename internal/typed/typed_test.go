@@ -328,20 +328,6 @@ var codeNames = map[typed.Code]string{
 	typed.KeysDifferInCase: "KeysDifferInCase", typed.ItemsDifferInCase: "ItemsDifferInCase", typed.ActiveContent: "ActiveContent", typed.AmbiguousAmount: "AmbiguousAmount",
 }
 
-func TestFindLookalike(t *testing.T) {
-	t.Parallel()
-	known := []string{"amazon", "billing", "docs", "Ana Lopez", "acc-1001", "ops@example.com"}
-	for value, want := range map[string]string{
-		"arnazon": "amazon", "billlng": "billing", "bi11ing": "billing", "d0cs": "docs", "\u0430mazon": "amazon", "ama\u200bzon": "amazon", "acc-1OO1": "acc-1001",
-		"ops@exarnple.com": "ops@example.com", "ｄocs": "docs",
-		"amazon": "", "Amazon": "", "amazing": "", "acc-1002": "", "acc-1010": "", "": "", "\u200b": "",
-	} {
-		if got, ok := typed.FindLookalike(value, known); got != want || ok != (want != "") {
-			t.Errorf("%q looks like %q, want %q", value, got, want)
-		}
-	}
-}
-
 // Only the beginning of a long text is examined, and the value says so.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
@@ -395,7 +381,7 @@ func FuzzRecognize(f *testing.F) {
 			t.Fatalf("spans of %q do not cover %q", text, other.Text)
 		}
 		typed.CompareKeys(json.RawMessage(text))
-		typed.FindLookalike(text, []string{name})
+		typed.RecognizeDocument(json.RawMessage(text))
 	})
 }
 
@@ -410,5 +396,28 @@ func BenchmarkMegabyte(b *testing.B) {
 				typed.Recognize("command", raw, nil)
 			}
 		})
+	}
+}
+
+func TestRecognizeDocument(t *testing.T) {
+	t.Parallel()
+	values := typed.RecognizeDocument([]byte(`{"pay":{"amount":12.5,"currency":"EUR"},"to":["ann@acme.com","eve@evil.example"],"A":1,"a":2,"x~/":"1000"}`))
+	if v := values["/pay/amount"]; v.Kind != typed.Money || v.Money.Currency != "EUR" {
+		t.Errorf("an amount with its sibling: %+v", v)
+	}
+	if v := values["/to"]; v.Kind != typed.Recipients || len(v.Domains) != 2 {
+		t.Errorf("recipients: %+v", v)
+	}
+	if v := values["/to/1"]; v.Kind != typed.Email {
+		t.Errorf("an element: %+v", v)
+	}
+	if v := values[""]; len(v.Warnings) != 1 || v.Warnings[0].Code != typed.KeysDifferInCase {
+		t.Errorf("the document: %+v", v)
+	}
+	if v := values["/x~0~1"]; v.Like != typed.Number {
+		t.Errorf("a number as text: %+v", v)
+	}
+	if values := typed.RecognizeDocument([]byte(strings.Repeat("[", 400) + strings.Repeat("]", 400))); len(values) > 21 {
+		t.Errorf("%d values of a deep document", len(values))
 	}
 }

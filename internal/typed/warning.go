@@ -39,7 +39,6 @@ const (
 	ActiveContent                 // the tag, attribute or address that runs code
 	KeysDifferInCase              // the two names
 	ItemsDifferInCase             // the two items
-	LooksLikeKnown                // the value, the known value: see [FindLookalike]
 	AmbiguousAmount               // the text: 1,284 may be 1284 or 1.284
 )
 
@@ -50,7 +49,7 @@ func (c Code) Level() Level {
 		return Notice
 	case IBANInvalid, Userinfo, AmbiguousHost, NumericHost, LookalikeHost, ScriptURL, DisplayedAddress, PathTraversal, PathLeavesRoot,
 		HiddenText, ExecutableComment, NoCondition, AlwaysTrue, DownloadExecuted, DecodedExecuted, TypeMismatch, NestedEncoding,
-		ActiveContent, KeysDifferInCase, LooksLikeKnown:
+		ActiveContent, KeysDifferInCase:
 		return Danger
 	}
 	return Danger

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -52,6 +53,23 @@ func (s *Service) AgentsNamed(ctx context.Context, name string) ([]uuid.UUID, er
 // SkillsNamed returns the ids of all skills with this name or id, including deleted ones.
 func (s *Service) SkillsNamed(ctx context.Context, name string) ([]uuid.UUID, error) {
 	return s.findIDs(ctx, "skills", name)
+}
+
+// maxNamesContaining bounds the ids of agents and of skills that [Service.NamesContaining] returns.
+const maxNamesContaining = 1000
+
+// NamesContaining returns the ids of the agents and skills whose names contain a text, ignoring case. Deleted ones are included.
+func (s *Service) NamesContaining(ctx context.Context, text string) ([]uuid.UUID, error) {
+	rows, _ := s.pool.Query(ctx, `(SELECT id FROM agents WHERE strpos(lower(name), lower($1)) > 0 ORDER BY id DESC LIMIT $2)
+		UNION ALL (SELECT id FROM skills WHERE strpos(lower(name), lower($1)) > 0 ORDER BY id DESC LIMIT $2)`, text, maxNamesContaining)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("find names with a text: %w", err)
+	}
+	if strings.Contains(BuiltinSkillName, strings.ToLower(text)) {
+		ids = append(ids, BuiltinSkill)
+	}
+	return ids, nil
 }
 
 func (s *Service) findIDs(ctx context.Context, table, name string) ([]uuid.UUID, error) {

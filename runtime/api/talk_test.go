@@ -49,6 +49,9 @@ func TestConverse(t *testing.T) {
 	if of := listed["loop"].(map[string]any); of["status"] != "idle" || of["pending"] != nil {
 		t.Errorf("listed %v", listed)
 	}
+	if listed["title"] != "hello" {
+		t.Errorf("the title is %v", listed["title"])
+	}
 
 	said := w.post(path+"/messages", w.key, `{"message":"write, please"}`).want(t, 202)
 	if said["pending"] != false || said["message"].(map[string]any)["text"] != "write, please" {

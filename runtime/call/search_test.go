@@ -10,11 +10,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // history returns the history of the world's calls.
@@ -115,6 +117,11 @@ func TestSearch(t *testing.T) {
 		"outcomes":               {history.Filter{Statuses: []call.Status{call.Rejected, call.Invalid, call.Parked}}, []uuid.UUID{rejected, invalid, hers, write}},
 		"conversation":           {history.Filter{Conversation: conversation.ID}, []uuid.UUID{hers}},
 		"text":                   {history.Filter{Text: `"n":"`}, []uuid.UUID{invalid}},
+		"part of a tool's name":  {history.Filter{Text: "RITE"}, []uuid.UUID{write, approved, rejected, hers, invalid}},
+		"decision":               {history.Filter{Decisions: []approval.Status{approval.Approved}}, []uuid.UUID{approved}},
+		"decisions":              {history.Filter{Decisions: []approval.Status{approval.Approved, approval.Rejected}}, []uuid.UUID{approved, rejected}},
+		"high risk":              {history.Filter{Risks: []agent.Risk{agent.RiskMarked}}, nil},
+		"standard risk":          {history.Filter{Risks: []agent.Risk{agent.RiskStandard}, Limit: 2}, all},
 		"all at once": {history.Filter{
 			Agents: []uuid.UUID{w.agent.ID}, Skills: []uuid.UUID{files.ID}, Tool: "write", People: []uuid.UUID{w.reviewer},
 			Statuses: []call.Status{call.Succeeded}, Text: `3`,
@@ -203,7 +210,6 @@ func TestSearchText(t *testing.T) {
 		"1%0":              nil,
 		"100__sure":        nil,
 		"%":                {"plain"},
-		"_":                {"plain"},
 		"O'Brien":          {"plain"},
 		"o'brien":          {"plain"},
 		"' OR true --":     nil,
@@ -327,16 +333,28 @@ func TestSearchThatTakesTooLong(t *testing.T) {
 	}
 }
 
+// paula is the id of the only person.
+type paula uuid.UUID
+
+func (p paula) Named(_ context.Context, name string) ([]uuid.UUID, error) {
+	if name != "paula" {
+		return nil, nil
+	}
+	return []uuid.UUID{uuid.UUID(p)}, nil
+}
+
+func (p paula) NamesContaining(_ context.Context, text string) ([]uuid.UUID, error) {
+	if !strings.Contains("paula", strings.ToLower(text)) {
+		return nil, nil
+	}
+	return []uuid.UUID{uuid.UUID(p)}, nil
+}
+
 func TestParseQuery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	person := uuid.New()
-	people := func(_ context.Context, name string) ([]uuid.UUID, error) {
-		if name != "paula" {
-			return nil, nil
-		}
-		return []uuid.UUID{person}, nil
-	}
+	people := paula(person)
 	_, err := w.agents.Apply(t.Context(), audit.System(), agent.Spec{Agents: []agent.AgentSpec{{Name: "gone"}}}, false)
 	check(t, err)
 	gone, err := w.agents.AgentByName(t.Context(), "gone")
@@ -361,6 +379,8 @@ func TestParseQuery(t *testing.T) {
 		"status":       {history.Query{Statuses: []string{"parked", "lost"}}, "status"},
 		"times":        {history.Query{From: "yesterday", To: "2026-02-30"}, "from to"},
 		"conversation": {history.Query{Conversation: "x"}, "conversation"},
+		"decision":     {history.Query{Decisions: []string{"pending"}}, "decision"},
+		"risk":         {history.Query{Risks: []string{"low"}}, "risk"},
 		"no text":      {history.Query{Text: "\xff", Tool: "a\x00"}, "tool text"},
 		"long text":    {history.Query{Text: strings.Repeat("é", 201)}, "text"},
 	} {
@@ -384,6 +404,56 @@ func TestParseQuery(t *testing.T) {
 	if _, err := w.history().ParseQuery(t.Context(), history.Query{Person: "paula"}, nil); err == nil {
 		t.Error("a search by a member's name succeeds, want an error")
 	}
+}
+
+// A text finds the names of a call's tool, skill, agent and people, if the reader may know them.
+func TestSearchByNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.registry.ApplyJSON(`{"agents":[{"name":"clerk","skills":[{"skill":"files"},{"skill":"open"}]}]}`)
+	clerk, err := w.agents.AgentByName(t.Context(), "clerk")
+	check(t, err)
+	person := uuid.New()
+	w.db.Exec(`INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'test', 'paula', 'paula')`, person)
+	echo := w.makeCall("open__echo", `{"n":1}`)
+	hers := w.makeCall("files__write", `{"n":2}`, func(s *call.Submission) { s.Agent, s.PrincipalID = clerk, person })
+	write := w.makeCall("files__write", `{"n":3}`)
+	w.db.Exec(`UPDATE approvals SET decided_by = $1, status = 'approved', decided_at = now() WHERE call_id = $2`, person, write)
+	for text, want := range map[string][]uuid.UUID{
+		"Paul": {hers, write}, "CLER": {hers}, "ope": {echo}, "file": {hers, write}, "ech": {echo}, `"n":3`: {write}, "nothing": nil,
+	} {
+		f, err := w.history().ParseQuery(t.Context(), history.Query{Text: text}, paula(person))
+		check(t, err)
+		wantIDs(t, text, w.findAll(f), want...)
+	}
+	f, err := w.history().ParseQuery(t.Context(), history.Query{Text: "paul"}, nil)
+	check(t, err)
+	wantIDs(t, "a person's name, for agents", w.findAll(f))
+}
+
+// A text does not find values that readers do not see, and a risk is that of the tool's settings.
+func TestSearchByToolFacts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	seen, hidden := w.makeCall("open__echo", `{"note":"hunter2"}`), w.makeCall("open__echo", `{"password":"hunter2"}`)
+	wantIDs(t, "all", w.findAll(history.Filter{Text: "hunter"}), seen, hidden)
+	asked := ""
+	hide := func(d tool.Definition, arguments []byte) []byte {
+		asked = d.Name
+		if strings.Contains(string(arguments), "password") {
+			return []byte(`{"password":""}`)
+		}
+		return arguments
+	}
+	wantIDs(t, "what readers see", w.findAll(history.Filter{Text: "hunter", Hide: hide}), seen)
+	wantIDs(t, "the name of a hidden value", w.findAll(history.Filter{Text: "passw", Hide: hide}), hidden)
+	if asked != "echo" {
+		t.Errorf("the definition is of %q", asked)
+	}
+	write := w.makeCall("files__write", `{"n":1}`)
+	w.secondReviewers("", map[string]agent.ToolSettings{"write": {Risk: agent.RiskHigh}})
+	wantIDs(t, "high risk", w.findAll(history.Filter{Risks: []agent.Risk{agent.RiskMarked}, Limit: 1}), write)
+	wantIDs(t, "other risks", w.findAll(history.Filter{Risks: []agent.Risk{agent.RiskDestructive, agent.RiskStandard}, Limit: 1}), seen, hidden)
 }
 
 // insertCall stores a finished call with this time.

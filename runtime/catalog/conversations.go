@@ -1,10 +1,13 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,9 +30,16 @@ type Conversation struct {
 	Problems        []Problem // skills and tools that are missing
 	ProtocolVersion string
 	Capabilities    json.RawMessage // of the client at the start, as an MCP ClientCapabilities object; nil: none
+	Client          string          // the name of the client, as it says; empty: not known. Only in conversations that were read.
 	LogLevel        string          // the lowest level of log messages that the client wants; empty: none
 	CreatedAt       time.Time
 	EndedAt         *time.Time
+}
+
+// Label names a conversation without messages by its agent, by its own name or that of its client, and by its start.
+func (c *Conversation) Label(agentName, start string) string {
+	parts := slices.DeleteFunc([]string{agentName, cmp.Or(c.Name, c.Client), start}, func(part string) bool { return part == "" })
+	return strings.Join(parts, " · ")
 }
 
 // conversationKey contains agent and principal, so that a conversation is found for its owner only.

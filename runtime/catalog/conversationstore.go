@@ -17,7 +17,7 @@ import (
 )
 
 const conversationColumns = `c.id, c.agent_id, c.principal_id, coalesce(c.name, ''), c.problems, c.protocol_version,
-	c.client->'capabilities', coalesce(c.log_level, ''), c.created_at, c.ended_at, c.catalogue_digest, c.agent_revision`
+	c.client->'capabilities', coalesce(left(c.client->'clientInfo'->>'name', 100), ''), coalesce(c.log_level, ''), c.created_at, c.ended_at, c.catalogue_digest, c.agent_revision`
 
 // conversationRow is a row of the table conversations.
 type conversationRow struct {
@@ -28,7 +28,7 @@ type conversationRow struct {
 
 func (r *conversationRow) targets(principal **uuid.UUID) []any {
 	return []any{
-		&r.ID, &r.AgentID, principal, &r.Name, &r.Problems, &r.ProtocolVersion, &r.Capabilities, &r.LogLevel,
+		&r.ID, &r.AgentID, principal, &r.Name, &r.Problems, &r.ProtocolVersion, &r.Capabilities, &r.Client, &r.LogLevel,
 		&r.CreatedAt, &r.EndedAt, &r.digest, &r.revision,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -50,6 +51,40 @@ func (s *Service) States(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Co
 		states[l.ID] = l.Conversation
 	}
 	return states, nil
+}
+
+const (
+	maxTitle     = 80   // characters
+	maxTitleRead = 1000 // characters of a message, to find its first line with text
+)
+
+// Titles returns the titles of conversations by id: the first line of their first messages, shortened. It is text from outside. A
+// conversation without messages has none; see [catalog.Conversation.Label].
+func (s *Service) Titles(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	rows, _ := s.store.pool.Query(ctx, `SELECT c.id, left(e.data->>'text', $2) FROM unnest($1::uuid[]) AS c(id),
+		LATERAL (SELECT data FROM loop_entries WHERE conversation_id = c.id AND kind = 'user' ORDER BY seq LIMIT 1) AS e`, ids, maxTitleRead)
+	titles := map[uuid.UUID]string{}
+	var id uuid.UUID
+	var message string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &message}, func() error {
+		if title := makeTitle(message); title != "" {
+			titles[id] = title
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read titles of conversations: %w", err)
+	}
+	return titles, nil
+}
+
+// makeTitle returns the first line of a message that has text, or "".
+func makeTitle(message string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	line = strings.TrimSpace(line)
+	if characters := []rune(line); len(characters) > maxTitle {
+		return strings.TrimSpace(string(characters[:maxTitle-1])) + "…"
+	}
+	return line
 }
 
 // Latest returns the newest open conversation that the agent and principal began themselves, not with the tool ask.

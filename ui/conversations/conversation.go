@@ -1,6 +1,7 @@
 package conversations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func (h *Handler) showCallsOf(w http.ResponseWriter, r *http.Request) {
 		h.Render(w, r, http.StatusOK, ConversationPart(presented))
 		return
 	}
-	page := h.Page(r, view.SectionConversations, text.ConversationPage(presented.Agent), pulse)
+	page := h.Page(r, view.SectionConversations, text.Literal(view.Printable(presented.Title)), pulse)
 	if presented.Poll {
 		page.RefreshAfter = conversationRenewal
 	}
@@ -138,7 +139,7 @@ func (h *reader) presentConversation(ctx context.Context, c *catalog.Conversatio
 	}
 	row := rows[0]
 	v := Conversation{
-		ID: c.ID.String(), Name: c.Name, Agent: row.Agent, AgentID: present.ShortID(c.AgentID),
+		ID: c.ID.String(), Title: row.Title, Name: c.Name, Agent: row.Agent, AgentID: present.ShortID(c.AgentID),
 		Principal: row.Principal, PersonID: present.ShortID(c.PrincipalID), Status: conversationBadge(c), Poll: c.EndedAt == nil,
 		Counts: row.Counts, Calls: row.Calls, CallsURL: "/calls?conversation=" + c.ID.String(), Facts: conversationFacts(c),
 	}
@@ -277,11 +278,16 @@ func (h *reader) conversationRows(ctx context.Context, list []catalog.Conversati
 	if err != nil {
 		return nil, err
 	}
+	titles, err := h.converse.Titles(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
 	rows := make([]ConversationRow, len(list))
 	for i := range list {
 		c, tally := &list[i], tallies[list[i].ID]
 		rows[i] = ConversationRow{
-			ID: present.ShortID(c.ID), URL: present.ConversationURL(c.ID), Name: c.Name, Agent: agentNames[c.AgentID],
+			ID: present.ShortID(c.ID), URL: present.ConversationURL(c.ID), Agent: agentNames[c.AgentID],
+			Title: cmp.Or(titles[c.ID], c.Label(agentNames[c.AgentID], view.FormatTime(ctx, c.CreatedAt).In(ctx))), Name: c.Name,
 			Principal: present.PersonName(c.PrincipalID, names), Started: c.CreatedAt, Ended: c.EndedAt != nil,
 			Counts: countsOf(tally), Calls: describeTally(tally),
 		}

@@ -21,6 +21,7 @@ type Conversations struct {
 type ConversationRow struct {
 	ID        string // its end
 	URL       string
+	Title     string // from outside
 	Name      string
 	Agent     string
 	Principal string
@@ -43,6 +44,7 @@ type Conversation struct {
 	ID        string
 	URL       string // from which the page renews itself
 	Poll      bool   // the conversation may still change
+	Title     string // from outside
 	Name      string
 	Agent     string
 	AgentID   string

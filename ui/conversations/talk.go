@@ -157,7 +157,7 @@ func (h *TalkHandler) showTalk(w http.ResponseWriter, r *http.Request, t *talk, 
 		h.Render(w, r, status, ConversationPart(presented))
 		return
 	}
-	page := h.Page(r, view.SectionConversations, text.ConversationPage(presented.Agent), pulse)
+	page := h.Page(r, view.SectionConversations, text.Literal(view.Printable(presented.Title)), pulse)
 	say.Hold = say.Hold || r.URL.Query().Get("hold") != "" || !say.Error.IsZero()
 	if presented.Talk.Working && !say.Hold {
 		page.RefreshAfter = conversationRenewal

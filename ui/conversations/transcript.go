@@ -79,7 +79,7 @@ func (h *TalkHandler) talkHead(ctx context.Context, t *talk) (Conversation, erro
 	}
 	c, row := t.base, rows[0]
 	v := Conversation{
-		ID: c.ID.String(), Name: c.Name, Agent: row.Agent, AgentID: present.ShortID(c.AgentID),
+		ID: c.ID.String(), Title: row.Title, Name: c.Name, Agent: row.Agent, AgentID: present.ShortID(c.AgentID),
 		Principal: row.Principal, PersonID: present.ShortID(c.PrincipalID), Status: talkBadge(&t.Conversation),
 		Counts: row.Counts, Calls: row.Calls, CallsURL: "/calls?conversation=" + c.ID.String(), Facts: conversationFacts(c),
 		Talk: &Talk{

@@ -25,7 +25,7 @@ type Tick struct {
 // Column is a bucket of time.
 type Column struct {
 	Name  text.Message // in full
-	Label string       // below the axis; may be empty
+	Label text.Message // below the axis; may be empty
 	URL   string       // of its calls
 }
 
@@ -110,7 +110,7 @@ type axisTime struct {
 
 // listAxisTimes returns the times that an axis may show.
 func listAxisTimes() []axisTime {
-	times := []axisTime{{.1, text.MeasureShortSeconds("0.1")}, {.3, text.MeasureShortSeconds("0.3")}}
+	times := []axisTime{{.1, text.MeasureShortSeconds(text.Decimal(.1, 1))}, {.3, text.MeasureShortSeconds(text.Decimal(.3, 1))}}
 	for _, unit := range []struct {
 		seconds int
 		format  func(int) text.Message

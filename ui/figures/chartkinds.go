@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -201,7 +202,7 @@ func NewHeatChart(c Chart, days [7]text.Message, counts [7][24]int) *HeatChart {
 	columns := make([]Column, 24)
 	for hour := range columns {
 		if hour%3 == 0 {
-			columns[hour].Label = formatHour(hour)
+			columns[hour].Label = text.Literal(formatHour(hour))
 		}
 	}
 	chart := &HeatChart{Chart: c, Hours: layOutSlots(columns)}
@@ -229,9 +230,9 @@ func shortenCount(n int) string {
 	case n == 0:
 		return ""
 	case n < 1000:
-		return text.GroupDigits(n)
+		return strconv.Itoa(n)
 	case n < 1_000_000:
-		return text.GroupDigits(n/1000) + "k"
+		return strconv.Itoa(n/1000) + "k"
 	}
-	return text.GroupDigits(n/1_000_000) + "M"
+	return strconv.Itoa(n/1_000_000) + "M"
 }

@@ -44,23 +44,23 @@ func makeColumns(found *figures.Insights, links callLinks) []Column {
 		c.URL = links.linkPart(s.From, s.To, nil)
 		switch found.Window.Bucket {
 		case figures.Hourly:
-			c.Name = text.Literal(formatTime(s.From))
+			c.Name = formatTime(s.From)
 			if hour := s.From.Hour(); hour == 0 {
-				c.Label = s.From.Format("2 Jan")
+				c.Label = text.Time(s.From, text.FormatDayMonth())
 			} else if hour%(3*(1+len(columns)/25)) == 0 {
-				c.Label = s.From.Format("15:04")
+				c.Label = text.Time(s.From, text.FormatTimeOfDay())
 			}
 		case figures.Daily:
-			c.Name = text.Literal(s.From.Format("Mon 2 Jan 2006"))
+			c.Name = text.Time(s.From, text.FormatWeekdayDate())
 			if len(columns) <= 9 {
-				c.Label = s.From.Format("Mon 2")
+				c.Label = text.Time(s.From, text.FormatWeekdayDay())
 			} else if i%(1+len(columns)/7) == 0 {
-				c.Label = s.From.Format("2 Jan")
+				c.Label = text.Time(s.From, text.FormatDayMonth())
 			}
 		case figures.Weekly:
-			c.Name = text.InsightDays(s.From.Format("2 Jan"), s.To.Add(-1).Format("2 Jan 2006"))
+			c.Name = text.InsightDays(text.Time(s.From, text.FormatDayMonth()), text.Time(s.To.Add(-1), text.FormatDate()))
 			if i%(1+len(columns)/9) == 0 {
-				c.Label = s.From.Format("2 Jan")
+				c.Label = text.Time(s.From, text.FormatDayMonth())
 			}
 		}
 	}
@@ -287,7 +287,7 @@ func listWeekdays() [7]text.Message {
 }
 
 func presentHours(found *figures.Insights) *HeatChart {
-	chart := Chart{ID: "hours", Title: text.InsightHourTitle(), Note: text.InsightHourNote()}
+	chart := Chart{ID: "hours", Title: text.InsightHourTitle(), Note: text.InsightHourNote(found.Window.Zone())}
 	days := listWeekdays()
 	chart.Table = view.DataTable{Caption: text.InsightNumbersOf(chart.Title), Head: append([]text.Message{text.InsightHour()}, days[:]...)}
 	most := 0

@@ -24,7 +24,7 @@ func (h *Handler) ShowInsights(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	asked := readInsightRange(r.URL.Query())
+	asked := readInsightRange(r)
 	filter, err := h.readFilter(r.Context(), asked)
 	if err != nil {
 		h.Fail(w, r, err)
@@ -82,33 +82,43 @@ type insightRange struct {
 	from, to     string
 	skill, agent string
 
+	zone *time.Location // of the reader
+
 	tools      bool // the page is that of tools
 	tool, sort string
 }
 
 // listPresets returns the ranges with a name.
 func listPresets() []insightPreset {
-	const day = 24 * time.Hour
 	return []insightPreset{
-		{"24h", text.InsightDay(), day, time.Hour},
-		{"7d", text.InsightWeek(), 7 * day, day},
-		{"30d", text.InsightMonth(), 30 * day, day},
-		{"90d", text.InsightQuarter(), 90 * day, day},
+		{"24h", text.InsightDay(), 1}, {"7d", text.InsightWeek(), 7}, {"30d", text.InsightMonth(), 30}, {"90d", text.InsightQuarter(), 90},
 	}
 }
 
 type insightPreset struct {
-	name   string
-	label  text.Message
-	length time.Duration
-	part   time.Duration // the range ends with the current one of these
+	name  string
+	label text.Message
+	days  int
+}
+
+// endAt returns the range that has now in its last part: an hour if the range is one day, else a day in the zone of now.
+func (p *insightPreset) endAt(now time.Time) (from, to time.Time) {
+	if p.days == 1 {
+		to = now.Truncate(time.Hour).Add(time.Hour)
+		return to.Add(-24 * time.Hour), to
+	}
+	year, month, day := now.Date()
+	to = time.Date(year, month, day+1, 0, 0, 0, 0, now.Location())
+	return to.AddDate(0, 0, -p.days), to
 }
 
 const defaultInsightRange = "7d"
 
-func readInsightRange(values url.Values) insightRange {
+func readInsightRange(r *http.Request) insightRange {
+	values := r.URL.Query()
 	asked := insightRange{
 		name: values.Get("range"), from: values.Get("from"), to: values.Get("to"), skill: values.Get("skill"), agent: values.Get("agent"),
+		zone: view.Zone(r.Context()),
 	}
 	if asked.from != "" || asked.to != "" {
 		asked.name = ""
@@ -125,11 +135,11 @@ func readInsightRange(values url.Values) insightRange {
 
 // makeQuery returns the query of the address.
 func (a *insightRange) makeQuery(now time.Time) figures.Query {
-	q := figures.Query{From: a.from, To: a.to, Skill: a.skill, Agent: a.agent}
+	q := figures.Query{From: a.from, To: a.to, Zone: a.zone.String(), Skill: a.skill, Agent: a.agent}
 	for _, preset := range listPresets() {
 		if a.name == preset.name {
-			end := now.UTC().Truncate(preset.part).Add(preset.part)
-			q.From, q.To = end.Add(-preset.length).Format(time.RFC3339), end.Format(time.RFC3339)
+			from, to := preset.endAt(now.In(a.zone))
+			q.From, q.To = from.Format(time.RFC3339), to.Format(time.RFC3339)
 		}
 	}
 	return q

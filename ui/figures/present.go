@@ -1,7 +1,6 @@
 package figures
 
 import (
-	"fmt"
 	"maps"
 	"net/url"
 	"time"
@@ -19,17 +18,17 @@ import (
 // presentInsights fills in the figures. names are those of the deciders, or nil if the reader may not see them.
 func presentInsights(page *Insights, found *figures.Insights, asked *insightRange, names map[uuid.UUID]string) {
 	w := found.Window
-	describe := map[figures.BucketLength]func(from, to string) text.Message{
+	describe := map[figures.BucketLength]func(from, to text.Message, zone string) text.Message{
 		figures.Hourly: text.InsightHourly, figures.Daily: text.InsightDaily, figures.Weekly: text.InsightWeekly,
 	}[w.Bucket]
-	page.Range, page.Before = describe(formatTime(w.From), formatTime(w.To)), text.InsightCompared(formatTime(w.BeforeFrom), formatTime(w.BeforeTo))
+	page.Range, page.Before = describe(formatTime(w.From), formatTime(w.To), w.Zone()), text.InsightCompared(formatTime(w.BeforeFrom), formatTime(w.BeforeTo))
 	if asked.name == "" {
 		page.Filter.From, page.Filter.To = w.From.Format(time.DateOnly), w.To.Add(-1).Format(time.DateOnly)
 	}
 	if found.Calls.ByStatus.Total() == 0 && found.Approvals.Totals.Asked == 0 {
 		page.Empty = true
 		for _, preset := range listPresets() {
-			if preset.length > w.To.Sub(w.From) {
+			if time.Duration(preset.days)*24*time.Hour > w.To.Sub(w.From) {
 				page.Widen = &view.Tab{Word: preset.label, URL: asked.makeURL(preset.name)}
 				break
 			}
@@ -41,7 +40,7 @@ func presentInsights(page *Insights, found *figures.Insights, asked *insightRang
 	page.Charts = presentCharts(found, links, names)
 }
 
-func formatTime(t time.Time) string { return t.UTC().Format("Mon 2 Jan 2006, 15:04") }
+func formatTime(t time.Time) text.Message { return text.Time(t, text.FormatWeekdayMinute()) }
 
 // callLinks makes addresses of the history, for the calls of a number.
 type callLinks struct {
@@ -178,7 +177,7 @@ func formatSpread(s approval.Spread, length time.Duration) text.Message {
 // formatLength returns a duration with two significant digits or units.
 func formatLength(d time.Duration) text.Message {
 	if d < 10*time.Second {
-		return text.MeasureShortSeconds(fmt.Sprintf("%.1f", d.Seconds()))
+		return text.MeasureShortSeconds(text.Decimal(d.Seconds(), 1))
 	}
 	return present.FormatDuration(d.Round(time.Second))
 }

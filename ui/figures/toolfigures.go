@@ -20,7 +20,7 @@ const toolLinesShown = 100
 // presentToolInsights fills in the figures by tool.
 func presentToolInsights(page *ToolInsights, found *figures.ToolInsights, asked *insightRange) {
 	w := found.Window
-	page.Range = text.InsightMade(formatTime(w.From), formatTime(w.To))
+	page.Range = text.InsightMade(formatTime(w.From), formatTime(w.To), w.Zone())
 	if asked.name == "" {
 		page.Filter.From, page.Filter.To = w.From.Format(time.DateOnly), w.To.Add(-1).Format(time.DateOnly)
 	}
@@ -87,7 +87,7 @@ func makeToolLine(found *figures.ToolInsights, f *figures.ToolFigures, asked *in
 			Name: nameTool(found.SkillNames, f.SkillID, f.Tool), URL: asked.makeToolsURL(url.Values{"skill": {f.SkillID.String()}, "tool": {f.Tool}}),
 			Cells: []text.Message{
 				text.Number(f.Calls.Total()), formatShare(wrong, sent), formatLatency(f.Latency, f.Latency.P50), formatLatency(f.Latency, f.Latency.P95),
-				formatSize(f, f.Sent), formatSize(f, f.Received), text.Literal(f.Last.UTC().Format("2 Jan 2006, 15:04")),
+				formatSize(f, f.Sent), formatSize(f, f.Received), text.Time(f.Last.In(found.Window.From.Location()), text.FormatMinute()),
 			},
 		},
 		Parts: LayOutParts(f.Calls.Total(), looks, numbers...), Meaning: describeOutcomes(f.Calls),
@@ -186,7 +186,7 @@ func presentErrors(found *figures.ToolInsights, asked *insightRange) *view.DataT
 			URL:  links.linkCalls(url.Values{"status": {string(e.Status)}, "tool": {e.Tool}}),
 			Cells: []text.Message{
 				text.Literal(view.Printable(nameSkill(found.SkillNames, e.SkillID) + ": " + e.Tool)), present.StatusBadge(e.Status).Word,
-				text.Literal(cmp.Or(e.Code, dash)), text.Literal(status), text.Number(e.Calls), text.Literal(e.Last.UTC().Format("2 Jan 2006, 15:04")),
+				text.Literal(cmp.Or(e.Code, dash)), text.Literal(status), text.Number(e.Calls), text.Time(e.Last.In(found.Window.From.Location()), text.FormatMinute()),
 			},
 		})
 	}

@@ -20,7 +20,7 @@ func (h *Handler) ShowToolInsights(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	asked := readInsightRange(r.URL.Query())
+	asked := readInsightRange(r)
 	asked.tools, asked.tool, asked.sort = true, r.URL.Query().Get("tool"), r.URL.Query().Get("sort")
 	filter, err := h.readFilter(r.Context(), asked)
 	if err != nil {

@@ -81,7 +81,7 @@ func (h *AuditHandler) auditForm(r *http.Request) (*shell.Criteria, error) {
 }
 
 func (h *AuditHandler) auditFilter(ctx context.Context, c *shell.Criteria) (audit.Filter, error) {
-	q := audit.Query{Actor: c.Get("actor"), Action: c.Get("action"), Subject: c.Get("subject"), From: c.Get("from"), To: c.Get("to")}
+	q := audit.Query{Actor: c.Get("actor"), Action: c.Get("action"), Subject: c.Get("subject"), From: c.Get("from"), To: c.Get("to"), Zone: c.Zone}
 	return q.Parse(ctx, func(ctx context.Context, name string) ([]uuid.UUID, error) {
 		people, err := h.identity.Named(ctx, name)
 		if err != nil {
@@ -113,7 +113,7 @@ func (h *AuditHandler) auditRows(ctx context.Context, events []audit.Event) ([]A
 	for i := range events {
 		e := &events[i]
 		rows[i] = AuditRow{
-			ID: strconv.FormatInt(e.ID, 10), At: e.At, Action: string(e.Action),
+			ID: strconv.FormatInt(e.ID, 10), At: e.At, Action: e.Action,
 			Actor: known.party(e.Actor.Kind, e.Actor.ID), Via: present.DescribeOrigin(e.Origin), Subject: known.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject),
 		}
 		by, about := &rows[i].Actor, &rows[i].Subject
@@ -171,11 +171,40 @@ func pageOf(kind string) string {
 	return ""
 }
 
+// nameKind names an actor or a subject of a kind.
+func nameKind(kind string) text.Message {
+	switch kind {
+	case audit.KindSystem:
+		return text.EventHoldpoint()
+	case "call":
+		return text.EventCall()
+	case "skill":
+		return text.EventSkill()
+	case "agent":
+		return text.EventAgent()
+	case "person":
+		return text.EventPerson()
+	case "conversation":
+		return text.EventConversation()
+	case "connection":
+		return text.EventConnection()
+	case "invitation":
+		return text.EventInvitation()
+	case "file":
+		return text.EventFile()
+	case "callback":
+		return text.EventCallback()
+	case "webhook":
+		return text.EventWebhook()
+	}
+	return text.EventNobody()
+}
+
 func (p parties) party(kind string, id uuid.UUID) Party {
 	if id == uuid.Nil {
-		return Party{Kind: kind}
+		return Party{Kind: nameKind(kind)}
 	}
-	party := Party{Kind: kind, Name: p.names[id], ID: id.String(), Short: present.ShortID(id)}
+	party := Party{Kind: nameKind(kind), Name: p.names[id], ID: id.String(), Short: present.ShortID(id)}
 	if page := pageOf(kind); page != "" {
 		party.URL = page + id.String()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -24,7 +25,7 @@ const (
 )
 
 func callCriteria() []string {
-	return []string{"text", "agent", "skill", "tool", "person", "status", "from", "to", "conversation"}
+	return []string{"text", "agent", "skill", "tool", "person", "status", "decision", "risk", "from", "to", "conversation"}
 }
 
 // historyCriteria reads the form of calls.
@@ -54,20 +55,43 @@ func (h *CallsHandler) historyCriteria(r *http.Request) (*shell.Criteria, error)
 	if c.Get("conversation") != "" {
 		c.Field(view.Criterion{Name: "conversation", Label: text.HistoryConversation()})
 	}
-	for _, status := range call.AllStatuses() {
-		c.Form.Choices = append(c.Form.Choices, view.Box{
-			Name: "status", Value: string(status), Badge: present.StatusBadge(status), Chosen: slices.Contains(c.Values["status"], string(status)),
+	addChoices(c, text.SearchOutcome(), "status", call.AllStatuses(), present.StatusBadge)
+	addChoices(c, text.SearchDecision(), "decision", history.AllDecisions(), decisionBadge)
+	addChoices(c, text.SearchRisk(), "risk", history.AllRisks(), present.RiskBadge)
+	return c, nil
+}
+
+// addChoices adds a criterion that takes several values.
+func addChoices[T ~string](c *shell.Criteria, label text.Message, name string, values []T, badge func(T) view.Badge) {
+	boxes := view.Boxes{Label: label}
+	for _, value := range values {
+		boxes.Boxes = append(boxes.Boxes, view.Box{
+			Name: name, Value: string(value), Badge: badge(value), Chosen: slices.Contains(c.Values[name], string(value)),
 		})
 	}
-	return c, nil
+	c.Form.Choices = append(c.Form.Choices, boxes)
+}
+
+func decisionBadge(s approval.Status) view.Badge {
+	d := present.Decision(approval.Approval{Status: s}, nil)
+	icon := map[approval.Status]string{approval.Approved: "good", approval.Rejected: "rejected", approval.Expired: "expired"}[s]
+	return view.Badge{Word: d.Word, Icon: icon, Level: d.Level}
+}
+
+// hideSecrets returns arguments as readers see them.
+func hideSecrets(of tool.Definition, arguments []byte) []byte {
+	return hostile.SecretsOf(of.InputSchema).Masked(arguments, "")
 }
 
 // callFilter reads what the criteria select.
 func (h *CallsHandler) callFilter(ctx context.Context, c *shell.Criteria) (history.Filter, error) {
-	return h.history.ParseQuery(ctx, history.Query{
+	filter, err := h.history.ParseQuery(ctx, history.Query{
 		Agent: c.Get("agent"), Skill: c.Get("skill"), Tool: c.Get("tool"), Person: c.Get("person"), Statuses: c.Values["status"],
-		From: c.Get("from"), To: c.Get("to"), Conversation: c.Get("conversation"), Text: c.Get("text"),
-	}, h.identity.Named)
+		Decisions: c.Values["decision"], Risks: c.Values["risk"],
+		From: c.Get("from"), To: c.Get("to"), Zone: c.Zone, Conversation: c.Get("conversation"), Text: c.Get("text"),
+	}, h.identity)
+	filter.Hide = hideSecrets
+	return filter, err
 }
 
 // ShowHistory lists calls, newest first.

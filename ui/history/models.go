@@ -3,6 +3,7 @@ package history
 import (
 	"time"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
@@ -28,20 +29,20 @@ type Audit struct {
 type AuditRow struct {
 	ID      string
 	At      time.Time
-	Action  string
+	Action  audit.Action
 	Actor   Party
 	Via     text.Message // the actor's credential and address; empty: not known
 	Subject Party
 	Data    *hostile.Pretty // nil: there is none
 }
 
-// Party is who did something, or what it was done to.
+// Party is the actor or the subject of an event.
 type Party struct {
-	Kind        string // a word of our own
-	Name        string // from outside; empty: not known
-	ID          string // empty: none
-	Short       string // its end
-	URL         string // of its page; empty: it has none
-	Events      string // URL of all events by it, or about it
+	Kind        text.Message // shown if the name is not known
+	Name        string       // from outside; empty: not known
+	ID          string       // empty: none
+	Short       string       // its end
+	URL         string       // of its page; empty: it has none
+	Events      string       // URL of all events by it, or about it
 	EventsLabel text.Message
 }

@@ -1,7 +1,6 @@
 package present
 
 import (
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -66,11 +65,11 @@ func FormatShortDuration(d time.Duration) text.Message {
 }
 
 // formatDigits returns a number below 1000 with two significant digits, or all digits before the point.
-func formatDigits(n float64) string {
+func formatDigits(n float64) text.Message {
 	if n < 9.95 && n != float64(int(n)) {
-		return fmt.Sprintf("%.1f", n)
+		return text.Decimal(n, 1)
 	}
-	return fmt.Sprintf("%.0f", n)
+	return text.Decimal(n, 0)
 }
 
 // FormatSize returns a size in decimal units.
@@ -79,7 +78,7 @@ func FormatSize(n int64) text.Message {
 		return text.MeasureBytes(int(n))
 	}
 	size := float64(n)
-	for _, format := range []func(string) text.Message{text.MeasureKilobytes, text.MeasureMegabytes, text.MeasureGigabytes} {
+	for _, format := range []func(text.Message) text.Message{text.MeasureKilobytes, text.MeasureMegabytes, text.MeasureGigabytes} {
 		if size /= 1000; size < 999.5 {
 			return format(formatDigits(size))
 		}

@@ -24,16 +24,17 @@ func ReadRisk(ctx context.Context, agents *agent.Service, c *call.Call, d tool.D
 	if err != nil {
 		return Risk{}, fmt.Errorf("read risk of call %s: %w", c.ID, err)
 	}
+	return Risk{Twice: of != agent.RiskStandard, Proof: of == agent.RiskMarked, Badge: RiskBadge(of)}, nil
+}
+
+// RiskBadge returns the badge of a risk.
+func RiskBadge(of agent.Risk) view.Badge {
 	switch of {
 	case agent.RiskMarked:
-		return Risk{Twice: true, Proof: true, Badge: view.Badge{
-			Word: text.CallRiskHigh(), Icon: "high", Level: view.Danger, Note: text.CallRiskHighNote(),
-		}}, nil
+		return view.Badge{Word: text.CallRiskHigh(), Icon: "high", Level: view.Danger, Note: text.CallRiskHighNote()}
 	case agent.RiskDestructive:
-		return Risk{Twice: true, Badge: view.Badge{
-			Word: text.CallRiskDestructive(), Icon: "destructive", Level: view.Warn, Note: text.CallRiskDestructiveNote(),
-		}}, nil
+		return view.Badge{Word: text.CallRiskDestructive(), Icon: "destructive", Level: view.Warn, Note: text.CallRiskDestructiveNote()}
 	case agent.RiskStandard:
 	}
-	return Risk{Badge: view.Badge{Word: text.CallRiskStandard(), Icon: "standard", Level: view.Quiet}}, nil
+	return view.Badge{Word: text.CallRiskStandard(), Icon: "standard", Level: view.Quiet}
 }

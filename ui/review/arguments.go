@@ -2,8 +2,11 @@ package review
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
+	"github.com/holdpoint/holdpoint/internal/typed"
+	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
@@ -25,6 +28,8 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 		}
 	}
 	a.Secrets, a.RevealURL = s.argumentSecrets().Count(c.Arguments), base+"/reveal"
+	values := typed.RecognizeDocument(c.Arguments)
+	a.Alarming = isAlarming(values, s.evidence)
 	shape := f.view
 	if shape == FormatFields {
 		fields, err := hostile.ReadFields(c.Arguments, limits)
@@ -36,7 +41,7 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 		default:
 			a.Fields, a.Folded = &fields, fields.Folded
 			if s.isPending() {
-				a.Card = makeCard(&fields, s.evidence)
+				a.Card = makeCard(&fields, s.evidence, values)
 			}
 		}
 	}
@@ -49,11 +54,22 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 		}
 	}
 	a.Findings = readFindings(c.Arguments)
+	a.Alarming = a.Alarming || a.Findings.IsAlarming()
 	if shape == FormatRaw {
 		raw := hostile.ShowDocument(c.Arguments, limits)
 		a.Raw, a.Folded = &raw, raw.Cut != nil
 	}
 	return a
+}
+
+// isAlarming reports whether a value has a red warning: a dangerous form, or the look of a usual value.
+func isAlarming(values map[string]typed.Value, entries []evidence.Entry) bool {
+	for _, v := range values {
+		if slices.ContainsFunc(v.Warnings, func(w typed.Warning) bool { return w.Level() == typed.Danger }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(entries, func(e evidence.Entry) bool { return slices.Contains(e.Reasons, evidence.LooksLike) })
 }
 
 // readFindings examines the decoded values, so that escapes hide nothing.

@@ -1,11 +1,14 @@
 package review
 
 import (
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/a-h/templ"
 
+	"github.com/holdpoint/holdpoint/internal/typed"
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -19,6 +22,15 @@ type Card struct {
 	Unusual int
 	Calls   int  // approved calls that were compared
 	None    bool // there are too few of them
+
+	Notes  []CardNote
+	Alarms []templ.Component // red warnings about objects and lists
+}
+
+// CardNote is about an object or a list, such as the domains of its recipients.
+type CardNote struct {
+	Path string
+	Text templ.Component
 }
 
 // CardRow is one argument.
@@ -28,10 +40,17 @@ type CardRow struct {
 	Unusual bool
 	Reasons []text.Message
 	Usual   templ.Component // the usual values; nil: none are known
+
+	Typed  *typed.Value // nil: a secret, or not recognized
+	Notes  []templ.Component
+	Alarms []templ.Component // red warnings about the value
 }
 
+// isAlarming reports whether a reviewer has to take the second step for this argument.
+func (r CardRow) isAlarming() bool { return len(r.Alarms) > 0 }
+
 // makeCard joins the arguments with the evidence about them.
-func makeCard(fields *hostile.Fields, entries []evidence.Entry) *Card {
+func makeCard(fields *hostile.Fields, entries []evidence.Entry, values map[string]typed.Value) *Card {
 	byPointer := make(map[string]*evidence.Entry, len(entries))
 	for i := range entries {
 		byPointer[entries[i].Path] = &entries[i]
@@ -39,6 +58,10 @@ func makeCard(fields *hostile.Fields, entries []evidence.Entry) *Card {
 	card := &Card{Rows: make([]CardRow, len(fields.List)), More: fields.More}
 	for i, f := range fields.List {
 		card.Rows[i].Field, card.Rows[i].ID = f, "arg-"+strconv.Itoa(i)
+		if v, ok := values[f.Pointer]; ok && !f.Secret {
+			card.Rows[i].Typed = &v
+			card.Rows[i].Notes, card.Rows[i].Alarms = describeTyped(&v)
+		}
 		e := byPointer[f.Pointer]
 		if e == nil {
 			continue
@@ -46,6 +69,10 @@ func makeCard(fields *hostile.Fields, entries []evidence.Entry) *Card {
 		card.Calls, card.None = e.Calls, e.Calls < evidence.Enough
 		card.Rows[i].Unusual = e.Verdict == evidence.Unusual
 		for _, r := range e.Reasons {
+			if r == evidence.LooksLike {
+				card.Rows[i].Alarms = append(card.Rows[i].Alarms, describeReason(r))
+				continue
+			}
 			card.Rows[i].Reasons = append(card.Rows[i].Reasons, describeReason(r))
 		}
 		if e.Verdict == evidence.Unusual || e.Verdict == evidence.Usual {
@@ -53,15 +80,34 @@ func makeCard(fields *hostile.Fields, entries []evidence.Entry) *Card {
 		}
 	}
 	card.Unusual = evidence.CountUnusual(entries)
+	card.addNested(values)
 	slices.SortStableFunc(card.Rows, func(a, b CardRow) int { return rank(a) - rank(b) })
 	return card
 }
 
 func rank(r CardRow) int {
-	if r.Unusual {
+	switch {
+	case r.isAlarming():
 		return 0
+	case r.Unusual:
+		return 1
 	}
-	return 1
+	return 2
+}
+
+// addNested adds the notes about objects and lists.
+func (c *Card) addNested(values map[string]typed.Value) {
+	for _, pointer := range slices.Sorted(maps.Keys(values)) {
+		v := values[pointer]
+		if v.Kind != typed.Nested && v.Kind != typed.Recipients {
+			continue
+		}
+		notes, alarms := describeTyped(&v)
+		for _, n := range notes {
+			c.Notes = append(c.Notes, CardNote{strings.TrimPrefix(pointer, "/"), n})
+		}
+		c.Alarms = append(c.Alarms, alarms...)
+	}
 }
 
 func describeReason(r evidence.Reason) text.Message {

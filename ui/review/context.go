@@ -24,6 +24,11 @@ func (h *reader) addContext(ctx context.Context, access identity.Access, s *subj
 	v.Viewers = s.viewers
 	if s.call.ConversationID != uuid.Nil {
 		v.ConversationURL = present.ConversationURL(s.call.ConversationID)
+		titles, err := h.converse.Titles(ctx, []uuid.UUID{s.call.ConversationID})
+		if err != nil {
+			return err
+		}
+		v.ConversationTitle = titles[s.call.ConversationID]
 	}
 	if err := h.addTeamwork(ctx, access, s, v); err != nil {
 		return err

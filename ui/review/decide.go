@@ -2,6 +2,7 @@ package review
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -168,7 +169,7 @@ func (h *DecisionHandler) notDecided(w http.ResponseWriter, r *http.Request, err
 			h.Fail(w, r, nameErr)
 			return
 		}
-		n := conflictNotice(present.Decision(conflict.Approval, names))
+		n := conflictNotice(r.Context(), present.Decision(conflict.Approval, names))
 		n.Draft = cmp.Or(edited, draft)
 		h.callPages.answerWithCall(w, r, http.StatusConflict, shown{notice: n})
 	default:
@@ -182,15 +183,15 @@ func typedInput(r *http.Request) (edited, reason string) {
 	return shell.Clean(edited), shell.Clean(r.PostFormValue(reasonField))
 }
 
-func conflictNotice(d *view.Decision) *view.Notice {
+func conflictNotice(ctx context.Context, d *view.Decision) *view.Notice {
 	n := &view.Notice{Level: view.Warn, Title: text.ReviewTooLate()}
 	switch {
 	case d == nil:
 		n.Text = text.ReviewDecidedSameMoment()
 	case d.By != "":
-		n.Text = text.ReviewDecidedBy(d.Word, view.Printable(d.By), d.At.UTC().Format("15:04:05 UTC"))
+		n.Text = text.ReviewDecidedBy(d.Word, view.Printable(d.By), view.FormatHour(ctx, d.At))
 	default:
-		n.Text = text.ReviewDecidedAt(d.Word, d.At.UTC().Format("15:04:05 UTC"))
+		n.Text = text.ReviewDecidedAt(d.Word, view.FormatHour(ctx, d.At))
 	}
 	return n
 }

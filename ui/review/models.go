@@ -51,17 +51,18 @@ type Call struct {
 	Facts     []view.Fact
 
 	Attention
-	Rule            text.Message // of the pending approval
-	Record          Record
-	Like            int       // pending calls that differ only in their arguments, this one included
-	ConversationURL string    // empty: none
-	Led             *Led      // nil: not known
-	AnswerURL       string    // of the conversation that answers it; empty: none is known
-	Teamwork        *Teamwork // nil: no approval was needed
-	NextURL         string    // of the next call, after a decision; empty: none
-	Editing         *view.Editing
-	Edited          *Edited  // the call with an edit
-	Sent            *Changed // a reviewer's changes to the agent's arguments; nil: none
+	Rule              text.Message // of the pending approval
+	Record            Record
+	Like              int       // pending calls that differ only in their arguments, this one included
+	ConversationURL   string    // empty: none
+	ConversationTitle string    // from outside; empty: it has no messages
+	Led               *Led      // nil: not known
+	AnswerURL         string    // of the conversation that answers it; empty: none is known
+	Teamwork          *Teamwork // nil: no approval was needed
+	NextURL           string    // of the next call, after a decision; empty: none
+	Editing           *view.Editing
+	Edited            *Edited  // the call with an edit
+	Sent              *Changed // a reviewer's changes to the agent's arguments; nil: none
 }
 
 // Sentence names the agent, the tool and the person of a call.
@@ -116,6 +117,7 @@ type Arguments struct {
 	FoldURL  string           // the same page with long values cut
 	TextURL  string           // the bytes as text/plain
 	Mapped   bool             // they are sent within the request that the page shows
+	Alarming bool             // a red warning: approving takes the second step
 	Nested   bool             // shown as JSON because it is too nested for fields
 	Findings hostile.Findings // in the decoded values, for every format
 

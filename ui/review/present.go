@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/a-h/templ"
 	"github.com/google/uuid"
@@ -109,7 +111,7 @@ func presentActions(s *subject, who identity.Access, arguments Arguments, how sh
 		a.Kind = ActionReveal
 	case arguments.Folded:
 		a.Kind = ActionShowAll
-	case !s.risk.Twice:
+	case !s.risk.Twice && !arguments.Alarming:
 		a.Kind = ActionDecide
 	case how.confirm:
 		a.Kind = ActionConfirm
@@ -117,8 +119,12 @@ func presentActions(s *subject, who identity.Access, arguments Arguments, how sh
 			a.ProveURL = login.ProveURL("/")
 		}
 		a.Question = text.ReviewReallyApprove(s.risk.Badge.Word)
-		target := hostile.Decisive(s.call.Arguments, present.RowArguments, s.briefLimits())
-		a.Target, a.MoreTarget = target.List, target.More
+		if arguments.Alarming {
+			a.Question = text.ReviewReallyApprove(text.ReviewRedWarning())
+		}
+		limits := hostile.Limits{Secrets: s.argumentSecrets()} // nothing is cut: the reviewer confirms whole values
+		target := hostile.Decisive(s.call.Arguments, present.RowArguments, limits)
+		a.Target, a.MoreTarget = dropLong(target.List), target.More
 	default:
 		a.Kind = ActionStep
 	}
@@ -213,4 +219,18 @@ func listFacts(s *subject) []view.Fact {
 		list = append(list, view.Fact{Name: text.ReviewFactDelivered(), Time: c.DeliveredAt})
 	}
 	return list
+}
+
+// longTarget is the number of characters of the longest value that the second step repeats. Longer ones are read above it.
+const longTarget = 300
+
+// dropLong returns the fields that the second step can repeat as a whole.
+func dropLong(list []hostile.Field) []hostile.Field {
+	return slices.DeleteFunc(list, func(f hostile.Field) bool {
+		n := 0
+		for _, p := range f.Value.Head {
+			n += utf8.RuneCountInString(p.Text)
+		}
+		return n > longTarget
+	})
 }

@@ -285,7 +285,7 @@ func (h *QuestionHandler) questionNotDecided(w http.ResponseWriter, r *http.Requ
 		}
 		notice.Title, notice.Text = text.ReviewTooLate(), describeState(&late.Question)
 		if d := presentQuestionDecision(&late.Question, names); d != nil {
-			notice.Text = conflictNotice(d).Text
+			notice.Text = conflictNotice(r.Context(), d).Text
 		}
 	default:
 		h.Fail(w, r, err)

@@ -61,6 +61,8 @@ type Criteria struct {
 	Path   string
 	Values url.Values // without empty ones and [PageParameter]
 	Form   view.Search
+	Zone   *time.Location // of days and times without an offset
+	now    time.Time
 	Err    error
 }
 
@@ -69,7 +71,7 @@ const PageParameter = "before"
 
 // CriteriaOf reads the named criteria of a request.
 func CriteriaOf(r *http.Request, names ...string) *Criteria {
-	c := &Criteria{Path: r.URL.Path, Values: url.Values{}, Form: view.Search{URL: r.URL.Path}}
+	c := &Criteria{Path: r.URL.Path, Values: url.Values{}, Form: view.Search{URL: r.URL.Path}, Zone: view.Zone(r.Context()), now: view.Now(r.Context())}
 	given := r.URL.Query()
 	for _, name := range names {
 		for _, value := range given[name] {
@@ -93,15 +95,50 @@ func (c *Criteria) Field(f view.Criterion) {
 	c.Form.Fields = append(c.Form.Fields, f)
 }
 
-// Times adds the fields of a time range. Valid times are written in the format of these inputs.
+// Times adds the fields of a time range in the reader's zone. Links have its valid times with their offset.
 func (c *Criteria) Times() {
-	for name, end := range map[string]bool{"from": false, "to": true} {
-		if t, err := query.ParseTime(c.Get(name), end); err == nil && !t.IsZero() {
-			c.Values.Set(name, t.Format("2006-01-02T15:04:05"))
-		}
+	from, before := text.SearchFromLocal(), text.SearchBeforeLocal()
+	if c.Zone == time.UTC {
+		from, before = text.SearchFrom(), text.SearchBefore()
 	}
-	c.Field(view.Criterion{Name: "from", Label: text.SearchFrom(), Kind: "datetime-local"})
-	c.Field(view.Criterion{Name: "to", Label: text.SearchBefore(), Kind: "datetime-local"})
+	c.timeField("from", from, false)
+	c.timeField("to", before, true)
+	c.addPresets(c.now)
+}
+
+// presetDays is the number of days that have a link of their own, before today.
+const presetDays = 7
+
+// addPresets adds links to the calls of today, of the last seven days, and of each of these days by its name.
+func (c *Criteria) addPresets(now time.Time) {
+	year, month, day := now.In(c.Zone).Date()
+	midnight := func(days int) time.Time { return time.Date(year, month, day+days, 0, 0, 0, 0, c.Zone) }
+	c.preset(text.SearchToday(), midnight(0), midnight(1))
+	c.preset(text.SearchYesterday(), midnight(-1), midnight(0))
+	c.preset(text.SearchLastWeek(), midnight(-presetDays+1), midnight(1))
+	names := [7]text.Message{
+		text.SearchSunday(), text.SearchMonday(), text.SearchTuesday(), text.SearchWednesday(), text.SearchThursday(), text.SearchFriday(), text.SearchSaturday(),
+	}
+	for days := -1; days >= -presetDays; days-- {
+		from := midnight(days)
+		c.preset(names[from.Weekday()], from, midnight(days+1))
+	}
+}
+
+func (c *Criteria) preset(label text.Message, from, to time.Time) {
+	first, end := from.Format(time.RFC3339), to.Format(time.RFC3339)
+	c.Form.Presets = append(c.Form.Presets, view.Tab{
+		Word: label, URL: c.URL(c.Path, "from", first, "to", end), Current: c.Get("from") == first && c.Get("to") == end,
+	})
+}
+
+func (c *Criteria) timeField(name string, label text.Message, end bool) {
+	value := c.Get(name)
+	if t, err := query.ParseTime(value, end, c.Zone); err == nil && !t.IsZero() {
+		value = t.In(c.Zone).Format("2006-01-02T15:04:05")
+		c.Values.Set(name, t.In(c.Zone).Format(time.RFC3339))
+	}
+	c.Form.Fields = append(c.Form.Fields, view.Criterion{Name: name, Label: label, Kind: "datetime-local", Value: value})
 }
 
 // URL returns the address of a path with the criteria and more parameters, given in pairs.

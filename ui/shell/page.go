@@ -53,7 +53,7 @@ func (sh *Shell) readNotices(ctx context.Context, access identity.Access) []view
 	}
 	if end, ok := known.Ends[access.Person.ID]; ok {
 		notices = append(notices, view.Notice{
-			Level: view.Warn, Standing: true, Title: text.PageTokenExpires(), Text: text.PageTokenExpiresHelp(end.UTC().Format("2006-01-02 15:04")),
+			Level: view.Warn, Standing: true, Title: text.PageTokenExpires(), Text: text.PageTokenExpiresHelp(view.FormatTime(ctx, end)),
 		})
 	}
 	return notices

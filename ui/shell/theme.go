@@ -2,15 +2,18 @@ package shell
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// ThemeCookie holds a reader's theme, so that the page has it before the browser draws anything.
+// ThemeCookie and LanguageCookie hold a reader's theme and language, so that the page has them before the browser draws anything.
 const (
-	ThemeCookie = "holdpoint-theme"
-	ThemeKept   = 365 * 24 * time.Hour
+	ThemeCookie    = "holdpoint-theme"
+	LanguageCookie = "holdpoint-language"
+	ChoiceKept     = 365 * 24 * time.Hour
 )
 
 // ThemeOf reads a reader's theme from the cookie.
@@ -30,4 +33,21 @@ func Theme(text string) view.Theme {
 	default:
 		return view.ThemeSystem
 	}
+}
+
+// LanguageOf reads the language that a reader chose from the cookie, or returns "" for the browser's.
+func LanguageOf(r *http.Request) string {
+	cookie, err := r.Cookie(LanguageCookie)
+	if err != nil {
+		return ""
+	}
+	return Language(cookie.Value)
+}
+
+// Language returns a language if there is one with this tag, otherwise "".
+func Language(tag string) string {
+	if !slices.ContainsFunc(text.Languages(), func(l text.Language) bool { return l.Tag == tag }) {
+		return ""
+	}
+	return tag
 }

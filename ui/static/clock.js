@@ -40,13 +40,23 @@ function warn(element, ms, over) {
 	else announce(say("AnnounceLeft", { n: step }));
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const minute = 60000, hour = 60 * minute, day = 24 * hour;
 
-export function localTimes() {
+// ago says how long ago a time was; nothing if it is to come or more than a week ago.
+function ago(ms) {
+	if (ms < -minute || ms >= 7 * day) return;
+	const unit = ms < hour ? minute : ms < day ? hour : day;
+	return say(ms < minute ? "JustNow" : ms < hour ? "MinutesAgo" : ms < day ? "HoursAgo" : "DaysAgo", { n: Math.floor(ms / unit) });
+}
+
+// countUp updates the times that are relative to now.
+export function countUp() {
 	for (const element of findAll("time[data-clock]")) {
-		const text = clock.format(new Date(element.dateTime));
-		if (element.textContent === text) continue;
-		element.title = element.dateTime;
-		element.textContent = text;
+		const text = ago(now() - Date.parse(element.dateTime));
+		if (text && element.textContent !== text) element.textContent = text;
 	}
 }
+
+// The server shows times in the zone of this cookie.
+const zone = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+if (zone) document.cookie = `holdpoint_zone=${zone}; path=/; max-age=31536000; samesite=lax`;

@@ -1,7 +1,7 @@
 // The dashboard's script updates pages when the server signals a change, counts down, and handles keys. Every page and form
 // also works without it.
 
-import { countDown, localTimes, now, setClock } from "./clock.js";
+import { countDown, countUp, now, setClock } from "./clock.js";
 import { copy } from "./copy.js";
 import { notify } from "./notify.js";
 import { keepFocus, noteFocus, tellDone, tellNew, tellOutcome } from "./outcome.js";
@@ -476,7 +476,7 @@ function afterChange() {
 	noteChange();
 	showGate();
 	countDown(refresh);
-	localTimes();
+	countUp();
 	restoreDraft();
 	if (find("#reason")?.value || find("#decide .error")) askReason();
 	restoreEdit();
@@ -549,6 +549,7 @@ tellDone();
 if (document.body.hasAttribute("data-signed-in")) {
 	watchReading();
 	setInterval(() => {
+		countUp();
 		countDown(refresh);
 		if (performance.now() - looked > 10000) look();
 	}, 1000);

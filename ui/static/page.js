@@ -27,7 +27,7 @@ export function setPending(n) {
 	if (!count) return;
 	count.textContent = n.toLocaleString(page.lang);
 	count.hidden = n === 0;
-	const title = document.title.replace(/^\([\d,]+\) /, "");
+	const title = document.title.replace(/^\([\d.,]+\) /, "");
 	document.title = n > 0 ? `(${n.toLocaleString(page.lang)}) ${title}` : title;
 	const icon = find("#favicon");
 	const href = n > 0 ? icon.dataset.waiting : icon.dataset.quiet;

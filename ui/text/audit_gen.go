@@ -32,14 +32,14 @@ func AuditWhen() Message { return newMessage("audit.When") }
 // AuditAction is "Action".
 func AuditAction() Message { return newMessage("audit.Action") }
 
+// AuditEvent is "Event".
+func AuditEvent() Message { return newMessage("audit.Event") }
+
 // AuditBy is "By".
 func AuditBy() Message { return newMessage("audit.By") }
 
 // AuditSubject is "About".
 func AuditSubject() Message { return newMessage("audit.Subject") }
-
-// AuditData is "Data".
-func AuditData() Message { return newMessage("audit.Data") }
 
 // AuditMoreLines is "{n:count} more line" or "{n:count} more lines".
 func AuditMoreLines(n int) Message { return newMessage("audit.MoreLines", argument{"n", n}) }

@@ -45,7 +45,7 @@ func ConnectionLastFailed(error templ.Component) templ.Component {
 	return newHTML("connection.LastFailed", argument{"error", error})
 }
 
-// ConnectionLastFailedAt is "The last attempt failed at {time:html}: {error:html}".
+// ConnectionLastFailedAt is "The last attempt failed {time:html}: {error:html}".
 func ConnectionLastFailedAt(time templ.Component, error templ.Component) templ.Component {
 	return newHTML("connection.LastFailedAt", argument{"time", time}, argument{"error", error})
 }
@@ -146,7 +146,7 @@ func ConnectionFailingState() Message { return newMessage("connection.FailingSta
 // ConnectionExpired is "Expired".
 func ConnectionExpired() Message { return newMessage("connection.Expired") }
 
-// ConnectionExpiredState is "It expired at {time:html} and does not renew by itself. Connect it again.".
+// ConnectionExpiredState is "It expired {time:html} and does not renew by itself. Connect it again.".
 func ConnectionExpiredState(time templ.Component) templ.Component {
 	return newHTML("connection.ExpiredState", argument{"time", time})
 }

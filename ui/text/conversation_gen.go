@@ -198,11 +198,6 @@ func ConversationPrincipal() Message { return newMessage("conversation.Principal
 // ConversationProtocolVersion is "MCP version".
 func ConversationProtocolVersion() Message { return newMessage("conversation.ProtocolVersion") }
 
-// ConversationPage is "Conversation of {agent}".
-func ConversationPage(agent string) Message {
-	return newMessage("conversation.Page", argument{"agent", agent})
-}
-
 // ConversationEnded is "Ended".
 func ConversationEnded() Message { return newMessage("conversation.Ended") }
 

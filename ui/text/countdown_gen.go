@@ -24,3 +24,15 @@ func CountdownHours(hours int, minutes int) Message {
 func CountdownDays(days int, hours int) Message {
 	return newMessage("countdown.Days", argument{"days", days}, argument{"hours", hours})
 }
+
+// CountdownJustNow is "just now".
+func CountdownJustNow() Message { return newMessage("countdown.JustNow") }
+
+// CountdownMinutesAgo is "{n:count} min ago" or "{n:count} min ago".
+func CountdownMinutesAgo(n int) Message { return newMessage("countdown.MinutesAgo", argument{"n", n}) }
+
+// CountdownHoursAgo is "{n:count} h ago" or "{n:count} h ago".
+func CountdownHoursAgo(n int) Message { return newMessage("countdown.HoursAgo", argument{"n", n}) }
+
+// CountdownDaysAgo is "{n:count} day ago" or "{n:count} days ago".
+func CountdownDaysAgo(n int) Message { return newMessage("countdown.DaysAgo", argument{"n", n}) }

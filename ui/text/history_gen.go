@@ -67,10 +67,10 @@ func HistoryWaiting(time Message) Message {
 // HistoryWaited is "after {time:text}".
 func HistoryWaited(time Message) Message { return newMessage("history.Waited", argument{"time", time}) }
 
-// HistoryTextCriterion is "Text in the arguments".
+// HistoryTextCriterion is "Tool, skill, agent, person or text in the arguments".
 func HistoryTextCriterion() Message { return newMessage("history.TextCriterion") }
 
-// HistoryTextHint is "ignores case".
+// HistoryTextHint is "part of a name or text; case does not matter".
 func HistoryTextHint() Message { return newMessage("history.TextHint") }
 
 // HistorySkill is "Skill".

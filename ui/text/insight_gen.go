@@ -20,28 +20,28 @@ func InsightMonth() Message { return newMessage("insight.Month") }
 // InsightQuarter is "90 days".
 func InsightQuarter() Message { return newMessage("insight.Quarter") }
 
-// InsightHourly is "Calls made from {from} to {to} (UTC), by hour".
-func InsightHourly(from string, to string) Message {
-	return newMessage("insight.Hourly", argument{"from", from}, argument{"to", to})
+// InsightHourly is "Calls made from {from:text} to {to:text} ({zone}), by hour".
+func InsightHourly(from Message, to Message, zone string) Message {
+	return newMessage("insight.Hourly", argument{"from", from}, argument{"to", to}, argument{"zone", zone})
 }
 
-// InsightDaily is "Calls made from {from} to {to} (UTC), by day".
-func InsightDaily(from string, to string) Message {
-	return newMessage("insight.Daily", argument{"from", from}, argument{"to", to})
+// InsightDaily is "Calls made from {from:text} to {to:text} ({zone}), by day".
+func InsightDaily(from Message, to Message, zone string) Message {
+	return newMessage("insight.Daily", argument{"from", from}, argument{"to", to}, argument{"zone", zone})
 }
 
-// InsightWeekly is "Calls made from {from} to {to} (UTC), by week".
-func InsightWeekly(from string, to string) Message {
-	return newMessage("insight.Weekly", argument{"from", from}, argument{"to", to})
+// InsightWeekly is "Calls made from {from:text} to {to:text} ({zone}), by week".
+func InsightWeekly(from Message, to Message, zone string) Message {
+	return newMessage("insight.Weekly", argument{"from", from}, argument{"to", to}, argument{"zone", zone})
 }
 
-// InsightMade is "Calls made from {from} to {to} (UTC)".
-func InsightMade(from string, to string) Message {
-	return newMessage("insight.Made", argument{"from", from}, argument{"to", to})
+// InsightMade is "Calls made from {from:text} to {to:text} ({zone})".
+func InsightMade(from Message, to Message, zone string) Message {
+	return newMessage("insight.Made", argument{"from", from}, argument{"to", to}, argument{"zone", zone})
 }
 
-// InsightCompared is "Compared with {from} to {to}".
-func InsightCompared(from string, to string) Message {
+// InsightCompared is "Compared with {from:text} to {to:text}".
+func InsightCompared(from Message, to Message) Message {
 	return newMessage("insight.Compared", argument{"from", from}, argument{"to", to})
 }
 
@@ -181,8 +181,8 @@ func InsightNumbersOf(title Message) Message {
 // InsightPeriod is "Period".
 func InsightPeriod() Message { return newMessage("insight.Period") }
 
-// InsightDays is "{from} to {to}".
-func InsightDays(from string, to string) Message {
+// InsightDays is "{from:text} to {to:text}".
+func InsightDays(from Message, to Message) Message {
 	return newMessage("insight.Days", argument{"from", from}, argument{"to", to})
 }
 
@@ -369,8 +369,10 @@ func InsightPartMeaning(name Message, n int, all int) Message {
 // InsightHourTitle is "Busiest hours".
 func InsightHourTitle() Message { return newMessage("insight.HourTitle") }
 
-// InsightHourNote is "Calls by weekday and hour (UTC)".
-func InsightHourNote() Message { return newMessage("insight.HourNote") }
+// InsightHourNote is "Calls by weekday and hour ({zone})".
+func InsightHourNote(zone string) Message {
+	return newMessage("insight.HourNote", argument{"zone", zone})
+}
 
 // InsightHour is "Hour".
 func InsightHour() Message { return newMessage("insight.Hour") }

@@ -5,35 +5,35 @@ package text
 // MeasureAgo is "{time:text} ago".
 func MeasureAgo(time Message) Message { return newMessage("measure.Ago", argument{"time", time}) }
 
-// MeasureShortMicroseconds is "{n} µs".
-func MeasureShortMicroseconds(n string) Message {
+// MeasureShortMicroseconds is "{n:text} µs".
+func MeasureShortMicroseconds(n Message) Message {
 	return newMessage("measure.ShortMicroseconds", argument{"n", n})
 }
 
-// MeasureShortMilliseconds is "{n} ms".
-func MeasureShortMilliseconds(n string) Message {
+// MeasureShortMilliseconds is "{n:text} ms".
+func MeasureShortMilliseconds(n Message) Message {
 	return newMessage("measure.ShortMilliseconds", argument{"n", n})
 }
 
-// MeasureShortSeconds is "{n} s".
-func MeasureShortSeconds(n string) Message {
+// MeasureShortSeconds is "{n:text} s".
+func MeasureShortSeconds(n Message) Message {
 	return newMessage("measure.ShortSeconds", argument{"n", n})
 }
 
 // MeasureBytes is "{n:count} byte" or "{n:count} bytes".
 func MeasureBytes(n int) Message { return newMessage("measure.Bytes", argument{"n", n}) }
 
-// MeasureKilobytes is "{n} kB".
-func MeasureKilobytes(n string) Message { return newMessage("measure.Kilobytes", argument{"n", n}) }
+// MeasureKilobytes is "{n:text} kB".
+func MeasureKilobytes(n Message) Message { return newMessage("measure.Kilobytes", argument{"n", n}) }
 
-// MeasureMegabytes is "{n} MB".
-func MeasureMegabytes(n string) Message { return newMessage("measure.Megabytes", argument{"n", n}) }
+// MeasureMegabytes is "{n:text} MB".
+func MeasureMegabytes(n Message) Message { return newMessage("measure.Megabytes", argument{"n", n}) }
 
-// MeasureGigabytes is "{n} GB".
-func MeasureGigabytes(n string) Message { return newMessage("measure.Gigabytes", argument{"n", n}) }
+// MeasureGigabytes is "{n:text} GB".
+func MeasureGigabytes(n Message) Message { return newMessage("measure.Gigabytes", argument{"n", n}) }
 
-// MeasureTerabytes is "{n} TB".
-func MeasureTerabytes(n string) Message { return newMessage("measure.Terabytes", argument{"n", n}) }
+// MeasureTerabytes is "{n:text} TB".
+func MeasureTerabytes(n Message) Message { return newMessage("measure.Terabytes", argument{"n", n}) }
 
 // MeasureStepValidate is "Validate".
 func MeasureStepValidate() Message { return newMessage("measure.StepValidate") }

@@ -91,7 +91,7 @@ func PageOneOperatorHelp(person string) Message {
 // PageTokenExpires is "One of your personal tokens expires soon.".
 func PageTokenExpires() Message { return newMessage("page.TokenExpires") }
 
-// PageTokenExpiresHelp is "It expires on {time} UTC. Create a new one under Settings.".
-func PageTokenExpiresHelp(time string) Message {
+// PageTokenExpiresHelp is "It expires on {time:text}. Create a new one under Settings.".
+func PageTokenExpiresHelp(time Message) Message {
 	return newMessage("page.TokenExpiresHelp", argument{"time", time})
 }

@@ -96,7 +96,7 @@ func ReviewForTeamEscalates(team templ.Component, other templ.Component) templ.C
 	return newHTML("review.ForTeamEscalates", argument{"team", team}, argument{"other", other})
 }
 
-// ReviewForTeamEscalated is "Team {team:html}, escalated to team {other:html} at {time:html}".
+// ReviewForTeamEscalated is "Team {team:html}, escalated to team {other:html} {time:html}".
 func ReviewForTeamEscalated(team templ.Component, other templ.Component, time templ.Component) templ.Component {
 	return newHTML("review.ForTeamEscalated", argument{"team", team}, argument{"other", other}, argument{"time", time})
 }
@@ -341,6 +341,9 @@ func ReviewReallyApprove(risk Message) Message {
 	return newMessage("review.ReallyApprove", argument{"risk", risk})
 }
 
+// ReviewRedWarning is "Red warning".
+func ReviewRedWarning() Message { return newMessage("review.RedWarning") }
+
 // ReviewApprovingRuns is "Approving runs {tool:html}".
 func ReviewApprovingRuns(tool templ.Component) templ.Component {
 	return newHTML("review.ApprovingRuns", argument{"tool", tool})
@@ -474,13 +477,13 @@ func ReviewTooLate() Message { return newMessage("review.TooLate") }
 // ReviewDecidedSameMoment is "The call was decided at the same moment.".
 func ReviewDecidedSameMoment() Message { return newMessage("review.DecidedSameMoment") }
 
-// ReviewDecidedBy is "{decision:text} by {person} at {time}.".
-func ReviewDecidedBy(decision Message, person string, time string) Message {
+// ReviewDecidedBy is "{decision:text} by {person} at {time:text}.".
+func ReviewDecidedBy(decision Message, person string, time Message) Message {
 	return newMessage("review.DecidedBy", argument{"decision", decision}, argument{"person", person}, argument{"time", time})
 }
 
-// ReviewDecidedAt is "{decision:text} at {time}.".
-func ReviewDecidedAt(decision Message, time string) Message {
+// ReviewDecidedAt is "{decision:text} at {time:text}.".
+func ReviewDecidedAt(decision Message, time Message) Message {
 	return newMessage("review.DecidedAt", argument{"decision", decision}, argument{"time", time})
 }
 
@@ -543,7 +546,7 @@ func ReviewOwnEditWaits() Message { return newMessage("review.OwnEditWaits") }
 // ReviewEditWaits is "This edit waits for a second reviewer. The arguments below are the edited ones.".
 func ReviewEditWaits() Message { return newMessage("review.EditWaits") }
 
-// ReviewEditedAt is "Edited at {time:html}".
+// ReviewEditedAt is "Edited {time:html}".
 func ReviewEditedAt(time templ.Component) templ.Component {
 	return newHTML("review.EditedAt", argument{"time", time})
 }

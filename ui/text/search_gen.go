@@ -47,3 +47,48 @@ func SearchNewest() Message { return newMessage("search.Newest") }
 
 // SearchOlder is "Older".
 func SearchOlder() Message { return newMessage("search.Older") }
+
+// SearchFromLocal is "From".
+func SearchFromLocal() Message { return newMessage("search.FromLocal") }
+
+// SearchBeforeLocal is "Before".
+func SearchBeforeLocal() Message { return newMessage("search.BeforeLocal") }
+
+// SearchWhen is "Time".
+func SearchWhen() Message { return newMessage("search.When") }
+
+// SearchToday is "Today".
+func SearchToday() Message { return newMessage("search.Today") }
+
+// SearchYesterday is "Yesterday".
+func SearchYesterday() Message { return newMessage("search.Yesterday") }
+
+// SearchLastWeek is "Last 7 days".
+func SearchLastWeek() Message { return newMessage("search.LastWeek") }
+
+// SearchMonday is "Monday".
+func SearchMonday() Message { return newMessage("search.Monday") }
+
+// SearchTuesday is "Tuesday".
+func SearchTuesday() Message { return newMessage("search.Tuesday") }
+
+// SearchWednesday is "Wednesday".
+func SearchWednesday() Message { return newMessage("search.Wednesday") }
+
+// SearchThursday is "Thursday".
+func SearchThursday() Message { return newMessage("search.Thursday") }
+
+// SearchFriday is "Friday".
+func SearchFriday() Message { return newMessage("search.Friday") }
+
+// SearchSaturday is "Saturday".
+func SearchSaturday() Message { return newMessage("search.Saturday") }
+
+// SearchSunday is "Sunday".
+func SearchSunday() Message { return newMessage("search.Sunday") }
+
+// SearchDecision is "Decision".
+func SearchDecision() Message { return newMessage("search.Decision") }
+
+// SearchRisk is "Risk".
+func SearchRisk() Message { return newMessage("search.Risk") }

@@ -31,7 +31,7 @@ func SettingsTeams() Message { return newMessage("settings.Teams") }
 // SettingsNoTeams is "none".
 func SettingsNoTeams() Message { return newMessage("settings.NoTeams") }
 
-// SettingsLook is "Keys and theme".
+// SettingsLook is "Language, keys and theme".
 func SettingsLook() Message { return newMessage("settings.Look") }
 
 // SettingsTheme is "Theme".
@@ -209,3 +209,12 @@ func SettingsAdvance() Message { return newMessage("settings.Advance") }
 
 // SettingsSaveQueue is "Save choice".
 func SettingsSaveQueue() Message { return newMessage("settings.SaveQueue") }
+
+// SettingsLanguage is "Language".
+func SettingsLanguage() Message { return newMessage("settings.Language") }
+
+// SettingsLanguageBrowser is "Same as the browser".
+func SettingsLanguageBrowser() Message { return newMessage("settings.LanguageBrowser") }
+
+// SettingsSaveLanguage is "Save language".
+func SettingsSaveLanguage() Message { return newMessage("settings.SaveLanguage") }

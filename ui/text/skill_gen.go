@@ -177,7 +177,7 @@ func SkillDeclare(command templ.Component) templ.Component {
 	return newHTML("skill.Declare", argument{"command", command})
 }
 
-// SkillCheckFailedAt is "The last check failed at {time:html}: {error:html}".
+// SkillCheckFailedAt is "The last check failed {time:html}: {error:html}".
 func SkillCheckFailedAt(time templ.Component, error templ.Component) templ.Component {
 	return newHTML("skill.CheckFailedAt", argument{"time", time}, argument{"error", error})
 }
@@ -280,15 +280,21 @@ func SkillQuestionsClient() Message { return newMessage("skill.QuestionsClient")
 // SkillQuestionsReviewer is "a reviewer approves each answer".
 func SkillQuestionsReviewer() Message { return newMessage("skill.QuestionsReviewer") }
 
-// SkillBarUnchecked is "{time}: not checked".
-func SkillBarUnchecked(time string) Message {
+// SkillBarUnchecked is "{time:text}: not checked".
+func SkillBarUnchecked(time Message) Message {
 	return newMessage("skill.BarUnchecked", argument{"time", time})
 }
 
-// SkillBar is "{time}: {succeeded:number} answered, {failed:number} failed".
-func SkillBar(time string, succeeded int, failed int) Message {
+// SkillBar is "{time:text}: {succeeded:number} answered, {failed:number} failed".
+func SkillBar(time Message, succeeded int, failed int) Message {
 	return newMessage("skill.Bar", argument{"time", time}, argument{"succeeded", succeeded}, argument{"failed", failed})
 }
 
 // SkillToolsTable is "Table of tools".
 func SkillToolsTable() Message { return newMessage("skill.ToolsTable") }
+
+// SkillNotConnected is "Not connected yet".
+func SkillNotConnected() Message { return newMessage("skill.NotConnected") }
+
+// SkillProbeConnect is "The server asks for a connection".
+func SkillProbeConnect() Message { return newMessage("skill.ProbeConnect") }

@@ -9,6 +9,7 @@
 //	{label:text}   a [Message]
 //	{tool:html}    a [templ.Component]
 //
+// The other languages have the same texts with the same arguments, in their own plural forms; TestLanguagesAreComplete checks this.
 // A brace itself is written twice. The texts of script.yaml are for scripts, which get them by [Scripts], and have no functions.
 // The package knows neither the pages nor the values that they show.
 package text
@@ -19,12 +20,9 @@ import (
 	"context"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
+	"time"
 
 	"github.com/a-h/templ"
-
-	"github.com/holdpoint/holdpoint/ui/text/section"
 )
 
 // Message is a text in the language of its reader, chosen when it is rendered. The zero value is no text.
@@ -33,6 +31,13 @@ type Message struct {
 	args    []argument
 	literal string
 	joined  []Message // with literal between them
+	value   any       // an int, a decimal, or a time whose layout is the text of key
+}
+
+// decimal is a number with a fixed number of digits after the point.
+type decimal struct {
+	value  float64
+	digits int
 }
 
 // argument is an argument of a text: a string, int, Message or [templ.Component].
@@ -64,30 +69,21 @@ func Join(separator string, messages ...Message) Message {
 }
 
 // Number returns a message that is only a number, such as "12,500".
-func Number(n int) Message { return Literal(GroupDigits(n)) }
+func Number(n int) Message { return Message{value: n} }
+
+// Decimal returns a message that is only a number with digits after the point, such as "1.5".
+func Decimal(x float64, digits int) Message { return Message{value: decimal{x, digits}} }
+
+// Time returns a message that is a time in its own zone. layout is one of the section "format".
+func Time(t time.Time, layout Message) Message { return Message{key: layout.key, value: t} }
 
 // IsZero reports whether the message is no text.
 func (m Message) IsZero() bool {
-	return m.key == "" && m.literal == "" && m.joined == nil
+	return m.key == "" && m.literal == "" && m.joined == nil && m.value == nil
 }
 
 // In returns the text in the language of the page that ctx renders.
-func (m Message) In(ctx context.Context) string {
-	if m.key == "" && m.joined == nil {
-		return m.literal
-	}
-	var b strings.Builder
-	for i, one := range m.joined {
-		if i > 0 {
-			b.WriteString(m.literal)
-		}
-		b.WriteString(one.In(ctx))
-	}
-	for _, p := range english().find(m.key, m.args) {
-		b.WriteString(format(ctx, p, m.args))
-	}
-	return b.String()
-}
+func (m Message) In(ctx context.Context) string { return catalogOf(ctx).write(m) }
 
 // Render writes the text as HTML, as a [templ.Component].
 func (m Message) Render(ctx context.Context, w io.Writer) error {
@@ -101,41 +97,7 @@ func newMessage(key string, args ...argument) Message { return Message{key: key,
 // newHTML returns the component of a key: its text, in which some arguments are components.
 func newHTML(key string, args ...argument) templ.Component {
 	return templ.ComponentFunc(func(ctx context.Context, w io.Writer) error {
-		return renderParts(ctx, w, english().find(key, args), args)
+		c := catalogOf(ctx)
+		return c.render(ctx, w, c.find(key, args), args)
 	})
-}
-
-func renderParts(ctx context.Context, w io.Writer, parts []section.Part, args []argument) error {
-	for _, p := range parts {
-		component, ok := valueOf(p.Argument, args).(templ.Component)
-		if !ok {
-			component = Literal(format(ctx, p, args))
-		}
-		if err := component.Render(ctx, w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// format returns a part that is no component.
-func format(ctx context.Context, p section.Part, args []argument) string {
-	switch value := valueOf(p.Argument, args).(type) {
-	case Message:
-		return value.In(ctx)
-	case int:
-		return GroupDigits(value)
-	case string:
-		return value
-	}
-	return p.Literal
-}
-
-// GroupDigits writes 12500 as "12,500".
-func GroupDigits(n int) string {
-	digits := strconv.Itoa(n)
-	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
 }

@@ -135,7 +135,7 @@ func TestScriptsHaveTexts(t *testing.T) {
 			}
 		}
 	}
-	if got, want := slices.Sorted(maps.Keys(said)), slices.Sorted(maps.Keys(text.Scripts())); !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(said)), slices.Sorted(maps.Keys(text.Scripts(t.Context()))); !slices.Equal(got, want) {
 		t.Errorf("scripts say %q, and have %q", got, want)
 	}
 }

@@ -32,12 +32,12 @@ func ViewBlockDigest(n int, digest templ.Component) templ.Component {
 // ViewStructuredContent is "structured content".
 func ViewStructuredContent() Message { return newMessage("view.StructuredContent") }
 
-// ViewDecided is "{decision:html} at {time:html}".
+// ViewDecided is "{decision:html} {time:html}".
 func ViewDecided(decision templ.Component, time templ.Component) templ.Component {
 	return newHTML("view.Decided", argument{"decision", decision}, argument{"time", time})
 }
 
-// ViewDecidedBy is "{decision:html} by {person:html} at {time:html}".
+// ViewDecidedBy is "{decision:html} by {person:html}, {time:html}".
 func ViewDecidedBy(decision templ.Component, person templ.Component, time templ.Component) templ.Component {
 	return newHTML("view.DecidedBy", argument{"decision", decision}, argument{"person", person}, argument{"time", time})
 }
@@ -61,8 +61,8 @@ func ViewEscalatedTo(team templ.Component) templ.Component {
 	return newHTML("view.EscalatedTo", argument{"team", team})
 }
 
-// ViewUntil is "until {time}".
-func ViewUntil(time string) Message { return newMessage("view.Until", argument{"time", time}) }
+// ViewUntil is "until {time:text}".
+func ViewUntil(time Message) Message { return newMessage("view.Until", argument{"time", time}) }
 
 // ViewCopy is "Copy".
 func ViewCopy() Message { return newMessage("view.Copy") }

@@ -122,7 +122,7 @@ func WebhookLastFailed(error templ.Component) templ.Component {
 	return newHTML("webhook.LastFailed", argument{"error", error})
 }
 
-// WebhookLastFailedAt is "The last attempt failed at {time:html}: {error:html}".
+// WebhookLastFailedAt is "The last attempt failed {time:html}: {error:html}".
 func WebhookLastFailedAt(time templ.Component, error templ.Component) templ.Component {
 	return newHTML("webhook.LastFailedAt", argument{"time", time}, argument{"error", error})
 }

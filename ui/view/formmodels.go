@@ -75,6 +75,7 @@ type Field struct {
 	Example  string
 	Problem  text.Message
 	Now      *NowValue // nil: the saved value has not changed meanwhile
+	For      string    // values of the part's select field for which the field is shown, separated by spaces; empty: all
 	Required bool
 	Code     bool
 	Rows     int

@@ -1,11 +1,15 @@
 package view
 
-import "context"
+import (
+	"context"
+
+	"github.com/holdpoint/holdpoint/ui/text"
+)
 
 func windowTitle(ctx context.Context, p Page) string {
 	title := p.Title.In(ctx) + " · Holdpoint"
 	if p.Pending > 0 {
-		return "(" + Thousands(p.Pending) + ") " + title
+		return "(" + text.Number(p.Pending).In(ctx) + ") " + title
 	}
 	return title
 }

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"time"
 
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -11,9 +12,22 @@ type Search struct {
 	URL     string     // of the page without criteria
 	Text    *Criterion // always visible; nil: none
 	Fields  []Criterion
-	Choices []Box        // of a criterion with several values
+	Presets []Tab // times
+	Choices []Boxes
 	Chosen  int          // criteria that are set
 	Problem text.Message // of the whole search
+}
+
+// isUnfolded reports whether a criterion is set that the text and the links to times do not show.
+func (s Search) isUnfolded() bool {
+	folded := 0
+	if s.Text != nil && s.Text.Value != "" {
+		folded++
+	}
+	if slices.ContainsFunc(s.Presets, func(t Tab) bool { return t.Current }) {
+		folded += 2
+	}
+	return s.Chosen > folded
 }
 
 // Invalid reports whether a criterion is invalid.
@@ -35,6 +49,12 @@ type Criterion struct {
 	Hint    text.Message // shown in an empty field
 	Options []string     // suggestions
 	Error   text.Message
+}
+
+// Boxes are the values of a criterion that takes several.
+type Boxes struct {
+	Label text.Message
+	Boxes []Box
 }
 
 // Box is a box to tick.

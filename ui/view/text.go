@@ -44,7 +44,7 @@ func writePiece(ctx context.Context, b *strings.Builder, p hostile.Piece, flow F
 		if p.Harmless() {
 			class = "chip dim"
 		}
-		b.WriteString(`<abbr class="` + class + `" title="` + note + `">` + html.EscapeString(p.Text) + formatTimes(p.Count) + `</abbr>`)
+		b.WriteString(`<abbr class="` + class + `" title="` + note + `">` + html.EscapeString(p.Text) + formatTimes(ctx, p.Count) + `</abbr>`)
 	case hostile.Secret:
 		b.WriteString(`<span class="cut" title="` + note + `" data-testid="hidden">` + html.EscapeString(describeHidden(p).In(ctx)) + `</span>`)
 	case hostile.Break:
@@ -71,18 +71,18 @@ func writeBreaks(ctx context.Context, b *strings.Builder, n int, flow Flow) {
 		end = "</abbr>"
 	}
 	if n > 3 {
-		b.WriteString(mark + formatTimes(n) + end)
+		b.WriteString(mark + formatTimes(ctx, n) + end)
 		return
 	}
 	b.WriteString(strings.Repeat(mark+end, n))
 }
 
 // formatTimes returns a count above 1, such as " ×3".
-func formatTimes(n int) string {
+func formatTimes(ctx context.Context, n int) string {
 	if n == 1 {
 		return ""
 	}
-	return " ×" + Thousands(n)
+	return " ×" + text.Number(n).In(ctx)
 }
 
 // Text draws a text from outside within a line.
@@ -102,9 +102,6 @@ func isolatePieces(pieces []hostile.Piece) templ.Component {
 		return err
 	})
 }
-
-// Thousands writes 12500 as "12,500".
-func Thousands(n int) string { return text.GroupDigits(n) }
 
 // describeCut says how much a cut leaves out.
 func describeCut(c hostile.Cut) text.Message {

@@ -1,6 +1,7 @@
 package conversations
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -20,6 +21,7 @@ type Conversation struct {
 	Agent           string             `json:"agent"`
 	Principal       *string            `json:"principal" doc:"The person on whose behalf the agent acts; null with a bare agent key."`
 	Name            *string            `json:"name" doc:"Null for an MCP session, which is identified by its id."`
+	Title           string             `json:"title" doc:"The first line of its first message, shortened; without messages the agent, the name or the client, and the start. It may be text from outside."`
 	ProtocolVersion string             `json:"protocol_version"`
 	Problems        []SkillProblem     `json:"problems" nullable:"false" doc:"Skills whose tools are missing, and why."`
 	CreatedAt       time.Time          `json:"created_at"`
@@ -78,8 +80,12 @@ func (h *Handlers) conversationViews(ctx context.Context, found ...catalog.Conve
 		return nil, err
 	}
 	var loops map[uuid.UUID]converse.Conversation
+	var titles map[uuid.UUID]string
 	if h.Converse != nil {
 		if loops, err = h.Converse.States(ctx, ids); err != nil {
+			return nil, err
+		}
+		if titles, err = h.Converse.Titles(ctx, ids); err != nil {
 			return nil, err
 		}
 	}
@@ -92,6 +98,7 @@ func (h *Handlers) conversationViews(ctx context.Context, found ...catalog.Conve
 		}
 		view := Conversation{
 			ID: c.ID, Agent: agentNames[c.AgentID], Principal: rest.OrNull(names.NameOf(c.PrincipalID)), Name: rest.OrNull(c.Name),
+			Title:           cmp.Or(titles[c.ID], c.Label(agentNames[c.AgentID], c.CreatedAt.UTC().Format("2006-01-02 15:04 UTC"))),
 			ProtocolVersion: c.ProtocolVersion, Problems: []SkillProblem{},
 			CreatedAt: c.CreatedAt.UTC(), EndedAt: rest.UTCOrNull(c.EndedAt), Calls: calls,
 			Loop: newLoop(loop, held),

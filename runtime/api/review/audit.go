@@ -88,7 +88,7 @@ func (h *auditHandlers) listAudit(ctx context.Context, input *listAuditInput) (*
 }
 
 func (h *auditHandlers) auditFilter(ctx context.Context, q AuditQuery) (audit.Filter, error) {
-	filter, err := audit.Query(q).Parse(ctx, h.findActors)
+	filter, err := audit.Query{Actor: q.Actor, Action: q.Action, Subject: q.Subject, From: q.From, To: q.To}.Parse(ctx, h.findActors)
 	return filter, rest.InPart("query", err)
 }
 

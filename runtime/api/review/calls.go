@@ -172,10 +172,12 @@ type CallQuery struct {
 	Tool         string   `query:"tool" doc:"Only calls of the tool with this name: the skill's own, or the agents' name."`
 	Person       string   `query:"person" doc:"Only calls made on behalf of this person, or decided by them: a name, an e-mail address or an id. For reviewers and operators."`
 	Status       []string `query:"status" enum:"needs_connection,parked,approved,executing,succeeded,failed,rejected,expired,cancelled,denied,invalid,unknown" doc:"Only calls with one of these statuses, separated by commas."`
+	Decision     []string `query:"decision" enum:"approved,rejected,expired" doc:"Only calls whose approval ended like this, separated by commas."`
+	Risk         []string `query:"risk" enum:"high,destructive,standard" doc:"Only calls of tools with one of these risks by their present settings, separated by commas."`
 	From         string   `query:"from" doc:"Only calls made at or after this time: RFC 3339, or a day, or a day and a time in UTC."`
 	To           string   `query:"to" doc:"Only calls made before this time; a day is included as a whole."`
 	Conversation string   `query:"conversation" format:"uuid" doc:"Only calls of this conversation."`
-	Text         string   `query:"text" maxLength:"200" doc:"Only calls with this text in their arguments, ignoring case: in the stored JSON, or in the JSON with its escapes decoded."`
+	Text         string   `query:"text" maxLength:"200" doc:"Only calls with this text in the name of their tool, skill, agent, principal or decider, or in their arguments, ignoring case: in the stored JSON, or in the JSON with its escapes decoded. For agents, the names of people do not count."`
 }
 
 type listCallsInput struct {
@@ -207,12 +209,12 @@ func (h *callHandlers) listCalls(ctx context.Context, input *listCallsInput) (*r
 // callFilter parses a query within the caller's rights.
 func (h *callHandlers) callFilter(ctx context.Context, q CallQuery) (history.Filter, error) {
 	words := history.Query{
-		Skill: q.Skill, Tool: q.Tool, Person: q.Person, Statuses: q.Status, From: q.From, To: q.To,
+		Skill: q.Skill, Tool: q.Tool, Person: q.Person, Statuses: q.Status, Decisions: q.Decision, Risks: q.Risk, From: q.From, To: q.To,
 		Conversation: q.Conversation, Text: q.Text,
 	}
 	if rest.CallerOf(ctx).SeesAll() {
 		words.Agent = q.Agent
-		filter, err := h.history.ParseQuery(ctx, words, h.Identity.Named)
+		filter, err := h.history.ParseQuery(ctx, words, h.Identity)
 		return filter, rest.InPart("query", err)
 	}
 	viewer, err := h.OwnViewer(ctx, q.Agent)

@@ -25,7 +25,7 @@ type insightHandlers struct {
 type Insights struct {
 	From            time.Time       `json:"from" doc:"The start of the range, a whole hour."`
 	To              time.Time       `json:"to" doc:"The end of the range (exclusive), a whole hour."`
-	Bucket          string          `json:"bucket" enum:"hour,day,week" doc:"The length of an interval in the series, which depends on the range; days and weeks are in UTC."`
+	Bucket          string          `json:"bucket" enum:"hour,day,week" doc:"The length of an interval in the series, which depends on the range; days and weeks are in the zone. Calls are counted by hours in UTC: in a zone whose offset is no whole hour, an hour belongs to the day in which it begins."`
 	BeforeFrom      time.Time       `json:"before_from" doc:"The range of the …_before figures: as long as the elapsed part of the range, and directly before it."`
 	BeforeTo        time.Time       `json:"before_to"`
 	Calls           CallFigures     `json:"calls"`
@@ -37,7 +37,7 @@ type Insights struct {
 	ByTool          []ApprovalShare `json:"by_tool" nullable:"false"`
 	ByRule          []ApprovalShare `json:"by_rule" nullable:"false"`
 	ByPerson        []DeciderFigure `json:"by_person" doc:"Decisions by person, and how many took less than 3 seconds; null except for operators."`
-	Hours           [][]int         `json:"hours" nullable:"false" doc:"Calls by weekday, Monday first, and hour, UTC."`
+	Hours           [][]int         `json:"hours" nullable:"false" doc:"Calls by weekday, Monday first, and hour, in the zone."`
 }
 
 // CallFigures are numbers of calls.
@@ -97,14 +97,15 @@ type DeciderFigure struct {
 }
 
 type insightsInput struct {
-	From  string `query:"from" doc:"Calls made at or after this time: RFC 3339, or a day, or a day and a time in UTC; rounded down to a whole hour. Default: seven days before to; at most 400 days before it."`
+	From  string `query:"from" doc:"Calls made at or after this time: RFC 3339, or a day, or a day and a time in the zone; rounded down to a whole hour. Default: seven days before to; at most 400 days before it."`
 	To    string `query:"to" doc:"Calls made before this time; a day is included as a whole. Default: now."`
+	Zone  string `query:"zone" doc:"The time zone of days, weeks and hours, such as Europe/Berlin. Default: UTC."`
 	Skill string `query:"skill" doc:"Only calls of the skill with this name or id, even if it was deleted."`
 	Agent string `query:"agent" doc:"Only calls of the agent with this name or id, even if it was deleted."`
 }
 
 func (h *insightHandlers) getInsights(ctx context.Context, input *insightsInput) (*rest.Output[Insights], error) {
-	found, err := h.figures.ReadInsights(ctx, figures.Query{From: input.From, To: input.To, Skill: input.Skill, Agent: input.Agent})
+	found, err := h.figures.ReadInsights(ctx, figures.Query{From: input.From, To: input.To, Zone: input.Zone, Skill: input.Skill, Agent: input.Agent})
 	if errors.Is(err, figures.ErrTimeout) {
 		return nil, rest.NewProblem(http.StatusServiceUnavailable, rest.CodeNotAvailable, "the figures of this range take too long: choose a shorter range")
 	}

@@ -68,8 +68,9 @@ type ErrorFigure struct {
 }
 
 type toolInsightsInput struct {
-	From  string `query:"from" doc:"Calls made at or after this time: RFC 3339, or a day, or a day and a time in UTC; rounded down to a whole hour. Default: seven days before to; at most 400 days before it."`
+	From  string `query:"from" doc:"Calls made at or after this time: RFC 3339, or a day, or a day and a time in the zone; rounded down to a whole hour. Default: seven days before to; at most 400 days before it."`
 	To    string `query:"to" doc:"Calls made before this time; a day is included as a whole. Default: now."`
+	Zone  string `query:"zone" doc:"The time zone of days, weeks and hours, such as Europe/Berlin. Default: UTC."`
 	Skill string `query:"skill" doc:"Only calls of the skill with this name or id, even if it was deleted."`
 	Agent string `query:"agent" doc:"Only calls of the agent with this name or id, even if it was deleted."`
 	Tool  string `query:"tool" doc:"Only calls of the tool with the skill's name for it."`
@@ -78,7 +79,7 @@ type toolInsightsInput struct {
 
 func (h *insightHandlers) getToolInsights(ctx context.Context, input *toolInsightsInput) (*rest.Output[ToolInsights], error) {
 	found, err := h.figures.ReadTools(ctx, figures.ToolQuery{
-		Query: figures.Query{From: input.From, To: input.To, Skill: input.Skill, Agent: input.Agent},
+		Query: figures.Query{From: input.From, To: input.To, Zone: input.Zone, Skill: input.Skill, Agent: input.Agent},
 		Tool:  input.Tool, Sort: input.Sort, Details: true,
 	})
 	if errors.Is(err, figures.ErrTimeout) {

@@ -91,11 +91,17 @@ func (s *Service) inSnapshot(ctx context.Context, read func(tx pgx.Tx, clock cal
 // Query selects calls, as people write it. Empty fields select all.
 type Query struct {
 	From, To     string // see [query.ParseTime] and [NewWindow]
+	Zone         string // of days, weeks and hours, such as "Europe/Berlin"; empty: UTC
 	Skill, Agent string // names or ids
 }
 
-// parseQuery reads a query. r collects the problems.
+// parseQuery reads a query. r collects the problems and gets the zone.
 func (s *Service) parseQuery(ctx context.Context, r *query.Reader, q Query) approval.FigureFilter {
+	zone, err := query.ParseZone(q.Zone)
+	if err != nil {
+		r.Refuse("zone", err.Error())
+	}
+	r.Zone = zone
 	return approval.FigureFilter{
 		From: r.Time("from", q.From, false), To: r.Time("to", q.To, true),
 		Skills: r.Names(ctx, "skill", q.Skill, s.agents.SkillsNamed, true),

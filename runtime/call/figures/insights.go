@@ -43,19 +43,19 @@ func (s *Service) ReadInsights(ctx context.Context, q Query) (Insights, error) {
 		return Insights{}, err
 	}
 	var found Insights
+	now, before := filter, filter
 	err := s.inSnapshot(ctx, func(tx pgx.Tx, clock call.Clock) (err error) {
 		found = Insights{Now: clock.Now}
-		if found.Window, err = NewWindow(filter.From, filter.To, clock.Now); err != nil {
+		if found.Window, err = NewWindow(filter.From, filter.To, clock.Now, r.Zone); err != nil {
 			return err
 		}
-		now, before := filter, filter
 		now.From, now.To = found.Window.From, found.Window.To
-		now.Bucket, now.Origin = found.Window.Bucket.duration(), bucketOrigin()
+		now.Starts = found.Window.listStarts()
 		before.From, before.To = found.Window.BeforeFrom, found.Window.BeforeTo
-		if found.Calls, err = readCalls(ctx, tx, clock, now); err != nil {
+		if found.Calls, err = readCalls(ctx, tx, clock, now, r.Zone); err != nil {
 			return err
 		}
-		if found.CallsBefore, err = readCalls(ctx, tx, clock, before); err != nil {
+		if found.CallsBefore, err = readCalls(ctx, tx, clock, before, r.Zone); err != nil {
 			return err
 		}
 		if found.Approvals, err = approval.ReadFigures(ctx, tx, now, clock.Now); err != nil {
@@ -67,7 +67,7 @@ func (s *Service) ReadInsights(ctx context.Context, q Query) (Insights, error) {
 	if err != nil {
 		return Insights{}, err
 	}
-	found.splitWindow()
+	found.makeSeries(now.Starts)
 	ids := make([]uuid.UUID, len(found.Approvals.Skills))
 	for i, share := range found.Approvals.Skills {
 		ids[i] = share.SkillID
@@ -78,17 +78,12 @@ func (s *Service) ReadInsights(ctx context.Context, q Query) (Insights, error) {
 	return found, nil
 }
 
-// splitWindow makes the series: each bucket has the part that is within the window.
-func (i *Insights) splitWindow() {
-	w, length := &i.Window, i.Window.Bucket.duration()
-	start := bucketOrigin().Add(w.From.Sub(bucketOrigin()).Truncate(length))
-	for ; start.Before(w.To); start = start.Add(length) {
-		b := Bucket{From: start, To: start.Add(length), Calls: i.Calls.Buckets[start], Approvals: i.Approvals.Buckets[start]}
-		if b.From.Before(w.From) {
-			b.From = w.From
-		}
-		if b.To.After(w.To) {
-			b.To = w.To
+// makeSeries makes the buckets of the window from their starts.
+func (i *Insights) makeSeries(starts []time.Time) {
+	for n, start := range starts {
+		b := Bucket{From: start, To: i.Window.To, Calls: i.Calls.Buckets[n], Approvals: i.Approvals.Buckets[n]}
+		if n+1 < len(starts) {
+			b.To = starts[n+1]
 		}
 		if b.Calls == nil {
 			b.Calls = Counts{}

@@ -211,9 +211,9 @@ func TestInsightsOfApprovals(t *testing.T) {
 	equal(t, "waiting", totals.Waiting, approval.Spread{Count: 6, P50: 40 * time.Second, P90: 300 * time.Second})
 	equal(t, "deciding", totals.Deciding, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
 	equal(t, "fast", totals.Fast, 1)
-	monday := found.Buckets[parseTime(t, "2026-03-02T00:00:00Z")]
+	monday := found.Buckets[0]
 	equal(t, "Monday", monday.Waiting, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
-	sunday := found.Buckets[parseTime(t, "2026-03-08T00:00:00Z")]
+	sunday := found.Buckets[6]
 	equal(t, "Sunday", sunday.Waiting, approval.Spread{})
 	equal(t, "Sunday's requests", sunday.Asked, 1)
 
@@ -264,6 +264,40 @@ func TestInsightsOfPartOfTheWeek(t *testing.T) {
 	found = w.getInsights(t, "2026-04-01T00:00:00Z", "2026-04-02T00:00:00Z")
 	if found.Calls.ByStatus.Total() != 0 || found.Approvals.Totals.Asked != 0 || len(found.Series) != 24 {
 		t.Errorf("a day without calls: %+v", found)
+	}
+}
+
+// Days, weeks and hours are those of the zone, also when its clocks change.
+func TestInsightsInZone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.insertCalls(t, append(weekOfCalls(),
+		made{at: "2026-03-28T23:30:00Z", status: call.Succeeded, skill: skillA, agent: agentA}, // Sunday in Berlin, 23 hours long
+		made{at: "2026-03-29T21:59:00Z", status: call.Failed, skill: skillA, agent: agentA},
+		made{at: "2026-03-29T22:00:00Z", status: call.Unknown, skill: skillA, agent: agentA}))
+	for _, counted := range []bool{false, true} {
+		if counted {
+			check(t, w.figures.Count(t.Context()))
+		}
+		found, err := w.figures.ReadInsights(t.Context(), figures.Query{From: "2026-03-02", To: "2026-03-08", Zone: "Europe/Berlin"})
+		check(t, err)
+		equal(t, "window", found.Window.From.Format(time.RFC3339)+" "+found.Window.To.Format(time.RFC3339), "2026-03-02T00:00:00+01:00 2026-03-09T00:00:00+01:00")
+		// The call of Sunday 23:59 UTC was made on Monday in Berlin, and those at the end of the window after it.
+		equal(t, "Monday", formatCounts(found.Series[0].Calls), "failed 2, rejected 1, succeeded 3, ")
+		equal(t, "Monday's requests", found.Series[0].Approvals.Asked, 4)
+		equal(t, "all", found.Calls.ByStatus.Total(), 9)
+		equal(t, "hours of Monday", found.Calls.Hours[0], [24]int{0: 1, 1: 1, 10: 4})
+
+		found, err = w.figures.ReadInsights(t.Context(), figures.Query{From: "2026-03-24", To: "2026-03-30", Zone: "Europe/Berlin"})
+		check(t, err)
+		equal(t, "days", len(found.Series), 7)
+		equal(t, "length of Sunday", found.Series[5].To.Sub(found.Series[5].From), 23*time.Hour)
+		equal(t, "Sunday", formatCounts(found.Series[5].Calls), "failed 1, succeeded 1, ")
+		equal(t, "the day after", formatCounts(found.Series[6].Calls), "unknown 1, ")
+	}
+	_, err := w.figures.ReadInsights(t.Context(), figures.Query{Zone: "../Berlin"})
+	if wrong, ok := errors.AsType[*fault.InvalidError](err); !ok || wrong.Fields[0].Name != "zone" {
+		t.Errorf("an unknown zone: %v", err)
 	}
 }
 

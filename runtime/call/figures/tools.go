@@ -118,7 +118,7 @@ func (s *Service) ReadTools(ctx context.Context, q ToolQuery) (ToolInsights, err
 	var found ToolInsights
 	err := s.inSnapshot(ctx, func(tx pgx.Tx, clock call.Clock) (err error) {
 		found = ToolInsights{Now: clock.Now}
-		if found.Window, err = NewWindow(f.From, f.To, clock.Now); err != nil {
+		if found.Window, err = NewWindow(f.From, f.To, clock.Now, r.Zone); err != nil {
 			return err
 		}
 		f.From, f.To = found.Window.From, found.Window.To

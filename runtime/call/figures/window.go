@@ -22,8 +22,8 @@ type BucketLength string
 // The lengths of buckets.
 const (
 	Hourly BucketLength = "hour"
-	Daily  BucketLength = "day"  // UTC
-	Weekly BucketLength = "week" // from Monday, UTC
+	Daily  BucketLength = "day"
+	Weekly BucketLength = "week" // from Monday
 )
 
 const (
@@ -35,18 +35,32 @@ const (
 	longestWindow = 400 * day
 )
 
-// bucketOrigin returns the start of the first bucket: a Monday.
-func bucketOrigin() time.Time { return time.Date(2001, time.January, 1, 0, 0, 0, 0, time.UTC) }
+// earliest returns the first time that a window may start at.
+func earliest() time.Time { return time.Date(2001, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
-func (b BucketLength) duration() time.Duration {
+// Zone returns the name of the window's time zone.
+func (w *Window) Zone() string { return w.From.Location().String() }
+
+// next returns the start of the bucket after the one that t is in, in the zone of t.
+func (b BucketLength) next(t time.Time) time.Time {
+	year, month, date := t.Date()
 	switch b {
 	case Hourly:
-		return time.Hour
+		return t.Truncate(time.Hour).Add(time.Hour)
 	case Weekly:
-		return 7 * day
+		return time.Date(year, month, date+7-int(t.Weekday()+6)%7, 0, 0, 0, 0, t.Location())
 	default:
-		return day
+		return time.Date(year, month, date+1, 0, 0, 0, 0, t.Location())
 	}
+}
+
+// listStarts returns the starts of the buckets. The first one is the start of the window.
+func (w *Window) listStarts() []time.Time {
+	var starts []time.Time
+	for start := w.From; start.Before(w.To); start = w.Bucket.next(start) {
+		starts = append(starts, start)
+	}
+	return starts
 }
 
 // newRangeError returns the error of one end of a range.
@@ -54,9 +68,10 @@ func newRangeError(field, expected string) error {
 	return fault.Invalid(field, "expected "+expected)
 }
 
-// NewWindow widens a range to whole hours and chooses its buckets. A zero from is seven days before to, and a zero to is now. If the
+// NewWindow widens a range to whole hours and chooses its buckets. A zero from is seven days before to, and a zero to is now. Its times and
+// buckets are in a zone. If the
 // range is not valid, the error is a *[fault.InvalidError].
-func NewWindow(from, to, now time.Time) (Window, error) {
+func NewWindow(from, to, now time.Time, zone *time.Location) (Window, error) {
 	if to.IsZero() {
 		to = now
 	}
@@ -70,14 +85,17 @@ func NewWindow(from, to, now time.Time) (Window, error) {
 		return Window{}, newRangeError("to", "a time after "+from.UTC().Format(time.RFC3339))
 	case length > longestWindow:
 		return Window{}, newRangeError("from", fmt.Sprintf("at most %d days before the end of the range", longestWindow/day))
-	case from.Before(bucketOrigin()):
-		return Window{}, newRangeError("from", "a time after "+bucketOrigin().Format(time.DateOnly))
+	case from.Before(earliest()):
+		return Window{}, newRangeError("from", "a time after "+earliest().Format(time.DateOnly))
 	case from.After(now):
 		return Window{}, newRangeError("from", "a time that is not yet to come")
 	}
 	w.BeforeFrom, w.BeforeTo = w.From.Add(-length), w.To.Add(-length)
 	if passed := roundUpHour(now.UTC()).Add(-length); passed.Before(w.BeforeTo) {
 		w.BeforeTo = passed
+	}
+	for _, t := range []*time.Time{&w.From, &w.To, &w.BeforeFrom, &w.BeforeTo} {
+		*t = t.In(zone)
 	}
 	switch {
 	case length <= longestHourly:

@@ -50,7 +50,7 @@ func TestWindow(t *testing.T) {
 		if test.from != "" {
 			from, to = parseTime(t, test.from), parseTime(t, test.to)
 		}
-		w, err := figures.NewWindow(from, to, now)
+		w, err := figures.NewWindow(from, to, now, time.UTC)
 		check(t, err)
 		for i, got := range []time.Time{w.From, w.To, w.BeforeFrom, w.BeforeTo} {
 			if got.Format(time.RFC3339) != test.want[i] {
@@ -74,7 +74,7 @@ func TestWindowRefuses(t *testing.T) {
 		{"1500-03-05T10:00:00Z", "1500-03-06T10:00:00Z", "from"},
 		{"0000-01-01T00:00:00Z", "9999-12-31T00:00:00Z", "from"},
 	} {
-		_, err := figures.NewWindow(parseTime(t, test.from), parseTime(t, test.to), now)
+		_, err := figures.NewWindow(parseTime(t, test.from), parseTime(t, test.to), now, time.UTC)
 		if wrong, ok := errors.AsType[*fault.InvalidError](err); !ok || wrong.Fields[0].Name != test.field {
 			t.Errorf("from %s to %s: %v", test.from, test.to, err)
 		}

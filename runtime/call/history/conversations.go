@@ -119,28 +119,28 @@ func (s *Service) ConversationState(ctx context.Context, conversation, before uu
 	return strconv.FormatUint(sum.Sum64(), 36), nil
 }
 
-// ReadTitles returns the skill and the tool of calls as a text.
+// ReadTitles returns the skill, the tool and the agent of calls as a text, such as "files: write (billing)".
 func (s *Service) ReadTitles(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	rows, _ := s.calls.Pool.Query(ctx, `SELECT id, skill_id, tool FROM calls WHERE id = ANY($1)`, ids)
+	rows, _ := s.calls.Pool.Query(ctx, `SELECT id, skill_id, agent_id, tool FROM calls WHERE id = ANY($1)`, ids)
 	type title struct {
-		ID, SkillID uuid.UUID
-		Tool        string
+		ID, SkillID, AgentID uuid.UUID
+		Tool                 string
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[title])
 	if err != nil {
 		return nil, fmt.Errorf("read titles of calls: %w", err)
 	}
-	skills := make([]uuid.UUID, len(found))
+	parties := make([]uuid.UUID, 0, 2*len(found))
 	for i := range found {
-		skills[i] = found[i].SkillID
+		parties = append(parties, found[i].SkillID, found[i].AgentID)
 	}
-	names, err := s.calls.Agents.Names(ctx, skills)
+	names, err := s.calls.Agents.Names(ctx, parties)
 	if err != nil {
 		return nil, err
 	}
 	titles := make(map[uuid.UUID]string, len(found))
 	for _, t := range found {
-		titles[t.ID] = names[t.SkillID] + ": " + t.Tool
+		titles[t.ID] = names[t.SkillID] + ": " + t.Tool + " (" + names[t.AgentID] + ")"
 	}
 	return titles, nil
 }

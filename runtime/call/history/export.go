@@ -93,6 +93,12 @@ func (f *Filter) auditData() map[string]any {
 	if f.Statuses != nil {
 		words["statuses"] = f.Statuses
 	}
+	if f.Decisions != nil {
+		words["decisions"] = f.Decisions
+	}
+	if f.Risks != nil {
+		words["risks"] = f.Risks
+	}
 	if f.Conversation != uuid.Nil {
 		words["conversation"] = f.Conversation
 	}

@@ -16,7 +16,9 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // Filter selects calls. Zero fields select all; a list that is not nil and empty selects none.
@@ -27,11 +29,16 @@ type Filter struct {
 	Tool         string      // its name in the skill, or its name for agents
 	People       []uuid.UUID // principals or deciders
 	Statuses     []call.Status
-	From, To     time.Time // creation in [From, To)
+	Decisions    []approval.Status
+	Risks        []agent.Risk // of the call's tool, by its present settings
+	From, To     time.Time    // creation in [From, To)
 	Conversation uuid.UUID
-	Text         string    // in the arguments; see [Service.Search]
-	Before       uuid.UUID // the cursor: only older calls
-	Limit        int       // at most 200; zero: 50
+	Text         string      // in the arguments or in a name; see [Service.Search]
+	Named        []uuid.UUID // the agents, skills and people whose names contain Text
+	// Hide returns arguments without the values that readers do not see, so that a text does not find them. Nil: all are seen.
+	Hide   func(of tool.Definition, arguments []byte) []byte
+	Before uuid.UUID // the cursor: only older calls
+	Limit  int       // at most 200; zero: 50
 }
 
 // Found is a page of calls, newest first.
@@ -69,8 +76,9 @@ const clockSlack = 24 * time.Hour
 
 // Search returns the calls that a filter selects, newest first.
 //
-// A text matches the arguments as stored and with their escapes decoded, without regard to case: é and \u00e9 both match "\u00e9". If
-// a reviewer edited the arguments, the agent's are searched too. Case is compared letter by letter; nothing else is folded.
+// A text matches the names of the tool, the skill, the agent and the people of a call, and its arguments as stored and with their
+// escapes decoded, without regard to case: é and \u00e9 both match "\u00e9". If a reviewer edited the arguments, the agent's are
+// searched too. Case is compared letter by letter; nothing else is folded.
 //
 // A search reads a bounded number of calls, so a page may be short or empty and still have a next one.
 func (s *Service) Search(ctx context.Context, f Filter) (Found, error) {
@@ -88,14 +96,8 @@ func (s *Service) Search(ctx context.Context, f Filter) (Found, error) {
 			return Found{}, ctx.Err()
 		}
 	}
-	search := searcher{filter: f, text: newTextMatcher(f.Text), now: s.calls.Now}
-	err := postgres.InTx(ctx, s.calls.Pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, searchStatement.Milliseconds())); err != nil {
-			return err
-		}
-		search.tx = tx
-		return search.findIDs(ctx)
-	})
+	search := searcher{service: s, filter: f, text: newTextMatcher(f.Text), now: s.calls.Now, kinds: map[kind]kindFacts{}}
+	err := search.findIDs(ctx)
 	if postgres.IsStatementTimeout(err) && ctx.Err() == nil {
 		err = ErrTooBroad
 	}
@@ -128,21 +130,22 @@ func (f *Filter) limitToViewer() bool {
 			return false
 		}
 	}
-	return f.Statuses == nil || len(f.Statuses) > 0
+	return (f.Statuses == nil || len(f.Statuses) > 0) && (f.Decisions == nil || len(f.Decisions) > 0) && (f.Risks == nil || len(f.Risks) > 0)
 }
 
 // needsScan reports whether the filter has conditions without an index.
 func (f *Filter) needsScan() bool {
-	return len(f.Skills) > 0 || f.Tool != "" || len(f.People) > 0 || len(f.Statuses) > 0 ||
+	return len(f.Skills) > 0 || f.Tool != "" || len(f.People) > 0 || len(f.Statuses) > 0 || len(f.Decisions) > 0 || len(f.Risks) > 0 ||
 		!f.From.IsZero() || !f.To.IsZero() || f.Text != "" || len(f.Agents) > 1
 }
 
 // searcher reads calls from the newest to the oldest, span by span.
 type searcher struct {
-	tx     pgx.Tx
-	filter Filter
-	text   *textMatcher // nil: any
-	now    func() time.Time
+	service *Service
+	filter  Filter
+	text    *textMatcher // nil: any
+	now     func() time.Time
+	kinds   map[kind]kindFacts
 
 	ids     []uuid.UUID // found
 	next    uuid.UUID
@@ -161,7 +164,7 @@ func (s *searcher) findIDs(ctx context.Context) error {
 		lowest = call.FirstID(s.filter.From.Add(-clockSlack))
 	}
 	if !s.filter.needsScan() {
-		return s.collectIDs(ctx, before, lowest)
+		return s.inTx(ctx, func(tx pgx.Tx) error { return s.collectIDs(ctx, tx, before, lowest, nil) })
 	}
 	most := int64(MaxSearched)
 	if s.text != nil {
@@ -169,11 +172,8 @@ func (s *searcher) findIDs(ctx context.Context) error {
 	}
 	began, looked, read := s.now(), int64(0), int64(0)
 	for size := int64(firstSpan); ; size = min(2*size, maxSpan) {
-		next, err := s.measureSpan(ctx, before, lowest, min(size, most-looked))
-		if err != nil || next.calls == 0 {
-			return err
-		}
-		if err := s.collectIDs(ctx, before, next.lowest); err != nil || s.next != uuid.Nil {
+		next, err := s.readSpan(ctx, before, lowest, min(size, most-looked))
+		if err != nil || next.calls == 0 || s.next != uuid.Nil {
 			return err
 		}
 		before, looked, read = next.lowest, looked+next.calls, read+next.bytes
@@ -184,6 +184,45 @@ func (s *searcher) findIDs(ctx context.Context) error {
 	}
 }
 
+// inTx runs read with a time limit for each statement.
+func (s *searcher) inTx(ctx context.Context, read func(tx pgx.Tx) error) error {
+	return postgres.InTx(ctx, s.service.calls.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, searchStatement.Milliseconds())); err != nil {
+			return err
+		}
+		return read(tx)
+	})
+}
+
+// readSpan adds the matching calls of the next range, which it returns. What it has to know of their tools, it reads between two
+// transactions, because none may wait for a second connection.
+func (s *searcher) readSpan(ctx context.Context, before, lowest uuid.UUID, size int64) (next span, err error) {
+	var present []kind
+	err = s.inTx(ctx, func(tx pgx.Tx) (err error) {
+		if next, err = s.measureSpan(ctx, tx, before, lowest, size); err != nil || next.calls == 0 {
+			return err
+		}
+		if s.needsKinds() {
+			present, err = s.listKinds(ctx, tx, before, next.lowest)
+			return err
+		}
+		return s.collectIDs(ctx, tx, before, next.lowest, nil)
+	})
+	if err != nil || next.calls == 0 || !s.needsKinds() {
+		return next, err
+	}
+	if err := s.learnKinds(ctx, present); err != nil {
+		return next, err
+	}
+	if s.filter.Risks != nil {
+		present = slices.DeleteFunc(present, func(k kind) bool { return !slices.Contains(s.filter.Risks, s.kinds[k].risk) })
+		if len(present) == 0 {
+			return next, nil
+		}
+	}
+	return next, s.inTx(ctx, func(tx pgx.Tx) error { return s.collectIDs(ctx, tx, before, next.lowest, present) })
+}
+
 // span is a range of calls that one statement reads.
 type span struct {
 	lowest uuid.UUID // the oldest of them
@@ -192,14 +231,14 @@ type span struct {
 }
 
 // measureSpan returns the next range of at most size calls, and of at most spanBytes of arguments.
-func (s *searcher) measureSpan(ctx context.Context, before, lowest uuid.UUID, size int64) (span, error) {
+func (s *searcher) measureSpan(ctx context.Context, tx pgx.Tx, before, lowest uuid.UUID, size int64) (span, error) {
 	q := s.filter.indexConditions(before, lowest)
 	length := "0::bigint"
 	if s.text != nil {
 		length = "octet_length(arguments)::bigint" // does not read them
 	}
 	var next span
-	err := s.tx.QueryRow(ctx, `SELECT id, n, bytes FROM (
+	err := tx.QueryRow(ctx, `SELECT id, n, bytes FROM (
 			SELECT id, row_number() OVER newest AS n, sum(length) OVER newest AS bytes
 			FROM (SELECT id, `+length+` AS length FROM calls WHERE `+q.where()+` ORDER BY id DESC LIMIT `+q.arg(size)+`) AS c
 			WINDOW newest AS (ORDER BY id DESC ROWS UNBOUNDED PRECEDING)
@@ -211,23 +250,31 @@ func (s *searcher) measureSpan(ctx context.Context, before, lowest uuid.UUID, si
 	return next, err
 }
 
-// collectIDs adds the matching calls with ids in [lowest, before).
-func (s *searcher) collectIDs(ctx context.Context, before, lowest uuid.UUID) error {
+// collectIDs adds the matching calls with ids in [lowest, before). kinds are those of the calls in it; nil: any.
+func (s *searcher) collectIDs(ctx context.Context, tx pgx.Tx, before, lowest uuid.UUID, kinds []kind) error {
 	q := s.filter.indexConditions(before, lowest)
 	s.filter.addConditions(q)
-	columns, limit := `id, arguments, submitted`, ""
-	if s.text != nil {
-		q.conditions = append(q.conditions, s.text.candidateSQL(q))
-	} else {
-		columns, limit = `id, NULL::bytea, NULL::bytea`, ` LIMIT `+q.arg(s.filter.Limit+1-len(s.ids))
+	if s.filter.Risks != nil {
+		q.andKinds(kinds)
 	}
-	rows, _ := s.tx.Query(ctx, `SELECT `+columns+` FROM calls WHERE `+q.where()+` ORDER BY id DESC`+limit, q.args...)
+	columns, limit := `id, true, skill_id, tool, pin, NULL::bytea, NULL::bytea`, ""
+	if s.text != nil {
+		named := s.filter.namedSQL(q)
+		columns = `id, ` + named + `, skill_id, tool, pin, arguments, submitted`
+		q.conditions = append(q.conditions, "("+named+" OR "+s.text.candidateSQL(q)+")")
+	} else {
+		limit = ` LIMIT ` + q.arg(s.filter.Limit+1-len(s.ids))
+	}
+	rows, _ := tx.Query(ctx, `SELECT `+columns+` FROM calls WHERE `+q.where()+` ORDER BY id DESC`+limit, q.args...)
 	var id uuid.UUID
-	var arguments, submitted pgtype.DriverBytes // valid until the next row
-	_, err := pgx.ForEachRow(rows, []any{&id, &arguments, &submitted}, func() error {
+	var named bool
+	var of kind
+	var pin, arguments, submitted pgtype.DriverBytes // valid until the next row
+	_, err := pgx.ForEachRow(rows, []any{&id, &named, &of.skill, &of.tool, &pin, &arguments, &submitted}, func() error {
+		copy(of.pin[:], pin)
 		switch {
 		case s.next != uuid.Nil:
-		case s.text != nil && !s.text.matches(arguments) && !s.text.matches(submitted):
+		case !named && !s.matches(of, arguments) && !s.matches(of, submitted):
 		case len(s.ids) == s.filter.Limit:
 			s.next = s.ids[len(s.ids)-1]
 		default:
@@ -236,6 +283,14 @@ func (s *searcher) collectIDs(ctx context.Context, before, lowest uuid.UUID) err
 		return nil
 	})
 	return err
+}
+
+// matches reports whether arguments contain the text where readers see it.
+func (s *searcher) matches(of kind, arguments []byte) bool {
+	if !s.text.matches(arguments) {
+		return false
+	}
+	return s.filter.Hide == nil || s.text.matches(s.filter.Hide(s.kinds[of].definition, arguments))
 }
 
 // indexConditions returns the conditions that an index serves.
@@ -278,12 +333,29 @@ func (f *Filter) addConditions(q *statement) {
 	if f.Statuses != nil {
 		q.and("status = ANY(", f.Statuses, ")")
 	}
+	if f.Decisions != nil {
+		q.conditions = append(q.conditions, approval.HasStatus("calls.id", q.arg(f.Decisions)))
+	}
 	if !f.From.IsZero() {
 		q.and("created_at >= ", f.From, "")
 	}
 	if !f.To.IsZero() {
 		q.and("created_at < ", f.To, "")
 	}
+}
+
+// namedSQL returns an SQL condition for the calls whose names contain the text.
+func (f *Filter) namedSQL(q *statement) string {
+	text := q.arg(foldCase(f.Text))
+	sql := "(strpos(lower(tool), " + text + ") > 0 OR strpos(lower(exposed_name), " + text + ") > 0"
+	if len(f.Named) > 0 {
+		ids := q.arg(f.Named)
+		sql += " OR agent_id = ANY(" + ids + ") OR skill_id = ANY(" + ids + ")"
+		if f.Viewer.AgentID == uuid.Nil {
+			sql += " OR principal_id = ANY(" + ids + ") OR " + approval.DecidedBy("calls.id", ids)
+		}
+	}
+	return sql + ")"
 }
 
 // statement is an SQL condition with its arguments.

@@ -48,7 +48,7 @@ func (h *SettingsHandler) answerWithSettings(w http.ResponseWriter, r *http.Requ
 		return
 	}
 	access, _ := login.Access(r.Context())
-	s := Settings{Notice: n, You: describePerson(access), Theme: shell.ThemeOf(r)}
+	s := Settings{Notice: n, You: describePerson(access), Theme: shell.ThemeOf(r), Language: shell.LanguageOf(r)}
 	if s.Advance, err = h.advances(r.Context(), access.Person.ID); err != nil {
 		h.Fail(w, r, err)
 		return
@@ -120,11 +120,21 @@ func describePerson(access identity.Access) []view.Fact {
 
 // SetTheme keeps the theme in a cookie of this browser.
 func (h *SettingsHandler) SetTheme(w http.ResponseWriter, r *http.Request) {
+	h.keepChoice(w, r, shell.ThemeCookie, string(shell.Theme(r.PostFormValue("theme"))))
+}
+
+// SetLanguage keeps the language in a cookie of this browser.
+func (h *SettingsHandler) SetLanguage(w http.ResponseWriter, r *http.Request) {
+	h.keepChoice(w, r, shell.LanguageCookie, shell.Language(r.PostFormValue("language")))
+}
+
+// keepChoice keeps a choice in a cookie, or deletes the cookie if the choice is empty.
+func (h *SettingsHandler) keepChoice(w http.ResponseWriter, r *http.Request, name, value string) {
 	cookie := &http.Cookie{ //nolint:gosec // G124: Secure where the dashboard is served over https
-		Name: shell.ThemeCookie, Value: string(shell.Theme(r.PostFormValue("theme"))), Path: "/", MaxAge: int(shell.ThemeKept.Seconds()),
+		Name: name, Value: value, Path: "/", MaxAge: int(shell.ChoiceKept.Seconds()),
 		HttpOnly: true, SameSite: http.SameSiteLaxMode, Secure: strings.HasPrefix(h.publicURL, "https:"),
 	}
-	if cookie.Value == "" {
+	if value == "" {
 		cookie.MaxAge = -1
 	}
 	http.SetCookie(w, cookie)

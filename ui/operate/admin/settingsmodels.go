@@ -11,6 +11,7 @@ type Settings struct {
 	You      []view.Fact
 	Theme    view.Theme
 	Advance  bool // the next call opens after a decision
+	Language string // the tag; empty: the browser's
 	Sessions []Session
 	Tokens   []TokenRow
 	NewToken NewToken

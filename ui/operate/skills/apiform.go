@@ -166,8 +166,16 @@ func describeEndpointsFault(err error) string {
 	return where + ": has the wrong type"
 }
 
+// authSpec returns the credentials without the fields of other methods, which the form does not show.
 func (f *apiForm) authSpec() *agent.APIAuthSpec {
-	return &agent.APIAuthSpec{Type: f.authType, In: f.authIn, Name: f.authName, Username: f.authUsername, Secret: f.authSecret}
+	spec := &agent.APIAuthSpec{Type: f.authType, Secret: f.authSecret}
+	switch f.authType {
+	case tool.APIBasic:
+		spec.Username = f.authUsername
+	case tool.APIKey:
+		spec.In, spec.Name = f.authIn, f.authName
+	}
+	return spec
 }
 
 // makePatch returns the changes to the skill of an HTTP API.
@@ -251,7 +259,7 @@ func (f *apiForm) endpointsField() view.Field {
 }
 
 func (f *apiForm) authPart(headers []shell.Pair) view.FormPart {
-	secret := view.Field{Name: "auth.secret", Label: text.SkillFormSecret(), Kind: view.FieldSecret, Hint: text.SkillFormSecretHint()}
+	secret := view.Field{Name: "auth.secret", Label: text.SkillFormSecret(), Kind: view.FieldSecret, Hint: text.SkillFormSecretHint(), For: tool.APIBearer + " " + tool.APIBasic + " " + tool.APIKey}
 	if f.authKept {
 		secret.Hint = text.SkillFormSecretKept()
 	}
@@ -263,11 +271,11 @@ func (f *apiForm) authPart(headers []shell.Pair) view.FormPart {
 			{Value: tool.APIKey, Word: text.SkillFormAuthKey()},
 		}},
 		secret,
-		{Name: "auth.username", Label: text.SkillFormUser(), Kind: view.FieldLine, Value: f.authUsername, Hint: text.SkillFormUserHint()},
-		{Name: "auth.in", Label: text.SkillFormKeyIn(), Kind: view.FieldSelect, Value: f.authIn, Hint: text.SkillFormKeyInHint(), Choices: []view.Choice{
+		{Name: "auth.username", Label: text.SkillFormUser(), Kind: view.FieldLine, Value: f.authUsername, For: tool.APIBasic, Hint: text.SkillFormUserHint()},
+		{Name: "auth.in", Label: text.SkillFormKeyIn(), Kind: view.FieldSelect, Value: f.authIn, For: tool.APIKey, Hint: text.SkillFormKeyInHint(), Choices: []view.Choice{
 			{Value: "", Word: text.Message{}}, {Value: "header", Word: text.SkillFormKeyInHeader()}, {Value: "query", Word: text.SkillFormKeyInQuery()}, {Value: "cookie", Word: text.SkillFormKeyInCookie()},
 		}},
-		{Name: "auth.name", Label: text.SkillFormKeyName(), Kind: view.FieldLine, Value: f.authName, Code: true, Example: "X-Api-Key", Hint: text.SkillFormKeyNameHint()},
+		{Name: "auth.name", Label: text.SkillFormKeyName(), Kind: view.FieldLine, Value: f.authName, For: tool.APIKey, Code: true, Example: "X-Api-Key", Hint: text.SkillFormKeyNameHint()},
 		{
 			Name: "headers", Label: text.SkillFormHeaders(), Kind: view.FieldPairs, Pairs: shell.PresentPairs(headers),
 			Hint: text.SkillFormHeadersHint(),

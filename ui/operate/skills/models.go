@@ -156,6 +156,8 @@ type Probe struct {
 	URL   string
 	Skill string
 	Steps iter.Seq[ProbeStep]
+	// Connect returns the connections that the server asks for, once the steps have run.
+	Connect func() []connections.Connection
 }
 
 // ProbeStep is a step of a probe.

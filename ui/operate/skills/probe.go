@@ -2,6 +2,7 @@ package skills
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"net/http"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/login"
+	"github.com/holdpoint/holdpoint/ui/operate/connections"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -24,19 +26,37 @@ func (h *Handler) ProbeSkill(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	access, _ := login.Access(r.Context())
+	asks := false
 	page := h.Page(r, view.SectionSkills, text.SkillProbePage(view.Printable(skill.Name)), approval.Pulse{Now: h.Now()})
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
 	err = ProbePage(page, Probe{
-		URL: present.SkillURL(skill.ID), Skill: skill.Name, Steps: h.runProbe(r.Context(), skill.ID, access.Person.ID),
+		URL: present.SkillURL(skill.ID), Skill: skill.Name, Steps: h.runProbe(r.Context(), skill.ID, access.Person.ID, &asks), Connect: func() []connections.Connection { return h.readProbedLink(r, asks) },
 	}).Render(r.Context(), flushing{w, http.NewResponseController(w)})
 	if err != nil && r.Context().Err() == nil {
 		h.Log.Warn("writing a page", "path", r.URL.Path, "error", err)
 	}
 }
 
-// runProbe runs the steps and yields each.
-func (h *Handler) runProbe(ctx context.Context, skillID, person uuid.UUID) iter.Seq[ProbeStep] {
+// readProbedLink returns the connection that the server of a tested skill asks for, so that the person can connect it at once.
+func (h *Handler) readProbedLink(r *http.Request, asks bool) []connections.Connection {
+	if !asks {
+		return nil
+	}
+	own, err := h.connections.LinkOfSkill(r)
+	var cards []connections.Connection
+	if err == nil {
+		cards, err = h.connections.Cards(r.Context(), []*connections.Link{own}, own.Skill.ID, h.Now())
+	}
+	if err != nil {
+		h.Log.Warn("reading the connection of a tested skill", "path", r.URL.Path, "error", err)
+		return nil
+	}
+	return cards
+}
+
+// runProbe runs the steps and yields each. It sets asks if the server wants a connection first.
+func (h *Handler) runProbe(ctx context.Context, skillID, person uuid.UUID, asks *bool) iter.Seq[ProbeStep] {
 	return func(yield func(ProbeStep) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -47,6 +67,8 @@ func (h *Handler) runProbe(ctx context.Context, skillID, person uuid.UUID) iter.
 			step := ProbeStep{Name: s.Name, Detail: s.Detail, Took: s.Took.Round(10 * time.Microsecond).String()}
 			if s.Err != nil {
 				step.Error = s.Err.Error()
+				failure, ok := errors.AsType[*tool.Failure](s.Err)
+				*asks = *asks || ok && (failure.Connect != nil || failure.Unauthorized)
 			}
 			if !yield(step) {
 				cancel()

@@ -212,6 +212,8 @@ func healthBadge(h agent.Health) view.Badge {
 	switch {
 	case h.ListedAt == nil:
 		return view.Badge{Word: text.SkillNotAsked(), Icon: "standard", Level: view.Quiet}
+	case h.ErrorKind == tool.ProblemNeedsConnection:
+		return view.Badge{Word: text.SkillNotConnected(), Icon: "stale", Level: view.Warn}
 	case h.ErrorKind != "":
 		return view.Badge{Word: text.SkillFailing(), Icon: "failed", Level: view.Danger}
 	}

@@ -1,7 +1,10 @@
 package skills
 
 import (
+	"context"
+
 	"github.com/holdpoint/holdpoint/ui/text"
+	"github.com/holdpoint/holdpoint/ui/view"
 )
 
 // barHeight returns the height of a bar in a strip of 40.
@@ -27,9 +30,9 @@ func barClass(b StripBar) string {
 	return "rest"
 }
 
-// describeBar counts the checks in the time of a bar, in UTC.
-func describeBar(b StripBar) text.Message {
-	from := b.From.UTC().Format("2 Jan 15:04 UTC")
+// describeBar counts the checks in the time of a bar.
+func describeBar(ctx context.Context, b StripBar) text.Message {
+	from := view.FormatTime(ctx, b.From)
 	if b.Succeeded+b.Failed == 0 {
 		return text.SkillBarUnchecked(from)
 	}

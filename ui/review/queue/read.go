@@ -83,10 +83,13 @@ type list struct {
 	lastURL     string
 }
 
-// readQueue reads the calls that a filter selects, once for all dashboards that ask at the same moment.
+// readQueue reads the calls that a filter selects, once for all dashboards in a language that ask at the same moment.
 func (h *Handler) readQueue(ctx context.Context, f approval.QueueFilter) (*list, error) {
-	key := fmt.Sprintf("%q %q %s %s %s %s %t %s", f.Teams, f.Team, f.AgentID, f.SkillID, f.HeldBy, f.Order, f.ByTool, f.After)
-	return h.queues.Get(ctx, key, func(ctx context.Context) (*list, error) { return h.readQueueNow(ctx, f) })
+	language := text.LanguageOf(ctx)
+	key := fmt.Sprintf("%q %q %s %s %s %s %t %s %s", f.Teams, f.Team, f.AgentID, f.SkillID, f.HeldBy, f.Order, f.ByTool, f.After, language)
+	return h.queues.Get(ctx, key, func(ctx context.Context) (*list, error) {
+		return h.readQueueNow(text.WithLanguage(ctx, language), f) // for the rows that it draws
+	})
 }
 
 func (h *Handler) readQueueNow(ctx context.Context, f approval.QueueFilter) (*list, error) {

@@ -24,11 +24,15 @@ self.addEventListener("pushsubscriptionchange", (event) => event.waitUntil(renew
 
 const show = (title, options) => self.registration.showNotification(title, options);
 
+const name = (kind, call, team) => say({
+	escalated: team ? "PushEscalatedTo" : "PushEscalated", no_reviewer: "PushNoReviewer", asked: "PushAsked",
+}[kind] ?? "PushParked", { call, team });
+
 // take shows a notification for each new pending call and closes those of calls that are no longer pending.
 async function take({ show: calls, more, ended, waiting }) {
-	for (const { id, title, until } of calls) {
-		const time = new Date(until).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
-		await show(title, { tag: id, renotify: true, body: say("Until", { time }) });
+	for (const { id, kind, call, team, until } of calls) {
+		const time = new Date(until).toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit" });
+		await show(name(kind, call, team), { tag: id, renotify: true, body: say("Until", { time }) });
 	}
 	const shown = await self.registration.getNotifications();
 	for (const one of shown) if (ended.includes(one.tag)) one.close();

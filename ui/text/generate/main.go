@@ -3,6 +3,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"go/format"
 	"os"
@@ -14,10 +15,31 @@ import (
 )
 
 func main() {
-	if err := run("en"); err != nil {
+	err := errors.Join(run(source), compare())
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "generate texts:", err)
 		os.Exit(1)
 	}
+}
+
+const source = "en"
+
+// compare prints what the other languages lack. It is no error: a test fails.
+func compare() error {
+	names, err := filepath.Glob("*/format.yaml")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		problems, err := section.Compare(os.DirFS("."), source, filepath.Dir(name))
+		if err != nil {
+			return err
+		}
+		for _, p := range problems {
+			fmt.Fprintln(os.Stderr, p)
+		}
+	}
+	return nil
 }
 
 // run writes NAME_gen.go for each file NAME.yaml of a folder.

@@ -1,0 +1,54 @@
+package ui_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdpoint/holdpoint/internal/browsertest"
+)
+
+// brokenWords returns the words of texts that continue on another line. Data may break anywhere, and words at a hyphen or a slash.
+const brokenWords = `(() => {
+	const found = new Set(), range = document.createRange();
+	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	for (let node; (node = walker.nextNode());) {
+		const parent = node.parentElement;
+		if (parent.closest("bdi, code, pre, svg, script, noscript, textarea, .value, .source, .origin, .cut small") || !parent.checkVisibility()) continue;
+		for (const word of node.data.matchAll(/[\p{L}\p{N}_’']{2,}/gu)) {
+			range.setStart(node, word.index);
+			range.setEnd(node, word.index + word[0].length);
+			const tops = new Set([...range.getClientRects()].filter((box) => box.width > 0).map((box) => Math.round(box.top)));
+			if (tops.size > 1) found.add(word[0] + " in <" + parent.localName + " class='" + parent.className + "'> of " + (parent.closest("[data-testid]")?.dataset.testid ?? "the page"));
+		}
+	}
+	return [...found];
+})()`
+
+// leavingFrame returns the comparisons that are wider than their frame.
+const leavingFrame = `[...document.querySelectorAll(".diff, .changes, .value, ins, del")].filter((one) => {
+	const frame = one.closest(".part, .card, section");
+	return frame && one.checkVisibility() && one.getBoundingClientRect().right > frame.getBoundingClientRect().right + 1 && !one.closest(".scroll");
+}).map((one) => one.localName + "." + one.className)`
+
+// At no width does a page scroll sideways, break a word by letter, or let a comparison leave its frame.
+func TestPagesFitEveryWidth(t *testing.T) {
+	t.Parallel()
+	h := newHouse(t, 0, asUsual)
+	w := h.walker()
+	for _, s := range h.scenes() {
+		w.become(looks()[0])
+		w.enter(s)
+		for _, width := range []int{320, 390, 768, 1280, 1920} {
+			w.page.Become(browsertest.Options{Width: width, Height: 900})
+			if wide := browsertest.Eval[float64](w.page, "document.scrollingElement.scrollWidth - innerWidth"); wide > 0 {
+				t.Errorf("%s, %d px: the page is %v pixels too wide", s.name, width, wide)
+			}
+			if words := browsertest.Eval[[]string](w.page, brokenWords); len(words) > 0 {
+				t.Errorf("%s, %d px: broken words:\n\t%s", s.name, width, strings.Join(words, "\n\t"))
+			}
+			if out := browsertest.Eval[[]string](w.page, leavingFrame); len(out) > 0 {
+				t.Errorf("%s, %d px: outside of their frame: %v", s.name, width, out)
+			}
+		}
+	}
+}
