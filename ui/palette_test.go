@@ -115,7 +115,7 @@ func TestPaletteInTheBrowser(t *testing.T) {
 	p.PressCtrlK()
 	p.Wait("hit")
 	p.Type("palette-text", "save_c")
-	p.WaitAnnounced("1 result")
+	p.WaitAnnounced("2 results") // of two skills
 	p.Screenshot("palette")
 	p.WaitFor("the results", `document.querySelector("#palette").dataset.q === "save_c"`)
 	p.Press("\r")
@@ -131,7 +131,7 @@ func TestPaletteInTheBrowser(t *testing.T) {
 	p.Wait("decide")
 
 	// Actions: copy the id, which selects nothing here, and switch the theme.
-	p.Permit(w.server.URL, "clipboard-write")
+	browsertest.Eval[bool](p, "(navigator.clipboard.writeText = async (text) => { window.copied = text; }, true)")
 	p.PressCtrlK()
 	p.Type("palette-text", "Copy the id")
 	p.WaitFor("the action", `document.querySelector("#palette").dataset.q === "Copy the id"`)
@@ -259,6 +259,7 @@ func TestBarOfThePhone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first","rows":[1,2,3]}`)
+	other := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
 	p := w.signInWith(browsertest.Phone())
 	p.Go(w.server.URL + callPath(id))
 	p.WaitFor("buttons to work", armed)
@@ -283,7 +284,6 @@ func TestBarOfThePhone(t *testing.T) {
 	p.WaitAnnounced("Rejected")
 	p.Wait("next-call")
 
-	other := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
 	o := browsertest.Phone()
 	o.NoScript = true
 	p.Become(o)
@@ -322,6 +322,9 @@ func TestForcedColorsAndZoom(t *testing.T) {
 		}
 		browsertest.Eval[bool](p, source+"; true")
 		for _, b := range barriers(p, false) {
+			if o.Forced && b.Rule == "color-contrast" {
+				continue // the colors are the reader's, and axe does not know them
+			}
 			t.Errorf("%s: %s (%s)\n\t%s", name, b.Help, b.Rule, strings.Join(b.Where, "\n\t"))
 		}
 	}

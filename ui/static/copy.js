@@ -1,6 +1,6 @@
 // Buttons that copy an id, a digest, a key, a command or a link.
 
-import { announce, say } from "./page.js";
+import { announce, find, say } from "./page.js";
 
 // copy puts a text into the clipboard. A browser without one selects the text in an element instead.
 export async function copy(text, shown) {
@@ -8,7 +8,7 @@ export async function copy(text, shown) {
 		await navigator.clipboard.writeText(text);
 		announce(say("Copied"));
 	} catch {
-		if (!shown) return;
+		if (!shown) return announce(say("NotHere"));
 		getSelection().selectAllChildren(shown);
 		announce(say("Selected"));
 	}
@@ -16,5 +16,5 @@ export async function copy(text, shown) {
 
 document.addEventListener("click", ({ target }) => {
 	const button = target.closest?.("button[data-copy]");
-	if (button) copy(button.dataset.copy, button.previousElementSibling);
+	if (button) copy(button.dataset.copy, find("code", button.previousElementSibling) ?? button.previousElementSibling);
 });
