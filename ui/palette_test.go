@@ -111,7 +111,7 @@ func TestPaletteInTheBrowser(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a.csv"}`)
 	p := w.signInWith(browsertest.Options{})
-	p.Wait("row")
+	p.WaitFor("the page", `document.documentElement.hasAttribute("data-ready")`)
 	p.PressCtrlK()
 	p.Wait("hit")
 	p.Type("palette-text", "save_c")

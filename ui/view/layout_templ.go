@@ -1120,7 +1120,7 @@ func PaletteField(operator bool, typed string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 104, "\" maxlength=\"100\" autocomplete=\"off\" autofocus data-testid=\"palette-text\"></label><noscript><button>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 104, "\" maxlength=\"100\" autocomplete=\"off\" data-testid=\"palette-text\"></label><noscript><button>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
