@@ -164,7 +164,7 @@ func (u *UI) makeHandlers() {
 	})
 	u.review = review.New(review.Config{
 		Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, Agents: cfg.Agents, Converse: cfg.Converse, Discovery: cfg.Discovery, Pool: cfg.Pool,
-		Presence: presence, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge,
+		Presence: presence, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge, Choices: u.queue.Choices,
 	})
 	u.history = history.New(history.Config{
 		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Identity: cfg.Identity, Discovery: cfg.Discovery, Exports: cfg.Exports, Pool: cfg.Pool,
@@ -186,7 +186,7 @@ func (u *UI) makeHandlers() {
 	})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,
-		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Advances: u.queue.Advances,
+		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Choices: u.queue.Choices,
 	})
 }
 

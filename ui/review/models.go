@@ -36,6 +36,7 @@ type Call struct {
 	Questions []Question
 	Warnings  []view.Notice
 	Decision  *view.Decision
+	Undo      *view.Countdown // the time that the reader has to take the approval back; nil: none
 	Outcome   *Outcome
 	Resolve   bool // an operator is asked for the outcome
 	MayCancel bool // the reader may cancel it

@@ -41,6 +41,10 @@ func presentCall(s *subject, who identity.Access, f format, how shown) Call {
 		if v.Decision = present.Decision(*s.approval, s.names); v.Decision != nil {
 			v.Decision.Who = s.identifyPerson(s.approval.DecidedBy)
 		}
+		if u := s.approval.UndoUntil; u != nil && u.After(s.pulse.Now) && c.Status == call.Approved && s.approval.DecidedBy == who.Person.ID {
+			left := present.Countdown(*u, s.pulse.Now)
+			v.Undo = &left
+		}
 		if s.approval.Status == approval.Pending {
 			left := present.Countdown(s.approval.Deadline, s.pulse.Now)
 			v.Countdown = &left

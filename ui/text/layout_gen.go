@@ -114,5 +114,8 @@ func LayoutToQueue() Message { return newMessage("layout.ToQueue") }
 // LayoutDraft is "Your text was not sent:".
 func LayoutDraft() Message { return newMessage("layout.Draft") }
 
+// LayoutKeyUndo is "Take back the last approval".
+func LayoutKeyUndo() Message { return newMessage("layout.KeyUndo") }
+
 // LayoutKeyPalette is "Search everything, and run actions".
 func LayoutKeyPalette() Message { return newMessage("layout.KeyPalette") }

@@ -927,3 +927,18 @@ func ReviewCommentRefused(max int) Message {
 
 // ReviewCommentsFull is "This call has {n:number} comments, the most that are possible.".
 func ReviewCommentsFull(n int) Message { return newMessage("review.CommentsFull", argument{"n", n}) }
+
+// ReviewUndo is "Undo".
+func ReviewUndo() Message { return newMessage("review.Undo") }
+
+// ReviewUndoHelp is "Approved. The call is sent when the time is up.".
+func ReviewUndoHelp() Message { return newMessage("review.UndoHelp") }
+
+// ReviewUndoTooLate is "Too late to undo".
+func ReviewUndoTooLate() Message { return newMessage("review.UndoTooLate") }
+
+// ReviewUndoTooLateHelp is "The call may have been sent already.".
+func ReviewUndoTooLateHelp() Message { return newMessage("review.UndoTooLateHelp") }
+
+// ReviewUndoNotYours is "Only the reviewer who approved a call can undo that.".
+func ReviewUndoNotYours() Message { return newMessage("review.UndoNotYours") }

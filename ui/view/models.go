@@ -143,6 +143,12 @@ type Notice struct {
 	Standing bool
 }
 
+// QueueChoices are a person's settings of the queue.
+type QueueChoices struct {
+	Advance bool // the next call opens after a decision
+	Undo    bool // an approval can be taken back for some seconds
+}
+
 // Decision is a decision on an approval.
 type Decision struct {
 	Word  text.Message // approved, rejected, expired, cancelled
