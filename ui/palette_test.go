@@ -128,7 +128,7 @@ func TestPaletteInTheBrowser(t *testing.T) {
 	p.Press(kb.ArrowDown)
 	p.WaitFor("focus on the call", `document.activeElement.getAttribute("href") === "`+callPath(id)+`"`)
 	p.Press("\r")
-	p.Wait("decide")
+	p.WaitFor("buttons to work", armed)
 
 	// Actions: copy the id, which selects nothing here, and switch the theme.
 	browsertest.Eval[bool](p, "(navigator.clipboard.writeText = async (text) => { window.copied = text; }, true)")
