@@ -260,7 +260,7 @@ func TestImportOfDocumentsAndEndpoints(t *testing.T) {
 	if !strings.Contains(failed.find("answer").Text(), "Failed") || !strings.Contains(failed.text(), "http://127.0.0.1:1/v1/weather/Oslo") {
 		t.Errorf("%s", failed.text())
 	}
-	v.post(draft+"/drop", nil).goes("/skills")
+	v.post(draft+"/drop", nil).goes("/skills?done=import-discarded")
 	if n := w.drafts(); n != 0 {
 		t.Errorf("%d drafts", n)
 	}

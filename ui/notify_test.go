@@ -119,7 +119,7 @@ func TestWebhooksInTheSettings(t *testing.T) {
 	}
 	form.Set("url", chat.URL+"/hushhush")
 	made := v.post("/settings/webhooks", form)
-	if made.status != http.StatusSeeOther || made.header.Get("Location") != "/settings/webhooks#webhook-on-call" {
+	if made.status != http.StatusSeeOther || made.header.Get("Location") != "/settings/webhooks?done=webhook-created" {
 		t.Fatalf("%d to %s", made.status, made.header.Get("Location"))
 	}
 	page := v.get("/settings/webhooks")

@@ -64,6 +64,8 @@ var may = map[string]string{
 	"GET /calls/{id}/like":  "r",
 	"POST /calls/{id}/like": "r",
 
+	"GET /search": "or", // operators also find people
+
 	"GET /insights":       "or", // operators also see each person's decisions
 	"GET /insights/tools": "or",
 

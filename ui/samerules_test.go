@@ -67,6 +67,8 @@ var sameAs = map[string]string{
 	"GET /calls/{id}/like":  "POST approvals/{id}/approve",
 	"POST /calls/{id}/like": "POST approvals/{id}/approve",
 
+	"GET /search": "", // by name, of what the API lists
+
 	"GET /insights":       "GET insights",
 	"GET /insights/tools": "GET insights/tools",
 

@@ -186,6 +186,11 @@ func (h *house) scenes() []scene {
 			p.Click("sign-in-token")
 			p.Wait("sign-in-error")
 		}},
+		{name: "search", route: "GET /search", path: "/search?q=s", ready: "search"},
+		{name: "palette", route: showQueue, path: "/", ready: "row", do: func(p *browsertest.Page) {
+			p.PressCtrlK()
+			p.Wait("hit")
+		}},
 		{name: "keys", route: showQueue, path: "/", ready: "row", do: func(p *browsertest.Page) {
 			p.Press("?")
 			p.Wait("keys")

@@ -40,6 +40,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/operate/skills"
 	"github.com/holdpoint/holdpoint/ui/review"
 	"github.com/holdpoint/holdpoint/ui/review/queue"
+	"github.com/holdpoint/holdpoint/ui/search"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/static"
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -98,6 +99,7 @@ type UI struct {
 	history       *history.Handlers
 	conversations *conversations.Handlers
 	figures       *figurepages.Handler
+	search        *search.Handler
 	skills        *skills.Handlers
 	agents        *agents.Handlers
 	connections   *connections.Handler
@@ -133,7 +135,7 @@ func New(cfg Config) (*UI, error) {
 		Calls: cfg.Calls, History: cfg.History, Identity: cfg.Identity, Logger: cfg.Logger, Now: cfg.Now,
 		Assets: view.Assets{
 			CSS: u.assets.URL(static.CSS), JS: u.assets.URL(static.JS), Push: u.assets.URL(static.Push), HTMX: u.assets.URL(static.HTMX),
-			HTMXCSP: u.assets.URL(static.HTMXCSP), Mark: u.assets.URL(static.Mark), MarkWaiting: u.assets.URL(static.MarkWaiting),
+			HTMXCSP: u.assets.URL(static.HTMXCSP), Mark: u.assets.URL(static.Mark), MarkWaiting: u.assets.URL(static.MarkWaiting), Icon: u.assets.URL(static.Icon192),
 		},
 		Explain: []shell.Explainer{
 			u.explainError, explainFormError, connections.ExplainError, admin.ExplainError, conversations.ExplainError,
@@ -171,6 +173,9 @@ func (u *UI) makeHandlers() {
 		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Catalog: cfg.Catalog, Converse: cfg.Converse, Identity: cfg.Identity,
 	})
 	u.figures = figurepages.New(u.Shell, cfg.Calls, cfg.Agents, cfg.Figures)
+	u.search = search.New(search.Config{
+		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Discovery: cfg.Discovery, Identity: cfg.Identity,
+	})
 	u.skills = skills.New(skills.Config{
 		Shell: u.Shell, Agents: cfg.Agents, Trials: cfg.Trials, Calls: cfg.Calls, Discovery: cfg.Discovery, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge,
 		MayRunPrograms: cfg.Server.Stdio && cfg.Server.StdioFromDashboard,
@@ -208,6 +213,7 @@ func (u *UI) takeNews() []string {
 func (u *UI) mountFiles(mux *http.ServeMux) {
 	mux.Handle("GET "+static.Prefix, u.assets)
 	mux.Handle("GET "+static.WorkerPath, speakLanguage(http.HandlerFunc(u.serveWorker)))
+	mux.Handle("GET "+static.ManifestPath, u.assets.Manifest())
 	mux.HandleFunc("GET /events", u.streamEvents)
 }
 

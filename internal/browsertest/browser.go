@@ -16,6 +16,8 @@ import (
 type Options struct {
 	Width, Height int  // of the window; zero: 1280 by 800
 	Dark          bool // prefers-color-scheme: dark
+	Forced        bool // forced-colors: active
+	Zoom          int  // device pixels for one of CSS; zero: 1
 	NoScript      bool // JavaScript is off
 	Touch         bool // a phone: no pointer hovers
 	Whole         bool // needs what the headless shell lacks, such as push messages

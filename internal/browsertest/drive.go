@@ -33,6 +33,13 @@ func (p *Page) WaitText(testID, text string) {
 		`[...document.querySelectorAll(%s)].some(e => e.innerText.includes(%s))`, quoteJS(byTestID(testID)), quoteJS(text)))
 }
 
+// WaitAnnounced waits until screen readers hear a text from the page's live region. A modal dialog silences a region outside it.
+func (p *Page) WaitAnnounced(text string) {
+	p.t.Helper()
+	p.WaitFor(fmt.Sprintf("hear %q", text), fmt.Sprintf(`(region => region.textContent.includes(%s) &&
+		(!document.querySelector("dialog:modal") || region.closest("dialog:modal")))(document.querySelector("#announce[role=status]"))`, quoteJS(text)))
+}
+
 // WaitFor waits until a JavaScript expression is true, across navigations. It works even if the page's own JavaScript is off.
 func (p *Page) WaitFor(description, expression string) {
 	p.t.Helper()
@@ -144,6 +151,12 @@ func (p *Page) Press(keys string) {
 		}
 		return nil
 	}))
+}
+
+// PressCtrlK presses Ctrl+K.
+func (p *Page) PressCtrlK() {
+	p.t.Helper()
+	p.runActions("press Ctrl+K", chromedp.KeyEvent("k", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 }
 
 // PressCtrlEnter presses Ctrl+Enter.

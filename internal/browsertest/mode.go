@@ -26,9 +26,13 @@ func (o Options) emulationActions() []chromedp.Action[chromedp.Void] {
 	if o.Dark {
 		scheme = "dark"
 	}
+	forced := "none"
+	if o.Forced {
+		forced = "active"
+	}
 	setup := chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "forced-colors", Value: forced}},
 		})
 		if err != nil {
 			return err
@@ -39,6 +43,9 @@ func (o Options) emulationActions() []chromedp.Action[chromedp.Void] {
 	size := chromedp.EmulateViewport(int64(o.Width), int64(o.Height))
 	if o.Touch {
 		size = chromedp.EmulateViewport(int64(o.Width), int64(o.Height), chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulatePortrait)
+	}
+	if o.Zoom > 0 {
+		size = chromedp.EmulateViewport(int64(o.Width), int64(o.Height), chromedp.EmulateScale(float64(o.Zoom)))
 	}
 	return []chromedp.Action[chromedp.Void]{setup, size}
 }

@@ -83,3 +83,29 @@ func (s *Service) findIDs(ctx context.Context, table, name string) ([]uuid.UUID,
 	}
 	return append([]uuid.UUID{}, ids...), nil
 }
+
+// Named is the name of an agent or a skill.
+type Named struct {
+	ID   uuid.UUID
+	Name string
+}
+
+// FindAgents returns at most limit agents whose name contains a text, without regard to case. Names that begin with it come first.
+func (s *Service) FindAgents(ctx context.Context, text string, limit int) ([]Named, error) {
+	return s.findNamed(ctx, "agents", text, limit)
+}
+
+// FindSkills does the same for skills.
+func (s *Service) FindSkills(ctx context.Context, text string, limit int) ([]Named, error) {
+	return s.findNamed(ctx, "skills", text, limit)
+}
+
+func (s *Service) findNamed(ctx context.Context, table, text string, limit int) ([]Named, error) {
+	rows, _ := s.pool.Query(ctx, `SELECT id, name FROM `+table+` WHERE deleted_at IS NULL AND position(lower($1) IN lower(name)) > 0
+		ORDER BY position(lower($1) IN lower(name)), name LIMIT $2`, text, limit)
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Named])
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", table, err)
+	}
+	return found, nil
+}

@@ -162,3 +162,21 @@ func readRecords(ctx context.Context, db postgres.Querier, skillID uuid.UUID) ([
 	}
 	return records, nil
 }
+
+// Offered is a tool that a skill's server offers.
+type Offered struct {
+	SkillID uuid.UUID
+	Name    string
+}
+
+// FindTools returns at most limit offered tools whose name contains a text, without regard to case. Names that begin with it come
+// first. Tools of deleted skills are included.
+func (d *Discovery) FindTools(ctx context.Context, text string, limit int) ([]Offered, error) {
+	rows, _ := d.pool.Query(ctx, `SELECT skill_id, name FROM skill_tools WHERE removed_at IS NULL AND position(lower($1) IN lower(name)) > 0
+		ORDER BY position(lower($1) IN lower(name)), name, skill_id LIMIT $2`, text, limit)
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Offered])
+	if err != nil {
+		return nil, fmt.Errorf("find tools: %w", err)
+	}
+	return found, nil
+}

@@ -132,7 +132,7 @@ func (h *TalkHandler) CloseTalk(w http.ResponseWriter, r *http.Request) {
 			h.Fail(w, r, err)
 			return
 		}
-		shell.Redirect(w, r, present.ConversationURL(t.ID))
+		shell.RedirectDone(w, r, present.ConversationURL(t.ID), shell.ConversationClosed)
 	}
 }
 

@@ -31,6 +31,9 @@ func (sh *Shell) Page(r *http.Request, section view.Section, title text.Message,
 	if access, ok := login.Access(r.Context()); ok {
 		p.Person = &view.Person{ID: access.Person.ID.String(), Name: access.Person.Name, Roles: present.RoleList(access.Roles), Operator: access.Has(identity.Operator)}
 		p.Notices = sh.readNotices(r.Context(), access)
+		if r.Method == http.MethodGet {
+			p.Done = Done(r.URL.Query().Get(doneParameter)).notice()
+		}
 	}
 	return p
 }
@@ -45,12 +48,12 @@ func (sh *Shell) readNotices(ctx context.Context, access identity.Access) []view
 	var notices []view.Notice
 	if known.First != nil {
 		notices = append(notices, view.Notice{
-			Level: view.Warn, Title: text.PageOneOperator(), Text: text.PageOneOperatorHelp(view.Printable(known.First.Name)),
+			Level: view.Warn, Standing: true, Title: text.PageOneOperator(), Text: text.PageOneOperatorHelp(view.Printable(known.First.Name)),
 		})
 	}
 	if end, ok := known.Ends[access.Person.ID]; ok {
 		notices = append(notices, view.Notice{
-			Level: view.Warn, Title: text.PageTokenExpires(), Text: text.PageTokenExpiresHelp(view.FormatTime(ctx, end)),
+			Level: view.Warn, Standing: true, Title: text.PageTokenExpires(), Text: text.PageTokenExpiresHelp(view.FormatTime(ctx, end)),
 		})
 	}
 	return notices

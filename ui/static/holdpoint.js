@@ -2,13 +2,17 @@
 // also works without it.
 
 import { countDown, countUp, now, setClock } from "./clock.js";
+import { copy } from "./copy.js";
 import { notify } from "./notify.js";
+import { keepFocus, noteFocus, tellDone, tellNew, tellOutcome } from "./outcome.js";
 import { announce, find, findAll, page, say, setPending, setStale } from "./page.js";
+import { openPalette, setUpPalette } from "./palette.js";
 import { hasLooked, readOn, showGate, toTop, watchReading } from "./read.js";
 import { hold, letMove } from "./rows.js";
 import { live } from "./stream.js";
 
 const wide = matchMedia("(width >= 64rem)");
+const narrow = matchMedia("(width < 48rem)");
 
 const call = () => find("#call[data-call]");
 const queue = () => find("#queue");
@@ -23,6 +27,7 @@ function onPulse(pulse) {
 	setClock(pulse.now);
 	setPending(pulse.pending);
 	notify(pulse.pending);
+	tellNew(pulse.pending);
 	setStale(false);
 	viewers = pulse.viewers ?? {};
 	showViewers();
@@ -379,7 +384,10 @@ const keys = {
 	j: () => move(1),
 	k: () => move(-1),
 	a: () => act("approve"),
-	r: (event) => type(event, "#reason"),
+	r: (event) => {
+		askReason();
+		type(event, "#reason");
+	},
 	m: () => act("claim"),
 	u: undo,
 	e: () => act("edit"),
@@ -392,10 +400,10 @@ const keys = {
 	},
 	p: pause,
 	"/": (event) => {
-		const field = find("[type=search]");
+		const field = find("main [type=search]");
 		event.preventDefault();
 		if (field) field.focus();
-		else location.assign("/calls#search");
+		else openPalette();
 	},
 	g: () => { going = performance.now(); },
 	"?": () => find("#keys")?.showModal(),
@@ -449,6 +457,12 @@ function onClick(event) {
 		return;
 	}
 	if (event.target.closest("#undo-last")) return undo();
+	if (button?.dataset.act === "reject" && narrow.matches && askReason()) {
+		event.preventDefault();
+		event.stopImmediatePropagation();
+		find("#reason").focus();
+		return;
+	}
 	if (event.target.closest("#fresh")) {
 		letMove();
 		refresh();
@@ -470,6 +484,13 @@ function onClick(event) {
 	}
 }
 
+// askReason shows the field for the reason, which the bar of a phone lacks until it is wanted. It reports false if it was there.
+function askReason() {
+	const form = find("#decide:not([data-hp-asked])");
+	form?.setAttribute("data-hp-asked", "");
+	return form && find("#reason", form);
+}
+
 // The choices above the list apply at once.
 function onChange({ target }) {
 	const form = target.closest("#choose");
@@ -488,7 +509,9 @@ function afterChange() {
 	countDown(refresh);
 	countUp();
 	restoreDraft();
+	if (find("#reason")?.value || find("#decide .error")) askReason();
 	restoreEdit();
+	tellOutcome();
 	showViewers();
 	watchOutcome();
 }
@@ -505,12 +528,14 @@ document.addEventListener("htmx:error", ({ detail }) => {
 	if (detail.ctx?.request.method === "POST") setUnsent(true);
 });
 document.addEventListener("htmx:before:swap", ({ detail }) => {
+	noteFocus();
 	following = find("#say") && scrollY + innerHeight > document.scrollingElement.scrollHeight - 120;
 	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment, letGo);
 });
 document.addEventListener("htmx:after:swap", ({ detail }) => {
 	afterChange();
 	if (following) toEnd();
+	keepFocus();
 	if (detail.ctx.request.method !== "POST") return;
 	setUnsent(false);
 	if (/\/comments$/.test(detail.ctx.request.action) && !find("#comment-problem")) forgetComment();
@@ -537,8 +562,21 @@ for (const box of findAll(".keys-on")) {
 	});
 }
 
+setUpPalette({
+	next: () => queue() && wide.matches ? move(1, true) : false,
+	copy: (hit) => copy(hit.dataset.copy),
+	pause: () => queue() ? pause() : false,
+	theme: () => {
+		const now = page.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+		const other = now === "dark" ? "light" : "dark";
+		page.dataset.theme = other;
+		find("[name=color-scheme]").content = other;
+		fetch("/settings/theme", { method: "POST", body: new URLSearchParams({ theme: other }) }).catch(() => {});
+	},
+});
 afterChange();
 openTalk();
+tellDone();
 if (document.body.hasAttribute("data-signed-in")) {
 	watchReading();
 	setInterval(() => {

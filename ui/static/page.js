@@ -13,9 +13,12 @@ export function say(name, args = {}) {
 	return text.replace(/{(\w+)[^}]*}/g, (_, argument) => args[argument].toLocaleString(page.lang));
 }
 
-// announce makes screen readers say a text.
+// announce makes screen readers say a text. Each text stays for a while, so that none replaces another before it was said.
 export function announce(text) {
-	find("#announce").textContent = text;
+	const line = document.createElement("span");
+	line.textContent = `${text} `;
+	find("#announce").append(line);
+	setTimeout(() => line.remove(), 10000);
 }
 
 // setPending shows the number of pending calls in the menu, the title and the icon.

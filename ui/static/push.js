@@ -44,6 +44,10 @@ const mark = async (endpoint) =>
 	[...new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(endpoint))).slice(0, 8)]
 		.map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
+// Safari on iOS pushes only to an installed app.
+const isIOS = /iPhone|iPad|iPod/.test(navigator.userAgent) || navigator.platform === "MacIntel" && navigator.maxTouchPoints > 1;
+find("#notify-ios").hidden = !isIOS || navigator.standalone === true || matchMedia("(display-mode: standalone)").matches;
+
 async function begun() {
 	if (!window.isSecureContext) throw Error(say("NotifyInsecure"));
 	if (!window.Notification) throw Error(say("NotifyUnsupported"));

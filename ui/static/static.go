@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-//go:embed css/*.css *.js *.svg vendor/*.js worker/sw.js
+//go:embed css/*.css *.js *.svg *.png vendor/*.js worker/sw.js
 var files embed.FS
 
 // The names of the files that pages refer to, for [Assets.URL].
@@ -28,6 +28,8 @@ const (
 	HTMXCSP     = "vendor/hx-csp-4.0.1.min.js"
 	Mark        = "mark.svg"
 	MarkWaiting = "mark-waiting.svg"
+	Icon192     = "icon-192.png" // of the installed app; its margin may be cut off
+	Icon512     = "icon-512.png"
 )
 
 // Prefix is the path under which assets are served.
@@ -128,6 +130,8 @@ func chooseType(name string) string {
 		return "text/javascript; charset=utf-8"
 	case ".svg":
 		return "image/svg+xml"
+	case ".png":
+		return "image/png"
 	}
 	return "application/octet-stream"
 }

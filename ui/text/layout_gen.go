@@ -116,3 +116,6 @@ func LayoutDraft() Message { return newMessage("layout.Draft") }
 
 // LayoutKeyUndo is "Take back the last approval".
 func LayoutKeyUndo() Message { return newMessage("layout.KeyUndo") }
+
+// LayoutKeyPalette is "Search everything, and run actions".
+func LayoutKeyPalette() Message { return newMessage("layout.KeyPalette") }

@@ -170,6 +170,9 @@ func SettingsNotifyOpen() Message { return newMessage("settings.NotifyOpen") }
 // SettingsNotifyPush is "Also when it is closed (push)".
 func SettingsNotifyPush() Message { return newMessage("settings.NotifyPush") }
 
+// SettingsNotifyIOS is "On an iPhone or iPad, push messages reach only the installed app: share this page, choose “Add to Home Screen”, and open Holdpoint from there.".
+func SettingsNotifyIOS() Message { return newMessage("settings.NotifyIOS") }
+
 // SettingsNeedsJavaScript is "Notifications need JavaScript, which is off in this browser.".
 func SettingsNeedsJavaScript() Message { return newMessage("settings.NeedsJavaScript") }
 

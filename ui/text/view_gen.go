@@ -63,3 +63,6 @@ func ViewEscalatedTo(team templ.Component) templ.Component {
 
 // ViewUntil is "until {time:text}".
 func ViewUntil(time Message) Message { return newMessage("view.Until", argument{"time", time}) }
+
+// ViewCopy is "Copy".
+func ViewCopy() Message { return newMessage("view.Copy") }

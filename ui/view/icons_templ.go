@@ -60,143 +60,148 @@ func Icon(name string) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
+		case "copy":
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<path d=\"M5.5 5.5h8v8h-8z\"></path> <path d=\"M10.5 5.5v-3h-8v8h3\"></path>")
+			if templ_7745c5c3_Err != nil {
+				return templ_7745c5c3_Err
+			}
 		case "hidden":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "<path d=\"M1.5 8S4 3.5 8 3.5 14.5 8 14.5 8 12 12.5 8 12.5 1.5 8 1.5 8z\"></path> <path d=\"M2.5 14 13.5 2\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<path d=\"M1.5 8S4 3.5 8 3.5 14.5 8 14.5 8 12 12.5 8 12.5 1.5 8 1.5 8z\"></path> <path d=\"M2.5 14 13.5 2\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "good":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, "<path d=\"M2.5 8.5 6.5 12.5 13.5 4\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<path d=\"M2.5 8.5 6.5 12.5 13.5 4\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "rejected":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<path d=\"M3.5 3.5l9 9M12.5 3.5l-9 9\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<path d=\"M3.5 3.5l9 9M12.5 3.5l-9 9\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "expired":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<circle cx=\"8\" cy=\"8\" r=\"6.2\"></circle> <path d=\"M8 4.5V8l2.5 1.8\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<circle cx=\"8\" cy=\"8\" r=\"6.2\"></circle> <path d=\"M8 4.5V8l2.5 1.8\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "running":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "<path d=\"M8 1.8A6.2 6.2 0 1 1 1.8 8\"></path> <path d=\"M8 4.5v4h3\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<path d=\"M8 1.8A6.2 6.2 0 1 1 1.8 8\"></path> <path d=\"M8 4.5v4h3\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "failed":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<circle cx=\"8\" cy=\"8\" r=\"6.2\"></circle> <path d=\"M5.5 5.5l5 5M10.5 5.5l-5 5\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<circle cx=\"8\" cy=\"8\" r=\"6.2\"></circle> <path d=\"M5.5 5.5l5 5M10.5 5.5l-5 5\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "unknown":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<circle cx=\"8\" cy=\"8\" r=\"6.2\"></circle> <path d=\"M6 6.2C6 4 10 4 10 6.4 10 8 8 7.9 8 9.3M8 11.5v.1\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<circle cx=\"8\" cy=\"8\" r=\"6.2\"></circle> <path d=\"M6 6.2C6 4 10 4 10 6.4 10 8 8 7.9 8 9.3M8 11.5v.1\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "stale":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 14, "<path d=\"M1.5 6a10 10 0 0 1 13 0M4 9a6 6 0 0 1 8 0M8 12.5v.1M2 2l12 12\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<path d=\"M1.5 6a10 10 0 0 1 13 0M4 9a6 6 0 0 1 8 0M8 12.5v.1M2 2l12 12\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "info":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "<circle cx=\"8\" cy=\"8\" r=\"6.2\"></circle> <path d=\"M8 7.2v4M8 4.7v.1\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<circle cx=\"8\" cy=\"8\" r=\"6.2\"></circle> <path d=\"M8 7.2v4M8 4.7v.1\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "queue":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<path d=\"M2 4h12M2 8h12M2 12h7\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "<path d=\"M2 4h12M2 8h12M2 12h7\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "conversations":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, "<path d=\"M2 2.5h12v8H7l-3.5 3v-3H2z\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<path d=\"M2 2.5h12v8H7l-3.5 3v-3H2z\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "history":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "<path d=\"M2.2 8a5.8 5.8 0 1 1 1.7 4.1M2.2 8 .8 6.2M2.2 8l1.9-1.4M8 5v3.3l2.2 1.4\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "<path d=\"M2.2 8a5.8 5.8 0 1 1 1.7 4.1M2.2 8 .8 6.2M2.2 8l1.9-1.4M8 5v3.3l2.2 1.4\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "insights":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "<path d=\"M2 14h12M4 14V9M8 14V3M12 14V6\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<path d=\"M2 14h12M4 14V9M8 14V3M12 14V6\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "skills":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 20, "<path d=\"M9.5 2.2a3.6 3.6 0 0 0-4.4 4.6L1.8 10v4h4l3.4-3.3a3.6 3.6 0 0 0 4.6-4.4l-2.3 2.3-2.2-.5-.5-2.2z\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<path d=\"M9.5 2.2a3.6 3.6 0 0 0-4.4 4.6L1.8 10v4h4l3.4-3.3a3.6 3.6 0 0 0 4.6-4.4l-2.3 2.3-2.2-.5-.5-2.2z\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "agents":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<rect x=\"2.5\" y=\"5\" width=\"11\" height=\"8.5\" rx=\"2\"></rect> <path d=\"M8 5V2M5.8 8.5v1M10.2 8.5v1\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<rect x=\"2.5\" y=\"5\" width=\"11\" height=\"8.5\" rx=\"2\"></rect> <path d=\"M8 5V2M5.8 8.5v1M10.2 8.5v1\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "connections":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<path d=\"M6.5 9.5l3-3M7 4.5l1.3-1.3a3.2 3.2 0 0 1 4.5 4.5L11.5 9M9 11.5l-1.3 1.3a3.2 3.2 0 0 1-4.5-4.5L4.5 7\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<path d=\"M6.5 9.5l3-3M7 4.5l1.3-1.3a3.2 3.2 0 0 1 4.5 4.5L11.5 9M9 11.5l-1.3 1.3a3.2 3.2 0 0 1-4.5-4.5L4.5 7\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "members":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, "<circle cx=\"8\" cy=\"5\" r=\"2.8\"></circle> <path d=\"M2.5 14a5.5 5.5 0 0 1 11 0\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "<circle cx=\"8\" cy=\"5\" r=\"2.8\"></circle> <path d=\"M2.5 14a5.5 5.5 0 0 1 11 0\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "audit":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "<path d=\"M3.5 1.5h9v13h-9zM6 5h4M6 8h4M6 11h2.5\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "<path d=\"M3.5 1.5h9v13h-9zM6 5h4M6 8h4M6 11h2.5\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "settings":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "<path d=\"M2 4.5h7M12.5 4.5H14M2 11.5h1.5M7 11.5h7\"></path> <circle cx=\"10.7\" cy=\"4.5\" r=\"1.7\"></circle> <circle cx=\"5.2\" cy=\"11.5\" r=\"1.7\"></circle>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "<path d=\"M2 4.5h7M12.5 4.5H14M2 11.5h1.5M7 11.5h7\"></path> <circle cx=\"10.7\" cy=\"4.5\" r=\"1.7\"></circle> <circle cx=\"5.2\" cy=\"11.5\" r=\"1.7\"></circle>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "menu":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "<path d=\"M2 4h12M2 8h12M2 12h12\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "<path d=\"M2 4h12M2 8h12M2 12h12\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "team":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 27, "<circle cx=\"5.5\" cy=\"5.5\" r=\"2.3\"></circle> <circle cx=\"11.2\" cy=\"6.2\" r=\"1.8\"></circle> <path d=\"M1.2 13.5a4.3 4.3 0 0 1 8.6 0M11.2 10a3.6 3.6 0 0 1 3.6 3.5\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<circle cx=\"5.5\" cy=\"5.5\" r=\"2.3\"></circle> <circle cx=\"11.2\" cy=\"6.2\" r=\"1.8\"></circle> <path d=\"M1.2 13.5a4.3 4.3 0 0 1 8.6 0M11.2 10a3.6 3.6 0 0 1 3.6 3.5\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "edit":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "<path d=\"M2.5 13.5l.8-3.2 8-8 2.4 2.4-8 8z\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<path d=\"M2.5 13.5l.8-3.2 8-8 2.4 2.4-8 8z\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "more-time":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<circle cx=\"7\" cy=\"8\" r=\"5.2\"></circle> <path d=\"M7 5v3.2l2 1.3M13.5 1.5v4M11.5 3.5h4\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<circle cx=\"7\" cy=\"8\" r=\"5.2\"></circle> <path d=\"M7 5v3.2l2 1.3M13.5 1.5v4M11.5 3.5h4\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "search":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<circle cx=\"7\" cy=\"7\" r=\"4.7\"></circle> <path d=\"M10.5 10.5 14 14\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "<circle cx=\"7\" cy=\"7\" r=\"4.7\"></circle> <path d=\"M10.5 10.5 14 14\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "bell":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "<path d=\"M3.5 11.5V7a4.5 4.5 0 0 1 9 0v4.5l1 1h-11zM6.8 14.5h2.4\"></path>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<path d=\"M3.5 11.5V7a4.5 4.5 0 0 1 9 0v4.5l1 1h-11zM6.8 14.5h2.4\"></path>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		case "seen":
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<path d=\"M1.5 8S4 3.5 8 3.5 14.5 8 14.5 8 12 12.5 8 12.5 1.5 8 1.5 8z\"></path> <circle cx=\"8\" cy=\"8\" r=\"1.8\"></circle>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "<path d=\"M1.5 8S4 3.5 8 3.5 14.5 8 14.5 8 12 12.5 8 12.5 1.5 8 1.5 8z\"></path> <circle cx=\"8\" cy=\"8\" r=\"1.8\"></circle>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		default:
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "<circle cx=\"8\" cy=\"8\" r=\"2.5\"></circle>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<circle cx=\"8\" cy=\"8\" r=\"2.5\"></circle>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "</svg>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 35, "</svg>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

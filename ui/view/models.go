@@ -87,6 +87,7 @@ type MadeToken struct {
 // Page has the values that all pages need.
 type Page struct {
 	Notices      []Notice // shown on every page
+	Done         *Notice  // says what the form did that led here; nil: none
 	Title        text.Message
 	Assets       Assets
 	Theme        Theme
@@ -99,7 +100,7 @@ type Page struct {
 
 // Assets are the URLs of scripts, styles and images.
 type Assets struct {
-	CSS, JS, Push, HTMX, HTMXCSP, Mark, MarkWaiting string
+	CSS, JS, Push, HTMX, HTMXCSP, Mark, MarkWaiting, Icon string
 }
 
 // Level says how much attention something needs. Words and icons say it too, not only the color.
@@ -138,6 +139,8 @@ type Notice struct {
 	Draft string       // text that was typed but not sent
 	URL   string       // of a page with more; empty: none
 	Word  text.Message // of that link
+	// Standing means that the notice is not about what the reader just did.
+	Standing bool
 }
 
 // QueueChoices are a person's settings of the queue.

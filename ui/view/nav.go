@@ -19,6 +19,7 @@ const (
 	SectionMembers       Section = "members"
 	SectionAudit         Section = "audit"
 	SectionSettings      Section = "settings"
+	SectionSearch        Section = "search"
 )
 
 // Person is the person who is signed in.
@@ -57,4 +58,20 @@ func listEntries(p Person) [][]entry {
 		)
 	}
 	return [][]entry{activity, objects}
+}
+
+// ListPages returns the pages that a person may open by name.
+func ListPages(p Person) []Link {
+	var list []Link
+	for _, group := range listEntries(p) {
+		for _, e := range group {
+			list = append(list, Link{URL: e.url, Word: e.word})
+		}
+	}
+	list = append(list, Link{URL: "/settings", Word: text.LayoutSettings()}, Link{URL: "/conversations/new", Word: text.ConversationStartTitle()})
+	if p.Operator {
+		list = append(list, Link{URL: "/skills/new", Word: text.SkillFormRegisterTitle()}, Link{URL: "/imports/new", Word: text.SkillImportTitle()},
+			Link{URL: "/agents/new", Word: text.AgentCreate()})
+	}
+	return list
 }

@@ -61,5 +61,5 @@ func (h *InvitationHandler) RevokeInvitation(w http.ResponseWriter, r *http.Requ
 		h.Fail(w, r, err)
 		return
 	}
-	shell.Redirect(w, r, "/members#invitations")
+	shell.RedirectDone(w, r, "/members", shell.InvitationRevoked)
 }

@@ -39,18 +39,18 @@ func readRoles(form url.Values) []identity.Role {
 	return roles
 }
 
-// redirectToMember leads back to a part of a person's page.
-func redirectToMember(w http.ResponseWriter, r *http.Request, id uuid.UUID, part string) {
-	shell.Redirect(w, r, present.MemberURL(id)+"#"+part)
+// redirectToMember leads back to a person's page.
+func redirectToMember(w http.ResponseWriter, r *http.Request, id uuid.UUID, done shell.Done) {
+	shell.RedirectDone(w, r, present.MemberURL(id), done)
 }
 
 // changeMember changes a person, or shows why not; keep puts the form and its error into the page.
-func (h *MemberHandler) changeMember(w http.ResponseWriter, r *http.Request, m identity.Member, change identity.MemberChange, part string, keep func(*Member, text.Message)) {
+func (h *MemberHandler) changeMember(w http.ResponseWriter, r *http.Request, m identity.Member, change identity.MemberChange, done shell.Done, keep func(*Member, text.Message)) {
 	_, err := h.identity.ChangeMember(r.Context(), shell.Actor(r), m.ID, change)
 	var invalid *fault.InvalidError
 	switch {
 	case err == nil:
-		redirectToMember(w, r, m.ID, part)
+		redirectToMember(w, r, m.ID, done)
 	case errors.As(err, &invalid):
 		h.answerWithMember(w, r, http.StatusUnprocessableEntity, m, func(v *Member) { keep(v, text.Literal(invalid.Error())) })
 	case errors.Is(err, identity.ErrChanged):
@@ -88,7 +88,7 @@ func (h *MemberHandler) GrantMember(w http.ResponseWriter, r *http.Request) {
 			change.Was.Roles = append(change.Was.Roles, identity.Role(role))
 		}
 	}
-	h.changeMember(w, r, m, change, "grant", func(v *Member, complaint text.Message) {
+	h.changeMember(w, r, m, change, shell.RolesSaved, func(v *Member, complaint text.Message) {
 		v.Grant.Teams, v.Grant.Error = typed, complaint
 		v.Grant.Reviewer, v.Grant.Operator = slices.Contains(roles, identity.Reviewer), slices.Contains(roles, identity.Operator)
 	})
@@ -120,7 +120,7 @@ func (h *MemberHandler) BlockMember(w http.ResponseWriter, r *http.Request) {
 		h.answerWithMember(w, r, http.StatusOK, m, func(v *Member) { v.Confirm = true })
 	default:
 		blocked := true
-		h.changeMember(w, r, m, identity.MemberChange{Blocked: &blocked}, "block", nil)
+		h.changeMember(w, r, m, identity.MemberChange{Blocked: &blocked}, shell.PersonBlocked, nil)
 	}
 }
 
@@ -132,7 +132,7 @@ func (h *MemberHandler) UnblockMember(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	blocked := false
-	h.changeMember(w, r, m, identity.MemberChange{Blocked: &blocked}, "block", nil)
+	h.changeMember(w, r, m, identity.MemberChange{Blocked: &blocked}, shell.PersonUnblocked, nil)
 }
 
 // answerNotFound shows that a session or token has ended already, or is another person's.
@@ -160,7 +160,7 @@ func (h *MemberHandler) EndMemberSession(w http.ResponseWriter, r *http.Request)
 	case err != nil:
 		h.Fail(w, r, err)
 	default:
-		redirectToMember(w, r, m.ID, "sessions")
+		redirectToMember(w, r, m.ID, shell.SessionEnded)
 	}
 }
 
@@ -174,7 +174,7 @@ func (h *MemberHandler) EndMemberSessions(w http.ResponseWriter, r *http.Request
 		h.Fail(w, r, err)
 		return
 	}
-	redirectToMember(w, r, m.ID, "sessions")
+	redirectToMember(w, r, m.ID, shell.SessionsEnded)
 }
 
 // RevokeMemberToken revokes one token of a person.
@@ -191,7 +191,7 @@ func (h *MemberHandler) RevokeMemberToken(w http.ResponseWriter, r *http.Request
 	case err != nil:
 		h.Fail(w, r, err)
 	default:
-		redirectToMember(w, r, m.ID, "tokens")
+		redirectToMember(w, r, m.ID, shell.TokenRevoked)
 	}
 }
 
@@ -209,7 +209,7 @@ func (h *MemberHandler) LinkMember(w http.ResponseWriter, r *http.Request) {
 		var invalid *fault.InvalidError
 		switch {
 		case err == nil:
-			redirectToMember(w, r, m.ID, "same")
+			redirectToMember(w, r, m.ID, shell.PersonLinked)
 			return
 		case errors.As(err, &invalid):
 			complaint = text.MemberLinkInvalid(invalid.Fields[0].Expected)
@@ -239,7 +239,7 @@ func (h *MemberHandler) UnlinkMember(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	redirectToMember(w, r, m.ID, "same")
+	redirectToMember(w, r, m.ID, shell.PersonUnlinked)
 }
 
 var errNoMember = errors.New("there is no such person")

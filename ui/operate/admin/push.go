@@ -89,5 +89,5 @@ func (h *PushHandler) RemoveSubscription(w http.ResponseWriter, r *http.Request)
 			return
 		}
 	}
-	ToSettings(w, r)
+	shell.RedirectDone(w, r, "/settings", shell.BrowserRemoved)
 }

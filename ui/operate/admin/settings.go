@@ -33,7 +33,7 @@ func (h *SettingsHandler) RevokeOwnToken(w http.ResponseWriter, r *http.Request)
 		h.Fail(w, r, err)
 		return
 	}
-	shell.Redirect(w, r, "/settings#tokens")
+	shell.RedirectDone(w, r, "/settings", shell.TokenRevoked)
 }
 
 // ShowSettings shows the reader's account and settings.
@@ -95,7 +95,7 @@ func (h *SettingsHandler) EndOwnSession(w http.ResponseWriter, r *http.Request) 
 	case err != nil:
 		h.Fail(w, r, err)
 	default:
-		shell.Redirect(w, r, "/settings#sessions")
+		shell.RedirectDone(w, r, "/settings", shell.SessionEnded)
 	}
 }
 
@@ -138,5 +138,5 @@ func (h *SettingsHandler) keepChoice(w http.ResponseWriter, r *http.Request, nam
 		cookie.MaxAge = -1
 	}
 	http.SetCookie(w, cookie)
-	shell.Redirect(w, r, "/settings#look")
+	shell.RedirectDone(w, r, "/settings", shell.ThemeSaved)
 }

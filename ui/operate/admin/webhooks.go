@@ -39,21 +39,18 @@ func (h *WebhookHandler) answerWithWebhooks(w http.ResponseWriter, r *http.Reque
 	if err == nil {
 		pulse, err = h.calls.ReadPulse(r.Context())
 	}
-	page := Webhooks{Form: form, Notice: notice}
+	page, query := Webhooks{Form: form, Notice: notice}, r.URL.Query()
 	for i := 0; err == nil && i < len(list); i++ {
 		var one Webhook
 		one, err = h.presentWebhook(r, list[i])
 		page.List = append(page.List, one)
-		if list[i].Name == r.URL.Query().Get("tested") {
+		if query.Get("done") == "tested" && list[i].Name == query.Get("name") {
 			page.Notice = presentTest(list[i])
 		}
 	}
 	if err != nil {
 		h.Fail(w, r, err)
 		return
-	}
-	if r.URL.Query().Has("deleted") {
-		page.Notice = &view.Notice{Level: view.Good, Title: text.WebhookDeleted(), Text: text.WebhookDeletedMeaning()}
 	}
 	h.Render(w, r, status, WebhooksPage(h.Page(r, view.SectionSettings, text.WebhookTitle(), pulse), page))
 }
@@ -104,7 +101,7 @@ func webhookState(w notify.Webhook) view.Badge {
 // CreateWebhook creates a webhook.
 func (h *WebhookHandler) CreateWebhook(w http.ResponseWriter, r *http.Request) {
 	asked := notify.NewWebhook{Name: r.PostFormValue("name"), URL: r.PostFormValue("url"), Team: r.PostFormValue("team")}
-	made, err := h.notify.CreateWebhook(r.Context(), shell.Actor(r), asked)
+	_, err := h.notify.CreateWebhook(r.Context(), shell.Actor(r), asked)
 	var wrong *fault.InvalidError
 	switch {
 	case errors.As(err, &wrong):
@@ -114,7 +111,7 @@ func (h *WebhookHandler) CreateWebhook(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.Fail(w, r, err)
 	default:
-		shell.Redirect(w, r, webhooksURL+"#webhook-"+made.Name)
+		shell.RedirectDone(w, r, webhooksURL, shell.WebhookCreated)
 	}
 }
 
@@ -127,7 +124,7 @@ func (h *WebhookHandler) TestWebhook(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.Fail(w, r, err)
 	default:
-		shell.Redirect(w, r, webhooksURL+"?tested="+url.QueryEscape(found.Name))
+		shell.Redirect(w, r, webhooksURL+"?done=tested&name="+url.QueryEscape(found.Name))
 	}
 }
 
@@ -140,6 +137,6 @@ func (h *WebhookHandler) DeleteWebhook(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.Fail(w, r, err)
 	default:
-		shell.Redirect(w, r, webhooksURL+"?deleted")
+		shell.RedirectDone(w, r, webhooksURL, shell.WebhookDeleted)
 	}
 }

@@ -208,7 +208,7 @@ func (h *Handler) DeleteAgent(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	shell.Redirect(w, r, "/agents")
+	shell.RedirectDone(w, r, "/agents", shell.AgentDeleted)
 }
 
 // MakeKey creates a key and shows it once. No address shows it again.

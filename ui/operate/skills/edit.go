@@ -146,7 +146,7 @@ func (h *Handler) DeleteSkill(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	shell.Redirect(w, r, "/skills")
+	shell.RedirectDone(w, r, "/skills", shell.SkillDeleted)
 }
 
 // AskSkill lists a skill's tools again. The skill's page shows the result.

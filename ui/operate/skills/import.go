@@ -207,7 +207,7 @@ func (h *ImportHandler) DropImport(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	shell.Redirect(w, r, "/skills")
+	shell.RedirectDone(w, r, "/skills", shell.ImportDiscarded)
 }
 
 // SaveImport registers the skill.

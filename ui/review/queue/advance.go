@@ -35,7 +35,7 @@ func (h *Handler) SetChoices(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, fmt.Errorf("store settings of the queue: %w", err))
 		return
 	}
-	shell.Redirect(w, r, "/settings#look")
+	shell.RedirectDone(w, r, "/settings", shell.ChoiceSaved)
 }
 
 // nextWindow bounds the search for a call that the reader may decide.

@@ -107,7 +107,7 @@ func (h *Handler) SaveView(w http.ResponseWriter, r *http.Request) {
 			h.Fail(w, r, err)
 			return
 		default:
-			shell.Redirect(w, r, listURL(v.Query))
+			shell.RedirectDone(w, r, listURL(v.Query), shell.ViewSaved)
 			return
 		}
 	}
@@ -122,7 +122,7 @@ func (h *Handler) DeleteView(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, fmt.Errorf("delete view of the queue: %w", err))
 		return
 	}
-	shell.Redirect(w, r, ViewsPath)
+	shell.RedirectDone(w, r, ViewsPath, shell.ViewDeleted)
 }
 
 // ToQueue leads from a form's address to the queue, after a sign-in.
