@@ -58,6 +58,11 @@ func (h *reader) addTeamwork(ctx context.Context, access identity.Access, s *sub
 	a, reviewer := s.approval, access.Has(identity.Reviewer)
 	if a.Status != approval.Pending && reviewer && s.pulse.Pending > 0 {
 		v.NextURL = nextURL
+		choices, err := h.choices(ctx, access.Person.ID)
+		if err != nil {
+			return err
+		}
+		v.Advance = choices.Advance
 	}
 	t := &Teamwork{MayComment: reviewer && a.Comments < approval.MaxComments}
 	v.Teamwork = t

@@ -119,7 +119,7 @@ func (h *DecisionHandler) recordDecision(w http.ResponseWriter, r *http.Request,
 		h.Fail(w, r, err)
 		return
 	}
-	choices, err := h.choices(r.Context(), access.Person.ID)
+	choices, err := h.reader.choices(r.Context(), access.Person.ID)
 	if err != nil {
 		h.Fail(w, r, err)
 		return

@@ -61,6 +61,7 @@ type Call struct {
 	AnswerURL         string    // of the conversation that answers it; empty: none is known
 	Teamwork          *Teamwork // nil: no approval was needed
 	NextURL           string    // of the next call, after a decision; empty: none
+	Advance           bool      // NextURL opens by itself on a page without the queue
 	Editing           *view.Editing
 	Edited            *Edited  // the call with an edit
 	Sent              *Changed // a reviewer's changes to the agent's arguments; nil: none

@@ -53,13 +53,13 @@ type Handlers struct {
 func New(cfg Config) *Handlers {
 	read := &reader{
 		Shell: cfg.Shell, calls: cfg.Calls, identity: cfg.Identity, agents: cfg.Agents, converse: cfg.Converse, discovery: cfg.Discovery, pool: cfg.Pool,
-		connections: cfg.Connections, viewers: &shell.ViewerReader{Shell: cfg.Shell, Presence: cfg.Presence},
+		connections: cfg.Connections, choices: cfg.Choices, viewers: &shell.ViewerReader{Shell: cfg.Shell, Presence: cfg.Presence},
 	}
 	calls := &CallHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls, identity: cfg.Identity, presence: cfg.Presence}
 	return &Handlers{
 		Calls: calls,
 		Decisions: &DecisionHandler{
-			Shell: cfg.Shell, reader: read, callPages: calls, calls: cfg.Calls, login: cfg.Login, proofAge: cfg.ProofAge, choices: cfg.Choices,
+			Shell: cfg.Shell, reader: read, callPages: calls, calls: cfg.Calls, login: cfg.Login, proofAge: cfg.ProofAge,
 		},
 		Batches:   &BatchHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls},
 		Questions: &QuestionHandler{Shell: cfg.Shell, reader: read, callPages: calls, calls: cfg.Calls, login: cfg.Login, proofAge: cfg.ProofAge},
@@ -77,6 +77,7 @@ type reader struct {
 	discovery   *tool.Discovery
 	pool        *pgxpool.Pool
 	connections ConnectionResolver
+	choices     func(ctx context.Context, person uuid.UUID) (view.QueueChoices, error)
 	viewers     *shell.ViewerReader
 }
 
@@ -99,7 +100,6 @@ type DecisionHandler struct {
 	calls     *call.Service
 	login     *login.Login
 	proofAge  time.Duration
-	choices   func(ctx context.Context, person uuid.UUID) (view.QueueChoices, error)
 }
 
 // BatchHandler decides about several similar calls on one page.

@@ -167,6 +167,7 @@ function advance({ request, response, text }) {
 	const [, until] = /data-undo="(\d+)"/.exec(text) ?? [];
 	if (until) offerUndo(id, Number(until));
 	if (wide.matches && queue()?.hasAttribute("data-advance") && (selectedRow() ?? call())?.dataset.call === id) move(1, true);
+	else if (!queue() && !until && /<article[^>]* data-advance/.test(text)) location.assign("/next");
 }
 
 // ---- undo: the last approval can be taken back for some seconds, whatever is on the screen by then
