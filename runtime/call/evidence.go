@@ -37,7 +37,21 @@ func (s *Service) queueFacts(batch *pgx.Batch, c *Call, definition tool.Definiti
 // ReadEvidence compares the arguments of a call with those of approved calls of its tool: by the same agent, or by any agent if
 // this one has too few.
 func (s *Service) ReadEvidence(ctx context.Context, c *Call) ([]evidence.Entry, error) {
-	definitions, err := s.Discovery.Definitions(ctx, []tool.Pin{c.Pin})
+	found, err := s.ReadEvidenceOfSimilar(ctx, []*Call{c})
+	if err != nil {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// ReadEvidenceOfSimilar is like [Service.ReadEvidence] for at least one call by one agent to one tool. It reads the approved calls once.
+func (s *Service) ReadEvidenceOfSimilar(ctx context.Context, similar []*Call) ([][]evidence.Entry, error) {
+	c := similar[0]
+	pins := make([]tool.Pin, len(similar))
+	for i := range similar {
+		pins[i] = similar[i].Pin
+	}
+	definitions, err := s.Discovery.Definitions(ctx, pins)
 	if err != nil {
 		return nil, err
 	}
@@ -63,5 +77,9 @@ func (s *Service) ReadEvidence(ctx context.Context, c *Call) ([]evidence.Entry, 
 	if len(own) >= evidence.Enough {
 		all = own
 	}
-	return evidence.Judge(c.Arguments, hidesArguments(definitions[c.Pin], c.Arguments), all), nil
+	found := make([][]evidence.Entry, len(similar))
+	for i, c := range similar {
+		found[i] = evidence.Judge(c.Arguments, hidesArguments(definitions[c.Pin], c.Arguments), all)
+	}
+	return found, nil
 }
