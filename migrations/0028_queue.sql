@@ -24,5 +24,6 @@ CREATE TABLE queue_views (
 
 CREATE TABLE queue_settings (
     person_id uuid PRIMARY KEY,
-    advance   boolean NOT NULL -- the next call opens after a decision
+    advance   boolean NOT NULL, -- the next call opens after a decision
+    undo      boolean NOT NULL  -- an approval can be taken back for 5 seconds
 );

@@ -165,11 +165,11 @@ func TestGalleryLookAlikes(t *testing.T) {
 			id := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]string{"filename": tt.text}))
 			for _, format := range []string{"", "?view=json", "?view=raw"} {
 				page := v.get(callPath(id) + format)
-				marked := page.find("arguments").Find("mark")
+				marked := page.find("arguments").Find(".value mark")
 				if marked.Length() != 1 || marked.Text() != tt.word || marked.AttrOr("title", "") != tt.why {
 					t.Errorf("%s: marked %q for %q, want %q for %q", format, marked.Text(), marked.AttrOr("title", ""), tt.word, tt.why)
 				}
-				if format == "" && page.find("arguments").Find(".chip.why").Text() != tt.why {
+				if format == "" && page.find("arguments").Find(".value .chip.why").Text() != tt.why {
 					t.Error("the reason does not stand beside the word")
 				}
 				if notice := page.find("notice").Text(); !strings.Contains(notice, "One word may not be what it looks like") {
@@ -356,7 +356,9 @@ func TestGalleryMarkupIsText(t *testing.T) {
 // elements counts the elements of a page by kind, without the chips and marks for text.
 func elements(page *answer) string {
 	doc := goquery.CloneDocument(page.doc)
-	doc.Find(".chip, .badge, .notice, .facts").Remove()
+	doc.Find(".chip, .badge, .notice, .facts, .usual, .alarm").Remove()
+	emphasis := doc.Find(".value").Find("b, strong, em, var, ins, del") // of recognized values
+	emphasis.ReplaceWithSelection(emphasis.Contents())
 	counts := map[string]int{}
 	doc.Find("*").Each(func(_ int, s *goquery.Selection) {
 		if name := goquery.NodeName(s); name != "mark" {

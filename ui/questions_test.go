@@ -127,12 +127,12 @@ func TestQuestionOnThePage(t *testing.T) {
 	}
 }
 
-// Hidden characters in an answer are shown before it is approved.
+// All of an answer is shown before it is approved, also the values that the question declares as secrets.
 func TestWithheldAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := w.signedIn("ana", identity.Reviewer)
-	id := w.asked(account, `{"action":"accept","content":{"token":{"transfer_to":"DE02"}}}`)
+	id := w.asked(account, `{"action":"accept","content":{"iban":"DE02","pin":"4711"}}`)
 	path := callPath(id) + "/questions/1"
 	form := v.get(callPath(id)).form("decide-question")
 	if a := v.post(path+"/approve", form); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "Reveal it before you approve") {

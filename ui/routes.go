@@ -66,6 +66,7 @@ func (u *UI) reviewRoutes() []Route {
 		{"POST /calls/{id}/reject", reviewers(), decisions.Reject},
 		{"POST /calls/{id}/edit", reviewers(), decisions.Edit},
 		{"POST /calls/{id}/extend", reviewers(), decisions.Extend},
+		{"POST /calls/{id}/undo", reviewers(), decisions.Undo},
 		{"POST /calls/{id}/claim", reviewers(), calls.Claim},
 		{"POST /calls/{id}/release", reviewers(), calls.Release},
 		{"POST /calls/{id}/assign", reviewers(), calls.Assign},
@@ -207,7 +208,7 @@ func (u *UI) settingsRoutes() []Route {
 	return []Route{
 		{"GET /settings", both(), settings.ShowSettings},
 		{"POST /settings/theme", both(), settings.SetTheme},
-		{"POST /settings/queue", both(), u.queue.SetAdvance},
+		{"POST /settings/queue", both(), u.queue.SetChoices},
 		{"POST /settings/language", both(), settings.SetLanguage},
 		{"POST /settings/end-session", both(), settings.EndOwnSession}, // their own
 		{"POST /settings/tokens", both(), settings.MakeOwnToken},

@@ -50,6 +50,7 @@ var may = map[string]string{
 	"POST /calls/{id}/cancel":   "o",
 	"POST /calls/{id}/edit":     "r",
 	"POST /calls/{id}/extend":   "r",
+	"POST /calls/{id}/undo":     "r",
 	"POST /calls/{id}/claim":    "r",
 	"POST /calls/{id}/release":  "r",
 	"POST /calls/{id}/assign":   "r",

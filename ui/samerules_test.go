@@ -53,6 +53,7 @@ var sameAs = map[string]string{
 	"POST /calls/{id}/cancel":   "", // in the API also for whoever made the call
 	"POST /calls/{id}/edit":     "POST approvals/{id}/approve",
 	"POST /calls/{id}/extend":   "POST approvals/{id}/extend",
+	"POST /calls/{id}/undo":     "",
 	"POST /calls/{id}/claim":    "POST approvals/{id}/claim",
 	"POST /calls/{id}/release":  "POST approvals/{id}/release",
 	"POST /calls/{id}/assign":   "POST approvals/{id}/assign",

@@ -54,6 +54,7 @@ func (h *house) scenes() []scene {
 		{name: "call-changed", route: showCall, path: at("changed"), ready: "decide"},
 		{name: "call-confirm", route: showCall, path: at("destructive"), ready: "decide", do: func(p *browsertest.Page) {
 			p.WaitFor("buttons to work", armed)
+			readAll(p)
 			p.Click("approve")
 			p.Wait("confirm")
 		}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -243,5 +244,64 @@ func TestAskingAServer(t *testing.T) {
 	}
 	if a := olga.post("/skills/"+uuid.NewString()+"/ask", nil); a.status != http.StatusNotFound {
 		t.Errorf("no such skill: %d", a.status)
+	}
+}
+
+// An operator marks arguments as not secret. Showing more values needs a recent sign-in.
+func TestNotSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.offer(loginTool)
+	olga, rita := w.signedIn("olga", identity.Operator), w.signedIn("rita", identity.Reviewer)
+	hidden := w.submit(uuid.Nil, "gallery__log_in", loginArguments)
+	if text := rita.get(callPath(hidden)).text(); strings.Contains(text, "tok-93f1") {
+		t.Errorf("before: %s", text)
+	}
+	path := "/skills/" + w.skillNamed("gallery").ID.String() + "/tools"
+	at := path + "?tool=log_in"
+	page := olga.get(at)
+	if text := strings.Join(strings.Fields(page.find("not-secret").Text()), " "); !strings.HasPrefix(text, "Not secret /api_token /code /phrase ") {
+		t.Errorf("the page lists %q", text)
+	}
+	if text := olga.get("/skills/" + w.skillNamed("files").ID.String() + "/tools?tool=echo").find("not-secret"); text.Length() != 0 {
+		t.Errorf("a tool without secrets has %s", text.Text())
+	}
+	form := page.filled("tool-form", url.Values{"not_secret": {"/api_token"}})
+	marked := func() []string { return w.skillNamed("gallery").Tools["log_in"].NotSecret }
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
+	if a := olga.post(path, form); !strings.HasPrefix(a.header.Get("Location"), "/sign-in/again?") || marked() != nil {
+		t.Errorf("without a recent sign-in: %d %s, %q", a.status, a.header.Get("Location"), marked())
+	}
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at + interval '1 hour'`)
+	if a := olga.post(path, form); a.status != http.StatusSeeOther || !slices.Equal(marked(), []string{"/api_token"}) {
+		t.Fatalf("%d: %q, %s", a.status, marked(), a.text())
+	}
+	late := olga.post(path, form) // made for the earlier revision, and it wants the same
+	if late.status != http.StatusConflict || late.find("now-not_secret").Length() != 0 {
+		t.Errorf("again: %d %s", late.status, late.find("not-secret").Text())
+	}
+	form.Del("not_secret")
+	if late = olga.post(path, form); late.status != http.StatusConflict || late.find("now-not_secret").Text() != "Current value: on" {
+		t.Errorf("stale: %d %s", late.status, late.find("not-secret").Text())
+	}
+
+	id := w.submit(uuid.Nil, "gallery__log_in", loginArguments)
+	for _, page := range []*answer{rita.get(callPath(id)), rita.get("/")} {
+		if text := page.text(); !strings.Contains(text, "tok-93f1") || strings.Contains(text, "correct horse") || strings.Contains(text, "named like a secret") {
+			t.Errorf("marked: %s", text)
+		}
+	}
+	if text := rita.get(callPath(id)).find("notice").Text(); !strings.Contains(text, "Reveal 2 hidden values") {
+		t.Errorf("the notice says %s", text)
+	}
+
+	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
+	again := olga.get(at).filled("tool-form", nil)
+	if got := again["not_secret"]; !slices.Equal(got, []string{"/api_token"}) {
+		t.Errorf("the form has %q", got)
+	}
+	again.Del("not_secret")
+	if a := olga.post(path, again); a.status != http.StatusSeeOther || marked() != nil {
+		t.Errorf("hidden again: %d, %q", a.status, marked())
 	}
 }

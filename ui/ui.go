@@ -162,13 +162,13 @@ func (u *UI) makeHandlers() {
 	})
 	u.review = review.New(review.Config{
 		Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, Agents: cfg.Agents, Converse: cfg.Converse, Discovery: cfg.Discovery, Pool: cfg.Pool,
-		Presence: presence, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge,
+		Presence: presence, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge, Choices: u.queue.Choices,
 	})
 	u.history = history.New(history.Config{
-		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Identity: cfg.Identity, Discovery: cfg.Discovery, Exports: cfg.Exports, Pool: cfg.Pool,
+		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Identity: cfg.Identity, Exports: cfg.Exports, Pool: cfg.Pool,
 	})
 	u.conversations = conversations.New(conversations.Config{
-		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Catalog: cfg.Catalog, Converse: cfg.Converse, Identity: cfg.Identity, Discovery: cfg.Discovery,
+		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Catalog: cfg.Catalog, Converse: cfg.Converse, Identity: cfg.Identity,
 	})
 	u.figures = figurepages.New(u.Shell, cfg.Calls, cfg.Agents, cfg.Figures)
 	u.skills = skills.New(skills.Config{
@@ -181,7 +181,7 @@ func (u *UI) makeHandlers() {
 	})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,
-		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Advances: u.queue.Advances,
+		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Choices: u.queue.Choices,
 	})
 }
 

@@ -2266,19 +2266,21 @@ type ToolInsights struct {
 
 // ToolPatch is a schema of the API.
 type ToolPatch struct {
-	Enabled    *bool   `json:"enabled,omitzero"`
-	Idempotent *bool   `json:"idempotent,omitzero"`
-	Revision   *int64  `json:"revision,omitzero"`
-	Risk       *string `json:"risk,omitzero"`
-	Select     *string `json:"select,omitzero"`
+	Enabled    *bool    `json:"enabled,omitzero"`
+	Idempotent *bool    `json:"idempotent,omitzero"`
+	NotSecret  []string `json:"not_secret,omitzero"`
+	Revision   *int64   `json:"revision,omitzero"`
+	Risk       *string  `json:"risk,omitzero"`
+	Select     *string  `json:"select,omitzero"`
 }
 
 // ToolSettings is a schema of the API.
 type ToolSettings struct {
-	Enabled    *bool   `json:"enabled,omitzero"`
-	Idempotent *bool   `json:"idempotent,omitzero"`
-	Risk       *string `json:"risk,omitzero"`
-	Select     *string `json:"select,omitzero"`
+	Enabled    *bool    `json:"enabled,omitzero"`
+	Idempotent *bool    `json:"idempotent,omitzero"`
+	NotSecret  []string `json:"not_secret,omitzero"`
+	Risk       *string  `json:"risk,omitzero"`
+	Select     *string  `json:"select,omitzero"`
 }
 
 // Trial is a schema of the API.

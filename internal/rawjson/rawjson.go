@@ -104,3 +104,43 @@ func AppendMember(object []byte, name string, value []byte) []byte {
 	}
 	return append(append(AppendString(object, name), ':'), value...)
 }
+
+// ReadNested reads the next object or array of a [Lenient] decoder. It calls each with the name and index of every value, which each has to
+// read, or empty if there is no value.
+func ReadNested(decoder *jsontext.Decoder, empty func() error, each func(name string, i int) error) error {
+	token, err := decoder.ReadToken()
+	if err != nil {
+		return err
+	}
+	isObject := token.Kind() == '{'
+	if isClosing(decoder.PeekKind()) {
+		_, err := decoder.ReadToken()
+		return errors.Join(err, empty())
+	}
+	for i := 0; !isClosing(decoder.PeekKind()); i++ {
+		name := ""
+		if isObject {
+			raw, err := decoder.ReadValue()
+			if err != nil {
+				return err
+			}
+			name = Unquote(raw)
+		}
+		if err := each(name, i); err != nil {
+			return err
+		}
+	}
+	_, err = decoder.ReadToken()
+	return err
+}
+
+func isClosing(k jsontext.Kind) bool { return k == '}' || k == ']' }
+
+// Unquote returns the text of a JSON string. If it is not valid UTF-8, the text is the bytes between the quotes.
+func Unquote(raw jsontext.Value) string {
+	text, err := jsontext.AppendUnquote(nil, []byte(raw))
+	if err != nil {
+		return string(bytes.Trim(raw, `"`))
+	}
+	return string(text)
+}

@@ -3,12 +3,14 @@ package agent_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -236,6 +238,9 @@ func TestSpecIsValidated(t *testing.T) {
 		"the same twice":    {`{"skills":[` + skill + `,"identity_headers":{"enabled":true,"call":"x-holdpoint-agent"}}]}`, "skills[0].identity_headers.call"},
 		"the skill's own":   {`{"skills":[` + skill + `,"headers":{"x-who":"x"},"identity_headers":{"enabled":true,"principal":"X-Who"}}]}`, "skills[0].identity_headers.principal"},
 		"resources":         {`{"skills":[` + skill + `,"resources":"all"}]}`, "skills[0].resources"},
+		"not secret":        {`{"skills":[` + skill + `,"tools":{"a":{"not_secret":["/ok","token"]}}}]}`, "skills[0].tools.a.not_secret[1]"},
+		"not secret, all":   {`{"skills":[` + skill + `,"tools":{"a":{"not_secret":[""]}}}]}`, "skills[0].tools.a.not_secret[0]"},
+		"not secret, bad":   {`{"skills":[` + skill + `,"tools":{"a":{"not_secret":["/a~2"]}}}]}`, "skills[0].tools.a.not_secret[0]"},
 		"questions":         {`{"skills":[` + skill + `,"questions":"nobody"}]}`, "skills[0].questions"},
 		"model":             {`{"agents":[{"name":"a","model":{"provider":"openai","name":""}}]}`, "agents[0].model.name"},
 		"model url":         {`{"agents":[{"name":"a","model":{"provider":"openai","name":"m","base_url":"x"}}]}`, "agents[0].model.base_url"},
@@ -251,6 +256,41 @@ func TestSpecIsValidated(t *testing.T) {
 				t.Errorf("want one problem at %s, got %v", tc.path, err)
 			}
 		})
+	}
+}
+
+// A mark of a value that is no secret is audited like other settings.
+func TestNotSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	text := `{"skills":[{"name":"files","transport":"http","url":"http://h/","tools":{"write":{"not_secret":["/b","/a/*","/b"]}}}]}`
+	created := w.registry.ApplyJSON(text)
+	if got := formatFields(created[0]); !slices.Contains(got, `tools.write:  -> {not_secret: ["/a/*","/b"]}`) {
+		t.Errorf("created: %q", got)
+	}
+	if again := w.registry.ApplyJSON(text); again[0].Action != agent.ActionUnchanged {
+		t.Errorf("again: %+v", again)
+	}
+	skill, err := w.SkillByName(t.Context(), "files")
+	check(t, err)
+	for _, tt := range []struct {
+		patch agent.ToolPatch
+		want  []string
+	}{
+		{agent.ToolPatch{Risk: new(agent.RiskHigh)}, []string{"/a/*", "/b"}},
+		{agent.ToolPatch{NotSecret: &[]string{"/c"}}, []string{"/c"}},
+		{agent.ToolPatch{NotSecret: &[]string{}}, nil},
+	} {
+		skill, err = w.UpdateTool(t.Context(), operator, skill.ID, "write", tt.patch)
+		check(t, err)
+		if got := skill.Tools["write"]; !slices.Equal(got.NotSecret, tt.want) || got.Risk != agent.RiskHigh {
+			t.Errorf("%+v, want %q", got, tt.want)
+		}
+	}
+	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Subject: skill.ID, Action: audit.SkillUpdated})
+	check(t, err)
+	if len(events) != 3 || !strings.Contains(fmt.Sprint(events), `not_secret: ["/c"]`) {
+		t.Errorf("events %v", events)
 	}
 }
 

@@ -140,7 +140,8 @@ func normalizeTools(tools map[string]ToolSettings) map[string]ToolSettings {
 		if !settings.Disabled() {
 			settings.Enabled = nil
 		}
-		if settings != (ToolSettings{}) {
+		settings.NotSecret = slices.Compact(slices.Sorted(slices.Values(settings.NotSecret)))
+		if !settings.isDefault() {
 			normal[name] = settings
 		}
 	}
@@ -195,6 +196,7 @@ func (patch ToolPatch) applyTo(s ToolSettings) ToolSettings {
 	setIfGiven(&s.Risk, patch.Risk)
 	setIfGiven(&s.Idempotent, patch.Idempotent)
 	setIfGiven(&s.Select, patch.Select)
+	setIfGiven(&s.NotSecret, patch.NotSecret)
 	if patch.Enabled != nil {
 		s.Enabled = patch.Enabled
 	}
@@ -306,6 +308,9 @@ func (s ToolSettings) String() string {
 	}
 	if s.Select != "" {
 		parts = append(parts, "select: "+strconv.Quote(s.Select))
+	}
+	if len(s.NotSecret) > 0 {
+		parts = append(parts, "not_secret: "+jsonText(s.NotSecret))
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }

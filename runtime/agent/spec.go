@@ -46,11 +46,12 @@ type Spec struct {
 
 // ToolPatch changes the settings of one tool. A nil field stays as it is.
 type ToolPatch struct {
-	Risk       *string `json:"risk,omitempty"` // high, or "" for none
-	Idempotent *bool   `json:"idempotent,omitempty"`
-	Enabled    *bool   `json:"enabled,omitempty"`
-	Select     *string `json:"select,omitempty"` // "": none
-	Revision   *int64  `json:"revision,omitempty" doc:"The expected revision of the skill: with another one, nothing is changed (409). Omitted: any."`
+	Risk       *string   `json:"risk,omitempty"` // high, or "" for none
+	Idempotent *bool     `json:"idempotent,omitempty"`
+	Enabled    *bool     `json:"enabled,omitempty"`
+	Select     *string   `json:"select,omitempty"` // "": none
+	NotSecret  *[]string `json:"not_secret,omitempty" doc:"JSON pointers of arguments that are shown though the tool's schema declares them as secrets; * is any name or index. An empty list removes all."`
+	Revision   *int64    `json:"revision,omitempty" doc:"The expected revision of the skill: with another one, nothing is changed (409). Omitted: any."`
 }
 
 // AssignmentSpec is one element of an agent's skills.

@@ -78,6 +78,13 @@ type ToolSettings struct {
 	Idempotent bool   `json:"idempotent,omitempty"` // may be sent again
 	Enabled    *bool  `json:"enabled,omitempty"`    // nil: enabled
 	Select     string `json:"select,omitempty"`     // of HTTP APIs: a jq program that reduces JSON responses; empty: none
+	// NotSecret has the JSON pointers of arguments that are shown though the tool's schema declares them as secrets; * is any name or index.
+	NotSecret []string `json:"not_secret,omitempty"`
+}
+
+// isDefault reports whether the settings, which are normal, change nothing.
+func (s ToolSettings) isDefault() bool {
+	return s.Risk == "" && !s.Idempotent && s.Enabled == nil && s.Select == "" && len(s.NotSecret) == 0
 }
 
 // EditNeedsSecond reports whether an edit of a call of this tool needs the approval of a reviewer other than the editor.

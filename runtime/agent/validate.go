@@ -13,6 +13,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/holdpoint/holdpoint/runtime/httptool/selection"
 	"github.com/holdpoint/holdpoint/runtime/httptool/setting"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -31,6 +33,8 @@ const (
 	maxToolName     = 256
 	maxInstructions = 64 << 10
 	maxTeam         = 128
+	maxPointers     = 100 // of a tool
+	maxPointer      = 512
 )
 
 var (
@@ -198,7 +202,17 @@ func (r report) checkToolSettings(transport tool.Transport, tools map[string]Too
 				r.add("tools."+name+".select", err.Error())
 			}
 		}
+		at.checkPointers(name+".not_secret", tools[name].NotSecret)
 		at.check(tools[name].Risk == "" || tools[name].Risk == RiskHigh, name+".risk", "must be high or empty")
+	}
+}
+
+// checkPointers checks JSON pointers, of which none is the whole document.
+func (r report) checkPointers(field string, pointers []string) {
+	r.check(len(pointers) <= maxPointers, field, fmt.Sprintf("must be at most %d", maxPointers))
+	for i, pointer := range pointers {
+		r.checkText(indexPath(field, i), pointer, maxPointer)
+		r.check(pointer != "" && jsontext.Pointer(pointer).IsValid(), indexPath(field, i), "must be a JSON pointer, such as /options/token")
 	}
 }
 

@@ -83,6 +83,29 @@ func TestApprovalHasEvidence(t *testing.T) {
 	}
 }
 
+// An operator shows a value that the schema declares as a secret, and hides it again.
+func TestNotSecretOfATool(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const path = "/api/v1/skills/files/tools/write"
+	w.park(`{"n":1}`)
+	settings := func() string {
+		t.Helper()
+		tools := w.get("skills/files", w.operator).want(t, 200)["tools"].(map[string]any)
+		return fmt.Sprint(tools["write"])
+	}
+	w.send("PATCH", path, w.operator, `{"not_secret":["/rows/*/token","/n"]}`).want(t, 200)
+	if got := settings(); got != "map[not_secret:[/n /rows/*/token]]" {
+		t.Errorf("marked: %s", got)
+	}
+	w.send("PATCH", path, w.operator, `{"not_secret":["n"]}`).problem(t, 422, "invalid_request")
+	w.send("PATCH", path, w.reviewer, `{"not_secret":[]}`).problem(t, 403, "forbidden")
+	w.send("PATCH", path, w.operator, `{"not_secret":[]}`).want(t, 200)
+	if got := settings(); got != "<nil>" {
+		t.Errorf("taken back: %s", got)
+	}
+}
+
 // An operator's risk setting overrides the server's hint, as in the dashboard.
 func TestApprovalSaysTheRisk(t *testing.T) {
 	t.Parallel()

@@ -3,14 +3,16 @@ package call
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // The bounds on the approved calls that a call is compared with.
@@ -20,11 +22,15 @@ const (
 )
 
 // queueFacts adds the facts of an approved call to the batch that claims it. They are stored if the claim is made.
-func (s *Service) queueFacts(batch *pgx.Batch, c *Call, definition tool.Definition) error {
+func (s *Service) queueFacts(ctx context.Context, batch *pgx.Batch, c *Call) error {
 	if !c.Gated {
 		return nil
 	}
-	facts, err := json.Marshal(evidence.Collect(c.Arguments, hidesArguments(definition, c.Arguments)))
+	secrets, err := s.ReadSecrets(ctx, *c)
+	if err != nil {
+		return err
+	}
+	facts, err := json.Marshal(evidence.Collect(c.Arguments, hideSecrets(secrets[c.ID], c.Arguments)))
 	if err != nil {
 		return fmt.Errorf("encode facts of call %s: %w", c.ID, err)
 	}
@@ -37,49 +43,85 @@ func (s *Service) queueFacts(batch *pgx.Batch, c *Call, definition tool.Definiti
 // ReadEvidence compares the arguments of a call with those of approved calls of its tool: by the same agent, or by any agent if
 // this one has too few.
 func (s *Service) ReadEvidence(ctx context.Context, c *Call) ([]evidence.Entry, error) {
-	found, err := s.ReadEvidenceOfSimilar(ctx, []*Call{c})
+	secrets, err := s.ReadSecrets(ctx, *c)
 	if err != nil {
 		return nil, err
 	}
-	return found[0], nil
+	history, err := s.readHistory(ctx, historyKey{c.SkillID, c.Tool, c.AgentID})
+	if err != nil {
+		return nil, fmt.Errorf("read facts of tool %s: %w", c.Tool, err)
+	}
+	return history.Judge(c.Arguments, hideSecrets(secrets[c.ID], c.Arguments)), nil
 }
 
-// ReadEvidenceOfSimilar is like [Service.ReadEvidence] for at least one call by one agent to one tool. It reads the approved calls once.
-func (s *Service) ReadEvidenceOfSimilar(ctx context.Context, similar []*Call) ([][]evidence.Entry, error) {
-	c := similar[0]
-	pins := make([]tool.Pin, len(similar))
-	for i := range similar {
-		pins[i] = similar[i].Pin
-	}
-	definitions, err := s.Discovery.Definitions(ctx, pins)
-	if err != nil {
+// historyKey selects the approved calls that a call is compared with.
+type historyKey struct {
+	skill uuid.UUID
+	tool  string
+	agent uuid.UUID
+}
+
+// keptHistory is a history, and the newest call of its tool when it was read.
+type keptHistory struct {
+	*evidence.History
+	newest uuid.UUID
+	read   time.Time // by the clock of this process
+}
+
+const (
+	maxHistories = 256         // in memory
+	historyKept  = time.Minute // calls leave a history that grows too old
+)
+
+// histories keeps histories until another call of their tool is approved: a queue often has many calls of one tool.
+type histories struct {
+	mu    sync.Mutex
+	byKey map[historyKey]keptHistory
+}
+
+func (s *Service) readHistory(ctx context.Context, key historyKey) (*evidence.History, error) {
+	var newest uuid.UUID
+	err := s.Pool.QueryRow(ctx, `SELECT call_id FROM call_facts
+		WHERE skill_id = $1 AND tool = $2 AND added_at > holdpoint_now() - $3 * interval '1 second'
+		ORDER BY added_at DESC LIMIT 1`, key.skill, key.tool, historyAge.Seconds()).Scan(&newest)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, err
 	}
+	now := s.Now()
+	s.histories.mu.Lock()
+	kept, ok := s.histories.byKey[key]
+	s.histories.mu.Unlock()
+	if ok && kept.newest == newest && now.Sub(kept.read) < historyKept {
+		return kept.History, nil
+	}
 	rows, _ := s.Pool.Query(ctx, `SELECT agent_id, facts FROM call_facts
-		WHERE skill_id = $1 AND tool = $2 AND added_at > holdpoint_now() - $3 * interval '1 second' AND call_id <> $4
-		ORDER BY added_at DESC LIMIT $5`, c.SkillID, c.Tool, historyAge.Seconds(), c.ID, historyCalls)
+		WHERE skill_id = $1 AND tool = $2 AND added_at > holdpoint_now() - $3 * interval '1 second'
+		ORDER BY added_at DESC LIMIT $4`, key.skill, key.tool, historyAge.Seconds(), historyCalls)
 	var own, all []evidence.Facts
 	var agent uuid.UUID
 	var stored []byte
 	_, err = pgx.ForEachRow(rows, []any{&agent, &stored}, func() error {
 		var facts evidence.Facts
-		if err := json.Unmarshal(stored, &facts); err != nil {
+		if err := jsonv2.Unmarshal(stored, &facts); err != nil {
 			return err
 		}
-		if all = append(all, facts); agent == c.AgentID {
+		if all = append(all, facts); agent == key.agent {
 			own = append(own, facts)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read facts of tool %s: %w", c.Tool, err)
+		return nil, err
 	}
 	if len(own) >= evidence.Enough {
 		all = own
 	}
-	found := make([][]evidence.Entry, len(similar))
-	for i, c := range similar {
-		found[i] = evidence.Judge(c.Arguments, hidesArguments(definitions[c.Pin], c.Arguments), all)
+	read := keptHistory{evidence.NewHistory(all), newest, now}
+	s.histories.mu.Lock()
+	defer s.histories.mu.Unlock()
+	if len(s.histories.byKey) >= maxHistories || s.histories.byKey == nil {
+		s.histories.byKey = make(map[historyKey]keptHistory)
 	}
-	return found, nil
+	s.histories.byKey[key] = read
+	return read.History, nil
 }

@@ -109,7 +109,7 @@ func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) e
 	}
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
 	began = s.Now()
-	ours, err := s.claimCall(ctx, c, to.definition)
+	ours, err := s.claimCall(ctx, c)
 	if err != nil || !ours {
 		return err
 	}
@@ -258,13 +258,13 @@ func (s *Service) endUnsent(ctx context.Context, pool *pgxpool.Pool, event event
 }
 
 // claimCall claims the call for this instance and stores its facts, in one round trip. It reports false if another instance was first.
-func (s *Service) claimCall(ctx context.Context, c *Call, definition tool.Definition) (bool, error) {
+func (s *Service) claimCall(ctx context.Context, c *Call) (bool, error) {
 	m := &move{event: onClaim, id: c.ID, agentID: c.AgentID, outcome: outcome{status: Executing}}
 	batch := &pgx.Batch{}
 	if err := s.queueMoves(batch, m); err != nil {
 		return false, err
 	}
-	if err := s.queueFacts(batch, c, definition); err != nil {
+	if err := s.queueFacts(ctx, batch, c); err != nil {
 		return false, err
 	}
 	failpoint.Hit(failpoint.ClaimBeforeCommit)

@@ -16,7 +16,6 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // history returns the history of the world's calls.
@@ -435,21 +434,11 @@ func TestSearchByNames(t *testing.T) {
 func TestSearchByToolFacts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.source.Offer(writeTool, `{"name":"echo","inputSchema":{"type":"object","properties":{"password":{}}}}`)
 	seen, hidden := w.makeCall("open__echo", `{"note":"hunter2"}`), w.makeCall("open__echo", `{"password":"hunter2"}`)
 	wantIDs(t, "all", w.findAll(history.Filter{Text: "hunter"}), seen, hidden)
-	asked := ""
-	hide := func(d tool.Definition, arguments []byte) []byte {
-		asked = d.Name
-		if strings.Contains(string(arguments), "password") {
-			return []byte(`{"password":""}`)
-		}
-		return arguments
-	}
-	wantIDs(t, "what readers see", w.findAll(history.Filter{Text: "hunter", Hide: hide}), seen)
-	wantIDs(t, "the name of a hidden value", w.findAll(history.Filter{Text: "passw", Hide: hide}), hidden)
-	if asked != "echo" {
-		t.Errorf("the definition is of %q", asked)
-	}
+	wantIDs(t, "what readers see", w.findAll(history.Filter{Text: "hunter", HideSecrets: true}), seen)
+	wantIDs(t, "the name of a hidden value", w.findAll(history.Filter{Text: "passw", HideSecrets: true}), hidden)
 	write := w.makeCall("files__write", `{"n":1}`)
 	w.secondReviewers("", map[string]agent.ToolSettings{"write": {Risk: agent.RiskHigh}})
 	wantIDs(t, "high risk", w.findAll(history.Filter{Risks: []agent.Risk{agent.RiskMarked}, Limit: 1}), write)

@@ -96,6 +96,7 @@ type Service struct {
 	relays      sync.Map // the relays of the calls that this process is sending, by id
 	gates       *gates
 	schemas     *schemaCache
+	histories   histories
 	before      *registry.Memory[uuid.UUID, stateBefore]
 	direct      *batcher.Batcher[intakeItem]
 	gated       *batcher.Batcher[intakeItem]

@@ -216,7 +216,7 @@ func (h *reader) readEntries(ctx context.Context, calls []call.Call, now time.Ti
 	}
 	entries := make([]Entry, 0, len(calls))
 	for _, c := range slices.Backward(calls) {
-		fields := hostile.Decisive(c.Arguments, present.RowArguments, present.BriefOf(facts.Definitions[c.Pin]))
+		fields := hostile.Decisive(c.Arguments, present.RowArguments, present.BriefOf(facts.Secrets[c.ID]))
 		e := CallEntry{
 			ID: c.ID.String(), URL: present.CallURL(c.ID), At: c.CreatedAt, Status: present.StatusBadge(c.Status), Skill: c.Skill, Tool: c.Tool,
 			Decisive: fields.List, More: fields.More, Outcome: entryOutcome(&c, facts),

@@ -9,20 +9,18 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call/history"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/shell"
 )
 
 // Config has the dependencies of the handlers. All are required.
 type Config struct {
-	Shell     *shell.Shell
-	Calls     *call.Service
-	History   *history.Service
-	Agents    *agent.Service
-	Catalog   *catalog.Service
-	Converse  *converse.Service
-	Identity  *identity.Service
-	Discovery *tool.Discovery
+	Shell    *shell.Shell
+	Calls    *call.Service
+	History  *history.Service
+	Agents   *agent.Service
+	Catalog  *catalog.Service
+	Converse *converse.Service
+	Identity *identity.Service
 }
 
 // Handlers answer requests about conversations.
@@ -35,7 +33,7 @@ type Handlers struct {
 func New(cfg Config) *Handlers {
 	read := &reader{
 		Shell: cfg.Shell, calls: cfg.Calls, history: cfg.History, agents: cfg.Agents, catalog: cfg.Catalog, converse: cfg.Converse,
-		facts: &shell.CallFactsReader{Shell: cfg.Shell, Discovery: cfg.Discovery},
+		facts: &shell.CallFactsReader{Shell: cfg.Shell},
 	}
 	talks := &TalkHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls, history: cfg.History, agents: cfg.Agents, converse: cfg.Converse}
 	return &Handlers{

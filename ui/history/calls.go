@@ -11,7 +11,6 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -78,11 +77,6 @@ func decisionBadge(s approval.Status) view.Badge {
 	return view.Badge{Word: d.Word, Icon: icon, Level: d.Level}
 }
 
-// hideSecrets returns arguments as readers see them.
-func hideSecrets(of tool.Definition, arguments []byte) []byte {
-	return hostile.SecretsOf(of.InputSchema).Masked(arguments, "")
-}
-
 // callFilter reads what the criteria select.
 func (h *CallsHandler) callFilter(ctx context.Context, c *shell.Criteria) (history.Filter, error) {
 	filter, err := h.history.ParseQuery(ctx, history.Query{
@@ -90,7 +84,7 @@ func (h *CallsHandler) callFilter(ctx context.Context, c *shell.Criteria) (histo
 		Decisions: c.Values["decision"], Risks: c.Values["risk"],
 		From: c.Get("from"), To: c.Get("to"), Zone: c.Zone, Conversation: c.Get("conversation"), Text: c.Get("text"),
 	}, h.identity)
-	filter.Hide = hideSecrets
+	filter.HideSecrets = true
 	return filter, err
 }
 
@@ -160,7 +154,7 @@ func (h *CallsHandler) historyRows(ctx context.Context, calls []call.Call, now t
 		c := &calls[i]
 		rows[i] = view.HistoryRow{
 			URL: present.CallURL(c.ID), Status: present.StatusBadge(c.Status), Skill: c.Skill, Tool: c.Tool, Agent: c.Agent,
-			Decisive:  hostile.Decisive(c.Arguments, historyArguments, present.BriefOf(facts.Definitions[c.Pin])).List,
+			Decisive:  hostile.Decisive(c.Arguments, historyArguments, present.BriefOf(facts.Secrets[c.ID])).List,
 			Principal: present.PersonName(c.PrincipalID, facts.Names), At: c.CreatedAt,
 		}
 		if a, ok := facts.Approvals[c.ID]; ok {

@@ -12,7 +12,6 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/shell"
 )
 
@@ -24,14 +23,13 @@ type Exports interface {
 
 // Config is required in full.
 type Config struct {
-	Shell     *shell.Shell
-	Calls     *call.Service
-	History   *history.Service
-	Agents    *agent.Service
-	Identity  *identity.Service
-	Discovery *tool.Discovery
-	Exports   Exports
-	Pool      *pgxpool.Pool // for the audit log
+	Shell    *shell.Shell
+	Calls    *call.Service
+	History  *history.Service
+	Agents   *agent.Service
+	Identity *identity.Service
+	Exports  Exports
+	Pool     *pgxpool.Pool // for the audit log
 }
 
 // Handlers answer the requests about the past.
@@ -46,7 +44,7 @@ func New(cfg Config) *Handlers {
 	return &Handlers{
 		Calls: &CallsHandler{
 			Shell: cfg.Shell, calls: cfg.Calls, history: cfg.History, identity: cfg.Identity, exports: cfg.Exports, exporter: export, suggest: suggest,
-			facts: &shell.CallFactsReader{Shell: cfg.Shell, Discovery: cfg.Discovery},
+			facts: &shell.CallFactsReader{Shell: cfg.Shell},
 		},
 		Audit: &AuditHandler{
 			Shell: cfg.Shell, calls: cfg.Calls, history: cfg.History, agents: cfg.Agents, identity: cfg.Identity, exports: cfg.Exports, exporter: export, suggest: suggest,

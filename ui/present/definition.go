@@ -3,6 +3,7 @@ package present
 import (
 	"encoding/json"
 
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -33,11 +34,16 @@ func Folded(value json.RawMessage) *hostile.Value {
 	return &v
 }
 
-// BriefOf returns the limits of a line about a call of this tool.
-func BriefOf(d tool.Definition) hostile.Limits {
+// BriefOf returns the limits of a line about a call with these secrets.
+func BriefOf(secrets *secretfield.Rules) hostile.Limits {
 	l := hostile.Brief()
-	l.Secrets = hostile.SecretsOf(d.InputSchema)
+	l.Secrets = secrets
 	return l
+}
+
+// NamedBadge warns of an argument that the agent gave the name of a secret: the tool's schema does not declare it, so it is shown.
+func NamedBadge() view.Badge {
+	return view.Badge{Word: text.CallNamedLikeSecret(), Icon: "hidden", Level: view.Warn, Note: text.CallNamedLikeSecretNote()}
 }
 
 func isTrue(hint *bool) bool { return hint != nil && *hint }

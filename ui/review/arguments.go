@@ -21,13 +21,11 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 	if f.full {
 		limits = hostile.Limits{}
 	}
+	a.Secrets, a.RevealURL = s.secrets.Count(c.Arguments), base+"/reveal"
 	if a.Revealed = reveal; !reveal {
-		limits.Secrets = s.argumentSecrets()
-		if !s.revealed {
-			a.Withheld = s.withheld
-		}
+		limits.Secrets = s.secrets
+		a.Withheld = a.Secrets > 0 && !s.revealed && !s.edited // the editor shows all of them
 	}
-	a.Secrets, a.RevealURL = s.argumentSecrets().Count(c.Arguments), base+"/reveal"
 	values := typed.RecognizeDocument(c.Arguments)
 	a.Alarming = isAlarming(values, s.evidence)
 	shape := f.view
@@ -41,7 +39,7 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 		default:
 			a.Fields, a.Folded = &fields, fields.Folded
 			if s.isPending() {
-				a.Card = makeCard(&fields, s.evidence, values)
+				a.Card = makeCard(&fields, s.evidence, values, s.secrets.NamedByAgent(c.Arguments))
 			}
 		}
 	}

@@ -85,7 +85,7 @@ func (h *reader) presentCall(ctx context.Context, s *subject, access identity.Ac
 		}
 		f.full = true // the editor shows all of it
 	}
-	if how.reveal && s.withheld > 0 {
+	if how.reveal {
 		f.full = true // a call can be approved only if it was shown completely
 	}
 	if pending {

@@ -38,6 +38,7 @@ type CardRow struct {
 	hostile.Field
 	ID      string // of its element
 	Unusual bool
+	Named   bool // the agent gave it the name of a secret
 	Reasons []text.Message
 	Usual   templ.Component // the usual values; nil: none are known
 
@@ -52,15 +53,15 @@ func (r CardRow) isAlarming() bool { return len(r.Alarms) > 0 }
 // isOdd reports whether the argument needs a second look.
 func (r CardRow) isOdd() bool { return r.Unusual || r.isAlarming() }
 
-// makeCard joins the arguments with the evidence about them.
-func makeCard(fields *hostile.Fields, entries []evidence.Entry, values map[string]typed.Value) *Card {
+// makeCard joins the arguments with the evidence about them. named has the pointers of arguments that the agent gave the name of a secret.
+func makeCard(fields *hostile.Fields, entries []evidence.Entry, values map[string]typed.Value, named []string) *Card {
 	byPointer := make(map[string]*evidence.Entry, len(entries))
 	for i := range entries {
 		byPointer[entries[i].Path] = &entries[i]
 	}
 	card := &Card{Rows: make([]CardRow, len(fields.List)), More: fields.More}
 	for i, f := range fields.List {
-		card.Rows[i].Field, card.Rows[i].ID = f, "arg-"+strconv.Itoa(i)
+		card.Rows[i].Field, card.Rows[i].ID, card.Rows[i].Named = f, "arg-"+strconv.Itoa(i), slices.Contains(named, f.Pointer)
 		if v, ok := values[f.Pointer]; ok && !f.Secret {
 			card.Rows[i].Typed = &v
 			card.Rows[i].Notes, card.Rows[i].Alarms = describeTyped(&v)
@@ -102,7 +103,7 @@ func rank(r CardRow) int {
 func (c *Card) addNested(values map[string]typed.Value) {
 	for _, pointer := range slices.Sorted(maps.Keys(values)) {
 		v := values[pointer]
-		if v.Kind != typed.Nested && v.Kind != typed.Recipients {
+		if v.Kind != typed.Nested && v.Kind != typed.Recipients || c.hidesWithin(pointer) {
 			continue
 		}
 		notes, alarms := describeTyped(&v)
@@ -111,6 +112,11 @@ func (c *Card) addNested(values map[string]typed.Value) {
 		}
 		c.Alarms = append(c.Alarms, alarms...)
 	}
+}
+
+// hidesWithin reports whether a value within an object or list is hidden. Notes about the whole would show it.
+func (c *Card) hidesWithin(pointer string) bool {
+	return slices.ContainsFunc(c.Rows, func(r CardRow) bool { return r.Secret && strings.HasPrefix(r.Pointer, pointer+"/") })
 }
 
 func describeReason(r evidence.Reason) text.Message {

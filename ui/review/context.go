@@ -89,7 +89,7 @@ func (h *reader) addConversation(ctx context.Context, s *subject, v *Call) error
 // compareArguments returns the differences between two sets of arguments of the call's tool.
 func (s *subject) compareArguments(before, after []byte) (hostile.Diff, error) {
 	limits := hostile.Folded()
-	limits.Secrets = s.argumentSecrets()
+	limits.Secrets = s.secrets
 	diff, err := hostile.ReadDiff(before, after, limits)
 	if diff.Unwieldy {
 		err = nil

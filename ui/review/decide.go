@@ -119,6 +119,12 @@ func (h *DecisionHandler) recordDecision(w http.ResponseWriter, r *http.Request,
 		h.Fail(w, r, err)
 		return
 	}
+	choices, err := h.choices(r.Context(), access.Person.ID)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	d.Undo = choices.Undo
 	if _, err = h.calls.Decide(r.Context(), d); err != nil {
 		h.notDecided(w, r, err)
 		return
@@ -232,6 +238,27 @@ func (h *DecisionHandler) Extend(w http.ResponseWriter, r *http.Request) {
 func listPresets() []text.Message {
 	return []text.Message{
 		text.ReviewWrongTarget(), text.ReviewWrongValues(), text.ReviewNotNeeded(), text.ReviewAskFirst(), text.ReviewTooMuch(), text.ReviewNotNow(),
+	}
+}
+
+// Undo takes an approval back before its call is sent.
+func (h *DecisionHandler) Undo(w http.ResponseWriter, r *http.Request) {
+	id, err := shell.CallID(r)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	access, _ := login.Access(r.Context())
+	_, err = h.calls.Undo(r.Context(), id, access.Person.ID)
+	switch {
+	case errors.Is(err, approval.ErrTooLate):
+		h.callPages.answerWithCall(w, r, http.StatusConflict, shown{notice: &view.Notice{Level: view.Warn, Title: text.ReviewUndoTooLate(), Text: text.ReviewUndoTooLateHelp()}})
+	case errors.Is(err, approval.ErrNotDecider):
+		h.callPages.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{Level: view.Warn, Title: text.ReviewUndoTooLate(), Text: text.ReviewUndoNotYours()}})
+	case err != nil:
+		h.Fail(w, r, err)
+	default:
+		shell.Redirect(w, r, formatOf(r).callURL(present.CallURL(id)))
 	}
 }
 

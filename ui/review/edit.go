@@ -117,7 +117,7 @@ func (h *DecisionHandler) carryEdit(w http.ResponseWriter, r *http.Request, how 
 
 // recordReveal logs that an editor shows secrets.
 func (h *DecisionHandler) recordReveal(r *http.Request, s *subject, arguments []byte) error {
-	hidden := s.argumentSecrets().Count(arguments)
+	hidden := s.secrets.Count(arguments)
 	if hidden == 0 {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (s *subject) previewEdit(edited json.RawMessage) (*Edited, error) {
 	}
 	original := bytes.Equal(before, edited)
 	s.edited, s.proposing = true, s.second && !original
-	s.call.Arguments, s.withheld = edited, 0 // the editor shows all of them
+	s.call.Arguments = edited
 	return &Edited{
 		Arguments: string(edited), Fingerprint: hostile.Fingerprint(string(edited)), Diff: diff,
 		Second: s.proposing, Original: original,

@@ -70,31 +70,28 @@ func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *s
 	if len(waiting) == 0 {
 		return l, nil
 	}
-	documents, subjects, calls := make([][]byte, len(waiting)), make([]*subject, len(waiting)), make([]*call.Call, len(waiting))
+	documents, subjects := make([][]byte, len(waiting)), make([]*subject, len(waiting))
 	for i := range waiting {
 		documents[i] = waiting[i].Call.Arguments
 		var err error
 		if subjects[i], err = h.reader.readSubject(r.Context(), access, waiting[i].Call.ID); err != nil {
 			return l, err
 		}
-		calls[i] = &subjects[i].call
-	}
-	found, err := h.calls.ReadEvidenceOfSimilar(r.Context(), calls)
-	if err != nil {
-		return l, err
+		if subjects[i].evidence, err = h.calls.ReadEvidence(r.Context(), &subjects[i].call); err != nil {
+			return l, err
+		}
 	}
 	common, own := []byte("{}"), documents
 	if !slices.ContainsFunc(waiting, func(w call.Waiting) bool { return w.Call.Pin != s.call.Pin }) {
 		common, own = jsonobject.Split(documents) // otherwise a secret of one call may be visible in another
 	}
 	limits := hostile.Folded()
-	limits.Secrets = s.argumentSecrets()
+	limits.Secrets = s.secrets
 	if fields, err := hostile.ReadFields(common, limits); err == nil && len(waiting) > 1 && len(common) > len("{}") {
-		l.Common = makeCard(&fields, found[0], typed.RecognizeDocument(common))
+		l.Common = makeCard(&fields, subjects[0].evidence, typed.RecognizeDocument(common), s.secrets.NamedByAgent(common))
 	}
 	columns := map[string]int{} // by name
 	for i := range waiting {
-		subjects[i].evidence = found[i]
 		l.Rows = append(l.Rows, presentAlike(access, s.pulse.Now, subjects[i], &waiting[i]))
 		card := presentOwn(subjects[i], own[i])
 		if card == nil {
@@ -138,12 +135,12 @@ func nameColumn(pointer string) string {
 // secrets: the tool may have been defined differently since.
 func presentOwn(s *subject, own []byte) *Card {
 	limits := hostile.Folded()
-	limits.Secrets = s.argumentSecrets()
+	limits.Secrets = s.secrets
 	fields, err := hostile.ReadFields(own, limits)
 	if err != nil {
 		return nil
 	}
-	return makeCard(&fields, s.evidence, typed.RecognizeDocument(own))
+	return makeCard(&fields, s.evidence, typed.RecognizeDocument(own), s.secrets.NamedByAgent(own))
 }
 
 // presentAlike presents one of several calls with the decisions that the reader may make.
@@ -155,10 +152,10 @@ func presentAlike(access identity.Access, now time.Time, s *subject, w *call.Wai
 	if !w.Call.Partial {
 		shown := presentArguments(s, format{view: FormatFields}, false)
 		one.Warning, one.Alarming = describeFindings(shown.Findings), shown.Alarming
-		if shown.Withheld > 0 {
-			one.Warning = text.Join(" ", one.Warning, s.describeWithheld(shown.Withheld))
+		if shown.Withheld {
+			one.Warning = text.Join(" ", one.Warning, s.describeWithheld())
 		}
-		one.MayApprove = !s.risk.Twice && !shown.Alarming && !shown.Folded && shown.Withheld == 0 && s.current
+		one.MayApprove = !s.risk.Twice && !shown.Alarming && !shown.Folded && !shown.Withheld && s.current
 	}
 	if s.editWaits() {
 		one.MayApprove, one.Warning = false, text.Join(" ", one.Warning, text.ReviewEditedByReviewer())

@@ -36,6 +36,7 @@ type Call struct {
 	Questions []Question
 	Warnings  []view.Notice
 	Decision  *view.Decision
+	Undo      *view.Countdown // the time that the reader has to take the approval back; nil: none
 	Outcome   *Outcome
 	Resolve   bool // an operator is asked for the outcome
 	MayCancel bool // the reader may cancel it
@@ -121,8 +122,8 @@ type Arguments struct {
 	Nested   bool             // shown as JSON because it is too nested for fields
 	Findings hostile.Findings // in the decoded values, for every format
 
-	Secrets   int // values that are hidden until they are revealed
-	Withheld  int // of them, those that have to be revealed before approving
+	Secrets   int  // values that are hidden until they are revealed
+	Withheld  bool // they have to be revealed before approving
 	Revealed  bool
 	RevealURL string
 }

@@ -41,6 +41,10 @@ func presentCall(s *subject, who identity.Access, f format, how shown) Call {
 		if v.Decision = present.Decision(*s.approval, s.names); v.Decision != nil {
 			v.Decision.Who = s.identifyPerson(s.approval.DecidedBy)
 		}
+		if u := s.approval.UndoUntil; u != nil && u.After(s.pulse.Now) && c.Status == call.Approved && s.approval.DecidedBy == who.Person.ID {
+			left := present.Countdown(*u, s.pulse.Now)
+			v.Undo = &left
+		}
 		if s.approval.Status == approval.Pending {
 			left := present.Countdown(s.approval.Deadline, s.pulse.Now)
 			v.Countdown = &left
@@ -107,7 +111,7 @@ func presentActions(s *subject, who identity.Access, arguments Arguments, how sh
 		}
 	case s.proposing:
 		a.Kind = ActionDecide
-	case arguments.Withheld > 0:
+	case arguments.Withheld:
 		a.Kind = ActionReveal
 	case arguments.Folded:
 		a.Kind = ActionShowAll
@@ -122,7 +126,7 @@ func presentActions(s *subject, who identity.Access, arguments Arguments, how sh
 		if arguments.Alarming {
 			a.Question = text.ReviewReallyApprove(text.ReviewRedWarning())
 		}
-		limits := hostile.Limits{Secrets: s.argumentSecrets()} // nothing is cut: the reviewer confirms whole values
+		limits := hostile.Limits{Secrets: s.secrets} // nothing is cut: the reviewer confirms whole values
 		target := hostile.Decisive(s.call.Arguments, present.RowArguments, limits)
 		a.Target, a.MoreTarget = dropLong(target.List), target.More
 	default:
@@ -153,22 +157,23 @@ func listWarnings(s *subject, arguments Arguments) []view.Notice {
 	if found := arguments.Findings; found.IsAlarming() {
 		add(view.Danger, text.ReviewLookClosely(), describeFindings(found))
 	}
-	if arguments.Withheld > 0 {
-		title := text.ReviewValueHidden()
+	if arguments.Withheld {
+		title := text.ReviewValuesHidden()
 		if s.unseen {
 			title = text.ReviewRequestHidden()
 		}
-		add(view.Danger, title, text.Join(" ", s.describeWithheld(arguments.Withheld), text.ReviewRevealBefore()))
+		add(view.Info, title, s.describeWithheld())
 	}
 	return list
 }
 
-// describeWithheld says why hidden values have to be revealed before an approval.
-func (s *subject) describeWithheld(n int) text.Message {
+// describeWithheld says that hidden values have to be revealed before an approval.
+func (s *subject) describeWithheld() text.Message {
+	first := text.ReviewRevealBefore(s.hidden)
 	if s.unseen {
-		return text.ReviewRequestHiddenHelp()
+		return text.Join(" ", text.ReviewRequestHiddenHelp(), first)
 	}
-	return text.ReviewValueHiddenHelp(n)
+	return first
 }
 
 func describeFindings(f hostile.Findings) text.Message {
@@ -196,7 +201,7 @@ func listFacts(s *subject) []view.Fact {
 		view.Fact{Name: text.ReviewFactCalledAs(), Text: text.Literal(c.ExposedName), Code: true},
 		view.Fact{Name: text.ReviewFactToolPin(), Text: text.Literal(c.Pin.String()), Code: true},
 	)
-	if s.argumentSecrets().Count(c.Arguments) == 0 { // otherwise it would help to guess the hidden values
+	if s.secrets.Count(c.Arguments) == 0 { // otherwise it would help to guess the hidden values
 		sum := sha256.Sum256(c.Arguments)
 		list = append(list, view.Fact{Name: text.ReviewFactArguments(), Text: text.Literal(hex.EncodeToString(sum[:])), Code: true})
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/present"
@@ -22,15 +23,15 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// answerSecrets returns the values of an answer that are hidden until they are revealed, by their names and by the question's schema.
-func answerSecrets(q *call.AskedQuestion) *hostile.Secrets {
+// answerSecrets returns the rules for the values of an answer that are hidden until they are revealed: those that the question's schema declares.
+func answerSecrets(q *call.AskedQuestion) *secretfield.Rules {
 	var params struct {
 		Schema json.RawMessage `json:"requestedSchema"`
 	}
 	if jsonv2.Unmarshal(q.Params, &params) != nil || len(params.Schema) == 0 {
-		return hostile.SecretsOf(nil)
+		return nil
 	}
-	return hostile.SecretsOf([]byte(`{"properties":{"content":` + string(params.Schema) + `}}`))
+	return secretfield.New(nil, []byte(`{"properties":{"content":`+string(params.Schema)+`}}`))
 }
 
 // presentQuestions presents the questions of the call's server.
@@ -78,7 +79,7 @@ func (h *reader) presentQuestion(ctx context.Context, s *subject, q *call.AskedQ
 			limits.Secrets = secrets
 		}
 		v.Answer = presentDocument(q.Answer.Result, limits)
-		if withheld := secrets.Withheld(q.Answer.Result); withheld > 0 {
+		if v.Secrets > 0 {
 			revealed, err := h.questionRevealed(ctx, q, who.Person.ID)
 			if err != nil {
 				return v, err

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/login"
@@ -111,7 +112,7 @@ func (h *reader) maskedURL(ctx context.Context, s *subject) string {
 	if err != nil || skill.Revision != s.call.SkillRevision {
 		return ""
 	}
-	masked, err := h.calls.PreviewEdit(ctx, &s.call, s.argumentSecrets().Masked(s.call.Arguments, "hidden"))
+	masked, err := h.calls.PreviewEdit(ctx, &s.call, s.secrets.Replace(s.call.Arguments, func(secretfield.Field) string { return "hidden" }))
 	if err != nil || masked == nil {
 		return ""
 	}
@@ -204,7 +205,7 @@ func presentBefore(s *subject, o *tool.Outgoing, state *tool.State, failure text
 		return b
 	}
 	limits := hostile.Folded()
-	limits.Secrets = s.argumentSecrets()
+	limits.Secrets = s.secrets
 	if !b.Cut && !b.Deletion {
 		after, how, err := jsonobject.Change(o, state.Body)
 		b.Ambiguous = errors.Is(err, jsontext.ErrDuplicateName)

@@ -23,7 +23,7 @@ func (h *CallHandler) Reveal(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
-	hidden := subject.argumentSecrets().Count(subject.call.Arguments)
+	hidden := subject.hidden
 	if hidden == 0 {
 		shell.Redirect(w, r, formatOf(r).callURL(present.CallURL(id)))
 		return
@@ -44,23 +44,14 @@ func (h *CallHandler) Reveal(w http.ResponseWriter, r *http.Request) {
 	h.answerWithCall(w, r, http.StatusOK, shown{reveal: true, draft: shell.Clean(r.PostFormValue(reasonField))})
 }
 
-// argumentSecrets returns the values in the call's arguments that are hidden until they are revealed.
-func (s *subject) argumentSecrets() *hostile.Secrets {
-	if s.definition == nil {
-		return hostile.SecretsOf(nil)
-	}
-	return hostile.SecretsOf(s.definition.InputSchema)
-}
-
 // redactArguments returns the call's arguments without secrets.
 func (s *subject) redactArguments() []byte {
-	text, _ := s.argumentSecrets().Redacted(s.call.Arguments)
-	return text
+	return hostile.Redact(s.call.Arguments, s.secrets)
 }
 
 // briefLimits returns the limits of a line about the call.
 func (s *subject) briefLimits() hostile.Limits {
 	l := hostile.Brief()
-	l.Secrets = s.argumentSecrets()
+	l.Secrets = s.secrets
 	return l
 }

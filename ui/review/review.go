@@ -37,6 +37,7 @@ type Config struct {
 	Presence    *live.Presence
 	Connections ConnectionResolver
 	Login       *login.Login
+	Choices     func(ctx context.Context, person uuid.UUID) (view.QueueChoices, error)
 	ProofAge    time.Duration // how long a sign-in counts as recent for calls of high risk
 }
 
@@ -53,12 +54,13 @@ func New(cfg Config) *Handlers {
 	read := &reader{
 		Shell: cfg.Shell, calls: cfg.Calls, identity: cfg.Identity, agents: cfg.Agents, converse: cfg.Converse, discovery: cfg.Discovery, pool: cfg.Pool,
 		connections: cfg.Connections, viewers: &shell.ViewerReader{Shell: cfg.Shell, Presence: cfg.Presence},
-		facts: &shell.CallFactsReader{Shell: cfg.Shell, Discovery: cfg.Discovery},
 	}
 	calls := &CallHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls, identity: cfg.Identity, presence: cfg.Presence}
 	return &Handlers{
-		Calls:     calls,
-		Decisions: &DecisionHandler{Shell: cfg.Shell, reader: read, callPages: calls, calls: cfg.Calls, login: cfg.Login, proofAge: cfg.ProofAge},
+		Calls: calls,
+		Decisions: &DecisionHandler{
+			Shell: cfg.Shell, reader: read, callPages: calls, calls: cfg.Calls, login: cfg.Login, proofAge: cfg.ProofAge, choices: cfg.Choices,
+		},
 		Batches:   &BatchHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls},
 		Questions: &QuestionHandler{Shell: cfg.Shell, reader: read, callPages: calls, calls: cfg.Calls, login: cfg.Login, proofAge: cfg.ProofAge},
 	}
@@ -76,7 +78,6 @@ type reader struct {
 	pool        *pgxpool.Pool
 	connections ConnectionResolver
 	viewers     *shell.ViewerReader
-	facts       *shell.CallFactsReader
 }
 
 // CallHandler shows a call with its files and results.
@@ -98,6 +99,7 @@ type DecisionHandler struct {
 	calls     *call.Service
 	login     *login.Login
 	proofAge  time.Duration
+	choices   func(ctx context.Context, person uuid.UUID) (view.QueueChoices, error)
 }
 
 // BatchHandler decides about several similar calls on one page.

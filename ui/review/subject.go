@@ -15,6 +15,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -37,16 +38,16 @@ type subject struct {
 	pulse      approval.Pulse
 	viewers    []string // other people who have it on the screen
 	own        bool     // it was made on behalf of the reader, who may not decide such calls
-	hidden     int      // secrets in the arguments
-	unseen     bool     // the exact request is hidden too, so all secrets have to be revealed before an approval
-	withheld   int      // secrets that have to be revealed before an approval
-	revealed   bool     // the reader has revealed the secrets
-	second     bool     // a second reviewer has to approve an edit
-	ownEdit    bool     // the reader counts as the editor of the pending edit
-	wrote      bool     // the reader is its editor
-	invited    bool     // only the person whose call it is vouches for the reader
-	edited     bool     // call has the arguments of an edit in preview
-	proposing  bool     // the edit in preview needs a second reviewer
+	secrets    *secretfield.Rules
+	hidden     int  // secrets in the arguments, which have to be revealed before an approval
+	unseen     bool // the exact request is hidden too
+	revealed   bool // the reader has revealed the secrets
+	second     bool // a second reviewer has to approve an edit
+	ownEdit    bool // the reader counts as the editor of the pending edit
+	wrote      bool // the reader is its editor
+	invited    bool // only the person whose call it is vouches for the reader
+	edited     bool // call has the arguments of an edit in preview
+	proposing  bool // the edit in preview needs a second reviewer
 
 	questions []call.AskedQuestion // of the call's server
 	evidence  []evidence.Entry     // about the arguments of a pending call
@@ -110,16 +111,19 @@ func (h *reader) addReader(ctx context.Context, s *subject, reader uuid.UUID) er
 	if err := h.addEditors(ctx, s, reader); err != nil {
 		return err
 	}
-	if s.hidden = s.argumentSecrets().Count(s.call.Arguments); s.hidden == 0 {
+	secrets, err := h.calls.ReadSecrets(ctx, s.call)
+	if err != nil {
+		return err
+	}
+	s.secrets = secrets[s.call.ID]
+	if s.hidden = s.secrets.Count(s.call.Arguments); s.hidden == 0 {
 		return nil
 	}
 	outgoing, err := s.call.Outgoing()
 	if err != nil {
 		return err
 	}
-	if s.withheld = s.argumentSecrets().Withheld(s.call.Arguments); outgoing != nil {
-		s.unseen, s.withheld = true, s.hidden
-	}
+	s.unseen = outgoing != nil
 	shown, err := audit.List(ctx, h.pool, audit.Filter{Subject: s.call.ID, Actors: []uuid.UUID{reader}, Action: audit.CallRevealed, Limit: 1})
 	if len(shown) > 0 { // before the edit they were others
 		edited := s.approval != nil && s.approval.EditedAt != nil && s.approval.EditedBy != reader
@@ -209,7 +213,7 @@ func (h *reader) addTool(ctx context.Context, s *subject) error {
 		return err
 	}
 	s.current, s.changed = status.Known && status.Current == s.call.Pin, status.Changed
-	definitions, err := h.facts.DefinitionsOf(ctx, []call.Call{s.call}, status.Accepted, status.Current)
+	definitions, err := h.discovery.Definitions(ctx, slices.DeleteFunc([]tool.Pin{s.call.Pin, status.Accepted, status.Current}, tool.Pin.IsZero))
 	if err != nil {
 		return err
 	}

@@ -159,7 +159,35 @@ function advance({ request, response, text }) {
 	const [, id] = /^\/calls\/([^/]+)\/(?:approve|reject)$/.exec(new URL(request.action, location.href).pathname) ?? [];
 	const [, phase] = /data-phase="(\w+)"/.exec(text) ?? [];
 	if (!id || !phase || phase === "parked") return;
+	const [, until] = /data-undo="(\d+)"/.exec(text) ?? [];
+	if (until) offerUndo(id, Number(until));
 	if (wide.matches && queue()?.hasAttribute("data-advance") && (selectedRow() ?? call())?.dataset.call === id) move(1, true);
+}
+
+// ---- undo: the last approval can be taken back for some seconds, whatever is on the screen by then
+
+let undoable; // {id, until}
+
+function offerUndo(id, until) {
+	undoable = { id, until };
+	find("#undo span").textContent = say("Undoable", { call: find(`#rows [data-call="${id}"] .tool`)?.textContent.trim() ?? id.slice(-6) });
+	countUndo();
+}
+
+function countUndo() {
+	const seconds = Math.ceil(((undoable?.until ?? 0) - now()) / 1000);
+	if (seconds <= 0) undoable = undefined;
+	find("#undo").hidden = !undoable;
+	if (undoable) find("#undo .left").textContent = say("Seconds", { seconds });
+}
+
+function undo() {
+	if (!undoable) return;
+	const { id } = undoable;
+	undoable = undefined;
+	countUndo();
+	const to = find("#pane") && wide.matches ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
+	htmx.ajax("POST", `/calls/${id}/undo`, { source: "#main", ...to });
 }
 
 // ---- actions: only on the call on the screen, and not right after it changed
@@ -169,7 +197,8 @@ let shownAs, changedAt = 0, arming;
 
 function noteChange() {
 	const shown = call();
-	const as = shown ? [shown.dataset.call, shown.dataset.digest, shown.dataset.step, shown.dataset.edited, shown.dataset.url, shown.dataset.revealed].join() : "";
+	const { call: id, digest, step, edited, url, revealed } = shown?.dataset ?? {};
+	const as = [id, digest, step, edited, url, revealed].join();
 	if (as === shownAs) return;
 	shownAs = as;
 	if (shown && shown.dataset.call !== lookedAt) look();
@@ -352,6 +381,7 @@ const keys = {
 	a: () => act("approve"),
 	r: (event) => type(event, "#reason"),
 	m: () => act("claim"),
+	u: undo,
 	e: () => act("edit"),
 	h: () => act("extend"),
 	c: () => find("#call [data-act=conversation]")?.click(),
@@ -418,6 +448,7 @@ function onClick(event) {
 		event.stopImmediatePropagation();
 		return;
 	}
+	if (event.target.closest("#undo-last")) return undo();
 	if (event.target.closest("#fresh")) {
 		letMove();
 		refresh();
@@ -512,6 +543,7 @@ if (document.body.hasAttribute("data-signed-in")) {
 	watchReading();
 	setInterval(() => {
 		countUp();
+		countUndo();
 		countDown(refresh);
 		if (performance.now() - looked > 10000) look();
 	}, 1000);

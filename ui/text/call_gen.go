@@ -203,3 +203,9 @@ func CallHintOpenWorld() Message { return newMessage("call.HintOpenWorld") }
 
 // CallHintClosedWorld is "stays within its own system".
 func CallHintClosedWorld() Message { return newMessage("call.HintClosedWorld") }
+
+// CallNamedLikeSecret is "named like a secret".
+func CallNamedLikeSecret() Message { return newMessage("call.NamedLikeSecret") }
+
+// CallNamedLikeSecretNote is "The agent chose this name. The tool’s schema does not declare it as a secret, so the value is shown.".
+func CallNamedLikeSecretNote() Message { return newMessage("call.NamedLikeSecretNote") }

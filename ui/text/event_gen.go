@@ -4,7 +4,7 @@ package text
 
 import "github.com/a-h/templ"
 
-// EventCallParked is "{who:html} asked for an approval of {what:html}".
+// EventCallParked is "{who:html} requested approval of {what:html}".
 func EventCallParked(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.CallParked", argument{"who", who}, argument{"what", what})
 }
@@ -29,7 +29,7 @@ func EventCallNeedsConnection(what templ.Component, who templ.Component) templ.C
 	return newHTML("event.CallNeedsConnection", argument{"what", what}, argument{"who", who})
 }
 
-// EventCallConnected is "{what:html} has its connection ({who:html})".
+// EventCallConnected is "{what:html} got its connection ({who:html})".
 func EventCallConnected(what templ.Component, who templ.Component) templ.Component {
 	return newHTML("event.CallConnected", argument{"what", what}, argument{"who", who})
 }
@@ -444,17 +444,17 @@ func EventPromptGot(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.PromptGot", argument{"who", who}, argument{"what", what})
 }
 
-// EventConnectionNeeded is "{what:html} has to be connected ({who:html})".
+// EventConnectionNeeded is "{what:html} is needed ({who:html})".
 func EventConnectionNeeded(what templ.Component, who templ.Component) templ.Component {
 	return newHTML("event.ConnectionNeeded", argument{"what", what}, argument{"who", who})
 }
 
-// EventConnectionUnneeded is "{what:html} no longer has to be connected ({who:html})".
+// EventConnectionUnneeded is "{what:html} is no longer needed ({who:html})".
 func EventConnectionUnneeded(what templ.Component, who templ.Component) templ.Component {
 	return newHTML("event.ConnectionUnneeded", argument{"what", what}, argument{"who", who})
 }
 
-// EventConnectionConnected is "{who:html} connected {what:html}".
+// EventConnectionConnected is "{who:html} set up {what:html}".
 func EventConnectionConnected(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.ConnectionConnected", argument{"who", who}, argument{"what", what})
 }
@@ -494,7 +494,7 @@ func EventCallbackDisabled(what templ.Component, who templ.Component) templ.Comp
 	return newHTML("event.CallbackDisabled", argument{"what", what}, argument{"who", who})
 }
 
-// EventCallbackSecretRotated is "{who:html} made a new secret for {what:html}".
+// EventCallbackSecretRotated is "{who:html} rotated the secret of {what:html}".
 func EventCallbackSecretRotated(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.CallbackSecretRotated", argument{"who", who}, argument{"what", what})
 }
@@ -504,7 +504,7 @@ func EventCallbackTested(who templ.Component, what templ.Component) templ.Compon
 	return newHTML("event.CallbackTested", argument{"who", who}, argument{"what", what})
 }
 
-// EventCallbackResent is "{who:html} sent a message of {what:html} again".
+// EventCallbackResent is "{who:html} resent a message of {what:html}".
 func EventCallbackResent(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.CallbackResent", argument{"who", who}, argument{"what", what})
 }

@@ -113,3 +113,6 @@ func LayoutToQueue() Message { return newMessage("layout.ToQueue") }
 
 // LayoutDraft is "Your text was not sent:".
 func LayoutDraft() Message { return newMessage("layout.Draft") }
+
+// LayoutKeyUndo is "Take back the last approval".
+func LayoutKeyUndo() Message { return newMessage("layout.KeyUndo") }

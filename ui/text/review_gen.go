@@ -426,18 +426,13 @@ func ReviewRequestHidden() Message { return newMessage("review.RequestHidden") }
 // ReviewRequestHiddenHelp is "The arguments hold secrets, and a secret value can change other parts of the request.".
 func ReviewRequestHiddenHelp() Message { return newMessage("review.RequestHiddenHelp") }
 
-// ReviewValueHidden is "Hidden value may not be a secret.".
-func ReviewValueHidden() Message { return newMessage("review.ValueHidden") }
+// ReviewValuesHidden is "Values are hidden.".
+func ReviewValuesHidden() Message { return newMessage("review.ValuesHidden") }
 
-// ReviewValueHiddenHelp is "{n:count} value hidden as a secret is long or nested." or "{n:count} values hidden as secrets are long or nested.".
-func ReviewValueHiddenHelp(n int) Message {
-	return newMessage("review.ValueHiddenHelp", argument{"n", n})
-}
+// ReviewRevealBefore is "Reveal {n:count} hidden value before you approve. Revealing is logged." or "Reveal {n:count} hidden values before you approve. Revealing is logged.".
+func ReviewRevealBefore(n int) Message { return newMessage("review.RevealBefore", argument{"n", n}) }
 
-// ReviewRevealBefore is "Reveal before approving (revealing is logged).".
-func ReviewRevealBefore() Message { return newMessage("review.RevealBefore") }
-
-// ReviewRevealNeeded is "The request is hidden together with the secrets in the arguments. Reveal it before you approve.".
+// ReviewRevealNeeded is "The arguments have hidden values. Reveal them before you approve.".
 func ReviewRevealNeeded() Message { return newMessage("review.RevealNeeded") }
 
 // ReviewShowNeeded is "Not all of the arguments were shown. Show everything before you approve.".
@@ -938,3 +933,18 @@ func ReviewNotGiven() Message { return newMessage("review.NotGiven") }
 func ReviewRedOwnPage(link templ.Component) templ.Component {
 	return newHTML("review.RedOwnPage", argument{"link", link})
 }
+
+// ReviewUndo is "Undo".
+func ReviewUndo() Message { return newMessage("review.Undo") }
+
+// ReviewUndoHelp is "Approved. The call is sent when the time is up.".
+func ReviewUndoHelp() Message { return newMessage("review.UndoHelp") }
+
+// ReviewUndoTooLate is "Too late to undo".
+func ReviewUndoTooLate() Message { return newMessage("review.UndoTooLate") }
+
+// ReviewUndoTooLateHelp is "The call may have been sent already.".
+func ReviewUndoTooLateHelp() Message { return newMessage("review.UndoTooLateHelp") }
+
+// ReviewUndoNotYours is "Only the reviewer who approved a call can undo that.".
+func ReviewUndoNotYours() Message { return newMessage("review.UndoNotYours") }

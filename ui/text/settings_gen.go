@@ -201,6 +201,9 @@ func SettingsPushRefused(error string) Message {
 	return newMessage("settings.PushRefused", argument{"error", error})
 }
 
+// SettingsUndo is "Let me take an approval back for 5 seconds (the call is sent after that)".
+func SettingsUndo() Message { return newMessage("settings.Undo") }
+
 // SettingsAdvance is "Open the next call after a decision in the queue".
 func SettingsAdvance() Message { return newMessage("settings.Advance") }
 

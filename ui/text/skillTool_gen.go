@@ -142,3 +142,9 @@ func SkillToolStateNew() Message { return newMessage("skillTool.StateNew") }
 
 // SkillToolStateChanged is "The definition differs from the accepted one. Every call waits for a reviewer until an operator accepts or refuses it.".
 func SkillToolStateChanged() Message { return newMessage("skillTool.StateChanged") }
+
+// SkillToolNotSecret is "Not secret".
+func SkillToolNotSecret() Message { return newMessage("skillTool.NotSecret") }
+
+// SkillToolNotSecretHint is "The tool’s schema declares these arguments as secrets. The values of the checked ones are shown on pages and compared with those of approved calls.".
+func SkillToolNotSecretHint() Message { return newMessage("skillTool.NotSecretHint") }

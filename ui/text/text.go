@@ -85,6 +85,9 @@ func (m Message) IsZero() bool {
 // In returns the text in the language of the page that ctx renders.
 func (m Message) In(ctx context.Context) string { return catalogOf(ctx).write(m) }
 
+// String returns the text in English, for terminals.
+func (m Message) String() string { return m.In(context.Background()) }
+
 // Render writes the text as HTML, as a [templ.Component].
 func (m Message) Render(ctx context.Context, w io.Writer) error {
 	_, err := io.WriteString(w, templ.EscapeString(m.In(ctx)))

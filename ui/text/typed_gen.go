@@ -67,9 +67,6 @@ func TypedDecoded(text templ.Component) templ.Component {
 // TypedPartial is "Only the beginning of this value was examined.".
 func TypedPartial() Message { return newMessage("typed.Partial") }
 
-// TypedTextLikeNumber is "text, not a number".
-func TypedTextLikeNumber() Message { return newMessage("typed.TextLikeNumber") }
-
 // TypedTextLikeOther is "text, not {word}".
 func TypedTextLikeOther(word string) Message {
 	return newMessage("typed.TextLikeOther", argument{"word", word})
@@ -102,7 +99,7 @@ func TypedPunycodeHost(host templ.Component) templ.Component {
 	return newHTML("typed.PunycodeHost", argument{"host", host})
 }
 
-// TypedLookalikeHost is "The host looks like {host:html} and is another one".
+// TypedLookalikeHost is "The host looks like {host:html}, but is a different host".
 func TypedLookalikeHost(host templ.Component) templ.Component {
 	return newHTML("typed.LookalikeHost", argument{"host", host})
 }
@@ -147,12 +144,12 @@ func TypedAlwaysTrue(condition templ.Component) templ.Component {
 	return newHTML("typed.AlwaysTrue", argument{"condition", condition})
 }
 
-// TypedDownloadExecuted is "{program} downloads, and {interpreter} runs it".
+// TypedDownloadExecuted is "{program} downloads code, and {interpreter} runs it".
 func TypedDownloadExecuted(program string, interpreter string) Message {
 	return newMessage("typed.DownloadExecuted", argument{"program", program}, argument{"interpreter", interpreter})
 }
 
-// TypedDecodedExecuted is "{program} decodes, and {interpreter} runs it".
+// TypedDecodedExecuted is "{program} decodes code, and {interpreter} runs it".
 func TypedDecodedExecuted(program string, interpreter string) Message {
 	return newMessage("typed.DecodedExecuted", argument{"program", program}, argument{"interpreter", interpreter})
 }
@@ -167,7 +164,7 @@ func TypedNestedEncoding(count string) Message {
 	return newMessage("typed.NestedEncoding", argument{"count", count})
 }
 
-// TypedActiveContent is "Contains code that a page would run: {code:html}".
+// TypedActiveContent is "Contains code that a browser would run: {code:html}".
 func TypedActiveContent(code templ.Component) templ.Component {
 	return newHTML("typed.ActiveContent", argument{"code", code})
 }

@@ -140,6 +140,12 @@ type Notice struct {
 	Word  text.Message // of that link
 }
 
+// QueueChoices are a person's settings of the queue.
+type QueueChoices struct {
+	Advance bool // the next call opens after a decision
+	Undo    bool // an approval can be taken back for some seconds
+}
+
 // Decision is a decision on an approval.
 type Decision struct {
 	Word  text.Message // approved, rejected, expired, cancelled

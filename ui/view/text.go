@@ -35,7 +35,7 @@ func Pieces(pieces []hostile.Piece, flow Flow) templ.Component {
 }
 
 func writePiece(ctx context.Context, b *strings.Builder, p hostile.Piece, flow Flow) {
-	note := html.EscapeString(p.Note)
+	note := html.EscapeString(p.Note.In(ctx))
 	switch p.Kind {
 	case hostile.Plain:
 		writeText(b, p.Text)
@@ -44,7 +44,7 @@ func writePiece(ctx context.Context, b *strings.Builder, p hostile.Piece, flow F
 		if p.Harmless() {
 			class = "chip dim"
 		}
-		b.WriteString(`<abbr class="` + class + `" title="` + note + `">` + html.EscapeString(p.Text) + formatTimes(ctx, p.Count) + `</abbr>`)
+		b.WriteString(`<abbr class="` + class + `" title="` + note + `">` + html.EscapeString(labelChip(ctx, p)) + formatTimes(ctx, p.Count) + `</abbr>`)
 	case hostile.Secret:
 		b.WriteString(`<span class="cut" title="` + note + `" data-testid="hidden">` + html.EscapeString(describeHidden(p).In(ctx)) + `</span>`)
 	case hostile.Break:
@@ -61,6 +61,17 @@ func writePiece(ctx context.Context, b *strings.Builder, p hostile.Piece, flow F
 			b.WriteString(`<span class="` + class + `">` + note + `</span>`)
 		}
 	}
+}
+
+// labelChip returns the label of a chip, in the reader's language if it is a word.
+func labelChip(ctx context.Context, p hostile.Piece) string {
+	switch p.Text {
+	case hostile.LabelSpace:
+		return text.CharacterSpace().In(ctx)
+	case hostile.LabelEmpty:
+		return text.CharacterEmpty().In(ctx)
+	}
+	return p.Text
 }
 
 // writeBreaks draws up to three line breaks, or one with the count.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
@@ -53,6 +54,26 @@ func TestPieces(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestNotesAreInTheReadersLanguage(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ language, shown, want string }{
+		{"de", "p\u0430y", "mischt lateinisch und kyrillisch"},
+		{"de", "a\u202eb", `title="erzwungene Schreibrichtung von rechts nach links">U+202E<`},
+		{"de", " a", `title="Leerzeichen">Leerzeichen<`},
+		{"ja", "https://\u0430pple.com/", "このアドレスの実体は xn--pple-43d.com です"},
+		{"ja", "", `title="文字のないテキスト">空<`},
+		{"ja", "\u13A0\u13A1\u13A2", "ラテン文字に見えるチェロキー文字"},
+	} {
+		var b strings.Builder
+		if err := view.Pieces(hostile.ShowValue(tt.shown), view.Block).Render(text.WithLanguage(t.Context(), tt.language), &b); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), tt.want) {
+			t.Errorf("%q in %s: got %s, want %s", tt.shown, tt.language, b.String(), tt.want)
+		}
 	}
 }
 

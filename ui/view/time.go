@@ -38,13 +38,19 @@ func Now(ctx context.Context) time.Time {
 }
 
 // FormatTime writes a time to the minute in the reader's zone, which it names if that is UTC.
-func FormatTime(ctx context.Context, t time.Time) text.Message { return inZone(ctx, t, text.FormatMinute()) }
+func FormatTime(ctx context.Context, t time.Time) text.Message {
+	return inZone(ctx, t, text.FormatMinute())
+}
 
 // FormatExact writes a time to the second.
-func FormatExact(ctx context.Context, t time.Time) text.Message { return inZone(ctx, t, text.FormatSecond()) }
+func FormatExact(ctx context.Context, t time.Time) text.Message {
+	return inZone(ctx, t, text.FormatSecond())
+}
 
 // FormatHour writes a time of day to the second.
-func FormatHour(ctx context.Context, t time.Time) text.Message { return inZone(ctx, t, text.FormatSecondOfDay()) }
+func FormatHour(ctx context.Context, t time.Time) text.Message {
+	return inZone(ctx, t, text.FormatSecondOfDay())
+}
 
 func inZone(ctx context.Context, t time.Time, layout text.Message) text.Message {
 	zone := Zone(ctx)

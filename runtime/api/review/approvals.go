@@ -62,7 +62,7 @@ type Approval struct {
 	Claim           *Claim           `json:"claim" doc:"The reviewer who claimed the call or was assigned; null: none. It limits nobody."`
 	CommentCount    int              `json:"comment_count"`
 	Comments        []Comment        `json:"comments" nullable:"false" doc:"Remarks of reviewers for each other, oldest first; agents never see them. Empty in lists."`
-	Evidence        []Evidence       `json:"evidence" nullable:"false" doc:"One entry for each argument, compared with approved calls of the tool. Empty in lists."`
+	Evidence        []Evidence       `json:"evidence" nullable:"false" doc:"One entry for each argument of a pending call, compared with approved calls of the tool. Empty in lists."`
 	Partial         bool             `json:"partial,omitempty" doc:"In lists: the arguments are larger than 64 KiB and are omitted; get the approval by its id."`
 }
 
@@ -123,8 +123,8 @@ func (h *approvalHandlers) approvalView(ctx context.Context, w call.Waiting) (*r
 	if err != nil {
 		return nil, err
 	}
-	if answer.Body.Questions, err = h.questionViews(ctx, questions); err != nil {
-		return nil, err
+	if answer.Body.Questions, err = h.questionViews(ctx, questions); err != nil || w.Approval.Status != approval.Pending {
+		return answer, err
 	}
 	answer.Body.Evidence, err = h.readEvidence(ctx, &w.Call)
 	return answer, err

@@ -74,18 +74,28 @@ type Range struct {
 	Times float64
 }
 
+// History has the values of approved calls. It does not change, so several goroutines may use it.
+type History struct {
+	calls  int
+	places map[string]*past // by path
+}
+
+// NewHistory returns the history of approved calls.
+func NewHistory(calls []Facts) *History {
+	return &History{calls: len(calls), places: indexHistory(calls)}
+}
+
 // Judge returns the evidence about the arguments of a call, in their order. hidden has the pointers of secrets.
-func Judge(arguments []byte, hidden func(pointer string) bool, history []Facts) []Entry {
+func (h *History) Judge(arguments []byte, hidden func(pointer string) bool) []Entry {
 	leaves := readLeaves(arguments, maxLeaves)
-	index := indexHistory(history)
 	entries := make([]Entry, len(leaves))
 	for i, l := range leaves {
-		entries[i] = Entry{Path: l.pointer, Calls: len(history), Verdict: NoHistory}
+		entries[i] = Entry{Path: l.pointer, Calls: h.calls, Verdict: NoHistory}
 		switch {
 		case hidden(l.pointer):
 			entries[i].Verdict = Hidden
-		case len(history) >= Enough:
-			entries[i].judge(l.Fact, index[l.Path])
+		case h.calls >= Enough:
+			entries[i].judge(l.Fact, h.places[l.Path])
 		}
 	}
 	return entries

@@ -46,7 +46,7 @@ func TestJudge(t *testing.T) {
 		"long":         {`{"memo":"` + strings.Repeat("x ", 300) + `"}`, "/memo longer"},
 	} {
 		var got []string
-		for _, e := range evidence.Judge([]byte(c.arguments), nothingHidden, payments) {
+		for _, e := range evidence.NewHistory(payments).Judge([]byte(c.arguments), nothingHidden) {
 			if e.Verdict == evidence.Unusual {
 				got = append(got, fmt.Sprint(e.Path, " ", strings.Trim(fmt.Sprint(e.Reasons), "[]")))
 			}
@@ -60,7 +60,7 @@ func TestJudge(t *testing.T) {
 func TestJudgeDescribes(t *testing.T) {
 	t.Parallel()
 	history := collectAll(`{"a":100,"c":"EUR"}`, `{"a":200,"c":"EUR"}`, `{"a":300,"c":"USD"}`, `{"c":"EUR"}`)
-	got := evidence.Judge([]byte(`{"a":1000,"c":"EUR"}`), nothingHidden, history)
+	got := evidence.NewHistory(history).Judge([]byte(`{"a":1000,"c":"EUR"}`), nothingHidden)
 	if a := got[0]; a.Calls != 4 || a.Having != 3 || a.Same != 0 || *a.Range != (evidence.Range{Min: 100, Median: 200, Max: 300, Times: 5}) {
 		t.Errorf("a number is described as %+v, %+v", a, a.Range)
 	}
@@ -71,7 +71,7 @@ func TestJudgeDescribes(t *testing.T) {
 
 func TestLittleHistoryIsNoVerdict(t *testing.T) {
 	t.Parallel()
-	for _, e := range evidence.Judge([]byte(`{"a":1,"b":{"c":[]}}`), nothingHidden, collectAll(`{"a":2}`, `{"a":3}`)) {
+	for _, e := range evidence.NewHistory(collectAll(`{"a":2}`, `{"a":3}`)).Judge([]byte(`{"a":1,"b":{"c":[]}}`), nothingHidden) {
 		if e.Verdict != evidence.NoHistory || e.Calls != 2 {
 			t.Errorf("%s is %s after %d calls", e.Path, e.Verdict, e.Calls)
 		}
@@ -86,7 +86,7 @@ func TestSecretsAreNoFacts(t *testing.T) {
 	if len(facts) != 1 || facts[0].Path != "/auth/user" {
 		t.Errorf("facts: %+v", facts)
 	}
-	entries := evidence.Judge(arguments, hidden, []evidence.Facts{facts, facts, facts})
+	entries := evidence.NewHistory([]evidence.Facts{facts, facts, facts}).Judge(arguments, hidden)
 	if entries[0].Verdict != evidence.Hidden || entries[0].Common != nil || entries[1].Verdict != evidence.Usual {
 		t.Errorf("entries: %+v", entries)
 	}
@@ -112,13 +112,13 @@ func TestFactsAreBounded(t *testing.T) {
 	}
 }
 
-func ExampleJudge() {
+func ExampleHistory_Judge() {
 	none := func(string) bool { return false }
 	var history []evidence.Facts
 	for _, amount := range []int{100, 150, 360} {
 		history = append(history, evidence.Collect(fmt.Appendf(nil, `{"amount":%d}`, amount), none))
 	}
-	entry := evidence.Judge([]byte(`{"amount":750}`), none, history)[0]
+	entry := evidence.NewHistory(history).Judge([]byte(`{"amount":750}`), none)[0]
 	fmt.Println(entry.Path, entry.Verdict, entry.Reasons, entry.Range.Times)
 	// Output: /amount unusual [above_range] 5
 }

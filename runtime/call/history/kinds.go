@@ -6,7 +6,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -18,12 +20,12 @@ type kind struct {
 }
 
 type kindFacts struct {
-	definition tool.Definition // zero: not known
-	risk       agent.Risk
+	secrets *secretfield.Rules // in the arguments
+	risk    agent.Risk
 }
 
 func (s *searcher) needsKinds() bool {
-	return s.filter.Risks != nil || s.text != nil && s.filter.Hide != nil
+	return s.filter.Risks != nil || s.text != nil && s.filter.HideSecrets
 }
 
 // listKinds returns the kinds of the calls with ids in [lowest, before).
@@ -39,25 +41,31 @@ func (s *searcher) listKinds(ctx context.Context, tx pgx.Tx, before, lowest uuid
 	})
 }
 
-// learnKinds reads the definitions and risks of kinds that are not known yet.
+// learnKinds reads the secrets and risks of kinds that are not known yet.
 func (s *searcher) learnKinds(ctx context.Context, kinds []kind) error {
-	pins := []tool.Pin{}
+	pins, calls := []tool.Pin{}, []call.Call{}
 	for _, k := range kinds {
-		if _, known := s.kinds[k]; !known && !k.pin.IsZero() {
+		if _, known := s.kinds[k]; known {
+			continue
+		}
+		calls = append(calls, call.Call{ID: uuid.New(), SkillID: k.skill, Tool: k.tool, Pin: k.pin})
+		if !k.pin.IsZero() {
 			pins = append(pins, k.pin)
 		}
+	}
+	secrets, err := s.service.calls.ReadSecrets(ctx, calls...)
+	if err != nil {
+		return err
 	}
 	definitions, err := s.service.calls.Discovery.Definitions(ctx, pins)
 	if err != nil {
 		return err
 	}
-	for _, k := range kinds {
-		if _, known := s.kinds[k]; known {
-			continue
-		}
-		facts := kindFacts{definition: definitions[k.pin]}
+	for i := range calls {
+		k := kind{calls[i].SkillID, calls[i].Tool, calls[i].Pin}
+		facts := kindFacts{secrets: secrets[calls[i].ID]}
 		if s.filter.Risks != nil {
-			if facts.risk, err = s.service.calls.Agents.RiskOf(ctx, k.skill, k.tool, facts.definition); err != nil {
+			if facts.risk, err = s.service.calls.Agents.RiskOf(ctx, k.skill, k.tool, definitions[k.pin]); err != nil {
 				return err
 			}
 		}

@@ -16,9 +16,9 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
-	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // Filter selects calls. Zero fields select all; a list that is not nil and empty selects none.
@@ -35,10 +35,9 @@ type Filter struct {
 	Conversation uuid.UUID
 	Text         string      // in the arguments or in a name; see [Service.Search]
 	Named        []uuid.UUID // the agents, skills and people whose names contain Text
-	// Hide returns arguments without the values that readers do not see, so that a text does not find them. Nil: all are seen.
-	Hide   func(of tool.Definition, arguments []byte) []byte
-	Before uuid.UUID // the cursor: only older calls
-	Limit  int       // at most 200; zero: 50
+	HideSecrets  bool        // Text does not find the secrets in arguments, which pages hide
+	Before       uuid.UUID   // the cursor: only older calls
+	Limit        int         // at most 200; zero: 50
 }
 
 // Found is a page of calls, newest first.
@@ -290,7 +289,8 @@ func (s *searcher) matches(of kind, arguments []byte) bool {
 	if !s.text.matches(arguments) {
 		return false
 	}
-	return s.filter.Hide == nil || s.text.matches(s.filter.Hide(s.kinds[of].definition, arguments))
+	return !s.filter.HideSecrets ||
+		s.text.matches(s.kinds[of].secrets.Replace(arguments, func(secretfield.Field) string { return "" }))
 }
 
 // indexConditions returns the conditions that an index serves.

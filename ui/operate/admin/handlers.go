@@ -13,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/view"
 )
 
 // Config is required in full, but for Providers and Server.
@@ -25,8 +26,8 @@ type Config struct {
 	PublicURL string
 	ProofAge  time.Duration
 	Server    Server
-	// Advances reports whether the next call opens after a decision of a person.
-	Advances func(ctx context.Context, person uuid.UUID) (bool, error)
+	// Choices returns a person's settings of the queue.
+	Choices func(ctx context.Context, person uuid.UUID) (view.QueueChoices, error)
 }
 
 // Handlers answer the requests about people and settings.
@@ -48,7 +49,7 @@ func New(cfg Config) *Handlers {
 		Invitations: &InvitationHandler{Shell: cfg.Shell, identity: cfg.Identity, members: members, publicURL: cfg.PublicURL},
 		Settings: &SettingsHandler{
 			Shell: cfg.Shell, calls: cfg.Calls, identity: cfg.Identity, push: push, tokens: tokens,
-			publicURL: cfg.PublicURL, proofAge: cfg.ProofAge, server: cfg.Server, advances: cfg.Advances,
+			publicURL: cfg.PublicURL, proofAge: cfg.ProofAge, server: cfg.Server, choices: cfg.Choices,
 		},
 		Push:     push,
 		Webhooks: &WebhookHandler{Shell: cfg.Shell, calls: cfg.Calls, notify: cfg.Notify},
@@ -85,7 +86,7 @@ type SettingsHandler struct {
 	publicURL string
 	proofAge  time.Duration
 	server    Server
-	advances  func(ctx context.Context, person uuid.UUID) (bool, error)
+	choices   func(ctx context.Context, person uuid.UUID) (view.QueueChoices, error)
 }
 
 // PushHandler subscribes browsers to push messages.

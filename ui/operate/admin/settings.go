@@ -49,7 +49,7 @@ func (h *SettingsHandler) answerWithSettings(w http.ResponseWriter, r *http.Requ
 	}
 	access, _ := login.Access(r.Context())
 	s := Settings{Notice: n, You: describePerson(access), Theme: shell.ThemeOf(r), Language: shell.LanguageOf(r)}
-	if s.Advance, err = h.advances(r.Context(), access.Person.ID); err != nil {
+	if s.Queue, err = h.choices(r.Context(), access.Person.ID); err != nil {
 		h.Fail(w, r, err)
 		return
 	}

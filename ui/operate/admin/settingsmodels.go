@@ -10,7 +10,7 @@ type Settings struct {
 	Notice   *view.Notice
 	You      []view.Fact
 	Theme    view.Theme
-	Advance  bool // the next call opens after a decision
+	Queue    view.QueueChoices
 	Language string // the tag; empty: the browser's
 	Sessions []Session
 	Tokens   []TokenRow

@@ -121,6 +121,14 @@ type ToolForm struct {
 	Ticks    ToolTicks
 	Now      *ToolTicks  // the stored values, if another person changed them; nil: the same as Ticks
 	Select   *view.Field // of HTTP APIs
+	Secrets  []SecretTick
+}
+
+// SecretTick is the box of an argument that the tool's schema declares as a secret.
+type SecretTick struct {
+	Path      string // JSON Pointer
+	NotSecret bool
+	Now       *bool // the stored value, if another person changed it; nil: the same as NotSecret
 }
 
 // ToolTicks are the boxes of a ToolForm.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/login"
@@ -91,6 +93,7 @@ func (h *ToolHandler) answerWithTool(w http.ResponseWriter, r *http.Request, sta
 		if field := v.Settings.Select; field != nil && field.Value != sent.Select {
 			field.Value, field.Now = sent.Select, &view.NowValue{Text: text.Literal(field.Value)}
 		}
+		v.Settings.Secrets = t.listSecrets(sent.NotSecret)
 	}
 	h.Render(w, r, status, SkillToolPage(h.Page(r, view.SectionSkills, text.SkillToolPage(view.Printable(name)), pulse), v))
 }
@@ -119,6 +122,7 @@ func (t *toolPage) presentTool(operator, full bool) SkillTool {
 		v.Settle = t.presentSettle(shown && !v.Folded)
 		v.Settings = &ToolForm{
 			URL: present.SkillURL(s.ID) + "/tools", Tool: name, Revision: shell.RevisionText(s.Revision), Ticks: ticksOf(s.Tools[name]),
+			Secrets: t.listSecrets(s.Tools[name].NotSecret),
 		}
 		if s.Transport.IsAPI() {
 			v.Settings.Select = selectField(s.Tools[name].Select)
@@ -132,6 +136,26 @@ func selectField(program string) *view.Field {
 		Name: "select", Label: text.SkillToolSelect(), Kind: view.FieldArea, Value: program, Code: true, Rows: 2, Example: "[.items[] | {id, total}]",
 		Hint: text.SkillToolSelectHint(),
 	}
+}
+
+// listSecrets lists the secrets that the definitions declare, and the paths that are marked as not secret. The marks of a form are sent.
+func (t *toolPage) listSecrets(sent []string) []SecretTick {
+	schemas := [][]byte{t.now.InputSchema}
+	if t.accepted != nil {
+		schemas = append(schemas, t.accepted.InputSchema)
+	}
+	stored := t.skill.Tools[t.record.Name].NotSecret
+	paths := slices.Concat(secretfield.Declared(schemas...), stored, sent)
+	slices.Sort(paths)
+	var list []SecretTick
+	for _, path := range slices.Compact(paths) {
+		tick := SecretTick{Path: path, NotSecret: slices.Contains(sent, path)}
+		if now := slices.Contains(stored, path); now != tick.NotSecret {
+			tick.Now = &now
+		}
+		list = append(list, tick)
+	}
+	return list
 }
 
 func ticksOf(s agent.ToolSettings) ToolTicks {
@@ -252,6 +276,13 @@ func staleNotice() *view.Notice {
 	}
 }
 
+// loosens reports whether settings need a recent sign-in: without the mark for high risk, approving the tool's calls needs none, and values that are
+// not secret are shown to all who see its calls.
+func loosens(before, after agent.ToolSettings) bool {
+	return before.Risk != "" && after.Risk == "" ||
+		slices.ContainsFunc(after.NotSecret, func(path string) bool { return !slices.Contains(before.NotSecret, path) })
+}
+
 // ChangeTool saves the settings of a tool, unless another person changed the skill after the form was made.
 func (h *ToolHandler) ChangeTool(w http.ResponseWriter, r *http.Request) {
 	name := r.PostFormValue("tool")
@@ -264,11 +295,14 @@ func (h *ToolHandler) ChangeTool(w http.ResponseWriter, r *http.Request) {
 	if shell.Ticked(r, "high_risk") {
 		sent.Risk = agent.RiskHigh
 	}
-	if sent.Risk == "" && t.skill.Tools[name].Risk != "" && !h.login.Fresh(r, h.proofAge) {
-		h.login.Reauthenticate(w, r, present.ToolURL(t.skill.ID, name)) // otherwise this would bypass the recent sign-in that approving its calls needs
+	sent.NotSecret = append([]string{}, r.PostForm["not_secret"]...)
+	if loosens(t.skill.Tools[name], sent) && !h.login.Fresh(r, h.proofAge) {
+		h.login.Reauthenticate(w, r, present.ToolURL(t.skill.ID, name))
 		return
 	}
-	patch := agent.ToolPatch{Risk: &sent.Risk, Idempotent: &sent.Idempotent, Enabled: sent.Enabled, Revision: shell.RevisionOf(r)}
+	patch := agent.ToolPatch{
+		Risk: &sent.Risk, Idempotent: &sent.Idempotent, Enabled: sent.Enabled, NotSecret: &sent.NotSecret, Revision: shell.RevisionOf(r),
+	}
 	if t.skill.Transport.IsAPI() {
 		sent.Select = strings.TrimSpace(shell.Text(r, "select"))
 		patch.Select = &sent.Select

@@ -13,23 +13,24 @@ import (
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/view"
 )
 
-// Advances reports whether the next call opens after a decision of the person.
-func (h *Handler) Advances(ctx context.Context, person uuid.UUID) (bool, error) {
-	advance := true
-	err := h.pool.QueryRow(ctx, `SELECT advance FROM queue_settings WHERE person_id = $1`, person).Scan(&advance)
+// Choices returns a person's settings of the queue.
+func (h *Handler) Choices(ctx context.Context, person uuid.UUID) (view.QueueChoices, error) {
+	c := view.QueueChoices{Advance: true}
+	err := h.pool.QueryRow(ctx, `SELECT advance, undo FROM queue_settings WHERE person_id = $1`, person).Scan(&c.Advance, &c.Undo)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return false, fmt.Errorf("read settings of the queue: %w", err)
+		return c, fmt.Errorf("read settings of the queue: %w", err)
 	}
-	return advance, nil
+	return c, nil
 }
 
-// SetAdvance stores whether the next call opens after a decision of the reader.
-func (h *Handler) SetAdvance(w http.ResponseWriter, r *http.Request) {
+// SetChoices stores the reader's settings of the queue.
+func (h *Handler) SetChoices(w http.ResponseWriter, r *http.Request) {
 	access, _ := login.Access(r.Context())
-	_, err := h.pool.Exec(r.Context(), `INSERT INTO queue_settings (person_id, advance) VALUES ($1, $2)
-		ON CONFLICT (person_id) DO UPDATE SET advance = excluded.advance`, access.Person.ID, shell.Ticked(r, "advance"))
+	_, err := h.pool.Exec(r.Context(), `INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, $2, $3)
+		ON CONFLICT (person_id) DO UPDATE SET advance = excluded.advance, undo = excluded.undo`, access.Person.ID, shell.Ticked(r, "advance"), shell.Ticked(r, "undo"))
 	if err != nil {
 		h.Fail(w, r, fmt.Errorf("store settings of the queue: %w", err))
 		return

@@ -81,7 +81,9 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 		Total: q.counts.All, Own: q.counts.Own, All: q.pulse.Pending, HasTeams: len(filter.Teams) > 0,
 		Last: q.last, LastURL: q.lastURL, Rows: q.rowsFor(access.Person.ID),
 	}
-	if shown.Advance, err = h.Advances(r.Context(), access.Person.ID); err != nil {
+	choices, err := h.Choices(r.Context(), access.Person.ID)
+	shown.Advance = choices.Advance
+	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/present"
@@ -20,9 +21,9 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-func presentRow(w *call.Waiting, d tool.Definition, risk present.Risk, names map[uuid.UUID]string, now time.Time) Row {
+func presentRow(w *call.Waiting, secrets *secretfield.Rules, risk present.Risk, names map[uuid.UUID]string, now time.Time) Row {
 	c, principal := &w.Call, names[w.Call.PrincipalID]
-	fields := hostile.Decisive(c.Arguments, present.RowArguments, present.BriefOf(d))
+	fields := hostile.Decisive(c.Arguments, present.RowArguments, present.BriefOf(secrets))
 	row := Row{
 		ID: c.ID.String(), URL: present.CallURL(c.ID), Digest: w.Approval.Digest.String(),
 		Skill: c.Skill, Tool: c.Tool, Agent: c.Agent, Principal: principal,
@@ -52,6 +53,9 @@ func presentRow(w *call.Waiting, d tool.Definition, risk present.Risk, names map
 	}
 	if c.Partial {
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueLargeArguments(), Icon: "hidden", Level: view.Warn})
+	}
+	if len(secrets.NamedByAgent(c.Arguments)) > 0 {
+		row.Warnings = append(row.Warnings, present.NamedBadge())
 	}
 	if fields.Hidden > 0 {
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueHiddenCharacters(), Icon: "hidden", Level: view.Danger})
@@ -125,12 +129,17 @@ func (h *Handler) readQueueNow(ctx context.Context, f approval.QueueFilter) (*li
 // readRows makes the rows and renders them once, because most readers see the same.
 func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting, f approval.QueueFilter) error {
 	pins, people, ids := make([]tool.Pin, len(waiting)), make([]uuid.UUID, 0, 2*len(waiting)), make([]uuid.UUID, len(waiting))
+	calls := make([]call.Call, len(waiting))
 	for i := range waiting {
 		c := &waiting[i].Call
-		pins[i], ids[i] = c.Pin, c.ID
+		calls[i], pins[i], ids[i] = *c, c.Pin, c.ID
 		people = append(people, c.PrincipalID, waiting[i].Approval.HeldBy)
 	}
 	definitions, err := h.discovery.Definitions(ctx, pins)
+	if err != nil {
+		return err
+	}
+	secrets, err := h.calls.ReadSecrets(ctx, calls...)
 	if err != nil {
 		return err
 	}
@@ -149,7 +158,7 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 		if err != nil {
 			return err
 		}
-		q.rows[i] = presentRow(&waiting[i], definitions[c.Pin], risk, names, q.pulse.Now)
+		q.rows[i] = presentRow(&waiting[i], secrets[c.ID], risk, names, q.pulse.Now)
 		q.rows[i].Own = waiting[i].Approval.Asks(f.Teams)
 		if f.ByTool && (i == 0 || waiting[i-1].Call.SkillID != c.SkillID || waiting[i-1].Call.Tool != c.Tool) {
 			q.rows[i].Group = c.Skill + ": " + c.Tool

@@ -16,22 +16,15 @@ var weights = map[string]int{ //nolint:gochecknoglobals // a table
 	"description": 2, "encoding": 1, "format": 1, "limit": 1,
 }
 
-// secretNames returns parts of the names of secrets.
-func secretNames() []string {
-	return []string{"password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential", "private_key"}
-}
-
 // maxConsidered is the number of fields of a document that [Decisive] reads.
 const maxConsidered = 100
 
 // Decisive returns up to n fields that reveal most about the effect of a call, among the first hundred of the document. The findings
 // are those of all fields that it read. If the document has more than a hundred fields, More is a lower bound.
 func Decisive(document []byte, n int, l Limits) Fields {
-	if l.Fields = maxConsidered; l.Secrets == nil {
-		l.Secrets = &Secrets{}
-	}
+	l.Fields = maxConsidered
 	r := newFieldReader(document, l)
-	r.stop, r.secrets = true, l.Secrets.secretsByEnd(document, maxConsidered)
+	r.stop, r.secrets = true, secretsByEnd(l.Secrets, document, maxConsidered)
 	_ = r.readValue(path{}) // fields before a syntax error are shown
 	fields := r.fields
 	all := len(fields.List) + fields.More
@@ -51,9 +44,4 @@ func weighField(f Field) int {
 		w += 4
 	}
 	return w - 12*max(0, f.Depth-1)
-}
-
-func isPrivate(name string) bool {
-	name = strings.ToLower(strings.ReplaceAll(name, "-", "_"))
-	return slices.ContainsFunc(secretNames(), func(part string) bool { return strings.Contains(name, part) })
 }

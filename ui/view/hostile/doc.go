@@ -3,6 +3,8 @@
 // with exact counts. It does not know HTML, and returns no markup.
 package hostile
 
+import "github.com/holdpoint/holdpoint/ui/text"
+
 // Kind is the kind of a [Piece].
 type Kind uint8
 
@@ -18,10 +20,10 @@ const (
 // Piece is a part of a shown text.
 type Piece struct {
 	Kind  Kind
-	Text  string // the text; of a chip its label, "U+202E"
-	Note  string // describes chips and suspects
-	Count int    // of equal chips or breaks in a row; at least 1
-	Quiet bool   // honest texts have such chips and suspects too: they are shown, and are no reason for an alarm
+	Text  string       // the text; of a chip its label, "U+202E"
+	Note  text.Message // describes chips, suspects and secrets
+	Count int          // of equal chips or breaks in a row; at least 1
+	Quiet bool         // honest texts have such chips and suspects too: they are shown, and are no reason for an alarm
 }
 
 // Harmless reports whether a chip or suspect is quiet, or stands for an ordinary character that would only be hard to notice, such as a
@@ -34,7 +36,7 @@ func (p Piece) Harmless() bool {
 		return false
 	}
 	switch p.Text {
-	case labelTab, labelReturn, labelSpace, labelEmpty:
+	case labelTab, labelReturn, LabelSpace, LabelEmpty:
 		return true
 	}
 	return false

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 )
 
 // Limits say which values are cut, and how much of them is shown. The zero value cuts nothing.
@@ -18,7 +20,7 @@ type Limits struct {
 	Fields               int // of a document
 	JSONLines            int // of a pretty-printed document
 
-	Secrets *Secrets // values to hide; nil: none
+	Secrets *secretfield.Rules // values to hide; nil: none
 }
 
 // Folded returns the limits of a page on which a reviewer decides: enough to judge a usual call, and at most a few screens.

@@ -8,6 +8,9 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdpoint/holdpoint/internal/rawjson"
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 )
 
 // ErrUnwieldy means that a document has too many fields, or is nested too deep, to list each field with its path: the list would be
@@ -53,7 +56,7 @@ type Fields struct {
 // ReadFields reads the values of a document. Numbers keep their spelling.
 func ReadFields(document []byte, l Limits) (Fields, error) {
 	r := newFieldReader(document, l)
-	r.secrets = l.Secrets.secretsByEnd(document, 0)
+	r.secrets = secretsByEnd(l.Secrets, document, 0)
 	err := r.readValue(path{})
 	return r.fields, err
 }
@@ -66,37 +69,7 @@ func newFieldReader(document []byte, l Limits) *fieldReader {
 var errEnough = errors.New("enough was read")
 
 func newDecoder(document []byte) *jsontext.Decoder {
-	return jsontext.NewDecoder(bytes.NewReader(document),
-		jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-}
-
-// readNested reads the next object or array. It calls each with the name and index of every value, which each has to read, or empty if
-// there is no value.
-func readNested(decoder *jsontext.Decoder, empty func() error, each func(name string, i int) error) error {
-	token, err := decoder.ReadToken()
-	if err != nil {
-		return err
-	}
-	isObject := token.Kind() == '{'
-	if isClosing(decoder.PeekKind()) {
-		_, err := decoder.ReadToken()
-		return errors.Join(err, empty())
-	}
-	for i := 0; !isClosing(decoder.PeekKind()); i++ {
-		name := ""
-		if isObject {
-			raw, err := decoder.ReadValue()
-			if err != nil {
-				return err
-			}
-			name = unquoteJSON(raw)
-		}
-		if err := each(name, i); err != nil {
-			return err
-		}
-	}
-	_, err = decoder.ReadToken()
-	return err
+	return jsontext.NewDecoder(bytes.NewReader(document), rawjson.Lenient())
 }
 
 // path is the place of a value.
@@ -147,16 +120,16 @@ type fieldReader struct {
 	stop    bool // end at the limit, instead of counting the remaining fields
 
 	document []byte
-	secrets  map[int64]secretAt // by their end
+	secrets  map[int64]secretfield.Field // by their end
 }
 
 func (r *fieldReader) readValue(p path) error {
 	switch r.decoder.PeekKind() {
 	case '{':
-		return readNested(r.decoder, func() error { return r.addField(p, EmptyObject, "{}") },
+		return rawjson.ReadNested(r.decoder, func() error { return r.addField(p, EmptyObject, "{}") },
 			func(name string, _ int) error { return r.readValue(p.joinName(name)) })
 	case '[':
-		return readNested(r.decoder, func() error { return r.addField(p, EmptyArray, "[]") },
+		return rawjson.ReadNested(r.decoder, func() error { return r.addField(p, EmptyArray, "[]") },
 			func(_ string, i int) error { return r.readValue(p.joinIndex(i)) })
 	default:
 	}
@@ -166,7 +139,7 @@ func (r *fieldReader) readValue(p path) error {
 	}
 	switch raw.Kind() {
 	case '"':
-		return r.addField(p, Text, unquoteJSON(raw))
+		return r.addField(p, Text, rawjson.Unquote(raw))
 	case '0':
 		return r.addField(p, Number, string(raw))
 	case 'n':
@@ -190,7 +163,7 @@ func (r *fieldReader) addField(p path, t Type, text string) error {
 	}
 	f := Field{Path: Fold(p.text, r.pathLimits()), Pointer: p.pointer, Name: p.name, Depth: p.depth, Type: t}
 	if secret, ok := r.secrets[r.decoder.InputOffset()]; ok {
-		f.Secret, f.Value.Head = true, []Piece{secret.makePiece(r.document)}
+		f.Secret, f.Value.Head = true, []Piece{makeSecretPiece(secret, r.document)}
 	} else {
 		f.Value = r.foldValue(t, text)
 	}
@@ -221,15 +194,6 @@ func (r *fieldReader) pathLimits() Limits {
 		return Limits{}
 	}
 	return Limits{Lines: 4, Runes: 240, HeadLines: 3, HeadRunes: 120, TailLines: 2, TailRunes: 80}
-}
-
-// unquoteJSON returns the text of a JSON string. If it is not valid UTF-8, the text is the bytes between the quotes.
-func unquoteJSON(raw jsontext.Value) string {
-	text, err := jsontext.AppendUnquote(nil, []byte(raw))
-	if err != nil {
-		return string(bytes.Trim(raw, `"`))
-	}
-	return string(text)
 }
 
 // IsJSON reports whether document is one JSON value.

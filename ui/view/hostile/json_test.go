@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
@@ -245,13 +246,13 @@ func TestDecisiveReadsNoMoreThanItSays(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat(`"a":[{"b":"\u202e"},[],{}],`, 5000)
 	limits := hostile.Brief()
-	limits.Secrets = hostile.SecretsOf([]byte(`{"properties":{"first":{"writeOnly":true}}}`))
+	limits.Secrets = secretfield.New(nil, []byte(`{"properties":{"first":{"writeOnly":true}}}`))
 	fields := hostile.Decisive([]byte(`{"path":"p","first":"s",`+many+`"z":1}`), 2, limits)
 	if len(fields.List) != 2 || fields.List[0].Name != "path" || fields.More != 101-2 || fields.Hidden != 33 {
 		t.Errorf("%d shown, %d more, %d hidden characters: %s", len(fields.List), fields.More, fields.Hidden, drawnFields(fields))
 	}
 	// The last secret within the limit is hidden too.
-	limits.Secrets = hostile.SecretsOf([]byte(declared))
+	limits.Secrets = secretfield.New(nil, []byte(declared))
 	secret := hostile.Decisive([]byte(`{`+strings.Repeat(`"n":1,`, 99)+`"token":"s","token":"t"}`), 100, limits)
 	for _, f := range secret.List {
 		if f.Name == "token" {

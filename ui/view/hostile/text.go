@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/holdpoint/holdpoint/ui/text"
 )
 
 const (
@@ -12,8 +14,8 @@ const (
 )
 
 // Show turns a whole text into pieces.
-func Show(text string) []Piece {
-	s := scanner{text: text}
+func Show(value string) []Piece {
+	s := scanner{text: value}
 	for s.at < len(s.text) {
 		s.readRune()
 	}
@@ -22,11 +24,11 @@ func Show(text string) []Piece {
 }
 
 // ShowValue is [Show] for a value that stands alone: an empty value becomes a chip.
-func ShowValue(text string) []Piece {
-	if text == "" {
-		return []Piece{{Kind: Chip, Text: labelEmpty, Note: "text of no characters", Count: 1}}
+func ShowValue(value string) []Piece {
+	if value == "" {
+		return []Piece{{Kind: Chip, Text: LabelEmpty, Note: text.CharacterEmptyNote(), Count: 1}}
 	}
-	return Show(text)
+	return Show(value)
 }
 
 // scanner goes through a text once.
@@ -49,7 +51,7 @@ func (s *scanner) readRune() {
 	case unicode.IsMark(r) && isVisible(r) && s.continuesWord():
 		s.readWord()
 	case r == '\n':
-		s.addPiece(Piece{Kind: Break, Text: `\n`, Note: "line break", Count: 1}, 1)
+		s.addPiece(Piece{Kind: Break, Text: `\n`, Count: 1}, 1)
 	case r == ' ':
 		s.readSpaces()
 	case unicode.IsMark(r), !isVisible(r): // a mark here has no letter to stand on
@@ -69,7 +71,7 @@ func (s *scanner) readSymbol(r rune, size int) {
 		before, _ := utf8.DecodeLastRuneInString(strings.TrimRight(s.text[max(0, s.at-aroundSymbol):s.at], " ）］｝」』】"))
 		after, _ := utf8.DecodeRuneInString(s.text[s.at+size:])
 		spaced := s.at > 0 && !strings.ContainsAny(s.text[s.at-1:s.at], " \n\t\"'`(=")
-		if why := judgeSymbol(r, before, after, spaced); why != "" {
+		if why := judgeSymbol(r, before, after, spaced); !why.IsZero() {
 			s.addPiece(Piece{Kind: Suspect, Text: s.text[s.at : s.at+size], Note: why, Count: 1}, size)
 			return
 		}
@@ -85,13 +87,13 @@ func (s *scanner) flushPlain() {
 	if s.from == s.at {
 		return
 	}
-	text := s.text[s.from:s.at]
+	plain := s.text[s.from:s.at]
 	s.from = s.at
 	if n := len(s.out); n > 0 && s.out[n-1].Kind == Plain {
-		s.out[n-1].Text += text
+		s.out[n-1].Text += plain
 		return
 	}
-	s.out = append(s.out, Piece{Kind: Plain, Text: text, Count: 1})
+	s.out = append(s.out, Piece{Kind: Plain, Text: plain, Count: 1})
 }
 
 // addPiece adds a piece for the next size bytes. Equal chips in a row become one.
@@ -115,7 +117,7 @@ func (s *scanner) readSpaces() {
 	}
 	n := end - s.at
 	if s.at == 0 || end == len(s.text) || s.text[end] == '\n' || n > longGap {
-		s.addPiece(Piece{Kind: Chip, Text: labelSpace, Note: "space", Count: n}, n)
+		s.addPiece(Piece{Kind: Chip, Text: LabelSpace, Note: text.CharacterSpace(), Count: n}, n)
 		return
 	}
 	s.at = end
@@ -136,7 +138,7 @@ func (s *scanner) readWord() {
 		s.chipMarks(end)
 		return
 	}
-	if why, quiet := judgeWord(word, &surroundings{scanner: s, end: end}); why != "" {
+	if why, quiet := judgeWord(word, &surroundings{scanner: s, end: end}); !why.IsZero() {
 		s.addPiece(Piece{Kind: Suspect, Text: word, Note: why, Count: 1, Quiet: quiet}, len(word))
 		return
 	}
@@ -152,7 +154,7 @@ func (s *scanner) readHost() bool {
 		s.noURL = end
 		return false
 	}
-	s.addPiece(Piece{Kind: Suspect, Text: name, Note: "this address is really " + address, Count: 1, Quiet: isHonestHost(name)}, len(name))
+	s.addPiece(Piece{Kind: Suspect, Text: name, Note: text.CharacterHost(address), Count: 1, Quiet: isHonestHost(name)}, len(name))
 	return true
 }
 
@@ -199,11 +201,11 @@ func (a *surroundings) hasLatin() bool {
 
 // isInIdentifier reports whether the word is a part of a path, an address or an identifier.
 func (a *surroundings) isInIdentifier() bool {
-	text, at := a.scanner.text, a.scanner.at
-	if at > 0 && strings.IndexByte(`/\.@:-$=`, text[at-1]) >= 0 {
+	whole, at := a.scanner.text, a.scanner.at
+	if at > 0 && strings.IndexByte(`/\.@:-$=`, whole[at-1]) >= 0 {
 		return true
 	}
-	rest := text[a.end:]
+	rest := whole[a.end:]
 	return rest != "" && strings.IndexByte(`/\@:=-(`, rest[0]) >= 0 || len(rest) > 1 && rest[0] == '.' && isAlphanumeric(rune(rest[1]))
 }
 

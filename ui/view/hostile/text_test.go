@@ -23,7 +23,7 @@ func drawn(pieces []hostile.Piece) string {
 		case hostile.Secret:
 			b.WriteString("‹secret " + p.Text + "›")
 		case hostile.Suspect:
-			b.WriteString("⚠" + p.Text + "(" + p.Note + ")")
+			b.WriteString("⚠" + p.Text + "(" + p.Note.String() + ")")
 		}
 	}
 	return b.String()

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
+
+	"github.com/holdpoint/holdpoint/ui/text"
 )
 
 // lookalikes are the letters that are drawn like Latin letters, in scripts that many people write: those of UTS #39, and some that
@@ -108,31 +110,41 @@ func scriptsOf(word string) []string {
 // longestPlain is the number of bytes up to which a note repeats the Latin look of a word.
 const longestPlain = 80
 
-// judgeWord returns why a word may deceive, or "", and whether honest texts have such words too.
-func judgeWord(word string, around *surroundings) (why string, quiet bool) {
+// judgeWord returns why a word may deceive, or no text, and whether honest texts have such words too.
+func judgeWord(word string, around *surroundings) (why text.Message, quiet bool) {
 	if isASCII(word) {
-		return "", false
+		return text.Message{}, false
 	}
 	scripts := scriptsOf(word)
 	if plain, script, found := replaceForeignDigits(word); found {
-		return describeLookalike("digits of another script", plain), !strings.ContainsFunc(word, isAlphanumeric) && around.owns(script)
+		if len(plain) > longestPlain {
+			why = text.CharacterDigits()
+		} else {
+			why = text.CharacterDigitsFor(plain)
+		}
+		return why, !strings.ContainsFunc(word, isAlphanumeric) && around.owns(script)
 	}
 	switch {
 	case len(scripts) > 1 && !areWrittenTogether(scripts):
 		if isUnit(word) {
-			return "", false
+			return text.Message{}, false
 		}
-		return "mixes " + strings.Join(scripts, " and "), false
+		return text.CharacterMixed(nameScripts(scripts)), false
 	case len(scripts) == 0 || len(scripts) == 1 && scripts[0] == "Latin":
 		if plain, found := replaceLookalikes(word); found {
-			return describeLookalike("look-alike letters", plain), isHonestLatin(word, around)
+			if len(plain) > longestPlain {
+				why = text.CharacterLookAlikes()
+			} else {
+				why = text.CharacterLookAlikesFor(plain)
+			}
+			return why, isHonestLatin(word, around)
 		}
 	case len(scripts) == 1 && looksLatin(word, scripts[0]) && (!isWidespread(scripts[0]) || !around.owns(scripts[0])):
-		return scripts[0] + " letters that look like Latin ones", isWidespread(scripts[0]) && !around.hasLatin()
+		return text.CharacterLooksLatin(nameScript(scripts[0])), isWidespread(scripts[0]) && !around.hasLatin()
 	case slices.Contains(scripts, "Latin"):
 		return findStroke(word), false
 	}
-	return "", false
+	return text.Message{}, false
 }
 
 // isHonestLatin reports whether the only look-alikes of a word are the dotless i of Turkish, or full-width letters in a line of East Asian
@@ -168,7 +180,7 @@ func isHonestHost(host string) bool {
 		_, _, digits := replaceForeignDigits(label)
 		switch {
 		case isASCII(label):
-		case len(scripts) != 1 && !areWrittenTogether(scripts), digits, findStroke(label) != "":
+		case len(scripts) != 1 && !areWrittenTogether(scripts), digits, !findStroke(label).IsZero():
 			return false
 		case scripts[0] == "Latin":
 			if _, found := replaceLookalikes(label); found {
@@ -181,11 +193,52 @@ func isHonestHost(host string) bool {
 	return true
 }
 
-func describeLookalike(reason, plain string) string {
-	if len(plain) > longestPlain {
-		return reason
+// nameScripts names several scripts, such as "Latin and Cyrillic".
+func nameScripts(scripts []string) text.Message {
+	all := nameScript(scripts[0])
+	for _, script := range scripts[1:] {
+		all = text.CharacterAnd(all, nameScript(script))
 	}
-	return reason + " for “" + plain + "”"
+	return all
+}
+
+// nameScript names a script. Rare ones have their Unicode name in every language.
+func nameScript(script string) text.Message {
+	switch script {
+	case "Latin":
+		return text.CharacterLatin()
+	case "Arabic":
+		return text.CharacterArabic()
+	case "Armenian":
+		return text.CharacterArmenian()
+	case "Cherokee":
+		return text.CharacterCherokee()
+	case "Coptic":
+		return text.CharacterCoptic()
+	case "Cyrillic":
+		return text.CharacterCyrillic()
+	case "Devanagari":
+		return text.CharacterDevanagari()
+	case "Georgian":
+		return text.CharacterGeorgian()
+	case "Greek":
+		return text.CharacterGreek()
+	case "Han":
+		return text.CharacterHan()
+	case "Hangul":
+		return text.CharacterHangul()
+	case "Hebrew":
+		return text.CharacterHebrew()
+	case "Hiragana":
+		return text.CharacterHiragana()
+	case "Katakana":
+		return text.CharacterKatakana()
+	case "Lisu":
+		return text.CharacterLisu()
+	case "Thai":
+		return text.CharacterThai()
+	}
+	return text.Literal(script)
 }
 
 // looksLatin reports whether a reader could take a word of another script for a Latin word.
@@ -208,15 +261,15 @@ func looksLatin(word, script string) bool {
 }
 
 // findStroke describes a letter between ASCII letters that is drawn like a slash.
-func findStroke(word string) string {
+func findStroke(word string) text.Message {
 	runes := []rune(word)
 	for i := 1; i+1 < len(runes); i++ {
 		like := prototypes()[runes[i]]
 		if strings.Trim(like, `/\`) == "" && like != "" && runes[i-1] < utf8.RuneSelf && runes[i+1] < utf8.RuneSelf {
-			return "“" + string(runes[i]) + "” looks like “" + like + "”"
+			return text.CharacterStroke(string(runes[i]), like)
 		}
 	}
-	return ""
+	return text.Message{}
 }
 
 func areWrittenTogether(scripts []string) bool {
@@ -276,13 +329,13 @@ func readEvidence(word string) (script string, letters int, isClear bool) {
 
 // encodeHost returns the ASCII form of a host with letters outside ASCII (RFC 3492), or "" if the text is no such host. A text is a host
 // if "//" or "@" introduces it, or if it has an ASCII top-level domain.
-func encodeHost(text string, introduced bool) string {
-	text = strings.Trim(text, ".-")
-	dot := strings.LastIndexByte(text, '.')
-	if dot <= 0 || isASCII(text) || !introduced && (!isASCII(text[dot:]) || len(text)-dot < 3) {
+func encodeHost(host string, introduced bool) string {
+	host = strings.Trim(host, ".-")
+	dot := strings.LastIndexByte(host, '.')
+	if dot <= 0 || isASCII(host) || !introduced && (!isASCII(host[dot:]) || len(host)-dot < 3) {
 		return ""
 	}
-	ascii, err := idna.Punycode.ToASCII(strings.ToLower(text))
+	ascii, err := idna.Punycode.ToASCII(strings.ToLower(host))
 	if err != nil || !strings.Contains(ascii, "xn--") {
 		return ""
 	}

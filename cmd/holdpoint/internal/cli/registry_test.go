@@ -15,6 +15,8 @@ func TestSkillSet(t *testing.T) {
 		{[]string{"--risk", "high"}, `{"risk":"high"}`},
 		{[]string{"--risk", "none", "--enabled=false"}, `{"enabled":false,"risk":""}`},
 		{[]string{"--idempotent"}, `{"idempotent":true}`},
+		{[]string{"--not-secret", "/token,/rows/*/token"}, `{"not_secret":["/token","/rows/*/token"]}`},
+		{[]string{"--not-secret", ""}, `{"not_secret":[]}`},
 	} {
 		got := f.run(slices.Concat([]string{"skill", "set", "files", "a/b"}, c.args)...).want(t, 0)
 		contains(t, "stdout", got.stdout, `Settings of a/b: {"risk":"high"}`)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -143,6 +144,7 @@ see "holdpoint skill set".`,
 func newSkillSetCmd(e *Env) *cobra.Command {
 	var risk, program string
 	var idempotent, enabled bool
+	var notSecret []string
 	cmd := &cobra.Command{
 		Use: "set SKILL TOOL", Short: "Change the settings of one tool",
 		Long: `Change the settings of one tool of a skill; settings without a flag stay:
@@ -152,18 +154,22 @@ func newSkillSetCmd(e *Env) *cobra.Command {
 --enabled     whether agents may use it
 --select      the part of a JSON answer that is the result (HTTP APIs). It changes the tool's
               definition, which then has to be accepted.
+--not-secret  arguments that the dashboard shows and compares though the tool's schema declares
+              them as secrets: JSON pointers, in which * is any name or index. "" is none.
 
 For the skill itself, see "holdpoint skill edit".`,
 		Example: `  holdpoint skill set files move_file --risk high
   holdpoint skill set files read_file --idempotent --risk none
   holdpoint skill set files delete_file --enabled=false
-  holdpoint skill set shop listOrders --select '[.items[] | {id, total}]'`,
+  holdpoint skill set shop listOrders --select '[.items[] | {id, total}]'
+  holdpoint skill set ledger post_entry --not-secret /token,/rows/*/token`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&risk, "risk", "", "high, or none")
 	flags.BoolVar(&idempotent, "idempotent", false, "whether a call may be sent again")
 	flags.BoolVar(&enabled, "enabled", true, "whether agents may use it")
 	flags.StringVar(&program, "select", "", `a jq program that makes the result of a JSON answer; "" is all of it`)
+	flags.StringSliceVar(&notSecret, "not-secret", nil, `paths of arguments that are not secret; "" is none`)
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 		var patch client.ToolPatch
 		if flags.Changed("risk") {
@@ -181,8 +187,11 @@ For the skill itself, see "holdpoint skill edit".`,
 		if flags.Changed("select") {
 			patch.Select = &program
 		}
-		if patch == (client.ToolPatch{}) {
-			return misusef("give --risk, --idempotent, --enabled or --select")
+		if flags.Changed("not-secret") {
+			patch.NotSecret = notSecret
+		}
+		if !slices.ContainsFunc([]string{"risk", "idempotent", "enabled", "select", "not-secret"}, flags.Changed) {
+			return misusef("give --risk, --idempotent, --enabled, --select or --not-secret")
 		}
 		reply, err := api.UpdateTool(ctx, args[0], args[1], patch)
 		type settings struct {

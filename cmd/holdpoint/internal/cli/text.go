@@ -30,7 +30,7 @@ func escapeText(s string, lines bool) string {
 		case hostile.Plain, hostile.Secret:
 			b.WriteString(p.Text)
 		case hostile.Suspect:
-			b.WriteString(p.Text + "<! " + p.Note + ">")
+			b.WriteString(p.Text + "<! " + p.Note.String() + ">")
 		case hostile.Break, hostile.Chip:
 			b.WriteString(strings.Repeat(escapeChip(p.Text, lines), p.Count))
 		}

@@ -21,7 +21,7 @@ skills:
     auto_approve: false
     approval_timeout: 5m
     call_timeout: 60s
-    tools: {move_file: {risk: high}, read_file: {idempotent: true}, write_file: {enabled: true}}
+    tools: {move_file: {risk: high}, read_file: {idempotent: true}, write_file: {enabled: true, not_secret: [/token]}}
   - name: everything
     transport: http
     url: http://127.0.0.1:3001/mcp
@@ -60,7 +60,7 @@ const exampleSpec = `{
 			"command": ["npx", "-y", "@modelcontextprotocol/server-filesystem", "/srv/shared", "5"],
 			"env": {"LOG_LEVEL": "info", "PORT": "8080", "DEBUG": "true", "SECRET": "from a file"},
 			"auto_approve": false, "approval_timeout": "5m", "call_timeout": "60s",
-			"tools": {"move_file": {"risk": "high"}, "read_file": {"idempotent": true}, "write_file": {"enabled": true}}},
+			"tools": {"move_file": {"risk": "high"}, "read_file": {"idempotent": true}, "write_file": {"enabled": true, "not_secret": ["/token"]}}},
 		{"name": "everything", "transport": "http", "url": "http://127.0.0.1:3001/mcp",
 			"headers": {"X-Team": "t0ken"}, "auto_approve": true, "trust_new_tools": false},
 		{"name": "ledger", "transport": "http", "url": "https://mcp.example.com/mcp", "connection": "shared", "resources": "pass", "questions": "client", "identity_headers": {"enabled": true}, "team": "finance", "escalate_to": "finance leads",

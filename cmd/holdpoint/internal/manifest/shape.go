@@ -50,7 +50,7 @@ func skillShape() shape {
 			"enabled": {kind: boolean}, "agent": {}, "call": {}, "principal": {},
 		}},
 		"tools": dictionaryOf(shape{kind: object, fields: map[string]shape{
-			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean}, "select": {},
+			"risk": {}, "idempotent": {kind: boolean}, "enabled": {kind: boolean}, "select": {}, "not_secret": listOf(shape{}),
 		}}),
 		"oauth":      oauthShape(),
 		"connection": {},
