@@ -78,6 +78,7 @@ type Figures struct {
 	Tools    []Share
 	Rules    []Share
 	Deciders []Decider // the most decisions first
+	Unusual  Unusual
 }
 
 // figuresSQL selects the requests, $1 being now. An expired request ended at its deadline, even if that was recorded later.
@@ -116,7 +117,11 @@ func ReadFigures(ctx context.Context, tx pgx.Tx, f FigureFilter, now time.Time) 
 		return Figures{}, err
 	}
 	figures := Figures{Totals: totals, Buckets: buckets}
-	return figures, f.readShares(ctx, tx, now, &figures)
+	if err := f.readShares(ctx, tx, now, &figures); err != nil {
+		return Figures{}, err
+	}
+	figures.Unusual, err = f.readUnusual(ctx, tx)
+	return figures, err
 }
 
 // readSeries returns the totals of the whole period and of each bucket.

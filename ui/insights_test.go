@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,6 +94,30 @@ func (a *answer) numbers(chart string) []string {
 		a.t.Fatalf("no numbers of %s (status %d): %s", chart, a.status, a.text())
 	}
 	return rows
+}
+
+// Decisions about unusual values are shown by time on screen, and by person for operators.
+func TestInsightsOfUnusualValues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	operator, reviewer := w.signedIn("rita", identity.Operator), w.signedIn("ana", identity.Reviewer)
+	w.makeFigures()
+	if page := operator.get(figuresWeek); page.find("unusual").Length()+page.find("unusual-reviewers").Length() != 0 {
+		t.Errorf("nothing was measured: %s", page.find("unusual").Text())
+	}
+	w.db.Exec(`UPDATE approvals SET seen_rows = 1, seen_of = 1, seen_unusual = 1, second_step = false,
+		seen_ms = CASE status WHEN 'approved' THEN 1500 ELSE 12000 END WHERE decided_by IS NOT NULL`)
+	page := operator.get(figuresWeek)
+	want := []string{"On screen | Approved | Rejected", "Under 2 s | 2 | 0", "2 to 10 s | 0 | 0", "10 to 60 s | 0 | 1", "60 s or more | 0 | 0"}
+	if got := page.numbers("unusual"); !slices.Equal(got, want) {
+		t.Errorf("by time: %q", got)
+	}
+	if got := page.numbers("unusual-reviewers"); !slices.Equal(got, []string{"Person | Decisions | Median | Under 2 s", "rita | 3 | 1.5 s | 67 %"}) {
+		t.Errorf("by person: %q", got)
+	}
+	if page := reviewer.get(figuresWeek); page.find("unusual").Length() != 1 || page.find("unusual-reviewers").Length() != 0 {
+		t.Errorf("a reviewer sees: %s", page.text())
+	}
 }
 
 func TestInsightsPage(t *testing.T) {

@@ -56,6 +56,31 @@ func (a *answer) filled(testID string, changes url.Values) url.Values {
 	return form
 }
 
+// The fields that do not belong to the chosen grant and method of OAuth say when they are shown, and are ignored.
+func TestOAuthFieldsOfOtherMethods(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	olga := w.signedIn("olga", identity.Operator)
+	page := olga.get("/skills/new")
+	for name, want := range map[string]string{
+		"oauth.client_secret": "client_secret_basic client_secret_post", "oauth.private_key": "private_key_jwt", "oauth.idp.issuer": "enterprise_managed",
+	} {
+		if got := page.doc.Find(`[name="`+name+`"]`).Closest("[data-for]").AttrOr("data-for", ""); got != want {
+			t.Errorf("%s is for %q, want %q", name, got, want)
+		}
+	}
+	made := olga.post("/skills/new", page.filled("skill-form", url.Values{
+		"name": {"other"}, "url": {"http://one.test/mcp"}, "oauth.client_id": {"me"}, "oauth.auth_method": {"none"}, "oauth.client_secret": {"x"},
+		"oauth.private_key": {"no key"}, "oauth.idp.issuer": {"no address"},
+	}))
+	if made.status != http.StatusSeeOther {
+		t.Fatalf("%d: %s", made.status, made.find("problems").Text())
+	}
+	if got := w.skillNamed("other").OAuth; got == nil || got.AuthMethod != "none" || got.IDPIssuer != "" || len(got.Secrets) != 0 {
+		t.Errorf("OAuth is %+v", got)
+	}
+}
+
 func TestRegisterSkill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -160,7 +160,7 @@ func (u *UI) makeHandlers() {
 	cfg, presence := &u.cfg, &live.Presence{Pool: u.cfg.Pool}
 	u.connections = connections.New(connections.Config{Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Trials: cfg.Trials, Identity: cfg.Identity, OAuth: cfg.OAuth})
 	u.queue = queue.New(queue.Config{
-		Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Discovery: cfg.Discovery, Presence: presence, Connections: u.connections, Pool: cfg.Pool,
+		Shell: u.Shell, Calls: cfg.Calls, Agents: cfg.Agents, Identity: cfg.Identity, Discovery: cfg.Discovery, Presence: presence, Connections: u.connections, Pool: cfg.Pool,
 	})
 	u.review = review.New(review.Config{
 		Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, Agents: cfg.Agents, Converse: cfg.Converse, Discovery: cfg.Discovery, Pool: cfg.Pool,

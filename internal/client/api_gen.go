@@ -1533,6 +1533,7 @@ type Insights struct {
 	Hours           [][]int64        `json:"hours"`
 	Series          []InsightBucket  `json:"series"`
 	To              time.Time        `json:"to"`
+	Unusual         *UnusualFigures  `json:"unusual"`
 }
 
 // Instance is a schema of the API.
@@ -2296,6 +2297,28 @@ type Tried struct {
 	Result  json.RawMessage `json:"result"`
 	Status  *int64          `json:"status"`
 	Steps   []ProbeStep     `json:"steps"`
+}
+
+// UnusualFigures is a schema of the API.
+type UnusualFigures struct {
+	ByPerson []UnusualReviewer `json:"by_person"`
+	ByTime   []UnusualTime     `json:"by_time"`
+}
+
+// UnusualReviewer is a schema of the API.
+type UnusualReviewer struct {
+	Decisions     int64       `json:"decisions"`
+	Hasty         int64       `json:"hasty"`
+	MedianSeconds float64     `json:"median_seconds"`
+	Person        *PersonName `json:"person"`
+}
+
+// UnusualTime is a schema of the API.
+type UnusualTime struct {
+	Approved    int64    `json:"approved"`
+	FromSeconds float64  `json:"from_seconds"`
+	Rejected    int64    `json:"rejected"`
+	ToSeconds   *float64 `json:"to_seconds"`
 }
 
 // Usual is a schema of the API.

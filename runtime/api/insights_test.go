@@ -66,7 +66,15 @@ func TestInsights(t *testing.T) {
 	if len(view.ByPerson) != 1 || view.ByPerson[0].Person.Name != "rita" || view.ByPerson[0].Decisions != 2 {
 		t.Errorf("by person: %+v", view.ByPerson)
 	}
-	if of := w.insights(t, w.reviewer, ""); of.ByPerson != nil || of.Approvals.Asked != 3 {
+	w.db.Exec(`UPDATE approvals SET seen_rows = 1, seen_of = 1, seen_unusual = 1, seen_ms = 1500, second_step = false WHERE call_id = $1`, approved)
+	unusual := w.insights(t, w.operator, "").Unusual
+	if len(unusual.ByTime) != 4 || unusual.ByTime[0].Approved != 1 || *unusual.ByTime[0].To != 2 || unusual.ByTime[3].From != 60 || unusual.ByTime[3].To != nil {
+		t.Errorf("unusual by time: %+v", unusual.ByTime)
+	}
+	if of := unusual.ByPerson; len(of) != 1 || of[0].Person.Name != "rita" || of[0].Median != 1.5 || of[0].Hasty != 1 {
+		t.Errorf("unusual by person: %+v", of)
+	}
+	if of := w.insights(t, w.reviewer, ""); of.ByPerson != nil || of.Unusual.ByPerson != nil || of.Approvals.Asked != 3 {
 		t.Errorf("a reviewer sees %+v of %d", of.ByPerson, of.Approvals.Asked)
 	}
 	if of := w.insights(t, w.reviewer, "?skill=open&agent=billing"); of.Calls.Total != 1 || of.Approvals.Asked != 0 {

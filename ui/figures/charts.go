@@ -33,6 +33,9 @@ func presentCharts(found *figures.Insights, links callLinks, names map[uuid.UUID
 		Errors:   presentErrorKinds(found, links),
 		Hours:    presentHours(found),
 		Deciders: presentDeciders(found, links, names),
+
+		Unusual:          presentUnusual(&found.Approvals.Unusual),
+		UnusualReviewers: presentUnusualReviewers(&found.Approvals.Unusual, links, names),
 	}
 }
 
@@ -318,6 +321,51 @@ func presentDeciders(found *figures.Insights, links callLinks, names map[uuid.UU
 		table.Rows = append(table.Rows, view.DataRow{
 			Name: text.Literal(present.PersonName(d.PersonID, names)), URL: links.linkCalls(url.Values{"person": {d.PersonID.String()}}),
 			Cells: []text.Message{text.Number(d.Decisions), text.Number(d.Fast), formatShare(d.Fast, d.Decisions)},
+		})
+	}
+	return table
+}
+
+// presentUnusual presents the decisions about unusual values by their time on screen. It returns nil if there are none.
+func presentUnusual(u *approval.Unusual) *view.DataTable {
+	table := &view.DataTable{
+		Caption: text.InsightUnusualTitle(), Head: []text.Message{text.InsightOnScreen(), text.InsightApproved(), text.InsightRejected()},
+	}
+	bounds, found := approval.UnusualBounds(), false
+	for i, b := range u.Bands {
+		found = found || b.Approved+b.Rejected > 0
+		var name text.Message
+		switch {
+		case i == 0:
+			name = text.InsightUnder(int(bounds[0].Seconds()))
+		case i == len(bounds):
+			name = text.InsightAtLeast(int(bounds[i-1].Seconds()))
+		default:
+			name = text.InsightBetween(int(bounds[i-1].Seconds()), int(bounds[i].Seconds()))
+		}
+		table.Rows = append(table.Rows, view.DataRow{Name: name, Cells: []text.Message{text.Number(b.Approved), text.Number(b.Rejected)}})
+	}
+	if !found {
+		return nil
+	}
+	return table
+}
+
+// presentUnusualReviewers returns nil for readers who may not see names.
+func presentUnusualReviewers(u *approval.Unusual, links callLinks, names map[uuid.UUID]string) *view.DataTable {
+	if names == nil || len(u.Reviewers) == 0 {
+		return nil
+	}
+	table := &view.DataTable{
+		Caption: text.InsightUnusualReviewers(),
+		Head: []text.Message{
+			text.InsightPerson(), text.InsightDecisions(), text.InsightMedian(), text.InsightUnder(int(approval.UnusualBounds()[0].Seconds())),
+		},
+	}
+	for _, r := range u.Reviewers {
+		table.Rows = append(table.Rows, view.DataRow{
+			Name: text.Literal(present.PersonName(r.PersonID, names)), URL: links.linkCalls(url.Values{"person": {r.PersonID.String()}}),
+			Cells: []text.Message{text.Number(r.Decisions), formatLength(r.Median), formatShare(r.Hasty, r.Decisions)},
 		})
 	}
 	return table

@@ -58,6 +58,9 @@ type Charts struct {
 	Rules    *BarChart
 	Errors   *BarChart
 	Deciders *view.DataTable // nil: no data, or the reader may not see it
+
+	Unusual          *view.DataTable // decisions about unusual values
+	UnusualReviewers *view.DataTable
 }
 
 // Chart holds the common parts of all charts.

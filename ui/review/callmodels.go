@@ -3,6 +3,8 @@ package review
 import (
 	"time"
 
+	"github.com/a-h/templ"
+
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
@@ -37,8 +39,9 @@ type Like struct {
 	URL      string // of the call that the reader came from
 	Sentence Sentence
 	Risk     view.Badge
-	Alone    bool            // each is approved on its own page only
-	Common   *hostile.Fields // that all calls have
+	Alone    bool     // each is approved on its own page only
+	Common   *Card    // arguments that all calls have; nil: none
+	Columns  []string // the names of the other arguments; from outside
 	Rows     []Alike
 	Notices  []view.Notice
 	Presets  []text.Message
@@ -50,7 +53,11 @@ type Alike struct {
 	ID         string
 	URL        string
 	Digest     string
-	Own        *hostile.Fields // arguments that the others do not have; nil: too large
+	Cells      [][]CardRow // the values of each column; nil: too large
+	More       int         // values that are in no cell
+	Notes      []CardNote
+	Alarms     []templ.Component // red warnings about objects and lists
+	Alarming   bool              // a red warning: it is approved on its own page only
 	Countdown  view.Countdown
 	Viewers    []string
 	Warning    text.Message

@@ -50,6 +50,9 @@ type CardRow struct {
 // isAlarming reports whether a reviewer has to take the second step for this argument.
 func (r CardRow) isAlarming() bool { return len(r.Alarms) > 0 }
 
+// isOdd reports whether the argument needs a second look.
+func (r CardRow) isOdd() bool { return r.Unusual || r.isAlarming() }
+
 // makeCard joins the arguments with the evidence about them. named has the pointers of arguments that the agent gave the name of a secret.
 func makeCard(fields *hostile.Fields, entries []evidence.Entry, values map[string]typed.Value, named []string) *Card {
 	byPointer := make(map[string]*evidence.Entry, len(entries))

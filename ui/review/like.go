@@ -4,11 +4,14 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/typed"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/present"
@@ -64,9 +67,19 @@ func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *s
 	l := Like{
 		URL: present.CallURL(s.call.ID), Sentence: presentSentence(&s.call, s.names), Risk: s.risk.Badge, Alone: s.risk.Twice, Presets: listPresets(),
 	}
-	documents := make([][]byte, len(waiting))
+	if len(waiting) == 0 {
+		return l, nil
+	}
+	documents, subjects := make([][]byte, len(waiting)), make([]*subject, len(waiting))
 	for i := range waiting {
 		documents[i] = waiting[i].Call.Arguments
+		var err error
+		if subjects[i], err = h.reader.readSubject(r.Context(), access, waiting[i].Call.ID); err != nil {
+			return l, err
+		}
+		if subjects[i].evidence, err = h.calls.ReadEvidence(r.Context(), &subjects[i].call); err != nil {
+			return l, err
+		}
 	}
 	common, own := []byte("{}"), documents
 	if !slices.ContainsFunc(waiting, func(w call.Waiting) bool { return w.Call.Pin != s.call.Pin }) {
@@ -75,41 +88,74 @@ func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *s
 	limits := hostile.Folded()
 	limits.Secrets = s.secrets
 	if fields, err := hostile.ReadFields(common, limits); err == nil && len(waiting) > 1 && len(common) > len("{}") {
-		l.Common = &fields
+		l.Common = makeCard(&fields, subjects[0].evidence, typed.RecognizeDocument(common), s.secrets.NamedByAgent(common))
 	}
+	columns := map[string]int{} // by name
 	for i := range waiting {
-		one, err := h.presentAlike(r, access, s, &waiting[i], own[i])
-		if err != nil {
-			return l, err
+		l.Rows = append(l.Rows, presentAlike(access, s.pulse.Now, subjects[i], &waiting[i]))
+		card := presentOwn(subjects[i], own[i])
+		if card == nil {
+			l.Rows[i].MayApprove = false
+			continue
 		}
-		l.Rows = append(l.Rows, one)
+		one := &l.Rows[i]
+		one.Cells, one.More, one.Notes, one.Alarms = [][]CardRow{}, card.More, card.Notes, card.Alarms
+		for _, row := range card.Rows {
+			name := nameColumn(row.Pointer)
+			if row.Depth == 0 { // no arguments
+				continue
+			}
+			at, known := columns[name]
+			if !known {
+				at = len(columns)
+				columns[name] = at
+				l.Columns = append(l.Columns, name)
+			}
+			for len(one.Cells) <= at {
+				one.Cells = append(one.Cells, nil)
+			}
+			one.Cells[at] = append(one.Cells[at], row)
+		}
+	}
+	for i := range l.Rows {
+		for one := &l.Rows[i]; one.Cells != nil && len(one.Cells) < len(l.Columns); {
+			one.Cells = append(one.Cells, nil)
+		}
 	}
 	return l, nil
 }
 
-// presentAlike presents one of several calls with its differences and the decisions that the reader may make.
-func (h *BatchHandler) presentAlike(r *http.Request, access identity.Access, first *subject, w *call.Waiting, own []byte) (Alike, error) {
-	s, err := h.reader.readSubject(r.Context(), access, w.Call.ID)
+// nameColumn returns the name of the argument that a value belongs to.
+func nameColumn(pointer string) string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(pointer, "/"), "/")
+	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+}
+
+// presentOwn presents the arguments that not all calls have, or returns nil if they are too large. Only its own definition hides
+// secrets: the tool may have been defined differently since.
+func presentOwn(s *subject, own []byte) *Card {
+	limits := hostile.Folded()
+	limits.Secrets = s.secrets
+	fields, err := hostile.ReadFields(own, limits)
 	if err != nil {
-		return Alike{}, err
+		return nil
 	}
+	return makeCard(&fields, s.evidence, typed.RecognizeDocument(own), s.secrets.NamedByAgent(own))
+}
+
+// presentAlike presents one of several calls with the decisions that the reader may make.
+func presentAlike(access identity.Access, now time.Time, s *subject, w *call.Waiting) Alike {
 	one := Alike{
 		ID: w.Call.ID.String(), URL: present.CallURL(w.Call.ID), Digest: w.Approval.Digest.String(),
-		Countdown: present.Countdown(w.Approval.Deadline, first.pulse.Now), Viewers: s.viewers,
-	}
-	limits := hostile.Folded()
-	limits.Secrets = s.secrets // its own: the tool may have been defined differently since
-	fields, err := hostile.ReadFields(own, limits)
-	if err == nil {
-		one.Own = &fields
+		Countdown: present.Countdown(w.Approval.Deadline, now), Viewers: s.viewers,
 	}
 	if !w.Call.Partial {
 		shown := presentArguments(s, format{view: FormatFields}, false)
-		one.Warning = describeFindings(shown.Findings)
+		one.Warning, one.Alarming = describeFindings(shown.Findings), shown.Alarming
 		if shown.Withheld {
 			one.Warning = text.Join(" ", one.Warning, s.describeWithheld())
 		}
-		one.MayApprove = !s.risk.Twice && !shown.Folded && !shown.Withheld && err == nil && s.current
+		one.MayApprove = !s.risk.Twice && !shown.Alarming && !shown.Folded && !shown.Withheld && s.current
 	}
 	if s.editWaits() {
 		one.MayApprove, one.Warning = false, text.Join(" ", one.Warning, text.ReviewEditedByReviewer())
@@ -117,11 +163,11 @@ func (h *BatchHandler) presentAlike(r *http.Request, access identity.Access, fir
 	if _, ok := s.mayDecide(access); !ok {
 		one.MayApprove, one.MayNot = false, true
 	}
-	return one, nil
+	return one
 }
 
-// DecideLike decides several calls, each by its own digest. It does not approve destructive calls, or calls that were not shown
-// completely.
+// DecideLike decides several calls, each by its own digest. It does not approve destructive calls, calls with a red warning, or calls that
+// were not shown completely.
 func (h *BatchHandler) DecideLike(w http.ResponseWriter, r *http.Request) {
 	note, complaint := readReason(r, reasonField)
 	if !complaint.IsZero() {
@@ -167,6 +213,9 @@ func (h *BatchHandler) decideOne(r *http.Request, access identity.Access, d call
 		return text.ReviewProblemUnread()
 	}
 	if d.Approve {
+		if s.evidence, err = h.calls.ReadEvidence(r.Context(), &s.call); err != nil {
+			return text.ReviewProblemUnread()
+		}
 		arguments := presentArguments(s, format{view: FormatFields}, false)
 		if kind := presentActions(s, access, arguments, shown{}).Kind; s.editWaits() || kind != ActionDecide && kind != ActionNone {
 			return text.ReviewProblemOwnPage()

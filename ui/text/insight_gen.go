@@ -525,3 +525,30 @@ func InsightCode() Message { return newMessage("insight.Code") }
 
 // InsightHTTPStatus is "HTTP status".
 func InsightHTTPStatus() Message { return newMessage("insight.HTTPStatus") }
+
+// InsightUnusualTitle is "Decisions with unusual values, by time on screen".
+func InsightUnusualTitle() Message { return newMessage("insight.UnusualTitle") }
+
+// InsightUnusualNote is "How long the call was on the reviewer’s screen. Decisions by API or command line are not measured.".
+func InsightUnusualNote() Message { return newMessage("insight.UnusualNote") }
+
+// InsightOnScreen is "On screen".
+func InsightOnScreen() Message { return newMessage("insight.OnScreen") }
+
+// InsightUnder is "Under {seconds:number} s".
+func InsightUnder(seconds int) Message {
+	return newMessage("insight.Under", argument{"seconds", seconds})
+}
+
+// InsightBetween is "{from:number} to {to:number} s".
+func InsightBetween(from int, to int) Message {
+	return newMessage("insight.Between", argument{"from", from}, argument{"to", to})
+}
+
+// InsightAtLeast is "{seconds:number} s or more".
+func InsightAtLeast(seconds int) Message {
+	return newMessage("insight.AtLeast", argument{"seconds", seconds})
+}
+
+// InsightUnusualReviewers is "Decisions with unusual values, by person".
+func InsightUnusualReviewers() Message { return newMessage("insight.UnusualReviewers") }

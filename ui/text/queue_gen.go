@@ -214,3 +214,21 @@ func QueueViewExists() Message { return newMessage("queue.ViewExists") }
 
 // QueueViewsFull is "You have {n:number} saved views, the most that are possible. Delete one first.".
 func QueueViewsFull(n int) Message { return newMessage("queue.ViewsFull", argument{"n", n}) }
+
+// QueueSetupTitle is "Set up".
+func QueueSetupTitle() Message { return newMessage("queue.SetupTitle") }
+
+// QueueSetupSkill is "Register a skill".
+func QueueSetupSkill() Message { return newMessage("queue.SetupSkill") }
+
+// QueueSetupAssign is "Assign the skill to an agent".
+func QueueSetupAssign() Message { return newMessage("queue.SetupAssign") }
+
+// QueueSetupKey is "Create an agent key".
+func QueueSetupKey() Message { return newMessage("queue.SetupKey") }
+
+// QueueSetupReviewer is "Add a second reviewer".
+func QueueSetupReviewer() Message { return newMessage("queue.SetupReviewer") }
+
+// QueueSetupDone is "done".
+func QueueSetupDone() Message { return newMessage("queue.SetupDone") }

@@ -923,6 +923,17 @@ func ReviewCommentRefused(max int) Message {
 // ReviewCommentsFull is "This call has {n:number} comments, the most that are possible.".
 func ReviewCommentsFull(n int) Message { return newMessage("review.CommentsFull", argument{"n", n}) }
 
+// ReviewDecisionColumn is "Decision".
+func ReviewDecisionColumn() Message { return newMessage("review.DecisionColumn") }
+
+// ReviewNotGiven is "not given".
+func ReviewNotGiven() Message { return newMessage("review.NotGiven") }
+
+// ReviewRedOwnPage is "Red warning: approve it on its own page. {link:html}".
+func ReviewRedOwnPage(link templ.Component) templ.Component {
+	return newHTML("review.RedOwnPage", argument{"link", link})
+}
+
 // ReviewUndo is "Undo".
 func ReviewUndo() Message { return newMessage("review.Undo") }
 

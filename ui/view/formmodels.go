@@ -43,6 +43,7 @@ type FormPart struct {
 	Words  text.Message
 	Folded bool // closed at first
 	Fields []Field
+	For    string // a value of another part's choice: pages hide the part for other values; empty: never
 }
 
 // FieldKind is the kind of a field.

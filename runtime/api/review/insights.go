@@ -37,6 +37,7 @@ type Insights struct {
 	ByTool          []ApprovalShare `json:"by_tool" nullable:"false"`
 	ByRule          []ApprovalShare `json:"by_rule" nullable:"false"`
 	ByPerson        []DeciderFigure `json:"by_person" doc:"Decisions by person, and how many took less than 3 seconds; null except for operators."`
+	Unusual         UnusualFigures  `json:"unusual"`
 	Hours           [][]int         `json:"hours" nullable:"false" doc:"Calls by weekday, Monday first, and hour, in the zone."`
 }
 
@@ -96,6 +97,28 @@ type DeciderFigure struct {
 	Fast      int             `json:"fast"`
 }
 
+// UnusualFigures are about decisions on calls with unusual values, as far as the dashboard measured them.
+type UnusualFigures struct {
+	ByTime   []UnusualTime     `json:"by_time" nullable:"false" doc:"Decisions by the time that the call was on the reviewer's screen."`
+	ByPerson []UnusualReviewer `json:"by_person" doc:"Most decisions first; null except for operators."`
+}
+
+// UnusualTime counts the decisions that took a similar time.
+type UnusualTime struct {
+	From     float64  `json:"from_seconds"`
+	To       *float64 `json:"to_seconds" doc:"Exclusive; null: no limit."`
+	Approved int      `json:"approved"`
+	Rejected int      `json:"rejected"`
+}
+
+// UnusualReviewer is how one person decided about calls with unusual values.
+type UnusualReviewer struct {
+	Person    rest.PersonName `json:"person"`
+	Decisions int             `json:"decisions"`
+	Median    float64         `json:"median_seconds"`
+	Hasty     int             `json:"hasty" doc:"Decisions in less than 2 seconds."`
+}
+
 type insightsInput struct {
 	From  string `query:"from" doc:"Calls made at or after this time: RFC 3339, or a day, or a day and a time in the zone; rounded down to a whole hour. Default: seven days before to; at most 400 days before it."`
 	To    string `query:"to" doc:"Calls made before this time; a day is included as a whole. Default: now."`
@@ -117,6 +140,9 @@ func (h *insightHandlers) getInsights(ctx context.Context, input *insightsInput)
 		if view.ByPerson, err = h.nameDeciders(ctx, found.Approvals.Deciders); err != nil {
 			return nil, err
 		}
+		if view.Unusual.ByPerson, err = h.nameUnusual(ctx, found.Approvals.Unusual.Reviewers); err != nil {
+			return nil, err
+		}
 	}
 	return rest.NewOutput(view), nil
 }
@@ -128,7 +154,8 @@ func newInsights(i *figures.Insights) Insights {
 		Calls: callFigures(&i.Calls), CallsBefore: callFigures(&i.CallsBefore),
 		Approvals: approvalFigures(&i.Approvals.Totals), ApprovalsBefore: approvalFigures(&i.ApprovalsBefore),
 		BySkill: approvalShares(i.Approvals.Skills, i.SkillNames), ByTool: approvalShares(i.Approvals.Tools, i.SkillNames),
-		ByRule: approvalShares(i.Approvals.Rules, i.SkillNames),
+		ByRule:  approvalShares(i.Approvals.Rules, i.SkillNames),
+		Unusual: UnusualFigures{ByTime: unusualTimes(i.Approvals.Unusual.Bands)},
 	}
 	for _, s := range i.Series {
 		counts := make(map[string]int, len(s.Calls))
@@ -201,6 +228,39 @@ func (h *insightHandlers) nameDeciders(ctx context.Context, found []approval.Dec
 	views := make([]DeciderFigure, len(found))
 	for i, d := range found {
 		views[i] = DeciderFigure{Person: names.Find(d.PersonID), Decisions: d.Decisions, Fast: d.Fast}
+	}
+	return views, nil
+}
+
+func unusualTimes(bands []approval.UnusualBand) []UnusualTime {
+	bounds := approval.UnusualBounds()
+	views := make([]UnusualTime, len(bands))
+	for i, b := range bands {
+		views[i] = UnusualTime{Approved: b.Approved, Rejected: b.Rejected}
+		if i > 0 {
+			views[i].From = bounds[i-1].Seconds()
+		}
+		if i < len(bounds) {
+			to := bounds[i].Seconds()
+			views[i].To = &to
+		}
+	}
+	return views
+}
+
+// nameUnusual names the people who decided about unusual values.
+func (h *insightHandlers) nameUnusual(ctx context.Context, found []approval.UnusualReviewer) ([]UnusualReviewer, error) {
+	ids := make([]uuid.UUID, len(found))
+	for i, r := range found {
+		ids[i] = r.PersonID
+	}
+	names, err := h.NamePeople(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]UnusualReviewer, len(found))
+	for i, r := range found {
+		views[i] = UnusualReviewer{Person: names.Find(r.PersonID), Decisions: r.Decisions, Median: r.Median.Seconds(), Hasty: r.Hasty}
 	}
 	return views, nil
 }

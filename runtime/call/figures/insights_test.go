@@ -234,6 +234,40 @@ func TestInsightsOfApprovals(t *testing.T) {
 	equal(t, "by person", fmt.Sprint(found.Deciders), fmt.Sprint([]approval.Decider{{PersonID: rita, Decisions: 2, Fast: 1}, {PersonID: rob, Decisions: 1}}))
 }
 
+// Decisions about unusual values are counted by the time on screen, within the range and its filters.
+func TestInsightsOfUnusualValues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	decided := func(at string, status approval.Status, by uuid.UUID) made {
+		return made{at: at, status: call.Succeeded, skill: skillA, agent: agentA, asked: &asked{tool: "t", rule: approval.RuleGated, status: status, by: by, after: time.Minute}}
+	}
+	const day = "2026-03-03T00:00:00Z"
+	ids := w.insertCalls(t, []made{
+		decided(day, approval.Approved, rita), decided(day, approval.Approved, rita), decided(day, approval.Rejected, rita),
+		decided(day, approval.Approved, rob), decided(day, approval.Rejected, rob),
+		decided(day, approval.Approved, rob), decided(day, approval.Approved, rob), // usual, and not measured
+		decided("2026-03-10T00:00:00Z", approval.Approved, rita), // out of the range
+	})
+	for i, ms := range []int{500, 1999, 2000, 10_000, 75_000, 100, -1, 100} {
+		unusual := 1
+		if i == 5 {
+			unusual = 0
+		}
+		if ms >= 0 {
+			_, err := w.db.Pool().Exec(t.Context(), `UPDATE approvals SET seen_rows = 1, seen_of = 1, seen_unusual = $2, seen_ms = $3, second_step = false
+				WHERE call_id = $1`, ids[i], unusual, ms)
+			check(t, err)
+		}
+	}
+	found := w.getInsights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z").Approvals.Unusual
+	equal(t, "by time", fmt.Sprint(found.Bands), fmt.Sprint([]approval.UnusualBand{{Approved: 2}, {Rejected: 1}, {Approved: 1}, {Rejected: 1}}))
+	equal(t, "by person", fmt.Sprint(found.Reviewers), fmt.Sprint([]approval.UnusualReviewer{
+		{PersonID: rita, Decisions: 3, Median: 1999 * time.Millisecond, Hasty: 2}, {PersonID: rob, Decisions: 2, Median: 10 * time.Second},
+	}))
+	none := w.getInsights(t, "2026-02-02T00:00:00Z", "2026-02-09T00:00:00Z").Approvals.Unusual
+	equal(t, "by time before", fmt.Sprint(none.Bands), fmt.Sprint(make([]approval.UnusualBand, 4)))
+}
+
 func TestInsightsOfPartOfTheWeek(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -171,9 +171,9 @@ func (f *skillForm) oauthPart() view.FormPart {
 			{Name: "oauth.grant", Label: text.SkillFormGrant(), Kind: view.FieldSelect, Value: o.grant, Choices: grants},
 			{Name: "oauth.issuer", Label: text.SkillFormIssuer(), Kind: view.FieldLine, Value: o.issuer, Code: true, Example: "https://auth.example.com"},
 			{Name: "oauth.client_id", Label: text.SkillFormClientID(), Kind: view.FieldLine, Value: o.clientID, Code: true, Hint: text.SkillFormClientIDHint()},
-			o.secretField("client_secret", text.SkillFormClientSecret(), view.FieldSecret),
 			{Name: "oauth.auth_method", Label: text.SkillFormAuthMethod(), Kind: view.FieldSelect, Value: o.authMethod, Choices: methods},
-			o.secretField("private_key", text.SkillFormPrivateKey(), view.FieldSealed),
+			o.secretField("client_secret", text.SkillFormClientSecret(), view.FieldSecret, tool.AuthBasic+" "+tool.AuthPost),
+			o.secretField("private_key", text.SkillFormPrivateKey(), view.FieldSealed, tool.AuthPrivateKey),
 			{Name: "oauth.scopes", Label: text.SkillFormScopes(), Kind: view.FieldLine, Value: o.scopes, Code: true, Hint: text.SkillFormScopesHint()},
 			{
 				Name: "oauth.trust_origin", Label: text.SkillFormTrustOrigin(), Kind: view.FieldCheck, On: o.trustOrigin,
@@ -185,16 +185,16 @@ func (f *skillForm) oauthPart() view.FormPart {
 
 func (f *skillForm) idpPart() view.FormPart {
 	o := &f.oauth
-	return view.FormPart{Title: text.SkillFormIdp(), Folded: true, Fields: []view.Field{
+	return view.FormPart{Title: text.SkillFormIdp(), Folded: true, For: tool.EnterpriseManaged, Fields: []view.Field{
 		{Name: "oauth.idp.issuer", Label: text.SkillFormIdpIssuer(), Kind: view.FieldLine, Value: o.idpIssuer, Code: true},
 		{Name: "oauth.idp.client_id", Label: text.SkillFormClientID(), Kind: view.FieldLine, Value: o.idpClientID, Code: true},
-		o.secretField("idp.client_secret", text.SkillFormClientSecret(), view.FieldSecret),
+		o.secretField("idp.client_secret", text.SkillFormClientSecret(), view.FieldSecret, ""),
 	}}
 }
 
-// secretField returns the field of a secret by its path below oauth.
-func (o *oauthForm) secretField(path string, label text.Message, kind view.FieldKind) view.Field {
-	f := view.Field{Name: "oauth." + path, Label: label, Kind: kind}
+// secretField returns the field of a secret by its path below oauth. Pages show it for some methods.
+func (o *oauthForm) secretField(path string, label text.Message, kind view.FieldKind, methods string) view.Field {
+	f := view.Field{Name: "oauth." + path, Label: label, Kind: kind, For: methods}
 	if slices.Contains(o.kept, path) {
 		f.Hint = text.SkillFormClientSecretKept()
 	}

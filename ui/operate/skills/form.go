@@ -172,8 +172,25 @@ func givenValues(patch map[string]*string) map[string]string {
 	return values
 }
 
-// makeSpec returns nil if all fields are empty.
-func (o *oauthForm) makeSpec() *agent.OAuthSpec {
+// chosenFields returns the form without the fields that do not belong to its grant and authentication method. Pages hide them.
+func (o oauthForm) chosenFields() oauthForm {
+	if o.grant != tool.EnterpriseManaged {
+		o.idpIssuer, o.idpClientID, o.idpClientSecret = "", "", ""
+	}
+	switch o.authMethod {
+	case tool.AuthBasic, tool.AuthPost:
+		o.privateKey = ""
+	case tool.AuthPrivateKey:
+		o.clientSecret = ""
+	case tool.AuthNone:
+		o.clientSecret, o.privateKey = "", ""
+	}
+	return o
+}
+
+// makeSpec returns nil if all fields of the chosen grant and method are empty.
+func (f *oauthForm) makeSpec() *agent.OAuthSpec {
+	o := f.chosenFields()
 	spec := agent.OAuthSpec{
 		Grant: o.grant, Issuer: o.issuer, ClientID: o.clientID, ClientSecret: o.clientSecret,
 		AuthMethod: o.authMethod, PrivateKey: o.privateKey, Scopes: strings.Fields(o.scopes), TrustOrigin: o.trustOrigin,

@@ -27,6 +27,7 @@ type Config struct {
 	Shell       *shell.Shell
 	Calls       *call.Service
 	Agents      *agent.Service
+	Identity    *identity.Service
 	Discovery   *tool.Discovery
 	Presence    *live.Presence
 	Connections ConnectionResolver
@@ -39,6 +40,7 @@ type Handler struct {
 
 	calls       *call.Service
 	agents      *agent.Service
+	identity    *identity.Service
 	discovery   *tool.Discovery
 	presence    *live.Presence
 	viewers     *shell.ViewerReader
@@ -50,7 +52,7 @@ type Handler struct {
 // New makes the handler.
 func New(cfg Config) *Handler {
 	return &Handler{
-		Shell: cfg.Shell, calls: cfg.Calls, agents: cfg.Agents, discovery: cfg.Discovery, presence: cfg.Presence, connections: cfg.Connections, pool: cfg.Pool,
+		Shell: cfg.Shell, calls: cfg.Calls, agents: cfg.Agents, identity: cfg.Identity, discovery: cfg.Discovery, presence: cfg.Presence, connections: cfg.Connections, pool: cfg.Pool,
 		viewers: &shell.ViewerReader{Shell: cfg.Shell, Presence: cfg.Presence},
 	}
 }

@@ -25,6 +25,7 @@ type Queue struct {
 	HasTeams  bool
 	Last      *view.Decision // nil: none yet
 	LastURL   string
+	Setup     []SetupStep // for operators while nothing is pending; nil: all is done
 	MayDecide bool
 	Advance   bool // the next call opens after a decision
 	Views     []View

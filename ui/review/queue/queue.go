@@ -95,6 +95,12 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
+	if len(shown.Rows) == 0 && !shown.Filter.Any() && access.Has(identity.Operator) {
+		if shown.Setup, err = h.readSetup(r.Context()); err != nil {
+			h.Fail(w, r, err)
+			return
+		}
+	}
 	shown.Agents = makeOptions(q.facets.Agents, shown.Filter.Agent)
 	shown.Skills = makeOptions(q.facets.Skills, shown.Filter.Skill)
 	shown.Teams = makeOptions(q.facets.Teams, shown.Filter.Team)

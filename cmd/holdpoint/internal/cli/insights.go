@@ -18,7 +18,7 @@ func newInsightsCmd(e *Env) *cobra.Command {
 		Use: "insights", Short: "Figures of calls and approvals in a range of time",
 		Long: `Figures of calls and approvals in a range of time: outcomes, waiting times, decision times, and how
 often calls are approved. The figures of each reviewer are shown to operators only.`,
-		Example: "  holdpoint insights --since 24h\n  holdpoint insights --from 2026-01-01 --to 2026-01-31 --skill files",
+		Example: "  holdpoint insights --since 24h\n  holdpoint insights --from 2026-01-01 --to 2026-01-31 --zone Europe/Berlin --skill files",
 	}
 	r.bindFlags(cmd)
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
@@ -26,7 +26,7 @@ often calls are approved. The figures of each reviewer are shown to operators on
 		if err != nil {
 			return err
 		}
-		reply, err := api.GetInsights(ctx, client.GetInsightsQuery{From: from, To: r.to, Skill: r.skill, Agent: r.agent})
+		reply, err := api.GetInsights(ctx, client.GetInsightsQuery{From: from, To: r.to, Zone: r.zone, Skill: r.skill, Agent: r.agent})
 		return printReply(e, reply, err, e.showInsights)
 	})
 	cmd.AddCommand(newInsightsToolsCmd(e))
@@ -34,13 +34,14 @@ often calls are approved. The figures of each reviewer are shown to operators on
 }
 
 // insightRange are the flags that select calls for figures.
-type insightRange struct{ since, from, to, skill, agent string }
+type insightRange struct{ since, from, to, zone, skill, agent string }
 
 func (r *insightRange) bindFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&r.since, "since", "7d", "how far back, such as 24h, 7d or 4w; not with --from or --to")
-	flags.StringVar(&r.from, "from", "", "calls made then or later: RFC 3339, or a day, or a day and a time in UTC")
+	flags.StringVar(&r.from, "from", "", "calls made then or later: RFC 3339, or a day, or a day and a time in the zone")
 	flags.StringVar(&r.to, "to", "", "calls made before then; a day is included as a whole (default now)")
+	flags.StringVar(&r.zone, "zone", "", "the time zone of days, weeks and hours, such as Europe/Berlin (default UTC)")
 	flags.StringVar(&r.skill, "skill", "", "only calls of this skill")
 	flags.StringVar(&r.agent, "agent", "", "only calls of this agent")
 }
@@ -98,7 +99,34 @@ func (e *Env) showInsights(v *client.Insights) error {
 	for i, p := range v.ByPerson {
 		rows[i] = []string{value(p.Person).Name, count(p.Decisions), count(p.Fast)}
 	}
-	return e.printFurtherTable([]string{"DECIDED BY", "DECISIONS", "IN LESS THAN 3 S"}, rows)
+	if err := e.printFurtherTable([]string{"DECIDED BY", "DECISIONS", "IN LESS THAN 3 S"}, rows); err != nil {
+		return err
+	}
+	return e.showUnusual(value(v.Unusual))
+}
+
+// showUnusual shows the decisions about unusual values. If there are none, it shows nothing.
+func (e *Env) showUnusual(v client.UnusualFigures) error {
+	var decisions int64
+	times, people := make([][]string, len(v.ByTime)), make([][]string, len(v.ByPerson))
+	for i, t := range v.ByTime {
+		decisions += t.Approved + t.Rejected
+		length := formatSeconds(&t.FromSeconds) + " or more"
+		if t.ToSeconds != nil {
+			length = formatSeconds(&t.FromSeconds) + " to " + formatSeconds(t.ToSeconds)
+		}
+		times[i] = []string{length, count(t.Approved), count(t.Rejected)}
+	}
+	if decisions == 0 {
+		return nil
+	}
+	if err := e.printFurtherTable([]string{"UNUSUAL VALUES, ON SCREEN", "APPROVED", "REJECTED"}, times); err != nil {
+		return err
+	}
+	for i, p := range v.ByPerson {
+		people[i] = []string{value(p.Person).Name, count(p.Decisions), formatSeconds(&p.MedianSeconds), count(p.Hasty)}
+	}
+	return e.printFurtherTable([]string{"UNUSUAL VALUES, DECIDED BY", "DECISIONS", "MEDIAN", "IN LESS THAN 2 S"}, people)
 }
 
 // printFurtherTable prints a table after an empty line. A table without rows is left out.
@@ -192,7 +220,7 @@ frequent errors. Times are off by at most a sixteenth.`,
 		if query.From, err = r.beginTime(e, cmd); err != nil {
 			return err
 		}
-		query.To, query.Skill, query.Agent = r.to, r.skill, r.agent
+		query.To, query.Zone, query.Skill, query.Agent = r.to, r.zone, r.skill, r.agent
 		reply, err := api.GetToolInsights(ctx, query)
 		return printReply(e, reply, err, e.showToolInsights)
 	})
