@@ -152,8 +152,8 @@ func TestSideBySideDecidesNoMoreThanAPageShows(t *testing.T) {
 	}
 }
 
-// Each call's secrets follow the definition that it was made with.
-func TestSideBySideHidesByEachCallsDefinition(t *testing.T) {
+// Secrets follow the accepted definition of the tool.
+func TestSideBySideHidesByTheAcceptedDefinition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.offer(`{"name":"note","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"word":{"type":"string"}}}}`)
@@ -170,7 +170,8 @@ func TestSideBySideHidesByEachCallsDefinition(t *testing.T) {
 		if n := page.find("alike-row").Length(); n != 3 {
 			t.Fatalf("%d side by side: %s", n, page.text())
 		}
-		if text := page.text(); strings.Contains(text, "yggdrasil") || strings.Count(text, "quetzal") != 1 || page.find("hidden").Length() != 2 {
+		// The server has offered another definition. It must not hide values by that.
+		if text := page.text(); !strings.Contains(text, "yggdrasil") || strings.Count(text, "quetzal") != 2 || page.find("hidden").Length() != 0 {
 			t.Errorf("seen from %s: %s", id, text)
 		}
 	}

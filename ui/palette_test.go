@@ -261,6 +261,7 @@ func TestBarOfThePhone(t *testing.T) {
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first","rows":[1,2,3]}`)
 	other := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
 	p := w.signInWith(browsertest.Phone())
+	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, false, false)`, w.personCalled("ana"))
 	p.Go(w.server.URL + callPath(id))
 	p.WaitFor("buttons to work", armed)
 	p.WaitFor("the text of the read gate", `document.querySelector(".approve small").textContent !== ""`)

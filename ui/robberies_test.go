@@ -187,7 +187,7 @@ func TestRobberySecretNamedByTheAgent(t *testing.T) {
 	p := w.signInWith(browsertest.Options{})
 	p.ClickOn("#row-" + id.String() + " a")
 	p.WaitText("arguments", "rm -rf /srv/shared")
-	p.WaitText("card", "Named like a secret")
+	p.WaitText("card", "named like a secret")
 }
 
 // A statement whose condition is in a comment.

@@ -29,6 +29,7 @@ func TestUndoInTheBrowser(t *testing.T) {
 	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
 	p := w.signInWith(browsertest.Options{})
 	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
+	ready(p)
 	p.Press("j")
 	p.WaitText("arguments", "first")
 	p.WaitFor("keys to work", armed)

@@ -6,18 +6,18 @@ import "strings"
 // "21", they are another value.
 const shortestSwap = 8
 
-// IsNear reports whether a person could take a value for a known one: they differ, and look alike, differ in letters that look alike in
-// most fonts ("billlng" and "billing"), or have two neighbors swapped.
+// IsNear reports whether a person could take a value for a known one: they differ, and look alike or differ in letters that look alike in
+// most fonts, such as "billlng" and "billing".
 func IsNear(value, known string) bool {
 	if value == known || value == "" || known == "" || strings.EqualFold(value, known) {
 		return false
 	}
 	drawing := Drawing(value)
-	return drawing != "" && drawing == Drawing(known) || isSwapped(value, known)
+	return drawing != "" && drawing == Drawing(known)
 }
 
-// isSwapped reports whether two values are equal but for two neighboring characters.
-func isSwapped(a, b string) bool {
+// IsSwapped reports whether two values are equal but for two neighboring characters.
+func IsSwapped(a, b string) bool {
 	if len(a) != len(b) || len(a) < shortestSwap {
 		return false
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/typed"
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
+	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
@@ -39,6 +40,7 @@ type CardRow struct {
 	ID      string // of its element
 	Unusual bool
 	Named   bool // the agent gave it the name of a secret
+	Badge   view.Badge
 	Reasons []text.Message
 	Usual   templ.Component // the usual values; nil: none are known
 
@@ -61,7 +63,8 @@ func makeCard(fields *hostile.Fields, entries []evidence.Entry, values map[strin
 	}
 	card := &Card{Rows: make([]CardRow, len(fields.List)), More: fields.More}
 	for i, f := range fields.List {
-		card.Rows[i].Field, card.Rows[i].ID, card.Rows[i].Named = f, "arg-"+strconv.Itoa(i), slices.Contains(named, f.Pointer)
+		card.Rows[i].Field, card.Rows[i].ID = f, "arg-"+strconv.Itoa(i)
+		card.Rows[i].Named, card.Rows[i].Badge = slices.Contains(named, f.Pointer), present.NamedBadge()
 		if v, ok := values[f.Pointer]; ok && !f.Secret {
 			card.Rows[i].Typed = &v
 			card.Rows[i].Notes, card.Rows[i].Alarms = describeTyped(&v)

@@ -167,7 +167,17 @@ function advance({ request, response, text }) {
 	const [, until] = /data-undo="(\d+)"/.exec(text) ?? [];
 	if (until) offerUndo(id, Number(until));
 	if (wide.matches && queue()?.hasAttribute("data-advance") && (selectedRow() ?? call())?.dataset.call === id) move(1, true);
-	else if (!queue() && !until && /<article[^>]* data-advance/.test(text)) location.assign("/next");
+	else hasNext = !queue() && !until && /<article[^>]* data-advance/.test(text);
+}
+
+let hasNext; // on a page without the queue, another call is pending after a decision
+
+// openNext opens the next call on a page without the queue. It waits for the swap of the decided call, which it replaces.
+async function openNext() {
+	hasNext = false;
+	await load("/next");
+	if (call()) history.replaceState(null, "", call().dataset.url);
+	else location.assign("/");
 }
 
 // ---- undo: the last approval can be taken back for some seconds, whatever is on the screen by then
@@ -541,6 +551,7 @@ document.addEventListener("htmx:after:swap", ({ detail }) => {
 	setUnsent(false);
 	if (/\/comments$/.test(detail.ctx.request.action) && !find("#comment-problem")) forgetComment();
 	if (call() && call().dataset.phase !== "parked") toTop();
+	if (hasNext) openNext();
 	if (find("#message")?.value === "") sessionStorage.removeItem(talkKey);
 	refresh();
 });

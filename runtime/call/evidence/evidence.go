@@ -271,7 +271,7 @@ const mostCompared = 200
 // findNearest returns a usual text that a text could be mistaken for, or such a domain, and the text or its domain.
 func (p *past) findNearest(value string) (near, part string) {
 	for _, known := range p.texts[:min(mostCompared, len(p.texts))] {
-		if lookalike.IsNear(value, known) {
+		if lookalike.IsNear(value, known) || !p.varies() && lookalike.IsSwapped(value, known) {
 			return known, value
 		}
 	}

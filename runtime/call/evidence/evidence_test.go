@@ -32,6 +32,7 @@ func TestJudge(t *testing.T) {
 		want      string // the unusual arguments with their reasons
 	}{
 		"usual":        {`{"iban":"DE89370400440532013459","amount":150,"currency":"EUR","to":["cat@acme.com"],"memo":"pens","file":"/inbox/d.pdf"}`, ""},
+		"running":      {`{"file":"/inbox/2026/21.pdf"}`, ""},
 		"swapped":      {`{"iban":"DE89370400440532013495"}`, "/iban looks_like"},
 		"other IBAN":   {`{"iban":"FR1420041010050500013M02606"}`, "/iban new_value"},
 		"large":        {`{"amount":1284.50}`, "/amount above_range"},
