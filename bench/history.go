@@ -43,7 +43,7 @@ func (s *stage) fillHistory(ctx context.Context, n int) error {
 			}
 		}
 		_, err = s.pool.Exec(ctx, `INSERT INTO `+step.table+` (`+strings.Join(columns, ", ")+`) SELECT `+strings.Join(values, ", ")+
-			` FROM (SELECT * FROM `+step.table+` WHERE status IN ('parked', 'pending') LIMIT 1) AS one, `+ids, n)
+			` FROM (SELECT `+strings.Join(columns, ", ")+` FROM `+step.table+` WHERE status IN ('parked', 'pending') LIMIT 1) AS one, `+ids, n)
 		if err != nil {
 			return fmt.Errorf("fill %s: %w", step.table, err)
 		}
@@ -51,7 +51,7 @@ func (s *stage) fillHistory(ctx context.Context, n int) error {
 	_, err = s.pool.Exec(ctx, `INSERT INTO call_facts (call_id, agent_id, skill_id, tool, added_at, facts)
 		SELECT past.id, one.agent_id, one.skill_id, one.tool, past.at,
 			convert_to('[' || (SELECT string_agg('{"p":"/field' || i || '","k":115,"v":"value ' || (past.g + i) % 40 || ' of an ordinary length"}', ',') FROM generate_series(1, 40) AS i) || ']', 'UTF8')
-		FROM (SELECT * FROM calls WHERE status = 'parked' LIMIT 1) AS one, `+ids, n)
+		FROM (SELECT agent_id, skill_id, tool FROM calls WHERE status = 'parked' LIMIT 1) AS one, `+ids, n)
 	if err == nil {
 		_, err = s.pool.Exec(ctx, `VACUUM ANALYZE`)
 	}

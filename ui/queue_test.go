@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -170,7 +171,7 @@ func TestSavedViews(t *testing.T) {
 		}
 	}
 	for i := range 19 {
-		if a := save(fmt.Sprint(i)); a.status != http.StatusSeeOther {
+		if a := save(strconv.Itoa(i)); a.status != http.StatusSeeOther {
 			t.Fatalf("view %d: %d", i, a.status)
 		}
 	}

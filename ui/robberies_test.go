@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -154,7 +155,7 @@ func TestRobberyForeignRecipient(t *testing.T) {
 		for i := range n {
 			list = append(list, fmt.Sprintf("person%d@alder-finch.example", i))
 		}
-		return plainJSON(t, map[string]any{"filename": fmt.Sprint(n), "to": append(list, more...)})
+		return plainJSON(t, map[string]any{"filename": strconv.Itoa(n), "to": append(list, more...)})
 	}
 	w.sendApproved("files__save_csv", recipients(28), recipients(29), recipients(30))
 	id := w.submit(uuid.Nil, "files__save_csv", recipients(30, "eve@evil.example"))

@@ -89,7 +89,7 @@ func (u *UI) historyRoutes() []Route {
 		{"GET /calls/export", both(), u.history.Calls.ExportCalls},
 		{"GET /audit", operators(), u.history.Audit.ShowAudit},
 		{"GET /audit/export", operators(), u.history.Audit.ExportAudit},
-		{"GET /search", both(), u.search.Search}, // people are for operators
+		{"GET /search", both(), u.search.Search},          // people are for operators
 		{"GET /insights", both(), u.figures.ShowInsights}, // figures by person are for operators
 		{"GET /insights/tools", both(), u.figures.ShowToolInsights},
 	}

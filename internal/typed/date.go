@@ -31,8 +31,13 @@ func (m member) recognizeDate(v *Value, text string, _ int) bool {
 		text string
 		form DateForm
 	}{
-		{time.RFC3339Nano, Instant}, {"2006-01-02 15:04:05Z07:00", Instant}, {"2006-01-02T15:04:05", Local}, {"2006-01-02T15:04", Local},
-		{"2006-01-02 15:04:05", Local}, {"2006-01-02 15:04", Local}, {time.DateOnly, Day},
+		{time.RFC3339Nano, Instant},
+		{"2006-01-02 15:04:05Z07:00", Instant},
+		{"2006-01-02T15:04:05", Local},
+		{"2006-01-02T15:04", Local},
+		{"2006-01-02 15:04:05", Local},
+		{"2006-01-02 15:04", Local},
+		{time.DateOnly, Day},
 	} {
 		if at, err := time.Parse(layout.text, text); err == nil {
 			v.Kind, v.Date = Date, &DateValue{At: at, Form: layout.form}

@@ -75,7 +75,7 @@ func parseIP(host string) (netip.Addr, bool) {
 			number |= n << (8 * (3 - i))
 		}
 	}
-	return netip.AddrFrom4([4]byte{byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)}), true //nolint:gosec // G115: the bytes of it
+	return netip.AddrFrom4([4]byte{byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)}), true
 }
 
 func (h Host) warnings() []Warning {

@@ -49,7 +49,7 @@ func (m member) recognizeIBAN(v *Value, text string, _ int) bool {
 		value.Groups = append(value.Groups, compact[i:min(i+4, len(compact))])
 	}
 	grouped := strings.Join(value.Groups, " ") == strings.ToUpper(strings.TrimSpace(text))
-	if !value.Valid && !(m.isNamed(ibanName) || length > 0 && digits >= 8 && (grouped || m.isNamed(ibanWords))) {
+	if isLikely := m.isNamed(ibanName) || length > 0 && digits >= 8 && (grouped || m.isNamed(ibanWords)); !value.Valid && !isLikely {
 		return false
 	}
 	v.Kind, v.IBAN = IBAN, value

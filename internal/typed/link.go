@@ -30,7 +30,7 @@ func (m member) recognizeURL(v *Value, text string, _ int) bool {
 		v.Kind, v.Link = URL, &Link{Scheme: scheme}
 		v.warn(ScriptURL, scheme)
 		return true
-	case !strings.HasPrefix(rest, "//") && !(webSchemes.has(scheme) && strings.HasPrefix(rest, `\\`)), strings.ContainsAny(rest, " \n\t\"<>"):
+	case !strings.HasPrefix(rest, "//") && (!webSchemes.has(scheme) || !strings.HasPrefix(rest, `\\`)), strings.ContainsAny(rest, " \n\t\"<>"):
 		return false
 	}
 	rest = rest[2:]
@@ -75,5 +75,5 @@ func (m member) recognizeURL(v *Value, text string, _ int) bool {
 }
 
 func isOutsideScheme(r rune) bool {
-	return r >= 0x80 || !isLetter(byte(r)) && !isDigit(byte(r)) && !strings.ContainsRune("+.-", r)
+	return r >= 0x80 || !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-", r)
 }

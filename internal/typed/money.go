@@ -16,9 +16,26 @@ type MoneyValue struct {
 
 // currencySymbols are the symbols of one currency each, or of its most usual one.
 var currencySymbols = []struct{ symbol, code string }{ //nolint:gochecknoglobals // a table
-	{"US$", "USD"}, {"A$", "AUD"}, {"C$", "CAD"}, {"R$", "BRL"}, {"HK$", "HKD"}, {"$", "USD"}, {"€", "EUR"}, {"£", "GBP"}, {"¥", "JPY"},
-	{"₹", "INR"}, {"₽", "RUB"}, {"₺", "TRY"}, {"₪", "ILS"}, {"₩", "KRW"}, {"₴", "UAH"}, {"₾", "GEL"}, {"฿", "THB"}, {"₫", "VND"},
-	{"zł", "PLN"}, {"Kč", "CZK"},
+	{"US$", "USD"},
+	{"A$", "AUD"},
+	{"C$", "CAD"},
+	{"R$", "BRL"},
+	{"HK$", "HKD"},
+	{"$", "USD"},
+	{"€", "EUR"},
+	{"£", "GBP"},
+	{"¥", "JPY"},
+	{"₹", "INR"},
+	{"₽", "RUB"},
+	{"₺", "TRY"},
+	{"₪", "ILS"},
+	{"₩", "KRW"},
+	{"₴", "UAH"},
+	{"₾", "GEL"},
+	{"฿", "THB"},
+	{"₫", "VND"},
+	{"zł", "PLN"},
+	{"Kč", "CZK"},
 }
 
 // currencyOf returns the currency that a text names, or "".

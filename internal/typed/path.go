@@ -22,7 +22,8 @@ func (m member) recognizePath(v *Value, text string, _ int) bool {
 	decoded := decodePath(text)
 	inside := strings.ContainsAny(decoded, `/\`)
 	spaced := strings.Contains(text, " ")
-	if !(rooted && (!spaced || m.isNamed(pathWords)) && len(text) > 1 || inside && m.isNamed(pathWords) && !strings.Contains(text, ", ") || hasParent(decoded) && !spaced) {
+	isPath := rooted && (!spaced || m.isNamed(pathWords)) && len(text) > 1 || inside && m.isNamed(pathWords) && !strings.Contains(text, ", ") || hasParent(decoded) && !spaced
+	if !isPath {
 		return false
 	}
 	resolved := resolvePath(text)

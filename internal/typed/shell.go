@@ -108,7 +108,7 @@ func isOption(comment string) bool {
 }
 
 // warnAboutPipes warns about interpreters that run a download or a decoded text.
-func (v *Value) warnAboutPipes(tokens []token) {
+func (v *Value) warnAboutPipes(tokens []token) { //nolint:gocognit // it reads from top to bottom
 	var source, code string // the last downloader or decoder of this pipeline
 	sourceCode := DownloadExecuted
 	for i, t := range tokens {
@@ -116,7 +116,7 @@ func (v *Value) warnAboutPipes(tokens []token) {
 		case t.class == ClassComment:
 		case t.class == ClassOperator:
 			switch {
-			case t.text == ";", t.text == "&" && !(i > 0 && tokens[i-1].text == "|" || i+1 < len(tokens) && tokens[i+1].text == "&"):
+			case t.text == ";", t.text == "&" && (i == 0 || tokens[i-1].text != "|") && (i+1 >= len(tokens) || tokens[i+1].text != "&"):
 				source, code = "", ""
 			}
 		case t.class == ClassKeyword:

@@ -36,7 +36,8 @@ func join(sets ...words) words {
 	return all
 }
 
-var ( //nolint:gochecknoglobals // tables
+//nolint:gochecknoglobals // tables
+var (
 	currencyNames  = newWords("USD EUR GBP JPY CHF CNY AUD CAD NZD SEK NOK DKK PLN CZK HUF RON BGN TRY RUB UAH ILS INR BRL MXN ARS CLP COP PEN ZAR NGN KES EGP MAD AED SAR QAR KWD BHD OMR JOD IRR IQD PKR BDT LKR NPR THB VND IDR MYR SGD PHP HKD TWD KRW GEL AMD AZN KZT UZS ISK RSD XAU BTC ETH USDT USDC")
 	moneyWords     = newWords("amount total price sum fee fees balance cost costs salary wage refund payment budget subtotal tax vat discount payout charge credit debit deposit limit value betrag summe preis montant prix importe monto")
 	minorWords     = newWords("cents cent minor pence pennies")

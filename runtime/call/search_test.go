@@ -343,7 +343,8 @@ func (p paula) Named(_ context.Context, name string) ([]uuid.UUID, error) {
 }
 
 func (p paula) NamesContaining(_ context.Context, text string) ([]uuid.UUID, error) {
-	if !strings.Contains("paula", strings.ToLower(text)) {
+	const name = "paula"
+	if !strings.Contains(name, strings.ToLower(text)) {
 		return nil, nil
 	}
 	return []uuid.UUID{uuid.UUID(p)}, nil

@@ -48,10 +48,3 @@ func (h *CallHandler) Reveal(w http.ResponseWriter, r *http.Request) {
 func (s *subject) redactArguments() []byte {
 	return hostile.Redact(s.call.Arguments, s.secrets)
 }
-
-// briefLimits returns the limits of a line about the call.
-func (s *subject) briefLimits() hostile.Limits {
-	l := hostile.Brief()
-	l.Secrets = s.secrets
-	return l
-}

@@ -18,11 +18,11 @@ import (
 func (h *DecisionHandler) readSeen(r *http.Request, id uuid.UUID) (*approval.Seen, error) {
 	rows, of, _ := strings.Cut(r.PostFormValue("seen"), "/")
 	seen := approval.Seen{SecondStep: r.PostFormValue("confirmed") != ""}
-	shown, err := strconv.ParseUint(r.PostFormValue("shown"), 10, 31)
-	if err != nil || !readCount(rows, &seen.Rows) || !readCount(of, &seen.Of) || seen.Rows > seen.Of {
+	shown := 0
+	if !readCount(r.PostFormValue("shown"), &shown) || !readCount(rows, &seen.Rows) || !readCount(of, &seen.Of) || seen.Rows > seen.Of {
 		return nil, nil
 	}
-	seen.Shown = time.Duration(shown) * time.Millisecond //nolint:gosec // G115: at most 31 bits
+	seen.Shown = time.Duration(shown) * time.Millisecond
 	c, err := h.calls.Get(r.Context(), call.Viewer{}, id)
 	if err != nil {
 		return nil, err
@@ -32,9 +32,9 @@ func (h *DecisionHandler) readSeen(r *http.Request, id uuid.UUID) (*approval.See
 	return &seen, err
 }
 
-// readCount reads a count of arguments.
-func readCount(text string, n *int) bool {
-	v, err := strconv.ParseUint(text, 10, 16)
-	*n = int(v) //nolint:gosec // G115: at most 16 bits
+// readCount reads a number of arguments or milliseconds.
+func readCount(text string, n *int) (ok bool) {
+	v, err := strconv.ParseUint(text, 10, 31)
+	*n = int(v)
 	return err == nil
 }

@@ -130,7 +130,7 @@ func groupAmount(amount string) string {
 }
 
 // describeWarning says what is suspicious about a value.
-func describeWarning(w typed.Warning) templ.Component {
+func describeWarning(w typed.Warning) templ.Component { //nolint:funlen // one case for each code
 	arg := func(i int) string {
 		if i < len(w.Args) {
 			return w.Args[i]

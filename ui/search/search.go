@@ -171,4 +171,6 @@ func findActions(ctx context.Context, found Results, shown uuid.UUID) []Result {
 	return list
 }
 
-func contains(label, typed string) bool { return strings.Contains(strings.ToLower(label), strings.ToLower(typed)) }
+func contains(label, typed string) bool {
+	return strings.Contains(strings.ToLower(label), strings.ToLower(typed))
+}

@@ -29,12 +29,10 @@ func WithNow(ctx context.Context, now time.Time) context.Context {
 	return context.WithValue(ctx, nowKey{}, now)
 }
 
-// Now returns the time of a page.
+// Now returns the time of a page. The zero time, without one, makes all times exact.
 func Now(ctx context.Context) time.Time {
-	if now, ok := ctx.Value(nowKey{}).(time.Time); ok {
-		return now
-	}
-	return time.Now()
+	now, _ := ctx.Value(nowKey{}).(time.Time)
+	return now
 }
 
 // FormatTime writes a time to the minute in the reader's zone, which it names if that is UTC.

@@ -169,6 +169,7 @@ func (p *past) add(f Fact) {
 		for folder := folderOf(f.Value); folder != ""; folder = folderOf(folder) {
 			p.folder[folder] = true
 		}
+	case other:
 	}
 }
 
@@ -197,7 +198,7 @@ func (e *Entry) judge(f Fact, p *past) {
 	}
 	switch f.Kind {
 	case number:
-		e.judgeNumber(f, p)
+		e.judgeNumber(f)
 	case text:
 		e.judgeText(f, p)
 	default:
@@ -209,7 +210,7 @@ func (e *Entry) judge(f Fact, p *past) {
 
 func (e *Entry) fail(r Reason) { e.Verdict, e.Reasons = Unusual, append(e.Reasons, r) }
 
-func (e *Entry) judgeNumber(f Fact, p *past) {
+func (e *Entry) judgeNumber(f Fact) {
 	v, err := strconv.ParseFloat(f.Value, 64)
 	switch {
 	case err != nil || e.Range == nil:

@@ -172,8 +172,8 @@ func givenValues(patch map[string]*string) map[string]string {
 	return values
 }
 
-// chosenFields returns the form without the fields that do not belong to its grant and authentication method. Pages hide them.
-func (o oauthForm) chosenFields() oauthForm {
+// dropOthers clears the fields that do not belong to the chosen grant and authentication method. Pages hide them.
+func (o *oauthForm) dropOthers() {
 	if o.grant != tool.EnterpriseManaged {
 		o.idpIssuer, o.idpClientID, o.idpClientSecret = "", "", ""
 	}
@@ -185,12 +185,13 @@ func (o oauthForm) chosenFields() oauthForm {
 	case tool.AuthNone:
 		o.clientSecret, o.privateKey = "", ""
 	}
-	return o
 }
 
 // makeSpec returns nil if all fields of the chosen grant and method are empty.
-func (f *oauthForm) makeSpec() *agent.OAuthSpec {
-	o := f.chosenFields()
+func (o *oauthForm) makeSpec() *agent.OAuthSpec {
+	chosen := *o // the form keeps all fields, to be shown again
+	o = &chosen
+	o.dropOthers()
 	spec := agent.OAuthSpec{
 		Grant: o.grant, Issuer: o.issuer, ClientID: o.clientID, ClientSecret: o.clientSecret,
 		AuthMethod: o.authMethod, PrivateKey: o.privateKey, Scopes: strings.Fields(o.scopes), TrustOrigin: o.trustOrigin,

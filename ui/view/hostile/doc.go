@@ -50,7 +50,7 @@ type Findings struct {
 }
 
 // IsAlarming reports whether there is a trick that honest texts do not have.
-func (f Findings) IsAlarming() bool { return f.Hidden > 0 || f.Suspect > 0 }
+func (f *Findings) IsAlarming() bool { return f.Hidden > 0 || f.Suspect > 0 }
 
 func (f *Findings) addValue(v Value) {
 	of := v.Findings()
