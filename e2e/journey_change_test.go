@@ -77,6 +77,7 @@ func TestSecondReviewerApprovesAnEditInTheBrowser(t *testing.T) {
 	ben.WaitText("proposed-edit", "to staging")
 	ben.WaitText("proposed-edit", "Changes by ada")
 	ben.awaitCall(shown)
+	ben.readAll()
 	ben.Tap("approve")
 	ben.WaitText("outcome", "recorded 1")
 	wantTold(t, done, `"edited":true`, "to staging", "recorded 1")

@@ -13,7 +13,7 @@ func (d *desk) wantBar() {
 	d.t.Helper()
 	d.WaitFor("a bar of large buttons in view", `(() => {
 		const buttons = [...document.querySelectorAll("#call .actions .buttons > :is(button, a)")].map((b) => b.getBoundingClientRect());
-		return buttons.length > 1 && buttons.every((b) => b.height >= 48 && b.width >= 48 && b.top > innerHeight / 2 && b.bottom <= innerHeight && b.right <= innerWidth);
+		return buttons.length > 1 && buttons.every((b) => b.height >= 44 && b.width >= 48 && b.top > innerHeight / 2 && b.bottom <= innerHeight && b.right <= innerWidth);
 	})()`)
 	if browsertest.Eval[bool](d.Page, "document.documentElement.scrollWidth > document.documentElement.clientWidth") {
 		d.t.Error("the page is wider than its window")
@@ -46,7 +46,8 @@ func TestReviewOnAPhone(t *testing.T) {
 	ada.WaitText("outcome", "recorded 1")
 	ada.TapOn(".crumbs a")
 	ada.tapRow(bad)
-	ada.Tap("reason")
+	ada.Tap("reject")
+	ada.WaitFor("the focus on the reason", `document.activeElement?.id === "reason"`)
 	ada.Press("not like this")
 	ada.Tap("reject")
 	ada.WaitText("decision", "not like this")

@@ -146,7 +146,31 @@ func (w *journey) openReviewer(t *testing.T, name string, o browsertest.Options)
 	t.Helper()
 	d := w.openDesk(t, name, "reviewer", o, w.p.URL)
 	d.signIn("/")
+	d.Wait("queue")
+	d.stayOnDecidedCalls()
 	return d
+}
+
+// readAll taps the button that approves until all of the call was on the screen.
+func (d *desk) readAll() {
+	d.t.Helper()
+	const left = `document.querySelector("[data-gate] small").textContent`
+	for browsertest.Eval[bool](d.Page, `document.querySelector("[data-gate]").hasAttribute("data-unread")`) {
+		before := browsertest.Eval[string](d.Page, left)
+		d.Tap("approve")
+		d.WaitFor("more to be read", fmt.Sprintf("%s !== %q", left, before))
+	}
+}
+
+// stayOnDecidedCalls switches off that the next call opens after a decision, and shows the queue.
+func (d *desk) stayOnDecidedCalls() {
+	d.t.Helper()
+	d.Go(d.address + "/settings")
+	d.ClickOn("[name=advance]")
+	d.Click("save-queue")
+	d.WaitFor("the choice to be stored", `document.querySelector("[data-testid=notice]") && !document.querySelector("[name=advance]")?.checked`)
+	d.Go(d.address + "/")
+	d.Wait("queue")
 }
 
 // openDesk opens a browser without a session.

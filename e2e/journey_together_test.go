@@ -70,6 +70,7 @@ func TestStreamIsCutAndBack(t *testing.T) {
 	ada := w.openDesk(t, "ada", "reviewer", browsertest.Options{}, door.URL)
 	ada.expectOutage()
 	ada.signIn("/")
+	ada.stayOnDecidedCalls()
 	ada.openCall(first)
 	ada.WaitFor("the stream", `document.documentElement.hasAttribute("data-live")`)
 

@@ -83,6 +83,10 @@ var twins = map[string]twin{
 	"POST /members/{id}/unlink":       {operation: "unlinkPerson", command: "people unlink"},
 
 	"POST /settings/theme":                  {only: "the look of one browser"},
+	"POST /settings/language":               {only: "the language of one browser"},
+	"POST /settings/queue":                  {only: "the dashboard's queue of one person"},
+	"POST /queue/views":                     {only: "the dashboard's queue of one person"},
+	"POST /queue/views/delete":              {only: "the dashboard's queue of one person"},
 	"POST /settings/tokens":                 {operation: "createToken", command: "token create"},
 	"POST /settings/revoke-token":           {operation: "revokeToken", command: "token revoke"},
 	"POST /settings/end-session":            {operation: "endSession", command: "people end-session"},
