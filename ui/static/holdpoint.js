@@ -151,7 +151,9 @@ function move(step, leave = false) {
 		const open = rows.filter((row, i) => !isGone(row) && (i - here) * direction > 0);
 		return open.at(direction > 0 ? 0 : -1);
 	};
-	const row = ahead(step) ?? (leave || at < 0 || isGone(rows[at]) ? ahead(-step) : undefined);
+	const { call: id, phase } = call()?.dataset ?? {};
+	const isDecided = at >= 0 && rows[at].dataset.call === id && phase !== "parked"; // the list may not show it yet
+	const row = ahead(step) ?? (leave || at < 0 || isGone(rows[at]) || isDecided ? ahead(-step) : undefined);
 	if (!row) return;
 	find("a.open", row).focus();
 	select(row);
@@ -197,13 +199,16 @@ function countUndo() {
 	if (undoable) find("#undo .left").textContent = say("Seconds", { seconds });
 }
 
-function undo() {
+async function undo() {
 	if (!undoable) return;
 	const { id } = undoable;
 	undoable = undefined;
 	countUndo();
 	const to = find("#pane") && wide.matches ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
-	htmx.ajax("POST", `/calls/${id}/undo`, { source: "#main", ...to });
+	const mine = loading = {}; // an update of the call on the screen would abort this
+	await htmx.ajax("POST", `/calls/${id}/undo`, { source: "#main", ...to }).catch(() => {});
+	if (loading === mine) loading = undefined;
+	missed = false;
 }
 
 // ---- actions: only on the call on the screen, and not right after it changed
