@@ -153,7 +153,7 @@ func TestSavedViews(t *testing.T) {
 		form.Set("name", name)
 		return v.post("/queue/views", form)
 	}
-	if a := save("By <risk>"); a.header.Get("Location") != "/?group=tool&sort=risk" {
+	if a := save("By <risk>"); a.header.Get("Location") != "/?group=tool&sort=risk&done=view-saved" {
 		t.Errorf("after saving: %d %s", a.status, a.header.Get("Location"))
 	}
 	if href := v.get("/").find("saved-views").Find("a").AttrOr("href", ""); href != "/?group=tool&sort=risk" {
