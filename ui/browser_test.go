@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/browsertest"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -46,6 +47,19 @@ func (w *world) outcome(id uuid.UUID) call.Call {
 	return c
 }
 
+// openFirst opens the first call of the queue by its key. A key that arrives while the list is replaced is lost, and pressed again.
+func openFirst(t *testing.T, p *browsertest.Page) {
+	t.Helper()
+	ready(p)
+	eventually.Holds(t, "a selected row", func() bool {
+		const selected = `document.querySelector("#rows > [data-hp-selected]") !== null`
+		if !browsertest.Eval[bool](p, selected) {
+			p.Press("j")
+		}
+		return browsertest.Eval[bool](p, selected)
+	})
+}
+
 func TestDecideInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -58,7 +72,7 @@ func TestDecideInTheBrowser(t *testing.T) {
 	p.WaitText("queue", "second")
 	p.WaitFor("the title counts", `document.title.startsWith("(2) ")`)
 
-	p.Press("j")
+	openFirst(t, p)
 	p.Wait("decide")
 	p.WaitFor("keys to work", armed)
 	p.Press("r")
