@@ -234,3 +234,16 @@ func TestTricksAreExplained(t *testing.T) {
 		}
 	}
 }
+
+// The server, too, asks for the second step where only the history of approved calls raises a red warning.
+func TestLookAlikeTakesASecondStep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sendApproved("files__save_csv", `{"filename":"1","to":"billing@acme.example"}`, `{"filename":"2","to":"billing@acme.example"}`, `{"filename":"3","to":"billing@acme.example"}`)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"4","to":"billlng@acme.example"}`)
+	v := w.signedIn("ana", identity.Reviewer)
+	a := v.post(callPath(id)+"/approve", v.get(callPath(id)).form("decide"))
+	if a.find("confirm").Length() != 1 || w.approval(id).Status != approval.Pending {
+		t.Errorf("approved in one step: %d, %s", a.status, w.approval(id).Status)
+	}
+}

@@ -45,6 +45,11 @@ func (h *DecisionHandler) Approve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	var err error
+	if subject.evidence, err = h.calls.ReadEvidence(r.Context(), &subject.call); err != nil { // it may have red warnings
+		h.Fail(w, r, err)
+		return
+	}
 	missing := presentActions(subject, access, presentArguments(subject, formatOf(r), false), shown{})
 	switch {
 	case !complaint.IsZero():
