@@ -220,6 +220,17 @@ func Get(ctx context.Context, db postgres.Querier, callID uuid.UUID) (Approval, 
 	return queryApproval(ctx, db, `SELECT `+approvalColumns+` FROM (`+presentSQL+`) AS approvals WHERE call_id = $1`, callID)
 }
 
+// QueueGet adds the read of a call's approval to a batch. Closing the batch returns [ErrNotFound] if there is none.
+func QueueGet(batch *pgx.Batch, callID uuid.UUID, into *Approval) {
+	batch.Queue(`SELECT `+approvalColumns+` FROM (`+presentSQL+`) AS approvals WHERE call_id = $1`, callID).Query(func(rows pgx.Rows) (err error) {
+		*into, err = pgx.CollectExactlyOneRow(rows, scanApproval)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = ErrNotFound
+		}
+		return err
+	})
+}
+
 // ListByCall returns the approvals of the calls. Calls without an approval are left out.
 func ListByCall(ctx context.Context, db postgres.Querier, callIDs ...uuid.UUID) ([]Approval, error) {
 	return queryApprovals(ctx, db, `SELECT `+approvalColumns+` FROM (`+presentSQL+`) AS approvals WHERE call_id = ANY($1)`, callIDs)

@@ -20,7 +20,7 @@ const (
 // calledFromOutside are the functions of the walk that none of its other functions names: net/http, River, the batchers and the surfaces
 // of reviewers call them.
 func calledFromOutside() []string {
-	return []string{"Server.guard", "exchange.servePost", "Service.writeIntake", "Service.Decide", "executeWorker.Work", "Service.writeOutcomes"}
+	return []string{"Server.guard", "exchange.servePost", "Service.writeIntake", "Service.Decide", "Service.writeOutcomes"}
 }
 
 // TestWalk holds the walk of a gated call in design.md together with the code: each function exists in its file, and is used by

@@ -53,15 +53,19 @@ func readAssignments(ctx context.Context, db postgres.Querier, agentID uuid.UUID
 }
 
 // Assigned reads from the database whether the agent exists and may use this tool of the skill now.
-func (s *Service) Assigned(ctx context.Context, agentID, skillID uuid.UUID, toolName string) (bool, error) {
-	var assigned bool
-	err := s.pool.QueryRow(ctx, `SELECT EXISTS (`+assignmentSelect+`
-		AND x.agent_id = $1 AND x.skill_id = $2 AND (x.tools IS NULL OR $3 = ANY(x.tools)))`,
-		agentID, skillID, toolName).Scan(&assigned)
-	if err != nil {
+func (s *Service) Assigned(ctx context.Context, agentID, skillID uuid.UUID, toolName string) (assigned bool, err error) {
+	batch := &pgx.Batch{}
+	queueAssigned(batch, agentID, skillID, toolName, &assigned)
+	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return false, fmt.Errorf("check assignment of agent %s: %w", agentID, err)
 	}
 	return assigned, nil
+}
+
+func queueAssigned(batch *pgx.Batch, agentID, skillID uuid.UUID, toolName string, into *bool) {
+	batch.Queue(`SELECT EXISTS (`+assignmentSelect+`
+		AND x.agent_id = $1 AND x.skill_id = $2 AND (x.tools IS NULL OR $3 = ANY(x.tools)))`, agentID, skillID, toolName).
+		QueryRow(func(row pgx.Row) error { return row.Scan(into) })
 }
 
 // Assign lets an agent use a skill, or changes the assignment. A revision, if not nil, must be the agent's. The error also lists

@@ -101,12 +101,6 @@ func KeyMakers(ctx context.Context, db postgres.Querier, agentID uuid.UUID, at t
 	return makers, nil
 }
 
-// QueueKeyRevoked adds a query to the batch: whether the agent key that made a call has been revoked.
-func QueueKeyRevoked(batch *pgx.Batch, call uuid.UUID, into *bool) {
-	batch.Queue(`SELECT EXISTS (SELECT FROM agent_keys WHERE revoked_at IS NOT NULL AND id = ANY(`+audit.FirstCredential("$1", "$2")+`))`,
-		call, audit.AgentKey).QueryRow(func(row pgx.Row) error { return row.Scan(into) })
-}
-
 // KeyCounts returns the number of valid keys of each agent that has any.
 func (s *Service) KeyCounts(ctx context.Context) (map[uuid.UUID]int, error) {
 	rows, _ := s.pool.Query(ctx, `SELECT agent_id, count(*) FROM agent_keys WHERE `+keyValid+` GROUP BY agent_id`)

@@ -25,17 +25,43 @@ func (s *Service) Skill(ctx context.Context, id uuid.UUID) (*Skill, tool.Server,
 	return r.skill, r.server, err
 }
 
-// FreshSkill does the same from the database, for the check at dispatch.
+// FreshSkill does the same from the database.
 func (s *Service) FreshSkill(ctx context.Context, id uuid.UUID) (*Skill, tool.Server, error) {
-	row, err := readSkillRow(ctx, s.pool, `s.id = $1`, id)
-	if err != nil {
+	var fresh Fresh
+	batch := &pgx.Batch{}
+	s.queueFreshSkill(batch, id, &fresh)
+	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, tool.Server{}, err
 	}
-	server, err := row.buildServer(s.box)
-	if err != nil {
-		return nil, tool.Server{}, err
-	}
-	return &row.Skill, server, nil
+	return fresh.Skill, fresh.Server, nil
+}
+
+// Fresh is the present state that an approved call is compared with before it is sent.
+type Fresh struct {
+	Skill      *Skill
+	Server     tool.Server
+	Assigned   bool // the agent exists and may use the tool
+	KeyRevoked bool // the key that the call was made with
+}
+
+// QueueFresh adds the reads of a [Fresh] to a batch. Closing the batch returns [ErrNotFound] if there is no such skill.
+func (s *Service) QueueFresh(batch *pgx.Batch, agentID, skillID uuid.UUID, toolName string, call uuid.UUID, into *Fresh) {
+	s.queueFreshSkill(batch, skillID, into)
+	queueAssigned(batch, agentID, skillID, toolName, &into.Assigned)
+	batch.Queue(`SELECT EXISTS (SELECT FROM agent_keys WHERE revoked_at IS NOT NULL AND id = ANY(`+audit.FirstCredential("$1", "$2")+`))`,
+		call, audit.AgentKey).QueryRow(func(row pgx.Row) error { return row.Scan(&into.KeyRevoked) })
+}
+
+func (s *Service) queueFreshSkill(batch *pgx.Batch, id uuid.UUID, into *Fresh) {
+	batch.Queue(skillSelect+`s.id = $1`, id).Query(func(rows pgx.Rows) error {
+		row, err := collectSkillRow(rows, id)
+		if err != nil {
+			return err
+		}
+		into.Skill = &row.Skill
+		into.Server, err = row.buildServer(s.box)
+		return err
+	})
 }
 
 // SkillByName reads a skill from the database. ErrNotFound.

@@ -117,7 +117,14 @@ func (r *skillRow) buildState(box *secret.Box) (*skillState, error) {
 }
 
 func readSkillRow(ctx context.Context, db postgres.Querier, where string, arg any) (*skillRow, error) {
-	rows, _ := db.Query(ctx, `SELECT `+skillColumns+` FROM skills s WHERE s.deleted_at IS NULL AND `+where, arg)
+	rows, _ := db.Query(ctx, skillSelect+where, arg)
+	return collectSkillRow(rows, arg)
+}
+
+const skillSelect = `SELECT ` + skillColumns + ` FROM skills s WHERE s.deleted_at IS NULL AND `
+
+// collectSkillRow returns the only row of [skillSelect], or [ErrNotFound]. arg identifies the skill in errors.
+func collectSkillRow(rows pgx.Rows, arg any) (*skillRow, error) {
 	row, err := pgx.CollectExactlyOneRow(rows, scanSkill)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("skill %v: %w", arg, ErrNotFound)

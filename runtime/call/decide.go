@@ -31,6 +31,12 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, err)
 	}
 	s.warmReviewers(ctx)
+	reserved := d.Approve && s.reserveDispatch()
+	defer func() {
+		if reserved {
+			<-s.dispatches
+		}
+	}()
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		a, now, err := approval.Lock(ctx, tx, d.CallID)
 		if err != nil {
@@ -57,7 +63,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 			return err // commit the expiry; the decision is late
 		}
 		if d.Approve {
-			decided, moved, err = s.approveCall(ctx, tx, a, d, edit)
+			decided, moved, err = s.approveCall(ctx, tx, a, d, edit, reserved)
 		} else {
 			rejected := outcome{status: Rejected, code: CodeRejected, message: "no reason was given"}
 			if moved, err = s.settleApproval(ctx, tx, a, rejected, audit.Person(d.By), d.Note, d.Seen); err == nil {
@@ -75,7 +81,17 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	if late != nil {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, late)
 	}
-	return s.withCall(ctx, decided)
+	waiting, err := s.withCall(ctx, decided)
+	if reserved && moved != nil {
+		reserved = false
+		if err != nil {
+			s.dispatchCall(d.CallID, nil) // which reads it again
+		} else {
+			c := waiting.Call
+			s.dispatchCall(d.CallID, &approvedCall{&c, moved.settled, moved.jobID})
+		}
+	}
+	return waiting, err
 }
 
 // CheckDecider returns an error if a person with the reviewer's role may not decide a call.
@@ -118,7 +134,9 @@ func (s *Service) checkConflictOfInterest(ctx context.Context, db postgres.Queri
 }
 
 // approveCall approves a call, or records an edit that another reviewer has to approve; then the move is nil.
-func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, edit *edit) (approval.Approval, *move, error) {
+func (s *Service) approveCall(
+	ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, edit *edit, dispatched bool,
+) (approval.Approval, *move, error) {
 	if edit != nil && edit.tooLate {
 		return a, nil, fmt.Errorf("edit call: %w: it was not parked", ErrState)
 	}
@@ -147,6 +165,7 @@ func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a approval.Approva
 	m := &move{
 		event: onApprove, id: a.CallID, agentID: a.AgentID, settled: &settled,
 		outcome: outcome{status: Approved}, actor: audit.Person(d.By), data: data,
+		dispatched: dispatched, undo: d.undoTime(),
 	}
 	return settled, m, s.moveInTx(ctx, tx, m)
 }

@@ -37,11 +37,25 @@ func (executeArgs) InsertOpts() river.InsertOpts {
 	return river.InsertOpts{Queue: ExecuteQueue}
 }
 
-// enqueueExecution inserts the jobs that send calls. A second job of a call finds it claimed.
-func (s *Service) enqueueExecution(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
-	if len(ids) == 0 {
-		return nil
+// dispatchGrace is how long the job of an approved call waits for the process that decided, which sends the call at once.
+const dispatchGrace = 5 * time.Second
+
+// insertExecuteJob inserts the job that sends an approved call. It waits for the process that dispatches the call itself.
+func (s *Service) insertExecuteJob(ctx context.Context, tx pgx.Tx, m *move) error {
+	var opts river.InsertOpts
+	if m.dispatched {
+		opts.ScheduledAt = s.Now().Add(m.undo + dispatchGrace)
 	}
+	inserted, err := s.river.InsertTx(ctx, tx, executeArgs{CallID: m.id}, &opts)
+	if err != nil {
+		return fmt.Errorf("insert execute job: %w", err)
+	}
+	m.jobID = inserted.Job.ID
+	return nil
+}
+
+// insertExecuteJobs inserts jobs that send calls at once. A second job of a call finds it claimed.
+func (s *Service) insertExecuteJobs(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
 	jobs := make([]river.InsertManyParams, len(ids))
 	for i, id := range ids {
 		jobs[i] = river.InsertManyParams{Args: executeArgs{CallID: id}}
@@ -50,6 +64,44 @@ func (s *Service) enqueueExecution(ctx context.Context, tx pgx.Tx, ids []uuid.UU
 		return fmt.Errorf("insert execute jobs: %w", err)
 	}
 	return nil
+}
+
+// approvedCall is a call, its approval, and the job that sends it if nothing else does.
+type approvedCall struct {
+	call    *Call
+	decided *approval.Approval
+	jobID   int64 // 0: unknown, or running
+}
+
+// maxDispatches bounds the approved calls that a process sends without their jobs.
+const maxDispatches = 1000
+
+// reserveDispatch reserves a place for [Service.dispatchCall]. It reports false if there is none; the call's job sends it then.
+func (s *Service) reserveDispatch() bool {
+	select {
+	case s.dispatches <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// dispatchCall sends a call that this process approved, and gives the reserved place back. known is nil if the call has to be read
+// first. If dispatchCall fails, the call's job sends it.
+func (s *Service) dispatchCall(id uuid.UUID, known *approvedCall) {
+	s.background.Go(func() {
+		defer func() { <-s.dispatches }()
+		for began := s.Now(); ; known = nil {
+			again, err := s.executeCall(s.running, id, known)
+			if err != nil {
+				s.Logger.Warn("dispatching a call failed; trying again", "call", id, "error", err)
+				again = time.Second
+			}
+			if again == 0 || err != nil && elapsedTime(s.Now(), began) > dispatchGrace || pause.For(s.running, again) != nil {
+				return
+			}
+		}
+	})
 }
 
 type executeWorker struct {
@@ -68,54 +120,81 @@ func (w *executeWorker) NextRetry(job *river.Job[executeArgs]) time.Time {
 	return w.service.Now().Add(min(time.Duration(job.Attempt)*time.Second, 30*time.Second))
 }
 
-// Work compares an approved call with the present state again, claims it, and sends it.
+// Work sends a call that the process which approved it has not sent.
 func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) error {
-	s, id := w.service, job.Args.CallID
-	if !s.flights.add(id, s.pulse.currentRun()) {
-		return nil // this process is already sending it
-	}
-	defer s.flights.release(id)
-	c, err := s.loadCall(ctx, id)
+	again, err := w.service.executeCall(ctx, job.Args.CallID, nil)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return river.JobCancel(err)
-	case err != nil:
-		return err
+	case err == nil && again > 0:
+		return river.JobSnooze(again)
+	}
+	return err
+}
+
+// executeCall compares an approved call with the present state again, claims it, and sends it. known is nil if the call has to be read
+// first. It returns a time after which to try again if the call must not be sent yet.
+func (s *Service) executeCall(ctx context.Context, id uuid.UUID, known *approvedCall) (again time.Duration, err error) {
+	if !s.flights.add(id, s.pulse.currentRun()) {
+		return 0, nil // this process is already sending it
+	}
+	defer s.flights.release(id)
+	if known == nil {
+		known = &approvedCall{}
+		if known.call, known.decided, err = s.loadApproved(ctx, id); err != nil {
+			return 0, err
+		}
+	}
+	c := known.call
+	switch {
 	case c.Status == Executing && c.claimedBy == s.Instance: // the answer of our claim was lost
-		return s.giveBack(ctx, id, c.Gated)
+		return 0, s.giveBack(ctx, id, c.Gated)
 	case c.Status != Approved:
-		return nil
+		return 0, nil
 	case !s.gates.enter(c.SkillID):
-		return river.JobSnooze(crowdedDelay)
+		return crowdedDelay, nil
 	}
 	defer s.gates.leave(c.SkillID)
 	began := s.Now()
-	to, refusal, err := s.recheckApproved(c.trace.In(ctx), c)
+	to, refusal, err := s.recheckApproved(c.trace.In(ctx), c, known.decided)
 	if err != nil {
-		return fmt.Errorf("check call %s again: %w", id, err)
+		return 0, fmt.Errorf("check call %s again: %w", id, err)
 	}
 	if refusal != nil {
 		if refusal.wait != nil {
 			if suspended, err := s.suspendCall(ctx, c, *refusal.wait); suspended || err != nil {
-				return err
+				return 0, err
 			}
 		}
 		_, err := s.endUnsent(ctx, s.Pool, onRefuse, id, refusal.outcome)
-		return err
+		return 0, err
 	}
 	s.recordStep(c, StepValidate, began)
 	if to.undoLeft > 0 {
-		return river.JobSnooze(to.undoLeft)
+		return to.undoLeft, nil
 	}
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
 	began = s.Now()
-	ours, err := s.claimCall(ctx, c)
+	ours, err := s.claimCall(ctx, c, known.jobID)
 	if err != nil || !ours {
-		return err
+		return 0, err
 	}
 	s.recordStep(c, StepLog, began)
 	s.sendCall(c, to)
-	return nil
+	return 0, nil
+}
+
+// loadApproved reads a call and its approval. The approval is nil if the call has none.
+func (s *Service) loadApproved(ctx context.Context, id uuid.UUID) (*Call, *approval.Approval, error) {
+	c, err := s.loadCall(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	decided, err := approval.Get(ctx, s.Pool, id)
+	if errors.Is(err, approval.ErrNotFound) && c.Status != Approved {
+		return c, nil, nil
+	}
+	return c, &decided, err
 }
 
 // refusal says why a call is not sent.
@@ -126,17 +205,13 @@ type refusal struct {
 	problems []tool.Problem // of invalid arguments; the message lists them
 }
 
+// errDecidedAgain means that the approval was taken back and given again while its call was compared with the present state.
+var errDecidedAgain = errors.New("the approval was decided again")
+
 // recheckApproved compares the approved call with the present state: the envelope, the files, the tool's definition, the skill, the
-// assignment, the people and credentials, and the request. It reads the database, and the definition from a recent listing.
-func (s *Service) recheckApproved(ctx context.Context, c *Call) (target, *refusal, error) {
-	decided, err := approval.Get(ctx, s.Pool, c.ID)
-	if err != nil {
-		return target{}, nil, err
-	}
-	digest := c.buildEnvelope().Digest()
-	if decided.Status != approval.Approved || subtle.ConstantTimeCompare(digest[:], decided.Digest[:]) != 1 {
-		return target{}, newDenial(CodeEnvelopeChanged, "the call differs from the approved call"), nil
-	}
+// assignment, the people and credentials, and the request. It reads the database in one round trip, and the definition from a recent
+// listing.
+func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approval.Approval) (target, *refusal, error) {
 	if r, err := s.recheckFiles(ctx, c); r != nil || err != nil {
 		return target{}, r, err
 	}
@@ -155,28 +230,40 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call) (target, *refusa
 	if err != nil {
 		return target{}, nil, err
 	}
-	// The listing may have taken long, so the skill and the assignment are read from the database now.
-	skill, server, err := s.Agents.FreshSkill(ctx, c.SkillID)
+	// The listing may have taken long, so everything else is read now.
+	var now approval.Approval
+	var fresh agent.Fresh
+	var standing identity.Standing
+	batch := &pgx.Batch{}
+	approval.QueueGet(batch, c.ID, &now)
+	s.Agents.QueueFresh(batch, c.AgentID, c.SkillID, c.Tool, c.ID, &fresh)
+	identity.QueueStanding(batch, []uuid.UUID{c.PrincipalID, decided.DecidedBy, decided.EditedBy}, decided.DecidedVia.Credential, c.ID, &standing)
+	err = s.Pool.SendBatch(ctx, batch).Close()
+	digest := c.buildEnvelope().Digest()
 	switch {
 	case errors.Is(err, agent.ErrNotFound):
 		return target{}, newDenial(CodeSkillChanged, skillRemoved), nil
 	case err != nil:
-		return target{}, nil, err
-	case skill.Revision != c.SkillRevision:
+		return target{}, nil, fmt.Errorf("read the present state: %w", err)
+	case now.Status != approval.Approved || subtle.ConstantTimeCompare(digest[:], now.Digest[:]) != 1:
+		return target{}, newDenial(CodeEnvelopeChanged, "the call differs from the approved call"), nil
+	case now.DecidedBy != decided.DecidedBy || now.EditedBy != decided.EditedBy || now.DecidedVia != decided.DecidedVia:
+		return target{}, nil, errDecidedAgain
+	case fresh.Skill.Revision != c.SkillRevision:
 		return target{}, newDenial(CodeSkillChanged, "the skill was changed after this call was made"), nil
-	}
-	assigned, err := s.Agents.Assigned(ctx, c.AgentID, c.SkillID, c.Tool)
-	if err != nil {
-		return target{}, nil, err
-	}
-	if !assigned {
+	case !fresh.Assigned:
 		return target{}, newDenial(CodeAssignmentRevoked, toolUnassigned), nil
+	case slices.Contains(standing.Blocked, c.PrincipalID):
+		return target{}, newDenial(CodePersonBlocked, "the person on whose behalf the call was made was blocked after it was made"), nil
+	case len(standing.Blocked) > 0:
+		return target{}, newDenial(CodePersonBlocked, "the reviewer of this call was blocked after the approval"), nil
+	case standing.Demoted:
+		return target{}, newDenial(CodeReviewerRemoved, "the person who approved this call is no longer a reviewer"), nil
+	case standing.Revoked || fresh.KeyRevoked:
+		return target{}, newDenial(CodeCredentialRevoked, "a credential that the call was made or approved with was revoked"), nil
 	}
-	if r, err := s.recheckPeople(ctx, c, &decided); r != nil || err != nil {
-		return target{}, r, err
-	}
-	to := target{skill: skill, server: server.For(c.PrincipalID), definition: definition}
-	if to.undoLeft, err = approval.UndoLeft(ctx, s.Pool, &decided); err != nil {
+	to := target{skill: fresh.Skill, server: fresh.Server.For(c.PrincipalID), definition: definition}
+	if to.undoLeft, err = approval.UndoLeft(ctx, s.Pool, &now); err != nil {
 		return target{}, nil, err
 	}
 	r, err := s.recheckRequest(ctx, c, to)
@@ -216,30 +303,6 @@ func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, s
 	return nil, nil
 }
 
-// recheckPeople checks that the call's principal, reviewer and editor are not blocked, that the reviewer still has the role, and that
-// the credentials of the call and of the decision are not revoked.
-func (s *Service) recheckPeople(ctx context.Context, c *Call, decided *approval.Approval) (*refusal, error) {
-	var standing identity.Standing
-	keyRevoked := false
-	batch := &pgx.Batch{}
-	identity.QueueStanding(batch, []uuid.UUID{c.PrincipalID, decided.DecidedBy, decided.EditedBy}, decided.DecidedVia.Credential, c.ID, &standing)
-	agent.QueueKeyRevoked(batch, c.ID, &keyRevoked)
-	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, fmt.Errorf("read standing of people and credentials: %w", err)
-	}
-	switch {
-	case slices.Contains(standing.Blocked, c.PrincipalID):
-		return newDenial(CodePersonBlocked, "the person on whose behalf the call was made was blocked after it was made"), nil
-	case len(standing.Blocked) > 0:
-		return newDenial(CodePersonBlocked, "the reviewer of this call was blocked after the approval"), nil
-	case standing.Demoted:
-		return newDenial(CodeReviewerRemoved, "the person who approved this call is no longer a reviewer"), nil
-	case standing.Revoked || keyRevoked:
-		return newDenial(CodeCredentialRevoked, "a credential that the call was made or approved with was revoked"), nil
-	}
-	return nil, nil
-}
-
 func newDenial(code, message string) *refusal { return newRefusal(Denied, code, message) }
 
 // newRefusal makes a refusal without an effect.
@@ -257,8 +320,9 @@ func (s *Service) endUnsent(ctx context.Context, pool *pgxpool.Pool, event event
 	return m.made, nil
 }
 
-// claimCall claims the call for this instance and stores its facts, in one round trip. It reports false if another instance was first.
-func (s *Service) claimCall(ctx context.Context, c *Call) (bool, error) {
+// claimCall claims the call for this instance, stores its facts and removes its job, in one round trip. It reports false if another
+// instance was first.
+func (s *Service) claimCall(ctx context.Context, c *Call, jobID int64) (bool, error) {
 	m := &move{event: onClaim, id: c.ID, agentID: c.AgentID, outcome: outcome{status: Executing}}
 	batch := &pgx.Batch{}
 	if err := s.queueMoves(batch, m); err != nil {
@@ -266,6 +330,10 @@ func (s *Service) claimCall(ctx context.Context, c *Call) (bool, error) {
 	}
 	if err := s.queueFacts(ctx, batch, c); err != nil {
 		return false, err
+	}
+	if jobID != 0 {
+		batch.Queue(`DELETE FROM river_job WHERE id = $2 AND state IN ('available', 'scheduled')
+			AND EXISTS (SELECT FROM (SELECT $1::uuid AS subject_id) AS e WHERE `+justWritten+`)`, c.ID, jobID)
 	}
 	failpoint.Hit(failpoint.ClaimBeforeCommit)
 	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -27,6 +28,10 @@ type move struct {
 	settled   *approval.Approval // the approval that is settled with the move; nil: none
 	errorLine string
 	localOnly bool // only this process has waiters
+
+	dispatched bool          // this process sends the approved call, and its job waits for that
+	undo       time.Duration // the approved call is not claimed before
+	jobID      int64         // of an approved call, after the move
 
 	made bool // whether the call has moved
 }
@@ -113,11 +118,12 @@ func (s *Service) moveInTx(ctx context.Context, tx pgx.Tx, moves ...*move) error
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("move calls: %w", err)
 	}
-	var approved []uuid.UUID
 	var ended []Attention
 	for _, m := range moves {
 		if m.made && m.status == Approved {
-			approved = append(approved, m.id)
+			if err := s.insertExecuteJob(ctx, tx, m); err != nil {
+				return err
+			}
 		}
 		if m.settled == nil {
 			continue
@@ -126,9 +132,6 @@ func (s *Service) moveInTx(ctx context.Context, tx pgx.Tx, moves ...*move) error
 			return fmt.Errorf("move call: %w: it is not parked", ErrState)
 		}
 		ended = append(ended, newSettledAttention(*m.settled))
-	}
-	if err := s.enqueueExecution(ctx, tx, approved); err != nil {
-		return err
 	}
 	return s.notifyPeople(ctx, tx, ended...)
 }

@@ -191,7 +191,10 @@ func (s *Service) recoverApproved(ctx context.Context, approved, alive []uuid.UU
 		return fmt.Errorf("find approved calls without a job: %w", err)
 	}
 	unsent = slices.DeleteFunc(unsent, s.flights.has)
-	return postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error { return s.enqueueExecution(ctx, tx, unsent) })
+	if len(unsent) == 0 {
+		return nil
+	}
+	return postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error { return s.insertExecuteJobs(ctx, tx, unsent) })
 }
 
 // removeInstances removes the instances that are gone, except those that have written a heartbeat since.

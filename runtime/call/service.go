@@ -95,6 +95,7 @@ type Service struct {
 	counts      pendingCounts
 	relays      sync.Map // the relays of the calls that this process is sending, by id
 	gates       *gates
+	dispatches  chan struct{} // a place for each call that this process sends after its decision
 	schemas     *schemaCache
 	histories   histories
 	before      *registry.Memory[uuid.UUID, stateBefore]
@@ -132,6 +133,7 @@ func New(cfg Config) (*Service, error) {
 		transitions: newTransitions(),
 		counts:      pendingCounts{agents: map[uuid.UUID]pendingCount{}},
 		gates:       newGates(cfg.SkillConcurrency),
+		dispatches:  make(chan struct{}, maxDispatches),
 		schemas:     newSchemaCache(),
 		before:      beforeMemory(cfg.Now),
 		pulse:       pulse{last: cfg.Now(), peers: map[uuid.UUID]peer{}},
