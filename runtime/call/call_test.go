@@ -147,6 +147,28 @@ func TestPrincipalDoesNotDecide(t *testing.T) {
 	}
 }
 
+// TestDispatch: the process that decides sends the call, and its job goes with the claim. Without a free place, the job sends the call.
+func TestDispatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	jobs := func(id uuid.UUID) (n int) {
+		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM river_job
+			WHERE kind = 'call_execute' AND args @> jsonb_build_object('call_id', $1::uuid)`, id).Scan(&n))
+		return n
+	}
+	ticket := w.submit("files__write", `{"n":1}`)
+	check(t, w.decide(ticket.ID, true))
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded || jobs(ticket.ID) != 0 {
+		t.Errorf("%s with %d jobs", c.Status, jobs(ticket.ID))
+	}
+	w.calls.ReserveDispatches()
+	ticket = w.submit("files__write", `{"n":2}`)
+	check(t, w.decide(ticket.ID, true))
+	if c := w.wait(ticket.ID); c.Status != call.Succeeded || jobs(ticket.ID) != 1 {
+		t.Errorf("by its job: %s with %d jobs", c.Status, jobs(ticket.ID))
+	}
+}
+
 func TestDispatchChecksAgain(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -157,6 +157,9 @@ func (s *Service) executeCall(ctx context.Context, id uuid.UUID, known *approved
 	defer s.gates.leave(c.SkillID)
 	began := s.Now()
 	to, refusal, err := s.recheckApproved(c.trace.In(ctx), c, known.decided)
+	if errors.Is(err, errDecidedAgain) {
+		return time.Millisecond, nil
+	}
 	if err != nil {
 		return 0, fmt.Errorf("check call %s again: %w", id, err)
 	}
@@ -205,7 +208,7 @@ type refusal struct {
 	problems []tool.Problem // of invalid arguments; the message lists them
 }
 
-// errDecidedAgain means that the approval was taken back and given again while its call was compared with the present state.
+// errDecidedAgain means that the approval was taken back, and possibly given again, since it was read.
 var errDecidedAgain = errors.New("the approval was decided again")
 
 // recheckApproved compares the approved call with the present state: the envelope, the files, the tool's definition, the skill, the
@@ -245,10 +248,11 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 		return target{}, newDenial(CodeSkillChanged, skillRemoved), nil
 	case err != nil:
 		return target{}, nil, fmt.Errorf("read the present state: %w", err)
+	case now.Status != decided.Status || now.Digest != decided.Digest || now.DecidedBy != decided.DecidedBy ||
+		now.EditedBy != decided.EditedBy || now.DecidedVia != decided.DecidedVia:
+		return target{}, nil, errDecidedAgain
 	case now.Status != approval.Approved || subtle.ConstantTimeCompare(digest[:], now.Digest[:]) != 1:
 		return target{}, newDenial(CodeEnvelopeChanged, "the call differs from the approved call"), nil
-	case now.DecidedBy != decided.DecidedBy || now.EditedBy != decided.EditedBy || now.DecidedVia != decided.DecidedVia:
-		return target{}, nil, errDecidedAgain
 	case fresh.Skill.Revision != c.SkillRevision:
 		return target{}, newDenial(CodeSkillChanged, "the skill was changed after this call was made"), nil
 	case !fresh.Assigned:

@@ -28,6 +28,12 @@ func (s *Service) ForgetHistories() {
 	s.histories.byKey = nil
 }
 
+// ReserveDispatches takes all places for calls that are sent by the process that decided.
+func (s *Service) ReserveDispatches() {
+	for s.reserveDispatch() {
+	}
+}
+
 // Beat writes a heartbeat.
 func (s *Service) Beat(ctx context.Context) error { return s.writeHeartbeat(ctx) }
 
