@@ -236,6 +236,9 @@ func ListByCall(ctx context.Context, db postgres.Querier, callIDs ...uuid.UUID) 
 	return queryApprovals(ctx, db, `SELECT `+approvalColumns+` FROM (`+presentSQL+`) AS approvals WHERE call_id = ANY($1)`, callIDs)
 }
 
+// OverdueSQL selects the call ids of pending approvals whose deadline has passed.
+const OverdueSQL = `SELECT call_id FROM approvals WHERE status = 'pending' AND deadline <= (SELECT holdpoint_now())`
+
 // Lapsed returns a condition in SQL: the approval of a call has lapsed, so the call must not be sent. callID is an
 // expression of the caller's statement.
 func Lapsed(callID string) string {

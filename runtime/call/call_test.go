@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -101,14 +103,22 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-func TestWaiterMeetsTheDeadlineWithoutAJob(t *testing.T) {
+// Calls expire without a waiter and without a job.
+func TestOverdueCallsExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ticket := w.submit("files__write", `{"n":1}`)
-	w.db.Exec(`DELETE FROM river_job`)
-	w.db.Exec(`UPDATE approvals SET deadline = holdpoint_now() + interval '200 milliseconds'`)
-	if c := w.wait(ticket.ID); c.Status != call.Expired {
-		t.Fatalf("call ended as %s", c.Status)
+	for n := range 20 {
+		w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n))
+	}
+	w.db.MoveClock("61 seconds")
+	var expired, jobs int
+	eventually.Holds(t, "all calls to expire", func() bool {
+		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM calls WHERE status = 'expired'),
+			(SELECT count(*) FROM river_job WHERE kind = 'call_expire')`).Scan(&expired, &jobs))
+		return expired == 20
+	})
+	if jobs != 0 {
+		t.Errorf("%d jobs", jobs)
 	}
 }
 

@@ -94,11 +94,7 @@ func (s *Service) suspendCall(ctx context.Context, c *Call, wait connectWait) (s
 			if !m.made {
 				return errTooLate
 			}
-			if _, err := tx.Exec(ctx, `UPDATE calls SET attach_key = coalesce(attach_key, $2) WHERE id = $1`, c.ID, key); err != nil {
-				return err
-			}
-			job := newExpireJob(c.ID, deadline)
-			_, err = s.river.InsertTx(ctx, tx, job.Args, job.InsertOpts)
+			_, err = tx.Exec(ctx, `UPDATE calls SET attach_key = coalesce(attach_key, $2) WHERE id = $1`, c.ID, key)
 			return err
 		})
 		switch {

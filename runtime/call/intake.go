@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/internal/batcher"
 	"github.com/holdpoint/holdpoint/internal/failpoint"
@@ -208,8 +207,7 @@ func (s *Service) insertWithin(ctx context.Context, tx pgx.Tx, items []*intakeIt
 	return fresh, nil
 }
 
-// recordInserted writes the audit events of inserted calls, and for calls that wait the approval or the wait for a connection, and
-// the job that expires it.
+// recordInserted writes the audit events of inserted calls, and for calls that wait the approval or the wait for a connection.
 func (s *Service) recordInserted(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 	if len(items) == 0 {
 		return nil
@@ -242,18 +240,8 @@ func (s *Service) recordInserted(ctx context.Context, tx pgx.Tx, items []*intake
 		}
 		maps.Copy(deadlines, parked)
 	}
-	if len(deadlines) == 0 {
-		return nil
-	}
-	jobs := make([]river.InsertManyParams, 0, len(deadlines))
 	for _, item := range items {
-		if deadline, waits := deadlines[item.call.ID]; waits {
-			item.ticket.Deadline = deadline
-			jobs = append(jobs, newExpireJob(item.call.ID, deadline))
-		}
-	}
-	if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
-		return fmt.Errorf("insert expiry jobs: %w", err)
+		item.ticket.Deadline = deadlines[item.call.ID]
 	}
 	return nil
 }

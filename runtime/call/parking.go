@@ -8,9 +8,11 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
@@ -102,16 +104,51 @@ func (s *Service) insertApprovals(ctx context.Context, tx pgx.Tx, parkings []par
 	return deadlines, s.notifyPeople(ctx, tx, append(alone, waits...)...)
 }
 
-// expireArgs is the job that expires an approval, or a wait for a connection, at its deadline.
+const (
+	// expireInterval is the pause between two searches for overdue calls. Whoever waits for a call expires it at its deadline.
+	expireInterval = time.Second
+	expireBatch    = 500
+	expireWorkers  = 8
+)
+
+// keepExpiring expires the calls that nothing else expires.
+func (s *Service) keepExpiring() {
+	for pause.For(s.running, expireInterval) == nil {
+		if err := s.expireOverdue(s.running); err != nil && s.running.Err() == nil {
+			s.Logger.Warn("expiring calls; trying again", "error", err)
+		}
+	}
+}
+
+// expireOverdue expires all calls whose deadline has passed.
+func (s *Service) expireOverdue(ctx context.Context) error {
+	for {
+		overdue, err := readIDs(ctx, s.Pool, approval.OverdueSQL+`
+			UNION ALL SELECT call_id FROM call_connections WHERE ended_at IS NULL AND deadline <= (SELECT holdpoint_now())
+			LIMIT $1`, expireBatch)
+		if err != nil {
+			return fmt.Errorf("find overdue calls: %w", err)
+		}
+		if len(overdue) == 0 {
+			return nil
+		}
+		var group errgroup.Group
+		group.SetLimit(expireWorkers)
+		for _, id := range overdue {
+			group.Go(func() error { return s.Expire(ctx, id) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+	}
+}
+
+// expireArgs is a job of earlier versions that expires a call at its deadline.
 type expireArgs struct {
 	CallID uuid.UUID `json:"call_id"`
 }
 
 func (expireArgs) Kind() string { return "call_expire" }
-
-func newExpireJob(id uuid.UUID, deadline time.Time) river.InsertManyParams {
-	return river.InsertManyParams{Args: expireArgs{CallID: id}, InsertOpts: &river.InsertOpts{ScheduledAt: deadline}}
-}
 
 type expireWorker struct {
 	river.WorkerDefaults[expireArgs]

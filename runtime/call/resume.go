@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/postgres"
@@ -89,11 +88,7 @@ func (s *Service) parkResumed(ctx context.Context, c *Call, a *admission) error 
 	c.Gated, c.Agent, c.Skill = true, by.Name, a.skill.Name
 	waits := parking{call: c, request: s.newApprovalRequest(ctx, c, by, a), lacksReviewer: s.lacksReviewer(ctx, c)}
 	return s.endConnectionWait(ctx, c, outcome{status: Parked}, func(tx pgx.Tx) error {
-		deadlines, err := s.insertApprovals(ctx, tx, []parking{waits})
-		if err != nil {
-			return err
-		}
-		_, err = s.river.InsertManyTx(ctx, tx, []river.InsertManyParams{newExpireJob(c.ID, deadlines[c.ID])})
+		_, err := s.insertApprovals(ctx, tx, []parking{waits})
 		return err
 	})
 }

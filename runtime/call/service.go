@@ -1,7 +1,7 @@
 // Package call owns the life of calls: it validates and admits them, parks or sends them, records decisions, claims and executes
 // approved calls, stores their outcomes, and wakes their waiters. It owns the tables calls, call_connections, call_resources,
 // call_questions and instances, the index of open calls (call_counting and call_stragglers), and the River jobs that execute,
-// expire, escalate and resume calls. Package approval owns the reviewers' queue, which this package moves in the same transactions.
+// escalate and resume calls. Package approval owns the reviewers' queue, which this package moves in the same transactions.
 // Package figures counts calls, and package history finds them.
 //
 // To read it top-down: submit.go, admit.go and intake.go (a call comes in), parking.go and decide.go (a reviewer decides), execute.go
@@ -175,6 +175,7 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 	s.outcomes = batcher.New(s.running, s.outcomesConfig())
 	s.background.Go(s.keepBeating)
 	s.background.Go(s.keepRecovering)
+	s.background.Go(s.keepExpiring)
 	s.background.Go(s.pollWaiting)
 	s.background.Go(s.pollConnections)
 	return nil
