@@ -25,7 +25,7 @@ func startHashing(t *testing.T) *skill.Raw {
 			} `json:"attachments"`
 		}
 		if err := json.Unmarshal(r.Params.Arguments, &arguments); err != nil || len(arguments.Attachments) != 1 {
-			r.Fail(w, -32602, "want one attachment")
+			r.Fail(w, -32602, "attachments: must be one")
 			return
 		}
 		status, content, err := fetchURL(arguments.Attachments[0].URL)

@@ -351,7 +351,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 	draft := v.post("/imports/new", url.Values{"name": {"stock"}, "document": {document}}).goes("/imports/")
 	none := v.post(draft, url.Values{"which": {"chosen"}, "do": {"next"}, "base_url": {"http://h/"}})
-	if none.status != http.StatusUnprocessableEntity || !strings.Contains(none.find("problems").Text(), "choose at least one operation") {
+	if none.status != http.StatusUnprocessableEntity || !strings.Contains(none.find("problems").Text(), "must be at least one operation") {
 		t.Errorf("status %d: %s", none.status, none.text())
 	}
 	bad := v.post(draft, url.Values{"which": {"all"}, "do": {"next"}, "base_url": {"nowhere"}})

@@ -86,7 +86,7 @@ func TestWrongDuration(t *testing.T) {
 	for _, test := range tests {
 		answer := w.send(test.method, "/api/v1/"+test.path, w.operator, test.body)
 		answer.problem(t, 422, "invalid_request")
-		want := `"location":"` + test.location + `","message":"expected a duration such as 90s, 5m or 1h30m"`
+		want := `"location":"` + test.location + `","message":"must be a duration such as 90s, 5m or 1h30m"`
 		if !strings.Contains(answer.body, want) || strings.Contains(answer.body, "hush") {
 			t.Errorf("%s: %s", test.path, answer.body)
 		}

@@ -71,10 +71,10 @@ func TestEditsThatAreRefused(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`{}`:            "missing",
 		`{"n":"text"}`:  "/n",
-		`[1]`:           "want a JSON object",
+		`[1]`:           "must be a JSON object",
 		`{"n":1,"n":2}`: "duplicate",
 		`{"n":`:         "ends too early",
-		`{"n":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`: "nested deeper",
+		`{"n":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`: "must be nested at most",
 	} {
 		_, err := w.approveWith(ticket.ID, arguments)
 		if !errors.Is(err, call.ErrEdit) || !strings.Contains(err.Error(), want) {

@@ -67,10 +67,10 @@ func (s *Service) Assign(ctx context.Context, id, to, by uuid.UUID, people Revie
 	}
 	return s.changePending(ctx, id, "assign", func(tx pgx.Tx, a approval.Approval) (approval.Approval, error) {
 		if !containsPerson(reviewers, to) {
-			return a, fault.Invalid("person", "expected a reviewer")
+			return a, fault.Invalid("person", "must be a reviewer")
 		}
 		if s.checkConflictOfInterest(ctx, tx, a, to) != nil {
-			return a, fault.Invalid("person", "expected a reviewer who may decide this call")
+			return a, fault.Invalid("person", "must be a reviewer who may decide this call")
 		}
 		if a.HeldBy == to {
 			return a, nil
@@ -100,11 +100,11 @@ func (s *Service) Comment(ctx context.Context, id, by uuid.UUID, text string) (W
 	text = strings.TrimSpace(text)
 	switch n := utf8.RuneCountInString(text); {
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return Waiting{}, fault.Invalid("text", "expected characters that can be stored")
+		return Waiting{}, fault.Invalid("text", "must be characters that can be stored")
 	case n == 0:
-		return Waiting{}, fault.Invalid("text", "expected a text")
+		return Waiting{}, fault.Invalid("text", "must not be empty")
 	case n > approval.MaxComment:
-		return Waiting{}, fault.Invalid("text", fmt.Sprintf("expected at most %d characters, not %d", approval.MaxComment, n))
+		return Waiting{}, fault.Invalid("text", fmt.Sprintf("must be at most %d characters, not %d", approval.MaxComment, n))
 	}
 	return s.changeApproval(ctx, id, "comment on", func(tx pgx.Tx, a approval.Approval) (approval.Approval, error) {
 		a, err := approval.AddComment(ctx, tx, a, by, text)

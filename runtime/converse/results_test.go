@@ -54,7 +54,7 @@ func TestResultsForTheModel(t *testing.T) {
 	t.Run("malformed arguments", func(t *testing.T) {
 		wantResult(t, w.toldAfter("open__look", `{"a": `, nil), true, "cannot be read", "not made")
 		wantResult(t, w.toldAfter("open__look", `{"a": 1, "a": 2}`, nil), true, "cannot be read", "not made")
-		wantResult(t, w.toldAfter("open__look", `[1]`, nil), true, "want a JSON object", "not made")
+		wantResult(t, w.toldAfter("open__look", `[1]`, nil), true, "must be a JSON object", "not made")
 	})
 	t.Run("invalid arguments", func(t *testing.T) {
 		wantResult(t, w.toldAfter("files__write", `{"n": "one"}`, nil), true, "not valid", "/n", "not executed")

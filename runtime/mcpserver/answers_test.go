@@ -206,7 +206,7 @@ func TestConfig(t *testing.T) {
 		bad.PublicURL = "hold.example.com"
 		_, refused = mcpserver.New(bad)
 	})
-	if diff := cmp.Diff(`make MCP server: public URL "hold.example.com": want scheme and host`, fmt.Sprint(refused)); diff != "" {
+	if diff := cmp.Diff(`make MCP server: public URL "hold.example.com": must have a scheme and a host`, fmt.Sprint(refused)); diff != "" {
 		t.Error(diff)
 	}
 }

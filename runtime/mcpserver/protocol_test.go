@@ -246,25 +246,25 @@ func TestDoor(t *testing.T) {
 		status     int
 		want       string
 	}{
-		{"empty", ``, 400, `"id":null,"error":{"code":-32700,"message":"the JSON ends too early"}`},
+		{"empty", ``, 400, `"id":null,"error":{"code":-32700,"message":"the message must be JSON: it ends too early"}`},
 		{"cut off", `{"jsonrpc":"2.0","id":5,"method`, 400, `"id":5,"error":{"code":-32700`},
 		{"garbage", `hello`, 400, `-32700`},
-		{"two values", `{"jsonrpc":"2.0","id":1,"method":"ping"} {}`, 400, `-32700,"message":"more than one JSON value"`},
+		{"two values", `{"jsonrpc":"2.0","id":1,"method":"ping"} {}`, 400, `-32700,"message":"the message must be one JSON value"`},
 		{"batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, 400, `-32600,"message":"batches are not supported`},
-		{"string", `"x"`, 400, `-32600,"message":"want a JSON object"`},
+		{"string", `"x"`, 400, `-32600,"message":"the message must be a JSON object"`},
 		{"no version", `{"id":1,"method":"ping"}`, 400, `"id":1,"error":{"code":-32600,"message":"/jsonrpc`},
 		{"no method", `{"jsonrpc":"2.0","id":1}`, 400, `"id":1,"error":{"code":-32600,"message":"/method`},
 		{"null id", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, `-32600,"message":"/id`},
 		{"fractional id", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, 400, `-32600,"message":"/id`},
-		{"params of a wrong type", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[1]}`, 200, `-32602,"message":"/params: want an object"`},
-		{"name of a wrong type", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":7},"id":3}`, 200, `"id":3,"error":{"code":-32602,"message":"/params/name: want a string"`},
+		{"params of a wrong type", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[1]}`, 200, `-32602,"message":"/params: must be an object"`},
+		{"name of a wrong type", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":7},"id":3}`, 200, `"id":3,"error":{"code":-32602,"message":"/params/name: must be a string"`},
 		{"duplicate in the envelope", `{"jsonrpc":"2.0","method":"ping","method":"tools/call","id":3}`, 400, `"id":3,"error":{"code":-32600,"message":"/method: duplicate`},
 		{"duplicate in params", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"a","name":"b"},"id":3}`, 200, `"id":3,"error":{"code":-32602,"message":"/params/name: duplicate`},
 		{"duplicate, escaped", callBody("4", "echo", `{"x":{"a":1,"\u0061":2}}`), 200, `"id":4,"error":{"code":-32602,"message":"/params/arguments/x/a: duplicate`},
 		{"invalid UTF-8", callBody("4", "echo", "{\"x\":\"\xff\"}"), 400, `"id":4,"error":{"code":-32700,"message":"/params/arguments/x: invalid UTF-8`},
 		{"lone surrogate", callBody("4", "echo", `{"x":"\ud800"}`), 400, `"id":4,"error":{"code":-32700,"message":"/params/arguments/x: invalid`},
-		{"deep", callBody("4", "echo", deep), 200, `nested deeper than`},
-		{"array", callBody("4", "echo", `[1]`), 200, `"error":{"code":-32602,"message":"/params/arguments: want a JSON object","data":{"pointer":"/params/arguments"}}`},
+		{"deep", callBody("4", "echo", deep), 200, `must be nested at most`},
+		{"array", callBody("4", "echo", `[1]`), 200, `"error":{"code":-32602,"message":"/params/arguments: must be a JSON object","data":{"pointer":"/params/arguments"}}`},
 		{"exponent", callBody("4", "echo", `{"n":[1e99999]}`), 200, `"data":{"pointer":"/params/arguments/n/0"}`},
 	} {
 		a := b.post(c.body, session...)

@@ -183,18 +183,18 @@ func TestBadRequestsAboutResources(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for params, want := range map[string]string{
-		`resources/read ` + `"x":1`:                                                                 "/params/uri: want a URI of 1 to 8192 bytes without control characters",
-		`resources/read ` + `"uri":""`:                                                              "/params/uri: want a URI of 1 to 8192 bytes without control characters",
-		`resources/read ` + `"uri":1`:                                                               "/params/uri: want a string",
-		`resources/read ` + `"uri":"x:\u0000"`:                                                      "/params/uri: want a URI of 1 to 8192 bytes without control characters",
-		`resources/read ` + `"uri":"x:\n"`:                                                          "/params/uri: want a URI of 1 to 8192 bytes without control characters",
-		`resources/read ` + `"uri":"x:` + strings.Repeat("y", 8<<10) + `"`:                          "/params/uri: want a URI of 1 to 8192 bytes without control characters",
+		`resources/read ` + `"x":1`:                                                                 "/params/uri: must be a URI of 1 to 8192 bytes without control characters",
+		`resources/read ` + `"uri":""`:                                                              "/params/uri: must be a URI of 1 to 8192 bytes without control characters",
+		`resources/read ` + `"uri":1`:                                                               "/params/uri: must be a string",
+		`resources/read ` + `"uri":"x:\u0000"`:                                                      "/params/uri: must be a URI of 1 to 8192 bytes without control characters",
+		`resources/read ` + `"uri":"x:\n"`:                                                          "/params/uri: must be a URI of 1 to 8192 bytes without control characters",
+		`resources/read ` + `"uri":"x:` + strings.Repeat("y", 8<<10) + `"`:                          "/params/uri: must be a URI of 1 to 8192 bytes without control characters",
 		`prompts/get ` + `"arguments":{}`:                                                           "/params/name: missing",
-		`prompts/get ` + `"name":"p","arguments":[]`:                                                "/params/arguments: want an object",
-		`completion/complete ` + `"argument":{}`:                                                    "/params/ref: want an object with type, and name or uri",
-		`completion/complete ` + `"argument":{},"ref":{"type":"ref/other"}`:                         "/params/ref: want a ref/prompt with a name, or a ref/resource with a uri",
-		`completion/complete ` + `"ref":{"type":"ref/prompt","name":"p"}`:                           "/params/argument: want an object",
-		`completion/complete ` + `"ref":{"type":"ref/prompt","name":"p"},"argument":{},"context":1`: "/params/context: want an object",
+		`prompts/get ` + `"name":"p","arguments":[]`:                                                "/params/arguments: must be an object",
+		`completion/complete ` + `"argument":{}`:                                                    "/params/ref: must be an object with type, and name or uri",
+		`completion/complete ` + `"argument":{},"ref":{"type":"ref/other"}`:                         "/params/ref: must be a ref/prompt with a name, or a ref/resource with a uri",
+		`completion/complete ` + `"ref":{"type":"ref/prompt","name":"p"}`:                           "/params/argument: must be an object",
+		`completion/complete ` + `"ref":{"type":"ref/prompt","name":"p"},"argument":{},"context":1`: "/params/context: must be an object",
 	} {
 		method, params, _ := strings.Cut(params, " ")
 		v := decode(t, b.post(formatRequest(method, params)).body)

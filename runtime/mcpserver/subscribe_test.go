@@ -85,10 +85,10 @@ func TestListenRefused(t *testing.T) {
 		want           string
 	}{
 		{``, "", 400, "/params/notifications: missing"},
-		{`"notifications":null`, "", 400, "/params/notifications: want an object"},
-		{`"notifications":[true]`, "", 400, "/params/notifications: want an object"},
-		{`"notifications":{"toolsListChanged":"yes"}`, "", 400, "/params/notifications/toolsListChanged: want true or false"},
-		{`"notifications":{"promptsListChanged":1}`, "", 400, "/params/notifications/promptsListChanged: want true or false"},
+		{`"notifications":null`, "", 400, "/params/notifications: must be an object"},
+		{`"notifications":[true]`, "", 400, "/params/notifications: must be an object"},
+		{`"notifications":{"toolsListChanged":"yes"}`, "", 400, "/params/notifications/toolsListChanged: must be true or false"},
+		{`"notifications":{"promptsListChanged":1}`, "", 400, "/params/notifications/promptsListChanged: must be true or false"},
 		{`"notifications":{"toolsListChanged":true}`, "application/json", 406, "text/event-stream"},
 	} {
 		body, headers := modernRequest("subscriptions/listen", c.params)

@@ -63,9 +63,9 @@ func TestSubscribeRefused(t *testing.T) {
 		err    error
 		want   string
 	}{
-		{``, nil, `"code":-32602,"message":"/params/uri: want a URI`},
-		{`"uri":"` + strings.Repeat("x", 8193) + `"`, nil, `"code":-32602,"message":"/params/uri: want a URI`},
-		{`"uri":"x:\u0000"`, nil, `"code":-32602,"message":"/params/uri: want a URI`},
+		{``, nil, `"code":-32602,"message":"/params/uri: must be a URI`},
+		{`"uri":"` + strings.Repeat("x", 8193) + `"`, nil, `"code":-32602,"message":"/params/uri: must be a URI`},
+		{`"uri":"x:\u0000"`, nil, `"code":-32602,"message":"/params/uri: must be a URI`},
 		{`"uri":"x:1"`, resource.ErrDenied, `"code":-32002`},
 		{`"uri":"x:1"`, resource.ErrTooMany, `too_many_subscriptions`},
 		{`"uri":"x:1"`, none, `"error":{"code":-32601,"message":"none"}`},

@@ -404,7 +404,7 @@ func TestLongResultIsReadInPages(t *testing.T) {
 		if whole.String() != long {
 			t.Errorf("the pages come together to %d bytes of %d", whole.Len(), len(long))
 		}
-		for page, want := range map[string]string{`,"page":99`: "The result has 3 pages.", `,"page":-1`: "/page: want a number", `,"page":"2"`: "not valid"} {
+		for page, want := range map[string]string{`,"page":99`: "The result has 3 pages.", `,"page":-1`: "/page: must be a number", `,"page":"2"`: "not valid"} {
 			v := read(page)
 			if text, _ := memberAt(v, "result", "content", 0, "text").(string); memberAt(v, "result", "isError") != true || !strings.Contains(text, want) {
 				t.Errorf("%s: %.200v", page, v)

@@ -145,7 +145,7 @@ func (h *CallHandler) Assign(w http.ResponseWriter, r *http.Request) {
 	h.changeTeamwork(w, r, shown{commentError: text.ReviewAssignee()}, func(id, by uuid.UUID) (call.Waiting, error) {
 		to, err := uuid.Parse(r.PostFormValue("person"))
 		if err != nil {
-			return call.Waiting{}, fault.Invalid("person", "expected a reviewer")
+			return call.Waiting{}, fault.Invalid("person", "must be a reviewer")
 		}
 		return h.calls.Assign(r.Context(), id, to, by, h.identity)
 	})

@@ -46,9 +46,9 @@ func TestAPI(t *testing.T) {
 func TestAPIRefused(t *testing.T) {
 	t.Parallel()
 	f := newFake(t).refuse("POST /api/v1/agents", http.StatusUnprocessableEntity, `{"status":422,"code":"invalid","detail":"the request is invalid",`+
-		`"errors":[{"location":"body.name","message":"want a name"},{"location":"body.team","message":"want a team"}]}`)
+		`"errors":[{"location":"body.name","message":"must be a name"},{"location":"body.team","message":"must be a team"}]}`)
 	got := f.run("api", "POST", "/agents", "--data", "{}").want(t, 1)
-	contains(t, "stderr", got.stderr, "the request is invalid (invalid)", "body.name: want a name", "body.team: want a team")
+	contains(t, "stderr", got.stderr, "the request is invalid (invalid)", "body.name: must be a name", "body.team: must be a team")
 	if got.stdout != "" {
 		t.Errorf("stdout %s", got.stdout)
 	}

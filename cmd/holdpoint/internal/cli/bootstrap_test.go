@@ -45,10 +45,10 @@ func TestBootstrapToken(t *testing.T) {
 		}
 	}
 	for name, args := range map[string][]string{
-		"want at least 32": {"--bootstrap-token", "x"},
-		"want a token":     {"--bootstrap-token-file", "-"},
-		"want one of them": {"--bootstrap-token-file", path, "--bootstrap-token", token},
-		"no such file":     {"--bootstrap-token-file", path + "x"},
+		"must have at least 32":                                           {"--bootstrap-token", "x"},
+		"must be a token: it is empty":                                    {"--bootstrap-token-file", "-"},
+		"must be left out if the bootstrap token is given in another way": {"--bootstrap-token-file", path, "--bootstrap-token", token},
+		"no such file": {"--bootstrap-token-file", path + "x"},
 	} {
 		got := runWith(t, nil, "", serving(""), append([]string{"serve"}, args...)...).want(t, 1)
 		contains(t, name, got.stderr, name)

@@ -37,6 +37,6 @@ func TestTrustedProxies(t *testing.T) {
 	}
 	for _, wrong := range []string{"proxy.example", "10.0.0.1:80", "0.0.0.0/0"} {
 		got := runWith(t, nil, "", guarding(), "serve", "--trusted-proxies", wrong).want(t, 1)
-		contains(t, wrong, got.stderr, "--trusted-proxies", wrong, "want")
+		contains(t, wrong, got.stderr, "--trusted-proxies", wrong, "must be")
 	}
 }

@@ -22,8 +22,8 @@ func TestSearchFlags(t *testing.T) {
 		"GET /api/v1/calls?agent=billing&conversation=x&from=2026-01-01&limit=50&person=rita&skill=files&status=parked%2Cfailed&"+
 			"text=100%25+%C3%A9%26%3D&to=2026-01-31T10%3A00&tool=write",
 		"GET /api/v1/audit?action=call&actor=rita&from=2026-01-01&limit=50&subject=x&to=2026-01-02")
-	f.refuse("GET /api/v1/calls", 422, `{"status":422,"code":"invalid_request","detail":"from: expected a day or a time"}`)
-	contains(t, "stderr", f.run("calls", "list", "--from", "x").want(t, 1).stderr, "from: expected a day or a time")
+	f.refuse("GET /api/v1/calls", 422, `{"status":422,"code":"invalid_request","detail":"from: must be a day or a time"}`)
+	contains(t, "stderr", f.run("calls", "list", "--from", "x").want(t, 1).stderr, "from: must be a day or a time")
 }
 
 func TestConversations(t *testing.T) {

@@ -60,7 +60,7 @@ func TestTrustedHosts(t *testing.T) {
 		"[as.example]:80", strings.Repeat("a", 300),
 	} {
 		got := runWith(t, nil, "", reaching(), "serve", "--trusted-hosts", wrong).want(t, 1)
-		contains(t, wrong, got.stderr, "--trusted-hosts", `want "host" or "host:port"`)
+		contains(t, wrong, got.stderr, "--trusted-hosts", `must be "host" or "host:port"`)
 	}
 }
 

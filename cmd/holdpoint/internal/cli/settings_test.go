@@ -78,9 +78,9 @@ func TestSettingErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"server: {adr: x}":                  `holdpoint.yaml:1:10: server: unknown setting "adr"`,
 		"server:\n  addr: [x\n":             "holdpoint.yaml:2:",
-		"server: [x]":                       "holdpoint.yaml:1:9: server: want a mapping",
-		"server: {addr: {a: b}}":            "holdpoint.yaml:1:10: server.addr: want a value",
-		"server: {addr: null}":              "holdpoint.yaml:1:10: server.addr: want a value",
+		"server: [x]":                       "holdpoint.yaml:1:9: server: must be a mapping",
+		"server: {addr: {a: b}}":            "holdpoint.yaml:1:10: server.addr: must be a value",
+		"server: {addr: null}":              "holdpoint.yaml:1:10: server.addr: must be a value",
 		"server: {allow_self_approval: ja}": "holdpoint.yaml:1:31: server.allow_self_approval: ",
 	} {
 		got := runWith(t, nil, "", serve(), "serve", "--config", writeFile(t, "holdpoint.yaml", text)).want(t, 1)
@@ -105,6 +105,6 @@ func TestClientSettings(t *testing.T) {
 	}
 	for _, wrong := range []string{"nonsense", "ftp://x", "http://", "127.0.0.1:8080"} {
 		got := run(t, nil, "", "agent", "list", "--url", wrong).want(t, 1)
-		contains(t, wrong, got.stderr, "want a URL")
+		contains(t, wrong, got.stderr, "must be a URL")
 	}
 }

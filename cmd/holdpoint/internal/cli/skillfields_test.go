@@ -85,9 +85,9 @@ func TestSkillsOverHTTPAPIs(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"create shop --spec /nowhere/at/all.json":       "/nowhere/at/all.json",
-		"create shop --include tags=a":                  "want an operationId",
+		"create shop --include tags=a":                  "must be an operationId",
 		"edit shop --no-auth --auth-type bearer":        "--no-auth",
-		"create shop --endpoints-file " + document:      "want a list",
+		"create shop --endpoints-file " + document:      "must be a list",
 		"create shop --auth-secret-env NOPE":            "variable NOPE is not set",
 		"create shop --endpoints-file /nowhere/at/all.": "/nowhere/at/all.",
 	} {

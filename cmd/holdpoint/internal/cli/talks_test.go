@@ -34,7 +34,7 @@ func TestConversationsThatHoldpointRuns(t *testing.T) {
 	if got := f.run("conversations", "fork", talkID, "3", "--json").want(t, 0); got.stdout != one+"\n" || f.sent() != `{"seq":3}` {
 		t.Errorf("sent %s, got %s", f.sent(), got.stdout)
 	}
-	contains(t, "fork", f.run("conversations", "fork", talkID, "x").want(t, 1).stderr, "want its number")
+	contains(t, "fork", f.run("conversations", "fork", talkID, "x").want(t, 1).stderr, "must be its number")
 	f.refuse("POST "+path+"/cancel", 409, `{"status":409,"code":"conversation_idle","detail":"there is nothing to cancel"}`)
 	contains(t, "cancel", f.run("conversations", "cancel", talkID).want(t, 1).stderr, "there is nothing to cancel (conversation_idle)")
 	if shown := f.run("conversations", "show", talkID).stdout; strings.Contains(shown, "more") {
