@@ -78,7 +78,7 @@ func parseIP(host string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)}), true
 }
 
-func (h Host) warnings() []Warning {
+func (h Host) listWarnings() []Warning {
 	switch {
 	case h.IP != "" && h.IP != strings.Trim(h.Text, "[]"):
 		return []Warning{newWarning(NumericHost, h.Text, h.IP)}
@@ -92,7 +92,7 @@ func (h Host) warnings() []Warning {
 	return nil
 }
 
-func (h Host) spans() []Span {
+func (h Host) listSpans() []Span {
 	at := len(h.Text) - len(h.Registrable)
 	return []Span{{ClassPlain, h.Text[:at]}, {ClassStrong, h.Text[at:]}}
 }

@@ -54,7 +54,7 @@ func (m member) recognizeIBAN(v *Value, text string, _ int) bool {
 	}
 	v.Kind, v.IBAN = IBAN, value
 	if !value.Valid {
-		v.warn(IBANInvalid, text)
+		v.addWarning(IBANInvalid, text)
 	}
 	return true
 }

@@ -79,7 +79,7 @@ func newWarning(code Code, args ...string) Warning {
 // maxWarnings is the number of warnings about one value.
 const maxWarnings = 20
 
-func (v *Value) warn(code Code, args ...string) {
+func (v *Value) addWarning(code Code, args ...string) {
 	if len(v.Warnings) < maxWarnings {
 		v.Warnings = append(v.Warnings, newWarning(code, args...))
 	}
