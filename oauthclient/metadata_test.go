@@ -257,16 +257,16 @@ func TestIssuerInAnswer(t *testing.T) {
 		gist     string // empty: the response is accepted
 	}{
 		"right":                   {true, func(right string) []string { return []string{right} }, ""},
-		"wrong":                   {true, func(string) []string { return []string{"https://evil.example"} }, `is from "https://evil.example"`},
+		"wrong":                   {true, func(string) []string { return []string{"https://evil.example"} }, `not "https://evil.example"`},
 		"missing though promised": {true, func(string) []string { return nil }, "lacks the parameter iss"},
-		"empty though promised":   {true, func(string) []string { return []string{""} }, `is from ""`},
+		"empty though promised":   {true, func(string) []string { return []string{""} }, `not ""`},
 		"right, not promised":     {false, func(string) []string { return []string{"AS"} }, ""},
-		"wrong, not promised":     {false, func(string) []string { return []string{"https://evil.example"} }, `is from "https://evil.example"`},
+		"wrong, not promised":     {false, func(string) []string { return []string{"https://evil.example"} }, `not "https://evil.example"`},
 		"missing, not promised":   {false, func(string) []string { return nil }, ""},
-		"with a slash after it":   {true, func(right string) []string { return []string{right + "/"} }, `is from "`},
-		"in upper case":           {true, func(right string) []string { return []string{strings.ToUpper(right)} }, `is from "`},
+		"with a slash after it":   {true, func(right string) []string { return []string{right + "/"} }, `not "`},
+		"in upper case":           {true, func(right string) []string { return []string{strings.ToUpper(right)} }, `not "`},
 		"twice, the second wrong": {true, func(right string) []string { return []string{right, "https://evil.example"} }, "twice"},
-		"of the resource":         {true, func(right string) []string { return []string{right + "/mcp"} }, `is from "`},
+		"of the resource":         {true, func(right string) []string { return []string{right + "/mcp"} }, `not "`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := b.newWorld(t)

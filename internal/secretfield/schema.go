@@ -36,7 +36,7 @@ func (f *finder) rootPlace() place {
 	return placeOf(place{}, about)
 }
 
-// child is what a schema says about a member or an element; value may be anything.
+// child is the schema of a member or an element; value may be anything.
 type child struct{ root, value any }
 
 // placeOf returns the place below p to which these schemas apply.

@@ -16,7 +16,7 @@ type Encoded struct {
 	Type     string // media type by the first bytes, text/plain for text, or "" if it is unknown
 	Declared string // the media type or file name that a sibling or the data URL declares, or ""
 	Text     string // the decoded text, at most its first MaxScanned bytes, or ""
-	Inner    *Value // what the text was recognized as; nil: no text
+	Inner    *Value // the recognized text; nil: no text
 }
 
 // shortEncoded is the number of bytes of the shortest text that may be base64.

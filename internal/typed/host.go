@@ -15,7 +15,7 @@ import (
 // Host is the host of a URL or an e-mail address.
 type Host struct {
 	Text        string // as written
-	Registrable string // the end of Text that somebody registered: example.co.uk. The whole of Text if it is an IP address or a single name
+	Registrable string // the registered end of Text: example.co.uk. The whole of Text if it is an IP address or a single name
 	IP          string // the IP address that a numeric host means, or ""
 	Letters     string // the host with its letters if it is written in punycode, or ""
 	LooksLike   string // the ASCII host that it looks like, or ""

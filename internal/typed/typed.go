@@ -16,7 +16,7 @@ import (
 // MaxScanned is the number of bytes of a text that are examined for its kind, its spans and its warnings.
 const MaxScanned = 128 << 10
 
-// Kind is what a value was recognized as.
+// Kind is the recognized kind of a value.
 type Kind uint8
 
 // The kinds of values.
@@ -143,7 +143,9 @@ func splitName(name string) []string {
 func (m member) isNamed(set words) bool { return slices.ContainsFunc(m.name, set.hasWord) }
 
 // endsNamed reports whether the last word of the name is in the set.
-func (m member) endsNamed(set words) bool { return len(m.name) > 0 && set.hasWord(m.name[len(m.name)-1]) }
+func (m member) endsNamed(set words) bool {
+	return len(m.name) > 0 && set.hasWord(m.name[len(m.name)-1])
+}
 
 // siblingText returns the first of these siblings that is a string.
 func (m member) siblingText(names ...string) (string, bool) {

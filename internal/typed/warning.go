@@ -11,7 +11,7 @@ const (
 	Danger              // honest calls do not have it
 )
 
-// Code says what is suspicious about a value.
+// Code is the kind of a warning.
 type Code uint8
 
 // The codes of warnings, with their arguments.

@@ -25,7 +25,9 @@ func (w words) hasWord(word string) bool {
 }
 
 // hasWordFold reports whether the set has a word, whatever its case.
-func (w words) hasWordFold(word string) bool { return len(word) < 64 && w.hasWord(strings.ToLower(word)) }
+func (w words) hasWordFold(word string) bool {
+	return len(word) < 64 && w.hasWord(strings.ToLower(word))
+}
 
 // joinWords returns the words of several sets.
 func joinWords(sets ...words) words {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// Claim records that a reviewer works on a parked call. It replaces the holder before, and limits nobody.
+// Claim records that a reviewer works on a parked call. It replaces the holder before, and every reviewer may still decide.
 // Errors: approval.ErrNotFound, approval.ErrSelfApproval, approval.ErrInvitedApproval, *approval.ConflictError.
 func (s *Service) Claim(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 	return s.changePending(ctx, id, "claim", func(tx pgx.Tx, a approval.Approval) (approval.Approval, error) {
@@ -34,7 +34,7 @@ func (s *Service) Claim(ctx context.Context, id, by uuid.UUID) (Waiting, error) 
 	})
 }
 
-// Release removes the holder of a parked call, whoever that is.
+// Release removes the holder of a parked call, also if it is another reviewer.
 // Errors: approval.ErrNotFound, *approval.ConflictError.
 func (s *Service) Release(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 	return s.changePending(ctx, id, "release", func(tx pgx.Tx, a approval.Approval) (approval.Approval, error) {

@@ -150,7 +150,7 @@ func TestClaims(t *testing.T) {
 	if got, want := w.db.Actions(id), "call.parked approval.claimed approval.assigned approval.claimed approval.released"; got != want {
 		t.Errorf("audit: %s, want %s", got, want)
 	}
-	// A claim limits nobody, and ends with the decision.
+	// Other reviewers may decide a claimed call, and a decision ends the claim.
 	holder(w.calls.Claim(t.Context(), id, ben))
 	check(t, w.decide(id, true))
 	w.wait(id)

@@ -22,7 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// Teamwork is what reviewers tell each other about a call.
+// Teamwork has the holder of a call and the reviewers' comments.
 type Teamwork struct {
 	Holder     string // the reviewer who works on it or is asked to; empty: none
 	AssignedBy string // empty: Holder claimed it
