@@ -20,7 +20,7 @@ import (
 func (w *world) toldAfter(name, arguments string, meanwhile func()) model.ToolResult {
 	w.t.Helper()
 	w.mind.think = answerInTurn(answerCalls("I do it.", name, arguments), answerText("Done."))
-	id := w.begin("Do it.")
+	id := w.beginConversation("Do it.")
 	if meanwhile != nil {
 		meanwhile()
 	}
@@ -164,7 +164,7 @@ func TestLongResultsAreReadInPages(t *testing.T) {
 		}
 		return answerText("I read it all."), nil
 	}
-	id := w.begin("Read.")
+	id := w.beginConversation("Read.")
 	w.waitForStatus(id, converse.Idle)
 	if read.String() != long.String() {
 		t.Errorf("read %d bytes of %d", read.Len(), long.Len())
@@ -173,7 +173,7 @@ func TestLongResultsAreReadInPages(t *testing.T) {
 		t.Errorf("the call was made %d times", len(got))
 	}
 	// Results of another conversation do not count here.
-	list, err := w.converse.Entries(t.Context(), w.viewer(), id, 0, 10)
+	list, err := w.converse.Entries(t.Context(), w.newViewer(), id, 0, 10)
 	check(t, err)
 	foreign := list[1].Assistant.Calls[0].ID
 	told := w.toldAfter("holdpoint_read_result", fmt.Sprintf(`{"result": %q, "page": 1}`, foreign), nil)

@@ -101,7 +101,7 @@ func TestWhatModelsAreTold(t *testing.T) {
 			b := newBench(t)
 			b.calls.outcome = func(call.Submission) call.Call { return c.call }
 			a := b.post(callBody("1", "echo", "{}"))
-			v := decode(t, a.body)
+			v := decodeJSON(t, a.body)
 			text, _ := memberAt(v, "result", "content", 0, "text").(string)
 			for _, want := range c.text {
 				if !strings.Contains(text, want) {
@@ -184,9 +184,9 @@ func TestInternalErrors(t *testing.T) {
 		b := newBench(t)
 		sabotage(b)
 		a := b.post(callBody("1", "echo", "{}"))
-		message, _ := memberAt(decode(t, a.body), "error", "message").(string)
+		message, _ := memberAt(decodeJSON(t, a.body), "error", "message").(string)
 		id, found := strings.CutPrefix(message, "internal error ")
-		if !found || memberAt(decode(t, a.body), "error", "code") != -32603.0 || memberAt(decode(t, a.body), "error", "data") != nil {
+		if !found || memberAt(decodeJSON(t, a.body), "error", "code") != -32603.0 || memberAt(decodeJSON(t, a.body), "error", "data") != nil {
 			t.Errorf("%s: %s", name, a.body)
 		}
 		if log := b.log.String(); !strings.Contains(log, "error_id="+id) || !strings.Contains(log, "secret detail") || strings.Contains(a.body, "secret") {

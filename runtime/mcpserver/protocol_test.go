@@ -16,7 +16,7 @@ func TestLegacySession(t *testing.T) {
 		"2024-11-05": "2025-11-25", "2031-01-01": "2025-11-25",
 	} {
 		a := b.post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + asked + `","capabilities":{"roots":{}},"clientInfo":{"name":"c"}}}`)
-		v := decode(t, a.body)
+		v := decodeJSON(t, a.body)
 		if got := memberAt(v, "result", "protocolVersion"); a.status != http.StatusOK || got != want {
 			t.Errorf("requested %s: %d %v", asked, a.status, got)
 		}
@@ -56,9 +56,9 @@ func TestSessionEnds(t *testing.T) {
 	session := b.startSession()
 	other := b.startSession()
 	end := func(headers ...string) int {
-		r := b.request(t.Context(), "", headers...)
+		r := b.newRequest(t.Context(), "", headers...)
 		r.Method = http.MethodDelete
-		return b.do(r).status
+		return b.sendRequest(r).status
 	}
 	if got := end(session...); got != http.StatusNoContent {
 		t.Errorf("end: %d", got)
@@ -117,9 +117,9 @@ func TestBareClient(t *testing.T) {
 	if a = b.post(callBody("1", "echo", `{}`), "Content-Type", "text/plain"); a.status != http.StatusUnsupportedMediaType {
 		t.Errorf("plain text: %d", a.status)
 	}
-	r := b.request(t.Context(), "")
+	r := b.newRequest(t.Context(), "")
 	r.Method = http.MethodGet
-	if a = b.do(r); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "POST, DELETE" {
+	if a = b.sendRequest(r); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "POST, DELETE" {
 		t.Errorf("get: %d %v", a.status, a.header)
 	}
 }
@@ -128,7 +128,7 @@ func TestModern(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	body, headers := modernRequest("server/discover", "")
-	v := decode(t, b.post(body, headers...).body)
+	v := decodeJSON(t, b.post(body, headers...).body)
 	want := map[string]any{
 		"resultType": "complete", "ttlMs": 3600000.0, "cacheScope": "private",
 		"supportedVersions": []any{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"},
@@ -146,7 +146,7 @@ func TestModern(t *testing.T) {
 		t.Error(diff)
 	}
 	body, headers = modernRequest("tools/list", "")
-	v = decode(t, b.post(body, headers...).body)
+	v = decodeJSON(t, b.post(body, headers...).body)
 	if memberAt(v, "result", "resultType") != "complete" || memberAt(v, "result", "cacheScope") != "private" || memberAt(v, "result", "ttlMs") != 60000.0 {
 		t.Errorf("tools/list: %v", v)
 	}
@@ -199,10 +199,10 @@ func TestModernFaults(t *testing.T) {
 		{"conversation with control characters", body("tools/list", "", whole+`,"dev.holdpoint/conversation":"a\u0000"`), h("tools/list"), 400, -32602},
 	} {
 		a := b.post(c.body, c.headers...)
-		if got := memberAt(decode(t, a.body), "error", "code"); a.status != c.status || got != c.code {
+		if got := memberAt(decodeJSON(t, a.body), "error", "code"); a.status != c.status || got != c.code {
 			t.Errorf("%s: %d %s", c.name, a.status, a.body)
 		}
-		if strings.HasPrefix(c.name, "unsupported") && memberAt(decode(t, a.body), "error", "data", "supported", 0) != "2026-07-28" {
+		if strings.HasPrefix(c.name, "unsupported") && memberAt(decodeJSON(t, a.body), "error", "data", "supported", 0) != "2026-07-28" {
 			t.Errorf("%s: %s", c.name, a.body)
 		}
 	}
@@ -281,16 +281,16 @@ func TestBodyLimit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	body := callBody("1", "echo", `{"x":"`+strings.Repeat("x", 4<<20)+`"}`)
-	announced, streamed := b.request(t.Context(), body), b.request(t.Context(), body)
+	announced, streamed := b.newRequest(t.Context(), body), b.newRequest(t.Context(), body)
 	streamed.ContentLength = -1
 	for name, r := range map[string]*http.Request{"announced": announced, "streamed": streamed} {
-		if a := b.do(r); a.status != http.StatusRequestEntityTooLarge {
+		if a := b.sendRequest(r); a.status != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
-	streamed = b.request(t.Context(), callBody("1", "echo", `{}`))
+	streamed = b.newRequest(t.Context(), callBody("1", "echo", `{}`))
 	streamed.ContentLength = -1
-	if a := b.do(streamed); a.status != http.StatusOK {
+	if a := b.sendRequest(streamed); a.status != http.StatusOK {
 		t.Errorf("streamed: %d %s", a.status, a.body)
 	}
 }
