@@ -32,7 +32,7 @@ func TestToolInsightsPage(t *testing.T) {
 		form := v.get(callPath(id)).form("decide")
 		form.Set("reason", "")
 		v.post(callPath(id)+"/approve", form)
-		w.outcome(id)
+		w.waitForEnd(id)
 	}
 	first := v.get("/insights")
 	row := first.find("tools").Find("tbody tr")
