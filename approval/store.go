@@ -144,7 +144,7 @@ type Settlement struct {
 	Undo time.Duration
 }
 
-// Seen is what the dashboard measured before a decision. The reviewer's browser reports it, so it is a record and no proof.
+// Seen has the dashboard's measurements before a decision. The reviewer's browser reports it, so it is a record and no proof.
 type Seen struct {
 	Rows, Of   int           // arguments that were on the screen, of all
 	Unusual    int           // of all, those that differ from approved calls

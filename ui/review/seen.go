@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 )
 
-// readSeen reads what the script measured before a decision, such as "7/7" arguments and the milliseconds. Without the script it returns
+// readSeen reads the measurements of the script before a decision, such as "7/7" arguments and the milliseconds. Without the script it returns
 // nil: not measured.
 func (h *DecisionHandler) readSeen(r *http.Request, id uuid.UUID) (*approval.Seen, error) {
 	rows, of, _ := strings.Cut(r.PostFormValue("seen"), "/")

@@ -1,11 +1,11 @@
-// Announcements of what happened, and where the focus goes afterwards.
+// Announcements of outcomes, and where the focus goes afterwards.
 
 import { announce, find, findAll, say } from "./page.js";
 
 const words = (element) => element?.innerText.replace(/\s+/g, " ").trim();
 const kept = new Map(); // the call on the screen at the last look
 
-// tellOutcome announces what changed about the call on the screen: its status and who decided, a notice, or its deadline.
+// tellOutcome announces a change of the call on the screen: its status and who decided, a notice, or its deadline.
 export function tellOutcome() {
 	const call = find("#call[data-call]");
 	const id = call?.dataset.call, before = kept.get(id);
