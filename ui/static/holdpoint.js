@@ -115,10 +115,16 @@ const letGo = () => {
 
 // ---- selection
 
-function select(row) {
+// mark makes a row the selected one.
+function mark(row) {
 	for (const other of findAll("#rows > [data-hp-selected]")) other.removeAttribute("data-hp-selected");
 	row.setAttribute("data-hp-selected", "");
 	spot = findAll("#rows > .row").indexOf(row);
+	undone = undefined;
+}
+
+function select(row) {
+	mark(row);
 	if (wide.matches) load(find("a.open", row).getAttribute("href"));
 }
 
@@ -186,7 +192,7 @@ let hasNext; // on a page without the queue, another call is pending after a dec
 // openNext opens the next call on a page without the queue. It waits for the swap of the decided call, which it replaces.
 async function openNext() {
 	hasNext = false;
-	await load("/next");
+	await load(find("#call [data-next]")?.getAttribute("href") ?? "/next");
 	if (call()) history.replaceState(null, "", call().dataset.url);
 	else location.assign("/");
 }
@@ -194,6 +200,12 @@ async function openNext() {
 // ---- undo: the last approval can be taken back for some seconds, whatever is on the screen by then
 
 let undoable; // {id, until}
+let undone; // the call that was taken back, until the list shows it again
+
+function markUndone() {
+	const row = undone && find(`#rows > [data-call="${undone}"]:not(.gone)`);
+	if (row) mark(row);
+}
 
 function offerUndo(id, until) {
 	undoable = { id, until };
@@ -561,7 +573,10 @@ document.addEventListener("htmx:before:request", ({ detail }) => {
 });
 document.addEventListener("htmx:after:request", ({ detail }) => {
 	advance(detail.ctx);
-	if (/\/undo$/.test(detail.ctx.request.action) && detail.ctx.response.status === 200) announce(say("Undone"));
+	const [, id] = /^\/calls\/([^/]+)\/undo$/.exec(new URL(detail.ctx.request.action, location.href).pathname) ?? [];
+	if (!id || detail.ctx.response.status !== 200) return;
+	undone = id;
+	announce(say("Undone"));
 });
 document.addEventListener("htmx:finally:request", ({ detail }) => {
 	if (detail.ctx.sourceElement.id !== "queue") return;
@@ -579,6 +594,7 @@ document.addEventListener("htmx:before:swap", ({ detail }) => {
 document.addEventListener("htmx:after:swap", ({ detail }) => {
 	afterChange(detail.ctx.request.method === "POST");
 	if (following) toEnd();
+	markUndone();
 	keepFocus();
 	if (detail.ctx.request.method !== "POST") return;
 	setUnsent(false);
