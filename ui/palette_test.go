@@ -269,17 +269,6 @@ func TestOutcomesInTheQueueAreAnnounced(t *testing.T) {
 	p.WaitAnnounced("The approval was taken back.")
 	p.WaitText("arguments", "first")
 	p.WaitFor("its row to be selected", selectedFile+` === "first"`)
-
-	p.WaitFor("keys to work", armed)
-	p.Press("u") // there is nothing to take back
-	p.Press("j")
-	p.WaitText("arguments", "second")
-	p.WaitFor("keys to work", armed)
-	p.Press("a")
-	p.WaitText("undo-last", "save_csv")
-	w.db.MoveClock("1 hour") // the time to undo is over, which the page does not know yet
-	p.Press("u")
-	p.WaitAnnounced("The call may have been sent already.")
 	noComplaints(t, p)
 }
 
@@ -403,5 +392,32 @@ func TestForcedColorsAndZoom(t *testing.T) {
 			}
 			t.Errorf("%s: %s (%s)\n\t%s", name, b.Help, b.Rule, strings.Join(b.Where, "\n\t"))
 		}
+	}
+}
+
+// With forced colors, the selected row, the chips and the figures can be told from the page.
+func TestForcedColorsOfLists(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.signedIn("rita", identity.Reviewer) // who decided in the figures
+	w.makeFigures()
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"\u202efirst"}`)
+	w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/shared/second"}`)
+	p := w.signInWith(browsertest.Options{})
+	for name, o := range map[string]browsertest.Options{"forced": {Forced: true}, "forced dark": {Forced: true, Dark: true}} {
+		p.Become(o)
+		p.Go(w.server.URL)
+		ready(p)
+		p.Press("j")
+		p.WaitFor("keys to work", armed+` && document.querySelector("#call[data-call]")`)
+		p.Screenshot(name + " queue")
+		if browsertest.Eval[string](p, `getComputedStyle(document.querySelector("#rows > [data-hp-selected]")).outlineStyle`) != "solid" {
+			t.Errorf("%s: the selected row has no outline", name)
+		}
+		p.Go(w.server.URL + figuresWeek)
+		p.Screenshot(name + " insights")
+		p.Become(browsertest.Options{Forced: true, Dark: o.Dark, Height: 3600, Width: 1280})
+		p.Go(w.server.URL + figuresWeek)
+		p.Screenshot(name + " insights whole")
 	}
 }
