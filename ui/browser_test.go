@@ -25,7 +25,7 @@ const armed = `(() => {
 func (w *world) signInWith(o browsertest.Options) *browsertest.Page {
 	w.t.Helper()
 	p := browsertest.New(w.t, o)
-	p.Go(w.server.URL + w.link("ana", identity.Reviewer, identity.Operator))
+	p.Go(w.server.URL + w.createLink("ana", identity.Reviewer, identity.Operator))
 	p.Click("sign-in-link")
 	p.Wait("queue")
 	return p
@@ -39,7 +39,7 @@ func noComplaints(t *testing.T, p *browsertest.Page) {
 	}
 }
 
-func (w *world) outcome(id uuid.UUID) call.Call {
+func (w *world) waitForEnd(id uuid.UUID) call.Call {
 	w.t.Helper()
 	c, err := w.calls.Wait(w.t.Context(), id, call.Listener{})
 	check(w.t, err)
@@ -66,7 +66,7 @@ func TestDecideInTheBrowser(t *testing.T) {
 	p.Screenshot("rejecting")
 	p.PressCtrlEnter()
 	p.WaitText("arguments", "second") // the next call opens
-	if c := w.outcome(first); c.Status != call.Rejected || c.Message != "wrong folder" {
+	if c := w.waitForEnd(first); c.Status != call.Rejected || c.Message != "wrong folder" {
 		t.Errorf("the first call is %s, %q", c.Status, c.Message)
 	}
 
@@ -74,7 +74,7 @@ func TestDecideInTheBrowser(t *testing.T) {
 	p.Press("a")
 	p.WaitText("outcome", "Saved 2 rows")
 	p.Screenshot("outcome")
-	if c := w.outcome(second); c.Status != call.Succeeded {
+	if c := w.waitForEnd(second); c.Status != call.Succeeded {
 		t.Errorf("the second call is %s", c.Status)
 	}
 	p.WaitFor("the count to go", `!document.title.startsWith("(")`)
@@ -141,7 +141,7 @@ func TestKeysAfterARejection(t *testing.T) {
 	p.Press("j")
 	p.WaitText("arguments", "second")
 	browsertest.Eval[bool](p, `(window.release(), true)`)
-	if c := w.outcome(first); c.Status != call.Rejected || c.Message != "no" {
+	if c := w.waitForEnd(first); c.Status != call.Rejected || c.Message != "no" {
 		t.Errorf("the call is %s, %q", c.Status, c.Message)
 	}
 	p.WaitFor("the row to turn gray", `document.querySelectorAll("#rows > .row:not(.gone)").length === 1`)
@@ -165,7 +165,7 @@ func TestDecideWithoutJavaScript(t *testing.T) {
 	p.Type("reason", "wrong folder")
 	p.Click("reject")
 	p.WaitText("decision", "wrong folder")
-	if c := w.outcome(first); c.Status != call.Rejected || c.Message != "wrong folder" {
+	if c := w.waitForEnd(first); c.Status != call.Rejected || c.Message != "wrong folder" {
 		t.Errorf("the first call is %s, %q", c.Status, c.Message)
 	}
 
@@ -185,7 +185,7 @@ func TestDecideWithoutJavaScript(t *testing.T) {
 	p.Click("approve")
 	p.WaitText("outcome", "Saved 2 rows")
 	p.WaitText("decision", "as agreed")
-	if c := w.outcome(second); c.Status != call.Succeeded {
+	if c := w.waitForEnd(second); c.Status != call.Succeeded {
 		t.Errorf("the second call is %s", c.Status)
 	}
 }

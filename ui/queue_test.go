@@ -214,7 +214,7 @@ func TestNextCallOpensAfterADecision(t *testing.T) {
 	if got := browsertest.Eval[string](p, selectedFile); got != "two" {
 		t.Errorf("after the first decision %s is selected", got)
 	}
-	if c := w.outcome(ids["one"]); c.Status != call.Succeeded {
+	if c := w.waitForEnd(ids["one"]); c.Status != call.Succeeded {
 		t.Errorf("the first call is %s", c.Status)
 	}
 	p.WaitFor("the decided row to leave", `document.querySelectorAll("#rows > li").length === 3`)
@@ -353,7 +353,7 @@ func TestPresenceReloadsNoList(t *testing.T) {
 	p := browsertest.New(t, browsertest.Options{})
 	// Without it, a slow machine would see the repeated report of the call on the screen.
 	p.Before(`{ const real = setInterval; window.setInterval = (f, ms) => ms === 1000 ? 0 : real(f, ms); }`)
-	p.Go(w.server.URL + w.link("ana", identity.Reviewer))
+	p.Go(w.server.URL + w.createLink("ana", identity.Reviewer))
 	p.Click("sign-in-link")
 	p.WaitText("queue", "two")
 	p.WaitFor("the first renewal", `performance.getEntriesByType("resource").some(e => e.name === location.origin + "/")`)

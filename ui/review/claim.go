@@ -22,7 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// Teamwork is what reviewers tell each other about a call.
+// Teamwork has the holder of a call and the reviewers' comments.
 type Teamwork struct {
 	Holder     string // the reviewer who works on it or is asked to; empty: none
 	AssignedBy string // empty: Holder claimed it
@@ -145,7 +145,7 @@ func (h *CallHandler) Assign(w http.ResponseWriter, r *http.Request) {
 	h.changeTeamwork(w, r, shown{commentError: text.ReviewAssignee()}, func(id, by uuid.UUID) (call.Waiting, error) {
 		to, err := uuid.Parse(r.PostFormValue("person"))
 		if err != nil {
-			return call.Waiting{}, fault.Invalid("person", "expected a reviewer")
+			return call.Waiting{}, fault.Invalid("person", "must be a reviewer")
 		}
 		return h.calls.Assign(r.Context(), id, to, by, h.identity)
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 )
 
-// readSeen reads what the script measured before a decision, such as "7/7" arguments and the milliseconds. Without the script it returns
+// readSeen reads the measurements of the script before a decision, such as "7/7" arguments and the milliseconds. Without the script it returns
 // nil: not measured. The caller counts the unusual arguments.
 func readSeen(r *http.Request) *approval.Seen {
 	rows, of, _ := strings.Cut(r.PostFormValue("seen"), "/")

@@ -30,7 +30,7 @@ func describeTyped(v *typed.Value) (notes, alarms []templ.Component) {
 	return notes, alarms
 }
 
-// describeKind says what a value is, or returns nil if it speaks for itself.
+// describeKind names the kind of a value, or returns nil if the value needs no name.
 func describeKind(v *typed.Value) templ.Component {
 	switch v.Kind {
 	case typed.Money:
@@ -113,7 +113,7 @@ func describeRecipients(domains []typed.Domain) templ.Component {
 	return text.TypedRecipients(n, list)
 }
 
-// describeWarning says what is suspicious about a value.
+// describeWarning returns the text of a warning.
 func describeWarning(w typed.Warning) templ.Component { //nolint:funlen // one case for each code
 	arg := func(i int) string {
 		if i < len(w.Args) {

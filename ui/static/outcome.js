@@ -1,12 +1,12 @@
-// Announcements of what happened, and where the focus goes afterwards.
+// Announcements of outcomes, and where the focus goes afterwards.
 
 import { announce, find, findAll, say } from "./page.js";
 
 const words = (element) => element?.innerText.replace(/\s+/g, " ").trim();
 const kept = new Map(); // the call on the screen at the last look
 
-// tellOutcome announces what changed about the call on the screen: its status and who decided, a notice, its deadline, or who works on it.
-// A call that was not on the screen before is only announced if it is the response to a form: then its notice is.
+// tellOutcome announces a change of the call on the screen: its status and who decided, a notice, its deadline, or who works on it.
+// answered: the change is the response to a form, whose notice is announced although another call was on the screen before.
 export function tellOutcome(answered) {
 	const call = find("#call[data-call]");
 	const id = call?.dataset.call, before = kept.get(id);
