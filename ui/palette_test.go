@@ -208,6 +208,70 @@ func TestOutcomesAreAnnounced(t *testing.T) {
 	noComplaints(t, p)
 }
 
+// The outcomes of keys are announced too. The focus goes on, although no button had it.
+func TestOutcomesOfKeysAreAnnounced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	second := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	p := w.signInWith(browsertest.Options{})
+	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, false, false)`, w.personCalled("ana"))
+	p.Go(w.server.URL + callPath(first))
+	p.WaitFor("keys to work", armed)
+	p.Press("m")
+	p.WaitAnnounced("ana is on it")
+	p.WaitFor("keys to work", armed)
+	p.Press("m")
+	p.WaitAnnounced("Released. Nobody works on the call.")
+	w.signedIn("ben", identity.Reviewer).post(callPath(first)+"/claim", nil)
+	p.WaitAnnounced("ben is on it")
+	p.WaitFor("keys to work", armed)
+	browsertest.Eval[bool](p, `(document.activeElement.blur(), true)`)
+	p.Press("a")
+	p.WaitAnnounced("Approved by ana")
+	p.WaitFor("focus on the next call", `document.activeElement.dataset.testid === "next-call"`)
+
+	// The deadline passes while the reviewer types.
+	p.Go(w.server.URL + callPath(second))
+	p.WaitFor("keys to work", armed)
+	p.Press("r")
+	p.Press("wrong folder")
+	w.db.MoveClock("2 hours")
+	p.WaitAnnounced("Expired")
+	p.Wait("draft")
+	p.WaitFor("focus in the call", `document.activeElement.closest("#call")`)
+	noComplaints(t, p)
+}
+
+// In the queue, another call may be on the screen by the time of an outcome.
+func TestOutcomesInTheQueueAreAnnounced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	p := w.signInWith(browsertest.Options{})
+	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
+	ready(p)
+	p.Press("p")
+	p.WaitAnnounced("Live updates paused.")
+	p.Press("p")
+	p.WaitAnnounced("Live updates resumed.")
+	p.Press("j")
+	p.WaitText("arguments", "first")
+	p.WaitFor("keys to work", armed)
+	p.Press("a")
+	w.keepUndoOpen(first)
+	p.WaitAnnounced("Approved by ana")
+	p.WaitText("arguments", "second")
+	p.WaitFor("focus on the next call", `document.activeElement.closest("#rows > [data-hp-selected]")?.textContent.includes("second")`)
+	p.WaitText("undo-last", "save_csv")
+	p.Press("u")
+	p.WaitAnnounced("The approval was taken back.")
+	p.WaitText("arguments", "first")
+	p.WaitFor("its row to be selected", selectedFile+` === "first"`)
+	noComplaints(t, p)
+}
+
 // A notice comes from a fixed list.
 func TestNoticesAfterForms(t *testing.T) {
 	t.Parallel()
@@ -328,5 +392,32 @@ func TestForcedColorsAndZoom(t *testing.T) {
 			}
 			t.Errorf("%s: %s (%s)\n\t%s", name, b.Help, b.Rule, strings.Join(b.Where, "\n\t"))
 		}
+	}
+}
+
+// With forced colors, the selected row, the chips and the figures can be told from the page.
+func TestForcedColorsOfLists(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.signedIn("rita", identity.Reviewer) // who decided in the figures
+	w.makeFigures()
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"\u202efirst"}`)
+	w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/shared/second"}`)
+	p := w.signInWith(browsertest.Options{})
+	for name, o := range map[string]browsertest.Options{"forced": {Forced: true}, "forced dark": {Forced: true, Dark: true}} {
+		p.Become(o)
+		p.Go(w.server.URL)
+		ready(p)
+		p.Press("j")
+		p.WaitFor("keys to work", armed+` && document.querySelector("#call[data-call]")`)
+		p.Screenshot(name + " queue")
+		if browsertest.Eval[string](p, `getComputedStyle(document.querySelector("#rows > [data-hp-selected]")).outlineStyle`) != "solid" {
+			t.Errorf("%s: the selected row has no outline", name)
+		}
+		p.Go(w.server.URL + figuresWeek)
+		p.Screenshot(name + " insights")
+		p.Become(browsertest.Options{Forced: true, Dark: o.Dark, Height: 3600, Width: 1280})
+		p.Go(w.server.URL + figuresWeek)
+		p.Screenshot(name + " insights whole")
 	}
 }

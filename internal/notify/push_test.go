@@ -99,6 +99,7 @@ type pushed struct {
 		Kind  string    `json:"kind"`
 		Call  string    `json:"call"`
 		Team  string    `json:"team"`
+		Title string    `json:"title"`
 		Until int64     `json:"until"`
 	} `json:"show"`
 	More    int         `json:"more"`
@@ -181,6 +182,7 @@ func TestPush(t *testing.T) {
 	got := service.awaitMessages(t, 1)[0]
 	p := b.read(t, got)
 	if len(p.Show) != 1 || p.Show[0].ID != e.CallID || p.Show[0].Kind != "parked" || p.Show[0].Call != `files: write\u202e_file (billing)` ||
+		p.Show[0].Title != "Call waits: "+p.Show[0].Call ||
 		p.Show[0].Until != e.Deadline.UnixMilli() || p.More != 0 || p.Waiting != 1 || len(p.Ended) != 0 {
 		t.Errorf("%+v", p)
 	}
@@ -385,7 +387,7 @@ func TestWhatWasShownIsTakenBack(t *testing.T) {
 	again.Kind = notify.Escalated
 	w.queueEvents(again)
 	p = b.read(t, service.awaitTo(t, "/ana", 3)[2])
-	if len(p.Show) != 1 || p.Show[0].Kind != "escalated" || p.Show[0].Team != "blue" || p.Waiting != 5 {
+	if len(p.Show) != 1 || p.Show[0].Kind != "escalated" || p.Show[0].Team != "blue" || !strings.HasPrefix(p.Show[0].Title, "Still undecided, now team blue is asked: ") || p.Waiting != 5 {
 		t.Errorf("%+v", p)
 	}
 	w.waitForIdle()

@@ -167,4 +167,4 @@ func describeUsual(e *evidence.Entry) templ.Component {
 	return text.EvidenceVaries()
 }
 
-func formatFloat(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func formatFloat(v float64) text.Message { return text.Decimal(v, -1) }

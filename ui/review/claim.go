@@ -47,8 +47,8 @@ func wholeComment() hostile.Limits {
 	return hostile.Limits{Lines: approval.MaxComment, Runes: approval.MaxComment, OpaqueRunes: approval.MaxComment}
 }
 
-// nextURL is the page that leads to the next call.
-const nextURL = "/next"
+// nextURL is the page that leads to the next call after one.
+func nextURL(id uuid.UUID) string { return "/next?after=" + id.String() }
 
 // addTeamwork adds the holder and the comments of a call, and the link to the next call after a decision.
 func (h *reader) addTeamwork(ctx context.Context, access identity.Access, s *subject, v *Call) error {
@@ -57,7 +57,7 @@ func (h *reader) addTeamwork(ctx context.Context, access identity.Access, s *sub
 	}
 	a, reviewer := s.approval, access.Has(identity.Reviewer)
 	if a.Status != approval.Pending && reviewer && s.pulse.Pending > 0 {
-		v.NextURL = nextURL
+		v.NextURL = nextURL(a.CallID)
 		choices, err := h.choices(ctx, access.Person.ID)
 		if err != nil {
 			return err

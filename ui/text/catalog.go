@@ -201,7 +201,7 @@ func (c *catalog) groupDigits(digits string) string {
 }
 
 func (c *catalog) writeDecimal(d decimal) string {
-	whole, fraction, found := strings.Cut(strconv.FormatFloat(d.value, 'f', d.digits, 64), ".")
+	whole, fraction, found := strings.Cut(string(d), ".")
 	if !found {
 		return c.groupDigits(whole)
 	}

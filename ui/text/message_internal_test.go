@@ -32,6 +32,8 @@ func TestPluralForms(t *testing.T) {
 		{"de", MeasureAgo(CountdownMinutes(2, 5)), "vor 2 Min. 5 s"},
 		{"ja", MeasureAgo(CountdownMinutes(2, 5)), "2分5秒前"},
 		{"en", Join(", ", Number(-1234567), Decimal(1.25, 1)), "-1,234,567, 1.2"},
+		{"de", Join("; ", Exact("-1284.50"), Exact("12345678901234567.10"), Exact("128450")), "-1.284,50; 12.345.678.901.234.567,10; 128.450"},
+		{"ja", Join("; ", Exact("1284.50"), Decimal(1000.25, -1)), "1,284.50; 1,000.25"},
 		{"de", Join("; ", Number(-1234567), Decimal(1234.5, 1)), "-1.234.567; 1.234,5"},
 	} {
 		if got := test.message.In(WithLanguage(t.Context(), test.language)); got != test.want {
