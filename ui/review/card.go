@@ -185,4 +185,4 @@ func describeLast(l *evidence.Last, now string) templ.Component {
 	return text.EvidenceLast(view.Differing(l.Value, now), view.Text(l.Target), view.Clock(l.At))
 }
 
-func formatFloat(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func formatFloat(v float64) text.Message { return text.Decimal(v, -1) }

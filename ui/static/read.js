@@ -1,10 +1,10 @@
 // The read gate: a call can be approved once all of its arguments were on the screen. A part counts if it was there at two looks in a
-// row, so that what only flies past does not.
+// row, so that a part that only flies past does not count.
 
 import { find, findAll, say } from "./page.js";
 
 const pace = 200; // ms between two looks
-const reads = new Map(); // by what is shown: the parts that were on the screen, as fractions of the height, by element
+const reads = new Map(); // by the shown call: the parts that were on the screen, as fractions of the height, by element
 const times = new Map(); // by call: ms on the screen
 
 let shown, before = new Map(), looks = 0, lookedAt = 0;
@@ -71,7 +71,7 @@ function state() {
 	});
 }
 
-// look notes what is on the screen now.
+// look notes the parts on the screen now.
 function look() {
 	const call = find("#call[data-call]");
 	const key = call?.dataset.phase === "parked" ? keyOf(call) : undefined;

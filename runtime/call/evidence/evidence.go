@@ -94,6 +94,9 @@ func NewHistory(calls []Call) *History {
 	return &History{calls: calls, places: indexHistory(calls)}
 }
 
+// IsEnough reports whether there are enough calls for a verdict.
+func (h *History) IsEnough() bool { return len(h.calls) >= Enough }
+
 // Judge returns the evidence about the arguments of a call, in their order. hidden has the pointers of secrets.
 func (h *History) Judge(arguments []byte, hidden func(pointer string) bool) []Entry {
 	leaves := readLeaves(arguments, maxLeaves)
@@ -104,8 +107,8 @@ func (h *History) Judge(arguments []byte, hidden func(pointer string) bool) []En
 		switch {
 		case hidden(l.pointer):
 			entries[i].Verdict = Hidden
-		case len(h.calls) >= Enough:
-			entries[i].judge(l.Fact, h.places[l.Path])
+		case h.IsEnough():
+			entries[i].judgeFact(l.Fact, h.places[l.Path])
 		}
 		entries[i].addLast(l, last, target)
 	}
@@ -149,7 +152,7 @@ func indexHistory(history []Call) map[string]*past {
 				seen[f.Path] = true
 				p.calls++
 			}
-			p.add(f)
+			p.addFact(f)
 		}
 	}
 	for _, p := range index {
@@ -159,15 +162,15 @@ func indexHistory(history []Call) map[string]*past {
 	return index
 }
 
-func (p *past) add(f Fact) {
-	k := f.key()
-	if p.values[k]++; p.values[k] == 1 && f.Kind == text {
+func (p *past) addFact(f Fact) {
+	key := f.historyKey()
+	if p.values[key]++; p.values[key] == 1 && f.Kind == text {
 		p.texts = append(p.texts, f.Value)
 	}
 	if !strings.ContainsRune(p.kinds, rune(f.Kind)) {
 		p.kinds += string(f.Kind)
 	}
-	p.longest = max(p.longest, f.length())
+	p.longest = max(p.longest, f.countCharacters())
 	switch f.Kind {
 	case number:
 		if v, err := strconv.ParseFloat(f.Value, 64); err == nil {
@@ -184,27 +187,27 @@ func (p *past) add(f Fact) {
 	}
 }
 
-// varies reports whether approved calls had so many different values that a new one says nothing.
-func (p *past) varies() bool { return 2*len(p.values) > p.calls+1 }
+// hasManyValues reports whether approved calls had so many different values that a new one says nothing.
+func (p *past) hasManyValues() bool { return 2*len(p.values) > p.calls+1 }
 
-func (e *Entry) judge(f Fact, p *past) {
+func (e *Entry) judgeFact(f Fact, p *past) {
 	e.Verdict = Usual
 	if p == nil {
-		e.fail(NewArgument)
+		e.addReason(NewArgument)
 		return
 	}
-	e.Having, e.Same = p.calls, p.values[f.key()]
+	e.Having, e.Same = p.calls, p.values[f.historyKey()]
 	if len(p.numbers) > 0 {
 		e.Range = p.rangeFor(f)
 	}
-	if !p.varies() {
+	if !p.hasManyValues() {
 		e.Common = p.texts[:min(3, len(p.texts))]
 	}
 	if e.Same > 0 {
 		return
 	}
 	if !strings.ContainsRune(p.kinds, rune(f.Kind)) {
-		e.fail(OtherType)
+		e.addReason(OtherType)
 		return
 	}
 	switch f.Kind {
@@ -213,28 +216,28 @@ func (e *Entry) judge(f Fact, p *past) {
 	case text:
 		e.judgeText(f, p)
 	default:
-		if !p.varies() {
-			e.fail(NewValue)
+		if !p.hasManyValues() {
+			e.addReason(NewValue)
 		}
 	}
 }
 
-func (e *Entry) fail(r Reason) { e.Verdict, e.Reasons = Unusual, append(e.Reasons, r) }
+func (e *Entry) addReason(r Reason) { e.Verdict, e.Reasons = Unusual, append(e.Reasons, r) }
 
 func (e *Entry) judgeNumber(f Fact) {
 	v, err := strconv.ParseFloat(f.Value, 64)
 	switch {
 	case err != nil || e.Range == nil:
 	case v > e.Range.Max:
-		e.fail(AboveRange)
+		e.addReason(AboveRange)
 	case v < e.Range.Min:
-		e.fail(BelowRange)
+		e.addReason(BelowRange)
 	}
 }
 
 func (e *Entry) judgeText(f Fact, p *past) {
 	if e.Nearest, e.Against = p.findNearest(f.Value); e.Nearest != "" {
-		e.fail(LooksLike)
+		e.addReason(LooksLike)
 		return
 	}
 	domain, folder := domainOf(f.Value), folderOf(f.Value)
@@ -242,17 +245,17 @@ func (e *Entry) judgeText(f Fact, p *past) {
 	case domain != "" && len(p.domain) > 0:
 		e.Domains = p.listDomains()
 		if !p.domain[domain] {
-			e.fail(NewDomain)
+			e.addReason(NewDomain)
 		}
 	case folder != "" && len(p.folder) > 0:
 		if !p.folder[folder] {
-			e.fail(NewPlace)
+			e.addReason(NewPlace)
 		}
-	case !p.varies():
-		e.fail(NewValue)
+	case !p.hasManyValues():
+		e.addReason(NewValue)
 	}
-	if f.length() > 10*max(p.longest, 20) {
-		e.fail(Longer)
+	if f.countCharacters() > 10*max(p.longest, 20) {
+		e.addReason(Longer)
 	}
 }
 
@@ -283,7 +286,7 @@ const mostCompared = 200
 // findNearest returns a usual text that a text could be mistaken for, or such a domain, and the text or its domain.
 func (p *past) findNearest(value string) (near, part string) {
 	for _, known := range p.texts[:min(mostCompared, len(p.texts))] {
-		if lookalike.IsNear(value, known) || !p.varies() && lookalike.IsSwapped(value, known) {
+		if lookalike.IsNear(value, known) || !p.hasManyValues() && lookalike.IsSwapped(value, known) {
 			return known, value
 		}
 	}

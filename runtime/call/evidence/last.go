@@ -35,7 +35,7 @@ func (h *History) findLast(leaves []leaf, hidden func(pointer string) bool) (*Ca
 		for i := range h.calls {
 			c := &h.calls[i]
 			at, ok := c.Facts.only(t.Path)
-			if ok && (at.key() == t.key() || t.isIn(at)) {
+			if ok && (at.historyKey() == t.historyKey() || t.isIn(at)) {
 				return c, t
 			}
 		}
@@ -115,7 +115,7 @@ func (e *Entry) addLast(l leaf, last *Call, t target) {
 	if last == nil || l.pointer == t.pointer || e.Verdict != Unusual && e.Verdict != NoHistory {
 		return
 	}
-	if was, ok := last.Facts.only(l.Path); ok && was.Long == 0 && was.key() != l.key() {
+	if was, ok := last.Facts.only(l.Path); ok && was.Long == 0 && was.historyKey() != l.historyKey() {
 		e.Last = &Last{Value: was.Value, Target: t.Value, TargetPath: t.pointer, At: last.At}
 	}
 }

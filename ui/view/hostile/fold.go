@@ -125,7 +125,7 @@ func findTailStart(text string, head, lines, runes int) int {
 	return at
 }
 
-// isOpaque reports whether a text is one long run of letters and digits, such as base64 or hexadecimal data, which nobody can read.
+// isOpaque reports whether a text is one long run of letters and digits, such as base64 or hexadecimal data, which people cannot read.
 func isOpaque(text string) bool {
 	body := text
 	if strings.HasPrefix(body, "data:") {

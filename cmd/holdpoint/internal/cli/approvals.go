@@ -286,7 +286,7 @@ that "holdpoint approvals show" shows with the question.`,
 		body := client.ApproveRequest{Note: given(note), Digest: digest}
 		if arguments != "" {
 			if !json.Valid([]byte(arguments)) {
-				return misusef("--args: want a JSON object")
+				return misusef("--args: must be a JSON object")
 			}
 			body.Arguments = json.RawMessage(arguments)
 		}
@@ -392,7 +392,7 @@ func (e *Env) showDecided(a *client.Approval) error {
 func checkQuestion(id string, number int64, digest string) error {
 	switch {
 	case number < 1:
-		return misusef("--question: want the number of a question, from 1 on")
+		return misusef("--question: must be the number of a question, from 1 on")
 	case digest == "":
 		return misusef("give the --digest that is shown with the question: holdpoint approvals show %s", id)
 	}
