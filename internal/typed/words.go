@@ -57,6 +57,8 @@ var (
 	programs       = joinWords(downloaders, interpreters, decoders, newWords("rm cp mv ls cat echo cd mkdir chmod chown dd ssh scp rsync tar zip unzip git docker kubectl helm terraform npm npx yarn pnpm pip pip3 go cargo make apt apt-get yum dnf brew systemctl service sudo su kill pkill crontab find grep sed awk xargs tee touch ln export env psql mysql redis-cli aws gcloud az mount umount iptables useradd passwd"))
 	shellWords     = newWords("if then else elif fi for while until do done case esac in function return exit local export set unset")
 	wrappers       = newWords("sudo env nohup time exec command doas nice xargs")
+	idWords        = newWords("id uuid guid account customer user username member payee recipient vendor supplier company project repository repo channel host hostname server service instance cluster namespace database table bucket queue topic device ticket issue ref reference number")
+	sourceWords    = newWords("from sender source src debtor payer origin reply")
 
 	base64Names   = newWords("base64 b64")
 	ibanName      = newWords("iban")

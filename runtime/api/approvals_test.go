@@ -67,12 +67,19 @@ func TestApprovalHasEvidence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for n := range 3 {
-		id := w.parkCall(fmt.Sprintf(`{"n":%d}`, 100+n))
+		id := w.parkCall(fmt.Sprintf(`{"n":%d,"account":"a1"}`, 100+n))
 		w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.getDigest(id))).wantStatus(t, 200)
 		eventually.Holds(t, "the call to end", func() bool { return w.get("calls/"+id.String(), w.reviewer).wantStatus(t, 200)["finished_at"] != nil })
 	}
-	id := w.parkCall(`{"n":5000,"token":"t0p"}`)
-	got, err := json.Marshal(w.get("approvals/"+id.String(), w.reviewer).wantStatus(t, 200)["evidence"])
+	id := w.parkCall(`{"n":5000,"token":"t0p","account":"a1"}`)
+	list, _ := w.get("approvals/"+id.String(), w.reviewer).wantStatus(t, 200)["evidence"].([]any)
+	first, _ := list[0].(map[string]any)
+	last, _ := first["last"].(map[string]any)
+	if at, err := time.Parse(time.RFC3339, fmt.Sprint(last["at"])); err != nil || last["value"] != "102" || last["target"] != "a1" || last["target_path"] != "/account" || time.Since(at) > time.Hour {
+		t.Errorf("the last call to the same account: %v", last)
+	}
+	delete(first, "last")
+	got, err := json.Marshal(list[:2])
 	if err != nil {
 		t.Fatal(err)
 	}

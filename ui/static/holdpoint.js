@@ -9,6 +9,7 @@ import { announce, find, findAll, page, say, setPending, setStale } from "./page
 import { openPalette, setUpPalette } from "./palette.js";
 import { hasLooked, readOn, showGate, toTop, watchReading } from "./read.js";
 import { hold, letMove } from "./rows.js";
+import { watchSearch } from "./seek.js";
 import { live } from "./stream.js";
 
 const wide = matchMedia("(width >= 64rem)");
@@ -640,6 +641,7 @@ openTalk();
 tellDone();
 if (document.body.hasAttribute("data-signed-in")) {
 	watchReading();
+	watchSearch();
 	setInterval(() => {
 		countUp();
 		countUndo();

@@ -14,17 +14,18 @@ const elements = () => findAll("#call [data-read]");
 const nameOf = (element, i) => element.id || String(i);
 
 // scroller returns the element that scrolls the call: the pane, or the page.
-function scroller() {
+export function scroller() {
 	const pane = find("#pane");
 	return pane && getComputedStyle(pane).overflowY === "auto" && pane.checkVisibility() ? pane : document.scrollingElement;
 }
 
 // view returns the top and bottom of the part of the window that shows the call, above the bar of actions.
-function view() {
+export function view() {
 	const box = scroller() === document.scrollingElement ? { top: 0, bottom: innerHeight } : scroller().getBoundingClientRect();
 	const bar = find("#call .actions");
 	const fixed = bar && getComputedStyle(bar).position === "sticky";
-	return { top: Math.max(0, box.top), bottom: Math.min(innerHeight, box.bottom, fixed ? bar.getBoundingClientRect().top : Infinity) };
+	const field = find("#call .seek:focus-within"); // it covers what is behind it
+	return { top: Math.max(0, box.top, field?.getBoundingClientRect().bottom ?? 0), bottom: Math.min(innerHeight, box.bottom, fixed ? bar.getBoundingClientRect().top : Infinity) };
 }
 
 // onScreen returns the part of an element in the window, as fractions of its height. The borders of a value may stay outside.

@@ -65,3 +65,14 @@ func EvidenceLonger() Message { return newMessage("evidence.Longer") }
 
 // EvidenceLooksLike is "Almost a usual value".
 func EvidenceLooksLike() Message { return newMessage("evidence.LooksLike") }
+
+// EvidenceItems is "{n:count} item" or "{n:count} items".
+func EvidenceItems(n int) Message { return newMessage("evidence.Items", argument{"n", n}) }
+
+// EvidenceItem is "item".
+func EvidenceItem() Message { return newMessage("evidence.Item") }
+
+// EvidenceLast is "was {value:html} in the last call to {target:html}, {at:html}".
+func EvidenceLast(value templ.Component, target templ.Component, at templ.Component) templ.Component {
+	return newHTML("evidence.Last", argument{"value", value}, argument{"target", target}, argument{"at", at})
+}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/net/publicsuffix"
 
@@ -65,6 +66,8 @@ type Entry struct {
 	Domains []string // the known domains, if the value has one; at most three
 	// Nearest is a usual value, or the domain of one, that Against could be mistaken for: the value, or its domain.
 	Nearest, Against string
+
+	Last *Last // the value of the last approved call to the same target, if it differs and this one is not usual; otherwise nil
 }
 
 // Range describes the numbers of approved calls.
@@ -74,32 +77,40 @@ type Range struct {
 	Times float64
 }
 
+// Call is an approved call.
+type Call struct {
+	Facts Facts
+	At    time.Time // when it was sent
+}
+
 // History has the values of approved calls. It does not change, so several goroutines may use it.
 type History struct {
-	calls  int
+	calls  []Call
 	places map[string]*past // by path
 }
 
-// NewHistory returns the history of approved calls.
-func NewHistory(calls []Facts) *History {
-	return &History{calls: len(calls), places: indexHistory(calls)}
+// NewHistory returns the history of approved calls, the newest first.
+func NewHistory(calls []Call) *History {
+	return &History{calls: calls, places: indexHistory(calls)}
 }
 
 // IsEnough reports whether there are enough calls for a verdict.
-func (h *History) IsEnough() bool { return h.calls >= Enough }
+func (h *History) IsEnough() bool { return len(h.calls) >= Enough }
 
 // Judge returns the evidence about the arguments of a call, in their order. hidden has the pointers of secrets.
 func (h *History) Judge(arguments []byte, hidden func(pointer string) bool) []Entry {
 	leaves := readLeaves(arguments, maxLeaves)
 	entries := make([]Entry, len(leaves))
+	last, target := h.findLast(leaves, hidden)
 	for i, l := range leaves {
-		entries[i] = Entry{Path: l.pointer, Calls: h.calls, Verdict: NoHistory}
+		entries[i] = Entry{Path: l.pointer, Calls: len(h.calls), Verdict: NoHistory}
 		switch {
 		case hidden(l.pointer):
 			entries[i].Verdict = Hidden
 		case h.IsEnough():
 			entries[i].judgeFact(l.Fact, h.places[l.Path])
 		}
+		entries[i].addLast(l, last, target)
 	}
 	return entries
 }
@@ -117,9 +128,9 @@ func CountUnusual(entries []Entry) int {
 
 // past has the values that approved calls had in one place.
 type past struct {
-	calls   int            // that had a value there
-	values  map[string]int // calls with each value, by key
-	texts   []string       // different texts, the most frequent first
+	calls   int         // that had a value there
+	values  map[key]int // calls with each value
+	texts   []string    // different texts, the most frequent first
 	kinds   string
 	domain  map[string]bool
 	folder  map[string]bool
@@ -127,14 +138,14 @@ type past struct {
 	longest int
 }
 
-func indexHistory(history []Facts) map[string]*past {
+func indexHistory(history []Call) map[string]*past {
 	index := map[string]*past{}
-	for _, facts := range history {
+	for _, c := range history {
 		seen := map[string]bool{}
-		for _, f := range facts {
+		for _, f := range c.Facts {
 			p := index[f.Path]
 			if p == nil {
-				p = &past{values: map[string]int{}, domain: map[string]bool{}, folder: map[string]bool{}}
+				p = &past{values: map[key]int{}, domain: map[string]bool{}, folder: map[string]bool{}}
 				index[f.Path] = p
 			}
 			if !seen[f.Path] {
@@ -146,7 +157,7 @@ func indexHistory(history []Facts) map[string]*past {
 	}
 	for _, p := range index {
 		slices.Sort(p.numbers)
-		slices.SortStableFunc(p.texts, func(a, b string) int { return p.values[string(text)+b] - p.values[string(text)+a] })
+		slices.SortStableFunc(p.texts, func(a, b string) int { return p.values[key{text, b}] - p.values[key{text, a}] })
 	}
 	return index
 }

@@ -57,7 +57,13 @@ func Collect(arguments []byte, hidden func(pointer string) bool) Facts {
 	return facts
 }
 
-func (f Fact) historyKey() string { return string(rune(f.Kind)) + f.Value }
+// key identifies a value.
+type key struct {
+	kind  Kind
+	value string
+}
+
+func (f Fact) historyKey() key { return key{f.Kind, f.Value} }
 
 // countCharacters returns the characters of the value.
 func (f Fact) countCharacters() int {

@@ -20,6 +20,8 @@ type Limits struct {
 	Fields               int // of a document
 	JSONLines            int // of a pretty-printed document
 
+	Collapse bool // identical lines of long values are shown once, with their number
+
 	Secrets *secretfield.Rules // values to hide; nil: none
 }
 
@@ -42,6 +44,9 @@ func Brief() Limits {
 // Fold shows a value within limits.
 func Fold(text string, l Limits) Value {
 	head, tail, opaque := splitHeadTail(text, l)
+	if head == len(text) && l.Collapse {
+		return showLong(text)
+	}
 	if head == len(text) {
 		return Value{Head: ShowValue(text)}
 	}

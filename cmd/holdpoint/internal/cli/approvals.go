@@ -148,7 +148,7 @@ func evidenceFields(list []client.Evidence) []string {
 		e := &list[i]
 		compared = int(e.Usual.Calls)
 		if e.Verdict == "unusual" {
-			pairs = append(pairs, "Unusual", escapeCell(e.Path+": "+strings.Join(e.Reasons, ", ")+formatUsual(e.Usual)))
+			pairs = append(pairs, "Unusual", escapeCell(e.Path+": "+strings.Join(e.Reasons, ", ")+formatUsual(e.Usual)+formatLast(e.Last)))
 		}
 	}
 	switch {
@@ -175,6 +175,14 @@ func formatUsual(u *client.Usual) string {
 		return "; usual: " + strings.Join(u.Domains, ", ")
 	}
 	return ""
+}
+
+// formatLast describes the last approved call to the same target.
+func formatLast(l *client.LastCall) string {
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf("; was: %s in the last call to %s, %s", l.Value, l.Target, formatTime(&l.At))
 }
 
 func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
