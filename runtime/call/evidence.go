@@ -66,7 +66,7 @@ func (s *Service) countUnusual(ctx context.Context, c *Call) int {
 		s.Logger.Warn("counting unusual arguments", "call", c.ID, "error", err)
 		return 0
 	}
-	return evidence.CountUnusual(history.Judge(c.Arguments, hideSecrets(secrets[c.ID], c.Arguments)))
+	return history.CountUnusual(c.Arguments, hideSecrets(secrets[c.ID], c.Arguments))
 }
 
 // historyKey selects the approved calls that a call is compared with.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/publicsuffix"
@@ -83,10 +84,13 @@ type Call struct {
 	At    time.Time // when it was sent
 }
 
-// History has the values of approved calls. It does not change, so several goroutines may use it.
+// History has the values of approved calls. Several goroutines may use it.
 type History struct {
 	calls  []Call
 	places map[string]*past // by path
+
+	mu      sync.Mutex
+	targets map[string]map[string]int // see [History.indexTargets]; by path
 }
 
 // NewHistory returns the history of approved calls, the newest first.
@@ -100,8 +104,22 @@ func (h *History) IsEnough() bool { return len(h.calls) >= Enough }
 // Judge returns the evidence about the arguments of a call, in their order. hidden has the pointers of secrets.
 func (h *History) Judge(arguments []byte, hidden func(pointer string) bool) []Entry {
 	leaves := readLeaves(arguments, maxLeaves)
+	entries := h.judgeLeaves(leaves, hidden)
+	if last, target := h.findLast(leaves, hidden); last != nil {
+		for i, l := range leaves {
+			entries[i].addLast(l, last, target)
+		}
+	}
+	return entries
+}
+
+// CountUnusual returns the number of unusual arguments of a call.
+func (h *History) CountUnusual(arguments []byte, hidden func(pointer string) bool) int {
+	return CountUnusual(h.judgeLeaves(readLeaves(arguments, maxLeaves), hidden))
+}
+
+func (h *History) judgeLeaves(leaves []leaf, hidden func(pointer string) bool) []Entry {
 	entries := make([]Entry, len(leaves))
-	last, target := h.findLast(leaves, hidden)
 	for i, l := range leaves {
 		entries[i] = Entry{Path: l.pointer, Calls: len(h.calls), Verdict: NoHistory}
 		switch {
@@ -110,7 +128,6 @@ func (h *History) Judge(arguments []byte, hidden func(pointer string) bool) []En
 		case h.IsEnough():
 			entries[i].judgeFact(l.Fact, h.places[l.Path])
 		}
-		entries[i].addLast(l, last, target)
 	}
 	return entries
 }

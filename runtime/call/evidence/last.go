@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -32,15 +33,57 @@ const maxTargets = 8
 // addresses, URLs (host and path), paths of files, values with the name of an id; those of one kind in the order of the call.
 func (h *History) findLast(leaves []leaf, hidden func(pointer string) bool) (*Call, target) {
 	for _, t := range listTargets(leaves, hidden) {
-		for i := range h.calls {
-			c := &h.calls[i]
-			at, ok := c.Facts.only(t.Path)
-			if ok && (at.historyKey() == t.historyKey() || t.isIn(at)) {
-				return c, t
+		index, newest := h.indexTargets(t.Path), len(h.calls)
+		for _, key := range t.listKeys() {
+			if at, ok := index[key]; ok {
+				newest = min(newest, at)
 			}
+		}
+		if newest < len(h.calls) {
+			return &h.calls[newest], t
 		}
 	}
 	return nil, target{}
+}
+
+// indexTargets returns the place of the newest call with each value at a path, by the keys of the value. To recognize values takes
+// long, so it is done once for each path that a call has a target at.
+func (h *History) indexTargets(path string) map[string]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if index, ok := h.targets[path]; ok {
+		return index
+	}
+	index := map[string]int{}
+	for i, c := range h.calls {
+		fact, ok := c.Facts.only(path)
+		if !ok {
+			continue
+		}
+		t := target{leaf: leaf{Fact: fact}}
+		if fact.Long == 0 {
+			t.kind, t.canonical = fact.target()
+		}
+		for _, key := range t.listKeys() {
+			if _, ok := index[key]; !ok {
+				index[key] = i
+			}
+		}
+	}
+	if h.targets == nil {
+		h.targets = map[string]map[string]int{}
+	}
+	h.targets[path] = index
+	return index
+}
+
+// listKeys returns the keys of a target: its value as it is written and, if it is recognized, its canonical form.
+func (t target) listKeys() []string {
+	keys := []string{fmt.Sprintf("%d=%s", t.Kind, t.Value)}
+	if t.canonical != "" {
+		keys = append(keys, fmt.Sprintf("%d:%s", t.kind, t.canonical))
+	}
+	return keys
 }
 
 func listTargets(leaves []leaf, hidden func(pointer string) bool) []target {
@@ -65,15 +108,6 @@ func listTargets(leaves []leaf, hidden func(pointer string) bool) []target {
 
 func rankTarget(k typed.Kind) int {
 	return slices.Index([]typed.Kind{typed.IBAN, typed.Email, typed.URL, typed.Path, typed.Text}, k)
-}
-
-// isIn reports whether a value of an approved call, written in another way, is the target.
-func (t target) isIn(f Fact) bool {
-	if t.canonical == "" || f.Long > 0 {
-		return false
-	}
-	kind, canonical := f.target()
-	return kind == t.kind && canonical == t.canonical
 }
 
 // name returns the last name in the path.
@@ -112,7 +146,7 @@ func (facts Facts) only(path string) (found Fact, ok bool) {
 
 // addLast adds the value of the last call to the same target to an entry that is not usual and differs.
 func (e *Entry) addLast(l leaf, last *Call, t target) {
-	if last == nil || l.pointer == t.pointer || e.Verdict != Unusual && e.Verdict != NoHistory {
+	if l.pointer == t.pointer || e.Verdict != Unusual && e.Verdict != NoHistory {
 		return
 	}
 	if was, ok := last.Facts.only(l.Path); ok && was.Long == 0 && was.historyKey() != l.historyKey() {
