@@ -59,6 +59,7 @@ type Approval struct {
 	UndoUntil     *time.Time // when an approved call may be claimed; nil: at once
 	Seen          *Seen      // nil: not measured
 	Destructive   bool       // as the tool's server claimed when the call was made
+	Unusual       int        // arguments that differed from those of approved calls when the call was parked or the edit proposed
 	HeldBy        uuid.UUID  // the reviewer who claimed it or was assigned; uuid.Nil: none
 	HeldAt        *time.Time // when
 	AssignedBy    uuid.UUID  // uuid.Nil: HeldBy claimed it

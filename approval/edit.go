@@ -18,10 +18,10 @@ func ApplyEdit(ctx context.Context, tx pgx.Tx, a Approval, envelope Digest) (App
 }
 
 // ProposeEdit gives a pending approval the digest of edited arguments and their editor ([EditDigest]). The approval stays pending
-// until another reviewer decides.
-func ProposeEdit(ctx context.Context, tx pgx.Tx, a Approval, envelope Digest, by uuid.UUID) (Approval, error) {
+// until another reviewer decides. unusual counts the edited arguments that differ from those of approved calls.
+func ProposeEdit(ctx context.Context, tx pgx.Tx, a Approval, envelope Digest, by uuid.UUID, unusual int) (Approval, error) {
 	a.Original, a.Digest = a.originalDigest(), EditDigest(envelope, by)
-	a.EditedBy, a.editEnvelope = by, envelope
+	a.EditedBy, a.editEnvelope, a.Unusual = by, envelope, unusual
 	return a.storeEdit(ctx, tx)
 }
 
@@ -53,7 +53,7 @@ func (a *Approval) storeEdit(ctx context.Context, tx pgx.Tx) (Approval, error) {
 		}
 		return d[:]
 	}
-	return updatePending(ctx, tx, *a, "edit", `digest = $2::bytea, original_digest = $3, edit_envelope = $4::bytea, edited_by = $5,
+	return updatePending(ctx, tx, *a, "edit", `digest = $2::bytea, original_digest = $3, edit_envelope = $4::bytea, edited_by = $5, unusual = $6,
 			edited_at = CASE WHEN $5::uuid IS NULL THEN NULL WHEN digest = $2 OR $2 = $4::bytea THEN edited_at ELSE holdpoint_now() END`,
-		a.Digest[:], orNull(a.Original), orNull(a.editEnvelope), postgres.OrNull(a.EditedBy))
+		a.Digest[:], orNull(a.Original), orNull(a.editEnvelope), postgres.OrNull(a.EditedBy), a.Unusual)
 }

@@ -12,13 +12,18 @@ import (
 // ToolHistory counts past decisions on a tool's calls.
 type ToolHistory struct {
 	Approved, Edited, Rejected, Expired int
+	Full                                bool // older decisions were not counted
 }
 
-// ReadToolHistory counts the decisions on a tool's calls that are younger than age.
+// MaxToolHistory bounds the decisions that [ReadToolHistory] counts.
+const MaxToolHistory = 1000
+
+// ReadToolHistory counts the decisions on a tool's calls that are younger than age, the last [MaxToolHistory] of them.
 func ReadToolHistory(ctx context.Context, db postgres.Querier, skill uuid.UUID, tool string, age time.Duration) (ToolHistory, error) {
 	return queryRow[ToolHistory](ctx, db, "read history of tool "+tool, `SELECT count(*) FILTER (WHERE status = 'approved'),
 			count(*) FILTER (WHERE status = 'approved' AND original_digest IS NOT NULL),
-			count(*) FILTER (WHERE status = 'rejected'), count(*) FILTER (WHERE status = 'expired')
-		FROM approvals WHERE skill_id = $1 AND tool = $2 AND decided_at > holdpoint_now() - $3 * interval '1 second'`,
-		skill, tool, age.Seconds())
+			count(*) FILTER (WHERE status = 'rejected'), count(*) FILTER (WHERE status = 'expired'), count(*) = $4
+		FROM (SELECT status, original_digest FROM approvals
+			WHERE skill_id = $1 AND tool = $2 AND decided_at > holdpoint_now() - $3 * interval '1 second'
+			ORDER BY decided_at DESC LIMIT $4) AS recent`, skill, tool, age.Seconds(), MaxToolHistory)
 }

@@ -23,10 +23,11 @@ type Order string
 const (
 	ByDeadline Order = "deadline"
 	ByRisk     Order = "risk"
+	ByUnusual  Order = "unusual" // the most unusual arguments first
 )
 
 // Orders returns all orders. The first one is the default.
-func Orders() []Order { return []Order{ByDeadline, ByRisk} }
+func Orders() []Order { return []Order{ByDeadline, ByRisk, ByUnusual} }
 
 // QueueFilter selects and orders pending approvals. Zero fields select all, by deadline.
 type QueueFilter struct {
@@ -72,7 +73,7 @@ func ListKinds(ctx context.Context, db postgres.Querier) ([]Kind, error) {
 // Position is a place in a reader's queue. Positions of different orders, or of readers with different teams, cannot be compared.
 type Position struct {
 	Others   bool // none of the reader's teams is asked; such approvals come last
-	Rank     int  // of the kind; 0 in the order [ByDeadline]
+	Rank     int  // of the kind in the order [ByRisk], -[Approval.Unusual] in [ByUnusual], otherwise 0
 	Deadline time.Time
 	CallID   uuid.UUID // uuid.Nil: the beginning
 	Name     string    // of the kind; empty if the queue is not grouped
@@ -140,8 +141,12 @@ func (f *QueueFilter) listTerms() []term {
 	if len(f.Teams) > 0 {
 		terms = append(terms, term{`NOT ` + askedTeamSQL, "boolean", f.After.Others})
 	}
-	if f.Order == ByRisk {
+	switch f.Order {
+	case ByRisk:
 		terms = append(terms, term{fmt.Sprintf(`coalesce(kind_rank, %d)`, lastRank), "integer", f.After.Rank})
+	case ByUnusual:
+		terms = append(terms, term{"-unusual", "integer", f.After.Rank})
+	case ByDeadline:
 	}
 	return append(terms, term{"deadline", "timestamptz", f.After.Deadline}, term{"call_id", "uuid", f.After.CallID})
 }
@@ -190,8 +195,12 @@ func (f *QueueFilter) PositionOf(a *Approval) Position {
 	if at >= 0 {
 		rank, name = f.Kinds[at].Rank, f.Kinds[at].Name
 	}
-	if f.Order == ByRisk {
+	switch f.Order {
+	case ByRisk:
 		p.Rank = rank
+	case ByUnusual:
+		p.Rank = -a.Unusual
+	case ByDeadline:
 	}
 	if f.ByTool {
 		p.Name = name

@@ -21,6 +21,7 @@ type Request struct {
 	SkillID     uuid.UUID
 	Tool        string
 	Destructive bool // as the tool's server claims
+	Unusual     int  // arguments that differ from those of approved calls
 	Digest      Digest
 	Rule        Rule
 	Timeout     time.Duration
@@ -35,21 +36,22 @@ func Insert(ctx context.Context, tx pgx.Tx, requests []Request) (map[uuid.UUID]t
 	ids, agents, skills := make([]uuid.UUID, n), make([]uuid.UUID, n), make([]uuid.UUID, n)
 	principals, digests := make([]*uuid.UUID, n), make([][]byte, n)
 	tools, rules, timeouts, validities := make([]string, n), make([]string, n), make([]int64, n), make([]int64, n)
-	teams, escalations, destructive := make([]string, n), make([]string, n), make([]bool, n)
+	teams, escalations, destructive, unusual := make([]string, n), make([]string, n), make([]bool, n), make([]int, n)
 	for i, r := range requests {
 		ids[i], agents[i], skills[i], principals[i] = r.CallID, r.AgentID, r.SkillID, postgres.OrNull(r.PrincipalID)
 		tools[i], digests[i], rules[i], timeouts[i] = r.Tool, r.Digest[:], string(r.Rule), r.Timeout.Microseconds()
 		validities[i] = r.Validity.Milliseconds()
-		teams[i], escalations[i], destructive[i] = r.Team, r.EscalateTo, r.Destructive
+		teams[i], escalations[i], destructive[i], unusual[i] = r.Team, r.EscalateTo, r.Destructive, r.Unusual
 	}
 	rows, _ := tx.Query(ctx, `INSERT INTO approvals (call_id, agent_id, principal_id, skill_id, tool, digest, status, rule,
-			team, escalate_to, deadline, validity_ms, destructive)
+			team, escalate_to, deadline, validity_ms, destructive, unusual)
 		SELECT id, agent, principal, skill, tool, digest, 'pending', rule, nullif(team, ''), nullif(escalate, ''),
-			holdpoint_now() + timeout * interval '1 microsecond', nullif(validity, 0), destructive
+			holdpoint_now() + timeout * interval '1 microsecond', nullif(validity, 0), destructive, unusual
 		FROM unnest((SELECT $1::uuid[]), $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::bytea[], $7::text[], $8::bigint[],
-			$9::text[], $10::text[], $11::bigint[], $12::boolean[]) AS r(id, agent, principal, skill, tool, digest, rule, timeout, team, escalate,
-			validity, destructive)
-		RETURNING call_id, deadline`, ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations, validities, destructive)
+			$9::text[], $10::text[], $11::bigint[], $12::boolean[], $13::integer[]) AS r(id, agent, principal, skill, tool, digest, rule, timeout, team,
+			escalate, validity, destructive, unusual)
+		RETURNING call_id, deadline`,
+		ids, agents, principals, skills, tools, digests, rules, timeouts, teams, escalations, validities, destructive, unusual)
 	deadlines := make(map[uuid.UUID]time.Time, n)
 	var id uuid.UUID
 	var deadline time.Time
@@ -67,7 +69,7 @@ const approvalColumns = `call_id, agent_id, principal_id, skill_id, tool, digest
 	decided_at, decided_by, status, rule, coalesce(team, ''), coalesce(escalate_to, ''), escalated_at, coalesce(note, ''),
 	CASE WHEN status = 'approved' THEN ` + lapsesAtSQL + ` END,
 	coalesce(decided_credential_kind, ''), coalesce(decided_credential_id, ''), coalesce(decided_address, ''),
-	undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step, destructive, held_by, held_at, assigned_by, comments`
+	undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step, destructive, unusual, held_by, held_at, assigned_by, comments`
 
 // validitySQL is how long an approval is valid after its decision.
 const validitySQL = `coalesce(validity_ms * interval '1 millisecond', (deadline - created_at) - extended_ms * interval '1 millisecond')`
@@ -86,7 +88,7 @@ func scanApproval(row pgx.CollectableRow) (Approval, error) {
 	err := row.Scan(&a.CallID, &a.AgentID, &principal, &a.SkillID, &a.Tool, &digest, &original, &edit, &editor, &a.EditedAt, &a.CreatedAt,
 		&a.Deadline, &extended, &a.DecidedAt, &by, &a.Status, &a.Rule, &a.Team, &a.EscalateTo, &a.EscalatedAt, &a.Note, &a.ApprovedUntil,
 		&a.DecidedVia.Credential.Kind, &a.DecidedVia.Credential.ID, &a.DecidedVia.Address, &a.UndoUntil, &rows, &of, &unusual, &shown, &second,
-		&a.Destructive, &holder, &a.HeldAt, &assigner, &a.Comments)
+		&a.Destructive, &a.Unusual, &holder, &a.HeldAt, &assigner, &a.Comments)
 	if err != nil {
 		return a, err
 	}
@@ -209,7 +211,7 @@ const presentSQL = `SELECT call_id, agent_id, principal_id, skill_id, tool, dige
 	deadline, extended_ms,
 	decided_at, decided_by, rule, team, escalate_to, escalated_at, note, approved_until, validity_ms,
 	decided_credential_kind, decided_credential_id, decided_address, undo_until, seen_rows, seen_of, seen_unusual, seen_ms, second_step,
-	destructive, held_by, held_at, assigned_by, comments,
+	destructive, unusual, held_by, held_at, assigned_by, comments,
 	CASE WHEN status = 'pending' AND deadline <= holdpoint_now() THEN 'expired' ELSE status END AS status
 	FROM approvals`
 

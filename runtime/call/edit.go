@@ -46,6 +46,7 @@ type edit struct {
 	changed     []string        // names of the members that differ from the agent's arguments
 	restores    bool            // the arguments are the agent's own, and discard an earlier edit
 	needsSecond bool            // another reviewer has to approve the edit
+	unusual     int             // arguments that differ from those of approved calls; counted if needsSecond
 	base        json.RawMessage // the waiting arguments that the edit replaces
 	unchanged   bool            // the arguments equal base
 	tooLate     bool            // the call is not parked
@@ -164,6 +165,9 @@ func (s *Service) prepareEdit(ctx context.Context, d *Decision) (*edit, error) {
 	if err := s.previewEdited(ctx, c); err != nil {
 		return nil, err
 	}
+	if e.needsSecond {
+		e.unusual = s.countUnusual(ctx, c)
+	}
 	e.request, e.envelope = c.request, c.buildEnvelope().Digest()
 	return e, nil
 }
@@ -171,7 +175,7 @@ func (s *Service) prepareEdit(ctx context.Context, d *Decision) (*edit, error) {
 // proposeEdit records an edit for another reviewer to approve. The deadline stays.
 func (s *Service) proposeEdit(ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, e *edit) (approval.Approval, error) {
 	before := a
-	a, err := approval.ProposeEdit(ctx, tx, a, e.envelope, d.By)
+	a, err := approval.ProposeEdit(ctx, tx, a, e.envelope, d.By, e.unusual)
 	if err != nil {
 		return a, err
 	}

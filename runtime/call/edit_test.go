@@ -336,6 +336,13 @@ func TestWhatWasDecidedBefore(t *testing.T) {
 	if record != (approval.ToolHistory{Approved: 2, Edited: 1, Rejected: 1}) {
 		t.Errorf("record %+v", record)
 	}
+	w.db.Exec(`INSERT INTO approvals SELECT (jsonb_populate_record(a, jsonb_build_object('call_id', gen_random_uuid(), 'decided_at', holdpoint_now()))).*
+		FROM approvals AS a, generate_series(1, $2) WHERE call_id = $1`, first.ID, approval.MaxToolHistory)
+	record, err = w.calls.ReadToolHistory(t.Context(), next.Call.SkillID, "write", time.Hour)
+	check(t, err)
+	if record != (approval.ToolHistory{Approved: approval.MaxToolHistory, Full: true}) {
+		t.Errorf("record of many decisions %+v", record)
+	}
 	like, err := w.calls.ListSimilar(t.Context(), &next.Approval, 10)
 	check(t, err)
 	if len(like) != 1 || like[0].Call.ID != next.Call.ID {

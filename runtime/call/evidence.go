@@ -47,11 +47,26 @@ func (s *Service) ReadEvidence(ctx context.Context, c *Call) ([]evidence.Entry, 
 	if err != nil {
 		return nil, err
 	}
-	history, err := s.readHistory(ctx, historyKey{c.SkillID, c.Tool, c.AgentID})
+	history, err := s.readHistory(ctx, historyKey{c.SkillID, c.Tool, c.AgentID}, 0)
 	if err != nil {
-		return nil, fmt.Errorf("read facts of tool %s: %w", c.Tool, err)
+		return nil, err
 	}
 	return history.Judge(c.Arguments, hideSecrets(secrets[c.ID], c.Arguments)), nil
+}
+
+// countUnusual counts the unusual arguments of a call that is about to be parked, by a history that may be some seconds old. The queue
+// is ordered by it. On an error it returns 0, because the call is parked in any case and its page has the evidence.
+func (s *Service) countUnusual(ctx context.Context, c *Call) int {
+	history, err := s.readHistory(ctx, historyKey{c.SkillID, c.Tool, c.AgentID}, historyTrusted)
+	if err == nil && !history.IsEnough() {
+		return 0
+	}
+	secrets, secretsErr := s.ReadSecrets(ctx, *c)
+	if err := errors.Join(err, secretsErr); err != nil {
+		s.Logger.Warn("counting unusual arguments", "call", c.ID, "error", err)
+		return 0
+	}
+	return evidence.CountUnusual(history.Judge(c.Arguments, hideSecrets(secrets[c.ID], c.Arguments)))
 }
 
 // historyKey selects the approved calls that a call is compared with.
@@ -64,34 +79,60 @@ type historyKey struct {
 // keptHistory is a history, and the newest call of its tool when it was read.
 type keptHistory struct {
 	*evidence.History
-	newest uuid.UUID
-	read   time.Time // by the clock of this process
+	newest  uuid.UUID
+	size    int       // of its facts, in bytes
+	read    time.Time // by the clock of this process
+	checked time.Time // when newest was read
 }
 
 const (
-	maxHistories = 256         // in memory
-	historyKept  = time.Minute // calls leave a history that grows too old
+	maxHistories   = 32 << 20    // bytes of facts in memory
+	historyKept    = time.Minute // calls leave a history that grows too old
+	historyTrusted = 5 * time.Second
 )
 
 // histories keeps histories until another call of their tool is approved: a queue often has many calls of one tool.
 type histories struct {
 	mu    sync.Mutex
 	byKey map[historyKey]keptHistory
+	size  int // of their facts
 }
 
-func (s *Service) readHistory(ctx context.Context, key historyKey) (*evidence.History, error) {
+// get returns a history, and a zero one if it is not kept.
+func (h *histories) get(key historyKey) keptHistory {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.byKey[key]
+}
+
+// put keeps a history. If all histories together become too large, the others are dropped.
+func (h *histories) put(key historyKey, kept keptHistory) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	kept.size += 1000 // of an empty one
+	if h.size += kept.size - h.byKey[key].size; h.size > maxHistories || h.byKey == nil {
+		h.byKey, h.size = make(map[historyKey]keptHistory), kept.size
+	}
+	h.byKey[key] = kept
+}
+
+// readHistory returns the history that a call is compared with. A kept history that was compared with the database at most trusted ago
+// is good enough.
+func (s *Service) readHistory(ctx context.Context, key historyKey, trusted time.Duration) (*evidence.History, error) {
+	now, kept := s.Now(), s.histories.get(key)
+	if kept.History != nil && elapsedTime(now, kept.checked) < trusted {
+		return kept.History, nil
+	}
 	var newest uuid.UUID
 	err := s.Pool.QueryRow(ctx, `SELECT call_id FROM call_facts
 		WHERE skill_id = $1 AND tool = $2 AND added_at > holdpoint_now() - $3 * interval '1 second'
 		ORDER BY added_at DESC LIMIT 1`, key.skill, key.tool, historyAge.Seconds()).Scan(&newest)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, err
+		return nil, fmt.Errorf("read newest facts of tool %s: %w", key.tool, err)
 	}
-	now := s.Now()
-	s.histories.mu.Lock()
-	kept, ok := s.histories.byKey[key]
-	s.histories.mu.Unlock()
-	if ok && kept.newest == newest && now.Sub(kept.read) < historyKept {
+	if kept.History != nil && kept.newest == newest && now.Sub(kept.read) < historyKept {
+		kept.checked = now
+		s.histories.put(key, kept)
 		return kept.History, nil
 	}
 	rows, _ := s.Pool.Query(ctx, `SELECT agent_id, facts FROM call_facts
@@ -100,28 +141,25 @@ func (s *Service) readHistory(ctx context.Context, key historyKey) (*evidence.Hi
 	var own, all []evidence.Facts
 	var agent uuid.UUID
 	var stored []byte
+	size := 0
 	_, err = pgx.ForEachRow(rows, []any{&agent, &stored}, func() error {
 		var facts evidence.Facts
 		if err := jsonv2.Unmarshal(stored, &facts); err != nil {
 			return err
 		}
+		size += len(stored)
 		if all = append(all, facts); agent == key.agent {
 			own = append(own, facts)
 		}
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read facts of tool %s: %w", key.tool, err)
 	}
 	if len(own) >= evidence.Enough {
 		all = own
 	}
-	read := keptHistory{evidence.NewHistory(all), newest, now}
-	s.histories.mu.Lock()
-	defer s.histories.mu.Unlock()
-	if len(s.histories.byKey) >= maxHistories || s.histories.byKey == nil {
-		s.histories.byKey = make(map[historyKey]keptHistory)
-	}
-	s.histories.byKey[key] = read
+	read := keptHistory{History: evidence.NewHistory(all), newest: newest, size: size, read: now, checked: now}
+	s.histories.put(key, read)
 	return read.History, nil
 }

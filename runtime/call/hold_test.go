@@ -18,6 +18,52 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
+func TestQueueByUnusual(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for n := range 3 {
+		ticket := w.submit("files__write", fmt.Sprintf(`{"n":%d,"to":"ana"}`, n))
+		check(t, w.decide(ticket.ID, true))
+		w.wait(ticket.ID)
+		check(t, w.calls.MarkDelivered(t.Context(), ticket.ID)) // or the same call would attach to this one
+	}
+	w.calls.ForgetHistories()
+	w.secondReviewers(agent.EditsSecond, nil)
+	var ids []uuid.UUID
+	for _, arguments := range []string{`{"n":1,"to":"ana"}`, `{"n":7,"to":"ana"}`, `{"n":7,"to":"eve"}`, `{"n":8,"to":"ana"}`, `{"n":2,"to":"ana"}`} {
+		ids = append(ids, w.submit("files__write", arguments).ID)
+	}
+	if _, err := w.approveWith(ids[4], `{"n":9,"to":"ben"}`); err != nil { // the edit waits for a second reviewer
+		t.Fatal(err)
+	}
+	for limit, want := range map[int]string{1: "24130", 2: "24130", 10: "24130"} {
+		f := approval.QueueFilter{Limit: limit, Order: approval.ByUnusual}
+		if got := strings.ReplaceAll(w.listOrder(f, ids), "|", ""); got != want {
+			t.Errorf("pages of %d: order %s, want %s", limit, got, want)
+		}
+	}
+}
+
+// listOrder lists the queue by pages, and returns the places of its calls in ids, with "|" between pages.
+func (w *world) listOrder(f approval.QueueFilter, ids []uuid.UUID) string {
+	w.t.Helper()
+	var order strings.Builder
+	for {
+		page, next, err := w.calls.ListQueue(w.t.Context(), f)
+		check(w.t, err)
+		for _, one := range page {
+			fmt.Fprint(&order, slices.Index(ids, one.Call.ID))
+		}
+		if next.CallID == uuid.Nil {
+			return order.String()
+		}
+		if f.After, err = approval.ParsePosition(next.String()); err != nil || f.After.String() != next.String() {
+			w.t.Fatalf("position %s: %v", next, err)
+		}
+		order.WriteString("|")
+	}
+}
+
 func TestQueueByRiskAndTool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -28,23 +74,6 @@ func TestQueueByRiskAndTool(t *testing.T) {
 	w.db.Exec(`UPDATE approvals SET destructive = true WHERE call_id = $1`, ids[3])
 	w.db.Exec(`UPDATE approvals SET team = 'payments' WHERE call_id = $1`, ids[2])
 	w.secondReviewers("", map[string]agent.ToolSettings{"echo": {Risk: agent.RiskHigh}}) // after the calls were parked
-	place := func(f approval.QueueFilter) string {
-		var order strings.Builder
-		for {
-			page, next, err := w.calls.ListQueue(t.Context(), f)
-			check(t, err)
-			for _, one := range page {
-				fmt.Fprint(&order, slices.Index(ids, one.Call.ID))
-			}
-			if next.CallID == uuid.Nil {
-				return order.String()
-			}
-			if f.After, err = approval.ParsePosition(next.String()); err != nil || f.After.String() != next.String() {
-				t.Fatalf("position %s: %v", next, err)
-			}
-			order.WriteString("|")
-		}
-	}
 	for _, tt := range []struct {
 		filter approval.QueueFilter
 		want   string
@@ -58,7 +87,7 @@ func TestQueueByRiskAndTool(t *testing.T) {
 		{approval.QueueFilter{Limit: 2, Order: approval.ByRisk, Teams: []string{"payments"}}, "21|43|0"},
 		{approval.QueueFilter{Limit: 2, ByTool: true, Teams: []string{"payments"}}, "14|20|3"},
 	} {
-		if got := place(tt.filter); got != tt.want {
+		if got := w.listOrder(tt.filter, ids); got != tt.want {
 			t.Errorf("%+v: %s, want %s", tt.filter, got, tt.want)
 		}
 	}

@@ -87,7 +87,7 @@ func (s *Service) parkResumed(ctx context.Context, c *Call, a *admission) error 
 		return err
 	}
 	c.Gated, c.Agent, c.Skill = true, by.Name, a.skill.Name
-	waits := parking{call: c, request: newApprovalRequest(c, by, a), lacksReviewer: s.lacksReviewer(ctx, c)}
+	waits := parking{call: c, request: s.newApprovalRequest(ctx, c, by, a), lacksReviewer: s.lacksReviewer(ctx, c)}
 	return s.endConnectionWait(ctx, c, outcome{status: Parked}, func(tx pgx.Tx) error {
 		deadlines, err := s.insertApprovals(ctx, tx, []parking{waits})
 		if err != nil {

@@ -95,7 +95,7 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, a 
 		call:      c,
 		attachKey: attachKey(sub),
 		keyedSum:  keyedSum(sub),
-		parking:   &parking{call: c, request: newApprovalRequest(c, sub.Agent, a), lacksReviewer: s.lacksReviewer(ctx, c)},
+		parking:   &parking{call: c, request: s.newApprovalRequest(ctx, c, sub.Agent, a), lacksReviewer: s.lacksReviewer(ctx, c)},
 		move:      newSubmitMove(ctx, c, sub, map[string]any{"rule": a.verdict.Rule}),
 
 		pendingLimit: sub.Agent.Limits.PendingCalls(),
@@ -107,10 +107,11 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, a 
 
 // newApprovalRequest makes the approval of a call. The skill's team takes precedence over the agent's, because it knows the effect
 // of the call.
-func newApprovalRequest(c *Call, by *agent.Agent, a *admission) *approval.Request {
+func (s *Service) newApprovalRequest(ctx context.Context, c *Call, by *agent.Agent, a *admission) *approval.Request {
 	skill := a.skill
 	return &approval.Request{
 		CallID: c.ID, AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool, Destructive: agent.ClaimsDestructive(a.definition),
+		Unusual: s.countUnusual(ctx, c),
 		Digest: c.buildEnvelope().Digest(), Rule: a.verdict.Rule, Timeout: skill.ApprovalTimeout, Validity: skill.ApprovalValidity,
 		Team: cmp.Or(skill.Team, by.Team), EscalateTo: cmp.Or(skill.EscalateTo, by.EscalateTo),
 	}

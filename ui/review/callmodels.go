@@ -13,6 +13,7 @@ import (
 // Record counts the decisions on a tool's calls in 30 days.
 type Record struct {
 	Approved, Edited, Rejected, Expired int
+	Full                                bool // only the last [approval.MaxToolHistory] were counted
 }
 
 // Edited are arguments to be sent instead of the agent's.

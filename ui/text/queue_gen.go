@@ -116,6 +116,9 @@ func QueueToolChanged() Message { return newMessage("queue.ToolChanged") }
 // QueueNewTool is "new tool".
 func QueueNewTool() Message { return newMessage("queue.NewTool") }
 
+// QueueUnusual is "{n:count} unusual value" or "{n:count} unusual values".
+func QueueUnusual(n int) Message { return newMessage("queue.Unusual", argument{"n", n}) }
+
 // QueueEditWaits is "edit waits".
 func QueueEditWaits() Message { return newMessage("queue.EditWaits") }
 
@@ -153,6 +156,9 @@ func QueueByDeadline() Message { return newMessage("queue.ByDeadline") }
 
 // QueueByRisk is "By risk".
 func QueueByRisk() Message { return newMessage("queue.ByRisk") }
+
+// QueueByUnusual is "By unusual values".
+func QueueByUnusual() Message { return newMessage("queue.ByUnusual") }
 
 // QueueGroupByTool is "Group by tool".
 func QueueGroupByTool() Message { return newMessage("queue.GroupByTool") }

@@ -86,6 +86,11 @@ func ReviewRecordEdited(approved int, edited int, rejected int, expired int) Mes
 	return newMessage("review.RecordEdited", argument{"approved", approved}, argument{"edited", edited}, argument{"rejected", rejected}, argument{"expired", expired})
 }
 
+// ReviewRecordFull is "Last {n:number} decisions: {approved:number} approved ({edited:number} edited), {rejected:number} rejected, {expired:number} expired.".
+func ReviewRecordFull(n int, approved int, edited int, rejected int, expired int) Message {
+	return newMessage("review.RecordFull", argument{"n", n}, argument{"approved", approved}, argument{"edited", edited}, argument{"rejected", rejected}, argument{"expired", expired})
+}
+
 // ReviewForTeam is "Team {team:html}".
 func ReviewForTeam(team templ.Component) templ.Component {
 	return newHTML("review.ForTeam", argument{"team", team})

@@ -85,6 +85,9 @@ func NewHistory(calls []Facts) *History {
 	return &History{calls: len(calls), places: indexHistory(calls)}
 }
 
+// IsEnough reports whether there are enough calls for a verdict.
+func (h *History) IsEnough() bool { return h.calls >= Enough }
+
 // Judge returns the evidence about the arguments of a call, in their order. hidden has the pointers of secrets.
 func (h *History) Judge(arguments []byte, hidden func(pointer string) bool) []Entry {
 	leaves := readLeaves(arguments, maxLeaves)
@@ -94,7 +97,7 @@ func (h *History) Judge(arguments []byte, hidden func(pointer string) bool) []En
 		switch {
 		case hidden(l.pointer):
 			entries[i].Verdict = Hidden
-		case h.calls >= Enough:
+		case h.IsEnough():
 			entries[i].judge(l.Fact, h.places[l.Path])
 		}
 	}

@@ -155,6 +155,8 @@ func nameOrder(order approval.Order) text.Message {
 	switch order {
 	case approval.ByRisk:
 		return text.QueueByRisk()
+	case approval.ByUnusual:
+		return text.QueueByUnusual()
 	case approval.ByDeadline:
 	}
 	return text.QueueByDeadline()

@@ -48,6 +48,9 @@ func presentRow(w *call.Waiting, secrets *secretfield.Rules, risk present.Risk, 
 	case approval.RuleGated, approval.RuleHighRisk: // the row's badge says so
 	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park nothing
 	}
+	if w.Approval.Unusual > 0 {
+		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueUnusual(w.Approval.Unusual), Icon: "changed", Level: view.Warn})
+	}
 	if w.Approval.EditedBy != uuid.Nil {
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueEditWaits(), Icon: "edit", Level: view.Info})
 	}
