@@ -11,10 +11,10 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// Hold records that a reviewer works on a pending approval, or was asked to by another one (uuid.Nil: nobody). It replaces the
-// holder before. The caller holds the row's lock. Errors: *[ConflictError].
+// Hold records that a reviewer works on a pending approval, or that another one (assignedBy; uuid.Nil: none) asked for it. It
+// replaces the holder before. The caller holds the row's lock. Errors: *[ConflictError].
 //
-// Holding an approval limits nobody: every reviewer may still decide.
+// A holder does not limit the others: every reviewer may still decide.
 func Hold(ctx context.Context, tx pgx.Tx, a Approval, holder, assignedBy uuid.UUID) (Approval, error) {
 	return updatePending(ctx, tx, a, "claim", `held_by = $2, held_at = holdpoint_now(), assigned_by = $3`, holder, postgres.OrNull(assignedBy))
 }

@@ -87,7 +87,7 @@ func (p Position) String() string {
 	return fmt.Sprintf("%t.%d.%d.%s.%s", p.Others, p.Rank, p.Deadline.UnixMicro(), p.CallID, p.Name)
 }
 
-var errPosition = errors.New("invalid position: expected one that a page of the queue returned")
+var errPosition = errors.New("position: must be one that a page of the queue returned")
 
 // ParsePosition reads the form of [Position.String].
 func ParsePosition(text string) (Position, error) {

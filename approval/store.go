@@ -144,7 +144,7 @@ type Settlement struct {
 	Undo time.Duration
 }
 
-// Seen is what the dashboard measured before a decision. The reviewer's browser reports it, so it is a record and no proof.
+// Seen has the dashboard's measurements before a decision. The reviewer's browser reports it, so it is a record and no proof.
 type Seen struct {
 	Rows, Of   int           // arguments that were on the screen, of all
 	Unusual    int           // of all, those that differ from approved calls
@@ -168,7 +168,7 @@ func Settle(ctx context.Context, tx pgx.Tx, a Approval, s Settlement) (Approval,
 			decided_address = nullif($7, ''), undo_until = holdpoint_now() + nullif($8::bigint, 0) * interval '1 millisecond',
 			seen_rows = CASE WHEN $9 THEN $10::int END, seen_of = CASE WHEN $9 THEN $11::int END, seen_unusual = CASE WHEN $9 THEN $12::int END,
 			seen_ms = CASE WHEN $9 THEN $13::bigint END, second_step = CASE WHEN $9 THEN $14::boolean END`,
-		s.Status, postgres.OrNull(s.By), s.Note, via.Credential.Kind, via.Credential.ID, via.Address, min(s.Undo, MaxUndo).Milliseconds(),
+		s.Status, postgres.OrNull(s.By), s.Note, via.Credential.Kind, via.Credential.ID, via.Address, s.Undo.Milliseconds(),
 		s.Seen != nil, seen.Rows, seen.Of, seen.Unusual, seen.Shown.Milliseconds(), seen.SecondStep)
 }
 

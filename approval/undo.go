@@ -12,9 +12,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// MaxUndo bounds [Settlement.Undo].
-const MaxUndo = 30 * time.Second
-
 // Reopen makes an approved approval pending again, with its old deadline. Only the reviewer who approved it may do so, and only until
 // the call may be claimed. The caller holds the row's lock, and now was read after it was taken; see [Lock]. Errors: [ErrTooLate],
 // [ErrNotDecider].

@@ -118,7 +118,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	case flags.NArg() > 0:
 		return opts, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case opts.only != "" && !slices.Contains(names, opts.only):
-		return opts, fmt.Errorf("-only %q: want one of %s", opts.only, strings.Join(names, ", "))
+		return opts, fmt.Errorf("-only %q: must be one of %s", opts.only, strings.Join(names, ", "))
 	case opts.out == "" && opts.only == "" && !opts.quick:
 		opts.out = filepath.Join("bench", "results.json")
 	}

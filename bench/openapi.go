@@ -77,7 +77,7 @@ func measureOpenAPI(ctx context.Context, b *bench) error {
 // importDocument is the child process: it imports one document and prints the cost.
 func importDocument(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) != 1 {
-		return errors.New("import: want one file")
+		return errors.New("import: must give one file")
 	}
 	text, err := os.ReadFile(args[0])
 	if err != nil {

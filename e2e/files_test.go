@@ -25,7 +25,7 @@ func startHashing(t *testing.T) *skill.Raw {
 			} `json:"attachments"`
 		}
 		if err := json.Unmarshal(r.Params.Arguments, &arguments); err != nil || len(arguments.Attachments) != 1 {
-			r.Fail(w, -32602, "want one attachment")
+			r.Fail(w, -32602, "attachments: must be one")
 			return
 		}
 		status, content, err := fetchURL(arguments.Attachments[0].URL)
@@ -104,7 +104,7 @@ func TestAttachment(t *testing.T) {
 	// An unknown file or another agent's file is a request error.
 	answer, err := agent.CallTool(t.Context(), "counting__record", `{"n":2,"attachments":[{"file_id":"0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11"}]}`)
 	if err != nil || answer.Error == nil || answer.Error.Code != -32602 ||
-		!strings.HasPrefix(answer.Error.Message, "/params/arguments/attachments/0/file_id: want") {
+		!strings.HasPrefix(answer.Error.Message, "/params/arguments/attachments/0/file_id: must be") {
 		t.Errorf("a missing file: %+v, %v", answer.Error, err)
 	}
 	if server.Count("2") > 0 {

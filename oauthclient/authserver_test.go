@@ -120,8 +120,8 @@ func (a *authServer) registration(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusCreated, answer)
 }
 
-// consent is a person who agrees. It returns the response that their browser brings back.
-func (a *authServer) consent(t testing.TB, u *url.URL) url.Values {
+// giveConsent is a person who agrees. It returns the response that their browser brings back.
+func (a *authServer) giveConsent(t testing.TB, u *url.URL) url.Values {
 	t.Helper()
 	q := u.Query()
 	if q.Get("response_type") != "code" || q.Get("code_challenge_method") != "S256" || q.Get("state") == "" || q.Get("client_id") == "" {

@@ -25,13 +25,13 @@ func TestDPoP(t *testing.T) {
 	w := boundWorld(t)
 	w.mustConnect()
 	for range 3 { // each with its own proof: the server accepts none twice
-		if a := w.send(); a.status != http.StatusOK || a.rounds != 1 {
+		if a := w.sendRequest(); a.status != http.StatusOK || a.rounds != 1 {
 			t.Fatalf("%+v", a)
 		}
 	}
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
-	if a := w.sendWith(t.Context(), w.start(t), w.url); a.status != http.StatusOK {
+	if a := w.sendWith(t.Context(), w.startService(t), w.url); a.status != http.StatusOK {
 		t.Fatalf("renewed by another process: %+v", a)
 	}
 	keys := map[string]bool{}
@@ -77,17 +77,17 @@ func TestNonces(t *testing.T) {
 	w := boundWorld(t)
 	w.as.nonce, w.skill.nonce = "as-1", "skill-1"
 	check(t, w.connect())
-	if a := w.send(); a.status != http.StatusOK || a.rounds != 2 {
+	if a := w.sendRequest(); a.status != http.StatusOK || a.rounds != 2 {
 		t.Errorf("the first request: %+v", a)
 	}
-	if a := w.send(); a.status != http.StatusOK || a.rounds != 1 {
+	if a := w.sendRequest(); a.status != http.StatusOK || a.rounds != 1 {
 		t.Errorf("the next request, with the known nonce: %+v", a)
 	}
 	w.skill.change(func() { w.skill.nonce = "skill-2" })
 	w.as.change(func() { w.as.nonce = "as-2" })
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
-	if a := w.send(); a.status != http.StatusOK || a.rounds != 2 {
+	if a := w.sendRequest(); a.status != http.StatusOK || a.rounds != 2 {
 		t.Errorf("with other nonces: %+v", a)
 	}
 	if n := len(w.as.requests("/token")); n != 4 {
@@ -152,7 +152,7 @@ func TestEndlessNonces(t *testing.T) {
 	w.as.setAnswer("/token", nil)
 	check(t, w.connect())
 	w.skill.setAnswer("/mcp", next(http.StatusUnauthorized))
-	if a := w.send(); a.status != http.StatusUnauthorized || a.rounds != oauthclient.MaxRounds {
+	if a := w.sendRequest(); a.status != http.StatusUnauthorized || a.rounds != oauthclient.MaxRounds {
 		t.Errorf("%+v", a)
 	}
 }

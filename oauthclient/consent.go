@@ -198,7 +198,7 @@ func (s *Service) completeFlow(ctx context.Context, by uuid.UUID, fl *flow, answ
 	case len(answer["code"]) > 1 || len(answer["state"]) > 1 || len(iss) > 1:
 		return wire.NewError(wire.StepAuthorization, nil, "the response has a parameter twice")
 	case given && iss[0] != fl.Server.Issuer:
-		return wire.NewError(wire.StepAuthorization, nil, "the response is from %q, expected %q", plain.Line(iss[0], 200), plain.Line(fl.Server.Issuer, 200))
+		return wire.NewError(wire.StepAuthorization, nil, "iss: must be %q, not %q", plain.Line(fl.Server.Issuer, 200), plain.Line(iss[0], 200))
 	case !given && fl.Server.AuthorizationResponseIssParameterSupported:
 		return wire.NewError(wire.StepAuthorization, nil, "the response lacks the parameter iss, which %q promises to send", plain.Line(fl.Server.Issuer, 200))
 	}

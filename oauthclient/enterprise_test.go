@@ -109,23 +109,23 @@ func enterpriseWorld(t *testing.T) (*world, *identityProvider) {
 
 // connectAt signs Alice in at the identity provider.
 func (p *identityProvider) connectAt(w *world) error {
-	u, err := w.begin()
+	u, err := w.beginConnection()
 	if err != nil {
 		return err
 	}
-	return w.callback(p.consent(w.t, u))
+	return w.receiveCallback(p.giveConsent(w.t, u))
 }
 
 func TestEnterpriseManaged(t *testing.T) {
 	t.Parallel()
 	w, p := enterpriseWorld(t)
-	wantNeed(t, w.send().err, oauthclient.NeedConsent)
-	u, err := w.begin()
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedConsent)
+	u, err := w.beginConnection()
 	check(t, err)
 	if !strings.HasPrefix(u.String(), p.URL+"/authorize?") || !strings.Contains(u.Query().Get("scope"), "openid") || u.Query().Get("nonce") == "" {
 		t.Errorf("the person is sent to %s", u)
 	}
-	check(t, w.callback(p.consent(t, u)))
+	check(t, w.receiveCallback(p.giveConsent(t, u)))
 	w.mustSend()
 	exchanges := p.tokenRequests("urn:ietf:params:oauth:grant-type:token-exchange")
 	if len(exchanges) == 0 {
@@ -149,7 +149,7 @@ func TestEnterpriseManaged(t *testing.T) {
 		}
 	}
 	// The token is renewed at the identity provider without a person.
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
 	w.mustSend()
 	if n := len(w.as.tokenRequests("refresh_token")); n != 0 {
@@ -160,9 +160,9 @@ func TestEnterpriseManaged(t *testing.T) {
 	}
 	// The identity provider can end that.
 	p.change(func() { clear(p.good) })
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
-	wantNeed(t, w.send().err, oauthclient.NeedAgain)
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedAgain)
 	check(t, p.connectAt(w))
 	w.mustSend()
 }
@@ -176,7 +176,7 @@ func TestRotationOfIdentity(t *testing.T) {
 			w, p := enterpriseWorld(t)
 			check(t, p.connectAt(w))
 			w.mustSend()
-			w.advance(2 * time.Hour)
+			w.advanceClock(2 * time.Hour)
 			w.as.dropAccess()
 			if failing == "grant" {
 				w.as.setAnswer("/token", answerStatus(http.StatusServiceUnavailable))
@@ -189,7 +189,7 @@ func TestRotationOfIdentity(t *testing.T) {
 					p.exchange(rw, r)
 				})
 			}
-			wantError(t, w.send().err, "HTTP 503")
+			wantError(t, w.sendRequest().err, "HTTP 503")
 			w.as.setAnswer("/token", nil)
 			p.setAnswer("/token", p.exchange)
 			w.mustSend()
@@ -293,7 +293,7 @@ func TestUseIdentity(t *testing.T) {
 		t.Errorf("%d exchanges", len(exchange))
 	}
 	w.key.Principal = w.bob
-	wantNeed(t, w.send().err, oauthclient.NeedConsent)
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedConsent)
 }
 
 // Close waits for the work of a sign-in, and cancels it.
@@ -333,11 +333,11 @@ func TestSignedIn(t *testing.T) {
 	if got := <-asked; got != "https://other.example holdpoint" {
 		t.Errorf("asked for %s", got)
 	}
-	wantNeed(t, w.send().err, oauthclient.NeedConsent)
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedConsent)
 	w.service.SignedIn(w.alice, p.issuer(), "holdpoint", token)
-	for deadline := time.Now().Add(time.Minute); w.send().err != nil; {
+	for deadline := time.Now().Add(time.Minute); w.sendRequest().err != nil; {
 		if time.Now().After(deadline) {
-			t.Fatalf("the managed skill was never connected: %v", w.send().err)
+			t.Fatalf("the managed skill was never connected: %v", w.sendRequest().err)
 		}
 		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two looks at a condition
 	}
@@ -349,5 +349,5 @@ func TestSignedIn(t *testing.T) {
 		t.Error("a sign-in without an ID token looked up managed skills")
 	}
 	w.key.Principal = w.bob
-	wantNeed(t, w.send().err, oauthclient.NeedConsent)
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedConsent)
 }

@@ -53,7 +53,7 @@ func TestClientSecrets(t *testing.T) {
 			w.configureClient(oauthclient.Settings{ClientID: id, ClientSecret: secret, AuthMethod: test.method})
 			w.as.set("token_endpoint_auth_methods_supported", test.supported)
 			w.mustConnect()
-			w.advance(2 * time.Hour)
+			w.advanceClock(2 * time.Hour)
 			w.as.dropAccess()
 			w.mustSend()
 			requests := w.as.requests("/token")
@@ -120,7 +120,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 			w.configureClient(settings)
 			w.runJobs()
 			w.mustConnect()
-			w.advance(2 * time.Hour)
+			w.advanceClock(2 * time.Hour)
 			w.as.dropAccess()
 			w.mustSend()
 			requests := w.as.requests("/token")
@@ -151,7 +151,7 @@ func TestPrivateKeyJWT(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := b.newWorld(t)
 			w.configureClient(oauthclient.Settings{AuthMethod: "private_key_jwt", PrivateKey: text})
-			_, err := w.begin()
+			_, err := w.beginConnection()
 			wantError(t, err, "oauth.private_key")
 		})
 	}
@@ -184,17 +184,17 @@ func TestOwnKeysChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	first := ownKey(t, w.service)
-	if again := ownKey(t, w.start(t)); again.KeyID != first.KeyID {
+	if again := ownKey(t, w.startService(t)); again.KeyID != first.KeyID {
 		t.Error("another process has another key")
 	}
 	w.configureClient(oauthclient.Settings{Grant: "client_credentials", AuthMethod: "private_key_jwt"})
 	w.mustSend()
 	claimsOf(t, w.as.requests("/token")[0].Form.Get("client_assertion"), first)
-	w.advance(31 * 24 * time.Hour)
+	w.advanceClock(31 * 24 * time.Hour)
 	w.as.dropAccess()
 	w.mustSend() // the new key is published before it signs, since others cache the set
 	claimsOf(t, w.as.requests("/token")[1].Form.Get("client_assertion"), first)
-	w.advance(10 * time.Minute)
+	w.advanceClock(10 * time.Minute)
 	w.as.dropAccess()
 	w.mustSend()
 	assertion := w.as.requests("/token")[2].Form.Get("client_assertion")
@@ -203,7 +203,7 @@ func TestOwnKeysChange(t *testing.T) {
 	if _, err := signed.Verify(first); err == nil {
 		t.Error("the old key signs")
 	}
-	w.advance(8 * 24 * time.Hour)
+	w.advanceClock(8 * 24 * time.Hour)
 	claimsOf(t, assertion, ownKey(t, w.service)) // the first key is no longer published
 }
 
@@ -212,10 +212,10 @@ func TestClientCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.configureClient(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret", Scopes: []string{"read"}})
-	_, err := w.begin()
+	_, err := w.beginConnection()
 	wantError(t, err, "needs no person")
 	w.mustSend()
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
 	w.mustSend()
 	requests := w.as.requests("/token")
@@ -229,7 +229,7 @@ func TestClientCredentials(t *testing.T) {
 	}
 	w = newWorld(t)
 	w.settings = oauthclient.Settings{Grant: "client_credentials"}
-	wantError(t, w.send().err, "oauth.client_id")
+	wantError(t, w.sendRequest().err, "oauth.client_id")
 }
 
 func TestWorkloadIdentity(t *testing.T) {
@@ -251,7 +251,7 @@ func TestWorkloadIdentity(t *testing.T) {
 			w := b.newWorld(t, func(c *oauthclient.Config) { c.WorkloadToken = test.token })
 			w.configureClient(oauthclient.Settings{Grant: "workload_identity"})
 			if test.gist != "" {
-				wantError(t, w.send().err, test.gist)
+				wantError(t, w.sendRequest().err, test.gist)
 				return
 			}
 			w.mustSend()
@@ -273,15 +273,15 @@ func TestLegacy(t *testing.T) {
 	w.skill.setAnswer("/register", w.as.registration)
 	w.skill.setAnswer("/token", w.as.token)
 	w.as.metadata = func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
-	wantNeed(t, w.send().err, oauthclient.NeedConsent)
-	u, err := w.begin()
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedConsent)
+	u, err := w.beginConnection()
 	check(t, err)
 	if got := u.Scheme + "://" + u.Host + u.Path; got != w.skill.URL+"/authorize" {
 		t.Errorf("the person is sent to %s", got)
 	}
-	check(t, w.callback(w.as.consent(t, u)))
+	check(t, w.receiveCallback(w.as.giveConsent(t, u)))
 	w.mustSend()
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
 	w.mustSend()
 	if n := len(w.skill.requests("/token")); n != 2 {
@@ -318,15 +318,15 @@ func TestMetadataIsAway(t *testing.T) {
 		w := newWorld(t)
 		w.skill.challenge = func(string) []string { return []string{"Bearer"} }
 		w.mustConnect()
-		w.advance(2 * time.Hour)
+		w.advanceClock(2 * time.Hour)
 		w.as.dropAccess()
 		w.skill.setAnswer(resourceWellKnown+"/mcp", answerStatus(code))
-		if err := w.send().err; err != nil {
+		if err := w.sendRequest().err; err != nil {
 			wantError(t, err, "HTTP")
 		}
 		check(t, w.handler().Ready(t.Context()))
 		w.skill.setAnswer(resourceWellKnown+"/mcp", nil)
-		w.advance(time.Minute)
+		w.advanceClock(time.Minute)
 		w.as.dropAccess()
 		w.mustSend()
 	}

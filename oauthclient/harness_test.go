@@ -116,12 +116,12 @@ func (b *base) newWorld(t testing.TB, change ...func(*oauthclient.Config)) *worl
 	w.as = b.newIssuer(t)
 	w.skill = newSkillServer(t, w.as)
 	w.url = w.skill.URL + "/mcp"
-	w.service = w.start(t, change...)
+	w.service = w.startService(t, change...)
 	return w
 }
 
-// start starts another service on the database, as another process would.
-func (w *world) start(t testing.TB, change ...func(*oauthclient.Config)) *oauthclient.Service {
+// startService starts another service on the database, as another process would.
+func (w *world) startService(t testing.TB, change ...func(*oauthclient.Config)) *oauthclient.Service {
 	t.Helper()
 	cfg := oauthclient.Config{
 		Pool: w.db.Pool(), Box: w.box, Identity: w.people, Logger: w.logger(), Now: w.clock.now,
@@ -177,8 +177,8 @@ type answer struct {
 	signed oauthclient.Signed
 }
 
-// send sends a request to the skill's server as package mcptool does: signed, and again while there is a better token.
-func (w *world) send() answer { return w.sendWith(w.t.Context(), w.service, w.url) }
+// sendRequest sends a request to the skill's server as package mcptool does: signed, and again while there is a better token.
+func (w *world) sendRequest() answer { return w.sendWith(w.t.Context(), w.service, w.url) }
 
 func (w *world) sendWith(ctx context.Context, s *oauthclient.Service, address string) answer {
 	h := s.Handler(w.target())
@@ -219,8 +219,8 @@ func (w *world) challenge(status int, header ...string) error {
 	return w.recordError(err)
 }
 
-// begin starts to connect and returns where the person is sent.
-func (w *world) begin() (*url.URL, error) { return w.beginAs(w.alice, "") }
+// beginConnection starts to connect and returns where the person is sent.
+func (w *world) beginConnection() (*url.URL, error) { return w.beginAs(w.alice, "") }
 
 func (w *world) beginAs(by uuid.UUID, issuer string) (*url.URL, error) {
 	w.t.Helper()
@@ -241,14 +241,14 @@ func (w *world) beginAs(by uuid.UUID, issuer string) (*url.URL, error) {
 // connect connects Alice, up to the first error.
 func (w *world) connect() error {
 	w.t.Helper()
-	u, err := w.begin()
+	u, err := w.beginConnection()
 	if err != nil {
 		return err
 	}
-	return w.callback(w.as.consent(w.t, u))
+	return w.receiveCallback(w.as.giveConsent(w.t, u))
 }
 
-func (w *world) callback(values url.Values) error {
+func (w *world) receiveCallback(values url.Values) error {
 	w.t.Helper()
 	_, err := w.service.Callback(w.t.Context(), w.alice, values)
 	return w.recordError(err)
@@ -263,13 +263,13 @@ func (w *world) mustConnect() {
 
 func (w *world) mustSend() {
 	w.t.Helper()
-	if a := w.send(); a.err != nil || a.status != http.StatusOK {
+	if a := w.sendRequest(); a.err != nil || a.status != http.StatusOK {
 		w.t.Fatalf("request: status %d, error %v", a.status, a.err)
 	}
 }
 
-// advance moves all clocks.
-func (w *world) advance(d time.Duration) {
+// advanceClock moves all clocks.
+func (w *world) advanceClock(d time.Duration) {
 	w.t.Helper()
 	w.clock.move(d)
 	w.db.Exec(`UPDATE clock_offset SET value = value + $1 * interval '1 second'`, d.Seconds())

@@ -20,7 +20,7 @@ type place struct {
 }
 
 func listPlaces() []place {
-	discover := func(w *world) error { return w.send().err }
+	discover := func(w *world) error { return w.sendRequest().err }
 	connect := func(w *world) error { return w.connect() }
 	metadata := func(name string) func(w *world, address string) {
 		return func(w *world, address string) { w.as.set(name, address) }
@@ -153,7 +153,7 @@ func TestHostThatTurnedPrivate(t *testing.T) {
 	wantError(t, w.challenge(http.StatusUnauthorized, "Bearer"), "is about the resource") // it was read
 	asked := len(w.skill.paths())
 	w.public, w.revision = []string{"localhost"}, 2
-	w.service = w.start(t)
+	w.service = w.startService(t)
 	wantError(t, w.challenge(http.StatusUnauthorized, "Bearer"), "private addresses are not allowed")
 	if paths := w.skill.paths(); len(paths) != asked {
 		t.Errorf("asked at a private address: %v", paths)
@@ -262,11 +262,11 @@ func TestPageInsteadOfDocument(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.skill.setAnswer(resourceWellKnown+"/mcp", page)
-	wantError(t, w.send().err, "text/html", "not application/json")
+	wantError(t, w.sendRequest().err, "text/html", "not application/json")
 
 	w = newWorld(t)
 	w.as.setAnswer("/.well-known/oauth-authorization-server", page)
-	wantError(t, w.send().err, "no metadata")
+	wantError(t, w.sendRequest().err, "no metadata")
 }
 
 func TestHostileTokenEndpoint(t *testing.T) {
@@ -326,12 +326,12 @@ func TestEchoedSecrets(t *testing.T) {
 	t.Run("token endpoint, refresh", func(t *testing.T) {
 		w := b.newWorld(t)
 		w.mustConnect()
-		w.advance(2 * time.Hour)
+		w.advanceClock(2 * time.Hour)
 		w.as.dropAccess()
 		w.as.setAnswer("/token", func(rw http.ResponseWriter, r *http.Request) {
 			writeJSON(rw, http.StatusBadRequest, map[string]any{"error": "temporarily_unavailable " + r.Form.Get("refresh_token")})
 		})
-		wantError(t, w.send().err, "temporarily_unavailable")
+		wantError(t, w.sendRequest().err, "temporarily_unavailable")
 	})
 	t.Run("token endpoint, client secret", func(t *testing.T) {
 		w := b.newWorld(t)
@@ -354,7 +354,7 @@ func TestEchoedSecrets(t *testing.T) {
 		})
 		w.as.setAnswer("/token", answerDocument(map[string]any{"error": "invalid_grant"}))
 		w.as.set("token_endpoint", w.as.URL+"/token")
-		wantNeed(t, w.send().err, oauthclient.NeedAgain)
+		wantNeed(t, w.sendRequest().err, oauthclient.NeedAgain)
 	})
 	t.Run("skill server that refuses all tokens", func(t *testing.T) {
 		w := b.newWorld(t)
@@ -363,7 +363,7 @@ func TestEchoedSecrets(t *testing.T) {
 			rw.Header().Set("WWW-Authenticate", `Bearer error="invalid_token", error_description="bad `+r.Header.Get("Authorization")+`"`)
 			rw.WriteHeader(http.StatusUnauthorized)
 		})
-		if a := w.send(); a.status != http.StatusUnauthorized || a.rounds != oauthclient.MaxRounds {
+		if a := w.sendRequest(); a.status != http.StatusUnauthorized || a.rounds != oauthclient.MaxRounds {
 			t.Errorf("%+v", a)
 		}
 		if c := w.loadConnection(); !strings.Contains(c.Error, "refuses the tokens") {
@@ -376,18 +376,18 @@ func TestEchoedSecrets(t *testing.T) {
 func TestHostileAuthorizationErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	u, err := w.begin()
+	u, err := w.beginConnection()
 	check(t, err)
-	answer := w.as.consent(t, u)
+	answer := w.as.giveConsent(t, u)
 	answer.Del("code")
 	answer.Set("error", "access_denied")
 	answer.Set("error_description", strings.Repeat("no\x00\u200b", 1000))
-	err = w.callback(answer)
+	err = w.receiveCallback(answer)
 	wantError(t, err, "access_denied", `no\x00\u200b`)
 	if len(err.Error()) > 2000 {
 		t.Errorf("an error of %d bytes", len(err.Error()))
 	}
-	if err := w.callback(answer); !errors.Is(err, oauthclient.ErrFlow) {
+	if err := w.receiveCallback(answer); !errors.Is(err, oauthclient.ErrFlow) {
 		t.Errorf("the same again: %v", err)
 	}
 }

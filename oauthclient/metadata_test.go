@@ -40,7 +40,7 @@ func TestPlacesOfResourceMetadata(t *testing.T) {
 				}
 				return []string{`Bearer resource_metadata="` + w.skill.URL + test.challenged + `"`}
 			}
-			err := w.send().err
+			err := w.sendRequest().err
 			if test.challenged != "" && test.challenged != test.there {
 				wantError(t, err, "HTTP 404", test.challenged)
 			} else {
@@ -86,24 +86,24 @@ func TestResourceOfMetadata(t *testing.T) {
 			resource := strings.NewReplacer("ORIGIN", w.skill.URL, "SECURE", "https://"+w.skill.host(), "USER", "http://u:p@"+w.skill.host()).Replace(test.resource)
 			w.skill.metadata = func(m map[string]any) { m["resource"] = resource }
 			if test.origin {
-				wantError(t, w.send().err, `"`+w.url+`"`, `"`+resource+`"`, "oauth.trust_origin")
+				wantError(t, w.sendRequest().err, `"`+w.url+`"`, `"`+resource+`"`, "oauth.trust_origin")
 				w = b.newWorld(t)
 				w.settings.TrustOrigin = true
 				resource = strings.Replace(test.resource, "ORIGIN", w.skill.URL, 1)
 				w.skill.metadata = func(m map[string]any) { m["resource"] = resource }
 			}
-			err := w.send().err
+			err := w.sendRequest().err
 			if !test.ok {
 				wantError(t, err, `"`+w.url+`"`, `"`+resource+`"`)
 				return
 			}
 			wantNeed(t, err, oauthclient.NeedConsent)
-			u, err := w.begin()
+			u, err := w.beginConnection()
 			check(t, err)
 			if got := u.Query().Get("resource"); got != resource {
 				t.Errorf("asked for %q, want the identifier of the document %q", got, resource)
 			}
-			check(t, w.callback(w.as.consent(t, u)))
+			check(t, w.receiveCallback(w.as.giveConsent(t, u)))
 			w.mustSend()
 		})
 	}
@@ -133,7 +133,7 @@ func TestIssuerOfMetadata(t *testing.T) {
 			issuer := strings.NewReplacer("ISSUER-UPPER", strings.ToUpper(w.as.issuer()), "ISSUER", w.as.issuer(), "ORIGIN", w.as.URL).Replace(test.issuer)
 			w.as.setAnswer("/.well-known/oauth-authorization-server"+test.path, w.as.describe)
 			w.as.set("issuer", issuer)
-			err := w.send().err
+			err := w.sendRequest().err
 			if !test.ok {
 				wantError(t, err, `"`+issuer+`"`, `"`+w.as.issuer()+`"`)
 				return
@@ -158,7 +158,7 @@ func TestPlacesOfServerMetadata(t *testing.T) {
 				w.as.path = path
 				w.as.setAnswer("/.well-known/oauth-authorization-server", http.NotFound)
 				w.as.setAnswer(place, w.as.describe)
-				wantNeed(t, w.send().err, oauthclient.NeedConsent)
+				wantNeed(t, w.sendRequest().err, oauthclient.NeedConsent)
 				if got := w.as.paths(); !slices.Equal(got, all[:i+1]) {
 					t.Errorf("asked for %v, want %v", got, all[:i+1])
 				}
@@ -168,7 +168,7 @@ func TestPlacesOfServerMetadata(t *testing.T) {
 			w := b.newWorld(t)
 			w.as.path = path
 			w.as.setAnswer("/.well-known/oauth-authorization-server", http.NotFound)
-			wantError(t, w.send().err, "has no metadata", w.as.issuer())
+			wantError(t, w.sendRequest().err, "has no metadata", w.as.issuer())
 			if got := w.as.paths(); !slices.Equal(got, all) {
 				t.Errorf("asked for %v, want %v", got, all)
 			}
@@ -196,15 +196,15 @@ func TestUnusableServerMetadata(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := b.newWorld(t)
 			w.as.set(test.field, test.value)
-			wantError(t, w.send().err, test.gist)
-			_, err := w.begin()
+			wantError(t, w.sendRequest().err, test.gist)
+			_, err := w.beginConnection()
 			wantError(t, err, test.gist)
 		})
 	}
 	t.Run("no authorization server", func(t *testing.T) {
 		w := b.newWorld(t)
 		w.skill.metadata = func(m map[string]any) { delete(m, "authorization_servers") }
-		wantError(t, w.send().err, "names no authorization server")
+		wantError(t, w.sendRequest().err, "names no authorization server")
 	})
 }
 
@@ -214,24 +214,24 @@ func TestSeveralAuthorizationServers(t *testing.T) {
 	other := newAuthServer(t, b.known)
 	w := b.newWorld(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, other.host()) })
 	w.skill.metadata = func(m map[string]any) { m["authorization_servers"] = []string{other.issuer(), w.as.issuer()} }
-	wantNeed(t, w.send().err, oauthclient.NeedIssuer)
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedIssuer)
 	if c := w.loadConnection(); !slices.Equal(c.Issuers, []string{other.issuer(), w.as.issuer()}) {
 		t.Errorf("to choose from: %v", c.Issuers)
 	}
-	_, err := w.begin()
+	_, err := w.beginConnection()
 	wantNeed(t, err, oauthclient.NeedIssuer)
 	if _, err = w.beginAs(w.alice, "https://elsewhere.example"); err == nil || !strings.Contains(err.Error(), "is not one that the skill's server names") {
 		t.Errorf("choosing an issuer that is not offered: %v", err)
 	}
 	u, err := w.beginAs(w.alice, w.as.issuer())
 	check(t, err)
-	check(t, w.callback(w.as.consent(t, u)))
+	check(t, w.receiveCallback(w.as.giveConsent(t, u)))
 	w.mustSend()
 	if c := w.loadConnection(); c.Issuer != w.as.issuer() {
 		t.Errorf("connected at %s", c.Issuer)
 	}
 	// The choice is kept when the token is renewed.
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
 	w.mustSend()
 	if n := len(w.as.tokenRequests("refresh_token")); n != 1 {
@@ -244,7 +244,7 @@ func TestSeveralAuthorizationServers(t *testing.T) {
 	w.settings.Issuer = "https://elsewhere.example"
 	w.revision++
 	w.as.dropAccess()
-	wantError(t, w.send().err, "is not one that the skill's server names", "https://elsewhere.example")
+	wantError(t, w.sendRequest().err, "is not one that the skill's server names", "https://elsewhere.example")
 }
 
 // The issuer in the authorization response (RFC 9207).
@@ -257,16 +257,16 @@ func TestIssuerInAnswer(t *testing.T) {
 		gist     string // empty: the response is accepted
 	}{
 		"right":                   {true, func(right string) []string { return []string{right} }, ""},
-		"wrong":                   {true, func(string) []string { return []string{"https://evil.example"} }, `is from "https://evil.example"`},
+		"wrong":                   {true, func(string) []string { return []string{"https://evil.example"} }, `not "https://evil.example"`},
 		"missing though promised": {true, func(string) []string { return nil }, "lacks the parameter iss"},
-		"empty though promised":   {true, func(string) []string { return []string{""} }, `is from ""`},
+		"empty though promised":   {true, func(string) []string { return []string{""} }, `not ""`},
 		"right, not promised":     {false, func(string) []string { return []string{"AS"} }, ""},
-		"wrong, not promised":     {false, func(string) []string { return []string{"https://evil.example"} }, `is from "https://evil.example"`},
+		"wrong, not promised":     {false, func(string) []string { return []string{"https://evil.example"} }, `not "https://evil.example"`},
 		"missing, not promised":   {false, func(string) []string { return nil }, ""},
-		"with a slash after it":   {true, func(right string) []string { return []string{right + "/"} }, `is from "`},
-		"in upper case":           {true, func(right string) []string { return []string{strings.ToUpper(right)} }, `is from "`},
+		"with a slash after it":   {true, func(right string) []string { return []string{right + "/"} }, `not "`},
+		"in upper case":           {true, func(right string) []string { return []string{strings.ToUpper(right)} }, `not "`},
 		"twice, the second wrong": {true, func(right string) []string { return []string{right, "https://evil.example"} }, "twice"},
-		"of the resource":         {true, func(right string) []string { return []string{right + "/mcp"} }, `is from "`},
+		"of the resource":         {true, func(right string) []string { return []string{right + "/mcp"} }, `not "`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := b.newWorld(t)
@@ -306,32 +306,32 @@ func TestState(t *testing.T) {
 	}
 	start := func(t *testing.T) (*world, url.Values) {
 		w := b.newWorld(t)
-		u, err := w.begin()
+		u, err := w.beginConnection()
 		check(t, err)
-		return w, w.as.consent(t, u)
+		return w, w.as.giveConsent(t, u)
 	}
 	t.Run("unknown", func(t *testing.T) {
 		w, answer := start(t)
 		for _, state := range []string{"", "x", strings.Repeat("x", 5000), answer.Get("state") + "x", answer.Get("state")[1:]} {
-			foreign(t, w.callback(url.Values{"code": answer["code"], "iss": answer["iss"], "state": {state}}))
+			foreign(t, w.receiveCallback(url.Values{"code": answer["code"], "iss": answer["iss"], "state": {state}}))
 		}
-		foreign(t, w.callback(url.Values{"code": answer["code"], "iss": answer["iss"]}))
+		foreign(t, w.receiveCallback(url.Values{"code": answer["code"], "iss": answer["iss"]}))
 		if n := len(w.as.requests("/token")); n > 0 {
 			t.Errorf("the code was sent %d times", n)
 		}
-		check(t, w.callback(answer))
+		check(t, w.receiveCallback(answer))
 	})
 	t.Run("replayed", func(t *testing.T) {
 		w, answer := start(t)
-		check(t, w.callback(answer))
-		foreign(t, w.callback(answer))
+		check(t, w.receiveCallback(answer))
+		foreign(t, w.receiveCallback(answer))
 		if n := len(w.as.requests("/token")); n != 1 {
 			t.Errorf("the code was sent %d times", n)
 		}
 	})
 	t.Run("at once, in two processes", func(t *testing.T) {
 		w, answer := start(t)
-		other := w.start(t)
+		other := w.startService(t)
 		results := make(chan error, 20)
 		for i := range cap(results) {
 			s := []*oauthclient.Service{w.service, other}[i%2]
@@ -354,8 +354,8 @@ func TestState(t *testing.T) {
 	})
 	t.Run("expired", func(t *testing.T) {
 		w, answer := start(t)
-		w.advance(15*time.Minute + time.Second)
-		foreign(t, w.callback(answer))
+		w.advanceClock(15*time.Minute + time.Second)
+		foreign(t, w.receiveCallback(answer))
 	})
 	t.Run("another person's", func(t *testing.T) {
 		w, answer := start(t)
@@ -363,16 +363,16 @@ func TestState(t *testing.T) {
 			_, err := w.service.Callback(t.Context(), by, answer)
 			foreign(t, err)
 		}
-		check(t, w.callback(answer)) // the flow is still valid for its person
+		check(t, w.receiveCallback(answer)) // the flow is still valid for its person
 	})
 	t.Run("twice in the answer", func(t *testing.T) {
 		w, answer := start(t)
 		answer.Add("state", "x")
-		wantError(t, w.callback(answer), "twice")
+		wantError(t, w.receiveCallback(answer), "twice")
 	})
 	t.Run("neither code nor error", func(t *testing.T) {
 		w, answer := start(t)
 		answer.Del("code")
-		wantError(t, w.callback(answer), "neither a code nor an error")
+		wantError(t, w.receiveCallback(answer), "neither a code nor an error")
 	})
 }

@@ -42,7 +42,7 @@ func TestOrderOfRegistration(t *testing.T) {
 			if test.noDynamic {
 				w.as.set("registration_endpoint", nil)
 			}
-			u, err := w.begin()
+			u, err := w.beginConnection()
 			if test.want == "" {
 				needs := wantNeed(t, err, oauthclient.NeedClient)
 				if !strings.Contains(needs.Reason, "https://holdpoint.test/oauth/callback") {
@@ -57,7 +57,7 @@ func TestOrderOfRegistration(t *testing.T) {
 			if n := len(w.as.requests("/register")); n != test.registers {
 				t.Errorf("%d registrations, want %d", n, test.registers)
 			}
-			check(t, w.callback(w.as.consent(t, u)))
+			check(t, w.receiveCallback(w.as.giveConsent(t, u)))
 		})
 	}
 }
@@ -69,7 +69,7 @@ func TestRegistrationRequest(t *testing.T) {
 		"https://holdpoint.test": "web", "http://127.0.0.1:8080": "native", "http://localhost:8080": "native", "http://[::1]:8080": "native",
 	} {
 		w := b.newWorld(t, func(c *oauthclient.Config) { c.PublicURL = publicURL })
-		_, err := w.begin()
+		_, err := w.beginConnection()
 		check(t, err)
 		var asked map[string]any
 		check(t, json.Unmarshal([]byte(w.as.requests("/register")[0].Body), &asked))
@@ -89,7 +89,7 @@ func TestRegistrationIsKept(t *testing.T) {
 	w.as.secret = "registered-secret"
 	w.mustConnect()
 	// Another process and another skill use the same client.
-	w.service = w.start(t)
+	w.service = w.startService(t)
 	w.key.SkillID[0]++
 	w.mustConnect()
 	if n := len(w.as.requests("/register")); n != 1 {
@@ -101,8 +101,8 @@ func TestRegistrationIsKept(t *testing.T) {
 		}
 	}
 	// Another redirect URI gets another client.
-	w.service = w.start(t, func(c *oauthclient.Config) { c.PublicURL = "https://elsewhere.test" })
-	_, err := w.begin()
+	w.service = w.startService(t, func(c *oauthclient.Config) { c.PublicURL = "https://elsewhere.test" })
+	_, err := w.beginConnection()
 	check(t, err)
 	if n := len(w.as.requests("/register")); n != 2 {
 		t.Errorf("%d registrations, want two", n)
@@ -112,7 +112,7 @@ func TestRegistrationIsKept(t *testing.T) {
 func TestRegistrationAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	services := []*oauthclient.Service{w.service, w.start(t), w.start(t)}
+	services := []*oauthclient.Service{w.service, w.startService(t), w.startService(t)}
 	errs := make(chan error, 15)
 	for i := range cap(errs) {
 		go func() {
@@ -136,13 +136,13 @@ func TestExpiredClientSecret(t *testing.T) {
 	w.as.secret = "registered-secret"
 	w.as.register = map[string]any{"client_secret_expires_at": time.Now().Add(time.Hour).Unix()}
 	w.mustConnect()
-	w.advance(59*time.Minute - 30*time.Second)
-	_, err := w.begin()
+	w.advanceClock(59*time.Minute - 30*time.Second)
+	_, err := w.beginConnection()
 	check(t, err)
 	if n := len(w.as.requests("/register")); n != 1 {
 		t.Errorf("%d registrations before the secret expires", n)
 	}
-	w.advance(time.Minute)
+	w.advanceClock(time.Minute)
 	w.as.register = map[string]any{"client_secret_expires_at": time.Now().Add(5 * time.Hour).Unix()}
 	check(t, w.connect())
 	if n := len(w.as.requests("/register")); n != 2 {
@@ -166,7 +166,7 @@ func TestAnswersOfRegistration(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := b.newWorld(t)
 			w.as.setAnswer("/register", answerDocument(test.answer))
-			_, err := w.begin()
+			_, err := w.beginConnection()
 			wantError(t, err, "client registration", test.gist)
 		})
 	}
@@ -175,7 +175,7 @@ func TestAnswersOfRegistration(t *testing.T) {
 		w.as.setAnswer("/register", func(rw http.ResponseWriter, _ *http.Request) {
 			writeJSON(rw, http.StatusBadRequest, map[string]any{"error": "invalid_redirect_uri", "error_description": "not\u202eyou"})
 		})
-		_, err := w.begin()
+		_, err := w.beginConnection()
 		wantError(t, err, "HTTP 400", `invalid_redirect_uri (not\u202eyou)`)
 	})
 }
@@ -190,14 +190,14 @@ func TestForgottenClient(t *testing.T) {
 			if when == "renewal" {
 				w.mustConnect()
 				forget()
-				w.advance(2 * time.Hour)
+				w.advanceClock(2 * time.Hour)
 				w.as.dropAccess()
-				wantNeed(t, w.send().err, oauthclient.NeedAgain)
+				wantNeed(t, w.sendRequest().err, oauthclient.NeedAgain)
 			} else {
-				u, err := w.begin()
+				u, err := w.beginConnection()
 				check(t, err)
 				forget()
-				wantError(t, w.callback(w.as.consent(t, u)), "invalid_client")
+				wantError(t, w.receiveCallback(w.as.giveConsent(t, u)), "invalid_client")
 			}
 			w.mustConnect()
 			if n := len(w.as.requests("/register")); n != 2 {
@@ -222,16 +222,16 @@ func TestGivenClientStaysWithItsIssuer(t *testing.T) {
 		w.skill.metadata = func(m map[string]any) { m["authorization_servers"] = []string{evil.issuer()} }
 	})
 	w.as.dropAccess()
-	needs := wantNeed(t, w.send().err, oauthclient.NeedSettings)
+	needs := wantNeed(t, w.sendRequest().err, oauthclient.NeedSettings)
 	for _, part := range []string{evil.issuer(), w.as.issuer(), "oauth.issuer"} {
 		if !strings.Contains(needs.Reason, part) {
 			t.Errorf("reason %q does not say %q", needs.Reason, part)
 		}
 	}
-	_, err := w.begin()
+	_, err := w.beginConnection()
 	wantNeed(t, err, oauthclient.NeedSettings)
 	check(t, w.service.Disconnect(t.Context(), w.alice, w.key)) // this does not release the client
-	_, err = w.begin()
+	_, err = w.beginConnection()
 	wantNeed(t, err, oauthclient.NeedSettings)
 	if n := len(evil.requests("/token")); n > 0 {
 		t.Errorf("the other authorization server was sent %d token requests", n)
@@ -239,9 +239,9 @@ func TestGivenClientStaysWithItsIssuer(t *testing.T) {
 
 	w.settings.Issuer = evil.issuer()
 	w.revision++
-	u, err := w.begin()
+	u, err := w.beginConnection()
 	check(t, err)
-	check(t, w.callback(evil.consent(t, u)))
+	check(t, w.receiveCallback(evil.giveConsent(t, u)))
 	if n := len(evil.tokenRequests("authorization_code")); n != 1 {
 		t.Errorf("%d token requests at the configured issuer", n)
 	}
@@ -259,10 +259,10 @@ func TestAnotherIssuerRegistersAnew(t *testing.T) {
 		w.skill.metadata = func(m map[string]any) { m["authorization_servers"] = []string{other.issuer()} }
 	})
 	w.as.dropAccess()
-	wantNeed(t, w.send().err, oauthclient.NeedAgain)
-	u, err := w.begin()
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedAgain)
+	u, err := w.beginConnection()
 	check(t, err)
-	check(t, w.callback(other.consent(t, u)))
+	check(t, w.receiveCallback(other.giveConsent(t, u)))
 	if n := len(other.requests("/register")); n != 1 {
 		t.Errorf("%d registrations, want one", n)
 	}

@@ -26,8 +26,8 @@ func TestRenewalAsksForWhatWasAskedFor(t *testing.T) {
 	w.skill.change(func() { w.skill.challenge = func(string) []string { return []string{said} } })
 	w.configureClient(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret"})
 	w.mustSend()
-	w.service = w.start(t)
-	w.advance(2 * time.Hour) // the token is renewed before the request
+	w.service = w.startService(t)
+	w.advanceClock(2 * time.Hour) // the token is renewed before the request
 	w.as.dropAccess()
 	w.mustSend()
 	requests := w.as.requests("/token")
@@ -50,9 +50,9 @@ func TestRenewalWithoutItsClient(t *testing.T) {
 	_, err := w.db.Pool().Exec(t.Context(), `DELETE FROM oauth_clients`)
 	check(t, err)
 	before := len(w.as.requests("/token"))
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
-	wantNeed(t, w.send().err, oauthclient.NeedAgain)
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedAgain)
 	if n := len(w.as.requests("/token")) - before; n != 0 {
 		t.Errorf("%d token requests without the client", n)
 	}

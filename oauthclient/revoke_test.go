@@ -74,7 +74,7 @@ func TestDisconnect(t *testing.T) {
 			if c := w.loadConnection(); c.Connected() || c.ExpiresAt != nil || len(c.ScopesGranted) != 0 {
 				t.Errorf("stored: %+v", c)
 			}
-			wantNeed(t, w.send().err, oauthclient.NeedAgain)
+			wantNeed(t, w.sendRequest().err, oauthclient.NeedAgain)
 			w.mustConnect()
 		})
 	}
@@ -110,7 +110,7 @@ func TestDisconnectDuringRenewal(t *testing.T) {
 	w := newWorld(t)
 	w.runJobs()
 	w.mustConnect()
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
 	arrived, release := make(chan struct{}), make(chan struct{})
 	w.as.setAnswer("/token", func(rw http.ResponseWriter, r *http.Request) {
@@ -171,13 +171,13 @@ func TestRemovedSkill(t *testing.T) {
 	w := newWorld(t)
 	w.runJobs()
 	w.mustConnect()
-	u, err := w.begin()
+	u, err := w.beginConnection()
 	check(t, err)
 	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
 		return w.service.Removed(t.Context(), tx, w.key.SkillID)
 	}))
 	w.waitForRevoked(t.Context(), 2)
-	if err := w.callback(w.as.consent(t, u)); !errors.Is(err, oauthclient.ErrFlow) {
+	if err := w.receiveCallback(w.as.giveConsent(t, u)); !errors.Is(err, oauthclient.ErrFlow) {
 		t.Errorf("an authorization response for a deleted skill: %v", err)
 	}
 	if list, _, err := w.service.List(t.Context(), oauthclient.Filter{}); err != nil || len(list) != 0 {

@@ -19,22 +19,22 @@ func TestStepUp(t *testing.T) {
 	check(t, err)
 
 	w.skill.change(func() { w.skill.scopes = []string{"write"} })
-	a := w.send()
+	a := w.sendRequest()
 	needs := wantNeed(t, a.err, oauthclient.NeedScope)
 	if a.status != http.StatusForbidden || !slices.Contains(needs.Scopes, "write") {
 		t.Errorf("status %d, scopes %v", a.status, needs.Scopes)
 	}
 	wantNeed(t, w.handler().Ready(t.Context()), oauthclient.NeedScope)
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
-	wantNeed(t, w.send().err, oauthclient.NeedScope) // a renewal does not grant scopes
-	u, err := w.begin()
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedScope) // a renewal does not grant scopes
+	u, err := w.beginConnection()
 	check(t, err)
 	asked := strings.Fields(u.Query().Get("scope"))
 	if !slices.Contains(asked, "read") || !slices.Contains(asked, "write") || len(asked) != 2 {
 		t.Errorf("asked for %v, want the union", asked)
 	}
-	check(t, w.callback(w.as.consent(t, u)))
+	check(t, w.receiveCallback(w.as.giveConsent(t, u)))
 	w.mustSend()
 
 	// A refusal of the previous token is no reason to ask again.
@@ -54,7 +54,7 @@ func TestStepUp(t *testing.T) {
 		rw.WriteHeader(http.StatusForbidden)
 	})
 	for range 2 {
-		wantError(t, w.send().err, "asked for before", "write")
+		wantError(t, w.sendRequest().err, "asked for before", "write")
 	}
 	if c := w.loadConnection(); c.Need != oauthclient.NeedNothing {
 		t.Errorf("need %q", c.Need)
@@ -81,7 +81,7 @@ func TestStepUpOfClientCredentials(t *testing.T) {
 		rw.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="write"`)
 		rw.WriteHeader(http.StatusForbidden)
 	})
-	wantError(t, w.send().err, "asked for before")
+	wantError(t, w.sendRequest().err, "asked for before")
 	if n := len(w.as.tokenRequests("client_credentials")); n != 2 {
 		t.Errorf("%d token requests", n)
 	}
@@ -94,7 +94,7 @@ func TestStepUpBeyondSettings(t *testing.T) {
 	w.configureClient(oauthclient.Settings{Grant: "client_credentials", ClientSecret: "given-secret", Scopes: []string{"read"}})
 	w.mustSend()
 	w.skill.change(func() { w.skill.scopes = []string{"write"} })
-	wantError(t, w.send().err, "write", "oauth.scopes does not have")
+	wantError(t, w.sendRequest().err, "write", "oauth.scopes does not have")
 	for _, r := range w.as.requests("/token") {
 		if r.Form.Get("scope") != "read" {
 			t.Errorf("asked for %q", r.Form.Get("scope"))
@@ -108,7 +108,7 @@ func TestForbiddenWithoutScope(t *testing.T) {
 	w := newWorld(t)
 	w.mustConnect()
 	w.skill.setAnswer("/mcp", answerStatus(http.StatusForbidden))
-	if a := w.send(); a.err != nil || a.status != http.StatusForbidden || a.rounds != 1 {
+	if a := w.sendRequest(); a.err != nil || a.status != http.StatusForbidden || a.rounds != 1 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -120,10 +120,10 @@ func TestPerUser(t *testing.T) {
 	w.perUser = true
 	_, err := w.service.Begin(t.Context(), w.alice, w.key, "")
 	wantError(t, err, "each person")
-	wantError(t, w.send().err, "on no person's behalf")
+	wantError(t, w.sendRequest().err, "on no person's behalf")
 	check(t, w.connect())
 	w.key.Principal = w.bob
-	wantNeed(t, w.send().err, oauthclient.NeedConsent)
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedConsent)
 	w.key.Principal = w.alice
 	w.mustSend()
 	for _, r := range w.skill.requests("/mcp")[:2] {

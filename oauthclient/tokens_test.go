@@ -99,7 +99,7 @@ func TestOriginsOfTokens(t *testing.T) {
 			}
 			w.settings = oauthclient.Settings{Grant: "client_credentials", ClientID: "given", ClientSecret: "given-secret", TrustOrigin: true}
 			w.as.clients["given"] = "given-secret"
-			service := w.start(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, w.skill.host()) })
+			service := w.startService(t, func(c *oauthclient.Config) { c.TrustedHosts = append(c.TrustedHosts, w.skill.host()) })
 			w.service = service
 			check(t, w.challenge(http.StatusUnauthorized, `Bearer resource_metadata="`+w.skill.URL+resourceWellKnown+`/mcp"`))
 			header, _, err := w.signedWith(t.Context(), service, test.address)
@@ -118,7 +118,7 @@ func TestSkillThatMoves(t *testing.T) {
 	other := newSkillServer(t, w.as)
 	w.url, w.skill = other.URL+"/mcp", other
 	w.revision++
-	wantNeed(t, w.send().err, oauthclient.NeedAgain)
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedAgain)
 	for _, r := range other.requests("/mcp") {
 		if r.Header.Get("Authorization") != "" {
 			t.Error("the token was sent to the new URL")
@@ -131,7 +131,7 @@ func TestParallelRenewal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustConnect()
-	services := []*oauthclient.Service{w.service, w.start(t)}
+	services := []*oauthclient.Service{w.service, w.startService(t)}
 	for range 3 {
 		for _, s := range services { // both cache the token that is about to expire
 			_, _, err := w.signedWith(t.Context(), s, w.url)
@@ -139,7 +139,7 @@ func TestParallelRenewal(t *testing.T) {
 		}
 		w.as.forgetRequests()
 		w.as.dropAccess()
-		w.advance(2 * time.Hour)
+		w.advanceClock(2 * time.Hour)
 		const callers = 50
 		type result struct {
 			header string
@@ -183,9 +183,9 @@ func TestRotationIsStoredBeforeUse(t *testing.T) {
 		w.skill.mcp(rw, r)
 	})
 	for range 4 {
-		w.advance(2 * time.Hour)
+		w.advanceClock(2 * time.Hour)
 		w.as.dropAccess()
-		if a := w.sendWith(t.Context(), w.start(t), w.url); a.err != nil || a.status != http.StatusOK {
+		if a := w.sendWith(t.Context(), w.startService(t), w.url); a.err != nil || a.status != http.StatusOK {
 			t.Fatalf("%+v", a)
 		}
 	}
@@ -199,7 +199,7 @@ func TestRotationSurvivesALostConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustConnect()
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
 	w.as.setAnswer("/token", func(rw http.ResponseWriter, r *http.Request) {
 		tag, err := w.db.Pool().Exec(r.Context(), `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
@@ -211,7 +211,7 @@ func TestRotationSurvivesALostConnection(t *testing.T) {
 	})
 	w.mustSend()
 	w.as.setAnswer("/token", nil)
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
 	w.mustSend() // with the stored refresh token
 	if n := len(w.as.tokenRequests("refresh_token")); n != 2 {
@@ -223,7 +223,7 @@ func TestCallersLeave(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mustConnect()
-	w.advance(2 * time.Hour)
+	w.advanceClock(2 * time.Hour)
 	w.as.dropAccess()
 	arrived, release := make(chan struct{}), make(chan struct{})
 	w.as.setAnswer("/token", func(rw http.ResponseWriter, r *http.Request) {
@@ -261,10 +261,10 @@ func TestRefusedRenewal(t *testing.T) {
 	w.mustConnect()
 	w.as.change(func() { clear(w.as.refresh) })
 	w.as.dropAccess()
-	wantNeed(t, w.send().err, oauthclient.NeedAgain)
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedAgain)
 	wantNeed(t, w.handler().Ready(t.Context()), oauthclient.NeedAgain)
-	w.advance(time.Second * 3)
-	wantNeed(t, w.send().err, oauthclient.NeedAgain)
+	w.advanceClock(time.Second * 3)
+	wantNeed(t, w.sendRequest().err, oauthclient.NeedAgain)
 	if n := len(w.as.tokenRequests("refresh_token")); n != 1 {
 		t.Errorf("a refused refresh token was tried %d times", n)
 	}
@@ -277,12 +277,12 @@ func TestEarlyRenewal(t *testing.T) {
 	soon := func(t *testing.T) *world {
 		w := b.newWorld(t)
 		w.mustConnect()
-		w.advance(time.Hour - 30*time.Second)
+		w.advanceClock(time.Hour - 30*time.Second)
 		return w
 	}
 	t.Run("succeeds", func(t *testing.T) {
 		w := soon(t)
-		if a := w.send(); a.status != http.StatusOK || a.rounds != 1 {
+		if a := w.sendRequest(); a.status != http.StatusOK || a.rounds != 1 {
 			t.Errorf("%+v", a)
 		}
 		if n := len(w.as.tokenRequests("refresh_token")); n != 1 {
@@ -299,16 +299,16 @@ func TestEarlyRenewal(t *testing.T) {
 			w := soon(t)
 			w.as.setAnswer("/token", answer)
 			for range 2 {
-				if a := w.send(); a.status != http.StatusOK || a.rounds != 1 {
+				if a := w.sendRequest(); a.status != http.StatusOK || a.rounds != 1 {
 					t.Errorf("the old token is good: %+v", a)
 				}
 			}
 			check(t, w.handler().Ready(t.Context()))
-			w.advance(time.Minute)
+			w.advanceClock(time.Minute)
 			w.as.dropAccess()
 			w.as.setAnswer("/token", nil)
 			if name == "is refused for good" {
-				wantNeed(t, w.send().err, oauthclient.NeedAgain)
+				wantNeed(t, w.sendRequest().err, oauthclient.NeedAgain)
 				return
 			}
 			w.mustSend()
@@ -317,7 +317,7 @@ func TestEarlyRenewal(t *testing.T) {
 	t.Run("not of what lives long enough", func(t *testing.T) {
 		w := b.newWorld(t)
 		w.mustConnect()
-		w.advance(time.Hour - 90*time.Second)
+		w.advanceClock(time.Hour - 90*time.Second)
 		w.mustSend()
 		if n := len(w.as.tokenRequests("refresh_token")); n != 0 {
 			t.Errorf("%d renewals", n)
@@ -327,7 +327,7 @@ func TestEarlyRenewal(t *testing.T) {
 		w := b.newWorld(t)
 		w.as.life = 0
 		w.mustConnect()
-		w.advance(1000 * time.Hour)
+		w.advanceClock(1000 * time.Hour)
 		w.mustSend()
 		if n := len(w.as.tokenRequests("refresh_token")); n != 0 {
 			t.Errorf("%d renewals", n)

@@ -28,11 +28,11 @@ func TestCreateAndEditAgent(t *testing.T) {
 	w := newWorld(t)
 	olga := w.signedIn("olga", identity.Operator)
 	page := olga.get("/agents/new")
-	wrong := olga.post("/agents/new", page.filled("agent-form", url.Values{
+	wrong := olga.post("/agents/new", page.fillForm("agent-form", url.Values{
 		"name": {"billing"}, "instructions": {"Line one\r\nline two"}, "model.api_key": {typedSecret}, "wait_budget": {"10s"},
 	}))
 	if wrong.status != http.StatusUnprocessableEntity || wrong.find("problem-model.provider").Length() != 1 || strings.Contains(wrong.body, typedSecret) ||
-		wrong.filled("agent-form", nil).Get("instructions") != "Line one\nline two" {
+		wrong.fillForm("agent-form", nil).Get("instructions") != "Line one\nline two" {
 		t.Fatalf("%d: %s", wrong.status, wrong.text())
 	}
 	long := strings.Repeat("Vorsicht — überall! ", 2800)
@@ -41,7 +41,7 @@ func TestCreateAndEditAgent(t *testing.T) {
 		"model.provider": {"openai"}, "model.name": {"m"}, "model.api_key": {typedSecret},
 		"error_style": {agent.ErrorStyleCodes}, "limits.calls_per_minute": {"90"}, "limits.pending": {"20"},
 	}
-	made := olga.post("/agents/new", page.filled("agent-form", form))
+	made := olga.post("/agents/new", page.fillForm("agent-form", form))
 	if made.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", made.status, made.text())
 	}
@@ -57,11 +57,11 @@ func TestCreateAndEditAgent(t *testing.T) {
 	if strings.Contains(edit.body, typedSecret) || !strings.Contains(edit.text(), "Already set") {
 		t.Error("the key is shown, or not known of")
 	}
-	few := olga.post(path+"/edit", edit.filled("agent-form", url.Values{"limits.concurrency": {"few"}, "limits.calls_per_minute": {"-1"}}))
+	few := olga.post(path+"/edit", edit.fillForm("agent-form", url.Values{"limits.concurrency": {"few"}, "limits.calls_per_minute": {"-1"}}))
 	if few.status != http.StatusUnprocessableEntity || few.find("problem-limits.concurrency").Length()+few.find("problem-limits.calls_per_minute").Length() != 2 {
 		t.Errorf("%d: %s", few.status, few.text())
 	}
-	odd := olga.post(path+"/edit", edit.filled("agent-form", url.Values{
+	odd := olga.post(path+"/edit", edit.fillForm("agent-form", url.Values{
 		"model.input_price": {"cheap"}, "model.max_tokens": {"1.5"}, "limits.conversation_cost": {"NaN"}, "limits.conversation_time": {"long"}, "model.provider": {"mistral"},
 	}))
 	for _, field := range []string{"model.input_price", "model.max_tokens", "limits.conversation_cost", "limits.conversation_time", "model.provider"} {
@@ -69,7 +69,7 @@ func TestCreateAndEditAgent(t *testing.T) {
 			t.Errorf("%s: %d: %s", field, odd.status, odd.text())
 		}
 	}
-	conversations := edit.filled("agent-form", url.Values{
+	conversations := edit.fillForm("agent-form", url.Values{
 		"model.max_tokens": {"900"}, "model.images": {"false"}, "model.input_price": {"0.25"}, "model.output_price": {"2"},
 		"limits.conversation_turns": {"30"}, "limits.conversation_tokens": {"500000"}, "limits.conversation_cost": {"1.5"}, "limits.conversation_time": {"72h"},
 	})
@@ -97,16 +97,16 @@ func TestCreateAndEditAgent(t *testing.T) {
 		"model.max_tokens", "model.images", "model.input_price", "model.output_price",
 		"limits.conversation_turns", "limits.conversation_tokens", "limits.conversation_cost", "limits.conversation_time",
 	} {
-		if edit.filled("agent-form", nil).Get(field) == "" {
+		if edit.fillForm("agent-form", nil).Get(field) == "" {
 			t.Errorf("%s is not in the form", field)
 		}
 		unlimited.Set(field, "")
 	}
-	if a := olga.post(path+"/edit", edit.filled("agent-form", unlimited)); a.status != http.StatusSeeOther {
+	if a := olga.post(path+"/edit", edit.fillForm("agent-form", unlimited)); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
 	}
 	edit = olga.get(path + "/edit")
-	changed := edit.filled("agent-form", url.Values{
+	changed := edit.fillForm("agent-form", url.Values{
 		"model.name": {"m2"}, "escalate_to": {"leads"}, "reply_timeout": {"5s"}, "limits.concurrency": {"3"},
 	})
 	if a := olga.post(path+"/edit", changed); a.status != http.StatusSeeOther {
@@ -123,7 +123,7 @@ func TestCreateAndEditAgent(t *testing.T) {
 	if a := olga.post(path+"/edit", changed); a.status != http.StatusConflict {
 		t.Errorf("of an earlier revision: %d", a.status)
 	}
-	removed := olga.get(path+"/edit").filled("agent-form", url.Values{"model.name": {""}, "model.provider": {""}})
+	removed := olga.get(path+"/edit").fillForm("agent-form", url.Values{"model.name": {""}, "model.provider": {""}})
 	if a := olga.post(path+"/edit", removed); a.status != http.StatusSeeOther || w.agentNamed("clerk").Model != nil {
 		t.Errorf("%d: model %s", a.status, w.agentNamed("clerk").Model)
 	}
@@ -205,11 +205,11 @@ func TestAssignSkills(t *testing.T) {
 		"all, and some":       {"scope": {"all"}, "tools": {"echo"}},
 		"a prefix that is no": {"scope": {"all"}, "prefix": {"No Prefix"}},
 	} {
-		if a := olga.post(path+"/assign", page.filled("assign-tools", changes)); a.status != http.StatusUnprocessableEntity || a.find("problems").Length() != 1 {
+		if a := olga.post(path+"/assign", page.fillForm("assign-tools", changes)); a.status != http.StatusUnprocessableEntity || a.find("problems").Length() != 1 {
 			t.Errorf("%s: %d", name, a.status)
 		}
 	}
-	if a := olga.post(path+"/assign", page.filled("assign-tools", url.Values{"scope": {"some"}, "tools": {"echo", "save_csv"}, "prefix": {""}})); a.status != http.StatusSeeOther {
+	if a := olga.post(path+"/assign", page.fillForm("assign-tools", url.Values{"scope": {"some"}, "tools": {"echo", "save_csv"}, "prefix": {""}})); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
 	}
 	if x := assigned(); !slices.Equal(x.Tools, []string{"echo", "save_csv"}) || x.Prefix == nil || *x.Prefix != "" {
@@ -219,7 +219,7 @@ func TestAssignSkills(t *testing.T) {
 	if text := shown.find("sees").Text(); !strings.Contains(text, "save_csv") || strings.Contains(text, "files__") || strings.Contains(text, "delete_file") {
 		t.Errorf("it sees %s", text)
 	}
-	again := olga.get(path+"/assign?skill=files").filled("assign-tools", nil)
+	again := olga.get(path+"/assign?skill=files").fillForm("assign-tools", nil)
 	if again.Get("scope") != "some" || !slices.Equal(again["tools"], []string{"echo", "save_csv"}) || again.Get("prefix") != "" {
 		t.Errorf("the form says %v", again)
 	}

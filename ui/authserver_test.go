@@ -148,8 +148,8 @@ func (as *authServer) set(change func(*authServer)) {
 	change(as)
 }
 
-// guard registers the skill that as protects, and assigns it to the agent.
-func (w *world) guard(as *authServer, spec agent.SkillSpec) *agent.Skill {
+// registerGuarded registers the skill that as protects, and assigns it to the agent.
+func (w *world) registerGuarded(as *authServer, spec agent.SkillSpec) *agent.Skill {
 	w.t.Helper()
 	spec.Name, spec.Transport, spec.URL = "guarded", tool.HTTP, as.url+"/mcp"
 	_, err := w.agents.Apply(w.t.Context(), audit.System(), agent.Spec{
@@ -162,8 +162,8 @@ func (w *world) guard(as *authServer, spec agent.SkillSpec) *agent.Skill {
 	return skill
 }
 
-// refused makes the skill's server refuse a person's request, as if it had no token.
-func (w *world) refused(skill *agent.Skill, principal uuid.UUID) {
+// refuseRequest makes the skill's server refuse a person's request, as if it had no token.
+func (w *world) refuseRequest(skill *agent.Skill, principal uuid.UUID) {
 	w.t.Helper()
 	_, server, err := w.agents.FreshSkill(w.t.Context(), skill.ID)
 	check(w.t, err)
@@ -188,8 +188,8 @@ func (v *visitor) begin(skill *agent.Skill, form url.Values) *url.URL {
 	return to
 }
 
-// allowed returns the path and query of the authorization response.
-func (as *authServer) allowed(t *testing.T, to *url.URL) string {
+// allowAccess returns the path and query of the authorization response.
+func (as *authServer) allowAccess(t *testing.T, to *url.URL) string {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/allow?"+to.RawQuery, nil)
 	answer := httptest.NewRecorder()

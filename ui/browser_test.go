@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/browsertest"
-	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -26,7 +25,7 @@ const armed = `(() => {
 func (w *world) signInWith(o browsertest.Options) *browsertest.Page {
 	w.t.Helper()
 	p := browsertest.New(w.t, o)
-	p.Go(w.server.URL + w.link("ana", identity.Reviewer, identity.Operator))
+	p.Go(w.server.URL + w.createLink("ana", identity.Reviewer, identity.Operator))
 	p.Click("sign-in-link")
 	p.Wait("queue")
 	return p
@@ -40,24 +39,11 @@ func noComplaints(t *testing.T, p *browsertest.Page) {
 	}
 }
 
-func (w *world) outcome(id uuid.UUID) call.Call {
+func (w *world) waitForEnd(id uuid.UUID) call.Call {
 	w.t.Helper()
 	c, err := w.calls.Wait(w.t.Context(), id, call.Listener{})
 	check(w.t, err)
 	return c
-}
-
-// openFirst opens the first call of the queue by its key. A key that arrives while the list is replaced is lost, and pressed again.
-func openFirst(t *testing.T, p *browsertest.Page) {
-	t.Helper()
-	ready(p)
-	eventually.Holds(t, "a selected row", func() bool {
-		const selected = `document.querySelector("#rows > [data-hp-selected]") !== null`
-		if !browsertest.Eval[bool](p, selected) {
-			p.Press("j")
-		}
-		return browsertest.Eval[bool](p, selected)
-	})
 }
 
 func TestDecideInTheBrowser(t *testing.T) {
@@ -69,10 +55,10 @@ func TestDecideInTheBrowser(t *testing.T) {
 
 	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
 	second := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
-	p.WaitText("queue", "second")
+	p.WaitText("row", "second")
 	p.WaitFor("the title counts", `document.title.startsWith("(2) ")`)
 
-	openFirst(t, p)
+	p.Press("j")
 	p.Wait("decide")
 	p.WaitFor("keys to work", armed)
 	p.Press("r")
@@ -80,7 +66,7 @@ func TestDecideInTheBrowser(t *testing.T) {
 	p.Screenshot("rejecting")
 	p.PressCtrlEnter()
 	p.WaitText("arguments", "second") // the next call opens
-	if c := w.outcome(first); c.Status != call.Rejected || c.Message != "wrong folder" {
+	if c := w.waitForEnd(first); c.Status != call.Rejected || c.Message != "wrong folder" {
 		t.Errorf("the first call is %s, %q", c.Status, c.Message)
 	}
 
@@ -88,7 +74,7 @@ func TestDecideInTheBrowser(t *testing.T) {
 	p.Press("a")
 	p.WaitText("outcome", "Saved 2 rows")
 	p.Screenshot("outcome")
-	if c := w.outcome(second); c.Status != call.Succeeded {
+	if c := w.waitForEnd(second); c.Status != call.Succeeded {
 		t.Errorf("the second call is %s", c.Status)
 	}
 	p.WaitFor("the count to go", `!document.title.startsWith("(")`)
@@ -97,6 +83,70 @@ func TestDecideInTheBrowser(t *testing.T) {
 	}
 	if len(w.source.Arguments()) != 1 {
 		t.Errorf("%d calls arrived, want 1", len(w.source.Arguments()))
+	}
+	noComplaints(t, p)
+}
+
+// A key that is pressed before the list shows a new call opens it as soon as it does.
+func TestKeysWaitForTheList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.signInWith(browsertest.Options{})
+	p.Wait("empty")
+	p.WaitFor("live updates", `document.documentElement.hasAttribute("data-live")`)
+	browsertest.Eval[bool](p, `(() => {
+		const real = window.fetch;
+		window.held = [];
+		window.fetch = async (...args) => {
+			const response = await real(...args);
+			if (String(args[0]) === "/") await new Promise((done) => window.held.push(done));
+			return response;
+		};
+		return true;
+	})()`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	p.WaitFor("the list to be held back", `document.title.startsWith("(1) ") && window.held.length > 0`)
+	p.Press("j")
+	p.WaitGone("row")
+	browsertest.Eval[bool](p, `(window.held.forEach((done) => done()), true)`)
+	p.WaitText("arguments", "first")
+	p.WaitFor("the row to be selected", `document.querySelector("#rows > [data-hp-selected]:focus-within")`)
+	noComplaints(t, p)
+}
+
+// Keys that are pressed after a rejection was sent are no part of its reason.
+func TestKeysAfterARejection(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.WaitText("row", "second")
+	ready(p)
+	p.Press("j")
+	p.WaitText("arguments", "first")
+	p.WaitFor("keys to work", armed)
+	browsertest.Eval[bool](p, `(() => {
+		const real = window.fetch;
+		window.fetch = async (...args) => {
+			if (String(args[0]).endsWith("/reject")) await new Promise((done) => { window.release = done; });
+			return real(...args);
+		};
+		return true;
+	})()`)
+	p.Press("r")
+	p.Press("no")
+	p.PressCtrlEnter()
+	p.WaitFor("the rejection to be held back", `!!window.release`)
+	p.Press("j")
+	p.WaitText("arguments", "second")
+	browsertest.Eval[bool](p, `(window.release(), true)`)
+	if c := w.waitForEnd(first); c.Status != call.Rejected || c.Message != "no" {
+		t.Errorf("the call is %s, %q", c.Status, c.Message)
+	}
+	p.WaitFor("the row to turn gray", `document.querySelectorAll("#rows > .row:not(.gone)").length === 1`)
+	if got := browsertest.Eval[string](p, selectedFile); got != "second" {
+		t.Errorf("%s is selected", got)
 	}
 	noComplaints(t, p)
 }
@@ -115,7 +165,7 @@ func TestDecideWithoutJavaScript(t *testing.T) {
 	p.Type("reason", "wrong folder")
 	p.Click("reject")
 	p.WaitText("decision", "wrong folder")
-	if c := w.outcome(first); c.Status != call.Rejected || c.Message != "wrong folder" {
+	if c := w.waitForEnd(first); c.Status != call.Rejected || c.Message != "wrong folder" {
 		t.Errorf("the first call is %s, %q", c.Status, c.Message)
 	}
 
@@ -135,7 +185,7 @@ func TestDecideWithoutJavaScript(t *testing.T) {
 	p.Click("approve")
 	p.WaitText("outcome", "Saved 2 rows")
 	p.WaitText("decision", "as agreed")
-	if c := w.outcome(second); c.Status != call.Succeeded {
+	if c := w.waitForEnd(second); c.Status != call.Succeeded {
 		t.Errorf("the second call is %s", c.Status)
 	}
 }

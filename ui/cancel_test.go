@@ -33,7 +33,7 @@ func TestOperatorCancelsACall(t *testing.T) {
 	if a := olga.post(callPath(id)+"/cancel", asked.form("confirm-cancel")); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
 	}
-	if c := w.outcome(id); c.Status != call.Cancelled {
+	if c := w.waitForEnd(id); c.Status != call.Cancelled {
 		t.Errorf("the call is %s", c.Status)
 	}
 	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Subject: id})
@@ -75,7 +75,7 @@ func TestOperatorCancelsAnApprovedCall(t *testing.T) {
 	if a := olga.post(callPath(id)+"/cancel", asked.form("confirm-cancel")); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
 	}
-	if c := w.outcome(id); c.Status != call.Cancelled {
+	if c := w.waitForEnd(id); c.Status != call.Cancelled {
 		t.Errorf("the call is %s", c.Status)
 	}
 }
@@ -83,9 +83,9 @@ func TestOperatorCancelsAnApprovedCall(t *testing.T) {
 func TestOperatorCancelsWhatWaitsForAConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	skill := w.guard(newAuthServer(t), agent.SkillSpec{})
+	skill := w.registerGuarded(newAuthServer(t), agent.SkillSpec{})
 	olga, olgaID := w.signedInAs("olga", identity.Operator)
-	w.refused(skill, olgaID)
+	w.refuseRequest(skill, olgaID)
 	id := w.submit(olgaID, "guarded__save_csv", `{"filename":"x"}`)
 	if page := olga.get(callPath(id)); !strings.Contains(page.find("state").Text(), "Needs a connection") || page.find("cancel").Length() != 1 {
 		t.Fatalf("not offered: %s", page.text())
@@ -93,7 +93,7 @@ func TestOperatorCancelsWhatWaitsForAConnection(t *testing.T) {
 	if a := olga.post(callPath(id)+"/cancel", url.Values{"confirmed": {"yes"}}); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
 	}
-	if c := w.outcome(id); c.Status != call.Cancelled {
+	if c := w.waitForEnd(id); c.Status != call.Cancelled {
 		t.Errorf("the call is %s", c.Status)
 	}
 }

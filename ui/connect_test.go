@@ -34,7 +34,7 @@ func TestConnectASkill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, agent.SkillSpec{})
+	skill := w.registerGuarded(as, agent.SkillSpec{})
 	olga, _ := w.signedInAs("olga", identity.Operator)
 	page := olga.get("/skills/" + skill.ID.String())
 	if page.find("connect").Length() != 1 || !strings.Contains(page.find("connection-state").Text(), "not been asked yet") {
@@ -44,7 +44,7 @@ func TestConnectASkill(t *testing.T) {
 	if !strings.HasPrefix(to.String(), as.url+"/authorize?") || to.Query().Get("redirect_uri") != w.server.URL+"/oauth/callback" {
 		t.Fatalf("leads to %s", to)
 	}
-	a := olga.get(as.allowed(t, to))
+	a := olga.get(as.allowAccess(t, to))
 	where := a.header.Get("Location")
 	if a.status != http.StatusSeeOther || !strings.HasPrefix(where, "/connections/") {
 		t.Fatalf("back: %d to %q %s", a.status, where, a.text())
@@ -73,10 +73,10 @@ func TestCallbackIsForWhoBegan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, agent.SkillSpec{})
+	skill := w.registerGuarded(as, agent.SkillSpec{})
 	olga, _ := w.signedInAs("olga", identity.Operator)
 	otto, _ := w.signedInAs("otto", identity.Operator)
-	back := as.allowed(t, olga.begin(skill, nil))
+	back := as.allowAccess(t, olga.begin(skill, nil))
 
 	for name, a := range map[string]*answer{
 		"another person": otto.get(back), "no state": olga.get("/oauth/callback?code=x"), "wrong state": olga.get("/oauth/callback?code=x&state=y"),
@@ -108,12 +108,12 @@ func TestCallbackSignedOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, agent.SkillSpec{})
+	skill := w.registerGuarded(as, agent.SkillSpec{})
 	_, token, err := w.people.CreateToken(t.Context(), uuid.Nil, "olga", []identity.Role{identity.Operator}, nil)
 	check(t, err)
 	olga := w.visitor()
 	olga.post("/sign-in", url.Values{"token": {token}})
-	back := as.allowed(t, olga.begin(skill, nil)) + "&more=" + strings.Repeat("x", 4000)
+	back := as.allowAccess(t, olga.begin(skill, nil)) + "&more=" + strings.Repeat("x", 4000)
 	olga.post("/sign-out", nil)
 	a := olga.get(back)
 	if a.status != http.StatusSeeOther || a.header.Get("Location") != "/sign-in?next="+url.QueryEscape(back) {
@@ -134,8 +134,8 @@ func TestWhoMayConnectASharedSkill(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, agent.SkillSpec{})
-	w.refused(skill, uuid.Nil)
+	skill := w.registerGuarded(as, agent.SkillSpec{})
+	w.refuseRequest(skill, uuid.Nil)
 	olga, _ := w.signedInAs("olga", identity.Operator)
 	rita, _ := w.signedInAs("rita", identity.Reviewer)
 	path := "/skills/" + skill.ID.String()
@@ -146,7 +146,7 @@ func TestWhoMayConnectASharedSkill(t *testing.T) {
 	if a := rita.post(path+"/connect", nil); a.status != http.StatusForbidden || a.find("continue").Length() != 0 {
 		t.Errorf("a reviewer connects: %d %s", a.status, a.text())
 	}
-	where := olga.get(as.allowed(t, olga.begin(skill, nil))).header.Get("Location")
+	where := olga.get(as.allowAccess(t, olga.begin(skill, nil))).header.Get("Location")
 	where, _, _ = strings.Cut(where, "?")
 	if a := rita.get(where); a.status != http.StatusOK || a.find("disconnect").Length() != 0 || a.find("connect").Length() != 0 {
 		t.Errorf("a reviewer sees of the connection: %d %s", a.status, a.text())
@@ -176,7 +176,7 @@ func TestWhoMayConnectTheirOwnAccount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, perUser())
+	skill := w.registerGuarded(as, perUser())
 	olga, _ := w.signedInAs("olga", identity.Operator)
 	rita, ritaID := w.signedInAs("rita", identity.Reviewer)
 	ruth, _ := w.signedInAs("ruth", identity.Reviewer)
@@ -188,8 +188,8 @@ func TestWhoMayConnectTheirOwnAccount(t *testing.T) {
 			}
 		}
 	}
-	w.refused(skill, ritaID)
-	where := rita.get(as.allowed(t, rita.begin(skill, nil))).header.Get("Location")
+	w.refuseRequest(skill, ritaID)
+	where := rita.get(as.allowAccess(t, rita.begin(skill, nil))).header.Get("Location")
 	where, _, _ = strings.Cut(where, "?")
 	if text := rita.get(where).find("whose").Text(); strings.TrimSpace(text) != "your own" {
 		t.Errorf("whose: %q", text)
@@ -222,12 +222,12 @@ func TestLeftOverConnectionEndsNoOther(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, perUser())
+	skill := w.registerGuarded(as, perUser())
 	rita, _ := w.signedInAs("rita", identity.Reviewer)
 	olga, _ := w.signedInAs("olga", identity.Operator)
-	own, _, _ := strings.Cut(rita.get(as.allowed(t, rita.begin(skill, nil))).header.Get("Location"), "?")
-	w.guard(as, agent.SkillSpec{Connection: agent.ConnectionShared})
-	shared, _, _ := strings.Cut(olga.get(as.allowed(t, olga.begin(skill, nil))).header.Get("Location"), "?")
+	own, _, _ := strings.Cut(rita.get(as.allowAccess(t, rita.begin(skill, nil))).header.Get("Location"), "?")
+	w.registerGuarded(as, agent.SkillSpec{Connection: agent.ConnectionShared})
+	shared, _, _ := strings.Cut(olga.get(as.allowAccess(t, olga.begin(skill, nil))).header.Get("Location"), "?")
 	if page := rita.get(own); !strings.Contains(page.text(), "Left over") || page.find("disconnect").Length() != 0 {
 		t.Errorf("left over: %s", page.text())
 	}
@@ -237,7 +237,7 @@ func TestLeftOverConnectionEndsNoOther(t *testing.T) {
 	if text := olga.get(shared).text(); !strings.Contains(text, "Connected until") {
 		t.Errorf("the shared connection: %s", text)
 	}
-	w.guard(as, perUser())
+	w.registerGuarded(as, perUser())
 	if page := olga.get(shared); !strings.Contains(page.text(), "Left over") || page.find("connect").Length() != 0 {
 		t.Errorf("left over, shared: %s", page.text())
 	}
@@ -254,14 +254,14 @@ func TestAuthorizationServerIsChosen(t *testing.T) {
 	w := newWorld(t)
 	as := newAuthServer(t)
 	as.set(func(as *authServer) { as.issuers = []string{"/one", "/two"} })
-	skill := w.guard(as, agent.SkillSpec{})
+	skill := w.registerGuarded(as, agent.SkillSpec{})
 	olga, _ := w.signedInAs("olga", identity.Operator)
 	path := "/skills/" + skill.ID.String()
 	asked := olga.post(path+"/connect", nil) // the choice of issuers was not known yet
 	if asked.find("choose").Length() != 1 || asked.find("connect").Length() != 2 || !strings.Contains(asked.text(), as.url+"/two") {
 		t.Fatalf("no choice: %d %s", asked.status, asked.text())
 	}
-	w.refused(skill, uuid.Nil)
+	w.refuseRequest(skill, uuid.Nil)
 	card := olga.get(path)
 	if card.find("connect").Length() != 2 || card.find("connect").Last().AttrOr("value", "") != as.url+"/two" {
 		t.Fatalf("the skill's page: %s", card.text())
@@ -270,7 +270,7 @@ func TestAuthorizationServerIsChosen(t *testing.T) {
 	if to.Query().Get("at") != as.url+"/two" {
 		t.Errorf("leads to %s", to)
 	}
-	olga.get(as.allowed(t, to))
+	olga.get(as.allowAccess(t, to))
 	if text := olga.get(path).text(); !strings.Contains(text, "Connected until") || !strings.Contains(text, as.url+"/two") {
 		t.Fatalf("connected: %s", text)
 	}
@@ -287,7 +287,7 @@ func TestHostileAuthorizationServer(t *testing.T) {
 	const evil = "<img src=x onerror=alert(1)>\u202e раyment"
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, agent.SkillSpec{})
+	skill := w.registerGuarded(as, agent.SkillSpec{})
 	olga, _ := w.signedInAs("olga", identity.Operator)
 	path := "/skills/" + skill.ID.String()
 	plain := func(name string, a *answer) {
@@ -337,7 +337,7 @@ func TestHostileAuthorizationServer(t *testing.T) {
 	}
 	to, err := url.Parse(leave.find("continue").AttrOr("href", ""))
 	check(t, err)
-	a := olga.get(as.allowed(t, to))
+	a := olga.get(as.allowAccess(t, to))
 	if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "access_denied") || !strings.Contains(a.text(), skill.Name) {
 		t.Errorf("refused: %d %s", a.status, a.text())
 	}
@@ -349,10 +349,10 @@ func TestCallWaitsForAConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, perUser())
+	skill := w.registerGuarded(as, perUser())
 	rita, ritaID := w.signedInAs("rita", identity.Reviewer)
 	ruth, _ := w.signedInAs("ruth", identity.Reviewer, identity.Operator)
-	w.refused(skill, ritaID)
+	w.refuseRequest(skill, ritaID)
 	id := w.submit(ritaID, "guarded__save_csv", `{"filename":"x"}`)
 
 	for _, page := range []string{"/", callPath(id)} {
@@ -380,7 +380,7 @@ func TestCallWaitsForAConnection(t *testing.T) {
 		t.Errorf("the log says %q", text)
 	}
 	w.db.Exec(`UPDATE clock_offset SET value = interval '1 hour'`)
-	if c := w.outcome(id); c.Status != call.Expired {
+	if c := w.waitForEnd(id); c.Status != call.Expired {
 		t.Fatalf("the call is %s", c.Status)
 	}
 	if text := rita.get(callPath(id)).find("outcome").Text(); !strings.Contains(text, "the skill was not connected in time") {
@@ -401,7 +401,7 @@ func TestSignInElsewhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, agent.SkillSpec{})
+	skill := w.registerGuarded(as, agent.SkillSpec{})
 	olga, _ := w.signedInAs("olga", identity.Operator)
 	leave := olga.post("/skills/"+skill.ID.String()+"/connect", nil)
 	if leave.find("issuer").Text() != as.url || leave.find("elsewhere").Length() != 0 {

@@ -31,11 +31,11 @@ func TestConnectInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, agent.SkillSpec{})
+	skill := w.registerGuarded(as, agent.SkillSpec{})
 	p := w.signInWith(browsertest.Options{})
 	p.WaitFor("the stream", `document.documentElement.hasAttribute("data-live")`)
 	browsertest.Eval[bool](p, `(window.untouched = true)`)
-	w.refused(skill, uuid.Nil)
+	w.refuseRequest(skill, uuid.Nil)
 	id := w.submit(uuid.Nil, "guarded__save_csv", `{"filename":"one"}`)
 	p.WaitText("waits", "guarded: save_csv") // without a reload
 	if !browsertest.Eval[bool](p, "window.untouched === true") {
@@ -64,8 +64,8 @@ func TestConnectWithoutJavaScript(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, agent.SkillSpec{})
-	w.refused(skill, uuid.Nil)
+	skill := w.registerGuarded(as, agent.SkillSpec{})
+	w.refuseRequest(skill, uuid.Nil)
 	o := browsertest.Phone()
 	o.NoScript = true
 	p := w.signInWith(o)
@@ -91,15 +91,15 @@ func TestWaitingCallIsLiveInTheBrowser(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, agent.SkillSpec{})
-	w.refused(skill, uuid.Nil)
+	skill := w.registerGuarded(as, agent.SkillSpec{})
+	w.refuseRequest(skill, uuid.Nil)
 	id := w.submit(uuid.Nil, "guarded__save_csv", `{"filename":"one"}`)
 	p := w.signInWith(browsertest.Options{Dark: true})
 	p.Go(w.server.URL + callPath(id))
 	p.WaitText("wait", "You can connect it for everyone who uses it.")
 	p.Screenshot("call")
 	w.db.Exec(`UPDATE clock_offset SET value = interval '1 hour'`)
-	if c := w.outcome(id); c.Status != call.Expired {
+	if c := w.waitForEnd(id); c.Status != call.Expired {
 		t.Fatalf("the call is %s", c.Status)
 	}
 	p.WaitText("outcome", "the skill was not connected in time")
@@ -111,9 +111,9 @@ func TestConnectionsInAllColours(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	as := newAuthServer(t)
-	skill := w.guard(as, agent.SkillSpec{Connection: agent.ConnectionPerUser})
+	skill := w.registerGuarded(as, agent.SkillSpec{Connection: agent.ConnectionPerUser})
 	_, ritaID := w.signedInAs("rita", identity.Reviewer)
-	w.refused(skill, ritaID)
+	w.refuseRequest(skill, ritaID)
 	w.submit(ritaID, "guarded__save_csv", `{"filename":"one"}`)
 	w.submit(uuid.Nil, "files__save_csv", `{"filename":"invoices.csv"}`)
 	for name, o := range map[string]browsertest.Options{

@@ -25,8 +25,8 @@ func (w *world) converse(principal uuid.UUID) *catalog.Conversation {
 	return c
 }
 
-// say makes a call in a conversation.
-func (w *world) say(c *catalog.Conversation, name, arguments string) uuid.UUID {
+// callTool makes a call in a conversation.
+func (w *world) callTool(c *catalog.Conversation, name, arguments string) uuid.UUID {
 	w.t.Helper()
 	entry, ok := c.Catalog.Lookup(name)
 	if !ok {
@@ -49,10 +49,10 @@ func TestConversations(t *testing.T) {
 		t.Error("an empty list does not say so")
 	}
 	old := w.converse(w.someone("paula"))
-	w.say(old, "files__save_csv", `{"filename":"one"}`)
+	w.callTool(old, "files__save_csv", `{"filename":"one"}`)
 	newer := w.converse(uuid.Nil)
 	for i := range 3 {
-		w.outcome(w.say(newer, "open__echo", fmt.Sprintf(`{"i":%d}`, i)))
+		w.waitForEnd(w.callTool(newer, "open__echo", fmt.Sprintf(`{"i":%d}`, i)))
 	}
 	w.converse(uuid.Nil)
 	a := v.get("/conversations")
@@ -94,11 +94,11 @@ func TestConversationPage(t *testing.T) {
 	if empty := v.get(path); !strings.Contains(empty.find("empty").Text(), "No calls yet.") || !strings.Contains(empty.text(), "billing on behalf of paula") {
 		t.Errorf("%s", empty.text())
 	}
-	rejected := w.say(c, "files__save_csv", `{"filename":"\u202eevil","password":"hunter2"}`)
+	rejected := w.callTool(c, "files__save_csv", `{"filename":"\u202eevil","password":"hunter2"}`)
 	v.decide(rejected, "reject", "not there")
-	done := w.say(c, "open__echo", `{"n":1}`)
-	w.outcome(done)
-	w.say(c, "files__delete_file", `{"path":"/srv/x"}`)
+	done := w.callTool(c, "open__echo", `{"n":1}`)
+	w.waitForEnd(done)
+	w.callTool(c, "files__delete_file", `{"path":"/srv/x"}`)
 	a := v.get(path)
 	entries := a.find("entry")
 	if entries.Length() != 3 {
@@ -133,7 +133,7 @@ func TestConversationPage(t *testing.T) {
 	if same := v.get(part, "HX-Request", "true"); same.status != http.StatusNoContent {
 		t.Errorf("what is on the screen: %d", same.status)
 	}
-	w.outcome(w.say(c, "open__echo", `{"n":2}`))
+	w.waitForEnd(w.callTool(c, "open__echo", `{"n":2}`))
 	changed := v.get(part, "HX-Request", "true")
 	if changed.status != http.StatusOK || changed.find("entry").Length() != 4 || changed.doc.Find("nav").Length() != 0 {
 		t.Errorf("what changed: %d, %d entries", changed.status, changed.find("entry").Length())
@@ -153,7 +153,7 @@ func TestLongConversation(t *testing.T) {
 	w := newWorld(t)
 	v := w.signedIn("olga", identity.Operator)
 	c := w.converse(uuid.Nil)
-	w.outcome(w.say(c, "open__echo", `{"first":true}`))
+	w.waitForEnd(w.callTool(c, "open__echo", `{"first":true}`))
 	w.db.Exec(`INSERT INTO calls (id, agent_id, conversation_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments)
 		SELECT (substr(id::text, 1, 8) || '-ffff-7fff-8000-' || lpad(to_hex(n), 12, '0'))::uuid, agent_id, conversation_id, skill_id, 1, false,
 			'succeeded', tool, exposed_name, pin, convert_to('{"n":' || n || '}', 'UTF8')
@@ -206,15 +206,15 @@ func TestLiveConversation(t *testing.T) {
 	p.ClickOn(`[data-testid="catalogue"] summary`)
 	browsertest.Eval[bool](p, `(window.untouched = true)`)
 
-	parked := w.say(c, "files__save_csv", `{"filename":"report.csv"}`)
+	parked := w.callTool(c, "files__save_csv", `{"filename":"report.csv"}`)
 	p.WaitText("entries", "report.csv")
 	p.WaitText("entries", "Waiting")
-	echoed := w.say(c, "open__echo", `{"message":"hello"}`) // auto-approved, so not in the stream
+	echoed := w.callTool(c, "open__echo", `{"message":"hello"}`) // auto-approved, so not in the stream
 	p.WaitText("entries", "hello")
 	p.WaitText("entries", "The call was sent; the reply is pending.")
 	p.Screenshot("live")
 	close(release)
-	w.outcome(echoed)
+	w.waitForEnd(echoed)
 	p.WaitText("entries", "The server answered.")
 	_, err := w.calls.Cancel(t.Context(), call.Viewer{}, uuid.New(), parked)
 	check(t, err)
@@ -240,10 +240,10 @@ func TestConversationTitles(t *testing.T) {
 	held, err := w.catalog.StartConversation(t.Context(), w.agent, uuid.Nil, "2025-11-25", client)
 	check(t, err)
 	unnamed := w.converse(uuid.Nil)
-	w.model.says(wish("I save it.", "files__save_csv", `{"filename":"list.csv"}`))
+	w.model.setReplies(newToolCalls("I save it.", "files__save_csv", `{"filename":"list.csv"}`))
 	path := v.started("\n  Save the \u202elist <b>now</b>, " + strings.Repeat("please ", 20) + "\nand more")
 	id := w.idOf(path)
-	w.stands(id, converse.Waiting)
+	w.waitForStatus(id, converse.Waiting)
 	const want = "Save the U+202Elist <b>now</b>, please please please"
 	titles := v.get("/conversations").find("title")
 	if got := cells(titles); strings.Count(got, want) != 2 || strings.Contains(got, "and more") || !strings.Contains(got, "…") {
@@ -258,7 +258,7 @@ func TestConversationTitles(t *testing.T) {
 		{id, want},
 	} {
 		page := v.get("/conversations/" + c.id.String())
-		if got := squeezed(page.doc.Find(`h1[data-testid="title"]`).Text()); !strings.HasPrefix(got, c.title) || page.doc.Find("h1 b").Length() != 0 {
+		if got := squeezeText(page.doc.Find(`h1[data-testid="title"]`).Text()); !strings.HasPrefix(got, c.title) || page.doc.Find("h1 b").Length() != 0 {
 			t.Errorf("the title is %q, want %q", got, c.title)
 		}
 		if window := page.doc.Find("title").First().Text(); strings.Contains(window, "\u202e") || !strings.Contains(window, "Holdpoint") {
@@ -266,7 +266,7 @@ func TestConversationTitles(t *testing.T) {
 		}
 	}
 	for _, c := range w.callsOf(id) {
-		if got := squeezed(v.get(callPath(c)).doc.Find("#call").Text()); !strings.Contains(got, "Conversation "+want) {
+		if got := squeezeText(v.get(callPath(c)).doc.Find("#call").Text()); !strings.Contains(got, "Conversation "+want) {
 			t.Errorf("the call's page does not have the title: %s", got)
 		}
 	}

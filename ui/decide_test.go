@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-func (w *world) approval(id uuid.UUID) approval.Approval {
+func (w *world) getApproval(id uuid.UUID) approval.Approval {
 	w.t.Helper()
 	waiting, err := w.calls.GetApproval(w.t.Context(), id)
 	check(w.t, err)
@@ -39,7 +39,7 @@ func TestApproveAndReject(t *testing.T) {
 	if a := v.post(callPath(yes)+"/approve", form); a.status != http.StatusSeeOther || a.header.Get("Location") != callPath(yes) {
 		t.Fatalf("approve: %d to %q: %s", a.status, a.header.Get("Location"), a.text())
 	}
-	if c := w.outcome(yes); c.Status != call.Succeeded {
+	if c := w.waitForEnd(yes); c.Status != call.Succeeded {
 		t.Errorf("the approved call is %s", c.Status)
 	}
 	form = v.get(callPath(no)).form("decide")
@@ -47,7 +47,7 @@ func TestApproveAndReject(t *testing.T) {
 	if a := v.post(callPath(no)+"/reject", form); a.status != http.StatusSeeOther {
 		t.Fatalf("reject: %d: %s", a.status, a.text())
 	}
-	if a := w.approval(no); a.Status != approval.Rejected || a.Note != "wrong\nfolder" {
+	if a := w.getApproval(no); a.Status != approval.Rejected || a.Note != "wrong\nfolder" {
 		t.Errorf("the rejected approval is %s, %q", a.Status, a.Note)
 	}
 	page := v.get(callPath(yes))
@@ -80,7 +80,7 @@ func TestWhatCannotBeKeptIsRefused(t *testing.T) {
 			t.Errorf("%s: kept %q", action, kept)
 		}
 	}
-	if a := w.approval(id); a.Status != approval.Pending {
+	if a := w.getApproval(id); a.Status != approval.Pending {
 		t.Errorf("the approval is %s", a.Status)
 	}
 }
@@ -157,7 +157,7 @@ func TestChangedCallIsShownAnew(t *testing.T) {
 			t.Errorf("digest %q: the new form has %v", other, again)
 		}
 	}
-	if a := w.approval(id); a.Status != approval.Pending {
+	if a := w.getApproval(id); a.Status != approval.Pending {
 		t.Errorf("the approval is %s", a.Status)
 	}
 }
@@ -175,7 +175,7 @@ func TestWhoMayDecide(t *testing.T) {
 		}
 	}
 	id := w.submit(anaID, "files__save_csv", `{"filename":"x"}`)
-	digest := w.approval(id).Digest.String()
+	digest := w.getApproval(id).Digest.String()
 	for name, v := range map[string]*visitor{"an operator": operator, "the principal": ana, "nobody": w.visitor()} {
 		page := v.get(callPath(id))
 		if page.find("decide").Length() != 0 {
@@ -195,7 +195,7 @@ func TestWhoMayDecide(t *testing.T) {
 			}
 		}
 	}
-	if a := w.approval(id); a.Status != approval.Pending {
+	if a := w.getApproval(id); a.Status != approval.Pending {
 		t.Errorf("the approval is %s", a.Status)
 	}
 }
@@ -245,13 +245,13 @@ func TestDestructiveTakesASecondStep(t *testing.T) {
 	if step.status != http.StatusOK || !strings.Contains(text, "files: delete_file") || !strings.Contains(text, "/srv/shared/customers.db") {
 		t.Errorf("%d %s", step.status, text)
 	}
-	if a := w.approval(id); a.Status != approval.Pending {
+	if a := w.getApproval(id); a.Status != approval.Pending {
 		t.Fatalf("before the second step the approval is %s", a.Status)
 	}
 	if a := v.post(callPath(id)+"/approve", step.form("confirm")); a.status != http.StatusSeeOther {
 		t.Errorf("approve: %d %s", a.status, a.text())
 	}
-	if a := w.approval(id); a.Status != approval.Approved || a.Note != "as agreed" {
+	if a := w.getApproval(id); a.Status != approval.Approved || a.Note != "as agreed" {
 		t.Errorf("the approval is %s, %q", a.Status, a.Note)
 	}
 }

@@ -55,7 +55,7 @@ func TestDraftsAreForgotten(t *testing.T) {
 	if kept := browsertest.Eval[[]string](p, drafts); len(kept) != 0 {
 		t.Errorf("after signing out %q are kept", kept)
 	}
-	p.Go(w.server.URL + w.link("ben", identity.Reviewer))
+	p.Go(w.server.URL + w.createLink("ben", identity.Reviewer))
 	p.Click("sign-in-link")
 	p.Wait("queue")
 	p.Go(w.server.URL + callPath(waiting))

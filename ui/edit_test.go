@@ -43,14 +43,14 @@ func TestEditInAForm(t *testing.T) {
 	if preview.status != http.StatusOK || !strings.Contains(diff, `- "filename": "prod.csv"`) || !strings.Contains(diff, `+ "filename": "test.csv"`) {
 		t.Fatalf("the preview: %d: %s", preview.status, preview.text())
 	}
-	if w.approval(id).Status != approval.Pending {
+	if w.getApproval(id).Status != approval.Pending {
 		t.Fatal("a preview decides")
 	}
 	decision := preview.form("decide")
 	if a := v.post(callPath(id)+"/approve", decision); a.status != http.StatusSeeOther {
 		t.Fatalf("approve as edited: %d: %s", a.status, a.text())
 	}
-	done := w.outcome(id)
+	done := w.waitForEnd(id)
 	if got := w.source.Arguments(); done.Status != call.Succeeded || !slices.Equal(got, []string{`{"filename":"test.csv","n":9007199254740993}`}) {
 		t.Errorf("call %s, sent %q", done.Status, got)
 	}
@@ -92,13 +92,13 @@ func TestEditAsJSON(t *testing.T) {
 	decision := preview.form("decide")
 	tampered := maps.Clone(decision)
 	tampered["edited"] = []string{`{"rows":[]}`}
-	if a := v.post(callPath(id)+"/approve", tampered); a.status != http.StatusUnprocessableEntity || w.approval(id).Status != approval.Pending {
+	if a := v.post(callPath(id)+"/approve", tampered); a.status != http.StatusUnprocessableEntity || w.getApproval(id).Status != approval.Pending {
 		t.Errorf("arguments that the tool does not take: %d", a.status)
 	}
 	if a := v.post(callPath(id)+"/approve", decision); a.status != http.StatusSeeOther {
 		t.Fatalf("approve: %d: %s", a.status, a.text())
 	}
-	w.outcome(id)
+	w.waitForEnd(id)
 	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"filename":"ab.csv","rows":[{"n":1.0}]}`}) {
 		t.Errorf("sent %q", got)
 	}
@@ -115,7 +115,7 @@ func TestEditedDestructiveCall(t *testing.T) {
 	sent.Set("json", `{"path":"/srv/one"}`)
 	preview := v.post(callPath(id)+"/edit", sent)
 	step := v.post(callPath(id)+"/approve", preview.form("decide"))
-	if step.status != http.StatusUnprocessableEntity || step.find("confirm").Length() != 1 || w.approval(id).Status != approval.Pending {
+	if step.status != http.StatusUnprocessableEntity || step.find("confirm").Length() != 1 || w.getApproval(id).Status != approval.Pending {
 		t.Fatalf("one step was enough: %d", step.status)
 	}
 	if !strings.Contains(step.find("confirm").Text(), "/srv/one") {
@@ -124,7 +124,7 @@ func TestEditedDestructiveCall(t *testing.T) {
 	if a := v.post(callPath(id)+"/approve", step.form("confirm")); a.status != http.StatusSeeOther {
 		t.Fatalf("the second step: %d: %s", a.status, a.text())
 	}
-	w.outcome(id)
+	w.waitForEnd(id)
 	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"path":"/srv/one"}`}) {
 		t.Errorf("sent %q", got)
 	}
@@ -154,14 +154,14 @@ func TestMoreTime(t *testing.T) {
 	w := newWorld(t)
 	v := w.signedIn("ana", identity.Reviewer)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a"}`)
-	before := w.approval(id).Deadline
+	before := w.getApproval(id).Deadline
 	for i := range approval.MaxExtensions {
 		a := v.post(callPath(id)+"/extend", url.Values{"reason": {"typed"}})
 		if a.status != http.StatusOK || a.find("reason").Text() != "typed" || (a.find("extend").Length() == 0) != (i == approval.MaxExtensions-1) {
 			t.Errorf("more time, %d: %d: %s", i, a.status, a.text())
 		}
 	}
-	if !w.approval(id).Deadline.After(before) {
+	if !w.getApproval(id).Deadline.After(before) {
 		t.Error("the deadline did not move")
 	}
 	if a := v.post(callPath(id)+"/extend", nil); a.status != http.StatusConflict || !strings.Contains(a.text(), "cannot be extended again") {
@@ -204,7 +204,7 @@ func TestMoreTimeKeepsTheEdit(t *testing.T) {
 	if a := v.post(callPath(id)+"/approve", late.form("decide")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve: %d: %s", a.status, a.text())
 	}
-	w.outcome(id)
+	w.waitForEnd(id)
 	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"filename":"test.csv"}`}) {
 		t.Errorf("sent %q", got)
 	}
@@ -225,7 +225,7 @@ func TestMoreTimeKeepsTheEditInTheBrowser(t *testing.T) {
 	p.Click("edit-preview")
 	p.WaitText("diff", "-test")
 	p.WaitFor("keys work", armed)
-	deadline := w.approval(id).Deadline.UnixMilli()
+	deadline := w.getApproval(id).Deadline.UnixMilli()
 	p.Press("h")
 	p.WaitFor("more time", fmt.Sprintf(`Number(document.querySelector("#call [data-deadline]").dataset.deadline) > %d`, deadline))
 	p.WaitText("diff", "-test")
@@ -240,7 +240,7 @@ func TestMoreTimeKeepsTheEditInTheBrowser(t *testing.T) {
 	p.WaitFor("keys work", armed)
 	p.Press("a")
 	p.WaitText("sent-edited", "-test")
-	w.outcome(id)
+	w.waitForEnd(id)
 	if got := w.source.Arguments(); len(got) != 1 || !strings.Contains(got[0], "-test") {
 		t.Errorf("sent %q", got)
 	}
@@ -274,7 +274,7 @@ func TestUsualReasons(t *testing.T) {
 		form.Set("preset", "Wrong target")
 		form.Set("reason", reason)
 		v.post(callPath(id)+"/reject", form)
-		if a := w.approval(id); a.Note != want {
+		if a := w.getApproval(id); a.Note != want {
 			t.Errorf("rejected with %q, want %q", a.Note, want)
 		}
 	}
@@ -289,11 +289,11 @@ func TestWhatACallIsComparedWith(t *testing.T) {
 		t.Errorf("before any decision: %s", page.text())
 	}
 	v.post(callPath(first)+"/approve", v.get(callPath(first)).form("decide"))
-	w.outcome(first)
+	w.waitForEnd(first)
 	for _, name := range []string{"mar.csv", "apr.csv"} {
 		id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"`+name+`","rows":[1]}`)
 		w.approve(v, id)
-		w.outcome(id)
+		w.waitForEnd(id)
 	}
 	next := w.submit(uuid.Nil, "files__save_csv", `{"filename":"feb.csv","rows":[1]}`)
 	other.post(callPath(next)+"/seen", nil)
@@ -347,7 +347,7 @@ func TestSideBySide(t *testing.T) {
 		t.Errorf("%d: %s", done.status, done.text())
 	}
 	for i, want := range []approval.Status{approval.Approved, approval.Rejected, approval.Pending, approval.Pending} {
-		if a := w.approval(ids[i]); a.Status != want || want == approval.Rejected && a.Note != "not that one" {
+		if a := w.getApproval(ids[i]); a.Status != want || want == approval.Rejected && a.Note != "not that one" {
 			t.Errorf("call %d is %s (%s), want %s", i, a.Status, a.Note, want)
 		}
 	}
@@ -371,8 +371,8 @@ func TestDestructiveCallsSideBySide(t *testing.T) {
 	if a := v.post(callPath(one)+"/like", form); a.status != http.StatusConflict || !strings.Contains(a.text(), "on its own page") {
 		t.Errorf("%d: %s", a.status, a.text())
 	}
-	if w.approval(one).Status != approval.Pending || w.approval(two).Status != approval.Rejected {
-		t.Errorf("%s, %s", w.approval(one).Status, w.approval(two).Status)
+	if w.getApproval(one).Status != approval.Pending || w.getApproval(two).Status != approval.Rejected {
+		t.Errorf("%s, %s", w.getApproval(one).Status, w.getApproval(two).Status)
 	}
 }
 
@@ -399,7 +399,7 @@ func TestEditInTheBrowser(t *testing.T) {
 	p.WaitText("diff", "-test")
 	p.Click("approve")
 	p.WaitText("sent-edited", "-test")
-	w.outcome(id)
+	w.waitForEnd(id)
 	if got := w.source.Arguments(); len(got) != 1 || !strings.Contains(got[0], "-test") {
 		t.Errorf("sent %q", got)
 	}
@@ -425,21 +425,21 @@ func TestHighRiskWantsProof(t *testing.T) {
 	fresh := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a"}`)
 	form := v.get(callPath(fresh)).form("decide")
 	form.Set("confirmed", "1")
-	if a := v.post(callPath(fresh)+"/approve", form); a.status != http.StatusSeeOther || w.approval(fresh).Status != approval.Approved {
-		t.Errorf("approved at once: %d, %s", a.status, w.approval(fresh).Status)
+	if a := v.post(callPath(fresh)+"/approve", form); a.status != http.StatusSeeOther || w.getApproval(fresh).Status != approval.Approved {
+		t.Errorf("approved at once: %d, %s", a.status, w.getApproval(fresh).Status)
 	}
 	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"b"}`)
 	form = v.get(callPath(id)).form("decide")
 	form.Set("confirmed", "1")
 	a := v.post(callPath(id)+"/approve", form)
-	if to := a.header.Get("Location"); !strings.HasPrefix(to, "/sign-in") || !strings.Contains(to, id.String()) || w.approval(id).Status != approval.Pending {
-		t.Errorf("approved after an hour: %d to %q, %s", a.status, to, w.approval(id).Status)
+	if to := a.header.Get("Location"); !strings.HasPrefix(to, "/sign-in") || !strings.Contains(to, id.String()) || w.getApproval(id).Status != approval.Pending {
+		t.Errorf("approved after an hour: %d to %q, %s", a.status, to, w.getApproval(id).Status)
 	}
 	if a := v.post(callPath(id)+"/approve", form, "HX-Request", "true"); !strings.HasPrefix(a.header.Get("HX-Redirect"), "/sign-in") {
 		t.Errorf("the page is not sent to sign in: %d, %v", a.status, a.header)
 	}
-	if a := v.post(callPath(id)+"/reject", form); a.status != http.StatusSeeOther || w.approval(id).Status != approval.Rejected {
+	if a := v.post(callPath(id)+"/reject", form); a.status != http.StatusSeeOther || w.getApproval(id).Status != approval.Rejected {
 		t.Errorf("rejected after an hour: %d", a.status)
 	}
 }
@@ -458,7 +458,7 @@ func TestProofKeepsTheEdit(t *testing.T) {
 	step := v.post(callPath(id)+"/confirm", v.preview(id, `{"filename":"test.csv"}`).form("decide"))
 	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
 	page := v.post(callPath(id)+"/approve", step.form("confirm"))
-	if page.status != http.StatusForbidden || w.approval(id).Status != approval.Pending || !strings.Contains(page.find("edited").Text(), "test.csv") {
+	if page.status != http.StatusForbidden || w.getApproval(id).Status != approval.Pending || !strings.Contains(page.find("edited").Text(), "test.csv") {
 		t.Fatalf("approved after an hour: %d: %s", page.status, page.text())
 	}
 	if link := page.find("prove").Find("a"); !strings.HasPrefix(link.AttrOr("href", ""), "/sign-in/again") || link.AttrOr("target", "") != "_blank" {
@@ -468,7 +468,7 @@ func TestProofKeepsTheEdit(t *testing.T) {
 	if a := v.post(callPath(id)+"/approve", page.form("confirm")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve: %d: %s", a.status, a.text())
 	}
-	w.outcome(id)
+	w.waitForEnd(id)
 	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"filename":"test.csv"}`}) {
 		t.Errorf("sent %q", got)
 	}

@@ -43,11 +43,11 @@ func (w *world) clearFifty(p *browsertest.Page, ids []uuid.UUID, act func()) (ac
 		shown := browsertest.Eval[string](p, `document.querySelector("#call").dataset.call`)
 		act()
 		actions++
-		eventually.Holds(w.t, "the decision", func() bool { return w.approval(uuid.MustParse(shown)).Status == approval.Approved })
+		eventually.Holds(w.t, "the decision", func() bool { return w.getApproval(uuid.MustParse(shown)).Status == approval.Approved })
 		p.WaitFor("another call, or the end", fmt.Sprintf(`document.querySelector("#call")?.dataset.call !== %q || document.querySelector("#call").dataset.phase !== "parked"`, shown))
 	}
 	for _, id := range ids {
-		if a := w.approval(id); a.Status != approval.Approved || a.Seen == nil || a.Seen.Rows != a.Seen.Of {
+		if a := w.getApproval(id); a.Status != approval.Approved || a.Seen == nil || a.Seen.Rows != a.Seen.Of {
 			w.t.Errorf("%s is %s, seen %+v", id, a.Status, a.Seen)
 		}
 	}
@@ -60,13 +60,14 @@ func TestFiftyCallsByKeyboard(t *testing.T) {
 	ids := w.parkFifty()
 	p := w.signInWith(browsertest.Options{})
 	p.WaitFor("the rows", fmt.Sprintf(`document.querySelectorAll("#rows > .row").length === %d`, fiftyCalls))
-	openFirst(t, p)
+	ready(p)
+	p.Press("j")
 	if keys := 1 + w.clearFifty(p, ids, func() { p.Press("a") }); keys > mostKeys {
 		t.Errorf("%d keys, at most %d", keys, mostKeys)
 	}
 	unusual := 0
 	for _, id := range ids {
-		unusual += w.approval(id).Seen.Unusual
+		unusual += w.getApproval(id).Seen.Unusual
 	}
 	if unusual != 5 {
 		t.Errorf("%d unusual values were recorded, want 5", unusual)

@@ -23,7 +23,7 @@ func TestConflictsTellWhatDiffers(t *testing.T) {
 	billing := "/agents/" + w.agent.ID.String()
 	change := func(err error) { t.Helper(); check(t, err) }
 
-	form := olga.get(path+"/edit").filled("skill-form", url.Values{"call_timeout": {"10s"}})
+	form := olga.get(path+"/edit").fillForm("skill-form", url.Values{"call_timeout": {"10s"}})
 	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{Team: new("ops"), TrustNewTools: new(true)})
 	change(err)
 	late := olga.post(path+"/edit", form)
@@ -41,18 +41,18 @@ func TestConflictsTellWhatDiffers(t *testing.T) {
 	if late.find("now-url").Length() != 0 || !strings.Contains(late.find("problems").Text(), "Team has changed") {
 		t.Errorf("the summary: %s", late.find("problems").Text())
 	}
-	if a := olga.post(path+"/edit", late.filled("skill-form", nil)); a.status != http.StatusSeeOther || w.skillNamed("files").Team != "" {
+	if a := olga.post(path+"/edit", late.fillForm("skill-form", nil)); a.status != http.StatusSeeOther || w.skillNamed("files").Team != "" {
 		t.Errorf("saved again, knowingly: %d", a.status)
 	}
 
-	form = olga.get(billing+"/edit").filled("agent-form", url.Values{"team": {"desk"}})
+	form = olga.get(billing+"/edit").fillForm("agent-form", url.Values{"team": {"desk"}})
 	_, err = w.agents.UpdateAgent(t.Context(), audit.System(), w.agent.ID, agent.AgentPatch{Instructions: new("Be brief.")})
 	change(err)
 	if late = olga.post(billing+"/edit", form); late.status != http.StatusConflict || !strings.Contains(late.find("now-instructions").Text(), "Be brief.") {
 		t.Errorf("agent: %d: %s", late.status, late.text())
 	}
 
-	form = olga.get(billing+"/assign?skill=files").filled("assign-tools", url.Values{"prefix": {"mine"}})
+	form = olga.get(billing+"/assign?skill=files").fillForm("assign-tools", url.Values{"prefix": {"mine"}})
 	_, err = w.agents.Assign(t.Context(), audit.System(), w.agent.ID, agent.AssignmentSpec{Skill: "files", Tools: []string{"save_csv"}}, nil)
 	change(err)
 	late = olga.post(billing+"/assign", form)
@@ -69,14 +69,14 @@ func TestStaleToolPageKeepsTheMark(t *testing.T) {
 	skill := w.skillNamed("open")
 	w.relist(skill)
 	path := "/skills/" + skill.ID.String() + "/tools"
-	form := olga.get(path+"?tool=echo").filled("tool-form", url.Values{"idempotent": {"on"}})
+	form := olga.get(path+"?tool=echo").fillForm("tool-form", url.Values{"idempotent": {"on"}})
 	_, err := w.agents.UpdateTool(t.Context(), audit.System(), skill.ID, "echo", agent.ToolPatch{Risk: new(agent.RiskHigh)})
 	check(t, err)
 	late := olga.post(path, form)
 	if late.status != http.StatusConflict || w.skillNamed("open").Tools["echo"].Risk != agent.RiskHigh {
 		t.Fatalf("%d: %+v", late.status, w.skillNamed("open").Tools["echo"])
 	}
-	kept := late.filled("tool-form", nil)
+	kept := late.fillForm("tool-form", nil)
 	if kept.Get("idempotent") != "on" || late.find("now-high_risk").Text() != "Current value: on" || late.find("now-enabled").Length() != 0 {
 		t.Errorf("the page: %v, %s", kept, late.text())
 	}
@@ -95,13 +95,13 @@ func TestFormsKeepWhatWasTickedAndTellAll(t *testing.T) {
 	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{Headers: map[string]*string{"X-Team": new("t")}})
 	check(t, err)
 	path := "/skills/" + skill.ID.String() + "/edit"
-	form := olga.get(path).filled("skill-form", url.Values{"headers_remove": {"X-Team"}, "url": {"ftp://x"}, "call_timeout": {"soon"}})
+	form := olga.get(path).fillForm("skill-form", url.Values{"headers_remove": {"X-Team"}, "url": {"ftp://x"}, "call_timeout": {"soon"}})
 	form["headers_name"], form["headers_value"] = append(form["headers_name"], "Bad Name"), append(form["headers_value"], "x")
 	wrong := olga.post(path, form)
 	if wrong.status != http.StatusUnprocessableEntity {
 		t.Fatalf("%d: %s", wrong.status, wrong.text())
 	}
-	if kept := wrong.filled("skill-form", nil); !slices.Contains(kept["headers_remove"], "X-Team") {
+	if kept := wrong.fillForm("skill-form", nil); !slices.Contains(kept["headers_remove"], "X-Team") {
 		t.Error("the header is no longer to be removed")
 	}
 	summary := wrong.find("problems").Text()

@@ -383,7 +383,7 @@ func (w *world) submit(principal uuid.UUID, name, arguments string) uuid.UUID {
 	return ticket.ID
 }
 
-func (w *world) link(name string, roles ...identity.Role) string {
+func (w *world) createLink(name string, roles ...identity.Role) string {
 	w.t.Helper()
 	token, err := w.people.CreateSignInLink(w.t.Context(), name, roles, time.Hour)
 	check(w.t, err)
@@ -410,7 +410,7 @@ func (w *world) visitor() *visitor {
 func (w *world) signedIn(name string, roles ...identity.Role) *visitor {
 	w.t.Helper()
 	v := w.visitor()
-	form := v.get(w.link(name, roles...)).form("sign-in")
+	form := v.get(w.createLink(name, roles...)).form("sign-in")
 	if a := v.post("/sign-in", form); a.status != http.StatusSeeOther {
 		w.t.Fatalf("sign in: status %d: %s", a.status, a.text())
 	}

@@ -55,7 +55,7 @@ func TestHistory(t *testing.T) {
 		w.submit(uuid.Nil, "files__save_csv", fmt.Sprintf(`{"filename":%q}`, uuid.New()))
 	}
 	echoed := w.submit(uuid.Nil, "open__echo", `{"message":"hello\u00e9 <b>there</b>"}`)
-	w.outcome(echoed)
+	w.waitForEnd(echoed)
 	first := v.get("/calls")
 	row := first.find("log-row").First()
 	if first.find("log-row").Length() != 50 || !strings.Contains(row.Text(), "open: echo") || !strings.Contains(row.Text(), "<b>there</b>") {
@@ -132,7 +132,7 @@ func TestHistoryStopsAndGoesOn(t *testing.T) {
 	w := newWorld(t)
 	v := w.signedIn("olga", identity.Operator)
 	found := w.submit(uuid.Nil, "open__echo", `{"x":"needle"}`)
-	w.outcome(found)
+	w.waitForEnd(found)
 	w.db.Exec(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments)
 		SELECT ('ffffffff-ffff-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, agent_id, skill_id, 1, false, 'succeeded', tool, exposed_name, pin, '{}'
 		FROM calls, generate_series(1, $1::bigint) AS n`, history.MaxTextSearched+1000)
@@ -158,7 +158,7 @@ func TestExportFromTheDashboard(t *testing.T) {
 	v := w.signedIn("olga", identity.Operator, identity.Reviewer)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"=1+1\u00e9","n":9007199254740993}`)
 	v.decide(id, "reject", "@no")
-	w.outcome(w.submit(uuid.Nil, "open__echo", `{}`))
+	w.waitForEnd(w.submit(uuid.Nil, "open__echo", `{}`))
 	page := v.get("/calls?status=rejected")
 	links := map[string]string{}
 	page.find("export").Each(func(_ int, s *goquery.Selection) { links[s.Text()] = s.AttrOr("href", "") })
@@ -199,7 +199,7 @@ func TestBrokenDownloadIsCutOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := w.signedIn("olga", identity.Operator)
-	w.outcome(w.submit(uuid.Nil, "open__echo", `{}`))
+	w.waitForEnd(w.submit(uuid.Nil, "open__echo", `{}`))
 	w.db.Exec(`INSERT INTO calls (id, agent_id, skill_id, skill_revision, gated, status, tool, exposed_name, pin, arguments)
 		SELECT ('00000000-ffff-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, agent_id, skill_id, 1, false, 'succeeded', tool, exposed_name, pin,
 			convert_to('{"x":"' || repeat('x', 1000) || '"}', 'UTF8')
@@ -300,7 +300,7 @@ func TestHistoryFindsNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	v := w.signedIn("olga", identity.Operator, identity.Reviewer)
-	w.outcome(w.submit(uuid.Nil, "open__echo", `{"message":"plain","password":"hunter2"}`))
+	w.waitForEnd(w.submit(uuid.Nil, "open__echo", `{"message":"plain","password":"hunter2"}`))
 	rejected := w.submit(w.someone("paula"), "files__delete_file", `{"path":"/srv/x"}`)
 	v.decide(rejected, "reject", "no")
 	for query, want := range map[string]int{

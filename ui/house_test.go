@@ -63,7 +63,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	}
 	h.opened = h.now()
 	t.Cleanup(func() { close(h.release) })
-	h.ago(26 * time.Hour)
+	h.setClockBack(26 * time.Hour)
 	for _, name := range []string{maren, jonas, ida, theo} {
 		first, _, _ := strings.Cut(strings.ToLower(name), " ")
 		_, _, err := h.world.people.CreateToken(t.Context(), uuid.Nil, name, []identity.Role{identity.Reviewer}, nil)
@@ -82,7 +82,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.converses()
 	h.present()
 	h.tellWorkflow()
-	h.ago(0)
+	h.setClockBack(0)
 	h.draftTalk()
 	h.draftAPI()
 	h.db.Exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
@@ -90,8 +90,8 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	return h
 }
 
-// ago sets the clock back to a past event. It keeps running, so quick steps share a second in each house.
-func (h *house) ago(d time.Duration) {
+// setClockBack sets the clock back to a past event. It keeps running, so quick steps share a second in each house.
+func (h *house) setClockBack(d time.Duration) {
 	h.t.Helper()
 	h.db.Exec(`UPDATE clock_offset SET value = $1 - clock_timestamp()`, h.opened.Add(-d))
 }
@@ -160,11 +160,11 @@ func (h *house) connect() {
 	}, false)
 	check(h.t, err)
 	h.maren = h.withToken(maren, identity.Reviewer, identity.Operator)
-	back := as.allowed(h.t, h.maren.begin(h.skill("drive"), nil))
+	back := as.allowAccess(h.t, h.maren.begin(h.skill("drive"), nil))
 	h.connection, _, _ = strings.Cut(h.maren.get(back).header.Get("Location"), "?")
-	h.refused(h.skill("customers"), h.people["theo"])
-	h.ago(21*time.Minute + 26*time.Second)
-	h.calls["needs connection"] = h.as("support", "theo", "customers__update", object("customer", "Riverside Books", "phone", "0113 496 0018"))
+	h.refuseRequest(h.skill("customers"), h.people["theo"])
+	h.setClockBack(21*time.Minute + 26*time.Second)
+	h.calls["needs connection"] = h.submitAs("support", "theo", "customers__update", object("customer", "Riverside Books", "phone", "0113 496 0018"))
 }
 
 // withToken returns a person of the house, signed in with a personal token.
@@ -179,8 +179,8 @@ func (h *house) withToken(name string, roles ...identity.Role) *visitor {
 	return v
 }
 
-// as submits a call of an agent, with or without a principal.
-func (h *house) as(agentName, person, exposed, arguments string) uuid.UUID {
+// submitAs submits a call of an agent, with or without a principal.
+func (h *house) submitAs(agentName, person, exposed, arguments string) uuid.UUID {
 	h.t.Helper()
 	h.agent = h.agents[agentName]
 	return h.submit(h.people[person], exposed, arguments)
@@ -197,7 +197,7 @@ func (h *house) decide(id uuid.UUID, approve bool, note, arguments string) call.
 	}
 	_, err = h.world.calls.Decide(h.t.Context(), d)
 	check(h.t, err)
-	return h.outcome(id)
+	return h.waitForEnd(id)
 }
 
 // propose edits a call as Jonas. The edit waits for a second reviewer.
@@ -217,14 +217,14 @@ func (h *house) past() {
 	payment := func(to, amount, reference string) string {
 		return object("to", h.say("argument", to), "iban", "GB33BUKB20201555555555", "amount", amount, "currency", "GBP", "reference", reference)
 	}
-	h.ago(25*time.Hour + 12*time.Minute)
-	h.calls["done"] = h.as("invoices", "ida", "ledger__post_payment", payment("Marlow Print Works", "418.00", "INV-2066"))
+	h.setClockBack(25*time.Hour + 12*time.Minute)
+	h.calls["done"] = h.submitAs("invoices", "ida", "ledger__post_payment", payment("Marlow Print Works", "418.00", "INV-2066"))
 	h.decide(h.calls["done"], true, h.say("note", "Matches the order."), "")
-	h.ago(23*time.Hour + 41*time.Minute)
-	h.calls["rejected"] = h.as("invoices", "ida", "ledger__post_payment", payment("Kestrel Paper Ltd", "12845.00", "INV-2070"))
+	h.setClockBack(23*time.Hour + 41*time.Minute)
+	h.calls["rejected"] = h.submitAs("invoices", "ida", "ledger__post_payment", payment("Kestrel Paper Ltd", "12845.00", "INV-2070"))
 	h.decide(h.calls["rejected"], false, h.say("reason", "The order says 1,284.50. Ask Kestrel for a corrected invoice."), "")
-	h.ago(22*time.Hour + 4*time.Minute)
-	h.calls["edited"] = h.as("support", "theo", "mail__send_message", object("to", "ana@riverside-books.example", "subject", h.say("argument", "Your order 3391"), "body", "It ships on Monday."))
+	h.setClockBack(22*time.Hour + 4*time.Minute)
+	h.calls["edited"] = h.submitAs("support", "theo", "mail__send_message", object("to", "ana@riverside-books.example", "subject", h.say("argument", "Your order 3391"), "body", "It ships on Monday."))
 	h.decide(h.calls["edited"], true, h.say("note", "Tuesday, after the holiday."),
 		object("to", "ana@riverside-books.example", "subject", h.say("argument", "Your order 3391"), "body", "It ships on Tuesday."))
 	for i, s := range []struct{ state, file string }{
@@ -235,8 +235,8 @@ func (h *house) past() {
 		{"unknown", "unknown.csv"},
 		{"resolved", "resolved.csv"},
 	} {
-		h.ago(5*time.Hour - time.Duration(i)*27*time.Minute)
-		h.calls[s.state] = h.as("support", "theo", "files__save_csv", object("filename", s.file))
+		h.setClockBack(5*time.Hour - time.Duration(i)*27*time.Minute)
+		h.calls[s.state] = h.submitAs("support", "theo", "files__save_csv", object("filename", s.file))
 		h.decide(h.calls[s.state], true, "", "")
 	}
 	for _, state := range []string{"unknown", "resolved"} {
@@ -245,28 +245,28 @@ func (h *house) past() {
 	}
 	_, err := h.world.calls.Resolve(h.t.Context(), h.calls["resolved"], call.Resolution{Outcome: call.ResolvedFailed, Note: h.say("resolution", "There is no such file on the share."), By: h.people["maren"]})
 	check(h.t, err)
-	h.ago(2 * time.Hour)
-	h.calls["expired"] = h.as("site-ops", "", "servers__restart_service", object("service", "storefront", "host", "web-1"))
+	h.setClockBack(2 * time.Hour)
+	h.calls["expired"] = h.submitAs("site-ops", "", "servers__restart_service", object("service", "storefront", "host", "web-1"))
 	h.db.Exec(`UPDATE approvals SET deadline = holdpoint_now() - interval '1 minute' WHERE call_id = $1`, h.calls["expired"])
 	check(h.t, h.world.calls.Expire(h.t.Context(), h.calls["expired"]))
-	h.ago(96 * time.Minute)
-	h.calls["cancelled"] = h.as("support", "theo", "mail__send_message", object("to", "ben@harbour-press.example", "subject", "Samples", "body", "On their way."))
+	h.setClockBack(96 * time.Minute)
+	h.calls["cancelled"] = h.submitAs("support", "theo", "mail__send_message", object("to", "ben@harbour-press.example", "subject", "Samples", "body", "On their way."))
 	_, err = h.world.calls.Cancel(h.t.Context(), call.Viewer{}, h.people["theo"], h.calls["cancelled"])
 	check(h.t, err)
-	h.ago(81 * time.Minute)
-	h.calls["invalid"] = h.as("support", "theo", "mail__send_message", object("subject", h.say("argument", "No address")))
-	h.ago(72 * time.Minute)
-	h.calls["denied"] = h.as("support", "theo", "archive__put", object("box", "2019"))
+	h.setClockBack(81 * time.Minute)
+	h.calls["invalid"] = h.submitAs("support", "theo", "mail__send_message", object("subject", h.say("argument", "No address")))
+	h.setClockBack(72 * time.Minute)
+	h.calls["denied"] = h.submitAs("support", "theo", "archive__put", object("box", "2019"))
 	_, err = h.world.agents.Apply(h.t.Context(), audit.System(), agent.Spec{Skills: []agent.SkillSpec{
 		{Name: "archive", Transport: tool.HTTP, URL: "https://tools.alder-finch.example/archive/v2"},
 	}}, false)
 	check(h.t, err)
 	h.decide(h.calls["denied"], true, "", "")
-	h.ago(58 * time.Minute)
-	h.calls["automatic"] = h.as("support", "theo", "calendar__find_slot", object("with", "Harbour Press", "minutes", 30))
-	h.outcome(h.calls["automatic"])
-	h.ago(40 * time.Second)
-	h.calls["executing"] = h.as("site-ops", "", "servers__restart_service", object("service", "search", "host", "web-2"))
+	h.setClockBack(58 * time.Minute)
+	h.calls["automatic"] = h.submitAs("support", "theo", "calendar__find_slot", object("with", "Harbour Press", "minutes", 30))
+	h.waitForEnd(h.calls["automatic"])
+	h.setClockBack(40 * time.Second)
+	h.calls["executing"] = h.submitAs("site-ops", "", "servers__restart_service", object("service", "search", "host", "web-2"))
 	waiting, err := h.world.calls.GetApproval(h.t.Context(), h.calls["executing"])
 	check(h.t, err)
 	_, err = h.world.calls.Decide(h.t.Context(), call.Decision{
@@ -282,43 +282,43 @@ func (h *house) past() {
 // present makes the calls that wait.
 func (h *house) present() {
 	h.t.Helper()
-	h.ago(17*time.Minute + 12*time.Second)
-	h.calls["parked"] = h.as("invoices", "ida", "ledger__post_payment", object(
+	h.setClockBack(17*time.Minute + 12*time.Second)
+	h.calls["parked"] = h.submitAs("invoices", "ida", "ledger__post_payment", object(
 		"to", h.say("argument", "Kestrel Paper Ltd"), "iban", "GB94BARC10201530093459", "amount", "1284.50", "currency", "GBP", "reference", "INV-2071"))
 	for i, amount := range []string{"310.00", "96.40"} {
-		h.ago(16*time.Minute - time.Duration(i)*73*time.Second)
-		h.as("invoices", "ida", "ledger__post_payment", object(
+		h.setClockBack(16*time.Minute - time.Duration(i)*73*time.Second)
+		h.submitAs("invoices", "ida", "ledger__post_payment", object(
 			"to", h.say("argument", "Marlow Print Works"), "iban", "GB33BUKB20201555555555", "amount", amount, "currency", "GBP", "reference", fmt.Sprintf("INV-%d", 2072+i)))
 	}
-	h.ago(48*time.Minute + 5*time.Second)
-	h.calls["destructive"] = h.as("site-ops", "", "servers__delete_volume", object("volume", h.say("argument", "data-old"), "host", "web-2"))
-	h.ago(9*time.Minute + 38*time.Second)
-	h.calls["high risk"] = h.as("invoices", "ida", "ledger__pay_out", object("to", "Finch Holdings", "amount", "9000.00", "currency", "GBP"))
-	h.ago(8*time.Minute + 17*time.Second)
-	h.calls["proposed"] = h.as("invoices", "ida", "ledger__pay_out", object("to", "Harbour Press", "amount", "3900.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
+	h.setClockBack(48*time.Minute + 5*time.Second)
+	h.calls["destructive"] = h.submitAs("site-ops", "", "servers__delete_volume", object("volume", h.say("argument", "data-old"), "host", "web-2"))
+	h.setClockBack(9*time.Minute + 38*time.Second)
+	h.calls["high risk"] = h.submitAs("invoices", "ida", "ledger__pay_out", object("to", "Finch Holdings", "amount", "9000.00", "currency", "GBP"))
+	h.setClockBack(8*time.Minute + 17*time.Second)
+	h.calls["proposed"] = h.submitAs("invoices", "ida", "ledger__pay_out", object("to", "Harbour Press", "amount", "3900.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
 	h.propose(h.calls["proposed"], object("to", "Harbour Press", "amount", "390.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
-	h.ago(7*time.Minute + 21*time.Second)
-	h.calls["secret"] = h.as("site-ops", "", "servers__rotate_key", object("service", "storefront", "passphrase", "correct horse battery", "api_token", "tok-93f1"))
-	h.ago(52*time.Minute + 13*time.Second)
-	h.calls["suspicious"] = h.as("support", "theo", "mail__send_message", object(
+	h.setClockBack(7*time.Minute + 21*time.Second)
+	h.calls["secret"] = h.submitAs("site-ops", "", "servers__rotate_key", object("service", "storefront", "passphrase", "correct horse battery", "api_token", "tok-93f1"))
+	h.setClockBack(52*time.Minute + 13*time.Second)
+	h.calls["suspicious"] = h.submitAs("support", "theo", "mail__send_message", object(
 		"to", "billing@p\u0430ypal.example", "subject", "Refund\u200b", "body", "See invoice\u202efdp.exe and https://\u0430pple.com/pay"))
 	for exposed, name := range h.exposed("mail") {
 		if name != "send_message" {
-			h.calls["other tool"] = h.as("support", "theo", exposed, object("folder", "Inbox"))
+			h.calls["other tool"] = h.submitAs("support", "theo", exposed, object("folder", "Inbox"))
 		}
 	}
-	h.ago(5*time.Minute + 3*time.Second)
-	h.calls["request"] = h.as("support", "theo", "shop__change_order", object("order", h.say("argument", "A-3391"), "ship_on", "2026-03-17", "note", h.say("argument", "After the holiday")))
-	h.ago(3*time.Minute + 44*time.Second)
-	h.calls["long"] = h.as("support", "theo", "mail__send_message", object("to", "all@alder-finch.example", "subject", "Opening hours", "body",
+	h.setClockBack(5*time.Minute + 3*time.Second)
+	h.calls["request"] = h.submitAs("support", "theo", "shop__change_order", object("order", h.say("argument", "A-3391"), "ship_on", "2026-03-17", "note", h.say("argument", "After the holiday")))
+	h.setClockBack(3*time.Minute + 44*time.Second)
+	h.calls["long"] = h.submitAs("support", "theo", "mail__send_message", object("to", "all@alder-finch.example", "subject", "Opening hours", "body",
 		strings.Repeat(h.say("argument", "We are closed on Monday. ")+"\n", 60)))
 	h.source.Lock()
 	h.source.own["calendar"] = []string{h.slotTool(h.say("changed description", "Finds time for a meeting, and mails its agenda to everybody."))}
 	h.source.Unlock()
 	calendar := h.skill("calendar")
 	h.discovery.ListChanged(calendar.ID)
-	h.ago(2*time.Minute + 6*time.Second)
-	h.calls["changed"] = h.as("support", "theo", "calendar__find_slot", object("with", "Riverside Books", "minutes", 45))
+	h.setClockBack(2*time.Minute + 6*time.Second)
+	h.calls["changed"] = h.submitAs("support", "theo", "calendar__find_slot", object("with", "Riverside Books", "minutes", 45))
 }
 
 func (h *house) skill(name string) *agent.Skill {
@@ -344,7 +344,7 @@ func object(pairs ...any) string {
 // tellWorkflow sends callbacks to another system: one succeeds at once, one at the second attempt, one fails for good.
 func (h *house) tellWorkflow() {
 	h.t.Helper()
-	h.ago(25 * time.Hour)
+	h.setClockBack(25 * time.Hour)
 	_, _, err := h.callbacks.Create(h.t.Context(), audit.Person(h.people["maren"]), h.agents["invoices"], callback.NewCallback{
 		Name: "workflow", URL: "https://workflow.alder-finch.example/hooks/holdpoint",
 	})
@@ -357,7 +357,7 @@ func (h *house) tellWorkflow() {
 		{"call.finished", "rejected", "rejected", "failed", []int{500, 500, 404}},
 		{"call.parked", "parked", "parked", "delivered", []int{503, 204}},
 	} {
-		h.ago(time.Duration(60-20*i) * time.Minute)
+		h.setClockBack(time.Duration(60-20*i) * time.Minute)
 		id := uuid.New()
 		h.db.Exec(`INSERT INTO callback_deliveries (id, callback_id, type, call_id, status, state, attempts)
 			SELECT $1, id, $2, $3, $4, $5, $6 FROM callbacks`, id, m.kind, h.calls[m.call], m.status, m.state, len(m.answers))

@@ -104,8 +104,8 @@ func (w *world) drafts() (n int) {
 	return n
 }
 
-// goes returns the target of a redirect.
-func (a *answer) goes(to string) string {
+// wantRedirect returns the target of a redirect.
+func (a *answer) wantRedirect(to string) string {
 	a.t.Helper()
 	at := a.header.Get("Location")
 	if a.status != http.StatusSeeOther || !strings.Contains(at, to) {
@@ -119,14 +119,14 @@ func (h *house) draftAPI() {
 	h.t.Helper()
 	_, document := stock(h.t)
 	begin := func() string {
-		return h.maren.post("/imports/new", url.Values{"name": {"stock"}, "document": {document}}).goes("/imports/")
+		return h.maren.post("/imports/new", url.Values{"name": {"stock"}, "document": {document}}).wantRedirect("/imports/")
 	}
 	h.draft, h.wrongDraft = begin(), begin()
 	form := h.maren.get(h.draft + "/credentials").form("credentials-form")
 	form.Set("auth.type", tool.APIKey)
 	form.Set("auth.in", "header")
 	form.Set("auth.secret", "k3y")
-	h.maren.post(h.draft+"/credentials", form).goes("/try")
+	h.maren.post(h.draft+"/credentials", form).wantRedirect("/try")
 }
 
 func TestImportStepByStep(t *testing.T) {
@@ -140,7 +140,7 @@ func TestImportStepByStep(t *testing.T) {
 	form := v.get("/imports/new").form("import-form")
 	form.Set("name", "stock")
 	form.Set("spec", server.URL+"/openapi.json")
-	draft := v.post("/imports/new", form).goes("/imports/")
+	draft := v.post("/imports/new", form).wantRedirect("/imports/")
 
 	page := v.get(draft)
 	if page.status != 200 || page.find("operation").Length() != 5 || page.find("skipped").Length() != 1 {
@@ -160,14 +160,14 @@ func TestImportStepByStep(t *testing.T) {
 	form["operation"] = []string{"listItems"}
 	form.Set("method", "DELETE")
 	form.Set("do", "show")
-	filtered := v.get(v.post(draft, form).goes("method=DELETE"))
+	filtered := v.get(v.post(draft, form).wantRedirect("method=DELETE"))
 	if n := filtered.find("operation").Length(); n != 1 {
 		t.Errorf("%d operations are shown", n)
 	}
 	form = filtered.form("import-form")
 	form["operation"] = []string{"deleteItem"}
 	form.Set("do", "next")
-	credentials := v.get(v.post(draft, form).goes("/credentials"))
+	credentials := v.get(v.post(draft, form).wantRedirect("/credentials"))
 	if !strings.Contains(credentials.text(), "key (apiKey header X-Key)") {
 		t.Errorf("credentials: %s", credentials.text())
 	}
@@ -180,7 +180,7 @@ func TestImportStepByStep(t *testing.T) {
 		t.Errorf("status %d: %s", wrong.status, wrong.text())
 	}
 	form.Set("auth.secret", "k3y")
-	trial := v.get(v.post(draft+"/credentials", form).goes("/try"))
+	trial := v.get(v.post(draft+"/credentials", form).wantRedirect("/try"))
 	if trial.find("trial-tool").Find("option").Length() != 1 || strings.Contains(trial.body, "k3y") {
 		t.Fatalf("only listItems reads: %s", trial.text())
 	}
@@ -200,7 +200,7 @@ func TestImportStepByStep(t *testing.T) {
 	if strings.Contains(answered.body, "<b>ladder</b>") || strings.Contains(answered.body, "k3y") {
 		t.Error("the API's text is not made plain, or the secret is told")
 	}
-	made := v.post(draft+"/save", nil).goes("/skills/")
+	made := v.post(draft+"/save", nil).wantRedirect("/skills/")
 	if got := v.get(made); !strings.Contains(got.text(), "Registered") || !strings.Contains(got.text(), "listItems; deleteItem") {
 		t.Errorf("%s", got.text())
 	}
@@ -230,29 +230,29 @@ func TestImportOfDocumentsAndEndpoints(t *testing.T) {
 	_, err = file.Write([]byte(large))
 	check(t, err)
 	check(t, parts.Close())
-	draft := v.do(v.request(http.MethodPost, "/imports/new", body.String(), "Content-Type", parts.FormDataContentType(), "Sec-Fetch-Site", "same-origin")).goes("/imports/")
+	draft := v.do(v.request(http.MethodPost, "/imports/new", body.String(), "Content-Type", parts.FormDataContentType(), "Sec-Fetch-Site", "same-origin")).wantRedirect("/imports/")
 	form := v.get(draft).form("import-form")
 	form["tags"] = []string{"doors"}
 	form.Set("do", "next")
 	form.Set("which", "chosen")
-	v.post(draft, form).goes("/credentials")
+	v.post(draft, form).wantRedirect("/credentials")
 	form = v.get(draft + "/credentials").form("credentials-form")
 	form.Set("auth.type", "")
-	v.post(draft+"/credentials", form).goes("/try")
+	v.post(draft+"/credentials", form).wantRedirect("/try")
 	if got := v.get(draft + "/try"); got.find("none-reads").Length() != 1 {
 		t.Errorf("%s", got.text())
 	}
-	v.post(draft+"/save", nil).goes("/skills/")
+	v.post(draft+"/save", nil).wantRedirect("/skills/")
 	skill := w.skillNamed("uploaded")
 	if skill.DocumentSize != len(large) || len(skill.API.Include) != 1 || skill.API.Include[0].Tag != "doors" {
 		t.Errorf("%d bytes, %+v", skill.DocumentSize, skill.API)
 	}
 	byHand := url.Values{"name": {"byhand"}, "base_url": {"http://127.0.0.1:1/v1"}, "endpoints": {"- name: get_weather\n  path: /weather/{city}\n"}}
-	draft = v.post("/imports/new", byHand).goes("/credentials")
+	draft = v.post("/imports/new", byHand).wantRedirect("/credentials")
 	draft = strings.TrimSuffix(draft, "/credentials")
 	form = v.get(draft + "/credentials").form("credentials-form")
 	form.Set("auth.type", "")
-	v.post(draft+"/credentials", form).goes("/try")
+	v.post(draft+"/credentials", form).wantRedirect("/try")
 	if got := v.get(draft + "/try?tool=get_weather"); got.find("trial-form").Length() != 1 {
 		t.Errorf("%s", got.text())
 	}
@@ -260,7 +260,7 @@ func TestImportOfDocumentsAndEndpoints(t *testing.T) {
 	if !strings.Contains(failed.find("answer").Text(), "Failed") || !strings.Contains(failed.text(), "http://127.0.0.1:1/v1/weather/Oslo") {
 		t.Errorf("%s", failed.text())
 	}
-	v.post(draft+"/drop", nil).goes("/skills?done=import-discarded")
+	v.post(draft+"/drop", nil).wantRedirect("/skills?done=import-discarded")
 	if n := w.drafts(); n != 0 {
 		t.Errorf("%d drafts", n)
 	}
@@ -272,16 +272,16 @@ func TestImportKeepsEachChoice(t *testing.T) {
 	w := newWorld(t)
 	v := w.signedIn("Olga", identity.Operator)
 	_, document := stock(t)
-	draft := v.post("/imports/new", url.Values{"name": {"stock"}, "document": {document}}).goes("/imports/")
+	draft := v.post("/imports/new", url.Values{"name": {"stock"}, "document": {document}}).wantRedirect("/imports/")
 	form := v.get(draft + "/credentials").form("credentials-form")
 	form.Set("auth.type", "")
-	v.post(draft+"/credentials", form).goes("/try")
+	v.post(draft+"/credentials", form).wantRedirect("/try")
 	choose := func(do, which string, operations, tags []string) string {
 		form := v.get(draft).form("import-form")
 		form["operation"], form["tags"] = operations, tags
 		form.Set("which", which)
 		form.Set("do", do)
-		return v.post(draft, form).goes("/imports/")
+		return v.post(draft, form).wantRedirect("/imports/")
 	}
 	tools := func() string {
 		var names []string
@@ -304,11 +304,11 @@ func TestImportKeepsEachChoice(t *testing.T) {
 	}
 	// None is different from all.
 	choose("show", "chosen", nil, nil)
-	if to := v.get(draft + "/try").goes("/imports/"); to != draft {
+	if to := v.get(draft + "/try").wantRedirect("/imports/"); to != draft {
 		t.Errorf("nothing is chosen, and tried: %s", to)
 	}
 	for _, path := range []string{"/try", "/save"} {
-		if to := v.post(draft+path, url.Values{"tool": {"listItems"}, "json": {"{}"}}).goes("/imports/"); to != draft {
+		if to := v.post(draft+path, url.Values{"tool": {"listItems"}, "json": {"{}"}}).wantRedirect("/imports/"); to != draft {
 			t.Errorf("nothing is chosen, and %s goes to %s", path, to)
 		}
 	}
@@ -319,7 +319,7 @@ func TestImportKeepsEachChoice(t *testing.T) {
 		t.Errorf("all, with a tag ticked: %q", got)
 	}
 	choose("show", "chosen", nil, []string{"doors"})
-	v.post(draft+"/save", nil).goes("/skills/")
+	v.post(draft+"/save", nil).wantRedirect("/skills/")
 	if include := w.skillNamed("stock").API.Include; len(include) != 1 || include[0].Tag != "doors" {
 		t.Errorf("%+v", include)
 	}
@@ -349,9 +349,9 @@ func TestImportRefuses(t *testing.T) {
 			t.Errorf("%.80v: status %d: %s", test.form, got.status, got.find("problems").Text())
 		}
 	}
-	draft := v.post("/imports/new", url.Values{"name": {"stock"}, "document": {document}}).goes("/imports/")
+	draft := v.post("/imports/new", url.Values{"name": {"stock"}, "document": {document}}).wantRedirect("/imports/")
 	none := v.post(draft, url.Values{"which": {"chosen"}, "do": {"next"}, "base_url": {"http://h/"}})
-	if none.status != http.StatusUnprocessableEntity || !strings.Contains(none.find("problems").Text(), "choose at least one operation") {
+	if none.status != http.StatusUnprocessableEntity || !strings.Contains(none.find("problems").Text(), "must be at least one operation") {
 		t.Errorf("status %d: %s", none.status, none.text())
 	}
 	bad := v.post(draft, url.Values{"which": {"all"}, "do": {"next"}, "base_url": {"nowhere"}})
@@ -394,7 +394,7 @@ func TestEditOfAnAPI(t *testing.T) {
 	}
 	form.Set("include", "tag=items,method=GET\r\n\r\naddItem")
 	form.Set("document", document)
-	v.post(path, form).goes("done=saved")
+	v.post(path, form).wantRedirect("done=saved")
 	skill, reached, err := w.agents.FreshSkill(t.Context(), made.ID)
 	check(t, err)
 	if skill.API.Spec != "" || skill.DocumentSize != len(document) || len(skill.API.Include) != 2 || skill.API.Include[1].OperationID != "addItem" || reached.AuthSecret != "k3y" {

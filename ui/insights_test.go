@@ -301,7 +301,7 @@ func TestInsightStates(t *testing.T) {
 	for _, name := range []string{"skill", "agent"} {
 		field := wrong.doc.Find("input[name=" + name + "]")
 		why := wrong.doc.Find("#" + field.AttrOr("aria-describedby", "nothing"))
-		if field.AttrOr("aria-invalid", "") != "true" || !strings.HasPrefix(why.Text(), name+": expected a name") {
+		if field.AttrOr("aria-invalid", "") != "true" || !strings.HasPrefix(why.Text(), name+": must be a name") {
 			t.Errorf("%s: %q", name, why.Text())
 		}
 	}
@@ -309,7 +309,7 @@ func TestInsightStates(t *testing.T) {
 		t.Errorf("the form is %v", kept)
 	}
 	wrong = reviewer.get("/insights?from=2026-03-08&to=2026-03-02")
-	if wrong.status != http.StatusUnprocessableEntity || !strings.Contains(wrong.find("errors").Text(), "to: expected a time after 2026-03-08T00:00:00Z") {
+	if wrong.status != http.StatusUnprocessableEntity || !strings.Contains(wrong.find("errors").Text(), "to: must be a time after 2026-03-08T00:00:00Z") {
 		t.Errorf("status %d: %s", wrong.status, wrong.find("errors").Text())
 	}
 }

@@ -32,7 +32,7 @@ func TestToolInsightsPage(t *testing.T) {
 		form := v.get(callPath(id)).form("decide")
 		form.Set("reason", "")
 		v.post(callPath(id)+"/approve", form)
-		w.outcome(id)
+		w.waitForEnd(id)
 	}
 	first := v.get("/insights")
 	row := first.find("tools").Find("tbody tr")
@@ -63,7 +63,7 @@ func TestToolInsightsPage(t *testing.T) {
 	if none := v.get("/insights/tools?tool=nothing"); none.find("empty").Length() != 1 {
 		t.Errorf("of a tool that was never called: %s", none.text())
 	}
-	if wrong := v.get("/insights/tools?sort=most"); wrong.status != http.StatusUnprocessableEntity || !strings.Contains(wrong.find("errors").Text(), "sort: expected one of") {
+	if wrong := v.get("/insights/tools?sort=most"); wrong.status != http.StatusUnprocessableEntity || !strings.Contains(wrong.find("errors").Text(), "sort: must be one of") {
 		t.Errorf("another order: %d %s", wrong.status, wrong.text())
 	}
 }

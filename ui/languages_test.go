@@ -10,7 +10,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
+
 	"github.com/holdpoint/holdpoint/internal/browsertest"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/text/section"
@@ -119,4 +122,27 @@ func readPieces(t *testing.T, language string) []string {
 		}
 	}
 	return pieces
+}
+
+// Amounts have the separators of the reader's language. The bytes of a value stay as they are.
+func TestAmountsInEachLanguage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.sendApproved("files__save_csv", `{"filename":"a","amount":1000.5,"currency":"EUR"}`, `{"filename":"b","amount":1100,"currency":"EUR"}`,
+		`{"filename":"c","amount":1200.25,"currency":"EUR"}`)
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"d","amount":9284.50,"currency":"EUR"}`)
+	v := w.signedIn("ana", identity.Reviewer)
+	address, err := url.Parse(w.server.URL)
+	check(t, err)
+	for language, want := range map[string][]string{
+		"en": {"EUR 9,284.50", "1,000.5 to 1,200.25"}, "de": {"EUR 9.284,50", "1.000,5 bis 1.200,25"}, "ja": {"EUR 9,284.50", "1,000.5〜1,200.25"},
+	} {
+		v.client.Jar.SetCookies(address, []*http.Cookie{{Name: shell.LanguageCookie, Value: language}})
+		shown := v.get(callPath(id)).find("arguments").Text()
+		for _, text := range append(want, "9284.50") {
+			if !strings.Contains(shown, text) {
+				t.Errorf("%s: no %q in %s", language, text, shown)
+			}
+		}
+	}
 }

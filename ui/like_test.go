@@ -95,7 +95,7 @@ func TestSideBySideApprovesNoRedWarning(t *testing.T) {
 		form["call"] = []string{id.String()}
 		form.Set("verdict."+id.String(), "approve")
 		a := v.post(callPath(plain)+"/like", form)
-		if a.status != http.StatusConflict || !strings.Contains(a.text(), "on its own page") || w.approval(id).Status != approval.Pending {
+		if a.status != http.StatusConflict || !strings.Contains(a.text(), "on its own page") || w.getApproval(id).Status != approval.Pending {
 			t.Errorf("%s: approved side by side: %d", name, a.status)
 		}
 	}
@@ -141,13 +141,13 @@ func TestSideBySideDecidesNoMoreThanAPageShows(t *testing.T) {
 	for _, id := range ids {
 		form.Add("call", id.String())
 		form.Set("verdict."+id.String(), "reject")
-		form.Set("digest."+id.String(), w.approval(id).Digest.String())
+		form.Set("digest."+id.String(), w.getApproval(id).Digest.String())
 	}
 	a := v.post(callPath(ids[51])+"/like", form)
 	if a.status != http.StatusConflict || !strings.Contains(a.text(), "At most 50 calls") || !strings.Contains(a.text(), "0 approved, 50 rejected") {
 		t.Errorf("%d: %s", a.status, a.find("notice").Text())
 	}
-	if w.approval(ids[51]).Status != approval.Pending {
+	if w.getApproval(ids[51]).Status != approval.Pending {
 		t.Error("the last one was decided")
 	}
 }

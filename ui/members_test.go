@@ -16,13 +16,13 @@ import (
 // memberPage returns the address of a person's page.
 func (w *world) memberPage(name string) string {
 	w.t.Helper()
-	return "/members/" + w.person(name).ID.String()
+	return "/members/" + w.findPerson(name).ID.String()
 }
 
 func TestMembersAreToldApart(t *testing.T) {
 	t.Parallel()
 	w := withProvider(t, "reviewers", "payments")
-	w.says(map[string]any{"name": "\u202eanna"}, "reviewers", "payments")
+	w.setClaims(map[string]any{"name": "\u202eanna"}, "reviewers", "payments")
 	w.visitor().signsInWith("/sign-in")
 	olga := w.signedIn("olga", identity.Operator)
 	page := olga.get("/members")
@@ -41,7 +41,7 @@ func TestMembersAreToldApart(t *testing.T) {
 		t.Errorf("a percent sign finds %d", a.find("member-row").Length())
 	}
 	facts := olga.get(w.memberPage("4711")).text()
-	for _, want := range []string{w.idp.URL, "4711", w.person("4711").ID.String(), "vera@example.com", "Last sign-in"} {
+	for _, want := range []string{w.idp.URL, "4711", w.findPerson("4711").ID.String(), "vera@example.com", "Last sign-in"} {
 		if !strings.Contains(facts, want) {
 			t.Errorf("no %q in %q", want, facts)
 		}
@@ -70,7 +70,7 @@ func TestOperatorsGrantAndBlock(t *testing.T) {
 	if a := olga.post(page+"/grant", url.Values{"role": {"operator", "reviewer"}, "teams": {" refunds, payments ,"}}); a.status != http.StatusSeeOther {
 		t.Fatalf("grant: %d %s", a.status, a.text())
 	}
-	m := w.person("4711")
+	m := w.findPerson("4711")
 	if len(m.GrantedRoles) != 2 || !slices.Equal(m.GrantedTeams, []string{"payments", "refunds"}) || vera.get("/members").status != http.StatusOK {
 		t.Errorf("granted: %+v", m)
 	}
@@ -118,7 +118,7 @@ func TestGrantsFromAStalePage(t *testing.T) {
 	}
 	stale.Set("teams", "payments, refunds")
 	a := otto.post(page+"/grant", stale)
-	if m := w.person("vera"); a.status != http.StatusConflict || len(m.GrantedRoles) != 1 || len(m.GrantedTeams) != 1 {
+	if m := w.findPerson("vera"); a.status != http.StatusConflict || len(m.GrantedRoles) != 1 || len(m.GrantedTeams) != 1 {
 		t.Fatalf("stale: %d, %v %v", a.status, m.GrantedRoles, m.GrantedTeams)
 	}
 	if said := a.find("notice").Text(); !strings.Contains(said, "another operator changed this member") || !strings.Contains(said, "granted by operators: reviewer. Teams: payments.") {
@@ -128,7 +128,7 @@ func TestGrantsFromAStalePage(t *testing.T) {
 	if kept.Get("teams") != "payments, refunds" || len(kept["role"]) != 2 || !slices.Equal(kept["was-role"], []string{"reviewer"}) {
 		t.Errorf("kept: %v", kept)
 	}
-	if a := otto.post(page+"/grant", kept); a.status != http.StatusSeeOther || len(w.person("vera").GrantedRoles) != 2 || len(w.person("vera").GrantedTeams) != 2 {
+	if a := otto.post(page+"/grant", kept); a.status != http.StatusSeeOther || len(w.findPerson("vera").GrantedRoles) != 2 || len(w.findPerson("vera").GrantedTeams) != 2 {
 		t.Errorf("knowing it: %d %s", a.status, a.text())
 	}
 }
@@ -151,7 +151,7 @@ func TestTheLastOperatorIsTold(t *testing.T) {
 	only.signsInWith("/sign-in")
 	page := w.memberPage("4711")
 	w.db.Exec(`UPDATE people SET granted_roles = '{operator}' WHERE subject = '4711'`)
-	w.says(nil, "others") // only the grant is left
+	w.setClaims(nil, "others") // only the grant is left
 	if a := only.signsInWith("/sign-in/again"); a.status != http.StatusSeeOther {
 		t.Fatalf("again: %d %s", a.status, a.text())
 	}
@@ -166,9 +166,9 @@ func TestOperatorsEndSessionsOfOthers(t *testing.T) {
 	w := newWorld(t)
 	first, second, olga := w.signedIn("vera", identity.Reviewer), w.signedIn("vera", identity.Reviewer), w.signedIn("olga", identity.Operator)
 	page := w.memberPage("vera")
-	sessions, err := w.people.Sessions(t.Context(), w.person("vera").ID)
+	sessions, err := w.people.Sessions(t.Context(), w.findPerson("vera").ID)
 	check(t, err)
-	own, err := w.people.Sessions(t.Context(), w.person("olga").ID)
+	own, err := w.people.Sessions(t.Context(), w.findPerson("olga").ID)
 	check(t, err)
 	if a := olga.post(page+"/end-session", url.Values{"session": {sessions[0].ID.String()}}); a.status != http.StatusSeeOther {
 		t.Errorf("the second: %d", a.status)
@@ -196,13 +196,13 @@ func TestOperatorsInviteAndMakeTheirOwnTokens(t *testing.T) {
 	if a := olga.get(vera); a.find("new-token").Length() != 0 {
 		t.Error("a form for another person's token")
 	}
-	if a := olga.post(vera+"/tokens", url.Values{"role": {"reviewer"}}); a.status != http.StatusForbidden || w.person("vera").Tokens != 0 {
+	if a := olga.post(vera+"/tokens", url.Values{"role": {"reviewer"}}); a.status != http.StatusForbidden || w.findPerson("vera").Tokens != 0 {
 		t.Errorf("a token for another person: %d %s", a.status, a.text())
 	}
-	if a := olga.post(w.memberPage("olga")+"/grant", url.Values{"role": {"reviewer", "operator"}}); a.status != http.StatusForbidden || len(w.person("olga").GrantedRoles) != 0 {
+	if a := olga.post(w.memberPage("olga")+"/grant", url.Values{"role": {"reviewer", "operator"}}); a.status != http.StatusForbidden || len(w.findPerson("olga").GrantedRoles) != 0 {
 		t.Errorf("a role for oneself: %d %s", a.status, a.text())
 	}
-	if a := olga.post(w.memberPage("olga")+"/tokens", url.Values{"role": {"reviewer"}}); a.status != http.StatusUnprocessableEntity || w.person("olga").Tokens != 0 {
+	if a := olga.post(w.memberPage("olga")+"/tokens", url.Values{"role": {"reviewer"}}); a.status != http.StatusUnprocessableEntity || w.findPerson("olga").Tokens != 0 {
 		t.Errorf("a token with a role that one lacks: %d %s", a.status, a.text())
 	}
 	made := olga.post(w.memberPage("olga")+"/tokens", url.Values{"role": {"operator"}, "agents": {"billing"}})
@@ -252,7 +252,7 @@ func TestWhatEqualsATokenTakesAProof(t *testing.T) {
 		w.memberPage("olga") + "/tokens": {"agents": {"billing, clerk"}},
 		"/settings/tokens":               {"role": {"reviewer"}},
 		vera + "/grant":                  {"role": {"operator"}, "teams": {"a, b"}},
-		vera + "/link":                   {"same_as": {w.person("olga").ID.String()}},
+		vera + "/link":                   {"same_as": {w.findPerson("olga").ID.String()}},
 		vera + "/unlink":                 {},
 		skill + "/edit":                  {"auto_approve": {"on"}, "headers-value": {"s3cret"}},
 		"/skills/new":                    {"name": {"x"}},
@@ -272,13 +272,13 @@ func TestWhatEqualsATokenTakesAProof(t *testing.T) {
 			}
 		}
 	}
-	if m := w.person("vera"); len(m.GrantedRoles) != 0 {
+	if m := w.findPerson("vera"); len(m.GrantedRoles) != 0 {
 		t.Errorf("granted %v", m.GrantedRoles)
 	}
-	if a := olga.post("/sign-in", olga.get(w.link("olga", identity.Operator)).form("sign-in")); a.status != http.StatusSeeOther {
+	if a := olga.post("/sign-in", olga.get(w.createLink("olga", identity.Operator)).form("sign-in")); a.status != http.StatusSeeOther {
 		t.Fatalf("a new link: %d", a.status)
 	}
-	if a := olga.post(vera+"/grant", url.Values{"role": {"operator"}}); a.status != http.StatusSeeOther || len(w.person("vera").GrantedRoles) != 1 {
+	if a := olga.post(vera+"/grant", url.Values{"role": {"operator"}}); a.status != http.StatusSeeOther || len(w.findPerson("vera").GrantedRoles) != 1 {
 		t.Errorf("proved: %d %s", a.status, a.text())
 	}
 }
@@ -289,7 +289,7 @@ func TestOperatorsLinkPeople(t *testing.T) {
 	w.signedIn("vera", identity.Reviewer)
 	w.signedIn("vera at work", identity.Reviewer)
 	olga := w.signedIn("olga", identity.Operator)
-	vera, work := w.person("vera at work").ID, w.person("olga").ID
+	vera, work := w.findPerson("vera at work").ID, w.findPerson("olga").ID
 	page := "/members/" + vera.String()
 	for _, wrong := range []string{"", "vera", vera.String(), uuid.NewString()} {
 		a := olga.post(page+"/link", url.Values{"same_as": {wrong}})

@@ -227,6 +227,8 @@ func TestPushInTheBrowser(t *testing.T) {
 	expect("the sum to be gone that says no more than the rest", two+title)
 	p.Push(w.server.URL, message(0, 0, []string{two}))
 	expect("nothing", "")
+	p.Push(w.server.URL, message(0, 1, nil, map[string]any{"id": one, "title": "Call waits: it", "until": 1}))
+	expect("a call of a server of an earlier version", one+" Call waits: it")
 
 	p.Click("remove-push")
 	p.WaitGone("pushed")

@@ -26,12 +26,12 @@ func withProvider(t *testing.T, groups ...string) *world {
 	idp := providertest.New("holdpoint", "s3cret")
 	t.Cleanup(idp.Close)
 	w := newWorldWith(t, idp)
-	w.says(nil, groups...)
+	w.setClaims(nil, groups...)
 	return w
 }
 
-// says sets the claims that the provider gives.
-func (w *world) says(claims map[string]any, groups ...string) {
+// setClaims sets the claims that the provider gives.
+func (w *world) setClaims(claims map[string]any, groups ...string) {
 	all := map[string]any{"name": "Vera", "email": "vera@example.com", "groups": groups}
 	maps.Copy(all, claims)
 	w.idp.Lie(providertest.Lies{Claims: all})
@@ -61,8 +61,8 @@ func (v *visitor) there(to string) (back string) {
 	return back
 }
 
-// goes signs in through the provider from a link on a page.
-func (v *visitor) goes(link string) *answer {
+// followSignIn signs in through the provider from a link on a page.
+func (v *visitor) followSignIn(link string) *answer {
 	v.w.t.Helper()
 	a := v.get(link, "Sec-Fetch-Site", "same-origin")
 	if !strings.HasPrefix(a.header.Get("Location"), v.w.idp.URL+"/authorize?") {
@@ -73,7 +73,7 @@ func (v *visitor) goes(link string) *answer {
 
 func (v *visitor) signsInWith(page string) *answer {
 	v.w.t.Helper()
-	return v.goes(v.get(page).find("sign-in-with").AttrOr("href", "no link"))
+	return v.followSignIn(v.get(page).find("sign-in-with").AttrOr("href", "no link"))
 }
 
 func TestProviderSignsIn(t *testing.T) {
@@ -113,7 +113,7 @@ func TestRolesFollowTheGroups(t *testing.T) {
 	if roles := v.get("/").find("person").Text(); !strings.Contains(roles, "operator, reviewer") {
 		t.Errorf("roles: %q", roles)
 	}
-	w.says(nil, "platform")
+	w.setClaims(nil, "platform")
 	other.signsInWith("/sign-in")
 	if roles := v.get("/").find("person").Text(); strings.Contains(roles, "reviewer") {
 		t.Errorf("the first session keeps what the provider no longer says: %q", roles)
@@ -123,7 +123,7 @@ func TestRolesFollowTheGroups(t *testing.T) {
 func TestWithoutARoleNobodyGetsIn(t *testing.T) {
 	t.Parallel()
 	w := withProvider(t, "others")
-	w.says(map[string]any{"name": "<b>Vera\u202e</b>"}, "others")
+	w.setClaims(map[string]any{"name": "<b>Vera\u202e</b>"}, "others")
 	v := w.visitor()
 	a := v.signsInWith("/sign-in")
 	if a.status != http.StatusForbidden || !strings.Contains(a.text(), "no role") || !strings.Contains(a.text(), "4711") ||
@@ -137,7 +137,7 @@ func TestWithoutARoleNobodyGetsIn(t *testing.T) {
 	if olga.get("/").status != http.StatusOK {
 		t.Fatal("the operator is not signed in")
 	}
-	person := w.person("4711")
+	person := w.findPerson("4711")
 	_, err := w.people.ChangeMember(t.Context(), audit.System(), person.ID, identity.MemberChange{Roles: &[]identity.Role{identity.Reviewer}})
 	check(t, err)
 	if a := v.signsInWith("/sign-in"); a.status != http.StatusSeeOther || v.get("/").status != http.StatusOK {
@@ -255,7 +255,7 @@ func (v *visitor) sessionOf() string {
 
 func (w *world) authenticated(person string) (at time.Time, sessions int) {
 	w.t.Helper()
-	found, err := w.people.Sessions(w.t.Context(), w.person(person).ID)
+	found, err := w.people.Sessions(w.t.Context(), w.findPerson(person).ID)
 	check(w.t, err)
 	if len(found) == 0 {
 		return time.Time{}, 0
@@ -287,7 +287,7 @@ func TestProvingAgainWithTheProvider(t *testing.T) {
 	if v.get("/").status != http.StatusOK {
 		t.Fatal("the session is over")
 	}
-	w.says(nil, "reviewers")
+	w.setClaims(nil, "reviewers")
 	a = v.signsInWith("/sign-in/again?next=/calls/x")
 	at, sessions := w.authenticated("4711") // the provider has whole seconds
 	if a.header.Get("Location") != "/calls/x" || at.Sub(before).Round(time.Minute) < time.Hour || sessions != 1 || v.sessionOf() == cookie || v.get("/").status != http.StatusOK {
@@ -315,28 +315,28 @@ func TestSigningInIsNoNewProof(t *testing.T) {
 		a := v.post(callPath(id)+"/approve", form)
 		again, err := url.Parse(a.header.Get("Location"))
 		check(t, err)
-		if again.Path != "/sign-in/again" || w.approval(id).Status != approval.Pending {
-			t.Fatalf("%s: approved at once: %d to %q, %s", name, a.status, again, w.approval(id).Status)
+		if again.Path != "/sign-in/again" || w.getApproval(id).Status != approval.Pending {
+			t.Fatalf("%s: approved at once: %d to %q, %s", name, a.status, again, w.getApproval(id).Status)
 		}
-		a = v.goes("/sign-in/start?provider=Company&next=" + url.QueryEscape(callPath(id))) // without asking again
+		a = v.followSignIn("/sign-in/start?provider=Company&next=" + url.QueryEscape(callPath(id))) // without asking again
 		if a.header.Get("Location") != callPath(id) {
 			t.Fatalf("%s: signed in: %d to %q", name, a.status, a.header.Get("Location"))
 		}
 		form = v.get(callPath(id)).form("decide")
 		form.Set("confirmed", "1")
-		if a := v.post(callPath(id)+"/approve", form); w.approval(id).Status != approval.Pending {
+		if a := v.post(callPath(id)+"/approve", form); w.getApproval(id).Status != approval.Pending {
 			t.Errorf("%s: approved after an ordinary sign-in: %d", name, a.status)
 		}
-		w.says(nil, "reviewers")
+		w.setClaims(nil, "reviewers")
 		if a := v.signsInWith(again.String()); a.header.Get("Location") != callPath(id) {
 			t.Fatalf("%s: proved: %d %s", name, a.status, a.text())
 		}
 		form = v.get(callPath(id)).form("decide")
 		form.Set("confirmed", "1")
-		if a := v.post(callPath(id)+"/approve", form); w.approval(id).Status != approval.Approved {
+		if a := v.post(callPath(id)+"/approve", form); w.getApproval(id).Status != approval.Approved {
 			t.Errorf("%s: not approved after a proof: %d %s", name, a.status, a.text())
 		}
-		w.outcome(id)
+		w.waitForEnd(id)
 	}
 }
 
@@ -349,8 +349,8 @@ func TestSettingsSayHowOldAProofIs(t *testing.T) {
 	if said := v.get("/settings").find("session").Text(); !strings.Contains(said, "the provider does not say when") {
 		t.Errorf("unknown: %s", said)
 	}
-	w.says(nil, "reviewers")
-	v.goes("/sign-in/start?provider=Company")
+	w.setClaims(nil, "reviewers")
+	v.followSignIn("/sign-in/start?provider=Company")
 	if said := v.get("/settings").find("session").Text(); strings.Contains(said, "erified") {
 		t.Errorf("just now: %s", said)
 	}
@@ -394,7 +394,7 @@ func TestProvingAgainWithAToken(t *testing.T) {
 	}
 	// A new link also proves a recent sign-in, and returns to the page.
 	v.get("/sign-in/again?next=/calls/y")
-	if a := v.post("/sign-in", v.get(w.link("bob", identity.Reviewer)).form("sign-in")); a.header.Get("Location") != "/calls/y" {
+	if a := v.post("/sign-in", v.get(w.createLink("bob", identity.Reviewer)).form("sign-in")); a.header.Get("Location") != "/calls/y" {
 		t.Errorf("by link: to %q", a.header.Get("Location"))
 	}
 	if _, sessions := w.authenticated("bob"); sessions != 1 {
@@ -418,7 +418,7 @@ func TestStreamsEndWithTheirSession(t *testing.T) {
 	for lines.Scan() && !strings.Contains(lines.Text(), "event: pulse") {
 		continue
 	}
-	_, err = w.people.EndSessions(t.Context(), audit.System(), w.person("4711").ID, uuid.Nil)
+	_, err = w.people.EndSessions(t.Context(), audit.System(), w.findPerson("4711").ID, uuid.Nil)
 	check(t, err)
 	ended := false
 	for lines.Scan() {

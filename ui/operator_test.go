@@ -31,8 +31,8 @@ func (w *world) skillNamed(name string) *agent.Skill {
 	return skill
 }
 
-// filled returns the fields of a form with some changes. Selected options and ticked boxes count.
-func (a *answer) filled(testID string, changes url.Values) url.Values {
+// fillForm returns the fields of a form with some changes. Selected options and ticked boxes count.
+func (a *answer) fillForm(testID string, changes url.Values) url.Values {
 	a.t.Helper()
 	form := a.form(testID)
 	part := a.find(testID)
@@ -69,7 +69,7 @@ func TestOAuthFieldsOfOtherMethods(t *testing.T) {
 			t.Errorf("%s is for %q, want %q", name, got, want)
 		}
 	}
-	made := olga.post("/skills/new", page.filled("skill-form", url.Values{
+	made := olga.post("/skills/new", page.fillForm("skill-form", url.Values{
 		"name": {"other"}, "url": {"http://one.test/mcp"}, "oauth.client_id": {"me"}, "oauth.auth_method": {"none"}, "oauth.client_secret": {"x"},
 		"oauth.private_key": {"no key"}, "oauth.idp.issuer": {"no address"},
 	}))
@@ -86,7 +86,7 @@ func TestRegisterSkill(t *testing.T) {
 	w := newWorld(t)
 	olga := w.signedIn("olga", identity.Operator)
 	page := olga.get("/skills/new")
-	wrong := olga.post("/skills/new", page.filled("skill-form", url.Values{
+	wrong := olga.post("/skills/new", page.fillForm("skill-form", url.Values{
 		"name": {"No Name"}, "url": {"ftp://x"}, "approval_timeout": {"5m"}, "team": {"ops"}, "escalate_to": {"ops"},
 		"headers_name": {"X-Team", ""}, "headers_value": {typedSecret, ""}, "auto_approve": {"on"},
 		"oauth.client_secret": {typedSecret},
@@ -103,22 +103,22 @@ func TestRegisterSkill(t *testing.T) {
 			t.Errorf("nothing is said at %s", field)
 		}
 	}
-	kept := wrong.filled("skill-form", nil)
+	kept := wrong.fillForm("skill-form", nil)
 	if kept.Get("name") != "No Name" || kept.Get("url") != "ftp://x" || kept.Get("team") != "ops" || kept.Get("auto_approve") != "on" ||
 		!slices.Contains(kept["headers_name"], "X-Team") {
 		t.Errorf("kept %v", kept)
 	}
 	for field, value := range map[string]string{"approval_timeout": "soon", "call_timeout": ""} {
-		a := olga.post("/skills/new", page.filled("skill-form", url.Values{"name": {"n"}, "url": {"http://h/"}, field: {value}}))
+		a := olga.post("/skills/new", page.fillForm("skill-form", url.Values{"name": {"n"}, "url": {"http://h/"}, field: {value}}))
 		if a.status != http.StatusUnprocessableEntity || a.find("problem-"+field).Length() != 1 {
 			t.Errorf("%s %q: %d", field, value, a.status)
 		}
 	}
-	if a := olga.post("/skills/new", page.filled("skill-form", url.Values{"name": {"files"}, "url": {"http://h/"}})); a.status != http.StatusUnprocessableEntity ||
+	if a := olga.post("/skills/new", page.fillForm("skill-form", url.Values{"name": {"files"}, "url": {"http://h/"}})); a.status != http.StatusUnprocessableEntity ||
 		!strings.Contains(a.find("problem-name").Text(), "taken") {
 		t.Errorf("a name that is taken: %d", a.status)
 	}
-	made := olga.post("/skills/new", page.filled("skill-form", url.Values{
+	made := olga.post("/skills/new", page.fillForm("skill-form", url.Values{
 		"name": {"notes"}, "url": {"http://127.0.0.1:1/notes"}, "team": {"ops"}, "approval_timeout": {"90s"}, "approval_validity": {"2m"},
 		"headers_name": {"X-Team", "", "Authorization"}, "headers_value": {typedSecret, "", "Bearer x"},
 	}))
@@ -159,7 +159,7 @@ func TestEditSkill(t *testing.T) {
 			t.Fatalf("the form shows %q", secret)
 		}
 	}
-	form := page.filled("skill-form", url.Values{"call_timeout": {"10s"}, "headers_remove": {"X-Gone"}})
+	form := page.fillForm("skill-form", url.Values{"call_timeout": {"10s"}, "headers_remove": {"X-Gone"}})
 	form["headers_value"][slices.Index(form["headers_name"], "X-New")] = "new value"
 	if a := olga.post(path+"/edit", form); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
@@ -171,17 +171,17 @@ func TestEditSkill(t *testing.T) {
 		t.Errorf("%+v, %+v", skill, server.Headers)
 	}
 	late := olga.post(path+"/edit", form)
-	if late.status != http.StatusConflict || late.filled("skill-form", nil).Get("call_timeout") != "10s" {
+	if late.status != http.StatusConflict || late.fillForm("skill-form", nil).Get("call_timeout") != "10s" {
 		t.Errorf("of an earlier revision: %d: %s", late.status, late.text())
 	}
 	if differs := late.find("now-headers").Text(); !strings.Contains(differs, "X-Kept, X-New") || late.find("now-call_timeout").Length() != 0 {
 		t.Errorf("what differs: %q", differs)
 	}
-	moved := olga.post(path+"/edit", olga.get(path+"/edit").filled("skill-form", url.Values{"url": {"http://two.test/mcp"}}))
+	moved := olga.post(path+"/edit", olga.get(path+"/edit").fillForm("skill-form", url.Values{"url": {"http://two.test/mcp"}}))
 	if moved.status != http.StatusUnprocessableEntity || !strings.Contains(moved.text(), "was given for another host") {
 		t.Errorf("secrets followed to another host: %d: %s", moved.status, moved.text())
 	}
-	removed := olga.post(path+"/edit", olga.get(path+"/edit").filled("skill-form", url.Values{
+	removed := olga.post(path+"/edit", olga.get(path+"/edit").fillForm("skill-form", url.Values{
 		"oauth.grant": {""}, "oauth.client_id": {""}, "oauth.issuer": {""}, "oauth.scopes": {""},
 	}))
 	if removed.status != http.StatusSeeOther || w.skillNamed("notes").OAuth != nil {
@@ -206,12 +206,12 @@ func TestCommandsAreSetWhereThatIsAllowed(t *testing.T) {
 	if page := olga.get("/skills/new"); page.doc.Find(`[name="command"], [name="transport"]`).Length() != 0 {
 		t.Error("a command is asked for")
 	}
-	form := olga.get("/skills/new").filled("skill-form", program)
+	form := olga.get("/skills/new").fillForm("skill-form", program)
 	form.Set("name", "other")
 	if a := olga.post("/skills/new", form); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "--stdio-from-dashboard") {
 		t.Errorf("%d: %s", a.status, a.text())
 	}
-	if a := olga.post(path, olga.get(path).filled("skill-form", program)); a.status != http.StatusSeeOther {
+	if a := olga.post(path, olga.get(path).fillForm("skill-form", program)); a.status != http.StatusSeeOther {
 		t.Errorf("%d: %s", a.status, a.text())
 	}
 	if skill := w.skillNamed("local"); !slices.Equal(skill.Command, []string{"safe", "one"}) || !slices.Equal(skill.EnvNames, []string{"A"}) {
@@ -226,7 +226,7 @@ func TestCommandsAreSetWhereThatIsAllowed(t *testing.T) {
 	w.settings = ui.Server{Stdio: true, StdioFromDashboard: true}
 	w.startDashboard(slog.New(slog.DiscardHandler), w.server.URL)
 	olga = w.signedIn("olga", identity.Operator)
-	form = olga.get("/skills/new").filled("skill-form", program)
+	form = olga.get("/skills/new").fillForm("skill-form", program)
 	form.Set("name", "other")
 	if a := olga.post("/skills/new", form); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
@@ -238,7 +238,7 @@ func TestCommandsAreSetWhereThatIsAllowed(t *testing.T) {
 		"another command": {"command": {"sh\n-c\nenv"}},
 		"other code":      {"env_name": {"NODE_OPTIONS"}, "env_value": {"--require=/srv/theirs"}},
 	} {
-		a := olga.post(path, olga.get(path).filled("skill-form", attack))
+		a := olga.post(path, olga.get(path).fillForm("skill-form", attack))
 		if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "was given for another command") {
 			t.Errorf("%s: %d: %s", name, a.status, a.text())
 		}
@@ -246,7 +246,7 @@ func TestCommandsAreSetWhereThatIsAllowed(t *testing.T) {
 	if skill := w.skillNamed("local"); !slices.Equal(skill.Command, []string{"safe", "one"}) || !slices.Equal(skill.EnvNames, []string{"A"}) {
 		t.Errorf("it runs %q with %q", skill.Command, skill.EnvNames)
 	}
-	if a := olga.post(path, olga.get(path).filled("skill-form", url.Values{"command": {"safe\ntwo"}, "env_remove": {"A"}})); a.status != http.StatusSeeOther {
+	if a := olga.post(path, olga.get(path).fillForm("skill-form", url.Values{"command": {"safe\ntwo"}, "env_remove": {"A"}})); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
 	}
 	if skill := w.skillNamed("local"); !slices.Equal(skill.Command, []string{"safe", "two"}) || len(skill.EnvNames) != 0 {

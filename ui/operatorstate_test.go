@@ -14,7 +14,7 @@ import (
 func TestConnectWithinATest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	skill := w.guard(newAuthServer(t), agent.SkillSpec{})
+	skill := w.registerGuarded(newAuthServer(t), agent.SkillSpec{})
 	olga, _ := w.signedInAs("olga", identity.Operator)
 	probe := func(err error) *answer {
 		w.source.set(func() { w.source.steps = []tool.Step{{Name: "initialize", Err: err}} })

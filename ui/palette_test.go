@@ -17,8 +17,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// hits returns the results of a search as "kind name" by their address.
-func (v *visitor) hits(typed string) map[string]string {
+// listHits returns the results of a search as "kind name" by their address.
+func (v *visitor) listHits(typed string) map[string]string {
 	v.w.t.Helper()
 	a := v.get("/search?q=" + url.QueryEscape(typed))
 	if a.status != http.StatusOK {
@@ -39,11 +39,11 @@ func TestPaletteFinds(t *testing.T) {
 	olga, rita := w.signedIn("olga", identity.Operator), w.signedIn("rita", identity.Reviewer)
 	digits := strings.ReplaceAll(id.String(), "-", "")
 	for _, typed := range []string{id.String(), strings.ToUpper(id.String()), digits, "…" + digits[26:], digits[24:]} {
-		if got := rita.hits(typed)[callPath(id)]; !strings.HasPrefix(got, "Call files: save_csv") {
+		if got := rita.listHits(typed)[callPath(id)]; !strings.HasPrefix(got, "Call files: save_csv") {
 			t.Errorf("%q finds %q", typed, got)
 		}
 	}
-	if got := rita.hits(digits[27:]); got[callPath(id)] != "" {
+	if got := rita.listHits(digits[27:]); got[callPath(id)] != "" {
 		t.Errorf("5 digits find %v", got)
 	}
 	if !strings.Contains(rita.get("/search?q="+uuid.NewString()).text(), "among the newest calls") {
@@ -60,21 +60,21 @@ func TestPaletteFinds(t *testing.T) {
 		{"insi", "/insights", "Page Insights"},
 		{"next", "/", "Action Open the next call"},
 	} {
-		if got := rita.hits(tt.typed)[tt.path]; got != tt.want {
+		if got := rita.listHits(tt.typed)[tt.path]; got != tt.want {
 			t.Errorf("%s finds %q, want %q", tt.typed, got, tt.want)
 		}
 	}
 	zelda := "/members/" + w.personCalled("Zelda Fitz").String()
-	if got := olga.hits("zelda")[zelda]; got != "Person Zelda Fitz" {
+	if got := olga.listHits("zelda")[zelda]; got != "Person Zelda Fitz" {
 		t.Errorf("operators find %q", got)
 	}
-	if got := rita.hits("zelda"); len(got) != 0 {
+	if got := rita.listHits("zelda"); len(got) != 0 {
 		t.Errorf("reviewers find %v", got)
 	}
-	if rita.hits("")["/members"] != "" || olga.hits("")["/members"] == "" {
+	if rita.listHits("")["/members"] != "" || olga.listHits("")["/members"] == "" {
 		t.Error("the page of members is for operators")
 	}
-	if got := rita.hits("%"); len(got) != 0 {
+	if got := rita.listHits("%"); len(got) != 0 {
 		t.Errorf("%% finds %v", got)
 	}
 }
@@ -87,21 +87,21 @@ func TestPaletteIsBounded(t *testing.T) {
 	w.db.Exec(`INSERT INTO skill_tools (skill_id, name, current_pin)
 		SELECT skill_id, 'zz_' || n, current_pin FROM (SELECT skill_id, current_pin FROM skill_tools LIMIT 1) one, generate_series(1, 30) n`)
 	rita := w.signedIn("rita", identity.Reviewer)
-	if got := len(rita.hits("zz_")); got != 8 {
+	if got := len(rita.listHits("zz_")); got != 8 {
 		t.Errorf("%d tools found", got)
 	}
 	w.db.Exec(`UPDATE skill_tools SET removed_at = now() WHERE name LIKE 'zz%' AND name <> 'zz_7'`)
-	if got := len(rita.hits("zz_")); got != 1 {
+	if got := len(rita.listHits("zz_")); got != 1 {
 		t.Errorf("%d offered tools found", got)
 	}
 	// The end of an id is compared with the newest 1,000 calls only.
 	end := strings.ReplaceAll(id.String(), "-", "")[24:]
 	w.db.Exec(`INSERT INTO calls SELECT (jsonb_populate_record(c, jsonb_build_object('id', overlay(gen_random_uuid()::text PLACING 'ffffffff-ffff' FROM 1)))).*
 		FROM calls c, generate_series(1, 1000) WHERE c.id = $1`, id)
-	if got := rita.hits(end); got[callPath(id)] != "" {
+	if got := rita.listHits(end); got[callPath(id)] != "" {
 		t.Error("the end of an id finds an old call")
 	}
-	if got := rita.hits(id.String()); got[callPath(id)] == "" {
+	if got := rita.listHits(id.String()); got[callPath(id)] == "" {
 		t.Error("an id does not find an old call")
 	}
 }
@@ -208,6 +208,70 @@ func TestOutcomesAreAnnounced(t *testing.T) {
 	noComplaints(t, p)
 }
 
+// The outcomes of keys are announced too. The focus goes on, although no button had it.
+func TestOutcomesOfKeysAreAnnounced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	second := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	p := w.signInWith(browsertest.Options{})
+	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, false, false)`, w.personCalled("ana"))
+	p.Go(w.server.URL + callPath(first))
+	p.WaitFor("keys to work", armed)
+	p.Press("m")
+	p.WaitAnnounced("ana is on it")
+	p.WaitFor("keys to work", armed)
+	p.Press("m")
+	p.WaitAnnounced("Released. Nobody works on the call.")
+	w.signedIn("ben", identity.Reviewer).post(callPath(first)+"/claim", nil)
+	p.WaitAnnounced("ben is on it")
+	p.WaitFor("keys to work", armed)
+	browsertest.Eval[bool](p, `(document.activeElement.blur(), true)`)
+	p.Press("a")
+	p.WaitAnnounced("Approved by ana")
+	p.WaitFor("focus on the next call", `document.activeElement.dataset.testid === "next-call"`)
+
+	// The deadline passes while the reviewer types.
+	p.Go(w.server.URL + callPath(second))
+	p.WaitFor("keys to work", armed)
+	p.Press("r")
+	p.Press("wrong folder")
+	w.db.MoveClock("2 hours")
+	p.WaitAnnounced("Expired")
+	p.Wait("draft")
+	p.WaitFor("focus in the call", `document.activeElement.closest("#call")`)
+	noComplaints(t, p)
+}
+
+// In the queue, another call may be on the screen by the time of an outcome.
+func TestOutcomesInTheQueueAreAnnounced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	p := w.signInWith(browsertest.Options{})
+	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
+	ready(p)
+	p.Press("p")
+	p.WaitAnnounced("Live updates paused.")
+	p.Press("p")
+	p.WaitAnnounced("Live updates resumed.")
+	p.Press("j")
+	p.WaitText("arguments", "first")
+	p.WaitFor("keys to work", armed)
+	p.Press("a")
+	w.keepUndoOpen(first)
+	p.WaitAnnounced("Approved by ana")
+	p.WaitText("arguments", "second")
+	p.WaitFor("focus on the next call", `document.activeElement.closest("#rows > [data-hp-selected]")?.textContent.includes("second")`)
+	p.WaitText("undo-last", "save_csv")
+	p.Press("u")
+	p.WaitAnnounced("The approval was taken back.")
+	p.WaitText("arguments", "first")
+	p.WaitFor("its row to be selected", selectedFile+` === "first"`)
+	noComplaints(t, p)
+}
+
 // A notice comes from a fixed list.
 func TestNoticesAfterForms(t *testing.T) {
 	t.Parallel()
@@ -279,7 +343,7 @@ func TestBarOfThePhone(t *testing.T) {
 	p.WaitFor("focus on the reason", `document.activeElement.id === "reason"`)
 	p.Press("wrong folder")
 	p.Tap("reject")
-	if c := w.outcome(id); c.Status != call.Rejected || c.Message != "wrong folder" {
+	if c := w.waitForEnd(id); c.Status != call.Rejected || c.Message != "wrong folder" {
 		t.Errorf("%s, %q", c.Status, c.Message)
 	}
 	p.WaitAnnounced("Rejected")
@@ -328,5 +392,32 @@ func TestForcedColorsAndZoom(t *testing.T) {
 			}
 			t.Errorf("%s: %s (%s)\n\t%s", name, b.Help, b.Rule, strings.Join(b.Where, "\n\t"))
 		}
+	}
+}
+
+// With forced colors, the selected row, the chips and the figures can be told from the page.
+func TestForcedColorsOfLists(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.signedIn("rita", identity.Reviewer) // who decided in the figures
+	w.makeFigures()
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"\u202efirst"}`)
+	w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/shared/second"}`)
+	p := w.signInWith(browsertest.Options{})
+	for name, o := range map[string]browsertest.Options{"forced": {Forced: true}, "forced dark": {Forced: true, Dark: true}} {
+		p.Become(o)
+		p.Go(w.server.URL)
+		ready(p)
+		p.Press("j")
+		p.WaitFor("keys to work", armed+` && document.querySelector("#call[data-call]")`)
+		p.Screenshot(name + " queue")
+		if browsertest.Eval[string](p, `getComputedStyle(document.querySelector("#rows > [data-hp-selected]")).outlineStyle`) != "solid" {
+			t.Errorf("%s: the selected row has no outline", name)
+		}
+		p.Go(w.server.URL + figuresWeek)
+		p.Screenshot(name + " insights")
+		p.Become(browsertest.Options{Forced: true, Dark: o.Dark, Height: 3600, Width: 1280})
+		p.Go(w.server.URL + figuresWeek)
+		p.Screenshot(name + " insights whole")
 	}
 }

@@ -138,7 +138,7 @@ func (w *walker) picture(scenes []scene, wanted map[string]bool) {
 		for _, look := range looks() {
 			w.page.Become(look.options)
 			if !w.house.opened.IsZero() {
-				w.house.ago(0)
+				w.house.setClockBack(0)
 			}
 			w.enter(s)
 			w.become(look)

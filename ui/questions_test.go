@@ -38,7 +38,7 @@ func (w *world) asked(q tool.Question, answer string) uuid.UUID {
 		Caller: call.Caller{Capabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}}}`)},
 	})
 	check(w.t, err)
-	a := w.approval(ticket.ID)
+	a := w.getApproval(ticket.ID)
 	_, err = w.calls.Decide(ctx, call.Decision{CallID: ticket.ID, Approve: true, Digest: a.Digest.String(), By: uuid.New()})
 	check(w.t, err)
 	if answer != "" {
@@ -109,7 +109,7 @@ func TestQuestionOnThePage(t *testing.T) {
 	if a := v.post(path+"/approve", form); a.status != http.StatusSeeOther || a.header.Get("Location") != callPath(id) {
 		t.Fatalf("approve: %d %s", a.status, a.text())
 	}
-	if c := w.outcome(id); c.Status != call.Succeeded || !strings.Contains(string(c.Result), "DE02") {
+	if c := w.waitForEnd(id); c.Status != call.Succeeded || !strings.Contains(string(c.Result), "DE02") {
 		t.Errorf("%s %s", c.Status, c.Result)
 	}
 	if a := v.post(path+"/reject", form); a.status != http.StatusConflict || !strings.Contains(a.text(), "Approved by ana at ") {
@@ -142,7 +142,7 @@ func TestWithheldAnswer(t *testing.T) {
 	if a := v.post(path+"/approve", revealed.form("decide-question")); a.status != http.StatusSeeOther {
 		t.Fatalf("seen: %d %s", a.status, a.text())
 	}
-	w.outcome(id)
+	w.waitForEnd(id)
 	long := `{"action":"accept","content":{"text":"` + strings.Repeat("word ", 5000) + `"}}`
 	id = w.asked(account, long)
 	path = callPath(id) + "/questions/1"
@@ -153,7 +153,7 @@ func TestWithheldAnswer(t *testing.T) {
 	if a := v.post(path+"/approve", v.get(callPath(id)+"?full=1").form("decide-question")); a.status != http.StatusSeeOther {
 		t.Fatalf("whole: %d %s", a.status, a.text())
 	}
-	w.outcome(id)
+	w.waitForEnd(id)
 }
 
 // A question of a high-risk tool needs a recent sign-in, as its call does.
@@ -176,7 +176,7 @@ func TestQuestionOfHighRisk(t *testing.T) {
 	if a := v.post(path+"/reject", form); a.status != http.StatusSeeOther {
 		t.Fatalf("reject: %d %s", a.status, a.text())
 	}
-	if c := w.outcome(id); !strings.Contains(string(c.Result), `{"action":"decline"}`) {
+	if c := w.waitForEnd(id); !strings.Contains(string(c.Result), `{"action":"decline"}`) {
 		t.Errorf("%s %s", c.Status, c.Result)
 	}
 }

@@ -214,7 +214,7 @@ func TestNextCallOpensAfterADecision(t *testing.T) {
 	if got := browsertest.Eval[string](p, selectedFile); got != "two" {
 		t.Errorf("after the first decision %s is selected", got)
 	}
-	if c := w.outcome(ids["one"]); c.Status != call.Succeeded {
+	if c := w.waitForEnd(ids["one"]); c.Status != call.Succeeded {
 		t.Errorf("the first call is %s", c.Status)
 	}
 	p.WaitFor("the decided row to leave", `document.querySelectorAll("#rows > li").length === 3`)
@@ -301,6 +301,50 @@ func TestNextCallWithoutJavaScript(t *testing.T) {
 	}
 }
 
+// The next call is the one after the decided call, in the order and the filter of the list that the reader opened last.
+func TestNextCallFollowsTheList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	saves, deletions := make([]uuid.UUID, 2), make([]uuid.UUID, 2)
+	for i := range 2 {
+		saves[i] = w.submit(uuid.Nil, "files__save_csv", fmt.Sprintf(`{"filename":"%d"}`, i))
+		deletions[i] = w.submit(uuid.Nil, "files__delete_file", fmt.Sprintf(`{"path":"/srv/shared/%d"}`, i))
+	}
+	follow := func(id uuid.UUID) string {
+		next := v.get(callPath(id)).find("next-call").AttrOr("href", "")
+		return v.get(next).header.Get("Location")
+	}
+	v.get("/?group=tool")
+	v.post(callPath(saves[0])+"/reject", v.get(callPath(saves[0])).form("decide"))
+	if at := follow(saves[0]); at != callPath(saves[1]) { // the oldest is a deletion
+		t.Errorf("grouped by tool, the next one is %s, want %s", at, callPath(saves[1]))
+	}
+	v.post(callPath(saves[1])+"/reject", v.get(callPath(saves[1])).form("decide"))
+	if at := follow(saves[1]); at != callPath(deletions[0]) { // from the beginning, since the last group is done
+		t.Errorf("after the last group, the next one is %s, want %s", at, callPath(deletions[0]))
+	}
+	late := w.submit(uuid.Nil, "files__save_csv", `{"filename":"late"}`)
+	v.get("/?sort=risk")
+	v.post(callPath(deletions[0])+"/reject", v.get(callPath(deletions[0])).form("decide"))
+	if at := follow(deletions[0]); at != callPath(deletions[1]) {
+		t.Errorf("by risk, the next one is %s, want %s", at, callPath(deletions[1]))
+	}
+	v.post(callPath(late)+"/claim", nil)
+	v.get("/?mine=1")
+	if at := follow(deletions[0]); at != callPath(late) {
+		t.Errorf("of claimed calls, the next one is %s, want %s", at, callPath(late))
+	}
+	v.post(callPath(late)+"/release", nil)
+	if at := follow(deletions[0]); at != "/?mine=1" {
+		t.Errorf("without claimed calls, it leads to %s", at)
+	}
+	v.get("/")
+	if at := follow(deletions[0]); at != callPath(deletions[1]) {
+		t.Errorf("by deadline, the next one is %s, want %s", at, callPath(deletions[1]))
+	}
+}
+
 func TestPresenceReloadsNoList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -309,7 +353,7 @@ func TestPresenceReloadsNoList(t *testing.T) {
 	p := browsertest.New(t, browsertest.Options{})
 	// Without it, a slow machine would see the repeated report of the call on the screen.
 	p.Before(`{ const real = setInterval; window.setInterval = (f, ms) => ms === 1000 ? 0 : real(f, ms); }`)
-	p.Go(w.server.URL + w.link("ana", identity.Reviewer))
+	p.Go(w.server.URL + w.createLink("ana", identity.Reviewer))
 	p.Click("sign-in-link")
 	p.WaitText("queue", "two")
 	p.WaitFor("the first renewal", `performance.getEntriesByType("resource").some(e => e.name === location.origin + "/")`)

@@ -68,7 +68,7 @@ func TestRequestIsShown(t *testing.T) {
 	if a := v.post(callPath(id)+"/approve", confirm.form("confirm")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve: %d: %s", a.status, a.text())
 	}
-	w.outcome(id)
+	w.waitForEnd(id)
 	done := v.get(callPath(id))
 	if text := done.find("request").Text(); !strings.Contains(text, "This request was sent.") || done.find("before").Length() != 0 {
 		t.Errorf("afterwards: %s", done.text())
@@ -95,7 +95,7 @@ func TestRequestOfAnEdit(t *testing.T) {
 	if a := v.post(callPath(id)+"/approve", preview.form("decide")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve as edited: %d: %s", a.status, a.text())
 	}
-	w.outcome(id)
+	w.waitForEnd(id)
 	if text := v.get(callPath(id)).find("request").Text(); !strings.Contains(text, "/orders/8?notify=true") {
 		t.Errorf("what was sent: %s", text)
 	}
@@ -139,7 +139,7 @@ func TestRequestThatWasNotSent(t *testing.T) {
 		})
 		id := w.submit(uuid.Nil, "shop__change_order", `{"order":"7","note":"`+tt.name+`"}`)
 		w.approve(v, id)
-		w.outcome(id)
+		w.waitForEnd(id)
 		if text := v.get(callPath(id)).find("request").Text(); !strings.Contains(text, tt.want) {
 			t.Errorf("%s: %s", tt.name, text)
 		}
@@ -174,7 +174,7 @@ func TestHiddenRequestsAreRevealedFirst(t *testing.T) {
 		if page.find("approve").Length() != 0 || page.find("reveal-first").Length() != 1 || !strings.Contains(page.find("notice").Text(), "The request is hidden") {
 			t.Errorf("%s: can be approved unseen: %s", tt.tool, page.text())
 		}
-		if a := v.post(callPath(id)+"/approve", page.form("decide")); a.status != http.StatusUnprocessableEntity || w.approval(id).Status != approval.Pending {
+		if a := v.post(callPath(id)+"/approve", page.form("decide")); a.status != http.StatusUnprocessableEntity || w.getApproval(id).Status != approval.Pending {
 			t.Errorf("%s: approved unseen: %d", tt.tool, a.status)
 		}
 		revealed := v.post(callPath(id)+"/reveal", page.form("reveal"))
@@ -184,7 +184,7 @@ func TestHiddenRequestsAreRevealedFirst(t *testing.T) {
 		if other.get(callPath(id)).find("approve").Length() != 0 {
 			t.Errorf("%s: somebody else looked, and it is approved unseen", tt.tool)
 		}
-		if a := v.post(callPath(id)+"/approve", revealed.form("decide")); a.status != http.StatusSeeOther || w.approval(id).Status != approval.Approved {
+		if a := v.post(callPath(id)+"/approve", revealed.form("decide")); a.status != http.StatusSeeOther || w.getApproval(id).Status != approval.Approved {
 			t.Errorf("%s: approved after looking: %d", tt.tool, a.status)
 		}
 	}
@@ -272,7 +272,7 @@ func TestWhatACallChanges(t *testing.T) {
 	}
 	// None of that decided the call.
 	id := w.submit(uuid.Nil, "shop__change_order", `{"order":"11","note":"x"}`)
-	if v.get(callPath(id) + "/before"); w.approval(id).Status != approval.Pending {
+	if v.get(callPath(id) + "/before"); w.getApproval(id).Status != approval.Pending {
 		t.Error("a look decides")
 	}
 	if a := v.get(callPath(w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)) + "/before"); a.status != http.StatusNotFound {

@@ -81,7 +81,7 @@ func TestSecretsAreHiddenUntilRevealed(t *testing.T) {
 			t.Errorf("%s: the notice says %s", query, notice)
 		}
 	}
-	unseen := url.Values{"digest": {w.approval(id).Digest.String()}}
+	unseen := url.Values{"digest": {w.getApproval(id).Digest.String()}}
 	if a := reviewer.post(callPath(id)+"/approve", unseen); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "Reveal them before you approve") {
 		t.Errorf("approved unseen: %d %s", a.status, a.text())
 	}
@@ -127,7 +127,7 @@ func TestSecretsAreHiddenUntilRevealed(t *testing.T) {
 		t.Error("another reviewer can approve unseen")
 	}
 	w.approve(reviewer, id)
-	if c := w.outcome(id); c.Status != call.Succeeded || string(c.Arguments) != loginArguments {
+	if c := w.waitForEnd(id); c.Status != call.Succeeded || string(c.Arguments) != loginArguments {
 		t.Errorf("approved after revealing: %s %s", c.Status, c.Arguments)
 	}
 }
@@ -230,7 +230,7 @@ func TestHiddenPayloadsAreRevealedFirst(t *testing.T) {
 				t.Errorf("%s%s: can be approved unseen: %s", name, query, page.text())
 			}
 		}
-		if a := v.post(callPath(id)+"/approve", decision); a.status != http.StatusUnprocessableEntity || w.approval(id).Status != approval.Pending {
+		if a := v.post(callPath(id)+"/approve", decision); a.status != http.StatusUnprocessableEntity || w.getApproval(id).Status != approval.Pending {
 			t.Errorf("%s: approved unseen: %d", name, a.status)
 		}
 		decision.Set("reason", "typed")
@@ -241,7 +241,7 @@ func TestHiddenPayloadsAreRevealedFirst(t *testing.T) {
 		if other.get(callPath(id)).find("approve").Length() != 0 {
 			t.Errorf("%s: somebody else looked, and it is approved unseen", name)
 		}
-		if a := v.post(callPath(id)+"/approve", page.form("decide")); a.status != http.StatusSeeOther || w.approval(id).Status != approval.Approved {
+		if a := v.post(callPath(id)+"/approve", page.form("decide")); a.status != http.StatusSeeOther || w.getApproval(id).Status != approval.Approved {
 			t.Errorf("%s: approved after looking: %d", name, a.status)
 		}
 	}
@@ -261,7 +261,7 @@ func TestHiddenPayloadsSideBySide(t *testing.T) {
 	form := page.form("like-form")
 	form["call"] = []string{hiding.String()}
 	form.Set("verdict."+hiding.String(), "approve")
-	if a := v.post(callPath(plain)+"/like", form); a.status != http.StatusConflict || w.approval(hiding).Status != approval.Pending {
+	if a := v.post(callPath(plain)+"/like", form); a.status != http.StatusConflict || w.getApproval(hiding).Status != approval.Pending {
 		t.Errorf("approved unseen: %d", a.status)
 	}
 }
@@ -297,7 +297,7 @@ func TestLinkedPeopleMayNotDecide(t *testing.T) {
 		if page.find("approve").Length() != 0 || page.find("edit-open").Length() != 0 || !strings.Contains(page.find("no-actions").Text(), "on your behalf") {
 			t.Errorf("%s: %s", name, page.text())
 		}
-		digest := url.Values{"digest": {w.approval(id).Digest.String()}}
+		digest := url.Values{"digest": {w.getApproval(id).Digest.String()}}
 		if a := who.post(callPath(id)+"/edit", digest); a.status != http.StatusForbidden || a.find("editor").Length() != 0 {
 			t.Errorf("%s: the editor opens: %d", name, a.status)
 		}
@@ -324,8 +324,8 @@ func TestRevealFirstInTheBrowser(t *testing.T) {
 	p.WaitFor("keys to work", armed)
 	p.Wait("approve")
 	p.Screenshot("withheld, revealed")
-	if w.approval(id).Status != approval.Pending || len(w.revealed(id)) != 1 {
-		t.Errorf("%s, %d times revealed", w.approval(id).Status, len(w.revealed(id)))
+	if w.getApproval(id).Status != approval.Pending || len(w.revealed(id)) != 1 {
+		t.Errorf("%s, %d times revealed", w.getApproval(id).Status, len(w.revealed(id)))
 	}
 	p.Press("a")
 	p.WaitText("outcome", "Saved 2 rows")

@@ -21,9 +21,9 @@ func (w *world) sendApproved(name string, arguments ...string) {
 	check(w.t, err)
 	for _, a := range arguments {
 		id := w.submit(uuid.Nil, name, a)
-		_, err := w.calls.Decide(w.t.Context(), call.Decision{CallID: id, Approve: true, Digest: w.approval(id).Digest.String(), By: w.personCalled("hal")})
+		_, err := w.calls.Decide(w.t.Context(), call.Decision{CallID: id, Approve: true, Digest: w.getApproval(id).Digest.String(), By: w.personCalled("hal")})
 		check(w.t, err)
-		w.outcome(id)
+		w.waitForEnd(id)
 		check(w.t, w.calls.MarkDelivered(w.t.Context(), id)) // or the same call would attach to this one
 	}
 }
@@ -43,7 +43,7 @@ func (w *world) hurry(p *browsertest.Page, id uuid.UUID) {
 func (w *world) wantPending(p *browsertest.Page, id uuid.UUID) {
 	w.t.Helper()
 	p.WaitFor("the button to say what is unread", `document.querySelector("[data-gate][data-unread] small")?.textContent.includes("more line")`)
-	if a := w.approval(id); a.Status != approval.Pending {
+	if a := w.getApproval(id); a.Status != approval.Pending {
 		w.t.Errorf("the call is %s", a.Status)
 	}
 }
@@ -91,8 +91,8 @@ func TestRobberyLongCommand(t *testing.T) {
 	p.WaitFor("keys to work", armed)
 	p.Press("a")
 	p.WaitText("decision", "Approved")
-	w.outcome(id)
-	seen := w.approval(id).Seen
+	w.waitForEnd(id)
+	seen := w.getApproval(id).Seen
 	if seen == nil || seen.Rows != 1 || seen.Of != 1 || seen.Shown <= 0 {
 		t.Errorf("the decision records %+v", seen)
 	}
@@ -202,13 +202,13 @@ func TestRobberyHiddenCondition(t *testing.T) {
 	p.WaitFor("keys to work", armed)
 	p.Press("a")
 	p.WaitText("confirm", "DELETE FROM customers -- WHERE id = 17") // as a whole
-	if a := w.approval(id); a.Status != approval.Pending {
+	if a := w.getApproval(id); a.Status != approval.Pending {
 		t.Errorf("one key: %s", a.Status)
 	}
 	p.WaitFor("keys to work", armed)
 	p.Press("a")
 	p.WaitText("decision", "Approved")
-	if seen := w.approval(id).Seen; seen == nil || !seen.SecondStep {
+	if seen := w.getApproval(id).Seen; seen == nil || !seen.SecondStep {
 		t.Errorf("the decision records %+v", seen)
 	}
 }
@@ -243,7 +243,7 @@ func TestLookAlikeTakesASecondStep(t *testing.T) {
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"4","to":"billlng@acme.example"}`)
 	v := w.signedIn("ana", identity.Reviewer)
 	a := v.post(callPath(id)+"/approve", v.get(callPath(id)).form("decide"))
-	if a.find("confirm").Length() != 1 || w.approval(id).Status != approval.Pending {
-		t.Errorf("approved in one step: %d, %s", a.status, w.approval(id).Status)
+	if a.find("confirm").Length() != 1 || w.getApproval(id).Status != approval.Pending {
+		t.Errorf("approved in one step: %d, %s", a.status, w.getApproval(id).Status)
 	}
 }

@@ -180,7 +180,7 @@ func (h *house) scenes() []scene {
 		{name: "agent-assign", route: "GET /agents/{id}/assign", path: h.agentPath() + "/assign?skill=ledger"},
 		{name: "not-found", route: showCall, path: "/calls/" + uuid.Nil.String(), ready: "message", said: true},
 		{name: "sign-in", path: "/sign-in", who: "nobody", ready: "token"},
-		{name: "sign-in-link", path: h.link("newcomer", identity.Reviewer), who: "nobody", ready: "sign-in-link"},
+		{name: "sign-in-link", path: h.createLink("newcomer", identity.Reviewer), who: "nobody", ready: "sign-in-link"},
 		{name: "sign-in-error", path: "/sign-in", who: "nobody", ready: "token", said: true, do: func(p *browsertest.Page) {
 			p.Type("token", "hp_wrong")
 			p.Click("sign-in-token")

@@ -32,7 +32,7 @@ func TestSecondReviewerApprovesAnEdit(t *testing.T) {
 	w.secondReviewers("files")
 	ana, ben := w.signedIn("ana", identity.Reviewer), w.signedIn("ben", identity.Reviewer)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"prod.csv"}`)
-	before, stale := w.approval(id), ben.get(callPath(id)).form("decide")
+	before, stale := w.getApproval(id), ben.get(callPath(id)).form("decide")
 
 	preview := ana.preview(id, `{"filename":"test.csv"}`)
 	if !strings.Contains(preview.find("approve").Text(), "Propose edit") || !strings.Contains(preview.find("edited").Text(), "Another reviewer has to approve") {
@@ -41,7 +41,7 @@ func TestSecondReviewerApprovesAnEdit(t *testing.T) {
 	if a := ana.post(callPath(id)+"/approve", preview.form("decide")); a.status != http.StatusSeeOther {
 		t.Fatalf("propose: %d: %s", a.status, a.text())
 	}
-	if now := w.approval(id); now.Status != approval.Pending || !now.Deadline.Equal(before.Deadline) || now.Digest == before.Digest {
+	if now := w.getApproval(id); now.Status != approval.Pending || !now.Deadline.Equal(before.Deadline) || now.Digest == before.Digest {
 		t.Fatalf("the proposed edit left %+v", now)
 	}
 	own := ana.get(callPath(id))
@@ -67,7 +67,7 @@ func TestSecondReviewerApprovesAnEdit(t *testing.T) {
 	if a := ben.post(callPath(id)+"/approve", page.form("decide")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve the edit: %d: %s", a.status, a.text())
 	}
-	done := w.outcome(id)
+	done := w.waitForEnd(id)
 	if got := w.source.Arguments(); done.Status != call.Succeeded || !slices.Equal(got, []string{`{"filename":"test.csv"}`}) {
 		t.Errorf("call %s, sent %q", done.Status, got)
 	}
@@ -87,14 +87,14 @@ func TestEditIsDiscardedForTheAgentsVersion(t *testing.T) {
 	form := ana.get(callPath(id)).form("decide")
 	form.Set("as", "original")
 	page := ana.post(callPath(id)+"/edit", form)
-	if page.status != http.StatusOK || !strings.Contains(page.find("edited").Text(), "Original arguments") || w.approval(id).Status != approval.Pending {
+	if page.status != http.StatusOK || !strings.Contains(page.find("edited").Text(), "Original arguments") || w.getApproval(id).Status != approval.Pending {
 		t.Fatalf("the agent's version: %d: %s", page.status, page.text())
 	}
 	if a := ana.post(callPath(id)+"/approve", page.form("decide")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve: %d: %s", a.status, a.text())
 	}
-	w.outcome(id)
-	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"filename":"prod.csv"}`}) || w.approval(id).Original != (approval.Digest{}) {
+	w.waitForEnd(id)
+	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"filename":"prod.csv"}`}) || w.getApproval(id).Original != (approval.Digest{}) {
 		t.Errorf("sent %q", got)
 	}
 }
@@ -110,7 +110,7 @@ func TestEditIsApprovedOnItsOwnPageOnly(t *testing.T) {
 	ana.post(callPath(id)+"/approve", ana.preview(id, `{"filename":"test.csv"}`).form("decide"))
 	form := ben.get(callPath(id) + "/like").form("like-form")
 	form.Set("verdict."+id.String(), "approve")
-	if a := ben.post(callPath(id)+"/like", form); !strings.Contains(a.text(), "on its own page only") && !strings.Contains(a.text(), "edited") || w.approval(id).Status != approval.Pending {
+	if a := ben.post(callPath(id)+"/like", form); !strings.Contains(a.text(), "on its own page only") && !strings.Contains(a.text(), "edited") || w.getApproval(id).Status != approval.Pending {
 		t.Errorf("side by side: %d: %s", a.status, a.text())
 	}
 }
@@ -124,10 +124,10 @@ func TestSkillFormSaysWhoApprovesEdits(t *testing.T) {
 	check(t, err)
 	path := "/skills/" + found.ID.String()
 	page := v.get(path + "/edit")
-	if got := page.filled("skill-form", nil).Get("edits"); got != agent.EditsByRisk {
+	if got := page.fillForm("skill-form", nil).Get("edits"); got != agent.EditsByRisk {
 		t.Fatalf("the form has %q", got)
 	}
-	if a := v.post(path+"/edit", page.filled("skill-form", url.Values{"edits": {agent.EditsSecond}})); a.status != http.StatusSeeOther {
+	if a := v.post(path+"/edit", page.fillForm("skill-form", url.Values{"edits": {agent.EditsSecond}})); a.status != http.StatusSeeOther {
 		t.Fatalf("%d: %s", a.status, a.text())
 	}
 	if changed, _, err := w.agents.Skill(t.Context(), found.ID); err != nil || changed.Edits != agent.EditsSecond {

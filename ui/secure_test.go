@@ -23,10 +23,10 @@ func TestEveryPageIsGuarded(t *testing.T) {
 	v := w.signedIn("ana", identity.Reviewer)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)
 	as := newAuthServer(t)
-	skill := w.guard(as, perUser())
+	skill := w.registerGuarded(as, perUser())
 	skillPath := "/skills/" + skill.ID.String()
 	leave := v.post(skillPath+"/connect", nil)
-	connection, _, _ := strings.Cut(v.get(as.allowed(t, v.begin(skill, nil))).header.Get("Location"), "?")
+	connection, _, _ := strings.Cut(v.get(as.allowAccess(t, v.begin(skill, nil))).header.Get("Location"), "?")
 	seen := map[string]bool{}
 	for _, a := range []*answer{
 		v.get("/"), v.get("/", "HX-Request", "true"), v.get("/calls"), v.get(callPath(id)), v.get(callPath(id), "HX-Request", "true"),
@@ -92,7 +92,7 @@ func TestUnchangedCallIsNotSentAgain(t *testing.T) {
 		t.Errorf("the whole page: %d", a.status)
 	}
 	w.approve(v, id)
-	w.outcome(id)
+	w.waitForEnd(id)
 	if a := v.get(known, "HX-Request", "true"); a.status != http.StatusOK || a.find("outcome").Length() != 1 {
 		t.Errorf("changed: %d", a.status)
 	}
@@ -143,7 +143,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 	v := w.signedIn("ana", identity.Reviewer)
 	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"x"}`)
 	form := v.get(callPath(id)).form("decide").Encode()
-	skill := w.guard(newAuthServer(t), perUser())
+	skill := w.registerGuarded(newAuthServer(t), perUser())
 	for _, path := range []string{"/skills/" + skill.ID.String() + "/connect", callPath(id) + "/approve", callPath(id) + "/reject", "/sign-out", "/sign-in"} {
 		for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
 			r := v.request(http.MethodPost, path, form, append(header, "Content-Type", "application/x-www-form-urlencoded")...)
@@ -152,7 +152,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 			}
 		}
 	}
-	if a := w.approval(id); a.Status != "pending" {
+	if a := w.getApproval(id); a.Status != "pending" {
 		t.Errorf("the approval is %s", a.Status)
 	}
 	if v.get("/").status != http.StatusOK {

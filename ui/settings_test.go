@@ -167,7 +167,7 @@ func TestBrowsersAreCalledWhatPeopleCallThem(t *testing.T) {
 		"curl/8 \u202e<b>": "curl/8 U+202E<b>",
 	} {
 		v := w.visitor()
-		form := v.get(w.link("ana", identity.Reviewer)).form("sign-in")
+		form := v.get(w.createLink("ana", identity.Reviewer)).form("sign-in")
 		v.post("/sign-in", form, "User-Agent", agent)
 		session := v.get("/settings").find("session").First()
 		if got := session.Find("b").First().Text(); strings.TrimSpace(got) != want {

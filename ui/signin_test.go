@@ -19,7 +19,7 @@ import (
 func TestLinkSignsInOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	link := w.link("ana", identity.Reviewer)
+	link := w.createLink("ana", identity.Reviewer)
 	for range 3 { // previews and prefetchers
 		if a := w.visitor().get(link); a.status != http.StatusOK || a.find("sign-in-link").Length() != 1 {
 			t.Fatalf("%d %s", a.status, a.text())
@@ -78,7 +78,7 @@ func TestSessionTokens(t *testing.T) {
 	server, err := url.Parse(w.server.URL)
 	check(t, err)
 	v.client.Jar.SetCookies(server, []*http.Cookie{{Name: "holdpoint", Value: "chosen-by-an-attacker"}})
-	v.post("/sign-in", v.get(w.link("ana", identity.Reviewer)).form("sign-in"))
+	v.post("/sign-in", v.get(w.createLink("ana", identity.Reviewer)).form("sign-in"))
 	value := v.client.Jar.Cookies(server)[0].Value
 	if value == "chosen-by-an-attacker" {
 		t.Error("the session has a token from before it began")
@@ -122,7 +122,7 @@ func TestSessionEndsWithItsPerson(t *testing.T) {
 	v := w.signedIn("ana", identity.Reviewer)
 	w.signedIn("olga", identity.Operator)
 	blocked := true
-	_, err := w.people.ChangeMember(t.Context(), audit.System(), w.person("ana").ID, identity.MemberChange{Blocked: &blocked})
+	_, err := w.people.ChangeMember(t.Context(), audit.System(), w.findPerson("ana").ID, identity.MemberChange{Blocked: &blocked})
 	check(t, err)
 	if a := v.get("/"); a.status != http.StatusSeeOther {
 		t.Errorf("%d", a.status)
@@ -134,7 +134,7 @@ func TestSecureCookieOnHTTPS(t *testing.T) {
 	w := newWorld(t)
 	w.startDashboard(slog.New(slog.DiscardHandler), "https://holdpoint.example")
 	v := w.visitor()
-	a := v.post("/sign-in", v.get(w.link("ana", identity.Reviewer)).form("sign-in"))
+	a := v.post("/sign-in", v.get(w.createLink("ana", identity.Reviewer)).form("sign-in"))
 	cookie := a.header.Get("Set-Cookie")
 	if !strings.HasPrefix(cookie, "__Host-holdpoint=") || !strings.Contains(cookie, "; Secure") || strings.Contains(cookie, "Domain") {
 		t.Errorf("cookie %q", cookie)
@@ -153,7 +153,7 @@ func TestOnlyLocalPathsAreGoneBackTo(t *testing.T) {
 			t.Errorf("next %q becomes %q", next, got)
 		}
 		v := w.visitor()
-		a := v.post("/sign-in", url.Values{"link": {strings.TrimPrefix(w.link("ana", identity.Reviewer), "/sign-in?token=")}, "next": {next}})
+		a := v.post("/sign-in", url.Values{"link": {strings.TrimPrefix(w.createLink("ana", identity.Reviewer), "/sign-in?token=")}, "next": {next}})
 		if a.header.Get("Location") != "/" {
 			t.Errorf("next %q leads to %q", next, a.header.Get("Location"))
 		}
@@ -199,8 +199,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// person finds a person by name.
-func (w *world) person(name string) identity.Member {
+// findPerson finds a person by name.
+func (w *world) findPerson(name string) identity.Member {
 	w.t.Helper()
 	found, _, err := w.people.Members(w.t.Context(), identity.MemberFilter{Text: name})
 	check(w.t, err)

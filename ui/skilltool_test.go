@@ -130,7 +130,7 @@ func TestToolSettings(t *testing.T) {
 		t.Fatal("the tool is not listed")
 	}
 	page := olga.get(at)
-	form := page.filled("tool-form", nil)
+	form := page.fillForm("tool-form", nil)
 	if form.Get("enabled") != "on" || form.Get("high_risk") != "" {
 		t.Errorf("the form says %v", form)
 	}
@@ -143,7 +143,7 @@ func TestToolSettings(t *testing.T) {
 	if got := w.skillNamed("open").Tools[name]; got.Risk != agent.RiskHigh || !got.Idempotent || !got.Disabled() {
 		t.Errorf("settings %+v", got)
 	}
-	again := olga.get(at).filled("tool-form", nil)
+	again := olga.get(at).fillForm("tool-form", nil)
 	if again.Get("high_risk") != "on" || again.Get("idempotent") != "on" || again.Get("enabled") != "" {
 		t.Errorf("the form says %v", again)
 	}
@@ -153,7 +153,7 @@ func TestToolSettings(t *testing.T) {
 	if a := olga.post("/skills/"+skill.ID.String()+"/tools", again); a.status != http.StatusSeeOther || w.skillNamed("open").Tools[name].Disabled() {
 		t.Errorf("what leaves the mark: %d %s", a.status, a.header.Get("Location"))
 	}
-	unmarked := olga.get(at).filled("tool-form", nil)
+	unmarked := olga.get(at).fillForm("tool-form", nil)
 	unmarked.Del("high_risk")
 	if a := olga.post("/skills/"+skill.ID.String()+"/tools", unmarked); !strings.HasPrefix(a.header.Get("Location"), "/sign-in/again?") ||
 		w.skillNamed("open").Tools[name].Risk != agent.RiskHigh {
@@ -266,7 +266,7 @@ func TestNotSecret(t *testing.T) {
 	if text := olga.get("/skills/" + w.skillNamed("files").ID.String() + "/tools?tool=echo").find("not-secret"); text.Length() != 0 {
 		t.Errorf("a tool without secrets has %s", text.Text())
 	}
-	form := page.filled("tool-form", url.Values{"not_secret": {"/api_token"}})
+	form := page.fillForm("tool-form", url.Values{"not_secret": {"/api_token"}})
 	marked := func() []string { return w.skillNamed("gallery").Tools["log_in"].NotSecret }
 	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
 	if a := olga.post(path, form); !strings.HasPrefix(a.header.Get("Location"), "/sign-in/again?") || marked() != nil {
@@ -296,7 +296,7 @@ func TestNotSecret(t *testing.T) {
 	}
 
 	w.db.Exec(`UPDATE person_sessions SET authenticated_at = authenticated_at - interval '1 hour'`)
-	again := olga.get(at).filled("tool-form", nil)
+	again := olga.get(at).fillForm("tool-form", nil)
 	if got := again["not_secret"]; !slices.Equal(got, []string{"/api_token"}) {
 		t.Errorf("the form has %q", got)
 	}

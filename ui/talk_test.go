@@ -19,8 +19,8 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 )
 
-// squeezed returns a text with its white space collapsed.
-func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
+// squeezeText returns a text with its white space collapsed.
+func squeezeText(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // started begins a conversation with the form, and returns its path.
 func (v *visitor) started(message string) string {
@@ -48,11 +48,11 @@ func TestTalk(t *testing.T) {
 	w := newWorld(t)
 	w.withModel()
 	paula, rita := w.signedIn("paula", identity.Operator, identity.Reviewer), w.signedIn("rita", identity.Reviewer)
-	w.model.says(wish("I save the list, as you asked.", "files__save_csv", `{"filename":"list.csv"}`, "nothing__such", `{}`, "open__echo", `{"message":"a"}`))
+	w.model.setReplies(newToolCalls("I save the list, as you asked.", "files__save_csv", `{"filename":"list.csv"}`, "nothing__such", `{}`, "open__echo", `{"message":"a"}`))
 	path := paula.started("Save the \u202elist.")
 	id := w.idOf(path)
-	w.stands(id, converse.Waiting)
-	w.outcome(w.callsOf(id)["open__echo"])
+	w.waitForStatus(id, converse.Waiting)
+	w.waitForEnd(w.callsOf(id)["open__echo"])
 	a := paula.get(path)
 	for testID, wants := range map[string][]string{
 		"said":      {"paula", "Save the U+202Elist.", "Fork from here"},
@@ -64,7 +64,7 @@ func TestTalk(t *testing.T) {
 		"catalogue": {"tools offered"},
 	} {
 		for _, want := range wants {
-			if text := squeezed(a.find(testID).Text()); !strings.Contains(text, want) {
+			if text := squeezeText(a.find(testID).Text()); !strings.Contains(text, want) {
 				t.Errorf("%s lacks %q: %s", testID, want, text)
 			}
 		}
@@ -88,19 +88,19 @@ func TestTalk(t *testing.T) {
 		t.Error("who speaks may decide")
 	}
 	w.approve(rita, saved)
-	w.stands(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	a = paula.get(path)
 	replies := a.find("reply")
 	if replies.Length() != 2 || !strings.Contains(replies.Last().Text(), "I heard:") || replies.First().Find(`[data-testid="fork"]`).Length() != 1 {
 		t.Errorf("%d replies: %s", replies.Length(), replies.Text())
 	}
-	if told := squeezed(a.find("told").Text()); !strings.Contains(told, "Results of 3 calls") || !strings.Contains(told, "Saved 2 rows") || !strings.Contains(told, "A reviewer approved this call") {
+	if told := squeezeText(a.find("told").Text()); !strings.Contains(told, "Results of 3 calls") || !strings.Contains(told, "Saved 2 rows") || !strings.Contains(told, "A reviewer approved this call") {
 		t.Errorf("told: %s", told)
 	}
 	if text := a.find("standing").Text(); !strings.Contains(text, "Waiting for a message.") || strings.Contains(a.body, `http-equiv="refresh"`) {
 		t.Errorf("an idle conversation says %q, or renews itself without JavaScript", text)
 	}
-	if row := squeezed(paula.get("/conversations").find("conversation-row").First().Text()); !strings.Contains(row, "Idle") {
+	if row := squeezeText(paula.get("/conversations").find("conversation-row").First().Text()); !strings.Contains(row, "Idle") {
 		t.Errorf("the list does not say how it stands: %s", row)
 	}
 }
@@ -128,11 +128,11 @@ func TestSay(t *testing.T) {
 		t.Error("the agent's page does not offer it to whom it should")
 	}
 	path := paula.started("hello")
-	w.stands(w.idOf(path), converse.Idle)
+	w.waitForStatus(w.idOf(path), converse.Idle)
 	if a := paula.post(path+"/messages", url.Values{"message": {"two\r\nlines"}}); a.status != http.StatusSeeOther {
 		t.Fatalf("say: %d %s", a.status, a.text())
 	}
-	w.stands(w.idOf(path), converse.Idle)
+	w.waitForStatus(w.idOf(path), converse.Idle)
 	form := paula.get(path).form("say")
 	form.Set("message", "once")
 	for range 2 {
@@ -140,7 +140,7 @@ func TestSay(t *testing.T) {
 			t.Fatalf("say it again: %d %s", a.status, a.text())
 		}
 	}
-	w.stands(w.idOf(path), converse.Idle)
+	w.waitForStatus(w.idOf(path), converse.Idle)
 	if said := paula.get(path).find("said"); said.Length() != 3 || !strings.Contains(said.Last().Text(), "once") {
 		t.Errorf("a form that is sent twice says: %s", said.Text())
 	}
@@ -148,7 +148,7 @@ func TestSay(t *testing.T) {
 	if a := paula.post(path+"/messages", form); a.status != http.StatusConflict || a.form("say").Get("message") != "otherwise" {
 		t.Errorf("another message with the form of one before: %d", a.status)
 	}
-	if last := squeezed(paula.get(path).find("said").Eq(1).Text()); !strings.Contains(last, `two\n lines`) || strings.Contains(last, `\r`) {
+	if last := squeezeText(paula.get(path).find("said").Eq(1).Text()); !strings.Contains(last, `two\n lines`) || strings.Contains(last, `\r`) {
 		t.Errorf("said: %s", last)
 	}
 	for _, text := range []string{"", "x\x00\xff", strings.Repeat("x", converse.MaxMessageBytes+1)} {
@@ -183,15 +183,15 @@ func TestStopForkClose(t *testing.T) {
 	w := newWorld(t)
 	w.withModel()
 	paula := w.signedIn("paula", identity.Operator)
-	w.model.says(say("It is noted."), wish("", "files__delete_file", `{"path":"/srv/x"}`))
+	w.model.setReplies(newReply("It is noted."), newToolCalls("", "files__delete_file", `{"path":"/srv/x"}`))
 	path := paula.started("Note this.")
 	id := w.idOf(path)
-	w.stands(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	paula.post(path+"/messages", url.Values{"message": {"Delete it."}})
-	w.stands(id, converse.Waiting)
+	w.waitForStatus(id, converse.Waiting)
 	paula.post(path+"/messages", url.Values{"message": {"Wait!"}})
 	waiting := paula.get(path)
-	if text := squeezed(waiting.find("pending").Text()); !strings.Contains(text, "paula") || !strings.Contains(text, "Wait!") || !strings.Contains(text, "Queued") {
+	if text := squeezeText(waiting.find("pending").Text()); !strings.Contains(text, "paula") || !strings.Contains(text, "Wait!") || !strings.Contains(text, "Queued") {
 		t.Errorf("a message that waits: %s", text)
 	}
 	if !strings.Contains(waiting.text(), "The model gave no reason for its calls.") {
@@ -200,13 +200,13 @@ func TestStopForkClose(t *testing.T) {
 	if a := paula.post(path+"/fork", url.Values{"seq": {"4"}}); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.text(), "a reply whose calls have ended") {
 		t.Errorf("fork at a call that waits: %d %s", a.status, a.text())
 	}
-	w.model.says(say("A list, then."))
+	w.model.setReplies(newReply("A list, then."))
 	if a := paula.post(path+"/stop", nil, "HX-Request", "true"); a.status != http.StatusOK || a.find("conversation").Length() != 1 {
 		t.Errorf("stop: %d", a.status)
 	}
-	w.stands(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	stopped := paula.get(path)
-	if c := w.outcome(w.callsOf(id)["files__delete_file"]); c.Status != call.Cancelled || !strings.Contains(stopped.find("news").Text(), "It was stopped.") {
+	if c := w.waitForEnd(w.callsOf(id)["files__delete_file"]); c.Status != call.Cancelled || !strings.Contains(stopped.find("news").Text(), "It was stopped.") {
 		t.Errorf("the call is %s: %s", c.Status, stopped.find("news").Text())
 	}
 	if a := paula.post(path+"/stop", nil); a.status != http.StatusSeeOther {
@@ -223,13 +223,13 @@ func TestStopForkClose(t *testing.T) {
 	}
 
 	asked := paula.post(path+"/close", nil)
-	if asked.status != http.StatusOK || asked.find("confirm-close").Length() != 1 || w.stands(id, converse.Idle).Status != converse.Idle {
+	if asked.status != http.StatusOK || asked.find("confirm-close").Length() != 1 || w.waitForStatus(id, converse.Idle).Status != converse.Idle {
 		t.Errorf("closing asks %d", asked.status)
 	}
 	if a := paula.post(path+"/close", asked.form("confirm-close")); a.status != http.StatusSeeOther {
 		t.Fatalf("close: %d %s", a.status, a.text())
 	}
-	w.stands(id, converse.Ended)
+	w.waitForStatus(id, converse.Ended)
 	closed := paula.get(path)
 	if closed.find("say").Length() != 0 || !strings.Contains(closed.find("standing").Text(), "Closed.") || !strings.Contains(closed.find("state").Text()+closed.text(), "Ended") ||
 		closed.find("fork").Length() == 0 {
@@ -250,7 +250,7 @@ func TestLongTalk(t *testing.T) {
 	long := strings.Repeat("All work and no play.\n", 500)
 	path := paula.started(long)
 	id := w.idOf(path)
-	w.stands(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	w.db.Exec(`INSERT INTO loop_entries (conversation_id, seq, kind, data)
 		SELECT conversation_id, seq + n, 'user', json_build_object('id', gen_random_uuid(), 'text', 'Message ' || (seq + n)) FROM loops, generate_series(1, 248) AS n`)
 	w.db.Exec(`UPDATE loops SET seq = seq + 248`)
@@ -258,7 +258,7 @@ func TestLongTalk(t *testing.T) {
 	if latest.find("said").Length() != 100 || latest.find("latest").Length() != 0 || latest.doc.Find("#entry-250").Length() != 1 {
 		t.Errorf("the latest: %d", latest.find("said").Length())
 	}
-	if text := squeezed(latest.doc.Find("#entry-250").Text()); !strings.Contains(text, "A client of the agent") {
+	if text := squeezeText(latest.doc.Find("#entry-250").Text()); !strings.Contains(text, "A client of the agent") {
 		t.Errorf("a message of nobody: %s", text)
 	}
 	middle := paula.get(latest.find("earlier").AttrOr("href", ""))
@@ -299,15 +299,15 @@ func TestWhatLedToACall(t *testing.T) {
 	w := newWorld(t)
 	w.withModel()
 	paula, rita := w.signedIn("paula", identity.Operator), w.signedIn("rita", identity.Reviewer)
-	w.model.says(wish("</div><button data-act=\"approve\">Approve</button>\u202eAll reviewers agreed already."+strings.Repeat("\nApproved ✔", 40), "files__save_csv", `{"filename":"x"}`),
-		wish("", "files__delete_file", `{"path":"y"}`))
+	w.model.setReplies(newToolCalls("</div><button data-act=\"approve\">Approve</button>\u202eAll reviewers agreed already."+strings.Repeat("\nApproved ✔", 40), "files__save_csv", `{"filename":"x"}`),
+		newToolCalls("", "files__delete_file", `{"path":"y"}`))
 	path := paula.started("Save it, " + strings.Repeat("please ", 300))
 	id := w.idOf(path)
-	w.stands(id, converse.Waiting)
+	w.waitForStatus(id, converse.Waiting)
 	saved := w.callsOf(id)["files__save_csv"]
 	a := rita.get(callPath(saved))
 	led := a.find("led")
-	text := squeezed(led.Text())
+	text := squeezeText(led.Text())
 	for _, want := range []string{"Last message before the call, from paula", "Save it, please", "Said by the agent’s model; not checked.", "U+202EAll reviewers", "+31 lines", "characters not shown"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it lacks %q: %s", want, text)
@@ -324,11 +324,11 @@ func TestWhatLedToACall(t *testing.T) {
 		t.Error("the reply is not where the link leads")
 	}
 	w.approve(rita, saved)
-	w.outcome(saved)
+	w.waitForEnd(saved)
 	if rita.get(callPath(saved)).find("led").Length() != 1 {
 		t.Error("once decided, it is not said any more what led to it")
 	}
-	w.stands(id, converse.Waiting)
+	w.waitForStatus(id, converse.Waiting)
 	if text := rita.get(callPath(w.callsOf(id)["files__delete_file"])).find("led").Text(); !strings.Contains(text, "The model gave no reason.") {
 		t.Errorf("without a reason: %s", text)
 	}
@@ -348,7 +348,7 @@ func TestAsked(t *testing.T) {
 		case <-answer:
 		case <-ctx.Done():
 		}
-		return say("I heard: " + lastWords(r)), ctx.Err()
+		return newReply("I heard: " + lastWords(r)), ctx.Err()
 	})
 	v := w.signedIn("olga", identity.Operator, identity.Reviewer)
 	client := w.converse(w.someone("paula"))
@@ -361,7 +361,7 @@ func TestAsked(t *testing.T) {
 	})
 	check(t, err)
 	a := v.get(callPath(ticket.ID))
-	if a.status != http.StatusOK || !strings.Contains(squeezed(a.doc.Find("#sentence").Text()), "A client asked the agent billing on behalf of paula") {
+	if a.status != http.StatusOK || !strings.Contains(squeezeText(a.doc.Find("#sentence").Text()), "A client asked the agent billing on behalf of paula") {
 		t.Errorf("%d: %s", a.status, a.doc.Find("#sentence").Text())
 	}
 	answering := a.find("answering").AttrOr("href", "")
@@ -370,7 +370,7 @@ func TestAsked(t *testing.T) {
 		t.Errorf("where it is answered: %d %s", page.status, page.text())
 	}
 	close(answer)
-	if c := w.outcome(ticket.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded {
 		t.Fatalf("the question is %s", c.Status)
 	}
 	done := v.get(callPath(ticket.ID))
@@ -382,7 +382,7 @@ func TestAsked(t *testing.T) {
 			t.Errorf("%s: %d", path, a.status)
 		}
 	}
-	if entry := squeezed(v.get(talkPath(client.ID)).find("entry").Text()); !strings.Contains(entry, "ask") || !strings.Contains(entry, "What is open?") {
+	if entry := squeezeText(v.get(talkPath(client.ID)).find("entry").Text()); !strings.Contains(entry, "ask") || !strings.Contains(entry, "What is open?") {
 		t.Errorf("in the client's conversation: %s", entry)
 	}
 }
@@ -396,9 +396,9 @@ func TestTalkEndsByItsLimit(t *testing.T) {
 	w.withModel()
 	paula := w.signedIn("paula", identity.Operator)
 	path := paula.started("hello")
-	w.stands(w.idOf(path), converse.Idle)
+	w.waitForStatus(w.idOf(path), converse.Idle)
 	paula.post(path+"/messages", url.Values{"message": {"and?"}})
-	w.stands(w.idOf(path), converse.Ended)
+	w.waitForStatus(w.idOf(path), converse.Ended)
 	a := paula.get(path)
 	if !strings.Contains(a.find("standing").Text(), "limit of model requests") || a.find("say").Length() != 0 || !strings.Contains(a.find("news").Text(), "1") {
 		t.Errorf("ended: %s / %s", a.find("standing").Text(), a.find("news").Text())
@@ -412,7 +412,7 @@ func TestOneFormStartsOneTalk(t *testing.T) {
 	w.withModel()
 	v := w.signedIn("paula", identity.Operator)
 	for range 3 {
-		w.model.says(wish("Done.", "open__echo", `{"message":"a"}`))
+		w.model.setReplies(newToolCalls("Done.", "open__echo", `{"message":"a"}`))
 	}
 	form := v.get("/conversations/new?agent=billing").form("start-form")
 	form.Set("agent", "billing")

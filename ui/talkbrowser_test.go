@@ -64,7 +64,7 @@ func TestTalkInTheBrowser(t *testing.T) {
 	words <- " then I save the list."
 	p.WaitText("draft", "then I save the list.")
 	p.Screenshot("draft")
-	whole <- wish("First I look at the ledger, then I save the list.", "files__save_csv", `{"filename":"open.csv"}`)
+	whole <- newToolCalls("First I look at the ledger, then I save the list.", "files__save_csv", `{"filename":"open.csv"}`)
 	p.WaitText("made", "open.csv")
 	p.WaitText("standing", "Waiting for 1 call to end.")
 	p.WaitGone("draft")
@@ -84,7 +84,7 @@ func TestTalkInTheBrowser(t *testing.T) {
 	p.WaitText("told", "Result of 1 call")
 	words <- "It is"
 	p.WaitText("draft", "It is")
-	whole <- say("It is saved.")
+	whole <- newReply("It is saved.")
 	p.WaitText("standing", "Waiting for a message.")
 	p.WaitText("entries", "It is saved.")
 	p.Screenshot("idle")
@@ -117,8 +117,8 @@ func TestIdleTalkIsQuiet(t *testing.T) {
 	w := newWorld(t)
 	w.withModel()
 	mine, other := w.talk(uuid.Nil, "hello"), w.talk(uuid.Nil, "hello")
-	w.stands(mine, converse.Idle)
-	w.stands(other, converse.Idle)
+	w.waitForStatus(mine, converse.Idle)
+	w.waitForStatus(other, converse.Idle)
 	p := w.signInWith(browsertest.Options{})
 	p.Go(w.server.URL + talkPath(mine))
 	p.WaitText("read-only", "only clients of the agent")
@@ -127,7 +127,7 @@ func TestIdleTalkIsQuiet(t *testing.T) {
 	say := func(id uuid.UUID, text string) {
 		_, err := w.talks.Say(t.Context(), converse.Viewer{AgentID: w.agent.ID}, id, text)
 		check(t, err)
-		w.stands(id, converse.Idle)
+		w.waitForStatus(id, converse.Idle)
 	}
 	say(other, "something else")
 	say(mine, "one more thing")
@@ -145,7 +145,7 @@ func TestTypedMessageIsKept(t *testing.T) {
 	w.withModel()
 	p := w.signInWith(browsertest.Options{})
 	id := w.talk(w.personCalled("ana"), "hello")
-	w.stands(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	p.Go(w.server.URL + "/conversations/new")
 	p.Wait("start-form")
 	p.Type("message", "not yet")
@@ -182,10 +182,10 @@ func TestTalkScrolls(t *testing.T) {
 	w := newWorld(t)
 	w.withModel()
 	id := w.talk(uuid.Nil, strings.Repeat("a line\n", 80))
-	w.stands(id, converse.Idle)
+	w.waitForStatus(id, converse.Idle)
 	p := w.signInWith(browsertest.Options{})
 	owner := w.talk(w.personCalled("ana"), strings.Repeat("a line\n", 80))
-	w.stands(owner, converse.Idle)
+	w.waitForStatus(owner, converse.Idle)
 	p.Go(w.server.URL + talkPath(owner))
 	p.Wait("say")
 	bottom := `Math.abs(scrollY + innerHeight - document.scrollingElement.scrollHeight) < 2`
@@ -211,7 +211,7 @@ func TestTalkWithoutJavaScript(t *testing.T) {
 	w := newWorld(t)
 	w.withModel()
 	rita := w.signedIn("rita", identity.Reviewer)
-	w.model.says(wish("I save it.", "files__save_csv", `{"filename":"open.csv"}`), say("It is saved."))
+	w.model.setReplies(newToolCalls("I save it.", "files__save_csv", `{"filename":"open.csv"}`), newReply("It is saved."))
 	p := w.signInWith(browsertest.Options{NoScript: true})
 	p.Go(w.server.URL + "/conversations/new?agent=billing")
 	p.Type("message", "Save it.")
@@ -234,9 +234,9 @@ func TestKeyToTheWords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.withModel()
-	w.model.says(wish("I save it.", "files__save_csv", `{"filename":"open.csv"}`))
+	w.model.setReplies(newToolCalls("I save it.", "files__save_csv", `{"filename":"open.csv"}`))
 	id := w.talk(uuid.Nil, "Save it.")
-	w.stands(id, converse.Waiting)
+	w.waitForStatus(id, converse.Waiting)
 	saved := w.callsOf(id)["files__save_csv"]
 	p := w.signInWith(browsertest.Options{})
 	p.Go(w.server.URL + callPath(saved))
@@ -249,7 +249,7 @@ func TestKeyToTheWords(t *testing.T) {
 	}
 	check(t, w.talks.Stop(t.Context(), converse.Viewer{AgentID: w.agent.ID}, audit.System(), id))
 	p.WaitText("made", "Cancelled")
-	if c := w.outcome(saved); c.Status != call.Cancelled {
+	if c := w.waitForEnd(saved); c.Status != call.Cancelled {
 		t.Errorf("the call is %s", c.Status)
 	}
 	noComplaints(t, p)

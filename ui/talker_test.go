@@ -24,7 +24,7 @@ func (m *talker) Generate(ctx context.Context, r *model.Request, sink func(model
 	answer := m.answer
 	m.mu.Unlock()
 	if answer == nil {
-		return say("I heard: " + lastWords(r)), nil
+		return newReply("I heard: " + lastWords(r)), nil
 	}
 	return answer(ctx, r, sink)
 }
@@ -35,13 +35,13 @@ func (m *talker) does(answer func(ctx context.Context, r *model.Request, sink fu
 	m.answer = answer
 }
 
-// says sets the next answers. After them, the model echoes its input.
-func (m *talker) says(list ...*model.Response) {
+// setReplies sets the next answers. After them, the model echoes its input.
+func (m *talker) setReplies(list ...*model.Response) {
 	m.does(func(_ context.Context, r *model.Request, _ func(model.Delta)) (*model.Response, error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if len(list) == 0 {
-			return say("I heard: " + lastWords(r)), nil
+			return newReply("I heard: " + lastWords(r)), nil
 		}
 		next := list[0]
 		list = list[1:]
@@ -59,15 +59,15 @@ func lastWords(r *model.Request) string {
 	return last.Text.Text
 }
 
-func say(text string) *model.Response {
+func newReply(text string) *model.Response {
 	return &model.Response{
 		Parts: []model.Part{model.TextPart(text)}, Stop: model.StopEnd, Model: "quill-2", Usage: model.Usage{InputTokens: 1200, OutputTokens: 80},
 	}
 }
 
-// wish returns an answer with tool calls, as pairs of name and arguments.
-func wish(text string, pairs ...string) *model.Response {
-	r := say(text)
+// newToolCalls returns an answer with tool calls, as pairs of name and arguments.
+func newToolCalls(text string, pairs ...string) *model.Response {
+	r := newReply(text)
 	if text == "" {
 		r.Parts = nil
 	}
@@ -96,8 +96,8 @@ func (w *world) talk(principal uuid.UUID, message string) uuid.UUID {
 	return c.ID
 }
 
-// stands waits until a conversation has the status, and returns it.
-func (w *world) stands(id uuid.UUID, as converse.Status) converse.Conversation {
+// waitForStatus waits until a conversation has the status, and returns it.
+func (w *world) waitForStatus(id uuid.UUID, as converse.Status) converse.Conversation {
 	w.t.Helper()
 	ctx, done := context.WithCancel(w.t.Context())
 	defer done()

@@ -29,7 +29,7 @@ func TestTimingOfACall(t *testing.T) {
 	form := v.get(callPath(id)).form("decide")
 	form.Set("reason", "")
 	v.post(callPath(id)+"/approve", form)
-	w.outcome(id)
+	w.waitForEnd(id)
 	part := v.get(callPath(id)).find("timing")
 	words := strings.Join(strings.Fields(part.Text()), " ")
 	for _, want := range []string{

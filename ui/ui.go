@@ -117,7 +117,7 @@ func New(cfg Config) (*UI, error) {
 	}
 	publicURL, err := url.Parse(cfg.PublicURL)
 	if err != nil || publicURL.Host == "" {
-		return nil, fmt.Errorf("make dashboard: public URL %q: want a scheme and a host", cfg.PublicURL)
+		return nil, fmt.Errorf("make dashboard: public URL %q: must have a scheme and a host", cfg.PublicURL)
 	}
 	u := &UI{cfg: cfg, protection: http.NewCrossOriginProtection()}
 	u.protection.SetDenyHandler(http.HandlerFunc(u.refuseCrossOrigin))

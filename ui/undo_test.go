@@ -18,7 +18,7 @@ import (
 // keepUndoOpen sets the clock back once a call is approved, so that the time to undo does not end on a slow machine.
 func (w *world) keepUndoOpen(id uuid.UUID) {
 	w.t.Helper()
-	eventually.Holds(w.t, "the approval", func() bool { return w.approval(id).Status == approval.Approved })
+	eventually.Holds(w.t, "the approval", func() bool { return w.getApproval(id).Status == approval.Approved })
 	w.db.MoveClock("-1 hour")
 }
 
@@ -29,7 +29,8 @@ func TestUndoInTheBrowser(t *testing.T) {
 	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
 	p := w.signInWith(browsertest.Options{})
 	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
-	openFirst(t, p)
+	ready(p)
+	p.Press("j")
 	p.WaitText("arguments", "first")
 	p.WaitFor("keys to work", armed)
 	p.Press("a")
@@ -39,7 +40,7 @@ func TestUndoInTheBrowser(t *testing.T) {
 	p.Press("u")
 	p.WaitFor("the first call to wait again", fmt.Sprintf(`document.querySelector("#call").dataset.call === %q && document.querySelector("#call").dataset.phase === "parked"`, first))
 	p.WaitFor("nothing to undo", `document.querySelector("#undo").hidden`)
-	if a := w.approval(first); a.Status != approval.Pending || len(w.source.Arguments()) != 0 {
+	if a := w.getApproval(first); a.Status != approval.Pending || len(w.source.Arguments()) != 0 {
 		t.Errorf("the approval is %s, and %d calls were sent", a.Status, len(w.source.Arguments()))
 	}
 	noComplaints(t, p)
@@ -57,14 +58,14 @@ func TestUndoWithoutJavaScript(t *testing.T) {
 	if a := other.get(callPath(id)); a.find("undo").Length() != 0 {
 		t.Error("another reviewer is offered to undo")
 	}
-	if a := other.post(callPath(id)+"/undo", nil); a.status != http.StatusForbidden || w.approval(id).Status != approval.Approved {
-		t.Errorf("another reviewer: %d, %s", a.status, w.approval(id).Status)
+	if a := other.post(callPath(id)+"/undo", nil); a.status != http.StatusForbidden || w.getApproval(id).Status != approval.Approved {
+		t.Errorf("another reviewer: %d, %s", a.status, w.getApproval(id).Status)
 	}
 	if a := v.get(callPath(id)); a.find("undo").Length() != 1 || !strings.Contains(a.find("undo").Text(), "The call is sent when the time is up.") {
 		t.Fatalf("no button: %s", a.text())
 	}
-	if a := v.post(callPath(id)+"/undo", nil); a.status != http.StatusSeeOther || w.approval(id).Status != approval.Pending {
-		t.Errorf("undone: %d, %s", a.status, w.approval(id).Status)
+	if a := v.post(callPath(id)+"/undo", nil); a.status != http.StatusSeeOther || w.getApproval(id).Status != approval.Pending {
+		t.Errorf("undone: %d, %s", a.status, w.getApproval(id).Status)
 	}
 	if a := v.post(callPath(id)+"/undo", nil); a.status != http.StatusConflict {
 		t.Errorf("undone twice: %d", a.status)

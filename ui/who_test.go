@@ -31,7 +31,7 @@ func TestPageOfACallSaysWhoPeopleAre(t *testing.T) {
 	if a := rita.post(callPath(id)+"/approve", rita.get(callPath(id)).form("decide")); a.status != http.StatusSeeOther {
 		t.Fatalf("approve: %d", a.status)
 	}
-	w.outcome(id)
+	w.waitForEnd(id)
 	w.db.Exec(`UPDATE approvals SET decided_address = '192.0.2.7' WHERE call_id = $1`, id)
 	w.db.Exec(`UPDATE audit_events SET address = '192.0.2.7' WHERE subject_id = $1`, id)
 	decision := olga.get(callPath(id)).find("decision").Text()

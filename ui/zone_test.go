@@ -57,7 +57,7 @@ func TestPageLearnsTheZone(t *testing.T) {
 	w := newWorld(t)
 	p := browsertest.New(t, browsertest.Options{})
 	p.SetTimeZone("Asia/Kolkata")
-	p.Go(w.server.URL + w.link("ana", identity.Reviewer, identity.Operator))
+	p.Go(w.server.URL + w.createLink("ana", identity.Reviewer, identity.Operator))
 	p.Click("sign-in-link")
 	p.Wait("queue")
 	w.madeCall("2026-03-02T09:20:00Z", "files", "save_csv", "succeeded", "", "", w.agent.ID, 0, 0)

@@ -62,7 +62,7 @@ func hideEnvironment(args []string) error {
 func readEnvironment(descriptor string) error {
 	var fd int
 	if _, err := fmt.Sscanf(descriptor, "%d", &fd); err != nil || fd < 3 {
-		return fmt.Errorf("%s %q: want an open file", hiddenEnvironment, descriptor)
+		return fmt.Errorf("%s %q: must be an open file", hiddenEnvironment, descriptor)
 	}
 	file := os.NewFile(uintptr(fd), "environment")
 	text, err := io.ReadAll(io.NewSectionReader(file, 0, 16<<20))

@@ -107,7 +107,7 @@ func TestDoctorOfASkill(t *testing.T) {
 		{"by a header", "keyed", nil, 0, []string{"ok    tools/list"}, "challenge"},
 		{"not reached", "gone", nil, 1, []string{"fail  challenge", "127.0.0.1:1", "check the skill's url"}, "resource metadata"},
 		{"no such skill", "nothing", nil, 1, []string{`skill nothing`, "not found"}, "challenge"},
-		{"settings", "machine", []string{"--trusted-hosts", "https://x"}, 1, []string{"fail  way out", `want "host"`}, "challenge"},
+		{"settings", "machine", []string{"--trusted-hosts", "https://x"}, 1, []string{"fail  way out", `must be "host"`}, "challenge"},
 		{"public URL", "machine", []string{"--public-url", "x"}, 1, []string{"--public-url"}, "challenge"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

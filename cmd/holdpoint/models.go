@@ -16,7 +16,7 @@ func readModelDefaults(getenv func(string) string) (runtime.ModelDefaults, error
 		if server.BaseURL != "" {
 			u, err := url.Parse(server.BaseURL)
 			if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil {
-				return nil, fmt.Errorf("%s_BASE_URL: want http:// or https:// and a host, without a user or password", prefix)
+				return nil, fmt.Errorf("%s_BASE_URL: must be http:// or https:// and a host, without a user or password", prefix)
 			}
 		}
 		if server != (runtime.ModelServer{}) {

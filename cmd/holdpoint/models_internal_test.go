@@ -18,7 +18,7 @@ func TestModelDefaults(t *testing.T) {
 	}
 	for _, bad := range []string{"127.0.0.1:9", "ftp://h/", "http://s3cret:s3cret@h/", "http:///x", "http://h s3cret"} {
 		env["ANTHROPIC_BASE_URL"] = bad
-		if _, err := readModelDefaults(func(name string) string { return env[name] }); err == nil || !strings.HasPrefix(err.Error(), "ANTHROPIC_BASE_URL: want") || strings.Contains(err.Error(), "s3cret") {
+		if _, err := readModelDefaults(func(name string) string { return env[name] }); err == nil || !strings.HasPrefix(err.Error(), "ANTHROPIC_BASE_URL: must be") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

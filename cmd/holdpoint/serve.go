@@ -41,7 +41,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 			}
 			var lowest slog.Level
 			if err := lowest.UnmarshalText([]byte(level)); err != nil {
-				return fmt.Errorf("--log-level %q: want debug, info, warn or error", level)
+				return fmt.Errorf("--log-level %q: must be debug, info, warn or error", level)
 			}
 			log := newLogger(e.Stderr, false, lowest)
 			if addr := e.Getenv("HOLDPOINT_PPROF"); addr != "" {

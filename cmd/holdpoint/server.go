@@ -100,16 +100,16 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 		return nil, err
 	}
 	if settings.PersonTokenTTL < 0 || settings.PersonTokenTTL > 0 && settings.PersonTokenTTL < time.Minute {
-		return nil, fmt.Errorf("--person-token-ttl %s: want at least 1m", settings.PersonTokenTTL)
+		return nil, fmt.Errorf("--person-token-ttl %s: must be at least 1m", settings.PersonTokenTTL)
 	}
 	if settings.AgentKeyTTL < 0 || settings.AgentKeyTTL > 0 && settings.AgentKeyTTL < time.Minute {
-		return nil, fmt.Errorf("--agent-key-ttl %s: want at least 1m, or 0 for keys that do not end by themselves", settings.AgentKeyTTL)
+		return nil, fmt.Errorf("--agent-key-ttl %s: must be at least 1m, or 0 for keys that do not end by themselves", settings.AgentKeyTTL)
 	}
 	if err := bucket.Check(settings.FilesURL); err != nil {
 		return nil, fmt.Errorf("--files-url: %w", err)
 	}
 	if settings.MaxFileSize < 0 {
-		return nil, fmt.Errorf("--max-file-size %d: want a number of bytes", settings.MaxFileSize)
+		return nil, fmt.Errorf("--max-file-size %d: must be a positive number of bytes", settings.MaxFileSize)
 	}
 	listener, err := openListener(ctx, settings.Addr, settings.Edge, log)
 	if err != nil {
@@ -247,7 +247,7 @@ func (s *server) issuerURLs() []string {
 func checkPublicURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || (u.Path != "" && u.Path != "/") {
-		return fmt.Errorf("--public-url %q: want http:// or https:// and a host, without a path", text)
+		return fmt.Errorf("--public-url %q: must be http:// or https:// and a host, without a path", text)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ type scenario struct {
 
 func run(ctx context.Context, args []string, getenv func(string) string, stderr io.Writer) (err error) {
 	if len(args) == 0 {
-		return errors.New("want the URL of the suite's server")
+		return errors.New("argument: must be the URL of the suite's server")
 	}
 	sc := scenario{name: getenv("MCP_CONFORMANCE_SCENARIO")}
 	if text := getenv("MCP_CONFORMANCE_CONTEXT"); text != "" {

@@ -54,7 +54,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) (err
 		return err
 	}
 	if *program == "" || *everything == "" || flags.NArg() == 0 {
-		return errors.New("want -holdpoint, -everything and a command")
+		return errors.New("-holdpoint, -everything and a command must be given")
 	}
 	dir, err := os.MkdirTemp("", "holdpoint-conformance-server-")
 	if err != nil {

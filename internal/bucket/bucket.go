@@ -33,10 +33,10 @@ func parseLocation(location string) (*url.URL, error) {
 	u, err := url.Parse(location)
 	switch {
 	case err != nil || u.Scheme == "":
-		return nil, errors.New("want a URL like s3://bucket?region=…, gs://bucket, azblob://container or file:///folder")
+		return nil, errors.New("must be a URL like s3://bucket?region=…, gs://bucket, azblob://container or file:///folder")
 	case u.Scheme == fileblob.Scheme:
 		if u.Host != "" || u.RawQuery != "" || !filepath.IsAbs(u.Path) {
-			return nil, errors.New("file: want file:// and an absolute path, and nothing else")
+			return nil, errors.New("file: must be file:// and an absolute path, and nothing else")
 		}
 	case blob.DefaultURLMux().ValidBucketScheme(u.Scheme):
 	case u.Scheme == "gs" || u.Scheme == "azblob":

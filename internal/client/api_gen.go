@@ -1397,10 +1397,11 @@ type ErrorFigure struct {
 
 // Evidence is a schema of the API.
 type Evidence struct {
-	Path    string   `json:"path"`
-	Reasons []string `json:"reasons"`
-	Usual   *Usual   `json:"usual"`
-	Verdict string   `json:"verdict"`
+	Last    *LastCall `json:"last,omitzero"`
+	Path    string    `json:"path"`
+	Reasons []string  `json:"reasons"`
+	Usual   *Usual    `json:"usual"`
+	Verdict string    `json:"verdict"`
 }
 
 // Examination is a schema of the API.
@@ -1581,6 +1582,14 @@ type Key struct {
 	Hint      string      `json:"hint"`
 	ID        string      `json:"id"`
 	RevokedAt *time.Time  `json:"revoked_at"`
+}
+
+// LastCall is a schema of the API.
+type LastCall struct {
+	At         time.Time `json:"at"`
+	Target     string    `json:"target"`
+	TargetPath string    `json:"target_path"`
+	Value      string    `json:"value"`
 }
 
 // Latency is a schema of the API.

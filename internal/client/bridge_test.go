@@ -507,10 +507,10 @@ func TestBridgeRefusals(t *testing.T) {
 		b := newBridged(t, client.Config{}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusBadRequest)
-			io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not JSON"}}`)
+			io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the message must be JSON"}}`)
 		})
 		b.writeLine(`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`)
-		b.wantLine(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not JSON"}}`)
+		b.wantLine(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"the message must be JSON"}}`)
 	})
 	t.Run("pages are no messages", func(t *testing.T) {
 		t.Parallel()

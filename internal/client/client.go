@@ -56,7 +56,7 @@ type Client struct {
 func New(c Config) (*Client, error) {
 	base, err := url.Parse(c.URL)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, fmt.Errorf("use server %q: want a URL such as http://127.0.0.1:8080", c.URL)
+		return nil, fmt.Errorf("use server %q: must be a URL such as http://127.0.0.1:8080", c.URL)
 	}
 	if c.HTTP == nil {
 		c.HTTP = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

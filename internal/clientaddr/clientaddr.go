@@ -35,10 +35,10 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	}
 	prefix, err := netip.ParsePrefix(text)
 	if err != nil || prefix.Addr().Is4In6() {
-		return netip.Prefix{}, fmt.Errorf(`%q: want an IP address or a prefix like "10.0.0.0/8"`, text)
+		return netip.Prefix{}, fmt.Errorf(`%q: must be an IP address or a prefix like "10.0.0.0/8"`, text)
 	}
 	if prefix.Bits() == 0 {
-		return netip.Prefix{}, fmt.Errorf("%q: trusts every client: want the addresses of your proxies", text)
+		return netip.Prefix{}, fmt.Errorf("%q: must be the addresses of your proxies: this trusts every client", text)
 	}
 	return prefix.Masked(), nil
 }

@@ -26,7 +26,7 @@ const MinBootstrapToken = 32
 // CheckBootstrapToken refuses tokens that are too short.
 func CheckBootstrapToken(token string) error {
 	if n := utf8.RuneCountInString(token); n < MinBootstrapToken {
-		return fmt.Errorf("bootstrap token: it has %d characters: want at least %d, like the output of: openssl rand -hex 32", n, MinBootstrapToken)
+		return fmt.Errorf("bootstrap token: must have at least %d characters, not %d, like the output of: openssl rand -hex 32", MinBootstrapToken, n)
 	}
 	return nil
 }

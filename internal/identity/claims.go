@@ -196,7 +196,7 @@ func (c Claims) normalizeClaims() (Claims, error) {
 // validTeam refuses team names that could be mistaken for others when they are shown.
 func validTeam(team string) error {
 	if validName(team) != nil {
-		return fault.Invalid("teams", fmt.Sprintf("%q: want 1 to %d bytes of printable text without white space at its ends", team, maxName))
+		return fault.Invalid("teams", fmt.Sprintf("%q: must be 1 to %d bytes of printable text without white space at its ends", team, maxName))
 	}
 	return nil
 }

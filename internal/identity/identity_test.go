@@ -196,7 +196,7 @@ func TestBootstrap(t *testing.T) {
 	}
 	for _, short := range []string{"x", strings.Repeat("x", 31), strings.Repeat("ü", 31)} {
 		_, err := identity.New(identity.Config{Pool: db.Pool(), BootstrapToken: short, Logger: slog.New(slog.DiscardHandler), Now: time.Now})
-		if err == nil || !strings.Contains(err.Error(), "want at least 32") || strings.Contains(err.Error(), short) && len(short) > 1 {
+		if err == nil || !strings.Contains(err.Error(), "must have at least 32") || strings.Contains(err.Error(), short) && len(short) > 1 {
 			t.Errorf("a token of %d letters: %v", utf8.RuneCountInString(short), err)
 		}
 	}

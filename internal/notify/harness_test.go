@@ -147,8 +147,8 @@ func (w *world) start(s *notify.Service) *river.Client[pgx.Tx] {
 	return client
 }
 
-// park makes events of newly pending calls.
-func (w *world) park(n int, change ...func(*notify.Event)) []notify.Event {
+// parkCalls makes events of newly pending calls.
+func (w *world) parkCalls(n int, change ...func(*notify.Event)) []notify.Event {
 	w.t.Helper()
 	events := make([]notify.Event, n)
 	for i := range events {
@@ -259,17 +259,17 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	answer(w, request)
 }
 
-func (r *receiver) all() []received {
+func (r *receiver) listReceived() []received {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.requests)
 }
 
-// await waits for n requests and returns them.
-func (r *receiver) await(t testing.TB, n int) []received {
+// awaitMessages waits for n requests and returns them.
+func (r *receiver) awaitMessages(t testing.TB, n int) []received {
 	t.Helper()
-	eventually.Holds(t, "the receiver is asked", func() bool { return len(r.all()) >= n })
-	return r.all()
+	eventually.Holds(t, "the receiver is asked", func() bool { return len(r.listReceived()) >= n })
+	return r.listReceived()
 }
 
 func answerStatus(code int, header ...string) http.HandlerFunc {
@@ -295,7 +295,7 @@ type message struct {
 	} `json:"blocks"`
 }
 
-func (r received) message(t testing.TB) message {
+func (r received) parseMessage(t testing.TB) message {
 	t.Helper()
 	var m message
 	check(t, json.Unmarshal(r.body, &m))

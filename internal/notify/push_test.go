@@ -54,7 +54,7 @@ func newBrowser(t testing.TB) browser {
 	return browser{key, auth}
 }
 
-func (b browser) at(endpoint string) notify.Subscription {
+func (b browser) newSubscription(endpoint string) notify.Subscription {
 	return notify.Subscription{
 		Endpoint: endpoint, P256DH: base64url.EncodeToString(b.key.PublicKey().Bytes()), Auth: base64url.EncodeToString(b.auth),
 		Client: "Mozilla/5.0 (X11; Linux x86_64)",
@@ -99,6 +99,7 @@ type pushed struct {
 		Kind  string    `json:"kind"`
 		Call  string    `json:"call"`
 		Team  string    `json:"team"`
+		Title string    `json:"title"`
 		Until int64     `json:"until"`
 	} `json:"show"`
 	More    int         `json:"more"`
@@ -135,7 +136,7 @@ func (p pushService) trustHost(c *notify.Config) {
 
 // messagesTo returns the messages to an endpoint.
 func (p pushService) messagesTo(path string) []received {
-	return slices.DeleteFunc(p.all(), func(r received) bool { return r.path != path })
+	return slices.DeleteFunc(p.listReceived(), func(r received) bool { return r.path != path })
 }
 
 func (p pushService) awaitTo(t testing.TB, path string, n int) []received {
@@ -175,12 +176,13 @@ func TestPush(t *testing.T) {
 	service := newPushService(t, answerStatus(http.StatusCreated))
 	w := newWorld(t, service.trustHost)
 	ana, b := w.newPerson("ana", reviewer), newBrowser(t)
-	check(t, w.subscribe(ana, b.at(service.URL+"/hushhush")))
-	e := w.park(1, func(e *notify.Event) { e.Tool = "write\u202e_file" })[0]
+	check(t, w.subscribe(ana, b.newSubscription(service.URL+"/hushhush")))
+	e := w.parkCalls(1, func(e *notify.Event) { e.Tool = "write\u202e_file" })[0]
 	w.queueEvents(e)
-	got := service.await(t, 1)[0]
+	got := service.awaitMessages(t, 1)[0]
 	p := b.read(t, got)
 	if len(p.Show) != 1 || p.Show[0].ID != e.CallID || p.Show[0].Kind != "parked" || p.Show[0].Call != `files: write\u202e_file (billing)` ||
+		p.Show[0].Title != "Call waits: "+p.Show[0].Call ||
 		p.Show[0].Until != e.Deadline.UnixMilli() || p.More != 0 || p.Waiting != 1 || len(p.Ended) != 0 {
 		t.Errorf("%+v", p)
 	}
@@ -237,7 +239,7 @@ func TestWhoIsPushed(t *testing.T) {
 	browsers := map[string]browser{}
 	for name, id := range people {
 		browsers[name] = newBrowser(t)
-		check(t, w.subscribe(id, browsers[name].at(service.URL+"/"+name)))
+		check(t, w.subscribe(id, browsers[name].newSubscription(service.URL+"/"+name)))
 	}
 	seen := map[string]int{}
 	for _, tc := range []struct {
@@ -255,7 +257,7 @@ func TestWhoIsPushed(t *testing.T) {
 		{"for a member, who is the only one", "lonely", people["alone"], []string{"blue1", "blue2", "red", "twin"}},
 		{"for somebody else", "red", uuid.New(), []string{"blue2", "red"}},
 	} {
-		w.queueEvents(w.park(1, func(e *notify.Event) { e.Team, e.PrincipalID = tc.team, tc.principal })...)
+		w.queueEvents(w.parkCalls(1, func(e *notify.Event) { e.Team, e.PrincipalID = tc.team, tc.principal })...)
 		w.waitForIdle()
 		var got []string
 		for name := range people {
@@ -276,9 +278,9 @@ func TestWhoMayDecideTheirOwnIsPushed(t *testing.T) {
 	service := newPushService(t)
 	w := newWorld(t, service.trustHost, func(c *notify.Config) { c.AllowSelfApproval = true })
 	ana := w.newPerson("ana", reviewer)
-	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
-	w.queueEvents(w.park(1, func(e *notify.Event) { e.PrincipalID = ana })...)
-	service.await(t, 1)
+	check(t, w.subscribe(ana, newBrowser(t).newSubscription(service.URL)))
+	w.queueEvents(w.parkCalls(1, func(e *notify.Event) { e.PrincipalID = ana })...)
+	service.awaitMessages(t, 1)
 }
 
 func TestWhoIsNoReviewerAnyMoreIsNotPushed(t *testing.T) {
@@ -287,17 +289,17 @@ func TestWhoIsNoReviewerAnyMoreIsNotPushed(t *testing.T) {
 	service := newPushService(t, answerWhen(release, answerStatus(500)))
 	w := newWorld(t, service.trustHost)
 	ana := w.newPerson("ana", reviewer)
-	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
-	w.queueEvents(w.park(1)...)
-	service.await(t, 1)
+	check(t, w.subscribe(ana, newBrowser(t).newSubscription(service.URL)))
+	w.queueEvents(w.parkCalls(1)...)
+	service.awaitMessages(t, 1)
 	tokens, _, err := w.people.Tokens(t.Context(), uuid.Nil, 0)
 	check(t, err)
 	check(t, w.people.RevokeToken(t.Context(), uuid.Nil, tokens[0].ID))
 	close(release)
 	w.waitForIdle()
-	w.queueEvents(w.park(1)...)
+	w.queueEvents(w.parkCalls(1)...)
 	w.waitForIdle()
-	if n := len(service.all()); n != 1 {
+	if n := len(service.listReceived()); n != 1 {
 		t.Errorf("%d messages", n)
 	}
 }
@@ -314,9 +316,9 @@ func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 		check(t, err)
 		return len(list)
 	}
-	check(t, w.subscribe(ana, newBrowser(t).at(service.URL+"/ana")))
-	check(t, w.subscribe(bob, newBrowser(t).at(service.URL+"/bob")))
-	if err := w.notify.Subscribe(t.Context(), ana, newBrowser(t).at(service.URL+"/nowhere")); err == nil {
+	check(t, w.subscribe(ana, newBrowser(t).newSubscription(service.URL+"/ana")))
+	check(t, w.subscribe(bob, newBrowser(t).newSubscription(service.URL+"/bob")))
+	if err := w.notify.Subscribe(t.Context(), ana, newBrowser(t).newSubscription(service.URL+"/nowhere")); err == nil {
 		t.Error("somebody subscribed who is not signed in")
 	}
 	tokens, err := w.people.TokensOf(t.Context(), ana)
@@ -328,9 +330,9 @@ func TestSubscriptionsEndWithTheirSession(t *testing.T) {
 	_, err = w.db.Pool().Exec(t.Context(), `UPDATE person_sessions SET expires_at = holdpoint_now() - interval '1 second' WHERE id = $1`, w.sessions[bob])
 	check(t, err)
 	w.people.Invalidate()
-	w.queueEvents(w.park(1)...)
+	w.queueEvents(w.parkCalls(1)...)
 	w.waitForIdle()
-	if n := len(service.all()); n != 0 || browsers(bob) != 1 {
+	if n := len(service.listReceived()); n != 0 || browsers(bob) != 1 {
 		t.Errorf("%d messages to a session that is over, %d browsers", n, browsers(bob))
 	}
 	_, err = w.db.Pool().Exec(t.Context(), `UPDATE clock_offset SET value = '25 hours'`)
@@ -347,12 +349,12 @@ func TestSubscriptionsHaveTheRolesOfTheirSession(t *testing.T) {
 	service := newPushService(t)
 	w := newWorld(t, service.trustHost)
 	ana := w.newPerson("ana", reviewer)
-	asReviewer := newBrowser(t).at(service.URL + "/reviewer")
+	asReviewer := newBrowser(t).newSubscription(service.URL + "/reviewer")
 	asReviewer.Session = w.sessions[ana]
 	check(t, w.subscribe(ana, asReviewer))
 	w.newPerson("ana", []identity.Role{identity.Operator}) // in another browser
-	check(t, w.subscribe(ana, newBrowser(t).at(service.URL+"/operator")))
-	w.queueEvents(w.park(1)...)
+	check(t, w.subscribe(ana, newBrowser(t).newSubscription(service.URL+"/operator")))
+	w.queueEvents(w.parkCalls(1)...)
 	service.awaitTo(t, "/reviewer", 1)
 	w.waitForIdle()
 	if n := len(service.messagesTo("/operator")); n != 0 {
@@ -365,10 +367,10 @@ func TestWhatWasShownIsTakenBack(t *testing.T) {
 	service := newPushService(t)
 	w := newWorld(t, service.trustHost)
 	ana, b := w.newPerson("ana", reviewer, "blue"), newBrowser(t)
-	check(t, w.subscribe(ana, b.at(service.URL+"/ana")))
+	check(t, w.subscribe(ana, b.newSubscription(service.URL+"/ana")))
 	bob := w.newPerson("bob", reviewer)
-	check(t, w.subscribe(bob, newBrowser(t).at(service.URL+"/bob")))
-	parked := w.park(6, func(e *notify.Event) { e.Team = "blue" })
+	check(t, w.subscribe(bob, newBrowser(t).newSubscription(service.URL+"/bob")))
+	parked := w.parkCalls(6, func(e *notify.Event) { e.Team = "blue" })
 	w.queueEvents(parked...)
 	p := b.read(t, service.awaitTo(t, "/ana", 1)[0])
 	if len(p.Show) != 3 || p.Show[0].ID != parked[0].CallID || p.More != 3 || p.Waiting != 6 {
@@ -385,7 +387,7 @@ func TestWhatWasShownIsTakenBack(t *testing.T) {
 	again.Kind = notify.Escalated
 	w.queueEvents(again)
 	p = b.read(t, service.awaitTo(t, "/ana", 3)[2])
-	if len(p.Show) != 1 || p.Show[0].Kind != "escalated" || p.Show[0].Team != "blue" || p.Waiting != 5 {
+	if len(p.Show) != 1 || p.Show[0].Kind != "escalated" || p.Show[0].Team != "blue" || !strings.HasPrefix(p.Show[0].Title, "Still undecided, now team blue is asked: ") || p.Waiting != 5 {
 		t.Errorf("%+v", p)
 	}
 	w.waitForIdle()
@@ -419,16 +421,16 @@ func TestLargestPush(t *testing.T) {
 	service := newPushService(t)
 	w := newWorld(t, service.trustHost)
 	ana, b := w.newPerson("ana", reviewer), newBrowser(t)
-	check(t, w.subscribe(ana, b.at(service.URL)))
+	check(t, w.subscribe(ana, b.newSubscription(service.URL)))
 	long := func(e *notify.Event) {
 		e.Team = strings.Repeat("\u202e", 500)
 		e.Kind, e.Agent, e.Skill, e.Tool = notify.Escalated, strings.Repeat("\u202e", 500), strings.Repeat("\x00", 500), strings.Repeat("<", 500)
 	}
-	parked := w.park(60, long)
+	parked := w.parkCalls(60, long)
 	w.queueEvents(parked...)
 	w.waitForIdle()
 	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
-		events := w.park(4, long)
+		events := w.parkCalls(4, long)
 		for _, e := range parked {
 			w.queue.remove(e.CallID)
 			e.Kind = notify.Decided
@@ -437,7 +439,7 @@ func TestLargestPush(t *testing.T) {
 		return w.notify.Queue(t.Context(), tx, events)
 	}))
 	w.waitForIdle()
-	got := service.all()
+	got := service.listReceived()
 	if len(got) != 4 {
 		t.Fatalf("%d messages", len(got))
 	}
@@ -460,9 +462,9 @@ func TestGoneBrowsersAreForgotten(t *testing.T) {
 		service := newPushService(t, answerStatus(code))
 		w := newWorld(t, service.trustHost)
 		ana := w.newPerson("ana", reviewer)
-		check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
-		w.queueEvents(w.park(1)...)
-		service.await(t, 1)
+		check(t, w.subscribe(ana, newBrowser(t).newSubscription(service.URL)))
+		w.queueEvents(w.parkCalls(1)...)
+		service.awaitMessages(t, 1)
 		w.waitForIdle()
 		if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 0 {
 			t.Errorf("%d: %+v %v", code, list, err)
@@ -472,7 +474,7 @@ func TestGoneBrowsersAreForgotten(t *testing.T) {
 		}
 		eventually.Holds(t, "nobody is thought to want to know", func() bool {
 			before := w.db.Count("river_job WHERE true")
-			w.queueEvents(w.park(1)...)
+			w.queueEvents(w.parkCalls(1)...)
 			return w.db.Count("river_job WHERE true") == before
 		})
 	}
@@ -483,8 +485,8 @@ func TestRefusedPushShows(t *testing.T) {
 	service := newPushService(t, answerStatus(http.StatusForbidden))
 	w := newWorld(t, service.trustHost)
 	ana := w.newPerson("ana", reviewer)
-	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
-	w.queueEvents(w.park(1)...)
+	check(t, w.subscribe(ana, newBrowser(t).newSubscription(service.URL)))
+	w.queueEvents(w.parkCalls(1)...)
 	w.waitForIdle()
 	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || list[0].Error != "answered HTTP 403" {
 		t.Errorf("%+v %v", list, err)
@@ -497,13 +499,13 @@ func TestPushServicesOnPrivateAddresses(t *testing.T) {
 	service := newPushService(t)
 	w := newWorld(t, service.trustHost, func(c *notify.Config) { c.PushHosts = nil })
 	ana := w.newPerson("ana", reviewer)
-	check(t, w.subscribe(ana, newBrowser(t).at(service.URL)))
-	w.queueEvents(w.park(1)...)
+	check(t, w.subscribe(ana, newBrowser(t).newSubscription(service.URL)))
+	w.queueEvents(w.parkCalls(1)...)
 	w.waitForIdle()
 	if list, err := w.notify.Browsers(t.Context(), ana); err != nil || len(list) != 1 || list[0].Error != "is not at a public address" {
 		t.Errorf("%+v %v", list, err)
 	}
-	if n := len(service.all()); n != 0 {
+	if n := len(service.listReceived()); n != 0 {
 		t.Errorf("%d requests", n)
 	}
 }
@@ -511,7 +513,7 @@ func TestPushServicesOnPrivateAddresses(t *testing.T) {
 func TestSubscriptionsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	ana, good := w.newPerson("ana", reviewer), newBrowser(t).at("https://push.example/x")
+	ana, good := w.newPerson("ana", reviewer), newBrowser(t).newSubscription("https://push.example/x")
 	for name, tc := range map[string]struct {
 		field  string
 		change func(*notify.Subscription)
@@ -546,14 +548,14 @@ func TestSubscriptionsOfPeople(t *testing.T) {
 	ctx := t.Context()
 	ana, bob := w.newPerson("ana", reviewer), w.newPerson("bob", reviewer)
 	for i := range 10 {
-		check(t, w.subscribe(ana, newBrowser(t).at(fmt.Sprintf("https://push.example/%d", i))))
+		check(t, w.subscribe(ana, newBrowser(t).newSubscription(fmt.Sprintf("https://push.example/%d", i))))
 	}
-	err := w.subscribe(ana, newBrowser(t).at("https://push.example/10"))
+	err := w.subscribe(ana, newBrowser(t).newSubscription("https://push.example/10"))
 	if invalid, ok := errors.AsType[*fault.InvalidError](err); !ok || invalid.Fields[0].Name != "endpoint" {
 		t.Errorf("the eleventh: %v", err)
 	}
-	check(t, w.subscribe(ana, newBrowser(t).at("https://push.example/3"))) // again, with another key
-	check(t, w.subscribe(bob, newBrowser(t).at("https://push.example/4"))) // another person, in the same browser
+	check(t, w.subscribe(ana, newBrowser(t).newSubscription("https://push.example/3"))) // again, with another key
+	check(t, w.subscribe(bob, newBrowser(t).newSubscription("https://push.example/4"))) // another person, in the same browser
 	list, err := w.notify.Browsers(ctx, ana)
 	check(t, err)
 	if len(list) != 9 || list[0].Mark != notify.MarkOf("https://push.example/3") {
@@ -615,7 +617,7 @@ func TestReseal(t *testing.T) {
 	service := newPushService(t)
 	w := newWorld(t, service.trustHost)
 	ana, b := w.newPerson("ana", reviewer), newBrowser(t)
-	check(t, w.subscribe(ana, b.at(service.URL)))
+	check(t, w.subscribe(ana, b.newSubscription(service.URL)))
 	chat := newReceiver(t)
 	w.createWebhook(chat.URL, "")
 	before, err := w.notify.PushKey(t.Context())
@@ -644,7 +646,7 @@ func TestReseal(t *testing.T) {
 	check(t, w.river.Stop(t.Context()))
 	w.start(next)
 	w.notify = next
-	w.queueEvents(w.park(1)...)
-	b.read(t, service.await(t, 1)[0])
-	chat.await(t, 1)
+	w.queueEvents(w.parkCalls(1)...)
+	b.read(t, service.awaitMessages(t, 1)[0])
+	chat.awaitMessages(t, 1)
 }

@@ -43,6 +43,7 @@ type pushCall struct {
 	Kind  Kind      `json:"kind"`
 	Call  string    `json:"call"` // its skill, tool and agent
 	Team  string    `json:"team"`
+	Title string    `json:"title"` // in English, for service workers of earlier versions, which a browser may keep for a day
 	Until int64     `json:"until"` // milliseconds since 1970
 }
 
@@ -79,8 +80,10 @@ func (s *Service) sendPush(ctx context.Context, t *turn) outcome {
 func (s *Service) pushMessage(ctx context.Context, t *turn) (pushMessage, error) {
 	m := pushMessage{Show: []pushCall{}, Ended: []uuid.UUID{}, More: max(len(t.news)-maxShown, 0)}
 	for _, e := range t.news[:min(maxShown, len(t.news))] {
+		call, team := plain.Line(e.plainLine(), maxTitle), plain.Line(e.Team, maxName)
 		m.Show = append(m.Show, pushCall{
-			ID: e.CallID, Kind: e.Kind, Call: plain.Line(e.plainLine(), maxTitle), Team: plain.Line(e.Team, maxName), Until: e.Deadline.UnixMilli(),
+			ID: e.CallID, Kind: e.Kind, Call: call, Team: team, Title: plain.Line(describeKind(e.Kind, team)+" "+call, maxTitle),
+			Until: e.Deadline.UnixMilli(),
 		})
 	}
 	for _, e := range t.ends {

@@ -23,7 +23,7 @@ import (
 func TestQueueDoesNothingForNobody(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	parked := w.park(3)
+	parked := w.parkCalls(3)
 	w.queueEvents(parked...)
 	w.queueEvents(parked...) // now from the cache
 	if n := w.db.Count("river_job WHERE true"); n != 0 {
@@ -36,8 +36,8 @@ func TestQueueDoesNothingForNobody(t *testing.T) {
 	if n := w.db.Count("river_job WHERE true"); n != 0 {
 		t.Errorf("%d jobs about calls of no team, and of decided ones, for a webhook of team blue", n)
 	}
-	w.queueEvents(w.park(1, func(e *notify.Event) { e.Team = "blue" })...)
-	receiver.await(t, 1)
+	w.queueEvents(w.parkCalls(1, func(e *notify.Event) { e.Team = "blue" })...)
+	receiver.awaitMessages(t, 1)
 }
 
 func TestQueueIsInTheTransaction(t *testing.T) {
@@ -45,7 +45,7 @@ func TestQueueIsInTheTransaction(t *testing.T) {
 	w := newWorld(t)
 	receiver := newReceiver(t)
 	w.createWebhook(receiver.URL, "")
-	parked := w.park(250)
+	parked := w.parkCalls(250)
 	failure := errors.New("rolled back")
 	err := postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
 		check(t, w.notify.Queue(t.Context(), tx, parked))
@@ -69,11 +69,11 @@ func TestWebhookMessage(t *testing.T) {
 	w := newWorld(t)
 	receiver := newReceiver(t)
 	hook := w.createWebhook(receiver.URL+"/services/T0/B0/secret", "")
-	e := w.park(1)[0]
+	e := w.parkCalls(1)[0]
 	w.queueEvents(e)
-	got := receiver.await(t, 1)[0]
+	got := receiver.awaitMessages(t, 1)[0]
 	link := "https://gate.example/calls/" + e.CallID.String()
-	m := got.message(t)
+	m := got.parseMessage(t)
 	if want := "Call waits: `files`: `write_file` (`billing`), until " + e.Deadline.UTC().Format("15:04 UTC") + ": <" + link + "|look at it>"; m.Text != want {
 		t.Errorf("text %q, want %q", m.Text, want)
 	}
@@ -96,26 +96,26 @@ func TestWhatAWebhookIsTold(t *testing.T) {
 	all, blue := newReceiver(t), newReceiver(t)
 	w.createWebhook(all.URL, "")
 	w.createWebhook(blue.URL, "blue")
-	far := w.park(1, func(e *notify.Event) { e.Team, e.Deadline = "red", time.Date(2090, 1, 2, 3, 4, 0, 0, time.UTC) })[0]
+	far := w.parkCalls(1, func(e *notify.Event) { e.Team, e.Deadline = "red", time.Date(2090, 1, 2, 3, 4, 0, 0, time.UTC) })[0]
 	w.queueEvents(far)
-	if m := all.await(t, 1)[0].message(t); !strings.Contains(m.Text, "until 2 Jan 03:04 UTC") || !strings.Contains(m.Blocks[1].Elements[0].Text, "{date_short_pretty} {time}") {
+	if m := all.awaitMessages(t, 1)[0].parseMessage(t); !strings.Contains(m.Text, "until 2 Jan 03:04 UTC") || !strings.Contains(m.Blocks[1].Elements[0].Text, "{date_short_pretty} {time}") {
 		t.Errorf("far away: %+v", m)
 	}
 	far.Kind, far.Team = notify.Escalated, "blue"
 	w.queueEvents(far)
-	if m := blue.await(t, 1)[0].message(t); !strings.HasPrefix(m.Text, "Still undecided, now team blue is asked: ") {
+	if m := blue.awaitMessages(t, 1)[0].parseMessage(t); !strings.HasPrefix(m.Text, "Still undecided, now team blue is asked: ") {
 		t.Errorf("escalated: %q", m.Text)
 	}
-	all.await(t, 2)
+	all.awaitMessages(t, 2)
 	far.Kind, far.Team = notify.NoReviewer, ""
 	w.queueEvents(far)
-	all.await(t, 3)
+	all.awaitMessages(t, 3)
 	w.waitForIdle()
-	got := all.all()
-	if len(got) != 3 || len(blue.all()) != 1 {
-		t.Fatalf("%d and %d messages", len(got), len(blue.all()))
+	got := all.listReceived()
+	if len(got) != 3 || len(blue.listReceived()) != 1 {
+		t.Fatalf("%d and %d messages", len(got), len(blue.listReceived()))
 	}
-	if m := got[2].message(t); !strings.HasPrefix(m.Text, "Call waits that no reviewer may decide: ") {
+	if m := got[2].parseMessage(t); !strings.HasPrefix(m.Text, "Call waits that no reviewer may decide: ") {
 		t.Errorf("no reviewer: %q", m.Text)
 	}
 }
@@ -144,8 +144,8 @@ func TestHostileNames(t *testing.T) {
 			w := newWorld(t)
 			receiver := newReceiver(t)
 			w.createWebhook(receiver.URL, "")
-			w.queueEvents(w.park(1, func(e *notify.Event) { e.Tool = tc.tool })...)
-			m := receiver.await(t, 1)[0].message(t)
+			w.queueEvents(w.parkCalls(1, func(e *notify.Event) { e.Tool = tc.tool })...)
+			m := receiver.awaitMessages(t, 1)[0].parseMessage(t)
 			if want := "Call waits: `files`: " + tc.text + " (`billing`), until "; !strings.HasPrefix(m.Text, want) {
 				t.Errorf("text %q, want %q", m.Text, want)
 			}
@@ -162,9 +162,9 @@ func TestBurstBecomesFewMessages(t *testing.T) {
 	release := make(chan struct{})
 	receiver := newReceiver(t, func(http.ResponseWriter, *http.Request) { <-release })
 	w.createWebhook(receiver.URL, "")
-	w.queueEvents(w.park(1)...)
-	receiver.await(t, 1)
-	burst := w.park(17)
+	w.queueEvents(w.parkCalls(1)...)
+	receiver.awaitMessages(t, 1)
+	burst := w.parkCalls(17)
 	for _, e := range burst {
 		w.queueEvents(e)
 	}
@@ -174,11 +174,11 @@ func TestBurstBecomesFewMessages(t *testing.T) {
 	}
 	sent := time.Now()
 	close(release)
-	got := receiver.await(t, 2)
+	got := receiver.awaitMessages(t, 2)
 	if pause := got[1].at.Sub(sent); pause < gap {
 		t.Errorf("%s between two messages, want at least %s", pause, gap)
 	}
-	m := got[1].message(t)
+	m := got[1].parseMessage(t)
 	for i, e := range burst {
 		if listed := strings.Contains(m.Text, e.CallID.String()); listed != (i < 5) {
 			t.Errorf("call %d is in the text: %v", i, listed)
@@ -232,7 +232,7 @@ func TestReceiversThatFail(t *testing.T) {
 			})
 			receiver := newReceiver(t, tc.answers...)
 			hook := w.createWebhook(receiver.URL+"/hushhush/T0?k=S3CRET", "")
-			w.queueEvents(w.park(1)...)
+			w.queueEvents(w.parkCalls(1)...)
 			eventually.Holds(t, "the failure shows", func() bool { return w.getWebhook(hook).Error != "" })
 			if s := w.getWebhook(hook); !tc.says.MatchString(s.Error) || s.FailedAt == nil || s.SentAt != nil {
 				t.Errorf("%+v, want %q", s, tc.says)
@@ -241,7 +241,7 @@ func TestReceiversThatFail(t *testing.T) {
 				eventually.Holds(t, "it is well again", func() bool { return w.getWebhook(hook).Error == "" })
 			}
 			w.waitForIdle()
-			got := receiver.all()
+			got := receiver.listReceived()
 			if want := map[bool]int{true: 1, false: 2}[tc.final]; len(got) != want {
 				t.Fatalf("%d attempts, want %d", len(got), want)
 			}
@@ -256,7 +256,7 @@ func TestReceiversThatFail(t *testing.T) {
 			w.wantNowhere("hushhush", "S3CRET", "/T0")
 		})
 	}
-	if n := len(elsewhere.all()); n != 0 {
+	if n := len(elsewhere.listReceived()); n != 0 {
 		t.Errorf("%d redirects were followed", n)
 	}
 }
@@ -287,7 +287,7 @@ func TestAddressesThatAreNeverDialled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, func(c *notify.Config) { c.TrustedHosts = []string{"169.254.169.254"} })
 	hook := w.createWebhook("http://169.254.169.254/latest/meta-data", "")
-	w.queueEvents(w.park(1)...)
+	w.queueEvents(w.parkCalls(1)...)
 	w.waitForIdle()
 	if s := w.getWebhook(hook); !strings.HasPrefix(s.Error, "is not at a public address") || !strings.Contains(w.logs.String(), "never dialled") {
 		t.Errorf("%+v", s)
@@ -328,7 +328,7 @@ func TestWebhooksOfHostsThatAreNotTrusted(t *testing.T) {
 	if got := errorOf(upgraded, private); !strings.HasPrefix(got, "is not at a public address") || !strings.Contains(got, "--trusted-hosts") {
 		t.Errorf("a private address: %q", got)
 	}
-	if n := len(open.all()); n != 0 {
+	if n := len(open.listReceived()); n != 0 {
 		t.Errorf("a host that is not trusted was sent %d messages", n)
 	}
 	for _, url := range []string{open.URL, secure.URL, "https://localhost/hushhush", "http://chat.example/hushhush", "https://[fd00::1]/hushhush"} {
@@ -345,27 +345,27 @@ func TestDecidedCallsAreNotAnnounced(t *testing.T) {
 	release := make(chan struct{})
 	receiver := newReceiver(t, answerWhen(release, answerStatus(500)))
 	hook := w.createWebhook(receiver.URL, "")
-	parked := w.park(2)
+	parked := w.parkCalls(2)
 	w.queueEvents(parked...)
-	receiver.await(t, 1)
+	receiver.awaitMessages(t, 1)
 	w.queue.remove(parked[0].CallID)
 	close(release)
-	got := receiver.await(t, 2)
+	got := receiver.awaitMessages(t, 2)
 	w.waitForIdle()
-	if m := got[1].message(t); strings.Contains(m.Text, parked[0].CallID.String()) || !strings.Contains(m.Text, parked[1].CallID.String()) {
+	if m := got[1].parseMessage(t); strings.Contains(m.Text, parked[0].CallID.String()) || !strings.Contains(m.Text, parked[1].CallID.String()) {
 		t.Errorf("%q", m.Text)
 	}
 	release = make(chan struct{})
 	receiver.mu.Lock()
 	receiver.answers = append(receiver.answers, answerWhen(release, answerStatus(500)))
 	receiver.mu.Unlock()
-	again := w.park(1)
+	again := w.parkCalls(1)
 	w.queueEvents(again...)
-	receiver.await(t, 3)
+	receiver.awaitMessages(t, 3)
 	w.queue.remove(again[0].CallID)
 	close(release)
 	w.waitForIdle()
-	if n := len(receiver.all()); n != 3 {
+	if n := len(receiver.listReceived()); n != 3 {
 		t.Errorf("%d messages, the last of them about a call that does not wait", n)
 	}
 	if s := w.getWebhook(hook); s.Error != "answered HTTP 500" {
@@ -385,7 +385,7 @@ func TestKilledProcess(t *testing.T) {
 	receiver := newReceiver(t)
 	hook := w.createWebhook(receiver.URL, "")
 	check(t, w.river.Stop(t.Context()))
-	parked := w.park(2)
+	parked := w.parkCalls(2)
 	// One job dies before it spreads its event, ...
 	w.queueEvents(parked[0])
 	// ... the other one while it sends.
@@ -405,8 +405,8 @@ func TestKilledProcess(t *testing.T) {
 	w.start(second)
 	w.waitForIdle()
 	var texts strings.Builder
-	for _, r := range receiver.all() {
-		texts.WriteString(r.message(t).Text)
+	for _, r := range receiver.listReceived() {
+		texts.WriteString(r.parseMessage(t).Text)
 	}
 	text := texts.String()
 	for _, e := range parked {
@@ -430,7 +430,7 @@ func TestManyProcesses(t *testing.T) {
 	for _, r := range receivers {
 		w.createWebhook(r.URL, "")
 	}
-	parked := w.park(60)
+	parked := w.parkCalls(60)
 	done := make(chan struct{})
 	for i := range 3 {
 		go func() {
@@ -447,8 +447,8 @@ func TestManyProcesses(t *testing.T) {
 	more := regexp.MustCompile(`\|(\d+) more calls? waits?>`)
 	for i, r := range receivers {
 		told, last := 0, time.Time{}
-		for _, one := range r.all() {
-			text := one.message(t).Text
+		for _, one := range r.listReceived() {
+			text := one.parseMessage(t).Text
 			told += strings.Count(text, "/calls/")
 			if m := more.FindStringSubmatch(text); m != nil {
 				n, err := strconv.Atoi(m[1])
@@ -478,7 +478,7 @@ func TestWebhooksOfOperators(t *testing.T) {
 	}
 	tested, err := w.notify.TestWebhook(ctx, "on-call")
 	check(t, err)
-	if m := receiver.await(t, 1)[0].message(t); tested.SentAt == nil || tested.Error != "" || !strings.Contains(m.Text, "team blue &amp; &lt;!here&gt; that wait") {
+	if m := receiver.awaitMessages(t, 1)[0].parseMessage(t); tested.SentAt == nil || tested.Error != "" || !strings.Contains(m.Text, "team blue &amp; &lt;!here&gt; that wait") {
 		t.Errorf("%+v, told %q", tested, m.Text)
 	}
 	receiver.mu.Lock()
@@ -501,9 +501,9 @@ func TestWebhooksOfOperators(t *testing.T) {
 	if got := w.db.Actions(hook.ID); got != "webhook.created webhook.deleted" {
 		t.Errorf("audit: %v", got)
 	}
-	w.queueEvents(w.park(1, func(e *notify.Event) { e.Team = hook.Team })...)
+	w.queueEvents(w.parkCalls(1, func(e *notify.Event) { e.Team = hook.Team })...)
 	w.waitForIdle()
-	if n := len(receiver.all()); n != 2 {
+	if n := len(receiver.listReceived()); n != 2 {
 		t.Errorf("%d messages", n)
 	}
 	w.wantNowhere("hushhush")

@@ -17,7 +17,7 @@ import (
 func TestOpenMakesClusterAndKeepsData(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
-	db := open(t, postgres.Config{DataDir: dir, Settings: map[string]string{}})
+	db := openDB(t, postgres.Config{DataDir: dir, Settings: map[string]string{}})
 	for setting, want := range map[string]string{
 		"listen_addresses": "", "fsync": "on", "server_encoding": "UTF8", "lc_collate": "C", "timezone": "UTC",
 	} {
@@ -39,7 +39,7 @@ func TestOpenMakesClusterAndKeepsData(t *testing.T) {
 	}
 	eventually.Holds(t, "the server ends", func() bool { return !isAlive(pid) })
 
-	again := open(t, postgres.Config{DataDir: dir})
+	again := openDB(t, postgres.Config{DataDir: dir})
 	var answer int
 	if err := again.Pool().QueryRow(t.Context(), "SELECT answer FROM kept").Scan(&answer); err != nil || answer != 42 {
 		t.Errorf("answer %d, error %v", answer, err)
@@ -49,7 +49,7 @@ func TestOpenMakesClusterAndKeepsData(t *testing.T) {
 func TestSocketIsPrivate(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
-	open(t, postgres.Config{DataDir: dir})
+	openDB(t, postgres.Config{DataDir: dir})
 	for _, private := range []string{"run", "data"} {
 		info, err := os.Stat(filepath.Join(dir, "postgres", private))
 		if err != nil {
@@ -70,7 +70,7 @@ func TestOpenAdoptsServerOfKilledProcess(t *testing.T) {
 	if !isAlive(pid) {
 		t.Fatal("the server died with the process that started it")
 	}
-	db := open(t, postgres.Config{DataDir: dir})
+	db := openDB(t, postgres.Config{DataDir: dir})
 	if got := findPostmaster(t, dir); got != pid {
 		t.Errorf("server %d, want the surviving %d", got, pid)
 	}
@@ -131,7 +131,7 @@ func TestTerminalInterruptSparesServer(t *testing.T) {
 	if err := syscall.Kill(-child.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	db := open(t, postgres.Config{DataDir: dir})
+	db := openDB(t, postgres.Config{DataDir: dir})
 	if err := db.Pool().Ping(t.Context()); err != nil || findPostmaster(t, dir) != pid {
 		t.Errorf("server %d, error %v; want it to be %d still", findPostmaster(t, dir), err, pid)
 	}
@@ -141,7 +141,7 @@ func TestTerminalInterruptSparesServer(t *testing.T) {
 func TestDeadServerIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
-	db := open(t, postgres.Config{DataDir: dir})
+	db := openDB(t, postgres.Config{DataDir: dir})
 	pid := findPostmaster(t, dir)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestDeadServerIsStartedAgain(t *testing.T) {
 func TestPoolSurvivesRestartByOperator(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
-	db := open(t, postgres.Config{DataDir: dir})
+	db := openDB(t, postgres.Config{DataDir: dir})
 	pid := findPostmaster(t, dir)
 	data := filepath.Join(dir, "postgres", "data")
 	restart := exec.CommandContext(t.Context(), filepath.Join(binDir(t), "pg_ctl"),
@@ -194,7 +194,7 @@ func binDir(t *testing.T) string {
 
 func TestOddDataDir(t *testing.T) {
 	t.Parallel()
-	open(t, postgres.Config{DataDir: filepath.Join(dataDir(t), "it's, well; odd")})
+	openDB(t, postgres.Config{DataDir: filepath.Join(dataDir(t), "it's, well; odd")})
 	_, err := postgres.Open(t.Context(), postgres.Config{DataDir: filepath.Join(dataDir(t), "$HOME")})
 	if err == nil || !strings.Contains(err.Error(), "name another data directory") {
 		t.Errorf("error %v; want it to name the directory", err)
@@ -204,7 +204,7 @@ func TestOddDataDir(t *testing.T) {
 func TestLongDataDirHasSocketElsewhere(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(dataDir(t), strings.Repeat("long/", 30))
-	db := open(t, postgres.Config{DataDir: dir})
+	db := openDB(t, postgres.Config{DataDir: dir})
 	sockets := showSetting(t, db, "unix_socket_directories")
 	info, err := os.Stat(sockets)
 	if err != nil || info.Mode().Perm() != 0o700 {
@@ -219,7 +219,7 @@ func TestLongDataDirHasSocketElsewhere(t *testing.T) {
 func TestStalePostmasterPidIsNoObstacle(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
-	db := open(t, postgres.Config{DataDir: dir})
+	db := openDB(t, postgres.Config{DataDir: dir})
 	pidFile := filepath.Join(dir, "postgres", "data", "postmaster.pid")
 	content, err := os.ReadFile(pidFile)
 	if err != nil {
@@ -233,7 +233,7 @@ func TestStalePostmasterPidIsNoObstacle(t *testing.T) {
 	if os.Geteuid() == 0 {
 		giveToOwnerOf(t, filepath.Dir(pidFile), pidFile)
 	}
-	open(t, postgres.Config{DataDir: dir})
+	openDB(t, postgres.Config{DataDir: dir})
 }
 
 func giveToOwnerOf(t *testing.T, dir, file string) {
@@ -260,7 +260,7 @@ func TestNoServerPrograms(t *testing.T) {
 func TestClusterOfMissingVersion(t *testing.T) {
 	t.Parallel()
 	dir := clusterDir(t)
-	closeDB(t, open(t, postgres.Config{DataDir: dir}))
+	closeDB(t, openDB(t, postgres.Config{DataDir: dir}))
 	version := filepath.Join(dir, "postgres", "data", "PG_VERSION")
 	if err := os.WriteFile(version, []byte("99\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestOpenNeedsPlace(t *testing.T) {
 
 func TestNobodyListensOnNetwork(t *testing.T) {
 	t.Parallel()
-	db := open(t, postgres.Config{DataDir: clusterDir(t)})
+	db := openDB(t, postgres.Config{DataDir: clusterDir(t)})
 	var address *net.IPNet
 	if err := db.Pool().QueryRow(t.Context(), "SELECT inet_server_addr()").Scan(&address); err != nil || address != nil {
 		t.Errorf("address %v, error %v; want a socket", address, err)

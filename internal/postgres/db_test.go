@@ -43,7 +43,7 @@ func TestPoolIsBounded(t *testing.T) {
 	if got := usual.Pool().Config().MaxConns; got != postgres.DefaultMaxConns {
 		t.Errorf("%d connections, want the default", got)
 	}
-	small := open(t, postgres.Config{DatabaseURL: lent.URL(), MaxConns: 3})
+	small := openDB(t, postgres.Config{DatabaseURL: lent.URL(), MaxConns: 3})
 	if got := small.Pool().Config().MaxConns; got != 3 {
 		t.Errorf("%d connections, want 3", got)
 	}

@@ -24,7 +24,7 @@ import (
 func TestSilentDatabaseIsGivenUp(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.Start(t, postgrestest.New(t).URL())
-	db := open(t, postgres.Config{DatabaseURL: proxy.URL(), MaxConns: 2, StatementLimit: time.Second})
+	db := openDB(t, postgres.Config{DatabaseURL: proxy.URL(), MaxConns: 2, StatementLimit: time.Second})
 	conns := []*pgxpool.Conn{acquire(t, db), acquire(t, db)}
 	proxy.Conns().BlackHole(faultproxy.Both)
 	for _, conn := range conns {
@@ -47,7 +47,7 @@ func TestSilentDatabaseIsGivenUp(t *testing.T) {
 func TestSilentIdleConnectionIsGivenUp(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.Start(t, postgrestest.New(t).URL())
-	db := open(t, postgres.Config{DatabaseURL: proxy.URL(), MaxConns: 1})
+	db := openDB(t, postgres.Config{DatabaseURL: proxy.URL(), MaxConns: 1})
 	if err := db.Pool().Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func acquire(t *testing.T, db *postgres.DB) *pgxpool.Conn {
 
 func TestStatementsEnd(t *testing.T) {
 	t.Parallel()
-	db := open(t, postgres.Config{DatabaseURL: postgrestest.New(t).URL(), StatementLimit: 5 * time.Second})
+	db := openDB(t, postgres.Config{DatabaseURL: postgrestest.New(t).URL(), StatementLimit: 5 * time.Second})
 	_, err := db.Pool().Exec(t.Context(), "SELECT pg_sleep(3600)")
 	if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "57014" {
 		t.Errorf("error %v", err)
@@ -93,7 +93,7 @@ func TestSessionSettings(t *testing.T) {
 	proxy := faultproxy.Start(t, lent.URL()) // only TCP connections show these settings
 	check := func(databaseURL string, want map[string]string) {
 		t.Helper()
-		db := open(t, postgres.Config{DatabaseURL: databaseURL})
+		db := openDB(t, postgres.Config{DatabaseURL: databaseURL})
 		for setting, value := range want {
 			var got string
 			if err := db.Pool().QueryRow(t.Context(), "SELECT current_setting($1)", setting).Scan(&got); err != nil || got != value {
@@ -119,7 +119,7 @@ func TestTCPNoticesDeadPeers(t *testing.T) {
 		return
 	}
 	proxy := faultproxy.Start(t, postgrestest.New(t).URL())
-	db := open(t, postgres.Config{DatabaseURL: proxy.URL()})
+	db := openDB(t, postgres.Config{DatabaseURL: proxy.URL()})
 	conn := acquire(t, db)
 	defer conn.Release()
 	wrapped := reflect.ValueOf(conn.Conn().PgConn().Conn()).Elem().FieldByName("Conn").Interface()
@@ -141,7 +141,7 @@ func TestTransactionOfSilentProcessEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	proxy := faultproxy.Start(t, lent.URL())
-	silent := open(t, postgres.Config{DatabaseURL: proxy.URL()})
+	silent := openDB(t, postgres.Config{DatabaseURL: proxy.URL()})
 	tx, err := silent.Pool().Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestTransactionOfSilentProcessEnds(t *testing.T) {
 
 func TestAllowIdle(t *testing.T) {
 	t.Parallel()
-	db := open(t, postgres.Config{DatabaseURL: addParameter(postgrestest.Empty(t).URL(), "idle_in_transaction_session_timeout=200")})
+	db := openDB(t, postgres.Config{DatabaseURL: addParameter(postgrestest.Empty(t).URL(), "idle_in_transaction_session_timeout=200")})
 	begin := func() pgx.Tx {
 		tx, err := db.Pool().Begin(t.Context())
 		if err != nil {
@@ -191,7 +191,7 @@ func TestAllowIdle(t *testing.T) {
 // TestReadOnlyConnectionIsClosed: otherwise the pool would keep using a server that a failover made a standby.
 func TestReadOnlyConnectionIsClosed(t *testing.T) {
 	t.Parallel()
-	db := open(t, postgres.Config{DatabaseURL: postgrestest.Empty(t).URL(), MaxConns: 1})
+	db := openDB(t, postgres.Config{DatabaseURL: postgrestest.Empty(t).URL(), MaxConns: 1})
 	if _, err := db.Pool().Exec(t.Context(), "SET default_transaction_read_only = on"); err != nil {
 		t.Fatal(err)
 	}

@@ -174,7 +174,7 @@ func clusterDir(t *testing.T) string {
 	return dir
 }
 
-func open(t *testing.T, cfg postgres.Config) *postgres.DB {
+func openDB(t *testing.T, cfg postgres.Config) *postgres.DB {
 	t.Helper()
 	if cfg.Settings == nil {
 		cfg.Settings = fastSettings()

@@ -38,7 +38,7 @@ func readMigrations(files fs.FS) ([]migration, error) {
 		}
 		version, err := strconv.Atoi(parts[1])
 		if err != nil || version != i+1 {
-			return nil, fmt.Errorf("read migration %s: expected number %04d", file, i+1)
+			return nil, fmt.Errorf("read migration %s: must have number %04d", file, i+1)
 		}
 		content, err := fs.ReadFile(files, file)
 		if err != nil {

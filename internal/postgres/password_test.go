@@ -32,7 +32,7 @@ func TestClusterWantsPassword(t *testing.T) {
 			t.Errorf("without the password: %v", err)
 		}
 	}
-	db := open(t, postgres.Config{DataDir: dir})
+	db := openDB(t, postgres.Config{DataDir: dir})
 	refused(db)
 	file := filepath.Join(dir, "postgres", "password")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
@@ -50,7 +50,7 @@ func TestClusterWantsPassword(t *testing.T) {
 	if _, err := db.Pool().Exec(t.Context(), "SELECT pg_reload_conf()"); err != nil {
 		t.Fatal(err)
 	}
-	other := open(t, postgres.Config{DataDir: dir})
+	other := openDB(t, postgres.Config{DataDir: dir})
 	refused(other)
 	closeDB(t, other)
 	// The process that wrote the file was killed before its reload.
@@ -68,7 +68,7 @@ func TestClusterWantsPassword(t *testing.T) {
 	if err := os.WriteFile(hba, demanding, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	other = open(t, postgres.Config{DataDir: dir})
+	other = openDB(t, postgres.Config{DataDir: dir})
 	refused(other)
 	closeDB(t, other)
 	closeDB(t, db)
@@ -77,5 +77,5 @@ func TestClusterWantsPassword(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	refused(open(t, postgres.Config{DataDir: dir}))
+	refused(openDB(t, postgres.Config{DataDir: dir}))
 }

@@ -227,7 +227,7 @@ func connectTo(t *testing.T, databaseURL string) *pgconn.PgConn {
 func TestSessionPoolerIsUsed(t *testing.T) {
 	t.Parallel()
 	p := &pooler{upstream: postgrestest.Empty(t).URL(), size: 20}
-	db := open(t, postgres.Config{DatabaseURL: "postgres://holdpoint@" + p.start(t) + "/any?sslmode=disable"})
+	db := openDB(t, postgres.Config{DatabaseURL: "postgres://holdpoint@" + p.start(t) + "/any?sslmode=disable"})
 	if _, err := postgres.Migrate(t.Context(), db, sqlFiles(map[string]string{"0001_a.sql": "CREATE TABLE a (id int)"})); err != nil {
 		t.Error(err)
 	}
@@ -242,7 +242,7 @@ func TestReadOnlyServerIsLeftForTheNext(t *testing.T) {
 	}
 	first := &pooler{upstream: readOnly.URL(), size: 20}
 	second := &pooler{upstream: writable.URL(), size: 20}
-	db := open(t, postgres.Config{DatabaseURL: "postgres://holdpoint@" + first.start(t) + "," + second.start(t) + "/any?sslmode=disable"})
+	db := openDB(t, postgres.Config{DatabaseURL: "postgres://holdpoint@" + first.start(t) + "," + second.start(t) + "/any?sslmode=disable"})
 	if _, err := db.Pool().Exec(t.Context(), "CREATE TABLE things (id int)"); err != nil {
 		t.Error(err)
 	}

@@ -24,7 +24,7 @@ func TestRootDropsPrivilegesOfServerOnly(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	dir := dataDir(t)
-	open(t, postgres.Config{DataDir: dir})
+	openDB(t, postgres.Config{DataDir: dir})
 	info, err := os.Stat("/proc/" + strconv.Itoa(findPostmaster(t, dir)))
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestUmaskDoesNotShutServerOut(t *testing.T) {
 	before := syscall.Umask(0o077)
 	defer syscall.Umask(before)
 	dir := dataDir(t)
-	open(t, postgres.Config{DataDir: filepath.Join(dir, "deeper")})
+	openDB(t, postgres.Config{DataDir: filepath.Join(dir, "deeper")})
 }
 
 func TestUntraversableDataDir(t *testing.T) {
@@ -87,7 +87,7 @@ func TestOrdinaryUser(t *testing.T) {
 		t.Errorf("data directory has mode %v and owner %d", info.Mode(), stat.Uid)
 	}
 	// Root opens the cluster as its owner left it.
-	db := open(t, postgres.Config{DataDir: dir})
+	db := openDB(t, postgres.Config{DataDir: dir})
 	if findPostmaster(t, dir) != pid {
 		t.Error("root started another server")
 	}

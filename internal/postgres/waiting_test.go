@@ -57,7 +57,7 @@ func TestMigrationLetsReadersPass(t *testing.T) {
 	t.Parallel()
 	lent := postgrestest.Empty(t)
 	var log journal
-	db := open(t, postgres.Config{DatabaseURL: lent.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	db := openDB(t, postgres.Config{DatabaseURL: lent.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	files := map[string]string{"0001_things.sql": "CREATE TABLE things (id int)"}
 	if _, err := postgres.Migrate(t.Context(), db, sqlFiles(files)); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestIndexIsMadeBesideWriters(t *testing.T) {
 	t.Parallel()
 	lent := postgrestest.Empty(t)
 	var log journal
-	db := open(t, postgres.Config{DatabaseURL: lent.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	db := openDB(t, postgres.Config{DatabaseURL: lent.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	files := map[string]string{"0001_things.sql": "CREATE TABLE things (id int)"}
 	if _, err := postgres.Migrate(t.Context(), db, sqlFiles(files)); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestHolderOfMigrationLockIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log journal
-	db := open(t, postgres.Config{DatabaseURL: lent.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	db := openDB(t, postgres.Config{DatabaseURL: lent.URL(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	migrated := make(chan error, 1)
 	go func() {
 		_, err := postgres.Migrate(t.Context(), db, sqlFiles(map[string]string{"0001_a.sql": "CREATE TABLE a (id int)"}))

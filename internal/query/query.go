@@ -57,7 +57,7 @@ func (r *Reader) Names(ctx context.Context, field, name string, find Finder, tol
 		ids = append(ids, found...)
 	}
 	if len(ids) == 0 && told {
-		r.Refuse(field, "expected a name or an id; nothing has, or had, this one")
+		r.Refuse(field, "must be a name or an id; nothing has, or had, this one")
 	}
 	return ids
 }
@@ -65,7 +65,7 @@ func (r *Reader) Names(ctx context.Context, field, name string, find Finder, tol
 // Text parses a text with a maximum number of characters.
 func (r *Reader) Text(field, text string, most int) string {
 	if !isStorable(text, most) {
-		r.Refuse(field, fmt.Sprintf("expected at most %d characters, without NUL", most))
+		r.Refuse(field, fmt.Sprintf("must be at most %d characters, without NUL", most))
 	}
 	return text
 }
@@ -82,7 +82,7 @@ func (r *Reader) ID(field, text string) uuid.UUID {
 	}
 	id, err := uuid.Parse(text)
 	if err != nil || id == uuid.Nil {
-		r.Refuse(field, "expected an id")
+		r.Refuse(field, "must be an id")
 	}
 	return id
 }
@@ -98,7 +98,7 @@ func (r *Reader) Time(field, text string, end bool) time.Time {
 
 // newTimeError names the zone if it is UTC, which few readers live in.
 func newTimeError(zone *time.Location) error {
-	expected := "expected a day or a time, such as 2026-01-31 or 2026-01-31T15:04"
+	expected := "must be a day or a time, such as 2026-01-31 or 2026-01-31T15:04"
 	if zone == time.UTC {
 		expected += " (UTC)"
 	}

@@ -82,7 +82,7 @@ func TestReader(t *testing.T) {
 		t.Fatalf("got %v", r.Err())
 	}
 	for i, field := range strings.Fields("agent skill id text from") {
-		if wrong.Fields[i].Name != field || !strings.HasPrefix(wrong.Fields[i].Expected, "expected ") {
+		if wrong.Fields[i].Name != field || !strings.HasPrefix(wrong.Fields[i].Expected, "must be ") {
 			t.Errorf("%+v, want %s", wrong.Fields[i], field)
 		}
 	}

@@ -27,5 +27,5 @@ func ParseZone(name string) (*time.Location, error) {
 			return zone, nil
 		}
 	}
-	return nil, errors.New("expected a time zone, such as Europe/Berlin")
+	return nil, errors.New("must be a time zone, such as Europe/Berlin")
 }

@@ -54,7 +54,7 @@ func TestRotation(t *testing.T) {
 	}
 	boxes := []*secret.Box{}
 	for _, text := range []string{first, added, promoted} {
-		boxes = append(boxes, open(t, secret.Config{Keyset: text}))
+		boxes = append(boxes, openBox(t, secret.Config{Keyset: text}))
 	}
 	tests := []struct {
 		name       string
@@ -138,12 +138,12 @@ func TestKeysWithoutMark(t *testing.T) {
 	again, err := manager.Handle()
 	check(t, err)
 
-	without, with := open(t, secret.Config{Keyset: bare}), open(t, secret.Config{Keyset: rotated})
+	without, with := openBox(t, secret.Config{Keyset: bare}), openBox(t, secret.Config{Keyset: rotated})
 	if old := sealText(t, without); without.Stale(old) || !with.Stale(old) {
 		t.Errorf("sealed without a mark: stale %v before, %v after", without.Stale(old), with.Stale(old))
 	}
-	back := open(t, secret.Config{Keyset: encode(again)})
-	if !back.Stale(sealText(t, open(t, secret.Config{Keyset: encode(marked)}))) || back.Stale(sealText(t, back)) {
+	back := openBox(t, secret.Config{Keyset: encode(again)})
+	if !back.Stale(sealText(t, openBox(t, secret.Config{Keyset: encode(marked)}))) || back.Stale(sealText(t, back)) {
 		t.Error("a primary key without a mark is taken for another, or another for it")
 	}
 }
@@ -158,7 +158,7 @@ func TestChangeFile(t *testing.T) {
 	}
 	check(t, os.Symlink(path, link))
 	check(t, os.Chmod(path, 0o640))
-	sealed := sealText(t, open(t, secret.Config{File: path}))
+	sealed := sealText(t, openBox(t, secret.Config{File: path}))
 
 	const processes = 8
 	var all sync.WaitGroup
@@ -175,7 +175,7 @@ func TestChangeFile(t *testing.T) {
 	if n := len(keys.IDs()); n != processes+1 {
 		t.Errorf("%d keys after %d rotations at once", n, processes)
 	}
-	box := open(t, secret.Config{File: link})
+	box := openBox(t, secret.Config{File: link})
 	if _, err := box.Open(sealed, nil); err != nil || !box.Stale(sealed) {
 		t.Errorf("sealed before: %v, stale %v", err, box.Stale(sealed))
 	}

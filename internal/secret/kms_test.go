@@ -46,7 +46,7 @@ func TestKeysetOfKMS(t *testing.T) {
 	kms := fakeKMS(t)
 	text, err := secret.MakeKeyset(t.Context(), kms)
 	check(t, err)
-	sealed := sealText(t, open(t, secret.Config{Keyset: text, KMS: kms}))
+	sealed := sealText(t, openBox(t, secret.Config{Keyset: text, KMS: kms}))
 	_, rotated, err := secret.ChangeKeyset(t.Context(), text, "test", secret.Change{From: kms, To: kms, Edit: (*secret.Keys).Rotate})
 	check(t, err)
 	for name, keyset := range map[string]string{"made": text, "rotated": rotated} {
@@ -55,7 +55,7 @@ func TestKeysetOfKMS(t *testing.T) {
 		if s := string(raw); !strings.Contains(s, "encryptedKeyset") || strings.Contains(s, "keyData") {
 			t.Errorf("%s is not encrypted: %s", name, s)
 		}
-		box := open(t, secret.Config{Keyset: keyset, KMS: kms})
+		box := openBox(t, secret.Config{Keyset: keyset, KMS: kms})
 		if got, err := box.Open(sealed, nil); err != nil || string(got) != "hunter2" {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -68,7 +68,7 @@ func TestKeysetOfKMS(t *testing.T) {
 func TestFileOfKMS(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data", "key.json")
-	sealed := sealText(t, open(t, secret.Config{File: path}))
+	sealed := sealText(t, openBox(t, secret.Config{File: path}))
 	kms, next := fakeKMS(t), fakeKMS(t)
 	steps := []secret.Change{
 		{To: kms}, {From: kms, To: kms, Edit: (*secret.Keys).Add}, {From: kms, To: kms, Edit: (*secret.Keys).Promote}, {From: kms, To: next},
@@ -79,7 +79,7 @@ func TestFileOfKMS(t *testing.T) {
 		}
 	}
 	check(t, os.Chmod(path, 0o644)) // an encrypted keyset may be readable
-	box := open(t, secret.Config{File: path, KMS: next})
+	box := openBox(t, secret.Config{File: path, KMS: next})
 	if _, err := box.Open(sealed, nil); err != nil || !box.Stale(sealed) {
 		t.Errorf("sealed at first: %v, stale %v", err, box.Stale(sealed))
 	}
@@ -87,7 +87,7 @@ func TestFileOfKMS(t *testing.T) {
 		t.Error("opened by the former KMS key")
 	}
 	made := filepath.Join(t.TempDir(), "key.json") // created at first use
-	open(t, secret.Config{File: made, KMS: kms})
+	openBox(t, secret.Config{File: made, KMS: kms})
 	text, err := os.ReadFile(made)
 	check(t, err)
 	if !strings.Contains(string(text), "encryptedKeyset") {
@@ -172,11 +172,11 @@ func TestNothingThatCannotBeDecrypted(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "key.json")
 	check(t, secret.CreateFile(t.Context(), path, secret.KMS{}))
-	sealed := sealText(t, open(t, secret.Config{File: path}))
+	sealed := sealText(t, openBox(t, secret.Config{File: path}))
 	if _, err := secret.ChangeFile(t.Context(), path, secret.Change{To: dialled(silent{encrypts: true}, nil)}); err == nil {
 		t.Error("encrypted for good")
 	}
-	if _, err := open(t, secret.Config{File: path}).Open(sealed, nil); err != nil {
+	if _, err := openBox(t, secret.Config{File: path}).Open(sealed, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
 
-func open(t *testing.T, cfg secret.Config) *secret.Box {
+func openBox(t *testing.T, cfg secret.Config) *secret.Box {
 	t.Helper()
 	box, err := secret.Open(cfg)
 	if err != nil {
@@ -25,7 +25,7 @@ func open(t *testing.T, cfg secret.Config) *secret.Box {
 func TestBoxOpensWhatItSealed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data", "secret.keyset.json")
-	first := open(t, secret.Config{File: path})
+	first := openBox(t, secret.Config{File: path})
 	row := secret.For("skill", uuid.New())
 	sealed, err := first.Seal([]byte("hunter2"), row)
 	if err != nil {
@@ -34,7 +34,7 @@ func TestBoxOpensWhatItSealed(t *testing.T) {
 	if strings.Contains(string(sealed), "hunter2") {
 		t.Error("the sealed value holds the secret")
 	}
-	again := open(t, secret.Config{File: path})
+	again := openBox(t, secret.Config{File: path})
 	text, err := again.Open(sealed, row)
 	if err != nil || string(text) != "hunter2" {
 		t.Errorf("opened by another process: %q, %v", text, err)
@@ -52,9 +52,9 @@ func TestAnotherKeyIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine := open(t, secret.Config{Keyset: keyset, KeysetName: "HOLDPOINT_SECRET_KEYSET"})
+	mine := openBox(t, secret.Config{Keyset: keyset, KeysetName: "HOLDPOINT_SECRET_KEYSET"})
 	path := filepath.Join(t.TempDir(), "key.json")
-	theirs := open(t, secret.Config{File: path})
+	theirs := openBox(t, secret.Config{File: path})
 	sealed, err := theirs.Seal([]byte("x"), nil)
 	if err != nil {
 		t.Fatal(err)

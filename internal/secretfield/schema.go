@@ -36,7 +36,7 @@ func (f *finder) rootPlace() place {
 	return placeOf(place{}, about)
 }
 
-// child is what a schema says about a member or an element; value may be anything.
+// child is the schema of a member or an element; value may be anything.
 type child struct{ root, value any }
 
 // placeOf returns the place below p to which these schemas apply.
@@ -186,7 +186,7 @@ func Declared(schemas ...[]byte) []string {
 	r := New(nil, schemas...)
 	d := declared{}
 	for _, root := range r.schemas {
-		d.read(nil, child{root, root}, false)
+		d.listSecrets(nil, child{root, root}, false)
 	}
 	slices.Sort(d.paths)
 	return slices.Compact(d.paths)
@@ -200,8 +200,8 @@ type declared struct {
 // maxSteps bounds the work on one document.
 const maxSteps = 10_000
 
-// read lists the secrets of the value at a path, which has such a name if named.
-func (d *declared) read(path []string, c child, named bool) {
+// listSecrets lists the secrets of the value at a path, which has such a name if named.
+func (d *declared) listSecrets(path []string, c child, named bool) {
 	if d.steps++; d.steps > maxSteps || len(d.paths) >= maxDeclared {
 		return
 	}
@@ -213,7 +213,7 @@ func (d *declared) read(path []string, c child, named bool) {
 		return
 	}
 	below := func(part string, value any, named bool) {
-		d.read(append(slices.Clip(path), part), child{c.root, value}, named)
+		d.listSecrets(append(slices.Clip(path), part), child{c.root, value}, named)
 	}
 	for _, s := range list {
 		properties, _ := s.part["properties"].(map[string]any)

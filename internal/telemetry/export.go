@@ -44,24 +44,24 @@ func firstVariable(getenv func(string) string, names ...string) string {
 // checkVariables refuses settings that the exporter would misread, or only log, with their values.
 func checkVariables(getenv func(string) string, endpoint string) error {
 	if u, err := url.Parse(endpoint); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return errors.New("OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: want a URL with http:// or https:// and a host")
+		return errors.New("OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: must be a URL with http:// or https:// and a host")
 	}
 	switch protocol := firstVariable(getenv, "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"); protocol {
 	case "", "http/protobuf", "http/json":
 	default:
-		return fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL %q: want http/protobuf or http/json", protocol)
+		return fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL %q: must be http/protobuf or http/json", protocol)
 	}
 	switch exporter := getenv("OTEL_TRACES_EXPORTER"); exporter {
 	case "", "otlp":
 	default:
-		return fmt.Errorf("OTEL_TRACES_EXPORTER %q: want otlp or none", exporter)
+		return fmt.Errorf("OTEL_TRACES_EXPORTER %q: must be otlp or none", exporter)
 	}
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
 		for pair := range strings.SplitSeq(getenv(name), ",") {
 			key, value, found := strings.Cut(pair, "=")
 			_, err := url.PathUnescape(value)
 			if strings.TrimSpace(pair) != "" && (!found || strings.TrimSpace(key) == "" || err != nil) {
-				return fmt.Errorf("%s: want name=value pairs, separated by commas, with values percent-encoded", name)
+				return fmt.Errorf("%s: must be name=value pairs, separated by commas, with values percent-encoded", name)
 			}
 		}
 	}

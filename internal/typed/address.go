@@ -53,9 +53,9 @@ func isMailHost(host string) bool {
 	})
 }
 
-// warnings returns the warnings about an address.
-func (a Address) warnings() []Warning {
-	list := a.Host.warnings()
+// listWarnings returns the warnings about an address.
+func (a Address) listWarnings() []Warning {
+	list := a.Host.listWarnings()
 	if shown, ok := parseAddress(findAddress(a.Name)); ok && !strings.EqualFold(shown.Mail, a.Mail) {
 		list = append(list, newWarning(DisplayedAddress, shown.Mail, a.Mail))
 	}
@@ -79,10 +79,10 @@ func (m member) recognizeRecipients(v *Value, text string, _ int) bool {
 	}
 	if a, ok := parseAddress(text); ok {
 		v.Kind, v.Address = Email, &a
-		v.Warnings = append(v.Warnings, a.warnings()...)
+		v.Warnings = append(v.Warnings, a.listWarnings()...)
 		at := strings.LastIndex(text, a.Mail) + len(a.Mail) - len(a.Host.Text)
 		v.Spans = append(v.Spans, Span{ClassPlain, text[:at]})
-		v.Spans = append(v.Spans, a.Host.spans()...)
+		v.Spans = append(v.Spans, a.Host.listSpans()...)
 		return true
 	}
 	texts := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' || r == '\n' })
@@ -106,7 +106,7 @@ func groupRecipients(texts []string) ([]Domain, []Warning, bool) {
 			return nil, nil, false
 		}
 		if len(warnings) < maxWarnings {
-			warnings = append(warnings, a.warnings()...)
+			warnings = append(warnings, a.listWarnings()...)
 		}
 		name := strings.ToLower(a.Host.Registrable)
 		if groups[name] == nil {

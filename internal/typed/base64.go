@@ -16,7 +16,7 @@ type Encoded struct {
 	Type     string // media type by the first bytes, text/plain for text, or "" if it is unknown
 	Declared string // the media type or file name that a sibling or the data URL declares, or ""
 	Text     string // the decoded text, at most its first MaxScanned bytes, or ""
-	Inner    *Value // what the text was recognized as; nil: no text
+	Inner    *Value // the recognized text; nil: no text
 }
 
 // shortEncoded is the number of bytes of the shortest text that may be base64.
@@ -52,8 +52,8 @@ func (m member) recognizeBase64(v *Value, seen string, depth int) bool {
 	}
 	e := &Encoded{Size: size, Type: found, Declared: declared}
 	v.Kind, v.Base64 = Base64, e
-	if want := normalizeType(declared); want != "" && contradicts(want, found, isText) {
-		v.warn(TypeMismatch, declared, found)
+	if want := normalizeType(declared); want != "" && contradictsType(want, found, isText) {
+		v.addWarning(TypeMismatch, declared, found)
 	}
 	if !isText {
 		return true
@@ -67,11 +67,11 @@ func (m member) recognizeBase64(v *Value, seen string, depth int) bool {
 			for within := inner.Base64.Inner; within != nil && within.Kind == Base64; within = within.Base64.Inner {
 				nested++
 			}
-			v.warn(NestedEncoding, strconv.Itoa(nested))
+			v.addWarning(NestedEncoding, strconv.Itoa(nested))
 		}
 		for _, w := range inner.Warnings {
 			if w.Code != NestedEncoding {
-				v.warn(w.Code, w.Args...)
+				v.addWarning(w.Code, w.Args...)
 			}
 		}
 	}
@@ -246,8 +246,8 @@ func normalizeType(declared string) string {
 	return mediaType
 }
 
-// contradicts reports whether data is not of the declared type. It is silent about types whose first bytes it does not know.
-func contradicts(want, found string, isText bool) bool {
+// contradictsType reports whether data is not of the declared type. It is silent about types whose first bytes it does not know.
+func contradictsType(want, found string, isText bool) bool {
 	switch {
 	case want == found:
 		return false

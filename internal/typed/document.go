@@ -22,7 +22,7 @@ const (
 // 20 levels deep.
 func RecognizeDocument(document []byte) map[string]Value {
 	d := documentReader{values: map[string]Value{}, left: maxBytes}
-	d.read("", "", bytes.TrimSpace(document), nil, 0)
+	d.readValue("", "", bytes.TrimSpace(document), nil, 0)
 	return d.values
 }
 
@@ -31,7 +31,7 @@ type documentReader struct {
 	left   int
 }
 
-func (d *documentReader) read(pointer jsontext.Pointer, name string, raw json.RawMessage, siblings func(string) (json.RawMessage, bool), depth int) {
+func (d *documentReader) readValue(pointer jsontext.Pointer, name string, raw json.RawMessage, siblings func(string) (json.RawMessage, bool), depth int) {
 	if len(d.values) >= maxValues || len(raw) == 0 || depth > maxDepth {
 		return
 	}
@@ -54,7 +54,7 @@ func (d *documentReader) read(pointer jsontext.Pointer, name string, raw json.Ra
 		}
 		find := func(name string) (json.RawMessage, bool) { found, ok := members[name]; return found, ok }
 		for _, name := range names {
-			d.read(pointer.AppendToken(name), name, members[name], find, depth+1)
+			d.readValue(pointer.AppendToken(name), name, members[name], find, depth+1)
 		}
 	case '[':
 		var elements []json.RawMessage
@@ -62,7 +62,7 @@ func (d *documentReader) read(pointer jsontext.Pointer, name string, raw json.Ra
 			return
 		}
 		for i, element := range elements {
-			d.read(pointer.AppendToken(strconv.Itoa(i)), name, element, nil, depth+1)
+			d.readValue(pointer.AppendToken(strconv.Itoa(i)), name, element, nil, depth+1)
 		}
 	}
 }

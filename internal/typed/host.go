@@ -15,7 +15,7 @@ import (
 // Host is the host of a URL or an e-mail address.
 type Host struct {
 	Text        string // as written
-	Registrable string // the end of Text that somebody registered: example.co.uk. The whole of Text if it is an IP address or a single name
+	Registrable string // the registered end of Text: example.co.uk. The whole of Text if it is an IP address or a single name
 	IP          string // the IP address that a numeric host means, or ""
 	Letters     string // the host with its letters if it is written in punycode, or ""
 	LooksLike   string // the ASCII host that it looks like, or ""
@@ -78,7 +78,7 @@ func parseIP(host string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(number >> 24), byte(number >> 16), byte(number >> 8), byte(number)}), true
 }
 
-func (h Host) warnings() []Warning {
+func (h Host) listWarnings() []Warning {
 	switch {
 	case h.IP != "" && h.IP != strings.Trim(h.Text, "[]"):
 		return []Warning{newWarning(NumericHost, h.Text, h.IP)}
@@ -92,7 +92,7 @@ func (h Host) warnings() []Warning {
 	return nil
 }
 
-func (h Host) spans() []Span {
+func (h Host) listSpans() []Span {
 	at := len(h.Text) - len(h.Registrable)
 	return []Span{{ClassPlain, h.Text[:at]}, {ClassStrong, h.Text[at:]}}
 }

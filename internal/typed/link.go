@@ -28,9 +28,9 @@ func (m member) recognizeURL(v *Value, text string, _ int) bool {
 	switch {
 	case scheme == "javascript" || scheme == "vbscript":
 		v.Kind, v.Link = URL, &Link{Scheme: scheme}
-		v.warn(ScriptURL, scheme)
+		v.addWarning(ScriptURL, scheme)
 		return true
-	case !strings.HasPrefix(rest, "//") && (!webSchemes.has(scheme) || !strings.HasPrefix(rest, `\\`)), strings.ContainsAny(rest, " \n\t\"<>"):
+	case !strings.HasPrefix(rest, "//") && (!webSchemes.hasWord(scheme) || !strings.HasPrefix(rest, `\\`)), strings.ContainsAny(rest, " \n\t\"<>"):
 		return false
 	}
 	rest = rest[2:]
@@ -42,7 +42,7 @@ func (m member) recognizeURL(v *Value, text string, _ int) bool {
 	host := authority
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		link.Userinfo, host = authority[:at], authority[at+1:]
-		v.warn(Userinfo, link.Userinfo, host)
+		v.addWarning(Userinfo, link.Userinfo, host)
 	}
 	name := host
 	if at := strings.LastIndexByte(host, ':'); at > strings.LastIndexByte(host, ']') {
@@ -50,14 +50,14 @@ func (m member) recognizeURL(v *Value, text string, _ int) bool {
 	}
 	link.Host = parseHost(name)
 	if strings.HasPrefix(path, `\`) || strings.Contains(strings.SplitN(path, "/", 2)[0], "@") && strings.Contains(path, `\`) {
-		v.warn(AmbiguousHost, trimmed)
+		v.addWarning(AmbiguousHost, trimmed)
 	}
-	v.Warnings = append(v.Warnings, link.Host.warnings()...)
+	v.Warnings = append(v.Warnings, link.Host.listWarnings()...)
 	link.Path = path
 	if end := strings.IndexAny(path, "?#"); end >= 0 {
 		link.Path = path[:end]
 		if decoded := decodePath(path[end:]); hasParent(decoded) {
-			v.warn(PathTraversal, path[end:], decoded)
+			v.addWarning(PathTraversal, path[end:], decoded)
 		}
 	}
 	if resolved := resolvePath(link.Path); resolved.Clean != link.Path && resolved.Changed {
@@ -70,7 +70,7 @@ func (m member) recognizeURL(v *Value, text string, _ int) bool {
 	if at := len(authority) - len(host); at > 0 {
 		v.Spans = append(v.Spans, Span{ClassUserinfo, authority[:at]})
 	}
-	v.Spans = append(v.Spans, link.Host.spans()...)
+	v.Spans = append(v.Spans, link.Host.listSpans()...)
 	return true
 }
 

@@ -25,13 +25,13 @@ func (m member) recognizeJSON(v *Value, seen string, _ int) bool {
 			if rest := strings.TrimLeft(seen[end:min(len(seen), end+16)], " \t\r\n"); strings.HasPrefix(rest, ":") {
 				class = ClassName
 			}
-			r.take(class, end)
+			r.addToken(class, end)
 		case c == '-' || isDigit(c):
-			r.take(ClassNumber, r.endOfWord(func(c byte) bool { return isDigit(c) || strings.IndexByte("+-.eE", c) >= 0 }))
+			r.addToken(ClassNumber, r.endOfWord(func(c byte) bool { return isDigit(c) || strings.IndexByte("+-.eE", c) >= 0 }))
 		case isLetter(c):
-			r.take(ClassKeyword, r.endOfWord(isLetter))
+			r.addToken(ClassKeyword, r.endOfWord(isLetter))
 		default:
-			r.take(ClassPlain, r.at+1)
+			r.addToken(ClassPlain, r.at+1)
 		}
 	}
 	v.Spans = r.spans
@@ -81,27 +81,27 @@ func (m member) recognizeHTML(v *Value, text string, _ int) bool {
 			break
 		}
 		if open > 0 {
-			r.take(ClassPlain, r.at+open)
+			r.addToken(ClassPlain, r.at+open)
 		}
 		if strings.HasPrefix(text[r.at:], "<!--") {
 			end := strings.Index(text[r.at:], "-->")
 			if end < 0 {
-				r.take(ClassComment, len(text))
+				r.addToken(ClassComment, len(text))
 				break
 			}
-			r.take(ClassComment, r.at+end+len("-->"))
+			r.addToken(ClassComment, r.at+end+len("-->"))
 			continue
 		}
 		end := endOfTag(text, r.at)
 		if end == 0 {
-			r.take(ClassPlain, r.at+1)
+			r.addToken(ClassPlain, r.at+1)
 			continue
 		}
 		tag := text[r.at:end]
 		if active := findActive(tag); active != "" {
-			v.warn(ActiveContent, active)
+			v.addWarning(ActiveContent, active)
 		}
-		r.take(ClassTag, end)
+		r.addToken(ClassTag, end)
 	}
 	v.Spans = r.spans
 	return true
@@ -118,7 +118,7 @@ func hasTag(text string) bool {
 			return false
 		}
 		at += open
-		if end := endOfTag(text, at); end > 0 && tagNames.has(tagName(text[at:end])) {
+		if end := endOfTag(text, at); end > 0 && tagNames.hasWord(tagName(text[at:end])) {
 			return true
 		}
 		at++
@@ -153,7 +153,7 @@ func tagName(tag string) string {
 // findActive returns the part of a tag that runs code, or "".
 func findActive(tag string) string {
 	name := tagName(tag)
-	if !strings.HasPrefix(tag, "</") && activeTags.has(name) {
+	if !strings.HasPrefix(tag, "</") && activeTags.hasWord(name) {
 		return name
 	}
 	lower := strings.ToLower(tag)

@@ -41,7 +41,7 @@ var currencySymbols = []struct{ symbol, code string }{ //nolint:gochecknoglobals
 // currencyOf returns the currency that a text names, or "".
 func currencyOf(text string) string {
 	text = strings.TrimSpace(text)
-	if code := strings.ToUpper(text); len(code) >= 3 && len(code) <= 4 && currencyNames.has(code) {
+	if code := strings.ToUpper(text); len(code) >= 3 && len(code) <= 4 && currencyNames.hasWord(code) {
 		return code
 	}
 	for _, one := range currencySymbols {
@@ -155,7 +155,7 @@ func (m member) recognizeMoney(v *Value, text string, _ int) bool {
 	}
 	v.Kind, v.Money = Money, &MoneyValue{Amount: sign + amount, Currency: currency, Ambiguous: ambiguous}
 	if ambiguous {
-		v.warn(AmbiguousAmount, text)
+		v.addWarning(AmbiguousAmount, text)
 	}
 	return true
 }

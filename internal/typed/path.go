@@ -41,9 +41,9 @@ func (m member) recognizePath(v *Value, text string, _ int) bool {
 func (v *Value) warnAboutPath(text string, r resolvedPath) {
 	switch {
 	case r.Left:
-		v.warn(PathLeavesRoot, text, r.Clean)
+		v.addWarning(PathLeavesRoot, text, r.Clean)
 	case r.Parents:
-		v.warn(PathTraversal, text, r.Clean)
+		v.addWarning(PathTraversal, text, r.Clean)
 	}
 }
 

@@ -29,7 +29,7 @@ func (m member) mayBeShell(text string) bool {
 		return true
 	}
 	first, rest, found := strings.Cut(strings.TrimLeft(text, " \t\n$"), " ")
-	return found && programs.has(path.Base(first)) && first == strings.ToLower(first) &&
+	return found && programs.hasWord(path.Base(first)) && first == strings.ToLower(first) &&
 		(strings.Contains(rest, "|") || strings.Contains(rest, "&&") || strings.Contains(rest, "$(") || strings.Contains(" "+rest, " -") || strings.Contains(rest, ";") || strings.Contains(rest, "/"))
 }
 
@@ -46,19 +46,19 @@ func readShell(text string) *tokenReader {
 		}
 		switch c := text[r.at]; {
 		case c == '#' && (isSpace(before) || before == ';'):
-			r.take(ClassComment, r.endOfWord(func(c byte) bool { return c != '\n' }))
+			r.addToken(ClassComment, r.endOfWord(func(c byte) bool { return c != '\n' }))
 			command = true
 		case c == '\'':
-			r.take(ClassString, r.endOfQuoted(c, 0))
+			r.addToken(ClassString, r.endOfQuoted(c, 0))
 			command = false
 		case c == '"', c == '`':
-			r.take(ClassString, r.endOfQuoted(c, '\\'))
+			r.addToken(ClassString, r.endOfQuoted(c, '\\'))
 			command = false
 		case c == '$' && r.at+1 < len(text) && (isLetter(text[r.at+1]) || text[r.at+1] == '_' || text[r.at+1] == '{'):
-			r.take(ClassName, endOfVariable(text, r.at))
+			r.addToken(ClassName, endOfVariable(text, r.at))
 			command = false
 		case strings.IndexByte("|&;()<>{}$", c) >= 0:
-			r.take(ClassOperator, r.at+1)
+			r.addToken(ClassOperator, r.at+1)
 			command = c != '<' && c != '>'
 		default:
 			end := r.endOfWord(func(c byte) bool { return !isSpace(c) && strings.IndexByte("|&;()<>'\"`$", c) < 0 })
@@ -68,13 +68,13 @@ func readShell(text string) *tokenReader {
 			word := text[r.at:end]
 			class := ClassPlain
 			switch {
-			case command && !strings.Contains(word, "=") && c != '-' || shellWords.has(word) && command:
+			case command && !strings.Contains(word, "=") && c != '-' || shellWords.hasWord(word) && command:
 				class = ClassKeyword
 			case isDigit(c) && isNumber(word):
 				class = ClassNumber
 			}
-			command = command && (c == '-' || strings.Contains(word, "=") || shellWords.has(word) || wrappers.has(word))
-			r.take(class, end)
+			command = command && (c == '-' || strings.Contains(word, "=") || shellWords.hasWord(word) || wrappers.hasWord(word))
+			r.addToken(class, end)
 		}
 		if n := len(r.tokens); n > 0 && r.at < len(text) && text[r.at] == '\n' {
 			command = !strings.HasSuffix(r.tokens[n-1].text, `\`)
@@ -121,27 +121,27 @@ func (v *Value) warnAboutPipes(tokens []token) { //nolint:gocognit // it reads f
 			}
 		case t.class == ClassKeyword:
 			switch name := strings.ToLower(path.Base(t.text)); {
-			case downloaders.has(name):
+			case downloaders.hasWord(name):
 				if source, sourceCode = name, DownloadExecuted; code != "" {
-					v.warn(sourceCode, source, code)
+					v.addWarning(sourceCode, source, code)
 				}
-			case decoders.has(name) && slices.ContainsFunc(tokens[i+1:min(len(tokens), i+6)], func(t token) bool { return decodeOptions.has(t.text) }):
+			case decoders.hasWord(name) && slices.ContainsFunc(tokens[i+1:min(len(tokens), i+6)], func(t token) bool { return decodeOptions.hasWord(t.text) }):
 				if source == "" {
 					source, sourceCode = name, DecodedExecuted
 				}
 				if code != "" {
-					v.warn(sourceCode, source, code)
+					v.addWarning(sourceCode, source, code)
 				}
-			case interpreters.has(name):
+			case interpreters.hasWord(name):
 				if source != "" {
-					v.warn(sourceCode, source, name)
+					v.addWarning(sourceCode, source, name)
 				}
 				code = name
 			}
 		case t.class == ClassString && code != "": // sh -c "$(curl …)"
 			for word := range strings.FieldsFuncSeq(t.text, func(r rune) bool { return strings.ContainsRune(" \t\n\"'`$();|&", r) }) {
-				if downloaders.has(word) {
-					v.warn(DownloadExecuted, word, code)
+				if downloaders.hasWord(word) {
+					v.addWarning(DownloadExecuted, word, code)
 					break
 				}
 			}

@@ -66,8 +66,8 @@ type tokenReader struct {
 	spans  []Span
 }
 
-// take makes a token of the text up to end.
-func (r *tokenReader) take(class Class, end int) {
+// addToken makes a token of the text up to end.
+func (r *tokenReader) addToken(class Class, end int) {
 	t := token{class: class, text: r.text[r.at:end]}
 	if n := len(r.spans); n > 0 {
 		before := r.text[:r.at]

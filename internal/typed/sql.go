@@ -11,12 +11,12 @@ func (m member) recognizeSQL(v *Value, text string, _ int) bool {
 	}
 	r := readSQL(text)
 	code := slices.DeleteFunc(slices.Clone(r.tokens), func(t token) bool { return t.class == ClassComment })
-	if len(code) == 0 || code[0].class != ClassKeyword || !statementWords.hasAny(code[0].text) {
+	if len(code) == 0 || code[0].class != ClassKeyword || !statementWords.hasWordFold(code[0].text) {
 		return false
 	}
 	named, clause := m.isNamed(queryNames), false
 	for _, t := range code[1:] {
-		clause = clause || t.class == ClassKeyword && clauseWords.hasAny(t.text)
+		clause = clause || t.class == ClassKeyword && clauseWords.hasWordFold(t.text)
 	}
 	upper := strings.ToUpper(code[0].text) == code[0].text
 	if !clause && !m.isNamed(sqlName) || !named && !upper && !strings.ContainsAny(text, ";*=") {
@@ -40,7 +40,7 @@ func (m member) mayBeSQL(text string) bool {
 	for end < len(text) && isLetter(text[end]) {
 		end++
 	}
-	return end > 0 && end < len(text) && end < 12 && statementWords.hasAny(text[:end])
+	return end > 0 && end < len(text) && end < 12 && statementWords.hasWordFold(text[:end])
 }
 
 func readSQL(text string) *tokenReader {
@@ -52,29 +52,29 @@ func readSQL(text string) *tokenReader {
 		rest := text[r.at:]
 		switch c := text[r.at]; {
 		case strings.HasPrefix(rest, "--"), c == '#' && !strings.HasPrefix(rest, "#>") && !strings.HasPrefix(rest, "#-"):
-			r.take(ClassComment, r.endOfWord(func(c byte) bool { return c != '\n' }))
+			r.addToken(ClassComment, r.endOfWord(func(c byte) bool { return c != '\n' }))
 		case strings.HasPrefix(rest, "/*"):
 			end := strings.Index(rest[2:], "*/")
 			if end < 0 {
-				r.take(ClassComment, len(text))
+				r.addToken(ClassComment, len(text))
 			} else {
-				r.take(ClassComment, r.at+end+4)
+				r.addToken(ClassComment, r.at+end+4)
 			}
 		case c == '\'', c == '"', c == '`':
-			r.take(ClassString, r.endOfQuoted(c, 0))
+			r.addToken(ClassString, r.endOfQuoted(c, 0))
 		case c == '$':
 			r.takeDollarQuoted()
 		case isDigit(c):
-			r.take(ClassNumber, r.endOfWord(func(c byte) bool { return isDigit(c) || isLetter(c) || c == '.' }))
+			r.addToken(ClassNumber, r.endOfWord(func(c byte) bool { return isDigit(c) || isLetter(c) || c == '.' }))
 		case isLetter(c) || c == '_' || c >= 0x80:
 			end := r.endOfWord(func(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c == '.' || c >= 0x80 })
 			class := ClassPlain
-			if sqlKeywords.hasAny(text[r.at:end]) {
+			if sqlKeywords.hasWordFold(text[r.at:end]) {
 				class = ClassKeyword
 			}
-			r.take(class, end)
+			r.addToken(class, end)
 		default:
-			r.take(ClassOperator, r.at+1)
+			r.addToken(ClassOperator, r.at+1)
 		}
 	}
 	return r
@@ -88,15 +88,15 @@ func (r *tokenReader) takeDollarQuoted() {
 		end++
 	}
 	if end == len(rest) || rest[end] != '$' {
-		r.take(ClassName, r.at+end)
+		r.addToken(ClassName, r.at+end)
 		return
 	}
 	tag := rest[:end+1]
 	if closing := strings.Index(rest[len(tag):], tag); closing >= 0 {
-		r.take(ClassString, r.at+closing+2*len(tag))
+		r.addToken(ClassString, r.at+closing+2*len(tag))
 		return
 	}
-	r.take(ClassString, len(r.text))
+	r.addToken(ClassString, len(r.text))
 }
 
 // splitStatements splits tokens at semicolons.
@@ -125,12 +125,12 @@ func (v *Value) warnAboutStatement(tokens []token) {
 		}
 		conditional = conditional || word == "where"
 		if condition := readAlwaysTrue(tokens[i+1:]); condition != "" {
-			v.warn(AlwaysTrue, condition)
+			v.addWarning(AlwaysTrue, condition)
 		}
 	}
 	second := strings.ToLower(tokens[1].text)
 	if !conditional && (first == "delete" && second == "from" || first == "update" && slices.ContainsFunc(tokens, func(t token) bool { return strings.EqualFold(t.text, "set") })) {
-		v.warn(NoCondition, strings.ToUpper(first))
+		v.addWarning(NoCondition, strings.ToUpper(first))
 	}
 }
 
@@ -155,12 +155,12 @@ func (v *Value) warnAboutComments(tokens []token, looksEffective func(comment st
 			continue
 		}
 		if strings.HasPrefix(t.text, "/*!") {
-			v.warn(ExecutableComment, t.text)
+			v.addWarning(ExecutableComment, t.text)
 			continue
 		}
 		beside := i > 0 && (!t.line || tokens[i-1].class != ClassComment && !strings.HasSuffix(tokens[i-1].text, ";"))
 		if beside && looksEffective(trimComment(t.text)) {
-			v.warn(HiddenText, t.text)
+			v.addWarning(HiddenText, t.text)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func isClause(comment string) bool {
 		switch strings.ToLower(t.text) {
 		case "where", "and", "or", "on", "having", "set":
 			if slices.ContainsFunc(rest, func(t token) bool {
-				return strings.ContainsAny(t.text, "=<>") && t.class == ClassOperator || t.class == ClassKeyword && testWords.hasAny(t.text)
+				return strings.ContainsAny(t.text, "=<>") && t.class == ClassOperator || t.class == ClassKeyword && testWords.hasWordFold(t.text)
 			}) {
 				return true
 			}

@@ -16,7 +16,7 @@ import (
 // MaxScanned is the number of bytes of a text that are examined for its kind, its spans and its warnings.
 const MaxScanned = 128 << 10
 
-// Kind is what a value was recognized as.
+// Kind is the recognized kind of a value.
 type Kind uint8
 
 // The kinds of values.
@@ -140,10 +140,12 @@ func splitName(name string) []string {
 }
 
 // isNamed reports whether a word of the name is in the set.
-func (m member) isNamed(set words) bool { return slices.ContainsFunc(m.name, set.has) }
+func (m member) isNamed(set words) bool { return slices.ContainsFunc(m.name, set.hasWord) }
 
 // endsNamed reports whether the last word of the name is in the set.
-func (m member) endsNamed(set words) bool { return len(m.name) > 0 && set.has(m.name[len(m.name)-1]) }
+func (m member) endsNamed(set words) bool {
+	return len(m.name) > 0 && set.hasWord(m.name[len(m.name)-1])
+}
 
 // siblingText returns the first of these siblings that is a string.
 func (m member) siblingText(names ...string) (string, bool) {
@@ -169,7 +171,7 @@ func (m member) recognizeString(text string, depth int) Value {
 	seen := cutText(text)
 	v.Like = looksLike(seen, v.Partial)
 	if v.Like == Number && depth == 0 {
-		v.warn(NumberAsText, text)
+		v.addWarning(NumberAsText, text)
 	}
 	for _, recognize := range []func(*Value, string, int) bool{
 		m.recognizeIBAN, m.recognizeMoney, m.recognizeDate, m.recognizeRecipients, m.recognizeURL, m.recognizeDiff,

@@ -11,7 +11,7 @@ const (
 	Danger              // honest calls do not have it
 )
 
-// Code says what is suspicious about a value.
+// Code is the kind of a warning.
 type Code uint8
 
 // The codes of warnings, with their arguments.
@@ -79,7 +79,7 @@ func newWarning(code Code, args ...string) Warning {
 // maxWarnings is the number of warnings about one value.
 const maxWarnings = 20
 
-func (v *Value) warn(code Code, args ...string) {
+func (v *Value) addWarning(code Code, args ...string) {
 	if len(v.Warnings) < maxWarnings {
 		v.Warnings = append(v.Warnings, newWarning(code, args...))
 	}

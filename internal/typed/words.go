@@ -19,16 +19,18 @@ func newWords(lists ...string) words {
 	return set
 }
 
-func (w words) has(word string) bool {
+func (w words) hasWord(word string) bool {
 	_, ok := w[word]
 	return ok
 }
 
-// hasAny reports whether the set has a word, whatever its case.
-func (w words) hasAny(word string) bool { return len(word) < 64 && w.has(strings.ToLower(word)) }
+// hasWordFold reports whether the set has a word, whatever its case.
+func (w words) hasWordFold(word string) bool {
+	return len(word) < 64 && w.hasWord(strings.ToLower(word))
+}
 
-// join returns the words of several sets.
-func join(sets ...words) words {
+// joinWords returns the words of several sets.
+func joinWords(sets ...words) words {
 	all := make(words)
 	for _, set := range sets {
 		maps.Copy(all, set)
@@ -48,13 +50,15 @@ var (
 	tagNames       = newWords("a b i p br hr h1 h2 h3 h4 div span table tr td th ul ol li img script style iframe form input button body head meta link strong em pre code blockquote object embed svg base")
 	statementWords = newWords("select insert update delete drop alter create truncate grant revoke merge with replace call exec execute explain begin set use declare")
 	clauseWords    = newWords("from into set table where values database view index on to user schema function procedure role privileges transaction")
-	sqlKeywords    = join(statementWords, clauseWords, newWords("and or not in is null like between exists join left right inner outer full cross natural using group order by having limit offset union all distinct as case when then else end asc desc returning cascade constraint primary key foreign references default unique check add column if commit rollback savepoint interval true false over partition window recursive except intersect fetch first next rows only for only lateral"))
+	sqlKeywords    = joinWords(statementWords, clauseWords, newWords("and or not in is null like between exists join left right inner outer full cross natural using group order by having limit offset union all distinct as case when then else end asc desc returning cascade constraint primary key foreign references default unique check add column if commit rollback savepoint interval true false over partition window recursive except intersect fetch first next rows only for only lateral"))
 	downloaders    = newWords("curl wget fetch aria2c lwp-download iwr invoke-webrequest irm invoke-restmethod nc ncat")
 	interpreters   = newWords("sh bash zsh dash ksh ash fish python python2 python3 perl ruby node php pwsh powershell iex invoke-expression eval source")
 	decoders       = newWords("base64 base32 xxd openssl uudecode")
-	programs       = join(downloaders, interpreters, decoders, newWords("rm cp mv ls cat echo cd mkdir chmod chown dd ssh scp rsync tar zip unzip git docker kubectl helm terraform npm npx yarn pnpm pip pip3 go cargo make apt apt-get yum dnf brew systemctl service sudo su kill pkill crontab find grep sed awk xargs tee touch ln export env psql mysql redis-cli aws gcloud az mount umount iptables useradd passwd"))
+	programs       = joinWords(downloaders, interpreters, decoders, newWords("rm cp mv ls cat echo cd mkdir chmod chown dd ssh scp rsync tar zip unzip git docker kubectl helm terraform npm npx yarn pnpm pip pip3 go cargo make apt apt-get yum dnf brew systemctl service sudo su kill pkill crontab find grep sed awk xargs tee touch ln export env psql mysql redis-cli aws gcloud az mount umount iptables useradd passwd"))
 	shellWords     = newWords("if then else elif fi for while until do done case esac in function return exit local export set unset")
 	wrappers       = newWords("sudo env nohup time exec command doas nice xargs")
+	idWords        = newWords("id uuid guid account customer user username member payee recipient vendor supplier company project repository repo channel host hostname server service instance cluster namespace database table bucket queue topic device ticket issue ref reference number")
+	sourceWords    = newWords("from sender source src debtor payer origin reply")
 
 	base64Names   = newWords("base64 b64")
 	ibanName      = newWords("iban")

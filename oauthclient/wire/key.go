@@ -88,7 +88,7 @@ func (k *SigningKey) algorithm() (jose.SignatureAlgorithm, error) {
 	case *rsa.PrivateKey:
 		return jose.RS256, nil
 	}
-	return "", errors.New("private key: want RSA, or EC on P-256, P-384 or P-521")
+	return "", errors.New("private key: must be RSA, or EC on P-256, P-384 or P-521")
 }
 
 // PublicKey returns the public key for a key set (RFC 7517).

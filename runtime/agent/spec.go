@@ -24,7 +24,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // ExpectedError reports text that cannot be parsed. It does not contain the text, which may be secret.
 type ExpectedError struct{ Expected string }
 
-func (e *ExpectedError) Error() string { return "expected " + e.Expected }
+func (e *ExpectedError) Error() string { return "must be " + e.Expected }
 
 // String formats the duration without zero units: 5m, not 5m0s.
 func (d Duration) String() string {

@@ -209,7 +209,7 @@ func checkMediaType(ctx huma.Context, next func(huma.Context)) {
 		if err != nil || media != "application/json" && !strings.HasSuffix(media, "+json") {
 			_, w := humago.Unwrap(ctx)
 			writeProblem(w, rest.NewProblem(http.StatusUnsupportedMediaType, rest.CodeInvalidRequest,
-				"header.Content-Type: expected application/json"))
+				"header.Content-Type: must be application/json"))
 			return
 		}
 	}

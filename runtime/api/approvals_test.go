@@ -18,18 +18,18 @@ import (
 // hostile arguments contain numbers, escapes and spaces that a careless encoder changes.
 const hostile = `{"big":9007199254740993,"huge":1e400,"zero":-0,"html":"<b>&amp;","sep":"` + "\u2028" + `","esc":"\u003c\u202e"}`
 
-func (w *world) digest(id uuid.UUID) string {
+func (w *world) getDigest(id uuid.UUID) string {
 	w.t.Helper()
-	digest, _ := w.get("approvals/"+id.String(), w.reviewer).want(w.t, 200)["digest"].(string)
+	digest, _ := w.get("approvals/"+id.String(), w.reviewer).wantStatus(w.t, 200)["digest"].(string)
 	return digest
 }
 
 func TestApprovalShape(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(hostile)
+	id := w.parkCall(hostile)
 	answer := w.get("approvals/"+id.String(), w.reviewer)
-	v := answer.want(t, 200)
+	v := answer.wantStatus(t, 200)
 	if !strings.Contains(answer.body, `"arguments":`+hostile+`,`) {
 		t.Errorf("arguments are not as they were sent: %s", answer.body)
 	}
@@ -53,11 +53,11 @@ func TestApprovalShape(t *testing.T) {
 			t.Errorf("%s is %v", name, v[name])
 		}
 	}
-	list := listItems(t, w.get("approvals?status=pending", w.reviewer).want(t, 200))
+	list := listItems(t, w.get("approvals?status=pending", w.reviewer).wantStatus(t, 200))
 	if len(list) != 1 {
 		t.Fatalf("%d approvals", len(list))
 	}
-	if got := listItems(t, w.get("approvals?status=rejected", w.reviewer).want(t, 200)); len(got) != 0 {
+	if got := listItems(t, w.get("approvals?status=rejected", w.reviewer).wantStatus(t, 200)); len(got) != 0 {
 		t.Errorf("rejected: %v", got)
 	}
 }
@@ -67,12 +67,19 @@ func TestApprovalHasEvidence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for n := range 3 {
-		id := w.park(fmt.Sprintf(`{"n":%d}`, 100+n))
-		w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(id))).want(t, 200)
-		eventually.Holds(t, "the call to end", func() bool { return w.get("calls/"+id.String(), w.reviewer).want(t, 200)["finished_at"] != nil })
+		id := w.parkCall(fmt.Sprintf(`{"n":%d,"account":"a1"}`, 100+n))
+		w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.getDigest(id))).wantStatus(t, 200)
+		eventually.Holds(t, "the call to end", func() bool { return w.get("calls/"+id.String(), w.reviewer).wantStatus(t, 200)["finished_at"] != nil })
 	}
-	id := w.park(`{"n":5000,"token":"t0p"}`)
-	got, err := json.Marshal(w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["evidence"])
+	id := w.parkCall(`{"n":5000,"token":"t0p","account":"a1"}`)
+	list, _ := w.get("approvals/"+id.String(), w.reviewer).wantStatus(t, 200)["evidence"].([]any)
+	first, _ := list[0].(map[string]any)
+	last, _ := first["last"].(map[string]any)
+	if at, err := time.Parse(time.RFC3339, fmt.Sprint(last["at"])); err != nil || last["value"] != "102" || last["target"] != "a1" || last["target_path"] != "/account" || time.Since(at) > time.Hour {
+		t.Errorf("the last call to the same account: %v", last)
+	}
+	delete(first, "last")
+	got, err := json.Marshal(list[:2])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,19 +95,19 @@ func TestNotSecretOfATool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const path = "/api/v1/skills/files/tools/write"
-	w.park(`{"n":1}`)
+	w.parkCall(`{"n":1}`)
 	settings := func() string {
 		t.Helper()
-		tools := w.get("skills/files", w.operator).want(t, 200)["tools"].(map[string]any)
+		tools := w.get("skills/files", w.operator).wantStatus(t, 200)["tools"].(map[string]any)
 		return fmt.Sprint(tools["write"])
 	}
-	w.send("PATCH", path, w.operator, `{"not_secret":["/rows/*/token","/n"]}`).want(t, 200)
+	w.send("PATCH", path, w.operator, `{"not_secret":["/rows/*/token","/n"]}`).wantStatus(t, 200)
 	if got := settings(); got != "map[not_secret:[/n /rows/*/token]]" {
 		t.Errorf("marked: %s", got)
 	}
-	w.send("PATCH", path, w.operator, `{"not_secret":["n"]}`).problem(t, 422, "invalid_request")
-	w.send("PATCH", path, w.reviewer, `{"not_secret":[]}`).problem(t, 403, "forbidden")
-	w.send("PATCH", path, w.operator, `{"not_secret":[]}`).want(t, 200)
+	w.send("PATCH", path, w.operator, `{"not_secret":["n"]}`).wantProblem(t, 422, "invalid_request")
+	w.send("PATCH", path, w.reviewer, `{"not_secret":[]}`).wantProblem(t, 403, "forbidden")
+	w.send("PATCH", path, w.operator, `{"not_secret":[]}`).wantStatus(t, 200)
 	if got := settings(); got != "<nil>" {
 		t.Errorf("taken back: %s", got)
 	}
@@ -112,28 +119,28 @@ func TestApprovalSaysTheRisk(t *testing.T) {
 	w := newWorld(t)
 	risk := func(id uuid.UUID) any {
 		t.Helper()
-		return w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["risk"]
+		return w.get("approvals/"+id.String(), w.reviewer).wantStatus(t, 200)["risk"]
 	}
-	first := w.park(`{"n":1}`)
+	first := w.parkCall(`{"n":1}`)
 	if got := risk(first); got != "standard" {
 		t.Errorf("as it comes: %v", got)
 	}
-	w.send("PATCH", "/api/v1/skills/files/tools/write", w.operator, `{"risk":"high"}`).want(t, 200)
+	w.send("PATCH", "/api/v1/skills/files/tools/write", w.operator, `{"risk":"high"}`).wantStatus(t, 200)
 	if got := risk(first); got != "high" {
 		t.Errorf("marked: %v", got)
 	}
-	w.send("PATCH", "/api/v1/skills/files/tools/write", w.operator, `{"risk":""}`).want(t, 200)
+	w.send("PATCH", "/api/v1/skills/files/tools/write", w.operator, `{"risk":""}`).wantStatus(t, 200)
 	w.source.Offer(strings.Replace(writeTool, `{"name"`, `{"annotations":{"destructiveHint":true},"name"`, 1))
-	w.get("skills/files/tools?refresh=true", w.operator).want(t, 200)
-	second := w.park(`{"n":2}`)
+	w.get("skills/files/tools?refresh=true", w.operator).wantStatus(t, 200)
+	second := w.parkCall(`{"n":2}`)
 	if got := risk(second); got != "destructive" {
 		t.Errorf("risk by the server's hint: %v", got)
 	}
-	w.post("approvals/"+second.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(second))).want(t, 200)
+	w.post("approvals/"+second.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.getDigest(second))).wantStatus(t, 200)
 	if got := risk(second); got != nil {
 		t.Errorf("decided: %v", got)
 	}
-	for _, one := range listItems(t, w.get("approvals", w.reviewer).want(t, 200)) {
+	for _, one := range listItems(t, w.get("approvals", w.reviewer).wantStatus(t, 200)) {
 		if listed, _ := one.(map[string]any); listed["risk"] != nil || listed["rule"] == nil {
 			t.Errorf("in a list: %v", one)
 		}
@@ -143,16 +150,16 @@ func TestApprovalSaysTheRisk(t *testing.T) {
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(hostile)
-	digest := w.digest(id)
-	v := w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q,"note":"fine"}`, digest)).want(t, 200)
+	id := w.parkCall(hostile)
+	digest := w.getDigest(id)
+	v := w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q,"note":"fine"}`, digest)).wantStatus(t, 200)
 	decision, _ := v["decision"].(map[string]any)
 	if v["status"] != "approved" || decision["by"] != "rita" || decision["outcome"] != "approved" || decision["note"] != "fine" || decision["at"] == "" {
 		t.Errorf("got %v", v)
 	}
-	w.wait(id)
+	w.waitForEnd(id)
 	answer := w.get("calls/"+id.String(), w.reviewer)
-	if got := answer.want(t, 200)["status"]; got != "succeeded" {
+	if got := answer.wantStatus(t, 200)["status"]; got != "succeeded" {
 		t.Errorf("call is %v", got)
 	}
 	if !strings.Contains(answer.body, `"result":{"content":[{"type":"text","text":"<ok> \u003c 9007199254740993"}]}`) {
@@ -160,7 +167,7 @@ func TestApprove(t *testing.T) {
 	}
 	for _, late := range []string{"approve", "reject"} {
 		v := w.post("approvals/"+id.String()+"/"+late, w.both, fmt.Sprintf(`{"digest":%q,"%s":"x"}`, digest, reasonField(late))).
-			problem(t, 409, "already_decided")
+			wantProblem(t, 409, "already_decided")
 		decision, _ := v["decision"].(map[string]any)
 		if v["approval_status"] != "approved" || decision["by"] != "rita" || decision["outcome"] != "approved" {
 			t.Errorf("late %s: %v", late, v)
@@ -178,22 +185,22 @@ func reasonField(action string) string {
 func TestReject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(`{"n":1}`)
-	path, digest := "approvals/"+id.String()+"/reject", w.digest(id)
+	id := w.parkCall(`{"n":1}`)
+	path, digest := "approvals/"+id.String()+"/reject", w.getDigest(id)
 	for _, body := range []string{
 		fmt.Sprintf(`{"digest":%q}`, digest), fmt.Sprintf(`{"digest":%q,"reason":""}`, digest),
 		fmt.Sprintf(`{"digest":%q,"reason":"  \n"}`, digest), `{}`,
 	} {
-		v := w.post(path, w.reviewer, body).problem(t, 422, "invalid_request")
+		v := w.post(path, w.reviewer, body).wantProblem(t, 422, "invalid_request")
 		if !strings.Contains(v["detail"].(string), "body.reason") {
 			t.Errorf("%s: %v", body, v)
 		}
 	}
-	v := w.post(path, w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"not now"}`, digest)).want(t, 200)
+	v := w.post(path, w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"not now"}`, digest)).wantStatus(t, 200)
 	if v["status"] != "rejected" {
 		t.Errorf("got %v", v)
 	}
-	v = w.get("calls/"+id.String(), w.key).want(t, 200)
+	v = w.get("calls/"+id.String(), w.key).wantStatus(t, 200)
 	if v["status"] != "rejected" || v["code"] != "rejected" || v["message"] != "not now" || v["finished_at"] == nil {
 		t.Errorf("got %v", v)
 	}
@@ -202,8 +209,8 @@ func TestReject(t *testing.T) {
 func TestDigestMismatch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(`{"n":1}`)
-	digest := w.digest(id)
+	id := w.parkCall(`{"n":1}`)
+	digest := w.getDigest(id)
 	digests := []string{
 		`""`, `"x"`, `null`, `5`, `true`, `[]`, `{}`, `["` + digest + `"]`, `"` + digest[:63] + `"`, `"` + digest + `0"`,
 		`"` + strings.ToUpper(digest) + `"`, `" ` + digest + `"`, `"` + strings.Repeat("0", 64) + `"`,
@@ -212,26 +219,26 @@ func TestDigestMismatch(t *testing.T) {
 		path := "approvals/" + id.String() + "/" + action
 		for _, wrong := range digests {
 			body := fmt.Sprintf(`{"digest":%s,"%s":"x"}`, wrong, reasonField(action))
-			w.post(path, w.reviewer, body).problem(t, 409, "digest_mismatch")
+			w.post(path, w.reviewer, body).wantProblem(t, 409, "digest_mismatch")
 		}
 	}
 	path := "approvals/" + id.String() + "/approve"
-	w.post(path, w.reviewer, `{}`).problem(t, 409, "digest_mismatch")
-	w.post(path, w.reviewer, ``).problem(t, 409, "digest_mismatch")
-	w.post("approvals/"+id.String()+"/reject", w.reviewer, `{"reason":"x"}`).problem(t, 409, "digest_mismatch")
-	if got := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["status"]; got != "pending" {
+	w.post(path, w.reviewer, `{}`).wantProblem(t, 409, "digest_mismatch")
+	w.post(path, w.reviewer, ``).wantProblem(t, 409, "digest_mismatch")
+	w.post("approvals/"+id.String()+"/reject", w.reviewer, `{"reason":"x"}`).wantProblem(t, 409, "digest_mismatch")
+	if got := w.get("approvals/"+id.String(), w.reviewer).wantStatus(t, 200)["status"]; got != "pending" {
 		t.Errorf("approval is %v", got)
 	}
-	other := w.park(`{"n":2}`)
+	other := w.parkCall(`{"n":2}`)
 	body := fmt.Sprintf(`{"digest":%q}`, digest)
-	w.post("approvals/"+other.String()+"/approve", w.reviewer, body).problem(t, 409, "digest_mismatch")
+	w.post("approvals/"+other.String()+"/approve", w.reviewer, body).wantProblem(t, 409, "digest_mismatch")
 }
 
 func TestApproveBodies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(`{"n":1}`)
-	path, digest := "approvals/"+id.String()+"/approve", w.digest(id)
+	id := w.parkCall(`{"n":1}`)
+	path, digest := "approvals/"+id.String()+"/approve", w.getDigest(id)
 	tests := []struct {
 		name, body, code string
 		status           int
@@ -249,14 +256,14 @@ func TestApproveBodies(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			w.post(path, w.reviewer, strings.Replace(test.body, "%s", digest, 1)).problem(t, test.status, test.code)
+			w.post(path, w.reviewer, strings.Replace(test.body, "%s", digest, 1)).wantProblem(t, test.status, test.code)
 		})
 	}
 	t.Run("too large", func(t *testing.T) {
 		body := `{"digest":"` + digest + `","note":"` + strings.Repeat("x", 2<<20) + `"}`
-		w.post(path, w.reviewer, body).problem(t, 413, "invalid_request")
+		w.post(path, w.reviewer, body).wantProblem(t, 413, "invalid_request")
 	})
-	if got := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["status"]; got != "pending" {
+	if got := w.get("approvals/"+id.String(), w.reviewer).wantStatus(t, 200)["status"]; got != "pending" {
 		t.Errorf("approval is %v", got)
 	}
 }
@@ -264,14 +271,14 @@ func TestApproveBodies(t *testing.T) {
 func TestApproveWithOtherArguments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(`{"n":1}`)
+	id := w.parkCall(`{"n":1}`)
 	got := w.post("approvals/"+id.String()+"/approve", w.reviewer,
-		fmt.Sprintf(`{"digest":%q,"arguments":{ "n": 9007199254740993, "to": "<\u00e9>" }}`, w.digest(id))).want(t, 200)
+		fmt.Sprintf(`{"digest":%q,"arguments":{ "n": 9007199254740993, "to": "<\u00e9>" }}`, w.getDigest(id))).wantStatus(t, 200)
 	if got["edited"] != true {
 		t.Errorf("approval %v", got)
 	}
 	text := w.get("calls/"+id.String(), w.operator)
-	text.want(t, 200)
+	text.wantStatus(t, 200)
 	if body := text.body; !strings.Contains(body, `"arguments":{"n":9007199254740993,"to":"<\u00e9>"}`) ||
 		!strings.Contains(body, `"submitted_arguments":{"n":1}`) {
 		t.Errorf("call %s", body)
@@ -281,66 +288,66 @@ func TestApproveWithOtherArguments(t *testing.T) {
 func TestEditWithASecondReviewer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(`{"n":1}`)
+	id := w.parkCall(`{"n":1}`)
 	path, approve := "approvals/"+id.String(), "approvals/"+id.String()+"/approve"
-	before := w.get(path, w.reviewer).want(t, 200)
+	before := w.get(path, w.reviewer).wantStatus(t, 200)
 	// The skill's edits need a second reviewer.
-	if v := w.send("PATCH", "/api/v1/skills/files", w.operator, `{"edits":"second"}`).want(t, 200); v["edits"] != "second" {
+	if v := w.send("PATCH", "/api/v1/skills/files", w.operator, `{"edits":"second"}`).wantStatus(t, 200); v["edits"] != "second" {
 		t.Fatalf("skill %v", v)
 	}
-	w.send("PATCH", "/api/v1/skills/files", w.operator, `{"edits":"nobody"}`).problem(t, 422, "invalid_request")
+	w.send("PATCH", "/api/v1/skills/files", w.operator, `{"edits":"nobody"}`).wantProblem(t, 422, "invalid_request")
 
-	edit := fmt.Sprintf(`{"digest":%q,"arguments":{"n":2}}`, w.digest(id))
-	proposed := w.post(approve, w.reviewer, edit).want(t, 202)
+	edit := fmt.Sprintf(`{"digest":%q,"arguments":{"n":2}}`, w.getDigest(id))
+	proposed := w.post(approve, w.reviewer, edit).wantStatus(t, 202)
 	made, _ := proposed["edit"].(map[string]any)
 	if proposed["status"] != "pending" || proposed["deadline"] != before["deadline"] || proposed["digest"] == before["digest"] || proposed["decision"] != nil ||
 		made["by"] != "rita" || made["at"] == nil || fmt.Sprint(made["submitted_arguments"]) != "map[n:1]" || fmt.Sprint(proposed["arguments"]) != "map[n:2]" {
 		t.Fatalf("approval %v", proposed)
 	}
-	w.post(approve, w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(id))).problem(t, 403, "own_edit")
-	w.post(approve, w.both, fmt.Sprintf(`{"digest":%q}`, before["digest"])).problem(t, 409, "digest_mismatch")
-	w.post("approvals/"+id.String()+"/reject", w.both, fmt.Sprintf(`{"digest":%q,"reason":"x"}`, before["digest"])).problem(t, 409, "digest_mismatch")
-	approved := w.post(approve, w.both, fmt.Sprintf(`{"digest":%q}`, proposed["digest"])).want(t, 200)
+	w.post(approve, w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.getDigest(id))).wantProblem(t, 403, "own_edit")
+	w.post(approve, w.both, fmt.Sprintf(`{"digest":%q}`, before["digest"])).wantProblem(t, 409, "digest_mismatch")
+	w.post("approvals/"+id.String()+"/reject", w.both, fmt.Sprintf(`{"digest":%q,"reason":"x"}`, before["digest"])).wantProblem(t, 409, "digest_mismatch")
+	approved := w.post(approve, w.both, fmt.Sprintf(`{"digest":%q}`, proposed["digest"])).wantStatus(t, 200)
 	if decision, _ := approved["decision"].(map[string]any); approved["status"] != "approved" || decision["by"] == "rita" || approved["edited"] != true {
 		t.Errorf("approval %v", approved)
 	}
-	w.post(approve, w.reviewer, edit).problem(t, 409, "digest_mismatch")
+	w.post(approve, w.reviewer, edit).wantProblem(t, 409, "digest_mismatch")
 }
 
 func TestExtend(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(`{"n":1}`)
+	id := w.parkCall(`{"n":1}`)
 	path := "approvals/" + id.String()
-	before := w.get(path, w.reviewer).want(t, 200)
+	before := w.get(path, w.reviewer).wantStatus(t, 200)
 	if before["reviewers"] != true || before["team"] != nil {
 		t.Errorf("approval %v", before)
 	}
 	for range 3 {
-		if after := w.post(path+"/extend", w.reviewer, ``).want(t, 200); after["deadline"] == before["deadline"] {
+		if after := w.post(path+"/extend", w.reviewer, ``).wantStatus(t, 200); after["deadline"] == before["deadline"] {
 			t.Errorf("the deadline did not move: %v", after["deadline"])
 		}
 	}
-	w.post(path+"/extend", w.reviewer, ``).problem(t, 409, "state_conflict")
-	w.post("approvals/"+uuid.NewString()+"/extend", w.reviewer, ``).problem(t, 404, "not_found")
+	w.post(path+"/extend", w.reviewer, ``).wantProblem(t, 409, "state_conflict")
+	w.post("approvals/"+uuid.NewString()+"/extend", w.reviewer, ``).wantProblem(t, 404, "not_found")
 }
 
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(`{"n":1}`)
-	digest := w.digest(id)
+	id := w.parkCall(`{"n":1}`)
+	digest := w.getDigest(id)
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE clock_offset SET value = '1 hour'`)
 	check(t, err)
-	v := w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, digest)).problem(t, 409, "expired")
+	v := w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, digest)).wantProblem(t, 409, "expired")
 	decision, _ := v["decision"].(map[string]any)
 	if v["approval_status"] != "expired" || decision["outcome"] != "expired" || decision["by"] != nil || decision["at"] == nil {
 		t.Errorf("got %v", v)
 	}
-	if got := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["status"]; got != "expired" {
+	if got := w.get("approvals/"+id.String(), w.reviewer).wantStatus(t, 200)["status"]; got != "expired" {
 		t.Errorf("approval is %v", got)
 	}
-	if got := w.get("calls/"+id.String(), w.key).want(t, 200)["status"]; got != "expired" {
+	if got := w.get("calls/"+id.String(), w.key).wantStatus(t, 200)["status"]; got != "expired" {
 		t.Errorf("call is %v", got)
 	}
 }
@@ -348,18 +355,18 @@ func TestExpired(t *testing.T) {
 func TestSelfApproval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.reviewer = w.token("paula", identity.Reviewer)
-	id := w.submit("files__write", `{"n":1}`, w.personID(w.reviewer))
-	digest := w.digest(id)
-	v := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)
+	w.reviewer = w.createToken("paula", identity.Reviewer)
+	id := w.submitCall("files__write", `{"n":1}`, w.personID(w.reviewer))
+	digest := w.getDigest(id)
+	v := w.get("approvals/"+id.String(), w.reviewer).wantStatus(t, 200)
 	if v["principal"] != "paula" {
 		t.Errorf("principal is %v", v["principal"])
 	}
 	body := fmt.Sprintf(`{"digest":%q,"reason":"x"}`, digest)
-	w.post("approvals/"+id.String()+"/reject", w.reviewer, body).problem(t, 403, "self_approval")
-	w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, digest)).problem(t, 403, "self_approval")
-	w.post("approvals/"+id.String()+"/approve", w.both, fmt.Sprintf(`{"digest":%q}`, digest)).want(t, 200)
-	w.wait(id)
+	w.post("approvals/"+id.String()+"/reject", w.reviewer, body).wantProblem(t, 403, "self_approval")
+	w.post("approvals/"+id.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, digest)).wantProblem(t, 403, "self_approval")
+	w.post("approvals/"+id.String()+"/approve", w.both, fmt.Sprintf(`{"digest":%q}`, digest)).wantStatus(t, 200)
+	w.waitForEnd(id)
 }
 
 func TestApprovalPages(t *testing.T) {
@@ -367,12 +374,12 @@ func TestApprovalPages(t *testing.T) {
 	w := newWorld(t)
 	var want []string
 	for i := range 5 {
-		want = append([]string{w.park(fmt.Sprintf(`{"n":%d}`, i)).String()}, want...)
+		want = append([]string{w.parkCall(fmt.Sprintf(`{"n":%d}`, i)).String()}, want...)
 	}
 	var got []string
 	path := "approvals?status=pending&limit=2"
 	for range 4 {
-		v := w.get(path, w.reviewer).want(t, 200)
+		v := w.get(path, w.reviewer).wantStatus(t, 200)
 		for _, item := range listItems(t, v) {
 			got = append(got, item.(map[string]any)["id"].(string))
 		}

@@ -79,7 +79,7 @@ func (a *API) authenticate(r *http.Request) (rest.Caller, error) {
 	scheme, token, _ := strings.Cut(authorizations[0], " ")
 	token = strings.TrimSpace(token)
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return rest.Caller{}, rest.Unauthenticated("expected Authorization: Bearer …")
+		return rest.Caller{}, rest.Unauthenticated("Authorization: must be Bearer …")
 	}
 	if secret.Invitation.Is(token) { // which is good for one operation, that checks it
 		return rest.Caller{Invitation: token}, nil

@@ -166,8 +166,8 @@ func TestWhoMayWhat(t *testing.T) {
 			if method == http.MethodPost || method == http.MethodPatch {
 				body = `{}`
 			}
-			w.send(method, path, "", body).problem(t, 401, "unauthenticated")
-			w.send(method, path, "hpk_nonsense", body).problem(t, 401, "unauthenticated")
+			w.send(method, path, "", body).wantProblem(t, 401, "unauthenticated")
+			w.send(method, path, "hpk_nonsense", body).wantProblem(t, 401, "unauthenticated")
 			for role, token := range credentials {
 				got := w.send(method, path, token, body)
 				forbidden := got.status == http.StatusForbidden
@@ -175,7 +175,7 @@ func TestWhoMayWhat(t *testing.T) {
 					t.Errorf("%c: status %d: %s", role, got.status, got.body)
 				}
 				if forbidden {
-					got.problem(t, 403, "forbidden")
+					got.wantProblem(t, 403, "forbidden")
 				}
 				if got.status == http.StatusUnauthorized || got.status >= 500 {
 					t.Errorf("%c: status %d: %s", role, got.status, got.body)
@@ -221,31 +221,31 @@ func TestCredentials(t *testing.T) {
 func TestRevokedCredentials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	key := w.post("agents/billing/keys", w.operator, "").want(t, 201)
+	key := w.post("agents/billing/keys", w.operator, "").wantStatus(t, 201)
 	secret, _ := key["key"].(string)
-	w.get("calls", secret).want(t, 200)
+	w.get("calls", secret).wantStatus(t, 200)
 	list := w.get("agents/billing/keys", w.operator)
-	if strings.Contains(list.body, secret) || len(listItems(t, list.want(t, 200))) != 2 {
+	if strings.Contains(list.body, secret) || len(listItems(t, list.wantStatus(t, 200))) != 2 {
 		t.Errorf("keys: %s", list.body)
 	}
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE agent_keys SET expires_at = '2040-01-01T00:00:00Z' WHERE id = $1`, key["id"])
 	check(t, err)
-	wantMembers(t, "key", listItems(t, w.get("agents/billing/keys", w.operator).want(t, 200))[0],
+	wantMembers(t, "key", listItems(t, w.get("agents/billing/keys", w.operator).wantStatus(t, 200))[0],
 		`{"created_by":{"name":"olga","issuer":"holdpoint","subject":"olga"},"expires_at":"2040-01-01T00:00:00Z"}`)
-	w.send("DELETE", "/api/v1/agents/other/keys/"+key["id"].(string), w.operator, "").problem(t, 404, "not_found")
-	w.send("DELETE", "/api/v1/agents/billing/keys/"+key["id"].(string), w.operator, "").want(t, 204)
-	w.get("calls", secret).problem(t, 401, "unauthenticated")
-	w.send("DELETE", "/api/v1/agents/billing/keys/"+key["id"].(string), w.operator, "").problem(t, 404, "not_found")
+	w.send("DELETE", "/api/v1/agents/other/keys/"+key["id"].(string), w.operator, "").wantProblem(t, 404, "not_found")
+	w.send("DELETE", "/api/v1/agents/billing/keys/"+key["id"].(string), w.operator, "").wantStatus(t, 204)
+	w.get("calls", secret).wantProblem(t, 401, "unauthenticated")
+	w.send("DELETE", "/api/v1/agents/billing/keys/"+key["id"].(string), w.operator, "").wantProblem(t, 404, "not_found")
 
-	token := w.post("tokens", w.operator, `{"person":"olga","roles":["operator"],"agents":["billing"]}`).want(t, 201)
+	token := w.post("tokens", w.operator, `{"person":"olga","roles":["operator"],"agents":["billing"]}`).wantStatus(t, 201)
 	secret, _ = token["key"].(string)
-	w.get("approvals", secret).want(t, 200)
+	w.get("approvals", secret).wantStatus(t, 200)
 	list = w.get("tokens", w.operator)
 	if strings.Contains(list.body, secret) || !strings.Contains(list.body, `"person":"olga","roles":["operator"],"agents":["billing"]`) {
 		t.Errorf("tokens: %s", list.body)
 	}
-	w.send("DELETE", "/api/v1/tokens/"+token["id"].(string), w.operator, "").want(t, 204)
-	w.get("approvals", secret).problem(t, 401, "unauthenticated")
+	w.send("DELETE", "/api/v1/tokens/"+token["id"].(string), w.operator, "").wantStatus(t, 204)
+	w.get("approvals", secret).wantProblem(t, 401, "unauthenticated")
 }
 
 func TestTokenBodies(t *testing.T) {
@@ -255,12 +255,12 @@ func TestTokenBodies(t *testing.T) {
 		`{"roles":["boss"]}`, `{"roles":["reviewer"]}`, `{"agents":[""]}`, `{"agents":["other"]}`, `{"agents":["*"]}`,
 		`{"person":"olga","person_id":"` + w.personID(w.operator).String() + `"}`,
 	} {
-		w.post("tokens", w.operator, body).problem(t, 422, "invalid_request")
+		w.post("tokens", w.operator, body).wantProblem(t, 422, "invalid_request")
 	}
 	for _, body := range []string{
 		`{"person":"bootstrap","roles":["reviewer"]}`, `{"person":"a\u202eb","roles":["reviewer"]}`,
 	} {
-		w.post("tokens", bootstrap, body).problem(t, 422, "invalid_request")
+		w.post("tokens", bootstrap, body).wantProblem(t, 422, "invalid_request")
 	}
 }
 
@@ -268,14 +268,14 @@ func TestTokenBodies(t *testing.T) {
 func TestDecideAsAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(`{"n":1}`)
-	digest := w.digest(id)
+	id := w.parkCall(`{"n":1}`)
+	digest := w.getDigest(id)
 	for _, action := range []string{"approve", "reject"} {
 		body := fmt.Sprintf(`{"digest":%q,"%s":"x"}`, digest, reasonField(action))
-		w.post("approvals/"+id.String()+"/"+action, w.key, body).problem(t, 403, "forbidden")
-		w.post("approvals/"+id.String()+"/"+action, w.operator, body).problem(t, 403, "forbidden")
+		w.post("approvals/"+id.String()+"/"+action, w.key, body).wantProblem(t, 403, "forbidden")
+		w.post("approvals/"+id.String()+"/"+action, w.operator, body).wantProblem(t, 403, "forbidden")
 	}
-	if got := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["status"]; got != "pending" {
+	if got := w.get("approvals/"+id.String(), w.reviewer).wantStatus(t, 200)["status"]; got != "pending" {
 		t.Errorf("approval is %v", got)
 	}
 }

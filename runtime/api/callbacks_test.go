@@ -32,19 +32,19 @@ func TestCallbacks(t *testing.T) {
 	defer other.Close()
 	const one = "agents/billing/callbacks/ops"
 	made := w.post("agents/billing/callbacks", w.operator, fmt.Sprintf(`{"name":"ops","url":"%s/hushhush"}`, other.URL))
-	v := made.want(t, 201)
+	v := made.wantStatus(t, 201)
 	first, _ := v["secret"].(string)
 	if v["agent"] != "billing" || v["host"] != strings.TrimPrefix(other.URL, "http://") || v["state"] != "new" || v["created_by"] != "olga" ||
 		!strings.HasPrefix(first, "whsec_") {
 		t.Errorf("%s", made.body)
 	}
-	rotated := w.post(one+"/rotate-secret", w.operator, `{"grace_seconds":60}`).want(t, 200)
+	rotated := w.post(one+"/rotate-secret", w.operator, `{"grace_seconds":60}`).wantStatus(t, 200)
 	second, _ := rotated["secret"].(string)
 	if second == first || rotated["earlier_secret_until"] == nil {
 		t.Errorf("%v", rotated)
 	}
 
-	tested := w.post(one+"/test", w.operator, "").want(t, 200)
+	tested := w.post(one+"/test", w.operator, "").wantStatus(t, 200)
 	got := <-requests
 	for _, secret := range []string{first, second} {
 		hook, err := standardwebhooks.NewWebhook(secret)
@@ -55,34 +55,34 @@ func TestCallbacks(t *testing.T) {
 		t.Errorf("%v", tested)
 	}
 	broken.Store(true)
-	tested = w.post(one+"/test", w.operator, "").want(t, 200)
+	tested = w.post(one+"/test", w.operator, "").wantStatus(t, 200)
 	if tested["state"] != "failed" || tested["error"] != "answered HTTP 500" {
 		t.Errorf("%v", tested)
 	}
-	page := w.get(one+"/deliveries?limit=1", w.operator).want(t, 200)
+	page := w.get(one+"/deliveries?limit=1", w.operator).wantStatus(t, 200)
 	cursor, _ := page["next_cursor"].(string)
-	rest := w.get(one+"/deliveries?limit=1&cursor="+cursor, w.operator).want(t, 200)
+	rest := w.get(one+"/deliveries?limit=1&cursor="+cursor, w.operator).wantStatus(t, 200)
 	if found := append(listItems(t, page), listItems(t, rest)...); len(found) != 2 || cursor == "" || rest["next_cursor"] != nil {
 		t.Errorf("%v, %v", page, rest)
 	}
-	resent := w.post(fmt.Sprintf("%s/deliveries/%s/resend", one, tested["id"]), w.operator, "").want(t, 200)
+	resent := w.post(fmt.Sprintf("%s/deliveries/%s/resend", one, tested["id"]), w.operator, "").wantStatus(t, 200)
 	if resent["state"] != "waiting" {
 		t.Errorf("%v", resent)
 	}
-	if v := w.post(one+"/disable", w.operator, "").want(t, 200); v["state"] != "disabled" || v["disabled_reason"] != "operator" {
+	if v := w.post(one+"/disable", w.operator, "").wantStatus(t, 200); v["state"] != "disabled" || v["disabled_reason"] != "operator" {
 		t.Errorf("%v", v)
 	}
-	w.post(fmt.Sprintf("%s/deliveries/%s/resend", one, tested["id"]), w.operator, "").problem(t, 409, "state_conflict")
-	if v := w.post(one+"/enable", w.operator, "").want(t, 200); v["state"] != "working" || v["disabled_reason"] != nil {
+	w.post(fmt.Sprintf("%s/deliveries/%s/resend", one, tested["id"]), w.operator, "").wantProblem(t, 409, "state_conflict")
+	if v := w.post(one+"/enable", w.operator, "").wantStatus(t, 200); v["state"] != "working" || v["disabled_reason"] != nil {
 		t.Errorf("%v", v)
 	}
 	list := w.get("agents/billing/callbacks", w.operator)
-	if found := listItems(t, list.want(t, 200)); len(found) != 1 || strings.Contains(list.body, "hushhush") || strings.Contains(list.body, "whsec_") {
+	if found := listItems(t, list.wantStatus(t, 200)); len(found) != 1 || strings.Contains(list.body, "hushhush") || strings.Contains(list.body, "whsec_") {
 		t.Errorf("%s", list.body)
 	}
 	w.wrongCallbacks(t)
-	w.send("DELETE", "/api/v1/"+one, w.operator, "").want(t, 204)
-	w.send("DELETE", "/api/v1/"+one, w.operator, "").problem(t, 404, "not_found")
+	w.send("DELETE", "/api/v1/"+one, w.operator, "").wantStatus(t, 204)
+	w.send("DELETE", "/api/v1/"+one, w.operator, "").wantProblem(t, 404, "not_found")
 }
 
 // wrongCallbacks sends requests that are refused.
@@ -94,19 +94,19 @@ func (w *world) wrongCallbacks(t *testing.T) {
 		`{"name":"b","url":"http://ops.example/hushhush"}`:    "body.url",
 	} {
 		got := w.post("agents/billing/callbacks", w.operator, body)
-		if problem := got.problem(t, 422, "invalid_request"); strings.Contains(got.body, "hushhush") || !strings.Contains(fmt.Sprint(problem["errors"]), location) {
+		if problem := got.wantProblem(t, 422, "invalid_request"); strings.Contains(got.body, "hushhush") || !strings.Contains(fmt.Sprint(problem["errors"]), location) {
 			t.Errorf("%s: %s", body, got.body)
 		}
 	}
 	const one = "agents/billing/callbacks/ops"
 	for _, grace := range []json.Number{"-1", "604801", "9223372036854775807"} {
-		w.post(one+"/rotate-secret", w.operator, fmt.Sprintf(`{"grace_seconds":%s}`, grace)).problem(t, 422, "invalid_request")
+		w.post(one+"/rotate-secret", w.operator, fmt.Sprintf(`{"grace_seconds":%s}`, grace)).wantProblem(t, 422, "invalid_request")
 	}
-	w.get(one+"/deliveries?cursor=x", w.operator).problem(t, 422, "invalid_request")
+	w.get(one+"/deliveries?cursor=x", w.operator).wantProblem(t, 422, "invalid_request")
 	for _, path := range []string{
 		"agents/other/callbacks/ops/test", "agents/nobody/callbacks/ops/test", "agents/billing/callbacks/none/test", "agents/billing/callbacks/%00/test",
 		one + "/deliveries/01890000-0000-7000-8000-000000000000/resend", one + "/deliveries/x/resend",
 	} {
-		w.post(path, w.operator, "").problem(t, 404, "not_found")
+		w.post(path, w.operator, "").wantProblem(t, 404, "not_found")
 	}
 }

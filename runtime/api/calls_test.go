@@ -14,9 +14,9 @@ import (
 func TestCallShape(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(hostile)
+	id := w.parkCall(hostile)
 	answer := w.get("calls/"+id.String(), w.key)
-	v := answer.want(t, 200)
+	v := answer.wantStatus(t, 200)
 	if !strings.Contains(answer.body, `"arguments":`+hostile+`,`) {
 		t.Errorf("arguments are not as they were sent: %s", answer.body)
 	}
@@ -35,7 +35,7 @@ func TestCallShape(t *testing.T) {
 		}
 	}
 	list := w.get("calls?agent=billing&status=parked", w.reviewer)
-	if got := listItems(t, list.want(t, 200)); len(got) != 1 || got[0].(map[string]any)["deadline"] != v["deadline"] {
+	if got := listItems(t, list.wantStatus(t, 200)); len(got) != 1 || got[0].(map[string]any)["deadline"] != v["deadline"] {
 		t.Errorf("list: %s", list.body)
 	}
 }
@@ -44,28 +44,28 @@ func TestCallShape(t *testing.T) {
 func TestMineIsMine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	paula := w.token("paula", identity.Reviewer)
-	bare, hers := w.park(`{"n":1}`), w.submit("files__write", `{"n":1}`, w.personID(paula))
+	paula := w.createToken("paula", identity.Reviewer)
+	bare, hers := w.parkCall(`{"n":1}`), w.submitCall("files__write", `{"n":1}`, w.personID(paula))
 	other := w.newKey("other")
 
-	w.get("calls/"+bare.String(), w.key).want(t, 200)
-	w.get("calls/"+hers.String(), w.key).problem(t, 404, "not_found")
-	w.post("calls/"+hers.String()+"/cancel", w.key, "").problem(t, 404, "not_found")
+	w.get("calls/"+bare.String(), w.key).wantStatus(t, 200)
+	w.get("calls/"+hers.String(), w.key).wantProblem(t, 404, "not_found")
+	w.post("calls/"+hers.String()+"/cancel", w.key, "").wantProblem(t, 404, "not_found")
 	for _, id := range []uuid.UUID{bare, hers} {
-		w.get("calls/"+id.String(), other).problem(t, 404, "not_found")
-		w.post("calls/"+id.String()+"/cancel", other, "").problem(t, 404, "not_found")
+		w.get("calls/"+id.String(), other).wantProblem(t, 404, "not_found")
+		w.post("calls/"+id.String()+"/cancel", other, "").wantProblem(t, 404, "not_found")
 	}
-	w.get("calls/nonsense", w.reviewer).problem(t, 404, "not_found")
-	w.get("calls/"+uuid.NewString(), w.reviewer).problem(t, 404, "not_found")
+	w.get("calls/nonsense", w.reviewer).wantProblem(t, 404, "not_found")
+	w.get("calls/"+uuid.NewString(), w.reviewer).wantProblem(t, 404, "not_found")
 
-	count := func(path, token string) int { return len(listItems(t, w.get(path, token).want(t, 200))) }
+	count := func(path, token string) int { return len(listItems(t, w.get(path, token).wantStatus(t, 200))) }
 	if n := count("calls", w.key); n != 1 {
 		t.Errorf("the key sees %d calls", n)
 	}
 	if n := count("calls?agent=billing", w.key); n != 1 {
 		t.Errorf("the key sees %d calls of its own agent", n)
 	}
-	w.get("calls?agent=other", w.key).problem(t, 404, "not_found")
+	w.get("calls?agent=other", w.key).wantProblem(t, 404, "not_found")
 	if n := count("calls", other); n != 0 {
 		t.Errorf("another key sees %d calls", n)
 	}
@@ -75,41 +75,41 @@ func TestMineIsMine(t *testing.T) {
 	if n := count("conversations", w.key); n != 1 {
 		t.Errorf("the key sees %d conversations", n)
 	}
-	if v := w.get("conversations?limit=1", w.key).want(t, 200); len(listItems(t, v)) != 1 || v["next_cursor"] != nil {
+	if v := w.get("conversations?limit=1", w.key).wantStatus(t, 200); len(listItems(t, v)) != 1 || v["next_cursor"] != nil {
 		t.Errorf("a page is short, or its cursor reveals another caller's conversation: %v", v)
 	}
 	if n := count("conversations?agent=billing", w.reviewer); n != 2 {
 		t.Errorf("the reviewer sees %d conversations", n)
 	}
-	conversation, _ := w.get("calls/"+hers.String(), w.reviewer).want(t, 200)["conversation_id"].(string)
-	w.get("conversations/"+conversation, w.key).problem(t, 404, "not_found")
-	w.get("conversations/"+conversation, other).problem(t, 404, "not_found")
-	v := w.get("conversations/"+conversation, w.reviewer).want(t, 200)
+	conversation, _ := w.get("calls/"+hers.String(), w.reviewer).wantStatus(t, 200)["conversation_id"].(string)
+	w.get("conversations/"+conversation, w.key).wantProblem(t, 404, "not_found")
+	w.get("conversations/"+conversation, other).wantProblem(t, 404, "not_found")
+	v := w.get("conversations/"+conversation, w.reviewer).wantStatus(t, 200)
 	if v["agent"] != "billing" || v["principal"] != "paula" || len(v["tools"].([]any)) != 2 {
 		t.Errorf("got %v", v)
 	}
-	w.get("conversations/"+uuid.NewString(), w.reviewer).problem(t, 404, "not_found")
+	w.get("conversations/"+uuid.NewString(), w.reviewer).wantProblem(t, 404, "not_found")
 }
 
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	paula := w.token("paula", identity.Reviewer)
-	byAgent, byPrincipal, byOperator := w.park(`{"n":1}`), w.submit("files__write", `{"n":1}`, w.personID(paula)), w.park(`{"n":3}`)
+	paula := w.createToken("paula", identity.Reviewer)
+	byAgent, byPrincipal, byOperator := w.parkCall(`{"n":1}`), w.submitCall("files__write", `{"n":1}`, w.personID(paula)), w.parkCall(`{"n":3}`)
 
-	w.post("calls/"+byAgent.String()+"/cancel", w.reviewer, "").problem(t, 403, "forbidden")
+	w.post("calls/"+byAgent.String()+"/cancel", w.reviewer, "").wantProblem(t, 403, "forbidden")
 	for id, token := range map[uuid.UUID]string{byAgent: w.key, byPrincipal: paula, byOperator: w.operator} {
-		v := w.post("calls/"+id.String()+"/cancel", token, "").want(t, 200)
+		v := w.post("calls/"+id.String()+"/cancel", token, "").wantStatus(t, 200)
 		if v["status"] != "cancelled" || v["code"] != "cancelled" {
 			t.Errorf("got %v", v)
 		}
-		v = w.post("calls/"+id.String()+"/cancel", token, "").problem(t, 409, "state_conflict")
+		v = w.post("calls/"+id.String()+"/cancel", token, "").wantProblem(t, 409, "state_conflict")
 		if v["detail"] != "the call is cancelled" {
 			t.Errorf("got %v", v)
 		}
 	}
-	body := fmt.Sprintf(`{"digest":%q}`, w.digest(byAgent))
-	v := w.post("approvals/"+byAgent.String()+"/approve", w.reviewer, body).problem(t, 409, "already_decided")
+	body := fmt.Sprintf(`{"digest":%q}`, w.getDigest(byAgent))
+	v := w.post("approvals/"+byAgent.String()+"/approve", w.reviewer, body).wantProblem(t, 409, "already_decided")
 	if v["approval_status"] != "cancelled" {
 		t.Errorf("got %v", v)
 	}
@@ -118,20 +118,20 @@ func TestCancel(t *testing.T) {
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(`{"n":1}`)
+	id := w.parkCall(`{"n":1}`)
 	path := "calls/" + id.String() + "/resolve"
-	w.post(path, w.operator, `{"outcome":"succeeded"}`).problem(t, 409, "state_conflict")
+	w.post(path, w.operator, `{"outcome":"succeeded"}`).wantProblem(t, 409, "state_conflict")
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE calls SET status = 'unknown', finished_at = holdpoint_now(), effect = 'possible' WHERE id = $1`, id)
 	check(t, err)
-	w.post(path, w.operator, `{"outcome":"perhaps"}`).problem(t, 422, "invalid_request")
-	w.post(path, w.operator, `{"note":"x"}`).problem(t, 422, "invalid_request")
-	v := w.post(path, w.operator, `{"outcome":"succeeded","note":"the file is there"}`).want(t, 200)
+	w.post(path, w.operator, `{"outcome":"perhaps"}`).wantProblem(t, 422, "invalid_request")
+	w.post(path, w.operator, `{"note":"x"}`).wantProblem(t, 422, "invalid_request")
+	v := w.post(path, w.operator, `{"outcome":"succeeded","note":"the file is there"}`).wantStatus(t, 200)
 	resolution, _ := v["resolution"].(map[string]any)
 	if v["status"] != "unknown" || resolution["outcome"] != "succeeded" || resolution["by"] != "olga" || resolution["note"] != "the file is there" {
 		t.Errorf("got %v", v)
 	}
-	w.post(path, w.operator, `{"outcome":"failed"}`).problem(t, 409, "state_conflict")
-	w.post("calls/"+uuid.NewString()+"/resolve", w.operator, `{"outcome":"failed"}`).problem(t, 404, "not_found")
+	w.post(path, w.operator, `{"outcome":"failed"}`).wantProblem(t, 409, "state_conflict")
+	w.post("calls/"+uuid.NewString()+"/resolve", w.operator, `{"outcome":"failed"}`).wantProblem(t, 404, "not_found")
 }
 
 func TestFailedCall(t *testing.T) {
@@ -140,10 +140,10 @@ func TestFailedCall(t *testing.T) {
 	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		return tool.Result{}, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "no", RPC: []byte(`{"code":-1,"message":"<no>"}`)}
 	})
-	id := w.submit("open__write", `{}`, uuid.Nil)
-	w.wait(id)
+	id := w.submitCall("open__write", `{}`, uuid.Nil)
+	w.waitForEnd(id)
 	answer := w.get("calls/"+id.String(), w.key)
-	v := answer.want(t, 200)
+	v := answer.wantStatus(t, 200)
 	if v["status"] != "failed" || v["failure"] != "jsonrpc_error" || v["effect"] != "none" || v["gated"] != false {
 		t.Errorf("got %v", v)
 	}
@@ -155,11 +155,11 @@ func TestFailedCall(t *testing.T) {
 func TestAudit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(`{"n":1}`)
-	w.post("approvals/"+id.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.digest(id))).want(t, 200)
-	w.get("audit?subject="+id.String(), w.reviewer).problem(t, 403, "forbidden")
+	id := w.parkCall(`{"n":1}`)
+	w.post("approvals/"+id.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.getDigest(id))).wantStatus(t, 200)
+	w.get("audit?subject="+id.String(), w.reviewer).wantProblem(t, 403, "forbidden")
 	answer := w.get("audit?subject="+id.String(), w.operator)
-	list := listItems(t, answer.want(t, 200))
+	list := listItems(t, answer.wantStatus(t, 200))
 	if len(list) < 2 {
 		t.Fatalf("got %s", answer.body)
 	}
@@ -170,12 +170,12 @@ func TestAudit(t *testing.T) {
 	if newest["actor"].(map[string]any)["name"] != "rita" || newest["subject"] != id.String() {
 		t.Errorf("newest: %v", newest)
 	}
-	page := w.get("audit?limit=1", w.operator).want(t, 200)
+	page := w.get("audit?limit=1", w.operator).wantStatus(t, 200)
 	next, _ := page["next_cursor"].(string)
-	second := listItems(t, w.get("audit?limit=1&cursor="+next, w.operator).want(t, 200))
+	second := listItems(t, w.get("audit?limit=1&cursor="+next, w.operator).wantStatus(t, 200))
 	if len(second) != 1 || second[0].(map[string]any)["id"] == listItems(t, page)[0].(map[string]any)["id"] {
 		t.Errorf("second page: %v", second)
 	}
-	w.get("audit?subject=nonsense", w.operator).problem(t, 422, "invalid_request")
-	w.get("audit?cursor=x", w.operator).problem(t, 422, "invalid_request")
+	w.get("audit?subject=nonsense", w.operator).wantProblem(t, 422, "invalid_request")
+	w.get("audit?cursor=x", w.operator).wantProblem(t, 422, "invalid_request")
 }

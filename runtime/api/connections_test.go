@@ -73,7 +73,7 @@ func (w *world) protect(p *protected, name, connection string) *agent.Skill {
 // begin requests the URL at which a person connects a skill.
 func (w *world) begin(skill, token, body string) url.Values {
 	w.t.Helper()
-	v := w.post("skills/"+skill+"/connect", token, body).want(w.t, 200)
+	v := w.post("skills/"+skill+"/connect", token, body).wantStatus(w.t, 200)
 	address, err := url.Parse(fmt.Sprint(v["authorization_url"]))
 	check(w.t, err)
 	if !strings.HasSuffix(address.Path, "/authorize") || len(v) != 1 {
@@ -90,8 +90,8 @@ func (w *world) connect(p *protected, skill, token string) {
 	check(w.t, err)
 }
 
-// connections lists the connections that a caller sees, and checks that they contain no secrets.
-func (w *world) connections(token, query string) []map[string]any {
+// listConnections lists the connections that a caller sees, and checks that they contain no secrets.
+func (w *world) listConnections(token, query string) []map[string]any {
 	w.t.Helper()
 	got := w.get("connections"+query, token)
 	for _, secret := range []string{accessToken, refreshToken, clientSecret} {
@@ -100,7 +100,7 @@ func (w *world) connections(token, query string) []map[string]any {
 		}
 	}
 	var list []map[string]any
-	for _, item := range listItems(w.t, got.want(w.t, 200)) {
+	for _, item := range listItems(w.t, got.wantStatus(w.t, 200)) {
 		c, _ := item.(map[string]any)
 		list = append(list, c)
 	}
@@ -126,16 +126,16 @@ func TestSharedConnection(t *testing.T) {
 	w := newWorld(t)
 	p := newProtected(t)
 	skill := w.protect(p, "ledger", "")
-	w.post("skills/ledger/connect", w.reviewer, `{}`).problem(t, 403, "forbidden")
-	w.post("skills/nothing/connect", w.operator, `{}`).problem(t, 404, "not_found")
+	w.post("skills/ledger/connect", w.reviewer, `{}`).wantProblem(t, 403, "forbidden")
+	w.post("skills/nothing/connect", w.operator, `{}`).wantProblem(t, 404, "not_found")
 	asked := w.begin(skill.ID.String(), w.operator, `{}`)
 	if asked.Get("code_challenge_method") != "S256" || asked.Get("resource") != p.URL+"/mcp" || asked.Get("client_id") != "c-1" {
 		t.Errorf("asked %v", asked)
 	}
-	wantFields(t, "begun", w.connections(w.operator, "")[0], `{"state":"needs_connection","person":null,"who_can_resolve":"an operator",
+	wantFields(t, "begun", w.listConnections(w.operator, "")[0], `{"state":"needs_connection","person":null,"who_can_resolve":"an operator",
 		"connected_at":null,"connected_by":null,"issuer":null,"scopes_granted":[]}`)
 	w.connect(p, "ledger", w.operator)
-	list := w.connections(w.operator, "?skill=ledger")
+	list := w.listConnections(w.operator, "?skill=ledger")
 	wantFields(t, "connected", list[0], `{"skill":"ledger","state":"connected","person":null,"need":null,"reason":null,"who_can_resolve":null,
 		"grant":"authorization_code","issuer":"`+p.URL+`","resource":"`+p.URL+`/mcp","client_id":"c-1","scopes_granted":["ledger.read"],
 		"scopes_asked":["ledger.write"],"issuers":[],"renewable":true,"connected_by":"olga","error":null,"waiting_calls":0}`)
@@ -143,21 +143,21 @@ func TestSharedConnection(t *testing.T) {
 		t.Errorf("got %v", list)
 	}
 	id := fmt.Sprint(list[0]["id"])
-	if got := w.connections(w.operator, "?skill=files"); len(got) != 0 {
+	if got := w.listConnections(w.operator, "?skill=files"); len(got) != 0 {
 		t.Errorf("of another skill: %v", got)
 	}
-	w.get("connections?skill=nothing", w.operator).problem(t, 404, "not_found")
-	if got := w.connections(w.reviewer, ""); len(got) != 1 {
+	w.get("connections?skill=nothing", w.operator).wantProblem(t, 404, "not_found")
+	if got := w.listConnections(w.reviewer, ""); len(got) != 1 {
 		t.Errorf("shared connections that a reviewer sees: %v", got)
 	}
-	w.get("connections/"+id, w.reviewer).want(t, 200)
-	w.post("connections/"+id+"/disconnect", w.reviewer, "").problem(t, 403, "forbidden")
-	wantFields(t, "got", w.get("connections/"+id, w.operator).want(t, 200), `{"id":"`+id+`","state":"connected"}`)
-	wantFields(t, "disconnected", w.post("connections/"+id+"/disconnect", w.operator, "").want(t, 200), `{"state":"needs_connection",
+	w.get("connections/"+id, w.reviewer).wantStatus(t, 200)
+	w.post("connections/"+id+"/disconnect", w.reviewer, "").wantProblem(t, 403, "forbidden")
+	wantFields(t, "got", w.get("connections/"+id, w.operator).wantStatus(t, 200), `{"id":"`+id+`","state":"connected"}`)
+	wantFields(t, "disconnected", w.post("connections/"+id+"/disconnect", w.operator, "").wantStatus(t, 200), `{"state":"needs_connection",
 		"need":"reconnect","reason":"it was disconnected","who_can_resolve":"an operator","connected_at":null,"scopes_granted":[]}`)
 	for _, nothing := range []string{uuid.NewString(), "x"} {
-		w.get("connections/"+nothing, w.operator).problem(t, 404, "not_found")
-		w.post("connections/"+nothing+"/disconnect", w.operator, "").problem(t, 404, "not_found")
+		w.get("connections/"+nothing, w.operator).wantProblem(t, 404, "not_found")
+		w.post("connections/"+nothing+"/disconnect", w.operator, "").wantProblem(t, 404, "not_found")
 	}
 }
 
@@ -166,26 +166,26 @@ func TestOwnConnections(t *testing.T) {
 	w := newWorld(t)
 	p := newProtected(t)
 	w.protect(p, "ledger", "per_user")
-	vera, walt := w.token("vera", identity.Reviewer), w.token("walt", identity.Reviewer)
+	vera, walt := w.createToken("vera", identity.Reviewer), w.createToken("walt", identity.Reviewer)
 	w.connect(p, "ledger", vera)
 	w.connect(p, "ledger", w.operator)
-	own := w.connections(vera, "")
-	if len(own) != 1 || len(w.connections(walt, "")) != 0 || len(w.connections(w.operator, "")) != 2 {
+	own := w.listConnections(vera, "")
+	if len(own) != 1 || len(w.listConnections(walt, "")) != 0 || len(w.listConnections(w.operator, "")) != 2 {
 		t.Fatalf("vera sees %v", own)
 	}
 	veras, id := w.personID(vera), fmt.Sprint(own[0]["id"])
 	wantMembers(t, "own", own[0], `{"state":"connected","person":{"id":"`+veras.String()+`","name":"vera"},"connected_by":"vera"}`)
-	w.get("connections/"+id, walt).problem(t, 404, "not_found")
-	w.post("connections/"+id+"/disconnect", walt, "").problem(t, 404, "not_found")
-	wantFields(t, "still", w.get("connections/"+id, vera).want(t, 200), `{"state":"connected"}`)
+	w.get("connections/"+id, walt).wantProblem(t, 404, "not_found")
+	w.post("connections/"+id+"/disconnect", walt, "").wantProblem(t, 404, "not_found")
+	wantFields(t, "still", w.get("connections/"+id, vera).wantStatus(t, 200), `{"state":"connected"}`)
 
 	// The key of an old connection must not end the present shared connection.
 	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), w.skillID("ledger"), readPatch(t, `{"connection":"shared"}`))
 	check(t, err)
 	w.connect(p, "ledger", w.operator)
-	w.post("connections/"+id+"/disconnect", vera, "").problem(t, 409, "state_conflict")
+	w.post("connections/"+id+"/disconnect", vera, "").wantProblem(t, 409, "state_conflict")
 	states := map[any]int{}
-	for _, c := range w.connections(w.operator, "") {
+	for _, c := range w.listConnections(w.operator, "") {
 		states[c["state"]]++
 	}
 	if states["connected"] != 3 {
@@ -193,7 +193,7 @@ func TestOwnConnections(t *testing.T) {
 	}
 	_, err = w.agents.UpdateSkill(t.Context(), audit.System(), w.skillID("ledger"), readPatch(t, `{"connection":"per_user"}`))
 	check(t, err)
-	wantFields(t, "ended by an operator", w.post("connections/"+id+"/disconnect", w.operator, "").want(t, 200),
+	wantFields(t, "ended by an operator", w.post("connections/"+id+"/disconnect", w.operator, "").wantStatus(t, 200),
 		`{"state":"needs_connection","who_can_resolve":"vera"}`)
 }
 
@@ -216,28 +216,28 @@ func TestLinkedPeopleShareAConnection(t *testing.T) {
 	w := newWorld(t)
 	p := newProtected(t)
 	w.protect(p, "ledger", "per_user")
-	vera, second := w.token("vera", identity.Reviewer), w.token("vera at work", identity.Reviewer)
+	vera, second := w.createToken("vera", identity.Reviewer), w.createToken("vera at work", identity.Reviewer)
 	w.connect(p, "ledger", vera)
 	path := "people/" + w.personID(second).String() + "/link"
-	linked := w.post(path, w.operator, fmt.Sprintf(`{"same_as":%q}`, w.personID(vera))).want(t, 200)
+	linked := w.post(path, w.operator, fmt.Sprintf(`{"same_as":%q}`, w.personID(vera))).wantStatus(t, 200)
 	link, _ := linked["link"].(map[string]any)
 	wantMembers(t, "link", link, `{"same_as":{"id":"`+w.personID(vera).String()+`","name":"vera"},"by":"olga"}`)
-	own := w.connections(second, "")
+	own := w.listConnections(second, "")
 	if len(own) != 1 {
 		t.Fatalf("got %v", own)
 	}
 	wantFields(t, "linked", own[0], `{"connected_by":"vera"}`)
 	id := fmt.Sprint(own[0]["id"])
-	w.get("connections/"+id, second).want(t, 200)
-	w.send("DELETE", "/api/v1/"+path, w.operator, "").want(t, 204)
-	w.get("connections/"+id, second).problem(t, 404, "not_found")
-	w.send("DELETE", "/api/v1/"+path, w.operator, "").problem(t, 404, "not_found")
+	w.get("connections/"+id, second).wantStatus(t, 200)
+	w.send("DELETE", "/api/v1/"+path, w.operator, "").wantStatus(t, 204)
+	w.get("connections/"+id, second).wantProblem(t, 404, "not_found")
+	w.send("DELETE", "/api/v1/"+path, w.operator, "").wantProblem(t, 404, "not_found")
 }
 
 func TestPeople(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	vera, walt := w.personID(w.token("vera", identity.Reviewer)), w.personID(w.token("walt", identity.Reviewer))
+	vera, walt := w.personID(w.createToken("vera", identity.Reviewer)), w.personID(w.createToken("walt", identity.Reviewer))
 	for _, test := range []struct {
 		person, same string
 		status       int
@@ -250,17 +250,17 @@ func TestPeople(t *testing.T) {
 		{"x", vera.String(), 404, "not_found"},
 	} {
 		got := w.post("people/"+test.person+"/link", w.operator, fmt.Sprintf(`{"same_as":%q}`, test.same))
-		got.problem(t, test.status, test.code)
+		got.wantProblem(t, test.status, test.code)
 		if test.status == 422 && !strings.Contains(got.body, `"location":"body.same_as"`) {
 			t.Errorf("got %s", got.body)
 		}
 	}
-	w.post("people/"+vera.String()+"/link", w.operator, fmt.Sprintf(`{"same_as":%q}`, walt)).want(t, 200)
-	w.post("people/"+walt.String()+"/link", w.operator, fmt.Sprintf(`{"same_as":%q}`, vera)).problem(t, 422, "invalid_request")
+	w.post("people/"+vera.String()+"/link", w.operator, fmt.Sprintf(`{"same_as":%q}`, walt)).wantStatus(t, 200)
+	w.post("people/"+walt.String()+"/link", w.operator, fmt.Sprintf(`{"same_as":%q}`, vera)).wantProblem(t, 422, "invalid_request")
 	links := map[string]any{}
 	cursor, pages := "", 0
 	for more := true; more; pages++ {
-		page := w.get("people?limit=2"+cursor, w.operator).want(t, 200)
+		page := w.get("people?limit=2"+cursor, w.operator).wantStatus(t, 200)
 		for _, item := range listItems(t, page) {
 			person, _ := item.(map[string]any)
 			links[fmt.Sprint(person["name"])] = person["link"]
@@ -280,20 +280,20 @@ func TestConnectErrors(t *testing.T) {
 	w := newWorld(t)
 	p := newProtected(t, "https://other.example")
 	w.protect(p, "ledger", "")
-	needed := w.post("skills/ledger/connect", w.operator, `{}`).problem(t, 409, "connection_needed")
+	needed := w.post("skills/ledger/connect", w.operator, `{}`).wantProblem(t, 409, "connection_needed")
 	if detail := fmt.Sprint(needed["detail"]); !strings.Contains(detail, p.URL) || !strings.Contains(detail, "https://other.example") {
 		t.Errorf("detail %s", detail)
 	}
 	w.begin("ledger", w.operator, fmt.Sprintf(`{"issuer":%q}`, p.URL))
-	w.post("skills/ledger/connect", w.operator, `{"issuer":"https://elsewhere.example"}`).problem(t, 502, "authorization_failed")
-	w.post("skills/ledger/connect", w.operator, `{"issuer":"`+nul+`"}`).problem(t, 422, "invalid_request")
-	w.post("skills/ledger/connect", w.operator, `{"who":"me"}`).problem(t, 422, "invalid_request")
+	w.post("skills/ledger/connect", w.operator, `{"issuer":"https://elsewhere.example"}`).wantProblem(t, 502, "authorization_failed")
+	w.post("skills/ledger/connect", w.operator, `{"issuer":"`+nul+`"}`).wantProblem(t, 422, "invalid_request")
+	w.post("skills/ledger/connect", w.operator, `{"who":"me"}`).wantProblem(t, 422, "invalid_request")
 
 	down := newProtected(t)
 	w.protect(down, "away", "")
 	down.closed.Store(true)
-	failed := w.post("skills/away/connect", w.operator, "").problem(t, 502, "authorization_failed")
-	wantFields(t, "failing", w.connections(w.operator, "?skill=away")[0], `{"state":"failing","who_can_resolve":"an operator"}`)
+	failed := w.post("skills/away/connect", w.operator, "").wantProblem(t, 502, "authorization_failed")
+	wantFields(t, "failing", w.listConnections(w.operator, "?skill=away")[0], `{"state":"failing","who_can_resolve":"an operator"}`)
 	if detail := fmt.Sprint(failed["detail"]); !strings.Contains(detail, "503") {
 		t.Errorf("detail %s", detail)
 	}
@@ -306,8 +306,8 @@ func TestConnectErrors(t *testing.T) {
 		spec.Name = name
 		_, err := w.agents.CreateSkill(t.Context(), audit.System(), spec)
 		check(t, err)
-		w.post("skills/"+name+"/connect", w.operator, "").problem(t, 409, "state_conflict")
-		if got := w.connections(w.operator, "?skill="+name); len(got) != 0 {
+		w.post("skills/"+name+"/connect", w.operator, "").wantProblem(t, 409, "state_conflict")
+		if got := w.listConnections(w.operator, "?skill="+name); len(got) != 0 {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
@@ -318,16 +318,16 @@ func TestCallsThatWaitForAConnection(t *testing.T) {
 	w := newWorld(t)
 	p := newProtected(t)
 	w.protect(p, "ledger", "per_user")
-	vera := w.token("vera", identity.Reviewer)
+	vera := w.createToken("vera", identity.Reviewer)
 	w.connect(p, "ledger", vera)
 	w.source.Require(&tool.Connect{Reason: "nobody has connected this skill yet"})
-	id := w.submit("ledger__write", `{"n":1}`, w.personID(vera))
-	w.submit("ledger__write", `{"n":2}`, w.personID(vera))
-	w.submit("files__write", `{"n":3}`, uuid.Nil)
+	id := w.submitCall("ledger__write", `{"n":1}`, w.personID(vera))
+	w.submitCall("ledger__write", `{"n":2}`, w.personID(vera))
+	w.submitCall("files__write", `{"n":3}`, uuid.Nil)
 	want := `{"status":"needs_connection","message":"nobody has connected this skill yet","skill":"ledger"}`
-	one := w.get("calls/"+id.String(), vera).want(t, 200)
+	one := w.get("calls/"+id.String(), vera).wantStatus(t, 200)
 	wantFields(t, "call", one, want)
-	listed := listItems(t, w.get("calls?agent=billing&status=needs_connection", w.operator).want(t, 200))
+	listed := listItems(t, w.get("calls?agent=billing&status=needs_connection", w.operator).wantStatus(t, 200))
 	if len(listed) != 3 {
 		t.Fatalf("listed %v", listed)
 	}
@@ -337,8 +337,8 @@ func TestCallsThatWaitForAConnection(t *testing.T) {
 			t.Errorf("no deadline: %v", c)
 		}
 	}
-	wantFields(t, "connection", w.connections(vera, "")[0], `{"waiting_calls":2}`)
-	w.post("calls/"+id.String()+"/cancel", vera, "").want(t, 200)
-	wantFields(t, "cancelled", w.get("calls/"+id.String(), vera).want(t, 200), `{"status":"cancelled","deadline":null}`)
-	wantFields(t, "connection", w.connections(vera, "")[0], `{"waiting_calls":1}`)
+	wantFields(t, "connection", w.listConnections(vera, "")[0], `{"waiting_calls":2}`)
+	w.post("calls/"+id.String()+"/cancel", vera, "").wantStatus(t, 200)
+	wantFields(t, "cancelled", w.get("calls/"+id.String(), vera).wantStatus(t, 200), `{"status":"cancelled","deadline":null}`)
+	wantFields(t, "connection", w.listConnections(vera, "")[0], `{"waiting_calls":1}`)
 }

@@ -39,7 +39,7 @@ func TestDocument(t *testing.T) {
 	check(t, err)
 	w := &world{t: t, process: &process{handler: described}}
 	served := w.send("GET", "/api/openapi.json", "", "")
-	v := served.want(t, 200)
+	v := served.wantStatus(t, 200)
 	if v["openapi"] != "3.1.0" {
 		t.Errorf("openapi %v", v["openapi"])
 	}
@@ -75,27 +75,27 @@ func (nobody) Begin(context.Context) (pgx.Tx, error) { return nil, errors.New("n
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.send("GET", "/api/v1/nothing", w.operator, "").problem(t, 404, "not_found")
-	w.send("GET", "/api/", "", "").problem(t, 404, "not_found")
+	w.send("GET", "/api/v1/nothing", w.operator, "").wantProblem(t, 404, "not_found")
+	w.send("GET", "/api/", "", "").wantProblem(t, 404, "not_found")
 	got := w.send("PUT", "/api/v1/agents", w.operator, `{}`)
-	got.problem(t, 405, "method_not_allowed")
+	got.wantProblem(t, 405, "method_not_allowed")
 	if allow := got.header.Get("Allow"); !strings.Contains(allow, "POST") {
 		t.Errorf("Allow is %q", allow)
 	}
-	v := w.get("calls?status=lost", w.operator).problem(t, 422, "invalid_request")
+	v := w.get("calls?status=lost", w.operator).wantProblem(t, 422, "invalid_request")
 	field := v["errors"].([]any)[0].(map[string]any)
 	if field["location"] != "query.status[0]" || !strings.Contains(field["message"].(string), "parked") {
 		t.Errorf("got %v", v)
 	}
 	for _, path := range []string{"calls?limit=0", "calls?limit=201", "calls?limit=x", "calls?cursor=x", "calls?nonsense=1", "agents?agent=x"} {
-		w.get(path, w.operator).problem(t, 422, "invalid_request")
+		w.get(path, w.operator).wantProblem(t, 422, "invalid_request")
 	}
-	w.post("agents", w.operator, `{"name":`).problem(t, 400, "invalid_request")
-	w.post("agents", w.operator, `[]`).problem(t, 422, "invalid_request")
-	w.post("agents", w.operator, ``).problem(t, 400, "invalid_request")
-	w.post("agents", w.operator, `{"name":"a","name":"b"}`).problem(t, 400, "invalid_request")
-	w.post("agents", w.operator, `{"Name":"a"}`).problem(t, 422, "invalid_request")
-	w.post("agents", w.operator, `{"name":"a","instructions":"`+strings.Repeat("x", 1<<20)+`"}`).problem(t, 413, "invalid_request")
+	w.post("agents", w.operator, `{"name":`).wantProblem(t, 400, "invalid_request")
+	w.post("agents", w.operator, `[]`).wantProblem(t, 422, "invalid_request")
+	w.post("agents", w.operator, ``).wantProblem(t, 400, "invalid_request")
+	w.post("agents", w.operator, `{"name":"a","name":"b"}`).wantProblem(t, 400, "invalid_request")
+	w.post("agents", w.operator, `{"Name":"a"}`).wantProblem(t, 422, "invalid_request")
+	w.post("agents", w.operator, `{"name":"a","instructions":"`+strings.Repeat("x", 1<<20)+`"}`).wantProblem(t, 413, "invalid_request")
 }
 
 func TestMediaTypes(t *testing.T) {

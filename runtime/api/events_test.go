@@ -20,12 +20,12 @@ func TestFollowFromAnywhere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.setModel("billing")
-	server := w.server(w.process)
+	server := w.startServer(w.process)
 	path := w.startConversation(w.key, `{"message":"hello"}`)
 	w.followUntil(server, path, "idle")
-	w.post(path+"/messages", w.key, `{"message":"write"}`).want(t, 202)
+	w.post(path+"/messages", w.key, `{"message":"write"}`).wantStatus(t, 202)
 	w.followUntil(server, path, "waiting")
-	one, two := w.follow(server, path+"/events", w.key, ""), w.follow(server, path+"/events", w.reviewer, "")
+	one, two := w.followEvents(server, path+"/events", w.key, ""), w.followEvents(server, path+"/events", w.reviewer, "")
 	w.approveOnly()
 	events := one.readUntil(isState("idle"))
 	for i, e := range events { // a state is that of the entries before it
@@ -38,14 +38,14 @@ func TestFollowFromAnywhere(t *testing.T) {
 	if second := entryNames(two.readUntil(isState("idle"))); !slices.Equal(whole, second) {
 		t.Errorf("two followers got\n%s\n%s", whole, second)
 	}
-	messages := listItems(t, w.get(path+"/messages", w.key).want(t, 200))
+	messages := listItems(t, w.get(path+"/messages", w.key).wantStatus(t, 200))
 	if len(messages) != len(whole) || len(whole) != 9 {
 		t.Fatalf("%d entries, %d events", len(messages), len(whole))
 	}
 	for seq := range len(whole) + 1 {
 		for name, f := range map[string]*follower{
-			"Last-Event-ID": w.follow(server, path+"/events?after=1", w.key, strconv.Itoa(seq)),
-			"after":         w.follow(server, fmt.Sprintf("%s/events?after=%d", path, seq), w.key, ""),
+			"Last-Event-ID": w.followEvents(server, path+"/events?after=1", w.key, strconv.Itoa(seq)),
+			"after":         w.followEvents(server, fmt.Sprintf("%s/events?after=%d", path, seq), w.key, ""),
 		} {
 			if got := entryNames(f.readUntil(isState("idle"))); !slices.Equal(got, whole[seq:]) {
 				t.Errorf("%s %d: %s, want %s", name, seq, got, whole[seq:])
@@ -67,10 +67,10 @@ func TestFollowReply(t *testing.T) {
 	play := newStage()
 	w := newWorldWith(t, play)
 	w.setModel("billing")
-	server := w.server(w.process)
+	server := w.startServer(w.process)
 	path := w.startConversation(w.key, `{"message":"hello"}`)
 	<-play.asked
-	first := w.follow(server, path+"/events", w.key, "")
+	first := w.followEvents(server, path+"/events", w.key, "")
 	said := func(f *follower) map[string]any {
 		t.Helper()
 		all := f.readUntil(isNamed("delta"))
@@ -80,7 +80,7 @@ func TestFollowReply(t *testing.T) {
 	if got := said(first); got["text"] != "Grüß " || got["offset"] != 0.0 {
 		t.Errorf("delta %v", got)
 	}
-	second := w.follow(server, path+"/events", w.key, "1")
+	second := w.followEvents(server, path+"/events", w.key, "1")
 	if got := said(second); got["text"] != "Grüß " || got["offset"] != 0.0 {
 		t.Errorf("delta %v", got)
 	}
@@ -104,10 +104,10 @@ func TestFollowReplyThatIsVoid(t *testing.T) {
 	play := restarting{newStage()}
 	w := newWorldWith(t, play)
 	w.setModel("billing")
-	server := w.server(w.process)
+	server := w.startServer(w.process)
 	path := w.startConversation(w.key, `{"message":"hello"}`)
 	<-play.asked
-	f := w.follow(server, path+"/events", w.key, "")
+	f := w.followEvents(server, path+"/events", w.key, "")
 	play.addText("The first")
 	f.readUntil(isNamed("delta"))
 	play.restartReply("Another")
@@ -125,15 +125,15 @@ func TestFollowEndsWithTheServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.setModel("billing")
-	server := w.server(w.process)
+	server := w.startServer(w.process)
 	path := w.startConversation(w.key, `{"message":"hello"}`)
-	f := w.follow(server, path+"/events", w.key, "")
+	f := w.followEvents(server, path+"/events", w.key, "")
 	all := f.readUntil(isState("idle"))
 	w.api.Drain()
 	if e, more := f.nextEvent(); more || f.lines.Err() != nil {
 		t.Errorf("event %v after %v, error %v", e, all, f.lines.Err())
 	}
-	after := w.follow(server, path+"/events", w.key, f.id)
+	after := w.followEvents(server, path+"/events", w.key, f.id)
 	if e, more := after.nextEvent(); more || after.lines.Err() != nil {
 		t.Errorf("event %v, error %v", e, after.lines.Err())
 	}
@@ -147,7 +147,7 @@ func TestFollowOverARestart(t *testing.T) {
 	w.setModel("billing")
 	path := w.startConversation(w.key, `{"message":"hello"}`)
 	<-play.asked
-	f := w.follow(w.server(w.process), path+"/events", w.key, "")
+	f := w.followEvents(w.startServer(w.process), path+"/events", w.key, "")
 	play.addText("Half")
 	all := f.readUntil(isNamed("delta"))
 	w.stop(w)
@@ -156,7 +156,7 @@ func TestFollowOverARestart(t *testing.T) {
 	}
 	w.process = w.start(play)
 	<-play.asked
-	f = w.follow(w.server(w.process), path+"/events", w.key, f.id)
+	f = w.followEvents(w.startServer(w.process), path+"/events", w.key, f.id)
 	play.addText("Whole")
 	events := f.readUntil(isNamed("delta"))
 	if got := events[len(events)-1].decodeData(t); got["offset"] != 0.0 || got["text"] != "Whole" {
@@ -175,13 +175,13 @@ func TestFollowWithARevokedKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.setModel("billing")
-	server := w.server(w.process)
+	server := w.startServer(w.process)
 	path := w.startConversation(w.key, `{"message":"hello"}`)
-	created := w.post("agents/billing/keys", w.operator, "").want(t, 201)
-	f := w.follow(server, path+"/events", created["key"].(string), "")
+	created := w.post("agents/billing/keys", w.operator, "").wantStatus(t, 201)
+	f := w.followEvents(server, path+"/events", created["key"].(string), "")
 	f.readUntil(isState("idle"))
-	w.send("DELETE", "/api/v1/agents/billing/keys/"+created["id"].(string), w.operator, "").want(t, 204)
-	w.post(path+"/messages", w.key, `{"message":"secret"}`).want(t, 202)
+	w.send("DELETE", "/api/v1/agents/billing/keys/"+created["id"].(string), w.operator, "").wantStatus(t, 204)
+	w.post(path+"/messages", w.key, `{"message":"secret"}`).wantStatus(t, 202)
 	if e, more := f.nextEvent(); more {
 		t.Errorf("got %v", e)
 	}
@@ -196,7 +196,7 @@ func TestFollowWithoutReading(t *testing.T) {
 	path := w.startConversation(w.key, `{"message":"hello"}`)
 	<-play.asked
 	play.completeReply(strings.Repeat("x", 4<<20)) // more than the sockets hold
-	w.followUntil(w.server(w.process), path, "idle")
+	w.followUntil(w.startServer(w.process), path, "idle")
 
 	stalled := w.start(play)
 	stalled.clock = func() time.Time { return time.Now().Add(-29 * time.Second) } // writes time out after a second
@@ -232,11 +232,11 @@ func TestFollowHeaders(t *testing.T) {
 	w := newWorld(t)
 	w.setModel("billing")
 	path := w.startConversation(w.key, `{}`)
-	f := w.follow(w.server(w.process), path+"/events", w.key, "")
+	f := w.followEvents(w.startServer(w.process), path+"/events", w.key, "")
 	f.readUntil(isState("idle"))
 	h := f.response.Header
 	if h.Get("X-Accel-Buffering") != "no" || h.Get("Cache-Control") != "no-store" || h.Get("Content-Length") != "" {
 		t.Errorf("headers %v", h)
 	}
-	w.get("conversations/"+uuid.NewString()+"/events", w.key).problem(t, 404, "not_found")
+	w.get("conversations/"+uuid.NewString()+"/events", w.key).wantProblem(t, 404, "not_found")
 }

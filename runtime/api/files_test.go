@@ -34,24 +34,24 @@ func (w *world) upload(presigned map[string]any, content string) {
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	presigned := w.post("files/presign-upload", w.key, noteUpload).want(t, 201)
+	presigned := w.post("files/presign-upload", w.key, noteUpload).wantStatus(t, 201)
 	headers, _ := presigned["headers"].(map[string]any)
 	if presigned["method"] != "PUT" || headers["Content-Type"] != "text/html" || presigned["expires_at"] == nil || presigned["max_bytes"] == nil {
 		t.Errorf("presigned: %v", presigned)
 	}
 	id, _ := presigned["file_id"].(string)
-	if f := w.get("files/"+id, w.key).want(t, 200); f["uploaded_at"] != nil || f["sha256"] != nil {
+	if f := w.get("files/"+id, w.key).wantStatus(t, 200); f["uploaded_at"] != nil || f["sha256"] != nil {
 		t.Errorf("announced: %v", f)
 	}
 	w.upload(presigned, "<b>hi!\n")
 	sum := sha256.Sum256([]byte("<b>hi!\n"))
-	if f := w.get("files/"+id, w.key).want(t, 200); f["uploaded_at"] == nil || f["sha256"] != hex.EncodeToString(sum[:]) {
+	if f := w.get("files/"+id, w.key).wantStatus(t, 200); f["uploaded_at"] == nil || f["sha256"] != hex.EncodeToString(sum[:]) {
 		t.Errorf("uploaded: %v", f)
 	}
 
-	callID := w.park(`{"attachments":[{"file_id":"` + id + `"}]}`)
+	callID := w.parkCall(`{"attachments":[{"file_id":"` + id + `"}]}`)
 	for _, path := range []string{"calls/" + callID.String(), "approvals/" + callID.String()} {
-		files, _ := w.get(path, w.reviewer).want(t, 200)["files"].([]any)
+		files, _ := w.get(path, w.reviewer).wantStatus(t, 200)["files"].([]any)
 		if len(files) != 1 {
 			t.Fatalf("%s: files %v", path, files)
 		}
@@ -70,9 +70,9 @@ func TestFiles(t *testing.T) {
 	if len(events) != 1 || events[0].Actor.ID != w.personID(w.reviewer) {
 		t.Errorf("events: %v", events)
 	}
-	w.get("calls/"+callID.String()+"/files/"+uuid.NewString(), w.reviewer).problem(t, 404, "not_found")
-	w.get("calls/"+callID.String()+"/files/"+id, w.newKey("other")).problem(t, 404, "not_found")
-	w.send("DELETE", "/api/v1/files/"+id, w.key, "").problem(t, 409, "state_conflict")
+	w.get("calls/"+callID.String()+"/files/"+uuid.NewString(), w.reviewer).wantProblem(t, 404, "not_found")
+	w.get("calls/"+callID.String()+"/files/"+id, w.newKey("other")).wantProblem(t, 404, "not_found")
+	w.send("DELETE", "/api/v1/files/"+id, w.key, "").wantProblem(t, 409, "state_conflict")
 }
 
 // A file exists only for the agent and the person that it acts for.
@@ -80,7 +80,7 @@ func TestFilesAreTheirOwners(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	mine := func(token, body string) string {
-		id, _ := w.post("files/presign-upload", token, body).want(t, 201)["file_id"].(string)
+		id, _ := w.post("files/presign-upload", token, body).wantStatus(t, 201)["file_id"].(string)
 		return id
 	}
 	const asBilling = `{"agent":"billing","filename":"a","content_type":"text/plain","size":1}`
@@ -89,18 +89,18 @@ func TestFilesAreTheirOwners(t *testing.T) {
 		"another agent": {agents, w.newKey("other")}, "a person": {agents, w.operator}, "the agent on nobody's behalf": {olgas, w.key},
 		"another person": {olgas, w.reviewer}, "nobody's": {uuid.NewString(), w.key}, "no id": {"x", w.key},
 	} {
-		w.get("files/"+c.id, c.token).problem(t, 404, "not_found")
-		w.send("DELETE", "/api/v1/files/"+c.id, c.token, "").problem(t, 404, "not_found")
+		w.get("files/"+c.id, c.token).wantProblem(t, 404, "not_found")
+		w.send("DELETE", "/api/v1/files/"+c.id, c.token, "").wantProblem(t, 404, "not_found")
 		if t.Failed() {
 			t.Fatal(name)
 		}
 	}
-	w.get("files/"+olgas, w.operator).want(t, 200)
-	w.send("DELETE", "/api/v1/files/"+olgas, w.operator, "").want(t, 204)
-	w.get("files/"+olgas, w.operator).problem(t, 404, "not_found")
-	w.post("files/presign-upload", w.operator, noteUpload).problem(t, 422, "invalid_request")
-	w.post("files/presign-upload", w.key, strings.Replace(noteUpload, "{", `{"agent":"other",`, 1)).problem(t, 404, "not_found")
-	w.post("files/presign-upload", w.operator, strings.Replace(asBilling, "billing", "other", 1)).problem(t, 404, "not_found")
+	w.get("files/"+olgas, w.operator).wantStatus(t, 200)
+	w.send("DELETE", "/api/v1/files/"+olgas, w.operator, "").wantStatus(t, 204)
+	w.get("files/"+olgas, w.operator).wantProblem(t, 404, "not_found")
+	w.post("files/presign-upload", w.operator, noteUpload).wantProblem(t, 422, "invalid_request")
+	w.post("files/presign-upload", w.key, strings.Replace(noteUpload, "{", `{"agent":"other",`, 1)).wantProblem(t, 404, "not_found")
+	w.post("files/presign-upload", w.operator, strings.Replace(asBilling, "billing", "other", 1)).wantProblem(t, 404, "not_found")
 }
 
 func TestPresignRefuses(t *testing.T) {
@@ -119,8 +119,8 @@ func TestPresignRefuses(t *testing.T) {
 	} {
 		got := w.post("files/presign-upload", w.key, body)
 		code := map[int]string{422: "invalid_request", 413: "too_large"}[want]
-		got.problem(t, want, code)
+		got.wantProblem(t, want, code)
 	}
 	w.files.Types = []string{"image/*"}
-	w.post("files/presign-upload", w.key, noteUpload).problem(t, 415, "unsupported_type")
+	w.post("files/presign-upload", w.key, noteUpload).wantProblem(t, 415, "unsupported_type")
 }

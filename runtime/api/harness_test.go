@@ -165,11 +165,11 @@ func (w *world) register() {
 	w.registry.ApplyTwoSkills(func(files *agent.SkillSpec) { files.ApprovalTimeout = &minute }, agent.AgentSpec{Name: "billing"})
 	w.registry.Apply(agent.Spec{Agents: []agent.AgentSpec{{Name: "other"}}})
 	w.billing, w.key = w.registry.Agent("billing"), w.newKey("billing")
-	w.operator = w.token("olga", identity.Operator)
-	w.reviewer = w.token("rita", identity.Reviewer)
+	w.operator = w.createToken("olga", identity.Operator)
+	w.reviewer = w.createToken("rita", identity.Reviewer)
 }
 
-func (w *world) token(name string, roles ...identity.Role) string {
+func (w *world) createToken(name string, roles ...identity.Role) string {
 	w.t.Helper()
 	_, token, err := w.people.CreateToken(w.t.Context(), uuid.Nil, name, roles, []string{"billing"})
 	check(w.t, err)
@@ -192,8 +192,8 @@ func (w *world) personID(token string) uuid.UUID {
 	return access.Person.ID
 }
 
-// submit makes a call of billing, on behalf of a person or, with uuid.Nil, of none.
-func (w *world) submit(name, arguments string, principal uuid.UUID) uuid.UUID {
+// submitCall makes a call of billing, on behalf of a person or, with uuid.Nil, of none.
+func (w *world) submitCall(name, arguments string, principal uuid.UUID) uuid.UUID {
 	w.t.Helper()
 	conversation, entry := w.registry.FindTool(w.billing, principal, name)
 	clean, err := call.CleanArguments([]byte(arguments))
@@ -205,13 +205,13 @@ func (w *world) submit(name, arguments string, principal uuid.UUID) uuid.UUID {
 	return ticket.ID
 }
 
-// park makes a parked call.
-func (w *world) park(arguments string) uuid.UUID {
+// parkCall makes a parked call.
+func (w *world) parkCall(arguments string) uuid.UUID {
 	w.t.Helper()
-	return w.submit("files__write", arguments, uuid.Nil)
+	return w.submitCall("files__write", arguments, uuid.Nil)
 }
 
-func (w *world) wait(id uuid.UUID) {
+func (w *world) waitForEnd(id uuid.UUID) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
@@ -262,8 +262,8 @@ func (w *world) post(path, token, body string) answer {
 	return w.send(http.MethodPost, "/api/v1/"+path, token, body)
 }
 
-// want checks the status, and decodes the body.
-func (a answer) want(t *testing.T, status int) map[string]any {
+// wantStatus checks the status, and decodes the body.
+func (a answer) wantStatus(t *testing.T, status int) map[string]any {
 	t.Helper()
 	if a.status != status {
 		t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
@@ -279,10 +279,10 @@ func (a answer) want(t *testing.T, status int) map[string]any {
 	return v
 }
 
-// problem checks that the answer is a problem with this status and code.
-func (a answer) problem(t *testing.T, status int, code string) map[string]any {
+// wantProblem checks that the answer is a problem with this status and code.
+func (a answer) wantProblem(t *testing.T, status int, code string) map[string]any {
 	t.Helper()
-	v := a.want(t, status)
+	v := a.wantStatus(t, status)
 	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
 		t.Errorf("content type %q", got)
 	}

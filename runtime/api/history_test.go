@@ -33,14 +33,14 @@ func itemIDs(t *testing.T, v map[string]any) []string {
 func TestSearchCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	paula := w.token("paula", identity.Reviewer)
-	first := w.park(`{"path":"/srv/caf\u00e9"}`)
-	hers := w.submit("files__write", `{"path":"100%"}`, w.personID(paula))
-	rejected := w.park(`{"x":1}`)
-	w.post("approvals/"+rejected.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.digest(rejected))).want(t, 200)
-	echo := w.submit("open__write", `{}`, uuid.Nil)
-	w.wait(echo)
-	conversation, _ := w.get("calls/"+first.String(), w.reviewer).want(t, 200)["conversation_id"].(string)
+	paula := w.createToken("paula", identity.Reviewer)
+	first := w.parkCall(`{"path":"/srv/caf\u00e9"}`)
+	hers := w.submitCall("files__write", `{"path":"100%"}`, w.personID(paula))
+	rejected := w.parkCall(`{"x":1}`)
+	w.post("approvals/"+rejected.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.getDigest(rejected))).wantStatus(t, 200)
+	echo := w.submitCall("open__write", `{}`, uuid.Nil)
+	w.waitForEnd(echo)
+	conversation, _ := w.get("calls/"+first.String(), w.reviewer).wantStatus(t, 200)["conversation_id"].(string)
 
 	for query, want := range map[string][]uuid.UUID{
 		"":                                     {echo, rejected, hers, first},
@@ -63,7 +63,7 @@ func TestSearchCalls(t *testing.T) {
 		"from=2020-01-01&to=2999-12-31":        {echo, rejected, hers, first},
 		"from=2999-01-01T10:00":                nil,
 	} {
-		got := itemIDs(t, w.get("calls?"+query, w.reviewer).want(t, 200))
+		got := itemIDs(t, w.get("calls?"+query, w.reviewer).wantStatus(t, 200))
 		wanted := make([]string, 0, len(want))
 		for _, id := range want {
 			wanted = append(wanted, id.String())
@@ -77,12 +77,12 @@ func TestSearchCalls(t *testing.T) {
 		"to=never": "query.to", "conversation=x": "query.conversation", "text=" + strings.Repeat("x", 201): "query.text",
 		"text=a%00": "query.text", "tool=%ff": "query.tool", "status=parked,lost": "query.status[1]",
 	} {
-		v := w.get("calls?"+query, w.operator).problem(t, 422, "invalid_request")
+		v := w.get("calls?"+query, w.operator).wantProblem(t, 422, "invalid_request")
 		if errs, _ := json.Marshal(v["errors"]); !strings.Contains(string(errs), `"location":"`+location+`"`) {
 			t.Errorf("%s: %v", query, v)
 		}
 	}
-	v := w.get("calls?status=rejected", w.reviewer).want(t, 200)["items"].([]any)[0].(map[string]any)
+	v := w.get("calls?status=rejected", w.reviewer).wantStatus(t, 200)["items"].([]any)[0].(map[string]any)
 	decision, _ := v["decision"].(map[string]any)
 	if decision["by"] != "rita" || decision["outcome"] != "rejected" || decision["note"] != "no" {
 		t.Errorf("the decision is %v", v["decision"])
@@ -93,15 +93,15 @@ func TestSearchCalls(t *testing.T) {
 func TestSearchLeaksNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	paula := w.token("paula", identity.Reviewer)
+	paula := w.createToken("paula", identity.Reviewer)
 	_, plain, err := w.people.CreateToken(t.Context(), uuid.Nil, "peter", []identity.Role{}, []string{"billing"})
 	if err != nil { // people with roles: this caller does not exist
 		plain = ""
 	}
-	hers := w.submit("files__write", `{"secret":"paulas"}`, w.personID(paula))
-	own := w.park(`{"n":1}`)
-	w.post("approvals/"+own.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.digest(own))).want(t, 200)
-	conversation, _ := w.get("calls/"+hers.String(), w.reviewer).want(t, 200)["conversation_id"].(string)
+	hers := w.submitCall("files__write", `{"secret":"paulas"}`, w.personID(paula))
+	own := w.parkCall(`{"n":1}`)
+	w.post("approvals/"+own.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.getDigest(own))).wantStatus(t, 200)
+	conversation, _ := w.get("calls/"+hers.String(), w.reviewer).wantStatus(t, 200)["conversation_id"].(string)
 	for _, token := range []string{w.key, w.newKey("other"), plain} {
 		if token == "" {
 			continue
@@ -115,7 +115,7 @@ func TestSearchLeaksNothing(t *testing.T) {
 				query += "&agent=billing"
 			}
 			answer := w.get("calls?"+query, token)
-			for _, id := range itemIDs(t, answer.want(t, 200)) {
+			for _, id := range itemIDs(t, answer.wantStatus(t, 200)) {
 				if id != own.String() || token != w.key {
 					t.Errorf("%s shows %s", query, id)
 				}
@@ -134,7 +134,7 @@ func TestSearchLeaksNothing(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"calls/export", "calls/export?agent=billing", "audit/export"} {
-			w.get(path, token).problem(t, 403, "forbidden")
+			w.get(path, token).wantProblem(t, 403, "forbidden")
 		}
 	}
 }
@@ -142,10 +142,10 @@ func TestSearchLeaksNothing(t *testing.T) {
 func TestConversationsSayHowTheyStand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	paula := w.token("paula", identity.Reviewer)
-	id := w.submit("files__write", `{"n":1}`, w.personID(paula))
-	w.submit("open__write", `{"n":1}`, uuid.Nil)
-	v := w.get("conversations?person=paula", w.reviewer).want(t, 200)
+	paula := w.createToken("paula", identity.Reviewer)
+	id := w.submitCall("files__write", `{"n":1}`, w.personID(paula))
+	w.submitCall("open__write", `{"n":1}`, uuid.Nil)
+	v := w.get("conversations?person=paula", w.reviewer).wantStatus(t, 200)
 	if len(listItems(t, v)) != 1 {
 		t.Fatalf("got %v", v)
 	}
@@ -154,11 +154,11 @@ func TestConversationsSayHowTheyStand(t *testing.T) {
 	if calls["total"] != json.Number("1") || calls["by_status"].(map[string]any)["parked"] != json.Number("1") || calls["last_at"] == nil {
 		t.Errorf("calls: %v", calls)
 	}
-	got := w.get("conversations/"+one["id"].(string), w.reviewer).want(t, 200)["calls"].(map[string]any)
-	if got["total"] != json.Number("1") || got["last_at"] != w.get("calls/"+id.String(), w.reviewer).want(t, 200)["created_at"] {
+	got := w.get("conversations/"+one["id"].(string), w.reviewer).wantStatus(t, 200)["calls"].(map[string]any)
+	if got["total"] != json.Number("1") || got["last_at"] != w.get("calls/"+id.String(), w.reviewer).wantStatus(t, 200)["created_at"] {
 		t.Errorf("calls: %v", got)
 	}
-	w.get("conversations?agent=nobody", w.reviewer).problem(t, 422, "invalid_request")
+	w.get("conversations?agent=nobody", w.reviewer).wantProblem(t, 422, "invalid_request")
 }
 
 // formulaTexts are texts that a spreadsheet takes for formulas.
@@ -170,13 +170,13 @@ func TestExportCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	arguments := `{"n":9007199254740993,"e":1e400,"z":-0,"s":"\u00e9\u202e<b>","u":"` + "\u2028" + `"}`
-	id := w.park(arguments)
-	w.post("approvals/"+id.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"=1+1"}`, w.digest(id))).want(t, 200)
-	large := w.submit("open__write", `{"x":"`+strings.Repeat("y", 100_000)+`"}`, uuid.Nil)
-	w.wait(large)
+	id := w.parkCall(arguments)
+	w.post("approvals/"+id.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"=1+1"}`, w.getDigest(id))).wantStatus(t, 200)
+	large := w.submitCall("open__write", `{"x":"`+strings.Repeat("y", 100_000)+`"}`, uuid.Nil)
+	w.waitForEnd(large)
 	for i, text := range formulaTexts() {
-		other := w.submit("open__write", fmt.Sprintf(`{"i":%d}`, i), uuid.Nil)
-		w.wait(other)
+		other := w.submitCall("open__write", fmt.Sprintf(`{"i":%d}`, i), uuid.Nil)
+		w.waitForEnd(other)
 		_, err := w.db.Pool().Exec(t.Context(), `UPDATE calls SET message = $2 WHERE id = $1`, other, text)
 		check(t, err)
 	}
@@ -210,7 +210,7 @@ func TestExportCalls(t *testing.T) {
 	column := func(row []string, name string) string { return row[slices.Index(rows[0], name)] }
 	oldest := rows[len(rows)-1]
 	if column(oldest, "arguments") != arguments || column(oldest, "decided_by") != "rita" || column(oldest, "decision_note") != "'=1+1" ||
-		column(oldest, "created_at") != w.get("calls/"+id.String(), w.reviewer).want(t, 200)["created_at"] {
+		column(oldest, "created_at") != w.get("calls/"+id.String(), w.reviewer).wantStatus(t, 200)["created_at"] {
 		t.Errorf("row: %q", oldest)
 	}
 	for i, text := range formulaTexts() {
@@ -224,15 +224,15 @@ func TestExportCalls(t *testing.T) {
 		}
 	}
 	events := w.get("audit?action=calls.exported", w.operator)
-	list := listItems(t, events.want(t, 200))
+	list := listItems(t, events.wantStatus(t, 200))
 	if len(list) != 3 || list[2].(map[string]any)["actor"].(map[string]any)["name"] != "rita" ||
 		!strings.Contains(events.body, `"format": "csv"`) && !strings.Contains(events.body, `"format":"csv"`) ||
 		!strings.Contains(events.body, `"skills":`) {
 		t.Errorf("audit: %s", events.body)
 	}
-	w.get("calls/export?format=xml", w.operator).problem(t, 422, "invalid_request")
-	w.get("calls/export?agent=nobody", w.operator).problem(t, 422, "invalid_request")
-	if n := len(listItems(t, w.get("audit?action=calls.exported", w.operator).want(t, 200))); n != 3 {
+	w.get("calls/export?format=xml", w.operator).wantProblem(t, 422, "invalid_request")
+	w.get("calls/export?agent=nobody", w.operator).wantProblem(t, 422, "invalid_request")
+	if n := len(listItems(t, w.get("audit?action=calls.exported", w.operator).wantStatus(t, 200))); n != 3 {
 		t.Errorf("a refused export was recorded: %d", n)
 	}
 }
@@ -332,8 +332,8 @@ func TestBrokenExportIsCutOff(t *testing.T) {
 func TestSearchAudit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id := w.park(`{"n":1}`)
-	w.post("approvals/"+id.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.digest(id))).want(t, 200)
+	id := w.parkCall(`{"n":1}`)
+	w.post("approvals/"+id.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.getDigest(id))).wantStatus(t, 200)
 	for query, want := range map[string]string{
 		"actor=rita":                                       "approval.rejected",
 		"actor=billing&action=call":                        "call.parked",
@@ -346,7 +346,7 @@ func TestSearchAudit(t *testing.T) {
 		"from=2999-01-01":                                  "",
 		"from=2020-01-01&to=2999-01-01&action=call.parked": "call.parked",
 	} {
-		v := w.get("audit?"+query, w.operator).want(t, 200)
+		v := w.get("audit?"+query, w.operator).wantStatus(t, 200)
 		var actions []string
 		for _, item := range listItems(t, v) {
 			actions = append(actions, item.(map[string]any)["action"].(string))
@@ -361,10 +361,10 @@ func TestSearchAudit(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"actor=nobody", "from=x", "to=x", "action=a%00", "subject=x"} {
-		w.get("audit?"+query, w.operator).problem(t, 422, "invalid_request")
+		w.get("audit?"+query, w.operator).wantProblem(t, 422, "invalid_request")
 	}
 	lines := strings.Split(strings.TrimSuffix(w.get("audit/export?subject="+id.String(), w.operator).body, "\n"), "\n")
-	listed, err := json.Marshal(w.get("audit?subject="+id.String(), w.operator).want(t, 200)["items"].([]any)[0])
+	listed, err := json.Marshal(w.get("audit?subject="+id.String(), w.operator).wantStatus(t, 200)["items"].([]any)[0])
 	check(t, err)
 	var one any
 	check(t, json.Unmarshal([]byte(lines[0]), &one))
@@ -373,7 +373,7 @@ func TestSearchAudit(t *testing.T) {
 	if len(lines) < 2 || string(listed) != string(exported) {
 		t.Errorf("exported %q, listed %s", lines, listed)
 	}
-	if v := w.get("audit?action=audit.exported", w.operator).want(t, 200); len(listItems(t, v)) != 1 {
+	if v := w.get("audit?action=audit.exported", w.operator).wantStatus(t, 200); len(listItems(t, v)) != 1 {
 		t.Errorf("audit of the export: %v", v)
 	}
 }

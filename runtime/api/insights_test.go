@@ -15,7 +15,7 @@ import (
 func (w *world) insights(t *testing.T, token, query string) review.Insights {
 	t.Helper()
 	got := w.get("insights"+query, token)
-	got.want(t, 200)
+	got.wantStatus(t, 200)
 	var view review.Insights
 	check(t, json.Unmarshal([]byte(got.body), &view))
 	return view
@@ -24,12 +24,12 @@ func (w *world) insights(t *testing.T, token, query string) review.Insights {
 func TestInsights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	approved, rejected := w.park(`{"n":1}`), w.park(`{"n":2}`)
-	w.park(`{"n":3}`)
-	w.wait(w.submit("open__write", `{}`, uuid.Nil))
-	w.post("approvals/"+approved.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.digest(approved))).want(t, 200)
-	w.post("approvals/"+rejected.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.digest(rejected))).want(t, 200)
-	w.wait(approved)
+	approved, rejected := w.parkCall(`{"n":1}`), w.parkCall(`{"n":2}`)
+	w.parkCall(`{"n":3}`)
+	w.waitForEnd(w.submitCall("open__write", `{}`, uuid.Nil))
+	w.post("approvals/"+approved.String()+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, w.getDigest(approved))).wantStatus(t, 200)
+	w.post("approvals/"+rejected.String()+"/reject", w.reviewer, fmt.Sprintf(`{"digest":%q,"reason":"no"}`, w.getDigest(rejected))).wantStatus(t, 200)
+	w.waitForEnd(approved)
 
 	view := w.insights(t, w.operator, "")
 	if view.To.Sub(view.From) < 7*24*time.Hour || view.Bucket != "day" || len(view.Series) < 7 {
@@ -98,7 +98,7 @@ func TestInsightsRefuse(t *testing.T) {
 		"from=2026-01-05T00:00:00Z&to=2026-01-04T00:00:00Z": "query.to", "from=2020-01-05T00:00:00Z&to=2026-01-04T00:00:00Z": "query.from",
 		"person=rita": "query.person",
 	} {
-		v := w.get("insights?"+query, w.operator).problem(t, 422, "invalid_request")
+		v := w.get("insights?"+query, w.operator).wantProblem(t, 422, "invalid_request")
 		fields, _ := v["errors"].([]any)
 		if len(fields) != 1 || fields[0].(map[string]any)["location"] != location {
 			t.Errorf("%s: %v", query, v)
@@ -109,12 +109,12 @@ func TestInsightsRefuse(t *testing.T) {
 func TestToolInsights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.wait(w.submit("open__write", `{}`, uuid.Nil))
-	w.park(`{"n":1}`)
+	w.waitForEnd(w.submitCall("open__write", `{}`, uuid.Nil))
+	w.parkCall(`{"n":1}`)
 	read := func(query string) (view review.ToolInsights) {
 		t.Helper()
 		got := w.get("insights/tools"+query, w.reviewer)
-		got.want(t, 200)
+		got.wantStatus(t, 200)
 		check(t, json.Unmarshal([]byte(got.body), &view))
 		return view
 	}
@@ -136,7 +136,7 @@ func TestToolInsights(t *testing.T) {
 		t.Errorf("of a tool that was never called: %+v", of)
 	}
 	for query, location := range map[string]string{"sort=most": "query.sort", "skill=nothing": "query.skill", "tool=%00": "query.tool"} {
-		v := w.get("insights/tools?"+query, w.operator).problem(t, 422, "invalid_request")
+		v := w.get("insights/tools?"+query, w.operator).wantProblem(t, 422, "invalid_request")
 		fields, _ := v["errors"].([]any)
 		if len(fields) != 1 || fields[0].(map[string]any)["location"] != location {
 			t.Errorf("%s: %v", query, v)

@@ -47,7 +47,7 @@ func explainJSON(err error) error {
 	case errors.As(err, &syntactic):
 		return fmt.Errorf("not acceptable JSON at byte %d: %s", syntactic.ByteOffset, syntaxReason(syntactic.Err))
 	case errors.As(err, &semantic):
-		what := "not what is expected here"
+		what := "has the wrong type"
 		if expected, ok := errors.AsType[*agent.ExpectedError](err); ok {
 			what = expected.Error()
 		} else if semantic.Err != nil && semantic.JSONKind == 0 {

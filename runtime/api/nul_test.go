@@ -17,11 +17,11 @@ const nul = `a\u0000b`
 func TestNULIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	id, unknown := w.park(`{"n":1}`), w.park(`{"n":2}`)
+	id, unknown := w.parkCall(`{"n":1}`), w.parkCall(`{"n":2}`)
 	_, err := w.db.Pool().Exec(t.Context(),
 		`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now(), effect = 'possible' WHERE id = $1`, unknown)
 	check(t, err)
-	decide, digest := "POST approvals/"+id.String(), w.digest(id)
+	decide, digest := "POST approvals/"+id.String(), w.getDigest(id)
 	const skill = `"name":"s","transport":"http","url":"http://h/"`
 	for _, test := range []struct{ operation, body, location string }{
 		{decide + "/approve", fmt.Sprintf(`{"digest":%q,"note":"%s"}`, digest, nul), "body.note"},
@@ -47,12 +47,12 @@ func TestNULIsRefused(t *testing.T) {
 		if strings.HasPrefix(path, "approvals/") {
 			token = w.reviewer
 		}
-		v := w.send(method, "/api/v1/"+path, token, test.body).problem(t, http.StatusUnprocessableEntity, "invalid_request")
+		v := w.send(method, "/api/v1/"+path, token, test.body).wantProblem(t, http.StatusUnprocessableEntity, "invalid_request")
 		if errs, _ := json.Marshal(v["errors"]); !strings.Contains(string(errs), `"location":"`+test.location+`"`) {
 			t.Errorf("%s %s: %v", test.operation, test.body, v)
 		}
 	}
-	if got := w.get("approvals/"+id.String(), w.reviewer).want(t, 200)["status"]; got != "pending" {
+	if got := w.get("approvals/"+id.String(), w.reviewer).wantStatus(t, 200)["status"]; got != "pending" {
 		t.Errorf("approval is %v", got)
 	}
 }

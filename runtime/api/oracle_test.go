@@ -133,14 +133,14 @@ func (w *world) setModel(names ...string) {
 // startConversation starts a conversation and returns its path.
 func (w *world) startConversation(token, body string) string {
 	w.t.Helper()
-	id, _ := w.post("conversations", token, body).want(w.t, 201)["id"].(string)
+	id, _ := w.post("conversations", token, body).wantStatus(w.t, 201)["id"].(string)
 	return "conversations/" + id
 }
 
 // getConversation returns the state of a conversation.
 func (w *world) getConversation(path string) map[string]any {
 	w.t.Helper()
-	loop, _ := w.get(path, w.both).want(w.t, 200)["loop"].(map[string]any)
+	loop, _ := w.get(path, w.both).wantStatus(w.t, 200)["loop"].(map[string]any)
 	return loop
 }
 
@@ -169,8 +169,8 @@ type follower struct {
 	leave    context.CancelFunc
 }
 
-// server serves a process's API on the network.
-func (w *world) server(p *process) *httptest.Server {
+// startServer serves a process's API on the network.
+func (w *world) startServer(p *process) *httptest.Server {
 	server := httptest.NewServer(p.handler)
 	w.t.Cleanup(func() {
 		p.api.Drain()
@@ -182,8 +182,8 @@ func (w *world) server(p *process) *httptest.Server {
 // patience is how long a test waits for an expected event.
 const patience = 5 * time.Minute
 
-// follow starts to follow a conversation; id is the Last-Event-ID, or "".
-func (w *world) follow(server *httptest.Server, path, token, id string) *follower {
+// followEvents starts to follow a conversation; id is the Last-Event-ID, or "".
+func (w *world) followEvents(server *httptest.Server, path, token, id string) *follower {
 	w.t.Helper()
 	ctx, leave := context.WithTimeout(w.t.Context(), patience)
 	w.t.Cleanup(leave)
@@ -265,7 +265,7 @@ func entryNames(all []told) []string {
 // followUntil waits until a conversation has a status.
 func (w *world) followUntil(server *httptest.Server, path, status string) []told {
 	w.t.Helper()
-	f := w.follow(server, path+"/events", w.both, "")
+	f := w.followEvents(server, path+"/events", w.both, "")
 	defer f.leave()
 	return f.readUntil(isState(status))
 }
@@ -273,12 +273,12 @@ func (w *world) followUntil(server *httptest.Server, path, status string) []told
 // decideOnly approves the only parked call.
 func (w *world) approveOnly() uuid.UUID {
 	w.t.Helper()
-	list := listItems(w.t, w.get("approvals?status=pending", w.reviewer).want(w.t, 200))
+	list := listItems(w.t, w.get("approvals?status=pending", w.reviewer).wantStatus(w.t, 200))
 	if len(list) != 1 {
 		w.t.Fatalf("%d calls wait", len(list))
 	}
 	one := list[0].(map[string]any)
 	id, _ := one["id"].(string)
-	w.post("approvals/"+id+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, one["digest"])).want(w.t, 200)
+	w.post("approvals/"+id+"/approve", w.reviewer, fmt.Sprintf(`{"digest":%q}`, one["digest"])).wantStatus(w.t, 200)
 	return uuid.MustParse(id)
 }

@@ -10,7 +10,7 @@ import (
 // oauthOf returns the member oauth of a skill.
 func oauthOf(t *testing.T, a answer, status int) any {
 	t.Helper()
-	v := a.want(t, status)
+	v := a.wantStatus(t, status)
 	if strings.Contains(a.body, "hush") {
 		t.Errorf("a secret is shown: %s", a.body)
 	}
@@ -78,7 +78,7 @@ func TestSkillOAuthErrors(t *testing.T) {
 				{w.post("apply", w.operator, `{"spec":{"skills":[{`+whole+`}]}}`), "body.spec.skills[0]."},
 				{w.send("PATCH", "/api/v1/skills/files", w.operator, `{`+test.fields+`}`), "body."},
 			} {
-				sent.problem(t, 422, "invalid_request")
+				sent.wantProblem(t, 422, "invalid_request")
 				if !strings.Contains(sent.body, `"location":"`+sent.at+test.location+`"`) {
 					t.Errorf("want %s%s: %s", sent.at, test.location, sent.body)
 				}
@@ -100,7 +100,7 @@ func TestSkillOAuthIsReadStrictly(t *testing.T) {
 			w.post("skills", w.operator, `{`+skill+`"oauth":`+oauth+`}`),
 			w.send("PATCH", "/api/v1/skills/files", w.operator, `{"oauth":`+oauth+`}`),
 		} {
-			answer.problem(t, status, "invalid_request")
+			answer.wantProblem(t, status, "invalid_request")
 			if strings.Contains(answer.body, "hush") {
 				t.Errorf("a possible secret is echoed: %s", answer.body)
 			}

@@ -25,7 +25,7 @@ func TestSkillOfAnAPI(t *testing.T) {
 	if strings.Contains(made.body, "geheim") || strings.Contains(made.body, "xxxxx") {
 		t.Error("the secret or the document is shown")
 	}
-	v := made.want(t, http.StatusCreated)
+	v := made.wantStatus(t, http.StatusCreated)
 	said, err := json.Marshal(map[string]any{
 		"url": v["url"], "base_url": v["base_url"], "spec": v["spec"], "include": v["include"], "exclude": v["exclude"], "endpoints": v["endpoints"],
 		"auth": v["auth"], "preview": v["preview"], "output_schemas": v["output_schemas"], "tools": v["tools"],
@@ -42,8 +42,8 @@ func TestSkillOfAnAPI(t *testing.T) {
 	if got := w.get("skills/pets/document", w.operator); got.body != document || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("%d bytes of %s", len(got.body), got.header.Get("Content-Type"))
 	}
-	w.get("skills/files/document", w.operator).problem(t, http.StatusNotFound, "not_found")
-	if v := w.get("skills/files", w.operator).want(t, 200); v["base_url"] != nil || v["auth"] != nil || v["url"] == nil {
+	w.get("skills/files/document", w.operator).wantProblem(t, http.StatusNotFound, "not_found")
+	if v := w.get("skills/files", w.operator).wantStatus(t, 200); v["base_url"] != nil || v["auth"] != nil || v["url"] == nil {
 		t.Errorf("of an MCP server: %v", v)
 	}
 }
@@ -51,15 +51,15 @@ func TestSkillOfAnAPI(t *testing.T) {
 func TestTryOverTheAPI(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.send("POST", "/api/v1/skills/files/try", w.operator, `{"tool":"nothing"}`).problem(t, http.StatusUnprocessableEntity, "invalid_request")
-	v := w.send("POST", "/api/v1/skills/files/try", w.operator, `{"tool":"write","arguments":{}}`).problem(t, http.StatusUnprocessableEntity, "invalid_request")
+	w.send("POST", "/api/v1/skills/files/try", w.operator, `{"tool":"nothing"}`).wantProblem(t, http.StatusUnprocessableEntity, "invalid_request")
+	v := w.send("POST", "/api/v1/skills/files/try", w.operator, `{"tool":"write","arguments":{}}`).wantProblem(t, http.StatusUnprocessableEntity, "invalid_request")
 	if text := fmt.Sprint(v["detail"]); !strings.Contains(text, "GET or HEAD") {
 		t.Errorf("%v", v)
 	}
 	w.send("POST", "/api/v1/skill-drafts/try", w.operator, `{"tool":"x","skill":{"name":"x","transport":"http","url":"http://h/"}}`).
-		problem(t, http.StatusUnprocessableEntity, "invalid_request")
+		wantProblem(t, http.StatusUnprocessableEntity, "invalid_request")
 	w.send("POST", "/api/v1/skill-drafts/try", w.operator, `{"tool":"x","skill":{"name":"x","transport":"http-api","base_url":"http://h/","endpoints":[{"name":"x","path":"/"}]}}`).
-		problem(t, http.StatusUnprocessableEntity, "not_available")
+		wantProblem(t, http.StatusUnprocessableEntity, "not_available")
 }
 
 // An error of a draft has the location of the field in the request.
@@ -72,7 +72,7 @@ func TestTryDraftLocatesProblems(t *testing.T) {
 		{`{"name":"x","transport":"openapi","base_url":"http://h/"}`, "[body.skill.spec]"},
 		{`{"name":"x","transport":"http","url":"http://h/"}`, "[body.skill.transport]"},
 	} {
-		v := w.send("POST", "/api/v1/skill-drafts/try", w.operator, `{"tool":"x","skill":`+tt.skill+`}`).problem(t, http.StatusUnprocessableEntity, "invalid_request")
+		v := w.send("POST", "/api/v1/skill-drafts/try", w.operator, `{"tool":"x","skill":`+tt.skill+`}`).wantProblem(t, http.StatusUnprocessableEntity, "invalid_request")
 		var located []string
 		for _, one := range v["errors"].([]any) {
 			located = append(located, fmt.Sprint(one.(map[string]any)["location"]))
@@ -91,7 +91,7 @@ func TestExamine(t *testing.T) {
 			"delete":{"requestBody":{"content":{"application/pdf; x=\u0000":{}},"required":true}}}}}`
 	body, err := json.Marshal(map[string]string{"document": document})
 	check(t, err)
-	v := w.send("POST", "/api/v1/skill-drafts/examine", w.operator, string(body)).want(t, 200)
+	v := w.send("POST", "/api/v1/skill-drafts/examine", w.operator, string(body)).wantStatus(t, 200)
 	first := v["operations"].([]any)[0].(map[string]any)
 	if v["title"] != "Pets" || v["base_url"] != "https://pets.example/v1" || first["operation_id"] != "getPet" || first["read_only"] != true || first["input_schema"] == nil {
 		t.Errorf("%v", v)
@@ -100,7 +100,7 @@ func TestExamine(t *testing.T) {
 		`{}`: "body.spec", `{"document":"{}"}`: "body.document", `{"spec":"ftp://h/"}`: "body.spec", `{"spec":"http://h/","document":"{}"}`: "body.document",
 		`{"spec":"http://169.254.169.254/openapi.json"}`: "body.spec",
 	} {
-		p := w.send("POST", "/api/v1/skill-drafts/examine", w.operator, body).problem(t, http.StatusUnprocessableEntity, "invalid_request")
+		p := w.send("POST", "/api/v1/skill-drafts/examine", w.operator, body).wantProblem(t, http.StatusUnprocessableEntity, "invalid_request")
 		if errs, _ := json.Marshal(p["errors"]); !strings.Contains(string(errs), `"location":"`+location+`"`) {
 			t.Errorf("%s: %v", body, p)
 		}

@@ -29,8 +29,8 @@ func TestConverse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.setModel("billing")
-	server := w.server(w.process)
-	created := w.post("conversations", w.key, `{"message":"hello"}`).want(t, 201)
+	server := w.startServer(w.process)
+	created := w.post("conversations", w.key, `{"message":"hello"}`).wantStatus(t, 201)
 	path := "conversations/" + created["id"].(string)
 	if created["agent"] != "billing" || created["principal"] != nil || len(created["tools"].([]any)) != 3 {
 		t.Errorf("created %v", created)
@@ -45,7 +45,7 @@ func TestConverse(t *testing.T) {
 	if loop["code"] != nil || loop["stopping"] != false || loop["forked_from"] != nil || len(loop["pending"].([]any)) != 0 {
 		t.Errorf("loop %v", loop)
 	}
-	listed := listItems(t, w.get("conversations", w.key).want(t, 200))[0].(map[string]any)
+	listed := listItems(t, w.get("conversations", w.key).wantStatus(t, 200))[0].(map[string]any)
 	if of := listed["loop"].(map[string]any); of["status"] != "idle" || of["pending"] != nil {
 		t.Errorf("listed %v", listed)
 	}
@@ -53,12 +53,12 @@ func TestConverse(t *testing.T) {
 		t.Errorf("the title is %v", listed["title"])
 	}
 
-	said := w.post(path+"/messages", w.key, `{"message":"write, please"}`).want(t, 202)
+	said := w.post(path+"/messages", w.key, `{"message":"write, please"}`).wantStatus(t, 202)
 	if said["pending"] != false || said["message"].(map[string]any)["text"] != "write, please" {
 		t.Errorf("got %v", said)
 	}
 	w.followUntil(server, path, "waiting")
-	if said := w.post(path+"/messages", w.key, `{"message":"and then?"}`).want(t, 202); said["pending"] != true {
+	if said := w.post(path+"/messages", w.key, `{"message":"and then?"}`).wantStatus(t, 202); said["pending"] != true {
 		t.Errorf("got %v", said)
 	}
 	loop = w.getConversation(path)
@@ -76,8 +76,8 @@ func TestTraceOfAMessage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.setModel("billing")
-	server := w.server(w.process)
-	path := "conversations/" + w.post("conversations", w.key, `{}`).want(t, 201)["id"].(string)
+	server := w.startServer(w.process)
+	path := "conversations/" + w.post("conversations", w.key, `{}`).wantStatus(t, 201)["id"].(string)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/"+path+"/messages", strings.NewReader(`{"message":"write, please"}`))
 	r.Header.Set("Authorization", "Bearer "+w.key)
 	r.Header.Set("Content-Type", "application/json")
@@ -103,7 +103,7 @@ func (w *world) seeMessages(path string) {
 	t.Helper()
 	var all []map[string]any
 	for cursor := ""; ; {
-		page := w.get(path+"/messages?limit=3"+cursor, w.key).want(t, 200)
+		page := w.get(path+"/messages?limit=3"+cursor, w.key).wantStatus(t, 200)
 		for _, item := range listItems(t, page) {
 			all = append(all, item.(map[string]any))
 		}
@@ -152,47 +152,47 @@ func (w *world) seeMessages(path string) {
 func TestConverseRefusals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.post("conversations", w.key, `{}`).problem(t, 409, "no_model")
+	w.post("conversations", w.key, `{}`).wantProblem(t, 409, "no_model")
 	w.setModel("billing")
-	w.post("conversations", w.key, `{"agent":"other"}`).problem(t, 404, "not_found")
-	w.post("conversations", w.operator, `{"agent":"other"}`).problem(t, 404, "not_found") // may not act as it
-	w.post("conversations", w.operator, `{"agent":"nobody"}`).problem(t, 404, "not_found")
-	w.post("conversations", w.operator, `{}`).problem(t, 422, "invalid_request")
-	w.get("conversations/latest", w.operator).problem(t, 422, "invalid_request")
-	w.get("conversations/latest?agent=billing", w.operator).problem(t, 404, "not_found")
-	w.get("conversations/latest?agent=other", w.operator).problem(t, 404, "not_found")
+	w.post("conversations", w.key, `{"agent":"other"}`).wantProblem(t, 404, "not_found")
+	w.post("conversations", w.operator, `{"agent":"other"}`).wantProblem(t, 404, "not_found") // may not act as it
+	w.post("conversations", w.operator, `{"agent":"nobody"}`).wantProblem(t, 404, "not_found")
+	w.post("conversations", w.operator, `{}`).wantProblem(t, 422, "invalid_request")
+	w.get("conversations/latest", w.operator).wantProblem(t, 422, "invalid_request")
+	w.get("conversations/latest?agent=billing", w.operator).wantProblem(t, 404, "not_found")
+	w.get("conversations/latest?agent=other", w.operator).wantProblem(t, 404, "not_found")
 
 	path := w.startConversation(w.key, `{}`)
-	w.post(path+"/cancel", w.key, "").problem(t, 409, "conversation_idle")
+	w.post(path+"/cancel", w.key, "").wantProblem(t, 409, "conversation_idle")
 	for _, body := range []string{
 		`{"message":""}`, `{"message":"  "}`, `{"message":"` + nul + `"}`, `{"message":"` + strings.Repeat("x", 256<<10+1) + `"}`, `{}`, `{"message":7}`,
 	} {
-		v := w.post(path+"/messages", w.key, body).problem(t, 422, "invalid_request")
+		v := w.post(path+"/messages", w.key, body).wantProblem(t, 422, "invalid_request")
 		if errs, _ := json.Marshal(v["errors"]); !strings.Contains(string(errs), `message`) {
 			t.Errorf("%.30s: %v", body, v)
 		}
 	}
-	w.post(path+"/messages", w.key, "{\"message\":\"\xff\"}").problem(t, 400, "invalid_request")
-	w.post(path+"/messages", w.key, `{"message":"`+strings.Repeat(`\u0061`, 256<<10)+`"}`).want(t, 202)
-	w.post("conversations", w.key, `{"message":"`+nul+`"}`).problem(t, 422, "invalid_request")
+	w.post(path+"/messages", w.key, "{\"message\":\"\xff\"}").wantProblem(t, 400, "invalid_request")
+	w.post(path+"/messages", w.key, `{"message":"`+strings.Repeat(`\u0061`, 256<<10)+`"}`).wantStatus(t, 202)
+	w.post("conversations", w.key, `{"message":"`+nul+`"}`).wantProblem(t, 422, "invalid_request")
 	for _, query := range []string{"after=-1", "after=x", "after=99"} {
-		w.get(path+"/events?"+query, w.key).problem(t, 422, "invalid_request")
+		w.get(path+"/events?"+query, w.key).wantProblem(t, 422, "invalid_request")
 	}
 	for _, id := range []string{"x", "-1", "99"} {
 		header := http.Header{"Authorization": {"Bearer " + w.key}, "Last-Event-Id": {id}}
-		v := w.sendHeaders(t, "/api/v1/"+path+"/events", header).problem(t, 422, "invalid_request")
+		v := w.sendHeaders(t, "/api/v1/"+path+"/events", header).wantProblem(t, 422, "invalid_request")
 		if errs, _ := json.Marshal(v["errors"]); !strings.Contains(string(errs), "header.Last-Event-ID") {
 			t.Errorf("Last-Event-ID %s: %v", id, v)
 		}
 	}
-	w.get(path+"/messages?cursor=x", w.key).problem(t, 422, "invalid_request")
-	w.post(path+"/fork", w.key, `{"seq":0}`).problem(t, 422, "invalid_request")
-	w.post(path+"/fork", w.key, `{"seq":99}`).problem(t, 422, "invalid_request")
-	w.post(path+"/fork", w.key, `{"seq":1,"message":"`+nul+`"}`).problem(t, 422, "invalid_request")
-	w.post(path+"/close", w.key, "").want(t, 200)
-	w.post(path+"/messages", w.key, `{"message":"hello"}`).problem(t, 409, "conversation_ended")
-	w.post(path+"/close", w.key, "").problem(t, 409, "conversation_ended")
-	w.post(path+"/cancel", w.key, "").problem(t, 409, "conversation_ended")
+	w.get(path+"/messages?cursor=x", w.key).wantProblem(t, 422, "invalid_request")
+	w.post(path+"/fork", w.key, `{"seq":0}`).wantProblem(t, 422, "invalid_request")
+	w.post(path+"/fork", w.key, `{"seq":99}`).wantProblem(t, 422, "invalid_request")
+	w.post(path+"/fork", w.key, `{"seq":1,"message":"`+nul+`"}`).wantProblem(t, 422, "invalid_request")
+	w.post(path+"/close", w.key, "").wantStatus(t, 200)
+	w.post(path+"/messages", w.key, `{"message":"hello"}`).wantProblem(t, 409, "conversation_ended")
+	w.post(path+"/close", w.key, "").wantProblem(t, 409, "conversation_ended")
+	w.post(path+"/cancel", w.key, "").wantProblem(t, 409, "conversation_ended")
 }
 
 // Of a conversation that the agent's own client runs, Holdpoint knows the calls, not the messages.
@@ -202,7 +202,7 @@ func TestClientsConversation(t *testing.T) {
 	c, err := w.catalog.StartConversation(t.Context(), w.billing, uuid.Nil, "2025-11-25", nil)
 	check(t, err)
 	path := "conversations/" + c.ID.String()
-	if loop, there := w.get(path, w.key).want(t, 200)["loop"]; !there || loop != nil {
+	if loop, there := w.get(path, w.key).wantStatus(t, 200)["loop"]; !there || loop != nil {
 		t.Errorf("loop %v", loop)
 	}
 	for _, address := range []string{"GET messages", "POST messages", "GET events", "POST cancel", "POST close", "POST fork"} {
@@ -214,7 +214,7 @@ func TestClientsConversation(t *testing.T) {
 		case address == "POST messages":
 			body = `{"message":"hello"}`
 		}
-		w.send(method, "/api/v1/"+path+"/"+action, w.key, body).problem(t, 409, "client_conversation")
+		w.send(method, "/api/v1/"+path+"/"+action, w.key, body).wantProblem(t, 409, "client_conversation")
 	}
 }
 
@@ -222,7 +222,7 @@ func TestSayOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.setModel("billing")
-	server := w.server(w.process)
+	server := w.startServer(w.process)
 	path := w.startConversation(w.key, `{}`)
 	say := func(key, message string) answer {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/"+path+"/messages", strings.NewReader(`{"message":"`+message+`"}`))
@@ -233,32 +233,32 @@ func TestSayOnce(t *testing.T) {
 		w.handler.ServeHTTP(recorder, r)
 		return answer{recorder.Code, recorder.Header(), recorder.Body.String()}
 	}
-	first := say("k1", "write one").want(t, 202)["message"].(map[string]any)["id"]
+	first := say("k1", "write one").wantStatus(t, 202)["message"].(map[string]any)["id"]
 	w.followUntil(server, path, "waiting")
-	pending := say("k2", "two").want(t, 202)
+	pending := say("k2", "two").wantStatus(t, 202)
 	for range 2 {
-		if again := say("k1", "write one").want(t, 202); again["message"].(map[string]any)["id"] != first || again["pending"] != false {
+		if again := say("k1", "write one").wantStatus(t, 202); again["message"].(map[string]any)["id"] != first || again["pending"] != false {
 			t.Errorf("repeated: %v", again)
 		}
-		again := say("k2", "two").want(t, 202)
+		again := say("k2", "two").wantStatus(t, 202)
 		if again["message"].(map[string]any)["id"] != pending["message"].(map[string]any)["id"] || again["pending"] != true {
 			t.Errorf("repeated: %v", again)
 		}
 	}
-	say("k1", "three").problem(t, 422, "idempotency_key_reused")
-	say("k2", "three").problem(t, 422, "idempotency_key_reused")
-	say("a b", "x").problem(t, 422, "invalid_request")
-	say("é", "x").problem(t, 422, "invalid_request")
-	say(strings.Repeat("k", 256), "x").problem(t, 422, "invalid_request")
+	say("k1", "three").wantProblem(t, 422, "idempotency_key_reused")
+	say("k2", "three").wantProblem(t, 422, "idempotency_key_reused")
+	say("a b", "x").wantProblem(t, 422, "invalid_request")
+	say("é", "x").wantProblem(t, 422, "invalid_request")
+	say(strings.Repeat("k", 256), "x").wantProblem(t, 422, "invalid_request")
 	if waits := w.getConversation(path)["pending"].([]any); len(waits) != 1 {
 		t.Errorf("pending %v", waits)
 	}
-	w.post(path+"/close", w.key, "").want(t, 200)
-	if again := say("k1", "write one").want(t, 202); again["message"].(map[string]any)["id"] != first {
+	w.post(path+"/close", w.key, "").wantStatus(t, 200)
+	if again := say("k1", "write one").wantStatus(t, 202); again["message"].(map[string]any)["id"] != first {
 		t.Errorf("repeated: %v", again)
 	}
 	said := 0
-	for _, e := range listItems(t, w.get(path+"/messages", w.key).want(t, 200)) {
+	for _, e := range listItems(t, w.get(path+"/messages", w.key).wantStatus(t, 200)) {
 		if e.(map[string]any)["kind"] == "user" {
 			said++
 		}
@@ -272,12 +272,12 @@ func TestForks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.setModel("billing")
-	server := w.server(w.process)
+	server := w.startServer(w.process)
 	path := w.startConversation(w.key, `{"message":"one"}`)
 	w.followUntil(server, path, "idle")
-	w.post(path+"/messages", w.key, `{"message":"two"}`).want(t, 202)
+	w.post(path+"/messages", w.key, `{"message":"two"}`).wantStatus(t, 202)
 	w.followUntil(server, path, "idle")
-	w.post(path+"/close", w.key, "").want(t, 200)
+	w.post(path+"/close", w.key, "").wantStatus(t, 200)
 	for _, test := range []struct{ body, want string }{
 		{`{"seq":1}`, "one|You said: one"},
 		{`{"seq":1,"message":"uno"}`, "uno|You said: uno"},
@@ -286,21 +286,21 @@ func TestForks(t *testing.T) {
 		{`{"seq":3,"message":"due"}`, "one|You said: one|due|You said: due"},
 		{`{"seq":3}`, "one|You said: one|two|You said: two"},
 	} {
-		fork := w.post(path+"/fork", w.key, test.body).want(t, 201)
+		fork := w.post(path+"/fork", w.key, test.body).wantStatus(t, 201)
 		forked := "conversations/" + fork["id"].(string)
 		if from := fork["loop"].(map[string]any)["forked_from"]; "conversations/"+from.(string) != path {
 			t.Errorf("%s: forked from %v", test.body, from)
 		}
 		w.followUntil(server, forked, "idle")
 		var said []string
-		for _, item := range listItems(t, w.get(forked+"/messages", w.key).want(t, 200)) {
+		for _, item := range listItems(t, w.get(forked+"/messages", w.key).wantStatus(t, 200)) {
 			e := item.(map[string]any)
 			said = append(said, e[e["kind"].(string)].(map[string]any)["text"].(string))
 		}
 		if got := strings.Join(said, "|"); got != test.want {
 			t.Errorf("%s: %s, want %s", test.body, got, test.want)
 		}
-		if latest := w.get("conversations/latest", w.key).want(t, 200); latest["id"] != fork["id"] {
+		if latest := w.get("conversations/latest", w.key).wantStatus(t, 200); latest["id"] != fork["id"] {
 			t.Errorf("latest is %v", latest["id"])
 		}
 	}
@@ -311,13 +311,13 @@ func TestCancelConversation(t *testing.T) {
 	play := newStage()
 	w := newWorldWith(t, play)
 	w.setModel("billing")
-	server := w.server(w.process)
+	server := w.startServer(w.process)
 	path := w.startConversation(w.key, `{"message":"hello"}`)
 	<-play.asked
-	f := w.follow(server, path+"/events", w.key, "")
+	f := w.followEvents(server, path+"/events", w.key, "")
 	play.addText("Half of")
 	f.readUntil(isNamed("delta"))
-	if got := w.post(path+"/cancel", w.key, "").want(t, 200)["loop"].(map[string]any); got["status"] == "ended" {
+	if got := w.post(path+"/cancel", w.key, "").wantStatus(t, 200)["loop"].(map[string]any); got["status"] == "ended" {
 		t.Errorf("loop %v", got)
 	}
 	events := f.readUntil(isState("idle"))
@@ -328,7 +328,7 @@ func TestCancelConversation(t *testing.T) {
 	if void, notice := strings.Index(text, " restart "), strings.Index(text, " notice "); void < 0 || notice < 0 || !strings.Contains(text, `"code":"stopped"`) {
 		t.Errorf("events %s", text)
 	}
-	w.post(path+"/messages", w.key, `{"message":"again"}`).want(t, 202)
+	w.post(path+"/messages", w.key, `{"message":"again"}`).wantStatus(t, 202)
 	<-play.asked
 	play.completeReply("Here I am.")
 	events = f.readUntil(isState("idle"))
@@ -342,7 +342,7 @@ func TestWhoseConversation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.setModel("billing", "other")
-	vera := w.token("vera", identity.Reviewer)
+	vera := w.createToken("vera", identity.Reviewer)
 	_, elsewhere, err := w.people.CreateToken(t.Context(), uuid.Nil, "vera", []identity.Role{identity.Reviewer}, []string{"other"})
 	check(t, err)
 	ofKey, ofVera := w.startConversation(w.key, `{}`), w.startConversation(vera, `{"agent":"billing"}`)
@@ -366,23 +366,23 @@ func TestWhoseConversation(t *testing.T) {
 		}
 	}
 	for _, token := range []string{w.reviewer, w.operator, elsewhere} { // the last may no longer act as the agent
-		w.get(ofVera, token).want(t, 200)
-		w.get(ofVera+"/messages", token).want(t, 200)
-		w.post(ofVera+"/messages", token, `{"message":"hello"}`).problem(t, 403, "read_only")
-		w.post(ofVera+"/fork", token, `{"seq":1}`).problem(t, 403, "read_only")
+		w.get(ofVera, token).wantStatus(t, 200)
+		w.get(ofVera+"/messages", token).wantStatus(t, 200)
+		w.post(ofVera+"/messages", token, `{"message":"hello"}`).wantProblem(t, 403, "read_only")
+		w.post(ofVera+"/fork", token, `{"seq":1}`).wantProblem(t, 403, "read_only")
 	}
-	w.get("conversations/latest?agent=billing", w.reviewer).problem(t, 404, "not_found")
-	if latest := w.get("conversations/latest?agent=billing", vera).want(t, 200); "conversations/"+latest["id"].(string) != ofVera {
+	w.get("conversations/latest?agent=billing", w.reviewer).wantProblem(t, 404, "not_found")
+	if latest := w.get("conversations/latest?agent=billing", vera).wantStatus(t, 200); "conversations/"+latest["id"].(string) != ofVera {
 		t.Errorf("latest %v", latest)
 	}
-	w.post(ofVera+"/cancel", w.reviewer, "").problem(t, 403, "read_only")
-	w.post(ofVera+"/close", w.reviewer, "").problem(t, 403, "read_only")
-	w.post(ofVera+"/cancel", w.operator, "").problem(t, 409, "conversation_idle")
-	ended := w.post(ofVera+"/close", w.operator, "").want(t, 200)
+	w.post(ofVera+"/cancel", w.reviewer, "").wantProblem(t, 403, "read_only")
+	w.post(ofVera+"/close", w.reviewer, "").wantProblem(t, 403, "read_only")
+	w.post(ofVera+"/cancel", w.operator, "").wantProblem(t, 409, "conversation_idle")
+	ended := w.post(ofVera+"/close", w.operator, "").wantStatus(t, 200)
 	if ended["loop"].(map[string]any)["code"] != "closed" || ended["ended_at"] == nil || ended["principal"] != "vera" {
 		t.Errorf("ended %v", ended)
 	}
-	notice := listItems(t, w.get(ofVera+"/messages", vera).want(t, 200))[0].(map[string]any)["notice"].(map[string]any)
+	notice := listItems(t, w.get(ofVera+"/messages", vera).wantStatus(t, 200))[0].(map[string]any)["notice"].(map[string]any)
 	if notice["by"] != "olga" || notice["code"] != "closed" {
 		t.Errorf("notice %v", notice)
 	}

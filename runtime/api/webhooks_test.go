@@ -25,22 +25,22 @@ func TestWebhooks(t *testing.T) {
 	}))
 	defer chat.Close()
 	made := w.post("webhooks", w.operator, fmt.Sprintf(`{"name":"on-call","url":"%s/hushhush","team":"blue"}`, chat.URL))
-	v := made.want(t, 201)
+	v := made.wantStatus(t, 201)
 	if v["host"] != strings.TrimPrefix(chat.URL, "http://") || v["state"] != "new" || v["team"] != "blue" || v["created_by"] != "olga" || v["sent_at"] != nil {
 		t.Errorf("%s", made.body)
 	}
-	if v := w.post("webhooks/on-call/test", w.operator, "").want(t, 200); v["state"] != "working" || v["error"] != nil || v["sent_at"] == nil {
+	if v := w.post("webhooks/on-call/test", w.operator, "").wantStatus(t, 200); v["state"] != "working" || v["error"] != nil || v["sent_at"] == nil {
 		t.Errorf("%v", v)
 	}
 	if text, _ := said.Load().(string); !strings.Contains(text, "This is a test") {
 		t.Errorf("sent %q", text)
 	}
 	broken.Store(true)
-	if v := w.post("webhooks/on-call/test", w.operator, "").want(t, 200); v["state"] != "failing" || v["error"] != "answered HTTP 404: no_service" {
+	if v := w.post("webhooks/on-call/test", w.operator, "").wantStatus(t, 200); v["state"] != "failing" || v["error"] != "answered HTTP 404: no_service" {
 		t.Errorf("%v", v)
 	}
 	list := w.get("webhooks", w.operator)
-	if found := listItems(t, list.want(t, 200)); len(found) != 1 || strings.Contains(list.body+made.body, "hushhush") {
+	if found := listItems(t, list.wantStatus(t, 200)); len(found) != 1 || strings.Contains(list.body+made.body, "hushhush") {
 		t.Errorf("%s", list.body)
 	}
 	for body, location := range map[string]string{
@@ -50,12 +50,12 @@ func TestWebhooks(t *testing.T) {
 		`{"name":"b","url":"https://chat.example/hushhush","team":"` + nul + `"}`: "body.team",
 	} {
 		got := w.post("webhooks", w.operator, body)
-		if problem := got.problem(t, 422, "invalid_request"); strings.Contains(got.body, "hushhush") || !strings.Contains(fmt.Sprint(problem["errors"]), location) {
+		if problem := got.wantProblem(t, 422, "invalid_request"); strings.Contains(got.body, "hushhush") || !strings.Contains(fmt.Sprint(problem["errors"]), location) {
 			t.Errorf("%s: %s", body, got.body)
 		}
 	}
-	w.send("DELETE", "/api/v1/webhooks/on-call", w.operator, "").want(t, 204)
-	w.send("DELETE", "/api/v1/webhooks/on-call", w.operator, "").problem(t, 404, "not_found")
-	w.post("webhooks/on-call/test", w.operator, "").problem(t, 404, "not_found")
-	w.post("webhooks/%00/test", w.operator, "").problem(t, 404, "not_found")
+	w.send("DELETE", "/api/v1/webhooks/on-call", w.operator, "").wantStatus(t, 204)
+	w.send("DELETE", "/api/v1/webhooks/on-call", w.operator, "").wantProblem(t, 404, "not_found")
+	w.post("webhooks/on-call/test", w.operator, "").wantProblem(t, 404, "not_found")
+	w.post("webhooks/%00/test", w.operator, "").wantProblem(t, 404, "not_found")
 }

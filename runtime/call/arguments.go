@@ -40,7 +40,7 @@ func (e *DoorError) Error() string {
 // [tool.NumberBudget].
 func CleanArguments(raw []byte) (json.RawMessage, error) {
 	if len(raw) > MaxArgumentBytes {
-		return nil, &DoorError{Reason: fmt.Sprintf("%d bytes, at most %d", len(raw), MaxArgumentBytes)}
+		return nil, &DoorError{Reason: fmt.Sprintf("must be at most %d bytes, not %d", MaxArgumentBytes, len(raw))}
 	}
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw))
 	var numbers tool.NumberBudget
@@ -54,13 +54,13 @@ func CleanArguments(raw []byte) (json.RawMessage, error) {
 		}
 		switch {
 		case first && token.Kind() != '{':
-			return nil, &DoorError{Reason: "want a JSON object"}
+			return nil, &DoorError{Reason: "must be a JSON object"}
 		case !first && decoder.StackDepth() == 0 && token.Kind() != '}':
-			return nil, &DoorError{Reason: "more than one JSON value"}
+			return nil, &DoorError{Reason: "must be one JSON value"}
 		case decoder.StackDepth() > MaxArgumentDepth:
 			return nil, &DoorError{
 				Pointer: clipPointer(string(decoder.StackPointer())),
-				Reason:  fmt.Sprintf("nested deeper than %d", MaxArgumentDepth),
+				Reason:  fmt.Sprintf("must be nested at most %d deep", MaxArgumentDepth),
 			}
 		case token.Kind() == '0':
 			if err := numbers.Spend(token.String()); err != nil {
@@ -78,13 +78,13 @@ func CleanArguments(raw []byte) (json.RawMessage, error) {
 // syntaxError returns a DoorError for an error of the decoder.
 func syntaxError(err error) *DoorError {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return &DoorError{Reason: "the JSON ends too early"}
+		return &DoorError{Reason: "must be JSON: it ends too early"}
 	}
 	var syntactic *jsontext.SyntacticError
 	if !errors.As(err, &syntactic) {
-		return &DoorError{Reason: "not JSON"}
+		return &DoorError{Reason: "must be JSON"}
 	}
-	reason := "not JSON"
+	reason := "must be JSON"
 	if syntactic.Err != nil {
 		reason = syntactic.Err.Error()
 	}

@@ -9,7 +9,7 @@ import (
 // BenchmarkAutoApproved measures a call's way through the gate without a skill server.
 func BenchmarkAutoApproved(b *testing.B) {
 	w := newWorld(b)
-	sub := w.submission("open__echo", `{"message":"sixty-four bytes of arguments are what the other figures have"}`)
+	sub := w.newSubmission("open__echo", `{"message":"sixty-four bytes of arguments are what the other figures have"}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		ticket, err := w.calls.Submit(b.Context(), sub)

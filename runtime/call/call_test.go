@@ -27,7 +27,7 @@ func TestAutoApprovedCallIsSentAtOnce(t *testing.T) {
 	if ticket.Gated || ticket.Status != call.Executing {
 		t.Fatalf("ticket %+v, want an executing, ungated call", ticket)
 	}
-	c := w.wait(ticket.ID)
+	c := w.waitForEnd(ticket.ID)
 	if c.Status != call.Succeeded || string(c.Result) != `{"content":[{"type":"text","text":"ok"}]}` {
 		t.Fatalf("call ended as %s with %s", c.Status, c.Result)
 	}
@@ -50,7 +50,7 @@ func TestApprovedCallRunsOnce(t *testing.T) {
 		t.Fatalf("%d calls arrived before the decision", n)
 	}
 	check(t, w.decide(ticket.ID, true))
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded {
 		t.Fatalf("call ended as %s: %s", c.Status, c.Message)
 	}
 	if n := len(w.source.Arguments()); n != 1 {
@@ -66,7 +66,7 @@ func TestRejectedCallIsNeverSent(t *testing.T) {
 	w := newWorld(t)
 	ticket := w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(ticket.ID, false))
-	c := w.wait(ticket.ID)
+	c := w.waitForEnd(ticket.ID)
 	if c.Status != call.Rejected || c.Code != call.CodeRejected || c.Message != "because" {
 		t.Fatalf("call ended as %s, %s, %q", c.Status, c.Code, c.Message)
 	}
@@ -93,7 +93,7 @@ func TestDeadline(t *testing.T) {
 	if !errors.As(err, &conflict) || conflict.Approval.Status != approval.Expired {
 		t.Fatalf("approving after the deadline: %v, want a conflict with the expiry", err)
 	}
-	if c := w.wait(ticket.ID); c.Status != call.Expired {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Expired {
 		t.Fatalf("call ended as %s", c.Status)
 	}
 	if n := len(w.source.Arguments()); n != 0 {
@@ -107,7 +107,7 @@ func TestWaiterMeetsTheDeadlineWithoutAJob(t *testing.T) {
 	ticket := w.submit("files__write", `{"n":1}`)
 	w.db.Exec(`DELETE FROM river_job`)
 	w.db.Exec(`UPDATE approvals SET deadline = holdpoint_now() + interval '200 milliseconds'`)
-	if c := w.wait(ticket.ID); c.Status != call.Expired {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Expired {
 		t.Fatalf("call ended as %s", c.Status)
 	}
 }
@@ -127,7 +127,7 @@ func TestDecisionCarriesTheDigest(t *testing.T) {
 	}
 	w.db.Exec(`UPDATE calls SET arguments = '{"n":3}' WHERE id = $1`, ticket.ID)
 	check(t, w.decide(ticket.ID, true))
-	if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != call.CodeEnvelopeChanged {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Denied || c.Code != call.CodeEnvelopeChanged {
 		t.Fatalf("a call whose arguments changed in the database ended as %s, %s", c.Status, c.Code)
 	}
 	if n := len(w.source.Arguments()); n != 0 {
@@ -138,7 +138,7 @@ func TestDecisionCarriesTheDigest(t *testing.T) {
 func TestPrincipalDoesNotDecide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	sub := w.submission("files__write", `{"n":1}`)
+	sub := w.newSubmission("files__write", `{"n":1}`)
 	sub.PrincipalID = w.reviewer
 	ticket, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)
@@ -160,7 +160,7 @@ func TestDispatchChecksAgain(t *testing.T) {
 			w.discovery.ListChanged(skill.ID)
 		}, call.CodeDefinitionChanged},
 		"refusal": {func(w *world) {
-			entry := w.submission("files__write", `{}`).Entry
+			entry := w.newSubmission("files__write", `{}`).Entry
 			check(w.t, w.agents.RefuseTool(w.t.Context(), audit.Person(w.reviewer), entry.SkillID, "write", entry.Tool.Pin()))
 		}, call.CodeDefinitionChanged},
 		"assignment": {func(w *world) { w.registry.ApplyJSON(`{"agents":[{"name":"billing","skills":[{"skill":"open"}]}]}`) }, call.CodeAssignmentRevoked},
@@ -177,7 +177,7 @@ func TestDispatchChecksAgain(t *testing.T) {
 			ticket := w.submit("files__write", `{"n":1}`)
 			tc.change(w)
 			check(t, w.decide(ticket.ID, true))
-			if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != tc.code {
+			if c := w.waitForEnd(ticket.ID); c.Status != call.Denied || c.Code != tc.code {
 				t.Fatalf("call ended as %s, %s (%s), want denied, %s", c.Status, c.Code, c.Message, tc.code)
 			}
 			if n := len(w.source.Arguments()); n != 0 {
@@ -207,11 +207,11 @@ func TestAdmissionSetsAllFacts(t *testing.T) {
 func TestUnacceptedDefinitionParksAutoApproved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	sub := w.submission("open__echo", `{}`)
+	sub := w.newSubmission("open__echo", `{}`)
 	changed := strings.Replace(echoTool, `"name"`, `"description":"now different","name"`, 1)
 	w.source.Offer(writeTool, changed)
 	w.discovery.ListChanged(sub.Entry.SkillID)
-	later := w.submission("open__echo", `{}`)
+	later := w.newSubmission("open__echo", `{}`)
 	for _, s := range []call.Submission{sub, later} { // made with the old and the new catalog
 		ticket, err := w.calls.Submit(t.Context(), s)
 		check(t, err)
@@ -233,7 +233,7 @@ func TestUnacceptedDefinitionParksAutoApproved(t *testing.T) {
 func TestRefusedDefinitionIsDenied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	sub := w.submission("open__echo", `{}`)
+	sub := w.newSubmission("open__echo", `{}`)
 	skill, pin := sub.Entry.SkillID, sub.Entry.Tool.Pin()
 	refuse := func(pin tool.Pin) {
 		t.Helper()
@@ -247,12 +247,12 @@ func TestRefusedDefinitionIsDenied(t *testing.T) {
 	}
 	refuse(pin)
 	ticket := submitted()
-	if c := w.wait(ticket.ID); c.Status != call.Denied || c.Code != call.CodeDefinitionChanged || !strings.Contains(c.Message, "refused") {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Denied || c.Code != call.CodeDefinitionChanged || !strings.Contains(c.Message, "refused") {
 		t.Errorf("a call of a refused tool is %s, %s: %s", c.Status, c.Code, c.Message)
 	}
 	w.source.Offer(writeTool, strings.Replace(echoTool, `"name"`, `"description":"now different","name"`, 1))
 	w.discovery.ListChanged(skill)
-	changed := w.submission("open__echo", `{}`).Entry.Tool.Pin()
+	changed := w.newSubmission("open__echo", `{}`).Entry.Tool.Pin()
 	if ticket := submitted(); ticket.Status != call.Parked {
 		t.Errorf("a call of another definition is %s", ticket.Status)
 	}
@@ -270,7 +270,7 @@ func TestInvalidArguments(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ticket := w.submit("files__write", `{"n":"one"}`)
-	c := w.wait(ticket.ID)
+	c := w.waitForEnd(ticket.ID)
 	if c.Status != call.Invalid || c.Code != call.CodeInvalidArguments || !strings.Contains(c.Message, "/n: ") {
 		t.Fatalf("call ended as %s, %s: %q", c.Status, c.Code, c.Message)
 	}
@@ -282,7 +282,7 @@ func TestInvalidArguments(t *testing.T) {
 func TestRepeatAttaches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	sub := w.submission("files__write", `{"n":1}`)
+	sub := w.newSubmission("files__write", `{"n":1}`)
 	var wg sync.WaitGroup
 	tickets := make([]call.Ticket, 20)
 	for i := range tickets {
@@ -312,7 +312,7 @@ func TestRepeatAttaches(t *testing.T) {
 		t.Errorf("another idempotency key attached: %v", err)
 	}
 	check(t, w.decide(tickets[0].ID, true))
-	w.wait(tickets[0].ID)
+	w.waitForEnd(tickets[0].ID)
 	if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID != tickets[0].ID || !again.Attached {
 		t.Fatalf("a repeat before delivery: %+v, %v", again, err)
 	}
@@ -353,7 +353,7 @@ func TestFailures(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.source.Answer(func(tool.CallRequest) (tool.Result, error) { return tool.Result{}, &failure })
-			c := w.wait(w.submit("open__echo", `{}`).ID)
+			c := w.waitForEnd(w.submit("open__echo", `{}`).ID)
 			if c.Status != call.Failed || c.Failure != failure.Kind || c.Effect != failure.Effect || c.Code != string(failure.Kind) {
 				t.Fatalf("call ended as %s, %s, %s, %s", c.Status, c.Failure, c.Effect, c.Code)
 			}
@@ -372,10 +372,10 @@ func TestOutputSchema(t *testing.T) {
 	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(r.Arguments) + `}`)}, nil
 	})
-	if c := w.wait(w.submit("open__echo", `{"n":9007199254740993}`).ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(w.submit("open__echo", `{"n":9007199254740993}`).ID); c.Status != call.Succeeded {
 		t.Fatalf("a result that fits the schema: %s, %s", c.Status, c.Message)
 	}
-	c := w.wait(w.submit("open__echo", `{"n":"x"}`).ID)
+	c := w.waitForEnd(w.submit("open__echo", `{"n":"x"}`).ID)
 	if c.Failure != tool.ProtocolFailure || c.Effect != tool.EffectPossible || len(c.Result) == 0 {
 		t.Fatalf("a result that breaks the schema: %s, %s, %s, result %s", c.Status, c.Failure, c.Effect, c.Result)
 	}
@@ -394,7 +394,7 @@ func TestIdempotentToolIsSentAgain(t *testing.T) {
 		}
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
 	})
-	if c := w.wait(w.submit("open__echo", `{}`).ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(w.submit("open__echo", `{}`).ID); c.Status != call.Succeeded {
 		t.Fatalf("call ended as %s: %s", c.Status, c.Message)
 	}
 	if n := len(w.source.Arguments()); n != 3 {
@@ -442,7 +442,7 @@ func TestRetryAfter(t *testing.T) {
 			}
 			return tool.Result{}, nil
 		})
-		c := w.wait(w.submit("open__"+test.tool, `{"n":1}`).ID)
+		c := w.waitForEnd(w.submit("open__"+test.tool, `{"n":1}`).ID)
 		if sends := len(w.source.Arguments()) - before; sends != test.sends || c.Status != test.status {
 			t.Errorf("%s: sent %d times, ended as %s, want %d, %s", name, sends, c.Status, test.sends, test.status)
 		}
@@ -484,7 +484,7 @@ func TestEarlierSendsCount(t *testing.T) {
 			}
 			return tool.Result{}, nil
 		})
-		if c := w.wait(w.submit("open__echo", `{}`).ID); c.Status != call.Failed || c.Effect != test.effect || sends != len(test.answers) {
+		if c := w.waitForEnd(w.submit("open__echo", `{}`).ID); c.Status != call.Failed || c.Effect != test.effect || sends != len(test.answers) {
 			t.Errorf("%s: sent %d times, %s, effect %s, want %s", name, sends, c.Status, c.Effect, test.effect)
 		}
 	}

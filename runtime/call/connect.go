@@ -28,7 +28,7 @@ type connectWait struct {
 // Unconnected is a call that waits for a connection of its skill.
 type Unconnected struct {
 	Call     Call
-	Reason   string // what an operator or the person has to do
+	Reason   string // the next step of an operator or the person
 	Deadline time.Time
 }
 

@@ -81,7 +81,7 @@ func TestGatedCallWaitsForConnectionThenForReviewer(t *testing.T) {
 	w.connectSkill("files")
 	w.waitForStatus(ticket.ID, call.Parked)
 	check(t, w.decide(ticket.ID, true))
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
 		t.Fatalf("call ended as %s, sent %d times", c.Status, len(w.source.Arguments()))
 	}
 	want := "call.needs_connection call.connected approval.approved call.executing call.succeeded"
@@ -103,7 +103,7 @@ func TestAutoApprovedCallGoesOnWhenConnected(t *testing.T) {
 		t.Fatal("the call was sent without a connection")
 	}
 	w.connectSkill("open")
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
 		t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.Arguments()))
 	}
 }
@@ -126,7 +126,7 @@ func TestRefusedAtSending(t *testing.T) {
 			}
 			skill, _, _ := strings.Cut(name, "__")
 			w.connectSkill(skill)
-			if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 2 {
+			if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 2 {
 				t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.Arguments()))
 			}
 		})
@@ -148,7 +148,7 @@ func TestRefusedAtTheCheckBeforeSending(t *testing.T) {
 	w.source.Failure = nil
 	w.discovery.ListChanged(found.ID)
 	w.connectSkill("files")
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 1 {
 		t.Fatalf("call ended as %s (%s), sent %d times", c.Status, c.Message, len(w.source.Arguments()))
 	}
 }
@@ -159,7 +159,7 @@ func TestWaitForConnectionExpires(t *testing.T) {
 	w.source.Require(notConnected)
 	ticket := w.submit("files__write", `{"n":1}`)
 	w.db.MoveClock("2 minutes")
-	if c := w.wait(ticket.ID); c.Status != call.Expired || c.Code != call.CodeExpired || c.Effect != tool.EffectNone {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Expired || c.Code != call.CodeExpired || c.Effect != tool.EffectNone {
 		t.Fatalf("call ended as %s, %s", c.Status, c.Code)
 	}
 	w.connectSkill("files")
@@ -181,7 +181,7 @@ func TestWaitForConnectionHasOneDeadline(t *testing.T) {
 	w.waitForStatus(ticket.ID, call.NeedsConnection)
 	w.refuseOnce()
 	w.db.MoveClock("6 minutes") // the default deadline of skill open is 5 minutes
-	if c := w.wait(ticket.ID); c.Status != call.Expired {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Expired {
 		t.Fatalf("call is %s", c.Status)
 	}
 }
@@ -216,7 +216,7 @@ func TestManyConnectAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	for _, ticket := range tickets {
-		if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+		if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded {
 			t.Errorf("call ended as %s: %s", c.Status, c.Message)
 		}
 	}
@@ -228,14 +228,14 @@ func TestManyConnectAtOnce(t *testing.T) {
 func TestPerUserWithoutPrincipal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	sub := w.submission("open__echo", `{}`)
+	sub := w.newSubmission("open__echo", `{}`)
 	_, err := w.agents.Apply(t.Context(), audit.System(), agent.Spec{Skills: []agent.SkillSpec{
 		{Name: "open", Transport: tool.HTTP, URL: "http://127.0.0.1:1/open", AutoApprove: true, Connection: "per_user"},
 	}}, false)
 	check(t, err)
 	ticket, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)
-	c := w.wait(ticket.ID)
+	c := w.waitForEnd(ticket.ID)
 	if c.Status != call.Denied || c.Code != call.CodeNoPrincipal || len(w.source.Arguments()) != 0 {
 		t.Fatalf("call ended as %s, %s", c.Status, c.Code)
 	}
@@ -265,12 +265,12 @@ func TestMissingScopeHoldsBackWhoNeedsIt(t *testing.T) {
 	w.waitForStatus(other.ID, call.NeedsConnection)
 	w.source.Require(&tool.Connect{Reason: "more scope", Partial: true})
 	// No connection was announced: the periodic check resumes the call.
-	if c := w.wait(other.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(other.ID); c.Status != call.Succeeded {
 		t.Fatalf("the other call ended as %s: %s", c.Status, c.Message)
 	}
 	w.waitForStatus(more.ID, call.NeedsConnection)
 	w.connectSkill("open")
-	if c := w.wait(more.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 4 {
+	if c := w.waitForEnd(more.ID); c.Status != call.Succeeded || len(w.source.Arguments()) != 4 {
 		t.Fatalf("call ended as %s, %d arrivals", c.Status, len(w.source.Arguments()))
 	}
 }

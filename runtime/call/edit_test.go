@@ -41,7 +41,7 @@ func TestEditedCallIsSentAsTheReviewerWroteIt(t *testing.T) {
 	if !decided.Approval.Edited() || decided.Approval.Original != before.Approval.Digest || decided.Approval.Digest == before.Approval.Digest {
 		t.Errorf("approval %+v, want one with the digest of other arguments, and the first kept", decided.Approval)
 	}
-	done := w.wait(ticket.ID)
+	done := w.waitForEnd(ticket.ID)
 	const sent = `{"n":9007199254740993,"extra":"\u00e9"}`
 	if done.Status != call.Succeeded || string(done.Arguments) != sent || string(done.Submitted) != `{"n":1,"secret":"do not log"}` {
 		t.Errorf("call %s with %s, submitted %s", done.Status, done.Arguments, done.Submitted)
@@ -71,10 +71,10 @@ func TestEditsThatAreRefused(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`{}`:            "missing",
 		`{"n":"text"}`:  "/n",
-		`[1]`:           "want a JSON object",
+		`[1]`:           "must be a JSON object",
 		`{"n":1,"n":2}`: "duplicate",
 		`{"n":`:         "ends too early",
-		`{"n":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`: "nested deeper",
+		`{"n":` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `}`: "must be nested at most",
 	} {
 		_, err := w.approveWith(ticket.ID, arguments)
 		if !errors.Is(err, call.ErrEdit) || !strings.Contains(err.Error(), want) {
@@ -95,7 +95,7 @@ func TestEditsThatAreRefused(t *testing.T) {
 	if decided, err := w.approveWith(ticket.ID, `{ "n": 1 }`); err != nil || decided.Approval.Edited() {
 		t.Errorf("the same arguments: %v, edited %v", err, decided.Approval.Edited())
 	}
-	if done := w.wait(ticket.ID); done.Submitted != nil {
+	if done := w.waitForEnd(ticket.ID); done.Submitted != nil {
 		t.Errorf("the same arguments count as edited: %s", done.Submitted)
 	}
 }
@@ -130,7 +130,7 @@ func TestTwoEdits(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 	if got := w.source.Arguments(); winner < 0 || !slices.Equal(got, []string{`{"n":` + string(rune('1'+winner)) + `}`}) {
 		t.Errorf("winner %d, the server got %q", winner, got)
 	}
@@ -164,7 +164,7 @@ func TestMoreTime(t *testing.T) {
 	if _, err := w.calls.Extend(t.Context(), ticket.ID, w.reviewer); !errors.As(err, &conflict) {
 		t.Errorf("after the deadline: %v", err)
 	}
-	if done := w.wait(ticket.ID); done.Status != call.Expired {
+	if done := w.waitForEnd(ticket.ID); done.Status != call.Expired {
 		t.Errorf("after the last deadline: %s", done.Status)
 	}
 	if got := readCounters(t, w.calls.Collectors(), "holdpoint_calls_total"); got["code=expired skill=files status=expired"] != 1 {
@@ -211,7 +211,7 @@ func TestNobodyMayDecide(t *testing.T) {
 		t.Errorf("ticket %+v", ticket)
 	}
 	w.db.MoveClock("2 minutes")
-	if done := w.wait(ticket.ID); done.Status != call.Expired || done.Code != call.CodeNoReviewer {
+	if done := w.waitForEnd(ticket.ID); done.Status != call.Expired || done.Code != call.CodeNoReviewer {
 		t.Errorf("%s, %s", done.Status, done.Code)
 	}
 	if got := w.db.Actions(ticket.ID); got != "call.parked approval.no_reviewer approval.expired" {
@@ -358,7 +358,7 @@ func TestLargeArgumentsThatWereEdited(t *testing.T) {
 	ticket := w.submit("files__write", given)
 	_, err := w.approveWith(ticket.ID, `{"n":2}`)
 	check(t, err)
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 	found, err := w.history().Search(t.Context(), history.Filter{Limit: 10})
 	check(t, err)
 	if len(found.Calls) != 1 || !found.Calls[0].Partial {

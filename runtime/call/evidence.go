@@ -135,21 +135,22 @@ func (s *Service) readHistory(ctx context.Context, key historyKey, trusted time.
 		s.histories.put(key, kept)
 		return kept.History, nil
 	}
-	rows, _ := s.Pool.Query(ctx, `SELECT agent_id, facts FROM call_facts
+	rows, _ := s.Pool.Query(ctx, `SELECT agent_id, added_at, facts FROM call_facts
 		WHERE skill_id = $1 AND tool = $2 AND added_at > holdpoint_now() - $3 * interval '1 second'
 		ORDER BY added_at DESC LIMIT $4`, key.skill, key.tool, historyAge.Seconds(), historyCalls)
-	var own, all []evidence.Facts
+	var own, all []evidence.Call
 	var agent uuid.UUID
+	var at time.Time
 	var stored []byte
 	size := 0
-	_, err = pgx.ForEachRow(rows, []any{&agent, &stored}, func() error {
-		var facts evidence.Facts
-		if err := jsonv2.Unmarshal(stored, &facts); err != nil {
+	_, err = pgx.ForEachRow(rows, []any{&agent, &at, &stored}, func() error {
+		one := evidence.Call{At: at}
+		if err := jsonv2.Unmarshal(stored, &one.Facts); err != nil {
 			return err
 		}
 		size += len(stored)
-		if all = append(all, facts); agent == key.agent {
-			own = append(own, facts)
+		if all = append(all, one); agent == key.agent {
+			own = append(own, one)
 		}
 		return nil
 	})

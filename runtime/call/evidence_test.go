@@ -32,7 +32,7 @@ func TestEvidence(t *testing.T) {
 	for n := range 3 {
 		ticket := w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n))
 		check(t, w.decide(ticket.ID, true))
-		w.wait(ticket.ID)
+		w.waitForEnd(ticket.ID)
 		check(t, w.calls.MarkDelivered(t.Context(), ticket.ID)) // or the same call would attach to this one
 	}
 	if e := judge(`{"n":2}`); e.Verdict != evidence.Usual || e.Same != 1 || e.Calls != 3 {

@@ -62,7 +62,7 @@ func TestResultOutlivesFaults(t *testing.T) {
 				eventually.Holds(w.t, "three attempts", func() bool { return tried() >= 3 })
 				heal()
 			}
-			c := w.wait(ticket.ID)
+			c := w.waitForEnd(ticket.ID)
 			if got := string(c.Result) != ""; c.Status != call.Succeeded || got != kept {
 				t.Errorf("the call is %s, %q, with the result %q", c.Status, c.Message, c.Result)
 			}
@@ -80,14 +80,14 @@ func TestDeadConnectionsAreReplaced(t *testing.T) {
 	t.Cleanup(func() { check(t, db.Close(context.WithoutCancel(t.Context()))) })
 	calls := w.startOn(db, false)
 	submit := func(n int) uuid.UUID {
-		ticket, err := calls.Submit(t.Context(), w.submission("files__write", fmt.Sprintf(`{"n":%d}`, n)))
+		ticket, err := calls.Submit(t.Context(), w.newSubmission("files__write", fmt.Sprintf(`{"n":%d}`, n)))
 		check(t, err)
 		return ticket.ID
 	}
 	submit(0)
 	subs := make([]call.Submission, 6)
 	for i := range subs {
-		subs[i] = w.submission("files__write", fmt.Sprintf(`{"n":%d}`, i+1))
+		subs[i] = w.newSubmission("files__write", fmt.Sprintf(`{"n":%d}`, i+1))
 	}
 	proxy.Conns().BlackHole(faultproxy.Both)
 	var wg sync.WaitGroup
@@ -109,7 +109,7 @@ func TestLockedCallDelaysNoOther(t *testing.T) {
 	const locked = 2
 	subs := make([]call.Submission, locked+4)
 	for i := range subs {
-		subs[i] = w.submission("files__write", fmt.Sprintf(`{"n":%d}`, i))
+		subs[i] = w.newSubmission("files__write", fmt.Sprintf(`{"n":%d}`, i))
 	}
 	tx, err := w.db.Pool().Begin(t.Context())
 	check(t, err)
@@ -192,7 +192,7 @@ func TestDeadVitalConnections(t *testing.T) {
 		return tool.Result{Raw: []byte(`{"content":[]}`)}, nil
 	})
 	defer close(release)
-	ticket, err := calls.Submit(t.Context(), w.submission("open__echo", `{}`))
+	ticket, err := calls.Submit(t.Context(), w.newSubmission("open__echo", `{}`))
 	check(t, err)
 	anotherBeat := func() {
 		var first, now time.Time
@@ -217,7 +217,7 @@ func TestDeadVitalConnections(t *testing.T) {
 func TestLockedClaimDelaysNoRecovery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	locked, free, approved := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
 	silent := uuid.New()
 	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
@@ -229,16 +229,16 @@ func TestLockedClaimDelaysNoRecovery(t *testing.T) {
 	check(t, err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM calls WHERE id = $1 FOR UPDATE`, locked.ID)
 	check(t, err)
-	if c := w.wait(free.ID); c.Status != call.Unknown {
+	if c := w.waitForEnd(free.ID); c.Status != call.Unknown {
 		t.Errorf("the other claim of the silent instance is %s", c.Status)
 	}
 	w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
 	check(t, w.calls.Recover(t.Context()))
-	if c := w.wait(approved.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(approved.ID); c.Status != call.Succeeded {
 		t.Errorf("the approved call is %s", c.Status)
 	}
 	check(t, tx.Rollback(t.Context()))
-	if c := w.wait(locked.ID); c.Status != call.Unknown {
+	if c := w.waitForEnd(locked.ID); c.Status != call.Unknown {
 		t.Errorf("the claim that was locked is %s", c.Status)
 	}
 }
@@ -247,7 +247,7 @@ func TestLockedClaimDelaysNoRecovery(t *testing.T) {
 func TestRecoveredCallsGetOneJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	const insertJob = `INSERT INTO river_job (kind, queue, args, max_attempts, state, attempt, attempted_at, attempted_by, scheduled_at)
 		VALUES ('call_execute', 'execute', jsonb_build_object('call_id', $1::uuid), 25, $2, 1, now(), ARRAY[$3::text], now() + interval '1 hour')`
 	approve := func(n int, state string) uuid.UUID {
@@ -261,7 +261,7 @@ func TestRecoveredCallsGetOneJob(t *testing.T) {
 	for range 3 {
 		check(t, w.calls.Recover(t.Context()))
 	}
-	if c := w.wait(lost); c.Status != call.Succeeded {
+	if c := w.waitForEnd(lost); c.Status != call.Succeeded {
 		t.Errorf("the call that lost its job is %s", c.Status)
 	}
 	var jobs int
@@ -278,7 +278,7 @@ func TestApprovalLapsesAfterTheClaim(t *testing.T) {
 	t.Parallel()
 	expired := func(t *testing.T, w *world, id uuid.UUID) {
 		t.Helper()
-		if c := w.wait(id); c.Status != call.Expired || c.Code != call.CodeApprovalLapsed || c.Effect != tool.EffectNone {
+		if c := w.waitForEnd(id); c.Status != call.Expired || c.Code != call.CodeApprovalLapsed || c.Effect != tool.EffectNone {
 			t.Errorf("the call is %s, %s, %s", c.Status, c.Code, c.Effect)
 		}
 	}
@@ -329,7 +329,7 @@ func TestApprovalLapsesAfterTheClaim(t *testing.T) {
 func TestOnlySilentInstancesAreGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	late, silent := uuid.New(), uuid.New()
 	w.db.Exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '1 hour'), ($2, holdpoint_now() + interval '1 hour')`, late, silent)
 	kept, lost := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`)
@@ -352,11 +352,11 @@ func TestOnlySilentInstancesAreGone(t *testing.T) {
 func TestClaimWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	ticket := w.submit("files__write", `{"n":1}`)
 	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now()`)
 	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, ticket.ID, w.calls.Instance)
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded {
 		t.Errorf("the call is %s, %s", c.Status, c.Message)
 	}
 	if n := len(w.source.Arguments()); n != 1 {
@@ -368,10 +368,10 @@ func TestClaimWithoutAnAnswer(t *testing.T) {
 func TestForgottenSendIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	ticket := w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(ticket.ID, true))
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 	w.db.Exec(`UPDATE calls SET status = 'approved', claimed_by = NULL, claimed_at = NULL, finished_at = NULL, result = NULL WHERE id = $1`, ticket.ID)
 	w.waitForUnknown(ticket.ID)
 	if n := len(w.source.Arguments()); n != 1 {
@@ -383,11 +383,11 @@ func TestForgottenSendIsNotRepeated(t *testing.T) {
 func TestForgottenResumeIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	w.source.Require(notConnected)
 	ticket := w.submit("open__echo", `{}`)
 	w.source.Require(nil)
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded {
 		t.Fatalf("the call is %s, %s", c.Status, c.Message)
 	}
 	w.db.Exec(`UPDATE call_connections SET ended_at = NULL, deadline = holdpoint_now() + interval '1 hour' WHERE call_id = $1`, ticket.ID)
@@ -413,11 +413,11 @@ func (w *world) waitForUnknown(id uuid.UUID) {
 func TestForgottenOutcomeIsUnknown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	direct, gated := w.submit("open__echo", `{}`), w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(gated.ID, true))
 	for _, id := range []uuid.UUID{direct.ID, gated.ID} {
-		w.wait(id)
+		w.waitForEnd(id)
 		w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2, finished_at = NULL, result = NULL, effect = NULL WHERE id = $1`, id, w.calls.Instance)
 		for { // the send may finish shortly after the outcome is announced
 			check(t, w.calls.Recover(t.Context()))
@@ -426,7 +426,7 @@ func TestForgottenOutcomeIsUnknown(t *testing.T) {
 				break
 			}
 		}
-		if c := w.wait(id); c.Status != call.Unknown || c.Effect != tool.EffectPossible {
+		if c := w.waitForEnd(id); c.Status != call.Unknown || c.Effect != tool.EffectPossible {
 			t.Errorf("the call is %s, %s: %s", c.Status, c.Effect, c.Message)
 		}
 	}
@@ -439,7 +439,7 @@ func TestForgottenOutcomeIsUnknown(t *testing.T) {
 func TestStartAfterRestore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	approved, executing, parked := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
 	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = ANY($1)`, []uuid.UUID{approved.ID, executing.ID})
 	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = gen_random_uuid() WHERE id = $1`, executing.ID)
@@ -458,7 +458,7 @@ func TestOutcomeThatNobodyFetched(t *testing.T) {
 	w := newWorld(t)
 	first := w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(first.ID, true))
-	w.wait(first.ID)
+	w.waitForEnd(first.ID)
 	if again := w.submit("files__write", `{"n":1}`); again.ID != first.ID {
 		t.Fatalf("a repeat after an undelivered outcome: %+v", again)
 	}
@@ -496,7 +496,7 @@ func TestApprovalLapses(t *testing.T) {
 			}
 			w.db.MoveClock(c.after)
 			w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, ticket.ID)
-			ended := w.wait(ticket.ID)
+			ended := w.waitForEnd(ticket.ID)
 			if c.lapses && (ended.Status != call.Expired || ended.Code != call.CodeApprovalLapsed || !strings.Contains(ended.Explain(), "lapsed")) ||
 				!c.lapses && ended.Status != call.Succeeded {
 				t.Errorf("the call is %s, %s: %s", ended.Status, ended.Code, ended.Explain())
@@ -512,7 +512,7 @@ func TestApprovalLapses(t *testing.T) {
 func TestCancelUntilTheClaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	for n, cancel := range map[int]func(id uuid.UUID) error{
 		1: func(id uuid.UUID) error {
 			_, err := w.calls.Cancel(t.Context(), call.Viewer{}, w.reviewer, id)
@@ -534,7 +534,7 @@ func TestCancelUntilTheClaim(t *testing.T) {
 		check(t, err)
 		check(t, tx.Commit(t.Context()))
 		check(t, cancel(ticket.ID))
-		c := w.wait(ticket.ID)
+		c := w.waitForEnd(ticket.ID)
 		if c.Status != call.Cancelled || c.Effect != tool.EffectNone {
 			t.Errorf("the call is %s, %s", c.Status, c.Effect)
 		}
@@ -585,9 +585,9 @@ func TestPeopleAreRecheckedBeforeSending(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.register(time.Hour)
+			w.registerSkills(time.Hour)
 			p := w.standingPeople()
-			sub := w.submission("files__write", `{"n":1}`)
+			sub := w.newSubmission("files__write", `{"n":1}`)
 			sub.PrincipalID = p.principal
 			ctx := audit.WithCredential(t.Context(), audit.Person(p.principal), audit.Credential{Kind: audit.AgentKey, ID: p.key.ID.String()})
 			ticket, err := w.calls.Submit(ctx, sub)
@@ -598,7 +598,7 @@ func TestPeopleAreRecheckedBeforeSending(t *testing.T) {
 			ctx = audit.WithCredential(t.Context(), audit.Person(w.reviewer), audit.Credential{Kind: audit.BrowserSession, ID: p.session.String()})
 			_, err = w.calls.Decide(ctx, call.Decision{CallID: ticket.ID, Approve: true, Digest: waiting.Approval.Digest.String(), By: w.reviewer})
 			check(t, err)
-			c := w.wait(ticket.ID)
+			c := w.waitForEnd(ticket.ID)
 			if harm.code == "" {
 				if c.Status != call.Succeeded {
 					t.Errorf("the call is %s, %s", c.Status, c.Code)
@@ -640,7 +640,7 @@ func (w *world) standingPeople() *standingPeople {
 func TestClaimIsConfirmed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	var refused error
 	w.source.Answer(func(r tool.CallRequest) (tool.Result, error) {
 		w.db.Exec(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, r.CallID)
@@ -691,7 +691,7 @@ func TestOpenCallsOfALargeTable(t *testing.T) {
 	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, old.ID)
 	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, old.ID, silent)
 	w.db.Exec(`INSERT INTO instances (id) VALUES ($1)`, silent)
-	if c := w.wait(old.ID); c.Status != call.Unknown {
+	if c := w.waitForEnd(old.ID); c.Status != call.Unknown {
 		t.Errorf("the call of a silent instance is %s", c.Status)
 	}
 }

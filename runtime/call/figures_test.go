@@ -18,7 +18,7 @@ func (w *world) newFigures() *figures.Service {
 	return service
 }
 
-func equal[T comparable](t *testing.T, what string, got, want T) {
+func wantEqual[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", what, got, want)
@@ -37,25 +37,25 @@ func TestCallsAreCounted(t *testing.T) {
 	}
 	succeed := func() uuid.UUID {
 		ticket := w.submit("open__echo", `{}`)
-		w.wait(ticket.ID)
+		w.waitForEnd(ticket.ID)
 		return ticket.ID
 	}
 	succeed()
-	equal(t, "now", lastDays(), "map[succeeded:1]")
+	wantEqual(t, "now", lastDays(), "map[succeeded:1]")
 	parked := w.submit("files__write", `{"n":1}`)
 	w.db.MoveClock("3 hours")
 	last := succeed()
-	equal(t, "three hours later", lastDays(), "map[parked:1 succeeded:2]")
+	wantEqual(t, "three hours later", lastDays(), "map[parked:1 succeeded:2]")
 	check(t, counting.Count(t.Context()))
-	equal(t, "the first is counted", lastDays(), "map[parked:1 succeeded:2]")
+	wantEqual(t, "the first is counted", lastDays(), "map[parked:1 succeeded:2]")
 	w.db.Exec(`DELETE FROM calls WHERE status = 'succeeded' AND id <> $1`, last)
-	equal(t, "the first is gone", lastDays(), "map[parked:1 succeeded:2]")
+	wantEqual(t, "the first is gone", lastDays(), "map[parked:1 succeeded:2]")
 	check(t, w.calls.Expire(t.Context(), parked.ID))
-	equal(t, "one has expired", lastDays(), "map[expired:1 succeeded:2]")
+	wantEqual(t, "one has expired", lastDays(), "map[expired:1 succeeded:2]")
 	check(t, counting.Count(t.Context()))
-	equal(t, "it is counted", lastDays(), "map[expired:1 succeeded:2]")
+	wantEqual(t, "it is counted", lastDays(), "map[expired:1 succeeded:2]")
 	w.db.Exec(`DELETE FROM calls WHERE id = $1`, parked.ID)
-	equal(t, "it is gone", lastDays(), "map[expired:1 succeeded:2]")
+	wantEqual(t, "it is gone", lastDays(), "map[expired:1 succeeded:2]")
 }
 
 // Recovery and figures find a call whose id is older than the call, although no recent id leads to it.
@@ -63,18 +63,18 @@ func TestCallsWithOldIDsAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	counting := w.newFigures()
-	w.wait(w.submit("open__echo", `{}`).ID)
+	w.waitForEnd(w.submit("open__echo", `{}`).ID)
 	w.db.MoveClock("3 hours")
 	check(t, counting.Count(t.Context()))
-	sub := w.submission("open__echo", `{}`)
+	sub := w.newSubmission("open__echo", `{}`)
 	sub.ID = uuid.New()
 	ticket, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 	for _, when := range []string{"before", "after"} {
 		found, err := counting.ReadInsights(t.Context(), figures.Query{})
 		check(t, err)
-		equal(t, when+" it is counted", found.Calls.ByStatus[call.Succeeded], 2)
+		wantEqual(t, when+" it is counted", found.Calls.ByStatus[call.Succeeded], 2)
 		w.db.MoveClock("6 hours")
 		check(t, counting.Count(t.Context()))
 	}
@@ -93,23 +93,23 @@ func TestDecisionsTakenUp(t *testing.T) {
 	first, second := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`)
 	w.db.MoveClock("20 seconds")
 	check(t, w.decide(first.ID, true))
-	equal(t, "the first, since", takenUp(first.ID), "it came")
+	wantEqual(t, "the first, since", takenUp(first.ID), "it came")
 	w.db.MoveClock("25 seconds")
 	check(t, w.decide(second.ID, false))
-	equal(t, "the second, since", takenUp(second.ID), "the decision before")
+	wantEqual(t, "the second, since", takenUp(second.ID), "the decision before")
 	third, fourth := w.submit("files__write", `{"n":3}`), w.submit("files__write", `{"n":4}`)
 	w.db.MoveClock("30 seconds")
 	check(t, w.decide(third.ID, true))
-	equal(t, "one that came later, since", takenUp(third.ID), "it came")
+	wantEqual(t, "one that came later, since", takenUp(third.ID), "it came")
 	// Decisions that are sent together do not follow one another.
 	w.db.Exec(`UPDATE approvals SET decided_at = decided_at + interval '1 hour' WHERE call_id = $1`, third.ID)
 	check(t, w.decide(fourth.ID, true))
-	equal(t, "one that was sent together with another, since", takenUp(fourth.ID), "it came")
+	wantEqual(t, "one that was sent together with another, since", takenUp(fourth.ID), "it came")
 
 	fifth := w.submit("files__write", `{"n":5}`)
 	w.db.MoveClock("2 hours")
 	check(t, w.calls.Expire(t.Context(), fifth.ID))
 	var nobody bool
 	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT taken_up_at IS NULL FROM approvals WHERE call_id = $1`, fifth.ID).Scan(&nobody))
-	equal(t, "nobody took up what expired", nobody, true)
+	wantEqual(t, "nobody took up what expired", nobody, true)
 }

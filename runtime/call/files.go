@@ -31,7 +31,7 @@ func (s *Service) freezeAttachments(ctx context.Context, c *Call, definition too
 	}
 	if len(frozen) > MaxArgumentBytes {
 		return &file.AttachmentError{
-			Pointer: "/" + file.Member, Expected: fmt.Sprintf("want arguments of at most %d bytes, with the URLs of the files in them", MaxArgumentBytes),
+			Pointer: "/" + file.Member, Expected: fmt.Sprintf("must leave arguments of at most %d bytes, with the URLs of the files in them", MaxArgumentBytes),
 		}
 	}
 	c.unfrozen, c.Arguments, c.Files, c.hasFiles = c.Arguments, frozen, files, true
@@ -56,7 +56,7 @@ func recordFiles(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 	}
 	err := file.Record(ctx, tx, files)
 	if errors.Is(err, file.ErrNotFound) {
-		return &file.AttachmentError{Pointer: "/" + file.Member, Expected: "want files that exist; one was deleted while this call was made"}
+		return &file.AttachmentError{Pointer: "/" + file.Member, Expected: "must be files that exist; one was deleted while this call was made"}
 	}
 	return err
 }

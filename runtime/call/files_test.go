@@ -125,7 +125,7 @@ func TestServerDownloadsWhatIsAttachedOnceTheCallIsApproved(t *testing.T) {
 		t.Errorf("repeat: %+v", again)
 	}
 	check(t, w.decide(ticket.ID, true))
-	done := w.wait(ticket.ID)
+	done := w.waitForEnd(ticket.ID)
 	if done.Status != call.Succeeded || !strings.Contains(string(done.Result), `"first;second;"`) {
 		t.Errorf("call %s: %s %s", done.Status, done.Message, done.Result)
 	}
@@ -159,7 +159,7 @@ func TestUndecidedCallsHandOutNothing(t *testing.T) {
 		c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
 		check(t, err)
 		check(t, end[want](ticket.ID))
-		if done := w.wait(ticket.ID); string(done.Status) != want {
+		if done := w.waitForEnd(ticket.ID); string(done.Status) != want {
 			t.Errorf("%s: %s", want, done.Status)
 		}
 		check(t, w.calls.MarkDelivered(t.Context(), ticket.ID))
@@ -182,7 +182,7 @@ func TestChangedFileIsNotSent(t *testing.T) {
 		check(t, err)
 		check(t, change(entries[0]))
 		check(t, w.decide(ticket.ID, true))
-		done := w.wait(ticket.ID)
+		done := w.waitForEnd(ticket.ID)
 		if done.Status != call.Denied || done.Code != call.CodeFileChanged {
 			t.Errorf("%s: %s %s", name, done.Status, done.Code)
 		}
@@ -217,7 +217,7 @@ func TestReviewersDropAttachmentsButAddNone(t *testing.T) {
 	check(t, json.Unmarshal(members["attachments"], &elements))
 	_, err = w.approveWith(ticket.ID, `{"n":2,"attachments":[`+string(elements[1])+`]}`)
 	check(t, err)
-	done := w.wait(ticket.ID)
+	done := w.waitForEnd(ticket.ID)
 	if done.Status != call.Succeeded || !strings.Contains(string(done.Result), `"second;"`) || len(done.Files) != 2 {
 		t.Errorf("call %s %s: %s", done.Status, done.Message, done.Result)
 	}
@@ -228,7 +228,7 @@ func TestAutoApprovedCallsHaveFilesToo(t *testing.T) {
 	w := newWorld(t)
 	w.source.Answer(downloadAll)
 	ticket := w.submit("open__echo", attachmentArguments("1", w.uploadFile("content")))
-	if done := w.wait(ticket.ID); done.Status != call.Succeeded || !strings.Contains(string(done.Result), `"content;"`) {
+	if done := w.waitForEnd(ticket.ID); done.Status != call.Succeeded || !strings.Contains(string(done.Result), `"content;"`) {
 		t.Errorf("call %s: %s", done.Status, done.Result)
 	}
 }
@@ -260,7 +260,7 @@ func TestWaitingForAConnectionClosesFiles(t *testing.T) {
 func TestMissingFilesMakeNoCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := w.calls.Submit(t.Context(), w.submission("files__write", attachmentArguments("1", uuid.New())))
+	_, err := w.calls.Submit(t.Context(), w.newSubmission("files__write", attachmentArguments("1", uuid.New())))
 	if refused, ok := errors.AsType[*file.AttachmentError](err); !ok || refused.Pointer != "/attachments/0/file_id" {
 		t.Errorf("submit: %v", err)
 	}
@@ -272,7 +272,7 @@ func TestMissingFilesMakeNoCall(t *testing.T) {
 	// A call that ends at submission keeps no files.
 	id := w.uploadFile("content")
 	ticket := w.submit("files__write", `{"attachments":[{"file_id":"`+id.String()+`"}]}`)
-	if done := w.wait(ticket.ID); done.Status != call.Invalid || strings.Contains(string(done.Arguments), "url") || len(done.Files) > 0 {
+	if done := w.waitForEnd(ticket.ID); done.Status != call.Invalid || strings.Contains(string(done.Arguments), "url") || len(done.Files) > 0 {
 		t.Errorf("call %s with %s", done.Status, done.Arguments)
 	}
 	check(t, w.files.Delete(t.Context(), audit.System(), file.Owner{AgentID: w.agent.ID}, id))
@@ -324,7 +324,7 @@ func TestFileIsDeletedWhileACallIsMadeWithIt(t *testing.T) {
 		defer tx.Rollback(context.WithoutCancel(t.Context()))
 		_, err = tx.Exec(t.Context(), `DELETE FROM files WHERE id = $1`, id)
 		check(t, err)
-		sub, made := w.submission(name, attachmentArguments("1", id)), make(chan error, 1)
+		sub, made := w.newSubmission(name, attachmentArguments("1", id)), make(chan error, 1)
 		go func() {
 			_, err := w.calls.Submit(t.Context(), sub)
 			made <- err

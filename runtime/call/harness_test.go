@@ -104,7 +104,7 @@ func newTracedWorld(t testing.TB, traces *telemetry.Tracer) *world {
 	w.registry, w.discovery, w.agents, w.catalog = r, r.Discovery, r.Agents, r.Catalog
 	w.startFiles()
 	w.calls = w.start()
-	w.register(time.Minute)
+	w.registerSkills(time.Minute)
 	return w
 }
 
@@ -159,8 +159,8 @@ func (w *world) startOn(db *postgres.DB, restored bool) *call.Service {
 	return calls
 }
 
-// register registers the skills and the agent. Approvals expire after the given time.
-func (w *world) register(approvals time.Duration) {
+// registerSkills registers the skills and the agent. Approvals expire after the given time.
+func (w *world) registerSkills(approvals time.Duration) {
 	w.t.Helper()
 	w.registerValid(approvals, 0)
 }
@@ -175,8 +175,8 @@ func (w *world) registerValid(approvals, validity time.Duration) {
 	w.agent = w.registry.Agent("billing")
 }
 
-// submission returns a call of a tool in a new conversation.
-func (w *world) submission(name, arguments string) call.Submission {
+// newSubmission returns a call of a tool in a new conversation.
+func (w *world) newSubmission(name, arguments string) call.Submission {
 	w.t.Helper()
 	conversation, entry := w.registry.FindTool(w.agent, uuid.Nil, name)
 	clean, err := call.CleanArguments([]byte(arguments))
@@ -186,7 +186,7 @@ func (w *world) submission(name, arguments string) call.Submission {
 
 func (w *world) submit(name, arguments string) call.Ticket {
 	w.t.Helper()
-	ticket, err := w.calls.Submit(w.t.Context(), w.submission(name, arguments))
+	ticket, err := w.calls.Submit(w.t.Context(), w.newSubmission(name, arguments))
 	check(w.t, err)
 	return ticket
 }
@@ -201,7 +201,7 @@ func (w *world) decide(id uuid.UUID, approve bool) error {
 	return err
 }
 
-func (w *world) wait(id uuid.UUID) call.Call {
+func (w *world) waitForEnd(id uuid.UUID) call.Call {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()

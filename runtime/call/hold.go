@@ -16,7 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
-// Claim records that a reviewer works on a parked call. It replaces the holder before, and limits nobody.
+// Claim records that a reviewer works on a parked call. It replaces the holder before, and every reviewer may still decide.
 // Errors: approval.ErrNotFound, approval.ErrSelfApproval, approval.ErrInvitedApproval, *approval.ConflictError.
 func (s *Service) Claim(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 	return s.changePending(ctx, id, "claim", func(tx pgx.Tx, a approval.Approval) (approval.Approval, error) {
@@ -34,7 +34,7 @@ func (s *Service) Claim(ctx context.Context, id, by uuid.UUID) (Waiting, error) 
 	})
 }
 
-// Release removes the holder of a parked call, whoever that is.
+// Release removes the holder of a parked call, also if it is another reviewer.
 // Errors: approval.ErrNotFound, *approval.ConflictError.
 func (s *Service) Release(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 	return s.changePending(ctx, id, "release", func(tx pgx.Tx, a approval.Approval) (approval.Approval, error) {
@@ -67,10 +67,10 @@ func (s *Service) Assign(ctx context.Context, id, to, by uuid.UUID, people Revie
 	}
 	return s.changePending(ctx, id, "assign", func(tx pgx.Tx, a approval.Approval) (approval.Approval, error) {
 		if !containsPerson(reviewers, to) {
-			return a, fault.Invalid("person", "expected a reviewer")
+			return a, fault.Invalid("person", "must be a reviewer")
 		}
 		if s.checkConflictOfInterest(ctx, tx, a, to) != nil {
-			return a, fault.Invalid("person", "expected a reviewer who may decide this call")
+			return a, fault.Invalid("person", "must be a reviewer who may decide this call")
 		}
 		if a.HeldBy == to {
 			return a, nil
@@ -100,11 +100,11 @@ func (s *Service) Comment(ctx context.Context, id, by uuid.UUID, text string) (W
 	text = strings.TrimSpace(text)
 	switch n := utf8.RuneCountInString(text); {
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return Waiting{}, fault.Invalid("text", "expected characters that can be stored")
+		return Waiting{}, fault.Invalid("text", "must be characters that can be stored")
 	case n == 0:
-		return Waiting{}, fault.Invalid("text", "expected a text")
+		return Waiting{}, fault.Invalid("text", "must not be empty")
 	case n > approval.MaxComment:
-		return Waiting{}, fault.Invalid("text", fmt.Sprintf("expected at most %d characters, not %d", approval.MaxComment, n))
+		return Waiting{}, fault.Invalid("text", fmt.Sprintf("must be at most %d characters, not %d", approval.MaxComment, n))
 	}
 	return s.changeApproval(ctx, id, "comment on", func(tx pgx.Tx, a approval.Approval) (approval.Approval, error) {
 		a, err := approval.AddComment(ctx, tx, a, by, text)

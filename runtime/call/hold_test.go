@@ -24,7 +24,7 @@ func TestQueueByUnusual(t *testing.T) {
 	for n := range 3 {
 		ticket := w.submit("files__write", fmt.Sprintf(`{"n":%d,"to":"ana"}`, n))
 		check(t, w.decide(ticket.ID, true))
-		w.wait(ticket.ID)
+		w.waitForEnd(ticket.ID)
 		check(t, w.calls.MarkDelivered(t.Context(), ticket.ID)) // or the same call would attach to this one
 	}
 	w.calls.ForgetHistories()
@@ -150,10 +150,10 @@ func TestClaims(t *testing.T) {
 	if got, want := w.db.Actions(id), "call.parked approval.claimed approval.assigned approval.claimed approval.released"; got != want {
 		t.Errorf("audit: %s, want %s", got, want)
 	}
-	// A claim limits nobody, and ends with the decision.
+	// Other reviewers may decide a claimed call, and a decision ends the claim.
 	holder(w.calls.Claim(t.Context(), id, ben))
 	check(t, w.decide(id, true))
-	w.wait(id)
+	w.waitForEnd(id)
 	var conflict *approval.ConflictError
 	if _, err := w.calls.Claim(t.Context(), id, ben); !errors.As(err, &conflict) {
 		t.Errorf("claimed after the decision: %v", err)
@@ -214,7 +214,7 @@ func TestComments(t *testing.T) {
 	}
 	// The agent learns of the decision, and never of a comment.
 	check(t, w.decide(id, false))
-	told, err := json.Marshal(w.wait(id))
+	told, err := json.Marshal(w.waitForEnd(id))
 	check(t, err)
 	if strings.Contains(string(told), "remark") || !strings.Contains(string(told), "because") {
 		t.Errorf("the call has a comment: %s", told)

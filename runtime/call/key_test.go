@@ -16,19 +16,19 @@ func TestIdempotencyKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			sub := w.submission(name, `{"n":1}`)
+			sub := w.newSubmission(name, `{"n":1}`)
 			sub.IdempotencyKey = "k"
 			first, err := w.calls.Submit(t.Context(), sub)
 			check(t, err)
 			if first.Gated {
 				check(t, w.decide(first.ID, true))
 			}
-			w.wait(first.ID)
+			w.waitForEnd(first.ID)
 			check(t, w.calls.MarkDelivered(t.Context(), first.ID))
 			if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID != first.ID || !again.Attached || again.Status != call.Succeeded {
 				t.Fatalf("a repeat after delivery: %+v, %v", again, err)
 			}
-			other := w.submission(name, `{"n":2}`)
+			other := w.newSubmission(name, `{"n":2}`)
 			other.IdempotencyKey = "k"
 			if _, err := w.calls.Submit(t.Context(), other); !errors.Is(err, call.ErrKeyReused) {
 				t.Fatalf("the key with other arguments: %v", err)
@@ -38,7 +38,7 @@ func TestIdempotencyKeys(t *testing.T) {
 				t.Fatalf("a repeat within the TTL: %+v, %v", again, err)
 			}
 			w.db.MoveClock("24 hours 1 minute")
-			other.Entry = w.submission(name, `{"n":2}`).Entry
+			other.Entry = w.newSubmission(name, `{"n":2}`).Entry
 			fresh, err := w.calls.Submit(t.Context(), other)
 			if err != nil || fresh.ID == first.ID || fresh.Attached {
 				t.Fatalf("the key after the TTL: %+v, %v", fresh, err)
@@ -52,7 +52,7 @@ func TestIdempotencyKeyScope(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	keyed := func(name string, principal uuid.UUID) call.Ticket {
-		sub := w.submission(name, `{"n":1}`)
+		sub := w.newSubmission(name, `{"n":1}`)
 		sub.IdempotencyKey, sub.PrincipalID = "k", principal
 		ticket, err := w.calls.Submit(t.Context(), sub)
 		check(t, err)
@@ -75,11 +75,11 @@ func TestIdempotencyKeyScope(t *testing.T) {
 func TestKeyGoesByWhatWasMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	sub := w.submission("files__write", `{"n":1,"url":"a"}`)
+	sub := w.newSubmission("files__write", `{"n":1,"url":"a"}`)
 	sub.Made = []byte(`{"n":1,"file":"f"}`)
 	first, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)
-	again := w.submission("files__write", `{"n":1,"url":"b"}`)
+	again := w.newSubmission("files__write", `{"n":1,"url":"b"}`)
 	again.Made = sub.Made
 	if second, err := w.calls.Submit(t.Context(), again); err != nil || second.ID != first.ID || !second.Attached {
 		t.Fatalf("%+v, %v", second, err)
@@ -95,14 +95,14 @@ func TestRepeatOfWhatWouldBeRefusedNow(t *testing.T) {
 			w := newWorld(t)
 			tool, _, _ := strings.Cut(name, " ")
 			skill, _, _ := strings.Cut(tool, "__")
-			sub := w.submission(tool, `{"n":1}`)
+			sub := w.newSubmission(tool, `{"n":1}`)
 			sub.IdempotencyKey = key
 			first, err := w.calls.Submit(t.Context(), sub)
 			check(t, err)
 			if first.Gated {
 				check(t, w.decide(first.ID, true))
 			}
-			w.wait(first.ID)
+			w.waitForEnd(first.ID)
 			w.registry.ApplyJSON(`{"skills":[{"name":"` + skill + `","transport":"http","url":"http://127.0.0.1:1/` + skill + `","tools":{"write":{"enabled":false}}}]}`)
 			if again, err := w.calls.Submit(t.Context(), sub); err != nil || again.ID != first.ID || !again.Attached || again.Status != call.Succeeded {
 				t.Errorf("%+v, %v", again, err)

@@ -55,7 +55,7 @@ func TestMeasures(t *testing.T) {
 	direct, gated := w.submit("open__echo", `{}`), w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(gated.ID, true))
 	for _, ticket := range []call.Ticket{direct, gated} {
-		checkMeasures(t, w.wait(ticket.ID).Measures)
+		checkMeasures(t, w.waitForEnd(ticket.ID).Measures)
 		read, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
 		check(t, err)
 		checkMeasures(t, read.Measures)
@@ -63,7 +63,7 @@ func TestMeasures(t *testing.T) {
 	rejected, invalid := w.submit("files__write", `{"n":2}`), w.submit("files__write", `{}`)
 	check(t, w.decide(rejected.ID, false))
 	for _, ticket := range []call.Ticket{rejected, invalid} {
-		if c := w.wait(ticket.ID); c.Measures != nil && c.Measures.Exchanged() {
+		if c := w.waitForEnd(ticket.ID); c.Measures != nil && c.Measures.Exchanged() {
 			t.Errorf("a call that is %s was measured: %+v", c.Status, c.Measures)
 		}
 	}
@@ -92,7 +92,7 @@ func TestMeasuresOfMany(t *testing.T) {
 	tickets := make([]call.Ticket, n)
 	var submitting sync.WaitGroup
 	for i := range n {
-		sub := w.submission("open__echo", fmt.Sprintf(`{"n":%d}`, i+1))
+		sub := w.newSubmission("open__echo", fmt.Sprintf(`{"n":%d}`, i+1))
 		submitting.Go(func() {
 			var err error
 			if tickets[i], err = w.calls.Submit(t.Context(), sub); err != nil {
@@ -103,7 +103,7 @@ func TestMeasuresOfMany(t *testing.T) {
 	}
 	submitting.Wait()
 	for i, ticket := range tickets {
-		w.wait(ticket.ID)
+		w.waitForEnd(ticket.ID)
 		c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
 		check(t, err)
 		if m := c.Measures; m == nil || m.Sent != int64(i+1) || m.Received != int64(2*(i+1)) || m.HTTPStatus != 0 {
@@ -126,7 +126,7 @@ func TestMeasuresOfAttempts(t *testing.T) {
 		}
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`), Exchange: exchange()}, nil
 	})
-	c := w.wait(w.submit("open__echo", `{}`).ID)
+	c := w.waitForEnd(w.submit("open__echo", `{}`).ID)
 	if m := c.Measures; m == nil || m.Sent != 24 || m.Took[3] != 40*time.Millisecond || m.HTTPStatus != 200 {
 		t.Errorf("two attempts have measures %+v", m)
 	}
@@ -136,7 +136,7 @@ func TestStepsInTraces(t *testing.T) {
 	t.Parallel()
 	w := newTraced(t)
 	ticket := w.submitIn(clientContext(t), "open__echo", `{}`)
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 	whole := w.waitForSpan(ticket.ID, "execute_tool echo")
 	for _, step := range []string{"validate", "log", "log outcome"} {
 		checkParent(t, w.waitForSpan(ticket.ID, step), whole)
@@ -186,7 +186,7 @@ func TestErrorLines(t *testing.T) {
 			return tool.Result{Raw: tc.result, IsError: true, Exchange: e}, tc.err
 		})
 		ticket := w.submit("open__echo", tc.arguments)
-		w.wait(ticket.ID)
+		w.waitForEnd(ticket.ID)
 		var line string
 		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT coalesce(error_line, '') FROM calls WHERE id = $1`, ticket.ID).Scan(&line))
 		if line != tc.want {
@@ -197,8 +197,8 @@ func TestErrorLines(t *testing.T) {
 		return tool.Result{Raw: text(strings.Repeat("word ", 100)), IsError: true}, nil
 	})
 	ticket := w.submit("open__echo", `{}`)
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 	var length int
 	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT char_length(error_line) FROM calls WHERE id = $1`, ticket.ID).Scan(&length))
-	equal(t, "length of a long line", length, 120)
+	wantEqual(t, "length of a long line", length, 120)
 }

@@ -70,7 +70,7 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	check(t, w.decide(approved.ID, true))
 	check(t, w.decide(rejected.ID, false))
 	for id, want := range map[uuid.UUID]call.Status{approved.ID: call.Succeeded, rejected.ID: call.Rejected} {
-		if c := w.wait(id); c.Status != want {
+		if c := w.waitForEnd(id); c.Status != want {
 			t.Errorf("the call is %s, want %s", c.Status, want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	}
 	_, err = w.calls.Cancel(t.Context(), call.Viewer{}, w.reviewer, waiting.ID)
 	check(t, err)
-	if c := w.wait(waiting.ID); c.Status != call.Cancelled {
+	if c := w.waitForEnd(waiting.ID); c.Status != call.Cancelled {
 		t.Errorf("the call is %s, want cancelled", c.Status)
 	}
 }
@@ -105,10 +105,10 @@ func TestPlansAreKept(t *testing.T) {
 	const runs = 8 // PostgreSQL plans the first five executions anew
 	for i := range runs {
 		arguments := fmt.Sprintf(`{"n":%d}`, i)
-		w.wait(w.submit("open__echo", arguments).ID)
+		w.waitForEnd(w.submit("open__echo", arguments).ID)
 		gated := w.submit("files__write", arguments)
 		check(t, w.decide(gated.ID, true))
-		w.wait(gated.ID)
+		w.waitForEnd(gated.ID)
 	}
 	kept := 0
 	rows, err := w.db.Pool().Query(t.Context(), `SELECT statement, generic_plans FROM pg_prepared_statements

@@ -68,7 +68,7 @@ func TestRequestIsPartOfTheEnvelope(t *testing.T) {
 	// A change of the stored request changes the envelope.
 	w.db.Exec(`UPDATE calls SET request = convert_to(replace(convert_from(request, 'UTF8'), 'api.example', 'evil.example'), 'UTF8') WHERE id = $1`, ticket.ID)
 	check(t, w.decide(ticket.ID, true))
-	if done := w.wait(ticket.ID); done.Status != call.Denied || done.Code != call.CodeEnvelopeChanged {
+	if done := w.waitForEnd(ticket.ID); done.Status != call.Denied || done.Code != call.CodeEnvelopeChanged {
 		t.Errorf("%s %s, want it denied", done.Status, done.Code)
 	}
 	if got := w.source.Arguments(); len(got) != 0 {
@@ -87,7 +87,7 @@ func TestRequestThatComesOutDifferentlyIsNotSent(t *testing.T) {
 	}
 	w.source.Unlock()
 	check(t, w.decide(ticket.ID, true))
-	if done := w.wait(ticket.ID); done.Status != call.Denied || done.Code != call.CodeEnvelopeChanged || done.Effect != tool.EffectNone {
+	if done := w.waitForEnd(ticket.ID); done.Status != call.Denied || done.Code != call.CodeEnvelopeChanged || done.Effect != tool.EffectNone {
 		t.Errorf("%s %s, want it denied", done.Status, done.Code)
 	}
 	if got := w.source.Arguments(); len(got) != 0 {
@@ -102,7 +102,7 @@ func TestChangedBaseURLVoidsTheApproval(t *testing.T) {
 	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), skill.ID, agent.SkillPatch{APIPatch: agent.APIPatch{BaseURL: new("https://api.example/v2")}})
 	check(t, err)
 	check(t, w.decide(ticket.ID, true))
-	if done := w.wait(ticket.ID); done.Status != call.Denied || done.Code != call.CodeSkillChanged {
+	if done := w.waitForEnd(ticket.ID); done.Status != call.Denied || done.Code != call.CodeSkillChanged {
 		t.Errorf("%s %s, want it denied", done.Status, done.Code)
 	}
 }
@@ -112,7 +112,7 @@ func TestApprovedRequestIsSent(t *testing.T) {
 	w, _ := withAPI(t, false)
 	ticket := w.submit("api__write", `{"n":7}`)
 	check(t, w.decide(ticket.ID, true))
-	if done := w.wait(ticket.ID); done.Status != call.Succeeded {
+	if done := w.waitForEnd(ticket.ID); done.Status != call.Succeeded {
 		t.Errorf("%s %s: %s", done.Status, done.Code, done.Message)
 	}
 	edited := w.submit("api__write", `{"n":8}`)
@@ -121,7 +121,7 @@ func TestApprovedRequestIsSent(t *testing.T) {
 	if o, err := decided.Call.Outgoing(); err != nil || o.URL != "https://api.example/v1/n/9" || string(o.Body) != `{"n":9}` {
 		t.Errorf("the edited request is %+v, %v", o, err)
 	}
-	if done := w.wait(edited.ID); done.Status != call.Succeeded {
+	if done := w.waitForEnd(edited.ID); done.Status != call.Succeeded {
 		t.Errorf("edited: %s %s: %s", done.Status, done.Code, done.Message)
 	}
 	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"n":7}`, `{"n":9}`}) {
@@ -134,7 +134,7 @@ func TestArgumentsThatMakeNoRequest(t *testing.T) {
 	t.Parallel()
 	for _, auto := range []bool{false, true} {
 		w, _ := withAPI(t, auto)
-		refused := w.wait(w.submit("api__write", `{"n":0}`).ID)
+		refused := w.waitForEnd(w.submit("api__write", `{"n":0}`).ID)
 		if refused.Status != call.Invalid || !strings.Contains(refused.Message, "argument n") {
 			t.Errorf("auto_approve %t: %s: %s", auto, refused.Status, refused.Message)
 		}
@@ -184,7 +184,7 @@ func TestStateBefore(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	check(t, w.decide(second.ID, true))
-	if done := w.wait(second.ID); done.Status != call.Succeeded {
+	if done := w.waitForEnd(second.ID); done.Status != call.Succeeded {
 		t.Errorf("%s %s", done.Status, done.Code)
 	}
 	if _, err := w.calls.ReadBefore(t.Context(), new(w.getApproval(second.ID).Call)); !errors.Is(err, call.ErrState) {

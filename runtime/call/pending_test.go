@@ -15,7 +15,7 @@ import (
 // The others are over the limit.
 func (w *world) crowd(n, from int, principal uuid.UUID, processes ...*call.Service) []uuid.UUID {
 	w.t.Helper()
-	base := w.submission("files__write", `{"n":0}`)
+	base := w.newSubmission("files__write", `{"n":0}`)
 	var mu sync.Mutex
 	var parked []uuid.UUID
 	var all sync.WaitGroup
@@ -55,18 +55,18 @@ func TestPendingLimit(t *testing.T) {
 	if recorded != 7 {
 		t.Errorf("%d calls are recorded, want 7", recorded)
 	}
-	_, err := w.calls.Submit(t.Context(), w.submission("files__write", `{"n":-1}`))
+	_, err := w.calls.Submit(t.Context(), w.newSubmission("files__write", `{"n":-1}`))
 	if full := (*call.PendingError)(nil); !errors.As(err, &full) || *full != (call.PendingError{Waiting: 7, Limit: 7}) {
 		t.Errorf("one more: %v", err)
 	}
 	// Repeats and auto-approved calls do not count.
 	waiting, err := w.calls.Get(t.Context(), call.Viewer{AgentID: w.agent.ID}, parked[0])
 	check(t, err)
-	again, err := other.Submit(t.Context(), w.submission("files__write", string(waiting.Arguments)))
+	again, err := other.Submit(t.Context(), w.newSubmission("files__write", string(waiting.Arguments)))
 	if err != nil || !again.Attached || again.ID != parked[0] {
 		t.Errorf("a repeat: %+v, %v", again, err)
 	}
-	if c := w.wait(w.submit("open__write", `{"n":1}`).ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(w.submit("open__write", `{"n":1}`).ID); c.Status != call.Succeeded {
 		t.Errorf("an auto-approved call is %s", c.Status)
 	}
 	// Each principal has its own limit.
@@ -75,7 +75,7 @@ func TestPendingLimit(t *testing.T) {
 	}
 	// A decision frees one place.
 	check(t, w.decide(parked[0], false))
-	w.wait(parked[0])
+	w.waitForEnd(parked[0])
 	if n := len(w.crowd(10, 100, uuid.Nil, w.calls, other)); n != 1 {
 		t.Errorf("%d calls took one free place", n)
 	}
@@ -87,7 +87,7 @@ func TestPendingLimitOfConnections(t *testing.T) {
 	w := newWorld(t)
 	w.agent.Limits.Pending = 2
 	w.submit("files__write", `{"n":1}`)
-	sub := w.submission("files__write", `{"n":2}`)
+	sub := w.newSubmission("files__write", `{"n":2}`)
 	w.source.Require(notConnected)
 	if ticket, err := w.calls.Submit(t.Context(), sub); err != nil || ticket.Status != call.NeedsConnection {
 		t.Fatalf("%+v, %v", ticket, err)
@@ -108,7 +108,7 @@ func TestPendingLimitOfAnAgent(t *testing.T) {
 	if n := len(w.crowd(20, 0, uuid.New(), w.calls)); n != 5 {
 		t.Errorf("%d calls wait, want the last 5 of 1000", n)
 	}
-	_, err := w.calls.Submit(t.Context(), w.submission("files__write", `{"n":-1}`))
+	_, err := w.calls.Submit(t.Context(), w.newSubmission("files__write", `{"n":-1}`))
 	if full := (*call.PendingError)(nil); !errors.As(err, &full) || *full != (call.PendingError{Waiting: call.MaxPending, Limit: call.MaxPending, Total: true}) {
 		t.Errorf("one more: %v", err)
 	}
@@ -126,7 +126,7 @@ func TestHighPendingLimit(t *testing.T) {
 	if n := len(w.crowd(120, 0, uuid.Nil, w.calls, other)); n < 40 || n > 56 {
 		t.Errorf("%d calls wait, want the last 40 of %d, and 16 more at most", n, w.agent.Limits.Pending)
 	}
-	_, err := w.calls.Submit(t.Context(), w.submission("files__write", `{"n":-1}`))
+	_, err := w.calls.Submit(t.Context(), w.newSubmission("files__write", `{"n":-1}`))
 	if full := (*call.PendingError)(nil); !errors.As(err, &full) || full.Limit != w.agent.Limits.Pending {
 		t.Errorf("one more: %v", err)
 	}

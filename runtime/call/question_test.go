@@ -45,7 +45,7 @@ func TestQuestionsReachAnyProcess(t *testing.T) {
 	w := newWorld(t)
 	w.askQuestion()
 	other := w.start()
-	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.submission("files__write", `{"n":1}`)))
+	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.newSubmission("files__write", `{"n":1}`)))
 	check(t, err)
 	asked := make(chan []call.Question, 100)
 	ended := make(chan call.Call, 2)
@@ -103,7 +103,7 @@ func TestWhoCannotBeAsked(t *testing.T) {
 	w := newWorld(t)
 	w.askQuestion()
 	ticket := w.submit("open__write", `{"n":1}`)
-	if c := w.wait(ticket.ID); !strings.Contains(string(c.Result), `"asked":false`) {
+	if c := w.waitForEnd(ticket.ID); !strings.Contains(string(c.Result), `"asked":false`) {
 		t.Errorf("%s", c.Result)
 	}
 }
@@ -113,7 +113,7 @@ func TestRefusedQuestion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.askQuestion()
-	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.submission("open__write", `{"n":1}`)))
+	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.newSubmission("open__write", `{"n":1}`)))
 	check(t, err)
 	asked := make(chan struct{}, 10)
 	var answered sync.WaitGroup
@@ -155,7 +155,7 @@ func TestEvents(t *testing.T) {
 				}
 			}
 		})
-		ticket, err := w.calls.Submit(t.Context(), makeAskable(w.submission("open__write", `{"n":1}`)))
+		ticket, err := w.calls.Submit(t.Context(), makeAskable(w.newSubmission("open__write", `{"n":1}`)))
 		check(t, err)
 		last := 0
 		_, err = process.Wait(t.Context(), ticket.ID, call.Listener{Event: func(e call.Event) {
@@ -187,7 +187,7 @@ func TestRequestCancel(t *testing.T) {
 	})
 	own := call.Viewer{AgentID: w.agent.ID}
 	for name, process := range map[string]*call.Service{"here": w.calls, "elsewhere": other} {
-		sub := w.submission("open__write", `{"n":1}`)
+		sub := w.newSubmission("open__write", `{"n":1}`)
 		sub.Awaited = true
 		ticket, err := w.calls.Submit(t.Context(), sub)
 		check(t, err)
@@ -195,7 +195,7 @@ func TestRequestCancel(t *testing.T) {
 			t.Errorf("%s: another agent: %v", name, err)
 		}
 		check(t, process.RequestCancel(t.Context(), own, ticket.ID))
-		if c := w.wait(ticket.ID); c.Status != call.Failed {
+		if c := w.waitForEnd(ticket.ID); c.Status != call.Failed {
 			t.Errorf("%s: %s", name, c.Status)
 		}
 	}
@@ -220,12 +220,12 @@ func TestRequestCancel(t *testing.T) {
 	}
 	check(t, w.calls.RequestCancel(t.Context(), own, approved.ID))
 	close(ends)
-	if c := w.wait(approved.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(approved.ID); c.Status != call.Succeeded {
 		t.Errorf("an approved call: %s", c.Status)
 	}
 	parked := w.submit("files__write", `{"n":1}`)
 	check(t, w.calls.RequestCancel(t.Context(), own, parked.ID))
-	if c := w.wait(parked.ID); c.Status != call.Cancelled {
+	if c := w.waitForEnd(parked.ID); c.Status != call.Cancelled {
 		t.Errorf("a parked call: %s", c.Status)
 	}
 	check(t, w.calls.RequestCancel(t.Context(), own, parked.ID)) // has no effect: the call has ended
@@ -246,7 +246,7 @@ func TestAskedAtOnce(t *testing.T) {
 		got <- answers
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
 	})
-	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.submission("open__write", `{"n":1}`)))
+	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.newSubmission("open__write", `{"n":1}`)))
 	check(t, err)
 	own := call.Viewer{AgentID: w.agent.ID}
 	var keys []string
@@ -280,7 +280,7 @@ func TestAnswersInAdvance(t *testing.T) {
 		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + string(answers[0]) + `}`)}, nil
 	})
 	for name, gated := range map[string]bool{"open__write": false, "files__write": true} {
-		sub := makeAskable(w.submission(name, `{"n":1}`))
+		sub := makeAskable(w.newSubmission(name, `{"n":1}`))
 		sub.Advance = map[string]json.RawMessage{"name": json.RawMessage(`{"action":"accept"}`)}
 		ticket, err := w.calls.Submit(t.Context(), sub)
 		check(t, err)
@@ -320,11 +320,11 @@ func TestAnswersInAdvanceToCrowd(t *testing.T) {
 		all.Wait()
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
 	})
-	sub := makeAskable(w.submission("open__write", `{"n":1}`))
+	sub := makeAskable(w.newSubmission("open__write", `{"n":1}`))
 	sub.Advance = advance
 	ticket, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded {
 		t.Errorf("%s: %s", c.Status, c.Message)
 	}
 }
@@ -339,7 +339,7 @@ func TestNoAnswerInAdvanceWithoutKey(t *testing.T) {
 		got <- fmt.Sprintf("%s %v", answers, err)
 		return tool.Result{Raw: json.RawMessage(`{"content":[]}`)}, nil
 	})
-	sub := makeAskable(w.submission("open__write", `{"n":1}`))
+	sub := makeAskable(w.newSubmission("open__write", `{"n":1}`))
 	sub.Advance = map[string]json.RawMessage{"": json.RawMessage(`{"action":"accept"}`)}
 	ticket, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)

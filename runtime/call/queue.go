@@ -34,16 +34,27 @@ func (s *Service) ListApprovals(ctx context.Context, f QueueFilter) ([]Waiting, 
 	return waiting, next, err
 }
 
+// FindPosition returns the position that an approval has, or had while it was pending, in the queue that the filter orders.
+func (s *Service) FindPosition(ctx context.Context, f approval.QueueFilter, a *approval.Approval) (approval.Position, error) {
+	err := s.addKinds(ctx, &f, approval.Kind{SkillID: a.SkillID, Tool: a.Tool, Destructive: a.Destructive})
+	return f.PositionOf(a), err
+}
+
+// addKinds sets the kinds of a filter if its order needs them: those of pending approvals and others.
+func (s *Service) addKinds(ctx context.Context, f *approval.QueueFilter, others ...approval.Kind) (err error) {
+	if f.ByTool || f.Order == approval.ByRisk {
+		f.Kinds, err = s.rankKinds(ctx, others...)
+	}
+	return err
+}
+
 // ListQueue returns pending approvals with their calls in the filter's order, those of the reader's teams first, and the position of the
 // next page (zero: none).
 func (s *Service) ListQueue(ctx context.Context, f approval.QueueFilter) ([]Waiting, approval.Position, error) {
 	limit := f.Limit
 	f.Limit++
-	if f.ByTool || f.Order == approval.ByRisk {
-		var err error
-		if f.Kinds, err = s.rankKinds(ctx); err != nil {
-			return nil, approval.Position{}, err
-		}
+	if err := s.addKinds(ctx, &f); err != nil {
+		return nil, approval.Position{}, err
 	}
 	approvals, err := approval.Queue(ctx, s.Pool, f)
 	if err != nil {
@@ -58,12 +69,13 @@ func (s *Service) ListQueue(ctx context.Context, f approval.QueueFilter) ([]Wait
 	return waiting, next, err
 }
 
-// rankKinds returns the tools of pending approvals with their names, and with ranks by their present risk.
-func (s *Service) rankKinds(ctx context.Context) ([]approval.Kind, error) {
+// rankKinds returns the tools of pending approvals, and others after them, with their names and with ranks by their present risk.
+func (s *Service) rankKinds(ctx context.Context, others ...approval.Kind) ([]approval.Kind, error) {
 	kinds, err := approval.ListKinds(ctx, s.Pool)
 	if err != nil {
 		return nil, err
 	}
+	kinds = append(kinds, others...)
 	skills := make([]uuid.UUID, len(kinds))
 	for i := range kinds {
 		skills[i] = kinds[i].SkillID

@@ -61,7 +61,7 @@ func TestEveryPathIsTold(t *testing.T) {
 
 	id := expect(w.submit("files__write", `{"n":1}`), "parked parked", "decided approved", "finished succeeded")
 	check(t, w.decide(id, true))
-	w.wait(id)
+	w.waitForEnd(id)
 
 	id = expect(w.submit("files__write", `{"n":2}`), "parked parked", "decided rejected rejected", "finished rejected rejected")
 	check(t, w.decide(id, false))
@@ -75,20 +75,20 @@ func TestEveryPathIsTold(t *testing.T) {
 	check(t, w.calls.Expire(t.Context(), expired))
 
 	id = expect(w.submit("open__write", `{"n":5}`), "finished succeeded")
-	w.wait(id)
+	w.waitForEnd(id)
 	expect(w.submit("open__write", `{"n":"five"}`), "finished invalid invalid_arguments")
 
 	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		return tool.Result{}, &tool.Failure{Kind: tool.TransportFailure, Effect: tool.EffectPossible, Message: "gone"}
 	})
 	id = expect(w.submit("open__write", `{"n":6}`), "finished failed transport")
-	w.wait(id)
+	w.waitForEnd(id)
 
 	// One differs from the approved call right before it is sent.
 	id = expect(w.submit("files__write", `{"n":7}`), "parked parked", "decided approved", "finished denied envelope_changed")
 	w.db.Exec(`UPDATE calls SET arguments = '{"n":70}' WHERE id = $1`, id)
 	check(t, w.decide(id, true))
-	w.wait(id)
+	w.waitForEnd(id)
 
 	// An instance goes silent with a call in flight.
 	id = expect(w.submit("files__write", `{"n":8}`), "parked parked", "finished unknown outcome_unknown")
@@ -96,7 +96,7 @@ func TestEveryPathIsTold(t *testing.T) {
 	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
 	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, id, silent)
 	w.db.Exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
-	w.wait(id)
+	w.waitForEnd(id)
 
 	// Two calls wait for a connection: one is cancelled, one goes on to the reviewers.
 	w.source.Require(notConnected)

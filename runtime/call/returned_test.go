@@ -38,7 +38,7 @@ func TestWhatFinishedCallsReturned(t *testing.T) {
 	w.answerWith(`[{"type":"resource_link","name":"n","uri":"file:\/\/\u002fa"},{"type":"resource","resource":{"uri":"file:///b","text":"t"}},
 		{"type":"resource_link","uri":"file:///a"},{"type":"text","text":"\"type\":\"resource_link\",\"uri\":\"file:///c\""},
 		{"type":"text","uri":"file:///d"},{"type":"resource","uri":"file:///e","resource":{}},{"type":"Resource_link","uri":"file:///f"}]`, false)
-	s := w.submission("files__write", `{"n":1}`)
+	s := w.newSubmission("files__write", `{"n":1}`)
 	ticket, err := w.calls.Submit(t.Context(), s)
 	check(t, err)
 	viewer := call.Viewer{AgentID: w.agent.ID}
@@ -46,7 +46,7 @@ func TestWhatFinishedCallsReturned(t *testing.T) {
 		t.Errorf("before the decision: %v", got)
 	}
 	check(t, w.decide(ticket.ID, true))
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded {
 		t.Fatalf("%+v", c)
 	}
 	want := []uuid.UUID{s.Entry.SkillID}
@@ -60,7 +60,7 @@ func TestWhatFinishedCallsReturned(t *testing.T) {
 			t.Errorf("%s: %v", uri, got)
 		}
 	}
-	other := w.submission("files__write", `{"n":1}`).ConversationID
+	other := w.newSubmission("files__write", `{"n":1}`).ConversationID
 	for name, got := range map[string][]uuid.UUID{
 		"another conversation": w.listReturned(viewer, other, "file:///a"),
 		"no conversation":      w.listReturned(viewer, uuid.Nil, "file:///a"),
@@ -92,10 +92,10 @@ func TestWhatOpensNothing(t *testing.T) {
 		"no content there": {`null`, false},
 	} {
 		w.answerWith(tc.content, tc.isError)
-		s := w.submission("open__echo", `{"n":"`+name+`"}`)
+		s := w.newSubmission("open__echo", `{"n":"`+name+`"}`)
 		ticket, err := w.calls.Submit(t.Context(), s)
 		check(t, err)
-		w.wait(ticket.ID)
+		w.waitForEnd(ticket.ID)
 		for _, uri := range []string{"file:///a", long, ""} {
 			if got := w.listReturned(viewer, s.ConversationID, uri); len(got) > 0 {
 				t.Errorf("%s: %.20s: %v", name, uri, got)
@@ -114,9 +114,9 @@ func TestReturnedAreWrittenInOneOrder(t *testing.T) {
 		links[i] = fmt.Sprintf(`{"type":"resource_link","name":"n","uri":"file:///%d"}`, i)
 	}
 	w.answerWith("["+strings.Join(links, ",")+"]", false)
-	ticket, err := w.calls.Submit(t.Context(), w.submission("open__write", `{"n":1}`))
+	ticket, err := w.calls.Submit(t.Context(), w.newSubmission("open__write", `{"n":1}`))
 	check(t, err)
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 	rows, err := w.db.Pool().Query(t.Context(), `SELECT uri_hash FROM call_resources ORDER BY ctid`)
 	check(t, err)
 	hashes, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])

@@ -62,7 +62,7 @@ type AskedQuestion struct {
 	AnsweredAt *time.Time
 	Deadline   *time.Time // the client's while asked, the reviewer's while pending
 	DecidedAt  *time.Time
-	DecidedBy  uuid.UUID // uuid.Nil: nobody
+	DecidedBy  uuid.UUID // uuid.Nil: no person
 	Note       string    // of the reviewer
 	EndedAt    *time.Time
 }

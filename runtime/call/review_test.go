@@ -88,7 +88,7 @@ func (w *world) askOne(q tool.Question) <-chan delivery {
 // approveAskable returns an approved call whose client answers any question.
 func (w *world) approveAskable(name string) uuid.UUID {
 	w.t.Helper()
-	sub := w.submission(name, fmt.Sprintf(`{"n":%d}`, time.Now().UnixNano()))
+	sub := w.newSubmission(name, fmt.Sprintf(`{"n":%d}`, time.Now().UnixNano()))
 	sub.Caller = call.Caller{Capabilities: json.RawMessage(`{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`)}
 	ticket, err := w.calls.Submit(w.t.Context(), sub)
 	check(w.t, err)
@@ -148,7 +148,7 @@ func TestAnswerWaitsForReviewer(t *testing.T) {
 			if d.answer != want || d.stored.DecidedAt == nil || d.stored.DecidedBy != w.reviewer {
 				t.Errorf("the server got %+v, want %s", d, want)
 			}
-			if c := w.wait(id); c.Status != call.Succeeded {
+			if c := w.waitForEnd(id); c.Status != call.Succeeded {
 				t.Errorf("%s: %s", c.Status, c.Message)
 			}
 			if got := w.db.Actions(id); !strings.Contains(got, "call.asked call.answered question."+name) {
@@ -283,7 +283,7 @@ func TestWhoDecidesQuestions(t *testing.T) {
 	w := newWorld(t)
 	principal := uuid.New()
 	got := w.askOne(form)
-	sub := makeAskable(w.submission("files__write", `{"n":1}`))
+	sub := makeAskable(w.newSubmission("files__write", `{"n":1}`))
 	sub.PrincipalID = principal
 	ticket, err := w.calls.Submit(t.Context(), sub)
 	check(t, err)

@@ -48,14 +48,14 @@ func (w *world) findAll(f history.Filter) []uuid.UUID {
 // makeCall makes a call and, if it is not gated, waits until it has ended.
 func (w *world) makeCall(name, arguments string, change ...func(*call.Submission)) uuid.UUID {
 	w.t.Helper()
-	sub := w.submission(name, arguments)
+	sub := w.newSubmission(name, arguments)
 	for _, f := range change {
 		f(&sub)
 	}
 	ticket, err := w.calls.Submit(w.t.Context(), sub)
 	check(w.t, err)
 	if !ticket.Gated {
-		w.wait(ticket.ID)
+		w.waitForEnd(ticket.ID)
 	}
 	return ticket.ID
 }
@@ -84,7 +84,7 @@ func TestSearch(t *testing.T) {
 	write := w.makeCall("files__write", `{"n":2}`)
 	approved := w.makeCall("files__write", `{"n":3}`)
 	check(t, w.decide(approved, true))
-	w.wait(approved)
+	w.waitForEnd(approved)
 	rejected := w.makeCall("files__write", `{"n":4}`)
 	check(t, w.decide(rejected, false))
 	hers := w.makeCall("files__write", `{"n":5}`, func(s *call.Submission) {

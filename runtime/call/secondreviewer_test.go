@@ -78,7 +78,7 @@ func TestEditOfHighRiskTakesASecondReviewer(t *testing.T) {
 	if approved.Approval.EditedBy != editor || approved.Approval.DecidedBy != other || !approved.Approval.EditedAt.Equal(*a.EditedAt) {
 		t.Errorf("approval %+v", approved.Approval)
 	}
-	done := w.wait(ticket.ID)
+	done := w.waitForEnd(ticket.ID)
 	if done.Status != call.Succeeded || string(done.Arguments) != `{"n":2}` || string(done.Submitted) != `{"n":1}` || !done.WasEdited() {
 		t.Errorf("call %s %s with %s, submitted %s", done.Status, done.Message, done.Arguments, done.Submitted)
 	}
@@ -113,7 +113,7 @@ func TestEditAndApprovalByUnverifiedNames(t *testing.T) {
 		if _, err := w.decideAs(verified, ticket.ID, ""); err != nil {
 			t.Errorf("a verified reviewer: %v", err)
 		}
-		w.wait(ticket.ID)
+		w.waitForEnd(ticket.ID)
 	}
 	ticket := w.submit("files__write", `{"n":5}`)
 	_, err := w.decideAs(puppet, ticket.ID, `{"n":15}`)
@@ -121,7 +121,7 @@ func TestEditAndApprovalByUnverifiedNames(t *testing.T) {
 	if _, err := w.decideAs(other, ticket.ID, ""); err != nil {
 		t.Errorf("two people with the same inviter: %v", err)
 	}
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 }
 
 // wantEvent checks that a call has an audit event.
@@ -166,7 +166,7 @@ func TestEditsOfTwoReviewers(t *testing.T) {
 	if _, err = w.decideAs(first, ticket.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"n":3}`}) {
 		t.Errorf("the server got %q", got)
 	}
@@ -191,7 +191,7 @@ func TestEditIsDiscarded(t *testing.T) {
 	if a := decided.Approval; a.Status != approval.Approved || a.Edited() || a.EditedBy != uuid.Nil || a.EditedAt != nil || a.Digest != made.Approval.Digest {
 		t.Errorf("approval %+v, want the original call's approval", a)
 	}
-	done := w.wait(ticket.ID)
+	done := w.waitForEnd(ticket.ID)
 	if got := w.source.Arguments(); done.Submitted != nil || !slices.Equal(got, []string{`{"n":1}`}) {
 		t.Errorf("the server got %q, submitted %s", got, done.Submitted)
 	}
@@ -209,7 +209,7 @@ func TestEditIsRejected(t *testing.T) {
 		CallID: ticket.ID, Digest: proposed.Approval.Digest.String(), By: uuid.New(), Note: "neither of the two",
 	})
 	check(t, err)
-	done := w.wait(ticket.ID)
+	done := w.waitForEnd(ticket.ID)
 	if done.Status != call.Rejected || done.WasEdited() || string(done.Arguments) != `{"n":2}` || string(done.Submitted) != `{"n":1}` || len(w.source.Arguments()) != 0 {
 		t.Errorf("call %s with %s, submitted %s, sent %q", done.Status, done.Arguments, done.Submitted, w.source.Arguments())
 	}
@@ -226,7 +226,7 @@ func TestEditAloneWhereASkillAllowsIt(t *testing.T) {
 	if decided.Approval.Status != approval.Approved || decided.Approval.EditedBy != uuid.Nil {
 		t.Errorf("approval %+v", decided.Approval)
 	}
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 	if got := w.source.Arguments(); !slices.Equal(got, []string{`{"n":2}`}) {
 		t.Errorf("the server got %q", got)
 	}
@@ -275,7 +275,7 @@ func TestEditsAtOnce(t *testing.T) {
 		settled, err = w.decideAs(approver, ticket.ID, "")
 		check(t, err)
 	}
-	done := w.wait(ticket.ID)
+	done := w.waitForEnd(ticket.ID)
 	if got := w.source.Arguments(); settled.Approval.EditedBy == settled.Approval.DecidedBy || !slices.Equal(got, []string{string(done.Arguments)}) {
 		t.Errorf("edited by %s, approved by %s, the server got %q for %s", settled.Approval.EditedBy, settled.Approval.DecidedBy, got, done.Arguments)
 	}

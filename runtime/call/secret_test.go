@@ -22,7 +22,7 @@ func (w *world) approve(tool, arguments string) call.Call {
 	w.t.Helper()
 	ticket := w.submit("files__"+tool, arguments)
 	check(w.t, w.decide(ticket.ID, true))
-	c := w.wait(ticket.ID)
+	c := w.waitForEnd(ticket.ID)
 	check(w.t, w.calls.MarkDelivered(w.t.Context(), ticket.ID)) // or the same call would attach to this one
 	return c
 }
@@ -119,7 +119,7 @@ func TestChangedDefinitionHidesNothingElse(t *testing.T) {
 	check(t, err)
 	w.source.Offer(`{"name":"post","inputSchema":{"type":"object","properties":{"token_count":{},"command":{"writeOnly":true}}}}`)
 	w.discovery.ListChanged(skill.ID)
-	pending := w.submission("files__post", arguments)
+	pending := w.newSubmission("files__post", arguments)
 	ticket, err := w.calls.Submit(t.Context(), pending)
 	check(t, err)
 	if got := w.secrets(ticket.ID); !slices.Equal(got, []string{"/token"}) {

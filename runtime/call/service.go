@@ -58,7 +58,7 @@ type Config struct {
 	// parked call. Nil: always true.
 	Reviewable func(ctx context.Context, principal, agentID uuid.UUID) (bool, error)
 
-	// Attend notifies people of approvals, in the transaction that changes them. Nil: nobody is notified.
+	// Attend notifies people of approvals, in the transaction that changes them. Nil: no notifications.
 	Attend func(ctx context.Context, tx pgx.Tx, list []Attention) error
 
 	// Publish stores callbacks. Nil: there are none.

@@ -112,7 +112,7 @@ func (s *Service) newApprovalRequest(ctx context.Context, c *Call, by *agent.Age
 	return &approval.Request{
 		CallID: c.ID, AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool, Destructive: agent.ClaimsDestructive(a.definition),
 		Unusual: s.countUnusual(ctx, c),
-		Digest: c.buildEnvelope().Digest(), Rule: a.verdict.Rule, Timeout: skill.ApprovalTimeout, Validity: skill.ApprovalValidity,
+		Digest:  c.buildEnvelope().Digest(), Rule: a.verdict.Rule, Timeout: skill.ApprovalTimeout, Validity: skill.ApprovalValidity,
 		Team: cmp.Or(skill.Team, by.Team), EscalateTo: cmp.Or(skill.EscalateTo, by.EscalateTo),
 	}
 }

@@ -19,17 +19,17 @@ import (
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	silent := uuid.New()
 	inFlight, approved, parked := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`), w.submit("files__write", `{"n":3}`)
 	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = ANY($1)`, []uuid.UUID{inFlight.ID, approved.ID})
 	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, inFlight.ID, silent)
 	w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, approved.ID)
 	w.db.Exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
-	if c := w.wait(inFlight.ID); c.Status != call.Unknown || c.Effect != tool.EffectPossible || c.Code != call.CodeOutcomeUnknown {
+	if c := w.waitForEnd(inFlight.ID); c.Status != call.Unknown || c.Effect != tool.EffectPossible || c.Code != call.CodeOutcomeUnknown {
 		t.Fatalf("the call in flight is %s, %s, %s", c.Status, c.Code, c.Effect)
 	}
-	if c := w.wait(approved.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(approved.ID); c.Status != call.Succeeded {
 		t.Fatalf("the approved call is %s: %s", c.Status, c.Message)
 	}
 	if c, err := w.calls.Get(t.Context(), call.Viewer{}, parked.ID); err != nil || c.Status != call.Parked {
@@ -53,7 +53,7 @@ func TestTakeOver(t *testing.T) {
 func TestManyDeciders(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	const calls, deciders = 12, 6
 	tickets := make([]call.Ticket, calls)
 	for i := range tickets {
@@ -87,7 +87,7 @@ func TestManyDeciders(t *testing.T) {
 	wg.Wait()
 	sent := 0
 	for i, ticket := range tickets {
-		c := w.wait(ticket.ID)
+		c := w.waitForEnd(ticket.ID)
 		approved, rejected := won[i][true], won[i][false]
 		want := map[call.Status]bool{
 			call.Succeeded: approved == 1 && rejected == 0,
@@ -108,7 +108,7 @@ func TestManyDeciders(t *testing.T) {
 func TestLateOutcome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		close(arrived)
@@ -138,12 +138,12 @@ func TestLateOutcome(t *testing.T) {
 func TestPanicAfterSending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	w.source.Answer(func(tool.CallRequest) (tool.Result, error) { panic("hostile") })
 	gated := w.submit("files__write", `{"n":1}`)
 	check(t, w.decide(gated.ID, true))
 	for _, ticket := range []call.Ticket{gated, w.submit("open__echo", `{}`)} {
-		if c := w.wait(ticket.ID); c.Failure != tool.ProtocolFailure || c.Effect != tool.EffectPossible {
+		if c := w.waitForEnd(ticket.ID); c.Failure != tool.ProtocolFailure || c.Effect != tool.EffectPossible {
 			t.Errorf("call ended as %s, %s, %s", c.Status, c.Failure, c.Effect)
 		}
 	}
@@ -156,17 +156,17 @@ func TestPanicAfterSending(t *testing.T) {
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.register(time.Hour)
+	w.registerSkills(time.Hour)
 	orphan, jobless := w.submit("files__write", `{"n":1}`), w.submit("files__write", `{"n":2}`)
 	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() - interval '1 minute'`)
 	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = gen_random_uuid(),
 		claimed_at = holdpoint_now() - interval '1 minute' WHERE id = $1`, orphan.ID)
 	w.db.Exec(`UPDATE calls SET status = 'approved' WHERE id = $1`, jobless.ID)
 	w.start() // a process sweeps when it starts
-	if c := w.wait(orphan.ID); c.Status != call.Unknown {
+	if c := w.waitForEnd(orphan.ID); c.Status != call.Unknown {
 		t.Errorf("the orphan is %s", c.Status)
 	}
-	if c := w.wait(jobless.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(jobless.ID); c.Status != call.Succeeded {
 		t.Errorf("the call without a job is %s", c.Status)
 	}
 }

@@ -23,7 +23,7 @@ func TestTooComplexArguments(t *testing.T) {
 	w.source.Offer(triplingTool)
 	deep := strings.Repeat(`{"x":`, 33) + `{"q":1}` + strings.Repeat(`}`, 33)
 	ticket := w.submit("files__tree", deep)
-	if c := w.wait(ticket.ID); c.Status != call.Invalid || c.Code != call.CodeTooComplex || !strings.Contains(c.Message, "too complex to check") {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Invalid || c.Code != call.CodeTooComplex || !strings.Contains(c.Message, "too complex to check") {
 		t.Errorf("call ended as %s, %s: %q", c.Status, c.Code, c.Message)
 	}
 	// A reviewer's arguments have the same limit.
@@ -37,12 +37,12 @@ func TestTooComplexArguments(t *testing.T) {
 	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		return tool.Result{Raw: json.RawMessage(`{"content":[],"structuredContent":` + deep + `}`)}, nil
 	})
-	if c := w.wait(w.submit("open__tree", `{"q":1}`).ID); c.Code != string(tool.ProtocolFailure) || !strings.Contains(c.Message, "too complex to check") {
+	if c := w.waitForEnd(w.submit("open__tree", `{"q":1}`).ID); c.Code != string(tool.ProtocolFailure) || !strings.Contains(c.Message, "too complex to check") {
 		t.Errorf("result: %s, %s: %q", c.Status, c.Code, c.Message)
 	}
 	// A cancelled request records nothing.
 	over, cancel := context.WithCancel(t.Context())
-	sub := w.submission("open__tree", deep)
+	sub := w.newSubmission("open__tree", deep)
 	cancel()
 	if _, err := w.calls.Submit(over, sub); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want a context error", err)

@@ -58,7 +58,7 @@ func clientContext(t *testing.T) context.Context {
 
 func (w traced) submitIn(ctx context.Context, name, arguments string) call.Ticket {
 	w.t.Helper()
-	ticket, err := w.calls.Submit(ctx, w.submission(name, arguments))
+	ticket, err := w.calls.Submit(ctx, w.newSubmission(name, arguments))
 	check(w.t, err)
 	return ticket
 }
@@ -104,7 +104,7 @@ func TestSpansOfAParkedCall(t *testing.T) {
 	w.db.MoveClock("72h")
 	w.db.Exec(`UPDATE approvals SET deadline = deadline + interval '72 hours' WHERE call_id = $1`, ticket.ID)
 	check(t, w.decide(ticket.ID, true))
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 
 	whole := w.waitForSpan(ticket.ID, "execute_tool write")
 	wait := w.waitForSpan(ticket.ID, "wait decision")
@@ -208,7 +208,7 @@ func TestSpansOfEveryEnd(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(ends)) {
 		ticket := ends[name]()
-		w.wait(ticket.ID)
+		w.waitForEnd(ticket.ID)
 		whole := w.waitForSpan(ticket.ID, "execute_tool "+map[bool]string{true: "echo", false: "write"}[strings.Contains(name, "succeeded") || strings.Contains(name, "failed")])
 		got := readAttributes(whole)
 		code := got["holdpoint.call.code"]
@@ -295,7 +295,7 @@ func TestSpansOfAWaitForAConnection(t *testing.T) {
 	w.source.Require(notConnected)
 	ticket := w.submitIn(clientContext(t), "open__echo", `{}`)
 	w.connectSkill("open")
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 	checkParent(t, w.waitForSpan(ticket.ID, "wait connection"), w.waitForSpan(ticket.ID, "execute_tool echo"))
 }
 
@@ -312,7 +312,7 @@ func TestTracePassedOn(t *testing.T) {
 		t.Errorf("stored %d bytes, and %d of a call without a trace", len(stored), len(none))
 	}
 	check(t, w.decide(ticket.ID, true))
-	w.wait(ticket.ID)
+	w.waitForEnd(ticket.ID)
 	if got := w.source.traces[0]; got.Traceparent != "00-"+clientTrace+"-"+clientSpan+"-01" || got.Tracestate != "rojo=1" {
 		t.Errorf("the request was sent in trace %+v", got)
 	}
@@ -325,7 +325,7 @@ func TestTraceOfManyAtOnce(t *testing.T) {
 	ids := make(chan uuid.UUID, 40)
 	subs := make([]call.Submission, cap(ids))
 	for i := range subs {
-		subs[i] = w.submission("files__write", fmt.Sprintf(`{"n":%d}`, i))
+		subs[i] = w.newSubmission("files__write", fmt.Sprintf(`{"n":%d}`, i))
 	}
 	for i := range subs {
 		go func() {

@@ -199,7 +199,7 @@ type Decision struct {
 	// Arguments replace the waiting arguments if Approve is set; nil: no edit. Where edits need a second reviewer, the edit waits for
 	// one. The agent's own arguments discard an edit that waits.
 	Arguments json.RawMessage
-	Seen      *approval.Seen // what the dashboard measured; nil: not measured
+	Seen      *approval.Seen // the dashboard's measurements; nil: not measured
 	// Undo holds an approved call back, so that the reviewer can take the approval back; see [Service.Undo]. An edited call is sent at once.
 	Undo bool
 }

@@ -43,7 +43,7 @@ func TestUndo(t *testing.T) {
 		t.Errorf("%d calls were sent", n)
 	}
 	check(t, w.decide(ticket.ID, true))
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded {
 		t.Errorf("approved again: %s", c.Status)
 	}
 	if _, err := w.calls.Undo(t.Context(), ticket.ID, w.reviewer); !errors.Is(err, approval.ErrTooLate) {
@@ -62,7 +62,7 @@ func TestHeldCallIsSent(t *testing.T) {
 	w.approveWithUndo(ticket.ID)
 	w.db.MoveClock("61 minutes")
 	w.db.Exec(`UPDATE approvals SET approved_until = holdpoint_now() + interval '1 hour' WHERE call_id = $1`, ticket.ID)
-	if c := w.wait(ticket.ID); c.Status != call.Succeeded {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded {
 		t.Errorf("after the time: %s %s", c.Status, c.Message)
 	}
 	if _, err := w.calls.Undo(t.Context(), ticket.ID, w.reviewer); !errors.Is(err, approval.ErrTooLate) {
@@ -83,7 +83,7 @@ func TestUndoAfterTheDeadline(t *testing.T) {
 	if undone.Call.Status != call.Expired || undone.Approval.Status != approval.Expired {
 		t.Errorf("undone after the deadline: %s, %s", undone.Call.Status, undone.Approval.Status)
 	}
-	if c := w.wait(ticket.ID); c.Status != call.Expired || len(w.source.Arguments()) != 0 {
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Expired || len(w.source.Arguments()) != 0 {
 		t.Errorf("the agent gets %s; %d calls were sent", c.Status, len(w.source.Arguments()))
 	}
 }

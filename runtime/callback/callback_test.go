@@ -40,31 +40,31 @@ func TestEveryEndIsTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
-	secretText := w.create(w.billing, "ops", e.URL)
+	secretText := w.createCallback(w.billing, "ops", e.URL)
 	want := map[uuid.UUID][]string{}
 	expect := func(ticket call.Ticket, lines ...string) uuid.UUID {
 		want[ticket.ID] = lines
 		return ticket.ID
 	}
-	id := expect(w.submit(w.billing, "files__write", `{"n":1}`), "call.decided approved", "call.finished succeeded", "call.parked parked")
+	id := expect(w.submitCall(w.billing, "files__write", `{"n":1}`), "call.decided approved", "call.finished succeeded", "call.parked parked")
 	w.decide(id, true)
-	id = expect(w.submit(w.billing, "files__write", `{"n":2}`), "call.decided rejected rejected", "call.finished rejected rejected", "call.parked parked")
+	id = expect(w.submitCall(w.billing, "files__write", `{"n":2}`), "call.decided rejected rejected", "call.finished rejected rejected", "call.parked parked")
 	w.decide(id, false)
-	id = expect(w.submit(w.billing, "files__write", `{"n":3}`), "call.decided expired expired", "call.finished expired expired", "call.parked parked")
+	id = expect(w.submitCall(w.billing, "files__write", `{"n":3}`), "call.decided expired expired", "call.finished expired expired", "call.parked parked")
 	w.db.Exec(`UPDATE approvals SET deadline = holdpoint_now() WHERE call_id = $1`, id)
 	check(t, w.calls.Expire(t.Context(), id))
-	id = expect(w.submit(w.billing, "files__write", `{"n":4}`), "call.decided cancelled cancelled", "call.finished cancelled cancelled", "call.parked parked")
+	id = expect(w.submitCall(w.billing, "files__write", `{"n":4}`), "call.decided cancelled cancelled", "call.finished cancelled cancelled", "call.parked parked")
 	_, err := w.calls.Cancel(t.Context(), call.Viewer{}, uuid.Nil, id)
 	check(t, err)
-	expect(w.submit(w.billing, "open__write", `{"n":5}`), "call.finished succeeded")
-	expect(w.submit(w.billing, "open__write", `{"n":"five"}`), "call.finished invalid invalid_arguments")
-	id = expect(w.submit(w.billing, "files__write", `{"n":6}`), "call.finished unknown outcome_unknown", "call.parked parked")
+	expect(w.submitCall(w.billing, "open__write", `{"n":5}`), "call.finished succeeded")
+	expect(w.submitCall(w.billing, "open__write", `{"n":"five"}`), "call.finished invalid invalid_arguments")
+	id = expect(w.submitCall(w.billing, "files__write", `{"n":6}`), "call.finished unknown outcome_unknown", "call.parked parked")
 	silent := uuid.New()
 	w.db.Exec(`UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1`, id)
 	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2 WHERE id = $1`, id, silent)
 	w.db.Exec(`INSERT INTO instances (id, heartbeat_at) VALUES ($1, holdpoint_now() - interval '20 seconds')`, silent)
 
-	requests := e.await(t, 16)
+	requests := e.awaitMessages(t, 16)
 	for id, lines := range want {
 		if got := eventsOf(t, requests, id); !slices.Equal(got, lines) {
 			t.Errorf("told %q, want %q", got, lines)
@@ -87,7 +87,7 @@ func TestEveryEndIsTold(t *testing.T) {
 	if len(requests) != 16 || len(ids) != 16 {
 		t.Errorf("%d requests with %d ids, want 16 of each", len(requests), len(ids))
 	}
-	if c := w.state(w.billing, "ops"); c.State() != "working" || c.SentAt == nil {
+	if c := w.getState(w.billing, "ops"); c.State() != "working" || c.SentAt == nil {
 		t.Errorf("the callback is %s", c.State())
 	}
 }
@@ -97,22 +97,22 @@ func TestReceiverIsDownForAWhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
-	secretText := w.create(w.billing, "ops", e.URL)
-	e.answers(http.StatusInternalServerError)
-	w.submit(w.billing, "files__write", `{"n":1}`)
-	e.await(t, 1)
+	secretText := w.createCallback(w.billing, "ops", e.URL)
+	e.answerWith(http.StatusInternalServerError)
+	w.submitCall(w.billing, "files__write", `{"n":1}`)
+	e.awaitMessages(t, 1)
 	w.makeRetriesDue(1)
-	e.await(t, 2)
-	e.answers(http.StatusFound, "Location", e.URL+"/elsewhere")
+	e.awaitMessages(t, 2)
+	e.answerWith(http.StatusFound, "Location", e.URL+"/elsewhere")
 	w.makeRetriesDue(1)
-	e.await(t, 3)
+	e.awaitMessages(t, 3)
 	eventually.Holds(t, "the third attempt is noted", func() bool { return w.listDeliveries(w.billing, "ops")[0].Attempts == 3 })
-	if c := w.state(w.billing, "ops"); c.State() != "failing" || c.Error != "answered HTTP 302, a redirect, which is not followed" || c.Waiting != 1 {
+	if c := w.getState(w.billing, "ops"); c.State() != "failing" || c.Error != "answered HTTP 302, a redirect, which is not followed" || c.Waiting != 1 {
 		t.Errorf("the callback is %s: %s; %d wait", c.State(), c.Error, c.Waiting)
 	}
-	e.answers(http.StatusOK)
+	e.answerWith(http.StatusOK)
 	w.makeRetriesDue(1)
-	requests := e.await(t, 4)
+	requests := e.awaitMessages(t, 4)
 	for _, r := range requests {
 		if r.header.Get("webhook-id") != requests[0].header.Get("webhook-id") || string(r.body) != string(requests[0].body) || !isSigned(t, r, secretText) {
 			t.Errorf("another message, or not signed: %s %s", r.header.Get("webhook-id"), r.body)
@@ -128,7 +128,7 @@ func TestReceiverIsDownForAWhile(t *testing.T) {
 			t.Errorf("attempt %d: %+v", a.Number, a)
 		}
 	}
-	if c := w.state(w.billing, "ops"); c.State() != "working" || c.Waiting != 0 {
+	if c := w.getState(w.billing, "ops"); c.State() != "working" || c.Waiting != 0 {
 		t.Errorf("the callback is %s: %s; %d wait", c.State(), c.Error, c.Waiting)
 	}
 }
@@ -138,10 +138,10 @@ func TestGivesUpAfterItsLastAttempt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
-	w.create(w.billing, "ops", e.URL)
-	e.answers(http.StatusBadRequest)
-	w.submit(w.billing, "files__write", `{"n":1}`)
-	e.await(t, 1)
+	w.createCallback(w.billing, "ops", e.URL)
+	e.answerWith(http.StatusBadRequest)
+	w.submitCall(w.billing, "files__write", `{"n":1}`)
+	e.awaitMessages(t, 1)
 	w.db.Exec(`UPDATE river_job SET max_attempts = 2 WHERE kind = 'callback_deliver'`)
 	w.makeRetriesDue(1)
 	eventually.Holds(t, "the message is given up", func() bool { return w.listDeliveries(w.billing, "ops")[0].State == "failed" })
@@ -149,13 +149,13 @@ func TestGivesUpAfterItsLastAttempt(t *testing.T) {
 	if d.Attempts != 2 || d.Error != "answered HTTP 400" {
 		t.Errorf("delivery %+v", d)
 	}
-	e.answers(http.StatusOK)
+	e.answerWith(http.StatusOK)
 	d, err := w.callbacks.Resend(t.Context(), audit.Person(w.operator), w.billing, "ops", d.ID)
 	check(t, err)
 	if d.State != "waiting" {
 		t.Errorf("a message that is sent again is %s", d.State)
 	}
-	requests := e.await(t, 3)
+	requests := e.awaitMessages(t, 3)
 	if requests[2].header.Get("webhook-id") != requests[0].header.Get("webhook-id") {
 		t.Error("it was sent again with another id")
 	}
@@ -173,19 +173,19 @@ func TestReceiverAsksToWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
-	w.create(w.billing, "ops", e.URL)
-	e.answers(http.StatusServiceUnavailable, "Retry-After", "300")
-	w.submit(w.billing, "files__write", `{"n":1}`)
-	e.await(t, 1)
+	w.createCallback(w.billing, "ops", e.URL)
+	e.answerWith(http.StatusServiceUnavailable, "Retry-After", "300")
+	w.submitCall(w.billing, "files__write", `{"n":1}`)
+	e.awaitMessages(t, 1)
 	w.makeRetriesDue(1)
 	eventually.Holds(t, "the job is put off", func() bool {
 		return w.text(`SELECT (count(*) = 1)::text FROM river_job WHERE kind = 'callback_deliver' AND state = 'scheduled'
 			AND scheduled_at > now() + interval '4 minutes'`) == "true"
 	})
-	e.answers(http.StatusOK)
+	e.answerWith(http.StatusOK)
 	w.db.Exec(`UPDATE clock_offset SET value = interval '6 minutes'`)
 	w.db.Exec(`UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'callback_deliver' AND state = 'scheduled'`)
-	if got := e.await(t, 2); len(got) != 2 {
+	if got := e.awaitMessages(t, 2); len(got) != 2 {
 		t.Errorf("%d requests", len(got))
 	}
 }
@@ -195,7 +195,7 @@ func TestRotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
-	first := w.create(w.billing, "ops", e.URL)
+	first := w.createCallback(w.billing, "ops", e.URL)
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(first, "whsec_"))
 	if err != nil || len(raw) != 32 || !strings.HasPrefix(first, "whsec_") {
 		t.Errorf("secret %q, %v", first, err)
@@ -206,20 +206,20 @@ func TestRotation(t *testing.T) {
 	if rotated.EarlierUntil == nil || second == first {
 		t.Fatalf("rotated: %+v", rotated)
 	}
-	w.submit(w.billing, "files__write", `{"n":1}`)
-	r := e.await(t, 1)[0]
+	w.submitCall(w.billing, "files__write", `{"n":1}`)
+	r := e.awaitMessages(t, 1)[0]
 	if !isSigned(t, r, first) || !isSigned(t, r, second) || len(strings.Fields(r.header.Get("webhook-signature"))) != 2 {
 		t.Errorf("within the grace period: %s", r.header.Get("webhook-signature"))
 	}
 	w.db.Exec(`UPDATE clock_offset SET value = interval '25 hours'`)
-	w.submit(w.billing, "files__write", `{"n":2}`)
-	if r = e.await(t, 2)[1]; isSigned(t, r, first) || !isSigned(t, r, second) {
+	w.submitCall(w.billing, "files__write", `{"n":2}`)
+	if r = e.awaitMessages(t, 2)[1]; isSigned(t, r, first) || !isSigned(t, r, second) {
 		t.Errorf("after it: %s", r.header.Get("webhook-signature"))
 	}
 	_, third, err := w.callbacks.Rotate(t.Context(), by, w.billing, "ops", 0)
 	check(t, err)
-	w.submit(w.billing, "files__write", `{"n":3}`)
-	if r = e.await(t, 3)[2]; isSigned(t, r, second) || !isSigned(t, r, third) {
+	w.submitCall(w.billing, "files__write", `{"n":3}`)
+	if r = e.awaitMessages(t, 3)[2]; isSigned(t, r, second) || !isSigned(t, r, third) {
 		t.Errorf("without a grace period: %s", r.header.Get("webhook-signature"))
 	}
 	for range 3 {
@@ -257,14 +257,14 @@ func TestGoneWhileSeveralAreUnderWay(t *testing.T) {
 		rw.WriteHeader(http.StatusGone)
 	}))
 	defer gone.Close()
-	w.create(w.billing, "ops", gone.URL)
-	w.submit(w.billing, "files__write", `{"n":1}`)
-	w.submit(w.billing, "files__write", `{"n":2}`)
+	w.createCallback(w.billing, "ops", gone.URL)
+	w.submitCall(w.billing, "files__write", `{"n":1}`)
+	w.submitCall(w.billing, "files__write", `{"n":2}`)
 	eventually.Holds(t, "both were answered", func() bool {
 		log := w.listDeliveries(w.billing, "ops")
 		return len(log) == 2 && log[0].Attempts > 0 && log[1].Attempts > 0
 	})
-	c := w.state(w.billing, "ops")
+	c := w.getState(w.billing, "ops")
 	if c.DisabledReason != callback.ByReceiver || strings.Count(w.db.Actions(c.ID), "callback.disabled") != 1 {
 		t.Errorf("%s: %s", c.DisabledReason, w.db.Actions(c.ID))
 	}
@@ -274,7 +274,7 @@ func TestGoneWhileSeveralAreUnderWay(t *testing.T) {
 func TestRotationsAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.billing, "ops", "https://ops.example/hook")
+	w.createCallback(w.billing, "ops", "https://ops.example/hook")
 	tx, err := w.db.Pool().Begin(t.Context())
 	check(t, err)
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
@@ -301,15 +301,15 @@ func TestGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
-	w.create(w.billing, "ops", e.URL)
-	e.answers(http.StatusGone)
-	w.submit(w.billing, "files__write", `{"n":1}`)
-	eventually.Holds(t, "the callback is disabled", func() bool { return w.state(w.billing, "ops").State() == "disabled" })
-	c := w.state(w.billing, "ops")
+	w.createCallback(w.billing, "ops", e.URL)
+	e.answerWith(http.StatusGone)
+	w.submitCall(w.billing, "files__write", `{"n":1}`)
+	eventually.Holds(t, "the callback is disabled", func() bool { return w.getState(w.billing, "ops").State() == "disabled" })
+	c := w.getState(w.billing, "ops")
 	if c.DisabledReason != callback.ByReceiver || w.listDeliveries(w.billing, "ops")[0].State != "failed" {
 		t.Errorf("%+v", c)
 	}
-	w.submit(w.billing, "files__write", `{"n":2}`)
+	w.submitCall(w.billing, "files__write", `{"n":2}`)
 	if n := len(w.listDeliveries(w.billing, "ops")); n != 1 {
 		t.Errorf("%d messages, want none for a callback that is disabled", n)
 	}
@@ -317,15 +317,15 @@ func TestGone(t *testing.T) {
 	if _, err := w.callbacks.Resend(t.Context(), by, w.billing, "ops", w.listDeliveries(w.billing, "ops")[0].ID); !errors.Is(err, callback.ErrDisabled) {
 		t.Errorf("resend: %v", err)
 	}
-	e.answers(http.StatusOK)
+	e.answerWith(http.StatusOK)
 	d, err := w.callbacks.Test(t.Context(), by, w.billing, "ops")
 	check(t, err)
 	if d.State != "delivered" || d.Type != callback.TypeTest {
 		t.Errorf("test: %+v", d)
 	}
 	check(t, w.callbacks.Enable(t.Context(), by, w.billing, "ops"))
-	id := w.submit(w.billing, "files__write", `{"n":3}`).ID
-	eventually.Holds(t, "calls are told of again", func() bool { return len(eventsOf(t, e.all(), id)) == 1 })
+	id := w.submitCall(w.billing, "files__write", `{"n":3}`).ID
+	eventually.Holds(t, "calls are told of again", func() bool { return len(eventsOf(t, e.listReceived(), id)) == 1 })
 	if got := w.db.Actions(c.ID); got != "callback.created callback.disabled callback.tested callback.enabled" {
 		t.Errorf("audit: %s", got)
 	}
@@ -336,16 +336,16 @@ func TestAgentsAreApart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	mine, other, second := newEndpoint(t), newEndpoint(t), newEndpoint(t)
-	w.create(w.billing, "ops", mine.URL)
-	w.create(w.billing, "second", second.URL)
-	w.create(w.support, "ops", other.URL)
-	a, b := w.submit(w.billing, "files__write", `{"n":1}`).ID, w.submit(w.support, "files__write", `{"n":1}`).ID
+	w.createCallback(w.billing, "ops", mine.URL)
+	w.createCallback(w.billing, "second", second.URL)
+	w.createCallback(w.support, "ops", other.URL)
+	a, b := w.submitCall(w.billing, "files__write", `{"n":1}`).ID, w.submitCall(w.support, "files__write", `{"n":1}`).ID
 	for _, tt := range []struct {
 		e    *endpoint
 		id   uuid.UUID
 		name string
 	}{{mine, a, "billing"}, {second, a, "billing"}, {other, b, "support"}} {
-		r := tt.e.await(t, 1)
+		r := tt.e.awaitMessages(t, 1)
 		if p := r[0].payload(t); len(r) != 1 || p.Data.Agent != tt.name || *p.Data.CallID != tt.id {
 			t.Errorf("%s: %d requests, the first %s", tt.name, len(r), r[0].body)
 		}
@@ -357,7 +357,7 @@ func TestAgentsAreApart(t *testing.T) {
 		return batch.Len() == 0
 	})
 	w.decide(b, false)
-	if len(other.all()) != 1 {
+	if len(other.listReceived()) != 1 {
 		t.Error("a deleted callback was told of a call")
 	}
 	check(t, w.agents.DeleteAgent(t.Context(), audit.System(), w.billing.ID))
@@ -371,9 +371,9 @@ func TestNothingSecretIsKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
-	secretText := w.create(w.billing, "ops", e.URL+"/hushhush?key=hushhush")
+	secretText := w.createCallback(w.billing, "ops", e.URL+"/hushhush?key=hushhush")
 	e.Close() // connection errors name the address
-	w.submit(w.billing, "files__write", `{"n":1}`)
+	w.submitCall(w.billing, "files__write", `{"n":1}`)
 	w.makeRetriesDue(1)
 	d, err := w.callbacks.Test(t.Context(), audit.System(), w.billing, "ops")
 	check(t, err)
@@ -402,11 +402,11 @@ func TestProcessDiesAfterCommit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
-	w.create(w.billing, "ops", e.URL)
+	w.createCallback(w.billing, "ops", e.URL)
 	// This process makes calls and sends no messages: only its transactions remain.
 	dead := w.service(time.Now)
-	id := w.submit(w.billing, "open__write", `{"n":1}`).ID
-	e.await(t, 1)
+	id := w.submitCall(w.billing, "open__write", `{"n":1}`).ID
+	e.awaitMessages(t, 1)
 	w.inTx(func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
 		if err := dead.Publish(batch, "true", []call.Happening{{CallID: id, AgentID: w.billing.ID, Kind: call.HappenedFinished}}); err != nil {
@@ -419,8 +419,8 @@ func TestProcessDiesAfterCommit(t *testing.T) {
 		_, err := tx.Exec(t.Context(), `UNLISTEN *`)
 		return err
 	})
-	e.await(t, 2)
-	if got := eventsOf(t, e.all(), id); !slices.Equal(got, []string{"call.finished succeeded", "call.finished succeeded"}) {
+	e.awaitMessages(t, 2)
+	if got := eventsOf(t, e.listReceived(), id); !slices.Equal(got, []string{"call.finished succeeded", "call.finished succeeded"}) {
 		t.Errorf("told %q", got)
 	}
 	// A message that is rolled back is not sent.
@@ -440,7 +440,7 @@ func TestProcessDiesAfterCommit(t *testing.T) {
 func TestUnsoundCallbacksAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.billing, "ops", "https://ops.example/hook")
+	w.createCallback(w.billing, "ops", "https://ops.example/hook")
 	trusting, err := callback.New(callback.Config{
 		Pool: w.db.Pool(), Box: w.box, Logger: w.logs.Logger(0), Now: time.Now, TrustedHosts: []string{"inside.example"},
 	})
@@ -487,13 +487,13 @@ func TestUnsoundCallbacksAreRefused(t *testing.T) {
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.create(w.billing, "ops", "https://ops.example/hook")
-	w.create(w.support, "ops", "https://ops.example/hook")
+	w.createCallback(w.billing, "ops", "https://ops.example/hook")
+	w.createCallback(w.support, "ops", "https://ops.example/hook")
 	fill := func(id uuid.UUID, n int, state, age string) {
 		w.db.Exec(`INSERT INTO callback_deliveries (id, callback_id, type, state, at)
 			SELECT gen_random_uuid(), $1, 'call.finished', $3, holdpoint_now() - $4::text::interval FROM generate_series(1, $2)`, id, n, state, age)
 	}
-	busy, calm := w.state(w.billing, "ops").ID, w.state(w.support, "ops").ID
+	busy, calm := w.getState(w.billing, "ops").ID, w.getState(w.support, "ops").ID
 	fill(busy, 1200, "delivered", "1 day")
 	fill(busy, 10_050, "pending", "1 day")
 	fill(calm, 10, "failed", "1 day")
@@ -513,26 +513,26 @@ func TestOldMessageIsSentAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
-	w.create(w.billing, "ops", e.URL)
-	w.submit(w.billing, "files__write", `{"n":1}`)
-	e.await(t, 1)
+	w.createCallback(w.billing, "ops", e.URL)
+	w.submitCall(w.billing, "files__write", `{"n":1}`)
+	e.awaitMessages(t, 1)
 	eventually.Holds(t, "it was taken", func() bool { return w.listDeliveries(w.billing, "ops")[0].State == "delivered" })
 	w.db.Exec(`UPDATE callback_deliveries SET at = at - interval '5 days'`)
 	w.db.Exec(`UPDATE callback_attempts SET at = at - interval '5 days'`)
 	id := w.listDeliveries(w.billing, "ops")[0].ID
-	e.answers(http.StatusInternalServerError)
+	e.answerWith(http.StatusInternalServerError)
 	resent, err := w.callbacks.Resend(t.Context(), audit.Person(w.operator), w.billing, "ops", id)
 	check(t, err)
 	check(t, w.callbacks.Tidy(t.Context())) // before or after the attempt
 	if state := w.listDeliveries(w.billing, "ops")[0].State; resent.State != "waiting" || state != "waiting" {
 		t.Errorf("before it failed: %s, %s", resent.State, state)
 	}
-	e.await(t, 2)
+	e.awaitMessages(t, 2)
 	eventually.Holds(t, "it failed once", func() bool { return w.listDeliveries(w.billing, "ops")[0].Attempts == 2 })
 	check(t, w.callbacks.Tidy(t.Context()))
-	e.answers(http.StatusOK)
+	e.answerWith(http.StatusOK)
 	w.makeRetriesDue(1)
-	e.await(t, 3)
+	e.awaitMessages(t, 3)
 	eventually.Holds(t, "it was taken again", func() bool { return w.listDeliveries(w.billing, "ops")[0].State == "delivered" })
 }
 
@@ -540,13 +540,13 @@ func TestDeliveriesArePaged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
-	w.create(w.billing, "ops", e.URL)
+	w.createCallback(w.billing, "ops", e.URL)
 	for range 3 {
 		if _, err := w.callbacks.Test(t.Context(), audit.System(), w.billing, "ops"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	id := w.state(w.billing, "ops").ID
+	id := w.getState(w.billing, "ops").ID
 	first, next, err := w.callbacks.Deliveries(t.Context(), id, 0, 2)
 	check(t, err)
 	rest, end, err := w.callbacks.Deliveries(t.Context(), id, next, 2)
@@ -554,8 +554,8 @@ func TestDeliveriesArePaged(t *testing.T) {
 	if len(first) != 2 || len(rest) != 1 || next == 0 || end != 0 || first[1].ID == rest[0].ID {
 		t.Errorf("%d, then %d; cursors %d and %d", len(first), len(rest), next, end)
 	}
-	if p := e.all()[0].payload(t); p.Type != "callback.test" || p.Data.CallID != nil || p.Data.Agent != "billing" {
-		t.Errorf("a test is %s", e.all()[0].body)
+	if p := e.listReceived()[0].payload(t); p.Type != "callback.test" || p.Data.CallID != nil || p.Data.Agent != "billing" {
+		t.Errorf("a test is %s", e.listReceived()[0].body)
 	}
 }
 
@@ -564,7 +564,7 @@ func TestReseal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	e := newEndpoint(t)
-	secretText := w.create(w.billing, "ops", e.URL)
+	secretText := w.createCallback(w.billing, "ops", e.URL)
 	_, err := secret.ChangeFile(t.Context(), w.keyFile, secret.Change{Edit: (*secret.Keys).Rotate})
 	check(t, err)
 	rotated, err := secret.Open(secret.Config{File: w.keyFile})
@@ -583,7 +583,7 @@ func TestReseal(t *testing.T) {
 	}
 	d, err := next.Test(t.Context(), audit.System(), w.billing, "ops")
 	check(t, err)
-	if d.State != "delivered" || !isSigned(t, e.all()[0], secretText) {
+	if d.State != "delivered" || !isSigned(t, e.listReceived()[0], secretText) {
 		t.Errorf("after it: %+v", d)
 	}
 	another, err := secret.Open(secret.Config{File: filepath.Join(t.TempDir(), "key.json")})
@@ -605,14 +605,14 @@ func TestCrowdOfOneCallback(t *testing.T) {
 	t.Cleanup(hanging.Close)
 	t.Cleanup(func() { close(release) })
 	e := newEndpoint(t)
-	w.create(w.billing, "hangs", hanging.URL)
-	w.create(w.support, "ops", e.URL)
+	w.createCallback(w.billing, "hangs", hanging.URL)
+	w.createCallback(w.support, "ops", e.URL)
 	for n := range 12 {
-		w.submit(w.billing, "files__write", fmt.Sprintf(`{"n":%d}`, n))
+		w.submitCall(w.billing, "files__write", fmt.Sprintf(`{"n":%d}`, n))
 	}
-	w.submit(w.support, "files__write", `{"n":1}`)
-	e.await(t, 1)
-	eventually.Holds(t, "an attempt times out", func() bool { return w.state(w.billing, "hangs").Error == receiver.ErrUndelivered.Error() })
+	w.submitCall(w.support, "files__write", `{"n":1}`)
+	e.awaitMessages(t, 1)
+	eventually.Holds(t, "an attempt times out", func() bool { return w.getState(w.billing, "hangs").Error == receiver.ErrUndelivered.Error() })
 }
 
 // An untrusted receiver with http or on this machine gets nothing. One that is older than this rule
@@ -623,8 +623,8 @@ func TestReceiversThatAreNotTrusted(t *testing.T) {
 	e := newEndpoint(t)
 	silent := newEndpoint(t)
 	silent.Close()
-	w.create(w.billing, "open", e.URL)
-	w.create(w.billing, "closed", silent.URL)
+	w.createCallback(w.billing, "open", e.URL)
+	w.createCallback(w.billing, "closed", silent.URL)
 	errorOf := func(s *callback.Service, name string) string {
 		t.Helper()
 		d, err := s.Test(t.Context(), audit.System(), w.billing, name)
@@ -635,12 +635,12 @@ func TestReceiversThatAreNotTrusted(t *testing.T) {
 		t.Errorf("trusted and not there: %q", got)
 	}
 	w.text(`WITH slow AS (UPDATE callback_attempts SET duration_ms = 5000 RETURNING 1) SELECT count(*)::text FROM slow`)
-	log, _, err := w.callbacks.Deliveries(t.Context(), w.state(w.billing, "closed").ID, 0, 0)
+	log, _, err := w.callbacks.Deliveries(t.Context(), w.getState(w.billing, "closed").ID, 0, 0)
 	check(t, err)
 	if len(log) != 1 || len(log[0].Log) != 1 || log[0].Log[0].Duration != 0 {
 		t.Errorf("the log tells how long no answer took: %+v", log)
 	}
-	received := len(e.all())
+	received := len(e.listReceived())
 	upgraded := w.service(time.Now, func(c *callback.Config) { c.TrustedHosts = nil })
 	c, err := upgraded.Callback(t.Context(), w.billing.ID, "open")
 	check(t, err)
@@ -651,7 +651,7 @@ func TestReceiversThatAreNotTrusted(t *testing.T) {
 	if open != closed || open != receiver.ErrInsecure.Error() {
 		t.Errorf("an open port %q, a closed one %q", open, closed)
 	}
-	if len(e.all()) != received {
+	if len(e.listReceived()) != received {
 		t.Error("a host that is not trusted was sent a message")
 	}
 }

@@ -130,15 +130,15 @@ func (w *world) start() {
 	})
 }
 
-// create adds a callback and returns its secret.
-func (w *world) create(a *agent.Agent, name, url string) string {
+// createCallback adds a callback and returns its secret.
+func (w *world) createCallback(a *agent.Agent, name, url string) string {
 	w.t.Helper()
 	_, secretText, err := w.callbacks.Create(w.t.Context(), audit.Person(w.operator), a, callback.NewCallback{Name: name, URL: url})
 	check(w.t, err)
 	return secretText
 }
 
-func (w *world) submit(a *agent.Agent, name, arguments string) call.Ticket {
+func (w *world) submitCall(a *agent.Agent, name, arguments string) call.Ticket {
 	w.t.Helper()
 	conversation, entry := w.registry.FindTool(a, uuid.Nil, name)
 	clean, err := call.CleanArguments([]byte(arguments))
@@ -164,7 +164,7 @@ func (w *world) text(sql string, args ...any) (text string) {
 	return text
 }
 
-func (w *world) state(a *agent.Agent, name string) callback.Callback {
+func (w *world) getState(a *agent.Agent, name string) callback.Callback {
 	w.t.Helper()
 	c, err := w.callbacks.Callback(w.t.Context(), a.ID, name)
 	check(w.t, err)
@@ -174,7 +174,7 @@ func (w *world) state(a *agent.Agent, name string) callback.Callback {
 // listDeliveries returns all messages to a callback, the newest first.
 func (w *world) listDeliveries(a *agent.Agent, name string) []callback.Delivery {
 	w.t.Helper()
-	found, _, err := w.callbacks.Deliveries(w.t.Context(), w.state(a, name).ID, 0, 0)
+	found, _, err := w.callbacks.Deliveries(w.t.Context(), w.getState(a, name).ID, 0, 0)
 	check(w.t, err)
 	return found
 }
@@ -226,8 +226,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(e.answer)
 }
 
-// answers sets the answer to later requests.
-func (e *endpoint) answers(status int, header ...string) {
+// answerWith sets the answer to later requests.
+func (e *endpoint) answerWith(status int, header ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.answer, e.header = status, http.Header{}
@@ -236,17 +236,17 @@ func (e *endpoint) answers(status int, header ...string) {
 	}
 }
 
-func (e *endpoint) all() []received {
+func (e *endpoint) listReceived() []received {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.requests)
 }
 
-// await waits for n requests and returns them.
-func (e *endpoint) await(t testing.TB, n int) []received {
+// awaitMessages waits for n requests and returns them.
+func (e *endpoint) awaitMessages(t testing.TB, n int) []received {
 	t.Helper()
-	eventually.Holds(t, "the endpoint is asked", func() bool { return len(e.all()) >= n })
-	return e.all()
+	eventually.Holds(t, "the endpoint is asked", func() bool { return len(e.listReceived()) >= n })
+	return e.listReceived()
 }
 
 func (r received) payload(t testing.TB) callback.Payload {

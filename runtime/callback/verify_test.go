@@ -57,12 +57,12 @@ func TestDocumentedVerification(t *testing.T) {
 
 	w := newWorld(t)
 	e := newEndpoint(t)
-	first := w.create(w.billing, "ops", e.URL)
+	first := w.createCallback(w.billing, "ops", e.URL)
 	_, second, err := w.callbacks.Rotate(t.Context(), audit.System(), w.billing, "ops", time.Hour)
 	check(t, err)
 	_, err = w.callbacks.Test(t.Context(), audit.System(), w.billing, "ops")
 	check(t, err)
-	r, now := e.all()[0], time.Now()
+	r, now := e.listReceived()[0], time.Now()
 	for _, secret := range []string{first, second} {
 		if err := Verify(secret, r.header, r.body, now); err != nil {
 			t.Error(err)

@@ -30,7 +30,7 @@ func (w *world) newQuestion(handle, message, key string) converse.Question {
 	return converse.Question{Agent: w.agent, Conversation: c.ID, Handle: handle, Entry: entry, Arguments: raw, IdempotencyKey: key}
 }
 
-func (w *world) ask(q converse.Question) call.Ticket {
+func (w *world) askAgent(q converse.Question) call.Ticket {
 	w.t.Helper()
 	ticket, err := w.converse.Ask(w.t.Context(), q)
 	check(w.t, err)
@@ -46,7 +46,7 @@ func (w *world) waitForAnswer(ticket call.Ticket) (text string, c call.Call) {
 	if err != nil {
 		list, _, _ := w.registry.Catalog.Conversations(w.t.Context(), catalog.ConversationFilter{AgentID: w.agent.ID}, 10)
 		for _, found := range list {
-			if now, err := w.converse.Get(w.t.Context(), w.viewer(), found.ID); err == nil {
+			if now, err := w.converse.Get(w.t.Context(), w.newViewer(), found.ID); err == nil {
 				w.t.Logf("%+v\n%s", now, w.transcript(found.ID))
 			}
 		}
@@ -87,7 +87,7 @@ func TestAskSharesContext(t *testing.T) {
 		{"", "Four", "You said: Four"},
 		{"", "Five", "You said: Five"},
 	} {
-		if got, c := w.waitForAnswer(w.ask(w.newQuestion(test.handle, test.message, ""))); got != test.want || c.Status != call.Succeeded {
+		if got, c := w.waitForAnswer(w.askAgent(w.newQuestion(test.handle, test.message, ""))); got != test.want || c.Status != call.Succeeded {
 			t.Errorf("%s in %q: %q (%s), want %q", test.message, test.handle, got, c.Status, test.want)
 		}
 	}
@@ -99,7 +99,7 @@ func TestQuestionsOfOneContextAreAnsweredInOrder(t *testing.T) {
 	w.mind.think = echoMessages
 	var tickets []call.Ticket
 	for _, message := range []string{"One", "Two", "Three"} {
-		tickets = append(tickets, w.ask(w.newQuestion("session:1", message, "")))
+		tickets = append(tickets, w.askAgent(w.newQuestion("session:1", message, "")))
 	}
 	for i, want := range []string{"One", "One; Two", "One; Two; Three"} {
 		if got, _ := w.waitForAnswer(tickets[i]); got != "You said: "+want {
@@ -114,8 +114,8 @@ func TestAskWithKeyIsIdempotent(t *testing.T) {
 	w.mind.think = echoMessages
 	for _, handle := range []string{"session:1", ""} {
 		before := w.mind.countRequests()
-		first := w.ask(w.newQuestion(handle, "Once", "key"+handle))
-		again := w.ask(w.newQuestion(handle, "Once", "key"+handle))
+		first := w.askAgent(w.newQuestion(handle, "Once", "key"+handle))
+		again := w.askAgent(w.newQuestion(handle, "Once", "key"+handle))
 		if first.ID != again.ID || !again.Attached {
 			t.Errorf("with handle %q: %+v, then %+v", handle, first, again)
 		}
@@ -135,7 +135,7 @@ func TestQuestionsLeaveNothingOpen(t *testing.T) {
 	w := newWorld(t)
 	w.mind.think = echoMessages
 	for _, key := range []string{"", "a", "a"} {
-		w.waitForAnswer(w.ask(w.newQuestion("", "Once", key)))
+		w.waitForAnswer(w.askAgent(w.newQuestion("", "Once", key)))
 	}
 	_, err := w.converse.Ask(t.Context(), w.newQuestion("", "Twice", "a"))
 	if !errors.Is(err, call.ErrKeyReused) {
@@ -143,11 +143,11 @@ func TestQuestionsLeaveNothingOpen(t *testing.T) {
 	}
 	q := w.newQuestion("", "x", "")
 	q.Arguments = json.RawMessage(`{"message":"x","more":1}`)
-	w.ask(q)
+	w.askAgent(q)
 	list, _, err := w.registry.Catalog.Conversations(t.Context(), catalog.ConversationFilter{AgentID: w.agent.ID}, 100)
 	check(t, err)
 	for _, c := range list {
-		if _, err := w.converse.Get(t.Context(), w.viewer(), c.ID); err == nil {
+		if _, err := w.converse.Get(t.Context(), w.newViewer(), c.ID); err == nil {
 			w.waitForStatus(c.ID, converse.Ended)
 		}
 	}
@@ -158,13 +158,13 @@ func TestAskWaitsForPeople(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Written."))
-	ticket := w.ask(w.newQuestion("session:1", "Write.", ""))
+	ticket := w.askAgent(w.newQuestion("session:1", "Write.", ""))
 	waiting := w.waitForParked(1)
 	other := w.start()
 	w.stop()
 	w.process = other
 	t.Cleanup(other.stop)
-	w.decide(waiting[0], true, "")
+	w.decideCall(waiting[0], true, "")
 	if got, _ := w.waitForAnswer(ticket); got != "Written." {
 		t.Errorf("answered %q", got)
 	}
@@ -176,14 +176,14 @@ func TestAskFails(t *testing.T) {
 	w.mind.think = func(context.Context, *model.Request, func(string)) (*model.Response, error) {
 		return nil, &model.Error{Status: 401, Message: "wrong key"}
 	}
-	got, c := w.waitForAnswer(w.ask(w.newQuestion("", "Hello", "")))
+	got, c := w.waitForAnswer(w.askAgent(w.newQuestion("", "Hello", "")))
 	if c.Status != call.Failed || !strings.Contains(got, "The model could not be asked") {
 		t.Errorf("%s: %q", c.Status, got)
 	}
 	q := w.newQuestion("", "x", "")
 	for _, arguments := range []string{`{}`, `{"message":""}`, `{"message":7}`, `{"message":"x","more":1}`} {
 		q.Arguments = json.RawMessage(arguments)
-		if ticket := w.ask(q); ticket.Status != call.Invalid {
+		if ticket := w.askAgent(q); ticket.Status != call.Invalid {
 			t.Errorf("%s is %s", arguments, ticket.Status)
 		}
 	}
@@ -198,10 +198,10 @@ func TestQuestionsAreCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Hello."))
-	first := w.ask(w.newQuestion("session:1", "Write.", ""))
+	first := w.askAgent(w.newQuestion("session:1", "Write.", ""))
 	w.waitForParked(1)
-	second := w.ask(w.newQuestion("session:1", "Never mind.", ""))
-	third := w.ask(w.newQuestion("session:1", "Hello?", ""))
+	second := w.askAgent(w.newQuestion("session:1", "Never mind.", ""))
+	third := w.askAgent(w.newQuestion("session:1", "Hello?", ""))
 	viewer := call.Viewer{AgentID: w.agent.ID}
 	check(t, w.calls.RequestCancel(t.Context(), viewer, second.ID))
 	if got, _ := w.waitForAnswer(second); !strings.Contains(got, "cancelled before") {
@@ -220,16 +220,16 @@ func TestEndAnswersWaitingQuestions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`))
-	first, second := w.ask(w.newQuestion("session:1", "Write.", "")), w.ask(w.newQuestion("session:1", "More.", ""))
+	first, second := w.askAgent(w.newQuestion("session:1", "Write.", "")), w.askAgent(w.newQuestion("session:1", "More.", ""))
 	id := w.waitForParked(1)[0].Call.ConversationID
-	check(t, w.converse.End(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
+	check(t, w.converse.End(t.Context(), w.newViewer(), audit.Agent(w.agent.ID), id))
 	for _, ticket := range []call.Ticket{first, second} {
 		if got, c := w.waitForAnswer(ticket); c.Status != call.Failed || !strings.Contains(got, "closed") {
 			t.Errorf("%s: %q", c.Status, got)
 		}
 	}
 	w.mind.think = echoMessages
-	if got, _ := w.waitForAnswer(w.ask(w.newQuestion("session:1", "Anew", ""))); got != "You said: Anew" {
+	if got, _ := w.waitForAnswer(w.askAgent(w.newQuestion("session:1", "Anew", ""))); got != "You said: Anew" {
 		t.Errorf("answered %q", got)
 	}
 }

@@ -11,7 +11,7 @@ func TestAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerText("Hello to you."))
-	id := w.begin("Hello?")
+	id := w.beginConversation("Hello?")
 	c := w.waitForStatus(id, converse.Idle)
 	want := "user: Hello?\nassistant: Hello to you.\n"
 	if got := w.transcript(id); got != want {
@@ -32,11 +32,11 @@ func TestParkedCallsResume(t *testing.T) {
 	w.mind.think = answerInTurn(
 		answerCalls("I look first.", "open__look", `{"a": 1}`, "files__write", `{"n": 1}`, "files__write", `{"n": 2}`),
 		answerText("All done."))
-	id := w.begin("Write.")
+	id := w.beginConversation("Write.")
 	w.waitForStatus(id, converse.Waiting)
 	list := w.waitForParked(2)
-	w.decide(list[0], false, "not today")
-	w.decide(list[1], true, "")
+	w.decideCall(list[0], false, "not today")
+	w.decideCall(list[1], true, "")
 	w.waitForStatus(id, converse.Idle)
 	told := lastResults(w.mind.lastRequest())
 	if len(told) != 3 || told[0].IsError || joinTexts(told[0].Parts) != `done {"a":1}` {

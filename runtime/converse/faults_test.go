@@ -23,10 +23,10 @@ func TestAskWithExpiredKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = echoMessages
-	first := w.ask(w.newQuestion("", "Once", "key"))
+	first := w.askAgent(w.newQuestion("", "Once", "key"))
 	w.waitForAnswer(first)
 	w.moveClock("25 hours")
-	again := w.ask(w.newQuestion("", "Another", "key"))
+	again := w.askAgent(w.newQuestion("", "Another", "key"))
 	if got, _ := w.waitForAnswer(again); again.ID == first.ID || got != "You said: Another" {
 		t.Errorf("%+v answered %q", again, got)
 	}
@@ -54,17 +54,17 @@ func TestAgentAsksItself(t *testing.T) {
 	w.mind.think = answerInTurn(answerCalls("Asking.", "files__write", `{"n": 1}`), answerText("Deeper."), answerText("Done."))
 	outer, inner := w.newQuestion("session:1", "Ask yourself.", ""), w.newQuestion("session:1", "What?", "")
 	outer.Depth, inner.Depth = 1, 2
-	ticket := w.ask(outer)
+	ticket := w.askAgent(outer)
 	waiting := w.waitForParked(1) // this call came in with the inner question
-	c := w.ask(inner)
+	c := w.askAgent(inner)
 	if got, _ := w.waitForAnswer(c); got != "Deeper." {
 		t.Errorf("answer %q", got)
 	}
-	w.decide(waiting[0], true, "")
+	w.decideCall(waiting[0], true, "")
 	_, asked := w.waitForAnswer(ticket)
 	id, err := w.converse.Answering(t.Context(), &asked)
 	check(t, err)
-	fork, err := w.converse.Fork(t.Context(), w.viewer(), audit.System(), id, 1, "")
+	fork, err := w.converse.Fork(t.Context(), w.newViewer(), audit.System(), id, 1, "")
 	check(t, err)
 	if fork.Depth != 1 {
 		t.Errorf("the fork of a conversation of depth 1 has depth %d", fork.Depth)
@@ -76,17 +76,17 @@ func TestResultsComeRightAfterTheirReply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Done."))
-	id := w.begin("Write.")
+	id := w.beginConversation("Write.")
 	waiting := w.waitForParked(1)
 	w.waitForStatus(id, converse.Waiting)
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE loops SET status = 'running', submitted = false, attempts = 25, claimed_by = $2,
 		leased_at = '-infinity' WHERE conversation_id = $1`, id, uuid.New())
 	check(t, err)
 	w.waitForStatus(id, converse.Idle)
-	_, err = w.converse.Say(t.Context(), w.viewer(), id, "Well?")
+	_, err = w.converse.Say(t.Context(), w.newViewer(), id, "Well?")
 	check(t, err)
 	w.waitForStatus(id, converse.Waiting)
-	w.decide(waiting[0], true, "")
+	w.decideCall(waiting[0], true, "")
 	w.waitForStatus(id, converse.Idle)
 	w.wantStatus(id, `user: Write.
 assistant: Writing. [files__write]
@@ -98,7 +98,7 @@ call: files__write succeeded
 told: A reviewer approved this call, and it was made as you wanted it.  done {"n":1}
 assistant: Done.
 `)
-	fork, err := w.converse.Fork(t.Context(), w.viewer(), audit.System(), id, 5, "And now?")
+	fork, err := w.converse.Fork(t.Context(), w.newViewer(), audit.System(), id, 5, "And now?")
 	check(t, err)
 	w.waitForStatus(fork.ID, converse.Idle)
 	if list := w.mind.lastRequest().Messages; !strings.Contains(joinTexts(toldParts(list)), "outcome of this call is unknown") {
@@ -134,7 +134,7 @@ func TestOldestImagesAreLeftOut(t *testing.T) {
 		replies = append(replies, answerCalls("Looking.", "open__look", `{}`))
 	}
 	w.mind.think = answerInTurn(append(replies, answerText("Seen."))...)
-	w.waitForStatus(w.begin("Look."), converse.Idle)
+	w.waitForStatus(w.beginConversation("Look."), converse.Idle)
 	var shown []byte
 	for _, p := range imagesOf(w.mind.lastRequest()) {
 		shown = append(shown, p.Data[0])
@@ -159,7 +159,7 @@ func TestStoppingProcessLeavesTurns(t *testing.T) {
 	w := newWorld(t)
 	w.mind.think = echoMessages
 	w.converse.Drain()
-	id := w.begin("Hello")
+	id := w.beginConversation("Hello")
 	eventually.Holds(t, "the turn's job is left", func() (left bool) {
 		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM river_job
 			WHERE kind = 'converse_turn' AND metadata ->> 'snoozes' IS NOT NULL)`).Scan(&left))

@@ -291,15 +291,15 @@ func (w *world) start() *process {
 	return p
 }
 
-// begin starts a conversation with a message.
-func (w *world) begin(message string) uuid.UUID {
+// beginConversation starts a conversation with a message.
+func (w *world) beginConversation(message string) uuid.UUID {
 	w.t.Helper()
 	c, err := w.converse.Begin(w.t.Context(), converse.Opening{Agent: w.agent, Message: message})
 	check(w.t, err)
 	return c.ID
 }
 
-func (w *world) viewer() converse.Viewer { return converse.Viewer{AgentID: w.agent.ID} }
+func (w *world) newViewer() converse.Viewer { return converse.Viewer{AgentID: w.agent.ID} }
 
 // waitForStatus waits until a conversation has the status.
 func (w *world) waitForStatus(id uuid.UUID, status converse.Status) converse.Conversation {
@@ -312,7 +312,7 @@ func (w *world) untilIt(id uuid.UUID, what string, good func(*converse.Conversat
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	var found converse.Conversation
-	err := w.converse.Follow(ctx, w.viewer(), id, 0, func(e converse.Event) error {
+	err := w.converse.Follow(ctx, w.newViewer(), id, 0, func(e converse.Event) error {
 		if e.Conversation != nil {
 			found = *e.Conversation
 			if good(&found) {
@@ -332,7 +332,7 @@ var errEnough = errors.New("enough")
 // transcript returns a short form of a conversation, one line per entry.
 func (w *world) transcript(id uuid.UUID) string {
 	w.t.Helper()
-	list, err := w.converse.Entries(context.Background(), w.viewer(), id, 0, 500)
+	list, err := w.converse.Entries(context.Background(), w.newViewer(), id, 0, 500)
 	check(w.t, err)
 	var b strings.Builder
 	for i, e := range list {
@@ -374,7 +374,7 @@ func (w *world) waitForParked(n int) []call.Waiting {
 	return list
 }
 
-func (w *world) decide(waiting call.Waiting, approve bool, note string) {
+func (w *world) decideCall(waiting call.Waiting, approve bool, note string) {
 	w.t.Helper()
 	_, err := w.calls.Decide(w.t.Context(), call.Decision{
 		CallID: waiting.Call.ID, Approve: approve, Digest: waiting.Approval.Digest.String(), Note: note, By: w.reviewer,

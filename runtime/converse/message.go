@@ -25,13 +25,13 @@ const (
 func newMessage(text string, by uuid.UUID) (*Message, error) {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return nil, fault.Invalid("message", "expected a text that is not empty")
+		return nil, fault.Invalid("message", "must not be empty")
 	case len(text) > MaxMessageBytes:
-		return nil, fault.Invalid("message", fmt.Sprintf("expected at most %d bytes, got %d", MaxMessageBytes, len(text)))
+		return nil, fault.Invalid("message", fmt.Sprintf("must be at most %d bytes, not %d", MaxMessageBytes, len(text)))
 	case !utf8.ValidString(text):
-		return nil, fault.Invalid("message", "expected UTF-8")
+		return nil, fault.Invalid("message", "must be UTF-8")
 	case strings.ContainsRune(text, 0):
-		return nil, fault.Invalid("message", "expected text without NUL")
+		return nil, fault.Invalid("message", "must be text without NUL")
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Service) acceptMessage(ctx context.Context, tx pgx.Tx, l *loop, m *Mess
 		return fmt.Errorf("count waiting messages: %w", err)
 	}
 	if waiting >= MaxWaiting {
-		return fault.Invalid("message", fmt.Sprintf("expected fewer than %d waiting messages: stop the run, or wait for it", MaxWaiting))
+		return fault.Invalid("message", fmt.Sprintf("must be one of at most %d that wait: stop the run, or wait for it", MaxWaiting))
 	}
 	m.Trace = s.record.reserveSpan(ctx)
 	data, err := json.Marshal(m)

@@ -20,7 +20,7 @@ import (
 func (w *world) toldAfter(name, arguments string, meanwhile func()) model.ToolResult {
 	w.t.Helper()
 	w.mind.think = answerInTurn(answerCalls("I do it.", name, arguments), answerText("Done."))
-	id := w.begin("Do it.")
+	id := w.beginConversation("Do it.")
 	if meanwhile != nil {
 		meanwhile()
 	}
@@ -54,7 +54,7 @@ func TestResultsForTheModel(t *testing.T) {
 	t.Run("malformed arguments", func(t *testing.T) {
 		wantResult(t, w.toldAfter("open__look", `{"a": `, nil), true, "cannot be read", "not made")
 		wantResult(t, w.toldAfter("open__look", `{"a": 1, "a": 2}`, nil), true, "cannot be read", "not made")
-		wantResult(t, w.toldAfter("open__look", `[1]`, nil), true, "want a JSON object", "not made")
+		wantResult(t, w.toldAfter("open__look", `[1]`, nil), true, "must be a JSON object", "not made")
 	})
 	t.Run("invalid arguments", func(t *testing.T) {
 		wantResult(t, w.toldAfter("files__write", `{"n": "one"}`, nil), true, "not valid", "/n", "not executed")
@@ -164,7 +164,7 @@ func TestLongResultsAreReadInPages(t *testing.T) {
 		}
 		return answerText("I read it all."), nil
 	}
-	id := w.begin("Read.")
+	id := w.beginConversation("Read.")
 	w.waitForStatus(id, converse.Idle)
 	if read.String() != long.String() {
 		t.Errorf("read %d bytes of %d", read.Len(), long.Len())
@@ -173,7 +173,7 @@ func TestLongResultsAreReadInPages(t *testing.T) {
 		t.Errorf("the call was made %d times", len(got))
 	}
 	// Results of another conversation do not count here.
-	list, err := w.converse.Entries(t.Context(), w.viewer(), id, 0, 10)
+	list, err := w.converse.Entries(t.Context(), w.newViewer(), id, 0, 10)
 	check(t, err)
 	foreign := list[1].Assistant.Calls[0].ID
 	told := w.toldAfter("holdpoint_read_result", fmt.Sprintf(`{"result": %q, "page": 1}`, foreign), nil)

@@ -42,10 +42,10 @@ func TestStopIsCarriedOutOnce(t *testing.T) {
 	reply := manyCalls(40, "open__look", `{}`)
 	reply.Parts = append(reply.Parts, answerCalls("", "files__write", `{"n": 1}`).Parts[1])
 	w.mind.think = answerInTurn(reply)
-	id := w.begin("Look.")
+	id := w.beginConversation("Look.")
 	w.waitForParked(1)
 	w.untilIt(id, "waiting for one", func(c *converse.Conversation) bool { return c.Status == converse.Waiting && c.OpenCalls == 1 })
-	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
+	check(t, w.converse.Stop(t.Context(), w.newViewer(), audit.Agent(w.agent.ID), id))
 	w.waitForStatus(id, converse.Idle)
 	if n := w.countSteps(id); n > 4 { // two, or a few more on a busy machine
 		t.Errorf("it took %d turns", n)
@@ -57,13 +57,13 @@ func TestEndWhileCallsAreMade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(manyCalls(60, "files__write", `{"n": 1}`))
-	id := w.begin("Write.")
+	id := w.beginConversation("Write.")
 	eventually.Holds(t, "a parked call", func() bool {
 		ids, err := w.waitingIDs()
 		check(t, err)
 		return len(ids) > 0
 	})
-	check(t, w.converse.End(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
+	check(t, w.converse.End(t.Context(), w.newViewer(), audit.Agent(w.agent.ID), id))
 	w.stop() // ends any running turn
 	ids, err := w.waitingIDs()
 	check(t, err)
@@ -84,7 +84,7 @@ func TestStopWhileCallsAreMade(t *testing.T) {
 	var once sync.Once
 	w.server.Answer(func(tool.CallRequest) (tool.Result, error) {
 		once.Do(func() {
-			if err := w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id); err != nil {
+			if err := w.converse.Stop(t.Context(), w.newViewer(), audit.Agent(w.agent.ID), id); err != nil {
 				t.Error(err)
 			}
 		})
@@ -95,7 +95,7 @@ func TestStopWhileCallsAreMade(t *testing.T) {
 		<-began
 		return manyCalls(n, "open__look", `{}`), nil
 	}
-	id = w.begin("Look.")
+	id = w.beginConversation("Look.")
 	close(began)
 	w.waitForStatus(id, converse.Idle)
 	sent, told := len(w.server.Arguments()), strings.Count(w.transcript(id), "It was stopped before this call was made.")
@@ -113,7 +113,7 @@ func TestSilentModel(t *testing.T) {
 		<-ctx.Done()
 		return nil, &model.Error{Message: "broke off", Err: ctx.Err()}
 	}
-	id := w.begin("Think.")
+	id := w.beginConversation("Think.")
 	w.waitForStatus(id, converse.Idle)
 	w.wantStatus(id, "user: Think.\nnotice: model_failed\n")
 	if n := w.mind.countRequests(); n != 1 {
@@ -137,7 +137,7 @@ func TestStopReasons(t *testing.T) {
 		"refused, with a reason": {&model.Response{Parts: answerText("No.").Parts, Stop: model.StopRefusal}, "assistant: No.\nnotice: refused\n"},
 	} {
 		w.mind.think = answerInTurn(test.answer)
-		id := w.begin("Hello.")
+		id := w.beginConversation("Hello.")
 		w.waitForStatus(id, converse.Idle)
 		if got := w.transcript(id); got != "user: Hello.\n"+test.want {
 			t.Errorf("%s: %s", name, got)
@@ -156,14 +156,14 @@ func TestTokensAreEstimated(t *testing.T) {
 	answer := answerText(strings.Repeat("four", 1000))
 	answer.Usage = model.Usage{}
 	w.mind.think = answerInTurn(answer)
-	id := w.begin("Hello.")
+	id := w.beginConversation("Hello.")
 	w.waitForStatus(id, converse.Idle)
-	list, err := w.converse.Entries(t.Context(), w.viewer(), id, 0, 10)
+	list, err := w.converse.Entries(t.Context(), w.newViewer(), id, 0, 10)
 	check(t, err)
 	if u := list[1].Assistant.Usage; !u.Estimated || u.OutputTokens != 1000 || u.InputTokens < 100 {
 		t.Errorf("it took %+v", u)
 	}
-	w.say(id, "More.")
+	w.sendMessage(id, "More.")
 	if c := w.waitForStatus(id, converse.Ended); c.Code != converse.CodeTokenLimit {
 		t.Errorf("it ended with %s", c.Code)
 	}

@@ -34,7 +34,7 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 		}
 		return answerText("Done."), nil
 	}
-	id := w.begin("Write.")
+	id := w.beginConversation("Write.")
 	<-began
 	other := w.start()
 	w.stop()
@@ -42,7 +42,7 @@ func TestAnotherProcessGoesOn(t *testing.T) {
 	t.Cleanup(other.stop)
 	third := w.start()
 	t.Cleanup(third.stop)
-	w.decide(w.waitForParked(1)[0], true, "")
+	w.decideCall(w.waitForParked(1)[0], true, "")
 	w.waitForStatus(id, converse.Idle)
 	w.wantStatus(id, `user: Write.
 assistant: Writing. [files__write]
@@ -62,7 +62,7 @@ func TestKilledTurnIsTakenOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`, "open__look", `{}`), answerText("Done."))
-	id := w.begin("Write.")
+	id := w.beginConversation("Write.")
 	waiting := w.waitForParked(1)
 	w.waitForStatus(id, converse.Waiting)
 	// As if the process had died right after it submitted the calls.
@@ -73,7 +73,7 @@ func TestKilledTurnIsTakenOver(t *testing.T) {
 	if got := w.waitForParked(1); got[0].Call.ID != waiting[0].Call.ID {
 		t.Error("another call was made")
 	}
-	w.decide(waiting[0], true, "")
+	w.decideCall(waiting[0], true, "")
 	w.waitForStatus(id, converse.Idle)
 	if n := len(w.server.Arguments()); n != 2 {
 		t.Errorf("%d calls were sent, want 2", n)
@@ -88,7 +88,7 @@ func TestLostJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerText("Hello."), answerText("Again."))
-	id := w.begin("Hello.")
+	id := w.beginConversation("Hello.")
 	w.waitForStatus(id, converse.Idle)
 	_, err := w.db.Pool().Exec(t.Context(), `WITH said AS (INSERT INTO loop_entries (conversation_id, seq, kind, data) VALUES ($1, 3, 'user', '{"text": "More."}'))
 		UPDATE loops SET status = 'queued', seq = 3, step = step + 1, moved_at = holdpoint_now() - interval '1 minute'
@@ -102,10 +102,10 @@ func TestMissedEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerCalls("Looking.", "open__look", `{}`), answerText("Done."))
-	id := w.begin("Look.")
+	id := w.beginConversation("Look.")
 	w.waitForStatus(id, converse.Idle)
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Done."))
-	w.say(id, "Write.")
+	w.sendMessage(id, "Write.")
 	waiting := w.waitForParked(1)
 	_, err := w.db.Pool().Exec(t.Context(), `UPDATE calls SET status = 'cancelled', finished_at = holdpoint_now() WHERE id = $1`, waiting[0].Call.ID)
 	check(t, err)
@@ -125,11 +125,11 @@ func TestThreeDaysLater(t *testing.T) {
 	check(t, err)
 	w.agents.Invalidate()
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Done at last."))
-	id := w.begin("Write.")
+	id := w.beginConversation("Write.")
 	waiting := w.waitForParked(1)
 	w.waitForStatus(id, converse.Waiting)
 	w.moveClock("3 days")
-	w.decide(waiting[0], true, "")
+	w.decideCall(waiting[0], true, "")
 	w.waitForStatus(id, converse.Idle)
 	w.wantStatus(id, `user: Write.
 assistant: Writing. [files__write]
@@ -157,7 +157,7 @@ func TestManyAtOnce(t *testing.T) {
 	const n = 30
 	ids := make([]uuid.UUID, n)
 	for i := range ids {
-		ids[i] = w.begin("Go.")
+		ids[i] = w.beginConversation("Go.")
 	}
 	list := w.waitForParked(2 * n)
 	var deciding sync.WaitGroup

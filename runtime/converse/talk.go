@@ -240,9 +240,9 @@ func entriesUpTo(said []Entry, seq int64) ([]Entry, error) {
 		if i+1 < len(said) && said[i+1].Kind == KindTools {
 			return said[:i+2], nil
 		}
-		return nil, fault.Invalid("seq", "expected a message, or a reply whose calls have ended")
+		return nil, fault.Invalid("seq", "must be a message, or a reply whose calls have ended")
 	}
-	return nil, fault.Invalid("seq", "expected the number of a message or a reply of this conversation")
+	return nil, fault.Invalid("seq", "must be the number of a message or a reply of this conversation")
 }
 
 // haltIfStopped breaks off a turn's request to the model if the run was stopped or the conversation has ended.

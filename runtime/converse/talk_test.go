@@ -25,9 +25,9 @@ func (w *world) wantStatus(id uuid.UUID, want string) {
 	}
 }
 
-func (w *world) say(id uuid.UUID, text string) {
+func (w *world) sendMessage(id uuid.UUID, text string) {
 	w.t.Helper()
-	_, err := w.converse.Say(w.t.Context(), w.viewer(), id, text)
+	_, err := w.converse.Say(w.t.Context(), w.newViewer(), id, text)
 	check(w.t, err)
 }
 
@@ -35,15 +35,15 @@ func TestMessagesMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("Both."), answerText("Third."))
-	id := w.begin("One.")
+	id := w.beginConversation("One.")
 	waiting := w.waitForParked(1)
-	w.say(id, "Two.")
-	if c, err := w.converse.Get(t.Context(), w.viewer(), id); err != nil || len(c.Pending) != 1 || c.Pending[0].Text != "Two." {
+	w.sendMessage(id, "Two.")
+	if c, err := w.converse.Get(t.Context(), w.newViewer(), id); err != nil || len(c.Pending) != 1 || c.Pending[0].Text != "Two." {
 		t.Fatalf("pending %+v, %v", c.Pending, err)
 	}
-	w.decide(waiting[0], true, "")
+	w.decideCall(waiting[0], true, "")
 	w.waitForStatus(id, converse.Idle)
-	w.say(id, "Three.")
+	w.sendMessage(id, "Three.")
 	w.untilIt(id, "idle after three turns", func(c *converse.Conversation) bool { return c.Turns == 3 && c.Status == converse.Idle })
 	w.wantStatus(id, `user: One.
 assistant: Writing. [files__write]
@@ -67,16 +67,16 @@ func TestStopWhileTheModelThinks(t *testing.T) {
 		<-ctx.Done()
 		return nil, &model.Error{Message: "broke off", Err: ctx.Err()}
 	}
-	id := w.begin("Think.")
+	id := w.beginConversation("Think.")
 	<-began
-	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
+	check(t, w.converse.Stop(t.Context(), w.newViewer(), audit.Agent(w.agent.ID), id))
 	w.waitForStatus(id, converse.Idle)
 	w.wantStatus(id, "user: Think.\nnotice: stopped\n")
-	if err := w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id); !errors.Is(err, converse.ErrIdle) {
+	if err := w.converse.Stop(t.Context(), w.newViewer(), audit.Agent(w.agent.ID), id); !errors.Is(err, converse.ErrIdle) {
 		t.Errorf("stopping an idle conversation: %v", err)
 	}
 	w.mind.think = answerInTurn(answerText("Here."))
-	w.say(id, "Again.")
+	w.sendMessage(id, "Again.")
 	w.waitForStatus(id, converse.Idle)
 	w.wantStatus(id, "user: Think.\nnotice: stopped\nuser: Again.\nassistant: Here.\n")
 }
@@ -87,10 +87,10 @@ func TestStopCancelsUndecidedCalls(t *testing.T) {
 	held := make(chan struct{})
 	w.server.Answer(func(tool.CallRequest) (tool.Result, error) { <-held; return textResult("written"), nil })
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`, "files__write", `{"n": 2}`), answerText("never asked for"))
-	id := w.begin("Write.")
-	w.decide(w.waitForParked(2)[0], true, "")
+	id := w.beginConversation("Write.")
+	w.decideCall(w.waitForParked(2)[0], true, "")
 	eventually.Holds(t, "the approved call is sent", func() bool { return len(w.server.Arguments()) == 1 })
-	check(t, w.converse.Stop(t.Context(), w.viewer(), audit.Agent(w.agent.ID), id))
+	check(t, w.converse.Stop(t.Context(), w.newViewer(), audit.Agent(w.agent.ID), id))
 	c := w.untilIt(id, "waiting for one", func(c *converse.Conversation) bool { return c.OpenCalls == 1 })
 	if !c.Stopping || c.Status != converse.Waiting {
 		t.Errorf("the conversation is %+v", c)
@@ -117,18 +117,18 @@ func TestEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`))
-	id := w.begin("Write.")
+	id := w.beginConversation("Write.")
 	w.waitForParked(1)
 	by := audit.Agent(w.agent.ID)
-	check(t, w.converse.End(t.Context(), w.viewer(), by, id))
+	check(t, w.converse.End(t.Context(), w.newViewer(), by, id))
 	w.waitForStatus(id, converse.Ended)
 	w.waitForParked(0)
-	if _, err := w.converse.Say(t.Context(), w.viewer(), id, "More."); !errors.Is(err, converse.ErrEnded) {
+	if _, err := w.converse.Say(t.Context(), w.newViewer(), id, "More."); !errors.Is(err, converse.ErrEnded) {
 		t.Errorf("speaking after the end: %v", err)
 	}
 	for _, act := range []func() error{
-		func() error { return w.converse.End(t.Context(), w.viewer(), by, id) },
-		func() error { return w.converse.Stop(t.Context(), w.viewer(), by, id) },
+		func() error { return w.converse.End(t.Context(), w.newViewer(), by, id) },
+		func() error { return w.converse.Stop(t.Context(), w.newViewer(), by, id) },
 	} {
 		if err := act(); !errors.Is(err, converse.ErrEnded) {
 			t.Errorf("after the end: %v", err)
@@ -145,18 +145,18 @@ func TestFork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerCalls("Writing.", "open__look", `{}`), answerText("One."), answerText("Two."), answerText("Another two."), answerText("Third."))
-	id := w.begin("First.")
+	id := w.beginConversation("First.")
 	w.waitForStatus(id, converse.Idle)
-	w.say(id, "Second.")
+	w.sendMessage(id, "Second.")
 	w.untilIt(id, "idle again", func(c *converse.Conversation) bool { return c.Turns == 3 && c.Status == converse.Idle })
 	by := audit.Agent(w.agent.ID)
 	for _, seq := range []int64{0, 4, 8} { // no calls, results, past the end
 		var invalid *fault.InvalidError
-		if _, err := w.converse.Fork(t.Context(), w.viewer(), by, id, seq, ""); !errors.As(err, &invalid) || invalid.Fields[0].Name != "seq" {
+		if _, err := w.converse.Fork(t.Context(), w.newViewer(), by, id, seq, ""); !errors.As(err, &invalid) || invalid.Fields[0].Name != "seq" {
 			t.Errorf("fork at %d: %v", seq, err)
 		}
 	}
-	again, err := w.converse.Fork(t.Context(), w.viewer(), by, id, 6, "")
+	again, err := w.converse.Fork(t.Context(), w.newViewer(), by, id, 6, "")
 	check(t, err)
 	if again.ForkedFrom != id {
 		t.Errorf("forked from %s", again.ForkedFrom)
@@ -164,11 +164,11 @@ func TestFork(t *testing.T) {
 	w.waitForStatus(again.ID, converse.Idle)
 	const upToOne = "user: First.\nassistant: Writing. [open__look]\n"
 	w.wantStatus(again.ID, upToOne+"told: done {}\nassistant: One.\nuser: Second.\nassistant: Another two.\n")
-	quiet, err := w.converse.Fork(t.Context(), w.viewer(), by, id, 5, "")
+	quiet, err := w.converse.Fork(t.Context(), w.newViewer(), by, id, 5, "")
 	check(t, err)
 	w.waitForStatus(quiet.ID, converse.Idle)
 	w.wantStatus(quiet.ID, upToOne+"told: done {}\nassistant: One.\n")
-	w.say(quiet.ID, "Other.")
+	w.sendMessage(quiet.ID, "Other.")
 	w.untilIt(quiet.ID, "idle with an answer", func(c *converse.Conversation) bool { return c.Turns == 1 && c.Status == converse.Idle })
 	w.wantStatus(quiet.ID, upToOne+"told: done {}\nassistant: One.\nuser: Other.\nassistant: Third.\n")
 }
@@ -183,7 +183,7 @@ func TestLimits(t *testing.T) {
 	} {
 		w.setLimits(limits)
 		w.mind.think = answerInTurn(answerCalls("Looking.", "open__look", `{}`), answerText("never asked for"))
-		id := w.begin("Look.")
+		id := w.beginConversation("Look.")
 		if c := w.waitForStatus(id, converse.Ended); c.Code != code {
 			t.Errorf("ended as %s, want %s", c.Code, code)
 		}
@@ -191,13 +191,13 @@ func TestLimits(t *testing.T) {
 	}
 	w.setLimits(agent.Limits{ConversationTime: agent.Duration(time.Hour)})
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`), answerText("never asked for"))
-	id := w.begin("Write.")
+	id := w.beginConversation("Write.")
 	waiting := w.waitForParked(1)
-	w.decide(waiting[0], true, "")
+	w.decideCall(waiting[0], true, "")
 	_ = waiting
 	w.waitForStatus(id, converse.Idle)
 	w.moveClock("2 hours")
-	w.say(id, "More.")
+	w.sendMessage(id, "More.")
 	if c := w.waitForStatus(id, converse.Ended); c.Code != converse.CodeTimeLimit {
 		t.Errorf("ended as %s", c.Code)
 	}
@@ -214,11 +214,11 @@ func TestModelFails(t *testing.T) {
 		{&model.Error{Status: 400, TooLong: true, Message: "too long"}, converse.CodeTooLong},
 	} {
 		w.mind.think = func(context.Context, *model.Request, func(string)) (*model.Response, error) { return nil, test.err }
-		id := w.begin("Hello.")
+		id := w.beginConversation("Hello.")
 		w.waitForStatus(id, converse.Idle)
 		w.wantStatus(id, "user: Hello.\nnotice: "+test.code+"\n")
 		w.mind.think = answerInTurn(answerText("Now it works."))
-		w.say(id, "Again.")
+		w.sendMessage(id, "Again.")
 		w.untilIt(id, "answered", func(c *converse.Conversation) bool { return c.Turns == 1 && c.Status == converse.Idle })
 		w.wantStatus(id, "user: Hello.\nnotice: "+test.code+"\nuser: Again.\nassistant: Now it works.\n")
 	}
@@ -228,7 +228,7 @@ func TestModelFails(t *testing.T) {
 	cut.Stop = model.StopMaxTokens
 	for code, reply := range map[string]*model.Response{converse.CodeRefused: refusal, converse.CodeCut: cut} {
 		w.mind.think = answerInTurn(reply)
-		id := w.begin("Hello.")
+		id := w.beginConversation("Hello.")
 		w.waitForStatus(id, converse.Idle)
 		w.wantStatus(id, "user: Hello.\nassistant: "+joinTexts(reply.Parts)+"\nnotice: "+code+"\n")
 	}
@@ -238,7 +238,7 @@ func TestOnlyOwnersSpeak(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerText("Hello."))
-	id := w.begin("Hello.")
+	id := w.beginConversation("Hello.")
 	w.waitForStatus(id, converse.Idle)
 	somebody := uuid.New()
 	for name, test := range map[string]struct {
@@ -266,7 +266,7 @@ func TestOnlyOwnersSpeak(t *testing.T) {
 	}
 	for _, text := range []string{"", " \n", "a\xff", strings.Repeat("a", converse.MaxMessageBytes+1)} {
 		var invalid *fault.InvalidError
-		if _, err := w.converse.Say(t.Context(), w.viewer(), id, text); !errors.As(err, &invalid) || invalid.Fields[0].Name != "message" {
+		if _, err := w.converse.Say(t.Context(), w.newViewer(), id, text); !errors.As(err, &invalid) || invalid.Fields[0].Name != "message" {
 			t.Errorf("saying %d bytes: %v", len(text), err)
 		}
 	}
@@ -284,7 +284,7 @@ func TestBlockedPrincipal(t *testing.T) {
 	check(t, err)
 	waiting := w.waitForParked(1)
 	w.blocked.Store(true)
-	w.decide(waiting[0], false, "")
+	w.decideCall(waiting[0], false, "")
 	viewer := converse.Viewer{AgentID: w.agent.ID, PrincipalID: somebody}
 	eventually.Holds(t, "the run ends", func() bool {
 		list, err := w.converse.Entries(t.Context(), viewer, c.ID, 0, 100)
@@ -305,13 +305,13 @@ func TestWaitingMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mind.think = answerInTurn(answerCalls("Writing.", "files__write", `{"n": 1}`))
-	id := w.begin("Write.")
+	id := w.beginConversation("Write.")
 	w.waitForParked(1)
 	for range converse.MaxWaiting {
-		w.say(id, "More.")
+		w.sendMessage(id, "More.")
 	}
 	var invalid *fault.InvalidError
-	if _, err := w.converse.Say(t.Context(), w.viewer(), id, "Too much."); !errors.As(err, &invalid) || invalid.Fields[0].Name != "message" {
+	if _, err := w.converse.Say(t.Context(), w.newViewer(), id, "Too much."); !errors.As(err, &invalid) || invalid.Fields[0].Name != "message" {
 		t.Errorf("one more: %v", err)
 	}
 }
@@ -326,12 +326,12 @@ func TestBeginOncePerKey(t *testing.T) {
 	check(t, err)
 	again, err := w.converse.Begin(t.Context(), o)
 	check(t, err)
-	latest, err := w.converse.Latest(t.Context(), w.viewer())
+	latest, err := w.converse.Latest(t.Context(), w.newViewer())
 	check(t, err)
 	if again.ID != first.ID || latest.ID != first.ID {
 		t.Errorf("it began %s, led to %s then, and the latest is %s", first.ID, again.ID, latest.ID)
 	}
-	check(t, w.converse.End(t.Context(), w.viewer(), audit.Agent(w.agent.ID), first.ID))
+	check(t, w.converse.End(t.Context(), w.newViewer(), audit.Agent(w.agent.ID), first.ID))
 	if other, err := w.converse.Begin(t.Context(), o); err != nil || other.ID == first.ID {
 		t.Errorf("after it ended: %s, %v", other.ID, err)
 	}

@@ -109,7 +109,7 @@ func TestSpansOfAConversation(t *testing.T) {
 	w.traces = there
 	w.process = w.start()
 	t.Cleanup(w.stop)
-	w.decide(parked[0], true, "hunter2 is fine")
+	w.decideCall(parked[0], true, "hunter2 is fine")
 	w.waitForStatus(c.ID, converse.Idle)
 	got := drawTrace(t, []*telemetry.Tracer{here, there}, []*tracetest.InMemoryExporter{first, second}, clientSpan, "invoke_agent billing", 1)
 	want := `invoke_agent billing
@@ -152,7 +152,7 @@ func TestSpansOfAConversation(t *testing.T) {
 			t.Errorf("call %d was sent below %q", i, below)
 		}
 	}
-	if entries, err := w.converse.Entries(t.Context(), w.viewer(), c.ID, 0, 10); err != nil || entries[0].User.Trace != nil {
+	if entries, err := w.converse.Entries(t.Context(), w.newViewer(), c.ID, 0, 10); err != nil || entries[0].User.Trace != nil {
 		t.Errorf("the message is stored with a trace: %v", err)
 	}
 }
@@ -168,11 +168,11 @@ func TestSpansOfWaitingMessages(t *testing.T) {
 	check(t, err)
 	parked := w.waitForParked(1)
 	w.waitForStatus(c.ID, converse.Waiting)
-	_, err = w.converse.Say(handedIn(t), w.viewer(), c.ID, "Two, on the way.")
+	_, err = w.converse.Say(handedIn(t), w.newViewer(), c.ID, "Two, on the way.")
 	check(t, err)
-	w.decide(parked[0], false, "no")
+	w.decideCall(parked[0], false, "no")
 	w.waitForStatus(c.ID, converse.Idle)
-	_, err = w.converse.Say(handedIn(t), w.viewer(), c.ID, "Three.")
+	_, err = w.converse.Say(handedIn(t), w.newViewer(), c.ID, "Three.")
 	check(t, err)
 	w.waitForStatus(c.ID, converse.Idle)
 	var runs int

@@ -42,14 +42,14 @@ func (s *Service) Presign(ctx context.Context, owner Owner, a Announcement) (Pre
 	}
 	switch {
 	case a.Size < 0:
-		return Presigned{}, &RefusedError{Invalid, "size", "want the number of bytes"}
+		return Presigned{}, &RefusedError{Invalid, "size", "must be the number of bytes"}
 	case a.Size > s.MaxSize:
-		return Presigned{}, &RefusedError{TooLarge, "size", fmt.Sprintf("want at most %d bytes", s.MaxSize)}
+		return Presigned{}, &RefusedError{TooLarge, "size", fmt.Sprintf("must be at most %d bytes", s.MaxSize)}
 	}
 	if a.SHA256 != "" {
 		f.declared, err = hex.DecodeString(a.SHA256)
 		if err != nil || len(f.declared) != 32 || strings.ToLower(a.SHA256) != a.SHA256 {
-			return Presigned{}, &RefusedError{Invalid, "sha256", "want 64 hexadecimal digits in lower case"}
+			return Presigned{}, &RefusedError{Invalid, "sha256", "must be 64 hexadecimal digits in lower case"}
 		}
 	}
 	if f.ID, err = uuid.NewV7(); err != nil {

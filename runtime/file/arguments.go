@@ -101,12 +101,12 @@ func readElement(i int, v jsontext.Value) (element, error) {
 	var fault error
 	text := func(name string, value jsontext.Value) *string {
 		if value.Kind() != '"' {
-			fault = newAttachmentError(i, "/"+name, "want a string")
+			fault = newAttachmentError(i, "/"+name, "must be a string")
 			return nil
 		}
 		unquoted, err := jsontext.AppendUnquote(nil, value)
 		if err != nil {
-			fault = newAttachmentError(i, "/"+name, "want a string")
+			fault = newAttachmentError(i, "/"+name, "must be a string")
 			return nil
 		}
 		s := string(unquoted)
@@ -146,7 +146,7 @@ func CheckEdit(before, after json.RawMessage, files bool) error {
 		}
 	}
 	if value.Kind() != '[' {
-		return &AttachmentError{"/" + Member, "want an array"}
+		return &AttachmentError{"/" + Member, "must be an array"}
 	}
 	had := map[string]bool{}
 	if files {
@@ -168,7 +168,7 @@ func CheckEdit(before, after json.RawMessage, files bool) error {
 	}
 	for i, v := range present {
 		if !had[canonicalForm(v)] {
-			return newAttachmentError(i, "", "want one of the attachments that the call was made with, unchanged: they may be left out, but not changed or added")
+			return newAttachmentError(i, "", "must be one of the attachments that the call was made with, unchanged: they may be left out, but not changed or added")
 		}
 	}
 	return nil

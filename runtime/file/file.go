@@ -76,7 +76,7 @@ func New(cfg Config) (*Service, error) {
 		cfg.UploadLifetime = DefaultUploadLifetime
 	}
 	if cfg.MaxSize < 0 || cfg.UploadLifetime < 0 {
-		return nil, errors.New("make file service: MaxSize and UploadLifetime: want more than nothing")
+		return nil, errors.New("make file service: MaxSize and UploadLifetime: must be positive")
 	}
 	for _, allowed := range cfg.Types {
 		if err := CheckTypePattern(allowed); err != nil {
@@ -155,7 +155,7 @@ func (e *RefusedError) Error() string { return e.Field + ": " + e.Expected }
 func CheckTypePattern(pattern string) error {
 	media, params, err := mime.ParseMediaType(pattern)
 	if err != nil || len(params) > 0 || media != pattern || strings.Count(media, "/") != 1 || strings.HasPrefix(media, "*") {
-		return fmt.Errorf("file type %q: want type/subtype or type/* in lower case, without parameters", pattern)
+		return fmt.Errorf("file type %q: must be type/subtype or type/* in lower case, without parameters", pattern)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ const (
 func checkFilename(name string) error {
 	if name == "" || len(name) > maxFilename || name == "." || name == ".." || strings.ContainsFunc(name, isForbiddenInNames) ||
 		strings.TrimSpace(name) != name {
-		return &RefusedError{Invalid, "filename", fmt.Sprintf("want the name of a file, of at most %d bytes, without a path and without control characters", maxFilename)}
+		return &RefusedError{Invalid, "filename", fmt.Sprintf("must be the name of a file, of at most %d bytes, without a path and without control characters", maxFilename)}
 	}
 	return nil
 }
@@ -183,15 +183,15 @@ func isForbiddenInNames(r rune) bool {
 func (s *Service) checkType(declared string) (string, error) {
 	media, params, err := mime.ParseMediaType(declared)
 	if err != nil || len(declared) > maxContentType || strings.Count(media, "/") != 1 || strings.ContainsFunc(declared, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return "", &RefusedError{Invalid, "content_type", "want a media type like application/pdf"}
+		return "", &RefusedError{Invalid, "content_type", "must be a media type like application/pdf"}
 	}
 	canonical := mime.FormatMediaType(media, params)
 	if canonical == "" {
-		return "", &RefusedError{Invalid, "content_type", "want a media type like application/pdf"}
+		return "", &RefusedError{Invalid, "content_type", "must be a media type like application/pdf"}
 	}
 	kind, _, _ := strings.Cut(media, "/")
 	if len(s.Types) > 0 && !slices.Contains(s.Types, media) && !slices.Contains(s.Types, kind+"/*") {
-		return "", &RefusedError{WrongType, "content_type", "want one of " + strings.Join(s.Types, ", ")}
+		return "", &RefusedError{WrongType, "content_type", "must be one of " + strings.Join(s.Types, ", ")}
 	}
 	return canonical, nil
 }

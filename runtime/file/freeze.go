@@ -38,7 +38,7 @@ func (s *Service) Freeze(ctx context.Context, owner Owner, callID uuid.UUID, sch
 		return arguments, nil, err
 	}
 	if len(found.elements) > MaxAttached {
-		return nil, nil, &AttachmentError{"/" + Member, fmt.Sprintf("want at most %d files", MaxAttached)}
+		return nil, nil, &AttachmentError{"/" + Member, fmt.Sprintf("must be at most %d files", MaxAttached)}
 	}
 	files, err := s.readNamedFiles(ctx, owner, found.elements)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) readNamedFiles(ctx context.Context, owner Owner, elements []el
 	return files, nil
 }
 
-const expectedFile = "want the id of a file that this agent uploaded, as POST /api/v1/files/presign-upload gives it"
+const expectedFile = "must be the id of a file that this agent uploaded, as POST /api/v1/files/presign-upload gives it"
 
 // checkAttachment validates one attachment.
 func (s *Service) checkAttachment(ctx context.Context, i int, e element, files map[uuid.UUID]File) (Attached, error) {
@@ -97,9 +97,9 @@ func (s *Service) checkAttachment(ctx context.Context, i int, e element, files m
 	case err != nil || !known:
 		return Attached{}, newAttachmentError(i, "/file_id", expectedFile)
 	case f.UploadedAt == nil:
-		return Attached{}, newAttachmentError(i, "/file_id", "want an uploaded file; this one was only announced")
+		return Attached{}, newAttachmentError(i, "/file_id", "must be an uploaded file; this one was only announced")
 	case f.Size > s.MaxSize:
-		return Attached{}, newAttachmentError(i, "/file_id", "want a file of at most %d bytes; this one has %d", s.MaxSize, f.Size)
+		return Attached{}, newAttachmentError(i, "/file_id", "must be a file of at most %d bytes; this one has %d", s.MaxSize, f.Size)
 	}
 	there, err := s.objects.hasObject(ctx, f.object, f.Size)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Service) checkAttachment(ctx context.Context, i int, e element, files m
 	}
 	if !there {
 		s.Logger.Error("uploaded file missing in storage", "file", f.ID)
-		return Attached{}, newAttachmentError(i, "/file_id", "want a file whose content is still stored; upload it again")
+		return Attached{}, newAttachmentError(i, "/file_id", "must be a file whose content is still stored; upload it again")
 	}
 	a := Attached{FileID: f.ID, Filename: f.Filename, ContentType: f.ContentType, Size: f.Size, SHA256: [32]byte(f.SHA256), object: f.object}
 	if e.filename != nil {

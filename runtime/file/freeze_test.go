@@ -147,7 +147,7 @@ func TestFreezeRefuses(t *testing.T) {
 		return refused.Expected
 	}
 	of := func(id any) string { return fmt.Sprintf(`{"file_id":"%v"}`, id) }
-	missing := refuse("["+of(uuid.New())+"]", "/attachments/0/file_id", "want the id of a file")
+	missing := refuse("["+of(uuid.New())+"]", "/attachments/0/file_id", "must be the id of a file")
 	for name, id := range theirs {
 		if said := refuse("["+of(mine)+","+of(id)+"]", "/attachments/1/file_id", ""); said != missing {
 			t.Errorf("%s: %q, but for a missing file: %q", name, said, missing)
@@ -158,11 +158,11 @@ func TestFreezeRefuses(t *testing.T) {
 	}
 	refuse("["+of(announced)+"]", "/attachments/0/file_id", "uploaded")
 	refuse("["+of(gone)+"]", "/attachments/0/file_id", "upload it again")
-	refuse(`[{"file_id":"`+mine.String()+`","filename":1}]`, "/attachments/0/filename", "want a string")
+	refuse(`[{"file_id":"`+mine.String()+`","filename":1}]`, "/attachments/0/filename", "must be a string")
 	refuse(`[{"file_id":"`+mine.String()+`","filename":"../a"}]`, "/attachments/0/filename", "without a path")
 	refuse(`[{"file_id":"`+mine.String()+`","filename":"a\r\nb"}]`, "/attachments/0/filename", "without a path")
 	refuse(`[{"file_id":"`+mine.String()+`","content_type":"a\r\nb"}]`, "/attachments/0/content_type", "media type")
-	refuse(`[{"file_id":"`+mine.String()+`","content_type":"text/html"}]`, "/attachments/0/content_type", "want one of text/plain")
+	refuse(`[{"file_id":"`+mine.String()+`","content_type":"text/html"}]`, "/attachments/0/content_type", "must be one of text/plain")
 	refuse("["+strings.Repeat(of(mine)+",", 20)+of(mine)+"]", "/attachments", "at most 20")
 	w.files.MaxSize = 3
 	refuse("["+of(mine)+"]", "/attachments/0/file_id", "at most 3 bytes")

@@ -40,7 +40,7 @@ func (s *objectStore) putObject(ctx context.Context, id uuid.UUID, content io.Re
 		return o, err
 	}
 	if n != size {
-		return o, &RefusedError{Invalid, "content", fmt.Sprintf("want %d bytes, as declared; %d arrived", size, n)}
+		return o, &RefusedError{Invalid, "content", fmt.Sprintf("must be %d bytes, as declared; %d arrived", size, n)}
 	}
 	if o.sum, err = s.sumObject(ctx, o.object, size); err != nil {
 		return o, err

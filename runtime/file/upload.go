@@ -75,23 +75,23 @@ func checkUpload(r *http.Request, f File) error {
 		media, _, err := mime.ParseMediaType(declared)
 		announced, _, _ := mime.ParseMediaType(f.ContentType)
 		if err != nil || media != announced {
-			return &RefusedError{WrongType, "content_type", "want " + f.ContentType + ", as announced"}
+			return &RefusedError{WrongType, "content_type", "must be " + f.ContentType + ", as announced"}
 		}
 	}
 	if encodings := r.Header.Values("Content-Encoding"); len(encodings) > 0 && !slices.Equal(encodings, []string{"identity"}) {
-		return &RefusedError{WrongType, "content_encoding", "want the content as it is"}
+		return &RefusedError{WrongType, "content_encoding", "must be left out: send the content as it is"}
 	}
 	switch {
 	case r.ContentLength > f.Size:
 		return newTooLargeError(f.Size)
 	case r.ContentLength >= 0 && r.ContentLength < f.Size:
-		return &RefusedError{Invalid, "content", fmt.Sprintf("want %d bytes, as announced", f.Size)}
+		return &RefusedError{Invalid, "content", fmt.Sprintf("must be %d bytes, as announced", f.Size)}
 	}
 	return nil
 }
 
 func newTooLargeError(size int64) error {
-	return &RefusedError{TooLarge, "content", fmt.Sprintf("want %d bytes, as announced, and no more", size)}
+	return &RefusedError{TooLarge, "content", fmt.Sprintf("must be %d bytes, as announced, and no more", size)}
 }
 
 // storeUpload streams the body into the store. Of several uploads at once, the first to finish wins.

@@ -38,7 +38,7 @@ func TestBefore(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if state.Status != 200 || state.Media != "application/json" || state.Cut || string(state.Body) != `{"name":"old","token":"Bearer …"}` || state.Request.Method != http.MethodGet ||
-		strings.Contains(encode(t, state), "bearer-secret") {
+		strings.Contains(encodeJSON(t, state), "bearer-secret") {
 		t.Errorf("%+v %s", state, state.Body)
 	}
 	server.API = &tool.API{}

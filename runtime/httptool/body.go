@@ -88,7 +88,7 @@ func readEntries(body *openapi.Body, args *arguments) (raw json.RawMessage, whol
 		return raw, whole, nil, nil
 	}
 	if jsontext.Value(raw).Kind() != '{' {
-		return nil, false, nil, badArgument(body.Arg, "has to be an object: its members are the fields of the form")
+		return nil, false, nil, badArgument(body.Arg, "must be an object: its members are the fields of the form")
 	}
 	for m, err := range rawjson.Members(raw) {
 		if err != nil {
@@ -243,14 +243,14 @@ func chooseBoundary(parts []part) string {
 }
 
 func decodeBase64(argument string, raw json.RawMessage) ([]byte, error) {
-	const wanted = "want the bytes in base64 (RFC 4648, section 4)"
+	const expected = "must be bytes as a string of base64 (RFC 4648, section 4)"
 	text, ok := scalarText(raw)
 	if !ok || jsontext.Value(raw).Kind() != '"' {
-		return nil, badArgument(argument, "is not a string; %s", wanted)
+		return nil, badArgument(argument, expected)
 	}
 	content, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, badArgument(argument, "is not base64; %s", wanted)
+		return nil, badArgument(argument, expected)
 	}
 	return content, nil
 }

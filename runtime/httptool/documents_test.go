@@ -118,7 +118,7 @@ func TestDocumentFailures(t *testing.T) {
 		list      time.Duration
 	}{
 		"not there":       {url: web.URL + "/gone", want: "its server answered 404", kind: tool.TransportFailure},
-		"no document":     {url: web.URL + "/html", want: "expected an object with a member openapi", kind: tool.ProtocolFailure},
+		"no document":     {url: web.URL + "/html", want: "must be an object with a member openapi", kind: tool.ProtocolFailure},
 		"round":           {url: web.URL + "/round", want: "it redirects more than 5 times", kind: tool.TransportFailure},
 		"to metadata":     {url: web.URL + "/metadata", want: "never dialled", kind: tool.TransportFailure},
 		"to private":      {url: web.URL + "/private", want: "private addresses are not allowed", kind: tool.TransportFailure},
@@ -126,7 +126,7 @@ func TestDocumentFailures(t *testing.T) {
 		"large":           {url: web.URL + "/large", want: "it is larger than 1 MiB", kind: tool.TransportFailure},
 		"slow":            {url: web.URL + "/slow", want: "took too long", kind: tool.TransportFailure, list: 50 * time.Millisecond},
 		"nobody there":    {url: "http://127.0.0.1:1/openapi.json", want: "connection refused", kind: tool.TransportFailure},
-		"another origin":  {url: web.URL + "/elsewhere", want: "the document names https://api.example/v1 as its server, another origin than the document's: set base_url", kind: tool.ProtocolFailure},
+		"another origin":  {url: web.URL + "/elsewhere", want: "server https://api.example/v1: must have the origin of the document: set base_url", kind: tool.ProtocolFailure},
 		"secret in query": {url: "http://127.0.0.1:1/?key=geheim", want: "connection refused", kind: tool.TransportFailure},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,7 @@ func flattenArgument(argument string, raw json.RawMessage) (flatValue, error) {
 		for _, element := range elements {
 			text, ok := scalarText(element)
 			if !ok {
-				return v, badArgument(argument, "is a list with lists or objects in it; want strings, numbers, true or false")
+				return v, badArgument(argument, "must be a list of strings, numbers, true or false")
 			}
 			v.items = append(v.items, text)
 		}
@@ -61,7 +61,7 @@ func flattenArgument(argument string, raw json.RawMessage) (flatValue, error) {
 			}
 			text, ok := scalarText(json.RawMessage(m.Value))
 			if !ok {
-				return v, badArgument(argument, "is an object with lists or objects in it; want strings, numbers, true or false")
+				return v, badArgument(argument, "must be an object of strings, numbers, true or false")
 			}
 			v.pairs = append(v.pairs, pair{m.Name(), text})
 		}
@@ -229,7 +229,7 @@ const maxDeep = 8
 // encodeDeepObject encodes name[key]=value. OpenAPI does not define deeper levels: they become name[key][key] for objects and name[key][0] for lists.
 func encodeDeepObject(argument, name string, raw json.RawMessage, escape func(string) string, depth int, left *int) ([]pair, error) {
 	if depth > maxDeep {
-		return nil, badArgument(argument, "is nested more than %d deep", maxDeep)
+		return nil, badArgument(argument, "must be nested at most %d deep", maxDeep)
 	}
 	var pairs []pair
 	below := func(key string, member json.RawMessage) error {

@@ -42,7 +42,7 @@ func TestSecretsBesidesTheBody(t *testing.T) {
 			r, err := newSource(t, httptool.Config{}).Call(t.Context(), server, newRequest(defineTool(t, getBinding("/x"), nil), `{}`))
 			told := string(r.Raw)
 			if err != nil {
-				told = encode(t, err) + err.Error()
+				told = encodeJSON(t, err) + err.Error()
 			}
 			if !strings.Contains(strings.ReplaceAll(told, `\"`, `"`), test.told) || strings.Contains(strings.ToLower(told), strings.ToLower(secret)[:7]) {
 				t.Errorf("%s; want %q in it and nothing of the secret", told, test.told)

@@ -24,14 +24,14 @@ func TestInjectionPathTraversal(t *testing.T) {
 		"..", ".", "../admin", "a/../../admin", "a/..", "./a", `..\admin`, "%2e%2e", "%2E%2e/admin", "..%2fadmin", "%252e%252e%252fadmin",
 		"..;/admin", "..;x=1", "%" + strings.Repeat("25", 20) + "2e", "a/%2e./b",
 	} {
-		if why := refuseArguments(t, b, encode(t, map[string]string{"name": value})); !strings.Contains(why, `argument "name"`) {
+		if why := refuseArguments(t, b, encodeJSON(t, map[string]string{"name": value})); !strings.Contains(why, `argument "name"`) {
 			t.Errorf("%q: %s", value, why)
 		}
 	}
 	for value, want := range map[string]string{
 		"...": "...", "a..b": "a..b", ".hidden": ".hidden", "v1.2": "v1.2", "100%": "100%25", "..a": "..a",
 	} {
-		if got := sendCall(t, b, encode(t, map[string]string{"name": value})).uri; got != "/v1/files/"+want {
+		if got := sendCall(t, b, encodeJSON(t, map[string]string{"name": value})).uri; got != "/v1/files/"+want {
 			t.Errorf("%q: %s", value, got)
 		}
 	}
@@ -57,7 +57,7 @@ func TestInjectionEncodedSlashes(t *testing.T) {
 		"group/project": "group%2Fproject", "a%2Fb": "a%252Fb", `a\b`: "a%5Cb", "/etc/passwd": "%2Fetc%2Fpasswd", "//evil.example": "%2F%2Fevil.example",
 		"a?b=c": "a%3Fb%3Dc", "a#b": "a%23b", "a;b": "a%3Bb", "@evil.example": "%40evil.example", "a:80": "a%3A80",
 	} {
-		if got := sendCall(t, b, encode(t, map[string]string{"name": value})).uri; got != "/v1/repos/"+want+"/readme" {
+		if got := sendCall(t, b, encodeJSON(t, map[string]string{"name": value})).uri; got != "/v1/repos/"+want+"/readme" {
 			t.Errorf("%q: %s", value, got)
 		}
 	}
@@ -67,7 +67,7 @@ func TestInjectionCRLFInHeader(t *testing.T) {
 	t.Parallel()
 	b := getBinding("/x", newParam("X-Note", openapi.InHeader))
 	for _, value := range []string{"a\r\nX-Admin: 1", "a\nb", "a\rb", "a\x00b", "a\x7fb", "a\tb", "\u00fc", "a\u2028b", " a", "a "} {
-		if why := refuseArguments(t, b, encode(t, map[string]string{"X-Note": value})); !strings.Contains(why, `argument "X-Note"`) {
+		if why := refuseArguments(t, b, encodeJSON(t, map[string]string{"X-Note": value})); !strings.Contains(why, `argument "X-Note"`) {
 			t.Errorf("%q: %s", value, why)
 		}
 	}

@@ -122,7 +122,7 @@ func TestOAuth(t *testing.T) {
 	server.Authorization = tool.Authorization{Grant: tool.ClientCredentials, ClientID: "holdpoint", ClientSecret: "client-secret"}
 	s := newSource(t, httptool.Config{OAuth: newOAuth(t, &server)})
 	told, err := s.Outgoing(server, newRequest(defineTool(t, writeBinding(), nil), `{"a":1}`))
-	if err != nil || !strings.Contains(encode(t, told), `{"name":"Authorization","secret":true}`) {
+	if err != nil || !strings.Contains(encodeJSON(t, told), `{"name":"Authorization","secret":true}`) {
 		t.Errorf("%+v, %v", told, err)
 	}
 	r := callTool(t, s, server, writeBinding(), `{"a":1}`)
@@ -166,7 +166,7 @@ func TestUnauthorizedWithoutOAuth(t *testing.T) {
 		t.Errorf("%s", r.Raw)
 	}
 	told, err := s.Outgoing(server, newRequest(defineTool(t, writeBinding(), nil), `{"a":1}`))
-	if err != nil || strings.Contains(encode(t, told), "Authorization") {
+	if err != nil || strings.Contains(encodeJSON(t, told), "Authorization") {
 		t.Errorf("%+v, %v", told, err)
 	}
 }

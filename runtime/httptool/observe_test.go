@@ -82,7 +82,7 @@ func TestSteps(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("spans %v", names)
 	}
-	if text := encode(t, exporter.GetSpans()); strings.Contains(text, "private") {
+	if text := encodeJSON(t, exporter.GetSpans()); strings.Contains(text, "private") {
 		t.Errorf("%s", text)
 	}
 }
@@ -96,5 +96,5 @@ func TestFailedSteps(t *testing.T) {
 	if len(steps) != 3 || steps[2].Name != "call" || steps[2].Err == nil || steps[2].Err.Error() != string(tool.TransportFailure) {
 		t.Errorf("%+v", steps)
 	}
-	encode(t, f) // it does not hold itself
+	encodeJSON(t, f) // it does not hold itself
 }

@@ -32,7 +32,7 @@ func compareOutgoing(t testing.TB, a *api, s *httptool.Source, server tool.Serve
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first, second := encode(t, told), encode(t, again); first != second {
+	if first, second := encodeJSON(t, told), encodeJSON(t, again); first != second {
 		t.Fatalf("Outgoing returned %s, then %s", first, second)
 	}
 	result, err := s.Call(t.Context(), server, r)
@@ -66,7 +66,7 @@ func compareOutgoing(t testing.TB, a *api, s *httptool.Source, server tool.Serve
 	}
 }
 
-func encode(t testing.TB, v any) string {
+func encodeJSON(t testing.TB, v any) string {
 	t.Helper()
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -124,7 +124,7 @@ func TestOutgoingIsWhatIsSent(t *testing.T) {
 		if random.IntN(2) == 0 {
 			arguments["X-Note"] = fmt.Sprintf("note %d; a=b, c", i)
 		}
-		r := newRequest(defineTool(t, bindEverything(kind), nil), encode(t, arguments))
+		r := newRequest(defineTool(t, bindEverything(kind), nil), encodeJSON(t, arguments))
 		r.Caller.Headers = map[string]string{"X-Agent": "sales", "X-Call": r.CallID.String()}
 		compareOutgoing(t, a, s, newSecretive(a.URL+"/base/"), r)
 	}
@@ -151,7 +151,7 @@ func TestOutgoingTellsNoSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := encode(t, told); strings.Contains(text, "-secret") || strings.Contains(text, "user") || strings.Contains(text, "K&y") {
+	if text := encodeJSON(t, told); strings.Contains(text, "-secret") || strings.Contains(text, "user") || strings.Contains(text, "K&y") {
 		t.Errorf("%s", text)
 	}
 	if told.URL != "http://127.0.0.1:1/base/a/1/;m=2.json?fixed=1&key=•••" {
@@ -187,7 +187,7 @@ func FuzzOutgoing(f *testing.F) {
 	defer s.Close()
 	b := getBinding("/a/{id}", newParam("id", openapi.InPath), newParam("q", openapi.InQuery), newParam("X-Note", openapi.InHeader))
 	f.Fuzz(func(t *testing.T, id, q, note string) {
-		arguments := encode(t, map[string]any{"id": id, "q": q, "X-Note": note})
+		arguments := encodeJSON(t, map[string]any{"id": id, "q": q, "X-Note": note})
 		r := newRequest(defineTool(t, b, nil), arguments)
 		told, err := s.Outgoing(skillAt(a.URL+"/base"), r)
 		if err != nil {

@@ -226,11 +226,11 @@ func encodePathValue(p *openapi.Param, args *arguments) (string, error) {
 		}
 	}
 	if v.isEmpty() {
-		return "", badArgument(p.Arg, "is empty, which a part of a path cannot be")
+		return "", badArgument(p.Arg, "must not be empty: it is part of the path")
 	}
 	for _, text := range v.allTexts() {
 		if text == "" || hasTraversal(text) {
-			return "", badArgument(p.Arg, `is empty, or has "." or ".." as a part of a path: it would lead to another resource`)
+			return "", badArgument(p.Arg, `must not be empty, and must not have "." or ".." as a part of a path: it would lead to another resource`)
 		}
 	}
 	return op.expandValue(p.Name, v, p.Explode, escapeAll), nil

@@ -194,12 +194,12 @@ func TestWrongArguments(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`{"q":1}`:                      `argument "id": is required`,
 		`{"id":null}`:                  `argument "id": is required`,
-		`{"id":[]}`:                    `argument "id": is empty`,
-		`{"id":""}`:                    `argument "id": is empty`,
-		`{"id":1,"q":{"a":{"b":1}}}`:   `argument "q": is an object with lists or objects in it`,
-		`{"id":1,"q":[[1]]}`:           `argument "q": is a list with lists or objects in it`,
+		`{"id":[]}`:                    `argument "id": must not be empty`,
+		`{"id":""}`:                    `argument "id": must not be empty`,
+		`{"id":1,"q":{"a":{"b":1}}}`:   `argument "q": must be an object of strings`,
+		`{"id":1,"q":[[1]]}`:           `argument "q": must be a list of strings`,
 		`{"id":1,"other":1}`:           `argument "other": is none of this tool's`,
-		`{"id":{"a":[]}}`:              `argument "id": is an object`,
+		`{"id":{"a":[]}}`:              `argument "id": must be an object of`,
 		"{\"id\":1,\"z\\u202e\\n\":1}": `argument "z\\u202e\\n"`,
 	} {
 		if why := refuseArguments(t, b, arguments); !strings.Contains(why, want) {

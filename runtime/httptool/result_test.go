@@ -275,7 +275,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 			r, err := s.Call(t.Context(), server, newRequest(defineTool(t, b, nil), `{}`))
 			told := string(r.Raw)
 			if err != nil {
-				told = encode(t, err) + err.Error()
+				told = encodeJSON(t, err) + err.Error()
 			}
 			if path == "/bytes" {
 				blob, err := base64.StdEncoding.DecodeString(readResult(t, r).Content[0].Resource.Blob)

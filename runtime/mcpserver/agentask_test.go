@@ -22,8 +22,8 @@ func TestQuestionsThatAreNotTaken(t *testing.T) {
 		want string
 	}{
 		{
-			fault.Invalid("message", "expected a text that is not empty"),
-			`"code":-32602,"message":"/params/arguments/message: expected a text that is not empty","data":{"pointer":"/params/arguments/message"}`,
+			fault.Invalid("message", "must not be empty"),
+			`"code":-32602,"message":"/params/arguments/message: must not be empty","data":{"pointer":"/params/arguments/message"}`,
 		},
 		{mcpserver.ErrNoModel, `"code":"no_model"`},
 		{fmt.Errorf("%w: 6 in a row", mcpserver.ErrDepth), `"code":"too_deep"`},

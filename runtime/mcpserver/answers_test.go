@@ -101,7 +101,7 @@ func TestWhatModelsAreTold(t *testing.T) {
 			b := newBench(t)
 			b.calls.outcome = func(call.Submission) call.Call { return c.call }
 			a := b.post(callBody("1", "echo", "{}"))
-			v := decode(t, a.body)
+			v := decodeJSON(t, a.body)
 			text, _ := memberAt(v, "result", "content", 0, "text").(string)
 			for _, want := range c.text {
 				if !strings.Contains(text, want) {
@@ -184,9 +184,9 @@ func TestInternalErrors(t *testing.T) {
 		b := newBench(t)
 		sabotage(b)
 		a := b.post(callBody("1", "echo", "{}"))
-		message, _ := memberAt(decode(t, a.body), "error", "message").(string)
+		message, _ := memberAt(decodeJSON(t, a.body), "error", "message").(string)
 		id, found := strings.CutPrefix(message, "internal error ")
-		if !found || memberAt(decode(t, a.body), "error", "code") != -32603.0 || memberAt(decode(t, a.body), "error", "data") != nil {
+		if !found || memberAt(decodeJSON(t, a.body), "error", "code") != -32603.0 || memberAt(decodeJSON(t, a.body), "error", "data") != nil {
 			t.Errorf("%s: %s", name, a.body)
 		}
 		if log := b.log.String(); !strings.Contains(log, "error_id="+id) || !strings.Contains(log, "secret detail") || strings.Contains(a.body, "secret") {
@@ -206,7 +206,7 @@ func TestConfig(t *testing.T) {
 		bad.PublicURL = "hold.example.com"
 		_, refused = mcpserver.New(bad)
 	})
-	if diff := cmp.Diff(`make MCP server: public URL "hold.example.com": want scheme and host`, fmt.Sprint(refused)); diff != "" {
+	if diff := cmp.Diff(`make MCP server: public URL "hold.example.com": must have a scheme and a host`, fmt.Sprint(refused)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -133,7 +133,7 @@ func (x *toolCall) continueCall(conversation *catalog.Conversation, arguments js
 }
 
 func unknownState() *jsonrpc.Error {
-	return wire.InvalidParams("/params/requestState: want the state from the answer to this call")
+	return wire.InvalidParams("/params/requestState: must be the state from the answer to this call")
 }
 
 // readResponses reads inputResponses: an object with a result for each key.
@@ -143,12 +143,12 @@ func (x *exchange) readResponses() (map[string]json.RawMessage, *jsonrpc.Error) 
 	}
 	var given map[string]json.RawMessage
 	if json.Unmarshal(x.msg.InputResponses, &given) != nil || given == nil {
-		return nil, wire.InvalidParams("/params/inputResponses: want an object")
+		return nil, wire.InvalidParams("/params/inputResponses: must be an object")
 	}
 	for key, response := range given {
 		if !wire.IsObject(response) {
 			where := plain.Visible("/params/inputResponses/"+key, wire.MaxShown)
-			return nil, wire.InvalidParams(where + ": want an object")
+			return nil, wire.InvalidParams(where + ": must be an object")
 		}
 	}
 	return given, nil

@@ -54,7 +54,7 @@ func TestLegacyClientIsAsked(t *testing.T) {
 					t.Errorf("%s: %d %s", answer, a.status, a.body)
 				}
 			}
-			b.calls.finish(id, succeedWith("done"))
+			b.calls.finishCall(id, succeedWith("done"))
 		}()
 		a := b.post(callBody("1", "gated", "{}"), session...)
 		if sub := b.calls.submitted[0]; string(sub.Caller.Capabilities) != `{"elicitation":{},"roots":{"listChanged":true}}` {
@@ -109,7 +109,7 @@ func TestModernClientIsAsked(t *testing.T) {
 		post := func(tool, members, capabilities string) any {
 			body, headers := modernCall(tool, members, capabilities)
 			a := b.post(body, append(headers, "Accept", "application/json")...)
-			return decode(t, a.body)
+			return decodeJSON(t, a.body)
 		}
 		v := post("slow", ``, `{"elicitation":{"form":{}}}`)
 		want := map[string]any{
@@ -140,7 +140,7 @@ func TestModernClientIsAsked(t *testing.T) {
 		if v := post("slow", state+`,"inputResponses":{"else":{}}`, `{"elicitation":{}}`); memberAt(v, "result", "resultType") != "input_required" {
 			t.Errorf("without an answer: %v", v)
 		}
-		time.AfterFunc(time.Second, func() { b.calls.finish(id, succeedWith("done")) })
+		time.AfterFunc(time.Second, func() { b.calls.finishCall(id, succeedWith("done")) })
 		v = post("slow", state+`,"inputResponses":{"question_1":{"action":"accept"},"else":{}}`, `{"elicitation":{}}`)
 		if memberAt(v, "result", "resultType") != "complete" || memberAt(v, "result", "content", 0, "text") != "done" {
 			t.Errorf("%v", v)
@@ -173,7 +173,7 @@ func TestNewsOnTheWay(t *testing.T) {
 			}
 			b.calls.tell(id, call.EventLog, "{\"level\":\"error\",\n\"data\":\"x\"}")
 			synctest.Wait()
-			b.calls.finish(id, succeedWith("done"))
+			b.calls.finishCall(id, succeedWith("done"))
 		}()
 		body := `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"files__gated","arguments":{},"_meta":{"progressToken":7}}}`
 		got := readEvents(strings.NewReader(b.post(body, session...).body))
@@ -201,7 +201,7 @@ func TestModernClientIsAskedWhileItAwaits(t *testing.T) {
 		b := newBench(t)
 		post := func(name, members string) any {
 			body, headers := modernRequest("tools/call", `"name":"`+name+`"`+members, "Mcp-Name", name, "Accept", "application/json")
-			return decode(t, b.post(strings.Replace(body, `Capabilities":{}`, `Capabilities":{"elicitation":{}}`, 1), headers...).body)
+			return decodeJSON(t, b.post(strings.Replace(body, `Capabilities":{}`, `Capabilities":{"elicitation":{}}`, 1), headers...).body)
 		}
 		go func() { b.calls.ask(<-b.calls.arrived, elicitation) }()
 		v := post("files__gated", `,"arguments":{}`)
@@ -221,7 +221,7 @@ func TestModernClientIsAskedWhileItAwaits(t *testing.T) {
 				t.Errorf("a state %s: %v", name, v)
 			}
 		}
-		time.AfterFunc(time.Second, func() { b.calls.finish(callID, succeedWith("done")) })
+		time.AfterFunc(time.Second, func() { b.calls.finishCall(callID, succeedWith("done")) })
 		v = post("holdpoint_await", await+`,"requestState":"`+id+`/1","inputResponses":{"question_1":{"action":"accept"}}`)
 		if memberAt(v, "result", "content", 0, "text") != "done" {
 			t.Errorf("%v", v)
@@ -258,7 +258,7 @@ func TestUnknownLogLevel(t *testing.T) {
 		body, headers := modernCall("echo", "", "{}")
 		body = strings.Replace(body, `"_meta":{`, `"_meta":{"io.modelcontextprotocol/logLevel":`+level+`,`, 1)
 		a := b.post(body, headers...)
-		if v := decode(t, a.body); (memberAt(v, "error", "code") == -32602.0) == ok || (a.status == http.StatusOK) != ok {
+		if v := decodeJSON(t, a.body); (memberAt(v, "error", "code") == -32602.0) == ok || (a.status == http.StatusOK) != ok {
 			t.Errorf("%s: %d %v", level, a.status, v)
 		}
 	}
@@ -299,7 +299,7 @@ func TestClientIsToldOfReview(t *testing.T) {
 		session := b.startSession()
 		go func() {
 			<-time.After(12 * time.Second)
-			b.calls.finish(id, succeedWith("done"))
+			b.calls.finishCall(id, succeedWith("done"))
 		}()
 		got := b.post(body, session...).body
 		if !strings.Contains(got, `"progress":5,"message":"`+reviewed+`"`) || !strings.Contains(got, `"progress":10,"message":"executing"`) {
@@ -311,14 +311,14 @@ func TestClientIsToldOfReview(t *testing.T) {
 			next = <-b.calls.arrived
 			b.calls.review(next, until)
 		}()
-		v := decode(t, b.post(callBody("1", "gated", `{"n":2}`), append(session, "Accept", "application/json")...).body)
+		v := decodeJSON(t, b.post(callBody("1", "gated", `{"n":2}`), append(session, "Accept", "application/json")...).body)
 		text, _ := memberAt(v, "result", "content", 0, "text").(string)
 		if !strings.Contains(text, "a reviewer decides until 2030-01-02T16:04:05Z whether it gets the answer") || !strings.Contains(text, next.String()) {
 			t.Errorf("the pending answer is %q", text)
 		}
 		task, headers := modernRequest("tasks/get", `"taskId":"`+next.String()+`"`, "Mcp-Name", next.String())
 		task = strings.Replace(task, `Capabilities":{}`, `Capabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}`, 1)
-		v = decode(t, b.post(task, append(headers, "Accept", "application/json")...).body)
+		v = decodeJSON(t, b.post(task, append(headers, "Accept", "application/json")...).body)
 		if memberAt(v, "result", "status") != "working" || memberAt(v, "result", "statusMessage") != reviewed {
 			t.Errorf("the task is %v", v)
 		}

@@ -37,9 +37,9 @@ func TestWhoMayCall(t *testing.T) {
 		{"forged headers", "billing", []string{"Authorization", "Bearer key-billing", "X-Holdpoint-Principal", ann.String(), "X-Org-Id", "1"}, 200, uuid.Nil},
 	} {
 		b.calls.submitted = nil
-		r := b.request(t.Context(), callBody("1", "echo", `{}`), append([]string{"Authorization", ""}, c.headers...)...)
+		r := b.newRequest(t.Context(), callBody("1", "echo", `{}`), append([]string{"Authorization", ""}, c.headers...)...)
 		r.URL.Path = "/agents/" + c.agent + "/mcp"
-		a := b.do(r)
+		a := b.sendRequest(r)
 		if a.status != c.status {
 			t.Errorf("%s: %d %s", c.name, a.status, a.body)
 		}
@@ -76,7 +76,7 @@ func TestResourceMetadata(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, name := range []string{"billing", "nobody", `a%22b`} {
-		r := b.request(t.Context(), "", "Authorization", "")
+		r := b.newRequest(t.Context(), "", "Authorization", "")
 		r.Method = http.MethodGet
 		url := *r.URL
 		parsed, err := url.Parse("/.well-known/oauth-protected-resource/agents/" + name + "/mcp")
@@ -88,7 +88,7 @@ func TestResourceMetadata(t *testing.T) {
 			"resource":                 "https://hold.example.com/agents/" + name + "/mcp",
 			"bearer_methods_supported": []any{"header"}, "resource_name": "Holdpoint: " + strings.ReplaceAll(name, "%22", `"`),
 		}
-		if diff := cmp.Diff(want, decode(t, b.do(r).body)); diff != "" {
+		if diff := cmp.Diff(want, decodeJSON(t, b.sendRequest(r).body)); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -113,9 +113,9 @@ func TestOrigins(t *testing.T) {
 		{"a local page by address", "127.0.0.1:8080", []string{"Origin", "http://127.0.0.1:8080"}, 200},
 		{"another local page", "localhost:8080", []string{"Origin", "http://localhost:3000"}, 403},
 	} {
-		r := b.request(t.Context(), callBody("1", "echo", `{}`), c.headers...)
+		r := b.newRequest(t.Context(), callBody("1", "echo", `{}`), c.headers...)
 		r.Host = c.host
-		if a := b.do(r); a.status != c.status {
+		if a := b.sendRequest(r); a.status != c.status {
 			t.Errorf("%s: %d %s", c.name, a.status, a.body)
 		}
 	}

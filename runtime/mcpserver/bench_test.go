@@ -200,7 +200,7 @@ func BenchmarkParked(b *testing.B) {
 			}
 			conns[i] = conn
 			body := callBody("1", "gated", arguments+strconv.Itoa(i)+"}")
-			if err := bench.request(b.Context(), body, headers...).Write(conn); err != nil {
+			if err := bench.newRequest(b.Context(), body, headers...).Write(conn); err != nil {
 				b.Fatal(err)
 			}
 			<-bench.calls.arrived

@@ -134,8 +134,8 @@ func (x *toolCall) awaitCall(conversation uuid.UUID) {
 		Page   int     `json:"page"`
 	}
 	if err := json.Unmarshal(x.msg.Arguments, &arguments); err != nil || arguments.CallID == nil || arguments.Page < 0 {
-		x.replyText("The arguments of "+awaitTool+" are not valid. Correct these and call again:\n/call_id: want the id of a call, as a string"+
-			"\n/page: want a number from 1 on, or nothing",
+		x.replyText("The arguments of "+awaitTool+" are not valid. Correct these and call again:\n/call_id: must be the id of a call, as a string"+
+			"\n/page: must be a number from 1 on, or left out",
 			[]byte(`"`+metaCall+`":{"code":"`+call.CodeInvalidArguments+`"}`))
 		return
 	}

@@ -192,7 +192,7 @@ func (f *fakeCalls) end(c *fakeCall, outcome call.Call) {
 	close(c.done)
 }
 
-func (f *fakeCalls) finish(id uuid.UUID, outcome call.Call) {
+func (f *fakeCalls) finishCall(id uuid.UUID, outcome call.Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.end(f.calls[id], outcome)

@@ -105,8 +105,8 @@ func quoteJSON(s string) []byte {
 
 const billing = "http://hold.example.com/agents/billing/mcp"
 
-// request makes a request of the agent billing. A header "" removes a default.
-func (b *bench) request(ctx context.Context, body string, headers ...string) *http.Request {
+// newRequest makes a request of the agent billing. A header "" removes a default.
+func (b *bench) newRequest(ctx context.Context, body string, headers ...string) *http.Request {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, billing, strings.NewReader(body))
 	if err != nil {
@@ -130,7 +130,7 @@ type answer struct {
 	body   string
 }
 
-func (b *bench) do(r *http.Request) answer {
+func (b *bench) sendRequest(r *http.Request) answer {
 	b.t.Helper()
 	response, err := b.client.Do(r)
 	if err != nil {
@@ -146,7 +146,7 @@ func (b *bench) do(r *http.Request) answer {
 
 func (b *bench) post(body string, headers ...string) answer {
 	b.t.Helper()
-	return b.do(b.request(context.Background(), body, headers...))
+	return b.sendRequest(b.newRequest(context.Background(), body, headers...))
 }
 
 // startSession starts a legacy session and returns its headers.
@@ -189,8 +189,8 @@ func readEvents(body io.Reader) []string {
 	return seen
 }
 
-// decode reads JSON for comparison.
-func decode(t testing.TB, text string) any {
+// decodeJSON reads JSON for comparison.
+func decodeJSON(t testing.TB, text string) any {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal([]byte(text), &v); err != nil {

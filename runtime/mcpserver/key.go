@@ -37,10 +37,10 @@ func (x *toolCall) takeIdempotencyKey(entry *catalog.Entry, arguments json.RawMe
 		if own {
 			return arguments, nil // the tool gives it another meaning
 		}
-		return nil, wire.InvalidParams(fmt.Sprintf("/params/arguments/%s: want a string of 1 to %d bytes without control characters", argumentKey, wire.MaxIdempotencyKey))
+		return nil, wire.InvalidParams(fmt.Sprintf("/params/arguments/%s: must be a string of 1 to %d bytes without control characters", argumentKey, wire.MaxIdempotencyKey))
 	}
 	if meta := x.msg.Meta.IdempotencyKey; meta != "" && meta != key {
-		return nil, wire.InvalidParams("/params/arguments/" + argumentKey + ": want the same key as /params/_meta: " + wire.MetaIdempotencyKey)
+		return nil, wire.InvalidParams("/params/arguments/" + argumentKey + ": must be the same key as /params/_meta: " + wire.MetaIdempotencyKey)
 	}
 	x.msg.Meta.IdempotencyKey = key
 	if own {

@@ -57,14 +57,14 @@ func TestBadIdempotencyKey(t *testing.T) {
 		strings.Replace(callBody("1", "echo", `{"idempotency_key":"a"}`), `"params":{`, `"params":{"_meta":{"dev.holdpoint/idempotency_key":"b"},`, 1),
 		strings.Replace(callBody("1", "echo", `{}`), `"params":{`, `"params":{"_meta":{"dev.holdpoint/idempotency_key":7},`, 1),
 	} {
-		v := decode(t, b.post(body).body)
+		v := decodeJSON(t, b.post(body).body)
 		message, _ := memberAt(v, "error", "message").(string)
 		if memberAt(v, "error", "code") != -32602.0 || !strings.Contains(message, "idempotency_key") {
 			t.Errorf("%s: %v", body, v)
 		}
 	}
 	b.calls.submitErr = call.ErrKeyReused
-	v := decode(t, b.post(callBody("1", "echo", `{"idempotency_key":"k"}`)).body)
+	v := decodeJSON(t, b.post(callBody("1", "echo", `{"idempotency_key":"k"}`)).body)
 	if memberAt(v, "error", "code") != -32602.0 || memberAt(v, "error", "data", "code") != "idempotency_key_reused" {
 		t.Errorf("a reused key: %v", v)
 	}

@@ -165,9 +165,9 @@ func (x *subscriptionStream) readWanted() (wanted, *jsonrpc.Error) {
 	case raw == nil:
 		return want, wire.InvalidParams("/params/notifications: missing")
 	case raw[0] != '{' || json.Unmarshal(raw, &asked) != nil:
-		return want, wire.InvalidParams("/params/notifications: want an object")
+		return want, wire.InvalidParams("/params/notifications: must be an object")
 	case asked.Tools != nil && json.Unmarshal(asked.Tools, &want.tools) != nil:
-		return want, wire.InvalidParams("/params/notifications/toolsListChanged: want true or false")
+		return want, wire.InvalidParams("/params/notifications/toolsListChanged: must be true or false")
 	}
 	if can, _ := x.readAbilities(nil); asked.Tasks != nil && !can.Tasks {
 		return want, needsTasks()
@@ -179,7 +179,7 @@ func (x *subscriptionStream) readWanted() (wanted, *jsonrpc.Error) {
 	}{{"resourcesListChanged", asked.Lists, resource.Resources}, {"promptsListChanged", asked.Prompts, resource.Prompts}} {
 		var yes bool
 		if list.raw != nil && json.Unmarshal(list.raw, &yes) != nil {
-			return want, wire.InvalidParams("/params/notifications/" + list.name + ": want true or false")
+			return want, wire.InvalidParams("/params/notifications/" + list.name + ": must be true or false")
 		}
 		if yes {
 			want.lists = append(want.lists, list.kind)
@@ -301,7 +301,7 @@ func (x *resourceRequest) changeSubscription(change func(context.Context, resour
 const codeTooMany = "too_many_subscriptions"
 
 func badURI(field string) *jsonrpc.Error {
-	return wire.InvalidParams(field + ": want a URI of 1 to 8192 bytes without control characters")
+	return wire.InvalidParams(field + ": must be a URI of 1 to 8192 bytes without control characters")
 }
 
 // sendChange notifies a client of changed resources and lists. Params are common to all notifications of its stream.
@@ -331,11 +331,11 @@ func wantedResources(raw json.RawMessage) ([]string, *jsonrpc.Error) {
 	const field = "/params/notifications/resourceSubscriptions"
 	var uris []string
 	if raw != nil && json.Unmarshal(raw, &uris) != nil {
-		return nil, wire.InvalidParams(field + ": want a list of URIs")
+		return nil, wire.InvalidParams(field + ": must be a list of URIs")
 	}
 	if len(uris) > resource.MaxSubscriptions {
 		return nil, &jsonrpc.Error{
-			Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("%s: want %d URIs at most", field, resource.MaxSubscriptions),
+			Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("%s: must be at most %d URIs", field, resource.MaxSubscriptions),
 			Data: json.RawMessage(`{"code":"` + codeTooMany + `"}`),
 		}
 	}

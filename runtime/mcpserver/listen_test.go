@@ -94,8 +94,8 @@ func (s *stream) wantQuiet(d time.Duration) {
 	}
 }
 
-func (b *bench) get(headers ...string) *http.Request {
-	r := b.request(context.Background(), "", headers...)
+func (b *bench) newGetRequest(headers ...string) *http.Request {
+	r := b.newRequest(context.Background(), "", headers...)
 	r.Method, r.Body, r.ContentLength = http.MethodGet, nil, 0
 	r.Header.Del("Content-Type")
 	return r
@@ -103,9 +103,9 @@ func (b *bench) get(headers ...string) *http.Request {
 
 func (b *bench) deleteSession(session []string) {
 	b.t.Helper()
-	r := b.request(context.Background(), "", session...)
+	r := b.newRequest(context.Background(), "", session...)
 	r.Method = http.MethodDelete
-	if a := b.do(r); a.status != http.StatusNoContent {
+	if a := b.sendRequest(r); a.status != http.StatusNoContent {
 		b.t.Fatalf("end session: %d %s", a.status, a.body)
 	}
 }
@@ -198,7 +198,7 @@ func TestOfficialClientListensAgain(t *testing.T) {
 // closeStreams replaces the stream of a session with another one, which it closes at once.
 func (b *bench) closeStreams(session string) {
 	b.t.Helper()
-	s := b.openStream(b.get("Mcp-Session-Id", session, "Mcp-Protocol-Version", "2025-11-25"))
+	s := b.openStream(b.newGetRequest("Mcp-Session-Id", session, "Mcp-Protocol-Version", "2025-11-25"))
 	for block := range s.blocks {
 		if strings.HasPrefix(block, "id:") {
 			break
@@ -212,7 +212,7 @@ func TestStreamOfSession(t *testing.T) {
 	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		session := b.startSession()
-		opened := b.openStream(b.get(append(session, "Accept", "text/event-stream")...))
+		opened := b.openStream(b.newGetRequest(append(session, "Accept", "text/event-stream")...))
 		<-time.After(25 * time.Second)
 		b.changeTools(echoTool)
 		<-time.After(10 * time.Second)
@@ -238,7 +238,7 @@ func TestStreamOfEarlierRevision(t *testing.T) {
 		b := newBench(t)
 		a := b.post(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`)
 		session := []string{"Mcp-Session-Id", a.header.Get("Mcp-Session-Id"), "Mcp-Protocol-Version", "2025-06-18"}
-		opened := b.openStream(b.get(session...))
+		opened := b.openStream(b.newGetRequest(session...))
 		b.changeTools(echoTool)
 		for _, want := range []string{keepalive, changed} {
 			if got := <-opened.blocks; got != want {
@@ -274,22 +274,22 @@ func TestStreamRefused(t *testing.T) {
 		"no key":                   {"", with("Authorization", ""), 401},
 		"foreign page":             {"", with("Origin", "https://evil.example"), 403},
 	} {
-		r := b.get(c.headers...)
+		r := b.newGetRequest(c.headers...)
 		if c.path != "" {
 			r.URL.Path = c.path
 		}
-		a := b.do(r)
+		a := b.sendRequest(r)
 		if a.status != c.status || (a.header.Get("Allow") != "") != (c.status == 405) {
 			t.Errorf("%s: %d %v %s", name, a.status, a.header, a.body)
 		}
 	}
-	r := b.get(session...)
+	r := b.newGetRequest(session...)
 	r.Method = http.MethodHead
-	if a := b.do(r); a.status != http.StatusMethodNotAllowed {
+	if a := b.sendRequest(r); a.status != http.StatusMethodNotAllowed {
 		t.Errorf("HEAD: %d", a.status)
 	}
 	b.agents.setRead(func() error { return errors.New("no database at 10.0.0.7") })
-	if a := b.do(b.get(session...)); a.status != http.StatusInternalServerError || strings.Contains(a.body, "10.0.0.7") {
+	if a := b.sendRequest(b.newGetRequest(session...)); a.status != http.StatusInternalServerError || strings.Contains(a.body, "10.0.0.7") {
 		t.Errorf("no database: %d %s", a.status, a.body)
 	}
 }
@@ -299,18 +299,18 @@ func TestMissedChange(t *testing.T) {
 	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		session := b.startSession()
-		b.openStream(b.get(session...)).wantQuiet(time.Minute) // it has no list, and there is no change
+		b.openStream(b.newGetRequest(session...)).wantQuiet(time.Minute) // it has no list, and there is no change
 		b.closeStreams(session[1])
 		b.changeTools(echoTool)
-		if got := b.openStream(b.get(session...)).nextEvent(); got != changed {
+		if got := b.openStream(b.newGetRequest(session...)).nextEvent(); got != changed {
 			t.Errorf("missed change: %q", got)
 		}
 		// The client may not have received the notification.
-		if got := b.openStream(b.get(session...)).nextEvent(); got != changed {
+		if got := b.openStream(b.newGetRequest(session...)).nextEvent(); got != changed {
 			t.Errorf("again: %q", got)
 		}
 		b.post(listBody, session...)
-		listening := b.openStream(b.get(session...))
+		listening := b.openStream(b.newGetRequest(session...))
 		listening.wantQuiet(time.Minute)
 		b.changeTools(echoTool, gateTool)
 		if got := listening.nextEvent(); got != changed {
@@ -324,7 +324,7 @@ func TestMissedChange(t *testing.T) {
 
 		// Another process does not know which list the client has.
 		other := newBench(t, func(cfg *mcpserver.Config) { cfg.Agents, cfg.Catalog = b.agents, b.agents })
-		if got := other.openStream(other.get(session...)).nextEvent(); got != changed {
+		if got := other.openStream(other.newGetRequest(session...)).nextEvent(); got != changed {
 			t.Errorf("elsewhere: %q", got)
 		}
 	})
@@ -335,7 +335,7 @@ func TestListedChange(t *testing.T) {
 	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		session := b.startSession()
-		listening := b.openStream(b.get(session...))
+		listening := b.openStream(b.newGetRequest(session...))
 		listening.wantQuiet(time.Second)
 		b.agents.relist(newCatalog(t, echoTool))
 		b.post(listBody, session...)
@@ -358,9 +358,9 @@ func TestStreamEnds(t *testing.T) {
 			withFakeTime(t, func(t *testing.T) {
 				b := newBench(t)
 				session := b.startSession()
-				listening, others := b.openStream(b.get(session...)), b.openStream(b.get(b.startSession()...))
+				listening, others := b.openStream(b.newGetRequest(session...)), b.openStream(b.newGetRequest(b.startSession()...))
 				for range 100 { // whose checks fail
-					b.openStream(b.get(b.startSession()...))
+					b.openStream(b.newGetRequest(b.startSession()...))
 				}
 				b.agents.fail(errors.New("no database"))
 				listening.wantQuiet(10 * time.Minute)

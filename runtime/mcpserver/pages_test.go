@@ -28,7 +28,7 @@ func readPages(t *testing.T, b *bench, method, member string, headers ...string)
 		if cursor != "" {
 			params = `"cursor":"` + cursor + `"`
 		}
-		result := memberAt(decode(t, b.post(formatRequest(method, params), headers...).body), "result")
+		result := memberAt(decodeJSON(t, b.post(formatRequest(method, params), headers...).body), "result")
 		list, ok := memberAt(result, member).([]any)
 		if !ok {
 			t.Fatalf("page %d: %v", pages, result)
@@ -63,14 +63,14 @@ func TestFiveThousandToolsComeInPages(t *testing.T) {
 			t.Fatalf("tool %d is %s, want %s", i, name, want)
 		}
 	}
-	next, _ := memberAt(decode(t, b.post(listBody, session...).body), "result", "nextCursor").(string)
-	again, _ := memberAt(decode(t, b.post(listBody, session...).body), "result", "nextCursor").(string)
+	next, _ := memberAt(decodeJSON(t, b.post(listBody, session...).body), "result", "nextCursor").(string)
+	again, _ := memberAt(decodeJSON(t, b.post(listBody, session...).body), "result", "nextCursor").(string)
 	if next == "" || next != again {
 		t.Errorf("cursors %q and %q of one list", next, again)
 	}
 	unknown := func(cursor string) {
 		t.Helper()
-		v := decode(t, b.post(formatRequest("tools/list", `"cursor":"`+cursor+`"`), session...).body)
+		v := decodeJSON(t, b.post(formatRequest("tools/list", `"cursor":"`+cursor+`"`), session...).body)
 		if memberAt(v, "error", "code") != -32602.0 {
 			t.Errorf("cursor %q: %v", cursor, memberAt(v, "error"))
 		}

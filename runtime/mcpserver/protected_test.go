@@ -87,10 +87,10 @@ func TestAccessTokens(t *testing.T) {
 		{"opaque", "billing", "opaque", 401, `, error="invalid_token", error_description="the credential is unknown here", scope="call"`, uuid.Nil},
 	} {
 		b.calls.submitted = nil
-		r := b.request(t.Context(), callBody("1", "echo", `{}`), "Authorization", "Bearer "+c.token,
+		r := b.newRequest(t.Context(), callBody("1", "echo", `{}`), "Authorization", "Bearer "+c.token,
 			"X-Org-Id", "1", "X-Holdpoint-Principal", ann.String())
 		r.URL.Path = "/agents/" + c.agent + "/mcp"
-		a := b.do(r)
+		a := b.sendRequest(r)
 		if a.status != c.status || strings.Contains(a.body, c.token) {
 			t.Errorf("%s: %d %s", c.name, a.status, a.body)
 			continue
@@ -111,17 +111,17 @@ func TestAccessTokens(t *testing.T) {
 	if log := b.log.String(); strings.Contains(log, "eyJ") {
 		t.Errorf("a token is in the log: %s", log)
 	}
-	if a := b.do(b.request(t.Context(), callBody("1", "echo", `{}`), "Authorization", "")); a.status != 401 ||
+	if a := b.sendRequest(b.newRequest(t.Context(), callBody("1", "echo", `{}`), "Authorization", "")); a.status != 401 ||
 		a.header.Get("WWW-Authenticate") != metadataOf+`billing/mcp", scope="call"` {
 		t.Errorf("without a token: %d %v", a.status, a.header)
 	}
 	for _, key := range [][]string{{"Authorization", "Bearer key-billing"}, {"Authorization", "Bearer token-ann"}, {"Authorization", "", "X-Agent-API-Key", "key-billing"}} {
-		if a := b.do(b.request(t.Context(), callBody("1", "echo", `{}`), key...)); a.status != 200 {
+		if a := b.sendRequest(b.newRequest(t.Context(), callBody("1", "echo", `{}`), key...)); a.status != 200 {
 			t.Errorf("%v: %d %s", key, a.status, a.body)
 		}
 	}
 	token := there.Sign("at+jwt", claimsFor(there, "billing", scope))
-	if a := b.do(b.request(t.Context(), callBody("1", "echo", `{}`), "Authorization", "", "X-Agent-API-Key", token)); a.status != 401 {
+	if a := b.sendRequest(b.newRequest(t.Context(), callBody("1", "echo", `{}`), "Authorization", "", "X-Agent-API-Key", token)); a.status != 401 {
 		t.Errorf("a token as a key: %d", a.status)
 	}
 }
@@ -148,7 +148,7 @@ func TestMetadataNamesAuthorizationServers(t *testing.T) {
 			"resource": "https://hold.example.com/agents/" + name + "/mcp", "resource_name": "Holdpoint: " + name,
 			"bearer_methods_supported": []any{"header"}, "authorization_servers": []any{there.URL}, "scopes_supported": []any{"call"},
 		}
-		if diff := cmp.Diff(want, decode(t, b.do(r).body)); diff != "" {
+		if diff := cmp.Diff(want, decodeJSON(t, b.sendRequest(r).body)); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -16,7 +16,7 @@ func TestLegacySession(t *testing.T) {
 		"2024-11-05": "2025-11-25", "2031-01-01": "2025-11-25",
 	} {
 		a := b.post(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + asked + `","capabilities":{"roots":{}},"clientInfo":{"name":"c"}}}`)
-		v := decode(t, a.body)
+		v := decodeJSON(t, a.body)
 		if got := memberAt(v, "result", "protocolVersion"); a.status != http.StatusOK || got != want {
 			t.Errorf("requested %s: %d %v", asked, a.status, got)
 		}
@@ -56,9 +56,9 @@ func TestSessionEnds(t *testing.T) {
 	session := b.startSession()
 	other := b.startSession()
 	end := func(headers ...string) int {
-		r := b.request(t.Context(), "", headers...)
+		r := b.newRequest(t.Context(), "", headers...)
 		r.Method = http.MethodDelete
-		return b.do(r).status
+		return b.sendRequest(r).status
 	}
 	if got := end(session...); got != http.StatusNoContent {
 		t.Errorf("end: %d", got)
@@ -117,9 +117,9 @@ func TestBareClient(t *testing.T) {
 	if a = b.post(callBody("1", "echo", `{}`), "Content-Type", "text/plain"); a.status != http.StatusUnsupportedMediaType {
 		t.Errorf("plain text: %d", a.status)
 	}
-	r := b.request(t.Context(), "")
+	r := b.newRequest(t.Context(), "")
 	r.Method = http.MethodGet
-	if a = b.do(r); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "POST, DELETE" {
+	if a = b.sendRequest(r); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "POST, DELETE" {
 		t.Errorf("get: %d %v", a.status, a.header)
 	}
 }
@@ -128,7 +128,7 @@ func TestModern(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	body, headers := modernRequest("server/discover", "")
-	v := decode(t, b.post(body, headers...).body)
+	v := decodeJSON(t, b.post(body, headers...).body)
 	want := map[string]any{
 		"resultType": "complete", "ttlMs": 3600000.0, "cacheScope": "private",
 		"supportedVersions": []any{"2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26"},
@@ -146,7 +146,7 @@ func TestModern(t *testing.T) {
 		t.Error(diff)
 	}
 	body, headers = modernRequest("tools/list", "")
-	v = decode(t, b.post(body, headers...).body)
+	v = decodeJSON(t, b.post(body, headers...).body)
 	if memberAt(v, "result", "resultType") != "complete" || memberAt(v, "result", "cacheScope") != "private" || memberAt(v, "result", "ttlMs") != 60000.0 {
 		t.Errorf("tools/list: %v", v)
 	}
@@ -199,10 +199,10 @@ func TestModernFaults(t *testing.T) {
 		{"conversation with control characters", body("tools/list", "", whole+`,"dev.holdpoint/conversation":"a\u0000"`), h("tools/list"), 400, -32602},
 	} {
 		a := b.post(c.body, c.headers...)
-		if got := memberAt(decode(t, a.body), "error", "code"); a.status != c.status || got != c.code {
+		if got := memberAt(decodeJSON(t, a.body), "error", "code"); a.status != c.status || got != c.code {
 			t.Errorf("%s: %d %s", c.name, a.status, a.body)
 		}
-		if strings.HasPrefix(c.name, "unsupported") && memberAt(decode(t, a.body), "error", "data", "supported", 0) != "2026-07-28" {
+		if strings.HasPrefix(c.name, "unsupported") && memberAt(decodeJSON(t, a.body), "error", "data", "supported", 0) != "2026-07-28" {
 			t.Errorf("%s: %s", c.name, a.body)
 		}
 	}
@@ -246,25 +246,25 @@ func TestDoor(t *testing.T) {
 		status     int
 		want       string
 	}{
-		{"empty", ``, 400, `"id":null,"error":{"code":-32700,"message":"the JSON ends too early"}`},
+		{"empty", ``, 400, `"id":null,"error":{"code":-32700,"message":"the message must be JSON: it ends too early"}`},
 		{"cut off", `{"jsonrpc":"2.0","id":5,"method`, 400, `"id":5,"error":{"code":-32700`},
 		{"garbage", `hello`, 400, `-32700`},
-		{"two values", `{"jsonrpc":"2.0","id":1,"method":"ping"} {}`, 400, `-32700,"message":"more than one JSON value"`},
+		{"two values", `{"jsonrpc":"2.0","id":1,"method":"ping"} {}`, 400, `-32700,"message":"the message must be one JSON value"`},
 		{"batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, 400, `-32600,"message":"batches are not supported`},
-		{"string", `"x"`, 400, `-32600,"message":"want a JSON object"`},
+		{"string", `"x"`, 400, `-32600,"message":"the message must be a JSON object"`},
 		{"no version", `{"id":1,"method":"ping"}`, 400, `"id":1,"error":{"code":-32600,"message":"/jsonrpc`},
 		{"no method", `{"jsonrpc":"2.0","id":1}`, 400, `"id":1,"error":{"code":-32600,"message":"/method`},
 		{"null id", `{"jsonrpc":"2.0","id":null,"method":"ping"}`, 400, `-32600,"message":"/id`},
 		{"fractional id", `{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, 400, `-32600,"message":"/id`},
-		{"params of a wrong type", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[1]}`, 200, `-32602,"message":"/params: want an object"`},
-		{"name of a wrong type", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":7},"id":3}`, 200, `"id":3,"error":{"code":-32602,"message":"/params/name: want a string"`},
+		{"params of a wrong type", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[1]}`, 200, `-32602,"message":"/params: must be an object"`},
+		{"name of a wrong type", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":7},"id":3}`, 200, `"id":3,"error":{"code":-32602,"message":"/params/name: must be a string"`},
 		{"duplicate in the envelope", `{"jsonrpc":"2.0","method":"ping","method":"tools/call","id":3}`, 400, `"id":3,"error":{"code":-32600,"message":"/method: duplicate`},
 		{"duplicate in params", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"a","name":"b"},"id":3}`, 200, `"id":3,"error":{"code":-32602,"message":"/params/name: duplicate`},
 		{"duplicate, escaped", callBody("4", "echo", `{"x":{"a":1,"\u0061":2}}`), 200, `"id":4,"error":{"code":-32602,"message":"/params/arguments/x/a: duplicate`},
 		{"invalid UTF-8", callBody("4", "echo", "{\"x\":\"\xff\"}"), 400, `"id":4,"error":{"code":-32700,"message":"/params/arguments/x: invalid UTF-8`},
 		{"lone surrogate", callBody("4", "echo", `{"x":"\ud800"}`), 400, `"id":4,"error":{"code":-32700,"message":"/params/arguments/x: invalid`},
-		{"deep", callBody("4", "echo", deep), 200, `nested deeper than`},
-		{"array", callBody("4", "echo", `[1]`), 200, `"error":{"code":-32602,"message":"/params/arguments: want a JSON object","data":{"pointer":"/params/arguments"}}`},
+		{"deep", callBody("4", "echo", deep), 200, `must be nested at most`},
+		{"array", callBody("4", "echo", `[1]`), 200, `"error":{"code":-32602,"message":"/params/arguments: must be a JSON object","data":{"pointer":"/params/arguments"}}`},
 		{"exponent", callBody("4", "echo", `{"n":[1e99999]}`), 200, `"data":{"pointer":"/params/arguments/n/0"}`},
 	} {
 		a := b.post(c.body, session...)
@@ -281,16 +281,16 @@ func TestBodyLimit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	body := callBody("1", "echo", `{"x":"`+strings.Repeat("x", 4<<20)+`"}`)
-	announced, streamed := b.request(t.Context(), body), b.request(t.Context(), body)
+	announced, streamed := b.newRequest(t.Context(), body), b.newRequest(t.Context(), body)
 	streamed.ContentLength = -1
 	for name, r := range map[string]*http.Request{"announced": announced, "streamed": streamed} {
-		if a := b.do(r); a.status != http.StatusRequestEntityTooLarge {
+		if a := b.sendRequest(r); a.status != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: %d %s", name, a.status, a.body)
 		}
 	}
-	streamed = b.request(t.Context(), callBody("1", "echo", `{}`))
+	streamed = b.newRequest(t.Context(), callBody("1", "echo", `{}`))
 	streamed.ContentLength = -1
-	if a := b.do(streamed); a.status != http.StatusOK {
+	if a := b.sendRequest(streamed); a.status != http.StatusOK {
 		t.Errorf("streamed: %d %s", a.status, a.body)
 	}
 }

@@ -92,13 +92,13 @@ func (x *resourceRequest) readAsk() (resource.Ask, *jsonrpc.Error) {
 	_, ask.Caller.Capabilities = x.readAbilities(nil)
 	if responses := x.msg.InputResponses; responses != nil {
 		if responses[0] != '{' {
-			return ask, wire.InvalidParams("/params/inputResponses: want an object")
+			return ask, wire.InvalidParams("/params/inputResponses: must be an object")
 		}
 		ask.Members = append([]byte(`"inputResponses":`), responses...)
 	}
 	if state := x.msg.RequestState; state != nil {
 		if state[0] != '"' {
-			return ask, wire.InvalidParams("/params/requestState: want a string")
+			return ask, wire.InvalidParams("/params/requestState: must be a string")
 		}
 		if ask.Members != nil {
 			ask.Members = append(ask.Members, ',')
@@ -116,7 +116,7 @@ func (x *resourceRequest) getPrompt() {
 	case x.msg.Name == "":
 		fault = wire.InvalidParams("/params/name: missing")
 	case x.msg.Arguments != nil && x.msg.Arguments[0] != '{':
-		fault = wire.InvalidParams("/params/arguments: want an object")
+		fault = wire.InvalidParams("/params/arguments: must be an object")
 	}
 	if fault != nil {
 		x.fail(fault)
@@ -140,9 +140,9 @@ func (x *resourceRequest) completeArgument() {
 	switch {
 	case fault != nil:
 	case x.msg.Argument == nil || x.msg.Argument[0] != '{':
-		fault = wire.InvalidParams("/params/argument: want an object")
+		fault = wire.InvalidParams("/params/argument: must be an object")
 	case x.msg.Context != nil && x.msg.Context[0] != '{':
-		fault = wire.InvalidParams("/params/context: want an object")
+		fault = wire.InvalidParams("/params/context: must be an object")
 	}
 	if fault != nil {
 		x.fail(fault)
@@ -173,11 +173,11 @@ func readReference(raw []byte) (resource.Reference, *jsonrpc.Error) {
 	}
 	switch {
 	case raw == nil || raw[0] != '{' || json.Unmarshal(raw, &ref) != nil:
-		return resource.Reference{}, wire.InvalidParams("/params/ref: want an object with type, and name or uri")
+		return resource.Reference{}, wire.InvalidParams("/params/ref: must be an object with type, and name or uri")
 	case ref.Type == "ref/prompt" && ref.Name != "", ref.Type == "ref/resource" && uriLike(ref.URI):
 		return resource.Reference{Type: ref.Type, Name: ref.Name, URI: ref.URI}, nil
 	default:
-		return resource.Reference{}, wire.InvalidParams("/params/ref: want a ref/prompt with a name, or a ref/resource with a uri")
+		return resource.Reference{}, wire.InvalidParams("/params/ref: must be a ref/prompt with a name, or a ref/resource with a uri")
 	}
 }
 

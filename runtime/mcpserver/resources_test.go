@@ -40,7 +40,7 @@ func TestListsOfWhatSkillsOffer(t *testing.T) {
 			t.Errorf("%s: %s", method, got)
 		}
 		body, headers := modernRequest(method, "")
-		result := memberAt(decode(t, b.post(body, headers...).body), "result")
+		result := memberAt(decodeJSON(t, b.post(body, headers...).body), "result")
 		if memberAt(result, "resultType") != "complete" || memberAt(result, "cacheScope") != "private" || memberAt(result, "ttlMs") == nil {
 			t.Errorf("%s: %v", method, result)
 		}
@@ -113,12 +113,12 @@ func TestInputIsNothingForEarlierClients(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.others.setAnswer(`{"resultType":"input_required","inputRequests":{}}`, nil)
-	v := decode(t, b.post(formatRequest("prompts/get", `"name":"p"`), b.startSession()...).body)
+	v := decodeJSON(t, b.post(formatRequest("prompts/get", `"name":"p"`), b.startSession()...).body)
 	if memberAt(v, "error", "code") != -32603.0 || memberAt(v, "error", "data", "code") != "input_required" {
 		t.Errorf("%v", v)
 	}
 	b.others.setAnswer(`{"resultType":"riddle"}`, nil)
-	v = decode(t, b.post(formatRequest("prompts/get", `"name":"p"`), b.startSession()...).body)
+	v = decodeJSON(t, b.post(formatRequest("prompts/get", `"name":"p"`), b.startSession()...).body)
 	if text, _ := memberAt(v, "error", "message").(string); memberAt(v, "error", "code") != -32603.0 || !strings.HasPrefix(text, "internal error ") {
 		t.Errorf("%v", v)
 	}
@@ -163,18 +163,18 @@ func TestDenials(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.others.setAnswer("", resource.ErrDenied)
-	v := decode(t, b.post(formatRequest("resources/read", `"uri":"secret:1"`)).body)
+	v := decodeJSON(t, b.post(formatRequest("resources/read", `"uri":"secret:1"`)).body)
 	want := map[string]any{"uri": "secret:1", "code": "resource_denied"}
 	if diff := cmp.Diff(want, memberAt(v, "error", "data")); diff != "" || memberAt(v, "error", "code") != -32002.0 {
 		t.Errorf("%v %s", v, diff)
 	}
 	body, headers := modernRequest("resources/read", `"uri":"secret:1"`, "Mcp-Name", "secret:1")
 	a := b.post(body, headers...)
-	if v = decode(t, a.body); a.status != http.StatusBadRequest || memberAt(v, "error", "code") != -32602.0 {
+	if v = decodeJSON(t, a.body); a.status != http.StatusBadRequest || memberAt(v, "error", "code") != -32602.0 {
 		t.Errorf("%d %v", a.status, v)
 	}
 	b.others.setAnswer("", resource.ErrUnknown)
-	if v = decode(t, b.post(formatRequest("prompts/get", `"name":"p"`)).body); memberAt(v, "error", "code") != -32602.0 || memberAt(v, "error", "data", "code") != "not_found" {
+	if v = decodeJSON(t, b.post(formatRequest("prompts/get", `"name":"p"`)).body); memberAt(v, "error", "code") != -32602.0 || memberAt(v, "error", "data", "code") != "not_found" {
 		t.Errorf("%v", v)
 	}
 }
@@ -183,21 +183,21 @@ func TestBadRequestsAboutResources(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for params, want := range map[string]string{
-		`resources/read ` + `"x":1`:                                                                 "/params/uri: want a URI of 1 to 8192 bytes without control characters",
-		`resources/read ` + `"uri":""`:                                                              "/params/uri: want a URI of 1 to 8192 bytes without control characters",
-		`resources/read ` + `"uri":1`:                                                               "/params/uri: want a string",
-		`resources/read ` + `"uri":"x:\u0000"`:                                                      "/params/uri: want a URI of 1 to 8192 bytes without control characters",
-		`resources/read ` + `"uri":"x:\n"`:                                                          "/params/uri: want a URI of 1 to 8192 bytes without control characters",
-		`resources/read ` + `"uri":"x:` + strings.Repeat("y", 8<<10) + `"`:                          "/params/uri: want a URI of 1 to 8192 bytes without control characters",
+		`resources/read ` + `"x":1`:                                                                 "/params/uri: must be a URI of 1 to 8192 bytes without control characters",
+		`resources/read ` + `"uri":""`:                                                              "/params/uri: must be a URI of 1 to 8192 bytes without control characters",
+		`resources/read ` + `"uri":1`:                                                               "/params/uri: must be a string",
+		`resources/read ` + `"uri":"x:\u0000"`:                                                      "/params/uri: must be a URI of 1 to 8192 bytes without control characters",
+		`resources/read ` + `"uri":"x:\n"`:                                                          "/params/uri: must be a URI of 1 to 8192 bytes without control characters",
+		`resources/read ` + `"uri":"x:` + strings.Repeat("y", 8<<10) + `"`:                          "/params/uri: must be a URI of 1 to 8192 bytes without control characters",
 		`prompts/get ` + `"arguments":{}`:                                                           "/params/name: missing",
-		`prompts/get ` + `"name":"p","arguments":[]`:                                                "/params/arguments: want an object",
-		`completion/complete ` + `"argument":{}`:                                                    "/params/ref: want an object with type, and name or uri",
-		`completion/complete ` + `"argument":{},"ref":{"type":"ref/other"}`:                         "/params/ref: want a ref/prompt with a name, or a ref/resource with a uri",
-		`completion/complete ` + `"ref":{"type":"ref/prompt","name":"p"}`:                           "/params/argument: want an object",
-		`completion/complete ` + `"ref":{"type":"ref/prompt","name":"p"},"argument":{},"context":1`: "/params/context: want an object",
+		`prompts/get ` + `"name":"p","arguments":[]`:                                                "/params/arguments: must be an object",
+		`completion/complete ` + `"argument":{}`:                                                    "/params/ref: must be an object with type, and name or uri",
+		`completion/complete ` + `"argument":{},"ref":{"type":"ref/other"}`:                         "/params/ref: must be a ref/prompt with a name, or a ref/resource with a uri",
+		`completion/complete ` + `"ref":{"type":"ref/prompt","name":"p"}`:                           "/params/argument: must be an object",
+		`completion/complete ` + `"ref":{"type":"ref/prompt","name":"p"},"argument":{},"context":1`: "/params/context: must be an object",
 	} {
 		method, params, _ := strings.Cut(params, " ")
-		v := decode(t, b.post(formatRequest(method, params)).body)
+		v := decodeJSON(t, b.post(formatRequest(method, params)).body)
 		if memberAt(v, "error", "code") != -32602.0 || memberAt(v, "error", "message") != want {
 			t.Errorf("%s %.60s: %v", method, params, v)
 		}
@@ -229,7 +229,7 @@ func TestNamesInHeaders(t *testing.T) {
 	} {
 		body, headers := modernRequest(tc.method, tc.params, "Mcp-Name", tc.header)
 		a := b.post(body, headers...)
-		if v := decode(t, a.body); a.status != tc.status || tc.status == 400 && memberAt(v, "error", "code") != -32020.0 {
+		if v := decodeJSON(t, a.body); a.status != tc.status || tc.status == 400 && memberAt(v, "error", "code") != -32020.0 {
 			t.Errorf("%+v: %d %s", tc, a.status, a.body)
 		}
 	}

@@ -70,7 +70,7 @@ func TestOfficialClient(t *testing.T) {
 				}
 				go func() {
 					id := <-b.calls.arrived
-					time.AfterFunc(25*time.Second, func() { b.calls.finish(id, succeedWith("done")) })
+					time.AfterFunc(25*time.Second, func() { b.calls.finishCall(id, succeedWith("done")) })
 				}()
 				params := &mcp.CallToolParams{Name: "files__gated", Arguments: map[string]any{}, Meta: mcp.Meta{}}
 				params.SetProgressToken("p")
@@ -103,7 +103,7 @@ func TestOfficialClientTimesOut(t *testing.T) {
 					t.Error("no time-out")
 				}
 				synctest.Wait()
-				b.calls.finish(<-b.calls.arrived, call.Call{Status: call.Rejected, Code: call.CodeRejected, Message: "no"})
+				b.calls.finishCall(<-b.calls.arrived, call.Call{Status: call.Rejected, Code: call.CodeRejected, Message: "no"})
 				result, err := b.connect(t.Context(), version, nil).CallTool(t.Context(), params)
 				if err != nil || !result.IsError || !strings.Contains(result.Content[0].(*mcp.TextContent).Text, "rejected") {
 					t.Errorf("%v %v", result, err)

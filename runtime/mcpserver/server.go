@@ -163,7 +163,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	public, err := url.Parse(cfg.PublicURL)
 	if err != nil || public.Scheme == "" || public.Host == "" {
-		return nil, fmt.Errorf("make MCP server: public URL %q: want scheme and host", cfg.PublicURL)
+		return nil, fmt.Errorf("make MCP server: public URL %q: must have a scheme and a host", cfg.PublicURL)
 	}
 	if cfg.Traces == nil {
 		cfg.Traces = telemetry.Off()

@@ -86,7 +86,7 @@ func (x *sessionRequest) setLogLevel() {
 }
 
 func wrongLevel(where string) *jsonrpc.Error {
-	return wire.InvalidParams(where + ": want one of " + strings.Join(logLevels(), ", "))
+	return wire.InvalidParams(where + ": must be one of " + strings.Join(logLevels(), ", "))
 }
 
 // logLevels are those of RFC 5424, as MCP names them.

@@ -16,7 +16,7 @@ func TestErrorStyleCodes(t *testing.T) {
 		billing := b.agents.agents["billing"]
 		billing.ErrorStyle, billing.ReplyTimeout = agent.ErrorStyleCodes, time.Minute
 		code := func(body string) any {
-			return memberAt(decode(t, b.post(body, "Accept", "application/json").body), "error", "code")
+			return memberAt(decodeJSON(t, b.post(body, "Accept", "application/json").body), "error", "code")
 		}
 		if got := code(callBody("1", "none", "{}")); got != -32601.0 {
 			t.Errorf("an unknown tool: %v", got)
@@ -24,7 +24,7 @@ func TestErrorStyleCodes(t *testing.T) {
 		b.calls.outcome = func(call.Submission) call.Call {
 			return call.Call{Status: call.Invalid, Code: call.CodeInvalidArguments, Message: "/n: want a number"}
 		}
-		v := decode(t, b.post(callBody("1", "echo", "{}")).body)
+		v := decodeJSON(t, b.post(callBody("1", "echo", "{}")).body)
 		if message, _ := memberAt(v, "error", "message").(string); memberAt(v, "error", "code") != -32602.0 || !strings.Contains(message, "/n: want a number") {
 			t.Errorf("invalid arguments: %v", v)
 		}
@@ -39,13 +39,13 @@ func TestReplyTimeout(t *testing.T) {
 	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		b.agents.agents["billing"].ReplyTimeout = 5 * time.Second
-		v := decode(t, b.post(callBody("1", "slow", "{}"), "Accept", "application/json").body)
+		v := decodeJSON(t, b.post(callBody("1", "slow", "{}"), "Accept", "application/json").body)
 		id := (<-b.calls.arrived).String()
 		if memberAt(v, "error", "code") != -32003.0 || memberAt(v, "error", "data", "code") != "reply_timeout" || memberAt(v, "error", "data", "call_id") != id {
 			t.Errorf("%v", v)
 		}
-		time.AfterFunc(time.Second, func() { b.calls.finish(b.calls.order[0], succeedWith("done")) })
-		v = decode(t, b.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"`+id+`"}}}`, "Accept", "application/json").body)
+		time.AfterFunc(time.Second, func() { b.calls.finishCall(b.calls.order[0], succeedWith("done")) })
+		v = decodeJSON(t, b.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"`+id+`"}}}`, "Accept", "application/json").body)
 		if memberAt(v, "result", "content", 0, "text") != "done" {
 			t.Errorf("afterwards: %v", v)
 		}

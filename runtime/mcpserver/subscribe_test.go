@@ -20,7 +20,7 @@ func TestListen(t *testing.T) {
 		}
 		ask := func(wanted string) *stream {
 			body, headers := modernRequest("subscriptions/listen", `"notifications":`+wanted)
-			return b.openStream(b.request(t.Context(), strings.Replace(body, `"id":"m"`, `"id":7`, 1), headers...))
+			return b.openStream(b.newRequest(t.Context(), strings.Replace(body, `"id":"m"`, `"id":7`, 1), headers...))
 		}
 		first, second := ask(`{"toolsListChanged":true,"resourcesListChanged":false,"other":true}`), ask(` { "toolsListChanged" : true } `)
 		for _, s := range []*stream{first, second} {
@@ -54,11 +54,11 @@ func TestListenOvernight(t *testing.T) {
 		})
 		body, headers := modernRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
 		named := strings.Replace(body, `"_meta":{`, `"_meta":{"dev.holdpoint/conversation":"mine",`, 1)
-		days, mine := b.openStream(b.request(t.Context(), body, headers...)), b.openStream(b.request(t.Context(), named, headers...))
+		days, mine := b.openStream(b.newRequest(t.Context(), body, headers...)), b.openStream(b.newRequest(t.Context(), named, headers...))
 		days.nextEvent()
 		mine.nextEvent()
 		for range 100 {
-			b.openStream(b.request(t.Context(), named, headers...))
+			b.openStream(b.newRequest(t.Context(), named, headers...))
 		}
 		days.wantQuiet(30 * time.Second)
 		b.agents.mu.Lock()
@@ -85,10 +85,10 @@ func TestListenRefused(t *testing.T) {
 		want           string
 	}{
 		{``, "", 400, "/params/notifications: missing"},
-		{`"notifications":null`, "", 400, "/params/notifications: want an object"},
-		{`"notifications":[true]`, "", 400, "/params/notifications: want an object"},
-		{`"notifications":{"toolsListChanged":"yes"}`, "", 400, "/params/notifications/toolsListChanged: want true or false"},
-		{`"notifications":{"promptsListChanged":1}`, "", 400, "/params/notifications/promptsListChanged: want true or false"},
+		{`"notifications":null`, "", 400, "/params/notifications: must be an object"},
+		{`"notifications":[true]`, "", 400, "/params/notifications: must be an object"},
+		{`"notifications":{"toolsListChanged":"yes"}`, "", 400, "/params/notifications/toolsListChanged: must be true or false"},
+		{`"notifications":{"promptsListChanged":1}`, "", 400, "/params/notifications/promptsListChanged: must be true or false"},
 		{`"notifications":{"toolsListChanged":true}`, "application/json", 406, "text/event-stream"},
 	} {
 		body, headers := modernRequest("subscriptions/listen", c.params)
@@ -96,17 +96,17 @@ func TestListenRefused(t *testing.T) {
 			headers = append(headers, "Accept", c.accept)
 		}
 		a := b.post(body, headers...)
-		if a.status != c.status || !strings.Contains(a.body, c.want) || c.status == 400 && memberAt(decode(t, a.body), "error", "code") != -32602.0 {
+		if a.status != c.status || !strings.Contains(a.body, c.want) || c.status == 400 && memberAt(decodeJSON(t, a.body), "error", "code") != -32602.0 {
 			t.Errorf("%s: %d %s", c.params, a.status, a.body)
 		}
 	}
 	a := b.post(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true}}}`, b.startSession()...)
-	if memberAt(decode(t, a.body), "error", "code") != -32601.0 {
+	if memberAt(decodeJSON(t, a.body), "error", "code") != -32601.0 {
 		t.Errorf("in a session: %s", a.body)
 	}
 	b.agents.setRead(func() error { return errors.New("no database") })
 	body, headers := modernRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
-	if a := b.post(body, headers...); memberAt(decode(t, a.body), "error", "code") != -32603.0 {
+	if a := b.post(body, headers...); memberAt(decodeJSON(t, a.body), "error", "code") != -32603.0 {
 		t.Errorf("no database: %s", a.body)
 	}
 }
@@ -118,7 +118,7 @@ func TestDrainedStreams(t *testing.T) {
 		body, headers := modernRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
 		open := func() {
 			t.Helper()
-			legacy, recent := b.openStream(b.get(session...)), b.openStream(b.request(t.Context(), body, headers...))
+			legacy, recent := b.openStream(b.newGetRequest(session...)), b.openStream(b.newRequest(t.Context(), body, headers...))
 			recent.nextEvent()
 			b.server.Drain()
 			if got := legacy.nextEvent(); got != "" {

@@ -25,7 +25,7 @@ func TestSubscriptionsOfSessions(t *testing.T) {
 				t.Errorf("%s: %s, asked %+v", what, a.body, last)
 			}
 		}
-		stream := b.openStream(b.get(session...))
+		stream := b.openStream(b.newGetRequest(session...))
 		b.others.updates <- resource.Change{Updated: []string{"x:1", "x:\"2"}}
 		for _, uri := range []string{`"x:1"`, `"x:\"2"`} {
 			want := "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":` + uri + `}}` + "\n\n"
@@ -44,9 +44,9 @@ func TestSubscriptionsOfSessions(t *testing.T) {
 			}
 		}
 		stream.wantQuiet(time.Minute)
-		r := b.get(session...)
+		r := b.newGetRequest(session...)
 		r.Method = "DELETE"
-		b.do(r)
+		b.sendRequest(r)
 		if len(b.others.ended) != 1 || b.others.ended[0] != who.Conversation {
 			t.Errorf("ended %v", b.others.ended)
 		}
@@ -63,9 +63,9 @@ func TestSubscribeRefused(t *testing.T) {
 		err    error
 		want   string
 	}{
-		{``, nil, `"code":-32602,"message":"/params/uri: want a URI`},
-		{`"uri":"` + strings.Repeat("x", 8193) + `"`, nil, `"code":-32602,"message":"/params/uri: want a URI`},
-		{`"uri":"x:\u0000"`, nil, `"code":-32602,"message":"/params/uri: want a URI`},
+		{``, nil, `"code":-32602,"message":"/params/uri: must be a URI`},
+		{`"uri":"` + strings.Repeat("x", 8193) + `"`, nil, `"code":-32602,"message":"/params/uri: must be a URI`},
+		{`"uri":"x:\u0000"`, nil, `"code":-32602,"message":"/params/uri: must be a URI`},
 		{`"uri":"x:1"`, resource.ErrDenied, `"code":-32002`},
 		{`"uri":"x:1"`, resource.ErrTooMany, `too_many_subscriptions`},
 		{`"uri":"x:1"`, none, `"error":{"code":-32601,"message":"none"}`},
@@ -78,12 +78,12 @@ func TestSubscribeRefused(t *testing.T) {
 	}
 	b.others.setAnswer("", nil)
 	for _, headers := range [][]string{nil} { // without a session there is no stream
-		if a := b.post(formatRequest("resources/subscribe", `"uri":"x:1"`), headers...); memberAt(decode(t, a.body), "error", "code") != -32601.0 {
+		if a := b.post(formatRequest("resources/subscribe", `"uri":"x:1"`), headers...); memberAt(decodeJSON(t, a.body), "error", "code") != -32601.0 {
 			t.Errorf("no session: %s", a.body)
 		}
 	}
 	body, headers := modernRequest("resources/subscribe", `"uri":"x:1"`)
-	if a := b.post(body, headers...); memberAt(decode(t, a.body), "error", "code") != -32601.0 {
+	if a := b.post(body, headers...); memberAt(decodeJSON(t, a.body), "error", "code") != -32601.0 {
 		t.Errorf("2026-07-28: %s", a.body)
 	}
 	if last := b.others.lastRequest(); last.what != "" {
@@ -96,7 +96,7 @@ func TestListenToResources(t *testing.T) {
 		b := newBench(t)
 		b.others.updates = make(chan resource.Change)
 		body, headers := modernRequest("subscriptions/listen", `"notifications":{"promptsListChanged":true,"resourceSubscriptions":["x:2","x:denied","x:1","x:2"]}`)
-		stream := b.openStream(b.request(t.Context(), body, headers...))
+		stream := b.openStream(b.newRequest(t.Context(), body, headers...))
 		meta := `"_meta":{"io.modelcontextprotocol/subscriptionId":"m"}`
 		event := func(method, params string) string {
 			return "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/` + method + `","params":{` + meta + `,` + params + `}}` + "\n\n"
@@ -120,7 +120,7 @@ func TestListenToResources(t *testing.T) {
 		for _, wrong := range []string{`"x:1"`, `[1]`, `[""]`, `["` + strings.Repeat(`x","`, 100) + `y"]`} {
 			body, headers := modernRequest("subscriptions/listen", `"notifications":{"resourceSubscriptions":`+wrong+`}`)
 			a := b.post(body, headers...)
-			if memberAt(decode(t, a.body), "error", "code") != -32602.0 || !strings.Contains(a.body, "/params/notifications/resourceSubscriptions") {
+			if memberAt(decodeJSON(t, a.body), "error", "code") != -32602.0 || !strings.Contains(a.body, "/params/notifications/resourceSubscriptions") {
 				t.Errorf("%.40s: %s", wrong, a.body)
 			}
 		}

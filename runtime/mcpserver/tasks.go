@@ -250,9 +250,9 @@ func taskIDs(raw json.RawMessage) ([]string, *jsonrpc.Error) {
 	case raw == nil:
 		return nil, nil
 	case json.Unmarshal(raw, &names) != nil:
-		return nil, wire.InvalidParams("/params/notifications/taskIds: want an array of strings")
+		return nil, wire.InvalidParams("/params/notifications/taskIds: must be an array of strings")
 	case len(names) > maxTasks:
-		return nil, wire.InvalidParams("/params/notifications/taskIds: want at most " + strconv.Itoa(maxTasks))
+		return nil, wire.InvalidParams("/params/notifications/taskIds: must be at most " + strconv.Itoa(maxTasks))
 	}
 	return names, nil
 }

@@ -25,13 +25,13 @@ func (b *bench) requestTask(method, id, members string, extra ...string) any {
 	b.t.Helper()
 	body, headers := modernRequest(method, `"taskId":"`+id+`"`+members, "Mcp-Name", id)
 	body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+taskClient, 1)
-	return decode(b.t, b.post(body, append(append(headers, "Accept", "application/json"), extra...)...).body)
+	return decodeJSON(b.t, b.post(body, append(append(headers, "Accept", "application/json"), extra...)...).body)
 }
 
 func (b *bench) taskCall(tool string) any {
 	b.t.Helper()
 	body, headers := modernCall(tool, ``, taskClient)
-	return decode(b.t, b.post(body, append(headers, "Accept", "application/json")...).body)
+	return decodeJSON(b.t, b.post(body, append(headers, "Accept", "application/json")...).body)
 }
 
 func TestTasks(t *testing.T) {
@@ -71,7 +71,7 @@ func TestTasks(t *testing.T) {
 			t.Errorf("after one answer of two: %v", v)
 		}
 		b.requestTask("tasks/update", id, `,"inputResponses":{"question_2":{"roots":[]}}`)
-		b.calls.finish(callID, succeedWith("done"))
+		b.calls.finishCall(callID, succeedWith("done"))
 		for range 2 { // it stays
 			v = b.requestTask("tasks/get", id, "")
 			if memberAt(v, "result", "status") != "completed" || memberAt(v, "result", "result", "content", 0, "text") != "done" || memberAt(v, "result", "result", "resultType") != nil {
@@ -174,16 +174,16 @@ func TestTasksOfOthers(t *testing.T) {
 		}
 		body, headers := modernRequest(method, `"taskId":"`+id+`","inputResponses":{}`, "Mcp-Name", id)
 		a := b.post(body, headers...)
-		v := decode(t, a.body)
+		v := decodeJSON(t, a.body)
 		if a.status != http.StatusBadRequest || memberAt(v, "error", "code") != -32021.0 ||
 			memberAt(v, "error", "data", "requiredCapabilities", "extensions", "io.modelcontextprotocol/tasks") == nil {
 			t.Errorf("%s without the extension: %d %v", method, a.status, v)
 		}
 		body, headers = modernRequest(method, `"taskId":"`+id+`"`, "Mcp-Name", "else")
-		if v := decode(t, b.post(body, headers...).body); memberAt(v, "error", "code") != -32020.0 {
+		if v := decodeJSON(t, b.post(body, headers...).body); memberAt(v, "error", "code") != -32020.0 {
 			t.Errorf("%s with another Mcp-Name: %v", method, v)
 		}
-		if v := decode(t, b.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"taskId":"`+id+`"}}`, b.startSession()...).body); memberAt(v, "error", "code") != -32601.0 {
+		if v := decodeJSON(t, b.post(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{"taskId":"`+id+`"}}`, b.startSession()...).body); memberAt(v, "error", "code") != -32601.0 {
 			t.Errorf("%s in a session: %v", method, v)
 		}
 	}
@@ -208,12 +208,12 @@ func TestNewsOfTasks(t *testing.T) {
 		listen := func(capabilities, wanted string) *http.Request {
 			body, headers := modernRequest("subscriptions/listen", `"notifications":`+wanted)
 			body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+capabilities, 1)
-			return b.request(t.Context(), body, headers...)
+			return b.newRequest(t.Context(), body, headers...)
 		}
-		if v := decode(t, b.do(listen(`{}`, `{"taskIds":["`+id+`"]}`)).body); memberAt(v, "error", "code") != -32021.0 {
+		if v := decodeJSON(t, b.sendRequest(listen(`{}`, `{"taskIds":["`+id+`"]}`)).body); memberAt(v, "error", "code") != -32021.0 {
 			t.Errorf("without the extension: %v", v)
 		}
-		if v := decode(t, b.do(listen(taskClient, `{"taskIds":7}`)).body); memberAt(v, "error", "code") != -32602.0 {
+		if v := decodeJSON(t, b.sendRequest(listen(taskClient, `{"taskIds":7}`)).body); memberAt(v, "error", "code") != -32602.0 {
 			t.Errorf("%v", v)
 		}
 		response, err := b.client.Do(listen(taskClient, `{"taskIds":["`+id+`","`+id+`","`+uuid.NewString()+`"]}`))
@@ -232,14 +232,14 @@ func TestNewsOfTasks(t *testing.T) {
 			defer close(done)
 			for _, event := range readEvents(reader) {
 				if strings.HasPrefix(event, "{") {
-					got = append(got, decode(t, event))
+					got = append(got, decodeJSON(t, event))
 				}
 			}
 		}()
 		synctest.Wait()
 		b.calls.ask(callID, elicitation)
 		synctest.Wait()
-		b.calls.finish(callID, succeedWith("done"))
+		b.calls.finishCall(callID, succeedWith("done"))
 		synctest.Wait()
 		b.server.Drain()
 		<-done
@@ -279,7 +279,7 @@ func TestTaskIsNotDeliveredToWhoLeft(t *testing.T) {
 	get := func(w http.ResponseWriter) {
 		body, headers := modernRequest("tasks/get", `"taskId":"`+id+`"`, "Mcp-Name", id, "Accept", "application/json")
 		body = strings.Replace(body, `"io.modelcontextprotocol/clientCapabilities":{}`, `"io.modelcontextprotocol/clientCapabilities":`+taskClient, 1)
-		mux.ServeHTTP(w, b.request(t.Context(), body, headers...))
+		mux.ServeHTTP(w, b.newRequest(t.Context(), body, headers...))
 	}
 	get(stalled{httptest.NewRecorder()})
 	if n := len(b.calls.deliveries()) - before; n != 0 {

@@ -38,10 +38,10 @@ func TestHeldOpen(t *testing.T) {
 		session := b.startSession()
 		go func() {
 			id := <-b.calls.arrived
-			time.AfterFunc(25*time.Second, func() { b.calls.finish(id, succeedWith("done")) })
+			time.AfterFunc(25*time.Second, func() { b.calls.finishCall(id, succeedWith("done")) })
 		}()
 		body := `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"files__gated","arguments":{},"_meta":{"progressToken":"tok"}}}`
-		response, err := b.client.Do(b.request(t.Context(), body, session...))
+		response, err := b.client.Do(b.newRequest(t.Context(), body, session...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +75,7 @@ func TestKeepAliveComments(t *testing.T) {
 		b := newBench(t)
 		go func() {
 			id := <-b.calls.arrived
-			time.AfterFunc(45*time.Second, func() { b.calls.finish(id, succeedWith("done")) })
+			time.AfterFunc(45*time.Second, func() { b.calls.finishCall(id, succeedWith("done")) })
 		}()
 		a := b.post(callBody("1", "gated", "{}"), b.startSession()...)
 		if got := strings.Count(a.body, ": keepalive\n\n"); got != 5 {
@@ -100,7 +100,7 @@ func TestPatience(t *testing.T) {
 				b := newBench(t)
 				go func() {
 					id := <-b.calls.arrived
-					time.AfterFunc(c.takes, func() { b.calls.finish(id, succeedWith("done")) })
+					time.AfterFunc(c.takes, func() { b.calls.finishCall(id, succeedWith("done")) })
 				}()
 				headers := b.startSession()
 				if c.accept != "" {
@@ -134,7 +134,7 @@ func TestWaitBudget(t *testing.T) {
 						t.Errorf("took %s", took)
 					}
 					_, body, _ := strings.Cut(a.body, `"result":`)
-					v := map[string]any{"result": decode(t, strings.TrimSuffix(strings.TrimSpace(body), "}"))}
+					v := map[string]any{"result": decodeJSON(t, strings.TrimSuffix(strings.TrimSpace(body), "}"))}
 					id := (<-b.calls.arrived).String()
 					text, _ := memberAt(v, "result", "content", 0, "text").(string)
 					if memberAt(v, "result", "isError") != true || !strings.Contains(text, want.text) || !strings.Contains(text, `holdpoint_await with {"call_id": "`+id+`"}`) {
@@ -161,7 +161,7 @@ func TestComesBack(t *testing.T) {
 		if !strings.Contains(first.body, `"code":"pending"`) {
 			t.Fatalf("first: %s", first.body)
 		}
-		b.calls.finish(id, succeedWith("done"))
+		b.calls.finishCall(id, succeedWith("done"))
 		await := func(id string) string {
 			return `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"` + id + `"}}}`
 		}
@@ -187,11 +187,11 @@ func TestComesBack(t *testing.T) {
 			"malformed":         {await("x"), nil, "call_not_found"},
 			"no id":             {strings.Replace(await("x"), "call_id", "id", 1), nil, "invalid_arguments"},
 		} {
-			r := b.request(t.Context(), c.body, c.headers...)
+			r := b.newRequest(t.Context(), c.body, c.headers...)
 			if name == "another agent" {
 				r.URL.Path = "/agents/other/mcp"
 			}
-			v := decode(t, b.do(r).body)
+			v := decodeJSON(t, b.sendRequest(r).body)
 			if memberAt(v, "result", "isError") != true || memberAt(v, "result", "_meta", "dev.holdpoint/call", "code") != c.code {
 				t.Errorf("%s: %v", name, v)
 			}
@@ -205,7 +205,9 @@ func TestAwaitWaits(t *testing.T) {
 		b.agents.agents["billing"].WaitBudget = 3 * time.Second
 		b.post(callBody("1", "gated", `{}`), b.startSession()...)
 		id := <-b.calls.arrived
-		time.AfterFunc(2*time.Second, func() { b.calls.finish(id, call.Call{Status: call.Rejected, Code: call.CodeRejected, Message: "no"}) })
+		time.AfterFunc(2*time.Second, func() {
+			b.calls.finishCall(id, call.Call{Status: call.Rejected, Code: call.CodeRejected, Message: "no"})
+		})
 		a := b.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"`+id.String()+`"}}}`, b.startSession()...)
 		if a.header.Get("Content-Type") != "text/event-stream" || !strings.Contains(a.body, `"status":"rejected","code":"rejected","attached":true`) {
 			t.Errorf("%s", a.body)
@@ -216,7 +218,7 @@ func TestAwaitWaits(t *testing.T) {
 // holdCall makes a waiting call, and returns when its response has begun.
 func (b *bench) holdCall(ctx context.Context, id string, headers []string) (*http.Response, uuid.UUID) {
 	b.t.Helper()
-	response, err := b.client.Do(b.request(ctx, callBody(id, "gated", `{"n":`+id+`}`), headers...))
+	response, err := b.client.Do(b.newRequest(ctx, callBody(id, "gated", `{"n":`+id+`}`), headers...))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -234,7 +236,7 @@ func TestClientLeaves(t *testing.T) {
 		}
 		response.Body.Close()
 		synctest.Wait()
-		b.calls.finish(id, succeedWith("done"))
+		b.calls.finishCall(id, succeedWith("done"))
 		synctest.Wait()
 		if got := b.calls.deliveries(); len(got) != 0 {
 			t.Errorf("delivered %v to a client that left", got)
@@ -269,7 +271,7 @@ func TestCancelledNotification(t *testing.T) {
 		if err != nil || string(body) != ": keepalive\n\n" {
 			t.Errorf("%v %s", err, body)
 		}
-		b.calls.finish(id, succeedWith("done"))
+		b.calls.finishCall(id, succeedWith("done"))
 		synctest.Wait()
 		if got := b.calls.deliveries(); len(got) != 0 {
 			t.Errorf("delivered %v to a client that cancelled", got)
@@ -285,7 +287,7 @@ func TestCancelledNotification(t *testing.T) {
 		if _, err := io.ReadAll(again.Body); err != nil {
 			t.Error(err)
 		}
-		b.calls.finish(id, succeedWith("done"))
+		b.calls.finishCall(id, succeedWith("done"))
 	})
 }
 
@@ -349,7 +351,7 @@ func TestStuckClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		if err := b.request(t.Context(), callBody("1", "gated", `{}`), session...).Write(conn); err != nil {
+		if err := b.newRequest(t.Context(), callBody("1", "gated", `{}`), session...).Write(conn); err != nil {
 			t.Fatal(err)
 		}
 		status := make([]byte, len("HTTP/1.1 200 OK"))
@@ -357,7 +359,7 @@ func TestStuckClient(t *testing.T) {
 			t.Fatalf("%q %v", status, err)
 		}
 		id := <-b.calls.arrived
-		b.calls.finish(id, succeedWith("done"))
+		b.calls.finishCall(id, succeedWith("done"))
 		<-time.After(mcpserver.DefaultWriteTimeout + time.Second)
 		if !strings.Contains(b.log.String(), "client left") || len(b.calls.deliveries()) != 0 {
 			t.Errorf("delivered %v\n%s", b.calls.deliveries(), b.log.String())
@@ -379,10 +381,10 @@ func TestLongResultIsReadInPages(t *testing.T) {
 		}
 		b.post(callBody("1", "gated", `{"a":1}`), b.startSession()...)
 		id := <-b.calls.arrived
-		b.calls.finish(id, call.Call{Status: call.Succeeded, Result: raw})
+		b.calls.finishCall(id, call.Call{Status: call.Succeeded, Result: raw})
 		read := func(page string) any {
 			t.Helper()
-			return decode(t, b.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"`+id.String()+`"`+page+`}}}`, b.startSession()...).body)
+			return decodeJSON(t, b.post(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"holdpoint_await","arguments":{"call_id":"`+id.String()+`"`+page+`}}}`, b.startSession()...).body)
 		}
 		first := read("")
 		if memberAt(first, "result", "content", 1, "type") != "image" || memberAt(first, "result", "structuredContent", "n") != 1.0 || memberAt(first, "result", "isError") != nil {
@@ -404,7 +406,7 @@ func TestLongResultIsReadInPages(t *testing.T) {
 		if whole.String() != long {
 			t.Errorf("the pages come together to %d bytes of %d", whole.Len(), len(long))
 		}
-		for page, want := range map[string]string{`,"page":99`: "The result has 3 pages.", `,"page":-1`: "/page: want a number", `,"page":"2"`: "not valid"} {
+		for page, want := range map[string]string{`,"page":99`: "The result has 3 pages.", `,"page":-1`: "/page: must be a number", `,"page":"2"`: "not valid"} {
 			v := read(page)
 			if text, _ := memberAt(v, "result", "content", 0, "text").(string); memberAt(v, "result", "isError") != true || !strings.Contains(text, want) {
 				t.Errorf("%s: %.200v", page, v)

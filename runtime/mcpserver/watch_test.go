@@ -25,11 +25,11 @@ func TestManyStreams(t *testing.T) {
 		streams := make([]*stream, 1000)
 		for i := range streams {
 			if i%2 == 0 {
-				streams[i] = b.openStream(b.get(b.startSession()...))
+				streams[i] = b.openStream(b.newGetRequest(b.startSession()...))
 				continue
 			}
 			body, headers := modernRequest("subscriptions/listen", `"notifications":{"toolsListChanged":true}`)
-			streams[i] = b.openStream(b.request(t.Context(), body, headers...))
+			streams[i] = b.openStream(b.newRequest(t.Context(), body, headers...))
 			streams[i].nextEvent()
 		}
 		b.agents.takeReads()
@@ -71,9 +71,9 @@ func TestSecondStream(t *testing.T) {
 	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
 		session := b.startSession()
-		first := b.openStream(b.get(session...))
-		second := b.openStream(b.get(session...))
-		other := b.openStream(b.get(b.startSession()...))
+		first := b.openStream(b.newGetRequest(session...))
+		second := b.openStream(b.newGetRequest(session...))
+		other := b.openStream(b.newGetRequest(b.startSession()...))
 		if got := first.nextEvent(); got != "" {
 			t.Errorf("first: %q", got)
 		}
@@ -98,7 +98,7 @@ func TestStreamsApart(t *testing.T) {
 		sessions = append(sessions, b.startSession(), b.startSession())
 		streams := make([]*stream, len(sessions))
 		for i, session := range sessions {
-			streams[i] = b.openStream(b.get(session...))
+			streams[i] = b.openStream(b.newGetRequest(session...))
 			streams[i].wantQuiet(0)
 		}
 		b.agents.mu.Lock() // the skill recovers
@@ -125,7 +125,7 @@ func TestStreamsApart(t *testing.T) {
 func TestLookFails(t *testing.T) {
 	withFakeTime(t, func(t *testing.T) {
 		b := newBench(t)
-		listening := b.openStream(b.get(b.startSession()...))
+		listening := b.openStream(b.newGetRequest(b.startSession()...))
 		for _, look := range []func() error{
 			func() error { return errors.New("no database") },
 			func() error { panic("on purpose") },
@@ -150,7 +150,7 @@ func TestNobodyListens(t *testing.T) {
 		b := newBench(t)
 		b.server.CatalogMayHaveChanged()
 		session := b.startSession()
-		b.openStream(b.get(session...))
+		b.openStream(b.newGetRequest(session...))
 		b.closeStreams(session[1])
 		synctest.Wait()
 		b.agents.takeReads()
@@ -202,7 +202,7 @@ func TestFewLooksAtOnce(t *testing.T) {
 		streams := make([]*stream, 50)
 		for i := range streams {
 			named := strings.Replace(body, `"_meta":{`, `"_meta":{"dev.holdpoint/conversation":"`+strconv.Itoa(i)+`",`, 1)
-			streams[i] = b.openStream(b.request(t.Context(), named, headers...))
+			streams[i] = b.openStream(b.newRequest(t.Context(), named, headers...))
 			streams[i].nextEvent()
 		}
 		b.changeTools(echoTool)

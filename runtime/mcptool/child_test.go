@@ -137,10 +137,10 @@ func addTasks(acts map[string]rawAct) {
 	}
 	acts["tasks/get"] = func(m message, _ toolParams) {
 		if given == "null" {
-			writeLine(answerText(m, task("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`}`)))
+			writeLine(answerText(m, newTask("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`}`)))
 			return
 		}
-		writeLine(answerText(m, task("completed", `,"result":{"content":[{"type":"text","text":`+given+`}]}`)))
+		writeLine(answerText(m, newTask("completed", `,"result":{"content":[{"type":"text","text":`+given+`}]}`)))
 	}
 }
 

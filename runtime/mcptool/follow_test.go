@@ -19,8 +19,8 @@ import (
 // handle is a result that starts a task.
 const handle = `{"resultType":"task","taskId":"t/ä","status":"working","ttlMs":null,"pollIntervalMs":1}`
 
-// task returns a server's answer to tasks/get. more adds members, each with a leading comma.
-func task(status, more string) string {
+// newTask returns a server's answer to tasks/get. more adds members, each with a leading comma.
+func newTask(status, more string) string {
 	return `{"resultType":"complete","taskId":"t/ä","status":"` + status + `","pollIntervalMs":1` + more + `}`
 }
 
@@ -41,7 +41,7 @@ func pollingSource(t testing.TB) *mcptool.Source {
 
 func TestTaskIsFollowed(t *testing.T) {
 	t.Parallel()
-	upstream := newTaskServer(task("working", `,"statusMessage":"soon"`), task("working", ``), task("completed", `,"result":{"content":[{"n":1e400}], "isError":true }`))
+	upstream := newTaskServer(newTask("working", `,"statusMessage":"soon"`), newTask("working", ``), newTask("completed", `,"result":{"content":[{"n":1e400}], "isError":true }`))
 	var told atomic.Int64
 	s := pollingSource(t)
 	skill := httpSkill(upstream.serve(t).URL)
@@ -83,17 +83,17 @@ func TestHowTasksEnd(t *testing.T) {
 		effect tool.Effect
 		says   string
 	}{
-		"failed":           {handle, []string{task("failed", `,"error":{"code":-7,"message":"no paper"}`)}, tool.JSONRPCError, tool.EffectNone, "-7: no paper"},
-		"cancelled":        {handle, []string{task("cancelled", `,"statusMessage":"by the\u202e owner"`)}, tool.JSONRPCError, tool.EffectPossible, `cancelled the task: by the\u202e owner`},
-		"no result":        {handle, []string{task("completed", ``)}, tool.ProtocolFailure, tool.EffectPossible, `"completed"`},
-		"no error":         {handle, []string{task("failed", ``)}, tool.ProtocolFailure, tool.EffectPossible, `"failed"`},
-		"result no object": {handle, []string{task("completed", `,"result":7`)}, tool.ProtocolFailure, tool.EffectPossible, "not a JSON object"},
-		"a task again":     {handle, []string{task("completed", `,"result":`+handle)}, tool.ProtocolFailure, tool.EffectPossible, `"task"`},
-		"large result":     {handle, []string{task("completed", `,"result":{"a":"`+strings.Repeat("x", 3000)+`"}`)}, tool.ProtocolFailure, tool.EffectPossible, "larger than 2000 bytes"},
-		"unknown status":   {handle, []string{task("dreaming", ``)}, tool.ProtocolFailure, tool.EffectPossible, `"dreaming"`},
+		"failed":           {handle, []string{newTask("failed", `,"error":{"code":-7,"message":"no paper"}`)}, tool.JSONRPCError, tool.EffectNone, "-7: no paper"},
+		"cancelled":        {handle, []string{newTask("cancelled", `,"statusMessage":"by the\u202e owner"`)}, tool.JSONRPCError, tool.EffectPossible, `cancelled the task: by the\u202e owner`},
+		"no result":        {handle, []string{newTask("completed", ``)}, tool.ProtocolFailure, tool.EffectPossible, `"completed"`},
+		"no error":         {handle, []string{newTask("failed", ``)}, tool.ProtocolFailure, tool.EffectPossible, `"failed"`},
+		"result no object": {handle, []string{newTask("completed", `,"result":7`)}, tool.ProtocolFailure, tool.EffectPossible, "not a JSON object"},
+		"a task again":     {handle, []string{newTask("completed", `,"result":`+handle)}, tool.ProtocolFailure, tool.EffectPossible, `"task"`},
+		"large result":     {handle, []string{newTask("completed", `,"result":{"a":"`+strings.Repeat("x", 3000)+`"}`)}, tool.ProtocolFailure, tool.EffectPossible, "larger than 2000 bytes"},
+		"unknown status":   {handle, []string{newTask("dreaming", ``)}, tool.ProtocolFailure, tool.EffectPossible, `"dreaming"`},
 		"no status":        {handle, []string{`{"taskId":"t/ä"}`}, tool.ProtocolFailure, tool.EffectPossible, "no status"},
-		"another task":     {handle, []string{task("working", ``), `{"taskId":"u","status":"completed","result":{}}`}, tool.ProtocolFailure, tool.EffectPossible, "another task"},
-		"a member twice":   {handle, []string{task("working", `,"status":"completed"`)}, tool.ProtocolFailure, tool.EffectPossible, "twice"},
+		"another task":     {handle, []string{newTask("working", ``), `{"taskId":"u","status":"completed","result":{}}`}, tool.ProtocolFailure, tool.EffectPossible, "another task"},
+		"a member twice":   {handle, []string{newTask("working", `,"status":"completed"`)}, tool.ProtocolFailure, tool.EffectPossible, "twice"},
 		"no id":            {`{"resultType":"task","status":"working"}`, nil, tool.ProtocolFailure, tool.EffectPossible, "cannot be followed"},
 		"long id":          {`{"resultType":"task","status":"working","taskId":"` + strings.Repeat("x", 1500) + `"}`, nil, tool.ProtocolFailure, tool.EffectPossible, "cannot be followed"},
 		"id no string":     {`{"resultType":"task","status":"working","taskId":7}`, nil, tool.ProtocolFailure, tool.EffectPossible, "taskId is not a string"},
@@ -120,7 +120,7 @@ func TestTaskOutlivesLostConnections(t *testing.T) {
 	t.Parallel()
 	var looks atomic.Int64
 	upstream := newTaskServer()
-	done := task("completed", `,"result":{"content":[]}`)
+	done := newTask("completed", `,"result":{"content":[]}`)
 	upstream.at["tasks/get"] = func(w http.ResponseWriter, r *http.Request, m message) {
 		switch looks.Add(1) {
 		case 1:
@@ -146,8 +146,8 @@ func TestTaskOutlivesLostConnections(t *testing.T) {
 func TestTaskThatNeverEnds(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]string{
-		"working": task("working", ``), "in a hurry": strings.Replace(task("working", ``), "Ms\":1", "Ms\":-1e300", 1),
-		"in no hurry": strings.Replace(task("working", ``), "Ms\":1", "Ms\":1e300", 1), "no interval": strings.Replace(task("working", ``), "pollIntervalMs", "x", 1),
+		"working": newTask("working", ``), "in a hurry": strings.Replace(newTask("working", ``), "Ms\":1", "Ms\":-1e300", 1),
+		"in no hurry": strings.Replace(newTask("working", ``), "Ms\":1", "Ms\":1e300", 1), "no interval": strings.Replace(newTask("working", ``), "pollIntervalMs", "x", 1),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -177,9 +177,9 @@ func TestTaskIsCancelledForItsCaller(t *testing.T) {
 		working, end string
 		cancelled    bool
 	}{
-		"cancelled": {task("working", ``), task("cancelled", ``), true},
-		"too late":  {task("working", ``), task("completed", `,"result":{"content":[]}`), false},
-		"asking":    {task("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`}`), task("cancelled", ``), true},
+		"cancelled": {newTask("working", ``), newTask("cancelled", ``), true},
+		"too late":  {newTask("working", ``), newTask("completed", `,"result":{"content":[]}`), false},
+		"asking":    {newTask("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`}`), newTask("cancelled", ``), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -226,8 +226,8 @@ func TestTaskIsCancelledForItsCaller(t *testing.T) {
 func TestTaskAsks(t *testing.T) {
 	t.Parallel()
 	const sampling = `{"method":"sampling/createMessage","params":{"n":1e400}}`
-	first := task("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`,"b":`+sampling+`}`)
-	second := task("input_required", `,"inputRequests":{"c":{"method":"roots/list"}}`)
+	first := newTask("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`,"b":`+sampling+`}`)
+	second := newTask("input_required", `,"inputRequests":{"c":{"method":"roots/list"}}`)
 	upstream := newTaskServer()
 	var given atomic.Int64
 	upstream.at["tasks/update"] = func(w http.ResponseWriter, r *http.Request, m message) {
@@ -260,7 +260,7 @@ func TestTaskAsks(t *testing.T) {
 		case got["c"] == "":
 			writeAnswer(w, m, second)
 		default:
-			writeAnswer(w, m, task("completed", `,"result":{"content":[]}`))
+			writeAnswer(w, m, newTask("completed", `,"result":{"content":[]}`))
 		}
 	}
 	var asked atomic.Int64
@@ -284,7 +284,7 @@ func TestTaskAsks(t *testing.T) {
 // TestTaskThatCannotBeAnswered: the task is cancelled and the call fails.
 func TestTaskThatCannotBeAnswered(t *testing.T) {
 	t.Parallel()
-	wants := func(requests string) string { return task("input_required", `,"inputRequests":`+requests) }
+	wants := func(requests string) string { return newTask("input_required", `,"inputRequests":`+requests) }
 	fails := acceptQuestions(func(context.Context, tool.Question) (json.RawMessage, error) {
 		return nil, errors.New("the secret reason")
 	})
@@ -296,7 +296,7 @@ func TestTaskThatCannotBeAnswered(t *testing.T) {
 		"not declared": {wants(`{"a":` + formatInputRequest(`{}`) + `}`), tool.Caller{}, "did not declare elicitation"},
 		"not offered":  {wants(`{"a":{"method":"tasks/list"}}`), refuseQuestions(t), "not offered"},
 		"no object":    {wants(`[]`), refuseQuestions(t), "not a JSON object"},
-		"no requests":  {task("input_required", ``), refuseQuestions(t), "EOF"},
+		"no requests":  {newTask("input_required", ``), refuseQuestions(t), "EOF"},
 		"large":        {wants(`{"a":` + formatInputRequest(`{"x":"`+strings.Repeat("x", 70<<10)+`"}`) + `}`), refuseQuestions(t), "larger than 65536"},
 		"no answer":    {wants(`{"a":` + formatInputRequest(`{}`) + `}`), fails, "there was no answer to be had"},
 	} {
@@ -318,7 +318,7 @@ func TestTaskThatAsksForEver(t *testing.T) {
 	upstream := newTaskServer()
 	var looks atomic.Int64
 	upstream.at["tasks/get"] = func(w http.ResponseWriter, _ *http.Request, m message) {
-		writeAnswer(w, m, task("input_required", fmt.Sprintf(`,"inputRequests":{"q%d":%s}`, looks.Add(1), formatInputRequest(`{}`))))
+		writeAnswer(w, m, newTask("input_required", fmt.Sprintf(`,"inputRequests":{"q%d":%s}`, looks.Add(1), formatInputRequest(`{}`))))
 	}
 	f := failCallFor(withTimeout(t, 30*time.Second), t, pollingSource(t), httpSkill(upstream.serve(t).URL), giveAnswer(accepted))
 	if f.Kind != tool.ProtocolFailure || !strings.Contains(f.Message, "more than 100 questions") {
@@ -334,15 +334,15 @@ func TestQuestionOfATaskIsTakenBack(t *testing.T) {
 	upstream.at["tasks/get"] = func(w http.ResponseWriter, _ *http.Request, m message) {
 		select {
 		case <-ended:
-			writeAnswer(w, m, task("completed", `,"result":{"content":[]}`))
+			writeAnswer(w, m, newTask("completed", `,"result":{"content":[]}`))
 			return
 		default:
 		}
 		select {
 		case <-asked:
-			writeAnswer(w, m, task("working", ``))
+			writeAnswer(w, m, newTask("working", ``))
 		default:
-			writeAnswer(w, m, task("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`}`))
+			writeAnswer(w, m, newTask("input_required", `,"inputRequests":{"a":`+formatInputRequest(`{}`)+`}`))
 		}
 	}
 	callFor(t, pollingSource(t), httpSkill(upstream.serve(t).URL), "echo", `{}`, acceptQuestions(func(ctx context.Context, _ tool.Question) (json.RawMessage, error) {
@@ -359,7 +359,7 @@ func TestQuestionOfATaskIsTakenBack(t *testing.T) {
 // TestTaskOfClosedSource: closing the source does not wait for tasks.
 func TestTaskOfClosedSource(t *testing.T) {
 	t.Parallel()
-	upstream := newTaskServer(task("working", ``))
+	upstream := newTaskServer(newTask("working", ``))
 	s := newSource(t, mcptool.Config{})
 	failed := make(chan error, 1)
 	go func() {

@@ -14,10 +14,10 @@ import (
 func TestRefuse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1, write1)
-	w.list(false)
-	w.source.offer(read2, write1)
-	w.list(false)
+	w.source.offerTools(read1, write1)
+	w.listTools(false)
+	w.source.offerTools(read2, write1)
+	w.listTools(false)
 	operator := audit.Person(uuid.New())
 	refuse := func(name string, p tool.Pin) error {
 		return w.agents.RefuseTool(t.Context(), operator, w.skill.SkillID, name, p)
@@ -30,21 +30,21 @@ func TestRefuse(t *testing.T) {
 	}
 	check(t, refuse("read", pinOf(t, read2)))
 	check(t, refuse("read", pinOf(t, read2))) // has no effect
-	if r, s := w.status("read"), w.status("write"); !r.IsRefused() || r.IsAccepted() || s.IsRefused() {
+	if r, s := w.getStatus("read"), w.getStatus("write"); !r.IsRefused() || r.IsAccepted() || s.IsRefused() {
 		t.Errorf("refused: %+v, %+v", r, s)
 	}
-	w.source.offer(read1, write1)
-	w.list(false)
-	if s := w.status("read"); s.IsRefused() || !s.IsAccepted() {
+	w.source.offerTools(read1, write1)
+	w.listTools(false)
+	if s := w.getStatus("read"); s.IsRefused() || !s.IsAccepted() {
 		t.Errorf("back as it was accepted: %+v", s)
 	}
-	w.source.offer(read2, write1)
-	w.list(false)
-	if s := w.status("read"); !s.IsRefused() {
+	w.source.offerTools(read2, write1)
+	w.listTools(false)
+	if s := w.getStatus("read"); !s.IsRefused() {
 		t.Errorf("back as it was refused: %+v", s)
 	}
 	check(t, w.agents.AcceptTool(t.Context(), operator, w.skill.SkillID, "read", pinOf(t, read2)))
-	if s := w.status("read"); s.IsRefused() || !s.IsAccepted() {
+	if s := w.getStatus("read"); s.IsRefused() || !s.IsAccepted() {
 		t.Errorf("accepted after all: %+v", s)
 	}
 	want := []string{
@@ -59,14 +59,14 @@ func TestRefuse(t *testing.T) {
 func TestRefusalIsNotUndoneByItself(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1)
-	w.list(false)
-	w.source.offer(read1, write1)
-	w.list(false)
+	w.source.offerTools(read1)
+	w.listTools(false)
+	w.source.offerTools(read1, write1)
+	w.listTools(false)
 	check(t, w.agents.RefuseTool(t.Context(), audit.System(), w.skill.SkillID, "write", pinOf(t, write1)))
 	check(t, w.agents.RefuseTool(t.Context(), audit.System(), w.skill.SkillID, "read", pinOf(t, read1)))
-	w.list(true)
-	if r, s := w.status("read"), w.status("write"); !r.IsRefused() || !s.IsRefused() || s.IsAccepted() {
+	w.listTools(true)
+	if r, s := w.getStatus("read"), w.getStatus("write"); !r.IsRefused() || !s.IsRefused() || s.IsAccepted() {
 		t.Errorf("listed again with new tools trusted: %+v, %+v", r, s)
 	}
 	accepted, err := w.discovery.Accepted(t.Context(), w.skill.SkillID)
@@ -74,7 +74,7 @@ func TestRefusalIsNotUndoneByItself(t *testing.T) {
 		t.Errorf("offered while the server cannot be asked: %d, %v", len(accepted), err)
 	}
 	check(t, w.agents.AcceptTool(t.Context(), audit.System(), w.skill.SkillID, "read", pinOf(t, read1)))
-	if s := w.status("read"); s.IsRefused() || !s.IsAccepted() {
+	if s := w.getStatus("read"); s.IsRefused() || !s.IsAccepted() {
 		t.Errorf("taken back: %+v", s)
 	}
 }

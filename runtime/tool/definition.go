@@ -24,7 +24,7 @@ func (p Pin) IsZero() bool { return p == Pin{} }
 func ParsePin(s string) (Pin, error) {
 	var p Pin
 	if n, err := hex.Decode(p[:], []byte(s)); err != nil || n != len(p) || len(s) != 2*len(p) {
-		return Pin{}, fmt.Errorf("pin %q: want %d hex digits", s, 2*len(p))
+		return Pin{}, fmt.Errorf("pin %q: must be %d hex digits", s, 2*len(p))
 	}
 	return p, nil
 }

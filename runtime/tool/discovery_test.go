@@ -42,7 +42,7 @@ func TestListingIsFreshForAWhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			w.source.offer(read1)
+			w.source.offerTools(read1)
 			w.source.ttl = tc.ttl
 			w.source.fail(tc.err)
 			w.countListings()
@@ -62,7 +62,7 @@ func TestListingIsFreshForAWhile(t *testing.T) {
 func TestListingThatIsOutOfDateAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1)
+	w.source.offerTools(read1)
 	w.source.ttl = new(time.Duration(0))
 	for want := range int32(3) {
 		if n := w.countListings(); n != want+1 {
@@ -117,13 +117,13 @@ func TestFailureIsRecordedAndRecovered(t *testing.T) {
 		t.Errorf("health %+v", h)
 	}
 	w.source.fail(nil)
-	w.source.offer(read1)
-	w.list(false)
+	w.source.offerTools(read1)
+	w.listTools(false)
 	if skill, err = w.agents.SkillByName(t.Context(), "files"); err != nil || skill.Health.ErrorKind != "" ||
 		skill.Health.Error != "" || skill.Health.DiscoveredAt == nil {
 		t.Errorf("health %+v, %v", skill.Health, err)
 	}
-	if s := w.status("read"); !s.IsAccepted() {
+	if s := w.getStatus("read"); !s.IsAccepted() {
 		t.Errorf("first discovery after failures: %+v", s)
 	}
 }
@@ -164,9 +164,9 @@ func TestRecheck(t *testing.T) {
 	recheck := func(name string) (tool.PinStatus, error) {
 		return w.discovery.Recheck(t.Context(), w.skill, false, name)
 	}
-	w.source.offer(read1)
+	w.source.offerTools(read1)
 	w.countListings()
-	w.source.offer(read2)
+	w.source.offerTools(read2)
 	w.clock.Forward(59 * time.Second)
 	if s, err := recheck("read"); err != nil || !s.IsAccepted() || w.source.lists.Load() != 1 {
 		t.Errorf("within a minute: %+v, %v", s, err)
@@ -199,13 +199,13 @@ func TestRecheck(t *testing.T) {
 func TestHostileNamesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1, formatDefinition("read", "another"), `{"name":"a\u0000b","inputSchema":{}}`, write1)
+	w.source.offerTools(read1, formatDefinition("read", "another"), `{"name":"a\u0000b","inputSchema":{}}`, write1)
 	listing, err := w.discovery.List(t.Context(), w.skill, false)
 	check(t, err)
 	if len(listing.Tools) != 2 || len(listing.Skipped) != 2 {
 		t.Errorf("tools %v, skipped %v", listing.Tools, listing.Skipped)
 	}
-	if s := w.status("read"); s.Current != pinOf(t, read1) {
+	if s := w.getStatus("read"); s.Current != pinOf(t, read1) {
 		t.Errorf("the second of one name counts: %+v", s)
 	}
 }
@@ -216,7 +216,7 @@ func TestDeepDefinition(t *testing.T) {
 	w := newWorld(t)
 	const depth = 9990
 	deep := `{"name":"deep","x":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + `,"inputSchema":{}}`
-	w.source.offer(read1, deep)
+	w.source.offerTools(read1, deep)
 	listing, err := w.discovery.List(t.Context(), w.skill, false)
 	if err != nil || len(listing.Tools) != 2 {
 		t.Errorf("%d tools, %v", len(listing.Tools), err)
@@ -226,14 +226,14 @@ func TestDeepDefinition(t *testing.T) {
 func TestChangedSkillIsSuperseded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1)
+	w.source.offerTools(read1)
 	yes := true
 	_, err := w.agents.UpdateSkill(t.Context(), audit.System(), w.skill.SkillID, agent.SkillPatch{AutoApprove: &yes})
 	check(t, err)
 	if _, err := w.discovery.List(t.Context(), w.skill, false); !errors.Is(err, tool.ErrSuperseded) {
 		t.Errorf("an older revision was listed: %v", err)
 	}
-	if s := w.status("read"); s.Known {
+	if s := w.getStatus("read"); s.Known {
 		t.Errorf("and stored: %+v", s)
 	}
 }
@@ -242,8 +242,8 @@ func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const strange = `{"name":"read","x-big":9007199254740993,"inputSchema":{"type":"object","maximum":1e400}}`
-	w.source.offer(strange, write1)
-	w.list(false)
+	w.source.offerTools(strange, write1)
+	w.listTools(false)
 	other := newProcess(t, w.db, w.source)
 	d, err := other.discovery.Definition(t.Context(), pinOf(t, strange))
 	if err != nil || string(d.Raw()) != strange || d.Pin() != pinOf(t, strange) {

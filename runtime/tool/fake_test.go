@@ -41,7 +41,7 @@ func newGated(tools ...string) *server {
 	return &server{tools: tools, gate: make(chan struct{}), entered: make(chan struct{}, 10)}
 }
 
-func (s *server) offer(tools ...string) {
+func (s *server) offerTools(tools ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tools = tools
@@ -126,15 +126,15 @@ func worldWith(t *testing.T, source *server) *world {
 	return w
 }
 
-// list lists the tools again.
-func (w *world) list(trustNewTools bool) {
+// listTools lists the tools again.
+func (w *world) listTools(trustNewTools bool) {
 	w.t.Helper()
 	w.discovery.ListChanged(w.skill.SkillID)
 	_, err := w.discovery.List(w.t.Context(), w.skill, trustNewTools)
 	check(w.t, err)
 }
 
-func (w *world) status(name string) tool.PinStatus {
+func (w *world) getStatus(name string) tool.PinStatus {
 	w.t.Helper()
 	status, err := w.discovery.Status(w.t.Context(), w.skill.SkillID, name)
 	check(w.t, err)

@@ -20,14 +20,14 @@ var (
 func TestFirstDiscoveryIsAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1, write1)
-	w.list(false)
+	w.source.offerTools(read1, write1)
+	w.listTools(false)
 	for name, want := range map[string]tool.Pin{"read": pinOf(t, read1), "write": pinOf(t, write1)} {
-		if s := w.status(name); !s.IsAccepted() || s.Accepted != want || s.Current != want {
+		if s := w.getStatus(name); !s.IsAccepted() || s.Accepted != want || s.Current != want {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
-	if s := w.status("delete"); s != (tool.PinStatus{}) {
+	if s := w.getStatus("delete"); s != (tool.PinStatus{}) {
 		t.Errorf("a tool that never was: %+v", s)
 	}
 	if got, want := w.auditActions(), []string{"tools.accepted"}; !slices.Equal(got, want) {
@@ -39,7 +39,7 @@ func TestFirstDiscoveryIsAccepted(t *testing.T) {
 	if tools["read"] != pinOf(t, read1).String() || len(tools) != 2 {
 		t.Errorf("the event names %v", tools)
 	}
-	w.list(false)
+	w.listTools(false)
 	if got := w.auditActions(); len(got) != 1 {
 		t.Errorf("listed again: %v", got)
 	}
@@ -48,19 +48,19 @@ func TestFirstDiscoveryIsAccepted(t *testing.T) {
 func TestChangedDefinitionIsNotAccepted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1, write1)
-	w.list(false)
-	w.source.offer(read2, write1)
-	w.list(false)
-	if s := w.status("read"); s.IsAccepted() || s.Current != pinOf(t, read2) || s.Accepted != pinOf(t, read1) || !s.Known {
+	w.source.offerTools(read1, write1)
+	w.listTools(false)
+	w.source.offerTools(read2, write1)
+	w.listTools(false)
+	if s := w.getStatus("read"); s.IsAccepted() || s.Current != pinOf(t, read2) || s.Accepted != pinOf(t, read1) || !s.Known {
 		t.Errorf("changed: %+v", s)
 	}
-	if s := w.status("write"); !s.IsAccepted() {
+	if s := w.getStatus("write"); !s.IsAccepted() {
 		t.Errorf("unchanged: %+v", s)
 	}
-	w.source.offer(read1, write1)
-	w.list(false)
-	if s := w.status("read"); !s.IsAccepted() {
+	w.source.offerTools(read1, write1)
+	w.listTools(false)
+	if s := w.getStatus("read"); !s.IsAccepted() {
 		t.Errorf("as it was: %+v", s)
 	}
 	want := []string{"tools.accepted", "tool.changed read", "tool.restored read"}
@@ -73,17 +73,17 @@ func TestChangedDefinitionIsNotAccepted(t *testing.T) {
 func TestOlderVersionMovesNoPins(t *testing.T) {
 	t.Parallel()
 	w := worldWith(t, &server{generation: 1})
-	w.source.offer(read1, write1)
-	w.list(false)
+	w.source.offerTools(read1, write1)
+	w.listTools(false)
 	newer := &server{generation: 2}
-	newer.offer(read2, write1)
+	newer.offerTools(read2, write1)
 	upgraded := &world{process: newProcess(t, w.db, newer), db: w.db, source: newer, skill: w.skill}
-	upgraded.list(false)
+	upgraded.listTools(false)
 	for range 2 {
-		w.list(false)
-		upgraded.list(false)
+		w.listTools(false)
+		upgraded.listTools(false)
 	}
-	if s := w.status("read"); s.IsAccepted() || s.Current != pinOf(t, read2) || s.Accepted != pinOf(t, read1) {
+	if s := w.getStatus("read"); s.IsAccepted() || s.Current != pinOf(t, read2) || s.Accepted != pinOf(t, read1) {
 		t.Errorf("changed: %+v", s)
 	}
 	if got, want := w.auditActions(), []string{"tools.accepted", "tool.changed read"}; !slices.Equal(got, want) {
@@ -93,8 +93,8 @@ func TestOlderVersionMovesNoPins(t *testing.T) {
 		t.Errorf("the older version's definition: %v", err)
 	}
 	w.source.generation = 0 // the skill's server now describes its tools itself
-	w.list(false)
-	if s := w.status("read"); !s.IsAccepted() {
+	w.listTools(false)
+	if s := w.getStatus("read"); !s.IsAccepted() {
 		t.Errorf("of its server: %+v", s)
 	}
 }
@@ -102,23 +102,23 @@ func TestOlderVersionMovesNoPins(t *testing.T) {
 func TestRemovedToolComesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1, write1)
-	w.list(false)
-	w.source.offer(write1)
-	w.list(true)
-	if s := w.status("read"); s.Known || s.IsAccepted() {
+	w.source.offerTools(read1, write1)
+	w.listTools(false)
+	w.source.offerTools(write1)
+	w.listTools(true)
+	if s := w.getStatus("read"); s.Known || s.IsAccepted() {
 		t.Errorf("removed: %+v", s)
 	}
-	w.source.offer(read2, write1)
-	w.list(true) // trusting new tools does not cover changed ones
-	if s := w.status("read"); !s.Known || s.IsAccepted() || s.Accepted != pinOf(t, read1) {
+	w.source.offerTools(read2, write1)
+	w.listTools(true) // trusting new tools does not cover changed ones
+	if s := w.getStatus("read"); !s.Known || s.IsAccepted() || s.Accepted != pinOf(t, read1) {
 		t.Errorf("back with another definition: %+v", s)
 	}
-	w.source.offer(write1)
-	w.list(false)
-	w.source.offer(read1, write1)
-	w.list(false)
-	if s := w.status("read"); !s.IsAccepted() {
+	w.source.offerTools(write1)
+	w.listTools(false)
+	w.source.offerTools(read1, write1)
+	w.listTools(false)
+	if s := w.getStatus("read"); !s.IsAccepted() {
 		t.Errorf("back as it was: %+v", s)
 	}
 	want := []string{
@@ -132,20 +132,20 @@ func TestRemovedToolComesBack(t *testing.T) {
 func TestNewTool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1)
-	w.list(false)
-	w.source.offer(read1, write1)
-	w.list(false)
-	if s := w.status("write"); s.IsAccepted() || !s.Accepted.IsZero() || !s.Known {
+	w.source.offerTools(read1)
+	w.listTools(false)
+	w.source.offerTools(read1, write1)
+	w.listTools(false)
+	if s := w.getStatus("write"); s.IsAccepted() || !s.Accepted.IsZero() || !s.Known {
 		t.Errorf("new: %+v", s)
 	}
-	w.list(true)
-	if s := w.status("write"); !s.IsAccepted() {
+	w.listTools(true)
+	if s := w.getStatus("write"); !s.IsAccepted() {
 		t.Errorf("new tools are trusted: %+v", s)
 	}
-	w.source.offer(read2, write2)
-	w.list(true)
-	if r, s := w.status("read"), w.status("write"); r.IsAccepted() || s.IsAccepted() {
+	w.source.offerTools(read2, write2)
+	w.listTools(true)
+	if r, s := w.getStatus("read"), w.getStatus("write"); r.IsAccepted() || s.IsAccepted() {
 		t.Errorf("changed, though new tools are trusted: %+v, %+v", r, s)
 	}
 }
@@ -153,10 +153,10 @@ func TestNewTool(t *testing.T) {
 func TestEmptyFirstDiscoveryCounts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.list(false)
-	w.source.offer(read1)
-	w.list(false)
-	if s := w.status("read"); s.IsAccepted() {
+	w.listTools(false)
+	w.source.offerTools(read1)
+	w.listTools(false)
+	if s := w.getStatus("read"); s.IsAccepted() {
 		t.Errorf("a tool that came later: %+v", s)
 	}
 }
@@ -164,10 +164,10 @@ func TestEmptyFirstDiscoveryCounts(t *testing.T) {
 func TestAccept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1)
-	w.list(false)
-	w.source.offer(read2, write1)
-	w.list(false)
+	w.source.offerTools(read1)
+	w.listTools(false)
+	w.source.offerTools(read2, write1)
+	w.listTools(false)
 	operator := uuid.New()
 	accept := func(name string, p tool.Pin) error {
 		return w.agents.AcceptTool(t.Context(), audit.Person(operator), w.skill.SkillID, name, p)
@@ -181,7 +181,7 @@ func TestAccept(t *testing.T) {
 	check(t, accept("read", pinOf(t, read2)))
 	check(t, accept("write", pinOf(t, write1)))
 	check(t, accept("write", pinOf(t, write1))) // has no effect
-	if r, s := w.status("read"), w.status("write"); !r.IsAccepted() || !s.IsAccepted() {
+	if r, s := w.getStatus("read"), w.getStatus("write"); !r.IsAccepted() || !s.IsAccepted() {
 		t.Errorf("accepted: %+v, %+v", r, s)
 	}
 	want := []string{
@@ -200,7 +200,7 @@ func TestAccept(t *testing.T) {
 func TestTwoProcessesDiscoverAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1, write1)
+	w.source.offerTools(read1, write1)
 	processes := []*process{w.process}
 	for range 3 {
 		processes = append(processes, newProcess(t, w.db, w.source))
@@ -229,8 +229,8 @@ func TestTwoProcessesDiscoverAtOnce(t *testing.T) {
 func TestSlowListingDoesNotUndoALaterOne(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.source.offer(read1)
-	w.list(false)
+	w.source.offerTools(read1)
+	w.listTools(false)
 	slow := newGated(read1)
 	other := newProcess(t, w.db, slow)
 	done := make(chan error, 1)
@@ -239,11 +239,11 @@ func TestSlowListingDoesNotUndoALaterOne(t *testing.T) {
 		done <- err
 	}()
 	<-slow.entered
-	w.source.offer(read2)
-	w.list(false)
+	w.source.offerTools(read2)
+	w.listTools(false)
 	close(slow.gate)
 	check(t, <-done)
-	if s := w.status("read"); s.Current != pinOf(t, read2) {
+	if s := w.getStatus("read"); s.Current != pinOf(t, read2) {
 		t.Errorf("moved back: %+v", s)
 	}
 }

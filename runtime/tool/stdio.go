@@ -227,7 +227,7 @@ func SplitWords(line string) ([]string, error) {
 		words = append(words, word.String())
 	}
 	if len(words) == 0 || words[0] == "" {
-		return nil, fmt.Errorf("%q: expected a program, and arguments if only these are allowed", line)
+		return nil, fmt.Errorf("%q: must be a program, with arguments if only these are allowed", line)
 	}
 	return words, nil
 }

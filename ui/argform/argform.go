@@ -22,7 +22,7 @@ import (
 )
 
 // ErrNotFlat says that the arguments do not fit a form.
-var ErrNotFlat = errors.New("the arguments do not fit a form: expected no nested values and no invisible characters")
+var ErrNotFlat = errors.New("the arguments must have no nested values and no invisible characters to fit a form")
 
 // Kind is the kind of a field.
 type Kind string

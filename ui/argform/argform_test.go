@@ -78,10 +78,10 @@ func TestBytes(t *testing.T) {
 		{"one added", "f0=1.00&f1=a+line&s3=1&f3=7", `{"amount":1.00,"t\u006f":"\u0061 line","count":7}`, ""},
 		{"text of two lines", "f0=1.00&f1=a%0D%0Ab", `{"amount":1.00,"t\u006f":"a\nb"}`, ""},
 		{"text that looks like JSON", `f0=1.00&f1=%22%7D%5C`, `{"amount":1.00,"t\u006f":"\"}\\"}`, ""},
-		{"no number", "f0=NaN&f1=x", "", "amount: expected a number, such as 12 or -0.5"},
-		{"a number with a leading zero", "f0=007&f1=x", "", "amount: expected a number, such as 12 or -0.5"},
-		{"no choice", "f0=1&f1=x&s2=1&f2=delete", "", "mode: expected one of the choices"},
-		{"no truth", "f0=1&f1=x&s4=1&f4=maybe", "", "fast: expected one of the choices"},
+		{"no number", "f0=NaN&f1=x", "", "amount: must be a number, such as 12 or -0.5"},
+		{"a number with a leading zero", "f0=007&f1=x", "", "amount: must be a number, such as 12 or -0.5"},
+		{"no choice", "f0=1&f1=x&s2=1&f2=delete", "", "mode: must be one of the choices"},
+		{"no truth", "f0=1&f1=x&s4=1&f4=maybe", "", "fast: must be one of the choices"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

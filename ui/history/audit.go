@@ -23,7 +23,7 @@ const auditPage = 50
 
 func auditCriteria() []string { return []string{"actor", "action", "subject", "from", "to"} }
 
-// ShowAudit lists what happened, newest first.
+// ShowAudit lists audit events, newest first.
 func (h *AuditHandler) ShowAudit(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	c, err := h.auditForm(r)
@@ -128,7 +128,7 @@ func (h *AuditHandler) auditRows(ctx context.Context, events []audit.Event) ([]A
 	return rows, nil
 }
 
-// parties are what is known of those whom events are by and about.
+// parties are the known actors and subjects of events.
 type parties struct {
 	names map[uuid.UUID]string
 }

@@ -77,7 +77,7 @@ func decisionBadge(s approval.Status) view.Badge {
 	return view.Badge{Word: d.Word, Icon: icon, Level: d.Level}
 }
 
-// callFilter reads what the criteria select.
+// callFilter reads the criteria of a search.
 func (h *CallsHandler) callFilter(ctx context.Context, c *shell.Criteria) (history.Filter, error) {
 	filter, err := h.history.ParseQuery(ctx, history.Query{
 		Agent: c.Get("agent"), Skill: c.Get("skill"), Tool: c.Get("tool"), Person: c.Get("person"), Statuses: c.Values["status"],

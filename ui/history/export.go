@@ -15,7 +15,7 @@ import (
 func (h *CallsHandler) ExportCalls(w http.ResponseWriter, r *http.Request) {
 	format := r.URL.Query().Get("format")
 	if format != "csv" && format != "jsonl" {
-		h.exporter.sendExport(w, r, nil, fault.Invalid("format", "expected csv or jsonl"))
+		h.exporter.sendExport(w, r, nil, fault.Invalid("format", "must be csv or jsonl"))
 		return
 	}
 	filter, err := h.callFilter(r.Context(), shell.CriteriaOf(r, callCriteria()...))

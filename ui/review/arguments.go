@@ -11,6 +11,9 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
+// maxRows is the number of values that are shown at first. Most of so many are in tables.
+const maxRows = 200
+
 // presentArguments shows the stored bytes in the wanted format.
 func presentArguments(s *subject, f format, reveal bool) Arguments {
 	c := &s.call
@@ -18,8 +21,9 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 	a := Arguments{Format: f.view, Full: f.full, Bytes: len(c.Arguments), TextURL: base + "/arguments"}
 	a.URL, a.WholeURL, a.FoldURL = f.callURL(base), format{f.view, true}.callURL(base), format{f.view, false}.callURL(base)
 	limits := hostile.Folded()
+	limits.Fields = maxRows
 	if f.full {
-		limits = hostile.Limits{}
+		limits = hostile.Limits{Collapse: f.view == FormatFields}
 	}
 	a.Secrets, a.RevealURL = s.secrets.Count(c.Arguments), base+"/reveal"
 	if a.Revealed = reveal; !reveal {

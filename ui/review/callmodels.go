@@ -5,6 +5,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
@@ -13,8 +14,11 @@ import (
 // Record counts the decisions on a tool's calls in 30 days.
 type Record struct {
 	Approved, Edited, Rejected, Expired int
-	Full                                bool // only the last [approval.MaxToolHistory] were counted
+	Full                                bool // only the last [maxToolHistory] were counted
 }
+
+// maxToolHistory is here because templates import no services.
+const maxToolHistory = approval.MaxToolHistory
 
 // Edited are arguments to be sent instead of the agent's.
 type Edited struct {

@@ -19,7 +19,8 @@ import (
 // Card compares each argument of a call with approved calls. Unusual arguments come first.
 type Card struct {
 	Rows    []CardRow
-	More    int // arguments that are not listed
+	Parts   []CardPart // the same rows, by objects and lists
+	More    int        // arguments that are not listed
 	Unusual int
 	Calls   int  // approved calls that were compared
 	None    bool // there are too few of them
@@ -43,6 +44,7 @@ type CardRow struct {
 	Badge   view.Badge
 	Reasons []text.Message
 	Usual   templ.Component // the usual values; nil: none are known
+	Last    templ.Component // the value in the last call to the same target; nil: none
 
 	Typed  *typed.Value // nil: a secret, or not recognized
 	Notes  []templ.Component
@@ -85,21 +87,32 @@ func makeCard(fields *hostile.Fields, entries []evidence.Entry, values map[strin
 		if e.Verdict == evidence.Unusual || e.Verdict == evidence.Usual {
 			card.Rows[i].Usual = describeUsual(e)
 		}
+		if e.Last != nil {
+			card.Rows[i].Last = describeLast(e.Last, values[f.Pointer].Text)
+		}
 	}
 	card.Unusual = evidence.CountUnusual(entries)
 	card.addNested(values)
+	card.Parts = groupRows(card.Rows)
 	slices.SortStableFunc(card.Rows, func(a, b CardRow) int { return rank(a) - rank(b) })
 	return card
 }
 
+// The ranks of arguments, in their order.
+const (
+	rankAlarming = iota
+	rankUnusual
+	rankUsual
+)
+
 func rank(r CardRow) int {
 	switch {
 	case r.isAlarming():
-		return 0
+		return rankAlarming
 	case r.Unusual:
-		return 1
+		return rankUnusual
 	}
-	return 2
+	return rankUsual
 }
 
 // addNested adds the notes about objects and lists.
@@ -167,4 +180,9 @@ func describeUsual(e *evidence.Entry) templ.Component {
 	return text.EvidenceVaries()
 }
 
-func formatFloat(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+// describeLast says which value the last call to the same target had, and marks how the value differs now.
+func describeLast(l *evidence.Last, now string) templ.Component {
+	return text.EvidenceLast(view.Differing(l.Value, now), view.Text(l.Target), view.Clock(l.At))
+}
+
+func formatFloat(v float64) text.Message { return text.Decimal(v, -1) }

@@ -22,7 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-// Teamwork is what reviewers tell each other about a call.
+// Teamwork has the holder of a call and the reviewers' comments.
 type Teamwork struct {
 	Holder     string // the reviewer who works on it or is asked to; empty: none
 	AssignedBy string // empty: Holder claimed it
@@ -47,8 +47,8 @@ func wholeComment() hostile.Limits {
 	return hostile.Limits{Lines: approval.MaxComment, Runes: approval.MaxComment, OpaqueRunes: approval.MaxComment}
 }
 
-// nextURL is the page that leads to the next call.
-const nextURL = "/next"
+// nextURL is the page that leads to the next call after one.
+func nextURL(id uuid.UUID) string { return "/next?after=" + id.String() }
 
 // addTeamwork adds the holder and the comments of a call, and the link to the next call after a decision.
 func (h *reader) addTeamwork(ctx context.Context, access identity.Access, s *subject, v *Call) error {
@@ -57,7 +57,7 @@ func (h *reader) addTeamwork(ctx context.Context, access identity.Access, s *sub
 	}
 	a, reviewer := s.approval, access.Has(identity.Reviewer)
 	if a.Status != approval.Pending && reviewer && s.pulse.Pending > 0 {
-		v.NextURL = nextURL
+		v.NextURL = nextURL(a.CallID)
 		choices, err := h.choices(ctx, access.Person.ID)
 		if err != nil {
 			return err
@@ -145,7 +145,7 @@ func (h *CallHandler) Assign(w http.ResponseWriter, r *http.Request) {
 	h.changeTeamwork(w, r, shown{commentError: text.ReviewAssignee()}, func(id, by uuid.UUID) (call.Waiting, error) {
 		to, err := uuid.Parse(r.PostFormValue("person"))
 		if err != nil {
-			return call.Waiting{}, fault.Invalid("person", "expected a reviewer")
+			return call.Waiting{}, fault.Invalid("person", "must be a reviewer")
 		}
 		return h.calls.Assign(r.Context(), id, to, by, h.identity)
 	})

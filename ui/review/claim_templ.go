@@ -163,7 +163,7 @@ func teamwork(c Call) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if c.Teamwork != nil && c.Editing == nil && c.Edited == nil && c.Actions.Kind != ActionConfirm {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<section class=\"part\" aria-labelledby=\"team-title\" data-testid=\"teamwork\"><h3 id=\"team-title\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<section class=\"part\" aria-labelledby=\"team-title\" data-team data-testid=\"teamwork\"><h3 id=\"team-title\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -181,7 +181,7 @@ func teamwork(c Call) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if c.Teamwork.Holder != "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<p data-testid=\"holder\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "<p data-holder data-testid=\"holder\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

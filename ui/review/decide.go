@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/shell"
@@ -50,6 +51,10 @@ func (h *DecisionHandler) Approve(w http.ResponseWriter, r *http.Request) {
 		h.Fail(w, r, err)
 		return
 	}
+	decision := call.Decision{Approve: true, Arguments: how.edited, Seen: readSeen(r)}
+	if decision.Seen != nil {
+		decision.Seen.Unusual = evidence.CountUnusual(subject.evidence)
+	}
 	missing := presentActions(subject, access, presentArguments(subject, formatOf(r), false), shown{})
 	switch {
 	case !complaint.IsZero():
@@ -64,7 +69,7 @@ func (h *DecisionHandler) Approve(w http.ResponseWriter, r *http.Request) {
 		how.confirm = true
 		h.callPages.answerWithCall(w, r, http.StatusUnprocessableEntity, how)
 	case subject.proposing: // sends nothing
-		h.recordDecision(w, r, call.Decision{Approve: true, Arguments: how.edited})
+		h.recordDecision(w, r, decision)
 	case subject.risk.Proof && how.edited != nil && !h.login.Fresh(r, h.proofAge):
 		// A redirect would lose the edit and show the agent's arguments afterwards.
 		how.confirm, how.prove = true, true
@@ -72,7 +77,7 @@ func (h *DecisionHandler) Approve(w http.ResponseWriter, r *http.Request) {
 	case subject.risk.Proof && !h.login.Fresh(r, h.proofAge):
 		h.login.Reauthenticate(w, r, present.CallURL(subject.call.ID))
 	default:
-		h.recordDecision(w, r, call.Decision{Approve: true, Arguments: how.edited})
+		h.recordDecision(w, r, decision)
 	}
 }
 
@@ -120,10 +125,6 @@ func (h *DecisionHandler) recordDecision(w http.ResponseWriter, r *http.Request,
 		d.Note = addPreset(r, note)
 	}
 	d.Digest, d.By = r.PostFormValue("digest"), access.Person.ID
-	if d.Seen, err = h.readSeen(r, d.CallID); err != nil {
-		h.Fail(w, r, err)
-		return
-	}
 	choices, err := h.reader.choices(r.Context(), access.Person.ID)
 	if err != nil {
 		h.Fail(w, r, err)
@@ -267,9 +268,30 @@ func (h *DecisionHandler) Undo(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Reject rejects a call.
+// Reject rejects a call. It needs the evidence only to count its unusual arguments.
 func (h *DecisionHandler) Reject(w http.ResponseWriter, r *http.Request) {
-	h.recordDecision(w, r, call.Decision{})
+	d := call.Decision{Seen: readSeen(r)}
+	if d.Seen != nil {
+		entries, err := h.readEvidence(r)
+		if err != nil {
+			h.Fail(w, r, err)
+			return
+		}
+		d.Seen.Unusual = evidence.CountUnusual(entries)
+	}
+	h.recordDecision(w, r, d)
+}
+
+func (h *DecisionHandler) readEvidence(r *http.Request) ([]evidence.Entry, error) {
+	id, err := shell.CallID(r)
+	if err != nil {
+		return nil, err
+	}
+	c, err := h.calls.Get(r.Context(), call.Viewer{}, id)
+	if err != nil {
+		return nil, err
+	}
+	return h.calls.ReadEvidence(r.Context(), &c)
 }
 
 // addPreset returns a reason with the preset of the form before it.

@@ -30,14 +30,14 @@ func describeTyped(v *typed.Value) (notes, alarms []templ.Component) {
 	return notes, alarms
 }
 
-// describeKind says what a value is, or returns nil if it speaks for itself.
+// describeKind names the kind of a value, or returns nil if the value needs no name.
 func describeKind(v *typed.Value) templ.Component {
 	switch v.Kind {
 	case typed.Money:
 		if v.Money.Minor {
-			return text.TypedMoneyMinor(v.Money.Currency, groupAmount(v.Money.Amount))
+			return text.TypedMoneyMinor(v.Money.Currency, text.Exact(v.Money.Amount))
 		}
-		return text.TypedMoney(v.Money.Currency, groupAmount(v.Money.Amount))
+		return text.TypedMoney(v.Money.Currency, text.Exact(v.Money.Amount))
 	case typed.IBAN:
 		return text.TypedIBAN(v.IBAN.Country, strings.Join(v.IBAN.Groups, " "))
 	case typed.Email:
@@ -113,23 +113,7 @@ func describeRecipients(domains []typed.Domain) templ.Component {
 	return text.TypedRecipients(n, list)
 }
 
-// groupAmount writes 1284.50 as "1,284.50". The digits stay as they are.
-func groupAmount(amount string) string {
-	sign := ""
-	if strings.HasPrefix(amount, "-") {
-		sign, amount = "-", amount[1:]
-	}
-	whole, fraction, found := strings.Cut(amount, ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if found {
-		whole += "." + fraction
-	}
-	return sign + whole
-}
-
-// describeWarning says what is suspicious about a value.
+// describeWarning returns the text of a warning.
 func describeWarning(w typed.Warning) templ.Component { //nolint:funlen // one case for each code
 	arg := func(i int) string {
 		if i < len(w.Args) {

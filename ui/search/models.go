@@ -2,7 +2,7 @@ package search
 
 import "github.com/holdpoint/holdpoint/ui/text"
 
-// Results are what a search found.
+// Results are the results of a search.
 type Results struct {
 	Text   string // that was searched for
 	Dialog bool   // without the page around it
@@ -22,5 +22,5 @@ type Result struct {
 	Note string       // from outside; tells equal names apart
 	Word text.Message // of our own, instead of Name
 	Do   string       // an action of the script; empty: the address is opened
-	Copy string       // what the action copies
+	Copy string       // the text that the action copies
 }

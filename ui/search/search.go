@@ -56,7 +56,7 @@ func New(cfg Config) *Handler {
 	}
 }
 
-// Search shows what a text finds: a page, or only the results for the dialog. The dialog also gets the actions that need its script.
+// Search shows the results for a text: a page, or only the results for the dialog. The dialog also gets the actions that need its script.
 func (h *Handler) Search(w http.ResponseWriter, r *http.Request) {
 	access, _ := login.Access(r.Context())
 	found := Results{Text: strings.TrimSpace(shell.Clean(r.URL.Query().Get("q"))), Dialog: shell.PartOnly(r)}

@@ -9,6 +9,7 @@ import { announce, find, findAll, page, say, setPending, setStale } from "./page
 import { openPalette, setUpPalette } from "./palette.js";
 import { hasLooked, readOn, showGate, toTop, watchReading } from "./read.js";
 import { hold, letMove } from "./rows.js";
+import { watchSearch } from "./seek.js";
 import { live } from "./stream.js";
 
 const wide = matchMedia("(width >= 64rem)");
@@ -60,6 +61,7 @@ function onLost() {
 
 const pace = 300; // ms between two updates
 let due, renewed = -Infinity;
+let listing = false; // the list of calls is being fetched
 
 function refresh() {
 	if (due) return;
@@ -114,10 +116,16 @@ const letGo = () => {
 
 // ---- selection
 
-function select(row) {
+// mark makes a row the selected one.
+function mark(row) {
 	for (const other of findAll("#rows > [data-hp-selected]")) other.removeAttribute("data-hp-selected");
 	row.setAttribute("data-hp-selected", "");
 	spot = findAll("#rows > .row").indexOf(row);
+	undone = undefined;
+}
+
+function select(row) {
+	mark(row);
 	if (wide.matches) load(find("a.open", row).getAttribute("href"));
 }
 
@@ -139,10 +147,15 @@ async function load(address) {
 }
 
 let spot; // the place of the last selected row, which may have left the list
+let owed; // the arguments of a move that found no row while the list was being updated
+
+// isListDue reports whether the list is being updated: other parts of the page may know of calls before it shows them.
+const isListDue = () => due ? !page.hasAttribute("data-paused") : listing;
 
 // move selects the next row (1) or the one before (-1) of a pending call. If leave is true, or the call of the selected row is no
-// longer pending, it turns around at the end of the list.
+// longer pending, it turns around at the end of the list. A move that finds no row waits for an update of the list that is due.
 function move(step, leave = false) {
+	owed = undefined;
 	const isGone = (row) => row.classList.contains("gone");
 	const rows = findAll("#rows > .row");
 	const at = rows.indexOf(selectedRow());
@@ -154,7 +167,10 @@ function move(step, leave = false) {
 	const { call: id, phase } = call()?.dataset ?? {};
 	const isDecided = at >= 0 && rows[at].dataset.call === id && phase !== "parked"; // the list may not show it yet
 	const row = ahead(step) ?? (leave || at < 0 || isGone(rows[at]) || isDecided ? ahead(-step) : undefined);
-	if (!row) return;
+	if (!row) {
+		if (queue() && isListDue()) owed = [step, leave];
+		return;
+	}
 	find("a.open", row).focus();
 	select(row);
 }
@@ -177,7 +193,7 @@ let hasNext; // on a page without the queue, another call is pending after a dec
 // openNext opens the next call on a page without the queue. It waits for the swap of the decided call, which it replaces.
 async function openNext() {
 	hasNext = false;
-	await load("/next");
+	await load(find("#call [data-next]")?.getAttribute("href") ?? "/next");
 	if (call()) history.replaceState(null, "", call().dataset.url);
 	else location.assign("/");
 }
@@ -185,6 +201,12 @@ async function openNext() {
 // ---- undo: the last approval can be taken back for some seconds, whatever is on the screen by then
 
 let undoable; // {id, until}
+let undone; // the call that was taken back, until the list shows it again
+
+function markUndone() {
+	const row = undone && find(`#rows > [data-call="${undone}"]:not(.gone)`);
+	if (row) mark(row);
+}
 
 function offerUndo(id, until) {
 	undoable = { id, until };
@@ -443,13 +465,20 @@ function pause() {
 	if (!paused) refresh();
 }
 
+// rejectTyped sends the reason. The focus leaves its field, or the next key would be typed there while the response is on its way.
+function rejectTyped() {
+	if (!armed()) return;
+	act("reject");
+	find("#sentence").focus({ preventScroll: true });
+}
+
 function onKey(event) {
 	if (event.defaultPrevented || event.isComposing || find("dialog[open]")) return;
 	if (event.key === "Escape") return escape(event);
 	if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && /^(reason|message|comment)$/.test(event.target.id)) {
 		event.preventDefault();
 		if (event.repeat) return;
-		if (event.target.id === "reason") act("reject");
+		if (event.target.id === "reason") rejectTyped();
 		else event.target.form.requestSubmit();
 		return;
 	}
@@ -519,7 +548,8 @@ function onChange({ target }) {
 	htmx.trigger(queue(), "hp:refresh");
 }
 
-function afterChange() {
+// afterChange brings the page up to date with a change, which may be the response to a form.
+function afterChange(answered = false) {
 	noteChange();
 	showGate();
 	countDown(refresh);
@@ -527,7 +557,7 @@ function afterChange() {
 	restoreDraft();
 	if (find("#reason")?.value || find("#decide .error")) askReason();
 	restoreEdit();
-	tellOutcome();
+	tellOutcome(answered);
 	showViewers();
 	watchOutcome();
 }
@@ -539,18 +569,33 @@ const place = () => new URL(call()?.dataset.url ?? location.href, location.href)
 const setUnsent = (unsent) => { find("#unsent").hidden = !unsent; };
 
 document.addEventListener("htmx:config:request", ({ detail }) => { detail.ctx.request.headers["HX-Current-URL"] = place(); });
-document.addEventListener("htmx:after:request", ({ detail }) => advance(detail.ctx));
+document.addEventListener("htmx:before:request", ({ detail }) => {
+	if (detail.ctx.sourceElement.id === "queue") listing = true;
+});
+document.addEventListener("htmx:after:request", ({ detail }) => {
+	advance(detail.ctx);
+	const [, id] = /^\/calls\/([^/]+)\/undo$/.exec(new URL(detail.ctx.request.action, location.href).pathname) ?? [];
+	if (!id || detail.ctx.response.status !== 200) return;
+	undone = id;
+	announce(say("Undone"));
+});
+document.addEventListener("htmx:finally:request", ({ detail }) => {
+	if (detail.ctx.sourceElement.id !== "queue") return;
+	listing = false;
+	if (owed) move(...owed);
+});
 document.addEventListener("htmx:error", ({ detail }) => {
 	if (detail.ctx?.request.method === "POST") setUnsent(true);
 });
 document.addEventListener("htmx:before:swap", ({ detail }) => {
-	noteFocus();
+	noteFocus(detail.ctx.request.method === "POST");
 	following = find("#say") && scrollY + innerHeight > document.scrollingElement.scrollHeight - 120;
 	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment, letGo);
 });
 document.addEventListener("htmx:after:swap", ({ detail }) => {
-	afterChange();
+	afterChange(detail.ctx.request.method === "POST");
 	if (following) toEnd();
+	markUndone();
 	keepFocus();
 	if (detail.ctx.request.method !== "POST") return;
 	setUnsent(false);
@@ -596,6 +641,7 @@ openTalk();
 tellDone();
 if (document.body.hasAttribute("data-signed-in")) {
 	watchReading();
+	watchSearch();
 	setInterval(() => {
 		countUp();
 		countUndo();

@@ -1,23 +1,26 @@
-// Announcements of what happened, and where the focus goes afterwards.
+// Announcements of outcomes, and where the focus goes afterwards.
 
 import { announce, find, findAll, say } from "./page.js";
 
 const words = (element) => element?.innerText.replace(/\s+/g, " ").trim();
 const kept = new Map(); // the call on the screen at the last look
 
-// tellOutcome announces what changed about the call on the screen: its status and who decided, a notice, or its deadline.
-export function tellOutcome() {
+// tellOutcome announces a change of the call on the screen: its status and who decided, a notice, its deadline, or who works on it.
+// answered: the change is the response to a form, whose notice is announced although another call was on the screen before.
+export function tellOutcome(answered) {
 	const call = find("#call[data-call]");
 	const id = call?.dataset.call, before = kept.get(id);
 	const deadline = Number(find(".state [data-deadline]", call ?? undefined)?.dataset.deadline ?? 0);
 	const now = { phase: words(find("#call .state .badge")), notice: words(find("#call > .notice:first-child p")), deadline };
+	now.holder = find("#call [data-team]") ? words(find("#call [data-holder]")) ?? "" : before?.holder; // hidden beside another form
 	kept.clear();
 	if (!id) return;
 	kept.set(id, now);
+	if (now.notice && (before ? now.notice !== before.notice : answered)) announce(now.notice);
 	if (!before) return;
-	if (now.notice && now.notice !== before.notice) announce(now.notice);
 	if (now.phase !== before.phase) announce([now.phase, words(find("#call .call-head .decision"))].filter(Boolean).join(". "));
 	else if (now.deadline > before.deadline && before.deadline) announce(say("MoreTime"));
+	else if (before.holder !== undefined && now.holder !== before.holder) announce(now.holder || say("Released"));
 }
 
 // tellDone announces the notice of an action that led to this page, and moves the focus to it.
@@ -46,9 +49,11 @@ export function tellNew(n) {
 
 let lost;
 
-// noteFocus notes whether the focus is in the call that a swap replaces, and keepFocus moves it on if it was lost.
-export function noteFocus() {
-	lost = find("#call")?.contains(document.activeElement);
+// noteFocus notes whether the focus is in the call that a swap replaces, or nowhere before the response to a form. keepFocus moves it on if
+// it was lost.
+export function noteFocus(answered) {
+	const at = document.activeElement;
+	lost = find("#call")?.contains(at) || answered && at === document.body;
 }
 
 export function keepFocus() {

@@ -24,7 +24,7 @@ async function search() {
 	await htmx.ajax("GET", `/search?${query}`, { source: "#palette", target: "#hits", swap: "innerHTML" }).catch(() => {});
 	if (mine !== asked || !dialog.open) return;
 	asked = undefined;
-	dialog.dataset.q = field().value; // what the results are for
+	dialog.dataset.q = field().value; // the text of these results
 	if (field().value) announce(say("Found", { n: hits().length }));
 }
 

@@ -1,10 +1,10 @@
 // The read gate: a call can be approved once all of its arguments were on the screen. A part counts if it was there at two looks in a
-// row, so that what only flies past does not.
+// row, so that a part that only flies past does not count.
 
 import { find, findAll, say } from "./page.js";
 
 const pace = 200; // ms between two looks
-const reads = new Map(); // by what is shown: the parts that were on the screen, as fractions of the height, by element
+const reads = new Map(); // by the shown call: the parts that were on the screen, as fractions of the height, by element
 const times = new Map(); // by call: ms on the screen
 
 let shown, before = new Map(), looks = 0, lookedAt = 0;
@@ -14,17 +14,18 @@ const elements = () => findAll("#call [data-read]");
 const nameOf = (element, i) => element.id || String(i);
 
 // scroller returns the element that scrolls the call: the pane, or the page.
-function scroller() {
+export function scroller() {
 	const pane = find("#pane");
 	return pane && getComputedStyle(pane).overflowY === "auto" && pane.checkVisibility() ? pane : document.scrollingElement;
 }
 
 // view returns the top and bottom of the part of the window that shows the call, above the bar of actions.
-function view() {
+export function view() {
 	const box = scroller() === document.scrollingElement ? { top: 0, bottom: innerHeight } : scroller().getBoundingClientRect();
 	const bar = find("#call .actions");
 	const fixed = bar && getComputedStyle(bar).position === "sticky";
-	return { top: Math.max(0, box.top), bottom: Math.min(innerHeight, box.bottom, fixed ? bar.getBoundingClientRect().top : Infinity) };
+	const field = find("#call .seek:focus-within"); // it covers what is behind it
+	return { top: Math.max(0, box.top, field?.getBoundingClientRect().bottom ?? 0), bottom: Math.min(innerHeight, box.bottom, fixed ? bar.getBoundingClientRect().top : Infinity) };
 }
 
 // onScreen returns the part of an element in the window, as fractions of its height. The borders of a value may stay outside.
@@ -70,7 +71,7 @@ function state() {
 	});
 }
 
-// look notes what is on the screen now.
+// look notes the parts on the screen now.
 function look() {
 	const call = find("#call[data-call]");
 	const key = call?.dataset.phase === "parked" ? keyOf(call) : undefined;

@@ -89,7 +89,7 @@ func load() (*Assets, error) {
 
 // newTightener returns a replacer that drops meaningless spaces, and the "&" of nested rules where descendants are meant anyway.
 func newTightener() *strings.Replacer {
-	return strings.NewReplacer(" { & ", "{", " { ", "{", " {", "{", "; }", "}", " }", "}", "; & ", ";", "; ", ";", ", ", ",", ": ", ":", " > ", ">")
+	return strings.NewReplacer(" { & ", "{", " { ", "{", " {", "{", "; }", "}", " }", "}", "; & ", ";", "; ", ";", ", ", ",", ": ", ":", " > ", ">", " ~ ", "~")
 }
 
 // joinStyles joins all style sheets in the order of their names, without meaningless white space. The first sheet declares the
@@ -106,12 +106,15 @@ func joinStyles() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		for line := range bytes.Lines(content) {
-			_, _ = tightener.WriteString(&sheet, string(bytes.TrimPrefix(bytes.TrimLeft(line, "\t\n"), []byte("& ")))) // never fails
+		for line := range bytes.Lines(content) { // each ends with a sign, which separates it from the next
+			if bytes.HasPrefix(bytes.TrimLeft(line, "\t"), []byte("/*")) {
+				continue // a comment
+			}
+			_, _ = tightener.WriteString(&sheet, string(bytes.TrimPrefix(bytes.Trim(line, "\t\n"), []byte("& ")))) // never fails
 		}
 	}
-	// A second pass, because the tightener looks at each space once.
-	return bytes.ReplaceAll(bytes.ReplaceAll(sheet.Bytes(), []byte("} & "), []byte("}")), []byte("} "), []byte("}")), nil
+	// A second pass, because the tightener looks at each space once, and at each line alone.
+	return []byte(strings.NewReplacer("} & ", "}", "} ", "}", ";}", "}", "}&>", "}>", ",& ", ",", "> ", ">").Replace(sheet.String())), nil
 }
 
 // stripScript drops indents and the lines that are only a comment. Line numbers stay, so an error's place is right.

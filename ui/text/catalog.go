@@ -106,7 +106,7 @@ func readCatalog(files fs.FS, folder string) (*catalog, error) {
 			for _, form := range texts[i].Forms {
 				of, ok := pluralForms[form.Name]
 				if !ok {
-					return nil, fmt.Errorf("%s: %s: %s is no plural form; expected zero, one, two, few, many or other", name, texts[i].Name, form.Name)
+					return nil, fmt.Errorf("%s: %s: %s must be zero, one, two, few, many or other", name, texts[i].Name, form.Name)
 				}
 				e.forms[of], forms[form.Name] = form.Parts, form.Text
 			}
@@ -201,7 +201,7 @@ func (c *catalog) groupDigits(digits string) string {
 }
 
 func (c *catalog) writeDecimal(d decimal) string {
-	whole, fraction, found := strings.Cut(strconv.FormatFloat(d.value, 'f', d.digits, 64), ".")
+	whole, fraction, found := strings.Cut(string(d), ".")
 	if !found {
 		return c.groupDigits(whole)
 	}

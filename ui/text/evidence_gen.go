@@ -21,13 +21,13 @@ func EvidenceSame(same int, having int) Message {
 	return newMessage("evidence.Same", argument{"same", same}, argument{"having", having})
 }
 
-// EvidenceRange is "usual {min} to {max}".
-func EvidenceRange(min string, max string) Message {
+// EvidenceRange is "usual {min:text} to {max:text}".
+func EvidenceRange(min Message, max Message) Message {
 	return newMessage("evidence.Range", argument{"min", min}, argument{"max", max})
 }
 
-// EvidenceRangeTimes is "usual {min} to {max} · ×{times}".
-func EvidenceRangeTimes(min string, max string, times string) Message {
+// EvidenceRangeTimes is "usual {min:text} to {max:text} · ×{times:text}".
+func EvidenceRangeTimes(min Message, max Message, times Message) Message {
 	return newMessage("evidence.RangeTimes", argument{"min", min}, argument{"max", max}, argument{"times", times})
 }
 
@@ -65,3 +65,14 @@ func EvidenceLonger() Message { return newMessage("evidence.Longer") }
 
 // EvidenceLooksLike is "Almost a usual value".
 func EvidenceLooksLike() Message { return newMessage("evidence.LooksLike") }
+
+// EvidenceItems is "{n:count} item" or "{n:count} items".
+func EvidenceItems(n int) Message { return newMessage("evidence.Items", argument{"n", n}) }
+
+// EvidenceItem is "item".
+func EvidenceItem() Message { return newMessage("evidence.Item") }
+
+// EvidenceLast is "was {value:html} in the last call to {target:html}, {at:html}".
+func EvidenceLast(value templ.Component, target templ.Component, at templ.Component) templ.Component {
+	return newHTML("evidence.Last", argument{"value", value}, argument{"target", target}, argument{"at", at})
+}

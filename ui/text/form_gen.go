@@ -113,11 +113,11 @@ func FormRemovePair(name string) Message {
 // FormInclude is "Include".
 func FormInclude() Message { return newMessage("form.Include") }
 
-// FormExpectedChoice is "expected one of the choices".
+// FormExpectedChoice is "must be one of the choices".
 func FormExpectedChoice() Message { return newMessage("form.ExpectedChoice") }
 
-// FormExpectedUTF8 is "expected text in UTF-8".
+// FormExpectedUTF8 is "must be text in UTF-8".
 func FormExpectedUTF8() Message { return newMessage("form.ExpectedUTF8") }
 
-// FormExpectedNumber is "expected a number, such as 12 or -0.5".
+// FormExpectedNumber is "must be a number, such as 12 or -0.5".
 func FormExpectedNumber() Message { return newMessage("form.ExpectedNumber") }

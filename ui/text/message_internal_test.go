@@ -32,6 +32,8 @@ func TestPluralForms(t *testing.T) {
 		{"de", MeasureAgo(CountdownMinutes(2, 5)), "vor 2 Min. 5 s"},
 		{"ja", MeasureAgo(CountdownMinutes(2, 5)), "2分5秒前"},
 		{"en", Join(", ", Number(-1234567), Decimal(1.25, 1)), "-1,234,567, 1.2"},
+		{"de", Join("; ", Exact("-1284.50"), Exact("12345678901234567.10"), Exact("128450")), "-1.284,50; 12.345.678.901.234.567,10; 128.450"},
+		{"ja", Join("; ", Exact("1284.50"), Decimal(1000.25, -1)), "1,284.50; 1,000.25"},
 		{"de", Join("; ", Number(-1234567), Decimal(1234.5, 1)), "-1.234.567; 1.234,5"},
 	} {
 		if got := test.message.In(WithLanguage(t.Context(), test.language)); got != test.want {
@@ -98,10 +100,10 @@ func TestCompare(t *testing.T) {
 	}
 	for folder, want := range map[string][]string{
 		"de": {
-			`de/a.yaml: B: arguments ["x:text" "y:html"], expected ["x:" "y:html"]`, `de/a.yaml: C: plural forms ["other"], expected ["one" "other"]`,
+			`de/a.yaml: B: arguments must be ["x:" "y:html"], not ["x:text" "y:html"]`, `de/a.yaml: C: plural forms must be ["one" "other"], not ["other"]`,
 			"de/a.yaml: D: missing", "de/a.yaml: E: en does not have it", "de/b.yaml: A: missing",
 		},
-		"ja": {`ja/a.yaml: C: plural forms ["one" "other"], expected ["other"]`},
+		"ja": {`ja/a.yaml: C: plural forms must be ["other"], not ["one" "other"]`},
 		"en": nil,
 	} {
 		problems, err := section.Compare(files, "en", folder)
@@ -136,11 +138,11 @@ func TestHTMLEscapes(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
-		"A: [x]":                              "A: expected a string, or a string for each plural form",
-		"A: '{n'":                             "A: {n: expected a name",
-		"A: '{n:date}'":                       "A: {n:date: expected a name",
-		"A: {one: x, other: y}":               "A: expected an argument {n:count}",
-		"A: {other: y, one: x}":               "A: expected the form other at the end",
+		"A: [x]":                              "A: must be a string, or a string for each plural form",
+		"A: '{n'":                             "A: {n: must be a name",
+		"A: '{n:date}'":                       "A: {n:date: must be a name",
+		"A: {one: x, other: y}":               "A: must have an argument {n:count}",
+		"A: {other: y, one: x}":               "A: must have the form other at the end",
 		"A: {one: '{b}', other: '{n:count}'}": "A: {b}: the form other does not have it",
 		"A: '{n:count} {n:html}'":             "elsewhere",
 	} {

@@ -20,6 +20,7 @@ import (
 	"context"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/a-h/templ"
@@ -34,11 +35,8 @@ type Message struct {
 	value   any       // an int, a decimal, or a time whose layout is the text of key
 }
 
-// decimal is a number with a fixed number of digits after the point.
-type decimal struct {
-	value  float64
-	digits int
-}
+// decimal is a decimal number, such as "-1284.50".
+type decimal string
 
 // argument is an argument of a text: a string, int, Message or [templ.Component].
 type argument struct {
@@ -72,7 +70,12 @@ func Join(separator string, messages ...Message) Message {
 func Number(n int) Message { return Message{value: n} }
 
 // Decimal returns a message that is only a number with digits after the point, such as "1.5".
-func Decimal(x float64, digits int) Message { return Message{value: decimal{x, digits}} }
+func Decimal(x float64, digits int) Message {
+	return Exact(strconv.FormatFloat(x, 'f', digits, 64))
+}
+
+// Exact returns a message that is only a decimal number, such as "-1284.50". Its digits stay as they are.
+func Exact(number string) Message { return Message{value: decimal(number)} }
 
 // Time returns a message that is a time in its own zone. layout is one of the section "format".
 func Time(t time.Time, layout Message) Message { return Message{key: layout.key, value: t} }

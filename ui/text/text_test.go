@@ -54,7 +54,7 @@ func TestTemplatesHaveNoTexts(t *testing.T) {
 // refuse returns an error for a text that contains a word.
 func refuse(value string) error {
 	if word.MatchString(value) {
-		return fmt.Errorf("%q: expected a text of the catalog", strings.TrimSpace(value))
+		return fmt.Errorf("%q: must be a text of the catalog", strings.TrimSpace(value))
 	}
 	return nil
 }

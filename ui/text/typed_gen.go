@@ -4,13 +4,13 @@ package text
 
 import "github.com/a-h/templ"
 
-// TypedMoney is "{currency} {amount}".
-func TypedMoney(currency string, amount string) Message {
+// TypedMoney is "{currency} {amount:text}".
+func TypedMoney(currency string, amount Message) Message {
 	return newMessage("typed.Money", argument{"currency", currency}, argument{"amount", amount})
 }
 
-// TypedMoneyMinor is "{currency} {amount}, in the smallest unit".
-func TypedMoneyMinor(currency string, amount string) Message {
+// TypedMoneyMinor is "{currency} {amount:text}, in the smallest unit".
+func TypedMoneyMinor(currency string, amount Message) Message {
 	return newMessage("typed.MoneyMinor", argument{"currency", currency}, argument{"amount", amount})
 }
 

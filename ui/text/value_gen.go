@@ -99,3 +99,15 @@ func ValueInputSchema() Message { return newMessage("value.InputSchema") }
 
 // ValuePin is "Described by its server. Pin {pin:html}".
 func ValuePin(pin templ.Component) templ.Component { return newHTML("value.Pin", argument{"pin", pin}) }
+
+// ValueRepeat is "× {n:count} identical line" or "× {n:count} identical lines".
+func ValueRepeat(n int) Message { return newMessage("value.Repeat", argument{"n", n}) }
+
+// ValueSeek is "Search in this value".
+func ValueSeek() Message { return newMessage("value.Seek") }
+
+// ValueOutliers is "{n:count} line differs from the rest:" or "{n:count} lines differ from the rest:".
+func ValueOutliers(n int) Message { return newMessage("value.Outliers", argument{"n", n}) }
+
+// ValueLine is "Line {n:number}".
+func ValueLine(n int) Message { return newMessage("value.Line", argument{"n", n}) }

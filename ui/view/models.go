@@ -87,7 +87,7 @@ type MadeToken struct {
 // Page has the values that all pages need.
 type Page struct {
 	Notices      []Notice // shown on every page
-	Done         *Notice  // says what the form did that led here; nil: none
+	Done         *Notice  // the result of the form that led here; nil: none
 	Title        text.Message
 	Assets       Assets
 	Theme        Theme
@@ -139,7 +139,7 @@ type Notice struct {
 	Draft string       // text that was typed but not sent
 	URL   string       // of a page with more; empty: none
 	Word  text.Message // of that link
-	// Standing means that the notice is not about what the reader just did.
+	// Standing means that the notice is not about the reader's last action.
 	Standing bool
 }
 

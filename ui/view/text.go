@@ -49,6 +49,10 @@ func writePiece(ctx context.Context, b *strings.Builder, p hostile.Piece, flow F
 		b.WriteString(`<span class="cut" title="` + note + `" data-testid="hidden">` + html.EscapeString(describeHidden(p).In(ctx)) + `</span>`)
 	case hostile.Break:
 		writeBreaks(ctx, b, p.Count, flow)
+	case hostile.Repeat:
+		b.WriteString(`<span class="cut" data-testid="repeat">` + html.EscapeString(text.ValueRepeat(p.Count).In(ctx)) + "</span>\n")
+	case hostile.Anchor:
+		b.WriteString(`<span id="` + html.EscapeString(p.Text) + `"></span>`)
 	case hostile.Suspect:
 		b.WriteString(`<mark title="` + note + `">`)
 		writeText(b, p.Text)

@@ -51,8 +51,8 @@ func isPlain(pieces []hostile.Piece) bool {
 	return true
 }
 
-// elementOf returns the element that emphasizes a class of text: what decides is bold, names and keywords are colored, and what has
-// no effect is italic.
+// elementOf returns the element that emphasizes a class of text: the decisive part is bold, names and keywords are colored,
+// and text without effect is italic.
 func elementOf(c typed.Class) string {
 	switch c {
 	case typed.ClassStrong, typed.ClassUserinfo:

@@ -54,15 +54,15 @@ func (c *TokenConfig) checkFields() (*url.URL, error) {
 	}
 	for _, scope := range c.Scopes {
 		if scope == "" || strings.ContainsFunc(scope, isNotScopeChar) {
-			return nil, fault.Invalid("scopes", "want scope tokens of RFC 6749 section 3.3")
+			return nil, fault.Invalid("scopes", "must be scope tokens of RFC 6749 section 3.3")
 		}
 	}
 	if !isPrintable(c.Audience) || !isPrintable(c.AgentClaim) {
-		return nil, fault.Invalid("audience", "want printable text")
+		return nil, fault.Invalid("audience", "must be printable text")
 	}
 	for value, names := range c.Agents {
 		if value == "" || len(names) == 0 {
-			return nil, fault.Invalid("agents", "want names of agents for each value of the claim")
+			return nil, fault.Invalid("agents", "must be names of agents for each value of the claim")
 		}
 	}
 	return issuer, nil

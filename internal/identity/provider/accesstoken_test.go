@@ -40,8 +40,8 @@ func startIssuing(t *testing.T, change func(*provider.TokenConfig)) *issuing {
 	return s
 }
 
-// claims returns valid claims with changes.
-func (s *issuing) claims(change map[string]any) map[string]any {
+// newClaims returns valid claims with changes.
+func (s *issuing) newClaims(change map[string]any) map[string]any {
 	now := time.Now().Unix()
 	all := map[string]any{
 		"iss": s.URL, "sub": "vera", "aud": resource, "client_id": "desk", "exp": now + 300, "iat": now, "jti": "1",
@@ -62,34 +62,34 @@ func TestAccessTokens(t *testing.T) {
 	otherKey, _ := other.Key()
 	_, id := s.Key()
 	for name, tt := range map[string]struct{ raw, refused string }{
-		"as RFC 9068 has it":     {s.Sign("at+jwt", s.claims(nil)), ""},
-		"with its whole type":    {s.Sign("application/at+jwt", s.claims(nil)), ""},
-		"of type JWT":            {s.Sign("JWT", s.claims(nil)), ""},
-		"without a type":         {s.Sign("", s.claims(nil)), ""},
-		"for several":            {s.Sign("at+jwt", s.claims(map[string]any{"aud": []string{"https://x.example", resource}})), ""},
-		"for another":            {s.Sign("at+jwt", s.claims(map[string]any{"aud": "https://hold.example.com/agents/clerk/mcp"})), "audience"},
-		"for nearly this":        {s.Sign("at+jwt", s.claims(map[string]any{"aud": resource + "/"})), "audience"},
-		"for nobody":             {s.Sign("at+jwt", s.claims(map[string]any{"aud": nil})), "audience"},
-		"of another issuer":      {other.Sign("at+jwt", s.claims(map[string]any{"iss": other.URL})), "issuer"},
-		"in another's name":      {other.Sign("at+jwt", s.claims(nil)), "could not be verified"},
-		"with another's key":     {tokentest.SignWith(jose.ES256, otherKey, id, "at+jwt", s.claims(nil)), "could not be verified"},
-		"with another issuer":    {s.Sign("at+jwt", s.claims(map[string]any{"iss": s.URL + "/"})), "issuer"},
-		"algorithm none":         {tokentest.Unsigned("at+jwt", s.claims(nil)), "could not be verified"},
-		"HS256, the public key":  {tokentest.SignWith(jose.HS256, s.PublicAsSecret(), id, "at+jwt", s.claims(nil)), "could not be verified"},
-		"expired":                {s.Sign("at+jwt", s.claims(map[string]any{"exp": now - 1})), "expired"},
-		"without an end":         {s.Sign("at+jwt", s.claims(map[string]any{"exp": nil})), "expired"},
-		"not yet valid":          {s.Sign("at+jwt", s.claims(map[string]any{"nbf": now + hour})), "not valid yet"},
-		"of the future":          {s.Sign("at+jwt", s.claims(map[string]any{"iat": now + hour, "exp": now + 2*hour})), "future"},
-		"of nobody":              {s.Sign("at+jwt", s.claims(map[string]any{"sub": nil})), "subject"},
-		"an ID token by nonce":   {s.Sign("JWT", s.claims(map[string]any{"nonce": "n"})), "ID token"},
-		"an ID token by hash":    {s.Sign("", s.claims(map[string]any{"at_hash": "h"})), "ID token"},
-		"an ID token, as said":   {s.Sign("JWT", s.claims(map[string]any{"typ": "ID"})), "ID token"},
-		"an ID token by its use": {s.Sign("JWT", s.claims(map[string]any{"token_use": "id"})), "ID token"},
-		"for its own client":     {s.Sign("JWT", s.claims(map[string]any{"azp": resource})), "ID token"},
-		"a logout token":         {s.Sign("logout+jwt", s.claims(nil)), "not an access token"},
-		"bound to a key":         {s.Sign("at+jwt", s.claims(map[string]any{"cnf": map[string]any{"jkt": "x"}})), "bound"},
+		"as RFC 9068 has it":     {s.Sign("at+jwt", s.newClaims(nil)), ""},
+		"with its whole type":    {s.Sign("application/at+jwt", s.newClaims(nil)), ""},
+		"of type JWT":            {s.Sign("JWT", s.newClaims(nil)), ""},
+		"without a type":         {s.Sign("", s.newClaims(nil)), ""},
+		"for several":            {s.Sign("at+jwt", s.newClaims(map[string]any{"aud": []string{"https://x.example", resource}})), ""},
+		"for another":            {s.Sign("at+jwt", s.newClaims(map[string]any{"aud": "https://hold.example.com/agents/clerk/mcp"})), "audience"},
+		"for nearly this":        {s.Sign("at+jwt", s.newClaims(map[string]any{"aud": resource + "/"})), "audience"},
+		"for nobody":             {s.Sign("at+jwt", s.newClaims(map[string]any{"aud": nil})), "audience"},
+		"of another issuer":      {other.Sign("at+jwt", s.newClaims(map[string]any{"iss": other.URL})), "issuer"},
+		"in another's name":      {other.Sign("at+jwt", s.newClaims(nil)), "could not be verified"},
+		"with another's key":     {tokentest.SignWith(jose.ES256, otherKey, id, "at+jwt", s.newClaims(nil)), "could not be verified"},
+		"with another issuer":    {s.Sign("at+jwt", s.newClaims(map[string]any{"iss": s.URL + "/"})), "issuer"},
+		"algorithm none":         {tokentest.Unsigned("at+jwt", s.newClaims(nil)), "could not be verified"},
+		"HS256, the public key":  {tokentest.SignWith(jose.HS256, s.PublicAsSecret(), id, "at+jwt", s.newClaims(nil)), "could not be verified"},
+		"expired":                {s.Sign("at+jwt", s.newClaims(map[string]any{"exp": now - 1})), "expired"},
+		"without an end":         {s.Sign("at+jwt", s.newClaims(map[string]any{"exp": nil})), "expired"},
+		"not yet valid":          {s.Sign("at+jwt", s.newClaims(map[string]any{"nbf": now + hour})), "not valid yet"},
+		"of the future":          {s.Sign("at+jwt", s.newClaims(map[string]any{"iat": now + hour, "exp": now + 2*hour})), "future"},
+		"of nobody":              {s.Sign("at+jwt", s.newClaims(map[string]any{"sub": nil})), "subject"},
+		"an ID token by nonce":   {s.Sign("JWT", s.newClaims(map[string]any{"nonce": "n"})), "ID token"},
+		"an ID token by hash":    {s.Sign("", s.newClaims(map[string]any{"at_hash": "h"})), "ID token"},
+		"an ID token, as said":   {s.Sign("JWT", s.newClaims(map[string]any{"typ": "ID"})), "ID token"},
+		"an ID token by its use": {s.Sign("JWT", s.newClaims(map[string]any{"token_use": "id"})), "ID token"},
+		"for its own client":     {s.Sign("JWT", s.newClaims(map[string]any{"azp": resource})), "ID token"},
+		"a logout token":         {s.Sign("logout+jwt", s.newClaims(nil)), "not an access token"},
+		"bound to a key":         {s.Sign("at+jwt", s.newClaims(map[string]any{"cnf": map[string]any{"jkt": "x"}})), "bound"},
 		"opaque":                 {"opaque", "unknown here"},
-		"too large":              {s.Sign("at+jwt", s.claims(map[string]any{"x": strings.Repeat("x", 20<<10)})), "unknown here"},
+		"too large":              {s.Sign("at+jwt", s.newClaims(map[string]any{"x": strings.Repeat("x", 20<<10)})), "unknown here"},
 		"three parts of nothing": {"a.b.c", "unknown here"},
 		"null":                   {"bnVsbA.bnVsbA.", "issuer"},
 	} {
@@ -120,7 +120,7 @@ func TestScopesOfAccessTokens(t *testing.T) {
 		"none":      {map[string]any{"scope": nil}, false},
 		"a part":    {map[string]any{"scope": "b holdpoint.call2"}, false},
 	} {
-		_, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(tt.claims)), resource)
+		_, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.newClaims(tt.claims)), resource)
 		var lacks *provider.ScopeError
 		if (err == nil) != tt.ok || !tt.ok && (!errors.As(err, &lacks) || !slices.Equal(lacks.Scopes, []string{"holdpoint.call", "b"})) {
 			t.Errorf("%s: %v", name, err)
@@ -151,7 +151,7 @@ func TestWhomAccessTokensActAs(t *testing.T) {
 		"of an authorized party": {func(c *provider.TokenConfig) { c.ServiceClients = []string{"desk"} }, map[string]any{"client_id": nil, "azp": "desk"}, "billing", true},
 	} {
 		s := startIssuing(t, tt.change)
-		token, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(tt.claims)), resource)
+		token, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.newClaims(tt.claims)), resource)
 		if err != nil || strings.Join(token.Agents, " ") != tt.agents || token.NoPerson != tt.noPerson {
 			t.Errorf("%s: %+v, %v", name, token, err)
 		}
@@ -161,10 +161,10 @@ func TestWhomAccessTokensActAs(t *testing.T) {
 func TestAudienceThatIsSet(t *testing.T) {
 	t.Parallel()
 	s := startIssuing(t, func(c *provider.TokenConfig) { c.Audience = "holdpoint" })
-	if _, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(map[string]any{"aud": "holdpoint"})), resource); err != nil {
+	if _, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.newClaims(map[string]any{"aud": "holdpoint"})), resource); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(nil)), resource); err == nil {
+	if _, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.newClaims(nil)), resource); err == nil {
 		t.Error("issued for another")
 	}
 }
@@ -173,7 +173,7 @@ func TestKeysRotate(t *testing.T) {
 	t.Parallel()
 	s := startIssuing(t, nil)
 	verify := func() error {
-		_, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(nil)), resource)
+		_, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.newClaims(nil)), resource)
 		return err
 	}
 	check(t, verify())
@@ -207,7 +207,7 @@ func TestIssuerThatIsAway(t *testing.T) {
 	t.Parallel()
 	s := startIssuing(t, nil)
 	verify := func() error {
-		_, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(nil)), resource)
+		_, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.newClaims(nil)), resource)
 		return err
 	}
 	s.Down.Store(true)
@@ -227,7 +227,7 @@ func TestMetadataOfIssuer(t *testing.T) {
 	for name, value := range map[string]string{"issuer": "https://other.example", "jwks_uri": "http://203.0.113.7/keys"} {
 		s := startIssuing(t, nil)
 		s.Say(name, value)
-		if _, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.claims(nil)), resource); !errors.Is(err, provider.ErrUnreachable) || s.Asked.Load() != 0 {
+		if _, err := s.all.Verify(t.Context(), s.Sign("at+jwt", s.newClaims(nil)), resource); !errors.Is(err, provider.ErrUnreachable) || s.Asked.Load() != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -25,7 +25,7 @@ func editableClaims() []string {
 
 func checkIdentityClaim(claim string) error {
 	if slices.Contains(editableClaims(), claim) || !isPrintable(claim) {
-		return fault.Invalid("identity_claim", fmt.Sprintf("%q: want a claim that is unique and never changes, such as sub or oid", claim))
+		return fault.Invalid("identity_claim", fmt.Sprintf("%q: must be a claim that is unique and never changes, such as sub or oid", claim))
 	}
 	return nil
 }

@@ -129,7 +129,7 @@ func New(cfg Config, s Surroundings) (*Provider, error) {
 
 func (c *Config) checkFields() (*url.URL, error) {
 	if c.Name == "" || len(c.Name) > maxName || strings.TrimSpace(c.Name) != c.Name || !isPrintable(c.Name) {
-		return nil, fault.Invalid("name", fmt.Sprintf("want 1 to %d bytes of printable text", maxName))
+		return nil, fault.Invalid("name", fmt.Sprintf("must be 1 to %d bytes of printable text", maxName))
 	}
 	issuer, err := issuerURL(c.Issuer)
 	if err != nil {
@@ -142,13 +142,13 @@ func (c *Config) checkFields() (*url.URL, error) {
 		return nil, err
 	}
 	if c.Session < time.Minute || c.Session > maxSession {
-		return nil, fault.Invalid("session", "want between 1m and 720h")
+		return nil, fault.Invalid("session", "must be between 1m and 720h")
 	}
 	if len(c.Roles) == 0 && len(c.DefaultRoles) == 0 {
-		return nil, fault.Invalid("roles", "want at least one, of a group or by default: else nobody gets in")
+		return nil, fault.Invalid("roles", "must name at least one, of a group or by default: else no one gets in")
 	}
 	if c.Teams.Prefix != "" && len(c.Teams.Groups) > 0 {
-		return nil, fault.Invalid("teams", "want a prefix or groups, not both")
+		return nil, fault.Invalid("teams", "must be a prefix or groups, not both")
 	}
 	return issuer, nil
 }
@@ -157,7 +157,7 @@ func issuerURL(text string) (*url.URL, error) {
 	issuer, err := url.Parse(text)
 	if err != nil || issuer.Scheme != "https" && issuer.Scheme != "http" || issuer.Host == "" || issuer.User != nil ||
 		issuer.RawQuery != "" || issuer.Fragment != "" || strings.Contains(text, "#") {
-		return nil, fault.Invalid("issuer", "want the provider's URL, exactly as in its metadata")
+		return nil, fault.Invalid("issuer", "must be the provider's URL, exactly as in its metadata")
 	}
 	return issuer, nil
 }

@@ -35,7 +35,7 @@ func newConfig(issuer string) provider.Config {
 	}
 }
 
-func start(t *testing.T, change func(*provider.Config)) (*providertest.Provider, *provider.Provider) {
+func startProvider(t *testing.T, change func(*provider.Config)) (*providertest.Provider, *provider.Provider) {
 	t.Helper()
 	there := providertest.New("holdpoint", secret)
 	t.Cleanup(there.Close)
@@ -91,7 +91,7 @@ func TestSignIn(t *testing.T) {
 		"confidential client": nil,
 		"public client":       func(c *provider.Config) { c.ClientSecret = "" },
 	} {
-		there, p := start(t, change)
+		there, p := startProvider(t, change)
 		to, flow, err := p.Begin(t.Context(), false)
 		check(t, err)
 		asked, err := url.Parse(to)
@@ -115,7 +115,7 @@ func TestSignIn(t *testing.T) {
 
 func TestSecretInTheBodyWhereTheProviderWantsIt(t *testing.T) {
 	t.Parallel()
-	there, p := start(t, nil)
+	there, p := startProvider(t, nil)
 	there.Lie(providertest.Lies{Metadata: func(m map[string]any) { m["token_endpoint_auth_methods_supported"] = []string{"client_secret_post"} }})
 	if _, err := signIn(t, p, false); err == nil { // the fake accepts the secret only in the header
 		t.Error("the secret went where it should not")
@@ -176,7 +176,7 @@ func TestLiesAreNotBelieved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			there, p := start(t, nil)
+			there, p := startProvider(t, nil)
 			there.Lie(lies)
 			got, err := signIn(t, p, false)
 			var known *provider.Error
@@ -192,7 +192,7 @@ func TestLiesAreNotBelieved(t *testing.T) {
 
 func TestIssuerIsOptionalWhereItIsNotAnnounced(t *testing.T) {
 	t.Parallel()
-	there, p := start(t, nil)
+	there, p := startProvider(t, nil)
 	silent := func(m map[string]any) { delete(m, "authorization_response_iss_parameter_supported") }
 	there.Lie(providertest.Lies{Claims: claimsOfPerson(), Metadata: silent, Answer: func(v url.Values) { v.Del("iss") }})
 	_, err := signIn(t, p, false)
@@ -205,7 +205,7 @@ func TestIssuerIsOptionalWhereItIsNotAnnounced(t *testing.T) {
 
 func TestFlowsAreNotMixed(t *testing.T) {
 	t.Parallel()
-	_, p := start(t, nil)
+	_, p := startProvider(t, nil)
 	to, _, err := p.Begin(t.Context(), false)
 	check(t, err)
 	_, other, err := p.Begin(t.Context(), false)
@@ -222,7 +222,7 @@ func TestFlowsAreNotMixed(t *testing.T) {
 
 func TestWhatTheProviderSaysOfARefusal(t *testing.T) {
 	t.Parallel()
-	there, p := start(t, nil)
+	there, p := startProvider(t, nil)
 	there.Lie(providertest.Lies{Answer: func(v url.Values) {
 		v.Del("code")
 		v.Set("error", "access_denied")
@@ -241,7 +241,7 @@ func TestWhatTheProviderSaysOfARefusal(t *testing.T) {
 
 func TestProvingAgain(t *testing.T) {
 	t.Parallel()
-	there, p := start(t, nil)
+	there, p := startProvider(t, nil)
 	to, _, err := p.Begin(t.Context(), true)
 	check(t, err)
 	if !strings.Contains(to, "max_age=0") || !strings.Contains(to, "prompt=login") {
@@ -265,7 +265,7 @@ func TestProvingAgain(t *testing.T) {
 // The provider may sign a person in with a session of hours ago, and states that age.
 func TestAgeOfTheProof(t *testing.T) {
 	t.Parallel()
-	there, p := start(t, nil)
+	there, p := startProvider(t, nil)
 	said := func(auth any) *time.Duration {
 		t.Helper()
 		there.Lie(providertest.Lies{
@@ -336,7 +336,7 @@ func TestClaims(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			there, p := start(t, tt.change)
+			there, p := startProvider(t, tt.change)
 			there.Lie(providertest.Lies{Claims: maps.Clone(tt.claims), UserInfo: tt.info})
 			got, err := signIn(t, p, false)
 			check(t, err)
@@ -352,7 +352,7 @@ func TestClaims(t *testing.T) {
 
 func TestProviderThatIsAway(t *testing.T) {
 	t.Parallel()
-	there, p := start(t, nil)
+	there, p := startProvider(t, nil)
 	there.Hide(true)
 	if _, _, err := p.Begin(t.Context(), false); !errors.Is(err, provider.ErrUnreachable) || p.Failure() == nil {
 		t.Errorf("away: %v, %v", err, p.Failure())
@@ -375,13 +375,13 @@ func TestMetadataIsJudged(t *testing.T) {
 		"plain userinfo":            set("userinfo_endpoint", "http://192.0.2.1/userinfo"),
 		"nonsense":                  set("id_token_signing_alg_values_supported", "ES256"),
 	} {
-		there, p := start(t, nil)
+		there, p := startProvider(t, nil)
 		there.Lie(providertest.Lies{Metadata: lie})
 		if to, _, err := p.Begin(t.Context(), false); !errors.Is(err, provider.ErrUnreachable) {
 			t.Errorf("%s: %s, %v", name, to, err)
 		}
 	}
-	there, p := start(t, nil)
+	there, p := startProvider(t, nil)
 	there.Lie(providertest.Lies{Claims: claimsOfPerson(), Metadata: set("token_endpoint", "https://127.0.0.1:1/token")})
 	if _, err := signIn(t, p, false); err == nil || !strings.Contains(err.Error(), "private addresses are not allowed") {
 		t.Errorf("an address of the inner network: %v", err)
@@ -390,7 +390,7 @@ func TestMetadataIsJudged(t *testing.T) {
 
 func TestWarmWaitsForNothing(t *testing.T) {
 	t.Parallel()
-	there, p := start(t, nil)
+	there, p := startProvider(t, nil)
 	there.Hide(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	p.Warm(ctx)

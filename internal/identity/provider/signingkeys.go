@@ -56,7 +56,7 @@ func (v *keySet) VerifySignature(ctx context.Context, jwt string) ([]byte, error
 		return nil, err
 	}
 	if len(signed.Signatures) != 1 {
-		return nil, errors.New("want one signature")
+		return nil, errors.New("the token must have one signature")
 	}
 	for _, young := range []time.Duration{discoveryTTL, keysMinInterval} {
 		keys, err := v.known.GetIf(ctx, struct{}{}, func(_ signingKeys, age time.Duration) bool { return age < young }, v.loadKeys)

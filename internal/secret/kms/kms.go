@@ -40,7 +40,7 @@ func Dial(ctx context.Context, uri string) (registry.KMSClient, error) {
 	case "hcvault":
 		return dialVault(uri)
 	}
-	return nil, errors.New("want a URI that begins with aws-kms://, gcp-kms:// or hcvault://")
+	return nil, errors.New("must be a URI that begins with aws-kms://, gcp-kms:// or hcvault://")
 }
 
 // vault is a client that closes its connections after use.
@@ -60,7 +60,7 @@ func (v vault) Close() error {
 func dialVault(uri string) (registry.KMSClient, error) {
 	at, err := url.Parse(uri)
 	if err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
-		return nil, errors.New("want hcvault://HOST[:PORT]/MOUNT/keys/NAME")
+		return nil, errors.New("must be hcvault://HOST[:PORT]/MOUNT/keys/NAME")
 	}
 	config := api.DefaultConfig()
 	if config.Error != nil {

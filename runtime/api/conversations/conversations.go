@@ -150,7 +150,7 @@ func (h *Handlers) conversationFilter(ctx context.Context, input *listConversati
 		return filter, rest.InPart("query", r.Err())
 	}
 	if input.Person != "" {
-		r.Refuse("person", "expected none: only reviewers and operators search by person")
+		r.Refuse("person", "must be left out: only reviewers and operators search by person")
 		return catalog.ConversationFilter{}, rest.InPart("query", r.Err())
 	}
 	viewer, err := h.OwnViewer(ctx, input.Agent)

@@ -58,7 +58,7 @@ func (h *Handlers) followConversation(ctx context.Context, input *followInput) (
 	if input.LastEventID != "" {
 		field = "header.Last-Event-ID"
 		if after, err = strconv.ParseInt(input.LastEventID, 10, 64); err != nil || after < 0 {
-			return nil, rest.InvalidField(field, "expected the id of an event of this stream")
+			return nil, rest.InvalidField(field, "must be the id of an event of this stream")
 		}
 	}
 	now, err := h.Converse.Get(ctx, viewer, id)
@@ -66,7 +66,7 @@ func (h *Handlers) followConversation(ctx context.Context, input *followInput) (
 		return nil, ofClient(err)
 	}
 	if after > now.Seq {
-		return nil, rest.InvalidField(field, "expected at most %d, the number of the last entry", now.Seq)
+		return nil, rest.InvalidField(field, "must be at most %d, the number of the last entry", now.Seq)
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		r, w := humago.Unwrap(ctx)

@@ -95,7 +95,7 @@ func (h *Handlers) createConversation(ctx context.Context, input *createConversa
 		return nil, err
 	}
 	if rest.CallerOf(ctx).Agent == nil && input.Body.Agent == "" {
-		return nil, rest.InvalidField("body.agent", "expected the name of an agent that you act as")
+		return nil, rest.InvalidField("body.agent", "must be the name of an agent that you act as")
 	}
 	viewer, err := h.OwnViewer(ctx, input.Body.Agent)
 	if err != nil {
@@ -183,7 +183,7 @@ type Said struct {
 func (h *Handlers) sendMessage(ctx context.Context, input *sayInput) (*rest.Output[Said], error) {
 	for _, r := range input.Key {
 		if r <= ' ' || r > '~' {
-			return nil, rest.InvalidField("header.Idempotency-Key", "expected visible ASCII characters")
+			return nil, rest.InvalidField("header.Idempotency-Key", "must be visible ASCII characters")
 		}
 	}
 	id, viewer, err := h.heldConversation(ctx, input.ID)
@@ -267,7 +267,7 @@ func Problem(err error) *rest.Problem {
 	case errors.Is(err, converse.ErrNoModel):
 		return rest.NewProblem(http.StatusConflict, rest.CodeNoModel, "the agent has no model: an operator has to set one")
 	case errors.Is(err, converse.ErrKeyReused):
-		p := rest.InvalidField("header.Idempotency-Key", "expected a new key: another message was said with this one")
+		p := rest.InvalidField("header.Idempotency-Key", "must be a new key: another message was said with this one")
 		p.Code = rest.CodeKeyReused
 		return p
 	}

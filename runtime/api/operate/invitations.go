@@ -101,7 +101,7 @@ func (h *invitationHandlers) createInvitation(ctx context.Context, input *create
 	if body.TTL != "" {
 		var err error
 		if wanted.TTL, err = time.ParseDuration(body.TTL); err != nil || wanted.TTL <= 0 {
-			return nil, rest.InvalidField("body.ttl", "expected a duration such as 24h")
+			return nil, rest.InvalidField("body.ttl", "must be a duration such as 24h")
 		}
 	}
 	made, secret, err := h.Identity.Invite(ctx, rest.CallerOf(ctx).Actor(), wanted)

@@ -141,7 +141,7 @@ func (h *personHandlers) linkPerson(ctx context.Context, input *linkPersonInput)
 	}
 	same, err := uuid.Parse(input.Body.SameAs)
 	if err != nil {
-		return nil, rest.InvalidField("body.same_as", "expected the id of a person")
+		return nil, rest.InvalidField("body.same_as", "must be the id of a person")
 	}
 	people, err := h.Identity.People(ctx, []uuid.UUID{id, same})
 	if err != nil {

@@ -93,7 +93,7 @@ type createTokenInput struct {
 func (h *personHandlers) createToken(ctx context.Context, input *createTokenInput) (*rest.Output[NewToken], error) {
 	body, access := input.Body, rest.CallerOf(ctx).Person
 	if body.Person != "" && body.PersonID != "" {
-		return nil, rest.InvalidField("body.person", "expected either person or person_id")
+		return nil, rest.InvalidField("body.person", "must be given, or person_id, but not both")
 	}
 	if err := rest.CheckStorable("body.person", body.Person); err != nil {
 		return nil, err

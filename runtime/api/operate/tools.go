@@ -126,7 +126,7 @@ func (h *skillHandlers) settleTool(ctx context.Context, input *settleToolInput,
 	}
 	pin, err := tool.ParsePin(input.Body.Pin)
 	if err != nil {
-		return nil, rest.InvalidField("body.pin", "expected the pin of the definition, 64 hex digits")
+		return nil, rest.InvalidField("body.pin", "must be the pin of the definition, 64 hex digits")
 	}
 	if err := rest.CheckStorable("path.tool", input.Tool); err != nil {
 		return nil, err

@@ -105,7 +105,7 @@ func triedOutput(tried *trial.Response, err error, transport tool.Transport, nam
 	case errors.Is(err, tool.ErrNoSource):
 		return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeNotAvailable, "skills of transport %s are not available on this server", transport)
 	case errors.Is(err, tool.ErrNotFound):
-		return nil, rest.InvalidField("body.tool", "expected a tool of the skill; %q is none", name)
+		return nil, rest.InvalidField("body.tool", "must be a tool of the skill; %q is not", name)
 	case errors.As(err, &failure):
 		return nil, rest.NewProblem(http.StatusUnprocessableEntity, rest.CodeNotAvailable, "the tools cannot be listed: %s", failure.Message)
 	case err != nil:

@@ -52,7 +52,7 @@ func (d *Directory) OwnViewer(ctx context.Context, agentName string) (call.Viewe
 		return who.ViewerAs(who.Agent.ID), nil
 	}
 	if agentName == "" {
-		return call.Viewer{}, InvalidField("query.agent", "expected the name of an agent that you act as")
+		return call.Viewer{}, InvalidField("query.agent", "must be the name of an agent that you act as")
 	}
 	if !who.Person.MayActAs(agentName) {
 		return call.Viewer{}, NotFound("agent", agentName)

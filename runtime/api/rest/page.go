@@ -57,7 +57,7 @@ func (p Page) IDCursor() (uuid.UUID, error) {
 	}
 	id, err := uuid.Parse(p.Cursor)
 	if err != nil {
-		return uuid.Nil, InvalidField("query.cursor", "expected the next_cursor of an earlier page")
+		return uuid.Nil, InvalidField("query.cursor", "must be the next_cursor of an earlier page")
 	}
 	return id, nil
 }
@@ -69,7 +69,7 @@ func (p Page) NumberCursor() (int64, error) {
 	}
 	n, err := strconv.ParseInt(p.Cursor, 10, 64)
 	if err != nil || n <= 0 {
-		return 0, InvalidField("query.cursor", "expected the next_cursor of an earlier page")
+		return 0, InvalidField("query.cursor", "must be the next_cursor of an earlier page")
 	}
 	return n, nil
 }

@@ -104,7 +104,7 @@ func InvalidFields(part string, wrong *fault.InvalidError) *Problem {
 // CheckStorable refuses text that PostgreSQL cannot store.
 func CheckStorable(location, text string) error {
 	if strings.ContainsRune(text, 0) {
-		return InvalidField(location, "expected text without NUL")
+		return InvalidField(location, "must be text without NUL")
 	}
 	return nil
 }

@@ -252,14 +252,14 @@ func (h *approvalHandlers) rejectCall(ctx context.Context, input *rejectInput) (
 		decision.Digest, decision.Note = string(body.Digest), body.Reason
 	}
 	if strings.TrimSpace(decision.Note) == "" {
-		return nil, rest.InvalidField("body.reason", "expected a reason that is not empty")
+		return nil, rest.InvalidField("body.reason", "must not be empty")
 	}
 	return h.decideCall(ctx, input.ID, decision, "body.reason")
 }
 
 func (h *approvalHandlers) decideCall(ctx context.Context, id string, d call.Decision, note string) (*rest.Output[Approval], error) {
 	if n := utf8.RuneCountInString(d.Note); n > maxNote {
-		return nil, rest.InvalidField(note, "expected at most %d characters, not %d", maxNote, n)
+		return nil, rest.InvalidField(note, "must be at most %d characters, not %d", maxNote, n)
 	}
 	err := rest.CheckStorable(note, d.Note)
 	if err != nil {

@@ -2,6 +2,7 @@ package review
 
 import (
 	"context"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -11,10 +12,19 @@ import (
 
 // Evidence compares one argument of a call with approved calls of its tool.
 type Evidence struct {
-	Path    string   `json:"path" doc:"JSON Pointer (RFC 6901) into the arguments."`
-	Verdict verdict  `json:"verdict" doc:"no_history: fewer than three approved calls. hidden: a secret, which is never compared."`
-	Reasons []reason `json:"reasons" nullable:"false" doc:"Why the verdict is unusual."`
-	Usual   Usual    `json:"usual"`
+	Path    string    `json:"path" doc:"JSON Pointer (RFC 6901) into the arguments."`
+	Verdict verdict   `json:"verdict" doc:"no_history: fewer than three approved calls. hidden: a secret, which is never compared."`
+	Reasons []reason  `json:"reasons" nullable:"false" doc:"Why the verdict is unusual."`
+	Usual   Usual     `json:"usual"`
+	Last    *LastCall `json:"last,omitempty" doc:"Absent if the verdict is usual, if no approved call had the same target, or if this argument had the same value or more than 120 bytes there."`
+}
+
+// LastCall has the value of an argument in the last approved call to the same target.
+type LastCall struct {
+	Value      string    `json:"value"`
+	Target     string    `json:"target" doc:"The account, address, URL, path or id that both calls have, as this call writes it."`
+	TargetPath string    `json:"target_path" doc:"JSON Pointer (RFC 6901) of the target."`
+	At         time.Time `json:"at" doc:"When the approved call was sent."`
 }
 
 // Usual describes the values that approved calls had in one place.
@@ -76,6 +86,10 @@ func newEvidence(e *evidence.Entry) Evidence {
 	}
 	if e.Range != nil {
 		v.Usual.Min, v.Usual.Median, v.Usual.Max = &e.Range.Min, &e.Range.Median, &e.Range.Max
+	}
+	if e.Last != nil {
+		last := LastCall(*e.Last)
+		v.Last = &last
 	}
 	if e.Nearest != "" {
 		v.Usual.Nearest = &e.Nearest

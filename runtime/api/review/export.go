@@ -61,7 +61,7 @@ func newDownload(what, format string, write func(io.Writer) error) *download {
 // startExport starts an export for a person who may see all calls.
 func (h *callHandlers) startExport(ctx context.Context, by audit.Actor, f history.Filter, format string) (http.Handler, error) {
 	if format != FormatCSV && format != FormatJSONLines {
-		return nil, rest.InvalidField("query.format", "expected %s or %s", FormatCSV, FormatJSONLines)
+		return nil, rest.InvalidField("query.format", "must be %s or %s", FormatCSV, FormatJSONLines)
 	}
 	export, err := h.history.Export(ctx, by, f, format)
 	if err != nil {

@@ -75,7 +75,7 @@ func (h *fileHandlers) presignUpload(ctx context.Context, input *presignInput) (
 		return nil, errNoFiles
 	}
 	if rest.CallerOf(ctx).Agent == nil && input.Body.Agent == "" {
-		return nil, rest.InvalidField("body.agent", "expected the name of an agent that you act as")
+		return nil, rest.InvalidField("body.agent", "must be the name of an agent that you act as")
 	}
 	viewer, err := h.OwnViewer(ctx, input.Body.Agent)
 	if err != nil {

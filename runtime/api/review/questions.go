@@ -127,7 +127,7 @@ func (h *approvalHandlers) decideQuestion(ctx context.Context, input *decideQues
 		d.Digest, d.Note = string(body.Digest), body.Note
 	}
 	if n := utf8.RuneCountInString(d.Note); n > maxNote {
-		return nil, rest.InvalidField("body.note", "expected at most %d characters, not %d", maxNote, n)
+		return nil, rest.InvalidField("body.note", "must be at most %d characters, not %d", maxNote, n)
 	}
 	if err := rest.CheckStorable("body.note", d.Note); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/net/publicsuffix"
 
@@ -65,6 +66,8 @@ type Entry struct {
 	Domains []string // the known domains, if the value has one; at most three
 	// Nearest is a usual value, or the domain of one, that Against could be mistaken for: the value, or its domain.
 	Nearest, Against string
+
+	Last *Last // the value of the last approved call to the same target, if it differs and this one is not usual; otherwise nil
 }
 
 // Range describes the numbers of approved calls.
@@ -74,32 +77,40 @@ type Range struct {
 	Times float64
 }
 
+// Call is an approved call.
+type Call struct {
+	Facts Facts
+	At    time.Time // when it was sent
+}
+
 // History has the values of approved calls. It does not change, so several goroutines may use it.
 type History struct {
-	calls  int
+	calls  []Call
 	places map[string]*past // by path
 }
 
-// NewHistory returns the history of approved calls.
-func NewHistory(calls []Facts) *History {
-	return &History{calls: len(calls), places: indexHistory(calls)}
+// NewHistory returns the history of approved calls, the newest first.
+func NewHistory(calls []Call) *History {
+	return &History{calls: calls, places: indexHistory(calls)}
 }
 
 // IsEnough reports whether there are enough calls for a verdict.
-func (h *History) IsEnough() bool { return h.calls >= Enough }
+func (h *History) IsEnough() bool { return len(h.calls) >= Enough }
 
 // Judge returns the evidence about the arguments of a call, in their order. hidden has the pointers of secrets.
 func (h *History) Judge(arguments []byte, hidden func(pointer string) bool) []Entry {
 	leaves := readLeaves(arguments, maxLeaves)
 	entries := make([]Entry, len(leaves))
+	last, target := h.findLast(leaves, hidden)
 	for i, l := range leaves {
-		entries[i] = Entry{Path: l.pointer, Calls: h.calls, Verdict: NoHistory}
+		entries[i] = Entry{Path: l.pointer, Calls: len(h.calls), Verdict: NoHistory}
 		switch {
 		case hidden(l.pointer):
 			entries[i].Verdict = Hidden
 		case h.IsEnough():
-			entries[i].judge(l.Fact, h.places[l.Path])
+			entries[i].judgeFact(l.Fact, h.places[l.Path])
 		}
+		entries[i].addLast(l, last, target)
 	}
 	return entries
 }
@@ -117,9 +128,9 @@ func CountUnusual(entries []Entry) int {
 
 // past has the values that approved calls had in one place.
 type past struct {
-	calls   int            // that had a value there
-	values  map[string]int // calls with each value, by key
-	texts   []string       // different texts, the most frequent first
+	calls   int         // that had a value there
+	values  map[key]int // calls with each value
+	texts   []string    // different texts, the most frequent first
 	kinds   string
 	domain  map[string]bool
 	folder  map[string]bool
@@ -127,39 +138,39 @@ type past struct {
 	longest int
 }
 
-func indexHistory(history []Facts) map[string]*past {
+func indexHistory(history []Call) map[string]*past {
 	index := map[string]*past{}
-	for _, facts := range history {
+	for _, c := range history {
 		seen := map[string]bool{}
-		for _, f := range facts {
+		for _, f := range c.Facts {
 			p := index[f.Path]
 			if p == nil {
-				p = &past{values: map[string]int{}, domain: map[string]bool{}, folder: map[string]bool{}}
+				p = &past{values: map[key]int{}, domain: map[string]bool{}, folder: map[string]bool{}}
 				index[f.Path] = p
 			}
 			if !seen[f.Path] {
 				seen[f.Path] = true
 				p.calls++
 			}
-			p.add(f)
+			p.addFact(f)
 		}
 	}
 	for _, p := range index {
 		slices.Sort(p.numbers)
-		slices.SortStableFunc(p.texts, func(a, b string) int { return p.values[string(text)+b] - p.values[string(text)+a] })
+		slices.SortStableFunc(p.texts, func(a, b string) int { return p.values[key{text, b}] - p.values[key{text, a}] })
 	}
 	return index
 }
 
-func (p *past) add(f Fact) {
-	key := f.key()
+func (p *past) addFact(f Fact) {
+	key := f.historyKey()
 	if p.values[key]++; p.values[key] == 1 && f.Kind == text {
 		p.texts = append(p.texts, f.Value)
 	}
 	if !strings.ContainsRune(p.kinds, rune(f.Kind)) {
 		p.kinds += string(f.Kind)
 	}
-	p.longest = max(p.longest, f.length())
+	p.longest = max(p.longest, f.countCharacters())
 	switch f.Kind {
 	case number:
 		if v, err := strconv.ParseFloat(f.Value, 64); err == nil {
@@ -176,27 +187,27 @@ func (p *past) add(f Fact) {
 	}
 }
 
-// varies reports whether approved calls had so many different values that a new one says nothing.
-func (p *past) varies() bool { return 2*len(p.values) > p.calls+1 }
+// hasManyValues reports whether approved calls had so many different values that a new one says nothing.
+func (p *past) hasManyValues() bool { return 2*len(p.values) > p.calls+1 }
 
-func (e *Entry) judge(f Fact, p *past) {
+func (e *Entry) judgeFact(f Fact, p *past) {
 	e.Verdict = Usual
 	if p == nil {
-		e.fail(NewArgument)
+		e.addReason(NewArgument)
 		return
 	}
-	e.Having, e.Same = p.calls, p.values[f.key()]
+	e.Having, e.Same = p.calls, p.values[f.historyKey()]
 	if len(p.numbers) > 0 {
 		e.Range = p.rangeFor(f)
 	}
-	if !p.varies() {
+	if !p.hasManyValues() {
 		e.Common = p.texts[:min(3, len(p.texts))]
 	}
 	if e.Same > 0 {
 		return
 	}
 	if !strings.ContainsRune(p.kinds, rune(f.Kind)) {
-		e.fail(OtherType)
+		e.addReason(OtherType)
 		return
 	}
 	switch f.Kind {
@@ -205,28 +216,28 @@ func (e *Entry) judge(f Fact, p *past) {
 	case text:
 		e.judgeText(f, p)
 	default:
-		if !p.varies() {
-			e.fail(NewValue)
+		if !p.hasManyValues() {
+			e.addReason(NewValue)
 		}
 	}
 }
 
-func (e *Entry) fail(r Reason) { e.Verdict, e.Reasons = Unusual, append(e.Reasons, r) }
+func (e *Entry) addReason(r Reason) { e.Verdict, e.Reasons = Unusual, append(e.Reasons, r) }
 
 func (e *Entry) judgeNumber(f Fact) {
 	v, err := strconv.ParseFloat(f.Value, 64)
 	switch {
 	case err != nil || e.Range == nil:
 	case v > e.Range.Max:
-		e.fail(AboveRange)
+		e.addReason(AboveRange)
 	case v < e.Range.Min:
-		e.fail(BelowRange)
+		e.addReason(BelowRange)
 	}
 }
 
 func (e *Entry) judgeText(f Fact, p *past) {
 	if e.Nearest, e.Against = p.findNearest(f.Value); e.Nearest != "" {
-		e.fail(LooksLike)
+		e.addReason(LooksLike)
 		return
 	}
 	domain, folder := domainOf(f.Value), folderOf(f.Value)
@@ -234,17 +245,17 @@ func (e *Entry) judgeText(f Fact, p *past) {
 	case domain != "" && len(p.domain) > 0:
 		e.Domains = p.listDomains()
 		if !p.domain[domain] {
-			e.fail(NewDomain)
+			e.addReason(NewDomain)
 		}
 	case folder != "" && len(p.folder) > 0:
 		if !p.folder[folder] {
-			e.fail(NewPlace)
+			e.addReason(NewPlace)
 		}
-	case !p.varies():
-		e.fail(NewValue)
+	case !p.hasManyValues():
+		e.addReason(NewValue)
 	}
-	if f.length() > 10*max(p.longest, 20) {
-		e.fail(Longer)
+	if f.countCharacters() > 10*max(p.longest, 20) {
+		e.addReason(Longer)
 	}
 }
 
@@ -275,7 +286,7 @@ const mostCompared = 200
 // findNearest returns a usual text that a text could be mistaken for, or such a domain, and the text or its domain.
 func (p *past) findNearest(value string) (near, part string) {
 	for _, known := range p.texts[:min(mostCompared, len(p.texts))] {
-		if lookalike.IsNear(value, known) || !p.varies() && lookalike.IsSwapped(value, known) {
+		if lookalike.IsNear(value, known) || !p.hasManyValues() && lookalike.IsSwapped(value, known) {
 			return known, value
 		}
 	}

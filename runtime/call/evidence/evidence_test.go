@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 )
@@ -12,10 +13,10 @@ import (
 func nothingHidden(string) bool { return false }
 
 // collectAll returns the facts of approved calls with these arguments.
-func collectAll(arguments ...string) []evidence.Facts {
-	history := make([]evidence.Facts, len(arguments))
+func collectAll(arguments ...string) []evidence.Call {
+	history := make([]evidence.Call, len(arguments))
 	for i, a := range arguments {
-		history[i] = evidence.Collect([]byte(a), nothingHidden)
+		history[i] = evidence.Call{Facts: evidence.Collect([]byte(a), nothingHidden), At: time.Unix(int64(1000-i), 0)}
 	}
 	return history
 }
@@ -87,7 +88,8 @@ func TestSecretsAreNoFacts(t *testing.T) {
 	if len(facts) != 1 || facts[0].Path != "/auth/user" {
 		t.Errorf("facts: %+v", facts)
 	}
-	entries := evidence.NewHistory([]evidence.Facts{facts, facts, facts}).Judge(arguments, hidden)
+	approved := evidence.Call{Facts: facts}
+	entries := evidence.NewHistory([]evidence.Call{approved, approved, approved}).Judge(arguments, hidden)
 	if entries[0].Verdict != evidence.Hidden || entries[0].Common != nil || entries[1].Verdict != evidence.Usual {
 		t.Errorf("entries: %+v", entries)
 	}
@@ -114,11 +116,85 @@ func TestFactsAreBounded(t *testing.T) {
 	}
 }
 
+// What is unusual is compared with the last approved call to the same target, which may be written in another way.
+func TestLastCallToTheSameTarget(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		history   []string // the newest first
+		arguments string
+		want      string // path: value, target
+	}{
+		"IBAN": {
+			[]string{
+				`{"iban":"FR1420041010050500013M02606","amount":900}`,
+				`{"iban":"DE89 3704 0044 0532 0130 00","amount":120}`,
+				`{"iban":"DE89370400440532013000","amount":130}`,
+			}, `{"iban":"DE89370400440532013000","amount":1000}`, "/amount: 120, DE89370400440532013000",
+		},
+		"e-mail before an id": {
+			[]string{
+				`{"customer_id":7,"to":["bo@acme.com"],"priority":1,"from":"me@acme.com"}`,
+				`{"customer_id":8,"to":["Ann@Acme.com"],"priority":2,"from":"me@acme.com"}`,
+				`{"customer_id":9,"to":["cat@acme.com"],"priority":3,"from":"me@acme.com"}`,
+			}, `{"customer_id":7,"to":["ann@acme.com"],"priority":9,"from":"me@acme.com"}`, "/priority: 2, ann@acme.com",
+		},
+		"several recipients are no target, but the id is": {
+			[]string{`{"to":["a@acme.com","b@acme.com"],"customer_id":1,"n":1}`, `{"to":["a@acme.com"],"customer_id":2,"n":2}`, `{"to":["a@acme.com"],"customer_id":2,"n":3}`},
+			`{"to":["a@acme.com","b@acme.com"],"customer_id":2,"n":50}`, "/n: 2, 2",
+		},
+		"host and path of a URL": {
+			[]string{`{"url":"https://acme.com/b?page=1","n":1}`, `{"url":"https://ACME.com/x/../a?page=2","n":2}`, `{"url":"https://acme.com/b","n":3}`},
+			`{"url":"https://acme.com/a","n":50}`, "/n: 2, https://acme.com/a",
+		},
+		"path of a file": {
+			[]string{`{"path":"/srv/b","mode":"r"}`, `{"path":"/srv/./a","mode":"r"}`, `{"path":"/srv/b","mode":"r"}`},
+			`{"path":"/srv/a","mode":"w"}`, "/mode: r, /srv/a",
+		},
+		"the sender is no target": {
+			[]string{`{"from":"me@acme.com","n":1}`, `{"from":"me@acme.com","n":2}`, `{"from":"me@acme.com","n":3}`},
+			`{"from":"me@acme.com","n":50}`, "",
+		},
+		"a usual value is not compared": {
+			[]string{`{"id":1,"n":1}`, `{"id":2,"n":2}`, `{"id":3,"n":3}`}, `{"id":1,"n":3}`, "",
+		},
+		"little history": {[]string{`{"id":"x","n":1}`}, `{"id":"x","n":3}`, "/n: 1, x"},
+		"the number is not the text": {
+			[]string{`{"id":"1","n":1}`, `{"id":"1","n":2}`, `{"id":"1","n":3}`}, `{"id":1,"n":50}`, "",
+		},
+		"a long value has only a digest": {
+			[]string{`{"id":1,"s":"` + strings.Repeat("x", 200) + `"}`}, `{"id":1,"s":"y"}`, "",
+		},
+	} {
+		var got []string
+		for _, e := range evidence.NewHistory(collectAll(c.history...)).Judge([]byte(c.arguments), nothingHidden) {
+			if e.Last != nil {
+				got = append(got, e.Path+": "+e.Last.Value+", "+e.Last.Target)
+			}
+		}
+		if strings.Join(got, "; ") != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A secret is neither a target nor compared.
+func TestLastCallHasNoSecrets(t *testing.T) {
+	t.Parallel()
+	history := evidence.NewHistory(collectAll(`{"account":"a1","pin":"1111"}`, `{"account":"a1","pin":"2222"}`, `{"account":"a1","pin":"3333"}`))
+	for _, secret := range []string{"/account", "/pin"} {
+		for _, e := range history.Judge([]byte(`{"account":"a1","pin":"9999"}`), func(pointer string) bool { return pointer == secret }) {
+			if e.Last != nil {
+				t.Errorf("%s hidden: %s was %+v", secret, e.Path, e.Last)
+			}
+		}
+	}
+}
+
 func ExampleHistory_Judge() {
 	none := func(string) bool { return false }
-	var history []evidence.Facts
+	var history []evidence.Call
 	for _, amount := range []int{100, 150, 360} {
-		history = append(history, evidence.Collect(fmt.Appendf(nil, `{"amount":%d}`, amount), none))
+		history = append(history, evidence.Call{Facts: evidence.Collect(fmt.Appendf(nil, `{"amount":%d}`, amount), none)})
 	}
 	entry := evidence.NewHistory(history).Judge([]byte(`{"amount":750}`), none)[0]
 	fmt.Println(entry.Path, entry.Verdict, entry.Reasons, entry.Range.Times)

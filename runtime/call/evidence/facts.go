@@ -57,10 +57,16 @@ func Collect(arguments []byte, hidden func(pointer string) bool) Facts {
 	return facts
 }
 
-func (f Fact) key() string { return string(rune(f.Kind)) + f.Value }
+// key identifies a value.
+type key struct {
+	kind  Kind
+	value string
+}
 
-// length returns the characters of the value.
-func (f Fact) length() int {
+func (f Fact) historyKey() key { return key{f.Kind, f.Value} }
+
+// countCharacters returns the characters of the value.
+func (f Fact) countCharacters() int {
 	if f.Long > 0 {
 		return f.Long
 	}
@@ -78,7 +84,7 @@ var errEnough = errors.New("enough was read")
 // readLeaves returns at most so many values of a document.
 func readLeaves(document []byte, most int) []leaf {
 	r := leafReader{decoder: jsontext.NewDecoder(bytes.NewReader(document), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), most: most}
-	_ = r.read("", "") // arguments are valid JSON; anything else has the values before the error
+	_ = r.readValue("", "") // arguments are valid JSON; anything else has the values before the error
 	return r.leaves
 }
 
@@ -88,7 +94,7 @@ type leafReader struct {
 	most    int
 }
 
-func (r *leafReader) read(path, pointer jsontext.Pointer) error {
+func (r *leafReader) readValue(path, pointer jsontext.Pointer) error {
 	switch r.decoder.PeekKind() {
 	case '{', '[':
 		return r.readNested(path, pointer)
@@ -104,11 +110,11 @@ func (r *leafReader) read(path, pointer jsontext.Pointer) error {
 		if err != nil {
 			return err
 		}
-		return r.add(path, pointer, text, string(value))
+		return r.addLeaf(path, pointer, text, string(value))
 	case '0':
-		return r.add(path, pointer, number, string(raw))
+		return r.addLeaf(path, pointer, number, string(raw))
 	default:
-		return r.add(path, pointer, other, string(raw))
+		return r.addLeaf(path, pointer, other, string(raw))
 	}
 }
 
@@ -127,7 +133,7 @@ func (r *leafReader) readNested(path, pointer jsontext.Pointer) error {
 			}
 			name, place = token.String(), token.String()
 		}
-		if err := r.read(path.AppendToken(place), pointer.AppendToken(name)); err != nil {
+		if err := r.readValue(path.AppendToken(place), pointer.AppendToken(name)); err != nil {
 			return err
 		}
 	}
@@ -135,10 +141,10 @@ func (r *leafReader) readNested(path, pointer jsontext.Pointer) error {
 	if err != nil || n > 0 || pointer == "" {
 		return err
 	}
-	return r.add(path, pointer, other, opening.String()+closing.String())
+	return r.addLeaf(path, pointer, other, opening.String()+closing.String())
 }
 
-func (r *leafReader) add(path, pointer jsontext.Pointer, kind Kind, value string) error {
+func (r *leafReader) addLeaf(path, pointer jsontext.Pointer, kind Kind, value string) error {
 	if len(r.leaves) == r.most {
 		return errEnough
 	}

@@ -25,11 +25,11 @@ func TestJobCounts(t *testing.T) {
 	defer func() { check(t, client.Stop(context.WithoutCancel(t.Context()))) }()
 	select {
 	case event := <-done:
-		equal(t, "the job", event.Job.Kind, "call_count")
+		wantEqual(t, "the job", event.Job.Kind, "call_count")
 	case <-time.After(time.Minute):
 		t.Fatal("no job has run")
 	}
 	var calls int
 	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT sum(calls)::bigint FROM call_counts`).Scan(&calls))
-	equal(t, "counted calls", calls, 1)
+	wantEqual(t, "counted calls", calls, 1)
 }

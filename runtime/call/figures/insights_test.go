@@ -166,7 +166,7 @@ func formatCounts(found figures.Counts) string {
 	return text.String()
 }
 
-func equal[T comparable](t *testing.T, what string, got, want T) {
+func wantEqual[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s: got %v, want %v", what, got, want)
@@ -183,19 +183,19 @@ func TestInsights(t *testing.T) {
 			check(t, w.figures.Count(t.Context()))
 		}
 		found := w.getInsights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z")
-		equal(t, "calls", formatCounts(found.Calls.ByStatus), "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 2, unknown 1, ")
-		equal(t, "calls before", formatCounts(found.CallsBefore.ByStatus), "succeeded 2, ")
-		equal(t, "failures", fmt.Sprint(found.Calls.Failures), "map[tool_error:1 transport:1]")
-		equal(t, "bucket", found.Window.Bucket, figures.Daily)
-		equal(t, "buckets", len(found.Series), 7)
+		wantEqual(t, "calls", formatCounts(found.Calls.ByStatus), "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 2, unknown 1, ")
+		wantEqual(t, "calls before", formatCounts(found.CallsBefore.ByStatus), "succeeded 2, ")
+		wantEqual(t, "failures", fmt.Sprint(found.Calls.Failures), "map[tool_error:1 transport:1]")
+		wantEqual(t, "bucket", found.Window.Bucket, figures.Daily)
+		wantEqual(t, "buckets", len(found.Series), 7)
 		for i, want := range []string{
 			"failed 2, rejected 1, succeeded 2, ", "", "cancelled 1, expired 1, parked 1, ", "", "", "", "parked 1, unknown 1, ",
 		} {
-			equal(t, "calls of "+found.Series[i].From.String(), formatCounts(found.Series[i].Calls), want)
+			wantEqual(t, "calls of "+found.Series[i].From.String(), formatCounts(found.Series[i].Calls), want)
 		}
 		var hours [7][24]int
 		hours[0][0], hours[0][9], hours[2][9], hours[2][10], hours[6][23] = 1, 4, 1, 2, 2
-		equal(t, "hours", found.Calls.Hours, hours)
+		wantEqual(t, "hours", found.Calls.Hours, hours)
 	}
 }
 
@@ -205,17 +205,17 @@ func TestInsightsOfApprovals(t *testing.T) {
 	w.insertCalls(t, weekOfCalls())
 	found := w.getInsights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z").Approvals
 	totals := found.Totals
-	equal(t, "asked", totals.Asked, 7)
-	equal(t, "outcomes", [5]int{totals.Approved, totals.Rejected, totals.Expired, totals.Cancelled, totals.Pending}, [5]int{2, 1, 2, 1, 1})
+	wantEqual(t, "asked", totals.Asked, 7)
+	wantEqual(t, "outcomes", [5]int{totals.Approved, totals.Rejected, totals.Expired, totals.Cancelled, totals.Pending}, [5]int{2, 1, 2, 1, 1})
 	// 12, 20, 40, 60 and twice 300 seconds: the third of six is the median, the sixth is p90.
-	equal(t, "waiting", totals.Waiting, approval.Spread{Count: 6, P50: 40 * time.Second, P90: 300 * time.Second})
-	equal(t, "deciding", totals.Deciding, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
-	equal(t, "fast", totals.Fast, 1)
+	wantEqual(t, "waiting", totals.Waiting, approval.Spread{Count: 6, P50: 40 * time.Second, P90: 300 * time.Second})
+	wantEqual(t, "deciding", totals.Deciding, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
+	wantEqual(t, "fast", totals.Fast, 1)
 	monday := found.Buckets[0]
-	equal(t, "Monday", monday.Waiting, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
+	wantEqual(t, "Monday", monday.Waiting, approval.Spread{Count: 3, P50: 20 * time.Second, P90: 40 * time.Second})
 	sunday := found.Buckets[6]
-	equal(t, "Sunday", sunday.Waiting, approval.Spread{})
-	equal(t, "Sunday's requests", sunday.Asked, 1)
+	wantEqual(t, "Sunday", sunday.Waiting, approval.Spread{})
+	wantEqual(t, "Sunday's requests", sunday.Asked, 1)
 
 	shares := func(list []approval.Share) string {
 		var text strings.Builder
@@ -228,10 +228,10 @@ func TestInsightsOfApprovals(t *testing.T) {
 		}
 		return text.String()
 	}
-	equal(t, "by skill", shares(found.Skills), "A : 2 of 3, expired 2; ")
-	equal(t, "by tool", shares(found.Tools), "A write: 1 of 2, expired 2; A delete: 1 of 1, expired 0; ")
-	equal(t, "by rule", shares(found.Rules), "gated: 1 of 1, expired 2; high_risk: 1 of 2, expired 0; ")
-	equal(t, "by person", fmt.Sprint(found.Deciders), fmt.Sprint([]approval.Decider{{PersonID: rita, Decisions: 2, Fast: 1}, {PersonID: rob, Decisions: 1}}))
+	wantEqual(t, "by skill", shares(found.Skills), "A : 2 of 3, expired 2; ")
+	wantEqual(t, "by tool", shares(found.Tools), "A write: 1 of 2, expired 2; A delete: 1 of 1, expired 0; ")
+	wantEqual(t, "by rule", shares(found.Rules), "gated: 1 of 1, expired 2; high_risk: 1 of 2, expired 0; ")
+	wantEqual(t, "by person", fmt.Sprint(found.Deciders), fmt.Sprint([]approval.Decider{{PersonID: rita, Decisions: 2, Fast: 1}, {PersonID: rob, Decisions: 1}}))
 }
 
 // Decisions about unusual values are counted by the time on screen, within the range and its filters.
@@ -260,12 +260,12 @@ func TestInsightsOfUnusualValues(t *testing.T) {
 		}
 	}
 	found := w.getInsights(t, "2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z").Approvals.Unusual
-	equal(t, "by time", fmt.Sprint(found.Bands), fmt.Sprint([]approval.UnusualBand{{Approved: 2}, {Rejected: 1}, {Approved: 1}, {Rejected: 1}}))
-	equal(t, "by person", fmt.Sprint(found.Reviewers), fmt.Sprint([]approval.UnusualReviewer{
+	wantEqual(t, "by time", fmt.Sprint(found.Bands), fmt.Sprint([]approval.UnusualBand{{Approved: 2}, {Rejected: 1}, {Approved: 1}, {Rejected: 1}}))
+	wantEqual(t, "by person", fmt.Sprint(found.Reviewers), fmt.Sprint([]approval.UnusualReviewer{
 		{PersonID: rita, Decisions: 3, Median: 1999 * time.Millisecond, Hasty: 2}, {PersonID: rob, Decisions: 2, Median: 10 * time.Second},
 	}))
 	none := w.getInsights(t, "2026-02-02T00:00:00Z", "2026-02-09T00:00:00Z").Approvals.Unusual
-	equal(t, "by time before", fmt.Sprint(none.Bands), fmt.Sprint(make([]approval.UnusualBand, 4)))
+	wantEqual(t, "by time before", fmt.Sprint(none.Bands), fmt.Sprint(make([]approval.UnusualBand, 4)))
 }
 
 func TestInsightsOfPartOfTheWeek(t *testing.T) {
@@ -275,25 +275,25 @@ func TestInsightsOfPartOfTheWeek(t *testing.T) {
 	check(t, w.figures.Count(t.Context()))
 	// Buckets are UTC days. The range cuts the first and the last.
 	found := w.getInsights(t, "2026-03-01T23:00:00Z", "2026-03-04T23:30:00Z")
-	equal(t, "bucket", found.Window.Bucket, figures.Daily)
-	equal(t, "first bucket", found.Series[0].From.Format(time.RFC3339)+" "+formatCounts(found.Series[0].Calls), "2026-03-01T23:00:00Z succeeded 1, ")
-	equal(t, "last bucket", found.Series[3].To.Format(time.RFC3339), "2026-03-05T00:00:00Z")
-	equal(t, "buckets", len(found.Series), 4)
+	wantEqual(t, "bucket", found.Window.Bucket, figures.Daily)
+	wantEqual(t, "first bucket", found.Series[0].From.Format(time.RFC3339)+" "+formatCounts(found.Series[0].Calls), "2026-03-01T23:00:00Z succeeded 1, ")
+	wantEqual(t, "last bucket", found.Series[3].To.Format(time.RFC3339), "2026-03-05T00:00:00Z")
+	wantEqual(t, "buckets", len(found.Series), 4)
 
 	found = w.getInsights(t, "2026-03-02T10:20:00+01:00", "2026-03-02T11:00:00+01:00")
-	equal(t, "an hour elsewhere", formatCounts(found.Calls.ByStatus), "failed 2, rejected 1, succeeded 1, ")
-	equal(t, "its bucket", found.Window.Bucket, figures.Hourly)
+	wantEqual(t, "an hour elsewhere", formatCounts(found.Calls.ByStatus), "failed 2, rejected 1, succeeded 1, ")
+	wantEqual(t, "its bucket", found.Window.Bucket, figures.Hourly)
 
 	found = w.getInsights(t, "2026-01-01T00:00:00Z", "2026-06-01T00:00:00Z")
-	equal(t, "weeks", found.Window.Bucket, figures.Weekly)
-	equal(t, "first week", found.Series[0].From.Format(time.DateOnly)+" "+found.Series[0].To.Format(time.DateOnly), "2026-01-01 2026-01-05")
+	wantEqual(t, "weeks", found.Window.Bucket, figures.Weekly)
+	wantEqual(t, "first week", found.Series[0].From.Format(time.DateOnly)+" "+found.Series[0].To.Format(time.DateOnly), "2026-01-01 2026-01-05")
 	var byWeek strings.Builder
 	for _, s := range found.Series {
 		if n := s.Calls.Total(); n > 0 {
 			fmt.Fprintf(&byWeek, "%s %d, ", s.From.Format(time.DateOnly), n)
 		}
 	}
-	equal(t, "calls by week", byWeek.String(), "2026-02-23 2, 2026-03-02 10, 2026-03-09 1, ")
+	wantEqual(t, "calls by week", byWeek.String(), "2026-02-23 2, 2026-03-02 10, 2026-03-09 1, ")
 
 	found = w.getInsights(t, "2026-04-01T00:00:00Z", "2026-04-02T00:00:00Z")
 	if found.Calls.ByStatus.Total() != 0 || found.Approvals.Totals.Asked != 0 || len(found.Series) != 24 {
@@ -315,19 +315,19 @@ func TestInsightsInZone(t *testing.T) {
 		}
 		found, err := w.figures.ReadInsights(t.Context(), figures.Query{From: "2026-03-02", To: "2026-03-08", Zone: "Europe/Berlin"})
 		check(t, err)
-		equal(t, "window", found.Window.From.Format(time.RFC3339)+" "+found.Window.To.Format(time.RFC3339), "2026-03-02T00:00:00+01:00 2026-03-09T00:00:00+01:00")
+		wantEqual(t, "window", found.Window.From.Format(time.RFC3339)+" "+found.Window.To.Format(time.RFC3339), "2026-03-02T00:00:00+01:00 2026-03-09T00:00:00+01:00")
 		// The call of Sunday 23:59 UTC was made on Monday in Berlin, and those at the end of the window after it.
-		equal(t, "Monday", formatCounts(found.Series[0].Calls), "failed 2, rejected 1, succeeded 3, ")
-		equal(t, "Monday's requests", found.Series[0].Approvals.Asked, 4)
-		equal(t, "all", found.Calls.ByStatus.Total(), 9)
-		equal(t, "hours of Monday", found.Calls.Hours[0], [24]int{0: 1, 1: 1, 10: 4})
+		wantEqual(t, "Monday", formatCounts(found.Series[0].Calls), "failed 2, rejected 1, succeeded 3, ")
+		wantEqual(t, "Monday's requests", found.Series[0].Approvals.Asked, 4)
+		wantEqual(t, "all", found.Calls.ByStatus.Total(), 9)
+		wantEqual(t, "hours of Monday", found.Calls.Hours[0], [24]int{0: 1, 1: 1, 10: 4})
 
 		found, err = w.figures.ReadInsights(t.Context(), figures.Query{From: "2026-03-24", To: "2026-03-30", Zone: "Europe/Berlin"})
 		check(t, err)
-		equal(t, "days", len(found.Series), 7)
-		equal(t, "length of Sunday", found.Series[5].To.Sub(found.Series[5].From), 23*time.Hour)
-		equal(t, "Sunday", formatCounts(found.Series[5].Calls), "failed 1, succeeded 1, ")
-		equal(t, "the day after", formatCounts(found.Series[6].Calls), "unknown 1, ")
+		wantEqual(t, "days", len(found.Series), 7)
+		wantEqual(t, "length of Sunday", found.Series[5].To.Sub(found.Series[5].From), 23*time.Hour)
+		wantEqual(t, "Sunday", formatCounts(found.Series[5].Calls), "failed 1, succeeded 1, ")
+		wantEqual(t, "the day after", formatCounts(found.Series[6].Calls), "unknown 1, ")
 	}
 	_, err := w.figures.ReadInsights(t.Context(), figures.Query{Zone: "../Berlin"})
 	if wrong, ok := errors.AsType[*fault.InvalidError](err); !ok || wrong.Fields[0].Name != "zone" {
@@ -354,13 +354,13 @@ func TestInsightFilters(t *testing.T) {
 	filter := figures.Query{From: "2026-03-02", To: "2026-03-08", Skill: "files"}
 	found, err := w.figures.ReadInsights(t.Context(), filter)
 	check(t, err)
-	equal(t, "calls of the skill", found.Calls.ByStatus.Total(), 7)
-	equal(t, "its name", found.SkillNames[found.Approvals.Skills[0].SkillID], "files")
+	wantEqual(t, "calls of the skill", found.Calls.ByStatus.Total(), 7)
+	wantEqual(t, "its name", found.SkillNames[found.Approvals.Skills[0].SkillID], "files")
 	filter.Agent = "billing"
 	found, err = w.figures.ReadInsights(t.Context(), filter)
 	check(t, err)
-	equal(t, "calls of both", formatCounts(found.Calls.ByStatus), "failed 1, ")
-	equal(t, "asked for by both", found.Approvals.Totals.Asked, 1)
+	wantEqual(t, "calls of both", formatCounts(found.Calls.ByStatus), "failed 1, ")
+	wantEqual(t, "asked for by both", found.Approvals.Totals.Asked, 1)
 	for field, wrong := range map[string]figures.Query{
 		"skill": {Skill: "nothing"}, "agent": {Agent: "no\x00body"}, "to": {From: "2026-03-09", To: "2026-03-01"}, "from": {From: "Monday"},
 	} {
@@ -380,17 +380,17 @@ func TestCount(t *testing.T) {
 		return formatCounts(w.getInsights(t, "2026-02-01T00:00:00Z", "2026-04-01T00:00:00Z").Calls.ByStatus)
 	}
 	const before = "cancelled 1, expired 1, failed 2, parked 2, rejected 1, succeeded 5, unknown 1, "
-	equal(t, "not counted", whole(), before)
+	wantEqual(t, "not counted", whole(), before)
 	for range 2 {
 		check(t, w.figures.Count(t.Context()))
-		equal(t, "counted", whole(), before)
+		wantEqual(t, "counted", whole(), before)
 	}
 	w.db.Exec(`UPDATE calls SET status = 'expired' WHERE id = $1`, ids[9])
 	const after = "cancelled 1, expired 2, failed 2, parked 1, rejected 1, succeeded 5, unknown 1, "
-	equal(t, "one has ended", whole(), after)
+	wantEqual(t, "one has ended", whole(), after)
 	check(t, w.figures.Count(t.Context()))
-	equal(t, "counted again", whole(), after)
+	wantEqual(t, "counted again", whole(), after)
 	// Only calls that have not ended are still read from the table calls.
 	w.db.Exec(`DELETE FROM calls WHERE status <> 'parked'`)
-	equal(t, "from counts", whole(), after)
+	wantEqual(t, "from counts", whole(), after)
 }

@@ -110,7 +110,7 @@ func (s *Service) ReadTools(ctx context.Context, q ToolQuery) (ToolInsights, err
 	f := s.parseQuery(ctx, &r, q.Query)
 	name := r.Text("tool", q.Tool, call.MaxToolName)
 	if q.Sort != "" && !slices.Contains(toolOrders(), q.Sort) {
-		r.Refuse("sort", "expected one of "+strings.Join(toolOrders(), ", "))
+		r.Refuse("sort", "must be one of "+strings.Join(toolOrders(), ", "))
 	}
 	if err := r.Err(); err != nil {
 		return ToolInsights{}, err

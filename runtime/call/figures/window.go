@@ -65,7 +65,7 @@ func (w *Window) listStarts() []time.Time {
 
 // newRangeError returns the error of one end of a range.
 func newRangeError(field, expected string) error {
-	return fault.Invalid(field, "expected "+expected)
+	return fault.Invalid(field, "must be "+expected)
 }
 
 // NewWindow widens a range to whole hours and chooses its buckets. A zero from is seven days before to, and a zero to is now. Its times and

@@ -12,7 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// kind is what the risk and the secrets of a call depend on.
+// kind identifies calls with the same risk and the same secrets.
 type kind struct {
 	skill uuid.UUID
 	tool  string

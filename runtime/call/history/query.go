@@ -58,7 +58,7 @@ func (s *Service) ParseQuery(ctx context.Context, q Query, people People) (Filte
 	case people != nil:
 		f.People = r.Names(ctx, "person", q.Person, people.Named, true)
 	case q.Person != "":
-		r.Refuse("person", "expected none: only reviewers and operators search by person")
+		r.Refuse("person", "must be left out: only reviewers and operators search by person")
 	}
 	f.Statuses = readWords(&r, "status", q.Statuses, call.AllStatuses())
 	f.Decisions = readWords(&r, "decision", q.Decisions, AllDecisions())
@@ -84,7 +84,7 @@ func readWords[T ~string](r *query.Reader, field string, words []string, known [
 			for i, one := range known {
 				names[i] = string(one)
 			}
-			r.Refuse(field, "expected one of "+strings.Join(names, ", "))
+			r.Refuse(field, "must be one of "+strings.Join(names, ", "))
 			return nil
 		}
 		read = append(read, T(word))

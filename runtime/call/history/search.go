@@ -193,8 +193,8 @@ func (s *searcher) inTx(ctx context.Context, read func(tx pgx.Tx) error) error {
 	})
 }
 
-// readSpan adds the matching calls of the next range, which it returns. What it has to know of their tools, it reads between two
-// transactions, because none may wait for a second connection.
+// readSpan adds the matching calls of the next range, which it returns. It reads the facts about their tools
+// between two transactions, because none may wait for a second connection.
 func (s *searcher) readSpan(ctx context.Context, before, lowest uuid.UUID, size int64) (next span, err error) {
 	var present []kind
 	err = s.inTx(ctx, func(tx pgx.Tx) (err error) {

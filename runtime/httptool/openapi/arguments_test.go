@@ -234,11 +234,11 @@ func TestBases(t *testing.T) {
 		"its own, and another": {servers: named, operation: `"servers": [{"url": "https://up.example"}]`, base: "https://other.example", skipped: "another server for it, https://up.example"},
 		"its own alone":        {operation: `"servers": [{"url": "https://up.example"}]`, base: "https://other.example", want: ""},
 		"variables":            {servers: `"servers": [{"url": "https://{a}.example/{b}", "variables": {"a": {"default": "x"}, "b": {"default": "v2"}}}], `, want: "https://x.example/v2"},
-		"no default":           {servers: `"servers": [{"url": "https://{a}.example"}], `, failure: "has no default for {a}: set base_url"},
-		"relative":             {servers: `"servers": [{"url": "/v1"}], `, failure: "which is no absolute URL: set base_url"},
-		"none":                 {failure: "which is no absolute URL: set base_url"},
-		"no HTTP":              {servers: `"servers": [{"url": "ftp://a.example"}], `, failure: "expected http or https: set base_url"},
-		"a password":           {servers: `"servers": [{"url": "https://a:b@a.example"}], `, failure: "expected no user, query or fragment in it: set base_url"},
+		"no default":           {servers: `"servers": [{"url": "https://{a}.example"}], `, failure: "must have a default for {a}: set base_url"},
+		"relative":             {servers: `"servers": [{"url": "/v1"}], `, failure: "must be an absolute URL: set base_url"},
+		"none":                 {failure: "must be an absolute URL: set base_url"},
+		"no HTTP":              {servers: `"servers": [{"url": "ftp://a.example"}], `, failure: "must be an http or https URL: set base_url"},
+		"a password":           {servers: `"servers": [{"url": "https://a:b@a.example"}], `, failure: "must have no user, query or fragment: set base_url"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -54,18 +54,18 @@ func readDocument(ctx context.Context, text []byte) (_ *document, err error) {
 	}
 	switch {
 	case !root.is('{'):
-		return nil, errors.New("openapi: expected an object with a member openapi")
+		return nil, errors.New("openapi: must be an object with a member openapi")
 	case d.hasVersion("3.0"), d.hasVersion("3.1"):
 	case root.get("swagger") != nil:
 		version := root.get("swagger")
-		return nil, fmt.Errorf("openapi: expected 3.0.x or 3.1.x, got swagger %s; convert it to OpenAPI 3 first", plain.Line(version.text, 20))
+		return nil, fmt.Errorf("openapi: must be 3.0.x or 3.1.x, not swagger %s; convert it to OpenAPI 3 first", plain.Line(version.text, 20))
 	case d.version == "":
-		return nil, errors.New("openapi: expected 3.0.x or 3.1.x, got no version")
+		return nil, errors.New("openapi: must be 3.0.x or 3.1.x; it names no version")
 	default:
-		return nil, fmt.Errorf("openapi: expected 3.0.x or 3.1.x, got %s", plain.Line(d.version, 20))
+		return nil, fmt.Errorf("openapi: must be 3.0.x or 3.1.x, not %s", plain.Line(d.version, 20))
 	}
 	if !root.get("paths").is('{') && root.get("paths") != nil {
-		return nil, errors.New("paths: expected an object")
+		return nil, errors.New("paths: must be an object")
 	}
 	return d, nil
 }

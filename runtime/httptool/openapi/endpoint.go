@@ -121,7 +121,7 @@ func endpointArgument(name string, p tool.Parameter) (argument, error) {
 			return a, fmt.Errorf("schema: %w", err)
 		}
 		if !schema.is('{') {
-			return a, errors.New("schema: expected an object")
+			return a, errors.New("schema: must be an object")
 		}
 		a.schema = *schema
 	} else if p.Type == "array" {
@@ -143,7 +143,7 @@ func endpointOutput(schema json.RawMessage) (json.RawMessage, error) {
 		return schema, nil
 	}
 	if v.get("type") == nil {
-		return nil, errors.New("output_schema: type: expected object, array, string, number, integer or boolean")
+		return nil, errors.New("output_schema: type: must be object, array, string, number, integer or boolean")
 	}
 	wrapped := object(member{"type", text("object")}, member{"properties", object(member{"result", *v})}, member{"required", texts([]string{"result"})})
 	return wrapped.appendTo(nil), nil

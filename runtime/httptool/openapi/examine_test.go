@@ -62,7 +62,7 @@ components:
 		t.Errorf("%+v", auth)
 	}
 	byValue, err := openapi.Examine(t.Context(), []byte(`{"openapi": "3.0.0", "servers": [{"url": "/v1"}]}`), "", openapi.Limits{})
-	const want2 = "the document names /v1 as its server, which is no absolute URL: set base_url"
+	const want2 = "server /v1: must be an absolute URL: set base_url"
 	if err != nil || byValue.BaseURL != "" || byValue.BaseURLReason != want2 {
 		t.Errorf("%+v, %v", byValue, err)
 	}

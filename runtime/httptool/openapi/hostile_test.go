@@ -23,7 +23,7 @@ func TestHostileDocuments(t *testing.T) {
 	for name, tc := range map[string]struct{ document, want string }{
 		"empty":            {"", "the document cannot be read as YAML: it is empty"},
 		"no text":          {"\x00\x01", "cannot be read as YAML"},
-		"a list":           {"[]", "expected an object"},
+		"a list":           {"[]", "must be an object"},
 		"deep":             {`{"openapi":"3.1.0","x":` + strings.Repeat("[", 100_000), "nested deeper than 200"},
 		"deep YAML":        {"openapi: 3.1.0\nx: " + strings.Repeat("[", 5000), "cannot be read as YAML"},
 		"deep good YAML":   {"openapi: 3.1.0\nx: " + strings.Repeat("[", 500) + strings.Repeat("]", 500), "nested deeper than 200"},
@@ -32,8 +32,8 @@ func TestHostileDocuments(t *testing.T) {
 		"many values":      {`{"openapi":"3.1.0","x":[` + strings.Repeat("0,", 4_100_000) + `0]}`, "too many values"},
 		"not UTF-8":        {"{\"openapi\":\"3.1.0\",\"x\":\"\xff\"}", "invalid UTF-8"},
 		"more than one":    {`{"openapi":"3.1.0"} {}`, "something follows"},
-		"paths are a list": {`{"openapi":"3.1.0","paths":[]}`, "paths: expected an object"},
-		"terminal":         {`{"openapi":"\u001b[31m"}`, `got \x1b[31m`},
+		"paths are a list": {`{"openapi":"3.1.0","paths":[]}`, "paths: must be an object"},
+		"terminal":         {`{"openapi":"\u001b[31m"}`, `not \x1b[31m`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,11 +68,11 @@ func TestSkippedOperations(t *testing.T) {
 		"wide":                 {`"post": {"requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/W0"}}}}}`, "schemas apply to one value"},
 		"type":                 {`"get": {"parameters": [{"name":"a","in":"query","schema":{"type":"strin"}}]}`, "its input schema cannot be used: /properties/a/type: value must be one of"},
 		"number":               {`"get": {"parameters": [{"name":"a","in":"query","schema":{"minimum":1e99999999}}]}`, "number with an exponent beyond"},
-		"place":                {fmt.Sprintf(`"get": {`+params+`}`, `{"name":"a","in":"url"}`), "in: expected path, query, header or cookie"},
+		"place":                {fmt.Sprintf(`"get": {`+params+`}`, `{"name":"a","in":"url"}`), "in: must be path, query, header or cookie"},
 		"no name":              {fmt.Sprintf(`"get": {`+params+`}`, `{"in":"query"}`), "a parameter has no name"},
 		"no parameter":         {fmt.Sprintf(`"get": {`+params+`}`, `7`), "a parameter has no name"},
 		"style":                {fmt.Sprintf(`"get": {`+params+`}`, `{"name":"a","in":"query","style":"matrix"}`), "style: \"matrix\" is none of parameters in query"},
-		"content":              {fmt.Sprintf(`"get": {`+params+`}`, `{"name":"a","in":"query","content":{"text/xml":{}}}`), "content: expected JSON"},
+		"content":              {fmt.Sprintf(`"get": {`+params+`}`, `{"name":"a","in":"query","content":{"text/xml":{}}}`), "content: must be JSON"},
 		"a header of ours":     {fmt.Sprintf(`"get": {`+params+`}`, `{"name":"host","in":"header","required":true}`), "is a header that Holdpoint sets itself"},
 		"forwarded":            {fmt.Sprintf(`"get": {`+params+`}`, `{"name":"x-FORWARDED-for","in":"header","required":true}`), "is a header that Holdpoint sets itself"},
 		"two lines":            {fmt.Sprintf(`"get": {`+params+`}`, `{"name":"X-A\r\nX-B","in":"header","required":true}`), "is no name of a header"},
@@ -83,7 +83,7 @@ func TestSkippedOperations(t *testing.T) {
 		"media type":           {`"post": {"requestBody": {"content": {"application/json\r\nX: y": {}}}}`, "none of its media types"},
 		"multipart of what":    {`"post": {"requestBody": {"content": {"multipart/form-data": {"schema": {"type": "string"}}}}}`, "only objects are written"},
 		"another host for it":  {`"get": {"servers": [{"url": "https://evil.example"}]}`, "the document names another server for it, https://evil.example"},
-		"a user in its server": {`"get": {"servers": [{"url": "https://a:b@pets.example/v1"}]}`, "expected no user, query or fragment"},
+		"a user in its server": {`"get": {"servers": [{"url": "https://a:b@pets.example/v1"}]}`, "must have no user, query or fragment"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -64,16 +64,16 @@ func TestListFailures(t *testing.T) {
 		document, want string
 		change         func(*tool.Server)
 	}{
-		"swagger":        {document: `{"swagger": "2.0"}`, want: "openapi: expected 3.0.x or 3.1.x, got swagger 2.0"},
-		"swagger, YAML":  {document: "swagger: '2.0'\n", want: "openapi: expected 3.0.x or 3.1.x, got swagger 2.0"},
-		"3.2":            {document: `{"openapi": "3.2.0"}`, want: "openapi: expected 3.0.x or 3.1.x, got 3.2.0"},
-		"no version":     {document: `{}`, want: "openapi: expected 3.0.x or 3.1.x, got no version"},
+		"swagger":        {document: `{"swagger": "2.0"}`, want: "openapi: must be 3.0.x or 3.1.x, not swagger 2.0"},
+		"swagger, YAML":  {document: "swagger: '2.0'\n", want: "openapi: must be 3.0.x or 3.1.x, not swagger 2.0"},
+		"3.2":            {document: `{"openapi": "3.2.0"}`, want: "openapi: must be 3.0.x or 3.1.x, not 3.2.0"},
+		"no version":     {document: `{}`, want: "openapi: must be 3.0.x or 3.1.x; it names no version"},
 		"not JSON":       {document: `{"openapi": `, want: "the document cannot be read as JSON"},
 		"duplicate keys": {document: `{"openapi": "3.0.3", "openapi": "3.1.0"}`, want: "duplicate"},
 		"duplicate YAML": {document: "openapi: 3.0.3\nopenapi: 3.1.0\n", want: `key "openapi" is there twice`},
 		"no server": {
 			document: `{"openapi": "3.0.3", "paths": {}}`, change: func(s *tool.Server) { s.URL = "" },
-			want: "the document names / as its server, which is no absolute URL: set base_url",
+			want: "server /: must be an absolute URL: set base_url",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

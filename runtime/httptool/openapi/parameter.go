@@ -118,7 +118,7 @@ func (b *builder) readParameter(o *operation, v *value) (*argument, error) {
 	case !v.is('{') || a.name == "":
 		return nil, errors.New("a parameter has no name")
 	case !slices.Contains(places(), a.in):
-		return nil, fmt.Errorf("parameter %s: in: expected path, query, header or cookie, got %s", plain.Quoted(a.name, 100), plain.Quoted(a.in, 20))
+		return nil, fmt.Errorf("parameter %s: in: must be path, query, header or cookie, not %s", plain.Quoted(a.name, 100), plain.Quoted(a.in, 20))
 	case a.in == InPath && !slices.Contains(listPlaceholders(o.path), a.name):
 		return nil, nil
 	case b.isSetElsewhere(a):
@@ -178,10 +178,10 @@ func (b *builder) readFormat(a *argument, v *value) error {
 	schema := v.get("schema")
 	if content := v.get("content"); content.is('{') {
 		if len(content.members) != 1 {
-			return errors.New("content: expected one media type")
+			return errors.New("content: must be one media type")
 		}
 		if !IsJSON(content.members[0].name) {
-			return fmt.Errorf("content: expected JSON, got %s", plain.Quoted(content.members[0].name, 100))
+			return fmt.Errorf("content: must be JSON, not %s", plain.Quoted(content.members[0].name, 100))
 		}
 		a.param.JSON = true
 		schema = content.members[0].value.get("schema")

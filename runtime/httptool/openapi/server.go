@@ -99,7 +99,7 @@ func (b *baseURLs) serverURL(servers *value) (string, error) {
 		name := found[1 : len(found)-1]
 		variable := first.get("variables").get(name).get("default")
 		if variable == nil {
-			missing = fmt.Errorf("the document's server %s has no default for {%s}", plain.Line(address, 200), plain.Line(name, 50))
+			missing = fmt.Errorf("server %s: must have a default for {%s}", plain.Line(address, 200), plain.Line(name, 50))
 			return ""
 		}
 		return truncateText(variable.text, maxPath+1)
@@ -108,7 +108,7 @@ func (b *baseURLs) serverURL(servers *value) (string, error) {
 	case missing != nil:
 		return "", missing
 	case len(address) > maxPath || len(filled) > maxPath:
-		return "", fmt.Errorf("the document's server %s is longer than %d bytes", plain.Line(address, 200), maxPath)
+		return "", fmt.Errorf("server %s: must be at most %d bytes", plain.Line(address, 200), maxPath)
 	}
 	return b.resolveURL(filled)
 }
@@ -118,24 +118,24 @@ func (b *baseURLs) resolveURL(address string) (string, error) {
 	shown := plain.Line(address, 200)
 	u, err := url.Parse(address)
 	if err != nil {
-		return "", fmt.Errorf("the document's server %s is no URL", shown)
+		return "", fmt.Errorf("server %s: must be a URL", shown)
 	}
 	var own *url.URL
 	if b.spec != "" {
 		if own, err = url.Parse(b.spec); err != nil {
-			return "", errors.New("spec: expected a URL")
+			return "", errors.New("spec: must be a URL")
 		}
 		u = own.ResolveReference(u)
 	}
 	switch {
 	case u.Scheme == "" || u.Host == "":
-		return "", fmt.Errorf("the document names %s as its server, which is no absolute URL", shown)
+		return "", fmt.Errorf("server %s: must be an absolute URL", shown)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return "", fmt.Errorf("the document names %s as its server: expected http or https", shown)
+		return "", fmt.Errorf("server %s: must be an http or https URL", shown)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return "", fmt.Errorf("the document names %s as its server: expected no user, query or fragment in it", shown)
+		return "", fmt.Errorf("server %s: must have no user, query or fragment", shown)
 	case own != nil && b.operator == "" && setting.OriginOf(u) != setting.OriginOf(own):
-		return "", fmt.Errorf("the document names %s as its server, another origin than the document's", shown)
+		return "", fmt.Errorf("server %s: must have the origin of the document", shown)
 	}
 	return strings.TrimRight(u.String(), "/"), nil
 }

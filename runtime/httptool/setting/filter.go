@@ -8,7 +8,7 @@ import (
 )
 
 // ErrFilter reports that a text is not an operation filter.
-var ErrFilter = errors.New("want an operationId, or some of operation_id=, tag=, method= and path= with commas between")
+var ErrFilter = errors.New("must be an operationId, or some of operation_id=, tag=, method= and path= with commas between")
 
 // ParseFilter reads a filter on one line: the pattern of an operationId, or operation_id=, tag=, method= and path= separated by
 // commas.

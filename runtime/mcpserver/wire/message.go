@@ -126,7 +126,7 @@ func (p *messageReader) readMessage() error {
 		p.noteFault(jsonrpc.CodeInvalidRequest, "batches are not supported: send one message per request")
 		return p.decoder.SkipValue()
 	default:
-		p.noteFault(jsonrpc.CodeInvalidRequest, "want a JSON object")
+		p.noteFault(jsonrpc.CodeInvalidRequest, "the message must be a JSON object")
 		return p.decoder.SkipValue()
 	}
 	if err := p.readObject((*messageReader).readMember); err != nil {
@@ -134,13 +134,13 @@ func (p *messageReader) readMessage() error {
 	}
 	if _, err := p.decoder.ReadToken(); !errors.Is(err, io.EOF) {
 		if err == nil {
-			err = errors.New("more than one JSON value")
+			err = errors.New("the message must be one JSON value")
 		}
 		return err
 	}
 	switch {
 	case !p.version:
-		p.noteFault(jsonrpc.CodeInvalidRequest, `/jsonrpc: want "2.0"`)
+		p.noteFault(jsonrpc.CodeInvalidRequest, `/jsonrpc: must be "2.0"`)
 	case p.msg.Method == "" && !p.msg.IsResponse:
 		p.noteFault(jsonrpc.CodeInvalidRequest, "/method: missing")
 	}
@@ -202,7 +202,7 @@ func (p *messageReader) readMember(name []byte) error {
 		case string(raw) == `"tools/call"`: // nearly always
 			p.msg.Method = "tools/call"
 		case err == nil && raw[0] != '"':
-			p.noteFault(jsonrpc.CodeInvalidRequest, "/method: want a string")
+			p.noteFault(jsonrpc.CodeInvalidRequest, "/method: must be a string")
 		default:
 			p.msg.Method = string(Unquote(raw))
 		}
@@ -210,7 +210,7 @@ func (p *messageReader) readMember(name []byte) error {
 	case "id":
 		raw, err := p.readValue()
 		if err == nil && !validID(raw) {
-			p.noteFault(jsonrpc.CodeInvalidRequest, "/id: want a string or an integer")
+			p.noteFault(jsonrpc.CodeInvalidRequest, "/id: must be a string or an integer")
 			return nil
 		}
 		p.msg.ID = raw
@@ -282,7 +282,7 @@ func (p *messageReader) readMetaMember(name []byte) (err error) {
 	case mcp.MetaKeyClientCapabilities:
 		m.Capabilities, err = p.readValue()
 		if err == nil && m.Capabilities[0] != '{' {
-			p.noteFault(jsonrpc.CodeInvalidParams, "/params/_meta: "+mcp.MetaKeyClientCapabilities+": want an object")
+			p.noteFault(jsonrpc.CodeInvalidParams, "/params/_meta: "+mcp.MetaKeyClientCapabilities+": must be an object")
 		}
 	case "progressToken":
 		m.ProgressToken, err = p.readValue()
@@ -318,7 +318,7 @@ func (p *messageReader) readOptionalObject(read func(p *messageReader, name []by
 		return p.readObject(read)
 	case 'n':
 	default:
-		p.noteFault(jsonrpc.CodeInvalidParams, where+": want an object")
+		p.noteFault(jsonrpc.CodeInvalidParams, where+": must be an object")
 	}
 	return p.decoder.SkipValue()
 }
@@ -329,7 +329,7 @@ func (p *messageReader) readText(into *string, where string) error {
 		return err
 	}
 	if raw[0] != '"' {
-		p.noteFault(jsonrpc.CodeInvalidParams, where+": want a string")
+		p.noteFault(jsonrpc.CodeInvalidParams, where+": must be a string")
 		return nil
 	}
 	*into = string(Unquote(raw))
@@ -352,7 +352,7 @@ func (p *messageReader) readBounded(into *string, limit int, key string) error {
 		return err
 	}
 	if len(*into) > limit || strings.ContainsFunc(*into, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		p.noteFault(jsonrpc.CodeInvalidParams, fmt.Sprintf("%s: want at most %d bytes without control characters", where, limit))
+		p.noteFault(jsonrpc.CodeInvalidParams, fmt.Sprintf("%s: must be at most %d bytes without control characters", where, limit))
 	}
 	return nil
 }
@@ -383,11 +383,11 @@ func InvalidParams(message string) *jsonrpc.Error {
 
 // syntaxFault describes a syntax error of a body.
 func syntaxFault(err error) *jsonrpc.Error {
-	fault := &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "not JSON"}
+	fault := &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "the message must be JSON"}
 	var syntactic *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
-		fault.Message = "the JSON ends too early"
+		fault.Message = "the message must be JSON: it ends too early"
 	case errors.As(err, &syntactic) && syntactic.Err != nil:
 		where := plain.Visible(string(syntactic.JSONPointer), MaxShown)
 		fault.Message = fmt.Sprintf("%s: %s (byte %d)", where, syntactic.Err, syntactic.ByteOffset)

@@ -26,11 +26,11 @@ type Link struct {
 	There *oauthclient.Connection // nil: there is none yet
 	stray bool                    // its key now stands for another one: the skill was changed, or identities were linked
 	mine  bool                    // it is the person's own
-	// What the person may do.
+	// The actions that the person may take.
 	connect, disconnect, operator bool
 }
 
-// link finds what a key of a skill stands for.
+// link finds the connection of a key of a skill.
 func (h *Handler) link(ctx context.Context, access identity.Access, skill *agent.Skill, key oauthclient.Key) (*Link, error) {
 	var err error
 	if key.Principal, err = h.identity.SameAs(ctx, key.Principal); err != nil {

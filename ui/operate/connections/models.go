@@ -53,7 +53,7 @@ type Leave struct {
 	URL       string // the authorization request: http or https
 	Origin    string // of it
 	Plain     bool   // it is not encrypted
-	Issuer    string // the authorization server, which gets what comes back
+	Issuer    string // the authorization server, which gets the response
 	Elsewhere bool   // its origin is another one
 	Scopes    string
 	Resource  string

@@ -258,9 +258,9 @@ func (i *importing) setFilters(found *setting.Examination) (wrong shell.Faults) 
 	}
 	switch n := len(i.Spec.Include); {
 	case n == 0:
-		wrong.Add("include", "choose at least one operation, or all of them")
+		wrong.Add("include", "must be at least one operation, or all of them")
 	case n > maxIncluded:
-		wrong.Add("include", fmt.Sprintf("%d operations are chosen one by one; expected at most %d: choose tags, or all operations", n, maxIncluded))
+		wrong.Add("include", fmt.Sprintf("must be at most %d operations, not %d: choose tags, or all operations", maxIncluded, n))
 	}
 	return wrong
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -41,26 +42,92 @@ func (h *Handler) SetChoices(w http.ResponseWriter, r *http.Request) {
 // nextWindow bounds the search for a call that the reader may decide.
 const nextWindow = 20
 
-// ShowNext leads to the most urgent call that the reader may decide, or to the queue if there is none.
+// viewCookie holds the parameters of the list that the reader opened last in this browser, so that the next call comes from it.
+const viewCookie = "holdpoint-queue"
+
+// maxViewCookie bounds the cookie, in bytes.
+const maxViewCookie = 1000
+
+// keepView keeps the parameters of the list that the reader opens.
+func keepView(w http.ResponseWriter, r *http.Request) {
+	value, kept := keepViewParams(r.URL.Query()).Encode(), ""
+	if cookie, err := r.Cookie(viewCookie); err == nil {
+		kept = cookie.Value
+	}
+	if value == kept || len(value) > maxViewCookie {
+		return
+	}
+	cookie := &http.Cookie{Name: viewCookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: a choice is no secret
+	if value == "" {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(w, cookie)
+}
+
+// ShowNext leads to the next call that the reader may decide, in the list that they opened last: after the call that the parameter "after"
+// names, or else from the beginning. Without any call, it leads to the list.
 func (h *Handler) ShowNext(w http.ResponseWriter, r *http.Request) {
 	access, _ := login.Access(r.Context())
-	waiting, _, err := h.calls.ListQueue(r.Context(), approval.QueueFilter{Teams: access.Person.Teams, Limit: nextWindow})
-	if err != nil {
+	view := url.Values{}
+	if cookie, err := r.Cookie(viewCookie); err == nil {
+		if query, err := url.ParseQuery(cookie.Value); err == nil {
+			view = keepViewParams(query)
+		}
+	}
+	filter := readFilter(view, access)
+	filter.Limit = nextWindow
+	var err error
+	if filter.After, err = h.findPlace(r, filter); err != nil {
 		h.Fail(w, r, err)
 		return
 	}
+	next, err := h.findNext(r.Context(), filter, access.Person.ID)
+	if err == nil && next == uuid.Nil && filter.After.CallID != uuid.Nil {
+		filter.After = approval.Position{}
+		next, err = h.findNext(r.Context(), filter, access.Person.ID)
+	}
+	switch {
+	case err != nil:
+		h.Fail(w, r, err)
+	case next != uuid.Nil:
+		shell.Redirect(w, r, present.CallURL(next))
+	default:
+		shell.Redirect(w, r, listURL(view.Encode()))
+	}
+}
+
+// findPlace returns the position of the call that the parameter "after" names, or the beginning if there is none.
+func (h *Handler) findPlace(r *http.Request, f approval.QueueFilter) (approval.Position, error) {
+	id, err := uuid.Parse(r.URL.Query().Get("after"))
+	if err != nil {
+		return approval.Position{}, nil
+	}
+	decided, err := h.calls.GetApproval(r.Context(), id)
+	if errors.Is(err, approval.ErrNotFound) {
+		return approval.Position{}, nil
+	}
+	if err != nil {
+		return approval.Position{}, err
+	}
+	return h.calls.FindPosition(r.Context(), f, &decided.Approval)
+}
+
+// findNext returns the first call of a list that a person may decide, or uuid.Nil.
+func (h *Handler) findNext(ctx context.Context, f approval.QueueFilter, person uuid.UUID) (uuid.UUID, error) {
+	waiting, _, err := h.calls.ListQueue(ctx, f)
+	if err != nil {
+		return uuid.Nil, err
+	}
 	for i := range waiting {
 		c := &waiting[i].Call
-		err := h.calls.CheckDecider(r.Context(), c, access.Person.ID)
+		err := h.calls.CheckDecider(ctx, c, person)
 		switch {
 		case err == nil:
-			shell.Redirect(w, r, present.CallURL(c.ID))
-			return
+			return c.ID, nil
 		case errors.Is(err, approval.ErrSelfApproval), errors.Is(err, approval.ErrInvitedApproval): // another reviewer decides it
 		default:
-			h.Fail(w, r, err)
-			return
+			return uuid.Nil, err
 		}
 	}
-	shell.Redirect(w, r, "/")
+	return uuid.Nil, nil
 }

@@ -68,13 +68,14 @@ const (
 // ShowQueue shows the queue.
 func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 	access, _ := login.Access(r.Context())
-	filter := readFilter(r, access)
+	query := r.URL.Query()
+	filter := readFilter(query, access)
+	keepView(w, r)
 	q, err := h.readQueue(r.Context(), filter)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
 	}
-	query := r.URL.Query()
 	shown := Queue{
 		MayDecide: access.Has(identity.Reviewer), Paused: query.Get("pause") != "", Filter: QueueFilter{Team: query.Get("team"), Agent: query.Get("agent"), Skill: query.Get("skill"), Mine: filter.HeldBy != uuid.Nil, ByTool: filter.ByTool},
 		URL: queueURL(r, "", ""), ViewsURL: viewsURL(query), Next: queueURL(r, "after", q.next.String()), First: filter.After.CallID == uuid.Nil,
@@ -126,9 +127,8 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 	h.Render(w, r, http.StatusOK, QueuePage(page, shown))
 }
 
-// readFilter reads the filter of the URL. An invalid value selects everything.
-func readFilter(r *http.Request, access identity.Access) approval.QueueFilter {
-	query := r.URL.Query()
+// readFilter reads the filter of a URL's query. An invalid value selects everything.
+func readFilter(query url.Values, access identity.Access) approval.QueueFilter {
 	f := approval.QueueFilter{Teams: access.Person.Teams, Team: query.Get("team"), Order: approval.ByDeadline, ByTool: query.Get("group") == "tool", Limit: queueWindow}
 	if order := approval.Order(query.Get("sort")); slices.Contains(approval.Orders(), order) {
 		f.Order = order

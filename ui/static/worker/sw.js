@@ -28,11 +28,12 @@ const name = (kind, call, team) => say({
 	escalated: team ? "PushEscalatedTo" : "PushEscalated", no_reviewer: "PushNoReviewer", asked: "PushAsked",
 }[kind] ?? "PushParked", { call, team });
 
-// take shows a notification for each new pending call and closes those of calls that are no longer pending.
+// take shows a notification for each new pending call and closes those of calls that are no longer pending. Browsers update a worker some
+// time after the server. So messages have a title for workers that expect one, and this worker shows the title of a message without a kind.
 async function take({ show: calls, more, ended, waiting }) {
-	for (const { id, kind, call, team, until } of calls) {
+	for (const { id, kind, call, team, title, until } of calls) {
 		const time = new Date(until).toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit" });
-		await show(name(kind, call, team), { tag: id, renotify: true, body: say("Until", { time }) });
+		await show(kind ? name(kind, call, team) : title, { tag: id, renotify: true, body: say("Until", { time }) });
 	}
 	const shown = await self.registration.getNotifications();
 	for (const one of shown) if (ended.includes(one.tag)) one.close();

@@ -33,10 +33,10 @@ func Compare(files fs.FS, source, folder string) ([]error, error) {
 			continue
 		}
 		if got, want := sortArguments(translation), sortArguments(original); !slices.Equal(got, want) {
-			problems = append(problems, fmt.Errorf("%s/%s: arguments %q, expected %q", folder, key, got, want))
+			problems = append(problems, fmt.Errorf("%s/%s: arguments must be %q, not %q", folder, key, want, got))
 		}
 		if got, want := formsOf(translation), PluralForms(tag); len(original.Forms)+len(translation.Forms) > 2 && !slices.Equal(got, want) {
-			problems = append(problems, fmt.Errorf("%s/%s: plural forms %q, expected %q", folder, key, got, want))
+			problems = append(problems, fmt.Errorf("%s/%s: plural forms must be %q, not %q", folder, key, want, got))
 		}
 	}
 	for key := range translations {

@@ -65,7 +65,7 @@ func Read(content []byte) ([]Text, error) {
 				t.Forms = append(t.Forms, Form{Name: fmt.Sprint(form.Key), Text: fmt.Sprint(form.Value)})
 			}
 		default:
-			return nil, fmt.Errorf("%s: expected a string, or a string for each plural form", t.Name)
+			return nil, fmt.Errorf("%s: must be a string, or a string for each plural form", t.Name)
 		}
 		if err := t.parse(); err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Name, err)
@@ -79,7 +79,7 @@ func Read(content []byte) ([]Text, error) {
 func (t *Text) parse() error {
 	last := len(t.Forms) - 1
 	if t.Forms[last].Name != "other" {
-		return errors.New("expected the form other at the end")
+		return errors.New("must have the form other at the end")
 	}
 	if err := t.parseForm(&t.Forms[last]); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (t *Text) parse() error {
 		return fmt.Errorf("{%s}: the form other does not have it", t.Arguments[known].Name)
 	}
 	if last > 0 && t.CountArgument() == "" {
-		return errors.New("expected an argument {n:count} that selects the form")
+		return errors.New("must have an argument {n:count} that selects the form")
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (t *Text) parseForm(f *Form) error {
 		name, kind, _ := strings.Cut(inside, ":")
 		argument := Argument{name, Kind(kind)}
 		if !closed || name == "" || !argument.isKnown() {
-			return fmt.Errorf("{%s: expected a name, with :count, :number, :text or :html if it is no string, and }", inside)
+			return fmt.Errorf("{%s: must be a name, with :count, :number, :text or :html if it is no string, and }", inside)
 		}
 		i := slices.IndexFunc(t.Arguments, func(a Argument) bool { return a.Name == name })
 		switch {

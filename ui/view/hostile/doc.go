@@ -15,6 +15,8 @@ const (
 	Break               // a line break, shown as \n before the line ends
 	Suspect             // a word that may deceive
 	Secret              // a hidden value; Text is its [Fingerprint], Count its number of characters
+	Repeat              // stands for the repetitions of the line before it; Count is the number of identical lines
+	Anchor              // a place that an [Outlier] leads to; Text is its id
 )
 
 // Piece is a part of a shown text.
@@ -75,7 +77,7 @@ func (f *Findings) addPieces(pieces []Piece) {
 			case !p.Harmless():
 				f.Hidden += p.Count
 			}
-		case Plain, Break, Secret:
+		case Plain, Break, Secret, Repeat, Anchor:
 		}
 	}
 }
@@ -85,6 +87,10 @@ type Value struct {
 	Head []Piece
 	Cut  *Cut    // nil: nothing was left out
 	Tail []Piece // after the cut
+
+	Long         bool // too long to find something by eye; nothing is cut
+	Outliers     []Outlier
+	MoreOutliers int // left out
 
 	cut Findings // hidden characters that were left out
 }

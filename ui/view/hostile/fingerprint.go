@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// fingerprintKey is the key of this process. It is never stored, so nobody can try texts against shown fingerprints elsewhere.
+// fingerprintKey is the key of this process. It is never stored, so shown fingerprints cannot be guessed elsewhere.
 var fingerprintKey = sync.OnceValue(func() []byte { //nolint:gochecknoglobals // one for all that is shown
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key) // never fails
@@ -16,7 +16,7 @@ var fingerprintKey = sync.OnceValue(func() []byte { //nolint:gochecknoglobals //
 })
 
 // Fingerprint returns a short name for a text that reveals nothing about it. Within one process, equal texts have equal fingerprints. It
-// has a key because somebody could try all short texts against a plain digest.
+// has a key because a plain digest of a short text can be guessed.
 func Fingerprint(text string) string {
 	mac := hmac.New(sha256.New, fingerprintKey())
 	_, _ = mac.Write([]byte(text)) // never fails

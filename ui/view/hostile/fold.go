@@ -20,6 +20,8 @@ type Limits struct {
 	Fields               int // of a document
 	JSONLines            int // of a pretty-printed document
 
+	Collapse bool // identical lines of long values are shown once, with their number
+
 	Secrets *secretfield.Rules // values to hide; nil: none
 }
 
@@ -42,6 +44,9 @@ func Brief() Limits {
 // Fold shows a value within limits.
 func Fold(text string, l Limits) Value {
 	head, tail, opaque := splitHeadTail(text, l)
+	if head == len(text) && l.Collapse {
+		return showLong(text)
+	}
 	if head == len(text) {
 		return Value{Head: ShowValue(text)}
 	}
@@ -120,7 +125,7 @@ func findTailStart(text string, head, lines, runes int) int {
 	return at
 }
 
-// isOpaque reports whether a text is one long run of letters and digits, such as base64 or hexadecimal data, which nobody can read.
+// isOpaque reports whether a text is one long run of letters and digits, such as base64 or hexadecimal data, which people cannot read.
 func isOpaque(text string) bool {
 	body := text
 	if strings.HasPrefix(body, "data:") {

@@ -39,10 +39,18 @@ type Field struct {
 	Pointer string // JSON Pointer (RFC 6901)
 	Name    string // the last name in the path
 	Depth   int
+	Place   *Place // nil: the document
 	Type    Type
 	Value   Value
 
 	Secret bool // the value is hidden
+}
+
+// Place is a member of an object or an element of a list.
+type Place struct {
+	In    *Place // the object or the list; nil: the document
+	Name  string // of a member
+	Index int    // of an element; -1: it is a member
 }
 
 // Fields are the values of a document, in its order.
@@ -78,10 +86,11 @@ type path struct {
 	pointer string
 	name    string
 	depth   int
+	place   *Place
 }
 
 func (p path) joinIndex(i int) path {
-	return path{text: p.text + "[" + strconv.Itoa(i) + "]", pointer: p.pointer + "/" + strconv.Itoa(i), name: p.name, depth: p.depth + 1}
+	return path{text: p.text + "[" + strconv.Itoa(i) + "]", pointer: p.pointer + "/" + strconv.Itoa(i), name: p.name, depth: p.depth + 1, place: &Place{In: p.place, Index: i}}
 }
 
 func (p path) joinName(name string) path {
@@ -92,7 +101,7 @@ func (p path) joinName(name string) path {
 	case p.text != "":
 		text = p.text + "." + name
 	}
-	return path{text: text, pointer: string(jsontext.Pointer(p.pointer).AppendToken(name)), name: name, depth: p.depth + 1}
+	return path{text: text, pointer: string(jsontext.Pointer(p.pointer).AppendToken(name)), name: name, depth: p.depth + 1, place: &Place{In: p.place, Name: name, Index: -1}}
 }
 
 // isIdentifier reports whether a name is unambiguous in a path without quotes.
@@ -161,7 +170,7 @@ func (r *fieldReader) addField(p path, t Type, text string) error {
 	if r.budget -= len(p.text); r.budget < 0 || len(r.fields.List) >= maxFields {
 		return ErrUnwieldy
 	}
-	f := Field{Path: Fold(p.text, r.pathLimits()), Pointer: p.pointer, Name: p.name, Depth: p.depth, Type: t}
+	f := Field{Path: Fold(p.text, r.pathLimits()), Pointer: p.pointer, Name: p.name, Depth: p.depth, Place: p.place, Type: t}
 	if secret, ok := r.secrets[r.decoder.InputOffset()]; ok {
 		f.Secret, f.Value.Head = true, []Piece{makeSecretPiece(secret, r.document)}
 	} else {

@@ -123,7 +123,7 @@ func judgeSymbol(r, before, after rune, spaced bool) text.Message {
 	return text.CharacterSymbol(like, fmt.Sprintf("U+%04X", r))
 }
 
-// isHarmlessSymbol reports whether the look of a symbol deceives nobody.
+// isHarmlessSymbol reports whether a symbol cannot be mistaken for another.
 func isHarmlessSymbol(r rune, like string) bool {
 	switch {
 	case isPipe(r):

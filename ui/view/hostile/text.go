@@ -16,11 +16,7 @@ const (
 // Show turns a whole text into pieces.
 func Show(value string) []Piece {
 	s := scanner{text: value}
-	for s.at < len(s.text) {
-		s.readRune()
-	}
-	s.flushPlain()
-	return s.out
+	return s.readAll()
 }
 
 // ShowValue is [Show] for a value that stands alone: an empty value becomes a chip.
@@ -37,10 +33,27 @@ type scanner struct {
 	at    int
 	from  int // the begin of the plain text that is not yet in out
 	out   []Piece
-	noURL int // no host name begins before this position
+	noURL int    // no host name begins before this position
+	stops []stop // at begins of lines, in their order
 
 	own   map[string]bool // the result of findOwnScripts for the line that ends at known
 	known int
+}
+
+func (s *scanner) readAll() []Piece {
+	for {
+		for len(s.stops) > 0 && s.stops[0].at <= s.at {
+			s.flushPlain()
+			s.out = append(s.out, s.stops[0].piece)
+			s.at, s.from = s.stops[0].next, s.stops[0].next
+			s.stops = s.stops[1:]
+		}
+		if s.at >= len(s.text) {
+			s.flushPlain()
+			return s.out
+		}
+		s.readRune()
+	}
 }
 
 func (s *scanner) readRune() {

@@ -31,9 +31,9 @@ arrive. An unsuccessful response is printed as an error, with the exit code 1.`,
 		Args: usage(func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 1 || len(args) > 2:
-				return misusef("want a method and a path, such as GET /agents")
+				return misusef("arguments: must be a method and a path, such as GET /agents")
 			case len(args) == 2 && !strings.HasPrefix(args[1], "/"):
-				return misusef("path %q: want a path that begins with a slash, such as /agents", args[1])
+				return misusef("path %q: must be a path that begins with a slash, such as /agents", args[1])
 			}
 			return nil
 		}),

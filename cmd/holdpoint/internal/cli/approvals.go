@@ -148,7 +148,7 @@ func evidenceFields(list []client.Evidence) []string {
 		e := &list[i]
 		compared = int(e.Usual.Calls)
 		if e.Verdict == "unusual" {
-			pairs = append(pairs, "Unusual", escapeCell(e.Path+": "+strings.Join(e.Reasons, ", ")+formatUsual(e.Usual)))
+			pairs = append(pairs, "Unusual", escapeCell(e.Path+": "+strings.Join(e.Reasons, ", ")+formatUsual(e.Usual)+formatLast(e.Last)))
 		}
 	}
 	switch {
@@ -175,6 +175,14 @@ func formatUsual(u *client.Usual) string {
 		return "; usual: " + strings.Join(u.Domains, ", ")
 	}
 	return ""
+}
+
+// formatLast describes the last approved call to the same target.
+func formatLast(l *client.LastCall) string {
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf("; was: %s in the last call to %s, %s", l.Value, l.Target, formatTime(&l.At))
 }
 
 func formatNumber(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
@@ -278,7 +286,7 @@ that "holdpoint approvals show" shows with the question.`,
 		body := client.ApproveRequest{Note: given(note), Digest: digest}
 		if arguments != "" {
 			if !json.Valid([]byte(arguments)) {
-				return misusef("--args: want a JSON object")
+				return misusef("--args: must be a JSON object")
 			}
 			body.Arguments = json.RawMessage(arguments)
 		}
@@ -384,7 +392,7 @@ func (e *Env) showDecided(a *client.Approval) error {
 func checkQuestion(id string, number int64, digest string) error {
 	switch {
 	case number < 1:
-		return misusef("--question: want the number of a question, from 1 on")
+		return misusef("--question: must be the number of a question, from 1 on")
 	case digest == "":
 		return misusef("give the --digest that is shown with the question: holdpoint approvals show %s", id)
 	}

@@ -45,7 +45,7 @@ func (b *Bootstrap) Read(cmd *cobra.Command, e *Env) (string, error) {
 	token := b.token
 	if b.File != "" {
 		if token != "" {
-			return "", misusef("--%s and a bootstrap token from elsewhere: want one of them", bootstrapTokenFile)
+			return "", misusef("--%s: must be left out if the bootstrap token is given in another way", bootstrapTokenFile)
 		}
 		var err error
 		if token, err = b.readFile(e.Stdin); err != nil {
@@ -79,7 +79,7 @@ func (b *Bootstrap) readFile(stdin io.Reader) (string, error) {
 	case len(text) > maxBootstrapToken:
 		return "", fmt.Errorf("it has more than %d bytes", maxBootstrapToken)
 	case token == "":
-		return "", errors.New("it is empty: want a token")
+		return "", errors.New("must be a token: it is empty")
 	}
 	return token, nil
 }

@@ -39,18 +39,18 @@ func TestBootstrapToken(t *testing.T) {
 		{name: "settings", args: []string{"--config", file}},
 		{name: "command line", args: []string{"--bootstrap-token", token}, warns: true},
 	} {
-		got := runWith(t, c.env, "", serving(c.stdin), append([]string{"serve"}, c.args...)...).want(t, 0)
+		got := runWith(t, c.env, "", serving(c.stdin), append([]string{"serve"}, c.args...)...).wantCode(t, 0)
 		if got.stdout != token+"\n" || strings.Contains(got.stderr, "deprecated") != c.warns || strings.Contains(got.stderr, token) {
 			t.Errorf("%s: got %q, %q", c.name, got.stdout, got.stderr)
 		}
 	}
 	for name, args := range map[string][]string{
-		"want at least 32": {"--bootstrap-token", "x"},
-		"want a token":     {"--bootstrap-token-file", "-"},
-		"want one of them": {"--bootstrap-token-file", path, "--bootstrap-token", token},
-		"no such file":     {"--bootstrap-token-file", path + "x"},
+		"must have at least 32":                                           {"--bootstrap-token", "x"},
+		"must be a token: it is empty":                                    {"--bootstrap-token-file", "-"},
+		"must be left out if the bootstrap token is given in another way": {"--bootstrap-token-file", path, "--bootstrap-token", token},
+		"no such file": {"--bootstrap-token-file", path + "x"},
 	} {
-		got := runWith(t, nil, "", serving(""), append([]string{"serve"}, args...)...).want(t, 1)
-		contains(t, name, got.stderr, name)
+		got := runWith(t, nil, "", serving(""), append([]string{"serve"}, args...)...).wantCode(t, 1)
+		wantContains(t, name, got.stderr, name)
 	}
 }

@@ -58,8 +58,8 @@ func TestCallExitCodes(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			f := newFake(t).answer(endpoint, test.answer)
-			f.run("call", "billing", "files__write", "--args", `{}`).want(t, test.code)
+			f := newFake(t).setAnswer(endpoint, test.answer)
+			f.run("call", "billing", "files__write", "--args", `{}`).wantCode(t, test.code)
 		})
 	}
 }
@@ -67,13 +67,13 @@ func TestCallExitCodes(t *testing.T) {
 func TestCallOutput(t *testing.T) {
 	t.Parallel()
 	const text = `{"id":"` + id + `","status":"rejected","arguments":{"n":1e400,"html":"<b>"},"deadline":null}`
-	f := newFake(t).answer(endpoint, result("rejected", "")).answer(callPath, text)
-	got := f.run("call", "billing", "files__write", "--args", `{}`).want(t, 20)
+	f := newFake(t).setAnswer(endpoint, result("rejected", "")).setAnswer(callPath, text)
+	got := f.run("call", "billing", "files__write", "--args", `{}`).wantCode(t, 20)
 	if got.stdout != "told <U+202E>\n" {
 		t.Errorf("stdout %q", got.stdout)
 	}
-	contains(t, "stderr", got.stderr, "the call "+id+" is rejected")
-	got = f.run("call", "billing", "files__write", "--json").want(t, 20)
+	wantContains(t, "stderr", got.stderr, "the call "+id+" is rejected")
+	got = f.run("call", "billing", "files__write", "--json").wantCode(t, 20)
 	if got.stdout != text+"\n" {
 		t.Errorf("stdout %q", got.stdout)
 	}
@@ -84,7 +84,7 @@ func TestCallOutput(t *testing.T) {
 
 func TestCallContent(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer(callPath, `{"status":"succeeded"}`).answer("call", id)
+	f := newFake(t).setAnswer(callPath, `{"status":"succeeded"}`).setAnswer("call", id)
 	for answer, want := range map[string]string{
 		`"content":[{"type":"text","text":"a\nb"},{"type":"image","mimeType":"image/png","data":"AAAA"}]`:                  "a\nb\n[image image/png, 4 bytes in base64]\n",
 		`"content":[{"type":"resource_link","uri":"file:///x"}]`:                                                           "[link file:///x]\n",
@@ -92,7 +92,7 @@ func TestCallContent(t *testing.T) {
 		`"content":[],"structuredContent":{"n":9007199254740993}`:                                                          "{\n  \"n\": 9007199254740993\n}\n",
 		`"content":[{"type":"text","text":"\u001b[31mred\u0007 \u200b"}],"structuredContent":{"left":"out when there is"}`: "<U+001B>[31mred<U+0007> <U+200B>\n",
 	} {
-		f.answer(endpoint, rpc(`"result":{`+answer+`}`))
+		f.setAnswer(endpoint, rpc(`"result":{`+answer+`}`))
 		if got := f.run("call", "billing", "x"); got.stdout != want || got.code != 0 {
 			t.Errorf("%s\ngot  %q (%d: %s)\nwant %q", answer, got.stdout, got.code, got.stderr, want)
 		}
@@ -102,11 +102,11 @@ func TestCallContent(t *testing.T) {
 func TestCallArguments(t *testing.T) {
 	t.Parallel()
 	const exact = `{"big":9007199254740993,"huge":1e400,"zero":-0,  "html":"<&>","esc":"\u003c"}`
-	f := newFake(t).answer(endpoint, result("rejected", ""))
+	f := newFake(t).setAnswer(endpoint, result("rejected", ""))
 	sent := func(args ...string) string {
 		t.Helper()
-		run(t, f.env(), exact, append([]string{"call", "billing", "x"}, args...)...).want(t, 20)
-		_, arguments, _ := strings.Cut(f.sent(), `"arguments":`)
+		run(t, f.env(), exact, append([]string{"call", "billing", "x"}, args...)...).wantCode(t, 20)
+		_, arguments, _ := strings.Cut(f.getLastBody(), `"arguments":`)
 		return strings.TrimSuffix(arguments, "}}")
 	}
 	for name, got := range map[string]string{
@@ -119,22 +119,22 @@ func TestCallArguments(t *testing.T) {
 	if got := sent(); got != "{}" {
 		t.Errorf("nothing given: sent %s", got)
 	}
-	f.run("call", "billing", "x", "--args", `{"a":`).want(t, 1)
-	f.run("call", "billing", "x", "--args", `{}`, "--args-file", "-").want(t, 1)
-	f.run("call", "billing", "x", "--args-file", "/nonexistent").want(t, 1)
-	f.run("call", "billing").want(t, 1)
-	f.run("call", "billing", "x", "--nonsense").want(t, 1)
+	f.run("call", "billing", "x", "--args", `{"a":`).wantCode(t, 1)
+	f.run("call", "billing", "x", "--args", `{}`, "--args-file", "-").wantCode(t, 1)
+	f.run("call", "billing", "x", "--args-file", "/nonexistent").wantCode(t, 1)
+	f.run("call", "billing").wantCode(t, 1)
+	f.run("call", "billing", "x", "--nonsense").wantCode(t, 1)
 }
 
 func TestCallRefused(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).refuse(endpoint, 401, `{"title":"Unauthorized"}`)
-	contains(t, "stderr", f.run("call", "billing", "x").want(t, 1).stderr, "HTTP 401", "HOLDPOINT_TOKEN")
+	f := newFake(t).setProblem(endpoint, 401, `{"title":"Unauthorized"}`)
+	wantContains(t, "stderr", f.run("call", "billing", "x").wantCode(t, 1).stderr, "HTTP 401", "HOLDPOINT_TOKEN")
 }
 
 func TestCallInterrupted(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer(endpoint, result("parked", ""))
+	f := newFake(t).setAnswer(endpoint, result("parked", ""))
 	env := f.env()
 	var stdout, stderr bytes.Buffer
 	e := &cli.Env{Getenv: func(name string) string { return env[name] }, Stdout: &stdout, Stderr: &stderr}
@@ -163,8 +163,8 @@ func (w *told) Write(text []byte) (int, error) {
 	return w.text.Write(text)
 }
 
-// await waits until a text was written.
-func (w *told) await(text string) {
+// awaitText waits until a text was written.
+func (w *told) awaitText(text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for !strings.Contains(w.text.String(), text) {
@@ -182,12 +182,12 @@ func TestCallWaitsForAConnection(t *testing.T) {
 	steps := make(chan func() string, 3)
 	steps <- func() string { return result("needs_connection", "") }
 	steps <- func() string {
-		stderr.await(unconnected)
+		stderr.awaitText(unconnected)
 		state.Store(`{"status":"parked","deadline":"2026-01-02T03:09:05Z","message":null}`)
 		return result("parked", "")
 	}
 	steps <- func() string {
-		stderr.await(unapproved)
+		stderr.awaitText(unapproved)
 		return result("succeeded", "")
 	}
 	mux := http.NewServeMux()

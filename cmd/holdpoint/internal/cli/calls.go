@@ -91,7 +91,7 @@ If the command fails, its output is incomplete.`,
 		Example: "  holdpoint calls export --format csv --from 2026-01-01 --to 2026-01-31 > january.csv",
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			if format != "csv" && format != "jsonl" {
-				return misusef("--format %s: want csv or jsonl", format)
+				return misusef("--format %s: must be csv or jsonl", format)
 			}
 			return api.ExportCalls(ctx, client.ExportCallsQuery{
 				Agent: search.Agent, Skill: search.Skill, Tool: search.Tool, Person: search.Person, Status: search.Status,
@@ -132,7 +132,7 @@ func newCallsResolveCmd(e *Env) *cobra.Command {
 		Example: `  holdpoint calls resolve 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --outcome succeeded --note "the file is there"`,
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			if outcome != "succeeded" && outcome != "failed" {
-				return misusef("--outcome: want succeeded or failed")
+				return misusef("--outcome: must be succeeded or failed")
 			}
 			reply, err := api.ResolveCall(ctx, args[0], client.ResolveRequest{Outcome: outcome, Note: &note})
 			return printDone(e, reply, err, "Resolved.")

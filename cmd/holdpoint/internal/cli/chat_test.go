@@ -27,8 +27,8 @@ type stream struct {
 	gone  <-chan struct{}
 }
 
-// put sends events as they are written: "7 assistant {…}", with 0 for no number.
-func (s *stream) put(events ...string) {
+// putEvents sends events as they are written: "7 assistant {…}", with 0 for no number.
+func (s *stream) putEvents(events ...string) {
 	for _, text := range events {
 		id, rest, _ := strings.Cut(text, " ")
 		name, data, _ := strings.Cut(rest, " ")
@@ -67,8 +67,8 @@ func talk(id, agent, loop string) string {
 
 const idleLoop = `{"status":"idle","code":null,"stopping":false,"last_seq":0,"open_calls":0,"turns":0,"input_tokens":0,"output_tokens":0,"cost":0,"forked_from":null,"pending":[]}`
 
-// stands is a state event.
-func stands(status string) string {
+// newState is a state event.
+func newState(status string) string {
 	return `0 state ` + strings.Replace(idleLoop, `"idle"`, `"`+status+`"`, 1)
 }
 
@@ -133,7 +133,7 @@ func answerEntry(seq int, text string) string {
 	return fmt.Sprintf(`%d assistant {"seq":%d,"kind":"assistant","assistant":{"text":%s,"calls":[]}}`, seq, seq, quoted)
 }
 
-func delta(step, offset int, text string) string {
+func newDelta(step, offset int, text string) string {
 	quoted, _ := json.Marshal(text)
 	return fmt.Sprintf(`0 delta {"step":%d,"offset":%d,"text":%s}`, step, offset, quoted)
 }
@@ -142,13 +142,13 @@ func delta(step, offset int, text string) string {
 func TestChat(t *testing.T) {
 	t.Parallel()
 	s := newTalkServer(t, func(s *stream, _ int) {
-		s.put("1 user "+userEntry, stands("working"), delta(1, 0, "I will "), delta(1, 7, "write."), "2 assistant "+writeReply)
-		s.put(callEntry(3, "parked"), stands("waiting"), callEntry(4, "approved"), callEntry(5, "succeeded"), `6 tools {"seq":6,"kind":"tools","tools":{"results":[]}}`, stands("working"))
-		s.put(delta(2, 0, "Do\u001b"), delta(2, 3, "ne,\nall"), answerEntry(7, "Do\u001bne,\n\nall of it."), stands("idle"))
+		s.putEvents("1 user "+userEntry, newState("working"), newDelta(1, 0, "I will "), newDelta(1, 7, "write."), "2 assistant "+writeReply)
+		s.putEvents(callEntry(3, "parked"), newState("waiting"), callEntry(4, "approved"), callEntry(5, "succeeded"), `6 tools {"seq":6,"kind":"tools","tools":{"results":[]}}`, newState("working"))
+		s.putEvents(newDelta(2, 0, "Do\u001b"), newDelta(2, 3, "ne,\nall"), answerEntry(7, "Do\u001bne,\n\nall of it."), newState("idle"))
 		<-s.gone
 	})
 	s.calls = `{"items":[{"id":"` + callUnder + `","status":"parked","name":"files__write","deadline":"2026-01-02T03:09:05Z","message":null}]}`
-	got := s.run("chat", "billing", "hello").want(t, 0)
+	got := s.run("chat", "billing", "hello").wantCode(t, 0)
 	if want := "I will write.\nDo<U+001B>ne,\nall of it.\n"; got.stdout != want {
 		t.Errorf("stdout %q, want %q", got.stdout, want)
 	}
@@ -174,19 +174,19 @@ func TestChatReconnects(t *testing.T) {
 		since = append(since, s.since)
 		switch n {
 		case 1:
-			s.put("1 user "+userEntry, stands("working"), delta(1, 0, "Hel"))
+			s.putEvents("1 user "+userEntry, newState("working"), newDelta(1, 0, "Hel"))
 		case 2: // the same reply, from its beginning
-			s.put(stands("working"), delta(1, 0, "Hello wo"), delta(1, 8, "rl"))
+			s.putEvents(newState("working"), newDelta(1, 0, "Hello wo"), newDelta(1, 8, "rl"))
 		case 3: // another attempt at it
-			s.put(stands("working"), delta(2, 0, "Bye"))
+			s.putEvents(newState("working"), newDelta(2, 0, "Bye"))
 		case 4:
-			s.put(stands("working"), delta(2, 0, "Bye all"), answerEntry(2, "Bye all."))
+			s.putEvents(newState("working"), newDelta(2, 0, "Bye all"), answerEntry(2, "Bye all."))
 		default:
-			s.put(stands("idle"))
+			s.putEvents(newState("idle"))
 			<-s.gone
 		}
 	})
-	got := s.run("chat", "billing", "hello").want(t, 0)
+	got := s.run("chat", "billing", "hello").wantCode(t, 0)
 	if want := "Hello worl\nBye all.\n"; got.stdout != want {
 		t.Errorf("stdout %q, want %q", got.stdout, want)
 	}
@@ -203,17 +203,17 @@ func TestChatReplyAfterAMessage(t *testing.T) {
 	t.Parallel()
 	for name, rest := range map[string][]string{
 		"the whole reply": {answerEntry(3, "The server says so.")},
-		"another part":    {delta(1, 14, "s so."), answerEntry(3, "The server says so.")},
+		"another part":    {newDelta(1, 14, "s so."), answerEntry(3, "The server says so.")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newTalkServer(t, func(s *stream, _ int) {
-				s.put("1 user "+userEntry, stands("working"), delta(1, 0, "The server say"), callEntry(2, "succeeded"))
-				s.put(rest...)
-				s.put(stands("idle"))
+				s.putEvents("1 user "+userEntry, newState("working"), newDelta(1, 0, "The server say"), callEntry(2, "succeeded"))
+				s.putEvents(rest...)
+				s.putEvents(newState("idle"))
 				<-s.gone
 			})
-			got := s.run("chat", "billing", "hello").want(t, 0)
+			got := s.run("chat", "billing", "hello").wantCode(t, 0)
 			if want := "The server say\nThe server says so.\n"; got.stdout != want {
 				t.Errorf("stdout %q, want %q", got.stdout, want)
 			}
@@ -226,25 +226,25 @@ func TestChatWithoutAnAnswer(t *testing.T) {
 	notice := func(seq int, code string) string {
 		return fmt.Sprintf(`%d notice {"seq":%d,"kind":"notice","notice":{"code":%q,"text":"In plain words \u202e.","by":null}}`, seq, seq, code)
 	}
-	ended := strings.Replace(stands("ended"), `"code":null`, `"code":"turn_limit"`, 1)
+	ended := strings.Replace(newState("ended"), `"code":null`, `"code":"turn_limit"`, 1)
 	for name, test := range map[string]struct {
 		events []string
 		stderr string
 	}{
-		"the model failed":      {[]string{notice(2, "model_failed"), stands("idle")}, "In plain words <U+202E>.\nholdpoint: the answer is incomplete (model_failed)"},
+		"the model failed":      {[]string{notice(2, "model_failed"), newState("idle")}, "In plain words <U+202E>.\nholdpoint: the answer is incomplete (model_failed)"},
 		"a limit was reached":   {[]string{notice(2, "turn_limit"), ended}, "the answer is incomplete (turn_limit)"},
-		"it was cut":            {[]string{answerEntry(2, "Half"), notice(3, "cut"), stands("idle")}, "the answer is incomplete (cut)"},
+		"it was cut":            {[]string{answerEntry(2, "Half"), notice(3, "cut"), newState("idle")}, "the answer is incomplete (cut)"},
 		"it had ended":          {[]string{ended}, "the conversation has ended (turn_limit)"},
-		"only calls were heard": {[]string{"2 assistant " + writeReply, stands("idle")}, "there is no answer"},
+		"only calls were heard": {[]string{"2 assistant " + writeReply, newState("idle")}, "there is no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newTalkServer(t, func(s *stream, _ int) {
-				s.put("1 user " + userEntry)
-				s.put(test.events...)
+				s.putEvents("1 user " + userEntry)
+				s.putEvents(test.events...)
 				<-s.gone
 			})
-			contains(t, "stderr", s.run("chat", "billing", "hello").want(t, 1).stderr, test.stderr)
+			wantContains(t, "stderr", s.run("chat", "billing", "hello").wantCode(t, 1).stderr, test.stderr)
 		})
 	}
 }
@@ -253,13 +253,13 @@ func TestChatAsJSON(t *testing.T) {
 	t.Parallel()
 	s := newTalkServer(t, func(s *stream, n int) {
 		if n == 1 {
-			s.put("1 user "+userEntry, stands("working"), delta(1, 0, "Hel"))
+			s.putEvents("1 user "+userEntry, newState("working"), newDelta(1, 0, "Hel"))
 			return
 		}
-		s.put(stands("working"), delta(1, 0, "Hello"), answerEntry(2, "Hello"), stands("idle"))
+		s.putEvents(newState("working"), newDelta(1, 0, "Hello"), answerEntry(2, "Hello"), newState("idle"))
 		<-s.gone
 	})
-	got := s.run("chat", "billing", "hello", "--json").want(t, 0)
+	got := s.run("chat", "billing", "hello", "--json").wantCode(t, 0)
 	var events []string
 	for line := range strings.Lines(got.stdout) {
 		var e struct {
@@ -281,25 +281,25 @@ func TestChatAsJSON(t *testing.T) {
 func TestChatFlags(t *testing.T) {
 	t.Parallel()
 	s := newTalkServer(t, func(s *stream, _ int) {
-		s.put("1 user "+userEntry, answerEntry(2, "Hi\n"), stands("idle"))
+		s.putEvents("1 user "+userEntry, answerEntry(2, "Hi\n"), newState("idle"))
 		<-s.gone
 	})
-	if got := s.run("chat", "billing", "hello", "--no-wait").want(t, 0); got.stdout != talkID+"\n" {
+	if got := s.run("chat", "billing", "hello", "--no-wait").wantCode(t, 0); got.stdout != talkID+"\n" {
 		t.Errorf("stdout %q", got.stdout)
 	}
 	for _, args := range [][]string{{"--continue"}, {"--conversation", talkID}} {
-		if got := s.runWith("hello\n", append([]string{"chat", "billing"}, args...)...).want(t, 0); got.stdout != "Hi\n" {
+		if got := s.runWith("hello\n", append([]string{"chat", "billing"}, args...)...).wantCode(t, 0); got.stdout != "Hi\n" {
 			t.Errorf("%s: stdout %q", args, got.stdout)
 		}
 	}
 	if asked := strings.Join(s.asked, "\n"); strings.Count(asked, `{"message":"hello"}`) != 3 || strings.Count(asked, "POST conversations {") != 1 {
 		t.Errorf("asked %s", asked)
 	}
-	contains(t, "stderr", s.run("chat", "other", "hello", "--conversation", talkID).want(t, 1).stderr, "belongs to agent billing")
-	contains(t, "stderr", s.run("chat", "billing", "hello", "--conversation", "none").want(t, 1).stderr, "nothing here")
-	contains(t, "stderr", s.runWith(" \n", "chat", "billing").want(t, 1).stderr, "the message is empty")
-	s.run("chat", "billing", "hello", "--conversation", talkID, "--continue").want(t, 1)
-	s.run("chat").want(t, 1)
+	wantContains(t, "stderr", s.run("chat", "other", "hello", "--conversation", talkID).wantCode(t, 1).stderr, "belongs to agent billing")
+	wantContains(t, "stderr", s.run("chat", "billing", "hello", "--conversation", "none").wantCode(t, 1).stderr, "nothing here")
+	wantContains(t, "stderr", s.runWith(" \n", "chat", "billing").wantCode(t, 1).stderr, "the message is empty")
+	s.run("chat", "billing", "hello", "--conversation", talkID, "--continue").wantCode(t, 1)
+	s.run("chat").wantCode(t, 1)
 }
 
 // typing is a person at a terminal.
@@ -350,7 +350,7 @@ func TestChatAtATerminal(t *testing.T) {
 		for {
 			select {
 			case events := <-from:
-				s.put(events...)
+				s.putEvents(events...)
 			case <-s.gone:
 				return
 			}
@@ -358,43 +358,43 @@ func TestChatAtATerminal(t *testing.T) {
 	})
 	p := s.sit()
 	s.posted(` {"agent":"billing"}`)
-	next <- []string{stands("idle")}
-	p.stderr.await("[0] > ")
+	next <- []string{newState("idle")}
+	p.stderr.awaitText("[0] > ")
 	p.types(t, "hello \\\nworld\n")
-	p.stderr.await("... ")
+	p.stderr.awaitText("... ")
 	s.posted("/" + talkID + `/messages {"message":"hello \nworld"}`)
-	next <- []string{"1 user " + userEntry, stands("working"), delta(1, 0, "Thinking")}
-	p.stdout.await("Thinking")
+	next <- []string{"1 user " + userEntry, newState("working"), newDelta(1, 0, "Thinking")}
+	p.stdout.awaitText("Thinking")
 	p.interrupts <- os.Interrupt
-	p.stderr.await("Stopping; Ctrl-C again leaves.")
+	p.stderr.awaitText("Stopping; Ctrl-C again leaves.")
 	s.posted("/" + talkID + "/cancel ")
-	next <- []string{`2 notice {"seq":2,"kind":"notice","notice":{"code":"stopped","text":"It was stopped.","by":null}}`, stands("idle")}
-	p.stderr.await("[2] > ")
+	next <- []string{`2 notice {"seq":2,"kind":"notice","notice":{"code":"stopped","text":"It was stopped.","by":null}}`, newState("idle")}
+	p.stderr.awaitText("[2] > ")
 
 	p.types(t, "/nonsense\n/help\n/fork\n")
-	p.stderr.await("Unknown command /nonsense")
-	p.stderr.await("Name an entry: /fork N")
+	p.stderr.awaitText("Unknown command /nonsense")
+	p.stderr.awaitText("Name an entry: /fork N")
 	p.types(t, "/fork 1 Hello again\n")
 	s.posted("/" + talkID + `/fork {"message":"Hello again","seq":1}`)
-	p.stderr.await("Continuing in conversation forked.")
-	forked <- []string{stands("working"), answerEntry(4, "Here."), stands("idle")}
-	p.stderr.await("[4] > ")
+	p.stderr.awaitText("Continuing in conversation forked.")
+	forked <- []string{newState("working"), answerEntry(4, "Here."), newState("idle")}
+	p.stderr.awaitText("[4] > ")
 	p.types(t, "/stop\n")
 	s.posted("/forked/cancel ")
 	p.types(t, "/close\n")
 	s.posted("/forked/close ")
-	forked <- []string{strings.Replace(stands("ended"), `"code":null`, `"code":"closed"`, 1)}
+	forked <- []string{strings.Replace(newState("ended"), `"code":null`, `"code":"closed"`, 1)}
 	if code := <-p.code; code != 0 {
 		t.Errorf("exit code %d: %s", code, p.stderr.text.String())
 	}
-	contains(t, "stdout", p.stdout.text.String(), "Thinking\n", "Here.\n")
+	wantContains(t, "stdout", p.stdout.text.String(), "Thinking\n", "Here.\n")
 }
 
 func TestChatIsLeft(t *testing.T) {
 	t.Parallel()
 	hold := func(status string) func(s *stream, _ int) {
 		return func(s *stream, _ int) {
-			s.put("1 user "+userEntry, stands(status))
+			s.putEvents("1 user "+userEntry, newState(status))
 			<-s.gone
 		}
 	}
@@ -402,17 +402,17 @@ func TestChatIsLeft(t *testing.T) {
 
 	waits := newTalkServer(t, hold("waiting"))
 	p := waits.sit("--conversation", talkID)
-	p.stderr.await("[1] > ")
+	p.stderr.awaitText("[1] > ")
 	p.interrupts <- os.Interrupt
 	waits.posted("/" + talkID + "/cancel ")
 	p.interrupts <- os.Interrupt
 	if code := <-p.code; code != 130 {
 		t.Errorf("exit code %d", code)
 	}
-	contains(t, "stderr", p.stderr.text.String(), "the conversation continues", back)
+	wantContains(t, "stderr", p.stderr.text.String(), "the conversation continues", back)
 
 	p = waits.sit("hello")
-	p.stderr.await("") // it runs
+	p.stderr.awaitText("") // it runs
 	for range 2 {
 		<-waits.posts
 	}
@@ -426,19 +426,19 @@ func TestChatIsLeft(t *testing.T) {
 
 	idle := newTalkServer(t, hold("idle"))
 	p = idle.sit("--conversation", talkID)
-	p.stderr.await("[1] > ")
+	p.stderr.awaitText("[1] > ")
 	if err := p.Writer.(io.Closer).Close(); err != nil {
 		t.Fatal(err)
 	}
 	if code := <-p.code; code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	contains(t, "stderr", p.stderr.text.String(), back)
+	wantContains(t, "stderr", p.stderr.text.String(), back)
 
-	unused := newTalkServer(t, func(s *stream, _ int) { s.put(stands("idle")); <-s.gone })
+	unused := newTalkServer(t, func(s *stream, _ int) { s.putEvents(newState("idle")); <-s.gone })
 	p = unused.sit()
 	<-unused.posts
-	p.stderr.await("[0] > ")
+	p.stderr.awaitText("[0] > ")
 	if err := p.Writer.(io.Closer).Close(); err != nil {
 		t.Fatal(err)
 	}

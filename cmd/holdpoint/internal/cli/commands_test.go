@@ -11,30 +11,30 @@ const approvalText = `{"id":"a1","call_id":"a1","status":"pending","agent":"bill
 
 func TestApprove(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer("GET /api/v1/approvals/a1", approvalText).
-		answer("POST /api/v1/approvals/a1/approve", strings.Replace(approvalText, "pending", "approved", 1))
-	got := f.run("approvals", "approve", "a1", "--note", "fine").want(t, 1)
-	contains(t, "stdout", got.stdout, "billing wants files: write<U+202E> on behalf of paula", `"n": 1e400`, "in 1m0s")
-	contains(t, "stderr", got.stderr, "nothing was approved", "--digest d1")
-	f.run("approvals", "approve", "a1", "--json").want(t, 1)
+	f := newFake(t).setAnswer("GET /api/v1/approvals/a1", approvalText).
+		setAnswer("POST /api/v1/approvals/a1/approve", strings.Replace(approvalText, "pending", "approved", 1))
+	got := f.run("approvals", "approve", "a1", "--note", "fine").wantCode(t, 1)
+	wantContains(t, "stdout", got.stdout, "billing wants files: write<U+202E> on behalf of paula", `"n": 1e400`, "in 1m0s")
+	wantContains(t, "stderr", got.stderr, "nothing was approved", "--digest d1")
+	f.run("approvals", "approve", "a1", "--json").wantCode(t, 1)
 	if len(f.asked) != 2 {
 		t.Fatalf("asked %v", f.asked)
 	}
 	for answer, code := range map[string]int{"yes\n": 0, "no\n": 1, "\n": 1, "": 1} {
 		f.asked = nil
-		if got := f.runAtTerminal(answer, "approvals", "approve", "a1", "--note", "fine").want(t, code); code != 0 && len(f.asked) != 1 {
+		if got := f.runAtTerminal(answer, "approvals", "approve", "a1", "--note", "fine").wantCode(t, code); code != 0 && len(f.asked) != 1 {
 			t.Errorf("%q: asked %v, %s", answer, f.asked, got.stdout)
 		}
 	}
-	got = f.runAtTerminal("yes\n", "approvals", "approve", "a1", "--note", "fine").want(t, 0)
-	contains(t, "stdout", got.stdout, "Type yes", "The call is approved.")
-	if f.sent() != `{"digest":"d1","note":"fine"}` {
-		t.Errorf("sent %s", f.sent())
+	got = f.runAtTerminal("yes\n", "approvals", "approve", "a1", "--note", "fine").wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, "Type yes", "The call is approved.")
+	if f.getLastBody() != `{"digest":"d1","note":"fine"}` {
+		t.Errorf("sent %s", f.getLastBody())
 	}
 	f.asked = nil
-	got = f.run("approvals", "approve", "a1", "--digest", "shown before", "--json").want(t, 0)
-	if f.sent() != `{"digest":"shown before"}` || len(f.asked) != 1 {
-		t.Errorf("asked %v, sent %s", f.asked, f.sent())
+	got = f.run("approvals", "approve", "a1", "--digest", "shown before", "--json").wantCode(t, 0)
+	if f.getLastBody() != `{"digest":"shown before"}` || len(f.asked) != 1 {
+		t.Errorf("asked %v, sent %s", f.asked, f.getLastBody())
 	}
 	if got.stdout != strings.Replace(approvalText, "pending", "approved", 1)+"\n" {
 		t.Errorf("stdout %s", got.stdout)
@@ -46,41 +46,41 @@ func TestApproveTakesTheDigestOfWhatIsRisky(t *testing.T) {
 	t.Parallel()
 	for risk, said := range map[string]string{`"high"`: "an operator marked this tool", `"destructive"`: "the server says so", `null`: "not standard"} {
 		text := strings.Replace(approvalText, `"standard"`, risk, 1)
-		f := newFake(t).answer("GET /api/v1/approvals/a1", text).answer("POST /api/v1/approvals/a1/approve", strings.Replace(text, "pending", "approved", 1))
-		got := f.run("approvals", "approve", "a1").want(t, 1)
-		contains(t, "stdout", got.stdout, "billing wants files", `"n": 1e400`, "d1")
-		contains(t, "stderr", got.stderr, said, "nothing was approved", "--digest d1")
-		f.run("approvals", "approve", "a1", "--json").want(t, 1)
-		f.run("approvals", "approve", "a1", "--args", "{}").want(t, 1)
+		f := newFake(t).setAnswer("GET /api/v1/approvals/a1", text).setAnswer("POST /api/v1/approvals/a1/approve", strings.Replace(text, "pending", "approved", 1))
+		got := f.run("approvals", "approve", "a1").wantCode(t, 1)
+		wantContains(t, "stdout", got.stdout, "billing wants files", `"n": 1e400`, "d1")
+		wantContains(t, "stderr", got.stderr, said, "nothing was approved", "--digest d1")
+		f.run("approvals", "approve", "a1", "--json").wantCode(t, 1)
+		f.run("approvals", "approve", "a1", "--args", "{}").wantCode(t, 1)
 		for _, asked := range f.asked {
 			if asked != "GET /api/v1/approvals/a1" {
 				t.Errorf("%s: asked %s", risk, asked)
 			}
 		}
-		f.run("approvals", "approve", "a1", "--digest", "d1").want(t, 0)
-		if f.sent() != `{"digest":"d1"}` {
-			t.Errorf("%s: sent %s", risk, f.sent())
+		f.run("approvals", "approve", "a1", "--digest", "d1").wantCode(t, 0)
+		if f.getLastBody() != `{"digest":"d1"}` {
+			t.Errorf("%s: sent %s", risk, f.getLastBody())
 		}
 	}
-	f := newFake(t).answer("GET /api/v1/approvals/a1", strings.Replace(approvalText, `"standard"`, `"high"`, 1)).
-		answer("POST /api/v1/approvals/a1/reject", strings.Replace(approvalText, "pending", "rejected", 1))
-	f.run("approvals", "reject", "a1", "--reason", "no").want(t, 0)
+	f := newFake(t).setAnswer("GET /api/v1/approvals/a1", strings.Replace(approvalText, `"standard"`, `"high"`, 1)).
+		setAnswer("POST /api/v1/approvals/a1/reject", strings.Replace(approvalText, "pending", "rejected", 1))
+	f.run("approvals", "reject", "a1", "--reason", "no").wantCode(t, 0)
 }
 
 func TestReject(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer("GET /api/v1/approvals/a1", approvalText).refuse("POST /api/v1/approvals/a1/reject", 409,
+	f := newFake(t).setAnswer("GET /api/v1/approvals/a1", approvalText).setProblem("POST /api/v1/approvals/a1/reject", 409,
 		`{"status":409,"code":"already_decided","detail":"the approval was approved before","approval_status":"approved",`+
 			`"decision":{"by":"ri\u202eta","at":"2026-01-02T03:04:01Z","outcome":"approved","note":"ok"}}`)
-	f.run("approvals", "reject", "a1").want(t, 1)
-	f.run("approvals", "reject", "a1", "--reason", " ").want(t, 1)
+	f.run("approvals", "reject", "a1").wantCode(t, 1)
+	f.run("approvals", "reject", "a1", "--reason", " ").wantCode(t, 1)
 	if len(f.asked) != 0 {
 		t.Errorf("asked %v", f.asked)
 	}
-	got := f.run("approvals", "reject", "a1", "--reason", "no").want(t, 1)
-	contains(t, "stderr", got.stderr, "already_decided", "approved at 2026-01-02T03:04:01Z by ri<U+202E>ta: ok")
-	if f.sent() != `{"digest":"d1","reason":"no"}` {
-		t.Errorf("sent %s", f.sent())
+	got := f.run("approvals", "reject", "a1", "--reason", "no").wantCode(t, 1)
+	wantContains(t, "stderr", got.stderr, "already_decided", "approved at 2026-01-02T03:04:01Z by ri<U+202E>ta: ok")
+	if f.getLastBody() != `{"digest":"d1","reason":"no"}` {
+		t.Errorf("sent %s", f.getLastBody())
 	}
 }
 
@@ -106,79 +106,79 @@ func TestLists(t *testing.T) {
 	}
 	for _, test := range tests {
 		text := `{"items":[` + test.item + `],"next_cursor":"more"}`
-		f.answer(test.request, text)
-		got := f.run(test.args...).want(t, 0)
-		contains(t, strings.Join(test.args, " "), got.stdout, test.want...)
-		contains(t, strings.Join(test.args, " "), got.stderr, "--cursor more")
-		if got := f.run(append(test.args, "--json")...).want(t, 0); got.stdout != text+"\n" {
+		f.setAnswer(test.request, text)
+		got := f.run(test.args...).wantCode(t, 0)
+		wantContains(t, strings.Join(test.args, " "), got.stdout, test.want...)
+		wantContains(t, strings.Join(test.args, " "), got.stderr, "--cursor more")
+		if got := f.run(append(test.args, "--json")...).wantCode(t, 0); got.stdout != text+"\n" {
 			t.Errorf("%v --json: %s", test.args, got.stdout)
 		}
 	}
-	contains(t, "requests", strings.Join(f.asked, "\n"), "GET /api/v1/approvals?limit=50&status=pending",
+	wantContains(t, "requests", strings.Join(f.asked, "\n"), "GET /api/v1/approvals?limit=50&status=pending",
 		"agent=billing", "status=failed", "refresh=true")
 }
 
 func TestSecrets(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer("POST /api/v1/agents/billing/keys", `{"key":"hpa_secret","id":"k1"}`).
-		answer("POST /api/v1/tokens", `{"key":"hpp_secret","id":"t1"}`)
-	got := f.run("agent", "key", "create", "billing").want(t, 0)
+	f := newFake(t).setAnswer("POST /api/v1/agents/billing/keys", `{"key":"hpa_secret","id":"k1"}`).
+		setAnswer("POST /api/v1/tokens", `{"key":"hpp_secret","id":"t1"}`)
+	got := f.run("agent", "key", "create", "billing").wantCode(t, 0)
 	if got.stdout != "hpa_secret\n" || !strings.Contains(got.stderr, "not shown again") {
 		t.Errorf("got %+v", got)
 	}
-	if got := f.run("agent", "key", "create", "billing", "--json").want(t, 0); got.stdout != `{"key":"hpa_secret","id":"k1"}`+"\n" {
+	if got := f.run("agent", "key", "create", "billing", "--json").wantCode(t, 0); got.stdout != `{"key":"hpa_secret","id":"k1"}`+"\n" {
 		t.Errorf("got %+v", got)
 	}
-	got = f.run("token", "create", "--person", "rita", "--role", "reviewer", "--role", "operator", "--agents", "a,b").want(t, 0)
-	if got.stdout != "hpp_secret\n" || f.sent() != `{"agents":["a","b"],"person":"rita","roles":["reviewer","operator"]}` {
-		t.Errorf("got %+v, sent %s", got, f.sent())
+	got = f.run("token", "create", "--person", "rita", "--role", "reviewer", "--role", "operator", "--agents", "a,b").wantCode(t, 0)
+	if got.stdout != "hpp_secret\n" || f.getLastBody() != `{"agents":["a","b"],"person":"rita","roles":["reviewer","operator"]}` {
+		t.Errorf("got %+v, sent %s", got, f.getLastBody())
 	}
-	if f.run("token", "create").want(t, 0); f.sent() != `{}` {
-		t.Errorf("a token of one's own: sent %s", f.sent())
+	if f.run("token", "create").wantCode(t, 0); f.getLastBody() != `{}` {
+		t.Errorf("a token of one's own: sent %s", f.getLastBody())
 	}
-	f.answer("POST /api/v1/invitations", `{"url":"https://gate/invitation?key=hpi_secret","key":"hpi_secret","invitation":{"name":"rita"}}`).
-		answer("POST /api/v1/invitations/redeem", `{"key":"hpp_first","id":"t2"}`)
-	got = f.run("invitation", "create", "--name", "rita", "--role", "reviewer", "--email", "rita@example.com", "--ttl", "24h").want(t, 0)
-	if got.stdout != "https://gate/invitation?key=hpi_secret\n" || f.sent() != `{"email":"rita@example.com","name":"rita","roles":["reviewer"],"ttl":"24h0m0s"}` {
-		t.Errorf("got %+v, sent %s", got, f.sent())
+	f.setAnswer("POST /api/v1/invitations", `{"url":"https://gate/invitation?key=hpi_secret","key":"hpi_secret","invitation":{"name":"rita"}}`).
+		setAnswer("POST /api/v1/invitations/redeem", `{"key":"hpp_first","id":"t2"}`)
+	got = f.run("invitation", "create", "--name", "rita", "--role", "reviewer", "--email", "rita@example.com", "--ttl", "24h").wantCode(t, 0)
+	if got.stdout != "https://gate/invitation?key=hpi_secret\n" || f.getLastBody() != `{"email":"rita@example.com","name":"rita","roles":["reviewer"],"ttl":"24h0m0s"}` {
+		t.Errorf("got %+v, sent %s", got, f.getLastBody())
 	}
-	f.run("invitation", "create", "--name", "rita").want(t, 1)
-	if got := f.run("invitation", "redeem", "https://gate/invitation?key=hpi_secret").want(t, 0); got.stdout != "hpp_first\n" {
+	f.run("invitation", "create", "--name", "rita").wantCode(t, 1)
+	if got := f.run("invitation", "redeem", "https://gate/invitation?key=hpi_secret").wantCode(t, 0); got.stdout != "hpp_first\n" {
 		t.Errorf("got %+v", got)
 	}
-	if got := f.run("token", "revoke", "t1").want(t, 0); got.stdout != "Revoked.\n" {
+	if got := f.run("token", "revoke", "t1").wantCode(t, 0); got.stdout != "Revoked.\n" {
 		t.Errorf("got %+v", got)
 	}
-	f.run("agent", "key", "revoke", "billing", "k1").want(t, 0)
-	contains(t, "requests", strings.Join(f.asked, "\n"), "DELETE /api/v1/tokens/t1", "DELETE /api/v1/agents/billing/keys/k1")
+	f.run("agent", "key", "revoke", "billing", "k1").wantCode(t, 0)
+	wantContains(t, "requests", strings.Join(f.asked, "\n"), "DELETE /api/v1/tokens/t1", "DELETE /api/v1/agents/billing/keys/k1")
 }
 
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	const text = `{"id":"c1","status":"unknown","effect":"possible","message":"lost","agent":"billing","skill":"s","tool":"t",` +
 		`"arguments":{"n":-0},"result":{"x":"\u202e"},"created_at":"2026-01-02T03:04:05Z","resolution":{"outcome":"failed","note":"seen","by":"olga"}}`
-	f := newFake(t).answer("GET /api/v1/calls/c1", text).answer("POST /api/v1/calls/c1/cancel", text).
-		answer("POST /api/v1/calls/c1/resolve", text)
-	contains(t, "calls show", f.run("calls", "show", "c1").want(t, 0).stdout,
+	f := newFake(t).setAnswer("GET /api/v1/calls/c1", text).setAnswer("POST /api/v1/calls/c1/cancel", text).
+		setAnswer("POST /api/v1/calls/c1/resolve", text)
+	wantContains(t, "calls show", f.run("calls", "show", "c1").wantCode(t, 0).stdout,
 		"unknown, may have been executed", "failed by olga", `"n": -0`, `"x": "\u202e"`)
-	f.run("calls", "cancel", "c1").want(t, 0)
-	f.run("calls", "resolve", "c1").want(t, 1)
-	f.run("calls", "resolve", "c1", "--outcome", "failed", "--note", "seen").want(t, 0)
-	if f.sent() != `{"note":"seen","outcome":"failed"}` {
-		t.Errorf("sent %s", f.sent())
+	f.run("calls", "cancel", "c1").wantCode(t, 0)
+	f.run("calls", "resolve", "c1").wantCode(t, 1)
+	f.run("calls", "resolve", "c1", "--outcome", "failed", "--note", "seen").wantCode(t, 0)
+	if f.getLastBody() != `{"note":"seen","outcome":"failed"}` {
+		t.Errorf("sent %s", f.getLastBody())
 	}
-	got := f.run("calls", "show", "c2").want(t, 1)
-	contains(t, "stderr", got.stderr, "nothing here (not_found)")
+	got := f.run("calls", "show", "c2").wantCode(t, 1)
+	wantContains(t, "stderr", got.stderr, "nothing here (not_found)")
 }
 
 func TestTools(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer(endpoint, rpc(`"result":{"tools":[{"name":"files__write","description":"Writes.\nMore","inputSchema":{"x":1e400,"y":"<"}},`+
+	f := newFake(t).setAnswer(endpoint, rpc(`"result":{"tools":[{"name":"files__write","description":"Writes.\nMore","inputSchema":{"x":1e400,"y":"<"}},`+
 		`{"name":"holdpoint_await"}],"_meta":{"dev.holdpoint/problems":[{"skill":"ledger","kind":"transport","error":"down"}]}}`))
-	got := f.run("tools", "billing").want(t, 0)
-	contains(t, "stdout", got.stdout, "files__write     Writes.\n", "holdpoint_await  -")
-	contains(t, "stderr", got.stderr, "The tools of ledger are missing (transport): down")
-	got = f.run("tools", "billing", "--json").want(t, 0)
+	got := f.run("tools", "billing").wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, "files__write     Writes.\n", "holdpoint_await  -")
+	wantContains(t, "stderr", got.stderr, "The tools of ledger are missing (transport): down")
+	got = f.run("tools", "billing", "--json").wantCode(t, 0)
 	const want = `{"items":[{"name":"files__write","description":"Writes.\nMore","inputSchema":{"x":1e400,"y":"<"}},{"name":"holdpoint_await"}]}` + "\n"
 	if got.stdout != want {
 		t.Errorf("stdout %s", got.stdout)
@@ -187,31 +187,31 @@ func TestTools(t *testing.T) {
 
 func TestSkillAccept(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer("GET /api/v1/skills/files/tools", `{"items":[{"name":"write","state":"changed","pin":"p2","accepted_pin":"p1",`+
+	f := newFake(t).setAnswer("GET /api/v1/skills/files/tools", `{"items":[{"name":"write","state":"changed","pin":"p2","accepted_pin":"p1",`+
 		`"definition":{"name":"new \u001b"},"accepted_definition":{"name":"old"}}]}`).
-		answer("POST /api/v1/skills/files/tools/write/accept", `{}`).
-		answer("POST /api/v1/skills/files/tools/write/refuse", `{}`)
-	got := f.run("skill", "accept", "files", "write").want(t, 0)
-	contains(t, "stderr", got.stderr, `"old"`, `"new \u001b"`)
-	if f.sent() != `{"pin":"p2"}` {
-		t.Errorf("sent %s", f.sent())
+		setAnswer("POST /api/v1/skills/files/tools/write/accept", `{}`).
+		setAnswer("POST /api/v1/skills/files/tools/write/refuse", `{}`)
+	got := f.run("skill", "accept", "files", "write").wantCode(t, 0)
+	wantContains(t, "stderr", got.stderr, `"old"`, `"new \u001b"`)
+	if f.getLastBody() != `{"pin":"p2"}` {
+		t.Errorf("sent %s", f.getLastBody())
 	}
-	f.run("skill", "accept", "files", "write", "--pin", "p3").want(t, 0)
-	if f.sent() != `{"pin":"p3"}` {
-		t.Errorf("sent %s", f.sent())
+	f.run("skill", "accept", "files", "write", "--pin", "p3").wantCode(t, 0)
+	if f.getLastBody() != `{"pin":"p3"}` {
+		t.Errorf("sent %s", f.getLastBody())
 	}
-	f.run("skill", "accept", "files", "nothing").want(t, 1)
-	contains(t, "stdout", f.run("skill", "refuse", "files", "write").want(t, 0).stdout, "Refused p2.")
-	if f.sent() != `{"pin":"p2"}` {
-		t.Errorf("sent %s", f.sent())
+	f.run("skill", "accept", "files", "nothing").wantCode(t, 1)
+	wantContains(t, "stdout", f.run("skill", "refuse", "files", "write").wantCode(t, 0).stdout, "Refused p2.")
+	if f.getLastBody() != `{"pin":"p2"}` {
+		t.Errorf("sent %s", f.getLastBody())
 	}
 }
 
 func TestSkillProbe(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer("POST /api/v1/skills/files/probe", `{"ok":false,"steps":[{"name":"connect","detail":"","took":"1ms","error":"refused"}]}`)
-	contains(t, "stdout", f.run("skill", "probe", "files").want(t, 1).stdout, "fail", "connect", "refused")
-	f.run("skill", "probe", "files", "--json").want(t, 1)
+	f := newFake(t).setAnswer("POST /api/v1/skills/files/probe", `{"ok":false,"steps":[{"name":"connect","detail":"","took":"1ms","error":"refused"}]}`)
+	wantContains(t, "stdout", f.run("skill", "probe", "files").wantCode(t, 1).stdout, "fail", "connect", "refused")
+	f.run("skill", "probe", "files", "--json").wantCode(t, 1)
 }
 
 func TestHelp(t *testing.T) {
@@ -224,23 +224,23 @@ func TestHelp(t *testing.T) {
 		"people show", "people grant", "people block", "people unblock", "people sessions", "people end-session", "people sign-out",
 		"insights", "insights tools", "migrate", "doctor", "version",
 	} {
-		got := run(t, nil, "", append(strings.Fields(command), "--help")...).want(t, 0)
-		contains(t, command, got.stdout, "Usage:\n  holdpoint "+command, "Examples:\n  ")
+		got := run(t, nil, "", append(strings.Fields(command), "--help")...).wantCode(t, 0)
+		wantContains(t, command, got.stdout, "Usage:\n  holdpoint "+command, "Examples:\n  ")
 	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if got := run(t, nil, "", "completion", shell).want(t, 0); len(got.stdout) < 1000 {
+		if got := run(t, nil, "", "completion", shell).wantCode(t, 0); len(got.stdout) < 1000 {
 			t.Errorf("completion %s: %s", shell, got.stdout)
 		}
 	}
-	f := newFake(t).answer("GET /api/v1/agents", `{"items":[{"name":"billing"},{"name":"clerk"}]}`)
-	if got := f.run("__complete", "tools", "").want(t, 0); !strings.HasPrefix(got.stdout, "billing\nclerk\n") {
+	f := newFake(t).setAnswer("GET /api/v1/agents", `{"items":[{"name":"billing"},{"name":"clerk"}]}`)
+	if got := f.run("__complete", "tools", "").wantCode(t, 0); !strings.HasPrefix(got.stdout, "billing\nclerk\n") {
 		t.Errorf("completion: %s", got.stdout)
 	}
 	for _, args := range [][]string{{"nonsense"}, {"agent"}, {"agent", "nonsense"}, {"agent", "key"}, {"tools"}, {"tools", "a", "b"}, {"--nonsense"}} {
-		got := run(t, nil, "", args...).want(t, 1)
-		contains(t, strings.Join(args, " "), got.stderr, "holdpoint: ", "--help")
+		got := run(t, nil, "", args...).wantCode(t, 1)
+		wantContains(t, strings.Join(args, " "), got.stderr, "holdpoint: ", "--help")
 	}
-	contains(t, "version", run(t, nil, "", "version").want(t, 0).stdout, "holdpoint 1.2.3 ")
-	contains(t, "version", run(t, nil, "", "version", "--json").want(t, 0).stdout, `"version":"1.2.3"`)
-	run(t, nil, "").want(t, 0)
+	wantContains(t, "version", run(t, nil, "", "version").wantCode(t, 0).stdout, "holdpoint 1.2.3 ")
+	wantContains(t, "version", run(t, nil, "", "version", "--json").wantCode(t, 0).stdout, `"version":"1.2.3"`)
+	run(t, nil, "").wantCode(t, 0)
 }

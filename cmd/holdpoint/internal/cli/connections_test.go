@@ -17,54 +17,54 @@ func TestConnections(t *testing.T) {
 		`{"id":"k3","skill":"mail","person":null,"state":"expired","expires_at":"2026-01-02T03:04:05Z","renewable":false}`:     {"expired", "2026-01-0"},
 	} {
 		body := `{"items":[` + text + `],"next_cursor":"more"}`
-		f.answer("GET /api/v1/connections", body)
-		got := f.run("connections", "list", "--skill", "ledger").want(t, 0)
-		contains(t, "list", got.stdout, want...)
-		contains(t, "list", got.stderr, "--cursor more")
-		if got := f.run("connections", "list", "--json").want(t, 0); got.stdout != body+"\n" {
+		f.setAnswer("GET /api/v1/connections", body)
+		got := f.run("connections", "list", "--skill", "ledger").wantCode(t, 0)
+		wantContains(t, "list", got.stdout, want...)
+		wantContains(t, "list", got.stderr, "--cursor more")
+		if got := f.run("connections", "list", "--json").wantCode(t, 0); got.stdout != body+"\n" {
 			t.Errorf("--json: %s", got.stdout)
 		}
 	}
-	contains(t, "requests", strings.Join(f.asked, "\n"), "GET /api/v1/connections?limit=50&skill=ledger")
-	f.answer("POST /api/v1/connections/k1/disconnect", connectionText)
-	if got := f.run("connections", "disconnect", "k1").want(t, 0); got.stdout != "Disconnected.\n" {
+	wantContains(t, "requests", strings.Join(f.asked, "\n"), "GET /api/v1/connections?limit=50&skill=ledger")
+	f.setAnswer("POST /api/v1/connections/k1/disconnect", connectionText)
+	if got := f.run("connections", "disconnect", "k1").wantCode(t, 0); got.stdout != "Disconnected.\n" {
 		t.Errorf("got %+v", got)
 	}
-	f.run("connections", "disconnect", "k2").want(t, 1)
+	f.run("connections", "disconnect", "k2").wantCode(t, 1)
 }
 
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	const text = `{"authorization_url":"https://as.example/authorize?scope=a+b&state=x"}`
-	f := newFake(t).answer("POST /api/v1/skills/ledger/connect", text).refuse("POST /api/v1/skills/mail/connect", 409,
+	f := newFake(t).setAnswer("POST /api/v1/skills/ledger/connect", text).setProblem("POST /api/v1/skills/mail/connect", 409,
 		`{"status":409,"code":"connection_needed","detail":"choose one of the authorization servers: https://a.example"}`)
-	got := f.run("connections", "connect", "ledger").want(t, 0)
-	if got.stdout != "https://as.example/authorize?scope=a+b&state=x\n" || f.sent() != `{}` {
-		t.Errorf("got %+v, sent %s", got, f.sent())
+	got := f.run("connections", "connect", "ledger").wantCode(t, 0)
+	if got.stdout != "https://as.example/authorize?scope=a+b&state=x\n" || f.getLastBody() != `{}` {
+		t.Errorf("got %+v, sent %s", got, f.getLastBody())
 	}
-	contains(t, "stderr", got.stderr, "browser", "signed in", f.URL)
-	if got := f.run("connections", "connect", "ledger", "--issuer", "https://as.example", "--json").want(t, 0); got.stdout != text+"\n" {
+	wantContains(t, "stderr", got.stderr, "browser", "signed in", f.URL)
+	if got := f.run("connections", "connect", "ledger", "--issuer", "https://as.example", "--json").wantCode(t, 0); got.stdout != text+"\n" {
 		t.Errorf("got %+v", got)
 	}
-	if f.sent() != `{"issuer":"https://as.example"}` {
-		t.Errorf("sent %s", f.sent())
+	if f.getLastBody() != `{"issuer":"https://as.example"}` {
+		t.Errorf("sent %s", f.getLastBody())
 	}
-	contains(t, "stderr", f.run("connections", "connect", "mail").want(t, 1).stderr, "https://a.example (connection_needed)")
-	f.run("connections", "connect").want(t, 1)
+	wantContains(t, "stderr", f.run("connections", "connect", "mail").wantCode(t, 1).stderr, "https://a.example (connection_needed)")
+	f.run("connections", "connect").wantCode(t, 1)
 }
 
 func TestPeopleCommands(t *testing.T) {
 	t.Parallel()
 	const person = `{"id":"p1","name":"vera","issuer":"https://idp.example","subject":"v","email":"v@example","created_at":"2026-01-02T03:04:05Z",` +
 		`"link":{"same_as":{"id":"p2","name":"ve\u202era"},"by":"olga","at":"2026-01-02T03:04:05Z"}}`
-	f := newFake(t).answer("GET /api/v1/people", `{"items":[`+person+`],"next_cursor":null}`).answer("POST /api/v1/people/p1/link", person)
-	contains(t, "list", f.run("people", "list").want(t, 0).stdout, "p1", "https://idp.example", "v@example", "ve<U+202E>ra (p2)")
-	got := f.run("people", "link", "p1", "--same-as", "p2").want(t, 0)
-	if got.stdout != "vera is the same as ve<U+202E>ra (p2).\n" || f.sent() != `{"same_as":"p2"}` {
-		t.Errorf("got %+v, sent %s", got, f.sent())
+	f := newFake(t).setAnswer("GET /api/v1/people", `{"items":[`+person+`],"next_cursor":null}`).setAnswer("POST /api/v1/people/p1/link", person)
+	wantContains(t, "list", f.run("people", "list").wantCode(t, 0).stdout, "p1", "https://idp.example", "v@example", "ve<U+202E>ra (p2)")
+	got := f.run("people", "link", "p1", "--same-as", "p2").wantCode(t, 0)
+	if got.stdout != "vera is the same as ve<U+202E>ra (p2).\n" || f.getLastBody() != `{"same_as":"p2"}` {
+		t.Errorf("got %+v, sent %s", got, f.getLastBody())
 	}
-	f.run("people", "link", "p1").want(t, 1)
-	if got := f.run("people", "unlink", "p1").want(t, 0); got.stdout != "Unlinked.\n" {
+	f.run("people", "link", "p1").wantCode(t, 1)
+	if got := f.run("people", "unlink", "p1").wantCode(t, 0); got.stdout != "Unlinked.\n" {
 		t.Errorf("got %+v", got)
 	}
 	if last := f.asked[len(f.asked)-1]; last != "DELETE /api/v1/people/p1/link" {

@@ -172,7 +172,7 @@ message N, or follows the reply N; without it, a message is answered again.`,
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			seq, err := strconv.ParseInt(args[1], 10, 64)
 			if err != nil || seq < 1 {
-				return misusef("entry %q: want its number, as \"conversations messages\" shows it", args[1])
+				return misusef("entry %q: must be its number, as \"conversations messages\" shows it", args[1])
 			}
 			reply, err := api.ForkConversation(ctx, args[0], client.ForkRequest{Seq: seq, Message: given(message)})
 			return printReply(e, reply, err, e.showConversationState)

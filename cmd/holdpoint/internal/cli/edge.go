@@ -54,10 +54,10 @@ func (e *Edge) Check() (err error) {
 		return misusef("--%s %w", trustedProxies, err)
 	}
 	if e.MaxConnections < 1 {
-		return misusef("--%s %d: want at least 1", maxConnections, e.MaxConnections)
+		return misusef("--%s %d: must be at least 1", maxConnections, e.MaxConnections)
 	}
 	if e.MaxConnectionsPerAddress < 1 {
-		return misusef("--%s %d: want at least 1", maxConnectionsPerAddress, e.MaxConnectionsPerAddress)
+		return misusef("--%s %d: must be at least 1", maxConnectionsPerAddress, e.MaxConnectionsPerAddress)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func (e *Edge) MetricsToken() (string, error) {
 	}
 	token := strings.TrimSpace(string(text))
 	if utf8.RuneCountInString(token) < minMetricsToken {
-		return "", fmt.Errorf("--%s: %s: want a token of at least %d characters", metricsTokenFile, e.MetricsTokenFile, minMetricsToken)
+		return "", fmt.Errorf("--%s: %s: must be a token of at least %d characters", metricsTokenFile, e.MetricsTokenFile, minMetricsToken)
 	}
 	return token, nil
 }

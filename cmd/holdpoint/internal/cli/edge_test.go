@@ -29,14 +29,14 @@ func guarding() []*cobra.Command {
 func TestTrustedProxies(t *testing.T) {
 	t.Parallel()
 	file := writeFile(t, "holdpoint.yaml", "server: {trusted_proxies: [10.0.0.7, \"fd00::/8\"]}")
-	if got := runWith(t, nil, "", guarding(), "serve", "--config", file).want(t, 0); got.stdout != "[10.0.0.7/32 fd00::/8]\n" {
+	if got := runWith(t, nil, "", guarding(), "serve", "--config", file).wantCode(t, 0); got.stdout != "[10.0.0.7/32 fd00::/8]\n" {
 		t.Errorf("file: got %q", got.stdout)
 	}
-	if got := runWith(t, nil, "", guarding(), "serve", "--trusted-proxies", "10.1.2.3/8,::1").want(t, 0); got.stdout != "[10.0.0.0/8 ::1/128]\n" {
+	if got := runWith(t, nil, "", guarding(), "serve", "--trusted-proxies", "10.1.2.3/8,::1").wantCode(t, 0); got.stdout != "[10.0.0.0/8 ::1/128]\n" {
 		t.Errorf("flag: got %q", got.stdout)
 	}
 	for _, wrong := range []string{"proxy.example", "10.0.0.1:80", "0.0.0.0/0"} {
-		got := runWith(t, nil, "", guarding(), "serve", "--trusted-proxies", wrong).want(t, 1)
-		contains(t, wrong, got.stderr, "--trusted-proxies", wrong, "want")
+		got := runWith(t, nil, "", guarding(), "serve", "--trusted-proxies", wrong).wantCode(t, 1)
+		wantContains(t, wrong, got.stderr, "--trusted-proxies", wrong, "must be")
 	}
 }

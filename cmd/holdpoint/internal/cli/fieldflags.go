@@ -122,7 +122,7 @@ func (f *fieldFlags) addNamed(flag, path, usage string, read func(string) (strin
 		for _, pair := range *pairs {
 			name, source, ok := strings.Cut(pair, "=")
 			if !ok || name == "" {
-				return misusef("--%s %s: want NAME= and where its value is", flag, name)
+				return misusef("--%s %s: must be NAME= and where its value is", flag, name)
 			}
 			value, err := read(source)
 			if err != nil {

@@ -89,16 +89,16 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, text)
 }
 
-// answer sets the answer to requests of a method and path.
-func (f *fake) answer(request, text string) *fake {
+// setAnswer sets the answer to requests of a method and path.
+func (f *fake) setAnswer(request, text string) *fake {
 	f.answers[request] = text
 	return f
 }
 
-// refuse sets a problem as the answer.
-func (f *fake) refuse(request string, status int, problem string) *fake {
+// setProblem sets a problem as the answer.
+func (f *fake) setProblem(request string, status int, problem string) *fake {
 	f.status[request] = status
-	return f.answer(request, problem)
+	return f.setAnswer(request, problem)
 }
 
 func (f *fake) env() map[string]string {
@@ -123,14 +123,14 @@ func (f *fake) runAtTerminal(answer string, args ...string) ran {
 	return ran{stdout.String(), stderr.String(), code}
 }
 
-// sent is the body of the last request.
-func (f *fake) sent() string {
+// getLastBody is the body of the last request.
+func (f *fake) getLastBody() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.bodies[len(f.bodies)-1]
 }
 
-func (r ran) want(t *testing.T, code int) ran {
+func (r ran) wantCode(t *testing.T, code int) ran {
 	t.Helper()
 	if r.code != code {
 		t.Fatalf("exit code %d, want %d\n%s%s", r.code, code, r.stdout, r.stderr)
@@ -138,7 +138,7 @@ func (r ran) want(t *testing.T, code int) ran {
 	return r
 }
 
-func contains(t *testing.T, what, text string, wanted ...string) {
+func wantContains(t *testing.T, what, text string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {
 		if !strings.Contains(text, want) {

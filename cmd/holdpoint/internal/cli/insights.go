@@ -56,7 +56,7 @@ func (r *insightRange) beginTime(e *Env, cmd *cobra.Command) (string, error) {
 	}
 	length, err := parseLength(r.since)
 	if err != nil {
-		return "", misusef("--since %q: expected a length of time such as 24h, 7d or 4w", r.since)
+		return "", misusef("--since %q: must be a length of time such as 24h, 7d or 4w", r.since)
 	}
 	return e.Now().UTC().Add(-length).Format(time.RFC3339), nil
 }

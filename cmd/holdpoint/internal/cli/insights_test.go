@@ -19,21 +19,21 @@ func TestInsights(t *testing.T) {
 		`"by_person":[{"person":{"id":"p1","name":"rita"},"decisions":3,"fast":1}],` +
 		`"unusual":{"by_time":[{"from_seconds":0,"to_seconds":2,"approved":3,"rejected":0},{"from_seconds":60,"to_seconds":null,"approved":0,"rejected":2}],` +
 		`"by_person":[{"person":{"id":"p1","name":"rita"},"decisions":5,"median_seconds":1.25,"hasty":3}]}}`
-	f := newFake(t).answer("GET /api/v1/insights", text)
-	got := f.run("insights").want(t, 0).stdout
+	f := newFake(t).setAnswer("GET /api/v1/insights", text)
+	got := f.run("insights").wantCode(t, 0).stdout
 	lines := strings.Join(strings.Fields(got), " ")
-	contains(t, "insights", lines, "NOW BEFORE", "calls 12 4", "succeeded 7 3", "failed: transport 5 0", "needs connection 0 1",
+	wantContains(t, "insights", lines, "NOW BEFORE", "calls 12 4", "succeeded 7 3", "failed: transport 5 0", "needs connection 0 1",
 		"approved, of decisions 67 % -", "waiting, median 1m15s -", "waiting, p90 5m0s -", "deciding, median 2.3s -",
 		"notes 9 2 1 1 67 %", "files: write<U+202E> 4 2 1 1 67 %", "gated 4 2 1 1 67 %", "rita 3 1",
 		"0s to 2s 3 0", "1m0s or more 0 2", "rita 5 1.3s 3")
 	if strings.Contains(got, "invalid") {
 		t.Errorf("what there is none of is left out:\n%s", got)
 	}
-	f.run("insights", "--since", "24h", "--skill", "files", "--agent", "billing").want(t, 0)
-	f.run("insights", "--since", "2w").want(t, 0)
-	f.run("insights", "--to", "2026-01-01T00:00:00Z").want(t, 0)
-	f.run("insights", "--from", "2025-01-01T00:00:00Z", "--to", "2025-02-01T00:00:00Z").want(t, 0)
-	f.run("insights", "--from", "2026-01-01", "--zone", "Europe/Berlin").want(t, 0)
+	f.run("insights", "--since", "24h", "--skill", "files", "--agent", "billing").wantCode(t, 0)
+	f.run("insights", "--since", "2w").wantCode(t, 0)
+	f.run("insights", "--to", "2026-01-01T00:00:00Z").wantCode(t, 0)
+	f.run("insights", "--from", "2025-01-01T00:00:00Z", "--to", "2025-02-01T00:00:00Z").wantCode(t, 0)
+	f.run("insights", "--from", "2026-01-01", "--zone", "Europe/Berlin").wantCode(t, 0)
 	want := []string{
 		"from=2025-12-26T03%3A04%3A05Z", "agent=billing&from=2026-01-01T03%3A04%3A05Z&skill=files", "from=2025-12-19T03%3A04%3A05Z",
 		"to=2026-01-01T00%3A00%3A00Z", "from=2025-01-01T00%3A00%3A00Z&to=2025-02-01T00%3A00%3A00Z",
@@ -44,13 +44,13 @@ func TestInsights(t *testing.T) {
 			t.Errorf("asked %s, want %s", f.asked[i], query)
 		}
 	}
-	if got := f.run("insights", "--json").want(t, 0).stdout; got != text+"\n" {
+	if got := f.run("insights", "--json").wantCode(t, 0).stdout; got != text+"\n" {
 		t.Errorf("--json: %s", got)
 	}
 	for _, args := range [][]string{
 		{"--since", "soon"}, {"--since", "0d"}, {"--since", "-3h"}, {"--since", "1.5d"}, {"--since", "7d", "--from", "2026-01-01T00:00:00Z"}, {"more"},
 	} {
-		contains(t, strings.Join(args, " "), f.run(append([]string{"insights"}, args...)...).want(t, 1).stderr, "holdpoint: ", "insights")
+		wantContains(t, strings.Join(args, " "), f.run(append([]string{"insights"}, args...)...).wantCode(t, 1).stderr, "holdpoint: ", "insights")
 	}
 }
 
@@ -62,16 +62,16 @@ func TestInsightsTools(t *testing.T) {
 		`{"skill":null,"tool":"gone","calls":1,"by_status":{"denied":1},"error_share":null,"latency":{"count":0,"p50_seconds":null},"last_call_at":"2026-01-01T03:00:00Z"}],` +
 		`"http_statuses":[{"http_status":404,"calls":7}],"steps":[{"step":"validate","count":9,"p50_seconds":0.000012,"p95_seconds":0.00002,"p99_seconds":0.00002}],` +
 		`"errors":[{"skill":"files","tool":"write","status":"failed","code":"tool_error","http_status":404,"line":"no such thing\u001b","calls":3,"last_call_at":"2026-01-02T03:00:00Z"}]}`
-	f := newFake(t).answer("GET /api/v1/insights/tools", text)
-	got := f.run("insights", "tools", "--skill", "files", "--tool", "write", "--sort", "errors", "--zone", "Asia/Tokyo").want(t, 0).stdout
+	f := newFake(t).setAnswer("GET /api/v1/insights/tools", text)
+	got := f.run("insights", "tools", "--skill", "files", "--tool", "write", "--sort", "errors", "--zone", "Asia/Tokyo").wantCode(t, 0).stdout
 	lines := strings.Join(strings.Fields(got), " ")
-	contains(t, "insights tools", lines, "of 2 tools", "files: write<U+202E> 12 6 3 0 3 33 % 1.2ms 1.5s 1200 34000", ": gone 1 0 0 0 1 -", "404 7",
+	wantContains(t, "insights tools", lines, "of 2 tools", "files: write<U+202E> 12 6 3 0 3 33 % 1.2ms 1.5s 1200 34000", ": gone 1 0 0 0 1 -", "404 7",
 		"validate 9 12µs 20µs 20µs", "files: write failed tool_error 404 no such thing<U+001B> 3")
 	if want := "GET /api/v1/insights/tools?from=2025-12-26T03%3A04%3A05Z&skill=files&sort=errors&tool=write&zone=Asia%2FTokyo"; f.asked[0] != want {
 		t.Errorf("asked %s, want %s", f.asked[0], want)
 	}
-	if got := f.run("insights", "tools", "--json").want(t, 0).stdout; got != text+"\n" {
+	if got := f.run("insights", "tools", "--json").wantCode(t, 0).stdout; got != text+"\n" {
 		t.Errorf("--json: %s", got)
 	}
-	f.run("insights", "tools", "--since", "soon").want(t, 1)
+	f.run("insights", "tools", "--since", "soon").wantCode(t, 1)
 }

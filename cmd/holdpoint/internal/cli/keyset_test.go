@@ -54,15 +54,15 @@ func TestKeysetText(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			kms := secret.KMS{URI: env["HOLDPOINT_KEYSET_KMS_URI"]}
-			made := run(t, env, "", "keyset", "new").want(t, 0).stdout
+			made := run(t, env, "", "keyset", "new").wantCode(t, 0).stdout
 			box := opened(t, secret.Config{Keyset: strings.TrimSpace(made), KMS: kms})
 			sealed, err := box.Seal([]byte("x"), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			added := run(t, env, made, "keyset", "rotate", "--add").want(t, 0)
-			promoted := run(t, env, added.stdout, "keyset", "rotate", "--promote", "-").want(t, 0)
-			rotated := run(t, env, promoted.stdout, "keyset", "rotate").want(t, 0)
+			added := run(t, env, made, "keyset", "rotate", "--add").wantCode(t, 0)
+			promoted := run(t, env, added.stdout, "keyset", "rotate", "--promote", "-").wantCode(t, 0)
+			rotated := run(t, env, promoted.stdout, "keyset", "rotate").wantCode(t, 0)
 			for i, r := range []struct {
 				ran
 				keys    int
@@ -78,8 +78,8 @@ func TestKeysetText(t *testing.T) {
 					t.Errorf("stage %d: %v, stale %v", i, err, box.Stale(sealed))
 				}
 			}
-			run(t, env, added.stdout, "keyset", "rotate", "--add").want(t, 1)
-			run(t, env, made, "keyset", "rotate", "--promote").want(t, 1)
+			run(t, env, added.stdout, "keyset", "rotate", "--add").wantCode(t, 1)
+			run(t, env, made, "keyset", "rotate", "--promote").wantCode(t, 1)
 		})
 	}
 }
@@ -89,16 +89,16 @@ func TestKeysetFile(t *testing.T) {
 	uri := fakeKMS(t)
 	config := writeFile(t, "holdpoint.yaml", fmt.Sprintf("server: {keyset_kms_uri: %q}\n", uri))
 	path := filepath.Join(t.TempDir(), "key.json")
-	run(t, nil, "", "keyset", "new", path).want(t, 0)
-	contains(t, "new again", run(t, nil, "", "keyset", "new", path).want(t, 1).stderr, path, "exists")
+	run(t, nil, "", "keyset", "new", path).wantCode(t, 0)
+	wantContains(t, "new again", run(t, nil, "", "keyset", "new", path).wantCode(t, 1).stderr, path, "exists")
 	sealed, err := opened(t, secret.Config{File: path}).Seal([]byte("x"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	contains(t, "in clear", run(t, nil, "", "keyset", "rotate", path, "--config", config).want(t, 1).stderr, "in clear", "--keyset-kms-uri")
-	run(t, nil, "", "keyset", "encrypt", path, "--to-kms-uri", uri).want(t, 0)
-	contains(t, "encrypted", run(t, nil, "", "keyset", "rotate", path).want(t, 1).stderr, "--keyset-kms-uri is needed")
-	got := run(t, nil, "", "keyset", "rotate", path, "--config", config).want(t, 0)
+	wantContains(t, "in clear", run(t, nil, "", "keyset", "rotate", path, "--config", config).wantCode(t, 1).stderr, "in clear", "--keyset-kms-uri")
+	run(t, nil, "", "keyset", "encrypt", path, "--to-kms-uri", uri).wantCode(t, 0)
+	wantContains(t, "encrypted", run(t, nil, "", "keyset", "rotate", path).wantCode(t, 1).stderr, "--keyset-kms-uri is needed")
+	got := run(t, nil, "", "keyset", "rotate", path, "--config", config).wantCode(t, 0)
 	if ids, primary := keysOf(t, got.stderr); len(ids) != 2 || primary != ids[1] || got.stdout != "" {
 		t.Errorf("rotate: %s%s", got.stdout, got.stderr)
 	}
@@ -131,8 +131,8 @@ func TestKeysetErrors(t *testing.T) {
 		{"", "keyset new --keyset-kms-uri nowhere://x", []string{"--keyset-kms-uri, nowhere://x", "hcvault://"}},
 		{"", "keyset new --keyset-kms-uri " + away, []string{"--keyset-kms-uri, " + away, "connection refused"}},
 	} {
-		got := run(t, nil, test.stdin, strings.Fields(test.args)...).want(t, 1)
-		contains(t, test.args, got.stderr, test.want...)
+		got := run(t, nil, test.stdin, strings.Fields(test.args)...).wantCode(t, 1)
+		wantContains(t, test.args, got.stderr, test.want...)
 		if strings.Contains(got.stderr, "s3cret") || strings.Contains(got.stderr, odd) || got.stdout != "" {
 			t.Errorf("%s: %s%s", test.args, got.stdout, got.stderr)
 		}
@@ -144,8 +144,8 @@ func TestDoctorAndKMS(t *testing.T) {
 	t.Parallel()
 	uri := fakeKMS(t)
 	env := map[string]string{"DATABASE_URL": "postgres://127.0.0.1:1/x", "HOLDPOINT_DATA_DIR": t.TempDir(), "HOLDPOINT_KEYSET_KMS_URI": uri}
-	env["HOLDPOINT_ENCRYPTION_KEY"] = strings.TrimSpace(run(t, env, "", "keyset", "new").want(t, 0).stdout)
-	contains(t, "doctor", run(t, env, "", "doctor").stdout, "ok    encryption key   of HOLDPOINT_ENCRYPTION_KEY, encrypted by "+uri)
+	env["HOLDPOINT_ENCRYPTION_KEY"] = strings.TrimSpace(run(t, env, "", "keyset", "new").wantCode(t, 0).stdout)
+	wantContains(t, "doctor", run(t, env, "", "doctor").stdout, "ok    encryption key   of HOLDPOINT_ENCRYPTION_KEY, encrypted by "+uri)
 	env["HOLDPOINT_KEYSET_KMS_URI"] = fakeKMS(t)
-	contains(t, "doctor", run(t, env, "", "doctor").stdout, "fail  encryption key", env["HOLDPOINT_KEYSET_KMS_URI"], "check --keyset-kms-uri")
+	wantContains(t, "doctor", run(t, env, "", "doctor").stdout, "fail  encryption key", env["HOLDPOINT_KEYSET_KMS_URI"], "check --keyset-kms-uri")
 }

@@ -67,7 +67,7 @@ const maxHostName = 253
 
 // trustedHost normalizes a host, or a host and a port, for the dialer: an IPv6 address has brackets only beside a port.
 func trustedHost(text string) (string, error) {
-	wrong := errors.New(`want "host" or "host:port", without a scheme, a path or a wildcard`)
+	wrong := errors.New(`must be "host" or "host:port", without a scheme, a path or a wildcard`)
 	bare := text
 	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
 		bare = text[1 : len(text)-1]
@@ -119,7 +119,7 @@ func readWorkloadToken(path string) (string, error) {
 	case len(text) > maxWorkloadToken:
 		return "", wrong(fmt.Errorf("%s has more than %d bytes", path, maxWorkloadToken))
 	case !compactJWT.MatchString(token):
-		return "", wrong(fmt.Errorf("%s does not hold a token: want one JWT, three parts with dots between them", path))
+		return "", wrong(fmt.Errorf("%s: must be one JWT, three parts with dots between them", path))
 	}
 	return token, nil
 }

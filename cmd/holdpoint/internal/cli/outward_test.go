@@ -44,14 +44,14 @@ func TestTrustedHosts(t *testing.T) {
 		"127.0.0.1": "127.0.0.1", "127.0.0.1:80": "127.0.0.1:80",
 		"::1": "::1", "[::1]": "::1", "[::1]:443": "[::1]:443", "a,b:1": "a b:1",
 	} {
-		if got := runWith(t, nil, "", reaching(), "serve", "--trusted-hosts", given).want(t, 0); got.stdout != want+" none\n" {
+		if got := runWith(t, nil, "", reaching(), "serve", "--trusted-hosts", given).wantCode(t, 0); got.stdout != want+" none\n" {
 			t.Errorf("%s: got %q", given, got.stdout)
 		}
 	}
-	if got := runWith(t, nil, "", reaching(), "serve", "--config", file).want(t, 0); got.stdout != "as.example 10.0.0.1:8080 none\n" {
+	if got := runWith(t, nil, "", reaching(), "serve", "--config", file).wantCode(t, 0); got.stdout != "as.example 10.0.0.1:8080 none\n" {
 		t.Errorf("file: got %q", got.stdout)
 	}
-	if got := runWith(t, map[string]string{"HOLDPOINT_TRUSTED_HOSTS": "a,b"}, "", reaching(), "serve").want(t, 0); got.stdout != "a b none\n" {
+	if got := runWith(t, map[string]string{"HOLDPOINT_TRUSTED_HOSTS": "a,b"}, "", reaching(), "serve").wantCode(t, 0); got.stdout != "a b none\n" {
 		t.Errorf("variable: got %q", got.stdout)
 	}
 	for _, wrong := range []string{
@@ -59,8 +59,8 @@ func TestTrustedHosts(t *testing.T) {
 		"as.example:65536", "as.example:+80", "as.example:080", ":80", "-as.example", ".example", "bücher.example", "[::1", "fe80::1%eth0",
 		"[as.example]:80", strings.Repeat("a", 300),
 	} {
-		got := runWith(t, nil, "", reaching(), "serve", "--trusted-hosts", wrong).want(t, 1)
-		contains(t, wrong, got.stderr, "--trusted-hosts", `want "host" or "host:port"`)
+		got := runWith(t, nil, "", reaching(), "serve", "--trusted-hosts", wrong).wantCode(t, 1)
+		wantContains(t, wrong, got.stderr, "--trusted-hosts", `must be "host" or "host:port"`)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestWorkloadToken(t *testing.T) {
 	t.Parallel()
 	const token = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJob2xkcG9pbnQifQ.c2lnbmF0dXJl"
 	path := writeFile(t, "token", token+"\n")
-	if got := runWith(t, nil, "", reaching(), "serve", "--workload-token-file", path).want(t, 0); got.stdout != " "+token+"\n" {
+	if got := runWith(t, nil, "", reaching(), "serve", "--workload-token-file", path).wantCode(t, 0); got.stdout != " "+token+"\n" {
 		t.Errorf("got %q", got.stdout)
 	}
 	const wrong = "s3cret"
@@ -76,14 +76,14 @@ func TestWorkloadToken(t *testing.T) {
 		"empty": "", "no JWT": wrong, "two parts": "a." + wrong, "four parts": "a.b.c." + wrong, "two tokens": token + "\n" + token,
 		"more than one": token + " " + wrong, "too long": "a.b." + strings.Repeat(wrong, 20_000),
 	} {
-		got := runWith(t, nil, "", reaching(), "serve", "--workload-token-file", writeFile(t, "token", text)).want(t, 1)
-		contains(t, name, got.stderr, "--workload-token-file")
+		got := runWith(t, nil, "", reaching(), "serve", "--workload-token-file", writeFile(t, "token", text)).wantCode(t, 1)
+		wantContains(t, name, got.stderr, "--workload-token-file")
 		if strings.Contains(got.stderr, wrong) {
 			t.Errorf("%s: the file's content is shown: %s", name, got.stderr)
 		}
 	}
 	for _, path := range []string{"/nonexistent/token", t.TempDir()} {
-		contains(t, path, runWith(t, nil, "", reaching(), "serve", "--workload-token-file", path).want(t, 1).stderr, path)
+		wantContains(t, path, runWith(t, nil, "", reaching(), "serve", "--workload-token-file", path).wantCode(t, 1).stderr, path)
 	}
 }
 

@@ -108,17 +108,17 @@ func TestProvidersAreReadStrictly(t *testing.T) {
 	t.Parallel()
 	const good = "- name: A\n  issuer: https://a.example\n  client_id: x\n  default_roles: [reviewer]\n"
 	for name, tt := range map[string]struct{ text, want string }{
-		"no list":           {"name: A\n", "oidc.yaml:1:1: want a list"},
+		"no list":           {"name: A\n", "oidc.yaml:1:1: must be a list"},
 		"unknown key":       {"- name: A\n  isuer: b\n", `oidc.yaml:2:3: [0]: unknown key "isuer"`},
 		"unknown role":      {"- name: A\n  roles: {admin: [x]}\n", `oidc.yaml:2:11: [0].roles: unknown key "admin"`},
 		"unknown default":   {strings.Replace(good, "reviewer", "admin", 1), `oidc.yaml:4:3: [0].default_roles: "admin" is neither reviewer nor operator`},
 		"no secret":         {"- name: A\n  client_secret_env: NOPE\n", "oidc.yaml:2:22: [0].client_secret_env: the variable NOPE is not set on this machine"},
-		"no issuer":         {"- name: A\n  client_id: x\n  default_roles: [reviewer]\n", "oidc.yaml:1:3: [0].issuer: want the provider's URL"},
-		"nobody gets in":    {"- name: A\n  issuer: https://a.example\n  client_id: x\n", "oidc.yaml:1:3: [0].roles: want at least one"},
+		"no issuer":         {"- name: A\n  client_id: x\n  default_roles: [reviewer]\n", "oidc.yaml:1:3: [0].issuer: must be the provider's URL"},
+		"nobody gets in":    {"- name: A\n  issuer: https://a.example\n  client_id: x\n", "oidc.yaml:1:3: [0].roles: must name at least one"},
 		"twice the name":    {good + strings.Replace(good, "a.example", "b.example", 1), "oidc.yaml:5:3: [1].name: another provider has it"},
 		"twice the issuer":  {good + strings.Replace(good, "A", "B", 1), "oidc.yaml:6:3: [1].issuer: another provider has it"},
-		"editable claim":    {good + "  identity_claim: email\n", `oidc.yaml:5:3: [0].identity_claim: "email": want a claim that is unique`},
-		"session too short": {good + "  session: 1s\n", "oidc.yaml:5:3: [0].session: want between 1m and 720h"},
+		"editable claim":    {good + "  identity_claim: email\n", `oidc.yaml:5:3: [0].identity_claim: "email": must be a claim that is unique`},
+		"session too short": {good + "  session: 1s\n", "oidc.yaml:5:3: [0].session: must be between 1m and 720h"},
 	} {
 		if _, err := openProviders(t, tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", name, err, tt.want)

@@ -125,7 +125,7 @@ func readServerPart(name string, text []byte) (*serverFile, error) {
 			}
 			inner := manifest.PairsOf(top.Value)
 			if inner == nil {
-				return nil, file.misusef(top.Value, "server", "want a mapping")
+				return nil, file.misusef(top.Value, "server", "must be a mapping")
 			}
 			for _, pair := range inner {
 				file.values[manifest.KeyText(pair)] = pair
@@ -174,7 +174,7 @@ func (f *serverFile) fillFlag(flag *pflag.Flag) error {
 	for _, node := range values {
 		scalar, ok := node.(ast.ScalarNode)
 		if !ok || node.Type() == ast.NullType {
-			return f.misusef(pair.Key, "server."+settingName(flag), "want a value")
+			return f.misusef(pair.Key, "server."+settingName(flag), "must be a value")
 		}
 		if err := flag.Value.Set(fmt.Sprint(scalar.GetValue())); err != nil {
 			return f.misusef(node, "server."+settingName(flag), "%v", err)

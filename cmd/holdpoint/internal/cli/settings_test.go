@@ -65,7 +65,7 @@ server:
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := runWith(t, test.env, "", serve(), append([]string{"serve"}, test.args...)...).want(t, 0)
+			got := runWith(t, test.env, "", serve(), append([]string{"serve"}, test.args...)...).wantCode(t, 0)
 			if got.stdout != test.want+"\n" {
 				t.Errorf("got %q, want %q", got.stdout, test.want)
 			}
@@ -78,33 +78,33 @@ func TestSettingErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"server: {adr: x}":                  `holdpoint.yaml:1:10: server: unknown setting "adr"`,
 		"server:\n  addr: [x\n":             "holdpoint.yaml:2:",
-		"server: [x]":                       "holdpoint.yaml:1:9: server: want a mapping",
-		"server: {addr: {a: b}}":            "holdpoint.yaml:1:10: server.addr: want a value",
-		"server: {addr: null}":              "holdpoint.yaml:1:10: server.addr: want a value",
+		"server: [x]":                       "holdpoint.yaml:1:9: server: must be a mapping",
+		"server: {addr: {a: b}}":            "holdpoint.yaml:1:10: server.addr: must be a value",
+		"server: {addr: null}":              "holdpoint.yaml:1:10: server.addr: must be a value",
 		"server: {allow_self_approval: ja}": "holdpoint.yaml:1:31: server.allow_self_approval: ",
 	} {
-		got := runWith(t, nil, "", serve(), "serve", "--config", writeFile(t, "holdpoint.yaml", text)).want(t, 1)
-		contains(t, text, got.stderr, want)
+		got := runWith(t, nil, "", serve(), "serve", "--config", writeFile(t, "holdpoint.yaml", text)).wantCode(t, 1)
+		wantContains(t, text, got.stderr, want)
 	}
-	runWith(t, nil, "", serve(), "serve", "--config", "/nonexistent").want(t, 1)
-	got := runWith(t, map[string]string{"HOLDPOINT_ALLOW_SELF_APPROVAL": "ja"}, "", serve(), "serve").want(t, 1)
-	contains(t, "variable", got.stderr, "HOLDPOINT_ALLOW_SELF_APPROVAL: ")
+	runWith(t, nil, "", serve(), "serve", "--config", "/nonexistent").wantCode(t, 1)
+	got := runWith(t, map[string]string{"HOLDPOINT_ALLOW_SELF_APPROVAL": "ja"}, "", serve(), "serve").wantCode(t, 1)
+	wantContains(t, "variable", got.stderr, "HOLDPOINT_ALLOW_SELF_APPROVAL: ")
 }
 
 // TestClientSettings: a file does not say where a client sends its token.
 func TestClientSettings(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer("GET /api/v1/agents", `{"items":[]}`)
+	f := newFake(t).setAnswer("GET /api/v1/agents", `{"items":[]}`)
 	file := writeFile(t, "holdpoint.yaml", "server: {url: http://evil.example}\nurl: http://evil.example\n")
 	env := f.env()
 	env["HOLDPOINT_CONFIG"] = file
-	run(t, env, "", "agent", "list").want(t, 0)
-	run(t, nil, "", "agent", "list", "--url", f.URL, "--token", "other").want(t, 0)
+	run(t, env, "", "agent", "list").wantCode(t, 0)
+	run(t, nil, "", "agent", "list", "--url", f.URL, "--token", "other").wantCode(t, 0)
 	if got := f.header.Get("Authorization"); got != "Bearer other" {
 		t.Errorf("Authorization %q", got)
 	}
 	for _, wrong := range []string{"nonsense", "ftp://x", "http://", "127.0.0.1:8080"} {
-		got := run(t, nil, "", "agent", "list", "--url", wrong).want(t, 1)
-		contains(t, wrong, got.stderr, "want a URL")
+		got := run(t, nil, "", "agent", "list", "--url", wrong).wantCode(t, 1)
+		wantContains(t, wrong, got.stderr, "must be a URL")
 	}
 }

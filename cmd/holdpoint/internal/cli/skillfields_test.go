@@ -8,8 +8,8 @@ import (
 
 func TestSkillCreateAndEdit(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer("POST /api/v1/skills", `{"name":"ledger"}`).answer("PATCH /api/v1/skills/ledger", `{"name":"ledger"}`).
-		answer("GET /api/v1/skills/ledger", `{"name":"ledger","revision":7,"oauth":{"grant":"client_credentials","issuer":"https://as.test",
+	f := newFake(t).setAnswer("POST /api/v1/skills", `{"name":"ledger"}`).setAnswer("PATCH /api/v1/skills/ledger", `{"name":"ledger"}`).
+		setAnswer("GET /api/v1/skills/ledger", `{"name":"ledger","revision":7,"oauth":{"grant":"client_credentials","issuer":"https://as.test",
 			"client_id":"c","auth_method":null,"scopes":["a"],"idp":null,"secrets":["client_secret"]}}`)
 	secret := writeFile(t, "secret", "h\"ush\n")
 	for _, c := range []struct{ args, sent string }{
@@ -31,9 +31,9 @@ func TestSkillCreateAndEdit(t *testing.T) {
 	} {
 		env := f.env()
 		env["TEAM"] = "t0p"
-		got := run(t, env, "", slices.Concat([]string{"skill"}, strings.Fields(c.args))...).want(t, 0)
-		if f.sent() != c.sent {
-			t.Errorf("%s\nsent %s\nwant %s", c.args, f.sent(), c.sent)
+		got := run(t, env, "", slices.Concat([]string{"skill"}, strings.Fields(c.args))...).wantCode(t, 0)
+		if f.getLastBody() != c.sent {
+			t.Errorf("%s\nsent %s\nwant %s", c.args, f.getLastBody(), c.sent)
 		}
 		if strings.Contains(got.stdout+got.stderr, "t0p") || strings.Contains(got.stdout+got.stderr, "ush") {
 			t.Errorf("%s echoes a secret: %s%s", c.args, got.stdout, got.stderr)
@@ -44,15 +44,15 @@ func TestSkillCreateAndEdit(t *testing.T) {
 		"edit ledger --header-env X-Team": "NAME", "edit ledger --no-oauth --oauth-issuer x": "--no-oauth",
 		"create ledger --oauth-client-secret-env A --oauth-client-secret-file B": "oauth-client-secret",
 	} {
-		contains(t, args, f.run(append([]string{"skill"}, strings.Fields(args)...)...).want(t, 1).stderr, want)
+		wantContains(t, args, f.run(append([]string{"skill"}, strings.Fields(args)...)...).wantCode(t, 1).stderr, want)
 	}
 }
 
 func TestSkillsOverHTTPAPIs(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer("POST /api/v1/skills", `{"name":"shop"}`).answer("PATCH /api/v1/skills/shop", `{"name":"shop"}`).
-		answer("GET /api/v1/skills/shop", `{"name":"shop","revision":7,"auth":{"type":"api_key","in":"header","name":"X-Key","username":null}}`).
-		answer("PATCH /api/v1/skills/shop/tools/list", `{"name":"shop","tools":{}}`)
+	f := newFake(t).setAnswer("POST /api/v1/skills", `{"name":"shop"}`).setAnswer("PATCH /api/v1/skills/shop", `{"name":"shop"}`).
+		setAnswer("GET /api/v1/skills/shop", `{"name":"shop","revision":7,"auth":{"type":"api_key","in":"header","name":"X-Key","username":null}}`).
+		setAnswer("PATCH /api/v1/skills/shop/tools/list", `{"name":"shop","tools":{}}`)
 	document := writeFile(t, "shop.json", "{\"openapi\":\"3.1.0\"}\n")
 	endpoints := writeFile(t, "endpoints.yaml", "- {name: get, path: /a, parameters: {n: {type: integer}}, output_schema: {type: object}}\n")
 	for _, c := range []struct{ args, sent string }{
@@ -75,9 +75,9 @@ func TestSkillsOverHTTPAPIs(t *testing.T) {
 	} {
 		env := f.env()
 		env["KEY"] = "t0p"
-		got := run(t, env, "", slices.Concat([]string{"skill"}, strings.Fields(c.args))...).want(t, 0)
-		if f.sent() != c.sent {
-			t.Errorf("%s\nsent %s\nwant %s", c.args, f.sent(), c.sent)
+		got := run(t, env, "", slices.Concat([]string{"skill"}, strings.Fields(c.args))...).wantCode(t, 0)
+		if f.getLastBody() != c.sent {
+			t.Errorf("%s\nsent %s\nwant %s", c.args, f.getLastBody(), c.sent)
 		}
 		if strings.Contains(got.stdout+got.stderr, "t0p") {
 			t.Errorf("%s echoes a secret: %s%s", c.args, got.stdout, got.stderr)
@@ -85,72 +85,72 @@ func TestSkillsOverHTTPAPIs(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"create shop --spec /nowhere/at/all.json":       "/nowhere/at/all.json",
-		"create shop --include tags=a":                  "want an operationId",
+		"create shop --include tags=a":                  "must be an operationId",
 		"edit shop --no-auth --auth-type bearer":        "--no-auth",
-		"create shop --endpoints-file " + document:      "want a list",
+		"create shop --endpoints-file " + document:      "must be a list",
 		"create shop --auth-secret-env NOPE":            "variable NOPE is not set",
 		"create shop --endpoints-file /nowhere/at/all.": "/nowhere/at/all.",
 	} {
-		contains(t, args, f.run(append([]string{"skill"}, strings.Fields(args)...)...).want(t, 1).stderr, want)
+		wantContains(t, args, f.run(append([]string{"skill"}, strings.Fields(args)...)...).wantCode(t, 1).stderr, want)
 	}
 }
 
 func TestSkillTryAndDocument(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer("GET /api/v1/skills/shop/document", "openapi: 3.1.0\n").
-		answer("POST /api/v1/skills/shop/try", `{"request":{"method":"GET","url":"https://h/a?x=1","headers":[{"name":"Accept","value":"*/*"},{"name":"Authorization","secret":true}]},
+	f := newFake(t).setAnswer("GET /api/v1/skills/shop/document", "openapi: 3.1.0\n").
+		setAnswer("POST /api/v1/skills/shop/try", `{"request":{"method":"GET","url":"https://h/a?x=1","headers":[{"name":"Accept","value":"*/*"},{"name":"Authorization","secret":true}]},
 			"status":200,"result":{"content":[{"type":"text","text":"\u001b[31mred"},{"type":"image","mimeType":"image/png","data":"AA=="}]},"is_error":false,"failure":null,"steps":[]}`)
-	if got := f.run("skill", "document", "shop").want(t, 0).stdout; got != "openapi: 3.1.0\n" {
+	if got := f.run("skill", "document", "shop").wantCode(t, 0).stdout; got != "openapi: 3.1.0\n" {
 		t.Errorf("%q", got)
 	}
-	got := f.run("skill", "try", "shop", "get", "--args", `{"x":1}`).want(t, 0)
-	if f.sent() != `{"arguments":{"x":1},"tool":"get"}` {
-		t.Errorf("sent %s", f.sent())
+	got := f.run("skill", "try", "shop", "get", "--args", `{"x":1}`).wantCode(t, 0)
+	if f.getLastBody() != `{"arguments":{"x":1},"tool":"get"}` {
+		t.Errorf("sent %s", f.getLastBody())
 	}
-	contains(t, "request", got.stderr, "GET https://h/a?x=1\nAccept: */*\nAuthorization: (secret)\nHTTP 200\n")
+	wantContains(t, "request", got.stderr, "GET https://h/a?x=1\nAccept: */*\nAuthorization: (secret)\nHTTP 200\n")
 	if strings.Contains(got.stdout, "\x1b") || !strings.Contains(got.stdout, "red") || !strings.Contains(got.stdout, "(image image/png; see --json)") {
 		t.Errorf("%q", got.stdout)
 	}
-	f.run("skill", "try", "shop", "get", "--args", "nonsense").want(t, 1)
-	f.answer("POST /api/v1/skills/shop/try", `{"request":{"method":"GET","url":"https://h/a","headers":[]},"status":null,"result":null,"is_error":false,"failure":"no answer in time","steps":[]}`)
-	contains(t, "failure", f.run("skill", "try", "shop", "get").want(t, 1).stderr, "no answer in time")
+	f.run("skill", "try", "shop", "get", "--args", "nonsense").wantCode(t, 1)
+	f.setAnswer("POST /api/v1/skills/shop/try", `{"request":{"method":"GET","url":"https://h/a","headers":[]},"status":null,"result":null,"is_error":false,"failure":"no answer in time","steps":[]}`)
+	wantContains(t, "failure", f.run("skill", "try", "shop", "get").wantCode(t, 1).stderr, "no answer in time")
 }
 
 func TestAgentCreateAndEdit(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer("POST /api/v1/agents", `{"name":"billing"}`).answer("PATCH /api/v1/agents/billing", `{"name":"billing"}`).
-		answer("GET /api/v1/agents/billing", `{"name":"billing","revision":3,"model":{"provider":"openai","name":"m1","base_url":"http://h/"},"limits":{"calls_per_minute":60}}`)
+	f := newFake(t).setAnswer("POST /api/v1/agents", `{"name":"billing"}`).setAnswer("PATCH /api/v1/agents/billing", `{"name":"billing"}`).
+		setAnswer("GET /api/v1/agents/billing", `{"name":"billing","revision":3,"model":{"provider":"openai","name":"m1","base_url":"http://h/"},"limits":{"calls_per_minute":60}}`)
 	told := writeFile(t, "told", "Be brief.\nBe kind.\n")
-	contains(t, "stdout", f.run("agent", "create", "billing", "--instructions-file", told, "--wait-budget", "2m").want(t, 0).stdout, "holdpoint agent key create billing")
-	if want := `{"instructions":"Be brief.\nBe kind.","name":"billing","wait_budget":"2m"}`; f.sent() != want {
-		t.Errorf("sent %s, want %s", f.sent(), want)
+	wantContains(t, "stdout", f.run("agent", "create", "billing", "--instructions-file", told, "--wait-budget", "2m").wantCode(t, 0).stdout, "holdpoint agent key create billing")
+	if want := `{"instructions":"Be brief.\nBe kind.","name":"billing","wait_budget":"2m"}`; f.getLastBody() != want {
+		t.Errorf("sent %s, want %s", f.getLastBody(), want)
 	}
-	f.run("agent", "edit", "billing", "--team", "ops").want(t, 0)
-	if want := `{"team":"ops"}`; f.sent() != want {
-		t.Errorf("sent %s, want %s", f.sent(), want)
+	f.run("agent", "edit", "billing", "--team", "ops").wantCode(t, 0)
+	if want := `{"team":"ops"}`; f.getLastBody() != want {
+		t.Errorf("sent %s, want %s", f.getLastBody(), want)
 	}
-	f.run("agent", "edit", "billing", "--error-style", "codes", "--reply-timeout", "30s", "--concurrency", "4", "--pending", "50").want(t, 0)
-	if want := `{"error_style":"codes","limits":{"calls_per_minute":60,"concurrency":4,"pending":50},"reply_timeout":"30s","revision":3}`; f.sent() != want {
-		t.Errorf("sent %s, want %s", f.sent(), want)
+	f.run("agent", "edit", "billing", "--error-style", "codes", "--reply-timeout", "30s", "--concurrency", "4", "--pending", "50").wantCode(t, 0)
+	if want := `{"error_style":"codes","limits":{"calls_per_minute":60,"concurrency":4,"pending":50},"reply_timeout":"30s","revision":3}`; f.getLastBody() != want {
+		t.Errorf("sent %s, want %s", f.getLastBody(), want)
 	}
-	f.run("agent", "edit", "billing", "--model-images=false", "--model-output-price", "0.25", "--conversation-turns", "9", "--conversation-time", "72h").want(t, 0)
-	if want := `{"limits":{"calls_per_minute":60,"conversation_time":"72h","conversation_turns":9},"model":{"base_url":"http://h/","images":false,"name":"m1","output_price":0.25,"provider":"openai"},"revision":3}`; f.sent() != want {
-		t.Errorf("sent %s, want %s", f.sent(), want)
+	f.run("agent", "edit", "billing", "--model-images=false", "--model-output-price", "0.25", "--conversation-turns", "9", "--conversation-time", "72h").wantCode(t, 0)
+	if want := `{"limits":{"calls_per_minute":60,"conversation_time":"72h","conversation_turns":9},"model":{"base_url":"http://h/","images":false,"name":"m1","output_price":0.25,"provider":"openai"},"revision":3}`; f.getLastBody() != want {
+		t.Errorf("sent %s, want %s", f.getLastBody(), want)
 	}
-	f.run("agent", "edit", "billing", "--model-name", "m2").want(t, 0)
-	if want := `{"model":{"base_url":"http://h/","name":"m2","provider":"openai"},"revision":3}`; f.sent() != want {
-		t.Errorf("sent %s, want %s", f.sent(), want)
+	f.run("agent", "edit", "billing", "--model-name", "m2").wantCode(t, 0)
+	if want := `{"model":{"base_url":"http://h/","name":"m2","provider":"openai"},"revision":3}`; f.getLastBody() != want {
+		t.Errorf("sent %s, want %s", f.getLastBody(), want)
 	}
 }
 
 func TestAgentToolsAndServer(t *testing.T) {
 	t.Parallel()
-	f := newFake(t).answer("GET /api/v1/agents/billing/tools", `{"tools":[{"name":"files__write","skill":"files","tool":"write","pin":"0123456789abcdef"}],
+	f := newFake(t).setAnswer("GET /api/v1/agents/billing/tools", `{"tools":[{"name":"files__write","skill":"files","tool":"write","pin":"0123456789abcdef"}],
 		"problems":[{"skill":"notes","kind":"not_listed","error":"its server was not asked"}]}`).
-		answer("GET /api/v1/server", `{"version":"1.2.3","database":"embedded","stdio":true,"high_risk_max_age":"15m","trusted_hosts":["a","b"],
+		setAnswer("GET /api/v1/server", `{"version":"1.2.3","database":"embedded","stdio":true,"high_risk_max_age":"15m","trusted_hosts":["a","b"],
 		"instances":[{"this":true,"started_at":"2026-03-01T12:00:00Z"},{"this":false,"started_at":"2026-03-01T12:00:01Z"}]}`)
-	got := f.run("agent", "tools", "billing").want(t, 0)
-	contains(t, "stdout", got.stdout, "files__write  files  write  0123456789ab")
-	contains(t, "stderr", got.stderr, "notes", "not_listed")
-	contains(t, "stdout", f.run("server", "show").want(t, 0).stdout, "1.2.3", "embedded", "15m", "a, b", "this one, since", "another, since")
+	got := f.run("agent", "tools", "billing").wantCode(t, 0)
+	wantContains(t, "stdout", got.stdout, "files__write  files  write  0123456789ab")
+	wantContains(t, "stderr", got.stderr, "notes", "not_listed")
+	wantContains(t, "stdout", f.run("server", "show").wantCode(t, 0).stdout, "1.2.3", "embedded", "15m", "a, b", "this one, since", "another, since")
 }

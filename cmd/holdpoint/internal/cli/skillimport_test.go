@@ -41,7 +41,7 @@ func applied(t *testing.T, name, text string) agent.SkillSpec {
 func TestSkillImport(t *testing.T) {
 	t.Parallel()
 	file := writeFile(t, "shop.json", shopDocument)
-	text := run(t, nil, "", "skill", "import", file, "--name", "my-shop").want(t, 0).stdout
+	text := run(t, nil, "", "skill", "import", file, "--name", "my-shop").wantCode(t, 0).stdout
 	skill := applied(t, "holdpoint.yaml", text)
 	if skill.Name != "my-shop" || skill.Document != shopDocument || skill.BaseURL != "https://shop.example/v1" || skill.Transport != "openapi" {
 		t.Errorf("%+v", skill)
@@ -53,7 +53,7 @@ func TestSkillImport(t *testing.T) {
 	if skill.Auth == nil || *skill.Auth != (agent.APIAuthSpec{Type: "bearer", Secret: "t0p"}) {
 		t.Errorf("%+v", skill.Auth)
 	}
-	contains(t, "yaml", text, "secret_env: MY_SHOP_TOKEN", "# GET /orders List", "# POST /orders (deprecated)", "GET /broken/{id}: ", "Also declared: login, oauth2; clientCredentials https://as.example/token")
+	wantContains(t, "yaml", text, "secret_env: MY_SHOP_TOKEN", "# GET /orders List", "# POST /orders (deprecated)", "GET /broken/{id}: ", "Also declared: login, oauth2; clientCredentials https://as.example/token")
 	if strings.Contains(text, "\u202e") {
 		t.Error("a hidden character is in the file")
 	}
@@ -65,8 +65,8 @@ func TestSkillImportFilters(t *testing.T) {
 	defer server.Close()
 	folder := t.TempDir()
 	out := filepath.Join(folder, "holdpoint.yaml")
-	told := run(t, nil, "", "skill", "import", server.URL+"/openapi.json", "--name", "shop", "--base-url", "http://10.0.0.1/v2", "--include", "tag=orders", "--exclude", "yes", "-o", out).want(t, 0)
-	contains(t, "told", told.stderr, "2 of 5 operations")
+	told := run(t, nil, "", "skill", "import", server.URL+"/openapi.json", "--name", "shop", "--base-url", "http://10.0.0.1/v2", "--include", "tag=orders", "--exclude", "yes", "-o", out).wantCode(t, 0)
+	wantContains(t, "told", told.stderr, "2 of 5 operations")
 	text, err := os.ReadFile(out)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestSkillImportFilters(t *testing.T) {
 	if skill.Spec != server.URL+"/openapi.json" || skill.BaseURL != "http://10.0.0.1/v2" || len(skill.Include) != 1 || skill.Include[0].Tag != "orders" || skill.Exclude[0].OperationID != "yes" {
 		t.Errorf("%+v", skill.APISpec)
 	}
-	contains(t, "yaml", string(text), "listOrders: GET /orders", "leave out: 2")
+	wantContains(t, "yaml", string(text), "listOrders: GET /orders", "leave out: 2")
 
 	file := filepath.Join(folder, "shop.json")
 	if err := os.WriteFile(file, []byte(shopDocument), 0o600); err != nil {
@@ -94,7 +94,7 @@ func TestSkillImportFilters(t *testing.T) {
 		t.Fatal(err)
 	}
 	out = filepath.Join(below, "holdpoint.yaml")
-	run(t, nil, "", "skill", "import", relative, "--name", "shop", "-o", out).want(t, 0)
+	run(t, nil, "", "skill", "import", relative, "--name", "shop", "-o", out).wantCode(t, 0)
 	if text, err = os.ReadFile(out); err != nil {
 		t.Fatal(err)
 	}
@@ -113,10 +113,10 @@ func TestSkillImportRefuses(t *testing.T) {
 		"/nowhere/at/all.json --name s": "no such file", "http://169.254.169.254/o.json --name s": "169.254.169.254",
 		"/nowhere/at/all.json --name Shop": "--name must be 1 to 63 of a-z", file + " --name a__b": "--name must be", file + " --name -o": "--name must be",
 	} {
-		contains(t, args, run(t, nil, "", append([]string{"skill", "import"}, strings.Fields(args)...)...).want(t, 1).stderr, want)
+		wantContains(t, args, run(t, nil, "", append([]string{"skill", "import"}, strings.Fields(args)...)...).wantCode(t, 1).stderr, want)
 	}
 	out := filepath.Join(t.TempDir(), "holdpoint.yaml")
-	contains(t, "a name of two words", run(t, nil, "", "skill", "import", file, "--name", "No Name", "-o", out).want(t, 1).stderr, "--name must be")
+	wantContains(t, "a name of two words", run(t, nil, "", "skill", "import", file, "--name", "No Name", "-o", out).wantCode(t, 1).stderr, "--name must be")
 	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file is written: %v", err)
 	}

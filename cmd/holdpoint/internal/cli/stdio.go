@@ -57,7 +57,7 @@ func (s *Stdio) Policy(e *Env, dataDir string, files ...string) (tool.StdioPolic
 	case "on", "off":
 		p.On = s.mode == "on"
 	default:
-		return p, misusef("--stdio %q: want on or off", s.mode)
+		return p, misusef("--stdio %q: must be on or off", s.mode)
 	}
 	for _, line := range s.allow {
 		words, err := tool.SplitWords(line)

@@ -47,7 +47,7 @@ func openIssuer(e *issuerEntry, there provider.TokenIssuers, s provider.Surround
 		}
 	}
 	if e.Principal != "" && e.Principal != "subject" && e.Principal != "none" {
-		return nil, fault.Invalid("principal", "want subject or none")
+		return nil, fault.Invalid("principal", "must be subject or none")
 	}
 	return provider.NewTokenIssuer(provider.TokenConfig{
 		Issuer: e.Issuer, Audience: e.Audience, IdentityClaim: e.IdentityClaim, Scopes: e.Scopes, AgentClaim: e.AgentClaim, Agents: e.Agents,

@@ -68,14 +68,14 @@ func TestClaimsOfTokenIssuers(t *testing.T) {
 func TestTokenIssuersAreReadStrictly(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
-		"no list":      {"issuer: https://a.example\n", "agents-oauth.yaml:1:1: want a list"},
+		"no list":      {"issuer: https://a.example\n", "agents-oauth.yaml:1:1: must be a list"},
 		"unknown key":  {"- isuer: b\n", `unknown key "isuer"`},
-		"no issuer":    {"- scopes: [a]\n", "[0].issuer: want the provider's URL"},
+		"no issuer":    {"- scopes: [a]\n", "[0].issuer: must be the provider's URL"},
 		"twice":        {"- issuer: https://a.example\n- issuer: https://a.example\n", "agents-oauth.yaml:2:3: [1].issuer: another entry has it"},
-		"principal":    {"- issuer: https://a.example\n  principal: me\n", "agents-oauth.yaml:2:3: [0].principal: want subject or none"},
-		"no agents":    {"- issuer: https://a.example\n  agents: {x: []}\n", "[0].agents: want names of agents"},
-		"email as id":  {"- issuer: https://a.example\n  identity_claim: email\n", `[0].identity_claim: "email": want a claim`},
-		"a wide scope": {"- issuer: https://a.example\n  scopes: [a b]\n", "[0].scopes: want scope tokens"},
+		"principal":    {"- issuer: https://a.example\n  principal: me\n", "agents-oauth.yaml:2:3: [0].principal: must be subject or none"},
+		"no agents":    {"- issuer: https://a.example\n  agents: {x: []}\n", "[0].agents: must be names of agents"},
+		"email as id":  {"- issuer: https://a.example\n  identity_claim: email\n", `[0].identity_claim: "email": must be a claim`},
+		"a wide scope": {"- issuer: https://a.example\n  scopes: [a b]\n", "[0].scopes: must be scope tokens"},
 	} {
 		if _, err := openTokenIssuers(t, tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)

@@ -25,10 +25,10 @@ func TestPeopleAreNamedByMoreThanTheName(t *testing.T) {
 	key := `{"id":"k1","hint":"hpa_x","created_at":"2026-01-02T03:04:05Z","created_by":` + alice + `,"expires_at":"2026-04-02T03:04:05Z","revoked_at":null}`
 	token := `{"id":"t1","person":"Vera","roles":["reviewer"],"agents":[],"hint":"hpp_x","issuer":"https://login.example.com","subject":"s1","alike":true,` +
 		`"created_at":"2026-01-02T03:04:05Z","expires_at":"2026-04-02T03:04:05Z","revoked_at":null}`
-	f := newFake(t).answer("GET /api/v1/approvals/a1", approved).answer("GET /api/v1/approvals/a2", edited).answer("GET /api/v1/calls/c1", call).
-		answer("GET /api/v1/approvals", `{"items":[`+approved+`]}`).answer("GET /api/v1/calls", `{"items":[`+call+`]}`).
-		answer("GET /api/v1/audit", `{"items":[`+event+`]}`).answer("GET /api/v1/agents/billing/keys", `{"items":[`+key+`]}`).
-		answer("GET /api/v1/tokens", `{"items":[`+token+`]}`)
+	f := newFake(t).setAnswer("GET /api/v1/approvals/a1", approved).setAnswer("GET /api/v1/approvals/a2", edited).setAnswer("GET /api/v1/calls/c1", call).
+		setAnswer("GET /api/v1/approvals", `{"items":[`+approved+`]}`).setAnswer("GET /api/v1/calls", `{"items":[`+call+`]}`).
+		setAnswer("GET /api/v1/audit", `{"items":[`+event+`]}`).setAnswer("GET /api/v1/agents/billing/keys", `{"items":[`+key+`]}`).
+		setAnswer("GET /api/v1/tokens", `{"items":[`+token+`]}`)
 	const full, who = "alice (id p2, alice at holdpoint), invited by olga, not verified", "Vera (s1 at https://login.example.com), name looks like another's"
 	for _, test := range []struct {
 		args []string
@@ -43,7 +43,7 @@ func TestPeopleAreNamedByMoreThanTheName(t *testing.T) {
 		{[]string{"agent", "key", "list", "billing"}, []string{"alice, invited by olga, not verified", "2026-04-02"}},
 		{[]string{"token", "list"}, []string{"Vera, name looks like another's", "s1", "https://login.example.com", "2026-04-02"}},
 	} {
-		got := f.run(test.args...).want(t, 0)
-		contains(t, strings.Join(test.args, " "), got.stdout, test.want...)
+		got := f.run(test.args...).wantCode(t, 0)
+		wantContains(t, strings.Join(test.args, " "), got.stdout, test.want...)
 	}
 }

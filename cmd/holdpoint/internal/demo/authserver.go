@@ -156,17 +156,17 @@ func (a *AuthServer) checkRequest(r *http.Request) (resource string, scopes []st
 		return "", nil, err
 	}
 	if r.PostForm.Get("grant_type") != "client_credentials" {
-		return "", nil, &refusal{"unsupported_grant_type", "want client_credentials"}
+		return "", nil, &refusal{"unsupported_grant_type", "grant_type: must be client_credentials"}
 	}
 	// A token is for one resource, which has to be named (RFC 8707): a server cannot use it at another.
 	resources := r.PostForm["resource"]
 	if len(resources) != 1 || a.Resources[resources[0]] == nil {
-		return "", nil, &refusal{"invalid_target", "want one resource that this server issues tokens for"}
+		return "", nil, &refusal{"invalid_target", "resource: must be one that this server issues tokens for"}
 	}
 	scopes = strings.Fields(r.PostForm.Get("scope"))
 	unknown := func(scope string) bool { return !slices.Contains(a.Resources[resources[0]], scope) }
 	if len(scopes) == 0 || slices.ContainsFunc(scopes, unknown) {
-		return "", nil, &refusal{"invalid_scope", "want scopes of the resource"}
+		return "", nil, &refusal{"invalid_scope", "scope: must be scopes of the resource"}
 	}
 	return resources[0], scopes, nil
 }
@@ -174,7 +174,7 @@ func (a *AuthServer) checkRequest(r *http.Request) (resource string, scopes []st
 // authenticateClient verifies that the client signed the request (RFC 7523 section 3).
 func (a *AuthServer) authenticateClient(ctx context.Context, form url.Values) error {
 	if form.Get("client_assertion_type") != assertionType {
-		return &refusal{"invalid_client", "want a client assertion"}
+		return &refusal{"invalid_client", "client_assertion: must be a JWT, with its type"}
 	}
 	assertion, err := a.client.Verify(ctx, form.Get("client_assertion"))
 	if err != nil {

@@ -170,7 +170,7 @@ func isToolCall(w http.ResponseWriter, r *http.Request) (bool, error) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	message, err := jsonrpc.DecodeMessage(body)
 	if err != nil || !json.Valid(body) { // the decoder ignores text after a message
-		return false, errors.New("want one JSON-RPC message")
+		return false, errors.New("the body must be one JSON-RPC message")
 	}
 	request, ok := message.(*jsonrpc.Request)
 	return ok && request.Method == "tools/call", nil

@@ -151,7 +151,7 @@ var filenameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func (s *Skills) saveCSV(in saveCSVIn) (string, error) {
 	if !filenameForm.MatchString(in.Filename) {
-		return "", errors.New("filename: want letters, digits, '.', '_' and '-', at most 100")
+		return "", errors.New("filename: must be letters, digits, '.', '_' and '-', at most 100")
 	}
 	if err := os.MkdirAll(s.Dir, 0o750); err != nil {
 		return "", fmt.Errorf("save %s: %w", in.Filename, withoutPath(err))

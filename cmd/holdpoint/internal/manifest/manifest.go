@@ -143,7 +143,7 @@ func parseBody(name string, text []byte) (ast.Node, *Error) {
 		switch {
 		case document.Body == nil:
 		case found != nil:
-			return nil, &Error{File: name, Place: PlaceOf(document.Body), Message: "want one document, not several"}
+			return nil, &Error{File: name, Place: PlaceOf(document.Body), Message: "the file must be one document, not several"}
 		default:
 			found = document.Body
 		}

@@ -258,8 +258,8 @@ func TestParseErrors(t *testing.T) {
 		{"variable not set", "skills:\n  - headers:\n      X-A: {env: NOPE}\n", []string{"f.yaml:3:18: skills[0].headers.X-A.env: the variable NOPE is not set on this machine"}},
 		{"suffixed variable not set", "agents:\n  - model:\n      api_key_env: NOPE\n", []string{"f.yaml:3:20: agents[0].model.api_key_env: the variable NOPE is not set on this machine"}},
 		{"no such file", "skills:\n  - env:\n      A: {file: nope}\n", []string{"f.yaml:3:17: skills[0].env.A.file: open nope: file does not exist"}},
-		{"strange secret", "skills:\n  - env:\n      A: {vault: x}\n", []string{"f.yaml:3:10: skills[0].env.A: want a value, {env: VARIABLE} or {file: PATH}"}},
-		{"env form for what is no secret", "skills:\n  - url: {env: TEAM_TOKEN}\n", []string{"f.yaml:2:10: skills[0].url: want a single value"}},
+		{"strange secret", "skills:\n  - env:\n      A: {vault: x}\n", []string{"f.yaml:3:10: skills[0].env.A: must be a value, {env: VARIABLE} or {file: PATH}"}},
+		{"env form for what is no secret", "skills:\n  - url: {env: TEAM_TOKEN}\n", []string{"f.yaml:2:10: skills[0].url: must be a single value"}},
 		{"suffix for what is no secret", "skills:\n  - url_env: TEAM_TOKEN\n", []string{`f.yaml:2:5: skills[0]: unknown key "url_env"`}},
 		{"unknown key of oauth", "skills:\n  - oauth:\n      secret: x\n", []string{`f.yaml:3:7: skills[0].oauth: unknown key "secret"`}},
 		{"unknown key of idp", "skills:\n  - oauth:\n      idp:\n        url: x\n", []string{`f.yaml:4:9: skills[0].oauth.idp: unknown key "url"`}},
@@ -268,24 +268,24 @@ func TestParseErrors(t *testing.T) {
 		{"client secret not set", "skills:\n  - oauth:\n      client_secret_env: NOPE\n", []string{"f.yaml:3:26: skills[0].oauth.client_secret_env: the variable NOPE is not set on this machine"}},
 		{"secret at the idp not set", "skills:\n  - oauth: {idp: {client_secret_env: NOPE}}\n", []string{"f.yaml:2:38: skills[0].oauth.idp.client_secret_env: the variable NOPE is not set on this machine"}},
 		{"no such key", "skills:\n  - oauth:\n      private_key_file: nope.pem\n", []string{"f.yaml:3:25: skills[0].oauth.private_key_file: open nope.pem: file does not exist"}},
-		{"scopes in one", "skills:\n  - oauth: {scopes: a b}\n", []string{"f.yaml:2:21: skills[0].oauth.scopes: want a list"}},
-		{"not a list", "agents: {name: a}\n", []string{"f.yaml:1:9: agents: want a list"}},
-		{"not a mapping", "agents:\n  - 5\n", []string{"f.yaml:2:5: agents[0]: want a mapping"}},
-		{"nothing", "agents:\n  - name:\n", []string{"f.yaml:2:11: agents[0].name: want a value"}},
-		{"not a truth", "skills:\n  - auto_approve: \"yes\"\n", []string{"f.yaml:2:19: skills[0].auto_approve: want true or false"}},
-		{"not a number", "agents:\n  - limits: {concurrency: few}\n", []string{"f.yaml:2:27: agents[0].limits.concurrency: want a whole number"}},
-		{"not a duration", "skills:\n  - call_timeout: 60\n", []string{"f.yaml:2:19: skills[0].call_timeout: want a duration such as 90s, 5m or 1h30m"}},
-		{"no such document", "skills:\n  - spec: shop.yaml\n", []string{"f.yaml:2:11: skills[0].spec: want the URL of an OpenAPI document, or the path of a file: open shop.yaml: file does not exist"}},
+		{"scopes in one", "skills:\n  - oauth: {scopes: a b}\n", []string{"f.yaml:2:21: skills[0].oauth.scopes: must be a list"}},
+		{"not a list", "agents: {name: a}\n", []string{"f.yaml:1:9: agents: must be a list"}},
+		{"not a mapping", "agents:\n  - 5\n", []string{"f.yaml:2:5: agents[0]: must be a mapping"}},
+		{"nothing", "agents:\n  - name:\n", []string{"f.yaml:2:11: agents[0].name: must be a value"}},
+		{"not a truth", "skills:\n  - auto_approve: \"yes\"\n", []string{"f.yaml:2:19: skills[0].auto_approve: must be true or false"}},
+		{"not a number", "agents:\n  - limits: {concurrency: few}\n", []string{"f.yaml:2:27: agents[0].limits.concurrency: must be a whole number"}},
+		{"not a duration", "skills:\n  - call_timeout: 60\n", []string{"f.yaml:2:19: skills[0].call_timeout: must be a duration such as 90s, 5m or 1h30m"}},
+		{"no such document", "skills:\n  - spec: shop.yaml\n", []string{"f.yaml:2:11: skills[0].spec: must be the URL of an OpenAPI document, or the path of a file: open shop.yaml: file does not exist"}},
 		{"a document that is no text", "skills:\n  - spec: latin1.json\n", []string{"f.yaml:2:11: skills[0].spec: latin1.json is not text"}},
 		{"a document in the file itself", "skills:\n  - document: '{}'\n", []string{`f.yaml:2:5: skills[0]: unknown key "document"`}},
 		{"spec and again", "skills:\n  - {spec: latin1.json, spec: http://h/}\n", []string{"f.yaml:2:25: "}},
 		{"unknown key of an endpoint", "skills:\n  - endpoints: [{url: x}]\n", []string{`f.yaml:2:18: skills[0].endpoints[0]: unknown key "url"`}},
 		{"unknown key of auth", "skills:\n  - auth: {token: x}\n", []string{`f.yaml:2:12: skills[0].auth: unknown key "token"`}},
 		{"auth's secret not set", "skills:\n  - auth: {secret_env: NOPE}\n", []string{"f.yaml:2:24: skills[0].auth.secret_env: the variable NOPE is not set on this machine"}},
-		{"a schema that JSON cannot say", "skills:\n  - endpoints: [{input_schema: {maximum: .inf}}]\n", []string{"f.yaml:2:42: skills[0].endpoints[0].input_schema.maximum: want a value that JSON can represent"}},
+		{"a schema that JSON cannot say", "skills:\n  - endpoints: [{input_schema: {maximum: .inf}}]\n", []string{"f.yaml:2:42: skills[0].endpoints[0].input_schema.maximum: must be a value that JSON can represent"}},
 		{"all of them", "skills:\n  - nam: a\nagents:\n  - skill: b\n", []string{"f.yaml:2:5: ", "f.yaml:4:5: "}},
 		{"empty", "# nothing\n", []string{"f.yaml: the file is empty"}},
-		{"two documents", "skills: []\n---\nagents: []\n", []string{"f.yaml:3:1: want one document, not several"}},
+		{"two documents", "skills: []\n---\nagents: []\n", []string{"f.yaml:3:1: the file must be one document, not several"}},
 		{"unknown alias", "skills: *nope\n", []string{"f.yaml:1:9: skills: unknown alias *nope"}},
 		{"merge key", "skills:\n  - &a {name: x}\n  - <<: *a\n", []string{"f.yaml:3:5: skills[1]: merge keys (<<) are not supported"}},
 	}
@@ -311,7 +311,7 @@ func TestAliasBomb(t *testing.T) {
 	text := "server:\n  a: 1\nskills:\n- command: &a [x,x,x,x,x,x,x,x,x,x]\n"
 	text += "- command: &b [*a,*a,*a]\n"
 	_, err := manifest.Parse("f.yaml", []byte(text), options())
-	if err == nil || !strings.Contains(err.Error(), "want a single value") {
+	if err == nil || !strings.Contains(err.Error(), "must be a single value") {
 		t.Errorf("got %v", err)
 	}
 }

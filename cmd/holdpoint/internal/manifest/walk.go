@@ -67,7 +67,7 @@ func (w *walker) walkValue(node ast.Node, s shape, path string, depth int) any {
 		if n, ok := node.(*ast.BoolNode); ok {
 			return n.Value
 		}
-		w.failf(node, path, "want true or false")
+		w.failf(node, path, "must be true or false")
 		return nil
 	case number:
 		return w.walkNumber(node, path)
@@ -107,11 +107,11 @@ func (w *walker) walkWord(node ast.Node, s shape, path string) any {
 	}
 	switch {
 	case s.secret:
-		w.failf(node, path, "want a value, {env: VARIABLE} or {file: PATH}")
+		w.failf(node, path, "must be a value, {env: VARIABLE} or {file: PATH}")
 	case node.Type() == ast.NullType:
-		w.failf(node, path, "want a value")
+		w.failf(node, path, "must be a value")
 	default:
-		w.failf(node, path, "want a single value")
+		w.failf(node, path, "must be a single value")
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func (w *walker) walkWord(node ast.Node, s shape, path string) any {
 func (w *walker) walkDuration(node ast.Node, path string) any {
 	found, ok := scalarText(node)
 	if _, err := time.ParseDuration(found); !ok || err != nil {
-		w.failf(node, path, "want a duration such as 90s, 5m or 1h30m")
+		w.failf(node, path, "must be a duration such as 90s, 5m or 1h30m")
 		return nil
 	}
 	return found
@@ -129,7 +129,7 @@ func (w *walker) walkNumber(node ast.Node, path string) any {
 	found, ok := scalarText(node)
 	n, err := strconv.Atoi(found)
 	if !ok || err != nil {
-		w.failf(node, path, "want a whole number")
+		w.failf(node, path, "must be a whole number")
 		return nil
 	}
 	return n
@@ -139,7 +139,7 @@ func (w *walker) walkDecimal(node ast.Node, path string) any {
 	found, ok := scalarText(node)
 	x, err := strconv.ParseFloat(found, 64)
 	if !ok || err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-		w.failf(node, path, "want a number such as 3 or 0.25")
+		w.failf(node, path, "must be a number such as 3 or 0.25")
 		return nil
 	}
 	return x
@@ -163,7 +163,7 @@ func (w *walker) walkFree(node ast.Node, path string, depth int) any {
 	}
 	found, ok := scalarText(node)
 	if _, quoted := node.(*ast.StringNode); !ok || !quoted && node.Type() != ast.LiteralType {
-		w.failf(node, path, "want a value that JSON can represent")
+		w.failf(node, path, "must be a value that JSON can represent")
 	}
 	return found
 }
@@ -172,7 +172,7 @@ func (w *walker) walkFree(node ast.Node, path string, depth int) any {
 func (w *walker) readOutside(node ast.Node, from, path string) any {
 	name, ok := scalarText(node)
 	if !ok || name == "" {
-		w.failf(node, path, "want the name of a variable, or of a file")
+		w.failf(node, path, "must be the name of a variable, or of a file")
 		return nil
 	}
 	if from == "env" {
@@ -204,7 +204,7 @@ func (w *walker) readDocument(node ast.Node, path string) (string, bool) {
 	content, err := w.readFile(name)
 	switch {
 	case err != nil:
-		w.failf(node, path, "want the URL of an OpenAPI document, or the path of a file: %v", err)
+		w.failf(node, path, "must be the URL of an OpenAPI document, or the path of a file: %v", err)
 	case len(content) > maxFile:
 		w.failf(node, path, "%s is longer than %d MiB", name, maxFile>>20)
 	case !utf8.Valid(content):
@@ -230,7 +230,7 @@ func (w *walker) readFile(name string) ([]byte, error) {
 func (w *walker) walkList(node ast.Node, s shape, path string, depth int) any {
 	sequence, ok := node.(*ast.SequenceNode)
 	if !ok {
-		w.failf(node, path, "want a list")
+		w.failf(node, path, "must be a list")
 		return nil
 	}
 	items := make([]any, len(sequence.Values))
@@ -246,7 +246,7 @@ func (w *walker) walkMapping(node ast.Node, s shape, path string, depth int) any
 	}
 	pairs := PairsOf(node)
 	if pairs == nil && node.Type() != ast.MappingType {
-		w.failf(node, path, "want a mapping")
+		w.failf(node, path, "must be a mapping")
 		return nil
 	}
 	values := map[string]any{}

@@ -1,0 +1,254 @@
+package review
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/a-h/templ"
+
+	"github.com/holdpoint/holdpoint/internal/typed"
+	"github.com/holdpoint/holdpoint/ui/view/hostile"
+)
+
+// CardPart is an argument, or an object or a list with all its values.
+type CardPart struct {
+	Row   *CardRow   // of a value
+	Name  string     // of an object or a list; from outside
+	Parts []CardPart // the members of an object
+	Table *CardTable // the elements of a list
+}
+
+// CardTable has one line for each element of a list, and one column for each member.
+type CardTable struct {
+	Columns []string // from outside; the empty name is the element itself
+	Items   []CardItem
+	Width   int // of the columns side by side, in characters
+}
+
+// class returns the style of the table: whether each line is one on a wide screen, on a phone, or everywhere.
+func (t CardTable) class() string {
+	switch {
+	case t.Width > maxWidth:
+		return "stacked"
+	case t.Width > maxPhoneWidth:
+		return "broad"
+	}
+	return ""
+}
+
+// CardItem is an element of a list.
+type CardItem struct {
+	ID     string
+	Index  int
+	Cells  [][]CardRow // the values of each column
+	Hidden bool        // one of them is a secret
+}
+
+// rank orders items: red warnings first, then unusual values.
+func (i CardItem) rank() int {
+	first := rankUsual
+	for _, rows := range i.Cells {
+		for _, r := range rows {
+			first = min(first, rank(r))
+		}
+	}
+	return first
+}
+
+// rank orders parts as [CardItem.rank] does. Values come before objects and lists.
+func (p CardPart) rank() int {
+	if p.Row != nil {
+		return 2 * rank(*p.Row)
+	}
+	first := rankUsual
+	if p.Table != nil {
+		for _, item := range p.Table.Items {
+			first = min(first, item.rank())
+		}
+	}
+	for _, member := range p.Parts {
+		first = min(first, member.rank()/2)
+	}
+	if first == rankUsual {
+		return 2 * first // in the order of the call
+	}
+	return 2*first + 1
+}
+
+// maxNested is the number of objects within one another that are drawn as such. Values that are deeper have their path instead.
+const maxNested = 3
+
+// placedRow is a row with the way to its place.
+type placedRow struct {
+	CardRow
+	steps []*hostile.Place
+}
+
+// groupRows makes parts of the rows of a document, which are in its order.
+func groupRows(rows []CardRow) []CardPart {
+	placed := make([]placedRow, len(rows))
+	for i, r := range rows {
+		placed[i].CardRow = r
+		for p := r.Place; p != nil; p = p.In {
+			placed[i].steps = append(placed[i].steps, p)
+		}
+		slices.Reverse(placed[i].steps)
+	}
+	return groupWithin(placed, 0, 0)
+}
+
+// groupWithin makes parts of rows that have the first steps in common.
+func groupWithin(rows []placedRow, steps, nested int) []CardPart {
+	var parts []CardPart
+	for from := 0; from < len(rows); {
+		to := from + 1
+		for to < len(rows) && len(rows[from].steps) > steps && len(rows[to].steps) > steps && rows[to].steps[steps] == rows[from].steps[steps] {
+			to++
+		}
+		group := rows[from:to]
+		from = to
+		if len(group) == 1 || nested == maxNested || slices.ContainsFunc(group, func(r placedRow) bool { return r.Path.Cut != nil }) {
+			for _, r := range group {
+				parts = append(parts, CardPart{Row: r.named(steps)})
+			}
+			continue
+		}
+		parts = append(parts, makeGroup(group, steps, nested))
+	}
+	slices.SortStableFunc(parts, func(a, b CardPart) int { return cmp.Compare(a.rank(), b.rank()) })
+	return parts
+}
+
+// makeGroup makes the part of an object or a list with several values.
+func makeGroup(rows []placedRow, steps, nested int) CardPart {
+	end := steps + 1
+	for end < len(rows[0].steps) && rows[0].steps[end] == rows[len(rows)-1].steps[end] { // a single element or member
+		end++
+	}
+	name := joinSteps(rows[0].steps[steps:end])
+	if rows[0].steps[end].Index >= 0 {
+		return CardPart{Name: name, Table: makeTable(rows, end)}
+	}
+	return CardPart{Name: name, Parts: groupWithin(rows, end, nested+1)}
+}
+
+// named returns the row with the end of its path as its name.
+func (r placedRow) named(steps int) *CardRow {
+	row := r.CardRow
+	if steps > 0 && row.Path.Cut == nil {
+		row.Path = hostile.Fold(joinSteps(r.steps[steps:]), hostile.Limits{})
+	}
+	return &row
+}
+
+// joinSteps writes a path such as lines[0].price. Names that are no identifiers stay as they are: whole paths are in the other formats.
+func joinSteps(steps []*hostile.Place) string {
+	var b strings.Builder
+	for _, s := range steps {
+		if s.Index >= 0 {
+			b.WriteString("[" + strconv.Itoa(s.Index) + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(s.Name)
+	}
+	return b.String()
+}
+
+// The bounds on columns side by side, in characters.
+const (
+	maxWidth      = 62
+	maxPhoneWidth = 26
+	columnGap     = 2
+)
+
+// makeTable makes a table of a list. The rows have the first steps in common, and the next one is the element.
+func makeTable(rows []placedRow, steps int) *CardTable {
+	t := &CardTable{}
+	columns := map[string]int{}
+	var widths []int
+	var element *hostile.Place
+	for _, r := range rows {
+		if r.steps[steps] != element {
+			element = r.steps[steps]
+			t.Items = append(t.Items, CardItem{ID: r.ID, Index: element.Index})
+		}
+		item, rest := &t.Items[len(t.Items)-1], r.steps[steps+1:]
+		name := ""
+		if len(rest) > 0 {
+			name = joinSteps(rest[:1])
+		}
+		at, known := columns[name]
+		if !known {
+			at = len(t.Columns)
+			columns[name], t.Columns = at, append(t.Columns, name)
+			widths = append(widths, min(utf8.RuneCountInString(name), maxWidth))
+		}
+		for len(item.Cells) <= at {
+			item.Cells = append(item.Cells, nil)
+		}
+		row := r.CardRow
+		if row.Path = (hostile.Value{}); len(rest) > 1 { // the column has the first name
+			row = *r.named(steps + 2)
+		}
+		if row.Notes = row.cellNotes(); !row.isOdd() {
+			row.Usual = nil
+		}
+		item.Cells[at] = append(item.Cells[at], row)
+		item.Hidden = item.Hidden || row.Secret
+		widths[at] = max(widths[at], measureWidth(row.Value))
+	}
+	for _, w := range widths {
+		t.Width += w + columnGap
+	}
+	for i := range t.Items {
+		for len(t.Items[i].Cells) < len(t.Columns) {
+			t.Items[i].Cells = append(t.Items[i].Cells, nil)
+		}
+	}
+	slices.SortStableFunc(t.Items, func(a, b CardItem) int { return cmp.Compare(a.rank(), b.rank()) })
+	return t
+}
+
+// measureWidth returns the characters of the longest word of a value, which cannot wrap.
+func measureWidth(v hostile.Value) int {
+	widest := 0
+	for _, p := range slices.Concat(v.Head, v.Tail) {
+		for word := range strings.FieldsFuncSeq(p.Text, unicode.IsSpace) {
+			widest = max(widest, utf8.RuneCountInString(word))
+		}
+	}
+	return widest
+}
+
+// cellNotes returns the notes that a table has room for: all of them about an unusual value, otherwise those that say more than the value.
+func (r CardRow) cellNotes() []templ.Component {
+	if r.isOdd() || r.Typed == nil || len(r.Notes) == 0 {
+		return r.Notes
+	}
+	v := r.Typed
+	switch v.Kind {
+	case typed.Email, typed.IBAN:
+		return r.Notes[1:]
+	case typed.Money:
+		if !v.Money.Minor {
+			return r.Notes[1:]
+		}
+	case typed.Date:
+		if v.IsString {
+			return r.Notes[1:]
+		}
+	case typed.URL:
+		if v.Link.Resolved == "" {
+			return r.Notes[1:]
+		}
+	case typed.Text, typed.Number, typed.Boolean, typed.Null, typed.Nested, typed.Recipients, typed.Path, typed.Base64, typed.JSON, typed.SQL, typed.Shell, typed.Diff, typed.HTML:
+	}
+	return r.Notes
+}
