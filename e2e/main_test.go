@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
+	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
 // program is the command under test.
@@ -47,7 +48,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return m.Run()
+	return browsertest.Share(m).Run()
 }
 
 // raiseParallel runs more tests in parallel than there are processors, because most of them wait.

@@ -39,17 +39,36 @@ func barriers(p *browsertest.Page, onlyColours bool) []barrier {
 	})))`)
 }
 
-// No page has accessibility problems in any state: light, dark or on a phone.
-func TestNoBarriers(t *testing.T) {
+// TestPages looks at each page in all respects that take a browser, because a visit takes longer than a look.
+func TestPages(t *testing.T) {
 	t.Parallel()
 	source := axe(t)
 	full, empty := newHouse(t, 0, asUsual), emptyHouse(t)
 	w := full.walker()
+	obscured := 0
 	for _, s := range full.scenes() {
+		w.become(looks()[0])
+		w.enter(s)
+		fitsEveryWidth(t, w, s)
 		noBarriers(t, w, source, s)
+		if s.name == "callback" {
+			keepsButtonsWhole(t, w)
+		}
+		if hasBar(s) {
+			obscured++
+			w.become(looks()[0])
+			w.enter(s) // the other looks may have moved it
+			obscuresNoFocus(t, w, s)
+		}
+	}
+	if obscured < 9 {
+		t.Errorf("only %d pages with a bar were looked at", obscured)
 	}
 	w.move(empty)
 	for _, s := range empty.emptyScenes() {
+		w.become(looks()[0])
+		w.enter(s)
+		fitsEveryWidth(t, w, s)
 		noBarriers(t, w, source, s)
 	}
 	// The check itself works: it finds a button without a name.
@@ -59,10 +78,9 @@ func TestNoBarriers(t *testing.T) {
 	}
 }
 
+// noBarriers fails the test if the page that was entered has accessibility problems: light, dark or on a phone.
 func noBarriers(t *testing.T, w *walker, source string, s scene) {
 	t.Helper()
-	w.become(looks()[0])
-	w.enter(s)
 	browsertest.Eval[bool](w.page, source+"; true")
 	for _, look := range looks() {
 		w.become(look)

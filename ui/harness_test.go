@@ -20,6 +20,7 @@ import (
 	"github.com/riverqueue/river"
 	"go.uber.org/goleak"
 
+	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
@@ -30,7 +31,8 @@ import (
 	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
-	"github.com/holdpoint/holdpoint/runtime/api"
+	"github.com/holdpoint/holdpoint/runtime/api/rest"
+	"github.com/holdpoint/holdpoint/runtime/api/review"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
@@ -47,7 +49,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(browsertest.Share(m))) }
 
 var check = worldtest.Check
 
@@ -352,10 +354,9 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	if w.idp != nil {
 		providers = append(providers, w.providerAt(publicURL))
 	}
-	exports, err := api.New(api.Config{ // exports send no notifications
-		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: &notify.Service{}, Callbacks: w.callbacks, Audit: w.db.Pool(),
+	exports := review.New(&rest.Directory{Identity: w.people, Agents: w.agents}, review.Services{
+		Calls: w.calls, History: history.New(w.calls), Audit: w.db.Pool(), Logger: log,
 	})
-	check(w.t, err)
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
 		Calls:     w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Pool: w.db.Pool(),

@@ -30,25 +30,20 @@ const leavingFrame = `[...document.querySelectorAll(".diff, .changes, .value, in
 	return frame && one.checkVisibility() && one.getBoundingClientRect().right > frame.getBoundingClientRect().right + 1 && !one.closest(".scroll");
 }).map((one) => one.localName + "." + one.className)`
 
-// At no width does a page scroll sideways, break a word by letter, or let a comparison leave its frame.
-func TestPagesFitEveryWidth(t *testing.T) {
-	t.Parallel()
-	h := newHouse(t, 0, asUsual)
-	w := h.walker()
-	for _, s := range h.scenes() {
-		w.become(looks()[0])
-		w.enter(s)
-		for _, width := range []int{320, 390, 768, 1280, 1920} {
-			w.page.Become(browsertest.Options{Width: width, Height: 900})
-			if wide := browsertest.Eval[float64](w.page, "document.scrollingElement.scrollWidth - innerWidth"); wide > 1 { // one pixel is rounding
-				t.Errorf("%s, %d px: the page is %v pixels too wide", s.name, width, wide)
-			}
-			if words := browsertest.Eval[[]string](w.page, brokenWords); len(words) > 0 {
-				t.Errorf("%s, %d px: broken words:\n\t%s", s.name, width, strings.Join(words, "\n\t"))
-			}
-			if out := browsertest.Eval[[]string](w.page, leavingFrame); len(out) > 0 {
-				t.Errorf("%s, %d px: outside of their frame: %v", s.name, width, out)
-			}
+// fitsEveryWidth fails the test if the page that was entered scrolls sideways at some width, breaks a word by letter, or lets a
+// comparison leave its frame.
+func fitsEveryWidth(t *testing.T, w *walker, s scene) {
+	t.Helper()
+	for _, width := range []int{320, 390, 768, 1280, 1920} {
+		w.page.Become(browsertest.Options{Width: width, Height: 900})
+		if wide := browsertest.Eval[float64](w.page, "document.scrollingElement.scrollWidth - innerWidth"); wide > 1 { // one pixel is rounding
+			t.Errorf("%s, %d px: the page is %v pixels too wide", s.name, width, wide)
+		}
+		if words := browsertest.Eval[[]string](w.page, brokenWords); len(words) > 0 {
+			t.Errorf("%s, %d px: broken words:\n\t%s", s.name, width, strings.Join(words, "\n\t"))
+		}
+		if out := browsertest.Eval[[]string](w.page, leavingFrame); len(out) > 0 {
+			t.Errorf("%s, %d px: outside of their frame: %v", s.name, width, out)
 		}
 	}
 }

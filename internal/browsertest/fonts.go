@@ -22,11 +22,7 @@ const fontConfig = `<?xml version="1.0"?>
 `
 
 // writeFontConfig writes the browser's fontconfig file. Browsers that do not use fontconfig ignore it.
-func writeFontConfig(t T, folder string) string {
-	t.Helper()
+func writeFontConfig(folder string) (string, error) {
 	path := filepath.Join(folder, "fonts.conf")
-	if err := os.WriteFile(path, []byte(fontConfig), 0o600); err != nil {
-		t.Fatalf("choose the browser's fonts: %v", err)
-	}
-	return path
+	return path, os.WriteFile(path, []byte(fontConfig), 0o600)
 }

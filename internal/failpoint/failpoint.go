@@ -1,5 +1,6 @@
 // Package failpoint owns named places where a test can kill or stop the process, to test recovery from a crash or a pause.
-// Only builds with the tag "failpoint" have them.
+// Only builds with the tag "failpoint" or with the race detector have them. The tests run the program with the detector, and so they
+// compile nothing a second time.
 package failpoint
 
 // The commit boundaries of a call's life.

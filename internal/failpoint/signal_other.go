@@ -1,4 +1,4 @@
-//go:build failpoint && !linux
+//go:build (failpoint || race) && !linux
 
 package failpoint
 

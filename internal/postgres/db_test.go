@@ -39,7 +39,8 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 func TestPoolIsBounded(t *testing.T) {
 	t.Parallel()
 	lent := postgrestest.New(t)
-	if got := lent.Pool().Config().MaxConns; got != postgres.DefaultMaxConns {
+	usual := open(t, postgres.Config{DatabaseURL: lent.URL()})
+	if got := usual.Pool().Config().MaxConns; got != postgres.DefaultMaxConns {
 		t.Errorf("%d connections, want the default", got)
 	}
 	small := openDB(t, postgres.Config{DatabaseURL: lent.URL(), MaxConns: 3})

@@ -14,6 +14,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 //go:embed css/*.css *.js *.svg *.png vendor/*.js worker/sw.js
@@ -47,8 +48,12 @@ type Assets struct {
 	byPath map[string]asset
 }
 
-// Load reads the files.
-func Load() (*Assets, error) {
+// Load returns the files, which are read and compressed once.
+func Load() (*Assets, error) { return loadOnce() }
+
+var loadOnce = sync.OnceValues(load)
+
+func load() (*Assets, error) {
 	a := &Assets{byPath: make(map[string]asset)}
 	names, err := fs.Glob(files, "*.*")
 	if err != nil {

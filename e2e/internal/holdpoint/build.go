@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 )
 
 // raceOptions ends a program with the race detector at once. By default the detector sleeps for a second first.
@@ -21,11 +22,12 @@ type Program struct {
 // Build builds the command into dir, with failpoints, and with the race detector if the tests have it.
 func Build(ctx context.Context, dir string, race bool) (Program, error) {
 	path := filepath.Join(dir, "holdpoint")
-	args := []string{"build", "-tags", "failpoint", "-ldflags", "-w", "-o", path}
+	mode := []string{"-tags", "failpoint"}
 	if race {
-		args = append(args, "-race")
+		mode = []string{"-race"} // has the failpoints too, see package failpoint
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, "github.com/holdpoint/holdpoint/cmd/holdpoint")...) //nolint:gosec // G204: the arguments are ours
+	args := slices.Concat([]string{"build", "-ldflags", "-w", "-o", path}, mode, []string{"github.com/holdpoint/holdpoint/cmd/holdpoint"})
+	cmd := exec.CommandContext(ctx, "go", args...) //nolint:gosec // G204: the arguments are ours
 	if said, err := cmd.CombinedOutput(); err != nil {
 		return Program{}, fmt.Errorf("build holdpoint: %w\n%s", err, said)
 	}
