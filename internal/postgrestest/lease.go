@@ -15,10 +15,6 @@ const (
 	maxLeases   = 200
 	leaseLimit  = 3 * time.Minute // includes initializing, starting and migrating
 	returnLimit = 30 * time.Second
-
-	// maxConns is the size of a lent database's pool. Each connection is a process that starts and fills its caches, and most of
-	// what tests took of PostgreSQL was that.
-	maxConns = 6
 )
 
 // New lends the test a migrated, empty database until it ends. The database's clock is reset.
@@ -102,7 +98,7 @@ func hangUp(tb testing.TB, conn *pgx.Conn) {
 // openEmptied opens a database and deletes all rows of its last user. It ends other connections, for example of a program
 // that outlived its test.
 func openEmptied(ctx context.Context, databaseURL string) (*postgres.DB, error) {
-	db, err := postgres.Open(ctx, postgres.Config{DatabaseURL: databaseURL, MaxConns: maxConns})
+	db, err := postgres.Open(ctx, postgres.Config{DatabaseURL: databaseURL})
 	if err != nil {
 		return nil, fmt.Errorf("open it: %w", err)
 	}
