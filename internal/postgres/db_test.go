@@ -39,8 +39,7 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 func TestPoolIsBounded(t *testing.T) {
 	t.Parallel()
 	lent := postgrestest.New(t)
-	usual := open(t, postgres.Config{DatabaseURL: lent.URL()})
-	if got := usual.Pool().Config().MaxConns; got != postgres.DefaultMaxConns {
+	if got := lent.Pool().Config().MaxConns; got != postgres.DefaultMaxConns {
 		t.Errorf("%d connections, want the default", got)
 	}
 	small := openDB(t, postgres.Config{DatabaseURL: lent.URL(), MaxConns: 3})
