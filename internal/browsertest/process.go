@@ -45,7 +45,7 @@ func (s sharing) Run() int {
 	if err := shared.end(); err != nil {
 		fmt.Fprintln(os.Stderr, "close the shared browser:", err)
 	}
-	shared.ctx, shared.end = nil, nil
+	shared.ctx, shared.end = nil, nil //nolint:fatcontext // not nested
 	return code
 }
 
@@ -86,7 +86,7 @@ func useShared(o Options) (context.Context, error) {
 	if err := chromedp.Do(ctx); err != nil {
 		return nil, errors.Join(err, end())
 	}
-	shared.ctx, shared.end = ctx, end
+	shared.ctx, shared.end = ctx, end //nolint:fatcontext // the only one
 	return ctx, nil
 }
 

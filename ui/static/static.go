@@ -51,7 +51,7 @@ type Assets struct {
 // Load returns the files, which are read and compressed once.
 func Load() (*Assets, error) { return loadOnce() }
 
-var loadOnce = sync.OnceValues(load)
+var loadOnce = sync.OnceValues(load) //nolint:gochecknoglobals // the files are constant
 
 func load() (*Assets, error) {
 	a := &Assets{byPath: make(map[string]asset)}

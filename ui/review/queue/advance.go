@@ -98,9 +98,9 @@ func (h *Handler) ShowNext(w http.ResponseWriter, r *http.Request) {
 
 // findPlace returns the position of the call that the parameter "after" names, or the beginning if there is none.
 func (h *Handler) findPlace(r *http.Request, f approval.QueueFilter) (approval.Position, error) {
-	id, err := uuid.Parse(r.URL.Query().Get("after"))
-	if err != nil {
-		return approval.Position{}, nil
+	id, malformed := uuid.Parse(r.URL.Query().Get("after"))
+	if malformed != nil {
+		return approval.Position{}, nil //nolint:nilerr // the beginning
 	}
 	decided, err := h.calls.GetApproval(r.Context(), id)
 	if errors.Is(err, approval.ErrNotFound) {

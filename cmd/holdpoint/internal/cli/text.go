@@ -33,6 +33,7 @@ func escapeText(s string, lines bool) string {
 			b.WriteString(p.Text + "<! " + p.Note.String() + ">")
 		case hostile.Break, hostile.Chip:
 			b.WriteString(strings.Repeat(escapeChip(p.Text, lines), p.Count))
+		case hostile.Repeat, hostile.Anchor: // only in the dashboard's long values
 		}
 	}
 	return b.String()
