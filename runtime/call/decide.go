@@ -82,16 +82,20 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	if late != nil {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, late)
 	}
-	var known *approvedCall
-	if moved != nil && moved.status == Approved && (edit == nil || edit.unchanged) && !c.hasFiles {
+	if moved == nil || moved.status != Approved {
+		return s.withCall(ctx, decided)
+	}
+	approved := approvedCall{id: d.CallID, skillID: decided.SkillID, jobID: moved.jobID}
+	wasRead := (edit == nil || edit.unchanged) && !c.hasFiles
+	if wasRead {
 		c.Status = Approved
-		known = &approvedCall{new(c), new(decided), moved.jobID}
+		approved.call, approved.decided = new(c), new(decided)
 	}
-	if reserved && moved != nil {
+	if reserved {
 		reserved = false
-		s.dispatchCall(d.CallID, known)
+		s.dispatchCall(approved)
 	}
-	if known == nil {
+	if !wasRead {
 		return s.withCall(ctx, decided)
 	}
 	calls := []Call{c}
