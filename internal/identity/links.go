@@ -244,11 +244,13 @@ func Inviters(ctx context.Context, db postgres.Querier, person uuid.UUID) ([]uui
 }
 
 // invitersSQL selects the inviters of person $1. $2 is [LocalIssuer].
+//
+//nolint:gochecknoglobals // a constant
 var invitersSQL = `WITH RECURSIVE inviters (id) AS (
 		SELECT invited_by FROM people WHERE id = $1 AND issuer = $2 AND invited_by IS NOT NULL
 		UNION
 		SELECT p.invited_by FROM people p JOIN inviters i ON i.id = p.id WHERE p.issuer = $2 AND p.invited_by IS NOT NULL)
-	SELECT DISTINCT ` + canonicalSQL("id") + ` FROM inviters` //nolint:gochecknoglobals // a constant
+	SELECT DISTINCT ` + canonicalSQL("id") + ` FROM inviters`
 
 // SameAsAny reports whether one of inviters, as [Inviters] returns them, is the same person as one of others. It reads the
 // database.
