@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,13 +77,16 @@ func TestShapesOfLists(t *testing.T) {
 	w := newWorld(t)
 	v := w.signedIn("ana", identity.Reviewer)
 	for arguments, want := range map[string]string{
-		`{"to":["a","b"]}`:                    "# item | [0] a | [1] b",
-		`{"to":["a"]}`:                        "",
-		`{"m":[[1,2],[3,4]]}`:                 "# [0] [1] | [0] [0] 1 [1] 2 | [1] [0] 3 [1] 4",
-		`{"l":[{"a":1},{"b":{"c":2,"d":3}}]}`: "# a b | [0] a 1 | [1] b c 2 d 3",
-		`{"l":[{"a":1},5]}`:                   "# a item | [0] a 1 | [1] 5",
-		`{"o":{"l":[{"a":[1,2]}]}}`:           "# item | [0] 1 | [1] 2",
-		`{"l":[{"0":1},{"0":2}]}`:             "# 0 | [0] 0 1 | [1] 0 2",
+		`{"to":["a","b"]}`:                                       "# item | [0] a | [1] b",
+		`{"to":["a"]}`:                                           "",
+		`{"m":[[1,2],[3,4]]}`:                                    "# [0] [1] | [0] [0] 1 [1] 2 | [1] [0] 3 [1] 4",
+		`{"l":[{"a":1},{"b":{"c":2,"d":3}}]}`:                    "# a b | [0] a 1 | [1] b c 2 d 3",
+		`{"l":[{"a":1},5]}`:                                      "# a item | [0] a 1 | [1] 5",
+		`{"o":{"l":[{"a":[1,2]}]}}`:                              "# item | [0] 1 | [1] 2",
+		`{"l":[{"0":1},{"0":2}]}`:                                "# 0 | [0] 0 1 | [1] 0 2",
+		`{"l":[{"":5,"a":1},6]}`:                                 `# [""] a item | [0] [""] 5 a 1 | [1] 6`,
+		`{"l":[{"[0]":1},[2,3]]}`:                                `# ["[0]"] [0] [1] | [0] ["[0]"] 1 | [1] [0] 2 [1] 3`,
+		`{"l":[{"a":{"b.c":1,"b":{"c":2}}}]}`:                    "",
 		`{"l":[{"<b>x</b>":1},{"<b>x</b>":"` + "\u200b" + `"}]}`: "# <b>x</b> | [0] <b>x</b> 1 | [1] <b>x</b> U+200B",
 	} {
 		id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a",`+arguments[1:])
@@ -90,6 +94,58 @@ func TestShapesOfLists(t *testing.T) {
 		if got := strings.Join(rows, " | "); got != want {
 			t.Errorf("%s: %q, want %q", arguments, got, want)
 		}
+	}
+}
+
+// Different places have different names, whatever the agent calls them.
+func TestNamesOfGroups(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	for arguments, want := range map[string]string{
+		`{"pay":{"to.iban":"A","to":{"iban":"B"},"x":1}}`: `pay ["to.iban"] to.iban x filename`,
+		`{"pay":{"a[0]":"A","a":["B"],"x":1}}`:            `pay ["a[0]"] a[0] x filename`,
+		`{"":{"a":1,"b":2}}`:                              `[""] a b filename`,
+		`{"l":[{"a":{"b.c":1,"b":{"c":2}}}]}`:             `l[0].a ["b.c"] b.c filename`,
+	} {
+		id := w.submit(uuid.Nil, "files__save_csv", arguments[:len(arguments)-1]+`,"filename":"a"}`)
+		names := v.get(callPath(id)).find("card").Find("dt").Map(func(_ int, s *goquery.Selection) string { return strings.Fields(spoken(s))[0] })
+		slices.Sort(names)
+		wanted := strings.Fields(want)
+		slices.Sort(wanted)
+		if !slices.Equal(names, wanted) {
+			t.Errorf("%s: %q, want %q", arguments, names, wanted)
+		}
+	}
+}
+
+// A table that is cut says so, and its last element is whole.
+func TestCutTable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__save_csv", orderLines(t, "1", 500, 9.5))
+	v := w.signedIn("ana", identity.Reviewer)
+	page := v.get(callPath(id))
+	if items := page.find("items").Find("tbody > tr"); items.Length() != 66 || items.Find("td").Length() != 3*66 || items.Find("td:empty").Length() > 0 {
+		t.Errorf("%d elements with %d values", items.Length(), items.Find("td").Length())
+	}
+	if text := spoken(page.find("card").Parent()); !strings.Contains(text, "lines first 66 items #") || !strings.Contains(text, "+1,306 values not shown") {
+		t.Errorf("the table says %.300q", text)
+	}
+	if text := spoken(v.get(callPath(id) + "?full=1").find("card").Parent()); !strings.Contains(text, "lines 500 items #") || strings.Contains(text, "not shown") {
+		t.Errorf("the whole table says %.300q", text)
+	}
+}
+
+// Notes about a list show no secret of it, however far from the beginning it is.
+func TestNotesShowNoSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.offer(`{"name":"note","inputSchema":{"type":"object","properties":{"codes":{"type":"array","items":{"type":"string","writeOnly":true}}}}}`)
+	numbers := slices.Repeat([]int{1}, 200)
+	id := w.submit(uuid.Nil, "gallery__note", plainJSON(t, map[string]any{"a": numbers, "codes": []string{"hunter", "HUNTER"}}))
+	if page := w.signedIn("ana", identity.Reviewer).get(callPath(id)); strings.Contains(strings.ToLower(page.text()), "hunter") {
+		t.Errorf("the page says %q", page.find("card-note").Text())
 	}
 }
 
