@@ -212,6 +212,80 @@ func TestTablesOnAPhone(t *testing.T) {
 	noComplaints(t, p)
 }
 
+// Nothing in a table leaves the window, however long its words are.
+func TestLongWordsInTables(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	word := func(n int) string { return strings.Repeat("w", n) }
+	lists := []any{
+		[]any{map[string]any{"a": word(80), word(230): 1}, map[string]any{"a": word(60), "b": map[string]any{word(120): 1, "c": 2}}},
+		[]any{map[string]any{"a": 1, "b": word(26)}, map[string]any{"a": 2, "b": word(22)}},
+		[]any{word(45), word(50)},
+		[]any{map[string]any{"a": word(18), "b": word(18), "c": word(18)}, map[string]any{"a": word(18), "b": word(18), "c": word(18)}},
+		[]any{map[string]any{"a": word(14), "b": word(14), "c": word(14)}, map[string]any{"a": word(14), "b": word(14), "c": word(14)}},
+		[]any{strings.Repeat("w\u200b", 40), "b"},
+		[]any{map[string]any{"a": strings.Repeat("w\u200b", 3), "b": map[string]any{word(40): word(10), "c": 2}}, map[string]any{"a": "x"}},
+	}
+	p := w.signInWith(browsertest.Options{})
+	for i, list := range lists {
+		id := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]any{"filename": "a", "list": list}))
+		p.Become(browsertest.Options{})
+		p.Go(w.server.URL + "/")
+		ready(p)
+		p.ClickOn("#row-" + id.String() + " a")
+		p.Wait("items")
+		for _, width := range []int{1280, 1130, 1024, 760, 390, 320} {
+			p.Become(browsertest.Options{Width: width, Height: 844})
+			if width == 760 { // without the list
+				p.Go(w.server.URL + callPath(id))
+				p.Wait("items")
+			}
+			if out := browsertest.Eval[float64](p, `(() => {
+				const range = document.createRange(), card = document.querySelector("[data-testid=card]");
+				range.selectNodeContents(card);
+				return Math.max(...[...range.getClientRects()].map((box) => box.right)) - card.closest(".data").getBoundingClientRect().right;
+			})()`); out > 1 {
+				t.Errorf("list %d at %d px: %v pixels too wide", i, width, out)
+			}
+		}
+	}
+}
+
+// A row that is wider than the window counts once each part of it was on the screen.
+func TestRowsBesideTheWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]any{"filename": "a", "list": []string{strings.Repeat("w", 150), "b"}}))
+	p := w.signInWith(browsertest.Options{Width: 1024, Height: 800})
+	p.Before(`addEventListener("DOMContentLoaded", () => {
+		const sheet = new CSSStyleSheet();
+		sheet.replaceSync("[data-testid=items] .value { white-space: pre; }");
+		document.adoptedStyleSheets = [sheet];
+	})`)
+	p.Go(w.server.URL + "/")
+	ready(p)
+	p.ClickOn("#row-" + id.String() + " a")
+	for _, o := range []browsertest.Options{{Width: 1024, Height: 800}, browsertest.Phone()} {
+		p.Become(o)
+		if o.Touch {
+			p.Go(w.server.URL + callPath(id))
+		}
+		p.Wait("items")
+		p.WaitFor("keys to work", armed)
+		if unread := browsertest.Eval[bool](p, `document.querySelector("[data-gate]").hasAttribute("data-unread")`); !unread {
+			t.Errorf("%d px: the row counts as seen", o.Width)
+			continue
+		}
+		if presses := readAll(p); presses == 0 {
+			t.Errorf("%d px: the row counts after %d steps", o.Width, presses)
+		}
+		if text := browsertest.Eval[string](p, `document.querySelector("[data-gate] small").textContent`); text != "3 of 3 seen" {
+			t.Errorf("%d px: the button says %q", o.Width, text)
+		}
+	}
+	noComplaints(t, p)
+}
+
 // A long value has its identical lines once and leads to what differs. The search steps through matches, and what it skips stays unread.
 func TestLongValue(t *testing.T) {
 	t.Parallel()
@@ -252,6 +326,19 @@ func TestLongValue(t *testing.T) {
 	if wide := browsertest.Eval[float64](p, "document.scrollingElement.scrollWidth - innerWidth"); wide > 1 {
 		t.Errorf("the page is %v pixels too wide", wide)
 	}
+}
+
+// The search of a value in a table is not that of the value before it.
+func TestSearchInATable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long := strings.Repeat("an ordinary line\n", 250) + "the needle\n"
+	id := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]any{"list": []any{map[string]any{"k": map[string]any{"a": "x", "b": long}}, map[string]any{"k": 1}}}))
+	p := w.signInWith(browsertest.Options{})
+	p.Go(w.server.URL + callPath(id) + "?full=1")
+	p.Wait("items")
+	p.Type("seek", "needle")
+	p.WaitText("sought", "1 of 1")
 }
 
 // Without a script there is no search.

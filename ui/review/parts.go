@@ -168,7 +168,7 @@ func (r placedRow) named(steps int) *CardRow {
 
 // The bounds on columns side by side, in characters.
 const (
-	maxWidth      = 62
+	maxWidth      = 52
 	maxPhoneWidth = 26
 	columnGap     = 2
 	chipFrame     = 3 // around a chip, with its count
