@@ -333,7 +333,7 @@ func TestSearchInATable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	long := strings.Repeat("an ordinary line\n", 250) + "the needle\n"
-	id := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]any{"list": []any{map[string]any{"k": map[string]any{"a": "x", "b": long}}, map[string]any{"k": 1}}}))
+	id := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]any{"filename": "a", "list": []any{map[string]any{"k": map[string]any{"a": "x", "b": long}}, map[string]any{"k": 1}}}))
 	p := w.signInWith(browsertest.Options{})
 	p.Go(w.server.URL + callPath(id) + "?full=1")
 	p.Wait("items")

@@ -62,7 +62,7 @@ function onLost() {
 const pace = 300; // ms between two updates
 let due, renewed = -Infinity;
 let listing = false; // the list of calls is being fetched
-let chosen = false; // the next list is one that the reader chose
+let isChosen = false; // the next list is one that the reader chose
 
 function refresh() {
 	if (due) return;
@@ -547,7 +547,7 @@ function onChange({ target }) {
 	letMove();
 	history.replaceState(null, "", url);
 	queue().setAttribute("hx-get", url); // the live updates too
-	chosen = true;
+	isChosen = true;
 	htmx.trigger(queue(), "hp:refresh");
 }
 
@@ -575,8 +575,8 @@ document.addEventListener("htmx:config:request", ({ detail }) => { detail.ctx.re
 document.addEventListener("htmx:before:request", ({ detail }) => {
 	if (detail.ctx.sourceElement.id !== "queue") return;
 	listing = true;
-	if (chosen) detail.ctx.request.headers["HP-Chosen"] = "true";
-	chosen = false;
+	if (isChosen) detail.ctx.request.headers["HP-Chosen"] = "true";
+	isChosen = false;
 });
 document.addEventListener("htmx:after:request", ({ detail }) => {
 	advance(detail.ctx);
