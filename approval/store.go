@@ -109,13 +109,17 @@ func scanApproval(row pgx.CollectableRow) (Approval, error) {
 	return a, nil
 }
 
-// Lock takes the approval's row lock. It returns the approval and the database's time, read after the lock was taken.
-func Lock(ctx context.Context, tx pgx.Tx, callID uuid.UUID) (Approval, time.Time, error) {
+// Lock takes the approval's row lock. It returns the approval and the database's time, read after the lock was taken. also adds further
+// reads to the same round trip.
+func Lock(ctx context.Context, tx pgx.Tx, callID uuid.UUID, also ...func(*pgx.Batch)) (Approval, time.Time, error) {
 	var a Approval
 	var now time.Time
 	batch := &pgx.Batch{}
 	batch.Queue(`SELECT `+approvalColumns+` FROM approvals WHERE call_id = $1 FOR UPDATE`, callID)
 	batch.Queue(`SELECT holdpoint_now()`)
+	for _, add := range also {
+		add(batch)
+	}
 	results := tx.SendBatch(ctx, batch)
 	rows, _ := results.Query() // an error here is an error of rows
 	a, err := pgx.CollectExactlyOneRow(rows, scanApproval)
@@ -155,6 +159,14 @@ type Seen struct {
 // Settle gives a pending approval its only outcome, and stores the origin of the decision that ctx carries. It returns a
 // *[ConflictError] if the approval was settled before.
 func Settle(ctx context.Context, tx pgx.Tx, a Approval, s Settlement) (Approval, error) {
+	batch := &pgx.Batch{}
+	QueueSettle(ctx, batch, &a, s)
+	err := tx.SendBatch(ctx, batch).Close()
+	return a, err
+}
+
+// QueueSettle adds [Settle] to a batch. Once the batch is closed, a is the settled approval.
+func QueueSettle(ctx context.Context, batch *pgx.Batch, a *Approval, s Settlement) {
 	var via audit.Origin
 	if s.By != uuid.Nil {
 		via = audit.OriginOf(ctx, audit.Person(s.By))
@@ -163,7 +175,7 @@ func Settle(ctx context.Context, tx pgx.Tx, a Approval, s Settlement) (Approval,
 	if s.Seen != nil {
 		seen = *s.Seen
 	}
-	return updatePending(ctx, tx, a, "settle", `status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''),
+	queuePending(batch, a, "settle", `status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''),
 			taken_up_at = `+takenUpSQL+`, decided_credential_kind = nullif($5, ''), decided_credential_id = nullif($6, ''),
 			decided_address = nullif($7, ''), undo_until = holdpoint_now() + nullif($8::bigint, 0) * interval '1 millisecond',
 			seen_rows = CASE WHEN $9 THEN $10::int END, seen_of = CASE WHEN $9 THEN $11::int END, seen_unusual = CASE WHEN $9 THEN $12::int END,
@@ -175,16 +187,26 @@ func Settle(ctx context.Context, tx pgx.Tx, a Approval, s Settlement) (Approval,
 // updatePending runs an UPDATE with these assignments on a pending approval, and returns the new row. Parameter $1 is the
 // call's id, args begin at $2. If the approval is not pending it returns a *[ConflictError] with a.
 func updatePending(ctx context.Context, tx pgx.Tx, a Approval, action, assignments string, args ...any) (Approval, error) {
-	rows, _ := tx.Query(ctx, `UPDATE approvals SET `+assignments+` WHERE call_id = $1 AND decided_at IS NULL RETURNING `+approvalColumns,
-		append([]any{a.CallID}, args...)...)
-	updated, err := pgx.CollectExactlyOneRow(rows, scanApproval)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return a, &ConflictError{Approval: a}
-	}
-	if err != nil {
-		return a, fmt.Errorf("%s approval %s: %w", action, a.CallID, err)
-	}
-	return updated, nil
+	batch := &pgx.Batch{}
+	queuePending(batch, &a, action, assignments, args...)
+	err := tx.SendBatch(ctx, batch).Close()
+	return a, err
+}
+
+// queuePending adds [updatePending] to a batch.
+func queuePending(batch *pgx.Batch, a *Approval, action, assignments string, args ...any) {
+	batch.Queue(`UPDATE approvals SET `+assignments+` WHERE call_id = $1 AND decided_at IS NULL RETURNING `+approvalColumns,
+		append([]any{a.CallID}, args...)...).Query(func(rows pgx.Rows) error {
+		updated, err := pgx.CollectExactlyOneRow(rows, scanApproval)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return &ConflictError{Approval: *a}
+		case err != nil:
+			return fmt.Errorf("%s approval %s: %w", action, a.CallID, err)
+		}
+		*a = updated
+		return nil
+	})
 }
 
 // Filter selects approvals. Zero fields select all.

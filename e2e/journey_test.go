@@ -281,10 +281,12 @@ func TestExpiresUnderTheReviewersEyes(t *testing.T) {
 	ada := w.openReviewer(t, "ada", browsertest.Options{})
 	ada.openCall(shown)
 	ada.Type("reason", "a long thought")
+	browsertest.Eval[bool](ada.Page, `(new MutationObserver(() => { window.wasGray ||= document.querySelector("#rows > li.gone") !== null; })
+		.observe(document.body, { subtree: true, childList: true, attributes: true }), true)`)
 	w.moveClock("4 minutes 52 seconds") // eight seconds are left
 	ada.WaitText("decision", "Expired")
 	ada.WaitGone("decide")
-	ada.WaitFor("the row to be grey", `document.querySelector("#rows > li.gone") !== null`)
+	ada.WaitFor("the row to be gray, for some seconds", `window.wasGray`)
 	if kept := ada.fieldValue("[data-testid=draft]"); kept != "a long thought" {
 		t.Errorf("kept %q", kept)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
-	"github.com/holdpoint/holdpoint/internal/browsertest"
 )
 
 // program is the command under test.
@@ -48,7 +47,7 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return browsertest.Share(m).Run()
+	return m.Run()
 }
 
 // raiseParallel runs more tests in parallel than there are processors, because most of them wait.

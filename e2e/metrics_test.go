@@ -110,7 +110,7 @@ func TestDashboardShape(t *testing.T) {
 	}
 }
 
-// TestDashboardAsksForWhatThereIs: a server exports each metric of the dashboard after some calls, a decision, and a
+// TestDashboardAsksForWhatThereIs: a server exports each metric of the dashboard after some calls, a decision, a job that waits, and a
 // conversation whose model failed once.
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	o := w.serverOptions()
 	o.Env = traceEnvironment(c)
 	p := program.Serve(t, o)
-	w.applyManifest(p, oneSkill(skill.URL, "")+fmt.Sprintf(`    model:
+	w.applyManifest(p, oneSkill(skill.URL, "team: first\nescalate_to: second\n")+fmt.Sprintf(`    model:
       provider: openai
       name: small
       base_url: %s/v1

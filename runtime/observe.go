@@ -34,7 +34,7 @@ func newGauges(rt *Runtime) gauges {
 		pending: describe("holdpoint_approvals_pending", "Parked calls that wait for a decision, in all processes."),
 		oldest:  describe("holdpoint_approvals_oldest_seconds", "How long the oldest of them has waited; 0: none waits."),
 		talking: describe("holdpoint_conversations_at_work", "Conversations of the built-in loop that are at work, in all processes, by status: due, queued, running, waiting (for calls).", "status"),
-		queued:  describe("holdpoint_jobs", "Jobs in the queue, of all processes, by queue and state: available, running, retryable, scheduled (for later: expiries, mostly).", "queue", "state"),
+		queued:  describe("holdpoint_jobs", "Jobs in the queue, of all processes, by queue and state: available, running, retryable, scheduled (for later).", "queue", "state"),
 		late:    describe("holdpoint_jobs_oldest_seconds", "How long the oldest job that could begin has waited for a worker; 0: none does.", "queue"),
 	}
 }

@@ -394,6 +394,7 @@ func (rt *Runtime) Drain() {
 
 // Stop starts no new jobs, waits for calls in flight until ctx ends, and then closes the connections to skill servers.
 func (rt *Runtime) Stop(ctx context.Context) error {
+	rt.Calls.StopDispatching()
 	err := rt.river.Stop(ctx)
 	if err != nil {
 		err = fmt.Errorf("stop job queue: %w", err)

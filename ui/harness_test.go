@@ -20,7 +20,6 @@ import (
 	"github.com/riverqueue/river"
 	"go.uber.org/goleak"
 
-	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
@@ -49,7 +48,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(browsertest.Share(m))) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(leaktest.Patient(m)) }
 
 var check = worldtest.Check
 

@@ -188,7 +188,7 @@ func TestExportFromTheDashboard(t *testing.T) {
 		t.Errorf("audit: %+v", events)
 	}
 	for _, path := range []string{"/calls/export", "/calls/export?format=xls", "/calls/export?format=csv&agent=nobody", "/audit/export?actor=nobody"} {
-		if bad := v.get(path); bad.status != http.StatusUnprocessableEntity || !strings.Contains(bad.text(), "expected") {
+		if bad := v.get(path); bad.status != http.StatusUnprocessableEntity || !strings.Contains(bad.text(), "must") {
 			t.Errorf("%s: %d: %s", path, bad.status, bad.text())
 		}
 	}

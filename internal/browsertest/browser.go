@@ -3,10 +3,12 @@ package browsertest
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 )
 
@@ -43,7 +45,7 @@ type T interface {
 	Name() string
 }
 
-// Page is a tab with cookies, storage and a window of its own.
+// Page is the only tab of a browser.
 type Page struct {
 	t   T
 	ctx context.Context
@@ -56,21 +58,28 @@ type Page struct {
 // New opens an empty page. It is closed when the test ends.
 func New(t T, o Options) *Page {
 	t.Helper()
-	ctx, end, err := openTab(o)
+	if o.Width == 0 || o.Height == 0 {
+		o.Width, o.Height = 1280, 800
+	}
+	profile, err := os.MkdirTemp("", "holdpoint-browser-")
 	if err != nil {
 		t.Fatalf("open a browser: %v", err)
 	}
+	allocator, release := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), browserFlags(t, profile, o)...)
+	ctx, cancel := chromedp.NewContext(allocator)
 	p := &Page{t: t, ctx: ctx}
 	t.Cleanup(func() {
 		p.keepEvidence()
-		if err := end(); err != nil {
-			t.Logf("close the browser: %v", err)
-		}
+		ending, stop := context.WithTimeout(ctx, closeLimit)
+		_ = chromedp.Cancel(ending) // the next lines end it in any case
+		stop()
+		cancel()
+		release()
+		removeProfile(t, profile)
 	})
 	late := time.AfterFunc(startLimit, func() { _ = chromedp.Cancel(ctx) }) // a timeout of the context would limit the browser's life
 	defer late.Stop()
 	p.runActions("open a browser", o.emulationActions()...)
-	sendCommand(p, "focus the page", emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
 	console := chromedp.Console(ctx)
 	go func() {
 		for message, err := range console {
@@ -85,6 +94,38 @@ func New(t T, o Options) *Page {
 		}
 	}()
 	return p
+}
+
+func browserFlags(t T, profile string, o Options) []chromedp.ExecAllocatorOption {
+	t.Helper()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(findBrowser(t, o.Whole)), chromedp.UserDataDir(profile), chromedp.DisableGPU,
+		chromedp.WindowSize(o.Width, o.Height), chromedp.WSURLReadTimeout(startLimit),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
+		chromedp.Flag("lang", "en-US"), chromedp.Env("FONTCONFIG_FILE="+writeFontConfig(t, profile)),
+	)
+	if os.Getuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	return options
+}
+
+// findBrowser returns the browser of this machine. The headless shell is preferred: it takes half the processor time.
+func findBrowser(t T, whole bool) string {
+	t.Helper()
+	if path, err := exec.LookPath("chromium-headless-shell"); err == nil && !whole {
+		return path
+	}
+	for _, name := range []string{
+		"chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
+		"/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium",
+	} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Fatalf("open a browser: none found: install chromium")
+	return ""
 }
 
 // Complaints returns the errors on the page's console, including violations of its Content-Security-Policy.
@@ -111,6 +152,26 @@ func (p *Page) Go(url string) {
 func (p *Page) Back() {
 	p.t.Helper()
 	p.runActions("go back", chromedp.NavigateBack())
+}
+
+// removeProfile retries while processes of the browser still write.
+func removeProfile(t T, dir string) {
+	t.Helper()
+	deadline := time.After(closeLimit)
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for {
+		err := os.RemoveAll(dir)
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline:
+			t.Logf("remove the browser's profile: %v", err)
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 func byTestID(id string) string { return fmt.Sprintf("[data-testid=%q]", id) }

@@ -2,8 +2,6 @@ package browsertest_test
 
 import (
 	"context"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -61,43 +59,4 @@ func TestEvidenceStays(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-type tests func()
-
-func (run tests) Run() int {
-	run()
-	return 0
-}
-
-// Pages of a shared browser have separate cookies and storage, and all have the focus.
-func TestPagesOfASharedBrowserAreSeparate(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`<!doctype html><meta name="viewport" content="width=device-width">`))
-	}))
-	t.Cleanup(server.Close)
-	browsertest.Share(tests(func() {
-		t.Run("pages", func(t *testing.T) {
-			const kept = `document.cookie + (localStorage.a ?? "")`
-			first := browsertest.New(t, browsertest.Options{})
-			first.Go(server.URL)
-			if got := browsertest.Eval[string](first, `document.cookie = "a=1", localStorage.a = "b", `+kept); got != "a=1b" {
-				t.Fatalf("the first page keeps %q", got)
-			}
-			second := browsertest.New(t, browsertest.Phone())
-			second.Go(server.URL)
-			if got := browsertest.Eval[string](second, kept); got != "" {
-				t.Errorf("the second page sees %q of the first", got)
-			}
-			for name, p := range map[string]*browsertest.Page{"first": first, "second": second} {
-				if !browsertest.Eval[bool](p, `document.hasFocus() && document.visibilityState === "visible"`) {
-					t.Errorf("the %s page has not the focus", name)
-				}
-			}
-			wide, narrow := browsertest.Eval[int](first, "innerWidth"), browsertest.Eval[int](second, "innerWidth")
-			if wide != 1280 || narrow != browsertest.Phone().Width {
-				t.Errorf("the pages are %d and %d pixels wide", wide, narrow)
-			}
-		})
-	})).Run()
 }

@@ -22,7 +22,11 @@ const fontConfig = `<?xml version="1.0"?>
 `
 
 // writeFontConfig writes the browser's fontconfig file. Browsers that do not use fontconfig ignore it.
-func writeFontConfig(folder string) (string, error) {
+func writeFontConfig(t T, folder string) string {
+	t.Helper()
 	path := filepath.Join(folder, "fonts.conf")
-	return path, os.WriteFile(path, []byte(fontConfig), 0o600)
+	if err := os.WriteFile(path, []byte(fontConfig), 0o600); err != nil {
+		t.Fatalf("choose the browser's fonts: %v", err)
+	}
+	return path
 }

@@ -17,16 +17,11 @@ func (p *Page) Become(o Options) {
 	p.runActions("become another browser", o.emulationActions()...)
 }
 
-func (o Options) withSize() Options {
+// emulationActions returns the actions that make a browser one of this kind.
+func (o Options) emulationActions() []chromedp.Action[chromedp.Void] {
 	if o.Width == 0 || o.Height == 0 {
 		o.Width, o.Height = 1280, 800
 	}
-	return o
-}
-
-// emulationActions returns the actions that make a browser one of this kind.
-func (o Options) emulationActions() []chromedp.Action[chromedp.Void] {
-	o = o.withSize()
 	scheme := "light"
 	if o.Dark {
 		scheme = "dark"

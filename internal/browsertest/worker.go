@@ -14,11 +14,9 @@ import (
 // Permit grants an origin a permission, as if the person had allowed it.
 func (p *Page) Permit(origin, permission string) {
 	p.t.Helper()
-	profile := chromedp.FromContext(p.ctx).BrowserContextID // empty for a browser of its own
 	p.runActions("permit "+permission, chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.CallBrowser(ctx, browser.SetPermission, browser.SetPermissionParams{
 			Permission: &browser.PermissionDescriptor{Name: permission}, Setting: browser.PermissionSettingGranted, Origin: origin,
-			BrowserContextID: profile,
 		})
 		return err
 	}))

@@ -45,6 +45,21 @@ func Same(ctx context.Context, db postgres.Querier, a, b uuid.UUID) (bool, error
 	return same, nil
 }
 
+// ReadTies reads whether operators declared two people to be the same, and the [Inviters] of the second, in one round trip. a is uuid.Nil
+// if only the inviters are asked for.
+func ReadTies(ctx context.Context, db postgres.Querier, a, b uuid.UUID) (same bool, inviters []uuid.UUID, err error) {
+	type ties struct {
+		Same     bool
+		Inviters []uuid.UUID
+	}
+	found, err := postgres.CollectOne(ctx, db, pgx.RowToStructByPos[ties], `SELECT `+canonicalSQL("$3")+` = `+canonicalSQL("$1")+`, ARRAY(`+invitersSQL+`)`,
+		b, LocalIssuer, a)
+	if err != nil {
+		return false, nil, fmt.Errorf("compare people: %w", err)
+	}
+	return found.Same, found.Inviters, nil
+}
+
 // Sames returns, by person, the other person that an operator declared to be the same. It reads the database.
 func Sames(ctx context.Context, db postgres.Querier, people []uuid.UUID) (map[uuid.UUID]uuid.UUID, error) {
 	return readLinks(ctx, db, ` WHERE person_id = ANY($1)`, people)
@@ -221,16 +236,19 @@ func isVouchedFor(ctx context.Context, db postgres.Querier, person, other uuid.U
 // Inviters returns the people on whose word alone an unverified person is known: the inviter, the inviter of an unverified
 // inviter, and so on. It is empty for verified people. It reads the database.
 func Inviters(ctx context.Context, db postgres.Querier, person uuid.UUID) ([]uuid.UUID, error) {
-	inviters, err := postgres.Collect(ctx, db, pgx.RowTo[uuid.UUID], `WITH RECURSIVE inviters (id) AS (
-			SELECT invited_by FROM people WHERE id = $1 AND issuer = $2 AND invited_by IS NOT NULL
-			UNION
-			SELECT p.invited_by FROM people p JOIN inviters i ON i.id = p.id WHERE p.issuer = $2 AND p.invited_by IS NOT NULL)
-		SELECT DISTINCT `+canonicalSQL("id")+` FROM inviters`, person, LocalIssuer)
+	inviters, err := postgres.Collect(ctx, db, pgx.RowTo[uuid.UUID], invitersSQL, person, LocalIssuer)
 	if err != nil {
 		return nil, fmt.Errorf("list inviters of person %s: %w", person, err)
 	}
 	return inviters, nil
 }
+
+// invitersSQL selects the inviters of person $1. $2 is [LocalIssuer].
+var invitersSQL = `WITH RECURSIVE inviters (id) AS (
+		SELECT invited_by FROM people WHERE id = $1 AND issuer = $2 AND invited_by IS NOT NULL
+		UNION
+		SELECT p.invited_by FROM people p JOIN inviters i ON i.id = p.id WHERE p.issuer = $2 AND p.invited_by IS NOT NULL)
+	SELECT DISTINCT ` + canonicalSQL("id") + ` FROM inviters` //nolint:gochecknoglobals // a constant
 
 // SameAsAny reports whether one of inviters, as [Inviters] returns them, is the same person as one of others. It reads the
 // database.

@@ -24,6 +24,7 @@ import (
 // Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, approval.ErrOwnEdit, *approval.ConflictError, *[EditError].
 func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	var late error
+	var c Call // as it was parked
 	var decided approval.Approval
 	var moved *move
 	edit, err := s.prepareEdit(ctx, &d)
@@ -38,7 +39,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 		}
 	}()
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		a, now, err := approval.Lock(ctx, tx, d.CallID)
+		a, now, err := approval.Lock(ctx, tx, d.CallID, func(batch *pgx.Batch) { queueCall(batch, d.CallID, &c) })
 		if err != nil {
 			return err
 		}
@@ -81,17 +82,25 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	if late != nil {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, late)
 	}
-	waiting, err := s.withCall(ctx, decided)
-	if reserved && moved != nil {
-		reserved = false
-		if err != nil {
-			s.dispatchCall(d.CallID, nil) // which reads it again
-		} else {
-			c := waiting.Call
-			s.dispatchCall(d.CallID, &approvedCall{&c, moved.settled, moved.jobID})
-		}
+	if moved == nil || moved.status != Approved {
+		return s.withCall(ctx, decided)
 	}
-	return waiting, err
+	approved := approvedCall{id: d.CallID, skillID: decided.SkillID, jobID: moved.jobID}
+	wasRead := (edit == nil || edit.unchanged) && !c.hasFiles
+	if wasRead {
+		c.Status = Approved
+		approved.call, approved.decided = new(c), new(decided)
+	}
+	if reserved {
+		reserved = false
+		s.dispatchCall(approved)
+	}
+	if !wasRead {
+		return s.withCall(ctx, decided)
+	}
+	calls := []Call{c}
+	err = s.fillNames(ctx, calls)
+	return Waiting{Call: calls[0], Approval: decided}, err
 }
 
 // CheckDecider returns an error if a person with the reviewer's role may not decide a call.
@@ -106,18 +115,14 @@ func (s *Service) checkConflictOfInterest(ctx context.Context, db postgres.Queri
 	if s.AllowSelfApproval {
 		return nil
 	}
-	if a.PrincipalID != uuid.Nil {
-		same, err := identity.Same(ctx, db, a.PrincipalID, by)
-		if err != nil {
-			return err
-		}
-		if same {
-			return approval.ErrSelfApproval
-		}
-	}
-	inviters, err := identity.Inviters(ctx, db, by)
-	if err != nil || len(inviters) == 0 {
+	same, inviters, err := identity.ReadTies(ctx, db, a.PrincipalID, by)
+	switch {
+	case err != nil:
 		return err
+	case same:
+		return approval.ErrSelfApproval
+	case len(inviters) == 0:
+		return nil
 	}
 	makers, err := agent.KeyMakers(ctx, db, a.AgentID, a.CreatedAt)
 	if err != nil {
@@ -158,16 +163,14 @@ func (s *Service) approveCall(
 	if err != nil {
 		return a, nil, err
 	}
-	settled, err := approval.Settle(ctx, tx, a, approval.Settlement{Status: approval.Approved, By: d.By, Note: d.Note, Seen: d.Seen, Undo: d.undoTime()})
-	if err != nil {
-		return settled, nil, err
-	}
 	m := &move{
-		event: onApprove, id: a.CallID, agentID: a.AgentID, settled: &settled,
-		outcome: outcome{status: Approved}, actor: audit.Person(d.By), data: data,
+		event: onApprove, id: a.CallID, agentID: a.AgentID, settled: &a,
+		settlement: &approval.Settlement{Status: approval.Approved, By: d.By, Note: d.Note, Seen: d.Seen, Undo: d.undoTime()},
+		outcome:    outcome{status: Approved}, actor: audit.Person(d.By), data: data,
 		dispatched: dispatched, undo: d.undoTime(),
 	}
-	return settled, m, s.moveInTx(ctx, tx, m)
+	err = s.moveInTx(ctx, tx, m)
+	return a, m, err
 }
 
 // settleApproval ends a parked call and its approval as rejected, expired or canceled.
@@ -178,13 +181,10 @@ func (s *Service) settleApproval(
 	if actor.Kind == audit.KindPerson && o.status == Rejected {
 		by = actor.ID
 	}
-	settled, err := approval.Settle(ctx, tx, a, approval.Settlement{Status: approval.Status(o.status), By: by, Note: note, Seen: seen})
-	if err != nil {
-		return nil, err
-	}
 	m := &move{
-		event: onSettle, id: a.CallID, agentID: a.AgentID, settled: &settled,
-		outcome: o, actor: actor, data: map[string]any{"digest": a.Digest.String()},
+		event: onSettle, id: a.CallID, agentID: a.AgentID, settled: &a,
+		settlement: &approval.Settlement{Status: approval.Status(o.status), By: by, Note: note, Seen: seen},
+		outcome:    o, actor: actor, data: map[string]any{"digest": a.Digest.String()},
 	}
 	if note != "" {
 		m.message, m.data["note"] = note, note

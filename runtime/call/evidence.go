@@ -89,6 +89,7 @@ const (
 	maxHistories   = 32 << 20    // bytes of facts in memory
 	historyKept    = time.Minute // calls leave a history that grows too old
 	historyTrusted = 5 * time.Second
+	emptyHistory   = 1000 // bytes
 )
 
 // histories keeps histories until another call of their tool is approved: a queue often has many calls of one tool.
@@ -109,11 +110,20 @@ func (h *histories) get(key historyKey) keptHistory {
 func (h *histories) put(key historyKey, kept keptHistory) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	kept.size += 1000 // of an empty one
 	if h.size += kept.size - h.byKey[key].size; h.size > maxHistories || h.byKey == nil {
 		h.byKey, h.size = make(map[historyKey]keptHistory), kept.size
 	}
 	h.byKey[key] = kept
+}
+
+// check notes that a history was compared with the database, if it is still kept.
+func (h *histories) check(key historyKey, kept keptHistory, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.byKey[key].History == kept.History {
+		kept.checked = now
+		h.byKey[key] = kept
+	}
 }
 
 // readHistory returns the history that a call is compared with. A kept history that was compared with the database at most trusted ago
@@ -131,8 +141,7 @@ func (s *Service) readHistory(ctx context.Context, key historyKey, trusted time.
 		return nil, fmt.Errorf("read newest facts of tool %s: %w", key.tool, err)
 	}
 	if kept.History != nil && kept.newest == newest && now.Sub(kept.read) < historyKept {
-		kept.checked = now
-		s.histories.put(key, kept)
+		s.histories.check(key, kept, now)
 		return kept.History, nil
 	}
 	rows, _ := s.Pool.Query(ctx, `SELECT agent_id, added_at, facts FROM call_facts
@@ -160,7 +169,7 @@ func (s *Service) readHistory(ctx context.Context, key historyKey, trusted time.
 	if len(own) >= evidence.Enough {
 		all = own
 	}
-	read := keptHistory{History: evidence.NewHistory(all), newest: newest, size: size, read: now, checked: now}
+	read := keptHistory{History: evidence.NewHistory(all), newest: newest, size: size + emptyHistory, read: now, checked: now}
 	s.histories.put(key, read)
 	return read.History, nil
 }

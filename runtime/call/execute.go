@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -66,11 +67,13 @@ func (s *Service) insertExecuteJobs(ctx context.Context, tx pgx.Tx, ids []uuid.U
 	return nil
 }
 
-// approvedCall is a call, its approval, and the job that sends it if nothing else does.
+// approvedCall is a call that may be sent.
 type approvedCall struct {
-	call    *Call
-	decided *approval.Approval
-	jobID   int64 // 0: unknown, or running
+	id      uuid.UUID
+	skillID uuid.UUID          // uuid.Nil: not read yet
+	call    *Call              // nil: not read yet
+	decided *approval.Approval // nil: not read yet
+	jobID   int64              // of the job that sends it if nothing else does; 0: unknown, or running
 }
 
 // maxDispatches bounds the approved calls that a process sends without their jobs.
@@ -86,23 +89,30 @@ func (s *Service) reserveDispatch() bool {
 	}
 }
 
-// dispatchCall sends a call that this process approved, and gives the reserved place back. known is nil if the call has to be read
-// first. If dispatchCall fails, the call's job sends it.
-func (s *Service) dispatchCall(id uuid.UUID, known *approvedCall) {
+// dispatchCall sends a call that this process approved, and gives the reserved place back. If it fails, the call's job sends the call.
+func (s *Service) dispatchCall(approved approvedCall) {
 	s.background.Go(func() {
-		defer func() { <-s.dispatches }()
-		for began := s.Now(); ; known = nil {
-			again, err := s.executeCall(s.running, id, known)
+		defer func() {
+			<-s.dispatches
+			if cause := recover(); cause != nil { // of the comparison; [Service.sendOnce] has its own
+				s.Logger.Error("dispatching a call panicked", "call", approved.id, "cause", cause, "stack", string(debug.Stack()))
+			}
+		}()
+		for began := s.Now(); s.dispatching.Err() == nil; approved.call = nil {
+			again, err := s.executeCall(s.running, &approved)
 			if err != nil {
-				s.Logger.Warn("dispatching a call failed; trying again", "call", id, "error", err)
+				s.Logger.Warn("dispatching a call failed; trying again", "call", approved.id, "error", err)
 				again = time.Second
 			}
-			if again == 0 || err != nil && elapsedTime(s.Now(), began) > dispatchGrace || pause.For(s.running, again) != nil {
+			if again == 0 || err != nil && elapsedTime(s.Now(), began) > dispatchGrace || pause.For(s.dispatching, again) != nil {
 				return
 			}
 		}
 	})
 }
+
+// StopDispatching ends the dispatch of approved calls that are not being compared or sent yet. Their jobs send them, in any process.
+func (s *Service) StopDispatching() { s.stopDispatching() }
 
 type executeWorker struct {
 	river.WorkerDefaults[executeArgs]
@@ -122,7 +132,7 @@ func (w *executeWorker) NextRetry(job *river.Job[executeArgs]) time.Time {
 
 // Work sends a call that the process which approved it has not sent.
 func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) error {
-	again, err := w.service.executeCall(ctx, job.Args.CallID, nil)
+	again, err := w.service.executeCall(ctx, &approvedCall{id: job.Args.CallID})
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return river.JobCancel(err)
@@ -132,20 +142,27 @@ func (w *executeWorker) Work(ctx context.Context, job *river.Job[executeArgs]) e
 	return err
 }
 
-// executeCall compares an approved call with the present state again, claims it, and sends it. known is nil if the call has to be read
-// first. It returns a time after which to try again if the call must not be sent yet.
-func (s *Service) executeCall(ctx context.Context, id uuid.UUID, known *approvedCall) (again time.Duration, err error) {
-	if !s.flights.add(id, s.pulse.currentRun()) {
-		return 0, nil // this process is already sending it
+// executeCall compares an approved call with the present state again, claims it, and sends it. It returns a time after which to try
+// again if the call must not be sent yet.
+func (s *Service) executeCall(ctx context.Context, approved *approvedCall) (again time.Duration, err error) {
+	id := approved.id
+	switch {
+	case approved.skillID != uuid.Nil && s.gates.isFull(approved.skillID):
+		return crowdedDelay, nil // without reading it
+	case s.flights.add(id, s.pulse.currentRun()):
+	case s.flights.isSending(id):
+		return 0, nil
+	default:
+		return crowdedDelay, nil // this process compares it now, and may yet fail
 	}
 	defer s.flights.release(id)
-	if known == nil {
-		known = &approvedCall{}
-		if known.call, known.decided, err = s.loadApproved(ctx, id); err != nil {
+	if approved.call == nil {
+		if approved.call, approved.decided, err = s.loadApproved(ctx, id); err != nil {
 			return 0, err
 		}
 	}
-	c := known.call
+	c := approved.call
+	approved.skillID = c.SkillID
 	switch {
 	case c.Status == Executing && c.claimedBy == s.Instance: // the answer of our claim was lost
 		return 0, s.giveBack(ctx, id, c.Gated)
@@ -156,7 +173,7 @@ func (s *Service) executeCall(ctx context.Context, id uuid.UUID, known *approved
 	}
 	defer s.gates.leave(c.SkillID)
 	began := s.Now()
-	to, refusal, err := s.recheckApproved(c.trace.In(ctx), c, known.decided)
+	to, refusal, err := s.recheckApproved(c.trace.In(ctx), c, approved.decided)
 	if errors.Is(err, errDecidedAgain) {
 		return time.Millisecond, nil
 	}
@@ -178,7 +195,7 @@ func (s *Service) executeCall(ctx context.Context, id uuid.UUID, known *approved
 	}
 	failpoint.Hit(failpoint.ExecuteBeforeClaim)
 	began = s.Now()
-	ours, err := s.claimCall(ctx, c, known.jobID)
+	ours, err := s.claimCall(ctx, c, approved.jobID)
 	if err != nil || !ours {
 		return 0, err
 	}

@@ -74,6 +74,13 @@ func (f *flights) heartbeatRun(id uuid.UUID) int {
 	return f.calls[id].run
 }
 
+// isSending reports whether the request of a call in flight may have been sent.
+func (f *flights) isSending(id uuid.UUID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[id].sending
+}
+
 func (f *flights) has(id uuid.UUID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -179,6 +186,13 @@ func (g *gates) enter(skill uuid.UUID) bool {
 	}
 	g.used[skill]++
 	return true
+}
+
+// isFull reports whether a skill has no place.
+func (g *gates) isFull(skill uuid.UUID) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.used[skill] >= g.limit
 }
 
 func (g *gates) leave(skill uuid.UUID) {

@@ -23,11 +23,13 @@ type move struct {
 	data   map[string]any
 	origin audit.Origin
 
-	agentID   uuid.UUID          // uuid.Nil: not known here
-	call      *Call              // the call before the move; nil: not known here
-	settled   *approval.Approval // the approval that is settled with the move; nil: none
-	errorLine string
-	localOnly bool // only this process has waiters
+	agentID uuid.UUID          // uuid.Nil: not known here
+	call    *Call              // the call before the move; nil: not known here
+	settled *approval.Approval // the approval that is settled with the move, pending before and settled after it; nil: none
+	// settlement is stored in settled; nil if settled is nil
+	settlement *approval.Settlement
+	errorLine  string
+	localOnly  bool // only this process has waiters
 
 	dispatched bool          // this process sends the approved call, and its job waits for that
 	undo       time.Duration // the approved call is not claimed before
@@ -112,6 +114,11 @@ func (s *Service) moveInTx(ctx context.Context, tx pgx.Tx, moves ...*move) error
 		}
 	}
 	batch := &pgx.Batch{}
+	for _, m := range moves {
+		if m.settled != nil {
+			approval.QueueSettle(ctx, batch, m.settled, *m.settlement)
+		}
+	}
 	if err := s.queueMoves(batch, moves...); err != nil {
 		return err
 	}

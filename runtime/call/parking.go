@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -107,40 +108,43 @@ func (s *Service) insertApprovals(ctx context.Context, tx pgx.Tx, parkings []par
 const (
 	// expireInterval is the pause between two searches for overdue calls. Whoever waits for a call expires it at its deadline.
 	expireInterval = time.Second
+	expireSoon     = 100 * time.Millisecond // the pause if there may be more
 	expireBatch    = 500
 	expireWorkers  = 8
 )
 
 // keepExpiring expires the calls that nothing else expires.
 func (s *Service) keepExpiring() {
-	for pause.For(s.running, expireInterval) == nil {
-		if err := s.expireOverdue(s.running); err != nil && s.running.Err() == nil {
+	for wait := expireInterval; pause.For(s.running, wait) == nil; {
+		more, err := s.expireOverdue(s.running)
+		if err != nil && s.running.Err() == nil {
 			s.Logger.Warn("expiring calls; trying again", "error", err)
+		}
+		if wait = expireInterval; more {
+			wait = expireSoon
 		}
 	}
 }
 
-// expireOverdue expires all calls whose deadline has passed.
-func (s *Service) expireOverdue(ctx context.Context) error {
-	for {
-		overdue, err := readIDs(ctx, s.Pool, approval.OverdueSQL+`
-			UNION ALL SELECT call_id FROM call_connections WHERE ended_at IS NULL AND deadline <= (SELECT holdpoint_now())
-			LIMIT $1`, expireBatch)
-		if err != nil {
-			return fmt.Errorf("find overdue calls: %w", err)
-		}
-		if len(overdue) == 0 {
-			return nil
-		}
-		var group errgroup.Group
-		group.SetLimit(expireWorkers)
-		for _, id := range overdue {
-			group.Go(func() error { return s.Expire(ctx, id) })
-		}
-		if err := group.Wait(); err != nil {
-			return err
-		}
+// expireOverdue expires calls whose deadline has passed, and reports whether there may be more. One that fails does not stop the others.
+func (s *Service) expireOverdue(ctx context.Context) (more bool, err error) {
+	overdue, err := readIDs(ctx, s.Pool, approval.OverdueSQL+`
+		UNION ALL SELECT call_id FROM call_connections WHERE ended_at IS NULL AND deadline <= (SELECT holdpoint_now())
+		LIMIT $1`, expireBatch)
+	if err != nil {
+		return false, fmt.Errorf("find overdue calls: %w", err)
 	}
+	errs := make([]error, len(overdue))
+	var group errgroup.Group
+	group.SetLimit(expireWorkers)
+	for i, id := range overdue {
+		group.Go(func() error {
+			errs[i] = s.Expire(ctx, id)
+			return nil
+		})
+	}
+	_ = group.Wait() // errs has the errors
+	return len(overdue) == expireBatch, errors.Join(errs...)
 }
 
 // expireArgs is a job of earlier versions that expires a call at its deadline.

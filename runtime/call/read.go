@@ -78,6 +78,17 @@ func (s *Service) loadCall(ctx context.Context, id uuid.UUID) (*Call, error) {
 	return &calls[0], s.readFiles(ctx, calls)
 }
 
+// queueCall adds the read of a call without names and files to a batch. It leaves c as it is if there is no such call.
+func queueCall(batch *pgx.Batch, id uuid.UUID, c *Call) {
+	batch.Queue(`SELECT `+columns+` FROM calls WHERE id = $1`, id).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, scanCall)
+		if len(found) > 0 {
+			*c = found[0]
+		}
+		return err
+	})
+}
+
 func (s *Service) queryCalls(ctx context.Context, sql string, args ...any) ([]Call, error) {
 	rows, _ := s.Pool.Query(ctx, sql, args...)
 	return pgx.CollectRows(rows, scanCall)

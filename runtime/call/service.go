@@ -111,6 +111,9 @@ type Service struct {
 	background sync.WaitGroup // executions and loops
 	stop       context.CancelFunc
 	running    context.Context
+
+	stopDispatching context.CancelFunc
+	dispatching     context.Context
 }
 
 // New makes a service. It does nothing until [Service.Start].
@@ -156,6 +159,7 @@ func (s *Service) AddWorkers(workers *river.Workers) {
 func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error {
 	s.river = client
 	s.running, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.dispatching, s.stopDispatching = context.WithCancel(s.running)
 	config := s.Pool.Config()
 	config.MaxConns, config.MinConns, config.MinIdleConns = vitalConns, 0, 0
 	config.PingTimeout = vitalPing
@@ -192,6 +196,7 @@ const (
 // Stop waits until the calls in flight have finished or ctx ends. If none is left, it removes this instance. The caller ends all
 // [Service.Wait] calls first.
 func (s *Service) Stop(ctx context.Context) error {
+	s.StopDispatching()
 	idle := s.flights.wait(ctx)
 	if !idle {
 		s.Logger.Warn("stopping with calls in flight; another process takes them over, and those that may have been sent become unknown", "calls", s.flights.count())

@@ -25,8 +25,8 @@ type Listener struct {
 	Reviewing func(until time.Time)
 }
 
-// Wait returns the call once it has ended, or the error of ctx. Any number of callers may wait for a call. Wait also expires an overdue
-// call without the help of a job.
+// Wait returns the call once it has ended, or the error of ctx. Any number of callers may wait for a call. Wait also expires the call
+// at its deadline.
 func (s *Service) Wait(ctx context.Context, id uuid.UUID, l Listener) (Call, error) {
 	w := s.hub.add(id, l.Event != nil)
 	defer s.hub.remove(id, w)

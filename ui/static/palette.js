@@ -5,7 +5,7 @@ import { announce, find, findAll, say } from "./page.js";
 const dialog = find("#palette");
 const field = () => find("input", dialog);
 const hits = () => findAll("a", dialog);
-let actions, asked, due;
+let actions, due, busy, stale;
 
 // openPalette opens the dialog. The live region moves into it, because the page behind a dialog is silent.
 export function openPalette() {
@@ -16,14 +16,19 @@ export function openPalette() {
 	search();
 }
 
+// search shows the results for the text. It makes one request at a time, because htmx drops others.
 async function search() {
 	clearTimeout(due);
 	due = undefined;
-	const mine = asked = {};
-	const query = new URLSearchParams({ q: field().value, call: find("#call[data-call]")?.dataset.call ?? "" });
-	await htmx.ajax("GET", `/search?${query}`, { source: "#palette", target: "#hits", swap: "innerHTML" }).catch(() => {});
-	if (mine !== asked || !dialog.open) return;
-	asked = undefined;
+	stale = true;
+	if (busy) return;
+	for (busy = true; stale && dialog.open;) {
+		stale = false;
+		const query = new URLSearchParams({ q: field().value, call: find("#call[data-call]")?.dataset.call ?? "" });
+		await htmx.ajax("GET", `/search?${query}`, { source: "#palette", target: "#hits", swap: "innerHTML" }).catch(() => {});
+	}
+	busy = false;
+	if (!dialog.open) return;
 	dialog.dataset.q = field().value; // the text of these results
 	if (field().value) announce(say("Found", { n: hits().length }));
 }
@@ -40,7 +45,7 @@ function onKey(event) {
 		step(event.key === "ArrowDown" ? 1 : -1);
 	} else if (event.key === "Enter" && event.target === field() && !event.isComposing) {
 		event.preventDefault();
-		if (!due && !asked) hits()[0]?.click(); // never a result of an earlier text
+		if (!due && !busy) hits()[0]?.click(); // never a result of an earlier text
 	} else if (event.key.length === 1 && event.target !== field() && event.target.matches("a") && !event.ctrlKey && !event.metaKey && !event.altKey) {
 		field().focus(); // the key types there
 	}

@@ -57,10 +57,12 @@ func showLong(text string, field int) Value {
 			n++
 		}
 		length := len(lines[i])
-		if n >= leastRun && lines[i] != "\n" { // line breaks in a row have a count of their own
+		switch {
+		case lines[i] == "\n": // line breaks in a row have a count of their own
+		case n >= leastRun:
 			s.stops = append(s.stops, stop{at + length, at + n*length, Piece{Kind: Repeat, Count: n}})
 			v.cut.add(findHidden(text, at+length, at+n*length))
-		} else {
+		default:
 			n = 1
 		}
 		i, at = i+n, at+n*length
