@@ -114,6 +114,40 @@ func TestKeysWaitForTheList(t *testing.T) {
 	noComplaints(t, p)
 }
 
+// A row that is clicked while the list loads stays open, whatever keys were pressed before.
+func TestClickEndsTheWaitForTheList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.WaitText("row", "first")
+	p.WaitFor("live updates", `document.documentElement.hasAttribute("data-live")`)
+	p.Press("j")
+	p.WaitText("arguments", "first")
+	p.WaitFor("keys to work", armed)
+	browsertest.Eval[bool](p, `(() => {
+		const real = window.fetch;
+		window.held = [];
+		window.fetch = async (...args) => {
+			const response = await real(...args);
+			if (String(args[0]) === "/") await new Promise((done) => window.held.push(done));
+			return response;
+		};
+		document.addEventListener("htmx:finally:request", ({ detail }) => { window.listed ||= detail.ctx.sourceElement.id === "queue"; });
+		return true;
+	})()`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	p.WaitFor("the list to be held back", `document.title.startsWith("(2) ") && window.held.length > 0`)
+	p.Press("j") // there is no other row yet
+	p.ClickOn("#row-" + first.String() + " a")
+	browsertest.Eval[bool](p, `(window.listed = false, window.held.forEach((done) => done()), true)`)
+	p.WaitFor("the list", `window.listed && document.querySelector("#rows").textContent.includes("second")`)
+	if file := browsertest.Eval[string](p, selectedFile); file != "first" {
+		t.Errorf("the selected row is %s", file)
+	}
+	noComplaints(t, p)
+}
+
 // Keys that are pressed after a rejection was sent are no part of its reason.
 func TestKeysAfterARejection(t *testing.T) {
 	t.Parallel()

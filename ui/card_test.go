@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,13 +77,16 @@ func TestShapesOfLists(t *testing.T) {
 	w := newWorld(t)
 	v := w.signedIn("ana", identity.Reviewer)
 	for arguments, want := range map[string]string{
-		`{"to":["a","b"]}`:                    "# item | [0] a | [1] b",
-		`{"to":["a"]}`:                        "",
-		`{"m":[[1,2],[3,4]]}`:                 "# [0] [1] | [0] [0] 1 [1] 2 | [1] [0] 3 [1] 4",
-		`{"l":[{"a":1},{"b":{"c":2,"d":3}}]}`: "# a b | [0] a 1 | [1] b c 2 d 3",
-		`{"l":[{"a":1},5]}`:                   "# a item | [0] a 1 | [1] 5",
-		`{"o":{"l":[{"a":[1,2]}]}}`:           "# item | [0] 1 | [1] 2",
-		`{"l":[{"0":1},{"0":2}]}`:             "# 0 | [0] 0 1 | [1] 0 2",
+		`{"to":["a","b"]}`:                                       "# item | [0] a | [1] b",
+		`{"to":["a"]}`:                                           "",
+		`{"m":[[1,2],[3,4]]}`:                                    "# [0] [1] | [0] [0] 1 [1] 2 | [1] [0] 3 [1] 4",
+		`{"l":[{"a":1},{"b":{"c":2,"d":3}}]}`:                    "# a b | [0] a 1 | [1] b c 2 d 3",
+		`{"l":[{"a":1},5]}`:                                      "# a item | [0] a 1 | [1] 5",
+		`{"o":{"l":[{"a":[1,2]}]}}`:                              "# item | [0] 1 | [1] 2",
+		`{"l":[{"0":1},{"0":2}]}`:                                "# 0 | [0] 0 1 | [1] 0 2",
+		`{"l":[{"":5,"a":1},6]}`:                                 `# [""] a item | [0] [""] 5 a 1 | [1] 6`,
+		`{"l":[{"[0]":1},[2,3]]}`:                                `# ["[0]"] [0] [1] | [0] ["[0]"] 1 | [1] [0] 2 [1] 3`,
+		`{"l":[{"a":{"b.c":1,"b":{"c":2}}}]}`:                    "",
 		`{"l":[{"<b>x</b>":1},{"<b>x</b>":"` + "\u200b" + `"}]}`: "# <b>x</b> | [0] <b>x</b> 1 | [1] <b>x</b> U+200B",
 	} {
 		id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a",`+arguments[1:])
@@ -90,6 +94,58 @@ func TestShapesOfLists(t *testing.T) {
 		if got := strings.Join(rows, " | "); got != want {
 			t.Errorf("%s: %q, want %q", arguments, got, want)
 		}
+	}
+}
+
+// Different places have different names, whatever the agent calls them.
+func TestNamesOfGroups(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	for arguments, want := range map[string]string{
+		`{"pay":{"to.iban":"A","to":{"iban":"B"},"x":1}}`: `pay ["to.iban"] to.iban x filename`,
+		`{"pay":{"a[0]":"A","a":["B"],"x":1}}`:            `pay ["a[0]"] a[0] x filename`,
+		`{"":{"a":1,"b":2}}`:                              `[""] a b filename`,
+		`{"l":[{"a":{"b.c":1,"b":{"c":2}}}]}`:             `l[0].a ["b.c"] b.c filename`,
+	} {
+		id := w.submit(uuid.Nil, "files__save_csv", arguments[:len(arguments)-1]+`,"filename":"a"}`)
+		names := v.get(callPath(id)).find("card").Find("dt").Map(func(_ int, s *goquery.Selection) string { return strings.Fields(spoken(s))[0] })
+		slices.Sort(names)
+		wanted := strings.Fields(want)
+		slices.Sort(wanted)
+		if !slices.Equal(names, wanted) {
+			t.Errorf("%s: %q, want %q", arguments, names, wanted)
+		}
+	}
+}
+
+// A table that is cut says so, and its last element is whole.
+func TestCutTable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__save_csv", orderLines(t, "1", 500, 9.5))
+	v := w.signedIn("ana", identity.Reviewer)
+	page := v.get(callPath(id))
+	if items := page.find("items").Find("tbody > tr"); items.Length() != 66 || items.Find("td").Length() != 3*66 || items.Find("td:empty").Length() > 0 {
+		t.Errorf("%d elements with %d values", items.Length(), items.Find("td").Length())
+	}
+	if text := spoken(page.find("card").Parent()); !strings.Contains(text, "lines first 66 items #") || !strings.Contains(text, "+1,306 values not shown") {
+		t.Errorf("the table says %.300q", text)
+	}
+	if text := spoken(v.get(callPath(id) + "?full=1").find("card").Parent()); !strings.Contains(text, "lines 500 items #") || strings.Contains(text, "not shown") {
+		t.Errorf("the whole table says %.300q", text)
+	}
+}
+
+// Notes about a list show no secret of it, however far from the beginning it is.
+func TestNotesShowNoSecret(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.offer(`{"name":"note","inputSchema":{"type":"object","properties":{"codes":{"type":"array","items":{"type":"string","writeOnly":true}}}}}`)
+	numbers := slices.Repeat([]int{1}, 200)
+	id := w.submit(uuid.Nil, "gallery__note", plainJSON(t, map[string]any{"a": numbers, "codes": []string{"hunter", "HUNTER"}}))
+	if page := w.signedIn("ana", identity.Reviewer).get(callPath(id)); strings.Contains(strings.ToLower(page.text()), "hunter") {
+		t.Errorf("the page says %q", page.find("card-note").Text())
 	}
 }
 
@@ -156,6 +212,80 @@ func TestTablesOnAPhone(t *testing.T) {
 	noComplaints(t, p)
 }
 
+// Nothing in a table leaves the window, however long its words are.
+func TestLongWordsInTables(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	word := func(n int) string { return strings.Repeat("w", n) }
+	lists := []any{
+		[]any{map[string]any{"a": word(80), word(230): 1}, map[string]any{"a": word(60), "b": map[string]any{word(120): 1, "c": 2}}},
+		[]any{map[string]any{"a": 1, "b": word(26)}, map[string]any{"a": 2, "b": word(22)}},
+		[]any{word(45), word(50)},
+		[]any{map[string]any{"a": word(18), "b": word(18), "c": word(18)}, map[string]any{"a": word(18), "b": word(18), "c": word(18)}},
+		[]any{map[string]any{"a": word(14), "b": word(14), "c": word(14)}, map[string]any{"a": word(14), "b": word(14), "c": word(14)}},
+		[]any{strings.Repeat("w\u200b", 40), "b"},
+		[]any{map[string]any{"a": strings.Repeat("w\u200b", 3), "b": map[string]any{word(40): word(10), "c": 2}}, map[string]any{"a": "x"}},
+	}
+	p := w.signInWith(browsertest.Options{})
+	for i, list := range lists {
+		id := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]any{"filename": "a", "list": list}))
+		p.Become(browsertest.Options{})
+		p.Go(w.server.URL + "/")
+		ready(p)
+		p.ClickOn("#row-" + id.String() + " a")
+		p.Wait("items")
+		for _, width := range []int{1280, 1130, 1024, 760, 390, 320} {
+			p.Become(browsertest.Options{Width: width, Height: 844})
+			if width == 760 { // without the list
+				p.Go(w.server.URL + callPath(id))
+				p.Wait("items")
+			}
+			if out := browsertest.Eval[float64](p, `(() => {
+				const range = document.createRange(), card = document.querySelector("[data-testid=card]");
+				range.selectNodeContents(card);
+				return Math.max(...[...range.getClientRects()].map((box) => box.right)) - card.closest(".data").getBoundingClientRect().right;
+			})()`); out > 1 {
+				t.Errorf("list %d at %d px: %v pixels too wide", i, width, out)
+			}
+		}
+	}
+}
+
+// A row that is wider than the window counts once each part of it was on the screen.
+func TestRowsBesideTheWindow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]any{"filename": "a", "list": []string{strings.Repeat("w", 150), "b"}}))
+	p := w.signInWith(browsertest.Options{Width: 1024, Height: 800})
+	p.Before(`addEventListener("DOMContentLoaded", () => {
+		const sheet = new CSSStyleSheet();
+		sheet.replaceSync("[data-testid=items] .value { white-space: pre; }");
+		document.adoptedStyleSheets = [sheet];
+	})`)
+	p.Go(w.server.URL + "/")
+	ready(p)
+	p.ClickOn("#row-" + id.String() + " a")
+	for _, o := range []browsertest.Options{{Width: 1024, Height: 800}, browsertest.Phone()} {
+		p.Become(o)
+		if o.Touch {
+			p.Go(w.server.URL + callPath(id))
+		}
+		p.Wait("items")
+		p.WaitFor("keys to work", armed)
+		if unread := browsertest.Eval[bool](p, `document.querySelector("[data-gate]").hasAttribute("data-unread")`); !unread {
+			t.Errorf("%d px: the row counts as seen", o.Width)
+			continue
+		}
+		if presses := readAll(p); presses == 0 {
+			t.Errorf("%d px: the row counts after %d steps", o.Width, presses)
+		}
+		if text := browsertest.Eval[string](p, `document.querySelector("[data-gate] small").textContent`); text != "3 of 3 seen" {
+			t.Errorf("%d px: the button says %q", o.Width, text)
+		}
+	}
+	noComplaints(t, p)
+}
+
 // A long value has its identical lines once and leads to what differs. The search steps through matches, and what it skips stays unread.
 func TestLongValue(t *testing.T) {
 	t.Parallel()
@@ -196,6 +326,19 @@ func TestLongValue(t *testing.T) {
 	if wide := browsertest.Eval[float64](p, "document.scrollingElement.scrollWidth - innerWidth"); wide > 1 {
 		t.Errorf("the page is %v pixels too wide", wide)
 	}
+}
+
+// The search of a value in a table is not that of the value before it.
+func TestSearchInATable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long := strings.Repeat("an ordinary line\n", 250) + "the needle\n"
+	id := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]any{"filename": "a", "list": []any{map[string]any{"k": map[string]any{"a": "x", "b": long}}, map[string]any{"k": 1}}}))
+	p := w.signInWith(browsertest.Options{})
+	p.Go(w.server.URL + callPath(id) + "?full=1")
+	p.Wait("items")
+	p.Type("seek", "needle")
+	p.WaitText("sought", "1 of 1")
 }
 
 // Without a script there is no search.

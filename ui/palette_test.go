@@ -222,7 +222,7 @@ func TestOutcomesOfKeysAreAnnounced(t *testing.T) {
 	p.WaitAnnounced("ana is on it")
 	p.WaitFor("keys to work", armed)
 	p.Press("m")
-	p.WaitAnnounced("Released. Nobody works on the call.")
+	p.WaitAnnounced("Released. No one is working on the call.")
 	w.signedIn("ben", identity.Reviewer).post(callPath(first)+"/claim", nil)
 	p.WaitAnnounced("ben is on it")
 	p.WaitFor("keys to work", armed)

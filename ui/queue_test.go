@@ -345,6 +345,40 @@ func TestNextCallFollowsTheList(t *testing.T) {
 	}
 }
 
+// The list that the reader chose last decides what comes next. A live update, perhaps of a tab in the background, is no choice.
+func TestLiveUpdatesChooseNoList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	saved := w.submit(uuid.Nil, "files__save_csv", `{"filename":"one"}`)
+	deleted := w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/shared/1"}`)
+	p := w.signInWith(browsertest.Options{})
+	ready(p)
+	update := func(query string) {
+		browsertest.EvalAsync[bool](p, `fetch("/`+query+`", {headers: {"HX-Request": "true"}}).then((response) => response.ok)`)
+	}
+	next := func(want uuid.UUID, when string) {
+		p.Go(w.server.URL + "/next")
+		if got := p.Path(); got != callPath(want) {
+			t.Errorf("%s, the next one is %s, want %s", when, got, callPath(want))
+		}
+	}
+	update("?sort=risk")
+	next(saved, "after an update")
+	p.Go(w.server.URL + "/")
+	ready(p)
+	browsertest.Eval[bool](p, `(() => {
+		const field = document.querySelector("#choose [name=sort]");
+		field.value = "risk";
+		document.addEventListener("htmx:after:swap", () => { window.chose = true; });
+		return field.dispatchEvent(new Event("change", {bubbles: true}));
+	})()`)
+	p.WaitFor("the chosen list", `window.chose`)
+	update("")
+	next(deleted, "by risk")
+	p.Go(w.server.URL + "/?team=" + strings.Repeat("a", 2000)) // too long to keep
+	next(saved, "without a list")
+}
+
 func TestPresenceReloadsNoList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -43,7 +43,8 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 		default:
 			a.Fields, a.Folded = &fields, fields.Folded
 			if s.isPending() {
-				a.Card = makeCard(&fields, s.evidence, values, s.secrets.NamedByAgent(c.Arguments))
+				dropPartial(&fields)
+				a.Card = makeCard(&fields, s.evidence, values, limits.Secrets.Find(c.Arguments), s.secrets.NamedByAgent(c.Arguments))
 			}
 		}
 	}

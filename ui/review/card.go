@@ -8,6 +8,7 @@ import (
 
 	"github.com/a-h/templ"
 
+	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/internal/typed"
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 	"github.com/holdpoint/holdpoint/ui/present"
@@ -57,8 +58,9 @@ func (r CardRow) isAlarming() bool { return len(r.Alarms) > 0 }
 // isOdd reports whether the argument needs a second look.
 func (r CardRow) isOdd() bool { return r.Unusual || r.isAlarming() }
 
-// makeCard joins the arguments with the evidence about them. named has the pointers of arguments that the agent gave the name of a secret.
-func makeCard(fields *hostile.Fields, entries []evidence.Entry, values map[string]typed.Value, named []string) *Card {
+// makeCard joins the arguments with the evidence about them. hidden are the secrets of the whole document, and named has the pointers of
+// arguments that the agent gave the name of a secret.
+func makeCard(fields *hostile.Fields, entries []evidence.Entry, values map[string]typed.Value, hidden []secretfield.Field, named []string) *Card {
 	byPointer := make(map[string]*evidence.Entry, len(entries))
 	for i := range entries {
 		byPointer[entries[i].Path] = &entries[i]
@@ -92,8 +94,8 @@ func makeCard(fields *hostile.Fields, entries []evidence.Entry, values map[strin
 		}
 	}
 	card.Unusual = evidence.CountUnusual(entries)
-	card.addNested(values)
-	card.Parts = groupRows(card.Rows)
+	card.addNested(values, hidden)
+	card.Parts = grouper{fields.Next}.groupRows(card.Rows)
 	slices.SortStableFunc(card.Rows, func(a, b CardRow) int { return rank(a) - rank(b) })
 	return card
 }
@@ -115,11 +117,11 @@ func rank(r CardRow) int {
 	return rankUsual
 }
 
-// addNested adds the notes about objects and lists.
-func (c *Card) addNested(values map[string]typed.Value) {
+// addNested adds the notes about objects and lists without hidden values, which the notes would show.
+func (c *Card) addNested(values map[string]typed.Value, hidden []secretfield.Field) {
 	for _, pointer := range slices.Sorted(maps.Keys(values)) {
 		v := values[pointer]
-		if v.Kind != typed.Nested && v.Kind != typed.Recipients || c.hidesWithin(pointer) {
+		if v.Kind != typed.Nested && v.Kind != typed.Recipients || hidesWithin(hidden, pointer) {
 			continue
 		}
 		notes, alarms := describeTyped(&v)
@@ -130,9 +132,9 @@ func (c *Card) addNested(values map[string]typed.Value) {
 	}
 }
 
-// hidesWithin reports whether a value within an object or list is hidden. Notes about the whole would show it.
-func (c *Card) hidesWithin(pointer string) bool {
-	return slices.ContainsFunc(c.Rows, func(r CardRow) bool { return r.Secret && strings.HasPrefix(r.Pointer, pointer+"/") })
+// hidesWithin reports whether a value is hidden, or one within it.
+func hidesWithin(hidden []secretfield.Field, pointer string) bool {
+	return slices.ContainsFunc(hidden, func(f secretfield.Field) bool { return strings.HasPrefix(f.Pointer+"/", pointer+"/") })
 }
 
 func describeReason(r evidence.Reason) text.Message {

@@ -88,7 +88,7 @@ func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *s
 	limits := hostile.Folded()
 	limits.Secrets = s.secrets
 	if fields, err := hostile.ReadFields(common, limits); err == nil && len(waiting) > 1 && len(common) > len("{}") {
-		l.Common = makeCard(&fields, subjects[0].evidence, typed.RecognizeDocument(common), s.secrets.NamedByAgent(common))
+		l.Common = makeCard(&fields, subjects[0].evidence, typed.RecognizeDocument(common), s.secrets.Find(common), s.secrets.NamedByAgent(common))
 	}
 	columns := map[string]int{} // by name
 	for i := range waiting {
@@ -140,7 +140,7 @@ func presentOwn(s *subject, own []byte) *Card {
 	if err != nil {
 		return nil
 	}
-	return makeCard(&fields, s.evidence, typed.RecognizeDocument(own), s.secrets.NamedByAgent(own))
+	return makeCard(&fields, s.evidence, typed.RecognizeDocument(own), s.secrets.Find(own), s.secrets.NamedByAgent(own))
 }
 
 // presentAlike presents one of several calls with the decisions that the reader may make.

@@ -3,8 +3,6 @@ package review
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -26,7 +24,8 @@ type CardPart struct {
 type CardTable struct {
 	Columns []string // from outside; the empty name is the element itself
 	Items   []CardItem
-	Width   int // of the columns side by side, in characters
+	Cut     bool // more elements are left out
+	Width   int  // of the columns side by side, in characters
 }
 
 // class returns the style of the table: whether each line is one on a wide screen, on a phone, or everywhere.
@@ -88,8 +87,30 @@ type placedRow struct {
 	steps []*hostile.Place
 }
 
+// grouper groups rows.
+type grouper struct {
+	next *hostile.Place // of the first value that was left out
+}
+
+// dropPartial removes the values of a list's element that was cut, unless it is the only one that is shown.
+func dropPartial(fields *hostile.Fields) {
+	var partial *hostile.Place // in the outermost list, because inner ones have no table
+	for p := fields.Next; p != nil; p = p.In {
+		if p.Index >= 0 {
+			partial = p
+		}
+	}
+	from := len(fields.List)
+	for partial != nil && from > 0 && fields.List[from-1].Place.IsWithin(partial) {
+		from--
+	}
+	if from > 0 && partial != nil && fields.List[from-1].Place.IsWithin(partial.In) {
+		fields.List, fields.More = fields.List[:from], fields.More+len(fields.List)-from
+	}
+}
+
 // groupRows makes parts of the rows of a document, which are in its order.
-func groupRows(rows []CardRow) []CardPart {
+func (g grouper) groupRows(rows []CardRow) []CardPart {
 	placed := make([]placedRow, len(rows))
 	for i, r := range rows {
 		placed[i].CardRow = r
@@ -98,11 +119,11 @@ func groupRows(rows []CardRow) []CardPart {
 		}
 		slices.Reverse(placed[i].steps)
 	}
-	return groupWithin(placed, 0, 0)
+	return g.groupWithin(placed, 0, 0)
 }
 
 // groupWithin makes parts of rows that have the first steps in common.
-func groupWithin(rows []placedRow, steps, nested int) []CardPart {
+func (g grouper) groupWithin(rows []placedRow, steps, nested int) []CardPart {
 	var parts []CardPart
 	for from := 0; from < len(rows); {
 		to := from + 1
@@ -117,60 +138,45 @@ func groupWithin(rows []placedRow, steps, nested int) []CardPart {
 			}
 			continue
 		}
-		parts = append(parts, makeGroup(group, steps, nested))
+		parts = append(parts, g.makeGroup(group, steps, nested))
 	}
 	slices.SortStableFunc(parts, func(a, b CardPart) int { return cmp.Compare(a.rank(), b.rank()) })
 	return parts
 }
 
 // makeGroup makes the part of an object or a list with several values.
-func makeGroup(rows []placedRow, steps, nested int) CardPart {
+func (g grouper) makeGroup(rows []placedRow, steps, nested int) CardPart {
 	end := steps + 1
 	for end < len(rows[0].steps) && rows[0].steps[end] == rows[len(rows)-1].steps[end] { // a single element or member
 		end++
 	}
-	name := joinSteps(rows[0].steps[steps:end])
+	name := hostile.JoinPlaces(rows[0].steps[steps:end])
 	if rows[0].steps[end].Index >= 0 {
-		return CardPart{Name: name, Table: makeTable(rows, end)}
+		return CardPart{Name: name, Table: g.makeTable(rows, end)}
 	}
-	return CardPart{Name: name, Parts: groupWithin(rows, end, nested+1)}
+	return CardPart{Name: name, Parts: g.groupWithin(rows, end, nested+1)}
 }
 
 // named returns the row with the end of its path as its name.
 func (r placedRow) named(steps int) *CardRow {
 	row := r.CardRow
 	if steps > 0 && row.Path.Cut == nil {
-		row.Path = hostile.Fold(joinSteps(r.steps[steps:]), hostile.Limits{})
+		row.Path = hostile.Fold(hostile.JoinPlaces(r.steps[steps:]), hostile.Limits{})
 	}
 	return &row
 }
 
-// joinSteps writes a path such as lines[0].price. Names that are no identifiers stay as they are: whole paths are in the other formats.
-func joinSteps(steps []*hostile.Place) string {
-	var b strings.Builder
-	for _, s := range steps {
-		if s.Index >= 0 {
-			b.WriteString("[" + strconv.Itoa(s.Index) + "]")
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteByte('.')
-		}
-		b.WriteString(s.Name)
-	}
-	return b.String()
-}
-
 // The bounds on columns side by side, in characters.
 const (
-	maxWidth      = 62
+	maxWidth      = 52
 	maxPhoneWidth = 26
 	columnGap     = 2
+	chipFrame     = 3 // around a chip, with its count
 )
 
 // makeTable makes a table of a list. The rows have the first steps in common, and the next one is the element.
-func makeTable(rows []placedRow, steps int) *CardTable {
-	t := &CardTable{}
+func (g grouper) makeTable(rows []placedRow, steps int) *CardTable {
+	t := &CardTable{Cut: g.next != nil && g.next.IsWithin(rows[0].steps[steps].In)}
 	columns := map[string]int{}
 	var widths []int
 	var element *hostile.Place
@@ -182,7 +188,7 @@ func makeTable(rows []placedRow, steps int) *CardTable {
 		item, rest := &t.Items[len(t.Items)-1], r.steps[steps+1:]
 		name := ""
 		if len(rest) > 0 {
-			name = joinSteps(rest[:1])
+			name = hostile.JoinPlaces(rest[:1])
 		}
 		at, known := columns[name]
 		if !known {
@@ -202,7 +208,7 @@ func makeTable(rows []placedRow, steps int) *CardTable {
 		}
 		item.Cells[at] = append(item.Cells[at], row)
 		item.Hidden = item.Hidden || row.Secret
-		widths[at] = max(widths[at], measureWidth(row.Value))
+		widths[at] = max(widths[at], measureWidth(row.Value), measureWidth(row.Path))
 	}
 	for _, w := range widths {
 		t.Width += w + columnGap
@@ -216,12 +222,26 @@ func makeTable(rows []placedRow, steps int) *CardTable {
 	return t
 }
 
-// measureWidth returns the characters of the longest word of a value, which cannot wrap.
+// measureWidth returns the characters of the longest run of a value that cannot wrap. Chips are a part of it.
 func measureWidth(v hostile.Value) int {
 	widest := 0
-	for _, p := range slices.Concat(v.Head, v.Tail) {
-		for word := range strings.FieldsFuncSeq(p.Text, unicode.IsSpace) {
-			widest = max(widest, utf8.RuneCountInString(word))
+	for _, pieces := range [][]hostile.Piece{v.Head, v.Tail} {
+		run := 0
+		for _, p := range pieces {
+			switch p.Kind {
+			case hostile.Break, hostile.Repeat:
+				run = 0
+			case hostile.Chip:
+				run += utf8.RuneCountInString(p.Text) + chipFrame
+			case hostile.Plain, hostile.Suspect, hostile.Secret, hostile.Anchor:
+				for _, r := range p.Text {
+					if run++; unicode.IsSpace(r) {
+						run = 0
+					}
+					widest = max(widest, run)
+				}
+			}
+			widest = max(widest, run)
 		}
 	}
 	return widest

@@ -62,6 +62,7 @@ function onLost() {
 const pace = 300; // ms between two updates
 let due, renewed = -Infinity;
 let listing = false; // the list of calls is being fetched
+let isChosen = false; // the next list is one that the reader chose
 
 function refresh() {
 	if (due) return;
@@ -134,6 +135,7 @@ let loading, missed; // the newest load in progress, and whether it suppressed a
 // load shows a call, and tells the server that it is on the screen. It swaps the pane and not #call, because the response to an
 // earlier form may replace #call meanwhile, and htmx would then drop this response.
 async function load(address) {
+	owed = undefined;
 	const mine = loading = {};
 	const url = new URL(address, location.href);
 	const to = find("#pane") ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
@@ -224,7 +226,7 @@ function countUndo() {
 async function undo() {
 	if (!undoable) return;
 	const { id } = undoable;
-	undoable = undefined;
+	undoable = owed = undefined;
 	countUndo();
 	const to = find("#pane") && wide.matches ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
 	const mine = loading = {}; // an update of the call on the screen would abort this
@@ -545,6 +547,7 @@ function onChange({ target }) {
 	letMove();
 	history.replaceState(null, "", url);
 	queue().setAttribute("hx-get", url); // the live updates too
+	isChosen = true;
 	htmx.trigger(queue(), "hp:refresh");
 }
 
@@ -570,7 +573,10 @@ const setUnsent = (unsent) => { find("#unsent").hidden = !unsent; };
 
 document.addEventListener("htmx:config:request", ({ detail }) => { detail.ctx.request.headers["HX-Current-URL"] = place(); });
 document.addEventListener("htmx:before:request", ({ detail }) => {
-	if (detail.ctx.sourceElement.id === "queue") listing = true;
+	if (detail.ctx.sourceElement.id !== "queue") return;
+	listing = true;
+	if (isChosen) detail.ctx.request.headers["HP-Chosen"] = "true";
+	isChosen = false;
 });
 document.addEventListener("htmx:after:request", ({ detail }) => {
 	advance(detail.ctx);

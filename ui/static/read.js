@@ -4,7 +4,8 @@
 import { find, findAll, say } from "./page.js";
 
 const pace = 200; // ms between two looks
-const reads = new Map(); // by the shown call: the parts that were on the screen, as fractions of the height, by element
+const slack = 3; // px that rounding and borders may hide
+const reads = new Map(); // by the shown call: the parts that were on the screen, as fractions of the height, by strip
 const times = new Map(); // by call: ms on the screen
 
 let shown, before = new Map(), looks = 0, lookedAt = 0;
@@ -19,19 +20,31 @@ export function scroller() {
 	return pane && getComputedStyle(pane).overflowY === "auto" && pane.checkVisibility() ? pane : document.scrollingElement;
 }
 
-// view returns the top and bottom of the part of the window that shows the call, above the bar of actions.
+// view returns the edges of the part of the window that shows the call, above the bar of actions.
 export function view() {
-	const box = scroller() === document.scrollingElement ? { top: 0, bottom: innerHeight } : scroller().getBoundingClientRect();
+	const outer = scroller(), isPage = outer === document.scrollingElement;
+	const { offsetTop, offsetLeft, width, height } = visualViewport;
+	const box = isPage ? { top: offsetTop, bottom: offsetTop + height, left: offsetLeft } : outer.getBoundingClientRect();
 	const bar = find("#call .actions");
 	const fixed = bar && getComputedStyle(bar).position === "sticky";
 	const field = find("#call .seek:focus-within"); // it covers what is behind it
-	return { top: Math.max(0, box.top, field?.getBoundingClientRect().bottom ?? 0), bottom: Math.min(innerHeight, box.bottom, fixed ? bar.getBoundingClientRect().top : Infinity) };
+	return { left: box.left, width: isPage ? width : outer.clientWidth, top: Math.max(0, box.top, field?.getBoundingClientRect().bottom ?? 0), bottom: Math.min(innerHeight, box.bottom, fixed ? bar.getBoundingClientRect().top : Infinity) };
 }
 
-// onScreen returns the part of an element in the window, as fractions of its height. The borders of a value may stay outside.
-function onScreen(element, window) {
-	const box = element.getBoundingClientRect();
-	if (box.height === 0) return undefined;
+// strips returns an element as one strip from its top to its bottom, or as several if it is wider than the window: they are read one by one.
+function strips(element, i, window) {
+	const box = element.getBoundingClientRect(), width = Math.max(box.width, element.scrollWidth);
+	const n = width > window.width + slack ? Math.ceil(2 * width / window.width) : 1;
+	return Array.from({ length: n }, (_, at) => ({ name: [nameOf(element, i), at, n].join(), box, left: box.left + at * width / n, right: box.left + (at + 1) * width / n }));
+}
+
+// isBeside reports whether a strip is in part left or right of the window.
+const isBeside = ({ left, right }, window) => left < window.left - slack || right > window.left + window.width + slack;
+
+// onScreen returns the part of a strip in the window, as fractions of its height. The borders of a value may stay outside.
+function onScreen(strip, window) {
+	const { box } = strip;
+	if (box.height === 0 || isBeside(strip, window)) return undefined;
 	const from = Math.max(0, (window.top - box.top) / box.height), to = Math.min(1, (window.bottom - box.top) / box.height);
 	return to > from ? [from, to] : undefined;
 }
@@ -47,10 +60,8 @@ function join(parts, [from, to]) {
 	return [...apart, [from, to]].sort((a, b) => a[0] - b[0]);
 }
 
-const slack = 3; // px that rounding and borders may hide
-
-// unreadFrom returns where the unread part of an element begins, as a fraction, or undefined if all was read.
-function unreadFrom(element, parts, height) {
+// unreadFrom returns where the unread part of a strip begins, as a fraction, or undefined if all was read.
+function unreadFrom(parts, height) {
 	let end = 0;
 	for (const [from, to] of parts) {
 		if ((from - end) * height > slack) return end;
@@ -59,15 +70,18 @@ function unreadFrom(element, parts, height) {
 	return (1 - end) * height > slack ? end : undefined;
 }
 
+// state returns the unread height of each element, and its first unread strip.
 function state() {
-	const call = find("#call[data-call]");
+	const call = find("#call[data-call]"), window = view();
 	const known = reads.get(call && keyOf(call)) ?? new Map();
 	return elements().map((element, i) => {
-		const parts = known.get(nameOf(element, i)) ?? [];
-		const height = element.getBoundingClientRect().height;
-		const from = height > 0 || element.hasAttribute("data-hidden") ? unreadFrom(element, parts, height || 1) : undefined;
-		const read = parts.reduce((sum, [a, b]) => sum + b - a, 0);
-		return { element, from, height, left: (1 - read) * height };
+		const all = strips(element, i, window).map((strip) => {
+			const parts = known.get(strip.name) ?? [], { height } = strip.box;
+			const from = height > 0 || element.hasAttribute("data-hidden") ? unreadFrom(parts, height || 1) : undefined;
+			const read = parts.reduce((sum, [a, b]) => sum + b - a, 0);
+			return { strip, from, left: (1 - read) * height };
+		});
+		return { ...all.find((one) => one.from !== undefined), left: all.reduce((sum, one) => sum + one.left, 0) };
 	});
 }
 
@@ -87,13 +101,13 @@ function look() {
 	const known = reads.get(key) ?? new Map();
 	reads.set(key, known);
 	const window = view(), seen = new Map();
-	elements().forEach((element, i) => {
-		const name = nameOf(element, i), part = onScreen(element, window), earlier = before.get(name);
-		if (!part || element.hasAttribute("data-hidden")) return;
+	for (const strip of elements().flatMap((element, i) => element.hasAttribute("data-hidden") ? [] : strips(element, i, window))) {
+		const { name } = strip, part = onScreen(strip, window), earlier = before.get(name);
+		if (!part) continue;
 		seen.set(name, part);
 		const both = earlier && [Math.max(part[0], earlier[0]), Math.min(part[1], earlier[1])];
 		if (both && both[1] > both[0]) known.set(name, join(known.get(name) ?? [], both));
-	});
+	}
 	before = seen;
 	showGate();
 }
@@ -126,12 +140,12 @@ function fill(name, value) {
 export function readOn() {
 	const next = state().find((one) => one.from !== undefined);
 	if (!next) return false;
-	const box = next.element.getBoundingClientRect();
-	scroller().scrollBy({ top: box.top + next.from * box.height - view().top - 24, behavior: "instant" });
+	const { strip, from } = next, { box } = strip, window = view();
+	scroller().scrollBy({ top: box.top + from * box.height - window.top - 24, left: isBeside(strip, window) ? strip.left - window.left : 0, behavior: "instant" });
 	return true;
 }
 
 // toTop scrolls back to the beginning of a call that was decided.
-export const toTop = () => scroller().scrollTo({ top: 0, behavior: "instant" });
+export const toTop = () => scroller().scrollTo({ top: 0, left: 0, behavior: "instant" });
 
 export const watchReading = () => setInterval(look, pace);

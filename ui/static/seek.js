@@ -10,11 +10,13 @@ let at = 0;
 // fold makes upper and lower case equal, unless that would move the characters after it.
 const fold = (text) => text.toLowerCase().length === text.length ? text.toLowerCase() : text;
 
-// seek returns the matches in the value beside a field, as pairs of a text node and an offset for both ends. Chips are no part of the value,
+// seek returns the matches in the value after a field, as pairs of a text node and an offset for both ends. Chips are no part of the value,
 // so that an invisible character hides no match.
 function seek(field) {
 	const nodes = [], wanted = fold(field.value), found = [];
-	const walker = document.createTreeWalker(find(":scope > .value", field.parentElement.parentElement), NodeFilter.SHOW_TEXT);
+	let value = field.parentElement;
+	while (!value.matches(".value")) value = value.nextElementSibling;
+	const walker = document.createTreeWalker(value, NodeFilter.SHOW_TEXT);
 	let text = "";
 	for (let node; (node = walker.nextNode());) {
 		if (node.parentElement.closest(".chip, .cut")) continue;

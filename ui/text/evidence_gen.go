@@ -76,3 +76,6 @@ func EvidenceItem() Message { return newMessage("evidence.Item") }
 func EvidenceLast(value templ.Component, target templ.Component, at templ.Component) templ.Component {
 	return newHTML("evidence.Last", argument{"value", value}, argument{"target", target}, argument{"at", at})
 }
+
+// EvidenceFirstItems is "first {n:count} item" or "first {n:count} items".
+func EvidenceFirstItems(n int) Message { return newMessage("evidence.FirstItems", argument{"n", n}) }

@@ -48,13 +48,19 @@ const viewCookie = "holdpoint-queue"
 // maxViewCookie bounds the cookie, in bytes.
 const maxViewCookie = 1000
 
-// keepView keeps the parameters of the list that the reader opens.
+// keepView keeps the parameters of the list that the reader opens or chooses. Live updates, also of tabs in the background, keep none.
 func keepView(w http.ResponseWriter, r *http.Request) {
+	if shell.PartOnly(r) && r.Header.Get("HP-Chosen") == "" {
+		return
+	}
 	value, kept := keepViewParams(r.URL.Query()).Encode(), ""
 	if cookie, err := r.Cookie(viewCookie); err == nil {
 		kept = cookie.Value
 	}
-	if value == kept || len(value) > maxViewCookie {
+	if len(value) > maxViewCookie {
+		value = ""
+	}
+	if value == kept {
 		return
 	}
 	cookie := &http.Cookie{Name: viewCookie, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: a choice is no secret

@@ -23,6 +23,8 @@ type Limits struct {
 	Collapse bool // identical lines of long values are shown once, with their number
 
 	Secrets *secretfield.Rules // values to hide; nil: none
+
+	field int // the number of the value in its document
 }
 
 // Folded returns the limits of a page on which a reviewer decides: enough to judge a usual call, and at most a few screens.
@@ -45,7 +47,7 @@ func Brief() Limits {
 func Fold(text string, l Limits) Value {
 	head, tail, opaque := splitHeadTail(text, l)
 	if head == len(text) && l.Collapse {
-		return showLong(text)
+		return showLong(text, l.field)
 	}
 	if head == len(text) {
 		return Value{Head: ShowValue(text)}

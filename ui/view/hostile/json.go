@@ -53,10 +53,19 @@ type Place struct {
 	Index int    // of an element; -1: it is a member
 }
 
+// IsWithin reports whether p is the other place, or within it.
+func (p *Place) IsWithin(other *Place) bool {
+	for p != nil && p != other {
+		p = p.In
+	}
+	return p == other
+}
+
 // Fields are the values of a document, in its order.
 type Fields struct {
 	List   []Field
-	More   int // left out
+	More   int    // left out
+	Next   *Place // of the first value that was left out
 	Folded bool
 	Findings
 }
@@ -102,6 +111,25 @@ func (p path) joinName(name string) path {
 		text = p.text + "." + name
 	}
 	return path{text: text, pointer: string(jsontext.Pointer(p.pointer).AppendToken(name)), name: name, depth: p.depth + 1, place: &Place{In: p.place, Name: name, Index: -1}}
+}
+
+// JoinPlaces writes a path below a group, such as lines[0].price. Names that would read as other places are in quotes.
+func JoinPlaces(places []*Place) string {
+	var b strings.Builder
+	for _, p := range places {
+		switch {
+		case p.Index >= 0:
+			b.WriteString("[" + strconv.Itoa(p.Index) + "]")
+			continue
+		case p.Name == "" || strings.ContainsAny(p.Name, `.[]"`):
+			b.WriteString("[" + quoteJSON(p.Name) + "]")
+			continue
+		case b.Len() > 0:
+			b.WriteByte('.')
+		}
+		b.WriteString(p.Name)
+	}
+	return b.String()
 }
 
 // isIdentifier reports whether a name is unambiguous in a path without quotes.
@@ -160,7 +188,9 @@ func (r *fieldReader) readValue(p path) error {
 
 func (r *fieldReader) addField(p path, t Type, text string) error {
 	if r.limits.Fields > 0 && len(r.fields.List) >= r.limits.Fields {
-		r.fields.More++
+		if r.fields.More++; r.fields.More == 1 {
+			r.fields.Next = p.place
+		}
 		r.fields.Folded = true
 		if r.stop {
 			return errEnough
@@ -194,7 +224,9 @@ func (r *fieldReader) foldValue(t Type, text string) Value {
 	if t != Text && len(text) < shortValue {
 		return Value{Head: []Piece{{Kind: Plain, Text: text, Count: 1}}}
 	}
-	return Fold(text, r.limits)
+	l := r.limits
+	l.field = len(r.fields.List)
+	return Fold(text, l)
 }
 
 // pathLimits returns limits that keep a path to a few lines, unless nothing is cut.

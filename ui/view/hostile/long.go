@@ -3,6 +3,7 @@ package hostile
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -29,8 +30,9 @@ type stop struct {
 	piece    Piece
 }
 
-// showLong shows a whole text. Of byte-identical lines in a row it shows one and their number, and it finds the outliers.
-func showLong(text string) Value {
+// showLong shows a whole text. Of byte-identical lines in a row it shows one and their number, and it finds the outliers. Values of a document
+// have different numbers.
+func showLong(text string, field int) Value {
 	if strings.Count(text, "\n") < longLines && len(text) <= longText {
 		return Value{Head: ShowValue(text)}
 	}
@@ -40,8 +42,9 @@ func showLong(text string) Value {
 	v.MoreOutliers = max(0, len(odd)-maxOutliers)
 	marked := map[int]string{}
 	sum := sha256.Sum256([]byte(text))
+	prefix := "line-" + hex.EncodeToString(sum[:4]) + "-" + strconv.Itoa(field) + "-"
 	for _, i := range odd[:min(maxOutliers, len(odd))] {
-		marked[i] = "line-" + hex.EncodeToString(sum[:4]) + "-" + strconv.Itoa(i+1)
+		marked[i] = prefix + strconv.Itoa(i+1)
 		v.Outliers = append(v.Outliers, Outlier{ID: marked[i], Line: i + 1, Text: Fold(strings.TrimSuffix(lines[i], "\n"), Brief())})
 	}
 	s := scanner{text: text}
@@ -68,7 +71,7 @@ func showLong(text string) Value {
 	return v
 }
 
-// findOutliers returns the lines whose shape is rare where a few shapes make up nearly all lines.
+// findOutliers returns the lines whose shape is rare where a few shapes make up nearly all lines, and the first of identical ones in a row.
 func findOutliers(lines []string) []int {
 	shapes, count := make([]string, len(lines)), map[string]int{}
 	for i, line := range lines {
@@ -85,7 +88,7 @@ func findOutliers(lines []string) []int {
 	if len(odd) > len(lines)/10 {
 		return nil
 	}
-	return odd
+	return slices.DeleteFunc(odd, func(i int) bool { return i > 0 && lines[i] == lines[i-1] })
 }
 
 // shapeOf returns a line with one sign for each run of digits, of ASCII letters, of other letters and of spaces.

