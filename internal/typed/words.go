@@ -24,7 +24,7 @@ func (w words) hasWord(word string) bool {
 	return ok
 }
 
-// hasWordFold reports whether the set has a word, whatever its case.
+// hasWordFold reports whether the set has a word in any case.
 func (w words) hasWordFold(word string) bool {
 	return len(word) < 64 && w.hasWord(strings.ToLower(word))
 }

@@ -99,15 +99,15 @@ type histories struct {
 	size  int // of their facts
 }
 
-// get returns a history, and a zero one if it is not kept.
-func (h *histories) get(key historyKey) keptHistory {
+// findKept returns a history, and a zero one if it is not kept.
+func (h *histories) findKept(key historyKey) keptHistory {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.byKey[key]
 }
 
-// put keeps a history. If all histories together become too large, the others are dropped.
-func (h *histories) put(key historyKey, kept keptHistory) {
+// keepHistory keeps a history. If all histories together become too large, the others are dropped.
+func (h *histories) keepHistory(key historyKey, kept keptHistory) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.size += kept.size - h.byKey[key].size; h.size > maxHistories || h.byKey == nil {
@@ -116,8 +116,8 @@ func (h *histories) put(key historyKey, kept keptHistory) {
 	h.byKey[key] = kept
 }
 
-// check notes that a history was compared with the database, if it is still kept.
-func (h *histories) check(key historyKey, kept keptHistory, now time.Time) {
+// markChecked notes that a history was compared with the database, if it is still kept.
+func (h *histories) markChecked(key historyKey, kept keptHistory, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.byKey[key].History == kept.History {
@@ -129,7 +129,7 @@ func (h *histories) check(key historyKey, kept keptHistory, now time.Time) {
 // readHistory returns the history that a call is compared with. A kept history that was compared with the database at most trusted ago
 // is good enough.
 func (s *Service) readHistory(ctx context.Context, key historyKey, trusted time.Duration) (*evidence.History, error) {
-	now, kept := s.Now(), s.histories.get(key)
+	now, kept := s.Now(), s.histories.findKept(key)
 	if kept.History != nil && elapsedTime(now, kept.checked) < trusted {
 		return kept.History, nil
 	}
@@ -141,7 +141,7 @@ func (s *Service) readHistory(ctx context.Context, key historyKey, trusted time.
 		return nil, fmt.Errorf("read newest facts of tool %s: %w", key.tool, err)
 	}
 	if kept.History != nil && kept.newest == newest && now.Sub(kept.read) < historyKept {
-		s.histories.check(key, kept, now)
+		s.histories.markChecked(key, kept, now)
 		return kept.History, nil
 	}
 	rows, _ := s.Pool.Query(ctx, `SELECT agent_id, added_at, facts FROM call_facts
@@ -170,6 +170,6 @@ func (s *Service) readHistory(ctx context.Context, key historyKey, trusted time.
 		all = own
 	}
 	read := keptHistory{History: evidence.NewHistory(all), newest: newest, size: size + emptyHistory, read: now, checked: now}
-	s.histories.put(key, read)
+	s.histories.keepHistory(key, read)
 	return read.History, nil
 }

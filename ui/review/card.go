@@ -96,7 +96,7 @@ func makeCard(fields *hostile.Fields, entries []evidence.Entry, values map[strin
 	card.Unusual = evidence.CountUnusual(entries)
 	card.addNested(values, hidden)
 	card.Parts = grouper{fields.Next}.groupRows(card.Rows)
-	slices.SortStableFunc(card.Rows, func(a, b CardRow) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(card.Rows, func(a, b CardRow) int { return rankRow(a) - rankRow(b) })
 	return card
 }
 
@@ -107,7 +107,7 @@ const (
 	rankUsual
 )
 
-func rank(r CardRow) int {
+func rankRow(r CardRow) int {
 	switch {
 	case r.isAlarming():
 		return rankAlarming

@@ -28,8 +28,8 @@ type CardTable struct {
 	Width   int  // of the columns side by side, in characters
 }
 
-// class returns the style of the table: whether each line is one on a wide screen, on a phone, or everywhere.
-func (t CardTable) class() string {
+// chooseClass returns the style of the table: whether each line is one on a wide screen, on a phone, or everywhere.
+func (t CardTable) chooseClass() string {
 	switch {
 	case t.Width > maxWidth:
 		return "stacked"
@@ -47,30 +47,30 @@ type CardItem struct {
 	Hidden bool        // one of them is a secret
 }
 
-// rank orders items: red warnings first, then unusual values.
-func (i CardItem) rank() int {
+// rankItem orders items: red warnings first, then unusual values.
+func (i CardItem) rankItem() int {
 	first := rankUsual
 	for _, rows := range i.Cells {
 		for _, r := range rows {
-			first = min(first, rank(r))
+			first = min(first, rankRow(r))
 		}
 	}
 	return first
 }
 
-// rank orders parts as [CardItem.rank] does. Values come before objects and lists.
-func (p CardPart) rank() int {
+// rankPart orders parts as [CardItem.rankItem] does. Values come before objects and lists.
+func (p CardPart) rankPart() int {
 	if p.Row != nil {
-		return 2 * rank(*p.Row)
+		return 2 * rankRow(*p.Row)
 	}
 	first := rankUsual
 	if p.Table != nil {
 		for _, item := range p.Table.Items {
-			first = min(first, item.rank())
+			first = min(first, item.rankItem())
 		}
 	}
 	for _, member := range p.Parts {
-		first = min(first, member.rank()/2)
+		first = min(first, member.rankPart()/2)
 	}
 	if first == rankUsual {
 		return 2 * first // in the order of the call
@@ -134,13 +134,13 @@ func (g grouper) groupWithin(rows []placedRow, steps, nested int) []CardPart {
 		from = to
 		if len(group) == 1 || nested == maxNested || slices.ContainsFunc(group, func(r placedRow) bool { return r.Path.Cut != nil }) {
 			for _, r := range group {
-				parts = append(parts, CardPart{Row: r.named(steps)})
+				parts = append(parts, CardPart{Row: r.nameRow(steps)})
 			}
 			continue
 		}
 		parts = append(parts, g.makeGroup(group, steps, nested))
 	}
-	slices.SortStableFunc(parts, func(a, b CardPart) int { return cmp.Compare(a.rank(), b.rank()) })
+	slices.SortStableFunc(parts, func(a, b CardPart) int { return cmp.Compare(a.rankPart(), b.rankPart()) })
 	return parts
 }
 
@@ -157,8 +157,8 @@ func (g grouper) makeGroup(rows []placedRow, steps, nested int) CardPart {
 	return CardPart{Name: name, Parts: g.groupWithin(rows, end, nested+1)}
 }
 
-// named returns the row with the end of its path as its name.
-func (r placedRow) named(steps int) *CardRow {
+// nameRow returns the row with the end of its path as its name.
+func (r placedRow) nameRow(steps int) *CardRow {
 	row := r.CardRow
 	if steps > 0 && row.Path.Cut == nil {
 		row.Path = hostile.Fold(hostile.JoinPlaces(r.steps[steps:]), hostile.Limits{})
@@ -201,7 +201,7 @@ func (g grouper) makeTable(rows []placedRow, steps int) *CardTable {
 		}
 		row := r.CardRow
 		if row.Path = (hostile.Value{}); len(rest) > 1 { // the column has the first name
-			row = *r.named(steps + 2)
+			row = *r.nameRow(steps + 2)
 		}
 		if row.Notes = row.cellNotes(); !row.isOdd() {
 			row.Usual = nil
@@ -218,7 +218,7 @@ func (g grouper) makeTable(rows []placedRow, steps int) *CardTable {
 			t.Items[i].Cells = append(t.Items[i].Cells, nil)
 		}
 	}
-	slices.SortStableFunc(t.Items, func(a, b CardItem) int { return cmp.Compare(a.rank(), b.rank()) })
+	slices.SortStableFunc(t.Items, func(a, b CardItem) int { return cmp.Compare(a.rankItem(), b.rankItem()) })
 	return t
 }
 

@@ -143,7 +143,7 @@ func (h *Handler) find(ctx context.Context, access identity.Access, found *Resul
 func findPages(ctx context.Context, person view.Person, typed string) []Result {
 	var list []Result
 	for _, l := range view.ListPages(person) {
-		if contains(l.Word.In(ctx), typed) {
+		if containsText(l.Word.In(ctx), typed) {
 			list = append(list, Result{Kind: text.PalettePage(), URL: l.URL, Word: l.Word})
 		}
 	}
@@ -164,13 +164,13 @@ func findActions(ctx context.Context, found Results, shown uuid.UUID) []Result {
 	all = append(all, Result{URL: "/settings#look", Do: "theme", Word: text.PaletteTheme()})
 	var list []Result
 	for _, a := range all {
-		if a.Kind = text.PaletteAction(); contains(a.Word.In(ctx), found.Text) {
+		if a.Kind = text.PaletteAction(); containsText(a.Word.In(ctx), found.Text) {
 			list = append(list, a)
 		}
 	}
 	return list
 }
 
-func contains(label, typed string) bool {
+func containsText(label, typed string) bool {
 	return strings.Contains(strings.ToLower(label), strings.ToLower(typed))
 }

@@ -51,9 +51,9 @@ type Assets struct {
 // Load returns the files, which are read and compressed once.
 func Load() (*Assets, error) { return loadOnce() }
 
-var loadOnce = sync.OnceValues(load) //nolint:gochecknoglobals // the files are constant
+var loadOnce = sync.OnceValues(loadFiles) //nolint:gochecknoglobals // the files are constant
 
-func load() (*Assets, error) {
+func loadFiles() (*Assets, error) {
 	a := &Assets{byPath: make(map[string]asset)}
 	names, err := fs.Glob(files, "*.*")
 	if err != nil {

@@ -56,13 +56,13 @@ func (h *History) indexTargets(path string) map[string]int {
 	}
 	index := map[string]int{}
 	for i, c := range h.calls {
-		fact, ok := c.Facts.only(path)
+		fact, ok := c.Facts.findOnly(path)
 		if !ok {
 			continue
 		}
 		t := target{leaf: leaf{Fact: fact}}
 		if fact.Long == 0 {
-			t.kind, t.canonical = fact.target()
+			t.kind, t.canonical = fact.findTarget()
 		}
 		for _, key := range t.listKeys() {
 			if _, ok := index[key]; !ok {
@@ -93,11 +93,11 @@ func listTargets(leaves []leaf, hidden func(pointer string) bool) []target {
 	}
 	var list []target
 	for _, l := range leaves {
-		if count[l.Path] > 1 || l.Long > 0 || l.Value == "" || hidden(l.pointer) || typed.NamesSource(l.name()) {
+		if count[l.Path] > 1 || l.Long > 0 || l.Value == "" || hidden(l.pointer) || typed.NamesSource(l.lastName()) {
 			continue
 		}
 		t := target{leaf: l}
-		if t.kind, t.canonical = l.target(); t.canonical == "" && (l.Kind == other || !typed.NamesID(l.name())) {
+		if t.kind, t.canonical = l.findTarget(); t.canonical == "" && (l.Kind == other || !typed.NamesID(l.lastName())) {
 			continue
 		}
 		list = append(list, t)
@@ -110,8 +110,8 @@ func rankTarget(k typed.Kind) int {
 	return slices.Index([]typed.Kind{typed.IBAN, typed.Email, typed.URL, typed.Path, typed.Text}, k)
 }
 
-// name returns the last name in the path.
-func (f Fact) name() string {
+// lastName returns the last name in the path.
+func (f Fact) lastName() string {
 	p := jsontext.Pointer(f.Path)
 	for p.LastToken() == "*" {
 		p = p.Parent()
@@ -119,7 +119,7 @@ func (f Fact) name() string {
 	return p.LastToken()
 }
 
-func (f Fact) target() (typed.Kind, string) {
+func (f Fact) findTarget() (typed.Kind, string) {
 	if f.Kind != text {
 		return typed.Text, ""
 	}
@@ -127,12 +127,12 @@ func (f Fact) target() (typed.Kind, string) {
 	if err != nil {
 		return typed.Text, ""
 	}
-	v := typed.Recognize(f.name(), quoted, nil)
+	v := typed.Recognize(f.lastName(), quoted, nil)
 	return v.Target()
 }
 
-// only returns the value at a path, if there is exactly one.
-func (facts Facts) only(path string) (found Fact, ok bool) {
+// findOnly returns the value at a path, if there is exactly one.
+func (facts Facts) findOnly(path string) (found Fact, ok bool) {
 	for _, f := range facts {
 		if f.Path == path {
 			if ok {
@@ -149,7 +149,7 @@ func (e *Entry) addLast(l leaf, last *Call, t target) {
 	if l.pointer == t.pointer || e.Verdict != Unusual && e.Verdict != NoHistory {
 		return
 	}
-	if was, ok := last.Facts.only(l.Path); ok && was.Long == 0 && was.historyKey() != l.historyKey() {
+	if was, ok := last.Facts.findOnly(l.Path); ok && was.Long == 0 && was.historyKey() != l.historyKey() {
 		e.Last = &Last{Value: was.Value, Target: t.Value, TargetPath: t.pointer, At: last.At}
 	}
 }
