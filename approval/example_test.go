@@ -55,21 +55,22 @@ func ExampleInsert() {
 }
 
 // A decision takes the row's lock, compares the digest and the deadline, and settles the approval in the same transaction.
-func ExampleSettle() {
+func ExampleQueueSettle() {
 	approve := func(ctx context.Context, pool *pgxpool.Pool, callID, reviewer uuid.UUID, shown approval.Digest) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 			pending, now, err := approval.Lock(ctx, tx, callID)
+			settlement := approval.Settlement{Status: approval.Approved, By: reviewer, Note: "looks right"}
 			switch {
 			case err != nil:
 				return err
 			case pending.Status == approval.Pending && !pending.Deadline.After(now):
-				_, err = approval.Settle(ctx, tx, pending, approval.Settlement{Status: approval.Expired})
-				return err
+				settlement = approval.Settlement{Status: approval.Expired}
 			case pending.Digest != shown:
 				return approval.ErrDigestMismatch
 			}
-			_, err = approval.Settle(ctx, tx, pending, approval.Settlement{Status: approval.Approved, By: reviewer, Note: "looks right"})
-			return err // a *ConflictError if another decision was first
+			batch := &pgx.Batch{}
+			approval.QueueSettle(ctx, batch, &pending, settlement)
+			return tx.SendBatch(ctx, batch).Close() // a *ConflictError if another decision was first
 		})
 	}
 	_ = approve

@@ -156,16 +156,8 @@ type Seen struct {
 	SecondStep bool          // the reviewer confirmed in a second step
 }
 
-// Settle gives a pending approval its only outcome, and stores the origin of the decision that ctx carries. It returns a
-// *[ConflictError] if the approval was settled before.
-func Settle(ctx context.Context, tx pgx.Tx, a Approval, s Settlement) (Approval, error) {
-	batch := &pgx.Batch{}
-	QueueSettle(ctx, batch, &a, s)
-	err := tx.SendBatch(ctx, batch).Close()
-	return a, err
-}
-
-// QueueSettle adds [Settle] to a batch. Once the batch is closed, a is the settled approval.
+// QueueSettle adds the only outcome of a pending approval to a batch, with the origin of the decision that ctx carries. Once the batch is
+// closed, a is the settled approval. Closing it returns a *[ConflictError] if the approval was settled before.
 func QueueSettle(ctx context.Context, batch *pgx.Batch, a *Approval, s Settlement) {
 	var via audit.Origin
 	if s.By != uuid.Nil {
