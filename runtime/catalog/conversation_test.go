@@ -1,7 +1,9 @@
 package catalog_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
@@ -99,6 +102,47 @@ func TestSlowSkillDelaysWithinBounds(t *testing.T) {
 	if !slices.Equal(toolNames(c), []string{"mail__send"}) || len(c.Problems) != 1 || c.Problems[0].Kind != "transport" {
 		t.Errorf("tools %v, problems %+v", toolNames(c), c.Problems)
 	}
+}
+
+// A server that hangs delays one conversation. Later ones have the accepted definitions at once, until it answers.
+func TestHangingSkillDelaysOneConversation(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	_, all := w.startConversation("billing")
+	p := w.start(3 * time.Second)
+	w.source.set(func() { w.source.hanging["files"] = true })
+	start := func() *catalog.Conversation {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		c, err := p.StartConversation(ctx, w.registry.Agent("billing"), uuid.Nil, "", nil)
+		check(t, err)
+		return c
+	}
+	first := start()
+	if !slices.Equal(toolNames(first), all) || len(first.Problems) != 1 || first.Problems[0].Kind != "transport" {
+		t.Fatalf("while the server hangs: tools %v, want %v; problems %+v", toolNames(first), all, first.Problems)
+	}
+	asked := w.source.lists.Load()
+	p.SetListTimeout(time.Hour) // the next ones would hang if they waited
+	for range 3 {
+		if c := start(); !slices.Equal(toolNames(c), all) || len(c.Problems) != 1 {
+			t.Fatalf("tools %v, problems %+v", toolNames(c), c.Problems)
+		}
+	}
+	if n := w.source.lists.Load(); n != asked {
+		t.Errorf("the server was asked %d more times while it had a request", n-asked)
+	}
+	w.source.set(func() { delete(w.source.hanging, "files") })
+	files, err := p.agents.SkillByName(t.Context(), "files")
+	check(t, err)
+	p.discovery.ListChanged(files.ID)                                 // else the request that hangs is waited for
+	eventually.Succeeds(t, 2*time.Minute, "the skill", func() error { // a conversation starts the listing
+		if c := start(); len(c.Problems) != 0 {
+			return fmt.Errorf("problems %+v", c.Problems)
+		}
+		return nil
+	})
 }
 
 // A skill that could not be listed joins the conversation once it recovers.

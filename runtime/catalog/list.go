@@ -73,31 +73,54 @@ func (s *Service) listSkill(ctx context.Context, skill agent.AssignedSkill, prin
 	return skillListing{skill: skill, listing: listing, pins: pins}
 }
 
+// listTools lists the tools of a skill's server. It waits a third of the time if there are accepted definitions to offer meanwhile. After a
+// server gave no answer, no conversation waits for it until it has answered a listing in the background.
 func (s *Service) listTools(ctx context.Context, skill *agent.Skill, server tool.Server, principal uuid.UUID) (tool.Listing, error) {
 	if server = server.For(principal); server.PerUser && server.Principal == uuid.Nil {
 		return tool.Listing{}, errNoPrincipal
 	}
-	return s.discovery.List(ctx, server, skill.TrustNewTools)
+	key := listingKey{skill.ID, server.Revision, server.Principal}
+	if _, ok := s.unanswered.Peek(key); ok {
+		listing, err := s.discovery.ListCached(ctx, server, skill.TrustNewTools)
+		if errors.Is(err, tool.ErrNotListed) || errors.Is(err, context.DeadlineExceeded) {
+			return listing, errUnanswered
+		}
+		s.unanswered.DropIf(func(other listingKey) bool { return other == key })
+		return listing, err
+	}
+	patience := s.listTimeout
+	if accepted, err := s.discovery.Accepted(ctx, skill.ID); err == nil && len(accepted) > 0 {
+		patience /= 3
+	}
+	bounded, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	listing, err := s.discovery.List(bounded, server, skill.TrustNewTools)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.unanswered.Put(key, struct{}{})
+		err = errUnanswered
+	}
+	return listing, err
 }
 
 // reportUnlisted describes a skill that could not be listed. Internal errors are logged and not shown to the agent. If only a
-// connection is missing, the tools that were accepted last stay in the catalog.
+// connection is missing, or the server does not answer, the tools that were accepted last stay in the catalog.
 func (s *Service) reportUnlisted(ctx context.Context, skill agent.AssignedSkill, err error) skillListing {
 	var failure *tool.Failure
 	problem := Problem{Skill: skill.Name, Kind: ProblemInternal, Error: "its tools could not be listed"}
+	usesAccepted := false
 	switch {
 	case errors.As(err, &failure):
 		problem = NewFailureProblem(skill.Name, failure)
+		usesAccepted = problem.Kind == ProblemNeedsConnection
 	case errors.Is(err, errNoPrincipal):
-		problem.Kind, problem.Error = ProblemNoPrincipal, errNoPrincipal.Error()
-	case errors.Is(err, context.DeadlineExceeded):
-		problem.Kind = string(tool.TransportFailure)
-		problem.Error = fmt.Sprintf("no answer to tools/list within %s", s.listTimeout)
+		problem.Kind, problem.Error, usesAccepted = ProblemNoPrincipal, errNoPrincipal.Error(), true
+	case errors.Is(err, errUnanswered), errors.Is(err, context.DeadlineExceeded):
+		problem.Kind, problem.Error, usesAccepted = string(tool.TransportFailure), errUnanswered.Error(), true
 	}
 	s.log.WarnContext(ctx, "skill is missing from a conversation",
 		"skill", skill.Name, "skill_id", skill.ID, "kind", problem.Kind, "error", err)
 	l := skillListing{skill: skill, problem: &problem}
-	if problem.Kind != ProblemNeedsConnection && problem.Kind != ProblemNoPrincipal {
+	if !usesAccepted {
 		return l
 	}
 	accepted, err := s.discovery.Accepted(ctx, skill.ID)
@@ -131,9 +154,11 @@ func (s *Service) hasRecovered(ctx context.Context, agentID, principal uuid.UUID
 		if !unlisted[skill.Name] {
 			continue
 		}
-		if server, err := skill.Server(); err == nil && s.discovery.Fresh(ctx, server.For(principal), skill.TrustNewTools) {
-			recovered = true // go on: Fresh also starts the listings of the others
+		server, err := skill.Server()
+		if err == nil {
+			_, err = s.discovery.ListCached(ctx, server.For(principal), skill.TrustNewTools)
 		}
+		recovered = recovered || err == nil // go on: ListCached also starts the listings of the others
 	}
 	return recovered, nil
 }

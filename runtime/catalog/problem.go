@@ -32,6 +32,9 @@ const (
 // maxMessage bounds the text of a problem, and other texts from outside that are stored, in bytes.
 const maxMessage = 500
 
+// errUnanswered means that a skill's server did not answer in time. It is asked in the background.
+var errUnanswered = errors.New("no answer to tools/list yet")
+
 // errNoPrincipal is the cause of [ProblemNoPrincipal].
 var errNoPrincipal = errors.New("each person has their own connection to this skill, and the agent acts on behalf of no person")
 

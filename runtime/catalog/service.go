@@ -52,6 +52,14 @@ type Service struct {
 	conversations *registry.Memory[conversationKey, *Conversation]
 	named         *registry.Memory[conversationName, *Conversation]
 	catalogs      *registry.Memory[Digest, *Catalog]
+	unanswered    *registry.Memory[listingKey, struct{}] // skills whose server did not answer tools/list in time
+}
+
+// listingKey identifies a listing of a skill.
+type listingKey struct {
+	skillID   uuid.UUID
+	revision  int64
+	principal uuid.UUID // of a skill with a connection for each person
 }
 
 // New makes a Service and subscribes it to the changes of cfg.Agents. Call it before cfg.Agents is used.
@@ -69,6 +77,7 @@ func New(cfg Config) (*Service, error) {
 		named:         newMemory[conversationName, *Conversation](cfg),
 		catalogs:      registry.NewMemory[Digest](registry.Config[*Catalog]{Now: cfg.Now, MaxSize: maxCachedBytes, Size: (*Catalog).size}),
 	}
+	s.unanswered = registry.NewMemory[listingKey](registry.Config[struct{}]{Now: cfg.Now, TTL: time.Hour})
 	cfg.Agents.OnInvalidate(s.invalidate)
 	cfg.Agents.OnAgentDeleted(endConversations)
 	return s, nil
@@ -94,6 +103,7 @@ func (s *Service) Close() {
 	s.conversations.Close()
 	s.named.Close()
 	s.catalogs.Close()
+	s.unanswered.Close()
 }
 
 // endConversations ends all conversations of a deleted agent.

@@ -29,6 +29,8 @@ var (
 	ErrNoSource = errors.New("transport is not available")
 	// ErrSuperseded: the skill was changed or deleted while its tools were listed.
 	ErrSuperseded = errors.New("skill was changed meanwhile")
+	// ErrNotListed: the outcome of listing the skill's tools is not known yet.
+	ErrNotListed = errors.New("tools are not listed yet")
 	// ErrNotCurrent: the server no longer offers this definition.
 	ErrNotCurrent = errors.New("definition is not the current one")
 )
@@ -203,14 +205,14 @@ func (d *Discovery) List(ctx context.Context, server Server, trustNewTools bool)
 	return l.unpackListing(server, err)
 }
 
-// Fresh reports whether a successful listing is cached, even one that List would not use. If nothing is cached, not even a failure, it
-// starts a listing in the background.
-func (d *Discovery) Fresh(ctx context.Context, server Server, trustNewTools bool) bool {
+// ListCached is List for callers that do not wait: it returns the cached outcome, even one that List would not use. If nothing is
+// cached, not even a failure, it starts a listing in the background and returns [ErrNotListed].
+func (d *Discovery) ListCached(ctx context.Context, server Server, trustNewTools bool) (Listing, error) {
 	if l, ok := d.listings.Peek(newListingKey(server)); ok {
-		return l.failure == nil
+		return l.unpackListing(server, nil)
 	}
 	d.listings.Start(ctx, newListingKey(server), d.newLoader(server, trustNewTools))
-	return false
+	return Listing{}, ErrNotListed
 }
 
 // Recheck returns a tool's pins from the database, for the check at dispatch. First it lists the tools again, unless a listing succeeded

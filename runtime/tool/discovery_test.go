@@ -78,7 +78,7 @@ func TestListingThatIsOutOfDateAtOnce(t *testing.T) {
 		}
 	}
 	// The server's recovery must be noticed, or its tools would stay missing.
-	if !w.discovery.Fresh(t.Context(), w.skill, false) {
+	if _, err := w.discovery.ListCached(t.Context(), w.skill, false); err != nil {
 		t.Error("a listing that succeeded is not known")
 	}
 }
