@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"slices"
@@ -377,6 +378,43 @@ func TestLiveUpdatesChooseNoList(t *testing.T) {
 	next(deleted, "by risk")
 	p.Go(w.server.URL + "/?team=" + strings.Repeat("a", 2000)) // too long to keep
 	next(saved, "without a list")
+}
+
+// Without JavaScript, a page of the list reloads itself. This chooses no list either.
+func TestReloadsChooseNoList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	saved := w.submit(uuid.Nil, "files__save_csv", `{"filename":"one"}`)
+	deleted := w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/shared/1"}`)
+	reload := func(a *answer) *answer {
+		_, content, _ := strings.Cut(a.body, `http-equiv="refresh" content="`)
+		content, _, _ = strings.Cut(content, `"`)
+		_, url, found := strings.Cut(html.UnescapeString(content), "url=")
+		if !found {
+			t.Fatalf("the page reloads itself by %q", content)
+		}
+		return v.get(url)
+	}
+	next := func(want uuid.UUID, when string) {
+		t.Helper()
+		if got := v.get("/next").header.Get("Location"); got != callPath(want) {
+			t.Errorf("%s, the next one is %s, want %s", when, got, callPath(want))
+		}
+	}
+	behind := v.get("/")
+	v.get("/?sort=risk")
+	next(deleted, "by risk")
+	behind = reload(behind)
+	next(deleted, "after a reload of another tab")
+	if rows := behind.find("row"); rows.Length() != 2 || rows.First().AttrOr("data-call", "") != saved.String() {
+		t.Errorf("the other tab has %d rows", rows.Length())
+	}
+	if again := reload(reload(v.get("/?sort=risk"))); again.find("row").First().AttrOr("data-call", "") != deleted.String() {
+		t.Error("a page loses its order when it reloads itself")
+	}
+	v.get("/")
+	next(saved, "by deadline")
 }
 
 func TestPresenceReloadsNoList(t *testing.T) {
