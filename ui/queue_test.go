@@ -45,12 +45,43 @@ func TestRowsAreDense(t *testing.T) {
 		t.Errorf("%d rows on the screen, want at least 12", shown)
 	}
 	noBrokenWords(t, p)
+	if found := browsertest.Eval[string](p, `getComputedStyle(document.querySelector("#rows > .row")).contentVisibility`); found != "auto" {
+		t.Errorf("content-visibility of rows is %q: the browser draws those far below the screen too", found)
+	}
 	p.Become(browsertest.Phone())
 	p.Screenshot("phone")
 	if heights := browsertest.Eval[[]float64](p, `[...new Set([...document.querySelectorAll("[data-testid=row]")].map((row) => row.getBoundingClientRect().height))]`); !slices.Equal(heights, []float64{56}) {
 		t.Errorf("on the phone rows are %v high", heights)
 	}
 	noBrokenWords(t, p)
+}
+
+// A key shows the next call in one step: when its article is in the page, the scripts have done their part before the next frame.
+func TestNextCallIsShownInOneStep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	p := w.signInWith(browsertest.Options{})
+	ready(p)
+	browsertest.Eval[bool](p, `(() => {
+		let done = false;
+		document.addEventListener("htmx:after:swap", () => { done = true; });
+		new MutationObserver((_, observer) => {
+			if (!document.querySelector("#call[data-call]")) return;
+			observer.disconnect();
+			const { port1, port2 } = new MessageChannel(); // its task comes before that of any timer
+			port1.onmessage = () => { window.step = done ? "one step" : "several steps"; };
+			port2.postMessage(0);
+		}).observe(document, { subtree: true, childList: true });
+		return true;
+	})()`)
+	p.Press("j")
+	p.WaitFor("the call", "window.step")
+	if step := browsertest.Eval[string](p, "window.step"); step != "one step" {
+		t.Errorf("the call is shown in %s", step)
+	}
+	p.WaitText("arguments", "first")
+	noComplaints(t, p)
 }
 
 // noBrokenWords fails the test if a word of a row is on two lines.
