@@ -233,11 +233,23 @@ func Count(ctx context.Context, db postgres.Querier, f QueueFilter) (Counts, err
 // ListSimilar returns at most limit pending approvals of the same agent, principal, skill and tool, a itself included, by
 // deadline.
 func ListSimilar(ctx context.Context, db postgres.Querier, a *Approval, limit int) ([]Approval, error) {
-	return queryApprovals(ctx, db, `SELECT `+approvalColumns+` FROM approvals
-		WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()) AND agent_id = $1 AND principal_id IS NOT DISTINCT FROM $2::uuid
-			AND skill_id = $3 AND tool = $4
+	return queryApprovals(ctx, db, `SELECT `+approvalColumns+` FROM approvals WHERE `+similarSQL+`
 		ORDER BY deadline, call_id LIMIT $5`, a.AgentID, postgres.OrNull(a.PrincipalID), a.SkillID, a.Tool, limit)
 }
+
+// CountSimilar counts the approvals that [ListSimilar] returns.
+func CountSimilar(ctx context.Context, db postgres.Querier, a *Approval, limit int) (int, error) {
+	n, err := postgres.CollectOne(ctx, db, pgx.RowTo[int], `SELECT count(*) FROM (SELECT FROM approvals WHERE `+similarSQL+` LIMIT $5) AS found`,
+		a.AgentID, postgres.OrNull(a.PrincipalID), a.SkillID, a.Tool, limit)
+	if err != nil {
+		return 0, fmt.Errorf("count similar approvals: %w", err)
+	}
+	return n, nil
+}
+
+// similarSQL is a condition: an approval is pending and differs from one only in its arguments.
+const similarSQL = `status = 'pending' AND deadline > (SELECT holdpoint_now()) AND agent_id = $1
+	AND principal_id IS NOT DISTINCT FROM $2::uuid AND skill_id = $3 AND tool = $4`
 
 // Facet counts the pending approvals of one agent, skill and team.
 type Facet struct {

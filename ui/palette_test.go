@@ -272,6 +272,39 @@ func TestOutcomesInTheQueueAreAnnounced(t *testing.T) {
 	noComplaints(t, p)
 }
 
+// An undo that comes too late is announced, although its call is no longer on the screen: after the page's count of the seconds, and before it if
+// the server knows better.
+func TestTooLateToUndoIsAnnounced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	second := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"third"}`)
+	p := w.signInWith(browsertest.Options{})
+	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
+	ready(p)
+	p.Press("j")
+	p.WaitText("arguments", "first")
+	p.WaitFor("keys to work", armed)
+	p.Press("a")
+	w.keepUndoOpen(first)
+	p.WaitText("arguments", "second")
+	p.WaitText("undo-last", "save_csv")
+	w.db.MoveClock("1 minute")
+	p.WaitFor("the end of the time to undo", `document.querySelector("#undo").hidden`)
+	p.Press("u")
+	p.WaitAnnounced("Too late to undo")
+
+	p.WaitFor("keys to work", armed)
+	p.Press("a")
+	w.keepUndoOpen(second)
+	p.WaitText("arguments", "third")
+	p.WaitText("undo-last", "save_csv")
+	w.db.Exec(`UPDATE approvals SET undo_until = decided_at - interval '2 hours' WHERE call_id = $1`, second)
+	p.Press("uk")
+	p.WaitAnnounced("The call may have been sent already.")
+}
+
 // A notice comes from a fixed list.
 func TestNoticesAfterForms(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"slices"
@@ -44,12 +45,43 @@ func TestRowsAreDense(t *testing.T) {
 		t.Errorf("%d rows on the screen, want at least 12", shown)
 	}
 	noBrokenWords(t, p)
+	if found := browsertest.Eval[string](p, `getComputedStyle(document.querySelector("#rows > .row")).contentVisibility`); found != "auto" {
+		t.Errorf("content-visibility of rows is %q: the browser draws those far below the screen too", found)
+	}
 	p.Become(browsertest.Phone())
 	p.Screenshot("phone")
 	if heights := browsertest.Eval[[]float64](p, `[...new Set([...document.querySelectorAll("[data-testid=row]")].map((row) => row.getBoundingClientRect().height))]`); !slices.Equal(heights, []float64{56}) {
 		t.Errorf("on the phone rows are %v high", heights)
 	}
 	noBrokenWords(t, p)
+}
+
+// A key shows the next call in one step: when its article is in the page, the scripts have done their part before the next frame.
+func TestNextCallIsShownInOneStep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	p := w.signInWith(browsertest.Options{})
+	ready(p)
+	browsertest.Eval[bool](p, `(() => {
+		let done = false;
+		document.addEventListener("htmx:after:swap", () => { done = true; });
+		new MutationObserver((_, observer) => {
+			if (!document.querySelector("#call[data-call]")) return;
+			observer.disconnect();
+			const { port1, port2 } = new MessageChannel(); // its task comes before that of any timer
+			port1.onmessage = () => { window.step = done ? "one step" : "several steps"; };
+			port2.postMessage(0);
+		}).observe(document, { subtree: true, childList: true });
+		return true;
+	})()`)
+	p.Press("j")
+	p.WaitFor("the call", "window.step")
+	if step := browsertest.Eval[string](p, "window.step"); step != "one step" {
+		t.Errorf("the call is shown in %s", step)
+	}
+	p.WaitText("arguments", "first")
+	noComplaints(t, p)
 }
 
 // noBrokenWords fails the test if a word of a row is on two lines.
@@ -377,6 +409,43 @@ func TestLiveUpdatesChooseNoList(t *testing.T) {
 	next(deleted, "by risk")
 	p.Go(w.server.URL + "/?team=" + strings.Repeat("a", 2000)) // too long to keep
 	next(saved, "without a list")
+}
+
+// Without JavaScript, a page of the list reloads itself. This chooses no list either.
+func TestReloadsChooseNoList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	saved := w.submit(uuid.Nil, "files__save_csv", `{"filename":"one"}`)
+	deleted := w.submit(uuid.Nil, "files__delete_file", `{"path":"/srv/shared/1"}`)
+	reload := func(a *answer) *answer {
+		_, content, _ := strings.Cut(a.body, `http-equiv="refresh" content="`)
+		content, _, _ = strings.Cut(content, `"`)
+		_, url, found := strings.Cut(html.UnescapeString(content), "url=")
+		if !found {
+			t.Fatalf("the page reloads itself by %q", content)
+		}
+		return v.get(url)
+	}
+	next := func(want uuid.UUID, when string) {
+		t.Helper()
+		if got := v.get("/next").header.Get("Location"); got != callPath(want) {
+			t.Errorf("%s, the next one is %s, want %s", when, got, callPath(want))
+		}
+	}
+	behind := v.get("/")
+	v.get("/?sort=risk")
+	next(deleted, "by risk")
+	behind = reload(behind)
+	next(deleted, "after a reload of another tab")
+	if rows := behind.find("row"); rows.Length() != 2 || rows.First().AttrOr("data-call", "") != saved.String() {
+		t.Errorf("the other tab has %d rows", rows.Length())
+	}
+	if again := reload(reload(v.get("/?sort=risk"))); again.find("row").First().AttrOr("data-call", "") != deleted.String() {
+		t.Error("a page loses its order when it reloads itself")
+	}
+	v.get("/")
+	next(saved, "by deadline")
 }
 
 func TestPresenceReloadsNoList(t *testing.T) {

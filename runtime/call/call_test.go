@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -100,6 +102,31 @@ func TestDeadline(t *testing.T) {
 	}
 	if n := len(w.source.Arguments()); n != 0 {
 		t.Fatalf("%d calls arrived", n)
+	}
+}
+
+// Reading an approval waits for no lock, and records the expiry of an overdue one.
+func TestReadingAnApprovalLocksNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submit("files__write", `{"n":1}`)
+	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), `SELECT FROM approvals WHERE call_id = $1 FOR UPDATE`, ticket.ID); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		waiting, err := w.calls.GetApproval(ctx, ticket.ID)
+		if err == nil && (waiting.Approval.Status != approval.Pending || waiting.Call.ID != ticket.ID || waiting.Call.Skill != "files") {
+			t.Errorf("read %+v", waiting)
+		}
+		return err
+	}))
+	w.db.MoveClock("61 seconds")
+	waiting, err := w.calls.GetApproval(t.Context(), ticket.ID)
+	check(t, err)
+	if a := waiting.Approval; a.Status != approval.Expired || a.DecidedAt == nil || waiting.Call.Status != call.Expired {
+		t.Errorf("after the deadline, the approval is %s, decided at %v, and the call %s", a.Status, a.DecidedAt, waiting.Call.Status)
 	}
 }
 

@@ -2,11 +2,13 @@ package call
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -110,6 +112,11 @@ func (s *Service) ListSimilar(ctx context.Context, a *approval.Approval, limit i
 	return s.withCalls(ctx, listColumns, approvals)
 }
 
+// CountSimilar counts the calls that [Service.ListSimilar] returns.
+func (s *Service) CountSimilar(ctx context.Context, a *approval.Approval, limit int) (int, error) {
+	return approval.CountSimilar(ctx, s.Pool, a, limit)
+}
+
 // ReadToolHistory counts the recent decisions about calls of a tool.
 func (s *Service) ReadToolHistory(ctx context.Context, skill uuid.UUID, tool string, age time.Duration) (approval.ToolHistory, error) {
 	return approval.ReadToolHistory(ctx, s.Pool, skill, tool, age)
@@ -120,18 +127,47 @@ func (s *Service) ReadPulse(ctx context.Context) (approval.Pulse, error) {
 	return approval.ReadPulse(ctx, s.Pool)
 }
 
-// GetApproval returns an approval with its call, or approval.ErrNotFound. It expires an overdue one first.
+// GetApproval returns an approval with its call, or approval.ErrNotFound. It expires an overdue one first, and locks nothing otherwise.
 func (s *Service) GetApproval(ctx context.Context, callID uuid.UUID) (Waiting, error) {
-	found, err := approval.Get(ctx, s.Pool, callID)
-	if err == nil && found.Status == approval.Expired && found.DecidedAt == nil { // overdue
+	found, err := s.readApproval(ctx, callID)
+	if err != nil {
+		return Waiting{}, err
+	}
+	isDue, err := s.isOverdue(ctx, &found)
+	if err == nil && isDue {
 		if err = s.Expire(ctx, callID); err == nil {
-			found, err = approval.Get(ctx, s.Pool, callID)
+			found, err = s.readApproval(ctx, callID)
 		}
 	}
 	if err != nil {
 		return Waiting{}, err
 	}
-	return s.withCall(ctx, found)
+	found.Call, err = s.withNames(ctx, &found.Call)
+	return found, err
+}
+
+// readApproval reads an approval and its call, without names and files, in one round trip.
+func (s *Service) readApproval(ctx context.Context, callID uuid.UUID) (found Waiting, err error) {
+	batch := &pgx.Batch{}
+	approval.QueueGet(batch, callID, &found.Approval)
+	queueCall(batch, callID, &found.Call)
+	err = s.Pool.SendBatch(ctx, batch).Close()
+	if err == nil && found.Call.ID == uuid.Nil {
+		err = fmt.Errorf("approval %s has no call", callID)
+	}
+	return found, err
+}
+
+// isOverdue reports whether the deadline of a call that waits for people has passed, but its expiry is not recorded yet.
+func (s *Service) isOverdue(ctx context.Context, w *Waiting) (bool, error) {
+	if w.Call.Status != NeedsConnection {
+		return w.Approval.Status == approval.Expired && w.Approval.DecidedAt == nil, nil
+	}
+	left, err := s.timeLeft(ctx, &w.Call)
+	if errors.Is(err, approval.ErrNotFound) { // it waits no longer
+		return false, nil
+	}
+	return left <= 0, err
 }
 
 // withCall returns an approval with its call.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -103,15 +104,21 @@ func RemoveStragglers(ctx context.Context, tx pgx.Tx, add string, arg any) error
 // countedColumns are the columns of calls that figures are about.
 const countedColumns = `created_at, agent_id, skill_id, tool, status, failure, code, measured, error_line`
 
-// UncountedCalls is SQL for the rows of the calls made in a range of time that are not counted. Its parameters, $1 to $5, are those
-// that [UncountedArgs] returns.
+// UncountedCalls is SQL for the rows of the calls made in a range of time that no counted hour has: those that are not counted, and those of
+// cut hours. Its parameters, $1 to $8, are those that [UncountedArgs] returns.
 const UncountedCalls = `(SELECT ` + countedColumns + ` FROM calls WHERE id IN (SELECT call_id FROM call_stragglers)
 		AND created_at >= $1 AND created_at < $2 AND NOT (id >= $4 AND id < $5 AND created_at >= $3)
-	UNION ALL SELECT ` + countedColumns + ` FROM calls WHERE id >= $4 AND id < $5 AND created_at >= $3 AND created_at < $2)`
+	UNION ALL SELECT ` + countedColumns + ` FROM calls WHERE id >= $4 AND id < $5 AND created_at >= $3 AND created_at < $2
+	UNION ALL SELECT ` + countedColumns + ` FROM unnest($6::timestamptz[], $7::uuid[], $8::uuid[]) AS cut (hour, first_id, end_id)
+		JOIN calls ON id >= first_id AND id < end_id AND created_at >= hour AND created_at < hour + interval '1 hour'
+		WHERE created_at >= $1 AND created_at < $2 AND created_at < $3 AND id NOT IN (SELECT call_id FROM call_stragglers))`
 
-// UncountedArgs returns the parameters of [UncountedCalls]: the range [from, to), the start of its part after the watermark, and
-// the ids of that part.
-func UncountedArgs(ctx context.Context, tx pgx.Tx, clock Clock, from, to time.Time) ([]any, error) {
+// UncutHour is a condition in SQL: an hour of the counts is in the range of [UncountedArgs], and all of it is in one bucket.
+const UncutHour = `hour >= $1 AND hour < $2 AND hour <> ALL($6)`
+
+// UncountedArgs returns the parameters of [UncountedCalls]: the range [from, to), the start of its part after the watermark, the ids of
+// that part, and the hours that the range or one of the times within it cuts, with their ids. Counts are of whole hours in UTC.
+func UncountedArgs(ctx context.Context, tx pgx.Tx, clock Clock, from, to time.Time, within ...time.Time) ([]any, error) {
 	tail, err := readWatermark(ctx, tx)
 	if err != nil {
 		return nil, err
@@ -123,7 +130,16 @@ func UncountedArgs(ctx context.Context, tx pgx.Tx, clock Clock, from, to time.Ti
 	if !tail.Before(to) {
 		end = first
 	}
-	return []any{from, to, tail, first, end}, nil
+	cut, firsts, ends := []time.Time{}, []uuid.UUID{}, []uuid.UUID{}
+	for _, t := range slices.Concat([]time.Time{from, to}, within) {
+		hour := t.UTC().Truncate(time.Hour)
+		if hour.Equal(t) || slices.Contains(cut, hour) {
+			continue
+		}
+		first, end := clock.idRange(hour, hour.Add(time.Hour))
+		cut, firsts, ends = append(cut, hour), append(firsts, first), append(ends, end)
+	}
+	return []any{from, to, tail, first, end, cut, firsts, ends}, nil
 }
 
 // findStragglers returns the ids of new calls that are much older than the calls, or have no time in them. Recovery and figures do not

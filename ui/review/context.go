@@ -57,11 +57,9 @@ func (h *reader) addContext(ctx context.Context, access identity.Access, s *subj
 	}
 	v.Alone = !someone
 	if access.Has(identity.Reviewer) {
-		like, err := h.calls.ListSimilar(ctx, s.approval, likeWindow)
-		if err != nil {
+		if v.Like, err = h.calls.CountSimilar(ctx, s.approval, likeWindow); err != nil {
 			return err
 		}
-		v.Like = len(like)
 	}
 	return nil
 }

@@ -58,22 +58,22 @@ type subject struct {
 
 func (h *reader) readSubject(ctx context.Context, access identity.Access, id uuid.UUID) (*subject, error) {
 	s := &subject{}
-	var err error
-	if s.call, err = h.calls.Get(ctx, call.Viewer{}, id); err != nil {
-		return nil, err
-	}
-	people := []uuid.UUID{s.call.PrincipalID}
-	if s.call.Resolution != nil {
-		people = append(people, s.call.Resolution.By)
-	}
+	var people []uuid.UUID
 	waiting, err := h.calls.GetApproval(ctx, id)
 	switch {
 	case errors.Is(err, approval.ErrNotFound):
+		if s.call, err = h.calls.Get(ctx, call.Viewer{}, id); err != nil {
+			return nil, err
+		}
 	case err != nil:
 		return nil, err
-	default: // read together, so that they are consistent
+	default:
 		s.call, s.approval = waiting.Call, &waiting.Approval
 		people = append(people, waiting.Approval.DecidedBy, waiting.Approval.EditedBy, waiting.Approval.HeldBy, waiting.Approval.AssignedBy)
+	}
+	people = append(people, s.call.PrincipalID)
+	if s.call.Resolution != nil {
+		people = append(people, s.call.Resolution.By)
 	}
 	if s.questions, err = h.calls.ListQuestions(ctx, id); err != nil {
 		return nil, err

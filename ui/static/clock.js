@@ -17,9 +17,9 @@ function left(ms) {
 	return say(s <= 0 ? "TimeUp" : time.days ? "Days" : time.hours ? "Hours" : time.minutes ? "Minutes" : "Seconds", time);
 }
 
-// countDown updates all countdowns. It calls over when the countdown of the call on the screen ends.
-export function countDown(over) {
-	for (const element of findAll("[data-deadline]")) {
+// countDown updates the countdowns of a part of the page. It calls over when the countdown of the call on the screen ends.
+export function countDown(over, part) {
+	for (const element of findAll("[data-deadline]", part)) {
 		const ms = Number(element.dataset.deadline) - now();
 		const text = left(ms);
 		if (element.textContent !== text) element.textContent = text;
@@ -49,9 +49,9 @@ function ago(ms) {
 	return say(ms < minute ? "JustNow" : ms < hour ? "MinutesAgo" : ms < day ? "HoursAgo" : "DaysAgo", { n: Math.floor(ms / unit) });
 }
 
-// countUp updates the times that are relative to now.
-export function countUp() {
-	for (const element of findAll("time[data-clock]")) {
+// countUp updates the times of a part of the page that are relative to now.
+export function countUp(part) {
+	for (const element of findAll("time[data-clock]", part)) {
 		const text = ago(now() - Date.parse(element.dateTime));
 		if (text && element.textContent !== text) element.textContent = text;
 	}

@@ -42,9 +42,9 @@ function onPulse(pulse) {
 // showViewers shows who else has each call on the screen.
 let viewers;
 
-function showViewers() {
+function showViewers(root) {
 	if (!viewers) return; // the server rendered them
-	for (const mark of findAll("[data-viewers]")) {
+	for (const mark of findAll("[data-viewers]", root)) {
 		const others = (viewers[mark.closest("[data-call]").dataset.call] ?? []).filter((viewer) => viewer.person !== person);
 		const names = others.map((viewer) => viewer.name).join(", ");
 		const text = find("span", mark);
@@ -125,9 +125,12 @@ function mark(row) {
 	undone = undefined;
 }
 
+// select asks for the call of a row first, and shows the selection while the call is on its way.
 function select(row) {
+	const link = find("a.open", row);
+	if (wide.matches) load(link.getAttribute("href"));
+	link.focus();
 	mark(row);
-	if (wide.matches) load(find("a.open", row).getAttribute("href"));
 }
 
 let loading, missed; // the newest load in progress, and whether it suppressed an update
@@ -173,7 +176,6 @@ function move(step, leave = false) {
 		if (queue() && isListDue()) owed = [step, leave];
 		return;
 	}
-	find("a.open", row).focus();
 	select(row);
 }
 
@@ -203,6 +205,7 @@ async function openNext() {
 // ---- undo: the last approval can be taken back for some seconds, whatever is on the screen by then
 
 let undoable; // {id, until}
+let tooLate = false; // the time to undo the last approval is over
 let undone; // the call that was taken back, until the list shows it again
 
 function markUndone() {
@@ -212,18 +215,23 @@ function markUndone() {
 
 function offerUndo(id, until) {
 	undoable = { id, until };
+	tooLate = false;
 	find("#undo span").textContent = say("Undoable", { call: find(`#rows [data-call="${id}"] .tool`)?.textContent.trim() ?? id.slice(-6) });
 	countUndo();
 }
 
 function countUndo() {
 	const seconds = Math.ceil(((undoable?.until ?? 0) - now()) / 1000);
-	if (seconds <= 0) undoable = undefined;
+	if (undoable && seconds <= 0) {
+		undoable = undefined;
+		tooLate = true;
+	}
 	find("#undo").hidden = !undoable;
 	if (undoable) find("#undo .left").textContent = say("Seconds", { seconds });
 }
 
 async function undo() {
+	if (tooLate) announce(say("UndoTooLate"));
 	if (!undoable) return;
 	const { id } = undoable;
 	undoable = owed = undefined;
@@ -520,7 +528,6 @@ function onClick(event) {
 	const inner = event.target.closest("a[data-hp-within]");
 	if (row && wide.matches && event.detail > 0) {
 		event.preventDefault();
-		find("a.open", row).focus();
 		select(row);
 	} else if (inner && queue() && call()) {
 		event.preventDefault();
@@ -551,19 +558,22 @@ function onChange({ target }) {
 	htmx.trigger(queue(), "hp:refresh");
 }
 
-// afterChange brings the page up to date with a change, which may be the response to a form.
-function afterChange(answered = false) {
+// afterChange brings the page, or the part of it that changed, up to date with a change, which may be the response to a form. The functions
+// that read the layout come first, because it is computed again after each write.
+function afterChange(answered = false, part = document) {
 	noteChange();
+	tellOutcome(answered);
 	showGate();
-	countDown(refresh);
-	countUp();
+	countDown(refresh, part);
+	countUp(part);
 	restoreDraft();
 	if (find("#reason")?.value || find("#decide .error")) askReason();
 	restoreEdit();
-	tellOutcome(answered);
-	showViewers();
+	showViewers(part);
 	watchOutcome();
 }
+
+let changed; // the selector of the part of the page that a swap changes; undefined: all of it
 
 // A sign-in leads back to the call on the screen.
 const place = () => new URL(call()?.dataset.url ?? location.href, location.href).href;
@@ -597,9 +607,10 @@ document.addEventListener("htmx:before:swap", ({ detail }) => {
 	noteFocus(detail.ctx.request.method === "POST");
 	following = find("#say") && scrollY + innerHeight > document.scrollingElement.scrollHeight - 120;
 	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment, letGo);
+	changed = detail.tasks.every(({ target }) => target?.closest?.("#pane, #call")) ? "#call" : undefined;
 });
 document.addEventListener("htmx:after:swap", ({ detail }) => {
-	afterChange(detail.ctx.request.method === "POST");
+	afterChange(detail.ctx.request.method === "POST", changed && find(changed) || document);
 	if (following) toEnd();
 	markUndone();
 	keepFocus();

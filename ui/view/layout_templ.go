@@ -15,7 +15,7 @@ import (
 
 // htmxConfig requires the page's nonce for everything that runs, and keeps htmx away from the history. A morph keeps the attributes of the
 // dashboard's own module and the open state of details.
-const htmxConfig = `{"extensions":"hx-csp","history":false,"includeIndicatorCSS":false,"morphIgnore":["data-htmx-powered","data-hp-","open"]}`
+const htmxConfig = `{"extensions":"hx-csp","history":false,"includeIndicatorCSS":false,"defaultSettleDelay":0,"morphIgnore":["data-htmx-powered","data-hp-","open"]}`
 
 // Layout is the frame of every page.
 func Layout(p Page) templ.Component {
@@ -192,9 +192,9 @@ func Layout(p Page) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var11 string
-			templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(strconv.Itoa(p.RefreshAfter))
+			templ_7745c5c3_Var11, templ_7745c5c3_Err = templ.JoinStringErrs(p.refresh())
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `ui/view/layout.templ`, Line: 37, Col: 79}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `ui/view/layout.templ`, Line: 37, Col: 62}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var11))
 			if templ_7745c5c3_Err != nil {

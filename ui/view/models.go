@@ -95,7 +95,8 @@ type Page struct {
 	Section      Section
 	Pending      int // pending approvals, shown in the title
 	Now          time.Time
-	RefreshAfter int // seconds, for browsers without JavaScript; zero: never
+	RefreshAfter int    // seconds, for browsers without JavaScript; zero: never
+	RefreshURL   string // of the page that takes the place of this one then; empty: the same
 }
 
 // Assets are the URLs of scripts, styles and images.

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"strconv"
 
 	"github.com/holdpoint/holdpoint/ui/text"
 )
@@ -12,6 +13,15 @@ func windowTitle(ctx context.Context, p Page) string {
 		return "(" + text.Number(p.Pending).In(ctx) + ") " + title
 	}
 	return title
+}
+
+// refresh returns the content of the element by which a page replaces itself without JavaScript.
+func (p Page) refresh() string {
+	content := strconv.Itoa(p.RefreshAfter)
+	if p.RefreshURL != "" {
+		content += "; url=" + p.RefreshURL
+	}
+	return content
 }
 
 func (p Page) faviconURL() string {

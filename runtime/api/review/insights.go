@@ -25,7 +25,7 @@ type insightHandlers struct {
 type Insights struct {
 	From            time.Time       `json:"from" doc:"The start of the range, a whole hour."`
 	To              time.Time       `json:"to" doc:"The end of the range (exclusive), a whole hour."`
-	Bucket          string          `json:"bucket" enum:"hour,day,week" doc:"The length of an interval in the series, which depends on the range; days and weeks are in the zone. Calls are counted by hours in UTC: in a zone whose offset is no whole hour, an hour belongs to the day in which it begins."`
+	Bucket          string          `json:"bucket" enum:"hour,day,week" doc:"The length of an interval in the series, which depends on the range; days and weeks are in the zone."`
 	BeforeFrom      time.Time       `json:"before_from" doc:"The range of the …_before figures: as long as the elapsed part of the range, and directly before it."`
 	BeforeTo        time.Time       `json:"before_to"`
 	Calls           CallFigures     `json:"calls"`
@@ -38,7 +38,7 @@ type Insights struct {
 	ByRule          []ApprovalShare `json:"by_rule" nullable:"false"`
 	ByPerson        []DeciderFigure `json:"by_person" doc:"Decisions by person, and how many took less than 3 seconds; null except for operators."`
 	Unusual         UnusualFigures  `json:"unusual"`
-	Hours           [][]int         `json:"hours" nullable:"false" doc:"Calls by weekday, Monday first, and hour, in the zone."`
+	Hours           [][]int         `json:"hours" nullable:"false" doc:"Calls by weekday, Monday first, and hour, in the zone. Older calls are counted by hours in UTC: in a zone whose offset is no whole hour, those belong to the hour in which they begin."`
 }
 
 // CallFigures are numbers of calls.

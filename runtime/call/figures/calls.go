@@ -29,7 +29,8 @@ type Calls struct {
 	ByStatus Counts
 	Buckets  map[int]Counts // by their place in the window; those without calls are left out
 	Failures map[tool.FailureKind]int
-	Hours    [7][24]int // by weekday, Monday first, and hour, in the zone of the query
+	// Hours are by weekday, Monday first, and hour, in the zone of the query. A counted hour in UTC belongs to the hour in which it begins.
+	Hours [7][24]int
 }
 
 // FailureKinds returns all kinds of failures.
@@ -45,24 +46,27 @@ const (
 )
 
 // The parameters of these statements are those of [call.UncountedCalls], the skills and the agents; those of callFiguresSQL also the starts of
-// the buckets. Calls are counted by the hour in UTC, so a bucket has the hours that begin in it.
+// the buckets. Calls are counted by the hour in UTC. Hours that a bucket cuts are read from the calls, by quarters: no zone's offset has parts
+// of a quarter.
 const (
 	selectedCallsSQL = `WITH made AS (SELECT hour AS made, agent_id, skill_id, status, failure, calls FROM call_counts
-			WHERE hour >= $1 AND hour < $2
-		UNION ALL SELECT ` + hourSQL + `, agent_id, skill_id, status, coalesce(failure, ''), 1 FROM ` + call.UncountedCalls + ` AS uncounted),
-		selected AS (SELECT made, status, failure, calls FROM made WHERE ($6::uuid[] IS NULL OR skill_id = ANY($6)) AND ($7::uuid[] IS NULL OR agent_id = ANY($7)))`
+			WHERE ` + call.UncutHour + `
+		UNION ALL SELECT ` + quarterSQL + `, agent_id, skill_id, status, coalesce(failure, ''), 1 FROM ` + call.UncountedCalls + ` AS uncounted),
+		selected AS (SELECT made, status, failure, calls FROM made WHERE ($9::uuid[] IS NULL OR skill_id = ANY($9)) AND ($10::uuid[] IS NULL OR agent_id = ANY($10)))`
+
+	quarterSQL = `date_bin(interval '15 minutes', created_at, 'epoch'::timestamptz)`
 
 	callTotalsSQL = selectedCallsSQL + ` SELECT 9, 0, status, failure, NULL::timestamptz, sum(calls)::bigint FROM selected GROUP BY status, failure`
 
 	callFiguresSQL = selectedCallsSQL + ` SELECT grouping(bucket, status, failure, made), coalesce(bucket, 0), coalesce(status, ''), coalesce(failure, ''),
 			made, sum(calls)::bigint
-		FROM (SELECT status, failure, calls, made, greatest(width_bucket(made, $8::timestamptz[]) - 1, 0) AS bucket FROM selected) AS s
+		FROM (SELECT status, failure, calls, made, greatest(width_bucket(made, $11::timestamptz[]) - 1, 0) AS bucket FROM selected) AS s
 		GROUP BY GROUPING SETS ((status, failure), (bucket, status), (made))`
 )
 
 // readCalls reads the figures of calls. Without buckets in the filter, it leaves out the hours of the week too.
 func readCalls(ctx context.Context, tx pgx.Tx, clock call.Clock, f approval.FigureFilter, zone *time.Location) (Calls, error) {
-	args, err := call.UncountedArgs(ctx, tx, clock, f.From, f.To)
+	args, err := call.UncountedArgs(ctx, tx, clock, f.From, f.To, f.Starts...)
 	if err != nil {
 		return Calls{}, err
 	}

@@ -335,6 +335,73 @@ func TestInsightsInZone(t *testing.T) {
 	}
 }
 
+// Days and hours begin when they do in the zone, also where its offset is no whole hour or its clocks change by half an hour. All calls of a
+// test are at most an hour before or after such a time.
+func TestInsightsInZoneOfHalfHours(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var calls []made
+	add := func(times ...string) {
+		for _, at := range times {
+			calls = append(calls, made{at: at, status: call.Succeeded, skill: skillA, agent: agentA})
+		}
+	}
+	add("2026-03-01T18:00:00Z", "2026-03-01T18:14:59Z", "2026-03-01T18:15:00Z", "2026-03-01T18:29:59Z", "2026-03-01T18:30:00Z", "2026-03-01T18:59:00Z",
+		"2026-03-02T18:10:00Z", "2026-03-02T18:20:00Z", "2026-03-02T18:40:00Z", "2026-03-08T18:14:00Z", "2026-03-08T18:29:00Z", "2026-03-08T18:30:00Z")
+	add("2026-04-03T12:59:00Z", "2026-04-03T13:00:00Z", "2026-04-04T12:59:00Z", "2026-04-04T13:00:00Z", "2026-04-04T15:10:00Z", "2026-04-05T13:29:00Z", "2026-04-05T13:30:00Z")
+	w.insertCalls(t, calls)
+	for _, counted := range []bool{false, true} {
+		if counted {
+			check(t, w.figures.Count(t.Context()))
+			if w.db.Count("call_counts") == 0 {
+				t.Fatal("no call is counted")
+			}
+		}
+		for _, test := range []struct {
+			zone, from, to string
+			bucket         figures.BucketLength
+			want           string // the buckets with calls
+			all            int
+		}{
+			{"Asia/Kolkata", "2026-03-02", "2026-03-08", figures.Daily, "03-02T00:00 4, 03-03T00:00 1, 03-08T00:00 2, ", 7},
+			{"Asia/Kathmandu", "2026-03-02", "2026-03-08", figures.Daily, "03-02T00:00 5, 03-03T00:00 2, 03-08T00:00 1, ", 8},
+			{"UTC", "2026-03-01", "2026-03-08", figures.Daily, "03-01T00:00 6, 03-02T00:00 3, 03-08T00:00 3, ", 12},
+			{"Asia/Kolkata", "2026-03-01", "2026-03-02", figures.Hourly, "03-01T23:00 4, 03-02T00:00 2, 03-02T23:00 2, ", 8},
+			{"Asia/Kathmandu", "2026-03-02", "2026-03-02", figures.Hourly, "03-02T00:00 4, 03-02T23:00 1, ", 5},
+			{"Asia/Kolkata", "2026-01-01", "2026-06-01", figures.Weekly, "02-23T00:00 4, 03-02T00:00 7, 03-09T00:00 1, 03-30T00:00 7, ", 19},
+			{"Australia/Lord_Howe", "2026-04-01", "2026-04-07", figures.Daily, "04-03T00:00 1, 04-04T00:00 2, 04-05T00:00 3, 04-06T00:00 1, ", 7},
+			{"Australia/Lord_Howe", "2026-04-05", "2026-04-05", figures.Hourly, "04-05T00:00 1, 04-05T01:30 1, 04-05T23:00 1, ", 3},
+		} {
+			name := fmt.Sprintf("%s, %s to %s, counted: %t", test.zone, test.from, test.to, counted)
+			q := figures.Query{From: test.from, To: test.to, Zone: test.zone}
+			found, err := w.figures.ReadInsights(t.Context(), q)
+			check(t, err)
+			var buckets strings.Builder
+			for i, b := range found.Series {
+				if n := b.Calls.Total(); n > 0 {
+					fmt.Fprintf(&buckets, "%s %d, ", b.From.Format("01-02T15:04"), n)
+				}
+				if midnight := b.From.Format("15:04"); test.bucket != figures.Hourly && midnight != "00:00" {
+					t.Errorf("%s: bucket %d begins at %s", name, i, midnight)
+				}
+			}
+			wantEqual(t, name+": buckets", buckets.String(), test.want)
+			wantEqual(t, name+": length", found.Window.Bucket, test.bucket)
+			wantEqual(t, name+": all", found.Calls.ByStatus.Total(), test.all)
+			byTool, err := w.figures.ReadTools(t.Context(), figures.ToolQuery{Query: q})
+			check(t, err)
+			total := 0
+			for _, one := range byTool.Tools {
+				total += one.Calls.Total()
+			}
+			wantEqual(t, name+": by tool", total, test.all)
+			if test.bucket == figures.Daily {
+				wantEqual(t, name+": hour of midnight on Monday", found.Calls.Hours[0][0] > 0, test.zone != "UTC")
+			}
+		}
+	}
+}
+
 func TestInsightFilters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,13 +12,13 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// The statements by tool read the calls made in [$1, $2): the whole days in [$9, $10) at level $11, the hours before and after them, and
+// The statements by tool read the calls made in [$1, $2): the whole days in [$12, $13) at level $14, the hours before and after them, and
 // the calls that are not counted yet. See [toolArgs].
 const (
-	toolPeriods = `WHERE (level = $11::smallint AND since >= $9 AND since < $10
-			OR level = 0 AND (since >= $1 AND since < $9 OR since >= $10 AND since < $2)) AND ` + toolSelected
+	toolPeriods = `WHERE (level = $14::smallint AND since >= $12 AND since < $13
+			OR level = 0 AND since <> ALL($6) AND (since >= $1 AND since < $12 OR since >= $13 AND since < $2)) AND ` + toolSelected
 
-	toolSelected = `($6::uuid[] IS NULL OR skill_id = ANY($6)) AND ($7::uuid[] IS NULL OR agent_id = ANY($7)) AND ($8::text IS NULL OR tool = $8)`
+	toolSelected = `($9::uuid[] IS NULL OR skill_id = ANY($9)) AND ($10::uuid[] IS NULL OR agent_id = ANY($10)) AND ($11::text IS NULL OR tool = $11)`
 
 	uncountedToolCalls = `FROM ` + call.UncountedCalls + ` AS uncounted WHERE ` + toolSelected
 
@@ -29,12 +29,12 @@ const (
 		UNION ALL SELECT skill_id, tool, status, coalesce(code, ''), coalesce(measured[1], 0), coalesce(error_line, ''), 1, created_at
 		` + uncountedToolCalls + ` AND ` + wrongEndSQL + `)`
 
-	// $12 are the [bucketStarts]. The histogram of an uncounted call has one call in each of its buckets.
+	// $15 are the [bucketStarts]. The histogram of an uncounted call has one call in each of its buckets.
 	timesByTool = `WITH took AS (SELECT skill_id, tool, exchanged, sent, received, statuses, called, others FROM call_tool_times ` + toolPeriods + `
 		UNION ALL SELECT skill_id, tool, (measured[2] IS NOT NULL)::int, coalesce(measured[2], 0), coalesce(measured[3], 0),
 			CASE WHEN measured[1] IS NOT NULL THEN ARRAY[measured[1] << 32 | 1] END,
-			CASE WHEN measured[7] IS NOT NULL THEN ARRAY[(4000 + width_bucket(measured[7], $12::bigint[]))::bigint << 32 | 1] END,
-			(SELECT array_agg((step * 1000 + width_bucket(us, $12::bigint[])) << 32 | 1)
+			CASE WHEN measured[7] IS NOT NULL THEN ARRAY[(4000 + width_bucket(measured[7], $15::bigint[]))::bigint << 32 | 1] END,
+			(SELECT array_agg((step * 1000 + width_bucket(us, $15::bigint[])) << 32 | 1)
 				FROM unnest(measured[4:]) WITH ORDINALITY AS m(us, step) WHERE us IS NOT NULL AND step <> 4)
 		` + uncountedToolCalls + ` AND measured IS NOT NULL)`
 
@@ -49,7 +49,7 @@ const (
 	daysOfAllAgents = 2
 )
 
-// toolArgs returns the parameters $1 to $11 of the statements by tool: those of [call.UncountedCalls], the skills, the agents, the tool,
+// toolArgs returns the parameters $1 to $14 of the statements by tool: those of [call.UncountedCalls], the skills, the agents, the tool,
 // and the whole days of the range with their level.
 func toolArgs(ctx context.Context, tx pgx.Tx, clock call.Clock, f approval.FigureFilter, name string) ([]any, error) {
 	args, err := call.UncountedArgs(ctx, tx, clock, f.From, f.To)
@@ -174,7 +174,7 @@ func (r *toolReader) readErrors(ctx context.Context) error {
 	var f ErrorFigures
 	return r.queryRows(ctx, errorsByTool+` SELECT skill_id, tool, status, code, http_status, error_line, sum(calls)::bigint AS calls, max(last) AS last
 			FROM made GROUP BY 1, 2, 3, 4, 5, 6
-			ORDER BY calls DESC, last DESC, skill_id, tool, status, code, http_status, error_line LIMIT $12`, append(slices.Clip(r.args), MaxErrors),
+			ORDER BY calls DESC, last DESC, skill_id, tool, status, code, http_status, error_line LIMIT $15`, append(slices.Clip(r.args), MaxErrors),
 		[]any{&f.SkillID, &f.Tool, &f.Status, &f.Code, &f.HTTPStatus, &f.Line, &f.Calls, &f.Last}, func() error {
 			f.Last = f.Last.UTC()
 			r.found.Errors = append(r.found.Errors, f)

@@ -9,7 +9,7 @@ import (
 
 // Window is the range of time of figures, divided into buckets.
 type Window struct {
-	From, To time.Time // [From, To), whole hours
+	From, To time.Time // [From, To), whole hours in the zone
 	// The comparison range is of the same length and ends at From. If To is in the future, it has only the part that corresponds to
 	// the time until now.
 	BeforeFrom, BeforeTo time.Time
@@ -46,7 +46,7 @@ func (b BucketLength) next(t time.Time) time.Time {
 	year, month, date := t.Date()
 	switch b {
 	case Hourly:
-		return t.Truncate(time.Hour).Add(time.Hour)
+		return beginHour(t).Add(time.Hour)
 	case Weekly:
 		return time.Date(year, month, date+7-int(t.Weekday()+6)%7, 0, 0, 0, 0, t.Location())
 	default:
@@ -68,9 +68,8 @@ func newRangeError(field, expected string) error {
 	return fault.Invalid(field, "must be "+expected)
 }
 
-// NewWindow widens a range to whole hours and chooses its buckets. A zero from is seven days before to, and a zero to is now. Its times and
-// buckets are in a zone. If the
-// range is not valid, the error is a *[fault.InvalidError].
+// NewWindow widens a range to whole hours and chooses its buckets, both in a zone. A zero from is seven days before to, and a zero to is
+// now. If the range is not valid, the error is a *[fault.InvalidError].
 func NewWindow(from, to, now time.Time, zone *time.Location) (Window, error) {
 	if to.IsZero() {
 		to = now
@@ -78,7 +77,8 @@ func NewWindow(from, to, now time.Time, zone *time.Location) (Window, error) {
 	if from.IsZero() {
 		from = to.Add(-defaultWindow)
 	}
-	w := Window{From: from.UTC().Truncate(time.Hour), To: roundUpHour(to.UTC())}
+	// If an hour began before the clocks changed by less, it begins again in the middle: the range begins with the hour before.
+	w := Window{From: beginHour(beginHour(from.In(zone))), To: roundUpHour(to.In(zone))}
 	length := w.To.Sub(w.From)
 	switch {
 	case !from.Before(to):
@@ -91,11 +91,8 @@ func NewWindow(from, to, now time.Time, zone *time.Location) (Window, error) {
 		return Window{}, newRangeError("from", "a time that is not yet to come")
 	}
 	w.BeforeFrom, w.BeforeTo = w.From.Add(-length), w.To.Add(-length)
-	if passed := roundUpHour(now.UTC()).Add(-length); passed.Before(w.BeforeTo) {
+	if passed := roundUpHour(now.In(zone)).Add(-length); passed.Before(w.BeforeTo) {
 		w.BeforeTo = passed
-	}
-	for _, t := range []*time.Time{&w.From, &w.To, &w.BeforeFrom, &w.BeforeTo} {
-		*t = t.In(zone)
 	}
 	switch {
 	case length <= longestHourly:
@@ -108,8 +105,15 @@ func NewWindow(from, to, now time.Time, zone *time.Location) (Window, error) {
 	return w, nil
 }
 
+// beginHour returns the start of the hour that t is in, in the zone of t.
+func beginHour(t time.Time) time.Time {
+	_, seconds := t.Zone()
+	offset := time.Duration(seconds) * time.Second
+	return t.Add(offset).Truncate(time.Hour).Add(-offset)
+}
+
 func roundUpHour(t time.Time) time.Time {
-	hour := t.Truncate(time.Hour)
+	hour := beginHour(t)
 	if hour.Before(t) {
 		hour = hour.Add(time.Hour)
 	}

@@ -80,3 +80,26 @@ func TestWindowRefuses(t *testing.T) {
 		}
 	}
 }
+
+// In zones whose offset is no whole hour, a window has whole hours and days of the zone.
+func TestWindowInZone(t *testing.T) {
+	t.Parallel()
+	now := parseTime(t, "2026-06-01T00:00:00Z")
+	for _, test := range []struct {
+		zone, from, to, want string
+	}{
+		{"Asia/Kolkata", "2026-03-01T18:30:00Z", "2026-03-08T18:30:00Z", "2026-03-02T00:00:00+05:30 2026-03-09T00:00:00+05:30"},
+		{"Asia/Kolkata", "2026-03-01T18:29:00Z", "2026-03-08T18:31:00Z", "2026-03-01T23:00:00+05:30 2026-03-09T01:00:00+05:30"},
+		{"Asia/Kathmandu", "2026-03-01T18:15:00Z", "2026-03-08T18:15:00Z", "2026-03-02T00:00:00+05:45 2026-03-09T00:00:00+05:45"},
+		{"Australia/Lord_Howe", "2026-04-03T13:00:00Z", "2026-04-05T13:30:00Z", "2026-04-04T00:00:00+11:00 2026-04-06T00:00:00+10:30"},
+		{"Australia/Lord_Howe", "2025-10-04T15:45:00Z", "2025-10-04T16:00:00Z", "2025-10-05T01:00:00+10:30 2025-10-05T03:00:00+11:00"}, // the hour of 2:00 has half an hour
+	} {
+		zone, err := time.LoadLocation(test.zone)
+		check(t, err)
+		w, err := figures.NewWindow(parseTime(t, test.from), parseTime(t, test.to), now, zone)
+		check(t, err)
+		if got := w.From.Format(time.RFC3339) + " " + w.To.Format(time.RFC3339); got != test.want {
+			t.Errorf("%s from %s to %s: %s, want %s", test.zone, test.from, test.to, got, test.want)
+		}
+	}
+}

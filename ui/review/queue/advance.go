@@ -48,9 +48,13 @@ const viewCookie = "holdpoint-queue"
 // maxViewCookie bounds the cookie, in bytes.
 const maxViewCookie = 1000
 
-// keepView keeps the parameters of the list that the reader opens or chooses. Live updates, also of tabs in the background, keep none.
+// renewalParam marks a page that has reloaded itself.
+const renewalParam = "renewed"
+
+// keepView keeps the parameters of the list that the reader opens or chooses. Live updates and reloads of a page by itself, also of tabs in
+// the background, keep none.
 func keepView(w http.ResponseWriter, r *http.Request) {
-	if shell.PartOnly(r) && r.Header.Get("HP-Chosen") == "" {
+	if r.URL.Query().Has(renewalParam) || shell.PartOnly(r) && r.Header.Get("HP-Chosen") == "" {
 		return
 	}
 	value, kept := keepViewParams(r.URL.Query()).Encode(), ""

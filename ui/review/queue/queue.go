@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -122,7 +123,7 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 	}
 	page := h.Page(r, view.SectionQueue, text.QueueTitle(), q.pulse)
 	if !shown.Paused {
-		page.RefreshAfter = queueRenewal
+		page.RefreshAfter, page.RefreshURL = queueRenewal, renewalURL(shown.URL)
 	}
 	h.Render(w, r, http.StatusOK, QueuePage(page, shown))
 }
@@ -187,6 +188,15 @@ func queueURL(r *http.Request, name, value string) string {
 		return "/"
 	}
 	return "/?" + query.Encode()
+}
+
+// renewalURL returns the URL by which a page of the list reloads itself without JavaScript.
+func renewalURL(url string) string {
+	separator := "?"
+	if strings.Contains(url, separator) {
+		separator = "&"
+	}
+	return url + separator + renewalParam + "=1"
 }
 
 // makeOptions returns the options of a filter. The chosen one stays among them when no more of its calls are pending.
