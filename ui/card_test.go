@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -351,5 +352,31 @@ func TestNoSearchWithoutScript(t *testing.T) {
 	p.WaitText("repeat", "× 300 identical lines")
 	if browsertest.Eval[bool](p, `document.querySelector("[data-seek]").checkVisibility()`) {
 		t.Error("the field is shown")
+	}
+}
+
+// The page says whether the arguments were sent. A date without a zone stays the same day in every zone.
+func TestPageSaysWhetherArgumentsWereSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	remark := func(id uuid.UUID) string { return v.get(callPath(id)).find("arguments").Text() }
+	for step, want := range map[string]string{"reject": "bytes, not sent.", "approve": "bytes, sent unchanged."} {
+		id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"`+step+`","ship_on":"2026-03-17","due":"2026-03-18T09:30"}`)
+		waiting := v.get(callPath(id))
+		shown := waiting.find("arguments")
+		if !strings.Contains(shown.Text(), "bytes, to be sent unchanged.") {
+			t.Errorf("waiting: %s", shown.Text())
+		}
+		if !strings.Contains(shown.Text(), "Tue 17 Mar 2026") || !strings.Contains(shown.Text(), "Wed 18 Mar 2026, 09:30, no time zone given") || shown.Find("time").Length() != 0 {
+			t.Errorf("dates: %s", shown.Text())
+		}
+		if a := v.post(callPath(id)+"/"+step, waiting.form("decide")); a.status != http.StatusSeeOther {
+			t.Fatalf("%s: %d", step, a.status)
+		}
+		w.waitForEnd(id)
+		if got := remark(id); !strings.Contains(got, want) {
+			t.Errorf("after %s: no %q in %s", step, want, got)
+		}
 	}
 }

@@ -217,6 +217,11 @@ func (h *house) past() {
 	payment := func(to, amount, reference string) string {
 		return object("to", h.say("argument", to), "iban", "GB33BUKB20201555555555", "amount", amount, "currency", "GBP", "reference", reference)
 	}
+	for i, amount := range []string{"212.00", "318.40", "187.25"} { // what is usual
+		h.setClockBack(25*time.Hour + 50*time.Minute - time.Duration(i)*9*time.Minute)
+		h.decide(h.submitAs("invoices", "ida", "ledger__post_payment", object("to", h.say("argument", "Kestrel Paper Ltd"),
+			"iban", "GB36BARC20120530093459", "amount", amount, "currency", "GBP", "reference", fmt.Sprintf("INV-%d", 2058+i))), true, "", "")
+	}
 	h.setClockBack(25*time.Hour + 12*time.Minute)
 	h.calls["done"] = h.submitAs("invoices", "ida", "ledger__post_payment", payment("Marlow Print Works", "418.00", "INV-2066"))
 	h.decide(h.calls["done"], true, h.say("note", "Matches the order."), "")
@@ -282,23 +287,6 @@ func (h *house) past() {
 // present makes the calls that wait.
 func (h *house) present() {
 	h.t.Helper()
-	h.setClockBack(17*time.Minute + 12*time.Second)
-	h.calls["parked"] = h.submitAs("invoices", "ida", "ledger__post_payment", object(
-		"to", h.say("argument", "Kestrel Paper Ltd"), "iban", "GB94BARC10201530093459", "amount", "1284.50", "currency", "GBP", "reference", "INV-2071"))
-	for i, amount := range []string{"310.00", "96.40"} {
-		h.setClockBack(16*time.Minute - time.Duration(i)*73*time.Second)
-		h.submitAs("invoices", "ida", "ledger__post_payment", object(
-			"to", h.say("argument", "Marlow Print Works"), "iban", "GB33BUKB20201555555555", "amount", amount, "currency", "GBP", "reference", fmt.Sprintf("INV-%d", 2072+i)))
-	}
-	h.setClockBack(48*time.Minute + 5*time.Second)
-	h.calls["destructive"] = h.submitAs("site-ops", "", "servers__delete_volume", object("volume", h.say("argument", "data-old"), "host", "web-2"))
-	h.setClockBack(9*time.Minute + 38*time.Second)
-	h.calls["high risk"] = h.submitAs("invoices", "ida", "ledger__pay_out", object("to", "Finch Holdings", "amount", "9000.00", "currency", "GBP"))
-	h.setClockBack(8*time.Minute + 17*time.Second)
-	h.calls["proposed"] = h.submitAs("invoices", "ida", "ledger__pay_out", object("to", "Harbour Press", "amount", "3900.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
-	h.propose(h.calls["proposed"], object("to", "Harbour Press", "amount", "390.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
-	h.setClockBack(7*time.Minute + 21*time.Second)
-	h.calls["secret"] = h.submitAs("site-ops", "", "servers__rotate_key", object("service", "storefront", "passphrase", "correct horse battery", "api_token", "tok-93f1"))
 	h.setClockBack(52*time.Minute + 13*time.Second)
 	h.calls["suspicious"] = h.submitAs("support", "theo", "mail__send_message", object(
 		"to", "billing@p\u0430ypal.example", "subject", "Refund\u200b", "body", "See invoice\u202efdp.exe and https://\u0430pple.com/pay"))
@@ -307,6 +295,23 @@ func (h *house) present() {
 			h.calls["other tool"] = h.submitAs("support", "theo", exposed, object("folder", "Inbox"))
 		}
 	}
+	h.setClockBack(48*time.Minute + 5*time.Second)
+	h.calls["destructive"] = h.submitAs("site-ops", "", "servers__delete_volume", object("volume", h.say("argument", "data-old"), "host", "web-2"))
+	h.setClockBack(17*time.Minute + 12*time.Second)
+	h.calls["parked"] = h.submitAs("invoices", "ida", "ledger__post_payment", object(
+		"to", h.say("argument", "Kestrel Paper Ltd"), "iban", "GB94BARC10201530093459", "amount", "1284.50", "currency", "GBP", "reference", "INV-2071"))
+	for i, amount := range []string{"310.00", "96.40"} {
+		h.setClockBack(16*time.Minute - time.Duration(i)*73*time.Second)
+		h.submitAs("invoices", "ida", "ledger__post_payment", object(
+			"to", h.say("argument", "Marlow Print Works"), "iban", "GB33BUKB20201555555555", "amount", amount, "currency", "GBP", "reference", fmt.Sprintf("INV-%d", 2072+i)))
+	}
+	h.setClockBack(9*time.Minute + 38*time.Second)
+	h.calls["high risk"] = h.submitAs("invoices", "ida", "ledger__pay_out", object("to", "Finch Holdings", "amount", "9000.00", "currency", "GBP"))
+	h.setClockBack(8*time.Minute + 17*time.Second)
+	h.calls["proposed"] = h.submitAs("invoices", "ida", "ledger__pay_out", object("to", "Harbour Press", "amount", "3900.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
+	h.propose(h.calls["proposed"], object("to", "Harbour Press", "amount", "390.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
+	h.setClockBack(7*time.Minute + 21*time.Second)
+	h.calls["secret"] = h.submitAs("site-ops", "", "servers__rotate_key", object("service", "storefront", "passphrase", "correct horse battery", "api_token", "tok-93f1"))
 	h.setClockBack(5*time.Minute + 3*time.Second)
 	h.calls["request"] = h.submitAs("support", "theo", "shop__change_order", object("order", h.say("argument", "A-3391"), "ship_on", "2026-03-17", "note", h.say("argument", "After the holiday")))
 	h.setClockBack(3*time.Minute + 44*time.Second)
@@ -344,11 +349,12 @@ func object(pairs ...any) string {
 // tellWorkflow sends callbacks to another system: one succeeds at once, one at the second attempt, one fails for good.
 func (h *house) tellWorkflow() {
 	h.t.Helper()
-	h.setClockBack(25 * time.Hour)
+	h.setClockBack(90 * time.Second)
 	_, _, err := h.callbacks.Create(h.t.Context(), audit.Person(h.people["maren"]), h.agents["invoices"], callback.NewCallback{
 		Name: "workflow", URL: "https://workflow.alder-finch.example/hooks/holdpoint",
 	})
 	check(h.t, err)
+	h.db.Exec(`UPDATE callbacks SET created_at = created_at - interval '25 hours'`)
 	for i, m := range []struct {
 		kind, call, status, state string
 		answers                   []int

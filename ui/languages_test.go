@@ -50,10 +50,10 @@ func TestLanguagesInTheBrowser(t *testing.T) {
 	check(t, err)
 	w := h.walker()
 	names := []string{
-		"queue", "queue-call", "call-confirm", "call-edit", "call-request", "call-parked", "call-destructive", "call-high-risk", "call-proposed", "call-secret",
+		"queue", "queue-grouped", "queue-views", "queue-call", "call-confirm", "call-edit", "call-request", "call-parked", "call-destructive", "call-high-risk", "call-proposed", "call-secret",
 		"call-suspicious", "call-changed", "call-done", "call-unknown", "call-needs-connection", "call-executing", "calls-like", "calls", "audit", "insights", "insights-tools",
 		"conversations", "conversation", "talk-waiting", "skills", "skill", "skill-edit", "skill-tool", "skill-api", "connections", "connection", "import-operations",
-		"agents", "agent", "agent-edit", "agent-assign", "callback", "members", "member", "settings", "not-found", "sign-in", "keys",
+		"import-new", "import-credentials", "talk-new", "talk-ended", "talk-looked-at", "calls-filtered", "search", "palette", "agents", "agent", "agent-edit", "agent-assign", "agent-delete", "callback", "callback-new", "members", "member", "settings", "not-found", "sign-in", "keys",
 	}
 	scenes := slices.DeleteFunc(h.scenes(), func(s scene) bool { return !slices.Contains(names, s.name) })
 	if len(scenes) != len(names) {
@@ -80,7 +80,7 @@ func TestLanguagesInTheBrowser(t *testing.T) {
 			for _, l := range []look{{"wide", browsertest.Options{}}, {"phone", browsertest.Phone()}} {
 				w.become(l)
 				w.page.Screenshot(language.Tag + "-" + s.name + "-" + l.name)
-				if found := browsertest.Eval[[]string](w.page, tooWide); len(found) > 0 {
+				if found := slices.Concat(browsertest.Eval[[]string](w.page, tooWide), browsertest.Eval[[]string](w.page, cutInRows)); len(found) > 0 {
 					t.Errorf("%s, %s, %s: too wide: %s", s.name, language.Tag, l.name, strings.Join(found, "\n\t"))
 				}
 			}

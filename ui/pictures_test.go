@@ -74,6 +74,13 @@ const settledText = `(() => {
 	return true;
 })()`
 
+// settledGate is true once the note on the button that approves stands for a second: by then, what is on the screen counts as seen.
+const settledGate = `(() => {
+	const note = document.querySelector("#call [data-gate] small")?.textContent;
+	if (window.note !== note) [window.note, window.noted] = [note, performance.now()];
+	return note === undefined || performance.now() - window.noted > 1000;
+})()`
+
 func TestPictures(t *testing.T) {
 	if *pictures == "" {
 		t.Skip("nothing is tested here: `task screenshots` makes the documentation's pictures")
@@ -142,6 +149,7 @@ func (w *walker) picture(scenes []scene, wanted map[string]bool) {
 			}
 			w.enter(s)
 			w.become(look)
+			w.page.WaitFor("the button to say what was seen", settledGate)
 			browsertest.Eval[bool](w.page, settledText)
 			small, err := smaller(w.page.Picture())
 			check(t, err)

@@ -30,8 +30,12 @@ const leavingFrame = `[...document.querySelectorAll(".diff, .changes, .value, in
 	return frame && one.checkVisibility() && one.getBoundingClientRect().right > frame.getBoundingClientRect().right + 1 && !one.closest(".scroll");
 }).map((one) => one.localName + "." + one.className)`
 
-// fitsEveryWidth fails the test if the page that was entered scrolls sideways at some width, breaks a word by letter, or lets a
-// comparison leave its frame.
+// cutInRows returns what a row of a list cuts without an ellipsis, such as a warning or a countdown.
+const cutInRows = `[...document.querySelectorAll(".row .line > *")].filter((one) => one.checkVisibility() &&
+	one.getBoundingClientRect().right > one.parentElement.getBoundingClientRect().right + 1).map((one) => one.outerHTML.slice(0, 160))`
+
+// fitsEveryWidth fails the test if the page that was entered scrolls sideways at some width, breaks a word by letter, lets a
+// comparison leave its frame, or cuts something in a row.
 func fitsEveryWidth(t *testing.T, w *walker, s scene) {
 	t.Helper()
 	for _, width := range []int{320, 390, 768, 1280, 1920} {
@@ -44,6 +48,9 @@ func fitsEveryWidth(t *testing.T, w *walker, s scene) {
 		}
 		if out := browsertest.Eval[[]string](w.page, leavingFrame); len(out) > 0 {
 			t.Errorf("%s, %d px: outside of their frame: %v", s.name, width, out)
+		}
+		if cut := browsertest.Eval[[]string](w.page, cutInRows); len(cut) > 0 {
+			t.Errorf("%s, %d px: cut in a row: %v", s.name, width, cut)
 		}
 	}
 }

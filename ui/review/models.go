@@ -119,6 +119,8 @@ type Arguments struct {
 	FoldURL  string           // the same page with long values cut
 	TextURL  string           // the bytes as text/plain
 	Mapped   bool             // they are sent within the request that the page shows
+	Sent     bool             // they are being sent, or were sent
+	Unsent   bool             // the call ended before they were sent
 	Alarming bool             // a red warning: approving takes the second step
 	Nested   bool             // shown as JSON because it is too nested for fields
 	Findings hostile.Findings // in the decoded values, for every format
@@ -127,6 +129,19 @@ type Arguments struct {
 	Withheld  bool // they have to be revealed before approving
 	Revealed  bool
 	RevealURL string
+}
+
+// describeBytes says how many bytes there are, and whether they were sent.
+func (a Arguments) describeBytes() text.Message {
+	switch {
+	case a.Mapped:
+		return text.ReviewBytesMapped(a.Bytes)
+	case a.Sent:
+		return text.ReviewBytesSent(a.Bytes)
+	case a.Unsent:
+		return text.ReviewBytesNotSent(a.Bytes)
+	}
+	return text.ReviewBytesToSend(a.Bytes)
 }
 
 // unusual returns the number of unusual arguments, for the button that approves.

@@ -127,7 +127,7 @@ func presentRequest(s *subject, o *tool.Outgoing, a Arguments, maskedURL string)
 	}
 	v := &view.Request{
 		Method: o.Method, Hidden: hidesRequest(a),
-		Sent: s.call.Status.Final() && !wasNotSent(&s.call) || s.call.Status == call.Executing, Unsent: wasNotSent(&s.call),
+		Sent: wasSent(&s.call), Unsent: wasNotSent(&s.call),
 	}
 	if s.approval != nil && s.approval.Status == approval.Pending && s.definition != nil && s.definition.Previewed() && !v.Hidden {
 		v.BeforeURL = present.CallURL(s.call.ID) + "/before"
@@ -159,6 +159,11 @@ func presentRequest(s *subject, o *tool.Outgoing, a Arguments, maskedURL string)
 
 // hidesRequest reports whether a request is hidden with the secrets in its arguments. The editor of arguments knows them all.
 func hidesRequest(a Arguments) bool { return a.Secrets > 0 && !a.Revealed && !a.Fixed }
+
+// wasSent reports whether a call is being sent, or was sent.
+func wasSent(c *call.Call) bool {
+	return c.Status == call.Executing || c.Status.Final() && !wasNotSent(c)
+}
 
 // wasNotSent reports whether a call ended without sending its request: undecided, refused, or because the server was not reachable.
 func wasNotSent(c *call.Call) bool {

@@ -54,7 +54,7 @@ func describeKind(v *typed.Value) templ.Component {
 			return text.TypedResolves(strong(v.Path.Resolved))
 		}
 	case typed.Date:
-		return text.TypedDate(view.Clock(v.Date.At))
+		return describeDate(v.Date)
 	case typed.Base64:
 		return describeEncoded(v.Base64)
 	case typed.Text:
@@ -66,6 +66,18 @@ func describeKind(v *typed.Value) templ.Component {
 	case typed.Number, typed.Boolean, typed.Null, typed.Nested, typed.JSON, typed.SQL, typed.Shell, typed.Diff, typed.HTML:
 	}
 	return nil
+}
+
+// describeDate shows a moment in the reader's zone. A date or a time without a zone stays as it is: in a zone, it would be another one.
+func describeDate(d *typed.DateValue) templ.Component {
+	switch d.Form {
+	case typed.Day:
+		return text.Time(d.At, text.FormatWeekdayDate())
+	case typed.Local:
+		return text.TypedLocalTime(text.Time(d.At, text.FormatWeekdayMinute()))
+	default:
+		return text.TypedDate(view.Clock(d.At))
+	}
 }
 
 func describeEncoded(e *typed.Encoded) templ.Component {

@@ -109,7 +109,7 @@ func (c *Criteria) Times() {
 // presetDays is the number of days that have a link of their own, before today.
 const presetDays = 7
 
-// addPresets adds links to the calls of today, of the last seven days, and of each of these days by its name.
+// addPresets adds links to the calls of today, of yesterday, of the last seven days, and of each day before yesterday by its name.
 func (c *Criteria) addPresets(now time.Time) {
 	year, month, day := now.In(c.Zone).Date()
 	midnight := func(days int) time.Time { return time.Date(year, month, day+days, 0, 0, 0, 0, c.Zone) }
@@ -119,7 +119,7 @@ func (c *Criteria) addPresets(now time.Time) {
 	names := [7]text.Message{
 		text.SearchSunday(), text.SearchMonday(), text.SearchTuesday(), text.SearchWednesday(), text.SearchThursday(), text.SearchFriday(), text.SearchSaturday(),
 	}
-	for days := -1; days >= -presetDays; days-- {
+	for days := -2; days >= -presetDays; days-- {
 		from := midnight(days)
 		c.preset(names[from.Weekday()], from, midnight(days+1))
 	}

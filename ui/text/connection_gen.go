@@ -167,6 +167,9 @@ func ConnectionRenewableUntil(time templ.Component) templ.Component {
 	return newHTML("connection.RenewableUntil", argument{"time", time})
 }
 
+// ConnectionExpiredRenewable is "Connected. The last access token has expired; it renews by itself when needed.".
+func ConnectionExpiredRenewable() Message { return newMessage("connection.ExpiredRenewable") }
+
 // ConnectionConnectedUntil is "Connected until {time:html} (it does not renew by itself and has to be connected again then)".
 func ConnectionConnectedUntil(time templ.Component) templ.Component {
 	return newHTML("connection.ConnectedUntil", argument{"time", time})

@@ -44,7 +44,7 @@ func FormUnknownInvalid(name string, expected string) Message {
 	return newMessage("form.UnknownInvalid", argument{"name", name}, argument{"expected", expected})
 }
 
-// FormAttention is "Attention".
+// FormAttention is "Reviewers".
 func FormAttention() Message { return newMessage("form.Attention") }
 
 // FormTeam is "Team".

@@ -70,7 +70,7 @@ func HistoryWaited(time Message) Message { return newMessage("history.Waited", a
 // HistoryTextCriterion is "Tool, skill, agent, person or text in the arguments".
 func HistoryTextCriterion() Message { return newMessage("history.TextCriterion") }
 
-// HistoryTextHint is "part of a name or text; case does not matter".
+// HistoryTextHint is "part of a name or text".
 func HistoryTextHint() Message { return newMessage("history.TextHint") }
 
 // HistorySkill is "Skill".
@@ -82,7 +82,7 @@ func HistoryTool() Message { return newMessage("history.Tool") }
 // HistoryPerson is "Person".
 func HistoryPerson() Message { return newMessage("history.Person") }
 
-// HistoryPersonHint is "on whose behalf, or who decided".
+// HistoryPersonHint is "principal or reviewer".
 func HistoryPersonHint() Message { return newMessage("history.PersonHint") }
 
 // HistoryConversation is "Conversation".

@@ -11,7 +11,7 @@ func PaletteLabel() Message { return newMessage("palette.Label") }
 // PaletteLabelOperator is "Search calls, tools, skills, agents, people, pages and actions".
 func PaletteLabelOperator() Message { return newMessage("palette.LabelOperator") }
 
-// PaletteHint is "Name, or the id of a call (at least its last 6 characters)".
+// PaletteHint is "Name, or the end of a call’s ID".
 func PaletteHint() Message { return newMessage("palette.Hint") }
 
 // PaletteCall is "Call".

@@ -156,6 +156,12 @@ func ReviewBytesMapped(n int) Message { return newMessage("review.BytesMapped", 
 // ReviewBytesSent is "{n:count} byte, sent unchanged." or "{n:count} bytes, sent unchanged.".
 func ReviewBytesSent(n int) Message { return newMessage("review.BytesSent", argument{"n", n}) }
 
+// ReviewBytesToSend is "{n:count} byte, to be sent unchanged." or "{n:count} bytes, to be sent unchanged.".
+func ReviewBytesToSend(n int) Message { return newMessage("review.BytesToSend", argument{"n", n}) }
+
+// ReviewBytesNotSent is "{n:count} byte, not sent." or "{n:count} bytes, not sent.".
+func ReviewBytesNotSent(n int) Message { return newMessage("review.BytesNotSent", argument{"n", n}) }
+
 // ReviewCut is "Not everything is shown.".
 func ReviewCut() Message { return newMessage("review.Cut") }
 

@@ -49,6 +49,11 @@ func TypedDate(time templ.Component) templ.Component {
 	return newHTML("typed.Date", argument{"time", time})
 }
 
+// TypedLocalTime is "{time:html}, no time zone given".
+func TypedLocalTime(time templ.Component) templ.Component {
+	return newHTML("typed.LocalTime", argument{"time", time})
+}
+
 // TypedEncoded is "base64: {bytes:number} bytes of {kind}".
 func TypedEncoded(bytes int, kind string) Message {
 	return newMessage("typed.Encoded", argument{"bytes", bytes}, argument{"kind", kind})

@@ -64,16 +64,18 @@ func presentState(v *Connection, l *Link, now time.Time) {
 		v.Status = view.Badge{Word: text.ConnectionExpired(), Icon: "expired", Level: view.Warn}
 		v.State = text.ConnectionExpiredState(view.Clock(*c.ExpiresAt))
 	default:
-		v.Status, v.State = view.Badge{Word: text.ConnectionConnected(), Icon: "good", Level: view.Good}, presentExpiry(c)
+		v.Status, v.State = view.Badge{Word: text.ConnectionConnected(), Icon: "good", Level: view.Good}, presentExpiry(c, now)
 	}
 }
 
-func presentExpiry(c *oauthclient.Connection) templ.Component {
+func presentExpiry(c *oauthclient.Connection, now time.Time) templ.Component {
 	switch {
 	case c.ExpiresAt == nil && c.Renewable:
 		return text.ConnectionUnknownExpiryRenewable()
 	case c.ExpiresAt == nil:
 		return text.ConnectionUnknownExpiry()
+	case c.Renewable && c.ExpiresAt.Before(now):
+		return text.ConnectionExpiredRenewable()
 	case c.Renewable:
 		return text.ConnectionRenewableUntil(view.Clock(*c.ExpiresAt))
 	}
