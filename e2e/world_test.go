@@ -33,6 +33,7 @@ const (
 type world struct {
 	t           testing.TB
 	databaseURL string // empty: the embedded cluster in the data directory
+	sessionURL  string // of the same database, past a pooler; empty: there is none
 	dataDir     string
 	args        []string // of each server
 	user        *syscall.Credential
@@ -48,7 +49,9 @@ func newWorld(t testing.TB) *world {
 			t.Fatal(err)
 		}
 	}
-	return &world{t: t, databaseURL: postgrestest.New(t).URL(), dataDir: dir}
+	w := &world{t: t, databaseURL: postgrestest.New(t).URL(), dataDir: dir}
+	w.usePooler()
+	return w
 }
 
 func (w *world) serverOptions() holdpoint.Options {
@@ -57,6 +60,9 @@ func (w *world) serverOptions() holdpoint.Options {
 	}
 	if w.home != "" {
 		o.DataDir, o.Dir, o.Env = "", w.home, []string{"HOME=" + w.home}
+	}
+	if w.sessionURL != "" {
+		o.Env = append(o.Env, w.databaseEnv()...)
 	}
 	return o
 }

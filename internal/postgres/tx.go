@@ -15,7 +15,12 @@ const rollbackTimeout = 5 * time.Second
 // error of f unchanged. After an error of the commit the outcome is unknown, unless it is a *pgconn.PgError: then the server
 // refused the commit.
 func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) error {
-	tx, err := pool.Begin(ctx)
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	defer conn.Release()
+	tx, err := conn.BeginTx(ctx, beginOptions(conn.Conn()))
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}

@@ -39,7 +39,9 @@ const DefaultSkillConcurrency = 64
 
 // Config configures a [Service]. All fields without a default are required.
 type Config struct {
-	Pool      *pgxpool.Pool
+	Pool *pgxpool.Pool
+	// Vital configures the connections of heartbeat and recovery. Nil: as Pool.
+	Vital     *pgxpool.Config
 	Agents    *agent.Service
 	Discovery *tool.Discovery
 	Logger    *slog.Logger
@@ -160,7 +162,10 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 	s.river = client
 	s.running, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.dispatching, s.stopDispatching = context.WithCancel(s.running)
-	config := s.Pool.Config()
+	config := s.Vital
+	if config == nil {
+		config = s.Pool.Config()
+	}
 	config.MaxConns, config.MinConns, config.MinIdleConns = vitalConns, 0, 0
 	config.PingTimeout = vitalPing
 	var err error
