@@ -128,7 +128,7 @@ func TestThroughPgBouncer(t *testing.T) {
 
 	// Without a way past it, the start says what would be lost.
 	o := w.serverOptions()
-	o.Env = nil
+	o.SessionURL = ""
 	refused := program.Start(t, o)
 	if err := refused.AwaitEnd(t); err == nil || !strings.Contains(refused.Output(), postgres.SessionURLVariable) {
 		t.Errorf("without a connection past the pooler: %v\n%s", err, refused.Output())

@@ -56,13 +56,10 @@ func newWorld(t testing.TB) *world {
 
 func (w *world) serverOptions() holdpoint.Options {
 	o := holdpoint.Options{
-		DatabaseURL: w.databaseURL, DataDir: w.dataDir, Token: bootstrapToken, Args: w.args, Programs: []string{skill.StdioBinary}, User: w.user,
+		DatabaseURL: w.databaseURL, SessionURL: w.sessionURL, DataDir: w.dataDir, Token: bootstrapToken, Args: w.args, Programs: []string{skill.StdioBinary}, User: w.user,
 	}
 	if w.home != "" {
 		o.DataDir, o.Dir, o.Env = "", w.home, []string{"HOME=" + w.home}
-	}
-	if w.sessionURL != "" {
-		o.Env = append(o.Env, w.databaseEnv()...)
 	}
 	return o
 }

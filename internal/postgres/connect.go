@@ -72,9 +72,9 @@ func (db *DB) connectPool(ctx context.Context, sessionURL string, maxConns int, 
 			return nil
 		}
 	}
-	setUpConns(db.session.ConnConfig, limit, settings)
+	db.setUpConns(db.session.ConnConfig, limit, settings)
 	if sessionURL != "" {
-		setUpSharedConns(cfg, db.url, limit, settings)
+		db.setUpSharedConns(cfg, limit, settings)
 	}
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return fmt.Errorf("open database pool: %w", db.redact(err))
@@ -95,7 +95,7 @@ func (db *DB) connectPool(ctx context.Context, sessionURL string, maxConns int, 
 // patientConfig is for connections outside the pool, whose statements have no time limit.
 func (db *DB) patientConfig(settings ...setting) *pgx.ConnConfig {
 	cfg := db.conn.Copy()
-	setUpConns(cfg, 0, append([]setting{{"statement_timeout", "0"}}, settings...))
+	db.setUpConns(cfg, 0, append([]setting{{"statement_timeout", "0"}}, settings...))
 	return cfg
 }
 

@@ -61,15 +61,15 @@ func formatSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/ti
 
 // setUpConns configures connections to notice a dead peer, to refuse a read-only server and to start with settings. They fail if
 // the server does not answer for silence; zero is no limit.
-func setUpConns(cfg *pgx.ConnConfig, silence time.Duration, settings []setting) {
-	watchConns(cfg, silence, sessionStatements(cfg.RuntimeParams, append(commonSettings(), settings...)), nil)
+func (db *DB) setUpConns(cfg *pgx.ConnConfig, silence time.Duration, settings []setting) {
+	db.watchConns(cfg, silence, sessionStatements(cfg.RuntimeParams, append(commonSettings(), settings...)), nil)
 }
 
 // setUpSharedConns is setUpConns for connections through a pooler that assigns sessions to single transactions. Settings hold for a
 // transaction then: [InTx] begins with them.
-func setUpSharedConns(cfg *pgxpool.Config, databaseURL string, silence time.Duration, settings []setting) {
-	watchConns(cfg.ConnConfig, silence, "SHOW transaction_read_only; SHOW synchronous_commit", errAsynchronous)
-	if !strings.Contains(databaseURL, "default_query_exec_mode") {
+func (db *DB) setUpSharedConns(cfg *pgxpool.Config, silence time.Duration, settings []setting) {
+	db.watchConns(cfg.ConnConfig, silence, "SHOW transaction_read_only; SHOW synchronous_commit", errAsynchronous)
+	if !strings.Contains(db.url, "default_query_exec_mode") {
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // without named statements
 	}
 	begin := "BEGIN; SET LOCAL idle_in_transaction_session_timeout = " + formatMilliseconds(idleInTransaction)
@@ -92,9 +92,10 @@ func beginOptions(conn *pgx.Conn) pgx.TxOptions {
 	return pgx.TxOptions{BeginQuery: begin}
 }
 
-// watchConns configures connections to notice a dead peer and to refuse a read-only server. They start with statements, of which the
-// first shows transaction_read_only. If the second shows synchronous_commit=off, they fail with refusal, unless it is nil.
-func watchConns(cfg *pgx.ConnConfig, silence time.Duration, statements string, refusal error) {
+// watchConns configures connections to notice a dead peer, to refuse a read-only server, and to note the server's timeline. They start
+// with statements, of which the first shows transaction_read_only. If the second shows synchronous_commit=off, they fail with refusal,
+// unless it is nil.
+func (db *DB) watchConns(cfg *pgx.ConnConfig, silence time.Duration, statements string, refusal error) {
 	cfg.DialFunc = newDialer(silence)
 	chosen := cfg.ValidateConnect // by the URL's target_session_attrs
 	cfg.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
@@ -103,7 +104,11 @@ func watchConns(cfg *pgx.ConnConfig, silence time.Duration, statements string, r
 				return err
 			}
 		}
-		results, err := conn.Exec(ctx, statements).ReadAll()
+		results, err := conn.Exec(ctx, statements+"; "+showTimeline).ReadAll()
+		known := err == nil
+		if _, refused := errors.AsType[*pgconn.PgError](err); refused { // a server like PostgreSQL that has no timelines
+			results, err = conn.Exec(ctx, statements).ReadAll()
+		}
 		if err != nil {
 			return fmt.Errorf("set up connection: %w", err)
 		}
@@ -112,6 +117,9 @@ func watchConns(cfg *pgx.ConnConfig, silence time.Duration, statements string, r
 		}
 		if refusal != nil && string(results[1].Rows[0][0]) == "off" {
 			return refusal
+		}
+		if known {
+			return db.noteTimeline(conn, string(results[len(results)-1].Rows[0][0]))
 		}
 		return nil
 	}

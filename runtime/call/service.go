@@ -41,7 +41,9 @@ const DefaultSkillConcurrency = 64
 type Config struct {
 	Pool *pgxpool.Pool
 	// Vital configures the connections of heartbeat and recovery. Nil: as Pool.
-	Vital     *pgxpool.Config
+	Vital *pgxpool.Config
+	// Timeline returns the database's timeline, which changes when it may have lost commits. Nil: it never does.
+	Timeline  func() postgres.Timeline
 	Agents    *agent.Service
 	Discovery *tool.Discovery
 	Logger    *slog.Logger
@@ -106,6 +108,7 @@ type Service struct {
 	outcomes    *batcher.Batcher[move]
 	metrics     metrics
 	pulse       pulse
+	lineage     lineage
 	recoverNow  chan struct{} // wakes keepRecovering
 	// vital has the connections of heartbeat and recovery, which continue while all others are in use or dead.
 	vital *pgxpool.Pool
@@ -131,6 +134,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Traces == nil {
 		cfg.Traces = telemetry.Off()
+	}
+	if cfg.Timeline == nil {
+		cfg.Timeline = func() postgres.Timeline { return 0 }
 	}
 	s := &Service{
 		Config:      cfg,
@@ -172,6 +178,7 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 	if s.vital, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return fmt.Errorf("open connections for the heartbeat: %w", err)
 	}
+	s.lineage.begin(s.Timeline())
 	if err = s.writeHeartbeat(ctx); err == nil && s.Restored {
 		err = s.abandonRestored(ctx)
 	}
