@@ -79,12 +79,16 @@ func (db *DB) connectPool(ctx context.Context, sessionURL string, maxConns int, 
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return fmt.Errorf("open database pool: %w", db.redact(err))
 	}
-	if err = db.checkSessions(ctx); err == nil {
-		err = checkServer(ctx, db.pool)
-	}
-	if err == nil && sessionURL != "" {
-		err = db.checkNotifications(ctx)
-	}
+	err = RetryFull(ctx, db.log, func() error {
+		err := db.checkSessions(ctx)
+		if err == nil {
+			err = checkServer(ctx, db.pool)
+		}
+		if err == nil && sessionURL != "" {
+			err = db.checkNotifications(ctx)
+		}
+		return err
+	})
 	if err != nil {
 		db.pool.Close()
 		return db.redact(err)

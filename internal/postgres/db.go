@@ -65,7 +65,7 @@ type DB struct {
 	cluster *cluster // nil: the database is not embedded
 	log     *slog.Logger
 
-	timeline atomic.Uint32 // see [DB.Timeline]
+	timeline atomic.Uint32             // see [DB.Timeline]
 	heard    atomic.Pointer[time.Time] // see [DB.ListenerSilence]
 	closing  sync.Once
 	closeErr error

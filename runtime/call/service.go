@@ -179,7 +179,8 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 		return fmt.Errorf("open connections for the heartbeat: %w", err)
 	}
 	s.lineage.begin(s.Timeline())
-	if err = s.writeHeartbeat(ctx); err == nil && s.Restored {
+	err = postgres.RetryFull(ctx, s.Logger, func() error { return s.writeHeartbeat(ctx) })
+	if err == nil && s.Restored {
 		err = s.abandonRestored(ctx)
 	}
 	if err != nil {
