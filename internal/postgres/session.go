@@ -72,24 +72,32 @@ func (db *DB) setUpSharedConns(cfg *pgxpool.Config, silence time.Duration, setti
 	if !strings.Contains(db.url, "default_query_exec_mode") {
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // without named statements
 	}
-	begin := "BEGIN; SET LOCAL idle_in_transaction_session_timeout = " + formatMilliseconds(idleInTransaction)
+	local := "SELECT set_config('idle_in_transaction_session_timeout', '" + formatMilliseconds(idleInTransaction) + "', true)"
 	for _, s := range settings {
-		begin += "; SET LOCAL " + s.name + " = " + s.value
+		local += ", set_config('" + s.name + "', '" + s.value + "', true)"
 	}
 	after := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		conn.PgConn().CustomData()[beginStatement] = begin
+		conn.PgConn().CustomData()[localSettingsKey] = local
 		return after(ctx, conn)
 	}
 }
 
-// beginStatement is the key of the statements that begin transactions on a connection.
-const beginStatement = "begin"
+// localSettingsKey is the key of a connection's statement that gives a transaction its settings.
+const localSettingsKey = "local_settings"
+
+// localSettings returns the statement that a transaction of a connection begins with. Empty: the session has its settings.
+func localSettings(conn *pgx.Conn) string {
+	local, _ := conn.PgConn().CustomData()[localSettingsKey].(string)
+	return local
+}
 
 // beginOptions returns the options of a connection's transactions.
 func beginOptions(conn *pgx.Conn) pgx.TxOptions {
-	begin, _ := conn.PgConn().CustomData()[beginStatement].(string)
-	return pgx.TxOptions{BeginQuery: begin}
+	if local := localSettings(conn); local != "" {
+		return pgx.TxOptions{BeginQuery: "BEGIN; " + local}
+	}
+	return pgx.TxOptions{}
 }
 
 // watchConns configures connections to notice a dead peer, to refuse a read-only server, and to note the server's timeline. They start
