@@ -87,7 +87,7 @@ func (w *world) moveClock(by string) {
 // execSQL changes the database directly.
 func (w *world) execSQL(sql string, args ...any) {
 	w.t.Helper()
-	conn, err := pgx.Connect(w.t.Context(), w.databaseURL)
+	conn, err := pgx.Connect(w.t.Context(), w.directURL())
 	if err == nil {
 		_, err = conn.Exec(w.t.Context(), sql, args...)
 	}

@@ -58,7 +58,8 @@ func (c *chaos) checkAudit(calls []holdpoint.Call) {
 		if call.Status == "rejected" {
 			want = "call.parked approval.rejected"
 		}
-		if got := strings.Join(story[call.ID], " "); got != want {
+		// A claim whose commit got no answer was given back.
+		if got := strings.ReplaceAll(strings.Join(story[call.ID], " "), " call.executing call.given_back", ""); got != want {
 			c.t.Errorf("call %s is %s; the audit says %s", call.ID, call.Status, got)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -46,6 +47,8 @@ type chaos struct {
 	tokens   []string
 	end      func(*holdpoint.Process)
 	first    holdpoint.Program // of the servers before they are ended for the first time
+
+	databaseFails bool // decisions are repeated after internal errors
 
 	mu      sync.Mutex
 	servers [2]*holdpoint.Process
@@ -224,6 +227,8 @@ func (c *chaos) sendDecision(server int, token string, shown holdpoint.Approval,
 	case err == nil:
 	case alreadyDecided(err) && errors.As(err, &refused):
 		outcome = refused.ApprovalStatus
+	case c.databaseFails && errors.As(err, &refused) && refused.Status >= http.StatusInternalServerError:
+		return err
 	case errors.As(err, &refused):
 		c.t.Errorf("decide %s at server %d: %v", shown.ID, server, refused)
 		return nil

@@ -296,7 +296,7 @@ func TestNothingSecretIsKeptInClear(t *testing.T) {
 	if len(secrets) < 8 {
 		t.Fatalf("only %d secrets to look for", len(secrets))
 	}
-	places := map[string]string{"the log": p.Output(), "the database": dumpDatabase(t, w.databaseURL)}
+	places := map[string]string{"the log": p.Output(), "the database": dumpDatabase(t, w.directURL())}
 	for _, path := range []string{"connections", "skills", "calls", "audit", "conversations"} {
 		var body any
 		if err := operatorAPI(p).Do(t.Context(), http.MethodGet, path, nil, &body); err == nil {

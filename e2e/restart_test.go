@@ -48,6 +48,7 @@ func TestStoppedInFlight(t *testing.T) {
 func TestFirstStartTogether(t *testing.T) {
 	t.Parallel()
 	w := &world{t: t, databaseURL: postgrestest.Empty(t).URL(), dataDir: t.TempDir()}
+	w.usePooler()
 	var together []*holdpoint.Process
 	for range 3 {
 		together = append(together, program.Start(t, w.serverOptions()))
@@ -136,7 +137,7 @@ func listCounted(lists *skill.Ledger) func(http.ResponseWriter, *skill.Request) 
 // tableWith returns a table that contains the text, or "".
 func (w *world) tableWith(text string) string {
 	w.t.Helper()
-	conn, err := pgx.Connect(w.t.Context(), w.databaseURL)
+	conn, err := pgx.Connect(w.t.Context(), w.directURL())
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestReadinessNamesWhatIsStuck(t *testing.T) {
 		}
 		return nil
 	})
-	conn, err := pgx.Connect(t.Context(), w.databaseURL)
+	conn, err := pgx.Connect(t.Context(), w.directURL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -223,7 +223,7 @@ func TestRefusedAfterUpgrade(t *testing.T) {
 	}
 
 	doctor := newCLI(refused, "")
-	doctor.Env = []string{"DATABASE_URL=" + w.databaseURL}
+	doctor.Env = w.databaseEnv()
 	said := doctor.Run(t, "doctor", "--data-dir", w.dataDir).Stdout
 	_, advice, found := strings.Cut(said, "start serve with ")
 	flags, err := tool.SplitWords(strings.Split(advice, "\n")[0])

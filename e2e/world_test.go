@@ -33,6 +33,7 @@ const (
 type world struct {
 	t           testing.TB
 	databaseURL string // empty: the embedded cluster in the data directory
+	sessionURL  string // of the same database, past a pooler; empty: there is none
 	dataDir     string
 	args        []string // of each server
 	user        *syscall.Credential
@@ -48,12 +49,14 @@ func newWorld(t testing.TB) *world {
 			t.Fatal(err)
 		}
 	}
-	return &world{t: t, databaseURL: postgrestest.New(t).URL(), dataDir: dir}
+	w := &world{t: t, databaseURL: postgrestest.New(t).URL(), dataDir: dir}
+	w.usePooler()
+	return w
 }
 
 func (w *world) serverOptions() holdpoint.Options {
 	o := holdpoint.Options{
-		DatabaseURL: w.databaseURL, DataDir: w.dataDir, Token: bootstrapToken, Args: w.args, Programs: []string{skill.StdioBinary}, User: w.user,
+		DatabaseURL: w.databaseURL, SessionURL: w.sessionURL, DataDir: w.dataDir, Token: bootstrapToken, Args: w.args, Programs: []string{skill.StdioBinary}, User: w.user,
 	}
 	if w.home != "" {
 		o.DataDir, o.Dir, o.Env = "", w.home, []string{"HOME=" + w.home}

@@ -70,6 +70,8 @@ func (rt *Runtime) dispatchNotification(channel postgres.Channel, payload string
 			return
 		}
 		rt.mcp.Drop(notice.Conversation, notice.Request)
+	default:
+		rt.listener.handleNotification(channel, payload)
 	}
 }
 

@@ -126,13 +126,14 @@ type Runtime struct {
 	Converse  *converse.Service
 	Failures  *authfail.Log
 
-	source *mcptool.Source  // of MCP servers
-	apis   *httptool.Source // of HTTP APIs
-	mcp    *mcpserver.Server
-	jobs   *jobs
-	asked  *model.Observer // measures requests to models
-	models *models
-	river  *river.Client[pgx.Tx]
+	source   *mcptool.Source  // of MCP servers
+	apis     *httptool.Source // of HTTP APIs
+	mcp      *mcpserver.Server
+	jobs     *jobs
+	listener *jobListener    // of the job queue
+	asked    *model.Observer // measures requests to models
+	models   *models
+	river    *river.Client[pgx.Tx]
 
 	background sync.WaitGroup
 	stop       context.CancelFunc
@@ -150,7 +151,7 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Traces == nil {
 		cfg.Traces = telemetry.Off()
 	}
-	rt := &Runtime{Config: cfg, Instance: instance, jobs: newJobs(cfg.Now), asked: model.NewObserver(cfg.Traces, cfg.Now), models: newModels(cfg.Scripts)}
+	rt := &Runtime{Config: cfg, Instance: instance, jobs: newJobs(cfg.Now), listener: newJobListener(), asked: model.NewObserver(cfg.Traces, cfg.Now), models: newModels(cfg.Scripts)}
 	if rt.Failures, err = authfail.New(authfail.Config{Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now}); err != nil {
 		return nil, fmt.Errorf("assemble runtime: %w", err)
 	}
@@ -238,7 +239,7 @@ func (rt *Runtime) makeFiles() error {
 func (rt *Runtime) makeCalls() error {
 	var err error
 	rt.Calls, err = call.New(call.Config{
-		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
+		Pool: rt.DB.Pool(), Vital: rt.DB.SessionConfig(), Timeline: rt.DB.Timeline, Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
 		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Restored: rt.Restored, AsyncOutcomes: rt.AsyncOutcomes, Reconnected: rt.relistSkill, Attend: rt.queueNotices, Reviewable: rt.hasReviewer,
 		Publish: rt.publishHappenings, CancelCarried: func(ctx context.Context, c *call.Call) error { return rt.Converse.CancelAsked(ctx, c) },
 		Files: rt.Files, Traces: rt.Traces,
@@ -271,7 +272,7 @@ func (rt *Runtime) makeCalls() error {
 	config := newQueueConfig(quietLogger(rt.Logger), workers)
 	config.ID = rt.Instance.String()
 	config.Middleware = []rivertype.Middleware{rt.jobs} // measures jobs
-	rt.river, err = river.NewClient(riverpgxv5.New(rt.DB.Pool()), config)
+	rt.river, err = river.NewClient[pgx.Tx](jobDriver{riverpgxv5.New(rt.DB.Pool()), rt.listener}, config)
 	return err
 }
 
@@ -326,6 +327,10 @@ func (rt *Runtime) Mount(mux *http.ServeMux) {
 
 // Start starts jobs, heartbeat and notifications.
 func (rt *Runtime) Start(ctx context.Context) error {
+	jobChannels, err := rt.listener.listChannels(ctx, rt.DB.Pool())
+	if err != nil {
+		return err
+	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	rt.stop = stop
 	rt.logRefusedSkills(ctx)
@@ -343,7 +348,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	}
 	rt.Converse.Start(ctx, rt.river)
 	rt.background.Go(func() {
-		rt.DB.Listen(background, listChannels(), rt.dispatchNotification, rt.catchUp)
+		rt.DB.Listen(background, append(listChannels(), jobChannels...), rt.dispatchNotification, rt.catchUp)
 	})
 	rt.background.Go(func() { rt.logAnnouncements(background) })
 	rt.background.Go(func() { rt.restoreJobs(background) })

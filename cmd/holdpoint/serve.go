@@ -96,7 +96,7 @@ func (s *serverSettings) bindFlags(cmd *cobra.Command) {
 
 // readEnvironment adds the settings from the environment, and the data directory.
 func (s *serverSettings) readEnvironment(e *cli.Env) error {
-	s.DatabaseURL = e.Getenv("DATABASE_URL")
+	s.DatabaseURL, s.SessionURL = e.Getenv("DATABASE_URL"), e.Getenv(postgres.SessionURLVariable)
 	s.Path = e.Getenv("PATH")
 	s.EncryptionKey = e.Getenv("HOLDPOINT_ENCRYPTION_KEY")
 	s.Getenv = e.Getenv

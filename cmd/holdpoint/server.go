@@ -37,6 +37,7 @@ type serverSettings struct {
 	DataDir            string // empty: the default of this machine
 	PublicURL          string // empty: http:// and the address
 	DatabaseURL        string
+	SessionURL         string // of the same database, past a pooler; empty: there is none
 	Path               string // where programs of stdio skills are looked up
 	Bootstrap          cli.Bootstrap
 	BootstrapToken     string        // as Bootstrap reads it
@@ -141,14 +142,12 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 		return nil, err
 	}
 	s.db, err = postgres.Open(ctx, postgres.Config{
-		DatabaseURL: settings.DatabaseURL, DataDir: settings.DataDir, MaxConns: settings.MaxConns, Logger: log,
+		DatabaseURL: settings.DatabaseURL, SessionURL: settings.SessionURL, DataDir: settings.DataDir, MaxConns: settings.MaxConns, Logger: log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if dir := s.db.SocketDir(); dir != "" {
-		s.settings.Programs.Keep = append(slices.Clone(s.settings.Programs.Keep), dir)
-	}
+	s.settings.Programs.Keep = append(slices.Clone(s.settings.Programs.Keep), s.db.SocketDirs()...)
 	if _, err := postgres.Migrate(ctx, s.db, migrations.FS); err != nil {
 		return nil, err
 	}

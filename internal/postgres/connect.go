@@ -46,27 +46,49 @@ func parseURL(databaseURL string) (*pgxpool.Config, error) {
 }
 
 // connectPool opens the pool and checks its server.
-func (db *DB) connectPool(ctx context.Context, maxConns int, statementLimit time.Duration) error {
+func (db *DB) connectPool(ctx context.Context, sessionURL string, maxConns int, statementLimit time.Duration) error {
 	cfg, err := parseURL(db.url)
 	if err != nil {
 		return err
 	}
-	db.conn = cfg.ConnConfig.Copy()
-	cfg.MaxConns = int32(min(maxConns, 1<<16)) //nolint:gosec // G115: bounded here
-	cfg.PingTimeout = pingTimeout
 	// The server ends a statement that takes too long. If it does not, the connection is closed a little later.
-	setUpConns(cfg.ConnConfig, statementLimit+statementLimit/4, poolSettings(statementLimit))
-	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		readTimesAsUTC(conn)
-		pgxuuid.Register(conn.TypeMap()) // else each id is converted through text
-		return nil
+	limit := statementLimit + statementLimit/4
+	settings := poolSettings(statementLimit)
+	db.secrets = listSecrets(db.url, cfg)
+	db.session = cfg
+	if sessionURL != "" {
+		if db.session, err = parseURL(sessionURL); err != nil {
+			return fmt.Errorf("%s: %w", SessionURLVariable, err)
+		}
+		db.secrets = append(db.secrets, listSecrets(sessionURL, db.session)...)
+	}
+	db.conn = db.session.ConnConfig.Copy()
+	for _, c := range []*pgxpool.Config{cfg, db.session} {
+		c.MaxConns = int32(min(maxConns, 1<<16)) //nolint:gosec // G115: bounded here
+		c.PingTimeout = pingTimeout
+		c.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+			readTimesAsUTC(conn)
+			pgxuuid.Register(conn.TypeMap()) // else each id is converted through text
+			return nil
+		}
+	}
+	db.setUpConns(db.session.ConnConfig, limit, settings)
+	if sessionURL != "" {
+		db.setUpSharedConns(cfg, limit, settings)
 	}
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return fmt.Errorf("open database pool: %w", db.redact(err))
 	}
-	if err = db.checkSessions(ctx); err == nil {
-		err = checkServer(ctx, db.pool)
-	}
+	err = RetryFull(ctx, db.log, func() error {
+		err := db.checkSessions(ctx)
+		if err == nil {
+			err = checkServer(ctx, db.pool)
+		}
+		if err == nil && sessionURL != "" {
+			err = db.checkNotifications(ctx)
+		}
+		return err
+	})
 	if err != nil {
 		db.pool.Close()
 		return db.redact(err)
@@ -77,7 +99,7 @@ func (db *DB) connectPool(ctx context.Context, maxConns int, statementLimit time
 // patientConfig is for connections outside the pool, whose statements have no time limit.
 func (db *DB) patientConfig(settings ...setting) *pgx.ConnConfig {
 	cfg := db.conn.Copy()
-	setUpConns(cfg, 0, append([]setting{{"statement_timeout", "0"}}, settings...))
+	db.setUpConns(cfg, 0, append([]setting{{"statement_timeout", "0"}}, settings...))
 	return cfg
 }
 
@@ -91,7 +113,7 @@ func (db *DB) connectWith(ctx context.Context, cfg *pgx.ConnConfig) (*pgx.Conn, 
 	return conn, nil
 }
 
-func (db *DB) redact(err error) error { return redactSecrets(err, db.url, db.conn.Password) }
+func (db *DB) redact(err error) error { return redactSecrets(err, db.secrets) }
 
 // readTimesAsUTC returns timestamps in UTC instead of the time zone of this machine.
 func readTimesAsUTC(conn *pgx.Conn) {
@@ -128,14 +150,19 @@ func (e *redactedError) Error() string { return e.text }
 // Is keeps errors.Is working. Unwrap would reveal the secret.
 func (e *redactedError) Is(target error) bool { return errors.Is(e.err, target) }
 
-// redactSecrets removes the password from the text of an error.
-func redactSecrets(err error, databaseURL, password string) error {
-	secrets := []string{password}
+// listSecrets returns the forms of the password in a connection string.
+func listSecrets(databaseURL string, cfg *pgxpool.Config) []string {
+	secrets := []string{cfg.ConnConfig.Password}
 	if u, err := url.Parse(databaseURL); err == nil && u.User != nil {
 		decoded, _ := u.User.Password()
 		_, encoded, _ := strings.Cut(u.User.String(), ":")
 		secrets = append(secrets, decoded, encoded)
 	}
+	return secrets
+}
+
+// redactSecrets removes the secrets from the text of an error.
+func redactSecrets(err error, secrets []string) error {
 	text := err.Error()
 	for _, secret := range secrets {
 		if secret != "" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +24,10 @@ type Config struct {
 	// DatabaseURL names a PostgreSQL 14 or newer, as a URL or as
 	// keyword=value pairs. Empty: the embedded cluster in DataDir.
 	DatabaseURL string
+
+	// SessionURL names the same database, past a pooler in transaction mode that DatabaseURL leads to. What needs a session of
+	// its own uses it: notifications, migrations and [DB.SessionConfig]. Empty: DatabaseURL, which must then keep sessions.
+	SessionURL string
 
 	// DataDir is the directory of the embedded cluster, see [DefaultDataDir]. It is made if it does not exist, and not used
 	// with a DatabaseURL.
@@ -47,14 +52,20 @@ type Config struct {
 	Settings map[string]string
 }
 
+// SessionURLVariable is the variable of [Config].SessionURL.
+const SessionURLVariable = "HOLDPOINT_LISTEN_DATABASE_URL"
+
 // DB is an open database. It is safe for concurrent use.
 type DB struct {
 	url     string
-	conn    *pgx.ConnConfig // of the URL
+	conn    *pgx.ConnConfig // of connections outside the pool
+	session *pgxpool.Config // of pools whose connections keep their sessions
+	secrets []string        // of the URLs
 	pool    *pgxpool.Pool
 	cluster *cluster // nil: the database is not embedded
 	log     *slog.Logger
 
+	timeline atomic.Uint32             // see [DB.Timeline]
 	heard    atomic.Pointer[time.Time] // see [DB.ListenerSilence]
 	closing  sync.Once
 	closeErr error
@@ -74,6 +85,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if cfg.DatabaseURL == "" && cfg.DataDir == "" {
 		return nil, errors.New("open database: neither a database URL nor a data directory is set")
 	}
+	if cfg.SessionURL != "" && cfg.DatabaseURL == "" {
+		return nil, fmt.Errorf("%s: must be set together with DATABASE_URL", SessionURLVariable)
+	}
 	db := &DB{url: cfg.DatabaseURL, log: cfg.Logger}
 	if cfg.DatabaseURL == "" {
 		c, err := joinCluster(ctx, cfg)
@@ -82,7 +96,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		}
 		db.cluster, db.url = c, c.databaseURL(databaseName)
 	}
-	if err := db.connectPool(ctx, cfg.MaxConns, cmp.Or(cfg.StatementLimit, DefaultStatementLimit)); err != nil {
+	if err := db.connectPool(ctx, cfg.SessionURL, cfg.MaxConns, cmp.Or(cfg.StatementLimit, DefaultStatementLimit)); err != nil {
 		return nil, errors.Join(err, db.leaveCluster(ctx))
 	}
 	if db.cluster != nil {
@@ -93,6 +107,10 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 
 // Pool returns the pool, open until [DB.Close].
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }
+
+// SessionConfig returns the configuration of a further pool whose connections keep their sessions and do not wait behind those of
+// [DB.Pool].
+func (db *DB) SessionConfig() *pgxpool.Config { return db.session.Copy() }
 
 // URL returns the connection string. Do not show it: it may contain a password.
 func (db *DB) URL() string { return db.url }
@@ -130,10 +148,8 @@ func (db *DB) leaveCluster(ctx context.Context) error {
 	return db.cluster.leaveCluster(ctx)
 }
 
-// SocketDir returns the directory of the database's Unix socket, or "" if the connection is over the network.
-func (db *DB) SocketDir() string {
-	if host := db.pool.Config().ConnConfig.Host; filepath.IsAbs(host) {
-		return host
-	}
-	return ""
+// SocketDirs returns the directories of the database's Unix sockets. There are none if the connections are over the network.
+func (db *DB) SocketDirs() []string {
+	dirs := []string{db.pool.Config().ConnConfig.Host, db.conn.Host}
+	return slices.Compact(slices.DeleteFunc(dirs, func(dir string) bool { return !filepath.IsAbs(dir) }))
 }

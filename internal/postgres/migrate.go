@@ -58,7 +58,11 @@ func Migrate(ctx context.Context, db *DB, files fs.FS) ([]Applied, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := db.connectWith(ctx, db.migrationConfig())
+	var conn *pgx.Conn
+	err = RetryFull(ctx, db.log, func() (err error) {
+		conn, err = db.connectWith(ctx, db.migrationConfig())
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("migrate database: %w", err)
 	}
@@ -145,7 +149,11 @@ func migrateRiver(ctx context.Context, db *DB) ([]Applied, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
-	existing, err := migrator.ExistingVersions(ctx)
+	var existing []rivermigrate.Migration
+	err = RetryFull(ctx, db.log, func() (err error) {
+		existing, err = migrator.ExistingVersions(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read the applied versions: %w", err)
 	}

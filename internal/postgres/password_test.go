@@ -15,7 +15,7 @@ import (
 // connect connects without the password.
 func connect(t *testing.T, db *postgres.DB) error {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), "host="+db.SocketDir()+" port=5432 user=holdpoint dbname=holdpoint password=guessed")
+	conn, err := pgx.Connect(t.Context(), "host="+db.SocketDirs()[0]+" port=5432 user=holdpoint dbname=holdpoint password=guessed")
 	if err == nil {
 		err = conn.Close(t.Context())
 	}

@@ -26,22 +26,33 @@ func PrivatePaths(cfg Config, getenv func(string) string) []string {
 		}
 		return []string{socketIn(socketDir, socketPort)}
 	}
-	if parsed, err := parseURL(cfg.DatabaseURL); err == nil {
+	for _, databaseURL := range []string{cfg.DatabaseURL, cfg.SessionURL} {
+		paths = append(paths, pathsIn(databaseURL)...)
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) })
+}
+
+// pathsIn returns the files and sockets that a connection string names, and strings that are no absolute paths.
+func pathsIn(databaseURL string) (paths []string) {
+	if databaseURL == "" {
+		return nil
+	}
+	if parsed, err := parseURL(databaseURL); err == nil {
 		paths = append(paths, socketIn(parsed.ConnConfig.Host, parsed.ConnConfig.Port))
 		for _, other := range parsed.ConnConfig.Fallbacks {
 			paths = append(paths, socketIn(other.Host, other.Port))
 		}
 	}
-	if u, err := url.Parse(cfg.DatabaseURL); err == nil && u.Scheme != "" {
+	if u, err := url.Parse(databaseURL); err == nil && u.Scheme != "" {
 		paths = append(paths, u.Query().Get("passfile"), u.Query().Get("sslkey"))
 	} else {
-		for word := range strings.FieldsSeq(cfg.DatabaseURL) {
+		for word := range strings.FieldsSeq(databaseURL) {
 			if name, value, _ := strings.Cut(word, "="); name == "passfile" || name == "sslkey" {
 				paths = append(paths, strings.Trim(value, "'"))
 			}
 		}
 	}
-	return slices.DeleteFunc(paths, func(path string) bool { return !filepath.IsAbs(path) })
+	return paths
 }
 
 // socketIn returns the path of a server's socket. If host is not a folder, the path is not absolute.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // idleInTransaction limits the idle time of a transaction. The server then ends it, so that a stopped process does not keep
@@ -22,6 +23,10 @@ const readOnlyTransaction = "25006" // SQLSTATE
 // errReadOnly refuses a read-only server.
 var errReadOnly = errors.New("the server is read-only (a standby, or default_transaction_read_only is on), and Holdpoint writes; " +
 	"name the primary, or all hosts (postgres://user@a,b/database): the one that takes writes is used")
+
+// errAsynchronous refuses sessions that lose commits, where Holdpoint cannot set their settings.
+var errAsynchronous = errors.New("synchronous_commit is off, so that a crash loses commits, and through a pooler in transaction mode " +
+	"Holdpoint cannot turn it on; turn it on for its role (ALTER ROLE ... SET synchronous_commit = on), then reconnect the pooler (RECONNECT)")
 
 // setting is one setting of a session.
 type setting struct{ name, value string }
@@ -56,9 +61,50 @@ func formatSeconds(d time.Duration) string { return strconv.FormatInt(int64(d/ti
 
 // setUpConns configures connections to notice a dead peer, to refuse a read-only server and to start with settings. They fail if
 // the server does not answer for silence; zero is no limit.
-func setUpConns(cfg *pgx.ConnConfig, silence time.Duration, settings []setting) {
+func (db *DB) setUpConns(cfg *pgx.ConnConfig, silence time.Duration, settings []setting) {
+	db.watchConns(cfg, silence, sessionStatements(cfg.RuntimeParams, append(commonSettings(), settings...)), nil)
+}
+
+// setUpSharedConns is setUpConns for connections through a pooler that assigns sessions to single transactions. Settings hold for a
+// transaction then: [InTx] begins with them.
+func (db *DB) setUpSharedConns(cfg *pgxpool.Config, silence time.Duration, settings []setting) {
+	db.watchConns(cfg.ConnConfig, silence, "SHOW transaction_read_only; SHOW synchronous_commit", errAsynchronous)
+	if !strings.Contains(db.url, "default_query_exec_mode") {
+		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // without named statements
+	}
+	local := "SELECT set_config('idle_in_transaction_session_timeout', '" + formatMilliseconds(idleInTransaction) + "', true)"
+	for _, s := range settings {
+		local += ", set_config('" + s.name + "', '" + s.value + "', true)"
+	}
+	after := cfg.AfterConnect
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		conn.PgConn().CustomData()[localSettingsKey] = local
+		return after(ctx, conn)
+	}
+}
+
+// localSettingsKey is the key of a connection's statement that gives a transaction its settings.
+const localSettingsKey = "local_settings"
+
+// localSettings returns the statement that a transaction of a connection begins with. Empty: the session has its settings.
+func localSettings(conn *pgx.Conn) string {
+	local, _ := conn.PgConn().CustomData()[localSettingsKey].(string)
+	return local
+}
+
+// beginOptions returns the options of a connection's transactions.
+func beginOptions(conn *pgx.Conn) pgx.TxOptions {
+	if local := localSettings(conn); local != "" {
+		return pgx.TxOptions{BeginQuery: "BEGIN; " + local}
+	}
+	return pgx.TxOptions{}
+}
+
+// watchConns configures connections to notice a dead peer, to refuse a read-only server, and to note the server's timeline. They start
+// with statements, of which the first shows transaction_read_only. If the second shows synchronous_commit=off, they fail with refusal,
+// unless it is nil.
+func (db *DB) watchConns(cfg *pgx.ConnConfig, silence time.Duration, statements string, refusal error) {
 	cfg.DialFunc = newDialer(silence)
-	prepare := sessionStatements(cfg.RuntimeParams, append(commonSettings(), settings...))
 	chosen := cfg.ValidateConnect // by the URL's target_session_attrs
 	cfg.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		if chosen != nil {
@@ -66,12 +112,22 @@ func setUpConns(cfg *pgx.ConnConfig, silence time.Duration, settings []setting) 
 				return err
 			}
 		}
-		results, err := conn.Exec(ctx, prepare).ReadAll()
+		results, err := conn.Exec(ctx, statements+"; "+showTimeline).ReadAll()
+		known := err == nil
+		if _, refused := errors.AsType[*pgconn.PgError](err); refused { // a server like PostgreSQL that has no timelines
+			results, err = conn.Exec(ctx, statements).ReadAll()
+		}
 		if err != nil {
 			return fmt.Errorf("set up connection: %w", err)
 		}
 		if string(results[0].Rows[0][0]) == "on" {
 			return errReadOnly // the next host is tried
+		}
+		if refusal != nil && string(results[1].Rows[0][0]) == "off" {
+			return refusal
+		}
+		if known {
+			return db.noteTimeline(conn, string(results[len(results)-1].Rows[0][0]))
 		}
 		return nil
 	}

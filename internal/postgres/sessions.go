@@ -2,9 +2,12 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -12,18 +15,66 @@ import (
 // sharedRounds is the number of transactions that are opened beside a connection to test whether it keeps its session.
 const sharedRounds = 3
 
+const (
+	notifyCheckEvery = 2 * time.Second
+	notifyCheckLimit = 10 * time.Second
+)
+
 // ErrSharedSessions means that a pooler before the server assigns sessions to single transactions.
 var ErrSharedSessions = errors.New("two connections shared one session: a pooler in transaction mode stands between " +
 	"(PgBouncer with pool_mode=transaction, or one like it), and Holdpoint needs sessions of its own, to listen and to keep locks " +
-	"and settings; connect to the server itself, or to a pool in session mode")
+	"and settings; connect to the server itself, or to a pool in session mode, or name a connection that leads past the pooler in " +
+	SessionURLVariable)
+
+// errLost explains that a session URL does not do what it is for.
+var errLost = errors.New("notifications (LISTEN) and locks would be lost; must lead to the same database as DATABASE_URL, past the pooler " +
+	"in transaction mode")
+
+// checkNotifications checks that a notification from the pool arrives at a connection outside it.
+func (db *DB) checkNotifications(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, max(notifyCheckLimit, db.conn.ConnectTimeout))
+	defer cancel()
+	conn, err := db.connectPlain(ctx)
+	if err != nil {
+		return err
+	}
+	defer closePlain(ctx, conn)
+	channel := "holdpoint_check_" + strings.ToLower(rand.Text())
+	if _, err := conn.Exec(ctx, "LISTEN "+channel).ReadAll(); err != nil {
+		return fmt.Errorf("connect to database: listen: %w", err)
+	}
+	for ctx.Err() == nil {
+		if _, err := db.pool.Exec(ctx, "NOTIFY "+channel); err != nil {
+			return fmt.Errorf("connect to database: notify: %w", err)
+		}
+		attempt, cancel := context.WithTimeout(ctx, notifyCheckEvery)
+		err := conn.WaitForNotification(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if !pgconn.Timeout(err) {
+			return fmt.Errorf("connect to database: listen: %w", err)
+		}
+	}
+	return fmt.Errorf("%s: a notification through DATABASE_URL does not arrive here: %w", SessionURLVariable, errLost)
+}
 
 // checkSessions checks that a connection has a server process of its own: while transactions are open on other connections,
 // this one must keep its process, and none of them may have the same.
 func (db *DB) checkSessions(ctx context.Context) error {
+	err := db.compareSessions(ctx)
+	if errors.Is(err, ErrSharedSessions) && db.session.ConnString() != db.url {
+		return fmt.Errorf("%s: %w: %w", SessionURLVariable, errLost, err)
+	}
+	return err
+}
+
+func (db *DB) compareSessions(ctx context.Context) error {
 	if db.Embedded() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, db.pool.Config().ConnConfig.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, db.conn.ConnectTimeout)
 	defer cancel()
 	first, err := db.connectPlain(ctx)
 	if err != nil {
@@ -81,7 +132,7 @@ func serverProcess(ctx context.Context, conn *pgconn.PgConn, before string) (pro
 }
 
 func (db *DB) connectPlain(ctx context.Context) (*pgconn.PgConn, error) {
-	conn, err := pgconn.ConnectConfig(ctx, &db.pool.Config().ConnConfig.Config)
+	conn, err := pgconn.ConnectConfig(ctx, &db.session.ConnConfig.Config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}

@@ -16,7 +16,12 @@ const rollbackTimeout = 5 * time.Second
 // error of f unchanged. After an error of the commit the outcome is unknown, unless it is a *pgconn.PgError: then the server
 // refused the commit.
 func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) error {
-	tx, err := pool.Begin(ctx)
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	defer conn.Release()
+	tx, err := conn.BeginTx(ctx, beginOptions(conn.Conn()))
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}
@@ -51,6 +56,9 @@ func InBatchTx(ctx context.Context, pool *pgxpool.Pool, first *pgx.Batch, f func
 	defer conn.Release()
 	begun := &pgx.Batch{}
 	begun.BeginTx(pgx.TxOptions{})
+	if local := localSettings(conn.Conn()); local != "" {
+		begun.Queue(local)
+	}
 	begun.QueuedQueries = append(begun.QueuedQueries, first.QueuedQueries...)
 	results := conn.SendBatch(ctx, begun)
 	tx := results.Tx()

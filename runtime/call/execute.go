@@ -348,6 +348,9 @@ func (s *Service) claimCall(ctx context.Context, c *Call, jobID int64) (bool, er
 	if err := s.queueFacts(ctx, batch, c); err != nil {
 		return false, err
 	}
+	batch.Queue(`SELECT attach_key, keyed_sum FROM calls WHERE id = $1`, c.ID).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&c.attachKey, &c.keyedSum)
+	})
 	if jobID != 0 {
 		batch.Queue(`DELETE FROM river_job WHERE id = $2 AND state IN ('available', 'scheduled')
 			AND EXISTS (SELECT FROM (SELECT $1::uuid AS subject_id) AS e WHERE `+justWritten+`)`, c.ID, jobID)
@@ -397,9 +400,15 @@ var errClaimLost = errors.New("another process took the call over while this one
 var errApprovalLapsed = errors.New("the approval lapsed while this process was suspended")
 
 // confirmClaim returns nil if this instance still has its claim of a call. It reads the database only if there was a gap between
-// heartbeats since the claim, because others may have taken it then. It retries until ctx ends.
+// heartbeats since the claim, because others may have taken it then, or the database was replaced. It retries until ctx ends.
 func (s *Service) confirmClaim(ctx context.Context, id uuid.UUID) error {
-	for run := s.flights.heartbeatRun(id); !s.pulse.isUnbroken(run, s.Now()); {
+	for run := s.flights.heartbeatRun(id); !s.isSettled() || !s.pulse.isUnbroken(run, s.Now()); {
+		if !s.isSettled() {
+			if pause.For(ctx, retryDelay) != nil {
+				return fmt.Errorf("confirm the claim of call %s: %w", id, errUnsettled)
+			}
+			continue
+		}
 		attempt, cancel := context.WithTimeout(ctx, beatLimit)
 		var ours, lapsed bool
 		began := s.Now()

@@ -17,6 +17,7 @@ type flights struct {
 	// gated and direct remember the last sent calls, because a database that lost its last commits, in a failover or a restore, may
 	// offer one of them again. Auto-approved calls do not displace gated ones.
 	gated, direct sentCalls
+	recent        recentCalls
 }
 
 // sentCalls is a set of the last maxSent calls.
@@ -93,6 +94,7 @@ func (f *flights) markSending(c *Call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls[c.ID] = flight{f.calls[c.ID].run, true}
+	f.recent.add(new(c.withoutResult()))
 	if c.Gated {
 		f.gated.add(c.ID)
 	} else {

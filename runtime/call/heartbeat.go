@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/pause"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 const (
@@ -42,16 +43,33 @@ type peer struct {
 	unchanged int    // number of our heartbeats since it changed
 }
 
-// writeHeartbeat writes this instance's heartbeat and reads the others'.
+// writeHeartbeat writes this instance's heartbeat and reads the others'. On a new timeline of the database it first recalls what this
+// instance sent, so that its next heartbeat tells the others that it has.
 func (s *Service) writeHeartbeat(ctx context.Context) error {
 	began := s.Now()
+	conn, err := s.vital.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("write heartbeat of instance %s: %w", s.Instance, err)
+	}
+	defer conn.Release()
+	timeline := postgres.TimelineOf(conn.Conn())
+	if timeline < s.Timeline() { // its server was replaced
+		_ = conn.Conn().Close(ctx) // the next heartbeat has another connection
+		return fmt.Errorf("write heartbeat of instance %s: the server of the connection was replaced", s.Instance)
+	}
+	timeline = min(timeline, s.Timeline()) // zero without timelines
+	if s.lineage.needsRecall(timeline) {
+		if err := s.recallSent(ctx, conn.Conn()); err != nil {
+			return err
+		}
+	}
 	batch := &pgx.Batch{}
 	batch.Queue(`INSERT INTO instances (id) VALUES ($1)
 		ON CONFLICT (id) DO UPDATE SET heartbeat_at = holdpoint_now() RETURNING clock_timestamp()`, s.Instance)
 	batch.Queue(`SELECT id, extract(epoch FROM heartbeat_at)::text FROM instances WHERE id <> $1`, s.Instance)
-	results := s.vital.SendBatch(ctx, batch)
+	results := conn.SendBatch(ctx, batch)
 	var now time.Time
-	err := results.QueryRow().Scan(&now)
+	err = results.QueryRow().Scan(&now)
 	beats := map[uuid.UUID]string{}
 	if err == nil {
 		rows, _ := results.Query() // an error here is an error of rows
@@ -79,6 +97,10 @@ func (s *Service) writeHeartbeat(ctx context.Context) error {
 			p = peer{beat: beat}
 		}
 		s.pulse.peers[id] = p
+	}
+	if s.lineage.noteBeats(timeline, s.pulse.peers) {
+		s.pulse.run++ // claims from before are confirmed before their calls are sent
+		s.triggerRecovery()
 	}
 	return nil
 }

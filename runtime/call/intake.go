@@ -46,6 +46,9 @@ func (s *Service) intakeConfig() batcher.Config[intakeItem] {
 	return batcher.Config[intakeItem]{
 		Write: s.writeIntake, Leaders: 2, Now: s.Now,
 		Retry: func(item *intakeItem, err error, elapsed time.Duration) bool {
+			if errors.Is(err, errUnsettled) && elapsed < intakeLimit {
+				return true
+			}
 			again := isRetryable(err) && elapsed < intakeLimit
 			s.Logger.Warn("recording a call failed", "call", item.call.ID, "error", err, "retry", again)
 			return again
@@ -95,6 +98,7 @@ func (s *Service) recordCall(batch *batcher.Batcher[intakeItem], item *intakeIte
 func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 	plain := true
 	for _, item := range items {
+		item.call.attachKey, item.call.keyedSum = item.attachKey, item.keyedSum
 		item.err, item.ticket = nil, Ticket{ID: item.call.ID, Status: item.call.Status, Gated: item.call.Gated}
 		plain = plain && item.attachKey == nil && item.parking == nil && item.wait == nil && item.begin == nil && len(item.call.Files) == 0
 	}
@@ -104,6 +108,9 @@ func (s *Service) writeIntake(ctx context.Context, items []*intakeItem) error {
 		}
 	}
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		if !s.isSettled() {
+			return errUnsettled
+		}
 		fresh, err := s.insertWithin(ctx, tx, items)
 		if err != nil {
 			return err

@@ -39,7 +39,11 @@ const DefaultSkillConcurrency = 64
 
 // Config configures a [Service]. All fields without a default are required.
 type Config struct {
-	Pool      *pgxpool.Pool
+	Pool *pgxpool.Pool
+	// Vital configures the connections of heartbeat and recovery. Nil: as Pool.
+	Vital *pgxpool.Config
+	// Timeline returns the database's timeline, which changes when it may have lost commits. Nil: it never does.
+	Timeline  func() postgres.Timeline
 	Agents    *agent.Service
 	Discovery *tool.Discovery
 	Logger    *slog.Logger
@@ -108,6 +112,7 @@ type Service struct {
 	outcomes    *batcher.Batcher[move]
 	metrics     metrics
 	pulse       pulse
+	lineage     lineage
 	recoverNow  chan struct{} // wakes keepRecovering
 	// vital has the connections of heartbeat and recovery, which continue while all others are in use or dead.
 	vital *pgxpool.Pool
@@ -133,6 +138,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Traces == nil {
 		cfg.Traces = telemetry.Off()
+	}
+	if cfg.Timeline == nil {
+		cfg.Timeline = func() postgres.Timeline { return 0 }
 	}
 	s := &Service{
 		Config:      cfg,
@@ -164,14 +172,19 @@ func (s *Service) Start(ctx context.Context, client *river.Client[pgx.Tx]) error
 	s.river = client
 	s.running, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.dispatching, s.stopDispatching = context.WithCancel(s.running)
-	config := s.Pool.Config()
+	config := s.Vital
+	if config == nil {
+		config = s.Pool.Config()
+	}
 	config.MaxConns, config.MinConns, config.MinIdleConns = vitalConns, 0, 0
 	config.PingTimeout = vitalPing
 	var err error
 	if s.vital, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return fmt.Errorf("open connections for the heartbeat: %w", err)
 	}
-	if err = s.writeHeartbeat(ctx); err == nil && s.Restored {
+	s.lineage.begin(s.Timeline())
+	err = postgres.RetryFull(ctx, s.Logger, func() error { return s.writeHeartbeat(ctx) })
+	if err == nil && s.Restored {
 		err = s.abandonRestored(ctx)
 	}
 	if err != nil {

@@ -118,6 +118,8 @@ type Call struct {
 	request   json.RawMessage   // see [Call.Outgoing]; lists omit it
 	sum       [sha256.Size]byte // of the arguments, if Partial
 	claimedBy uuid.UUID         // the instance that sends the call
+	attachKey []byte            // see [attachKey]; only of calls that this process records or sends
+	keyedSum  []byte            // see [keyedSum]; likewise
 	caller    Caller
 	advance   *advance        // see [Submission]; nil: none
 	unfrozen  json.RawMessage // the agent's arguments, before attachments became URLs; nil: no attachments, or omitted in a list
@@ -125,6 +127,13 @@ type Call struct {
 	trace     telemetry.Pending
 	began     time.Time // when it was submitted, by this process's clock, or by the database's if it was read
 	awaited   bool      // another process may wait for the call
+}
+
+// withoutResult returns the call as it was sent.
+func (c *Call) withoutResult() Call {
+	sent := *c
+	sent.Result, sent.Late, sent.Measures, sent.advance = nil, nil, nil, nil
+	return sent
 }
 
 // AgentArguments returns the arguments as the agent wrote them.

@@ -28,6 +28,7 @@ const (
 type Options struct {
 	Command     string   // serve or demo
 	DatabaseURL string   // empty: the embedded cluster
+	SessionURL  string   // of the same database, past a pooler; empty: there is none
 	DataDir     string   // empty: without the flag
 	Token       string   // bootstrap token; empty: none
 	Port        int      // zero: any free port
@@ -132,6 +133,9 @@ func (o Options) buildEnvironment(t testing.TB) []string {
 	}
 	if o.DatabaseURL != "" {
 		env = append(env, "DATABASE_URL="+o.DatabaseURL)
+	}
+	if o.SessionURL != "" {
+		env = append(env, "HOLDPOINT_LISTEN_DATABASE_URL="+o.SessionURL)
 	}
 	if o.Token != "" {
 		env = append(env, "HOLDPOINT_BOOTSTRAP_TOKEN="+o.Token)

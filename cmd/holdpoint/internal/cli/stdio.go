@@ -76,7 +76,8 @@ func (s *Stdio) Policy(e *Env, dataDir string, files ...string) (tool.StdioPolic
 		}
 		p.Paths = append(p.Paths, dir)
 	}
-	keep := append(postgres.PrivatePaths(postgres.Config{DatabaseURL: e.Getenv("DATABASE_URL"), DataDir: dataDir}, e.Getenv), dataDir)
+	config := postgres.Config{DatabaseURL: e.Getenv("DATABASE_URL"), SessionURL: e.Getenv(postgres.SessionURLVariable), DataDir: dataDir}
+	keep := append(postgres.PrivatePaths(config, e.Getenv), dataDir)
 	if settings := cmp.Or(e.config, "holdpoint.yaml"); fileExists(settings) { // a change of it may allow commands at the next start
 		keep = append(keep, settings)
 	}

@@ -59,7 +59,9 @@ func (d *database) fillDefaults(e *Env) error {
 }
 
 func (d *database) postgresConfig(e *Env) postgres.Config {
-	return postgres.Config{DatabaseURL: e.Getenv("DATABASE_URL"), DataDir: d.dataDir, MaxConns: 2}
+	return postgres.Config{
+		DatabaseURL: e.Getenv("DATABASE_URL"), SessionURL: e.Getenv(postgres.SessionURLVariable), DataDir: d.dataDir, MaxConns: 2,
+	}
 }
 
 func (d *database) secretConfig(e *Env) secret.Config {
