@@ -21,6 +21,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/bucket"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/inbound"
+	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
@@ -47,6 +48,7 @@ type serverSettings struct {
 	KeysetKMSURI       string        // key that encrypts the keyset; empty: none
 	Outward            cli.Outward
 	Edge               cli.Edge
+	Keep               cli.Keep
 	Providers          cli.Providers
 	TokenIssuers       cli.TokenIssuers
 	Models             runtime.ModelDefaults
@@ -96,7 +98,7 @@ type server struct {
 // openServer listens, opens and migrates the database, and starts the services. The listener comes first: if the port is in
 // use, no database has to be started.
 func openServer(ctx context.Context, settings serverSettings, version string, log *slog.Logger) (_ *server, err error) {
-	if err := errors.Join(settings.Outward.Check(), settings.Edge.Check(), cli.CheckKeysetKMS(settings.KeysetKMSURI)); err != nil {
+	if err := errors.Join(settings.Outward.Check(), settings.Edge.Check(), settings.Keep.Check(), cli.CheckKeysetKMS(settings.KeysetKMSURI)); err != nil {
 		return nil, err
 	}
 	if settings.PersonTokenTTL < 0 || settings.PersonTokenTTL > 0 && settings.PersonTokenTTL < time.Minute {
@@ -196,7 +198,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, Stdio: s.settings.Programs,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
-		Collectors: s.listener.Collectors(),
+		Collectors: s.listener.Collectors(), Ages: s.settings.ages(),
 	})
 	if err != nil {
 		return err
@@ -225,6 +227,14 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 	}
 	s.runtime = rt
 	return nil
+}
+
+// ages returns how long records are kept. Nil: the defaults, for commands without these settings.
+func (s *serverSettings) ages() *lifetime.Ages {
+	if s.Keep.Ages == (lifetime.Ages{}) {
+		return nil
+	}
+	return &s.Keep.Ages
 }
 
 // issuerURLs returns the issuers that vouch for people. It warns about those without https.
