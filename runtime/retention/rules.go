@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -154,61 +156,60 @@ const (
 	pinsSpan         = 20           // times the size of a batch; calls are only read
 )
 
-// unusedDefinitionsSQL selects old definitions that neither skills nor catalogs have.
-const unusedDefinitionsSQL = `SELECT d.pin FROM tool_definitions d WHERE d.first_seen < $1
+// unusedDefinitionsSQL selects from the old definitions d that neither skills nor catalogs have.
+const unusedDefinitionsSQL = ` FROM tool_definitions d WHERE d.first_seen < $1
 	AND NOT EXISTS (SELECT FROM skill_tools t WHERE d.pin IN (t.current_pin, t.accepted_pin, t.refused_pin))
-	AND NOT encode(d.pin, 'hex') IN (SELECT e ->> 'pin' FROM catalogues c, json_array_elements(c.entries) AS e)`
+	AND encode(d.pin, 'hex') NOT IN (SELECT e ->> 'pin' FROM catalogues c, json_array_elements(c.entries) AS e)`
 
 // definitionRule deletes definitions that no skill, no catalog and no call has any more. No index has the pins of calls, so it reads all
 // calls, if there are candidates, and once a day.
 func definitionRule(age time.Duration) rule {
-	var candidates map[string]bool // by pin; nil: not read yet
+	var candidates map[string]bool // by pin, in hex; nil: not read yet
 	var position uuid.UUID
 	return rule{
 		kind: "definitions", age: age, pause: definitionsPause, oldest: `SELECT min(first_seen) FROM tool_definitions`,
 		sweep: func(ctx context.Context, tx pgx.Tx, b batch) (int64, bool, error) {
 			if candidates == nil {
-				rows, _ := tx.Query(ctx, unusedDefinitionsSQL+` ORDER BY d.first_seen LIMIT $2`, b.cutoff, maxDefinitions)
-				pins, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+				rows, _ := tx.Query(ctx, `SELECT encode(d.pin, 'hex')`+unusedDefinitionsSQL+` ORDER BY d.first_seen LIMIT $2`, b.cutoff, maxDefinitions)
+				pins, err := pgx.CollectRows(rows, pgx.RowTo[string])
 				if err != nil {
 					return 0, false, err
 				}
 				candidates = make(map[string]bool, len(pins))
 				for _, pin := range pins {
-					candidates[string(pin)] = true
+					candidates[pin] = true
 				}
 				return 0, len(pins) == 0, nil
 			}
-			pins := make([][]byte, 0, len(candidates))
-			for pin := range candidates {
-				pins = append(pins, []byte(pin))
-			}
+			pins := slices.Collect(maps.Keys(candidates))
 			last, used, err := findUsedPins(ctx, tx, pins, position, b.limit*pinsSpan)
 			if err != nil {
 				return 0, false, err
 			}
 			for _, pin := range used {
-				delete(candidates, string(pin))
+				delete(candidates, pin)
 			}
 			if len(candidates) == 0 || last != uuid.Nil {
 				position = last
 				return 0, len(candidates) == 0, nil
 			}
-			tag, err := tx.Exec(ctx, `DELETE FROM tool_definitions WHERE pin = ANY($2) AND pin IN (`+unusedDefinitionsSQL+` FOR UPDATE SKIP LOCKED)`, b.cutoff, pins)
+			tag, err := tx.Exec(ctx, `DELETE FROM tool_definitions WHERE encode(pin, 'hex') = ANY($2) AND pin IN (SELECT d.pin`+unusedDefinitionsSQL+` FOR UPDATE SKIP LOCKED)`,
+				b.cutoff, slices.Collect(maps.Keys(candidates)))
 			return tag.RowsAffected(), true, err
 		},
 	}
 }
 
 // findUsedPins returns which pins the next calls have, and the last of these calls; uuid.Nil: there are no more.
-func findUsedPins(ctx context.Context, tx pgx.Tx, pins [][]byte, after uuid.UUID, limit int) (last uuid.UUID, used [][]byte, err error) {
+func findUsedPins(ctx context.Context, tx pgx.Tx, pins []string, after uuid.UUID, limit int) (last uuid.UUID, used []string, err error) {
 	var end *uuid.UUID
 	err = tx.QueryRow(ctx, `SELECT id FROM calls WHERE id > $1 ORDER BY id OFFSET $2 LIMIT 1`, after, limit-1).Scan(&end)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return uuid.Nil, nil, err
 	}
-	rows, _ := tx.Query(ctx, `SELECT DISTINCT pin FROM calls WHERE id > $1 AND ($2::uuid IS NULL OR id <= $2) AND pin = ANY($3)`, after, end, pins)
-	used, err = pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	rows, _ := tx.Query(ctx, `SELECT DISTINCT encode(pin, 'hex') FROM calls WHERE id > $1 AND ($2::uuid IS NULL OR id <= $2)
+		AND pin = ANY(ARRAY(SELECT decode(unnest($3::text[]), 'hex')))`, after, end, pins)
+	used, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	if end != nil {
 		last = *end
 	}
