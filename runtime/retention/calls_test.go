@@ -159,7 +159,7 @@ func TestBatchIsAtomic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id := w.addCall(w.ago(40*day), w.ago(40*day))
-	w.db.Exec(`CREATE FUNCTION break_off() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END'`)
+	w.db.Exec(`CREATE OR REPLACE FUNCTION break_off() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END'`)
 	w.db.Exec(`CREATE TRIGGER break_off BEFORE UPDATE OF params ON call_questions FOR EACH ROW EXECUTE FUNCTION break_off()`)
 	if _, err := w.service(lifetime.Ages{Content: 30 * day}).Run(t.Context()); err == nil {
 		t.Fatal("the run was not interrupted")
@@ -167,7 +167,7 @@ func TestBatchIsAtomic(t *testing.T) {
 	if !w.hasContent(id) || w.db.Count("retention_progress WHERE kind = 'content' AND cursor IS NOT NULL") != 0 {
 		t.Error("a part of the batch was done")
 	}
-	w.db.Exec(`DROP TRIGGER break_off ON call_questions`)
+	w.db.Exec(`DROP FUNCTION break_off CASCADE`)
 	if deleted := w.run(lifetime.Ages{Content: 30 * day}); deleted["content"] != 1 || w.hasContent(id) {
 		t.Errorf("deleted %v", deleted)
 	}
