@@ -39,7 +39,7 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	rows, _ := c.service.Pool.Query(ctx, `SELECT kind, deleted::float8, extract(epoch FROM holdpoint_now() - oldest)::float8, extract(epoch FROM ran_at)::float8 FROM retention_progress`)
+	rows, _ := c.service.Pool.Query(ctx, `SELECT kind, deleted::float8, extract(epoch FROM holdpoint_now() - oldest)::float8, extract(epoch FROM ran_at)::float8 FROM retention_progress WHERE kind <> $1`, runLock)
 	var kind string
 	var deleted float64
 	var oldest, ran *float64

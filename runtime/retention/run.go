@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/legalhold"
@@ -116,21 +117,26 @@ func (s *Service) recordRun(ctx context.Context, deleted Counts) error {
 	return nil
 }
 
-// errBusy means that another process works on a rule at this moment.
+// runLock is the row of retention_progress that each batch locks.
+const runLock = "run"
+
+// errBusy means that another process deletes at this moment, or that a row is locked for long.
 var errBusy = errors.New("another process is at it")
 
 const (
 	// A batch that takes longer is halved, a shorter one grows.
-	batchTarget = 100 * time.Millisecond
+	batchTarget = 50 * time.Millisecond
 	minBatch    = 10
 	minPause    = 5 * time.Millisecond
-	// busyFactor lengthens the pause while requests wait for connections.
-	busyFactor = 8
+	// The pause after a batch is as long as the batch took, times the factor by which a row takes longer than it did in the fastest batch.
+	// So it grows with the load of the database. It has the greatest factor while requests wait for connections.
+	maxPauseFactor = 8
 )
 
 // applyRule deletes batch by batch, until there is nothing left or the time is over.
 func (s *Service) applyRule(ctx context.Context, r *rule, limit time.Duration) (deleted int64, done bool, err error) {
 	began, size := s.Now(), max(min(s.BatchSize/4, 250), minBatch)
+	var fastest time.Duration // of a row
 	if skip, err := s.isRecent(ctx, r); err != nil || skip {
 		return 0, true, err
 	}
@@ -161,11 +167,18 @@ func (s *Service) applyRule(ctx context.Context, r *rule, limit time.Duration) (
 		if s.Now().Sub(began) >= limit {
 			return deleted, false, nil
 		}
-		// As long as the batch took: at most half of one connection's time is spent here.
-		rest := max(took, minPause)
-		if s.Pool.Stat().EmptyAcquireCount() > waits {
-			rest *= busyFactor
+		factor := 1.0
+		if n > 0 {
+			perRow := max(took/time.Duration(n), 1)
+			if fastest == 0 || perRow < fastest {
+				fastest = perRow
+			}
+			factor = min(float64(perRow)/float64(fastest), maxPauseFactor)
 		}
+		if s.Pool.Stat().EmptyAcquireCount() > waits {
+			factor = maxPauseFactor
+		}
+		rest := time.Duration(float64(max(took, minPause)) * factor)
 		if err := pause.For(ctx, rest); err != nil {
 			return deleted, false, err
 		}
@@ -175,14 +188,16 @@ func (s *Service) applyRule(ctx context.Context, r *rule, limit time.Duration) (
 // batchSettings keep a batch from waiting for locks. A crash may undo it, and the next run then does it again.
 const batchSettings = `SET LOCAL lock_timeout = '1s'; SET LOCAL synchronous_commit = off`
 
-// runBatch deletes one batch of a rule. The lock on the rule's progress keeps other processes away.
+const lockNotAvailable = "55P03" // SQLSTATE
+
+// runBatch deletes one batch of a rule. The lock keeps other processes away.
 func (s *Service) runBatch(ctx context.Context, r *rule, size int) (deleted int64, done bool, err error) {
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, batchSettings); err != nil {
 			return err
 		}
 		b := batch{limit: size}
-		err := tx.QueryRow(ctx, `SELECT holdpoint_now() FROM retention_progress WHERE kind = $1 FOR UPDATE SKIP LOCKED`, r.kind).Scan(&b.now)
+		err := tx.QueryRow(ctx, `SELECT holdpoint_now() FROM retention_progress WHERE kind = $1 FOR UPDATE SKIP LOCKED`, runLock).Scan(&b.now)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return errBusy
 		}
@@ -199,12 +214,15 @@ func (s *Service) runBatch(ctx context.Context, r *rule, size int) (deleted int6
 		_, err = tx.Exec(ctx, `UPDATE retention_progress SET deleted = deleted + $2 WHERE kind = $1`, r.kind, deleted)
 		return err
 	})
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == lockNotAvailable {
+		err = errBusy
+	}
 	return deleted, done, err
 }
 
-// isRecent reports whether a rule ran too recently to run again. It makes the row of its progress.
+// isRecent reports whether a rule ran too recently to run again. It makes the rows of the lock and of the rule's progress.
 func (s *Service) isRecent(ctx context.Context, r *rule) (recent bool, err error) {
-	_, err = s.Pool.Exec(ctx, `INSERT INTO retention_progress (kind) VALUES ($1) ON CONFLICT DO NOTHING`, r.kind)
+	_, err = s.Pool.Exec(ctx, `INSERT INTO retention_progress (kind) VALUES ($1), ($2) ON CONFLICT DO NOTHING`, r.kind, runLock)
 	if err == nil && r.pause > 0 {
 		err = s.Pool.QueryRow(ctx, `SELECT coalesce(ran_at > holdpoint_now() - $2 * interval '1 second', false) FROM retention_progress WHERE kind = $1`,
 			r.kind, r.pause.Seconds()).Scan(&recent)
