@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/audit"
 )
 
 func ExampleJudge() {
@@ -69,7 +70,7 @@ func ExampleQueueSettle() {
 				return approval.ErrDigestMismatch
 			}
 			batch := &pgx.Batch{}
-			approval.QueueSettle(ctx, batch, &pending, settlement)
+			approval.QueueSettle(batch, "true", &pending, settlement, audit.Origin{})
 			return tx.SendBatch(ctx, batch).Close() // a *ConflictError if another decision was first
 		})
 	}

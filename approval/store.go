@@ -109,33 +109,32 @@ func scanApproval(row pgx.CollectableRow) (Approval, error) {
 	return a, nil
 }
 
-// Lock takes the approval's row lock. It returns the approval and the database's time, read after the lock was taken. also adds further
-// reads to the same round trip.
-func Lock(ctx context.Context, tx pgx.Tx, callID uuid.UUID, also ...func(*pgx.Batch)) (Approval, time.Time, error) {
-	var a Approval
-	var now time.Time
+// Lock takes the approval's row lock. It returns the approval and the database's time, read after the lock was taken.
+func Lock(ctx context.Context, tx pgx.Tx, callID uuid.UUID) (a Approval, now time.Time, err error) {
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT `+approvalColumns+` FROM approvals WHERE call_id = $1 FOR UPDATE`, callID)
-	batch.Queue(`SELECT holdpoint_now()`)
-	for _, add := range also {
-		add(batch)
+	QueueLock(batch, callID, &a, &now)
+	err = tx.SendBatch(ctx, batch).Close()
+	return a, now, err
+}
+
+// QueueLock adds [Lock] to a batch. Closing the batch returns [ErrNotFound] if there is no such approval.
+func QueueLock(batch *pgx.Batch, callID uuid.UUID, a *Approval, now *time.Time) {
+	batch.Queue(`SELECT `+approvalColumns+` FROM approvals WHERE call_id = $1 FOR UPDATE`, callID).Query(readInto(a, "lock", callID))
+	batch.Queue(`SELECT holdpoint_now()`).QueryRow(func(row pgx.Row) error { return row.Scan(now) })
+}
+
+// readInto returns the callback of a query for one approval. Its error is [ErrNotFound] if there is none.
+func readInto(a *Approval, action string, callID uuid.UUID) func(pgx.Rows) error {
+	return func(rows pgx.Rows) (err error) {
+		*a, err = pgx.CollectExactlyOneRow(rows, scanApproval)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return ErrNotFound
+		case err != nil:
+			return fmt.Errorf("%s approval %s: %w", action, callID, err)
+		}
+		return nil
 	}
-	results := tx.SendBatch(ctx, batch)
-	rows, _ := results.Query() // an error here is an error of rows
-	a, err := pgx.CollectExactlyOneRow(rows, scanApproval)
-	if err == nil {
-		err = results.QueryRow().Scan(&now)
-	}
-	if closeErr := results.Close(); err == nil {
-		err = closeErr
-	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return a, now, ErrNotFound
-	}
-	if err != nil {
-		return a, now, fmt.Errorf("lock approval %s: %w", callID, err)
-	}
-	return a, now, nil
 }
 
 // Settlement is the outcome of an approval.
@@ -156,18 +155,18 @@ type Seen struct {
 	SecondStep bool          // the reviewer confirmed in a second step
 }
 
-// QueueSettle adds the only outcome of a pending approval to a batch, with the origin of the decision that ctx carries. Once the batch is
-// closed, a is the settled approval. Closing it returns a *[ConflictError] if the approval was settled before.
-func QueueSettle(ctx context.Context, batch *pgx.Batch, a *Approval, s Settlement) {
-	var via audit.Origin
-	if s.By != uuid.Nil {
-		via = audit.OriginOf(ctx, audit.Person(s.By))
+// QueueSettle adds the only outcome of a pending approval to a batch, with the origin of the decision of a person, under an SQL condition
+// in which e.subject_id is the call. Once the batch is closed, a is the settled approval. Closing it returns a *[ConflictError] if the
+// approval was settled before, or the condition does not hold.
+func QueueSettle(batch *pgx.Batch, condition string, a *Approval, s Settlement, via audit.Origin) {
+	if s.By == uuid.Nil {
+		via = audit.Origin{}
 	}
 	var seen Seen
 	if s.Seen != nil {
 		seen = *s.Seen
 	}
-	queuePending(batch, a, "settle", `status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''),
+	queuePending(batch, a, "settle", condition, `status = $2, decided_at = holdpoint_now(), decided_by = $3, note = nullif($4, ''),
 			taken_up_at = `+takenUpSQL+`, decided_credential_kind = nullif($5, ''), decided_credential_id = nullif($6, ''),
 			decided_address = nullif($7, ''), undo_until = holdpoint_now() + nullif($8::bigint, 0) * interval '1 millisecond',
 			seen_rows = CASE WHEN $9 THEN $10::int END, seen_of = CASE WHEN $9 THEN $11::int END, seen_unusual = CASE WHEN $9 THEN $12::int END,
@@ -180,21 +179,22 @@ func QueueSettle(ctx context.Context, batch *pgx.Batch, a *Approval, s Settlemen
 // call's id, args begin at $2. If the approval is not pending it returns a *[ConflictError] with a.
 func updatePending(ctx context.Context, tx pgx.Tx, a Approval, action, assignments string, args ...any) (Approval, error) {
 	batch := &pgx.Batch{}
-	queuePending(batch, &a, action, assignments, args...)
+	queuePending(batch, &a, action, "true", assignments, args...)
 	err := tx.SendBatch(ctx, batch).Close()
 	return a, err
 }
 
-// queuePending adds [updatePending] to a batch.
-func queuePending(batch *pgx.Batch, a *Approval, action, assignments string, args ...any) {
-	batch.Queue(`UPDATE approvals SET `+assignments+` WHERE call_id = $1 AND decided_at IS NULL RETURNING `+approvalColumns,
+// queuePending adds [updatePending] to a batch, under an SQL condition in which e.subject_id is the call.
+func queuePending(batch *pgx.Batch, a *Approval, action, condition, assignments string, args ...any) {
+	batch.Queue(`UPDATE approvals SET `+assignments+` FROM (SELECT $1::uuid AS subject_id) AS e
+			WHERE call_id = e.subject_id AND decided_at IS NULL AND `+condition+` RETURNING `+approvalColumns,
 		append([]any{a.CallID}, args...)...).Query(func(rows pgx.Rows) error {
-		updated, err := pgx.CollectExactlyOneRow(rows, scanApproval)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
+		var updated Approval
+		switch err := readInto(&updated, action, a.CallID)(rows); {
+		case errors.Is(err, ErrNotFound):
 			return &ConflictError{Approval: *a}
 		case err != nil:
-			return fmt.Errorf("%s approval %s: %w", action, a.CallID, err)
+			return err
 		}
 		*a = updated
 		return nil
@@ -236,13 +236,7 @@ func Get(ctx context.Context, db postgres.Querier, callID uuid.UUID) (Approval, 
 
 // QueueGet adds the read of a call's approval to a batch. Closing the batch returns [ErrNotFound] if there is none.
 func QueueGet(batch *pgx.Batch, callID uuid.UUID, into *Approval) {
-	batch.Queue(`SELECT `+approvalColumns+` FROM (`+presentSQL+`) AS approvals WHERE call_id = $1`, callID).Query(func(rows pgx.Rows) (err error) {
-		*into, err = pgx.CollectExactlyOneRow(rows, scanApproval)
-		if errors.Is(err, pgx.ErrNoRows) {
-			err = ErrNotFound
-		}
-		return err
-	})
+	batch.Queue(`SELECT `+approvalColumns+` FROM (`+presentSQL+`) AS approvals WHERE call_id = $1`, callID).Query(readInto(into, "read", callID))
 }
 
 // ListByCall returns the approvals of the calls. Calls without an approval are left out.
@@ -282,6 +276,12 @@ func TimeLeft(ctx context.Context, db postgres.Querier, callID uuid.UUID) (time.
 		return 0, fmt.Errorf("read time left of approval %s: %w", callID, err)
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+// PrincipalOf returns an SQL expression for the principal of a call, NULL if it has none. callID is an expression of the caller's
+// statement.
+func PrincipalOf(callID string) string {
+	return `(SELECT principal_id FROM approvals WHERE approvals.call_id = ` + callID + `)`
 }
 
 // DecidedBy returns a condition in SQL: one of people decided on a call. callID (the call's id) and people (an array of ids)

@@ -45,6 +45,7 @@ type chaos struct {
 	parked   []holdpoint.Approval
 	tokens   []string
 	end      func(*holdpoint.Process)
+	first    holdpoint.Program // of the servers before they are ended for the first time
 
 	mu      sync.Mutex
 	servers [2]*holdpoint.Process
@@ -58,7 +59,8 @@ func TestChaos(t *testing.T) {
 	newChaos(t, (*holdpoint.Process).Kill).runCalls(chaosCalls(t))
 }
 
-// TestRollingRestarts: servers that stop gracefully leave no unknown outcomes.
+// TestRollingRestarts: servers that stop gracefully leave no unknown outcomes. HOLDPOINT_E2E_OLD is a program of an earlier version
+// that the first servers run: they are upgraded one after the other, and both versions decide and send calls of one database meanwhile.
 func TestRollingRestarts(t *testing.T) {
 	t.Parallel()
 	c := newChaos(t, func(p *holdpoint.Process) {
@@ -66,6 +68,9 @@ func TestRollingRestarts(t *testing.T) {
 			t.Errorf("a server did not stop well: %v", err)
 		}
 	})
+	if old := os.Getenv("HOLDPOINT_E2E_OLD"); old != "" {
+		c.first = holdpoint.Program{Path: old}
+	}
 	for _, call := range c.runCalls(200) {
 		if call.Status == "unknown" {
 			t.Errorf("call %s is unknown: %s", call.ID, call.Message)
@@ -76,11 +81,11 @@ func TestRollingRestarts(t *testing.T) {
 // newChaos returns a world that stops servers with end.
 func newChaos(t *testing.T, end func(*holdpoint.Process)) *chaos {
 	t.Helper()
-	return &chaos{t: t, w: newWorld(t), counting: skill.NewCounting(t), end: end, said: map[string]map[string]bool{}}
+	return &chaos{t: t, w: newWorld(t), counting: skill.NewCounting(t), end: end, first: program, said: map[string]map[string]bool{}}
 }
 
 func (c *chaos) runCalls(n int) []holdpoint.Call {
-	c.servers = [2]*holdpoint.Process{c.w.startServer(), c.w.startServer()}
+	c.servers = [2]*holdpoint.Process{c.first.Serve(c.t, c.w.serverOptions()), c.first.Serve(c.t, c.w.serverOptions())}
 	c.w.applyManifest(c.servers[0], oneSkill(c.counting.URL, "approval_timeout: 1h\n"))
 	for i := range reviewers {
 		c.tokens = append(c.tokens, c.w.invitePerson(c.servers[0], fmt.Sprintf("reviewer-%d", i), "reviewer"))
@@ -134,10 +139,14 @@ func (c *chaos) parkOne(agent holdpoint.Agent, number int) {
 	}
 }
 
-// endAndRestart stops and restarts the servers in turn until ctx ends. Then both run.
+// endAndRestart stops and restarts the servers in turn until ctx ends. Then both run. The second one runs its first program for half of
+// the time.
 func (c *chaos) endAndRestart(ctx context.Context) {
 	ended := 0
 	for victim := 0; pause.For(ctx, endInterval) == nil; victim = 1 - victim {
+		if c.first != program && ended < int(duration/endInterval/2) {
+			victim = 0
+		}
 		old := c.serverAt(victim)
 		c.end(old)
 		ended++

@@ -77,6 +77,8 @@ type Config struct {
 	AllowSelfApproval bool
 	// Restored makes approved and executing calls unknown at the start; see [call.Config].
 	Restored bool
+	// AsyncOutcomes answers auto-approved calls before their outcome is on disk; see [call.Config].
+	AsyncOutcomes bool
 	// Stdio is the policy for commands of stdio skills.
 	Stdio tool.StdioPolicy
 	// StdioFromDashboard and HighRiskMaxAge are settings of the dashboard that the API shows to operators.
@@ -245,7 +247,7 @@ func (rt *Runtime) makeCalls() error {
 	var err error
 	rt.Calls, err = call.New(call.Config{
 		Pool: rt.DB.Pool(), Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
-		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Restored: rt.Restored, Reconnected: rt.relistSkill, Attend: rt.queueNotices, Reviewable: rt.hasReviewer,
+		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Restored: rt.Restored, AsyncOutcomes: rt.AsyncOutcomes, Reconnected: rt.relistSkill, Attend: rt.queueNotices, Reviewable: rt.hasReviewer,
 		Publish: rt.publishHappenings, CancelCarried: func(ctx context.Context, c *call.Call) error { return rt.Converse.CancelAsked(ctx, c) },
 		Files: rt.Files, Traces: rt.Traces,
 	})

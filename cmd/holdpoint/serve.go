@@ -63,6 +63,8 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.BoolVar(&settings.AfterRestore, "after-restore", false,
 		"mark approved and executing calls unknown at this start: the database was restored, or lost commits in a failover")
 	flags.BoolVar(&settings.AllowSelfApproval, "allow-self-approval", false, "let people decide calls made on their own behalf")
+	flags.BoolVar(&settings.AsyncOutcomes, "async-outcomes", false,
+		"answer auto-approved calls before their outcome is on the database's disk: faster, and a crash of the database may forget outcomes")
 	flags.BoolVar(&settings.StdioFromDashboard, "stdio-from-dashboard", false, "let operators set commands in the dashboard")
 	flags.DurationVar(&settings.HighRiskMaxAge, "high-risk-max-age", ui.DefaultProofAge,
 		"how long ago a reviewer may have signed in to approve calls of high risk in the dashboard")

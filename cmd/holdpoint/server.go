@@ -56,6 +56,7 @@ type serverSettings struct {
 	MaxConns           int
 	AllowSelfApproval  bool
 	AfterRestore       bool
+	AsyncOutcomes      bool
 	Stdio              cli.Stdio
 	Programs           tool.StdioPolicy // the programs that skills may run; from Stdio
 	StdioFromDashboard bool
@@ -195,7 +196,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		PublicURL: s.settings.PublicURL, DataDir: s.settings.DataDir, Path: s.settings.Path, BootstrapToken: s.settings.BootstrapToken,
 		PersonTokenTTL: s.settings.PersonTokenTTL, AgentKeyTTL: s.settings.AgentKeyTTL,
 		Issuers: s.issuerURLs(), Tokens: s.issuing, Traces: s.traces, ModelDefaults: s.settings.Models,
-		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, Stdio: s.settings.Programs,
+		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, AsyncOutcomes: s.settings.AsyncOutcomes, Stdio: s.settings.Programs,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
 		Collectors: s.listener.Collectors(), Ages: s.settings.ages(),

@@ -45,19 +45,21 @@ func Same(ctx context.Context, db postgres.Querier, a, b uuid.UUID) (bool, error
 	return same, nil
 }
 
-// ReadTies reads whether operators declared two people to be the same, and the [Inviters] of the second, in one round trip. a is uuid.Nil
-// if only the inviters are asked for.
-func ReadTies(ctx context.Context, db postgres.Querier, a, b uuid.UUID) (same bool, inviters []uuid.UUID, err error) {
-	type ties struct {
-		Same     bool
-		Inviters []uuid.UUID
-	}
-	found, err := postgres.CollectOne(ctx, db, pgx.RowToStructByPos[ties], `SELECT `+canonicalSQL("$3")+` = `+canonicalSQL("$1")+`, ARRAY(`+invitersSQL+`)`,
-		b, LocalIssuer, a)
-	if err != nil {
-		return false, nil, fmt.Errorf("compare people: %w", err)
-	}
-	return found.Same, found.Inviters, nil
+// Ties say whether two people may be one.
+type Ties struct {
+	Same     bool        // operators declared them to be the same
+	Inviters []uuid.UUID // the [Inviters] of the second
+}
+
+// QueueTies adds the read of the ties of two people to a batch. a is an SQL expression in which $3 is arg; NULL if only the inviters of b
+// are asked for.
+func QueueTies(batch *pgx.Batch, a string, arg any, b uuid.UUID, into *Ties) {
+	batch.Queue(`SELECT coalesce(`+canonicalSQL(a)+` = `+canonicalSQL("$1")+`, false), ARRAY(`+invitersSQL+`)`, b, LocalIssuer, arg).Query(func(rows pgx.Rows) (err error) {
+		if *into, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Ties]); err != nil {
+			return fmt.Errorf("compare people: %w", err)
+		}
+		return nil
+	})
 }
 
 // Sames returns, by person, the other person that an operator declared to be the same. It reads the database.

@@ -12,6 +12,12 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
+// Batcher is a [Querier] that also takes batches.
+type Batcher interface {
+	Querier
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
+}
+
 // Collect runs a query and collects its rows.
 func Collect[T any](ctx context.Context, db Querier, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	rows, _ := db.Query(ctx, sql, args...)

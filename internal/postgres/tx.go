@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -37,6 +38,47 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) erro
 		return fmt.Errorf("commit transaction: %w", err)
 	}
 	return nil
+}
+
+// InBatchTx is [InTx] with fewer round trips: the batch first begins the transaction, and the batch that f returns commits it. f runs after
+// the callbacks of first. If f returns no batch, the commit is a round trip of its own. An error of a callback of f's batch does not
+// undo the commit.
+func InBatchTx(ctx context.Context, pool *pgxpool.Pool, first *pgx.Batch, f func(tx pgx.Tx) (last *pgx.Batch, err error)) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	defer conn.Release()
+	begun := &pgx.Batch{}
+	begun.BeginTx(pgx.TxOptions{})
+	begun.QueuedQueries = append(begun.QueuedQueries, first.QueuedQueries...)
+	results := conn.SendBatch(ctx, begun)
+	tx := results.Tx()
+	defer func() {
+		if conn.Conn().PgConn().TxStatus() == 'I' {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+		defer cancel()
+		_ = tx.Rollback(ctx)
+	}()
+	if err := results.Close(); err != nil {
+		return err
+	}
+	last, err := f(tx)
+	if err != nil {
+		return err
+	}
+	if last == nil {
+		last = &pgx.Batch{}
+	}
+	last.Queue("commit").Exec(func(tag pgconn.CommandTag) error {
+		if tag.String() == "ROLLBACK" {
+			return fmt.Errorf("commit transaction: %w", pgx.ErrTxCommitRollback)
+		}
+		return nil
+	})
+	return tx.SendBatch(ctx, last).Close()
 }
 
 // AllowIdle lets a transaction be idle for up to limit, for example while it waits for another server. Otherwise the database

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -35,7 +36,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 		m := &move{event: onCancel, id: id, actor: actor, data: map[string]any{"code": CodeCancelled}, outcome: outcome{
 			status: Cancelled, code: CodeCancelled, effect: tool.EffectNone, message: "the call was cancelled after its approval, before it was sent",
 		}}
-		if err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error { return s.moveInTx(ctx, tx, m) }); err != nil {
+		if err := s.moveCalls(ctx, s.Pool, m); err != nil {
 			return Call{}, fmt.Errorf("cancel call %s: %w", id, err)
 		}
 		s.announceMoves(ctx, m)
@@ -43,20 +44,20 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, by, id uuid.UUID) (
 	default:
 	}
 	var cancelled *move
-	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		a, now, err := approval.Lock(ctx, tx, id)
-		if errors.Is(err, approval.ErrNotFound) {
-			return fmt.Errorf("%w: it is %s", ErrState, c.Status)
-		}
-		if err != nil {
-			return err
-		}
+	var a approval.Approval
+	var now time.Time
+	first := &pgx.Batch{}
+	approval.QueueLock(first, id, &a, &now)
+	err = postgres.InBatchTx(ctx, s.Pool, first, func(tx pgx.Tx) (*pgx.Batch, error) {
 		if a.Status != approval.Pending || !a.Deadline.After(now) {
-			return fmt.Errorf("%w: its approval is %s", ErrState, a.Status)
+			return nil, fmt.Errorf("%w: its approval is %s", ErrState, a.Status)
 		}
-		cancelled, err = s.settleApproval(ctx, tx, a, cancelledOutcome(), actor, "", nil)
-		return err
+		cancelled = newSettleMove(&a, cancelledOutcome(), actor, "", nil)
+		return s.prepareMoves(ctx, tx, cancelled)
 	})
+	if errors.Is(err, approval.ErrNotFound) {
+		err = fmt.Errorf("%w: it is %s", ErrState, c.Status)
+	}
 	if err != nil {
 		return Call{}, fmt.Errorf("cancel call %s: %w", id, err)
 	}

@@ -23,9 +23,8 @@ import (
 // stays pending.
 // Errors: approval.ErrNotFound, approval.ErrDigestMismatch, approval.ErrSelfApproval, approval.ErrInvitedApproval, approval.ErrOwnEdit, *approval.ConflictError, *[EditError].
 func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
-	var late error
+	var late *approval.ConflictError
 	var c Call // as it was parked
-	var decided approval.Approval
 	var moved *move
 	edit, err := s.prepareEdit(ctx, &d)
 	if err != nil {
@@ -38,41 +37,41 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 			<-s.dispatches
 		}
 	}()
-	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		a, now, err := approval.Lock(ctx, tx, d.CallID, func(batch *pgx.Batch) { queueCall(batch, d.CallID, &c) })
-		if err != nil {
-			return err
-		}
+	var a approval.Approval
+	var now time.Time
+	var ties identity.Ties
+	first := &pgx.Batch{}
+	approval.QueueLock(first, d.CallID, &a, &now)
+	queueCall(first, d.CallID, &c)
+	s.queueTies(first, approval.PrincipalOf("$3"), d.CallID, d.By, &ties)
+	err = postgres.InBatchTx(ctx, s.Pool, first, func(tx pgx.Tx) (*pgx.Batch, error) {
 		// The digest comes before the status, so that only a reviewer of this very approval learns how it was decided.
 		digest, err := approval.ParseDigest(d.Digest)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case subtle.ConstantTimeCompare(digest[:], a.Digest[:]) != 1:
-			return approval.ErrDigestMismatch
+			return nil, approval.ErrDigestMismatch
 		case a.Status != approval.Pending:
-			return &approval.ConflictError{Approval: a}
+			return nil, &approval.ConflictError{Approval: a}
 		}
-		if err := s.checkConflictOfInterest(ctx, tx, a, d.By); err != nil {
-			return err
+		if err := s.checkTies(ctx, tx, &a, ties); err != nil {
+			return nil, err
 		}
-		if !a.Deadline.After(now) {
-			moved, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
-			if err == nil {
-				late = &approval.ConflictError{Approval: *moved.settled}
+		switch {
+		case !a.Deadline.After(now): // commit the expiry; the decision is late
+			moved = newSettleMove(&a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
+			late = &approval.ConflictError{}
+		case d.Approve:
+			if moved, err = s.approveCall(ctx, tx, &a, d, edit, reserved); err != nil || moved == nil {
+				return nil, err
 			}
-			return err // commit the expiry; the decision is late
+		default:
+			moved = newSettleMove(&a, outcome{status: Rejected, code: CodeRejected, message: "no reason was given"}, audit.Person(d.By), d.Note, d.Seen)
 		}
-		if d.Approve {
-			decided, moved, err = s.approveCall(ctx, tx, a, d, edit, reserved)
-		} else {
-			rejected := outcome{status: Rejected, code: CodeRejected, message: "no reason was given"}
-			if moved, err = s.settleApproval(ctx, tx, a, rejected, audit.Person(d.By), d.Note, d.Seen); err == nil {
-				decided = *moved.settled
-			}
-		}
+		last, err := s.prepareMoves(ctx, tx, moved)
 		failpoint.Hit(failpoint.DecideBeforeCommit)
-		return err
+		return last, err
 	})
 	if err != nil {
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, err)
@@ -80,48 +79,61 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	failpoint.Hit(failpoint.DecideAfterCommit)
 	s.announceMoves(ctx, moved)
 	if late != nil {
+		late.Approval = a
 		return Waiting{}, fmt.Errorf("decide approval %s: %w", d.CallID, late)
 	}
 	if moved == nil || moved.status != Approved {
-		return s.withCall(ctx, decided)
+		return s.withCall(ctx, a)
 	}
-	approved := approvedCall{id: d.CallID, skillID: decided.SkillID, jobID: moved.jobID}
+	approved := approvedCall{id: d.CallID, skillID: a.SkillID, jobID: moved.jobID}
 	wasRead := (edit == nil || edit.unchanged) && !c.hasFiles
 	if wasRead {
 		c.Status = Approved
-		approved.call, approved.decided = new(c), new(decided)
+		approved.call, approved.decided = new(c), new(a)
 	}
 	if reserved {
 		reserved = false
 		s.dispatchCall(approved)
 	}
 	if !wasRead {
-		return s.withCall(ctx, decided)
+		return s.withCall(ctx, a)
 	}
 	calls := []Call{c}
 	err = s.fillNames(ctx, calls)
-	return Waiting{Call: calls[0], Approval: decided}, err
+	return Waiting{Call: calls[0], Approval: a}, err
 }
 
 // CheckDecider returns an error if a person with the reviewer's role may not decide a call.
 // Errors: approval.ErrSelfApproval, approval.ErrInvitedApproval.
 func (s *Service) CheckDecider(ctx context.Context, c *Call, by uuid.UUID) error {
-	return s.checkConflictOfInterest(ctx, s.Pool, approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}, by)
+	return s.checkConflictOfInterest(ctx, s.Pool, &approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}, by)
 }
 
-// checkConflictOfInterest returns an error if a call was made on behalf of the person. An unverified person may be another account of
-// the inviter, so calls on the inviter's behalf, and of agents whose keys the inviter made, count too.
-func (s *Service) checkConflictOfInterest(ctx context.Context, db postgres.Querier, a approval.Approval, by uuid.UUID) error {
-	if s.AllowSelfApproval {
-		return nil
-	}
-	same, inviters, err := identity.ReadTies(ctx, db, a.PrincipalID, by)
-	switch {
-	case err != nil:
+// checkConflictOfInterest returns an error if a call was made on behalf of the person.
+func (s *Service) checkConflictOfInterest(ctx context.Context, db postgres.Batcher, a *approval.Approval, by uuid.UUID) error {
+	var ties identity.Ties
+	batch := &pgx.Batch{}
+	s.queueTies(batch, "$3::uuid", a.PrincipalID, by, &ties)
+	if err := db.SendBatch(ctx, batch).Close(); err != nil {
 		return err
-	case same:
+	}
+	return s.checkTies(ctx, db, a, ties)
+}
+
+// queueTies adds the read of the ties of a call's principal and a reviewer to a batch. principal is an SQL expression in which $3 is arg.
+func (s *Service) queueTies(batch *pgx.Batch, principal string, arg, by uuid.UUID, into *identity.Ties) {
+	if !s.AllowSelfApproval {
+		identity.QueueTies(batch, principal, arg, by, into)
+	}
+}
+
+// checkTies returns an error if a call was made on behalf of a reviewer, by the ties of the two. An unverified reviewer may be another
+// account of the inviter, so calls on the inviter's behalf, and of agents whose keys the inviter made, count too.
+func (s *Service) checkTies(ctx context.Context, db postgres.Querier, a *approval.Approval, ties identity.Ties) error {
+	switch {
+	case ties.Same:
 		return approval.ErrSelfApproval
-	case len(inviters) == 0:
+	case len(ties.Inviters) == 0:
 		return nil
 	}
 	makers, err := agent.KeyMakers(ctx, db, a.AgentID, a.CreatedAt)
@@ -131,65 +143,60 @@ func (s *Service) checkConflictOfInterest(ctx context.Context, db postgres.Queri
 	if a.PrincipalID != uuid.Nil {
 		makers = append(makers, a.PrincipalID)
 	}
-	invited, err := identity.SameAsAny(ctx, db, inviters, makers)
+	invited, err := identity.SameAsAny(ctx, db, ties.Inviters, makers)
 	if err == nil && invited {
 		err = approval.ErrInvitedApproval
 	}
 	return err
 }
 
-// approveCall approves a call, or records an edit that another reviewer has to approve; then the move is nil.
-func (s *Service) approveCall(
-	ctx context.Context, tx pgx.Tx, a approval.Approval, d Decision, edit *edit, dispatched bool,
-) (approval.Approval, *move, error) {
+// approveCall returns the move that approves a call, and stores its edit in a. If another reviewer has to approve the edit, it records the
+// edit only, and returns no move.
+func (s *Service) approveCall(ctx context.Context, tx pgx.Tx, a *approval.Approval, d Decision, edit *edit, dispatched bool) (*move, error) {
 	if edit != nil && edit.tooLate {
-		return a, nil, fmt.Errorf("edit call: %w: it was not parked", ErrState)
+		return nil, fmt.Errorf("edit call: %w: it was not parked", ErrState)
 	}
 	if edit != nil { // its base must still be the arguments, now that the approval is locked
 		var still bool
 		if err := tx.QueryRow(ctx, `SELECT arguments = $2 FROM calls WHERE id = $1`, a.CallID, []byte(edit.base)).Scan(&still); err != nil {
-			return a, nil, fmt.Errorf("compare edited arguments: %w", err)
+			return nil, fmt.Errorf("compare edited arguments: %w", err)
 		}
 		if !still {
-			return a, nil, approval.ErrDigestMismatch
+			return nil, approval.ErrDigestMismatch
 		}
 	}
+	var err error
 	if edit != nil && edit.needsSecond {
-		a, err := s.proposeEdit(ctx, tx, a, d, edit)
-		return a, nil, err
+		*a, err = s.proposeEdit(ctx, tx, *a, d, edit)
+		return nil, err
 	}
 	data := map[string]any{"digest": a.Digest.String(), "note": d.Note}
-	a, err := s.applyEdit(ctx, tx, a, d, edit, data)
-	if err != nil {
-		return a, nil, err
+	if *a, err = s.applyEdit(ctx, tx, *a, d, edit, data); err != nil {
+		return nil, err
 	}
-	m := &move{
-		event: onApprove, id: a.CallID, agentID: a.AgentID, settled: &a,
+	return &move{
+		event: onApprove, id: a.CallID, agentID: a.AgentID, settled: a,
 		settlement: &approval.Settlement{Status: approval.Approved, By: d.By, Note: d.Note, Seen: d.Seen, Undo: d.undoTime()},
 		outcome:    outcome{status: Approved}, actor: audit.Person(d.By), data: data,
 		dispatched: dispatched, undo: d.undoTime(),
-	}
-	err = s.moveInTx(ctx, tx, m)
-	return a, m, err
+	}, nil
 }
 
-// settleApproval ends a parked call and its approval as rejected, expired or canceled.
-func (s *Service) settleApproval(
-	ctx context.Context, tx pgx.Tx, a approval.Approval, o outcome, actor audit.Actor, note string, seen *approval.Seen,
-) (*move, error) {
+// newSettleMove returns the move that ends a parked call and its approval as rejected, expired or canceled.
+func newSettleMove(a *approval.Approval, o outcome, actor audit.Actor, note string, seen *approval.Seen) *move {
 	by := uuid.Nil
 	if actor.Kind == audit.KindPerson && o.status == Rejected {
 		by = actor.ID
 	}
 	m := &move{
-		event: onSettle, id: a.CallID, agentID: a.AgentID, settled: &a,
+		event: onSettle, id: a.CallID, agentID: a.AgentID, settled: a,
 		settlement: &approval.Settlement{Status: approval.Status(o.status), By: by, Note: note, Seen: seen},
 		outcome:    o, actor: actor, data: map[string]any{"digest": a.Digest.String()},
 	}
 	if note != "" {
 		m.message, m.data["note"] = note, note
 	}
-	return m, s.moveInTx(ctx, tx, m)
+	return m
 }
 
 // reviewersLimit bounds the search for reviewers within a transaction, because it may wait for a connection that other transactions
@@ -233,18 +240,22 @@ func (s *Service) expireApproval(ctx context.Context, id uuid.UUID) (left time.D
 		return left, err
 	}
 	var expired *move
+	var a approval.Approval
+	var now time.Time
 	s.warmReviewers(ctx)
-	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		a, now, err := approval.Lock(ctx, tx, id)
-		if err != nil || a.Status != approval.Pending {
-			return err
+	first := &pgx.Batch{}
+	approval.QueueLock(first, id, &a, &now)
+	err = postgres.InBatchTx(ctx, s.Pool, first, func(tx pgx.Tx) (*pgx.Batch, error) {
+		if a.Status != approval.Pending {
+			return nil, nil
 		}
 		if left = a.Deadline.Sub(now); left > 0 {
-			return nil
+			return nil, nil
 		}
-		expired, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
+		expired = newSettleMove(&a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
+		last, err := s.prepareMoves(ctx, tx, expired)
 		failpoint.Hit(failpoint.ExpireBeforeCommit)
-		return err
+		return last, err
 	})
 	if errors.Is(err, approval.ErrNotFound) {
 		return 0, nil
@@ -287,10 +298,8 @@ func (s *Service) Undo(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 		if reopened.Deadline.After(now) {
 			return nil
 		}
-		if expired, err = s.settleApproval(ctx, tx, reopened, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil); err == nil {
-			reopened = *expired.settled
-		}
-		return err
+		expired = newSettleMove(&reopened, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
+		return s.moveInTx(ctx, tx, expired)
 	})
 	if err != nil {
 		return Waiting{}, fmt.Errorf("undo approval %s: %w", id, err)

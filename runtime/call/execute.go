@@ -18,7 +18,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/pause"
-	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -41,30 +40,27 @@ func (executeArgs) InsertOpts() river.InsertOpts {
 // dispatchGrace is how long the job of an approved call waits for the process that decided, which sends the call at once.
 const dispatchGrace = 5 * time.Second
 
-// insertExecuteJob inserts the job that sends an approved call. It waits for the process that dispatches the call itself.
-func (s *Service) insertExecuteJob(ctx context.Context, tx pgx.Tx, m *move) error {
-	var opts river.InsertOpts
-	if m.dispatched {
-		opts.ScheduledAt = s.Now().Add(m.undo + dispatchGrace)
+// queueExecuteJobs adds the inserts of jobs that send approved calls to a batch, under an SQL condition in which e.subject_id is the call.
+// The jobs are due after wait. inserted, if it is not nil, gets the id of a job. A second job of a call finds it claimed.
+func queueExecuteJobs(batch *pgx.Batch, condition string, ids []uuid.UUID, wait time.Duration, inserted *int64) {
+	batch.Queue(`INSERT INTO river_job (kind, queue, args, max_attempts, state, scheduled_at)
+		SELECT $2, $3, jsonb_build_object('call_id', e.subject_id), $4, (CASE WHEN $5 = 0 THEN 'available' ELSE 'scheduled' END)::river_job_state,
+			now() + $5 * interval '1 microsecond'
+		FROM unnest($1::uuid[]) AS e(subject_id) WHERE `+condition+` RETURNING id`,
+		ids, executeArgs{}.Kind(), ExecuteQueue, river.MaxAttemptsDefault, wait.Microseconds()).Query(func(rows pgx.Rows) error {
+		var id int64
+		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
+			if inserted != nil {
+				*inserted = id
+			}
+			return nil
+		})
+		return err
+	})
+	if wait == 0 { // as River does
+		batch.Queue(`SELECT pg_notify(current_schema() || '.river_insert', json_build_object('queue', $2::text)::text)
+			WHERE EXISTS (SELECT FROM unnest($1::uuid[]) AS e(subject_id) WHERE `+condition+`)`, ids, ExecuteQueue)
 	}
-	inserted, err := s.river.InsertTx(ctx, tx, executeArgs{CallID: m.id}, &opts)
-	if err != nil {
-		return fmt.Errorf("insert execute job: %w", err)
-	}
-	m.jobID = inserted.Job.ID
-	return nil
-}
-
-// insertExecuteJobs inserts jobs that send calls at once. A second job of a call finds it claimed.
-func (s *Service) insertExecuteJobs(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
-	jobs := make([]river.InsertManyParams, len(ids))
-	for i, id := range ids {
-		jobs[i] = river.InsertManyParams{Args: executeArgs{CallID: id}}
-	}
-	if _, err := s.river.InsertManyFastTx(ctx, tx, jobs); err != nil {
-		return fmt.Errorf("insert execute jobs: %w", err)
-	}
-	return nil
 }
 
 // approvedCall is a call that may be sent.
@@ -334,7 +330,7 @@ func newRefusal(status Status, code, message string) *refusal {
 // endUnsent ends a call that is approved, or claimed by this instance, and that must not be sent. It reports whether it did.
 func (s *Service) endUnsent(ctx context.Context, pool *pgxpool.Pool, event event, id uuid.UUID, o outcome) (ended bool, err error) {
 	m := &move{event: event, id: id, outcome: o, data: map[string]any{"code": o.code}}
-	if err := postgres.InTx(ctx, pool, func(tx pgx.Tx) error { return s.moveInTx(ctx, tx, m) }); err != nil {
+	if err := s.moveCalls(ctx, pool, m); err != nil {
 		return false, fmt.Errorf("end call %s unsent: %w", id, err)
 	}
 	s.announceMoves(ctx, m)

@@ -23,7 +23,7 @@ func (s *Service) Claim(ctx context.Context, id, by uuid.UUID) (Waiting, error) 
 		if a.HeldBy == by && a.AssignedBy == uuid.Nil {
 			return a, nil
 		}
-		if err := s.checkConflictOfInterest(ctx, tx, a, by); err != nil {
+		if err := s.checkConflictOfInterest(ctx, tx, &a, by); err != nil {
 			return a, err
 		}
 		a, err := approval.Hold(ctx, tx, a, by, uuid.Nil)
@@ -69,7 +69,7 @@ func (s *Service) Assign(ctx context.Context, id, to, by uuid.UUID, people Revie
 		if !containsPerson(reviewers, to) {
 			return a, fault.Invalid("person", "must be a reviewer")
 		}
-		if s.checkConflictOfInterest(ctx, tx, a, to) != nil {
+		if s.checkConflictOfInterest(ctx, tx, &a, to) != nil {
 			return a, fault.Invalid("person", "must be a reviewer who may decide this call")
 		}
 		if a.HeldBy == to {

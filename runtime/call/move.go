@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
@@ -41,8 +42,9 @@ type move struct {
 // justWritten is an SQL condition that holds for calls that the current transaction changed.
 const justWritten = `EXISTS (SELECT FROM calls WHERE calls.id = e.subject_id AND calls.xmin = pg_current_xact_id()::xid)`
 
-// queueMoves adds moves of one event to a batch, with the audit events, callbacks and notifications of those that are made. After
-// the batch is closed, [move.made] tells which ones were.
+// queueMoves adds moves of one event to a batch, with all that is stored of those that are made: the settled approval, the job that
+// sends an approved call, audit events, callbacks and notifications. After the batch is closed, [move.made] tells which ones were.
+// Closing it returns [ErrState] if an approval is settled whose call is not parked; then nothing has moved.
 func (s *Service) queueMoves(batch *pgx.Batch, moves ...*move) error {
 	t := s.transitions[moves[0].event]
 	byID, ids := make(map[uuid.UUID]*move, len(moves)), make([]string, 0, len(moves))
@@ -62,8 +64,25 @@ func (s *Service) queueMoves(batch *pgx.Batch, moves ...*move) error {
 	batch.Queue(update, args...).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error { byID[id].made = true; return nil })
+		for _, m := range moves {
+			if err == nil && m.settled != nil && !m.made {
+				err = fmt.Errorf("move call: %w: it is not parked", ErrState)
+			}
+		}
 		return err
 	})
+	for _, m := range moves {
+		if m.settled != nil {
+			approval.QueueSettle(batch, justWritten, m.settled, *m.settlement, m.origin)
+		}
+		if m.status == Approved {
+			wait := time.Duration(0)
+			if m.dispatched {
+				wait = m.undo + dispatchGrace
+			}
+			queueExecuteJobs(batch, justWritten, []uuid.UUID{m.id}, wait, &m.jobID)
+		}
+	}
 	if t.endsWait() {
 		batch.Queue(`UPDATE call_connections AS e SET ended_at = holdpoint_now() FROM unnest($1::uuid[]) AS m(subject_id)
 			WHERE e.call_id = m.subject_id AND EXISTS (SELECT FROM calls WHERE calls.id = e.call_id AND calls.xmin = pg_current_xact_id()::xid)`,
@@ -102,45 +121,47 @@ func (s *Service) queueRecords(batch *pgx.Batch, condition string, moves []*move
 	return s.Publish(batch, condition, happened)
 }
 
-// moveInTx makes moves of one event in tx. A call that moves to approved gets the job that sends it, and people are notified that a
-// settled approval is no longer pending. It returns [ErrState] if an approval is settled whose call is not parked.
+// moveInTx makes moves of one event in tx. Errors: those of [Service.queueMoves].
 func (s *Service) moveInTx(ctx context.Context, tx pgx.Tx, moves ...*move) error {
 	if len(moves) == 0 {
 		return nil
 	}
+	batch, err := s.prepareMoves(ctx, tx, moves...)
+	if err == nil {
+		err = tx.SendBatch(ctx, batch).Close()
+	}
+	if err != nil {
+		return fmt.Errorf("move calls: %w", err)
+	}
+	return nil
+}
+
+// prepareMoves returns the batch that makes moves of one event, which may be the last one of a transaction. It notifies people in tx that
+// the settled approvals are no longer pending.
+func (s *Service) prepareMoves(ctx context.Context, tx pgx.Tx, moves ...*move) (*pgx.Batch, error) {
+	var settled []Attention
 	for _, m := range moves {
 		if m.actor != (audit.Actor{}) {
 			m.origin = audit.OriginOf(ctx, m.actor)
 		}
+		if m.settled != nil {
+			settled = append(settled, newSettledAttention(*m.settled))
+		}
+	}
+	if err := s.notifyPeople(ctx, tx, settled...); err != nil {
+		return nil, err
 	}
 	batch := &pgx.Batch{}
-	for _, m := range moves {
-		if m.settled != nil {
-			approval.QueueSettle(ctx, batch, m.settled, *m.settlement)
-		}
+	return batch, s.queueMoves(batch, moves...)
+}
+
+// moveCalls makes moves of one event that settle no approvals, in one round trip.
+func (s *Service) moveCalls(ctx context.Context, pool *pgxpool.Pool, moves ...*move) error {
+	batch, err := s.prepareMoves(ctx, nil, moves...)
+	if err == nil {
+		err = pool.SendBatch(ctx, batch).Close()
 	}
-	if err := s.queueMoves(batch, moves...); err != nil {
-		return err
-	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("move calls: %w", err)
-	}
-	var ended []Attention
-	for _, m := range moves {
-		if m.made && m.status == Approved {
-			if err := s.insertExecuteJob(ctx, tx, m); err != nil {
-				return err
-			}
-		}
-		if m.settled == nil {
-			continue
-		}
-		if !m.made {
-			return fmt.Errorf("move call: %w: it is not parked", ErrState)
-		}
-		ended = append(ended, newSettledAttention(*m.settled))
-	}
-	return s.notifyPeople(ctx, tx, ended...)
+	return err
 }
 
 // announceMoves follows the commit of moves: it wakes the waiters of the calls, and writes metrics and spans.

@@ -219,10 +219,10 @@ func (s *Service) Extend(ctx context.Context, id, by uuid.UUID) (Waiting, error)
 			return err
 		}
 		if a.Status == approval.Pending && !a.Deadline.After(now) {
-			expired, err = s.settleApproval(ctx, tx, a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
-			return err
+			expired = newSettleMove(&a, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
+			return s.moveInTx(ctx, tx, expired)
 		}
-		if err := s.checkConflictOfInterest(ctx, tx, a, by); err != nil {
+		if err := s.checkConflictOfInterest(ctx, tx, &a, by); err != nil {
 			return err
 		}
 		if extended, err = approval.Extend(ctx, tx, a); err != nil {

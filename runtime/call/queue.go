@@ -122,10 +122,12 @@ func (s *Service) ReadPulse(ctx context.Context) (approval.Pulse, error) {
 
 // GetApproval returns an approval with its call, or approval.ErrNotFound. It expires an overdue one first.
 func (s *Service) GetApproval(ctx context.Context, callID uuid.UUID) (Waiting, error) {
-	if err := s.Expire(ctx, callID); err != nil {
-		return Waiting{}, err
-	}
 	found, err := approval.Get(ctx, s.Pool, callID)
+	if err == nil && found.Status == approval.Expired && found.DecidedAt == nil { // overdue
+		if err = s.Expire(ctx, callID); err == nil {
+			found, err = approval.Get(ctx, s.Pool, callID)
+		}
+	}
 	if err != nil {
 		return Waiting{}, err
 	}

@@ -194,7 +194,12 @@ func (s *Service) recoverApproved(ctx context.Context, approved, alive []uuid.UU
 	if len(unsent) == 0 {
 		return nil
 	}
-	return postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error { return s.insertExecuteJobs(ctx, tx, unsent) })
+	batch := &pgx.Batch{}
+	queueExecuteJobs(batch, "true", unsent, 0, nil)
+	if err := s.vital.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("insert execute jobs: %w", err)
+	}
+	return nil
 }
 
 // removeInstances removes the instances that are gone, except those that have written a heartbeat since.
@@ -289,7 +294,7 @@ func (s *Service) giveBack(ctx context.Context, id uuid.UUID, gated bool) error 
 		return err
 	}
 	m := &move{event: onGiveBack, id: id, outcome: outcome{status: Approved}}
-	if err := postgres.InTx(ctx, s.vital, func(tx pgx.Tx) error { return s.moveInTx(ctx, tx, m) }); err != nil {
+	if err := s.moveCalls(ctx, s.vital, m); err != nil {
 		return fmt.Errorf("give back call %s: %w", id, err)
 	}
 	if m.made {

@@ -367,7 +367,7 @@ func (s *Service) decideQuestion(ctx context.Context, d QuestionDecision) (decid
 		case q.Status != QuestionPending:
 			return &QuestionConflictError{Question: q}
 		}
-		made := approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}
+		made := &approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}
 		if err := s.checkConflictOfInterest(ctx, tx, made, d.By); err != nil {
 			return err
 		}

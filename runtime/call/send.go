@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -260,6 +261,9 @@ func (s *Service) outcomesConfig() batcher.Config[move] {
 // writeOutcomes writes outcomes in one round trip: a pipelined, implicit transaction.
 func (s *Service) writeOutcomes(ctx context.Context, moves []*move) error {
 	batch := &pgx.Batch{}
+	if s.AsyncOutcomes && !slices.ContainsFunc(moves, func(m *move) bool { return m.call.Gated || m.call.awaited }) {
+		batch.Queue(`SELECT set_config('synchronous_commit', 'off', true)`)
+	}
 	if err := s.queueMoves(batch, moves...); err != nil {
 		return err
 	}

@@ -80,6 +80,10 @@ type Config struct {
 	// they were sent.
 	Restored bool
 
+	// AsyncOutcomes answers an auto-approved call before its outcome is on disk (synchronous_commit = off). After a crash of the database
+	// server, the calls of its last second may be unknown. Gated calls, and calls with an idempotency key, are not affected.
+	AsyncOutcomes bool
+
 	// SkillConcurrency bounds the approved calls in flight for each skill and process, so that one server that hangs
 	// does not take all workers. Zero: [DefaultSkillConcurrency].
 	SkillConcurrency int

@@ -59,11 +59,12 @@ type transition struct {
 // transitions is the state machine of calls. docs/design.md shows it.
 func transitions() []transition {
 	sent := []Status{Approved, Executing}
+	isPending := approval.HasStatus("calls.id", "'{"+string(approval.Pending)+"}'")
 	return []transition{
 		{event: onSubmit, to: []Status{NeedsConnection, Parked, Executing, Denied, Invalid}, noun: "call"},
-		{event: onApprove, from: []Status{Parked}, to: []Status{Approved}, noun: "approval"},
+		{event: onApprove, from: []Status{Parked}, to: []Status{Approved}, when: isPending, noun: "approval"},
 		{event: onUndo, from: []Status{Approved}, to: []Status{Parked}, noun: "approval", verb: "undone"},
-		{event: onSettle, from: []Status{Parked}, to: []Status{Rejected, Expired, Cancelled}, noun: "approval", announce: true},
+		{event: onSettle, from: []Status{Parked}, to: []Status{Rejected, Expired, Cancelled}, when: isPending, noun: "approval", announce: true},
 		{
 			event: onResume, from: []Status{NeedsConnection}, to: []Status{Parked, Approved, Executing, Denied, Invalid},
 			noun: "call", verb: "connected", announce: true,

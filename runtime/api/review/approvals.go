@@ -119,14 +119,15 @@ func (h *approvalHandlers) approvalView(ctx context.Context, w call.Waiting) (*r
 	if answer.Body.Comments, err = h.commentViews(ctx, &w.Approval); err != nil {
 		return nil, err
 	}
+	if w.Approval.Status == approval.Pending { // and nothing was asked before the call is sent
+		answer.Body.Evidence, err = h.readEvidence(ctx, &w.Call)
+		return answer, err
+	}
 	questions, err := h.calls.ListQuestions(ctx, w.Call.ID)
 	if err != nil {
 		return nil, err
 	}
-	if answer.Body.Questions, err = h.questionViews(ctx, questions); err != nil || w.Approval.Status != approval.Pending {
-		return answer, err
-	}
-	answer.Body.Evidence, err = h.readEvidence(ctx, &w.Call)
+	answer.Body.Questions, err = h.questionViews(ctx, questions)
 	return answer, err
 }
 
