@@ -24,16 +24,9 @@ func measureRetention(ctx context.Context, s *stage) error {
 		return err
 	}
 	s.logf("  made %d calls in %s", n, time.Since(began).Round(time.Second))
-	var all int64
-	for _, table := range keptTables() {
-		var size int64
-		if err := s.pool.QueryRow(ctx, `SELECT pg_total_relation_size($1::text::regclass)`, table).Scan(&size); err != nil {
-			return fmt.Errorf("measure %s: %w", table, err)
-		}
-		all += size
-		s.report.addFigure("retention", "size of "+table+" per million calls", "MB", float64(size)/float64(n))
+	if err := s.reportKeptSizes(ctx, n); err != nil {
+		return err
 	}
-	s.report.addFigure("retention", "size per million calls", "MB", float64(all)/float64(n))
 	through, err := connectClients(ctx, s.openTarget(), 4, 1, 4)
 	if err != nil {
 		return err
@@ -80,6 +73,11 @@ func measureRetention(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
+	return s.reportDeletion(ctx, took, locked, before, during)
+}
+
+// reportDeletion adds how fast rows were deleted, and what calls took before and meanwhile.
+func (s *stage) reportDeletion(ctx context.Context, took, locked time.Duration, before, during series) error {
 	var deleted int64
 	if err := s.pool.QueryRow(ctx, `SELECT sum(deleted) FROM retention_progress`).Scan(&deleted); err != nil {
 		return fmt.Errorf("read progress: %w", err)
@@ -93,6 +91,21 @@ func measureRetention(ctx context.Context, s *stage) error {
 	r.addMedian("retention", "calls, with retention: p99", "µs", during.valuesOf(p99))
 	r.addMedian("retention", "calls, without retention: calls", "calls/s", before.valuesOf(callRate))
 	r.addMedian("retention", "calls, with retention: calls", "calls/s", during.valuesOf(callRate))
+	return nil
+}
+
+// reportKeptSizes adds what n calls take in the database.
+func (s *stage) reportKeptSizes(ctx context.Context, n int) error {
+	var all int64
+	for _, table := range keptTables() {
+		var size int64
+		if err := s.pool.QueryRow(ctx, `SELECT pg_total_relation_size($1::text::regclass)`, table).Scan(&size); err != nil {
+			return fmt.Errorf("measure %s: %w", table, err)
+		}
+		all += size
+		s.report.addFigure("retention", "size of "+table+" per million calls", "MB", float64(size)/float64(n))
+	}
+	s.report.addFigure("retention", "size per million calls", "MB", float64(all)/float64(n))
 	return nil
 }
 

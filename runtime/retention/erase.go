@@ -121,8 +121,12 @@ type eraseStep struct {
 // eraseSteps are the steps of an erasure, in order. The account is last, because calls that are held keep it.
 func eraseSteps() []eraseStep {
 	return []eraseStep{
-		{"calls", eraseCalls}, {"conversations", eraseConversations}, {"files", eraseFiles}, {"decisions", eraseDecisions},
-		{"events", eraseEvents}, {"account", eraseAccount},
+		{"calls", eraseCalls},
+		{"conversations", eraseConversations},
+		{"files", eraseFiles},
+		{"decisions", eraseDecisions},
+		{"events", eraseEvents},
+		{"account", eraseAccount},
 	}
 }
 

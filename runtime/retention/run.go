@@ -168,7 +168,7 @@ func (s *Service) applyRule(ctx context.Context, r *rule, limit time.Duration) (
 			return deleted, false, nil
 		}
 		factor := 1.0
-		if n > 0 {
+		if n > int64(size)/2 { // else most of the time went into looking for rows
 			perRow := max(took/time.Duration(n), 1)
 			if fastest == 0 || perRow < fastest {
 				fastest = perRow
