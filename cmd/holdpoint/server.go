@@ -21,7 +21,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/bucket"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/inbound"
-	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
@@ -199,7 +198,7 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, AsyncOutcomes: s.settings.AsyncOutcomes, Stdio: s.settings.Programs,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
-		Collectors: s.listener.Collectors(), Ages: s.settings.ages(),
+		Collectors: s.listener.Collectors(), Ages: s.settings.Keep.Given(),
 	})
 	if err != nil {
 		return err
@@ -228,14 +227,6 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 	}
 	s.runtime = rt
 	return nil
-}
-
-// ages returns how long records are kept. Nil: the defaults, for commands without these settings.
-func (s *serverSettings) ages() *lifetime.Ages {
-	if s.Keep.Ages == (lifetime.Ages{}) {
-		return nil
-	}
-	return &s.Keep.Ages
 }
 
 // issuerURLs returns the issuers that vouch for people. It warns about those without https.

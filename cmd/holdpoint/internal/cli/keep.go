@@ -13,11 +13,21 @@ import (
 // Keep are the server's settings of how long records are kept.
 type Keep struct {
 	lifetime.Ages
+
+	bound bool
+}
+
+// Given returns the ages, or nil for a command without these flags.
+func (k *Keep) Given() *lifetime.Ages {
+	if !k.bound {
+		return nil
+	}
+	return &k.Ages
 }
 
 // Bind adds the flags to a command of the server.
 func (k *Keep) Bind(cmd *cobra.Command) {
-	k.Ages = lifetime.DefaultAges()
+	k.Ages, k.bound = lifetime.DefaultAges(), true
 	for _, one := range []struct {
 		name, usage string
 		age         *time.Duration
