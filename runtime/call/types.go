@@ -112,6 +112,10 @@ type Call struct {
 	Resolution     *Resolution     // of an unknown outcome
 	Measures       *Measures       // nil: it was not sent
 
+	// ContentDeletedAt is when arguments, edits, result and questions were deleted by age, or because a person was erased. Arguments are {}
+	// then. Nil: they were not.
+	ContentDeletedAt *time.Time
+
 	// Partial means that this call comes from a list, which omits large arguments and results.
 	Partial bool
 
