@@ -114,7 +114,7 @@ func (db *DB) NewQueue(log *slog.Logger, instance uuid.UUID, queues map[string]i
 	}
 	client, err := river.NewClient(riverpgxv5.New(db.Pool()), &river.Config{
 		ID: instance.String(), Logger: log, Workers: workers, Queues: configs,
-		FetchCooldown: time.Millisecond, FetchPollInterval: 250 * time.Millisecond,
+		FetchCooldown: time.Millisecond, FetchPollInterval: 250 * time.Millisecond, FetchOnlyKnownKinds: true,
 	})
 	Check(db.t, err)
 	return client
