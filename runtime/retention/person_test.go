@@ -210,7 +210,7 @@ func TestExport(t *testing.T) {
 	}
 	for section, n := range map[string]int{
 		"person": 1, "sessions": 1, "tokens": 1, "push_subscriptions": 1, "queue_views": 1, "invitations": 1, "decisions": 2, "comments": 2, "calls": 2, "files": 1,
-		"conversations": 1, "messages": 1, "events": 4,
+		"conversations": 1, "messages": 1, "events": 5,
 	} {
 		if len(exported[section]) != n {
 			t.Errorf("%d %s, want %d", len(exported[section]), section, n)
