@@ -32,10 +32,14 @@ type lineage struct {
 // errUnsettled means that other instances have not yet recalled what they sent.
 var errUnsettled = errors.New("the database was replaced; waiting for the other processes to recall the calls that they sent")
 
+// firstTimeline is that of a new cluster.
+const firstTimeline postgres.Timeline = 1
+
+// begin notes the timeline on which this instance starts. On a later one than the first, others may yet have to recall their calls.
 func (l *lineage) begin(timeline postgres.Timeline) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.recalled, l.settled = timeline, timeline
+	l.recalled, l.settled = timeline, min(timeline, firstTimeline)
 }
 
 func (l *lineage) needsRecall(timeline postgres.Timeline) bool {
