@@ -131,6 +131,10 @@ func (s *Service) Lift(ctx context.Context, by audit.Actor, id uuid.UUID, reason
 	}
 	var lifted Hold
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		// A deletion that is under way keeps what the hold covers, and must not note after Lifted that it examined it.
+		if err := lockHolds(ctx, tx); err != nil {
+			return err
+		}
 		was, err := postgres.CollectOne(ctx, tx, scanHold, `SELECT `+holdColumns+` FROM legal_holds WHERE id = $1 FOR UPDATE`, id)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):

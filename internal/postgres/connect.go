@@ -66,6 +66,7 @@ func (db *DB) connectPool(ctx context.Context, sessionURL string, maxConns int, 
 	for _, c := range []*pgxpool.Config{cfg, db.session} {
 		c.MaxConns = int32(min(maxConns, 1<<16)) //nolint:gosec // G115: bounded here
 		c.PingTimeout = pingTimeout
+		c.PrepareConn = db.isPresent
 		c.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 			readTimesAsUTC(conn)
 			pgxuuid.Register(conn.TypeMap()) // else each id is converted through text

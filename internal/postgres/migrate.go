@@ -195,20 +195,25 @@ func (m migration) applyInTx(ctx context.Context, conn *pgx.Conn) error {
 	})
 }
 
-// noTransaction is the first line of a file whose statements run one by one. Each ends with a semicolon at the end of a line.
+// noTransaction is the first line of a file whose statements run one by one, and all again after one did not get its lock in time. Each
+// ends with a semicolon at the end of a line.
 const noTransaction = "-- no transaction\n"
 
-// applyOneByOne waits for locks without a limit: no other session waits behind such statements.
+// applyOneByOne lets statements with CONCURRENTLY wait for locks without a limit, because no other session waits behind them.
 func (m migration) applyOneByOne(ctx context.Context, conn *pgx.Conn) error {
-	if _, err := conn.Exec(ctx, "SET lock_timeout = 0"); err != nil {
-		return err
-	}
 	for statement := range strings.SplitSeq(strings.TrimSpace(m.sql), ";\n") {
+		limit := migrationLockTimeout
+		if strings.Contains(statement, " CONCURRENTLY ") {
+			limit = 0
+		}
+		if _, err := conn.Exec(ctx, "SET lock_timeout = "+formatMilliseconds(limit)); err != nil {
+			return err
+		}
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return err
 		}
 	}
-	if _, err := conn.Exec(ctx, "RESET lock_timeout"); err != nil {
+	if _, err := conn.Exec(ctx, "SET lock_timeout = "+formatMilliseconds(migrationLockTimeout)); err != nil {
 		return err
 	}
 	return m.recordApplied(ctx, conn)

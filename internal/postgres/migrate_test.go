@@ -63,6 +63,26 @@ func TestMigrateContinues(t *testing.T) {
 	}
 }
 
+// TestMigrateWaitsBriefly: other sessions wait behind a statement that waits for a lock of a table, unless it is CONCURRENTLY.
+func TestMigrateWaitsBriefly(t *testing.T) {
+	t.Parallel()
+	db := postgrestest.Empty(t)
+	const note = "INSERT INTO seen VALUES (current_setting('lock_timeout'))"
+	_, err := postgres.Migrate(t.Context(), db, sqlFiles(map[string]string{
+		"0001_a.sql": "CREATE TABLE seen (lock_timeout text);" + note,
+		"0002_b.sql": "-- no transaction\n" + note + ";\nCREATE INDEX CONCURRENTLY one ON seen (lock_timeout);\n" + note + ";\n",
+		"0003_c.sql": note,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all, limited int
+	err = db.Pool().QueryRow(t.Context(), "SELECT count(*), count(*) FILTER (WHERE lock_timeout <> '0') FROM seen").Scan(&all, &limited)
+	if err != nil || all != 4 || limited != 4 {
+		t.Errorf("%d of %d statements have a limit, %v", limited, all, err)
+	}
+}
+
 func TestMigrateKeepsWhatWentWell(t *testing.T) {
 	t.Parallel()
 	db := postgrestest.Empty(t)

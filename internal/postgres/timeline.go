@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -26,6 +27,12 @@ func (db *DB) Timeline() Timeline { return Timeline(db.timeline.Load()) }
 func TimelineOf(conn *pgx.Conn) Timeline {
 	timeline, _ := conn.PgConn().CustomData()[timelineKey].(Timeline)
 	return timeline
+}
+
+// isPresent reports whether a pool may go on using a connection. One from before a promotion that another connection found may lead to the
+// old primary.
+func (db *DB) isPresent(_ context.Context, conn *pgx.Conn) (bool, error) {
+	return TimelineOf(conn) >= db.Timeline(), nil
 }
 
 // noteTimeline notes the timeline of a new connection. It refuses an earlier one than another connection found: its server was replaced,

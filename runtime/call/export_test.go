@@ -11,6 +11,9 @@ import (
 // ReadOpenSQL reads the open calls. Its plan determines how long recovery takes.
 const ReadOpenSQL = readOpenSQL
 
+// RecalledMessage is the message of a call whose sending the database forgot.
+const RecalledMessage = recalledMessage
+
 // ErrClaimLost is returned if another process took over the call before it was sent.
 var ErrClaimLost = errClaimLost
 

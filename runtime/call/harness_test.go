@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +91,7 @@ type world struct {
 	agent     *agent.Agent
 	reviewer  uuid.UUID
 	traces    *telemetry.Tracer // nil if there is none
+	timeline  atomic.Uint32     // of the database, as the services see it
 }
 
 func newWorld(t testing.TB) *world { return newTracedWorld(t, nil) }
@@ -139,7 +141,7 @@ func (w *world) startOn(db *postgres.DB, restored bool) *call.Service {
 	log := slog.New(slog.DiscardHandler)
 	calls, err := call.New(call.Config{
 		Pool: db.Pool(), Agents: w.agents, Discovery: w.discovery, Logger: log, Now: time.Now, Instance: uuid.New(), Files: w.files, Traces: w.traces,
-		Restored: restored,
+		Restored: restored, Timeline: func() postgres.Timeline { return postgres.Timeline(w.timeline.Load()) },
 	})
 	check(w.t, err)
 	own := w.db.At(db)

@@ -32,10 +32,14 @@ type lineage struct {
 // errUnsettled means that other instances have not yet recalled what they sent.
 var errUnsettled = errors.New("the database was replaced; waiting for the other processes to recall the calls that they sent")
 
+// firstTimeline is that of a new cluster.
+const firstTimeline postgres.Timeline = 1
+
+// begin notes the timeline on which this instance starts. On a later one than the first, others may yet have to recall their calls.
 func (l *lineage) begin(timeline postgres.Timeline) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.recalled, l.settled = timeline, timeline
+	l.recalled, l.settled = timeline, min(timeline, firstTimeline)
 }
 
 func (l *lineage) needsRecall(timeline postgres.Timeline) bool {
@@ -88,7 +92,7 @@ const maxLost = 12 * time.Hour
 const recalledMessage = "this call was sent, and then the database lost its last commits; the call may have been executed"
 
 // recallSent compares the calls that this instance sent with a database that may have lost commits. A call that is missing is recorded
-// again, so that a repeat attaches to it. Calls that would be sent again become unknown.
+// again, so that a repeat attaches to it. Calls that would be sent again become unknown, also if another instance has claimed them.
 func (s *Service) recallSent(ctx context.Context, conn *pgx.Conn) error {
 	ids, recent := s.flights.listSent()
 	type sentCall struct {
@@ -96,7 +100,8 @@ func (s *Service) recallSent(ctx context.Context, conn *pgx.Conn) error {
 		Status *Status // nil: it is missing
 	}
 	lost, err := postgres.Collect(ctx, conn, pgx.RowToStructByPos[sentCall], `SELECT s.id, c.status FROM unnest($1::uuid[]) AS s(id)
-		LEFT JOIN calls c USING (id) WHERE c.id IS NULL OR c.status IN ('parked', 'approved')`, ids)
+		LEFT JOIN calls c USING (id) WHERE c.id IS NULL OR c.status IN ('parked', 'approved') OR c.status = 'executing' AND c.claimed_by <> $2`,
+		ids, s.Instance)
 	if err != nil {
 		return fmt.Errorf("recall sent calls: %w", err)
 	}
@@ -130,23 +135,19 @@ func (s *Service) recallSent(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// recallCall makes a call unknown that is parked or approved, although it was sent.
+// recallCall makes a call unknown that is parked, approved or claimed by another instance, although it was sent.
 func (s *Service) recallCall(ctx context.Context, conn *pgx.Conn, id uuid.UUID, status Status) (*move, error) {
-	event := onLose
-	if status == Parked {
-		event = onRecall
-	}
-	m := &move{event: event, id: id, outcome: recalledOutcome()}
+	m := &move{event: onLose, id: id, outcome: recalledOutcome()}
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if status == Parked {
 			a, _, err := approval.Lock(ctx, tx, id)
 			if err != nil {
 				return err
 			}
-			if a.Status != approval.Pending {
-				return nil // another process was faster
+			if a.Status == approval.Pending { // else it was decided meanwhile, and may be approved
+				m.event, m.settled = onRecall, &a
+				m.settlement = &approval.Settlement{Status: approval.Cancelled, Note: recalledMessage}
 			}
-			m.settled, m.settlement = &a, &approval.Settlement{Status: approval.Cancelled, Note: recalledMessage}
 		}
 		return s.moveInTx(ctx, tx, m)
 	})

@@ -335,14 +335,14 @@ func eraseDecisions(ctx context.Context, e *eraser) (done bool, err error) {
 	return true, err
 }
 
-// eraseEvents removes names and addresses of the person from the audit log. Who did what stays: an event has the id of the person.
+// eraseEvents removes names, addresses and devices of the person from the audit log. Who did what stays: an event has the id of the person.
 func eraseEvents(ctx context.Context, e *eraser) (done bool, err error) {
 	after, end, done, err := e.span(ctx, "audit_events", "bigint")
 	if err != nil {
 		return false, err
 	}
 	const mine = `e.id > $1::text::bigint AND e.id <= $2::text::bigint AND (e.actor_id = $3 AND e.address IS NOT NULL
-		OR e.subject_id IN (SELECT $3::uuid UNION ALL SELECT id FROM invitations WHERE redeemed_by = $3) AND e.data ?| '{name,email,subject,issuer}')`
+		OR e.subject_id IN (SELECT $3::uuid UNION ALL SELECT id FROM invitations WHERE redeemed_by = $3) AND e.data ?| '{name,email,subject,issuer,client}')`
 	var kept int64
 	if e.batch.held {
 		err := e.QueryRow(ctx, `SELECT count(*) FROM audit_events e WHERE `+mine+` AND NOT (`+e.batch.unlessEventHeld()+`)`, after, end, e.person).Scan(&kept)
@@ -355,7 +355,7 @@ func eraseEvents(ctx context.Context, e *eraser) (done bool, err error) {
 	}
 	tag, err := e.Exec(ctx, `UPDATE audit_events e SET address = CASE WHEN e.actor_id = $3 THEN NULL ELSE e.address END,
 			data = CASE WHEN e.subject_id = $3 OR e.subject_id IN (SELECT id FROM invitations WHERE redeemed_by = $3)
-				THEN nullif(e.data - '{name,email,subject,issuer}'::text[], '{}') ELSE e.data END
+				THEN nullif(e.data - '{name,email,subject,issuer,client}'::text[], '{}') ELSE e.data END
 		WHERE `+mine+` AND `+e.batch.unlessEventHeld(), after, end, e.person)
 	e.erased["events"] += tag.RowsAffected()
 	return done, err

@@ -58,6 +58,7 @@ func (w *world) fillVera() (ended, open uuid.UUID) {
 	w.db.Exec(`INSERT INTO invitations (id, secret_hash, hint, name, roles, agents, expires_at, redeemed_by) VALUES ($1, 'i', 'i', 'Vera', '{}', '{}', $2, $3)`, uuid.New(), w.now, w.vera)
 	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, action, data) SELECT id, 'system', 'invitation.created', '{"name":"Vera","roles":[]}' FROM invitations`)
 	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, action, data) VALUES ($1, 'system', 'person.created', '{"issuer":"https://idp.test","subject":"vera"}')`, w.vera)
+	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, actor_id, action, data) VALUES ($1, 'person', $1, 'session.signed_in', '{"method":"oidc","client":"Vera''s browser"}')`, w.vera)
 	w.db.Exec(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, w.vera)
 	return ended, open
 }
@@ -113,7 +114,7 @@ func TestErasure(t *testing.T) {
 			}
 		}
 	}
-	if got := w.db.Actions(w.vera); got != "person.created person.erased person.erased person.erased person.erased" {
+	if got := w.db.Actions(w.vera); got != "person.created session.signed_in person.erased person.erased person.erased person.erased" {
 		t.Errorf("events: %s", got)
 	}
 	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Subject: w.vera})
@@ -209,7 +210,7 @@ func TestExport(t *testing.T) {
 	}
 	for section, n := range map[string]int{
 		"person": 1, "sessions": 1, "tokens": 1, "push_subscriptions": 1, "queue_views": 1, "invitations": 1, "decisions": 2, "comments": 2, "calls": 2, "files": 1,
-		"conversations": 1, "messages": 1, "events": 4,
+		"conversations": 1, "messages": 1, "events": 5,
 	} {
 		if len(exported[section]) != n {
 			t.Errorf("%d %s, want %d", len(exported[section]), section, n)

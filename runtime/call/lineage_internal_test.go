@@ -1,0 +1,35 @@
+package call
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// TestLineageBegins: an instance that starts on a later timeline than the first waits until the others have recalled what they sent.
+func TestLineageBegins(t *testing.T) {
+	t.Parallel()
+	other := uuid.New()
+	beats := func(beat string, unchanged int) map[uuid.UUID]peer {
+		return map[uuid.UUID]peer{other: {beat, unchanged}}
+	}
+	var l lineage
+	if l.begin(1); l.settled != 1 {
+		t.Error("it waits on the first timeline")
+	}
+	l.begin(2)
+	for i, beat := range []struct {
+		peers   map[uuid.UUID]peer
+		settled bool
+	}{{beats("1", 0), false}, {beats("1", 1), false}, {beats("2", 0), true}} {
+		if l.noteBeats(2, beat.peers); (l.settled == 2) != beat.settled {
+			t.Errorf("after heartbeat %d, settled is %d", i, l.settled)
+		}
+	}
+	var alone, gone lineage
+	alone.begin(2)
+	gone.begin(2)
+	if !alone.noteBeats(2, nil) || gone.noteBeats(2, beats("1", 0)) || !gone.noteBeats(2, beats("1", goneBeats)) {
+		t.Error("it waits for nobody, or for an instance that is gone")
+	}
+}

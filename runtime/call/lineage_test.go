@@ -1,0 +1,81 @@
+package call_test
+
+import (
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+// forget makes the database forget the decision about a call and all that followed.
+const forget = `WITH undecided AS (UPDATE approvals SET status = 'pending', decided_at = NULL, decided_by = NULL, note = NULL WHERE call_id = $1)
+	UPDATE calls SET status = 'parked', claimed_by = NULL, claimed_at = NULL, finished_at = NULL, result = NULL WHERE id = $1`
+
+// reapprove is the approval of a forgotten call through another process.
+const reapprove = `WITH decided AS (UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1)
+	UPDATE calls SET status = 'approved' WHERE id = $1`
+
+// TestRecallAfterAnotherClaim: on a new timeline, another process has claimed a call whose record lost that this one sent it.
+func TestRecallAfterAnotherClaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sent, other := w.sendGated(), uuid.New()
+	w.db.Exec(forget, sent)
+	w.db.Exec(reapprove, sent)
+	w.db.Exec(`UPDATE calls SET status = 'executing', claimed_by = $2, claimed_at = holdpoint_now() WHERE id = $1`, sent, other)
+	w.db.Exec(`INSERT INTO instances (id) VALUES ($1)`, other)
+	w.timeline.Store(1)
+	check(t, w.calls.Beat(t.Context()))
+	w.wantRecalled(sent)
+}
+
+// TestRecallDuringADecision: a forgotten call is approved while the process that sent it recalls it.
+func TestRecallDuringADecision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sent := w.sendGated()
+	w.db.Exec(forget, sent)
+	tx, err := w.db.Pool().Begin(t.Context())
+	check(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM approvals WHERE call_id = $1 FOR UPDATE`, sent)
+	check(t, err)
+	w.timeline.Store(1)
+	beaten := make(chan error, 1)
+	go func() { beaten <- w.calls.Beat(t.Context()) }()
+	eventually.Holds(t, "the heartbeat to wait for the decision", func() bool {
+		var waiting bool
+		check(t, tx.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND transactionid IS NOT NULL
+			AND transactionid = pg_current_xact_id()::xid)`).Scan(&waiting))
+		return waiting
+	})
+	_, err = tx.Exec(t.Context(), reapprove, sent)
+	check(t, err)
+	check(t, tx.Commit(t.Context()))
+	check(t, <-beaten)
+	w.wantRecalled(sent)
+}
+
+// sendGated returns a gated call that was sent and succeeded.
+func (w *world) sendGated() uuid.UUID {
+	w.t.Helper()
+	ticket := w.submit("files__write", `{"n":1}`)
+	check(w.t, w.decide(ticket.ID, true))
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded {
+		w.t.Fatalf("the call is %s", c.Status)
+	}
+	return ticket.ID
+}
+
+func (w *world) wantRecalled(id uuid.UUID) {
+	w.t.Helper()
+	c, err := w.calls.Get(w.t.Context(), call.Viewer{}, id)
+	check(w.t, err)
+	if c.Status != call.Unknown || c.Message != call.RecalledMessage {
+		w.t.Errorf("the call is %s: %s", c.Status, c.Message)
+	}
+	if n := len(w.source.Arguments()); n != 1 {
+		w.t.Errorf("%d calls arrived", n)
+	}
+}
