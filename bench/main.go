@@ -35,6 +35,7 @@ type options struct {
 	quick      bool
 	only       string
 	out        string // empty: write nothing
+	calls      int    // generated ones, to measure retention
 	binary     string // empty: build one
 	cpuProfile string // a directory; empty: no profiles
 	database   string // DATABASE_URL; empty: an embedded cluster
@@ -55,6 +56,7 @@ func listPhases() []phase {
 		{"talks", []part{onStage(measureTalks)}},
 		{"dashboard", []part{onStage(measureLongQueue), onStage(measureLag, "--max-connections=20000")}},
 		{"openapi", []part{measureOpenAPI}},
+		{"retention", []part{onStage(measureRetention, keepContent, keepCalls, keepEvents)}},
 		{"slow", []part{measureSlowConnections}},
 	}
 }
@@ -107,6 +109,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		names = append(names, p.name)
 	}
 	flags.BoolVar(&opts.quick, "quick", false, "few and short rounds, to try the program; the figures mean nothing")
+	flags.IntVar(&opts.calls, "calls", 1_000_000, "`number` of generated calls to measure retention")
 	flags.StringVar(&opts.only, "only", "", "measure one `phase`: "+strings.Join(names, ", "))
 	flags.StringVar(&opts.out, "out", "", "write the figures to `file` (default bench/results.json of a whole run, else nothing)")
 	flags.StringVar(&opts.binary, "binary", "", "measure this holdpoint `file` instead of building one")

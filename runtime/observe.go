@@ -140,7 +140,7 @@ func (rt *Runtime) Metrics() http.Handler {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), newGauges(rt))
 	r.MustRegister(rt.Collectors...)
-	for _, owner := range []interface{ Collectors() []prometheus.Collector }{rt.Calls, rt.Converse, rt.Failures, rt.source, rt.asked, rt.Traces, rt.jobs} {
+	for _, owner := range []interface{ Collectors() []prometheus.Collector }{rt.Calls, rt.Converse, rt.Failures, rt.source, rt.asked, rt.Traces, rt.jobs, rt.Retention} {
 		r.MustRegister(owner.Collectors()...)
 	}
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})

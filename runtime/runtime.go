@@ -22,6 +22,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -45,6 +46,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/model"
 	"github.com/holdpoint/holdpoint/runtime/model/scripted"
 	"github.com/holdpoint/holdpoint/runtime/resource"
+	"github.com/holdpoint/holdpoint/runtime/retention"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/runtime/trial"
 )
@@ -89,6 +91,8 @@ type Config struct {
 	FileStore   *blob.Bucket
 	MaxFileSize int64
 	FileTypes   []string
+	// Ages are how long records are kept. Nil: only records to which nothing refers are deleted.
+	Ages *lifetime.Ages
 	// WorkloadToken returns this server's own identity token. Nil: there is none.
 	WorkloadToken func(ctx context.Context) (string, error)
 	// ModelDefaults are this server's own model servers, by provider: openai, anthropic.
@@ -124,6 +128,7 @@ type Runtime struct {
 	Limits    *limit.Service
 	Callbacks *callback.Service
 	Converse  *converse.Service
+	Retention *retention.Service
 	Failures  *authfail.Log
 
 	source   *mcptool.Source  // of MCP servers
@@ -151,6 +156,9 @@ func New(cfg Config) (*Runtime, error) {
 	if cfg.Traces == nil {
 		cfg.Traces = telemetry.Off()
 	}
+	if cfg.Ages == nil {
+		cfg.Ages = new(lifetime.DefaultAges())
+	}
 	rt := &Runtime{Config: cfg, Instance: instance, jobs: newJobs(cfg.Now), listener: newJobListener(), asked: model.NewObserver(cfg.Traces, cfg.Now), models: newModels(cfg.Scripts)}
 	if rt.Failures, err = authfail.New(authfail.Config{Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now}); err != nil {
 		return nil, fmt.Errorf("assemble runtime: %w", err)
@@ -167,7 +175,7 @@ func (rt *Runtime) makeRegistry() error {
 	pool, log := rt.DB.Pool(), rt.Logger
 	var err error
 	rt.Identity, err = identity.New(identity.Config{
-		Pool: pool, BootstrapToken: rt.BootstrapToken, TokenTTL: rt.PersonTokenTTL, Issuers: rt.Issuers, Logger: log, Now: rt.Now,
+		Pool: pool, BootstrapToken: rt.BootstrapToken, TokenTTL: rt.PersonTokenTTL, SessionsKept: lifetime.OrForever(rt.Ages.Sessions), Issuers: rt.Issuers, Logger: log, Now: rt.Now,
 		SessionsEnded: func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error {
 			return rt.Notify.SessionsEnded(ctx, tx, sessions)
 		},
@@ -259,6 +267,10 @@ func (rt *Runtime) makeCalls() error {
 	if err != nil {
 		return err
 	}
+	rt.Retention, err = retention.New(retention.Config{Pool: rt.DB.Pool(), Logger: rt.Logger, Now: rt.Now, Ages: *rt.Ages})
+	if err != nil {
+		return err
+	}
 	workers := river.NewWorkers()
 	rt.Calls.AddWorkers(workers)
 	rt.Figures.AddWorkers(workers)
@@ -268,6 +280,7 @@ func (rt *Runtime) makeCalls() error {
 		rt.Files.AddWorkers(workers)
 	}
 	rt.Notify.AddWorkers(workers)
+	rt.Retention.AddWorkers(workers)
 	rt.Callbacks.AddWorkers(workers)
 	config := newQueueConfig(quietLogger(rt.Logger), workers)
 	config.ID = rt.Instance.String()
@@ -304,11 +317,11 @@ func (rt *Runtime) makeEdges() error {
 	}
 	rt.API, err = api.New(api.Config{
 		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
-		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures,
+		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures, Retention: rt.Retention,
 		Server: operate.ServerSettings{
 			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
 			Stdio: rt.Stdio.On, StdioAllow: rt.Stdio.Lines(), StdioPaths: rt.Stdio.Paths, StdioFromDashboard: rt.StdioFromDashboard, AllowSelfApproval: rt.AllowSelfApproval,
-			HighRiskMaxAge: rt.HighRiskMaxAge, TrustedHosts: rt.TrustedHosts,
+			HighRiskMaxAge: rt.HighRiskMaxAge, Ages: *rt.Ages, TrustedHosts: rt.TrustedHosts,
 		},
 	})
 	return err
@@ -342,6 +355,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 	rt.Notify.Start(rt.river)
 	rt.Callbacks.Start(ctx, rt.river)
 	rt.Figures.Start(rt.river)
+	rt.Retention.Start(rt.river)
 	if err := rt.Calls.Start(ctx, rt.river); err != nil {
 		stop()
 		return err
@@ -450,6 +464,7 @@ func (rt *Runtime) makeCallbacks() error {
 	var err error
 	rt.Callbacks, err = callback.New(callback.Config{
 		Pool: rt.DB.Pool(), Box: rt.Box, Logger: rt.Logger, Now: rt.Now, TrustedHosts: rt.TrustedHosts,
+		Keep: lifetime.OrForever(rt.Ages.Deliveries),
 	})
 	return err
 }

@@ -41,6 +41,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/httptool"
 	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/retention"
 	"github.com/holdpoint/holdpoint/runtime/runtimetest"
 	"github.com/holdpoint/holdpoint/runtime/skillauth"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -179,6 +180,7 @@ type world struct {
 	oauth     *oauthclient.Service
 	notify    *notify.Service
 	callbacks *callback.Service
+	retention *retention.Service
 	talks     *converse.Service
 	model     *talker
 	agent     *agent.Agent
@@ -254,6 +256,8 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 		Pool:         w.db.Pool(), Box: box, Identity: w.people, Logger: log, Now: w.now, PublicURL: w.server.URL,
 		Waiting: func(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, nil },
 	})
+	check(t, err)
+	w.retention, err = retention.New(retention.Config{Pool: w.db.Pool(), Logger: log, Now: w.now})
 	check(t, err)
 	w.callbacks, err = callback.New(callback.Config{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now, TrustedHosts: []string{"127.0.0.1"}})
 	check(t, err)
@@ -358,7 +362,7 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	})
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
-		Calls:     w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Pool: w.db.Pool(),
+		Calls:     w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Holds: w.retention.Holds, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: w.now, Server: w.settings,
 	})
 	check(w.t, err)

@@ -203,9 +203,9 @@ func (u *UI) memberRoutes() []Route {
 	}
 }
 
-// settingsRoutes are about the person's own settings, and for operators about webhooks.
+// settingsRoutes are about the person's own settings, and for operators about webhooks and legal holds.
 func (u *UI) settingsRoutes() []Route {
-	settings, push, webhooks := u.admin.Settings, u.admin.Push, u.admin.Webhooks
+	settings, push, webhooks, holds := u.admin.Settings, u.admin.Push, u.admin.Webhooks, u.admin.Holds
 	return []Route{
 		{"GET /settings", both(), settings.ShowSettings},
 		{"POST /settings/theme", both(), settings.SetTheme},
@@ -226,6 +226,11 @@ func (u *UI) settingsRoutes() []Route {
 		{"POST /settings/webhooks/{name}/test", operators(), webhooks.TestWebhook},
 		{"POST /settings/webhooks/{name}/delete", operators(), webhooks.DeleteWebhook},
 		{"GET /settings/webhooks/{form...}", operators(), admin.ToWebhooks},
+
+		{"GET /settings/holds", operators(), holds.ShowHolds},
+		{"POST /settings/holds", operators(), holds.SetHold},
+		{"POST /settings/holds/{id}/lift", operators(), holds.LiftHold},
+		{"GET /settings/holds/{form...}", operators(), admin.ToHolds},
 	}
 }
 

@@ -158,6 +158,10 @@ var may = map[string]string{
 	"POST /settings/webhooks/{name}/test":   "o",
 	"POST /settings/webhooks/{name}/delete": "o",
 	"GET /settings/webhooks/{form...}":      "o",
+	"GET /settings/holds":                   "o",
+	"POST /settings/holds":                  "o",
+	"POST /settings/holds/{id}/lift":        "o",
+	"GET /settings/holds/{form...}":         "o",
 }
 
 func TestWhoMayWhat(t *testing.T) {

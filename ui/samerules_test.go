@@ -159,6 +159,10 @@ var sameAs = map[string]string{
 	"POST /settings/webhooks/{name}/test":   "POST webhooks/x/test",
 	"POST /settings/webhooks/{name}/delete": "DELETE webhooks/x",
 	"GET /settings/webhooks/{form...}":      "GET webhooks",
+	"GET /settings/holds":                   "GET legal-holds",
+	"POST /settings/holds":                  "POST legal-holds",
+	"POST /settings/holds/{id}/lift":        "POST legal-holds/x/lift",
+	"GET /settings/holds/{form...}":         "GET legal-holds",
 }
 
 // The API refuses people exactly when the dashboard does.
@@ -166,7 +170,7 @@ func TestTheAPIHasTheSameRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	served, err := api.New(api.Config{
-		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Audit: w.db.Pool(),
+		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: w.retention, Audit: w.db.Pool(),
 	})
 	check(t, err)
 	mux := http.NewServeMux()

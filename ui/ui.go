@@ -18,6 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/legalhold"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -62,6 +63,7 @@ type Config struct {
 	Callbacks *callback.Service
 	Converse  *converse.Service
 	Exports   Exports
+	Holds     *legalhold.Service
 	Failures  *authfail.Log        // counts invalid credentials; may be nil
 	Providers []*provider.Provider // identity providers; without any, people sign in with tokens and links
 	Pool      *pgxpool.Pool        // stores sessions
@@ -109,8 +111,8 @@ type UI struct {
 // New returns the dashboard. [UI.Close] ends it.
 func New(cfg Config) (*UI, error) {
 	if cfg.Calls == nil || cfg.Figures == nil || cfg.History == nil || cfg.Agents == nil || cfg.Trials == nil || cfg.Catalog == nil || cfg.Discovery == nil || cfg.Identity == nil || cfg.OAuth == nil || cfg.Notify == nil || cfg.Callbacks == nil ||
-		cfg.Converse == nil || cfg.Exports == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
-		return nil, errors.New("make dashboard: Calls, Figures, History, Agents, Trials, Catalog, Discovery, Identity, OAuth, Notify, Callbacks, Converse, Exports, Pool, Logger and Now are required")
+		cfg.Converse == nil || cfg.Exports == nil || cfg.Holds == nil || cfg.Pool == nil || cfg.Logger == nil || cfg.Now == nil {
+		return nil, errors.New("make dashboard: Calls, Figures, History, Agents, Trials, Catalog, Discovery, Identity, OAuth, Notify, Callbacks, Converse, Exports, Holds, Pool, Logger and Now are required")
 	}
 	if cfg.ProofAge == 0 {
 		cfg.ProofAge = DefaultProofAge
@@ -186,7 +188,7 @@ func (u *UI) makeHandlers() {
 	})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,
-		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Choices: u.queue.Choices,
+		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Holds: cfg.Holds, Choices: u.queue.Choices,
 	})
 }
 

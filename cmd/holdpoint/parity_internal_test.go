@@ -96,6 +96,8 @@ var twins = map[string]twin{
 	"POST /settings/webhooks":               {operation: "createWebhook", command: "webhooks create"},
 	"POST /settings/webhooks/{name}/test":   {operation: "testWebhook", command: "webhooks test"},
 	"POST /settings/webhooks/{name}/delete": {operation: "deleteWebhook", command: "webhooks delete"},
+	"POST /settings/holds":                  {operation: "setHold", command: "holds set"},
+	"POST /settings/holds/{id}/lift":        {operation: "liftHold", command: "holds lift"},
 }
 
 // Operators can do everything in the dashboard, over the API and on the command line.

@@ -72,6 +72,7 @@ directory. Any number of servers run on one database; they need the same encrypt
 	flags.DurationVar(&settings.AgentKeyTTL, "agent-key-ttl", 0, "how long a new key of an agent is valid (default until it is revoked)")
 	flags.IntVar(&settings.MaxConns, "max-conns", postgres.DefaultMaxConns, "connections to the database")
 	flags.StringVar(&settings.EncryptionKeyFile, "encryption-key-file", "", "file of the key for secrets (default secret.keyset.json in the data directory)")
+	settings.Keep.Bind(cmd)
 	settings.Providers.Bind(cmd)
 	settings.TokenIssuers.Bind(cmd)
 	cli.BindFilesURL(cmd, &settings.FilesURL)

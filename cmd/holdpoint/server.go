@@ -48,6 +48,7 @@ type serverSettings struct {
 	KeysetKMSURI       string        // key that encrypts the keyset; empty: none
 	Outward            cli.Outward
 	Edge               cli.Edge
+	Keep               cli.Keep
 	Providers          cli.Providers
 	TokenIssuers       cli.TokenIssuers
 	Models             runtime.ModelDefaults
@@ -98,7 +99,7 @@ type server struct {
 // openServer listens, opens and migrates the database, and starts the services. The listener comes first: if the port is in
 // use, no database has to be started.
 func openServer(ctx context.Context, settings serverSettings, version string, log *slog.Logger) (_ *server, err error) {
-	if err := errors.Join(settings.Outward.Check(), settings.Edge.Check(), cli.CheckKeysetKMS(settings.KeysetKMSURI)); err != nil {
+	if err := errors.Join(settings.Outward.Check(), settings.Edge.Check(), settings.Keep.Check(), cli.CheckKeysetKMS(settings.KeysetKMSURI)); err != nil {
 		return nil, err
 	}
 	if settings.PersonTokenTTL < 0 || settings.PersonTokenTTL > 0 && settings.PersonTokenTTL < time.Minute {
@@ -196,18 +197,18 @@ func (s *server) startServices(ctx context.Context, box *secret.Box) error {
 		AllowSelfApproval: s.settings.AllowSelfApproval, Restored: s.settings.AfterRestore, AsyncOutcomes: s.settings.AsyncOutcomes, Stdio: s.settings.Programs,
 		StdioFromDashboard: s.settings.StdioFromDashboard, HighRiskMaxAge: s.settings.HighRiskMaxAge,
 		TrustedHosts: s.settings.Outward.TrustedHosts, WorkloadToken: s.settings.Outward.WorkloadToken(),
-		Collectors: s.listener.Collectors(),
+		Collectors: s.listener.Collectors(), Ages: s.settings.Keep.Given(),
 	})
 	if err != nil {
 		return err
 	}
 	dashboard, err := ui.New(ui.Config{
-		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Converse: rt.Converse, Exports: rt.API, Failures: rt.Failures, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
+		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Converse: rt.Converse, Exports: rt.API, Holds: rt.Retention.Holds, Failures: rt.Failures, Discovery: rt.Discovery, Pool: s.db.Pool(), Providers: s.vouching,
 		PublicURL: s.settings.PublicURL, Logger: s.log, Now: time.Now, ProofAge: s.settings.HighRiskMaxAge,
 		Server: ui.Server{ // the settings that operators can see
 			Version: s.version, DataDir: s.settings.DataDir, EmbeddedDatabase: s.db.Embedded(),
 			Stdio: s.settings.Programs.On, StdioAllow: s.settings.Programs.Lines(), StdioFromDashboard: s.settings.StdioFromDashboard,
-			AllowSelfApproval: s.settings.AllowSelfApproval, TrustedHosts: s.settings.Outward.TrustedHosts,
+			AllowSelfApproval: s.settings.AllowSelfApproval, TrustedHosts: s.settings.Outward.TrustedHosts, Ages: rt.Retention.Ages,
 		},
 	})
 	if err != nil {

@@ -135,6 +135,15 @@ const (
 	WebhookDeleted         Action = "webhook.deleted"
 )
 
+// The actions on the lifetime of records.
+const (
+	LegalHoldSet    Action = "legal_hold.set"
+	LegalHoldLifted Action = "legal_hold.lifted"
+	RetentionSwept  Action = "retention.swept" // rows were deleted by age
+	PersonExported  Action = "person.exported" // with all data about the person
+	PersonErased    Action = "person.erased"
+)
+
 // Noun returns the first word of an action: "call" of "call.parked".
 func (a Action) Noun() string {
 	noun, _, _ := strings.Cut(string(a), ".")
@@ -157,7 +166,7 @@ func (a Action) About() string {
 		return KindAgent
 	case PersonCreated, PersonFirst, PersonClaimed, PersonGranted, PersonBlocked, PersonUnblocked, PersonLinked, PersonUnlinked,
 		TokenCreated, TokenRevoked, SessionCreated, SessionReauthenticated, SessionEnded, SignInLinkCreated, SignInLinkUsed,
-		PushSubscriptionCreated, PushSubscriptionDeleted, CallsExported, AuditExported:
+		PushSubscriptionCreated, PushSubscriptionDeleted, CallsExported, AuditExported, PersonExported, PersonErased:
 		return KindPerson
 	case ConversationStarted, ConversationRelisted, ConversationForked, ConversationStopped, ConversationEnded,
 		ResourceRead, ResourceDenied, ResourceSubscribed, PromptGot:
@@ -165,7 +174,7 @@ func (a Action) About() string {
 	case ConnectionNeeded, ConnectionUnneeded, ConnectionConnected, ConnectionDisconnected,
 		InvitationCreated, InvitationRedeemed, InvitationRevoked, FileUploaded, FileDeleted, WebhookCreated, WebhookDeleted,
 		CallbackCreated, CallbackDeleted, CallbackEnabled, CallbackDisabled, CallbackSecretRotated, CallbackTested, CallbackResent,
-		AuthenticationFailed:
+		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept:
 		return a.Noun()
 	}
 	return ""

@@ -1,5 +1,6 @@
 // Package audit owns the audit_events table: one row for every call, decision and change by an operator, written in the
-// transaction of the change. Nothing here changes or deletes an event.
+// transaction of the change. Nothing here changes or deletes an event; package retention deletes old ones, if operators want that, and
+// removes an erased person's name.
 package audit
 
 import (

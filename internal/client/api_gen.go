@@ -78,9 +78,15 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/invitations", "Invite a person; the link is shown only once"},
 		{"POST", "/api/v1/invitations/redeem", "Redeem an invitation that needs no identity provider; the person's first token is shown only once"},
 		{"DELETE", "/api/v1/invitations/{id}", "Revoke an invitation"},
+		{"GET", "/api/v1/legal-holds", "List legal holds, those in force first"},
+		{"POST", "/api/v1/legal-holds", "Keep rows of an agent, of a range of time, or of both from being deleted"},
+		{"POST", "/api/v1/legal-holds/{id}/lift", "Lift a legal hold"},
 		{"GET", "/api/v1/people", "List people, newest first"},
 		{"GET", "/api/v1/people/{id}", "Get a person, with their rights and the source of each"},
 		{"PATCH", "/api/v1/people/{id}", "Change the roles and teams that operators grant a person, or block them"},
+		{"POST", "/api/v1/people/{id}/erase", "Begin to erase the data of a blocked person; decisions stay, under a pseudonym"},
+		{"GET", "/api/v1/people/{id}/erasure", "Get the last erasure of a person"},
+		{"GET", "/api/v1/people/{id}/export", "Export the data about a person as one JSON object; the export is audited"},
 		{"DELETE", "/api/v1/people/{id}/link", "Remove a link"},
 		{"POST", "/api/v1/people/{id}/link", "Link a person to another account of the same person, whose connections they then use"},
 		{"GET", "/api/v1/people/{id}/sessions", "List the browser sessions of a person, newest first"},
@@ -645,6 +651,21 @@ func (c *Client) RevokeInvitation(ctx context.Context, id string) error {
 	return err
 }
 
+// ListHolds sends GET /api/v1/legal-holds.
+func (c *Client) ListHolds(ctx context.Context) (Reply[List[LegalHold]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/legal-holds", nil, nil)
+}
+
+// SetHold sends POST /api/v1/legal-holds.
+func (c *Client) SetHold(ctx context.Context, body LegalHoldRequest) (Reply[LegalHold], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/legal-holds", nil, body)
+}
+
+// LiftHold sends POST /api/v1/legal-holds/{id}/lift.
+func (c *Client) LiftHold(ctx context.Context, id string, body LegalHoldEnd) (Reply[LegalHold], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/legal-holds/"+Segment(id)+"/lift", nil, body)
+}
+
 // ListPeopleQuery is the query of [Client.ListPeople]. What is zero is left out.
 type ListPeopleQuery struct {
 	Limit  *int64
@@ -669,6 +690,21 @@ func (c *Client) GetPerson(ctx context.Context, id string) (Reply[Person], error
 // UpdatePerson sends PATCH /api/v1/people/{id}.
 func (c *Client) UpdatePerson(ctx context.Context, id string, body PersonChange) (Reply[Person], error) {
 	return c.doRequest(ctx, http.MethodPatch, "/api/v1/people/"+Segment(id), nil, body)
+}
+
+// ErasePerson sends POST /api/v1/people/{id}/erase.
+func (c *Client) ErasePerson(ctx context.Context, id string) (Reply[Erasure], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/people/"+Segment(id)+"/erase", nil, nil)
+}
+
+// GetErasure sends GET /api/v1/people/{id}/erasure.
+func (c *Client) GetErasure(ctx context.Context, id string) (Reply[Erasure], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/people/"+Segment(id)+"/erasure", nil, nil)
+}
+
+// ExportPerson sends GET /api/v1/people/{id}/export.
+func (c *Client) ExportPerson(ctx context.Context, id string, w io.Writer) error {
+	return c.streamAnswer(ctx, "/api/v1/people/"+Segment(id)+"/export", nil, w)
 }
 
 // UnlinkPerson sends DELETE /api/v1/people/{id}/link.
@@ -1035,6 +1071,7 @@ type AssignmentSpec struct {
 // AttachedFile is a schema of the API.
 type AttachedFile struct {
 	ContentType string `json:"content_type"`
+	Deleted     bool   `json:"deleted,omitzero"`
 	FileID      string `json:"file_id"`
 	Filename    string `json:"filename"`
 	SHA256      string `json:"sha256"`
@@ -1090,6 +1127,7 @@ type Call struct {
 	Agent              string          `json:"agent"`
 	Arguments          json.RawMessage `json:"arguments"`
 	Code               *string         `json:"code"`
+	ContentDeletedAt   *time.Time      `json:"content_deleted_at"`
 	ConversationID     string          `json:"conversation_id"`
 	CreatedAt          time.Time       `json:"created_at"`
 	Deadline           *time.Time      `json:"deadline"`
@@ -1383,6 +1421,17 @@ type Endpoint struct {
 	Title        *string              `json:"title,omitzero"`
 }
 
+// Erasure is a schema of the API.
+type Erasure struct {
+	AskedAt    time.Time        `json:"asked_at"`
+	AskedBy    *string          `json:"asked_by"`
+	Erased     map[string]int64 `json:"erased"`
+	FinishedAt *time.Time       `json:"finished_at"`
+	Left       map[string]int64 `json:"left"`
+	PersonID   string           `json:"person_id"`
+	Pseudonym  string           `json:"pseudonym"`
+}
+
 // ErrorFigure is a schema of the API.
 type ErrorFigure struct {
 	Calls      int64     `json:"calls"`
@@ -1598,6 +1647,34 @@ type Latency struct {
 	P50Seconds *float64 `json:"p50_seconds"`
 	P95Seconds *float64 `json:"p95_seconds"`
 	P99Seconds *float64 `json:"p99_seconds"`
+}
+
+// LegalHold is a schema of the API.
+type LegalHold struct {
+	Agent      *string    `json:"agent"`
+	AgentID    string     `json:"agent_id"`
+	CreatedAt  time.Time  `json:"created_at"`
+	CreatedBy  *string    `json:"created_by"`
+	From       *time.Time `json:"from"`
+	ID         string     `json:"id"`
+	LiftReason *string    `json:"lift_reason"`
+	LiftedAt   *time.Time `json:"lifted_at"`
+	LiftedBy   *string    `json:"lifted_by"`
+	Reason     string     `json:"reason"`
+	To         *time.Time `json:"to"`
+}
+
+// LegalHoldEnd is a schema of the API.
+type LegalHoldEnd struct {
+	Reason string `json:"reason"`
+}
+
+// LegalHoldRequest is a schema of the API.
+type LegalHoldRequest struct {
+	Agent  *string    `json:"agent,omitzero"`
+	From   *time.Time `json:"from,omitzero"`
+	Reason string     `json:"reason"`
+	To     *time.Time `json:"to,omitzero"`
 }
 
 // Limits is a schema of the API.
@@ -2024,18 +2101,19 @@ type Seen struct {
 
 // Server is a schema of the API.
 type Server struct {
-	AllowSelfApproval  bool       `json:"allow_self_approval"`
-	DataDir            string     `json:"data_dir"`
-	Database           string     `json:"database"`
-	HighRiskMaxAge     string     `json:"high_risk_max_age"`
-	Instances          []Instance `json:"instances"`
-	PublicURL          string     `json:"public_url"`
-	Stdio              bool       `json:"stdio"`
-	StdioAllow         []string   `json:"stdio_allow"`
-	StdioFromDashboard bool       `json:"stdio_from_dashboard"`
-	StdioPaths         []string   `json:"stdio_paths"`
-	TrustedHosts       []string   `json:"trusted_hosts"`
-	Version            string     `json:"version"`
+	AllowSelfApproval  bool              `json:"allow_self_approval"`
+	DataDir            string            `json:"data_dir"`
+	Database           string            `json:"database"`
+	HighRiskMaxAge     string            `json:"high_risk_max_age"`
+	Instances          []Instance        `json:"instances"`
+	Keep               map[string]string `json:"keep"`
+	PublicURL          string            `json:"public_url"`
+	Stdio              bool              `json:"stdio"`
+	StdioAllow         []string          `json:"stdio_allow"`
+	StdioFromDashboard bool              `json:"stdio_from_dashboard"`
+	StdioPaths         []string          `json:"stdio_paths"`
+	TrustedHosts       []string          `json:"trusted_hosts"`
+	Version            string            `json:"version"`
 }
 
 // Session is a schema of the API.

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
 )
@@ -31,6 +32,8 @@ type Config struct {
 	Issuers []string
 	// TokenTTL is how long a new personal token is valid. Zero: 90 days.
 	TokenTTL time.Duration
+	// SessionsKept is how long the row of an ended session is kept. Zero: 24 hours.
+	SessionsKept time.Duration
 	// SessionsEnded is called with sessions in the transaction that ends them. Nil: nothing is called.
 	SessionsEnded func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error
 	Logger        *slog.Logger
@@ -44,6 +47,7 @@ type Service struct {
 	bootstrap       *secret.Hash // nil: no bootstrap token
 	issuers         []string
 	tokenTTL        time.Duration
+	sessionsKept    time.Duration
 	now             func() time.Time
 	sessionsEnded   func(ctx context.Context, tx pgx.Tx, sessions []uuid.UUID) error
 	accessByToken   *registry.Memory[secret.Hash, Access]
@@ -82,7 +86,7 @@ func New(cfg Config) (*Service, error) {
 	s.announcements = newCache[struct{}, Announcements](s)
 	s.names = newCache[struct{}, nameIndex](s)
 	s.vouched = newCache[vouchedKey, uuid.UUID](s)
-	s.tokenTTL = cmp.Or(cfg.TokenTTL, DefaultTokenTTL)
+	s.tokenTTL, s.sessionsKept = cmp.Or(cfg.TokenTTL, DefaultTokenTTL), cmp.Or(cfg.SessionsKept, lifetime.DefaultSessions)
 	if cfg.BootstrapToken != "" {
 		if err := CheckBootstrapToken(cfg.BootstrapToken); err != nil {
 			return nil, err

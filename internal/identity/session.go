@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/legalhold"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -289,14 +290,15 @@ func (s *Service) reportEnded(ctx context.Context, tx pgx.Tx, sessions []uuid.UU
 	return s.sessionsEnded(ctx, tx, sessions)
 }
 
-// sessionRetention is how long the row of an ended session is kept. No browser uses it any more by then.
-const sessionRetention = 24 * time.Hour
-
-// SweepSessions deletes the rows of sessions that ended or expired.
+// SweepSessions deletes the rows of sessions that ended or expired long enough ago, unless a legal hold covers them.
 func (s *Service) SweepSessions(ctx context.Context) error {
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
-		swept, err := postgres.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `DELETE FROM person_sessions
-			WHERE least(revoked_at, expires_at) < holdpoint_now() - $1 * interval '1 microsecond' RETURNING id`, sessionRetention.Microseconds())
+		if _, err := legalhold.Guard(ctx, tx); err != nil {
+			return err
+		}
+		swept, err := postgres.Collect(ctx, tx, pgx.RowTo[uuid.UUID], `DELETE FROM person_sessions s
+			WHERE least(revoked_at, expires_at) < holdpoint_now() - $1 * interval '1 microsecond'
+				AND NOT `+legalhold.HeldSQL("NULL::uuid", "s.created_at", "least(s.revoked_at, s.expires_at)")+` RETURNING id`, s.sessionsKept.Microseconds())
 		if err != nil {
 			return err
 		}

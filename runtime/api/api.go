@@ -39,6 +39,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/converse"
+	"github.com/holdpoint/holdpoint/runtime/retention"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/runtime/trial"
 )
@@ -59,7 +60,8 @@ type Config struct {
 	Converse *converse.Service
 	Now      func() time.Time
 
-	Audit audit.Database // a pool: reads the audit log and records exports
+	Retention *retention.Service
+	Audit     audit.Database // a pool: reads the audit log and records exports
 
 	// Failures records invalid credentials. Nil: they are not recorded.
 	Failures *authfail.Log
@@ -88,8 +90,8 @@ type API struct {
 
 // New makes the API.
 func New(c Config) (*API, error) {
-	if c.Calls == nil || c.Figures == nil || c.History == nil || c.Agents == nil || c.Trials == nil || c.Catalog == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Audit == nil {
-		return nil, errors.New("make api: Calls, Figures, History, Agents, Trials, Catalog, Identity, OAuth, Notify, Callbacks and Audit are required")
+	if c.Calls == nil || c.Figures == nil || c.History == nil || c.Agents == nil || c.Trials == nil || c.Catalog == nil || c.Identity == nil || c.OAuth == nil || c.Notify == nil || c.Callbacks == nil || c.Retention == nil || c.Audit == nil {
+		return nil, errors.New("make api: Calls, Figures, History, Agents, Trials, Catalog, Identity, OAuth, Notify, Callbacks, Retention and Audit are required")
 	}
 	if c.Converse != nil && c.Now == nil {
 		return nil, errors.New("make api: Converse requires Now")
@@ -114,7 +116,7 @@ func New(c Config) (*API, error) {
 	}
 	operation := operate.New(a.directory, operate.Services{
 		Calls: c.Calls, Trials: c.Trials, Discovery: c.Discovery, OAuth: c.OAuth, Notify: c.Notify, Callbacks: c.Callbacks,
-		Failures: c.Failures, Server: c.Server,
+		Retention: c.Retention, Failures: c.Failures, Server: c.Server,
 	})
 	a.huma = humago.New(a.mux, humaConfig())
 	a.huma.UseMiddleware(checkMediaType, a.authorize, joinTrace)

@@ -23,6 +23,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call/history"
 	"github.com/holdpoint/holdpoint/runtime/callback"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
+	"github.com/holdpoint/holdpoint/runtime/retention"
 	"github.com/holdpoint/holdpoint/runtime/trial"
 )
 
@@ -34,7 +35,7 @@ const documentFile = "../../docs/openapi.json"
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	described, err := api.New(api.Config{
-		Calls: &call.Service{}, Figures: &figures.Service{}, History: &history.Service{}, Agents: &agent.Service{}, Trials: &trial.Service{}, Catalog: &catalog.Service{}, Identity: &identity.Service{}, OAuth: &oauthclient.Service{}, Notify: &notify.Service{}, Callbacks: &callback.Service{}, Audit: nobody{},
+		Calls: &call.Service{}, Figures: &figures.Service{}, History: &history.Service{}, Agents: &agent.Service{}, Trials: &trial.Service{}, Catalog: &catalog.Service{}, Identity: &identity.Service{}, OAuth: &oauthclient.Service{}, Notify: &notify.Service{}, Callbacks: &callback.Service{}, Retention: &retention.Service{}, Audit: nobody{},
 	})
 	check(t, err)
 	w := &world{t: t, process: &process{handler: described}}

@@ -22,17 +22,19 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/file"
 	"github.com/holdpoint/holdpoint/runtime/model"
+	"github.com/holdpoint/holdpoint/runtime/retention"
 	"github.com/holdpoint/holdpoint/runtime/runtimetest"
 )
 
 // process is the part of a world that ends with a process of the server: running calls, turns, and the API.
 type process struct {
-	calls    *call.Service
-	figures  *figures.Service
-	files    *file.Service
-	converse *converse.Service
-	api      *api.API
-	handler  http.Handler
+	calls     *call.Service
+	figures   *figures.Service
+	retention *retention.Service
+	files     *file.Service
+	converse  *converse.Service
+	api       *api.API
+	handler   http.Handler
 
 	clock         func() time.Time // of the API; nil: the real one
 	queue         *river.Client[pgx.Tx]
@@ -67,6 +69,8 @@ func (w *world) start(m model.Provider) *process {
 		Provider: func(agent.ModelSpec) (model.Provider, error) { return m, nil },
 	})
 	check(w.t, err)
+	p.retention, err = retention.New(retention.Config{Pool: w.db.Pool(), Logger: log, Now: time.Now})
+	check(w.t, err)
 	p.work(w, log)
 	p.serve(w, log)
 	return p
@@ -76,8 +80,9 @@ func (w *world) start(m model.Provider) *process {
 func (p *process) work(w *world, log *slog.Logger) {
 	w.t.Helper()
 	p.queue = w.db.NewQueue(log, p.calls.Instance,
-		map[string]int{river.QueueDefault: 2, call.ExecuteQueue: 5, converse.JobQueue: 5}, p.calls, p.figures, p.converse)
+		map[string]int{river.QueueDefault: 2, call.ExecuteQueue: 5, converse.JobQueue: 5}, p.calls, p.figures, p.converse, p.retention)
 	p.figures.Start(p.queue)
+	p.retention.Start(p.queue)
 	check(w.t, p.calls.Start(w.t.Context(), p.queue))
 	p.converse.Start(w.t.Context(), p.queue)
 	p.stopListening = w.db.Handle(map[postgres.Channel]func(string){
@@ -93,7 +98,7 @@ func (p *process) serve(w *world, log *slog.Logger) {
 	w.t.Helper()
 	var err error
 	p.api, err = api.New(api.Config{
-		Calls: p.calls, Figures: p.figures, History: history.New(p.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Audit: w.db.Pool(), Logger: log,
+		Calls: p.calls, Figures: p.figures, History: history.New(p.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: p.retention, Audit: w.db.Pool(), Logger: log,
 		Converse: p.converse, Now: func() time.Time {
 			if p.clock != nil {
 				return p.clock()

@@ -1,6 +1,7 @@
 package call_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/google/uuid"
@@ -19,6 +20,10 @@ func TestAsyncOutcomes(t *testing.T) {
 				$$ BEGIN INSERT INTO commits VALUES (NEW.id, current_setting('synchronous_commit')); RETURN NEW; END $$;
 			CREATE TRIGGER note_commit AFTER UPDATE ON calls FOR EACH ROW WHEN (NEW.finished_at IS NOT NULL) EXECUTE FUNCTION note_commit()`)
 		check(t, err)
+		t.Cleanup(func() { // the database is lent to other tests
+			_, err := w.db.Pool().Exec(context.Background(), `DROP FUNCTION note_commit CASCADE; DROP TABLE commits`)
+			check(t, err)
+		})
 		wantMode := func(what string, id uuid.UUID, want string) {
 			t.Helper()
 			if c := w.waitForEnd(id); c.Status != call.Succeeded {

@@ -1,13 +1,20 @@
 package call_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/call"
+	"github.com/holdpoint/holdpoint/runtime/retention"
 )
 
 func TestIdempotencyKeys(t *testing.T) {
@@ -128,4 +135,51 @@ func (w *world) submissionOf(sub *call.Submission, arguments string) call.Submis
 	check(w.t, err)
 	other.Arguments = clean
 	return other
+}
+
+// The result of a call was deleted, because its person was erased, while its idempotency key is still held: a repeat says so and sends nothing.
+func TestRepeatOfCallWithoutContent(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"files__write", "open__write"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			vera := uuid.New()
+			w.db.Exec(`INSERT INTO people (id, issuer, subject, name) VALUES ($1, 'https://idp.test', 'vera', 'Vera')`, vera)
+			sub := w.newSubmission(name, `{"n":1}`)
+			sub.IdempotencyKey, sub.PrincipalID = "k", vera
+			first, err := w.calls.Submit(t.Context(), sub)
+			check(t, err)
+			if first.Gated {
+				check(t, w.decide(first.ID, true))
+			}
+			w.waitForEnd(first.ID)
+			check(t, w.calls.MarkDelivered(t.Context(), first.ID))
+			w.db.Exec(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, vera)
+			s, err := retention.New(retention.Config{Pool: w.db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+			check(t, err)
+			queue := w.db.NewQueue(slog.New(slog.DiscardHandler), uuid.New(), map[string]int{river.QueueDefault: 1}, s)
+			s.Start(queue)
+			check(t, queue.Start(context.Background()))
+			defer func() { check(t, queue.Stop(context.Background())) }()
+			_, err = s.Erase(t.Context(), audit.System(), vera)
+			check(t, err)
+			eventually.Holds(t, "the erasure ends", func() bool {
+				e, err := s.ReadErasure(t.Context(), vera)
+				check(t, err)
+				return e.FinishedAt != nil
+			})
+			again, err := w.calls.Submit(t.Context(), sub)
+			if err != nil || again.ID != first.ID || !again.Attached || again.Status != call.Succeeded {
+				t.Fatalf("a repeat: %+v, %v", again, err)
+			}
+			got := w.waitForEnd(again.ID)
+			if got.ContentDeletedAt == nil || got.Result != nil || string(got.Arguments) != "{}" || !strings.Contains(got.Explain(), "Its result was deleted") {
+				t.Errorf("%+v: %s", got, got.Explain())
+			}
+			if sent := w.source.Arguments(); len(sent) != 1 {
+				t.Errorf("sent %v", sent)
+			}
+		})
+	}
 }

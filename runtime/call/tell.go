@@ -1,6 +1,8 @@
 package call
 
 import (
+	"time"
+
 	"github.com/holdpoint/holdpoint/internal/plain"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -22,6 +24,10 @@ const (
 
 // Explain returns a text for models about the end of a call without a result.
 func (c *Call) Explain() string {
+	if c.ContentDeletedAt != nil && c.Status == Succeeded {
+		return "This call was executed once and succeeded. Its result was deleted at " + c.ContentDeletedAt.UTC().Format(time.RFC3339) +
+			" and cannot be given again. The call was not sent another time."
+	}
 	switch c.Status {
 	case Rejected:
 		return "This call was rejected by a reviewer and not executed. Do not repeat it unchanged; try something else." +

@@ -112,12 +112,17 @@ type Call struct {
 	Resolution     *Resolution     // of an unknown outcome
 	Measures       *Measures       // nil: it was not sent
 
+	// ContentDeletedAt is when arguments, edits, result and questions were deleted by age, or because a person was erased. Arguments are {}
+	// then. Nil: they were not.
+	ContentDeletedAt *time.Time
+
 	// Partial means that this call comes from a list, which omits large arguments and results.
 	Partial bool
 
 	request   json.RawMessage   // see [Call.Outgoing]; lists omit it
 	sum       [sha256.Size]byte // of the arguments, if Partial
 	claimedBy uuid.UUID         // the instance that sends the call
+	sentAt    time.Time         // by this process; zero: not sent by it
 	attachKey []byte            // see [attachKey]; only of calls that this process records or sends
 	keyedSum  []byte            // see [keyedSum]; likewise
 	caller    Caller

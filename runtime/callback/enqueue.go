@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
+	"github.com/holdpoint/holdpoint/internal/legalhold"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -21,7 +22,6 @@ const (
 	// Bounds of the log of a callback.
 	keepSettled  = 1000        // delivered or failed messages
 	keepWaiting  = 10_000      // unsent messages; older ones are given up
-	keepFor      = "30 days"   // of delivered or failed messages
 	lostAfter    = "3 days"    // an unsent message of this age has lost its job
 	keepAttempts = 20          // of a message
 	tidyTimeout  = time.Minute // of one run
@@ -86,7 +86,7 @@ func (s *Service) enqueueDue(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// Tidy bounds the log: for each callback it keeps [keepSettled] delivered or failed messages, none older than [keepFor]. It
+// Tidy bounds the log: for each callback it keeps [keepSettled] delivered or failed messages, none older than [Config.Keep], unless a legal hold covers them. It
 // gives up the oldest unsent messages beyond [keepWaiting], and those that lost their job.
 func (s *Service) Tidy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, tidyTimeout)
@@ -105,16 +105,21 @@ func (s *Service) Tidy(ctx context.Context) error {
 			WHERE d.callback_id = last.id AND d.seq <= last.seq AND d.state IN ('due', 'pending')`, []any{keepWaiting}},
 		{`WITH last AS MATERIALIZED (` + beyondSQL("'delivered', 'failed'") + `)
 			DELETE FROM callback_deliveries d USING last
-			WHERE d.callback_id = last.id AND d.seq <= last.seq AND d.state IN ('delivered', 'failed')`, []any{keepSettled}},
-		{`DELETE FROM callback_deliveries d WHERE state IN ('delivered', 'failed') AND at < holdpoint_now() - interval '` + keepFor + `'
-			OR NOT EXISTS (SELECT FROM callbacks k WHERE k.id = d.callback_id)`, nil},
+			WHERE d.callback_id = last.id AND d.seq <= last.seq AND d.state IN ('delivered', 'failed') AND NOT ` + heldSQL(), []any{keepSettled}},
+		{`DELETE FROM callback_deliveries d WHERE state IN ('delivered', 'failed') AND at < holdpoint_now() - $1 * interval '1 second' AND NOT ` + heldSQL() + `
+			OR NOT EXISTS (SELECT FROM callbacks k WHERE k.id = d.callback_id)`, []any{s.Keep.Seconds()}},
 		{`DELETE FROM callback_secrets WHERE expires_at < holdpoint_now()`, nil},
 	} {
-		if _, err := s.Pool.Exec(ctx, step.sql, step.args...); err != nil {
+		if err := legalhold.Exec(ctx, s.Pool, step.sql, step.args...); err != nil {
 			return fmt.Errorf("tidy callbacks: %w", err)
 		}
 	}
 	return nil
+}
+
+// heldSQL is an SQL condition: a legal hold covers the message d.
+func heldSQL() string {
+	return legalhold.HeldSQL("(SELECT k.agent_id FROM callbacks k WHERE k.id = d.callback_id)", "d.at", "d.at")
 }
 
 // beyondSQL selects, for each callback, the newest message beyond the first $1 in these states.

@@ -23,6 +23,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/receiver"
 	"github.com/holdpoint/holdpoint/internal/registry"
@@ -59,6 +60,8 @@ type Config struct {
 
 	// TrustedHosts ("host" or "host:port") may be reached without https and on private addresses.
 	TrustedHosts []string
+	// Keep is how long the log has delivered and failed messages. Zero: 30 days.
+	Keep time.Duration
 	// Timeout bounds each request to a receiver. Zero: 15 s.
 	Timeout time.Duration
 	// TLS configures connections to receivers. Nil: Go's defaults.
@@ -84,6 +87,9 @@ type Service struct {
 func New(cfg Config) (*Service, error) {
 	if cfg.Pool == nil || cfg.Box == nil || cfg.Logger == nil || cfg.Now == nil {
 		return nil, errors.New("make callbacks: Pool, Box, Logger and Now are required")
+	}
+	if cfg.Keep == 0 {
+		cfg.Keep = lifetime.DefaultDeliveries
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout

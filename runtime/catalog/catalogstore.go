@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -31,7 +33,8 @@ func (s *Service) shareCatalog(c *Catalog) *Catalog {
 	return c
 }
 
-// storeCatalog stores a catalog unless it is cached: every cached catalog is already stored.
+// storeCatalog stores a catalog unless it is cached: a cached catalog was already stored. If it was deleted since, because no conversation
+// had it, the reference of the conversation fails; see [Service.storeWithCatalog].
 func (s *Service) storeCatalog(ctx context.Context, tx pgx.Tx, c *Catalog) error {
 	if _, stored := s.catalogs.Peek(c.digest); stored {
 		return nil
@@ -53,6 +56,18 @@ func (s *Service) storeCatalog(ctx context.Context, tx pgx.Tx, c *Catalog) error
 		return fmt.Errorf("store catalog: %w", err)
 	}
 	return nil
+}
+
+const foreignKeyViolation = "23503" // SQLSTATE
+
+// storeWithCatalog runs store in a transaction, and once more without the cached catalog if the stored one was deleted meanwhile.
+func (s *Service) storeWithCatalog(ctx context.Context, c *Catalog, store func(tx pgx.Tx) error) error {
+	err := postgres.InTx(ctx, s.pool, store)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == foreignKeyViolation {
+		s.catalogs.DropIf(func(digest Digest) bool { return digest == c.digest })
+		err = postgres.InTx(ctx, s.pool, store)
+	}
+	return err
 }
 
 // loadCatalog returns a stored catalog. It is cached without a time limit, since catalogs never change.

@@ -459,3 +459,15 @@ func TestConversationsOfOnePrincipal(t *testing.T) {
 		}
 	}
 }
+
+// A catalog that no conversation had was deleted by age while this process still has it in memory: it is stored again.
+func TestDeletedCatalogIsStoredAgain(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	_, tools := w.startConversation("billing")
+	w.db.Exec(`DELETE FROM conversations`)
+	w.db.Exec(`DELETE FROM catalogues`)
+	if _, again := w.startConversation("billing"); !slices.Equal(again, tools) || w.db.Count("catalogues") != 1 {
+		t.Errorf("tools %v, %d catalogs", again, w.db.Count("catalogues"))
+	}
+}

@@ -60,7 +60,7 @@ func (s *Service) createConversation(ctx context.Context, n newConversation) (*C
 		Catalog: catalog, Problems: problems, ProtocolVersion: plain.Storable(n.protocolVersion, maxMessage),
 		Capabilities: clientCapabilities(client),
 	}
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	err = s.storeWithCatalog(ctx, catalog, func(tx pgx.Tx) error {
 		if err := s.storeCatalog(ctx, tx, catalog); err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func (s *Service) rebuildCatalog(ctx context.Context, row *conversationRow) (*Co
 	if err != nil {
 		return nil, err
 	}
-	err = postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
+	err = s.storeWithCatalog(ctx, catalog, func(tx pgx.Tx) error {
 		if err := s.storeCatalog(ctx, tx, catalog); err != nil {
 			return err
 		}

@@ -132,6 +132,9 @@ func (t *turn) answerReadTool(ctx context.Context, raw json.RawMessage) (text st
 	if err != nil || !there {
 		return none, true
 	}
+	if c.ContentDeletedAt != nil {
+		return c.Explain(), true
+	}
 	text, _ = describeResult(&c)
 	return formatPage(text, id, wanted.Page, t.s.ResultBytes), false
 }

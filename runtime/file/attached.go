@@ -39,6 +39,9 @@ func scanAttached(row pgx.CollectableRow) (of struct {
 	return of, err
 }
 
+// IsDeleted reports whether the content was deleted by age.
+func (a *Attached) IsDeleted() bool { return a.object == "" }
+
 // OfCalls returns the files of calls, in the order of the arguments.
 func (s *Service) OfCalls(ctx context.Context, calls []uuid.UUID) (map[uuid.UUID][]Attached, error) {
 	rows, _ := s.Pool.Query(ctx, attachedSQL+`c.call_id = ANY($1) ORDER BY c.call_id, c.position`, calls)
@@ -89,7 +92,7 @@ func Record(ctx context.Context, tx pgx.Tx, calls map[uuid.UUID][]Attached) erro
 		}
 	}
 	// The order prevents deadlocks between transactions with the same files.
-	tag, err := tx.Exec(ctx, `SELECT FROM files WHERE id = ANY($1) ORDER BY id FOR UPDATE`, ids)
+	tag, err := tx.Exec(ctx, `SELECT FROM files WHERE id = ANY($1) AND content_deleted_at IS NULL ORDER BY id FOR UPDATE`, ids)
 	if err != nil {
 		return fmt.Errorf("lock files: %w", err)
 	}

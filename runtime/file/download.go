@@ -58,6 +58,10 @@ func (s *Service) findClaimed(ctx context.Context, callText, fileText, capabilit
 // cuts the connection before the end. It supports no ranges, because a part cannot be verified.
 func (s *Service) Send(w http.ResponseWriter, r *http.Request, a Attached) {
 	_ = http.NewResponseController(w).SetWriteDeadline(s.Now().Add(downloadLimit)) // an error means a server without deadlines, as in tests
+	if a.IsDeleted() {
+		http.Error(w, "the content of this file was deleted by age", http.StatusGone)
+		return
+	}
 	content, err := s.objects.openObject(r.Context(), a.object, a.Size)
 	if err != nil {
 		s.Logger.Error("send file", "file", a.FileID, "error", err)

@@ -92,6 +92,9 @@ func (s *objectStore) sumObject(ctx context.Context, object string, size int64) 
 
 // openObject opens an object. Errors as of sumObject.
 func (s *objectStore) openObject(ctx context.Context, object string, size int64) (*blob.Reader, error) {
+	if object == "" {
+		return nil, fmt.Errorf("%w: its content was deleted by age", ErrChanged)
+	}
 	reader, err := s.bucket.NewReader(ctx, object, nil)
 	if gcerrors.Code(err) == gcerrors.NotFound {
 		return nil, fmt.Errorf("%w: it is gone", ErrChanged)
@@ -108,6 +111,9 @@ func (s *objectStore) openObject(ctx context.Context, object string, size int64)
 
 // hasObject reports whether an object of this size exists.
 func (s *objectStore) hasObject(ctx context.Context, object string, size int64) (bool, error) {
+	if object == "" {
+		return false, nil
+	}
 	attributes, err := s.bucket.Attributes(ctx, object)
 	if gcerrors.Code(err) == gcerrors.NotFound {
 		return false, nil

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
+
+	"github.com/holdpoint/holdpoint/internal/legalhold"
 )
 
 const (
@@ -48,8 +50,9 @@ func (s *Service) Start(client *river.Client[pgx.Tx]) {
 
 // Sweep deletes files that were not uploaded in time or not attached within a day, and objects without a file.
 func (s *Service) Sweep(ctx context.Context) error {
-	_, err := s.Pool.Exec(ctx, `DELETE FROM files WHERE attached_at IS NULL AND (created_at < holdpoint_now() - $1 * interval '1 second'
-		OR uploaded_at IS NULL AND upload_until < holdpoint_now() - $2 * interval '1 second')`,
+	err := legalhold.Exec(ctx, s.Pool, `DELETE FROM files WHERE attached_at IS NULL AND (created_at < holdpoint_now() - $1 * interval '1 second'
+		OR uploaded_at IS NULL AND upload_until < holdpoint_now() - $2 * interval '1 second')
+		AND NOT `+legalhold.HeldSQL("files.agent_id", "files.created_at", "files.created_at"),
 		unattachedLifetime.Seconds(), uploadLimit.Seconds())
 	if err != nil {
 		return fmt.Errorf("delete files that nobody attached: %w", err)

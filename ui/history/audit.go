@@ -196,6 +196,8 @@ func nameKind(kind string) text.Message {
 		return text.EventCallback()
 	case "webhook":
 		return text.EventWebhook()
+	case "legal_hold":
+		return text.EventLegalHold()
 	}
 	return text.EventNobody()
 }

@@ -216,6 +216,16 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventWebhookCreated(who, what)
 	case audit.WebhookDeleted:
 		return text.EventWebhookDeleted(who, what)
+	case audit.LegalHoldSet:
+		return text.EventLegalHoldSet(who, what)
+	case audit.LegalHoldLifted:
+		return text.EventLegalHoldLifted(who, what)
+	case audit.RetentionSwept:
+		return text.EventRetentionSwept(who)
+	case audit.PersonExported:
+		return text.EventPersonExported(who, what)
+	case audit.PersonErased:
+		return text.EventPersonErased(who, what)
 	}
 	return text.EventOther(who, string(action), what)
 }

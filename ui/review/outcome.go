@@ -29,6 +29,9 @@ func presentOutcome(s *subject) *Outcome {
 	if c.Status.Final() {
 		o.Text = text.Join(" ", o.Text, countQuestions(s.questions))
 	}
+	if c.ContentDeletedAt != nil {
+		o.Text = text.Join(" ", o.Text, text.ReviewContentDeleted())
+	}
 	if len(c.Result) > 0 {
 		o.RawURL = present.CallURL(c.ID) + "/result"
 		presentResult(o, c)

@@ -73,7 +73,7 @@ func presentFiles(c *call.Call) []view.File {
 		id := []byte(f.FileID.String())
 		list = append(list, view.File{
 			Name: f.Filename, Type: f.ContentType, Bytes: int(f.Size), SHA256: hex.EncodeToString(f.SHA256[:]),
-			URL: present.CallURL(c.ID) + "/files/" + f.FileID.String(), Dropped: bytes.Contains(c.Submitted, id) && !bytes.Contains(c.Arguments, id),
+			URL: present.CallURL(c.ID) + "/files/" + f.FileID.String(), Deleted: f.IsDeleted(), Dropped: bytes.Contains(c.Submitted, id) && !bytes.Contains(c.Arguments, id),
 		})
 	}
 	return list
@@ -201,7 +201,9 @@ func listFacts(s *subject) []view.Fact {
 		view.Fact{Name: text.ReviewFactCalledAs(), Text: text.Literal(c.ExposedName), Code: true},
 		view.Fact{Name: text.ReviewFactToolPin(), Text: text.Literal(c.Pin.String()), Code: true},
 	)
-	if s.secrets.Count(c.Arguments) == 0 { // otherwise it would help to guess the hidden values
+	if c.ContentDeletedAt != nil {
+		list = append(list, view.Fact{Name: text.ReviewFactContentDeleted(), Time: c.ContentDeletedAt})
+	} else if s.secrets.Count(c.Arguments) == 0 { // otherwise it would help to guess the hidden values
 		sum := sha256.Sum256(c.Arguments)
 		list = append(list, view.Fact{Name: text.ReviewFactArguments(), Text: text.Literal(hex.EncodeToString(sum[:])), Code: true})
 	}

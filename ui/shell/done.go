@@ -30,6 +30,8 @@ const (
 	BrowserRemoved     Done = "browser-removed"
 	WebhookCreated     Done = "webhook-created"
 	WebhookDeleted     Done = "webhook-deleted"
+	HoldSet            Done = "hold-set"
+	HoldLifted         Done = "hold-lifted"
 	ViewSaved          Done = "view-saved"
 	ViewDeleted        Done = "view-deleted"
 	SkillDeleted       Done = "skill-deleted"
@@ -69,6 +71,10 @@ func (d Done) notice() *view.Notice {
 		n.Title = text.DoneWebhookCreated()
 	case WebhookDeleted:
 		n.Title, n.Text = text.WebhookDeleted(), text.WebhookDeletedMeaning()
+	case HoldSet:
+		n.Title = text.HoldDone()
+	case HoldLifted:
+		n.Title = text.HoldDoneLifted()
 	case ViewSaved:
 		n.Title = text.DoneViewSaved()
 	case ViewDeleted:

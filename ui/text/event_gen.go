@@ -562,3 +562,31 @@ func EventWebhook() Message { return newMessage("event.Webhook") }
 
 // EventDetails is "Details".
 func EventDetails() Message { return newMessage("event.Details") }
+
+// EventLegalHoldSet is "{who:html} set {what:html}".
+func EventLegalHoldSet(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.LegalHoldSet", argument{"who", who}, argument{"what", what})
+}
+
+// EventLegalHoldLifted is "{who:html} lifted {what:html}".
+func EventLegalHoldLifted(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.LegalHoldLifted", argument{"who", who}, argument{"what", what})
+}
+
+// EventRetentionSwept is "Old records were deleted ({who:html})".
+func EventRetentionSwept(who templ.Component) templ.Component {
+	return newHTML("event.RetentionSwept", argument{"who", who})
+}
+
+// EventPersonExported is "{who:html} exported the data about {what:html}".
+func EventPersonExported(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.PersonExported", argument{"who", who}, argument{"what", what})
+}
+
+// EventPersonErased is "{who:html} had the data about {what:html} erased".
+func EventPersonErased(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.PersonErased", argument{"who", who}, argument{"what", what})
+}
+
+// EventLegalHold is "a legal hold".
+func EventLegalHold() Message { return newMessage("event.LegalHold") }

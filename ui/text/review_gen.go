@@ -959,3 +959,12 @@ func ReviewUndoTooLateHelp() Message { return newMessage("review.UndoTooLateHelp
 
 // ReviewUndoNotYours is "Only the reviewer who approved a call can undo that.".
 func ReviewUndoNotYours() Message { return newMessage("review.UndoNotYours") }
+
+// ReviewContentDeleted is "Its arguments and its result were deleted.".
+func ReviewContentDeleted() Message { return newMessage("review.ContentDeleted") }
+
+// ReviewFactContentDeleted is "Arguments and result deleted".
+func ReviewFactContentDeleted() Message { return newMessage("review.FactContentDeleted") }
+
+// ReviewFileDeleted is "content deleted".
+func ReviewFileDeleted() Message { return newMessage("review.FileDeleted") }

@@ -132,12 +132,6 @@ func SettingsTrustedHosts() Message { return newMessage("settings.TrustedHosts")
 // SettingsTrustedHostsNone is "none: hosts that servers name must be public".
 func SettingsTrustedHostsNone() Message { return newMessage("settings.TrustedHostsNone") }
 
-// SettingsRetention is "Calls and audit events".
-func SettingsRetention() Message { return newMessage("settings.Retention") }
-
-// SettingsRetentionUnlimited is "kept indefinitely".
-func SettingsRetentionUnlimited() Message { return newMessage("settings.RetentionUnlimited") }
-
 // SettingsInstances is "Running servers".
 func SettingsInstances() Message { return newMessage("settings.Instances") }
 
@@ -221,3 +215,24 @@ func SettingsLanguageBrowser() Message { return newMessage("settings.LanguageBro
 
 // SettingsSaveLanguage is "Save language".
 func SettingsSaveLanguage() Message { return newMessage("settings.SaveLanguage") }
+
+// SettingsKeepContent is "Arguments and results of calls are kept".
+func SettingsKeepContent() Message { return newMessage("settings.KeepContent") }
+
+// SettingsKeepCalls is "Calls are kept".
+func SettingsKeepCalls() Message { return newMessage("settings.KeepCalls") }
+
+// SettingsKeepConversations is "Conversations are kept".
+func SettingsKeepConversations() Message { return newMessage("settings.KeepConversations") }
+
+// SettingsKeepFiles is "Files are kept".
+func SettingsKeepFiles() Message { return newMessage("settings.KeepFiles") }
+
+// SettingsKeepEvents is "Audit events are kept".
+func SettingsKeepEvents() Message { return newMessage("settings.KeepEvents") }
+
+// SettingsKeepForever is "forever".
+func SettingsKeepForever() Message { return newMessage("settings.KeepForever") }
+
+// SettingsHolds is "Legal holds: keep records from being deleted".
+func SettingsHolds() Message { return newMessage("settings.Holds") }

@@ -18,6 +18,7 @@ type File struct {
 	SHA256  string
 	URL     string // of its content
 	Dropped bool   // the reviewer left it out
+	Deleted bool   // its content was deleted by age
 }
 
 // Resolver says who can connect the skill that a call or connection waits for.

@@ -3,6 +3,7 @@
 package operate
 
 import (
+	"net/http"
 	"slices"
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/retention"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/runtime/trial"
 )
@@ -30,6 +32,7 @@ type Services struct {
 	OAuth     *oauthclient.Service
 	Notify    *notify.Service
 	Callbacks *callback.Service
+	Retention *retention.Service
 	Failures  *authfail.Log // nil: invalid invitations are not recorded
 	Server    ServerSettings
 }
@@ -44,6 +47,8 @@ type Handlers struct {
 	webhooks    *webhookHandlers
 	callbacks   *callbackHandlers
 	server      *serverHandlers
+	holds       *holdHandlers
+	erasures    *erasureHandlers
 }
 
 // New makes the handlers.
@@ -57,6 +62,8 @@ func New(d *rest.Directory, s Services) *Handlers {
 		webhooks:    &webhookHandlers{d, s.Notify},
 		callbacks:   &callbackHandlers{d, s.Callbacks},
 		server:      &serverHandlers{s.Calls, s.Server},
+		holds:       &holdHandlers{d, s.Retention.Holds},
+		erasures:    &erasureHandlers{d, s.Retention},
 	}
 }
 
@@ -125,6 +132,10 @@ func (h *Handlers) peopleRoutes() []rest.Route {
 		rest.NewRoute("linkPerson", "POST people/{id}/link", "Link a person to another account of the same person, whose connections they then use", rest.Operators(), h.people.linkPerson),
 		rest.NewRoute("unlinkPerson", "DELETE people/{id}/link", "Remove a link", rest.Operators(), h.people.unlinkPerson),
 
+		rest.NewRoute("exportPerson", "GET people/{id}/export", "Export the data about a person as one JSON object; the export is audited", rest.Operators(), h.erasures.exportPerson).Streams("application/json"),
+		rest.NewRoute("erasePerson", "POST people/{id}/erase", "Begin to erase the data of a blocked person; decisions stay, under a pseudonym", rest.Operators(), h.erasures.erasePerson).Answers(http.StatusAccepted),
+		rest.NewRoute("getErasure", "GET people/{id}/erasure", "Get the last erasure of a person", rest.Operators(), h.erasures.getErasure),
+
 		rest.NewRoute("listTokens", "GET tokens", "List personal tokens, without their secrets", rest.Rule{People: true, Roles: rest.Operators().Roles}, h.people.listTokens),
 		rest.NewRoute("createToken", "POST tokens", "Create a token for yourself; it is shown only once", rest.Rule{People: true}, h.people.createToken).Creates(),
 		rest.NewRoute("revokeToken", "DELETE tokens/{id}", "Revoke a token", rest.Rule{People: true, Roles: rest.Operators().Roles}, h.people.revokeToken),
@@ -154,6 +165,10 @@ func (h *Handlers) notificationRoutes() []rest.Route {
 		rest.NewRoute("testCallback", "POST "+one+"/test", "Send a test message to a callback", rest.Operators(), h.callbacks.testCallback),
 		rest.NewRoute("listDeliveries", "GET "+one+"/deliveries", "List the deliveries of a callback, newest first", rest.Operators(), h.callbacks.listDeliveries),
 		rest.NewRoute("resendDelivery", "POST "+one+"/deliveries/{id}/resend", "Send a delivery again", rest.Operators(), h.callbacks.resendDelivery),
+
+		rest.NewRoute("listHolds", "GET legal-holds", "List legal holds, those in force first", rest.Operators(), h.holds.listHolds),
+		rest.NewRoute("setHold", "POST legal-holds", "Keep rows of an agent, of a range of time, or of both from being deleted", rest.Operators(), h.holds.setHold).Creates(),
+		rest.NewRoute("liftHold", "POST legal-holds/{id}/lift", "Lift a legal hold", rest.Operators(), h.holds.liftHold),
 
 		rest.NewRoute("getServer", "GET server", "Get the settings of this server and the list of running instances", rest.Operators(), h.server.getServer),
 	}

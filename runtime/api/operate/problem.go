@@ -5,10 +5,12 @@ import (
 	"net/http"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/legalhold"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
 	"github.com/holdpoint/holdpoint/runtime/callback"
+	"github.com/holdpoint/holdpoint/runtime/retention"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -43,6 +45,10 @@ func Problem(err error) *rest.Problem {
 		return conflict("you cannot block yourself: ask another operator")
 	case errors.Is(err, identity.ErrChanged):
 		return conflict("what operators give them was changed since the change was decided on; fetch the person again and look at it")
+	case errors.Is(err, retention.ErrNotBlocked):
+		return conflict("the person can still sign in: block them first")
+	case errors.Is(err, legalhold.ErrLifted):
+		return conflict("the legal hold was lifted before")
 	case errors.Is(err, identity.ErrLastOperator):
 		return conflict("no operator would be left: make another person an operator first")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -28,23 +29,25 @@ type ServerSettings struct {
 	StdioPaths         []string // the folders below which they may declare paths
 	AllowSelfApproval  bool
 	HighRiskMaxAge     time.Duration // how old a sign-in may be that approves calls of high risk
+	Ages               lifetime.Ages
 	TrustedHosts       []string
 }
 
 // Server describes this server and the list of running servers.
 type Server struct {
-	Version            string         `json:"version"`
-	PublicURL          string         `json:"public_url"`
-	DataDir            string         `json:"data_dir"`
-	Database           string         `json:"database" enum:"embedded,external"`
-	Stdio              bool           `json:"stdio" doc:"Whether skills may run programs on this server."`
-	StdioFromDashboard bool           `json:"stdio_from_dashboard" doc:"Whether operators may enter the commands in the dashboard."`
-	StdioAllow         []string       `json:"stdio_allow" nullable:"false" doc:"The commands that skills may run, with any further arguments. They are set when the server starts."`
-	StdioPaths         []string       `json:"stdio_paths" nullable:"false" doc:"The folders that may contain the paths of skills."`
-	AllowSelfApproval  bool           `json:"allow_self_approval" doc:"Whether people may decide calls made on their own behalf."`
-	HighRiskMaxAge     agent.Duration `json:"high_risk_max_age" doc:"The maximum age of a sign-in that approves calls of high-risk tools: 15m."`
-	TrustedHosts       []string       `json:"trusted_hosts" nullable:"false" doc:"Hosts that may be private or without https for skills' servers, webhooks and callbacks."`
-	Instances          []Instance     `json:"instances" nullable:"false" doc:"Running servers, oldest first."`
+	Version            string            `json:"version"`
+	PublicURL          string            `json:"public_url"`
+	DataDir            string            `json:"data_dir"`
+	Database           string            `json:"database" enum:"embedded,external"`
+	Stdio              bool              `json:"stdio" doc:"Whether skills may run programs on this server."`
+	StdioFromDashboard bool              `json:"stdio_from_dashboard" doc:"Whether operators may enter the commands in the dashboard."`
+	StdioAllow         []string          `json:"stdio_allow" nullable:"false" doc:"The commands that skills may run, with any further arguments. They are set when the server starts."`
+	StdioPaths         []string          `json:"stdio_paths" nullable:"false" doc:"The folders that may contain the paths of skills."`
+	AllowSelfApproval  bool              `json:"allow_self_approval" doc:"Whether people may decide calls made on their own behalf."`
+	HighRiskMaxAge     agent.Duration    `json:"high_risk_max_age" doc:"The maximum age of a sign-in that approves calls of high-risk tools: 15m."`
+	Keep               map[string]string `json:"keep" nullable:"false" doc:"How long each kind of record is kept: 90d, or forever."`
+	TrustedHosts       []string          `json:"trusted_hosts" nullable:"false" doc:"Hosts that may be private or without https for skills' servers, webhooks and callbacks."`
+	Instances          []Instance        `json:"instances" nullable:"false" doc:"Running servers, oldest first."`
 }
 
 // Instance is one process of a server.
@@ -64,7 +67,10 @@ func (h *serverHandlers) getServer(ctx context.Context, _ *struct{}) (*rest.Outp
 		Version: s.Version, PublicURL: s.PublicURL, DataDir: s.DataDir, Database: "external", Stdio: s.Stdio,
 		StdioAllow: rest.OrEmpty(s.StdioAllow), StdioPaths: rest.OrEmpty(s.StdioPaths),
 		StdioFromDashboard: s.Stdio && s.StdioFromDashboard, AllowSelfApproval: s.AllowSelfApproval,
-		HighRiskMaxAge: agent.Duration(s.HighRiskMaxAge), TrustedHosts: rest.OrEmpty(s.TrustedHosts), Instances: []Instance{},
+		HighRiskMaxAge: agent.Duration(s.HighRiskMaxAge), TrustedHosts: rest.OrEmpty(s.TrustedHosts), Instances: []Instance{}, Keep: map[string]string{},
+	}
+	for _, one := range s.Ages.Named() {
+		view.Keep[one.Kind] = lifetime.FormatAge(one.Age)
 	}
 	if s.EmbeddedDatabase {
 		view.Database = "embedded"

@@ -46,6 +46,7 @@ type Call struct {
 	Result          json.RawMessage  `json:"result" doc:"Unchanged: a tool result, or the error object of a jsonrpc_error; null if there is none."`
 	CreatedAt       time.Time        `json:"created_at"`
 	FinishedAt      *time.Time       `json:"finished_at"`
+	ContentDeleted  *time.Time       `json:"content_deleted_at" doc:"When arguments, edits, result and message were deleted by age, or because a person was erased: they are null then. Null: they were not."`
 	Deadline        *time.Time       `json:"deadline" doc:"For parked calls: when the approval expires. For calls in needs_connection: when the wait for the connection ends."`
 	Late            json.RawMessage  `json:"late" doc:"Evidence: an outcome that arrived after the status had become unknown."`
 	Partial         bool             `json:"partial,omitempty" doc:"In lists: arguments or result are larger than 64 KiB and are omitted; get the call by its id."`
@@ -105,6 +106,9 @@ func newCall(c call.Call, names rest.PersonNames, deadlines map[uuid.UUID]time.T
 		ConversationID: rest.IDOrNull(c.ConversationID), Skill: c.Skill, Tool: c.Tool, Name: c.ExposedName, Gated: c.Gated,
 		Arguments: c.Arguments, Submitted: c.Submitted, Files: attachedFiles(c.Files), Result: c.Result, CreatedAt: c.CreatedAt.UTC(), FinishedAt: rest.UTCOrNull(c.FinishedAt),
 		Late: c.Late, Partial: c.Partial, Measures: newMeasures(c.Measures),
+	}
+	if c.ContentDeletedAt != nil {
+		view.Arguments, view.ContentDeleted = nil, rest.UTCOrNull(c.ContentDeletedAt)
 	}
 	if deadline, ok := deadlines[c.ID]; ok {
 		view.Deadline = rest.UTCOrNull(&deadline)

@@ -25,13 +25,14 @@ type AttachedFile struct {
 	ContentType string    `json:"content_type" doc:"As declared; the content was not inspected."`
 	Size        int64     `json:"size" doc:"Bytes."`
 	SHA256      string    `json:"sha256" doc:"SHA-256 of the content, in hex."`
+	Deleted     bool      `json:"deleted,omitempty" doc:"The content was deleted by age."`
 }
 
 func attachedFiles(files []file.Attached) []AttachedFile {
 	list := make([]AttachedFile, 0, len(files))
 	for i := range files {
 		f := &files[i]
-		list = append(list, AttachedFile{f.FileID, f.Filename, f.ContentType, f.Size, hex.EncodeToString(f.SHA256[:])})
+		list = append(list, AttachedFile{f.FileID, f.Filename, f.ContentType, f.Size, hex.EncodeToString(f.SHA256[:]), f.IsDeleted()})
 	}
 	return list
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/legalhold"
 	"github.com/holdpoint/holdpoint/internal/notify"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/shell"
@@ -26,6 +27,8 @@ type Config struct {
 	PublicURL string
 	ProofAge  time.Duration
 	Server    Server
+	// Holds sets and lifts legal holds.
+	Holds *legalhold.Service
 	// Choices returns a person's settings of the queue.
 	Choices func(ctx context.Context, person uuid.UUID) (view.QueueChoices, error)
 }
@@ -37,6 +40,7 @@ type Handlers struct {
 	Settings    *SettingsHandler
 	Push        *PushHandler
 	Webhooks    *WebhookHandler
+	Holds       *HoldHandler
 }
 
 // New makes the handlers.
@@ -53,6 +57,7 @@ func New(cfg Config) *Handlers {
 		},
 		Push:     push,
 		Webhooks: &WebhookHandler{Shell: cfg.Shell, calls: cfg.Calls, notify: cfg.Notify},
+		Holds:    &HoldHandler{Shell: cfg.Shell, calls: cfg.Calls, holds: cfg.Holds},
 	}
 }
 
@@ -102,6 +107,14 @@ type WebhookHandler struct {
 
 	calls  *call.Service
 	notify *notify.Service
+}
+
+// HoldHandler shows, sets and lifts legal holds.
+type HoldHandler struct {
+	*shell.Shell
+
+	calls *call.Service
+	holds *legalhold.Service
 }
 
 // tokenPages makes personal tokens and presents them.

@@ -3,7 +3,9 @@ package admin
 import (
 	"context"
 	"strings"
+	"time"
 
+	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -19,6 +21,7 @@ type Server struct {
 	StdioAllow         []string // the commands that they may run
 	AllowSelfApproval  bool
 	TrustedHosts       []string
+	Ages               lifetime.Ages // how long records are kept
 }
 
 // describeServer tells how this server runs and which others run beside it.
@@ -47,7 +50,11 @@ func (h *SettingsHandler) describeServer(ctx context.Context) ([]view.Fact, erro
 		{Name: text.SettingsSelfApproval(), Text: selfApproval},
 		{Name: text.SettingsHighRisk(), Text: text.SettingsHighRiskProof(present.DurationWords(h.proofAge))},
 		{Name: text.SettingsTrustedHosts(), Text: trusted},
-		{Name: text.SettingsRetention(), Text: text.SettingsRetentionUnlimited()},
+		{Name: text.SettingsKeepContent(), Text: describeAge(s.Ages.Content)},
+		{Name: text.SettingsKeepCalls(), Text: describeAge(s.Ages.Calls)},
+		{Name: text.SettingsKeepConversations(), Text: describeAge(s.Ages.Conversations)},
+		{Name: text.SettingsKeepFiles(), Text: describeAge(s.Ages.Files)},
+		{Name: text.SettingsKeepEvents(), Text: describeAge(s.Ages.Events)},
 		{Name: text.SettingsInstances(), Text: text.SettingsInstanceCount(len(instances))},
 	}
 	for i := range instances {
@@ -58,6 +65,13 @@ func (h *SettingsHandler) describeServer(ctx context.Context) ([]view.Fact, erro
 		list = append(list, view.Fact{Name: name, Time: &instances[i].StartedAt})
 	}
 	return list, nil
+}
+
+func describeAge(age time.Duration) text.Message {
+	if age == 0 {
+		return text.SettingsKeepForever()
+	}
+	return text.Literal(present.DurationWords(age))
 }
 
 func describePrograms(s Server) text.Message {

@@ -109,6 +109,7 @@ func (e *Env) showCall(c *client.Call) error {
 		"Call", c.ID, "Status", formatOutcome(c), "Code", value(c.Code), "Message", value(c.Message),
 		"Agent", c.Agent, "On behalf of", fullPerson(fallbackPerson(c.PrincipalPerson, c.Principal)), "Tool", c.Skill + ": " + c.Tool,
 		"Made", formatTime(&c.CreatedAt), "Ended", formatTime(c.FinishedAt), "Deadline", formatTime(c.Deadline),
+		"Content deleted", formatTime(c.ContentDeletedAt),
 	}
 	pairs = append(pairs, fileFields(c.Files)...)
 	pairs = append(pairs, decisionFields(c.Decision)...)
@@ -118,7 +119,10 @@ func (e *Env) showCall(c *client.Call) error {
 	if err := e.printFields(pairs...); err != nil {
 		return err
 	}
-	out := "\nArguments\n" + prettyJSON(c.Arguments) + "\n"
+	out := ""
+	if c.ContentDeletedAt == nil {
+		out = "\nArguments\n" + prettyJSON(c.Arguments) + "\n"
+	}
 	if orEmpty(c.Result) != "" {
 		out += "\nResult\n" + prettyJSON(c.Result) + "\n"
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -42,6 +43,19 @@ func newPeopleCmd(e *Env) *cobra.Command {
 			RunE: showOne(e, (*client.Client).SignOutPerson, func(ended *client.Ended) error {
 				return write(e.Stdout, fmt.Sprintf("Ended %d.\n", ended.Ended))
 			}),
+		},
+		newPeopleEraseCmd(e),
+		&cobra.Command{
+			Use: "export ID", Short: "Write the data about a person as one JSON object; the export is recorded",
+			Example: "  holdpoint people export 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 > person.json",
+			RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+				return api.ExportPerson(ctx, args[0], e.Stdout)
+			}),
+		},
+		&cobra.Command{
+			Use: "erasure ID", Short: "Show the last erasure of a person's data",
+			Example: "  holdpoint people erasure 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11",
+			RunE:    showOne(e, (*client.Client).GetErasure, e.showErasure),
 		},
 		&cobra.Command{
 			Use: "unlink ID", Short: "Delete the link of a person",
@@ -152,6 +166,39 @@ for personal tokens, which have roles of their own.`,
 		return printReply(e, reply, err, e.showPerson)
 	})
 	return cmd
+}
+
+func newPeopleEraseCmd(e *Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "erase ID", Short: "Erase the data of a blocked person",
+		Long: `Erase the data of a person, who has to be blocked first. The server does it in the background:
+
+  deleted    sessions, tokens, subscriptions, connections, conversations, files, the texts of comments,
+             and arguments and results of calls made on the person's behalf
+  kept       decisions and the audit log; the name and the e-mail become a pseudonym
+
+Records under a legal hold and calls that have not ended are left. Ask again after that.`,
+		Example: `  holdpoint people block 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11
+  holdpoint people export 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 > person.json
+  holdpoint people erase 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11`,
+		RunE: showOne(e, (*client.Client).ErasePerson, e.showErasure),
+	}
+}
+
+func (e *Env) showErasure(x *client.Erasure) error {
+	return e.printFields("Person", x.PersonID, "Pseudonym", x.Pseudonym, "Asked by", value(x.AskedBy), "Asked", formatTime(&x.AskedAt),
+		"Finished", formatTime(x.FinishedAt), "Erased", formatCounts(x.Erased), "Left", formatCounts(x.Left))
+}
+
+// formatCounts lists numbers by kind.
+func formatCounts(counts map[string]int64) string {
+	var list []string
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		if counts[kind] > 0 {
+			list = append(list, fmt.Sprintf("%s %d", strings.ReplaceAll(kind, "_", " "), counts[kind]))
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 func newPeopleBlockCmd(e *Env, verb, short string, blocked bool) *cobra.Command {
