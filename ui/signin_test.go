@@ -43,8 +43,28 @@ func TestLinkSignsInOnce(t *testing.T) {
 	if again.status != http.StatusUnauthorized || !strings.Contains(again.text(), "was used or has expired") || again.find("token").Length() != 1 {
 		t.Errorf("used again: %d %s", again.status, again.text())
 	}
+	if a := v.post("/sign-in", form); a.status != http.StatusUnauthorized || !strings.Contains(a.find("signed-in").Text(), "You are signed in as ana.") ||
+		a.find("token").Length() != 1 {
+		t.Errorf("used again in the same browser: %d %s", a.status, a.text())
+	}
+	if again.find("signed-in").Length() != 0 {
+		t.Error("another browser is told who it is signed in as")
+	}
 	if v.get("/sign-in?next=/calls").header.Get("Location") != "/calls" {
 		t.Error("who is signed in is asked again")
+	}
+}
+
+func TestSecretOfALinkIsNoTokenButSignsIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, secret, _ := strings.Cut(w.createLink("ana", identity.Reviewer), "token=")
+	v := w.visitor()
+	if a := v.post("/sign-in", url.Values{"token": {secret + "\n"}}); a.status != http.StatusSeeOther || v.get("/").find("person").Length() != 1 {
+		t.Errorf("%d %s", a.status, a.text())
+	}
+	if a := w.visitor().post("/sign-in", url.Values{"token": {secret}}); a.status != http.StatusUnauthorized || !strings.Contains(a.text(), "This link was used") {
+		t.Errorf("used again: %d %s", a.status, a.text())
 	}
 }
 

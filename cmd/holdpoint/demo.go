@@ -193,7 +193,7 @@ func startDemo(ctx context.Context, s *server, skills *demo.Skills, terminal *na
 		return err
 	}
 	link := strings.TrimSuffix(s.settings.PublicURL, "/") + "/sign-in?token=" + secret
-	_, _ = fmt.Fprintf(terminal.out, "\n  Open the dashboard:  %s\n  CSV files appear in: %s\n\n", link, skills.Dir)
+	_, _ = fmt.Fprintf(terminal.out, "\n  Open the dashboard:  %s\n                       (signs you in once; each start prints a new link)\n  CSV files appear in: %s\n\n", link, skills.Dir)
 	if open {
 		if err := openBrowser(ctx, link); err != nil {
 			terminal.writeLine("demo     cannot open a browser: " + err.Error())

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -47,8 +49,11 @@ func (l *Login) signIn(w http.ResponseWriter, r *http.Request) {
 		l.renderSignIn(w, r, http.StatusBadRequest, view.SignIn{Error: text.SignInFormUnreadable()})
 		return
 	}
-	next, link := localPath(r.PostForm.Get("next")), r.PostForm.Get("link")
-	access, complaint, err := l.checkCredential(r.Context(), link, r.PostForm.Get("token"))
+	next, link, token := localPath(r.PostForm.Get("next")), r.PostForm.Get("link"), strings.TrimSpace(r.PostForm.Get("token"))
+	if link == "" && secret.SignIn.Is(token) { // copied from the link
+		link = token
+	}
+	access, complaint, err := l.checkCredential(r.Context(), link, token)
 	switch {
 	case err != nil:
 		l.cfg.Logger.Error("sign in", "error", err)
@@ -57,7 +62,11 @@ func (l *Login) signIn(w http.ResponseWriter, r *http.Request) {
 	case !complaint.IsZero():
 		l.cfg.Logger.Info("sign-in refused", "remote", clientaddr.FromContext(r.Context()).String())
 		l.cfg.Failures.Refuse(r.Context(), authfail.Dashboard)
-		l.renderSignIn(w, r, http.StatusUnauthorized, view.SignIn{Next: next, Error: complaint})
+		form := view.SignIn{Next: next, Error: complaint}
+		if current, ok, err := l.currentAccess(r.Context()); link != "" && ok && err == nil {
+			form.SignedIn = current.Person.Name
+		}
+		l.renderSignIn(w, r, http.StatusUnauthorized, form)
 		return
 	}
 	if link != "" && next == home { // the person was asked to authenticate again, and used a new link

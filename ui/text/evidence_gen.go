@@ -16,7 +16,7 @@ func EvidenceAllUsual() Message { return newMessage("evidence.AllUsual") }
 // EvidenceUnusual is "{n:count} unusual value, listed first." or "{n:count} unusual values, listed first.".
 func EvidenceUnusual(n int) Message { return newMessage("evidence.Unusual", argument{"n", n}) }
 
-// EvidenceSame is "{same:number} of {having:number}".
+// EvidenceSame is "seen in {same:number} of {having:number} calls".
 func EvidenceSame(same int, having int) Message {
 	return newMessage("evidence.Same", argument{"same", same}, argument{"having", having})
 }

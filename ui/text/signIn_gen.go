@@ -179,7 +179,7 @@ func SignInNameTaken() Message { return newMessage("signIn.NameTaken") }
 // SignInFormUnreadable is "The form could not be read. Try again.".
 func SignInFormUnreadable() Message { return newMessage("signIn.FormUnreadable") }
 
-// SignInLinkUsed is "This link was used or has expired. Ask for a new one, or sign in with your token.".
+// SignInLinkUsed is "This link was used or has expired. To sign in again, ask for a new link or use your token.".
 func SignInLinkUsed() Message { return newMessage("signIn.LinkUsed") }
 
 // SignInTokenUnknown is "This token is unknown, revoked or expired.".

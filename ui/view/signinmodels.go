@@ -9,6 +9,7 @@ type SignIn struct {
 	Link      string // the secret of a one-time link
 	Next      string
 	Error     text.Message
+	SignedIn  string // the name of the person who is signed in already
 	Providers []SignInProvider
 }
 
