@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,26 +22,39 @@ const (
 	wideTools   = 20  // of each skill
 	widest      = 249 // skills of one agent
 	narrow      = 20  // skills of each other agent
+	odd         = 3   // agents with odd skills, the last ones
 	slowListing = 3 * time.Second
 )
 
-// The skills whose server is slow to list its tools, or never does.
+// The skills whose server is slow to list its tools, or never does, and the prefix of those that allow no caching, which is the default of the
+// official SDK.
 const (
-	slowSkill    = "slow"
-	hangingSkill = "hanging"
+	slowSkill     = "slow"
+	hangingSkill  = "hanging"
+	uncachedSkill = "uncached"
 )
+
+const listingTTL = 5 * time.Minute // of the other servers
 
 func wideName(i int) string { return fmt.Sprintf("wide%03d", i) }
 
 // serveWide serves skills with wideTools tools each at /wide/{skill}, all with definitions of their own.
 func serveWide(mux *http.ServeMux) {
-	handler := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return newWideServer(r.PathValue("skill")) },
-		&mcp.StreamableHTTPOptions{JSONResponse: true})
+	var servers sync.Map
+	handler := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+		skill := r.PathValue("skill")
+		server, _ := servers.LoadOrStore(skill, sync.OnceValue(func() *mcp.Server { return newWideServer(skill) }))
+		return server.(func() *mcp.Server)() //nolint:forcetypeassert // nothing else is stored
+	}, &mcp.StreamableHTTPOptions{JSONResponse: true})
 	mux.Handle("/wide/{skill}", handler)
 }
 
 func newWideServer(skill string) *mcp.Server {
-	server := mcp.NewServer(&mcp.Implementation{Name: skill, Version: "1"}, nil)
+	options := &mcp.ServerOptions{}
+	if !strings.HasPrefix(skill, uncachedSkill) {
+		options.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.TTLMs = int(listingTTL.Milliseconds()) }
+	}
+	server := mcp.NewServer(&mcp.Implementation{Name: skill, Version: "1"}, options)
 	for i := range wideTools {
 		mcp.AddTool(server, &mcp.Tool{
 			Name: fmt.Sprintf("tool%02d", i),
@@ -72,7 +86,7 @@ func delayListing(ctx context.Context, skill string) {
 }
 
 // wideManifest registers the skills and assigns them to agents. It returns the names of the agents: first the one with many skills, then the
-// others, then two that have a slow and a hanging skill too.
+// others, then those with a slow skill, a hanging one, and skills that allow no caching.
 func (s *stage) wideManifest(skills, most int) (spec map[string]any, agents []string) {
 	var registered, found []any
 	add := func(name string) {
@@ -99,8 +113,14 @@ func (s *stage) wideManifest(skills, most int) (spec map[string]any, agents []st
 	for some := range slices.Chunk(names, narrow) {
 		addAgent("narrow"+strconv.Itoa(len(agents)), some)
 	}
-	addAgent("with-slow", append([]string{slowSkill}, names[:narrow]...))
-	addAgent("with-hanging", append([]string{hangingSkill}, names[:narrow]...))
+	uncached := make([]string, narrow)
+	for i := range uncached {
+		uncached[i] = uncachedSkill + strconv.Itoa(i)
+		add(uncached[i])
+	}
+	addAgent("with-a-slow-skill", append([]string{slowSkill}, names[:narrow]...))
+	addAgent("with-a-hanging-skill", append([]string{hangingSkill}, names[:narrow]...))
+	addAgent("with-uncached-skills", uncached)
 	return map[string]any{"skills": registered, "agents": found}, agents
 }
 
@@ -129,7 +149,7 @@ func measureWideHouse(ctx context.Context, s *stage) error {
 		return err
 	}
 	var took []time.Duration
-	for _, agent := range agents[1 : len(agents)-2] {
+	for _, agent := range agents[1 : len(agents)-odd] {
 		first, err := openAndList(ctx, target(agent))
 		if err != nil {
 			return err
@@ -137,8 +157,8 @@ func measureWideHouse(ctx context.Context, s *stage) error {
 		took = append(took, first.took)
 	}
 	s.report.addTimes("wide", "first tools/list of 20 skills, ", took)
-	for _, agent := range agents[len(agents)-2:] {
-		if err := s.measureStuck(ctx, agent, target(agent)); err != nil {
+	for _, agent := range agents[len(agents)-odd:] {
+		if err := s.measureOdd(ctx, agent, target(agent)); err != nil {
 			return err
 		}
 	}
@@ -223,14 +243,14 @@ func (s *stage) callMany(w *wire) ([]time.Duration, error) {
 	return took, nil
 }
 
-// measureStuck measures two conversations of an agent with a skill that is slow to list its tools, or hangs.
-func (s *stage) measureStuck(ctx context.Context, agent string, t target) error {
+// measureOdd measures two conversations of an agent with odd skills.
+func (s *stage) measureOdd(ctx context.Context, agent string, t target) error {
 	for _, which := range []string{"first", "next"} {
 		opened, err := openAndList(ctx, t)
 		if err != nil {
 			return err
 		}
-		s.addWide(fmt.Sprintf("%s tools/list of an agent %s skill", which, strings.ReplaceAll(agent, "with-", "with a ")), opened.took)
+		s.addWide(which+" tools/list of an agent "+strings.ReplaceAll(agent, "-", " "), opened.took)
 	}
 	return nil
 }
@@ -288,18 +308,34 @@ func (s *stage) measureWidePages(ctx context.Context) error {
 		return err
 	}
 	defer d.close()
-	for _, path := range []string{"/skills", "/agents", "/agents/widest", "/skills/" + wideName(0), "/conversations", "/insights", "/"} {
+	agent, err := client.Value(s.api.GetAgent(ctx, "widest"))
+	if err != nil {
+		return err
+	}
+	skill, err := client.Value(s.api.GetSkill(ctx, wideName(0)))
+	if err != nil {
+		return err
+	}
+	for _, page := range []struct{ name, path string }{
+		{"page of skills", "/skills"},
+		{"page of agents", "/agents"},
+		{"page of the widest agent", "/agents/" + agent.ID},
+		{"page of a skill", "/skills/" + skill.ID},
+		{"page of conversations", "/conversations"},
+		{"page of insights", "/insights"},
+		{"queue", "/"},
+	} {
 		var took []time.Duration
 		weight := 0
 		for range choose(s.bench, 15, 2) {
-			page, err := d.fetchPage(ctx, path, false)
+			got, err := d.fetchPage(ctx, page.path, false)
 			if err != nil {
 				return err
 			}
-			took, weight = append(took, page.firstByte), page.weight
+			took, weight = append(took, got.firstByte), got.weight
 		}
-		s.report.addTimes("wide", path+", first byte, ", took)
-		s.report.addFigure("wide", path+", weight", "KiB", float64(weight)/1024)
+		s.report.addTimes("wide", page.name+", first byte, ", took)
+		s.report.addFigure("wide", page.name+", weight", "KiB", float64(weight)/1024)
 	}
 	return nil
 }
@@ -314,10 +350,15 @@ func (s *stage) measureWideRestart(ctx context.Context, t target) error {
 	s.addWide("start of serve", time.Since(began))
 	s.addMemory("memory of serve after its start")
 	t.addr = s.addr
-	first, err := openAndList(ctx, t)
-	if err != nil {
+	var first opened
+	list := func(ctx context.Context, _ time.Duration) (err error) {
+		first, err = openAndList(ctx, t)
 		return err
 	}
-	s.addWide("first tools/list of the widest agent after a start", first.took)
-	return nil
+	if s.pprof == "" {
+		err := list(ctx, 0)
+		s.addWide("first tools/list of the widest agent after a start", first.took)
+		return err
+	}
+	return s.profileLoad(ctx, "wide-cold", list) // its time would be that of the profile
 }
