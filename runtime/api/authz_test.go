@@ -94,6 +94,13 @@ var may = map[string]string{
 	"GET /api/v1/people/{id}/sessions":         "o",
 	"POST /api/v1/people/{id}/sign-out":        "o",
 	"POST /api/v1/people/{id}/link":            "o",
+	"GET /api/v1/people/{id}/export":           "o",
+	"POST /api/v1/people/{id}/erase":           "o",
+	"GET /api/v1/people/{id}/erasure":          "o",
+
+	"GET /api/v1/legal-holds":            "o",
+	"POST /api/v1/legal-holds":           "o",
+	"POST /api/v1/legal-holds/{id}/lift": "o",
 
 	"DELETE /api/v1/people/{id}/sessions/{session}": "o",
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -81,6 +82,9 @@ func (s *Service) isSettled() bool {
 	return s.lineage.settled >= s.Timeline()
 }
 
+// maxLost is more than a standby may be behind. A missing call that was sent earlier was deleted by its age, which is at least a day.
+const maxLost = 12 * time.Hour
+
 const recalledMessage = "this call was sent, and then the database lost its last commits; the call may have been executed"
 
 // recallSent compares the calls that this instance sent with a database that may have lost commits. A call that is missing is recorded
@@ -104,7 +108,7 @@ func (s *Service) recallSent(ctx context.Context, conn *pgx.Conn) error {
 		switch c := recent[l.ID]; {
 		case l.Status != nil:
 			m, err = s.recallCall(ctx, conn, l.ID, *l.Status)
-		case c != nil:
+		case c != nil && elapsedTime(s.Now(), c.sentAt) < maxLost:
 			missing++
 			m, err = s.recordAgain(ctx, conn, c)
 		default:

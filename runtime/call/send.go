@@ -47,8 +47,9 @@ func (s *Service) sendCall(c *Call, to target) {
 		s.finishCall(c, outcome{status: Unknown, code: CodeOutcomeUnknown, effect: tool.EffectPossible, message: forgottenMessage}, true)
 		return
 	}
-	s.flights.markSending(c)
 	began := s.Now()
+	c.sentAt = began
+	s.flights.markSending(c)
 	o := s.sendOnce(c, to)
 	executed := false // possibly, by an earlier attempt
 	for sends := 1; to.skill.Tools[c.Tool].Idempotent && sends < idempotentSends; sends++ {

@@ -122,6 +122,7 @@ type Call struct {
 	request   json.RawMessage   // see [Call.Outgoing]; lists omit it
 	sum       [sha256.Size]byte // of the arguments, if Partial
 	claimedBy uuid.UUID         // the instance that sends the call
+	sentAt    time.Time         // by this process; zero: not sent by it
 	attachKey []byte            // see [attachKey]; only of calls that this process records or sends
 	keyedSum  []byte            // see [keyedSum]; likewise
 	caller    Caller
