@@ -55,6 +55,7 @@ func listPhases() []phase {
 		{"parked", []part{onStage(measureParkingRate, "--max-connections=20000"), onStage(measureFootprint, "--max-connections=20000")}},
 		{"talks", []part{onStage(measureTalks)}},
 		{"dashboard", []part{onStage(measureLongQueue), onStage(measureLag, "--max-connections=20000")}},
+		{"wide", []part{onStage(measureWideHouse)}},
 		{"openapi", []part{measureOpenAPI}},
 		{"retention", []part{onStage(measureRetention, keepContent, keepCalls, keepEvents)}},
 		{"slow", []part{measureSlowConnections}},

@@ -25,7 +25,7 @@ type arrivals struct {
 	seen map[string][]int64 // by number: Unix nanoseconds, one for each time it came
 }
 
-// serveSkill runs the skill server: the official SDK, stateful, JSON responses, one tool. It prints its address, and ends with its
+// serveSkill runs the skill server: the official SDK, stateful, JSON responses, one tool, and the skills of a wide house. It prints its address, and ends with its
 // parent process.
 func serveSkill(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -42,6 +42,7 @@ func serveSkill(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", noted.recordArrivals(handler))
 	mux.HandleFunc("GET /arrivals", noted.serveTimes)
+	serveWide(mux)
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("serve skill: %w", err)

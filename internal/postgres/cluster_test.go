@@ -19,11 +19,15 @@ func TestOpenMakesClusterAndKeepsData(t *testing.T) {
 	dir := dataDir(t)
 	db := openDB(t, postgres.Config{DataDir: dir, Settings: map[string]string{}})
 	for setting, want := range map[string]string{
-		"listen_addresses": "", "fsync": "on", "server_encoding": "UTF8", "lc_collate": "C", "timezone": "UTC",
+		"listen_addresses": "", "fsync": "on", "server_encoding": "UTF8", "timezone": "UTC",
 	} {
 		if got := showSetting(t, db, setting); got != want {
 			t.Errorf("%s is %q, want %q", setting, got, want)
 		}
+	}
+	var collation string
+	if err := db.Pool().QueryRow(t.Context(), "SELECT datcollate FROM pg_database WHERE datname = current_database()").Scan(&collation); err != nil || collation != "C" {
+		t.Errorf("collation %q, error %v", collation, err)
 	}
 	if !db.Embedded() {
 		t.Error("does not say that it is embedded")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -134,6 +135,47 @@ func (m *Memory[K, V]) Start(ctx context.Context, key K, load func(context.Conte
 	}
 }
 
+// StartAll loads those of the keys that are neither known nor being loaded in the background, all with one load. A key without a value in its
+// result has the zero value.
+func (m *Memory[K, V]) StartAll(ctx context.Context, keys []K, load func(context.Context, []K) (map[K]V, error)) {
+	now := m.cfg.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return
+	}
+	started := map[K]*flight[V]{}
+	for _, key := range keys {
+		if e, ok := m.known[key]; m.flying[key] == nil && (!ok || !e.isFresh(now)) {
+			f := &flight[V]{done: make(chan struct{})}
+			m.flying[key], started[key] = f, f
+		}
+	}
+	if len(started) == 0 {
+		return
+	}
+	m.startLoad(ctx, func(ctx context.Context) {
+		values, err := loadSafely(ctx, func(ctx context.Context) (map[K]V, error) {
+			return load(ctx, slices.Collect(maps.Keys(started)))
+		})
+		for key, f := range started {
+			f.value, f.err = values[key], err
+			m.finishLoad(key, f, now)
+		}
+	})
+}
+
+// startLoad runs a load that does not end with ctx. The caller holds m.mu.
+func (m *Memory[K, V]) startLoad(ctx context.Context, load func(context.Context)) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.LoadTimeout)
+	stop := context.AfterFunc(m.base, cancel)
+	m.loads.Go(func() {
+		defer cancel()
+		defer stop()
+		load(ctx)
+	})
+}
+
 // Put remembers a value that never changes.
 func (m *Memory[K, V]) Put(key K, value V) {
 	m.mu.Lock()
@@ -161,21 +203,16 @@ func (m *Memory[K, V]) joinLoad(ctx context.Context, key K, load func(context.Co
 	}
 	f := &flight[V]{done: make(chan struct{})}
 	m.flying[key] = f
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.LoadTimeout)
-	stop := context.AfterFunc(m.base, cancel)
-	m.loads.Go(func() {
-		defer cancel()
-		defer stop()
-		m.runLoad(ctx, key, f, now, load)
+	m.startLoad(ctx, func(ctx context.Context) {
+		f.value, f.err = loadSafely(ctx, load)
+		m.finishLoad(key, f, now)
 	})
 	return f, nil
 }
 
-func (m *Memory[K, V]) runLoad(ctx context.Context, key K, f *flight[V], began time.Time,
-	load func(context.Context) (V, error),
-) {
+// finishLoad remembers a loaded value and tells those who wait.
+func (m *Memory[K, V]) finishLoad(key K, f *flight[V], began time.Time) {
 	defer close(f.done)
-	f.value, f.err = loadSafely(ctx, load)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.flying[key] != f {

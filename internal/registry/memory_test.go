@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -203,6 +204,31 @@ func TestStartLoadsInTheBackground(t *testing.T) {
 	}
 	close(release)
 	wantValue(t, m, loadValue(2), 1)
+}
+
+func TestStartAllLoadsWhatIsUnknownAtOnce(t *testing.T) {
+	t.Parallel()
+	m, _ := newMemory(t, registry.Config[int]{})
+	m.Put("known", 1)
+	asked, release := make(chan []string, 1), make(chan struct{})
+	m.StartAll(t.Context(), []string{"known", "a", "b", "a"}, func(_ context.Context, keys []string) (map[string]int, error) {
+		asked <- keys
+		<-release
+		return map[string]int{"a": 2}, nil
+	})
+	if keys := <-asked; !slices.Equal(slices.Sorted(slices.Values(keys)), []string{"a", "b"}) {
+		t.Errorf("loaded %v", keys)
+	}
+	m.StartAll(t.Context(), []string{"a", "b"}, func(context.Context, []string) (map[string]int, error) {
+		t.Error("loaded again what is being loaded")
+		return nil, nil
+	})
+	close(release)
+	for key, want := range map[string]int{"known": 1, "a": 2, "b": 0} {
+		if got, err := m.Get(t.Context(), key, loadValue(3)); err != nil || got != want {
+			t.Errorf("%s: got %d, %v, want %d", key, got, err, want)
+		}
+	}
 }
 
 func TestCloseEndsLoads(t *testing.T) {

@@ -28,6 +28,11 @@ func (s *Service) buildCatalog(ctx context.Context, agentID, principal uuid.UUID
 	}
 	bounded, cancel := context.WithTimeout(ctx, s.listTimeout)
 	defer cancel()
+	ids := make([]uuid.UUID, len(set.Skills))
+	for i, skill := range set.Skills {
+		ids[i] = skill.ID
+	}
+	s.discovery.StartStatuses(ctx, ids)
 	listings := make([]skillListing, len(set.Skills))
 	slots := make(chan struct{}, maxParallelListings)
 	var group sync.WaitGroup
@@ -46,6 +51,14 @@ func (s *Service) buildCatalog(ctx context.Context, agentID, principal uuid.UUID
 	if err := ctx.Err(); err != nil {
 		return 0, nil, nil, fmt.Errorf("list skills of agent %s: %w", agentID, err)
 	}
+	s.discovery.StartStatuses(ctx, ids) // listings that found changes dropped them
+	for i := range listings {
+		if l := &listings[i]; l.problem == nil {
+			if l.pins, err = s.discovery.Statuses(ctx, l.skill.ID); err != nil {
+				*l = s.reportUnlisted(ctx, l.skill, err)
+			}
+		}
+	}
 	c, problems = composeCatalog(listings, builtin)
 	return set.Revision, c, problems, nil
 }
@@ -63,14 +76,10 @@ func (s *Service) listSkill(ctx context.Context, skill agent.AssignedSkill, prin
 			listing, err = s.listTools(ctx, fresh, server, principal)
 		}
 	}
-	var pins map[string]tool.PinStatus
-	if err == nil {
-		pins, err = s.discovery.Statuses(ctx, skill.ID)
-	}
 	if err != nil {
 		return s.reportUnlisted(ctx, skill, err)
 	}
-	return skillListing{skill: skill, listing: listing, pins: pins}
+	return skillListing{skill: skill, listing: listing}
 }
 
 // listTools lists the tools of a skill's server. It waits a third of the time if there are accepted definitions to offer meanwhile. After a
@@ -89,7 +98,7 @@ func (s *Service) listTools(ctx context.Context, skill *agent.Skill, server tool
 		return listing, err
 	}
 	patience := s.listTimeout
-	if accepted, err := s.discovery.Accepted(ctx, skill.ID); err == nil && len(accepted) > 0 {
+	if accepted, err := s.discovery.HasAccepted(ctx, skill.ID); err == nil && accepted {
 		patience /= 3
 	}
 	bounded, cancel := context.WithTimeout(ctx, patience)

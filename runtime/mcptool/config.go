@@ -73,6 +73,7 @@ type Limits struct {
 	TaskPoll time.Duration // least pause between two looks at a server's task. Default 250 ms
 
 	SessionIdle time.Duration // how long an unused session of one person is kept. Default 15 min
+	SharedIdle  time.Duration // how long an unused session or child that all people share is kept. Default 24 h
 	Sessions    int           // of people, kept for all skills; more only while they are in use. Default 1,000
 
 	IdlePerSkill int           // unused connections kept for an HTTP skill. Default 128
@@ -109,6 +110,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&l.ResultBytes, 16<<20)
 	setDefault(&l.TaskPoll, 250*time.Millisecond)
 	setDefault(&l.SessionIdle, 15*time.Minute)
+	setDefault(&l.SharedIdle, 24*time.Hour)
 	setDefault(&l.Sessions, 1000)
 	setDefault(&l.IdlePerSkill, 128)
 	setDefault(&l.Idle, 4*time.Second)

@@ -93,3 +93,25 @@ func TestSessionsOfPeopleAreFew(t *testing.T) {
 		}
 	}
 }
+
+// TestIdleSharedSessionsEnd: sessions and children that all people share end when nobody has used them for long, many of them at once. The next call
+// starts them again.
+func TestIdleSharedSessionsEnd(t *testing.T) {
+	t.Parallel()
+	upstream := &script{session: "s1"}
+	url := upstream.serve(t).URL
+	source := newSource(t, mcptool.Config{DataDir: t.TempDir(), Limits: mcptool.Limits{SharedIdle: 200 * time.Millisecond}})
+	const skills = 500
+	for range skills {
+		callTool(t, source, httpSkill(url), "echo", `{}`)
+	}
+	eventually.Holds(t, "all sessions are ended", func() bool {
+		return upstream.countRequests("DELETE") == upstream.countRequests("initialize") && upstream.countRequests("DELETE") >= skills
+	})
+	skill := childSkill(t, "raw")
+	child := aboutChild(t, source, skill).PID
+	eventually.Holds(t, "the child is gone", func() bool { return !isAlive(child) })
+	if next := aboutChild(t, source, skill).PID; next == child {
+		t.Error("the next call did not start the child again")
+	}
+}

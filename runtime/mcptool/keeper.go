@@ -27,7 +27,7 @@ type keeper struct {
 	era     session.Era
 	restart restartPause
 	used    time.Time   // when the session was last acquired or released
-	idle    *time.Timer // see watchIdle; nil: all people share the session
+	idle    *time.Timer // see watchIdle
 
 	announcing, again bool // see announceTools
 
@@ -187,9 +187,7 @@ func (k *keeper) retireKeeper() {
 // retireLocked is retireKeeper for a caller that holds k.mu.
 func (k *keeper) retireLocked() {
 	k.retired = true
-	if k.idle != nil {
-		k.idle.Stop()
-	}
+	k.idle.Stop()
 	if k.current != nil {
 		k.dropSession(k.current)
 	}
@@ -297,14 +295,21 @@ func (h *heldSession) requestLogs(ctx context.Context, r *session.Request) {
 // logPatience is how long a request waits for a server to set the log level.
 const logPatience = 2 * time.Second
 
-// watchIdle ends the keeper of a person's session when it is unused for a while, so that the number of sessions is not that of all people
-// who ever made a call. Sessions that all people share stay. The caller holds Source.mu.
+// watchIdle ends the keeper when its session is unused for a while, so that the number of sessions and child processes is not that of all
+// skills, and all people, that ever made a call. A session that all people share stays for much longer: it hears of changed tools, and calls that
+// wait for a person may need what it remembers. The caller holds Source.mu.
 func (k *keeper) watchIdle() {
 	k.used = k.source.config.Now()
+	k.idle = time.AfterFunc(math.MaxInt64, k.closeIdle) // closeIdle needs k.idle, so the timer starts when that is set
+	k.idle.Reset(k.idleLimit())
+}
+
+// idleLimit returns how long an unused session is kept.
+func (k *keeper) idleLimit() time.Duration {
 	if k.server.PerUser {
-		k.idle = time.AfterFunc(math.MaxInt64, k.closeIdle) // closeIdle needs k.idle, so the timer starts when that is set
-		k.idle.Reset(k.source.config.Limits.SessionIdle)
+		return k.source.config.Limits.SessionIdle
 	}
+	return k.source.config.Limits.SharedIdle
 }
 
 // closeIdle ends the keeper if it was idle for long enough, and checks again later otherwise.
@@ -314,7 +319,7 @@ func (k *keeper) closeIdle() {
 	if k.retired {
 		return
 	}
-	limit := k.source.config.Limits.SessionIdle
+	limit := k.idleLimit()
 	left := limit - k.source.config.Now().Sub(k.used)
 	switch {
 	case !k.isIdle():

@@ -118,15 +118,23 @@ func (d *Discovery) recordListing(ctx context.Context, tx pgx.Tx, attempt Attemp
 }
 
 func readPins(ctx context.Context, db postgres.Querier, skillID uuid.UUID) (map[string]PinStatus, error) {
-	records, err := readRecords(ctx, db, skillID)
+	all, err := readPinsOf(ctx, db, skillID)
+	return all[skillID], err
+}
+
+func readPinsOf(ctx context.Context, db postgres.Querier, skillIDs ...uuid.UUID) (map[uuid.UUID]map[string]PinStatus, error) {
+	records, err := readRecords(ctx, db, skillIDs...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read pins: %w", err)
 	}
-	pins := make(map[string]PinStatus, len(records))
+	all := make(map[uuid.UUID]map[string]PinStatus, len(skillIDs))
 	for _, r := range records {
-		pins[r.Name] = r.PinStatus
+		if all[r.skillID] == nil {
+			all[r.skillID] = map[string]PinStatus{}
+		}
+		all[r.skillID][r.Name] = r.PinStatus
 	}
-	return pins, nil
+	return all, nil
 }
 
 // StoreDefinitions stores definitions that are not stored yet. It sorts them, so that two transactions never wait for each other. Listings

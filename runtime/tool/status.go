@@ -29,6 +29,29 @@ func (d *Discovery) Statuses(ctx context.Context, skillID uuid.UUID) (map[string
 	})
 }
 
+// StartStatuses reads the pins of many skills that are not cached in one query, in the background. Statuses waits for it.
+func (d *Discovery) StartStatuses(ctx context.Context, skillIDs []uuid.UUID) {
+	d.statuses.StartAll(ctx, skillIDs, func(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]map[string]PinStatus, error) {
+		return readPinsOf(ctx, d.pool, ids...)
+	})
+}
+
+// HasAccepted reports whether [Discovery.Accepted] has any definitions.
+func (d *Discovery) HasAccepted(ctx context.Context, skillID uuid.UUID) (bool, error) {
+	statuses, err := d.Statuses(ctx, skillID)
+	for _, status := range statuses {
+		if status.hasUsable() {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// hasUsable reports whether the accepted definition may be offered while the server cannot be asked.
+func (s PinStatus) hasUsable() bool {
+	return s.Known && !s.IsRefused() && !s.Accepted.IsZero() && s.Accepted != s.Refused
+}
+
 // Accepted returns the accepted definitions of a skill's tools, by name. They may be offered while its server cannot be asked.
 func (d *Discovery) Accepted(ctx context.Context, skillID uuid.UUID) ([]Definition, error) {
 	statuses, err := d.Statuses(ctx, skillID)
@@ -37,8 +60,7 @@ func (d *Discovery) Accepted(ctx context.Context, skillID uuid.UUID) ([]Definiti
 	}
 	var pins []Pin
 	for _, name := range slices.Sorted(maps.Keys(statuses)) {
-		status := statuses[name]
-		if status.Known && !status.IsRefused() && !status.Accepted.IsZero() && status.Accepted != status.Refused {
+		if status := statuses[name]; status.hasUsable() {
 			pins = append(pins, status.Accepted)
 		}
 	}
@@ -126,23 +148,27 @@ type Record struct {
 
 	FirstSeen time.Time  // when it was first offered
 	RemovedAt *time.Time // nil: still offered
+
+	skillID uuid.UUID
 }
 
 // Records returns the stored state of all tools that a skill ever had, by name, from the database.
 func (d *Discovery) Records(ctx context.Context, skillID uuid.UUID) ([]Record, error) {
-	return readRecords(ctx, d.pool, skillID)
-}
-
-func readRecords(ctx context.Context, db postgres.Querier, skillID uuid.UUID) ([]Record, error) {
-	rows, err := db.Query(ctx, `SELECT name, current_pin, accepted_pin, refused_pin, first_seen, changed_at, removed_at
-		FROM skill_tools WHERE skill_id = $1 ORDER BY name COLLATE "C"`, skillID)
+	records, err := readRecords(ctx, d.pool, skillID)
 	if err != nil {
 		return nil, fmt.Errorf("read tools of skill %s: %w", skillID, err)
 	}
-	records, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Record, error) {
+	return records, nil
+}
+
+// readRecords reads the tools of skills, by skill and name.
+func readRecords(ctx context.Context, db postgres.Querier, skillIDs ...uuid.UUID) ([]Record, error) {
+	rows, _ := db.Query(ctx, `SELECT skill_id, name, current_pin, accepted_pin, refused_pin, first_seen, changed_at, removed_at
+		FROM skill_tools WHERE skill_id = ANY($1) ORDER BY skill_id, name COLLATE "C"`, skillIDs)
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Record, error) {
 		var r Record
 		var stored [3][]byte
-		if err := row.Scan(&r.Name, &stored[0], &stored[1], &stored[2], &r.FirstSeen, &r.Changed, &r.RemovedAt); err != nil {
+		if err := row.Scan(&r.skillID, &r.Name, &stored[0], &stored[1], &stored[2], &r.FirstSeen, &r.Changed, &r.RemovedAt); err != nil {
 			return r, err
 		}
 		for i, pin := range []*Pin{&r.Current, &r.Accepted, &r.Refused} {
@@ -157,10 +183,6 @@ func readRecords(ctx context.Context, db postgres.Querier, skillID uuid.UUID) ([
 		r.Known = r.RemovedAt == nil
 		return r, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read tools of skill %s: %w", skillID, err)
-	}
-	return records, nil
 }
 
 // Offered is a tool that a skill's server offers.
