@@ -58,12 +58,13 @@ func listPhases() []phase {
 		{"openapi", []part{measureOpenAPI}},
 		{"retention", []part{onStage(measureRetention, keepContent, keepCalls, keepEvents)}},
 		{"slow", []part{measureSlowConnections}},
+		{peersPhase, []part{measurePeers}},
 	}
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) > 0 && args[0] == skillRole {
-		return serveSkill(ctx, stdin, stdout)
+		return serveSkill(ctx, args[1:], stdin, stdout)
 	}
 	if len(args) > 0 && args[0] == importRole {
 		return importDocument(ctx, args[1:], stdout)
@@ -80,7 +81,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	}
 	defer b.close()
 	for _, p := range listPhases() {
-		if opts.only != "" && opts.only != p.name {
+		if opts.only != p.name && (opts.only != "" || p.name == peersPhase) {
 			continue
 		}
 		b.logf("%s", p.name)
