@@ -43,7 +43,7 @@ func (p npmPeers) measureGateways(ctx context.Context, s *stage) error {
 		{subject: s.report.addSubject(gatewaysPhase, "direct", "No gateway."), target: s.directTarget()},
 		{subject: s.report.addSubject(gatewaysPhase, "Holdpoint", "Validates arguments, applies policy, records each call before it is sent and after its "+
 			"outcome, in PostgreSQL."), target: s.openTarget()},
-		{subject: s.report.addSubject(gatewaysPhase, "TBXark mcp-proxy", "Forwards. One URL for each server."), start: peers.startTBXark},
+		{subject: s.report.addSubject(gatewaysPhase, "TBXark mcp-proxy", "Forwards, without sessions. One URL for each server."), start: peers.startTBXark},
 		{subject: s.report.addSubject(gatewaysPhase, "npm mcp-proxy", "Forwards to a server on standard input and output, one process for each session."),
 			start: peers.startNPMProxy},
 		{subject: s.report.addSubject(gatewaysPhase, "Docker MCP Gateway", "Merges the tools of several servers and forwards."), start: peers.startDocker},
@@ -222,7 +222,7 @@ func (p gatewayPeers) startTBXark(ctx context.Context, g *gateway) error {
 	if err := os.WriteFile(file, config, 0o600); err != nil {
 		return err
 	}
-	g.Version, g.target = version, target{addr: addr, path: "/skill/mcp", tool: "echo"}
+	g.Version, g.target = version, target{addr: addr, path: "/skill/mcp", tool: "echo", stateless: true}
 	return g.await(ctx, exec.CommandContext(ctx, binary, "-config", file), filepath.Join(p.dir, "tbxark.log")) //nolint:gosec // G204: just built
 }
 

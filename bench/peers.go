@@ -99,7 +99,7 @@ func (b *bench) skip(ctx context.Context, s *subject, reason error) error {
 	return nil
 }
 
-// dropFigures removes the figures of a subject that failed after some of them.
+// addOf adds a figure of a subject.
 func (r *report) addOf(s *subject, name, unit string, rounds []float64) {
 	r.addMedian(s.Phase, name, unit, rounds).Subject = s.Name
 }
