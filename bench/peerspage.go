@@ -67,9 +67,14 @@ func (r *report) writePeersPage(root string) error {
 	if err != nil {
 		return err
 	}
-	//nolint:gosec // G306, G703: they are for everyone
-	if err := errors.Join(os.WriteFile(page, []byte(shown), 0o644), os.WriteFile(filepath.Join(root, peersChart), []byte(r.drawChart()), 0o644)); err != nil {
-		return fmt.Errorf("write page: %w", err)
+	files := map[string]string{page: shown}
+	if len(r.Figures) > 0 {
+		files[filepath.Join(root, peersChart)] = r.drawChart()
+	}
+	for path, content := range files {
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil { //nolint:gosec // G306: it is for everyone
+			return fmt.Errorf("write page: %w", err)
+		}
 	}
 	return nil
 }
