@@ -250,5 +250,38 @@ func (p gatewayPeers) startNPMProxy(ctx context.Context, g *gateway) error {
 }
 
 func (p gatewayPeers) startDocker(ctx context.Context, g *gateway) error {
-	return errors.New("not here yet")
+	binary, version, err := p.buildTool(ctx, "docker", "github.com/docker/mcp-gateway/cmd/docker-mcp")
+	if g.Version = version; err != nil {
+		return err
+	}
+	addr, err := freeAddr(ctx)
+	if err != nil {
+		return err
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	home := filepath.Join(p.dir, "docker-home")
+	catalogs := filepath.Join(home, ".docker", "mcp", "catalogs")
+	if err := os.MkdirAll(catalogs, 0o700); err != nil {
+		return err
+	}
+	catalog, err := json.Marshal(map[string]any{"registry": map[string]any{ // JSON is YAML
+		"skill": map[string]any{
+			"type": "remote", "title": "skill", "description": "skill",
+			"remote": map[string]any{"url": "http://" + p.skillAt + "/mcp", "transport_type": "http"},
+		},
+	}})
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(catalogs, "bench.yaml"), catalog, 0o600); err != nil {
+		return err
+	}
+	g.target = target{addr: addr, path: "/mcp", tool: "echo"}
+	cmd := exec.CommandContext(ctx, binary, "gateway", "run", "--catalog", filepath.Join(catalogs, "bench.yaml"), //nolint:gosec // G204: just built
+		"--servers", "skill", "--secrets", os.DevNull, "--transport", "streaming", "--host", host, "--port", port, "--allow-unauthenticated")
+	cmd.Env = append(os.Environ(), "HOME="+home, "DOCKER_MCP_IN_CONTAINER=1") // it wants Docker Desktop otherwise
+	return g.await(ctx, cmd, filepath.Join(p.dir, "docker.log"))
 }
