@@ -344,7 +344,9 @@ func (w *wire) startRun(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var run struct{ ID string }
+	var run struct {
+		ID string `json:"id"`
+	}
 	if err := json.Unmarshal(response.body, &run); err != nil || response.status != http.StatusOK || run.ID == "" {
 		return "", fmt.Errorf("start a run: HTTP %d: %s", response.status, response.body)
 	}
@@ -356,7 +358,12 @@ type column struct{ name, unit string }
 
 func agentFigures() []column {
 	return []column{
-		{agentOne, "calls/s"}, {agentMany, "calls/s"}, {agentBytes, "bytes/call"},
-		{agentSlow50, "ms"}, {agentSlow99, "ms"}, {agentFast50, "ms"}, {agentFast99, "ms"},
+		{agentOne, "calls/s"},
+		{agentMany, "calls/s"},
+		{agentBytes, "bytes/call"},
+		{agentSlow50, "ms"},
+		{agentSlow99, "ms"},
+		{agentFast50, "ms"},
+		{agentFast99, "ms"},
 	}
 }

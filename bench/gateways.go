@@ -44,8 +44,10 @@ func (p npmPeers) measureGateways(ctx context.Context, s *stage) error {
 		{subject: s.report.addSubject(gatewaysPhase, "Holdpoint", "Validates arguments, applies policy, records each call before it is sent and after its "+
 			"outcome, in PostgreSQL."), target: s.openTarget()},
 		{subject: s.report.addSubject(gatewaysPhase, "TBXark mcp-proxy", "Forwards, without sessions. One URL for each server."), start: peers.startTBXark},
-		{subject: s.report.addSubject(gatewaysPhase, "npm mcp-proxy", "Forwards to a server on standard input and output, one process for each session."),
-			start: peers.startNPMProxy},
+		{
+			subject: s.report.addSubject(gatewaysPhase, "npm mcp-proxy", "Forwards to a server on standard input and output, one process for each session."),
+			start:   peers.startNPMProxy,
+		},
 		{subject: s.report.addSubject(gatewaysPhase, "Docker MCP Gateway", "Merges the tools of several servers and forwards."), start: peers.startDocker},
 	}
 	all[1].Version = s.report.Machine.Revision

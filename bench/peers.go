@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -51,7 +52,9 @@ func (p npmPeers) readVersion(name string) (string, error) {
 	if p.missing != nil {
 		return "", p.missing
 	}
-	var manifest struct{ Version string }
+	var manifest struct {
+		Version string `json:"version"`
+	}
 	text, err := os.ReadFile(filepath.Join(p.dir, "node_modules", name, "package.json"))
 	if err == nil {
 		err = json.Unmarshal(text, &manifest)
@@ -89,12 +92,16 @@ func (r *report) addSubject(phase, name, does string) *subject {
 	return s
 }
 
+// addresses are of registries; every machine has its own.
+var addresses = regexp.MustCompile(`https?://\S+`)
+
 // skip notes why a peer is not measured. The others are measured nevertheless, unless the run was interrupted.
 func (b *bench) skip(ctx context.Context, s *subject, reason error) error {
 	if ctx.Err() != nil {
 		return errors.Join(ctx.Err(), reason)
 	}
-	s.Missing = strings.Join(strings.Fields(strings.ReplaceAll(reason.Error(), b.dir, "TMP")), " ")
+	text := addresses.ReplaceAllString(strings.ReplaceAll(reason.Error(), b.dir, "TMP"), "…")
+	s.Missing = strings.Join(strings.Fields(text), " ")
 	b.logf("  %s: not measured: %v", s.Name, reason)
 	return nil
 }

@@ -106,13 +106,21 @@ func (r *report) describePeers() string {
 	}
 	page.WriteString("![Chart of the figures in the tables below](peers.svg)\n\n")
 	r.writeTable(&page, gatewaysPhase, "A tool call through a gateway", []pageColumn{
-		{gatewayP50, "p50, 1 client"}, {gatewayTimes, "times direct"}, {gatewayRate, "calls/s, 32 clients"}, {gatewayShare, "share of direct"},
-		{gatewayCPU, "processor time a call"}, {gatewayMemory, "memory"},
+		{gatewayP50, "p50, 1 client"},
+		{gatewayTimes, "times direct"},
+		{gatewayRate, "calls/s, 32 clients"},
+		{gatewayShare, "share of direct"},
+		{gatewayCPU, "processor time a call"},
+		{gatewayMemory, "memory"},
 	})
 	r.writeTable(&page, agentsPhase, "A call that waits for approval", []pageColumn{
-		{agentOne, "parked/s, 1 client"}, {agentMany, "parked/s, 16 clients"}, {agentBytes, "database a call"},
-		{agentSlow50, "approve to arrival at 50/s, p50"}, {agentSlow99, "p99"},
-		{agentFast50, "at 200/s, p50"}, {agentFast99, "p99"},
+		{agentOne, "parked/s, 1 client"},
+		{agentMany, "parked/s, 16 clients"},
+		{agentBytes, "database a call"},
+		{agentSlow50, "approve to arrival at 50/s, p50"},
+		{agentSlow99, "p99"},
+		{agentFast50, "at 200/s, p50"},
+		{agentFast99, "p99"},
 	})
 	return page.String()
 }
