@@ -64,20 +64,32 @@ func measureApprovalPath(ctx context.Context, s *stage) error {
 func (s *stage) readApprovals(ctx context.Context, calls []heldCall, first int) ([]*pendingCall, error) {
 	var targets []*pendingCall
 	for i := first; i < len(calls); i++ {
-		shown, err := client.Value(s.api.GetApproval(ctx, calls[i].id))
-		if err != nil {
-			return nil, fmt.Errorf("read approval %s: %w", calls[i].id, err)
-		}
-		targets = append(targets, &pendingCall{heldCall: calls[i], number: i, digest: shown.Digest})
+		targets = append(targets, &pendingCall{heldCall: calls[i], number: i})
 	}
-	return targets, nil
+	return targets, s.readDigests(ctx, targets)
+}
+
+func (s *stage) readDigests(ctx context.Context, calls []*pendingCall) error {
+	for _, call := range calls {
+		shown, err := client.Value(s.api.GetApproval(ctx, call.id))
+		if err != nil {
+			return fmt.Errorf("read approval %s: %w", call.id, err)
+		}
+		call.digest = shown.Digest
+	}
+	return nil
 }
 
 // approveAll approves calls at a steady rate. It waits until the skill server has each call and the client has its answer.
 func (s *stage) approveAll(ctx context.Context, calls []*pendingCall, perSecond int) error {
+	return s.approveAt(ctx, target{addr: s.addr, key: s.token}, calls, perSecond)
+}
+
+// approveAt does the same at an address of its own. Only calls that are held have an answer to wait for.
+func (s *stage) approveAt(ctx context.Context, at target, calls []*pendingCall, perSecond int) error {
 	desks := make(chan *wire, reviewers)
 	for range reviewers {
-		desk, err := dialTarget(ctx, target{addr: s.addr, key: s.token})
+		desk, err := dialTarget(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -88,7 +100,9 @@ func (s *stage) approveAll(ctx context.Context, calls []*pendingCall, perSecond 
 	var group errgroup.Group
 	began := time.Now().Add(50 * time.Millisecond)
 	for i, call := range calls {
-		group.Go(call.waitForAnswer)
+		if call.response != nil {
+			group.Go(call.waitForAnswer)
+		}
 		group.Go(func() error {
 			time.Sleep(time.Until(began.Add(time.Duration(i) * pause)))
 			desk := <-desks

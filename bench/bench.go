@@ -36,7 +36,7 @@ func newBench(ctx context.Context, opts options, getenv func(string) string, std
 	if b.root, err = moduleRoot(ctx); err != nil {
 		return nil, err
 	}
-	if b.out != "" && !filepath.IsAbs(b.out) && b.out == filepath.Join("bench", "results.json") {
+	if b.out == resultsFile || b.out == peersFile {
 		b.out = filepath.Join(b.root, b.out)
 	}
 	if b.dir, err = os.MkdirTemp("", "holdpoint-bench-"); err != nil {

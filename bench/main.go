@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -34,6 +33,7 @@ func main() {
 type options struct {
 	quick      bool
 	only       string
+	page       bool
 	out        string // empty: write nothing
 	calls      int    // generated ones, to measure retention
 	binary     string // empty: build one
@@ -59,12 +59,13 @@ func listPhases() []phase {
 		{"openapi", []part{measureOpenAPI}},
 		{"retention", []part{onStage(measureRetention, keepContent, keepCalls, keepEvents)}},
 		{"slow", []part{measureSlowConnections}},
+		{peersPhase, []part{measurePeers}},
 	}
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) > 0 && args[0] == skillRole {
-		return serveSkill(ctx, stdin, stdout)
+		return serveSkill(ctx, args[1:], stdin, stdout)
 	}
 	if len(args) > 0 && args[0] == importRole {
 		return importDocument(ctx, args[1:], stdout)
@@ -72,6 +73,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	opts, err := parseOptions(args, stderr)
 	if err != nil {
 		return err
+	}
+	if opts.page {
+		return renderPeersPage(ctx)
 	}
 	opts.database = getenv("DATABASE_URL")
 	debug.SetGCPercent(400) // of this program; the measured programs keep their defaults
@@ -81,7 +85,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	}
 	defer b.close()
 	for _, p := range listPhases() {
-		if opts.only != "" && opts.only != p.name {
+		if opts.only != p.name && (opts.only != "" || p.name == peersPhase) {
 			continue
 		}
 		b.logf("%s", p.name)
@@ -97,8 +101,11 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	if opts.out == "" {
 		return nil
 	}
-	b.logf("writing %s", opts.out)
-	return b.report.writeFile(opts.out)
+	b.logf("writing %s", b.out)
+	if err := b.report.writeFile(b.out); err != nil || opts.out != peersFile {
+		return err
+	}
+	return b.report.writePeersPage(b.root)
 }
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
@@ -110,9 +117,10 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		names = append(names, p.name)
 	}
 	flags.BoolVar(&opts.quick, "quick", false, "few and short rounds, to try the program; the figures mean nothing")
+	flags.BoolVar(&opts.page, "page", false, "write docs/peers.md and its chart from bench/peers.json, and measure nothing")
 	flags.IntVar(&opts.calls, "calls", 1_000_000, "`number` of generated calls to measure retention")
 	flags.StringVar(&opts.only, "only", "", "measure one `phase`: "+strings.Join(names, ", "))
-	flags.StringVar(&opts.out, "out", "", "write the figures to `file` (default bench/results.json of a whole run, else nothing)")
+	flags.StringVar(&opts.out, "out", "", "write the figures to `file` (default bench/results.json of a whole run, bench/peers.json of peers, else nothing)")
 	flags.StringVar(&opts.binary, "binary", "", "measure this holdpoint `file` instead of building one")
 	flags.StringVar(&opts.cpuProfile, "cpuprofile", "", "write profiles of the server into `dir`, taken after the figures")
 	if err := flags.Parse(args); err != nil {
@@ -123,8 +131,10 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		return opts, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case opts.only != "" && !slices.Contains(names, opts.only):
 		return opts, fmt.Errorf("-only %q: must be one of %s", opts.only, strings.Join(names, ", "))
+	case opts.out == "" && opts.only == peersPhase && !opts.quick:
+		opts.out = peersFile
 	case opts.out == "" && opts.only == "" && !opts.quick:
-		opts.out = filepath.Join("bench", "results.json")
+		opts.out = resultsFile
 	}
 	return opts, nil
 }

@@ -53,9 +53,14 @@ func (s *stage) parkOnce(ctx context.Context, first, n, submitters int) (time.Du
 	if err != nil {
 		return 0, err
 	}
-	return took, s.serve.waitFor(ctx, time.Minute, func(ctx context.Context) bool {
+	return took, s.waitForGoroutines(ctx, 200)
+}
+
+// waitForGoroutines waits until the server has let go of clients that left.
+func (s *stage) waitForGoroutines(ctx context.Context, below float64) error {
+	return s.serve.waitFor(ctx, time.Minute, func(ctx context.Context) bool {
 		found, err := s.readMetrics(ctx)
-		return err == nil && found["go_goroutines"] < 200
+		return err == nil && found["go_goroutines"] < below
 	})
 }
 

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -88,4 +90,28 @@ func freeAddr(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}
 	return listener.Addr().String(), listener.Close()
+}
+
+// startListener starts a program that prints the address at which it listens, and ends with this program.
+func startListener(cmd *exec.Cmd, log string) (*process, string, error) {
+	if _, err := cmd.StdinPipe(); err != nil { // its end tells the program to end
+		return nil, "", err
+	}
+	stdout, write, err := os.Pipe()
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = stdout.Close() }()
+	cmd.Stdout = write
+	p, err := startProcess(cmd, log)
+	_ = write.Close() // the child has its own
+	if err != nil {
+		return nil, "", err
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		p.stop()
+		return nil, "", fmt.Errorf("%w; it said:\n%s", err, p.logTail())
+	}
+	return p, strings.TrimSpace(line), nil
 }

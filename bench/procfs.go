@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -77,4 +78,18 @@ func (m meter) usedSince(before meter) (serve, database float64) {
 		database += micros - before.database[pid]
 	}
 	return m.serve - before.serve, database
+}
+
+// readProc adds the processor and the load.
+func (m *machine) readProc() {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return
+	}
+	if all, err := fs.CPUInfo(); err == nil && len(all) > 0 {
+		m.Processor = all[0].ModelName
+	}
+	if load, err := fs.LoadAvg(); err == nil {
+		m.Load = strconv.FormatFloat(load.Load1, 'f', 1, 64)
+	}
 }

@@ -18,8 +18,9 @@ import (
 
 // report is the content of results.json.
 type report struct {
-	Machine machine   `json:"machine"`
-	Figures []*figure `json:"figures"`
+	Machine  machine    `json:"machine"`
+	Subjects []*subject `json:"subjects,omitempty"`
+	Figures  []*figure  `json:"figures"`
 }
 
 // machine describes the machine and the versions.
@@ -27,17 +28,30 @@ type machine struct {
 	Date       string `json:"date"`
 	Revision   string `json:"revision,omitempty"`
 	System     string `json:"system"`
+	Processor  string `json:"processor,omitempty"`
 	Cores      int    `json:"cores"`
+	Load       string `json:"load_before,omitempty"` // average of the last minute
 	Go         string `json:"go"`
+	Node       string `json:"node,omitempty"`
 	PostgreSQL string `json:"postgresql"`
 	Fsync      string `json:"fsync"`
 	Commit     string `json:"synchronous_commit"`
 	Quick      bool   `json:"quick,omitempty"`
 }
 
+// subject is a program that is measured beside others.
+type subject struct {
+	Phase   string `json:"phase"`
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	Does    string `json:"does"`
+	Missing string `json:"missing,omitempty"` // why it was not measured
+}
+
 // figure is one number. If it has an aim, Reached says whether it meets the aim.
 type figure struct {
 	Phase   string   `json:"phase"`
+	Subject string   `json:"subject,omitempty"`
 	Name    string   `json:"name"`
 	Value   float64  `json:"value"`
 	Unit    string   `json:"unit"`
@@ -124,7 +138,16 @@ func (r *report) printTable(w io.Writer) error {
 		default:
 			aim += "  MISSED"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Phase, f.Name, formatNumber(f.Value), f.Unit, rounds, aim)
+		name := f.Name
+		if f.Subject != "" {
+			name = f.Subject + ", " + name
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t\n", f.Phase, name, formatNumber(f.Value), f.Unit, rounds, aim)
+	}
+	for _, s := range r.Subjects {
+		if s.Missing != "" {
+			fmt.Fprintf(table, "%s\t%s %s\tnot measured: %s\n", s.Phase, s.Name, s.Version, s.Missing)
+		}
 	}
 	return table.Flush()
 }
@@ -145,6 +168,7 @@ func (b *bench) readMachine(ctx context.Context) error {
 		Date: time.Now().UTC().Format(time.DateOnly), System: runtime.GOOS + "/" + runtime.GOARCH,
 		Cores: runtime.NumCPU(), Go: strings.TrimPrefix(runtime.Version(), "go"), Quick: b.quick,
 	}
+	m.readProc()
 	err := b.db.Pool().QueryRow(ctx, `SELECT current_setting('server_version'), current_setting('fsync'),
 		current_setting('synchronous_commit')`).Scan(&m.PostgreSQL, &m.Fsync, &m.Commit)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -25,17 +26,20 @@ type arrivals struct {
 	seen map[string][]int64 // by number: Unix nanoseconds, one for each time it came
 }
 
-// serveSkill runs the skill server: the official SDK, stateful, JSON responses, one tool, and the skills of a wide house. It prints its address, and ends with its
-// parent process.
-func serveSkill(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+// serveSkill runs the skill server: the official SDK, stateful, JSON responses, one tool, and the skills of a wide house. It prints its
+// address, and ends with its parent process. With the argument "stdio" it serves its standard input and output instead.
+func serveSkill(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+	server := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Returns the text."}, echoText)
+	if slices.Contains(args, "stdio") {
+		return server.Run(ctx, &mcp.StdioTransport{})
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		_, _ = io.Copy(io.Discard, stdin) // it ends with the parent
 		cancel()
 	}()
-	server := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Returns the text."}, echoText)
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{JSONResponse: true})
 	noted := &arrivals{seen: make(map[string][]int64)}

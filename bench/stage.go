@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -24,17 +23,17 @@ import (
 // twice: as the auto-approved skill "echo" and as the skill "gated".
 type stage struct {
 	*bench
-	name     string
-	database string
-	pool     *pgxpool.Pool
-	serve    *process
-	skill    *process
-	addr     string // of serve
-	skillAt  string
-	pprof    string         // empty: none
-	token    string         // of an operator and reviewer
-	api      *client.Client // with the token
-	key      string         // of the agent
+	name         string
+	dropDatabase func() // nil: there is none
+	pool         *pgxpool.Pool
+	serve        *process
+	skill        *process
+	addr         string // of serve
+	skillAt      string
+	pprof        string         // empty: none
+	token        string         // of an operator and reviewer
+	api          *client.Client // with the token
+	key          string         // of the agent
 }
 
 const (
@@ -51,10 +50,11 @@ func (b *bench) newStage(ctx context.Context, flags ...string) (_ *stage, err er
 			s.close()
 		}
 	}()
-	databaseURL, err := s.makeDatabase(ctx)
+	databaseURL, drop, err := s.newDatabase(ctx)
 	if err != nil {
 		return nil, err
 	}
+	s.dropDatabase = drop
 	if s.pool, err = pgxpool.New(ctx, databaseURL); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
@@ -79,13 +79,18 @@ func onStage(measure func(context.Context, *stage) error, flags ...string) func(
 	}
 }
 
-func (s *stage) makeDatabase(ctx context.Context) (string, error) {
+// newDatabase makes a database on the cluster. drop removes it.
+func (b *bench) newDatabase(ctx context.Context) (databaseURL string, drop func(), err error) {
 	name := "holdpoint_bench_" + strings.ToLower(rand.Text()[:10])
-	if _, err := s.db.Pool().Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
-		return "", fmt.Errorf("make database: %w", err)
+	quoted := pgx.Identifier{name}.Sanitize()
+	if _, err := b.db.Pool().Exec(ctx, "CREATE DATABASE "+quoted); err != nil {
+		return "", nil, fmt.Errorf("make database: %w", err)
 	}
-	s.database = name
-	return withDatabase(s.db.URL(), name), nil
+	return withDatabase(b.db.URL(), name), func() {
+		if _, err := b.db.Pool().Exec(context.Background(), "DROP DATABASE "+quoted+" WITH (FORCE)"); err != nil {
+			b.logf("drop database: %v", err)
+		}
+	}, nil
 }
 
 // withDatabase returns the connection string of another database on the same server.
@@ -104,25 +109,10 @@ func (s *stage) startSkill(ctx context.Context) error {
 		return fmt.Errorf("start skill server: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, self, skillRole) //nolint:gosec // G204: this program itself
-	if _, err := cmd.StdinPipe(); err != nil {       // it ends with this program
-		return fmt.Errorf("start skill server: %w", err)
-	}
-	stdout, write, err := os.Pipe()
+	s.skill, s.skillAt, err = startListener(cmd, filepath.Join(s.dir, s.name+"-skill.log"))
 	if err != nil {
 		return fmt.Errorf("start skill server: %w", err)
 	}
-	defer func() { _ = stdout.Close() }()
-	cmd.Stdout = write
-	s.skill, err = startProcess(cmd, filepath.Join(s.dir, s.name+"-skill.log"))
-	_ = write.Close() // the child has its own
-	if err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		return fmt.Errorf("start skill server: %w; it said:\n%s", err, s.skill.logTail())
-	}
-	s.skillAt = strings.TrimSpace(line)
 	return ctx.Err()
 }
 
@@ -203,10 +193,7 @@ func (s *stage) close() {
 	if s.pool != nil {
 		s.pool.Close()
 	}
-	if s.database == "" {
-		return
-	}
-	if _, err := s.db.Pool().Exec(context.Background(), "DROP DATABASE "+pgx.Identifier{s.database}.Sanitize()+" WITH (FORCE)"); err != nil {
-		s.logf("drop database: %v", err)
+	if s.dropDatabase != nil {
+		s.dropDatabase()
 	}
 }

@@ -19,6 +19,8 @@ type target struct {
 	path string
 	key  string // bearer token; empty: none
 	tool string
+
+	stateless bool // the server has no sessions
 }
 
 // wire is the connection of one client. It does little, so that the figures show the cost of the servers. One goroutine uses it at a
@@ -73,7 +75,7 @@ func (w *wire) startSession() error {
 		return err
 	}
 	w.session = response.header.Get("Mcp-Session-Id")
-	if response.status != http.StatusOK || w.session == "" {
+	if response.status != http.StatusOK || w.session == "" && !w.stateless {
 		return fmt.Errorf("HTTP %d, no session: %s", response.status, response.body)
 	}
 	response, err = w.roundTrip([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
