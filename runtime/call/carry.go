@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -45,15 +46,21 @@ func (s *Service) Carry(ctx context.Context, sub Submission, begin func(ctx cont
 	return ticket, err
 }
 
-// recordCarried records a carried call, and begins its work in the same transaction. It does not retry: begin may fail for good.
+// recordCarried records a carried call, and begins its work in the same transaction. It retries only while the database was just replaced:
+// begin may fail for good.
 func (s *Service) recordCarried(ctx context.Context, c *Call, sub *Submission, begin func(ctx context.Context, tx pgx.Tx, c *Call) error) (Ticket, error) {
 	c.Status = Executing
 	item := &intakeItem{call: c, begin: begin, move: newSubmitMove(ctx, c, sub, nil)}
 	if sub.IdempotencyKey != "" {
 		item.attachKey, item.keyedSum = attachKey(sub), keyedSum(sub)
 	}
+	began := s.Now()
 	for attempt := 1; ; attempt++ {
-		if err := s.writeIntake(ctx, []*intakeItem{item}); err != nil {
+		err := s.writeIntake(ctx, []*intakeItem{item})
+		for errors.Is(err, errUnsettled) && s.Now().Sub(began) < intakeLimit && pause.For(ctx, retryDelay) == nil {
+			err = s.writeIntake(ctx, []*intakeItem{item})
+		}
+		if err != nil {
 			return Ticket{}, fmt.Errorf("submit %s: %w", sub.Entry.Name, err)
 		}
 		if !errors.Is(item.err, errAttachedGone) || attempt == attachAttempts {
