@@ -18,7 +18,7 @@ import (
 )
 
 // pooler is the PgBouncer of all tests of this process. It runs if HOLDPOINT_E2E_PGBOUNCER is set.
-var pooler struct { //nolint:gochecknoglobals // its end is that of the process
+var pooler struct {
 	sync.Mutex
 
 	running *pgbouncer.Bouncer

@@ -193,8 +193,7 @@ func checkTransactions(t *testing.T, inTx func(context.Context, *pgxpool.Pool, f
 	})
 	t.Run("tells when the commit is refused", func(t *testing.T) {
 		err := inTx(t.Context(), db.Pool(), func(tx pgx.Tx) error { return insert(tx, 1) })
-		var pgErr *pgconn.PgError
-		if !errors.As(err, &pgErr) {
+		if _, refused := errors.AsType[*pgconn.PgError](err); !refused {
 			t.Errorf("error %v", err)
 		}
 	})

@@ -72,10 +72,11 @@ func (db *DB) setUpSharedConns(cfg *pgxpool.Config, silence time.Duration, setti
 	if !strings.Contains(db.url, "default_query_exec_mode") {
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // without named statements
 	}
-	local := "SELECT set_config('idle_in_transaction_session_timeout', '" + formatMilliseconds(idleInTransaction) + "', true)"
+	calls := []string{"set_config('idle_in_transaction_session_timeout', '" + formatMilliseconds(idleInTransaction) + "', true)"}
 	for _, s := range settings {
-		local += ", set_config('" + s.name + "', '" + s.value + "', true)"
+		calls = append(calls, "set_config('"+s.name+"', '"+s.value+"', true)")
 	}
+	local := "SELECT " + strings.Join(calls, ", ")
 	after := cfg.AfterConnect
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		conn.PgConn().CustomData()[localSettingsKey] = local

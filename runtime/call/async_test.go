@@ -21,7 +21,7 @@ func TestAsyncOutcomes(t *testing.T) {
 			CREATE TRIGGER note_commit AFTER UPDATE ON calls FOR EACH ROW WHEN (NEW.finished_at IS NOT NULL) EXECUTE FUNCTION note_commit()`)
 		check(t, err)
 		t.Cleanup(func() { // the database is lent to other tests
-			_, err := w.db.Pool().Exec(context.Background(), `DROP FUNCTION note_commit CASCADE; DROP TABLE commits`)
+			_, err := w.db.Pool().Exec(context.WithoutCancel(t.Context()), `DROP FUNCTION note_commit CASCADE; DROP TABLE commits`)
 			check(t, err)
 		})
 		wantMode := func(what string, id uuid.UUID, want string) {

@@ -160,8 +160,8 @@ func TestRepeatOfCallWithoutContent(t *testing.T) {
 			check(t, err)
 			queue := w.db.NewQueue(slog.New(slog.DiscardHandler), uuid.New(), map[string]int{river.QueueDefault: 1}, s)
 			s.Start(queue)
-			check(t, queue.Start(context.Background()))
-			defer func() { check(t, queue.Stop(context.Background())) }()
+			check(t, queue.Start(context.WithoutCancel(t.Context())))
+			defer func() { check(t, queue.Stop(context.WithoutCancel(t.Context()))) }()
 			_, err = s.Erase(t.Context(), audit.System(), vera)
 			check(t, err)
 			eventually.Holds(t, "the erasure ends", func() bool {

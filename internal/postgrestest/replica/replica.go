@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"os/user"
@@ -116,14 +117,15 @@ func newServer(t testing.TB) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdpoint-replica-")
 	if err == nil {
-		err = os.Chmod(dir, 0o755)
+		err = os.Chmod(dir, 0o755) //nolint:gosec // G302: the server's account reaches its folder through this one
 	}
 	listener, listenErr := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err = errors.Join(err, listenErr); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, dir: filepath.Join(dir, "data"), port: listener.Addr().(*net.TCPAddr).Port, bin: findPrograms(t)}
-	if err := errors.Join(listener.Close(), os.Mkdir(s.dir, 0o700)); err != nil {
+	at, err := netip.ParseAddrPort(listener.Addr().String())
+	s := &Server{t: t, dir: filepath.Join(dir, "data"), port: int(at.Port()), bin: findPrograms(t)}
+	if err := errors.Join(err, listener.Close(), os.Mkdir(s.dir, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if uid, gid, drop := account(t); drop {
