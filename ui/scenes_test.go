@@ -124,6 +124,7 @@ func (h *house) scenes() []scene {
 			p.Wait("confirm-disconnect")
 		}},
 		{name: "settings", route: "GET /settings", path: "/settings"},
+		{name: "holds", route: "GET /settings/holds", path: "/settings/holds"},
 		{name: "conversations", route: "GET /conversations", path: "/conversations"},
 		{name: "conversation", route: "GET /conversations/{id}", path: "/conversations/" + h.conversationOf("parked").String()},
 		{name: "talk-new", route: "GET /conversations/new", path: "/conversations/new?agent=reception", ready: "start-form"},
@@ -248,7 +249,7 @@ func noScene() []string {
 	return []string{
 		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /calls/{id}/files/{file}", "GET /oauth/callback", "GET /calls/export", "GET /conversations/{id}/entries/{seq}", "GET /audit/export",
 		// These redirect to the page that has the form.
-		"GET /settings/push/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}", "GET /queue/{form...}", "GET /next",
+		"GET /settings/push/{form...}", "GET /settings/holds/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}", "GET /queue/{form...}", "GET /next",
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 // htmxConfig requires the page's nonce for everything that runs, and keeps htmx away from the history. A morph keeps the attributes of the
 // dashboard's own module and the open state of details.
-const htmxConfig = `{"extensions":"hx-csp","history":false,"includeIndicatorCSS":false,"defaultSettleDelay":0,"morphIgnore":["data-htmx-powered","data-hp-","open"]}`
+const htmxConfig = `{"extensions":"hx-csp","history":false,"includeIndicatorCSS":false,"morphIgnore":["data-htmx-powered","data-hp-","open"]}`
 
 // Layout is the frame of every page.
 func Layout(p Page) templ.Component {
