@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -158,11 +159,11 @@ func TestErasureIsResumed(t *testing.T) {
 	for range 300 {
 		w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, actor_id, action, address) VALUES ($1, 'person', $1, 'session.created', '10.0.0.1')`, w.vera)
 	}
-	batches := 0
+	var batches atomic.Int64
 	broken := w.service(lifetime.Ages{}, func(c *retention.Config) {
 		c.BatchSize = 2
 		c.AfterBatch = func(kind string) {
-			if batches++; kind == "erasure" && batches%3 == 0 {
+			if n := batches.Add(1); kind == "erasure" && n%3 == 0 {
 				panic("killed") // River tries the job again
 			}
 		}
@@ -176,8 +177,8 @@ func TestErasureIsResumed(t *testing.T) {
 		check(t, err)
 		return e.FinishedAt != nil
 	})
-	if w.db.Count("audit_events WHERE address IS NOT NULL") != 0 || batches < 6 {
-		t.Errorf("addresses are left after %d batches", batches)
+	if w.db.Count("audit_events WHERE address IS NOT NULL") != 0 || batches.Load() < 6 {
+		t.Errorf("addresses are left after %d batches", batches.Load())
 	}
 }
 
