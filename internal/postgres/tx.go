@@ -27,13 +27,9 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) erro
 	}
 	done := false
 	defer func() {
-		if done {
-			return
+		if !done {
+			rollBack(ctx, tx)
 		}
-		// With an ended context, pgx would discard the connection.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-		defer cancel()
-		_ = tx.Rollback(ctx) // the connection is closed if this fails, which rolls back too
 	}()
 	if err := f(tx); err != nil {
 		return err
@@ -63,12 +59,9 @@ func InBatchTx(ctx context.Context, pool *pgxpool.Pool, first *pgx.Batch, f func
 	results := conn.SendBatch(ctx, begun)
 	tx := results.Tx()
 	defer func() {
-		if conn.Conn().PgConn().TxStatus() == 'I' {
-			return
+		if conn.Conn().PgConn().TxStatus() != 'I' {
+			rollBack(ctx, tx)
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-		defer cancel()
-		_ = tx.Rollback(ctx)
 	}()
 	if err := results.Close(); err != nil {
 		return err
@@ -87,6 +80,13 @@ func InBatchTx(ctx context.Context, pool *pgxpool.Pool, first *pgx.Batch, f func
 		return nil
 	})
 	return tx.SendBatch(ctx, last).Close()
+}
+
+// rollBack rolls a transaction back, even if ctx has ended: pgx would discard the connection then.
+func rollBack(ctx context.Context, tx pgx.Tx) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
+	defer cancel()
+	_ = tx.Rollback(ctx) // the connection is closed if this fails, which rolls back too
 }
 
 // AllowIdle lets a transaction be idle for up to limit, for example while it waits for another server. Otherwise the database
