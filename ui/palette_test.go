@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"image/png"
@@ -280,6 +281,7 @@ func TestTooLateToUndoIsAnnounced(t *testing.T) {
 	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
 	second := w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
 	w.submit(uuid.Nil, "files__save_csv", `{"filename":"third"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"fourth"}`)
 	p := w.signInWith(browsertest.Options{})
 	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
 	ready(p)
@@ -300,8 +302,20 @@ func TestTooLateToUndoIsAnnounced(t *testing.T) {
 	w.keepUndoOpen(second)
 	p.WaitText("arguments", "third")
 	p.WaitText("undo-last", "save_csv")
-	w.db.Exec(`UPDATE approvals SET undo_until = decided_at - interval '2 hours' WHERE call_id = $1`, second)
-	p.Press("uk")
+	// Another call is opened before the response.
+	held, err := w.db.Pool().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := held.Exec(t.Context(), `UPDATE approvals SET undo_until = decided_at - interval '2 hours' WHERE call_id = $1`, second); err != nil {
+		t.Fatal(err)
+	}
+	p.Press("uj")
+	p.WaitText("arguments", "fourth")
+	if err := held.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	p.WaitAnnounced("The call may have been sent already.")
 }
 

@@ -237,10 +237,7 @@ async function undo() {
 	undoable = owed = undefined;
 	countUndo();
 	const to = find("#pane") && wide.matches ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
-	const mine = loading = {}; // an update of the call on the screen would abort this
-	await htmx.ajax("POST", `/calls/${id}/undo`, { source: "#main", ...to }).catch(() => {});
-	if (loading === mine) loading = undefined;
-	missed = false;
+	await htmx.ajax("POST", `/calls/${id}/undo`, { source: "#undo", ...to }).catch(() => {}); // #main would abort it for the next load
 }
 
 // ---- actions: only on the call on the screen, and not right after it changed
