@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 // orderLines returns the arguments of an order with so many lines, and a price of the last one.
@@ -378,5 +379,16 @@ func TestPageSaysWhetherArgumentsWereSent(t *testing.T) {
 		if got := remark(id); !strings.Contains(got, want) {
 			t.Errorf("after %s: no %q in %s", step, want, got)
 		}
+	}
+	w.source.set(func() {
+		w.source.Reply = func(r tool.CallRequest) (tool.Result, error) {
+			return tool.Result{}, &tool.Failure{Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: "no such folder", Exchange: exchanged(r)}
+		}
+	})
+	id := w.submit(uuid.Nil, "files__save_csv", `{"filename":"refused"}`)
+	w.approve(v, id)
+	w.waitForEnd(id)
+	if got := remark(id); !strings.Contains(got, "bytes, sent unchanged.") {
+		t.Errorf("the server refused: %s", got)
 	}
 }

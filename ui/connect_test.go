@@ -357,7 +357,7 @@ func TestCallWaitsForAConnection(t *testing.T) {
 
 	for _, page := range []string{"/", callPath(id)} {
 		mine, theirs := rita.get(page), ruth.get(page)
-		if text := mine.find("wait").Text(); !strings.Contains(text, "this skill is not connected yet") || !strings.Contains(text, "It needs your own account.") {
+		if text := mine.find("wait").Text(); !strings.Contains(text, "asks for a connection, and there is none yet") || !strings.Contains(text, "It needs your own account.") {
 			t.Errorf("%s: %s", page, text)
 		}
 		if link := mine.find("to-connect").AttrOr("href", ""); link != "/skills/"+skill.ID.String() {

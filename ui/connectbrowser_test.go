@@ -73,7 +73,7 @@ func TestConnectWithoutJavaScript(t *testing.T) {
 	p.Wait("wait") // the page updates itself
 	p.Screenshot("queue")
 	p.ClickOn("#wait-" + id.String() + " a")
-	p.WaitText("reason", "this skill is not connected yet")
+	p.WaitText("reason", "asks for a connection, and there is none yet")
 	p.Screenshot("call")
 	w.connectIn(p, as)
 	if path := p.Path(); !strings.HasPrefix(path, "/connections/") {

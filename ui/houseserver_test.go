@@ -3,6 +3,7 @@ package ui_test
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -83,6 +84,11 @@ func (h *house) slotTool(about string) string {
 		property{"with", "string", "Who"}, property{"minutes", "integer", "How long"})
 }
 
+// exchanged returns the measurements of a call that its server answered.
+func exchanged(r tool.CallRequest) tool.Exchange {
+	return tool.Exchange{Sent: int64(len(r.Arguments)), Steps: []tool.Step{{Name: "call", Took: 38 * time.Millisecond}}}
+}
+
 // reply returns the response of the house's servers.
 func (h *house) reply(r tool.CallRequest) (tool.Result, error) {
 	arguments := string(r.Arguments)
@@ -92,11 +98,11 @@ func (h *house) reply(r tool.CallRequest) (tool.Result, error) {
 	case strings.Contains(arguments, "full.csv"):
 		result, err := answerText(h.say("result", "The disk of the share is full."))(r)
 		result.Raw = json.RawMessage(strings.Replace(string(result.Raw), "{", `{"isError":true,`, 1))
-		result.IsError = true
+		result.IsError, result.Exchange = true, exchanged(r)
 		return result, err
 	case strings.Contains(arguments, "refused.csv"):
 		return tool.Result{}, &tool.Failure{
-			Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: h.say("failure", "the server refused"),
+			Kind: tool.JSONRPCError, Effect: tool.EffectNone, Message: h.say("failure", "the server refused"), Exchange: exchanged(r),
 			RPC: json.RawMessage(object("code", -32602, "message", h.say("failure", "No such folder"))),
 		}
 	case strings.Contains(arguments, "broken.csv"):

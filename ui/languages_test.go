@@ -80,7 +80,7 @@ func TestLanguagesInTheBrowser(t *testing.T) {
 			for _, l := range []look{{"wide", browsertest.Options{}}, {"phone", browsertest.Phone()}} {
 				w.become(l)
 				w.page.Screenshot(language.Tag + "-" + s.name + "-" + l.name)
-				if found := slices.Concat(browsertest.Eval[[]string](w.page, tooWide), browsertest.Eval[[]string](w.page, cutInRows)); len(found) > 0 {
+				if found := slices.Concat(browsertest.Eval[[]string](w.page, tooWide), browsertest.Eval[[]string](w.page, cutInRows), browsertest.Eval[[]string](w.page, cutFields)); len(found) > 0 {
 					t.Errorf("%s, %s, %s: too wide: %s", s.name, language.Tag, l.name, strings.Join(found, "\n\t"))
 				}
 			}

@@ -34,8 +34,19 @@ const leavingFrame = `[...document.querySelectorAll(".diff, .changes, .value, in
 const cutInRows = `[...document.querySelectorAll(".row .line > *")].filter((one) => one.checkVisibility() &&
 	one.getBoundingClientRect().right > one.parentElement.getBoundingClientRect().right + 1).map((one) => one.outerHTML.slice(0, 160))`
 
+// cutFields returns the selects and fields that cut the chosen option or the hint in them.
+const cutFields = `(() => {
+	const pen = document.createElement("canvas").getContext("2d"), arrow = 20;
+	return [...document.querySelectorAll("select, input:placeholder-shown")].filter((one) => one.checkVisibility()).filter((one) => {
+		const style = getComputedStyle(one), room = one.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+		pen.font = style.font;
+		const select = one.localName === "select";
+		return pen.measureText(select ? one.selectedOptions[0]?.text ?? "" : one.placeholder).width > room - (select ? arrow : 0) + 1;
+	}).map((one) => one.name + ": " + (one.selectedOptions?.[0]?.text ?? one.placeholder));
+})()`
+
 // fitsEveryWidth fails the test if the page that was entered scrolls sideways at some width, breaks a word by letter, lets a
-// comparison leave its frame, or cuts something in a row.
+// comparison leave its frame, or cuts something in a row or in a field.
 func fitsEveryWidth(t *testing.T, w *walker, s scene) {
 	t.Helper()
 	for _, width := range []int{320, 390, 768, 1280, 1920} {
@@ -45,6 +56,9 @@ func fitsEveryWidth(t *testing.T, w *walker, s scene) {
 		}
 		if words := browsertest.Eval[[]string](w.page, brokenWords); len(words) > 0 {
 			t.Errorf("%s, %d px: broken words:\n\t%s", s.name, width, strings.Join(words, "\n\t"))
+		}
+		if cut := browsertest.Eval[[]string](w.page, cutFields); len(cut) > 0 && width >= 390 {
+			t.Errorf("%s, %d px: cut in a field: %q", s.name, width, cut)
 		}
 		if out := browsertest.Eval[[]string](w.page, leavingFrame); len(out) > 0 {
 			t.Errorf("%s, %d px: outside of their frame: %v", s.name, width, out)

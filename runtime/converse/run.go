@@ -90,15 +90,15 @@ func (s *Service) findExceededLimit(ctx context.Context, tx pgx.Tx, l *loop, a *
 	limits := a.Limits
 	turns := limits.Turns()
 	over := func(what string) string {
-		return "The conversation has reached its limit of " + what + ", so it ended here. An operator can raise the agent's limit; a fork can continue this conversation."
+		return "The conversation has reached its " + what + ", so it ended here. An operator can raise the agent's limit; a fork can continue this conversation."
 	}
 	switch tokens := l.InputTokens + l.OutputTokens; {
 	case l.Turns >= turns:
-		return CodeTurnLimit, over(fmt.Sprintf("%d turns", turns)), nil
+		return CodeTurnLimit, over(fmt.Sprintf("turn limit (%d)", turns)), nil
 	case limits.ConversationTokens > 0 && tokens >= limits.ConversationTokens:
-		return CodeTokenLimit, over(fmt.Sprintf("%d tokens", limits.ConversationTokens)), nil
+		return CodeTokenLimit, over(fmt.Sprintf("token limit (%d)", limits.ConversationTokens)), nil
 	case limits.ConversationCost > 0 && l.Cost >= limits.ConversationCost:
-		return CodeCostLimit, over(fmt.Sprintf("a cost of %.2f", limits.ConversationCost)), nil
+		return CodeCostLimit, over(fmt.Sprintf("cost limit (%.2f)", limits.ConversationCost)), nil
 	case limits.ConversationTime == 0:
 		return "", "", nil
 	}
@@ -108,5 +108,5 @@ func (s *Service) findExceededLimit(ctx context.Context, tx pgx.Tx, l *loop, a *
 	if err != nil || !passed {
 		return "", "", err
 	}
-	return CodeTimeLimit, over(agent.Duration(most).String()), nil
+	return CodeTimeLimit, over("time limit (" + agent.Duration(most).String() + ")"), nil
 }

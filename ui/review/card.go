@@ -171,15 +171,23 @@ func describeUsual(e *evidence.Entry) templ.Component {
 	case e.Same > 0:
 		return text.EvidenceSame(e.Same, e.Having)
 	case e.Range != nil && e.Range.Times > 1:
-		return text.EvidenceRangeTimes(formatFloat(e.Range.Min), formatFloat(e.Range.Max), formatFloat(e.Range.Times))
+		return text.EvidenceRangeTimes(describeSpan(e.Range), formatFloat(e.Range.Times))
 	case e.Range != nil:
-		return text.EvidenceRange(formatFloat(e.Range.Min), formatFloat(e.Range.Max))
+		return text.EvidenceRange(describeSpan(e.Range))
 	case len(e.Domains) > 0:
 		return text.EvidenceValues(view.TextList(e.Domains))
 	case len(e.Common) > 0:
 		return text.EvidenceValues(view.TextList(e.Common))
 	}
 	return text.EvidenceVaries()
+}
+
+// describeSpan returns the least and the greatest usual number, or the only one.
+func describeSpan(r *evidence.Range) text.Message {
+	if r.Min == r.Max {
+		return formatFloat(r.Min)
+	}
+	return text.EvidenceSpan(formatFloat(r.Min), formatFloat(r.Max))
 }
 
 // describeLast says which value the last call to the same target had, and marks how the value differs now.

@@ -35,6 +35,11 @@ type Teamwork struct {
 	Error      text.Message
 }
 
+// isEmpty reports whether the part has nothing but its title, as for operators who do not review.
+func (t *Teamwork) isEmpty() bool {
+	return t.Holder == "" && !t.MayClaim && !t.MayComment && len(t.Comments) == 0
+}
+
 // Comment is a remark of a reviewer. Agents never see it.
 type Comment struct {
 	By   string

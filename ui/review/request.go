@@ -169,12 +169,18 @@ func wasSent(c *call.Call) bool {
 func wasNotSent(c *call.Call) bool {
 	switch c.Status {
 	case call.Failed:
-		return c.Effect == tool.EffectNone && (c.Measures == nil || c.Measures.HTTPStatus == 0)
+		return c.Effect == tool.EffectNone && !wasAnswered(c)
 	case call.Rejected, call.Expired, call.Cancelled, call.Denied, call.Invalid:
 		return true
 	default:
 		return false
 	}
+}
+
+// wasAnswered reports whether the server of a failed call answered: with an HTTP status, or over MCP with an error.
+func wasAnswered(c *call.Call) bool {
+	m := c.Measures
+	return m != nil && (m.HTTPStatus > 0 || m.Sent > 0 && (c.Failure == tool.ToolError || c.Failure == tool.JSONRPCError))
 }
 
 func presentBody(content []byte, limits hostile.Limits) (b *view.Body, folded bool) {

@@ -399,8 +399,8 @@ func ConversationTokens(input Message, output Message) Message {
 	return newMessage("conversation.Tokens", argument{"input", input}, argument{"output", output})
 }
 
-// ConversationCost is "cost {amount}".
-func ConversationCost(amount string) Message {
+// ConversationCost is "cost {amount:text}".
+func ConversationCost(amount Message) Message {
 	return newMessage("conversation.Cost", argument{"amount", amount})
 }
 

@@ -204,7 +204,7 @@ func EventSkillDeleted(who templ.Component, what templ.Component) templ.Componen
 	return newHTML("event.SkillDeleted", argument{"who", who}, argument{"what", what})
 }
 
-// EventSkillTried is "{who:html} tested skill {what:html}".
+// EventSkillTried is "{who:html} tested {what:html}".
 func EventSkillTried(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.SkillTried", argument{"who", who}, argument{"what", what})
 }

@@ -21,14 +21,17 @@ func EvidenceSame(same int, having int) Message {
 	return newMessage("evidence.Same", argument{"same", same}, argument{"having", having})
 }
 
-// EvidenceRange is "usual {min:text} to {max:text}".
-func EvidenceRange(min Message, max Message) Message {
-	return newMessage("evidence.Range", argument{"min", min}, argument{"max", max})
+// EvidenceRange is "usual {span:text}".
+func EvidenceRange(span Message) Message { return newMessage("evidence.Range", argument{"span", span}) }
+
+// EvidenceRangeTimes is "usual {span:text} · ×{times:text}".
+func EvidenceRangeTimes(span Message, times Message) Message {
+	return newMessage("evidence.RangeTimes", argument{"span", span}, argument{"times", times})
 }
 
-// EvidenceRangeTimes is "usual {min:text} to {max:text} · ×{times:text}".
-func EvidenceRangeTimes(min Message, max Message, times Message) Message {
-	return newMessage("evidence.RangeTimes", argument{"min", min}, argument{"max", max}, argument{"times", times})
+// EvidenceSpan is "{min:text} to {max:text}".
+func EvidenceSpan(min Message, max Message) Message {
+	return newMessage("evidence.Span", argument{"min", min}, argument{"max", max})
 }
 
 // EvidenceValues is "usual {values:html}".

@@ -119,3 +119,6 @@ func LayoutKeyUndo() Message { return newMessage("layout.KeyUndo") }
 
 // LayoutKeyPalette is "Search everything, and run actions".
 func LayoutKeyPalette() Message { return newMessage("layout.KeyPalette") }
+
+// LayoutKeyControl is "Ctrl".
+func LayoutKeyControl() Message { return newMessage("layout.KeyControl") }

@@ -379,7 +379,7 @@ func ReviewGoBack() Message { return newMessage("review.GoBack") }
 // ReviewYesApprove is "Yes, approve".
 func ReviewYesApprove() Message { return newMessage("review.YesApprove") }
 
-// ReviewReviewersOnly is "You may look at this call. Deciding takes the role reviewer.".
+// ReviewReviewersOnly is "You can view this call. Only reviewers can decide it.".
 func ReviewReviewersOnly() Message { return newMessage("review.ReviewersOnly") }
 
 // ReviewOwnCall is "This call was made on your behalf. Another reviewer has to decide.".

@@ -166,10 +166,10 @@ func SkillImportNotListed(reason templ.Component) templ.Component {
 	return newHTML("skillImport.NotListed", argument{"reason", reason})
 }
 
-// SkillImportOfferAll is "All operations, including later ones ({n:number} now)".
+// SkillImportOfferAll is "All, including later ones ({n:number} now)".
 func SkillImportOfferAll(n int) Message { return newMessage("skillImport.OfferAll", argument{"n", n}) }
 
-// SkillImportOfferChosen is "Only selected operations ({n:number} selected)".
+// SkillImportOfferChosen is "Only selected ones ({n:number})".
 func SkillImportOfferChosen(n int) Message {
 	return newMessage("skillImport.OfferChosen", argument{"n", n})
 }

@@ -866,7 +866,7 @@ func keyHelp() templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = text.LayoutKeyReject(Key("Ctrl"), Key("Enter")).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = text.LayoutKeyReject(Key(text.LayoutKeyControl().In(ctx)), Key("Enter")).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -922,7 +922,7 @@ func keyHelp() templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = Key("Ctrl").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = Key(text.LayoutKeyControl().In(ctx)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -23,6 +23,7 @@ type File struct {
 
 // Resolver says who can connect the skill that a call or connection waits for.
 type Resolver struct {
+	State text.Message // what is missing, if a sentence of the catalog says it better than the service
 	Text  text.Message
 	Owner string       // the only person who can, instead of Text
 	URL   string       // where the reader can; empty: they cannot

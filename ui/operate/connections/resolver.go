@@ -17,6 +17,14 @@ import (
 
 // presentResolver tells who can connect the skill, or change its settings if that is needed.
 func presentResolver(l *Link, owner string) view.Resolver {
+	who := chooseResolver(l, owner)
+	if l.There != nil && l.There.Need == oauthclient.NeedConsent {
+		_, who.State = presentNeed(l.There.Need)
+	}
+	return who
+}
+
+func chooseResolver(l *Link, owner string) view.Resolver {
 	need := oauthclient.NeedNothing
 	if l.There != nil {
 		need = l.There.Need
