@@ -17,6 +17,7 @@ const fontConfig = `<?xml version="1.0"?>
 		<acceptfont><pattern><patelt name="family"><string>DejaVu Sans Mono</string></patelt></pattern></acceptfont>
 		<acceptfont><pattern><patelt name="family"><string>DejaVu Serif</string></patelt></pattern></acceptfont>
 		<acceptfont><pattern><patelt name="family"><string>Noto Color Emoji</string></patelt></pattern></acceptfont>
+		<acceptfont><pattern><patelt name="family"><string>IPAPGothic</string></patelt></pattern></acceptfont>
 	</selectfont>
 </fontconfig>
 `
