@@ -192,6 +192,7 @@ func TestTablesOnAPhone(t *testing.T) {
 	p := w.signInWith(browsertest.Phone())
 	p.ClickOn("#row-" + id.String() + " a")
 	p.WaitText("items", "Higher than usual")
+	p.WaitText("items", "usual 9.5 · ×100")
 	p.Screenshot("phone")
 	for _, width := range []int{320, 390, 1100, 1280} {
 		p.Become(browsertest.Options{Width: width, Height: 844})
