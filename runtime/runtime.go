@@ -206,7 +206,7 @@ func (rt *Runtime) makeRegistry() error {
 		Document: func(ctx context.Context, digest string) ([]byte, error) { return rt.Trials.Document(ctx, digest) },
 	})
 	rt.Discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: pool, Logger: log, Now: rt.Now, Listed: agent.RecordListing,
+		Pool: pool, Logger: log, Now: rt.Now, Listed: agent.QueueListing,
 		Sources: map[tool.Transport]tool.Source{tool.HTTP: rt.source, tool.Stdio: rt.source, tool.OpenAPI: rt.apis, tool.HTTPAPI: rt.apis},
 	})
 	if err != nil {
