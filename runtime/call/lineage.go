@@ -100,7 +100,7 @@ func (s *Service) recallSent(ctx context.Context, conn *pgx.Conn) error {
 		Status *Status // nil: it is missing
 	}
 	lost, err := postgres.Collect(ctx, conn, pgx.RowToStructByPos[sentCall], `SELECT s.id, c.status FROM unnest($1::uuid[]) AS s(id)
-		LEFT JOIN calls c USING (id) WHERE c.id IS NULL OR c.status IN ('parked', 'approved') OR c.status = 'executing' AND c.claimed_by <> $2`,
+		LEFT JOIN calls c USING (id) WHERE c.id IS NULL OR c.status IN ('needs_connection', 'parked', 'approved') OR c.status = 'executing' AND c.claimed_by <> $2`,
 		ids, s.Instance)
 	if err != nil {
 		return fmt.Errorf("recall sent calls: %w", err)
@@ -135,11 +135,14 @@ func (s *Service) recallSent(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// recallCall makes a call unknown that is parked, approved or claimed by another instance, although it was sent.
+// recallCall makes a call unknown that waits for people, is approved or is claimed by another instance, although it was sent.
 func (s *Service) recallCall(ctx context.Context, conn *pgx.Conn, id uuid.UUID, status Status) (*move, error) {
 	m := &move{event: onLose, id: id, outcome: recalledOutcome()}
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if status == Parked {
+		switch status {
+		case NeedsConnection:
+			m.event = onRecall
+		case Parked:
 			a, _, err := approval.Lock(ctx, tx, id)
 			if err != nil {
 				return err
