@@ -259,3 +259,45 @@ func TestStandbyThroughPgBouncer(t *testing.T) {
 		t.Errorf("nothing was read from the standby: %+v, %v", stats, db.StandbyTrouble())
 	}
 }
+
+// BenchmarkReader measures a short read on the primary and on a standby, where nothing is written and right after a commit.
+func BenchmarkReader(b *testing.B) {
+	pair := replica.Start(b, false)
+	db, err := postgres.Open(b.Context(), postgres.Config{DatabaseURL: pair.PrimaryURL(), ReadURL: pair.StandbyURL()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = db.Close(context.WithoutCancel(b.Context())) })
+	if _, err := db.Pool().Exec(b.Context(), "CREATE TABLE things (n int)"); err != nil {
+		b.Fatal(err)
+	}
+	eventually.Succeeds(b, patience, "the standby is used", db.StandbyTrouble)
+	for _, c := range []struct {
+		name   string
+		reader *postgres.Reader
+		write  bool
+	}{
+		{"primary", postgres.NewReader(db.Pool()), false}, {"standby", db.Reader(), false},
+		{"primary after a commit", postgres.NewReader(db.Pool()), true}, {"standby after a commit", db.Reader(), true},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				if c.write {
+					if _, err := db.Pool().Exec(b.Context(), "INSERT INTO things VALUES (1)"); err != nil {
+						b.Fatal(err)
+					}
+				}
+				err := c.reader.InTx(b.Context(), func(tx pgx.Tx) error {
+					_, err := tx.Exec(b.Context(), "SELECT n FROM things LIMIT 1")
+					return err
+				})
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	if stats, _ := db.Reader().Stats(); stats.Primary > 0 {
+		b.Errorf("%d reads on the primary instead of the standby", stats.Primary)
+	}
+}
