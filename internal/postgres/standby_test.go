@@ -67,7 +67,8 @@ func TestReaderOnStandby(t *testing.T) {
 	t.Parallel()
 	pair := replica.Start(t, false)
 	log := &logged{}
-	db := openDB(t, postgres.Config{DatabaseURL: pair.PrimaryURL(), ReadURL: pair.StandbyURL(), Logger: slog.New(slog.NewTextHandler(log, nil))})
+	both := strings.Replace(pair.URL(), "&target_session_attrs=read-write", "", 1) // the first is the primary
+	db := openDB(t, postgres.Config{DatabaseURL: pair.PrimaryURL(), ReadURL: both, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if _, err := db.Pool().Exec(t.Context(), "CREATE TABLE things (n int)"); err != nil {
 		t.Fatal(err)
 	}
