@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -82,11 +83,7 @@ func simulateQueue(random *rand.Rand, cores int, jobs []job, n int) (times []flo
 	now := 0.0
 	for range n {
 		now += random.ExpFloat64() / total
-		kind, pick := 0, random.Float64()*total
-		for pick >= jobs[kind].perSecond && kind < len(jobs)-1 {
-			pick -= jobs[kind].perSecond
-			kind++
-		}
+		kind, mean := pickJob(jobs, random.Float64()*total)
 		first := 0
 		for i := range free {
 			if free[i] < free[first] {
@@ -94,13 +91,24 @@ func simulateQueue(random *rand.Rand, cores int, jobs []job, n int) (times []flo
 			}
 		}
 		wait := max(0, free[first]-now)
-		free[first] = now + wait + random.ExpFloat64()*jobs[kind].mean
+		free[first] = now + wait + random.ExpFloat64()*mean
 		meanWait += wait / float64(n)
 		if kind == 0 {
 			times = append(times, free[first]-now)
 		}
 	}
 	return times, meanWait
+}
+
+// pickJob returns the kind of a job, and how long it takes on average. The pick is between 0 and the sum of the rates.
+func pickJob(jobs []job, pick float64) (kind int, mean float64) {
+	for i, j := range jobs {
+		kind, mean = i, j.mean
+		if pick -= j.perSecond; pick < 0 {
+			break
+		}
+	}
+	return kind, mean
 }
 
 // agentRates divides the calls among agents. With a skew of 0 all have the same; with 1 the second has half of the first, the third a
@@ -151,11 +159,12 @@ func printCells(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	text := "| cells | agents | placed | calls/s of the busiest cell | its load | approve to outcome, p99 | parked in it | calls that stop if it fails |\n|---|---|---|---|---|---|---|---|\n"
+	var text strings.Builder
+	text.WriteString("| cells | agents | placed | calls/s of the busiest cell | its load | approve to outcome, p99 | parked in it | calls that stop if it fails |\n|---|---|---|---|---|---|---|---|\n")
 	for _, h := range listHouses() {
-		text += h.row(work)
+		text.WriteString(h.row(work))
 	}
-	_, err = io.WriteString(w, text)
+	_, err = io.WriteString(w, text.String())
 	return err
 }
 

@@ -51,7 +51,7 @@ func (r *Reader) readPrimary(ctx context.Context, f func(tx pgx.Tx) error) error
 func snapshotOptions(conn *pgx.Conn) pgx.TxOptions {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	if local := localSettings(conn); local != "" {
-		options.BeginQuery = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; " + local
+		options.BeginQuery = "BEGIN READ ONLY, ISOLATION LEVEL REPEATABLE READ; " + local
 	}
 	return options
 }

@@ -187,7 +187,8 @@ func (s *standby) acquire(ctx context.Context, primary *pgxpool.Pool) (*pgxpool.
 
 // awaitPosition waits until a standby has replayed a position of its primary's timeline. Positions of different timelines do not compare.
 func awaitPosition(ctx context.Context, conn *pgx.Conn, position, timeline string) error {
-	began := time.Now()
+	late := time.NewTimer(standbyLag)
+	defer late.Stop()
 	for wait := firstLagPoll; ; wait = min(2*wait, lastLagPoll) {
 		var follows, reached bool
 		var its string
@@ -202,11 +203,14 @@ func awaitPosition(ctx context.Context, conn *pgx.Conn, position, timeline strin
 			return errTimeline
 		case reached:
 			return nil
-		case time.Since(began) > standbyLag:
+		}
+		select {
+		case <-late.C:
 			return errBehind
+		default:
 		}
 		if err := pause.For(ctx, wait); err != nil {
-			return errBehind
+			return fmt.Errorf("wait for the standby: %w", err)
 		}
 	}
 }

@@ -278,8 +278,10 @@ func BenchmarkReader(b *testing.B) {
 		reader *postgres.Reader
 		write  bool
 	}{
-		{"primary", postgres.NewReader(db.Pool()), false}, {"standby", db.Reader(), false},
-		{"primary after a commit", postgres.NewReader(db.Pool()), true}, {"standby after a commit", db.Reader(), true},
+		{"primary", postgres.NewReader(db.Pool()), false},
+		{"standby", db.Reader(), false},
+		{"primary after a commit", postgres.NewReader(db.Pool()), true},
+		{"standby after a commit", db.Reader(), true},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
