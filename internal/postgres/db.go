@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +49,9 @@ type Config struct {
 	// Settings override Holdpoint's own settings of the embedded cluster's server. They take effect only if this process
 	// starts the server. Tests trade durability for speed here.
 	Settings map[string]string
+
+	// Tracer sees the statements of the pool. Tests count them. Nil: none.
+	Tracer pgx.QueryTracer
 }
 
 // SessionURLVariable is the variable of [Config].SessionURL.
@@ -96,7 +98,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		}
 		db.cluster, db.url = c, c.databaseURL(databaseName)
 	}
-	if err := db.connectPool(ctx, cfg.SessionURL, cfg.MaxConns, cmp.Or(cfg.StatementLimit, DefaultStatementLimit)); err != nil {
+	if err := db.connectPool(ctx, cfg); err != nil {
 		return nil, errors.Join(err, db.leaveCluster(ctx))
 	}
 	if db.cluster != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
@@ -61,9 +62,9 @@ func enumOf[T ~string](values ...T) *huma.Schema {
 	return s
 }
 
-// readEvidence returns the evidence about a call's arguments.
-func (h *approvalHandlers) readEvidence(ctx context.Context, c *call.Call) ([]Evidence, error) {
-	entries, err := h.calls.ReadEvidence(ctx, c)
+// readEvidence returns the evidence about a call's arguments. newest is the call that [call.QueueNewest] read.
+func (h *approvalHandlers) readEvidence(ctx context.Context, c *call.Call, newest uuid.UUID) ([]Evidence, error) {
+	entries, err := h.calls.ReadEvidenceUpTo(ctx, c, newest)
 	if err != nil {
 		return nil, err
 	}
