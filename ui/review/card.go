@@ -149,6 +149,8 @@ func describeReason(r evidence.Reason) text.Message {
 		return text.EvidenceAboveRange()
 	case evidence.BelowRange:
 		return text.EvidenceBelowRange()
+	case evidence.NewCurrency:
+		return text.EvidenceNewCurrency()
 	case evidence.NewDomain:
 		return text.EvidenceNewDomain()
 	case evidence.NewPlace:
@@ -171,9 +173,9 @@ func describeUsual(e *evidence.Entry) templ.Component {
 	case e.Same > 0:
 		return text.EvidenceSame(e.Same, e.Having)
 	case e.Range != nil && e.Range.Times > 1:
-		return text.EvidenceRangeTimes(formatFloat(e.Range.Min), formatFloat(e.Range.Max), formatFloat(e.Range.Times))
+		return text.EvidenceRangeTimes(formatAmount(e.Range, e.Range.Min), formatAmount(e.Range, e.Range.Max), formatFloat(e.Range.Times))
 	case e.Range != nil:
-		return text.EvidenceRange(formatFloat(e.Range.Min), formatFloat(e.Range.Max))
+		return text.EvidenceRange(formatAmount(e.Range, e.Range.Min), formatAmount(e.Range, e.Range.Max))
 	case len(e.Domains) > 0:
 		return text.EvidenceValues(view.TextList(e.Domains))
 	case len(e.Common) > 0:
@@ -185,6 +187,13 @@ func describeUsual(e *evidence.Entry) templ.Component {
 // describeLast says which value the last call to the same target had, and marks how the value differs now.
 func describeLast(l *evidence.Last, now string) templ.Component {
 	return text.EvidenceLast(view.Differing(l.Value, now), view.Text(l.Target), view.Clock(l.At))
+}
+
+func formatAmount(r *evidence.Range, v float64) text.Message {
+	if r.Currency == "" {
+		return formatFloat(v)
+	}
+	return text.TypedMoney(r.Currency, formatFloat(v))
 }
 
 func formatFloat(v float64) text.Message { return text.Decimal(v, -1) }
