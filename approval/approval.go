@@ -63,7 +63,7 @@ type Approval struct {
 	HeldBy        uuid.UUID  // the reviewer who claimed it or was assigned; uuid.Nil: none
 	HeldAt        *time.Time // when
 	AssignedBy    uuid.UUID  // uuid.Nil: HeldBy claimed it
-	Comments      int        // their number; see [ListComments]
+	Comments      int        // their number; see [QueueComments]
 
 	editEnvelope Digest // the envelope of the proposed edit; see [AcceptEdit]
 }

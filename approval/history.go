@@ -1,10 +1,10 @@
 package approval
 
 import (
-	"context"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
@@ -15,12 +15,13 @@ type ToolHistory struct {
 	Full                                bool // older decisions were not counted
 }
 
-// MaxToolHistory bounds the decisions that [ReadToolHistory] counts.
+// MaxToolHistory bounds the decisions that [QueueToolHistory] counts.
 const MaxToolHistory = 1000
 
-// ReadToolHistory counts the decisions on a tool's calls that are younger than age, the last [MaxToolHistory] of them.
-func ReadToolHistory(ctx context.Context, db postgres.Querier, skill uuid.UUID, tool string, age time.Duration) (ToolHistory, error) {
-	return queryRow[ToolHistory](ctx, db, "read history of tool "+tool, `SELECT count(*) FILTER (WHERE status = 'approved'),
+// QueueToolHistory adds a count of the decisions on a tool's calls to a batch: those that are younger than age, the last [MaxToolHistory]
+// of them.
+func QueueToolHistory(batch *pgx.Batch, skill uuid.UUID, tool string, age time.Duration, into *ToolHistory) {
+	postgres.QueueOne(batch, into, "read history of tool "+tool, pgx.RowToStructByPos[ToolHistory], `SELECT count(*) FILTER (WHERE status = 'approved'),
 			count(*) FILTER (WHERE status = 'approved' AND original_digest IS NOT NULL),
 			count(*) FILTER (WHERE status = 'rejected'), count(*) FILTER (WHERE status = 'expired'), count(*) = $4
 		FROM (SELECT status, original_digest FROM approvals

@@ -55,12 +55,8 @@ func AddComment(ctx context.Context, tx pgx.Tx, a Approval, by uuid.UUID, text s
 	return a, nil
 }
 
-// ListComments returns the comments on an approval, oldest first.
-func ListComments(ctx context.Context, db postgres.Querier, callID uuid.UUID) ([]Comment, error) {
-	rows, _ := db.Query(ctx, `SELECT call_id, number, person_id, text, created_at FROM approval_comments WHERE call_id = $1 ORDER BY number`, callID)
-	comments, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Comment])
-	if err != nil {
-		return nil, fmt.Errorf("read comments on approval %s: %w", callID, err)
-	}
-	return comments, nil
+// QueueComments adds the read of the comments on an approval to a batch, oldest first.
+func QueueComments(batch *pgx.Batch, callID uuid.UUID, into *[]Comment) {
+	postgres.QueueAll(batch, into, "read comments on approval "+callID.String(), pgx.RowToStructByPos[Comment],
+		`SELECT call_id, number, person_id, text, created_at FROM approval_comments WHERE call_id = $1 ORDER BY number`, callID)
 }

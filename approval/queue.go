@@ -237,14 +237,17 @@ func ListSimilar(ctx context.Context, db postgres.Querier, a *Approval, limit in
 		ORDER BY deadline, call_id LIMIT $5`, a.AgentID, postgres.OrNull(a.PrincipalID), a.SkillID, a.Tool, limit)
 }
 
-// CountSimilar counts the approvals that [ListSimilar] returns.
-func CountSimilar(ctx context.Context, db postgres.Querier, a *Approval, limit int) (int, error) {
-	n, err := postgres.CollectOne(ctx, db, pgx.RowTo[int], `SELECT count(*) FROM (SELECT FROM approvals WHERE `+similarSQL+` LIMIT $5) AS found`,
+// QueueSimilarCount adds a count of the approvals that [ListSimilar] returns to a batch.
+func QueueSimilarCount(batch *pgx.Batch, a *Approval, limit int, into *int) {
+	postgres.QueueOne(batch, into, "count similar approvals", pgx.RowTo[int],
+		`SELECT count(*) FROM (SELECT FROM approvals WHERE `+similarSQL+` LIMIT $5) AS found`,
 		a.AgentID, postgres.OrNull(a.PrincipalID), a.SkillID, a.Tool, limit)
-	if err != nil {
-		return 0, fmt.Errorf("count similar approvals: %w", err)
-	}
-	return n, nil
+}
+
+// QueuePending adds a read to a batch: whether any approval is pending.
+func QueuePending(batch *pgx.Batch, into *bool) {
+	postgres.QueueOne(batch, into, "find pending approvals", pgx.RowTo[bool],
+		`SELECT EXISTS (SELECT FROM approvals WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()))`)
 }
 
 // similarSQL is a condition: an approval is pending and differs from one only in its arguments.
@@ -285,7 +288,8 @@ type Pulse struct {
 // Waited returns how long the oldest approval has been pending.
 func (p Pulse) Waited() time.Duration { return max(0, p.Now.Sub(p.Oldest)) }
 
-// ReadPulse reads the pulse. It is cheap enough to be called several times a second.
+// ReadPulse reads the pulse. It is cheap enough to be called several times a second, but not for each call on a screen: it reads all pending
+// approvals.
 func ReadPulse(ctx context.Context, db postgres.Querier) (Pulse, error) {
 	return queryRow[Pulse](ctx, db, "read pulse", `SELECT count(*), coalesce(max(created_at), 'epoch'), coalesce(min(created_at), holdpoint_now()),
 		coalesce((SELECT max(decided_at) FROM approvals), 'epoch'),

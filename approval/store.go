@@ -239,6 +239,22 @@ func QueueGet(batch *pgx.Batch, callID uuid.UUID, into *Approval) {
 	batch.Queue(`SELECT `+approvalColumns+` FROM (`+presentSQL+`) AS approvals WHERE call_id = $1`, callID).Query(readInto(into, "read", callID))
 }
 
+// QueueFind adds the read of a call's approval to a batch. into becomes nil if there is none.
+func QueueFind(batch *pgx.Batch, callID uuid.UUID, into **Approval) {
+	batch.Queue(`SELECT `+approvalColumns+` FROM (`+presentSQL+`) AS approvals WHERE call_id = $1`, callID).Query(func(rows pgx.Rows) error {
+		var found Approval
+		switch err := readInto(&found, "read", callID)(rows); {
+		case errors.Is(err, ErrNotFound):
+			*into = nil
+		case err != nil:
+			return err
+		default:
+			*into = &found
+		}
+		return nil
+	})
+}
+
 // ListByCall returns the approvals of the calls. Calls without an approval are left out.
 func ListByCall(ctx context.Context, db postgres.Querier, callIDs ...uuid.UUID) ([]Approval, error) {
 	return queryApprovals(ctx, db, `SELECT `+approvalColumns+` FROM (`+presentSQL+`) AS approvals WHERE call_id = ANY($1)`, callIDs)

@@ -60,30 +60,34 @@ func TestRowsAreDense(t *testing.T) {
 	noBrokenWords(t, p)
 }
 
-// A key shows the next call in one step: when its article is in the page, the scripts have done their part before the next frame.
-func TestNextCallIsShownInOneStep(t *testing.T) {
+// A key for the call on the screen says what to do while there is none.
+func TestKeysWithoutACallSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
 	p := w.signInWith(browsertest.Options{})
 	ready(p)
-	browsertest.Eval[bool](p, `(() => {
-		let done = false;
-		document.addEventListener("htmx:after:swap", () => { done = true; });
-		new MutationObserver((_, observer) => {
-			if (!document.querySelector("#call[data-call]")) return;
-			observer.disconnect();
-			const { port1, port2 } = new MessageChannel(); // its task comes before that of any timer
-			port1.onmessage = () => { window.step = done ? "one step" : "several steps"; };
-			port2.postMessage(0);
-		}).observe(document, { subtree: true, childList: true });
-		return true;
-	})()`)
-	p.Press("j")
-	p.WaitFor("the call", "window.step")
-	if step := browsertest.Eval[string](p, "window.step"); step != "one step" {
-		t.Errorf("the call is shown in %s", step)
+	hinted := func(text string) { // also if the hint has left again
+		t.Helper()
+		p.WaitFor("a hint", `document.querySelector("#hint").textContent.includes("`+text+`")`)
 	}
+	p.Press("a")
+	hinted("No calls are waiting")
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	p.WaitFor("the row", `document.querySelectorAll("#rows > .row").length === 1`)
+	for _, key := range []string{"a", "r", "e", "h", "m"} {
+		p.WaitFor("no hint", `(document.querySelector("#hint").textContent = "") === ""`)
+		p.Press(key)
+		hinted("Open a call first")
+	}
+	p.WaitAnnounced("Open a call first")
+	p.WaitFor("the hint on the screen", `((hint) => {
+		if (hint.hidden) document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "a", bubbles: true }));
+		const { left, bottom, width } = hint.getBoundingClientRect();
+		return bottom <= innerHeight && width > innerWidth / 2 && document.elementFromPoint(left + 30, bottom - 10) === hint;
+	})(document.querySelector("#hint"))`)
+	p.Screenshot("hint")
+	p.Press("j")
+	p.WaitFor("the hint to leave", `document.querySelector("#hint").hidden`)
 	p.WaitText("arguments", "first")
 	noComplaints(t, p)
 }

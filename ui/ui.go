@@ -166,7 +166,7 @@ func (u *UI) makeHandlers() {
 	})
 	u.review = review.New(review.Config{
 		Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, Agents: cfg.Agents, Converse: cfg.Converse, Discovery: cfg.Discovery, Pool: cfg.Pool,
-		Presence: presence, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge, Choices: u.queue.Choices,
+		Presence: presence, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge, Choices: u.queue.QueueChoices,
 	})
 	u.history = history.New(history.Config{
 		Shell: u.Shell, Calls: cfg.Calls, History: cfg.History, Agents: cfg.Agents, Identity: cfg.Identity, Exports: cfg.Exports, Pool: cfg.Pool,

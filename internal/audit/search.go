@@ -43,6 +43,12 @@ const (
 // once, and the database's clock may be set.
 const clockSlack = time.Hour
 
+// QueueLast adds the read of the time of a person's last action on a subject to a batch. into becomes nil if there is none.
+func QueueLast(batch *pgx.Batch, subject, person uuid.UUID, action Action, into **time.Time) {
+	postgres.QueueOne(batch, into, "find the last "+string(action)+" of "+subject.String(), pgx.RowTo[*time.Time],
+		`SELECT max(at) FROM audit_events WHERE subject_id = $1 AND actor_id = $2 AND action = $3`, subject, person, action)
+}
+
 // List returns the first page of a search.
 func List(ctx context.Context, db postgres.Querier, f Filter) ([]Event, error) {
 	found, err := Search(ctx, db, f)

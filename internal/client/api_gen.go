@@ -2410,15 +2410,16 @@ type UnusualTime struct {
 
 // Usual is a schema of the API.
 type Usual struct {
-	Calls   int64    `json:"calls"`
-	Domains []string `json:"domains"`
-	Having  int64    `json:"having"`
-	Max     *float64 `json:"max"`
-	Median  *float64 `json:"median"`
-	Min     *float64 `json:"min"`
-	Nearest *string  `json:"nearest"`
-	Same    int64    `json:"same"`
-	Values  []string `json:"values"`
+	Calls    int64    `json:"calls"`
+	Currency *string  `json:"currency"`
+	Domains  []string `json:"domains"`
+	Having   int64    `json:"having"`
+	Max      *float64 `json:"max"`
+	Median   *float64 `json:"median"`
+	Min      *float64 `json:"min"`
+	Nearest  *string  `json:"nearest"`
+	Same     int64    `json:"same"`
+	Values   []string `json:"values"`
 }
 
 // Webhook is a schema of the API.

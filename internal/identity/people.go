@@ -43,15 +43,26 @@ func (p *Person) Verified() bool { return p.Issuer != LocalIssuer || p.InvitedBy
 
 // People returns the people with these ids that exist.
 func (s *Service) People(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]Person, error) {
-	people, err := collectPeople(ctx, s.pool, `SELECT `+personColumns+` FROM people p WHERE p.id = ANY($1)`, ids)
-	if err != nil {
+	people, batch := make(map[uuid.UUID]Person, len(ids)), &pgx.Batch{}
+	QueuePeople(batch, ids, people)
+	if err := s.pool.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, err
 	}
-	byID := make(map[uuid.UUID]Person, len(people))
-	for _, p := range people {
-		byID[p.ID] = p
-	}
-	return byID, nil
+	return people, nil
+}
+
+// QueuePeople adds the read of [Service.People] to a batch.
+func QueuePeople(batch *pgx.Batch, ids []uuid.UUID, into map[uuid.UUID]Person) {
+	batch.Queue(`SELECT `+personColumns+` FROM people p WHERE p.id = ANY($1)`, ids).Query(func(rows pgx.Rows) error {
+		people, err := pgx.CollectRows(rows, scanPerson)
+		if err != nil {
+			return fmt.Errorf("read people: %w", err)
+		}
+		for _, p := range people {
+			into[p.ID] = p
+		}
+		return nil
+	})
 }
 
 // Named returns the people with this name, email address, subject or id. Names are not unique: use it to search, never to

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,8 @@ func parseURL(databaseURL string) (*pgxpool.Config, error) {
 }
 
 // connectPool opens the pool and checks its server.
-func (db *DB) connectPool(ctx context.Context, sessionURL string, maxConns int, statementLimit time.Duration) error {
+func (db *DB) connectPool(ctx context.Context, config Config) error {
+	sessionURL, statementLimit := config.SessionURL, cmp.Or(config.StatementLimit, DefaultStatementLimit)
 	cfg, err := parseURL(db.url)
 	if err != nil {
 		return err
@@ -63,7 +65,7 @@ func (db *DB) connectPool(ctx context.Context, sessionURL string, maxConns int, 
 	}
 	db.conn = db.session.ConnConfig.Copy()
 	for _, c := range []*pgxpool.Config{cfg, db.session} {
-		c.MaxConns = int32(min(maxConns, 1<<16)) //nolint:gosec // G115: bounded here
+		c.MaxConns = int32(min(config.MaxConns, 1<<16)) //nolint:gosec // G115: bounded here
 		c.PingTimeout = pingTimeout
 		c.PrepareConn = db.isPresent
 		c.AfterConnect = setUpTypes
@@ -72,6 +74,7 @@ func (db *DB) connectPool(ctx context.Context, sessionURL string, maxConns int, 
 	if sessionURL != "" {
 		db.setUpSharedConns(cfg, limit, settings)
 	}
+	cfg.ConnConfig.Tracer = config.Tracer
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return fmt.Errorf("open database pool: %w", db.redact(err))
 	}

@@ -53,6 +53,9 @@ type Config struct {
 	// Settings override Holdpoint's own settings of the embedded cluster's server. They take effect only if this process
 	// starts the server. Tests trade durability for speed here.
 	Settings map[string]string
+
+	// Tracer sees the statements of the pool. Tests count them. Nil: none.
+	Tracer pgx.QueryTracer
 }
 
 // SessionURLVariable is the variable of [Config].SessionURL.
@@ -104,7 +107,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		db.cluster, db.url = c, c.databaseURL(databaseName)
 	}
 	limit := cmp.Or(cfg.StatementLimit, DefaultStatementLimit)
-	if err := db.connectPool(ctx, cfg.SessionURL, cfg.MaxConns, limit); err != nil {
+	if err := db.connectPool(ctx, cfg); err != nil {
 		return nil, errors.Join(err, db.leaveCluster(ctx))
 	}
 	db.reader = NewReader(db.pool)

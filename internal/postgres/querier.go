@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -22,6 +23,26 @@ type Batcher interface {
 func Collect[T any](ctx context.Context, db Querier, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	rows, _ := db.Query(ctx, sql, args...)
 	return pgx.CollectRows(rows, scan)
+}
+
+// QueueAll adds a query to a batch and collects its rows. action is for the error.
+func QueueAll[T any](batch *pgx.Batch, into *[]T, action string, scan pgx.RowToFunc[T], sql string, args ...any) {
+	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+		if *into, err = pgx.CollectRows(rows, scan); err != nil {
+			return fmt.Errorf("%s: %w", action, err)
+		}
+		return nil
+	})
+}
+
+// QueueOne adds a query that returns exactly one row to a batch. Without a row, the error of the batch is [pgx.ErrNoRows].
+func QueueOne[T any](batch *pgx.Batch, into *T, action string, scan pgx.RowToFunc[T], sql string, args ...any) {
+	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+		if *into, err = pgx.CollectExactlyOneRow(rows, scan); err != nil {
+			return fmt.Errorf("%s: %w", action, err)
+		}
+		return nil
+	})
 }
 
 // CollectOne runs a query that returns exactly one row. Without a row, the error is [pgx.ErrNoRows].

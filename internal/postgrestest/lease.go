@@ -98,7 +98,7 @@ func hangUp(tb testing.TB, conn *pgx.Conn) {
 // openEmptied opens a database and deletes all rows of its last user. It ends other connections, for example of a program
 // that outlived its test.
 func openEmptied(ctx context.Context, databaseURL string) (*postgres.DB, error) {
-	db, err := postgres.Open(ctx, postgres.Config{DatabaseURL: databaseURL})
+	db, err := postgres.Open(ctx, postgres.Config{DatabaseURL: databaseURL, Tracer: tracer{}})
 	if err != nil {
 		return nil, fmt.Errorf("open it: %w", err)
 	}

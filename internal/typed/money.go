@@ -128,10 +128,55 @@ func (m member) recognizeMoney(v *Value, text string, _ int) bool {
 	if m.recognizeAmount(v, text) {
 		return true
 	}
+	found, ok := parseMoney(text)
+	if !ok {
+		return false
+	}
+	if found.Currency == "" {
+		if !m.isNamed(moneyWords) {
+			return false
+		}
+		if found.Currency = m.siblingCurrency(); found.Currency == "" {
+			return false
+		}
+	}
+	v.Kind, v.Money = Money, &found
+	if found.Ambiguous {
+		v.addWarning(AmbiguousAmount, text)
+	}
+	return true
+}
+
+// ReadAmount reads a text that is an amount, also without a currency: a number with separators if the name is that of an amount, otherwise
+// a plain decimal number with a fraction. A number with leading zeros is no amount.
+func ReadAmount(name, text string) (MoneyValue, bool) {
+	text = strings.TrimSpace(text)
+	if len(text) > longMoney {
+		return MoneyValue{}, false
+	}
+	found, ok := parseMoney(text)
+	if !ok {
+		return found, false
+	}
+	if found.Currency == "" {
+		m := member{name: splitName(name)}
+		if !m.isNamed(moneyWords) && !m.isNamed(minorWords) && (!isNumber(text) || !strings.Contains(text, ".")) {
+			return found, false
+		}
+		found.Ambiguous = found.Ambiguous && !isNumber(text)
+		if isNumber(text) {
+			found.Amount = text
+		}
+	}
+	return found, isNumber(found.Amount)
+}
+
+// parseMoney parses an amount with or without a currency.
+func parseMoney(text string) (found MoneyValue, ok bool) {
 	first := strings.IndexFunc(text, func(r rune) bool { return '0' <= r && r <= '9' })
 	last := strings.LastIndexFunc(text, func(r rune) bool { return '0' <= r && r <= '9' })
 	if first < 0 {
-		return false
+		return found, false
 	}
 	before, digits, after := strings.TrimSpace(text[:first]), text[first:last+1], strings.TrimSpace(text[last+1:])
 	sign := ""
@@ -141,23 +186,11 @@ func (m member) recognizeMoney(v *Value, text string, _ int) bool {
 		}
 	}
 	currency := currencyOf(before + after)
-	if before != "" && after != "" || currency == "" && (before+after != "" || !m.isNamed(moneyWords)) {
-		return false
-	}
-	if currency == "" {
-		if currency = m.siblingCurrency(); currency == "" {
-			return false
-		}
+	if before != "" && after != "" || currency == "" && before+after != "" {
+		return found, false
 	}
 	amount, ambiguous, ok := parseAmount(digits)
-	if !ok {
-		return false
-	}
-	v.Kind, v.Money = Money, &MoneyValue{Amount: sign + amount, Currency: currency, Ambiguous: ambiguous}
-	if ambiguous {
-		v.addWarning(AmbiguousAmount, text)
-	}
-	return true
+	return MoneyValue{Amount: sign + amount, Currency: currency, Ambiguous: ambiguous}, ok
 }
 
 // parseAmount reads digits with separators.

@@ -45,6 +45,19 @@ func Names(ctx context.Context, db postgres.Querier, ids []uuid.UUID) (map[uuid.
 	return names, nil
 }
 
+// QueueNames adds the read of the names of an agent and a skill, which may be deleted, to a batch. source is a query for the columns
+// agent_id and skill_id of one row in which $1 is arg. Without a row, the names stay as they are.
+func QueueNames(batch *pgx.Batch, source string, arg any, agentName, skillName *string) {
+	batch.Queue(`SELECT coalesce((SELECT name FROM agents WHERE id = agent_id), ''),
+			CASE WHEN skill_id = $2 THEN $3 ELSE coalesce((SELECT name FROM skills WHERE id = skill_id), '') END
+		FROM (`+source+`) AS source`, arg, BuiltinSkill, BuiltinSkillName).Query(func(rows pgx.Rows) error {
+		if _, err := pgx.ForEachRow(rows, []any{agentName, skillName}, func() error { return nil }); err != nil {
+			return fmt.Errorf("read names: %w", err)
+		}
+		return nil
+	})
+}
+
 // AgentsNamed returns the ids of all agents with this name or id, including deleted ones, for searches in the past.
 func (s *Service) AgentsNamed(ctx context.Context, name string) ([]uuid.UUID, error) {
 	return s.findIDs(ctx, "agents", name)

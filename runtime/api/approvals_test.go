@@ -83,8 +83,8 @@ func TestApprovalHasEvidence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `[{"path":"/n","reasons":["above_range"],"usual":{"calls":3,"domains":[],"having":3,"max":102,"median":101,"min":100,"nearest":null,"same":0,"values":[]},"verdict":"unusual"},` +
-		`{"path":"/token","reasons":["new_argument"],"usual":{"calls":3,"domains":[],"having":0,"max":null,"median":null,"min":null,"nearest":null,"same":0,"values":[]},"verdict":"unusual"}]`
+	want := `[{"path":"/n","reasons":["above_range"],"usual":{"calls":3,"currency":null,"domains":[],"having":3,"max":102,"median":101,"min":100,"nearest":null,"same":0,"values":[]},"verdict":"unusual"},` +
+		`{"path":"/token","reasons":["new_argument"],"usual":{"calls":3,"currency":null,"domains":[],"having":0,"max":null,"median":null,"min":null,"nearest":null,"same":0,"values":[]},"verdict":"unusual"}]`
 	if string(got) != want {
 		t.Errorf("evidence is %s, want %s", got, want)
 	}

@@ -228,6 +228,16 @@ type answer struct {
 
 func (w *world) send(method, path, token, body string) answer {
 	w.t.Helper()
+	return w.serve(w.newRequest(method, path, token, body))
+}
+
+func (w *world) serve(r *http.Request) answer {
+	recorder := httptest.NewRecorder()
+	w.handler.ServeHTTP(recorder, r)
+	return answer{recorder.Code, recorder.Header(), recorder.Body.String()}
+}
+
+func (w *world) newRequest(method, path, token, body string) *http.Request {
 	var content io.Reader
 	if body != "" {
 		content = bytes.NewReader([]byte(body))
@@ -239,9 +249,7 @@ func (w *world) send(method, path, token, body string) answer {
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	recorder := httptest.NewRecorder()
-	w.handler.ServeHTTP(recorder, r)
-	return answer{recorder.Code, recorder.Header(), recorder.Body.String()}
+	return r
 }
 
 // sendRaw puts content of some media type, without a credential.

@@ -98,9 +98,7 @@ func (s *Service) Decide(ctx context.Context, d Decision) (Waiting, error) {
 	if !wasRead {
 		return s.withCall(ctx, a)
 	}
-	calls := []Call{c}
-	err = s.fillNames(ctx, calls)
-	return Waiting{Call: calls[0], Approval: a}, err
+	return Waiting{Call: c, Approval: a}, nil
 }
 
 // CheckDecider returns an error if a person with the reviewer's role may not decide a call.
@@ -109,11 +107,24 @@ func (s *Service) CheckDecider(ctx context.Context, c *Call, by uuid.UUID) error
 	return s.checkConflictOfInterest(ctx, s.Pool, &approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}, by)
 }
 
+// QueueTies adds the read of the ties of a call's principal and a reviewer to a batch, for [Service.CheckTies].
+func (s *Service) QueueTies(batch *pgx.Batch, c *Call, by uuid.UUID, into *identity.Ties) {
+	s.queueTies(batch, principalArg, c.PrincipalID, by, into)
+}
+
+// CheckTies is [Service.CheckDecider] with ties that were read.
+func (s *Service) CheckTies(ctx context.Context, c *Call, ties identity.Ties) error {
+	return s.checkTies(ctx, s.Pool, &approval.Approval{AgentID: c.AgentID, PrincipalID: c.PrincipalID, CreatedAt: c.CreatedAt}, ties)
+}
+
+// principalArg is the argument of [Service.queueTies] as an SQL expression.
+const principalArg = "$3::uuid"
+
 // checkConflictOfInterest returns an error if a call was made on behalf of the person.
 func (s *Service) checkConflictOfInterest(ctx context.Context, db postgres.Batcher, a *approval.Approval, by uuid.UUID) error {
 	var ties identity.Ties
 	batch := &pgx.Batch{}
-	s.queueTies(batch, "$3::uuid", a.PrincipalID, by, &ties)
+	s.queueTies(batch, principalArg, a.PrincipalID, by, &ties)
 	if err := db.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}

@@ -331,15 +331,19 @@ func TestWhatWasDecidedBefore(t *testing.T) {
 	check(t, w.decide(w.submit("files__echo", `{}`).ID, true))
 	next, err := w.calls.GetApproval(t.Context(), w.submit("files__write", `{"n":5}`).ID)
 	check(t, err)
-	record, err := w.calls.ReadToolHistory(t.Context(), next.Call.SkillID, "write", time.Hour)
-	check(t, err)
+	readHistory := func() (found approval.ToolHistory) {
+		batch := &pgx.Batch{}
+		approval.QueueToolHistory(batch, next.Call.SkillID, "write", time.Hour, &found)
+		check(t, w.db.Pool().SendBatch(t.Context(), batch).Close())
+		return found
+	}
+	record := readHistory()
 	if record != (approval.ToolHistory{Approved: 2, Edited: 1, Rejected: 1}) {
 		t.Errorf("record %+v", record)
 	}
 	w.db.Exec(`INSERT INTO approvals SELECT (jsonb_populate_record(a, jsonb_build_object('call_id', gen_random_uuid(), 'decided_at', holdpoint_now()))).*
 		FROM approvals AS a, generate_series(1, $2) WHERE call_id = $1`, first.ID, approval.MaxToolHistory)
-	record, err = w.calls.ReadToolHistory(t.Context(), next.Call.SkillID, "write", time.Hour)
-	check(t, err)
+	record = readHistory()
 	if record != (approval.ToolHistory{Approved: approval.MaxToolHistory, Full: true}) {
 		t.Errorf("record of many decisions %+v", record)
 	}

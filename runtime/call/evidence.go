@@ -43,11 +43,28 @@ func (s *Service) queueFacts(ctx context.Context, batch *pgx.Batch, c *Call) err
 // ReadEvidence compares the arguments of a call with those of approved calls of its tool: by the same agent, or by any agent if
 // this one has too few.
 func (s *Service) ReadEvidence(ctx context.Context, c *Call) ([]evidence.Entry, error) {
+	var newest uuid.UUID
+	batch := &pgx.Batch{}
+	QueueNewest(batch, c, &newest)
+	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
+	}
+	return s.ReadEvidenceUpTo(ctx, c, newest)
+}
+
+// QueueNewest adds the read of the newest approved call that a call is compared with to a batch. It is uuid.Nil if there is none.
+func QueueNewest(batch *pgx.Batch, c *Call, into *uuid.UUID) {
+	queueNewest(batch, historyKey{c.SkillID, c.Tool, c.AgentID}, into)
+}
+
+// ReadEvidenceUpTo is [Service.ReadEvidence] with the call that [QueueNewest] read. It reads the database only if that call is new to this
+// process.
+func (s *Service) ReadEvidenceUpTo(ctx context.Context, c *Call, newest uuid.UUID) ([]evidence.Entry, error) {
 	secrets, err := s.ReadSecrets(ctx, *c)
 	if err != nil {
 		return nil, err
 	}
-	history, err := s.readHistory(ctx, historyKey{c.SkillID, c.Tool, c.AgentID}, 0)
+	history, err := s.readHistoryUpTo(ctx, historyKey{c.SkillID, c.Tool, c.AgentID}, newest)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +74,7 @@ func (s *Service) ReadEvidence(ctx context.Context, c *Call) ([]evidence.Entry, 
 // countUnusual counts the unusual arguments of a call that is about to be parked, by a history that may be some seconds old. The queue
 // is ordered by it. On an error it returns 0, because the call is parked in any case and its page has the evidence.
 func (s *Service) countUnusual(ctx context.Context, c *Call) int {
-	history, err := s.readHistory(ctx, historyKey{c.SkillID, c.Tool, c.AgentID}, historyTrusted)
+	history, err := s.readRecentHistory(ctx, historyKey{c.SkillID, c.Tool, c.AgentID})
 	if err == nil && !history.IsEnough() {
 		return 0
 	}
@@ -126,20 +143,36 @@ func (h *histories) markChecked(key historyKey, kept keptHistory, now time.Time)
 	}
 }
 
-// readHistory returns the history that a call is compared with. A kept history that was compared with the database at most trusted ago
+// readRecentHistory returns the history that a call is compared with. A kept history that was compared with the database some seconds ago
 // is good enough.
-func (s *Service) readHistory(ctx context.Context, key historyKey, trusted time.Duration) (*evidence.History, error) {
-	now, kept := s.Now(), s.histories.findKept(key)
-	if kept.History != nil && elapsedTime(now, kept.checked) < trusted {
+func (s *Service) readRecentHistory(ctx context.Context, key historyKey) (*evidence.History, error) {
+	kept := s.histories.findKept(key)
+	if kept.History != nil && elapsedTime(s.Now(), kept.checked) < historyTrusted {
 		return kept.History, nil
 	}
 	var newest uuid.UUID
-	err := s.Pool.QueryRow(ctx, `SELECT call_id FROM call_facts
-		WHERE skill_id = $1 AND tool = $2 AND added_at > holdpoint_now() - $3 * interval '1 second'
-		ORDER BY added_at DESC LIMIT 1`, key.skill, key.tool, historyAge.Seconds()).Scan(&newest)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, fmt.Errorf("read newest facts of tool %s: %w", key.tool, err)
+	batch := &pgx.Batch{}
+	queueNewest(batch, key, &newest)
+	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, err
 	}
+	return s.readHistoryUpTo(ctx, key, newest)
+}
+
+func queueNewest(batch *pgx.Batch, key historyKey, into *uuid.UUID) {
+	batch.Queue(`SELECT call_id FROM call_facts
+		WHERE skill_id = $1 AND tool = $2 AND added_at > holdpoint_now() - $3 * interval '1 second'
+		ORDER BY added_at DESC LIMIT 1`, key.skill, key.tool, historyAge.Seconds()).Query(func(rows pgx.Rows) error {
+		if _, err := pgx.ForEachRow(rows, []any{into}, func() error { return nil }); err != nil {
+			return fmt.Errorf("read newest facts of tool %s: %w", key.tool, err)
+		}
+		return nil
+	})
+}
+
+// readHistoryUpTo returns the history whose newest call is known. It reads the history unless it is kept.
+func (s *Service) readHistoryUpTo(ctx context.Context, key historyKey, newest uuid.UUID) (*evidence.History, error) {
+	now, kept := s.Now(), s.histories.findKept(key)
 	if kept.History != nil && kept.newest == newest && now.Sub(kept.read) < historyKept {
 		s.histories.markChecked(key, kept, now)
 		return kept.History, nil
@@ -152,7 +185,7 @@ func (s *Service) readHistory(ctx context.Context, key historyKey, trusted time.
 	var at time.Time
 	var stored []byte
 	size := 0
-	_, err = pgx.ForEachRow(rows, []any{&agent, &at, &stored}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&agent, &at, &stored}, func() error {
 		one := evidence.Call{At: at}
 		if err := jsonv2.Unmarshal(stored, &one.Facts); err != nil {
 			return err

@@ -119,7 +119,11 @@ func (s *Service) Comment(ctx context.Context, id, by uuid.UUID, text string) (W
 
 // ListComments returns the comments on a call, oldest first.
 func (s *Service) ListComments(ctx context.Context, id uuid.UUID) ([]approval.Comment, error) {
-	return approval.ListComments(ctx, s.Pool, id)
+	var comments []approval.Comment
+	batch := &pgx.Batch{}
+	approval.QueueComments(batch, id, &comments)
+	err := s.Pool.SendBatch(ctx, batch).Close()
+	return comments, err
 }
 
 // changePending calls change with a pending approval that is locked. An overdue one expires first.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
@@ -112,16 +113,6 @@ func (s *Service) ListSimilar(ctx context.Context, a *approval.Approval, limit i
 	return s.withCalls(ctx, listColumns, approvals)
 }
 
-// CountSimilar counts the calls that [Service.ListSimilar] returns.
-func (s *Service) CountSimilar(ctx context.Context, a *approval.Approval, limit int) (int, error) {
-	return approval.CountSimilar(ctx, s.Pool, a, limit)
-}
-
-// ReadToolHistory counts the recent decisions about calls of a tool.
-func (s *Service) ReadToolHistory(ctx context.Context, skill uuid.UUID, tool string, age time.Duration) (approval.ToolHistory, error) {
-	return approval.ReadToolHistory(ctx, s.Pool, skill, tool, age)
-}
-
 // ReadPulse returns a value that changes when the queue changes. It is cheap.
 func (s *Service) ReadPulse(ctx context.Context) (approval.Pulse, error) {
 	return approval.ReadPulse(ctx, s.Pool)
@@ -133,7 +124,7 @@ func (s *Service) GetApproval(ctx context.Context, callID uuid.UUID) (Waiting, e
 	if err != nil {
 		return Waiting{}, err
 	}
-	isDue, err := s.isOverdue(ctx, &found)
+	isDue, err := s.isOverdue(ctx, &found.Call, &found.Approval)
 	if err == nil && isDue {
 		if err = s.Expire(ctx, callID); err == nil {
 			found, err = s.readApproval(ctx, callID)
@@ -142,41 +133,103 @@ func (s *Service) GetApproval(ctx context.Context, callID uuid.UUID) (Waiting, e
 	if err != nil {
 		return Waiting{}, err
 	}
-	found.Call, err = s.withNames(ctx, &found.Call)
+	calls := []Call{found.Call}
+	err = s.readFiles(ctx, calls)
+	found.Call = calls[0]
 	return found, err
 }
 
-// readApproval reads an approval and its call, without names and files, in one round trip.
+// Reviewed is a call with all that reviewers see of it.
+type Reviewed struct {
+	Call      Call
+	Approval  *approval.Approval // nil: none was needed
+	Questions []AskedQuestion    // of the call's server, in their order
+	Comments  []approval.Comment // oldest first
+	Pending   bool               // a call is pending, this one or another
+	Now       time.Time          // by the database's clock
+}
+
+// GetReviewed returns a call with its approval, or ErrNotFound. It expires an overdue one first. All is read in one round trip, also what
+// queue adds to it.
+func (s *Service) GetReviewed(ctx context.Context, id uuid.UUID, queue func(*pgx.Batch)) (Reviewed, error) {
+	found, err := s.readReviewed(ctx, id, queue)
+	if err != nil {
+		return found, err
+	}
+	isDue, err := s.isOverdue(ctx, &found.Call, found.Approval)
+	if err == nil && isDue {
+		if err = s.Expire(ctx, id); err == nil {
+			found, err = s.readReviewed(ctx, id, queue)
+		}
+	}
+	if err != nil {
+		return found, err
+	}
+	calls := []Call{found.Call}
+	err = s.readFiles(ctx, calls)
+	found.Call = calls[0]
+	return found, err
+}
+
+func (s *Service) readReviewed(ctx context.Context, id uuid.UUID, queue func(*pgx.Batch)) (found Reviewed, err error) {
+	batch := &pgx.Batch{}
+	queueCall(batch, id, &found.Call)
+	approval.QueueFind(batch, id, &found.Approval)
+	QueueQuestions(batch, id, &found.Questions)
+	approval.QueueComments(batch, id, &found.Comments)
+	approval.QueuePending(batch, &found.Pending)
+	postgres.QueueOne(batch, &found.Now, "read the time", pgx.RowTo[time.Time], `SELECT holdpoint_now()`)
+	queue(batch)
+	err = s.Pool.SendBatch(ctx, batch).Close()
+	if err == nil && found.Call.ID == uuid.Nil {
+		err = ErrNotFound
+	}
+	return found, err
+}
+
+// readApproval reads an approval and its call, without files, in one round trip.
 func (s *Service) readApproval(ctx context.Context, callID uuid.UUID) (found Waiting, err error) {
 	batch := &pgx.Batch{}
 	approval.QueueGet(batch, callID, &found.Approval)
 	queueCall(batch, callID, &found.Call)
 	err = s.Pool.SendBatch(ctx, batch).Close()
 	if err == nil && found.Call.ID == uuid.Nil {
-		err = fmt.Errorf("approval %s has no call", callID)
+		err = fmt.Errorf("approval %s: %w", callID, errNoCall)
 	}
 	return found, err
 }
 
 // isOverdue reports whether the deadline of a call that waits for people has passed, but its expiry is not recorded yet.
-func (s *Service) isOverdue(ctx context.Context, w *Waiting) (bool, error) {
-	if w.Call.Status != NeedsConnection {
-		return w.Approval.Status == approval.Expired && w.Approval.DecidedAt == nil, nil
+func (s *Service) isOverdue(ctx context.Context, c *Call, a *approval.Approval) (bool, error) {
+	if c.Status != NeedsConnection {
+		return a != nil && a.Status == approval.Expired && a.DecidedAt == nil, nil
 	}
-	left, err := s.timeLeft(ctx, &w.Call)
+	left, err := s.timeLeft(ctx, c)
 	if errors.Is(err, approval.ErrNotFound) { // it waits no longer
 		return false, nil
 	}
 	return left <= 0, err
 }
 
+var errNoCall = errors.New("no such call")
+
 // withCall returns an approval with its call.
 func (s *Service) withCall(ctx context.Context, a approval.Approval) (Waiting, error) {
-	waiting, err := s.withCalls(ctx, columns, []approval.Approval{a})
-	if err != nil {
-		return Waiting{}, err
+	var c Call
+	batch := &pgx.Batch{}
+	queueCall(batch, a.CallID, &c)
+	err := s.Pool.SendBatch(ctx, batch).Close()
+	if err == nil && c.ID == uuid.Nil {
+		err = errNoCall
 	}
-	return waiting[0], nil
+	calls := []Call{c}
+	if err == nil {
+		err = s.readFiles(ctx, calls)
+	}
+	if err != nil {
+		return Waiting{}, fmt.Errorf("read call of approval %s: %w", a.CallID, err)
+	}
+	return Waiting{Call: calls[0], Approval: a}, nil
 }
 
 // withCalls returns approvals with their calls, in the same order.
@@ -193,7 +246,7 @@ func (s *Service) withCalls(ctx context.Context, columns string, approvals []app
 	for _, a := range approvals {
 		c, ok := byID[a.CallID]
 		if !ok {
-			return nil, fmt.Errorf("approval %s has no call", a.CallID)
+			return nil, fmt.Errorf("approval %s: %w", a.CallID, errNoCall)
 		}
 		waiting = append(waiting, Waiting{Call: c, Approval: a})
 	}

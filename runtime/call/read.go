@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
 // columns are all columns of a call. briefColumns omit arguments and results, listColumns those above 64 KiB, so that a list fits into
@@ -78,7 +79,7 @@ func (s *Service) loadCall(ctx context.Context, id uuid.UUID) (*Call, error) {
 	return &calls[0], s.readFiles(ctx, calls)
 }
 
-// queueCall adds the read of a call without names and files to a batch. It leaves c as it is if there is no such call.
+// queueCall adds the read of a call without files to a batch. It leaves c as it is if there is no such call.
 func queueCall(batch *pgx.Batch, id uuid.UUID, c *Call) {
 	batch.Queue(`SELECT `+columns+` FROM calls WHERE id = $1`, id).Query(func(rows pgx.Rows) error {
 		found, err := pgx.CollectRows(rows, scanCall)
@@ -87,6 +88,7 @@ func queueCall(batch *pgx.Batch, id uuid.UUID, c *Call) {
 		}
 		return err
 	})
+	agent.QueueNames(batch, `SELECT agent_id, skill_id FROM calls WHERE id = $1`, id, &c.Agent, &c.Skill)
 }
 
 func (s *Service) queryCalls(ctx context.Context, sql string, args ...any) ([]Call, error) {

@@ -251,7 +251,17 @@ const presentQuestions = `(SELECT q.call_id, q.number, q.key, q.method, q.params
 
 // ListQuestions returns all questions of a call, in their order.
 func (s *Service) ListQuestions(ctx context.Context, id uuid.UUID) ([]AskedQuestion, error) {
-	return s.readQuestions(ctx, `WHERE call_id = $1 ORDER BY number`, id)
+	var list []AskedQuestion
+	batch := &pgx.Batch{}
+	QueueQuestions(batch, id, &list)
+	err := s.Pool.SendBatch(ctx, batch).Close()
+	return list, err
+}
+
+// QueueQuestions adds the read of all questions of a call to a batch, in their order.
+func QueueQuestions(batch *pgx.Batch, id uuid.UUID, into *[]AskedQuestion) {
+	postgres.QueueAll(batch, into, "read questions of call "+id.String(), scanQuestion,
+		`SELECT `+questionColumns+` FROM `+presentQuestions+` WHERE call_id = $1 ORDER BY number`, id)
 }
 
 // ListPendingQuestions returns up to limit questions that wait for a reviewer, the most urgent first.

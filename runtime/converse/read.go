@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -61,20 +62,29 @@ const (
 // Titles returns the titles of conversations by id: the first line of their first messages, shortened. It is text from outside. A
 // conversation without messages has none; see [catalog.Conversation.Label].
 func (s *Service) Titles(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	rows, _ := s.store.pool.Query(ctx, `SELECT c.id, left(e.data->>'text', $2) FROM unnest($1::uuid[]) AS c(id),
-		LATERAL (SELECT data FROM loop_entries WHERE conversation_id = c.id AND kind = 'user' ORDER BY seq LIMIT 1) AS e`, ids, maxTitleRead)
-	titles := map[uuid.UUID]string{}
-	var id uuid.UUID
-	var message string
-	if _, err := pgx.ForEachRow(rows, []any{&id, &message}, func() error {
-		if title := makeTitle(message); title != "" {
-			titles[id] = title
+	titles, batch := map[uuid.UUID]string{}, &pgx.Batch{}
+	QueueTitles(batch, ids, titles)
+	err := s.store.pool.SendBatch(ctx, batch).Close()
+	return titles, err
+}
+
+// QueueTitles adds the read of [Service.Titles] to a batch.
+func QueueTitles(batch *pgx.Batch, ids []uuid.UUID, into map[uuid.UUID]string) {
+	batch.Queue(`SELECT c.id, left(e.data->>'text', $2) FROM unnest($1::uuid[]) AS c(id),
+		LATERAL (SELECT data FROM loop_entries WHERE conversation_id = c.id AND kind = 'user' ORDER BY seq LIMIT 1) AS e`, ids, maxTitleRead).Query(func(rows pgx.Rows) error {
+		var id uuid.UUID
+		var message string
+		_, err := pgx.ForEachRow(rows, []any{&id, &message}, func() error {
+			if title := makeTitle(message); title != "" {
+				into[id] = title
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("read titles of conversations: %w", err)
 		}
 		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("read titles of conversations: %w", err)
-	}
-	return titles, nil
+	})
 }
 
 // makeTitle returns the first line of a message that has text, or "".
@@ -133,33 +143,41 @@ func (s *Service) checkVisible(ctx context.Context, viewer Viewer, id uuid.UUID)
 	return nil
 }
 
-// Context returns the message and reply that led to a call. It returns ErrNotFound if no conversation of this package made the
-// call.
-func (s *Service) Context(ctx context.Context, callID uuid.UUID) (Context, error) {
-	var c Context
-	var reply []byte
-	err := s.Pool.QueryRow(ctx, `SELECT l.conversation_id, l.seq, e.data FROM loop_calls l
+// QueueContext adds the read of the message and reply that led to a call to a batch. into becomes nil if no conversation of this package
+// made the call.
+func QueueContext(batch *pgx.Batch, callID uuid.UUID, into **Context) {
+	batch.Queue(`SELECT l.conversation_id, l.seq, e.data, said.data, said.at FROM loop_calls l
 			JOIN loop_entries e ON e.conversation_id = l.conversation_id AND e.seq = l.seq
-		WHERE l.call_id = $1`, callID).Scan(&c.ConversationID, &c.Seq, &reply)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return c, ErrNotFound
-	}
-	if err != nil {
-		return c, fmt.Errorf("read context of call %s: %w", callID, err)
+			LEFT JOIN LATERAL (SELECT data, at FROM loop_entries
+				WHERE conversation_id = l.conversation_id AND seq < l.seq AND kind = 'user' ORDER BY seq DESC LIMIT 1) AS said ON true
+		WHERE l.call_id = $1`, callID).Query(func(rows pgx.Rows) error {
+		found, err := pgx.CollectRows(rows, scanContext)
+		if err != nil {
+			return fmt.Errorf("read context of call %s: %w", callID, err)
+		}
+		if *into = nil; len(found) > 0 {
+			*into = &found[0]
+		}
+		return nil
+	})
+}
+
+func scanContext(row pgx.CollectableRow) (c Context, err error) {
+	var reply, message []byte
+	var at *time.Time
+	if err := row.Scan(&c.ConversationID, &c.Seq, &reply, &message, &at); err != nil {
+		return c, err
 	}
 	var said Reply
 	if err := json.Unmarshal(reply, &said); err != nil {
-		return c, fmt.Errorf("read context of call %s: %w", callID, err)
-	}
-	c.Reason = said.Text()
-	before, err := s.store.readEntries(ctx, c.ConversationID, `seq < $2 AND kind = 'user' ORDER BY seq DESC LIMIT 1`, c.Seq)
-	if err != nil {
 		return c, err
 	}
-	if len(before) > 0 {
-		c.Message, c.MessageAt = before[0].User, before[0].At
+	c.Reason = said.Text()
+	if at != nil {
+		c.Message, c.MessageAt = &Message{}, *at
+		err = json.Unmarshal(message, c.Message)
 	}
-	return c, nil
+	return c, err
 }
 
 // Answering returns the conversation that answers a call of the tool ask. After the call has ended, its result has the id too.

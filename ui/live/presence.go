@@ -8,6 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 const (
@@ -56,6 +58,12 @@ func (p Presence) Viewers(ctx context.Context, callIDs ...uuid.UUID) (map[uuid.U
 		return nil, fmt.Errorf("read viewers of calls: %w", err)
 	}
 	return viewers, nil
+}
+
+// QueueViewers adds the read of the people who view a call to a batch.
+func (Presence) QueueViewers(batch *pgx.Batch, callID uuid.UUID, into *[]uuid.UUID) {
+	postgres.QueueAll(batch, into, "read viewers of call "+callID.String(), pgx.RowTo[uuid.UUID], `SELECT person_id FROM call_viewers
+		WHERE call_id = $1 AND seen_at > holdpoint_now() - $2 * interval '1 second' ORDER BY person_id`, callID, SeenFor.Seconds())
 }
 
 // maxViewings bounds the result of [Presence.Viewings].

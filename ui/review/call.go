@@ -45,7 +45,7 @@ func (h *CallHandler) answerWithCall(w http.ResponseWriter, r *http.Request, sta
 		return
 	}
 	access, _ := login.Access(r.Context())
-	subject, err := h.reader.readSubject(r.Context(), access, id)
+	subject, err := h.reader.loadSubject(r.Context(), access, id)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -54,11 +54,16 @@ func (h *CallHandler) answerWithCall(w http.ResponseWriter, r *http.Request, sta
 		w.WriteHeader(http.StatusNoContent) // the page is current
 		return
 	}
+	known, err := h.reader.completeShown(r.Context(), subject)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
 	if err := h.noteLook(r, access, subject); err != nil {
 		h.Fail(w, r, err)
 		return
 	}
-	presented, err := h.reader.presentCall(r.Context(), subject, access, formatOf(r), s)
+	presented, err := h.reader.presentCall(r.Context(), subject, known, formatOf(r), s)
 	if err != nil {
 		h.Fail(w, r, err)
 		return
@@ -67,15 +72,26 @@ func (h *CallHandler) answerWithCall(w http.ResponseWriter, r *http.Request, sta
 		h.Render(w, r, status, CallArticle(presented))
 		return
 	}
-	page := h.Page(r, view.SectionQueue, text.Literal(subject.call.Skill+": "+view.Printable(subject.call.Tool)), subject.pulse)
+	page, err := h.reader.newPage(r, text.Literal(subject.call.Skill+": "+view.Printable(subject.call.Tool)))
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
 	if presented.Live && subject.call.Status != call.Parked && !subject.asksReviewer() {
 		page.RefreshAfter = 2 // seconds, without JavaScript; never while the reader may be typing
 	}
 	h.Render(w, r, status, CallPage(page, presented))
 }
 
-// presentCall makes the view model of a call for a person.
-func (h *reader) presentCall(ctx context.Context, s *subject, access identity.Access, f format, how shown) (Call, error) {
+// newPage returns a page of the queue.
+func (h *reader) newPage(r *http.Request, title text.Message) (view.Page, error) {
+	pulse, err := h.calls.ReadPulse(r.Context())
+	return h.Page(r, view.SectionQueue, title, pulse), err
+}
+
+// presentCall makes the view model of a call for its reader.
+func (h *reader) presentCall(ctx context.Context, s *subject, known *surroundings, f format, how shown) (Call, error) {
+	access := s.access
 	var edited *Edited
 	var err error
 	pending := s.isPending()
@@ -89,7 +105,7 @@ func (h *reader) presentCall(ctx context.Context, s *subject, access identity.Ac
 		f.full = true // a call can be approved only if it was shown completely
 	}
 	if pending {
-		if s.evidence, err = h.calls.ReadEvidence(ctx, &s.call); err != nil {
+		if s.evidence, err = h.calls.ReadEvidenceUpTo(ctx, &s.call, known.newest); err != nil {
 			return Call{}, err
 		}
 	}
@@ -115,7 +131,7 @@ func (h *reader) presentCall(ctx context.Context, s *subject, access identity.Ac
 	if presented.Wait, err = h.presentWait(ctx, access, s); err != nil {
 		return Call{}, err
 	}
-	if err := h.addContext(ctx, access, s, &presented); err != nil {
+	if err := h.addContext(ctx, s, known, &presented); err != nil {
 		return Call{}, err
 	}
 	if presented.Teamwork != nil {

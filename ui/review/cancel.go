@@ -66,7 +66,11 @@ func (h *CallHandler) confirmCancel(w http.ResponseWriter, r *http.Request, acce
 	case !s.mayCancel(access):
 		h.answerWithCall(w, r, http.StatusConflict, notCancelled())
 	default:
-		page := h.Page(r, view.SectionQueue, text.ReviewCancelTitle(), s.pulse)
+		page, err := h.reader.newPage(r, text.ReviewCancelTitle())
+		if err != nil {
+			h.Fail(w, r, err)
+			return
+		}
 		h.Render(w, r, http.StatusOK, CancelPage(page, present.CallURL(id), presentSentence(&s.call, s.names), s.call.Status == call.Approved))
 	}
 }

@@ -149,6 +149,8 @@ func describeReason(r evidence.Reason) text.Message {
 		return text.EvidenceAboveRange()
 	case evidence.BelowRange:
 		return text.EvidenceBelowRange()
+	case evidence.NewCurrency:
+		return text.EvidenceNewCurrency()
 	case evidence.NewDomain:
 		return text.EvidenceNewDomain()
 	case evidence.NewPlace:
@@ -185,14 +187,21 @@ func describeUsual(e *evidence.Entry) templ.Component {
 // describeSpan returns the least and the greatest usual number, or the only one.
 func describeSpan(r *evidence.Range) text.Message {
 	if r.Min == r.Max {
-		return formatFloat(r.Min)
+		return formatAmount(r, r.Min)
 	}
-	return text.EvidenceSpan(formatFloat(r.Min), formatFloat(r.Max))
+	return text.EvidenceSpan(formatAmount(r, r.Min), formatAmount(r, r.Max))
 }
 
 // describeLast says which value the last call to the same target had, and marks how the value differs now.
 func describeLast(l *evidence.Last, now string) templ.Component {
 	return text.EvidenceLast(view.Differing(l.Value, now), view.Text(l.Target), view.Clock(l.At))
+}
+
+func formatAmount(r *evidence.Range, v float64) text.Message {
+	if r.Currency == "" {
+		return formatFloat(v)
+	}
+	return text.TypedMoney(r.Currency, formatFloat(v))
 }
 
 func formatFloat(v float64) text.Message { return text.Decimal(v, -1) }

@@ -55,84 +55,55 @@ func wholeComment() hostile.Limits {
 // nextURL is the page that leads to the next call after one.
 func nextURL(id uuid.UUID) string { return "/next?after=" + id.String() }
 
+// leadsOn reports whether the page of a decided call leads to the next one.
+func (s *subject) leadsOn() bool {
+	return s.approval != nil && s.approval.Status != approval.Pending && s.access.Has(identity.Reviewer) && s.pending
+}
+
 // addTeamwork adds the holder and the comments of a call, and the link to the next call after a decision.
-func (h *reader) addTeamwork(ctx context.Context, access identity.Access, s *subject, v *Call) error {
+func (s *subject) addTeamwork(ctx context.Context, choices view.QueueChoices, v *Call) {
 	if s.approval == nil {
-		return nil
+		return
 	}
-	a, reviewer := s.approval, access.Has(identity.Reviewer)
-	if a.Status != approval.Pending && reviewer && s.pulse.Pending > 0 {
-		v.NextURL = nextURL(a.CallID)
-		choices, err := h.choices(ctx, access.Person.ID)
-		if err != nil {
-			return err
-		}
-		v.Advance = choices.Advance
+	a, reviewer := s.approval, s.access.Has(identity.Reviewer)
+	if s.leadsOn() {
+		v.NextURL, v.Advance = nextURL(a.CallID), choices.Advance
 	}
 	t := &Teamwork{MayComment: reviewer && a.Comments < approval.MaxComments}
 	v.Teamwork = t
 	if a.Status == approval.Pending && reviewer {
-		_, t.MayClaim = s.mayDecide(access)
+		_, t.MayClaim = s.mayDecide(s.access)
 	}
 	if a.Status == approval.Pending && a.HeldBy != uuid.Nil {
-		t.Holder, t.Own = present.PersonName(a.HeldBy, s.names), a.HeldBy == access.Person.ID
+		t.Holder, t.Own = present.PersonName(a.HeldBy, s.names), a.HeldBy == s.access.Person.ID
 		if a.AssignedBy != uuid.Nil {
 			t.AssignedBy = present.PersonName(a.AssignedBy, s.names)
 		}
 	}
 	if t.MayClaim {
-		if err := h.addReviewers(ctx, access, s, t); err != nil {
-			return err
-		}
+		t.Reviewers = s.listReviewers(ctx)
 	}
-	if a.Comments == 0 {
-		return nil
-	}
-	comments, err := h.calls.ListComments(ctx, a.CallID)
-	if err != nil {
-		return err
-	}
-	people := make([]uuid.UUID, len(comments))
-	for i := range comments {
-		people[i] = comments[i].By
-	}
-	names, err := h.Names(ctx, people...)
-	if err != nil {
-		return err
-	}
-	for _, c := range comments {
+	for _, c := range s.comments {
 		t.Comments = append(t.Comments, Comment{
-			By: present.PersonName(c.By, names), At: c.At, Text: hostile.Fold(c.Text, wholeComment()),
+			By: present.PersonName(c.By, s.names), At: c.At, Text: hostile.Fold(c.Text, wholeComment()),
 		})
 	}
-	return nil
 }
 
-// addReviewers adds the people whom the reader can assign.
-func (h *reader) addReviewers(ctx context.Context, access identity.Access, s *subject, t *Teamwork) error {
-	found, err := h.identity.Reviewers(ctx)
-	if err != nil {
-		return err
-	}
-	var ids []uuid.UUID
-	for _, one := range found {
-		if one.Person != access.Person.ID && one.Person != s.call.PrincipalID {
-			ids = append(ids, one.Person)
+// listReviewers returns the people whom the reader can assign.
+func (s *subject) listReviewers(ctx context.Context) []view.Option {
+	var options []view.Option
+	for _, one := range s.reviewers {
+		if id := one.Person; id != s.access.Person.ID && id != s.call.PrincipalID {
+			options = append(options, view.Option{
+				Value: id.String(), Text: text.Literal(view.Printable(present.PersonName(id, s.names))), Chosen: id == s.approval.HeldBy,
+			})
 		}
 	}
-	names, err := h.Names(ctx, ids...)
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		t.Reviewers = append(t.Reviewers, view.Option{
-			Value: id.String(), Text: text.Literal(view.Printable(present.PersonName(id, names))), Chosen: id == s.approval.HeldBy,
-		})
-	}
-	slices.SortFunc(t.Reviewers, func(a, b view.Option) int {
+	slices.SortFunc(options, func(a, b view.Option) int {
 		return cmp.Compare(a.Text.In(ctx), b.Text.In(ctx))
 	})
-	return nil
+	return options
 }
 
 // Claim records that the reader works on a call.

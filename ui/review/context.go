@@ -6,11 +6,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/ui/present"
+	"github.com/holdpoint/holdpoint/ui/view"
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
@@ -19,20 +22,40 @@ const (
 	likeWindow = 50 // calls side by side
 )
 
-// addContext adds the facts that a reviewer compares a pending call with, and the changes of an edit.
-func (h *reader) addContext(ctx context.Context, access identity.Access, s *subject, v *Call) error {
+// surroundings are the facts that a reviewer compares a call with.
+type surroundings struct {
+	titles  map[uuid.UUID]string // of its conversation
+	choices view.QueueChoices    // of the reader, for a decided call
+	history approval.ToolHistory // these are for a pending one
+	like    int                  // pending calls that differ only in their arguments
+	newest  uuid.UUID            // see [call.QueueNewest]
+}
+
+// completeShown completes a call that is shown, and reads its surroundings in the same round trip.
+func (h *reader) completeShown(ctx context.Context, s *subject) (*surroundings, error) {
+	found, batch := &surroundings{titles: map[uuid.UUID]string{}}, &pgx.Batch{}
+	if s.call.ConversationID != uuid.Nil {
+		converse.QueueTitles(batch, []uuid.UUID{s.call.ConversationID}, found.titles)
+	}
+	switch {
+	case s.isPending():
+		approval.QueueToolHistory(batch, s.call.SkillID, s.call.Tool, recordAge, &found.history)
+		approval.QueueSimilarCount(batch, s.approval, likeWindow, &found.like)
+		call.QueueNewest(batch, &s.call, &found.newest)
+	case s.leadsOn():
+		h.queueChoices(batch, s.access.Person.ID, &found.choices)
+	}
+	return found, h.completeSubject(ctx, s, batch)
+}
+
+// addContext adds what a reviewer compares a pending call with, and the changes of an edit.
+func (h *reader) addContext(ctx context.Context, s *subject, known *surroundings, v *Call) error {
 	v.Viewers = s.viewers
 	if s.call.ConversationID != uuid.Nil {
 		v.ConversationURL = present.ConversationURL(s.call.ConversationID)
-		titles, err := h.converse.Titles(ctx, []uuid.UUID{s.call.ConversationID})
-		if err != nil {
-			return err
-		}
-		v.ConversationTitle = titles[s.call.ConversationID]
+		v.ConversationTitle = known.titles[s.call.ConversationID]
 	}
-	if err := h.addTeamwork(ctx, access, s, v); err != nil {
-		return err
-	}
+	s.addTeamwork(ctx, known.choices, v)
 	if err := h.addConversation(ctx, s, v); err != nil {
 		return err
 	}
@@ -44,11 +67,7 @@ func (h *reader) addContext(ctx context.Context, access identity.Access, s *subj
 	if !s.isPending() {
 		return nil
 	}
-	record, err := h.calls.ReadToolHistory(ctx, s.call.SkillID, s.call.Tool, recordAge)
-	if err != nil {
-		return err
-	}
-	v.Rule, v.Record = present.DescribeRule(s.approval.Rule), Record(record)
+	v.Rule, v.Record = present.DescribeRule(s.approval.Rule), Record(known.history)
 	v.Team, v.EscalateTo, v.Escalated = s.approval.Team, s.approval.EscalateTo, s.approval.EscalatedAt
 	v.Actions.MayExtend = s.approval.MayExtend()
 	someone, err := h.calls.HasReviewer(ctx, &s.call)
@@ -56,22 +75,16 @@ func (h *reader) addContext(ctx context.Context, access identity.Access, s *subj
 		return err
 	}
 	v.Alone = !someone
-	if access.Has(identity.Reviewer) {
-		if v.Like, err = h.calls.CountSimilar(ctx, s.approval, likeWindow); err != nil {
-			return err
-		}
+	if s.access.Has(identity.Reviewer) {
+		v.Like = known.like
 	}
 	return nil
 }
 
 // addConversation adds the message that led to a call, and the conversation that answers it.
 func (h *reader) addConversation(ctx context.Context, s *subject, v *Call) error {
-	led, err := h.readLed(ctx, &s.call)
-	if err != nil {
-		return err
-	}
-	if v.Led = led; led != nil {
-		v.ConversationURL = led.URL
+	if v.Led = s.presentLed(); v.Led != nil {
+		v.ConversationURL = v.Led.URL
 	}
 	if !v.Sentence.Asked {
 		return nil
@@ -102,14 +115,11 @@ func presentSentence(c *call.Call, names map[uuid.UUID]string) Sentence {
 	}
 }
 
-// readLed returns the message and the reason that led to a call, or nil if they are not known.
-func (h *reader) readLed(ctx context.Context, c *call.Call) (*Led, error) {
-	said, err := h.converse.Context(ctx, c.ID)
-	if errors.Is(err, converse.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
+// presentLed presents the message and the reason that led to a call, or returns nil if they are not known.
+func (s *subject) presentLed() *Led {
+	said := s.led
+	if said == nil {
+		return nil
 	}
 	v := &Led{URL: present.EntryURL(said.ConversationID, said.Seq), At: said.MessageAt}
 	if said.Reason != "" {
@@ -117,12 +127,8 @@ func (h *reader) readLed(ctx context.Context, c *call.Call) (*Led, error) {
 		v.Reason = &reason
 	}
 	if m := said.Message; m != nil {
-		names, err := h.Names(ctx, m.By)
-		if err != nil {
-			return nil, err
-		}
 		text := hostile.Fold(m.Text, present.Beside())
-		v.By, v.Said = present.PersonName(m.By, names), &text
+		v.By, v.Said = present.PersonName(m.By, s.names), &text
 	}
-	return v, nil
+	return v
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
@@ -125,12 +127,16 @@ func (h *DecisionHandler) recordDecision(w http.ResponseWriter, r *http.Request,
 		d.Note = addPreset(r, note)
 	}
 	d.Digest, d.By = r.PostFormValue("digest"), access.Person.ID
-	choices, err := h.reader.choices(r.Context(), access.Person.ID)
-	if err != nil {
-		h.Fail(w, r, err)
-		return
+	if d.Approve {
+		var choices view.QueueChoices
+		batch := &pgx.Batch{}
+		h.reader.queueChoices(batch, access.Person.ID, &choices)
+		if err := h.reader.pool.SendBatch(r.Context(), batch).Close(); err != nil {
+			h.Fail(w, r, err)
+			return
+		}
+		d.Undo = choices.Undo
 	}
-	d.Undo = choices.Undo
 	if _, err = h.calls.Decide(r.Context(), d); err != nil {
 		h.notDecided(w, r, err)
 		return

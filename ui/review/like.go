@@ -60,7 +60,12 @@ func (h *BatchHandler) answerWithLike(w http.ResponseWriter, r *http.Request, st
 		return
 	}
 	l.Notices, l.Draft = notices, shell.Clean(r.PostFormValue(reasonField))
-	h.Render(w, r, status, LikePage(h.Page(r, view.SectionQueue, text.ReviewSimilarTitle(), s.pulse), l))
+	page, err := h.reader.newPage(r, text.ReviewSimilarTitle())
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	h.Render(w, r, status, LikePage(page, l))
 }
 
 func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *subject, waiting []call.Waiting) (Like, error) {
@@ -92,7 +97,7 @@ func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *s
 	}
 	columns := map[string]int{} // by name
 	for i := range waiting {
-		l.Rows = append(l.Rows, presentAlike(access, s.pulse.Now, subjects[i], &waiting[i]))
+		l.Rows = append(l.Rows, presentAlike(access, s.now, subjects[i], &waiting[i]))
 		card := presentOwn(subjects[i], own[i])
 		if card == nil {
 			l.Rows[i].MayApprove = false

@@ -41,12 +41,12 @@ func presentCall(s *subject, who identity.Access, f format, how shown) Call {
 		if v.Decision = present.Decision(*s.approval, s.names); v.Decision != nil {
 			v.Decision.Who = s.identifyPerson(s.approval.DecidedBy)
 		}
-		if u := s.approval.UndoUntil; u != nil && u.After(s.pulse.Now) && c.Status == call.Approved && s.approval.DecidedBy == who.Person.ID {
-			left := present.Countdown(*u, s.pulse.Now)
+		if u := s.approval.UndoUntil; u != nil && u.After(s.now) && c.Status == call.Approved && s.approval.DecidedBy == who.Person.ID {
+			left := present.Countdown(*u, s.now)
 			v.Undo = &left
 		}
 		if s.approval.Status == approval.Pending {
-			left := present.Countdown(s.approval.Deadline, s.pulse.Now)
+			left := present.Countdown(s.approval.Deadline, s.now)
 			v.Countdown = &left
 			v.Warnings = listWarnings(s, v.Arguments)
 			if s.accepted != nil {
@@ -145,7 +145,7 @@ func listWarnings(s *subject, arguments Arguments) []view.Notice {
 	case approval.RuleHighRisk:
 		add(view.Warn, text.ReviewHighRisk(), text.ReviewHighRiskHelp())
 	case approval.RuleDefinitionChanged:
-		add(view.Danger, text.ReviewToolChanged(), text.ReviewToolChangedHelp(present.FormatAge(s.changed, s.pulse.Now)))
+		add(view.Danger, text.ReviewToolChanged(), text.ReviewToolChangedHelp(present.FormatAge(s.changed, s.now)))
 	case approval.RuleNewTool:
 		add(view.Warn, text.ReviewNewTool(), text.ReviewNewToolHelp())
 	case approval.RuleGated:

@@ -93,7 +93,7 @@ func (h *reader) presentQuestion(ctx context.Context, s *subject, q *call.AskedQ
 		return v, nil
 	}
 	if q.Deadline != nil {
-		left := present.Countdown(*q.Deadline, s.pulse.Now)
+		left := present.Countdown(*q.Deadline, s.now)
 		v.Countdown = &left
 	}
 	for _, document := range [][]byte{q.Params, q.Answer.Result} {

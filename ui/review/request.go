@@ -58,7 +58,12 @@ func (h *CallHandler) ShowBefore(w http.ResponseWriter, r *http.Request) {
 		h.Render(w, r, http.StatusOK, view.BeforePart(request))
 		return
 	}
-	h.Render(w, r, http.StatusOK, BeforePage(h.Page(r, view.SectionQueue, text.ReviewBeforeTitle(), s.pulse), request, url, id.String()))
+	page, err := h.reader.newPage(r, text.ReviewBeforeTitle())
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	h.Render(w, r, http.StatusOK, BeforePage(page, request, url, id.String()))
 }
 
 // presentState presents the current state, or why it could not be read. A decision does not depend on it.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -33,12 +34,12 @@ type Config struct {
 	Agents      *agent.Service
 	Converse    *converse.Service
 	Discovery   *tool.Discovery
-	Pool        *pgxpool.Pool // for the audit log
+	Pool        *pgxpool.Pool
 	Presence    *live.Presence
 	Connections ConnectionResolver
 	Login       *login.Login
-	Choices     func(ctx context.Context, person uuid.UUID) (view.QueueChoices, error)
-	ProofAge    time.Duration // how long a sign-in counts as recent for calls of high risk
+	Choices     func(batch *pgx.Batch, person uuid.UUID, into *view.QueueChoices) // adds the read of a person's settings to a batch
+	ProofAge    time.Duration                                                     // how long a sign-in counts as recent for calls of high risk
 }
 
 // Handlers answer requests about single calls.
@@ -53,7 +54,7 @@ type Handlers struct {
 func New(cfg Config) *Handlers {
 	read := &reader{
 		Shell: cfg.Shell, calls: cfg.Calls, identity: cfg.Identity, agents: cfg.Agents, converse: cfg.Converse, discovery: cfg.Discovery, pool: cfg.Pool,
-		connections: cfg.Connections, choices: cfg.Choices, viewers: &shell.ViewerReader{Shell: cfg.Shell, Presence: cfg.Presence},
+		connections: cfg.Connections, queueChoices: cfg.Choices, presence: cfg.Presence,
 	}
 	calls := &CallHandler{Shell: cfg.Shell, reader: read, calls: cfg.Calls, identity: cfg.Identity, presence: cfg.Presence}
 	return &Handlers{
@@ -70,15 +71,15 @@ func New(cfg Config) *Handlers {
 type reader struct {
 	*shell.Shell
 
-	calls       *call.Service
-	identity    *identity.Service
-	agents      *agent.Service
-	converse    *converse.Service
-	discovery   *tool.Discovery
-	pool        *pgxpool.Pool
-	connections ConnectionResolver
-	choices     func(ctx context.Context, person uuid.UUID) (view.QueueChoices, error)
-	viewers     *shell.ViewerReader
+	calls        *call.Service
+	identity     *identity.Service
+	agents       *agent.Service
+	converse     *converse.Service
+	discovery    *tool.Discovery
+	pool         *pgxpool.Pool
+	connections  ConnectionResolver
+	queueChoices func(batch *pgx.Batch, person uuid.UUID, into *view.QueueChoices)
+	presence     *live.Presence
 }
 
 // CallHandler shows a call with its files and results.

@@ -3,6 +3,7 @@ package review
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"maps"
 	"slices"
@@ -11,16 +12,18 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/secretfield"
+	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
+	"github.com/holdpoint/holdpoint/runtime/converse"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/present"
-	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
 
@@ -35,9 +38,15 @@ type subject struct {
 	changed    time.Time          // the time of the last change of the definition
 	risk       present.Risk
 	names      map[uuid.UUID]string // of people
-	pulse      approval.Pulse
-	viewers    []string // other people who have it on the screen
-	own        bool     // it was made on behalf of the reader, who may not decide such calls
+	access     identity.Access      // of the reader
+	now        time.Time            // by the database's clock
+	pending    bool                 // a call is pending, this one or another
+	viewing    []uuid.UUID          // those who have it on the screen
+	viewers    []string             // their names, without the reader's
+	reviewers  []identity.Eligible  // who can be asked to decide a pending call
+	comments   []approval.Comment
+	led        *converse.Context // the message and the reply that led to it; nil: not known
+	own        bool              // it was made on behalf of the reader, who may not decide such calls
 	secrets    *secretfield.Rules
 	hidden     int  // secrets in the arguments, which have to be revealed before an approval
 	unseen     bool // the exact request is hidden too
@@ -56,51 +65,70 @@ type subject struct {
 	notes  map[uuid.UUID][]view.Badge    // about them
 }
 
+// readSubject reads a call with the data that a decision needs.
 func (h *reader) readSubject(ctx context.Context, access identity.Access, id uuid.UUID) (*subject, error) {
-	s := &subject{}
-	var people []uuid.UUID
-	waiting, err := h.calls.GetApproval(ctx, id)
-	switch {
-	case errors.Is(err, approval.ErrNotFound):
-		if s.call, err = h.calls.Get(ctx, call.Viewer{}, id); err != nil {
-			return nil, err
-		}
-	case err != nil:
-		return nil, err
-	default:
-		s.call, s.approval = waiting.Call, &waiting.Approval
-		people = append(people, waiting.Approval.DecidedBy, waiting.Approval.EditedBy, waiting.Approval.HeldBy, waiting.Approval.AssignedBy)
-	}
-	people = append(people, s.call.PrincipalID)
-	if s.call.Resolution != nil {
-		people = append(people, s.call.Resolution.By)
-	}
-	if s.questions, err = h.calls.ListQuestions(ctx, id); err != nil {
-		return nil, err
-	}
-	for i := range s.questions {
-		people = append(people, s.questions[i].DecidedBy)
-	}
-	if err := h.addPeople(ctx, s, people...); err != nil {
-		return nil, err
-	}
-	if s.pulse, err = h.calls.ReadPulse(ctx); err != nil {
-		return nil, err
-	}
-	viewers, err := h.viewers.Viewers(ctx, id)
+	s, err := h.loadSubject(ctx, access, id)
 	if err != nil {
 		return nil, err
 	}
-	s.viewers = shell.Others(viewers[id], access.Person.ID)
+	return s, h.completeSubject(ctx, s, &pgx.Batch{})
+}
+
+// loadSubject reads the state of a call in one round trip. The data of the tool is usually cached.
+func (h *reader) loadSubject(ctx context.Context, access identity.Access, id uuid.UUID) (*subject, error) {
+	s := &subject{access: access}
+	found, err := h.calls.GetReviewed(ctx, id, func(batch *pgx.Batch) {
+		h.presence.QueueViewers(batch, id, &s.viewing)
+		converse.QueueContext(batch, id, &s.led)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.call, s.approval, s.questions, s.comments = found.Call, found.Approval, found.Questions, found.Comments
+	s.now, s.pending = found.Now, found.Pending
 	if err := h.addTool(ctx, s); err != nil {
 		return nil, err
 	}
-	return s, h.addReader(ctx, s, access.Person.ID)
+	secrets, err := h.calls.ReadSecrets(ctx, s.call)
+	if err != nil {
+		return nil, err
+	}
+	s.secrets = secrets[s.call.ID]
+	s.hidden = s.secrets.Count(s.call.Arguments)
+	if s.isPending() && access.Has(identity.Reviewer) {
+		if s.reviewers, err = h.identity.Reviewers(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
 }
 
-// addReader adds the relation of the reader to the call.
-func (h *reader) addReader(ctx context.Context, s *subject, reader uuid.UUID) error {
-	switch err := h.calls.CheckDecider(ctx, &s.call, reader); {
+// completeSubject reads the people of a call and the relation of the reader to it, in one round trip with the reads of the batch.
+func (h *reader) completeSubject(ctx context.Context, s *subject, batch *pgx.Batch) error {
+	reader := s.access.Person.ID
+	var ties identity.Ties
+	var shown *time.Time
+	h.calls.QueueTies(batch, &s.call, reader, &ties)
+	s.people = map[uuid.UUID]identity.Person{}
+	involved, others := s.listPeople()
+	identity.QueuePeople(batch, slices.Concat(involved, others), s.people)
+	if s.hidden > 0 {
+		audit.QueueLast(batch, s.call.ID, reader, audit.CallRevealed, &shown)
+	}
+	err := h.pool.SendBatch(ctx, batch).Close()
+	if err != nil {
+		return fmt.Errorf("read call %s: %w", s.call.ID, err)
+	}
+	s.names = present.DisplayNames(s.people)
+	if s.notes, err = h.PersonNotes(ctx, s.findPeople(involved)); err != nil {
+		return err
+	}
+	for _, id := range s.viewing {
+		if id != reader {
+			s.viewers = append(s.viewers, present.PersonName(id, s.names))
+		}
+	}
+	switch err := h.calls.CheckTies(ctx, &s.call, ties); {
 	case errors.Is(err, approval.ErrSelfApproval):
 		s.own = true
 	case errors.Is(err, approval.ErrInvitedApproval):
@@ -108,28 +136,52 @@ func (h *reader) addReader(ctx context.Context, s *subject, reader uuid.UUID) er
 	case err != nil:
 		return err
 	}
-	if err := h.addEditors(ctx, s, reader); err != nil {
+	if err := h.addEditors(ctx, s, reader); err != nil || s.hidden == 0 {
 		return err
-	}
-	secrets, err := h.calls.ReadSecrets(ctx, s.call)
-	if err != nil {
-		return err
-	}
-	s.secrets = secrets[s.call.ID]
-	if s.hidden = s.secrets.Count(s.call.Arguments); s.hidden == 0 {
-		return nil
 	}
 	outgoing, err := s.call.Outgoing()
-	if err != nil {
-		return err
-	}
 	s.unseen = outgoing != nil
-	shown, err := audit.List(ctx, h.pool, audit.Filter{Subject: s.call.ID, Actors: []uuid.UUID{reader}, Action: audit.CallRevealed, Limit: 1})
-	if len(shown) > 0 { // before the edit they were others
+	if shown != nil { // before the edit they were others
 		edited := s.approval != nil && s.approval.EditedAt != nil && s.approval.EditedBy != reader
-		s.revealed = !edited || shown[0].At.After(*s.approval.EditedAt)
+		s.revealed = !edited || shown.After(*s.approval.EditedAt)
 	}
 	return err
+}
+
+// listPeople returns the people who made and decided the call, and others whose names its page shows.
+func (s *subject) listPeople() (involved, others []uuid.UUID) {
+	involved = append(involved, s.call.PrincipalID)
+	if s.approval != nil {
+		involved = append(involved, s.approval.DecidedBy, s.approval.EditedBy, s.approval.HeldBy, s.approval.AssignedBy)
+	}
+	if s.call.Resolution != nil {
+		involved = append(involved, s.call.Resolution.By)
+	}
+	for i := range s.questions {
+		involved = append(involved, s.questions[i].DecidedBy)
+	}
+	others = append(others, s.viewing...)
+	for i := range s.comments {
+		others = append(others, s.comments[i].By)
+	}
+	for i := range s.reviewers {
+		others = append(others, s.reviewers[i].Person)
+	}
+	if s.led != nil && s.led.Message != nil {
+		others = append(others, s.led.Message.By)
+	}
+	return involved, others
+}
+
+// findPeople returns those people of the call that are known, each once.
+func (s *subject) findPeople(ids []uuid.UUID) []identity.Person {
+	known := make(map[uuid.UUID]identity.Person, len(ids))
+	for _, id := range ids {
+		if person, ok := s.people[id]; ok {
+			known[id] = person
+		}
+	}
+	return slices.Collect(maps.Values(known))
 }
 
 // addEditors adds whether an edit of a pending call needs a second reviewer, and whether the reader made it.
@@ -137,10 +189,18 @@ func (h *reader) addEditors(ctx context.Context, s *subject, reader uuid.UUID) e
 	if !s.isPending() {
 		return nil
 	}
-	var err error
-	if s.second, err = h.calls.EditNeedsSecond(ctx, &s.call); err != nil || !s.editWaits() {
+	switch skill, _, err := h.agents.Skill(ctx, s.call.SkillID); {
+	case errors.Is(err, agent.ErrNotFound): // the call will not be sent in any case
+		s.second = true
+	case err != nil:
 		return err
+	default:
+		s.second = skill.EditNeedsSecond(s.call.Tool)
 	}
+	if !s.editWaits() {
+		return nil
+	}
+	var err error
 	s.ownEdit, err = h.calls.MayBeEditor(ctx, s.approval.EditedBy, reader)
 	s.wrote = s.approval.EditedBy == reader
 	return err
@@ -227,17 +287,6 @@ func (h *reader) addTool(ctx context.Context, s *subject) error {
 		s.offered = &d
 	}
 	s.risk, err = present.ReadRisk(ctx, h.agents, &s.call, definitions[s.call.Pin])
-	return err
-}
-
-// addPeople adds the people of a call.
-func (h *reader) addPeople(ctx context.Context, s *subject, ids ...uuid.UUID) error {
-	people, err := h.People(ctx, ids...)
-	if err != nil {
-		return err
-	}
-	s.people, s.names = people, present.DisplayNames(people)
-	s.notes, err = h.PersonNotes(ctx, slices.Collect(maps.Values(people)))
 	return err
 }
 

@@ -25,7 +25,7 @@ func (h *reader) presentWait(ctx context.Context, access identity.Access, s *sub
 			waiting.Reason, waiting.Deadline = list[i].Reason, list[i].Deadline
 		}
 	}
-	presented := present.Wait(&waiting, s.names, s.pulse.Now)
+	presented := present.Wait(&waiting, s.names, s.now)
 	presented.Who, err = h.connections.Resolver(ctx, access, &s.call, s.names)
 	return &presented, err
 }

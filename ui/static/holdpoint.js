@@ -139,6 +139,7 @@ let loading, missed; // the newest load in progress, and whether it suppressed a
 // earlier form may replace #call meanwhile, and htmx would then drop this response.
 async function load(address) {
 	owed = undefined;
+	find("#hint").hidden = true;
 	const mine = loading = {};
 	const url = new URL(address, location.href);
 	const to = find("#pane") ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
@@ -282,10 +283,28 @@ function armed() {
 }
 
 function act(name) {
-	if (!armed()) return;
+	if (lacksCall() || !armed()) return;
 	const button = find(`#call [data-act="${name}"]`);
 	if (button) button.click();
-	else announce(say("NotHere"));
+	else hint(say("NotHere"));
+}
+
+// lacksCall says what to do if a key acts on a call and none is on the screen.
+function lacksCall() {
+	if (!queue() || call() || loading) return false;
+	hint(say(find("#rows > .row:not(.gone)") ? "OpenFirst" : "NonePending"));
+	return true;
+}
+
+let hinting;
+
+// hint announces a text and shows it for a while.
+function hint(text) {
+	const line = find("#hint");
+	announce(line.textContent = text);
+	line.hidden = false;
+	clearTimeout(hinting);
+	hinting = setTimeout(() => { line.hidden = true; }, 4000);
 }
 
 // ---- conversations: keep the reader at the end, and keep the typed message
@@ -430,6 +449,7 @@ const keys = {
 	k: () => move(-1),
 	a: () => act("approve"),
 	r: (event) => {
+		if (lacksCall()) return;
 		askReason();
 		type(event, "#reason");
 	},

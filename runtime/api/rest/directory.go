@@ -72,14 +72,19 @@ func (d *Directory) NamePeople(ctx context.Context, ids ...uuid.UUID) (PersonNam
 			wanted = append(wanted, id)
 		}
 	}
-	names := make(PersonNames, len(wanted))
 	if len(wanted) == 0 {
-		return names, nil
+		return PersonNames{}, nil
 	}
 	people, err := d.Identity.People(ctx, wanted)
 	if err != nil {
 		return nil, err
 	}
+	return d.AddWarnings(ctx, people)
+}
+
+// AddWarnings names people who were read, as [Directory.NamePeople] does.
+func (d *Directory) AddWarnings(ctx context.Context, people map[uuid.UUID]identity.Person) (PersonNames, error) {
+	names := make(PersonNames, len(people))
 	var inviters []uuid.UUID
 	list := make([]identity.Person, 0, len(people))
 	for _, person := range people {
@@ -92,9 +97,11 @@ func (d *Directory) NamePeople(ctx context.Context, ids ...uuid.UUID) (PersonNam
 	if err != nil {
 		return nil, err
 	}
-	invited, err := d.Identity.People(ctx, inviters)
-	if err != nil {
-		return nil, err
+	var invited map[uuid.UUID]identity.Person
+	if len(inviters) > 0 {
+		if invited, err = d.Identity.People(ctx, inviters); err != nil {
+			return nil, err
+		}
 	}
 	for id, person := range people {
 		name := PersonName{ID: id, Name: person.Name, Issuer: person.Issuer, Subject: person.Subject, Alike: alike[id]}

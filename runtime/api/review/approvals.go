@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -97,35 +100,44 @@ func newApproval(w call.Waiting, names rest.PersonNames) Approval {
 	}
 }
 
-// approvalViews adds the names of people.
-func (h *approvalHandlers) approvalViews(ctx context.Context, waiting ...call.Waiting) (func(call.Waiting) Approval, error) {
-	var people []uuid.UUID
-	for _, w := range waiting {
-		people = append(people, w.Call.PrincipalID, w.Approval.DecidedBy, w.Approval.EditedBy, w.Approval.HeldBy, w.Approval.AssignedBy)
-	}
-	names, err := h.NamePeople(ctx, people...)
-	return func(w call.Waiting) Approval { return newApproval(w, names) }, err
+// listPeople returns the people whom an approval names, with repetitions.
+func listPeople(w *call.Waiting) []uuid.UUID {
+	return []uuid.UUID{w.Call.PrincipalID, w.Approval.DecidedBy, w.Approval.EditedBy, w.Approval.HeldBy, w.Approval.AssignedBy}
 }
 
+// approvalView presents an approval with all that belongs to it. It reads that in one round trip if nothing was asked or commented.
 func (h *approvalHandlers) approvalView(ctx context.Context, w call.Waiting) (*rest.Output[Approval], error) {
-	view, err := h.approvalViews(ctx, w)
+	isPending := w.Approval.Status == approval.Pending
+	people, batch := map[uuid.UUID]identity.Person{}, &pgx.Batch{}
+	var newest uuid.UUID
+	var questions []call.AskedQuestion
+	var comments []approval.Comment
+	identity.QueuePeople(batch, listPeople(&w), people)
+	if isPending {
+		call.QueueNewest(batch, &w.Call, &newest)
+	} else { // nothing was asked before the call is sent
+		call.QueueQuestions(batch, w.Call.ID, &questions)
+	}
+	if w.Approval.Comments > 0 {
+		approval.QueueComments(batch, w.Call.ID, &comments)
+	}
+	if err := h.calls.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("read approval %s: %w", w.Call.ID, err)
+	}
+	names, err := h.AddWarnings(ctx, people)
 	if err != nil {
 		return nil, err
 	}
-	answer := rest.NewOutput(view(w))
+	answer := rest.NewOutput(newApproval(w, names))
 	if answer.Body.Request, err = outgoingOf(&w.Call); err != nil {
 		return nil, err
 	}
-	if answer.Body.Comments, err = h.commentViews(ctx, &w.Approval); err != nil {
+	if answer.Body.Comments, err = h.commentViews(ctx, comments); err != nil {
 		return nil, err
 	}
-	if w.Approval.Status == approval.Pending { // and nothing was asked before the call is sent
-		answer.Body.Evidence, err = h.readEvidence(ctx, &w.Call)
+	if isPending {
+		answer.Body.Evidence, err = h.readEvidence(ctx, &w.Call, newest)
 		return answer, err
-	}
-	questions, err := h.calls.ListQuestions(ctx, w.Call.ID)
-	if err != nil {
-		return nil, err
 	}
 	answer.Body.Questions, err = h.questionViews(ctx, questions)
 	return answer, err
@@ -147,11 +159,15 @@ func (h *approvalHandlers) listApprovals(ctx context.Context, input *listApprova
 	if err != nil {
 		return nil, err
 	}
-	view, err := h.approvalViews(ctx, waiting...)
+	var people []uuid.UUID
+	for i := range waiting {
+		people = append(people, listPeople(&waiting[i])...)
+	}
+	names, err := h.NamePeople(ctx, people...)
 	if err != nil {
 		return nil, err
 	}
-	return rest.ListOf(waiting, rest.CursorOf(next), view), nil
+	return rest.ListOf(waiting, rest.CursorOf(next), func(w call.Waiting) Approval { return newApproval(w, names) }), nil
 }
 
 func (h *approvalHandlers) getApproval(ctx context.Context, input *rest.ByID) (*rest.Output[Approval], error) {

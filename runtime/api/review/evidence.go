@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/runtime/api/rest"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 )
@@ -29,15 +31,16 @@ type LastCall struct {
 
 // Usual describes the values that approved calls had in one place.
 type Usual struct {
-	Calls   int      `json:"calls" doc:"Approved calls of the tool in the last 90 days that were compared, at most 500: of the same agent, or of any agent if that agent has fewer than three."`
-	Having  int      `json:"having" doc:"Of them, calls with this argument. The elements of a list share one history."`
-	Same    int      `json:"same" doc:"Of them, calls with this very value."`
-	Values  []string `json:"values" nullable:"false" doc:"The most frequent texts, at most three. Empty if the values vary. Of a text longer than 120 bytes, the beginning of its SHA-256."`
-	Domains []string `json:"domains" nullable:"false" doc:"Of e-mail addresses and URLs: the domains of approved calls, at most three."`
-	Min     *float64 `json:"min" doc:"Of numbers; otherwise null."`
-	Median  *float64 `json:"median"`
-	Max     *float64 `json:"max"`
-	Nearest *string  `json:"nearest" doc:"With the reason looks_like: the usual value that this one could be mistaken for."`
+	Calls    int      `json:"calls" doc:"Approved calls of the tool in the last 90 days that were compared, at most 500: of the same agent, or of any agent if that agent has fewer than three."`
+	Having   int      `json:"having" doc:"Of them, calls with this argument. The elements of a list share one history."`
+	Same     int      `json:"same" doc:"Of them, calls with this very value."`
+	Values   []string `json:"values" nullable:"false" doc:"The most frequent texts, at most three. Empty if the values vary. Of a text longer than 120 bytes, the beginning of its SHA-256."`
+	Domains  []string `json:"domains" nullable:"false" doc:"Of e-mail addresses and URLs: the domains of approved calls, at most three."`
+	Min      *float64 `json:"min" doc:"Of numbers, and of texts that are amounts; otherwise null."`
+	Median   *float64 `json:"median"`
+	Max      *float64 `json:"max"`
+	Currency *string  `json:"currency" doc:"The currency of min, median and max, if the texts name one; otherwise null."`
+	Nearest  *string  `json:"nearest" doc:"With the reason looks_like: the usual value that this one could be mistaken for."`
 }
 
 type (
@@ -61,9 +64,9 @@ func enumOf[T ~string](values ...T) *huma.Schema {
 	return s
 }
 
-// readEvidence returns the evidence about a call's arguments.
-func (h *approvalHandlers) readEvidence(ctx context.Context, c *call.Call) ([]Evidence, error) {
-	entries, err := h.calls.ReadEvidence(ctx, c)
+// readEvidence returns the evidence about a call's arguments. newest is the call that [call.QueueNewest] read.
+func (h *approvalHandlers) readEvidence(ctx context.Context, c *call.Call, newest uuid.UUID) ([]Evidence, error) {
+	entries, err := h.calls.ReadEvidenceUpTo(ctx, c, newest)
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +89,7 @@ func newEvidence(e *evidence.Entry) Evidence {
 	}
 	if e.Range != nil {
 		v.Usual.Min, v.Usual.Median, v.Usual.Max = &e.Range.Min, &e.Range.Median, &e.Range.Max
+		v.Usual.Currency = rest.OrNull(e.Range.Currency)
 	}
 	if e.Last != nil {
 		last := LastCall(*e.Last)

@@ -37,15 +37,8 @@ type Comment struct {
 	Text     string           `json:"text"`
 }
 
-// commentViews reads the comments on an approval.
-func (h *approvalHandlers) commentViews(ctx context.Context, a *approval.Approval) ([]Comment, error) {
-	if a.Comments == 0 {
-		return []Comment{}, nil
-	}
-	comments, err := h.calls.ListComments(ctx, a.CallID)
-	if err != nil {
-		return nil, err
-	}
+// commentViews presents the comments on an approval.
+func (h *approvalHandlers) commentViews(ctx context.Context, comments []approval.Comment) ([]Comment, error) {
 	people := make([]uuid.UUID, len(comments))
 	for i := range comments {
 		people[i] = comments[i].By

@@ -6,9 +6,9 @@
 package evidence
 
 import (
+	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,15 +42,16 @@ const (
 	OtherType   Reason = "other_type"   // such as a string where approved calls had numbers
 	AboveRange  Reason = "above_range"
 	BelowRange  Reason = "below_range"
-	NewDomain   Reason = "new_domain" // of an e-mail address or URL
-	NewPlace    Reason = "new_place"  // a path outside the folders of approved calls
-	Longer      Reason = "longer"     // more than ten times as long as the longest one
-	LooksLike   Reason = "looks_like" // nearly the same as a usual value, which [Entry.Nearest] has
+	NewCurrency Reason = "new_currency" // of an amount
+	NewDomain   Reason = "new_domain"   // of an e-mail address or URL
+	NewPlace    Reason = "new_place"    // a path outside the folders of approved calls
+	Longer      Reason = "longer"       // more than ten times as long as the longest one
+	LooksLike   Reason = "looks_like"   // nearly the same as a usual value, which [Entry.Nearest] has
 )
 
 // AllReasons returns all reasons.
 func AllReasons() []Reason {
-	return []Reason{NewArgument, NewValue, OtherType, AboveRange, BelowRange, NewDomain, NewPlace, Longer, LooksLike}
+	return []Reason{NewArgument, NewValue, OtherType, AboveRange, BelowRange, NewCurrency, NewDomain, NewPlace, Longer, LooksLike}
 }
 
 // Entry is the evidence about one argument: a scalar, or an empty object or list.
@@ -63,7 +64,7 @@ type Entry struct {
 	Having  int      // of them, calls with this argument; elements of a list share one history
 	Same    int      // of them, calls with this very value
 	Common  []string // the most frequent values, at most three; none if each call had its own
-	Range   *Range   // of numbers; nil: no numbers
+	Range   *Range   // of amounts: numbers, and texts such as "EUR 1,284.50"; nil: not all values are amounts
 	Domains []string // the known domains, if the value has one; at most three
 	// Nearest is a usual value, or the domain of one, that Against could be mistaken for: the value, or its domain.
 	Nearest, Against string
@@ -71,10 +72,11 @@ type Entry struct {
 	Last *Last // the value of the last approved call to the same target, if it differs and this one is not usual; otherwise nil
 }
 
-// Range describes the numbers of approved calls.
+// Range describes the amounts of approved calls in one currency: that of the value, or else the most frequent one.
 type Range struct {
 	Min, Median, Max float64
-	// Times is the value as a multiple of the median, if the median is positive; otherwise 0.
+	Currency         string // empty: the values name none
+	// Times is the value as a multiple of the median, if the median is positive and has the same currency; otherwise 0.
 	Times float64
 }
 
@@ -151,7 +153,8 @@ type past struct {
 	kinds   string
 	domain  map[string]bool
 	folder  map[string]bool
-	numbers []float64
+	amounts map[string][]amount // by currency
+	words   bool                // there are texts that are no amounts
 	longest int
 }
 
@@ -162,7 +165,7 @@ func indexHistory(history []Call) map[string]*past {
 		for _, f := range c.Facts {
 			p := index[f.Path]
 			if p == nil {
-				p = &past{values: map[key]int{}, domain: map[string]bool{}, folder: map[string]bool{}}
+				p = &past{values: map[key]int{}, domain: map[string]bool{}, folder: map[string]bool{}, amounts: map[string][]amount{}}
 				index[f.Path] = p
 			}
 			if !seen[f.Path] {
@@ -173,7 +176,9 @@ func indexHistory(history []Call) map[string]*past {
 		}
 	}
 	for _, p := range index {
-		slices.Sort(p.numbers)
+		for _, amounts := range p.amounts {
+			slices.SortFunc(amounts, compareAmounts)
+		}
 		slices.SortStableFunc(p.texts, func(a, b string) int { return p.values[key{text, b}] - p.values[key{text, a}] })
 	}
 	return index
@@ -188,19 +193,18 @@ func (p *past) addFact(f Fact) {
 		p.kinds += string(f.Kind)
 	}
 	p.longest = max(p.longest, f.countCharacters())
-	switch f.Kind {
-	case number:
-		if v, err := strconv.ParseFloat(f.Value, 64); err == nil {
-			p.numbers = append(p.numbers, v)
-		}
-	case text:
+	a, isAmount := f.readAmount()
+	if isAmount && !a.ambiguous {
+		p.amounts[a.currency] = append(p.amounts[a.currency], a)
+	}
+	if f.Kind == text {
+		p.words = p.words || !isAmount
 		if d := domainOf(f.Value); d != "" {
 			p.domain[d] = true
 		}
 		for folder := folderOf(f.Value); folder != ""; folder = folderOf(folder) {
 			p.folder[folder] = true
 		}
-	case other:
 	}
 }
 
@@ -214,8 +218,9 @@ func (e *Entry) judgeFact(f Fact, p *past) {
 		return
 	}
 	e.Having, e.Same = p.calls, p.values[f.historyKey()]
-	if len(p.numbers) > 0 {
-		e.Range = p.rangeFor(f)
+	a, isAmount := f.readAmount()
+	if !p.words || f.Kind == number {
+		e.Range = p.rangeFor(a)
 	}
 	if !p.hasManyValues() {
 		e.Common = p.texts[:min(3, len(p.texts))]
@@ -227,10 +232,15 @@ func (e *Entry) judgeFact(f Fact, p *past) {
 		e.addReason(OtherType)
 		return
 	}
-	switch f.Kind {
-	case number:
-		e.judgeNumber(f)
-	case text:
+	switch {
+	case e.Range != nil && isAmount:
+		e.judgeAmount(a, p)
+	case e.Range != nil && f.Kind != other:
+		e.addReason(OtherType)
+		if e.Nearest, e.Against = p.findNearest(f.Value); e.Nearest != "" {
+			e.addReason(LooksLike)
+		}
+	case f.Kind == text:
 		e.judgeText(f, p)
 	default:
 		if !p.hasManyValues() {
@@ -241,13 +251,14 @@ func (e *Entry) judgeFact(f Fact, p *past) {
 
 func (e *Entry) addReason(r Reason) { e.Verdict, e.Reasons = Unusual, append(e.Reasons, r) }
 
-func (e *Entry) judgeNumber(f Fact) {
-	v, err := strconv.ParseFloat(f.Value, 64)
+func (e *Entry) judgeAmount(a amount, p *past) {
+	amounts := p.amounts[a.currency]
 	switch {
-	case err != nil || e.Range == nil:
-	case v > e.Range.Max:
+	case len(amounts) == 0:
+		e.addReason(NewCurrency)
+	case compareAmounts(a, amounts[len(amounts)-1]) > 0:
 		e.addReason(AboveRange)
-	case v < e.Range.Min:
+	case compareAmounts(a, amounts[0]) < 0:
 		e.addReason(BelowRange)
 	}
 }
@@ -285,14 +296,23 @@ func (p *past) listDomains() []string {
 	return list[:min(3, len(list))]
 }
 
-func (p *past) rangeFor(f Fact) *Range {
-	n := len(p.numbers)
-	r := &Range{Min: p.numbers[0], Median: p.numbers[n/2], Max: p.numbers[n-1]}
-	if n%2 == 0 {
-		r.Median = (p.numbers[n/2-1] + p.numbers[n/2]) / 2
+// rangeFor returns the range for an amount, or for the zero amount if the value is none. It is nil if there are no amounts.
+func (p *past) rangeFor(a amount) *Range {
+	currency := a.currency
+	if len(p.amounts[currency]) == 0 {
+		for _, one := range slices.Sorted(maps.Keys(p.amounts)) {
+			if len(p.amounts[one]) > len(p.amounts[currency]) {
+				currency = one
+			}
+		}
 	}
-	if v, err := strconv.ParseFloat(f.Value, 64); err == nil && f.Kind == number && r.Median > 0 {
-		r.Times = math.Round(10*v/r.Median) / 10
+	amounts := p.amounts[currency]
+	if len(amounts) == 0 {
+		return nil
+	}
+	r := &Range{Currency: currency, Min: amounts[0].rounded, Median: findMedian(amounts), Max: amounts[len(amounts)-1].rounded}
+	if a.digits != "" && currency == a.currency && r.Median > 0 {
+		r.Times = math.Round(10*a.rounded/r.Median) / 10
 	}
 	return r
 }

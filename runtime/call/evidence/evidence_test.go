@@ -1,7 +1,9 @@
 package evidence_test
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +21,53 @@ func collectAll(arguments ...string) []evidence.Call {
 		history[i] = evidence.Call{Facts: evidence.Collect([]byte(a), nothingHidden), At: time.Unix(int64(1000-i), 0)}
 	}
 	return history
+}
+
+func TestAmounts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		history   string // the values of approved calls
+		value     string
+		want      evidence.Verdict
+		reasons   string
+		usual     string // currency, min, median and max
+		otherName string // of the argument; empty: amount
+	}{
+		{`"100.00" "360.00" "200.50"`, `"150.00"`, evidence.Usual, "", " 100 200.5 360", ""},
+		{`"100.00" "360.00" "200.50"`, `"1,284.50"`, evidence.Unusual, "above_range", " 100 200.5 360", ""},
+		{`"100.00" "360.00" "200.50"`, `"-5"`, evidence.Unusual, "below_range", " 100 200.5 360", ""},
+		{`100.00 360.00 200.50`, `1284.50`, evidence.Unusual, "above_range", " 100 200.5 360", ""},
+		{`"0.1" "0.2" "0.3" "0.1"`, `"0.30000000000000001"`, evidence.Unusual, "above_range", " 0.1 0.15 0.3", ""}, // one float64
+		{`0.1 0.2 0.3 0.1`, `0.30000000000000001`, evidence.Unusual, "above_range", " 0.1 0.15 0.3", ""},
+		{`9007199254740991 9007199254740992 3`, `9007199254740993`, evidence.Unusual, "above_range", " 3 9.007199254740991e+15 9.007199254740992e+15", ""},
+		{`"EUR 1,000.00" "500 €" "EUR 700"`, `"999,99 EUR"`, evidence.Usual, "", "EUR 500 700 1000", ""},
+		{`"EUR 1,000.00" "500 €" "EUR 700"`, `"EUR 1,000.01"`, evidence.Unusual, "above_range", "EUR 500 700 1000", ""},
+		{`"EUR 1,000.00" "500 €" "EUR 700"`, `"USD 600"`, evidence.Unusual, "new_currency", "EUR 500 700 1000", ""},
+		{`"EUR 1,000.00" "500 €" "USD 9,000.00"`, `"EUR 7,000.00"`, evidence.Unusual, "above_range", "EUR 500 750 1000", ""},
+		{`"EUR 1,000.00" "500 €" "EUR 1.284"`, `"EUR 1,200.00"`, evidence.Unusual, "above_range", "EUR 500 750 1000", ""}, // 1.284 or 1284
+		{`"100.00" "360.00" "200.50"`, `"all"`, evidence.Unusual, "other_type", " 100 200.5 360", ""},
+		{`"100.00" "360.00" "200.50"`, `"1OO.00"`, evidence.Unusual, "other_type looks_like", " 100 200.5 360", ""},
+		{`"100.00" "360.00" "200.50"`, `"0150.00"`, evidence.Unusual, "other_type", " 100 200.5 360", ""},
+		{`100 360 200`, `1e999999999`, evidence.Unusual, "other_type", " 100 200 360", ""},
+		{`"007" "008" "009"`, `"010"`, evidence.Usual, "", "", ""},
+		{`"1001" "1002" "1003"`, `"1004"`, evidence.Usual, "", "", "order"},
+		{`"1001" "1002" "1003"`, `"1004"`, evidence.Unusual, "above_range", " 1001 1002 1003", ""},
+		{`"10.5" "twelve" "11.5"`, `"900.5"`, evidence.Usual, "", "", ""},
+	} {
+		name := cmp.Or(c.otherName, "amount")
+		var approved []string
+		for _, value := range regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(c.history, -1) {
+			approved = append(approved, `{"`+name+`":`+value+`}`)
+		}
+		e := evidence.NewHistory(collectAll(approved...)).Judge([]byte(`{"`+name+`":`+c.value+`}`), nothingHidden)[0]
+		usual := ""
+		if r := e.Range; r != nil {
+			usual = fmt.Sprint(r.Currency, " ", r.Min, " ", r.Median, " ", r.Max)
+		}
+		if reasons := strings.Trim(fmt.Sprint(e.Reasons), "[]"); e.Verdict != c.want || reasons != c.reasons || usual != c.usual {
+			t.Errorf("%s after %s: %s [%s], usual %q; want %s [%s], usual %q", c.value, c.history, e.Verdict, reasons, usual, c.want, c.reasons, c.usual)
+		}
+	}
 }
 
 func TestJudge(t *testing.T) {

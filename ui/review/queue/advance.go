@@ -19,12 +19,22 @@ import (
 
 // Choices returns a person's settings of the queue.
 func (h *Handler) Choices(ctx context.Context, person uuid.UUID) (view.QueueChoices, error) {
-	c := view.QueueChoices{Advance: true}
-	err := h.pool.QueryRow(ctx, `SELECT advance, undo FROM queue_settings WHERE person_id = $1`, person).Scan(&c.Advance, &c.Undo)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return c, fmt.Errorf("read settings of the queue: %w", err)
-	}
-	return c, nil
+	var c view.QueueChoices
+	batch := &pgx.Batch{}
+	h.QueueChoices(batch, person, &c)
+	err := h.pool.SendBatch(ctx, batch).Close()
+	return c, err
+}
+
+// QueueChoices adds the read of a person's settings of the queue to a batch.
+func (*Handler) QueueChoices(batch *pgx.Batch, person uuid.UUID, into *view.QueueChoices) {
+	*into = view.QueueChoices{Advance: true}
+	batch.Queue(`SELECT advance, undo FROM queue_settings WHERE person_id = $1`, person).Query(func(rows pgx.Rows) error {
+		if _, err := pgx.ForEachRow(rows, []any{&into.Advance, &into.Undo}, func() error { return nil }); err != nil {
+			return fmt.Errorf("read settings of the queue: %w", err)
+		}
+		return nil
+	})
 }
 
 // SetChoices stores the reader's settings of the queue.

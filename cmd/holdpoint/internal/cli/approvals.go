@@ -168,7 +168,11 @@ func formatUsual(u *client.Usual) string {
 	case u.Nearest != nil:
 		return "; usual: " + *u.Nearest
 	case u.Min != nil && u.Max != nil:
-		return fmt.Sprintf("; usual: %s to %s", formatNumber(*u.Min), formatNumber(*u.Max))
+		usual := fmt.Sprintf("; usual: %s to %s", formatNumber(*u.Min), formatNumber(*u.Max))
+		if u.Currency != nil {
+			usual += " " + *u.Currency
+		}
+		return usual
 	case len(u.Values) > 0:
 		return "; usual: " + strings.Join(u.Values, ", ")
 	case len(u.Domains) > 0:
