@@ -68,6 +68,19 @@ func TestContentOfCalls(t *testing.T) {
 	}
 }
 
+// Of an outcome that came too late, the status stays. Its result is JSON in a string, and may have what PostgreSQL cannot store as text.
+func TestLateOutcomeLosesContent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.addCall(w.ago(40*day), w.ago(40*day), `status = 'unknown', late = '{"status":"succeeded","code":"","effect":"certain","message":"secret","result":"{\"a\":\"secret \\u0000\"}"}'`)
+	w.run(lifetime.Ages{Content: 30 * day})
+	var late string
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT late::text FROM calls`).Scan(&late))
+	if !strings.Contains(late, `"succeeded"`) || strings.Contains(late, "secret") {
+		t.Errorf("late outcome %s", late)
+	}
+}
+
 func TestSkeletonsOfCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
