@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -147,7 +148,7 @@ func (s *Service) OpenFile(ctx context.Context, viewer Viewer, by audit.Actor, i
 	}
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		return audit.Write(ctx, tx, audit.Event{
-			Actor: by, Action: audit.CallFileOpened, Subject: id, Data: map[string]any{"file": fileID, "filename": a.Filename},
+			Actor: by, Action: audit.CallFileOpened, Subject: id, Data: map[string]any{"file": fileID, "sha256": hex.EncodeToString(a.SHA256[:])},
 		})
 	})
 	if err != nil {
