@@ -178,7 +178,10 @@ func TestErasureIsInBatches(t *testing.T) {
 	seen, last := map[string]bool{}, map[string]int{}
 	s := w.service(lifetime.Ages{}, func(c *retention.Config) {
 		c.BatchSize = size
-		c.AfterBatch = func(string) {
+		c.AfterBatch = func(kind string) {
+			if kind != "erasure" {
+				return
+			}
 			var position string
 			check(t, w.db.Pool().QueryRow(context.Background(), `SELECT step || ' ' || coalesce(cursor, '') || ' ' || (finished_at IS NOT NULL) FROM person_erasures`).Scan(&position))
 			if seen[position] {
