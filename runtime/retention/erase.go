@@ -1,10 +1,13 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -204,30 +207,31 @@ func (s *Service) eraseBatch(ctx context.Context, person uuid.UUID) (done bool, 
 	return done, err
 }
 
-// span reads how far the next batch of a table reaches, in the order of a key of a type: to the last row of a limited range, or of the
-// person. It moves the cursor. No index has the people of these tables in this order, so their rows are read. mine is an SQL condition, in
-// which $3 is the person.
+// span reads how far the next batch of a table reaches, in the order of a key of a type: to as many rows of the person as a batch may have, or
+// to the end of a limited range. It moves the cursor. No index has the people of these tables in this order, so their rows are read. mine
+// is an SQL condition, in which $2 is the person.
 func (e *eraser) span(ctx context.Context, table, key, kind, mine string) (after, end string, done bool, err error) {
-	if after = e.cursor; after == "" {
-		after = map[string]string{"uuid": uuid.Nil.String(), "bigint": "0"}[kind]
+	lowest, highest := uuid.Nil.String(), uuid.Max.String()
+	if kind == "bigint" {
+		lowest, highest = "0", strconv.FormatInt(math.MaxInt64, 10)
 	}
-	var last *string
-	var found int
-	var cut bool
-	err = e.QueryRow(ctx, `SELECT coalesce((array_agg(key::text ORDER BY key DESC) FILTER (WHERE own <= $4))[1], (array_agg(key::text ORDER BY key))[1]), count(*), coalesce(max(own) > $4, false)
-		FROM (SELECT key, count(*) FILTER (WHERE mine) OVER (ORDER BY key) AS own
-			FROM (SELECT `+key+` AS key, `+mine+` AS mine FROM `+table+` WHERE `+key+` > $1::text::`+kind+` ORDER BY `+key+` LIMIT $2) AS next) AS counted`,
-		after, e.batch.limit*pinsSpan, e.person, e.batch.limit).Scan(&last, &found, &cut)
-	if err != nil || last == nil {
-		return after, after, true, err
+	after = cmp.Or(e.cursor, lowest)
+	var found *string
+	err = e.QueryRow(ctx, `SELECT coalesce(
+			(SELECT key FROM (SELECT `+key+` AS key, `+mine+` AS mine FROM `+table+` WHERE `+key+` > $1::text::`+kind+` ORDER BY `+key+` LIMIT $4) AS next
+				WHERE mine ORDER BY key OFFSET $3::bigint - 1 LIMIT 1),
+			(SELECT `+key+` FROM `+table+` WHERE `+key+` > $1::text::`+kind+` ORDER BY `+key+` OFFSET $4::bigint - 1 LIMIT 1))::text`,
+		after, e.person, e.batch.limit, e.batch.limit*pinsSpan).Scan(&found)
+	if err != nil || found == nil {
+		return after, highest, true, err
 	}
-	e.cursor = *last
-	return after, *last, !cut && found < e.batch.limit*pinsSpan, nil
+	e.cursor = *found
+	return after, *found, false, nil
 }
 
 // eraseCalls deletes the arguments, results and facts of calls on the person's behalf.
 func eraseCalls(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "calls", "id", "uuid", "principal_id = $3")
+	after, end, done, err := e.span(ctx, "calls", "id", "uuid", "principal_id = $2")
 	if err != nil {
 		return false, err
 	}
@@ -266,7 +270,7 @@ func eraseCalls(ctx context.Context, e *eraser) (done bool, err error) {
 
 // eraseConversations deletes the person's conversations.
 func eraseConversations(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "conversations", "id", "uuid", "principal_id = $3")
+	after, end, done, err := e.span(ctx, "conversations", "id", "uuid", "principal_id = $2")
 	if err != nil {
 		return false, err
 	}
@@ -295,7 +299,7 @@ func eraseConversations(ctx context.Context, e *eraser) (done bool, err error) {
 
 // eraseFiles deletes the content and the names of files that were uploaded on the person's behalf.
 func eraseFiles(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "files", "id", "uuid", "principal_id = $3")
+	after, end, done, err := e.span(ctx, "files", "id", "uuid", "principal_id = $2")
 	if err != nil {
 		return false, err
 	}
@@ -313,11 +317,12 @@ func eraseFiles(ctx context.Context, e *eraser) (done bool, err error) {
 
 // eraseDecisions removes the addresses that the person decided from. The decisions stay.
 func eraseDecisions(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "approvals", "call_id", "uuid", "decided_by = $3")
+	after, end, done, err := e.span(ctx, "approvals", "call_id", "uuid", "decided_by IS NOT DISTINCT FROM $2")
 	if err != nil {
 		return false, err
 	}
-	const mine = `a.call_id > $1::text::uuid AND a.call_id <= $2::text::uuid AND a.decided_by = $3`
+	// The index by reviewers would read all of the person's decisions for each batch. This comparison does not use it.
+	const mine = `a.call_id > $1::text::uuid AND a.call_id <= $2::text::uuid AND a.decided_by IS NOT DISTINCT FROM $3`
 	held := e.batch.unlessHeld("a.agent_id", "a.created_at", "coalesce(a.decided_at, a.created_at)")
 	tag, err := e.Exec(ctx, `UPDATE approvals a SET decided_address = NULL WHERE `+mine+` AND a.decided_address IS NOT NULL AND `+held, after, end, e.person)
 	if err != nil {
@@ -329,7 +334,7 @@ func eraseDecisions(ctx context.Context, e *eraser) (done bool, err error) {
 
 // eraseComments removes the texts of the person's comments.
 func eraseComments(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "approval_comments", "call_id", "uuid", "person_id = $3")
+	after, end, done, err := e.span(ctx, "approval_comments", "call_id", "uuid", "person_id = $2")
 	if err != nil {
 		return false, err
 	}
@@ -394,7 +399,7 @@ func (e *eraser) changeEvents(ctx context.Context, set, where string, args ...an
 // eraseEvents removes names, addresses and devices of the person, and what they chose, from the audit log. Who did what stays: an event has
 // the id of the person.
 func eraseEvents(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "audit_events", "id", "bigint", "actor_id = $3 OR subject_id = $3")
+	after, end, done, err := e.span(ctx, "audit_events", "id", "bigint", "(actor_id = $2 OR subject_id = $2)")
 	if err != nil {
 		return false, err
 	}
