@@ -4,16 +4,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/legalhold"
 	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/runtime/retention"
@@ -139,6 +144,36 @@ func TestErasure(t *testing.T) {
 	}
 }
 
+// To the identity provider, an erased person is the same one as before. To Holdpoint, it is a new person, whom no block and no role concerns.
+func TestErasedPersonSignsInAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fillVera()
+	w.db.Exec(`UPDATE people SET granted_roles = '{operator}' WHERE id = $1`, w.vera)
+	people, err := identity.New(identity.Config{Pool: w.db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	check(t, err)
+	claims := identity.Claims{Issuer: "https://idp.test", Subject: "vera", Name: "Vera"}
+	signIn := func() error {
+		_, err := people.SignIn(t.Context(), claims, identity.NewSession{Lifetime: time.Hour})
+		return err
+	}
+	if err := signIn(); !errors.Is(err, identity.ErrBlocked) {
+		t.Errorf("before the erasure: %v", err)
+	}
+	s := w.service(lifetime.Ages{})
+	w.work(s)
+	e := w.erase(s, uuid.New())
+	if err := signIn(); !errors.Is(err, identity.ErrNoRole) {
+		t.Errorf("without a role of the provider: %v", err)
+	}
+	claims.Roles = []identity.Role{identity.Reviewer}
+	check(t, signIn())
+	if w.db.Count(`people WHERE subject = 'vera' AND blocked_at IS NULL AND granted_roles = '{}' AND id <> '`+w.vera.String()+`'`) != 1 ||
+		w.db.Count(`people WHERE subject = '`+e.Pseudonym+`' AND blocked_at IS NOT NULL AND id = '`+w.vera.String()+`'`) != 1 || w.db.Count("person_links") != 0 {
+		t.Error("the old and the new person are not two")
+	}
+}
+
 func TestErasureLeavesWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -235,6 +270,34 @@ func TestErasureIsResumed(t *testing.T) {
 	})
 	if w.db.Count("audit_events WHERE address IS NOT NULL") != 0 || batches.Load() < 6 {
 		t.Errorf("addresses are left after %d batches", batches.Load())
+	}
+}
+
+// Operators read in a table what an erasure leaves in the audit log. It has all actions.
+func TestTableOfErasureHasAllActions(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/operating.md")
+	check(t, err)
+	code, err := os.ReadFile("../../internal/audit/action.go")
+	check(t, err)
+	_, table, _ := strings.Cut(string(page), "| audit action |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	named := map[string]bool{}
+	for line := range strings.Lines(table) {
+		cell, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+		for _, found := range regexp.MustCompile("`([a-z_]+[.][a-z_*]+)`").FindAllStringSubmatch(cell, -1) {
+			named[found[1]] = true
+		}
+	}
+	actions := regexp.MustCompile(`Action = "([a-z_.]+)"`).FindAllSubmatch(code, -1)
+	for _, found := range actions {
+		action := string(found[1])
+		if noun, _, _ := strings.Cut(action, "."); !named[action] && !named[noun+".*"] {
+			t.Errorf("docs/operating.md does not say what an erasure removes from %s", action)
+		}
+	}
+	if len(actions) < 90 {
+		t.Errorf("%d actions", len(actions))
 	}
 }
 
