@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -24,6 +25,9 @@ func IsUnavailable(err error) bool {
 			return true
 		}
 		return strings.HasPrefix(pgErr.Code, "08") // connection exceptions
+	}
+	if _, isOther := errors.AsType[*url.Error](err); isOther { // a request to another server
+		return false
 	}
 	// All errors of a connection have this method, whatever it returns.
 	var ofConnection interface {

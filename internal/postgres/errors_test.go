@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"testing"
 	"time"
 
@@ -42,7 +43,8 @@ func TestIsUnavailable(t *testing.T) {
 	}
 	_, wrong := db.Pool().Exec(t.Context(), "SELECT nothing")
 	none := db.Pool().QueryRow(t.Context(), "SELECT 1 WHERE false").Scan(new(int))
-	for _, err := range []error{nil, wrong, none, io.EOF, context.Canceled, errors.New("another")} {
+	asked := &url.Error{Op: "Get", URL: "https://skill.test", Err: context.DeadlineExceeded}
+	for _, err := range []error{nil, wrong, none, asked, io.EOF, context.Canceled, errors.New("another")} {
 		if postgres.IsUnavailable(err) {
 			t.Errorf("%v says that the database is away", err)
 		}
