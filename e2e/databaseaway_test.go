@@ -8,17 +8,20 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
 // TestDatabaseAway: while the database is away, each surface says so: it can be tried again, and is no internal error.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.databaseURL, w.sessionURL = postgrestest.Empty(t).URL(), "" // no other test gets it, even if this one is killed
 	server := w.startServer()
 	w.applyManifest(server, "agents:\n  - {name: clerk}\n")
 	agent := w.newAgent(server, "clerk")
@@ -29,7 +32,7 @@ func TestDatabaseAway(t *testing.T) {
 		{"GET", "/queue", "Cookie", "holdpoint=" + strings.Repeat("x", 43), "session could not be read"},
 		{"POST", "/agents/clerk/mcp", "Authorization", "Bearer unknown", "internal error"},
 	} {
-		eventually.Succeeds(t, patience, c.method+" "+c.path+" to answer 503", func() error {
+		eventually.Succeeds(t, time.Minute, c.method+" "+c.path+" to answer 503", func() error {
 			request, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, strings.NewReader(`{"digest":"`+strings.Repeat("0", 64)+`"}`))
 			if err != nil {
 				return err
@@ -82,7 +85,6 @@ func (w *world) closeDatabase() (open func()) {
 	}
 	allow := func() { exec("ALTER DATABASE " + pgx.Identifier{name}.Sanitize() + " ALLOW_CONNECTIONS true") }
 	exec("ALTER DATABASE " + pgx.Identifier{name}.Sanitize() + " ALLOW_CONNECTIONS false")
-	w.t.Cleanup(allow)
 	exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
 	return allow
 }
