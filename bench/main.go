@@ -77,6 +77,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	if opts.page {
 		return renderPeersPage(ctx)
 	}
+	if opts.only == cellsPhase {
+		return printCells(stdout)
+	}
 	opts.database = getenv("DATABASE_URL")
 	debug.SetGCPercent(400) // of this program; the measured programs keep their defaults
 	b, err := newBench(ctx, opts, getenv, stderr)
@@ -112,14 +115,15 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	var opts options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	names := make([]string, 0, len(listPhases()))
+	names := make([]string, 0, len(listPhases())+1)
 	for _, p := range listPhases() {
 		names = append(names, p.name)
 	}
+	names = append(names, cellsPhase)
 	flags.BoolVar(&opts.quick, "quick", false, "few and short rounds, to try the program; the figures mean nothing")
 	flags.BoolVar(&opts.page, "page", false, "write docs/peers.md and its chart from bench/peers.json, and measure nothing")
 	flags.IntVar(&opts.calls, "calls", 1_000_000, "`number` of generated calls to measure retention")
-	flags.StringVar(&opts.only, "only", "", "measure one `phase`: "+strings.Join(names, ", "))
+	flags.StringVar(&opts.only, "only", "", "measure one `phase`: "+strings.Join(names, ", ")+" (computed)")
 	flags.StringVar(&opts.out, "out", "", "write the figures to `file` (default bench/results.json of a whole run, bench/peers.json of peers, else nothing)")
 	flags.StringVar(&opts.binary, "binary", "", "measure this holdpoint `file` instead of building one")
 	flags.StringVar(&opts.cpuProfile, "cpuprofile", "", "write profiles of the server into `dir`, taken after the figures")

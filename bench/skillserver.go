@@ -29,7 +29,7 @@ type arrivals struct {
 // serveSkill runs the skill server: the official SDK, stateful, JSON responses, one tool, and the skills of a wide house. It prints its
 // address, and ends with its parent process. With the argument "stdio" it serves its standard input and output instead.
 func serveSkill(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
-	server := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	server := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, cacheableOptions())
 	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Returns the text."}, echoText)
 	if slices.Contains(args, "stdio") {
 		return server.Run(ctx, &mcp.StdioTransport{})

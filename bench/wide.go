@@ -34,7 +34,7 @@ const (
 	uncachedSkill = "uncached"
 )
 
-const listingTTL = 5 * time.Minute // of the other servers
+const listingTTL = 5 * time.Minute // of servers that allow caching
 
 func wideName(i int) string { return fmt.Sprintf("wide%03d", i) }
 
@@ -49,10 +49,18 @@ func serveWide(mux *http.ServeMux) {
 	mux.Handle("/wide/{skill}", handler)
 }
 
+// cacheableOptions lets clients cache listings. The SDK's default, a time to live of 0, makes Holdpoint list the tools again before each
+// approved call.
+func cacheableOptions() *mcp.ServerOptions {
+	return &mcp.ServerOptions{
+		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.TTLMs = int(listingTTL.Milliseconds()) },
+	}
+}
+
 func newWideServer(skill string) *mcp.Server {
-	options := &mcp.ServerOptions{}
-	if !strings.HasPrefix(skill, uncachedSkill) {
-		options.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.TTLMs = int(listingTTL.Milliseconds()) }
+	options := cacheableOptions()
+	if strings.HasPrefix(skill, uncachedSkill) {
+		options = &mcp.ServerOptions{}
 	}
 	server := mcp.NewServer(&mcp.Implementation{Name: skill, Version: "1"}, options)
 	for i := range wideTools {

@@ -21,6 +21,7 @@ type gauges struct {
 	pending, oldest *prometheus.Desc
 	queued, late    *prometheus.Desc
 	talking         *prometheus.Desc
+	standby, reads  *prometheus.Desc // only with a standby
 }
 
 func newGauges(rt *Runtime) gauges {
@@ -30,6 +31,8 @@ func newGauges(rt *Runtime) gauges {
 	return gauges{
 		rt:      rt,
 		conns:   describe("holdpoint_database_connections", "Connections of this process's pool.", "state"),
+		standby: describe("holdpoint_standby_usable", "Whether the standby for history can be used: 1 or 0."),
+		reads:   describe("holdpoint_standby_reads_total", "Reads of history for which there is a standby, by the server that answered: standby, primary.", "server"),
 		waits:   describe("holdpoint_database_acquire_wait_seconds_total", "Time spent waiting for a connection."),
 		pending: describe("holdpoint_approvals_pending", "Parked calls that wait for a decision, in all processes."),
 		oldest:  describe("holdpoint_approvals_oldest_seconds", "How long the oldest of them has waited; 0: none waits."),
@@ -41,7 +44,7 @@ func newGauges(rt *Runtime) gauges {
 
 // Describe implements [prometheus.Collector].
 func (g gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.conns, g.waits, g.pending, g.oldest, g.queued, g.late, g.talking} {
+	for _, d := range []*prometheus.Desc{g.conns, g.waits, g.pending, g.oldest, g.queued, g.late, g.talking, g.standby, g.reads} {
 		ch <- d
 	}
 }
@@ -55,6 +58,15 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	set(g.conns, float64(stat.AcquiredConns()), "in_use")
 	set(g.conns, float64(stat.IdleConns()), "idle")
 	ch <- prometheus.MustNewConstMetric(g.waits, prometheus.CounterValue, stat.AcquireDuration().Seconds())
+	if stats, ok := g.rt.DB.Reader().Stats(); ok {
+		usable := 0.0
+		if stats.Usable {
+			usable = 1
+		}
+		set(g.standby, usable)
+		ch <- prometheus.MustNewConstMetric(g.reads, prometheus.CounterValue, float64(stats.Standby), "standby")
+		ch <- prometheus.MustNewConstMetric(g.reads, prometheus.CounterValue, float64(stats.Primary), "primary")
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), healthTimeout)
 	defer cancel()
 	if pulse, err := g.rt.Calls.ReadPulse(ctx); err != nil {

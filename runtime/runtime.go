@@ -206,7 +206,7 @@ func (rt *Runtime) makeRegistry() error {
 		Document: func(ctx context.Context, digest string) ([]byte, error) { return rt.Trials.Document(ctx, digest) },
 	})
 	rt.Discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: pool, Logger: log, Now: rt.Now, Listed: agent.RecordListing,
+		Pool: pool, Logger: log, Now: rt.Now, Listed: agent.QueueListing,
 		Sources: map[tool.Transport]tool.Source{tool.HTTP: rt.source, tool.Stdio: rt.source, tool.OpenAPI: rt.apis, tool.HTTPAPI: rt.apis},
 	})
 	if err != nil {
@@ -247,7 +247,7 @@ func (rt *Runtime) makeFiles() error {
 func (rt *Runtime) makeCalls() error {
 	var err error
 	rt.Calls, err = call.New(call.Config{
-		Pool: rt.DB.Pool(), Vital: rt.DB.SessionConfig(), Timeline: rt.DB.Timeline, Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
+		Pool: rt.DB.Pool(), Reader: rt.DB.Reader(), Vital: rt.DB.SessionConfig(), Timeline: rt.DB.Timeline, Agents: rt.Agents, Discovery: rt.Discovery, Logger: rt.Logger, Now: rt.Now,
 		Instance: rt.Instance, AllowSelfApproval: rt.AllowSelfApproval, Restored: rt.Restored, AsyncOutcomes: rt.AsyncOutcomes, Reconnected: rt.relistSkill, Attend: rt.queueNotices, Reviewable: rt.hasReviewer,
 		Publish: rt.publishHappenings, CancelCarried: func(ctx context.Context, c *call.Call) error { return rt.Converse.CancelAsked(ctx, c) },
 		Files: rt.Files, Traces: rt.Traces,
@@ -256,7 +256,7 @@ func (rt *Runtime) makeCalls() error {
 		return err
 	}
 	rt.History = history.New(rt.Calls)
-	rt.Figures, err = figures.New(figures.Config{Pool: rt.DB.Pool(), Agents: rt.Agents})
+	rt.Figures, err = figures.New(figures.Config{Pool: rt.DB.Pool(), Reader: rt.DB.Reader(), Agents: rt.Agents})
 	if err != nil {
 		return err
 	}

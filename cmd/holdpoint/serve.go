@@ -97,7 +97,7 @@ func (s *serverSettings) bindFlags(cmd *cobra.Command) {
 
 // readEnvironment adds the settings from the environment, and the data directory.
 func (s *serverSettings) readEnvironment(e *cli.Env) error {
-	s.DatabaseURL, s.SessionURL = e.Getenv("DATABASE_URL"), e.Getenv(postgres.SessionURLVariable)
+	s.DatabaseURL, s.SessionURL, s.ReadURL = e.Getenv("DATABASE_URL"), e.Getenv(postgres.SessionURLVariable), e.Getenv(postgres.ReadURLVariable)
 	s.Path = e.Getenv("PATH")
 	s.EncryptionKey = e.Getenv("HOLDPOINT_ENCRYPTION_KEY")
 	s.Getenv = e.Getenv

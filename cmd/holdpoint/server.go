@@ -38,6 +38,7 @@ type serverSettings struct {
 	PublicURL          string // empty: http:// and the address
 	DatabaseURL        string
 	SessionURL         string // of the same database, past a pooler; empty: there is none
+	ReadURL            string // of a standby; empty: there is none
 	Path               string // where programs of stdio skills are looked up
 	Bootstrap          cli.Bootstrap
 	BootstrapToken     string        // as Bootstrap reads it
@@ -143,7 +144,8 @@ func openServer(ctx context.Context, settings serverSettings, version string, lo
 		return nil, err
 	}
 	s.db, err = postgres.Open(ctx, postgres.Config{
-		DatabaseURL: settings.DatabaseURL, SessionURL: settings.SessionURL, DataDir: settings.DataDir, MaxConns: settings.MaxConns, Logger: log,
+		DatabaseURL: settings.DatabaseURL, SessionURL: settings.SessionURL, ReadURL: settings.ReadURL, DataDir: settings.DataDir,
+		MaxConns: settings.MaxConns, Logger: log,
 	})
 	if err != nil {
 		return nil, err

@@ -62,6 +62,15 @@ func Search(ctx context.Context, db postgres.Querier, f Filter) (Found, error) {
 	return s.found, nil
 }
 
+// SearchFrom is [Search] for readers of the past.
+func SearchFrom(ctx context.Context, from *postgres.Reader, f Filter) (found Found, err error) {
+	err = from.InTx(ctx, func(tx pgx.Tx) (err error) {
+		found, err = Search(ctx, tx, f)
+		return err
+	})
+	return found, err
+}
+
 // searcher reads events from the newest to the oldest, in spans of ids.
 type searcher struct {
 	db     postgres.Querier

@@ -31,6 +31,25 @@ func TestFontsAreNotTheSystems(t *testing.T) {
 	}
 }
 
+// A click reaches an element that the page replaces again and again, and once.
+func TestClickOnReplacedElement(t *testing.T) {
+	p := browsertest.New(t, browsertest.Options{})
+	p.Go("data:text/html,<main></main>")
+	browsertest.Eval[bool](p, `(() => {
+		globalThis.pressed = 0;
+		document.querySelector("main").onmousedown = () => pressed++;
+		setInterval(() => document.querySelector("main").innerHTML = "<button data-testid=b>b</button>");
+		return true;
+	})()`)
+	const clicks = 20
+	for range clicks {
+		p.Click("b")
+	}
+	if pressed := browsertest.Eval[int](p, "pressed"); pressed != clicks {
+		t.Errorf("%d clicks pressed %d times", clicks, pressed)
+	}
+}
+
 // failed is a failed test.
 type failed struct {
 	testing.TB

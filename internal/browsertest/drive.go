@@ -3,12 +3,14 @@ package browsertest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -96,12 +98,7 @@ func (p *Page) Click(testID string) {
 // ClickOn clicks the first element of a CSS selector.
 func (p *Page) ClickOn(selector string) {
 	p.t.Helper()
-	p.WaitFor("see "+selector, visibleExpression(selector))
-	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
-	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.Click(chromedp.CSS(selector))); err != nil {
-		p.t.Fatalf("click %s: %v", selector, err)
-	}
+	p.actAt("click "+selector, selector, chromedp.Click(chromedp.CSS(selector)))
 }
 
 // Tap taps the element with this data-testid, like a finger.
@@ -113,23 +110,33 @@ func (p *Page) Tap(testID string) {
 // TapOn taps the first element of a CSS selector.
 func (p *Page) TapOn(selector string) {
 	p.t.Helper()
-	p.WaitFor("see "+selector, visibleExpression(selector))
+	p.actAt("tap "+selector, selector, chromedp.Tap(chromedp.CSS(selector)))
+}
+
+// actAt runs an action at an element that is visible and does not move. It tries again if the page replaces the element meanwhile.
+func (p *Page) actAt(description, selector string, action chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
 	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.Tap(chromedp.CSS(selector))); err != nil {
-		p.t.Fatalf("tap %s: %v", selector, err)
+	still := fmt.Sprintf(`((place) => place === globalThis.placeBefore || (globalThis.placeBefore = place, false))(
+		JSON.stringify(document.querySelector(%s)?.getBoundingClientRect() ?? null))`, quoteJS(selector))
+	for {
+		Eval[bool](p, "delete globalThis.placeBefore")
+		p.WaitFor("see "+selector, visibleExpression(selector)+" && "+still)
+		err := chromedp.Do(ctx, action)
+		if err == nil {
+			return
+		}
+		if replaced := (*cdproto.Error)(nil); ctx.Err() != nil || !errors.As(err, &replaced) && !errors.Is(err, chromedp.ErrInvalidDimensions) {
+			p.t.Fatalf("%s: %v", description, err)
+		}
 	}
 }
 
 // Type types into the element with this data-testid.
 func (p *Page) Type(testID, text string) {
 	p.t.Helper()
-	p.Wait(testID)
-	ctx, cancel := context.WithTimeout(p.ctx, waitLimit)
-	defer cancel()
-	if err := chromedp.Do(ctx, chromedp.SendKeys(chromedp.CSS(byTestID(testID)), text)); err != nil {
-		p.t.Fatalf("type into %s: %v", testID, err)
-	}
+	p.actAt("type into "+testID, byTestID(testID), chromedp.SendKeys(chromedp.CSS(byTestID(testID)), text))
 }
 
 // Press presses keys, one after the other, where the focus is. As on a keyboard, a key writes its letter unless the page

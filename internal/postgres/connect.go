@@ -51,8 +51,7 @@ func (db *DB) connectPool(ctx context.Context, sessionURL string, maxConns int, 
 	if err != nil {
 		return err
 	}
-	// The server ends a statement that takes too long. If it does not, the connection is closed a little later.
-	limit := statementLimit + statementLimit/4
+	limit := silenceAfter(statementLimit)
 	settings := poolSettings(statementLimit)
 	db.secrets = listSecrets(db.url, cfg)
 	db.session = cfg
@@ -67,11 +66,7 @@ func (db *DB) connectPool(ctx context.Context, sessionURL string, maxConns int, 
 		c.MaxConns = int32(min(maxConns, 1<<16)) //nolint:gosec // G115: bounded here
 		c.PingTimeout = pingTimeout
 		c.PrepareConn = db.isPresent
-		c.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-			readTimesAsUTC(conn)
-			pgxuuid.Register(conn.TypeMap()) // else each id is converted through text
-			return nil
-		}
+		c.AfterConnect = setUpTypes
 	}
 	db.setUpConns(db.session.ConnConfig, limit, settings)
 	if sessionURL != "" {
@@ -94,6 +89,18 @@ func (db *DB) connectPool(ctx context.Context, sessionURL string, maxConns int, 
 		db.pool.Close()
 		return db.redact(err)
 	}
+	return nil
+}
+
+// silenceAfter returns the time after which a connection is closed if the server, which ends a statement that takes too long, does not.
+func silenceAfter(statementLimit time.Duration) time.Duration {
+	return statementLimit + statementLimit/4
+}
+
+// setUpTypes sets up how a pool's connection reads values.
+func setUpTypes(_ context.Context, conn *pgx.Conn) error {
+	readTimesAsUTC(conn)
+	pgxuuid.Register(conn.TypeMap()) // else each id is converted through text
 	return nil
 }
 

@@ -29,6 +29,9 @@ type Config struct {
 	// its own uses it: notifications, migrations and [DB.SessionConfig]. Empty: DatabaseURL, which must then keep sessions.
 	SessionURL string
 
+	// ReadURL names a standby of the database of DatabaseURL, for [DB.Reader]. Empty: there is none.
+	ReadURL string
+
 	// DataDir is the directory of the embedded cluster, see [DefaultDataDir]. It is made if it does not exist, and not used
 	// with a DatabaseURL.
 	DataDir string
@@ -62,6 +65,7 @@ type DB struct {
 	session *pgxpool.Config // of pools whose connections keep their sessions
 	secrets []string        // of the URLs
 	pool    *pgxpool.Pool
+	reader  *Reader
 	cluster *cluster // nil: the database is not embedded
 	log     *slog.Logger
 
@@ -88,6 +92,9 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	if cfg.SessionURL != "" && cfg.DatabaseURL == "" {
 		return nil, fmt.Errorf("%s: must be set together with DATABASE_URL", SessionURLVariable)
 	}
+	if cfg.ReadURL != "" && cfg.DatabaseURL == "" {
+		return nil, fmt.Errorf("%s: must be set together with DATABASE_URL", ReadURLVariable)
+	}
 	db := &DB{url: cfg.DatabaseURL, log: cfg.Logger}
 	if cfg.DatabaseURL == "" {
 		c, err := joinCluster(ctx, cfg)
@@ -96,8 +103,16 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		}
 		db.cluster, db.url = c, c.databaseURL(databaseName)
 	}
-	if err := db.connectPool(ctx, cfg.SessionURL, cfg.MaxConns, cmp.Or(cfg.StatementLimit, DefaultStatementLimit)); err != nil {
+	limit := cmp.Or(cfg.StatementLimit, DefaultStatementLimit)
+	if err := db.connectPool(ctx, cfg.SessionURL, cfg.MaxConns, limit); err != nil {
 		return nil, errors.Join(err, db.leaveCluster(ctx))
+	}
+	db.reader = NewReader(db.pool)
+	if cfg.ReadURL != "" {
+		if err := db.openStandby(ctx, cfg.ReadURL, db.pool.Config().MaxConns, limit); err != nil {
+			db.pool.Close()
+			return nil, db.redact(err)
+		}
 	}
 	if db.cluster != nil {
 		db.cluster.superviseServer(ctx)
@@ -107,6 +122,20 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 
 // Pool returns the pool, open until [DB.Close].
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }
+
+// Reader returns the reader of history. It uses the standby of [Config].ReadURL.
+func (db *DB) Reader() *Reader { return db.reader }
+
+// StandbyTrouble returns why the standby of [Config].ReadURL is not used. Nil: it is.
+func (db *DB) StandbyTrouble() error {
+	if db.reader.standby == nil {
+		return nil
+	}
+	if trouble := db.reader.standby.trouble.Load(); trouble != nil {
+		return *trouble
+	}
+	return nil
+}
 
 // SessionConfig returns the configuration of a further pool whose connections keep their sessions and do not wait behind those of
 // [DB.Pool].
@@ -125,6 +154,9 @@ func (db *DB) Close(ctx context.Context) error {
 		closed := make(chan struct{})
 		go func() {
 			defer close(closed)
+			if db.reader.standby != nil {
+				db.reader.standby.close()
+			}
 			db.pool.Close()
 		}()
 		var late error
@@ -151,5 +183,8 @@ func (db *DB) leaveCluster(ctx context.Context) error {
 // SocketDirs returns the directories of the database's Unix sockets. There are none if the connections are over the network.
 func (db *DB) SocketDirs() []string {
 	dirs := []string{db.pool.Config().ConnConfig.Host, db.conn.Host}
+	if db.reader.standby != nil {
+		dirs = append(dirs, db.reader.standby.pool.Config().ConnConfig.Host)
+	}
 	return slices.Compact(slices.DeleteFunc(dirs, func(dir string) bool { return !filepath.IsAbs(dir) }))
 }

@@ -69,7 +69,12 @@ func (db *DB) setUpConns(cfg *pgx.ConnConfig, silence time.Duration, settings []
 // transaction then: [InTx] begins with them.
 func (db *DB) setUpSharedConns(cfg *pgxpool.Config, silence time.Duration, settings []setting) {
 	db.watchConns(cfg.ConnConfig, silence, "SHOW transaction_read_only; SHOW synchronous_commit", errAsynchronous)
-	if !strings.Contains(db.url, "default_query_exec_mode") {
+	useTransactionSettings(cfg, db.url, settings)
+}
+
+// useTransactionSettings lets transactions begin with their settings, and use no named statements.
+func useTransactionSettings(cfg *pgxpool.Config, databaseURL string, settings []setting) {
+	if !strings.Contains(databaseURL, "default_query_exec_mode") {
 		cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // without named statements
 	}
 	calls := []string{"set_config('idle_in_transaction_session_timeout', '" + formatMilliseconds(idleInTransaction) + "', true)"}

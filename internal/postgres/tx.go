@@ -21,7 +21,12 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) erro
 		return fmt.Errorf("begin transaction: %w", err)
 	}
 	defer conn.Release()
-	tx, err := conn.BeginTx(ctx, beginOptions(conn.Conn()))
+	return inTx(ctx, conn, beginOptions(conn.Conn()), f)
+}
+
+// inTx is [InTx] on a connection.
+func inTx(ctx context.Context, conn *pgxpool.Conn, options pgx.TxOptions, f func(tx pgx.Tx) error) error {
+	tx, err := conn.BeginTx(ctx, options)
 	if err != nil {
 		return fmt.Errorf("begin transaction: %w", err)
 	}

@@ -19,9 +19,9 @@ const ListingsKept = 30 * 24 * time.Hour
 // listingPause is the least time between two stored listings with the same result.
 const listingPause = time.Minute
 
-// insertListing stores the result of a listing, unless one with the same result was stored within listingPause. The caller holds
+// queueListing stores the result of a listing, unless one with the same result was stored within listingPause. The caller holds
 // the lock of the skill's row.
-func insertListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) error {
+func queueListing(batch *pgx.Batch, attempt tool.Attempt) {
 	var kind, message *string
 	var tools *int
 	if f := attempt.Failure; f != nil {
@@ -29,18 +29,15 @@ func insertListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) error {
 	} else {
 		tools = &attempt.Tools
 	}
-	tag, err := tx.Exec(ctx, `INSERT INTO skill_listings (skill_id, at, error_kind, error, tools, duration_ms)
-		SELECT $1, $2, $3, $4, $5, $6 WHERE NOT EXISTS (
-			SELECT FROM (SELECT at, error_kind FROM skill_listings WHERE skill_id = $1 ORDER BY at DESC LIMIT 1) AS last
-			WHERE last.error_kind IS NOT DISTINCT FROM $3 AND last.at > $7)
-		ON CONFLICT DO NOTHING`,
-		attempt.SkillID, attempt.Began, kind, message, tools, attempt.Took.Milliseconds(), attempt.Began.Add(-listingPause))
-	if err != nil || tag.RowsAffected() == 0 {
-		return err
-	}
-	_, err = tx.Exec(ctx, `DELETE FROM skill_listings WHERE skill_id = $1 AND at < $2`,
-		attempt.SkillID, attempt.Began.Add(-ListingsKept))
-	return err
+	batch.Queue(`WITH stored AS (
+			INSERT INTO skill_listings (skill_id, at, error_kind, error, tools, duration_ms)
+			SELECT $1, $2, $3, $4, $5, $6 WHERE NOT EXISTS (
+				SELECT FROM (SELECT at, error_kind FROM skill_listings WHERE skill_id = $1 ORDER BY at DESC LIMIT 1) AS last
+				WHERE last.error_kind IS NOT DISTINCT FROM $3 AND last.at > $7)
+			ON CONFLICT DO NOTHING RETURNING at)
+		DELETE FROM skill_listings WHERE skill_id = $1 AND at < $8 AND EXISTS (SELECT FROM stored)`,
+		attempt.SkillID, attempt.Began, kind, message, tools, attempt.Took.Milliseconds(),
+		attempt.Began.Add(-listingPause), attempt.Began.Add(-ListingsKept))
 }
 
 // Span counts the listings of a skill within a span of time.
@@ -87,50 +84,42 @@ func (s *Service) Listings(ctx context.Context, skillID uuid.UUID, since time.Ti
 	return spans, troubles, nil
 }
 
-// RecordListing records the result of listing a skill. It runs in the transaction that stores the listed tools, and keeps the
-// skill's row locked until that ends; see [tool.DiscoveryConfig].
-func RecordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.Standing, error) {
-	standing, err := recordListing(ctx, tx, attempt)
-	if err != nil {
-		return tool.Superseded, fmt.Errorf("record listing of skill %s: %w", attempt.SkillID, err)
-	}
-	return standing, nil
-}
-
-func recordListing(ctx context.Context, tx pgx.Tx, attempt tool.Attempt) (tool.Standing, error) {
-	var first bool
-	var last *time.Time
+// QueueListing locks a skill's row in the first batch of a transaction. Its result judges a listing by that row, and records it in the
+// last batch; see [tool.DiscoveryConfig].
+func QueueListing(first *pgx.Batch, attempt tool.Attempt) func(last *pgx.Batch) tool.Standing {
+	var exists, isFirst bool
+	var latest *time.Time
 	var generation int
-	err := tx.QueryRow(ctx, `SELECT discovered_at IS NULL, listed_at, listing_generation FROM skills
-		WHERE id = $1 AND revision = $2 AND deleted_at IS NULL FOR UPDATE`,
-		attempt.SkillID, attempt.Revision).Scan(&first, &last, &generation)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return tool.Superseded, nil
+	first.Queue(`SELECT true, discovered_at IS NULL, listed_at, listing_generation FROM skills
+		WHERE id = $1 AND revision = $2 AND deleted_at IS NULL FOR UPDATE`, attempt.SkillID, attempt.Revision).QueryRow(func(row pgx.Row) error {
+		if err := row.Scan(&exists, &isFirst, &latest, &generation); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("record listing of skill %s: %w", attempt.SkillID, err)
+		}
+		return nil
+	})
+	return func(last *pgx.Batch) tool.Standing {
+		switch {
+		case !exists:
+			return tool.Superseded
+		case attempt.Generation != 0 && attempt.Generation < generation:
+			return tool.Outdated
+		case latest != nil && !latest.Before(attempt.Began):
+			return tool.Overtaken
+		}
+		queueListing(last, attempt)
+		if attempt.Failure != nil {
+			last.Queue(`UPDATE skills SET listed_at = $2, list_error_kind = $3, list_error = $4 WHERE id = $1`,
+				attempt.SkillID, attempt.Began, attempt.Failure.ProblemKind(), storableText(attempt.Failure.Message))
+			return tool.Later
+		}
+		last.Queue(`UPDATE skills SET listed_at = $2, list_error_kind = NULL, list_error = NULL,
+			discovered_at = coalesce(discovered_at, $2), skipped = $3, listing_generation = $4 WHERE id = $1`,
+			attempt.SkillID, attempt.Began, storableSkipped(attempt.Skipped), attempt.Generation)
+		if isFirst {
+			return tool.First
+		}
+		return tool.Later
 	}
-	if err != nil {
-		return tool.Superseded, err
-	}
-	if attempt.Generation != 0 && attempt.Generation < generation {
-		return tool.Outdated, nil
-	}
-	if last != nil && !last.Before(attempt.Began) {
-		return tool.Overtaken, nil
-	}
-	if err := insertListing(ctx, tx, attempt); err != nil {
-		return tool.Superseded, err
-	}
-	if attempt.Failure != nil {
-		_, err := tx.Exec(ctx, `UPDATE skills SET listed_at = $2, list_error_kind = $3, list_error = $4 WHERE id = $1`,
-			attempt.SkillID, attempt.Began, attempt.Failure.ProblemKind(), storableText(attempt.Failure.Message))
-		return tool.Later, err
-	}
-	_, err = tx.Exec(ctx, `UPDATE skills SET listed_at = $2, list_error_kind = NULL, list_error = NULL,
-		discovered_at = coalesce(discovered_at, $2), skipped = $3, listing_generation = $4 WHERE id = $1`,
-		attempt.SkillID, attempt.Began, storableSkipped(attempt.Skipped), attempt.Generation)
-	if first {
-		return tool.First, err
-	}
-	return tool.Later, err
 }
 
 const (

@@ -20,9 +20,16 @@ func (w *world) recordListing(skill *agent.Skill, began time.Time, failure *tool
 	attempt := tool.Attempt{
 		SkillID: skill.ID, Revision: skill.Revision, Began: began, Failure: failure, Tools: 3, Took: 20 * time.Millisecond,
 	}
-	check(w.t, postgres.InTx(w.t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
-		_, err := agent.RecordListing(context.WithoutCancel(w.t.Context()), tx, attempt)
-		return err
+	w.recordAttempt(attempt)
+}
+
+func (w *world) recordAttempt(attempt tool.Attempt) {
+	w.t.Helper()
+	first, last := &pgx.Batch{}, &pgx.Batch{}
+	record := agent.QueueListing(first, attempt)
+	check(w.t, postgres.InBatchTx(context.WithoutCancel(w.t.Context()), w.db.Pool(), first, func(pgx.Tx) (*pgx.Batch, error) {
+		record(last)
+		return last, nil
 	}))
 }
 
@@ -100,10 +107,7 @@ func TestSkippedTools(t *testing.T) {
 	list := func(skipped ...tool.Skipped) []tool.Skipped {
 		t.Helper()
 		attempt := tool.Attempt{SkillID: skill.ID, Revision: skill.Revision, Began: time.Now(), Skipped: skipped}
-		check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
-			_, err := agent.RecordListing(t.Context(), tx, attempt)
-			return err
-		}))
+		w.recordAttempt(attempt)
 		found, _, err := w.FreshSkill(t.Context(), skill.ID)
 		check(t, err)
 		return found.Health.Skipped

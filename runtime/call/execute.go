@@ -46,7 +46,7 @@ func queueExecuteJobs(batch *pgx.Batch, condition string, ids []uuid.UUID, wait 
 	batch.Queue(`INSERT INTO river_job (kind, queue, args, max_attempts, state, scheduled_at)
 		SELECT $2, $3, jsonb_build_object('call_id', e.subject_id), $4, (CASE WHEN $5 = 0 THEN 'available' ELSE 'scheduled' END)::river_job_state,
 			now() + $5 * interval '1 microsecond'
-		FROM unnest($1::uuid[]) AS e(subject_id) WHERE `+condition+` RETURNING id`,
+		FROM unnest((SELECT $1::uuid[])) AS e(subject_id) WHERE `+condition+` RETURNING id`,
 		ids, executeArgs{}.Kind(), ExecuteQueue, river.MaxAttemptsDefault, wait.Microseconds()).Query(func(rows pgx.Rows) error {
 		var id int64
 		_, err := pgx.ForEachRow(rows, []any{&id}, func() error {
@@ -239,7 +239,8 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 	if err != nil {
 		return target{}, nil, err
 	}
-	if r, err := s.recheckPin(ctx, c, listed.For(c.PrincipalID), known); r != nil || err != nil {
+	offered, r, err := s.renewListing(ctx, c, listed.For(c.PrincipalID), known)
+	if r != nil || err != nil {
 		return target{}, r, err
 	}
 	definition, err := s.Discovery.Definition(ctx, c.Pin)
@@ -250,8 +251,10 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 	var now approval.Approval
 	var fresh agent.Fresh
 	var standing identity.Standing
+	var pins tool.PinStatus
 	batch := &pgx.Batch{}
 	approval.QueueGet(batch, c.ID, &now)
+	tool.QueuePin(batch, c.SkillID, c.Tool, &pins)
 	s.Agents.QueueFresh(batch, c.AgentID, c.SkillID, c.Tool, c.ID, &fresh)
 	identity.QueueStanding(batch, []uuid.UUID{c.PrincipalID, decided.DecidedBy, decided.EditedBy}, decided.DecidedVia.Credential, c.ID, &standing)
 	err = s.Pool.SendBatch(ctx, batch).Close()
@@ -264,6 +267,12 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 	case now.Status != decided.Status || now.Digest != decided.Digest || now.DecidedBy != decided.DecidedBy ||
 		now.EditedBy != decided.EditedBy || now.DecidedVia != decided.DecidedVia:
 		return target{}, nil, errDecidedAgain
+	case !pins.Known || !offered:
+		return target{}, newDenial(CodeDefinitionChanged, "the skill server no longer offers this tool"), nil
+	case pins.Current != c.Pin:
+		return target{}, newDenial(CodeDefinitionChanged, "the tool's definition changed after this call was made"), nil
+	case pins.IsRefused():
+		return target{}, newDenial(CodeDefinitionChanged, definitionRefused), nil
 	case now.Status != approval.Approved || subtle.ConstantTimeCompare(digest[:], now.Digest[:]) != 1:
 		return target{}, newDenial(CodeEnvelopeChanged, "the call differs from the approved call"), nil
 	case fresh.Skill.Revision != c.SkillRevision:
@@ -283,7 +292,7 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 	if to.undoLeft, err = approval.UndoLeft(ctx, s.Pool, &now); err != nil {
 		return target{}, nil, err
 	}
-	r, err := s.recheckRequest(ctx, c, to)
+	r, err = s.recheckRequest(ctx, c, to)
 	return to, r, err
 }
 
@@ -292,9 +301,9 @@ const (
 	toolUnassigned = "the agent may no longer use this tool"
 )
 
-// recheckPin compares the definition with the listing, which it renews if it is too old.
-func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, skill *agent.Skill) (*refusal, error) {
-	pins, err := s.Discovery.Recheck(ctx, server, skill.TrustNewTools, c.Tool)
+// renewListing renews the listing of the skill's tools if it is too old. It reports whether it has the tool; see [tool.Discovery.Recheck].
+func (s *Service) renewListing(ctx context.Context, c *Call, server tool.Server, skill *agent.Skill) (bool, *refusal, error) {
+	offered, err := s.Discovery.Recheck(ctx, server, skill.TrustNewTools, c.Tool)
 	if failure, ok := errors.AsType[*tool.Failure](err); ok {
 		r := &refusal{outcome: outcome{
 			status: Failed, code: string(failure.Kind), failure: failure.Kind, effect: tool.EffectNone,
@@ -303,21 +312,9 @@ func (s *Service) recheckPin(ctx context.Context, c *Call, server tool.Server, s
 		if failure.Connect != nil {
 			r.wait = &connectWait{failure.Connect.Reason, skill.ApprovalTimeout, failure.Connect.Partial}
 		}
-		return r, nil
+		return false, r, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	if !pins.Known {
-		return newDenial(CodeDefinitionChanged, "the skill server no longer offers this tool"), nil
-	}
-	if pins.Current != c.Pin {
-		return newDenial(CodeDefinitionChanged, "the tool's definition changed after this call was made"), nil
-	}
-	if pins.IsRefused() {
-		return newDenial(CodeDefinitionChanged, definitionRefused), nil
-	}
-	return nil, nil
+	return offered, nil, err
 }
 
 func newDenial(code, message string) *refusal { return newRefusal(Denied, code, message) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"sync"
 	"time"
 
@@ -39,8 +40,14 @@ type pulse struct {
 
 // peer is another instance that may have claims.
 type peer struct {
-	beat      string // its heartbeat; "": it has no row
-	unchanged int    // number of our heartbeats since it changed
+	heartbeat
+	unchanged int // number of our heartbeats since it changed
+}
+
+// heartbeat is what the row of an instance says. Zero: it has no row.
+type heartbeat struct {
+	beat     string
+	recalled postgres.Timeline // on which it recalled the calls that it sent; of an earlier version, which recalls none: the highest
 }
 
 // writeHeartbeat writes this instance's heartbeat and reads the others'. On a new timeline of the database it first recalls what this
@@ -64,18 +71,19 @@ func (s *Service) writeHeartbeat(ctx context.Context) error {
 		}
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(`INSERT INTO instances (id) VALUES ($1)
-		ON CONFLICT (id) DO UPDATE SET heartbeat_at = holdpoint_now() RETURNING clock_timestamp()`, s.Instance)
-	batch.Queue(`SELECT id, extract(epoch FROM heartbeat_at)::text FROM instances WHERE id <> $1`, s.Instance)
+	batch.Queue(`INSERT INTO instances (id, timeline) VALUES ($1, $2)
+		ON CONFLICT (id) DO UPDATE SET heartbeat_at = holdpoint_now(), timeline = $2 RETURNING clock_timestamp()`, s.Instance, int64(timeline))
+	batch.Queue(`SELECT id, extract(epoch FROM heartbeat_at)::text, coalesce(timeline, $2) FROM instances WHERE id <> $1`,
+		s.Instance, int64(math.MaxUint32))
 	results := conn.SendBatch(ctx, batch)
 	var now time.Time
 	err = results.QueryRow().Scan(&now)
-	beats := map[uuid.UUID]string{}
+	beats := map[uuid.UUID]heartbeat{}
 	if err == nil {
 		rows, _ := results.Query() // an error here is an error of rows
 		var id uuid.UUID
-		var beat string
-		_, err = pgx.ForEachRow(rows, []any{&id, &beat}, func() error { beats[id] = beat; return nil })
+		var beat heartbeat
+		_, err = pgx.ForEachRow(rows, []any{&id, &beat.beat, &beat.recalled}, func() error { beats[id] = beat; return nil })
 	}
 	if err = errors.Join(err, results.Close()); err != nil {
 		return fmt.Errorf("write heartbeat of instance %s: %w", s.Instance, err)
@@ -88,13 +96,13 @@ func (s *Service) writeHeartbeat(ctx context.Context) error {
 	s.pulse.last, s.pulse.skew = began, now.Sub(began)
 	for id := range s.pulse.peers {
 		if _, ok := beats[id]; !ok {
-			beats[id] = ""
+			beats[id] = heartbeat{}
 		}
 	}
 	for id, beat := range beats {
 		p, known := s.pulse.peers[id]
-		if p.unchanged++; !known || p.beat != beat {
-			p = peer{beat: beat}
+		if p.unchanged++; !known || p.heartbeat != beat {
+			p = peer{heartbeat: beat}
 		}
 		s.pulse.peers[id] = p
 	}

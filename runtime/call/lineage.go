@@ -19,14 +19,12 @@ import (
 )
 
 // lineage follows the database's timeline. On a new one, the database may have lost its last commits, among them records of calls that
-// were sent. Each instance then recalls the calls that it sent, before its next heartbeat. Until all other living instances have a
-// heartbeat on the new timeline, no keyed or gated call is recorded and none is sent.
+// were sent. Each instance then recalls the calls that it sent, and its next heartbeat says so. Until all other living instances have
+// done so, no keyed or gated call is recorded and none is sent.
 type lineage struct {
 	mu       sync.Mutex
 	recalled postgres.Timeline // this instance recalled its calls there
 	settled  postgres.Timeline // all others have recalled theirs, too
-	based    bool              // awaited has the heartbeats that the new timeline began with
-	awaited  map[uuid.UUID]string
 }
 
 // errUnsettled means that other instances have not yet recalled what they sent.
@@ -52,28 +50,20 @@ func (l *lineage) needsRecall(timeline postgres.Timeline) bool {
 func (l *lineage) noteRecall(timeline postgres.Timeline) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.recalled, l.based, l.awaited = timeline, false, nil
+	l.recalled = timeline
 }
 
-// noteBeats notes the heartbeats of the others. It reports true once, when all that live have one on the new timeline.
+// noteBeats notes the heartbeats of the others. It reports true once, when all that live have recalled their calls on the timeline.
 func (l *lineage) noteBeats(timeline postgres.Timeline, peers map[uuid.UUID]peer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.settled >= timeline {
 		return false
 	}
-	if !l.based {
-		l.based, l.awaited = true, map[uuid.UUID]string{}
-		for id, p := range peers {
-			l.awaited[id] = p.beat
+	for _, p := range peers {
+		if p.recalled < timeline && p.unchanged < goneBeats {
+			return false
 		}
-	}
-	maps.DeleteFunc(l.awaited, func(id uuid.UUID, beat string) bool {
-		p, known := peers[id]
-		return !known || p.beat != beat || p.unchanged >= goneBeats
-	})
-	if len(l.awaited) > 0 {
-		return false
 	}
 	l.settled = timeline
 	return true
@@ -100,7 +90,7 @@ func (s *Service) recallSent(ctx context.Context, conn *pgx.Conn) error {
 		Status *Status // nil: it is missing
 	}
 	lost, err := postgres.Collect(ctx, conn, pgx.RowToStructByPos[sentCall], `SELECT s.id, c.status FROM unnest($1::uuid[]) AS s(id)
-		LEFT JOIN calls c USING (id) WHERE c.id IS NULL OR c.status IN ('parked', 'approved') OR c.status = 'executing' AND c.claimed_by <> $2`,
+		LEFT JOIN calls c USING (id) WHERE c.id IS NULL OR c.status IN ('needs_connection', 'parked', 'approved') OR c.status = 'executing' AND c.claimed_by <> $2`,
 		ids, s.Instance)
 	if err != nil {
 		return fmt.Errorf("recall sent calls: %w", err)
@@ -135,11 +125,14 @@ func (s *Service) recallSent(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// recallCall makes a call unknown that is parked, approved or claimed by another instance, although it was sent.
+// recallCall makes a call unknown that waits for people, is approved or is claimed by another instance, although it was sent.
 func (s *Service) recallCall(ctx context.Context, conn *pgx.Conn, id uuid.UUID, status Status) (*move, error) {
 	m := &move{event: onLose, id: id, outcome: recalledOutcome()}
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if status == Parked {
+		switch status {
+		case NeedsConnection:
+			m.event = onRecall
+		case Parked:
 			a, _, err := approval.Lock(ctx, tx, id)
 			if err != nil {
 				return err

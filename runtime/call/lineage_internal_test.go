@@ -4,14 +4,16 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
 // TestLineageBegins: an instance that starts on a later timeline than the first waits until the others have recalled what they sent.
 func TestLineageBegins(t *testing.T) {
 	t.Parallel()
 	other := uuid.New()
-	beats := func(beat string, unchanged int) map[uuid.UUID]peer {
-		return map[uuid.UUID]peer{other: {beat, unchanged}}
+	beats := func(recalled postgres.Timeline, unchanged int) map[uuid.UUID]peer {
+		return map[uuid.UUID]peer{other: {heartbeat{"1", recalled}, unchanged}}
 	}
 	var l lineage
 	if l.begin(1); l.settled != 1 {
@@ -21,7 +23,7 @@ func TestLineageBegins(t *testing.T) {
 	for i, beat := range []struct {
 		peers   map[uuid.UUID]peer
 		settled bool
-	}{{beats("1", 0), false}, {beats("1", 1), false}, {beats("2", 0), true}} {
+	}{{beats(0, 0), false}, {beats(1, goneBeats-1), false}, {beats(2, goneBeats-1), true}} {
 		if l.noteBeats(2, beat.peers); (l.settled == 2) != beat.settled {
 			t.Errorf("after heartbeat %d, settled is %d", i, l.settled)
 		}
@@ -29,7 +31,7 @@ func TestLineageBegins(t *testing.T) {
 	var alone, gone lineage
 	alone.begin(2)
 	gone.begin(2)
-	if !alone.noteBeats(2, nil) || gone.noteBeats(2, beats("1", 0)) || !gone.noteBeats(2, beats("1", goneBeats)) {
+	if !alone.noteBeats(2, nil) || gone.noteBeats(2, beats(1, 0)) || !gone.noteBeats(2, beats(1, goneBeats)) {
 		t.Error("it waits for nobody, or for an instance that is gone")
 	}
 }

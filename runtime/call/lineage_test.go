@@ -57,6 +57,57 @@ func TestRecallDuringADecision(t *testing.T) {
 	w.wantRecalled(sent)
 }
 
+// TestRecallOfAResumedCall: a call that waited for a connection is sent, and the database loses that it was connected.
+func TestRecallOfAResumedCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sent := w.sendResumed("")
+	w.db.Exec(`UPDATE call_connections SET ended_at = NULL, deadline = holdpoint_now() + interval '1 hour' WHERE call_id = $1`, sent)
+	w.db.Exec(`UPDATE calls SET status = 'needs_connection', claimed_by = NULL, finished_at = NULL, result = NULL WHERE id = $1`, sent)
+	w.source.Require(notConnected)
+	w.timeline.Store(1)
+	check(t, w.calls.Beat(t.Context()))
+	w.wantRecalled(sent)
+	if n := w.db.Count("call_connections WHERE ended_at IS NULL"); n != 0 {
+		t.Errorf("%d calls wait for a connection", n)
+	}
+}
+
+// TestLostResumedCall: the database loses a call that waited for a connection and was sent. A repeat with its idempotency key attaches to
+// the record that is made again.
+func TestLostResumedCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sent := w.sendResumed("k")
+	w.db.Exec(`DELETE FROM call_connections WHERE call_id = $1`, sent)
+	w.db.Exec(`DELETE FROM calls WHERE id = $1`, sent)
+	w.timeline.Store(1)
+	check(t, w.calls.Beat(t.Context()))
+	w.wantRecalled(sent)
+	sub := w.newSubmission("open__echo", `{}`)
+	sub.IdempotencyKey = "k"
+	again, err := w.calls.Submit(t.Context(), sub)
+	check(t, err)
+	if !again.Attached || again.ID != sent {
+		t.Errorf("the repeat did not attach: %+v", again)
+	}
+}
+
+// sendResumed returns a call that waited for a connection, and succeeded.
+func (w *world) sendResumed(key string) uuid.UUID {
+	w.t.Helper()
+	w.source.Require(notConnected)
+	sub := w.newSubmission("open__echo", `{}`)
+	sub.IdempotencyKey = key
+	ticket, err := w.calls.Submit(w.t.Context(), sub)
+	check(w.t, err)
+	w.connectSkill("open")
+	if c := w.waitForEnd(ticket.ID); c.Status != call.Succeeded {
+		w.t.Fatalf("the call is %s", c.Status)
+	}
+	return ticket.ID
+}
+
 // sendGated returns a gated call that was sent and succeeded.
 func (w *world) sendGated() uuid.UUID {
 	w.t.Helper()

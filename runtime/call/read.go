@@ -90,8 +90,7 @@ func queueCall(batch *pgx.Batch, id uuid.UUID, c *Call) {
 }
 
 func (s *Service) queryCalls(ctx context.Context, sql string, args ...any) ([]Call, error) {
-	rows, _ := s.Pool.Query(ctx, sql, args...)
-	return pgx.CollectRows(rows, scanCall)
+	return postgres.Collect(ctx, s.Pool, scanCall, sql, args...)
 }
 
 // fillNames reads the names of agents and skills, and the files.
@@ -154,9 +153,34 @@ func (s *Service) ReadCalls(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID
 	return s.readByID(ctx, columns, ids, s.readFiles)
 }
 
+// ListCallsFrom is [Service.ListCalls] for the past: the calls are read by a reader.
+func (s *Service) ListCallsFrom(ctx context.Context, from *postgres.Reader, ids []uuid.UUID) (map[uuid.UUID]Call, error) {
+	calls, err := readCallsFrom(ctx, from, listColumns, ids)
+	return completeCalls(ctx, calls, err, s.fillNames)
+}
+
+// ReadCallsFrom is [Service.ReadCalls] for the past: the calls are read by a reader.
+func (s *Service) ReadCallsFrom(ctx context.Context, from *postgres.Reader, ids []uuid.UUID) (map[uuid.UUID]Call, error) {
+	calls, err := readCallsFrom(ctx, from, columns, ids)
+	return completeCalls(ctx, calls, err, s.readFiles)
+}
+
+func readCallsFrom(ctx context.Context, from *postgres.Reader, columns string, ids []uuid.UUID) (calls []Call, err error) {
+	err = from.InTx(ctx, func(tx pgx.Tx) (err error) {
+		calls, err = postgres.Collect(ctx, tx, scanCall, `SELECT `+columns+` FROM calls WHERE id = ANY($1)`, ids)
+		return err
+	})
+	return calls, err
+}
+
 // readByID reads calls, and completes them with names or files.
 func (s *Service) readByID(ctx context.Context, columns string, ids []uuid.UUID, complete func(context.Context, []Call) error) (map[uuid.UUID]Call, error) {
 	calls, err := s.queryCalls(ctx, `SELECT `+columns+` FROM calls WHERE id = ANY($1)`, ids)
+	return completeCalls(ctx, calls, err, complete)
+}
+
+// completeCalls completes calls that were read, unless there was an error.
+func completeCalls(ctx context.Context, calls []Call, err error, complete func(context.Context, []Call) error) (map[uuid.UUID]Call, error) {
 	if err == nil {
 		err = complete(ctx, calls)
 	}

@@ -124,8 +124,8 @@ func (s *Service) endConnectionWait(ctx context.Context, c *Call, to outcome, al
 		if err := s.moveInTx(ctx, tx, m); err != nil || !m.made {
 			return err
 		}
-		_, err = tx.Exec(ctx, `UPDATE calls SET pin = $2, skill_revision = $3, gated = $4, request = $5 WHERE id = $1`,
-			c.ID, c.Pin[:], c.SkillRevision, c.Gated, []byte(c.request))
+		err = tx.QueryRow(ctx, `UPDATE calls SET pin = $2, skill_revision = $3, gated = $4, request = $5 WHERE id = $1
+			RETURNING attach_key, keyed_sum`, c.ID, c.Pin[:], c.SkillRevision, c.Gated, []byte(c.request)).Scan(&c.attachKey, &c.keyedSum)
 		if err != nil || also == nil {
 			return err
 		}

@@ -40,6 +40,8 @@ const DefaultSkillConcurrency = 64
 // Config configures a [Service]. All fields without a default are required.
 type Config struct {
 	Pool *pgxpool.Pool
+	// Reader reads the calls of [Service.ListCallsFrom] and the history of calls. Nil: it has no standby.
+	Reader *postgres.Reader
 	// Vital configures the connections of heartbeat and recovery. Nil: as Pool.
 	Vital *pgxpool.Config
 	// Timeline returns the database's timeline, which changes when it may have lost commits. Nil: it never does.
@@ -138,6 +140,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Traces == nil {
 		cfg.Traces = telemetry.Off()
+	}
+	if cfg.Reader == nil {
+		cfg.Reader = postgres.NewReader(cfg.Pool)
 	}
 	if cfg.Timeline == nil {
 		cfg.Timeline = func() postgres.Timeline { return 0 }

@@ -59,7 +59,7 @@ func NewRegistry(t testing.TB, cfg Config) *Registry {
 	}
 	var err error
 	r.Discovery, err = tool.NewDiscovery(tool.DiscoveryConfig{
-		Pool: cfg.DB.Pool(), Sources: cfg.Sources, Listed: agent.RecordListing, Logger: log, Now: now,
+		Pool: cfg.DB.Pool(), Sources: cfg.Sources, Listed: agent.QueueListing, Logger: log, Now: now,
 	})
 	worldtest.Check(t, err)
 	cfg.Agent.Pool, cfg.Agent.Discovery, cfg.Agent.Box, cfg.Agent.Logger, cfg.Agent.Now = cfg.DB.Pool(), r.Discovery, r.Box, log, now

@@ -17,7 +17,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
-	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 )
 
@@ -39,9 +38,9 @@ var (
 type DiscoveryConfig struct {
 	Pool    *pgxpool.Pool
 	Sources map[Transport]Source
-	// Listed records the outcome of a listing in the transaction that stores its tools, and locks the skill until the transaction ends. It
-	// returns the standing of the listing. The owner of skills provides it.
-	Listed func(ctx context.Context, tx pgx.Tx, attempt Attempt) (Standing, error)
+	// Listed locks the skill in the first batch of the transaction that stores the tools of a listing. record runs after that batch. It adds
+	// the record of the listing to the last batch, and returns the standing of the listing. The owner of skills provides it.
+	Listed func(first *pgx.Batch, attempt Attempt) (record func(last *pgx.Batch) Standing)
 	Logger *slog.Logger
 	Now    func() time.Time // the clock of caches and durations
 	// DefaultTTL is the time to live of a listing whose server sets none. Zero: 5 minutes.
@@ -94,7 +93,7 @@ const (
 type Discovery struct {
 	pool    *pgxpool.Pool
 	sources map[Transport]Source
-	listed  func(ctx context.Context, tx pgx.Tx, attempt Attempt) (Standing, error)
+	listed  func(first *pgx.Batch, attempt Attempt) (record func(last *pgx.Batch) Standing)
 	log     *slog.Logger
 	now     func() time.Time
 	timeout time.Duration // of one listing
@@ -215,26 +214,18 @@ func (d *Discovery) ListCached(ctx context.Context, server Server, trustNewTools
 	return Listing{}, ErrNotListed
 }
 
-// Recheck returns a tool's pins from the database, for the check at dispatch. First it lists the tools again, unless a listing succeeded
-// less than a minute, and less than its own time to live, ago. Errors are those of List.
-func (d *Discovery) Recheck(ctx context.Context, server Server, trustNewTools bool, toolName string) (PinStatus, error) {
+// Recheck lists the tools again, for the check at dispatch, unless a listing succeeded less than a minute, and less than its own time to
+// live, ago. It reports false if the skill has a connection for each person, and this person is not offered the tool. Errors are those of List.
+func (d *Discovery) Recheck(ctx context.Context, server Server, trustNewTools bool, toolName string) (bool, error) {
 	young := func(l listed, age time.Duration) bool {
 		return l.failure == nil && age < recheckAge && l.isCurrent(age)
 	}
 	l, err := d.listings.GetIf(ctx, newListingKey(server), young, d.newLoader(server, trustNewTools))
 	listing, err := l.unpackListing(server, err)
 	if err != nil {
-		return PinStatus{}, err
+		return false, err
 	}
-	pins, err := readPins(ctx, d.pool, server.SkillID)
-	if err != nil {
-		return PinStatus{}, err
-	}
-	status := pins[toolName]
-	if server.PerUser { // other people may be offered other tools
-		status.Known = slices.ContainsFunc(listing.Tools, func(t Definition) bool { return t.Name == toolName })
-	}
-	return status, nil
+	return !server.PerUser || slices.ContainsFunc(listing.Tools, func(t Definition) bool { return t.Name == toolName }), nil
 }
 
 func newListingKey(server Server) listingKey {
@@ -270,11 +261,7 @@ func (d *Discovery) refreshListing(ctx context.Context, server Server, trustNewT
 	listing, attempt.Failure = d.listServer(ctx, server)
 	attempt.Tools, attempt.Skipped, attempt.Took = len(listing.Tools), listing.Skipped, d.now().Sub(asked)
 	attempt.Generation = listing.Generation
-	var changes []change
-	err := postgres.InTx(ctx, d.pool, func(tx pgx.Tx) (err error) {
-		changes, err = d.recordListing(ctx, tx, attempt, listing.Tools, server.PerUser, trustNewTools)
-		return err
-	})
+	changes, err := d.recordListing(ctx, attempt, listing.Tools, server.PerUser, trustNewTools)
 	if err != nil {
 		return listed{}, err
 	}

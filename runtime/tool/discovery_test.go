@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -162,7 +163,13 @@ func TestRecheck(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	recheck := func(name string) (tool.PinStatus, error) {
-		return w.discovery.Recheck(t.Context(), w.skill, false, name)
+		var status tool.PinStatus
+		if _, err := w.discovery.Recheck(t.Context(), w.skill, false, name); err != nil {
+			return status, err
+		}
+		batch := &pgx.Batch{}
+		tool.QueuePin(batch, w.skill.SkillID, name, &status)
+		return status, w.db.Pool().SendBatch(t.Context(), batch).Close()
 	}
 	w.source.offerTools(read1)
 	w.countListings()

@@ -75,21 +75,27 @@ func compareListing(known map[string]PinStatus, tools []Definition, partial, acc
 
 // recordListing stores the outcome of a listing. It stores the definitions of every success, and changes pins only if no later listing was
 // recorded.
-func (d *Discovery) recordListing(ctx context.Context, tx pgx.Tx, attempt Attempt, tools []Definition, partial, trustNewTools bool) ([]change, error) {
-	standing, err := d.listed(ctx, tx, attempt)
-	if err != nil {
-		return nil, err
-	}
-	if standing == Superseded {
-		return nil, ErrSuperseded
-	}
-	if !attempt.Succeeded() {
-		return nil, nil
-	}
-	known, err := readPins(ctx, tx, attempt.SkillID)
-	if err != nil {
-		return nil, err
-	}
+func (d *Discovery) recordListing(ctx context.Context, attempt Attempt, tools []Definition, partial, trustNewTools bool) (changes []change, err error) {
+	first := &pgx.Batch{}
+	var known map[string]PinStatus
+	record := d.listed(first, attempt)
+	queuePins(first, attempt.SkillID, &known)
+	err = postgres.InBatchTx(ctx, d.pool, first, func(tx pgx.Tx) (*pgx.Batch, error) {
+		last := &pgx.Batch{}
+		standing := record(last)
+		if standing == Superseded {
+			return nil, ErrSuperseded
+		}
+		if attempt.Succeeded() {
+			changes, err = storeListing(ctx, tx, attempt, standing, known, tools, partial, trustNewTools)
+		}
+		return last, err
+	})
+	return changes, err
+}
+
+// storeListing stores the definitions of a listing, and its changes to the known pins.
+func storeListing(ctx context.Context, tx pgx.Tx, attempt Attempt, standing Standing, known map[string]PinStatus, tools []Definition, partial, trustNewTools bool) ([]change, error) {
 	var news []Definition
 	for _, tool := range tools {
 		if known[tool.Name].Current != tool.pin {
@@ -115,6 +121,35 @@ func (d *Discovery) recordListing(ctx context.Context, tx pgx.Tx, attempt Attemp
 		return nil, err
 	}
 	return changes, registry.Notify(ctx, tx)
+}
+
+// queuePins adds the read of a skill's pins to a batch.
+func queuePins(batch *pgx.Batch, skillID uuid.UUID, into *map[string]PinStatus) {
+	batch.Queue(recordsSQL, []uuid.UUID{skillID}).Query(func(rows pgx.Rows) error {
+		records, err := pgx.CollectRows(rows, scanRecord)
+		if err != nil {
+			return fmt.Errorf("read pins: %w", err)
+		}
+		*into = make(map[string]PinStatus, len(records))
+		for _, r := range records {
+			(*into)[r.Name] = r.PinStatus
+		}
+		return nil
+	})
+}
+
+// QueuePin adds the read of a tool's pins to a batch. They stay zero if the skill's server never offered the tool.
+func QueuePin(batch *pgx.Batch, skillID uuid.UUID, name string, into *PinStatus) {
+	batch.Queue(recordsSQL+" AND name = $2", []uuid.UUID{skillID}, name).Query(func(rows pgx.Rows) error {
+		records, err := pgx.CollectRows(rows, scanRecord)
+		if err != nil {
+			return fmt.Errorf("read pins: %w", err)
+		}
+		for _, r := range records {
+			*into = r.PinStatus
+		}
+		return nil
+	})
 }
 
 func readPins(ctx context.Context, db postgres.Querier, skillID uuid.UUID) (map[string]PinStatus, error) {

@@ -161,28 +161,32 @@ func (d *Discovery) Records(ctx context.Context, skillID uuid.UUID) ([]Record, e
 	return records, nil
 }
 
+const recordsSQL = `SELECT skill_id, name, current_pin, accepted_pin, refused_pin, first_seen, changed_at, removed_at
+	FROM skill_tools WHERE skill_id = ANY($1)`
+
 // readRecords reads the tools of skills, by skill and name.
 func readRecords(ctx context.Context, db postgres.Querier, skillIDs ...uuid.UUID) ([]Record, error) {
-	rows, _ := db.Query(ctx, `SELECT skill_id, name, current_pin, accepted_pin, refused_pin, first_seen, changed_at, removed_at
-		FROM skill_tools WHERE skill_id = ANY($1) ORDER BY skill_id, name COLLATE "C"`, skillIDs)
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Record, error) {
-		var r Record
-		var stored [3][]byte
-		if err := row.Scan(&r.skillID, &r.Name, &stored[0], &stored[1], &stored[2], &r.FirstSeen, &r.Changed, &r.RemovedAt); err != nil {
-			return r, err
+	rows, _ := db.Query(ctx, recordsSQL+` ORDER BY skill_id, name COLLATE "C"`, skillIDs)
+	return pgx.CollectRows(rows, scanRecord)
+}
+
+func scanRecord(row pgx.CollectableRow) (Record, error) {
+	var r Record
+	var stored [3][]byte
+	if err := row.Scan(&r.skillID, &r.Name, &stored[0], &stored[1], &stored[2], &r.FirstSeen, &r.Changed, &r.RemovedAt); err != nil {
+		return r, err
+	}
+	for i, pin := range []*Pin{&r.Current, &r.Accepted, &r.Refused} {
+		if stored[i] == nil { // the zero pin
+			continue
 		}
-		for i, pin := range []*Pin{&r.Current, &r.Accepted, &r.Refused} {
-			if stored[i] == nil { // the zero pin
-				continue
-			}
-			if len(stored[i]) != len(Pin{}) {
-				return r, fmt.Errorf("pin of %d bytes", len(stored[i]))
-			}
-			*pin = Pin(stored[i])
+		if len(stored[i]) != len(Pin{}) {
+			return r, fmt.Errorf("pin of %d bytes", len(stored[i]))
 		}
-		r.Known = r.RemovedAt == nil
-		return r, nil
-	})
+		*pin = Pin(stored[i])
+	}
+	r.Known = r.RemovedAt == nil
+	return r, nil
 }
 
 // Offered is a tool that a skill's server offers.

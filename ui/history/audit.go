@@ -38,7 +38,7 @@ func (h *AuditHandler) ShowAudit(w http.ResponseWriter, r *http.Request) {
 	filter.Limit = auditPage
 	var found audit.Found
 	if err == nil {
-		found, err = audit.Search(ctx, h.pool, filter)
+		found, err = audit.SearchFrom(ctx, h.calls.Reader, filter)
 	}
 	if err != nil && !c.Refused(err) {
 		h.Fail(w, r, err)

@@ -29,6 +29,7 @@ type Options struct {
 	Command     string   // serve or demo
 	DatabaseURL string   // empty: the embedded cluster
 	SessionURL  string   // of the same database, past a pooler; empty: there is none
+	ReadURL     string   // of a standby; empty: there is none
 	DataDir     string   // empty: without the flag
 	Token       string   // bootstrap token; empty: none
 	Port        int      // zero: any free port
@@ -136,6 +137,9 @@ func (o Options) buildEnvironment(t testing.TB) []string {
 	}
 	if o.SessionURL != "" {
 		env = append(env, "HOLDPOINT_LISTEN_DATABASE_URL="+o.SessionURL)
+	}
+	if o.ReadURL != "" {
+		env = append(env, "HOLDPOINT_READ_DATABASE_URL="+o.ReadURL)
 	}
 	if o.Token != "" {
 		env = append(env, "HOLDPOINT_BOOTSTRAP_TOKEN="+o.Token)

@@ -79,6 +79,16 @@ func (p *Pair) URL() string {
 		p.Primary.port, p.Standby.port, p.database)
 }
 
+// StandbyURL returns a connection string that names the standby.
+func (p *Pair) StandbyURL() string {
+	return fmt.Sprintf("postgres://holdpoint@127.0.0.1:%d/%s?sslmode=disable", p.Standby.port, p.database)
+}
+
+// PrimaryURL returns a connection string that names the primary.
+func (p *Pair) PrimaryURL() string {
+	return fmt.Sprintf("postgres://holdpoint@127.0.0.1:%d/%s?sslmode=disable", p.Primary.port, p.database)
+}
+
 // Disconnect lets the standby lose what the primary commits from now on. It has all earlier commits.
 func (p *Pair) Disconnect() {
 	t := p.Primary.t
@@ -109,7 +119,7 @@ func (p *Pair) Disconnect() {
 // FailOver kills the primary and promotes the standby.
 func (p *Pair) FailOver() {
 	p.Primary.t.Helper()
-	p.Primary.kill()
+	p.Primary.Kill()
 	p.Standby.Exec("SELECT pg_promote()")
 }
 
@@ -134,7 +144,7 @@ func newServer(t testing.TB) *Server {
 		}
 	}
 	t.Cleanup(func() {
-		s.kill()
+		s.Kill()
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
@@ -195,6 +205,9 @@ func (s *Server) run(program string, args ...string) {
 	}
 }
 
+// Restart starts the server after [Server.Kill].
+func (s *Server) Restart() { s.start() }
+
 func (s *Server) start() {
 	s.t.Helper()
 	options := fmt.Sprintf("-c listen_addresses=127.0.0.1 -c port=%d -c unix_socket_directories= -c fsync=off -c max_connections=200 "+
@@ -230,8 +243,8 @@ func (s *Server) connect() (*pgx.Conn, error) {
 	return pgx.Connect(s.t.Context(), fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", s.port))
 }
 
-// kill kills the server with all its processes at once, as when its machine fails. It may have been killed before.
-func (s *Server) kill() {
+// Kill kills the server with all its processes at once, as when its machine fails. It may have been killed before.
+func (s *Server) Kill() {
 	content, err := os.ReadFile(filepath.Join(s.dir, "postmaster.pid"))
 	if err != nil {
 		return

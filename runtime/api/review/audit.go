@@ -15,12 +15,14 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
+	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
 type auditHandlers struct {
 	*rest.Directory
 
 	audit audit.Database
+	calls *call.Service
 	log   *slog.Logger
 }
 
@@ -72,7 +74,7 @@ func (h *auditHandlers) listAudit(ctx context.Context, input *listAuditInput) (*
 		return nil, err
 	}
 	filter.Before, filter.Limit = before, input.Limit
-	found, err := audit.Search(ctx, h.audit, filter)
+	found, err := audit.SearchFrom(ctx, h.calls.Reader, filter)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +130,7 @@ func (h *auditHandlers) startExport(ctx context.Context, by audit.Actor, f audit
 		return nil, err
 	}
 	f.Limit = auditPage
-	found, err := audit.Search(ctx, h.audit, f)
+	found, err := audit.SearchFrom(ctx, h.calls.Reader, f)
 	return newDownload("audit", FormatJSONLines, func(w io.Writer) error {
 		for {
 			if err == nil {
@@ -145,7 +147,7 @@ func (h *auditHandlers) startExport(ctx context.Context, by audit.Actor, f audit
 				return nil
 			}
 			f.Before = found.Next
-			found, err = audit.Search(ctx, h.audit, f)
+			found, err = audit.SearchFrom(ctx, h.calls.Reader, f)
 		}
 	}), err
 }

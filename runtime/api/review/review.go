@@ -44,7 +44,7 @@ func New(d *rest.Directory, s Services) *Handlers {
 		files:     &fileHandlers{calls},
 		approvals: &approvalHandlers{d, s.Calls, s.Discovery},
 		insights:  &insightHandlers{d, s.Figures},
-		audit:     &auditHandlers{d, s.Audit, s.Logger},
+		audit:     &auditHandlers{d, s.Audit, s.Calls, s.Logger},
 	}
 }
 

@@ -20,15 +20,17 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-// Config is the configuration of a [Service]. All fields are required.
+// Config is the configuration of a [Service]. Pool and Agents are required.
 type Config struct {
 	Pool   *pgxpool.Pool
-	Agents *agent.Service // finds the names of agents and skills
+	Reader *postgres.Reader // reads the figures; nil: it has no standby
+	Agents *agent.Service   // finds the names of agents and skills
 }
 
 // Service counts calls and reads figures.
 type Service struct {
 	pool    *pgxpool.Pool
+	reader  *postgres.Reader
 	agents  *agent.Service
 	reading chan struct{} // holds one element per transaction that reads figures
 }
@@ -38,7 +40,10 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Pool == nil || cfg.Agents == nil {
 		return nil, errors.New("make figures service: Pool and Agents are required")
 	}
-	return &Service{pool: cfg.Pool, agents: cfg.Agents, reading: make(chan struct{}, maxReading)}, nil
+	if cfg.Reader == nil {
+		cfg.Reader = postgres.NewReader(cfg.Pool)
+	}
+	return &Service{pool: cfg.Pool, reader: cfg.Reader, agents: cfg.Agents, reading: make(chan struct{}, maxReading)}, nil
 }
 
 // AddWorkers registers the worker of this package's job.
@@ -69,7 +74,7 @@ func (s *Service) inSnapshot(ctx context.Context, read func(tx pgx.Tx, clock cal
 	case <-ctx.Done():
 		return fmt.Errorf("read insights: %w", ctx.Err())
 	}
-	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+	err := s.reader.InTx(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, readLimits); err != nil {
 			return fmt.Errorf("set limits: %w", err)
 		}

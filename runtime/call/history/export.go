@@ -35,7 +35,7 @@ func (s *Service) Export(ctx context.Context, by audit.Actor, f Filter, format s
 	if err != nil {
 		return nil, fmt.Errorf("record the export: %w", err)
 	}
-	f.Limit = exportPage
+	f.Limit, f.past = exportPage, true
 	return &Export{service: s, filter: f}, nil
 }
 
@@ -59,7 +59,7 @@ func (s *Service) ReadWhole(ctx context.Context, c *call.Call) error {
 	if !c.Partial {
 		return nil
 	}
-	read, err := s.calls.ReadCalls(ctx, []uuid.UUID{c.ID})
+	read, err := s.calls.ReadCallsFrom(ctx, s.calls.Reader, []uuid.UUID{c.ID})
 	if err != nil {
 		return err
 	}

@@ -3,16 +3,27 @@
 package history
 
 import (
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
 // Service reads the history of calls.
 type Service struct {
 	calls    *call.Service
-	searches chan struct{} // a slot for each search that scans
+	present  *postgres.Reader // of the primary alone
+	searches chan struct{}    // a slot for each search that scans
 }
 
 // New makes a service that reads with the database, the agents and the clock of calls.
 func New(calls *call.Service) *Service {
-	return &Service{calls: calls, searches: make(chan struct{}, searchAtOnce)}
+	return &Service{calls: calls, present: postgres.NewReader(calls.Pool), searches: make(chan struct{}, searchAtOnce)}
+}
+
+// readerFor returns the reader for a search. Only queries of people about the past may read a standby: other pages lead to decisions, and
+// agents recover their calls by their lists.
+func (s *Service) readerFor(f *Filter) *postgres.Reader {
+	if f.past {
+		return s.calls.Reader
+	}
+	return s.present
 }

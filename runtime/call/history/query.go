@@ -42,8 +42,8 @@ func AllRisks() []agent.Risk {
 	return []agent.Risk{agent.RiskMarked, agent.RiskDestructive, agent.RiskStandard}
 }
 
-// ParseQuery returns the filter of a query. people is nil for agents: the query must not have a person, a text finds no people, and
-// errors do not name unknown skills. Errors: *[fault.InvalidError].
+// ParseQuery returns the filter of a query. people is nil for agents: the query must not have a person, a text finds no people, errors do
+// not name unknown skills, and no standby is read. Errors: *[fault.InvalidError].
 func (s *Service) ParseQuery(ctx context.Context, q Query, people People) (Filter, error) {
 	r := query.Reader{Zone: q.Zone}
 	f := Filter{
@@ -53,6 +53,7 @@ func (s *Service) ParseQuery(ctx context.Context, q Query, people People) (Filte
 		From:   r.Time("from", q.From, false), To: r.Time("to", q.To, true),
 		Conversation: r.ID("conversation", q.Conversation),
 		Text:         r.Text("text", q.Text, maxText),
+		past:         people != nil,
 	}
 	switch {
 	case people != nil:

@@ -38,6 +38,8 @@ type Filter struct {
 	HideSecrets  bool        // Text does not find the secrets in arguments, which pages hide
 	Before       uuid.UUID   // the cursor: only older calls
 	Limit        int         // at most 200; zero: 50
+
+	past bool // a standby may be read; see [Service.ParseQuery]
 }
 
 // Found is a page of calls, newest first.
@@ -95,14 +97,14 @@ func (s *Service) Search(ctx context.Context, f Filter) (Found, error) {
 			return Found{}, ctx.Err()
 		}
 	}
-	search := searcher{service: s, filter: f, text: newTextMatcher(f.Text), now: s.calls.Now, kinds: map[kind]kindFacts{}}
+	search := searcher{service: s, reader: s.readerFor(&f), filter: f, text: newTextMatcher(f.Text), now: s.calls.Now, kinds: map[kind]kindFacts{}}
 	err := search.findIDs(ctx)
 	if postgres.IsStatementTimeout(err) && ctx.Err() == nil {
 		err = ErrTooBroad
 	}
 	var calls map[uuid.UUID]call.Call
 	if err == nil {
-		calls, err = s.calls.ListCalls(ctx, search.ids)
+		calls, err = s.calls.ListCallsFrom(ctx, search.reader, search.ids)
 	}
 	if err != nil {
 		return Found{}, fmt.Errorf("search calls: %w", err)
@@ -141,6 +143,7 @@ func (f *Filter) needsScan() bool {
 // searcher reads calls from the newest to the oldest, span by span.
 type searcher struct {
 	service *Service
+	reader  *postgres.Reader
 	filter  Filter
 	text    *textMatcher // nil: any
 	now     func() time.Time
@@ -183,9 +186,11 @@ func (s *searcher) findIDs(ctx context.Context) error {
 	}
 }
 
-// inTx runs read with a time limit for each statement.
+// inTx runs read with a time limit for each statement. If the standby fails, read runs again, with what was found before.
 func (s *searcher) inTx(ctx context.Context, read func(tx pgx.Tx) error) error {
-	return postgres.InTx(ctx, s.service.calls.Pool, func(tx pgx.Tx) error {
+	found := len(s.ids)
+	return s.reader.InTx(ctx, func(tx pgx.Tx) error {
+		s.ids, s.next = s.ids[:found], uuid.Nil
 		if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL statement_timeout = %d`, searchStatement.Milliseconds())); err != nil {
 			return err
 		}

@@ -168,6 +168,7 @@ func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) 
 	schema := checkSchema(ctx, db)
 	key, box := e.checkKey(ctx, d, db)
 	findings := []finding{inspectDatabase(ctx, db), e.checkClock(ctx, db), schema, key}
+	findings = append(findings, checkStandby(ctx, config, e.Getenv(postgres.ReadURLVariable))...)
 	if schema.Status == ok && key.Status == ok {
 		findings = append(findings, checkReceivers(ctx, db, box, &skill.outward)...)
 	}
@@ -176,6 +177,24 @@ func (e *Env) checkDatabase(ctx context.Context, d database, skill *skillCheck) 
 		findings = append(findings, finding{warn, "PostgreSQL", err.Error(), "look at the log in the data directory"})
 	}
 	return findings
+}
+
+// checkStandby says whether serve would read from the standby. It opens the database once more, as serve does.
+func checkStandby(ctx context.Context, config postgres.Config, readURL string) []finding {
+	const check = "standby"
+	if readURL == "" {
+		return nil
+	}
+	config.ReadURL = readURL
+	db, err := postgres.Open(ctx, config)
+	if err != nil {
+		return []finding{{fail, check, err.Error(), "serve does not start with it; name a standby of DATABASE_URL's server, or leave it out"}}
+	}
+	trouble := db.StandbyTrouble()
+	if err := errors.Join(trouble, closeDatabase(ctx, db)); err != nil {
+		return []finding{{warn, check, err.Error(), "serve reads history from the primary until the standby of " + postgres.ReadURLVariable + " follows it"}}
+	}
+	return []finding{{ok, check, "of " + postgres.ReadURLVariable + ", follows the primary", ""}}
 }
 
 func fileExists(path string) bool {

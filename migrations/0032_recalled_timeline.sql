@@ -1,0 +1,3 @@
+-- call: the timeline of the database on which an instance last compared it with the calls that it sent. Null: an earlier version of Holdpoint,
+-- which compares nothing.
+ALTER TABLE instances ADD COLUMN IF NOT EXISTS timeline bigint;
