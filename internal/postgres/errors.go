@@ -19,6 +19,9 @@ func IsStatementTimeout(err error) bool {
 // no free one, it stops, it is a standby, a connection broke, or a time limit passed while waiting for one. Whether a statement was
 // executed may be unknown.
 func IsUnavailable(err error) bool {
+	if _, refused := errors.AsType[*pgconn.ConnectError](err); refused { // whatever the server says
+		return true
+	}
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pgErr.Code {
 		case tooManyConnections, "57P01", "57P02", "57P03", "25006": // admin_shutdown, crash_shutdown, cannot_connect_now, read_only_sql_transaction
@@ -34,6 +37,5 @@ func IsUnavailable(err error) bool {
 		error
 		SafeToRetry() bool
 	}
-	var connect *pgconn.ConnectError
-	return errors.As(err, &connect) || errors.As(err, &ofConnection) || pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded)
+	return errors.As(err, &ofConnection) || pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +27,7 @@ func TestIsUnavailable(t *testing.T) {
 	for _, code := range []string{"53300", "57P01", "57P02", "57P03", "25006", "08006"} {
 		away[code] = fmt.Errorf("do it: %w", &pgconn.PgError{Code: code})
 	}
+	_, away["no such database"] = pgx.Connect(t.Context(), strings.Replace(db.URL(), "/hpt_", "/no_hpt_", 1))
 	_, away["connection refused"] = pgx.Connect(t.Context(), "postgres://x@127.0.0.1:1/x")
 	_, away["terminated"] = one.Pool().Exec(t.Context(), "SELECT pg_terminate_backend(pg_backend_pid())")
 	held := acquire(t, one)
