@@ -29,7 +29,7 @@ func TestDatabaseAway(t *testing.T) {
 	for _, c := range []struct{ method, path, header, value, want string }{
 		{"GET", "/api/v1/calls", "Authorization", "Bearer " + bootstrapToken, `"code":"database_unavailable"`},
 		{"POST", "/api/v1/approvals/" + uuid.NewString() + "/approve", "Authorization", "Bearer " + bootstrapToken, `"code":"database_unavailable"`},
-		{"GET", "/queue", "Cookie", "holdpoint=" + strings.Repeat("x", 43), "session could not be read"},
+		{"GET", "/audit", "Cookie", "holdpoint=" + strings.Repeat("x", 43), "session could not be read"},
 		{"POST", "/agents/clerk/mcp", "Authorization", "Bearer unknown", "internal error"},
 	} {
 		eventually.Succeeds(t, time.Minute, c.method+" "+c.path+" to answer 503", func() error {
