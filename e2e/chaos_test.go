@@ -48,10 +48,12 @@ type chaos struct {
 	end      func(*holdpoint.Process)
 	first    holdpoint.Program // of the servers before they are ended for the first time
 
-	databaseFails bool // decisions are repeated after internal errors
+	databaseFails bool  // decisions are repeated after internal errors
+	load          *load // of other clients during the decisions; nil: none
 
 	mu      sync.Mutex
 	servers [2]*holdpoint.Process
+	renewed [2]bool                    // the server runs program
 	said    map[string]map[string]bool // accepted decisions by approval
 }
 
@@ -60,25 +62,6 @@ type chaos struct {
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	newChaos(t, (*holdpoint.Process).Kill).runCalls(chaosCalls(t))
-}
-
-// TestRollingRestarts: servers that stop gracefully leave no unknown outcomes. HOLDPOINT_E2E_OLD is a program of an earlier version
-// that the first servers run: they are upgraded one after the other, and both versions decide and send calls of one database meanwhile.
-func TestRollingRestarts(t *testing.T) {
-	t.Parallel()
-	c := newChaos(t, func(p *holdpoint.Process) {
-		if err := p.Stop(t.Context()); err != nil {
-			t.Errorf("a server did not stop well: %v", err)
-		}
-	})
-	if old := os.Getenv("HOLDPOINT_E2E_OLD"); old != "" {
-		c.first = holdpoint.Program{Path: old}
-	}
-	for _, call := range c.runCalls(200) {
-		if call.Status == "unknown" {
-			t.Errorf("call %s is unknown: %s", call.ID, call.Message)
-		}
-	}
 }
 
 // newChaos returns a world that stops servers with end.
@@ -90,6 +73,9 @@ func newChaos(t *testing.T, end func(*holdpoint.Process)) *chaos {
 func (c *chaos) runCalls(n int) []holdpoint.Call {
 	c.servers = [2]*holdpoint.Process{c.first.Serve(c.t, c.w.serverOptions()), c.first.Serve(c.t, c.w.serverOptions())}
 	c.w.applyManifest(c.servers[0], oneSkill(c.counting.URL, "approval_timeout: 1h\n"))
+	if c.load != nil {
+		c.load.register()
+	}
 	for i := range reviewers {
 		c.tokens = append(c.tokens, c.w.invitePerson(c.servers[0], fmt.Sprintf("reviewer-%d", i), "reviewer"))
 	}
@@ -99,6 +85,9 @@ func (c *chaos) runCalls(n int) []holdpoint.Call {
 	ctx, calm := context.WithCancel(c.t.Context())
 	var restarter sync.WaitGroup
 	restarter.Go(func() { c.endAndRestart(ctx) })
+	if c.load != nil {
+		restarter.Go(func() { c.load.run(ctx) })
+	}
 	c.decideAll()
 	calm()
 	restarter.Wait()
@@ -161,7 +150,7 @@ func (c *chaos) endAndRestart(ctx context.Context) {
 			return
 		}
 		c.mu.Lock()
-		c.servers[victim] = started
+		c.servers[victim], c.renewed[victim] = started, true
 		c.mu.Unlock()
 		if err := eventually.Poll(c.t.Context(), patience, started.Ready); err != nil {
 			c.t.Errorf("a restarted server does not come up: %v", err)
@@ -249,7 +238,7 @@ func (c *chaos) awaitSettled() []holdpoint.Call {
 	var calls []holdpoint.Call
 	eventually.Succeeds(c.t, 2*patience, "the end of all calls", func() error {
 		var err error
-		calls, err = holdpoint.List[holdpoint.Call](c.t.Context(), operatorAPI(c.serverAt(0)), "calls", "")
+		calls, err = holdpoint.List[holdpoint.Call](c.t.Context(), operatorAPI(c.serverAt(0)), "calls", "agent=worker")
 		open := map[string]int{}
 		for _, call := range calls {
 			if !call.Final() {

@@ -1,7 +1,10 @@
 package postgres
 
 import (
+	"context"
 	"errors"
+	"net/url"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -10,4 +13,29 @@ import (
 func IsStatementTimeout(err error) bool {
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && pgErr.Code == "57014"
+}
+
+// IsUnavailable reports whether an error says that the database is away, and not that a request is wrong: it refuses connections or has
+// no free one, it stops, it is a standby, a connection broke, or a time limit passed while waiting for one. Whether a statement was
+// executed may be unknown.
+func IsUnavailable(err error) bool {
+	if _, refused := errors.AsType[*pgconn.ConnectError](err); refused { // whatever the server says
+		return true
+	}
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch pgErr.Code {
+		case tooManyConnections, "57P01", "57P02", "57P03", "25006": // admin_shutdown, crash_shutdown, cannot_connect_now, read_only_sql_transaction
+			return true
+		}
+		return strings.HasPrefix(pgErr.Code, "08") // connection exceptions
+	}
+	if _, isOther := errors.AsType[*url.Error](err); isOther { // a request to another server
+		return false
+	}
+	// All errors of a connection have this method, whatever it returns.
+	var ofConnection interface {
+		error
+		SafeToRetry() bool
+	}
+	return errors.As(err, &ofConnection) || pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -54,7 +55,7 @@ func (a *API) toProblem(ctx context.Context, operation string, err error) *rest.
 		}
 	}
 	a.log.ErrorContext(ctx, "answer request", "operation", operation, "err", err)
-	return rest.NewProblem(http.StatusInternalServerError, rest.CodeInternal, fault.InternalText)
+	return rest.Internal(err)
 }
 
 // conflictProblem adds the earlier decision to the problem of a late one.
@@ -107,6 +108,7 @@ func writeProblem(w http.ResponseWriter, p *rest.Problem) {
 		http.Error(w, p.Detail, p.Status)
 		return
 	}
+	maps.Copy(w.Header(), p.GetHeaders())
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(p.Status)

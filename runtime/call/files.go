@@ -2,6 +2,7 @@ package call
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -54,14 +55,10 @@ func recordFiles(ctx context.Context, tx pgx.Tx, items []*intakeItem) error {
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("store files of calls: %w", err)
 	}
-	err := file.Record(ctx, tx, files)
-	if errors.Is(err, file.ErrNotFound) {
-		return &file.AttachmentError{Pointer: "/" + file.Member, Expected: "must be files that exist; one was deleted while this call was made"}
-	}
-	return err
+	return file.Record(ctx, tx, files)
 }
 
-// isFileGone reports whether a call cannot be recorded because its agent deleted an attached file in the meantime.
+// isFileGone reports whether a call cannot be recorded because an attached file was deleted in the meantime.
 func isFileGone(err error) bool {
 	_, ok := errors.AsType[*file.AttachmentError](err)
 	return ok
@@ -147,7 +144,7 @@ func (s *Service) OpenFile(ctx context.Context, viewer Viewer, by audit.Actor, i
 	}
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		return audit.Write(ctx, tx, audit.Event{
-			Actor: by, Action: audit.CallFileOpened, Subject: id, Data: map[string]any{"file": fileID, "filename": a.Filename},
+			Actor: by, Action: audit.CallFileOpened, Subject: id, Data: map[string]any{"file": fileID, "sha256": hex.EncodeToString(a.SHA256[:])},
 		})
 	})
 	if err != nil {

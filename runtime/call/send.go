@@ -285,18 +285,22 @@ func (s *Service) writeOutcomes(ctx context.Context, moves []*move) error {
 	return nil
 }
 
-// keepLateOutcome stores an outcome that arrived after the call had become unknown. It also finds out whether an earlier attempt,
-// whose answer was lost, had written the outcome.
+// keepLateOutcome stores an outcome that arrived after the call had become unknown. If the call's content was deleted meanwhile, it stores
+// no message and no result. It also finds out whether an earlier attempt, whose answer was lost, had written the outcome.
 func (s *Service) keepLateOutcome(ctx context.Context, m *move) error {
-	evidence, err := json.Marshal(map[string]any{
-		"status": m.status, "code": m.code, "effect": m.effect, "message": m.message, "result": string(m.result),
-	})
+	late := map[string]any{"status": m.status, "code": m.code, "effect": m.effect}
+	bare, err := json.Marshal(late)
+	if err != nil {
+		return fmt.Errorf("encode late outcome of call %s: %w", m.id, err)
+	}
+	late["message"], late["result"] = m.message, string(m.result)
+	whole, err := json.Marshal(late)
 	if err != nil {
 		return fmt.Errorf("encode late outcome of call %s: %w", m.id, err)
 	}
 	return postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `UPDATE calls SET late = $2 WHERE id = $1 AND status = 'unknown' AND late IS NULL`,
-			m.id, string(evidence))
+		tag, err := tx.Exec(ctx, `UPDATE calls SET late = CASE WHEN content_deleted_at IS NULL THEN $2::json ELSE $3::json END
+			WHERE id = $1 AND status = 'unknown' AND late IS NULL`, m.id, string(whole), string(bare))
 		if err != nil {
 			return fmt.Errorf("keep late outcome of call %s: %w", m.id, err)
 		}

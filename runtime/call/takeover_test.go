@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -108,30 +110,58 @@ func TestManyDeciders(t *testing.T) {
 func TestLateOutcome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	ticket := w.submitLate(`status = 'unknown', finished_at = holdpoint_now()`)
+	if late := w.waitForLate(ticket.ID); !strings.Contains(late, `"status":"succeeded"`) || !strings.Contains(late, "a secret") {
+		t.Errorf("late outcome %s", late)
+	}
+	if got := w.db.Actions(ticket.ID); got != "call.allowed call.late_outcome" {
+		t.Errorf("audit: %s", got)
+	}
+}
+
+// TestLateOutcomeOfDeletedContent: meanwhile the content of the call was deleted by age, or with its person.
+func TestLateOutcomeOfDeletedContent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	ticket := w.submitLate(`status = 'unknown', finished_at = holdpoint_now(), arguments = '{}', content_deleted_at = holdpoint_now()`)
+	if late := w.waitForLate(ticket.ID); !strings.Contains(late, `"status":"succeeded"`) || strings.Contains(late, "a secret") {
+		t.Errorf("late outcome %s", late)
+	}
+	if got := w.db.Actions(ticket.ID); got != "call.allowed call.late_outcome" {
+		t.Errorf("audit: %s", got)
+	}
+}
+
+// submitLate submits a call whose row changes while the skill server works.
+func (w *world) submitLate(change string) call.Ticket {
+	w.t.Helper()
 	w.registerSkills(time.Hour)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	w.source.Answer(func(tool.CallRequest) (tool.Result, error) {
 		close(arrived)
 		<-release
-		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"late \u0000"}]}`)}, nil
+		return tool.Result{Raw: json.RawMessage(`{"content":[{"type":"text","text":"a secret \u0000"}]}`)}, nil
 	})
 	ticket := w.submit("open__echo", `{}`)
 	<-arrived
-	w.db.Exec(`UPDATE calls SET status = 'unknown', finished_at = holdpoint_now() WHERE id = $1`, ticket.ID)
+	w.db.Exec(`UPDATE calls SET `+change+` WHERE id = $1`, ticket.ID)
 	close(release)
-	for {
-		c, err := w.calls.Get(t.Context(), call.Viewer{}, ticket.ID)
-		check(t, err)
+	return ticket
+}
+
+// waitForLate waits for the late outcome of an unknown call.
+func (w *world) waitForLate(id uuid.UUID) (late string) {
+	w.t.Helper()
+	eventually.Holds(w.t, "the late outcome to be stored", func() bool {
+		c, err := w.calls.Get(w.t.Context(), call.Viewer{}, id)
+		check(w.t, err)
 		if c.Status != call.Unknown || len(c.Result) > 0 {
-			t.Fatalf("a late outcome made the call %s", c.Status)
+			w.t.Fatalf("a late outcome made the call %s", c.Status)
 		}
-		if len(c.Late) > 0 {
-			break
-		}
-	}
-	if got := w.db.Actions(ticket.ID); got != "call.allowed call.late_outcome" {
-		t.Errorf("audit: %s", got)
-	}
+		late = string(c.Late)
+		return late != ""
+	})
+	return late
 }
 
 // TestPanicAfterSending: a call is never sent again after a panic.

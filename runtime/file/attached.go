@@ -73,8 +73,8 @@ func (s *Service) readAttached(ctx context.Context, condition string, args ...an
 	return found.Attached, nil
 }
 
-// Record attaches files to calls, in the transaction that inserts the calls. Attached files are not deleted. It returns
-// ErrNotFound if a file was deleted meanwhile.
+// Record attaches files to calls, in the transaction that inserts the calls. Attached files are not deleted. It returns an
+// *[AttachmentError] if a file, or its content, was deleted meanwhile.
 func Record(ctx context.Context, tx pgx.Tx, calls map[uuid.UUID][]Attached) error {
 	var ids, owners, list []uuid.UUID
 	var positions []int32
@@ -92,12 +92,15 @@ func Record(ctx context.Context, tx pgx.Tx, calls map[uuid.UUID][]Attached) erro
 		}
 	}
 	// The order prevents deadlocks between transactions with the same files.
-	tag, err := tx.Exec(ctx, `SELECT FROM files WHERE id = ANY($1) AND content_deleted_at IS NULL ORDER BY id FOR UPDATE`, ids)
+	rows, _ := tx.Query(ctx, `SELECT id FROM files WHERE id = ANY($1) AND content_deleted_at IS NULL ORDER BY id FOR UPDATE`, ids)
+	stored, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	if err != nil {
 		return fmt.Errorf("lock files: %w", err)
 	}
-	if int(tag.RowsAffected()) != len(ids) {
-		return fmt.Errorf("attach files: %w", ErrNotFound)
+	for i, id := range list {
+		if !slices.Contains(stored, id) {
+			return newDeletedError(int(positions[i]), id, names[i])
+		}
 	}
 	_, err = tx.Exec(ctx, `UPDATE files SET attached_at = holdpoint_now() WHERE id = ANY($1) AND attached_at IS NULL`, ids)
 	if err != nil {

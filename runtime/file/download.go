@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
+	"github.com/holdpoint/holdpoint/internal/inbound"
 )
 
 // handleDownload serves a file of a call that was claimed for sending. All other requests get the same 404.
@@ -27,7 +28,7 @@ func (s *Service) handleDownload(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		s.Logger.Error("send file", "call", r.PathValue("call"), "error", err)
-		http.Error(w, "internal error", http.StatusInternalServerError)
+		http.Error(w, "internal error", inbound.FailureStatus(w.Header(), err))
 		return
 	}
 	s.Send(w, r, a)

@@ -28,6 +28,11 @@ func newAttachmentError(i int, member, format string, args ...any) error {
 	return &AttachmentError{Pointer: "/" + Member + "/" + strconv.Itoa(i) + member, Expected: fmt.Sprintf(format, args...)}
 }
 
+// newDeletedError reports a file whose content was deleted: by its agent, by age, or with its person.
+func newDeletedError(i int, id uuid.UUID, name string) error {
+	return newAttachmentError(i, "/file_id", "must be a file whose content is still stored; that of %s (%q) was deleted: upload the file again", id, name)
+}
+
 // Freeze rewrites the attachments in a call's arguments for the skill's server: each gets its name, type, size, SHA-256 and a
 // URL that works once the call is claimed. It leaves out members that the tool's schema does not accept. All other bytes stay
 // the same. The arguments must be clean (see call.CleanArguments). The caller records the returned files with [Record]. Errors:
@@ -100,6 +105,9 @@ func (s *Service) checkAttachment(ctx context.Context, i int, e element, files m
 		return Attached{}, newAttachmentError(i, "/file_id", "must be an uploaded file; this one was only announced")
 	case f.Size > s.MaxSize:
 		return Attached{}, newAttachmentError(i, "/file_id", "must be a file of at most %d bytes; this one has %d", s.MaxSize, f.Size)
+	}
+	if f.object == "" {
+		return Attached{}, newDeletedError(i, f.ID, f.Filename)
 	}
 	there, err := s.objects.hasObject(ctx, f.object, f.Size)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/inbound"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -173,6 +174,9 @@ func (s *Service) writeProblem(w http.ResponseWriter, r *http.Request, err error
 	case r.Context().Err() != nil:
 		s.Logger.Debug("upload broke off", "error", err)
 	default:
+		if status = inbound.FailureStatus(w.Header(), err); status == http.StatusServiceUnavailable {
+			code, detail = "database_unavailable", "the database is not available at present: try again"
+		}
 		s.Logger.Error("store upload", "error", err)
 	}
 	s.writeJSON(w, status, "application/problem+json", struct {

@@ -195,7 +195,7 @@ func (x *sessionRequest) takeResponse() {
 		}
 		err := x.Calls.Answer(context.WithoutCancel(x.r.Context()), x.viewer(), id, number, a)
 		if err != nil && !errors.Is(err, call.ErrNotFound) { // not found: too late, or another client's question
-			http.Error(x.w, "internal error "+x.logFailure("answer question", err), http.StatusInternalServerError)
+			x.failPlain("answer question", err)
 			return
 		}
 	}

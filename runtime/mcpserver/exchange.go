@@ -13,7 +13,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
+	"github.com/holdpoint/holdpoint/internal/inbound"
 	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver/wire"
@@ -45,7 +47,7 @@ func (x *sessionRequest) endSession() {
 	case errors.Is(err, agent.ErrNotFound):
 		x.unknownSession()
 	case err != nil:
-		http.Error(x.w, "internal error "+x.logFailure("end conversation", err), http.StatusInternalServerError)
+		x.failPlain("end conversation", err)
 	default:
 		x.watch.endSession(id)
 		if err := x.Resources.Ended(x.r.Context(), id); err != nil {
@@ -261,10 +263,23 @@ func (x *exchange) namedConversation(ctx context.Context, name string, client js
 	return x.Catalog.NamedConversation(ctx, x.agent, x.principal, name, version, client)
 }
 
-// failInternal answers an internal error. The client gets only an id for the log.
+// failInternal answers an internal error. The client gets only an id for the log, and learns if the database is away. Clients do not repeat
+// the request by themselves then, because it may have been done.
 func (x *response) failInternal(action string, err error) {
-	id := x.logFailure(action, err)
-	x.fail(&jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error " + id})
+	failed := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error " + x.logFailure(action, err)}
+	if postgres.IsUnavailable(err) {
+		failed.Message = "the database is not available at present: " + failed.Message
+		failed.Data = marshal(map[string]any{"code": codeUnavailable})
+	}
+	x.fail(failed)
+}
+
+// codeUnavailable is the code of errors while the database is away.
+const codeUnavailable = "database_unavailable"
+
+// failPlain is [response.failInternal] for requests without a JSON-RPC answer, which may be repeated.
+func (x *response) failPlain(action string, err error) {
+	http.Error(x.w, "internal error "+x.logFailure(action, err), inbound.FailureStatus(x.w.Header(), err))
 }
 
 func (x *response) logFailure(action string, err error) string {

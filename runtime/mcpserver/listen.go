@@ -60,7 +60,7 @@ func (x *subscriptionStream) serveSessionStream() {
 		x.unknownSession()
 		return
 	case err != nil:
-		http.Error(x.w, "internal error "+x.logFailure("find conversation", err), http.StatusInternalServerError)
+		x.failPlain("find conversation", err)
 		return
 	}
 	err = x.BeginStream()

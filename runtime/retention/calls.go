@@ -147,7 +147,8 @@ func deleteContents(ctx context.Context, tx pgx.Tx, b batch, calls, conversation
 		return nil
 	}
 	for _, sql := range []string{
-		`UPDATE calls SET arguments = '{}', submitted = NULL, made = NULL, request = NULL, result = NULL, late = NULL, message = NULL, caller = NULL,
+		`UPDATE calls SET arguments = '{}', submitted = NULL, made = NULL, request = NULL, result = NULL, message = NULL, caller = NULL,
+			late = CASE WHEN late IS NOT NULL THEN json_build_object('status', late -> 'status', 'code', late -> 'code', 'effect', late -> 'effect') END,
 			content_deleted_at = holdpoint_now() WHERE id = ANY($1)`,
 		`UPDATE call_questions SET params = NULL, answer = NULL, error = NULL WHERE call_id = ANY($1)`,
 	} {

@@ -68,6 +68,19 @@ func TestContentOfCalls(t *testing.T) {
 	}
 }
 
+// Of an outcome that came too late, the status stays. Its result is JSON in a string, and may have what PostgreSQL cannot store as text.
+func TestLateOutcomeLosesContent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.addCall(w.ago(40*day), w.ago(40*day), `status = 'unknown', late = '{"status":"succeeded","code":"","effect":"certain","message":"secret","result":"{\"a\":\"secret \\u0000\"}"}'`)
+	w.run(lifetime.Ages{Content: 30 * day})
+	var late string
+	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT late::text FROM calls`).Scan(&late))
+	if !strings.Contains(late, `"succeeded"`) || strings.Contains(late, "secret") {
+		t.Errorf("late outcome %s", late)
+	}
+}
+
 func TestSkeletonsOfCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -98,7 +111,7 @@ func TestSkeletonsOfCalls(t *testing.T) {
 	}
 	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Action: audit.RetentionSwept})
 	check(t, err)
-	if len(events) != 1 || !strings.Contains(string(events[0].Raw), `"calls": 1`) || !strings.Contains(string(events[0].Raw), `"calls": "90d"`) {
+	if len(events) != 2 || !strings.Contains(string(events[0].Raw), `"calls": 1`) || !strings.Contains(string(events[0].Raw), `"calls": "90d"`) {
 		t.Errorf("events %v", events)
 	}
 }
@@ -151,6 +164,43 @@ func TestInterruptedRun(t *testing.T) {
 	check(t, w.db.Pool().QueryRow(t.Context(), `SELECT string_agg(kind || ' ' || deleted, ', ' ORDER BY kind) FROM retention_progress WHERE kind IN ('content', 'calls', 'events')`).Scan(&deleted))
 	if want := fmt.Sprintf("calls %d, content %d, events %d", calls, calls, calls); deleted != want {
 		t.Errorf("deleted %s, want %s", deleted, want)
+	}
+}
+
+// A process is killed after its first deletion. The event was written with it, and the numbers are not lost.
+func TestKilledRunIsRecorded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const calls, size = 35, 10
+	for range calls {
+		w.addCall(w.ago(40*day), w.ago(40*day))
+	}
+	ages := lifetime.Ages{Content: 30 * day}
+	killed := w.service(ages, func(c *retention.Config) {
+		c.BatchSize = size
+		c.AfterBatch = func(string) {
+			if w.db.Count("calls WHERE content_deleted_at IS NOT NULL") > 0 {
+				panic("killed")
+			}
+		}
+	})
+	func() {
+		defer func() { _ = recover() }()
+		_, err := killed.Run(t.Context())
+		t.Errorf("the run was not killed: %v", err)
+	}()
+	if n := w.db.Count(`calls c JOIN audit_events e ON e.xmin = c.xmin WHERE c.content_deleted_at IS NOT NULL AND e.action = 'retention.swept' AND e.data ->> 'state' = 'begun'`); n != size {
+		t.Errorf("%d calls lost their content in a transaction with an event, want %d", n, size)
+	}
+	if deleted := w.run(ages); deleted["content"] != calls-size {
+		t.Errorf("deleted %v", deleted)
+	}
+	w.run(ages) // deletes nothing
+	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Action: audit.RetentionSwept})
+	check(t, err)
+	if len(events) != 2 || events[0].Subject != events[1].Subject || !strings.Contains(string(events[0].Raw), fmt.Sprintf(`"content": %d`, calls)) ||
+		!strings.Contains(string(events[0].Raw), `"state": "done"`) {
+		t.Errorf("events %+v", events)
 	}
 }
 

@@ -1,10 +1,13 @@
 package retention
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -125,6 +128,7 @@ func eraseSteps() []eraseStep {
 		{"conversations", eraseConversations},
 		{"files", eraseFiles},
 		{"decisions", eraseDecisions},
+		{"comments", eraseComments},
 		{"events", eraseEvents},
 		{"account", eraseAccount},
 	}
@@ -203,27 +207,31 @@ func (s *Service) eraseBatch(ctx context.Context, person uuid.UUID) (done bool, 
 	return done, err
 }
 
-// span reads how far the next rows of a table reach, in the order of a key of a type. It moves the cursor. No index has the people of these
-// tables, so their rows are read in spans.
-func (e *eraser) span(ctx context.Context, table, kind string) (after, end string, done bool, err error) {
-	first := map[string]string{"uuid": uuid.Nil.String(), "bigint": "0"}[kind]
-	if after = e.cursor; after == "" {
-		after = first
+// span reads how far the next batch of a table reaches, in the order of a key of a type: to as many rows of the person as a batch may have, or
+// to the end of a limited range. It moves the cursor. No index has the people of these tables in this order, so their rows are read. mine
+// is an SQL condition, in which $2 is the person.
+func (e *eraser) span(ctx context.Context, table, key, kind, mine string) (after, end string, done bool, err error) {
+	lowest, highest := uuid.Nil.String(), uuid.Max.String()
+	if kind == "bigint" {
+		lowest, highest = "0", strconv.FormatInt(math.MaxInt64, 10)
 	}
-	var last *string
-	var n int
-	err = e.QueryRow(ctx, `SELECT (array_agg(id::text ORDER BY id DESC))[1], count(*) FROM (SELECT id FROM `+table+` WHERE id > $1::text::`+kind+` ORDER BY id LIMIT $2) AS next`,
-		after, e.batch.limit*pinsSpan).Scan(&last, &n)
-	if last == nil {
-		return after, after, true, err
+	after = cmp.Or(e.cursor, lowest)
+	var found *string
+	err = e.QueryRow(ctx, `SELECT coalesce(
+			(SELECT key FROM (SELECT `+key+` AS key, `+mine+` AS mine FROM `+table+` WHERE `+key+` > $1::text::`+kind+` ORDER BY `+key+` LIMIT $4) AS next
+				WHERE mine ORDER BY key OFFSET $3::bigint - 1 LIMIT 1),
+			(SELECT `+key+` FROM `+table+` WHERE `+key+` > $1::text::`+kind+` ORDER BY `+key+` OFFSET $4::bigint - 1 LIMIT 1))::text`,
+		after, e.person, e.batch.limit, e.batch.limit*pinsSpan).Scan(&found)
+	if err != nil || found == nil {
+		return after, highest, true, err
 	}
-	e.cursor = *last
-	return after, *last, n < e.batch.limit*pinsSpan, err
+	e.cursor = *found
+	return after, *found, false, nil
 }
 
 // eraseCalls deletes the arguments, results and facts of calls on the person's behalf.
 func eraseCalls(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "calls", "uuid")
+	after, end, done, err := e.span(ctx, "calls", "id", "uuid", "principal_id = $2")
 	if err != nil {
 		return false, err
 	}
@@ -257,12 +265,12 @@ func eraseCalls(ctx context.Context, e *eraser) (done bool, err error) {
 		return false, err
 	}
 	e.erased["calls"] += int64(len(due))
-	return done, nil
+	return done, eraseEventsOf(ctx, e, over)
 }
 
 // eraseConversations deletes the person's conversations.
 func eraseConversations(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "conversations", "uuid")
+	after, end, done, err := e.span(ctx, "conversations", "id", "uuid", "principal_id = $2")
 	if err != nil {
 		return false, err
 	}
@@ -291,19 +299,15 @@ func eraseConversations(ctx context.Context, e *eraser) (done bool, err error) {
 
 // eraseFiles deletes the content and the names of files that were uploaded on the person's behalf.
 func eraseFiles(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "files", "uuid")
+	after, end, done, err := e.span(ctx, "files", "id", "uuid", "principal_id = $2")
 	if err != nil {
 		return false, err
 	}
 	held := e.batch.unlessHeld("f.agent_id", "f.created_at", "coalesce(f.attached_at, f.created_at)")
 	const open = `EXISTS (SELECT FROM call_files r JOIN calls k ON k.id = r.call_id WHERE r.file_id = f.id AND k.finished_at IS NULL)`
 	const mine = `f.id > $1::text::uuid AND f.id <= $2::text::uuid AND f.principal_id = $3`
-	var kept int64
-	if err := e.QueryRow(ctx, `SELECT count(*) FROM files f WHERE `+mine+` AND NOT (`+held+`)`, after, end, e.person).Scan(&kept); err != nil {
+	if err := e.countHeld(ctx, "held_files", `files f WHERE `+mine+` AND NOT (`+held+`)`, after, end, e.person); err != nil {
 		return false, err
-	}
-	if kept > 0 {
-		e.left["held_files"] += kept
 	}
 	tag, err := e.Exec(ctx, `UPDATE files f SET object = '', content_deleted_at = holdpoint_now(), filename = 'erased'
 		WHERE `+mine+` AND `+held+` AND NOT `+open+` AND f.content_deleted_at IS NULL AND f.uploaded_at IS NOT NULL`, after, end, e.person)
@@ -311,53 +315,101 @@ func eraseFiles(ctx context.Context, e *eraser) (done bool, err error) {
 	return done, err
 }
 
-// eraseDecisions removes the addresses that the person decided from, and the texts of their comments. The decisions stay.
+// eraseDecisions removes the addresses that the person decided from. The decisions stay.
 func eraseDecisions(ctx context.Context, e *eraser) (done bool, err error) {
-	held := e.batch.unlessHeld("a.agent_id", "a.created_at", "coalesce(a.decided_at, a.created_at)")
-	tag, err := e.Exec(ctx, `UPDATE approvals SET decided_address = NULL WHERE call_id IN (SELECT a.call_id FROM approvals a
-		WHERE a.decided_by = $1 AND a.decided_address IS NOT NULL AND `+held+` LIMIT $2)`, e.person, e.batch.limit)
-	if err != nil || tag.RowsAffected() > 0 {
-		e.erased["decisions"] += tag.RowsAffected()
+	after, end, done, err := e.span(ctx, "approvals", "call_id", "uuid", "decided_by IS NOT DISTINCT FROM $2")
+	if err != nil {
 		return false, err
 	}
-	tag, err = e.Exec(ctx, `UPDATE approval_comments m SET text = '[erased]' FROM approvals a
-		WHERE m.person_id = $1 AND m.text <> '[erased]' AND a.call_id = m.call_id AND `+held, e.person)
+	// The index by reviewers would read all of the person's decisions for each batch. This comparison does not use it.
+	const mine = `a.call_id > $1::text::uuid AND a.call_id <= $2::text::uuid AND a.decided_by IS NOT DISTINCT FROM $3`
+	held := e.batch.unlessHeld("a.agent_id", "a.created_at", "coalesce(a.decided_at, a.created_at)")
+	tag, err := e.Exec(ctx, `UPDATE approvals a SET decided_address = NULL WHERE `+mine+` AND a.decided_address IS NOT NULL AND `+held, after, end, e.person)
+	if err != nil {
+		return false, err
+	}
+	e.erased["decisions"] += tag.RowsAffected()
+	return done, e.countHeld(ctx, "held_decisions", `approvals a WHERE `+mine+` AND NOT (`+held+`)`, after, end, e.person)
+}
+
+// eraseComments removes the texts of the person's comments.
+func eraseComments(ctx context.Context, e *eraser) (done bool, err error) {
+	after, end, done, err := e.span(ctx, "approval_comments", "call_id", "uuid", "person_id = $2")
+	if err != nil {
+		return false, err
+	}
+	const mine = `a.call_id = m.call_id AND m.call_id > $1::text::uuid AND m.call_id <= $2::text::uuid AND m.person_id = $3`
+	held := e.batch.unlessHeld("a.agent_id", "a.created_at", "coalesce(a.decided_at, a.created_at)")
+	tag, err := e.Exec(ctx, `UPDATE approval_comments m SET text = '[erased]' FROM approvals a WHERE `+mine+` AND m.text <> '[erased]' AND `+held, after, end, e.person)
 	if err != nil {
 		return false, err
 	}
 	e.erased["comments"] += tag.RowsAffected()
-	var kept int64
-	err = e.QueryRow(ctx, `SELECT (SELECT count(*) FROM approvals a WHERE a.decided_by = $1 AND NOT (`+held+`))
-		+ (SELECT count(*) FROM approval_comments m JOIN approvals a USING (call_id) WHERE m.person_id = $1 AND NOT (`+held+`))`, e.person).Scan(&kept)
-	if kept > 0 {
-		e.left["held_decisions"] += kept
-	}
-	return true, err
+	return done, e.countHeld(ctx, "held_decisions", `approval_comments m, approvals a WHERE `+mine+` AND NOT (`+held+`)`, after, end, e.person)
 }
 
-// eraseEvents removes names, addresses and devices of the person from the audit log. Who did what stays: an event has the id of the person.
+// countHeld counts rows that a hold keeps. from is SQL: their tables and conditions.
+func (e *eraser) countHeld(ctx context.Context, kind, from string, args ...any) error {
+	if !e.batch.held {
+		return nil
+	}
+	var n int64
+	if err := e.QueryRow(ctx, `SELECT count(*) FROM `+from, args...).Scan(&n); err != nil {
+		return fmt.Errorf("count rows under a hold: %w", err)
+	}
+	if n > 0 {
+		e.left[kind] += n
+	}
+	return nil
+}
+
+// The members of events' data that an erasure removes, by what the events are about. docs/operating.md lists all actions.
+const (
+	personMembers  = `'{name,email,subject,issuer,client,hint}'::text[]` // the person or their invitation
+	searchedMember = `'{filter,text}'::text[]`                           // a path: what the person searched for in an export
+	callMembers    = `'{filename,edited}'::text[]`                       // a call on the person's behalf; filename is of older versions
+	chosenMembers  = `'{uri,prompt,url}'::text[]`                        // what the person, or an agent on their behalf, read or tried
+)
+
+// chosenActions are the actions whose events have chosenMembers.
+func chosenActions() []audit.Action {
+	return []audit.Action{audit.ResourceRead, audit.ResourceDenied, audit.ResourceSubscribed, audit.PromptGot, audit.SkillTried}
+}
+
+// eraseEventsOf removes from the events of calls what comes from their arguments.
+func eraseEventsOf(ctx context.Context, e *eraser, calls []uuid.UUID) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	return e.changeEvents(ctx, `data = nullif(e.data - `+callMembers+`, '{}')`, `e.subject_id = ANY($1) AND e.data ?| `+callMembers, calls)
+}
+
+// changeEvents sets columns of the events for which a condition holds. It counts those that a hold keeps.
+func (e *eraser) changeEvents(ctx context.Context, set, where string, args ...any) error {
+	tag, err := e.Exec(ctx, `UPDATE audit_events e SET `+set+` WHERE `+where+` AND `+e.batch.unlessEventHeld(), args...)
+	if err != nil {
+		return fmt.Errorf("change events: %w", err)
+	}
+	if tag.RowsAffected() > 0 {
+		e.erased["events"] += tag.RowsAffected()
+	}
+	return e.countHeld(ctx, "held_events", `audit_events e WHERE `+where+` AND NOT (`+e.batch.unlessEventHeld()+`)`, args...)
+}
+
+// eraseEvents removes names, addresses and devices of the person, and what they chose, from the audit log. Who did what stays: an event has
+// the id of the person.
 func eraseEvents(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "audit_events", "bigint")
+	after, end, done, err := e.span(ctx, "audit_events", "id", "bigint", "(actor_id = $2 OR subject_id = $2)")
 	if err != nil {
 		return false, err
 	}
-	const mine = `e.id > $1::text::bigint AND e.id <= $2::text::bigint AND (e.actor_id = $3 AND e.address IS NOT NULL
-		OR e.subject_id IN (SELECT $3::uuid UNION ALL SELECT id FROM invitations WHERE redeemed_by = $3) AND e.data ?| '{name,email,subject,issuer,client}')`
-	var kept int64
-	if e.batch.held {
-		err := e.QueryRow(ctx, `SELECT count(*) FROM audit_events e WHERE `+mine+` AND NOT (`+e.batch.unlessEventHeld()+`)`, after, end, e.person).Scan(&kept)
-		if err != nil {
-			return false, err
-		}
-	}
-	if kept > 0 {
-		e.left["held_events"] += kept
-	}
-	tag, err := e.Exec(ctx, `UPDATE audit_events e SET address = CASE WHEN e.actor_id = $3 THEN NULL ELSE e.address END,
-			data = CASE WHEN e.subject_id = $3 OR e.subject_id IN (SELECT id FROM invitations WHERE redeemed_by = $3)
-				THEN nullif(e.data - '{name,email,subject,issuer,client}'::text[], '{}') ELSE e.data END
-		WHERE `+mine+` AND `+e.batch.unlessEventHeld(), after, end, e.person)
-	e.erased["events"] += tag.RowsAffected()
+	const span = `e.id > $1::text::bigint AND e.id <= $2::text::bigint AND `
+	const about = `e.subject_id IN (SELECT $3::uuid UNION ALL SELECT id FROM invitations WHERE redeemed_by = $3)`
+	const chosen = `e.actor_id = $3 AND e.action = ANY($4)`
+	err = e.changeEvents(ctx, `data = nullif(CASE WHEN `+about+` THEN (e.data - `+personMembers+`) #- `+searchedMember+`
+			WHEN `+chosen+` THEN e.data - `+chosenMembers+` ELSE e.data END, '{}'), address = CASE WHEN e.actor_id = $3 THEN NULL ELSE e.address END`,
+		span+`(e.actor_id = $3 AND e.address IS NOT NULL OR `+chosen+` AND e.data ?| `+chosenMembers+`
+			OR `+about+` AND (e.data ?| `+personMembers+` OR e.data #> `+searchedMember+` IS NOT NULL))`, after, end, e.person, chosenActions())
 	return done, err
 }
 

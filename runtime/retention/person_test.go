@@ -4,16 +4,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/legalhold"
 	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/runtime/retention"
@@ -60,6 +65,12 @@ func (w *world) fillVera() (ended, open uuid.UUID) {
 	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, action, data) SELECT id, 'system', 'invitation.created', '{"name":"Vera","roles":[]}' FROM invitations`)
 	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, action, data) VALUES ($1, 'system', 'person.created', '{"issuer":"https://idp.test","subject":"vera"}')`, w.vera)
 	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, actor_id, action, data) VALUES ($1, 'person', $1, 'session.signed_in', '{"method":"oidc","client":"Vera''s browser"}')`, w.vera)
+	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, actor_id, action, data) VALUES ($1, 'person', $2, 'call.file_opened', '{"file":"f","filename":"vera.pdf"}'),
+		($1, 'person', $2, 'approval.edit_proposed', '{"digest":"d","edited":["vera_smith"],"note":"corrected"}')`, ended, uuid.New())
+	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, actor_id, action, data) VALUES ($1, 'person', $2, 'resource.read', '{"uri":"file:///home/vera","skill":"files"}'),
+		($1, 'person', $2, 'prompt.got', '{"prompt":"vera_prompt","skill":"files"}'), ($1, 'person', $2, 'skill.tried', '{"url":"https://a.test?q=vera","tool":"t"}')`, talk, w.vera)
+	w.db.Exec(`INSERT INTO audit_events (subject_id, actor_kind, actor_id, action, data) VALUES ($1, 'person', $1, 'calls.exported', '{"format":"csv","filter":{"text":"vera","tool":"t"}}'),
+		($1, 'person', $1, 'token.created', '{"token":"t","hint":"hp_abc"}')`, w.vera)
 	w.db.Exec(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, w.vera)
 	return ended, open
 }
@@ -115,13 +126,51 @@ func TestErasure(t *testing.T) {
 			}
 		}
 	}
-	if got := w.db.Actions(w.vera); got != "person.created session.signed_in person.erased person.erased person.erased person.erased" {
+	for action, left := range map[string]string{
+		"call.file_opened": `{"file": "f"}`, "approval.edit_proposed": `{"note": "corrected", "digest": "d"}`, "resource.read": `{"skill": "files"}`,
+		"calls.exported": `{"filter": {"tool": "t"}, "format": "csv"}`, "token.created": `{"token": "t"}`, "skill.tried": `{"tool": "t"}`,
+	} {
+		if w.db.Count(`audit_events WHERE action = '`+action+`' AND data = '`+left+`'`) != 1 {
+			t.Errorf("%s does not have %s", action, left)
+		}
+	}
+	if got := w.db.Actions(w.vera); got != "person.created session.signed_in calls.exported token.created person.erased person.erased person.erased person.erased" {
 		t.Errorf("events: %s", got)
 	}
 	events, err := audit.List(t.Context(), w.db.Pool(), audit.Filter{Subject: w.vera})
 	check(t, err)
 	if last := events[0]; last.Actor != audit.Person(olga) || !strings.Contains(string(last.Raw), e.Pseudonym) {
 		t.Errorf("%+v", last)
+	}
+}
+
+// To the identity provider, an erased person is the same one as before. To Holdpoint, it is a new person, whom no block and no role concerns.
+func TestErasedPersonSignsInAnew(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fillVera()
+	w.db.Exec(`UPDATE people SET granted_roles = '{operator}' WHERE id = $1`, w.vera)
+	people, err := identity.New(identity.Config{Pool: w.db.Pool(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	check(t, err)
+	claims := identity.Claims{Issuer: "https://idp.test", Subject: "vera", Name: "Vera"}
+	signIn := func() error {
+		_, err := people.SignIn(t.Context(), claims, identity.NewSession{Lifetime: time.Hour})
+		return err
+	}
+	if err := signIn(); !errors.Is(err, identity.ErrBlocked) {
+		t.Errorf("before the erasure: %v", err)
+	}
+	s := w.service(lifetime.Ages{})
+	w.work(s)
+	e := w.erase(s, uuid.New())
+	if err := signIn(); !errors.Is(err, identity.ErrNoRole) {
+		t.Errorf("without a role of the provider: %v", err)
+	}
+	claims.Roles = []identity.Role{identity.Reviewer}
+	check(t, signIn())
+	if w.db.Count(`people WHERE subject = 'vera' AND blocked_at IS NULL AND granted_roles = '{}' AND id <> '`+w.vera.String()+`'`) != 1 ||
+		w.db.Count(`people WHERE subject = '`+e.Pseudonym+`' AND blocked_at IS NOT NULL AND id = '`+w.vera.String()+`'`) != 1 || w.db.Count("person_links") != 0 {
+		t.Error("the old and the new person are not two")
 	}
 }
 
@@ -151,6 +200,48 @@ func TestErasureLeavesWhatIsHeld(t *testing.T) {
 	}
 }
 
+// Each batch begins where the one before ended, and changes no more rows than a batch may have.
+func TestErasureIsInBatches(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const calls, size = 40, 2
+	for range calls {
+		w.addCall(w.ago(day), w.ago(day))
+	}
+	w.db.Exec(`INSERT INTO approval_comments (call_id, number, person_id, text) SELECT (SELECT call_id FROM approvals ORDER BY call_id LIMIT 1), n, $1, 'I know' FROM generate_series(2, 5) n`, w.vera)
+	w.db.Exec(`UPDATE people SET blocked_at = holdpoint_now() WHERE id = $1`, w.vera)
+	seen, last := map[string]bool{}, map[string]int{}
+	s := w.service(lifetime.Ages{}, func(c *retention.Config) {
+		c.BatchSize = size
+		c.AfterBatch = func(kind string) {
+			if kind != "erasure" {
+				return
+			}
+			var position string
+			check(t, w.db.Pool().QueryRow(context.Background(), `SELECT step || ' ' || coalesce(cursor, '') || ' ' || (finished_at IS NOT NULL) FROM person_erasures`).Scan(&position))
+			if seen[position] {
+				t.Errorf("a batch left the position at %s", position)
+			}
+			seen[position] = true
+			for from, most := range map[string]int{
+				"calls WHERE content_deleted_at IS NULL": size, "approvals WHERE decided_address IS NOT NULL": size,
+				"approval_comments WHERE text <> '[erased]'": 5, // of one call
+			} {
+				var left int
+				check(t, w.db.Pool().QueryRow(context.Background(), `SELECT count(*) FROM `+from).Scan(&left))
+				if before, ok := last[from]; ok && before-left > most {
+					t.Errorf("a batch changed %d of %s", before-left, from)
+				}
+				last[from] = left
+			}
+		}
+	})
+	w.work(s)
+	if e := w.erase(s, uuid.New()); e.Erased["decisions"] != calls || e.Erased["comments"] != calls+4 || e.Erased["calls"] != calls {
+		t.Errorf("%+v", e)
+	}
+}
+
 // An erasure that is interrupted is continued where it was.
 func TestErasureIsResumed(t *testing.T) {
 	t.Parallel()
@@ -163,7 +254,7 @@ func TestErasureIsResumed(t *testing.T) {
 	broken := w.service(lifetime.Ages{}, func(c *retention.Config) {
 		c.BatchSize = 2
 		c.AfterBatch = func(kind string) {
-			if n := batches.Add(1); kind == "erasure" && n%3 == 0 {
+			if n := batches.Add(1); kind == "erasure" && n%20 == 0 {
 				panic("killed") // River tries the job again
 			}
 		}
@@ -179,6 +270,34 @@ func TestErasureIsResumed(t *testing.T) {
 	})
 	if w.db.Count("audit_events WHERE address IS NOT NULL") != 0 || batches.Load() < 6 {
 		t.Errorf("addresses are left after %d batches", batches.Load())
+	}
+}
+
+// Operators read in a table what an erasure leaves in the audit log. It has all actions.
+func TestTableOfErasureHasAllActions(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/operating.md")
+	check(t, err)
+	code, err := os.ReadFile("../../internal/audit/action.go")
+	check(t, err)
+	_, table, _ := strings.Cut(string(page), "| audit action |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	named := map[string]bool{}
+	for line := range strings.Lines(table) {
+		cell, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+		for _, found := range regexp.MustCompile("`([a-z_]+[.][a-z_*]+)`").FindAllStringSubmatch(cell, -1) {
+			named[found[1]] = true
+		}
+	}
+	actions := regexp.MustCompile(`Action = "([a-z_.]+)"`).FindAllSubmatch(code, -1)
+	for _, found := range actions {
+		action := string(found[1])
+		if noun, _, _ := strings.Cut(action, "."); !named[action] && !named[noun+".*"] {
+			t.Errorf("docs/operating.md does not say what an erasure removes from %s", action)
+		}
+	}
+	if len(actions) < 90 {
+		t.Errorf("%d actions", len(actions))
 	}
 }
 
@@ -211,7 +330,7 @@ func TestExport(t *testing.T) {
 	}
 	for section, n := range map[string]int{
 		"person": 1, "sessions": 1, "tokens": 1, "push_subscriptions": 1, "queue_views": 1, "invitations": 1, "decisions": 2, "comments": 2, "calls": 2, "files": 1,
-		"conversations": 1, "messages": 1, "events": 5,
+		"conversations": 1, "messages": 1, "events": 10,
 	} {
 		if len(exported[section]) != n {
 			t.Errorf("%d %s, want %d", len(exported[section]), section, n)

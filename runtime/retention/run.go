@@ -20,13 +20,6 @@ import (
 // Counts are numbers of rows by kind.
 type Counts map[string]int64
 
-func (c Counts) total() (n int64) {
-	for _, one := range c {
-		n += one
-	}
-	return n
-}
-
 // rule deletes one kind of record. Its functions keep the position of a run.
 type rule struct {
 	kind string
@@ -83,10 +76,10 @@ func (s *Service) Run(ctx context.Context) (Counts, error) {
 		}
 		rules = unfinished
 	}
-	if deleted.total() > 0 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
-		defer cancel()
-		failures = errors.Join(failures, s.recordRun(ctx, deleted))
+	ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
+	defer cancel()
+	failures = errors.Join(failures, s.endRun(ctx))
+	if len(deleted) > 0 {
 		s.Logger.Info("deleted old records", "rows", deleted)
 	}
 	return deleted, failures
@@ -94,27 +87,63 @@ func (s *Service) Run(ctx context.Context) (Counts, error) {
 
 const recordTimeout = 30 * time.Second
 
-// recordRun writes the audit event of a run.
-func (s *Service) recordRun(ctx context.Context, deleted Counts) error {
+// beginRun writes the first event of a run, in the transaction of its first deletion. So no row is deleted without an event, and a run has
+// two of them, however many batches it has.
+func (s *Service) beginRun(ctx context.Context, tx pgx.Tx) error {
 	id, err := uuid.NewV7()
+	if err != nil {
+		return fmt.Errorf("begin run: %w", err)
+	}
+	if _, err := tx.Exec(ctx, `UPDATE retention_progress SET run_id = $2 WHERE kind = $1`, runLock, id); err != nil {
+		return fmt.Errorf("begin run: %w", err)
+	}
+	return s.recordRun(ctx, tx, id, map[string]any{"state": "begun"})
+}
+
+// endRun writes the second event of a run, with the numbers of deleted rows. Each batch adds to them in its transaction, so the run after a
+// crash reports them too.
+func (s *Service) endRun(ctx context.Context) error {
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		var run *uuid.UUID
+		err := tx.QueryRow(ctx, `SELECT run_id FROM retention_progress WHERE kind = $1 FOR UPDATE`, runLock).Scan(&run)
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && run == nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		rows, _ := tx.Query(ctx, `WITH before AS (SELECT kind, unreported FROM retention_progress WHERE run_id IS NOT NULL OR unreported > 0)
+			UPDATE retention_progress AS p SET run_id = NULL, unreported = 0 FROM before WHERE p.kind = before.kind RETURNING p.kind, before.unreported`)
+		deleted := Counts{}
+		var kind string
+		var n int64
+		_, err = pgx.ForEachRow(rows, []any{&kind, &n}, func() error {
+			if n > 0 {
+				deleted[kind] = n
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return s.recordRun(ctx, tx, *run, map[string]any{"state": "done", "deleted": deleted})
+	})
 	if err != nil {
 		return fmt.Errorf("record deletions: %w", err)
 	}
+	return nil
+}
+
+// recordRun writes an audit event of a run.
+func (s *Service) recordRun(ctx context.Context, tx pgx.Tx, run uuid.UUID, data map[string]any) error {
 	ages := map[string]string{}
 	for _, one := range s.Ages.Named() {
 		if one.Age > 0 {
 			ages[one.Kind] = lifetime.FormatAge(one.Age)
 		}
 	}
-	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
-		return audit.Write(ctx, tx, audit.Event{
-			Actor: audit.System(), Action: audit.RetentionSwept, Subject: id, Data: map[string]any{"deleted": deleted, "ages": ages},
-		})
-	})
-	if err != nil {
-		return fmt.Errorf("record deletions: %w", err)
-	}
-	return nil
+	data["ages"] = ages
+	return audit.Write(ctx, tx, audit.Event{Actor: audit.System(), Action: audit.RetentionSwept, Subject: run, Data: data})
 }
 
 // runLock is the row of retention_progress that each batch locks.
@@ -197,7 +226,8 @@ func (s *Service) runBatch(ctx context.Context, r *rule, size int) (deleted int6
 			return err
 		}
 		b := batch{limit: size}
-		err := tx.QueryRow(ctx, `SELECT holdpoint_now() FROM retention_progress WHERE kind = $1 FOR UPDATE SKIP LOCKED`, runLock).Scan(&b.now)
+		var begun bool
+		err := tx.QueryRow(ctx, `SELECT holdpoint_now(), run_id IS NOT NULL FROM retention_progress WHERE kind = $1 FOR UPDATE SKIP LOCKED`, runLock).Scan(&b.now, &begun)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return errBusy
 		}
@@ -211,8 +241,11 @@ func (s *Service) runBatch(ctx context.Context, r *rule, size int) (deleted int6
 		if deleted, done, err = r.sweep(ctx, tx, b); err != nil || deleted == 0 {
 			return err
 		}
-		_, err = tx.Exec(ctx, `UPDATE retention_progress SET deleted = deleted + $2 WHERE kind = $1`, r.kind, deleted)
-		return err
+		_, err = tx.Exec(ctx, `UPDATE retention_progress SET deleted = deleted + $2, unreported = unreported + $2 WHERE kind = $1`, r.kind, deleted)
+		if err != nil || begun {
+			return err
+		}
+		return s.beginRun(ctx, tx)
 	})
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == lockNotAvailable {
 		err = errBusy

@@ -18,6 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/inbound"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -136,7 +137,7 @@ func (l *Login) signInWithClaims(r *http.Request, claims identity.Claims, n iden
 // refuseFlow says why a sign-in with a provider failed.
 func (l *Login) refuseFlow(w http.ResponseWriter, r *http.Request, p *provider.Provider, next string, err error) {
 	refused := view.SignInRefused{Next: next, Text: text.SignInSomethingWrong()}
-	status := http.StatusInternalServerError
+	status := inbound.FailureStatus(w.Header(), err)
 	var known *provider.Error
 	switch {
 	case errors.Is(err, provider.ErrUnreachable):
@@ -167,7 +168,7 @@ func (l *Login) refuseClaims(w http.ResponseWriter, r *http.Request, claims iden
 		refused.Facts = nil
 	default:
 		l.cfg.Logger.Error("sign in", "error", err)
-		l.renderSignIn(w, r, http.StatusInternalServerError, view.SignIn{Error: text.SignInSomethingWrong()})
+		l.renderSignIn(w, r, inbound.FailureStatus(w.Header(), err), view.SignIn{Error: text.SignInSomethingWrong()})
 		return
 	}
 	l.cfg.Logger.Info("sign-in refused", "issuer", claims.Issuer, "reason", strings.TrimSpace(err.Error()), "remote", clientaddr.FromContext(r.Context()).String())

@@ -8,6 +8,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/inbound"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -82,7 +83,7 @@ func (l *Login) refuseInvitation(w http.ResponseWriter, r *http.Request, err err
 		refused.Text = text.SignInNameTaken()
 	default:
 		l.cfg.Logger.Error("redeem invitation", "error", err)
-		refused.Text, status = text.SignInSomethingWrong(), http.StatusInternalServerError
+		refused.Text, status = text.SignInSomethingWrong(), inbound.FailureStatus(w.Header(), err)
 	}
 	l.cfg.Logger.Info("invitation refused", "reason", err, "remote", clientaddr.FromContext(r.Context()).String())
 	l.renderRefusal(w, r, status, refused)

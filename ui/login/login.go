@@ -23,6 +23,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
+	"github.com/holdpoint/holdpoint/internal/inbound"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -218,5 +219,5 @@ func (l *Login) renderPage(w http.ResponseWriter, r *http.Request, status int, p
 
 func (l *Login) reportSessionError(w http.ResponseWriter, _ *http.Request, err error) {
 	l.cfg.Logger.Error("session", "error", err)
-	http.Error(w, "The session could not be read or written. Try again.", http.StatusInternalServerError)
+	http.Error(w, "The session could not be read or written. Try again.", inbound.FailureStatus(w.Header(), err))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/clientaddr"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/inbound"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -57,7 +58,7 @@ func (l *Login) signIn(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		l.cfg.Logger.Error("sign in", "error", err)
-		l.renderSignIn(w, r, http.StatusInternalServerError, view.SignIn{Next: next, Error: text.SignInSomethingWrong()})
+		l.renderSignIn(w, r, inbound.FailureStatus(w.Header(), err), view.SignIn{Next: next, Error: text.SignInSomethingWrong()})
 		return
 	case !complaint.IsZero():
 		l.cfg.Logger.Info("sign-in refused", "remote", clientaddr.FromContext(r.Context()).String())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/inbound"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/present"
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -110,6 +111,9 @@ func (sh *Shell) Fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	if !known {
+		if status = inbound.FailureStatus(w.Header(), err); status == http.StatusServiceUnavailable {
+			n.Title, n.Text = text.PageUnavailable(), text.PageUnavailableHelp()
+		}
 		sh.Log.Error("dashboard", "method", r.Method, "path", r.URL.Path, "error", err)
 	}
 	sh.Render(w, r, status, view.MessagePage(sh.Page(r, "", n.Title, approval.Pulse{Now: sh.Now()}), n))

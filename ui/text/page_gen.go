@@ -80,6 +80,12 @@ func PageFormTooLargeHelp(n int) Message {
 	return newMessage("page.FormTooLargeHelp", argument{"n", n})
 }
 
+// PageUnavailable is "Database unavailable".
+func PageUnavailable() Message { return newMessage("page.Unavailable") }
+
+// PageUnavailableHelp is "The server has no connection to its database. If you sent something, it may have been done. Wait a moment, reload, and check.".
+func PageUnavailableHelp() Message { return newMessage("page.UnavailableHelp") }
+
 // PageOneOperator is "There is no second operator.".
 func PageOneOperator() Message { return newMessage("page.OneOperator") }
 

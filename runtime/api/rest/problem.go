@@ -12,6 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/internal/inbound"
 )
 
 // The stable codes of problems.
@@ -31,6 +32,7 @@ const (
 	CodeStateConflict    = "state_conflict"
 	CodeSearchTooBroad   = "search_too_broad"
 	CodeInternal         = "internal"
+	CodeUnavailable      = "database_unavailable"
 
 	CodeConversationEnded  = "conversation_ended"
 	CodeConversationIdle   = "conversation_idle"   // no work to cancel
@@ -55,6 +57,8 @@ type Problem struct {
 	// Of already_decided and expired.
 	ApprovalStatus string    `json:"approval_status,omitempty" doc:"The current status of the approval."`
 	Decision       *Decision `json:"decision,omitempty" doc:"The decision."`
+
+	headers http.Header
 }
 
 // ProblemField is an invalid field.
@@ -71,6 +75,20 @@ func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType returns the media type of RFC 9457 for huma.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// GetHeaders returns the headers of the response, for huma. It is nil for most problems.
+func (p *Problem) GetHeaders() http.Header { return p.headers }
+
+// Internal is the problem of a request that an internal error ended. While the database is away, the client may try again.
+func Internal(err error) *Problem {
+	h := http.Header{}
+	if status := inbound.FailureStatus(h, err); status != http.StatusInternalServerError {
+		p := NewProblem(status, CodeUnavailable, "the database is not available at present: try again, after checking whether a change was made")
+		p.headers = h
+		return p
+	}
+	return NewProblem(http.StatusInternalServerError, CodeInternal, fault.InternalText)
+}
 
 // NewProblem makes a problem with a message for people.
 func NewProblem(status int, code, format string, args ...any) *Problem {
