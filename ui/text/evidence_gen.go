@@ -57,6 +57,9 @@ func EvidenceAboveRange() Message { return newMessage("evidence.AboveRange") }
 // EvidenceBelowRange is "Lower than usual".
 func EvidenceBelowRange() Message { return newMessage("evidence.BelowRange") }
 
+// EvidenceNewCurrency is "Other currency than usual".
+func EvidenceNewCurrency() Message { return newMessage("evidence.NewCurrency") }
+
 // EvidenceNewDomain is "New domain".
 func EvidenceNewDomain() Message { return newMessage("evidence.NewDomain") }
 
