@@ -149,7 +149,8 @@ func (l *load) sendToEither(name string, first int, send func(*holdpoint.Process
 // report prints a table of the requests, and checks that each tool call arrived once.
 func (l *load) report() {
 	l.t.Helper()
-	table := fmt.Sprintf("%-16s %-8s %9s %11s %7s %8s %8s\n", "request", "version", "answered", "passed on", "failed", "median", "p99")
+	var table strings.Builder
+	fmt.Fprintf(&table, "%-16s %-8s %9s %11s %7s %8s %8s\n", "request", "version", "answered", "passed on", "failed", "median", "p99")
 	kinds := make([]requestKind, 0, len(l.requests))
 	for kind := range l.requests {
 		kinds = append(kinds, kind)
@@ -166,9 +167,9 @@ func (l *load) report() {
 		if kind.name == "call a tool" {
 			answered += len(r.took)
 		}
-		table += fmt.Sprintf("%-16s %-8s %9d %11d %7d %8s %8s\n", kind.name, kind.version, len(r.took), r.passed, r.failed, median, p99)
+		fmt.Fprintf(&table, "%-16s %-8s %9d %11d %7d %8s %8s\n", kind.name, kind.version, len(r.took), r.passed, r.failed, median, p99)
 	}
-	l.t.Logf("requests:\n%s", table)
+	l.t.Logf("requests:\n%s", table.String())
 	arrived := l.counting.All()
 	for n, times := range arrived {
 		if times != 1 {

@@ -247,17 +247,7 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 	if err != nil {
 		return target{}, nil, err
 	}
-	// The listing may have taken long, so everything else is read now.
-	var now approval.Approval
-	var fresh agent.Fresh
-	var standing identity.Standing
-	var pins tool.PinStatus
-	batch := &pgx.Batch{}
-	approval.QueueGet(batch, c.ID, &now)
-	tool.QueuePin(batch, c.SkillID, c.Tool, &pins)
-	s.Agents.QueueFresh(batch, c.AgentID, c.SkillID, c.Tool, c.ID, &fresh)
-	identity.QueueStanding(batch, []uuid.UUID{c.PrincipalID, decided.DecidedBy, decided.EditedBy}, decided.DecidedVia.Credential, c.ID, &standing)
-	err = s.Pool.SendBatch(ctx, batch).Close()
+	now, pins, fresh, standing, err := s.readPresentState(ctx, c, decided) // the listing may have taken long
 	digest := c.buildEnvelope().Digest()
 	switch {
 	case errors.Is(err, agent.ErrNotFound):
@@ -294,6 +284,17 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 	}
 	r, err = s.recheckRequest(ctx, c, to)
 	return to, r, err
+}
+
+// readPresentState reads all that an approved call is compared with, in one round trip.
+func (s *Service) readPresentState(ctx context.Context, c *Call, decided *approval.Approval) (now approval.Approval, pins tool.PinStatus, fresh agent.Fresh, standing identity.Standing, err error) {
+	batch := &pgx.Batch{}
+	approval.QueueGet(batch, c.ID, &now)
+	tool.QueuePin(batch, c.SkillID, c.Tool, &pins)
+	s.Agents.QueueFresh(batch, c.AgentID, c.SkillID, c.Tool, c.ID, &fresh)
+	identity.QueueStanding(batch, []uuid.UUID{c.PrincipalID, decided.DecidedBy, decided.EditedBy}, decided.DecidedVia.Credential, c.ID, &standing)
+	err = s.Pool.SendBatch(ctx, batch).Close()
+	return now, pins, fresh, standing, err
 }
 
 const (

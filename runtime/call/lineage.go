@@ -129,10 +129,10 @@ func (s *Service) recallSent(ctx context.Context, conn *pgx.Conn) error {
 func (s *Service) recallCall(ctx context.Context, conn *pgx.Conn, id uuid.UUID, status Status) (*move, error) {
 	m := &move{event: onLose, id: id, outcome: recalledOutcome()}
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		switch status {
-		case NeedsConnection:
+		if status == NeedsConnection {
 			m.event = onRecall
-		case Parked:
+		}
+		if status == Parked {
 			a, _, err := approval.Lock(ctx, tx, id)
 			if err != nil {
 				return err

@@ -203,7 +203,7 @@ func TestErasureLeavesWhatIsHeld(t *testing.T) {
 // Each batch begins where the one before ended, and changes no more rows than a batch may have.
 func TestErasureIsInBatches(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w, ctx := newWorld(t), context.WithoutCancel(t.Context())
 	const calls, size = 40, 2
 	for range calls {
 		w.addCall(w.ago(day), w.ago(day))
@@ -218,7 +218,7 @@ func TestErasureIsInBatches(t *testing.T) {
 				return
 			}
 			var position string
-			check(t, w.db.Pool().QueryRow(context.Background(), `SELECT step || ' ' || coalesce(cursor, '') || ' ' || (finished_at IS NOT NULL) FROM person_erasures`).Scan(&position))
+			check(t, w.db.Pool().QueryRow(ctx, `SELECT step || ' ' || coalesce(cursor, '') || ' ' || (finished_at IS NOT NULL) FROM person_erasures`).Scan(&position))
 			if seen[position] {
 				t.Errorf("a batch left the position at %s", position)
 			}
@@ -228,7 +228,7 @@ func TestErasureIsInBatches(t *testing.T) {
 				"approval_comments WHERE text <> '[erased]'": 5, // of one call
 			} {
 				var left int
-				check(t, w.db.Pool().QueryRow(context.Background(), `SELECT count(*) FROM `+from).Scan(&left))
+				check(t, w.db.Pool().QueryRow(ctx, `SELECT count(*) FROM `+from).Scan(&left))
 				if before, ok := last[from]; ok && before-left > most {
 					t.Errorf("a batch changed %d of %s", before-left, from)
 				}
