@@ -313,10 +313,21 @@ func TestTooLateToUndoIsAnnounced(t *testing.T) {
 	}
 	p.Press("uj")
 	p.WaitText("arguments", "fourth")
+	p.WaitFor("keys to work", armed)
+	p.Press("rbecause")
+	p.WaitFor("the reason", `document.activeElement.id === "reason" && document.activeElement.value === "because"`)
 	if err := held.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p.WaitAnnounced("The call may have been sent already.")
+	p.WaitText("hint", "The call may have been sent already.")
+	p.Press(" of")
+	if got := p.Text("arguments"); !strings.Contains(got, "fourth") {
+		t.Errorf("the screen shows %s", got)
+	}
+	if !browsertest.Eval[bool](p, `document.activeElement.id === "reason" && document.activeElement.value === "because of"`) {
+		t.Error("the reason was not kept")
+	}
 }
 
 // A notice comes from a fixed list.

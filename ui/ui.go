@@ -145,7 +145,7 @@ func New(cfg Config) (*UI, error) {
 	})
 	if u.login, err = login.New(login.Config{
 		Pool: cfg.Pool, Identity: cfg.Identity, Providers: cfg.Providers, PublicURL: publicURL, Logger: cfg.Logger, Now: cfg.Now,
-		Page: u.BarePage, Vouched: u.passIDToken, Failures: cfg.Failures,
+		Page: u.BarePage, Fail: u.Fail, Vouched: u.passIDToken, Failures: cfg.Failures,
 	}); err != nil {
 		return nil, fmt.Errorf("make dashboard: %w", err)
 	}

@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -43,6 +44,39 @@ func TestUndoInTheBrowser(t *testing.T) {
 	if a := w.getApproval(first); a.Status != approval.Pending || len(w.source.Arguments()) != 0 {
 		t.Errorf("the approval is %s, and %d calls were sent", a.Status, len(w.source.Arguments()))
 	}
+	noComplaints(t, p)
+}
+
+// A late response to an undo does not replace the call that the reviewer reads by then.
+func TestLateUndoKeepsTheNextCall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	third := w.submit(uuid.Nil, "files__save_csv", `{"filename":"third"}`)
+	p := w.signInWith(browsertest.Options{})
+	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
+	ready(p)
+	p.Press("j")
+	p.WaitText("arguments", "first")
+	p.WaitFor("keys to work", armed)
+	p.Press("a")
+	w.keepUndoOpen(first)
+	p.WaitText("arguments", "second")
+	p.WaitText("undo-last", "save_csv")
+	held, err := w.db.Pool().Begin(t.Context())
+	check(t, err)
+	defer func() { _ = held.Rollback(context.WithoutCancel(t.Context())) }()
+	_, err = held.Exec(t.Context(), `SELECT FROM approvals WHERE call_id = $1 FOR UPDATE`, first)
+	check(t, err)
+	p.Press("uj")
+	p.WaitText("arguments", "third")
+	check(t, held.Rollback(t.Context()))
+	p.WaitAnnounced("The approval was taken back.")
+	p.WaitText("hint", "The approval was taken back.")
+	p.WaitFor("the first call in the list", fmt.Sprintf(`document.querySelector("#rows > [data-call='%s']:not(.gone)")`, first))
+	p.WaitFor("the third call to stay", fmt.Sprintf(`document.querySelector("#call").dataset.call === %[1]q &&
+		document.querySelector("#rows > [data-hp-selected]").dataset.call === %[1]q`, third))
 	noComplaints(t, p)
 }
 

@@ -20,7 +20,7 @@ import (
 const Interval = 250 * time.Millisecond
 
 // beat is the number of polls after which all subscribers get a signal even without a change, so a healthy stream has one at
-// least every 15 seconds.
+// least every 15 seconds. They also get one after polls that failed, because their requests may have failed too.
 const beat = 60
 
 // waitsEvery is the number of pulses for each of the more expensive reads.
@@ -136,7 +136,7 @@ func (f *Feed) poll(ctx context.Context) {
 		case err != nil && !failed:
 			f.cfg.Logger.Warn("read queue for live updates", "error", err)
 		case err == nil:
-			f.publish(ctx, pulse, waits, viewers, f.takeNews(), n%beat == 0)
+			f.publish(ctx, pulse, waits, viewers, f.takeNews(), failed || n%beat == 0)
 		}
 		failed = err != nil
 		select {

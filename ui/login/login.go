@@ -6,6 +6,7 @@ package login
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -23,7 +24,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
-	"github.com/holdpoint/holdpoint/internal/inbound"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -47,6 +47,8 @@ type Config struct {
 	Now       func() time.Time // for pending sign-ins, which the provider times too
 	// Page returns the common parts of a page.
 	Page func(r *http.Request, title text.Message) view.Page
+	// Fail answers with a page that explains an error, and logs the error.
+	Fail func(w http.ResponseWriter, r *http.Request, err error)
 	// Vouched is called after a sign-in with a provider. It must return at once. Nil: nothing is called.
 	Vouched func(ctx context.Context, person uuid.UUID, by *provider.Provider, answer provider.Answer)
 	// Failures records invalid credentials. Nil: they are not recorded.
@@ -65,8 +67,8 @@ const sessionLifetime = 7 * 24 * time.Hour
 
 // New makes a login.
 func New(cfg Config) (*Login, error) {
-	if cfg.Pool == nil || cfg.Identity == nil || cfg.PublicURL == nil || cfg.Logger == nil || cfg.Now == nil || cfg.Page == nil {
-		return nil, errors.New("make login: Pool, Identity, PublicURL, Logger, Now and Page are required")
+	if cfg.Pool == nil || cfg.Identity == nil || cfg.PublicURL == nil || cfg.Logger == nil || cfg.Now == nil || cfg.Page == nil || cfg.Fail == nil {
+		return nil, errors.New("make login: Pool, Identity, PublicURL, Logger, Now, Page and Fail are required")
 	}
 	// scs.New would start an in-memory store, whose goroutine never ends.
 	sessions := &scs.SessionManager{
@@ -217,7 +219,6 @@ func (l *Login) renderPage(w http.ResponseWriter, r *http.Request, status int, p
 	}
 }
 
-func (l *Login) reportSessionError(w http.ResponseWriter, _ *http.Request, err error) {
-	l.cfg.Logger.Error("session", "error", err)
-	http.Error(w, "The session could not be read or written. Try again.", inbound.FailureStatus(w.Header(), err))
+func (l *Login) reportSessionError(w http.ResponseWriter, r *http.Request, err error) {
+	l.cfg.Fail(w, r, fmt.Errorf("read or write session: %w", err))
 }

@@ -4,7 +4,7 @@
 import { countDown, countUp, now, setClock } from "./clock.js";
 import { copy } from "./copy.js";
 import { notify } from "./notify.js";
-import { keepFocus, noteFocus, tellDone, tellNew, tellOutcome } from "./outcome.js";
+import { keepFocus, noteFocus, tellDone, tellNew, tellOutcome, words } from "./outcome.js";
 import { announce, find, findAll, page, say, setPending, setStale } from "./page.js";
 import { openPalette, setUpPalette } from "./palette.js";
 import { hasLooked, readOn, showGate, toTop, watchReading } from "./read.js";
@@ -85,6 +85,10 @@ function renewCall() {
 		missed = true; // another call is loading
 		return;
 	}
+	if (failed && !isWriting()) {
+		load(failed);
+		return;
+	}
 	if (!shown?.hasAttribute("data-live") || shown.hasAttribute("data-hold") && remaining(shown) > 0) return;
 	const url = new URL(shown.dataset.url, location.href);
 	url.searchParams.set("known", shown.dataset.state); // the server sends nothing if this is current
@@ -134,13 +138,14 @@ function select(row) {
 }
 
 let loading, missed; // the newest load in progress, and whether it suppressed an update
+let failed; // the address of the newest load, if it came while the database was unavailable
 
 // load shows a call, and tells the server that it is on the screen. It swaps the pane and not #call, because the response to an
 // earlier form may replace #call meanwhile, and htmx would then drop this response.
 async function load(address) {
-	owed = undefined;
+	owed = failed = undefined;
 	find("#hint").hidden = true;
-	const mine = loading = {};
+	const mine = loading = { address };
 	const url = new URL(address, location.href);
 	const to = find("#pane") ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
 	url.searchParams.set("look", "1");
@@ -208,6 +213,7 @@ async function openNext() {
 let undoable; // {id, until}
 let tooLate = false; // the time to undo the last approval is over
 let undone; // the call that was taken back, until the list shows it again
+let undoneAt; // what was on the screen when the reader took it back
 
 function markUndone() {
 	const row = undone && find(`#rows > [data-call="${undone}"]:not(.gone)`);
@@ -237,8 +243,16 @@ async function undo() {
 	const { id } = undoable;
 	undoable = owed = undefined;
 	countUndo();
+	noteChange();
+	undoneAt = shownAs;
 	const to = find("#pane") && wide.matches ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
 	await htmx.ajax("POST", `/calls/${id}/undo`, { source: "#undo", ...to }).catch(() => {}); // #main would abort it for the next load
+}
+
+// hasMovedOn reports whether the response to an undo would replace another call, or a text that the reader writes.
+function hasMovedOn() {
+	noteChange();
+	return loading || shownAs !== undoneAt || isWriting();
 }
 
 // ---- actions: only on the call on the screen, and not right after it changed
@@ -300,8 +314,13 @@ let hinting;
 
 // hint announces a text and shows it for a while.
 function hint(text) {
+	announce(text);
+	show(text);
+}
+
+function show(text) {
 	const line = find("#hint");
-	announce(line.textContent = text);
+	line.textContent = text;
 	line.hidden = false;
 	clearTimeout(hinting);
 	hinting = setTimeout(() => { line.hidden = true; }, 4000);
@@ -428,6 +447,7 @@ function showDraft(shown, draft) {
 // ---- keys
 
 const typing = (element) => element.matches?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
+const isWriting = () => typing(document.activeElement) && find("#call")?.contains(document.activeElement);
 const keysOn = () => localStorage.getItem("holdpoint-keys") !== "off";
 
 function escape(event) {
@@ -605,6 +625,16 @@ document.addEventListener("htmx:before:request", ({ detail }) => {
 	if (isChosen) detail.ctx.request.headers["HP-Chosen"] = "true";
 	isChosen = false;
 });
+// While the database is unavailable, the screen stays as it is. The first pulse afterwards updates it.
+document.addEventListener("htmx:before:response", (event) => {
+	const { request, response, sourceElement } = event.detail.ctx;
+	if (response.status !== 503 || !response.headers.has("Retry-After")) return;
+	event.preventDefault();
+	lastState = undefined;
+	if (request.method === "POST") return setUnsent(true);
+	if (loading && sourceElement.id === "main") failed = loading.address;
+	setStale(true);
+});
 document.addEventListener("htmx:after:request", ({ detail }) => {
 	advance(detail.ctx);
 	const [, id] = /^\/calls\/([^/]+)\/undo$/.exec(new URL(detail.ctx.request.action, location.href).pathname) ?? [];
@@ -620,7 +650,17 @@ document.addEventListener("htmx:finally:request", ({ detail }) => {
 document.addEventListener("htmx:error", ({ detail }) => {
 	if (detail.ctx?.request.method === "POST") setUnsent(true);
 });
-document.addEventListener("htmx:before:swap", ({ detail }) => {
+document.addEventListener("htmx:before:swap", (event) => {
+	const { detail } = event;
+	if (detail.ctx.sourceElement.id === "undo" && hasMovedOn()) {
+		event.preventDefault();
+		if (detail.ctx.response.status === 200) show(say("Undone"));
+		else hint(words(find("#call > .notice:first-child p, .message h1", detail.tasks[0].fragment)));
+		undone = undefined;
+		setUnsent(false);
+		refresh();
+		return;
+	}
 	noteFocus(detail.ctx.request.method === "POST");
 	following = find("#say") && scrollY + innerHeight > document.scrollingElement.scrollHeight - 120;
 	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment, letGo);

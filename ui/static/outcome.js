@@ -2,7 +2,7 @@
 
 import { announce, find, findAll, say } from "./page.js";
 
-const words = (element) => element?.innerText.replace(/\s+/g, " ").trim();
+export const words = (element) => element?.innerText.replace(/\s+/g, " ").trim();
 const kept = new Map(); // the call on the screen at the last look
 
 // tellOutcome announces a change of the call on the screen: its status and who decided, a notice, its deadline, or who works on it.
