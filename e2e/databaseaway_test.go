@@ -13,15 +13,15 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/eventually"
 	"github.com/holdpoint/holdpoint/internal/postgrestest"
 )
 
-// TestDatabaseAway: while the database is away, each surface says so: it can be tried again, and is no internal error.
+// TestDatabaseAway: while the database is unavailable, each surface says so: it can be tried again, and is no internal error.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.databaseURL, w.sessionURL = postgrestest.Empty(t).URL(), "" // no other test gets it, even if this one is killed
+	w := newOwnWorld(t)
 	server := w.startServer()
 	w.applyManifest(server, "agents:\n  - {name: clerk}\n")
 	agent := w.newAgent(server, "clerk")
@@ -29,7 +29,7 @@ func TestDatabaseAway(t *testing.T) {
 	for _, c := range []struct{ method, path, header, value, want string }{
 		{"GET", "/api/v1/calls", "Authorization", "Bearer " + bootstrapToken, `"code":"database_unavailable"`},
 		{"POST", "/api/v1/approvals/" + uuid.NewString() + "/approve", "Authorization", "Bearer " + bootstrapToken, `"code":"database_unavailable"`},
-		{"GET", "/audit", "Cookie", "holdpoint=" + strings.Repeat("x", 43), "session could not be read"},
+		{"GET", "/audit", "Cookie", "holdpoint=" + strings.Repeat("x", 43), "<h1>Datenbank nicht erreichbar</h1>"},
 	} {
 		eventually.Succeeds(t, time.Minute, c.method+" "+c.path+" to answer 503", func() error {
 			request, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, strings.NewReader(`{"digest":"`+strings.Repeat("0", 64)+`"}`))
@@ -38,6 +38,7 @@ func TestDatabaseAway(t *testing.T) {
 			}
 			request.Header.Set("Content-Type", "application/json")
 			request.Header.Set("Accept", "application/json, text/event-stream")
+			request.Header.Set("Accept-Language", "de")
 			request.Header.Set(c.header, c.value)
 			response, err := http.DefaultTransport.RoundTrip(request)
 			if err != nil {
@@ -61,6 +62,51 @@ func TestDatabaseAway(t *testing.T) {
 	eventually.Succeeds(t, patience, "the API to answer again", func() error {
 		return operatorAPI(server).Do(t.Context(), "GET", "calls", nil, nil)
 	})
+}
+
+// TestDatabaseAwayOnTheDesk: while the database is unavailable, the desk keeps the call, the list and the typed reason, and says that an
+// action may not have arrived. It recovers by itself.
+func TestDatabaseAwayOnTheDesk(t *testing.T) {
+	t.Parallel()
+	w := newJourneyIn(newOwnWorld(t), "approval_timeout: 1h\n")
+	first, second := w.parkCall("record", 1, "the first"), w.parkCall("record", 2, "the second")
+	ada := w.openReviewer(t, "ada", browsertest.Options{})
+	ada.expectStatus(http.StatusServiceUnavailable)
+	ada.openCall(first)
+	ada.fillField("#reason", "as agreed")
+	open := w.closeDatabase()
+	ada.Click("approve")
+	ada.WaitFor("the warning", `!document.querySelector("#unsent").hidden`)
+	if got := ada.Text("unsent"); !strings.Contains(got, "may not have arrived") {
+		t.Errorf("the page says %q", got)
+	}
+	isKept := fmt.Sprintf(`document.querySelector("#call").dataset.call === %q && document.querySelectorAll("#rows > .row").length === 2`, first.CallID)
+	if !browsertest.Eval[bool](ada.Page, isKept) || ada.fieldValue("#reason") != "as agreed" {
+		t.Errorf("the desk did not stay as it was: %s", ada.Text("queue"))
+	}
+	ada.ClickOn("#row-" + second.CallID + " a")
+	ada.WaitFor("the warning about updates", `!document.querySelector("#stale").hidden`)
+	if !browsertest.Eval[bool](ada.Page, isKept) {
+		t.Errorf("the desk did not stay as it was: %s", ada.Text("queue"))
+	}
+	open()
+	ada.awaitCall(second)
+	ada.WaitFor("updates", `document.querySelector("#stale").hidden`)
+	ada.openCall(first)
+	if got := ada.fieldValue("#reason"); got != "as agreed" {
+		t.Errorf("the reason is %q", got)
+	}
+	ada.Click("approve")
+	ada.WaitFor("the approval", `document.querySelector("#call").dataset.phase !== "parked" && document.querySelector("#unsent").hidden`)
+	w.checkDecided(first.ID, "approved")
+}
+
+// newOwnWorld returns a world whose database no other test gets, even if this one is killed.
+func newOwnWorld(t testing.TB) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.databaseURL, w.sessionURL = postgrestest.Empty(t).URL(), ""
+	return w
 }
 
 // closeDatabase ends all connections to the database, and lets it refuse new ones until open is called.

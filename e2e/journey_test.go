@@ -41,12 +41,17 @@ type journey struct {
 // newJourney adds settings of the skill. Its server's lists expire after a millisecond.
 func newJourney(t *testing.T, settings string) *journey {
 	t.Helper()
-	w := &journey{world: newWorld(t)}
+	return newJourneyIn(newWorld(t), settings)
+}
+
+func newJourneyIn(base *world, settings string) *journey {
+	base.t.Helper()
+	w := &journey{world: base}
 	w.describeTool("Records a number.")
 	w.server = (&skill.Raw{List: func(answer http.ResponseWriter, r *skill.Request) {
 		record := strings.Replace(skill.RecordTool, "Records a number.", *w.describes.Load(), 1)
 		r.Answer(answer, `{"ttlMs":1,"tools":[`+record+`,`+removeTool+`]}`)
-	}}).Serve(t)
+	}}).Serve(w.t)
 	w.p = w.startServer()
 	w.applyManifest(w.p, oneSkill(w.server.URL, settings))
 	w.worker = w.newAgent(w.p, "worker")

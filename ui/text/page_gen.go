@@ -83,7 +83,7 @@ func PageFormTooLargeHelp(n int) Message {
 // PageUnavailable is "Database unavailable".
 func PageUnavailable() Message { return newMessage("page.Unavailable") }
 
-// PageUnavailableHelp is "The server has no connection to its database. If you sent something, it may have been done. Wait a moment, reload, and check.".
+// PageUnavailableHelp is "The server has no connection to its database. If you sent something, it may have been done. Wait a moment, go back, and check whether it was done.".
 func PageUnavailableHelp() Message { return newMessage("page.UnavailableHelp") }
 
 // PageOneOperator is "There is no second operator.".

@@ -233,7 +233,7 @@ func SkillFormCallTimeoutHint() Message { return newMessage("skillForm.CallTimeo
 // SkillFormResources is "Resources".
 func SkillFormResources() Message { return newMessage("skillForm.Resources") }
 
-// SkillFormResourcesGated is "Only those returned by calls".
+// SkillFormResourcesGated is "Only those of finished calls".
 func SkillFormResourcesGated() Message { return newMessage("skillForm.ResourcesGated") }
 
 // SkillFormResourcesPass is "All".
