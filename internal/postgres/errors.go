@@ -15,7 +15,7 @@ func IsStatementTimeout(err error) bool {
 	return ok && pgErr.Code == "57014"
 }
 
-// IsUnavailable reports whether an error says that the database is away, and not that a request is wrong: it refuses connections or has
+// IsUnavailable reports whether an error says that the database is unavailable, and not that a request is wrong: it refuses connections or has
 // no free one, it stops, it is a standby, a connection broke, or a time limit passed while waiting for one. Whether a statement was
 // executed may be unknown.
 func IsUnavailable(err error) bool {

@@ -48,7 +48,7 @@ func TestIsUnavailable(t *testing.T) {
 	asked := &url.Error{Op: "Get", URL: "https://skill.test", Err: context.DeadlineExceeded}
 	for _, err := range []error{nil, wrong, none, asked, io.EOF, context.Canceled, errors.New("another")} {
 		if postgres.IsUnavailable(err) {
-			t.Errorf("%v says that the database is away", err)
+			t.Errorf("%v says that the database is unavailable", err)
 		}
 	}
 }

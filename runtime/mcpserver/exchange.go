@@ -263,7 +263,7 @@ func (x *exchange) namedConversation(ctx context.Context, name string, client js
 	return x.Catalog.NamedConversation(ctx, x.agent, x.principal, name, version, client)
 }
 
-// failInternal answers an internal error. The client gets only an id for the log, and learns if the database is away. Clients do not repeat
+// failInternal answers an internal error. The client gets only an id for the log, and learns if the database is unavailable. Clients do not repeat
 // the request by themselves then, because it may have been done.
 func (x *response) failInternal(action string, err error) {
 	failed := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error " + x.logFailure(action, err)}
@@ -274,7 +274,7 @@ func (x *response) failInternal(action string, err error) {
 	x.fail(failed)
 }
 
-// codeUnavailable is the code of errors while the database is away.
+// codeUnavailable is the code of errors while the database is unavailable.
 const codeUnavailable = "database_unavailable"
 
 // failPlain is [response.failInternal] for requests without a JSON-RPC answer, which may be repeated.

@@ -81,6 +81,38 @@ func TestEverySubscriberIsTold(t *testing.T) {
 	receive(t, late, 4)
 }
 
+// After a failed poll, subscribers get a signal although nothing has changed: their requests may have failed too.
+func TestRecoveryIsSignaled(t *testing.T) {
+	t.Parallel()
+	polls := 0
+	feed, err := live.New(live.Config{Logger: slog.New(slog.DiscardHandler), Interval: time.Millisecond, Pulse: func(ctx context.Context) (approval.Pulse, error) {
+		switch polls++; polls {
+		case 2:
+			return approval.Pulse{}, errors.New("no database")
+		case 4:
+			<-ctx.Done() // no later poll sends the signal
+		}
+		return approval.Pulse{Now: time.Unix(int64(polls), 0)}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(feed.Close)
+	signals, cancel := feed.Subscribe()
+	defer cancel()
+	timeout := time.After(2 * time.Minute)
+	for {
+		select {
+		case s := <-signals:
+			if s.Now.Unix() == 3 {
+				return
+			}
+		case <-timeout:
+			t.Fatal("no signal after the failed poll")
+		}
+	}
+}
+
 func TestNobodyWatchesNobodyLooks(t *testing.T) {
 	t.Parallel()
 	q := &queue{}

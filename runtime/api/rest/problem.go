@@ -79,7 +79,7 @@ func (p *Problem) ContentType(string) string { return "application/problem+json"
 // GetHeaders returns the headers of the response, for huma. It is nil for most problems.
 func (p *Problem) GetHeaders() http.Header { return p.headers }
 
-// Internal is the problem of a request that an internal error ended. While the database is away, the client may try again.
+// Internal is the problem of a request that an internal error ended. While the database is unavailable, the client may try again.
 func Internal(err error) *Problem {
 	h := http.Header{}
 	if status := inbound.FailureStatus(h, err); status != http.StatusInternalServerError {

@@ -81,7 +81,7 @@ const EventStream = "text/event-stream"
 func (r Route) Register(api huma.API, explain explainer) {
 	problem := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[Problem](), true, "Problem")
 	responses := map[string]*huma.Response{"default": {
-		Description: "A problem (RFC 9457). 503 with Retry-After and the code database_unavailable: the database is away.",
+		Description: "A problem (RFC 9457). 503 with Retry-After and the code database_unavailable: the database is unavailable.",
 		Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: problem}},
 	}}
 	if len(r.streams) > 0 {
