@@ -56,7 +56,7 @@ func currencyOf(text string) string {
 
 // siblingCurrency returns the currency that belongs to the member, and the text that names it or another one.
 func (m member) siblingCurrency() (currency, text string) {
-	text, _ = m.siblingText(m.key+"_currency", m.key+"Currency", "currency", "currency_code", "currencyCode", "amount_currency", "amountCurrency")
+	text = m.siblingText(m.key+"_currency", m.key+"Currency", "currency", "currency_code", "currencyCode", "amount_currency", "amountCurrency")
 	return currencyOf(text), text
 }
 
