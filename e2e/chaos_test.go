@@ -92,7 +92,7 @@ func (c *chaos) runCalls(n int) []holdpoint.Call {
 	calm()
 	restarter.Wait()
 
-	calls := c.awaitSettled()
+	calls := c.awaitSettled("agent=worker")
 	c.checkCalls(calls)
 	c.checkAudit(calls)
 	return calls
@@ -233,12 +233,12 @@ func (c *chaos) sendDecision(server int, token string, shown holdpoint.Approval,
 	return nil
 }
 
-// awaitSettled waits until all calls have ended.
-func (c *chaos) awaitSettled() []holdpoint.Call {
+// awaitSettled waits until all calls of a query have ended.
+func (c *chaos) awaitSettled(query string) []holdpoint.Call {
 	var calls []holdpoint.Call
 	eventually.Succeeds(c.t, 2*patience, "the end of all calls", func() error {
 		var err error
-		calls, err = holdpoint.List[holdpoint.Call](c.t.Context(), operatorAPI(c.serverAt(0)), "calls", "agent=worker")
+		calls, err = holdpoint.List[holdpoint.Call](c.t.Context(), operatorAPI(c.serverAt(0)), "calls", query)
 		open := map[string]int{}
 		for _, call := range calls {
 			if !call.Final() {

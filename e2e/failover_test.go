@@ -190,7 +190,7 @@ func TestFailover(t *testing.T) {
 	load.Wait()
 
 	var gated, direct []holdpoint.Call
-	for _, call := range c.awaitSettled() {
+	for _, call := range c.awaitSettled("") {
 		if call.Status == "unknown" {
 			t.Errorf("call %s is unknown: %s", argumentN(call.Arguments), call.Message)
 		}

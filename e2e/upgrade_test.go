@@ -113,7 +113,8 @@ func (l *load) callTool(server *holdpoint.Process) error {
 	return nil
 }
 
-// sendToEither sends a request to one server, or to the other if the first one accepts no connection.
+// sendToEither sends a request to one server, or to the other if the first one accepts no connection. A server that stops resets
+// connections that it has not accepted yet.
 func (l *load) sendToEither(name string, first int, send func(*holdpoint.Process) error) {
 	for i := range 2 {
 		l.mu.Lock()
@@ -124,7 +125,7 @@ func (l *load) sendToEither(name string, first int, send func(*holdpoint.Process
 		l.mu.Unlock()
 		began := time.Now()
 		err := send(server)
-		took, refused := time.Since(began), errors.Is(err, syscall.ECONNREFUSED)
+		took, refused := time.Since(began), errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
 		l.tally.Lock()
 		kind := requestKind{name, version}
 		if l.requests[kind] == nil {

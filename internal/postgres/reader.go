@@ -10,7 +10,8 @@ import (
 )
 
 // Reader reads history from a standby that follows the primary, and from the primary while no standby can be used. A read sees all that
-// the primary had committed when the read began, on either server. Nothing that decides reads through it.
+// was on the primary's disk when the read began, on either server: asynchronous commits may come up to a second later. Nothing that
+// decides reads through it.
 type Reader struct {
 	primary *pgxpool.Pool
 	standby *standby // nil: there is none

@@ -33,6 +33,7 @@ const (
 var (
 	errNoStandby = errors.New("the server is not a standby: it follows no primary")
 	errOther     = errors.New("must lead to a standby of the server of DATABASE_URL, and to the same database: it leads to another one")
+	errBusy      = errors.New("all connections to the standby are in use")
 	errBehind    = fmt.Errorf("the standby has not replayed within %s what the primary has committed", standbyLag)
 	errTimeline  = errors.New("the standby follows another timeline than the primary, or made no restart point since a failover " +
 		"(it makes one after checkpoint_timeout)")
@@ -125,7 +126,7 @@ func (s *standby) note(err error) {
 // watch checks the standby until ctx ends.
 func (s *standby) watch(ctx context.Context, primary *pgxpool.Pool) {
 	for pause.For(ctx, standbyCheck) == nil {
-		if err := s.check(ctx, primary); ctx.Err() == nil {
+		if err := s.check(ctx, primary); ctx.Err() == nil && !errors.Is(err, errBusy) {
 			s.note(err)
 		}
 	}
@@ -144,7 +145,7 @@ func (s *standby) check(ctx context.Context, primary *pgxpool.Pool) error {
 func (s *standby) read(ctx context.Context, primary *pgxpool.Pool, f func(tx pgx.Tx) error) error {
 	conn, err := s.acquire(ctx, primary)
 	if err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !errors.Is(err, errBusy) {
 			s.note(err)
 		}
 		return err
@@ -173,6 +174,9 @@ func (s *standby) acquire(ctx context.Context, primary *pgxpool.Pool) (*pgxpool.
 	defer cancel()
 	conn, err := s.pool.Acquire(limited)
 	if err != nil {
+		if stat := s.pool.Stat(); stat.AcquiredConns() == stat.MaxConns() {
+			return nil, errBusy
+		}
 		return nil, fmt.Errorf("connect to the standby: %w", err)
 	}
 	if err := awaitPosition(limited, conn.Conn(), position, timeline); err != nil {

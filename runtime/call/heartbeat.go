@@ -47,7 +47,7 @@ type peer struct {
 // heartbeat is what the row of an instance says. Zero: it has no row.
 type heartbeat struct {
 	beat     string
-	recalled postgres.Timeline // on which it recalled the calls that it sent; of an earlier version, which recalls none: the highest
+	recalled postgres.Timeline // on which it recalled the calls that it sent; of an earlier version, which does not tell: the highest
 }
 
 // writeHeartbeat writes this instance's heartbeat and reads the others'. On a new timeline of the database it first recalls what this

@@ -125,12 +125,13 @@ func (s *Service) recallSent(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// recallCall makes a call unknown that waits for people, is approved or is claimed by another instance, although it was sent.
+// recallCall makes a call unknown that waits for people, is approved or is claimed by another instance, although it was sent. It fails if
+// the call moves meanwhile: another instance may be about to send it, and the next heartbeat finds it in its new status.
 func (s *Service) recallCall(ctx context.Context, conn *pgx.Conn, id uuid.UUID, status Status) (*move, error) {
 	m := &move{event: onLose, id: id, outcome: recalledOutcome()}
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if status == NeedsConnection {
-			m.event = onRecall
+			m.event = onForget
 		}
 		if status == Parked {
 			a, _, err := approval.Lock(ctx, tx, id)
@@ -144,6 +145,9 @@ func (s *Service) recallCall(ctx context.Context, conn *pgx.Conn, id uuid.UUID, 
 		}
 		return s.moveInTx(ctx, tx, m)
 	})
+	if err == nil && !m.made {
+		err = fmt.Errorf("%w: it moved meanwhile", ErrState)
+	}
 	return m, err
 }
 

@@ -1,6 +1,7 @@
 package call_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/uuid"
@@ -12,6 +13,10 @@ import (
 // forget makes the database forget the decision about a call and all that followed.
 const forget = `WITH undecided AS (UPDATE approvals SET status = 'pending', decided_at = NULL, decided_by = NULL, note = NULL WHERE call_id = $1)
 	UPDATE calls SET status = 'parked', claimed_by = NULL, claimed_at = NULL, finished_at = NULL, result = NULL WHERE id = $1`
+
+// forgetConnection makes the database forget that a call's skill was connected, and all that followed.
+const forgetConnection = `WITH waiting AS (UPDATE call_connections SET ended_at = NULL, deadline = holdpoint_now() + interval '1 hour' WHERE call_id = $1)
+	UPDATE calls SET status = 'needs_connection', claimed_by = NULL, finished_at = NULL, result = NULL WHERE id = $1`
 
 // reapprove is the approval of a forgotten call through another process.
 const reapprove = `WITH decided AS (UPDATE approvals SET status = 'approved', decided_at = holdpoint_now() WHERE call_id = $1)
@@ -37,24 +42,44 @@ func TestRecallDuringADecision(t *testing.T) {
 	w := newWorld(t)
 	sent := w.sendGated()
 	w.db.Exec(forget, sent)
-	tx, err := w.db.Pool().Begin(t.Context())
-	check(t, err)
-	_, err = tx.Exec(t.Context(), `SELECT FROM approvals WHERE call_id = $1 FOR UPDATE`, sent)
-	check(t, err)
+	check(t, w.beatDuring(`SELECT FROM approvals WHERE call_id = $1 FOR UPDATE`, reapprove, sent))
+	w.wantRecalled(sent)
+}
+
+// TestRecallDuringAResume: a forgotten call goes on in another process while the process that sent it recalls it.
+func TestRecallDuringAResume(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	sent := w.sendResumed("")
+	w.source.Require(notConnected)
+	w.db.Exec(forgetConnection, sent)
+	if err := w.beatDuring(`SELECT FROM calls WHERE id = $1 FOR UPDATE`, `UPDATE calls SET status = 'approved' WHERE id = $1`, sent); !errors.Is(err, call.ErrState) {
+		t.Errorf("the heartbeat says that all calls are recalled: %v", err)
+	}
+	check(t, w.calls.Beat(t.Context()))
+	w.wantRecalled(sent)
+}
+
+// beatDuring begins a heartbeat on a new timeline while another transaction has locked a call and then moves it.
+func (w *world) beatDuring(lock, move string, id uuid.UUID) error {
+	w.t.Helper()
+	tx, err := w.db.Pool().Begin(w.t.Context())
+	check(w.t, err)
+	_, err = tx.Exec(w.t.Context(), lock, id)
+	check(w.t, err)
 	w.timeline.Store(1)
 	beaten := make(chan error, 1)
-	go func() { beaten <- w.calls.Beat(t.Context()) }()
-	eventually.Holds(t, "the heartbeat to wait for the decision", func() bool {
+	go func() { beaten <- w.calls.Beat(w.t.Context()) }()
+	eventually.Holds(w.t, "the heartbeat to wait for the other transaction", func() bool {
 		var waiting bool
-		check(t, tx.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND transactionid IS NOT NULL
+		check(w.t, tx.QueryRow(w.t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND transactionid IS NOT NULL
 			AND transactionid = pg_current_xact_id()::xid)`).Scan(&waiting))
 		return waiting
 	})
-	_, err = tx.Exec(t.Context(), reapprove, sent)
-	check(t, err)
-	check(t, tx.Commit(t.Context()))
-	check(t, <-beaten)
-	w.wantRecalled(sent)
+	_, err = tx.Exec(w.t.Context(), move, id)
+	check(w.t, err)
+	check(w.t, tx.Commit(w.t.Context()))
+	return <-beaten
 }
 
 // TestRecallOfAResumedCall: a call that waited for a connection is sent, and the database loses that it was connected.
@@ -62,8 +87,7 @@ func TestRecallOfAResumedCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	sent := w.sendResumed("")
-	w.db.Exec(`UPDATE call_connections SET ended_at = NULL, deadline = holdpoint_now() + interval '1 hour' WHERE call_id = $1`, sent)
-	w.db.Exec(`UPDATE calls SET status = 'needs_connection', claimed_by = NULL, finished_at = NULL, result = NULL WHERE id = $1`, sent)
+	w.db.Exec(forgetConnection, sent)
 	w.source.Require(notConnected)
 	w.timeline.Store(1)
 	check(t, w.calls.Beat(t.Context()))

@@ -293,7 +293,7 @@ func (s *Service) keepLateOutcome(ctx context.Context, m *move) error {
 	if err != nil {
 		return fmt.Errorf("encode late outcome of call %s: %w", m.id, err)
 	}
-	late["message"], late["result"] = m.message, string(m.result)
+	late["message"], late["result"] = nullableText(m.message), string(m.result)
 	whole, err := json.Marshal(late)
 	if err != nil {
 		return fmt.Errorf("encode late outcome of call %s: %w", m.id, err)

@@ -30,7 +30,8 @@ const (
 	onGiveBack event = "give_back" // its instance claimed it and did not send it
 	onFinish   event = "finish"    // its instance knows the outcome
 	onComplete event = "complete"  // a carried call has its result
-	onRecall   event = "recall"    // its instance sent it, and the database lost the approval or the connection
+	onRecall   event = "recall"    // its instance sent it, and the database lost the approval
+	onForget   event = "forget"    // its instance sent it, and the database lost that its skill was connected
 	onLose     event = "lose"      // its instance is gone, or the database lost its outcome
 )
 
@@ -88,7 +89,8 @@ func transitions() []transition {
 			noun: "call", announce: true,
 		},
 		{event: onComplete, from: []Status{Executing}, to: []Status{Succeeded, Failed}, claim: noInstance, noun: "call", announce: true},
-		{event: onRecall, from: []Status{NeedsConnection, Parked}, to: []Status{Unknown}, noun: "call", announce: true},
+		{event: onRecall, from: []Status{Parked}, to: []Status{Unknown}, noun: "call", announce: true},
+		{event: onForget, from: []Status{NeedsConnection}, to: []Status{Unknown}, noun: "call", announce: true},
 		{event: onLose, from: sent, to: []Status{Unknown}, noun: "call", announce: true},
 	}
 }

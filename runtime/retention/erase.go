@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -176,9 +177,9 @@ func (s *Service) eraseBatch(ctx context.Context, person uuid.UUID) (done bool, 
 			return err
 		}
 		steps := eraseSteps()
-		at := 0
-		for steps[at].name != name {
-			at++
+		at := slices.IndexFunc(steps, func(s eraseStep) bool { return s.name == name })
+		if at < 0 {
+			return fmt.Errorf("step %q: must be one that this version knows", name)
 		}
 		over, err := steps[at].run(ctx, e)
 		if err != nil {
