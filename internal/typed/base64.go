@@ -47,7 +47,7 @@ func (m member) recognizeBase64(v *Value, seen string, depth int) bool {
 		return false
 	}
 	if declared == "" {
-		declared, _ = m.siblingText("mime_type", "mimeType", "mime", "content_type", "contentType", "media_type", "mediaType",
+		declared = m.siblingText("mime_type", "mimeType", "mime", "content_type", "contentType", "media_type", "mediaType",
 			"filename", "file_name", "fileName", "type", "name", "file", "path")
 	}
 	e := &Encoded{Size: size, Type: found, Declared: declared}

@@ -1,8 +1,10 @@
 package typed
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -52,34 +54,62 @@ func currencyOf(text string) string {
 	return ""
 }
 
-// siblingCurrency returns the currency that belongs to the member.
-func (m member) siblingCurrency() string {
-	text, ok := m.siblingText(m.key+"_currency", m.key+"Currency", "currency", "currency_code", "currencyCode", "amount_currency", "amountCurrency")
-	if !ok {
+// siblingCurrency returns the currency that belongs to the member, and the text that names it or another one.
+func (m member) siblingCurrency() (currency, text string) {
+	text = m.siblingText(m.key+"_currency", m.key+"Currency", "currency", "currency_code", "currencyCode", "amount_currency", "amountCurrency")
+	return currencyOf(text), text
+}
+
+// isAmount reports whether a member has the name of an amount.
+func (m member) isAmount() bool { return m.isNamed(moneyWords) || m.isNamed(minorWords) }
+
+// FindCurrency returns the currency that a sibling of an amount names, or the amount's own name: "amount_eur". A short text that names no
+// known currency is returned in upper case, to tell it from others. Members without the name of an amount have no currency.
+func FindCurrency(name string, siblings func(name string) (json.RawMessage, bool)) string {
+	m := member{name: splitName(name), key: name, siblings: siblings}
+	if !m.isAmount() {
 		return ""
 	}
-	return currencyOf(text)
+	currency, text := m.findCurrency()
+	if isHidden := func(r rune) bool { return !unicode.IsPrint(r) }; currency == "" && len(text) <= longCurrency && !strings.ContainsFunc(text, isHidden) {
+		return strings.ToUpper(strings.TrimSpace(text))
+	}
+	return currency
+}
+
+// longCurrency is the number of bytes of the longest text that may be a currency.
+const longCurrency = 32
+
+// findCurrency returns the currency that a sibling or the name says, and the sibling.
+func (m member) findCurrency() (currency, text string) {
+	if currency, text = m.siblingCurrency(); currency != "" {
+		return currency, text
+	}
+	for _, word := range m.name { // amount_eur
+		if code := currencyOf(word); code != "" {
+			currency = code
+		}
+	}
+	return currency, text
+}
+
+// NamesMinor reports whether a member with this name counts the smallest unit of a currency, such as cents.
+func NamesMinor(name string) bool {
+	m := member{name: splitName(name)}
+	return m.isNamed(minorWords)
 }
 
 // recognizeAmount recognizes a number whose sibling is a currency.
 func (m member) recognizeAmount(v *Value, text string) bool {
-	minor := m.isNamed(minorWords)
-	if !minor && !m.isNamed(moneyWords) {
+	if !m.isAmount() {
 		return false
 	}
-	currency := m.siblingCurrency()
-	if currency == "" {
-		for _, word := range m.name { // amount_eur
-			if code := currencyOf(word); code != "" {
-				currency = code
-			}
-		}
-	}
+	currency, _ := m.findCurrency()
 	amount, ok := expandDecimal(text)
 	if currency == "" || !ok {
 		return false
 	}
-	v.Kind, v.Money = Money, &MoneyValue{Amount: amount, Currency: currency, Minor: minor}
+	v.Kind, v.Money = Money, &MoneyValue{Amount: amount, Currency: currency, Minor: m.isNamed(minorWords)}
 	return true
 }
 
@@ -136,7 +166,7 @@ func (m member) recognizeMoney(v *Value, text string, _ int) bool {
 		if !m.isNamed(moneyWords) {
 			return false
 		}
-		if found.Currency = m.siblingCurrency(); found.Currency == "" {
+		if found.Currency, _ = m.siblingCurrency(); found.Currency == "" {
 			return false
 		}
 	}
@@ -147,8 +177,8 @@ func (m member) recognizeMoney(v *Value, text string, _ int) bool {
 	return true
 }
 
-// ReadAmount reads a text that is an amount, also without a currency: a number with separators if the name is that of an amount, otherwise
-// a plain decimal number with a fraction. A number with leading zeros is no amount.
+// ReadAmount reads a text that is an amount: it names its currency, or the member has the name of an amount. A number with leading zeros is
+// no amount.
 func ReadAmount(name, text string) (MoneyValue, bool) {
 	text = strings.TrimSpace(text)
 	if len(text) > longMoney {
@@ -160,12 +190,11 @@ func ReadAmount(name, text string) (MoneyValue, bool) {
 	}
 	if found.Currency == "" {
 		m := member{name: splitName(name)}
-		if !m.isNamed(moneyWords) && !m.isNamed(minorWords) && (!isNumber(text) || !strings.Contains(text, ".")) {
+		if !m.isAmount() {
 			return found, false
 		}
-		found.Ambiguous = found.Ambiguous && !isNumber(text)
 		if isNumber(text) {
-			found.Amount = text
+			found.Amount, found.Ambiguous = text, false
 		}
 	}
 	return found, isNumber(found.Amount)
@@ -193,7 +222,7 @@ func parseMoney(text string) (found MoneyValue, ok bool) {
 	return MoneyValue{Amount: sign + amount, Currency: currency, Ambiguous: ambiguous}, ok
 }
 
-// parseAmount reads digits with separators.
+// parseAmount reads digits with separators. Only digits follow the decimal mark.
 func parseAmount(text string) (amount string, ambiguous, ok bool) {
 	const spaces = " '’\u00a0\u202f\u2009_"
 	decimal := strings.LastIndexAny(text, ".,")
@@ -202,6 +231,9 @@ func parseAmount(text string) (amount string, ambiguous, ok bool) {
 		others := strings.ContainsAny(text[:decimal], ".,"+spaces)
 		switch decimals := len(text) - decimal - 1; {
 		case strings.Count(text, mark) > 1: // 1,284,500
+			if decimals != 3 || strings.ContainsAny(text, strings.Trim(".,", mark)) {
+				return "", false, false
+			}
 			decimal = -1
 		case decimals == 3 && !others && decimal <= 3 && text[0] != '0':
 			decimal, ambiguous = -1, true
@@ -215,7 +247,7 @@ func parseAmount(text string) (amount string, ambiguous, ok bool) {
 			b.WriteRune(r)
 		case i == decimal:
 			b.WriteByte('.')
-		case r != '.' && r != ',' && !strings.ContainsRune(spaces, r):
+		case decimal >= 0 && i > decimal, r != '.' && r != ',' && !strings.ContainsRune(spaces, r):
 			return "", false, false
 		}
 		i += size

@@ -147,8 +147,8 @@ func (m member) endsNamed(set words) bool {
 	return len(m.name) > 0 && set.hasWord(m.name[len(m.name)-1])
 }
 
-// siblingText returns the first of these siblings that is a string.
-func (m member) siblingText(names ...string) (string, bool) {
+// siblingText returns the first of these siblings that is a string and not empty, or "".
+func (m member) siblingText(names ...string) string {
 	for _, name := range names {
 		raw, ok := m.siblings(name)
 		if !ok || name == m.key || len(raw) > 1024 {
@@ -156,10 +156,10 @@ func (m member) siblingText(names ...string) (string, bool) {
 		}
 		var text string
 		if json.Unmarshal(raw, &text) == nil && text != "" {
-			return text, true
+			return text
 		}
 	}
-	return "", false
+	return ""
 }
 
 // maxDecoded is the number of encodings within one another that are decoded.

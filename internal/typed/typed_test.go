@@ -143,7 +143,10 @@ func TestMoney(t *testing.T) {
 			}
 		})
 	}
-	for _, object := range []string{`{"amount":12}`, `{"amount":12,"currency":"apples"}`, `{"x":12,"currency":"EUR"}`, `{"x":"12 APPLES"}`, `{"amount":1e999,"currency":"EUR"}`, `{"x":"€"}`} {
+	for _, object := range []string{
+		`{"amount":12}`, `{"amount":12,"currency":"apples"}`, `{"x":12,"currency":"EUR"}`, `{"x":"12 APPLES"}`, `{"amount":1e999,"currency":"EUR"}`, `{"x":"€"}`,
+		`{"x":"EUR 5,000 000"}`, `{"x":"EUR 5.000'000"}`, `{"x":"EUR 5.000_000"}`, `{"x":"EUR 1,2,3"}`, `{"x":"EUR 1.284.50"}`, `{"x":"EUR 1,284.500,000"}`,
+	} {
 		for _, name := range []string{"amount", "x"} {
 			if strings.Contains(object, `"`+name+`"`) && recognize(t, object, name).Kind == typed.Money {
 				t.Errorf("%s is money", object)

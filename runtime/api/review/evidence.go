@@ -39,7 +39,7 @@ type Usual struct {
 	Min      *float64 `json:"min" doc:"Of numbers, and of texts that are amounts; otherwise null."`
 	Median   *float64 `json:"median"`
 	Max      *float64 `json:"max"`
-	Currency *string  `json:"currency" doc:"The currency of min, median and max, if the texts name one; otherwise null."`
+	Currency *string  `json:"currency" doc:"The currency of min, median and max, if the amounts have one and do not count its smallest unit; otherwise null."`
 	Nearest  *string  `json:"nearest" doc:"With the reason looks_like: the usual value that this one could be mistaken for."`
 }
 

@@ -11,40 +11,62 @@ import (
 
 // amount is a number, or a text that is one. Amounts are compared exactly: two that round to one float64 may differ.
 type amount struct {
-	digits    string  // as in JSON
-	currency  string  // that a text names; empty: none
-	ambiguous bool    // the separators may mean another amount
-	rounded   float64 // orders most amounts
+	digits  string  // as in JSON
+	rounded float64 // orders most amounts
 }
+
+// smallest follows the currency of amounts that count its smallest unit, such as cents.
+const smallest = " in the smallest unit"
 
 // maxExponent bounds the exponents of numbers, whose exact values would need much memory.
 const maxExponent = 400
 
-// readAmount returns the amount of a fact, if it is one.
-func (f Fact) readAmount() (a amount, ok bool) {
+// readAmounts returns the amounts that a fact may be, and their unit: a currency, or "". It returns none if the fact is no amount, and two if
+// its separators may mean thousands or decimals.
+func (f Fact) readAmounts() (unit string, amounts []amount) {
+	var digits []string
 	switch {
 	case f.Long > 0:
-		return a, false
 	case f.Kind == number:
-		a.digits = f.Value
+		digits = []string{f.Value}
 	case f.Kind == text:
 		money, ok := typed.ReadAmount(f.lastName(), f.Value)
 		if !ok {
-			return a, false
+			break
 		}
-		a.digits, a.currency, a.ambiguous = money.Amount, money.Currency, money.Ambiguous
-	default:
-		return a, false
+		unit, digits = money.Currency, []string{money.Amount}
+		if money.Ambiguous {
+			point := len(money.Amount) - 3
+			digits = append(digits, money.Amount[:point]+"."+money.Amount[point:])
+		}
 	}
-	if at := strings.IndexAny(a.digits, "eE"); at >= 0 {
-		exponent, err := strconv.Atoi(a.digits[at+1:])
+	if unit == "" && f.Currency != "" {
+		if unit = f.Currency; typed.NamesMinor(f.lastName()) {
+			unit += smallest
+		}
+	}
+	for _, one := range digits {
+		a, ok := newAmount(one)
+		if !ok {
+			return "", nil
+		}
+		amounts = append(amounts, a)
+	}
+	return unit, amounts
+}
+
+func newAmount(digits string) (amount, bool) {
+	if at := strings.IndexAny(digits, "eE"); at >= 0 {
+		exponent, err := strconv.Atoi(digits[at+1:])
 		if err != nil || exponent > maxExponent || exponent < -maxExponent {
-			return a, false
+			return amount{}, false
 		}
 	}
-	var err error
-	a.rounded, err = strconv.ParseFloat(a.digits, 64)
-	return a, err == nil
+	rounded, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
+		return amount{}, false
+	}
+	return amount{digits, rounded}, true
 }
 
 // exact returns the exact value.

@@ -63,8 +63,8 @@ type Entry struct {
 	Calls   int      // approved calls that were compared
 	Having  int      // of them, calls with this argument; elements of a list share one history
 	Same    int      // of them, calls with this very value
-	Common  []string // the most frequent values, at most three; none if each call had its own
-	Range   *Range   // of amounts: numbers, and texts such as "EUR 1,284.50"; nil: not all values are amounts
+	Common  []string // the most frequent values, at most three; none if each call had its own, and not an amount without a range
+	Range   *Range   // of amounts: numbers, and texts such as "EUR 1,284.50"; nil: not all values are amounts, or each may be two
 	Domains []string // the known domains, if the value has one; at most three
 	// Nearest is a usual value, or the domain of one, that Against could be mistaken for: the value, or its domain.
 	Nearest, Against string
@@ -75,7 +75,7 @@ type Entry struct {
 // Range describes the amounts of approved calls in one currency: that of the value, or else the most frequent one.
 type Range struct {
 	Min, Median, Max float64
-	Currency         string // empty: the values name none
+	Currency         string // empty: they have none, or count its smallest unit
 	// Times is the value as a multiple of the median, if the median is positive and has the same currency; otherwise 0.
 	Times float64
 }
@@ -105,7 +105,7 @@ func (h *History) IsEnough() bool { return len(h.calls) >= Enough }
 
 // Judge returns the evidence about the arguments of a call, in their order. hidden has the pointers of secrets.
 func (h *History) Judge(arguments []byte, hidden func(pointer string) bool) []Entry {
-	leaves := readLeaves(arguments, maxLeaves)
+	leaves := readLeaves(arguments, maxLeaves, hidden)
 	entries := h.judgeLeaves(leaves, hidden)
 	if last, target := h.findLast(leaves, hidden); last != nil {
 		for i, l := range leaves {
@@ -117,7 +117,7 @@ func (h *History) Judge(arguments []byte, hidden func(pointer string) bool) []En
 
 // CountUnusual returns the number of unusual arguments of a call.
 func (h *History) CountUnusual(arguments []byte, hidden func(pointer string) bool) int {
-	return CountUnusual(h.judgeLeaves(readLeaves(arguments, maxLeaves), hidden))
+	return CountUnusual(h.judgeLeaves(readLeaves(arguments, maxLeaves, hidden), hidden))
 }
 
 func (h *History) judgeLeaves(leaves []leaf, hidden func(pointer string) bool) []Entry {
@@ -147,13 +147,14 @@ func CountUnusual(entries []Entry) int {
 
 // past has the values that approved calls had in one place.
 type past struct {
-	calls   int         // that had a value there
-	values  map[key]int // calls with each value
-	texts   []string    // different texts, the most frequent first
+	calls   int            // that had a value there
+	values  map[key]int    // calls with each value
+	counts  map[string]int // calls with each text
+	texts   []string       // different texts, the most frequent first
 	kinds   string
 	domain  map[string]bool
 	folder  map[string]bool
-	amounts map[string][]amount // by currency
+	amounts map[string][]amount // by unit, see [Fact.readAmounts]; none in a unit whose amounts may all be two
 	words   bool                // there are texts that are no amounts
 	longest int
 }
@@ -165,7 +166,9 @@ func indexHistory(history []Call) map[string]*past {
 		for _, f := range c.Facts {
 			p := index[f.Path]
 			if p == nil {
-				p = &past{values: map[key]int{}, domain: map[string]bool{}, folder: map[string]bool{}, amounts: map[string][]amount{}}
+				p = &past{
+					values: map[key]int{}, counts: map[string]int{}, domain: map[string]bool{}, folder: map[string]bool{}, amounts: map[string][]amount{},
+				}
 				index[f.Path] = p
 			}
 			if !seen[f.Path] {
@@ -179,26 +182,30 @@ func indexHistory(history []Call) map[string]*past {
 		for _, amounts := range p.amounts {
 			slices.SortFunc(amounts, compareAmounts)
 		}
-		slices.SortStableFunc(p.texts, func(a, b string) int { return p.values[key{text, b}] - p.values[key{text, a}] })
+		slices.SortStableFunc(p.texts, func(a, b string) int { return p.counts[b] - p.counts[a] })
 	}
 	return index
 }
 
 func (p *past) addFact(f Fact) {
-	key := f.historyKey()
-	if p.values[key]++; p.values[key] == 1 && f.Kind == text {
-		p.texts = append(p.texts, f.Value)
-	}
+	p.values[f.historyKey()]++
 	if !strings.ContainsRune(p.kinds, rune(f.Kind)) {
 		p.kinds += string(f.Kind)
 	}
 	p.longest = max(p.longest, f.countCharacters())
-	a, isAmount := f.readAmount()
-	if isAmount && !a.ambiguous {
-		p.amounts[a.currency] = append(p.amounts[a.currency], a)
+	unit, amounts := f.readAmounts()
+	usual := p.amounts[unit]
+	if len(amounts) == 1 {
+		usual = append(usual, amounts[0])
+	}
+	if len(amounts) > 0 {
+		p.amounts[unit] = usual
 	}
 	if f.Kind == text {
-		p.words = p.words || !isAmount
+		if p.counts[f.Value]++; p.counts[f.Value] == 1 {
+			p.texts = append(p.texts, f.Value)
+		}
+		p.words = p.words || len(amounts) == 0
 		if d := domainOf(f.Value); d != "" {
 			p.domain[d] = true
 		}
@@ -218,11 +225,12 @@ func (e *Entry) judgeFact(f Fact, p *past) {
 		return
 	}
 	e.Having, e.Same = p.calls, p.values[f.historyKey()]
-	a, isAmount := f.readAmount()
-	if !p.words || f.Kind == number {
-		e.Range = p.rangeFor(a)
+	unit, amounts := f.readAmounts()
+	hasAmounts := len(p.amounts) > 0 && (!p.words || f.Kind == number)
+	if hasAmounts {
+		e.Range = p.rangeFor(unit, amounts)
 	}
-	if !p.hasManyValues() {
+	if !p.hasManyValues() || hasAmounts && e.Range == nil {
 		e.Common = p.texts[:min(3, len(p.texts))]
 	}
 	if e.Same > 0 {
@@ -233,9 +241,9 @@ func (e *Entry) judgeFact(f Fact, p *past) {
 		return
 	}
 	switch {
-	case e.Range != nil && isAmount:
-		e.judgeAmount(a, p)
-	case e.Range != nil && f.Kind != other:
+	case hasAmounts && len(amounts) > 0:
+		e.judgeAmounts(amounts, p, unit)
+	case hasAmounts && f.Kind != other:
 		e.addReason(OtherType)
 		if e.Nearest, e.Against = p.findNearest(f.Value); e.Nearest != "" {
 			e.addReason(LooksLike)
@@ -251,14 +259,17 @@ func (e *Entry) judgeFact(f Fact, p *past) {
 
 func (e *Entry) addReason(r Reason) { e.Verdict, e.Reasons = Unusual, append(e.Reasons, r) }
 
-func (e *Entry) judgeAmount(a amount, p *past) {
-	amounts := p.amounts[a.currency]
+// judgeAmounts judges a value that may be any of the amounts.
+func (e *Entry) judgeAmounts(amounts []amount, p *past, unit string) {
+	usual, isKnown := p.amounts[unit]
 	switch {
-	case len(amounts) == 0:
+	case !isKnown:
 		e.addReason(NewCurrency)
-	case compareAmounts(a, amounts[len(amounts)-1]) > 0:
+	case len(usual) == 0:
+		e.addReason(NewValue)
+	case slices.ContainsFunc(amounts, func(a amount) bool { return compareAmounts(a, usual[len(usual)-1]) > 0 }):
 		e.addReason(AboveRange)
-	case compareAmounts(a, amounts[0]) < 0:
+	case slices.ContainsFunc(amounts, func(a amount) bool { return compareAmounts(a, usual[0]) < 0 }):
 		e.addReason(BelowRange)
 	}
 }
@@ -296,23 +307,28 @@ func (p *past) listDomains() []string {
 	return list[:min(3, len(list))]
 }
 
-// rangeFor returns the range for an amount, or for the zero amount if the value is none. It is nil if there are no amounts.
-func (p *past) rangeFor(a amount) *Range {
-	currency := a.currency
-	if len(p.amounts[currency]) == 0 {
+// rangeFor returns the range for a value that may be any of the amounts, or is none. It is nil if there are none to compare it with.
+func (p *past) rangeFor(unit string, amounts []amount) *Range {
+	usual, isKnown := p.amounts[unit]
+	isComparable := isKnown && len(amounts) > 0
+	if !isComparable {
 		for _, one := range slices.Sorted(maps.Keys(p.amounts)) {
-			if len(p.amounts[one]) > len(p.amounts[currency]) {
-				currency = one
+			if len(p.amounts[one]) > len(usual) {
+				unit, usual = one, p.amounts[one]
 			}
 		}
 	}
-	amounts := p.amounts[currency]
-	if len(amounts) == 0 {
+	if len(usual) == 0 {
 		return nil
 	}
-	r := &Range{Currency: currency, Min: amounts[0].rounded, Median: findMedian(amounts), Max: amounts[len(amounts)-1].rounded}
-	if a.digits != "" && currency == a.currency && r.Median > 0 {
-		r.Times = math.Round(10*a.rounded/r.Median) / 10
+	r := &Range{Currency: unit, Min: usual[0].rounded, Median: findMedian(usual), Max: usual[len(usual)-1].rounded}
+	if strings.HasSuffix(unit, smallest) {
+		r.Currency = ""
+	}
+	if isComparable && r.Median > 0 {
+		if times := math.Round(10*(amounts[0].rounded/r.Median)) / 10; !math.IsInf(times, 0) {
+			r.Times = times
+		}
 	}
 	return r
 }

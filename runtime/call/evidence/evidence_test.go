@@ -53,6 +53,29 @@ func TestAmounts(t *testing.T) {
 		{`"1001" "1002" "1003"`, `"1004"`, evidence.Usual, "", "", "order"},
 		{`"1001" "1002" "1003"`, `"1004"`, evidence.Unusual, "above_range", " 1001 1002 1003", ""},
 		{`"10.5" "twelve" "11.5"`, `"900.5"`, evidence.Usual, "", "", ""},
+		// Separators that may mean two amounts.
+		{`"$1,284" "$2,500" "$3,100"`, `"$1,950,000"`, evidence.Unusual, "new_value", "", ""},
+		{`"$1,284" "$2,500" "$3,100"`, `"$1,300"`, evidence.Unusual, "new_value", "", ""},
+		{`"$1,284" "$2,500" "$3,100"`, `"$1,284"`, evidence.Usual, "", "", ""},
+		{`"$1,284" "$2,500" "$3,100"`, `"EUR 5"`, evidence.Unusual, "new_currency", "", ""},
+		{`"$1,284" "$2,500" "$3,100"`, `"all"`, evidence.Unusual, "other_type", "", ""},
+		{`"$1,284" "$2,500" "$9.00" "EUR 5"`, `"$8.00"`, evidence.Unusual, "below_range", "USD 9 9 9", ""},
+		{`"$1,284" "EUR 9.00" "EUR 5.00"`, `"$8.00"`, evidence.Unusual, "new_value", "", ""},
+		{`"EUR 1,000.00" "EUR 2,000.00" "EUR 1,500.00"`, `"EUR 1.284"`, evidence.Unusual, "below_range", "EUR 1000 1500 2000", ""},
+		{`"EUR 1.00" "EUR 9.00" "EUR 5.00"`, `"EUR 5.284"`, evidence.Unusual, "above_range", "EUR 1 5 9", ""},
+		{`"EUR 1.00" "EUR 9,000.00" "EUR 5.00"`, `"EUR 5.284"`, evidence.Usual, "", "EUR 1 5 9000", ""},
+		// Separators after the decimal mark, and groups that are none.
+		{`"EUR 1.00" "EUR 9.00" "EUR 5.00"`, `"EUR 5,000 000"`, evidence.Unusual, "other_type", "EUR 1 5 9", ""},
+		{`"EUR 1.00" "EUR 9.00" "EUR 5.00"`, `"EUR 5.000'000"`, evidence.Unusual, "other_type", "EUR 1 5 9", ""},
+		{`"1.00" "9.00" "5.00"`, `"5.000_000"`, evidence.Unusual, "other_type", " 1 5 9", ""},
+		{`"1.00" "99999.00" "5.00"`, `"1,2,3"`, evidence.Unusual, "other_type", " 1 5 99999", ""},
+		{`"1.00" "99999.00" "5.00"`, `"1.284.50"`, evidence.Unusual, "other_type", " 1 5 99999", ""},
+		{`"1.00" "9.00" "5.00"`, `"1,284.500,000"`, evidence.Unusual, "other_type", " 1 5 9", ""},
+		// Versions.
+		{`"3.9" "3.11" "3.10"`, `"3.12"`, evidence.Usual, "", "", "version"},
+		{`"1.00" "9.00" "5.00"`, `"90.00"`, evidence.Unusual, "above_range", " 1 5 9", "unitPrice"},
+		// More than a float64 holds.
+		{`1 9 5`, `1e309`, evidence.Unusual, "other_type", " 1 5 9", ""},
 	} {
 		name := cmp.Or(c.otherName, "amount")
 		var approved []string
@@ -67,6 +90,88 @@ func TestAmounts(t *testing.T) {
 		if reasons := strings.Trim(fmt.Sprint(e.Reasons), "[]"); e.Verdict != c.want || reasons != c.reasons || usual != c.usual {
 			t.Errorf("%s after %s: %s [%s], usual %q; want %s [%s], usual %q", c.value, c.history, e.Verdict, reasons, usual, c.want, c.reasons, c.usual)
 		}
+	}
+}
+
+// An amount has the currency that a value beside it says.
+func TestAmountsBesideCurrencies(t *testing.T) {
+	t.Parallel()
+	mixed := []string{
+		`{"amount":"5000.00","currency":"JPY"}`, `{"amount":"6000.00","currency":"JPY"}`, `{"amount":"7000.00","currency":"JPY"}`,
+		`{"amount":"20.00","currency":"GBP"}`, `{"amount":"30.00","currency":"GBP"}`, `{"amount":"40.00","currency":"GBP"}`,
+	}
+	asNumbers := make([]string, len(mixed))
+	for i, one := range mixed {
+		asNumbers[i] = regexp.MustCompile(`"([0-9.]+)"`).ReplaceAllString(one, "$1")
+	}
+	cents := []string{`{"amount_cents":100,"currency":"EUR"}`, `{"amount_cents":300,"currency":"EUR"}`, `{"amount_cents":200,"currency":"EUR"}`}
+	lines := `{"lines":[{"amount":5000,"currency":"JPY"},{"amount":20,"currency":"GBP"},{"amount":6000,"currency":"JPY"},{"amount":30,"currency":"GBP"}]}`
+	listed := []string{lines, lines, lines}
+	unknown := []string{`{"total":5000,"currency":"UGX"}`, `{"total":6000,"currency":"UGX"}`, `{"total":20,"currency":"XPF"}`}
+	for _, c := range []struct {
+		history []string
+		value   string
+		path    string
+		reasons string
+		usual   string
+	}{
+		{mixed, `{"amount":"4000.00","currency":"GBP"}`, "/amount", "above_range", "GBP 20 40"},
+		{asNumbers, `{"amount":4000.00,"currency":"GBP"}`, "/amount", "above_range", "GBP 20 40"},
+		{mixed, `{"amount":"5000.00","currency":"GBP"}`, "/amount", "above_range", "GBP 20 40"}, // the same text, but of yen
+		{asNumbers, `{"amount":5000.00,"currency":"GBP"}`, "/amount", "above_range", "GBP 20 40"},
+		{mixed, `{"amount":"GBP 4000.00","currency":"JPY"}`, "/amount", "above_range", "GBP 20 40"},
+		{mixed, `{"amount":"6,500.00","currency":"jpy"}`, "/amount", "", "JPY 5000 7000"},
+		{mixed, `{"amount":"25.00","currency":"£"}`, "/amount", "", "GBP 20 40"},
+		{mixed, `{"amount":"25.00","currency":"EUR"}`, "/amount", "new_currency", "GBP 20 40"},
+		{mixed, `{"amount":"25.00"}`, "/amount", "new_currency", "GBP 20 40"},
+		{mixed, `{"amount":"4,000","currency":"GBP"}`, "/amount", "above_range", "GBP 20 40"},
+		{unknown, `{"total":5500,"currency":"XPF"}`, "/total", "above_range", "XPF 20 20"},
+		{cents, `{"amount_cents":250,"currency":"EUR"}`, "/amount_cents", "", " 100 300"},
+		{cents, `{"amount_cents":"EUR 2.50","currency":"EUR"}`, "/amount_cents", "other_type", " 100 300"},
+		{listed, `{"lines":[{"amount":4000,"currency":"GBP"}]}`, "/lines/0/amount", "above_range", "GBP 20 30"},
+		{listed, lines, "/lines/0/amount", "", "JPY 5000 6000"},
+	} {
+		for _, e := range evidence.NewHistory(collectAll(c.history...)).Judge([]byte(c.value), nothingHidden) {
+			if e.Path != c.path {
+				continue
+			}
+			usual := ""
+			if r := e.Range; r != nil {
+				usual = fmt.Sprint(r.Currency, " ", r.Min, " ", r.Max)
+			}
+			if reasons := strings.Trim(fmt.Sprint(e.Reasons), "[]"); reasons != c.reasons || usual != c.usual {
+				t.Errorf("%s: [%s], usual %q; want [%s], usual %q", c.value, reasons, usual, c.reasons, c.usual)
+			}
+		}
+	}
+}
+
+func TestAmountsWithoutARangeShowValues(t *testing.T) {
+	t.Parallel()
+	e := evidence.NewHistory(collectAll(`{"amount":"$1,284"}`, `{"amount":"$2,500"}`, `{"amount":"$3,100"}`)).Judge([]byte(`{"amount":"$9"}`), nothingHidden)[0]
+	if !slices.Equal(e.Common, []string{"$1,284", "$2,500", "$3,100"}) {
+		t.Errorf("the usual values are %q", e.Common)
+	}
+}
+
+func TestTimesAreFinite(t *testing.T) {
+	t.Parallel()
+	history := evidence.NewHistory(collectAll(`{"a":1e-300}`, `{"a":2e-300}`, `{"a":3e-300}`))
+	for _, value := range []string{`1e308`, `1e309`} {
+		if e := history.Judge([]byte(`{"a":`+value+`}`), nothingHidden)[0]; e.Verdict != evidence.Unusual || e.Range == nil || e.Range.Times != 0 {
+			t.Errorf("%s is described as %+v, %+v", value, e, e.Range)
+		}
+	}
+}
+
+// The currency of an amount is no part of facts if it is a secret.
+func TestSecretsAreNoCurrencies(t *testing.T) {
+	t.Parallel()
+	hidden := func(pointer string) bool { return pointer == "/currency" }
+	arguments := []byte(`{"amount":5,"currency":"EUR"}`)
+	facts := evidence.Collect(arguments, hidden)
+	if len(facts) != 1 || facts[0].Currency != "" {
+		t.Errorf("facts: %+v", facts)
 	}
 }
 
@@ -85,8 +190,8 @@ func TestJudge(t *testing.T) {
 		"running":      {`{"file":"/inbox/2026/21.pdf"}`, ""},
 		"swapped":      {`{"iban":"DE89370400440532013495"}`, "/iban looks_like"},
 		"other IBAN":   {`{"iban":"FR1420041010050500013M02606"}`, "/iban new_value"},
-		"large":        {`{"amount":1284.50}`, "/amount above_range"},
-		"small":        {`{"amount":-5}`, "/amount below_range"},
+		"large":        {`{"amount":1284.50,"currency":"EUR"}`, "/amount above_range"},
+		"small":        {`{"amount":-5,"currency":"EUR"}`, "/amount below_range"},
 		"as text":      {`{"amount":"150"}`, "/amount other_type"},
 		"currency":     {`{"currency":"USD"}`, "/currency new_value"},
 		"foreign":      {`{"to":["ann@acme.com","eve@evil.example"]}`, "/to/1 new_domain"},

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/holdpoint/holdpoint/internal/typed"
 )
 
 // The bounds on the facts of one call. 500 calls of them are at most 2 MB.
@@ -35,6 +38,8 @@ type Fact struct {
 	Kind  Kind   `json:"k"`
 	Value string `json:"v"`           // or the beginning of its SHA-256, if it is long
 	Long  int    `json:"l,omitempty"` // the characters of a long value
+	// Currency is that of an amount, if a value beside it or the name says one and not its text; see [typed.FindCurrency].
+	Currency string `json:"c,omitempty"`
 }
 
 // Facts are the values of one approved call.
@@ -44,12 +49,12 @@ type Facts []Fact
 func Collect(arguments []byte, hidden func(pointer string) bool) Facts {
 	facts, size := Facts{}, 0
 	seen := map[Fact]bool{}
-	for _, l := range readLeaves(arguments, maxLeaves) {
+	for _, l := range readLeaves(arguments, maxLeaves, hidden) {
 		if hidden(l.pointer) || seen[l.Fact] || len(l.Path) > maxPath {
 			continue
 		}
 		seen[l.Fact] = true
-		if size += len(l.Path) + len(l.Value) + 32; size > maxFactsBytes || len(facts) == maxFacts {
+		if size += len(l.Path) + len(l.Value) + len(l.Currency) + 32; size > maxFactsBytes || len(facts) == maxFacts {
 			break
 		}
 		facts = append(facts, l.Fact)
@@ -59,11 +64,11 @@ func Collect(arguments []byte, hidden func(pointer string) bool) Facts {
 
 // key identifies a value.
 type key struct {
-	kind  Kind
-	value string
+	kind            Kind
+	value, currency string
 }
 
-func (f Fact) historyKey() key { return key{f.Kind, f.Value} }
+func (f Fact) historyKey() key { return key{f.Kind, f.Value, f.Currency} }
 
 // countCharacters returns the characters of the value.
 func (f Fact) countCharacters() int {
@@ -81,11 +86,43 @@ type leaf struct {
 
 var errEnough = errors.New("enough was read")
 
-// readLeaves returns at most so many values of a document.
-func readLeaves(document []byte, most int) []leaf {
+// readLeaves returns at most so many values of a document. Hidden ones say no currency.
+func readLeaves(document []byte, most int, hidden func(pointer string) bool) []leaf {
 	r := leafReader{decoder: jsontext.NewDecoder(bytes.NewReader(document), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), most: most}
 	_ = r.readValue("", "") // arguments are valid JSON; anything else has the values before the error
+	addCurrencies(r.leaves, hidden)
 	return r.leaves
+}
+
+// addCurrencies adds the currencies of amounts.
+func addCurrencies(leaves []leaf, hidden func(pointer string) bool) {
+	texts := map[jsontext.Pointer]string{}
+	for _, l := range leaves {
+		if l.Kind == text && l.Long == 0 {
+			texts[jsontext.Pointer(l.pointer)] = l.Value
+		}
+	}
+	for i, l := range leaves {
+		if l.Kind == other || l.Long > 0 {
+			continue
+		}
+		if money, ok := typed.ReadAmount(l.lastName(), l.Value); l.Kind == text && (!ok || money.Currency != "") {
+			continue
+		}
+		path, pointer := jsontext.Pointer(l.Path), jsontext.Pointer(l.pointer)
+		for path.LastToken() == "*" { // the amounts of a list have the siblings of the list
+			path, pointer = path.Parent(), pointer.Parent()
+		}
+		leaves[i].Currency = typed.FindCurrency(pointer.LastToken(), func(name string) (json.RawMessage, bool) {
+			at := pointer.Parent().AppendToken(name)
+			value, ok := texts[at]
+			if !ok || hidden(string(at)) {
+				return nil, false
+			}
+			quoted, err := jsontext.AppendQuote(nil, value)
+			return json.RawMessage(quoted), err == nil
+		})
+	}
 }
 
 type leafReader struct {

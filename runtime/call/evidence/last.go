@@ -149,7 +149,7 @@ func (e *Entry) addLast(l leaf, last *Call, t target) {
 	if l.pointer == t.pointer || e.Verdict != Unusual && e.Verdict != NoHistory {
 		return
 	}
-	if was, ok := last.Facts.findOnly(l.Path); ok && was.Long == 0 && was.historyKey() != l.historyKey() {
+	if was, ok := last.Facts.findOnly(l.Path); ok && was.Long == 0 && (was.Kind != l.Kind || was.Value != l.Value) {
 		e.Last = &Last{Value: was.Value, Target: t.Value, TargetPath: t.pointer, At: last.At}
 	}
 }
