@@ -611,6 +611,7 @@ function afterChange(answered = false, part = document) {
 }
 
 let changed; // the selector of the part of the page that a swap changes; undefined: all of it
+let answered = false; // the response to a form is being swapped; another swap may end first, and finds its notice
 
 // A sign-in leads back to the call on the screen.
 const place = () => new URL(call()?.dataset.url ?? location.href, location.href).href;
@@ -662,16 +663,18 @@ document.addEventListener("htmx:before:swap", (event) => {
 		return;
 	}
 	noteFocus(detail.ctx.request.method === "POST");
+	answered ||= detail.ctx.request.method === "POST";
 	following = find("#say") && scrollY + innerHeight > document.scrollingElement.scrollHeight - 120;
 	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment, letGo);
 	changed = detail.tasks.every(({ target }) => target?.closest?.("#pane, #call")) ? "#call" : undefined;
 });
 document.addEventListener("htmx:after:swap", ({ detail }) => {
-	afterChange(detail.ctx.request.method === "POST", changed && find(changed) || document);
+	afterChange(answered, changed && find(changed) || document);
 	if (following) toEnd();
 	markUndone();
 	keepFocus();
 	if (detail.ctx.request.method !== "POST") return;
+	answered = false;
 	setUnsent(false);
 	if (/\/comments$/.test(detail.ctx.request.action) && !find("#comment-problem")) forgetComment();
 	if (call() && call().dataset.phase !== "parked") toTop();
