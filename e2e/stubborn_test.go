@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
@@ -78,7 +80,11 @@ func (s *stubborn) tryCall(ctx context.Context, p *holdpoint.Process, attempt in
 	if id := s.knownID(); id != "" && attempt%2 == 1 {
 		return agent.Await(ctx, id)
 	}
-	return agent.CallToolWith(ctx, tool, arguments, s.meta)
+	answer, err := agent.CallToolWith(ctx, tool, arguments, s.meta)
+	if err == nil && answer.Error != nil && answer.Error.Code == jsonrpc.CodeInternalError { // such as a database that fails
+		err = errors.New(answer.Error.Message)
+	}
+	return answer, err
 }
 
 func (s *stubborn) learnID(id string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ type requestKind struct{ name, version string }
 // requests of one kind.
 type requests struct {
 	took   []time.Duration // of the answered ones
-	passed int             // to the other server, because this one accepted no connection
+	passed int             // to the other server, because this one stopped
 	failed int
 }
 
@@ -113,8 +114,8 @@ func (l *load) callTool(server *holdpoint.Process) error {
 	return nil
 }
 
-// sendToEither sends a request to one server, or to the other if the first one accepts no connection. A server that stops resets
-// connections that it has not accepted yet.
+// sendToEither sends a request to one server, or to the other if the first one stops meanwhile and gives no answer. A call that is made
+// again attaches to the first one.
 func (l *load) sendToEither(name string, first int, send func(*holdpoint.Process) error) {
 	for i := range 2 {
 		l.mu.Lock()
@@ -125,7 +126,7 @@ func (l *load) sendToEither(name string, first int, send func(*holdpoint.Process
 		l.mu.Unlock()
 		began := time.Now()
 		err := send(server)
-		took, refused := time.Since(began), errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
+		took, refused := time.Since(began), isCutOff(err)
 		l.tally.Lock()
 		kind := requestKind{name, version}
 		if l.requests[kind] == nil {
@@ -145,6 +146,11 @@ func (l *load) sendToEither(name string, first int, send func(*holdpoint.Process
 			return
 		}
 	}
+}
+
+// isCutOff reports whether a request has no answer because its server stopped.
+func isCutOff(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF}, func(cut error) bool { return errors.Is(err, cut) })
 }
 
 // report prints a table of the requests, and checks that each tool call arrived once.
