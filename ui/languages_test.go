@@ -135,7 +135,7 @@ func TestAmountsInEachLanguage(t *testing.T) {
 	address, err := url.Parse(w.server.URL)
 	check(t, err)
 	for language, want := range map[string][]string{
-		"en": {"EUR 9,284.50", "1,000.5 to 1,200.25"}, "de": {"EUR 9.284,50", "1.000,5 bis 1.200,25"}, "ja": {"EUR 9,284.50", "1,000.5〜1,200.25"},
+		"en": {"EUR 9,284.50", "EUR 1,000.5 to EUR 1,200.25"}, "de": {"EUR 9.284,50", "EUR 1.000,5 bis EUR 1.200,25"}, "ja": {"EUR 9,284.50", "EUR 1,000.5〜EUR 1,200.25"},
 	} {
 		v.client.Jar.SetCookies(address, []*http.Cookie{{Name: shell.LanguageCookie, Value: language}})
 		shown := v.get(callPath(id)).find("arguments").Text()
