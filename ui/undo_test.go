@@ -23,11 +23,9 @@ func (w *world) keepUndoOpen(id uuid.UUID) {
 	w.db.MoveClock("-1 hour")
 }
 
-func TestUndoInTheBrowser(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
-	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+// approveFirst opens the queue for a person who may undo, and approves its first call. The second one is on the screen then.
+func (w *world) approveFirst(id uuid.UUID) *browsertest.Page {
+	w.t.Helper()
 	p := w.signInWith(browsertest.Options{})
 	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
 	ready(p)
@@ -35,9 +33,18 @@ func TestUndoInTheBrowser(t *testing.T) {
 	p.WaitText("arguments", "first")
 	p.WaitFor("keys to work", armed)
 	p.Press("a")
-	w.keepUndoOpen(first)
+	w.keepUndoOpen(id)
 	p.WaitText("arguments", "second") // the next call opens, and the time to undo still runs
 	p.WaitText("undo-last", "save_csv")
+	return p
+}
+
+func TestUndoInTheBrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	p := w.approveFirst(first)
 	p.Press("u")
 	p.WaitFor("the first call to wait again", fmt.Sprintf(`document.querySelector("#call").dataset.call === %q && document.querySelector("#call").dataset.phase === "parked"`, first))
 	p.WaitFor("nothing to undo", `document.querySelector("#undo").hidden`)
@@ -54,16 +61,7 @@ func TestLateUndoKeepsTheNextCall(t *testing.T) {
 	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
 	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
 	third := w.submit(uuid.Nil, "files__save_csv", `{"filename":"third"}`)
-	p := w.signInWith(browsertest.Options{})
-	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
-	ready(p)
-	p.Press("j")
-	p.WaitText("arguments", "first")
-	p.WaitFor("keys to work", armed)
-	p.Press("a")
-	w.keepUndoOpen(first)
-	p.WaitText("arguments", "second")
-	p.WaitText("undo-last", "save_csv")
+	p := w.approveFirst(first)
 	held, err := w.db.Pool().Begin(t.Context())
 	check(t, err)
 	defer func() { _ = held.Rollback(context.WithoutCancel(t.Context())) }()

@@ -158,7 +158,7 @@ func (db *DB) Close(ctx context.Context) error {
 		go func() {
 			defer close(closed)
 			if db.reader.standby != nil {
-				db.reader.standby.close()
+				db.reader.standby.closePool()
 			}
 			db.pool.Close()
 		}()

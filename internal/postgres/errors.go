@@ -19,7 +19,7 @@ func IsStatementTimeout(err error) bool {
 // no free one, it stops, it is a standby, a connection broke, or a time limit passed while waiting for one. Whether a statement was
 // executed may be unknown.
 func IsUnavailable(err error) bool {
-	if _, refused := errors.AsType[*pgconn.ConnectError](err); refused { // whatever the server says
+	if _, refused := errors.AsType[*pgconn.ConnectError](err); refused { // for any reason
 		return true
 	}
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -32,7 +32,7 @@ func IsUnavailable(err error) bool {
 	if _, isOther := errors.AsType[*url.Error](err); isOther { // a request to another server
 		return false
 	}
-	// All errors of a connection have this method, whatever it returns.
+	// All errors of a connection have this method, also if it returns false.
 	var ofConnection interface {
 		error
 		SafeToRetry() bool

@@ -29,7 +29,7 @@ func (r *Reader) InTx(ctx context.Context, f func(tx pgx.Tx) error) error {
 		return r.readPrimary(ctx, f)
 	}
 	if r.standby.isUsable() {
-		err := r.standby.read(ctx, r.primary, f)
+		err := r.standby.readTx(ctx, r.primary, f)
 		if err == nil || IsStatementTimeout(err) || ctx.Err() != nil {
 			r.onStandby.Add(1)
 			return err

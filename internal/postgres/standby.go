@@ -67,15 +67,15 @@ func (db *DB) openStandby(ctx context.Context, readURL string, maxConns int32, l
 	if s.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return fmt.Errorf("%s: open database pool: %w", ReadURLVariable, err)
 	}
-	err = s.check(ctx, db.pool)
+	err = s.checkServer(ctx, db.pool)
 	if errors.Is(err, errOther) {
 		s.pool.Close()
 		return fmt.Errorf("%s: %w", ReadURLVariable, errOther)
 	}
-	s.note(err)
+	s.noteState(err)
 	db.reader.standby = s
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	s.watcher.Go(func() { s.watch(ctx, db.pool) })
+	s.watcher.Go(func() { s.watchServer(ctx, db.pool) })
 	return nil
 }
 
@@ -109,8 +109,8 @@ func setUpStandbyConns(cfg *pgxpool.Config, readURL, identity string, statementL
 
 func (s *standby) isUsable() bool { return s.trouble.Load() == nil }
 
-// note notes the result of a check or of a read, and logs a change.
-func (s *standby) note(err error) {
+// noteState notes the result of a check or of a read, and logs a change.
+func (s *standby) noteState(err error) {
 	if err == nil {
 		if s.trouble.Swap(nil) != nil {
 			s.log.Info("standby: follows the primary; history is read from it")
@@ -123,17 +123,17 @@ func (s *standby) note(err error) {
 	}
 }
 
-// watch checks the standby until ctx ends.
-func (s *standby) watch(ctx context.Context, primary *pgxpool.Pool) {
+// watchServer checks the standby until ctx ends.
+func (s *standby) watchServer(ctx context.Context, primary *pgxpool.Pool) {
 	for pause.For(ctx, standbyCheck) == nil {
-		if err := s.check(ctx, primary); ctx.Err() == nil && !errors.Is(err, errBusy) {
-			s.note(err)
+		if err := s.checkServer(ctx, primary); ctx.Err() == nil && !errors.Is(err, errBusy) {
+			s.noteState(err)
 		}
 	}
 }
 
-func (s *standby) check(ctx context.Context, primary *pgxpool.Pool) error {
-	conn, err := s.acquire(ctx, primary)
+func (s *standby) checkServer(ctx context.Context, primary *pgxpool.Pool) error {
+	conn, err := s.acquireConn(ctx, primary)
 	if err != nil {
 		return err
 	}
@@ -141,12 +141,12 @@ func (s *standby) check(ctx context.Context, primary *pgxpool.Pool) error {
 	return nil
 }
 
-// read runs f in a transaction that sees what the primary had committed before. It notes why the standby cannot be used.
-func (s *standby) read(ctx context.Context, primary *pgxpool.Pool, f func(tx pgx.Tx) error) error {
-	conn, err := s.acquire(ctx, primary)
+// readTx runs f in a transaction that sees what the primary had committed before. It notes why the standby cannot be used.
+func (s *standby) readTx(ctx context.Context, primary *pgxpool.Pool, f func(tx pgx.Tx) error) error {
+	conn, err := s.acquireConn(ctx, primary)
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, errBusy) {
-			s.note(err)
+			s.noteState(err)
 		}
 		return err
 	}
@@ -154,7 +154,7 @@ func (s *standby) read(ctx context.Context, primary *pgxpool.Pool, f func(tx pgx
 	err = inTx(ctx, conn, snapshotOptions(conn.Conn()), f)
 	if err != nil && ctx.Err() == nil {
 		if conn.Conn().IsClosed() {
-			s.note(err)
+			s.noteState(err)
 		} else if _, refused := errors.AsType[*pgconn.PgError](err); refused && !IsStatementTimeout(err) {
 			s.log.Info("standby: a read failed, and is done again on the primary", "error", s.redact(err))
 		}
@@ -162,9 +162,9 @@ func (s *standby) read(ctx context.Context, primary *pgxpool.Pool, f func(tx pgx
 	return err
 }
 
-// acquire returns a connection to the standby that has replayed all that the primary has committed. A commit is on the primary's disk
+// acquireConn returns a connection to the standby that has replayed all that the primary has committed. A commit is on the primary's disk
 // before others see it, so the position of its log on disk is past all of them.
-func (s *standby) acquire(ctx context.Context, primary *pgxpool.Pool) (*pgxpool.Conn, error) {
+func (s *standby) acquireConn(ctx context.Context, primary *pgxpool.Pool) (*pgxpool.Conn, error) {
 	var position, timeline string
 	err := primary.QueryRow(ctx, `SELECT flushed::text, left(pg_walfile_name(flushed), 8) FROM pg_current_wal_flush_lsn() AS flushed`).Scan(&position, &timeline)
 	if err != nil {
@@ -219,7 +219,7 @@ func awaitPosition(ctx context.Context, conn *pgx.Conn, position, timeline strin
 	}
 }
 
-func (s *standby) close() {
+func (s *standby) closePool() {
 	s.stop()
 	s.watcher.Wait()
 	s.pool.Close()

@@ -208,10 +208,10 @@ func (s *Service) eraseBatch(ctx context.Context, person uuid.UUID) (done bool, 
 	return done, err
 }
 
-// span reads how far the next batch of a table reaches, in the order of a key of a type: to as many rows of the person as a batch may have, or
+// findSpan reads how far the next batch of a table reaches, in the order of a key of a type: to as many rows of the person as a batch may have, or
 // to the end of a limited range. It moves the cursor. No index has the people of these tables in this order, so their rows are read. mine
 // is an SQL condition, in which $2 is the person.
-func (e *eraser) span(ctx context.Context, table, key, kind, mine string) (after, end string, done bool, err error) {
+func (e *eraser) findSpan(ctx context.Context, table, key, kind, mine string) (after, end string, done bool, err error) {
 	lowest, highest := uuid.Nil.String(), uuid.Max.String()
 	if kind == "bigint" {
 		lowest, highest = "0", strconv.FormatInt(math.MaxInt64, 10)
@@ -232,7 +232,7 @@ func (e *eraser) span(ctx context.Context, table, key, kind, mine string) (after
 
 // eraseCalls deletes the arguments, results and facts of calls on the person's behalf.
 func eraseCalls(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "calls", "id", "uuid", "principal_id = $2")
+	after, end, done, err := e.findSpan(ctx, "calls", "id", "uuid", "principal_id = $2")
 	if err != nil {
 		return false, err
 	}
@@ -271,7 +271,7 @@ func eraseCalls(ctx context.Context, e *eraser) (done bool, err error) {
 
 // eraseConversations deletes the person's conversations.
 func eraseConversations(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "conversations", "id", "uuid", "principal_id = $2")
+	after, end, done, err := e.findSpan(ctx, "conversations", "id", "uuid", "principal_id = $2")
 	if err != nil {
 		return false, err
 	}
@@ -300,7 +300,7 @@ func eraseConversations(ctx context.Context, e *eraser) (done bool, err error) {
 
 // eraseFiles deletes the content and the names of files that were uploaded on the person's behalf.
 func eraseFiles(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "files", "id", "uuid", "principal_id = $2")
+	after, end, done, err := e.findSpan(ctx, "files", "id", "uuid", "principal_id = $2")
 	if err != nil {
 		return false, err
 	}
@@ -318,7 +318,7 @@ func eraseFiles(ctx context.Context, e *eraser) (done bool, err error) {
 
 // eraseDecisions removes the addresses that the person decided from. The decisions stay.
 func eraseDecisions(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "approvals", "call_id", "uuid", "decided_by IS NOT DISTINCT FROM $2")
+	after, end, done, err := e.findSpan(ctx, "approvals", "call_id", "uuid", "decided_by IS NOT DISTINCT FROM $2")
 	if err != nil {
 		return false, err
 	}
@@ -335,7 +335,7 @@ func eraseDecisions(ctx context.Context, e *eraser) (done bool, err error) {
 
 // eraseComments removes the texts of the person's comments.
 func eraseComments(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "approval_comments", "call_id", "uuid", "person_id = $2")
+	after, end, done, err := e.findSpan(ctx, "approval_comments", "call_id", "uuid", "person_id = $2")
 	if err != nil {
 		return false, err
 	}
@@ -377,7 +377,7 @@ func chosenActions() []audit.Action {
 	return []audit.Action{audit.ResourceRead, audit.ResourceDenied, audit.ResourceSubscribed, audit.PromptGot, audit.SkillTried}
 }
 
-// eraseEventsOf removes from the events of calls what comes from their arguments.
+// eraseEventsOf removes values of arguments from the events of calls.
 func eraseEventsOf(ctx context.Context, e *eraser, calls []uuid.UUID) error {
 	if len(calls) == 0 {
 		return nil
@@ -397,10 +397,10 @@ func (e *eraser) changeEvents(ctx context.Context, set, where string, args ...an
 	return e.countHeld(ctx, "held_events", `audit_events e WHERE `+where+` AND NOT (`+e.batch.unlessEventHeld()+`)`, args...)
 }
 
-// eraseEvents removes names, addresses and devices of the person, and what they chose, from the audit log. Who did what stays: an event has
+// eraseEvents removes names, addresses, devices and choices of the person from the audit log. Who did what stays: an event has
 // the id of the person.
 func eraseEvents(ctx context.Context, e *eraser) (done bool, err error) {
-	after, end, done, err := e.span(ctx, "audit_events", "id", "bigint", "(actor_id = $2 OR subject_id = $2)")
+	after, end, done, err := e.findSpan(ctx, "audit_events", "id", "bigint", "(actor_id = $2 OR subject_id = $2)")
 	if err != nil {
 		return false, err
 	}

@@ -77,9 +77,9 @@ func compareListing(known map[string]PinStatus, tools []Definition, partial, acc
 // recorded.
 func (d *Discovery) recordListing(ctx context.Context, attempt Attempt, tools []Definition, partial, trustNewTools bool) (changes []change, err error) {
 	first := &pgx.Batch{}
-	var known map[string]PinStatus
+	var records []Record
 	record := d.listed(first, attempt)
-	queuePins(first, attempt.SkillID, &known)
+	postgres.QueueAll(first, &records, "read pins", scanRecord, recordsSQL, []uuid.UUID{attempt.SkillID})
 	err = postgres.InBatchTx(ctx, d.pool, first, func(tx pgx.Tx) (*pgx.Batch, error) {
 		last := &pgx.Batch{}
 		standing := record(last)
@@ -87,7 +87,7 @@ func (d *Discovery) recordListing(ctx context.Context, attempt Attempt, tools []
 			return nil, ErrSuperseded
 		}
 		if attempt.Succeeded() {
-			changes, err = storeListing(ctx, tx, attempt, standing, known, tools, partial, trustNewTools)
+			changes, err = storeListing(ctx, tx, attempt, standing, indexPins(records)[attempt.SkillID], tools, partial, trustNewTools)
 		}
 		return last, err
 	})
@@ -123,21 +123,6 @@ func storeListing(ctx context.Context, tx pgx.Tx, attempt Attempt, standing Stan
 	return changes, registry.Notify(ctx, tx)
 }
 
-// queuePins adds the read of a skill's pins to a batch.
-func queuePins(batch *pgx.Batch, skillID uuid.UUID, into *map[string]PinStatus) {
-	batch.Queue(recordsSQL, []uuid.UUID{skillID}).Query(func(rows pgx.Rows) error {
-		records, err := pgx.CollectRows(rows, scanRecord)
-		if err != nil {
-			return fmt.Errorf("read pins: %w", err)
-		}
-		*into = make(map[string]PinStatus, len(records))
-		for _, r := range records {
-			(*into)[r.Name] = r.PinStatus
-		}
-		return nil
-	})
-}
-
 // QueuePin adds the read of a tool's pins to a batch. They stay zero if the skill's server never offered the tool.
 func QueuePin(batch *pgx.Batch, skillID uuid.UUID, name string, into *PinStatus) {
 	batch.Queue(recordsSQL+" AND name = $2", []uuid.UUID{skillID}, name).Query(func(rows pgx.Rows) error {
@@ -162,14 +147,19 @@ func readPinsOf(ctx context.Context, db postgres.Querier, skillIDs ...uuid.UUID)
 	if err != nil {
 		return nil, fmt.Errorf("read pins: %w", err)
 	}
-	all := make(map[uuid.UUID]map[string]PinStatus, len(skillIDs))
+	return indexPins(records), nil
+}
+
+// indexPins returns pins by skill and tool.
+func indexPins(records []Record) map[uuid.UUID]map[string]PinStatus {
+	all := map[uuid.UUID]map[string]PinStatus{}
 	for _, r := range records {
 		if all[r.skillID] == nil {
 			all[r.skillID] = map[string]PinStatus{}
 		}
 		all[r.skillID][r.Name] = r.PinStatus
 	}
-	return all, nil
+	return all
 }
 
 // StoreDefinitions stores definitions that are not stored yet. It sorts them, so that two transactions never wait for each other. Listings

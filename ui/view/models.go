@@ -23,7 +23,7 @@ type File struct {
 
 // Resolver says who can connect the skill that a call or connection waits for.
 type Resolver struct {
-	State text.Message // what is missing, if a sentence of the catalog says it better than the service
+	State text.Message // a sentence of the catalog in place of the text of the service; zero: there is none
 	Text  text.Message
 	Owner string       // the only person who can, instead of Text
 	URL   string       // where the reader can; empty: they cannot

@@ -69,8 +69,8 @@ func newAmount(digits string) (amount, bool) {
 	return amount{digits, rounded}, true
 }
 
-// exact returns the exact value.
-func (a amount) exact() *big.Rat {
+// exactValue returns the exact value.
+func (a amount) exactValue() *big.Rat {
 	value, _ := new(big.Rat).SetString(a.digits)
 	return value
 }
@@ -79,7 +79,7 @@ func compareAmounts(a, b amount) int {
 	if a.rounded != b.rounded || a.digits == b.digits {
 		return cmp.Compare(a.rounded, b.rounded)
 	}
-	return a.exact().Cmp(b.exact())
+	return a.exactValue().Cmp(b.exactValue())
 }
 
 // findMedian returns the median of ordered amounts, rounded once.
@@ -88,7 +88,7 @@ func findMedian(amounts []amount) float64 {
 	if n%2 == 1 {
 		return amounts[n/2].rounded
 	}
-	sum := new(big.Rat).Add(amounts[n/2-1].exact(), amounts[n/2].exact())
+	sum := new(big.Rat).Add(amounts[n/2-1].exactValue(), amounts[n/2].exactValue())
 	median, _ := sum.Quo(sum, big.NewRat(2, 1)).Float64()
 	return median
 }

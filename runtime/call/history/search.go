@@ -186,7 +186,7 @@ func (s *searcher) findIDs(ctx context.Context) error {
 	}
 }
 
-// inTx runs read with a time limit for each statement. If the standby fails, read runs again, with what was found before.
+// inTx runs read with a time limit for each statement. If the standby fails, read runs again from the state before it.
 func (s *searcher) inTx(ctx context.Context, read func(tx pgx.Tx) error) error {
 	found := len(s.ids)
 	return s.reader.InTx(ctx, func(tx pgx.Tx) error {
