@@ -34,7 +34,7 @@ type Hints struct {
 type Activation struct {
 	arguments          *node
 	agent, skill, tool ref.Val
-	principal, claimed ref.Val
+	principal, claimed any
 	now                ref.Val
 }
 
@@ -58,14 +58,14 @@ func NewActivation(in *Input) *Activation {
 			groups.children = append(groups.children, newText(group))
 		}
 		n.addMember("groups", groups)
-		a.principal = &object{node: n, shape: principalShape}
+		a.principal = principalShape.convertNested(n)
 	}
 	n := &node{kind: '{'}
 	n.addHint("read_only", in.Claimed.ReadOnly)
 	n.addHint("destructive", in.Claimed.Destructive)
 	n.addHint("idempotent", in.Claimed.Idempotent)
 	n.addHint("open_world", in.Claimed.OpenWorld)
-	a.claimed = &object{node: n, shape: claimedShape}
+	a.claimed = claimedShape.convertNested(n)
 	return a
 }
 
@@ -114,7 +114,7 @@ func newObjectShape(name string, fields map[string]*shape) *shape {
 	for field, f := range fields {
 		f.path = name + "." + field
 	}
-	s.makeFieldTypes()
+	s.rest = newUntyped(name)
 	return s
 }
 

@@ -34,11 +34,11 @@ type shape struct {
 	enum        []string // the only values of a string; nil: any
 	elem        *shape   // of a list or a map
 	fields      map[string]*shape
+	rest        *shape // of members that fields does not have
 	maxSize     uint64 // characters of a string, elements of a list; 0: unknown
 	description string
 
-	typeName   string // of an object, in the type checker
-	fieldTypes map[string]*types.FieldType
+	typeName string // of an object, in the type checker
 }
 
 func newUntyped(path string) *shape {
@@ -180,7 +180,7 @@ func (r *schemaReader) readObject(s *shape, c *constraints, depth int) {
 	for _, name := range slices.Sorted(maps.Keys(c.fields)) {
 		s.fields[name] = r.readShape(c.fields[name], joinPath(s.path, name), depth+1)
 	}
-	s.makeFieldTypes()
+	s.rest = newUntyped(s.path)
 }
 
 // objectTypePrefix begins the names of objects' types. It is no identifier, so that no condition can name the type.
