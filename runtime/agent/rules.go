@@ -206,7 +206,9 @@ func (e *edit) setRule(ctx context.Context, r report, rules map[string]RuleVersi
 }
 
 // ruleSubject returns the id of a rule in the audit log, which follows from its name.
-func ruleSubject(name string) uuid.UUID { return uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdpoint:rule:"+name)) }
+func ruleSubject(name string) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdpoint:rule:"+name))
+}
 
 func (e *edit) storeRule(ctx context.Context, name string, spec *rule.Spec) (RuleVersion, error) {
 	var by *uuid.UUID
@@ -298,6 +300,12 @@ func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWar
 	if err != nil {
 		return nil, err
 	}
+	schemas := map[tool.Pin]*condition.Schema{}
+	for pin, d := range definitions {
+		if schemas[pin], err = condition.ReadSchema(d.InputSchema); err != nil {
+			return nil, fmt.Errorf("read schema of tool %s for rules: %w", d.Name, err)
+		}
+	}
 	order := slices.SortedFunc(maps.Keys(covered), func(a, b tool.Offered) int {
 		return cmp.Or(cmp.Compare(names[a.SkillID], names[b.SkillID]), cmp.Compare(a.Name, b.Name))
 	})
@@ -308,7 +316,7 @@ func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWar
 			if spec.When == "" || !spec.CoversTool(skill, offered.Name) {
 				continue
 			}
-			if _, err := condition.Compile(spec.When, definitions[covered[offered]].InputSchema); err != nil {
+			if _, err := schemas[covered[offered]].Compile(spec.When); err != nil {
 				found = append(found, RuleWarning{spec.Name, skill, offered.Name, err.Error()})
 			}
 		}
