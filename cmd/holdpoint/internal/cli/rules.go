@@ -175,7 +175,7 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 			body.Revision = new(int64(0))
 		}
 		for flag, change := range map[string]func(){
-			"agent": func() { body.Agents = dropEmpty(agents) }, "skill": func() { body.Skills = dropEmpty(skills) }, "tool": func() { body.Tools = dropEmpty(tools) },
+			"agent": func() { body.Agents = agents }, "skill": func() { body.Skills = skills }, "tool": func() { body.Tools = tools },
 			"when": func() { body.When = &when }, "effect": func() { body.Effect = effect }, "mode": func() { body.Mode = &mode },
 			"message": func() { body.Message = &message }, "high-risk": func() { body.HighRisk = &highRisk },
 		} {
@@ -187,14 +187,6 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 		return printReply(e, reply, err, e.showRule)
 	})
 	return cmd
-}
-
-// dropEmpty returns the names of a flag, of which "" alone is an empty list.
-func dropEmpty(names []string) []string {
-	if len(names) == 1 && names[0] == "" {
-		return nil
-	}
-	return names
 }
 
 func (e *Env) setRuleFromFile(ctx context.Context, api *client.Client, name, file string, revision *int64) error {

@@ -327,7 +327,7 @@ func (f *ruleTests) run(ctx context.Context, book *rule.Book, i int) manifest.Er
 		fail("now", "must be given, because a rule reads the time")
 		return failures
 	}
-	settings := approval.Judge(approval.Facts{AutoApprove: t.AutoApproved, HighRisk: t.HighRisk, Accepted: true, EverSeen: true})
+	settings := approval.Judge(approval.Facts{AutoApprove: t.AutoApproved, HighRisk: t.HighRisk, Known: true, Accepted: true, EverSeen: true})
 	v := rule.Combine(settings, book.Apply(ctx, rules, schema, in))
 	if got := v.Action.String(); got != t.Verdict {
 		fail("verdict", "expected %s, got %s, because %s", t.Verdict, got, explainVerdict(&v))
