@@ -72,7 +72,7 @@ func TestInvalidRules(t *testing.T) {
 		{"rules/r", `{"effect":"park","agents":["a",""]}`, "body.agents[1]", "must be a name"},
 		{"rules/r", `{"effect":"park","when":"args.amount >"}`, "body.when", "1:14: "},
 		{"rules/r", `{"effect":"park","tools":["write"],"when":"args.amuont > 1.0"}`, "body.when", "1:6: args has no field amuont: did you mean amount? (tool write of skill files)"},
-		{"rules/r", `{"effect":"park","tools":["write"],"when":"args.n > 1 &&\n args.amount > 1"}`, "body.when", "2:16: cannot compare a number with an integer: write 1.0"},
+		{"rules/r", `{"effect":"park","tools":["write"],"when":"args.n > 1 &&\n args.amount > 1"}`, "body.when", "2:14: cannot compare a number with an integer: write 1.0"},
 	} {
 		v := w.put(tc.path, w.operator, tc.body).wantProblem(t, 422, "invalid_request")
 		errs, _ := v["errors"].([]any)
@@ -99,7 +99,7 @@ func TestCheckRule(t *testing.T) {
 	const write = `"tools":["write"],"skills":["files"]`
 	for body, want := range map[string]string{
 		`{"when":"args.amount > 1.0",` + write + `}`:  `{"problems":[],"tools":[{"skill":"files","tool":"write","problems":[]}]}`,
-		`{"when":"args.amount > 1",` + write + `}`:    `{"problems":[],"tools":[{"skill":"files","tool":"write","problems":[{"line":1,"column":15,"message":"cannot compare a number with an integer: write 1.0"}]}]}`,
+		`{"when":"args.amount > 1",` + write + `}`:    `{"problems":[],"tools":[{"skill":"files","tool":"write","problems":[{"line":1,"column":13,"message":"cannot compare a number with an integer: write 1.0"}]}]}`,
 		`{"when":"args.amount >\n",` + write + `}`:    `{"problems":[{"line":1,"column":14}],"tools":[{"skill":"files","tool":"write","problems":[]}]}`,
 		`{"when":"args.amount > 1","tools":["none"]}`: `{"problems":[],"tools":[]}`,
 		`{"when":"",` + write + `}`:                   `{"problems":[],"tools":[{"problems":[]}]}`,
@@ -116,7 +116,7 @@ func TestRuleWarnings(t *testing.T) {
 	w.put("rules/small", w.operator, `{"skills":["files"],"when":"args.amount <= 100.0","effect":"allow"}`).wantStatus(t, 200)
 	w.source.Offer(strings.Replace(paymentTool, "amount", "total", 1))
 	w.get("skills/files/tools?refresh=true", w.operator).wantStatus(t, 200)
-	const warned = `{"warnings":[{"skill":"files","tool":"write","message":"1:6: args has no field amount"}]}`
+	const warned = `{"warnings":[{"skill":"files","tool":"write","message":"1:6: args has no field amount: it must be one of n, total"}]}`
 	wantMembers(t, "get", w.get("rules/small", w.operator).wantStatus(t, 200), warned)
 	wantMembers(t, "list", listItems(t, w.get("rules", w.operator).wantStatus(t, 200))[0], warned)
 }
