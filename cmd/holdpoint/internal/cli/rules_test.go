@@ -167,6 +167,7 @@ func TestRulesTestRefuses(t *testing.T) {
 		"a schema's name":    {rules, "schema: {ledger: {}}\n" + tests, `schema.ledger: must be a skill and a tool`},
 		"a rule's effect":    {strings.Replace(rules, "allow", "approve", 1), tests, `holdpoint.yaml:1:69: rules[0].effect: must be allow, park or deny`},
 		"a name twice":       {"rules:\n  - {name: a, effect: park}\n  - {name: a, effect: deny}\n", tests, `holdpoint.yaml:3:6: rules[1].name: "a" is named twice`},
+		"a schema":           {rules, "schema: {ledger/pay: {type: 5}}\n" + tests, `tests.yaml:1:10: schema.ledger/pay: `},
 		"a condition":        {strings.Replace(rules, "<=", "=", 1), tests, `holdpoint.yaml:1:41: rules[0].when: 1:13: unexpected =: write == to compare`},
 		"a field of no tool": {strings.Replace(rules, "amount", "amuont", 1), schema + tests, `rules[0].when: 1:6: args has no field amuont: did you mean amount? (tool pay of skill ledger)`},
 		"a type":             {strings.Replace(rules, "100.0", "100", 1), schema + tests, `rules[0].when: 1:13: cannot compare a number with an integer: write 100.0 (tool pay of skill ledger)`},
@@ -198,10 +199,13 @@ tests:
   - {rule: r, skill: a, tool: b, arguments: {n: 9007199254740992}, matches: false}
   - {rule: r, skill: a, tool: b, arguments: {n: 9007199254740993.0}, matches: true}
 `,
+		"invalid.yaml": "schema: {a/b: {type: object, properties: {n: {type: integer}}}}\ntests: [{rule: r, skill: a, tool: b, arguments: {n: many}, matches: false}]",
 	})
 	if got := run(t, nil, "", "rules", "test", filepath.Join(dir, "tests.yaml")).wantCode(t, 0).stdout; got != "3 tests passed, 0 failed\n" {
 		t.Errorf("stdout %s", got)
 	}
+	got := run(t, nil, "", "rules", "test", filepath.Join(dir, "invalid.yaml")).wantCode(t, 1).stdout
+	wantContains(t, "arguments that the server refuses", got, "invalid.yaml:2:38: tests[0]: arguments: must fit the tool's schema, or the call is invalid and no rule sees it: /n: ")
 }
 
 // TestRuleBook runs the tests of the rule book in docs/rules.md, which shows both files.

@@ -18,6 +18,7 @@ import (
 	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
+	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
 func newRulesTestCmd(e *Env) *cobra.Command {
@@ -30,7 +31,7 @@ those of holdpoint.yaml in the folder of the tests, or of --rules.
 A test names an agent, a skill, a tool and arguments, and says whether one rule matches the call, or
 what all rules together do with it: allow, park or deny. Without a rule the call would be parked; with
 "auto_approved: true" it would be allowed, and with "high_risk: true" the tool is marked as high risk.
-With the tools' input schemas in "schema", conditions are checked as a server does it.
+With the tools' input schemas in "schema", conditions and arguments are checked as a server does it.
 
   schema:
     ledger/post_payment: {type: object, properties: {amount: {type: number}}}
@@ -90,6 +91,7 @@ type ruleTests struct {
 	Tests  []ruleTest                 `json:"tests"`
 
 	declared *manifest.Manifest
+	schemas  map[string]*tool.Schemas
 }
 
 func (e *Env) testRules(ctx context.Context, rulesFile string, files []string) error {
@@ -195,14 +197,14 @@ func (e *Env) readRules(file string, schemas map[string]json.RawMessage) ([]rule
 			continue
 		}
 		for _, of := range slices.Sorted(maps.Keys(types)) {
-			skill, tool, _ := strings.Cut(of, "/")
-			if of != "" && !r.CoversTool(skill, tool) {
+			skill, name, _ := strings.Cut(of, "/")
+			if of != "" && !r.CoversTool(skill, name) {
 				continue
 			}
 			if _, err := types[of].Compile(r.When); err != nil {
 				suffix := ""
 				if of != "" {
-					suffix = fmt.Sprintf(" (tool %s of skill %s)", tool, skill)
+					suffix = fmt.Sprintf(" (tool %s of skill %s)", name, skill)
 				}
 				for problem := range strings.SplitSeq(err.Error(), "\n") {
 					wrong = append(wrong, declared.Locate(at+".when", problem+suffix))
@@ -226,7 +228,7 @@ func (e *Env) readRuleTests(file string) (*ruleTests, error) {
 	if err != nil {
 		return nil, err
 	}
-	tests := &ruleTests{declared: declared}
+	tests := &ruleTests{declared: declared, schemas: map[string]*tool.Schemas{}}
 	if err := json.Unmarshal(declared.Spec, tests); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
@@ -236,9 +238,11 @@ func (e *Env) readRuleTests(file string) (*ruleTests, error) {
 			wrong = append(wrong, declared.Locate(path, expected))
 		}
 	}
-	for of := range tests.Schema {
-		skill, tool, _ := strings.Cut(of, "/")
-		check(skill != "" && tool != "", "schema."+of, "must be a skill and a tool, such as ledger/post_payment")
+	for of, schema := range tests.Schema {
+		skill, name, _ := strings.Cut(of, "/")
+		check(skill != "" && name != "", "schema."+of, "must be a skill and a tool, such as ledger/post_payment")
+		tests.schemas[of], err = tool.CompileSchemas(tool.Definition{Name: name, InputSchema: schema})
+		check(err == nil, "schema."+of, fmt.Sprint(err))
 	}
 	for i := range tests.Tests {
 		t, at := &tests.Tests[i], fmt.Sprintf("tests[%d]", i)
@@ -296,6 +300,16 @@ func (f *ruleTests) run(ctx context.Context, book *rule.Book, i int) manifest.Er
 		schema.Pin = sha256.Sum256(schema.JSON)
 	}
 	in := t.buildInput()
+	if schemas := f.schemas[t.Skill+"/"+t.Tool]; schemas != nil {
+		problems, err := schemas.ValidateInput(ctx, in.Arguments)
+		if err != nil {
+			problems = []tool.Problem{{Message: err.Error()}}
+		}
+		if len(problems) > 0 {
+			fail("arguments", "must fit the tool's schema, or the call is invalid and no rule sees it: %s", problems[0])
+			return failures
+		}
+	}
 	subject := rule.Subject{Agent: t.Agent, Skill: t.Skill, Tool: t.Tool}
 	if t.Rule != "" {
 		n := slices.IndexFunc(book.Rules, func(r rule.Rule) bool { return r.Name == t.Rule })
