@@ -204,7 +204,7 @@ func (p *Program) evaluate(ctx context.Context, vars *bindings) (ref.Val, error)
 	return out, err
 }
 
-var noOperator = regexp.MustCompile(`^no such overload: (\S+)`)
+var noOperator = regexp.MustCompile(`^no such overload(?:: (\S+))?`)
 
 func explainEvaluation(err error) error {
 	var cancelled interpreter.EvalCancelledError
@@ -212,9 +212,11 @@ func explainEvaluation(err error) error {
 		return ErrCost
 	}
 	if m := noOperator.FindStringSubmatch(err.Error()); m != nil {
-		name := m[1]
-		if symbol, ok := operators.FindReverse(name); ok {
+		name := "an operator or function"
+		if symbol, ok := operators.FindReverse(m[1]); ok && symbol != "" {
 			name = symbol
+		} else if m[1] != "" {
+			name = m[1]
 		}
 		return fmt.Errorf("%s cannot be used with values of these types", name)
 	}

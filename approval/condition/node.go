@@ -47,7 +47,7 @@ func decodeArguments(raw json.RawMessage) *node {
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw), rawjson.Lenient())
 	n, err := readNode(decoder, 1)
 	if err != nil {
-		return newBad(fmt.Errorf("must be JSON: %w", err))
+		return newBad(errors.New("must be JSON"))
 	}
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
 		return newBad(errors.New("must be one JSON value"))

@@ -727,7 +727,7 @@ func (g generator) arguments() *value {
 		},
 		"limits": func() *value { return g.object(map[string]func() *value{"day": amount}, "day") },
 		"pairs": func() *value {
-			if g.IntN(50) == 0 {
+			if g.IntN(1000) == 0 {
 				return g.list(800, func() *value { return numberValue("1") })
 			}
 			return g.list(g.IntN(5), func() *value { return numberValue(pick(g, "1", "2", "3", "999999", "9223372036854775807")) })

@@ -37,7 +37,7 @@ func statementReads(tokens []token) bool {
 	for i, t := range tokens {
 		switch t.class {
 		case ClassString:
-			if !isClosed(t.text) || i+1 < len(tokens) && tokens[i+1].text == "(" { // a quoted function
+			if t.text[0] == '$' || !isClosed(t.text) || i+1 < len(tokens) && tokens[i+1].text == "(" { // a quoted function
 				return false
 			}
 		case ClassNumber:
