@@ -305,7 +305,7 @@ func TestLimits(t *testing.T) {
 	}
 	for source, want := range map[string]string{
 		`args.few.exists(a, args.few.exists(b, args.few.exists(c, args.few.exists(d, a + b == c + d))))`: "1:1: the condition may cost ",
-		`agent.contains("a")` + strings.Repeat(` || agent.contains("a")`, 100):                          "",
+		`agent.contains("a")` + strings.Repeat(` || agent.contains("a")`, 100):                           "",
 	} {
 		if _, err := bounded.Compile(source); want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
 			t.Errorf("%.100s: %v, want %q", source, err, want)
@@ -410,7 +410,7 @@ func TestSchemas(t *testing.T) {
 func TestSchemasThatAreHard(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"type":"object","properties":{"a":`, 200) + `{}` + strings.Repeat(`}}`, 200)
-	mustCompile(t, readSchema(t, deep), `args.a.a.a == 1 || args`+strings.Repeat(".a", 60)+` == 1`)
+	mustCompile(t, readSchema(t, deep), `args`+strings.Repeat(".a", 60)+` == 1`)
 
 	// Each definition names the next one twice, which makes a million schemas.
 	var many strings.Builder
