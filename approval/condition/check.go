@@ -263,7 +263,6 @@ func (c *checker) checkCall(tree *ast.AST, e ast.Expr, in *scope, report reporte
 	case clocks[name] != nil && len(args) == 1:
 		c.checkZone(args[0], report)
 	case isOperator(name):
-	case internalNames[name] != "":
 	case functionUsage[name] == "":
 		report(e, "unknown function %s%s", name, suggest(name, slices.Collect(maps.Keys(functionUsage))))
 	}
@@ -356,9 +355,6 @@ func listReferences(s *Schema, tree *ast.AST) References {
 	s.walk(tree.Expr(), nil, func(e ast.Expr, in *scope) {
 		if e.Kind() == ast.CallKind {
 			name := e.AsCall().FunctionName()
-			if public := internalNames[name]; public != "" {
-				name = public
-			}
 			if functionUsage[name] != "" {
 				functions[name] = true
 			}

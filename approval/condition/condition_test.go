@@ -249,9 +249,11 @@ func TestMatch(t *testing.T) {
 		{`now < timestamp("2026-11-24T00:00:00Z")`, `{}`, "true"},
 		// Functions of the library.
 		{`agent.lowerAscii().trim() == "support" && agent.split("p").size() == 3`, `{}`, "true"},
-		{`agent.replace("s", "").substring(0, 2) == "up"`, `{}`, "true"},
-		{`sets.intersects(args.tags, ["urgent"])`, `{"tags":["urgent"]}`, "true"},
-		{`math.greatest(args.amount, 5.0) == 5.0 && math.abs(args.amount) == 1.0`, `{"amount":-1}`, "true"},
+		{`agent.replace("s", "S") == "Support"`, `{}`, "true"},
+		{`agent.replace("", "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx").replace("x", args.memo) == "a"`, `{"memo":"` + strings.Repeat("m", 20000) + `"}`, "replace: the result must have at most 2097152 bytes"},
+		{`math.abs(args.amount) == 1.5 && math.floor(args.amount) == -2.0 && math.round(args.amount) == -2.0`, `{"amount":-1.5}`, "true"},
+		{`math.abs(args.count) == 3`, `{"count":-3}`, "true"},
+		{`math.abs(args.count) > 3`, `{"count":-9223372036854775808}`, "integer overflow"},
 		{`args.items.map(i, i.price).exists(p, p > 1.0)`, `{"items":[{"price":2}]}`, "true"},
 		{`args.items.filter(i, i.price > 1.0).size() == 1`, `{"items":[{"price":2},{"price":1}]}`, "true"},
 	} {
@@ -332,7 +334,7 @@ func TestReferences(t *testing.T) {
 		{`has(args.customer) && args.customer.id == 1`, "args.customer args.customer.id", "has"},
 		{`args.meta["a"] == 1 && args.meta.b == 2`, "args.meta.a args.meta.b", ""},
 		{`domain(principal.email) == "a.b" && now.getHours("UTC") > 1`, "now principal.email", "domain getHours"},
-		{`math.greatest(args.amount, 1.0) > 2.0`, "args.amount", "math.greatest"},
+		{`math.abs(args.amount) > 2.0`, "args.amount", "math.abs"},
 	} {
 		got := mustCompile(t, schema, c.source).References()
 		if strings.Join(got.Fields, " ") != c.fields || strings.Join(got.Functions, " ") != c.functions {

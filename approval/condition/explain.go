@@ -90,11 +90,17 @@ func (c *checker) explainTypes(tree *ast.AST, issues *cel.Issues) *Error {
 	expressions, scopes := make(map[int64]ast.Expr), make(map[int64]*scope)
 	c.schema.walk(tree.Expr(), nil, func(e ast.Expr, in *scope) { expressions[e.ID()], scopes[e.ID()] = e, in })
 	for _, issue := range issues.Errors() {
+		if e := expressions[issue.ExprID]; e != nil && isMath(e) && len(issues.Errors()) > 1 {
+			continue // the function's problem says more
+		}
 		line, column := c.findName(issue.Location.Line(), issue.Location.Column()+1)
 		c.addProblem(line, column, "%s", c.explainType(expressions[issue.ExprID], scopes[issue.ExprID], issue.Message))
 	}
 	return c.sortProblems()
 }
+
+// isMath reports whether an expression is the name before math.abs and the like.
+func isMath(e ast.Expr) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == "math" }
 
 func (c *checker) explainType(e ast.Expr, in *scope, message string) string {
 	if m := undefinedField.FindStringSubmatch(message); m != nil {
@@ -141,6 +147,9 @@ func (c *checker) explainName(e ast.Expr, name string) string {
 		return "a condition cannot make objects"
 	}
 	if e != nil && e.Kind() == ast.CallKind {
+		if call := e.AsCall(); call.IsMemberFunction() && isMath(call.Target()) {
+			name = "math." + name
+		}
 		return "unknown function " + clip(name) + suggest(name, slices.Collect(maps.Keys(functionUsage)))
 	}
 	if c.schema.root.fields[name] != nil {

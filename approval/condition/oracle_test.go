@@ -493,7 +493,7 @@ func oracleRules() []rule {
 			list, ok := to(c)
 			return test(func(list []string) bool { return len(list) != 1 || list[0] != "ada@example.com" })(list, ok)
 		}},
-		{`sets.contains(["ada@example.com", "ada@EXAMPLE.com"], args.to)`, false, func(c *call) answer {
+		{`args.to.all(a, a in ["ada@example.com", "ada@EXAMPLE.com"])`, false, func(c *call) answer {
 			list, ok := to(c)
 			return all(list, ok, func(s string) answer { return answerOf(strings.EqualFold(s, "ada@example.com")) })
 		}},
