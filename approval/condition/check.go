@@ -26,7 +26,7 @@ type checker struct {
 // maxProblems bounds the problems of one condition.
 const maxProblems = 20
 
-func (c *checker) addProblem(line, column int, format string, args ...any) {
+func (c *checker) addProblemf(line, column int, format string, args ...any) {
 	p := Problem{max(line, 1), max(column, 1), fmt.Sprintf(format, args...)}
 	if len(c.problems) < maxProblems && !slices.Contains(c.problems, p) {
 		c.problems = append(c.problems, p)
@@ -124,6 +124,7 @@ func (s *Schema) walk(e ast.Expr, in *scope, visit visitor) {
 		s.walk(loop.LoopCondition(), body, visit)
 		s.walk(loop.LoopStep(), body, visit)
 		s.walk(loop.Result(), body.outer, visit)
+	default: // has nothing in it; nobody can make objects
 	}
 }
 
@@ -157,6 +158,7 @@ func (s *Schema) shapeOf(e ast.Expr, in *scope) *shape {
 				return operand.elem
 			}
 		}
+	default:
 	}
 	return nil
 }
@@ -191,7 +193,7 @@ func (c *checker) checkTree(tree *ast.AST) {
 	report := func(e ast.Expr, format string, args ...any) {
 		location := tree.SourceInfo().GetStartLocation(e.ID())
 		line, column := c.findName(location.Line(), location.Column()+1)
-		c.addProblem(line, column, format, args...)
+		c.addProblemf(line, column, format, args...)
 	}
 	root := tree.Expr()
 	switch t := tree.GetType(root.ID()); {
@@ -213,6 +215,7 @@ func (c *checker) checkTree(tree *ast.AST) {
 			}
 		case ast.CallKind:
 			c.checkCall(tree, e, in, report)
+		default:
 		}
 	})
 	c.checkConstants(root, report)

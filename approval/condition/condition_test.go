@@ -74,7 +74,7 @@ func TestProblems(t *testing.T) {
 		{`args.amuont > 1.0`, `1:6: args has no field amuont: did you mean amount?`},
 		{"args.ok &&\n  args.customer.di == 1", `2:17: args.customer has no field di: did you mean id?`},
 		{`args.items.exists(i, i.pice > 1.0)`, `1:24: args.items[] has no field pice: did you mean price?`},
-		{`args.items[0].nmae == "a"`, `1:15: args.items[] has no field nmae: did you mean name?`},
+		{`args.items[0].nam == "a"`, `1:15: args.items[] has no field nam: did you mean name?`},
 		{`"ä" == args.mem`, `1:13: args has no field mem: did you mean memo?`},
 		{`args.nothing.x == 1`, `1:14: args.nothing has no fields`},
 		{`principal.mail == "a"`, `1:11: principal has no field mail: did you mean email?`},
@@ -138,6 +138,12 @@ func TestProblems(t *testing.T) {
 		{`args.amount >`, `1:14: unexpected the end of the condition`},
 		{`agent == "a`, `1:10: the text has no closing quote`},
 		{`has(args)`, `1:5: has takes a field: has(args.field)`},
+		{` `, `1:1: the condition is empty`},
+		{`agent == “a”`, "1:10: unexpected “: write straight quotes, \"text\""},
+		{`args.count <> 3`, `1:13: unexpected >: write != for not equal`},
+		{`args.in == 3`, `1:6: unexpected .in: write the name in backticks`},
+		{`args.count > 9223372036854775808`, `1:14: the number is too large`},
+		{`args.tags.exists(t)`, "1:11: exists must be called as list.exists(item, condition)\n1:18: unknown name t: it must be one of agent, args, claimed, now, principal, skill, tool"},
 		{`args{}`, `1:5: a condition cannot make objects`},
 		{`args.tags.all(args, args == "urgent")`, `1:11: the name args is taken: choose another name for the items`},
 		// Size and cost.
@@ -147,8 +153,7 @@ func TestProblems(t *testing.T) {
 		{"args.amuont > 1.0 &&\nargs.count > 1.0", "1:6: args has no field amuont: did you mean amount?\n2:12: cannot compare an integer with a number: write 1"},
 	} {
 		_, err := schema.Compile(c.source)
-		var problems *condition.Error
-		if !errors.As(err, &problems) {
+		if _, ok := errors.AsType[*condition.Error](err); !ok {
 			t.Errorf("%.60s: %v, want %s", c.source, err, c.want)
 			continue
 		}

@@ -715,7 +715,7 @@ func (g generator) arguments() *value {
 		},
 		"sql": func() *value {
 			return textValue(pick(g, "SELECT id FROM accounts WHERE owner = 'drop table x'", "with a as (select 1) select count(*) from a", "select 1; select 2;", "select 1; drop table x",
-				"DELETE FROM accounts", "select 1 -- ; drop table x", "select * into x from y", "select evil(1)", "with a as (delete from b returning *) select * from a", "", "explain analyze delete from x", "select '\\'; drop table x; --'"))
+				"DELETE FROM accounts", "select 1 -- ; drop table x", "select a into x from y", "select evil(1)", "with a as (delete from b returning b) select b from a", "", "explain analyze delete from x", "select '\\'; drop table x; --'"))
 		},
 		"items": func() *value {
 			return g.list(g.IntN(3), func() *value {

@@ -64,8 +64,9 @@ func (s *shape) convertUntyped(n *node) (any, error) {
 		return value, nil
 	case '{', '[':
 		return s.convertNested(n), nil
+	default:
+		return n.scalar, nil
 	}
-	return n.scalar, nil
 }
 
 func (s *shape) convertNumber(n *node) (any, error) {

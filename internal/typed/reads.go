@@ -41,7 +41,7 @@ func statementReads(tokens []token) bool {
 				return false
 			}
 		case ClassNumber:
-			if strings.ContainsFunc(t.text, func(r rune) bool { return isLetter(byte(r)) }) { // 1DROP is two tokens in SQL Server
+			if slices.ContainsFunc([]byte(t.text), isLetter) { // 1DROP is two tokens in SQL Server
 				return false
 			}
 		case ClassOperator:
