@@ -171,7 +171,7 @@ const longestReplaced = 2 << 20
 func replaceText(args ...ref.Val) ref.Val {
 	text, old, replacement := stringOf(args[0]), stringOf(args[1]), stringOf(args[2])
 	if len(text)+strings.Count(text, old)*len(replacement) > longestReplaced {
-		return types.NewErr("replace: the result must have at most %d bytes", longestReplaced)
+		return types.WrapErr(newValueError("replace: the result must have at most %d bytes", longestReplaced))
 	}
 	return types.String(strings.ReplaceAll(text, old, replacement))
 }
@@ -243,7 +243,7 @@ var arithmetic = map[string]functions.BinaryOp{
 
 func requireFinite(value ref.Val) ref.Val {
 	if d, ok := value.(types.Double); ok && (math.IsNaN(float64(d)) || math.IsInf(float64(d), 0)) {
-		return types.NewErr("the result is not a finite number")
+		return types.WrapErr(newValueError("the result is not a finite number"))
 	}
 	return value
 }
@@ -259,7 +259,7 @@ func convertInt(value ref.Val) ref.Val {
 	if f := float64(i); f < math.MaxInt64 && int64(f) == int64(i) {
 		return types.Double(f)
 	}
-	return types.NewErr("double: %d has more digits than a number can hold", i)
+	return types.WrapErr(newValueError("double: the integer has more digits than a number can hold"))
 }
 
 // convertDouble converts a double to the int of the same value.
@@ -271,7 +271,7 @@ func convertDouble(value ref.Val) ref.Val {
 	if f := float64(d); f == math.Trunc(f) && f >= math.MinInt64 && f < math.MaxInt64 {
 		return types.Int(f)
 	}
-	return types.NewErr("int: %v must be a whole number: use math.floor, math.ceil or math.round", d)
+	return types.WrapErr(newValueError("int: the number must be whole: use math.floor, math.ceil or math.round"))
 }
 
 // clock reads a part of a time in a zone.
@@ -349,7 +349,7 @@ const longestDomainText = 4096
 // xn--bcher-kva.example. An IP address is returned in its usual form. It returns an error for everything else, and for a text that
 // programs read differently.
 func findDomain(text string) (string, error) {
-	none := fmt.Errorf("domain: %q must be an e-mail address or a URL", clip(text))
+	none := newValueError("domain: the text must be one e-mail address or one URL")
 	if len(text) > longestDomainText || strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\\' }) {
 		return "", none
 	}
@@ -388,12 +388,12 @@ const longestPath = 4096
 func isWithin(file, folder string) (bool, error) {
 	for _, text := range []string{file, folder} {
 		if err := checkPath(text); err != nil {
-			return false, fmt.Errorf("within: path %q %w", clip(text), err)
+			return false, newValueError("within: the path %s", err)
 		}
 	}
 	file, folder = path.Clean(file), path.Clean(folder)
 	if path.IsAbs(file) != path.IsAbs(folder) {
-		return false, fmt.Errorf("within: %q and %q must both be absolute or both be relative", clip(file), clip(folder))
+		return false, newValueError("within: the path and the folder must both be absolute or both be relative")
 	}
 	switch folder {
 	case "/":
