@@ -213,13 +213,16 @@ var (
 
 // explainEvaluation returns the reason why a condition has no answer, without values of the call.
 func (p *Program) explainEvaluation(err error) error {
-	var cancelled interpreter.EvalCancelledError
-	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
+	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && cancelled.Cause == interpreter.CostLimitExceeded {
 		return ErrCost
 	}
-	var ours *valueError
-	if errors.Is(err, ErrTime) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ours) {
-		return err
+	if ours, ok := errors.AsType[*valueError](err); ok {
+		return ours
+	}
+	for _, end := range []error{ErrTime, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, end) {
+			return end
+		}
 	}
 	message := err.Error()
 	if m := noOperator.FindStringSubmatch(message); m != nil {

@@ -112,7 +112,7 @@ func readNested(decoder *jsontext.Decoder, kind jsontext.Kind, depth int) (*node
 		return nil, err
 	}
 	if n.bad != nil {
-		return newBad(n.bad), nil
+		n.kind = invalid
 	}
 	return n, nil
 }
