@@ -26,7 +26,7 @@ type checker struct {
 // maxProblems bounds the problems of one condition.
 const maxProblems = 20
 
-func (c *checker) addProblem(line, column int, format string, args ...any) {
+func (c *checker) addProblemf(line, column int, format string, args ...any) {
 	p := Problem{max(line, 1), max(column, 1), fmt.Sprintf(format, args...)}
 	if len(c.problems) < maxProblems && !slices.Contains(c.problems, p) {
 		c.problems = append(c.problems, p)
@@ -124,6 +124,7 @@ func (s *Schema) walk(e ast.Expr, in *scope, visit visitor) {
 		s.walk(loop.LoopCondition(), body, visit)
 		s.walk(loop.LoopStep(), body, visit)
 		s.walk(loop.Result(), body.outer, visit)
+	default: // has nothing in it; nobody can make objects
 	}
 }
 
@@ -157,6 +158,7 @@ func (s *Schema) shapeOf(e ast.Expr, in *scope) *shape {
 				return operand.elem
 			}
 		}
+	default:
 	}
 	return nil
 }
@@ -191,7 +193,7 @@ func (c *checker) checkTree(tree *ast.AST) {
 	report := func(e ast.Expr, format string, args ...any) {
 		location := tree.SourceInfo().GetStartLocation(e.ID())
 		line, column := c.findName(location.Line(), location.Column()+1)
-		c.addProblem(line, column, format, args...)
+		c.addProblemf(line, column, format, args...)
 	}
 	root := tree.Expr()
 	switch t := tree.GetType(root.ID()); {
@@ -213,6 +215,7 @@ func (c *checker) checkTree(tree *ast.AST) {
 			}
 		case ast.CallKind:
 			c.checkCall(tree, e, in, report)
+		default:
 		}
 	})
 	c.checkConstants(root, report)
@@ -263,7 +266,6 @@ func (c *checker) checkCall(tree *ast.AST, e ast.Expr, in *scope, report reporte
 	case clocks[name] != nil && len(args) == 1:
 		c.checkZone(args[0], report)
 	case isOperator(name):
-	case internalNames[name] != "":
 	case functionUsage[name] == "":
 		report(e, "unknown function %s%s", name, suggest(name, slices.Collect(maps.Keys(functionUsage))))
 	}
@@ -356,9 +358,6 @@ func listReferences(s *Schema, tree *ast.AST) References {
 	s.walk(tree.Expr(), nil, func(e ast.Expr, in *scope) {
 		if e.Kind() == ast.CallKind {
 			name := e.AsCall().FunctionName()
-			if public := internalNames[name]; public != "" {
-				name = public
-			}
 			if functionUsage[name] != "" {
 				functions[name] = true
 			}

@@ -183,7 +183,7 @@ func (p *Program) Match(ctx context.Context, in *Activation) (bool, error) {
 	}
 	out, err := p.evaluate(ctx, &bindings{in, p.root})
 	if err != nil {
-		return false, explainEvaluation(err)
+		return false, p.explainEvaluation(err)
 	}
 	answer, ok := out.(types.Bool)
 	if !ok {
@@ -204,19 +204,53 @@ func (p *Program) evaluate(ctx context.Context, vars *bindings) (ref.Val, error)
 	return out, err
 }
 
-var noOperator = regexp.MustCompile(`^no such overload: (\S+)`)
+// Messages of the library. The others may contain a value of the call, which could be a secret.
+var (
+	noOperator = regexp.MustCompile(`^no such overload(?:: (\S+))?`)
+	noKey      = regexp.MustCompile(`^no such key: (.*)$`)
+	safe       = regexp.MustCompile(`^(integer overflow|division by zero|modulus by zero|timestamp overflow|duration overflow|index out of bounds)`)
+)
 
-func explainEvaluation(err error) error {
-	var cancelled interpreter.EvalCancelledError
-	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
+// explainEvaluation returns the reason why a condition has no answer, without values of the call.
+func (p *Program) explainEvaluation(err error) error {
+	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && cancelled.Cause == interpreter.CostLimitExceeded {
 		return ErrCost
 	}
-	if m := noOperator.FindStringSubmatch(err.Error()); m != nil {
-		name := m[1]
-		if symbol, ok := operators.FindReverse(name); ok {
-			name = symbol
-		}
-		return fmt.Errorf("%s cannot be used with values of these types", name)
+	if ours, ok := errors.AsType[*valueError](err); ok {
+		return ours
 	}
-	return err
+	for _, end := range []error{ErrTime, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, end) {
+			return end
+		}
+	}
+	message := err.Error()
+	if m := noOperator.FindStringSubmatch(message); m != nil {
+		name := "an operator or function"
+		if symbol, ok := operators.FindReverse(m[1]); ok && symbol != "" {
+			name = symbol
+		} else if m[1] != "" {
+			name = m[1]
+		}
+		return newValueError("%s cannot be used with values of these types", name)
+	}
+	if m := noKey.FindStringSubmatch(message); m != nil {
+		if strings.Contains(p.source, m[1]) {
+			return newValueError("no such key: %s", m[1])
+		}
+		return newValueError("no such key")
+	}
+	if m := safe.FindString(message); m != "" {
+		return newValueError("%s", m)
+	}
+	return newValueError("an operation has no result for these values")
 }
+
+// valueError says why a value cannot be used. Its text has no values of the call.
+type valueError struct{ text string }
+
+func newValueError(format string, args ...any) error {
+	return &valueError{fmt.Sprintf(format, args...)}
+}
+
+func (e *valueError) Error() string { return e.text }

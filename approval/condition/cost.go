@@ -2,6 +2,7 @@ package condition
 
 import (
 	"fmt"
+	"strconv"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/cost"
@@ -15,7 +16,7 @@ const (
 	largestList = 1 << 19 // elements within them
 	usualText   = 10_000
 	usualList   = 1000
-	usualItem   = 100 // characters of a text in a list
+	usualItem   = 100 // of a text or a list in a list
 	longestName = 300
 )
 
@@ -35,7 +36,7 @@ func describeCost(c uint64) string {
 	if c > 1e15 {
 		return "any amount"
 	}
-	return fmt.Sprint(c)
+	return strconv.FormatUint(c, 10)
 }
 
 // estimator tells how large the values of a call may be.
@@ -56,14 +57,14 @@ func (e estimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	if path[0] != "args" {
 		return &size
 	}
-	at, usual := e.root, uint64(usualText)
+	at, text, list := e.root, uint64(usualText), uint64(usualList)
 	for _, name := range path[1:] {
 		switch {
 		case name == "@keys":
 			size = cost.RangedSizeEstimate(0, longestName)
 			return &size
 		case name == "@items" || name == "@values" || at.kind == mapKind:
-			at, usual = at.elem, usualItem
+			at, text, list = at.elem, usualItem, usualItem
 		case at.kind == objectKind:
 			at = at.fields[name]
 		}
@@ -71,13 +72,13 @@ func (e estimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 			at = newUntyped("")
 		}
 	}
-	switch {
-	case at.kind == stringKind:
-		size.Max = boundSize(at.maxSize, usual, largestText)
-	case at.kind == listKind:
-		size.Max = boundSize(at.maxSize, usualList, largestList)
+	switch at.kind {
+	case stringKind:
+		size.Max = boundSize(at.maxSize, text, largestText)
+	case listKind:
+		size.Max = boundSize(at.maxSize, list, largestList)
 	default:
-		size.Max = usualList
+		size.Max = list
 	}
 	return &size
 }

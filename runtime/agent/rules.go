@@ -335,13 +335,13 @@ func (s *Service) findCovered(ctx context.Context, specs []rule.Spec) ([]covered
 		return nil, err
 	}
 	schemas := map[tool.Pin]*condition.Schema{}
-	for pin, d := range definitions {
-		if schemas[pin], err = condition.ReadSchema(d.InputSchema); err != nil {
-			return nil, fmt.Errorf("read schema of tool %s for rules: %w", d.Name, err)
-		}
-	}
 	tools := make([]coveredTool, 0, len(covered))
 	for offered, pin := range covered {
+		if schemas[pin] == nil {
+			if schemas[pin], err = condition.ReadSchema(definitions[pin].InputSchema); err != nil {
+				return nil, fmt.Errorf("read schema of tool %s for rules: %w", offered.Name, err)
+			}
+		}
 		tools = append(tools, coveredTool{names[offered.SkillID], offered.Name, schemas[pin]})
 	}
 	slices.SortFunc(tools, func(a, b coveredTool) int {
