@@ -150,7 +150,7 @@ func (s *Schema) Compile(source string) (*Program, error) {
 		return nil, err
 	}
 	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
-	if count {
+	if count || hasLoop(tree) {
 		options = append(options, cel.CostLimit(MaxCost), cel.InterruptCheckFrequency(interruptEvery))
 	}
 	program, err := s.env.Program(checked, options...)

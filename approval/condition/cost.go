@@ -20,8 +20,8 @@ const (
 	longestName = 300
 )
 
-// checkCost refuses a condition that may cost more than MaxCost. It reports whether the cost has to be counted at run time, because the
-// arguments of a call may be larger than usual; counting takes as long as evaluating.
+// checkCost refuses a condition that may cost more than MaxCost. It reports whether the cost of one without loops has to be
+// counted at run time, because texts may be larger than usual; counting takes as long as evaluating.
 func (s *Schema) checkCost(checked *cel.Ast) (count bool, err error) {
 	usual, err := s.env.EstimateCost(checked, estimator{s.root, false})
 	if err != nil {
