@@ -269,8 +269,16 @@ func (r report) addProblems(text, suffix string) {
 	}
 }
 
-// FindRuleWarnings compares the conditions of rules with the present definitions of the tools that they are about.
-func (s *Service) FindRuleWarnings(ctx context.Context, specs ...rule.Spec) ([]RuleWarning, error) {
+// FindRuleWarnings compares the conditions of all rules with the present definitions of the tools that they are about.
+func (s *Service) FindRuleWarnings(ctx context.Context) ([]RuleWarning, error) {
+	book, err := s.Rules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	specs := make([]rule.Spec, len(book.Rules))
+	for i := range book.Rules {
+		specs[i] = book.Rules[i].Spec
+	}
 	return s.findMisfits(ctx, specs)
 }
 
