@@ -145,13 +145,15 @@ func (s *Schema) Compile(source string) (*Program, error) {
 	if len(c.problems) > 0 {
 		return nil, c.sortProblems()
 	}
-	if err := s.checkCost(checked); err != nil {
+	count, err := s.checkCost(checked)
+	if err != nil {
 		return nil, err
 	}
-	program, err := s.env.Program(checked,
-		cel.EvalOptions(cel.OptOptimize),
-		cel.CostLimit(MaxCost),
-		cel.InterruptCheckFrequency(interruptEvery))
+	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
+	if count || hasLoop(tree) {
+		options = append(options, cel.CostLimit(MaxCost), cel.InterruptCheckFrequency(interruptEvery))
+	}
+	program, err := s.env.Program(checked, options...)
 	if err != nil {
 		return nil, &Error{[]Problem{{1, 1, err.Error()}}}
 	}

@@ -363,3 +363,18 @@ func listRule(spec *rule.Spec) []field {
 	addNonZero(&l, "high_risk", spec.HighRisk, func(bool) string { return "true" })
 	return l
 }
+
+// Covered returns the ids of the skills that a rule is about, also of deleted ones.
+func (s *Service) Covered(ctx context.Context, spec *rule.Spec) ([]uuid.UUID, error) {
+	skills, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[Named], `SELECT id, name FROM skills`)
+	if err != nil {
+		return nil, fmt.Errorf("read skills for rules: %w", err)
+	}
+	ids := []uuid.UUID{}
+	for _, skill := range skills {
+		if spec.CoversSkill(skill.Name) {
+			ids = append(ids, skill.ID)
+		}
+	}
+	return ids, nil
+}
