@@ -65,7 +65,7 @@ type Schema struct {
 }
 
 // ReadSchema reads a JSON Schema. Without a schema the arguments have any type; so has each part of them about which the schema says nothing
-// that CEL can express.
+// that CEL can express. A condition that compiles for some schema also compiles without one.
 func ReadSchema(schema json.RawMessage) (*Schema, error) {
 	reader := &schemaReader{objects: map[string]*shape{}}
 	s := &Schema{root: newUntyped("args"), objects: reader.objects}
@@ -108,7 +108,7 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 		cel.EnableErrorOnBadPresenceTest(true),
 		cel.EnableMacroCallTracking(),
 		cel.ParserRecursionLimit(100),
-		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateHomogeneousAggregateLiterals()),
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals()),
 	)
 	env, err := cel.NewCustomEnv(options...)
 	if err != nil {
@@ -145,8 +145,10 @@ func (s *Schema) Compile(source string) (*Program, error) {
 	if len(c.problems) > 0 {
 		return nil, c.sortProblems()
 	}
-	if err := s.checkCost(checked); err != nil {
-		return nil, err
+	if s.root.kind != untyped { // without a schema nothing is known about sizes
+		if err := s.checkCost(checked); err != nil {
+			return nil, err
+		}
 	}
 	program, err := s.env.Program(checked,
 		cel.EvalOptions(cel.OptOptimize),
