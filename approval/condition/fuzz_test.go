@@ -66,7 +66,9 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-func readsPrincipal(path string) bool { return path == "principal" || strings.HasPrefix(path, "principal.") || strings.HasPrefix(path, "principal[") }
+func readsPrincipal(path string) bool {
+	return path == "principal" || strings.HasPrefix(path, "principal.") || strings.HasPrefix(path, "principal[")
+}
 
 func isLimit(err error) bool {
 	return errors.Is(err, condition.ErrCost) || errors.Is(err, condition.ErrTime)
