@@ -151,6 +151,7 @@ func (s *Schema) Compile(source string) (*Program, error) {
 		}
 	}
 	program, err := s.env.Program(checked,
+		cel.CustomDecoratorV2(boundMatches),
 		cel.EvalOptions(cel.OptOptimize),
 		cel.CostLimit(MaxCost),
 		cel.InterruptCheckFrequency(interruptEvery))

@@ -334,6 +334,18 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%.100s: %v, want %q", source, err, want)
 		}
 	}
+	schema := readSchema(t, paymentSchema)
+	long := `{"memo":"` + strings.Repeat("a", 900_000) + `"}`
+	if got := match(t, schema, `args.memo.matches("((a{100}){10}b)")`, withArguments(long)); got != "matches: the text is too long for this pattern" {
+		t.Errorf("a search of a billion steps ends with %s", got)
+	}
+	if got := match(t, schema, `args.memo.matches("^a+$")`, withArguments(long)); got != "true" {
+		t.Errorf("a simple search of a long text ends with %s", got)
+	}
+	searches := `args.memo.matches("a+b")` + strings.Repeat(` || args.memo.matches("a+b")`, 50)
+	if got := match(t, schema, searches, withArguments(long)); got != condition.ErrCost.Error() {
+		t.Errorf("50 searches of a long text end with %s", got)
+	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := program.Match(ended, condition.NewActivation(in)); !errors.Is(err, context.Canceled) {
