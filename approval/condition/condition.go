@@ -13,6 +13,7 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
@@ -145,16 +146,15 @@ func (s *Schema) Compile(source string) (*Program, error) {
 	if len(c.problems) > 0 {
 		return nil, c.sortProblems()
 	}
-	if s.root.kind != untyped { // without a schema nothing is known about sizes
-		if err := s.checkCost(checked); err != nil {
-			return nil, err
-		}
+	count, err := s.checkCost(checked)
+	if err != nil {
+		return nil, err
 	}
-	program, err := s.env.Program(checked,
-		cel.CustomDecoratorV2(boundMatches),
-		cel.EvalOptions(cel.OptOptimize),
-		cel.CostLimit(MaxCost),
-		cel.InterruptCheckFrequency(interruptEvery))
+	options := []cel.ProgramOption{cel.CustomDecoratorV2(boundMatches), cel.EvalOptions(cel.OptOptimize)}
+	if count || hasLoop(tree) || callsMatches(tree) {
+		options = append(options, cel.CostLimit(MaxCost), cel.InterruptCheckFrequency(interruptEvery))
+	}
+	program, err := s.env.Program(checked, options...)
 	if err != nil {
 		return nil, &Error{[]Problem{{1, 1, err.Error()}}}
 	}
@@ -163,6 +163,11 @@ func (s *Schema) Compile(source string) (*Program, error) {
 
 func hasLoop(tree *ast.AST) bool {
 	return len(ast.MatchDescendants(ast.NavigateAST(tree), ast.KindMatcher(ast.ComprehensionKind))) > 0
+}
+
+// callsMatches reports whether a condition searches for patterns, whose cost the estimate does not know.
+func callsMatches(tree *ast.AST) bool {
+	return len(ast.MatchDescendants(ast.NavigateAST(tree), ast.FunctionMatcher(overloads.Matches))) > 0
 }
 
 // Source returns the text of the condition.

@@ -20,16 +20,21 @@ const (
 	longestName = 300
 )
 
-// checkCost refuses a condition that may cost more than MaxCost.
-func (s *Schema) checkCost(checked *cel.Ast) error {
-	estimate, err := s.env.EstimateCost(checked, estimator{s.root})
+// checkCost refuses a condition that may cost more than MaxCost. It reports whether the cost of one without loops has to be
+// counted at run time, because texts may be larger than usual; counting takes as long as evaluating.
+func (s *Schema) checkCost(checked *cel.Ast) (count bool, err error) {
+	usual, err := s.env.EstimateCost(checked, estimator{s.root, false})
 	if err != nil {
-		return fmt.Errorf("estimate the cost of a condition: %w", err)
+		return false, fmt.Errorf("estimate the cost of a condition: %w", err)
 	}
-	if estimate.Max > MaxCost {
-		return &Error{[]Problem{{1, 1, fmt.Sprintf("the condition may cost %s, more than the limit of %d: use fewer loops within loops", describeCost(estimate.Max), MaxCost)}}}
+	if usual.Max > MaxCost && s.root.kind != untyped { // without a schema nothing is known about sizes
+		return false, &Error{[]Problem{{1, 1, fmt.Sprintf("the condition may cost %s, more than the limit of %d: use fewer loops within loops", describeCost(usual.Max), MaxCost)}}}
 	}
-	return nil
+	largest, err := s.env.EstimateCost(checked, estimator{s.root, true})
+	if err != nil {
+		return false, fmt.Errorf("estimate the cost of a condition: %w", err)
+	}
+	return largest.Max > MaxCost, nil
 }
 
 func describeCost(c uint64) string {
@@ -40,7 +45,10 @@ func describeCost(c uint64) string {
 }
 
 // estimator tells how large the values of a call may be.
-type estimator struct{ root *shape }
+type estimator struct {
+	root    *shape
+	largest bool // assume that values have the largest size, not the usual one
+}
 
 // EstimateCallCost implements [cost.Estimator].
 func (estimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
@@ -57,14 +65,17 @@ func (e estimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	if path[0] != "args" {
 		return &size
 	}
-	at, text, list := e.root, uint64(usualText), uint64(usualList)
+	at, text, list, item := e.root, uint64(usualText), uint64(usualList), uint64(usualItem)
+	if e.largest {
+		text, list, item = largestText, largestList, largestText
+	}
 	for _, name := range path[1:] {
 		switch {
 		case name == "@keys":
 			size = cost.RangedSizeEstimate(0, longestName)
 			return &size
 		case name == "@items" || name == "@values" || at.kind == mapKind:
-			at, text, list = at.elem, usualItem, usualItem
+			at, text, list = at.elem, item, item
 		case at.kind == objectKind:
 			at = at.fields[name]
 		}

@@ -99,5 +99,5 @@
 // A condition has at most 4096 bytes and 100 levels of nesting. One evaluation costs at most 1,000,000 units, as in Kubernetes, and its
 // loops take at most 50 ms. A condition that would cost more by the sizes in the schema is refused. A list without maxItems is assumed to have
 // 1000 elements and a text without maxLength 10,000 characters, each of them 100 within a list. Without a schema nothing is refused for its cost.
-// A search for a pattern costs by the length of the text and the size of the pattern, and fails for a text that is too long for the pattern.
+// A search for a pattern costs by the length of the text and the size of the pattern, so it fails for a text that is too long for the pattern.
 package condition

@@ -179,7 +179,8 @@ func replaceText(args ...ref.Val) ref.Val {
 }
 
 // maxMatchSteps bounds one search for a pattern: the bytes of the text times the instructions of the pattern. One takes about 8 ns.
-const maxMatchSteps = 5_000_000
+// As many steps cost MaxCost.
+const maxMatchSteps = 6_500_000
 
 // boundMatches replaces calls of matches by searches that are bounded and cost what they take. The library's cost knows the length of the pattern
 // only, and a{1000} is short.
