@@ -197,9 +197,10 @@ func (c *checker) checkTree(tree *ast.AST) {
 	}
 	root := tree.Expr()
 	switch t := tree.GetType(root.ID()); {
-	case t.Kind() == types.BoolKind && !t.IsAssignableType(types.NullType):
-	case t.Kind() == types.DynKind || t.Kind() == types.BoolKind:
-		report(root, "the condition must be true or false: compare the value with == true")
+	case t.Kind() == types.DynKind: // known when it is evaluated
+	case t.Kind() == types.BoolKind && t.IsAssignableType(types.NullType):
+		report(root, "the condition must be true or false, and this may be null: compare the value with == true")
+	case t.Kind() == types.BoolKind:
 	default:
 		report(root, "the condition must be true or false, not %s", c.describeType(t.String()))
 	}
@@ -207,6 +208,14 @@ func (c *checker) checkTree(tree *ast.AST) {
 		switch e.Kind() {
 		case ast.LiteralKind:
 			c.checkLiteral(tree, e, report)
+		case ast.ListKind:
+			c.checkAlike(tree, e.AsList().Elements(), report)
+		case ast.MapKind:
+			var values []ast.Expr
+			for _, entry := range e.AsMap().Entries() {
+				values = append(values, entry.AsMapEntry().Value())
+			}
+			c.checkAlike(tree, values, report)
 		case ast.StructKind:
 			report(e, "a condition cannot make objects")
 		case ast.ComprehensionKind:
@@ -257,9 +266,8 @@ func (c *checker) checkCall(tree *ast.AST, e ast.Expr, in *scope, report reporte
 			c.checkValue(args[0], list.elem, report)
 		}
 	case name == operators.Conditional:
-		generated := args[2].Kind() == ast.IdentKind && isAccumulator(args[2].AsIdent())
-		if yes, no := tree.GetType(args[1].ID()), tree.GetType(args[2].ID()); !generated && !yes.IsEquivalentType(no) {
-			report(e, "both results of ?: must have the same type, not %s and %s", c.describeType(yes.String()), c.describeType(no.String()))
+		if args[2].Kind() != ast.IdentKind || !isAccumulator(args[2].AsIdent()) {
+			c.checkAlike(tree, args[1:], report)
 		}
 	case name == overloads.Matches:
 		c.checkPattern(args[len(args)-1], report)
@@ -268,6 +276,22 @@ func (c *checker) checkCall(tree *ast.AST, e ast.Expr, in *scope, report reporte
 	case isOperator(name):
 	case functionUsage[name] == "":
 		report(e, "unknown function %s%s", name, suggest(name, slices.Collect(maps.Keys(functionUsage))))
+	}
+}
+
+// checkAlike refuses values of different types in a list, an object or behind ?:. Untyped values go with all types.
+func (c *checker) checkAlike(tree *ast.AST, values []ast.Expr, report reporter) {
+	var first *types.Type
+	for _, value := range values {
+		t := tree.GetType(value.ID())
+		switch {
+		case t == nil || t.Kind() == types.DynKind:
+		case first == nil:
+			first = t
+		case first.Kind() != t.Kind():
+			report(value, "expected %s, not %s", c.describeType(first.String()), c.describeType(t.String()))
+			return
+		}
 	}
 }
 

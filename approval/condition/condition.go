@@ -13,6 +13,7 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
@@ -65,7 +66,7 @@ type Schema struct {
 }
 
 // ReadSchema reads a JSON Schema. Without a schema the arguments have any type; so has each part of them about which the schema says nothing
-// that CEL can express.
+// that CEL can express. A condition that compiles for some schema also compiles without one.
 func ReadSchema(schema json.RawMessage) (*Schema, error) {
 	reader := &schemaReader{objects: map[string]*shape{}}
 	s := &Schema{root: newUntyped("args"), objects: reader.objects}
@@ -108,7 +109,7 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 		cel.EnableErrorOnBadPresenceTest(true),
 		cel.EnableMacroCallTracking(),
 		cel.ParserRecursionLimit(100),
-		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateHomogeneousAggregateLiterals()),
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals()),
 	)
 	env, err := cel.NewCustomEnv(options...)
 	if err != nil {
@@ -149,8 +150,8 @@ func (s *Schema) Compile(source string) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
-	if count || hasLoop(tree) {
+	options := []cel.ProgramOption{cel.CustomDecoratorV2(boundMatches), cel.EvalOptions(cel.OptOptimize)}
+	if count || hasLoop(tree) || callsMatches(tree) {
 		options = append(options, cel.CostLimit(MaxCost), cel.InterruptCheckFrequency(interruptEvery))
 	}
 	program, err := s.env.Program(checked, options...)
@@ -162,6 +163,11 @@ func (s *Schema) Compile(source string) (*Program, error) {
 
 func hasLoop(tree *ast.AST) bool {
 	return len(ast.MatchDescendants(ast.NavigateAST(tree), ast.KindMatcher(ast.ComprehensionKind))) > 0
+}
+
+// callsMatches reports whether a condition searches for patterns, whose cost the estimate does not know.
+func callsMatches(tree *ast.AST) bool {
+	return len(ast.MatchDescendants(ast.NavigateAST(tree), ast.FunctionMatcher(overloads.Matches))) > 0
 }
 
 // Source returns the text of the condition.

@@ -57,6 +57,7 @@ const paymentSchema = `{"type":"object","properties":{
 	"currency":{"enum":["EUR","USD"]},
 	"memo":{"type":["string","null"]},
 	"ok":{"type":"boolean"},
+	"flag":{"type":["boolean","null"]},
 	"tags":{"type":"array","items":{"enum":["urgent","internal"]}},
 	"items":{"type":"array","items":{"type":"object","properties":{"price":{"type":"number"},"name":{"type":"string"}}}},
 	"customer":{"type":"object","properties":{"id":{"type":"integer"}}},
@@ -105,10 +106,12 @@ func TestProblems(t *testing.T) {
 		{`args.amount in args.currency`, `1:13: in needs a list on the right, not a string`},
 		{`args.amount.all(x, x > 1)`, `1:6: all, exists, exists_one, filter and map need a list, not a number`},
 		{`[1, 2.0].exists(x, x == args.count)`, `1:5: expected an integer, not a number`},
-		{`(args.ok ? args.any : args.count) == 1`, `1:10: both results of ?: must have the same type, not a value of any type and an integer`},
+		{`(args.ok ? args.amount : args.count) == 1.0`, `1:10: cannot choose between a number and an integer`},
+		{`(args.amount ? 1 : 2) == 1`, `1:14: expected a boolean before ?, not a number`},
+		{`args.count in [1, args.amount]`, `1:24: expected an integer, not a number`},
 		// The result.
 		{`args.amount`, `1:6: the condition must be true or false, not a number`},
-		{`args.any`, `1:6: the condition must be true or false: compare the value with == true`},
+		{`args.flag`, `1:6: the condition must be true or false, and this may be null: compare the value with == true`},
 		{`args.customer`, `1:6: the condition must be true or false, not the object args.customer`},
 		// What can never be true or false.
 		{`args.currency == "EURO"`, `1:18: args.currency is never "EURO": did you mean "EUR"?`},
@@ -196,6 +199,12 @@ func TestMatch(t *testing.T) {
 		{`args.any == 5`, `{"any":"5"}`, "false"},
 		{`args.any > 5`, `{"any":"6"}`, "an operator or function cannot be used with values of these types"},
 		{`args.any == 9007199254740992.0`, `{"any":9007199254740993}`, "args.any must be smaller than 9007199254740992, because the tool's schema does not say which type it has"},
+		{`args.any`, `{"any":true}`, "true"},
+		{`args.any`, `{"any":"true"}`, "the condition is neither true nor false"},
+		{`args.any`, `{"any":null}`, "the condition is neither true nor false"},
+		{`args.any || args.ok`, `{"any":1,"ok":false}`, "an operator or function cannot be used with values of these types"},
+		{`(args.ok ? args.any : 5) == 5`, `{"ok":false}`, "true"},
+		{`args.count in [args.any, 5]`, `{"count":7,"any":7.0}`, "true"},
 		{`args.meta.limit > 5`, `{"meta":{"limit":6}}`, "true"},
 		{`args.meta["limit"] > 5`, `{"meta":{"limit":6}}`, "true"},
 		{`args.any.a[1].b == "c"`, `{"any":{"a":[0,{"b":"c"}]}}`, "true"},
@@ -325,6 +334,18 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%.100s: %v, want %q", source, err, want)
 		}
 	}
+	schema := readSchema(t, paymentSchema)
+	long := `{"memo":"` + strings.Repeat("a", 900_000) + `"}`
+	if got := match(t, schema, `args.memo.matches("((a{100}){10}b)")`, withArguments(long)); got != condition.ErrCost.Error() {
+		t.Errorf("a search of a billion steps ends with %s", got)
+	}
+	if got := match(t, schema, `args.memo.matches("^a+$")`, withArguments(long)); got != "true" {
+		t.Errorf("a simple search of a long text ends with %s", got)
+	}
+	searches := `args.memo.matches("a+b")` + strings.Repeat(` || args.memo.matches("a+b")`, 50)
+	if got := match(t, schema, searches, withArguments(long)); got != condition.ErrCost.Error() {
+		t.Errorf("50 searches of a long text end with %s", got)
+	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := program.Match(ended, condition.NewActivation(in)); !errors.Is(err, context.Canceled) {
@@ -345,6 +366,7 @@ func TestReferences(t *testing.T) {
 		{`args.items[0].name == agent`, "agent args.items[].name", ""},
 		{`has(args.customer) && args.customer.id == 1`, "args.customer args.customer.id", "has"},
 		{`args.meta["a"] == 1 && args.meta.b == 2`, "args.meta.a args.meta.b", ""},
+		{`[principal][0].email == "a" && {"a": now}.a < now`, "now principal", ""},
 		{`domain(principal.email) == "a.b" && now.getHours("UTC") > 1`, "now principal.email", "domain getHours"},
 		{`math.abs(args.amount) > 2.0`, "args.amount", "math.abs"},
 	} {
@@ -441,6 +463,29 @@ func TestSchemas(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: these compile: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// A rule is stored before any tool is known, so what compiles for a tool compiles without a schema.
+func TestUntypedAcceptsWhatSchemasAccept(t *testing.T) {
+	t.Parallel()
+	schema := readSchema(t, `{"type":"object","properties":{"ok":{"type":"boolean"},"a":{"type":"number"},"b":{"type":"number"},"n":{"type":"integer"},
+		"s":{"type":"string"},"few":{"type":"array","maxItems":9,"items":{"type":"integer"}},"note":{"type":["string","null"]}}}`)
+	anything := readSchema(t, "")
+	sources := []string{
+		`args.ok`, `!args.ok`, `(args.ok ? args.a : 1.0) > 2.0`, `(args.ok ? args.a : double(args.n)) > 2.0`, `args.a in [args.b, 1.0]`, `[args.a, 1.0].all(x, x > 0.5)`,
+		`{"x": args.a, "y": 1.0}.x > 0.5`, `-args.n < 1`, `args.n % 2 == 1`, `args.a + 1.0 > args.b * 2.0`, `math.abs(args.a) > 1.0`, `args.note == null`,
+		`args.few.all(a, args.few.all(b, args.few.all(c, a + b + c > 0)))`, `timestamp(args.s) < now`, `string(args.n) == args.s`, `size(args.few) == size(args.s)`,
+		`args.few.map(x, x + 1).filter(x, x > 2).exists_one(x, x == 3)`, `args.s.split(",").all(x, domain(x) == "example.com")`, `args.few[0] == args.n`,
+	}
+	for _, r := range oracleRules() {
+		if !r.untyped {
+			mustCompile(t, anything, r.source)
+		}
+	}
+	for _, source := range sources {
+		mustCompile(t, schema, source)
+		mustCompile(t, anything, source)
 	}
 }
 

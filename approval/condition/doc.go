@@ -45,6 +45,7 @@
 //   - A number has a value if the shortest text of the double means the same number: 0.1 has, and 9007199254740993 has not.
 //   - An untyped number is an int if it has neither a fraction nor an exponent, otherwise a double. It must be smaller than 2^53, because CEL
 //     compares an int with a double by rounding.
+//     An integer of the schema is compared so too if a list or ?: mixes it with untyped values.
 //   - Negative zero is zero. No value is infinite, and arithmetic that leads there fails.
 //   - A missing field and null differ: has(args.memo) is false for the first and true for the second.
 //
@@ -97,5 +98,6 @@
 //
 // A condition has at most 4096 bytes and 100 levels of nesting. One evaluation costs at most 1,000,000 units, as in Kubernetes, and its
 // loops take at most 50 ms. A condition that would cost more by the sizes in the schema is refused. A list without maxItems is assumed to have
-// 1000 elements and a text without maxLength 10,000 characters, each of them 100 within a list.
+// 1000 elements and a text without maxLength 10,000 characters, each of them 100 within a list. Without a schema nothing is refused for its cost.
+// A search for a pattern costs by the length of the text and the size of the pattern, so it fails for a text that is too long for the pattern.
 package condition

@@ -186,6 +186,12 @@ func (c *checker) explainOverload(e ast.Expr, function string, operands []string
 		}
 		return function + " cannot be called with " + c.listTypes(operands)
 	}
+	if function == operators.Conditional && len(operands) == 3 {
+		if operands[0] != "bool" && operands[0] != "dyn" {
+			return "expected a boolean before ?, not " + c.describeType(operands[0])
+		}
+		return "cannot choose between " + c.describeType(operands[1]) + " and " + c.describeType(operands[2])
+	}
 	symbol, _ := operators.FindReverse(function)
 	if len(operands) != 2 {
 		return symbol + " cannot be used with " + c.listTypes(operands)

@@ -22,6 +22,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
+	"cel.dev/cel-go/interpreter"
 	"golang.org/x/net/idna"
 	"golang.org/x/text/unicode/norm"
 
@@ -139,6 +140,7 @@ func declareTextFunctions() []cel.EnvOption {
 		}))),
 		cel.Function("replace", cel.MemberOverload("string_replace_string_string", append(texts, cel.StringType), cel.StringType, cel.FunctionBinding(replaceText))),
 		cel.CostModel(
+			cost.Overload(boundedMatches, cost.EvalCost(cost.Sum(cost.Const(1), cost.Scale(cost.Mul(cost.Arg(0), cost.IntArg(1, 1)), 0.15)))),
 			cost.Overload("domain_string", cost.EvalCost(cost.Sum(cost.Const(10), cost.StringScan(cost.Arg(0)))), cost.ResultSize(cost.AtMost(cost.Const(longestHost)))),
 			cost.Overload("within_string_string", cost.EvalCost(cost.Sum(cost.Const(5), cost.StringScan(cost.Arg(0)), cost.StringScan(cost.Arg(1))))),
 			cost.Overload("writes_sql_string", cost.EvalCost(cost.Sum(cost.Const(5), cost.Arg(0)))),
@@ -175,6 +177,47 @@ func replaceText(args ...ref.Val) ref.Val {
 	}
 	return types.String(strings.ReplaceAll(text, old, replacement))
 }
+
+// maxMatchSteps bounds one search for a pattern: the bytes of the text times the instructions of the pattern. One takes about 8 ns.
+// As many steps cost MaxCost.
+const maxMatchSteps = 6_500_000
+
+// boundMatches replaces calls of matches by searches that are bounded and cost what they take. The library's cost knows the length of the pattern
+// only, and a{1000} is short.
+func boundMatches(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	call, ok := i.(interpreter.InterpretableCall)
+	if !ok || call.Function() != overloads.Matches || len(call.Args()) != 2 {
+		return i, nil
+	}
+	pattern, ok := call.Args()[1].(interpreter.InterpretableConst)
+	if !ok {
+		return nil, errPattern
+	}
+	compiled, err := regexp.Compile(stringOf(pattern.Value()))
+	if err != nil {
+		return nil, err
+	}
+	size, err := types.RegexProgramSize(stringOf(pattern.Value()))
+	if err != nil {
+		return nil, err
+	}
+	args := []interpreter.InterpretableV2{call.Args()[0], interpreter.NewConstValue(pattern.ID(), types.Int(size))}
+	return interpreter.NewCall(call.ID(), boundedMatches, boundedMatches, args, func(values ...ref.Val) ref.Val {
+		text, ok := values[0].(types.String)
+		switch {
+		case !ok:
+			return types.NewErr("no such overload: matches")
+		case len(text)*size > maxMatchSteps:
+			return types.WrapErr(newValueError("matches: the text is too long for this pattern"))
+		}
+		return types.Bool(compiled.MatchString(string(text)))
+	}), nil
+}
+
+const boundedMatches = "bounded_matches"
+
+// errPattern is the error of a pattern that is no text in quotes, which the checker refuses before.
+var errPattern = errors.New("the pattern of matches must be a text in quotes")
 
 // declareMathFunctions returns the functions of numbers that CEL's math library has too.
 func declareMathFunctions() []cel.EnvOption {

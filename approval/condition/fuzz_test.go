@@ -3,6 +3,8 @@ package condition_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/holdpoint/holdpoint/approval/condition"
@@ -47,6 +49,13 @@ func FuzzMatch(f *testing.F) {
 		if (err == nil) != (notErr == nil) || err == nil && holds == not || err != nil && (holds || not) {
 			t.Fatalf("%q is %t (%v), its opposite %t (%v), for %s", source, holds, err, not, notErr, arguments)
 		}
+		if !slices.ContainsFunc(program.References().Fields, readsPrincipal) {
+			in.Principal = nil
+			without, withoutErr := program.Match(t.Context(), condition.NewActivation(in))
+			if !isLimit(withoutErr) && (without != holds || (withoutErr == nil) != (err == nil)) {
+				t.Fatalf("%q depends on the principal, and does not say so: %q", source, program.References().Fields)
+			}
+		}
 		again, againErr := program.Match(t.Context(), condition.NewActivation(in))
 		if !isLimit(againErr) && (again != holds || (againErr == nil) != (err == nil)) {
 			t.Fatalf("%q is %t (%v), then %t (%v), for %s", source, holds, err, again, againErr, arguments)
@@ -55,6 +64,10 @@ func FuzzMatch(f *testing.F) {
 			t.Fatalf("%q is %t for arguments that are not JSON: %q", source, holds, arguments)
 		}
 	})
+}
+
+func readsPrincipal(path string) bool {
+	return path == "principal" || strings.HasPrefix(path, "principal.") || strings.HasPrefix(path, "principal[")
 }
 
 func isLimit(err error) bool {

@@ -136,3 +136,16 @@ func TestCallsNameTheirRules(t *testing.T) {
 	wantMembers(t, "call of the agent", w.get("calls/"+id, w.key).wantStatus(t, 200), `{"rules":[]}`)
 	wantMembers(t, "list", listItems(t, w.get("calls", w.reviewer).wantStatus(t, 200))[0], want)
 }
+
+// A replay judges recorded calls by a rule that is not stored.
+func TestReplayRule(t *testing.T) {
+	t.Parallel()
+	w := newRuledWorld(t)
+	got := w.post("rules/replay", w.reviewer, `{"name":"small","tools":["write"],"when":"args.n == 0","effect":"allow"}`).wantStatus(t, 200)
+	wantMembers(t, "replay", got, `{"judged":1,"matched":1,"failed":0,"complete":true,"differing":1,"rejected":0,
+		"differences":[{"agent":"billing","skill":"files","tool":"write","before":"park","after":"allow","decision":"pending","failure":null}]}`)
+	v := w.post("rules/replay", w.reviewer, `{"name":"small","when":"args.n ==","effect":"allow"}`).wantProblem(t, 422, "invalid_request")
+	if text := fmt.Sprint(v["errors"]); !strings.Contains(text, "body.when") {
+		t.Errorf("a mistake: %v", v)
+	}
+}

@@ -47,7 +47,8 @@ func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, defi
 			return nil, err
 		}
 	}
-	return book.Apply(ctx, rules, schema, in), nil
+	applied := book.Apply(ctx, rules, schema, in)
+	return applied, ctx.Err() // a condition that was interrupted has not failed
 }
 
 // newInput returns what conditions read of a call, without its circumstances.

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/manifest"
 	"github.com/holdpoint/holdpoint/internal/client"
 )
 
@@ -43,7 +41,7 @@ func newRulesCmd(e *Env) *cobra.Command {
 				})
 			}),
 		},
-		newRulesCheckCmd(e), newRulesTestCmd(e))
+		newRulesCheckCmd(e), newRulesReplayCmd(e), newRulesTestCmd(e))
 }
 
 func newRulesListCmd(e *Env) *cobra.Command {
@@ -190,29 +188,14 @@ The rule is in force when the command returns; begin with --mode shadow to see w
 }
 
 func (e *Env) setRuleFromFile(ctx context.Context, api *client.Client, name, file string, revision *int64) error {
-	text, err := e.readFile(file)
+	body, declared, err := e.readRuleFile(name, file)
 	if err != nil {
 		return err
 	}
-	if file == "-" {
-		file = "standard input"
-	}
-	declared, err := manifest.ParseRule(file, text, manifest.Options{Getenv: e.Getenv})
-	if err != nil {
-		return err
-	}
-	var body map[string]any
-	if err := json.Unmarshal(declared.Spec, &body); err != nil {
-		return fmt.Errorf("read %s: %w", file, err)
-	}
-	if other, named := body["name"]; named && other != name {
-		return manifest.Errors{declared.Locate("name", fmt.Sprintf("must be %s, or omitted", name))}
-	}
-	delete(body, "name")
 	if revision != nil {
 		body["revision"] = *revision
 	}
-	text, err = api.Send(ctx, http.MethodPut, "/api/v1/rules/"+client.Segment(name), body)
+	text, err := api.Send(ctx, http.MethodPut, "/api/v1/rules/"+client.Segment(name), body)
 	if err != nil {
 		return locateErrors(declared, "body", err)
 	}

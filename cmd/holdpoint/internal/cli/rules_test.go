@@ -230,3 +230,23 @@ func TestRuleBook(t *testing.T) {
 		t.Errorf("docs/rules/tests.yaml: %s%s", got.stdout, got.stderr)
 	}
 }
+
+// rules replay sends the stored rule, or the one of a file, and lists the calls with another verdict.
+func TestRulesReplay(t *testing.T) {
+	t.Parallel()
+	f := newFake(t).setAnswer("GET /api/v1/rules/small", ruleText)
+	f.setAnswer("POST /api/v1/rules/replay", `{"judged":4711,"matched":40,"failed":1,"since":"2026-01-02T03:04:00Z","complete":false,"differing":2,"rejected":1,"differences":[`+
+		`{"call_id":"c1","agent":"billing","skill":"ledger","tool":"post_fee","created_at":"2026-01-02T03:05:00Z","before":"park","after":"allow","decision":"rejected","failure":null}]}`)
+	got := f.run("rules", "replay", "small").wantCode(t, 0).stdout
+	wantContains(t, "replay", got, "4711, since", "there are older ones", "Of these rejected  1", "c1", "billing", "ledger: post_fee", "rejected", "allow")
+	if body := f.getLastBody(); body != `{"agents":[],"effect":"allow","high_risk":false,"name":"small","skills":["ledger"],"tools":["post_*"],"when":"args.amount <= 100.0"}` &&
+		body != `{"agents":[],"effect":"allow","high_risk":false,"name":"small","skills":["ledger"],"tools":["post_*"],"when":"args.amount \u003c= 100.0"}` {
+		t.Errorf("sent %s", body)
+	}
+	run(t, f.env(), "effect: deny\ntools: [drop_*]\n", "rules", "replay", "tried", "--file", "-").wantCode(t, 0)
+	if body := f.getLastBody(); body != `{"effect":"deny","name":"tried","tools":["drop_*"]}` {
+		t.Errorf("sent %s", body)
+	}
+	f.setProblem("POST /api/v1/rules/replay", 422, `{"title":"Unprocessable Entity","status":422,"code":"invalid_request","detail":"x","errors":[{"location":"body.effect","message":"must be allow, park or deny"}]}`)
+	wantContains(t, "a problem", run(t, f.env(), "effect: alow\n", "rules", "replay", "tried", "--file", "-").wantCode(t, 1).stderr, "standard input:1:1: effect: must be allow, park or deny")
+}
