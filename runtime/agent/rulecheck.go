@@ -20,6 +20,7 @@ type RuleCheck struct {
 // ToolCheck is the comparison of a condition with the input schema of a tool.
 type ToolCheck struct {
 	Skill, Tool string
+	Fields      []condition.Field // the arguments that its calls have
 	Problems    []condition.Problem
 }
 
@@ -45,6 +46,9 @@ func (s *Service) CheckRule(ctx context.Context, spec rule.Spec) (RuleCheck, err
 	}
 	for _, t := range tools {
 		check := ToolCheck{Skill: t.skill, Tool: t.name}
+		if schema, err := condition.ReadSchema(t.schema); err == nil {
+			check.Fields = schema.Fields()
+		}
 		if len(found.Problems) == 0 {
 			if check.Problems, err = findProblems(spec.When, t.schema); err != nil {
 				return RuleCheck{}, fmt.Errorf("check rule for tool %s of skill %s: %w", t.name, t.skill, err)
