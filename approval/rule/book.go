@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdpoint/holdpoint/approval/condition"
@@ -46,13 +48,17 @@ type Schema struct {
 // Apply returns those of the rules that match a call of a tool, and those that failed, in their order.
 func (b *Book) Apply(ctx context.Context, rules []*Rule, schema Schema, in *condition.Input) []Applied {
 	var applied []Applied
+	var call *condition.Activation // decoded for all conditions
 	for _, r := range rules {
 		a := Applied{Name: r.Name, Revision: r.Revision, Effect: r.Effect, Mode: r.Mode, message: r.Message, highRisk: r.HighRisk}
 		if r.When != "" {
-			program, err := b.programs.compile(ctx, r, schema)
-			var holds bool
+			if call == nil {
+				call = condition.NewActivation(in)
+			}
+			c := b.programs.compile(ctx, r, schema)
+			holds, err := false, c.err
 			if err == nil {
-				holds, err = program.Match(ctx, in)
+				holds, err = c.program.Match(ctx, call)
 			}
 			switch {
 			case err != nil:
@@ -66,23 +72,15 @@ func (b *Book) Apply(ctx context.Context, rules []*Rule, schema Schema, in *cond
 	return applied
 }
 
-// Needs returns what the conditions of rules read besides the call itself.
-func (b *Book) Needs(ctx context.Context, rules []*Rule, schema Schema) condition.Needs {
-	var needs condition.Needs
-	for _, r := range rules {
-		if r.When == "" {
-			continue
-		}
-		if program, err := b.programs.compile(ctx, r, schema); err == nil {
-			needs = needs.With(program.Needs())
-		}
-	}
-	return needs
+// ReadsCircumstances reports whether the conditions of rules read the principal or the time.
+func (b *Book) ReadsCircumstances(ctx context.Context, rules []*Rule, schema Schema) bool {
+	return slices.ContainsFunc(rules, func(r *Rule) bool { return r.When != "" && b.programs.compile(ctx, r, schema).circumstances })
 }
 
 // Programs caches compiled conditions by the rule's revision and the tool's pin, which never mean anything else.
 type Programs struct {
-	memory *registry.Memory[programKey, compiled]
+	programs *registry.Memory[programKey, compiled]
+	schemas  *registry.Memory[[sha256.Size]byte, *condition.Schema]
 }
 
 type programKey struct {
@@ -92,25 +90,41 @@ type programKey struct {
 
 // compiled is a program, or the reason why there is none.
 type compiled struct {
-	program *condition.Program
-	err     error
+	program       *condition.Program
+	circumstances bool // it reads the principal or the time
+	err           error
 }
 
 // NewPrograms makes an empty cache. now expires nothing.
 func NewPrograms(now func() time.Time) *Programs {
-	return &Programs{registry.NewMemory[programKey](registry.Config[compiled]{Now: now})}
+	return &Programs{
+		registry.NewMemory[programKey](registry.Config[compiled]{Now: now}),
+		registry.NewMemory[[sha256.Size]byte](registry.Config[*condition.Schema]{Now: now, MaxSize: 1000}),
+	}
 }
 
 // Close waits for compilations.
-func (p *Programs) Close() { p.memory.Close() }
+func (p *Programs) Close() {
+	p.programs.Close()
+	p.schemas.Close()
+}
 
-func (p *Programs) compile(ctx context.Context, r *Rule, schema Schema) (*condition.Program, error) {
-	c, err := p.memory.Get(ctx, programKey{r.Revision, schema.Pin}, func(context.Context) (compiled, error) {
-		program, err := condition.Compile(r.When, schema.JSON)
-		return compiled{program, err}, nil
+func (p *Programs) compile(ctx context.Context, r *Rule, schema Schema) compiled {
+	c, err := p.programs.Get(ctx, programKey{r.Revision, schema.Pin}, func(ctx context.Context) (c compiled, _ error) {
+		types, err := p.schemas.Get(ctx, schema.Pin, func(context.Context) (*condition.Schema, error) { return condition.ReadSchema(schema.JSON) })
+		if err == nil {
+			c.program, err = types.Compile(r.When)
+		}
+		if c.err = err; err == nil {
+			c.circumstances = slices.ContainsFunc(c.program.References().Fields, func(path string) bool {
+				variable, _, _ := strings.Cut(path, ".")
+				return variable == "now" || variable == "principal"
+			})
+		}
+		return c, nil
 	})
 	if err != nil {
-		return nil, err
+		c.err = err
 	}
-	return c.program, c.err
+	return c
 }

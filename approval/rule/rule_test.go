@@ -1,6 +1,10 @@
 package rule_test
 
 import (
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -121,5 +125,59 @@ func TestCombine(t *testing.T) {
 				t.Errorf("%s with rules %q: %v by %s, want %v by %s", tc.settings.Rule, tc.rules, v.Action, v.Rule, tc.action, tc.why)
 			}
 		}
+	}
+}
+
+// judgeAll combines all verdicts of settings with each kind of rule, and returns the action of each reason.
+func judgeAll() map[approval.Rule]approval.Action {
+	actions := map[approval.Rule]approval.Action{}
+	for bits := range 1 << reflect.TypeFor[approval.Facts]().NumField() {
+		var f approval.Facts
+		for i := range reflect.TypeFor[approval.Facts]().NumField() {
+			reflect.ValueOf(&f).Elem().Field(i).SetBool(bits>>i&1 == 1)
+		}
+		settings := approval.Judge(f)
+		actions[settings.Rule] = settings.Action
+		for _, effect := range rule.Effects() {
+			for _, failure := range []string{"", "no such key"} {
+				v := rule.Combine(settings, []rule.Applied{{Effect: effect, Mode: rule.Enforce, Failure: failure}})
+				actions[v.Rule] = v.Action
+			}
+		}
+	}
+	return actions
+}
+
+func TestParkingRules(t *testing.T) {
+	t.Parallel()
+	found := map[approval.Rule]bool{}
+	for why, action := range judgeAll() {
+		if action == approval.Park {
+			found[why] = true
+		}
+	}
+	known := map[approval.Rule]bool{}
+	for _, why := range approval.ParkingRules() {
+		known[why] = true
+	}
+	if !maps.Equal(found, known) {
+		t.Errorf("calls are parked by %v, ParkingRules returns %v", found, known)
+	}
+}
+
+// TestDesignHasAllRules compares the tables of verdicts in docs/design.md with Judge and Combine.
+func TestDesignHasAllRules(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := map[approval.Rule]approval.Action{}
+	actions := map[string]approval.Action{"deny": approval.Deny, "park": approval.Park, "allow": approval.Allow}
+	for _, row := range regexp.MustCompile("(?m)^\\|[^|]+\\| (deny|park|allow)[^|]*\\| `([a-z_]+)` \\|$").FindAllStringSubmatch(string(page), -1) {
+		described[approval.Rule(row[2])] = actions[row[1]]
+	}
+	if judged := judgeAll(); !maps.Equal(described, judged) {
+		t.Errorf("the tables of verdicts in docs/design.md have the rules %v, Judge and Combine %v", described, judged)
 	}
 }

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -24,6 +23,17 @@ type ToolCheck struct {
 	Problems    []condition.Problem
 }
 
+// Warnings returns the warnings about a stored rule that was checked.
+func (c *RuleCheck) Warnings(name string) []RuleWarning {
+	var warnings []RuleWarning
+	for _, t := range c.Tools {
+		if len(t.Problems) > 0 {
+			warnings = append(warnings, RuleWarning{name, t.Skill, t.Tool, (&condition.Error{Problems: t.Problems}).Error()})
+		}
+	}
+	return warnings
+}
+
 // CheckRule compares the condition of a rule with the present definitions of the tools that the rule is about. It stores nothing, and does
 // not look at the rule's name, effect, mode and message. Errors: *fault.InvalidError about the scope or the length of the condition.
 func (s *Service) CheckRule(ctx context.Context, spec rule.Spec) (RuleCheck, error) {
@@ -35,11 +45,11 @@ func (s *Service) CheckRule(ctx context.Context, spec rule.Spec) (RuleCheck, err
 	if err := r.err(); err != nil {
 		return RuleCheck{}, fmt.Errorf("check rule: %w", err)
 	}
-	var found RuleCheck
-	var err error
-	if found.Problems, err = findProblems(spec.When, nil); err != nil {
+	untyped, err := condition.ReadSchema(nil)
+	if err != nil {
 		return RuleCheck{}, fmt.Errorf("check rule: %w", err)
 	}
+	found := RuleCheck{Problems: findProblems(untyped, spec.When)}
 	tools, err := s.findCovered(ctx, []rule.Spec{spec})
 	if err != nil {
 		return RuleCheck{}, fmt.Errorf("check rule: %w", err)
@@ -50,23 +60,23 @@ func (s *Service) CheckRule(ctx context.Context, spec rule.Spec) (RuleCheck, err
 			check.Fields = schema.Fields()
 		}
 		if len(found.Problems) == 0 {
-			if check.Problems, err = findProblems(spec.When, t.schema); err != nil {
-				return RuleCheck{}, fmt.Errorf("check rule for tool %s of skill %s: %w", t.name, t.skill, err)
-			}
+			check.Problems = findProblems(t.schema, spec.When)
 		}
 		found.Tools = append(found.Tools, check)
 	}
 	return found, nil
 }
 
-// findProblems returns the mistakes of a condition for a tool with this input schema. No schema: arguments of any shape.
-func findProblems(when string, schema json.RawMessage) ([]condition.Problem, error) {
+// findProblems returns the mistakes of a condition for the arguments of a schema.
+func findProblems(schema *condition.Schema, when string) []condition.Problem {
 	if when == "" {
-		return nil, nil
+		return nil
 	}
-	_, err := condition.Compile(when, schema)
+	_, err := schema.Compile(when)
 	if mistakes, ok := errors.AsType[*condition.Error](err); ok {
-		return mistakes.Problems, nil
+		return mistakes.Problems
+	} else if err != nil {
+		return []condition.Problem{{Line: 1, Column: 1, Message: err.Error()}}
 	}
-	return nil, err
+	return nil
 }

@@ -207,7 +207,9 @@ func (e *edit) setRule(ctx context.Context, r report, rules map[string]RuleVersi
 }
 
 // ruleSubject returns the id of a rule in the audit log, which follows from its name.
-func ruleSubject(name string) uuid.UUID { return uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdpoint:rule:"+name)) }
+func ruleSubject(name string) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdpoint:rule:"+name))
+}
 
 func (e *edit) storeRule(ctx context.Context, name string, spec *rule.Spec) (RuleVersion, error) {
 	var by *uuid.UUID
@@ -267,8 +269,16 @@ func (r report) addProblems(text, suffix string) {
 	}
 }
 
-// FindRuleWarnings compares the conditions of rules with the present definitions of the tools that they are about.
-func (s *Service) FindRuleWarnings(ctx context.Context, specs ...rule.Spec) ([]RuleWarning, error) {
+// FindRuleWarnings compares the conditions of all rules with the present definitions of the tools that they are about.
+func (s *Service) FindRuleWarnings(ctx context.Context) ([]RuleWarning, error) {
+	book, err := s.Rules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	specs := make([]rule.Spec, len(book.Rules))
+	for i := range book.Rules {
+		specs[i] = book.Rules[i].Spec
+	}
 	return s.findMisfits(ctx, specs)
 }
 
@@ -285,7 +295,7 @@ func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWar
 			if spec.When == "" || !spec.CoversTool(t.skill, t.name) {
 				continue
 			}
-			if _, err := condition.Compile(spec.When, t.schema); err != nil {
+			if _, err := t.schema.Compile(spec.When); err != nil {
 				found = append(found, RuleWarning{spec.Name, t.skill, t.name, err.Error()})
 			}
 		}
@@ -296,7 +306,7 @@ func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWar
 // coveredTool is a tool that rules are about.
 type coveredTool struct {
 	skill, name string
-	schema      json.RawMessage
+	schema      *condition.Schema
 }
 
 // findCovered returns the tools that servers have listed and that one of the rules is about, by skill and name.
@@ -324,9 +334,15 @@ func (s *Service) findCovered(ctx context.Context, specs []rule.Spec) ([]covered
 	if err != nil {
 		return nil, err
 	}
+	schemas := map[tool.Pin]*condition.Schema{}
+	for pin, d := range definitions {
+		if schemas[pin], err = condition.ReadSchema(d.InputSchema); err != nil {
+			return nil, fmt.Errorf("read schema of tool %s for rules: %w", d.Name, err)
+		}
+	}
 	tools := make([]coveredTool, 0, len(covered))
 	for offered, pin := range covered {
-		tools = append(tools, coveredTool{names[offered.SkillID], offered.Name, definitions[pin].InputSchema})
+		tools = append(tools, coveredTool{names[offered.SkillID], offered.Name, schemas[pin]})
 	}
 	slices.SortFunc(tools, func(a, b coveredTool) int {
 		return cmp.Or(cmp.Compare(a.skill, b.skill), cmp.Compare(a.name, b.name))

@@ -126,8 +126,8 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id uuid.UUID) (Call, e
 	if err != nil {
 		return Call{}, err
 	}
-	if c.waitsForPeople() {
-		switch left, err := s.timeLeft(ctx, c); {
+	if c.Status.waitsForPeople() {
+		switch left, err := s.timeLeft(ctx, c.ID, c.Status); {
 		case err == nil && left > 0:
 			return s.withNames(ctx, c)
 		case errors.Is(err, approval.ErrNotFound): // decided in the meantime

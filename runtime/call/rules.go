@@ -47,7 +47,7 @@ func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, defi
 			ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint,
 		},
 	}
-	if needs := book.Needs(ctx, rules, schema); needs.Principal || needs.Now {
+	if book.ReadsCircumstances(ctx, rules, schema) {
 		if err := s.readCircumstances(ctx, c.PrincipalID, in); err != nil {
 			return nil, err
 		}

@@ -94,11 +94,11 @@ func (h *ruleHandlers) nameChangers(ctx context.Context, versions []agent.RuleVe
 
 // oneRule presents a rule with its warnings.
 func (h *ruleHandlers) oneRule(ctx context.Context, version agent.RuleVersion) (*rest.Output[Rule], error) {
-	warnings, err := h.Agents.FindRuleWarnings(ctx, *version.Spec)
+	found, err := h.Agents.CheckRule(ctx, *version.Spec)
 	if err != nil {
 		return nil, err
 	}
-	view, err := h.ruleView(ctx, warnings, version)
+	view, err := h.ruleView(ctx, found.Warnings(version.Name), version)
 	if err != nil {
 		return nil, err
 	}
@@ -111,11 +111,7 @@ func (h *ruleHandlers) listRules(ctx context.Context, _ *rest.None) (*rest.ListO
 	if err != nil {
 		return nil, err
 	}
-	specs := make([]rule.Spec, len(rules))
-	for i := range rules {
-		specs[i] = *rules[i].Spec
-	}
-	warnings, err := h.Agents.FindRuleWarnings(ctx, specs...)
+	warnings, err := h.Agents.FindRuleWarnings(ctx)
 	if err != nil {
 		return nil, err
 	}
