@@ -56,8 +56,8 @@ func (s *Service) CheckRule(ctx context.Context, spec rule.Spec) (RuleCheck, err
 	}
 	for _, t := range tools {
 		check := ToolCheck{Skill: t.skill, Tool: t.name}
-		if schema, err := condition.ReadSchema(t.schema); err == nil {
-			check.Fields = schema.Fields()
+		if t.schema != nil {
+			check.Fields = t.schema.Fields()
 		}
 		if len(found.Problems) == 0 {
 			check.Problems = findProblems(t.schema, spec.When)

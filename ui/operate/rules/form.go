@@ -192,7 +192,9 @@ func (h *Handler) EditRule(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	wanted := r.URL.Query().Get("version")
-	at := slices.IndexFunc(versions, func(v agent.RuleVersion) bool { return v.Spec != nil && (wanted == "" || formatRevision(v.Revision) == wanted) })
+	at := slices.IndexFunc(versions, func(v agent.RuleVersion) bool {
+		return v.Spec != nil && (wanted == "" || formatRevision(v.Revision) == wanted)
+	})
 	if at < 0 {
 		h.Fail(w, r, agent.ErrNotFound)
 		return
@@ -327,4 +329,6 @@ func listFields(tools []agent.ToolCheck) []Field {
 	return list
 }
 
-func describeProblem(p condition.Problem) text.Message { return text.RulesProblemAt(p.Line, p.Column, p.Message) }
+func describeProblem(p condition.Problem) text.Message {
+	return text.RulesProblemAt(p.Line, p.Column, p.Message)
+}
