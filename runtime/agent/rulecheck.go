@@ -55,10 +55,7 @@ func (s *Service) CheckRule(ctx context.Context, spec rule.Spec) (RuleCheck, err
 		return RuleCheck{}, fmt.Errorf("check rule: %w", err)
 	}
 	for _, t := range tools {
-		check := ToolCheck{Skill: t.skill, Tool: t.name}
-		if t.schema != nil {
-			check.Fields = t.schema.Fields()
-		}
+		check := ToolCheck{Skill: t.skill, Tool: t.name, Fields: t.schema.Fields()}
 		if len(found.Problems) == 0 {
 			check.Problems = findProblems(t.schema, spec.When)
 		}

@@ -4,7 +4,6 @@ package rules
 import (
 	"context"
 	"net/http"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -112,13 +111,13 @@ func (h *Handler) ShowRule(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := presentRule(versions, names, shell.MayEdit(r))
-	if versions[0].Spec != nil {
-		warnings, err := h.agents.FindRuleWarnings(r.Context())
+	if spec := versions[0].Spec; spec != nil {
+		found, err := h.agents.CheckRule(r.Context(), *spec)
 		if err != nil {
 			h.Fail(w, r, err)
 			return
 		}
-		v.addMisfits(slices.DeleteFunc(warnings, func(w agent.RuleWarning) bool { return w.Rule != v.Name }))
+		v.addMisfits(found.Warnings(v.Name))
 	}
 	if r.Method == http.MethodGet && r.URL.Query().Get("done") == "saved" {
 		v.Notice = &view.Notice{Level: view.Good, Title: text.RulesDoneSaved(), Text: text.RulesDoneSavedNext()}
