@@ -34,6 +34,13 @@ func (c *RuleCheck) Warnings(name string) []RuleWarning {
 	return warnings
 }
 
+// CheckSpec reports the invalid fields of a rule. Error: *fault.InvalidError.
+func (s *Service) CheckSpec(spec rule.Spec) error {
+	r := newReport()
+	r.checkRule(spec.Normalize())
+	return r.err()
+}
+
 // CheckRule compares the condition of a rule with the present definitions of the tools that the rule is about. It stores nothing, and does
 // not look at the rule's name, effect, mode and message. Errors: *fault.InvalidError about the scope or the length of the condition.
 func (s *Service) CheckRule(ctx context.Context, spec rule.Spec) (RuleCheck, error) {

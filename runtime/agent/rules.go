@@ -335,13 +335,13 @@ func (s *Service) findCovered(ctx context.Context, specs []rule.Spec) ([]covered
 		return nil, err
 	}
 	schemas := map[tool.Pin]*condition.Schema{}
-	for pin, d := range definitions {
-		if schemas[pin], err = condition.ReadSchema(d.InputSchema); err != nil {
-			return nil, fmt.Errorf("read schema of tool %s for rules: %w", d.Name, err)
-		}
-	}
 	tools := make([]coveredTool, 0, len(covered))
 	for offered, pin := range covered {
+		if schemas[pin] == nil {
+			if schemas[pin], err = condition.ReadSchema(definitions[pin].InputSchema); err != nil {
+				return nil, fmt.Errorf("read schema of tool %s for rules: %w", offered.Name, err)
+			}
+		}
 		tools = append(tools, coveredTool{names[offered.SkillID], offered.Name, schemas[pin]})
 	}
 	slices.SortFunc(tools, func(a, b coveredTool) int {
@@ -362,4 +362,19 @@ func listRule(spec *rule.Spec) []field {
 	l.add("message", spec.Message)
 	addNonZero(&l, "high_risk", spec.HighRisk, func(bool) string { return "true" })
 	return l
+}
+
+// Covered returns the ids of the skills that a rule is about, also of deleted ones.
+func (s *Service) Covered(ctx context.Context, spec *rule.Spec) ([]uuid.UUID, error) {
+	skills, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[Named], `SELECT id, name FROM skills`)
+	if err != nil {
+		return nil, fmt.Errorf("read skills for rules: %w", err)
+	}
+	ids := []uuid.UUID{}
+	for _, skill := range skills {
+		if spec.CoversSkill(skill.Name) {
+			ids = append(ids, skill.ID)
+		}
+	}
+	return ids, nil
 }
