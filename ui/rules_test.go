@@ -282,7 +282,7 @@ func TestRulesOfCalls(t *testing.T) {
 	if strings.Contains(page.body, "hunter2") || !strings.Contains(page.text(), "The reason may quote hidden values.") {
 		t.Errorf("a secret: %s", page.text())
 	}
-	if revealed := rita.post(page.find("reveal").Closest("form").AttrOr("action", ""), page.form("reveal-form")); !strings.Contains(revealed.find("why").Text(), "hunter2") {
+	if revealed := rita.post(page.find("reveal").Closest("form").AttrOr("action", ""), page.form("secrets")); !strings.Contains(revealed.find("why").Text(), "hunter2") {
 		t.Errorf("revealed: %s", revealed.find("why").Text())
 	}
 }
