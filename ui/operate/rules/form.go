@@ -292,42 +292,41 @@ func presentCheck(found *agent.RuleCheck, conditional bool) Checked {
 		c.Verdict = text.RulesFits(n)
 	}
 	c.Title, c.Fields = text.RulesFields(len(found.Tools)), listFields(found.Tools)
+	c.Open = len(c.Fields) <= fewFields
 	return c
 }
 
-// maxFields bounds the arguments that the form lists.
-const maxFields = 200
+const (
+	fewFields = 12
+	maxFields = 200
+)
 
-// listFields returns the arguments of the tools in scope, those of most tools first, then what conditions can read and call for every tool.
+// listFields returns the fields of the tools in scope, those of most tools first, and those of every call.
 func listFields(tools []agent.ToolCheck) []Field {
 	type key struct{ path, kind string }
-	count, first := map[key]int{}, map[key]Field{}
+	count, first := map[key]int{}, map[key]int{}
 	var keys []key
-	var common []Field
-	for i, t := range tools {
-		for _, name := range t.Schema.ListNames() {
-			f := Field{Path: name.Text, Type: name.Kind, Values: strings.Join(name.Values, ", "), Tools: text.RulesFieldOfAll()}
-			switch k := (key{f.Path, f.Type}); {
-			case name.Text == "args":
-			case strings.HasPrefix(name.Text, "args"):
-				if count[k]++; count[k] == 1 {
-					first[k], keys = f, append(keys, k)
-				}
-			case i == 0:
-				common = append(common, f)
+	for _, t := range tools {
+		for _, f := range t.Fields {
+			k := key{f.Path, f.Type}
+			if count[k]++; count[k] == 1 {
+				first[k], keys = len(keys), append(keys, k)
 			}
 		}
 	}
-	slices.SortStableFunc(keys, func(a, b key) int { return cmp.Compare(count[b], count[a]) })
+	slices.SortFunc(keys, func(a, b key) int { return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(first[a], first[b])) })
 	var list []Field
 	for _, k := range keys[:min(len(keys), maxFields)] {
-		f := first[k]
-		if n := count[k]; n < len(tools) {
-			f.Tools = text.RulesToolCount(n)
+		f := Field{Path: k.path, Type: k.kind, Tools: text.RulesToolCount(count[k])}
+		if count[k] == len(tools) {
+			f.Tools = text.RulesFieldOfAll()
 		}
 		list = append(list, f)
 	}
-	return append(list, common...)
+	for _, f := range condition.CommonFields() {
+		list = append(list, Field{Path: f.Path, Type: f.Type, Tools: text.RulesFieldOfAll()})
+	}
+	return list
 }
 
 func describeProblem(p condition.Problem) text.Message {

@@ -62,12 +62,12 @@ type Checked struct {
 	Verdict  text.Message // zero: there are problems
 	Title    text.Message // of the fields
 	Fields   []Field
+	Open     bool // the fields are few
 }
 
-// Field is a value that a condition can read, or a function that it can call.
+// Field is a value that a condition can read.
 type Field struct {
-	Path   string
-	Type   string       // empty: any
-	Values string       // the only ones; empty: not known
-	Tools  text.Message // that have it
+	Path  string
+	Type  string
+	Tools text.Message // that have it
 }
