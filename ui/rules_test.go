@@ -311,7 +311,7 @@ func TestRuleJourney(t *testing.T) {
 	choose("mode", "shadow")
 	p.ClickOn("#f-when")
 	p.Press(`args.filname == "x.csv"`)
-	p.WaitText("condition-problem", "Line 1, column 5: args has no field filname: did you mean filename?")
+	p.WaitText("condition-problem", "Line 1, column 6: args has no field filname: did you mean filename?")
 	if browsertest.Eval[string](p, `document.activeElement.value`) != `args.filname == "x.csv"` {
 		t.Error("the check took the focus, or the text")
 	}
