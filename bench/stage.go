@@ -24,6 +24,8 @@ import (
 type stage struct {
 	*bench
 	name         string
+	databaseURL  string
+	dataDir      string // of serve
 	dropDatabase func() // nil: there is none
 	pool         *pgxpool.Pool
 	serve        *process
@@ -45,26 +47,37 @@ const (
 func (b *bench) newStage(ctx context.Context, flags ...string) (_ *stage, err error) {
 	b.stages++
 	s := &stage{bench: b, name: "stage" + strconv.Itoa(b.stages), token: rand.Text() + rand.Text()}
+	s.dataDir = filepath.Join(b.dir, s.name)
 	defer func() {
 		if err != nil {
 			s.close()
 		}
 	}()
-	databaseURL, drop, err := s.newDatabase(ctx)
-	if err != nil {
+	if s.databaseURL, s.dropDatabase, err = s.newDatabase(ctx); err != nil {
 		return nil, err
 	}
-	s.dropDatabase = drop
-	if s.pool, err = pgxpool.New(ctx, databaseURL); err != nil {
+	if s.pool, err = pgxpool.New(ctx, s.databaseURL); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	if err := s.startSkill(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.startServe(ctx, databaseURL, flags); err != nil {
+	if err := s.startServe(ctx, flags); err != nil {
 		return nil, err
 	}
 	return s, s.registerSkills(ctx)
+}
+
+// startSecond starts another server on the same database. Its stage has nothing else to close.
+func (s *stage) startSecond(ctx context.Context, flags ...string) (*stage, error) {
+	second := &stage{
+		bench: s.bench, name: s.name + "-second", databaseURL: s.databaseURL, dataDir: s.dataDir, skillAt: s.skillAt, token: s.token, key: s.key,
+	}
+	if err := second.startServe(ctx, flags); err != nil {
+		second.close()
+		return nil, err
+	}
+	return second, nil
 }
 
 // onStage makes a measurement on a stage of its own. The flags are for serve.
@@ -116,7 +129,7 @@ func (s *stage) startSkill(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (s *stage) startServe(ctx context.Context, databaseURL string, flags []string) error {
+func (s *stage) startServe(ctx context.Context, flags []string) error {
 	addr, err := freeAddr(ctx)
 	if err != nil {
 		return err
@@ -126,8 +139,8 @@ func (s *stage) startServe(ctx context.Context, databaseURL string, flags []stri
 		return err
 	}
 	//nolint:gosec // G204: the measured program
-	cmd := exec.CommandContext(ctx, s.binary, append([]string{"serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name)}, flags...)...)
-	cmd.Env = []string{"DATABASE_URL=" + databaseURL, "HOLDPOINT_BOOTSTRAP_TOKEN=" + s.token}
+	cmd := exec.CommandContext(ctx, s.binary, append([]string{"serve", "--addr", addr, "--data-dir", s.dataDir}, flags...)...)
+	cmd.Env = []string{"DATABASE_URL=" + s.databaseURL, "HOLDPOINT_BOOTSTRAP_TOKEN=" + s.token}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GODEBUG"} {
 		if value := s.getenv(name); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)
