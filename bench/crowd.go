@@ -83,7 +83,7 @@ func (c *crowdRun) addFigure(name, unit string, value float64) *figure {
 	return c.report.addFigure(crowdPhase, fmt.Sprintf("%d parked, %d connected: %s", len(c.ids), c.connected, name), unit, value)
 }
 
-func (c *crowdRun) servers() []*stage { return []*stage{c.stage, c.second} }
+func (c *crowdRun) listServers() []*stage { return []*stage{c.stage, c.second} }
 
 // readMeter adds the second server's processor time.
 func (c *crowdRun) readMeter(ctx context.Context) meter {
@@ -104,7 +104,7 @@ func (c *crowdRun) reportCPU(ctx context.Context, during string, before meter, t
 }
 
 func (c *crowdRun) reportMemory(when string) error {
-	for i, s := range c.servers() {
+	for i, s := range c.listServers() {
 		now, peak, err := readMemory(s.serve.pid())
 		if err != nil {
 			return err
@@ -119,7 +119,7 @@ func (c *crowdRun) reportMemory(when string) error {
 func (c *crowdRun) parkAll(ctx context.Context, held *errgroup.Group, timeout time.Duration) error {
 	var parking errgroup.Group
 	each, others := c.connected/2, (len(c.ids)-c.connected)/2
-	for i, s := range c.servers() {
+	for i, s := range c.listServers() {
 		parked := make(chan error, 1)
 		order := holdOrder{Target: holdTargetOf(s.gatedTarget()), First: i * each, Calls: each, Patience: timeout + 10*time.Minute}
 		held.Go(func() error { return c.runHolder(ctx, order, parked) })
@@ -159,7 +159,7 @@ func (c *crowdRun) measureWaiting(ctx context.Context) error {
 		return fmt.Errorf("%d calls are parked, want %d", waiting, len(c.ids))
 	}
 	var group errgroup.Group
-	for _, s := range c.servers() {
+	for _, s := range c.listServers() {
 		group.Go(func() error {
 			_, err := s.waitForSteadyMemory(ctx)
 			return err
@@ -177,7 +177,7 @@ func (c *crowdRun) measureWaiting(ctx context.Context) error {
 	}
 	c.reportCPU(ctx, "waiting", before, time.Since(began))
 	var took []time.Duration
-	for _, s := range c.servers() {
+	for _, s := range c.listServers() {
 		d, err := s.signIn(ctx, s.token)
 		if err != nil {
 			return err
@@ -223,7 +223,7 @@ func (c *crowdRun) approveSome(ctx context.Context, n int) (map[int]bool, error)
 		return nil, err
 	}
 	var group errgroup.Group
-	for i, s := range c.servers() {
+	for i, s := range c.listServers() {
 		group.Go(func() error { return s.approveAll(ctx, calls[i*n/2:(i+1)*n/2], 25) })
 	}
 	if err := group.Wait(); err != nil {
