@@ -1,0 +1,2 @@
+// Package condition owns the conditions of rules.
+package condition
