@@ -130,23 +130,33 @@ func TestReadingAnApprovalLocksNothing(t *testing.T) {
 	}
 }
 
-// Calls expire without a waiter and without a job.
+// Calls expire without a waiter and without a job, in one transaction. One that is locked does not delay the others.
 func TestOverdueCallsExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	var locked uuid.UUID
 	for n := range 20 {
-		w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n))
+		locked = w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n)).ID
 	}
-	w.db.MoveClock("61 seconds")
-	var expired, jobs int
-	eventually.Holds(t, "all calls to expire", func() bool {
-		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM calls WHERE status = 'expired'),
-			(SELECT count(*) FROM river_job WHERE kind = 'call_expire')`).Scan(&expired, &jobs))
-		return expired == 20
-	})
-	if jobs != 0 {
-		t.Errorf("%d jobs", jobs)
+	var expired, transactions, jobs int
+	await := func(n int) {
+		eventually.Holds(t, "calls to expire", func() bool {
+			check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*), count(DISTINCT xmin::text), (SELECT count(*) FROM river_job WHERE kind = 'call_expire')
+				FROM calls WHERE status = 'expired'`).Scan(&expired, &transactions, &jobs))
+			return expired >= n
+		})
 	}
+	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), `SELECT FROM approvals WHERE call_id = $1 FOR UPDATE`, locked)
+		check(t, err)
+		w.db.MoveClock("61 seconds")
+		await(19)
+		if expired != 19 || transactions != 1 || jobs != 0 {
+			t.Errorf("%d calls expired in %d transactions with %d jobs", expired, transactions, jobs)
+		}
+		return nil
+	}))
+	await(20)
 }
 
 func TestDecisionCarriesTheDigest(t *testing.T) {
