@@ -96,10 +96,11 @@ func (c *crowdRun) readMeter(ctx context.Context) meter {
 // reportCPU adds the processor time since a reading.
 func (c *crowdRun) reportCPU(ctx context.Context, during string, before meter, took time.Duration) {
 	serve, database := c.readMeter(ctx).usedSince(before)
-	for name, micros := range map[string]float64{"both servers": serve, "PostgreSQL": database} {
-		if micros > 0 {
-			c.addFigure(during+": processor time of "+name, "% of a core", 100*micros/float64(took.Microseconds()))
-		}
+	if serve > 0 {
+		c.addFigure(during+": processor time of both servers", "% of a core", 100*serve/float64(took.Microseconds()))
+	}
+	if database > 0 {
+		c.addFigure(during+": processor time of PostgreSQL", "% of a core", 100*database/float64(took.Microseconds()))
 	}
 }
 
