@@ -154,7 +154,7 @@ func TestHangingUncachedSkillDelaysOneConversation(t *testing.T) {
 	p := w.start(3 * time.Second)
 	start := func() *catalog.Conversation {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // shorter than the listing that hangs
 		defer cancel()
 		c, err := p.StartConversation(ctx, w.registry.Agent("billing"), uuid.Nil, "", nil)
 		check(t, err)
