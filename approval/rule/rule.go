@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/internal/fault"
@@ -100,17 +101,21 @@ func (s Spec) Check() []fault.Field {
 	}{{"agents", s.Agents}, {"skills", s.Skills}, {"tools", s.Tools}} {
 		check(len(list.names) <= MaxPatterns, list.field, fmt.Sprintf("must be at most %d names", MaxPatterns))
 		for i, name := range list.names {
-			check(name != "" && len(name) <= maxPattern, fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("must be a name of 1 to %d bytes, in which * stands for any characters", maxPattern))
+			check(name != "" && len(name) <= maxPattern && !hasControl(name), fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("must be a name of 1 to %d bytes without control characters, in which * stands for any characters", maxPattern))
 		}
 	}
 	check(slices.Contains(Effects(), s.Effect), "effect", "must be allow, park or deny")
 	check(slices.Contains(Modes(), s.Mode), "mode", "must be enforce, shadow or off")
 	check(s.Message == "" || s.Effect == Deny, "message", "must be omitted: only a rule with effect deny has a message")
 	check(len([]rune(s.Message)) <= MaxMessage, "message", fmt.Sprintf("must be at most %d characters", MaxMessage))
+	check(!strings.ContainsRune(s.Message, 0), "message", "must be text without NUL")
 	check(!s.HighRisk || s.Effect == Allow, "high_risk", "must be omitted: only a rule with effect allow has it")
 	check(len(s.When) <= condition.MaxSource, "when", fmt.Sprintf("must be at most %d bytes", condition.MaxSource))
+	check(!strings.ContainsRune(s.When, 0), "when", "must be text without NUL")
 	return invalid
 }
+
+func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
 
 func isName(name string) bool {
 	if name == "" || len(name) > MaxName {

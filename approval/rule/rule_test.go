@@ -49,6 +49,7 @@ func TestCheckNamesTheField(t *testing.T) {
 		"mode":      func(s *rule.Spec) { s.Mode = "on" },
 		"message":   func(s *rule.Spec) { s.Message = "no" },
 		"high_risk": func(s *rule.Spec) { s.Effect, s.HighRisk = rule.Park, true },
+		"skills[0]": func(s *rule.Spec) { s.Skills = []string{"led\x00ger"} },
 		"tools[1]":  func(s *rule.Spec) { s.Tools = []string{"write", ""} },
 		"agents":    func(s *rule.Spec) { s.Agents = slices.Repeat([]string{"a"}, rule.MaxPatterns+1) },
 		"when":      func(s *rule.Spec) { s.When = strings.Repeat("true||", 4096) + "true" },

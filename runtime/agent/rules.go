@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -240,7 +241,7 @@ func (r report) checkRule(spec rule.Spec) {
 		return
 	}
 	if _, err := condition.Compile(spec.When, nil); err != nil {
-		r.add("when", err.Error())
+		r.addProblems(err.Error(), "")
 	}
 }
 
@@ -256,27 +257,52 @@ func (s *Service) checkConditions(ctx context.Context, r report, specs ...rule.S
 		if i := slices.IndexFunc(specs, func(spec rule.Spec) bool { return spec.Name == w.Rule }); r.at != "" {
 			at = r.below(fmt.Sprintf("[%d]", i))
 		}
-		at.add("when", fmt.Sprintf("%s (tool %s of skill %s)", w.Message, w.Tool, w.Skill))
+		at.addProblems(w.Message, fmt.Sprintf(" (tool %s of skill %s)", w.Tool, w.Skill))
 	}
 	return err
 }
 
-// FindRuleWarnings compares the conditions of all rules with the present definitions of the tools that they are about.
-func (s *Service) FindRuleWarnings(ctx context.Context) ([]RuleWarning, error) {
-	book, err := s.Rules(ctx)
-	if err != nil {
-		return nil, err
+// addProblems reports the problems of a condition, one on each line of a text.
+func (r report) addProblems(text, suffix string) {
+	for problem := range strings.SplitSeq(text, "\n") {
+		r.add("when", problem+suffix)
 	}
-	specs := make([]rule.Spec, len(book.Rules))
-	for i := range book.Rules {
-		specs[i] = book.Rules[i].Spec
-	}
+}
+
+// FindRuleWarnings compares the conditions of rules with the present definitions of the tools that they are about.
+func (s *Service) FindRuleWarnings(ctx context.Context, specs ...rule.Spec) ([]RuleWarning, error) {
 	return s.findMisfits(ctx, specs)
 }
 
 // findMisfits compares conditions with the present definitions of the tools that they are about. A tool that no server has listed yet is
 // compared when it is called.
 func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWarning, error) {
+	tools, err := s.findCovered(ctx, slices.DeleteFunc(slices.Clone(specs), func(spec rule.Spec) bool { return spec.When == "" }))
+	if err != nil {
+		return nil, err
+	}
+	var found []RuleWarning
+	for _, spec := range specs {
+		for _, t := range tools {
+			if spec.When == "" || !spec.CoversTool(t.skill, t.name) {
+				continue
+			}
+			if _, err := t.schema.Compile(spec.When); err != nil {
+				found = append(found, RuleWarning{spec.Name, t.skill, t.name, err.Error()})
+			}
+		}
+	}
+	return found, nil
+}
+
+// coveredTool is a tool that rules are about.
+type coveredTool struct {
+	skill, name string
+	schema      *condition.Schema
+}
+
+// findCovered returns the tools that servers have listed and that one of the rules is about, by skill and name.
+func (s *Service) findCovered(ctx context.Context, specs []rule.Spec) ([]coveredTool, error) {
 	pins, err := tool.CurrentPins(ctx, s.pool)
 	if err != nil {
 		return nil, err
@@ -292,7 +318,7 @@ func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWar
 	covered := map[tool.Offered]tool.Pin{}
 	for offered, pin := range pins {
 		name, exists := names[offered.SkillID]
-		if exists && slices.ContainsFunc(specs, func(spec rule.Spec) bool { return spec.When != "" && spec.CoversTool(name, offered.Name) }) {
+		if exists && slices.ContainsFunc(specs, func(spec rule.Spec) bool { return spec.CoversTool(name, offered.Name) }) {
 			covered[offered] = pin
 		}
 	}
@@ -301,27 +327,19 @@ func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWar
 		return nil, err
 	}
 	schemas := map[tool.Pin]*condition.Schema{}
-	for pin, d := range definitions {
-		if schemas[pin], err = condition.ReadSchema(d.InputSchema); err != nil {
-			return nil, fmt.Errorf("read schema of tool %s for rules: %w", d.Name, err)
+	tools := make([]coveredTool, 0, len(covered))
+	for offered, pin := range covered {
+		if schemas[pin] == nil {
+			if schemas[pin], err = condition.ReadSchema(definitions[pin].InputSchema); err != nil {
+				return nil, fmt.Errorf("read schema of tool %s for rules: %w", offered.Name, err)
+			}
 		}
+		tools = append(tools, coveredTool{names[offered.SkillID], offered.Name, schemas[pin]})
 	}
-	order := slices.SortedFunc(maps.Keys(covered), func(a, b tool.Offered) int {
-		return cmp.Or(cmp.Compare(names[a.SkillID], names[b.SkillID]), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(tools, func(a, b coveredTool) int {
+		return cmp.Or(cmp.Compare(a.skill, b.skill), cmp.Compare(a.name, b.name))
 	})
-	var found []RuleWarning
-	for _, spec := range specs {
-		for _, offered := range order {
-			skill := names[offered.SkillID]
-			if spec.When == "" || !spec.CoversTool(skill, offered.Name) {
-				continue
-			}
-			if _, err := schemas[covered[offered]].Compile(spec.When); err != nil {
-				found = append(found, RuleWarning{spec.Name, skill, offered.Name, err.Error()})
-			}
-		}
-	}
-	return found, nil
+	return tools, nil
 }
 
 // listRule returns the fields of a rule, for the comparison of two versions.
