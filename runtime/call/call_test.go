@@ -159,6 +159,51 @@ func TestOverdueCallsExpire(t *testing.T) {
 	await(20)
 }
 
+// Waiters whose calls are overdue leave connections of the database to others, even if they wait for locks.
+func TestWaitersLeaveConnections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := 4 * int(w.db.Pool().Config().MaxConns)
+	ended := make(chan error, n)
+	for i := range n {
+		id := w.submit("files__write", fmt.Sprintf(`{"n":%d}`, i)).ID
+		go func() {
+			c, err := w.calls.Wait(t.Context(), id, call.Listener{})
+			if err == nil && c.Status != call.Expired {
+				err = fmt.Errorf("call %s is %s", id, c.Status)
+			}
+			ended <- err
+		}()
+	}
+	blocker, err := pgx.Connect(t.Context(), w.db.URL())
+	check(t, err)
+	defer blocker.Close(context.WithoutCancel(t.Context()))
+	tx, err := blocker.Begin(t.Context())
+	check(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM approvals FOR UPDATE`)
+	check(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM call_connections FOR UPDATE`)
+	check(t, err)
+	w.db.MoveClock("61 seconds")
+	var waiting int
+	eventually.Holds(t, "a waiter to wait for a lock", func() bool {
+		check(t, blocker.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted`).Scan(&waiting))
+		return waiting > 0
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for range 20 {
+		if _, err := w.calls.ListCalls(ctx, nil); err != nil {
+			t.Fatalf("while waiters wait for locks: %v", err)
+		}
+		check(t, w.db.Pool().Ping(ctx))
+	}
+	check(t, tx.Rollback(t.Context()))
+	for range n {
+		check(t, <-ended)
+	}
+}
+
 func TestDecisionCarriesTheDigest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
