@@ -10,6 +10,17 @@ const (
 	Allow
 )
 
+func (a Action) String() string {
+	switch a {
+	case Allow:
+		return "allow"
+	case Park:
+		return "park"
+	case Deny:
+	}
+	return "deny"
+}
+
 // Rule is the reason of a verdict.
 type Rule string
 

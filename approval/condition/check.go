@@ -26,7 +26,7 @@ type checker struct {
 // maxProblems bounds the problems of one condition.
 const maxProblems = 20
 
-func (c *checker) addProblem(line, column int, format string, args ...any) {
+func (c *checker) addProblemf(line, column int, format string, args ...any) {
 	p := Problem{max(line, 1), max(column, 1), fmt.Sprintf(format, args...)}
 	if len(c.problems) < maxProblems && !slices.Contains(c.problems, p) {
 		c.problems = append(c.problems, p)
@@ -124,6 +124,7 @@ func (s *Schema) walk(e ast.Expr, in *scope, visit visitor) {
 		s.walk(loop.LoopCondition(), body, visit)
 		s.walk(loop.LoopStep(), body, visit)
 		s.walk(loop.Result(), body.outer, visit)
+	default: // has nothing in it; nobody can make objects
 	}
 }
 
@@ -157,6 +158,7 @@ func (s *Schema) shapeOf(e ast.Expr, in *scope) *shape {
 				return operand.elem
 			}
 		}
+	default:
 	}
 	return nil
 }
@@ -191,13 +193,14 @@ func (c *checker) checkTree(tree *ast.AST) {
 	report := func(e ast.Expr, format string, args ...any) {
 		location := tree.SourceInfo().GetStartLocation(e.ID())
 		line, column := c.findName(location.Line(), location.Column()+1)
-		c.addProblem(line, column, format, args...)
+		c.addProblemf(line, column, format, args...)
 	}
 	root := tree.Expr()
 	switch t := tree.GetType(root.ID()); {
-	case t.Kind() == types.BoolKind && !t.IsAssignableType(types.NullType):
-	case t.Kind() == types.DynKind || t.Kind() == types.BoolKind:
-		report(root, "the condition must be true or false: compare the value with == true")
+	case t.Kind() == types.DynKind: // known when it is evaluated
+	case t.Kind() == types.BoolKind && t.IsAssignableType(types.NullType):
+		report(root, "the condition must be true or false, and this may be null: compare the value with == true")
+	case t.Kind() == types.BoolKind:
 	default:
 		report(root, "the condition must be true or false, not %s", c.describeType(t.String()))
 	}
@@ -205,6 +208,14 @@ func (c *checker) checkTree(tree *ast.AST) {
 		switch e.Kind() {
 		case ast.LiteralKind:
 			c.checkLiteral(tree, e, report)
+		case ast.ListKind:
+			c.checkAlike(tree, e.AsList().Elements(), report)
+		case ast.MapKind:
+			var values []ast.Expr
+			for _, entry := range e.AsMap().Entries() {
+				values = append(values, entry.AsMapEntry().Value())
+			}
+			c.checkAlike(tree, values, report)
 		case ast.StructKind:
 			report(e, "a condition cannot make objects")
 		case ast.ComprehensionKind:
@@ -213,6 +224,7 @@ func (c *checker) checkTree(tree *ast.AST) {
 			}
 		case ast.CallKind:
 			c.checkCall(tree, e, in, report)
+		default:
 		}
 	})
 	c.checkConstants(root, report)
@@ -254,18 +266,32 @@ func (c *checker) checkCall(tree *ast.AST, e ast.Expr, in *scope, report reporte
 			c.checkValue(args[0], list.elem, report)
 		}
 	case name == operators.Conditional:
-		generated := args[2].Kind() == ast.IdentKind && isAccumulator(args[2].AsIdent())
-		if yes, no := tree.GetType(args[1].ID()), tree.GetType(args[2].ID()); !generated && !yes.IsEquivalentType(no) {
-			report(e, "both results of ?: must have the same type, not %s and %s", c.describeType(yes.String()), c.describeType(no.String()))
+		if args[2].Kind() != ast.IdentKind || !isAccumulator(args[2].AsIdent()) {
+			c.checkAlike(tree, args[1:], report)
 		}
 	case name == overloads.Matches:
 		c.checkPattern(args[len(args)-1], report)
 	case clocks[name] != nil && len(args) == 1:
 		c.checkZone(args[0], report)
 	case isOperator(name):
-	case internalNames[name] != "":
 	case functionUsage[name] == "":
 		report(e, "unknown function %s%s", name, suggest(name, slices.Collect(maps.Keys(functionUsage))))
+	}
+}
+
+// checkAlike refuses values of different types in a list, an object or behind ?:. Untyped values go with all types.
+func (c *checker) checkAlike(tree *ast.AST, values []ast.Expr, report reporter) {
+	var first *types.Type
+	for _, value := range values {
+		t := tree.GetType(value.ID())
+		switch {
+		case t == nil || t.Kind() == types.DynKind:
+		case first == nil:
+			first = t
+		case first.Kind() != t.Kind():
+			report(value, "expected %s, not %s", c.describeType(first.String()), c.describeType(t.String()))
+			return
+		}
 	}
 }
 
@@ -356,9 +382,6 @@ func listReferences(s *Schema, tree *ast.AST) References {
 	s.walk(tree.Expr(), nil, func(e ast.Expr, in *scope) {
 		if e.Kind() == ast.CallKind {
 			name := e.AsCall().FunctionName()
-			if public := internalNames[name]; public != "" {
-				name = public
-			}
 			if functionUsage[name] != "" {
 				functions[name] = true
 			}

@@ -13,6 +13,7 @@ import (
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
@@ -65,7 +66,7 @@ type Schema struct {
 }
 
 // ReadSchema reads a JSON Schema. Without a schema the arguments have any type; so has each part of them about which the schema says nothing
-// that CEL can express.
+// that CEL can express. A condition that compiles for some schema also compiles without one.
 func ReadSchema(schema json.RawMessage) (*Schema, error) {
 	reader := &schemaReader{objects: map[string]*shape{}}
 	s := &Schema{root: newUntyped("args"), objects: reader.objects}
@@ -108,7 +109,7 @@ var baseEnv = sync.OnceValues(func() (*cel.Env, error) {
 		cel.EnableErrorOnBadPresenceTest(true),
 		cel.EnableMacroCallTracking(),
 		cel.ParserRecursionLimit(100),
-		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals(), cel.ValidateHomogeneousAggregateLiterals()),
+		cel.ASTValidators(cel.ValidateDurationLiterals(), cel.ValidateTimestampLiterals()),
 	)
 	env, err := cel.NewCustomEnv(options...)
 	if err != nil {
@@ -145,13 +146,15 @@ func (s *Schema) Compile(source string) (*Program, error) {
 	if len(c.problems) > 0 {
 		return nil, c.sortProblems()
 	}
-	if err := s.checkCost(checked); err != nil {
+	count, err := s.checkCost(checked)
+	if err != nil {
 		return nil, err
 	}
-	program, err := s.env.Program(checked,
-		cel.EvalOptions(cel.OptOptimize),
-		cel.CostLimit(MaxCost),
-		cel.InterruptCheckFrequency(interruptEvery))
+	options := []cel.ProgramOption{cel.CustomDecoratorV2(boundMatches), cel.EvalOptions(cel.OptOptimize)}
+	if count || hasLoop(tree) || callsMatches(tree) {
+		options = append(options, cel.CostLimit(MaxCost), cel.InterruptCheckFrequency(interruptEvery))
+	}
+	program, err := s.env.Program(checked, options...)
 	if err != nil {
 		return nil, &Error{[]Problem{{1, 1, err.Error()}}}
 	}
@@ -160,6 +163,11 @@ func (s *Schema) Compile(source string) (*Program, error) {
 
 func hasLoop(tree *ast.AST) bool {
 	return len(ast.MatchDescendants(ast.NavigateAST(tree), ast.KindMatcher(ast.ComprehensionKind))) > 0
+}
+
+// callsMatches reports whether a condition searches for patterns, whose cost the estimate does not know.
+func callsMatches(tree *ast.AST) bool {
+	return len(ast.MatchDescendants(ast.NavigateAST(tree), ast.FunctionMatcher(overloads.Matches))) > 0
 }
 
 // Source returns the text of the condition.
@@ -183,7 +191,7 @@ func (p *Program) Match(ctx context.Context, in *Activation) (bool, error) {
 	}
 	out, err := p.evaluate(ctx, &bindings{in, p.root})
 	if err != nil {
-		return false, explainEvaluation(err)
+		return false, p.explainEvaluation(err)
 	}
 	answer, ok := out.(types.Bool)
 	if !ok {
@@ -204,19 +212,53 @@ func (p *Program) evaluate(ctx context.Context, vars *bindings) (ref.Val, error)
 	return out, err
 }
 
-var noOperator = regexp.MustCompile(`^no such overload: (\S+)`)
+// Messages of the library. The others may contain a value of the call, which could be a secret.
+var (
+	noOperator = regexp.MustCompile(`^no such overload(?:: (\S+))?`)
+	noKey      = regexp.MustCompile(`^no such key: (.*)$`)
+	safe       = regexp.MustCompile(`^(integer overflow|division by zero|modulus by zero|timestamp overflow|duration overflow|index out of bounds)`)
+)
 
-func explainEvaluation(err error) error {
-	var cancelled interpreter.EvalCancelledError
-	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
+// explainEvaluation returns the reason why a condition has no answer, without values of the call.
+func (p *Program) explainEvaluation(err error) error {
+	if cancelled, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && cancelled.Cause == interpreter.CostLimitExceeded {
 		return ErrCost
 	}
-	if m := noOperator.FindStringSubmatch(err.Error()); m != nil {
-		name := m[1]
-		if symbol, ok := operators.FindReverse(name); ok {
-			name = symbol
-		}
-		return fmt.Errorf("%s cannot be used with values of these types", name)
+	if ours, ok := errors.AsType[*valueError](err); ok {
+		return ours
 	}
-	return err
+	for _, end := range []error{ErrTime, context.Canceled, context.DeadlineExceeded} {
+		if errors.Is(err, end) {
+			return end
+		}
+	}
+	message := err.Error()
+	if m := noOperator.FindStringSubmatch(message); m != nil {
+		name := "an operator or function"
+		if symbol, ok := operators.FindReverse(m[1]); ok && symbol != "" {
+			name = symbol
+		} else if m[1] != "" {
+			name = m[1]
+		}
+		return newValueError("%s cannot be used with values of these types", name)
+	}
+	if m := noKey.FindStringSubmatch(message); m != nil {
+		if strings.Contains(p.source, m[1]) {
+			return newValueError("no such key: %s", m[1])
+		}
+		return newValueError("no such key")
+	}
+	if m := safe.FindString(message); m != "" {
+		return newValueError("%s", m)
+	}
+	return newValueError("an operation has no result for these values")
 }
+
+// valueError says why a value cannot be used. Its text has no values of the call.
+type valueError struct{ text string }
+
+func newValueError(format string, args ...any) error {
+	return &valueError{fmt.Sprintf(format, args...)}
+}
+
+func (e *valueError) Error() string { return e.text }

@@ -2,6 +2,7 @@ package condition
 
 import (
 	"fmt"
+	"strconv"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/cost"
@@ -15,31 +16,39 @@ const (
 	largestList = 1 << 19 // elements within them
 	usualText   = 10_000
 	usualList   = 1000
-	usualItem   = 100 // characters of a text in a list
+	usualItem   = 100 // of a text or a list in a list
 	longestName = 300
 )
 
-// checkCost refuses a condition that may cost more than MaxCost.
-func (s *Schema) checkCost(checked *cel.Ast) error {
-	estimate, err := s.env.EstimateCost(checked, estimator{s.root})
+// checkCost refuses a condition that may cost more than MaxCost. It reports whether the cost of one without loops has to be
+// counted at run time, because texts may be larger than usual; counting takes as long as evaluating.
+func (s *Schema) checkCost(checked *cel.Ast) (count bool, err error) {
+	usual, err := s.env.EstimateCost(checked, estimator{s.root, false})
 	if err != nil {
-		return fmt.Errorf("estimate the cost of a condition: %w", err)
+		return false, fmt.Errorf("estimate the cost of a condition: %w", err)
 	}
-	if estimate.Max > MaxCost {
-		return &Error{[]Problem{{1, 1, fmt.Sprintf("the condition may cost %s, more than the limit of %d: use fewer loops within loops", describeCost(estimate.Max), MaxCost)}}}
+	if usual.Max > MaxCost && s.root.kind != untyped { // without a schema nothing is known about sizes
+		return false, &Error{[]Problem{{1, 1, fmt.Sprintf("the condition may cost %s, more than the limit of %d: use fewer loops within loops", describeCost(usual.Max), MaxCost)}}}
 	}
-	return nil
+	largest, err := s.env.EstimateCost(checked, estimator{s.root, true})
+	if err != nil {
+		return false, fmt.Errorf("estimate the cost of a condition: %w", err)
+	}
+	return largest.Max > MaxCost, nil
 }
 
 func describeCost(c uint64) string {
 	if c > 1e15 {
 		return "any amount"
 	}
-	return fmt.Sprint(c)
+	return strconv.FormatUint(c, 10)
 }
 
 // estimator tells how large the values of a call may be.
-type estimator struct{ root *shape }
+type estimator struct {
+	root    *shape
+	largest bool // assume that values have the largest size, not the usual one
+}
 
 // EstimateCallCost implements [cost.Estimator].
 func (estimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
@@ -56,14 +65,17 @@ func (e estimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	if path[0] != "args" {
 		return &size
 	}
-	at, usual := e.root, uint64(usualText)
+	at, text, list, item := e.root, uint64(usualText), uint64(usualList), uint64(usualItem)
+	if e.largest {
+		text, list, item = largestText, largestList, largestText
+	}
 	for _, name := range path[1:] {
 		switch {
 		case name == "@keys":
 			size = cost.RangedSizeEstimate(0, longestName)
 			return &size
 		case name == "@items" || name == "@values" || at.kind == mapKind:
-			at, usual = at.elem, usualItem
+			at, text, list = at.elem, item, item
 		case at.kind == objectKind:
 			at = at.fields[name]
 		}
@@ -71,13 +83,13 @@ func (e estimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 			at = newUntyped("")
 		}
 	}
-	switch {
-	case at.kind == stringKind:
-		size.Max = boundSize(at.maxSize, usual, largestText)
-	case at.kind == listKind:
-		size.Max = boundSize(at.maxSize, usualList, largestList)
+	switch at.kind {
+	case stringKind:
+		size.Max = boundSize(at.maxSize, text, largestText)
+	case listKind:
+		size.Max = boundSize(at.maxSize, list, largestList)
 	default:
-		size.Max = usualList
+		size.Max = list
 	}
 	return &size
 }

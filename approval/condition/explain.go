@@ -30,8 +30,11 @@ var (
 
 // explainSyntax returns the problems of a text that is no expression.
 func (c *checker) explainSyntax(issues *cel.Issues) *Error {
+	if strings.TrimSpace(string(c.source)) == "" {
+		return &Error{[]Problem{{1, 1, "the condition is empty"}}}
+	}
 	for _, e := range issues.Errors() { // the first one only, because the others follow from it
-		c.addProblem(e.Location.Line(), e.Location.Column()+1, "%s", rewriteSyntax(e.Message))
+		c.addProblemf(e.Location.Line(), e.Location.Column()+1, "%s", rewriteSyntax(e.Message))
 		break
 	}
 	return c.sortProblems()
@@ -47,6 +50,8 @@ func rewriteSyntax(message string) string {
 			return "unexpected &: write && for and"
 		case strings.HasPrefix(symbol, "|"):
 			return "unexpected |: write || for or"
+		case strings.ContainsAny(symbol, "“”„‘’"):
+			return "unexpected " + clip(symbol) + `: write straight quotes, "text"`
 		case strings.HasPrefix(symbol, `"`), strings.HasPrefix(symbol, "'"):
 			return "the text has no closing quote"
 		default:
@@ -64,10 +69,16 @@ func rewriteSyntax(message string) string {
 			return "unexpected " + m[1] + ": write || for or"
 		case "not":
 			return "unexpected " + m[1] + ": write ! for not"
+		case ">":
+			return "unexpected >: write != for not equal"
+		case ".in":
+			return "unexpected .in: write the name in backticks"
 		}
 		return "unexpected " + nameInput(m[1])
 	}
 	switch {
+	case strings.HasPrefix(message, "invalid int literal"), strings.HasPrefix(message, "invalid double literal"):
+		return "the number is too large"
 	case strings.Contains(message, "invalid argument to has() macro"):
 		return "has takes a field: has(args.field)"
 	case strings.Contains(message, "reserved identifier"):
@@ -90,11 +101,17 @@ func (c *checker) explainTypes(tree *ast.AST, issues *cel.Issues) *Error {
 	expressions, scopes := make(map[int64]ast.Expr), make(map[int64]*scope)
 	c.schema.walk(tree.Expr(), nil, func(e ast.Expr, in *scope) { expressions[e.ID()], scopes[e.ID()] = e, in })
 	for _, issue := range issues.Errors() {
+		if e := expressions[issue.ExprID]; e != nil && isMath(e) && len(issues.Errors()) > 1 {
+			continue // the function's problem says more
+		}
 		line, column := c.findName(issue.Location.Line(), issue.Location.Column()+1)
-		c.addProblem(line, column, "%s", c.explainType(expressions[issue.ExprID], scopes[issue.ExprID], issue.Message))
+		c.addProblemf(line, column, "%s", c.explainType(expressions[issue.ExprID], scopes[issue.ExprID], issue.Message))
 	}
 	return c.sortProblems()
 }
+
+// isMath reports whether an expression is the name before math.abs and the like.
+func isMath(e ast.Expr) bool { return e.Kind() == ast.IdentKind && e.AsIdent() == "math" }
 
 func (c *checker) explainType(e ast.Expr, in *scope, message string) string {
 	if m := undefinedField.FindStringSubmatch(message); m != nil {
@@ -104,7 +121,7 @@ func (c *checker) explainType(e ast.Expr, in *scope, message string) string {
 		return c.explainName(e, m[1])
 	}
 	if m := noOverload.FindStringSubmatch(message); m != nil {
-		return c.explainOverload(e, in, m[1], splitTypes(m[2]))
+		return c.explainOverload(e, m[1], splitTypes(m[2]))
 	}
 	if m := wrongType.FindStringSubmatch(message); m != nil {
 		return "expected " + c.describeType(m[1]) + ", not " + c.describeType(m[2])
@@ -141,6 +158,12 @@ func (c *checker) explainName(e ast.Expr, name string) string {
 		return "a condition cannot make objects"
 	}
 	if e != nil && e.Kind() == ast.CallKind {
+		if call := e.AsCall(); call.IsMemberFunction() && isMath(call.Target()) {
+			name = "math." + name
+		}
+		if usage := functionUsage[name]; usage != "" { // a macro with other arguments
+			return name + " must be called as " + usage
+		}
 		return "unknown function " + clip(name) + suggest(name, slices.Collect(maps.Keys(functionUsage)))
 	}
 	if c.schema.root.fields[name] != nil {
@@ -156,12 +179,18 @@ func (c *checker) explainName(e ast.Expr, name string) string {
 }
 
 // explainOverload returns the message about an operator or a function whose operands do not fit.
-func (c *checker) explainOverload(e ast.Expr, in *scope, function string, operands []string) string {
+func (c *checker) explainOverload(e ast.Expr, function string, operands []string) string {
 	if _, isOperator := operators.FindReverse(function); !isOperator {
 		if usage := functionUsage[function]; usage != "" {
 			return function + " must be called as " + usage + ", not with " + c.listTypes(operands)
 		}
 		return function + " cannot be called with " + c.listTypes(operands)
+	}
+	if function == operators.Conditional && len(operands) == 3 {
+		if operands[0] != "bool" && operands[0] != "dyn" {
+			return "expected a boolean before ?, not " + c.describeType(operands[0])
+		}
+		return "cannot choose between " + c.describeType(operands[1]) + " and " + c.describeType(operands[2])
 	}
 	symbol, _ := operators.FindReverse(function)
 	if len(operands) != 2 {
@@ -183,13 +212,13 @@ func (c *checker) explainOverload(e ast.Expr, in *scope, function string, operan
 	}
 	message := "cannot " + verbOf(function) + " " + c.describeType(left) + " with " + c.describeType(right)
 	if numbers := unwrapType(left) + " " + unwrapType(right); numbers == "double int" || numbers == "int double" {
-		return message + hintNumber(e, function, unwrapType(left))
+		return message + hintNumber(e, function)
 	}
 	return message
 }
 
 // hintNumber returns how to write the literal of a comparison between a number and an integer.
-func hintNumber(e ast.Expr, function, left string) string {
+func hintNumber(e ast.Expr, function string) string {
 	if e == nil || e.Kind() != ast.CallKind {
 		return ""
 	}
@@ -364,7 +393,10 @@ func suggestText(text string, values []string) string {
 
 // findNearest returns the name with the smallest edit distance, or "" if none is near.
 func findNearest(name string, names []string) string {
-	best, nearest := max(2, len([]rune(name))/3)+1, ""
+	best, nearest := 2, "" // at most one character differs in a short name, more in a long one
+	if length := len([]rune(name)); length > 4 {
+		best = max(3, length/3+1)
+	}
 	for _, candidate := range slices.Sorted(slices.Values(names)) {
 		if d := editDistance(strings.ToLower(name), strings.ToLower(candidate), best); d < best && d < len([]rune(candidate)) {
 			best, nearest = d, candidate

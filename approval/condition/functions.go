@@ -22,7 +22,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
-	"cel.dev/cel-go/ext"
+	"cel.dev/cel-go/interpreter"
 	"golang.org/x/net/idna"
 	"golang.org/x/text/unicode/norm"
 
@@ -51,16 +51,10 @@ var functionUsage = map[string]string{
 	"trim":            `text.trim()`,
 	"split":           `text.split(separator)`,
 	"replace":         `text.replace(old, new)`,
-	"substring":       `text.substring(start, end)`,
-	"sets.contains":   `sets.contains(list, part)`,
-	"sets.equivalent": `sets.equivalent(list, list)`,
-	"sets.intersects": `sets.intersects(list, list)`,
 	"math.abs":        `math.abs(number)`,
 	"math.ceil":       `math.ceil(number)`,
 	"math.floor":      `math.floor(number)`,
 	"math.round":      `math.round(number)`,
-	"math.greatest":   `math.greatest(number, number)`,
-	"math.least":      `math.least(number, number)`,
 	"int":             `int(value)`,
 	"double":          `double(integer)`,
 	"string":          `string(value)`,
@@ -77,11 +71,6 @@ var functionUsage = map[string]string{
 	"getSeconds":      `now.getSeconds("Europe/Berlin")`,
 	"getMilliseconds": `now.getMilliseconds("Europe/Berlin")`,
 }
-
-// internalNames are the names that functions have after macros are expanded.
-//
-//nolint:gochecknoglobals // a table
-var internalNames = map[string]string{"math.@max": "math.greatest", "math.@min": "math.least"}
 
 // declareFunctions returns the functions of the standard library that conditions may call, with these changes:
 //
@@ -113,31 +102,149 @@ func declareFunctions() []cel.EnvOption {
 				cel.Function(name, cel.MemberOverload(clock.overload, []*cel.Type{cel.TimestampType, cel.StringType}, cel.IntType, cel.BinaryBinding(clock.read))))
 		}
 	}
-	return append(options,
-		cel.Macros(cel.StandardMacros...),
-		ext.Strings(), ext.Sets(), ext.Math(),
-		cel.Function("domain", cel.Overload("domain_string", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(func(text ref.Val) ref.Val {
-			name, err := findDomain(string(text.(types.String))) //nolint:forcetypeassert // the overload's type
+	options = append(options, cel.Macros(cel.StandardMacros...))
+	options = append(options, declareTextFunctions()...)
+	return append(options, declareMathFunctions()...)
+}
+
+// declareTextFunctions returns our own functions of texts, and four that CEL's string library has too. The library itself would cost 0.7 MB.
+func declareTextFunctions() []cel.EnvOption {
+	text := []*cel.Type{cel.StringType}
+	texts := []*cel.Type{cel.StringType, cel.StringType}
+	return []cel.EnvOption{
+		cel.Function("domain", cel.Overload("domain_string", text, cel.StringType, cel.UnaryBinding(func(text ref.Val) ref.Val {
+			name, err := findDomain(stringOf(text))
 			if err != nil {
 				return types.WrapErr(err)
 			}
 			return types.String(name)
 		}))),
-		cel.Function("within", cel.Overload("within_string_string", []*cel.Type{cel.StringType, cel.StringType}, cel.BoolType, cel.BinaryBinding(func(file, folder ref.Val) ref.Val {
-			below, err := isWithin(string(file.(types.String)), string(folder.(types.String))) //nolint:forcetypeassert // the overload's type
+		cel.Function("within", cel.Overload("within_string_string", texts, cel.BoolType, cel.BinaryBinding(func(file, folder ref.Val) ref.Val {
+			below, err := isWithin(stringOf(file), stringOf(folder))
 			if err != nil {
 				return types.WrapErr(err)
 			}
 			return types.Bool(below)
 		}))),
-		cel.Function("writesSQL", cel.Overload("writes_sql_string", []*cel.Type{cel.StringType}, cel.BoolType, cel.UnaryBinding(func(text ref.Val) ref.Val {
-			return types.Bool(!typed.ReadsOnly(string(text.(types.String)))) //nolint:forcetypeassert // the overload's type
+		cel.Function("writesSQL", cel.Overload("writes_sql_string", text, cel.BoolType, cel.UnaryBinding(func(text ref.Val) ref.Val {
+			return types.Bool(!typed.ReadsOnly(stringOf(text)))
 		}))),
+		cel.Function("lowerAscii", cel.MemberOverload("string_lower_ascii", text, cel.StringType, cel.UnaryBinding(func(text ref.Val) ref.Val {
+			return types.String(strings.Map(lowerASCII, stringOf(text)))
+		}))),
+		cel.Function("trim", cel.MemberOverload("string_trim", text, cel.StringType, cel.UnaryBinding(func(text ref.Val) ref.Val {
+			return types.String(strings.TrimSpace(stringOf(text)))
+		}))),
+		cel.Function("split", cel.MemberOverload("string_split_string", texts, cel.ListType(cel.StringType), cel.BinaryBinding(func(text, separator ref.Val) ref.Val {
+			return types.NewStringList(types.DefaultTypeAdapter, strings.Split(stringOf(text), stringOf(separator)))
+		}))),
+		cel.Function("replace", cel.MemberOverload("string_replace_string_string", append(texts, cel.StringType), cel.StringType, cel.FunctionBinding(replaceText))),
 		cel.CostModel(
+			cost.Overload(boundedMatches, cost.EvalCost(cost.Sum(cost.Const(1), cost.Scale(cost.Mul(cost.Arg(0), cost.IntArg(1, 1)), 0.15)))),
 			cost.Overload("domain_string", cost.EvalCost(cost.Sum(cost.Const(10), cost.StringScan(cost.Arg(0)))), cost.ResultSize(cost.AtMost(cost.Const(longestHost)))),
 			cost.Overload("within_string_string", cost.EvalCost(cost.Sum(cost.Const(5), cost.StringScan(cost.Arg(0)), cost.StringScan(cost.Arg(1))))),
-			cost.Overload("writes_sql_string", cost.EvalCost(cost.Sum(cost.Const(5), cost.Scale(cost.Arg(0), 1)))),
-		))
+			cost.Overload("writes_sql_string", cost.EvalCost(cost.Sum(cost.Const(5), cost.Arg(0)))),
+			cost.MemberOverload("string_lower_ascii", cost.EvalCost(cost.Sum(cost.Const(1), cost.StringScan(cost.Target()))), cost.ResultSize(cost.Target())),
+			cost.MemberOverload("string_trim", cost.EvalCost(cost.Sum(cost.Const(1), cost.StringScan(cost.Target()))), cost.ResultSize(cost.Target())),
+			cost.MemberOverload("string_split_string", cost.EvalCost(cost.Sum(cost.Const(cost.ListCreateBaseCost), cost.Target())),
+				cost.ResultSize(cost.List(cost.Scale(cost.Target(), 0.1), cost.Const(usualItem)))),
+			cost.MemberOverload("string_replace_string_string", cost.EvalCost(cost.Sum(cost.Const(1), cost.StringScan(cost.Target()), cost.StringScan(cost.Result()))),
+				cost.ResultSize(cost.Target())),
+		),
+	}
+}
+
+// stringOf returns the text of an operand that the overload declares as a string.
+func stringOf(value ref.Val) string {
+	text, _ := value.(types.String)
+	return string(text)
+}
+
+func lowerASCII(r rune) rune {
+	if 'A' <= r && r <= 'Z' {
+		return r + 'a' - 'A'
+	}
+	return r
+}
+
+// longestReplaced is the number of bytes of the longest text that replace makes.
+const longestReplaced = 2 << 20
+
+func replaceText(args ...ref.Val) ref.Val {
+	text, old, replacement := stringOf(args[0]), stringOf(args[1]), stringOf(args[2])
+	if len(text)+strings.Count(text, old)*len(replacement) > longestReplaced {
+		return types.WrapErr(newValueError("replace: the result must have at most %d bytes", longestReplaced))
+	}
+	return types.String(strings.ReplaceAll(text, old, replacement))
+}
+
+// maxMatchSteps bounds one search for a pattern: the bytes of the text times the instructions of the pattern. One takes about 8 ns.
+// As many steps cost MaxCost.
+const maxMatchSteps = 6_500_000
+
+// boundMatches replaces calls of matches by searches that are bounded and cost what they take. The library's cost knows the length of the pattern
+// only, and a{1000} is short.
+func boundMatches(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	call, ok := i.(interpreter.InterpretableCall)
+	if !ok || call.Function() != overloads.Matches || len(call.Args()) != 2 {
+		return i, nil
+	}
+	pattern, ok := call.Args()[1].(interpreter.InterpretableConst)
+	if !ok {
+		return nil, errPattern
+	}
+	compiled, err := regexp.Compile(stringOf(pattern.Value()))
+	if err != nil {
+		return nil, err
+	}
+	size, err := types.RegexProgramSize(stringOf(pattern.Value()))
+	if err != nil {
+		return nil, err
+	}
+	args := []interpreter.InterpretableV2{call.Args()[0], interpreter.NewConstValue(pattern.ID(), types.Int(size))}
+	return interpreter.NewCall(call.ID(), boundedMatches, boundedMatches, args, func(values ...ref.Val) ref.Val {
+		text, ok := values[0].(types.String)
+		switch {
+		case !ok:
+			return types.NewErr("no such overload: matches")
+		case len(text)*size > maxMatchSteps:
+			return types.WrapErr(newValueError("matches: the text is too long for this pattern"))
+		}
+		return types.Bool(compiled.MatchString(string(text)))
+	}), nil
+}
+
+const boundedMatches = "bounded_matches"
+
+// errPattern is the error of a pattern that is no text in quotes, which the checker refuses before.
+var errPattern = errors.New("the pattern of matches must be a text in quotes")
+
+// declareMathFunctions returns the functions of numbers that CEL's math library has too.
+func declareMathFunctions() []cel.EnvOption {
+	var options []cel.EnvOption
+	for name, calculate := range map[string]func(float64) float64{"floor": math.Floor, "ceil": math.Ceil, "round": math.Round, "abs": math.Abs} {
+		overloads := []cel.FunctionOpt{cel.Overload("math_"+name+"_double", []*cel.Type{cel.DoubleType}, cel.DoubleType, cel.UnaryBinding(func(value ref.Val) ref.Val {
+			d, ok := value.(types.Double)
+			if !ok {
+				return types.MaybeNoSuchOverloadErr(value)
+			}
+			return types.Double(calculate(float64(d)))
+		}))}
+		if name == "abs" {
+			overloads = append(overloads, cel.Overload("math_abs_int", []*cel.Type{cel.IntType}, cel.IntType, cel.UnaryBinding(func(value ref.Val) ref.Val {
+				i, ok := value.(types.Int)
+				if !ok {
+					return types.MaybeNoSuchOverloadErr(value)
+				}
+				if i < 0 {
+					return i.Negate()
+				}
+				return i
+			})))
+		}
+		options = append(options, cel.Function("math."+name, overloads...))
+	}
+	return options
 }
 
 // rebind returns the overloads of a function with another implementation.
@@ -179,7 +286,7 @@ var arithmetic = map[string]functions.BinaryOp{
 
 func requireFinite(value ref.Val) ref.Val {
 	if d, ok := value.(types.Double); ok && (math.IsNaN(float64(d)) || math.IsInf(float64(d), 0)) {
-		return types.NewErr("the result is not a finite number")
+		return types.WrapErr(newValueError("the result is not a finite number"))
 	}
 	return value
 }
@@ -195,7 +302,7 @@ func convertInt(value ref.Val) ref.Val {
 	if f := float64(i); f < math.MaxInt64 && int64(f) == int64(i) {
 		return types.Double(f)
 	}
-	return types.NewErr("double: %d has more digits than a number can hold", i)
+	return types.WrapErr(newValueError("double: the integer has more digits than a number can hold"))
 }
 
 // convertDouble converts a double to the int of the same value.
@@ -207,7 +314,7 @@ func convertDouble(value ref.Val) ref.Val {
 	if f := float64(d); f == math.Trunc(f) && f >= math.MinInt64 && f < math.MaxInt64 {
 		return types.Int(f)
 	}
-	return types.NewErr("int: %v must be a whole number: use math.floor, math.ceil or math.round", d)
+	return types.WrapErr(newValueError("int: the number must be whole: use math.floor, math.ceil or math.round"))
 }
 
 // clock reads a part of a time in a zone.
@@ -285,7 +392,7 @@ const longestDomainText = 4096
 // xn--bcher-kva.example. An IP address is returned in its usual form. It returns an error for everything else, and for a text that
 // programs read differently.
 func findDomain(text string) (string, error) {
-	none := fmt.Errorf("domain: %q must be an e-mail address or a URL", clip(text))
+	none := newValueError("domain: the text must be one e-mail address or one URL")
 	if len(text) > longestDomainText || strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\\' }) {
 		return "", none
 	}
@@ -324,12 +431,12 @@ const longestPath = 4096
 func isWithin(file, folder string) (bool, error) {
 	for _, text := range []string{file, folder} {
 		if err := checkPath(text); err != nil {
-			return false, fmt.Errorf("within: path %q %w", clip(text), err)
+			return false, newValueError("within: the path %s", err)
 		}
 	}
 	file, folder = path.Clean(file), path.Clean(folder)
 	if path.IsAbs(file) != path.IsAbs(folder) {
-		return false, fmt.Errorf("within: %q and %q must both be absolute or both be relative", clip(file), clip(folder))
+		return false, newValueError("within: the path and the folder must both be absolute or both be relative")
 	}
 	switch folder {
 	case "/":

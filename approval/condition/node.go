@@ -47,7 +47,7 @@ func decodeArguments(raw json.RawMessage) *node {
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw), rawjson.Lenient())
 	n, err := readNode(decoder, 1)
 	if err != nil {
-		return newBad(fmt.Errorf("must be JSON: %w", err))
+		return newBad(errors.New("must be JSON"))
 	}
 	if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
 		return newBad(errors.New("must be one JSON value"))
@@ -84,8 +84,9 @@ func readNode(decoder *jsontext.Decoder, depth int) (*node, error) {
 		return &node{kind: kind, text: string(raw)}, nil
 	case 't', 'f':
 		return &node{kind: kind, scalar: types.Bool(kind == 't')}, nil
+	default:
+		return &node{kind: 'n', scalar: types.NullValue}, nil
 	}
-	return &node{kind: 'n', scalar: types.NullValue}, nil
 }
 
 func readNested(decoder *jsontext.Decoder, kind jsontext.Kind, depth int) (*node, error) {
@@ -99,13 +100,7 @@ func readNested(decoder *jsontext.Decoder, kind jsontext.Kind, depth int) (*node
 			if err != nil {
 				return nil, err
 			}
-			name, err := jsontext.AppendUnquote(nil, raw)
-			if err != nil {
-				n.bad = errors.New("has a name that is not valid UTF-8")
-			} else if n.findMember(string(name)) != nil {
-				n.bad = fmt.Errorf("has the name %q twice", clip(string(name)))
-			}
-			n.addName(string(name))
+			n.readName(raw)
 		}
 		child, err := readNode(decoder, depth+1)
 		if err != nil {
@@ -117,9 +112,21 @@ func readNested(decoder *jsontext.Decoder, kind jsontext.Kind, depth int) (*node
 		return nil, err
 	}
 	if n.bad != nil {
-		return newBad(n.bad), nil
+		n.kind = invalid
 	}
 	return n, nil
+}
+
+// readName adds the name of the next member. An invalid name makes the whole object bad.
+func (n *node) readName(raw jsontext.Value) {
+	unquoted, err := jsontext.AppendUnquote(nil, raw)
+	name := string(unquoted)
+	if err != nil {
+		n.bad = errors.New("has a name that is not valid UTF-8")
+	} else if n.findMember(name) != nil {
+		n.bad = fmt.Errorf("has the name %q twice", clip(name))
+	}
+	n.addName(name)
 }
 
 // manyMembers is the number of members from which an object has an index.
@@ -168,8 +175,9 @@ func (n *node) describeKind() string {
 		return "a list"
 	case '{':
 		return "an object"
+	default:
+		return "an invalid value"
 	}
-	return "an invalid value"
 }
 
 // clip bounds a name from outside in a message.

@@ -1,8 +1,6 @@
 package condition
 
 import (
-	"fmt"
-
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 )
@@ -19,7 +17,7 @@ type badValue struct{ err error }
 // convert returns the value of a node by a shape: a value of CEL, []any or map[string]any.
 func (s *shape) convert(n *node) (any, error) {
 	if n.kind == invalid {
-		return nil, fmt.Errorf("%s %w", s.path, n.bad)
+		return nil, newValueError("%s %s", s.path, n.bad)
 	}
 	if n.kind == 'n' {
 		if s.nullable || s.kind == untyped {
@@ -59,26 +57,27 @@ func (s *shape) convertUntyped(n *node) (any, error) {
 	case '0':
 		value, err := parseUntyped(n.text)
 		if err != nil {
-			return nil, fmt.Errorf("%s %w", s.path, err)
+			return nil, newValueError("%s %s", s.path, err)
 		}
 		return value, nil
 	case '{', '[':
 		return s.convertNested(n), nil
+	default:
+		return n.scalar, nil
 	}
-	return n.scalar, nil
 }
 
 func (s *shape) convertNumber(n *node) (any, error) {
 	if s.kind == integerKind {
 		i, err := parseInteger(n.text)
 		if err != nil {
-			return nil, fmt.Errorf("%s %w", s.path, err)
+			return nil, newValueError("%s %s", s.path, err)
 		}
 		return types.Int(i), nil
 	}
 	f, err := parseDouble(n.text)
 	if err != nil {
-		return nil, fmt.Errorf("%s %w", s.path, err)
+		return nil, newValueError("%s %s", s.path, err)
 	}
 	return types.Double(f), nil
 }
@@ -115,7 +114,7 @@ func (s *shape) convertElement(n *node) any {
 }
 
 func (s *shape) mismatch(n *node) error {
-	return fmt.Errorf("%s must be %s, not %s", s.path, s.describeKind(), n.describeKind())
+	return newValueError("%s must be %s, not %s", s.path, s.describeKind(), n.describeKind())
 }
 
 func (s *shape) describeKind() string {

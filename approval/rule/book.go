@@ -77,6 +77,11 @@ func (b *Book) ReadsCircumstances(ctx context.Context, rules []*Rule, schema Sch
 	return slices.ContainsFunc(rules, func(r *Rule) bool { return r.When != "" && b.programs.compile(ctx, r, schema).circumstances })
 }
 
+// ReadsTime reports whether the conditions of rules read the time.
+func (b *Book) ReadsTime(ctx context.Context, rules []*Rule, schema Schema) bool {
+	return slices.ContainsFunc(rules, func(r *Rule) bool { return r.When != "" && b.programs.compile(ctx, r, schema).time })
+}
+
 // Programs caches compiled conditions by the rule's revision and the tool's pin, which never mean anything else.
 type Programs struct {
 	programs *registry.Memory[programKey, compiled]
@@ -92,6 +97,7 @@ type programKey struct {
 type compiled struct {
 	program       *condition.Program
 	circumstances bool // it reads the principal or the time
+	time          bool
 	err           error
 }
 
@@ -116,10 +122,11 @@ func (p *Programs) compile(ctx context.Context, r *Rule, schema Schema) compiled
 			c.program, err = types.Compile(r.When)
 		}
 		if c.err = err; err == nil {
-			c.circumstances = slices.ContainsFunc(c.program.References().Fields, func(path string) bool {
+			for _, path := range c.program.References().Fields {
 				variable, _, _ := strings.Cut(path, ".")
-				return variable == "now" || variable == "principal"
-			})
+				c.time = c.time || variable == "now"
+				c.circumstances = c.circumstances || c.time || variable == "principal"
+			}
 		}
 		return c, nil
 	})

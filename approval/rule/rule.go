@@ -137,6 +137,9 @@ func (s *Spec) Covers(of Subject) bool {
 	return matchesAny(s.Agents, of.Agent) && matchesAny(s.Skills, of.Skill) && matchesAny(s.Tools, of.Tool)
 }
 
+// CoversSkill is [Spec.Covers] for the calls of any agent and tool.
+func (s *Spec) CoversSkill(skill string) bool { return matchesAny(s.Skills, skill) }
+
 // CoversTool is [Spec.Covers] for the calls of any agent.
 func (s *Spec) CoversTool(skill, tool string) bool {
 	return matchesAny(s.Skills, skill) && matchesAny(s.Tools, tool)

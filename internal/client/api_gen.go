@@ -95,6 +95,7 @@ func Operations() []APIOperation {
 		{"GET", "/api/v1/questions", "List the questions of skills' servers that wait for a reviewer, most urgent first, at most 200"},
 		{"GET", "/api/v1/rules", "List rules by name"},
 		{"POST", "/api/v1/rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored"},
+		{"POST", "/api/v1/rules/replay", "Judge recorded calls by a rule; nothing is stored"},
 		{"DELETE", "/api/v1/rules/{name}", "Delete a rule; its versions are kept"},
 		{"GET", "/api/v1/rules/{name}", "Get a rule"},
 		{"PUT", "/api/v1/rules/{name}", "Create a rule, or replace the one of this name"},
@@ -753,6 +754,11 @@ func (c *Client) ListRules(ctx context.Context) (Reply[List[Rule]], error) {
 // CheckRule sends POST /api/v1/rules/check.
 func (c *Client) CheckRule(ctx context.Context, body RuleCheckRequest) (Reply[RuleCheck], error) {
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/rules/check", nil, body)
+}
+
+// ReplayRule sends POST /api/v1/rules/replay.
+func (c *Client) ReplayRule(ctx context.Context, body RuleReplayRequest) (Reply[RuleReplay], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/rules/replay", nil, body)
 }
 
 // DeleteRule sends DELETE /api/v1/rules/{name}.
@@ -2146,11 +2152,49 @@ type RuleCheckRequest struct {
 	When   string   `json:"when"`
 }
 
+// RuleDifference is a schema of the API.
+type RuleDifference struct {
+	After     string    `json:"after"`
+	Agent     string    `json:"agent"`
+	Before    string    `json:"before"`
+	CallID    string    `json:"call_id"`
+	CreatedAt time.Time `json:"created_at"`
+	Decision  *string   `json:"decision"`
+	Failure   *string   `json:"failure"`
+	Skill     string    `json:"skill"`
+	Tool      string    `json:"tool"`
+}
+
 // RuleProblem is a schema of the API.
 type RuleProblem struct {
 	Column  int64  `json:"column"`
 	Line    int64  `json:"line"`
 	Message string `json:"message"`
+}
+
+// RuleReplay is a schema of the API.
+type RuleReplay struct {
+	Complete    bool             `json:"complete"`
+	Differences []RuleDifference `json:"differences"`
+	Differing   int64            `json:"differing"`
+	Failed      int64            `json:"failed"`
+	Judged      int64            `json:"judged"`
+	Matched     int64            `json:"matched"`
+	Rejected    int64            `json:"rejected"`
+	Since       *time.Time       `json:"since"`
+}
+
+// RuleReplayRequest is a schema of the API.
+type RuleReplayRequest struct {
+	Agents   []string `json:"agents,omitzero"`
+	Effect   string   `json:"effect"`
+	HighRisk *bool    `json:"high_risk,omitzero"`
+	Message  *string  `json:"message,omitzero"`
+	Mode     *string  `json:"mode,omitzero"`
+	Name     string   `json:"name"`
+	Skills   []string `json:"skills,omitzero"`
+	Tools    []string `json:"tools,omitzero"`
+	When     *string  `json:"when,omitzero"`
 }
 
 // RuleRequest is a schema of the API.

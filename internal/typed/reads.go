@@ -37,11 +37,11 @@ func statementReads(tokens []token) bool {
 	for i, t := range tokens {
 		switch t.class {
 		case ClassString:
-			if !isClosed(t.text) || i+1 < len(tokens) && tokens[i+1].text == "(" { // a quoted function
+			if t.text[0] == '$' || !isClosed(t.text) || i+1 < len(tokens) && tokens[i+1].text == "(" { // a quoted function
 				return false
 			}
 		case ClassNumber:
-			if strings.ContainsFunc(t.text, func(r rune) bool { return isLetter(byte(r)) }) { // 1DROP is two tokens in SQL Server
+			if slices.ContainsFunc([]byte(t.text), isLetter) { // 1DROP is two tokens in SQL Server
 				return false
 			}
 		case ClassOperator:

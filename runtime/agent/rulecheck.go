@@ -19,7 +19,26 @@ type RuleCheck struct {
 // ToolCheck is the comparison of a condition with the input schema of a tool.
 type ToolCheck struct {
 	Skill, Tool string
+	Fields      []condition.Field // the arguments that its calls have
 	Problems    []condition.Problem
+}
+
+// Warnings returns the warnings about a stored rule that was checked.
+func (c *RuleCheck) Warnings(name string) []RuleWarning {
+	var warnings []RuleWarning
+	for _, t := range c.Tools {
+		if len(t.Problems) > 0 {
+			warnings = append(warnings, RuleWarning{name, t.Skill, t.Tool, (&condition.Error{Problems: t.Problems}).Error()})
+		}
+	}
+	return warnings
+}
+
+// CheckSpec reports the invalid fields of a rule. Error: *fault.InvalidError.
+func (s *Service) CheckSpec(spec rule.Spec) error {
+	r := newReport()
+	r.checkRule(spec.Normalize())
+	return r.err()
 }
 
 // CheckRule compares the condition of a rule with the present definitions of the tools that the rule is about. It stores nothing, and does
@@ -37,34 +56,31 @@ func (s *Service) CheckRule(ctx context.Context, spec rule.Spec) (RuleCheck, err
 	if err != nil {
 		return RuleCheck{}, fmt.Errorf("check rule: %w", err)
 	}
-	var found RuleCheck
-	if found.Problems, err = findProblems(spec.When, untyped); err != nil {
-		return RuleCheck{}, fmt.Errorf("check rule: %w", err)
-	}
+	found := RuleCheck{Problems: findProblems(untyped, spec.When)}
 	tools, err := s.findCovered(ctx, []rule.Spec{spec})
 	if err != nil {
 		return RuleCheck{}, fmt.Errorf("check rule: %w", err)
 	}
 	for _, t := range tools {
-		check := ToolCheck{Skill: t.skill, Tool: t.name}
+		check := ToolCheck{Skill: t.skill, Tool: t.name, Fields: t.schema.Fields()}
 		if len(found.Problems) == 0 {
-			if check.Problems, err = findProblems(spec.When, t.schema); err != nil {
-				return RuleCheck{}, fmt.Errorf("check rule for tool %s of skill %s: %w", t.name, t.skill, err)
-			}
+			check.Problems = findProblems(t.schema, spec.When)
 		}
 		found.Tools = append(found.Tools, check)
 	}
 	return found, nil
 }
 
-// findProblems returns the mistakes of a condition for arguments of a schema.
-func findProblems(when string, schema *condition.Schema) ([]condition.Problem, error) {
+// findProblems returns the mistakes of a condition for the arguments of a schema.
+func findProblems(schema *condition.Schema, when string) []condition.Problem {
 	if when == "" {
-		return nil, nil
+		return nil
 	}
 	_, err := schema.Compile(when)
 	if mistakes, ok := errors.AsType[*condition.Error](err); ok {
-		return mistakes.Problems, nil
+		return mistakes.Problems
+	} else if err != nil {
+		return []condition.Problem{{Line: 1, Column: 1, Message: err.Error()}}
 	}
-	return nil, err
+	return nil
 }

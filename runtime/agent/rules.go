@@ -269,8 +269,16 @@ func (r report) addProblems(text, suffix string) {
 	}
 }
 
-// FindRuleWarnings compares the conditions of rules with the present definitions of the tools that they are about.
-func (s *Service) FindRuleWarnings(ctx context.Context, specs ...rule.Spec) ([]RuleWarning, error) {
+// FindRuleWarnings compares the conditions of all rules with the present definitions of the tools that they are about.
+func (s *Service) FindRuleWarnings(ctx context.Context) ([]RuleWarning, error) {
+	book, err := s.Rules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	specs := make([]rule.Spec, len(book.Rules))
+	for i := range book.Rules {
+		specs[i] = book.Rules[i].Spec
+	}
 	return s.findMisfits(ctx, specs)
 }
 
@@ -354,4 +362,19 @@ func listRule(spec *rule.Spec) []field {
 	l.add("message", spec.Message)
 	addNonZero(&l, "high_risk", spec.HighRisk, func(bool) string { return "true" })
 	return l
+}
+
+// Covered returns the ids of the skills that a rule is about, also of deleted ones.
+func (s *Service) Covered(ctx context.Context, spec *rule.Spec) ([]uuid.UUID, error) {
+	skills, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[Named], `SELECT id, name FROM skills`)
+	if err != nil {
+		return nil, fmt.Errorf("read skills for rules: %w", err)
+	}
+	ids := []uuid.UUID{}
+	for _, skill := range skills {
+		if spec.CoversSkill(skill.Name) {
+			ids = append(ids, skill.ID)
+		}
+	}
+	return ids, nil
 }

@@ -90,6 +90,7 @@ var may = map[string]string{
 	"DELETE /api/v1/rules/{name}":      "o",
 	"GET /api/v1/rules/{name}/history": "or",
 	"POST /api/v1/rules/check":         "or",
+	"POST /api/v1/rules/replay":        "or",
 
 	"GET /api/v1/connections":                  "or", // their own, but operators any
 	"GET /api/v1/connections/{id}":             "or",

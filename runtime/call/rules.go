@@ -35,24 +35,35 @@ func (s *Service) applyRules(ctx context.Context, c *Call, definition tool.Defin
 
 // matchRules returns the rules that match a call, and those that failed.
 func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, definition tool.Definition) ([]rule.Applied, error) {
-	rules := book.Find(rule.Subject{Agent: c.Agent, Skill: c.Skill, Tool: c.Tool})
+	subject := rule.Subject{Agent: c.Agent, Skill: c.Skill, Tool: c.Tool}
+	rules := book.Find(subject)
 	if len(rules) == 0 {
 		return nil, nil
 	}
 	schema := rule.Schema{Pin: definition.Pin(), JSON: definition.InputSchema}
-	hints := definition.Hints()
-	in := &condition.Input{
-		Arguments: c.Arguments, Agent: c.Agent, Skill: c.Skill, Tool: c.Tool,
-		Claimed: condition.Hints{
-			ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint,
-		},
-	}
+	in := newInput(subject, c.Arguments, definition)
 	if book.ReadsCircumstances(ctx, rules, schema) {
 		if err := s.readCircumstances(ctx, c.PrincipalID, in); err != nil {
 			return nil, err
 		}
 	}
-	return book.Apply(ctx, rules, schema, in), nil
+	applied := book.Apply(ctx, rules, schema, in)
+	return applied, ctx.Err() // a condition that was interrupted has not failed
+}
+
+// newInput returns what conditions read of a call, without its circumstances.
+func newInput(of rule.Subject, arguments json.RawMessage, definition tool.Definition) *condition.Input {
+	hints := definition.Hints()
+	return &condition.Input{
+		Arguments: arguments, Agent: of.Agent, Skill: of.Skill, Tool: of.Tool,
+		Claimed: condition.Hints{
+			ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint,
+		},
+	}
+}
+
+func newPrincipal(p *identity.Person) *condition.Principal {
+	return &condition.Principal{ID: p.ID.String(), Email: p.Email, Name: p.Name, Groups: p.Teams}
 }
 
 // readCircumstances reads the person and the time that conditions may compare.
@@ -66,7 +77,7 @@ func (s *Service) readCircumstances(ctx context.Context, principal uuid.UUID, in
 		return fmt.Errorf("read circumstances of a call: %w", err)
 	}
 	if p, known := people[principal]; known {
-		in.Principal = &condition.Principal{ID: p.ID.String(), Email: p.Email, Name: p.Name, Groups: p.Teams}
+		in.Principal = newPrincipal(&p)
 	}
 	return nil
 }

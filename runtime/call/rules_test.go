@@ -203,3 +203,38 @@ func TestRuleVersions(t *testing.T) {
 		return err == nil && len(book.Rules) == 0
 	})
 }
+
+// TestReplay: a candidate is judged on recorded calls. Calls that a reviewer rejected and that would pass come first.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.setRule(rule.Spec{Name: "tiny", When: `args.n < 5.0`, Effect: rule.Allow})
+	var rejected uuid.UUID
+	for _, n := range []int{1, 10, 20, 30, 500} {
+		ticket := w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n))
+		if n >= 5 {
+			check(t, w.decide(ticket.ID, n != 20))
+		}
+		if n == 20 {
+			rejected = ticket.ID
+		}
+		w.waitForEnd(ticket.ID)
+	}
+	w.waitForEnd(w.submit("open__echo", `{}`).ID) // out of scope
+	candidate := rule.Spec{Name: "small", Tools: []string{"write"}, When: `args.n <= 100.0`, Effect: rule.Allow, Mode: rule.Off}
+	found, err := w.calls.ReplayRule(t.Context(), candidate)
+	check(t, err)
+	if found.Judged != 5 || found.Matched != 4 || found.Failed != 0 || found.Differing != 3 || found.Rejected != 1 || !found.Complete {
+		t.Errorf("replay: %+v", found)
+	}
+	first := found.Differences[0]
+	if first.CallID != rejected || first.Before != approval.Park || first.After != approval.Allow || first.Decision != approval.Rejected || first.Skill != "files" {
+		t.Errorf("first difference: %+v", first)
+	}
+	candidate = rule.Spec{Name: "tiny", Tools: []string{"write"}, When: `args.n < 5.0`, Effect: rule.Deny}
+	found, err = w.calls.ReplayRule(t.Context(), candidate) // replaces the rule that allowed the call
+	check(t, err)
+	if found.Differing != 1 || found.Differences[0].Before != approval.Allow || found.Differences[0].After != approval.Deny {
+		t.Errorf("replay of a rule that is in force: %+v", found)
+	}
+}

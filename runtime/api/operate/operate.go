@@ -65,7 +65,7 @@ func New(d *rest.Directory, s Services) *Handlers {
 		server:      &serverHandlers{s.Calls, s.Server},
 		holds:       &holdHandlers{d, s.Retention.Holds},
 		erasures:    &erasureHandlers{d, s.Retention},
-		rules:       &ruleHandlers{d},
+		rules:       &ruleHandlers{d, s.Calls},
 	}
 }
 
@@ -131,6 +131,7 @@ func (h *Handlers) ruleRoutes() []rest.Route {
 		rest.NewRoute("deleteRule", "DELETE rules/{name}", "Delete a rule; its versions are kept", rest.Operators(), h.rules.deleteRule),
 		rest.NewRoute("ruleHistory", "GET rules/{name}/history", "List the versions of a rule, newest first, also of a deleted one", rest.Readers(), h.rules.ruleHistory),
 		rest.NewRoute("checkRule", "POST rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored", rest.Readers(), h.rules.checkRule),
+		rest.NewRoute("replayRule", "POST rules/replay", "Judge recorded calls by a rule; nothing is stored", rest.Readers(), h.rules.replayRule),
 	}
 }
 

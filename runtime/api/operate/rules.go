@@ -12,9 +12,14 @@ import (
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
+	"github.com/holdpoint/holdpoint/runtime/call"
 )
 
-type ruleHandlers struct{ *rest.Directory }
+type ruleHandlers struct {
+	*rest.Directory
+
+	calls *call.Service
+}
 
 // Rule is an operators' rule about calls.
 type Rule struct {
@@ -94,11 +99,11 @@ func (h *ruleHandlers) nameChangers(ctx context.Context, versions []agent.RuleVe
 
 // oneRule presents a rule with its warnings.
 func (h *ruleHandlers) oneRule(ctx context.Context, version agent.RuleVersion) (*rest.Output[Rule], error) {
-	warnings, err := h.Agents.FindRuleWarnings(ctx, *version.Spec)
+	found, err := h.Agents.CheckRule(ctx, *version.Spec)
 	if err != nil {
 		return nil, err
 	}
-	view, err := h.ruleView(ctx, warnings, version)
+	view, err := h.ruleView(ctx, found.Warnings(version.Name), version)
 	if err != nil {
 		return nil, err
 	}
@@ -111,11 +116,7 @@ func (h *ruleHandlers) listRules(ctx context.Context, _ *rest.None) (*rest.ListO
 	if err != nil {
 		return nil, err
 	}
-	specs := make([]rule.Spec, len(rules))
-	for i := range rules {
-		specs[i] = *rules[i].Spec
-	}
-	warnings, err := h.Agents.FindRuleWarnings(ctx, specs...)
+	warnings, err := h.Agents.FindRuleWarnings(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -145,27 +146,35 @@ func (h *ruleHandlers) readVersions(ctx context.Context, name string) ([]agent.R
 	return versions, rest.WithName(err, "rule", name)
 }
 
+// RuleText is what a request says about a rule.
+type RuleText struct {
+	Agents   []string    `json:"agents,omitempty" doc:"Names of agents, in which * stands for any characters. Omitted or empty: all."`
+	Skills   []string    `json:"skills,omitempty" doc:"Likewise, of skills."`
+	Tools    []string    `json:"tools,omitempty" doc:"Likewise, of tools, as their server calls them."`
+	When     string      `json:"when,omitempty" doc:"The condition, in CEL. Omitted: it holds for every call."`
+	Effect   rule.Effect `json:"effect" enum:"allow,park,deny"`
+	Mode     rule.Mode   `json:"mode,omitempty" enum:"enforce,shadow,off" doc:"Omitted: enforce."`
+	Message  string      `json:"message,omitempty" doc:"Tells the model why a call was denied. Only with the effect deny."`
+	HighRisk bool        `json:"high_risk,omitempty" doc:"Also allow calls of tools that an operator marked as high risk. Only with the effect allow."`
+}
+
+func (r *RuleText) spec(name string) rule.Spec {
+	return rule.Spec{
+		Name: name, Agents: r.Agents, Skills: r.Skills, Tools: r.Tools, When: r.When,
+		Effect: r.Effect, Mode: r.Mode, Message: r.Message, HighRisk: r.HighRisk,
+	}
+}
+
 type setRuleInput struct {
 	rest.ByName
 	Body struct {
-		Agents   []string    `json:"agents,omitempty" doc:"Names of agents, in which * stands for any characters. Omitted or empty: all."`
-		Skills   []string    `json:"skills,omitempty" doc:"Likewise, of skills."`
-		Tools    []string    `json:"tools,omitempty" doc:"Likewise, of tools, as their server calls them."`
-		When     string      `json:"when,omitempty" doc:"The condition, in CEL. Omitted: it holds for every call."`
-		Effect   rule.Effect `json:"effect" enum:"allow,park,deny"`
-		Mode     rule.Mode   `json:"mode,omitempty" enum:"enforce,shadow,off" doc:"Omitted: enforce."`
-		Message  string      `json:"message,omitempty" doc:"Tells the model why a call was denied. Only with the effect deny."`
-		HighRisk bool        `json:"high_risk,omitempty" doc:"Also allow calls of tools that an operator marked as high risk. Only with the effect allow."`
-		Revision *int64      `json:"revision,omitempty" doc:"The rule's revision, or 0 if there must be none: a rule with another revision is not replaced (409). Omitted: any."`
+		RuleText
+		Revision *int64 `json:"revision,omitempty" doc:"The rule's revision, or 0 if there must be none: a rule with another revision is not replaced (409). Omitted: any."`
 	} `nameHint:"RuleRequest"`
 }
 
 func (h *ruleHandlers) setRule(ctx context.Context, input *setRuleInput) (*rest.Output[Rule], error) {
-	body := &input.Body
-	set, err := h.Agents.SetRule(ctx, rest.CallerOf(ctx).Actor(), rule.Spec{
-		Name: input.Name, Agents: body.Agents, Skills: body.Skills, Tools: body.Tools, When: body.When,
-		Effect: body.Effect, Mode: body.Mode, Message: body.Message, HighRisk: body.HighRisk,
-	}, body.Revision)
+	set, err := h.Agents.SetRule(ctx, rest.CallerOf(ctx).Actor(), input.Body.spec(input.Name), input.Body.Revision)
 	if wrong, ok := errors.AsType[*fault.InvalidError](err); ok {
 		problem := rest.InvalidFields("body", wrong)
 		for i := range problem.Errors {
