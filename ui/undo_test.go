@@ -54,6 +54,33 @@ func TestUndoInTheBrowser(t *testing.T) {
 	noComplaints(t, p)
 }
 
+// An undo that the server could not do is offered again while the time runs.
+func TestUndoIsOfferedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	p := w.approveFirst(first)
+	browsertest.Eval[bool](p, `(() => {
+		const send = window.fetch;
+		window.fetch = (url, options) => {
+			if (!String(url).endsWith("/undo")) return send(url, options);
+			window.fetch = send;
+			return Promise.resolve(new Response("", {status: 503, headers: {"Retry-After": "1"}}));
+		};
+		return true;
+	})()`)
+	p.Press("u")
+	p.WaitFor("the warning, and another offer", `!document.querySelector("#unsent").hidden && !document.querySelector("#undo").hidden`)
+	p.Press("u")
+	p.WaitFor("the first call to wait again", fmt.Sprintf(`document.querySelector("#call").dataset.call === %q && document.querySelector("#call").dataset.phase === "parked"`, first))
+	p.WaitFor("no warning", `document.querySelector("#unsent").hidden && document.querySelector("#undo").hidden`)
+	if a := w.getApproval(first); a.Status != approval.Pending {
+		t.Errorf("the approval is %s", a.Status)
+	}
+	noComplaints(t, p)
+}
+
 // A late response to an undo does not replace the call that the reviewer reads by then.
 func TestLateUndoKeepsTheNextCall(t *testing.T) {
 	t.Parallel()

@@ -211,6 +211,7 @@ async function openNext() {
 // ---- undo: the last approval can be taken back for some seconds, whatever is on the screen by then
 
 let undoable; // {id, until}
+let undoing; // the same, until the server responds
 let tooLate = false; // the time to undo the last approval is over
 let undone; // the call that was taken back, until the list shows it again
 let undoneAt; // what was on the screen when the reader took it back
@@ -240,13 +241,21 @@ function countUndo() {
 async function undo() {
 	if (tooLate) announce(say("UndoTooLate"));
 	if (!undoable) return;
-	const { id } = undoable;
+	const { id } = undoing = undoable;
 	undoable = owed = undefined;
 	countUndo();
 	noteChange();
 	undoneAt = shownAs;
 	const to = find("#pane") && wide.matches ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
 	await htmx.ajax("POST", `/calls/${id}/undo`, { source: "#undo", ...to }).catch(() => {}); // #main would abort it for the next load
+}
+
+// keepUnsent says that a form may not have arrived. An undo is offered again.
+function keepUnsent(element) {
+	setUnsent(true);
+	if (element?.id !== "undo") return;
+	undoable ??= undoing;
+	countUndo();
 }
 
 // hasMovedOn reports whether the response to an undo would replace another call, or a text that the reader writes.
@@ -632,7 +641,7 @@ document.addEventListener("htmx:before:response", (event) => {
 	if (response.status !== 503 || !response.headers.has("Retry-After")) return;
 	event.preventDefault();
 	lastState = undefined;
-	if (request.method === "POST") return setUnsent(true);
+	if (request.method === "POST") return keepUnsent(sourceElement);
 	if (loading && sourceElement.id === "main") failed = loading.address;
 	setStale(true);
 });
@@ -649,7 +658,7 @@ document.addEventListener("htmx:finally:request", ({ detail }) => {
 	if (owed) move(...owed);
 });
 document.addEventListener("htmx:error", ({ detail }) => {
-	if (detail.ctx?.request.method === "POST") setUnsent(true);
+	if (detail.ctx?.request.method === "POST") keepUnsent(detail.ctx.sourceElement);
 });
 document.addEventListener("htmx:before:swap", (event) => {
 	const { detail } = event;
