@@ -161,7 +161,7 @@ func (w *walker) picture(scenes []scene, wanted map[string]bool) {
 	}
 }
 
-// smaller reduces a picture to its 256 most frequent colors, which looks the same.
+// smaller reduces a picture to at most 256 colors, which looks the same.
 func smaller(picture []byte) ([]byte, error) {
 	decoded, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {
@@ -176,10 +176,7 @@ func smaller(picture []byte) ([]byte, error) {
 	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
 	})
-	var palette color.Palette
-	for _, c := range frequent[:min(len(frequent), 256)] {
-		palette = append(palette, c)
-	}
+	palette := choosePalette(frequent)
 	few := image.NewPaletted(full.Bounds(), palette)
 	index := map[color.RGBA]uint8{}
 	for i := range few.Pix {
@@ -195,4 +192,29 @@ func smaller(picture []byte) ([]byte, error) {
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
 	err = encoder.Encode(&out, few)
 	return out.Bytes(), err
+}
+
+// choosePalette chooses at most 256 of the colors, the most frequent first. It leaves out colors that are near a chosen one, and not rare
+// ones, such as that of a small badge.
+func choosePalette(frequent []color.RGBA) color.Palette {
+	for near := 0; ; near++ {
+		var palette color.Palette
+		for _, c := range frequent {
+			if !slices.ContainsFunc(palette, func(one color.Color) bool { return isNear(one.(color.RGBA), c, near) }) { //nolint:forcetypeassert // all are
+				palette = append(palette, c)
+			}
+			if len(palette) > 256 {
+				break
+			}
+		}
+		if len(palette) <= 256 {
+			return palette
+		}
+	}
+}
+
+// isNear reports whether two colors differ by at most so much in each channel.
+func isNear(a, b color.RGBA, most int) bool {
+	differ := func(a, b uint8) bool { return max(a, b)-min(a, b) > uint8(most) }
+	return !differ(a.R, b.R) && !differ(a.G, b.G) && !differ(a.B, b.B)
 }

@@ -67,7 +67,8 @@ func (h *house) scenes() []scene {
 		{name: "call-edit-preview", route: showCall, path: at("parked"), ready: "decide", do: func(p *browsertest.Page) {
 			openEditor(p)
 			p.ClickOn(".edit-field input.source")
-			p.Press("x")
+			browsertest.Eval[bool](p, `(document.activeElement.select(), true)`) // the draft of the look before is kept
+			p.Press("Kestrel Papers Ltd")
 			p.Click("edit-preview")
 			p.Wait("edited")
 		}},
