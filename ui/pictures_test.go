@@ -64,6 +64,8 @@ const settledText = `(() => {
 		node.data = node.data
 			.replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, id => stable(id, n => "019a9048-7c52-7e14-b8d1-" + (0x5f2a61c40000 + n * 0x9e37).toString(16)))
 			.replace(/…[0-9a-f]{8}\b/g, id => stable(id, n => "…" + (0x61c40000 + n * 0x9e37).toString(16)))
+			.replace(/(fingerprint |^)[0-9a-f]{12}…/, (_, before) => before + "8f9c81eccca1…")
+			.replace(/^hpp_\w{4}…/, "hpp_5bvf…")
 			.replace(/^[0-9a-f]{6}$/, id => stable(id, n => (0x61c4 + n * 0x9e37).toString(16).padStart(6, "0")))
 			.replace(/(localhost|127\.0\.0\.1):\d+/g, "drive.alder-finch.example");
 	}

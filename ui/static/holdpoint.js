@@ -216,9 +216,13 @@ let tooLate = false; // the time to undo the last approval is over
 let undone; // the call that was taken back, until the list shows it again
 let undoneAt; // what was on the screen when the reader took it back
 
+const undoneRow = () => `#rows > [data-call="${undone}"]:not(.gone)`;
+
 function markUndone() {
-	const row = undone && find(`#rows > [data-call="${undone}"]:not(.gone)`);
-	if (row) mark(row);
+	const row = find(undoneRow());
+	if (!row) return;
+	mark(row);
+	if (!isWriting()) find("a.open", row).focus();
 }
 
 function offerUndo(id, until) {
@@ -674,7 +678,11 @@ document.addEventListener("htmx:before:swap", (event) => {
 	noteFocus(detail.ctx.request.method === "POST");
 	answered ||= detail.ctx.request.method === "POST";
 	following = find("#say") && scrollY + innerHeight > document.scrollingElement.scrollHeight - 120;
-	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment, letGo);
+	for (const task of detail.tasks) {
+		if (task.target?.id !== "queue") continue;
+		if (find(undoneRow(), task.fragment)) letMove(); // the keys act on it once it is in the list
+		hold(task.fragment, letGo);
+	}
 	changed = detail.tasks.every(({ target }) => target?.closest?.("#pane, #call")) ? "#call" : undefined;
 });
 document.addEventListener("htmx:after:swap", ({ detail }) => {
@@ -686,7 +694,7 @@ document.addEventListener("htmx:after:swap", ({ detail }) => {
 	answered = false;
 	setUnsent(false);
 	if (/\/comments$/.test(detail.ctx.request.action) && !find("#comment-problem")) forgetComment();
-	if (call() && call().dataset.phase !== "parked") toTop();
+	if (call() && (call().dataset.phase !== "parked" || detail.ctx.sourceElement.id === "undo")) toTop();
 	if (hasNext) openNext();
 	if (find("#message")?.value === "") sessionStorage.removeItem(talkKey);
 	refresh();
