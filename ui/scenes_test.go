@@ -45,7 +45,7 @@ func (h *house) scenes() []scene {
 	const showCall, showQueue, showTalk = "GET /calls/{id}", "GET /{$}", "GET /conversations/{id}"
 	list := []scene{
 		{name: "queue", route: showQueue, path: "/", ready: "row"},
-		{name: "queue-grouped", route: showQueue, path: "/?group=tool&sort=risk", ready: "row"},
+		{name: "queue-grouped", route: showQueue, path: "/?group=tool&sort=unusual", ready: "row"},
 		{name: "queue-views", route: "GET /queue/views", path: "/queue/views?sort=risk", ready: "save-view"},
 		{name: "queue-call", route: showQueue, path: "/", ready: "row", do: func(p *browsertest.Page) {
 			p.ClickOn("#row-" + h.calls["parked"].String() + " a")
