@@ -469,12 +469,23 @@ function escape(event) {
 	else if (!queue() && call()) location.assign("/");
 }
 
-// type moves the focus to a field of the call on the screen.
+let astray = -Infinity; // when a key was ignored as part of a text that no field took
+
+// type moves the focus to a field of the call on the screen. If the call is too new for that, the text that follows must not act on it
+// letter by letter: its keys are ignored up to the next pause.
 function type(event, selector) {
 	const field = find(selector);
-	if (!field || !armed()) return;
+	if (!field) return;
 	event.preventDefault();
-	field.focus();
+	if (armed()) return field.focus();
+	astray = performance.now();
+	hint(say("TooEarly"));
+}
+
+function isAstray() {
+	if (performance.now() - astray > 1500) return false;
+	astray = performance.now();
+	return true;
 }
 
 const keys = {
@@ -543,7 +554,7 @@ function onKey(event) {
 		return;
 	}
 	if (!keysOn() || typing(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
-	if (event.repeat && event.key !== "j" && event.key !== "k") return;
+	if (event.repeat && event.key !== "j" && event.key !== "k" || isAstray()) return;
 	if (!go(event)) keys[event.key]?.(event);
 }
 
