@@ -550,6 +550,7 @@ function onKey(event) {
 		event.preventDefault();
 		if (event.repeat) return;
 		if (event.target.id === "reason") rejectTyped();
+		else if (event.target.id === "comment") find("button", event.target.form).click(); // its form would load another page
 		else event.target.form.requestSubmit();
 		return;
 	}
