@@ -16,7 +16,7 @@ const MaxExtensions = 3
 // Extend moves a pending approval's deadline by the time that it had at first, at most [MaxExtensions] times.
 // The caller holds the row's lock; see [Lock]. Errors: *[ConflictError], [ErrExtended].
 func Extend(ctx context.Context, tx pgx.Tx, a Approval) (Approval, error) {
-	initial := a.initialTime()
+	initial := a.InitialTime()
 	if a.Status != Pending {
 		return a, &ConflictError{Approval: a}
 	}
@@ -29,11 +29,11 @@ func Extend(ctx context.Context, tx pgx.Tx, a Approval) (Approval, error) {
 
 // MayExtend reports whether [Extend] would move the deadline.
 func (a *Approval) MayExtend() bool {
-	return a.Status == Pending && a.Extended < MaxExtensions*a.initialTime()
+	return a.Status == Pending && a.Extended < MaxExtensions*a.InitialTime()
 }
 
-// initialTime returns the time that the approval had when it was made, in whole milliseconds: extensions are stored so.
-func (a *Approval) initialTime() time.Duration {
+// InitialTime returns the time that the approval had when it was made, in whole milliseconds: extensions are stored so.
+func (a *Approval) InitialTime() time.Duration {
 	return max(time.Millisecond, (a.Deadline.Sub(a.CreatedAt) - a.Extended).Round(time.Millisecond))
 }
 

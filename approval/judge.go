@@ -10,6 +10,17 @@ const (
 	Allow
 )
 
+func (a Action) String() string {
+	switch a {
+	case Allow:
+		return "allow"
+	case Park:
+		return "park"
+	case Deny:
+	}
+	return "deny"
+}
+
 // Rule is the reason of a verdict.
 type Rule string
 
@@ -23,11 +34,17 @@ const (
 	RuleDisabled          Rule = "tool_disabled"
 	RuleToolGone          Rule = "tool_gone"          // the server no longer offers the tool
 	RuleRefused           Rule = "definition_refused" // an operator refused the tool's present definition
+
+	// Operators' rules; see package rule.
+	RuleParked  Rule = "rule_parked"  // a rule parks the call
+	RuleFailed  Rule = "rule_failed"  // the condition of a rule could not be evaluated
+	RuleDenied  Rule = "rule_denied"  // a rule denies the call
+	RuleAllowed Rule = "rule_allowed" // a rule allows the call
 )
 
 // ParkingRules returns the rules that park a call. Every approval has one of them.
 func ParkingRules() []Rule {
-	return []Rule{RuleGated, RuleHighRisk, RuleDefinitionChanged, RuleNewTool}
+	return []Rule{RuleGated, RuleHighRisk, RuleDefinitionChanged, RuleNewTool, RuleParked, RuleFailed}
 }
 
 // Facts are the input of a verdict. Operators set them or Holdpoint measures them; a server's own hints never count.
@@ -47,7 +64,8 @@ type Verdict struct {
 	Rule   Rule
 }
 
-// Judge returns the verdict on a call. The first rule that applies decides: rules that deny, then rules that park.
+// Judge returns the verdict on a call by operators' settings. The first rule that applies decides: rules that deny, then rules that park.
+// Operators' own rules may change it; see package rule.
 func Judge(f Facts) Verdict {
 	switch {
 	case f.Disabled:

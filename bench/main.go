@@ -52,6 +52,7 @@ func listPhases() []phase {
 	return []phase{
 		{"overhead", []part{onStage(measureOverhead)}},
 		{"approval", []part{onStage(measureApprovalPath)}},
+		{"rules", []part{onStage(measureRules)}},
 		{"parked", []part{onStage(measureParkingRate, "--max-connections=20000"), onStage(measureFootprint, "--max-connections=20000")}},
 		{"talks", []part{onStage(measureTalks)}},
 		{"dashboard", []part{onStage(measureLongQueue), onStage(measureLag, "--max-connections=20000")}},

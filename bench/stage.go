@@ -24,6 +24,7 @@ import (
 type stage struct {
 	*bench
 	name         string
+	databaseURL  string
 	dropDatabase func() // nil: there is none
 	pool         *pgxpool.Pool
 	serve        *process
@@ -50,18 +51,16 @@ func (b *bench) newStage(ctx context.Context, flags ...string) (_ *stage, err er
 			s.close()
 		}
 	}()
-	databaseURL, drop, err := s.newDatabase(ctx)
-	if err != nil {
+	if s.databaseURL, s.dropDatabase, err = s.newDatabase(ctx); err != nil {
 		return nil, err
 	}
-	s.dropDatabase = drop
-	if s.pool, err = pgxpool.New(ctx, databaseURL); err != nil {
+	if s.pool, err = pgxpool.New(ctx, s.databaseURL); err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	if err := s.startSkill(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.startServe(ctx, databaseURL, flags); err != nil {
+	if err := s.startServe(ctx, flags); err != nil {
 		return nil, err
 	}
 	return s, s.registerSkills(ctx)
@@ -116,7 +115,7 @@ func (s *stage) startSkill(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (s *stage) startServe(ctx context.Context, databaseURL string, flags []string) error {
+func (s *stage) startServe(ctx context.Context, flags []string) error {
 	addr, err := freeAddr(ctx)
 	if err != nil {
 		return err
@@ -127,7 +126,7 @@ func (s *stage) startServe(ctx context.Context, databaseURL string, flags []stri
 	}
 	//nolint:gosec // G204: the measured program
 	cmd := exec.CommandContext(ctx, s.binary, append([]string{"serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name)}, flags...)...)
-	cmd.Env = []string{"DATABASE_URL=" + databaseURL, "HOLDPOINT_BOOTSTRAP_TOKEN=" + s.token}
+	cmd.Env = []string{"DATABASE_URL=" + s.databaseURL, "HOLDPOINT_BOOTSTRAP_TOKEN=" + s.token}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GODEBUG"} {
 		if value := s.getenv(name); value != "" {
 			cmd.Env = append(cmd.Env, name+"="+value)

@@ -352,7 +352,7 @@ func (s *stage) measureWidePages(ctx context.Context) error {
 func (s *stage) measureWideRestart(ctx context.Context, t target) error {
 	s.serve.stop()
 	began := time.Now()
-	if err := s.startServe(ctx, withDatabase(s.db.URL(), s.database), nil); err != nil {
+	if err := s.startServe(ctx, nil); err != nil {
 		return err
 	}
 	s.addWide("start of serve", time.Since(began))

@@ -44,7 +44,7 @@ func (w *world) waitForEnd(id uuid.UUID) call.Call {
 	w.t.Helper()
 	c, err := w.calls.Wait(w.t.Context(), id, call.Listener{})
 	check(w.t, err)
-	return c
+	return *c
 }
 
 func TestDecideInTheBrowser(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/PuerkitoBio/goquery"
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -309,6 +310,23 @@ func TestHistoryFindsNames(t *testing.T) {
 	} {
 		if a := v.get("/calls?" + query); a.status != http.StatusOK || a.find("log-row").Length() != want {
 			t.Errorf("%s: %d, %d rows, want %d", query, a.status, a.find("log-row").Length(), want)
+		}
+	}
+}
+
+// The audit log names rules, also deleted ones.
+func TestAuditNamesRules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("jonas", identity.Operator)
+	by := audit.Person(w.personCalled("jonas"))
+	_, err := w.agents.SetRule(t.Context(), by, rule.Spec{Name: "small-payments", Effect: rule.Park}, nil)
+	check(t, err)
+	check(t, w.agents.DeleteRule(t.Context(), by, "small-payments"))
+	for action, want := range map[string]string{"rule.created": "jonas created rule small-payments", "rule.deleted": "jonas deleted rule small-payments"} {
+		sentence := v.get("/audit?action=" + action).find("audit-row").Find("[data-testid=event]").Text()
+		if got := strings.Join(strings.Fields(sentence), " "); got != want {
+			t.Errorf("the sentence is %q, want %q", got, want)
 		}
 	}
 }

@@ -34,6 +34,7 @@ const (
 	ApprovalExpired      Action = "approval.expired"
 	ApprovalCancelled    Action = "approval.cancelled"
 	ApprovalUndone       Action = "approval.undone" // the reviewer took the approval back
+	ApprovalAskedAgain   Action = "approval.asked_again" // a rule that did not apply when the call was parked applies before it is sent
 	ApprovalExtended     Action = "approval.extended"
 	ApprovalEscalated    Action = "approval.escalated"
 	ApprovalEditProposed Action = "approval.edit_proposed"
@@ -74,6 +75,13 @@ const (
 	AssignmentCreated Action = "assignment.created"
 	AssignmentUpdated Action = "assignment.updated"
 	AssignmentDeleted Action = "assignment.deleted"
+)
+
+// The actions on rules. The subject is a rule's id, which follows from its name.
+const (
+	RuleCreated Action = "rule.created"
+	RuleUpdated Action = "rule.updated"
+	RuleDeleted Action = "rule.deleted"
 )
 
 // The actions on people, their credentials and their exports.
@@ -156,7 +164,7 @@ func (a Action) About() string {
 	case CallParked, CallAllowed, CallDenied, CallInvalid, CallNeedsConnection, CallConnected, CallExecuting, CallGivenBack, CallSucceeded,
 		CallFailed, CallExpired, CallCancelled, CallUnknown, CallLateOutcome, CallResolved, CallCancelRequested, CallAsked, CallAnswered,
 		CallRevealed, CallFileOpened,
-		ApprovalApproved, ApprovalRejected, ApprovalExpired, ApprovalCancelled, ApprovalUndone, ApprovalExtended, ApprovalEscalated, ApprovalEditProposed,
+		ApprovalApproved, ApprovalRejected, ApprovalExpired, ApprovalCancelled, ApprovalUndone, ApprovalAskedAgain, ApprovalExtended, ApprovalEscalated, ApprovalEditProposed,
 		ApprovalNoReviewer, ApprovalClaimed, ApprovalReleased, ApprovalAssigned, ApprovalCommented, QuestionApproved, QuestionRejected, QuestionExpired, QuestionRevealed:
 		return "call"
 	case SkillCreated, SkillUpdated, SkillDeleted, SkillTried,
@@ -174,7 +182,7 @@ func (a Action) About() string {
 	case ConnectionNeeded, ConnectionUnneeded, ConnectionConnected, ConnectionDisconnected,
 		InvitationCreated, InvitationRedeemed, InvitationRevoked, FileUploaded, FileDeleted, WebhookCreated, WebhookDeleted,
 		CallbackCreated, CallbackDeleted, CallbackEnabled, CallbackDisabled, CallbackSecretRotated, CallbackTested, CallbackResent,
-		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept:
+		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted:
 		return a.Noun()
 	}
 	return ""

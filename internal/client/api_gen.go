@@ -32,7 +32,7 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/agents/{name}/keys", "Create a key; it is shown only once"},
 		{"DELETE", "/api/v1/agents/{name}/keys/{id}", "Revoke a key"},
 		{"GET", "/api/v1/agents/{name}/tools", "List the tools that a new conversation of an agent would have, from stored listings; no server is asked"},
-		{"POST", "/api/v1/apply", "Declare skills, agents and assignments"},
+		{"POST", "/api/v1/apply", "Declare skills, agents, assignments and rules"},
 		{"GET", "/api/v1/approvals", "List approvals, newest first"},
 		{"GET", "/api/v1/approvals/{id}", "Get an approval"},
 		{"POST", "/api/v1/approvals/{id}/approve", "Approve the call exactly as shown, or with other arguments"},
@@ -93,6 +93,13 @@ func Operations() []APIOperation {
 		{"DELETE", "/api/v1/people/{id}/sessions/{session}", "End a session of a person immediately"},
 		{"POST", "/api/v1/people/{id}/sign-out", "End all sessions of a person immediately"},
 		{"GET", "/api/v1/questions", "List the questions of skills' servers that wait for a reviewer, most urgent first, at most 200"},
+		{"GET", "/api/v1/rules", "List rules by name"},
+		{"POST", "/api/v1/rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored"},
+		{"POST", "/api/v1/rules/replay", "Judge recorded calls by a rule; nothing is stored"},
+		{"DELETE", "/api/v1/rules/{name}", "Delete a rule; its versions are kept"},
+		{"GET", "/api/v1/rules/{name}", "Get a rule"},
+		{"PUT", "/api/v1/rules/{name}", "Create a rule, or replace the one of this name"},
+		{"GET", "/api/v1/rules/{name}/history", "List the versions of a rule, newest first, also of a deleted one"},
 		{"GET", "/api/v1/server", "Get the settings of this server and the list of running instances"},
 		{"POST", "/api/v1/skill-drafts/examine", "List the operations of an OpenAPI document; nothing is stored"},
 		{"POST", "/api/v1/skill-drafts/try", "Make one read-only call of a skill that is not registered"},
@@ -739,6 +746,42 @@ func (c *Client) ListQuestions(ctx context.Context) (Reply[List[Question]], erro
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/questions", nil, nil)
 }
 
+// ListRules sends GET /api/v1/rules.
+func (c *Client) ListRules(ctx context.Context) (Reply[List[Rule]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/rules", nil, nil)
+}
+
+// CheckRule sends POST /api/v1/rules/check.
+func (c *Client) CheckRule(ctx context.Context, body RuleCheckRequest) (Reply[RuleCheck], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/rules/check", nil, body)
+}
+
+// ReplayRule sends POST /api/v1/rules/replay.
+func (c *Client) ReplayRule(ctx context.Context, body RuleReplayRequest) (Reply[RuleReplay], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/rules/replay", nil, body)
+}
+
+// DeleteRule sends DELETE /api/v1/rules/{name}.
+func (c *Client) DeleteRule(ctx context.Context, name string) error {
+	_, err := c.doRequest(ctx, http.MethodDelete, "/api/v1/rules/"+Segment(name), nil, nil)
+	return err
+}
+
+// GetRule sends GET /api/v1/rules/{name}.
+func (c *Client) GetRule(ctx context.Context, name string) (Reply[Rule], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/rules/"+Segment(name), nil, nil)
+}
+
+// SetRule sends PUT /api/v1/rules/{name}.
+func (c *Client) SetRule(ctx context.Context, name string, body RuleRequest) (Reply[Rule], error) {
+	return c.doRequest(ctx, http.MethodPut, "/api/v1/rules/"+Segment(name), nil, body)
+}
+
+// RuleHistory sends GET /api/v1/rules/{name}/history.
+func (c *Client) RuleHistory(ctx context.Context, name string) (Reply[List[RuleVersion]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/rules/"+Segment(name)+"/history", nil, nil)
+}
+
 // GetServer sends GET /api/v1/server.
 func (c *Client) GetServer(ctx context.Context) (Reply[Server], error) {
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/server", nil, nil)
@@ -961,6 +1004,15 @@ type AgentSpec struct {
 	WaitBudget   *string          `json:"wait_budget,omitzero"`
 }
 
+// AppliedRule is a schema of the API.
+type AppliedRule struct {
+	Effect   string  `json:"effect"`
+	Failure  *string `json:"failure"`
+	Mode     string  `json:"mode"`
+	Name     string  `json:"name"`
+	Revision int64   `json:"revision"`
+}
+
 // ApplyRequest is a schema of the API.
 type ApplyRequest struct {
 	DryRun *bool `json:"dry_run,omitzero"`
@@ -996,6 +1048,7 @@ type Approval struct {
 	Reviewers       *bool           `json:"reviewers"`
 	Risk            *string         `json:"risk"`
 	Rule            string          `json:"rule"`
+	Rules           []AppliedRule   `json:"rules"`
 	Skill           string          `json:"skill"`
 	Status          string          `json:"status"`
 	Team            *string         `json:"team"`
@@ -1148,6 +1201,7 @@ type Call struct {
 	Request            *Outgoing       `json:"request"`
 	Resolution         *Resolution     `json:"resolution"`
 	Result             json.RawMessage `json:"result"`
+	Rules              []AppliedRule   `json:"rules"`
 	Skill              string          `json:"skill"`
 	Status             string          `json:"status"`
 	SubmittedArguments json.RawMessage `json:"submitted_arguments"`
@@ -2067,6 +2121,135 @@ type RotationRequest struct {
 	GraceSeconds *int64 `json:"grace_seconds,omitzero"`
 }
 
+// Rule is a schema of the API.
+type Rule struct {
+	Agents    []string      `json:"agents"`
+	ChangedAt time.Time     `json:"changed_at"`
+	ChangedBy *PersonName   `json:"changed_by"`
+	Effect    string        `json:"effect"`
+	HighRisk  bool          `json:"high_risk"`
+	Message   *string       `json:"message"`
+	Mode      string        `json:"mode"`
+	Name      string        `json:"name"`
+	Revision  int64         `json:"revision"`
+	Skills    []string      `json:"skills"`
+	Tools     []string      `json:"tools"`
+	Warnings  []RuleWarning `json:"warnings"`
+	When      string        `json:"when"`
+}
+
+// RuleCheck is a schema of the API.
+type RuleCheck struct {
+	Problems []RuleProblem `json:"problems"`
+	Tools    []ToolCheck   `json:"tools"`
+}
+
+// RuleCheckRequest is a schema of the API.
+type RuleCheckRequest struct {
+	Agents []string `json:"agents,omitzero"`
+	Skills []string `json:"skills,omitzero"`
+	Tools  []string `json:"tools,omitzero"`
+	When   string   `json:"when"`
+}
+
+// RuleDifference is a schema of the API.
+type RuleDifference struct {
+	After     string    `json:"after"`
+	Agent     string    `json:"agent"`
+	Before    string    `json:"before"`
+	CallID    string    `json:"call_id"`
+	CreatedAt time.Time `json:"created_at"`
+	Decision  *string   `json:"decision"`
+	Failure   *string   `json:"failure"`
+	Skill     string    `json:"skill"`
+	Tool      string    `json:"tool"`
+}
+
+// RuleProblem is a schema of the API.
+type RuleProblem struct {
+	Column  int64  `json:"column"`
+	Line    int64  `json:"line"`
+	Message string `json:"message"`
+}
+
+// RuleReplay is a schema of the API.
+type RuleReplay struct {
+	Complete    bool             `json:"complete"`
+	Differences []RuleDifference `json:"differences"`
+	Differing   int64            `json:"differing"`
+	Failed      int64            `json:"failed"`
+	Judged      int64            `json:"judged"`
+	Matched     int64            `json:"matched"`
+	Rejected    int64            `json:"rejected"`
+	Since       *time.Time       `json:"since"`
+}
+
+// RuleReplayRequest is a schema of the API.
+type RuleReplayRequest struct {
+	Agents   []string `json:"agents,omitzero"`
+	Effect   string   `json:"effect"`
+	HighRisk *bool    `json:"high_risk,omitzero"`
+	Message  *string  `json:"message,omitzero"`
+	Mode     *string  `json:"mode,omitzero"`
+	Name     string   `json:"name"`
+	Skills   []string `json:"skills,omitzero"`
+	Tools    []string `json:"tools,omitzero"`
+	When     *string  `json:"when,omitzero"`
+}
+
+// RuleRequest is a schema of the API.
+type RuleRequest struct {
+	Agents   []string `json:"agents,omitzero"`
+	Effect   string   `json:"effect"`
+	HighRisk *bool    `json:"high_risk,omitzero"`
+	Message  *string  `json:"message,omitzero"`
+	Mode     *string  `json:"mode,omitzero"`
+	Revision *int64   `json:"revision,omitzero"`
+	Skills   []string `json:"skills,omitzero"`
+	Tools    []string `json:"tools,omitzero"`
+	When     *string  `json:"when,omitzero"`
+}
+
+// RuleSpec is a schema of the API.
+type RuleSpec struct {
+	Agents   []string `json:"agents,omitzero"`
+	Effect   string   `json:"effect"`
+	HighRisk *bool    `json:"high_risk,omitzero"`
+	Message  *string  `json:"message,omitzero"`
+	Mode     *string  `json:"mode,omitzero"`
+	Name     string   `json:"name"`
+	Skills   []string `json:"skills,omitzero"`
+	Tools    []string `json:"tools,omitzero"`
+	When     *string  `json:"when,omitzero"`
+}
+
+// RuleVersion is a schema of the API.
+type RuleVersion struct {
+	ChangedAt time.Time        `json:"changed_at"`
+	ChangedBy *PersonName      `json:"changed_by"`
+	Revision  int64            `json:"revision"`
+	Rule      *RuleVersionSpec `json:"rule"`
+}
+
+// RuleVersionSpec is a schema of the API.
+type RuleVersionSpec struct {
+	Agents   []string `json:"agents"`
+	Effect   string   `json:"effect"`
+	HighRisk bool     `json:"high_risk"`
+	Message  *string  `json:"message"`
+	Mode     string   `json:"mode"`
+	Skills   []string `json:"skills"`
+	Tools    []string `json:"tools"`
+	When     string   `json:"when"`
+}
+
+// RuleWarning is a schema of the API.
+type RuleWarning struct {
+	Message string `json:"message"`
+	Skill   string `json:"skill"`
+	Tool    string `json:"tool"`
+}
+
 // Said is a schema of the API.
 type Said struct {
 	Message *ConversationMessage `json:"message"`
@@ -2271,6 +2454,7 @@ type Skipped struct {
 // Spec is a schema of the API.
 type Spec struct {
 	Agents []AgentSpec `json:"agents,omitzero"`
+	Rules  []RuleSpec  `json:"rules,omitzero"`
 	Skills []SkillSpec `json:"skills,omitzero"`
 }
 
@@ -2324,6 +2508,13 @@ type TokenRequest struct {
 	Person   *string  `json:"person,omitzero"`
 	PersonID *string  `json:"person_id,omitzero"`
 	Roles    []string `json:"roles,omitzero"`
+}
+
+// ToolCheck is a schema of the API.
+type ToolCheck struct {
+	Problems []RuleProblem `json:"problems"`
+	Skill    string        `json:"skill"`
+	Tool     string        `json:"tool"`
 }
 
 // ToolFigures is a schema of the API.

@@ -5,15 +5,20 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 )
 
-// Apply makes the registry match the spec, in one transaction, and returns the changes. Skills and agents that the spec does
+// Apply makes the registry match the spec, in one transaction, and returns the changes. Skills, agents and rules that the spec does
 // not name stay as they are. If the spec lists the skills of an agent, the agent loses all other skills. Applying a spec twice
 // changes nothing. With dryRun, nothing is stored. Errors: *fault.InvalidError.
 func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun bool) ([]Change, error) {
 	r := newReport()
 	skills, agents := s.checkSpec(r, spec)
+	rules := checkRules(r, spec.Rules)
+	if err := s.checkConditions(ctx, r.below("rules"), rules...); err != nil {
+		return nil, fmt.Errorf("apply: %w", err)
+	}
 	if err := r.err(); err != nil {
 		return nil, fmt.Errorf("apply: %w", err)
 	}
@@ -39,6 +44,11 @@ func (s *Service) Apply(ctx context.Context, by audit.Actor, spec Spec, dryRun b
 			}
 			changes = append(changes, list...)
 		}
+		list, err := e.applyRules(ctx, r, rules)
+		if err != nil {
+			return err
+		}
+		changes = append(changes, list...)
 		return r.err()
 	})
 	if err != nil {
@@ -117,4 +127,37 @@ func (e *edit) applyAgent(ctx context.Context, r report, spec AgentSpec, after *
 	}
 	assignments, err := e.assignAll(ctx, r, row.ID, spec.Name, *spec.Skills)
 	return append(changes, assignments...), err
+}
+
+// checkRules validates the parts of rules that need no database, and returns them with defaults filled in.
+func checkRules(r report, specs []rule.Spec) []rule.Spec {
+	rules, names := make([]rule.Spec, len(specs)), map[string]bool{}
+	for i, spec := range specs {
+		at := r.below(indexPath("rules", i))
+		rules[i] = spec.Normalize()
+		at.checkRule(rules[i])
+		at.check(!names[spec.Name], "name", fmt.Sprintf("%q is named twice", spec.Name))
+		names[spec.Name] = true
+	}
+	return rules
+}
+
+// applyRules creates and replaces rules.
+func (e *edit) applyRules(ctx context.Context, r report, specs []rule.Spec) ([]Change, error) {
+	if len(specs) == 0 {
+		return nil, nil
+	}
+	rules, err := e.readRules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var changes []Change
+	for i, spec := range specs {
+		change, err := e.setRule(ctx, r.below(indexPath("rules", i)), rules, spec)
+		if err != nil {
+			return nil, fmt.Errorf("rule %s: %w", spec.Name, err)
+		}
+		changes = append(changes, change)
+	}
+	return changes, nil
 }

@@ -1,5 +1,5 @@
-// Package agent owns the registry: agents and their keys, skills and their health, and assignments (tables agents, agent_keys,
-// skills, skill_documents, skill_listings and assignments). It does not own conversations and the tools that they
+// Package agent owns the registry: agents and their keys, skills and their health, assignments, and rules (tables agents, agent_keys,
+// skills, skill_documents, skill_listings, assignments and rules). It does not own conversations and the tools that they
 // offer (package catalog), tool definitions and pins (package tool), or calls.
 //
 // Agents and skills are cached in each process, since every call needs them. A change of the registry drops the caches of all
@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/outbound"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/secret"
@@ -62,6 +63,9 @@ type Service struct {
 	byName *registry.Memory[string, *Agent]
 	byID   *registry.Memory[uuid.UUID, *Agent]
 	skills *registry.Memory[uuid.UUID, cachedSkill]
+	rules  *registry.Memory[struct{}, *rule.Book]
+
+	programs *rule.Programs // of rules
 }
 
 // limits restrict the skills that can be registered on this server.
@@ -93,6 +97,8 @@ func New(cfg Config) (*Service, error) {
 		byName:       newMemory[string, *Agent](cfg),
 		byID:         newMemory[uuid.UUID, *Agent](cfg),
 		skills:       newMemory[uuid.UUID, cachedSkill](cfg),
+		rules:        newMemory[struct{}, *rule.Book](cfg),
+		programs:     rule.NewPrograms(cfg.Now),
 	}
 	if cfg.AgentDeleted != nil {
 		s.OnAgentDeleted(cfg.AgentDeleted)
@@ -122,6 +128,7 @@ func (s *Service) Invalidate() {
 	s.byName.Drop()
 	s.byID.Drop()
 	s.skills.Drop()
+	s.rules.Drop()
 	for _, f := range s.onInvalidate {
 		f()
 	}
@@ -133,4 +140,6 @@ func (s *Service) Close() {
 	s.byName.Close()
 	s.byID.Close()
 	s.skills.Close()
+	s.rules.Close()
+	s.programs.Close()
 }

@@ -3,6 +3,8 @@ package agent
 import (
 	"strings"
 	"time"
+
+	"github.com/holdpoint/holdpoint/approval/rule"
 )
 
 // Duration is a time.Duration in the text form of Go: "5m", "1m30s".
@@ -38,10 +40,11 @@ func (d Duration) String() string {
 	return text
 }
 
-// Spec declares skills and agents, as holdpoint.yaml does.
+// Spec declares skills, agents and rules, as holdpoint.yaml does.
 type Spec struct {
 	Skills []SkillSpec `json:"skills,omitempty"`
 	Agents []AgentSpec `json:"agents,omitempty"`
+	Rules  []rule.Spec `json:"rules,omitempty"`
 }
 
 // ToolPatch changes the settings of one tool. A nil field stays as it is.
@@ -63,7 +66,7 @@ type AssignmentSpec struct {
 
 // Change is a change that was made, or would be made without a dry run.
 type Change struct {
-	Kind   string        `json:"kind"`   // skill, agent or assignment
+	Kind   string        `json:"kind"`   // skill, agent, assignment or rule
 	Name   string        `json:"name"`   // of an assignment: agent/skill
 	Action string        `json:"action"` // create, update, delete or unchanged
 	Fields []FieldChange `json:"fields,omitempty"`
@@ -81,6 +84,7 @@ const (
 	KindSkill      = "skill"
 	KindAgent      = "agent"
 	KindAssignment = "assignment"
+	KindRule       = "rule"
 
 	ActionCreate    = "create"
 	ActionUpdate    = "update"

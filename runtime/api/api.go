@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/fault"
@@ -151,7 +153,7 @@ func humaConfig() huma.Config {
 				License:     &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
 			},
 			Components: &huma.Components{
-				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+				Schemas: huma.NewMapRegistry("#/components/schemas/", nameSchema),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
 					"bearer": {
 						Type: "http", Scheme: "bearer",
@@ -167,6 +169,14 @@ func humaConfig() huma.Config {
 		RejectUnknownQueryParameters: true,
 		Transformers:                 []huma.Transformer{fromHuma},
 	}
+}
+
+// nameSchema names a schema after its Go type. The spec of a rule would have the name of the spec of everything.
+func nameSchema(t reflect.Type, hint string) string {
+	if t == reflect.TypeFor[rule.Spec]() {
+		return "RuleSpec"
+	}
+	return huma.DefaultSchemaNamer(t, hint)
 }
 
 // Mount adds the API to a mux.

@@ -84,6 +84,14 @@ var may = map[string]string{
 	"POST /api/v1/skills/{name}/tools/{tool}/accept": "o",
 	"POST /api/v1/skills/{name}/tools/{tool}/refuse": "o",
 
+	"GET /api/v1/rules":                "or",
+	"GET /api/v1/rules/{name}":         "or",
+	"PUT /api/v1/rules/{name}":         "o",
+	"DELETE /api/v1/rules/{name}":      "o",
+	"GET /api/v1/rules/{name}/history": "or",
+	"POST /api/v1/rules/check":         "or",
+	"POST /api/v1/rules/replay":        "or",
+
 	"GET /api/v1/connections":                  "or", // their own, but operators any
 	"GET /api/v1/connections/{id}":             "or",
 	"POST /api/v1/connections/{id}/disconnect": "or",
@@ -170,7 +178,7 @@ func TestWhoMayWhat(t *testing.T) {
 				"{session}", uuid.NewString(), "{file}", uuid.NewString(), "{agent}", "nobody", "{callback}", "none", "{skill}", "nothing",
 				"{number}", "1").Replace(path)
 			body := ""
-			if method == http.MethodPost || method == http.MethodPatch {
+			if method == http.MethodPost || method == http.MethodPatch || method == http.MethodPut {
 				body = `{}`
 			}
 			w.send(method, path, "", body).wantProblem(t, 401, "unauthenticated")

@@ -152,9 +152,22 @@ func TestInvitedDecideNothingOfTheirInviter(t *testing.T) {
 func wantMembers(t *testing.T, what string, got any, want string) {
 	t.Helper()
 	var wanted any
-	check(t, json.Unmarshal([]byte(want), &wanted))
+	decoder := json.NewDecoder(strings.NewReader(want))
+	decoder.UseNumber()
+	check(t, decoder.Decode(&wanted))
 	var compare func(at string, got, want any)
 	compare = func(at string, got, want any) {
+		if elements, ok := want.([]any); ok {
+			list, _ := got.([]any)
+			if len(list) != len(elements) {
+				t.Errorf("%s: %s is %v, want %d elements", what, at, got, len(elements))
+				return
+			}
+			for i := range elements {
+				compare(fmt.Sprintf("%s[%d]", at, i), list[i], elements[i])
+			}
+			return
+		}
 		members, ok := want.(map[string]any)
 		if !ok {
 			if got != want {

@@ -41,6 +41,9 @@ func TestNULIsRefused(t *testing.T) {
 		{"POST skills", `{` + skill + `,"headers":{"X-Y":"` + nul + `"}}`, "body.headers.X-Y"},
 		{"POST skills", `{` + skill + `,"tools":{"` + nul + `":{"risk":"high"}}}`, "body.tools"},
 		{"PATCH skills/files", `{"url":"http://h/` + nul + `"}`, "body.url"},
+		{"PUT rules/r", `{"effect":"park","tools":["` + nul + `"]}`, "body.tools[0]"},
+		{"PUT rules/r", `{"effect":"deny","message":"` + nul + `"}`, "body.message"},
+		{"PUT rules/r", `{"effect":"deny","when":"args.x == '` + nul + `'"}`, "body.when"},
 	} {
 		method, path, _ := strings.Cut(test.operation, " ")
 		token := w.operator
@@ -77,7 +80,7 @@ func TestNULInAddresses(t *testing.T) {
 	for _, address := range addresses {
 		method, path, _ := strings.Cut(address, " ")
 		body := ""
-		if method == http.MethodPost || method == http.MethodPatch {
+		if method == http.MethodPost || method == http.MethodPatch || method == http.MethodPut {
 			body = `{}`
 		}
 		if strings.HasSuffix(path, "/accept") || strings.HasSuffix(path, "/refuse") {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -24,7 +25,7 @@ type admission struct {
 	target
 	refusal *refusal      // nil: the call continues
 	connect *tool.Connect // the connection that is missing for the skill or a part of it; nil: none
-	verdict approval.Verdict
+	verdict rule.Verdict
 }
 
 // admitCall gives a call the present definition of its tool, and checks its arguments, its principal, the request that it would make,
@@ -63,7 +64,7 @@ func (s *Service) admitCall(ctx context.Context, c *Call, skill *agent.Skill, se
 		return nil, err
 	}
 	settings := skill.Tools[c.Tool]
-	a.verdict = approval.Judge(approval.Facts{
+	verdict := approval.Judge(approval.Facts{
 		AutoApprove: skill.AutoApprove,
 		HighRisk:    settings.Risk != "",
 		Disabled:    settings.Disabled(),
@@ -72,8 +73,12 @@ func (s *Service) admitCall(ctx context.Context, c *Call, skill *agent.Skill, se
 		Accepted:    pins.Known && pins.Current == pins.Accepted,
 		EverSeen:    !pins.Accepted.IsZero(),
 	})
+	if a.verdict, err = s.applyRules(ctx, c, a.definition, verdict); err != nil {
+		return nil, err
+	}
+	c.Rules = a.verdict.Applied
 	if a.verdict.Action != approval.Park && a.verdict.Action != approval.Allow {
-		a.refusal = denyByRule(a.verdict.Rule)
+		a.refusal = denyByRule(a.verdict)
 	}
 	return a, nil
 }
@@ -88,15 +93,18 @@ func checkPrincipal(c *Call, server tool.Server) *refusal {
 
 const definitionRefused = "an operator refused the tool's present definition"
 
-func denyByRule(rule approval.Rule) *refusal {
-	switch rule {
+func denyByRule(v rule.Verdict) *refusal {
+	switch v.Rule {
+	case approval.RuleDenied:
+		return newRuleDenial(v)
 	case approval.RuleToolGone:
 		return newDenial(CodeDefinitionChanged, "the skill server no longer offers this tool")
 	case approval.RuleRefused:
 		return newDenial(CodeDefinitionChanged, definitionRefused)
 	case approval.RuleDisabled:
 		return newDenial(CodeToolDisabled, "an operator switched this tool off")
-	case approval.RuleGated, approval.RuleHighRisk, approval.RuleDefinitionChanged, approval.RuleNewTool, approval.RuleAutoApproved:
+	case approval.RuleGated, approval.RuleHighRisk, approval.RuleDefinitionChanged, approval.RuleNewTool, approval.RuleAutoApproved,
+		approval.RuleParked, approval.RuleFailed, approval.RuleAllowed:
 	}
-	return newDenial(CodeToolDisabled, "the verdict neither denies nor allows this tool: "+string(rule))
+	return newDenial(CodeToolDisabled, "the verdict neither denies nor allows this tool: "+string(v.Rule))
 }

@@ -82,7 +82,7 @@ func (s *Service) RequestCancel(ctx context.Context, viewer Viewer, id uuid.UUID
 		return err
 	}
 	switch {
-	case c.waitsForPeople(), c.Status == Approved:
+	case c.Status.waitsForPeople(), c.Status == Approved:
 		_, err := s.Cancel(ctx, viewer, viewer.PrincipalID, id)
 		if errors.Is(err, ErrState) {
 			return nil // it moved in the meantime

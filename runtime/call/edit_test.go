@@ -177,7 +177,7 @@ func TestWaiterFollowsTheDeadline(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ticket := w.submit("files__write", `{"n":1}`)
-	ended := make(chan call.Call, 1)
+	ended := make(chan *call.Call, 1)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	go func() {
@@ -187,8 +187,8 @@ func TestWaiterFollowsTheDeadline(t *testing.T) {
 	_, err := w.calls.Extend(t.Context(), ticket.ID, w.reviewer)
 	check(t, err)
 	check(t, w.decide(ticket.ID, true))
-	if c := <-ended; c.Status != call.Succeeded {
-		t.Errorf("the call ended as %s", c.Status)
+	if c := <-ended; c == nil || c.Status != call.Succeeded {
+		t.Errorf("the call ended as %+v", c)
 	}
 }
 

@@ -173,6 +173,9 @@ func (s *Service) executeCall(ctx context.Context, approved *approvedCall) (agai
 	if errors.Is(err, errDecidedAgain) {
 		return time.Millisecond, nil
 	}
+	if again, ok := errors.AsType[*ruledError](err); ok {
+		return 0, s.askAgain(ctx, c, approved.decided, again.rules)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("check call %s again: %w", id, err)
 	}
@@ -247,7 +250,7 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 	if err != nil {
 		return target{}, nil, err
 	}
-	now, pins, fresh, standing, err := s.readPresentState(ctx, c, decided) // the listing may have taken long
+	now, pins, fresh, standing, rules, err := s.readPresentState(ctx, c, decided) // the listing may have taken long
 	digest := c.buildEnvelope().Digest()
 	switch {
 	case errors.Is(err, agent.ErrNotFound):
@@ -282,19 +285,24 @@ func (s *Service) recheckApproved(ctx context.Context, c *Call, decided *approva
 	if to.undoLeft, err = approval.UndoLeft(ctx, s.Pool, &now); err != nil {
 		return target{}, nil, err
 	}
+	c.Skill = fresh.Skill.Name
+	if r, err = s.recheckRules(ctx, c, definition, rules); r != nil || err != nil {
+		return target{}, r, err
+	}
 	r, err = s.recheckRequest(ctx, c, to)
 	return to, r, err
 }
 
 // readPresentState reads all that an approved call is compared with, in one round trip.
-func (s *Service) readPresentState(ctx context.Context, c *Call, decided *approval.Approval) (now approval.Approval, pins tool.PinStatus, fresh agent.Fresh, standing identity.Standing, err error) {
+func (s *Service) readPresentState(ctx context.Context, c *Call, decided *approval.Approval) (now approval.Approval, pins tool.PinStatus, fresh agent.Fresh, standing identity.Standing, rules int64, err error) {
 	batch := &pgx.Batch{}
 	approval.QueueGet(batch, c.ID, &now)
 	tool.QueuePin(batch, c.SkillID, c.Tool, &pins)
 	s.Agents.QueueFresh(batch, c.AgentID, c.SkillID, c.Tool, c.ID, &fresh)
 	identity.QueueStanding(batch, []uuid.UUID{c.PrincipalID, decided.DecidedBy, decided.EditedBy}, decided.DecidedVia.Credential, c.ID, &standing)
+	agent.QueueRulesRevision(batch, &rules)
 	err = s.Pool.SendBatch(ctx, batch).Close()
-	return now, pins, fresh, standing, err
+	return now, pins, fresh, standing, rules, err
 }
 
 const (

@@ -209,5 +209,5 @@ func (w *world) waitForEnd(id uuid.UUID) call.Call {
 	defer cancel()
 	c, err := w.calls.Wait(ctx, id, call.Listener{})
 	check(w.t, err)
-	return c
+	return *c
 }

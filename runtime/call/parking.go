@@ -77,16 +77,14 @@ func (s *Service) insertApprovals(ctx context.Context, tx pgx.Tx, parkings []par
 	if err != nil {
 		return nil, err
 	}
-	var jobs []river.InsertManyParams
+	escalations := map[uuid.UUID]time.Time{}
 	var waits, alone []Attention
 	var events []audit.Event
 	for i := range parkings {
 		p := &parkings[i]
 		deadline := deadlines[p.request.CallID]
 		if p.request.EscalateTo != "" {
-			jobs = append(jobs, river.InsertManyParams{
-				Args: escalateArgs{CallID: p.request.CallID}, InsertOpts: &river.InsertOpts{ScheduledAt: deadline.Add(-p.request.Timeout / 2)},
-			})
+			escalations[p.request.CallID] = deadline.Add(-p.request.Timeout / 2)
 		}
 		if p.lacksReviewer {
 			alone = append(alone, p.newAttention(Alone, deadline))
@@ -94,15 +92,28 @@ func (s *Service) insertApprovals(ctx context.Context, tx pgx.Tx, parkings []par
 		}
 		waits = append(waits, p.newAttention(Waits, deadline))
 	}
-	if len(jobs) > 0 {
-		if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
-			return nil, fmt.Errorf("insert escalation jobs: %w", err)
-		}
+	if err := s.scheduleEscalations(ctx, tx, escalations); err != nil {
+		return nil, err
 	}
 	if err := audit.Write(ctx, tx, events...); err != nil {
 		return nil, err
 	}
 	return deadlines, s.notifyPeople(ctx, tx, append(alone, waits...)...)
+}
+
+// scheduleEscalations inserts the jobs that ask the second teams of calls at these times.
+func (s *Service) scheduleEscalations(ctx context.Context, tx pgx.Tx, at map[uuid.UUID]time.Time) error {
+	if len(at) == 0 {
+		return nil
+	}
+	jobs := make([]river.InsertManyParams, 0, len(at))
+	for id, when := range at {
+		jobs = append(jobs, river.InsertManyParams{Args: escalateArgs{CallID: id}, InsertOpts: &river.InsertOpts{ScheduledAt: when}})
+	}
+	if _, err := s.river.InsertManyTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("insert escalation jobs: %w", err)
+	}
+	return nil
 }
 
 const (

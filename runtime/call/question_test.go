@@ -48,7 +48,7 @@ func TestQuestionsReachAnyProcess(t *testing.T) {
 	ticket, err := w.calls.Submit(t.Context(), makeAskable(w.newSubmission("files__write", `{"n":1}`)))
 	check(t, err)
 	asked := make(chan []call.Question, 100)
-	ended := make(chan call.Call, 2)
+	ended := make(chan *call.Call, 2)
 	for _, process := range []*call.Service{w.calls, other} {
 		go func() {
 			c, err := process.Wait(t.Context(), ticket.ID, call.Listener{Asked: func(open []call.Question) error {

@@ -204,7 +204,7 @@ func (s *Service) isOverdue(ctx context.Context, c *Call, a *approval.Approval) 
 	if c.Status != NeedsConnection {
 		return a != nil && a.Status == approval.Expired && a.DecidedAt == nil, nil
 	}
-	left, err := s.timeLeft(ctx, c)
+	left, err := s.timeLeft(ctx, c.ID, c.Status)
 	if errors.Is(err, approval.ErrNotFound) { // it waits no longer
 		return false, nil
 	}

@@ -33,7 +33,7 @@ const noBytes = `, NULL::bytea`
 const headColumns = `id, agent_id, principal_id, conversation_id, skill_id, skill_revision, created_at, finished_at,
 	delivered_at, claimed_by, gated, status, tool, exposed_name, pin, caller, trace, made IS NOT NULL`
 
-const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effect, ''), coalesce(message, ''), late::text, resolution, measured, content_deleted_at`
+const tailColumns = `, coalesce(code, ''), coalesce(failure, ''), coalesce(effect, ''), coalesce(message, ''), late::text, resolution, measured, content_deleted_at, rules`
 
 func scanCall(row pgx.CollectableRow) (Call, error) {
 	var c Call
@@ -44,7 +44,7 @@ func scanCall(row pgx.CollectableRow) (Call, error) {
 	var measured []*int64
 	err := row.Scan(&c.ID, &c.AgentID, &principal, &conversation, &c.SkillID, &c.SkillRevision, &c.CreatedAt, &c.FinishedAt,
 		&c.DeliveredAt, &claimant, &c.Gated, &c.Status, &c.Tool, &c.ExposedName, &pin, &caller, &trace, &c.hasFiles,
-		&arguments, &submitted, &result, &sum, &unfrozen, &request, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution, &measured, &c.ContentDeletedAt)
+		&arguments, &submitted, &result, &sum, &unfrozen, &request, &c.Code, &c.Failure, &c.Effect, &c.Message, &late, &c.Resolution, &measured, &c.ContentDeletedAt, &c.Rules)
 	if err != nil {
 		return c, err
 	}
@@ -126,8 +126,8 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id uuid.UUID) (Call, e
 	if err != nil {
 		return Call{}, err
 	}
-	if c.waitsForPeople() {
-		switch left, err := s.timeLeft(ctx, c); {
+	if c.Status.waitsForPeople() {
+		switch left, err := s.timeLeft(ctx, c.ID, c.Status); {
 		case err == nil && left > 0:
 			return s.withNames(ctx, c)
 		case errors.Is(err, approval.ErrNotFound): // decided in the meantime

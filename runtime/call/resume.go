@@ -65,6 +65,11 @@ func (s *Service) resumeAdmitted(ctx context.Context, c *Call, skill *agent.Skil
 	if err != nil {
 		return err
 	}
+	by, err := s.Agents.AgentByID(ctx, c.AgentID)
+	if err != nil {
+		return err
+	}
+	c.Agent, c.Skill = by.Name, skill.Name
 	a, err := s.admitCall(ctx, c, skill, server, offered)
 	switch {
 	case err != nil:
@@ -72,7 +77,7 @@ func (s *Service) resumeAdmitted(ctx context.Context, c *Call, skill *agent.Skil
 	case a.refusal != nil:
 		return s.endConnectionWait(ctx, c, a.refusal.outcome, nil)
 	case a.verdict.Action == approval.Park:
-		return s.parkResumed(ctx, c, a)
+		return s.parkResumed(ctx, c, by, a)
 	default:
 		c.Gated = false
 		return s.sendResumed(ctx, c, a)
@@ -80,12 +85,8 @@ func (s *Service) resumeAdmitted(ctx context.Context, c *Call, skill *agent.Skil
 }
 
 // parkResumed parks a resumed call.
-func (s *Service) parkResumed(ctx context.Context, c *Call, a *admission) error {
-	by, err := s.Agents.AgentByID(ctx, c.AgentID)
-	if err != nil {
-		return err
-	}
-	c.Gated, c.Agent, c.Skill = true, by.Name, a.skill.Name
+func (s *Service) parkResumed(ctx context.Context, c *Call, by *agent.Agent, a *admission) error {
+	c.Gated = true
 	waits := parking{call: c, request: s.newApprovalRequest(ctx, c, by, a), lacksReviewer: s.lacksReviewer(ctx, c)}
 	return s.endConnectionWait(ctx, c, outcome{status: Parked}, func(tx pgx.Tx) error {
 		_, err := s.insertApprovals(ctx, tx, []parking{waits})
@@ -124,8 +125,8 @@ func (s *Service) endConnectionWait(ctx context.Context, c *Call, to outcome, al
 		if err := s.moveInTx(ctx, tx, m); err != nil || !m.made {
 			return err
 		}
-		err = tx.QueryRow(ctx, `UPDATE calls SET pin = $2, skill_revision = $3, gated = $4, request = $5 WHERE id = $1
-			RETURNING attach_key, keyed_sum`, c.ID, c.Pin[:], c.SkillRevision, c.Gated, []byte(c.request)).Scan(&c.attachKey, &c.keyedSum)
+		err = tx.QueryRow(ctx, `UPDATE calls SET pin = $2, skill_revision = $3, gated = $4, request = $5, rules = $6 WHERE id = $1
+			RETURNING attach_key, keyed_sum`, c.ID, c.Pin[:], c.SkillRevision, c.Gated, []byte(c.request), encodeRules(c.Rules)).Scan(&c.attachKey, &c.keyedSum)
 		if err != nil || also == nil {
 			return err
 		}

@@ -80,7 +80,7 @@ func (s *Service) recordRefusal(ctx context.Context, c *Call, sub *Submission, o
 	}
 	c.Status, c.Code, c.Message = o.status, o.code, o.message
 	c.Arguments, c.Files, c.request = c.AgentArguments(), nil, nil // the agent's arguments, without the URLs of files
-	item := &intakeItem{call: c, move: newSubmitMove(ctx, c, sub, map[string]any{"code": o.code})}
+	item := &intakeItem{call: c, move: newSubmitMove(ctx, c, sub, withRules(c, map[string]any{"code": o.code}))}
 	s.recordCall(s.direct, item)
 	if item.err == nil {
 		s.recordEnd(ctx, c)
@@ -96,7 +96,7 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, a 
 		attachKey: attachKey(sub),
 		keyedSum:  keyedSum(sub),
 		parking:   &parking{call: c, request: s.newApprovalRequest(ctx, c, sub.Agent, a), lacksReviewer: s.lacksReviewer(ctx, c)},
-		move:      newSubmitMove(ctx, c, sub, map[string]any{"rule": a.verdict.Rule}),
+		move:      newSubmitMove(ctx, c, sub, withRules(c, map[string]any{"rule": a.verdict.Rule})),
 
 		pendingLimit: sub.Agent.Limits.PendingCalls(),
 	}
@@ -120,7 +120,7 @@ func (s *Service) newApprovalRequest(ctx context.Context, c *Call, by *agent.Age
 // submitDirect records an auto-approved call as claimed, and sends it in the background.
 func (s *Service) submitDirect(ctx context.Context, c *Call, sub *Submission, a *admission) (Ticket, error) {
 	c.Status, c.claimedBy = Executing, s.Instance
-	item := &intakeItem{call: c, move: newSubmitMove(ctx, c, sub, nil)}
+	item := &intakeItem{call: c, move: newSubmitMove(ctx, c, sub, withRules(c, nil))}
 	if c.awaited = sub.IdempotencyKey != ""; c.awaited {
 		item.attachKey, item.keyedSum = attachKey(sub), keyedSum(sub)
 	}

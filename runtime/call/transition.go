@@ -19,6 +19,7 @@ const (
 	onSubmit   event = "submit"    // a call is recorded
 	onApprove  event = "approve"   // a reviewer approves it
 	onUndo     event = "undo"      // the reviewer takes the approval back before the call may be claimed
+	onAskAgain event = "ask_again" // a rule that did not apply before its approval applies now
 	onSettle   event = "settle"    // a reviewer rejects it, its agent cancels it, or its deadline passes
 	onResume   event = "resume"    // its skill is connected
 	onAbandon  event = "abandon"   // the wait for a connection is cancelled, or its deadline passes
@@ -66,6 +67,7 @@ func transitions() []transition {
 		{event: onSubmit, to: []Status{NeedsConnection, Parked, Executing, Denied, Invalid}, noun: "call"},
 		{event: onApprove, from: []Status{Parked}, to: []Status{Approved}, when: isPending, noun: "approval"},
 		{event: onUndo, from: []Status{Approved}, to: []Status{Parked}, noun: "approval", verb: "undone"},
+		{event: onAskAgain, from: []Status{Approved}, to: []Status{Parked}, noun: "approval", verb: "asked_again", announce: true},
 		{event: onSettle, from: []Status{Parked}, to: []Status{Rejected, Expired, Cancelled}, when: isPending, noun: "approval", announce: true},
 		{
 			event: onResume, from: []Status{NeedsConnection}, to: []Status{Parked, Approved, Executing, Denied, Invalid},

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -78,6 +79,7 @@ const (
 	CodePersonBlocked     = "person_blocked"     // the principal, the reviewer or the editor was blocked later
 	CodeCredentialRevoked = "credential_revoked" //nolint:gosec // G101: of the agent or of the reviewer
 	CodeReviewerRemoved   = "reviewer_removed"   // the person who approved is no longer a reviewer
+	CodeRuleDenied        = "rule_denied"        // an operator's rule denies it
 	// CodeApprovalLapsed is the code of calls that were approved and not sent in time.
 	CodeApprovalLapsed = "approval_lapsed"
 )
@@ -105,6 +107,7 @@ type Call struct {
 	Result         json.RawMessage // a JSON-RPC result, or the error object of a jsonrpc_error, byte for byte
 	Files          []file.Attached // attached by the agent, including those that a reviewer removed
 	Gated          bool
+	Rules          []rule.Applied // operators' rules that matched when it was judged, or failed
 	CreatedAt      time.Time
 	FinishedAt     *time.Time
 	DeliveredAt    *time.Time

@@ -26,42 +26,42 @@ type Listener struct {
 }
 
 // Wait returns the call once it has ended, or the error of ctx. Any number of callers may wait for a call. Wait also expires the call
-// at its deadline.
-func (s *Service) Wait(ctx context.Context, id uuid.UUID, l Listener) (Call, error) {
+// at its deadline. Thousands of calls may be waited for, so this and the functions above it on the stack keep no large values there.
+func (s *Service) Wait(ctx context.Context, id uuid.UUID, l Listener) (*Call, error) {
 	w := s.hub.add(id, l.Event != nil)
 	defer s.hub.remove(id, w)
-	if s.flights.has(id) { // this process sends it and wakes us: no read is needed
-		done, err := s.waitForNews(ctx, w, l, &Call{ID: id, Status: Executing})
-		if err != nil {
-			return Call{}, err
-		}
-		if done != nil {
-			return *done, nil
-		}
-	}
-	for {
-		c, err := s.loadCall(ctx, id)
-		if err != nil && ctx.Err() != nil {
-			return Call{}, ctx.Err()
-		}
-		if err != nil {
-			if errors.Is(err, ErrNotFound) || !isRetryable(err) {
-				return Call{}, err
+	status := Executing
+	read := !s.flights.has(id) // else this process sends it and wakes us
+	for ; ; read = true {
+		if read {
+			c, now, err := s.readWaiting(ctx, id, w, l)
+			if c != nil || err != nil {
+				return c, err
 			}
-		} else if c.Status.Final() {
-			s.forwardEvents(w, l)
-			return *c, nil
-		} else if err := s.forwardQuestions(ctx, w, l, c); err != nil {
-			return Call{}, err
+			status = now
 		}
-		done, err := s.waitForNews(ctx, w, l, c)
-		if err != nil {
-			return Call{}, err
-		}
-		if done != nil {
-			return *done, nil
+		if done, err := s.waitForNews(ctx, w, l, id, status); done != nil || err != nil {
+			return done, err
 		}
 	}
+}
+
+// readWaiting returns a call if it has ended, else its status, after the listener has got events and questions. The status is empty if the
+// database did not answer.
+func (s *Service) readWaiting(ctx context.Context, id uuid.UUID, w *waiter, l Listener) (*Call, Status, error) {
+	c, err := s.loadCall(ctx, id)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, "", ctx.Err()
+	case err != nil && (errors.Is(err, ErrNotFound) || !isRetryable(err)):
+		return nil, "", err
+	case err != nil:
+		return nil, "", nil
+	case c.Status.Final():
+		s.forwardEvents(w, l)
+		return c, c.Status, nil
+	}
+	return nil, c.Status, s.forwardQuestions(ctx, w, l, c)
 }
 
 // forwardEvents passes events to the listener.
@@ -94,17 +94,17 @@ func (s *Service) forwardQuestions(ctx context.Context, w *waiter, l Listener, c
 	return l.Asked(open)
 }
 
-// waitForNews blocks until the waiter is woken or the call's deadline passes. If c is nil, because the database did not answer, it
-// returns after a short pause.
-func (s *Service) waitForNews(ctx context.Context, w *waiter, l Listener, c *Call) (*Call, error) {
+// waitForNews blocks until the waiter is woken or the call's deadline passes. If the status is empty, because the database did not answer,
+// it returns after a short pause.
+func (s *Service) waitForNews(ctx context.Context, w *waiter, l Listener, id uuid.UUID, status Status) (*Call, error) {
 	var timer <-chan time.Time
 	switch {
-	case c == nil:
+	case status == "":
 		t := time.NewTimer(retryDelay)
 		defer t.Stop()
 		timer = t.C
-	case c.waitsForPeople():
-		left, err := s.timeLeft(ctx, c)
+	case status.waitsForPeople():
+		left, err := s.timeLeft(ctx, id, status)
 		if err == nil {
 			t := time.NewTimer(max(left, 0) + time.Millisecond)
 			defer t.Stop()
@@ -119,35 +119,35 @@ func (s *Service) waitForNews(ctx context.Context, w *waiter, l Listener, c *Cal
 			s.forwardEvents(w, l)
 		case done := <-w.ch:
 			s.forwardEvents(w, l)
-			if done == nil && c != nil && c.waitsForPeople() {
-				return nil, s.expireIfDue(ctx, c.ID)
+			if done == nil && status.waitsForPeople() {
+				return nil, s.expireIfDue(ctx, id)
 			}
 			return done, nil
 		case <-timer:
-			if c == nil {
+			if status == "" {
 				return nil, nil
 			}
-			return nil, s.expireIfDue(ctx, c.ID)
+			return nil, s.expireIfDue(ctx, id)
 		}
 	}
 }
 
-// waitsForPeople reports whether the call has a deadline.
-func (c *Call) waitsForPeople() bool { return c.Status == Parked || c.Status == NeedsConnection }
+// waitsForPeople reports whether a call with this status has a deadline.
+func (s Status) waitsForPeople() bool { return s == Parked || s == NeedsConnection }
 
 // timeLeft returns the time until the deadline of a call that waits for people, or approval.ErrNotFound if it no longer waits.
-func (s *Service) timeLeft(ctx context.Context, c *Call) (time.Duration, error) {
-	if c.Status != NeedsConnection {
-		return approval.TimeLeft(ctx, s.Pool, c.ID)
+func (s *Service) timeLeft(ctx context.Context, id uuid.UUID, status Status) (time.Duration, error) {
+	if status != NeedsConnection {
+		return approval.TimeLeft(ctx, s.Pool, id)
 	}
 	var seconds float64
 	err := s.Pool.QueryRow(ctx, `SELECT extract(epoch FROM deadline - holdpoint_now())::float8 FROM call_connections
-		WHERE call_id = $1 AND ended_at IS NULL`, c.ID).Scan(&seconds)
+		WHERE call_id = $1 AND ended_at IS NULL`, id).Scan(&seconds)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, approval.ErrNotFound
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read wait of call %s: %w", c.ID, err)
+		return 0, fmt.Errorf("read wait of call %s: %w", id, err)
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }

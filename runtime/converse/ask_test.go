@@ -38,7 +38,7 @@ func (w *world) askAgent(q converse.Question) call.Ticket {
 }
 
 // waitForAnswer waits until a question has ended.
-func (w *world) waitForAnswer(ticket call.Ticket) (text string, c call.Call) {
+func (w *world) waitForAnswer(ticket call.Ticket) (text string, c *call.Call) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()

@@ -62,7 +62,7 @@ func TestAgentAsksItself(t *testing.T) {
 	}
 	w.decideCall(waiting[0], true, "")
 	_, asked := w.waitForAnswer(ticket)
-	id, err := w.converse.Answering(t.Context(), &asked)
+	id, err := w.converse.Answering(t.Context(), asked)
 	check(t, err)
 	fork, err := w.converse.Fork(t.Context(), w.newViewer(), audit.System(), id, 1, "")
 	check(t, err)

@@ -30,8 +30,8 @@ func (s *stubCalls) Submit(context.Context, call.Submission) (call.Ticket, error
 	return call.Ticket{ID: s.ID, Status: call.Executing}, nil
 }
 
-func (s *stubCalls) Wait(context.Context, uuid.UUID, call.Listener) (call.Call, error) {
-	return s.Call, nil
+func (s *stubCalls) Wait(context.Context, uuid.UUID, call.Listener) (*call.Call, error) {
+	return &s.Call, nil
 }
 func (s *stubCalls) MarkDelivered(context.Context, uuid.UUID) error { return nil }
 func (s *stubCalls) Questions(context.Context, call.Viewer, uuid.UUID) ([]call.Question, error) {

@@ -200,7 +200,7 @@ func (x *toolCall) waitForOutcome(conversation uuid.UUID, w waiting) {
 	}
 	switch {
 	case err == nil:
-		x.deliverOutcome(&ended, w)
+		x.deliverOutcome(ended, w)
 	case errors.Is(err, errGone):
 		x.noteClientLeft(err)
 	case errors.Is(err, errDropped):

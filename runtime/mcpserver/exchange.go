@@ -85,8 +85,7 @@ func (x *exchange) servePost() {
 	if !ok {
 		return
 	}
-	var fault *jsonrpc.Error
-	x.msg, fault = x.parsers.Parse(body)
+	fault := x.parsers.Parse(body, &x.msg)
 	if fault == nil || fault.Code == jsonrpc.CodeInvalidParams {
 		if late := x.settleEra(); fault == nil {
 			fault = late

@@ -198,14 +198,14 @@ func (f *fakeCalls) finishCall(id uuid.UUID, outcome call.Call) {
 	f.end(f.calls[id], outcome)
 }
 
-func (f *fakeCalls) Wait(ctx context.Context, id uuid.UUID, l call.Listener) (call.Call, error) {
+func (f *fakeCalls) Wait(ctx context.Context, id uuid.UUID, l call.Listener) (*call.Call, error) {
 	heard := 0
 	for {
 		f.mu.Lock()
 		c, err := f.calls[id], f.waitErr
 		if err != nil {
 			f.mu.Unlock()
-			return call.Call{}, err
+			return nil, err
 		}
 		changed, open, news := c.changed, slices.Clone(c.questions), c.news[heard:]
 		heard = len(c.news)
@@ -219,17 +219,17 @@ func (f *fakeCalls) Wait(ctx context.Context, id uuid.UUID, l call.Listener) (ca
 		}
 		if len(open) > 0 && l.Asked != nil {
 			if err := l.Asked(open); err != nil {
-				return call.Call{}, err
+				return nil, err
 			}
 		}
 		select {
 		case <-c.done:
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			return c.Call, nil
+			return &c.Call, nil
 		case <-changed:
 		case <-ctx.Done():
-			return call.Call{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }

@@ -24,13 +24,16 @@ type response struct {
 	span trace.Span // nil: the request is not traced
 }
 
-func (s *Server) newResponse(w http.ResponseWriter, r *http.Request) response {
-	return response{Server: s, w: w, r: r, Writer: wire.NewWriter(w, func(control *http.ResponseController) {
+func (s *Server) newExchange(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{}
+	x.Server, x.w, x.r = s, w, r
+	x.Writer = wire.NewWriter(w, func(control *http.ResponseController) {
 		err := control.SetWriteDeadline(s.Now().Add(s.WriteTimeout))
 		if err != nil && !errors.Is(err, http.ErrNotSupported) {
 			s.Logger.Debug("set deadline", "agent", r.PathValue("agent"), "error", err)
 		}
-	})}
+	})
+	return x
 }
 
 // writeResult answers with a result, given in pieces of its JSON.

@@ -38,7 +38,7 @@ import (
 // Calls is the part of a *[call.Service] that the endpoint uses.
 type Calls interface {
 	Submit(ctx context.Context, sub call.Submission) (call.Ticket, error)
-	Wait(ctx context.Context, id uuid.UUID, l call.Listener) (call.Call, error)
+	Wait(ctx context.Context, id uuid.UUID, l call.Listener) (*call.Call, error)
 	MarkDelivered(ctx context.Context, id uuid.UUID) error
 	Get(ctx context.Context, viewer call.Viewer, id uuid.UUID) (call.Call, error)
 	Questions(ctx context.Context, viewer call.Viewer, id uuid.UUID) ([]call.Question, error)
@@ -215,7 +215,7 @@ func (s *Server) Drop(conversationID uuid.UUID, requestID string) bool {
 // guard checks origin and credential, and recovers from panics.
 func (s *Server) guard(serve func(*exchange)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		x := &exchange{response: s.newResponse(w, r)}
+		x := s.newExchange(w, r)
 		defer x.recoverPanic()
 		if !s.originAllowed(r) {
 			http.Error(w, "requests of this origin are not allowed", http.StatusForbidden)

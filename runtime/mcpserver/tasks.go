@@ -239,7 +239,7 @@ func (x *taskRequest) followTask(ctx context.Context, id uuid.UUID, news chan<- 
 		return nil
 	}})
 	if err == nil {
-		send(&ended)
+		send(ended)
 	}
 }
 

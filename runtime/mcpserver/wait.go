@@ -64,7 +64,7 @@ func (w *waiting) isParked() bool {
 }
 
 // awaitOutcome returns the call when it has ended, or why the wait ended before.
-func (x *toolCall) awaitOutcome(conversation uuid.UUID, attends waiting) (call.Call, error) {
+func (x *toolCall) awaitOutcome(conversation uuid.UUID, attends waiting) (*call.Call, error) {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
 	now := x.Now()
 	w := &wait{x: x, attends: attends, began: now, ends: now.Add(x.waitBudget()), late: errBudget, cancel: cancel}
@@ -82,11 +82,11 @@ func (x *toolCall) awaitOutcome(conversation uuid.UUID, attends waiting) (call.C
 	ended, err := x.Calls.Wait(ctx, attends.id, w.newListener())
 	switch cause := context.Cause(ctx); {
 	case x.r.Context().Err() != nil:
-		return call.Call{}, errGone
+		return nil, errGone
 	case errors.Is(cause, errDropped):
-		return call.Call{}, cause // even if there is an outcome: the client dropped the request
+		return nil, cause // even if there is an outcome: the client dropped the request
 	case err != nil && cause != nil:
-		return call.Call{}, cause
+		return nil, cause
 	default:
 		return ended, err
 	}

@@ -153,13 +153,14 @@ const runLock = "run"
 var errBusy = errors.New("another process is at it")
 
 const (
-	// A batch that takes longer is halved, a shorter one grows.
-	batchTarget = 50 * time.Millisecond
+	// A batch that takes longer is halved, a shorter one grows. It is short because a call that comes meanwhile waits for a part of it.
+	batchTarget = 10 * time.Millisecond
 	minBatch    = 10
 	minPause    = 5 * time.Millisecond
-	// The pause after a batch is as long as the batch took, times the factor by which a row takes longer than it did in the fastest batch.
-	// So it grows with the load of the database. It has the greatest factor while requests wait for connections.
-	maxPauseFactor = 8
+	// The pause after a batch is several times as long as the batch took. The factor grows by as much as a row takes longer than it did in the
+	// fastest batch, and so with the load of the database. It is the greatest while requests wait for connections.
+	minPauseFactor = 4
+	maxPauseFactor = 16
 )
 
 // applyRule deletes batch by batch, until there is nothing left or the time is over.
@@ -196,13 +197,13 @@ func (s *Service) applyRule(ctx context.Context, r *rule, limit time.Duration) (
 		if s.Now().Sub(began) >= limit {
 			return deleted, false, nil
 		}
-		factor := 1.0
+		factor := float64(minPauseFactor)
 		if n > int64(size)/2 { // else most of the time went into looking for rows
 			perRow := max(took/time.Duration(n), 1)
 			if fastest == 0 || perRow < fastest {
 				fastest = perRow
 			}
-			factor = min(float64(perRow)/float64(fastest), maxPauseFactor)
+			factor = min(minPauseFactor*float64(perRow)/float64(fastest), maxPauseFactor)
 		}
 		if s.Pool.Stat().EmptyAcquireCount() > waits {
 			factor = maxPauseFactor

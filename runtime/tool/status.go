@@ -195,6 +195,24 @@ type Offered struct {
 	Name    string
 }
 
+// CurrentPins returns the pins of the present definitions of all tools that the servers of skills offer.
+func CurrentPins(ctx context.Context, db postgres.Querier) (map[Offered]Pin, error) {
+	rows, _ := db.Query(ctx, `SELECT skill_id, name, current_pin FROM skill_tools WHERE removed_at IS NULL`)
+	pins := map[Offered]Pin{}
+	var offered Offered
+	var pin []byte
+	_, err := pgx.ForEachRow(rows, []any{&offered.SkillID, &offered.Name, &pin}, func() error {
+		if len(pin) == len(Pin{}) {
+			pins[offered] = Pin(pin)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read pins of all tools: %w", err)
+	}
+	return pins, nil
+}
+
 // FindTools returns at most limit offered tools whose name contains a text, without regard to case. Names that begin with it come
 // first. Tools of deleted skills are included.
 func (d *Discovery) FindTools(ctx context.Context, text string, limit int) ([]Offered, error) {

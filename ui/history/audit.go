@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"net/http"
 	"slices"
@@ -114,7 +115,7 @@ func (h *AuditHandler) auditRows(ctx context.Context, events []audit.Event) ([]A
 		e := &events[i]
 		rows[i] = AuditRow{
 			ID: strconv.FormatInt(e.ID, 10), At: e.At, Action: e.Action,
-			Actor: known.party(e.Actor.Kind, e.Actor.ID), Via: present.DescribeOrigin(e.Origin), Subject: known.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject),
+			Actor: known.party(e.Actor.Kind, e.Actor.ID), Via: present.DescribeOrigin(e.Origin), Subject: known.subject(e),
 		}
 		by, about := &rows[i].Actor, &rows[i].Subject
 		by.Events, by.EventsLabel = "/audit?actor="+by.ID, text.AuditEventsBy(by.Short)
@@ -198,8 +199,24 @@ func nameKind(kind string) text.Message {
 		return text.EventWebhook()
 	case "legal_hold":
 		return text.EventLegalHold()
+	case "rule":
+		return text.EventRule()
 	}
 	return text.EventNobody()
+}
+
+// subject returns what an event is about. A rule has its name in the event: it may be deleted.
+func (p parties) subject(e *audit.Event) Party {
+	party := p.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject)
+	if e.Action.Noun() == "rule" {
+		var data struct {
+			Name string `json:"name"`
+		}
+		if err := json.Unmarshal(e.Raw, &data); err == nil {
+			party.Name = data.Name
+		}
+	}
+	return party
 }
 
 func (p parties) party(kind string, id uuid.UUID) Party {

@@ -56,6 +56,8 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventApprovalRejected(who, what)
 	case audit.ApprovalUndone:
 		return text.EventApprovalUndone(who, what)
+	case audit.ApprovalAskedAgain:
+		return text.EventApprovalAskedAgain(what, who)
 	case audit.ApprovalExpired:
 		return text.EventApprovalExpired(what, who)
 	case audit.ApprovalCancelled:
@@ -122,6 +124,12 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventAssignmentUpdated(who, what)
 	case audit.AssignmentDeleted:
 		return text.EventAssignmentDeleted(who, what)
+	case audit.RuleCreated:
+		return text.EventRuleCreated(who, what)
+	case audit.RuleUpdated:
+		return text.EventRuleUpdated(who, what)
+	case audit.RuleDeleted:
+		return text.EventRuleDeleted(who, what)
 	case audit.PersonCreated:
 		return text.EventPersonCreated(what, who)
 	case audit.PersonFirst:

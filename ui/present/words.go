@@ -138,7 +138,11 @@ func DescribeRule(rule approval.Rule) text.Message {
 		return text.CallRuleDefinitionChanged()
 	case approval.RuleNewTool:
 		return text.CallRuleNewTool()
-	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park no calls
+	case approval.RuleParked:
+		return text.CallRuleParked()
+	case approval.RuleFailed:
+		return text.CallRuleFailed()
+	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused, approval.RuleDenied, approval.RuleAllowed: // these park no calls
 	}
 	return text.Literal(string(rule))
 }

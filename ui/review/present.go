@@ -148,8 +148,10 @@ func listWarnings(s *subject, arguments Arguments) []view.Notice {
 		add(view.Danger, text.ReviewToolChanged(), text.ReviewToolChangedHelp(present.FormatAge(s.changed, s.now)))
 	case approval.RuleNewTool:
 		add(view.Warn, text.ReviewNewTool(), text.ReviewNewToolHelp())
-	case approval.RuleGated:
-	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park no calls
+	case approval.RuleFailed:
+		add(view.Warn, text.ReviewRuleFailed(), text.ReviewRuleFailedHelp())
+	case approval.RuleGated, approval.RuleParked:
+	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused, approval.RuleDenied, approval.RuleAllowed: // these park no calls
 	}
 	if !s.current {
 		add(view.Warn, text.ReviewChangedSince(), text.ReviewChangedSinceHelp())

@@ -209,3 +209,9 @@ func CallNamedLikeSecret() Message { return newMessage("call.NamedLikeSecret") }
 
 // CallNamedLikeSecretNote is "The agent chose this name. The tool’s schema does not declare it as a secret, so the value is shown.".
 func CallNamedLikeSecretNote() Message { return newMessage("call.NamedLikeSecretNote") }
+
+// CallRuleParked is "A rule requires an approval".
+func CallRuleParked() Message { return newMessage("call.RuleParked") }
+
+// CallRuleFailed is "A rule could not be evaluated".
+func CallRuleFailed() Message { return newMessage("call.RuleFailed") }

@@ -590,3 +590,26 @@ func EventPersonErased(who templ.Component, what templ.Component) templ.Componen
 
 // EventLegalHold is "a legal hold".
 func EventLegalHold() Message { return newMessage("event.LegalHold") }
+
+// EventApprovalAskedAgain is "A rule asks for a new decision about {what:html} ({who:html})".
+func EventApprovalAskedAgain(what templ.Component, who templ.Component) templ.Component {
+	return newHTML("event.ApprovalAskedAgain", argument{"what", what}, argument{"who", who})
+}
+
+// EventRule is "a rule".
+func EventRule() Message { return newMessage("event.Rule") }
+
+// EventRuleCreated is "{who:html} created rule {what:html}".
+func EventRuleCreated(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.RuleCreated", argument{"who", who}, argument{"what", what})
+}
+
+// EventRuleUpdated is "{who:html} changed rule {what:html}".
+func EventRuleUpdated(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.RuleUpdated", argument{"who", who}, argument{"what", what})
+}
+
+// EventRuleDeleted is "{who:html} deleted rule {what:html}".
+func EventRuleDeleted(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.RuleDeleted", argument{"who", who}, argument{"what", what})
+}

@@ -238,3 +238,9 @@ func QueueSetupReviewer() Message { return newMessage("queue.SetupReviewer") }
 
 // QueueSetupDone is "done".
 func QueueSetupDone() Message { return newMessage("queue.SetupDone") }
+
+// QueueRuleParked is "Rule".
+func QueueRuleParked() Message { return newMessage("queue.RuleParked") }
+
+// QueueRuleFailed is "Rule failed".
+func QueueRuleFailed() Message { return newMessage("queue.RuleFailed") }

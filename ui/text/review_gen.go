@@ -968,3 +968,9 @@ func ReviewFactContentDeleted() Message { return newMessage("review.FactContentD
 
 // ReviewFileDeleted is "content deleted".
 func ReviewFileDeleted() Message { return newMessage("review.FileDeleted") }
+
+// ReviewRuleFailed is "A rule could not be evaluated.".
+func ReviewRuleFailed() Message { return newMessage("review.RuleFailed") }
+
+// ReviewRuleFailedHelp is "Its condition does not fit these arguments or this tool, so the call waits. Check the arguments, and tell an operator about the rule.".
+func ReviewRuleFailedHelp() Message { return newMessage("review.RuleFailedHelp") }

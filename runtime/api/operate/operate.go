@@ -49,6 +49,7 @@ type Handlers struct {
 	server      *serverHandlers
 	holds       *holdHandlers
 	erasures    *erasureHandlers
+	rules       *ruleHandlers
 }
 
 // New makes the handlers.
@@ -64,18 +65,19 @@ func New(d *rest.Directory, s Services) *Handlers {
 		server:      &serverHandlers{s.Calls, s.Server},
 		holds:       &holdHandlers{d, s.Retention.Holds},
 		erasures:    &erasureHandlers{d, s.Retention},
+		rules:       &ruleHandlers{d, s.Calls},
 	}
 }
 
 // Routes lists the operations.
 func (h *Handlers) Routes() []rest.Route {
-	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.peopleRoutes(), h.notificationRoutes())
+	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.peopleRoutes(), h.notificationRoutes())
 }
 
 // agentRoutes are about agents. Both roles read; keys are for operators only.
 func (h *Handlers) agentRoutes() []rest.Route {
 	return []rest.Route{
-		rest.NewRoute("apply", "POST apply", "Declare skills, agents and assignments", rest.Operators(), h.agents.applySpec).Takes(maxApplyBody),
+		rest.NewRoute("apply", "POST apply", "Declare skills, agents, assignments and rules", rest.Operators(), h.agents.applySpec).Takes(maxApplyBody),
 
 		rest.NewRoute("listAgents", "GET agents", "List agents by name", rest.Readers(), h.agents.listAgents),
 		rest.NewRoute("createAgent", "POST agents", "Create an agent", rest.Operators(), h.agents.createAgent).Creates(),
@@ -117,6 +119,19 @@ func (h *Handlers) skillRoutes() []rest.Route {
 		rest.NewRoute("getConnection", "GET connections/{id}", "Get a connection, without its tokens", own, h.connections.getConnection),
 		rest.NewRoute("disconnect", "POST connections/{id}/disconnect", "Delete the tokens of a connection and have them revoked", own, h.connections.disconnectSkill),
 		rest.NewRoute("connectSkill", "POST skills/{name}/connect", "Start to connect a skill, in the caller's browser", own, h.connections.connectSkill),
+	}
+}
+
+// ruleRoutes are about operators' rules. Both roles read.
+func (h *Handlers) ruleRoutes() []rest.Route {
+	return []rest.Route{
+		rest.NewRoute("listRules", "GET rules", "List rules by name", rest.Readers(), h.rules.listRules),
+		rest.NewRoute("getRule", "GET rules/{name}", "Get a rule", rest.Readers(), h.rules.getRule),
+		rest.NewRoute("setRule", "PUT rules/{name}", "Create a rule, or replace the one of this name", rest.Operators(), h.rules.setRule),
+		rest.NewRoute("deleteRule", "DELETE rules/{name}", "Delete a rule; its versions are kept", rest.Operators(), h.rules.deleteRule),
+		rest.NewRoute("ruleHistory", "GET rules/{name}/history", "List the versions of a rule, newest first, also of a deleted one", rest.Readers(), h.rules.ruleHistory),
+		rest.NewRoute("checkRule", "POST rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored", rest.Readers(), h.rules.checkRule),
+		rest.NewRoute("replayRule", "POST rules/replay", "Judge recorded calls by a rule; nothing is stored", rest.Readers(), h.rules.replayRule),
 	}
 }
 

@@ -79,7 +79,7 @@ type ByID struct {
 	ID string `path:"id"`
 }
 
-// ByName is the path of an operation on an agent or a skill.
+// ByName is the path of an operation on an agent, a skill or a rule.
 type ByName struct {
 	Name string `path:"name"`
 }

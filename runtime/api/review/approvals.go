@@ -61,6 +61,7 @@ type Approval struct {
 	Reviewers       *bool            `json:"reviewers" doc:"Whether any reviewer may decide it. Only for a pending approval that is fetched by id; otherwise null."`
 	Risk            *agent.Risk      `json:"risk" enum:"standard,destructive,high" doc:"high: set by an operator; destructive: claimed by the tool's server. Only for a pending approval that is fetched by id; otherwise null."`
 	Rule            parkingRule      `json:"rule" doc:"Why the call was parked."`
+	Rules           []AppliedRule    `json:"rules" nullable:"false" doc:"Operators' rules that matched the call, or failed, when it was judged last."`
 	Questions       []Question       `json:"questions" nullable:"false" doc:"Questions of the skill's server after the approval. Empty in lists."`
 	Claim           *Claim           `json:"claim" doc:"The reviewer who claimed the call or was assigned; null: none. It limits nobody."`
 	CommentCount    int              `json:"comment_count"`
@@ -93,7 +94,7 @@ func newApproval(w call.Waiting, names rest.PersonNames) Approval {
 		Digest: w.Approval.Digest.String(), ArgumentsDigest: hex.EncodeToString(sum[:]), ToolPin: w.Call.Pin.String(),
 		Principal: rest.OrNull(names.NameOf(w.Call.PrincipalID)), PrincipalPerson: names.RefOf(w.Call.PrincipalID), CreatedAt: w.Approval.CreatedAt.UTC(), Deadline: w.Approval.Deadline.UTC(),
 		ApprovedUntil: rest.UTCOrNull(w.Approval.ApprovedUntil),
-		Decision:      rest.NewDecision(w.Approval, names), Rule: parkingRule(w.Approval.Rule), Partial: w.Call.Partial,
+		Decision:      rest.NewDecision(w.Approval, names), Rule: parkingRule(w.Approval.Rule), Rules: appliedRules(w.Call.Rules), Partial: w.Call.Partial,
 		Team: rest.OrNull(w.Approval.Team), EscalateTo: rest.OrNull(w.Approval.EscalateTo), EscalatedAt: rest.UTCOrNull(w.Approval.EscalatedAt),
 		Edited: w.Approval.Edited(), Edit: newEdit(w, names), Questions: []Question{}, Evidence: []Evidence{},
 		Claim: newClaim(&w.Approval, names), CommentCount: w.Approval.Comments, Comments: []Comment{},

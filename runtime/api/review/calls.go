@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -40,6 +41,7 @@ type Call struct {
 	Tool            string           `json:"tool" doc:"The skill's own name for the tool."`
 	Name            string           `json:"name" doc:"The agent's name for the tool."`
 	Gated           bool             `json:"gated" doc:"Whether it needed an approval."`
+	Rules           []AppliedRule    `json:"rules" nullable:"false" doc:"Operators' rules that matched the call, or failed, when it was judged last. Empty for callers without access to approvals."`
 	Arguments       json.RawMessage  `json:"arguments" doc:"The exact bytes that were or will be sent."`
 	Submitted       json.RawMessage  `json:"submitted_arguments" doc:"As the agent submitted them, if a reviewer edited them, even while the edit waits for a second reviewer; otherwise null."`
 	Files           []AttachedFile   `json:"files" nullable:"false" doc:"Attached when the call was made."`
@@ -54,6 +56,23 @@ type Call struct {
 	Resolution      *Resolution      `json:"resolution" doc:"An operator's finding about an unknown outcome."`
 	Measures        *Measures        `json:"measures" doc:"Measurements of its execution; null: none, or it was not sent."`
 	Decision        *rest.Decision   `json:"decision" doc:"The decision; null if there is none, and for callers without access to approvals."`
+}
+
+// AppliedRule is a rule that matched a call, or failed.
+type AppliedRule struct {
+	Name     string      `json:"name"`
+	Revision int64       `json:"revision" doc:"The version of the rule that judged the call."`
+	Effect   rule.Effect `json:"effect" enum:"allow,park,deny"`
+	Mode     rule.Mode   `json:"mode" enum:"enforce,shadow" doc:"shadow: the rule had no effect."`
+	Failure  *string     `json:"failure" doc:"Why the condition could not be evaluated, so that the rule parks the call; null: it holds."`
+}
+
+func appliedRules(applied []rule.Applied) []AppliedRule {
+	views := make([]AppliedRule, len(applied))
+	for i, a := range applied {
+		views[i] = AppliedRule{a.Name, a.Revision, a.Effect, a.Mode, rest.OrNull(a.Failure)}
+	}
+	return views
 }
 
 // Measures are the measurements of a call's execution.
@@ -105,7 +124,7 @@ func newCall(c call.Call, names rest.PersonNames, deadlines map[uuid.UUID]time.T
 		Message: rest.OrNull(c.Message), Agent: c.Agent, Principal: rest.OrNull(names.NameOf(c.PrincipalID)), PrincipalPerson: names.RefOf(c.PrincipalID),
 		ConversationID: rest.IDOrNull(c.ConversationID), Skill: c.Skill, Tool: c.Tool, Name: c.ExposedName, Gated: c.Gated,
 		Arguments: c.Arguments, Submitted: c.Submitted, Files: attachedFiles(c.Files), Result: c.Result, CreatedAt: c.CreatedAt.UTC(), FinishedAt: rest.UTCOrNull(c.FinishedAt),
-		Late: c.Late, Partial: c.Partial, Measures: newMeasures(c.Measures),
+		Late: c.Late, Partial: c.Partial, Measures: newMeasures(c.Measures), Rules: []AppliedRule{},
 	}
 	if c.ContentDeletedAt != nil {
 		view.Arguments, view.ContentDeleted = nil, rest.UTCOrNull(c.ContentDeletedAt)
@@ -150,6 +169,9 @@ func (h *callHandlers) callViewsFor(ctx context.Context, seesAll bool, calls []c
 	}
 	return func(c call.Call) Call {
 		view := newCall(c, names, deadlines)
+		if seesAll {
+			view.Rules = appliedRules(c.Rules)
+		}
 		if found, ok := approvals[c.ID]; ok && seesAll {
 			view.Decision = rest.NewDecision(found, names)
 		}

@@ -86,7 +86,7 @@ type InsightBucket struct {
 type ApprovalShare struct {
 	Skill *string `json:"skill"`
 	Tool  *string `json:"tool"`
-	Rule  *string `json:"rule" doc:"Why the calls were parked: gated, high_risk, definition_changed, new_tool."`
+	Rule  *string `json:"rule" doc:"Why the calls were parked: gated, high_risk, definition_changed, new_tool, rule_parked, rule_failed."`
 	ApprovalCounts
 }
 

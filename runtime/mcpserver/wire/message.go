@@ -87,8 +87,8 @@ type Parser struct{ decoders sync.Pool }
 
 const maxPooled = 64 << 10 // bytes; a decoder that read more may hold much
 
-// Parse parses a body. With an error, the message has the id, if it could be found.
-func (pool *Parser) Parse(body []byte) (Message, *jsonrpc.Error) {
+// Parse parses a body into a message. With an error, the message has the id, if it could be found.
+func (pool *Parser) Parse(body []byte, into *Message) *jsonrpc.Error {
 	buffer := bytes.NewBuffer(body)
 	decoder, ok := pool.decoders.Get().(*jsontext.Decoder)
 	if ok {
@@ -104,9 +104,11 @@ func (pool *Parser) Parse(body []byte) (Message, *jsonrpc.Error) {
 	}
 	p := messageReader{decoder: decoder, body: body}
 	if err := p.readMessage(); err != nil {
-		return Message{ID: recoverID(body)}, syntaxFault(err)
+		*into = Message{ID: recoverID(body)}
+		return syntaxFault(err)
 	}
-	return p.msg, p.wrong
+	*into = p.msg
+	return p.wrong
 }
 
 // messageReader reads a message in one strict pass: duplicate names, invalid UTF-8, lone surrogates and excess depth are errors

@@ -45,8 +45,12 @@ func presentRow(w *call.Waiting, secrets *secretfield.Rules, risk present.Risk, 
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueToolChanged(), Icon: "changed", Level: view.Danger})
 	case approval.RuleNewTool:
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueNewTool(), Icon: "new", Level: view.Warn})
+	case approval.RuleParked:
+		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueRuleParked(), Icon: "info", Level: view.Info})
+	case approval.RuleFailed:
+		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueRuleFailed(), Icon: "changed", Level: view.Warn})
 	case approval.RuleGated, approval.RuleHighRisk: // the row's badge says so
-	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused: // these park nothing
+	case approval.RuleAutoApproved, approval.RuleDisabled, approval.RuleToolGone, approval.RuleRefused, approval.RuleDenied, approval.RuleAllowed: // these park nothing
 	}
 	if w.Approval.Unusual > 0 {
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueUnusual(w.Approval.Unusual), Icon: "changed", Level: view.Warn})

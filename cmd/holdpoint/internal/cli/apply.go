@@ -20,10 +20,10 @@ func newApplyCmd(e *Env) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Declare skills, agents and assignments",
-		Long: `Create or change the skills, agents and assignments that a file declares, all or none of them, and
-print the changes. Skills and agents that the file does not name stay; the skills of an agent that it
-names are all that the agent has. Applied again it changes nothing.
+		Short: "Declare skills, agents, assignments and rules",
+		Long: `Create or change the skills, agents, assignments and rules that a file declares, all or none of them,
+and print the changes. Skills, agents and rules that the file does not name stay; the skills of an
+agent that it names are all that the agent has. Applied again it changes nothing.
 
 Values of headers, variables, keys and client secrets may come from variables or files of this
 machine, as {env: NAME} and {file: PATH}, or with the suffixes _env and _file (api_key_env: NAME,
@@ -49,7 +49,7 @@ file's section "server:" is ignored.`,
 			}
 			text, err = api.Send(ctx, http.MethodPost, "/api/v1/apply", map[string]any{"spec": declared.Spec, "dry_run": dryRun})
 			if err != nil {
-				return locateErrors(declared, err)
+				return locateErrors(declared, "body.spec", err)
 			}
 			return printReply(e, client.Reply[client.List[client.Change]](text), nil, func(changes *client.List[client.Change]) error {
 				return e.showChanges(changes.Items, dryRun)
@@ -73,15 +73,15 @@ func (e *Env) readFile(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// locateErrors turns the server's errors about the spec into errors about lines of the file.
-func locateErrors(declared *manifest.Manifest, err error) error {
+// locateErrors turns the server's errors about a part of the body into errors about lines of the file that the part came from.
+func locateErrors(declared *manifest.Manifest, part string, err error) error {
 	var problem *client.Problem
 	if !errors.As(err, &problem) {
 		return err
 	}
 	var all manifest.Errors
 	for _, field := range problem.Errors {
-		path, ok := strings.CutPrefix(field.Location, "body.spec")
+		path, ok := strings.CutPrefix(field.Location, part)
 		if !ok {
 			return err
 		}

@@ -108,6 +108,7 @@ func (e *Env) showApproval(a *client.Approval) error {
 		"Approval", a.ID, "Status", a.Status, "Risk", formatRisk(value(a.Risk)), "Parked because", a.Rule, "Asked", formatTime(&a.CreatedAt),
 		"Team", value(a.Team),
 	}
+	pairs = append(pairs, ruleFields(a.Rules)...)
 	pairs = append(pairs, evidenceFields(a.Evidence)...)
 	pairs = append(pairs, fileFields(a.Files)...)
 	if a.Reviewers != nil && !*a.Reviewers {

@@ -1,5 +1,5 @@
 // Package cli owns the commands of holdpoint other than serve and demo: their flags, settings, output and exit codes.
-// All but migrate, keyset and doctor are only clients of a running server.
+// All but migrate, keyset, doctor and rules test are only clients of a running server.
 package cli
 
 import (
@@ -131,7 +131,7 @@ flags, then from HOLDPOINT_… variables. Settings of the server come last from 
 	root.AddCommand(
 		newApplyCmd(e), newAgentCmd(e), newSkillCmd(e), newTokenCmd(e), newInvitationCmd(e),
 		newToolsCmd(e), newCallCmd(e), newChatCmd(e), newConnectCmd(e), newApprovalsCmd(e), newCallsCmd(e), newFilesCmd(e), newInsightsCmd(e),
-		newConversationsCmd(e), newAuditCmd(e),
+		newConversationsCmd(e), newAuditCmd(e), newRulesCmd(e),
 		newConnectionsCmd(e), newPeopleCmd(e), newWebhooksCmd(e), newHoldsCmd(e),
 		newAPICmd(e), newServerCmd(e), newMigrateCmd(e), newKeysetCmd(e), newDoctorCmd(e), newVersionCmd(e),
 	)
@@ -156,7 +156,7 @@ func (e *Env) deriveArguments(cmd *cobra.Command) {
 	default:
 		cmd.Args = usage(cobra.ExactArgs(len(names)))
 	}
-	lists := map[string]string{"AGENT": "agents", "SKILL": "skills"}
+	lists := map[string]string{"AGENT": "agents?limit=200", "SKILL": "skills?limit=200", "RULE": "rules"}
 	if len(names) > 0 && lists[names[0]] != "" && cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = e.completeNames(lists[names[0]])
 	}
@@ -245,7 +245,7 @@ func (e *Env) completeNames(list string) cobra.CompletionFunc {
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		text, err := api.Send(ctx, http.MethodGet, "/api/v1/"+list+"?limit=200", nil)
+		text, err := api.Send(ctx, http.MethodGet, "/api/v1/"+list, nil)
 		found, err := client.Value(client.Reply[client.List[struct {
 			Name string `json:"name"`
 		}]](text), err)

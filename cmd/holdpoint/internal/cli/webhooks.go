@@ -14,7 +14,7 @@ func newWebhooksCmd(e *Env) *cobra.Command {
 		newWebhooksListCmd(e), newWebhooksCreateCmd(e), newWebhooksTestCmd(e),
 		&cobra.Command{
 			Use: "delete NAME", Short: "Delete a webhook", Example: "  holdpoint webhooks delete on-call",
-			ValidArgsFunction: e.completeNames("webhooks"),
+			ValidArgsFunction: e.completeNames("webhooks?limit=200"),
 			RunE:              e.deleteOne((*client.Client).DeleteWebhook, "Deleted."),
 		})
 }
@@ -78,7 +78,7 @@ func newWebhooksTestCmd(e *Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "test NAME", Short: "Send a test message to a chat",
 		Long:    `Send a test message to a chat, and report whether the chat accepted it. If not, the exit code is 1.`,
-		Example: "  holdpoint webhooks test on-call", ValidArgsFunction: e.completeNames("webhooks"),
+		Example: "  holdpoint webhooks test on-call", ValidArgsFunction: e.completeNames("webhooks?limit=200"),
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 			reply, err := api.TestWebhook(ctx, args[0])
 			return printTest(e, reply, err, func(w *client.Webhook) (string, error) {

@@ -89,6 +89,21 @@ func ParseEndpoints(name string, text []byte, options Options) (*Manifest, error
 	return parseFile(name, text, options, listOf(endpointShape()))
 }
 
+// ParseRules parses the rules of holdpoint.yaml in the same way, and nothing else of it.
+func ParseRules(name string, text []byte, options Options) (*Manifest, error) {
+	return parseFile(name, text, options, rulesOnly())
+}
+
+// ParseRule parses one rule, as in the list of holdpoint.yaml.
+func ParseRule(name string, text []byte, options Options) (*Manifest, error) {
+	return parseFile(name, text, options, ruleShape())
+}
+
+// ParseRuleTests parses a file with tests of rules.
+func ParseRuleTests(name string, text []byte, options Options) (*Manifest, error) {
+	return parseFile(name, text, options, ruleTestsShape())
+}
+
 func parseFile(name string, text []byte, options Options, s shape) (*Manifest, error) {
 	if options.ReadFile == nil {
 		options.ReadFile = os.ReadFile

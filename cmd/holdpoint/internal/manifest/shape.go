@@ -34,6 +34,34 @@ func topShape() shape {
 		"server": {ignore: true},
 		"skills": listOf(skillShape()),
 		"agents": listOf(agentShape()),
+		"rules":  listOf(ruleShape()),
+	}}
+}
+
+// rulesOnly is the shape of holdpoint.yaml for readers of its rules.
+func rulesOnly() shape {
+	other := shape{ignore: true}
+	return shape{kind: object, fields: map[string]shape{"server": other, "skills": other, "agents": other, "rules": listOf(ruleShape())}}
+}
+
+func ruleShape() shape {
+	names := listOf(shape{})
+	return shape{kind: object, fields: map[string]shape{
+		"name": {}, "agents": names, "skills": names, "tools": names, "when": {}, "effect": {}, "mode": {}, "message": {}, "high_risk": {kind: boolean},
+	}}
+}
+
+// ruleTestsShape is the shape of a file with tests of rules.
+func ruleTestsShape() shape {
+	flag := shape{kind: boolean}
+	return shape{kind: object, fields: map[string]shape{
+		"schema": dictionaryOf(shape{kind: free}),
+		"tests": listOf(shape{kind: object, fields: map[string]shape{
+			"name": {}, "rule": {}, "agent": {}, "skill": {}, "tool": {}, "arguments": {kind: free}, "now": {},
+			"principal":     {kind: object, fields: map[string]shape{"id": {}, "email": {}, "name": {}, "groups": listOf(shape{})}},
+			"claimed":       {kind: object, fields: map[string]shape{"read_only": flag, "destructive": flag, "idempotent": flag, "open_world": flag}},
+			"auto_approved": flag, "high_risk": flag, "matches": flag, "verdict": {},
+		}}),
 	}}
 }
 

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -157,15 +158,23 @@ func (w *walker) walkFree(node ast.Node, path string, depth int) any {
 	case *ast.BoolNode:
 		return n.Value
 	case *ast.IntegerNode:
-		return n.Value
+		return exactNumber(node, n.Value)
 	case *ast.FloatNode:
-		return n.Value
+		return exactNumber(node, n.Value)
 	}
 	found, ok := scalarText(node)
 	if _, quoted := node.(*ast.StringNode); !ok || !quoted && node.Type() != ast.LiteralType {
 		w.failf(node, path, "must be a value that JSON can represent")
 	}
 	return found
+}
+
+// exactNumber returns a number as it is written, if JSON writes it likewise: 50.0 stays 50.0, and no digit is lost.
+func exactNumber(node ast.Node, value any) any {
+	if text := node.GetToken().Value; json.Valid([]byte(text)) {
+		return json.RawMessage(text)
+	}
+	return value
 }
 
 // readOutside reads a value from a variable or a file.

@@ -1,0 +1,156 @@
+package condition
+
+import (
+	"encoding/json"
+	"time"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Input is a call that conditions judge.
+type Input struct {
+	Arguments          json.RawMessage
+	Agent, Skill, Tool string
+	Principal          *Principal // nil: none
+	Claimed            Hints
+	Now                time.Time // by the database's clock
+}
+
+// Principal is the person or service on whose behalf the agent calls. Empty texts are missing values.
+type Principal struct {
+	ID, Email, Name string
+	Groups          []string
+}
+
+// Hints are what the tool's server claims about the tool. Nil: it claims nothing.
+type Hints struct {
+	ReadOnly, Destructive, Idempotent, OpenWorld *bool
+}
+
+// Activation is a call that was decoded for any number of conditions. It is safe for concurrent use.
+type Activation struct {
+	arguments          *node
+	agent, skill, tool ref.Val
+	principal, claimed any
+	now                ref.Val
+}
+
+// NewActivation decodes a call. What cannot be decoded fails the conditions that touch it.
+func NewActivation(in *Input) *Activation {
+	a := &Activation{
+		arguments: decodeArguments(in.Arguments),
+		agent:     types.String(in.Agent),
+		skill:     types.String(in.Skill),
+		tool:      types.String(in.Tool),
+		principal: types.NullValue,
+		now:       types.Timestamp{Time: in.Now.UTC()},
+	}
+	if p := in.Principal; p != nil {
+		n := &node{kind: '{'}
+		n.addText("id", p.ID)
+		n.addText("email", p.Email)
+		n.addText("name", p.Name)
+		groups := &node{kind: '['}
+		for _, group := range p.Groups {
+			groups.children = append(groups.children, newText(group))
+		}
+		n.addMember("groups", groups)
+		a.principal = principalShape.convertNested(n)
+	}
+	n := &node{kind: '{'}
+	n.addHint("read_only", in.Claimed.ReadOnly)
+	n.addHint("destructive", in.Claimed.Destructive)
+	n.addHint("idempotent", in.Claimed.Idempotent)
+	n.addHint("open_world", in.Claimed.OpenWorld)
+	a.claimed = claimedShape.convertNested(n)
+	return a
+}
+
+func newText(text string) *node { return &node{kind: '"', scalar: types.String(text)} }
+
+func (n *node) addMember(name string, child *node) {
+	n.addName(name)
+	n.children = append(n.children, child)
+}
+
+func (n *node) addText(name, text string) {
+	if text != "" {
+		n.addMember(name, newText(text))
+	}
+}
+
+func (n *node) addHint(name string, hint *bool) {
+	if hint == nil {
+		return
+	}
+	kind := jsontext.Kind('f')
+	if *hint {
+		kind = 't'
+	}
+	n.addMember(name, &node{kind: kind, scalar: types.Bool(*hint)})
+}
+
+//nolint:gochecknoglobals // tables
+var (
+	principalShape = newObjectShape("principal", map[string]*shape{
+		"id":     {kind: stringKind},
+		"email":  {kind: stringKind},
+		"name":   {kind: stringKind},
+		"groups": {kind: listKind, elem: &shape{kind: stringKind, path: "principal.groups[]"}},
+	})
+	claimedShape = newObjectShape("claimed", map[string]*shape{
+		"read_only":   {kind: booleanKind},
+		"destructive": {kind: booleanKind},
+		"idempotent":  {kind: booleanKind},
+		"open_world":  {kind: booleanKind},
+	})
+)
+
+func newObjectShape(name string, fields map[string]*shape) *shape {
+	s := &shape{kind: objectKind, path: name, typeName: objectTypePrefix + name, fields: fields}
+	for field, f := range fields {
+		f.path = name + "." + field
+	}
+	s.rest = newUntyped(name)
+	return s
+}
+
+func addShape(objects map[string]*shape, s *shape) { objects[s.typeName] = s }
+
+// bindings are the variables of one evaluation.
+type bindings struct {
+	*Activation
+
+	root *shape
+}
+
+// ResolveName implements [cel.Activation].
+func (b *bindings) ResolveName(name string) (any, bool) {
+	switch name {
+	case "args":
+		value, err := b.root.convert(b.arguments)
+		if err != nil {
+			return types.WrapErr(err), true
+		}
+		return value, true
+	case "agent":
+		return b.agent, true
+	case "skill":
+		return b.skill, true
+	case "tool":
+		return b.tool, true
+	case "principal":
+		return b.principal, true
+	case "claimed":
+		return b.claimed, true
+	case "now":
+		return b.now, true
+	}
+	return nil, false
+}
+
+// Parent implements [cel.Activation].
+func (*bindings) Parent() cel.Activation { return nil }

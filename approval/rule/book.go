@@ -1,0 +1,137 @@
+package rule
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdpoint/holdpoint/approval/condition"
+	"github.com/holdpoint/holdpoint/internal/plain"
+	"github.com/holdpoint/holdpoint/internal/registry"
+)
+
+// Book is the set of rules in force. It never changes.
+type Book struct {
+	Revision int64 // of the last change of any rule; 0: there was none
+	Rules    []Rule
+	programs *Programs
+}
+
+// NewBook makes a book of rules.
+func NewBook(revision int64, rules []Rule, programs *Programs) *Book {
+	return &Book{Revision: revision, Rules: rules, programs: programs}
+}
+
+// Find returns the rules that are about calls of a subject, without those that are off.
+func (b *Book) Find(of Subject) []*Rule {
+	var found []*Rule
+	for i := range b.Rules {
+		if r := &b.Rules[i]; r.Mode != Off && r.Covers(of) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// maxFailure bounds [Applied.Failure], in bytes.
+const maxFailure = 500
+
+// Schema is the input schema of a tool.
+type Schema struct {
+	Pin  [sha256.Size]byte // of the tool's definition
+	JSON json.RawMessage
+}
+
+// Apply returns those of the rules that match a call of a tool, and those that failed, in their order.
+func (b *Book) Apply(ctx context.Context, rules []*Rule, schema Schema, in *condition.Input) []Applied {
+	var applied []Applied
+	var call *condition.Activation // decoded for all conditions
+	for _, r := range rules {
+		a := Applied{Name: r.Name, Revision: r.Revision, Effect: r.Effect, Mode: r.Mode, message: r.Message, highRisk: r.HighRisk}
+		if r.When != "" {
+			if call == nil {
+				call = condition.NewActivation(in)
+			}
+			c := b.programs.compile(ctx, r, schema)
+			holds, err := false, c.err
+			if err == nil {
+				holds, err = c.program.Match(ctx, call)
+			}
+			switch {
+			case err != nil:
+				a.Failure = plain.Storable(err.Error(), maxFailure)
+			case !holds:
+				continue
+			}
+		}
+		applied = append(applied, a)
+	}
+	return applied
+}
+
+// ReadsCircumstances reports whether the conditions of rules read the principal or the time.
+func (b *Book) ReadsCircumstances(ctx context.Context, rules []*Rule, schema Schema) bool {
+	return slices.ContainsFunc(rules, func(r *Rule) bool { return r.When != "" && b.programs.compile(ctx, r, schema).circumstances })
+}
+
+// ReadsTime reports whether the conditions of rules read the time.
+func (b *Book) ReadsTime(ctx context.Context, rules []*Rule, schema Schema) bool {
+	return slices.ContainsFunc(rules, func(r *Rule) bool { return r.When != "" && b.programs.compile(ctx, r, schema).time })
+}
+
+// Programs caches compiled conditions by the rule's revision and the tool's pin, which never mean anything else.
+type Programs struct {
+	programs *registry.Memory[programKey, compiled]
+	schemas  *registry.Memory[[sha256.Size]byte, *condition.Schema]
+}
+
+type programKey struct {
+	revision int64
+	pin      [sha256.Size]byte
+}
+
+// compiled is a program, or the reason why there is none.
+type compiled struct {
+	program       *condition.Program
+	circumstances bool // it reads the principal or the time
+	time          bool
+	err           error
+}
+
+// NewPrograms makes an empty cache. now expires nothing.
+func NewPrograms(now func() time.Time) *Programs {
+	return &Programs{
+		registry.NewMemory[programKey](registry.Config[compiled]{Now: now}),
+		registry.NewMemory[[sha256.Size]byte](registry.Config[*condition.Schema]{Now: now, MaxSize: 1000}),
+	}
+}
+
+// Close waits for compilations.
+func (p *Programs) Close() {
+	p.programs.Close()
+	p.schemas.Close()
+}
+
+func (p *Programs) compile(ctx context.Context, r *Rule, schema Schema) compiled {
+	c, err := p.programs.Get(ctx, programKey{r.Revision, schema.Pin}, func(ctx context.Context) (c compiled, _ error) {
+		types, err := p.schemas.Get(ctx, schema.Pin, func(context.Context) (*condition.Schema, error) { return condition.ReadSchema(schema.JSON) })
+		if err == nil {
+			c.program, err = types.Compile(r.When)
+		}
+		if c.err = err; err == nil {
+			for _, path := range c.program.References().Fields {
+				variable, _, _ := strings.Cut(path, ".")
+				c.time = c.time || variable == "now"
+				c.circumstances = c.circumstances || c.time || variable == "principal"
+			}
+		}
+		return c, nil
+	})
+	if err != nil {
+		c.err = err
+	}
+	return c
+}

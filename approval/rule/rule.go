@@ -1,0 +1,171 @@
+// Package rule owns the meaning of operators' rules: how they are written, which calls each is about, and the verdict that they give
+// together. It evaluates a rule's condition (package condition) and stores nothing; package agent owns the table rules.
+package rule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/holdpoint/holdpoint/approval/condition"
+	"github.com/holdpoint/holdpoint/internal/fault"
+)
+
+// Effect is what a rule does with the calls that it matches.
+type Effect string
+
+// The effects, from the weakest to the strongest: of several rules that match a call, the strongest decides.
+const (
+	Allow Effect = "allow" // the call needs no approval
+	Park  Effect = "park"  // the call needs an approval
+	Deny  Effect = "deny"  // the call is refused
+)
+
+// Effects returns all effects.
+func Effects() []Effect { return []Effect{Allow, Park, Deny} }
+
+// Mode says whether a rule counts.
+type Mode string
+
+// The modes.
+const (
+	Enforce Mode = "enforce"
+	Shadow  Mode = "shadow" // calls record what the rule would have done
+	Off     Mode = "off"
+)
+
+// Modes returns all modes.
+func Modes() []Mode { return []Mode{Enforce, Shadow, Off} }
+
+// Spec is a rule as operators write it.
+type Spec struct {
+	Name string `json:"name"`
+	// Agents, Skills and Tools are names, in which * stands for any characters. A call must match one of each list; an empty list matches
+	// all. Tools have the names that their server uses.
+	Agents []string `json:"agents,omitempty"`
+	Skills []string `json:"skills,omitempty"`
+	Tools  []string `json:"tools,omitempty"`
+	// When is the condition, in CEL; see package condition. Empty: it holds for every call.
+	When   string `json:"when,omitempty"`
+	Effect Effect `json:"effect"`
+	Mode   Mode   `json:"mode,omitempty"` // empty: enforce
+	// Message tells the model why a call was denied. Only with effect deny.
+	Message string `json:"message,omitempty"`
+	// HighRisk lets an allow rule also allow calls of tools that an operator marked as high risk.
+	HighRisk bool `json:"high_risk,omitempty"`
+}
+
+// Rule is a stored rule. Its revision is greater than that of every change of any rule before it.
+type Rule struct {
+	Spec
+	Revision int64
+}
+
+const (
+	// MaxName and MaxMessage bound texts of a rule, in characters.
+	MaxName    = 100
+	MaxMessage = 500
+	// MaxPatterns bounds each list of names.
+	MaxPatterns = 100
+	maxPattern  = 256
+)
+
+// Normalize returns the spec with defaults filled in and empty lists removed.
+func (s Spec) Normalize() Spec {
+	if s.Mode == "" {
+		s.Mode = Enforce
+	}
+	s.When = strings.TrimSpace(s.When)
+	for _, list := range []*[]string{&s.Agents, &s.Skills, &s.Tools} {
+		if len(*list) == 0 || slices.Contains(*list, "*") {
+			*list = nil
+		}
+	}
+	return s
+}
+
+// Check returns the invalid fields of a normalized spec. It parses the condition, but does not compare it with the tools that it is about; see
+// [condition.Compile].
+func (s Spec) Check() []fault.Field {
+	var invalid []fault.Field
+	check := func(ok bool, field, expected string) {
+		if !ok {
+			invalid = append(invalid, fault.Field{Name: field, Expected: expected})
+		}
+	}
+	check(isName(s.Name), "name", fmt.Sprintf("must be 1 to %d letters, digits, dots, dashes and underscores", MaxName))
+	for _, list := range []struct {
+		field string
+		names []string
+	}{{"agents", s.Agents}, {"skills", s.Skills}, {"tools", s.Tools}} {
+		check(len(list.names) <= MaxPatterns, list.field, fmt.Sprintf("must be at most %d names", MaxPatterns))
+		for i, name := range list.names {
+			check(name != "" && len(name) <= maxPattern && !hasControl(name), fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("must be a name of 1 to %d bytes without control characters, in which * stands for any characters", maxPattern))
+		}
+	}
+	check(slices.Contains(Effects(), s.Effect), "effect", "must be allow, park or deny")
+	check(slices.Contains(Modes(), s.Mode), "mode", "must be enforce, shadow or off")
+	check(s.Message == "" || s.Effect == Deny, "message", "must be omitted: only a rule with effect deny has a message")
+	check(len([]rune(s.Message)) <= MaxMessage, "message", fmt.Sprintf("must be at most %d characters", MaxMessage))
+	check(!strings.ContainsRune(s.Message, 0), "message", "must be text without NUL")
+	check(!s.HighRisk || s.Effect == Allow, "high_risk", "must be omitted: only a rule with effect allow has it")
+	check(len(s.When) <= condition.MaxSource, "when", fmt.Sprintf("must be at most %d bytes", condition.MaxSource))
+	check(!strings.ContainsRune(s.When, 0), "when", "must be text without NUL")
+	return invalid
+}
+
+func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
+
+func isName(name string) bool {
+	if name == "" || len(name) > MaxName {
+		return false
+	}
+	for _, r := range name {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r) {
+			return false
+		}
+	}
+	return true
+}
+
+// Subject is what a call is about, for the scope of a rule.
+type Subject struct{ Agent, Skill, Tool string }
+
+// Covers reports whether the rule is about calls of the subject. The condition may still not hold for one of them.
+func (s *Spec) Covers(of Subject) bool {
+	return matchesAny(s.Agents, of.Agent) && matchesAny(s.Skills, of.Skill) && matchesAny(s.Tools, of.Tool)
+}
+
+// CoversSkill is [Spec.Covers] for the calls of any agent and tool.
+func (s *Spec) CoversSkill(skill string) bool { return matchesAny(s.Skills, skill) }
+
+// CoversTool is [Spec.Covers] for the calls of any agent.
+func (s *Spec) CoversTool(skill, tool string) bool {
+	return matchesAny(s.Skills, skill) && matchesAny(s.Tools, tool)
+}
+
+func matchesAny(patterns []string, name string) bool {
+	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
+}
+
+// matches compares a name with a pattern in which * stands for any characters.
+func matches(pattern, name string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == name
+	}
+	rest, ok := strings.CutPrefix(name, parts[0])
+	if !ok {
+		return false
+	}
+	last := parts[len(parts)-1]
+	for _, part := range parts[1 : len(parts)-1] {
+		at := strings.Index(rest, part)
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(part):]
+	}
+	return len(rest) >= len(last) && strings.HasSuffix(rest, last)
+}

@@ -1,0 +1,263 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/internal/client"
+)
+
+func newRulesCmd(e *Env) *cobra.Command {
+	return newGroup("rules", "Rules that allow, park or deny calls by their arguments",
+		newRulesListCmd(e),
+		&cobra.Command{
+			Use: "show RULE", Short: "Show a rule",
+			Example: "  holdpoint rules show small-payments",
+			RunE:    showOne(e, (*client.Client).GetRule, e.showRule),
+		},
+		newRulesSetCmd(e),
+		&cobra.Command{
+			Use: "delete RULE", Short: "Delete a rule; its versions are kept",
+			Example: "  holdpoint rules delete small-payments",
+			RunE:    e.deleteOne((*client.Client).DeleteRule, "Deleted."),
+		},
+		&cobra.Command{
+			Use: "history RULE", Short: "List the versions of a rule, newest first, also of a deleted one",
+			Example: "  holdpoint rules history small-payments",
+			RunE: e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+				reply, err := api.RuleHistory(ctx, args[0])
+				return printList(e, reply, err, []string{"REVISION", "CHANGED", "BY", "EFFECT", "MODE", "ABOUT", "WHEN"}, func(v *client.RuleVersion) []string {
+					row := []string{count(v.Revision), formatTime(&v.ChangedAt), shortPerson(v.ChangedBy)}
+					if v.Rule == nil {
+						return append(row, "(deleted)", "", "", "")
+					}
+					return append(row, formatEffect(v.Rule.Effect, v.Rule.HighRisk), v.Rule.Mode, formatScope(v.Rule.Agents, v.Rule.Skills, v.Rule.Tools), clipCell(v.Rule.When, 60))
+				})
+			}),
+		},
+		newRulesCheckCmd(e), newRulesReplayCmd(e), newRulesTestCmd(e))
+}
+
+func newRulesListCmd(e *Env) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List rules by name", Example: "  holdpoint rules list",
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			reply, err := api.ListRules(ctx)
+			return printList(e, reply, err, []string{"NAME", "EFFECT", "MODE", "ABOUT", "WHEN", "CHANGED", "WARNINGS"}, func(r *client.Rule) []string {
+				warnings := ""
+				if n := len(r.Warnings); n > 0 {
+					warnings = count(int64(n))
+				}
+				return []string{
+					r.Name, formatEffect(r.Effect, r.HighRisk), r.Mode, formatScope(r.Agents, r.Skills, r.Tools), clipCell(r.When, 60), formatTime(&r.ChangedAt), warnings,
+				}
+			})
+		}),
+	}
+}
+
+func formatEffect(effect string, highRisk bool) string {
+	if highRisk {
+		return effect + ", also high risk"
+	}
+	return effect
+}
+
+// formatScope lists the calls that a rule is about.
+func formatScope(agents, skills, tools []string) string {
+	var parts []string
+	for _, of := range []struct {
+		kind  string
+		names []string
+	}{{"agents", agents}, {"skills", skills}, {"tools", tools}} {
+		if len(of.names) > 0 {
+			parts = append(parts, of.kind+" "+strings.Join(of.names, ", "))
+		}
+	}
+	return cmp.Or(strings.Join(parts, "; "), "all calls")
+}
+
+func (e *Env) showRule(r *client.Rule) error {
+	pairs := []string{
+		"Rule", r.Name, "Effect", formatEffect(r.Effect, r.HighRisk), "Mode", r.Mode, "About", formatScope(r.Agents, r.Skills, r.Tools),
+		"Message", value(r.Message), "Revision", count(r.Revision), "Changed", formatTime(&r.ChangedAt), "Changed by", fullPerson(r.ChangedBy),
+	}
+	for _, w := range r.Warnings {
+		pairs = append(pairs, "Does not fit", w.Skill+": "+w.Tool+": "+w.Message)
+	}
+	if err := e.printFields(pairs...); err != nil {
+		return err
+	}
+	return write(e.Stdout, Visible("\nCondition\n"+cmp.Or(r.When, "(none: it holds for every call)")+"\n"))
+}
+
+// ruleFields are the lines about rules that were applied to a call.
+func ruleFields(rules []client.AppliedRule) []string {
+	var pairs []string
+	for i := range rules {
+		r := &rules[i]
+		text := fmt.Sprintf("%s (revision %d): %s", r.Name, r.Revision, r.Effect)
+		switch {
+		case r.Failure != nil && r.Mode == "shadow":
+			text += ", but failed: " + *r.Failure + "; in shadow mode, so it had no effect"
+		case r.Failure != nil:
+			text += ", but failed, so the call is parked: " + *r.Failure
+		case r.Mode == "shadow":
+			text += ", in shadow mode: it had no effect"
+		}
+		pairs = append(pairs, "Rule", text)
+	}
+	return pairs
+}
+
+func newRulesSetCmd(e *Env) *cobra.Command {
+	var file, when, effect, mode, message string
+	var agents, skills, tools []string
+	var highRisk bool
+	var revision int64
+	cmd := &cobra.Command{
+		Use: "set RULE", Short: "Create a rule, or change one",
+		Long: `Create a rule, or change the fields of one that flags name; the others stay. With --file, the rule is
+what the file says, as an entry of "rules:" in holdpoint.yaml, and nothing else of it stays.
+
+A condition is checked against the tools in the rule's scope. "holdpoint rules check" does only that.
+The rule is in force when the command returns; begin with --mode shadow to see what it would do.`,
+		Example: `  holdpoint rules set small-payments --skill ledger --tool post_payment --when 'args.amount <= 100.0' --effect allow --mode shadow
+  holdpoint rules set small-payments --mode enforce
+  holdpoint rules set small-payments --file small-payments.yaml`,
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&file, "file", "", `file with the rule, as an entry of "rules:" in holdpoint.yaml; "-" is the standard input`)
+	flags.StringSliceVar(&agents, "agent", nil, `agents that it is about, with * for any characters; may be repeated; "" is all`)
+	flags.StringSliceVar(&skills, "skill", nil, `skills, likewise`)
+	flags.StringSliceVar(&tools, "tool", nil, `tools by the names that their server uses, likewise`)
+	flags.StringVar(&when, "when", "", `condition in CEL; "" holds for every call`)
+	flags.StringVar(&effect, "effect", "", "allow, park or deny")
+	flags.StringVar(&mode, "mode", "", "enforce, shadow or off")
+	flags.StringVar(&message, "message", "", "tells the model why a call was denied")
+	flags.BoolVar(&highRisk, "high-risk", false, "allow also calls of tools that are marked as high risk")
+	flags.Int64Var(&revision, "revision", 0, "change only the rule of this revision; 0: only if there is none")
+	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
+		body := client.RuleRequest{}
+		if flags.Changed("revision") {
+			body.Revision = &revision
+		}
+		if file != "" {
+			for _, other := range []string{"agent", "skill", "tool", "when", "effect", "mode", "message", "high-risk"} {
+				if flags.Changed(other) {
+					return misusef("--file excludes --%s", other)
+				}
+			}
+			return e.setRuleFromFile(ctx, api, args[0], file, body.Revision)
+		}
+		old, err := client.Value(api.GetRule(ctx, args[0]))
+		var problem *client.Problem
+		switch {
+		case err == nil:
+			body.Agents, body.Skills, body.Tools, body.When = old.Agents, old.Skills, old.Tools, &old.When
+			body.Effect, body.Mode, body.Message, body.HighRisk = old.Effect, &old.Mode, old.Message, &old.HighRisk
+			if body.Revision == nil {
+				body.Revision = &old.Revision
+			}
+		case !errors.As(err, &problem) || problem.Status != http.StatusNotFound:
+			return err
+		case effect == "":
+			return misusef("there is no rule %s: create it with --effect allow, park or deny", args[0])
+		case body.Revision == nil:
+			body.Revision = new(int64(0))
+		}
+		for flag, change := range map[string]func(){
+			"agent": func() { body.Agents = agents }, "skill": func() { body.Skills = skills }, "tool": func() { body.Tools = tools },
+			"when": func() { body.When = &when }, "effect": func() { body.Effect = effect }, "mode": func() { body.Mode = &mode },
+			"message": func() { body.Message = &message }, "high-risk": func() { body.HighRisk = &highRisk },
+		} {
+			if flags.Changed(flag) {
+				change()
+			}
+		}
+		reply, err := api.SetRule(ctx, args[0], body)
+		return printReply(e, reply, err, e.showRule)
+	})
+	return cmd
+}
+
+func (e *Env) setRuleFromFile(ctx context.Context, api *client.Client, name, file string, revision *int64) error {
+	body, declared, err := e.readRuleFile(name, file)
+	if err != nil {
+		return err
+	}
+	if revision != nil {
+		body["revision"] = *revision
+	}
+	text, err := api.Send(ctx, http.MethodPut, "/api/v1/rules/"+client.Segment(name), body)
+	if err != nil {
+		return locateErrors(declared, "body", err)
+	}
+	return printReply(e, client.Reply[client.Rule](text), nil, e.showRule)
+}
+
+func newRulesCheckCmd(e *Env) *cobra.Command {
+	var asked client.RuleCheckRequest
+	cmd := &cobra.Command{
+		Use: "check --when CONDITION [--skill NAME] [--tool NAME]", Short: "Compare a condition with the tools that a rule would be about",
+		Long: `Compare a condition with the input schemas of the tools that a rule would be about, and print each
+problem with its line and column. Nothing is stored. The exit code is 1 if there is a problem.`,
+		Example: `  holdpoint rules check --when 'args.amount <= 100.0' --skill ledger --tool 'post_*'`,
+		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
+			reply, err := api.CheckRule(ctx, asked)
+			found, err := client.Value(reply, err)
+			if err != nil {
+				return err
+			}
+			wrong := len(found.Problems) > 0
+			for i := range found.Tools {
+				wrong = wrong || len(found.Tools[i].Problems) > 0
+			}
+			if err := printReply(e, reply, nil, e.showRuleCheck); err != nil {
+				return err
+			}
+			if wrong {
+				return &ExitError{Code: ExitFailure}
+			}
+			return nil
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&asked.When, "when", "", "condition in CEL")
+	flags.StringSliceVar(&asked.Agents, "agent", nil, "agents, with * for any characters; may be repeated")
+	flags.StringSliceVar(&asked.Skills, "skill", nil, "skills, likewise")
+	flags.StringSliceVar(&asked.Tools, "tool", nil, "tools, likewise")
+	return cmd
+}
+
+func (e *Env) showRuleCheck(found *client.RuleCheck) error {
+	var b strings.Builder
+	list := func(subject string, problems []client.RuleProblem) {
+		for _, p := range problems {
+			fmt.Fprintf(&b, "%s%d:%d: %s\n", subject, p.Line, p.Column, p.Message)
+		}
+	}
+	list("", found.Problems)
+	fits := 0
+	for i := range found.Tools {
+		t := &found.Tools[i]
+		list(t.Skill+": "+t.Tool+": ", t.Problems)
+		if len(t.Problems) == 0 {
+			fits++
+		}
+	}
+	switch {
+	case len(found.Problems) > 0:
+	case len(found.Tools) == 0:
+		b.WriteString("The condition is valid. No listed tool is in the scope, so its fields were not checked.\n")
+	default:
+		fmt.Fprintf(&b, "The condition fits %d of %d tools in the scope.\n", fits, len(found.Tools))
+	}
+	return write(e.Stdout, Visible(b.String()))
+}

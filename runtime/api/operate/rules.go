@@ -1,0 +1,267 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/approval/condition"
+	"github.com/holdpoint/holdpoint/approval/rule"
+	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/api/rest"
+	"github.com/holdpoint/holdpoint/runtime/call"
+)
+
+type ruleHandlers struct {
+	*rest.Directory
+
+	calls *call.Service
+}
+
+// Rule is an operators' rule about calls.
+type Rule struct {
+	Name string `json:"name"`
+	RuleSettings
+	Revision  int64            `json:"revision" doc:"Greater than that of every change of any rule before it."`
+	ChangedAt time.Time        `json:"changed_at"`
+	ChangedBy *rest.PersonName `json:"changed_by" doc:"Null: unknown."`
+	Warnings  []RuleWarning    `json:"warnings" nullable:"false" doc:"The tools that the condition does not fit any more. The rule parks their calls."`
+}
+
+// RuleSettings is what a rule says.
+type RuleSettings struct {
+	Agents   []string    `json:"agents" nullable:"false" doc:"Names of agents, in which * stands for any characters. Empty: all."`
+	Skills   []string    `json:"skills" nullable:"false" doc:"Likewise, of skills."`
+	Tools    []string    `json:"tools" nullable:"false" doc:"Likewise, of tools, as their server calls them."`
+	When     string      `json:"when" doc:"The condition, in CEL. Empty: it holds for every call."`
+	Effect   rule.Effect `json:"effect" enum:"allow,park,deny"`
+	Mode     rule.Mode   `json:"mode" enum:"enforce,shadow,off" doc:"shadow: calls record what the rule would have done."`
+	Message  *string     `json:"message" doc:"Tells the model why a call was denied; null: a general text."`
+	HighRisk bool        `json:"high_risk" doc:"Whether it also allows calls of tools that an operator marked as high risk."`
+}
+
+// RuleWarning names a tool that the condition of a rule does not fit.
+type RuleWarning struct {
+	Skill   string `json:"skill"`
+	Tool    string `json:"tool"`
+	Message string `json:"message" doc:"The line and the column of the condition, and what is wrong there."`
+}
+
+// RuleVersion is one version of a rule.
+type RuleVersion struct {
+	Revision  int64            `json:"revision"`
+	ChangedAt time.Time        `json:"changed_at"`
+	ChangedBy *rest.PersonName `json:"changed_by" doc:"Null: unknown."`
+	Rule      *RuleVersionSpec `json:"rule" doc:"Null: the rule was deleted."`
+}
+
+// RuleVersionSpec is what a version of a rule says.
+type RuleVersionSpec struct {
+	_ struct{} `nullable:"true"`
+	RuleSettings
+}
+
+func newRuleSettings(spec *rule.Spec) RuleSettings {
+	return RuleSettings{
+		Agents: rest.OrEmpty(spec.Agents), Skills: rest.OrEmpty(spec.Skills), Tools: rest.OrEmpty(spec.Tools),
+		When: spec.When, Effect: spec.Effect, Mode: spec.Mode, Message: rest.OrNull(spec.Message), HighRisk: spec.HighRisk,
+	}
+}
+
+// ruleView returns a function that presents versions of rules, which are not deleted.
+func (h *ruleHandlers) ruleView(ctx context.Context, warnings []agent.RuleWarning, versions ...agent.RuleVersion) (func(agent.RuleVersion) Rule, error) {
+	names, err := h.nameChangers(ctx, versions)
+	if err != nil {
+		return nil, err
+	}
+	byRule := map[string][]RuleWarning{}
+	for _, w := range warnings {
+		byRule[w.Rule] = append(byRule[w.Rule], RuleWarning{w.Skill, w.Tool, w.Message})
+	}
+	return func(v agent.RuleVersion) Rule {
+		return Rule{
+			Name: v.Name, RuleSettings: newRuleSettings(v.Spec), Revision: v.Revision, ChangedAt: v.ChangedAt.UTC(),
+			ChangedBy: names.RefOf(v.ChangedBy), Warnings: rest.OrEmpty(byRule[v.Name]),
+		}
+	}, nil
+}
+
+func (h *ruleHandlers) nameChangers(ctx context.Context, versions []agent.RuleVersion) (rest.PersonNames, error) {
+	people := make([]uuid.UUID, len(versions))
+	for i := range versions {
+		people[i] = versions[i].ChangedBy
+	}
+	return h.NamePeople(ctx, people...)
+}
+
+// oneRule presents a rule with its warnings.
+func (h *ruleHandlers) oneRule(ctx context.Context, version agent.RuleVersion) (*rest.Output[Rule], error) {
+	found, err := h.Agents.CheckRule(ctx, *version.Spec)
+	if err != nil {
+		return nil, err
+	}
+	view, err := h.ruleView(ctx, found.Warnings(version.Name), version)
+	if err != nil {
+		return nil, err
+	}
+	return rest.NewOutput(view(version)), nil
+}
+
+// listRules has no pages: there are at most [agent.MaxRules].
+func (h *ruleHandlers) listRules(ctx context.Context, _ *rest.None) (*rest.ListOutput[Rule], error) {
+	rules, err := h.Agents.ListRules(ctx)
+	if err != nil {
+		return nil, err
+	}
+	warnings, err := h.Agents.FindRuleWarnings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	view, err := h.ruleView(ctx, warnings, rules...)
+	if err != nil {
+		return nil, err
+	}
+	return rest.ListOf(rules, "", view), nil
+}
+
+func (h *ruleHandlers) getRule(ctx context.Context, input *rest.ByName) (*rest.Output[Rule], error) {
+	versions, err := h.readVersions(ctx, input.Name)
+	if err != nil {
+		return nil, err
+	}
+	if versions[0].Spec == nil {
+		return nil, rest.NotFound("rule", input.Name)
+	}
+	return h.oneRule(ctx, versions[0])
+}
+
+func (h *ruleHandlers) readVersions(ctx context.Context, name string) ([]agent.RuleVersion, error) {
+	if err := rest.CheckStorable("path.name", name); err != nil {
+		return nil, err
+	}
+	versions, err := h.Agents.RuleHistory(ctx, name)
+	return versions, rest.WithName(err, "rule", name)
+}
+
+// RuleText is what a request says about a rule.
+type RuleText struct {
+	Agents   []string    `json:"agents,omitempty" doc:"Names of agents, in which * stands for any characters. Omitted or empty: all."`
+	Skills   []string    `json:"skills,omitempty" doc:"Likewise, of skills."`
+	Tools    []string    `json:"tools,omitempty" doc:"Likewise, of tools, as their server calls them."`
+	When     string      `json:"when,omitempty" doc:"The condition, in CEL. Omitted: it holds for every call."`
+	Effect   rule.Effect `json:"effect" enum:"allow,park,deny"`
+	Mode     rule.Mode   `json:"mode,omitempty" enum:"enforce,shadow,off" doc:"Omitted: enforce."`
+	Message  string      `json:"message,omitempty" doc:"Tells the model why a call was denied. Only with the effect deny."`
+	HighRisk bool        `json:"high_risk,omitempty" doc:"Also allow calls of tools that an operator marked as high risk. Only with the effect allow."`
+}
+
+func (r *RuleText) spec(name string) rule.Spec {
+	return rule.Spec{
+		Name: name, Agents: r.Agents, Skills: r.Skills, Tools: r.Tools, When: r.When,
+		Effect: r.Effect, Mode: r.Mode, Message: r.Message, HighRisk: r.HighRisk,
+	}
+}
+
+type setRuleInput struct {
+	rest.ByName
+	Body struct {
+		RuleText
+		Revision *int64 `json:"revision,omitempty" doc:"The rule's revision, or 0 if there must be none: a rule with another revision is not replaced (409). Omitted: any."`
+	} `nameHint:"RuleRequest"`
+}
+
+func (h *ruleHandlers) setRule(ctx context.Context, input *setRuleInput) (*rest.Output[Rule], error) {
+	set, err := h.Agents.SetRule(ctx, rest.CallerOf(ctx).Actor(), input.Body.spec(input.Name), input.Body.Revision)
+	if wrong, ok := errors.AsType[*fault.InvalidError](err); ok {
+		problem := rest.InvalidFields("body", wrong)
+		for i := range problem.Errors {
+			if problem.Errors[i].Location == "body.name" {
+				problem.Errors[i].Location = "path.name"
+			}
+		}
+		return nil, problem
+	}
+	if err != nil {
+		return nil, err
+	}
+	return h.oneRule(ctx, set)
+}
+
+func (h *ruleHandlers) deleteRule(ctx context.Context, input *rest.ByName) (*rest.None, error) {
+	if err := rest.CheckStorable("path.name", input.Name); err != nil {
+		return nil, err
+	}
+	return nil, rest.WithName(h.Agents.DeleteRule(ctx, rest.CallerOf(ctx).Actor(), input.Name), "rule", input.Name)
+}
+
+// ruleHistory has no pages: only the newest 1,000 versions are shown.
+func (h *ruleHandlers) ruleHistory(ctx context.Context, input *rest.ByName) (*rest.ListOutput[RuleVersion], error) {
+	versions, err := h.readVersions(ctx, input.Name)
+	if err != nil {
+		return nil, err
+	}
+	names, err := h.nameChangers(ctx, versions)
+	if err != nil {
+		return nil, err
+	}
+	return rest.ListOf(versions, "", func(v agent.RuleVersion) RuleVersion {
+		view := RuleVersion{Revision: v.Revision, ChangedAt: v.ChangedAt.UTC(), ChangedBy: names.RefOf(v.ChangedBy)}
+		if v.Spec != nil {
+			view.Rule = &RuleVersionSpec{RuleSettings: newRuleSettings(v.Spec)}
+		}
+		return view
+	}), nil
+}
+
+// RuleCheck is the comparison of a condition with the tools that a rule is about.
+type RuleCheck struct {
+	Problems []RuleProblem `json:"problems" nullable:"false" doc:"Mistakes for arguments of any shape. Then the tools have no problems of their own."`
+	Tools    []ToolCheck   `json:"tools" nullable:"false" doc:"The tools in the scope of the rule that their servers have listed."`
+}
+
+// ToolCheck is the comparison of a condition with the input schema of a tool.
+type ToolCheck struct {
+	Skill    string        `json:"skill"`
+	Tool     string        `json:"tool"`
+	Problems []RuleProblem `json:"problems" nullable:"false"`
+}
+
+// RuleProblem is a mistake in a condition.
+type RuleProblem struct {
+	Line    int    `json:"line" doc:"From 1."`
+	Column  int    `json:"column" doc:"In characters, from 1."`
+	Message string `json:"message"`
+}
+
+type checkRuleInput struct {
+	Body struct {
+		Agents []string `json:"agents,omitempty" doc:"As in a rule."`
+		Skills []string `json:"skills,omitempty" doc:"As in a rule."`
+		Tools  []string `json:"tools,omitempty" doc:"As in a rule."`
+		When   string   `json:"when" doc:"The condition, in CEL."`
+	} `nameHint:"RuleCheckRequest"`
+}
+
+func (h *ruleHandlers) checkRule(ctx context.Context, input *checkRuleInput) (*rest.Output[RuleCheck], error) {
+	body := &input.Body
+	found, err := h.Agents.CheckRule(ctx, rule.Spec{Agents: body.Agents, Skills: body.Skills, Tools: body.Tools, When: body.When})
+	if err != nil {
+		return nil, rest.InPart("body", err)
+	}
+	view := RuleCheck{Problems: newRuleProblems(found.Problems), Tools: make([]ToolCheck, len(found.Tools))}
+	for i, t := range found.Tools {
+		view.Tools[i] = ToolCheck{Skill: t.Skill, Tool: t.Tool, Problems: newRuleProblems(t.Problems)}
+	}
+	return rest.NewOutput(view), nil
+}
+
+func newRuleProblems(problems []condition.Problem) []RuleProblem {
+	views := make([]RuleProblem, len(problems))
+	for i, p := range problems {
+		views[i] = RuleProblem{p.Line, p.Column, p.Message}
+	}
+	return views
+}

@@ -1,0 +1,275 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/rule"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// Limits of a replay.
+const (
+	MaxReplayed    = 100_000 // calls in the rule's scope
+	MaxReplayShown = 200     // differences
+	replayScanned  = 1_000_000
+	replayTime     = 20 * time.Second
+	replayBatch    = 2000
+)
+
+// Replay is the judgement of a rule on calls of the past, as if it had been in force beside the rules of their time.
+type Replay struct {
+	Judged  int // calls in the rule's scope
+	Matched int
+	Failed  int        // calls for which the condition could not be evaluated
+	Since   *time.Time // when the oldest judged call was made; nil: none was judged
+	// Complete means that all recorded calls were considered, and not only the newest ones.
+	Complete    bool
+	Differing   int          // calls with another verdict
+	Rejected    int          // of these, calls that a reviewer rejected
+	Differences []Difference // those that a reviewer rejected first, then by time, the newest first; at most [MaxReplayShown]
+}
+
+// Difference is a call whose verdict would have been another one.
+type Difference struct {
+	CallID    uuid.UUID
+	Agent     string
+	Skill     string
+	Tool      string
+	CreatedAt time.Time
+	Before    approval.Action
+	After     approval.Action
+	Decision  approval.Status // of a parked call; empty: it was not parked
+	Failure   string          // of the condition
+}
+
+// replayedCall is a call of the past, as far as rules need it.
+type replayedCall struct {
+	id, agentID, skillID uuid.UUID
+	principalID          uuid.UUID
+	tool                 string
+	pin                  tool.Pin
+	arguments            json.RawMessage
+	gated                bool
+	status               Status
+	code                 string
+	createdAt            time.Time
+	rules                []rule.Applied
+}
+
+// replayer judges the calls of one replay.
+type replayer struct {
+	*Service
+	book     *rule.Book // with the one rule
+	agents   map[uuid.UUID]string
+	skills   map[uuid.UUID]string
+	open     map[uuid.UUID]bool // skills that are auto-approved now
+	people   map[uuid.UUID]identity.Person
+	found    Replay
+	rejected []Difference
+	others   []Difference
+}
+
+// ReplayRule judges recorded calls by a rule that need not be stored, whatever its mode. It replaces the rule of its name. The newest calls come first.
+// A call without content is left out, and so is one that settings denied.
+func (s *Service) ReplayRule(ctx context.Context, spec rule.Spec) (Replay, error) {
+	programs := rule.NewPrograms(s.Now)
+	defer programs.Close()
+	spec = spec.Normalize()
+	spec.Mode = rule.Enforce
+	r := &replayer{
+		Service: s, book: rule.NewBook(0, []rule.Rule{{Spec: spec}}, programs),
+		agents: map[uuid.UUID]string{}, skills: map[uuid.UUID]string{}, open: map[uuid.UUID]bool{}, people: map[uuid.UUID]identity.Person{},
+	}
+	began, before := s.Now(), uuid.Max
+	for scanned := 0; scanned < replayScanned && r.found.Judged < MaxReplayed && elapsedTime(s.Now(), began) < replayTime; scanned += replayBatch {
+		calls, next, err := r.readBatch(ctx, before)
+		if err == nil {
+			err = r.judgeBatch(ctx, calls)
+		}
+		if err != nil {
+			return Replay{}, fmt.Errorf("replay rule %s: %w", spec.Name, err)
+		}
+		if r.found.Complete = next == uuid.Nil; r.found.Complete {
+			break
+		}
+		before = next
+	}
+	r.found.Differences = append(r.rejected, r.others...)
+	r.found.Differences = r.found.Differences[:min(len(r.found.Differences), MaxReplayShown)]
+	return r.found, nil
+}
+
+// readBatch reads calls that are older than one, newest first, and returns the position of the next batch; uuid.Nil: there is none. It leaves out
+// most of those that are out of scope.
+func (r *replayer) readBatch(ctx context.Context, before uuid.UUID) (calls []replayedCall, next uuid.UUID, err error) {
+	var bound struct {
+		Oldest *uuid.UUID
+		Rows   int
+	}
+	spec := &r.book.Rules[0].Spec
+	skills, err := r.Agents.Covered(ctx, spec)
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	err = r.Reader.InTx(ctx, func(tx pgx.Tx) (err error) {
+		bound, err = postgres.CollectOne(ctx, tx, pgx.RowToStructByPos[struct {
+			Oldest *uuid.UUID
+			Rows   int
+		}], `SELECT min(id::text)::uuid, count(*) FROM (SELECT id FROM calls WHERE id < $1 ORDER BY id DESC LIMIT $2) AS newest`, before, replayBatch)
+		if err != nil || bound.Oldest == nil {
+			return err
+		}
+		calls, err = postgres.Collect(ctx, tx, scanReplayed, `SELECT id, agent_id, skill_id, principal_id, tool, pin, coalesce(submitted, arguments), gated, status,
+				coalesce(code, ''), created_at, rules
+			FROM calls WHERE id < $1 AND id >= $2 AND skill_id = ANY($3) AND content_deleted_at IS NULL AND status NOT IN ('needs_connection', 'invalid')
+			ORDER BY id DESC`, before, *bound.Oldest, skills)
+		return err
+	})
+	if err != nil || bound.Rows < replayBatch {
+		return calls, uuid.Nil, err
+	}
+	return calls, *bound.Oldest, nil
+}
+
+func scanReplayed(row pgx.CollectableRow) (c replayedCall, err error) {
+	var principal *uuid.UUID
+	var pin []byte
+	err = row.Scan(&c.id, &c.agentID, &c.skillID, &principal, &c.tool, &pin, (*[]byte)(&c.arguments), &c.gated, &c.status, &c.code, &c.createdAt, &c.rules)
+	copy(c.pin[:], pin)
+	c.principalID = postgres.OrNil(principal)
+	return c, err
+}
+
+// judgeBatch judges calls, and notes those with another verdict.
+func (r *replayer) judgeBatch(ctx context.Context, calls []replayedCall) error {
+	calls = slices.DeleteFunc(calls, func(c replayedCall) bool { return c.status == Denied && c.code != CodeRuleDenied })
+	decided, definitions, err := r.readContext(ctx, calls)
+	if err != nil {
+		return err
+	}
+	for i := range calls {
+		c := &calls[i]
+		subject := rule.Subject{Agent: r.agents[c.agentID], Skill: r.skills[c.skillID], Tool: c.tool}
+		rules := r.book.Find(subject)
+		definition := definitions[c.pin]
+		if len(rules) == 0 || definition.Name == "" {
+			continue
+		}
+		r.found.Judged++
+		r.found.Since = &c.createdAt
+		in := newInput(subject, c.arguments, definition)
+		in.Now = c.createdAt
+		if p, exists := r.people[c.principalID]; exists {
+			in.Principal = newPrincipal(&p)
+		}
+		applied := r.book.Apply(ctx, rules, rule.Schema{Pin: c.pin, JSON: definition.InputSchema}, in)
+		r.noteVerdict(c, subject, decided[c.id], applied)
+	}
+	return nil
+}
+
+// readContext reads what the judgement of calls needs besides the calls.
+func (r *replayer) readContext(ctx context.Context, calls []replayedCall) (map[uuid.UUID]approval.Approval, map[tool.Pin]tool.Definition, error) {
+	var ids, people, gated []uuid.UUID
+	definitions := map[tool.Pin]tool.Definition{}
+	for i := range calls {
+		c := &calls[i]
+		if _, known := r.agents[c.agentID]; !known {
+			ids = append(ids, c.agentID)
+		}
+		if _, known := r.skills[c.skillID]; !known {
+			ids = append(ids, c.skillID)
+		}
+		if _, known := r.people[c.principalID]; !known && c.principalID != uuid.Nil {
+			people = append(people, c.principalID)
+		}
+		if c.gated {
+			gated = append(gated, c.id)
+		}
+		if _, known := definitions[c.pin]; !known {
+			definition, err := r.Discovery.Definition(ctx, c.pin)
+			if err != nil && !errors.Is(err, tool.ErrNotFound) { // it was deleted by age
+				return nil, nil, err
+			}
+			definitions[c.pin] = definition
+		}
+	}
+	names, err := r.Agents.Names(ctx, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range calls {
+		c := &calls[i]
+		r.agents[c.agentID] = cmp.Or(r.agents[c.agentID], names[c.agentID])
+		if r.skills[c.skillID] == "" {
+			r.skills[c.skillID] = names[c.skillID]
+			if skill, _, err := r.Agents.Skill(ctx, c.skillID); err == nil {
+				r.open[c.skillID] = skill.AutoApprove
+			}
+		}
+	}
+	batch := &pgx.Batch{}
+	identity.QueuePeople(batch, people, r.people)
+	if err := r.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, nil, err
+	}
+	approvals, err := approval.ListByCall(ctx, r.Pool, gated...)
+	if err != nil {
+		return nil, nil, err
+	}
+	decided := make(map[uuid.UUID]approval.Approval, len(approvals))
+	for _, a := range approvals {
+		decided[a.CallID] = a
+	}
+	return decided, definitions, nil
+}
+
+// noteVerdict compares the verdict that a call got with the one that it would get.
+func (r *replayer) noteVerdict(c *replayedCall, subject rule.Subject, decided approval.Approval, applied []rule.Applied) {
+	if len(applied) > 0 && applied[0].Failure != "" {
+		r.found.Failed++
+	} else if len(applied) > 0 {
+		r.found.Matched++
+	}
+	settings := approval.Verdict{Action: approval.Allow, Rule: approval.RuleAutoApproved}
+	switch allowed := slices.ContainsFunc(c.rules, func(a rule.Applied) bool { return a.Mode == rule.Enforce && a.Effect == rule.Allow }); {
+	case c.gated && decided.Rule != approval.RuleParked && decided.Rule != approval.RuleFailed && decided.Rule != "":
+		settings = approval.Verdict{Action: approval.Park, Rule: decided.Rule}
+	case !r.open[c.skillID] || allowed:
+		settings = approval.Verdict{Action: approval.Park, Rule: approval.RuleGated}
+	}
+	name := r.book.Rules[0].Name
+	others := slices.DeleteFunc(slices.Clone(c.rules), func(a rule.Applied) bool { return a.Name == name })
+	before, after := rule.Combine(settings, c.rules), rule.Combine(settings, append(others, applied...))
+	if before.Action == after.Action {
+		return
+	}
+	d := Difference{
+		CallID: c.id, Agent: subject.Agent, Skill: subject.Skill, Tool: subject.Tool, CreatedAt: c.createdAt,
+		Before: before.Action, After: after.Action, Decision: decided.Status,
+	}
+	if len(applied) > 0 {
+		d.Failure = applied[0].Failure
+	}
+	r.found.Differing++
+	list := &r.others
+	if decided.Status == approval.Rejected {
+		r.found.Rejected++
+		list = &r.rejected
+	}
+	if len(*list) < MaxReplayShown {
+		*list = append(*list, d)
+	}
+}

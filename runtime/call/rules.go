@@ -1,0 +1,189 @@
+package call
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/condition"
+	"github.com/holdpoint/holdpoint/approval/rule"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/identity"
+	"github.com/holdpoint/holdpoint/internal/postgres"
+	"github.com/holdpoint/holdpoint/runtime/tool"
+)
+
+// applyRules returns the verdict on a call by operators' settings and rules.
+func (s *Service) applyRules(ctx context.Context, c *Call, definition tool.Definition, settings approval.Verdict) (rule.Verdict, error) {
+	if settings.Action == approval.Deny {
+		return rule.Verdict{Verdict: settings}, nil
+	}
+	book, err := s.Agents.Rules(ctx)
+	if err != nil {
+		return rule.Verdict{}, fmt.Errorf("read rules: %w", err)
+	}
+	applied, err := s.matchRules(ctx, book, c, definition)
+	return rule.Combine(settings, applied), err
+}
+
+// matchRules returns the rules that match a call, and those that failed.
+func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, definition tool.Definition) ([]rule.Applied, error) {
+	subject := rule.Subject{Agent: c.Agent, Skill: c.Skill, Tool: c.Tool}
+	rules := book.Find(subject)
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	schema := rule.Schema{Pin: definition.Pin(), JSON: definition.InputSchema}
+	in := newInput(subject, c.Arguments, definition)
+	if book.ReadsCircumstances(ctx, rules, schema) {
+		if err := s.readCircumstances(ctx, c.PrincipalID, in); err != nil {
+			return nil, err
+		}
+	}
+	applied := book.Apply(ctx, rules, schema, in)
+	return applied, ctx.Err() // a condition that was interrupted has not failed
+}
+
+// newInput returns what conditions read of a call, without its circumstances.
+func newInput(of rule.Subject, arguments json.RawMessage, definition tool.Definition) *condition.Input {
+	hints := definition.Hints()
+	return &condition.Input{
+		Arguments: arguments, Agent: of.Agent, Skill: of.Skill, Tool: of.Tool,
+		Claimed: condition.Hints{
+			ReadOnly: hints.ReadOnlyHint, Destructive: hints.DestructiveHint, Idempotent: hints.IdempotentHint, OpenWorld: hints.OpenWorldHint,
+		},
+	}
+}
+
+func newPrincipal(p *identity.Person) *condition.Principal {
+	return &condition.Principal{ID: p.ID.String(), Email: p.Email, Name: p.Name, Groups: p.Teams}
+}
+
+// readCircumstances reads the person and the time that conditions may compare.
+func (s *Service) readCircumstances(ctx context.Context, principal uuid.UUID, in *condition.Input) error {
+	people, batch := map[uuid.UUID]identity.Person{}, &pgx.Batch{}
+	batch.Queue(`SELECT holdpoint_now()`).QueryRow(func(row pgx.Row) error { return row.Scan(&in.Now) })
+	if principal != uuid.Nil {
+		identity.QueuePeople(batch, []uuid.UUID{principal}, people)
+	}
+	if err := s.Pool.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("read circumstances of a call: %w", err)
+	}
+	if p, known := people[principal]; known {
+		in.Principal = newPrincipal(&p)
+	}
+	return nil
+}
+
+// newRuleDenial makes the refusal of a call that a rule denies.
+func newRuleDenial(v rule.Verdict) *refusal {
+	return newDenial(CodeRuleDenied, cmp.Or(v.Message, "a rule of an operator denies this call"))
+}
+
+// ruledError means that a rule parks an approved call that did not when it was approved: people have to be asked again.
+type ruledError struct{ rules []rule.Applied }
+
+func (*ruledError) Error() string { return "a rule parks the call that did not when it was approved" }
+
+// recheckRules compares an approved call with the rules in force; revision is that of the last change. A rule that denies the call refuses
+// it. Errors: *ruledError.
+func (s *Service) recheckRules(ctx context.Context, c *Call, definition tool.Definition, revision int64) (*refusal, error) {
+	book, err := s.Agents.RulesSince(ctx, revision)
+	if err != nil || len(book.Rules) == 0 {
+		return nil, err
+	}
+	by, err := s.Agents.AgentByID(ctx, c.AgentID)
+	if err != nil {
+		return nil, err
+	}
+	c.Agent = by.Name
+	applied, err := s.matchRules(ctx, book, c, definition)
+	if err != nil {
+		return nil, err
+	}
+	if verdict := combineGated(applied); verdict.Action == approval.Deny {
+		return newRuleDenial(verdict), nil
+	}
+	for i := range applied {
+		known := slices.ContainsFunc(c.Rules, func(before rule.Applied) bool { return before.Name == applied[i].Name && before.Parks() })
+		if applied[i].Parks() && !known {
+			return nil, &ruledError{applied}
+		}
+	}
+	return nil, nil
+}
+
+// combineGated returns the verdict of rules on a call that is parked in any case.
+func combineGated(applied []rule.Applied) rule.Verdict {
+	return rule.Combine(approval.Verdict{Action: approval.Park, Rule: approval.RuleGated}, applied)
+}
+
+// askAgain parks an approved call that nothing has claimed, because of rules that did not apply when it was approved. Its approval gets the time
+// again that it had at first.
+func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Approval, applied []rule.Applied) error {
+	var again *move
+	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
+		a, _, err := approval.Lock(ctx, tx, c.ID)
+		if err != nil {
+			return err
+		}
+		if a.Status != approval.Approved || a.Digest != decided.Digest {
+			return nil // another process was first
+		}
+		if a, err = approval.AskAgain(ctx, tx, a, combineGated(applied).Rule); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE calls SET rules = $2 WHERE id = $1`, c.ID, encodeRules(applied)); err != nil {
+			return err
+		}
+		again = &move{
+			event: onAskAgain, id: c.ID, agentID: c.AgentID, outcome: outcome{status: Parked}, actor: audit.System(),
+			data: map[string]any{"digest": a.Digest.String(), "rules": applied},
+		}
+		if err := s.moveInTx(ctx, tx, again); err != nil || !again.made {
+			return err
+		}
+		if a.EscalateTo != "" {
+			if err := s.scheduleEscalations(ctx, tx, map[uuid.UUID]time.Time{c.ID: a.Deadline.Add(-a.InitialTime() / 2)}); err != nil {
+				return err
+			}
+		}
+		return s.notifyPeople(ctx, tx, Attention{Kind: Waits, Approval: a, Agent: c.Agent, Skill: c.Skill, Deadline: a.Deadline})
+	})
+	if err != nil {
+		return fmt.Errorf("ask again about call %s: %w", c.ID, err)
+	}
+	s.announceMoves(ctx, again)
+	return nil
+}
+
+// withRules adds the rules that a call was judged by to the data of its audit event.
+func withRules(c *Call, data map[string]any) map[string]any {
+	if len(c.Rules) == 0 {
+		return data
+	}
+	if data == nil {
+		data = map[string]any{}
+	}
+	data["rules"] = c.Rules
+	return data
+}
+
+// encodeRules returns the value of the column rules. Nil: none applied.
+func encodeRules(applied []rule.Applied) *string {
+	if len(applied) == 0 {
+		return nil
+	}
+	text, err := json.Marshal(applied)
+	if err != nil { // it has texts and numbers only
+		return nil
+	}
+	return new(string(text))
+}
