@@ -149,6 +149,7 @@ func (h *house) scenes() []scene {
 		}},
 		{name: "call-led", route: showCall, path: at("led"), who: "jonas", ready: "led"},
 		{name: "audit", route: "GET /audit", path: "/audit"},
+		{name: "audit-filters", route: "GET /audit", path: "/audit", ready: "more-criteria", do: func(p *browsertest.Page) { p.Click("more-criteria") }},
 		{name: "members", route: "GET /members", path: "/members"},
 		{name: "member", route: "GET /members/{id}", path: "/members/" + h.people["ida"].String()},
 		{name: "import-new", route: "GET /imports/new", path: "/imports/new", ready: "import-form"},
