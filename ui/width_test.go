@@ -45,14 +45,14 @@ const cutFields = `(() => {
 	}).map((one) => one.name + ": " + (one.selectedOptions?.[0]?.text ?? one.placeholder));
 })()`
 
-// unaligned returns the lists of arguments whose names do not begin at one line, and the controls that are higher than those beside them.
+// unaligned returns the lists of arguments whose names do not begin at one line, and the fields that are higher than the controls beside them.
 const unaligned = `(() => {
 	const box = (one) => one.getBoundingClientRect(), shown = (one) => one.checkVisibility();
 	const lists = [...document.querySelectorAll("dl.fields")].filter((list) =>
 		new Set([...list.querySelectorAll(":scope > .field > dt")].filter(shown).map((one) => Math.round(box(one).left))).size > 1);
 	const controls = [...document.querySelectorAll(".pair, .ranges")].flatMap((row) => {
 		const all = [...row.querySelectorAll("button, select, input:not([type=checkbox], [type=radio])")].filter(shown);
-		return all.filter((one) => all.some((other) => Math.abs(box(one).bottom - box(other).bottom) < 4 && box(one).height > box(other).height + 1.5));
+		return all.filter((one) => one.localName !== "button" && all.some((other) => Math.abs(box(one).bottom - box(other).bottom) < 4 && box(one).height > box(other).height + 1.5));
 	});
 	return [...lists, ...controls].map((one) => one.outerHTML.slice(0, 160));
 })()`
