@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -131,8 +132,22 @@ func (h *house) settle() {
 		},
 	}, false)
 	check(h.t, err)
+	h.setRules()
 	for _, name := range []string{"invoices", "support", "site-ops", "reception"} {
 		h.agents[name], err = h.world.agents.AgentByName(h.t.Context(), name)
+		check(h.t, err)
+	}
+}
+
+// setRules makes two rules in shadow mode. The second one does not fit the tool that it is about.
+func (h *house) setRules() {
+	h.t.Helper()
+	payments := rule.Spec{Name: "large-payments", Skills: []string{"ledger"}, Tools: []string{"post_payment"}, When: `args.currency == "GBP" && size(args.amount) > 6`, Effect: rule.Park, Mode: rule.Off}
+	boxes := rule.Spec{Name: "old-boxes", Agents: []string{"support"}, Skills: []string{"archive"}, When: `args.label.startsWith("19")`, Effect: rule.Deny, Mode: rule.Shadow, Message: h.say("message", "Boxes from before 2000 stay where they are.")}
+	shadow := payments
+	shadow.Mode, shadow.When = rule.Shadow, "args.currency == \"GBP\" &&\n  size(args.amount) > 6 // 1000.00 and more"
+	for _, spec := range []rule.Spec{payments, shadow, boxes} {
+		_, err := h.world.agents.SetRule(h.t.Context(), audit.Person(h.people["maren"]), spec, nil)
 		check(h.t, err)
 	}
 }

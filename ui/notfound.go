@@ -39,6 +39,8 @@ func (u *UI) explainMissing(r *http.Request) view.Notice {
 		n.Title, deleted = text.PageNoSkill(), text.PageSkillDeleted
 	case "/agents":
 		n.Title, deleted = text.PageNoAgent(), text.PageAgentDeleted
+	case "/rules":
+		n.Title = text.RulesNoRule()
 	case "/conversations":
 		n.Title = text.PageNoConversation()
 	}

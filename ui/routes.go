@@ -12,6 +12,7 @@ import (
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/ui/login"
 	"github.com/holdpoint/holdpoint/ui/operate/admin"
+	"github.com/holdpoint/holdpoint/ui/operate/rules"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
@@ -35,7 +36,7 @@ type Route struct {
 
 // Routes returns all routes for signed-in people.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.connectionRoutes(),
+	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.connectionRoutes(),
 		u.memberRoutes(), u.settingsRoutes())
 }
 
@@ -171,6 +172,20 @@ func (u *UI) agentRoutes() []Route {
 		{"POST " + one + "/disable", operators(), c.OfCallback(c.DisableCallback)},
 		{"POST " + one + "/delete", operators(), c.OfCallback(c.DeleteCallback)},
 		{"POST " + one + "/deliveries/{delivery}/resend", operators(), c.OfCallback(c.ResendDelivery)},
+	}
+}
+
+func (u *UI) ruleRoutes() []Route {
+	return []Route{
+		{"GET /rules", both(), u.rules.ShowRules},
+		{"GET /rules/new", operators(), u.rules.NewRule},
+		{"POST /rules/new", operators(), u.rules.CreateRule},
+		{"POST /rules/check", operators(), u.rules.CheckRule},
+		{"GET /rules/named/{name}", both(), u.rules.ShowRule},
+		{"GET /rules/named/{name}/edit", operators(), u.rules.EditRule},
+		{"POST /rules/named/{name}/edit", operators(), u.rules.SaveRule},
+		{"POST /rules/named/{name}/delete", operators(), u.rules.DeleteRule},
+		{"GET /rules/{form...}", both(), rules.ToRules},
 	}
 }
 

@@ -120,6 +120,16 @@ var may = map[string]string{
 	"POST /agents/{id}/callbacks/{callback}/delete":                       "o",
 	"POST /agents/{id}/callbacks/{callback}/deliveries/{delivery}/resend": "o",
 
+	"GET /rules":                      "or",
+	"GET /rules/new":                  "o",
+	"POST /rules/new":                 "o",
+	"POST /rules/check":               "o",
+	"GET /rules/named/{name}":         "or",
+	"GET /rules/named/{name}/edit":    "o",
+	"POST /rules/named/{name}/edit":   "o",
+	"POST /rules/named/{name}/delete": "o",
+	"GET /rules/{form...}":            "or",
+
 	"GET /connections":                  "or", // their own; operators all
 	"GET /connections/{id}":             "or",
 	"POST /connections/{id}/disconnect": "or",

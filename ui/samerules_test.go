@@ -123,6 +123,16 @@ var sameAs = map[string]string{
 	"POST /agents/{id}/callbacks/{callback}/delete":                       "DELETE agents/{id}/callbacks/x",
 	"POST /agents/{id}/callbacks/{callback}/deliveries/{delivery}/resend": "POST agents/{id}/callbacks/x/deliveries/{key}/resend",
 
+	"GET /rules":                      "GET rules",
+	"GET /rules/new":                  "PUT rules/x",
+	"POST /rules/new":                 "PUT rules/x",
+	"POST /rules/check":               "", // in the API also for those who may only read
+	"GET /rules/named/{name}":         "GET rules/x/history",
+	"GET /rules/named/{name}/edit":    "PUT rules/x",
+	"POST /rules/named/{name}/edit":   "PUT rules/x",
+	"POST /rules/named/{name}/delete": "DELETE rules/x",
+	"GET /rules/{form...}":            "GET rules",
+
 	"GET /connections":                  "GET connections",
 	"GET /connections/{id}":             "GET connections/{id}",
 	"POST /connections/{id}/disconnect": "POST connections/{id}/disconnect",

@@ -181,6 +181,17 @@ func (h *house) scenes() []scene {
 		{name: "callback-new", route: "GET /agents/{id}/callbacks", path: h.agentPath() + "/callbacks"},
 		{name: "callback", route: "GET /agents/{id}/callbacks/{callback}", path: h.agentPath() + "/callbacks/workflow"},
 		{name: "agent-assign", route: "GET /agents/{id}/assign", path: h.agentPath() + "/assign?skill=ledger"},
+		{name: "rules", route: "GET /rules", path: "/rules", ready: "rule-row"},
+		{name: "rules-for-reviewer", route: "GET /rules", path: "/rules", who: "jonas", ready: "rule-row"},
+		{name: "rule", route: "GET /rules/named/{name}", path: "/rules/named/large-payments", ready: "version"},
+		{name: "rule-new", route: "GET /rules/new", path: "/rules/new", ready: "rule-form"},
+		{name: "rule-edit", route: "GET /rules/named/{name}/edit", path: "/rules/named/large-payments/edit", ready: "rule-form"},
+		{name: "rule-problem", route: "GET /rules/named/{name}/edit", path: "/rules/named/large-payments/edit", ready: "rule-form", said: true, do: func(p *browsertest.Page) {
+			p.ClickOn("#f-when")
+			p.Press("x")
+			p.Click("send")
+			p.Wait("problems")
+		}},
 		{name: "not-found", route: showCall, path: "/calls/" + uuid.Nil.String(), ready: "message", said: true},
 		{name: "sign-in", path: "/sign-in", who: "nobody", ready: "token"},
 		{name: "sign-in-link", path: h.createLink("newcomer", identity.Reviewer), who: "nobody", ready: "sign-in-link"},
@@ -251,7 +262,7 @@ func noScene() []string {
 	return []string{
 		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /calls/{id}/files/{file}", "GET /oauth/callback", "GET /calls/export", "GET /conversations/{id}/entries/{seq}", "GET /audit/export",
 		// These redirect to the page that has the form.
-		"GET /settings/push/{form...}", "GET /settings/holds/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}", "GET /queue/{form...}", "GET /next",
+		"GET /settings/push/{form...}", "GET /settings/holds/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}", "GET /queue/{form...}", "GET /next", "GET /rules/{form...}",
 	}
 }
 

@@ -38,6 +38,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/operate/admin"
 	"github.com/holdpoint/holdpoint/ui/operate/agents"
 	"github.com/holdpoint/holdpoint/ui/operate/connections"
+	"github.com/holdpoint/holdpoint/ui/operate/rules"
 	"github.com/holdpoint/holdpoint/ui/operate/skills"
 	"github.com/holdpoint/holdpoint/ui/review"
 	"github.com/holdpoint/holdpoint/ui/review/queue"
@@ -104,6 +105,7 @@ type UI struct {
 	search        *search.Handler
 	skills        *skills.Handlers
 	agents        *agents.Handlers
+	rules         *rules.Handler
 	connections   *connections.Handler
 	admin         *admin.Handlers
 }
@@ -182,10 +184,12 @@ func (u *UI) makeHandlers() {
 		Shell: u.Shell, Agents: cfg.Agents, Trials: cfg.Trials, Calls: cfg.Calls, Discovery: cfg.Discovery, Connections: u.connections, Login: u.login, ProofAge: cfg.ProofAge,
 		MayRunPrograms: cfg.Server.Stdio && cfg.Server.StdioFromDashboard,
 	})
+	suggest := &shell.Suggester{Agents: cfg.Agents, Identity: cfg.Identity}
 	u.agents = agents.New(agents.Config{
 		Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, History: cfg.History, Callbacks: cfg.Callbacks, Catalog: cfg.Catalog, Discovery: cfg.Discovery,
-		Suggest: &shell.Suggester{Agents: cfg.Agents, Identity: cfg.Identity}, PublicURL: cfg.PublicURL,
+		Suggest: suggest, PublicURL: cfg.PublicURL,
 	})
+	u.rules = rules.New(rules.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, Suggest: suggest})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,
 		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Holds: cfg.Holds, Choices: u.queue.Choices,

@@ -377,29 +377,6 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-func TestListNames(t *testing.T) {
-	t.Parallel()
-	names := readSchema(t, paymentSchema).ListNames()
-	find := func(text string) condition.Name {
-		at := slices.IndexFunc(names, func(n condition.Name) bool { return n.Text == text })
-		if at < 0 {
-			t.Fatalf("%s is not listed", text)
-		}
-		return names[at]
-	}
-	for text, kind := range map[string]string{
-		"args": "object", "args.amount": "number", "args.count": "integer", "args.items[].price": "number", "args.any": "", "args.`from-date`": "string",
-		"principal.groups": "list", "claimed.read_only": "boolean", "now": "time", "agent": "string", "domain(text)": "function",
-	} {
-		if got := find(text).Kind; got != kind {
-			t.Errorf("%s has the kind %q, want %q", text, got, kind)
-		}
-	}
-	if values := find("args.currency").Values; !slices.Equal(values, []string{"EUR", "USD"}) {
-		t.Errorf("args.currency may be %q", values)
-	}
-}
-
 // The type of each field of these schemas is seen in the comparisons that compile.
 func TestSchemas(t *testing.T) {
 	t.Parallel()

@@ -28,15 +28,14 @@ const (
 
 // shape is what a JSON Schema says about a value, as far as conditions care.
 type shape struct {
-	kind        kind
-	path        string // from args, for messages: args.items[].price
-	nullable    bool
-	enum        []string // the only values of a string; nil: any
-	elem        *shape   // of a list or a map
-	fields      map[string]*shape
-	rest        *shape // of members that fields does not have
-	maxSize     uint64 // characters of a string, elements of a list; 0: unknown
-	description string
+	kind     kind
+	path     string // from args, for messages: args.items[].price
+	nullable bool
+	enum     []string // the only values of a string; nil: any
+	elem     *shape   // of a list or a map
+	fields   map[string]*shape
+	rest     *shape // of members that fields does not have
+	maxSize  uint64 // characters of a string, elements of a list; 0: unknown
 
 	typeName string // of an object, in the type checker
 }
@@ -95,19 +94,18 @@ type part struct {
 
 // constraints is the conjunction of all schemas that one value must match.
 type constraints struct {
-	types       map[string]bool // nil: any
-	enum        []string
-	hasEnum     bool
-	fields      map[string][]part
-	values      []part // additionalProperties
-	items       []part
-	tuple       bool // items of different types
-	closed      bool // no additional properties
-	patterns    bool // names by pattern
-	maxLength   uint64
-	maxItems    uint64
-	conflict    bool // no type that CEL has
-	description string
+	types     map[string]bool // nil: any
+	enum      []string
+	hasEnum   bool
+	fields    map[string][]part
+	values    []part // additionalProperties
+	items     []part
+	tuple     bool // items of different types
+	closed    bool // no additional properties
+	patterns  bool // names by pattern
+	maxLength uint64
+	maxItems  uint64
+	conflict  bool // no type that CEL has
 }
 
 // readShape returns the shape of a value that must match all parts.
@@ -120,7 +118,7 @@ func (r *schemaReader) readShape(parts []part, path string, depth int) *shape {
 	for _, p := range parts {
 		r.collect(&c, p)
 	}
-	s := &shape{path: path, nullable: c.types["null"], description: c.description}
+	s := &shape{path: path, nullable: c.types["null"]}
 	alternatives := slices.DeleteFunc(slices.Sorted(maps.Keys(c.types)), func(name string) bool { return name == "null" })
 	if slices.Contains(alternatives, "integer") && slices.Contains(alternatives, "number") {
 		alternatives = slices.DeleteFunc(alternatives, func(name string) bool { return name == "integer" })
@@ -212,9 +210,6 @@ func (r *schemaReader) collect(c *constraints, p part) {
 	}
 	if _, ok := schema["$dynamicRef"]; ok {
 		c.conflict = true
-	}
-	if text, ok := schema["description"].(string); ok && c.description == "" {
-		c.description = text
 	}
 	c.addTypes(schema)
 	c.addEnum(schema)
@@ -455,9 +450,6 @@ func (c *constraints) merge(other *constraints, null bool) {
 	}
 	if c.maxItems == 0 {
 		c.maxItems = other.maxItems
-	}
-	if c.description == "" {
-		c.description = other.description
 	}
 }
 

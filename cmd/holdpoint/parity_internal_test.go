@@ -68,6 +68,11 @@ var twins = map[string]twin{
 	"POST /agents/{id}/callbacks/{callback}/delete":                       {operation: "deleteCallback", command: "agent callback delete"},
 	"POST /agents/{id}/callbacks/{callback}/deliveries/{delivery}/resend": {operation: "resendDelivery", command: "agent callback resend"},
 
+	"POST /rules/new":                 {operation: "setRule", command: "rules set"},
+	"POST /rules/check":               {operation: "checkRule", command: "rules check"},
+	"POST /rules/named/{name}/edit":   {operation: "setRule", command: "rules set"},
+	"POST /rules/named/{name}/delete": {operation: "deleteRule", command: "rules delete"},
+
 	"POST /connections/{id}/disconnect": {operation: "disconnect", command: "connections disconnect"},
 
 	"POST /members":                   {operation: "createInvitation", command: "invitation create"},

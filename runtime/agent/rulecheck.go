@@ -19,6 +19,7 @@ type RuleCheck struct {
 // ToolCheck is the comparison of a condition with the input schema of a tool.
 type ToolCheck struct {
 	Skill, Tool string
+	Fields      []condition.Field // the arguments that its calls have
 	Problems    []condition.Problem
 }
 
@@ -61,7 +62,7 @@ func (s *Service) CheckRule(ctx context.Context, spec rule.Spec) (RuleCheck, err
 		return RuleCheck{}, fmt.Errorf("check rule: %w", err)
 	}
 	for _, t := range tools {
-		check := ToolCheck{Skill: t.skill, Tool: t.name}
+		check := ToolCheck{Skill: t.skill, Tool: t.name, Fields: t.schema.Fields()}
 		if len(found.Problems) == 0 {
 			check.Problems = findProblems(t.schema, spec.When)
 		}

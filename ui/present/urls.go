@@ -25,6 +25,9 @@ func CallURL(id uuid.UUID) string { return "/calls/" + id.String() }
 // MemberURL is the page of a member.
 func MemberURL(id uuid.UUID) string { return "/members/" + id.String() }
 
+// RuleURL is the page of a rule, by its name. The word before the name keeps it apart from the forms, which rules may be called too.
+func RuleURL(name string) string { return "/rules/named/" + url.PathEscape(name) }
+
 // ToolURL is the page of a tool.
 func ToolURL(skillID uuid.UUID, name string) string {
 	return SkillURL(skillID) + "/tools?" + url.Values{"tool": {name}}.Encode()

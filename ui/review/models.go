@@ -53,6 +53,7 @@ type Call struct {
 
 	Attention
 	Rule              text.Message // of the pending approval
+	Rules             []AppliedRule
 	Record            Record
 	Like              int       // pending calls that differ only in their arguments, this one included
 	ConversationURL   string    // empty: none

@@ -1,4 +1,4 @@
-// Package search owns the command palette: the search for calls, tools, skills, agents, people, pages and actions.
+// Package search owns the command palette: the search for calls, tools, skills, agents, rules, people, pages and actions.
 package search
 
 import (
@@ -88,7 +88,7 @@ func (h *Handler) Search(w http.ResponseWriter, r *http.Request) {
 	h.Render(w, r, http.StatusOK, Page(h.Page(r, view.SectionSearch, text.PaletteTitle(), pulse), found))
 }
 
-// find adds the calls, tools, skills, agents and, for operators, people that a text finds.
+// find adds the calls, tools, skills, agents, rules and, for operators, people that a text finds.
 func (h *Handler) find(ctx context.Context, access identity.Access, found *Results) error {
 	calls, isID, err := h.history.FindByID(ctx, found.Text, maxOfKind)
 	if err != nil {
@@ -128,6 +128,17 @@ func (h *Handler) find(ctx context.Context, access identity.Access, found *Resul
 	}
 	for _, a := range agents {
 		found.add(text.PaletteAgent(), present.AgentURL(a.ID), a.Name, "")
+	}
+	book, err := h.agents.Rules(ctx)
+	if err != nil {
+		return err
+	}
+	left = maxOfKind
+	for i := range book.Rules {
+		if name := book.Rules[i].Name; left > 0 && containsText(name, found.Text) {
+			left--
+			found.add(text.RulesRule(), present.RuleURL(name), name, "")
+		}
 	}
 	if !access.Has(identity.Operator) {
 		return nil

@@ -36,6 +36,7 @@ const (
 	ViewDeleted        Done = "view-deleted"
 	SkillDeleted       Done = "skill-deleted"
 	AgentDeleted       Done = "agent-deleted"
+	RuleDeleted        Done = "rule-deleted"
 	ImportDiscarded    Done = "import-discarded"
 	ConversationClosed Done = "conversation-closed"
 )
@@ -83,6 +84,8 @@ func (d Done) notice() *view.Notice {
 		n.Title = text.DoneSkillDeleted()
 	case AgentDeleted:
 		n.Title = text.DoneAgentDeleted()
+	case RuleDeleted:
+		n.Title = text.RulesDoneDeleted()
 	case ImportDiscarded:
 		n.Title = text.DoneImportDiscarded()
 	case ConversationClosed:

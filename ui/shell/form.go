@@ -47,7 +47,7 @@ func rawValue(f *view.Field) string {
 		return ""
 	case view.FieldCheck:
 		return strconv.FormatBool(f.On)
-	case view.FieldPairs, view.FieldNames:
+	case view.FieldPairs, view.FieldNames, view.FieldList:
 		return strings.Join(chosenNames(f), "\n")
 	default:
 		return f.Value
@@ -78,7 +78,7 @@ func valueWords(f *view.Field) text.Message {
 			return text.FormTicked()
 		}
 		return text.FormNotTicked()
-	case view.FieldPairs:
+	case view.FieldPairs, view.FieldList:
 		return text.Literal(strings.Join(chosenNames(f), ", "))
 	case view.FieldNames:
 		var words []text.Message

@@ -5,10 +5,10 @@ package text
 // PaletteTitle is "Search".
 func PaletteTitle() Message { return newMessage("palette.Title") }
 
-// PaletteLabel is "Search calls, tools, skills, agents, pages and actions".
+// PaletteLabel is "Search calls, tools, skills, agents, rules, pages and actions".
 func PaletteLabel() Message { return newMessage("palette.Label") }
 
-// PaletteLabelOperator is "Search calls, tools, skills, agents, people, pages and actions".
+// PaletteLabelOperator is "Search calls, tools, skills, agents, rules, people, pages and actions".
 func PaletteLabelOperator() Message { return newMessage("palette.LabelOperator") }
 
 // PaletteHint is "Name, or the end of a call’s ID".

@@ -20,6 +20,7 @@ type Form struct {
 	Revision string // of the edited object; empty for a new one
 	Parts    []FormPart
 	Note     text.Message // beside the button
+	Check    *FormCheck   // nil: it can only be sent
 	Files    bool         // it sends files, or texts of that size
 }
 
@@ -29,6 +30,25 @@ func (f Form) encodingAttribute() templ.Attributes {
 		return templ.Attributes{"enctype": "multipart/form-data"}
 	}
 	return templ.Attributes{}
+}
+
+// FormCheck checks a form without saving it: with a button, and while it is typed if scripts run. The answer takes the place of the content
+// below a field.
+type FormCheck struct {
+	URL   string
+	Label text.Message
+	Field string
+}
+
+// checkAttributes make the form check itself while it is typed.
+func (f Form) checkAttributes(nonce string) templ.Attributes {
+	if f.Check == nil {
+		return templ.Attributes{}
+	}
+	return templ.Attributes{
+		"hx-post": f.Check.URL, "hx-trigger": "input delay:400ms", "hx-target": "#" + Field{Name: f.Check.Field}.belowID(), "hx-swap": "innerMorph",
+		"hx-sync": "this:replace", "hx-nonce": nonce,
+	}
 }
 
 // FormProblem is one problem of a submitted form.
@@ -61,6 +81,7 @@ const (
 	FieldNames  FieldKind = "names"  // a selection of a list
 	FieldHidden FieldKind = "hidden" // identifies the subject of the form
 	FieldFile   FieldKind = "file"   // an upload
+	FieldList   FieldKind = "list"   // names, with suggestions; those of Choices that are on, and empty ones
 )
 
 // Field is one field of a form.
@@ -80,6 +101,8 @@ type Field struct {
 	Required bool
 	Code     bool
 	Rows     int
+	Below    templ.Component // nil: nothing
+	Invalid  bool            // Below says why
 }
 
 // NowValue is the value that another person saved meanwhile.
@@ -112,11 +135,17 @@ func (f Field) describedBy() string {
 	if f.Now != nil {
 		id += f.id() + "-now "
 	}
+	if f.Below != nil {
+		id += f.belowID() + " "
+	}
 	if !f.Hint.IsZero() {
 		id += f.id() + "-hint"
 	}
 	return strings.TrimSpace(id)
 }
+
+// belowID returns the ID of the content below a field.
+func (f Field) belowID() string { return f.id() + "-below" }
 
 // pairID returns the ID of the problem of a pair.
 func (f Field) pairID(i int) string { return f.id() + "-problem-" + strconv.Itoa(i) }
@@ -165,13 +194,24 @@ func (f Field) inputAttributes() templ.Attributes {
 	if f.Required {
 		a["required"] = true
 	}
-	if !f.Problem.IsZero() {
+	if !f.Problem.IsZero() || f.Invalid {
 		a["aria-invalid"] = "true"
 	}
 	if ids := f.describedBy(); ids != "" {
 		a["aria-describedby"] = ids
 	}
 	return a
+}
+
+// listNames returns the names of a list, and empty ones for more.
+func (f Field) listNames() []string {
+	var names []string
+	for _, c := range f.Choices {
+		if c.On {
+			names = append(names, c.Value)
+		}
+	}
+	return append(names, make([]string, spareNames)...)
 }
 
 // areaText returns the value for a text area, which drops a line break after its tag.

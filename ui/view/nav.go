@@ -15,6 +15,7 @@ const (
 	SectionInsights      Section = "insights"
 	SectionSkills        Section = "skills"
 	SectionAgents        Section = "agents"
+	SectionRules         Section = "rules"
 	SectionConnections   Section = "connections"
 	SectionMembers       Section = "members"
 	SectionAudit         Section = "audit"
@@ -49,6 +50,7 @@ func listEntries(p Person) [][]entry {
 	objects := []entry{
 		{SectionSkills, "/skills", text.LayoutSkills(), "skills"},
 		{SectionAgents, "/agents", text.LayoutAgents(), "agents"},
+		{SectionRules, "/rules", text.RulesTitle(), "rules"},
 		{SectionConnections, "/connections", text.LayoutConnections(), "connections"},
 	}
 	if p.Operator {
@@ -71,7 +73,7 @@ func ListPages(p Person) []Link {
 	list = append(list, Link{URL: "/settings", Word: text.LayoutSettings()}, Link{URL: "/conversations/new", Word: text.ConversationStartTitle()})
 	if p.Operator {
 		list = append(list, Link{URL: "/skills/new", Word: text.SkillFormRegisterTitle()}, Link{URL: "/imports/new", Word: text.SkillImportTitle()},
-			Link{URL: "/agents/new", Word: text.AgentCreate()})
+			Link{URL: "/agents/new", Word: text.AgentCreate()}, Link{URL: "/rules/new", Word: text.RulesCreate()})
 	}
 	return list
 }
