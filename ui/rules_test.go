@@ -282,7 +282,7 @@ func TestRulesOfCalls(t *testing.T) {
 	if strings.Contains(page.body, "hunter2") || !strings.Contains(page.text(), "The reason may quote hidden values.") {
 		t.Errorf("a secret: %s", page.text())
 	}
-	if revealed := rita.post(page.find("reveal").Closest("form").AttrOr("action", ""), page.form("reveal-form")); !strings.Contains(revealed.find("why").Text(), "hunter2") {
+	if revealed := rita.post(page.find("reveal").Closest("form").AttrOr("action", ""), page.form("secrets")); !strings.Contains(revealed.find("why").Text(), "hunter2") {
 		t.Errorf("revealed: %s", revealed.find("why").Text())
 	}
 }
@@ -311,7 +311,7 @@ func TestRuleJourney(t *testing.T) {
 	choose("mode", "shadow")
 	p.ClickOn("#f-when")
 	p.Press(`args.filname == "x.csv"`)
-	p.WaitText("condition-problem", "Line 1, column 5: args has no field filname: did you mean filename?")
+	p.WaitText("condition-problem", "Line 1, column 6: args has no field filname: did you mean filename?")
 	if browsertest.Eval[string](p, `document.activeElement.value`) != `args.filname == "x.csv"` {
 		t.Error("the check took the focus, or the text")
 	}

@@ -82,15 +82,15 @@ func (b *Book) ReadsTime(ctx context.Context, rules []*Rule, schema Schema) bool
 	return slices.ContainsFunc(rules, func(r *Rule) bool { return r.When != "" && b.programs.compile(ctx, r, schema).time })
 }
 
-// Programs caches compiled conditions by the rule's revision and the tool's pin, which never mean anything else.
+// Programs caches compiled conditions. A rule's revision is no key: a database that lost commits gives it to another rule.
 type Programs struct {
 	programs *registry.Memory[programKey, compiled]
 	schemas  *registry.Memory[[sha256.Size]byte, *condition.Schema]
 }
 
 type programKey struct {
-	revision int64
-	pin      [sha256.Size]byte
+	when string
+	pin  [sha256.Size]byte
 }
 
 // compiled is a program, or the reason why there is none.
@@ -116,7 +116,7 @@ func (p *Programs) Close() {
 }
 
 func (p *Programs) compile(ctx context.Context, r *Rule, schema Schema) compiled {
-	c, err := p.programs.Get(ctx, programKey{r.Revision, schema.Pin}, func(ctx context.Context) (c compiled, _ error) {
+	c, err := p.programs.Get(ctx, programKey{r.When, schema.Pin}, func(ctx context.Context) (c compiled, _ error) {
 		types, err := p.schemas.Get(ctx, schema.Pin, func(context.Context) (*condition.Schema, error) { return condition.ReadSchema(schema.JSON) })
 		if err == nil {
 			c.program, err = types.Compile(r.When)

@@ -48,7 +48,11 @@ func (s *Service) Rules(ctx context.Context) (*rule.Book, error) {
 
 // RulesSince is [Service.Rules] for a reader who knows that there was a change with this revision.
 func (s *Service) RulesSince(ctx context.Context, revision int64) (*rule.Book, error) {
-	return s.rules.GetIf(ctx, struct{}{}, func(b *rule.Book, _ time.Duration) bool { return b.Revision >= revision }, s.loadRules)
+	book, err := s.rules.GetIf(ctx, struct{}{}, func(b *rule.Book, _ time.Duration) bool { return b.Revision >= revision }, s.loadRules)
+	if err == nil && book.Revision < revision { // the load was under way before the change
+		return s.loadRules(ctx)
+	}
+	return book, err
 }
 
 // QueueRulesRevision adds the read of the revision of the last change of any rule to a batch.
@@ -294,6 +298,9 @@ func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWar
 		for _, t := range tools {
 			if spec.When == "" || !spec.CoversTool(t.skill, t.name) {
 				continue
+			}
+			if err := ctx.Err(); err != nil { // there may be many
+				return nil, fmt.Errorf("compare rules with tools: %w", err)
 			}
 			if _, err := t.schema.Compile(spec.When); err != nil {
 				found = append(found, RuleWarning{spec.Name, t.skill, t.name, err.Error()})
