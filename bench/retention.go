@@ -265,6 +265,9 @@ func (s *stage) watchBatches(ctx context.Context) (longest time.Duration) {
 // fillPast makes calls of the last 90 days: three in four auto-approved with two events, the others approved, with facts and four events.
 func (s *stage) fillPast(ctx context.Context, n int) error {
 	const perInsert = 200_000
+	if _, err := s.parkOnce(ctx, 0, 1, 1); err != nil { // so that there is a definition
+		return err
+	}
 	_, err := s.pool.Exec(ctx, `CREATE FUNCTION uuidv7_at(at timestamptz, g int) RETURNS uuid LANGUAGE sql IMMUTABLE
 		AS $$ SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(g::text), 1, 3) || '8' || substr(md5(g::text), 4, 15))::uuid $$;
 		INSERT INTO call_counting (until) VALUES (holdpoint_now() - interval '2 hours') ON CONFLICT (singleton) DO UPDATE SET until = excluded.until`)
@@ -277,7 +280,7 @@ func (s *stage) fillPast(ctx context.Context, n int) error {
 		`INSERT INTO past SELECT g, uuidv7_at(at, g), at FROM (SELECT g, holdpoint_now() - interval '3 hours' - ($3::int - g) * interval '90 days' / $3 AS at
 			FROM generate_series($1::int, $2::int) AS g) AS t`,
 		`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, finished_at, claimed_at, delivered_at, gated, status, tool, exposed_name, pin, arguments, result, measured)
-			SELECT p.id, a.id, s.id, 1, p.at, p.at + interval '20 ms', p.at, CASE WHEN p.g % 4 = 0 THEN p.at END, p.g % 4 = 0, 'succeeded', 'echo', 'echo__echo', sha256('pin'),
+			SELECT p.id, a.id, s.id, 1, p.at, p.at + interval '20 ms', p.at, CASE WHEN p.g % 4 = 0 THEN p.at END, p.g % 4 = 0, 'succeeded', 'echo', 'echo__echo', (SELECT current_pin FROM skill_tools LIMIT 1),
 				convert_to('{"text":"' || rpad('', 395, md5(p.g::text) || ' ') || '"}', 'UTF8'),
 				convert_to('{"content":[{"type":"text","text":"' || rpad('', 791, md5((-p.g)::text) || ' ') || '"}]}', 'UTF8'),
 				ARRAY[NULL, 400, 800, 20, 30, NULL, 2000, NULL, 500]
