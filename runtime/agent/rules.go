@@ -299,11 +299,12 @@ func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWar
 			if spec.When == "" || !spec.CoversTool(t.skill, t.name) {
 				continue
 			}
-			if err := ctx.Err(); err != nil { // there may be many
-				return nil, fmt.Errorf("compare rules with tools: %w", err)
+			misfit, err := s.programs.FindMisfit(ctx, spec.When, t.schema)
+			if err != nil {
+				return nil, fmt.Errorf("compare rule %s with tool %s: %w", spec.Name, t.name, err)
 			}
-			if _, err := t.schema.Compile(spec.When); err != nil {
-				found = append(found, RuleWarning{spec.Name, t.skill, t.name, err.Error()})
+			if misfit != "" {
+				found = append(found, RuleWarning{spec.Name, t.skill, t.name, misfit})
 			}
 		}
 	}
@@ -313,7 +314,7 @@ func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWar
 // coveredTool is a tool that rules are about.
 type coveredTool struct {
 	skill, name string
-	schema      *condition.Schema
+	schema      rule.Schema
 }
 
 // findCovered returns the tools that servers have listed and that one of the rules is about, by skill and name.
@@ -341,15 +342,9 @@ func (s *Service) findCovered(ctx context.Context, specs []rule.Spec) ([]covered
 	if err != nil {
 		return nil, err
 	}
-	schemas := map[tool.Pin]*condition.Schema{}
 	tools := make([]coveredTool, 0, len(covered))
 	for offered, pin := range covered {
-		if schemas[pin] == nil {
-			if schemas[pin], err = condition.ReadSchema(definitions[pin].InputSchema); err != nil {
-				return nil, fmt.Errorf("read schema of tool %s for rules: %w", offered.Name, err)
-			}
-		}
-		tools = append(tools, coveredTool{names[offered.SkillID], offered.Name, schemas[pin]})
+		tools = append(tools, coveredTool{names[offered.SkillID], offered.Name, rule.Schema{Pin: pin, JSON: definitions[pin].InputSchema}})
 	}
 	slices.SortFunc(tools, func(a, b coveredTool) int {
 		return cmp.Or(cmp.Compare(a.skill, b.skill), cmp.Compare(a.name, b.name))

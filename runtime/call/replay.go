@@ -107,8 +107,8 @@ func (s *Service) ReplayRule(ctx context.Context, spec rule.Spec) (Replay, error
 		}
 		before = next
 	}
-	r.found.Differences = append(r.rejected, r.others...)
-	r.found.Differences = r.found.Differences[:min(len(r.found.Differences), MaxReplayShown)]
+	all := slices.Concat(r.rejected, r.others)
+	r.found.Differences = all[:min(len(all), MaxReplayShown)]
 	return r.found, nil
 }
 
