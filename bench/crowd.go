@@ -216,7 +216,7 @@ func (d *dashboardClient) timePage(ctx context.Context, path string) (time.Durat
 func (c *crowdRun) approveSome(ctx context.Context, n int) (map[int]bool, error) {
 	approved := map[int]bool{}
 	var calls []*pendingCall
-	for _, number := range rand.Perm(len(c.ids))[:n] {
+	for _, number := range rand.Perm(len(c.ids))[:n] { //nolint:gosec // G404: any calls will do
 		approved[number] = true
 		calls = append(calls, &pendingCall{heldCall: heldCall{id: c.ids[number]}, number: number})
 	}
@@ -350,23 +350,29 @@ const holdRole = "hold-clients"
 
 // holdOrder tells a process which calls to park and hold.
 type holdOrder struct {
-	Target   holdTarget
-	First    int // number of the first call
-	Calls    int
-	Patience time.Duration
+	Target   holdTarget    `json:"target"`
+	First    int           `json:"first"` // number of the first call
+	Calls    int           `json:"calls"`
+	Patience time.Duration `json:"patience"`
 }
 
 // holdTarget is a [target] as JSON.
-type holdTarget struct{ Addr, Path, Key, Tool string }
+type holdTarget struct {
+	Addr string `json:"addr"`
+	Path string `json:"path"`
+	Key  string `json:"key"`
+	Tool string `json:"tool"`
+}
 
 func holdTargetOf(t target) holdTarget { return holdTarget{t.addr, t.path, t.key, t.tool} }
 
 // heldAnswer is the answer that a connected client got.
 type heldAnswer struct {
-	Number            int
-	At                time.Time
-	Executed, Expired bool
-	Text              string // if it is neither
+	Number   int       `json:"number"`
+	At       time.Time `json:"at"`
+	Executed bool      `json:"executed"`
+	Expired  bool      `json:"expired"`
+	Text     string    `json:"text"` // if it is neither
 }
 
 // runHolder runs a process that parks and holds calls until each has its answer. parked gets an error, or nil when all are parked.

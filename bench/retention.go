@@ -36,18 +36,7 @@ func measureRetention(ctx context.Context, s *stage) error {
 		return err
 	}
 	defer resume()
-	began := time.Now()
-	if err := s.fillPast(ctx, n); err != nil {
-		return err
-	}
-	s.logf("  made %d calls in %s", n, time.Since(began).Round(time.Second))
-	if err := s.reportKeptSizes(ctx, n); err != nil {
-		return err
-	}
-	if err := s.countPast(ctx); err != nil {
-		return err
-	}
-	if err := s.reportPastTimes(ctx, n); err != nil {
+	if err := s.measurePast(ctx, n); err != nil {
 		return err
 	}
 	through, err := connectClients(ctx, s.openTarget(), crowd, 1, crowd)
@@ -91,7 +80,7 @@ func measureRetention(ctx context.Context, s *stage) error {
 	watch, stop := context.WithCancel(ctx)
 	longest := make(chan time.Duration, 1)
 	go func() { longest <- s.watchBatches(watch) }()
-	began = time.Now()
+	began := time.Now()
 	err = s.runJob(ctx, "retention")
 	var during series
 	if err == nil {
@@ -173,8 +162,24 @@ func (s *stage) countPast(ctx context.Context) error {
 	return err
 }
 
-// reportPastTimes measures pages of the dashboard among n calls, 1,000 of which wait for a reviewer.
-func (s *stage) reportPastTimes(ctx context.Context, n int) error {
+// measurePast makes n calls of the past, and measures their size and reads among them.
+func (s *stage) measurePast(ctx context.Context, n int) error {
+	began := time.Now()
+	if err := s.fillPast(ctx, n); err != nil {
+		return err
+	}
+	s.logf("  made %d calls in %s", n, time.Since(began).Round(time.Second))
+	if err := s.reportKeptSizes(ctx, n); err != nil {
+		return err
+	}
+	if err := s.countPast(ctx); err != nil {
+		return err
+	}
+	return s.reportPastTimes(ctx)
+}
+
+// reportPastTimes measures pages of the dashboard among the generated calls, 1,000 of which wait for a reviewer.
+func (s *stage) reportPastTimes(ctx context.Context) error {
 	if _, err := s.parkOnce(ctx, 0, choose(s.bench, 1000, 50), 16); err != nil {
 		return err
 	}

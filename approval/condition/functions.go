@@ -465,7 +465,7 @@ var (
 	errPathEncoded   = errors.New("must not be percent-encoded")
 	errPathURL       = errors.New("must not be a URL")
 	errPathNetwork   = errors.New("must not begin with two slashes")
-	errPathTrimmed   = errors.New("must not have names that end with a space, or with a dot and are not . or ..")
+	errPathTrimmed   = errors.New("must not have names that end with a space or a dot, except . and .. themselves")
 	errPathHome      = errors.New("must not begin with ~")
 	errPathLookalike = errors.New("must not have characters that become dots or slashes")
 )

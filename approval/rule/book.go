@@ -133,7 +133,7 @@ func (p *Programs) FindMisfit(ctx context.Context, when string, schema Schema) (
 			return "", err
 		}
 		if _, err = types.Compile(when); err != nil {
-			return err.Error(), nil
+			return err.Error(), nil //nolint:nilerr // the error is the answer
 		}
 		return "", nil
 	})

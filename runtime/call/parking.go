@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -151,7 +152,7 @@ func (s *Service) expireOverdue(ctx context.Context) (more bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("find overdue calls: %w", err)
 	}
-	overdue := append(parked, waiting...)
+	overdue := slices.Concat(parked, waiting)
 	errs := make([]error, len(overdue))
 	var group errgroup.Group
 	group.SetLimit(expireWorkers)

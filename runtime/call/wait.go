@@ -62,7 +62,7 @@ func (s *Service) readWaiting(ctx context.Context, id uuid.UUID, w *waiter, l Li
 	case err != nil && (errors.Is(err, ErrNotFound) || !isRetryable(err)):
 		return nil, "", err
 	case err != nil:
-		return nil, "", nil
+		return nil, "", nil //nolint:nilerr // the caller tries again
 	case c.Status.Final():
 		s.forwardEvents(w, l)
 		return c, c.Status, nil
