@@ -52,27 +52,12 @@ func measureRetention(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	made, rate := most.calls, min(steadyRate, most.rate*steadyShare)
-	drive := func(rounds int, more func() (bool, error)) (series, error) {
-		var samples series
-		for again := true; again && len(samples) < rounds; {
-			one, err := s.driveAtRate(ctx, through.wires, rate, choose(s.bench, 2500*time.Millisecond, 300*time.Millisecond))
-			if err != nil {
-				return nil, err
-			}
-			made += one.calls
-			samples = append(samples, one)
-			if again, err = more(); err != nil {
-				return nil, err
-			}
-		}
-		return samples, nil
-	}
+	load := steadyLoad{s, through.wires, min(steadyRate, most.rate*steadyShare), most.calls}
 	always := func() (bool, error) { return true, nil }
-	if _, err := drive(2, always); err != nil { // warm up
+	if _, err := load.drive(ctx, 2, always); err != nil { // warm up
 		return err
 	}
-	before, err := drive(choose(s.bench, 24, 3), always)
+	before, err := load.drive(ctx, choose(s.bench, 24, 3), always)
 	if err != nil {
 		return err
 	}
@@ -84,7 +69,7 @@ func measureRetention(ctx context.Context, s *stage) error {
 	err = s.runJob(ctx, "retention")
 	var during series
 	if err == nil {
-		during, err = drive(1000, func() (bool, error) { return s.isAtWork(ctx, "retention") })
+		during, err = load.drive(ctx, 1000, func() (bool, error) { return s.isAtWork(ctx, "retention") })
 	}
 	took := time.Since(began)
 	stop()
@@ -92,10 +77,10 @@ func measureRetention(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	if err := s.checkRecorded(ctx, since, made); err != nil {
+	if err := s.checkRecorded(ctx, since, load.made); err != nil {
 		return err
 	}
-	return s.reportDeletion(ctx, took, locked, rate, before, during)
+	return s.reportDeletion(ctx, took, locked, load.rate, before, during)
 }
 
 // pauseRetention takes the lock of the server's batches, which would delete every ten minutes. The returned function gives it back.
@@ -160,6 +145,31 @@ func (s *stage) countPast(ctx context.Context) error {
 		s.report.addFigure("retention", "counting all calls for insights", "s", time.Since(began).Seconds())
 	}
 	return err
+}
+
+// steadyLoad makes calls at a steady rate, and counts them.
+type steadyLoad struct {
+	*stage
+	clients []*wire
+	rate    float64 // calls a second
+	made    int
+}
+
+// drive makes calls in rounds until more reports false.
+func (l *steadyLoad) drive(ctx context.Context, rounds int, more func() (bool, error)) (series, error) {
+	var samples series
+	for again := true; again && len(samples) < rounds; {
+		one, err := l.driveAtRate(ctx, l.clients, l.rate, choose(l.bench, 2500*time.Millisecond, 300*time.Millisecond))
+		if err != nil {
+			return nil, err
+		}
+		l.made += one.calls
+		samples = append(samples, one)
+		if again, err = more(); err != nil {
+			return nil, err
+		}
+	}
+	return samples, nil
 }
 
 // measurePast makes n calls of the past, and measures their size and reads among them.

@@ -202,7 +202,7 @@ func choosePalette(frequent []color.RGBA) color.Palette {
 	for near := 0; ; near++ {
 		var palette color.Palette
 		for _, c := range frequent {
-			if !slices.ContainsFunc(palette, func(one color.Color) bool { return isNear(one.(color.RGBA), c, near) }) { //nolint:forcetypeassert // all are
+			if !slices.ContainsFunc(palette, func(one color.Color) bool { return isNear(one.(color.RGBA), c, near) }) {
 				palette = append(palette, c)
 			}
 			if len(palette) > 256 {

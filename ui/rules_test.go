@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,9 +26,7 @@ func (a *answer) ruleForm(changes url.Values) url.Values {
 		form.Del(list)
 		a.find("rule-form").Find(`input[name="` + list + `"]`).Each(func(_ int, s *goquery.Selection) { form.Add(list, s.AttrOr("value", "")) })
 	}
-	for name, values := range changes {
-		form[name] = values
-	}
+	maps.Copy(form, changes)
 	return form
 }
 

@@ -93,7 +93,7 @@ func (s Spec) Check() []fault.Field {
 			invalid = append(invalid, fault.Field{Name: field, Expected: expected})
 		}
 	}
-	check(isName(s.Name), "name", fmt.Sprintf("must be 1 to %d letters, digits, dots, dashes and underscores", MaxName))
+	check(isName(s.Name), "name", fmt.Sprintf("must be 1 to %d letters, digits, dots, dashes and underscores, and begin with a letter or digit", MaxName))
 	for _, list := range []struct {
 		field string
 		names []string
@@ -117,7 +117,7 @@ func (s Spec) Check() []fault.Field {
 func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
 
 func isName(name string) bool {
-	if name == "" || len(name) > MaxName {
+	if name == "" || len(name) > MaxName || strings.ContainsRune("._-", rune(name[0])) {
 		return false
 	}
 	for _, r := range name {

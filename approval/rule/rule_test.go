@@ -47,6 +47,7 @@ func TestCheckNamesTheField(t *testing.T) {
 	for field, spoil := range map[string]func(*rule.Spec){
 		"":          func(*rule.Spec) {},
 		"name":      func(s *rule.Spec) { s.Name = "two words" },
+		"name ":     func(s *rule.Spec) { s.Name = ".." },
 		"effect":    func(s *rule.Spec) { s.Effect = "approve" },
 		"mode":      func(s *rule.Spec) { s.Mode = "on" },
 		"message":   func(s *rule.Spec) { s.Message = "no" },
@@ -62,7 +63,7 @@ func TestCheckNamesTheField(t *testing.T) {
 		for _, f := range spec.Normalize().Check() {
 			fields = append(fields, f.Name)
 		}
-		if got := strings.Join(fields, " "); got != field {
+		if got := strings.Join(fields, " "); got != strings.TrimSpace(field) {
 			t.Errorf("invalid are %q, want %q", got, field)
 		}
 	}

@@ -42,58 +42,43 @@ const (
 )
 
 func (d Done) notice() *view.Notice {
-	n := &view.Notice{Level: view.Good}
-	switch d {
-	case ThemeSaved:
-		n.Title = text.DoneThemeSaved()
-	case ChoiceSaved:
-		n.Title = text.DoneChoiceSaved()
-	case SessionEnded:
-		n.Title = text.DoneSessionEnded()
-	case SessionsEnded:
-		n.Title = text.DoneSessionsEnded()
-	case TokenRevoked:
-		n.Title = text.DoneTokenRevoked()
-	case InvitationRevoked:
-		n.Title = text.DoneInvitationRevoked()
-	case RolesSaved:
-		n.Title = text.DoneRolesSaved()
-	case PersonBlocked:
-		n.Title = text.DoneBlocked()
-	case PersonUnblocked:
-		n.Title = text.DoneUnblocked()
-	case PersonLinked:
-		n.Title = text.DoneLinked()
-	case PersonUnlinked:
-		n.Title = text.DoneUnlinked()
-	case BrowserRemoved:
-		n.Title = text.DoneBrowserRemoved()
-	case WebhookCreated:
-		n.Title = text.DoneWebhookCreated()
-	case WebhookDeleted:
-		n.Title, n.Text = text.WebhookDeleted(), text.WebhookDeletedMeaning()
-	case HoldSet:
-		n.Title = text.HoldDone()
-	case HoldLifted:
-		n.Title = text.HoldDoneLifted()
-	case ViewSaved:
-		n.Title = text.DoneViewSaved()
-	case ViewDeleted:
-		n.Title = text.DoneViewDeleted()
-	case SkillDeleted:
-		n.Title = text.DoneSkillDeleted()
-	case AgentDeleted:
-		n.Title = text.DoneAgentDeleted()
-	case RuleDeleted:
-		n.Title = text.RulesDoneDeleted()
-	case ImportDiscarded:
-		n.Title = text.DoneImportDiscarded()
-	case ConversationClosed:
-		n.Title = text.DoneConversationClosed()
-	default:
+	title, known := doneTitles()[d]
+	if !known {
 		return nil
 	}
+	n := &view.Notice{Level: view.Good, Title: title}
+	if d == WebhookDeleted {
+		n.Text = text.WebhookDeletedMeaning()
+	}
 	return n
+}
+
+func doneTitles() map[Done]text.Message {
+	return map[Done]text.Message{
+		ThemeSaved:         text.DoneThemeSaved(),
+		ChoiceSaved:        text.DoneChoiceSaved(),
+		SessionEnded:       text.DoneSessionEnded(),
+		SessionsEnded:      text.DoneSessionsEnded(),
+		TokenRevoked:       text.DoneTokenRevoked(),
+		InvitationRevoked:  text.DoneInvitationRevoked(),
+		RolesSaved:         text.DoneRolesSaved(),
+		PersonBlocked:      text.DoneBlocked(),
+		PersonUnblocked:    text.DoneUnblocked(),
+		PersonLinked:       text.DoneLinked(),
+		PersonUnlinked:     text.DoneUnlinked(),
+		BrowserRemoved:     text.DoneBrowserRemoved(),
+		WebhookCreated:     text.DoneWebhookCreated(),
+		WebhookDeleted:     text.WebhookDeleted(),
+		HoldSet:            text.HoldDone(),
+		HoldLifted:         text.HoldDoneLifted(),
+		ViewSaved:          text.DoneViewSaved(),
+		ViewDeleted:        text.DoneViewDeleted(),
+		SkillDeleted:       text.DoneSkillDeleted(),
+		AgentDeleted:       text.DoneAgentDeleted(),
+		RuleDeleted:        text.RulesDoneDeleted(),
+		ImportDiscarded:    text.DoneImportDiscarded(),
+		ConversationClosed: text.DoneConversationClosed(),
+	}
 }
 
 // RedirectDone leads from a form to a page that says what it did.

@@ -116,7 +116,7 @@ func encodeSpec(spec *rule.Spec) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(shown) // it has texts only
+	_ = encoder.Encode(shown) //nolint:errchkjson // it has texts only
 	return bytes.TrimSpace(b.Bytes())
 }
 
