@@ -22,25 +22,25 @@ func Reopen(ctx context.Context, tx pgx.Tx, a Approval, by uuid.UUID, now time.T
 	case a.DecidedBy != by:
 		return a, ErrNotDecider
 	}
-	if a.EditedBy != uuid.Nil { // another reviewer approved the edit; see [AcceptEdit]
-		a.Digest = EditDigest(a.editEnvelope, a.EditedBy)
-	}
-	return reopen(ctx, tx, a, `digest = $2`, a.Digest[:])
+	return reopen(ctx, tx, a, "")
 }
 
 // AskAgain makes an approved approval pending again, for another reason than before, and with the time that it had at first. The caller holds the
 // row's lock.
 func AskAgain(ctx context.Context, tx pgx.Tx, a Approval, why Rule) (Approval, error) {
-	return reopen(ctx, tx, a, `rule = $2, extended_ms = extract(epoch FROM holdpoint_now() - created_at) * 1000,
-		deadline = holdpoint_now() + $3 * interval '1 millisecond', escalated_at = NULL, approved_until = NULL`, why, a.InitialTime().Milliseconds())
+	return reopen(ctx, tx, a, `, rule = $3, extended_ms = extract(epoch FROM holdpoint_now() - created_at) * 1000,
+		deadline = holdpoint_now() + $4 * interval '1 millisecond', escalated_at = NULL, approved_until = NULL`, why, a.InitialTime().Milliseconds())
 }
 
-// reopen makes an approval pending, with further assignments whose parameters begin at $2.
+// reopen makes an approval pending, with further assignments whose parameters begin at $3.
 func reopen(ctx context.Context, tx pgx.Tx, a Approval, assignments string, args ...any) (Approval, error) {
-	reopened, err := postgres.CollectOne(ctx, tx, scanApproval, `UPDATE approvals SET status = 'pending', decided_at = NULL, decided_by = NULL, note = NULL,
+	if a.EditedBy != uuid.Nil { // another reviewer approved the edit; see [AcceptEdit]
+		a.Digest = EditDigest(a.editEnvelope, a.EditedBy)
+	}
+	reopened, err := postgres.CollectOne(ctx, tx, scanApproval, `UPDATE approvals SET status = 'pending', digest = $2, decided_at = NULL, decided_by = NULL, note = NULL,
 			decided_credential_kind = NULL, decided_credential_id = NULL, decided_address = NULL, undo_until = NULL,
-			seen_rows = NULL, seen_of = NULL, seen_unusual = NULL, seen_ms = NULL, second_step = NULL, `+assignments+`
-		WHERE call_id = $1 RETURNING `+approvalColumns, append([]any{a.CallID}, args...)...)
+			seen_rows = NULL, seen_of = NULL, seen_unusual = NULL, seen_ms = NULL, second_step = NULL`+assignments+`
+		WHERE call_id = $1 RETURNING `+approvalColumns, append([]any{a.CallID, a.Digest[:]}, args...)...)
 	if err != nil {
 		return a, fmt.Errorf("reopen approval %s: %w", a.CallID, err)
 	}

@@ -63,20 +63,20 @@ func (p npmPeers) measureAgents(ctx context.Context, s *stage) error {
 			}
 		}
 	}()
-	if err := b.visit(ctx, all, 0, b.openApprover); err != nil {
+	if err := b.visitApprovers(ctx, all, 0, b.openApprover); err != nil {
 		return err
 	}
 	rounds := choose(s.bench, 7, 3)
 	for round := range rounds {
-		if err := b.visit(ctx, all, round, b.measureParking); err != nil {
+		if err := b.visitApprovers(ctx, all, round, b.measureParking); err != nil {
 			return err
 		}
 	}
-	if err := b.visit(ctx, all, 0, b.parkCrowd); err != nil {
+	if err := b.visitApprovers(ctx, all, 0, b.parkCrowd); err != nil {
 		return err
 	}
 	for round := range rounds {
-		if err := b.visit(ctx, all, round, b.measureApprovals); err != nil {
+		if err := b.visitApprovers(ctx, all, round, b.measureApprovals); err != nil {
 			return err
 		}
 	}
@@ -84,8 +84,8 @@ func (p npmPeers) measureAgents(ctx context.Context, s *stage) error {
 	return nil
 }
 
-// visit does a part with each approver. Each round begins with another one.
-func (b *agentBench) visit(ctx context.Context, all []*approver, round int, do func(context.Context, *approver) error) error {
+// visitApprovers does a part with each approver. Each round begins with another one.
+func (b *agentBench) visitApprovers(ctx context.Context, all []*approver, round int, do func(context.Context, *approver) error) error {
 	for i := range all {
 		a := all[(i+round)%len(all)]
 		if a.Missing != "" {
@@ -93,7 +93,7 @@ func (b *agentBench) visit(ctx context.Context, all []*approver, round int, do f
 		}
 		err := do(ctx, a)
 		if err != nil && a.start != nil {
-			err = b.skip(ctx, a.subject, err)
+			err = b.recordMissing(ctx, a.subject, err)
 		}
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdpoint/holdpoint/internal/client"
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // reviewers is the number of connections that send decisions.
@@ -134,24 +136,36 @@ func (c *pendingCall) sendApproval(desk *wire) error {
 	return err
 }
 
-// readArrivals reads from the skill server when each call arrived. It fails unless each call arrived exactly once.
+// readArrivals reads from the skill server when each call arrived. It fails unless each call arrives exactly once. Calls without a client
+// may not have arrived yet.
 func (s *stage) readArrivals(ctx context.Context, calls []*pendingCall) error {
-	text, err := s.get(ctx, s.skillAt, "/arrivals")
-	if err != nil {
-		return err
-	}
-	var seen map[string][]int64
-	if err := json.Unmarshal(text, &seen); err != nil {
-		return fmt.Errorf("read arrivals: %w", err)
-	}
-	for _, call := range calls {
-		times := seen[strconv.Itoa(call.number)]
-		if len(times) != 1 {
-			return fmt.Errorf("call %s reached the skill server %d times", call.id, len(times))
+	for until := time.Now().Add(wirePatience); ; {
+		text, err := s.get(ctx, s.skillAt, "/arrivals")
+		if err != nil {
+			return err
 		}
-		call.arrived = time.Unix(0, times[0])
+		var seen map[string][]int64
+		if err := json.Unmarshal(text, &seen); err != nil {
+			return fmt.Errorf("read arrivals: %w", err)
+		}
+		var missing error
+		for _, call := range calls {
+			switch times := seen[strconv.Itoa(call.number)]; len(times) {
+			case 0:
+				missing = fmt.Errorf("call %s did not reach the skill server", call.id)
+			case 1:
+				call.arrived = time.Unix(0, times[0])
+			default:
+				return fmt.Errorf("call %s reached the skill server %d times", call.id, len(times))
+			}
+		}
+		if missing == nil {
+			return nil
+		}
+		if err := pause.For(ctx, 100*time.Millisecond); err != nil || time.Now().After(until) {
+			return errors.Join(err, missing)
+		}
 	}
-	return nil
 }
 
 func (s *stage) reportApprovals(waiting, perSecond int, calls []*pendingCall) {

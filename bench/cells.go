@@ -63,8 +63,8 @@ type job struct {
 	mean      float64 // seconds
 }
 
-// load is the part of the cores that the jobs take.
-func load(jobs []job, cores int) float64 {
+// computeLoad returns the part of the cores that the jobs take.
+func computeLoad(jobs []job, cores int) float64 {
 	sum := 0.0
 	for _, j := range jobs {
 		sum += j.perSecond * j.mean
@@ -162,14 +162,14 @@ func printCells(w io.Writer) error {
 	var text strings.Builder
 	text.WriteString("| cells | agents | placed | calls/s of the busiest cell | its load | approve to outcome, p99 | parked in it | calls that stop if it fails |\n|---|---|---|---|---|---|---|---|\n")
 	for _, h := range listHouses() {
-		text.WriteString(h.row(work))
+		text.WriteString(h.formatRow(work))
 	}
 	_, err = io.WriteString(w, text.String())
 	return err
 }
 
-// row simulates the busiest cell of a house.
-func (h house) row(work workload) string {
+// formatRow simulates the busiest cell of a house, and returns its row of the table.
+func (h house) formatRow(work workload) string {
 	random := rand.New(rand.NewPCG(cellsSeed, uint64(h.cells))) //nolint:gosec // G404: the same figures each time
 	busiest := slices.Max(placeAgents(random, agentRates(h.skew), h.cells, h.byLoad))
 	jobs := []job{{busiest, work.call}, {busiest * gatedShare, work.parking}}
@@ -183,11 +183,11 @@ func (h house) row(work workload) string {
 	if h.cells == 1 {
 		placed = "–"
 	}
-	if load(jobs, cellCores) < 1 {
+	if computeLoad(jobs, cellCores) < 1 {
 		times, _ := simulateQueue(random, cellCores, jobs, cellJobs)
 		slices.Sort(times)
 		p99 = fmt.Sprintf("%.0f ms", 1000*times[len(times)*99/100])
 	}
 	return fmt.Sprintf("| %d | %s | %s | %.0f | %.0f %% | %s | %.0f | %.0f %% |\n", h.cells, agents, placed, busiest,
-		100*load(jobs, cellCores), p99, busiest*gatedShare*decisionTime.Seconds(), 100*busiest/houseCalls)
+		100*computeLoad(jobs, cellCores), p99, busiest*gatedShare*decisionTime.Seconds(), 100*busiest/houseCalls)
 }

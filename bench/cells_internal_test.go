@@ -31,7 +31,7 @@ func TestQueueFollowsErlang(t *testing.T) {
 		const mean = 0.001
 		perSecond := c.load * float64(c.servers) / mean
 		jobs := []job{{perSecond, mean}}
-		if got := load(jobs, c.servers); math.Abs(got-c.load) > 1e-9 {
+		if got := computeLoad(jobs, c.servers); math.Abs(got-c.load) > 1e-9 {
 			t.Errorf("load %v, want %v", got, c.load)
 		}
 		times, wait := simulateQueue(rand.New(rand.NewPCG(1, 2)), c.servers, jobs, 2_000_000)

@@ -95,7 +95,7 @@ func (s *stage) openGateway(ctx context.Context, g *gateway) error {
 		return err
 	}()
 	if err != nil && g.start != nil {
-		return s.skip(ctx, g.subject, err)
+		return s.recordMissing(ctx, g.subject, err)
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func (s *stage) driveGateway(ctx context.Context, g *gateway, clients int) error
 	before, _ := readCPUMicros(pid) // without /proc, there is no figure
 	one, err := s.driveCalls(ctx, g.clients.wires[:clients], choose(s.bench, 2500*time.Millisecond, 300*time.Millisecond))
 	if err != nil && g.start != nil {
-		return s.skip(ctx, g.subject, fmt.Errorf("%w; it said: %s", err, g.process.logTail()))
+		return s.recordMissing(ctx, g.subject, fmt.Errorf("%w; it said: %s", err, g.process.logTail()))
 	}
 	if err != nil {
 		return err
@@ -179,8 +179,8 @@ func (p gatewayPeers) buildTool(ctx context.Context, folder, tool string) (binar
 	return binary, info.Main.Version, nil
 }
 
-// await starts the gateway and waits until a session can be opened.
-func (g *gateway) await(ctx context.Context, cmd *exec.Cmd, log string) (err error) {
+// startAndAwait starts the gateway and waits until a session can be opened.
+func (g *gateway) startAndAwait(ctx context.Context, cmd *exec.Cmd, log string) (err error) {
 	if g.process, err = startProcess(cmd, log); err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (p gatewayPeers) startTBXark(ctx context.Context, g *gateway) error {
 		return err
 	}
 	g.Version, g.target = version, target{addr: addr, path: "/skill/mcp", tool: "echo", stateless: true}
-	return g.await(ctx, exec.CommandContext(ctx, binary, "-config", file), filepath.Join(p.dir, "tbxark.log")) //nolint:gosec // G204: just built
+	return g.startAndAwait(ctx, exec.CommandContext(ctx, binary, "-config", file), filepath.Join(p.dir, "tbxark.log")) //nolint:gosec // G204: just built
 }
 
 func (p gatewayPeers) startNPMProxy(ctx context.Context, g *gateway) error {
@@ -248,7 +248,7 @@ func (p gatewayPeers) startNPMProxy(ctx context.Context, g *gateway) error {
 	g.target = target{addr: addr, path: "/mcp", tool: "echo"}
 	cmd := p.npm.startNode(ctx, filepath.Join("node_modules", "mcp-proxy", "dist", "bin", "mcp-proxy.mjs"),
 		"--host", host, "--port", port, "--server", "stream", "--", self, skillRole, "stdio")
-	return g.await(ctx, cmd, filepath.Join(p.dir, "npm-proxy.log"))
+	return g.startAndAwait(ctx, cmd, filepath.Join(p.dir, "npm-proxy.log"))
 }
 
 func (p gatewayPeers) startDocker(ctx context.Context, g *gateway) error {
@@ -285,5 +285,5 @@ func (p gatewayPeers) startDocker(ctx context.Context, g *gateway) error {
 	cmd := exec.CommandContext(ctx, binary, "gateway", "run", "--catalog", filepath.Join(catalogs, "bench.yaml"), //nolint:gosec // G204: just built
 		"--servers", "skill", "--secrets", os.DevNull, "--transport", "streaming", "--host", host, "--port", port, "--allow-unauthenticated")
 	cmd.Env = append(os.Environ(), "HOME="+home, "DOCKER_MCP_IN_CONTAINER=1") // it wants Docker Desktop otherwise
-	return g.await(ctx, cmd, filepath.Join(p.dir, "docker.log"))
+	return g.startAndAwait(ctx, cmd, filepath.Join(p.dir, "docker.log"))
 }

@@ -60,6 +60,7 @@ func listPhases() []phase {
 		{"openapi", []part{measureOpenAPI}},
 		{"retention", []part{onStage(measureRetention, keepContent, keepCalls, keepEvents)}},
 		{"slow", []part{measureSlowConnections}},
+		{crowdPhase, []part{onStage(measureCrowd, crowdFlags...)}},
 		{peersPhase, []part{measurePeers}},
 	}
 }
@@ -67,6 +68,9 @@ func listPhases() []phase {
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) > 0 && args[0] == skillRole {
 		return serveSkill(ctx, args[1:], stdin, stdout)
+	}
+	if len(args) > 0 && args[0] == holdRole {
+		return holdClients(ctx, stdin, stdout)
 	}
 	if len(args) > 0 && args[0] == importRole {
 		return importDocument(ctx, args[1:], stdout)
@@ -89,7 +93,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	}
 	defer b.close()
 	for _, p := range listPhases() {
-		if opts.only != p.name && (opts.only != "" || p.name == peersPhase) {
+		if opts.only != p.name && (opts.only != "" || p.name == peersPhase || p.name == crowdPhase) {
 			continue
 		}
 		b.logf("%s", p.name)

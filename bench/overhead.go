@@ -131,14 +131,29 @@ func (s *stage) reportComparison(n int, direct, through series) {
 
 // driveCalls makes calls with all clients for a time. Each client makes one call after the other.
 func (s *stage) driveCalls(ctx context.Context, clients []*wire, length time.Duration) (sample, error) {
+	return s.driveClients(ctx, clients, func(i int, began time.Time) ([]time.Duration, error) {
+		return clients[i].repeatCalls(ctx, began.Add(length))
+	})
+}
+
+// driveAtRate makes calls at a steady rate for a time. The time of a call begins when it is due, so it includes the wait for its client.
+func (s *stage) driveAtRate(ctx context.Context, clients []*wire, perSecond float64, length time.Duration) (sample, error) {
+	pause := time.Duration(float64(time.Second) / perSecond)
+	return s.driveClients(ctx, clients, func(i int, began time.Time) ([]time.Duration, error) {
+		return clients[i].paceCalls(ctx, began.Add(time.Duration(i)*pause), pause*time.Duration(len(clients)), began.Add(length))
+	})
+}
+
+// driveClients runs drive for all clients. It returns the duration of each call.
+func (s *stage) driveClients(ctx context.Context, clients []*wire, drive func(i int, began time.Time) ([]time.Duration, error)) (sample, error) {
 	before := s.readMeter(ctx)
 	var all []time.Duration
 	var mu sync.Mutex
 	var group errgroup.Group
 	began := time.Now()
-	for _, w := range clients {
+	for i := range clients {
 		group.Go(func() error {
-			took, err := w.repeatCalls(ctx, began.Add(length))
+			took, err := drive(i, began)
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, took...)
@@ -169,6 +184,19 @@ func (w *wire) repeatCalls(ctx context.Context, until time.Time) ([]time.Duratio
 		then := now
 		now = time.Now()
 		took = append(took, now.Sub(then))
+	}
+	return took, ctx.Err()
+}
+
+// paceCalls makes a call after each pause until the time is over, and returns how long after it was due each ended.
+func (w *wire) paceCalls(ctx context.Context, first time.Time, pause time.Duration, until time.Time) ([]time.Duration, error) {
+	var took []time.Duration
+	for due := first; due.Before(until) && ctx.Err() == nil; due = due.Add(pause) {
+		time.Sleep(time.Until(due))
+		if err := w.callTool(echoedText); err != nil {
+			return nil, err
+		}
+		took = append(took, time.Since(due))
 	}
 	return took, ctx.Err()
 }

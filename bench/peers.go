@@ -95,8 +95,8 @@ func (r *report) addSubject(phase, name, does string) *subject {
 // addresses are of registries; every machine has its own.
 var addresses = regexp.MustCompile(`https?://\S+`)
 
-// skip notes why a peer is not measured. The others are measured nevertheless, unless the run was interrupted.
-func (b *bench) skip(ctx context.Context, s *subject, reason error) error {
+// recordMissing notes why a peer is not measured. The others are measured nevertheless, unless the run was interrupted.
+func (b *bench) recordMissing(ctx context.Context, s *subject, reason error) error {
 	if ctx.Err() != nil {
 		return errors.Join(ctx.Err(), reason)
 	}

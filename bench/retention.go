@@ -4,6 +4,11 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 // The flags of the stage on which retention is measured. A third of the generated calls goes, a third loses arguments and results.
@@ -16,30 +21,46 @@ const (
 // keptTables are the tables that grow with calls.
 func keptTables() []string { return []string{"calls", "approvals", "call_facts", "audit_events"} }
 
-// measureRetention measures what a million calls take in the database, how fast old ones are deleted, and what calls notice of it.
+// steadyRate is the rate of the calls that pass while retention deletes, or steadyShare of what the machine can do, if that is less.
+const (
+	steadyRate  = 1000
+	steadyShare = 0.7
+)
+
+// measureRetention measures what a million calls take in the database, how long reads take among them, how fast old ones are deleted, and
+// what calls notice of it.
 func measureRetention(ctx context.Context, s *stage) error {
 	n := choose(s.bench, s.calls, 20_000)
-	began := time.Now()
-	if err := s.fillPast(ctx, n); err != nil {
+	resume, err := s.pauseRetention(ctx)
+	if err != nil {
 		return err
 	}
-	s.logf("  made %d calls in %s", n, time.Since(began).Round(time.Second))
-	if err := s.reportKeptSizes(ctx, n); err != nil {
+	defer resume()
+	if err := s.measurePast(ctx, n); err != nil {
 		return err
 	}
-	through, err := connectClients(ctx, s.openTarget(), 4, 1, 4)
+	through, err := connectClients(ctx, s.openTarget(), crowd, 1, crowd)
 	if err != nil {
 		return err
 	}
 	defer through.close()
-	length := choose(s.bench, 2500*time.Millisecond, 300*time.Millisecond)
+	var since time.Time
+	if err := s.pool.QueryRow(ctx, `SELECT holdpoint_now()`).Scan(&since); err != nil {
+		return fmt.Errorf("read clock: %w", err)
+	}
+	most, err := s.driveCalls(ctx, through.wires, choose(s.bench, 5*time.Second, 500*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	made, rate := most.calls, min(steadyRate, most.rate*steadyShare)
 	drive := func(rounds int, more func() (bool, error)) (series, error) {
 		var samples series
 		for again := true; again && len(samples) < rounds; {
-			one, err := s.driveCalls(ctx, through.wires, length)
+			one, err := s.driveAtRate(ctx, through.wires, rate, choose(s.bench, 2500*time.Millisecond, 300*time.Millisecond))
 			if err != nil {
 				return nil, err
 			}
+			made += one.calls
 			samples = append(samples, one)
 			if again, err = more(); err != nil {
 				return nil, err
@@ -51,21 +72,19 @@ func measureRetention(ctx context.Context, s *stage) error {
 	if _, err := drive(2, always); err != nil { // warm up
 		return err
 	}
-	before, err := drive(choose(s.bench, 9, 3), always)
+	before, err := drive(choose(s.bench, 24, 3), always)
 	if err != nil {
 		return err
 	}
+	resume()
 	watch, stop := context.WithCancel(ctx)
 	longest := make(chan time.Duration, 1)
 	go func() { longest <- s.watchBatches(watch) }()
-	began = time.Now()
-	_, err = s.pool.Exec(ctx, `INSERT INTO river_job (kind, args, max_attempts, queue, priority, state) VALUES ('retention', '{}', 1, 'default', 1, 'available')`)
+	began := time.Now()
+	err = s.runJob(ctx, "retention")
 	var during series
 	if err == nil {
-		during, err = drive(1000, func() (more bool, err error) {
-			err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM river_job WHERE kind = 'retention' AND state IN ('available', 'running'))`).Scan(&more)
-			return more, err
-		})
+		during, err = drive(1000, func() (bool, error) { return s.isAtWork(ctx, "retention") })
 	}
 	took := time.Since(began)
 	stop()
@@ -73,11 +92,133 @@ func measureRetention(ctx context.Context, s *stage) error {
 	if err != nil {
 		return err
 	}
-	return s.reportDeletion(ctx, took, locked, before, during)
+	if err := s.checkRecorded(ctx, since, made); err != nil {
+		return err
+	}
+	return s.reportDeletion(ctx, took, locked, rate, before, during)
+}
+
+// pauseRetention takes the lock of the server's batches, which would delete every ten minutes. The returned function gives it back.
+func (s *stage) pauseRetention(ctx context.Context) (resume func(), err error) {
+	if _, err := s.pool.Exec(ctx, `INSERT INTO retention_progress (kind) VALUES ('run') ON CONFLICT DO NOTHING`); err != nil {
+		return nil, fmt.Errorf("pause retention: %w", err)
+	}
+	tx, err := s.pool.Begin(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("pause retention: %w", err)
+	}
+	resume = func() { _ = tx.Rollback(context.WithoutCancel(ctx)) } // it may have ended
+	if _, err := tx.Exec(ctx, `SELECT FROM retention_progress WHERE kind = 'run' FOR UPDATE`); err != nil {
+		resume()
+		return nil, fmt.Errorf("pause retention: %w", err)
+	}
+	return resume, nil
+}
+
+// runJob starts a job of the server.
+func (s *stage) runJob(ctx context.Context, kind string) error {
+	_, err := s.pool.Exec(ctx, `INSERT INTO river_job (kind, args, max_attempts, queue, priority, state) VALUES ($1, '{}', 1, 'default', 1, 'available')`, kind)
+	if err != nil {
+		return fmt.Errorf("start job %s: %w", kind, err)
+	}
+	return nil
+}
+
+// isAtWork reports whether a job of a kind runs or is about to.
+func (s *stage) isAtWork(ctx context.Context, kind string) (at bool, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM river_job WHERE kind = $1 AND state IN ('available', 'running'))`, kind).Scan(&at)
+	return at, err
+}
+
+// checkRecorded checks that all calls that were answered since a time are in the database.
+func (s *stage) checkRecorded(ctx context.Context, since time.Time, made int) error {
+	var recorded int
+	err := s.pool.QueryRow(ctx, `SELECT count(*) FROM calls WHERE created_at >= $1 AND status = 'succeeded' AND NOT gated`, since).Scan(&recorded)
+	if err != nil {
+		return fmt.Errorf("count calls: %w", err)
+	}
+	if recorded != made {
+		return fmt.Errorf("%d calls were answered, and %d are recorded as succeeded", made, recorded)
+	}
+	return nil
+}
+
+// countPast has the server count the calls, as it does every ten minutes.
+func (s *stage) countPast(ctx context.Context) error {
+	if _, err := s.pool.Exec(ctx, `UPDATE call_counting SET until = date_bin(interval '1 hour', holdpoint_now() - interval '91 days', 'epoch')`); err != nil {
+		return fmt.Errorf("count calls: %w", err)
+	}
+	began := time.Now()
+	if err := s.runJob(ctx, "call_count"); err != nil {
+		return err
+	}
+	err := s.serve.waitFor(ctx, time.Hour, func(ctx context.Context) bool {
+		at, err := s.isAtWork(ctx, "call_count")
+		return err == nil && !at
+	})
+	if err == nil {
+		s.report.addFigure("retention", "counting all calls for insights", "s", time.Since(began).Seconds())
+	}
+	return err
+}
+
+// measurePast makes n calls of the past, and measures their size and reads among them.
+func (s *stage) measurePast(ctx context.Context, n int) error {
+	began := time.Now()
+	if err := s.fillPast(ctx, n); err != nil {
+		return err
+	}
+	s.logf("  made %d calls in %s", n, time.Since(began).Round(time.Second))
+	if err := s.reportKeptSizes(ctx, n); err != nil {
+		return err
+	}
+	if err := s.countPast(ctx); err != nil {
+		return err
+	}
+	return s.reportPastTimes(ctx)
+}
+
+// reportPastTimes measures pages of the dashboard among the generated calls, 1,000 of which wait for a reviewer.
+func (s *stage) reportPastTimes(ctx context.Context) error {
+	if _, err := s.parkOnce(ctx, 0, choose(s.bench, 1000, 50), 16); err != nil {
+		return err
+	}
+	d, err := s.signIn(ctx, s.token)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	for _, page := range []struct{ name, path string }{
+		{"queue of 1000", "/"},
+		{"history", "/calls"},
+		{"history of 60 days ago", "/calls?to=" + time.Now().AddDate(0, 0, -60).Format(time.DateOnly)},
+		{"history, rejected calls (none)", "/calls?status=rejected"},
+		{"search for a text (none)", "/calls?text=needle"},
+		{"search for a part of a tool's name", "/calls?text=ech"},
+		{"insights of 24 hours", "/insights?range=24h"},
+		{"insights of 90 days", "/insights?range=90d"},
+		{"insights of tools, 90 days", "/insights/tools?range=90d"},
+		{"audit log", "/audit"},
+	} {
+		var took []time.Duration
+		var failed error
+		for range choose(s.bench, 20, 2) {
+			var one time.Duration
+			if one, failed = d.timePage(ctx, page.path); failed != nil {
+				s.logf("  %s: %v after %s", page.name, failed, one.Round(time.Millisecond))
+				break
+			}
+			took = append(took, one)
+		}
+		if failed == nil {
+			s.report.addTimes("retention", page.name+", page, ", took)
+		}
+	}
+	return nil
 }
 
 // reportDeletion adds how fast rows were deleted, and what calls took before and meanwhile.
-func (s *stage) reportDeletion(ctx context.Context, took, locked time.Duration, before, during series) error {
+func (s *stage) reportDeletion(ctx context.Context, took, locked time.Duration, rate float64, before, during series) error {
 	var deleted int64
 	if err := s.pool.QueryRow(ctx, `SELECT sum(deleted) FROM retention_progress`).Scan(&deleted); err != nil {
 		return fmt.Errorf("read progress: %w", err)
@@ -85,12 +226,15 @@ func (s *stage) reportDeletion(ctx context.Context, took, locked time.Duration, 
 	r := &s.report
 	r.addFigure("retention", "rows deleted or emptied, while calls pass", "rows/s", float64(deleted)/took.Seconds())
 	r.addFigure("retention", "longest transaction", "ms", float64(locked.Microseconds())/1000)
-	r.addMedian("retention", "calls, without retention: p50", "µs", before.valuesOf(p50))
-	r.addMedian("retention", "calls, without retention: p99", "µs", before.valuesOf(p99))
-	r.addMedian("retention", "calls, with retention: p50", "µs", during.valuesOf(p50))
-	r.addMedian("retention", "calls, with retention: p99", "µs", during.valuesOf(p99))
-	r.addMedian("retention", "calls, without retention: calls", "calls/s", before.valuesOf(callRate))
-	r.addMedian("retention", "calls, with retention: calls", "calls/s", during.valuesOf(callRate))
+	r.addFigure("retention", "calls, steady rate", "calls/s", rate)
+	for _, f := range []struct {
+		name, unit string
+		of         func(sample) float64
+	}{{"p50", "µs", p50}, {"p99", "µs", p99}, {"calls", "calls/s", callRate}} {
+		r.addMedian("retention", "calls, without retention: "+f.name, f.unit, before.valuesOf(f.of))
+		r.addMedian("retention", "calls, with retention: "+f.name, f.unit, during.valuesOf(f.of))
+	}
+	r.addFigure("retention", "calls, with / without retention: p99", "ratio", median(during.valuesOf(p99))/median(before.valuesOf(p99))).aimAtMost(1.1)
 	return nil
 }
 
@@ -118,6 +262,7 @@ func (s *stage) watchBatches(ctx context.Context) (longest time.Duration) {
 		if err == nil {
 			longest = max(longest, time.Duration(seconds*float64(time.Second)))
 		}
+		_ = pause.For(ctx, 5*time.Millisecond) // its end ends the loop
 	}
 	return longest
 }
@@ -125,21 +270,24 @@ func (s *stage) watchBatches(ctx context.Context) (longest time.Duration) {
 // fillPast makes calls of the last 90 days: three in four auto-approved with two events, the others approved, with facts and four events.
 func (s *stage) fillPast(ctx context.Context, n int) error {
 	const perInsert = 200_000
+	if _, err := s.parkOnce(ctx, 0, 1, 1); err != nil { // so that there is a definition
+		return err
+	}
 	_, err := s.pool.Exec(ctx, `CREATE FUNCTION uuidv7_at(at timestamptz, g int) RETURNS uuid LANGUAGE sql IMMUTABLE
 		AS $$ SELECT (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || '7' || substr(md5(g::text), 1, 3) || '8' || substr(md5(g::text), 4, 15))::uuid $$;
-		INSERT INTO call_counting (until) VALUES (holdpoint_now() - interval '2 hours') ON CONFLICT (singleton) DO UPDATE SET until = excluded.until;
-		CREATE TABLE past (g int, id uuid, at timestamptz)`)
+		INSERT INTO call_counting (until) VALUES (holdpoint_now() - interval '2 hours') ON CONFLICT (singleton) DO UPDATE SET until = excluded.until`)
 	if err != nil {
 		return fmt.Errorf("fill the past: %w", err)
 	}
 	steps := []string{
+		`CREATE TEMPORARY TABLE IF NOT EXISTS past (g int, id uuid, at timestamptz)`,
 		`TRUNCATE past`,
 		`INSERT INTO past SELECT g, uuidv7_at(at, g), at FROM (SELECT g, holdpoint_now() - interval '3 hours' - ($3::int - g) * interval '90 days' / $3 AS at
 			FROM generate_series($1::int, $2::int) AS g) AS t`,
 		`INSERT INTO calls (id, agent_id, skill_id, skill_revision, created_at, finished_at, claimed_at, delivered_at, gated, status, tool, exposed_name, pin, arguments, result, measured)
-			SELECT p.id, a.id, s.id, 1, p.at, p.at + interval '20 ms', p.at, CASE WHEN p.g % 4 = 0 THEN p.at END, p.g % 4 = 0, 'succeeded', 'echo', 'echo__echo', sha256('pin'),
-				convert_to('{"text":"' || (SELECT string_agg(md5((p.g * 20 + i)::text), ' ') FROM generate_series(1, 12) AS i) || '"}', 'UTF8'),
-				convert_to('{"content":[{"type":"text","text":"' || (SELECT string_agg(md5((p.g * 20 - i)::text), ' ') FROM generate_series(1, 24) AS i) || '"}]}', 'UTF8'),
+			SELECT p.id, a.id, s.id, 1, p.at, p.at + interval '20 ms', p.at, CASE WHEN p.g % 4 = 0 THEN p.at END, p.g % 4 = 0, 'succeeded', 'echo', 'echo__echo', (SELECT current_pin FROM skill_tools LIMIT 1),
+				convert_to('{"text":"' || rpad('', 395, md5(p.g::text) || ' ') || '"}', 'UTF8'),
+				convert_to('{"content":[{"type":"text","text":"' || rpad('', 791, md5((-p.g)::text) || ' ') || '"}]}', 'UTF8'),
 				ARRAY[NULL, 400, 800, 20, 30, NULL, 2000, NULL, 500]
 			FROM past p, (SELECT id FROM agents LIMIT 1) AS a, (SELECT id FROM skills LIMIT 1) AS s ORDER BY p.g`,
 		`INSERT INTO approvals (call_id, digest, created_at, deadline, decided_at, decided_by, status, rule, agent_id, skill_id, tool)
@@ -152,18 +300,28 @@ func (s *stage) fillPast(ctx context.Context, n int) error {
 			SELECT p.at, p.id, 'agent', a.id, e.action, 'agent_key', a.id::text, '10.0.0.1' FROM past p, (SELECT id FROM agents LIMIT 1) AS a,
 			LATERAL unnest(CASE WHEN p.g % 4 = 0 THEN '{call.parked,approval.approved,call.executing,call.succeeded}'::text[] ELSE '{call.allowed,call.succeeded}' END) AS e(action) ORDER BY p.g`,
 	}
+	var group errgroup.Group
+	group.SetLimit(2)
 	for from := 1; from <= n; from += perInsert {
-		for i, step := range steps {
-			var args []any
-			if i == 1 {
-				args = []any{from, min(from+perInsert-1, n), n}
-			}
-			if _, err := s.pool.Exec(ctx, step, args...); err != nil {
-				return fmt.Errorf("fill the past, step %d: %w", i, err)
-			}
-		}
+		group.Go(func() error {
+			return s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+				for i, step := range steps {
+					var args []any
+					if i == 2 {
+						args = []any{from, min(from+perInsert-1, n), n}
+					}
+					if _, err := conn.Exec(ctx, step, args...); err != nil {
+						return fmt.Errorf("fill the past, step %d: %w", i, err)
+					}
+				}
+				return nil
+			})
+		})
 	}
-	for _, sql := range []string{`DROP TABLE past`, `VACUUM ANALYZE`, `CHECKPOINT`} {
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, sql := range []string{`VACUUM ANALYZE`, `CHECKPOINT`} {
 		if _, err := s.pool.Exec(ctx, sql); err != nil {
 			return fmt.Errorf("fill the past: %w", err)
 		}

@@ -25,6 +25,7 @@ type stage struct {
 	*bench
 	name         string
 	databaseURL  string
+	dataDir      string // of serve
 	dropDatabase func() // nil: there is none
 	pool         *pgxpool.Pool
 	serve        *process
@@ -46,6 +47,7 @@ const (
 func (b *bench) newStage(ctx context.Context, flags ...string) (_ *stage, err error) {
 	b.stages++
 	s := &stage{bench: b, name: "stage" + strconv.Itoa(b.stages), token: rand.Text() + rand.Text()}
+	s.dataDir = filepath.Join(b.dir, s.name)
 	defer func() {
 		if err != nil {
 			s.close()
@@ -64,6 +66,18 @@ func (b *bench) newStage(ctx context.Context, flags ...string) (_ *stage, err er
 		return nil, err
 	}
 	return s, s.registerSkills(ctx)
+}
+
+// startSecond starts another server on the same database. Its stage has nothing else to close.
+func (s *stage) startSecond(ctx context.Context, flags ...string) (*stage, error) {
+	second := &stage{
+		bench: s.bench, name: s.name + "-second", databaseURL: s.databaseURL, dataDir: s.dataDir, skillAt: s.skillAt, token: s.token, key: s.key,
+	}
+	if err := second.startServe(ctx, flags); err != nil {
+		second.close()
+		return nil, err
+	}
+	return second, nil
 }
 
 // onStage makes a measurement on a stage of its own. The flags are for serve.
@@ -125,7 +139,7 @@ func (s *stage) startServe(ctx context.Context, flags []string) error {
 		return err
 	}
 	//nolint:gosec // G204: the measured program
-	cmd := exec.CommandContext(ctx, s.binary, append([]string{"serve", "--addr", addr, "--data-dir", filepath.Join(s.dir, s.name)}, flags...)...)
+	cmd := exec.CommandContext(ctx, s.binary, append([]string{"serve", "--addr", addr, "--data-dir", s.dataDir}, flags...)...)
 	cmd.Env = []string{"DATABASE_URL=" + s.databaseURL, "HOLDPOINT_BOOTSTRAP_TOKEN=" + s.token}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GODEBUG"} {
 		if value := s.getenv(name); value != "" {

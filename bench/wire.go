@@ -184,20 +184,25 @@ func (w *wire) parkCall(text string) (heldCall, error) {
 
 // waitForOutcome waits for the answer to the call until the deadline. The answer must contain the text.
 func (h heldCall) waitForOutcome(until time.Time, text string) error {
+	answer, err := h.waitForAnswer(until)
+	if err == nil && !bytes.Contains(answer, []byte(text)) {
+		err = fmt.Errorf("wait for call %s: it answered %s", h.id, answer)
+	}
+	return err
+}
+
+// waitForAnswer returns the answer to the call, as JSON-RPC.
+func (h heldCall) waitForAnswer(until time.Time) ([]byte, error) {
 	if err := h.wire.conn.SetDeadline(until); err != nil {
-		return fmt.Errorf("wait for call %s: %w", h.id, err)
+		return nil, fmt.Errorf("wait for call %s: %w", h.id, err)
 	}
 	lines := bufio.NewScanner(h.response.Body)
 	for lines.Scan() {
-		if !bytes.HasPrefix(lines.Bytes(), []byte("data:")) {
-			continue
+		if answer, found := bytes.CutPrefix(lines.Bytes(), []byte("data:")); found {
+			return answer, nil
 		}
-		if !bytes.Contains(lines.Bytes(), []byte(text)) {
-			return fmt.Errorf("wait for call %s: it answered %s", h.id, lines.Bytes())
-		}
-		return nil
 	}
-	return fmt.Errorf("wait for call %s: %w", h.id, errors.Join(lines.Err(), io.ErrUnexpectedEOF))
+	return nil, fmt.Errorf("wait for call %s: %w", h.id, errors.Join(lines.Err(), io.ErrUnexpectedEOF))
 }
 
 // isConnected reports whether the response is still open.

@@ -8,28 +8,32 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdpoint/holdpoint/e2e/internal/holdpoint"
 	"github.com/holdpoint/holdpoint/e2e/internal/skill"
 	"github.com/holdpoint/holdpoint/internal/eventually"
+	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
 
 const (
 	reviewers   = 8
 	endInterval = 2 * time.Second  // from a restart to the next stop
-	duration    = 25 * time.Second // of the decisions
+	duration    = 25 * time.Second // of the decisions about 1,000 calls, or fewer
+	maxHits     = 10               // of a failpoint until it kills its process
 )
 
-// chaosCalls returns the number of calls to park: HOLDPOINT_E2E_CALLS or 1,000.
-func chaosCalls(t *testing.T) int {
+// chaosCalls returns the number of calls to park: HOLDPOINT_E2E_CALLS or usual.
+func chaosCalls(t *testing.T, usual int) int {
 	t.Helper()
 	text := os.Getenv("HOLDPOINT_E2E_CALLS")
 	if text == "" {
-		return 1000
+		return usual
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -45,8 +49,9 @@ type chaos struct {
 	counting *skill.Counting
 	parked   []holdpoint.Approval
 	tokens   []string
-	end      func(*holdpoint.Process)
-	first    holdpoint.Program // of the servers before they are ended for the first time
+	end      func(*holdpoint.Process) // stops a server, in turn
+	points   []string                 // the servers kill themselves at these failpoints instead
+	first    holdpoint.Program        // of the servers before they are ended for the first time
 
 	databaseFails bool  // decisions are repeated after internal errors
 	load          *load // of other clients during the decisions; nil: none
@@ -55,24 +60,42 @@ type chaos struct {
 	servers [2]*holdpoint.Process
 	renewed [2]bool                    // the server runs program
 	said    map[string]map[string]bool // accepted decisions by approval
+	killed  map[string]int             // processes by failpoint
 }
 
 // TestChaos: processes are killed at random. Each call has one outcome, an approved call arrives once, a rejected one
 // never, and the audit log agrees.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	newChaos(t, (*holdpoint.Process).Kill).runCalls(chaosCalls(t))
+	newChaos(t, (*holdpoint.Process).Kill).runCalls(chaosCalls(t, 1000))
+}
+
+// TestChaosAtFailpoints: each process is killed again and again while it decides, dispatches and claims calls, at each commit boundary
+// of these. Another process sends the call, or the outcome is unknown.
+func TestChaosAtFailpoints(t *testing.T) {
+	t.Parallel()
+	c := newChaos(t, nil)
+	c.points = []string{
+		failpoint.DecideBeforeCommit, failpoint.DecideAfterCommit, failpoint.ExecuteBeforeClaim, failpoint.ClaimBeforeCommit, failpoint.ClaimAfterCommit,
+	}
+	c.runCalls(chaosCalls(t, 200))
+	t.Logf("processes killed: %v", c.killed)
+	if len(c.killed) == 0 {
+		t.Error("no process was killed")
+	}
 }
 
 // newChaos returns a world that stops servers with end.
 func newChaos(t *testing.T, end func(*holdpoint.Process)) *chaos {
 	t.Helper()
-	return &chaos{t: t, w: newWorld(t), counting: skill.NewCounting(t), end: end, first: program, said: map[string]map[string]bool{}}
+	return &chaos{
+		t: t, w: newWorld(t), counting: skill.NewCounting(t), end: end, first: program, said: map[string]map[string]bool{}, killed: map[string]int{},
+	}
 }
 
 func (c *chaos) runCalls(n int) []holdpoint.Call {
 	c.servers = [2]*holdpoint.Process{c.first.Serve(c.t, c.w.serverOptions()), c.first.Serve(c.t, c.w.serverOptions())}
-	c.w.applyManifest(c.servers[0], oneSkill(c.counting.URL, "approval_timeout: 1h\n"))
+	c.w.applyManifest(c.servers[0], strings.Replace(oneSkill(c.counting.URL, "approval_timeout: 1h\n"), "pending: 1000", fmt.Sprintf("pending: %d", max(n, 1000)), 1))
 	if c.load != nil {
 		c.load.register()
 	}
@@ -84,7 +107,13 @@ func (c *chaos) runCalls(n int) []holdpoint.Call {
 
 	ctx, calm := context.WithCancel(c.t.Context())
 	var restarter sync.WaitGroup
-	restarter.Go(func() { c.endAndRestart(ctx) })
+	if c.points == nil {
+		restarter.Go(func() { c.endAndRestart(ctx) })
+	}
+	var turn atomic.Int64
+	for i := range min(len(c.points), len(c.servers)) {
+		restarter.Go(func() { c.restartAtFailpoints(ctx, i, &turn) })
+	}
 	if c.load != nil {
 		restarter.Go(func() { c.load.run(ctx) })
 	}
@@ -139,25 +168,63 @@ func (c *chaos) endAndRestart(ctx context.Context) {
 		if c.first != program && ended < int(duration/endInterval/2) {
 			victim = 0
 		}
-		old := c.serverAt(victim)
-		c.end(old)
+		c.end(c.serverAt(victim))
 		ended++
-		o := c.w.serverOptions()
-		o.Port = old.Port
-		started, err := program.TryStart(c.t, o)
-		if err != nil {
-			c.t.Error(err)
-			return
-		}
-		c.mu.Lock()
-		c.servers[victim], c.renewed[victim] = started, true
-		c.mu.Unlock()
-		if err := eventually.Poll(c.t.Context(), patience, started.Ready); err != nil {
-			c.t.Errorf("a restarted server does not come up: %v", err)
+		if !c.restart(victim, "") {
 			return
 		}
 	}
 	c.t.Logf("%d servers were ended", ended)
+}
+
+// restart starts a server in place of one that has ended. The new one kills itself at a failpoint; empty: it does not.
+func (c *chaos) restart(i int, point string) (ok bool) {
+	o := c.w.serverOptions()
+	o.Port, o.Failpoint = c.serverAt(i).Port, point
+	started, err := program.TryStart(c.t, o)
+	if err != nil {
+		c.t.Error(err)
+		return false
+	}
+	c.mu.Lock()
+	c.servers[i], c.renewed[i] = started, true
+	c.mu.Unlock()
+	err = eventually.Poll(c.t.Context(), patience, func() error {
+		if point != "" && started.Ended() { // the first requests may reach the failpoint
+			return nil
+		}
+		return started.Ready()
+	})
+	if err != nil {
+		c.t.Errorf("a restarted server does not come up: %v", err)
+	}
+	return err == nil
+}
+
+// restartAtFailpoints has a server kill itself at one failpoint after the other until ctx ends. Then the server runs without one.
+func (c *chaos) restartAtFailpoints(ctx context.Context, i int, turn *atomic.Int64) {
+	c.serverAt(i).Kill()
+	for ctx.Err() == nil {
+		point := c.points[int(turn.Add(1))%len(c.points)]
+		if !c.restart(i, fmt.Sprintf("%s:%d", point, 1+rand.IntN(maxHits))) {
+			return
+		}
+		armed := c.serverAt(i)
+		select {
+		case <-ctx.Done():
+			armed.Kill()
+			continue
+		case <-armed.Done():
+		}
+		if err := armed.CheckKilled(); err != nil {
+			c.t.Error(err)
+			return
+		}
+		c.mu.Lock()
+		c.killed[point]++
+		c.mu.Unlock()
+	}
+	c.restart(i, "")
 }
 
 func (c *chaos) serverAt(i int) *holdpoint.Process {
@@ -169,7 +236,8 @@ func (c *chaos) serverAt(i int) *holdpoint.Process {
 // decideAll makes two independent reviewers decide each approval.
 func (c *chaos) decideAll() {
 	tasks := make(chan holdpoint.Approval)
-	pace := 2 * duration * reviewers / time.Duration(2*len(c.parked)) // longest pause between two decisions
+	whole := duration * time.Duration(max(len(c.parked), 1000)) / 1000
+	pace := 2 * whole * reviewers / time.Duration(2*len(c.parked)) // longest pause between two decisions
 	var people sync.WaitGroup
 	for i := range reviewers {
 		people.Go(func() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -248,6 +249,41 @@ func TestSecondStepInTheBrowser(t *testing.T) {
 
 // A prototype approved the wrong call: keys acted while the call on the screen was not yet, or had only just become,
 // the selected one.
+// A reason that is typed too early, before the keys work, does not approve the call with one of its letters.
+func TestTextTypedTooEarlyDecidesNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.WaitText("row", "first")
+	p.Before(`addEventListener("DOMContentLoaded", () => {
+		const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
+		const armed = () => ` + armed + `;
+		const type = setInterval(() => {
+			if (!document.querySelector("#reason")) return;
+			press("r");
+			clearInterval(type);
+			const rest = setInterval(() => {
+				press("b");
+				const seen = document.querySelector("[data-gate]:not([data-unread])");
+				if (!armed() || !seen) return;
+				clearInterval(rest);
+				for (const key of "ad account") press(key);
+				window.typed = true;
+			}, 20);
+		}, 5);
+	})`)
+	p.Go(w.server.URL + callPath(first))
+	p.WaitFor("the text to be typed", "window.typed === true")
+	if text := browsertest.Eval[string](p, `document.querySelector("#hint").textContent`); text != "The call was not ready yet. Press the key again." {
+		t.Errorf("the hint says %q", text)
+	}
+	if browsertest.Eval[bool](p, `document.querySelector("#decide .htmx-request") !== null`) || w.getApproval(first).Status != approval.Pending {
+		t.Error("a letter of the text acted")
+	}
+	noComplaints(t, p)
+}
+
 func TestKeysActOnlyOnWhatIsShown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

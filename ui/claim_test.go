@@ -114,8 +114,12 @@ func TestClaimAndCommentByKeys(t *testing.T) {
 		t.Errorf("the comment is %q", text)
 	}
 	p.WaitFor("buttons to work", armed)
-	p.Click("comments")
+	p.ClickOn("#comment")
+	p.PressCtrlEnter()
 	p.WaitText("comment-shown", "ask Rita")
+	if path := p.Path(); path != "/" {
+		t.Errorf("the comment led to %s", path)
+	}
 	p.WaitFor("an empty field", `document.querySelector("#comment").value === ""`)
 	p.Screenshot("teamwork")
 	p.ClickOn("#queue-title")

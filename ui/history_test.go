@@ -324,9 +324,12 @@ func TestAuditNamesRules(t *testing.T) {
 	check(t, err)
 	check(t, w.agents.DeleteRule(t.Context(), by, "small-payments"))
 	for action, want := range map[string]string{"rule.created": "jonas created rule small-payments", "rule.deleted": "jonas deleted rule small-payments"} {
-		sentence := v.get("/audit?action=" + action).find("audit-row").Find("[data-testid=event]").Text()
-		if got := strings.Join(strings.Fields(sentence), " "); got != want {
+		sentence := v.get("/audit?action=" + action).find("audit-row").Find("[data-testid=event]")
+		if got := strings.Join(strings.Fields(sentence.Text()), " "); got != want {
 			t.Errorf("the sentence is %q, want %q", got, want)
+		}
+		if link := sentence.Find("a").Last().AttrOr("href", ""); link != "/rules/named/small-payments" {
+			t.Errorf("the rule's link is %q", link)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestLanguagesInTheBrowser(t *testing.T) {
 	w := h.walker()
 	names := []string{
 		"queue", "queue-grouped", "queue-views", "queue-call", "call-confirm", "call-edit", "call-request", "call-parked", "call-destructive", "call-high-risk", "call-proposed", "call-secret",
-		"call-suspicious", "call-changed", "call-done", "call-unknown", "call-needs-connection", "call-executing", "calls-like", "calls", "audit", "insights", "insights-tools",
+		"call-suspicious", "call-changed", "call-done", "call-unknown", "call-needs-connection", "call-executing", "calls-like", "calls", "audit", "audit-filters", "insights", "insights-tools",
 		"conversations", "conversation", "talk-waiting", "skills", "skill", "skill-edit", "skill-tool", "skill-api", "connections", "connection", "import-operations",
 		"import-new", "import-credentials", "talk-new", "talk-ended", "talk-looked-at", "calls-filtered", "search", "palette", "agents", "agent", "agent-edit", "agent-assign", "agent-delete", "callback", "callback-new", "members", "member", "settings", "not-found", "sign-in", "keys",
 	}

@@ -42,6 +42,19 @@ func TestSideBySideSharesOnlyWhatAllHave(t *testing.T) {
 	}
 }
 
+// An amount has the currency that all calls have in common.
+func TestSideBySideKnowsCommonCurrencies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	v := w.signedIn("ana", identity.Reviewer)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"a","amount":"1284.50","currency":"GBP"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"a","amount":"99.50","currency":"GBP"}`)
+	page := v.get(callPath(first) + "/like")
+	if got := page.find("cell").Text(); !strings.Contains(got, "GBP 1,284.50") || !strings.Contains(got, "GBP 99.50") {
+		t.Errorf("the amounts: %s", got)
+	}
+}
+
 // A cell has all values of its argument, also nested ones.
 func TestSideBySideShowsNestedValues(t *testing.T) {
 	t.Parallel()

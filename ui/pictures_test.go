@@ -30,7 +30,7 @@ func pictured() []string {
 		"queue", "queue-call", "queue-empty", "call-parked", "call-destructive", "call-confirm", "call-changed", "call-suspicious", "call-secret",
 		"call-edit", "call-edit-preview", "call-request", "call-done", "call-unknown", "call-expired", "call-needs-connection", "calls-like", "calls",
 		"conversations", "conversation", "talk-draft", "talk-waiting", "talk-hostile", "talk-looked-at", "talk-new", "call-led", "insights", "insights-tools", "audit",
-		"skills", "skill", "skill-edit", "skill-tool", "import-new", "import-operations", "import-credentials", "import-tried", "connections", "connection", "agents", "agent", "agent-edit", "agent-assign",
+		"skills", "skill", "skill-edit", "skill-tool", "rules", "rule", "rule-edit", "rules", "rule", "rule-edit", "import-new", "import-operations", "import-credentials", "import-tried", "connections", "connection", "agents", "agent", "agent-edit", "agent-assign",
 		"members", "member", "settings", "sign-in", "keys",
 	}
 }
@@ -64,6 +64,8 @@ const settledText = `(() => {
 		node.data = node.data
 			.replace(/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, id => stable(id, n => "019a9048-7c52-7e14-b8d1-" + (0x5f2a61c40000 + n * 0x9e37).toString(16)))
 			.replace(/…[0-9a-f]{8}\b/g, id => stable(id, n => "…" + (0x61c40000 + n * 0x9e37).toString(16)))
+			.replace(/(fingerprint |^)[0-9a-f]{12}…/, (_, before) => before + "8f9c81eccca1…")
+			.replace(/^hpp_\w{4}…/, "hpp_5bvf…")
 			.replace(/^[0-9a-f]{6}$/, id => stable(id, n => (0x61c4 + n * 0x9e37).toString(16).padStart(6, "0")))
 			.replace(/(localhost|127\.0\.0\.1):\d+/g, "drive.alder-finch.example");
 	}
@@ -161,7 +163,7 @@ func (w *walker) picture(scenes []scene, wanted map[string]bool) {
 	}
 }
 
-// smaller reduces a picture to its 256 most frequent colors, which looks the same.
+// smaller reduces a picture to at most 256 colors, which looks the same.
 func smaller(picture []byte) ([]byte, error) {
 	decoded, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {
@@ -176,10 +178,7 @@ func smaller(picture []byte) ([]byte, error) {
 	frequent := slices.SortedFunc(maps.Keys(counts), func(a, b color.RGBA) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G), cmp.Compare(a.B, b.B))
 	})
-	var palette color.Palette
-	for _, c := range frequent[:min(len(frequent), 256)] {
-		palette = append(palette, c)
-	}
+	palette := choosePalette(frequent)
 	few := image.NewPaletted(full.Bounds(), palette)
 	index := map[color.RGBA]uint8{}
 	for i := range few.Pix {
@@ -195,4 +194,29 @@ func smaller(picture []byte) ([]byte, error) {
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
 	err = encoder.Encode(&out, few)
 	return out.Bytes(), err
+}
+
+// choosePalette chooses at most 256 of the colors, the most frequent first. It leaves out colors that are near a chosen one, and not rare
+// ones, such as that of a small badge.
+func choosePalette(frequent []color.RGBA) color.Palette {
+	for near := 0; ; near++ {
+		var palette color.Palette
+		for _, c := range frequent {
+			if !slices.ContainsFunc(palette, func(one color.Color) bool { return isNear(one.(color.RGBA), c, near) }) { //nolint:forcetypeassert // all are
+				palette = append(palette, c)
+			}
+			if len(palette) > 256 {
+				break
+			}
+		}
+		if len(palette) <= 256 {
+			return palette
+		}
+	}
+}
+
+// isNear reports whether two colors differ by at most so much in each channel.
+func isNear(a, b color.RGBA, most int) bool {
+	differ := func(a, b uint8) bool { return max(a, b)-min(a, b) > uint8(most) }
+	return !differ(a.R, b.R) && !differ(a.G, b.G) && !differ(a.B, b.B)
 }

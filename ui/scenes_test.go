@@ -45,7 +45,7 @@ func (h *house) scenes() []scene {
 	const showCall, showQueue, showTalk = "GET /calls/{id}", "GET /{$}", "GET /conversations/{id}"
 	list := []scene{
 		{name: "queue", route: showQueue, path: "/", ready: "row"},
-		{name: "queue-grouped", route: showQueue, path: "/?group=tool&sort=risk", ready: "row"},
+		{name: "queue-grouped", route: showQueue, path: "/?group=tool&sort=unusual", ready: "row"},
 		{name: "queue-views", route: "GET /queue/views", path: "/queue/views?sort=risk", ready: "save-view"},
 		{name: "queue-call", route: showQueue, path: "/", ready: "row", do: func(p *browsertest.Page) {
 			p.ClickOn("#row-" + h.calls["parked"].String() + " a")
@@ -67,7 +67,8 @@ func (h *house) scenes() []scene {
 		{name: "call-edit-preview", route: showCall, path: at("parked"), ready: "decide", do: func(p *browsertest.Page) {
 			openEditor(p)
 			p.ClickOn(".edit-field input.source")
-			p.Press("x")
+			browsertest.Eval[bool](p, `(document.activeElement.select(), true)`) // the draft of the look before is kept
+			p.Press("Kestrel Papers Ltd")
 			p.Click("edit-preview")
 			p.Wait("edited")
 		}},
@@ -148,6 +149,7 @@ func (h *house) scenes() []scene {
 		}},
 		{name: "call-led", route: showCall, path: at("led"), who: "jonas", ready: "led"},
 		{name: "audit", route: "GET /audit", path: "/audit"},
+		{name: "audit-filters", route: "GET /audit", path: "/audit", ready: "more-criteria", do: func(p *browsertest.Page) { p.Click("more-criteria") }},
 		{name: "members", route: "GET /members", path: "/members"},
 		{name: "member", route: "GET /members/{id}", path: "/members/" + h.people["ida"].String()},
 		{name: "import-new", route: "GET /imports/new", path: "/imports/new", ready: "import-form"},

@@ -165,6 +165,14 @@ func TestChangedToolIsShownBeforeAndAfter(t *testing.T) {
 	if row := v.get("/").find("row").Text(); !strings.Contains(row, "tool changed") {
 		t.Errorf("the row does not warn: %s", row)
 	}
+	form := page.form("decide")
+	if a := v.post(callPath(id)+"/approve", form); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.find("confirm").Text(), "Red warning: really approve?") {
+		t.Errorf("approved in one step: %d: %s", a.status, a.text())
+	}
+	form.Set("confirmed", "1")
+	if a := v.post(callPath(id)+"/approve", form); a.status != http.StatusSeeOther {
+		t.Errorf("the second step: %d: %s", a.status, a.text())
+	}
 }
 
 func TestHostileArgumentsAreText(t *testing.T) {

@@ -54,6 +54,65 @@ func TestUndoInTheBrowser(t *testing.T) {
 	noComplaints(t, p)
 }
 
+// After an undo, the call is at its top, in the list and under the keys, although its row had left the list and the focus is in it.
+func TestUndoAfterTheRowLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	long := strings.Repeat("one line\n", 18)
+	first := w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]string{"filename": "first", "text": long}))
+	w.submit(uuid.Nil, "files__save_csv", plainJSON(t, map[string]string{"filename": "second", "text": long}))
+	p := w.signInWith(browsertest.Options{Width: 1280, Height: 500})
+	w.db.Exec(`INSERT INTO queue_settings (person_id, advance, undo) VALUES ($1, true, true)`, w.personCalled("ana"))
+	ready(p)
+	p.Press("j")
+	p.WaitText("arguments", "first")
+	p.WaitFor("keys to work", armed)
+	readAll(p)
+	p.Press("a")
+	w.keepUndoOpen(first)
+	p.WaitText("arguments", "second")
+	p.WaitFor("the row to leave", fmt.Sprintf(`!document.querySelector("#rows > [data-call='%s']")`, first))
+	p.WaitFor("keys to work", armed)
+	readAll(p)
+	p.Press("u")
+	p.WaitFor("the row", fmt.Sprintf(`document.querySelector("#rows > [data-hp-selected]")?.dataset.call === %q && document.activeElement.closest("[data-hp-selected]") !== null`, first))
+	p.WaitFor("keys to work", armed)
+	if top := browsertest.Eval[float64](p, `document.querySelector("#pane").scrollTop`); top != 0 {
+		t.Errorf("the call is scrolled to %v", top)
+	}
+	readAll(p)
+	p.Press("a")
+	p.WaitText("arguments", "second")
+	noComplaints(t, p)
+}
+
+// An undo that the server could not do is offered again while the time runs.
+func TestUndoIsOfferedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	first := w.submit(uuid.Nil, "files__save_csv", `{"filename":"first"}`)
+	w.submit(uuid.Nil, "files__save_csv", `{"filename":"second"}`)
+	p := w.approveFirst(first)
+	browsertest.Eval[bool](p, `(() => {
+		const send = window.fetch;
+		window.fetch = (url, options) => {
+			if (!String(url).endsWith("/undo")) return send(url, options);
+			window.fetch = send;
+			return Promise.resolve(new Response("", {status: 503, headers: {"Retry-After": "1"}}));
+		};
+		return true;
+	})()`)
+	p.Press("u")
+	p.WaitFor("the warning, and another offer", `!document.querySelector("#unsent").hidden && !document.querySelector("#undo").hidden`)
+	p.Press("u")
+	p.WaitFor("the first call to wait again", fmt.Sprintf(`document.querySelector("#call").dataset.call === %q && document.querySelector("#call").dataset.phase === "parked"`, first))
+	p.WaitFor("no warning", `document.querySelector("#unsent").hidden && document.querySelector("#undo").hidden`)
+	if a := w.getApproval(first); a.Status != approval.Pending {
+		t.Errorf("the approval is %s", a.Status)
+	}
+	noComplaints(t, p)
+}
+
 // A late response to an undo does not replace the call that the reviewer reads by then.
 func TestLateUndoKeepsTheNextCall(t *testing.T) {
 	t.Parallel()

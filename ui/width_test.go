@@ -45,8 +45,20 @@ const cutFields = `(() => {
 	}).map((one) => one.name + ": " + (one.selectedOptions?.[0]?.text ?? one.placeholder));
 })()`
 
+// unaligned returns the lists of arguments whose names do not begin at one line, and the fields that are higher than the controls beside them.
+const unaligned = `(() => {
+	const box = (one) => one.getBoundingClientRect(), shown = (one) => one.checkVisibility();
+	const lists = [...document.querySelectorAll("dl.fields")].filter((list) =>
+		new Set([...list.querySelectorAll(":scope > .field > dt")].filter(shown).map((one) => Math.round(box(one).left))).size > 1);
+	const controls = [...document.querySelectorAll(".pair, .ranges")].flatMap((row) => {
+		const all = [...row.querySelectorAll("button, select, input:not([type=checkbox], [type=radio])")].filter(shown);
+		return all.filter((one) => one.localName !== "button" && all.some((other) => Math.abs(box(one).bottom - box(other).bottom) < 4 && box(one).height > box(other).height + 1.5));
+	});
+	return [...lists, ...controls].map((one) => one.outerHTML.slice(0, 160));
+})()`
+
 // fitsEveryWidth fails the test if the page that was entered scrolls sideways at some width, breaks a word by letter, lets a
-// comparison leave its frame, or cuts something in a row or in a field.
+// comparison leave its frame, cuts something in a row or in a field, or has unaligned rows or controls.
 func fitsEveryWidth(t *testing.T, w *walker, s scene) {
 	t.Helper()
 	for _, width := range []int{320, 390, 768, 1280, 1920} {
@@ -59,6 +71,9 @@ func fitsEveryWidth(t *testing.T, w *walker, s scene) {
 		}
 		if cut := browsertest.Eval[[]string](w.page, cutFields); len(cut) > 0 && width >= 390 {
 			t.Errorf("%s, %d px: cut in a field: %q", s.name, width, cut)
+		}
+		if crooked := browsertest.Eval[[]string](w.page, unaligned); len(crooked) > 0 {
+			t.Errorf("%s, %d px: not aligned:\n\t%s", s.name, width, strings.Join(crooked, "\n\t"))
 		}
 		if out := browsertest.Eval[[]string](w.page, leavingFrame); len(out) > 0 {
 			t.Errorf("%s, %d px: outside of their frame: %v", s.name, width, out)

@@ -230,7 +230,7 @@ func TestMatch(t *testing.T) {
 		{`args.ok`, `[]`, "args must be an object, not a list"},
 		{`args.ok`, `{"ok":`, "args must be JSON"},
 		{`args.ok`, `{"ok":true} {}`, "args must be one JSON value"},
-		{`args.ok`, `{"ok":true,"ok":false}`, `args has the name "ok" twice`},
+		{`args.ok`, `{"ok":true,"ok":false}`, `args has a name twice`},
 		// A bad value fails what touches it, and nothing else.
 		{`args.ok`, `{"ok":true,"any":1e400,"memo":"` + "\xff" + `"}`, "true"},
 		{`args.memo != "a"`, `{"memo":"` + "\xff" + `"}`, "args.memo must be valid UTF-8"},
@@ -373,6 +373,29 @@ func TestReferences(t *testing.T) {
 		got := mustCompile(t, schema, c.source).References()
 		if strings.Join(got.Fields, " ") != c.fields || strings.Join(got.Functions, " ") != c.functions {
 			t.Errorf("%s reads %q and calls %q, want %q and %q", c.source, got.Fields, got.Functions, c.fields, c.functions)
+		}
+	}
+}
+
+// TestSimilarNames: a server may read an argument under a name that only looks like the one of the schema.
+func TestSimilarNames(t *testing.T) {
+	t.Parallel()
+	typed := `{"type":"object","properties":{"amount":{"type":"number"},"max_total":{"type":"number"},"note":{"type":"string"},"Note":{"type":"string"},"to":{"type":"object","properties":{"iban":{"type":"string"}}}}}`
+	const similar = "is given under a name that differs only in case, _ or -"
+	for _, c := range []struct{ schema, source, arguments, want string }{
+		{typed, `args.amount <= 5.0`, `{"amount":1,"Amount":9}`, "args.amount " + similar},
+		{typed, `args.amount <= 5.0`, `{"amount":1,"a-mount":9}`, "args.amount " + similar},
+		{typed, `!has(args.amount) || args.amount <= 5.0`, `{"AMOUNT":9}`, "args.amount " + similar},
+		{typed, `args.max_total <= 5.0`, `{"max_total":1,"maxTotal":9}`, "args.max_total " + similar},
+		{typed, `args.to.iban == "DE1"`, `{"to":{"iban":"DE1","IBAN":"DE2"}}`, "args.to.iban " + similar},
+		{typed, `args.amount <= 5.0`, `{"amount":1,"Max_Total":9,"other":1,"Other":2}`, "true"},
+		{typed, `args.note == "a"`, `{"note":"a","Note":"b"}`, "true"},
+		{`{"type":"object"}`, `args.amount <= 5`, `{"amount":1,"Amount":9}`, "args[] " + similar},
+		{``, `args.kind == "a"`, `{"kind":"a","\u212aind":"b"}`, "args " + similar},
+		{``, `args.amount <= 5`, `{"amount":1,"a_mount":9}`, "true"},
+	} {
+		if got := match(t, readSchema(t, c.schema), c.source, withArguments(c.arguments)); got != c.want {
+			t.Errorf("%s of %s is %s, want %s", c.source, c.arguments, got, c.want)
 		}
 	}
 }

@@ -49,6 +49,9 @@
 //   - Negative zero is zero. No value is infinite, and arithmetic that leads there fails.
 //   - A missing field and null differ: has(args.memo) is false for the first and true for the second.
 //
+// A server may take Amount for amount. So an argument is bad if the call has a name beside it, or instead of it, that differs only in case, _ or -
+// and is not in the schema. Without a schema, two names that differ only in case are both bad.
+//
 // A value that has another type than the schema says, a number without an exact value, text that is not UTF-8 and anything nested more
 // than 100 deep are bad. A bad value fails the conditions that touch it and no others. A path leads past the values beside it: args.a does
 // not touch args.b. A list or an object that is used as a whole (in ==, in, size, all) touches everything in it.
@@ -85,8 +88,8 @@
 //     an IP address. It fails for everything else, and for texts that programs read differently. The domain is the whole one: mail.example.com is
 //     not example.com. In an allow rule the error means that the call is not allowed by it; in a deny or park rule, that the call parks.
 //   - within(path, folder) tells whether a path lies below a folder, after "." and ".." are resolved in the text. It fails for paths that
-//     servers read differently: backslashes, percent-encoding, control characters, ~, URLs, characters that become dots or
-//     slashes, and one absolute with one relative path. It does not know links, and it regards case. In an allow rule, write within(…) for the folder that
+//     servers read differently: backslashes, percent-encoding, control characters, ~, URLs, two slashes at the beginning, names that end with a
+//     space or a dot, characters that become dots or slashes, and one absolute with one relative path. It does not know links, and it regards case. In an allow rule, write within(…) for the folder that
 //     is allowed; an error allows nothing. A deny rule for a folder, within(args.path, "/etc"), parks the paths that it cannot read. So does a
 //     deny rule for everything outside, !within(args.path, "/srv/agent").
 //   - writesSQL(text) is false only if all statements are sure to only read, in PostgreSQL, MySQL, SQLite and SQL Server. It never fails. Text

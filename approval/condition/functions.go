@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -400,8 +401,14 @@ func findDomain(text string) (string, error) {
 	var host typed.Host
 	switch v.Kind {
 	case typed.Email:
+		if strings.ContainsAny(v.Address.Mail, "%!") { // routes through another domain
+			return "", none
+		}
 		host = v.Address.Host
 	case typed.URL:
+		if v.Link.Scheme == "file" { // programs ignore the host
+			return "", none
+		}
 		host = v.Link.Host
 	default:
 		return "", none
@@ -447,7 +454,7 @@ func isWithin(file, folder string) (bool, error) {
 	return strings.HasPrefix(file, folder+"/"), nil
 }
 
-var encodedByte = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+var encodedByte = regexp.MustCompile(`%(u[0-9A-Fa-f]{2})?[0-9A-Fa-f]{2}`)
 
 // Errors of paths.
 var (
@@ -457,6 +464,8 @@ var (
 	errPathSlash     = errors.New("must have no backslashes")
 	errPathEncoded   = errors.New("must not be percent-encoded")
 	errPathURL       = errors.New("must not be a URL")
+	errPathNetwork   = errors.New("must not begin with two slashes")
+	errPathTrimmed   = errors.New("must not have names that end with a space or a dot, except . and .. themselves")
 	errPathHome      = errors.New("must not begin with ~")
 	errPathLookalike = errors.New("must not have characters that become dots or slashes")
 )
@@ -475,12 +484,21 @@ func checkPath(text string) error {
 		return errPathEncoded
 	case strings.Contains(text, "://") || strings.HasPrefix(strings.ToLower(text), "file:"):
 		return errPathURL
+	case strings.HasPrefix(text, "//"):
+		return errPathNetwork
+	case slices.ContainsFunc(strings.Split(text, "/"), losesEnd):
+		return errPathTrimmed
 	case strings.HasPrefix(text, "~"):
 		return errPathHome
 	case strings.ContainsFunc(text, becomesSeparator):
 		return errPathLookalike
 	}
 	return nil
+}
+
+// losesEnd reports whether Windows removes the end of a name, so that ".. " becomes "..".
+func losesEnd(name string) bool {
+	return name != "." && name != ".." && strings.TrimRight(name, " .") != name
 }
 
 // becomesSeparator reports whether a character may become a dot or a slash where Unicode is normalized.

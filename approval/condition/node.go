@@ -124,7 +124,7 @@ func (n *node) readName(raw jsontext.Value) {
 	if err != nil {
 		n.bad = errors.New("has a name that is not valid UTF-8")
 	} else if n.findMember(name) != nil {
-		n.bad = fmt.Errorf("has the name %q twice", clip(name))
+		n.bad = errors.New("has a name twice")
 	}
 	n.addName(name)
 }

@@ -34,8 +34,9 @@ type shape struct {
 	enum     []string // the only values of a string; nil: any
 	elem     *shape   // of a list or a map
 	fields   map[string]*shape
-	rest     *shape // of members that fields does not have
-	maxSize  uint64 // characters of a string, elements of a list; 0: unknown
+	variants map[string][]string // names of fields by [foldName]
+	rest     *shape              // of members that fields does not have
+	maxSize  uint64              // characters of a string, elements of a list; 0: unknown
 
 	typeName string // of an object, in the type checker
 }
@@ -174,9 +175,10 @@ func (r *schemaReader) readObject(s *shape, c *constraints, depth int) {
 	s.kind = objectKind
 	s.typeName = objectTypePrefix + strconv.Itoa(len(r.objects))
 	r.objects[s.typeName] = s
-	s.fields = make(map[string]*shape, len(c.fields))
+	s.fields, s.variants = make(map[string]*shape, len(c.fields)), make(map[string][]string, len(c.fields))
 	for _, name := range slices.Sorted(maps.Keys(c.fields)) {
 		s.fields[name] = r.readShape(c.fields[name], joinPath(s.path, name), depth+1)
+		s.variants[foldName(name)] = append(s.variants[foldName(name)], name)
 	}
 	s.rest = newUntyped(s.path)
 }

@@ -1,6 +1,8 @@
 package condition
 
 import (
+	"strings"
+
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 )
@@ -93,6 +95,7 @@ func (s *shape) convertNested(n *node) any {
 		for i, child := range n.children {
 			values[n.names[i]] = s.memberShape(n.names[i]).convertElement(child)
 		}
+		s.spoilVariants(n.names, values)
 		c.value = values
 	} else {
 		values := make([]any, len(n.children))
@@ -104,6 +107,42 @@ func (s *shape) convertNested(n *node) any {
 	n.converted.Store(c)
 	return c.value
 }
+
+// spoilVariants makes members bad that the call also gives under a similar name: some servers take "Amount" for "amount", or for "amount" too.
+// Where the schema names no members, upper and lower case alone make names similar.
+func (s *shape) spoilVariants(names []string, values map[string]any) {
+	spoil := func(name string) {
+		values[name] = badValue{newValueError("%s is given under a name that differs only in case, _ or -", s.memberShape(name).path)}
+	}
+	if s.kind == objectKind {
+		for _, name := range names {
+			if s.fields[name] == nil {
+				for _, field := range s.variants[foldName(name)] {
+					spoil(field)
+				}
+			}
+		}
+		return
+	}
+	first := make(map[string]string, len(names))
+	for _, name := range names {
+		folded := foldCase(name)
+		if other, known := first[folded]; known {
+			spoil(other)
+			spoil(name)
+			continue
+		}
+		first[folded] = name
+	}
+}
+
+// foldName returns a key of names that some servers take for the same one.
+func foldName(name string) string {
+	return strings.NewReplacer("_", "", "-", "").Replace(foldCase(name))
+}
+
+// foldCase returns a key of names that differ only in case. Some letters have more than two forms: K, k and the Kelvin sign.
+func foldCase(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 func (s *shape) convertElement(n *node) any {
 	value, err := s.convert(n)

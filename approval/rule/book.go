@@ -82,15 +82,23 @@ func (b *Book) ReadsTime(ctx context.Context, rules []*Rule, schema Schema) bool
 	return slices.ContainsFunc(rules, func(r *Rule) bool { return r.When != "" && b.programs.compile(ctx, r, schema).time })
 }
 
-// Programs caches compiled conditions by the rule's revision and the tool's pin, which never mean anything else.
+// Programs caches compiled conditions. A rule's revision is no key: a database that lost commits gives it to another rule.
 type Programs struct {
 	programs *registry.Memory[programKey, compiled]
 	schemas  *registry.Memory[[sha256.Size]byte, *condition.Schema]
+	misfits  *registry.Memory[programKey, string]
 }
 
+// Limits of the caches, in entries.
+const (
+	maxPrograms = 5000
+	maxSchemas  = 1000
+	maxMisfits  = 200_000
+)
+
 type programKey struct {
-	revision int64
-	pin      [sha256.Size]byte
+	when string
+	pin  [sha256.Size]byte
 }
 
 // compiled is a program, or the reason why there is none.
@@ -104,8 +112,9 @@ type compiled struct {
 // NewPrograms makes an empty cache. now expires nothing.
 func NewPrograms(now func() time.Time) *Programs {
 	return &Programs{
-		registry.NewMemory[programKey](registry.Config[compiled]{Now: now}),
-		registry.NewMemory[[sha256.Size]byte](registry.Config[*condition.Schema]{Now: now, MaxSize: 1000}),
+		registry.NewMemory[programKey](registry.Config[compiled]{Now: now, MaxSize: maxPrograms}),
+		registry.NewMemory[[sha256.Size]byte](registry.Config[*condition.Schema]{Now: now, MaxSize: maxSchemas}),
+		registry.NewMemory[programKey](registry.Config[string]{Now: now, MaxSize: maxMisfits}),
 	}
 }
 
@@ -113,11 +122,30 @@ func NewPrograms(now func() time.Time) *Programs {
 func (p *Programs) Close() {
 	p.programs.Close()
 	p.schemas.Close()
+	p.misfits.Close()
+}
+
+// FindMisfit returns what is wrong with a condition for a tool, or "". It keeps no program, because it is asked about all tools at once.
+func (p *Programs) FindMisfit(ctx context.Context, when string, schema Schema) (string, error) {
+	return p.misfits.Get(ctx, programKey{when, schema.Pin}, func(ctx context.Context) (string, error) {
+		types, err := p.readSchema(ctx, schema)
+		if err != nil {
+			return "", err
+		}
+		if _, err = types.Compile(when); err != nil {
+			return err.Error(), nil //nolint:nilerr // the error is the answer
+		}
+		return "", nil
+	})
+}
+
+func (p *Programs) readSchema(ctx context.Context, schema Schema) (*condition.Schema, error) {
+	return p.schemas.Get(ctx, schema.Pin, func(context.Context) (*condition.Schema, error) { return condition.ReadSchema(schema.JSON) })
 }
 
 func (p *Programs) compile(ctx context.Context, r *Rule, schema Schema) compiled {
-	c, err := p.programs.Get(ctx, programKey{r.Revision, schema.Pin}, func(ctx context.Context) (c compiled, _ error) {
-		types, err := p.schemas.Get(ctx, schema.Pin, func(context.Context) (*condition.Schema, error) { return condition.ReadSchema(schema.JSON) })
+	c, err := p.programs.Get(ctx, programKey{r.When, schema.Pin}, func(ctx context.Context) (c compiled, _ error) {
+		types, err := p.readSchema(ctx, schema)
 		if err == nil {
 			c.program, err = types.Compile(r.When)
 		}

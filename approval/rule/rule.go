@@ -62,13 +62,12 @@ type Rule struct {
 	Revision int64
 }
 
+// Limits of rules.
 const (
-	// MaxName and MaxMessage bound texts of a rule, in characters.
-	MaxName    = 100
-	MaxMessage = 500
-	// MaxPatterns bounds each list of names.
-	MaxPatterns = 100
-	maxPattern  = 256
+	MaxName     = 100 // characters
+	MaxMessage  = 500 // characters
+	MaxPatterns = 100 // names in each list
+	maxPattern  = 256 // bytes
 )
 
 // Normalize returns the spec with defaults filled in and empty lists removed.
@@ -133,15 +132,15 @@ func isName(name string) bool {
 type Subject struct{ Agent, Skill, Tool string }
 
 // Covers reports whether the rule is about calls of the subject. The condition may still not hold for one of them.
-func (s *Spec) Covers(of Subject) bool {
+func (s Spec) Covers(of Subject) bool {
 	return matchesAny(s.Agents, of.Agent) && matchesAny(s.Skills, of.Skill) && matchesAny(s.Tools, of.Tool)
 }
 
 // CoversSkill is [Spec.Covers] for the calls of any agent and tool.
-func (s *Spec) CoversSkill(skill string) bool { return matchesAny(s.Skills, skill) }
+func (s Spec) CoversSkill(skill string) bool { return matchesAny(s.Skills, skill) }
 
 // CoversTool is [Spec.Covers] for the calls of any agent.
-func (s *Spec) CoversTool(skill, tool string) bool {
+func (s Spec) CoversTool(skill, tool string) bool {
 	return matchesAny(s.Skills, skill) && matchesAny(s.Tools, tool)
 }
 

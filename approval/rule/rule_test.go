@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/condition"
 	"github.com/holdpoint/holdpoint/approval/rule"
 )
 
@@ -179,5 +181,20 @@ func TestDesignHasAllRules(t *testing.T) {
 	}
 	if judged := judgeAll(); !maps.Equal(described, judged) {
 		t.Errorf("the tables of verdicts in docs/design.md have the rules %v, Judge and Combine %v", described, judged)
+	}
+}
+
+// TestProgramsOfReusedRevisions: after a failover that lost commits, the database may give a revision to another rule. Programs are compiled from the
+// condition, whatever the revision.
+func TestProgramsOfReusedRevisions(t *testing.T) {
+	t.Parallel()
+	programs := rule.NewPrograms(time.Now)
+	t.Cleanup(programs.Close)
+	for when, want := range map[string]int{`args.n == 1`: 1, `args.n == 2`: 0} {
+		book := rule.NewBook(1, []rule.Rule{{Spec: rule.Spec{Name: "r", When: when, Effect: rule.Allow, Mode: rule.Enforce}, Revision: 1}}, programs)
+		applied := book.Apply(t.Context(), book.Find(rule.Subject{}), rule.Schema{}, &condition.Input{Arguments: []byte(`{"n":1}`)})
+		if len(applied) != want {
+			t.Errorf("%s: %+v, want %d rules that match", when, applied, want)
+		}
 	}
 }

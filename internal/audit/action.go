@@ -33,7 +33,7 @@ const (
 	ApprovalRejected     Action = "approval.rejected"
 	ApprovalExpired      Action = "approval.expired"
 	ApprovalCancelled    Action = "approval.cancelled"
-	ApprovalUndone       Action = "approval.undone" // the reviewer took the approval back
+	ApprovalUndone       Action = "approval.undone"      // the reviewer took the approval back
 	ApprovalAskedAgain   Action = "approval.asked_again" // a rule that did not apply when the call was parked applies before it is sent
 	ApprovalExtended     Action = "approval.extended"
 	ApprovalEscalated    Action = "approval.escalated"

@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/url"
 	"strings"
 
@@ -36,6 +38,9 @@ func IsUnavailable(err error) bool {
 	var ofConnection interface {
 		error
 		SafeToRetry() bool
+	}
+	if _, broke := errors.AsType[*net.OpError](err); broke || errors.Is(err, io.ErrUnexpectedEOF) { // while rows were read
+		return true
 	}
 	return errors.As(err, &ofConnection) || pgconn.Timeout(err) || errors.Is(err, context.DeadlineExceeded)
 }

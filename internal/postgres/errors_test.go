@@ -38,6 +38,17 @@ func TestIsUnavailable(t *testing.T) {
 	_, away["cut"] = held.Exec(t.Context(), "SELECT 1")
 	_, away["closed"] = held.Exec(t.Context(), "SELECT 1")
 	held.Release()
+	held = acquire(t, one)
+	rows, err := held.Query(t.Context(), "SELECT repeat('x', 1000) FROM generate_series(1, 100000)")
+	if err != nil || !rows.Next() {
+		t.Fatalf("no rows: %v", err)
+	}
+	proxy.CutAll()
+	for rows.Next() { // until the end of what has arrived
+		continue
+	}
+	away["cut while rows are read"] = rows.Err()
+	held.Release()
 	for name, err := range away {
 		if !postgres.IsUnavailable(err) {
 			t.Errorf("%s: %v is another error", name, err)

@@ -57,7 +57,7 @@ func (r *Reader) Names(ctx context.Context, field, name string, find Finder, tol
 		ids = append(ids, found...)
 	}
 	if len(ids) == 0 && told {
-		r.Refuse(field, "must be a name or an id; nothing has, or had, this one")
+		r.Refuse(field, "must be a known name or id")
 	}
 	return ids
 }

@@ -14,6 +14,8 @@ type MoneyValue struct {
 	Currency  string // ISO 4217
 	Minor     bool   // the amount counts the smallest unit of the currency, such as cents
 	Ambiguous bool   // the separators may mean another amount; show the text
+	// DecimalMark is "." or "," if the separators of a text show which one is the decimal mark, even of a whole number: "1,284,500" shows ".".
+	DecimalMark string
 }
 
 // currencySymbols are the symbols of one currency each, or of its most usual one.
@@ -218,25 +220,26 @@ func parseMoney(text string) (found MoneyValue, ok bool) {
 	if before != "" && after != "" || currency == "" && before+after != "" {
 		return found, false
 	}
-	amount, ambiguous, ok := parseAmount(digits)
-	return MoneyValue{Amount: sign + amount, Currency: currency, Ambiguous: ambiguous}, ok
+	amount, mark, ambiguous, ok := parseAmount(digits)
+	return MoneyValue{Amount: sign + amount, Currency: currency, Ambiguous: ambiguous, DecimalMark: mark}, ok
 }
 
-// parseAmount reads digits with separators. Only digits follow the decimal mark.
-func parseAmount(text string) (amount string, ambiguous, ok bool) {
+// parseAmount reads digits with separators. Only digits follow the decimal mark, which is returned if it is known.
+func parseAmount(text string) (amount, mark string, ambiguous, ok bool) {
 	const spaces = " '’\u00a0\u202f\u2009_"
 	decimal := strings.LastIndexAny(text, ".,")
 	if decimal >= 0 {
-		mark := text[decimal : decimal+1]
+		mark = text[decimal : decimal+1]
 		others := strings.ContainsAny(text[:decimal], ".,"+spaces)
 		switch decimals := len(text) - decimal - 1; {
 		case strings.Count(text, mark) > 1: // 1,284,500
-			if decimals != 3 || strings.ContainsAny(text, strings.Trim(".,", mark)) {
-				return "", false, false
+			mark = strings.Trim(".,", mark)
+			if decimals != 3 || strings.Contains(text, mark) {
+				return "", "", false, false
 			}
 			decimal = -1
 		case decimals == 3 && !others && decimal <= 3 && text[0] != '0':
-			decimal, ambiguous = -1, true
+			decimal, mark, ambiguous = -1, "", true
 		}
 	}
 	var b strings.Builder
@@ -248,9 +251,9 @@ func parseAmount(text string) (amount string, ambiguous, ok bool) {
 		case i == decimal:
 			b.WriteByte('.')
 		case decimal >= 0 && i > decimal, r != '.' && r != ',' && !strings.ContainsRune(spaces, r):
-			return "", false, false
+			return "", "", false, false
 		}
 		i += size
 	}
-	return b.String(), ambiguous, b.Len() > 0
+	return b.String(), mark, ambiguous, b.Len() > 0
 }

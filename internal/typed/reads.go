@@ -51,7 +51,7 @@ func statementReads(tokens []token) bool {
 				}
 			}
 		default:
-			if writingWords.hasWordFold(t.text) {
+			if writingWords.hasWordFold(t.text) || takesFromSequence(tokens[i:]) {
 				return false
 			}
 			isCall := i+1 < len(tokens) && tokens[i+1].text == "("
@@ -62,6 +62,11 @@ func statementReads(tokens []token) bool {
 		}
 	}
 	return true
+}
+
+// takesFromSequence reports whether tokens begin with NEXT VALUE.
+func takesFromSequence(tokens []token) bool {
+	return len(tokens) > 1 && strings.EqualFold(tokens[0].text, "next") && strings.EqualFold(tokens[1].text, "value")
 }
 
 // isCast reports whether the operator at i is a colon of "::".

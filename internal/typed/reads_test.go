@@ -37,7 +37,7 @@ func TestReadsOnly(t *testing.T) {
 		"SELECT * FROM a FOR UPDATE",
 		"WITH a AS (DELETE FROM b RETURNING *) SELECT * FROM a",
 		"EXPLAIN ANALYZE DELETE FROM a",
-		"SELECT pg_terminate_backend(1)", "SELECT nextval('s')", "SELECT lo_unlink(1)", "SELECT public.f(1)", "SELECT public . lower(1)", `SELECT "f"(1)`, "SELECT `f`(1)",
+		"SELECT pg_terminate_backend(1)", "SELECT nextval('s')", "SELECT NEXT VALUE FOR s", "SELECT next\nvalue FOR s", "SELECT lo_unlink(1)", "SELECT public.f(1)", "SELECT public . lower(1)", `SELECT "f"(1)`, "SELECT `f`(1)",
 		"SELECT load_file('/etc/passwd')", "SELECT * FROM dblink('x', 'drop table a')",
 		"SELECT 1 -- comment", "SELECT 1 # comment", "SELECT /*!50000 1; DROP TABLE a */ 1", "SELECT /* x */ 1",
 		`SELECT '\'; DROP TABLE a; --'`, "SELECT 'a", `SELECT "a`, "SELECT $$a$$", "SELECT $tag$ a $tag$", "SELECT [a'] ; DROP TABLE x; --']", "SELECT {fn now()}",

@@ -111,6 +111,18 @@ func TestLike(t *testing.T) {
 	}
 }
 
+func TestDecimalMark(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"1,284.50": ".", "1.284,50": ",", "9.5": ".", "9,5": ",", "1 284,5": ",", "1'284.500": ".", "1284,500": ",", "0,125": ",", "1,284,500": ".", "1.284.500": ",",
+		"1,284": "", "1.284": "", "12": "", "1 284": "",
+	} {
+		if got, ok := typed.ReadAmount("x", "EUR "+text); !ok || got.DecimalMark != want {
+			t.Errorf("%s: the decimal mark is %q, want %q", text, got.DecimalMark, want)
+		}
+	}
+}
+
 func TestMoney(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -138,7 +150,11 @@ func TestMoney(t *testing.T) {
 		t.Run(tt.object, func(t *testing.T) {
 			t.Parallel()
 			want := &typed.MoneyValue{Amount: tt.amount, Currency: tt.currency, Minor: tt.minor, Ambiguous: tt.ambiguous}
-			if v := recognize(t, tt.object, tt.name); !reflect.DeepEqual(v.Money, want) || v.Kind != typed.Money {
+			v := recognize(t, tt.object, tt.name)
+			if v.Money != nil {
+				want.DecimalMark = v.Money.DecimalMark // see TestDecimalMark
+			}
+			if !reflect.DeepEqual(v.Money, want) || v.Kind != typed.Money {
 				t.Errorf("got %+v, want %+v", v.Money, want)
 			}
 		})

@@ -62,9 +62,13 @@ func (s *Service) CheckRule(ctx context.Context, spec rule.Spec) (RuleCheck, err
 		return RuleCheck{}, fmt.Errorf("check rule: %w", err)
 	}
 	for _, t := range tools {
-		check := ToolCheck{Skill: t.skill, Tool: t.name, Fields: t.schema.Fields()}
+		schema, err := condition.ReadSchema(t.schema.JSON)
+		if err != nil {
+			return RuleCheck{}, fmt.Errorf("check rule for tool %s of skill %s: %w", t.name, t.skill, err)
+		}
+		check := ToolCheck{Skill: t.skill, Tool: t.name, Fields: schema.Fields()}
 		if len(found.Problems) == 0 {
-			check.Problems = findProblems(t.schema, spec.When)
+			check.Problems = findProblems(schema, spec.When)
 		}
 		found.Tools = append(found.Tools, check)
 	}

@@ -48,7 +48,11 @@ func (s *Service) Rules(ctx context.Context) (*rule.Book, error) {
 
 // RulesSince is [Service.Rules] for a reader who knows that there was a change with this revision.
 func (s *Service) RulesSince(ctx context.Context, revision int64) (*rule.Book, error) {
-	return s.rules.GetIf(ctx, struct{}{}, func(b *rule.Book, _ time.Duration) bool { return b.Revision >= revision }, s.loadRules)
+	book, err := s.rules.GetIf(ctx, struct{}{}, func(b *rule.Book, _ time.Duration) bool { return b.Revision >= revision }, s.loadRules)
+	if err == nil && book.Revision < revision { // the load was under way before the change
+		return s.loadRules(ctx)
+	}
+	return book, err
 }
 
 // QueueRulesRevision adds the read of the revision of the last change of any rule to a batch.
@@ -295,8 +299,12 @@ func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWar
 			if spec.When == "" || !spec.CoversTool(t.skill, t.name) {
 				continue
 			}
-			if _, err := t.schema.Compile(spec.When); err != nil {
-				found = append(found, RuleWarning{spec.Name, t.skill, t.name, err.Error()})
+			misfit, err := s.programs.FindMisfit(ctx, spec.When, t.schema)
+			if err != nil {
+				return nil, fmt.Errorf("compare rule %s with tool %s: %w", spec.Name, t.name, err)
+			}
+			if misfit != "" {
+				found = append(found, RuleWarning{spec.Name, t.skill, t.name, misfit})
 			}
 		}
 	}
@@ -306,7 +314,7 @@ func (s *Service) findMisfits(ctx context.Context, specs []rule.Spec) ([]RuleWar
 // coveredTool is a tool that rules are about.
 type coveredTool struct {
 	skill, name string
-	schema      *condition.Schema
+	schema      rule.Schema
 }
 
 // findCovered returns the tools that servers have listed and that one of the rules is about, by skill and name.
@@ -334,15 +342,9 @@ func (s *Service) findCovered(ctx context.Context, specs []rule.Spec) ([]covered
 	if err != nil {
 		return nil, err
 	}
-	schemas := map[tool.Pin]*condition.Schema{}
 	tools := make([]coveredTool, 0, len(covered))
 	for offered, pin := range covered {
-		if schemas[pin] == nil {
-			if schemas[pin], err = condition.ReadSchema(definitions[pin].InputSchema); err != nil {
-				return nil, fmt.Errorf("read schema of tool %s for rules: %w", offered.Name, err)
-			}
-		}
-		tools = append(tools, coveredTool{names[offered.SkillID], offered.Name, schemas[pin]})
+		tools = append(tools, coveredTool{names[offered.SkillID], offered.Name, rule.Schema{Pin: pin, JSON: definitions[pin].InputSchema}})
 	}
 	slices.SortFunc(tools, func(a, b coveredTool) int {
 		return cmp.Or(cmp.Compare(a.skill, b.skill), cmp.Compare(a.name, b.name))

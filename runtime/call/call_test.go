@@ -130,22 +130,77 @@ func TestReadingAnApprovalLocksNothing(t *testing.T) {
 	}
 }
 
-// Calls expire without a waiter and without a job.
+// Calls expire without a waiter and without a job, in one transaction. One that is locked does not delay the others.
 func TestOverdueCallsExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	var locked uuid.UUID
 	for n := range 20 {
-		w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n))
+		locked = w.submit("files__write", fmt.Sprintf(`{"n":%d}`, n)).ID
 	}
+	var expired, transactions, jobs int
+	await := func(n int) {
+		eventually.Holds(t, "calls to expire", func() bool {
+			check(t, w.db.Pool().QueryRow(t.Context(), `SELECT count(*), count(DISTINCT xmin::text), (SELECT count(*) FROM river_job WHERE kind = 'call_expire')
+				FROM calls WHERE status = 'expired'`).Scan(&expired, &transactions, &jobs))
+			return expired >= n
+		})
+	}
+	check(t, postgres.InTx(t.Context(), w.db.Pool(), func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), `SELECT FROM approvals WHERE call_id = $1 FOR UPDATE`, locked)
+		check(t, err)
+		w.db.MoveClock("61 seconds")
+		await(19)
+		if expired != 19 || transactions != 1 || jobs != 0 {
+			t.Errorf("%d calls expired in %d transactions with %d jobs", expired, transactions, jobs)
+		}
+		return nil
+	}))
+	await(20)
+}
+
+// Waiters whose calls are overdue leave connections of the database to others, even if they wait for locks.
+func TestWaitersLeaveConnections(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	n := 4 * int(w.db.Pool().Config().MaxConns)
+	ended := make(chan error, n)
+	for i := range n {
+		id := w.submit("files__write", fmt.Sprintf(`{"n":%d}`, i)).ID
+		go func() {
+			c, err := w.calls.Wait(t.Context(), id, call.Listener{})
+			if err == nil && c.Status != call.Expired {
+				err = fmt.Errorf("call %s is %s", id, c.Status)
+			}
+			ended <- err
+		}()
+	}
+	blocker, err := pgx.Connect(t.Context(), w.db.URL())
+	check(t, err)
+	defer blocker.Close(context.WithoutCancel(t.Context()))
+	tx, err := blocker.Begin(t.Context())
+	check(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM approvals FOR UPDATE`)
+	check(t, err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM call_connections FOR UPDATE`)
+	check(t, err)
 	w.db.MoveClock("61 seconds")
-	var expired, jobs int
-	eventually.Holds(t, "all calls to expire", func() bool {
-		check(t, w.db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM calls WHERE status = 'expired'),
-			(SELECT count(*) FROM river_job WHERE kind = 'call_expire')`).Scan(&expired, &jobs))
-		return expired == 20
+	var waiting int
+	eventually.Holds(t, "a waiter to wait for a lock", func() bool {
+		check(t, blocker.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted`).Scan(&waiting))
+		return waiting > 0
 	})
-	if jobs != 0 {
-		t.Errorf("%d jobs", jobs)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for range 20 {
+		if _, err := w.calls.ListCalls(ctx, nil); err != nil {
+			t.Fatalf("while waiters wait for locks: %v", err)
+		}
+		check(t, w.db.Pool().Ping(ctx))
+	}
+	check(t, tx.Rollback(t.Context()))
+	for range n {
+		check(t, <-ended)
 	}
 }
 

@@ -6,6 +6,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/rule"
 )
 
 // ReadOpenSQL reads the open calls. Its plan determines how long recovery takes.
@@ -46,6 +49,11 @@ func (s *Service) Recover(ctx context.Context) error { return s.recoverCalls(ctx
 // DenyLapsed ends a call if its approval has lapsed.
 func (s *Service) DenyLapsed(ctx context.Context, id uuid.UUID) (bool, error) {
 	return s.endUnsent(ctx, s.vital, onLapse, id, lapsedOutcome())
+}
+
+// AskAgain takes the approval of a call back because of a rule that parks it now, as a process does that compared the call before.
+func (s *Service) AskAgain(ctx context.Context, c *Call, decided *approval.Approval, by rule.Applied) error {
+	return s.askAgain(ctx, c, decided, []rule.Applied{by})
 }
 
 // OpenFrom returns the id at which the search for open calls starts.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -119,8 +121,8 @@ func (s *Service) scheduleEscalations(ctx context.Context, tx pgx.Tx, at map[uui
 const (
 	// expireInterval is the pause between two searches for overdue calls. Whoever waits for a call expires it at its deadline.
 	expireInterval = time.Second
-	expireSoon     = 100 * time.Millisecond // the pause if there may be more
-	expireBatch    = 500
+	expireSoon     = 10 * time.Millisecond // the pause if there may be more
+	expireBatch    = 200                   // calls of a transaction
 	expireWorkers  = 8
 )
 
@@ -139,12 +141,18 @@ func (s *Service) keepExpiring() {
 
 // expireOverdue expires calls whose deadline has passed, and reports whether there may be more. One that fails does not stop the others.
 func (s *Service) expireOverdue(ctx context.Context) (more bool, err error) {
-	overdue, err := readIDs(ctx, s.Pool, approval.OverdueSQL+`
-		UNION ALL SELECT call_id FROM call_connections WHERE ended_at IS NULL AND deadline <= (SELECT holdpoint_now())
-		LIMIT $1`, expireBatch)
+	parked, err := s.expireTogether(ctx)
+	switch {
+	case err == nil:
+		more, parked = len(parked) == expireBatch, nil
+	case len(parked) == 0:
+		return false, err
+	}
+	waiting, err := readIDs(ctx, s.Pool, `SELECT call_id FROM call_connections WHERE ended_at IS NULL AND deadline <= (SELECT holdpoint_now()) LIMIT $1`, expireBatch)
 	if err != nil {
 		return false, fmt.Errorf("find overdue calls: %w", err)
 	}
+	overdue := slices.Concat(parked, waiting)
 	errs := make([]error, len(overdue))
 	var group errgroup.Group
 	group.SetLimit(expireWorkers)
@@ -155,7 +163,49 @@ func (s *Service) expireOverdue(ctx context.Context) (more bool, err error) {
 		})
 	}
 	_ = group.Wait() // errs has the errors
-	return len(overdue) == expireBatch, errors.Join(errs...)
+	return more || len(overdue) >= expireBatch, errors.Join(errs...)
+}
+
+// expireTogether expires overdue approvals with their calls, in one transaction, and returns the ids of these. It leaves those to others that
+// they have locked.
+func (s *Service) expireTogether(ctx context.Context) (ids []uuid.UUID, err error) {
+	s.warmReviewers(ctx)
+	var expired []*move
+	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) (err error) {
+		expired = nil
+		if ids, err = readIDs(ctx, tx, approval.OverdueSQL+` LIMIT $1 FOR UPDATE SKIP LOCKED`, expireBatch); err != nil || len(ids) == 0 {
+			return err
+		}
+		var now time.Time
+		overdue, read := make([]approval.Approval, len(ids)), &pgx.Batch{}
+		for i, id := range ids {
+			approval.QueueLock(read, id, &overdue[i], &now)
+		}
+		if err := tx.SendBatch(ctx, read).Close(); err != nil {
+			return err
+		}
+		outcomes := map[uuid.UUID]outcome{} // by principal
+		for i := range overdue {
+			a := &overdue[i]
+			o, known := outcomes[a.PrincipalID]
+			if !known {
+				o = s.expiryOutcome(ctx, a.PrincipalID)
+				outcomes[a.PrincipalID] = o
+			}
+			expired = append(expired, newSettleMove(a, o, audit.System(), "", nil))
+		}
+		err = s.moveInTx(ctx, tx, expired...)
+		failpoint.Hit(failpoint.ExpireBeforeCommit)
+		return err
+	})
+	if err != nil {
+		return ids, fmt.Errorf("expire overdue calls: %w", err)
+	}
+	if len(expired) > 0 {
+		failpoint.Hit(failpoint.ExpireAfterCommit)
+		s.announceMoves(ctx, expired...)
+	}
+	return ids, nil
 }
 
 // expireArgs is a job of earlier versions that expires a call at its deadline.

@@ -26,6 +26,7 @@ const (
 	replayScanned  = 1_000_000
 	replayTime     = 20 * time.Second
 	replayBatch    = 2000
+	replayBytes    = 32 << 20 // of arguments in a batch; one call may exceed it
 )
 
 // Replay is the judgement of a rule on calls of the past, as if it had been in force beside the rules of their time.
@@ -106,28 +107,28 @@ func (s *Service) ReplayRule(ctx context.Context, spec rule.Spec) (Replay, error
 		}
 		before = next
 	}
-	r.found.Differences = append(r.rejected, r.others...)
-	r.found.Differences = r.found.Differences[:min(len(r.found.Differences), MaxReplayShown)]
+	all := slices.Concat(r.rejected, r.others)
+	r.found.Differences = all[:min(len(all), MaxReplayShown)]
 	return r.found, nil
 }
 
 // readBatch reads calls that are older than one, newest first, and returns the position of the next batch; uuid.Nil: there is none. It leaves out
 // most of those that are out of scope.
 func (r *replayer) readBatch(ctx context.Context, before uuid.UUID) (calls []replayedCall, next uuid.UUID, err error) {
-	var bound struct {
-		Oldest *uuid.UUID
-		Rows   int
+	type batchBound struct {
+		Oldest     *uuid.UUID
+		Rows, Seen int // calls in the batch; calls that were considered for it
 	}
+	var bound batchBound
 	spec := &r.book.Rules[0].Spec
 	skills, err := r.Agents.Covered(ctx, spec)
 	if err != nil {
 		return nil, uuid.Nil, err
 	}
 	err = r.Reader.InTx(ctx, func(tx pgx.Tx) (err error) {
-		bound, err = postgres.CollectOne(ctx, tx, pgx.RowToStructByPos[struct {
-			Oldest *uuid.UUID
-			Rows   int
-		}], `SELECT min(id::text)::uuid, count(*) FROM (SELECT id FROM calls WHERE id < $1 ORDER BY id DESC LIMIT $2) AS newest`, before, replayBatch)
+		bound, err = postgres.CollectOne(ctx, tx, pgx.RowToStructByPos[batchBound], `SELECT min(id::text) FILTER (WHERE newer < $3)::uuid, count(*) FILTER (WHERE newer < $3), count(*)
+			FROM (SELECT id, coalesce(sum(octet_length(coalesce(submitted, arguments))) OVER (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS newer
+				FROM calls WHERE id < $1 ORDER BY id DESC LIMIT $2) AS newest`, before, replayBatch, replayBytes)
 		if err != nil || bound.Oldest == nil {
 			return err
 		}
@@ -137,7 +138,7 @@ func (r *replayer) readBatch(ctx context.Context, before uuid.UUID) (calls []rep
 			ORDER BY id DESC`, before, *bound.Oldest, skills)
 		return err
 	})
-	if err != nil || bound.Rows < replayBatch {
+	if err != nil || bound.Rows == bound.Seen && bound.Seen < replayBatch {
 		return calls, uuid.Nil, err
 	}
 	return calls, *bound.Oldest, nil

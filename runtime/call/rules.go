@@ -137,17 +137,17 @@ func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Appro
 		if a.Status != approval.Approved || a.Digest != decided.Digest {
 			return nil // another process was first
 		}
-		if a, err = approval.AskAgain(ctx, tx, a, combineGated(applied).Rule); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `UPDATE calls SET rules = $2 WHERE id = $1`, c.ID, encodeRules(applied)); err != nil {
-			return err
-		}
 		again = &move{
 			event: onAskAgain, id: c.ID, agentID: c.AgentID, outcome: outcome{status: Parked}, actor: audit.System(),
 			data: map[string]any{"digest": a.Digest.String(), "rules": applied},
 		}
-		if err := s.moveInTx(ctx, tx, again); err != nil || !again.made {
+		if err := s.moveInTx(ctx, tx, again); err != nil || !again.made { // it was claimed or cancelled: its approval stays as it is
+			return err
+		}
+		if a, err = approval.AskAgain(ctx, tx, a, combineGated(applied).Rule); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `UPDATE calls SET rules = $2 WHERE id = $1`, c.ID, encodeRules(applied)); err != nil {
 			return err
 		}
 		if a.EscalateTo != "" {

@@ -147,6 +147,60 @@ func TestRulesRunAgain(t *testing.T) {
 	}
 }
 
+// TestAskAgainIsTooLate: a call that was cancelled or claimed while another process compared it keeps its approval.
+func TestAskAgainIsTooLate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for status, end := range map[call.Status]func(id uuid.UUID){
+		call.Cancelled: func(id uuid.UUID) {
+			_, err := w.calls.Cancel(t.Context(), call.Viewer{}, uuid.Nil, id)
+			check(t, err)
+		},
+		call.Succeeded: func(id uuid.UUID) {
+			w.db.Exec(`UPDATE approvals SET undo_until = NULL WHERE call_id = $1`, id)
+			w.waitForEnd(id)
+		},
+	} {
+		id := w.submit("files__write", fmt.Sprintf(`{"n":1,"end":%q}`, status)).ID
+		w.approveWithUndo(id)
+		compared, err := w.calls.Get(t.Context(), call.Viewer{}, id)
+		check(t, err)
+		decided := w.getApproval(id).Approval
+		end(id)
+		check(t, w.calls.AskAgain(t.Context(), &compared, &decided, rule.Applied{Name: "new", Revision: 1, Effect: rule.Park, Mode: rule.Enforce}))
+		after := w.getApproval(id)
+		if after.Call.Status != status || after.Approval.Status != approval.Approved || len(after.Call.Rules) != 0 {
+			t.Errorf("the call is %s with approval %s and rules %+v, want %s and approved", after.Call.Status, after.Approval.Status, after.Call.Rules, status)
+		}
+	}
+}
+
+// TestEditIsAskedAgain: a proposed edit that a rule parks again has the digest that it had when it was proposed, and its editor still may not approve it.
+func TestEditIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.secondReviewers(agent.EditsSecond, nil)
+	editor, other := w.reviewer, uuid.New()
+	id := w.submit("files__write", `{"n":1}`).ID
+	proposed, err := w.decideAs(editor, id, `{"n":2}`)
+	check(t, err)
+	w.setRule(rule.Spec{Name: "ask-twos", When: `args.n == 2.0`, Effect: rule.Park})
+	_, err = w.decideAs(other, id, "")
+	check(t, err)
+	w.waitForStatus(id, call.Parked)
+	if again := w.getApproval(id).Approval; again.Digest != proposed.Approval.Digest || again.EditedBy != editor {
+		t.Errorf("asked again about %s of %s, want %s of %s", again.Digest, again.EditedBy, proposed.Approval.Digest, editor)
+	}
+	if _, err := w.decideAs(editor, id, ""); !errors.Is(err, approval.ErrOwnEdit) {
+		t.Errorf("the editor approves: %v, want ErrOwnEdit", err)
+	}
+	_, err = w.decideAs(other, id, "")
+	check(t, err)
+	if c := w.waitForEnd(id); c.Status != call.Succeeded || string(c.Arguments) != `{"n":2}` {
+		t.Errorf("approved again, the call is %s, %s", c.Status, c.Message)
+	}
+}
+
 // TestRuleConditionIsTyped: a rule whose condition does not fit a tool that it is about is refused, with the field and the tool.
 func TestRuleConditionIsTyped(t *testing.T) {
 	t.Parallel()

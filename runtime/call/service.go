@@ -105,6 +105,7 @@ type Service struct {
 	counts      pendingCounts
 	relays      sync.Map // the relays of the calls that this process is sending, by id
 	gates       *gates
+	waking      chan struct{} // a place for each waiter that uses the database after it was woken
 	dispatches  chan struct{} // a place for each call that this process sends after its decision
 	schemas     *schemaCache
 	histories   histories
@@ -153,6 +154,7 @@ func New(cfg Config) (*Service, error) {
 		transitions: newTransitions(),
 		counts:      pendingCounts{agents: map[uuid.UUID]pendingCount{}},
 		gates:       newGates(cfg.SkillConcurrency),
+		waking:      make(chan struct{}, max(cfg.Pool.Config().MaxConns/4, 1)),
 		dispatches:  make(chan struct{}, maxDispatches),
 		schemas:     newSchemaCache(),
 		before:      beforeMemory(cfg.Now),

@@ -31,10 +31,10 @@ func (s *Service) Wait(ctx context.Context, id uuid.UUID, l Listener) (*Call, er
 	w := s.hub.add(id, l.Event != nil)
 	defer s.hub.remove(id, w)
 	status := Executing
-	read := !s.flights.has(id) // else this process sends it and wakes us
-	for ; ; read = true {
+	read, woken := !s.flights.has(id), false // else this process sends it and wakes us
+	for ; ; read, woken = true, true {
 		if read {
-			c, now, err := s.readWaiting(ctx, id, w, l)
+			c, now, err := s.readWaiting(ctx, id, w, l, woken)
 			if c != nil || err != nil {
 				return c, err
 			}
@@ -48,15 +48,21 @@ func (s *Service) Wait(ctx context.Context, id uuid.UUID, l Listener) (*Call, er
 
 // readWaiting returns a call if it has ended, else its status, after the listener has got events and questions. The status is empty if the
 // database did not answer.
-func (s *Service) readWaiting(ctx context.Context, id uuid.UUID, w *waiter, l Listener) (*Call, Status, error) {
+func (s *Service) readWaiting(ctx context.Context, id uuid.UUID, w *waiter, l Listener, woken bool) (*Call, Status, error) {
+	if woken && !s.takeWakingPlace(ctx) {
+		return nil, "", ctx.Err()
+	}
 	c, err := s.loadCall(ctx, id)
+	if woken {
+		<-s.waking
+	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, "", ctx.Err()
 	case err != nil && (errors.Is(err, ErrNotFound) || !isRetryable(err)):
 		return nil, "", err
 	case err != nil:
-		return nil, "", nil
+		return nil, "", nil //nolint:nilerr // the caller tries again
 	case c.Status.Final():
 		s.forwardEvents(w, l)
 		return c, c.Status, nil
@@ -119,10 +125,7 @@ func (s *Service) waitForNews(ctx context.Context, w *waiter, l Listener, id uui
 			s.forwardEvents(w, l)
 		case done := <-w.ch:
 			s.forwardEvents(w, l)
-			if done == nil && status.waitsForPeople() {
-				return nil, s.expireIfDue(ctx, id)
-			}
-			return done, nil
+			return done, nil // nil: the timer follows if it is overdue
 		case <-timer:
 			if status == "" {
 				return nil, nil
@@ -152,9 +155,25 @@ func (s *Service) timeLeft(ctx context.Context, id uuid.UUID, status Status) (ti
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
+// takeWakingPlace reports whether a woken waiter may use the database. The waiters of thousands of calls may wake at once, and others need
+// connections too. It reports false if ctx has ended.
+func (s *Service) takeWakingPlace(ctx context.Context) bool {
+	select {
+	case s.waking <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // expireIfDue expires an overdue call. It logs errors of the database; the caller tries again.
 func (s *Service) expireIfDue(ctx context.Context, id uuid.UUID) error {
-	if err := s.Expire(ctx, id); err != nil {
+	if !s.takeWakingPlace(ctx) {
+		return ctx.Err()
+	}
+	err := s.Expire(ctx, id)
+	<-s.waking
+	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -145,6 +145,34 @@ func TestHangingSkillDelaysOneConversation(t *testing.T) {
 	})
 }
 
+// A listing from before the server hung does not make conversations wait for the server again.
+func TestHangingUncachedSkillDelaysOneConversation(t *testing.T) {
+	t.Parallel()
+	w := twoSkills(t)
+	w.source.uncached = true
+	w.startConversation("billing") // accepts the definitions
+	p := w.start(3 * time.Second)
+	start := func() *catalog.Conversation {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // shorter than the listing that hangs
+		defer cancel()
+		c, err := p.StartConversation(ctx, w.registry.Agent("billing"), uuid.Nil, "", nil)
+		check(t, err)
+		return c
+	}
+	all := toolNames(start())
+	w.source.set(func() { w.source.hanging["files"] = true })
+	if first := start(); !slices.Equal(toolNames(first), all) || len(first.Problems) != 1 {
+		t.Fatalf("while the server hangs: tools %v, problems %+v", toolNames(first), first.Problems)
+	}
+	p.SetListTimeout(time.Hour) // the next ones would hang if they waited
+	for range 3 {
+		if c := start(); !slices.Equal(toolNames(c), all) {
+			t.Fatalf("tools %v, problems %+v", toolNames(c), c.Problems)
+		}
+	}
+}
+
 // A skill that could not be listed joins the conversation once it recovers.
 func TestRecoveredSkillComesBack(t *testing.T) {
 	t.Parallel()

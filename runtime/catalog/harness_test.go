@@ -28,11 +28,12 @@ var check = worldtest.Check
 type source struct {
 	tool.Source
 
-	mu      sync.Mutex
-	tools   map[string][]string // names
-	broken  map[string]error
-	hanging map[string]bool
-	lists   atomic.Int32
+	mu       sync.Mutex
+	tools    map[string][]string // names
+	broken   map[string]error
+	hanging  map[string]bool
+	uncached bool // listings may not be cached
+	lists    atomic.Int32
 }
 
 func (s *source) set(change func()) {
@@ -57,7 +58,11 @@ func (s *source) List(ctx context.Context, server tool.Server) (tool.Listing, er
 	for i, name := range tools {
 		definitions[i] = fmt.Sprintf(`{"name":%q,"inputSchema":{"type":"object"}}`, name)
 	}
-	return runtimetest.ParseTools(definitions...)
+	listing, err := runtimetest.ParseTools(definitions...)
+	if s.uncached {
+		listing.TTL = new(time.Duration(0))
+	}
+	return listing, err
 }
 
 // process is one process of a deployment.

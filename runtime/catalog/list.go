@@ -89,12 +89,14 @@ func (s *Service) listTools(ctx context.Context, skill *agent.Skill, server tool
 		return tool.Listing{}, errNoPrincipal
 	}
 	key := listingKey{skill.ID, server.Revision, server.Principal}
-	if _, ok := s.unanswered.Peek(key); ok {
+	if since, ok := s.unanswered.Peek(key); ok {
 		listing, err := s.discovery.ListCached(ctx, server, skill.TrustNewTools)
 		if errors.Is(err, tool.ErrNotListed) || errors.Is(err, context.DeadlineExceeded) {
 			return listing, errUnanswered
 		}
-		s.unanswered.DropIf(func(other listingKey) bool { return other == key })
+		if err != nil || listing.At.After(since) { // not of a listing from before
+			s.unanswered.DropIf(func(other listingKey) bool { return other == key })
+		}
 		return listing, err
 	}
 	patience := s.listTimeout
@@ -105,7 +107,7 @@ func (s *Service) listTools(ctx context.Context, skill *agent.Skill, server tool
 	defer cancel()
 	listing, err := s.discovery.List(bounded, server, skill.TrustNewTools)
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.unanswered.Put(key, struct{}{})
+		s.unanswered.Put(key, s.now())
 		err = errUnanswered
 	}
 	return listing, err

@@ -29,7 +29,7 @@ type Config struct {
 	Agents    *agent.Service
 	Discovery *tool.Discovery
 	Logger    *slog.Logger
-	Now       func() time.Time // expires cache entries, nothing else
+	Now       func() time.Time // dates cache entries, nothing else
 	// ListTimeout is how long the start of a conversation waits for the tools of all skills. Zero: 15 s.
 	ListTimeout time.Duration
 }
@@ -47,12 +47,13 @@ type Service struct {
 	discovery   *tool.Discovery
 	log         *slog.Logger
 	listTimeout time.Duration
+	now         func() time.Time
 
 	skills        *registry.Memory[uuid.UUID, []agent.AssignedSkill] // by agent
 	conversations *registry.Memory[conversationKey, *Conversation]
 	named         *registry.Memory[conversationName, *Conversation]
 	catalogs      *registry.Memory[Digest, *Catalog]
-	unanswered    *registry.Memory[listingKey, struct{}] // skills whose server did not answer tools/list in time
+	unanswered    *registry.Memory[listingKey, time.Time] // when a server did not answer tools/list in time
 }
 
 // listingKey identifies a listing of a skill.
@@ -71,13 +72,13 @@ func New(cfg Config) (*Service, error) {
 		cfg.ListTimeout = defaultListTimeout
 	}
 	s := &Service{
-		pool: cfg.Pool, agents: cfg.Agents, discovery: cfg.Discovery, log: cfg.Logger, listTimeout: cfg.ListTimeout,
+		pool: cfg.Pool, agents: cfg.Agents, discovery: cfg.Discovery, log: cfg.Logger, listTimeout: cfg.ListTimeout, now: cfg.Now,
 		skills:        newMemory[uuid.UUID, []agent.AssignedSkill](cfg),
 		conversations: newMemory[conversationKey, *Conversation](cfg),
 		named:         newMemory[conversationName, *Conversation](cfg),
 		catalogs:      registry.NewMemory[Digest](registry.Config[*Catalog]{Now: cfg.Now, MaxSize: maxCachedBytes, Size: (*Catalog).size}),
 	}
-	s.unanswered = registry.NewMemory[listingKey](registry.Config[struct{}]{Now: cfg.Now, TTL: time.Hour})
+	s.unanswered = registry.NewMemory[listingKey](registry.Config[time.Time]{Now: cfg.Now, TTL: time.Hour})
 	cfg.Agents.OnInvalidate(s.invalidate)
 	cfg.Agents.OnAgentDeleted(endConversations)
 	return s, nil

@@ -1,6 +1,7 @@
 package mcpserver_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/mcpserver"
@@ -191,6 +193,25 @@ func TestInternalErrors(t *testing.T) {
 		}
 		if log := b.log.String(); !strings.Contains(log, "error_id="+id) || !strings.Contains(log, "secret detail") || strings.Contains(a.body, "secret") {
 			t.Errorf("%s: %s", name, log)
+		}
+	}
+}
+
+// A client learns that the database is unavailable, for any reason, and nothing else about it.
+func TestUnavailableDatabase(t *testing.T) {
+	t.Parallel()
+	for _, cause := range []error{
+		&pgconn.PgError{Code: "57P01", Message: "secret detail"}, &pgconn.PgError{Code: "25006", Message: "secret detail"},
+		&pgconn.ConnectError{Config: &pgconn.Config{Host: "secret"}}, context.DeadlineExceeded,
+	} {
+		b := newBench(t)
+		b.calls.submitErr = fmt.Errorf("submit: %w", cause)
+		a := b.post(callBody("1", "echo", "{}"))
+		answer := decodeJSON(t, a.body)
+		message, _ := memberAt(answer, "error", "message").(string)
+		if memberAt(answer, "error", "code") != -32603.0 || memberAt(answer, "error", "data", "code") != "database_unavailable" ||
+			!strings.HasPrefix(message, "the database is not available at present: internal error ") || strings.Contains(a.body, "secret") {
+			t.Errorf("%v: %s", cause, a.body)
 		}
 	}
 }

@@ -259,7 +259,8 @@ func (d *Discovery) refreshListing(ctx context.Context, server Server, trustNewT
 	var listing Listing
 	asked := d.now()
 	listing, attempt.Failure = d.listServer(ctx, server)
-	attempt.Tools, attempt.Skipped, attempt.Took = len(listing.Tools), listing.Skipped, d.now().Sub(asked)
+	listing.At = d.now()
+	attempt.Tools, attempt.Skipped, attempt.Took = len(listing.Tools), listing.Skipped, listing.At.Sub(asked)
 	attempt.Generation = listing.Generation
 	changes, err := d.recordListing(ctx, attempt, listing.Tools, server.PerUser, trustNewTools)
 	if err != nil {

@@ -121,6 +121,8 @@ type Listing struct {
 	// Generation numbers the rules by which Holdpoint made the definitions of an HTTP API. During an upgrade, listings of lower generations
 	// do not change pins. Zero: the definitions are the server's own.
 	Generation int
+	// At is when the server had answered, in a cached listing.
+	At time.Time
 }
 
 // Skipped is a tool that cannot be offered, such as one with an invalid schema.

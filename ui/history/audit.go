@@ -212,8 +212,8 @@ func (p parties) subject(e *audit.Event) Party {
 		var data struct {
 			Name string `json:"name"`
 		}
-		if err := json.Unmarshal(e.Raw, &data); err == nil {
-			party.Name = data.Name
+		if err := json.Unmarshal(e.Raw, &data); err == nil && data.Name != "" {
+			party.Name, party.URL = data.Name, present.RuleURL(data.Name)
 		}
 	}
 	return party

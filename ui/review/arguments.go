@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/typed"
 	"github.com/holdpoint/holdpoint/runtime/call/evidence"
 	"github.com/holdpoint/holdpoint/ui/present"
@@ -31,7 +32,7 @@ func presentArguments(s *subject, f format, reveal bool) Arguments {
 		a.Withheld = a.Secrets > 0 && !s.revealed && !s.edited // the editor shows all of them
 	}
 	values := typed.RecognizeDocument(c.Arguments)
-	a.Alarming = isAlarming(values, s.evidence)
+	a.Alarming = isAlarming(values, s.evidence) || s.isPending() && s.approval.Rule == approval.RuleDefinitionChanged
 	shape := f.view
 	if shape == FormatFields {
 		fields, err := hostile.ReadFields(c.Arguments, limits)

@@ -98,7 +98,7 @@ func (h *BatchHandler) presentLike(r *http.Request, access identity.Access, s *s
 	columns := map[string]int{} // by name
 	for i := range waiting {
 		l.Rows = append(l.Rows, presentAlike(access, s.now, subjects[i], &waiting[i]))
-		card := presentOwn(subjects[i], own[i])
+		card := presentOwn(subjects[i], own[i], documents[i])
 		if card == nil {
 			l.Rows[i].MayApprove = false
 			continue
@@ -137,15 +137,21 @@ func nameColumn(pointer string) string {
 }
 
 // presentOwn presents the arguments that not all calls have, or returns nil if they are too large. Only its own definition hides
-// secrets: the tool may have been defined differently since.
-func presentOwn(s *subject, own []byte) *Card {
+// secrets: the tool may have been defined differently since. What a value is may depend on one that all calls have, such as a currency.
+func presentOwn(s *subject, own, whole []byte) *Card {
 	limits := hostile.Folded()
 	limits.Secrets = s.secrets
 	fields, err := hostile.ReadFields(own, limits)
 	if err != nil {
 		return nil
 	}
-	return makeCard(&fields, s.evidence, typed.RecognizeDocument(own), s.secrets.Find(own), s.secrets.NamedByAgent(own))
+	values, all := typed.RecognizeDocument(own), typed.RecognizeDocument(whole)
+	for pointer := range values {
+		if v, ok := all[pointer]; ok && pointer != "" {
+			values[pointer] = v
+		}
+	}
+	return makeCard(&fields, s.evidence, values, s.secrets.Find(own), s.secrets.NamedByAgent(own))
 }
 
 // presentAlike presents one of several calls with the decisions that the reader may make.

@@ -211,13 +211,18 @@ async function openNext() {
 // ---- undo: the last approval can be taken back for some seconds, whatever is on the screen by then
 
 let undoable; // {id, until}
+let undoing; // the same, until the server responds
 let tooLate = false; // the time to undo the last approval is over
 let undone; // the call that was taken back, until the list shows it again
 let undoneAt; // what was on the screen when the reader took it back
 
+const undoneRow = () => `#rows > [data-call="${undone}"]:not(.gone)`;
+
 function markUndone() {
-	const row = undone && find(`#rows > [data-call="${undone}"]:not(.gone)`);
-	if (row) mark(row);
+	const row = find(undoneRow());
+	if (!row) return;
+	mark(row);
+	if (!isWriting()) find("a.open", row).focus();
 }
 
 function offerUndo(id, until) {
@@ -240,13 +245,21 @@ function countUndo() {
 async function undo() {
 	if (tooLate) announce(say("UndoTooLate"));
 	if (!undoable) return;
-	const { id } = undoable;
+	const { id } = undoing = undoable;
 	undoable = owed = undefined;
 	countUndo();
 	noteChange();
 	undoneAt = shownAs;
 	const to = find("#pane") && wide.matches ? { target: "#pane", swap: "innerHTML" } : { target: "#call", swap: "outerHTML" };
 	await htmx.ajax("POST", `/calls/${id}/undo`, { source: "#undo", ...to }).catch(() => {}); // #main would abort it for the next load
+}
+
+// keepUnsent says that a form may not have arrived. An undo is offered again.
+function keepUnsent(element) {
+	setUnsent(true);
+	if (element?.id !== "undo") return;
+	undoable ??= undoing;
+	countUndo();
 }
 
 // hasMovedOn reports whether the response to an undo would replace another call, or a text that the reader writes.
@@ -456,12 +469,23 @@ function escape(event) {
 	else if (!queue() && call()) location.assign("/");
 }
 
-// type moves the focus to a field of the call on the screen.
+let astray = -Infinity; // when a key was ignored as part of a text that no field took
+
+// type moves the focus to a field of the call on the screen. If the call is too new for that, the text that follows must not act on it
+// letter by letter: its keys are ignored up to the next pause.
 function type(event, selector) {
 	const field = find(selector);
-	if (!field || !armed()) return;
+	if (!field) return;
 	event.preventDefault();
-	field.focus();
+	if (armed()) return field.focus();
+	astray = performance.now();
+	hint(say("TooEarly"));
+}
+
+function isAstray() {
+	if (performance.now() - astray > 1500) return false;
+	astray = performance.now();
+	return true;
 }
 
 const keys = {
@@ -526,11 +550,12 @@ function onKey(event) {
 		event.preventDefault();
 		if (event.repeat) return;
 		if (event.target.id === "reason") rejectTyped();
+		else if (event.target.id === "comment") find("button", event.target.form).click(); // its form would load another page
 		else event.target.form.requestSubmit();
 		return;
 	}
 	if (!keysOn() || typing(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
-	if (event.repeat && event.key !== "j" && event.key !== "k") return;
+	if (event.repeat && event.key !== "j" && event.key !== "k" || isAstray()) return;
 	if (!go(event)) keys[event.key]?.(event);
 }
 
@@ -632,7 +657,7 @@ document.addEventListener("htmx:before:response", (event) => {
 	if (response.status !== 503 || !response.headers.has("Retry-After")) return;
 	event.preventDefault();
 	lastState = undefined;
-	if (request.method === "POST") return setUnsent(true);
+	if (request.method === "POST") return keepUnsent(sourceElement);
 	if (loading && sourceElement.id === "main") failed = loading.address;
 	setStale(true);
 });
@@ -649,7 +674,7 @@ document.addEventListener("htmx:finally:request", ({ detail }) => {
 	if (owed) move(...owed);
 });
 document.addEventListener("htmx:error", ({ detail }) => {
-	if (detail.ctx?.request.method === "POST") setUnsent(true);
+	if (detail.ctx?.request.method === "POST") keepUnsent(detail.ctx.sourceElement);
 });
 document.addEventListener("htmx:before:swap", (event) => {
 	const { detail } = event;
@@ -665,7 +690,11 @@ document.addEventListener("htmx:before:swap", (event) => {
 	noteFocus(detail.ctx.request.method === "POST");
 	answered ||= detail.ctx.request.method === "POST";
 	following = find("#say") && scrollY + innerHeight > document.scrollingElement.scrollHeight - 120;
-	for (const task of detail.tasks) if (task.target?.id === "queue") hold(task.fragment, letGo);
+	for (const task of detail.tasks) {
+		if (task.target?.id !== "queue") continue;
+		if (find(undoneRow(), task.fragment)) letMove(); // the keys act on it once it is in the list
+		hold(task.fragment, letGo);
+	}
 	changed = detail.tasks.every(({ target }) => target?.closest?.("#pane, #call")) ? "#call" : undefined;
 });
 document.addEventListener("htmx:after:swap", ({ detail }) => {
@@ -677,7 +706,7 @@ document.addEventListener("htmx:after:swap", ({ detail }) => {
 	answered = false;
 	setUnsent(false);
 	if (/\/comments$/.test(detail.ctx.request.action) && !find("#comment-problem")) forgetComment();
-	if (call() && call().dataset.phase !== "parked") toTop();
+	if (call() && (call().dataset.phase !== "parked" || detail.ctx.sourceElement.id === "undo")) toTop();
 	if (hasNext) openNext();
 	if (find("#message")?.value === "") sessionStorage.removeItem(talkKey);
 	refresh();

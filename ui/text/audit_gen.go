@@ -47,10 +47,10 @@ func AuditMoreLines(n int) Message { return newMessage("audit.MoreLines", argume
 // AuditByHint is "name, ID or system".
 func AuditByHint() Message { return newMessage("audit.ByHint") }
 
-// AuditActionHint is "call.parked, or call for all of them".
+// AuditActionHint is "call.parked or call".
 func AuditActionHint() Message { return newMessage("audit.ActionHint") }
 
-// AuditSubjectHint is "ID of a call, skill, agent or person".
+// AuditSubjectHint is "ID of a call or person".
 func AuditSubjectHint() Message { return newMessage("audit.SubjectHint") }
 
 // AuditEventsBy is "{id}: all events by this actor".

@@ -91,7 +91,7 @@ func MemberID() Message { return newMessage("member.ID") }
 // MemberEmail is "E-mail".
 func MemberEmail() Message { return newMessage("member.Email") }
 
-// MemberSince is "Member since".
+// MemberSince is "Joined".
 func MemberSince() Message { return newMessage("member.Since") }
 
 // MemberYou is "you".

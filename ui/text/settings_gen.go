@@ -182,7 +182,7 @@ func SettingsPushBrowsers() Message { return newMessage("settings.PushBrowsers")
 // SettingsPushService is "Push service".
 func SettingsPushService() Message { return newMessage("settings.PushService") }
 
-// SettingsPushSince is "Since".
+// SettingsPushSince is "Registered".
 func SettingsPushSince() Message { return newMessage("settings.PushSince") }
 
 // SettingsPushRemove is "Remove {client:html}".

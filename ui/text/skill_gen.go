@@ -163,7 +163,7 @@ func SkillDefinition() Message { return newMessage("skill.Definition") }
 // SkillTool is "Tool".
 func SkillTool() Message { return newMessage("skill.Tool") }
 
-// SkillSince is "Since".
+// SkillSince is "Last change".
 func SkillSince() Message { return newMessage("skill.Since") }
 
 // SkillUsers is "Agents with this skill".

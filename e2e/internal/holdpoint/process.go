@@ -33,7 +33,7 @@ type Options struct {
 	DataDir     string   // empty: without the flag
 	Token       string   // bootstrap token; empty: none
 	Port        int      // zero: any free port
-	Failpoint   string   // the failpoint where the process kills itself; empty: none
+	Failpoint   string   // the failpoint where the process kills itself, or "name:20" for its 20th hit; empty: none
 	StopAt      string   // the failpoint where the process stops itself until SIGCONT; empty: none
 	Args        []string // more flags
 	Programs    []string // more programs that skills may run
@@ -226,10 +226,21 @@ func (p *Process) Kill() {
 func (p *Process) AwaitKilled(t testing.TB) {
 	t.Helper()
 	eventually.Succeeds(t, deathLimit, p.name+" is killed by its failpoint", p.checkEnded)
+	if err := p.CheckKilled(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Done returns a channel that is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.ended }
+
+// CheckKilled returns an error unless SIGKILL ended the process, as failpoints do.
+func (p *Process) CheckKilled() error {
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
-		t.Fatalf("%s ended with %v, not by its failpoint", p.name, p.err)
+		return fmt.Errorf("%s ended with %w, not by its failpoint", p.name, p.err)
 	}
+	return nil
 }
 
 // AwaitStopped waits until SIGSTOP has stopped the process.

@@ -7,4 +7,4 @@ import (
 	"errors"
 )
 
-func attack(context.Context, string, string) error { return errors.ErrUnsupported }
+func runAttack(context.Context, string, string) error { return errors.ErrUnsupported }

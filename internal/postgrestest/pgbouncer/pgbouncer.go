@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -34,8 +35,11 @@ const (
 type Bouncer struct {
 	dir     string
 	address string
-	cmd     *exec.Cmd
 	ended   chan struct{}
+
+	mu    sync.Mutex
+	cmd   *exec.Cmd
+	keeps bool // a program that ends is started again
 }
 
 // Start runs a PgBouncer until the test ends. See [Run].
@@ -54,7 +58,7 @@ func Start(tb testing.TB, databaseURL string, settings map[string]string) *Bounc
 }
 
 // Run runs a PgBouncer for all databases of a server. Sessions rotate, so that a client soon gets another one. The settings are
-// those of the section [pgbouncer].
+// those of the section [pgbouncer]. A PgBouncer that ends is started again, because cancel requests crash versions before 1.21 now and then.
 func Run(ctx context.Context, databaseURL string, settings map[string]string) (*Bouncer, error) {
 	path, err := findProgram()
 	if err != nil {
@@ -80,6 +84,9 @@ func Run(ctx context.Context, databaseURL string, settings map[string]string) (*
 		log, _ := os.ReadFile(filepath.Join(dir, "log")) // a missing log is the same as an empty one
 		return nil, fmt.Errorf("start PgBouncer: %w: %s", errors.Join(err, b.Stop()), log)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keeps = true
 	return b, nil
 }
 
@@ -127,15 +134,7 @@ func (b *Bouncer) start(ctx context.Context, path, config string) error {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return err
 	}
-	log, err := os.Create(filepath.Join(b.dir, "log"))
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	b.cmd = exec.CommandContext(context.WithoutCancel(ctx), path, file) //nolint:gosec // G204: the PgBouncer of this machine
-	b.cmd.Stdout, b.cmd.Stderr = log, log
-	b.cmd.Dir = "/"
-	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	attributes := &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 {
 		account, err := user.Lookup("postgres")
 		if err != nil {
@@ -147,14 +146,35 @@ func (b *Bouncer) start(ctx context.Context, path, config string) error {
 		if err != nil {
 			return err
 		}
-		b.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
-	if err := b.cmd.Start(); err != nil {
+	run := func() (*exec.Cmd, error) {
+		log, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		defer log.Close()
+		cmd := exec.CommandContext(context.WithoutCancel(ctx), path, file) //nolint:gosec // G204: the PgBouncer of this machine
+		cmd.Stdout, cmd.Stderr, cmd.Dir, cmd.SysProcAttr = log, log, "/", attributes
+		return cmd, cmd.Start()
+	}
+	var err error
+	if b.cmd, err = run(); err != nil {
 		return err
 	}
 	go func() {
 		defer close(b.ended)
-		_ = b.cmd.Wait() // it is killed
+		for cmd := b.cmd; cmd != nil; {
+			_ = cmd.Wait() // it was killed, or crashed
+			b.mu.Lock()
+			cmd = nil
+			if b.keeps {
+				if again, err := run(); err == nil {
+					cmd, b.cmd = again, again
+				}
+			}
+			b.mu.Unlock()
+		}
 	}()
 	return nil
 }
@@ -194,7 +214,17 @@ func (b *Bouncer) databaseURL(name, database string) string {
 
 // Stop kills the program and removes its files.
 func (b *Bouncer) Stop() error {
+	b.mu.Lock()
+	b.keeps = false
 	_ = b.cmd.Process.Kill() // it may have ended
+	b.mu.Unlock()
 	<-b.ended
 	return os.RemoveAll(b.dir)
+}
+
+// PID returns the id of the process.
+func (b *Bouncer) PID() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.cmd.Process.Pid
 }

@@ -22,8 +22,8 @@ const smallest = " in the smallest unit"
 const maxExponent = 400
 
 // readAmounts returns the amounts that a fact may be, and their unit: a currency, or "". It returns none if the fact is no amount, and two if
-// its separators may mean thousands or decimals.
-func (f Fact) readAmounts() (unit string, amounts []amount) {
+// its separators may mean thousands or decimals: the first one has no decimals. mark is the decimal mark, if the text shows it.
+func (f Fact) readAmounts() (unit string, amounts []amount, mark string) {
 	var digits []string
 	switch {
 	case f.Long > 0:
@@ -34,7 +34,7 @@ func (f Fact) readAmounts() (unit string, amounts []amount) {
 		if !ok {
 			break
 		}
-		unit, digits = money.Currency, []string{money.Amount}
+		unit, digits, mark = money.Currency, []string{money.Amount}, money.DecimalMark
 		if money.Ambiguous {
 			point := len(money.Amount) - 3
 			digits = append(digits, money.Amount[:point]+"."+money.Amount[point:])
@@ -48,11 +48,11 @@ func (f Fact) readAmounts() (unit string, amounts []amount) {
 	for _, one := range digits {
 		a, ok := newAmount(one)
 		if !ok {
-			return "", nil
+			return "", nil, ""
 		}
 		amounts = append(amounts, a)
 	}
-	return unit, amounts
+	return unit, amounts, mark
 }
 
 func newAmount(digits string) (amount, bool) {

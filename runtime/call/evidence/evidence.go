@@ -154,8 +154,10 @@ type past struct {
 	kinds   string
 	domain  map[string]bool
 	folder  map[string]bool
-	amounts map[string][]amount // by unit, see [Fact.readAmounts]; none in a unit whose amounts may all be two
+	amounts map[string][]amount // by unit, see [past.readAmounts]; none in a unit whose amounts may all be two
 	words   bool                // there are texts that are no amounts
+	marks   string              // the decimal marks of amounts that show them
+	unclear []Fact              // amounts that may be two
 	longest int
 }
 
@@ -179,6 +181,13 @@ func indexHistory(history []Call) map[string]*past {
 		}
 	}
 	for _, p := range index {
+		for _, f := range p.unclear {
+			unit, amounts := p.readAmounts(f)
+			if len(amounts) > 1 {
+				amounts = nil // the unit is known, but not the range
+			}
+			p.amounts[unit] = append(p.amounts[unit], amounts...)
+		}
 		for _, amounts := range p.amounts {
 			slices.SortFunc(amounts, compareAmounts)
 		}
@@ -193,13 +202,16 @@ func (p *past) addFact(f Fact) {
 		p.kinds += string(f.Kind)
 	}
 	p.longest = max(p.longest, f.countCharacters())
-	unit, amounts := f.readAmounts()
-	usual := p.amounts[unit]
-	if len(amounts) == 1 {
-		usual = append(usual, amounts[0])
-	}
-	if len(amounts) > 0 {
-		p.amounts[unit] = usual
+	unit, amounts, mark := f.readAmounts()
+	switch len(amounts) {
+	case 0:
+	case 1:
+		p.amounts[unit] = append(p.amounts[unit], amounts[0])
+		if !strings.Contains(p.marks, mark) {
+			p.marks += mark
+		}
+	default:
+		p.unclear = append(p.unclear, f)
 	}
 	if f.Kind == text {
 		if p.counts[f.Value]++; p.counts[f.Value] == 1 {
@@ -215,6 +227,16 @@ func (p *past) addFact(f Fact) {
 	}
 }
 
+// readAmounts returns the amounts that a fact may be beside those of approved calls, and their unit. A separator is no decimal mark if all
+// approved calls use the other one: after "$1,284.50", "$1,300" has no decimals.
+func (p *past) readAmounts(f Fact) (unit string, amounts []amount) {
+	unit, amounts, _ = f.readAmounts()
+	if len(amounts) == 2 && len(p.marks) == 1 && !strings.Contains(f.Value, p.marks) {
+		amounts = amounts[:1]
+	}
+	return unit, amounts
+}
+
 // hasManyValues reports whether approved calls had so many different values that a new one says nothing.
 func (p *past) hasManyValues() bool { return 2*len(p.values) > p.calls+1 }
 
@@ -225,7 +247,7 @@ func (e *Entry) judgeFact(f Fact, p *past) {
 		return
 	}
 	e.Having, e.Same = p.calls, p.values[f.historyKey()]
-	unit, amounts := f.readAmounts()
+	unit, amounts := p.readAmounts(f)
 	hasAmounts := len(p.amounts) > 0 && (!p.words || f.Kind == number)
 	if hasAmounts {
 		e.Range = p.rangeFor(unit, amounts)

@@ -59,11 +59,20 @@ func TestAmounts(t *testing.T) {
 		{`"$1,284" "$2,500" "$3,100"`, `"$1,284"`, evidence.Usual, "", "", ""},
 		{`"$1,284" "$2,500" "$3,100"`, `"EUR 5"`, evidence.Unusual, "new_currency", "", ""},
 		{`"$1,284" "$2,500" "$3,100"`, `"all"`, evidence.Unusual, "other_type", "", ""},
-		{`"$1,284" "$2,500" "$9.00" "EUR 5"`, `"$8.00"`, evidence.Unusual, "below_range", "USD 9 9 9", ""},
-		{`"$1,284" "EUR 9.00" "EUR 5.00"`, `"$8.00"`, evidence.Unusual, "new_value", "", ""},
+		{`"$1,284" "$2,500" "$9,00" "$9.00" "EUR 5"`, `"$8.00"`, evidence.Unusual, "below_range", "USD 9 9 9", ""},
+		{`"$1,284" "EUR 9,00" "EUR 5,00"`, `"$8.00"`, evidence.Unusual, "new_value", "", ""},
 		{`"EUR 1,000.00" "EUR 2,000.00" "EUR 1,500.00"`, `"EUR 1.284"`, evidence.Unusual, "below_range", "EUR 1000 1500 2000", ""},
 		{`"EUR 1.00" "EUR 9.00" "EUR 5.00"`, `"EUR 5.284"`, evidence.Unusual, "above_range", "EUR 1 5 9", ""},
 		{`"EUR 1.00" "EUR 9,000.00" "EUR 5.00"`, `"EUR 5.284"`, evidence.Usual, "", "EUR 1 5 9000", ""},
+		// Approved calls show the decimal mark. The other separator groups thousands.
+		{`"$1,284.50" "$900.00" "$1,150.00"`, `"$1,300"`, evidence.Unusual, "above_range", "USD 900 1150 1284.5", ""},
+		{`"$1,284.50" "$900.00" "$1,150.00"`, `"$1,200"`, evidence.Usual, "", "USD 900 1150 1284.5", ""},
+		{`"$1,284.50" "$900.00" "$1,150.00"`, `"$1.200"`, evidence.Unusual, "below_range", "USD 900 1150 1284.5", ""},
+		{`"1.284,50 €" "900,00 €" "1.150 €"`, `"1.200 €"`, evidence.Usual, "", "EUR 900 1150 1284.5", ""},
+		{`"1.284.500 €" "2.000.000 €" "900 €"`, `"1.200 €"`, evidence.Usual, "", "EUR 900 1.2845e+06 2e+06", ""},
+		{`"$1,284" "$2,500" "$9.00" "EUR 5"`, `"$8.00"`, evidence.Unusual, "below_range", "USD 9 1284 2500", ""},
+		{`"$1,284" "EUR 9.00" "EUR 5.00"`, `"$1,284.01"`, evidence.Unusual, "above_range", "USD 1284 1284 1284", ""},
+		{`"$1,284.50" "$900.00" "$1.150,00"`, `"$1,200"`, evidence.Unusual, "below_range", "USD 900 1150 1284.5", ""}, // both are in use
 		// Separators after the decimal mark, and groups that are none.
 		{`"EUR 1.00" "EUR 9.00" "EUR 5.00"`, `"EUR 5,000 000"`, evidence.Unusual, "other_type", "EUR 1 5 9", ""},
 		{`"EUR 1.00" "EUR 9.00" "EUR 5.00"`, `"EUR 5.000'000"`, evidence.Unusual, "other_type", "EUR 1 5 9", ""},

@@ -128,6 +128,7 @@ func presentConnect(l *Link) *Connect {
 	}
 	c := l.There
 	if c == nil {
+		v.Primary = l.mine || l.Skill.OAuth != nil || l.Skill.Health.ListedAt != nil // otherwise the server may need none
 		return v
 	}
 	if c.ConnectedAt != nil {

@@ -70,6 +70,6 @@ type ImportTrial struct {
 	Words    string // the outcome
 	Level    view.Level
 	Took     text.Message
-	Timings  []string // of the steps
+	Timings  []ProbeStep
 	Problems []view.FormProblem
 }

@@ -198,6 +198,6 @@ func presentTried(v *ImportTrial, tried *trial.Response, took time.Duration) {
 	}
 	v.Took = text.SkillImportTook(present.FormatShortDuration(took))
 	for _, s := range exchange.Steps {
-		v.Timings = append(v.Timings, strings.TrimSpace(s.Name+": "+s.Took.Round(10*time.Microsecond).String()+" "+s.Detail))
+		v.Timings = append(v.Timings, ProbeStep{Name: s.Name, Took: present.FormatShortDuration(s.Took), Detail: s.Detail})
 	}
 }

@@ -172,7 +172,7 @@ type Probe struct {
 type ProbeStep struct {
 	Name   string
 	Detail string // from outside
-	Took   string
+	Took   text.Message
 	Error  string // from outside; empty: the step succeeded
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -64,7 +63,7 @@ func (h *Handler) runProbe(ctx context.Context, skillID, person uuid.UUID, asks 
 			if ctx.Err() != nil {
 				return // the client is gone
 			}
-			step := ProbeStep{Name: s.Name, Detail: s.Detail, Took: s.Took.Round(10 * time.Microsecond).String()}
+			step := ProbeStep{Name: s.Name, Detail: s.Detail, Took: present.FormatShortDuration(s.Took)}
 			if s.Err != nil {
 				step.Error = s.Err.Error()
 				failure, ok := errors.AsType[*tool.Failure](s.Err)
