@@ -31,7 +31,7 @@ func presentCall(s *subject, who identity.Access, f format, how shown) Call {
 		Files:     presentFiles(c),
 		Outcome:   presentOutcome(s),
 		Timing:    presentTiming(c.Measures),
-		Rules:     presentRules(c.Rules, s.hidden > 0 && !how.reveal),
+		Rules:     presentRules(c.Rules),
 		Facts:     listFacts(s),
 	}
 	if s.definition != nil {

@@ -13,19 +13,15 @@ type AppliedRule struct {
 	Name    string
 	URL     string
 	Form    func(rule templ.Component) templ.Component // such as text.RulesParks
-	Failed  bool
-	Failure string // from outside; empty: it may quote hidden values
+	Failure string                                     // why it could not be evaluated; it quotes no values of the call
 }
 
-// presentRules presents the rules that a call was judged by. withheld: values of the call are hidden.
-func presentRules(applied []rule.Applied, withheld bool) []AppliedRule {
+// presentRules presents the rules that a call was judged by.
+func presentRules(applied []rule.Applied) []AppliedRule {
 	list := make([]AppliedRule, len(applied))
 	for i := range applied {
 		a := &applied[i]
-		list[i] = AppliedRule{Name: a.Name, URL: present.RuleURL(a.Name), Form: ruleForm(a), Failed: a.Failure != ""}
-		if !withheld {
-			list[i].Failure = a.Failure
-		}
+		list[i] = AppliedRule{Name: a.Name, URL: present.RuleURL(a.Name), Form: ruleForm(a), Failure: a.Failure}
 	}
 	return list
 }

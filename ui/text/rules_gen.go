@@ -296,8 +296,5 @@ func RulesWouldFail(rule templ.Component) templ.Component {
 	return newHTML("rules.WouldFail", argument{"rule", rule})
 }
 
-// RulesFailureHidden is "The reason may quote hidden values.".
-func RulesFailureHidden() Message { return newMessage("rules.FailureHidden") }
-
 // RulesNoRule is "There is no such rule".
 func RulesNoRule() Message { return newMessage("rules.NoRule") }
