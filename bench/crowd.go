@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/client"
 	"github.com/holdpoint/holdpoint/internal/pause"
 )
@@ -284,7 +285,7 @@ func (c *crowdRun) awaitExpiry(ctx context.Context, timeout time.Duration) error
 func (c *crowdRun) checkEnds(ctx context.Context, approved map[int]bool) error {
 	var succeeded, expired, recorded int
 	err := c.pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'expired'),
-		(SELECT count(DISTINCT subject_id) FROM audit_events WHERE action = 'approval.expired') FROM calls`).Scan(&succeeded, &expired, &recorded)
+		(SELECT count(DISTINCT subject_id) FROM audit_events WHERE action = $1) FROM calls`, audit.ApprovalExpired).Scan(&succeeded, &expired, &recorded)
 	if err != nil {
 		return fmt.Errorf("count calls: %w", err)
 	}

@@ -145,6 +145,8 @@ func TestToolChangedBeforeTheClick(t *testing.T) {
 	ada.WaitText("definition", "and tells the world")
 	w.describeTool("Records a number, and sells it.")
 	ada.Click("approve")
+	ada.awaitStep("confirm")
+	ada.Click("approve")
 	ada.WaitText("outcome", "the tool’s definition changed since the call was made")
 	wantTold(t, two, `"definition_changed"`)
 	w.awaitEnd(unknown, "denied")

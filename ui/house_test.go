@@ -143,13 +143,19 @@ func (h *house) settle() {
 func (h *house) setRules() {
 	h.t.Helper()
 	payments := rule.Spec{Name: "large-payments", Skills: []string{"ledger"}, Tools: []string{"post_payment"}, When: `args.currency == "GBP" && size(args.amount) > 6`, Effect: rule.Park, Mode: rule.Off}
-	boxes := rule.Spec{Name: "old-boxes", Agents: []string{"support"}, Skills: []string{"archive"}, When: `args.label.startsWith("19")`, Effect: rule.Deny, Mode: rule.Shadow, Message: h.say("message", "Boxes from before 2000 stay where they are.")}
+	boxes := rule.Spec{Name: "old-boxes", Agents: []string{"support"}, Skills: []string{"archive"}, When: `args.label.startsWith("19")`, Effect: rule.Deny, Mode: rule.Shadow, Message: clip(h.say("message", "Boxes from before 2000 stay where they are."), rule.MaxMessage)}
 	shadow := payments
 	shadow.Mode, shadow.When = rule.Shadow, "args.currency == \"GBP\" &&\n  size(args.amount) > 6 // 1000.00 and more"
 	for _, spec := range []rule.Spec{payments, shadow, boxes} {
 		_, err := h.world.agents.SetRule(h.t.Context(), audit.Person(h.people["maren"]), spec, nil)
 		check(h.t, err)
 	}
+}
+
+// clip returns the first n characters of a text.
+func clip(text string, n int) string {
+	letters := []rune(text)
+	return string(letters[:min(n, len(letters))])
 }
 
 func assigned(skills ...string) *[]agent.AssignmentSpec {

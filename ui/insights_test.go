@@ -301,7 +301,7 @@ func TestInsightStates(t *testing.T) {
 	for _, name := range []string{"skill", "agent"} {
 		field := wrong.doc.Find("input[name=" + name + "]")
 		why := wrong.doc.Find("#" + field.AttrOr("aria-describedby", "nothing"))
-		if field.AttrOr("aria-invalid", "") != "true" || !strings.HasPrefix(why.Text(), name+": must be a name") {
+		if field.AttrOr("aria-invalid", "") != "true" || !strings.HasPrefix(why.Text(), name+": must be a known name") {
 			t.Errorf("%s: %q", name, why.Text())
 		}
 	}
