@@ -83,8 +83,14 @@ type replayer struct {
 }
 
 // ReplayRule judges recorded calls by a rule that need not be stored, whatever its mode. It replaces the rule of its name. The newest calls come first.
-// A call without content is left out, and so is one that settings denied.
+// A call without content is left out, and so is one that settings denied. A process replays one rule at a time; others wait.
 func (s *Service) ReplayRule(ctx context.Context, spec rule.Spec) (Replay, error) {
+	select {
+	case s.replays <- struct{}{}:
+		defer func() { <-s.replays }()
+	case <-ctx.Done():
+		return Replay{}, ctx.Err()
+	}
 	programs := rule.NewPrograms(s.Now)
 	defer programs.Close()
 	spec = spec.Normalize()

@@ -107,6 +107,7 @@ type Service struct {
 	gates       *gates
 	waking      chan struct{} // a place for each waiter that uses the database after it was woken
 	dispatches  chan struct{} // a place for each call that this process sends after its decision
+	replays     chan struct{} // the place of the one replay at a time
 	schemas     *schemaCache
 	histories   histories
 	before      *registry.Memory[uuid.UUID, stateBefore]
@@ -156,6 +157,7 @@ func New(cfg Config) (*Service, error) {
 		gates:       newGates(cfg.SkillConcurrency),
 		waking:      make(chan struct{}, max(cfg.Pool.Config().MaxConns/4, 1)),
 		dispatches:  make(chan struct{}, maxDispatches),
+		replays:     make(chan struct{}, 1),
 		schemas:     newSchemaCache(),
 		before:      beforeMemory(cfg.Now),
 		pulse:       pulse{last: cfg.Now(), peers: map[uuid.UUID]peer{}},
