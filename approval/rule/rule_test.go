@@ -47,7 +47,6 @@ func TestCheckNamesTheField(t *testing.T) {
 	for field, spoil := range map[string]func(*rule.Spec){
 		"":          func(*rule.Spec) {},
 		"name":      func(s *rule.Spec) { s.Name = "two words" },
-		"name ":     func(s *rule.Spec) { s.Name = ".." },
 		"effect":    func(s *rule.Spec) { s.Effect = "approve" },
 		"mode":      func(s *rule.Spec) { s.Mode = "on" },
 		"message":   func(s *rule.Spec) { s.Message = "no" },
@@ -63,8 +62,18 @@ func TestCheckNamesTheField(t *testing.T) {
 		for _, f := range spec.Normalize().Check() {
 			fields = append(fields, f.Name)
 		}
-		if got := strings.Join(fields, " "); got != strings.TrimSpace(field) {
+		if got := strings.Join(fields, " "); got != field {
 			t.Errorf("invalid are %q, want %q", got, field)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for name, valid := range map[string]bool{"small-payments": true, "2_of.3": true, "..": false, "-x": false, "": false, "ä": false, strings.Repeat("a", rule.MaxName+1): false} {
+		spec := rule.Spec{Name: name, Effect: rule.Park, Mode: rule.Enforce}
+		if got := len(spec.Check()) == 0; got != valid {
+			t.Errorf("%q is valid: %t, want %t", name, got, valid)
 		}
 	}
 }
