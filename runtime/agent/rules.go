@@ -366,8 +366,8 @@ func listRule(spec *rule.Spec) []field {
 	return l
 }
 
-// Covered returns the ids of the skills that a rule is about, also of deleted ones.
-func (s *Service) Covered(ctx context.Context, spec *rule.Spec) ([]uuid.UUID, error) {
+// FindCoveredSkills returns the ids of the skills that a rule is about, also of deleted ones.
+func (s *Service) FindCoveredSkills(ctx context.Context, spec *rule.Spec) ([]uuid.UUID, error) {
 	skills, err := postgres.Collect(ctx, s.pool, pgx.RowToStructByPos[Named], `SELECT id, name FROM skills`)
 	if err != nil {
 		return nil, fmt.Errorf("read skills for rules: %w", err)

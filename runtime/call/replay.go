@@ -72,7 +72,8 @@ type replayedCall struct {
 // replayer judges the calls of one replay.
 type replayer struct {
 	*Service
-	book     *rule.Book // with the one rule
+	covered  []uuid.UUID // skills that the rule is about
+	book     *rule.Book  // with the one rule
 	agents   map[uuid.UUID]string
 	skills   map[uuid.UUID]string
 	open     map[uuid.UUID]bool // skills that are auto-approved now
@@ -95,8 +96,12 @@ func (s *Service) ReplayRule(ctx context.Context, spec rule.Spec) (Replay, error
 	defer programs.Close()
 	spec = spec.Normalize()
 	spec.Mode = rule.Enforce
+	covered, err := s.Agents.FindCoveredSkills(ctx, &spec)
+	if err != nil {
+		return Replay{}, fmt.Errorf("replay rule %s: %w", spec.Name, err)
+	}
 	r := &replayer{
-		Service: s, book: rule.NewBook(0, []rule.Rule{{Spec: spec}}, programs),
+		Service: s, covered: covered, book: rule.NewBook(0, []rule.Rule{{Spec: spec}}, programs),
 		agents: map[uuid.UUID]string{}, skills: map[uuid.UUID]string{}, open: map[uuid.UUID]bool{}, people: map[uuid.UUID]identity.Person{},
 	}
 	began, before := s.Now(), uuid.Max
@@ -126,11 +131,6 @@ func (r *replayer) readBatch(ctx context.Context, before uuid.UUID) (calls []rep
 		Rows, Seen int // calls in the batch; calls that were considered for it
 	}
 	var bound batchBound
-	spec := &r.book.Rules[0].Spec
-	skills, err := r.Agents.Covered(ctx, spec)
-	if err != nil {
-		return nil, uuid.Nil, err
-	}
 	err = r.Reader.InTx(ctx, func(tx pgx.Tx) (err error) {
 		bound, err = postgres.CollectOne(ctx, tx, pgx.RowToStructByPos[batchBound], `SELECT min(id::text) FILTER (WHERE newer < $3)::uuid, count(*) FILTER (WHERE newer < $3), count(*)
 			FROM (SELECT id, coalesce(sum(octet_length(coalesce(submitted, arguments))) OVER (ORDER BY id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS newer
@@ -141,7 +141,7 @@ func (r *replayer) readBatch(ctx context.Context, before uuid.UUID) (calls []rep
 		calls, err = postgres.Collect(ctx, tx, scanReplayed, `SELECT id, agent_id, skill_id, principal_id, tool, pin, coalesce(submitted, arguments), gated, status,
 				coalesce(code, ''), created_at, rules
 			FROM calls WHERE id < $1 AND id >= $2 AND skill_id = ANY($3) AND content_deleted_at IS NULL AND status NOT IN ('needs_connection', 'invalid')
-			ORDER BY id DESC`, before, *bound.Oldest, skills)
+			ORDER BY id DESC`, before, *bound.Oldest, r.covered)
 		return err
 	})
 	if err != nil || bound.Rows == bound.Seen && bound.Seen < replayBatch {
