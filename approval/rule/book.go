@@ -45,20 +45,36 @@ type Schema struct {
 	JSON json.RawMessage
 }
 
-// Apply returns those of the rules that match a call of a tool, and those that failed, in their order.
-func (b *Book) Apply(ctx context.Context, rules []*Rule, schema Schema, in *condition.Input) []Applied {
+// Prepared are rules with their conditions, compiled for one tool.
+type Prepared struct {
+	rules    []*Rule
+	compiled []compiled // of each rule; the zero value without a condition
+}
+
+// Prepare compiles the conditions of rules for a tool, or takes them from the cache.
+func (b *Book) Prepare(ctx context.Context, rules []*Rule, schema Schema) *Prepared {
+	p := &Prepared{rules, make([]compiled, len(rules))}
+	for i, r := range rules {
+		if r.When != "" {
+			p.compiled[i] = b.programs.compile(ctx, r, schema)
+		}
+	}
+	return p
+}
+
+// Apply returns those of the rules that match a call of the tool, and those that failed, in their order.
+func (p *Prepared) Apply(ctx context.Context, in *condition.Input) []Applied {
 	var applied []Applied
 	var call *condition.Activation // decoded for all conditions
-	for _, r := range rules {
+	for i, r := range p.rules {
 		a := Applied{Name: r.Name, Revision: r.Revision, Effect: r.Effect, Mode: r.Mode, message: r.Message, highRisk: r.HighRisk}
 		if r.When != "" {
 			if call == nil {
 				call = condition.NewActivation(in)
 			}
-			c := b.programs.compile(ctx, r, schema)
-			holds, err := false, c.err
+			holds, err := false, p.compiled[i].err
 			if err == nil {
-				holds, err = c.program.Match(ctx, call)
+				holds, err = p.compiled[i].program.Match(ctx, call)
 			}
 			switch {
 			case err != nil:
@@ -72,14 +88,14 @@ func (b *Book) Apply(ctx context.Context, rules []*Rule, schema Schema, in *cond
 	return applied
 }
 
-// ReadsCircumstances reports whether the conditions of rules read the principal or the time.
-func (b *Book) ReadsCircumstances(ctx context.Context, rules []*Rule, schema Schema) bool {
-	return slices.ContainsFunc(rules, func(r *Rule) bool { return r.When != "" && b.programs.compile(ctx, r, schema).circumstances })
+// ReadsTime reports whether a condition reads the time.
+func (p *Prepared) ReadsTime() bool {
+	return slices.ContainsFunc(p.compiled, func(c compiled) bool { return c.time })
 }
 
-// ReadsTime reports whether the conditions of rules read the time.
-func (b *Book) ReadsTime(ctx context.Context, rules []*Rule, schema Schema) bool {
-	return slices.ContainsFunc(rules, func(r *Rule) bool { return r.When != "" && b.programs.compile(ctx, r, schema).time })
+// ReadsCircumstances reports whether a condition reads the principal or the time.
+func (p *Prepared) ReadsCircumstances() bool {
+	return slices.ContainsFunc(p.compiled, func(c compiled) bool { return c.time || c.principal })
 }
 
 // Programs caches compiled conditions. A rule's revision is no key: a database that lost commits gives it to another rule.
@@ -103,10 +119,9 @@ type programKey struct {
 
 // compiled is a program, or the reason why there is none.
 type compiled struct {
-	program       *condition.Program
-	circumstances bool // it reads the principal or the time
-	time          bool
-	err           error
+	program         *condition.Program
+	principal, time bool // whether it reads them
+	err             error
 }
 
 // NewPrograms makes an empty cache. now expires nothing.
@@ -153,7 +168,7 @@ func (p *Programs) compile(ctx context.Context, r *Rule, schema Schema) compiled
 			for _, path := range c.program.References().Fields {
 				variable, _, _ := strings.Cut(path, ".")
 				c.time = c.time || variable == "now"
-				c.circumstances = c.circumstances || c.time || variable == "principal"
+				c.principal = c.principal || variable == "principal"
 			}
 		}
 		return c, nil

@@ -181,7 +181,7 @@ func (r *replayer) judgeBatch(ctx context.Context, calls []replayedCall) error {
 		if p, exists := r.people[c.principalID]; exists {
 			in.Principal = newPrincipal(&p)
 		}
-		applied := r.book.Apply(ctx, rules, rule.Schema{Pin: c.pin, JSON: definition.InputSchema}, in)
+		applied := r.book.Prepare(ctx, rules, rule.Schema{Pin: c.pin, JSON: definition.InputSchema}).Apply(ctx, in)
 		r.noteVerdict(c, subject, decided[c.id], applied)
 	}
 	return nil

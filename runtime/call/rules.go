@@ -40,14 +40,14 @@ func (s *Service) matchRules(ctx context.Context, book *rule.Book, c *Call, defi
 	if len(rules) == 0 {
 		return nil, nil
 	}
-	schema := rule.Schema{Pin: definition.Pin(), JSON: definition.InputSchema}
+	prepared := book.Prepare(ctx, rules, rule.Schema{Pin: definition.Pin(), JSON: definition.InputSchema})
 	in := newInput(subject, c.Arguments, definition)
-	if book.ReadsCircumstances(ctx, rules, schema) {
+	if prepared.ReadsCircumstances() {
 		if err := s.readCircumstances(ctx, c.PrincipalID, in); err != nil {
 			return nil, err
 		}
 	}
-	applied := book.Apply(ctx, rules, schema, in)
+	applied := prepared.Apply(ctx, in)
 	return applied, ctx.Err() // a condition that was interrupted has not failed
 }
 

@@ -317,17 +317,18 @@ func (f *ruleTests) run(ctx context.Context, book *rule.Book, i int) manifest.Er
 			fail("rule", "there is no rule %s", t.Rule)
 			return failures
 		}
-		r := []*rule.Rule{&book.Rules[n]}
-		if t.Now == "" && book.ReadsTime(ctx, r, schema) {
+		r := &book.Rules[n]
+		prepared := book.Prepare(ctx, []*rule.Rule{r}, schema)
+		if t.Now == "" && prepared.ReadsTime() {
 			fail("now", "must be given, because the rule reads the time")
 			return failures
 		}
 		expected := map[bool]string{true: "a match", false: "no match"}
-		if !r[0].Covers(subject) {
+		if !r.Covers(subject) {
 			if *t.Matches {
 				fail("matches", "expected a match, got none: the call is not in the rule's scope")
 			}
-		} else if applied := book.Apply(ctx, r, schema, in); len(applied) > 0 && applied[0].Failure != "" {
+		} else if applied := prepared.Apply(ctx, in); len(applied) > 0 && applied[0].Failure != "" {
 			fail("matches", "expected %s, but the rule failed: %s", expected[*t.Matches], applied[0].Failure)
 		} else if matches := len(applied) > 0; matches != *t.Matches {
 			fail("matches", "expected %s, got %s", expected[*t.Matches], expected[matches])
@@ -336,13 +337,13 @@ func (f *ruleTests) run(ctx context.Context, book *rule.Book, i int) manifest.Er
 	if t.Verdict == "" {
 		return failures
 	}
-	rules := book.Find(subject)
-	if t.Now == "" && book.ReadsTime(ctx, rules, schema) {
+	prepared := book.Prepare(ctx, book.Find(subject), schema)
+	if t.Now == "" && prepared.ReadsTime() {
 		fail("now", "must be given, because a rule reads the time")
 		return failures
 	}
 	settings := approval.Judge(approval.Facts{AutoApprove: t.AutoApproved, HighRisk: t.HighRisk, Known: true, Accepted: true, EverSeen: true})
-	v := rule.Combine(settings, book.Apply(ctx, rules, schema, in))
+	v := rule.Combine(settings, prepared.Apply(ctx, in))
 	if got := v.Action.String(); got != t.Verdict {
 		fail("verdict", "expected %s, got %s, because %s", t.Verdict, got, explainVerdict(&v))
 	}
