@@ -260,8 +260,11 @@ func ListByCall(ctx context.Context, db postgres.Querier, callIDs ...uuid.UUID) 
 	return queryApprovals(ctx, db, `SELECT `+approvalColumns+` FROM (`+presentSQL+`) AS approvals WHERE call_id = ANY($1)`, callIDs)
 }
 
-// OverdueSQL selects the call ids of pending approvals whose deadline has passed.
-const OverdueSQL = `SELECT call_id FROM approvals WHERE status = 'pending' AND deadline <= (SELECT holdpoint_now())`
+// LockOverdue takes the row locks of at most limit pending approvals whose deadline has passed. It leaves out those that are locked.
+func LockOverdue(ctx context.Context, tx pgx.Tx, limit int) ([]Approval, error) {
+	return queryApprovals(ctx, tx, `SELECT `+approvalColumns+` FROM approvals
+		WHERE status = 'pending' AND deadline <= (SELECT holdpoint_now()) LIMIT $1 FOR UPDATE SKIP LOCKED`, limit)
+}
 
 // Lapsed returns a condition in SQL: the approval of a call has lapsed, so the call must not be sent. callID is an
 // expression of the caller's statement.

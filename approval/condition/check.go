@@ -124,7 +124,7 @@ func (s *Schema) walk(e ast.Expr, in *scope, visit visitor) {
 		s.walk(loop.LoopCondition(), body, visit)
 		s.walk(loop.LoopStep(), body, visit)
 		s.walk(loop.Result(), body.outer, visit)
-	default: // has nothing in it; nobody can make objects
+	default: // it has no parts: a condition cannot make objects
 	}
 }
 

@@ -172,21 +172,15 @@ func (s *Service) expireTogether(ctx context.Context) (ids []uuid.UUID, err erro
 	s.warmReviewers(ctx)
 	var expired []*move
 	err = postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) (err error) {
-		expired = nil
-		if ids, err = readIDs(ctx, tx, approval.OverdueSQL+` LIMIT $1 FOR UPDATE SKIP LOCKED`, expireBatch); err != nil || len(ids) == 0 {
-			return err
-		}
-		var now time.Time
-		overdue, read := make([]approval.Approval, len(ids)), &pgx.Batch{}
-		for i, id := range ids {
-			approval.QueueLock(read, id, &overdue[i], &now)
-		}
-		if err := tx.SendBatch(ctx, read).Close(); err != nil {
+		expired, ids = nil, nil
+		overdue, err := approval.LockOverdue(ctx, tx, expireBatch)
+		if err != nil || len(overdue) == 0 {
 			return err
 		}
 		outcomes := map[uuid.UUID]outcome{} // by principal
 		for i := range overdue {
 			a := &overdue[i]
+			ids = append(ids, a.CallID)
 			o, known := outcomes[a.PrincipalID]
 			if !known {
 				o = s.expiryOutcome(ctx, a.PrincipalID)

@@ -124,7 +124,7 @@ func newRulesSetCmd(e *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "set RULE", Short: "Create a rule, or change one",
 		Long: `Create a rule, or change the fields of one that flags name; the others stay. With --file, the rule is
-what the file says, as an entry of "rules:" in holdpoint.yaml, and nothing else of it stays.
+what the file says, as an entry of "rules:" in holdpoint.yaml; fields left out get their defaults.
 
 A condition is checked against the tools in the rule's scope. "holdpoint rules check" does only that.
 The rule is in force when the command returns; begin with --mode shadow to see what it would do.`,
