@@ -36,7 +36,7 @@ type Route struct {
 
 // Routes returns all routes for signed-in people.
 func (u *UI) Routes() []Route {
-	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.connectionRoutes(),
+	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.grantRoutes(), u.connectionRoutes(),
 		u.memberRoutes(), u.settingsRoutes())
 }
 
@@ -186,6 +186,19 @@ func (u *UI) ruleRoutes() []Route {
 		{"POST /rules/named/{name}/edit", operators(), u.rules.SaveRule},
 		{"POST /rules/named/{name}/delete", operators(), u.rules.DeleteRule},
 		{"GET /rules/{form...}", both(), rules.ToRules},
+	}
+}
+
+// grantRoutes are about grants. Those who may decide a call, and operators, make them.
+func (u *UI) grantRoutes() []Route {
+	return []Route{
+		{"GET /calls/{id}/grant", both(), u.grants.NewGrant},
+		{"POST /calls/{id}/grant", both(), u.grants.CreateGrant},
+		{"POST /calls/{id}/grant/preview", both(), u.grants.NewGrant},
+		{"GET /grants", both(), u.grants.ShowGrants},
+		{"GET /grants/{id}", both(), u.grants.ShowGrant},
+		{"POST /grants/{id}/revoke", both(), u.grants.RevokeGrant},
+		{"POST /grants/{id}/confirm", both(), u.grants.ConfirmGrant},
 	}
 }
 

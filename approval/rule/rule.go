@@ -54,6 +54,8 @@ type Spec struct {
 	Message string `json:"message,omitempty"`
 	// HighRisk lets an allow rule also allow calls of tools that an operator marked as high risk.
 	HighRisk bool `json:"high_risk,omitempty"`
+	// Grants lets grants override a park rule.
+	Grants bool `json:"grants,omitempty"`
 }
 
 // Rule is a stored rule. Its revision is greater than that of every change of any rule before it.
@@ -109,6 +111,7 @@ func (s Spec) Check() []fault.Field {
 	check(len([]rune(s.Message)) <= MaxMessage, "message", fmt.Sprintf("must be at most %d characters", MaxMessage))
 	check(!strings.ContainsRune(s.Message, 0), "message", "must be text without NUL")
 	check(!s.HighRisk || s.Effect == Allow, "high_risk", "must be omitted: only a rule with effect allow has it")
+	check(!s.Grants || s.Effect == Park, "grants", "must be omitted: only a rule with effect park has it")
 	check(len(s.When) <= condition.MaxSource, "when", fmt.Sprintf("must be at most %d bytes", condition.MaxSource))
 	check(!strings.ContainsRune(s.When, 0), "when", "must be text without NUL")
 	return invalid

@@ -84,6 +84,15 @@ const (
 	RuleDeleted Action = "rule.deleted"
 )
 
+// The actions on grants.
+const (
+	GrantCreated   Action = "grant.created"
+	GrantConfirmed Action = "grant.confirmed" // by the second person that it needed
+	GrantRevoked   Action = "grant.revoked"
+	GrantUsedUp    Action = "grant.used_up"
+	GrantReviewed  Action = "grant.reviewed" // the weekly look at unused and wide ones
+)
+
 // The actions on people, their credentials and their exports.
 const (
 	PersonCreated           Action = "person.created"
@@ -182,7 +191,8 @@ func (a Action) About() string {
 	case ConnectionNeeded, ConnectionUnneeded, ConnectionConnected, ConnectionDisconnected,
 		InvitationCreated, InvitationRedeemed, InvitationRevoked, FileUploaded, FileDeleted, WebhookCreated, WebhookDeleted,
 		CallbackCreated, CallbackDeleted, CallbackEnabled, CallbackDisabled, CallbackSecretRotated, CallbackTested, CallbackResent,
-		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted:
+		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted,
+		GrantCreated, GrantConfirmed, GrantRevoked, GrantUsedUp, GrantReviewed:
 		return a.Noun()
 	}
 	return ""

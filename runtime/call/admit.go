@@ -26,6 +26,7 @@ type admission struct {
 	refusal *refusal      // nil: the call continues
 	connect *tool.Connect // the connection that is missing for the skill or a part of it; nil: none
 	verdict rule.Verdict
+	grants  []uuid.UUID // that let the call pass although the verdict parks it, in the order in which they should be used
 }
 
 // admitCall gives a call the present definition of its tool, and checks its arguments, its principal, the request that it would make,
@@ -76,7 +77,10 @@ func (s *Service) admitCall(ctx context.Context, c *Call, skill *agent.Skill, se
 	if a.verdict, err = s.applyRules(ctx, c, a.definition, verdict); err != nil {
 		return nil, err
 	}
-	c.Rules = a.verdict.Applied
+	c.Rules, c.GrantID = a.verdict.Applied, uuid.Nil
+	if a.grants, err = s.findGrants(ctx, c, a); err != nil {
+		return nil, err
+	}
 	if a.verdict.Action != approval.Park && a.verdict.Action != approval.Allow {
 		a.refusal = denyByRule(a.verdict)
 	}

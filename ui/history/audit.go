@@ -168,6 +168,8 @@ func pageOf(kind string) string {
 		return "/conversations/"
 	case "connection":
 		return "/connections/"
+	case "grant":
+		return "/grants/"
 	}
 	return ""
 }
@@ -201,6 +203,8 @@ func nameKind(kind string) text.Message {
 		return text.EventLegalHold()
 	case "rule":
 		return text.EventRule()
+	case "grant":
+		return text.EventGrant()
 	}
 	return text.EventNobody()
 }
@@ -215,6 +219,9 @@ func (p parties) subject(e *audit.Event) Party {
 		if err := json.Unmarshal(e.Raw, &data); err == nil && data.Name != "" {
 			party.Name, party.URL = data.Name, present.RuleURL(data.Name)
 		}
+	}
+	if e.Action == audit.GrantReviewed { // it is about all of them
+		party.URL = "/grants"
 	}
 	return party
 }

@@ -37,6 +37,8 @@ const (
 	SkillDeleted       Done = "skill-deleted"
 	AgentDeleted       Done = "agent-deleted"
 	RuleDeleted        Done = "rule-deleted"
+	GrantRevoked       Done = "grant-revoked"
+	GrantConfirmed     Done = "grant-confirmed"
 	ImportDiscarded    Done = "import-discarded"
 	ConversationClosed Done = "conversation-closed"
 )
@@ -76,6 +78,8 @@ func doneTitles() map[Done]text.Message {
 		SkillDeleted:       text.DoneSkillDeleted(),
 		AgentDeleted:       text.DoneAgentDeleted(),
 		RuleDeleted:        text.RulesDoneDeleted(),
+		GrantRevoked:       text.GrantsDoneRevoked(),
+		GrantConfirmed:     text.GrantsDoneConfirmed(),
 		ImportDiscarded:    text.DoneImportDiscarded(),
 		ConversationClosed: text.DoneConversationClosed(),
 	}

@@ -16,6 +16,7 @@ const (
 	SectionSkills        Section = "skills"
 	SectionAgents        Section = "agents"
 	SectionRules         Section = "rules"
+	SectionGrants        Section = "grants"
 	SectionConnections   Section = "connections"
 	SectionMembers       Section = "members"
 	SectionAudit         Section = "audit"
@@ -51,6 +52,7 @@ func listEntries(p Person) [][]entry {
 		{SectionSkills, "/skills", text.LayoutSkills(), "skills"},
 		{SectionAgents, "/agents", text.LayoutAgents(), "agents"},
 		{SectionRules, "/rules", text.RulesTitle(), "rules"},
+		{SectionGrants, "/grants", text.GrantsTitle(), "good"},
 		{SectionConnections, "/connections", text.LayoutConnections(), "connections"},
 	}
 	if p.Operator {

@@ -50,6 +50,7 @@ type Handlers struct {
 	holds       *holdHandlers
 	erasures    *erasureHandlers
 	rules       *ruleHandlers
+	grants      *grantHandlers
 }
 
 // New makes the handlers.
@@ -66,12 +67,13 @@ func New(d *rest.Directory, s Services) *Handlers {
 		holds:       &holdHandlers{d, s.Retention.Holds},
 		erasures:    &erasureHandlers{d, s.Retention},
 		rules:       &ruleHandlers{d, s.Calls},
+		grants:      &grantHandlers{d, s.Calls},
 	}
 }
 
 // Routes lists the operations.
 func (h *Handlers) Routes() []rest.Route {
-	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.peopleRoutes(), h.notificationRoutes())
+	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.grantRoutes(), h.peopleRoutes(), h.notificationRoutes())
 }
 
 // agentRoutes are about agents. Both roles read; keys are for operators only.
@@ -132,6 +134,18 @@ func (h *Handlers) ruleRoutes() []rest.Route {
 		rest.NewRoute("ruleHistory", "GET rules/{name}/history", "List the versions of a rule, newest first, also of a deleted one", rest.Readers(), h.rules.ruleHistory),
 		rest.NewRoute("checkRule", "POST rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored", rest.Readers(), h.rules.checkRule),
 		rest.NewRoute("replayRule", "POST rules/replay", "Judge recorded calls by a rule; nothing is stored", rest.Readers(), h.rules.replayRule),
+	}
+}
+
+// grantRoutes are about grants. Both roles make them; who may not decide a call makes none from it.
+func (h *Handlers) grantRoutes() []rest.Route {
+	return []rest.Route{
+		rest.NewRoute("listGrants", "GET grants", "List grants, newest first", rest.Readers(), h.grants.listGrants),
+		rest.NewRoute("getGrant", "GET grants/{id}", "Get a grant", rest.Readers(), h.grants.getGrant),
+		rest.NewRoute("previewGrant", "POST grants/preview", "List the calls that a grant would have allowed; nothing is stored", rest.Readers(), h.grants.previewGrant),
+		rest.NewRoute("createGrant", "POST grants", "Allow calls like one", rest.Readers(), h.grants.createGrant).Creates(),
+		rest.NewRoute("confirmGrant", "POST grants/{id}/confirm", "Confirm a grant that needs a second person", rest.Readers(), h.grants.confirmGrant),
+		rest.NewRoute("revokeGrant", "POST grants/{id}/revoke", "Revoke a grant; calls that it let pass and that are not sent yet are denied", rest.Readers(), h.grants.revokeGrant),
 	}
 }
 

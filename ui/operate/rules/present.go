@@ -112,7 +112,8 @@ func encodeSpec(spec *rule.Spec) []byte {
 		Mode     rule.Mode   `json:"mode,omitempty"`
 		Message  string      `json:"message,omitempty"`
 		HighRisk bool        `json:"high_risk,omitempty"`
-	}{spec.Agents, spec.Skills, spec.Tools, spec.When, spec.Effect, spec.Mode, spec.Message, spec.HighRisk}
+		Grants   bool        `json:"grants,omitempty"`
+	}{spec.Agents, spec.Skills, spec.Tools, spec.When, spec.Effect, spec.Mode, spec.Message, spec.HighRisk, spec.Grants}
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
