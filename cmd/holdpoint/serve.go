@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/approval/grant"
+	"github.com/holdpoint/holdpoint/cmd/holdpoint/internal/cli"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime"

@@ -72,6 +72,12 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/files/presign-upload", "Announce a file and get a URL for one upload with PUT, without a credential"},
 		{"DELETE", "/api/v1/files/{id}", "Delete a file that is not attached to a call"},
 		{"GET", "/api/v1/files/{id}", "Get an announced file, without its content"},
+		{"GET", "/api/v1/grants", "List grants, newest first"},
+		{"POST", "/api/v1/grants", "Allow calls like one"},
+		{"POST", "/api/v1/grants/preview", "List the calls that a grant would have allowed; nothing is stored"},
+		{"GET", "/api/v1/grants/{id}", "Get a grant"},
+		{"POST", "/api/v1/grants/{id}/confirm", "Confirm a grant that needs a second person"},
+		{"POST", "/api/v1/grants/{id}/revoke", "Revoke a grant; calls that it let pass and that are not sent yet are denied"},
 		{"GET", "/api/v1/insights", "Get figures of calls and approvals in a time range"},
 		{"GET", "/api/v1/insights/tools", "Get figures of calls by tool: outcomes, HTTP statuses, step times, sizes, errors"},
 		{"GET", "/api/v1/invitations", "List invitations, newest first, without their secrets"},
@@ -580,6 +586,43 @@ func (c *Client) DeleteFile(ctx context.Context, id string) error {
 // GetFile sends GET /api/v1/files/{id}.
 func (c *Client) GetFile(ctx context.Context, id string) (Reply[File], error) {
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/files/"+Segment(id), nil, nil)
+}
+
+// ListGrantsQuery is the query of [Client.ListGrants]. What is zero is left out.
+type ListGrantsQuery struct {
+	All bool
+}
+
+// ListGrants sends GET /api/v1/grants.
+func (c *Client) ListGrants(ctx context.Context, query ListGrantsQuery) (Reply[List[Grant]], error) {
+	q := parameters{}
+	q.addParameter("all", query.All)
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/grants", q, nil)
+}
+
+// CreateGrant sends POST /api/v1/grants.
+func (c *Client) CreateGrant(ctx context.Context, body GrantRequest) (Reply[Grant], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/grants", nil, body)
+}
+
+// PreviewGrant sends POST /api/v1/grants/preview.
+func (c *Client) PreviewGrant(ctx context.Context, body GrantText) (Reply[GrantPreview], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/grants/preview", nil, body)
+}
+
+// GetGrant sends GET /api/v1/grants/{id}.
+func (c *Client) GetGrant(ctx context.Context, id string) (Reply[Grant], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/grants/"+Segment(id), nil, nil)
+}
+
+// ConfirmGrant sends POST /api/v1/grants/{id}/confirm.
+func (c *Client) ConfirmGrant(ctx context.Context, id string) (Reply[Grant], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/grants/"+Segment(id)+"/confirm", nil, nil)
+}
+
+// RevokeGrant sends POST /api/v1/grants/{id}/revoke.
+func (c *Client) RevokeGrant(ctx context.Context, id string) (Reply[Grant], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/grants/"+Segment(id)+"/revoke", nil, nil)
 }
 
 // GetInsightsQuery is the query of [Client.GetInsights]. What is zero is left out.
@@ -1190,6 +1233,7 @@ type Call struct {
 	Files              []AttachedFile  `json:"files"`
 	FinishedAt         *time.Time      `json:"finished_at"`
 	Gated              bool            `json:"gated"`
+	GrantID            string          `json:"grant_id"`
 	ID                 string          `json:"id"`
 	Late               json.RawMessage `json:"late"`
 	Measures           *Measures       `json:"measures"`
@@ -1549,6 +1593,82 @@ type File struct {
 type ForkRequest struct {
 	Message *string `json:"message,omitzero"`
 	Seq     int64   `json:"seq"`
+}
+
+// Grant is a schema of the API.
+type Grant struct {
+	Agent       string         `json:"agent"`
+	Arguments   []GrantMatcher `json:"arguments"`
+	CallID      string         `json:"call_id"`
+	EndsAt      time.Time      `json:"ends_at"`
+	GrantedAt   time.Time      `json:"granted_at"`
+	GrantedBy   *PersonName    `json:"granted_by"`
+	ID          string         `json:"id"`
+	NeedsSecond bool           `json:"needs_second"`
+	Pin         string         `json:"pin"`
+	Principal   *PersonName    `json:"principal"`
+	RevokedAt   *time.Time     `json:"revoked_at"`
+	RevokedBy   *PersonName    `json:"revoked_by"`
+	SecondAt    *time.Time     `json:"second_at"`
+	SecondBy    *PersonName    `json:"second_by"`
+	Sentence    string         `json:"sentence"`
+	Skill       string         `json:"skill"`
+	State       string         `json:"state"`
+	Taken       int64          `json:"taken"`
+	Tool        string         `json:"tool"`
+	Unused      bool           `json:"unused"`
+	UsedAt      *time.Time     `json:"used_at"`
+	Uses        *int64         `json:"uses"`
+	Wide        bool           `json:"wide"`
+}
+
+// GrantMatch is a schema of the API.
+type GrantMatch struct {
+	CallID    string    `json:"call_id"`
+	CreatedAt time.Time `json:"created_at"`
+	Decision  string    `json:"decision"`
+}
+
+// GrantMatcher is a schema of the API.
+type GrantMatcher struct {
+	Argument string            `json:"argument"`
+	Kind     string            `json:"kind"`
+	Max      json.RawMessage   `json:"max,omitzero"`
+	Min      json.RawMessage   `json:"min,omitzero"`
+	Values   []json.RawMessage `json:"values,omitzero"`
+}
+
+// GrantPreview is a schema of the API.
+type GrantPreview struct {
+	Arguments   []GrantMatcher  `json:"arguments"`
+	Calls       []GrantMatch    `json:"calls"`
+	Matching    int64           `json:"matching"`
+	NeedsSecond bool            `json:"needs_second"`
+	Pending     int64           `json:"pending"`
+	Proposals   []GrantProposal `json:"proposals"`
+	Rejected    int64           `json:"rejected"`
+	Sentence    string          `json:"sentence"`
+}
+
+// GrantProposal is a schema of the API.
+type GrantProposal struct {
+	Argument string          `json:"argument"`
+	Matchers []GrantMatcher  `json:"matchers"`
+	Value    json.RawMessage `json:"value"`
+}
+
+// GrantRequest is a schema of the API.
+type GrantRequest struct {
+	Arguments []GrantMatcher `json:"arguments,omitzero"`
+	CallID    string         `json:"call_id"`
+	Time      *string        `json:"time,omitzero"`
+	Uses      *int64         `json:"uses,omitzero"`
+}
+
+// GrantText is a schema of the API.
+type GrantText struct {
+	Arguments []GrantMatcher `json:"arguments,omitzero"`
+	CallID    string         `json:"call_id"`
 }
 
 // Granted is a schema of the API.
@@ -2127,6 +2247,7 @@ type Rule struct {
 	ChangedAt time.Time     `json:"changed_at"`
 	ChangedBy *PersonName   `json:"changed_by"`
 	Effect    string        `json:"effect"`
+	Grants    bool          `json:"grants"`
 	HighRisk  bool          `json:"high_risk"`
 	Message   *string       `json:"message"`
 	Mode      string        `json:"mode"`
@@ -2188,6 +2309,7 @@ type RuleReplay struct {
 type RuleReplayRequest struct {
 	Agents   []string `json:"agents,omitzero"`
 	Effect   string   `json:"effect"`
+	Grants   *bool    `json:"grants,omitzero"`
 	HighRisk *bool    `json:"high_risk,omitzero"`
 	Message  *string  `json:"message,omitzero"`
 	Mode     *string  `json:"mode,omitzero"`
@@ -2201,6 +2323,7 @@ type RuleReplayRequest struct {
 type RuleRequest struct {
 	Agents   []string `json:"agents,omitzero"`
 	Effect   string   `json:"effect"`
+	Grants   *bool    `json:"grants,omitzero"`
 	HighRisk *bool    `json:"high_risk,omitzero"`
 	Message  *string  `json:"message,omitzero"`
 	Mode     *string  `json:"mode,omitzero"`
@@ -2214,6 +2337,7 @@ type RuleRequest struct {
 type RuleSpec struct {
 	Agents   []string `json:"agents,omitzero"`
 	Effect   string   `json:"effect"`
+	Grants   *bool    `json:"grants,omitzero"`
 	HighRisk *bool    `json:"high_risk,omitzero"`
 	Message  *string  `json:"message,omitzero"`
 	Mode     *string  `json:"mode,omitzero"`
@@ -2235,6 +2359,7 @@ type RuleVersion struct {
 type RuleVersionSpec struct {
 	Agents   []string `json:"agents"`
 	Effect   string   `json:"effect"`
+	Grants   bool     `json:"grants"`
 	HighRisk bool     `json:"high_risk"`
 	Message  *string  `json:"message"`
 	Mode     string   `json:"mode"`
@@ -2290,6 +2415,7 @@ type Server struct {
 	HighRiskMaxAge     string            `json:"high_risk_max_age"`
 	Instances          []Instance        `json:"instances"`
 	Keep               map[string]string `json:"keep"`
+	MaxGrantTime       string            `json:"max_grant_time"`
 	PublicURL          string            `json:"public_url"`
 	Stdio              bool              `json:"stdio"`
 	StdioAllow         []string          `json:"stdio_allow"`
@@ -2545,6 +2671,7 @@ type ToolInsights struct {
 // ToolPatch is a schema of the API.
 type ToolPatch struct {
 	Enabled    *bool    `json:"enabled,omitzero"`
+	Grants     *bool    `json:"grants,omitzero"`
 	Idempotent *bool    `json:"idempotent,omitzero"`
 	NotSecret  []string `json:"not_secret,omitzero"`
 	Revision   *int64   `json:"revision,omitzero"`
@@ -2555,6 +2682,7 @@ type ToolPatch struct {
 // ToolSettings is a schema of the API.
 type ToolSettings struct {
 	Enabled    *bool    `json:"enabled,omitzero"`
+	Grants     *bool    `json:"grants,omitzero"`
 	Idempotent *bool    `json:"idempotent,omitzero"`
 	NotSecret  []string `json:"not_secret,omitzero"`
 	Risk       *string  `json:"risk,omitzero"`

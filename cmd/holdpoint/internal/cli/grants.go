@@ -109,16 +109,15 @@ func readMatchers(proposals []client.GrantProposal, allow []string) ([]client.Gr
 }
 
 // proposeGrant reads the arguments of a call with the matchers that fit them.
-func proposeGrant(ctx context.Context, api *client.Client, call string, allow []string) (*[]client.GrantMatcher, error) {
+func proposeGrant(ctx context.Context, api *client.Client, call string, allow []string) ([]client.GrantMatcher, error) {
 	if len(allow) == 0 {
 		return nil, nil
 	}
-	found, err := client.Value(api.PreviewGrant(ctx, client.GrantPreviewRequest{CallID: call}))
+	found, err := client.Value(api.PreviewGrant(ctx, client.GrantText{CallID: call}))
 	if err != nil {
 		return nil, err
 	}
-	matchers, err := readMatchers(found.Proposals, allow)
-	return &matchers, err
+	return readMatchers(found.Proposals, allow)
 }
 
 func newGrantsPreviewCmd(e *Env) *cobra.Command {
@@ -132,7 +131,7 @@ func newGrantsPreviewCmd(e *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			reply, err := api.PreviewGrant(ctx, client.GrantPreviewRequest{CallID: args[0], Arguments: matchers})
+			reply, err := api.PreviewGrant(ctx, client.GrantText{CallID: args[0], Arguments: matchers})
 			return printReply(e, reply, err, e.showGrantPreview)
 		}),
 	}
