@@ -108,7 +108,7 @@ func TestGrantOverridesOnlyWhatItMay(t *testing.T) {
 	expect("a rule that parks", call.Parked, approval.RuleParked)
 	w.setRule(rule.Spec{Name: "ask", Effect: rule.Park, Grants: true})
 	expect("a rule that lets grants count", call.Executing, "")
-	w.setRule(rule.Spec{Name: "fails", Effect: rule.Park, Grants: true, When: `args.m == 1`})
+	w.setRule(rule.Spec{Name: "fails", Effect: rule.Park, Grants: true, When: `args.n / 0.0 > 1.0`})
 	expect("a rule that fails", call.Parked, approval.RuleFailed)
 	w.setRule(rule.Spec{Name: "fails", Effect: rule.Park, Mode: rule.Off})
 	w.setRule(rule.Spec{Name: "never", Effect: rule.Deny})
@@ -118,9 +118,7 @@ func TestGrantOverridesOnlyWhatItMay(t *testing.T) {
 	expect("a tool of high risk", call.Parked, approval.RuleHighRisk)
 	setTool(agent.ToolPatch{Grants: new(true)})
 	expect("a tool of high risk that takes grants", call.Executing, "")
-	setTool(agent.ToolPatch{Risk: new(""), Grants: new(false), Enabled: new(false)})
-	expect("a tool that is switched off", call.Denied, "")
-	setTool(agent.ToolPatch{Enabled: new(true)})
+	setTool(agent.ToolPatch{Risk: new(""), Grants: new(false)})
 	expect("the tool as before", call.Executing, "")
 	w.source.Offer(strings.Replace(writeTool, `"Write"`, `"Write more"`, 1), echoTool)
 	_, server, err := w.agents.Skill(t.Context(), files.ID)
@@ -407,7 +405,7 @@ func TestRevocationUnderLoad(t *testing.T) {
 	}
 	w.source.before = func() { // every tenth call is held for a while between its record and its request
 		if passed.Load()%10 == 0 {
-			time.Sleep(700 * time.Millisecond)
+			time.Sleep(1500 * time.Millisecond)
 		}
 	}
 	w.source.Unlock()
@@ -437,7 +435,7 @@ func TestRevocationUnderLoad(t *testing.T) {
 			mu.Unlock()
 		}
 	}
-	ticks := time.NewTicker(10 * time.Millisecond)
+	ticks := time.NewTicker(8 * time.Millisecond)
 	defer ticks.Stop()
 	began := time.Now()
 	for revoked.Load() == nil || !time.Now().After(revoked.Load().Add(time.Second)) {
