@@ -178,10 +178,10 @@ func TakeGrants(ctx context.Context, tx pgx.Tx, wanted map[uuid.UUID]int) (map[u
 	return took, nil
 }
 
-// QueueGrantStanding adds a read to a batch: whether calls that a grant let pass may be sent. A grant that ended or was used up since still
-// stands for them.
-func QueueGrantStanding(batch *pgx.Batch, id uuid.UUID, into *bool) {
-	batch.Queue(`SELECT EXISTS (SELECT FROM grants g WHERE id = $1 AND `+stands+`)`, id).QueryRow(func(row pgx.Row) error { return row.Scan(into) })
+// GrantStands returns an SQL condition: calls that a grant let pass may be sent. A grant that ended or was used up since still stands for them. id
+// is an SQL expression.
+func GrantStands(id string) string {
+	return `EXISTS (SELECT FROM grants g WHERE g.id = ` + id + ` AND ` + stands + `)`
 }
 
 // CreateGrant makes a grant. It does not check who may make it, or whether the tool takes grants; package call does. Errors: *fault.InvalidError.

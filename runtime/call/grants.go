@@ -16,7 +16,6 @@ import (
 	"github.com/holdpoint/holdpoint/approval/grant"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/fault"
-	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
@@ -115,9 +114,7 @@ func (s *Service) takeGrants(ctx context.Context, tx pgx.Tx, all, inserted []*in
 func (s *Service) takeGrant(ctx context.Context, tx pgx.Tx, c *Call) error {
 	began, counts := s.Now(), false
 	if c.took == c.GrantID {
-		batch := &pgx.Batch{}
-		agent.QueueGrantStanding(batch, c.GrantID, &counts)
-		if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT `+agent.GrantStands("$1::uuid"), c.GrantID).Scan(&counts); err != nil {
 			return fmt.Errorf("read grant: %w", err)
 		}
 	} else {
@@ -141,29 +138,9 @@ const grantAge = 500 * time.Millisecond
 // errGrantRevoked means that the grant which let a call pass no longer stands.
 var errGrantRevoked = errors.New("the grant was revoked")
 
-// confirmSend returns nil if a claimed call may be sent now. It retries until ctx ends.
-func (s *Service) confirmSend(ctx context.Context, c *Call) error {
-	for {
-		if err := s.confirmClaim(ctx, c.ID); err != nil {
-			return err
-		}
-		if c.GrantID == uuid.Nil || elapsedTime(s.Now(), c.granted) < grantAge {
-			return nil
-		}
-		attempt, cancel := context.WithTimeout(ctx, beatLimit)
-		began, stands, batch := s.Now(), false, &pgx.Batch{}
-		agent.QueueGrantStanding(batch, c.GrantID, &stands)
-		err := s.Pool.SendBatch(attempt, batch).Close()
-		cancel()
-		switch {
-		case err == nil && !stands:
-			return errGrantRevoked
-		case err == nil:
-			c.granted = began
-		case pause.For(ctx, retryDelay) != nil:
-			return fmt.Errorf("confirm the grant of call %s: %w", c.ID, context.Cause(ctx))
-		}
-	}
+// isGrantStale reports whether the grant that let a call pass has to be read again before the call is sent.
+func (s *Service) isGrantStale(c *Call) bool {
+	return c.GrantID != uuid.Nil && elapsedTime(s.Now(), c.granted) >= grantAge
 }
 
 // revokedOutcome returns the outcome of a call whose grant was revoked before it was sent.

@@ -124,7 +124,7 @@ func (s *Service) sendOnce(c *Call, to target) (o outcome) {
 	}
 	result, err := source.Call(ctx, to.server, tool.CallRequest{
 		CallID: c.ID, Tool: c.Tool, Arguments: c.Arguments, Definition: &to.definition, Timeout: to.skill.CallTimeout, Caller: caller,
-		Confirm: func(ctx context.Context) error { return s.confirmSend(ctx, c) },
+		Confirm: func(ctx context.Context) error { return s.confirmClaim(ctx, c) },
 	})
 	if errors.Is(err, errApprovalLapsed) {
 		return lapsedOutcome()

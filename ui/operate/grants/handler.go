@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/grant"
 	"github.com/holdpoint/holdpoint/internal/rawjson"
 	"github.com/holdpoint/holdpoint/internal/secretfield"
@@ -47,6 +48,10 @@ func ExplainError(_ *http.Request, err error) (status int, n view.Notice, ok boo
 	switch {
 	case errors.Is(err, call.ErrNoGrants):
 		return http.StatusConflict, view.Notice{Level: view.Warn, Title: text.GrantsNone(), Text: text.GrantsNoneHelp()}, true
+	case errors.Is(err, approval.ErrSelfApproval):
+		return http.StatusForbidden, view.Notice{Level: view.Warn, Title: text.GrantsNone(), Text: text.ReviewProblemOwnCall()}, true
+	case errors.Is(err, approval.ErrInvitedApproval):
+		return http.StatusForbidden, view.Notice{Level: view.Warn, Title: text.GrantsNone(), Text: text.ReviewProblemInvited()}, true
 	case errors.Is(err, call.ErrOwnGrant):
 		return http.StatusForbidden, view.Notice{Level: view.Warn, Title: text.GrantsOwn()}, true
 	case errors.Is(err, agent.ErrGrantOver), errors.Is(err, agent.ErrNoSecond):

@@ -103,9 +103,17 @@ func readMatchers(proposals []client.GrantProposal, allow []string) ([]client.Gr
 			p.Matchers = append(p.Matchers, grant.Matcher{Argument: m.Argument, Kind: grant.Kind(m.Kind), Values: m.Values, Min: json.Number(m.Min), Max: json.Number(m.Max)})
 		}
 		m := p.Read(grant.Kind(kind), strings.ReplaceAll(values, ",", "\n"))
-		matchers[i] = client.GrantMatcher{Argument: m.Argument, Kind: string(m.Kind), Values: m.Values, Min: json.RawMessage(m.Min), Max: json.RawMessage(m.Max)}
+		matchers[i] = client.GrantMatcher{Argument: m.Argument, Kind: string(m.Kind), Values: m.Values, Min: numberOrNil(m.Min), Max: numberOrNil(m.Max)}
 	}
 	return matchers, nil
+}
+
+// numberOrNil omits a bound that is not given.
+func numberOrNil(n json.Number) json.RawMessage {
+	if n == "" {
+		return nil
+	}
+	return json.RawMessage(n)
 }
 
 // proposeGrant reads the arguments of a call with the matchers that fit them.
