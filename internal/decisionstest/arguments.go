@@ -153,7 +153,7 @@ func encodeString(b []byte, text string, w writing) []byte {
 	}
 	for _, r := range string(encoded) {
 		if r < utf8.RuneSelf {
-			b = append(b, byte(r))
+			b = utf8.AppendRune(b, r)
 			continue
 		}
 		for _, unit := range utf16.Encode([]rune{r}) {

@@ -79,13 +79,13 @@ type vendor struct {
 
 //nolint:gochecknoglobals // a table
 var vendors = []vendor{
-	{"Nordfracht GmbH", "nordfracht.example", makeIBAN("DE", "370400440532013000"), "EUR", 300_00, 2_400_00, "petra luca", 1},
+	{"Nordfracht GmbH", "nordfracht.example", makeIBAN("DE", "370400440532013000"), "EUR", 300_00, 2_650_00, "petra luca", 1},
 	{"Klarpost AG", "klarpost.example", makeIBAN("DE", "500105175407324931"), "EUR", 80_00, 900_00, "petra luca", 1},
-	{"Svea Textil AB", "sveatextil.example", makeIBAN("SE", "50000000058398257466"), "SEK", 900_00, 4_900_00, "petra henrik", 1},
+	{"Svea Textil AB", "sveatextil.example", makeIBAN("SE", "50000000058398257466"), "SEK", 900_00, 5_400_00, "petra henrik", 1},
 	{"Alta Components", "altacomponents.example", makeIBAN("ES", "21000418450200051332"), "EUR", 1_200_00, 18_000_00, "henrik", 1},
 	{"Brightline Media", "brightline.example", makeIBAN("IE", "AIBK93115212345678"), "EUR", 450_00, 2_500_00, "luca henrik", 1},
 	{"Stadtwerke Kiel", "stadtwerke-kiel.example", makeIBAN("DE", "210501700012345678"), "EUR", 640_00, 710_00, "luca", 1},
-	{"Hafen Immobilien", "hafen-immobilien.example", makeIBAN("DE", "200505501234567890"), "EUR", 8_900_00, 8_900_00, "henrik", 1},
+	{"Hafenkontor", "hafenkontor.example", makeIBAN("DE", "200505501234567890"), "EUR", 8_900_00, 8_900_00, "henrik", 1},
 	{"Cloudhaus BV", "cloudhaus.example", makeIBAN("NL", "ABNA0417164300"), "USD", 1_950_00, 4_100_00, "petra henrik", 1},
 	{"Tindra Papir", "tindrapapir.example", makeIBAN("DK", "00400440116243"), "EUR", 35_00, 240_00, "luca", 1},
 	{"Skyline Print", "skylineprint.example", makeIBAN("AT", "1904300234573201"), "EUR", 210_00, 1_800_00, "petra luca", 3}, // new in week 3
@@ -143,9 +143,18 @@ type product struct {
 
 //nolint:gochecknoglobals // a table
 var products = []product{
-	{"TN-210", "tent peg set", 9_90}, {"BT-033", "water bottle", 14_90}, {"SK-118", "wool socks", 19_50}, {"CP-007", "cap", 24_00},
-	{"GL-042", "gloves", 34_90}, {"LM-300", "head lamp", 44_90}, {"ST-511", "gas stove", 59_00}, {"MT-080", "sleeping mat", 79_90},
-	{"RC-025", "rain coat", 129_00}, {"BP-065", "backpack", 149_00}, {"SB-400", "sleeping bag", 219_00}, {"TN-002", "tent", 389_00},
+	{"TN-210", "tent peg set", 9_90},
+	{"BT-033", "water bottle", 14_90},
+	{"SK-118", "wool socks", 19_50},
+	{"CP-007", "cap", 24_00},
+	{"GL-042", "gloves", 34_90},
+	{"LM-300", "head lamp", 44_90},
+	{"ST-511", "gas stove", 59_00},
+	{"MT-080", "sleeping mat", 79_90},
+	{"RC-025", "rain coat", 129_00},
+	{"BP-065", "backpack", 149_00},
+	{"SB-400", "sleeping bag", 219_00},
+	{"TN-002", "tent", 389_00},
 }
 
 // priceAt returns the price of a product. Prices rise by 8 % in week 3.
@@ -208,7 +217,7 @@ func (m *month) makePersonAddress(domain string) string {
 	return strings.ToLower(first+"."+last) + "@" + domain
 }
 
-// freezeDays are the days on which nobody may restart the checkout: the autumn sale and the audit.
+// isFrozen reports whether nobody may restart the checkout on a day: that of the autumn sale, and that of the audit.
 func isFrozen(at time.Time) bool {
 	return sameDay(at, WeekStart(2).AddDate(0, 0, 3)) || sameDay(at, WeekStart(4).AddDate(0, 0, 3))
 }

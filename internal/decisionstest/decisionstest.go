@@ -1,7 +1,7 @@
 // Package decisionstest generates a month of calls and the decisions of reviewers on them, for tests of code that learns from decisions or
 // judges calls. It knows nothing of that code.
 //
-// The company is a shop for outdoor gear with about sixty employees: six agents, eighteen people, and thirty tools. Most calls
+// The company is a shop for outdoor gear with about sixty employees: six agents, nineteen people who use or review them, and 27 tools. Most calls
 // are harmless variations of a few habits, and reviewers approve them. Rejections are planted: each has a kind, and each kind has a rule in
 // words ([Kinds]). No approved call breaks a rule of a kind. A rejected call comes from the same code as an approved one, and differs from
 // it only in what the rule says.
@@ -9,6 +9,7 @@ package decisionstest
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
@@ -128,9 +129,7 @@ type month struct {
 
 func newMonth(seed uint64) *month {
 	var key [32]byte
-	for i := range 8 {
-		key[i] = byte(seed >> (8 * i))
-	}
+	binary.LittleEndian.PutUint64(key[:], seed)
 	source := rand.NewChaCha8(key)
 	m := &month{
 		Rand:   rand.New(source), //nolint:gosec // repeatable by intent

@@ -108,7 +108,7 @@ func TestDistribution(t *testing.T) {
 		share("expired", outcomes[decisionstest.Expired], 0.02, 0.06)
 		share("rejected", outcomes[decisionstest.Rejected], 0.015, 0.04)
 		share("weekends", weekends, 0.06, 0.20)
-		share("nights", nights, 0.08, 0.25)
+		share("nights", nights, 0.10, 0.30)
 		share("for nobody", alone, 0.3, 0.6)
 		for week := 1; week <= decisionstest.Weeks; week++ {
 			share("a week", weeks[week], 0.21, 0.29)
@@ -224,13 +224,15 @@ func TestFrozenCallWasUsual(t *testing.T) {
 			if d.Tool != "restart_service" || !strings.Contains(string(d.Arguments), `"checkout"`) || !strings.Contains(string(d.Arguments), `"production"`) {
 				continue
 			}
-			if d.Outcome == decisionstest.Rejected {
+			switch d.Outcome {
+			case decisionstest.Rejected:
 				rejected = append(rejected, weekOf(d))
 				if approved < 40 {
 					t.Errorf("rejected after %d approvals", approved)
 				}
-			} else if d.Outcome == decisionstest.Approved {
+			case decisionstest.Approved:
 				approved++
+			case decisionstest.Edited, decisionstest.Expired:
 			}
 		}
 		if !slices.Equal(rejected, []int{2, 4}) {
@@ -306,20 +308,23 @@ func TestRejectionsLookLikeOtherCalls(t *testing.T) {
 	for _, tool := range decisionstest.Tools() {
 		order[tool.Name] = memberNames(t, json.RawMessage(tool.InputSchema), "properties")
 	}
+	planted, unordered := map[string]int{}, map[string]int{} // by kind, in all months
 	eachMonth(t, func(t *testing.T, month []decisionstest.Decision) {
 		t.Helper()
 		type looks struct{ calls, unordered, escaped, fast int }
 		var rejected, other looks
 		deciders := map[string]map[string]bool{}
 		for _, d := range month {
-			of := &other
-			if d.Outcome == decisionstest.Rejected {
-				of = &rejected
-			} else if deciders[d.Tool] == nil {
+			if deciders[d.Tool] == nil {
 				deciders[d.Tool] = map[string]bool{}
 			}
-			if d.Outcome == decisionstest.Approved {
+			of := &other
+			switch d.Outcome {
+			case decisionstest.Rejected:
+				of = &rejected
+			case decisionstest.Approved:
 				deciders[d.Tool][d.DecidedBy] = true
+			case decisionstest.Edited, decisionstest.Expired:
 			}
 			if (d.DecidedBy == "") != (d.Outcome == decisionstest.Expired) || d.DecidedBy != "" && d.DecidedBy == d.Principal {
 				t.Errorf("%s for %s: decided by %q", d.Tool, d.Principal, d.DecidedBy)
@@ -345,7 +350,9 @@ func TestRejectionsLookLikeOtherCalls(t *testing.T) {
 			names := memberNames(t, d.Arguments, "")
 			if !slices.IsSortedFunc(names, func(a, b string) int { return slices.Index(order[d.Tool], a) - slices.Index(order[d.Tool], b) }) {
 				of.unordered++
+				unordered[d.Planted]++
 			}
+			planted[d.Planted]++
 			if bytes.Contains(d.Arguments, []byte(`\u00`)) {
 				of.escaped++
 			}
@@ -354,7 +361,7 @@ func TestRejectionsLookLikeOtherCalls(t *testing.T) {
 			}
 		}
 		for _, d := range month {
-			if d.Outcome == decisionstest.Rejected && d.Planted != "definition-change" && len(deciders[d.Tool]) > 2 && !deciders[d.Tool][d.DecidedBy] {
+			if d.Outcome == decisionstest.Rejected && len(deciders[d.Tool]) > 2 && !deciders[d.Tool][d.DecidedBy] {
 				t.Errorf("%s: rejected by %s, who approves none", d.Tool, d.DecidedBy)
 			}
 		}
@@ -366,6 +373,11 @@ func TestRejectionsLookLikeOtherCalls(t *testing.T) {
 			}
 		}
 	})
+	for kind, calls := range planted {
+		if 100*unordered[kind]/calls > 33 {
+			t.Errorf("%q: %d of %d calls have members in an unusual order", kind, unordered[kind], calls)
+		}
+	}
 }
 
 // memberNames returns the names of an object's members in their order, or of one of its members.

@@ -141,7 +141,7 @@ func (c seenCall) hasForeignLink() bool {
 // ibanOf has the account of each vendor by its last four characters.
 var ibanOf = map[string]string{
 	"Nordfracht GmbH": "3000", "Klarpost AG": "4931", "Svea Textil AB": "7466", "Alta Components": "1332", "Brightline Media": "5678",
-	"Stadtwerke Kiel": "5678", "Hafen Immobilien": "7890", "Cloudhaus BV": "4300", "Tindra Papir": "6243", "Skyline Print": "3201",
+	"Stadtwerke Kiel": "5678", "Hafenkontor": "7890", "Cloudhaus BV": "4300", "Tindra Papir": "6243", "Skyline Print": "3201",
 }
 
 var currenciesOf = map[string][]string{

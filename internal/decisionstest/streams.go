@@ -2,6 +2,7 @@ package decisionstest
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -44,47 +45,43 @@ var (
 )
 
 //nolint:gochecknoglobals // a table
-var streams []stream
+var streams = []stream{
+	{agent: "support", skill: "helpdesk", tool: "tag_ticket", workday: 64, weekend: 22, hours: waking, users: nobody, team: "support", build: buildTags},
+	{name: "reply", agent: "support", skill: "helpdesk", tool: "reply_ticket", workday: 34, weekend: 5, hours: waking, users: supporters, team: "support", build: buildReply, edit: editBody},
+	{agent: "support", skill: "helpdesk", tool: "assign_ticket", workday: 20, weekend: 5, hours: waking, users: nobody, team: "support", build: buildAssignment},
+	{agent: "support", skill: "helpdesk", tool: "merge_tickets", workday: 4, weekend: 1, hours: waking, users: supporters, team: "support", build: buildMerge, fromWeek: 4},
+	{name: "refund", agent: "support", skill: "shop", tool: "refund", workday: 13, hours: office, users: refunders, team: "support", build: buildRefund, edit: editRefund},
+	{name: "voucher", agent: "support", skill: "shop", tool: "issue_voucher", workday: 5, weekend: 1, hours: waking, users: supporters, team: "support", build: buildVoucher},
+	{name: "label", agent: "support", skill: "shop", tool: "create_return_label", workday: 8, weekend: 2, hours: waking, users: nobody, team: "support", build: buildLabel, fromWeek: 4},
+	{name: "customer", agent: "support", skill: "crm", tool: "update_customer", workday: 10, weekend: 3, hours: waking, users: supporters, team: "support", build: buildCustomerUpdate},
 
-func init() { //nolint:gochecknoinits // the builders refer to the table of tools
-	streams = []stream{
-		{agent: "support", skill: "helpdesk", tool: "tag_ticket", workday: 58, weekend: 22, hours: waking, users: nobody, team: "support", build: buildTags},
-		{name: "reply", agent: "support", skill: "helpdesk", tool: "reply_ticket", workday: 42, weekend: 6, hours: waking, users: supporters, team: "support", build: buildReply, edit: editBody},
-		{agent: "support", skill: "helpdesk", tool: "assign_ticket", workday: 16, weekend: 4, hours: waking, users: nobody, team: "support", build: buildAssignment},
-		{agent: "support", skill: "helpdesk", tool: "merge_tickets", workday: 4, weekend: 1, hours: waking, users: supporters, team: "support", build: buildMerge, fromWeek: 4},
-		{name: "refund", agent: "support", skill: "shop", tool: "refund", workday: 16, hours: office, users: refunders, team: "support", build: buildRefund, edit: editRefund},
-		{name: "voucher", agent: "support", skill: "shop", tool: "issue_voucher", workday: 5, weekend: 1, hours: waking, users: supporters, team: "support", build: buildVoucher},
-		{name: "label", agent: "support", skill: "shop", tool: "create_return_label", workday: 8, weekend: 2, hours: waking, users: nobody, team: "support", build: buildLabel, fromWeek: 4},
-		{name: "customer", agent: "support", skill: "crm", tool: "update_customer", workday: 12, weekend: 3, hours: waking, users: supporters, team: "support", build: buildCustomerUpdate},
+	{name: "payment", agent: "billing", skill: "ledger", tool: "post_payment", workday: 14, hours: office, users: accountants, team: "finance", build: buildPayment, edit: editDue},
+	{name: "invoice", agent: "billing", skill: "ledger", tool: "send_invoice", workday: 11, hours: office, users: accountants, team: "finance", build: buildInvoice, edit: editDue},
+	{agent: "billing", skill: "ledger", tool: "send_reminder", workday: 6, hours: office, users: nobody, team: "finance", build: buildReminder},
+	{name: "billing query", agent: "billing", skill: "db", tool: "query", workday: 5, hours: office, users: accountants, team: "finance", build: buildQuery},
 
-		{name: "payment", agent: "billing", skill: "ledger", tool: "post_payment", workday: 14, hours: office, users: accountants, team: "finance", build: buildPayment, edit: editDue},
-		{name: "invoice", agent: "billing", skill: "ledger", tool: "send_invoice", workday: 13, hours: office, users: accountants, team: "finance", build: buildInvoice, edit: editDue},
-		{agent: "billing", skill: "ledger", tool: "send_reminder", workday: 6, hours: office, users: nobody, team: "finance", build: buildReminder},
-		{name: "billing query", agent: "billing", skill: "db", tool: "query", workday: 6, hours: office, users: accountants, team: "finance", build: buildQuery},
+	{name: "ops query", agent: "ops", skill: "db", tool: "query", workday: 8, weekend: 1, hours: office, users: engineers, team: "ops", build: buildQuery},
+	{name: "restart", agent: "ops", skill: "deploy", tool: "restart_service", workday: 15, weekend: 2, hours: waking, users: engineers, team: "ops", build: buildRestart},
+	{name: "scale", agent: "ops", skill: "deploy", tool: "scale_service", workday: 4, weekend: 1, hours: waking, users: engineers, team: "ops", build: buildScale, until: scaleChange},
+	{name: "ops write", agent: "ops", skill: "files", tool: "write_file", workday: 9, hours: office, users: engineers, team: "ops", build: buildConfigFile},
+	{name: "ops delete", agent: "ops", skill: "files", tool: "delete_file", workday: 5, hours: office, users: engineers, team: "ops", build: buildArchiveDelete},
+	{name: "flag", agent: "ops", skill: "flags", tool: "set_flag", workday: 7, hours: office, users: engineers, team: "ops", build: buildFlag},
+	{agent: "ops", skill: "dns", tool: "set_record", workday: 0.7, hours: office, users: engineers, team: "ops", build: buildRecord},
 
-		{name: "ops query", agent: "ops", skill: "db", tool: "query", workday: 10, weekend: 1, hours: office, users: engineers, team: "ops", build: buildQuery},
-		{name: "restart", agent: "ops", skill: "deploy", tool: "restart_service", workday: 17, weekend: 2, hours: waking, users: engineers, team: "ops", build: buildRestart},
-		{name: "scale", agent: "ops", skill: "deploy", tool: "scale_service", workday: 6, weekend: 2, hours: waking, users: engineers, team: "ops", build: buildScale, until: scaleChange},
-		{name: "ops write", agent: "ops", skill: "files", tool: "write_file", workday: 9, hours: office, users: engineers, team: "ops", build: buildConfigFile},
-		{name: "ops delete", agent: "ops", skill: "files", tool: "delete_file", workday: 5, hours: office, users: engineers, team: "ops", build: buildArchiveDelete},
-		{name: "flag", agent: "ops", skill: "flags", tool: "set_flag", workday: 8, hours: office, users: engineers, team: "ops", build: buildFlag},
-		{agent: "ops", skill: "dns", tool: "set_record", workday: 0.7, hours: office, users: engineers, team: "ops", build: buildRecord},
+	{name: "draft", agent: "marketing", skill: "mail", tool: "create_draft", workday: 11, weekend: 1, hours: office, users: marketers, team: "marketing", build: buildDraft, edit: editBody},
+	{name: "email", agent: "marketing", skill: "mail", tool: "send_email", workday: 9, hours: office, users: marketers, team: "marketing", build: buildEmail, edit: editBody},
+	{agent: "marketing", skill: "social", tool: "schedule_post", workday: 4, weekend: 2, hours: waking, users: marketers, team: "marketing", build: buildPost},
+	{name: "budget", agent: "marketing", skill: "ads", tool: "set_budget", workday: 5, hours: office, users: marketers, team: "marketing", build: buildBudget},
+	{name: "pause", agent: "marketing", skill: "ads", tool: "pause_campaign", workday: 3, hours: office, users: marketers, team: "marketing", build: buildPause, fromWeek: 4},
 
-		{name: "draft", agent: "marketing", skill: "mail", tool: "create_draft", workday: 15, weekend: 1, hours: office, users: marketers, team: "marketing", build: buildDraft, edit: editBody},
-		{name: "email", agent: "marketing", skill: "mail", tool: "send_email", workday: 11, hours: office, users: marketers, team: "marketing", build: buildEmail, edit: editBody},
-		{agent: "marketing", skill: "social", tool: "schedule_post", workday: 4, weekend: 2, hours: waking, users: marketers, team: "marketing", build: buildPost},
-		{name: "budget", agent: "marketing", skill: "ads", tool: "set_budget", workday: 5, hours: office, users: marketers, team: "marketing", build: buildBudget},
-		{name: "pause", agent: "marketing", skill: "ads", tool: "pause_campaign", workday: 3, hours: office, users: marketers, team: "marketing", build: buildPause, fromWeek: 4},
+	{agent: "nightly", skill: "warehouse", tool: "load_partition", workday: 24, weekend: 24, hours: night, users: nobody, team: "ops", build: buildLoad},
+	{name: "nightly write", agent: "nightly", skill: "files", tool: "write_file", workday: 14, weekend: 14, hours: night, users: nobody, team: "ops", build: buildReport},
+	{agent: "nightly", skill: "files", tool: "delete_file", workday: 8, weekend: 8, hours: night, users: nobody, team: "ops", build: buildExportDelete},
+	{name: "nightly query", agent: "nightly", skill: "db", tool: "query", workday: 6, weekend: 6, hours: night, users: nobody, team: "ops", build: buildQuery},
+	{agent: "nightly", skill: "shop", tool: "update_price", workday: 10, weekend: 10, hours: night, users: nobody, team: "finance", build: buildPrice},
 
-		{agent: "nightly", skill: "warehouse", tool: "load_partition", workday: 12, weekend: 12, hours: night, users: nobody, team: "ops", build: buildLoad},
-		{name: "nightly write", agent: "nightly", skill: "files", tool: "write_file", workday: 10, weekend: 10, hours: night, users: nobody, team: "ops", build: buildReport},
-		{agent: "nightly", skill: "files", tool: "delete_file", workday: 5, weekend: 5, hours: night, users: nobody, team: "ops", build: buildExportDelete},
-		{name: "nightly query", agent: "nightly", skill: "db", tool: "query", workday: 6, weekend: 6, hours: night, users: nobody, team: "ops", build: buildQuery},
-		{agent: "nightly", skill: "shop", tool: "update_price", workday: 6, weekend: 6, hours: night, users: nobody, team: "finance", build: buildPrice},
-
-		{agent: "people", skill: "calendar", tool: "create_event", workday: 6, hours: office, users: append([]user{{"clara.jensen", 1}, {"jonas.weber", 1}}, recruiters...), team: "people", build: buildEvent},
-		{name: "account", agent: "people", skill: "directory", tool: "create_account", workday: 1.5, hours: office, users: recruiters, team: "people", build: buildAccount},
-	}
+	{agent: "people", skill: "calendar", tool: "create_event", workday: 6, hours: office, users: append([]user{{"clara.jensen", 1}, {"jonas.weber", 1}}, recruiters...), team: "people", build: buildEvent},
+	{name: "account", agent: "people", skill: "directory", tool: "create_account", workday: 1.5, hours: office, users: recruiters, team: "people", build: buildAccount},
 }
 
 func findStream(name string) *stream {
@@ -602,7 +599,7 @@ func buildAccount(m *month, c *call) object {
 		groups = append(groups, "vpn")
 	}
 	name := toASCII.Replace(first) + "." + toASCII.Replace(last)
-	o := object{{"email", fmt.Sprintf("%s@%s", lower(name), ownDomain)}, {"name", first + " " + last}, {"groups", groups}, {"starts", formatDay(c.at, 5+m.IntN(20))}}
+	o := object{{"email", fmt.Sprintf("%s@%s", strings.ToLower(name), ownDomain)}, {"name", first + " " + last}, {"groups", groups}, {"starts", formatDay(c.at, 5+m.IntN(20))}}
 	if m.IntN(2) == 0 {
 		o = append(o, member{"manager", pick(m, []any{nil, address("jonas.weber"), address("kenji.mori")})})
 	}

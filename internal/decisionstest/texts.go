@@ -2,11 +2,10 @@ package decisionstest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
-
-func lower(text string) string { return strings.ToLower(text) }
 
 // pickLink returns a link to one of the sites that the company's texts refer to.
 func (m *month) pickLink() string {
@@ -15,7 +14,7 @@ func (m *month) pickLink() string {
 		"https://help." + ownDomain + "/returns",
 		"https://help." + ownDomain + "/sizes?from=mail&next=https%3A%2F%2F" + ownDomain,
 		fmt.Sprintf("https://track.nordfracht.example/p/%09d", m.IntN(1e9)),
-		fmt.Sprintf("https://%s/p/%s", ownDomain, lower(pick(m, products).sku)),
+		fmt.Sprintf("https://%s/p/%s", ownDomain, strings.ToLower(pick(m, products).sku)),
 	})
 }
 
@@ -38,24 +37,25 @@ func (m *month) writeBody(c *call, kind string) string {
 	if c.principal == address("mara.lind") {
 		greeting = "Moin %s"
 	}
-	body := fmt.Sprintf(greeting, pick(m, firstNames)) + ",\n\n"
-	for range 1 + m.IntN(3) {
-		body += pick(m, sentences) + " "
+	text := []string{fmt.Sprintf(greeting, pick(m, firstNames)) + ",\n\n" + pick(m, sentences)}
+	for range m.IntN(3) {
+		sentence := pick(m, sentences)
+		text = append(text, strings.ToUpper(sentence[:1])+sentence[1:])
 	}
-	if c.link != "" || m.IntN(5) > 1 {
-		link := m.pickLink()
-		if c.link != "" {
-			link = c.link
-		}
-		body += fmt.Sprintf(pick(m, []string{"More: %s", "See %s for details.", "[Details](%s)", "Follow it here: %s"}), link)
+	link := c.link
+	if link == "" && m.IntN(5) > 1 {
+		link = m.pickLink()
+	}
+	if link != "" {
+		text = append(text, fmt.Sprintf(pick(m, []string{"More: %s", "See %s for details.", "[Details](%s)", "Follow it here: %s"}), link))
 	}
 	name, _, _ := strings.Cut(c.principal, ".")
-	return strings.TrimSpace(body) + "\n\n" + pick(m, []string{"Best regards", "Kind regards", "Viele Grüße"}) + "\n" + strings.ToUpper(name[:1]) + name[1:]
+	return strings.Join(text, " ") + "\n\n" + pick(m, []string{"Best regards", "Kind regards", "Viele Grüße"}) + "\n" + strings.ToUpper(name[:1]) + name[1:]
 }
 
 func (m *month) writeSubject(at time.Time) string {
 	return pick(m, []string{"New in our shop", "Winter is coming", "Tents for two", "Repair instead of replace", "Price list", "Invitation"}) +
-		pick(m, []string{"", "", " – " + at.Format("January 2006"), " (reminder)", ", part " + fmt.Sprint(1+m.IntN(9))})
+		pick(m, []string{"", "", " – " + at.Format("January 2006"), " (reminder)", ", part " + strconv.Itoa(1+m.IntN(9))})
 }
 
 func (v vendor) isPaidBy(principal string) bool {

@@ -60,19 +60,22 @@ func findDefinition(skill, name string, at time.Time) *definition {
 
 // listMembers returns the names of a schema's properties in their order.
 func listMembers(schema string) []string {
-	var outer struct{ Properties json.RawMessage }
+	var outer struct {
+		Properties json.RawMessage `json:"properties"`
+	}
 	if err := json.Unmarshal([]byte(schema), &outer); err != nil {
 		panic(err)
 	}
 	var names []string
 	decoder := json.NewDecoder(bytes.NewReader(outer.Properties))
-	token, err := decoder.Token()
+	_, err := decoder.Token()
 	for err == nil && decoder.More() {
-		if token, err = decoder.Token(); err == nil {
+		var name json.Token
+		if name, err = decoder.Token(); err == nil {
 			var property json.RawMessage
 			err = decoder.Decode(&property)
 		}
-		names = append(names, fmt.Sprint(token))
+		names = append(names, fmt.Sprint(name))
 	}
 	if err != nil {
 		panic(err)
