@@ -312,7 +312,7 @@ func (rt *Runtime) makeEdges() error {
 		return err
 	}
 	rt.mcp, err = mcpserver.New(mcpserver.Config{
-		Calls: rt.Calls, Agents: rt.Agents, Catalog: rt.Catalog, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
+		Calls: rt.Calls, Plans: rt.Calls, Agents: rt.Agents, Catalog: rt.Catalog, Resources: rt.Resources, Identity: rt.Identity, Limits: rt.Limits, Tokens: rt.Tokens, Logger: rt.Logger, Now: rt.Now,
 		Version: rt.Version, PublicURL: rt.PublicURL, Broadcast: rt.broadcastDrop, Traces: rt.Traces, Ask: rt.askAgent, Failures: rt.Failures,
 	})
 	if err != nil {

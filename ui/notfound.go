@@ -43,6 +43,8 @@ func (u *UI) explainMissing(r *http.Request) view.Notice {
 		n.Title = text.RulesNoRule()
 	case "/grants":
 		n.Title = text.GrantsMissing()
+	case "/plans":
+		n.Title = text.PlansMissing()
 	case "/conversations":
 		n.Title = text.PageNoConversation()
 	}

@@ -189,7 +189,7 @@ func (u *UI) ruleRoutes() []Route {
 	}
 }
 
-// grantRoutes are about grants. Those who may decide a call, and operators, make them.
+// grantRoutes are about grants and plans. Those who may decide a call, and operators, make them.
 func (u *UI) grantRoutes() []Route {
 	return []Route{
 		{"GET /calls/{id}/grant", both(), u.grants.NewGrant},
@@ -199,6 +199,11 @@ func (u *UI) grantRoutes() []Route {
 		{"GET /grants/{id}", both(), u.grants.ShowGrant},
 		{"POST /grants/{id}/revoke", both(), u.grants.RevokeGrant},
 		{"POST /grants/{id}/confirm", both(), u.grants.ConfirmGrant},
+		{"GET /plans", both(), u.plans.ShowPlans},
+		{"GET /plans/{id}", both(), u.plans.ShowPlan},
+		{"POST /plans/{id}/approve", reviewers(), u.plans.ApprovePlan},
+		{"POST /plans/{id}/reject", reviewers(), u.plans.RejectPlan},
+		{"POST /plans/{id}/revoke", both(), u.plans.RevokePlan},
 	}
 }
 

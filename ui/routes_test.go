@@ -127,6 +127,11 @@ var may = map[string]string{
 	"GET /grants/{id}":               "or",
 	"POST /grants/{id}/revoke":       "or",
 	"POST /grants/{id}/confirm":      "or",
+	"GET /plans":                     "or",
+	"GET /plans/{id}":                "or",
+	"POST /plans/{id}/approve":       "r",
+	"POST /plans/{id}/reject":        "r",
+	"POST /plans/{id}/revoke":        "or",
 
 	"GET /rules":                      "or",
 	"GET /rules/new":                  "o",

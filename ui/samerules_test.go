@@ -130,6 +130,11 @@ var sameAs = map[string]string{
 	"GET /grants/{id}":               "GET grants/x",
 	"POST /grants/{id}/revoke":       "POST grants/x/revoke",
 	"POST /grants/{id}/confirm":      "POST grants/x/confirm",
+	"GET /plans":                     "GET plans",
+	"GET /plans/{id}":                "GET plans/x",
+	"POST /plans/{id}/approve":       "POST plans/x/approve",
+	"POST /plans/{id}/reject":        "POST plans/x/reject",
+	"POST /plans/{id}/revoke":        "POST plans/x/revoke",
 
 	"GET /rules":                      "GET rules",
 	"GET /rules/new":                  "PUT rules/x",

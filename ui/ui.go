@@ -42,6 +42,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/operate/rules"
 	"github.com/holdpoint/holdpoint/ui/operate/skills"
 	"github.com/holdpoint/holdpoint/ui/review"
+	"github.com/holdpoint/holdpoint/ui/review/plans"
 	"github.com/holdpoint/holdpoint/ui/review/queue"
 	"github.com/holdpoint/holdpoint/ui/search"
 	"github.com/holdpoint/holdpoint/ui/shell"
@@ -108,6 +109,7 @@ type UI struct {
 	agents        *agents.Handlers
 	rules         *rules.Handler
 	grants        *grants.Handler
+	plans         *plans.Handler
 	connections   *connections.Handler
 	admin         *admin.Handlers
 }
@@ -144,7 +146,7 @@ func New(cfg Config) (*UI, error) {
 			HTMXCSP: u.assets.URL(static.HTMXCSP), Mark: u.assets.URL(static.Mark), MarkWaiting: u.assets.URL(static.MarkWaiting), Icon: u.assets.URL(static.Icon192),
 		},
 		Explain: []shell.Explainer{
-			u.explainError, explainFormError, connections.ExplainError, admin.ExplainError, conversations.ExplainError, grants.ExplainError,
+			u.explainError, explainFormError, connections.ExplainError, admin.ExplainError, conversations.ExplainError, grants.ExplainError, plans.ExplainError,
 		},
 	})
 	if u.login, err = login.New(login.Config{
@@ -192,6 +194,7 @@ func (u *UI) makeHandlers() {
 		Suggest: suggest, PublicURL: cfg.PublicURL,
 	})
 	u.rules = rules.New(rules.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, Suggest: suggest})
+	u.plans = plans.New(plans.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls})
 	u.grants = grants.New(grants.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,

@@ -258,6 +258,7 @@ func validateAssignments(r report, list *[]AssignmentSpec) {
 type SkillSet struct {
 	Revision int64 // of the agent; skills that change while they are read have a later one
 	HasModel bool  // clients can ask the agent itself
+	Plans    bool  // it may submit plans
 	Skills   []AssignedSkill
 }
 
@@ -284,8 +285,8 @@ func (s *Service) AssignedSkills(ctx context.Context, agentID uuid.UUID) (SkillS
 	var set SkillSet
 	batch := &pgx.Batch{}
 	// The revision is read first: a skill that changes between the two statements then has a later one.
-	batch.Queue(`SELECT revision, model IS NOT NULL FROM agents WHERE id = $1 AND deleted_at IS NULL`, agentID).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&set.Revision, &set.HasModel) })
+	batch.Queue(`SELECT revision, model IS NOT NULL, plans FROM agents WHERE id = $1 AND deleted_at IS NULL`, agentID).
+		QueryRow(func(row pgx.Row) error { return row.Scan(&set.Revision, &set.HasModel, &set.Plans) })
 	batch.Queue(`SELECT `+skillColumns+`, x.tools, x.prefix FROM assignments x JOIN skills s ON s.id = x.skill_id
 		WHERE x.agent_id = $1 AND s.deleted_at IS NULL ORDER BY s.name COLLATE "C"`, agentID).
 		Query(func(rows pgx.Rows) (err error) {

@@ -48,7 +48,8 @@ type Grant struct {
 	State     GrantState
 	Agent     string
 	Skill     string
-	CallID    uuid.UUID // the call that it was made from
+	CallID    uuid.UUID // the call that it was made from; uuid.Nil: a plan
+	PlanID    uuid.UUID // the plan that it belongs to; uuid.Nil: none
 	GrantedAt time.Time
 	GrantedBy uuid.UUID
 	// NeedsSecond: a call that it allows was rejected once, so another person has to confirm it.
@@ -125,17 +126,20 @@ func (s *Service) loadGrants(ctx context.Context) (*grant.Book, error) {
 // wait for each other.
 const touchAge = time.Minute
 
-// TakeGrants takes uses of grants in tx: as many of each as wanted, or fewer. It returns how many it took. A grant without a number of uses is
-// read without a lock, so that calls do not wait for each other.
-func TakeGrants(ctx context.Context, tx pgx.Tx, wanted map[uuid.UUID]int) (map[uuid.UUID]int, error) {
-	took, limited, stale := map[uuid.UUID]int{}, map[uuid.UUID]int64{}, []uuid.UUID{}
+// TakeGrants takes uses of grants in tx for calls: as many of each as it has calls, or fewer. It returns how many it took; the first calls have
+// them. A grant without a number of uses is read without a lock, so that calls do not wait for each other. The grants of a plan are taken
+// in their order, and only while goesOn holds, an SQL condition about [EarlierInPlan].
+func TakeGrants(ctx context.Context, tx pgx.Tx, wanted map[uuid.UUID][]uuid.UUID, goesOn string) (map[uuid.UUID]int, error) {
+	took, limited, stale, ofPlan := map[uuid.UUID]int{}, map[uuid.UUID]int64{}, []uuid.UUID{}, map[uuid.UUID]bool{}
 	ids := slices.Collect(maps.Keys(wanted))
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT id, uses - taken FROM grants g WHERE id = ANY($1) AND uses IS NOT NULL AND `+counts+` ORDER BY id FOR NO KEY UPDATE OF g`, ids).Query(func(rows pgx.Rows) error {
+	batch.Queue(`SELECT id, uses - taken, plan_id IS NOT NULL FROM grants g WHERE id = ANY($1) AND uses IS NOT NULL AND `+counts+` AND (g.plan_id IS NULL OR `+followsPlan+` AND `+goesOn+`) ORDER BY id FOR NO KEY UPDATE OF g`, ids).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		var left int64
-		_, err := pgx.ForEachRow(rows, []any{&id, &left}, func() error {
-			took[id], limited[id] = int(min(int64(wanted[id]), left)), left
+		var planned bool
+		_, err := pgx.ForEachRow(rows, []any{&id, &left, &planned}, func() error {
+			ofPlan[id] = planned
+			took[id], limited[id] = int(min(int64(len(wanted[id])), left)), left
 			return nil
 		})
 		return err
@@ -145,7 +149,7 @@ func TakeGrants(ctx context.Context, tx pgx.Tx, wanted map[uuid.UUID]int) (map[u
 		var id uuid.UUID
 		var due bool
 		_, err := pgx.ForEachRow(rows, []any{&id, &due}, func() error {
-			if took[id] = wanted[id]; due {
+			if took[id] = len(wanted[id]); due {
 				stale = append(stale, id)
 			}
 			return nil
@@ -158,8 +162,8 @@ func TakeGrants(ctx context.Context, tx pgx.Tx, wanted map[uuid.UUID]int) (map[u
 	batch = &pgx.Batch{}
 	var events []audit.Event
 	for id, left := range limited {
-		batch.Queue(`UPDATE grants SET taken = taken + $2, used_at = holdpoint_now() WHERE id = $1`, id, took[id])
-		if int64(took[id]) == left {
+		batch.Queue(`UPDATE grants SET taken = taken + $2, used_at = holdpoint_now(), used_call = $3 WHERE id = $1`, id, took[id], wanted[id][took[id]-1])
+		if int64(took[id]) == left && !ofPlan[id] {
 			events = append(events, audit.Event{Actor: audit.System(), Action: audit.GrantUsedUp, Subject: id})
 		}
 	}
@@ -209,12 +213,8 @@ func (s *Service) CreateGrant(ctx context.Context, by audit.Actor, in NewGrant) 
 		return Grant{}, fmt.Errorf("create grant: %w", err)
 	}
 	err = s.changeRegistry(ctx, by, false, func(e *edit) error {
-		var active int
-		if err := e.tx.QueryRow(ctx, `SELECT count(*) FROM grants g WHERE g.revoked_at IS NULL AND g.ends_at > holdpoint_now()`).Scan(&active); err != nil {
+		if err := e.checkGrantRoom(ctx, 1); err != nil {
 			return err
-		}
-		if active >= MaxGrants {
-			return fault.Invalid("grant", fmt.Sprintf("must wait until another one ends: there are %d, and there may be no more", active))
 		}
 		if _, err := e.tx.Exec(ctx, `INSERT INTO grants (id, agent_id, principal_id, skill_id, tool, pin, arguments, call_id, granted_by, granted_via, needs_second, ends_at, uses)
 			VALUES ($1, $2, $3, $4, $5, $6, $7::json, $8, $9, $10, $11, holdpoint_now() + $12 * interval '1 microsecond', $13)`,
@@ -240,6 +240,18 @@ func (s *Service) CreateGrant(ctx context.Context, by audit.Actor, in NewGrant) 
 		return Grant{}, fmt.Errorf("create grant: %w", err)
 	}
 	return s.GetGrant(ctx, id)
+}
+
+// checkGrantRoom returns an error if so many more grants would be too many. Error: *fault.InvalidError.
+func (e *edit) checkGrantRoom(ctx context.Context, more int) error {
+	var active int
+	if err := e.tx.QueryRow(ctx, `SELECT count(*) FROM grants g WHERE g.revoked_at IS NULL AND g.ends_at > holdpoint_now()`).Scan(&active); err != nil {
+		return err
+	}
+	if active+more > MaxGrants {
+		return fault.Invalid("grant", fmt.Sprintf("must wait until others end: there are %d, and there may be no more than %d", active, MaxGrants))
+	}
+	return nil
 }
 
 // credentialOf returns the id of the token or the session of an actor, or nil for another credential.
@@ -325,9 +337,9 @@ func (s *Service) GetGrant(ctx context.Context, id uuid.UUID) (Grant, error) {
 // MaxListedGrants bounds [Service.ListGrants].
 const MaxListedGrants = 1000
 
-// ListGrants returns the newest grants, at most [MaxListedGrants]. open: only those that have neither ended nor been revoked.
+// ListGrants returns the newest grants that belong to no plan, at most [MaxListedGrants]. open: only those that have neither ended nor been revoked.
 func (s *Service) ListGrants(ctx context.Context, open bool) ([]Grant, error) {
-	found, err := s.listGrants(ctx, `(NOT $1 OR g.revoked_at IS NULL AND g.ends_at > holdpoint_now() AND (g.uses IS NULL OR g.taken < g.uses))
+	found, err := s.listGrants(ctx, `g.plan_id IS NULL AND (NOT $1 OR g.revoked_at IS NULL AND g.ends_at > holdpoint_now() AND (g.uses IS NULL OR g.taken < g.uses))
 		ORDER BY g.id DESC LIMIT $2`, open, MaxListedGrants)
 	if err != nil {
 		return nil, fmt.Errorf("list grants: %w", err)
@@ -357,14 +369,15 @@ func (s *Service) listGrants(ctx context.Context, where string, args ...any) ([]
 // readGrants reads grants with their states, as far as the definitions of tools do not matter.
 func readGrants(ctx context.Context, db postgres.Querier, where string, args ...any) ([]Grant, error) {
 	return postgres.Collect(ctx, db, func(row pgx.CollectableRow) (g Grant, err error) {
-		var principal, second, revoker *uuid.UUID
+		var principal, second, revoker, from, plan *uuid.UUID
 		var pin []byte
-		err = row.Scan(&g.ID, &g.AgentID, &principal, &g.SkillID, &g.Tool, &pin, &g.Arguments, &g.CallID, &g.GrantedAt, &g.GrantedBy, &g.NeedsSecond,
+		err = row.Scan(&g.ID, &g.AgentID, &principal, &g.SkillID, &g.Tool, &pin, &g.Arguments, &from, &plan, &g.GrantedAt, &g.GrantedBy, &g.NeedsSecond,
 			&g.SecondAt, &second, &g.EndsAt, &g.Uses, &g.Taken, &g.UsedAt, &g.RevokedAt, &revoker, &g.Agent, &g.Skill, &g.State, &g.Unused)
 		g.PrincipalID, g.SecondBy, g.RevokedBy = postgres.OrNil(principal), postgres.OrNil(second), postgres.OrNil(revoker)
+		g.CallID, g.PlanID = postgres.OrNil(from), postgres.OrNil(plan)
 		copy(g.Pin[:], pin)
 		return g, err
-	}, `SELECT g.id, g.agent_id, g.principal_id, g.skill_id, g.tool, g.pin, g.arguments, g.call_id, g.granted_at, g.granted_by, g.needs_second,
+	}, `SELECT g.id, g.agent_id, g.principal_id, g.skill_id, g.tool, g.pin, g.arguments, g.call_id, g.plan_id, g.granted_at, g.granted_by, g.needs_second,
 			g.second_at, g.second_by, g.ends_at, g.uses, g.taken, g.used_at, g.revoked_at, g.revoked_by, coalesce(a.name, ''), coalesce(k.name, ''),
 			CASE WHEN g.revoked_at IS NOT NULL THEN 'revoked' WHEN g.taken >= g.uses THEN 'used_up' WHEN g.ends_at <= holdpoint_now() THEN 'ended'
 				WHEN a.id IS NULL OR a.deleted_at IS NOT NULL OR k.id IS NULL OR k.deleted_at IS NOT NULL OR `+hasLost+` THEN 'void'

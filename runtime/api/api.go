@@ -23,6 +23,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/authfail"
@@ -110,7 +111,7 @@ func New(c Config) (*API, error) {
 	}
 	a.draining, a.drain = context.WithCancel(context.Background())
 	a.review = review.New(a.directory, review.Services{
-		Calls: c.Calls, Figures: c.Figures, History: c.History, Discovery: c.Discovery, Audit: c.Audit, Logger: c.Logger,
+		Calls: c.Calls, Figures: c.Figures, History: c.History, Discovery: c.Discovery, Catalog: c.Catalog, Audit: c.Audit, Logger: c.Logger,
 	})
 	talk := &conversations.Handlers{
 		Directory: a.directory, History: c.History, Catalog: c.Catalog, Converse: c.Converse,
@@ -173,8 +174,15 @@ func humaConfig() huma.Config {
 
 // nameSchema names a schema after its Go type. The spec of a rule would have the name of the spec of everything.
 func nameSchema(t reflect.Type, hint string) string {
-	if t == reflect.TypeFor[rule.Spec]() {
+	switch t {
+	case reflect.TypeFor[rule.Spec]():
 		return "RuleSpec"
+	case reflect.TypeFor[policy.Spec]():
+		return "PolicySpec"
+	case reflect.TypeFor[policy.Alternative]():
+		return "PolicySpecAlternative"
+	case reflect.TypeFor[policy.Line]():
+		return "PolicySpecLine"
 	}
 	return huma.DefaultSchemaNamer(t, hint)
 }

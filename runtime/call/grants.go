@@ -20,10 +20,11 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
-// findGrants returns the grants that let a call pass which would be parked, in the order in which they should be used.
+// findGrants returns the grants that let a call pass which would be parked, in the order in which they should be used. One reviewer makes a grant,
+// so no grant stands in for an approval policy.
 func (s *Service) findGrants(ctx context.Context, c *Call, a *admission) ([]uuid.UUID, error) {
 	settings := a.skill.Tools[c.Tool]
-	if !a.verdict.AllowsGrants(settings.Grants) || !settings.TakesGrants(a.definition) || len(c.Files) > 0 {
+	if len(a.policies) > 0 || !a.verdict.AllowsGrants(settings.Grants) || !settings.TakesGrants(a.definition) || len(c.Files) > 0 {
 		return nil, nil
 	}
 	book, err := s.Agents.Grants(ctx)
@@ -69,16 +70,16 @@ func (s *Service) submitGranted(ctx context.Context, c *Call, sub *Submission, a
 // takeGrants takes the uses of grants for inserted calls. It removes the calls whose grant no longer counts, which get [errGrantGone], and returns
 // the others. all are the items of the transaction.
 func (s *Service) takeGrants(ctx context.Context, tx pgx.Tx, all, inserted []*intakeItem) ([]*intakeItem, error) {
-	wanted, began := map[uuid.UUID]int{}, s.Now()
+	wanted, began := map[uuid.UUID][]uuid.UUID{}, s.Now()
 	for _, item := range inserted {
 		if item.call.GrantID != uuid.Nil {
-			wanted[item.call.GrantID]++
+			wanted[item.call.GrantID] = append(wanted[item.call.GrantID], item.call.ID)
 		}
 	}
 	if len(wanted) == 0 {
 		return inserted, nil
 	}
-	left, err := agent.TakeGrants(ctx, tx, wanted)
+	left, err := agent.TakeGrants(ctx, tx, wanted, planGoesOn)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (s *Service) takeGrant(ctx context.Context, tx pgx.Tx, c *Call) error {
 			return fmt.Errorf("read grant: %w", err)
 		}
 	} else {
-		took, err := agent.TakeGrants(ctx, tx, map[uuid.UUID]int{c.GrantID: 1})
+		took, err := agent.TakeGrants(ctx, tx, map[uuid.UUID][]uuid.UUID{c.GrantID: {c.ID}}, planGoesOn)
 		if err != nil {
 			return err
 		}
@@ -223,6 +224,8 @@ func (s *Service) CheckGrantable(ctx context.Context, c *Call) error {
 		return noGrants("it has attached files")
 	case !pins.Known || pins.Current != c.Pin || pins.Accepted != c.Pin || settings.Disabled():
 		return noGrants("the tool is not offered any more with an accepted definition that this call has")
+	case skill.PolicyOf(c.Tool) != "":
+		return noGrants("an approval policy decides about its calls: " + skill.PolicyOf(c.Tool))
 	default:
 		definition, err := s.Discovery.Definition(ctx, c.Pin)
 		if err != nil {

@@ -160,3 +160,13 @@ func toolError(text string, meta []byte, typed bool) []byte {
 	result = append(append(result, `],"isError":true,"_meta":{`...), meta...)
 	return append(result, "}}"...)
 }
+
+// toolText returns a result with a text. Meta is the inside of its _meta.
+func toolText(text string, meta []byte, typed bool) []byte {
+	result := []byte("{")
+	if typed {
+		result = append(result, `"resultType":"complete",`...)
+	}
+	result = wire.AppendText(append(result, `"content":[`...), text)
+	return append(append(append(result, `],"_meta":{`...), meta...), "}}"...)
+}

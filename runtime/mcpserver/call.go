@@ -52,7 +52,15 @@ func (x *toolCall) callTool() {
 		x.continueCall(conversation, arguments)
 		return
 	}
-	if entry.SkillID == agent.BuiltinSkill {
+	switch {
+	case entry.SkillID != agent.BuiltinSkill:
+	case entry.Name == catalog.SubmitPlanTool:
+		x.submitPlan(conversation, arguments)
+		return
+	case entry.Name == catalog.CheckPlanTool:
+		x.checkPlan(arguments)
+		return
+	default:
 		x.askAgent(conversation, entry, arguments)
 		return
 	}

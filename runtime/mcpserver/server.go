@@ -47,6 +47,13 @@ type Calls interface {
 	RequestCancel(ctx context.Context, viewer call.Viewer, id uuid.UUID) error
 }
 
+// Plans is the part of a *[call.Service] for agents that submit plans.
+type Plans interface {
+	SubmitPlan(ctx context.Context, sub *call.PlanSubmission) (agent.Plan, error)
+	GetPlan(ctx context.Context, viewer call.Viewer, id uuid.UUID) (agent.Plan, error)
+	CancelPlan(ctx context.Context, viewer call.Viewer, id uuid.UUID) (agent.Plan, error)
+}
+
 // Agents is the part of an *[agent.Service] that the endpoint uses.
 type Agents interface {
 	Authenticate(ctx context.Context, key string) (*agent.Agent, error)
@@ -94,6 +101,7 @@ const (
 // Config has the settings of a [Server]. Fields without a default are required.
 type Config struct {
 	Calls     Calls
+	Plans     Plans // nil only if no agent has the setting plans
 	Agents    Agents
 	Catalog   Catalog
 	Resources Resources

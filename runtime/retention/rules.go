@@ -83,12 +83,25 @@ func fileRule(age time.Duration) rule {
 
 // grantRule deletes grants that ended as long ago as the calls whose content goes: they have values of arguments, too.
 func grantRule(age time.Duration) rule {
-	const ended = `least(g.revoked_at, g.ends_at)`
+	const ended = `least(CASE WHEN g.plan_id IS NULL THEN g.revoked_at END, g.ends_at)` // the order of a plan needs all its grants
 	return rule{
 		kind: "grants", age: age, oldest: `SELECT min(` + ended + `) FROM grants g WHERE ` + ended + ` < holdpoint_now()`,
 		sweep: func(ctx context.Context, tx pgx.Tx, b batch) (int64, bool, error) {
 			tag, err := tx.Exec(ctx, `DELETE FROM grants WHERE id IN (SELECT g.id FROM grants g
 				WHERE `+ended+` < $1 AND `+b.unlessHeld("g.agent_id", "g.granted_at", ended)+` LIMIT $2 FOR UPDATE SKIP LOCKED)`, b.cutoff, b.limit)
+			return tag.RowsAffected(), err == nil && tag.RowsAffected() < int64(b.limit), err
+		},
+	}
+}
+
+// planRule deletes plans that ended as long ago as the calls whose content goes.
+func planRule(age time.Duration) rule {
+	const ended = `coalesce(least(p.closed_at, p.ends_at), p.decided_at, p.deadline)`
+	return rule{
+		kind: "plans", age: age, oldest: `SELECT min(` + ended + `) FROM plans p WHERE ` + ended + ` < holdpoint_now()`,
+		sweep: func(ctx context.Context, tx pgx.Tx, b batch) (int64, bool, error) {
+			tag, err := tx.Exec(ctx, `DELETE FROM plans WHERE id IN (SELECT p.id FROM plans p
+				WHERE `+ended+` < $1 AND `+b.unlessHeld("p.agent_id", "p.created_at", ended)+` LIMIT $2 FOR UPDATE SKIP LOCKED)`, b.cutoff, b.limit)
 			return tag.RowsAffected(), err == nil && tag.RowsAffected() < int64(b.limit), err
 		},
 	}

@@ -170,6 +170,8 @@ func pageOf(kind string) string {
 		return "/connections/"
 	case "grant":
 		return "/grants/"
+	case "plan":
+		return "/plans/"
 	}
 	return ""
 }
@@ -205,6 +207,8 @@ func nameKind(kind string) text.Message {
 		return text.EventRule()
 	case "grant":
 		return text.EventGrant()
+	case "plan":
+		return text.EventPlan()
 	}
 	return text.EventNobody()
 }
@@ -212,7 +216,7 @@ func nameKind(kind string) text.Message {
 // subject returns what an event is about. A rule has its name in the event: it may be deleted.
 func (p parties) subject(e *audit.Event) Party {
 	party := p.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject)
-	if e.Action.Noun() == "rule" {
+	if noun := e.Action.Noun(); noun == "rule" || noun == "policy" {
 		var data struct {
 			Name string `json:"name"`
 		}

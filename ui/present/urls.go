@@ -31,6 +31,9 @@ func RuleURL(name string) string { return "/rules/named/" + url.PathEscape(name)
 // GrantURL is the page of a grant.
 func GrantURL(id uuid.UUID) string { return "/grants/" + id.String() }
 
+// PlanURL is the page of a plan.
+func PlanURL(id uuid.UUID) string { return "/plans/" + id.String() }
+
 // ToolURL is the page of a tool.
 func ToolURL(skillID uuid.UUID, name string) string {
 	return SkillURL(skillID) + "/tools?" + url.Values{"tool": {name}}.Encode()

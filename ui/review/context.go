@@ -88,6 +88,12 @@ func (h *reader) addContext(ctx context.Context, s *subject, known *surroundings
 func (h *reader) addGrant(ctx context.Context, s *subject, v *Call) error {
 	if s.call.GrantID != uuid.Nil {
 		v.GrantURL = present.GrantURL(s.call.GrantID)
+		g, err := h.agents.GetGrant(ctx, s.call.GrantID)
+		if err == nil && g.PlanID != uuid.Nil {
+			v.GrantURL, v.PlanURL = "", present.PlanURL(g.PlanID)
+		} else if err != nil && !errors.Is(err, agent.ErrNotFound) {
+			return err
+		}
 	}
 	if s.own || s.invited || s.editWaits() {
 		return nil

@@ -56,6 +56,7 @@ type Call struct {
 	Rules             []AppliedRule
 	Record            Record
 	LikeGrantURL      string    // of the form that makes a grant from it; empty: the reader cannot
+	PlanURL           string    // of the plan that let it pass; empty: none
 	GrantURL          string    // of the grant that let it pass; empty: none
 	Like              int       // pending calls that differ only in their arguments, this one included
 	ConversationURL   string    // empty: none

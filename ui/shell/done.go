@@ -39,6 +39,9 @@ const (
 	RuleDeleted        Done = "rule-deleted"
 	GrantRevoked       Done = "grant-revoked"
 	GrantConfirmed     Done = "grant-confirmed"
+	PlanApproved       Done = "plan-approved"
+	PlanRejected       Done = "plan-rejected"
+	PlanRevoked        Done = "plan-revoked"
 	ImportDiscarded    Done = "import-discarded"
 	ConversationClosed Done = "conversation-closed"
 )
@@ -80,6 +83,9 @@ func doneTitles() map[Done]text.Message {
 		RuleDeleted:        text.RulesDoneDeleted(),
 		GrantRevoked:       text.GrantsDoneRevoked(),
 		GrantConfirmed:     text.GrantsDoneConfirmed(),
+		PlanApproved:       text.PlansDoneApproved(),
+		PlanRejected:       text.PlansDoneRejected(),
+		PlanRevoked:        text.PlansDoneRevoked(),
 		ImportDiscarded:    text.DoneImportDiscarded(),
 		ConversationClosed: text.DoneConversationClosed(),
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/approval/grant"
+	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -32,7 +33,8 @@ type Grant struct {
 	Pin       string           `json:"pin" doc:"The digest of the tool's definition, in hex: calls of another definition do not match."`
 	Arguments []GrantMatcher   `json:"arguments" nullable:"false" doc:"A call must have each of these arguments, and no other."`
 	Sentence  string           `json:"sentence" doc:"The arguments in English."`
-	CallID    uuid.UUID        `json:"call_id" format:"uuid" doc:"The call that it was made from."`
+	CallID    *uuid.UUID       `json:"call_id" format:"uuid" doc:"The call that it was made from; null: it belongs to a plan."`
+	PlanID    *uuid.UUID       `json:"plan_id" format:"uuid" doc:"The plan that it belongs to; null: none."`
 	Wide      bool             `json:"wide" doc:"Whether it leaves an argument open."`
 	Unused    bool             `json:"unused" doc:"Whether it was not used for three days."`
 	GrantedAt time.Time        `json:"granted_at"`
@@ -77,7 +79,7 @@ func (h *grantHandlers) grantViews(ctx context.Context, grants ...agent.Grant) (
 	return func(g agent.Grant) Grant {
 		return Grant{
 			ID: g.ID, State: g.State, Agent: g.Agent, Principal: names.RefOf(g.PrincipalID), Skill: g.Skill, Tool: g.Tool, Pin: tool.Pin(g.Pin).String(),
-			Arguments: newGrantMatchers(g.Arguments), Sentence: grant.Describe(g.Arguments), CallID: g.CallID, Wide: g.IsWide(), Unused: g.State == agent.GrantActive && g.Unused,
+			Arguments: newGrantMatchers(g.Arguments), Sentence: grant.Describe(g.Arguments), CallID: postgres.OrNull(g.CallID), PlanID: postgres.OrNull(g.PlanID), Wide: g.IsWide(), Unused: g.State == agent.GrantActive && g.Unused,
 			GrantedAt: g.GrantedAt.UTC(), GrantedBy: names.RefOf(g.GrantedBy), Second: g.NeedsSecond, SecondAt: rest.UTCOrNull(g.SecondAt), SecondBy: names.RefOf(g.SecondBy),
 			EndsAt: g.EndsAt.UTC(), Uses: g.Uses, Taken: g.Taken, UsedAt: rest.UTCOrNull(g.UsedAt), RevokedAt: rest.UTCOrNull(g.RevokedAt), RevokedBy: names.RefOf(g.RevokedBy),
 		}

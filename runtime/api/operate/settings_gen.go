@@ -21,6 +21,7 @@ type SkillSettings struct {
 	Tools            map[string]agent.ToolSettings `json:"tools" doc:"Operators' settings of single tools."`
 	Team             *string                       `json:"team" doc:"The team whose queue its calls are in; null: the agent's team."`
 	EscalateTo       *string                       `json:"escalate_to" doc:"The team that is notified at half of the deadline; null: the agent's."`
+	Policy           *string                       `json:"policy" doc:"The approval policy of calls that need an approval; null: one reviewer decides."`
 }
 
 func newSkillSettings(s *agent.SkillSettings) SkillSettings {
@@ -37,6 +38,7 @@ func newSkillSettings(s *agent.SkillSettings) SkillSettings {
 		Tools:            s.Tools,
 		Team:             rest.OrNull(s.Team),
 		EscalateTo:       rest.OrNull(s.EscalateTo),
+		Policy:           rest.OrNull(s.Policy),
 	}
 }
 
@@ -48,6 +50,7 @@ type AgentSettings struct {
 	Limits       agent.Limits   `json:"limits"`
 	Team         *string        `json:"team" doc:"The team whose queue its calls are in, unless their skill names one; null: all teams."`
 	EscalateTo   *string        `json:"escalate_to" doc:"The team that is notified at half of the deadline; null: none."`
+	Plans        bool           `json:"plans" doc:"Whether it may submit plans: lists of calls to come, which a reviewer approves at once. It gets the tools submit_plan and check_plan then."`
 }
 
 func newAgentSettings(s *agent.AgentSettings) AgentSettings {
@@ -58,5 +61,6 @@ func newAgentSettings(s *agent.AgentSettings) AgentSettings {
 		Limits:       s.Limits,
 		Team:         rest.OrNull(s.Team),
 		EscalateTo:   rest.OrNull(s.EscalateTo),
+		Plans:        s.Plans,
 	}
 }

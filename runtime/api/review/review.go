@@ -11,6 +11,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/call/figures"
 	"github.com/holdpoint/holdpoint/runtime/call/history"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 )
 
@@ -23,6 +24,7 @@ type Services struct {
 	Figures   *figures.Service
 	History   *history.Service
 	Discovery *tool.Discovery
+	Catalog   *catalog.Service
 	Audit     audit.Database
 	Logger    *slog.Logger
 }
@@ -32,6 +34,7 @@ type Handlers struct {
 	calls     *callHandlers
 	files     *fileHandlers
 	approvals *approvalHandlers
+	plans     *planHandlers
 	insights  *insightHandlers
 	audit     *auditHandlers
 }
@@ -43,6 +46,7 @@ func New(d *rest.Directory, s Services) *Handlers {
 		calls:     calls,
 		files:     &fileHandlers{calls},
 		approvals: &approvalHandlers{d, s.Calls, s.Discovery},
+		plans:     &planHandlers{d, s.Calls, s.Catalog},
 		insights:  &insightHandlers{d, s.Figures},
 		audit:     &auditHandlers{d, s.Audit, s.Calls, s.Logger},
 	}
@@ -80,6 +84,8 @@ func (h *Handlers) Routes() []rest.Route {
 		rest.NewRoute("getApproval", "GET approvals/{id}", "Get an approval", rest.Readers(), h.approvals.getApproval),
 		rest.NewRoute("approve", "POST approvals/{id}/approve", "Approve the call exactly as shown, or with other arguments", rest.Reviewers(), h.approvals.approveCall).ChecksBody().Takes(maxApproveBody),
 		rest.NewRoute("reject", "POST approvals/{id}/reject", "Reject the call, with a reason for its agent", rest.Reviewers(), h.approvals.rejectCall).ChecksBody(),
+		rest.NewRoute("withdrawVote", "POST approvals/{id}/withdraw", "Take your vote on a call with a policy back, while the call waits", rest.Reviewers(), h.approvals.withdrawVote),
+		rest.NewRoute("reviewBreakGlass", "POST approvals/{id}/review", "Record that you reviewed an approval that one person gave alone", rest.Reviewers(), h.approvals.reviewGlass),
 		rest.NewRoute("extend", "POST approvals/{id}/extend", "Extend the deadline of a parked call", rest.Reviewers(), h.approvals.extendApproval),
 		rest.NewRoute("claimApproval", "POST approvals/{id}/claim", "Tell other reviewers that you work on a parked call; they may still decide it", rest.Reviewers(), h.approvals.claimApproval),
 		rest.NewRoute("releaseApproval", "POST approvals/{id}/release", "Remove the claim or assignment of a parked call", rest.Reviewers(), h.approvals.releaseApproval),
@@ -89,6 +95,14 @@ func (h *Handlers) Routes() []rest.Route {
 		rest.NewRoute("listQuestions", "GET questions", "List the questions of skills' servers that wait for a reviewer, most urgent first, at most 200", rest.Readers(), h.approvals.listQuestions),
 		rest.NewRoute("approveQuestion", "POST approvals/{id}/questions/{number}/approve", "Approve a server's question with its answer, or the opening of a URL, exactly as shown", rest.Reviewers(), h.approvals.approveQuestion).ChecksBody(),
 		rest.NewRoute("rejectQuestion", "POST approvals/{id}/questions/{number}/reject", "Reject a server's question; the server gets a refusal without data", rest.Reviewers(), h.approvals.rejectQuestion).ChecksBody(),
+
+		rest.NewRoute("submitPlan", "POST plans", "Submit a plan, a list of calls to come, which a reviewer approves at once", mine, h.plans.submitPlan).Creates(),
+		rest.NewRoute("listPlans", "GET plans", "List the plans that wait, newest first", rest.Readers(), h.plans.listPlans),
+		rest.NewRoute("getPlan", "GET plans/{id}", "Get a plan", own, h.plans.getPlan),
+		rest.NewRoute("cancelPlan", "POST plans/{id}/cancel", "Cancel a plan, pending or approved", ownOrOperator, h.plans.cancelPlan),
+		rest.NewRoute("approvePlan", "POST plans/{id}/approve", "Approve a plan exactly as shown, without the calls that you strike out", rest.Reviewers(), h.plans.approvePlan),
+		rest.NewRoute("rejectPlan", "POST plans/{id}/reject", "Reject a plan; its calls wait for people when they are made", rest.Reviewers(), h.plans.rejectPlan),
+		rest.NewRoute("revokePlan", "POST plans/{id}/revoke", "Revoke an approved plan; calls that it let pass and that are not sent yet are denied", rest.Readers(), h.plans.revokePlan),
 
 		rest.NewRoute("getInsights", "GET insights", "Get figures of calls and approvals in a time range", rest.Readers(), h.insights.getInsights),
 		rest.NewRoute("getToolInsights", "GET insights/tools", "Get figures of calls by tool: outcomes, HTTP statuses, step times, sizes, errors", rest.Readers(), h.insights.getToolInsights),

@@ -175,8 +175,12 @@ func (h *Handler) presentGrant(r *http.Request, g *agent.Grant) (Grant, error) {
 	for i := range g.Arguments {
 		v.Arguments = append(v.Arguments, presentArgument(&g.Arguments[i], secrets[uuid.Nil]))
 	}
+	from := view.Fact{Name: text.GrantsFromCall(), Text: text.Literal(present.ShortID(g.CallID)), URL: present.CallURL(g.CallID)}
+	if g.PlanID != uuid.Nil {
+		from = view.Fact{Name: text.PlansOne(), Text: text.Literal(present.ShortID(g.PlanID)), URL: present.PlanURL(g.PlanID)}
+	}
 	v.Facts = []view.Fact{
-		{Name: text.GrantsFromCall(), Text: text.Literal(present.ShortID(g.CallID)), URL: present.CallURL(g.CallID)},
+		from,
 		{Name: text.GrantsBy(), Text: text.Literal(v.By)}, {Name: text.GrantsAt(), Time: &g.GrantedAt}, {Name: text.GrantsEnds(), Time: &g.EndsAt},
 	}
 	if g.Uses != nil {

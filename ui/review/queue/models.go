@@ -6,6 +6,15 @@ import (
 	"github.com/holdpoint/holdpoint/ui/view/hostile"
 )
 
+// PendingPlan is a plan that waits for a reviewer, in the queue.
+type PendingPlan struct {
+	ID, URL          string
+	Count            text.Message // of its calls
+	Title            string
+	Agent, Principal string // Principal is empty if there is none
+	Countdown        view.Countdown
+}
+
 // PendingQuestion is a question that waits for a reviewer, in the queue.
 type PendingQuestion struct {
 	ID, URL                       string
@@ -18,6 +27,7 @@ type PendingQuestion struct {
 type Queue struct {
 	Rows      []Row
 	Waits     []view.Wait       // calls that wait for a connection; there is nothing to decide about them
+	Plans     []PendingPlan     // lists of calls to come
 	Asked     []PendingQuestion // questions of calls that were sent
 	Total     int               // rows that the filter selects
 	All       int

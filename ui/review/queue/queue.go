@@ -31,7 +31,11 @@ func (h *Handler) State(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return waits + "." + questions, nil
+	plans, err := h.readPlanState(ctx)
+	if err != nil {
+		return "", err
+	}
+	return waits + "." + questions + "." + plans, nil
 }
 
 // viewer is a person with a call on the screen, as scripts read it.
@@ -90,6 +94,10 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if shown.Waits, err = h.presentWaits(r.Context(), access, q.unconnected, q.pulse.Now); err != nil {
+		h.Fail(w, r, err)
+		return
+	}
+	if shown.Plans, err = h.readPendingPlans(r.Context(), q.pulse.Now); err != nil {
 		h.Fail(w, r, err)
 		return
 	}

@@ -1,0 +1,283 @@
+package call
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/grant"
+	"github.com/holdpoint/holdpoint/internal/audit"
+	"github.com/holdpoint/holdpoint/internal/fault"
+	"github.com/holdpoint/holdpoint/runtime/agent"
+	"github.com/holdpoint/holdpoint/runtime/catalog"
+)
+
+// planGoesOn is an SQL condition: all earlier calls of the plan of grant g succeeded. After one that did not, the rest waits for people.
+const planGoesOn = `NOT EXISTS (SELECT FROM calls c WHERE c.id IN (` + agent.EarlierInPlan + `) AND c.status <> '` + string(Succeeded) + `')`
+
+// PlanSubmission is a plan as an agent, or a person with it, submits it.
+type PlanSubmission struct {
+	Agent       *agent.Agent
+	PrincipalID uuid.UUID // uuid.Nil: none
+	Title       string
+	Calls       []PlannedCall
+	Lookup      func(name string) (*catalog.Entry, bool) // of a tool, by the name that the agent sees
+}
+
+// PlannedCall is a call to come.
+type PlannedCall struct {
+	Tool      string // as the agent sees it
+	Arguments json.RawMessage
+	Note      string
+}
+
+// SubmitPlan validates and judges the calls of a plan as if they were made, and records the plan. Nothing is sent. A call that would be denied
+// makes the plan invalid. Error: *fault.InvalidError.
+func (s *Service) SubmitPlan(ctx context.Context, sub *PlanSubmission) (agent.Plan, error) {
+	p := agent.NewPlan{AgentID: sub.Agent.ID, PrincipalID: sub.PrincipalID, Title: strings.TrimSpace(sub.Title)}
+	invalid := checkPlanTexts(sub, p.Title)
+	if len(invalid) == 0 {
+		for i := range sub.Calls {
+			planned, timeout, problem, err := s.planCall(ctx, sub, &sub.Calls[i])
+			if err != nil {
+				return agent.Plan{}, fmt.Errorf("submit plan: %w", err)
+			}
+			if problem != nil {
+				invalid = append(invalid, fault.Field{Name: fmt.Sprintf("calls[%d].%s", i, problem.Name), Expected: problem.Expected})
+				continue
+			}
+			p.Calls, p.Timeout = append(p.Calls, planned), max(p.Timeout, timeout)
+		}
+	}
+	if len(invalid) == 0 && !slices.ContainsFunc(p.Calls, func(c agent.PlanCall) bool { return c.Effect == agent.PlanCovers }) {
+		invalid = append(invalid, fault.Field{Name: "calls", Expected: "must have a call that a plan can cover: the others need no approval, or wait for people on their own"})
+	}
+	if len(invalid) > 0 {
+		return agent.Plan{}, fmt.Errorf("submit plan: %w", &fault.InvalidError{Fields: invalid})
+	}
+	return s.Agents.CreatePlan(ctx, planActor(sub.Agent.ID, sub.PrincipalID), &p)
+}
+
+func checkPlanTexts(sub *PlanSubmission, title string) (invalid []fault.Field) {
+	check := func(ok bool, field, expected string) {
+		if !ok {
+			invalid = append(invalid, fault.Field{Name: field, Expected: expected})
+		}
+	}
+	isText := func(s string, limit int) bool {
+		return utf8.ValidString(s) && len([]rune(s)) <= limit && !strings.ContainsRune(s, 0)
+	}
+	check(title != "" && isText(title, agent.MaxPlanTitle), "title", fmt.Sprintf("must be 1 to %d characters", agent.MaxPlanTitle))
+	check(len(sub.Calls) > 0 && len(sub.Calls) <= agent.MaxPlanCalls, "calls", fmt.Sprintf("must be 1 to %d calls", agent.MaxPlanCalls))
+	size := 0
+	for i := range sub.Calls {
+		size += len(sub.Calls[i].Arguments)
+		check(isText(sub.Calls[i].Note, agent.MaxPlanNote), fmt.Sprintf("calls[%d].note", i), fmt.Sprintf("must be at most %d characters", agent.MaxPlanNote))
+	}
+	check(size <= agent.MaxPlanSize, "calls", fmt.Sprintf("must have at most %d bytes of arguments in all", agent.MaxPlanSize))
+	return invalid
+}
+
+// planCall judges a call to come. It returns the approval timeout of its skill, or what is invalid.
+func (s *Service) planCall(ctx context.Context, sub *PlanSubmission, in *PlannedCall) (agent.PlanCall, time.Duration, *fault.Field, error) {
+	entry, known := sub.Lookup(in.Tool)
+	if !known || entry.IsBuiltin() {
+		return agent.PlanCall{}, 0, &fault.Field{Name: "tool", Expected: "must be the name of one of the agent's tools"}, nil
+	}
+	raw := in.Arguments
+	if raw == nil {
+		raw = json.RawMessage("{}")
+	}
+	arguments, err := CleanArguments(raw)
+	if refused := (*DoorError)(nil); errors.As(err, &refused) {
+		return agent.PlanCall{}, 0, &fault.Field{Name: "arguments" + refused.Pointer, Expected: refused.Reason}, nil
+	} else if err != nil {
+		return agent.PlanCall{}, 0, &fault.Field{Name: "arguments", Expected: err.Error()}, nil
+	}
+	skill, server, err := s.Agents.Skill(ctx, entry.SkillID)
+	if err != nil {
+		return agent.PlanCall{}, 0, nil, err
+	}
+	c, err := newCall(&Submission{Agent: sub.Agent, PrincipalID: sub.PrincipalID, Entry: entry, Arguments: arguments}, skill)
+	if err != nil {
+		return agent.PlanCall{}, 0, nil, err
+	}
+	a, err := s.admitCall(ctx, c, skill, server, entry.Tool)
+	if err != nil {
+		return agent.PlanCall{}, 0, nil, err
+	}
+	if a.refusal != nil {
+		return agent.PlanCall{}, 0, &fault.Field{Name: refusedPart(a.refusal), Expected: "must be a call that is not denied: " + a.refusal.message}, nil
+	}
+	planned := agent.PlanCall{
+		Name: entry.Name, SkillID: c.SkillID, Skill: c.Skill, Tool: c.Tool, Pin: c.Pin, Arguments: c.AgentArguments(), Note: in.Note, Effect: agent.PlanAllows,
+	}
+	if a.verdict.Action == approval.Park {
+		planned.Effect = agent.PlanCovers
+		if planned.Reason, err = s.explainUncovered(ctx, c, a); planned.Reason != "" {
+			planned.Effect = agent.PlanExcepts
+		}
+	}
+	return planned, skill.ApprovalTimeout, nil, err
+}
+
+func refusedPart(r *refusal) string {
+	if r.status == Invalid {
+		return "arguments"
+	}
+	return "tool"
+}
+
+// explainUncovered returns why a plan cannot cover a call that would be parked. Empty: it can.
+func (s *Service) explainUncovered(ctx context.Context, c *Call, a *admission) (string, error) {
+	settings := a.skill.Tools[c.Tool]
+	switch {
+	case len(a.policies) > 0:
+		return "an approval policy decides about it: " + a.policies[0].Name, nil
+	case !settings.TakesGrants(a.definition):
+		return "the tool is destructive or of high risk, and no operator allows grants for it", nil
+	case !a.verdict.AllowsGrants(settings.Grants):
+		return "a rule, or a new or changed definition of the tool, asks a person about each call", nil
+	case len(c.Files) > 0:
+		return "it has attached files", nil
+	}
+	secrets, err := s.ReadSecrets(ctx, *c)
+	if err != nil {
+		return "", err
+	}
+	if secrets[c.ID].Count(c.Arguments) > 0 {
+		return "its arguments have a secret", nil
+	}
+	matchers, err := agent.ExactMatchers(c.Arguments)
+	if err != nil {
+		return "its arguments are too large or too many to be compared", nil
+	}
+	rejected, err := s.wasRejected(ctx, c, matchers)
+	if rejected {
+		return "a reviewer rejected the same call before", err
+	}
+	return "", err
+}
+
+// wasRejected reports whether a reviewer rejected a call like this one, or too many rejected calls would have to be compared.
+func (s *Service) wasRejected(ctx context.Context, c *Call, matchers []grant.Matcher) (bool, error) {
+	pattern, err := grant.Compile(matchers)
+	if err != nil {
+		return false, err
+	}
+	found, err := approval.ListScope(ctx, s.Pool, approval.Scope{AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool},
+		[]approval.Status{approval.Rejected}, maxGrantRejected)
+	if err != nil || len(found) == maxGrantRejected {
+		return true, err
+	}
+	ids := make([]uuid.UUID, 0, len(found))
+	for id := range found {
+		ids = append(ids, id)
+	}
+	rejected := false
+	for chunk := range slices.Chunk(ids, grantPreviewChunks) {
+		rows, _ := s.Pool.Query(ctx, `SELECT coalesce(submitted, arguments) FROM calls WHERE id = ANY($1) AND content_deleted_at IS NULL AND made IS NULL`, chunk)
+		var arguments []byte
+		if _, err := pgx.ForEachRow(rows, []any{&arguments}, func() error {
+			rejected = rejected || pattern.Matches(json.RawMessage(arguments))
+			return nil
+		}); err != nil {
+			return false, fmt.Errorf("compare calls with a plan: %w", err)
+		}
+	}
+	return rejected, nil
+}
+
+// DecidePlan approves or rejects a plan for a reviewer. Errors: those of [agent.Service.DecidePlan] and of [Service.CheckPlanDecider],
+// *fault.InvalidError.
+func (s *Service) DecidePlan(ctx context.Context, by uuid.UUID, d *agent.PlanDecision) (agent.Plan, error) {
+	p, err := s.Agents.GetPlan(ctx, d.ID)
+	if err != nil {
+		return p, err
+	}
+	if err := s.CheckPlanDecider(ctx, &p, by); err != nil {
+		return p, fmt.Errorf("decide plan %s: %w", d.ID, err)
+	}
+	if err := s.checkPlanDecision(ctx, &p, d); err != nil {
+		return p, fmt.Errorf("decide plan %s: %w", d.ID, err)
+	}
+	return s.Agents.DecidePlan(ctx, audit.Person(by), d)
+}
+
+func (s *Service) checkPlanDecision(ctx context.Context, p *agent.Plan, d *agent.PlanDecision) error {
+	if len([]rune(d.Note)) > agent.MaxPlanNote || strings.ContainsRune(d.Note, 0) {
+		return fault.Invalid("note", fmt.Sprintf("must be at most %d characters", agent.MaxPlanNote))
+	}
+	if !d.Approve {
+		return nil
+	}
+	slices.Sort(d.Strike)
+	d.Strike = slices.Compact(d.Strike)
+	covered := 0
+	for _, i := range d.Strike {
+		if i < 0 || i >= len(p.Calls) {
+			return fault.Invalid("strike", fmt.Sprintf("must be numbers of calls, from 0 to %d", len(p.Calls)-1))
+		}
+	}
+	for i := range p.Calls {
+		c := &p.Calls[i]
+		if c.Effect != agent.PlanCovers || slices.Contains(d.Strike, i) {
+			continue
+		}
+		covered++
+		matchers, err := agent.ExactMatchers(c.Arguments)
+		if err != nil {
+			return err
+		}
+		rejected, err := s.wasRejected(ctx, &Call{AgentID: p.AgentID, PrincipalID: p.PrincipalID, SkillID: c.SkillID, Tool: c.Tool}, matchers)
+		if err != nil {
+			return err
+		}
+		if rejected {
+			return fault.Invalid("strike", fmt.Sprintf("must have %d: a reviewer rejected the same call since the plan was submitted", i))
+		}
+	}
+	if covered == 0 {
+		return fault.Invalid("strike", "must leave a call that the plan covers; reject the plan instead")
+	}
+	return nil
+}
+
+// CheckPlanDecider returns an error if a reviewer may not decide a plan: the same people decide as about its calls.
+// Errors: approval.ErrSelfApproval, approval.ErrInvitedApproval.
+func (s *Service) CheckPlanDecider(ctx context.Context, p *agent.Plan, by uuid.UUID) error {
+	return s.CheckDecider(ctx, &Call{AgentID: p.AgentID, PrincipalID: p.PrincipalID, CreatedAt: p.CreatedAt}, by)
+}
+
+// GetPlan returns an agent's plan. ErrNotFound of package agent: it has none with this id for the same principal.
+func (s *Service) GetPlan(ctx context.Context, viewer Viewer, id uuid.UUID) (agent.Plan, error) {
+	p, err := s.Agents.GetPlan(ctx, id)
+	if err == nil && (p.AgentID != viewer.AgentID || p.PrincipalID != viewer.PrincipalID) {
+		err = fmt.Errorf("read plan %s: %w", id, agent.ErrNotFound)
+	}
+	return p, err
+}
+
+// CancelPlan ends an agent's plan. Errors: those of [Service.GetPlan], agent.ErrPlanOver.
+func (s *Service) CancelPlan(ctx context.Context, viewer Viewer, id uuid.UUID) (agent.Plan, error) {
+	if _, err := s.GetPlan(ctx, viewer, id); err != nil {
+		return agent.Plan{}, err
+	}
+	return s.Agents.CancelPlan(ctx, planActor(viewer.AgentID, viewer.PrincipalID), id)
+}
+
+func planActor(agentID, principal uuid.UUID) audit.Actor {
+	if principal != uuid.Nil {
+		return audit.Person(principal)
+	}
+	return audit.Agent(agentID)
+}
