@@ -45,6 +45,7 @@ type house struct {
 	draft      string // path of a draft of an HTTP API
 	wrongDraft string // the same, with nothing chosen
 	grant      uuid.UUID
+	plan       uuid.UUID
 }
 
 // The people of the house.
@@ -325,6 +326,9 @@ func (h *house) present() {
 	granted, err := h.world.calls.Grant(h.t.Context(), h.people["maren"], call.GrantRequest{CallID: h.calls["parked"]})
 	check(h.t, err)
 	h.grant = granted.ID
+	h.plan = h.submitPlan(h.people["ida"], h.say("argument", "Pay the printers"), "ledger__post_payment",
+		object("to", h.say("argument", "Marlow Print Works"), "iban", "GB33BUKB20201555555555", "amount", "120.00", "currency", "GBP"),
+		object("to", h.say("argument", "Kestrel Paper Ltd"), "iban", "GB94BARC10201530093459", "amount", "75.20", "currency", "GBP")).ID
 	for i, amount := range []string{"310.00", "96.40"} {
 		h.setClockBack(16*time.Minute - time.Duration(i)*73*time.Second)
 		h.submitAs("invoices", "ida", "ledger__post_payment", object(

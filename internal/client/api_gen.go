@@ -100,6 +100,13 @@ func Operations() []APIOperation {
 		{"GET", "/api/v1/people/{id}/sessions", "List the browser sessions of a person, newest first"},
 		{"DELETE", "/api/v1/people/{id}/sessions/{session}", "End a session of a person immediately"},
 		{"POST", "/api/v1/people/{id}/sign-out", "End all sessions of a person immediately"},
+		{"GET", "/api/v1/plans", "List the plans that wait, newest first"},
+		{"POST", "/api/v1/plans", "Submit a plan, a list of calls to come, which a reviewer approves at once"},
+		{"GET", "/api/v1/plans/{id}", "Get a plan"},
+		{"POST", "/api/v1/plans/{id}/approve", "Approve a plan exactly as shown, without the calls that you strike out"},
+		{"POST", "/api/v1/plans/{id}/cancel", "Cancel a plan, pending or approved"},
+		{"POST", "/api/v1/plans/{id}/reject", "Reject a plan; its calls wait for people when they are made"},
+		{"POST", "/api/v1/plans/{id}/revoke", "Revoke an approved plan; calls that it let pass and that are not sent yet are denied"},
 		{"GET", "/api/v1/policies", "List approval policies by name"},
 		{"DELETE", "/api/v1/policies/{name}", "Delete an approval policy that nothing uses; its versions are kept"},
 		{"GET", "/api/v1/policies/{name}", "Get an approval policy"},
@@ -801,6 +808,48 @@ func (c *Client) SignOutPerson(ctx context.Context, id string) (Reply[Ended], er
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/people/"+Segment(id)+"/sign-out", nil, nil)
 }
 
+// ListPlansQuery is the query of [Client.ListPlans]. What is zero is left out.
+type ListPlansQuery struct {
+	All bool
+}
+
+// ListPlans sends GET /api/v1/plans.
+func (c *Client) ListPlans(ctx context.Context, query ListPlansQuery) (Reply[List[Plan]], error) {
+	q := parameters{}
+	q.addParameter("all", query.All)
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/plans", q, nil)
+}
+
+// SubmitPlan sends POST /api/v1/plans.
+func (c *Client) SubmitPlan(ctx context.Context, body PlanRequest) (Reply[Plan], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/plans", nil, body)
+}
+
+// GetPlan sends GET /api/v1/plans/{id}.
+func (c *Client) GetPlan(ctx context.Context, id string) (Reply[Plan], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/plans/"+Segment(id), nil, nil)
+}
+
+// ApprovePlan sends POST /api/v1/plans/{id}/approve.
+func (c *Client) ApprovePlan(ctx context.Context, id string, body ApprovePlanRequest) (Reply[Plan], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/plans/"+Segment(id)+"/approve", nil, body)
+}
+
+// CancelPlan sends POST /api/v1/plans/{id}/cancel.
+func (c *Client) CancelPlan(ctx context.Context, id string) (Reply[Plan], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/plans/"+Segment(id)+"/cancel", nil, nil)
+}
+
+// RejectPlan sends POST /api/v1/plans/{id}/reject.
+func (c *Client) RejectPlan(ctx context.Context, id string, body RejectPlanRequest) (Reply[Plan], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/plans/"+Segment(id)+"/reject", nil, body)
+}
+
+// RevokePlan sends POST /api/v1/plans/{id}/revoke.
+func (c *Client) RevokePlan(ctx context.Context, id string) (Reply[Plan], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/plans/"+Segment(id)+"/revoke", nil, nil)
+}
+
 // ListPolicies sends GET /api/v1/policies.
 func (c *Client) ListPolicies(ctx context.Context) (Reply[List[Policy]], error) {
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/policies", nil, nil)
@@ -1047,6 +1096,7 @@ type Agent struct {
 	Limits       *Limits         `json:"limits"`
 	Model        json.RawMessage `json:"model"`
 	Name         string          `json:"name"`
+	Plans        bool            `json:"plans"`
 	ReplyTimeout string          `json:"reply_timeout"`
 	Revision     int64           `json:"revision"`
 	Skills       []AgentSkill    `json:"skills"`
@@ -1062,6 +1112,7 @@ type AgentPatch struct {
 	Instructions *string          `json:"instructions,omitzero"`
 	Limits       *Limits          `json:"limits,omitzero"`
 	Model        *ModelSpec       `json:"model,omitzero"`
+	Plans        *bool            `json:"plans,omitzero"`
 	ReplyTimeout *string          `json:"reply_timeout,omitzero"`
 	Revision     *int64           `json:"revision,omitzero"`
 	Skills       []AssignmentSpec `json:"skills,omitzero"`
@@ -1084,6 +1135,7 @@ type AgentSpec struct {
 	Limits       *Limits          `json:"limits,omitzero"`
 	Model        *ModelSpec       `json:"model,omitzero"`
 	Name         string           `json:"name"`
+	Plans        *bool            `json:"plans,omitzero"`
 	ReplyTimeout *string          `json:"reply_timeout,omitzero"`
 	Skills       []AssignmentSpec `json:"skills,omitzero"`
 	Team         *string          `json:"team,omitzero"`
@@ -1179,6 +1231,14 @@ type ApprovalShare struct {
 	Rule          *string  `json:"rule"`
 	Skill         *string  `json:"skill"`
 	Tool          *string  `json:"tool"`
+}
+
+// ApprovePlanRequest is a schema of the API.
+type ApprovePlanRequest struct {
+	Digest string  `json:"digest"`
+	Note   *string `json:"note,omitzero"`
+	Strike []int64 `json:"strike,omitzero"`
+	Time   *string `json:"time,omitzero"`
 }
 
 // ApproveRequest is a schema of the API.
@@ -1683,6 +1743,7 @@ type Grant struct {
 	ID          string         `json:"id"`
 	NeedsSecond bool           `json:"needs_second"`
 	Pin         string         `json:"pin"`
+	PlanID      string         `json:"plan_id"`
 	Principal   *PersonName    `json:"principal"`
 	RevokedAt   *time.Time     `json:"revoked_at"`
 	RevokedBy   *PersonName    `json:"revoked_by"`
@@ -2197,6 +2258,53 @@ type PersonName struct {
 	Subject   string  `json:"subject"`
 }
 
+// Plan is a schema of the API.
+type Plan struct {
+	Agent     string      `json:"agent"`
+	Calls     []PlanCall  `json:"calls"`
+	ClosedAt  *time.Time  `json:"closed_at"`
+	ClosedBy  *PersonName `json:"closed_by"`
+	CreatedAt time.Time   `json:"created_at"`
+	Deadline  time.Time   `json:"deadline"`
+	DecidedAt *time.Time  `json:"decided_at"`
+	DecidedBy *PersonName `json:"decided_by"`
+	Digest    string      `json:"digest"`
+	EndsAt    *time.Time  `json:"ends_at"`
+	ID        string      `json:"id"`
+	Note      *string     `json:"note"`
+	Principal *PersonName `json:"principal"`
+	Status    string      `json:"status"`
+	Title     string      `json:"title"`
+}
+
+// PlanCall is a schema of the API.
+type PlanCall struct {
+	Arguments json.RawMessage `json:"arguments"`
+	CallID    string          `json:"call_id"`
+	Effect    string          `json:"effect"`
+	GrantID   string          `json:"grant_id"`
+	Note      *string         `json:"note"`
+	Reason    *string         `json:"reason"`
+	Skill     string          `json:"skill"`
+	SkillTool string          `json:"skill_tool"`
+	Struck    bool            `json:"struck"`
+	Tool      string          `json:"tool"`
+}
+
+// PlanRequest is a schema of the API.
+type PlanRequest struct {
+	Agent *string       `json:"agent,omitzero"`
+	Calls []PlannedCall `json:"calls"`
+	Title string        `json:"title"`
+}
+
+// PlannedCall is a schema of the API.
+type PlannedCall struct {
+	Arguments json.RawMessage `json:"arguments,omitzero"`
+	Note      *string         `json:"note,omitzero"`
+	Tool      string          `json:"tool"`
+}
+
 // Policy is a schema of the API.
 type Policy struct {
 	Any              []PolicyAlternative `json:"any"`
@@ -2347,6 +2455,12 @@ type Question struct {
 	Params     json.RawMessage `json:"params"`
 	Review     *string         `json:"review"`
 	Status     string          `json:"status"`
+}
+
+// RejectPlanRequest is a schema of the API.
+type RejectPlanRequest struct {
+	Digest string  `json:"digest"`
+	Reason *string `json:"reason,omitzero"`
 }
 
 // RejectRequest is a schema of the API.

@@ -55,7 +55,10 @@ func (s *Service) SubmitPlan(ctx context.Context, sub *PlanSubmission) (agent.Pl
 				invalid = append(invalid, fault.Field{Name: fmt.Sprintf("calls[%d].%s", i, problem.Name), Expected: problem.Expected})
 				continue
 			}
-			p.Calls, p.Timeout = append(p.Calls, planned), max(p.Timeout, timeout)
+			p.Calls = append(p.Calls, planned)
+			if planned.Effect == agent.PlanCovers {
+				p.Timeout = max(p.Timeout, timeout)
+			}
 		}
 	}
 	if len(invalid) == 0 && !slices.ContainsFunc(p.Calls, func(c agent.PlanCall) bool { return c.Effect == agent.PlanCovers }) {

@@ -481,3 +481,9 @@ func AgentPriceInput(price string) Message {
 func AgentPriceOutput(price string) Message {
 	return newMessage("agent.PriceOutput", argument{"price", price})
 }
+
+// AgentPlans is "Submits plans".
+func AgentPlans() Message { return newMessage("agent.Plans") }
+
+// AgentPlansHint is "The agent gets the tools submit_plan and check_plan: it may submit lists of calls that a reviewer approves at once.".
+func AgentPlansHint() Message { return newMessage("agent.PlansHint") }

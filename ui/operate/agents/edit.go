@@ -82,7 +82,7 @@ func (h *Handler) CreateAgent(w http.ResponseWriter, r *http.Request) {
 	var wrong shell.Faults
 	spec := agent.AgentSpec{
 		Name: f.name, Instructions: f.instructions, WaitBudget: wrong.Duration("wait_budget", f.waitBudget),
-		Team: f.team, EscalateTo: f.escalateTo, ErrorStyle: f.endpoint.errorStyle,
+		Team: f.team, EscalateTo: f.escalateTo, ErrorStyle: f.endpoint.errorStyle, Plans: f.endpoint.plans,
 		ReplyTimeout: wrong.OptionalDuration("reply_timeout", f.endpoint.replyTimeout), Limits: f.model.addLimits(f.endpoint.limits(&wrong), &wrong),
 	}
 	if m := f.model.readSpec(&wrong); *m != (agent.ModelSpec{}) {
@@ -146,7 +146,7 @@ func (h *Handler) SaveAgent(w http.ResponseWriter, r *http.Request) {
 	patch := agent.AgentPatch{
 		Instructions: &f.instructions, WaitBudget: wrong.Duration("wait_budget", f.waitBudget),
 		Team: &f.team, EscalateTo: &f.escalateTo, Model: f.model.readSpec(&wrong), Revision: shell.RevisionOf(r),
-		ErrorStyle: &f.endpoint.errorStyle, ReplyTimeout: wrong.OptionalDuration("reply_timeout", f.endpoint.replyTimeout), Limits: f.model.addLimits(f.endpoint.limits(&wrong), &wrong),
+		ErrorStyle: &f.endpoint.errorStyle, Plans: &f.endpoint.plans, ReplyTimeout: wrong.OptionalDuration("reply_timeout", f.endpoint.replyTimeout), Limits: f.model.addLimits(f.endpoint.limits(&wrong), &wrong),
 	}
 	h.Submit(w, r, wrong, func(known shell.Faults) (string, error) {
 		_, err := h.agents.UpdateAgent(r.Context(), shell.Actor(r), a.ID, patch, known...)

@@ -13,12 +13,13 @@ import (
 // endpointForm is the part of the form about an agent's endpoint. An empty field has no value.
 type endpointForm struct {
 	errorStyle, replyTimeout, callsPerMinute, concurrency, pending string
+	plans                                                          bool
 }
 
 func formOfEndpoint(a *agent.Agent) endpointForm {
 	return endpointForm{
 		errorStyle: a.ErrorStyle, replyTimeout: present.OptionalDurationWords(a.ReplyTimeout), callsPerMinute: formatNumber(a.Limits.CallsPerMinute), concurrency: formatNumber(a.Limits.Concurrency),
-		pending: formatNumber(a.Limits.Pending),
+		pending: formatNumber(a.Limits.Pending), plans: a.Plans,
 	}
 }
 
@@ -26,7 +27,7 @@ func readEndpointForm(r *http.Request) endpointForm {
 	return endpointForm{
 		errorStyle: shell.Line(r, "error_style"), replyTimeout: shell.Line(r, "reply_timeout"),
 		callsPerMinute: shell.Line(r, "limits.calls_per_minute"), concurrency: shell.Line(r, "limits.concurrency"),
-		pending: shell.Line(r, "limits.pending"),
+		pending: shell.Line(r, "limits.pending"), plans: shell.Ticked(r, "plans"),
 	}
 }
 
@@ -55,6 +56,7 @@ func (f *endpointForm) part() view.FormPart {
 			Name: "limits.pending", Label: text.AgentPendingCalls(), Kind: view.FieldLine, Value: f.pending, Code: true,
 			Hint: text.AgentPendingHint(),
 		},
+		{Name: "plans", Label: text.AgentPlans(), Kind: view.FieldCheck, On: f.plans, Hint: text.AgentPlansHint()},
 	}}
 }
 
