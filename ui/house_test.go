@@ -327,8 +327,8 @@ func (h *house) present() {
 	check(h.t, err)
 	h.grant = granted.ID
 	h.plan = h.submitPlan(h.people["ida"], h.say("argument", "Pay the printers"), "ledger__post_payment",
-		object("to", h.say("argument", "Marlow Print Works"), "iban", "GB33BUKB20201555555555", "amount", "120.00", "currency", "GBP"),
-		object("to", h.say("argument", "Kestrel Paper Ltd"), "iban", "GB94BARC10201530093459", "amount", "75.20", "currency", "GBP")).ID
+		object("to", h.say("argument", "Marlow Print Works"), "iban", "GB33BUKB20201555555555", "amount", "120.00", "currency", "GBP", "reference", "INV-2080"),
+		object("to", h.say("argument", "Kestrel Paper Ltd"), "iban", "GB94BARC10201530093459", "amount", "75.20", "currency", "GBP", "reference", "INV-2081")).ID
 	for i, amount := range []string{"310.00", "96.40"} {
 		h.setClockBack(16*time.Minute - time.Duration(i)*73*time.Second)
 		h.submitAs("invoices", "ida", "ledger__post_payment", object(

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/internal/browsertest"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -75,4 +76,29 @@ func TestPlanPages(t *testing.T) {
 	if a := rita.get("/plans/" + uuid.NewString()); a.status != http.StatusNotFound {
 		t.Errorf("%d: a plan that does not exist", a.status)
 	}
+}
+
+// In the browser, a plan is opened from the queue and approved. Its calls pass in order; one that differs waits.
+func TestPlanJourney(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	plan := w.submitPlan(uuid.Nil, "Reports", "files__save_csv", `{"filename":"a.csv"}`, `{"filename":"b.csv"}`, `{"filename":"c.csv"}`)
+	p := w.signInWith(browsertest.Options{})
+	p.Go(w.server.URL + "/")
+	p.WaitText("pending-plan", "Plan with 3 calls")
+	p.ClickOn("[data-testid=pending-plan] a")
+	p.WaitText("plan", "Reports")
+	p.Click("approve-plan")
+	p.WaitText("plan", "Approved")
+	for _, name := range []string{"a.csv", "b.csv"} {
+		if got := w.submit(uuid.Nil, "files__save_csv", `{"filename":"`+name+`"}`); w.waitForEnd(got).Status != call.Succeeded {
+			t.Errorf("%s does not pass", name)
+		}
+	}
+	if got := w.statusOf(w.submit(uuid.Nil, "files__save_csv", `{"filename":"d.csv"}`)); got != call.Parked {
+		t.Errorf("the call that differs is %s", got)
+	}
+	p.Go(w.server.URL + "/plans/" + plan.ID.String())
+	p.WaitText("plan", "Made")
+	noComplaints(t, p)
 }

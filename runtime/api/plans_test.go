@@ -17,6 +17,9 @@ func TestPlans(t *testing.T) {
 	const body = `{"title":"Close the month","calls":[{"tool":"files__write","arguments":{"n":9007199254740993},"note":"first"},{"tool":"files__write","arguments":{"n":2}}]}`
 	w.send("POST", "/api/v1/plans", w.key, body).wantProblem(t, http.StatusForbidden, "forbidden")
 	w.send("PATCH", "/api/v1/agents/billing", w.operator, `{"plans":true}`).wantStatus(t, http.StatusOK)
+	if tools := fmt.Sprint(w.get("agents/billing/tools", w.operator).wantStatus(t, http.StatusOK)); !strings.Contains(tools, "submit_plan") || !strings.Contains(tools, "check_plan") {
+		t.Errorf("the tools: %s", tools)
+	}
 	w.send("POST", "/api/v1/plans", w.key, `{"title":"x","calls":[{"tool":"files__none"}]}`).wantProblem(t, http.StatusUnprocessableEntity, "invalid_request")
 	made := w.send("POST", "/api/v1/plans", w.key, body).wantStatus(t, http.StatusCreated)
 	if made["status"] != "pending" || made["agent"] != "billing" || !strings.Contains(fmt.Sprint(made["calls"]), "9007199254740993") {

@@ -119,7 +119,7 @@ func (s *Service) planCall(ctx context.Context, sub *PlanSubmission, in *Planned
 		return agent.PlanCall{}, 0, nil, err
 	}
 	if a.refusal != nil {
-		return agent.PlanCall{}, 0, &fault.Field{Name: refusedPart(a.refusal), Expected: "must be a call that is not denied: " + a.refusal.message}, nil
+		return agent.PlanCall{}, 0, explainRefused(a.refusal), nil
 	}
 	planned := agent.PlanCall{
 		Name: entry.Name, SkillID: c.SkillID, Skill: c.Skill, Tool: c.Tool, Pin: c.Pin, Arguments: c.AgentArguments(), Note: in.Note, Effect: agent.PlanAllows,
@@ -133,11 +133,12 @@ func (s *Service) planCall(ctx context.Context, sub *PlanSubmission, in *Planned
 	return planned, skill.ApprovalTimeout, nil, err
 }
 
-func refusedPart(r *refusal) string {
+// explainRefused returns the part of a planned call that is wrong.
+func explainRefused(r *refusal) *fault.Field {
 	if r.status == Invalid {
-		return "arguments"
+		return &fault.Field{Name: "arguments", Expected: "must be valid: " + r.message}
 	}
-	return "tool"
+	return &fault.Field{Name: "tool", Expected: "must be one whose call is not denied: " + r.message}
 }
 
 // explainUncovered returns why a plan cannot cover a call that would be parked. Empty: it can.

@@ -68,7 +68,7 @@ func (e *Env) showGrant(g *client.Grant) error {
 		uses = fmt.Sprintf("%d of %d", g.Taken, *g.Uses)
 	}
 	return e.printFields(
-		"ID", g.ID, "State", g.State, "Agent", g.Agent, "On behalf of", fullPerson(g.Principal), "Tool", g.Skill+": "+g.Tool, "Arguments", g.Sentence, "From call", value(g.CallID), "From plan", value(g.PlanID),
+		"ID", g.ID, "State", g.State, "Agent", g.Agent, "On behalf of", fullPerson(g.Principal), "Tool", g.Skill+": "+g.Tool, "Arguments", g.Sentence, "From call", g.CallID, "From plan", g.PlanID,
 		"Granted by", fullPerson(g.GrantedBy), "Granted", formatTime(&g.GrantedAt), "Ends", formatTime(&g.EndsAt), "Uses", uses, "Last use", formatTime(g.UsedAt), "Notes", grantNotes(g),
 		"Confirmed by", fullPerson(g.SecondBy), "Confirmed", formatTime(g.SecondAt), "Revoked by", fullPerson(g.RevokedBy), "Revoked", formatTime(g.RevokedAt))
 }

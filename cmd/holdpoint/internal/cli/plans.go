@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,7 +40,7 @@ func newPlansListCmd(e *Env) *cobra.Command {
 		RunE: e.withClient(func(ctx context.Context, api *client.Client, _ []string) error {
 			reply, err := api.ListPlans(ctx, query)
 			return printList(e, reply, err, []string{"ID", "STATUS", "AGENT", "FOR", "CALLS", "TITLE", "DECIDE BY"}, func(p *client.Plan) []string {
-				return []string{p.ID, p.Status, p.Agent, shortPerson(p.Principal), count(len(p.Calls)), clipCell(p.Title, 60), formatTime(&p.Deadline)}
+				return []string{p.ID, p.Status, p.Agent, shortPerson(p.Principal), strconv.Itoa(len(p.Calls)), clipCell(p.Title, 60), formatTime(&p.Deadline)}
 			})
 		}),
 	}
@@ -66,8 +67,8 @@ func (e *Env) showPlan(p *client.Plan) error {
 
 func planCallState(c *client.PlanCall) string {
 	switch {
-	case c.CallID != nil:
-		return "made: " + *c.CallID
+	case c.CallID != "":
+		return "made: " + c.CallID
 	case c.Struck:
 		return "left out"
 	case c.Effect == "waits":
@@ -81,6 +82,7 @@ func planCallState(c *client.PlanCall) string {
 func newPlansApproveCmd(e *Env) *cobra.Command {
 	var body client.ApprovePlanRequest
 	var strike []int
+	var note string
 	var lasts time.Duration
 	cmd := &cobra.Command{
 		Use: "approve PLAN", Short: "Approve a plan exactly as shown",
@@ -93,7 +95,7 @@ func newPlansApproveCmd(e *Env) *cobra.Command {
 	flags.StringVar(&body.Digest, "digest", "", "of the plan that you saw")
 	flags.IntSliceVar(&strike, "strike", nil, "numbers of the calls that you leave out, from 1")
 	flags.DurationVar(&lasts, "time", 0, "how long the plan lasts (default 8h)")
-	flags.StringVar(&body.Note, "note", "", "for the agent")
+	flags.StringVar(&note, "note", "", "for the agent")
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 		if strings.TrimSpace(body.Digest) == "" {
 			return misusef(`give --digest, as "holdpoint plans show" shows it`)
@@ -102,7 +104,10 @@ func newPlansApproveCmd(e *Env) *cobra.Command {
 			body.Strike = append(body.Strike, int64(number-1))
 		}
 		if lasts != 0 {
-			body.Time = lasts.String()
+			body.Time = new(lasts.String())
+		}
+		if note != "" {
+			body.Note = &note
 		}
 		reply, err := api.ApprovePlan(ctx, args[0], body)
 		return printReply(e, reply, err, e.showPlan)
@@ -112,15 +117,19 @@ func newPlansApproveCmd(e *Env) *cobra.Command {
 
 func newPlansRejectCmd(e *Env) *cobra.Command {
 	var body client.RejectPlanRequest
+	var reason string
 	cmd := &cobra.Command{
 		Use: "reject PLAN", Short: "Reject a plan; its calls wait for people when they are made",
 		Example: `  holdpoint plans reject 0198c1de-9f6b-7c4e-8f0a-7f3f9f2f6f11 --digest 5f0c… --reason "too many payments"`,
 	}
 	cmd.Flags().StringVar(&body.Digest, "digest", "", "of the plan that you saw")
-	cmd.Flags().StringVar(&body.Reason, "reason", "", "for the agent")
+	cmd.Flags().StringVar(&reason, "reason", "", "for the agent")
 	cmd.RunE = e.withClient(func(ctx context.Context, api *client.Client, args []string) error {
 		if strings.TrimSpace(body.Digest) == "" {
 			return misusef(`give --digest, as "holdpoint plans show" shows it`)
+		}
+		if reason != "" {
+			body.Reason = &reason
 		}
 		reply, err := api.RejectPlan(ctx, args[0], body)
 		return printReply(e, reply, err, e.showPlan)
