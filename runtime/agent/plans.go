@@ -98,11 +98,14 @@ type PlanUse struct {
 	CallID  uuid.UUID // the call that used it; uuid.Nil: none
 }
 
-// Digest identifies what a reviewer sees of a plan and decides about.
+// Digest identifies what a reviewer sees of a plan and decides about. Empty: a call has arguments that are no JSON, and nobody can decide.
 func (p *Plan) Digest() string {
+	calls, err := json.Marshal(p.Calls)
+	if err != nil {
+		return ""
+	}
 	hash := sha256.New()
-	shown, _ := json.Marshal([]any{"plan", p.ID, p.AgentID, p.PrincipalID, p.Title, p.Calls}) //nolint:errcheck // texts and JSON that was read
-	hash.Write(shown)
+	fmt.Fprintf(hash, "plan\x00%s%s%s%q%s", p.ID, p.AgentID, p.PrincipalID, p.Title, calls)
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
@@ -176,7 +179,7 @@ func (s *Service) DecidePlan(ctx context.Context, by audit.Actor, d *PlanDecisio
 		switch {
 		case p.Status != PlanPending:
 			return ErrPlanOver
-		case p.Digest() != d.Digest:
+		case d.Digest == "" || p.Digest() != d.Digest:
 			return ErrPlanDigest
 		case !d.Approve:
 			e.recordChange(audit.PlanRejected, p.ID, map[string]any{"title": p.Title, "note": d.Note})

@@ -104,7 +104,7 @@ func (s *Service) planCall(ctx context.Context, sub *PlanSubmission, in *Planned
 	if refused := (*DoorError)(nil); errors.As(err, &refused) {
 		return agent.PlanCall{}, 0, &fault.Field{Name: "arguments" + refused.Pointer, Expected: refused.Reason}, nil
 	} else if err != nil {
-		return agent.PlanCall{}, 0, &fault.Field{Name: "arguments", Expected: err.Error()}, nil
+		return agent.PlanCall{}, 0, &fault.Field{Name: "arguments", Expected: err.Error()}, nil //nolint:nilerr // the plan is invalid
 	}
 	skill, server, err := s.Agents.Skill(ctx, entry.SkillID)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Service) explainUncovered(ctx context.Context, c *Call, a *admission) (
 	}
 	matchers, err := agent.ExactMatchers(c.Arguments)
 	if err != nil {
-		return "its arguments are too large or too many to be compared", nil
+		return "its arguments are too large or too many to be compared", nil //nolint:nilerr // that is the reason
 	}
 	rejected, err := s.wasRejected(ctx, c, matchers)
 	if rejected {

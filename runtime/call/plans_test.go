@@ -224,7 +224,9 @@ func TestInvalidPlan(t *testing.T) {
 // TestPlanExcepts: a plan covers neither calls with a policy nor those of tools of high risk nor those like a rejected one.
 func TestPlanExcepts(t *testing.T) {
 	t.Parallel()
-	w, _, _, _ := newBank(t)
+	w := newWorld(t)
+	w.setPolicy(nil)
+	w.setRule(rule.Spec{Name: "big", When: `args.n > 100.0`, Effect: rule.Park, Policy: "bank"})
 	rejected := w.submit("files__write", `{"n":7}`)
 	check(t, w.decide(rejected.ID, false))
 	p := w.approvePlan(w.newPlan(`{"n":1}`, `{"n":500}`, `{"n":7}`, `{"n":2}`))
@@ -247,7 +249,9 @@ func TestPlanExcepts(t *testing.T) {
 // TestGrantLeavesPolicies: one reviewer's grant does not stand in for a policy.
 func TestGrantLeavesPolicies(t *testing.T) {
 	t.Parallel()
-	w, _, _, _ := newBank(t)
+	w := newWorld(t)
+	w.setPolicy(nil)
+	w.setRule(rule.Spec{Name: "big", When: `args.n > 100.0`, Effect: rule.Park, Policy: "bank"})
 	w.grantAny(w.submit("files__write", `{"n":1}`).ID, 0)
 	w.passes(w.calls, `{"n":2}`, true)
 	w.setRule(rule.Spec{Name: "big", When: `args.n > 100.0`, Effect: rule.Park, Policy: "bank", Grants: true})

@@ -222,7 +222,7 @@ func (h *Handler) presentCalls(ctx context.Context, p *agent.Plan, decide bool) 
 }
 
 // indexID tells the calls of a plan apart, which have no ids yet.
-func indexID(i int) uuid.UUID { return uuid.UUID{0: 1, 15: byte(i)} }
+func indexID(i int) uuid.UUID { return uuid.UUID{0: 1, 15: byte(i & 0xff)} }
 
 // ApprovePlan approves a plan, without the calls that the reviewer left out.
 func (h *Handler) ApprovePlan(w http.ResponseWriter, r *http.Request) {
