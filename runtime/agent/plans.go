@@ -149,7 +149,11 @@ func (s *Service) CreatePlan(ctx context.Context, by audit.Actor, in *NewPlan) (
 			id, in.AgentID, postgres.OrNull(in.PrincipalID), in.Title, string(calls), in.Timeout.Microseconds()); err != nil {
 			return err
 		}
-		e.recordChange(audit.PlanSubmitted, id, map[string]any{"title": in.Title, "calls": len(in.Calls)})
+		names, err := Names(ctx, e.tx, []uuid.UUID{in.AgentID})
+		if err != nil {
+			return err
+		}
+		e.recordChange(audit.PlanSubmitted, id, map[string]any{"agent": names[in.AgentID], "calls": len(in.Calls)})
 		return nil
 	})
 	if err != nil {
@@ -182,7 +186,7 @@ func (s *Service) DecidePlan(ctx context.Context, by audit.Actor, d *PlanDecisio
 		case d.Digest == "" || p.Digest() != d.Digest:
 			return ErrPlanDigest
 		case !d.Approve:
-			e.recordChange(audit.PlanRejected, p.ID, map[string]any{"title": p.Title, "note": d.Note})
+			e.recordChange(audit.PlanRejected, p.ID, map[string]any{"agent": p.Agent})
 			_, err := e.tx.Exec(ctx, `UPDATE plans SET status = 'rejected', decided_at = holdpoint_now(), decided_by = $2, note = $3 WHERE id = $1`, p.ID, by.ID, d.Note)
 			return err
 		}
@@ -192,7 +196,7 @@ func (s *Service) DecidePlan(ctx context.Context, by audit.Actor, d *PlanDecisio
 			return err
 		}
 		granted, err := e.grantPlan(ctx, p, struck)
-		e.recordChange(audit.PlanApproved, p.ID, map[string]any{"title": p.Title, "calls": len(p.Calls), "granted": granted, "struck": struck, "time": Duration(lasts).String(), "digest": d.Digest})
+		e.recordChange(audit.PlanApproved, p.ID, map[string]any{"agent": p.Agent, "calls": len(p.Calls), "granted": granted, "struck": struck, "time": Duration(lasts).String(), "digest": d.Digest})
 		return err
 	})
 }
@@ -268,7 +272,7 @@ func (s *Service) closePlan(ctx context.Context, by audit.Actor, id uuid.UUID, s
 		if !allowed(p) {
 			return ErrPlanOver
 		}
-		e.recordChange(action, id, map[string]any{"title": p.Title})
+		e.recordChange(action, id, map[string]any{"agent": p.Agent})
 		batch := &pgx.Batch{}
 		batch.Queue(`UPDATE plans SET status = $2, closed_at = holdpoint_now(), closed_by = $3 WHERE id = $1`, id, status, person)
 		batch.Queue(`UPDATE grants SET revoked_at = holdpoint_now(), revoked_by = $2 WHERE plan_id = $1 AND revoked_at IS NULL`, id, person)

@@ -57,6 +57,7 @@ func (w *world) fillVera() (ended, open uuid.UUID) {
 	w.db.Exec(`INSERT INTO loop_entries (conversation_id, seq, kind, data) VALUES ($1, 1, 'user', '{"text":"I am Vera"}')`, talk)
 	w.db.Exec(`INSERT INTO files (id, agent_id, principal_id, filename, content_type, size, upload_hash, upload_until, uploaded_at, object, sha256, attached_at)
 		VALUES ($1, $2, $3, 'vera.pdf', '', 1, $4, $5, $5, 'o', '\x00', $5)`, file, w.agent, w.vera, file[:], w.now)
+	w.db.Exec(`INSERT INTO plans (id, agent_id, principal_id, title, calls, deadline) VALUES ($1, $2, $3, 'for Vera', '[{"arguments":{"to":"vera"}}]', $4)`, uuid.New(), w.agent, w.vera, w.now)
 	w.db.Exec(`INSERT INTO person_sessions (id, person_id, method, client, expires_at) VALUES ($1, $2, 'oidc', 'Vera''s browser', $3)`, uuid.New(), w.vera, w.now.Add(day))
 	w.db.Exec(`INSERT INTO person_tokens (id, person_id, secret_hash, hint, roles, agents) VALUES ($1, $2, 'h', 'hp_abc', '{}', '{}')`, uuid.New(), w.vera)
 	w.db.Exec(`INSERT INTO push_subscriptions (id, person_id, endpoint_hash, sealed, client) VALUES ($1, $2, 'h', 's', 'Vera''s phone')`, uuid.New(), w.vera)
@@ -81,7 +82,7 @@ func (w *world) dump() string {
 	var all strings.Builder
 	for _, table := range []string{
 		"people", "calls", "approvals", "approval_comments", "call_questions", "call_facts", "conversations", "loop_entries", "files", "call_files",
-		"person_sessions", "person_tokens", "push_subscriptions", "queue_views", "invitations", "audit_events", "person_erasures",
+		"person_sessions", "person_tokens", "push_subscriptions", "queue_views", "invitations", "plans", "audit_events", "person_erasures",
 	} {
 		rows, _ := w.db.Pool().Query(w.t.Context(), `SELECT t::text FROM `+table+` t`)
 		for rows.Next() {
@@ -104,7 +105,7 @@ func TestErasure(t *testing.T) {
 	if e.Left["open_calls"] != 1 || e.Left["held_account"] != 0 || !strings.HasPrefix(e.Pseudonym, "erased-") {
 		t.Errorf("%+v", e)
 	}
-	for kind, n := range map[string]int64{"calls": 1, "conversations": 1, "files": 1, "comments": 2, "decisions": 2, "sessions": 1, "tokens": 1, "accounts": 1} {
+	for kind, n := range map[string]int64{"calls": 1, "conversations": 1, "files": 1, "comments": 2, "decisions": 2, "sessions": 1, "tokens": 1, "accounts": 1, "plans": 1} {
 		if e.Erased[kind] != n {
 			t.Errorf("erased %d %s, want %d", e.Erased[kind], kind, n)
 		}
