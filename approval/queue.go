@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 )
 
@@ -37,6 +38,7 @@ type QueueFilter struct {
 	SkillID uuid.UUID
 	Tool    string    // a tool of the skill
 	HeldBy  uuid.UUID // only approvals that this person claimed or was assigned
+	Unvoted uuid.UUID // only approvals that this person has not voted on
 	Order   Order     // empty: [ByDeadline]
 	ByTool  bool      // the approvals of a tool follow each other
 	Kinds   []Kind    // ranks and names for ByRisk and ByTool; see [ListKinds]
@@ -115,14 +117,15 @@ const askedTeamSQL = `(team = ANY($1) OR escalated_at IS NOT NULL AND escalate_t
 const queuedSQL = `status = 'pending' AND deadline > (SELECT holdpoint_now())
 	AND ($2 = '' OR team = $2 OR escalated_at IS NOT NULL AND escalate_to = $2 OR $2 = ANY(policy_teams))
 	AND ($3::uuid IS NULL OR agent_id = $3) AND ($4::uuid IS NULL OR skill_id = $4) AND ($5 = '' OR tool = $5)
-	AND ($6::uuid IS NULL OR held_by = $6)`
+	AND ($6::uuid IS NULL OR held_by = $6) AND ($7::uuid IS NULL OR NOT EXISTS (
+		SELECT FROM approval_votes AS v WHERE v.call_id = approvals.call_id AND v.person_id = $7 AND v.void_at IS NULL))`
 
 func (f *QueueFilter) queryArgs() []any {
 	teams := f.Teams
 	if teams == nil {
 		teams = []string{}
 	}
-	return []any{teams, f.Team, postgres.OrNull(f.AgentID), postgres.OrNull(f.SkillID), f.Tool, postgres.OrNull(f.HeldBy)}
+	return []any{teams, f.Team, postgres.OrNull(f.AgentID), postgres.OrNull(f.SkillID), f.Tool, postgres.OrNull(f.HeldBy), postgres.OrNull(f.Unvoted)}
 }
 
 // term is an expression that the queue is ordered by, with its value at a position.
@@ -214,6 +217,9 @@ func (a *Approval) Asks(teams []string) bool {
 		if team == a.Team || a.EscalatedAt != nil && team == a.EscalateTo {
 			return true
 		}
+		if slices.ContainsFunc(a.Policies, func(p policy.Policy) bool { return slices.Contains(p.ListTeams(), team) }) {
+			return true
+		}
 	}
 	return false
 }
@@ -248,6 +254,13 @@ func QueueSimilarCount(batch *pgx.Batch, a *Approval, limit int, into *int) {
 func QueuePending(batch *pgx.Batch, into *bool) {
 	postgres.QueueOne(batch, into, "find pending approvals", pgx.RowTo[bool],
 		`SELECT EXISTS (SELECT FROM approvals WHERE status = 'pending' AND deadline > (SELECT holdpoint_now()))`)
+}
+
+// QueueUnvoted adds a read to a batch: whether an approval is pending that a person has not voted on.
+func QueueUnvoted(batch *pgx.Batch, person uuid.UUID, into *bool) {
+	f := QueueFilter{Unvoted: person}
+	postgres.QueueOne(batch, into, "find pending approvals without a vote", pgx.RowTo[bool],
+		`SELECT EXISTS (SELECT FROM approvals WHERE cardinality($1::text[]) >= 0 AND `+queuedSQL+`)`, f.queryArgs()...)
 }
 
 // similarSQL is a condition: an approval is pending and differs from one only in its arguments.

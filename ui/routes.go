@@ -68,6 +68,8 @@ func (u *UI) reviewRoutes() []Route {
 		{"POST /calls/{id}/edit", reviewers(), decisions.Edit},
 		{"POST /calls/{id}/extend", reviewers(), decisions.Extend},
 		{"POST /calls/{id}/undo", reviewers(), decisions.Undo},
+		{"POST /calls/{id}/break-glass", reviewers(), decisions.BreakGlass},
+		{"POST /calls/{id}/review-glass", reviewers(), decisions.ReviewGlass},
 		{"POST /calls/{id}/claim", reviewers(), calls.Claim},
 		{"POST /calls/{id}/release", reviewers(), calls.Release},
 		{"POST /calls/{id}/assign", reviewers(), calls.Assign},
@@ -175,6 +177,7 @@ func (u *UI) agentRoutes() []Route {
 	}
 }
 
+// ruleRoutes are about rules and approval policies.
 func (u *UI) ruleRoutes() []Route {
 	return []Route{
 		{"GET /rules", both(), u.rules.ShowRules},
@@ -186,6 +189,15 @@ func (u *UI) ruleRoutes() []Route {
 		{"POST /rules/named/{name}/edit", operators(), u.rules.SaveRule},
 		{"POST /rules/named/{name}/delete", operators(), u.rules.DeleteRule},
 		{"GET /rules/{form...}", both(), rules.ToRules},
+
+		{"GET /policies", both(), u.rules.ShowPolicies},
+		{"GET /policies/new", operators(), u.rules.NewPolicy},
+		{"POST /policies/new", operators(), u.rules.CreatePolicy},
+		{"GET /policies/named/{name}", both(), u.rules.ShowPolicy},
+		{"GET /policies/named/{name}/edit", operators(), u.rules.EditPolicy},
+		{"POST /policies/named/{name}/edit", operators(), u.rules.SavePolicy},
+		{"POST /policies/named/{name}/delete", operators(), u.rules.DeletePolicy},
+		{"GET /policies/{form...}", both(), rules.ToPolicies},
 	}
 }
 

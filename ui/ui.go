@@ -189,7 +189,7 @@ func (u *UI) makeHandlers() {
 		Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, History: cfg.History, Callbacks: cfg.Callbacks, Catalog: cfg.Catalog, Discovery: cfg.Discovery,
 		Suggest: suggest, PublicURL: cfg.PublicURL,
 	})
-	u.rules = rules.New(rules.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, Suggest: suggest})
+	u.rules = rules.New(rules.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, Identity: cfg.Identity, Suggest: suggest})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,
 		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Holds: cfg.Holds, Choices: u.queue.Choices,

@@ -264,6 +264,18 @@ func Clocks(policies []Policy, timeout, validity time.Duration) (time.Duration, 
 	return cmp.Or(longest, timeout), cmp.Or(shortest, validity)
 }
 
+// CountApprovals returns the number of approvals that count and that are needed, by the alternative that lacks the fewest. Of several
+// policies, the one that lacks the most counts, or else the greatest.
+func CountApprovals(policies []Policy, voters []Voter) (have, needed int) {
+	for i := range policies {
+		closest := slices.MinFunc(policies[i].Measure(voters), func(a, b Progress) int { return cmp.Compare(a.Missing(), b.Missing()) })
+		if lacks := cmp.Or(cmp.Compare(closest.Missing(), needed-have), cmp.Compare(closest.Needed, needed)); i == 0 || lacks > 0 {
+			have, needed = closest.Needed-closest.Missing(), closest.Needed
+		}
+	}
+	return have, needed
+}
+
 // AllowBreakGlass reports whether one reviewer may approve a call alone that has all of these policies.
 func AllowBreakGlass(policies []Policy) bool {
 	return len(policies) > 0 && !slices.ContainsFunc(policies, func(p Policy) bool { return !p.BreakGlass })

@@ -118,6 +118,20 @@ func (s *Service) ReadPulse(ctx context.Context) (approval.Pulse, error) {
 	return approval.ReadPulse(ctx, s.Pool)
 }
 
+// ReadVoteState returns a text that changes with what the queue shows about votes. See [approval.ReadVoteState].
+func (s *Service) ReadVoteState(ctx context.Context) (string, error) {
+	return approval.ReadVoteState(ctx, s.Pool)
+}
+
+// ListUnreviewed returns approvals that one person gave alone and that nobody has reviewed, with their calls, the newest first.
+func (s *Service) ListUnreviewed(ctx context.Context, limit int) ([]Waiting, error) {
+	approvals, err := approval.ListUnreviewed(ctx, s.Pool, limit)
+	if err != nil {
+		return nil, err
+	}
+	return s.withCalls(ctx, listColumns, approvals)
+}
+
 // GetApproval returns an approval with its call, or approval.ErrNotFound. It expires an overdue one first, and locks nothing otherwise.
 func (s *Service) GetApproval(ctx context.Context, callID uuid.UUID) (Waiting, error) {
 	found, err := s.readApproval(ctx, callID)

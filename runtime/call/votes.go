@@ -64,38 +64,60 @@ func (t *Tally) Counts(a *approval.Approval, v *approval.Vote) bool {
 
 // readTally reads the votes on an approval and the present standing of the people. Two records of one person count once.
 func readTally(ctx context.Context, db postgres.Batcher, a *approval.Approval) (*Tally, error) {
-	t := &Tally{}
-	first := &pgx.Batch{}
-	approval.QueueVotes(first, a.CallID, &t.Votes)
-	if err := db.SendBatch(ctx, first).Close(); err != nil {
+	tallies, err := readTallies(ctx, db, a)
+	return tallies[a.CallID], err
+}
+
+// readTallies is [readTally] for several approvals, in as many round trips as for one.
+func readTallies(ctx context.Context, db postgres.Batcher, approvals ...*approval.Approval) (map[uuid.UUID]*Tally, error) {
+	calls := make([]uuid.UUID, len(approvals))
+	for i, a := range approvals {
+		calls[i] = a.CallID
+	}
+	votes, err := approval.ListVotes(ctx, db, calls)
+	if err != nil {
 		return nil, err
 	}
-	var valid []*approval.Vote
+	tallies, standings, people, second := make(map[uuid.UUID]*Tally, len(approvals)), map[*approval.Vote]*identity.Standing{}, map[uuid.UUID]identity.Person{}, &pgx.Batch{}
 	var ids []uuid.UUID
-	for i := range t.Votes {
-		if v := &t.Votes[i]; a.Counts(v) {
-			valid, ids = append(valid, v), append(ids, v.By)
+	for _, a := range approvals {
+		t := &Tally{Votes: votes[a.CallID]}
+		tallies[a.CallID] = t
+		for i := range t.Votes {
+			if v := &t.Votes[i]; a.Counts(v) {
+				ids, standings[v] = append(ids, v.By), &identity.Standing{}
+				identity.QueueStanding(second, []uuid.UUID{v.By}, v.Via.Credential, a.CallID, standings[v])
+			}
 		}
 	}
-	if len(valid) == 0 {
-		return t, nil
+	if len(ids) == 0 {
+		return tallies, nil
 	}
-	people, standings, second := map[uuid.UUID]identity.Person{}, make([]identity.Standing, len(valid)), &pgx.Batch{}
 	identity.QueuePeople(second, ids, people)
-	for i, v := range valid {
-		identity.QueueStanding(second, []uuid.UUID{v.By}, v.Via.Credential, a.CallID, &standings[i])
-	}
 	if err := db.SendBatch(ctx, second).Close(); err != nil {
-		return nil, fmt.Errorf("read the voters on call %s: %w", a.CallID, err)
+		return nil, fmt.Errorf("read voters: %w", err)
 	}
 	sames, err := identity.Sames(ctx, db, ids)
 	if err != nil {
 		return nil, err
 	}
+	for _, t := range tallies {
+		t.count(standings, people, sames)
+	}
+	return tallies, nil
+}
+
+// count counts the votes by the standings of the people.
+func (t *Tally) count(standings map[*approval.Vote]*identity.Standing, people map[uuid.UUID]identity.Person, sames map[uuid.UUID]uuid.UUID) {
 	counted := map[uuid.UUID]bool{}
-	for i, v := range valid {
+	for i := range t.Votes {
+		v := &t.Votes[i]
+		standing, counts := standings[v]
+		if !counts {
+			continue
+		}
 		person, known := people[v.By]
-		if !known || len(standings[i].Blocked) > 0 || standings[i].Demoted || standings[i].Revoked {
+		if !known || len(standing.Blocked) > 0 || standing.Demoted || standing.Revoked {
 			t.Lost = append(t.Lost, v.By)
 			continue
 		}
@@ -108,15 +130,15 @@ func readTally(ctx context.Context, db postgres.Batcher, a *approval.Approval) (
 		}
 		counted[who] = true
 		if v.Approves {
-			t.Voters = append(t.Voters, newVoter(&person))
+			t.Voters = append(t.Voters, NewVoter(&person))
 		} else {
 			t.Rejections++
 		}
 	}
-	return t, nil
 }
 
-func newVoter(p *identity.Person) policy.Voter {
+// NewVoter returns a person as a voter.
+func NewVoter(p *identity.Person) policy.Voter {
 	return policy.Voter{Person: p.ID, Teams: p.Teams, Names: p.UniqueNames()}
 }
 
@@ -155,7 +177,7 @@ func (s *Service) castVote(ctx context.Context, tx pgx.Tx, v *vote) error {
 		return err
 	}
 	person := people[v.By]
-	voter := newVoter(&person)
+	voter := NewVoter(&person)
 	if err := s.checkVoter(ctx, tx, v, before, &voter); err != nil {
 		return err
 	}
@@ -326,15 +348,9 @@ func (s *Service) recheckVotes(ctx context.Context, decided *approval.Approval) 
 
 // Tallies returns the votes on approvals that have policies, by call.
 func (s *Service) Tallies(ctx context.Context, approvals ...*approval.Approval) (map[uuid.UUID]*Tally, error) {
-	tallies := map[uuid.UUID]*Tally{}
-	for _, a := range approvals {
-		if len(a.Policies) == 0 {
-			continue
-		}
-		var err error
-		if tallies[a.CallID], err = readTally(ctx, s.Pool, a); err != nil {
-			return nil, err
-		}
+	approvals = slices.DeleteFunc(slices.Clone(approvals), func(a *approval.Approval) bool { return len(a.Policies) == 0 })
+	if len(approvals) == 0 {
+		return nil, nil
 	}
-	return tallies, nil
+	return readTallies(ctx, s.Pool, approvals...)
 }

@@ -119,7 +119,7 @@ func TestSkillPolicy(t *testing.T) {
 	w.waitForStatus(other.ID, call.Succeeded)
 
 	var used *agent.InUseError
-	if err := w.agents.DeletePolicy(t.Context(), audit.System(), "legal"); !errors.As(err, &used) || strings.Join(used.By, ", ") != "tool write of skill files" {
+	if err := w.agents.DeletePolicy(t.Context(), audit.System(), "legal"); !errors.As(err, &used) || used.Error() != "it is used by tool write of skill files" {
 		t.Errorf("delete a policy that a tool has: %v", err)
 	}
 	var wrong *fault.InvalidError

@@ -201,11 +201,13 @@ func nameKind(kind string) text.Message {
 		return text.EventLegalHold()
 	case "rule":
 		return text.EventRule()
+	case "policy":
+		return text.EventPolicy()
 	}
 	return text.EventNobody()
 }
 
-// subject returns what an event is about. A rule has its name in the event: it may be deleted.
+// subject returns what an event is about. A rule and a policy have their name in the event: they may be deleted.
 func (p parties) subject(e *audit.Event) Party {
 	party := p.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject)
 	if noun := e.Action.Noun(); noun == "rule" || noun == "policy" {
@@ -213,7 +215,9 @@ func (p parties) subject(e *audit.Event) Party {
 			Name string `json:"name"`
 		}
 		if err := json.Unmarshal(e.Raw, &data); err == nil && data.Name != "" {
-			party.Name, party.URL = data.Name, present.RuleURL(data.Name)
+			if party.Name, party.URL = data.Name, present.RuleURL(data.Name); noun == "policy" {
+				party.URL = present.PolicyURL(data.Name)
+			}
 		}
 	}
 	return party

@@ -28,6 +28,9 @@ func MemberURL(id uuid.UUID) string { return "/members/" + id.String() }
 // RuleURL is the page of a rule, by its name. The word before the name keeps it apart from the forms, which rules may be called too.
 func RuleURL(name string) string { return "/rules/named/" + url.PathEscape(name) }
 
+// PolicyURL is the page of an approval policy, by its name.
+func PolicyURL(name string) string { return "/policies/named/" + url.PathEscape(name) }
+
 // ToolURL is the page of a tool.
 func ToolURL(skillID uuid.UUID, name string) string {
 	return SkillURL(skillID) + "/tools?" + url.Values{"tool": {name}}.Encode()

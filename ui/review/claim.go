@@ -60,14 +60,14 @@ func (s *subject) leadsOn() bool {
 	return s.approval != nil && s.approval.Status != approval.Pending && s.access.Has(identity.Reviewer) && s.pending
 }
 
-// addTeamwork adds the holder and the comments of a call, and the link to the next call after a decision.
-func (s *subject) addTeamwork(ctx context.Context, choices view.QueueChoices, v *Call) {
+// addTeamwork adds the holder and the comments of a call, and the link to the next call after a decision or a vote.
+func (s *subject) addTeamwork(ctx context.Context, known *surroundings, v *Call) {
 	if s.approval == nil {
 		return
 	}
 	a, reviewer := s.approval, s.access.Has(identity.Reviewer)
-	if s.leadsOn() {
-		v.NextURL, v.Advance = nextURL(a.CallID), choices.Advance
+	if s.leadsOn() || known.unvoted {
+		v.NextURL, v.Advance = nextURL(a.CallID), known.choices.Advance
 	}
 	t := &Teamwork{MayComment: reviewer && a.Comments < approval.MaxComments}
 	v.Teamwork = t

@@ -25,7 +25,8 @@ const (
 // surroundings are the facts that a reviewer compares a call with.
 type surroundings struct {
 	titles  map[uuid.UUID]string // of its conversation
-	choices view.QueueChoices    // of the reader, for a decided call
+	choices view.QueueChoices    // of the reader, for a call that is decided or has their vote
+	unvoted bool                 // a call is pending on which the reader, who voted on this one, has not voted
 	history approval.ToolHistory // these are for a pending one
 	like    int                  // pending calls that differ only in their arguments
 	newest  uuid.UUID            // see [call.QueueNewest]
@@ -45,6 +46,10 @@ func (h *reader) completeShown(ctx context.Context, s *subject) (*surroundings, 
 	case s.leadsOn():
 		h.queueChoices(batch, s.access.Person.ID, &found.choices)
 	}
+	if s.ownVote() != nil {
+		h.queueChoices(batch, s.access.Person.ID, &found.choices)
+		approval.QueueUnvoted(batch, s.access.Person.ID, &found.unvoted)
+	}
 	return found, h.completeSubject(ctx, s, batch)
 }
 
@@ -55,7 +60,7 @@ func (h *reader) addContext(ctx context.Context, s *subject, known *surroundings
 		v.ConversationURL = present.ConversationURL(s.call.ConversationID)
 		v.ConversationTitle = known.titles[s.call.ConversationID]
 	}
-	s.addTeamwork(ctx, known.choices, v)
+	s.addTeamwork(ctx, known, v)
 	if err := h.addConversation(ctx, s, v); err != nil {
 		return err
 	}

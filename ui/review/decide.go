@@ -191,6 +191,11 @@ func (h *DecisionHandler) notDecided(w http.ResponseWriter, r *http.Request, err
 		n.Draft = cmp.Or(edited, draft)
 		h.callPages.answerWithCall(w, r, http.StatusConflict, shown{notice: n})
 	default:
+		if status, n, ok := votesNotice(err); ok {
+			n.Draft = edited
+			h.callPages.answerWithCall(w, r, status, shown{draft: draft, notice: n})
+			return
+		}
 		h.Fail(w, r, err)
 	}
 }
@@ -253,7 +258,7 @@ func listPresets() []text.Message {
 	}
 }
 
-// Undo takes an approval back before its call is sent.
+// Undo takes an approval back before its call is sent, or a vote while the call waits for more of them.
 func (h *DecisionHandler) Undo(w http.ResponseWriter, r *http.Request) {
 	id, err := shell.CallID(r)
 	if err != nil {
@@ -267,6 +272,8 @@ func (h *DecisionHandler) Undo(w http.ResponseWriter, r *http.Request) {
 		h.callPages.answerWithCall(w, r, http.StatusConflict, shown{notice: &view.Notice{Level: view.Warn, Title: text.ReviewUndoTooLate(), Text: text.ReviewUndoTooLateHelp()}})
 	case errors.Is(err, approval.ErrNotDecider):
 		h.callPages.answerWithCall(w, r, http.StatusForbidden, shown{notice: &view.Notice{Level: view.Warn, Title: text.ReviewUndoTooLate(), Text: text.ReviewUndoNotYours()}})
+	case errors.Is(err, approval.ErrNoVote):
+		h.callPages.answerWithCall(w, r, http.StatusConflict, shown{notice: &view.Notice{Level: view.Warn, Title: text.VotesNoVote()}})
 	case err != nil:
 		h.Fail(w, r, err)
 	default:

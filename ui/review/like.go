@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/typed"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -171,6 +172,9 @@ func presentAlike(access identity.Access, now time.Time, s *subject, w *call.Wai
 	if s.editWaits() {
 		one.MayApprove, one.Warning = false, text.Join(" ", one.Warning, text.ReviewEditedByReviewer())
 	}
+	if s.hasPolicies() {
+		one.MayApprove, one.Warning = false, text.Join(" ", one.Warning, text.VotesOwnPage())
+	}
 	if _, ok := s.mayDecide(access); !ok {
 		one.MayApprove, one.MayNot = false, true
 	}
@@ -222,6 +226,9 @@ func (h *BatchHandler) decideOne(r *http.Request, access identity.Access, d call
 	s, err := h.reader.readSubject(r.Context(), access, d.CallID)
 	if err != nil {
 		return text.ReviewProblemUnread()
+	}
+	if s.hasPolicies() && (d.Approve || policy.CountRejections(s.approval.Policies) > 1) { // it would be a vote only
+		return text.ReviewProblemOwnPage()
 	}
 	if d.Approve {
 		if s.evidence, err = h.calls.ReadEvidence(r.Context(), &s.call); err != nil {

@@ -94,13 +94,14 @@ func sentenceForm(status call.Status) func(agent, tool templ.Component) templ.Co
 
 // presentActions returns the person's options. Approving is never offered for a call that was not shown completely.
 func presentActions(s *subject, who identity.Access, arguments Arguments, how shown) Actions {
-	if how.question > 0 {
-		how.draft, how.err = "", text.Message{}
+	if how.question > 0 || how.glass {
+		how.draft, how.err, how.confirm = "", text.Message{}, how.confirm && !how.glass
 	}
 	a := Actions{Draft: how.draft, Error: how.err, Full: arguments.Full, Format: arguments.Format, Presets: listPresets()}
 	if !s.isPending() {
 		return a
 	}
+	a.Ballot = s.presentBallot()
 	why, ok := s.mayDecide(who)
 	switch {
 	case !ok:
@@ -112,6 +113,10 @@ func presentActions(s *subject, who identity.Access, arguments Arguments, how sh
 		}
 	case s.proposing:
 		a.Kind = ActionDecide
+	case s.hasPolicies() && !s.edited && s.ownVote() != nil:
+		a.Kind = ActionVoted
+	case s.hasPolicies() && !s.isAsked():
+		a.Kind, a.Why = ActionUnasked, text.VotesNotAsked()
 	case arguments.Withheld:
 		a.Kind = ActionReveal
 	case arguments.Folded:

@@ -58,6 +58,7 @@ type subject struct {
 	edited     bool // call has the arguments of an edit in preview
 	proposing  bool // the edit in preview needs a second reviewer
 
+	tally     *call.Tally          // the votes; nil: the call has no policies
 	questions []call.AskedQuestion // of the call's server
 	evidence  []evidence.Entry     // about the arguments of a pending call
 
@@ -88,6 +89,13 @@ func (h *reader) loadSubject(ctx context.Context, access identity.Access, id uui
 	s.now, s.pending = found.Now, found.Pending
 	if err := h.addTool(ctx, s); err != nil {
 		return nil, err
+	}
+	if s.hasPolicies() {
+		tallies, err := h.calls.Tallies(ctx, s.approval)
+		if err != nil {
+			return nil, err
+		}
+		s.tally = tallies[s.call.ID]
 	}
 	secrets, err := h.calls.ReadSecrets(ctx, s.call)
 	if err != nil {
@@ -160,7 +168,7 @@ func (s *subject) listPeople() (involved, others []uuid.UUID) {
 	for i := range s.questions {
 		involved = append(involved, s.questions[i].DecidedBy)
 	}
-	others = append(others, s.viewing...)
+	others = slices.Concat(others, s.viewing, s.listVoters())
 	for i := range s.comments {
 		others = append(others, s.comments[i].By)
 	}
@@ -195,7 +203,7 @@ func (h *reader) addEditors(ctx context.Context, s *subject, reader uuid.UUID) e
 	case err != nil:
 		return err
 	default:
-		s.second = skill.EditNeedsSecond(s.call.Tool)
+		s.second = s.hasPolicies() || skill.EditNeedsSecond(s.call.Tool)
 	}
 	if !s.editWaits() {
 		return nil
@@ -261,7 +269,7 @@ func (s *subject) hashState() string {
 		}
 	}
 	if s.approval != nil {
-		state += "." + strconv.Itoa(s.approval.Comments)
+		state += "." + strconv.Itoa(s.approval.Comments) + s.hashVotes()
 	}
 	return state
 }

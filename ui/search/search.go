@@ -1,10 +1,12 @@
-// Package search owns the command palette: the search for calls, tools, skills, agents, rules, people, pages and actions.
+// Package search owns the command palette: the search for calls, tools, skills, agents, rules, policies, people, pages and actions.
 package search
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -88,7 +90,7 @@ func (h *Handler) Search(w http.ResponseWriter, r *http.Request) {
 	h.Render(w, r, http.StatusOK, Page(h.Page(r, view.SectionSearch, text.PaletteTitle(), pulse), found))
 }
 
-// find adds the calls, tools, skills, agents, rules and, for operators, people that a text finds.
+// find adds the calls, tools, skills, agents, rules, policies and, for operators, people that a text finds.
 func (h *Handler) find(ctx context.Context, access identity.Access, found *Results) error {
 	calls, isID, err := h.history.FindByID(ctx, found.Text, maxOfKind)
 	if err != nil {
@@ -138,6 +140,13 @@ func (h *Handler) find(ctx context.Context, access identity.Access, found *Resul
 		if name := book.Rules[i].Name; left > 0 && containsText(name, found.Text) {
 			left--
 			found.add(text.RulesRule(), present.RuleURL(name), name, "")
+		}
+	}
+	left = maxOfKind
+	for _, name := range slices.Sorted(maps.Keys(book.Policies)) {
+		if left > 0 && containsText(name, found.Text) {
+			left--
+			found.add(text.PoliciesPolicy(), present.PolicyURL(name), name, "")
 		}
 	}
 	if !access.Has(identity.Operator) {

@@ -37,6 +37,7 @@ const (
 	SkillDeleted       Done = "skill-deleted"
 	AgentDeleted       Done = "agent-deleted"
 	RuleDeleted        Done = "rule-deleted"
+	PolicyDeleted      Done = "policy-deleted"
 	ImportDiscarded    Done = "import-discarded"
 	ConversationClosed Done = "conversation-closed"
 )
@@ -76,6 +77,7 @@ func doneTitles() map[Done]text.Message {
 		SkillDeleted:       text.DoneSkillDeleted(),
 		AgentDeleted:       text.DoneAgentDeleted(),
 		RuleDeleted:        text.RulesDoneDeleted(),
+		PolicyDeleted:      text.PoliciesDoneDeleted(),
 		ImportDiscarded:    text.DoneImportDiscarded(),
 		ConversationClosed: text.DoneConversationClosed(),
 	}

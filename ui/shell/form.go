@@ -1,9 +1,11 @@
 package shell
 
 import (
+	"context"
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -314,6 +316,19 @@ func AttentionPart(team, escalateTo string, teamHint text.Message) view.FormPart
 			Hint: text.FormEscalationTeamHint(),
 		},
 	}}
+}
+
+// ReadPolicyField returns a field that chooses an approval policy.
+func ReadPolicyField(ctx context.Context, agents *agent.Service, value string, hint text.Message) (view.Field, error) {
+	policies, err := agents.ListPolicies(ctx)
+	choices := []view.Choice{{Word: text.PoliciesFieldNone()}}
+	for i := range policies {
+		choices = append(choices, view.Choice{Value: policies[i].Name, Word: text.Literal(policies[i].Name)})
+	}
+	if !slices.ContainsFunc(choices, func(c view.Choice) bool { return c.Value == value }) {
+		choices = append(choices, view.Choice{Value: value, Word: text.Literal(value)})
+	}
+	return view.Field{Name: "policy", Label: text.PoliciesField(), Kind: view.FieldSelect, Value: value, Choices: choices, Hint: hint}, err
 }
 
 // Submit saves a form. save gets the faults found so far, so that the registry adds its own and saves nothing, and returns the

@@ -16,6 +16,7 @@ const (
 	SectionSkills        Section = "skills"
 	SectionAgents        Section = "agents"
 	SectionRules         Section = "rules"
+	SectionPolicies      Section = "policies"
 	SectionConnections   Section = "connections"
 	SectionMembers       Section = "members"
 	SectionAudit         Section = "audit"
@@ -51,6 +52,7 @@ func listEntries(p Person) [][]entry {
 		{SectionSkills, "/skills", text.LayoutSkills(), "skills"},
 		{SectionAgents, "/agents", text.LayoutAgents(), "agents"},
 		{SectionRules, "/rules", text.RulesTitle(), "rules"},
+		{SectionPolicies, "/policies", text.PoliciesTitle(), "team"},
 		{SectionConnections, "/connections", text.LayoutConnections(), "connections"},
 	}
 	if p.Operator {
@@ -73,7 +75,8 @@ func ListPages(p Person) []Link {
 	list = append(list, Link{URL: "/settings", Word: text.LayoutSettings()}, Link{URL: "/conversations/new", Word: text.ConversationStartTitle()})
 	if p.Operator {
 		list = append(list, Link{URL: "/skills/new", Word: text.SkillFormRegisterTitle()}, Link{URL: "/imports/new", Word: text.SkillImportTitle()},
-			Link{URL: "/agents/new", Word: text.AgentCreate()}, Link{URL: "/rules/new", Word: text.RulesCreate()})
+			Link{URL: "/agents/new", Word: text.AgentCreate()}, Link{URL: "/rules/new", Word: text.RulesCreate()},
+			Link{URL: "/policies/new", Word: text.PoliciesCreate()})
 	}
 	return list
 }

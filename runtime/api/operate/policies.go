@@ -97,8 +97,12 @@ func (h *policyHandlers) policyView(ctx context.Context, versions ...agent.Polic
 	}
 	users := map[string][]string{}
 	for i := range versions {
-		if users[versions[i].Name], err = h.Agents.FindPolicyUsers(ctx, versions[i].Name); err != nil {
+		found, err := h.Agents.FindPolicyUsers(ctx, versions[i].Name)
+		if err != nil {
 			return nil, err
+		}
+		for _, user := range found {
+			users[versions[i].Name] = append(users[versions[i].Name], user.String())
 		}
 	}
 	return func(v agent.PolicyVersion) Policy {

@@ -40,11 +40,15 @@ func readForm(r *http.Request, of string) *ruleForm {
 		Name: cmp.Or(of, shell.Clean(shell.Line(r, "name"))), Agents: names("agents"), Skills: names("skills"), Tools: names("tools"),
 		When: shell.Clean(shell.Text(r, "when")), Effect: rule.Effect(shell.Line(r, "effect")), Mode: rule.Mode(shell.Line(r, "mode")),
 		Message: shell.Clean(shell.Line(r, "message")), HighRisk: shell.Ticked(r, "high_risk"),
+		Policy: shell.Clean(shell.Line(r, "policy")),
 	}}
 }
 
-// suggestions are names for the scope.
-type suggestions struct{ agents, skills, tools []string }
+// suggestions are names for the scope, and the field of the policy.
+type suggestions struct {
+	agents, skills, tools []string
+	policy                view.Field
+}
 
 func (h *Handler) readSuggestions(ctx context.Context, spec rule.Spec) (suggestions, error) {
 	var s suggestions
@@ -53,6 +57,9 @@ func (h *Handler) readSuggestions(ctx context.Context, spec rule.Spec) (suggesti
 		return s, err
 	}
 	if s.skills, err = h.suggest.SkillNames(ctx); err != nil {
+		return s, err
+	}
+	if s.policy, err = shell.ReadPolicyField(ctx, h.agents, spec.Policy, text.PoliciesFieldRuleHint()); err != nil {
 		return s, err
 	}
 	found, err := h.agents.CheckRule(ctx, rule.Spec{Skills: spec.Skills})
@@ -91,8 +98,11 @@ func (f *ruleForm) listParts(suggest suggestions, checked Checked) []view.FormPa
 	modes := []view.Choice{
 		{Value: string(rule.Enforce), Word: text.RulesModeEnforce()}, {Value: string(rule.Shadow), Word: text.RulesModeShadow()}, {Value: string(rule.Off), Word: text.RulesModeOff()},
 	}
+	policy := suggest.policy
+	policy.Value = f.spec.Policy
 	does := view.FormPart{Title: text.RulesEffect(), Fields: []view.Field{
 		{Name: "effect", Label: text.RulesEffect(), Kind: view.FieldSelect, Value: string(f.spec.Effect), Choices: effects, Required: true, Hint: text.RulesEffectHint()},
+		policy,
 		{Name: "mode", Label: text.RulesMode(), Kind: view.FieldSelect, Value: string(f.spec.Mode), Choices: modes, Required: true, Hint: text.RulesModeHint()},
 		{Name: "message", Label: text.RulesMessage(), Kind: view.FieldLine, Value: f.spec.Message, Hint: text.RulesMessageHint()},
 		{Name: "high_risk", Label: text.RulesHighRisk(), Kind: view.FieldCheck, On: f.spec.HighRisk, Hint: text.RulesHighRiskHint()},

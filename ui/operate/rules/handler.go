@@ -1,4 +1,5 @@
 // Package rules owns the pages about operators' rules: their list, the form that checks a condition while it is typed, and their versions.
+// It also owns those about the approval policies that rules ask for.
 package rules
 
 import (
@@ -8,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval/rule"
+	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/ui/present"
@@ -18,24 +20,26 @@ import (
 
 // Config is required in full.
 type Config struct {
-	Shell   *shell.Shell
-	Agents  *agent.Service
-	Calls   *call.Service
-	Suggest *shell.Suggester
+	Shell    *shell.Shell
+	Agents   *agent.Service
+	Calls    *call.Service
+	Identity *identity.Service
+	Suggest  *shell.Suggester
 }
 
 // Handler shows and changes rules.
 type Handler struct {
 	*shell.Shell
 
-	agents  *agent.Service
-	calls   *call.Service
-	suggest *shell.Suggester
+	agents   *agent.Service
+	calls    *call.Service
+	identity *identity.Service
+	suggest  *shell.Suggester
 }
 
 // New makes the handler.
 func New(cfg Config) *Handler {
-	return &Handler{Shell: cfg.Shell, agents: cfg.Agents, calls: cfg.Calls, suggest: cfg.Suggest}
+	return &Handler{Shell: cfg.Shell, agents: cfg.Agents, calls: cfg.Calls, identity: cfg.Identity, suggest: cfg.Suggest}
 }
 
 const listURL = "/rules"

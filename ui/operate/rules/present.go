@@ -62,6 +62,9 @@ func presentRule(versions []agent.RuleVersion, names map[uuid.UUID]string, mayEd
 		if spec.Message != "" {
 			v.Facts = append(v.Facts, view.Fact{Name: text.RulesMessage(), Text: text.Literal(spec.Message)})
 		}
+		if spec.Policy != "" {
+			v.Facts = append(v.Facts, view.Fact{Name: text.PoliciesPolicy(), Text: text.Literal(spec.Policy), URL: present.PolicyURL(spec.Policy)})
+		}
 		v.Facts = append(v.Facts, view.Fact{Name: text.RulesRevision(), Text: text.Literal(formatRevision(newest.Revision))})
 	} else {
 		v.Deleted, v.Badges = true, []view.Badge{{Word: text.RulesDeleted(), Icon: "cancelled", Level: view.Quiet}}
@@ -112,11 +115,17 @@ func encodeSpec(spec *rule.Spec) []byte {
 		Mode     rule.Mode   `json:"mode,omitempty"`
 		Message  string      `json:"message,omitempty"`
 		HighRisk bool        `json:"high_risk,omitempty"`
-	}{spec.Agents, spec.Skills, spec.Tools, spec.When, spec.Effect, spec.Mode, spec.Message, spec.HighRisk}
+		Policy   string      `json:"policy,omitempty"`
+	}{spec.Agents, spec.Skills, spec.Tools, spec.When, spec.Effect, spec.Mode, spec.Message, spec.HighRisk, spec.Policy}
+	return encodeFields(shown)
+}
+
+// encodeFields returns the fields of a version as JSON, for its comparison with another one.
+func encodeFields(fields any) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(shown) //nolint:errchkjson // it has texts only
+	_ = encoder.Encode(fields) //nolint:errchkjson // it has texts only
 	return bytes.TrimSpace(b.Bytes())
 }
 

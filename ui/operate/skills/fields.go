@@ -83,6 +83,8 @@ func (f *skillForm) programPart() view.FormPart {
 }
 
 func (f *skillForm) approvalPart() view.FormPart {
+	policy := f.policyChoice
+	policy.Name, policy.Value = "policy", f.policy
 	return view.FormPart{Title: text.SkillFormApproval(), Fields: []view.Field{
 		{
 			Name: "auto_approve", Label: text.SkillFormAutoApprove(), Kind: view.FieldCheck, On: f.autoApprove,
@@ -92,6 +94,7 @@ func (f *skillForm) approvalPart() view.FormPart {
 			Name: "trust_new_tools", Label: text.SkillFormTrustNewTools(), Kind: view.FieldCheck, On: f.trustNewTools,
 			Hint: text.SkillFormTrustNewToolsHint(),
 		},
+		policy,
 		{
 			Name: "approval_timeout", Label: text.SkillFormApprovalTimeout(), Kind: view.FieldLine, Value: f.approvalTimeout, Required: true, Code: true,
 			Hint: text.SkillFormApprovalTimeoutHint(),

@@ -9,6 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/tool"
 	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/view"
 )
 
 // skillForm is the form of a skill. Its secrets are never sent to the browser.
@@ -21,6 +22,8 @@ type skillForm struct {
 	connection string
 	oauth      oauthForm
 	api        apiForm
+
+	policyChoice view.Field // of the policy, for the form that is shown
 }
 
 type oauthForm struct {

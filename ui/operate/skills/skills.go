@@ -239,6 +239,9 @@ func skillFacts(s *agent.Skill) []view.Fact {
 		{Name: text.SkillFormEdits(), Text: describeEdits(s)},
 		{Name: text.SkillQuestionsFact(), Text: describeQuestions(s)},
 	}
+	if s.Policy != "" {
+		list = append(list, view.Fact{Name: text.PoliciesField(), Text: text.Literal(s.Policy), URL: present.PolicyURL(s.Policy)})
+	}
 	list = append(list, apiFacts(s)...)
 	if connections.Connectable(s) {
 		list = append(list, view.Fact{Name: text.SkillFormConnections(), Text: whose})

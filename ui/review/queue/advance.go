@@ -84,7 +84,7 @@ func keepView(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, cookie)
 }
 
-// ShowNext leads to the next call that the reader may decide, in the list that they opened last: after the call that the parameter "after"
+// ShowNext leads to the next call that the reader may decide and has not voted on, in the list that they opened last: after the call that the parameter "after"
 // names, or else from the beginning. Without any call, it leads to the list.
 func (h *Handler) ShowNext(w http.ResponseWriter, r *http.Request) {
 	access, _ := login.Access(r.Context())
@@ -95,7 +95,7 @@ func (h *Handler) ShowNext(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	filter := readFilter(view, access)
-	filter.Limit = nextWindow
+	filter.Limit, filter.Unvoted = nextWindow, access.Person.ID
 	var err error
 	if filter.After, err = h.findPlace(r, filter); err != nil {
 		h.Fail(w, r, err)

@@ -31,7 +31,11 @@ func (h *Handler) State(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return waits + "." + questions, nil
+	votes, err := h.calls.ReadVoteState(ctx)
+	if err != nil {
+		return "", err
+	}
+	return waits + "." + questions + "." + votes, nil
 }
 
 // viewer is a person with a call on the screen, as scripts read it.
@@ -81,7 +85,7 @@ func (h *Handler) ShowQueue(w http.ResponseWriter, r *http.Request) {
 		MayDecide: access.Has(identity.Reviewer), Paused: query.Get("pause") != "", Filter: QueueFilter{Team: query.Get("team"), Agent: query.Get("agent"), Skill: query.Get("skill"), Mine: filter.HeldBy != uuid.Nil, ByTool: filter.ByTool},
 		URL: queueURL(r, "", ""), ViewsURL: viewsURL(query), Next: queueURL(r, "after", q.next.String()), First: filter.After.CallID == uuid.Nil,
 		Total: q.counts.All, Own: q.counts.Own, All: q.pulse.Pending, HasTeams: len(filter.Teams) > 0,
-		Last: q.last, LastURL: q.lastURL, Rows: q.rowsFor(access.Person.ID),
+		Last: q.last, LastURL: q.lastURL, Rows: q.rowsFor(access.Person.ID, filter.ByTool), Alone: q.alone,
 	}
 	choices, err := h.Choices(r.Context(), access.Person.ID)
 	shown.Advance = choices.Advance

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/approval"
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/internal/secretfield"
 	"github.com/holdpoint/holdpoint/runtime/call"
 	"github.com/holdpoint/holdpoint/runtime/tool"
@@ -85,6 +86,8 @@ func warningRank(l view.Level) int {
 type list struct {
 	rows        []Row
 	viewers     map[string][]shell.Viewer // by row
+	voters      map[string][]uuid.UUID    // by row
+	alone       []AloneApproval
 	next        approval.Position
 	pulse       approval.Pulse
 	counts      approval.Counts
@@ -127,6 +130,9 @@ func (h *Handler) readQueueNow(ctx context.Context, f approval.QueueFilter) (*li
 	if q.unconnected, err = h.calls.ListUnconnected(ctx, uuid.Nil, present.WaitWindow); err != nil {
 		return nil, err
 	}
+	if q.alone, err = h.readAlone(ctx); err != nil {
+		return nil, err
+	}
 	if q.counts.All == 0 {
 		q.last, q.lastURL, err = h.readLastDecision(ctx)
 	}
@@ -158,7 +164,15 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 	if err != nil {
 		return err
 	}
-	q.rows, q.viewers = make([]Row, len(waiting)), make(map[string][]shell.Viewer, len(viewers))
+	approvals := make([]*approval.Approval, len(waiting))
+	for i := range waiting {
+		approvals[i] = &waiting[i].Approval
+	}
+	tallies, err := h.calls.Tallies(ctx, approvals...)
+	if err != nil {
+		return err
+	}
+	q.rows, q.viewers, q.voters = make([]Row, len(waiting)), make(map[string][]shell.Viewer, len(viewers)), make(map[string][]uuid.UUID, len(tallies))
 	for i := range waiting {
 		c := &waiting[i].Call
 		risk, err := present.ReadRisk(ctx, h.agents, c, definitions[c.Pin])
@@ -167,6 +181,10 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 		}
 		q.rows[i] = presentRow(&waiting[i], secrets[c.ID], risk, names, q.pulse.Now)
 		q.rows[i].Own = waiting[i].Approval.Asks(f.Teams)
+		if t := tallies[c.ID]; t != nil {
+			q.rows[i].Progress = text.VotesProgress(policy.CountApprovals(approvals[i].Policies, t.Voters))
+			q.voters[q.rows[i].ID] = listVoters(approvals[i], t)
+		}
 		if f.ByTool && (i == 0 || waiting[i-1].Call.SkillID != c.SkillID || waiting[i-1].Call.Tool != c.Tool) {
 			q.rows[i].Group = c.Skill + ": " + c.Tool
 		}
@@ -183,15 +201,68 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 	return nil
 }
 
-// rowsFor returns the rows for a reader, with the other people who have each call open.
-func (q *list) rowsFor(reader uuid.UUID) []Row {
+// listVoters returns the people who have a vote on a pending approval.
+func listVoters(a *approval.Approval, t *call.Tally) []uuid.UUID {
+	var people []uuid.UUID
+	for i := range t.Votes {
+		if a.Counts(&t.Votes[i]) {
+			people = append(people, t.Votes[i].By)
+		}
+	}
+	return people
+}
+
+// rowsFor returns the rows for a reader, with the other people who have each call open. Calls on which the reader has voted come last,
+// unless the rows are grouped.
+func (q *list) rowsFor(reader uuid.UUID, grouped bool) []Row {
 	rows := append([]Row(nil), q.rows...)
 	for i := range rows {
 		if names := shell.Others(q.viewers[rows[i].ID], reader); len(names) > 0 {
 			rows[i].Viewers, rows[i].Drawn = names, ""
 		}
+		if slices.Contains(q.voters[rows[i].ID], reader) {
+			rows[i].Voted, rows[i].Drawn = true, ""
+		}
+	}
+	if !grouped {
+		slices.SortStableFunc(rows, func(a, b Row) int {
+			switch {
+			case a.Voted == b.Voted:
+				return 0
+			case b.Voted:
+				return -1
+			}
+			return 1
+		})
 	}
 	return rows
+}
+
+// readAlone reads the approvals that one person gave alone and that nobody has reviewed.
+func (h *Handler) readAlone(ctx context.Context) ([]AloneApproval, error) {
+	waiting, err := h.calls.ListUnreviewed(ctx, queueWindow)
+	if err != nil || len(waiting) == 0 {
+		return nil, err
+	}
+	people := make([]uuid.UUID, len(waiting))
+	for i := range waiting {
+		people[i] = waiting[i].Approval.DecidedBy
+	}
+	names, err := h.Names(ctx, people...)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]AloneApproval, len(waiting))
+	for i := range waiting {
+		c, a := &waiting[i].Call, &waiting[i].Approval
+		list[i] = AloneApproval{
+			ID: c.ID.String(), URL: present.CallURL(c.ID), Skill: c.Skill, Tool: c.Tool, By: present.PersonName(a.DecidedBy, names), Reason: a.Note,
+		}
+		if a.DecidedAt != nil {
+			list[i].At = *a.DecidedAt
+		}
+	}
+	return list, nil
 }
 
 // countSimilar sets Like on the first of several calls that differ only in their arguments.
