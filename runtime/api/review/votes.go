@@ -16,22 +16,22 @@ import (
 
 // CallPolicy is a policy that a call has to meet, in the version of the call, with its progress.
 type CallPolicy struct {
-	Name         string              `json:"name"`
-	Revision     int64               `json:"revision"`
-	Met          bool                `json:"met"`
-	Rejections   int                 `json:"rejections" doc:"The number of people whose rejections end the call."`
-	BreakGlass   bool                `json:"break_glass" doc:"Whether one reviewer may approve alone, with a reason."`
-	Alternatives []PolicyAlternative `json:"any" nullable:"false" doc:"One of them has to be met."`
+	Name         string                `json:"name"`
+	Revision     int64                 `json:"revision"`
+	Met          bool                  `json:"met"`
+	Rejections   int                   `json:"rejections" doc:"The number of people whose rejections end the call."`
+	BreakGlass   bool                  `json:"break_glass" doc:"Whether one reviewer may approve alone, with a reason."`
+	Alternatives []AlternativeProgress `json:"any" nullable:"false" doc:"One of them has to be met."`
 }
 
-// PolicyAlternative is how far an alternative of a policy is met.
-type PolicyAlternative struct {
-	Missing int          `json:"missing" doc:"Approvals that it still needs."`
-	Lines   []PolicyLine `json:"all" nullable:"false"`
+// AlternativeProgress is how far an alternative of a policy is met.
+type AlternativeProgress struct {
+	Missing int            `json:"missing" doc:"Approvals that it still needs."`
+	Lines   []LineProgress `json:"all" nullable:"false"`
 }
 
-// PolicyLine is how far a line of an alternative is met.
-type PolicyLine struct {
+// LineProgress is how far a line of an alternative is met.
+type LineProgress struct {
 	Count  int                `json:"count"`
 	Teams  []string           `json:"teams" nullable:"false"`
 	People []string           `json:"people" nullable:"false"`
@@ -91,14 +91,14 @@ func newCallPolicy(p *policy.Policy, t *call.Tally, names rest.PersonNames) Call
 		Name: p.Name, Revision: p.Revision, Met: p.IsMet(t.Voters), Rejections: policy.CountRejections([]policy.Policy{*p}), BreakGlass: p.BreakGlass,
 	}
 	for _, progress := range p.Measure(t.Voters) {
-		alternative := PolicyAlternative{Missing: progress.Missing()}
+		alternative := AlternativeProgress{Missing: progress.Missing()}
 		for i := range progress.Lines {
 			line := &progress.Lines[i]
 			by := make([]*rest.PersonName, len(line.By))
 			for j, person := range line.By {
 				by[j] = names.RefOf(person)
 			}
-			alternative.Lines = append(alternative.Lines, PolicyLine{line.Count, rest.OrEmpty(line.Teams), rest.OrEmpty(line.People), by})
+			alternative.Lines = append(alternative.Lines, LineProgress{line.Count, rest.OrEmpty(line.Teams), rest.OrEmpty(line.People), by})
 		}
 		view.Alternatives = append(view.Alternatives, alternative)
 	}

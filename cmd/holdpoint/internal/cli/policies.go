@@ -114,14 +114,10 @@ func (e *Env) showPolicy(p *client.Policy) error {
 		pairs = append(pairs, label, formatAlternatives(p.Any[i:i+1]))
 	}
 	alone := "nobody"
-	if value(p.BreakGlass) {
+	if p.BreakGlass {
 		alone = "any reviewer, with a reason that another person reviews"
 	}
-	rejections := int64(1)
-	if p.Rejections != nil && *p.Rejections > 1 {
-		rejections = *p.Rejections
-	}
-	pairs = append(pairs, "Rejections that end a call", count(rejections), "Time to decide", value(p.ApprovalTimeout), "Time to send", value(p.ApprovalValidity),
+	pairs = append(pairs, "Rejections that end a call", count(max(1, p.Rejections)), "Time to decide", p.ApprovalTimeout, "Time to send", p.ApprovalValidity,
 		"May approve alone", alone, "Used by", strings.Join(p.UsedBy, ", "),
 		"Revision", count(p.Revision), "Changed", formatTime(&p.ChangedAt), "Changed by", fullPerson(p.ChangedBy))
 	return e.printFields(pairs...)
