@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/approval/policy"
 	"github.com/holdpoint/holdpoint/approval/rule"
 	"github.com/holdpoint/holdpoint/internal/audit"
 	"github.com/holdpoint/holdpoint/internal/identity"
@@ -133,6 +134,7 @@ func (h *house) settle() {
 	}, false)
 	check(h.t, err)
 	h.setRules()
+	h.setPolicies()
 	for _, name := range []string{"invoices", "support", "site-ops", "reception"} {
 		h.agents[name], err = h.world.agents.AgentByName(h.t.Context(), name)
 		check(h.t, err)
@@ -150,6 +152,34 @@ func (h *house) setRules() {
 		_, err := h.world.agents.SetRule(h.t.Context(), audit.Person(h.people["maren"]), spec, nil)
 		check(h.t, err)
 	}
+}
+
+// setPolicies makes two policies. A rule asks for the first one; the second one cannot be met.
+func (h *house) setPolicies() {
+	h.t.Helper()
+	sending := policy.Spec{Name: "sending", Any: []policy.Alternative{{All: []policy.Line{{Count: 2}}}, {All: []policy.Line{{Count: 1, People: []string{ida}}}}}}
+	alone := sending
+	alone.BreakGlass = true
+	board := policy.Spec{Name: "board", Any: []policy.Alternative{{All: []policy.Line{{Count: 3, Teams: []string{clip(h.say("team", "directors"), 100)}}}}}}
+	for _, spec := range []policy.Spec{sending, alone, board} {
+		_, err := h.world.agents.SetPolicy(h.t.Context(), audit.Person(h.people["maren"]), spec, nil)
+		check(h.t, err)
+	}
+	_, err := h.world.agents.SetRule(h.t.Context(), audit.Person(h.people["maren"]), rule.Spec{
+		Name: "price-lists", Skills: []string{"mail"}, Tools: []string{"send_message"}, When: `args.subject.startsWith("Price list")`, Effect: rule.Park, Policy: "sending",
+	}, nil)
+	check(h.t, err)
+}
+
+// vote approves a call with a policy as Jonas, alone with a reason, or as one of several.
+func (h *house) vote(id uuid.UUID, reason string) {
+	h.t.Helper()
+	waiting, err := h.world.calls.GetApproval(h.t.Context(), id)
+	check(h.t, err)
+	_, err = h.world.calls.Decide(h.t.Context(), call.Decision{
+		CallID: id, Approve: true, Digest: waiting.Approval.Digest.String(), By: h.people["jonas"], Note: reason, BreakGlass: reason != "",
+	})
+	check(h.t, err)
 }
 
 // clip returns the first n characters of a text.
@@ -289,6 +319,9 @@ func (h *house) past() {
 	check(h.t, err)
 	h.decide(h.calls["denied"], true, "", "")
 	h.setClockBack(58 * time.Minute)
+	h.calls["glass"] = h.submitAs("support", "theo", "mail__send_message", object("to", "ben@harbour-press.example", "subject", "Price list, corrected", "body", "See our site."))
+	h.vote(h.calls["glass"], h.say("note", "The old prices are online, and Maren is travelling."))
+	h.waitForEnd(h.calls["glass"])
 	h.calls["automatic"] = h.submitAs("support", "theo", "calendar__find_slot", object("with", "Harbour Press", "minutes", 30))
 	h.waitForEnd(h.calls["automatic"])
 	h.setClockBack(40 * time.Second)
@@ -331,6 +364,8 @@ func (h *house) present() {
 	h.setClockBack(8*time.Minute + 17*time.Second)
 	h.calls["proposed"] = h.submitAs("invoices", "ida", "ledger__pay_out", object("to", "Harbour Press", "amount", "3900.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
 	h.propose(h.calls["proposed"], object("to", "Harbour Press", "amount", "390.00", "currency", "GBP", "reference", h.say("argument", "INV-2069")))
+	h.calls["votes"] = h.submitAs("support", "theo", "mail__send_message", object("to", "ana@riverside-books.example", "subject", "Price list 2026", "body", h.say("argument", "Ten percent more.")))
+	h.vote(h.calls["votes"], "")
 	h.setClockBack(7*time.Minute + 21*time.Second)
 	h.calls["secret"] = h.submitAs("site-ops", "", "servers__rotate_key", object("service", "storefront", "passphrase", "correct horse battery", "api_token", "tok-93f1"))
 	h.setClockBack(5*time.Minute + 3*time.Second)

@@ -46,19 +46,21 @@ var sameAs = map[string]string{
 
 	"GET /calls/{id}/files/{file}": "", // in the API also for whoever made the call
 
-	"POST /calls/{id}/approve":  "POST approvals/{id}/approve",
-	"POST /calls/{id}/confirm":  "POST approvals/{id}/approve",
-	"POST /calls/{id}/reject":   "POST approvals/{id}/reject",
-	"POST /calls/{id}/resolve":  "POST calls/{id}/resolve",
-	"POST /calls/{id}/cancel":   "", // in the API also for whoever made the call
-	"POST /calls/{id}/edit":     "POST approvals/{id}/approve",
-	"POST /calls/{id}/extend":   "POST approvals/{id}/extend",
-	"POST /calls/{id}/undo":     "",
-	"POST /calls/{id}/claim":    "POST approvals/{id}/claim",
-	"POST /calls/{id}/release":  "POST approvals/{id}/release",
-	"POST /calls/{id}/assign":   "POST approvals/{id}/assign",
-	"POST /calls/{id}/comments": "POST approvals/{id}/comments",
-	"POST /calls/{id}/seen":     "",
+	"POST /calls/{id}/approve":      "POST approvals/{id}/approve",
+	"POST /calls/{id}/confirm":      "POST approvals/{id}/approve",
+	"POST /calls/{id}/reject":       "POST approvals/{id}/reject",
+	"POST /calls/{id}/resolve":      "POST calls/{id}/resolve",
+	"POST /calls/{id}/cancel":       "", // in the API also for whoever made the call
+	"POST /calls/{id}/edit":         "POST approvals/{id}/approve",
+	"POST /calls/{id}/extend":       "POST approvals/{id}/extend",
+	"POST /calls/{id}/undo":         "",
+	"POST /calls/{id}/break-glass":  "POST approvals/{id}/approve",
+	"POST /calls/{id}/review-glass": "POST approvals/{id}/review",
+	"POST /calls/{id}/claim":        "POST approvals/{id}/claim",
+	"POST /calls/{id}/release":      "POST approvals/{id}/release",
+	"POST /calls/{id}/assign":       "POST approvals/{id}/assign",
+	"POST /calls/{id}/comments":     "POST approvals/{id}/comments",
+	"POST /calls/{id}/seen":         "",
 
 	"POST /calls/{id}/questions/{number}/approve": "POST approvals/{id}/questions/{number}/approve",
 	"POST /calls/{id}/questions/{number}/reject":  "POST approvals/{id}/questions/{number}/reject",
@@ -132,6 +134,15 @@ var sameAs = map[string]string{
 	"POST /rules/named/{name}/edit":   "PUT rules/x",
 	"POST /rules/named/{name}/delete": "DELETE rules/x",
 	"GET /rules/{form...}":            "GET rules",
+
+	"GET /policies":                      "GET policies",
+	"GET /policies/new":                  "PUT policies/x",
+	"POST /policies/new":                 "PUT policies/x",
+	"GET /policies/named/{name}":         "GET policies/x/history",
+	"GET /policies/named/{name}/edit":    "PUT policies/x",
+	"POST /policies/named/{name}/edit":   "PUT policies/x",
+	"POST /policies/named/{name}/delete": "DELETE policies/x",
+	"GET /policies/{form...}":            "GET policies",
 
 	"GET /connections":                  "GET connections",
 	"GET /connections/{id}":             "GET connections/{id}",

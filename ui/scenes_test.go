@@ -191,6 +191,23 @@ func (h *house) scenes() []scene {
 			p.Click("send")
 			p.Wait("problems")
 		}},
+		{name: "policies", route: "GET /policies", path: "/policies", ready: "policy-row"},
+		{name: "policies-for-reviewer", route: "GET /policies", path: "/policies", who: "jonas", ready: "policy-row"},
+		{name: "policy", route: "GET /policies/named/{name}", path: "/policies/named/sending", ready: "version"},
+		{name: "policy-new", route: "GET /policies/new", path: "/policies/new", ready: "policy-form"},
+		{name: "policy-edit", route: "GET /policies/named/{name}/edit", path: "/policies/named/sending/edit", ready: "policy-form"},
+		{name: "policy-problem", route: "GET /policies/named/{name}/edit", path: "/policies/named/sending/edit", ready: "policy-form", said: true, do: func(p *browsertest.Page) {
+			browsertest.Eval[string](p, `document.querySelector("#f-any").value = "two of finance"`)
+			p.Click("send")
+			p.Wait("problems")
+		}},
+		{name: "call-votes", route: showCall, path: at("votes"), ready: "votes"},
+		{name: "call-voted", route: showCall, path: at("votes"), who: "jonas", ready: "take-back"},
+		{name: "call-glass-open", route: showCall, path: at("votes"), ready: "break-glass", do: func(p *browsertest.Page) {
+			p.ClickOn("[data-testid=break-glass] summary")
+		}},
+		{name: "call-glass", route: showCall, path: at("glass"), ready: "review-glass"},
+		{name: "call-glass-own", route: showCall, path: at("glass"), who: "jonas", ready: "own-glass"},
 		{name: "not-found", route: showCall, path: "/calls/" + uuid.Nil.String(), ready: "message", said: true},
 		{name: "sign-in", path: "/sign-in", who: "nobody", ready: "token"},
 		{name: "sign-in-link", path: h.createLink("newcomer", identity.Reviewer), who: "nobody", ready: "sign-in-link"},
@@ -261,7 +278,7 @@ func noScene() []string {
 	return []string{
 		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /calls/{id}/files/{file}", "GET /oauth/callback", "GET /calls/export", "GET /conversations/{id}/entries/{seq}", "GET /audit/export",
 		// These redirect to the page that has the form.
-		"GET /settings/push/{form...}", "GET /settings/holds/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}", "GET /queue/{form...}", "GET /next", "GET /rules/{form...}",
+		"GET /settings/push/{form...}", "GET /settings/holds/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}", "GET /queue/{form...}", "GET /next", "GET /rules/{form...}", "GET /policies/{form...}",
 	}
 }
 

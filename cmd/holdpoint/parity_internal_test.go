@@ -73,6 +73,10 @@ var twins = map[string]twin{
 	"POST /rules/named/{name}/edit":   {operation: "setRule", command: "rules set"},
 	"POST /rules/named/{name}/delete": {operation: "deleteRule", command: "rules delete"},
 
+	"POST /policies/new":                 {operation: "setPolicy", command: "policies set"},
+	"POST /policies/named/{name}/edit":   {operation: "setPolicy", command: "policies set"},
+	"POST /policies/named/{name}/delete": {operation: "deletePolicy", command: "policies delete"},
+
 	"POST /connections/{id}/disconnect": {operation: "disconnect", command: "connections disconnect"},
 
 	"POST /members":                   {operation: "createInvitation", command: "invitation create"},
