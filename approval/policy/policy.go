@@ -264,13 +264,18 @@ func Clocks(policies []Policy, timeout, validity time.Duration) (time.Duration, 
 	return cmp.Or(longest, timeout), cmp.Or(shortest, validity)
 }
 
-// CountApprovals returns the number of approvals that count and that are needed, by the alternative that lacks the fewest. Of several
-// policies, the one that lacks the most counts, or else the greatest.
+// CountApprovals returns the number of approvals that count and that are needed, by the alternative that has the most, or else the first one. Of
+// several policies, the one that lacks the most counts, or else the greatest.
 func CountApprovals(policies []Policy, voters []Voter) (have, needed int) {
 	for i := range policies {
-		closest := slices.MinFunc(policies[i].Measure(voters), func(a, b Progress) int { return cmp.Compare(a.Missing(), b.Missing()) })
-		if lacks := cmp.Or(cmp.Compare(closest.Missing(), needed-have), cmp.Compare(closest.Needed, needed)); i == 0 || lacks > 0 {
-			have, needed = closest.Needed-closest.Missing(), closest.Needed
+		var furthest Progress
+		for at, p := range policies[i].Measure(voters) {
+			if at == 0 || furthest.Missing() > 0 && (p.Missing() == 0 || p.Needed-p.Missing() > furthest.Needed-furthest.Missing()) {
+				furthest = p
+			}
+		}
+		if lacks := cmp.Or(cmp.Compare(furthest.Missing(), needed-have), cmp.Compare(furthest.Needed, needed)); i == 0 || lacks > 0 {
+			have, needed = furthest.Needed-furthest.Missing(), furthest.Needed
 		}
 	}
 	return have, needed

@@ -78,12 +78,13 @@ func TestCountApprovals(t *testing.T) {
 		voters       []policy.Voter
 		have, needed int
 	}{
-		"nobody":                           {[]policy.Policy{first}, nil, 0, 3},
-		"one of three":                     {[]policy.Policy{first}, []policy.Voter{fin1}, 1, 3},
-		"the alternative that lacks least": {[]policy.Policy{{Spec: bank()}}, nil, 0, 1},
-		"met":                              {[]policy.Policy{{Spec: bank()}}, []policy.Voter{cfo}, 1, 1},
-		"the policy that lacks most":       {[]policy.Policy{one, first}, []policy.Voter{fin1, fin2}, 2, 3},
-		"and the other":                    {[]policy.Policy{first, one}, []policy.Voter{fin1, fin2, comp}, 3, 3},
+		"nobody":                        {[]policy.Policy{first}, nil, 0, 3},
+		"one of three":                  {[]policy.Policy{first}, []policy.Voter{fin1}, 1, 3},
+		"the first alternative":         {[]policy.Policy{{Spec: bank()}}, nil, 0, 3},
+		"the alternative that has more": {[]policy.Policy{{Spec: bank()}}, []policy.Voter{fin1}, 1, 3},
+		"met":                           {[]policy.Policy{{Spec: bank()}}, []policy.Voter{cfo}, 1, 1},
+		"the policy that lacks most":    {[]policy.Policy{one, first}, []policy.Voter{fin1, fin2}, 2, 3},
+		"and the other":                 {[]policy.Policy{first, one}, []policy.Voter{fin1, fin2, comp}, 3, 3},
 	} {
 		if have, needed := policy.CountApprovals(tc.policies, tc.voters); have != tc.have || needed != tc.needed {
 			t.Errorf("%s: %d of %d, want %d of %d", name, have, needed, tc.have, tc.needed)
