@@ -170,7 +170,7 @@ func findPages(ctx context.Context, person view.Person, typed string) []Result {
 	return list[:min(len(list), maxPages)]
 }
 
-const maxPages = 16 // an empty search lists all pages
+const maxPages = 20 // an empty search lists all pages
 
 // findActions returns the actions whose label contains the text. Without its script, the page has only those that are pages.
 func findActions(ctx context.Context, found Results, shown uuid.UUID) []Result {
