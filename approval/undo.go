@@ -29,7 +29,8 @@ func Reopen(ctx context.Context, tx pgx.Tx, a Approval, by uuid.UUID, now time.T
 // row's lock.
 func AskAgain(ctx context.Context, tx pgx.Tx, a Approval, why Rule) (Approval, error) {
 	return reopen(ctx, tx, a, `, rule = $3, extended_ms = extract(epoch FROM holdpoint_now() - created_at) * 1000,
-		deadline = holdpoint_now() + $4 * interval '1 millisecond', escalated_at = NULL, approved_until = NULL`, why, a.InitialTime().Milliseconds())
+		deadline = holdpoint_now() + $4 * interval '1 millisecond', escalated_at = NULL, escalated_times = NULL,
+		asked_teams = NULL, asked_people = NULL, asked_at = holdpoint_now(), approved_until = NULL`, why, a.InitialTime().Milliseconds())
 }
 
 // reopen makes an approval pending, with further assignments whose parameters begin at $3.

@@ -54,4 +54,5 @@ ALTER TABLE approvals
     ADD COLUMN escalation      jsonb,              -- steps; null: none besides escalate_to
     ADD COLUMN escalated_times timestamptz[],      -- of the steps that were taken
     ADD COLUMN asked_teams     text[],             -- by these steps
-    ADD COLUMN asked_people    uuid[];
+    ADD COLUMN asked_people    uuid[],
+    ADD COLUMN asked_at        timestamptz;        -- when people were asked again; null: when the approval was made

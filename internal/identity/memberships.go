@@ -37,7 +37,9 @@ type Membership struct {
 }
 
 // Counts reports whether the membership is one that operators or members gave. Others only order who is asked.
-func (m *Membership) Counts() bool { return m.Way != ByOnCall && (m.Way != BySubstitution || !m.OnCall) }
+func (m *Membership) Counts() bool {
+	return m.Way != ByOnCall && (m.Way != BySubstitution || !m.OnCall)
+}
 
 // QueueMemberships adds a read to a batch: how these people are members of teams at the moment of the database's clock. Nil teams: of all.
 // A blocked person is a member of no team, and no one takes a blocked person's place. Whether a person may decide is another question:
