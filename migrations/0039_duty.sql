@@ -25,24 +25,28 @@ CREATE INDEX delegations_person ON delegations (person_id, ends_at);
 -- The shifts of on-call schedules, as their calendars had them last.
 CREATE TABLE shifts (
     team      text NOT NULL,
+    number    integer NOT NULL,
     starts_at timestamptz NOT NULL,
     ends_at   timestamptz NOT NULL,
     label     text NOT NULL,                       -- of the calendar
     names     jsonb NOT NULL,                      -- lists of e-mail addresses and names, the most specific list first
-    people    uuid[] NOT NULL DEFAULT '{}'         -- whom they name
+    people    uuid[] NOT NULL,                     -- whom they name
+    PRIMARY KEY (team, number)
 );
 CREATE INDEX shifts_team ON shifts (team, ends_at);
 
 -- oncall: where the calendars of teams are.
 CREATE TABLE schedules (
-    team         text PRIMARY KEY,
+    id           uuid PRIMARY KEY,
+    team         text NOT NULL UNIQUE,
     sealed       bytea NOT NULL,                   -- the URL, which is a credential
     hint         text NOT NULL,                    -- its host
     created_at   timestamptz NOT NULL DEFAULT holdpoint_now(),
     created_by   uuid,
     etag         text NOT NULL DEFAULT '',
     modified     text NOT NULL DEFAULT '',         -- the header Last-Modified of the last answer
-    fetched_at   timestamptz,                      -- the last answer that could be read
+    fetched_at   timestamptz,                      -- when the calendar was read last
+    checked_at   timestamptz,                      -- when it was read, or had not changed
     failed_since timestamptz,                      -- null: the last attempt succeeded
     error        text,                             -- of the last attempt
     next_at      timestamptz NOT NULL DEFAULT holdpoint_now()

@@ -52,8 +52,8 @@ func (s *Service) Delegate(ctx context.Context, by audit.Actor, n NewDelegation)
 }
 
 func (s *Service) delegate(ctx context.Context, by audit.Actor, n NewDelegation) (Delegation, error) {
-	if validTeam(n.Team) != nil {
-		return Delegation{}, fault.Invalid("team", fmt.Sprintf("must be 1 to %d bytes of printable text without white space at its ends", maxName))
+	if err := CheckTeam(n.Team); err != nil {
+		return Delegation{}, err
 	}
 	if err := s.checkReviewer(ctx, "person", n.Person); err != nil {
 		return Delegation{}, err
@@ -104,6 +104,14 @@ func (s *Service) delegate(ctx context.Context, by audit.Actor, n NewDelegation)
 		})
 	})
 	return made, err
+}
+
+// CheckTeam refuses names that no team can have. The error is about the field team.
+func CheckTeam(team string) error {
+	if validTeam(team) != nil {
+		return fault.Invalid("team", fmt.Sprintf("must be 1 to %d bytes of printable text without white space at its ends", maxName))
+	}
+	return nil
 }
 
 // EndDelegation ends a delegation now. by is who may end it: the member who gave it, or its person; uuid.Nil: anyone. Error: [ErrNotFound].

@@ -134,3 +134,16 @@ func QueueSubstituted(batch *pgx.Batch, people []uuid.UUID, into map[uuid.UUID][
 		return nil
 	})
 }
+
+// Roster returns the memberships of all reviewers at this moment.
+func (s *Service) Roster(ctx context.Context) ([]Membership, error) {
+	reviewers, err := s.Reviewers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	people := make([]uuid.UUID, len(reviewers))
+	for i := range reviewers {
+		people[i] = reviewers[i].Person
+	}
+	return Memberships(ctx, s.pool, people, nil)
+}
