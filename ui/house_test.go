@@ -86,6 +86,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.setClockBack(0)
 	h.draftTalk()
 	h.draftAPI()
+	h.away()
 	h.db.Exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
 	h.world.agents.Invalidate()
 	return h
@@ -150,6 +151,16 @@ func (h *house) setRules() {
 		_, err := h.world.agents.SetRule(h.t.Context(), audit.Person(h.people["maren"]), spec, nil)
 		check(h.t, err)
 	}
+}
+
+// away makes an absence with a substitute, and a delegation.
+func (h *house) away() {
+	h.t.Helper()
+	ends := h.opened.Add(48 * time.Hour)
+	_, err := h.world.people.AddAbsence(h.t.Context(), audit.Person(h.people["theo"]), identity.NewAbsence{Person: h.people["theo"], Substitute: h.people["ida"], Ends: ends})
+	check(h.t, err)
+	_, err = h.world.people.Delegate(h.t.Context(), audit.Person(h.people["maren"]), identity.NewDelegation{Team: h.say("team", "night shift"), Person: h.people["ida"], Ends: ends})
+	check(h.t, err)
 }
 
 // clip returns the first n characters of a text.

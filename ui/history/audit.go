@@ -201,19 +201,23 @@ func nameKind(kind string) text.Message {
 		return text.EventLegalHold()
 	case "rule":
 		return text.EventRule()
+	case "schedule":
+		return text.EventSchedule()
 	}
 	return text.EventNobody()
 }
 
-// subject returns what an event is about. A rule has its name in the event: it may be deleted.
+// subject returns what an event is about. A rule and a schedule have their names in the event: they may be deleted.
 func (p parties) subject(e *audit.Event) Party {
 	party := p.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject)
-	if e.Action.Noun() == "rule" {
+	if noun := e.Action.Noun(); noun == "rule" || noun == "schedule" {
 		var data struct {
 			Name string `json:"name"`
 		}
 		if err := json.Unmarshal(e.Raw, &data); err == nil && data.Name != "" {
-			party.Name, party.URL = data.Name, present.RuleURL(data.Name)
+			if party.Name, party.URL = data.Name, present.RuleURL(data.Name); noun == "schedule" {
+				party.URL = "/teams"
+			}
 		}
 	}
 	return party

@@ -39,6 +39,13 @@ const (
 	RuleDeleted        Done = "rule-deleted"
 	ImportDiscarded    Done = "import-discarded"
 	ConversationClosed Done = "conversation-closed"
+	AbsenceSet         Done = "absence-set"
+	AbsenceEnded       Done = "absence-ended"
+	Delegated          Done = "delegated"
+	DelegationEnded    Done = "delegation-ended"
+	ScheduleSet        Done = "schedule-set"
+	ScheduleFetched    Done = "schedule-fetched"
+	ScheduleDeleted    Done = "schedule-deleted"
 )
 
 func (d Done) notice() *view.Notice {
@@ -78,6 +85,13 @@ func doneTitles() map[Done]text.Message {
 		RuleDeleted:        text.RulesDoneDeleted(),
 		ImportDiscarded:    text.DoneImportDiscarded(),
 		ConversationClosed: text.DoneConversationClosed(),
+		AbsenceSet:         text.TeamDoneAbsence(),
+		AbsenceEnded:       text.TeamDoneAbsenceEnded(),
+		Delegated:          text.TeamDoneDelegated(),
+		DelegationEnded:    text.TeamDoneDelegationEnded(),
+		ScheduleSet:        text.TeamDoneSchedule(),
+		ScheduleFetched:    text.TeamDoneFetched(),
+		ScheduleDeleted:    text.TeamDoneScheduleDeleted(),
 	}
 }
 
