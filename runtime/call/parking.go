@@ -17,7 +17,6 @@ import (
 	"github.com/holdpoint/holdpoint/internal/failpoint"
 	"github.com/holdpoint/holdpoint/internal/pause"
 	"github.com/holdpoint/holdpoint/internal/postgres"
-	"github.com/holdpoint/holdpoint/runtime/agent"
 )
 
 // parking is a call that is about to wait for a decision. It is complete before a transaction takes a connection, since a
