@@ -76,9 +76,9 @@ func TestOverrides(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for lines, want := range map[string]string{
-		"SUMMARY:On Call - Ann Lee - Payments\r\nORGANIZER;CN=Calendar:mailto:cal@example.com": `[["On Call - Ann Lee - Payments" "Ann Lee - Payments" "On Call" "Ann Lee" "Payments"] ["cal@example.com" "Calendar"]]`,
+		"SUMMARY:On Call - Ann Lee - Payments\r\nORGANIZER;CN=Calendar:mailto:cal@example.com": `[["On Call - Ann Lee - Payments" "- Ann Lee - Payments" "On Call" "Ann Lee" "Payments"] ["cal@example.com" "Calendar"]]`,
 		"SUMMARY:On call\r\nATTENDEE;CN=\"Lee, Ann\":MAILTO:ann@example.com":                   `[["ann@example.com" "Lee, Ann"] ["On call"]]`,
-		"SUMMARY:bea@example.com (Payments)":                                                   `[["bea@example.com" "bea@example.com (Payments)" "bea@example.com" "Payments"]]`,
+		"SUMMARY:bea@example.com (Payments)":                                                   `[["bea@example.com" "bea@example.com (Payments)" "Payments"]]`,
 		"SUMMARY:Ann Lee is on call for Payments":                                              `[["Ann Lee is on call for Payments" "Ann Lee"]]`,
 	} {
 		text := calendarOf(eventOf(append(strings.Split(lines, "\r\n"), "UID:a", "DTSTART:20261022T100000Z", "DTEND:20261022T180000Z")...))

@@ -283,7 +283,7 @@ func (s *Service) fetch(ctx context.Context, j *job) (answer, error) {
 	switch {
 	case response.StatusCode == http.StatusNotModified && j.etag+j.modified != "":
 		return answer{unchanged: true}, nil
-	case response.StatusCode >= 300 && response.StatusCode < 400:
+	case response.StatusCode >= 300 && response.StatusCode < 400 && response.StatusCode != http.StatusNotModified:
 		return answer{}, fmt.Errorf("answered HTTP %d, a redirect, which is not followed", response.StatusCode)
 	case response.StatusCode != http.StatusOK:
 		return answer{}, fmt.Errorf("answered HTTP %d", response.StatusCode)

@@ -58,7 +58,7 @@ func (f *feed) set(answer http.HandlerFunc) {
 func (f *feed) serve(text []byte, etag string) {
 	f.set(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", etag)
-		if r.Header.Get("If-None-Match") == etag {
+		if etag != "" && r.Header.Get("If-None-Match") == etag {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
