@@ -45,8 +45,8 @@ import (
 	"github.com/holdpoint/holdpoint/ui/review/queue"
 	"github.com/holdpoint/holdpoint/ui/search"
 	"github.com/holdpoint/holdpoint/ui/shell"
-	"github.com/holdpoint/holdpoint/ui/teams"
 	"github.com/holdpoint/holdpoint/ui/static"
+	"github.com/holdpoint/holdpoint/ui/teams"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )

@@ -123,6 +123,9 @@ func idOf(team string) uuid.UUID {
 
 // Delete deletes the schedule of a team, and its shifts. Error: [ErrNotFound].
 func (s *Service) Delete(ctx context.Context, by audit.Actor, team string) error {
+	if identity.CheckTeam(team) != nil {
+		return fmt.Errorf("delete schedule: %w", ErrNotFound)
+	}
 	err := postgres.InTx(ctx, s.Pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM schedules WHERE team = $1`, team)
 		if err != nil {
@@ -163,6 +166,9 @@ func (s *Service) List(ctx context.Context) ([]Schedule, error) {
 
 // Fetch fetches the calendar of a team now. If that fails, the schedule says so, and its last shifts stay. Error: [ErrNotFound].
 func (s *Service) Fetch(ctx context.Context, team string) (Schedule, error) {
+	if identity.CheckTeam(team) != nil { // also what PostgreSQL cannot compare
+		return Schedule{}, fmt.Errorf("fetch schedule: %w", ErrNotFound)
+	}
 	due, err := s.claim(ctx, `team = $1`, team)
 	if err != nil {
 		return Schedule{}, err

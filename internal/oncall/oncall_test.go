@@ -273,4 +273,3 @@ func TestReseal(t *testing.T) {
 		return err
 	}))
 }
-

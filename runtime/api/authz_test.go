@@ -114,6 +114,18 @@ var may = map[string]string{
 
 	"DELETE /api/v1/people/{id}/link": "o",
 
+	"GET /api/v1/teams":                        "or",
+	"GET /api/v1/reviewers":                    "or",
+	"PUT /api/v1/teams/{name}/schedule":        "o",
+	"POST /api/v1/teams/{name}/schedule/fetch": "o",
+	"DELETE /api/v1/teams/{name}/schedule":     "o",
+	"GET /api/v1/absences":                     "or",
+	"POST /api/v1/absences":                    "or", // their own, but operators for all
+	"DELETE /api/v1/absences/{id}":             "or",
+	"GET /api/v1/delegations":                  "or",
+	"POST /api/v1/delegations":                 "or", // their own teams, but operators all
+	"DELETE /api/v1/delegations/{id}":          "or",
+
 	"GET /api/v1/webhooks":              "o",
 	"POST /api/v1/webhooks":             "o",
 	"DELETE /api/v1/webhooks/{name}":    "o",

@@ -82,7 +82,8 @@ func TestStepsOfAnEscalation(t *testing.T) {
 	w.db.Exec(`INSERT INTO people (id, issuer, subject, name, email, blocked_at) VALUES ($1, 'i', 'ann', 'Ann', 'Ann@example.com', NULL), ($2, 'i', 'x', 'ann@example.com', NULL, now())`, ann, blocked)
 	w.escalateIn(agent.EscalationStep{After: "10m", Teams: []string{"duty"}}, agent.EscalationStep{After: "50%", Teams: []string{"leads", "duty"}, People: []string{"ann@example.com", "nobody"}})
 	id := w.submit("files__write", `{"n":1}`).ID
-	if plan := w.getApproval(id).Approval.Plan(); len(plan) != 2 || plan[1].At.Sub(plan[0].At) != 20*time.Minute {
+	planned := w.getApproval(id).Approval
+	if plan := planned.Plan(); len(plan) != 2 || plan[1].At.Sub(plan[0].At) != 20*time.Minute {
 		t.Fatalf("plan %+v", plan)
 	}
 	w.runEscalations() // too early

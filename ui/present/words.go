@@ -249,6 +249,7 @@ func nameCredential(kind string) text.Message {
 	}
 	return text.Message{}
 }
+
 // StepNames names the teams and people of a step of an escalation.
 func StepNames(s approval.EscalationStep) string {
 	return strings.Join(slices.Concat(s.Teams, s.People), ", ")

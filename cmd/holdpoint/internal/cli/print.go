@@ -310,6 +310,7 @@ func formatTeams(team, escalateTo *string, steps []client.EscalationStep) string
 	}
 	return strings.Join(names, ", ")
 }
+
 // formatSteps lists the steps of an escalation with their times.
 func formatSteps(steps []client.Step) string {
 	list := make([]string, len(steps))
