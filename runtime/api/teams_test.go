@@ -51,16 +51,17 @@ func TestTeams(t *testing.T) {
 		t.Errorf("%s", set.body)
 	}
 	teams := listItems(t, w.get("teams", bea).wantStatus(t, 200))
+	team, _ := teams[0].(map[string]any)
 	var members []string
-	for _, m := range teams[0]["members"].([]any) {
+	for _, m := range team["members"].([]any) {
 		one := m.(map[string]any)
 		members = append(members, fmt.Sprint(one["person"].(map[string]any)["name"], " ", one["way"], " ", one["on_call"]))
 	}
-	if len(teams) != 1 || teams[0]["name"] != "pay" || strings.Join(members, ", ") != "ann membership false, ann on_call true, bea substitution false, bea substitution true" &&
+	if len(teams) != 1 || team["name"] != "pay" || strings.Join(members, ", ") != "ann membership false, ann on_call true, bea substitution false, bea substitution true" &&
 		strings.Join(members, ", ") != "bea substitution false, bea substitution true, ann membership false, ann on_call true" {
 		t.Errorf("%v: %v", members, teams)
 	}
-	if shift := teams[0]["on_call"].([]any)[0].(map[string]any); shift["label"] != "On Call - ann - Payments" || len(shift["people"].([]any)) != 1 {
+	if shift := team["on_call"].([]any)[0].(map[string]any); shift["label"] != "On Call - ann - Payments" || len(shift["people"].([]any)) != 1 {
 		t.Errorf("%v", shift)
 	}
 	calendar.Close()
