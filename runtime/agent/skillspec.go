@@ -58,6 +58,8 @@ type SkillSpec struct {
 	EscalateTo string `json:"escalate_to,omitempty" setting:"column=escalate_to,check=checkTeam" flag:"team that is asked at half of the deadline; \"\" is the agent's" about:"The team that is notified at half of the deadline; null: the agent's."`
 	// Escalation asks more teams and people, step by step, in place of EscalateTo. Empty: the agent's.
 	Escalation []EscalationStep `json:"escalation,omitempty" setting:"" flag:"-" about:"More teams and people who are asked, step by step, in place of escalate_to; null: those of the agent."`
+	// Policy is the approval policy of calls that need an approval. Empty: one reviewer decides.
+	Policy string `json:"policy,omitempty" setting:"column=policy,check=checkPolicy" flag:"approval policy of its calls; \"\" is none: one reviewer decides" about:"The approval policy of calls that need an approval; null: one reviewer decides."`
 
 	OAuth      *OAuthSpec `json:"oauth,omitempty" patch:"OAuthPatch,omitzero"` // nil: discovered when the server requires it; in a patch, null removes it
 	Connection string     `json:"connection,omitempty"`                        // shared, the default, or per_user

@@ -210,7 +210,7 @@ func nameKind(kind string) text.Message {
 // subject returns what an event is about. A rule and a schedule have their names in the event: they may be deleted.
 func (p parties) subject(e *audit.Event) Party {
 	party := p.party(cmp.Or(e.Action.About(), e.Action.Noun()), e.Subject)
-	if noun := e.Action.Noun(); noun == "rule" || noun == "schedule" {
+	if noun := e.Action.Noun(); noun == "rule" || noun == "policy" || noun == "schedule" {
 		var data struct {
 			Name string `json:"name"`
 		}

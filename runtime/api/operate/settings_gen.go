@@ -22,6 +22,7 @@ type SkillSettings struct {
 	Team             *string                       `json:"team" doc:"The team whose queue its calls are in; null: the agent's team."`
 	EscalateTo       *string                       `json:"escalate_to" doc:"The team that is notified at half of the deadline; null: the agent's."`
 	Escalation       []agent.EscalationStep        `json:"escalation" doc:"More teams and people who are asked, step by step, in place of escalate_to; null: those of the agent."`
+	Policy           *string                       `json:"policy" doc:"The approval policy of calls that need an approval; null: one reviewer decides."`
 }
 
 func newSkillSettings(s *agent.SkillSettings) SkillSettings {
@@ -39,6 +40,7 @@ func newSkillSettings(s *agent.SkillSettings) SkillSettings {
 		Team:             rest.OrNull(s.Team),
 		EscalateTo:       rest.OrNull(s.EscalateTo),
 		Escalation:       s.Escalation,
+		Policy:           rest.OrNull(s.Policy),
 	}
 }
 
