@@ -40,15 +40,25 @@ func (rt *Runtime) listWaiting(ctx context.Context, calls []uuid.UUID) ([]uuid.U
 
 // queueNotices notifies people of approvals that need their attention.
 func (rt *Runtime) queueNotices(ctx context.Context, tx pgx.Tx, list []call.Attention) error {
-	events := make([]notify.Event, len(list))
+	events := make([]notify.Event, 0, len(list))
 	for i := range list {
 		a := &list[i]
-		events[i] = notify.Event{
+		e := notify.Event{
 			Kind: noticeKind(a.Kind), CallID: a.Approval.CallID, Agent: a.Agent, Skill: a.Skill, Tool: a.Approval.Tool,
 			Team: a.Approval.Team, Deadline: a.Deadline, PrincipalID: a.Approval.PrincipalID,
 		}
-		if a.Kind == call.Escalated {
-			events[i].Team = a.Approval.EscalateTo
+		if a.Kind != call.Escalated {
+			events = append(events, e)
+			continue
+		}
+		e.Step = a.Step
+		for _, team := range a.Teams {
+			e.Team, e.Whole = team, true
+			events = append(events, e)
+		}
+		if len(a.People) > 0 {
+			e.Team, e.People = "", a.People
+			events = append(events, e)
 		}
 	}
 	return rt.Notify.Queue(ctx, tx, events)

@@ -24,6 +24,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/lifetime"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/secret"
 	"github.com/holdpoint/holdpoint/internal/telemetry"
@@ -129,6 +130,7 @@ type Runtime struct {
 	Callbacks *callback.Service
 	Converse  *converse.Service
 	Retention *retention.Service
+	OnCall    *oncall.Service
 	Failures  *authfail.Log
 
 	source   *mcptool.Source  // of MCP servers
@@ -271,6 +273,7 @@ func (rt *Runtime) makeCalls() error {
 	if err != nil {
 		return err
 	}
+	rt.OnCall = &oncall.Service{Pool: rt.DB.Pool(), Box: rt.Box, Logger: rt.Logger, Now: rt.Now, TrustedHosts: rt.TrustedHosts}
 	workers := river.NewWorkers()
 	rt.Calls.AddWorkers(workers)
 	rt.Figures.AddWorkers(workers)
@@ -280,6 +283,7 @@ func (rt *Runtime) makeCalls() error {
 		rt.Files.AddWorkers(workers)
 	}
 	rt.Notify.AddWorkers(workers)
+	rt.OnCall.AddWorkers(workers)
 	rt.Retention.AddWorkers(workers)
 	rt.Callbacks.AddWorkers(workers)
 	config := newQueueConfig(quietLogger(rt.Logger), workers)
@@ -317,7 +321,7 @@ func (rt *Runtime) makeEdges() error {
 	}
 	rt.API, err = api.New(api.Config{
 		Calls: rt.Calls, Figures: rt.Figures, History: rt.History, Agents: rt.Agents, Trials: rt.Trials, Catalog: rt.Catalog, Identity: rt.Identity, OAuth: rt.OAuth, Notify: rt.Notify, Callbacks: rt.Callbacks, Audit: rt.DB.Pool(), Logger: rt.Logger,
-		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures, Retention: rt.Retention,
+		Converse: rt.Converse, Now: rt.Now, Failures: rt.Failures, Retention: rt.Retention, OnCall: rt.OnCall,
 		Server: operate.ServerSettings{
 			Version: rt.Version, PublicURL: rt.PublicURL, DataDir: rt.DataDir, EmbeddedDatabase: rt.DB.Embedded(),
 			Stdio: rt.Stdio.On, StdioAllow: rt.Stdio.Lines(), StdioPaths: rt.Stdio.Paths, StdioFromDashboard: rt.StdioFromDashboard, AllowSelfApproval: rt.AllowSelfApproval,
@@ -353,6 +357,7 @@ func (rt *Runtime) Start(ctx context.Context) error {
 		rt.Files.Start(rt.river)
 	}
 	rt.Notify.Start(rt.river)
+	rt.OnCall.Start(rt.river)
 	rt.Callbacks.Start(ctx, rt.river)
 	rt.Figures.Start(rt.river)
 	rt.Retention.Start(rt.river)

@@ -25,6 +25,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity/provider/providertest"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/internal/postgres"
 	"github.com/holdpoint/holdpoint/internal/registry"
 	"github.com/holdpoint/holdpoint/internal/worldtest"
@@ -179,6 +180,7 @@ type world struct {
 	idp       *providertest.Provider // nil if there is none
 	oauth     *oauthclient.Service
 	notify    *notify.Service
+	oncall    *oncall.Service
 	callbacks *callback.Service
 	retention *retention.Service
 	talks     *converse.Service
@@ -257,6 +259,7 @@ func bareWorld(t *testing.T, idp *providertest.Provider, shift time.Duration) *w
 		Waiting: func(context.Context, []uuid.UUID) ([]uuid.UUID, error) { return nil, nil },
 	})
 	check(t, err)
+	w.oncall = &oncall.Service{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now, TrustedHosts: []string{"127.0.0.1"}}
 	w.retention, err = retention.New(retention.Config{Pool: w.db.Pool(), Logger: log, Now: w.now})
 	check(t, err)
 	w.callbacks, err = callback.New(callback.Config{Pool: w.db.Pool(), Box: box, Logger: log, Now: w.now, TrustedHosts: []string{"127.0.0.1"}})
@@ -362,7 +365,7 @@ func (w *world) startDashboard(log *slog.Logger, publicURL string) {
 	})
 	dashboard, err := ui.New(ui.Config{
 		Providers: providers,
-		Calls:     w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Holds: w.retention.Holds, Pool: w.db.Pool(),
+		Calls:     w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Discovery: w.discovery, Identity: w.people, OAuth: w.oauth, Notify: w.notify, OnCall: w.oncall, Callbacks: w.callbacks, Converse: w.talks, Exports: exports, Holds: w.retention.Holds, Pool: w.db.Pool(),
 		PublicURL: publicURL, Logger: log, Now: w.now, Server: w.settings,
 	})
 	check(w.t, err)

@@ -87,6 +87,7 @@ func newHouse(t *testing.T, shift time.Duration, say words) *house {
 	h.setClockBack(0)
 	h.draftTalk()
 	h.draftAPI()
+	h.away()
 	h.db.Exec(`UPDATE skills SET listed_at = holdpoint_now() - interval '4 minutes'`)
 	h.world.agents.Invalidate()
 	return h
@@ -179,6 +180,16 @@ func (h *house) vote(id uuid.UUID, reason string) {
 	_, err = h.world.calls.Decide(h.t.Context(), call.Decision{
 		CallID: id, Approve: true, Digest: waiting.Approval.Digest.String(), By: h.people["jonas"], Note: reason, BreakGlass: reason != "",
 	})
+	check(h.t, err)
+}
+
+// away makes an absence with a substitute, and a delegation.
+func (h *house) away() {
+	h.t.Helper()
+	ends := h.opened.Add(48 * time.Hour)
+	_, err := h.world.people.AddAbsence(h.t.Context(), audit.Person(h.people["theo"]), identity.NewAbsence{Person: h.people["theo"], Substitute: h.people["ida"], Ends: ends})
+	check(h.t, err)
+	_, err = h.world.people.Delegate(h.t.Context(), audit.Person(h.people["maren"]), identity.NewDelegation{Team: h.say("team", "night shift"), Person: h.people["ida"], Ends: ends})
 	check(h.t, err)
 }
 

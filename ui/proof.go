@@ -22,7 +22,7 @@ func listProofPatterns() []string {
 		"POST /imports/{id}/save",
 		"POST /agents/{id}/keys", "POST /agents/new", "POST /agents/{id}/edit", "POST /agents/{id}/assign",
 		"POST /agents/{id}/callbacks", "POST /agents/{id}/callbacks/{callback}/rotate",
-		"POST /settings/webhooks",
+		"POST /settings/webhooks", "POST /teams/delegations", "POST /teams/schedules",
 		"POST /calls/{id}/break-glass",
 	}
 }

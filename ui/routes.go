@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/operate/admin"
 	"github.com/holdpoint/holdpoint/ui/operate/rules"
 	"github.com/holdpoint/holdpoint/ui/shell"
+	"github.com/holdpoint/holdpoint/ui/teams"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -37,7 +38,7 @@ type Route struct {
 // Routes returns all routes for signed-in people.
 func (u *UI) Routes() []Route {
 	return slices.Concat(u.reviewRoutes(), u.historyRoutes(), u.conversationRoutes(), u.skillRoutes(), u.agentRoutes(), u.ruleRoutes(), u.connectionRoutes(),
-		u.memberRoutes(), u.settingsRoutes())
+		u.memberRoutes(), u.teamRoutes(), u.settingsRoutes())
 }
 
 // ListRoutes returns the routes without working handlers, to check their patterns and rules.
@@ -258,6 +259,21 @@ func (u *UI) settingsRoutes() []Route {
 		{"POST /settings/holds", operators(), holds.SetHold},
 		{"POST /settings/holds/{id}/lift", operators(), holds.LiftHold},
 		{"GET /settings/holds/{form...}", operators(), admin.ToHolds},
+	}
+}
+
+// teamRoutes are about who is asked. People change their own absences and delegations, operators all.
+func (u *UI) teamRoutes() []Route {
+	return []Route{
+		{"GET /teams", both(), u.teams.ShowTeams},
+		{"POST /teams/absences", both(), u.teams.AddAbsence},
+		{"POST /teams/absences/{id}/end", both(), u.teams.EndAbsence},
+		{"POST /teams/delegations", both(), u.teams.Delegate},
+		{"POST /teams/delegations/{id}/end", both(), u.teams.EndDelegation},
+		{"POST /teams/schedules", operators(), u.teams.SetSchedule},
+		{"POST /teams/schedules/{name}/fetch", operators(), u.teams.FetchSchedule},
+		{"POST /teams/schedules/{name}/delete", operators(), u.teams.DeleteSchedule},
+		{"GET /teams/{form...}", both(), teams.ToTeams},
 	}
 }
 

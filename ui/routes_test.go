@@ -179,10 +179,20 @@ var may = map[string]string{
 	"POST /settings/webhooks/{name}/test":   "o",
 	"POST /settings/webhooks/{name}/delete": "o",
 	"GET /settings/webhooks/{form...}":      "o",
-	"GET /settings/holds":                   "o",
-	"POST /settings/holds":                  "o",
-	"POST /settings/holds/{id}/lift":        "o",
-	"GET /settings/holds/{form...}":         "o",
+	"GET /teams":                            "or",
+	"POST /teams/absences":                  "or", // their own; operators those of others
+	"POST /teams/absences/{id}/end":         "or",
+	"POST /teams/delegations":               "or", // their own teams; operators all
+	"POST /teams/delegations/{id}/end":      "or",
+	"POST /teams/schedules":                 "o",
+	"POST /teams/schedules/{name}/fetch":    "o",
+	"POST /teams/schedules/{name}/delete":   "o",
+	"GET /teams/{form...}":                  "or",
+
+	"GET /settings/holds":            "o",
+	"POST /settings/holds":           "o",
+	"POST /settings/holds/{id}/lift": "o",
+	"GET /settings/holds/{form...}":  "o",
 }
 
 func TestWhoMayWhat(t *testing.T) {

@@ -180,10 +180,20 @@ var sameAs = map[string]string{
 	"POST /settings/webhooks/{name}/test":   "POST webhooks/x/test",
 	"POST /settings/webhooks/{name}/delete": "DELETE webhooks/x",
 	"GET /settings/webhooks/{form...}":      "GET webhooks",
-	"GET /settings/holds":                   "GET legal-holds",
-	"POST /settings/holds":                  "POST legal-holds",
-	"POST /settings/holds/{id}/lift":        "POST legal-holds/x/lift",
-	"GET /settings/holds/{form...}":         "GET legal-holds",
+	"GET /teams":                            "GET teams",
+	"POST /teams/absences":                  "POST absences",
+	"POST /teams/absences/{id}/end":         "DELETE absences/{id}",
+	"POST /teams/delegations":               "POST delegations",
+	"POST /teams/delegations/{id}/end":      "DELETE delegations/{id}",
+	"POST /teams/schedules":                 "PUT teams/x/schedule",
+	"POST /teams/schedules/{name}/fetch":    "POST teams/x/schedule/fetch",
+	"POST /teams/schedules/{name}/delete":   "DELETE teams/x/schedule",
+	"GET /teams/{form...}":                  "GET teams",
+
+	"GET /settings/holds":            "GET legal-holds",
+	"POST /settings/holds":           "POST legal-holds",
+	"POST /settings/holds/{id}/lift": "POST legal-holds/x/lift",
+	"GET /settings/holds/{form...}":  "GET legal-holds",
 }
 
 // The API refuses people exactly when the dashboard does.
@@ -191,7 +201,7 @@ func TestTheAPIHasTheSameRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	served, err := api.New(api.Config{
-		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: w.retention, Audit: w.db.Pool(),
+		Calls: w.calls, Figures: w.figures, History: history.New(w.calls), Agents: w.agents, Trials: w.trials, Catalog: w.catalog, Identity: w.people, OAuth: w.oauth, Notify: w.notify, Callbacks: w.callbacks, Retention: w.retention, OnCall: w.oncall, Audit: w.db.Pool(),
 	})
 	check(t, err)
 	mux := http.NewServeMux()

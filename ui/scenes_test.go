@@ -126,6 +126,8 @@ func (h *house) scenes() []scene {
 		}},
 		{name: "settings", route: "GET /settings", path: "/settings"},
 		{name: "holds", route: "GET /settings/holds", path: "/settings/holds"},
+		{name: "teams", route: "GET /teams", path: "/teams", ready: "members"},
+		{name: "teams-for-reviewer", route: "GET /teams", path: "/teams", who: "jonas", ready: "members"},
 		{name: "conversations", route: "GET /conversations", path: "/conversations"},
 		{name: "conversation", route: "GET /conversations/{id}", path: "/conversations/" + h.conversationOf("parked").String()},
 		{name: "talk-new", route: "GET /conversations/new", path: "/conversations/new?agent=reception", ready: "start-form"},
@@ -278,7 +280,7 @@ func noScene() []string {
 	return []string{
 		"GET /calls/{id}/arguments", "GET /calls/{id}/result", "GET /calls/{id}/files/{file}", "GET /oauth/callback", "GET /calls/export", "GET /conversations/{id}/entries/{seq}", "GET /audit/export",
 		// These redirect to the page that has the form.
-		"GET /settings/push/{form...}", "GET /settings/holds/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}", "GET /queue/{form...}", "GET /next", "GET /rules/{form...}", "GET /policies/{form...}",
+		"GET /settings/push/{form...}", "GET /settings/holds/{form...}", "GET /settings/webhooks", "GET /settings/webhooks/{form...}", "GET /queue/{form...}", "GET /next", "GET /rules/{form...}", "GET /policies/{form...}", "GET /teams/{form...}",
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity/provider"
 	"github.com/holdpoint/holdpoint/internal/legalhold"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/call"
@@ -45,6 +46,7 @@ import (
 	"github.com/holdpoint/holdpoint/ui/search"
 	"github.com/holdpoint/holdpoint/ui/shell"
 	"github.com/holdpoint/holdpoint/ui/static"
+	"github.com/holdpoint/holdpoint/ui/teams"
 	"github.com/holdpoint/holdpoint/ui/text"
 	"github.com/holdpoint/holdpoint/ui/view"
 )
@@ -61,6 +63,7 @@ type Config struct {
 	Identity  *identity.Service
 	OAuth     *oauthclient.Service
 	Notify    *notify.Service
+	OnCall    *oncall.Service
 	Callbacks *callback.Service
 	Converse  *converse.Service
 	Exports   Exports
@@ -108,6 +111,7 @@ type UI struct {
 	rules         *rules.Handler
 	connections   *connections.Handler
 	admin         *admin.Handlers
+	teams         *teams.Handler
 }
 
 // New returns the dashboard. [UI.Close] ends it.
@@ -190,6 +194,7 @@ func (u *UI) makeHandlers() {
 		Suggest: suggest, PublicURL: cfg.PublicURL,
 	})
 	u.rules = rules.New(rules.Config{Shell: u.Shell, Agents: cfg.Agents, Calls: cfg.Calls, Identity: cfg.Identity, Suggest: suggest})
+	u.teams = teams.New(teams.Config{Shell: u.Shell, Calls: cfg.Calls, Identity: cfg.Identity, OnCall: cfg.OnCall})
 	u.admin = admin.New(admin.Config{
 		Shell: u.Shell, Identity: cfg.Identity, Notify: cfg.Notify, Calls: cfg.Calls, Providers: cfg.Providers,
 		PublicURL: cfg.PublicURL, ProofAge: cfg.ProofAge, Server: cfg.Server, Holds: cfg.Holds, Choices: u.queue.Choices,

@@ -105,8 +105,16 @@ var twins = map[string]twin{
 	"POST /settings/webhooks":               {operation: "createWebhook", command: "webhooks create"},
 	"POST /settings/webhooks/{name}/test":   {operation: "testWebhook", command: "webhooks test"},
 	"POST /settings/webhooks/{name}/delete": {operation: "deleteWebhook", command: "webhooks delete"},
-	"POST /settings/holds":                  {operation: "setHold", command: "holds set"},
-	"POST /settings/holds/{id}/lift":        {operation: "liftHold", command: "holds lift"},
+	"POST /teams/absences":                  {operation: "createAbsence", command: "away set"},
+	"POST /teams/absences/{id}/end":         {operation: "endAbsence", command: "away end"},
+	"POST /teams/delegations":               {operation: "createDelegation", command: "teams delegate"},
+	"POST /teams/delegations/{id}/end":      {operation: "endDelegation", command: "teams end-delegation"},
+	"POST /teams/schedules":                 {operation: "setSchedule", command: "teams schedule"},
+	"POST /teams/schedules/{name}/fetch":    {operation: "fetchSchedule", command: "teams fetch-schedule"},
+	"POST /teams/schedules/{name}/delete":   {operation: "deleteSchedule", command: "teams delete-schedule"},
+
+	"POST /settings/holds":           {operation: "setHold", command: "holds set"},
+	"POST /settings/holds/{id}/lift": {operation: "liftHold", command: "holds lift"},
 }
 
 // Operators can do everything in the dashboard, over the API and on the command line.

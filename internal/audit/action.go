@@ -120,6 +120,10 @@ const (
 	PushSubscriptionCreated Action = "push_subscription.created"
 	PushSubscriptionDeleted Action = "push_subscription.deleted"
 	AuthenticationFailed    Action = "authentication.failed"
+	AbsenceCreated          Action = "absence.created"
+	AbsenceEnded            Action = "absence.ended"
+	DelegationCreated       Action = "delegation.created"
+	DelegationEnded         Action = "delegation.ended"
 	CallsExported           Action = "calls.exported"
 	AuditExported           Action = "audit.exported"
 )
@@ -154,6 +158,9 @@ const (
 	CallbackResent         Action = "callback.resent"
 	WebhookCreated         Action = "webhook.created"
 	WebhookDeleted         Action = "webhook.deleted"
+	// The subject is a team's schedule, whose id follows from the team's name.
+	ScheduleSet     Action = "schedule.set"
+	ScheduleDeleted Action = "schedule.deleted"
 )
 
 // The actions on the lifetime of records.
@@ -188,7 +195,8 @@ func (a Action) About() string {
 		return KindAgent
 	case PersonCreated, PersonFirst, PersonClaimed, PersonGranted, PersonBlocked, PersonUnblocked, PersonLinked, PersonUnlinked,
 		TokenCreated, TokenRevoked, SessionCreated, SessionReauthenticated, SessionEnded, SignInLinkCreated, SignInLinkUsed,
-		PushSubscriptionCreated, PushSubscriptionDeleted, CallsExported, AuditExported, PersonExported, PersonErased:
+		PushSubscriptionCreated, PushSubscriptionDeleted, CallsExported, AuditExported, PersonExported, PersonErased,
+		AbsenceCreated, AbsenceEnded, DelegationCreated, DelegationEnded:
 		return KindPerson
 	case ConversationStarted, ConversationRelisted, ConversationForked, ConversationStopped, ConversationEnded,
 		ResourceRead, ResourceDenied, ResourceSubscribed, PromptGot:
@@ -197,7 +205,7 @@ func (a Action) About() string {
 		InvitationCreated, InvitationRedeemed, InvitationRevoked, FileUploaded, FileDeleted, WebhookCreated, WebhookDeleted,
 		CallbackCreated, CallbackDeleted, CallbackEnabled, CallbackDisabled, CallbackSecretRotated, CallbackTested, CallbackResent,
 		AuthenticationFailed, LegalHoldSet, LegalHoldLifted, RetentionSwept, RuleCreated, RuleUpdated, RuleDeleted,
-		PolicyCreated, PolicyUpdated, PolicyDeleted:
+		PolicyCreated, PolicyUpdated, PolicyDeleted, ScheduleSet, ScheduleDeleted:
 		return a.Noun()
 	}
 	return ""

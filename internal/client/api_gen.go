@@ -14,6 +14,9 @@ import (
 // Operations returns the operations of the API, by path.
 func Operations() []APIOperation {
 	return []APIOperation{
+		{"GET", "/api/v1/absences", "List absences that have not ended, by their start"},
+		{"POST", "/api/v1/absences", "Say that a person is away, and who stands in"},
+		{"DELETE", "/api/v1/absences/{id}", "End an absence now"},
 		{"GET", "/api/v1/agents", "List agents by name"},
 		{"POST", "/api/v1/agents", "Create an agent"},
 		{"DELETE", "/api/v1/agents/{name}", "Delete an agent; its keys stop working"},
@@ -71,6 +74,9 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/conversations/{id}/fork", "Start another conversation with the entries up to a given one"},
 		{"GET", "/api/v1/conversations/{id}/messages", "List the entries of a conversation, oldest first"},
 		{"POST", "/api/v1/conversations/{id}/messages", "Send a message"},
+		{"GET", "/api/v1/delegations", "List delegations that have not ended, by team"},
+		{"POST", "/api/v1/delegations", "Make a reviewer a member of a team until a time"},
+		{"DELETE", "/api/v1/delegations/{id}", "End a delegation now"},
 		{"POST", "/api/v1/files/presign-upload", "Announce a file and get a URL for one upload with PUT, without a credential"},
 		{"DELETE", "/api/v1/files/{id}", "Delete a file that is not attached to a call"},
 		{"GET", "/api/v1/files/{id}", "Get an announced file, without its content"},
@@ -100,6 +106,7 @@ func Operations() []APIOperation {
 		{"PUT", "/api/v1/policies/{name}", "Create an approval policy, or replace the one of this name"},
 		{"GET", "/api/v1/policies/{name}/history", "List the versions of an approval policy, newest first, also of a deleted one"},
 		{"GET", "/api/v1/questions", "List the questions of skills' servers that wait for a reviewer, most urgent first, at most 200"},
+		{"GET", "/api/v1/reviewers", "List reviewers, to name a substitute"},
 		{"GET", "/api/v1/rules", "List rules by name"},
 		{"POST", "/api/v1/rules/check", "Compare a condition with the tools that a rule would be about; nothing is stored"},
 		{"POST", "/api/v1/rules/replay", "Judge recorded calls by a rule; nothing is stored"},
@@ -124,6 +131,10 @@ func Operations() []APIOperation {
 		{"POST", "/api/v1/skills/{name}/tools/{tool}/accept", "Accept the current definition of a tool"},
 		{"POST", "/api/v1/skills/{name}/tools/{tool}/refuse", "Refuse the current definition of a tool: no call of it is sent"},
 		{"POST", "/api/v1/skills/{name}/try", "Make one read-only call of a skill over an HTTP API; it is audited and belongs to no agent"},
+		{"GET", "/api/v1/teams", "List teams by name, with their members at this moment"},
+		{"DELETE", "/api/v1/teams/{name}/schedule", "Delete the on-call calendar of a team"},
+		{"PUT", "/api/v1/teams/{name}/schedule", "Set the on-call calendar of a team, and fetch it"},
+		{"POST", "/api/v1/teams/{name}/schedule/fetch", "Fetch the on-call calendar of a team now"},
 		{"GET", "/api/v1/tokens", "List personal tokens, without their secrets"},
 		{"POST", "/api/v1/tokens", "Create a token for yourself; it is shown only once"},
 		{"DELETE", "/api/v1/tokens/{id}", "Revoke a token"},
@@ -132,6 +143,22 @@ func Operations() []APIOperation {
 		{"DELETE", "/api/v1/webhooks/{name}", "Delete a webhook"},
 		{"POST", "/api/v1/webhooks/{name}/test", "Send a test message to a chat"},
 	}
+}
+
+// ListAbsences sends GET /api/v1/absences.
+func (c *Client) ListAbsences(ctx context.Context) (Reply[List[Absence]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/absences", nil, nil)
+}
+
+// CreateAbsence sends POST /api/v1/absences.
+func (c *Client) CreateAbsence(ctx context.Context, body AbsenceRequest) (Reply[Absence], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/absences", nil, body)
+}
+
+// EndAbsence sends DELETE /api/v1/absences/{id}.
+func (c *Client) EndAbsence(ctx context.Context, id string) error {
+	_, err := c.doRequest(ctx, http.MethodDelete, "/api/v1/absences/"+Segment(id), nil, nil)
+	return err
 }
 
 // ListAgentsQuery is the query of [Client.ListAgents]. What is zero is left out.
@@ -583,6 +610,22 @@ func (c *Client) ListMessages(ctx context.Context, id string, query ListMessages
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/conversations/"+Segment(id)+"/messages", q, nil)
 }
 
+// ListDelegations sends GET /api/v1/delegations.
+func (c *Client) ListDelegations(ctx context.Context) (Reply[List[Delegation]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/delegations", nil, nil)
+}
+
+// CreateDelegation sends POST /api/v1/delegations.
+func (c *Client) CreateDelegation(ctx context.Context, body DelegationRequest) (Reply[Delegation], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/delegations", nil, body)
+}
+
+// EndDelegation sends DELETE /api/v1/delegations/{id}.
+func (c *Client) EndDelegation(ctx context.Context, id string) error {
+	_, err := c.doRequest(ctx, http.MethodDelete, "/api/v1/delegations/"+Segment(id), nil, nil)
+	return err
+}
+
 // PresignUpload sends POST /api/v1/files/presign-upload.
 func (c *Client) PresignUpload(ctx context.Context, body PresignUploadRequest) (Reply[PresignedUpload], error) {
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/files/presign-upload", nil, body)
@@ -789,6 +832,11 @@ func (c *Client) ListQuestions(ctx context.Context) (Reply[List[Question]], erro
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/questions", nil, nil)
 }
 
+// ListReviewers sends GET /api/v1/reviewers.
+func (c *Client) ListReviewers(ctx context.Context) (Reply[List[PersonName]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/reviewers", nil, nil)
+}
+
 // ListRules sends GET /api/v1/rules.
 func (c *Client) ListRules(ctx context.Context) (Reply[List[Rule]], error) {
 	return c.doRequest(ctx, http.MethodGet, "/api/v1/rules", nil, nil)
@@ -934,6 +982,27 @@ func (c *Client) TrySkill(ctx context.Context, name string, body Trial) (Reply[T
 	return c.doRequest(ctx, http.MethodPost, "/api/v1/skills/"+Segment(name)+"/try", nil, body)
 }
 
+// ListTeams sends GET /api/v1/teams.
+func (c *Client) ListTeams(ctx context.Context) (Reply[List[Team]], error) {
+	return c.doRequest(ctx, http.MethodGet, "/api/v1/teams", nil, nil)
+}
+
+// DeleteSchedule sends DELETE /api/v1/teams/{name}/schedule.
+func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
+	_, err := c.doRequest(ctx, http.MethodDelete, "/api/v1/teams/"+Segment(name)+"/schedule", nil, nil)
+	return err
+}
+
+// SetSchedule sends PUT /api/v1/teams/{name}/schedule.
+func (c *Client) SetSchedule(ctx context.Context, name string, body ScheduleRequest) (Reply[Schedule], error) {
+	return c.doRequest(ctx, http.MethodPut, "/api/v1/teams/"+Segment(name)+"/schedule", nil, body)
+}
+
+// FetchSchedule sends POST /api/v1/teams/{name}/schedule/fetch.
+func (c *Client) FetchSchedule(ctx context.Context, name string) (Reply[Schedule], error) {
+	return c.doRequest(ctx, http.MethodPost, "/api/v1/teams/"+Segment(name)+"/schedule/fetch", nil, nil)
+}
+
 // ListTokensQuery is the query of [Client.ListTokens]. What is zero is left out.
 type ListTokensQuery struct {
 	Limit  *int64
@@ -989,6 +1058,25 @@ type APIAuthSpec struct {
 	Username *string `json:"username,omitzero"`
 }
 
+// Absence is a schema of the API.
+type Absence struct {
+	CreatedAt  time.Time   `json:"created_at"`
+	CreatedBy  *string     `json:"created_by"`
+	Ends       time.Time   `json:"ends"`
+	ID         string      `json:"id"`
+	Person     *PersonName `json:"person"`
+	Starts     time.Time   `json:"starts"`
+	Substitute *PersonName `json:"substitute"`
+}
+
+// AbsenceRequest is a schema of the API.
+type AbsenceRequest struct {
+	Ends       time.Time  `json:"ends"`
+	Person     *string    `json:"person,omitzero"`
+	Starts     *time.Time `json:"starts,omitzero"`
+	Substitute *string    `json:"substitute,omitzero"`
+}
+
 // AcceptRequest is a schema of the API.
 type AcceptRequest struct {
 	Pin string `json:"pin"`
@@ -996,26 +1084,28 @@ type AcceptRequest struct {
 
 // Agent is a schema of the API.
 type Agent struct {
-	CreatedAt    time.Time       `json:"created_at"`
-	ErrorStyle   string          `json:"error_style"`
-	EscalateTo   *string         `json:"escalate_to"`
-	ID           string          `json:"id"`
-	Instructions string          `json:"instructions"`
-	Limits       *Limits         `json:"limits"`
-	Model        json.RawMessage `json:"model"`
-	Name         string          `json:"name"`
-	ReplyTimeout string          `json:"reply_timeout"`
-	Revision     int64           `json:"revision"`
-	Skills       []AgentSkill    `json:"skills"`
-	Team         *string         `json:"team"`
-	UpdatedAt    time.Time       `json:"updated_at"`
-	WaitBudget   string          `json:"wait_budget"`
+	CreatedAt    time.Time        `json:"created_at"`
+	ErrorStyle   string           `json:"error_style"`
+	EscalateTo   *string          `json:"escalate_to"`
+	Escalation   []EscalationStep `json:"escalation"`
+	ID           string           `json:"id"`
+	Instructions string           `json:"instructions"`
+	Limits       *Limits          `json:"limits"`
+	Model        json.RawMessage  `json:"model"`
+	Name         string           `json:"name"`
+	ReplyTimeout string           `json:"reply_timeout"`
+	Revision     int64            `json:"revision"`
+	Skills       []AgentSkill     `json:"skills"`
+	Team         *string          `json:"team"`
+	UpdatedAt    time.Time        `json:"updated_at"`
+	WaitBudget   string           `json:"wait_budget"`
 }
 
 // AgentPatch is a schema of the API.
 type AgentPatch struct {
 	ErrorStyle   *string          `json:"error_style,omitzero"`
 	EscalateTo   *string          `json:"escalate_to,omitzero"`
+	Escalation   []EscalationStep `json:"escalation,omitzero"`
 	Instructions *string          `json:"instructions,omitzero"`
 	Limits       *Limits          `json:"limits,omitzero"`
 	Model        *ModelSpec       `json:"model,omitzero"`
@@ -1037,6 +1127,7 @@ type AgentSkill struct {
 type AgentSpec struct {
 	ErrorStyle   *string          `json:"error_style,omitzero"`
 	EscalateTo   *string          `json:"escalate_to,omitzero"`
+	Escalation   []EscalationStep `json:"escalation,omitzero"`
 	Instructions *string          `json:"instructions,omitzero"`
 	Limits       *Limits          `json:"limits,omitzero"`
 	Model        *ModelSpec       `json:"model,omitzero"`
@@ -1087,6 +1178,7 @@ type Approval struct {
 	Edited          bool            `json:"edited"`
 	EscalateTo      *string         `json:"escalate_to"`
 	EscalatedAt     *time.Time      `json:"escalated_at"`
+	Escalation      []Step          `json:"escalation"`
 	Evidence        []Evidence      `json:"evidence"`
 	Files           []AttachedFile  `json:"files"`
 	GlassReview     *GlassReview    `json:"glass_review"`
@@ -1488,6 +1580,24 @@ type Decision struct {
 	Seen       *Seen       `json:"seen"`
 }
 
+// Delegation is a schema of the API.
+type Delegation struct {
+	CreatedAt time.Time   `json:"created_at"`
+	CreatedBy *string     `json:"created_by"`
+	Ends      time.Time   `json:"ends"`
+	ID        string      `json:"id"`
+	Member    *PersonName `json:"member"`
+	Person    *PersonName `json:"person"`
+	Team      string      `json:"team"`
+}
+
+// DelegationRequest is a schema of the API.
+type DelegationRequest struct {
+	Ends   time.Time `json:"ends"`
+	Person string    `json:"person"`
+	Team   string    `json:"team"`
+}
+
 // Delivery is a schema of the API.
 type Delivery struct {
 	At             time.Time `json:"at"`
@@ -1565,6 +1675,13 @@ type ErrorFigure struct {
 	Skill      *string   `json:"skill"`
 	Status     string    `json:"status"`
 	Tool       string    `json:"tool"`
+}
+
+// EscalationStep is a schema of the API.
+type EscalationStep struct {
+	After  string   `json:"after"`
+	People []string `json:"people,omitzero"`
+	Teams  []string `json:"teams,omitzero"`
 }
 
 // Evidence is a schema of the API.
@@ -1860,6 +1977,15 @@ type Measures struct {
 	BytesSent     *int64     `json:"bytes_sent"`
 	HTTPStatus    *int64     `json:"http_status"`
 	Steps         []StepTime `json:"steps"`
+}
+
+// Membership is a schema of the API.
+type Membership struct {
+	For    *PersonName `json:"for"`
+	OnCall bool        `json:"on_call"`
+	Person *PersonName `json:"person"`
+	Until  *time.Time  `json:"until"`
+	Way    string      `json:"way"`
 }
 
 // MessageFile is a schema of the API.
@@ -2426,6 +2552,21 @@ type SayRequest struct {
 	Message string `json:"message"`
 }
 
+// Schedule is a schema of the API.
+type Schedule struct {
+	CheckedAt   *time.Time `json:"checked_at"`
+	CreatedAt   time.Time  `json:"created_at"`
+	CreatedBy   *string    `json:"created_by"`
+	Error       *string    `json:"error"`
+	FailedSince *time.Time `json:"failed_since"`
+	Host        string     `json:"host"`
+}
+
+// ScheduleRequest is a schema of the API.
+type ScheduleRequest struct {
+	URL string `json:"url"`
+}
+
 // SecurityScheme is a schema of the API.
 type SecurityScheme struct {
 	Description      string      `json:"description,omitzero"`
@@ -2474,6 +2615,14 @@ type Session struct {
 	Method          string     `json:"method"`
 }
 
+// Shift is a schema of the API.
+type Shift struct {
+	Ends   time.Time    `json:"ends"`
+	Label  string       `json:"label"`
+	People []PersonName `json:"people"`
+	Starts time.Time    `json:"starts"`
+}
+
 // Skill is a schema of the API.
 type Skill struct {
 	ApprovalTimeout  string                  `json:"approval_timeout"`
@@ -2490,6 +2639,7 @@ type Skill struct {
 	Endpoints        []Endpoint              `json:"endpoints"`
 	Env              []string                `json:"env"`
 	EscalateTo       *string                 `json:"escalate_to"`
+	Escalation       []EscalationStep        `json:"escalation"`
 	Exclude          []OperationFilter       `json:"exclude"`
 	Headers          []string                `json:"headers"`
 	Health           *Health                 `json:"health"`
@@ -2530,6 +2680,7 @@ type SkillPatch struct {
 	Endpoints        []Endpoint              `json:"endpoints,omitzero"`
 	Env              map[string]*string      `json:"env,omitzero"`
 	EscalateTo       *string                 `json:"escalate_to,omitzero"`
+	Escalation       []EscalationStep        `json:"escalation,omitzero"`
 	Exclude          []OperationFilter       `json:"exclude,omitzero"`
 	Headers          map[string]*string      `json:"headers,omitzero"`
 	IdentityHeaders  *IdentityHeaders        `json:"identity_headers,omitzero"`
@@ -2579,6 +2730,7 @@ type SkillSpec struct {
 	Endpoints        []Endpoint              `json:"endpoints,omitzero"`
 	Env              map[string]string       `json:"env,omitzero"`
 	EscalateTo       *string                 `json:"escalate_to,omitzero"`
+	Escalation       []EscalationStep        `json:"escalation,omitzero"`
 	Exclude          []OperationFilter       `json:"exclude,omitzero"`
 	Headers          map[string]string       `json:"headers,omitzero"`
 	IdentityHeaders  *IdentityHeaders        `json:"identity_headers,omitzero"`
@@ -2640,6 +2792,14 @@ type StatusFigure struct {
 	HTTPStatus int64 `json:"http_status"`
 }
 
+// Step is a schema of the API.
+type Step struct {
+	At     time.Time `json:"at"`
+	People []string  `json:"people"`
+	Taken  bool      `json:"taken"`
+	Teams  []string  `json:"teams"`
+}
+
 // StepFigure is a schema of the API.
 type StepFigure struct {
 	Count      int64    `json:"count"`
@@ -2653,6 +2813,14 @@ type StepFigure struct {
 type StepTime struct {
 	Seconds float64 `json:"seconds"`
 	Step    string  `json:"step"`
+}
+
+// Team is a schema of the API.
+type Team struct {
+	Members  []Membership `json:"members"`
+	Name     string       `json:"name"`
+	OnCall   []Shift      `json:"on_call"`
+	Schedule *Schedule    `json:"schedule"`
 }
 
 // Token is a schema of the API.

@@ -98,6 +98,29 @@ func (s *Service) Named(ctx context.Context, name string) ([]uuid.UUID, error) {
 	return ids, nil
 }
 
+// FindNamed returns, by name, the people with this e-mail address, or without one, with this name, subject or id. Blocked people are left
+// out. Names are not unique: use it to ask people, never to identify a person.
+func FindNamed(ctx context.Context, db postgres.Querier, names []string) (map[string][]uuid.UUID, error) {
+	found := map[string][]uuid.UUID{}
+	if len(names) == 0 {
+		return found, nil
+	}
+	rows, _ := db.Query(ctx, `SELECT n.name, p.id FROM unnest($1::text[]) AS n (name) JOIN people p ON p.blocked_at IS NULL
+			AND (lower(p.email) = lower(n.name) OR (p.name = n.name OR p.subject = n.name OR p.id::text = n.name)
+				AND NOT EXISTS (SELECT FROM people e WHERE e.blocked_at IS NULL AND lower(e.email) = lower(n.name)))
+		GROUP BY n.name, p.id ORDER BY n.name, p.id`, names)
+	var name string
+	var id uuid.UUID
+	_, err := pgx.ForEachRow(rows, []any{&name, &id}, func() error {
+		found[name] = append(found[name], id)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find people by their names: %w", err)
+	}
+	return found, nil
+}
+
 // maxNamesContaining bounds the people that [Service.NamesContaining] returns.
 const maxNamesContaining = 1000
 

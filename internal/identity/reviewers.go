@@ -14,7 +14,6 @@ import (
 // Eligible is a person who has a role, or will have it after signing in.
 type Eligible struct {
 	Person uuid.UUID
-	Teams  []string
 	// Inviters are the people on whose word alone the person is known; see [Inviters]. Empty if the person is verified.
 	Inviters []uuid.UUID
 
@@ -49,11 +48,10 @@ func (s *Service) Reviewers(ctx context.Context) ([]Eligible, error) {
 // token, a personal token, a session that a sign-in link began, or an unused sign-in link.
 func (s *Service) listHolders(ctx context.Context, db postgres.Querier, role Role) ([]Eligible, error) {
 	found, err := postgres.Collect(ctx, db, func(row pgx.CollectableRow) (e Eligible, err error) {
-		err = row.Scan(&e.Person, &e.Teams, &e.unverified)
+		err = row.Scan(&e.Person, &e.unverified)
 		return e, err
 	}, `
-		SELECT p.id, ARRAY(SELECT DISTINCT unnest(p.claimed_teams || p.granted_teams) ORDER BY 1),
-			p.issuer = $4 AND p.invited_by IS NOT NULL
+		SELECT p.id, p.issuer = $4 AND p.invited_by IS NOT NULL
 		FROM people p
 		WHERE p.blocked_at IS NULL AND (
 			p.issuer = ANY($2) AND $1 = ANY(p.claimed_roles || p.granted_roles)

@@ -57,6 +57,7 @@ type Service struct {
 	vouched         *registry.Memory[vouchedKey, uuid.UUID]
 	names           *registry.Memory[struct{}, nameIndex]
 	announcements   *registry.Memory[struct{}, Announcements]
+	duties          *registry.Memory[uuid.UUID, Duty]
 
 	caches []interface { // all of the above
 		Drop()
@@ -85,6 +86,7 @@ func New(cfg Config) (*Service, error) {
 	s.links = newCache[struct{}, map[uuid.UUID]uuid.UUID](s)
 	s.announcements = newCache[struct{}, Announcements](s)
 	s.names = newCache[struct{}, nameIndex](s)
+	s.duties = newCache[uuid.UUID, Duty](s)
 	s.vouched = newCache[vouchedKey, uuid.UUID](s)
 	s.tokenTTL, s.sessionsKept = cmp.Or(cfg.TokenTTL, DefaultTokenTTL), cmp.Or(cfg.SessionsKept, lifetime.DefaultSessions)
 	if cfg.BootstrapToken != "" {

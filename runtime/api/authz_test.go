@@ -86,19 +86,19 @@ var may = map[string]string{
 	"POST /api/v1/skills/{name}/tools/{tool}/accept": "o",
 	"POST /api/v1/skills/{name}/tools/{tool}/refuse": "o",
 
-	"GET /api/v1/rules":                "or",
-	"GET /api/v1/rules/{name}":         "or",
-	"PUT /api/v1/rules/{name}":         "o",
-	"DELETE /api/v1/rules/{name}":      "o",
-	"GET /api/v1/rules/{name}/history": "or",
+	"GET /api/v1/rules":                   "or",
+	"GET /api/v1/rules/{name}":            "or",
+	"PUT /api/v1/rules/{name}":            "o",
+	"DELETE /api/v1/rules/{name}":         "o",
+	"GET /api/v1/rules/{name}/history":    "or",
 	"GET /api/v1/policies":                "or",
 	"GET /api/v1/policies/{name}":         "or",
 	"PUT /api/v1/policies/{name}":         "o",
 	"DELETE /api/v1/policies/{name}":      "o",
 	"GET /api/v1/policies/{name}/history": "or",
 
-	"POST /api/v1/rules/check":         "or",
-	"POST /api/v1/rules/replay":        "or",
+	"POST /api/v1/rules/check":  "or",
+	"POST /api/v1/rules/replay": "or",
 
 	"GET /api/v1/connections":                  "or", // their own, but operators any
 	"GET /api/v1/connections/{id}":             "or",
@@ -121,6 +121,18 @@ var may = map[string]string{
 	"DELETE /api/v1/people/{id}/sessions/{session}": "o",
 
 	"DELETE /api/v1/people/{id}/link": "o",
+
+	"GET /api/v1/teams":                        "or",
+	"GET /api/v1/reviewers":                    "or",
+	"PUT /api/v1/teams/{name}/schedule":        "o",
+	"POST /api/v1/teams/{name}/schedule/fetch": "o",
+	"DELETE /api/v1/teams/{name}/schedule":     "o",
+	"GET /api/v1/absences":                     "or",
+	"POST /api/v1/absences":                    "or", // their own, but operators for all
+	"DELETE /api/v1/absences/{id}":             "or",
+	"GET /api/v1/delegations":                  "or",
+	"POST /api/v1/delegations":                 "or", // their own teams, but operators all
+	"DELETE /api/v1/delegations/{id}":          "or",
 
 	"GET /api/v1/webhooks":              "o",
 	"POST /api/v1/webhooks":             "o",

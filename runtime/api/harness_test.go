@@ -20,6 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/internal/identity"
 	"github.com/holdpoint/holdpoint/internal/leaktest"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/internal/worldtest"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
@@ -95,6 +96,7 @@ type world struct {
 	people    *identity.Service
 	oauth     *oauthclient.Service
 	notify    *notify.Service
+	oncall    *oncall.Service
 	callbacks *callback.Service
 	billing   *agent.Agent
 	*process
@@ -145,6 +147,7 @@ func newWorldWith(t *testing.T, m model.Provider) *world {
 	})
 	check(t, err)
 	t.Cleanup(w.notify.Close)
+	w.oncall = &oncall.Service{Pool: pool, Box: box, Logger: log, Now: time.Now, TrustedHosts: []string{"127.0.0.1"}}
 	w.callbacks, err = callback.New(callback.Config{Pool: pool, Box: box, Logger: log, Now: time.Now, TrustedHosts: []string{"127.0.0.1"}})
 	check(t, err)
 	t.Cleanup(w.callbacks.Close)

@@ -353,7 +353,7 @@ func (s *Service) Undo(ctx context.Context, id, by uuid.UUID) (Waiting, error) {
 			return approval.ErrTooLate
 		}
 		if reopened.Deadline.After(now) {
-			return nil
+			return s.scheduleEscalations(ctx, tx, Attention{Approval: reopened}) // a job may have found the call approved
 		}
 		expired = newSettleMove(&reopened, s.expiryOutcome(ctx, a.PrincipalID), audit.System(), "", nil)
 		return s.moveInTx(ctx, tx, expired)

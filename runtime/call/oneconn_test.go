@@ -76,7 +76,8 @@ func TestTransactionsTakeOneConnection(t *testing.T) {
 	}
 	_, err = w.calls.Extend(t.Context(), waiting.ID, w.reviewer)
 	check(t, err)
-	_, err = w.db.Pool().Exec(t.Context(), `UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'call_escalate'`)
+	w.db.MoveClock("61 seconds") // more than half of the two minutes
+	_, err = w.db.Pool().Exec(t.Context(), `UPDATE river_job SET state = 'available', scheduled_at = now() WHERE kind = 'call_escalation'`)
 	check(t, err)
 	for deadline := time.Now().Add(time.Minute); ; {
 		a, err := w.calls.GetApproval(t.Context(), waiting.ID)

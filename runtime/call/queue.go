@@ -99,6 +99,11 @@ func (s *Service) rankKinds(ctx context.Context, others ...approval.Kind) ([]app
 	return kinds, nil
 }
 
+// AsksPeople reports whether a pending approval asks people, and not only teams.
+func (s *Service) AsksPeople(ctx context.Context) (bool, error) {
+	return approval.AsksPeople(ctx, s.Pool)
+}
+
 // CountQueue counts the pending approvals that a filter selects.
 func (s *Service) CountQueue(ctx context.Context, f approval.QueueFilter) (approval.Counts, error) {
 	return approval.Count(ctx, s.Pool, f)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -171,12 +170,11 @@ func (s *Service) askAgain(ctx context.Context, c *Call, decided *approval.Appro
 		if _, err := tx.Exec(ctx, `UPDATE calls SET rules = $2 WHERE id = $1`, c.ID, encodeRules(applied)); err != nil {
 			return err
 		}
-		if a.EscalateTo != "" {
-			if err := s.scheduleEscalations(ctx, tx, map[uuid.UUID]time.Time{c.ID: a.Deadline.Add(-a.InitialTime() / 2)}); err != nil {
-				return err
-			}
+		notice := Attention{Kind: Waits, Approval: a, Agent: c.Agent, Skill: c.Skill, Deadline: a.Deadline}
+		if err := s.scheduleEscalations(ctx, tx, notice); err != nil {
+			return err
 		}
-		return s.notifyPeople(ctx, tx, Attention{Kind: Waits, Approval: a, Agent: c.Agent, Skill: c.Skill, Deadline: a.Deadline})
+		return s.notifyPeople(ctx, tx, notice)
 	})
 	if err != nil {
 		return fmt.Errorf("ask again about call %s: %w", c.ID, err)

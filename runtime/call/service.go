@@ -172,6 +172,7 @@ func (s *Service) AddWorkers(workers *river.Workers) {
 	river.AddWorker(workers, &executeWorker{service: s})
 	river.AddWorker(workers, &expireWorker{service: s})
 	river.AddWorker(workers, &resumeWorker{service: s})
+	river.AddWorker(workers, &escalationWorker{service: s})
 	river.AddWorker(workers, &escalateWorker{service: s})
 }
 

@@ -111,12 +111,16 @@ func (s *Service) submitParked(ctx context.Context, c *Call, sub *Submission, a 
 func (s *Service) newApprovalRequest(ctx context.Context, c *Call, by *agent.Agent, a *admission) *approval.Request {
 	skill := a.skill
 	timeout, validity := policy.Clocks(a.policies, skill.ApprovalTimeout, skill.ApprovalValidity)
-	return &approval.Request{
+	r := &approval.Request{
 		CallID: c.ID, AgentID: c.AgentID, PrincipalID: c.PrincipalID, SkillID: c.SkillID, Tool: c.Tool, Destructive: agent.ClaimsDestructive(a.definition),
 		Unusual: s.countUnusual(ctx, c),
 		Digest:  c.buildEnvelope().Digest(), Rule: a.verdict.Rule, Timeout: timeout, Validity: validity, Policies: a.policies,
-		Team: cmp.Or(skill.Team, by.Team), EscalateTo: cmp.Or(skill.EscalateTo, by.EscalateTo),
+		Team: cmp.Or(skill.Team, by.Team),
 	}
+	if r.EscalateTo, r.Escalation = skill.EscalateTo, skill.Escalation; r.EscalateTo == "" && len(r.Escalation) == 0 {
+		r.EscalateTo, r.Escalation = by.EscalateTo, by.Escalation
+	}
+	return r
 }
 
 // submitDirect records an auto-approved call as claimed, and sends it in the background.

@@ -240,6 +240,18 @@ func DescribeEvent(action audit.Action, who, what templ.Component) templ.Compone
 		return text.EventWebhookCreated(who, what)
 	case audit.WebhookDeleted:
 		return text.EventWebhookDeleted(who, what)
+	case audit.AbsenceCreated:
+		return text.EventAbsenceCreated(who, what)
+	case audit.AbsenceEnded:
+		return text.EventAbsenceEnded(who, what)
+	case audit.DelegationCreated:
+		return text.EventDelegationCreated(who, what)
+	case audit.DelegationEnded:
+		return text.EventDelegationEnded(who, what)
+	case audit.ScheduleSet:
+		return text.EventScheduleSet(who, what)
+	case audit.ScheduleDeleted:
+		return text.EventScheduleDeleted(who, what)
 	case audit.LegalHoldSet:
 		return text.EventLegalHoldSet(who, what)
 	case audit.LegalHoldLifted:

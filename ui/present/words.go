@@ -3,6 +3,7 @@
 package present
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -247,4 +248,21 @@ func nameCredential(kind string) text.Message {
 		return text.OriginSignInLink()
 	}
 	return text.Message{}
+}
+
+// StepNames names the teams and people of a step of an escalation.
+func StepNames(s approval.EscalationStep) string {
+	return strings.Join(slices.Concat(s.Teams, s.People), ", ")
+}
+
+// EscalationNames names the teams and people that calls are escalated to, in the order of the steps.
+func EscalationNames(escalateTo string, steps []approval.EscalationStep) string {
+	if len(steps) == 0 {
+		return escalateTo
+	}
+	names := make([]string, len(steps))
+	for i, s := range steps {
+		names[i] = StepNames(s)
+	}
+	return strings.Join(names, "; ")
 }

@@ -73,7 +73,10 @@ func (h *reader) addContext(ctx context.Context, s *subject, known *surroundings
 		return nil
 	}
 	v.Rule, v.Record = present.DescribeRule(s.approval.Rule), Record(known.history)
-	v.Team, v.EscalateTo, v.Escalated = s.approval.Team, s.approval.EscalateTo, s.approval.EscalatedAt
+	v.Team = s.approval.Team
+	for _, step := range s.approval.Plan() {
+		v.Escalation = append(v.Escalation, Step{Who: present.StepNames(step.EscalationStep), At: step.At, Taken: step.Taken})
+	}
 	v.Actions.MayExtend = s.approval.MayExtend()
 	someone, err := h.calls.HasReviewer(ctx, &s.call)
 	if err != nil {

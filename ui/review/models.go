@@ -14,10 +14,16 @@ import (
 // Attention names the teams and viewers of a pending call.
 type Attention struct {
 	Team       string
-	EscalateTo string
-	Escalated  *time.Time
+	Escalation []Step
 	Alone      bool // no known reviewer may decide
 	Viewers    []string
+}
+
+// Step is a step of a call's escalation.
+type Step struct {
+	Who   string // from outside
+	At    time.Time
+	Taken bool
 }
 
 // Call is one call with everything that happened to it.

@@ -259,7 +259,7 @@ func (s *subject) hashState() string {
 	if s.isPending() {
 		state += "." + strconv.FormatInt(s.approval.Deadline.UnixMilli(), 36)
 		if s.approval.EscalatedAt != nil {
-			state += ".escalated"
+			state += ".escalated" + strconv.Itoa(len(s.approval.EscalatedTimes))
 		}
 		if s.editWaits() {
 			state += "." + s.approval.Digest.String()[:16]

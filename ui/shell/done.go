@@ -40,6 +40,13 @@ const (
 	PolicyDeleted      Done = "policy-deleted"
 	ImportDiscarded    Done = "import-discarded"
 	ConversationClosed Done = "conversation-closed"
+	AbsenceSet         Done = "absence-set"
+	AbsenceEnded       Done = "absence-ended"
+	Delegated          Done = "delegated"
+	DelegationEnded    Done = "delegation-ended"
+	ScheduleSet        Done = "schedule-set"
+	ScheduleFetched    Done = "schedule-fetched"
+	ScheduleDeleted    Done = "schedule-deleted"
 )
 
 func (d Done) notice() *view.Notice {
@@ -80,6 +87,13 @@ func doneTitles() map[Done]text.Message {
 		PolicyDeleted:      text.PoliciesDoneDeleted(),
 		ImportDiscarded:    text.DoneImportDiscarded(),
 		ConversationClosed: text.DoneConversationClosed(),
+		AbsenceSet:         text.TeamDoneAbsence(),
+		AbsenceEnded:       text.TeamDoneAbsenceEnded(),
+		Delegated:          text.TeamDoneDelegated(),
+		DelegationEnded:    text.TeamDoneDelegationEnded(),
+		ScheduleSet:        text.TeamDoneSchedule(),
+		ScheduleFetched:    text.TeamDoneFetched(),
+		ScheduleDeleted:    text.TeamDoneScheduleDeleted(),
 	}
 }
 

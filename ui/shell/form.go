@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdpoint/holdpoint/approval"
 	"github.com/holdpoint/holdpoint/internal/fault"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/ui/text"
@@ -125,6 +126,15 @@ func (f *Faults) OptionalDuration(path, text string) *agent.Duration {
 		return new(agent.Duration)
 	}
 	return f.Duration(path, text)
+}
+
+// Escalation reads the steps of an escalation, one in a line.
+func (f *Faults) Escalation(path, text string) []agent.EscalationStep {
+	steps, err := approval.ParseEscalation(text)
+	if err != nil {
+		f.Add(path, err.Error())
+	}
+	return append([]agent.EscalationStep{}, steps...) // empty removes all
 }
 
 // Number reads a whole number; an empty text is zero.
@@ -304,8 +314,8 @@ func Line(r *http.Request, name string) string { return strings.TrimSpace(r.Post
 // Ticked reports whether a box was ticked.
 func Ticked(r *http.Request, name string) bool { return r.PostFormValue(name) != "" }
 
-// AttentionPart asks for teams.
-func AttentionPart(team, escalateTo string, teamHint text.Message) view.FormPart {
+// AttentionPart asks for teams and the steps of an escalation.
+func AttentionPart(team, escalateTo, escalation string, teamHint text.Message) view.FormPart {
 	return view.FormPart{Title: text.FormAttention(), Fields: []view.Field{
 		{
 			Name: "team", Label: text.FormTeam(), Kind: view.FieldLine, Value: team,
@@ -314,6 +324,10 @@ func AttentionPart(team, escalateTo string, teamHint text.Message) view.FormPart
 		{
 			Name: "escalate_to", Label: text.FormEscalationTeam(), Kind: view.FieldLine, Value: escalateTo,
 			Hint: text.FormEscalationTeamHint(),
+		},
+		{
+			Name: "escalation", Label: text.FormEscalation(), Kind: view.FieldArea, Value: escalation, Rows: 3, Code: true,
+			Example: "2m: payments\n50%: duty, person:ann@example.com", Hint: text.FormEscalationHint(),
 		},
 	}}
 }

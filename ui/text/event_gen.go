@@ -614,6 +614,39 @@ func EventRuleDeleted(who templ.Component, what templ.Component) templ.Component
 	return newHTML("event.RuleDeleted", argument{"who", who}, argument{"what", what})
 }
 
+// EventAbsenceCreated is "{who:html} set an absence of {what:html}".
+func EventAbsenceCreated(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.AbsenceCreated", argument{"who", who}, argument{"what", what})
+}
+
+// EventAbsenceEnded is "{who:html} ended an absence of {what:html}".
+func EventAbsenceEnded(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.AbsenceEnded", argument{"who", who}, argument{"what", what})
+}
+
+// EventDelegationCreated is "{who:html} delegated a team to {what:html}".
+func EventDelegationCreated(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.DelegationCreated", argument{"who", who}, argument{"what", what})
+}
+
+// EventDelegationEnded is "{who:html} ended a delegation to {what:html}".
+func EventDelegationEnded(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.DelegationEnded", argument{"who", who}, argument{"what", what})
+}
+
+// EventScheduleSet is "{who:html} set the on-call calendar of team {what:html}".
+func EventScheduleSet(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ScheduleSet", argument{"who", who}, argument{"what", what})
+}
+
+// EventScheduleDeleted is "{who:html} deleted the on-call calendar of team {what:html}".
+func EventScheduleDeleted(who templ.Component, what templ.Component) templ.Component {
+	return newHTML("event.ScheduleDeleted", argument{"who", who}, argument{"what", what})
+}
+
+// EventSchedule is "On-call calendar".
+func EventSchedule() Message { return newMessage("event.Schedule") }
+
 // EventApprovalVoted is "{who:html} approved {what:html}; more people have to".
 func EventApprovalVoted(who templ.Component, what templ.Component) templ.Component {
 	return newHTML("event.ApprovalVoted", argument{"who", who}, argument{"what", what})

@@ -121,3 +121,9 @@ func FormExpectedUTF8() Message { return newMessage("form.ExpectedUTF8") }
 
 // FormExpectedNumber is "must be a number, such as 12 or -0.5".
 func FormExpectedNumber() Message { return newMessage("form.ExpectedNumber") }
+
+// FormEscalation is "Escalation in steps".
+func FormEscalation() Message { return newMessage("form.Escalation") }
+
+// FormEscalationHint is "In place of the escalation team: one step in a line, a time or a share of the time to decide, then teams and people. A team that is named again is asked as a whole, whoever is on call.".
+func FormEscalationHint() Message { return newMessage("form.EscalationHint") }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/internal/authfail"
 	"github.com/holdpoint/holdpoint/internal/notify"
+	"github.com/holdpoint/holdpoint/internal/oncall"
 	"github.com/holdpoint/holdpoint/oauthclient"
 	"github.com/holdpoint/holdpoint/runtime/agent"
 	"github.com/holdpoint/holdpoint/runtime/api/rest"
@@ -33,6 +34,7 @@ type Services struct {
 	Notify    *notify.Service
 	Callbacks *callback.Service
 	Retention *retention.Service
+	OnCall    *oncall.Service
 	Failures  *authfail.Log // nil: invalid invitations are not recorded
 	Server    ServerSettings
 }
@@ -50,6 +52,7 @@ type Handlers struct {
 	holds       *holdHandlers
 	erasures    *erasureHandlers
 	rules       *ruleHandlers
+	teams       *teamHandlers
 	policies    *policyHandlers
 }
 
@@ -67,13 +70,14 @@ func New(d *rest.Directory, s Services) *Handlers {
 		holds:       &holdHandlers{d, s.Retention.Holds},
 		erasures:    &erasureHandlers{d, s.Retention},
 		rules:       &ruleHandlers{d, s.Calls},
+		teams:       &teamHandlers{d, s.OnCall},
 		policies:    &policyHandlers{d},
 	}
 }
 
 // Routes lists the operations.
 func (h *Handlers) Routes() []rest.Route {
-	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.peopleRoutes(), h.notificationRoutes())
+	return slices.Concat(h.agentRoutes(), h.skillRoutes(), h.ruleRoutes(), h.peopleRoutes(), h.teamRoutes(), h.notificationRoutes())
 }
 
 // agentRoutes are about agents. Both roles read; keys are for operators only.
@@ -166,6 +170,25 @@ func (h *Handlers) peopleRoutes() []rest.Route {
 		rest.NewRoute("createInvitation", "POST invitations", "Invite a person; the link is shown only once", rest.Operators(), h.invitations.createInvitation).Creates(),
 		rest.NewRoute("revokeInvitation", "DELETE invitations/{id}", "Revoke an invitation", rest.Operators(), h.invitations.revokeInvitation),
 		rest.NewRoute("redeemInvitation", "POST invitations/redeem", "Redeem an invitation that needs no identity provider; the person's first token is shown only once", rest.Rule{Invited: true}, h.invitations.redeemInvitation).Creates(),
+	}
+}
+
+// teamRoutes are about who is asked: teams, absences, delegations and on-call schedules. People change their own, operators all.
+func (h *Handlers) teamRoutes() []rest.Route {
+	return []rest.Route{
+		rest.NewRoute("listTeams", "GET teams", "List teams by name, with their members at this moment", rest.Readers(), h.teams.listTeams),
+		rest.NewRoute("listReviewers", "GET reviewers", "List reviewers, to name a substitute", rest.Readers(), h.teams.listReviewers),
+		rest.NewRoute("setSchedule", "PUT teams/{name}/schedule", "Set the on-call calendar of a team, and fetch it", rest.Operators(), h.teams.setSchedule),
+		rest.NewRoute("fetchSchedule", "POST teams/{name}/schedule/fetch", "Fetch the on-call calendar of a team now", rest.Operators(), h.teams.fetchSchedule),
+		rest.NewRoute("deleteSchedule", "DELETE teams/{name}/schedule", "Delete the on-call calendar of a team", rest.Operators(), h.teams.deleteSchedule),
+
+		rest.NewRoute("listAbsences", "GET absences", "List absences that have not ended, by their start", rest.Readers(), h.teams.listAbsences),
+		rest.NewRoute("createAbsence", "POST absences", "Say that a person is away, and who stands in", rest.Readers(), h.teams.createAbsence).Creates(),
+		rest.NewRoute("endAbsence", "DELETE absences/{id}", "End an absence now", rest.Readers(), h.teams.endAbsence),
+
+		rest.NewRoute("listDelegations", "GET delegations", "List delegations that have not ended, by team", rest.Readers(), h.teams.listDelegations),
+		rest.NewRoute("createDelegation", "POST delegations", "Make a reviewer a member of a team until a time", rest.Readers(), h.teams.createDelegation).Creates(),
+		rest.NewRoute("endDelegation", "DELETE delegations/{id}", "End a delegation now", rest.Readers(), h.teams.endDelegation),
 	}
 }
 

@@ -57,7 +57,7 @@ func Problem(err error) *rest.Problem {
 			return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "%s. Invite the person, who makes their own: POST /api/v1/invitations, or holdpoint invitation create --name NAME --role ROLE", refused)
 		}
 	}
-	for _, refused := range []error{identity.ErrBootstrap, identity.ErrSelfLink, identity.ErrInvitedByProvider, identity.ErrBlocked, identity.ErrSelfGrant} {
+	for _, refused := range []error{identity.ErrBootstrap, identity.ErrSelfLink, identity.ErrInvitedByProvider, identity.ErrBlocked, identity.ErrSelfGrant, identity.ErrNotMember, identity.ErrSelfDelegation} {
 		if errors.Is(err, refused) {
 			return rest.NewProblem(http.StatusForbidden, rest.CodeForbidden, "%s", refused)
 		}

@@ -14,13 +14,13 @@ import (
 func (f *skillForm) listParts(fresh, commands bool) []view.FormPart {
 	if transport := tool.Transport(f.transport); transport.IsAPI() {
 		parts := f.api.listParts(transport, f.headers)
-		return append(parts, f.approvalPart(), shell.AttentionPart(f.team, f.escalateTo, text.FormSkillTeamHint()), f.identityPart(), f.oauthPart(), f.idpPart())
+		return append(parts, f.approvalPart(), shell.AttentionPart(f.team, f.escalateTo, f.escalation, text.FormSkillTeamHint()), f.identityPart(), f.oauthPart(), f.idpPart())
 	}
 	parts := []view.FormPart{f.serverPart(fresh, commands)}
 	if commands {
 		parts = append(parts, f.programPart())
 	}
-	parts = append(parts, f.approvalPart(), shell.AttentionPart(f.team, f.escalateTo, text.FormSkillTeamHint()))
+	parts = append(parts, f.approvalPart(), shell.AttentionPart(f.team, f.escalateTo, f.escalation, text.FormSkillTeamHint()))
 	if f.transport == string(tool.HTTP) || commands {
 		parts = append(parts, f.identityPart(), f.oauthPart(), f.idpPart())
 	}

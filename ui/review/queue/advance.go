@@ -94,9 +94,12 @@ func (h *Handler) ShowNext(w http.ResponseWriter, r *http.Request) {
 			view = keepViewParams(query)
 		}
 	}
-	filter := readFilter(view, access)
+	filter, err := h.readFilter(r.Context(), view, access)
+	if err != nil {
+		h.Fail(w, r, err)
+		return
+	}
 	filter.Limit, filter.Unvoted = nextWindow, access.Person.ID
-	var err error
 	if filter.After, err = h.findPlace(r, filter); err != nil {
 		h.Fail(w, r, err)
 		return

@@ -35,7 +35,11 @@ func presentRow(w *call.Waiting, secrets *secretfield.Rules, risk present.Risk, 
 		row.Holder, row.Assigned = present.PersonName(w.Approval.HeldBy, names), w.Approval.AssignedBy != uuid.Nil
 	}
 	if w.Approval.EscalatedAt != nil {
-		row.Team = w.Approval.EscalateTo
+		for _, step := range w.Approval.Plan() {
+			if step.Taken {
+				row.Team = present.StepNames(step.EscalationStep)
+			}
+		}
 		row.Warnings = append(row.Warnings, view.Badge{Word: text.QueueEscalated(), Icon: "bell", Level: view.Warn})
 	}
 	if c.PrincipalID != uuid.Nil && principal == "" {
@@ -100,7 +104,7 @@ type list struct {
 // readQueue reads the calls that a filter selects, once for all dashboards in a language that ask at the same moment.
 func (h *Handler) readQueue(ctx context.Context, f approval.QueueFilter) (*list, error) {
 	language := text.LanguageOf(ctx)
-	key := fmt.Sprintf("%q %q %s %s %s %s %t %s %s", f.Teams, f.Team, f.AgentID, f.SkillID, f.HeldBy, f.Order, f.ByTool, f.After, language)
+	key := fmt.Sprintf("%q %s %q %s %s %s %s %t %s %s", f.Teams, f.People, f.Team, f.AgentID, f.SkillID, f.HeldBy, f.Order, f.ByTool, f.After, language)
 	return h.queues.Get(ctx, key, func(ctx context.Context) (*list, error) {
 		return h.readQueueNow(text.WithLanguage(ctx, language), f) // for the rows that it draws
 	})
@@ -119,7 +123,7 @@ func (h *Handler) readQueueNow(ctx context.Context, f approval.QueueFilter) (*li
 		return nil, err
 	}
 	q.counts = approval.Counts{All: q.pulse.Pending}
-	if len(f.Teams) > 0 || f.Team != "" || f.AgentID != uuid.Nil || f.SkillID != uuid.Nil || f.HeldBy != uuid.Nil {
+	if len(f.Teams)+len(f.People) > 0 || f.Team != "" || f.AgentID != uuid.Nil || f.SkillID != uuid.Nil || f.HeldBy != uuid.Nil {
 		if q.counts, err = h.calls.CountQueue(ctx, f); err != nil {
 			return nil, err
 		}
@@ -180,7 +184,7 @@ func (h *Handler) readRows(ctx context.Context, q *list, waiting []call.Waiting,
 			return err
 		}
 		q.rows[i] = presentRow(&waiting[i], secrets[c.ID], risk, names, q.pulse.Now)
-		q.rows[i].Own = waiting[i].Approval.Asks(f.Teams)
+		q.rows[i].Own = waiting[i].Approval.Asks(f.Teams, f.People...)
 		if t := tallies[c.ID]; t != nil {
 			q.rows[i].Progress = text.VotesProgress(policy.CountApprovals(approvals[i].Policies, t.Voters))
 			q.voters[q.rows[i].ID] = listVoters(approvals[i], t)

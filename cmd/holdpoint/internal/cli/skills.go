@@ -71,7 +71,7 @@ func newSkillListCmd(e *Env) *cobra.Command {
 			}
 			server := cmp.Or(value(s.URL), value(s.BaseURL), value(s.Spec), strings.Join(s.Command, " "))
 			return []string{
-				s.Name, calls, health, formatTime(found.ListedAt), formatTeams(s.Team, s.EscalateTo), formatAuthorization(s), clipCell(server, 60),
+				s.Name, calls, health, formatTime(found.ListedAt), formatTeams(s.Team, s.EscalateTo, s.Escalation), formatAuthorization(s), clipCell(server, 60),
 			}
 		}),
 	}

@@ -93,6 +93,7 @@ func skillShape() shape {
 		}}),
 		"oauth":      oauthShape(),
 		"connection": {},
+		"escalation": escalationShape(),
 		"base_url":   {}, "spec": {file: "document"}, "include": filtersShape(), "exclude": filtersShape(),
 		"endpoints": listOf(endpointShape()),
 		"auth":      {kind: object, fields: map[string]shape{"type": {}, "in": {}, "name": {}, "username": {}, "secret": secret}},
@@ -100,6 +101,11 @@ func skillShape() shape {
 	}
 	addSkillSettings(fields)
 	return shape{kind: object, fields: fields}
+}
+
+// escalationShape are the steps of an escalation.
+func escalationShape() shape {
+	return listOf(shape{kind: object, fields: map[string]shape{"after": {}, "teams": listOf(shape{}), "people": listOf(shape{})}})
 }
 
 // filtersShape select operations of an HTTP API's document.
@@ -140,6 +146,7 @@ func agentShape() shape {
 			"conversation_turns": {kind: number}, "conversation_tokens": {kind: number},
 			"conversation_cost": {kind: decimal}, "conversation_time": {kind: duration},
 		}},
+		"escalation": escalationShape(),
 		"skills": listOf(shape{kind: object, short: "skill", fields: map[string]shape{
 			"skill": {}, "tools": listOf(shape{}), "prefix": {},
 		}}),
